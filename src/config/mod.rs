@@ -1,0 +1,142 @@
+//! Text to validated parameters.
+//!
+//! Two stages: what the user wrote, with its place in the file, and what it means. A [`Config`]
+//! cannot hold a bad value; every fault of all files is found in one go and shown where it is.
+//! Must not know how parameters are used, nor open anything but configuration files.
+
+use std::path::PathBuf;
+
+use url::Url;
+
+use crate::fleet::FleetParams;
+use crate::observe::Kind;
+use crate::observe::page::PageRules;
+use crate::rate::importance::Importance;
+use crate::schedule::budget::Budget;
+use crate::schedule::policy::Policy;
+use crate::time::Span;
+
+/// Everything the user configured, valid.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Every file that was read, the main one first.
+    pub files: Vec<PathBuf>,
+    /// `[daemon]`
+    pub daemon: DaemonParams,
+    /// `[fleet]`
+    pub fleet: FleetParams,
+    /// `[fetch]`
+    pub fetch: FetchParams,
+    /// `[rate]`
+    pub rate: RateParams,
+    /// `[burst]`
+    pub burst: BurstParams,
+    /// `[importance]`
+    pub importance: Importance,
+    /// `[[source]]`, in the order of the files.
+    pub sources: Vec<Source>,
+}
+
+/// `[daemon]`: the process.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DaemonParams {
+    /// The SQLite file; relative paths are taken from the working directory of the daemon.
+    pub store: PathBuf,
+    /// Goes into the User-Agent, so that a publisher can reach whoever runs this.
+    pub contact: Option<String>,
+    /// How long probes are kept in the log.
+    pub retain_probes: Span,
+}
+
+/// `[fetch]`: requests.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FetchParams {
+    /// Largest body after decompression, in bytes.
+    pub max_body: usize,
+    /// To connect.
+    pub connect_timeout: Span,
+    /// Between two pieces of an answer.
+    pub read_timeout: Span,
+    /// For the whole exchange.
+    pub total_timeout: Span,
+    /// Fixed addresses for names, before the resolver is asked (like /etc/hosts).
+    pub resolve: Vec<(String, std::net::IpAddr)>,
+}
+
+/// `[rate]`: learning.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RateParams {
+    /// The cycle that the rhythm repeats in.
+    pub cycle: Span,
+    /// Finest segment.
+    pub resolution: Span,
+    /// How often rates are fitted anew.
+    pub refit_every: Span,
+    /// How fast old evidence fades.
+    pub half_life: Span,
+}
+
+/// `[burst]`: when the rhythm breaks.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BurstParams {
+    /// W.
+    pub window: Span,
+    /// T_burst of the ratio test.
+    pub threshold: f64,
+    /// Tail probability of the Poisson test.
+    pub false_alarms: f64,
+    /// α.
+    pub ttl_factor: f64,
+    /// Share of the budget kept for bursts.
+    pub reserve: f64,
+}
+
+/// `[[source]]`.
+#[derive(Debug, Clone)]
+pub struct Source {
+    /// Unique name.
+    pub name: String,
+    /// Where it is.
+    pub url: Url,
+    /// Feed or page.
+    pub kind: Kind,
+    /// Who decides when it is probed.
+    pub policy: Policy,
+    /// Whose aggregate history it may borrow.
+    pub group: Option<String>,
+    /// Its budget, defaults filled in.
+    pub budget: Budget,
+    /// Its section (or its group's) set a budget itself, so the cautious hourly start is waived.
+    pub own_budget: bool,
+    /// Extra request headers.
+    pub headers: Vec<(String, Secret)>,
+    /// It may live at, or redirect to, private addresses.
+    pub allow_private: bool,
+    /// Obey robots.txt. Pages: on unless said otherwise; feeds: off unless said otherwise.
+    pub robots: bool,
+    /// For pages: what is compared.
+    pub page: PageRules,
+    /// Importance across sources.
+    pub weight: f64,
+}
+
+/// A header's value, which may be a secret kept elsewhere. Never shown by `Debug`.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Secret {
+    /// Written in the file.
+    Literal(String),
+    /// The content of a file, trimmed.
+    File(PathBuf),
+    /// A systemd credential: a file of that name in `$CREDENTIALS_DIRECTORY`.
+    Credential(String),
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Literal(_) => f.write_str("Literal(…)"),
+            Self::File(path) => write!(f, "File({})", path.display()),
+            Self::Credential(name) => write!(f, "Credential({name})"),
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! The `tidewatch` command.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! What is new: a document against what was seen before.

@@ -1,0 +1,1 @@
+//! The budget spread evenly, jittered.
