@@ -31,7 +31,7 @@ impl Budget {
     }
 }
 
-/// What has been spent: the times of the last n probes.
+/// What has been spent: the times of the last n probes, and of all within T.
 ///
 /// A probe counts at the moment it *ended*. The server saw it no later than that, so spacing and
 /// budget hold at the server's door too, whatever the network's latency did.
@@ -44,12 +44,10 @@ impl Spent {
         // Notes come in order but for a clock that was set back; keep the ring sorted regardless.
         let place = self.0.partition_point(|&t| t <= at);
         self.0.insert(place, at);
-        self.trim(budget);
-    }
-
-    /// Forgets what no window of this budget can reach.
-    pub fn trim(&mut self, budget: &Budget) {
-        while self.0.len() > budget.probes.max(1) as usize {
+        // By count *and* age: were a smaller n to cut the ring at once, a later larger one would
+        // find probes missing that are still within T.
+        let reach = self.0.back().map_or(at, |&last| last - budget.per);
+        while self.0.len() > budget.probes.max(1) as usize && self.0.front().is_some_and(|&t| t <= reach) {
             self.0.pop_front();
         }
     }

@@ -4,5 +4,6 @@
 //! how a probe is sent.
 
 pub mod budget;
+pub mod plan;
 pub mod policy;
 pub mod spread;

@@ -1,1 +1,7 @@
-//! sim
+//! Drives the same fleet as the daemon does, without clock, network or store.
+//!
+//! Time is whatever the next event says. Exists so that schedules can be judged in seconds instead
+//! of weeks, and so that a test can hold the daemon to the same probes. Must not know tokio, the
+//! network or SQL.
+
+pub mod driver;

@@ -1,0 +1,295 @@
+//! What follows from a probe's answer.
+//!
+//! Takes a report, decides when the source is due again and in what state it is, and says what is
+//! to be remembered. The source stays in flight until [`Fleet::landed`] hears that it *was*
+//! remembered, so nothing is built on what a crash would undo.
+
+use crate::observe::FeedHints;
+use crate::time::{Span, Timestamp};
+
+use super::outage::Change;
+use super::params::SourceId;
+use super::source::{Member, Memory, MoveProof, Reason, State};
+use super::state::Fleet;
+
+/// How a probe went.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Report {
+    /// Whose.
+    pub source: SourceId,
+    /// When the request was sent.
+    pub started: Timestamp,
+    /// When it ended; the budget counts from here.
+    pub finished: Timestamp,
+    /// What came of it.
+    pub result: Result<Answered, Failure>,
+}
+
+/// The source answered, and the answer could be read.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Answered {
+    /// Updates found.
+    pub updates: u32,
+    /// Dated items found at first contact: history, not news.
+    pub history: u32,
+    /// Items may have been lost since the last look.
+    pub gap: bool,
+    /// What the feed asks of us; `None` when the answer said nothing (not modified).
+    pub hints: Option<FeedHints>,
+    /// Not before this long.
+    pub fresh_for: Option<Span>,
+    /// Permanently redirected to.
+    pub moved_to: Option<String>,
+    /// What robots.txt asks to keep between requests, when it was read.
+    pub crawl_delay: Option<Span>,
+}
+
+/// The probe failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// 410: for good.
+    Gone,
+    /// It, or its host, asks for rest.
+    Throttled {
+        /// For how long, if it said so.
+        retry_after: Option<Span>,
+    },
+    /// Any other answer that is none.
+    Refused,
+    /// No answer.
+    Unreachable,
+    /// An answer that could not be read, or that broke a cap.
+    Unreadable,
+    /// robots.txt closes it to us.
+    Forbidden,
+    /// We were stopped before the answer was in: nobody's fault.
+    Interrupted,
+}
+
+/// What is to be stored, and said.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Absorbed {
+    /// What must survive a restart.
+    pub memory: Memory,
+    /// The host group's state, when it changed: key, paused until, crawl delay.
+    pub host: Option<(String, Timestamp, Span)>,
+    /// What is worth an event.
+    pub notes: Vec<Note>,
+}
+
+/// Something worth an event in the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Note {
+    /// The source's new address was adopted after repeated proof.
+    MoveAdopted {
+        /// Where it is now.
+        to: String,
+    },
+    /// The source rests.
+    Rests {
+        /// Why.
+        why: &'static str,
+    },
+    /// A host group is paused.
+    HostPaused {
+        /// Its name.
+        host: String,
+        /// Until when.
+        until: Timestamp,
+    },
+    /// Our own network is down.
+    OutageBegan,
+    /// It is up again.
+    OutageEnded,
+    /// The source went from one state to another.
+    StateChanged {
+        /// Before.
+        from: State,
+        /// Now.
+        to: State,
+    },
+}
+
+const DAY: Span = Span::from_days(1);
+
+/// The least rest after a 429 that does not say how long.
+const BARE_THROTTLE: Span = Span::from_mins(15);
+
+/// A permanent redirect is adopted after this many in a row …
+const MOVE_PROOFS: u32 = 5;
+/// … over at least this long.
+const MOVE_PROVEN_OVER: Span = Span::from_days(3);
+
+impl Fleet {
+    /// Takes in how a probe went. The source stays in flight until [`Fleet::landed`].
+    /// `None` for a source that is not known.
+    pub fn absorb(&mut self, report: &Report) -> Option<Absorbed> {
+        let seed = self.seed;
+        let ended = report.finished;
+        let mut notes = Vec::new();
+        let (host, public) = {
+            let member = self.members.get(&report.source)?;
+            (member.in_flight.unwrap_or(member.host), member.terms.host.public)
+        };
+        let before = (self.frontier.paused_until(host), self.frontier.crawl_delay(host));
+
+        let outage = match report.result {
+            Err(Failure::Unreachable) => self.outage.unreachable(host, self.frontier.hosts()),
+            Err(Failure::Interrupted) => None,
+            _ => self.outage.answered(),
+        };
+        notes.extend(outage.map(|change| match change {
+            Change::Began => Note::OutageBegan,
+            Change::Ended => Note::OutageEnded,
+        }));
+        let blameless = self.outage.is_on();
+
+        let member = self.members.get_mut(&report.source)?;
+        let state_before = member.memory.state;
+        member.revision.0 += 1;
+        member.spent.note(ended, &member.terms.budget);
+        member.memory.last_probe = Some(ended);
+        let mut wanted = member.wanted_after(ended, seed);
+        let mut because = Reason::Policy;
+        match &report.result {
+            Ok(answer) => {
+                member.take_answer(answer, ended);
+                wanted = member.wanted_after(ended, seed);
+                if answer.gap {
+                    wanted = ended + Span::from_millis((wanted - ended).as_millis() / 2);
+                    because = Reason::Gap;
+                }
+                notes.extend(member.weigh_move(answer.moved_to.as_deref(), ended));
+                if let Some(delay) = answer.crawl_delay {
+                    self.frontier.set_crawl_delay(host, delay);
+                }
+            }
+            Err(failure) => {
+                let rest = member.take_failure(*failure, ended, blameless, seed);
+                if let (Failure::Throttled { .. }, Some(until), true) = (failure, rest, public) {
+                    self.frontier.pause(host, until);
+                    notes.push(Note::HostPaused { host: self.frontier.key(host).to_string(), until });
+                }
+                match failure {
+                    Failure::Gone => notes.push(Note::Rests { why: "410 Gone" }),
+                    Failure::Forbidden => notes.push(Note::Rests { why: "robots.txt" }),
+                    _ => {}
+                }
+            }
+        }
+        if member.memory.state == State::Removed || matches!(report.result, Err(Failure::Gone)) {
+            member.memory.due = Timestamp::MAX;
+            member.memory.reason = Reason::Constraint(super::gate::Constraint::Resting);
+        } else {
+            Self::set_due(member, &self.frontier, wanted, because);
+        }
+        if member.memory.state != state_before {
+            notes.push(Note::StateChanged { from: state_before, to: member.memory.state });
+        }
+        let memory = member.memory.clone();
+        self.frontier.release(host, ended);
+        let after = (self.frontier.paused_until(host), self.frontier.crawl_delay(host));
+        let host = (before != after).then(|| (self.host_key(host).to_owned(), after.0, after.1));
+        Some(Absorbed { memory, host, notes })
+    }
+
+    /// What was absorbed is stored: the source may be probed again when it is due.
+    pub fn landed(&mut self, id: SourceId) {
+        let Some(member) = self.members.get_mut(&id) else { return };
+        member.in_flight = None;
+        if member.memory.state == State::Removed {
+            self.members.remove(&id);
+        } else {
+            self.frontier.push(member.host, member.memory.due, id);
+        }
+    }
+}
+
+impl Member {
+    fn take_answer(&mut self, answer: &Answered, ended: Timestamp) {
+        let memory = &mut self.memory;
+        memory.error_streak = 0;
+        memory.backoff_until = None;
+        memory.retry_until = None;
+        memory.fresh_until = answer.fresh_for.map(|span| ended + span);
+        memory.known_updates += u64::from(answer.updates) + u64::from(answer.history);
+        if answer.updates > 0 {
+            memory.last_update = Some(ended);
+        }
+        if let Some(hints) = answer.hints {
+            memory.hints = hints;
+        }
+        if memory.state != State::Removed {
+            self.memory.state = self.settled();
+        }
+    }
+
+    /// Counts proof that the source has moved for good; enough of it is adopted.
+    fn weigh_move(&mut self, moved_to: Option<&str>, ended: Timestamp) -> Option<Note> {
+        let Some(target) = moved_to else {
+            self.memory.moving = None;
+            return None;
+        };
+        let proof = match self.memory.moving.take() {
+            Some(mut proof) if proof.target == target => {
+                proof.times = proof.times.saturating_add(1);
+                proof
+            }
+            _ => Box::new(MoveProof { target: target.to_owned(), times: 1, since: ended }),
+        };
+        if proof.times >= MOVE_PROOFS && ended - proof.since >= MOVE_PROVEN_OVER {
+            self.memory.adopted_url = Some(target.into());
+            return Some(Note::MoveAdopted { to: target.to_owned() });
+        }
+        self.memory.moving = Some(proof);
+        None
+    }
+
+    /// Takes a failure; says until when the source itself asked for rest, if it did.
+    fn take_failure(
+        &mut self,
+        failure: Failure,
+        ended: Timestamp,
+        blameless: bool,
+        seed: u64,
+    ) -> Option<Timestamp> {
+        let state = match failure {
+            Failure::Interrupted => return None,
+            Failure::Unreachable if blameless => return None,
+            Failure::Gone => State::Resting,
+            Failure::Forbidden => {
+                self.memory.backoff_until = Some(ended + DAY);
+                State::Resting
+            }
+            _ => State::Backoff,
+        };
+        self.memory.error_streak = self.memory.error_streak.saturating_add(1);
+        if self.memory.state != State::Removed {
+            self.memory.state = state;
+        }
+        match failure {
+            Failure::Throttled { retry_after: Some(rest) } => {
+                self.memory.retry_until = Some(ended + rest);
+                self.memory.retry_until
+            }
+            Failure::Throttled { retry_after: None } => {
+                self.memory.backoff_until = Some(ended + self.backoff(seed, ended).max(BARE_THROTTLE));
+                self.memory.backoff_until
+            }
+            Failure::Refused | Failure::Unreachable | Failure::Unreadable => {
+                self.memory.backoff_until = Some(ended + self.backoff(seed, ended));
+                None
+            }
+            Failure::Gone | Failure::Forbidden | Failure::Interrupted => None,
+        }
+    }
+
+    /// The gap doubled with every failure after the first, jittered upwards, at most a day (or
+    /// the gap itself, where that is longer).
+    fn backoff(&self, seed: u64, ended: Timestamp) -> Span {
+        let gap = self.gap();
+        let doublings = self.memory.error_streak.saturating_sub(1).min(24);
+        let jitter = 1.0 + 0.25 * self.chance(seed, "backoff", ended);
+        gap.scaled(f64::from(1_u32 << doublings) * jitter).min(DAY.max(gap))
+    }
+}

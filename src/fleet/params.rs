@@ -1,0 +1,98 @@
+//! What the fleet is told by its user, and the identity of a source within it.
+
+use std::sync::Arc;
+
+use crate::schedule::budget::Budget;
+use crate::schedule::policy::Policy;
+use crate::time::Span;
+
+/// Limits over all sources.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FleetParams {
+    /// The length of a step.
+    pub step: Span,
+    /// c: probes per step.
+    pub probes_per_step: u32,
+    /// Who chooses when more are due than c.
+    pub allocator: Allocator,
+    /// Least time between two requests to one host group.
+    pub host_spacing: Span,
+}
+
+impl Default for FleetParams {
+    fn default() -> Self {
+        Self {
+            step: Span::from_secs(10),
+            probes_per_step: 20,
+            allocator: Allocator::default(),
+            host_spacing: Span::from_secs(2),
+        }
+    }
+}
+
+/// The allocators, under the papers' names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Allocator {
+    /// Algorithm 1 of Mahmoody et al.
+    #[default]
+    Adaptive,
+    /// Largest Whittle index.
+    Index,
+    /// R.
+    Memoryless,
+    /// D.
+    Cyclic,
+    /// In turn.
+    RoundRobin,
+    /// The bad example.
+    Greedy,
+}
+
+impl Allocator {
+    /// Every allocator.
+    pub const ALL: [Self; 6] =
+        [Self::Adaptive, Self::Index, Self::Memoryless, Self::Cyclic, Self::RoundRobin, Self::Greedy];
+
+    /// The name in configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Adaptive => "adaptive",
+            Self::Index => "index",
+            Self::Memoryless => "memoryless",
+            Self::Cyclic => "cyclic",
+            Self::RoundRobin => "round_robin",
+            Self::Greedy => "greedy",
+        }
+    }
+
+    /// The allocator of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|allocator| allocator.name() == name)
+    }
+}
+
+/// A source's number, given by the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SourceId(pub i64);
+
+/// Sources that share a server, as far as we can tell: one request at a time among them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostGroup {
+    /// The registrable domain of a public name, else host and port.
+    pub key: Arc<str>,
+    /// A public name: a server's plea for rest is then taken for the whole group.
+    pub public: bool,
+}
+
+/// What the user grants a source.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Terms {
+    /// n per T, δ apart.
+    pub budget: Budget,
+    /// The user chose the budget for this source, so it need not start at the cautious hourly pace.
+    pub own_budget: bool,
+    /// Who decides when it is probed.
+    pub policy: Policy,
+    /// Where it lives.
+    pub host: HostGroup,
+}

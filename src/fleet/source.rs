@@ -1,0 +1,214 @@
+//! One source as the fleet sees it: what must survive a restart, and the pace that follows from it.
+//!
+//! Knows the phases of a source's life. Must not know other sources.
+
+use crate::observe::FeedHints;
+use crate::rng::Stream;
+use crate::schedule::budget::Spent;
+use crate::schedule::plan::{Plan, Revision};
+use crate::schedule::policy::Policy;
+use crate::schedule::spread;
+use crate::time::{Span, Timestamp};
+
+use super::frontier::HostIx;
+use super::gate::Constraint;
+use super::params::{SourceId, Terms};
+
+/// The phase a source is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum State {
+    /// Its rhythm is not known yet.
+    #[default]
+    Learning,
+    /// Its rhythm is known.
+    Planned,
+    /// Its rhythm is broken by a burst.
+    Burst,
+    /// It fails; we come back later and later.
+    Backoff,
+    /// It asked not to be probed: gone for good, or closed to us by robots.txt.
+    Resting,
+    /// No longer in the configuration.
+    Removed,
+}
+
+impl State {
+    const ALL: [Self; 6] =
+        [Self::Learning, Self::Planned, Self::Burst, Self::Backoff, Self::Resting, Self::Removed];
+
+    /// The name in the store.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Learning => "learning",
+            Self::Planned => "planned",
+            Self::Burst => "burst",
+            Self::Backoff => "backoff",
+            Self::Resting => "resting",
+            Self::Removed => "removed",
+        }
+    }
+
+    /// The state of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.name() == name)
+    }
+}
+
+/// Why the next probe is when it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Reason {
+    /// Never probed before.
+    #[default]
+    FirstContact,
+    /// The policy's own choice.
+    Policy,
+    /// Items may have been lost; sooner than the policy would.
+    Gap,
+    /// Someone asked by hand.
+    Manual,
+    /// The gate: this constraint came last.
+    Constraint(Constraint),
+}
+
+impl Reason {
+    /// The name in the store.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::FirstContact => "first contact",
+            Self::Policy => "policy",
+            Self::Gap => "gap",
+            Self::Manual => "manual",
+            Self::Constraint(constraint) => constraint.name(),
+        }
+    }
+
+    /// The reason of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::FirstContact, Self::Policy, Self::Gap, Self::Manual]
+            .into_iter()
+            .chain(Constraint::ALL.into_iter().map(Self::Constraint))
+            .find(|reason| reason.name() == name)
+    }
+}
+
+/// Repeated proof that a source has moved for good.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MoveProof {
+    /// Where to.
+    pub target: String,
+    /// How often in a row.
+    pub times: u32,
+    /// Since when.
+    pub since: Timestamp,
+}
+
+/// What must survive a restart.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Memory {
+    /// Its phase.
+    pub state: State,
+    /// When it is due. `MAX`: not until someone says so.
+    pub due: Timestamp,
+    /// Why then.
+    pub reason: Reason,
+    /// End of the last probe, good or bad.
+    pub last_probe: Option<Timestamp>,
+    /// End of the last probe that found an update.
+    pub last_update: Option<Timestamp>,
+    /// Failures in a row.
+    pub error_streak: u32,
+    /// Updates known, those in its history at first contact included.
+    pub known_updates: u64,
+    /// `max-age` or `Expires`: not before.
+    pub fresh_until: Option<Timestamp>,
+    /// `Retry-After` and its kin: not before.
+    pub retry_until: Option<Timestamp>,
+    /// Our own backoff: not before.
+    pub backoff_until: Option<Timestamp>,
+    /// What its feed asks.
+    pub hints: FeedHints,
+    /// Proof so far that it moved.
+    pub moving: Option<Box<MoveProof>>,
+    /// The address adopted after such proof.
+    pub adopted_url: Option<Box<str>>,
+}
+
+impl Memory {
+    /// Moves every instant when the clock was found to have been set.
+    pub fn shift(&mut self, by: Span) {
+        if self.due != Timestamp::MAX {
+            self.due += by;
+        }
+        for at in [
+            &mut self.last_probe,
+            &mut self.last_update,
+            &mut self.fresh_until,
+            &mut self.retry_until,
+            &mut self.backoff_until,
+        ]
+        .into_iter()
+        .flatten()
+        {
+            *at += by;
+        }
+        if let Some(moving) = &mut self.moving {
+            moving.since += by;
+        }
+    }
+}
+
+/// A source that has shown this many updates has a rhythm to speak of; until then it is probed
+/// hourly unless its section says otherwise.
+const KNOWN_AFTER: u64 = 10;
+
+/// The pace of a source whose rhythm is not known.
+const CAUTIOUS_GAP: Span = Span::from_hours(1);
+
+/// A source in the fleet.
+#[derive(Debug, Clone)]
+pub(super) struct Member {
+    pub id: SourceId,
+    pub terms: Terms,
+    pub host: HostIx,
+    pub memory: Memory,
+    pub spent: Spent,
+    pub plan: Option<Box<Plan>>,
+    pub revision: Revision,
+    pub in_flight: Option<HostIx>,
+}
+
+impl Member {
+    /// The gap between probes while the budget is spread evenly.
+    pub fn gap(&self) -> Span {
+        let even = self.terms.budget.even_gap();
+        if self.memory.state == State::Learning && !self.terms.own_budget {
+            even.max(CAUTIOUS_GAP)
+        } else {
+            even
+        }
+    }
+
+    /// The settled state by what is known.
+    pub fn settled(&self) -> State {
+        if self.memory.known_updates >= KNOWN_AFTER { State::Planned } else { State::Learning }
+    }
+
+    /// A number in [0, 1) that belongs to this source, this purpose and this instant, so that
+    /// jitter is the same whoever drives the fleet and in whatever order.
+    pub fn chance(&self, seed: u64, purpose: &str, at: Timestamp) -> f64 {
+        Stream::new(seed, format!("{purpose}/{}/{}", self.id.0, at.as_millis())).unit()
+    }
+
+    /// When the policy wants the next probe after one that ended at `last`.
+    pub fn wanted_after(&self, last: Timestamp, seed: u64) -> Timestamp {
+        if let Some(at) = self.plan.as_ref().and_then(|plan| plan.next_after(last)) {
+            return at;
+        }
+        spread::next(last, self.gap(), &self.terms.budget, self.chance(seed, "spread", last))
+    }
+
+    /// The policy that asks, as logged: today every policy spreads its budget unless a plan was adopted.
+    pub fn asking(&self) -> Policy {
+        if self.plan.is_some() { Policy::Plan } else { Policy::Uniform }
+    }
+}

@@ -1,0 +1,458 @@
+//! The fleet's state and the moves that do not depend on an answer: step, adopt, reconfigure.
+
+use std::collections::HashMap;
+
+use crate::schedule::budget::Spent;
+use crate::schedule::plan::{Plan, Revision};
+use crate::schedule::policy::Policy;
+use crate::time::{Span, Timestamp};
+
+use super::frontier::{Frontier, HostIx};
+use super::gate::{self, Constraint, Verdict};
+use super::outage::Outage;
+use super::params::{FleetParams, HostGroup, SourceId, Terms};
+use super::source::{Member, Memory, Reason, State};
+use super::spacing::Spacing;
+
+/// All sources and all that is known of them.
+#[derive(Debug)]
+pub struct Fleet {
+    pub(super) params: FleetParams,
+    pub(super) seed: u64,
+    pub(super) members: HashMap<SourceId, Member>,
+    pub(super) frontier: Frontier,
+    pub(super) outage: Outage,
+    spacing: Spacing,
+    /// The step that slots were last taken from, and how many.
+    slots: (i64, u32),
+}
+
+/// A source as it comes from the store and the configuration.
+#[derive(Debug, Clone)]
+pub struct Known {
+    /// Its number.
+    pub id: SourceId,
+    /// What the user grants it.
+    pub terms: Terms,
+    /// What is remembered of it; `None` for one that was never probed.
+    pub memory: Option<Memory>,
+    /// When its logged probes ended.
+    pub probes: Vec<Timestamp>,
+}
+
+/// A probe to be sent now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Order {
+    /// Whom.
+    pub source: SourceId,
+    /// When it was due.
+    pub due: Timestamp,
+    /// Who asked.
+    pub policy: Policy,
+    /// Why then.
+    pub reason: Reason,
+}
+
+/// A probe asked for by hand that the gate does not allow now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// No such source.
+    #[error("no such source")]
+    Unknown,
+    /// One is under way.
+    #[error("a probe is under way")]
+    InFlight,
+    /// Not before this time.
+    #[error("{} forbids it until {until}", .constraint.name())]
+    Until {
+        /// What forbids it.
+        constraint: Constraint,
+        /// Until when.
+        until: Timestamp,
+    },
+}
+
+/// A plan that was made from a state the source is no longer in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the plan is stale: the source has moved on since it was made")]
+pub struct Stale;
+
+/// First contacts at a start follow one another at this pace.
+const FIRST_CONTACT_PACE: Span = Span::from_secs(3);
+
+impl Fleet {
+    /// An empty fleet. Equal seeds give equal jitter.
+    pub fn new(params: FleetParams, seed: u64, now: Timestamp) -> Self {
+        let spacing = Spacing::new(params.host_spacing, now);
+        Self {
+            params,
+            seed,
+            members: HashMap::new(),
+            frontier: Frontier::default(),
+            outage: Outage::default(),
+            spacing,
+            slots: (i64::MIN, 0),
+        }
+    }
+
+    /// Takes in sources at a start. Those with a due time keep it; first contacts follow one
+    /// another at a gentle pace, within their spacing δ.
+    pub fn load(&mut self, known: Vec<Known>, now: Timestamp) {
+        let new = known.iter().filter(|known| known.memory.is_none()).count();
+        let pace = FIRST_CONTACT_PACE.scaled(new as f64);
+        for known in known {
+            let within = pace.min(known.terms.budget.min_spacing);
+            self.take_in(known, now, within);
+        }
+    }
+
+    /// What a host group asked for before a restart.
+    pub fn load_host(&mut self, host: &HostGroup, paused_until: Timestamp, crawl_delay: Span) {
+        let ix = self.frontier.host(&host.key);
+        self.frontier.pause(ix, paused_until);
+        self.frontier.set_crawl_delay(ix, crawl_delay);
+    }
+
+    fn take_in(&mut self, known: Known, now: Timestamp, first_within: Span) {
+        let host = self.frontier.host(&known.terms.host.key);
+        let mut spent = Spent::default();
+        for at in known.probes {
+            spent.note(at, &known.terms.budget);
+        }
+        let fresh = known.memory.is_none();
+        let mut member = Member {
+            id: known.id,
+            terms: known.terms,
+            host,
+            memory: known.memory.unwrap_or_default(),
+            spent,
+            plan: None,
+            revision: Revision::default(),
+            in_flight: None,
+        };
+        if fresh {
+            let wait = first_within.scaled(member.chance(self.seed, "first", Timestamp::from_millis(0)));
+            member.memory.due = now + wait;
+        }
+        self.frontier.push(host, member.memory.due, member.id);
+        self.members.insert(member.id, member);
+    }
+
+    /// What is to be probed now: sources that are due, as many as the step still has slots for,
+    /// each with the gate's consent and none on a host that is busy.
+    pub fn step(&mut self, now: Timestamp) -> Vec<Order> {
+        let step = self.step_of(now);
+        if self.slots.0 != step {
+            self.slots = (step, 0);
+        }
+        let mut orders = Vec::new();
+        while self.slots.1 < self.params.probes_per_step {
+            let Some((host, due, id)) = self.frontier.pop(now) else { break };
+            let Some(member) = self.members.get_mut(&id) else { continue };
+            let verdict = Self::ask_gate(member, &self.frontier, now);
+            if verdict.at > now {
+                member.memory.due = verdict.at;
+                member.memory.reason = verdict.binding.map_or(Reason::Policy, Reason::Constraint);
+                self.frontier.push(host, verdict.at, id);
+                continue;
+            }
+            if let Err(until) = self.spacing.allow(host, now) {
+                self.frontier.hold(host, until);
+                self.frontier.push(host, due, id);
+                continue;
+            }
+            member.in_flight = Some(host);
+            self.frontier.occupy(host);
+            self.slots.1 += 1;
+            orders.push(Order { source: id, due, policy: member.asking(), reason: member.memory.reason });
+        }
+        orders
+    }
+
+    /// When [`Fleet::step`] is next worth calling; `None` while nothing waits.
+    pub fn next_step(&self, now: Timestamp) -> Option<Timestamp> {
+        let next = self.frontier.next()?;
+        let current = self.step_of(now);
+        if self.slots.0 == current && self.slots.1 >= self.params.probes_per_step {
+            let boundary = (current + 1).saturating_mul(self.params.step.as_millis());
+            return Some(next.max(Timestamp::from_millis(boundary)));
+        }
+        Some(next)
+    }
+
+    fn step_of(&self, now: Timestamp) -> i64 {
+        now.as_millis().div_euclid(self.params.step.as_millis().max(1))
+    }
+
+    /// An ordered probe was not sent after all (we are stopping): the source is due as before.
+    pub fn recall(&mut self, id: SourceId) {
+        if let Some(member) = self.members.get_mut(&id)
+            && let Some(host) = member.in_flight.take()
+        {
+            self.frontier.release(host, Timestamp::MIN);
+            self.frontier.push(member.host, member.memory.due, id);
+        }
+    }
+
+    /// Someone asks for a probe by hand. It is as polite as any other.
+    pub fn request(&mut self, id: SourceId, now: Timestamp) -> Result<(), Refusal> {
+        let member = self.members.get_mut(&id).ok_or(Refusal::Unknown)?;
+        if member.in_flight.is_some() {
+            return Err(Refusal::InFlight);
+        }
+        let verdict = Self::ask_gate(member, &self.frontier, now);
+        if let Some(constraint) = verdict.binding {
+            return Err(Refusal::Until { constraint, until: verdict.at });
+        }
+        self.frontier.remove(member.host, member.memory.due, id);
+        member.memory.due = now;
+        member.memory.reason = Reason::Manual;
+        self.frontier.push(member.host, now, id);
+        Ok(())
+    }
+
+    /// Takes a plan, unless the source has moved on since it was made.
+    pub fn adopt(&mut self, id: SourceId, plan: Plan, now: Timestamp) -> Result<(), Stale> {
+        let seed = self.seed;
+        let member = self.members.get_mut(&id).filter(|m| m.revision == plan.made_from).ok_or(Stale)?;
+        member.plan = Some(Box::new(plan));
+        if member.in_flight.is_none() && matches!(member.memory.state, State::Learning | State::Planned) {
+            self.frontier.remove(member.host, member.memory.due, id);
+            let wanted = member.wanted_after(member.spent.last().unwrap_or(now), seed).max(now);
+            Self::set_due(member, &self.frontier, wanted, Reason::Policy);
+            self.frontier.push(member.host, member.memory.due, id);
+        }
+        Ok(())
+    }
+
+    /// The state that a plan for this source must name.
+    pub fn revision(&self, id: SourceId) -> Option<Revision> {
+        self.members.get(&id).map(|member| member.revision)
+    }
+
+    /// Changes limits that hold for all.
+    pub fn set_params(&mut self, params: FleetParams, now: Timestamp) {
+        if params.host_spacing != self.params.host_spacing {
+            self.spacing = Spacing::new(params.host_spacing, now);
+        }
+        self.params = params;
+    }
+
+    /// Follows a changed source list: `added` may start anywhere within their spacing, `changed`
+    /// keep what was learned, `removed` are forgotten here (the store keeps them). Nothing becomes
+    /// due at once because of it.
+    pub fn reconfigure(
+        &mut self,
+        added: Vec<Known>,
+        changed: Vec<Changed>,
+        removed: &[SourceId],
+        now: Timestamp,
+    ) {
+        for &id in removed {
+            self.remove(id);
+        }
+        for change in changed {
+            self.change(change, now);
+        }
+        for known in added {
+            let within = known.terms.budget.min_spacing;
+            self.take_in(known, now, within);
+        }
+    }
+
+    fn remove(&mut self, id: SourceId) {
+        let Some(member) = self.members.get_mut(&id) else { return };
+        if member.in_flight.is_some() {
+            // Its answer is still awaited; it goes when that has been stored.
+            member.memory.state = State::Removed;
+            return;
+        }
+        let (host, due) = (member.host, member.memory.due);
+        self.frontier.remove(host, due, id);
+        self.members.remove(&id);
+    }
+
+    fn change(&mut self, change: Changed, now: Timestamp) {
+        let Changed { id, terms, moved, probes } = change;
+        let host = self.frontier.host(&terms.host.key);
+        let Some(member) = self.members.get_mut(&id) else { return };
+        if member.in_flight.is_none() {
+            self.frontier.remove(member.host, member.memory.due, id);
+        }
+        let repaced = terms.budget != member.terms.budget || terms.own_budget != member.terms.own_budget;
+        member.host = host;
+        member.terms = terms;
+        if !probes.is_empty() {
+            member.spent = Spent::default();
+            probes.into_iter().for_each(|at| member.spent.note(at, &member.terms.budget));
+        }
+        member.revision.0 += 1;
+        if moved == Moved::Elsewhere {
+            member.memory = Memory {
+                last_probe: member.memory.last_probe,
+                last_update: member.memory.last_update,
+                known_updates: member.memory.known_updates,
+                ..Memory::default()
+            };
+            member.memory.state = member.settled();
+            member.plan = None;
+        }
+        if moved == Moved::Elsewhere || repaced {
+            // Never at once: a reload must not make anyone fetch.
+            let soon = now + member.gap().scaled(member.chance(self.seed, "changed", now));
+            let wanted =
+                member.spent.last().map_or(soon, |last| member.wanted_after(last, self.seed).max(soon));
+            if member.memory.due != Timestamp::MAX {
+                Self::set_due(member, &self.frontier, wanted, Reason::Policy);
+            }
+        }
+        if member.in_flight.is_none() {
+            self.frontier.push(host, member.memory.due, id);
+        }
+    }
+
+    /// A source now lives on another host: its moved address was adopted.
+    pub fn rehost(&mut self, id: SourceId, host: HostGroup) {
+        let ix = self.frontier.host(&host.key);
+        let Some(member) = self.members.get_mut(&id) else { return };
+        if member.in_flight.is_none() {
+            self.frontier.remove(member.host, member.memory.due, id);
+            self.frontier.push(ix, member.memory.due, id);
+        }
+        member.host = ix;
+        member.terms.host = host;
+    }
+
+    /// The clock was set while we ran: everything moves with it, so that what was promised in
+    /// real time is kept in real time.
+    pub fn shift(&mut self, by: Span) {
+        self.frontier.shift(by);
+        self.spacing.shift(by);
+        self.slots = (i64::MIN, 0);
+        for member in self.members.values_mut() {
+            member.memory.shift(by);
+            member.spent.shift(by);
+            if let Some(plan) = &mut member.plan {
+                plan.times.iter_mut().for_each(|at| *at += by);
+            }
+        }
+    }
+
+    /// Forgets what no longer matters. Cheap enough to call now and then.
+    pub fn tidy(&self) {
+        self.spacing.tidy();
+    }
+
+    /// How many sources there are.
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// What is remembered of a source.
+    pub fn memory(&self, id: SourceId) -> Option<&Memory> {
+        self.members.get(&id).map(|member| &member.memory)
+    }
+
+    /// How many probes a source has left in the window that ends now.
+    pub fn budget_left(&self, id: SourceId, now: Timestamp) -> Option<u32> {
+        self.members.get(&id).map(|member| member.spent.left(&member.terms.budget, now))
+    }
+
+    /// The policy's wish, every constraint with its time, and the verdict.
+    pub fn explain(&self, id: SourceId, now: Timestamp) -> Option<Explanation> {
+        let member = self.members.get(&id)?;
+        let mut constraints = gate::constraints(&member.memory, &member.spent, &member.terms.budget);
+        for (constraint, until) in [
+            (Constraint::HostPause, self.frontier.paused_until(member.host)),
+            (Constraint::HostSpacing, self.frontier.held_until(member.host)),
+        ] {
+            if until > Timestamp::MIN {
+                constraints.push((constraint, until));
+            }
+        }
+        let hints = &member.memory.hints;
+        if hints.skip_hours != 0 || hints.skip_days != 0 {
+            let from = constraints.iter().map(|&(_, until)| until).max().unwrap_or(now).max(now);
+            constraints.push((Constraint::Skip, gate::past_skips(from, hints)));
+        }
+        if member.memory.due == Timestamp::MAX {
+            constraints.push((Constraint::Resting, Timestamp::MAX));
+        }
+        let wanted = match member.spent.last() {
+            Some(last) => member.wanted_after(last, self.seed),
+            None => member.memory.due,
+        };
+        Some(Explanation {
+            wanted,
+            asking: member.asking(),
+            due: member.memory.due,
+            reason: member.memory.reason,
+            constraints,
+            budget: member.terms.budget,
+            left: member.spent.left(&member.terms.budget, now),
+        })
+    }
+
+    pub(super) fn ask_gate(member: &Member, frontier: &Frontier, wanted: Timestamp) -> Verdict {
+        let paused = frontier.paused_until(member.host);
+        gate::verdict(wanted, &member.memory, &member.spent, &member.terms.budget, paused)
+    }
+
+    /// Sets a source's due time to the first that the gate allows at or after `wanted`.
+    pub(super) fn set_due(member: &mut Member, frontier: &Frontier, wanted: Timestamp, because: Reason) {
+        let verdict = Self::ask_gate(member, frontier, wanted);
+        member.memory.due = verdict.at;
+        member.memory.reason = verdict.binding.map_or(because, Reason::Constraint);
+    }
+
+    pub(super) fn host_key(&self, host: HostIx) -> &str {
+        self.frontier.key(host)
+    }
+}
+
+/// A source whose terms changed.
+#[derive(Debug, Clone)]
+pub struct Changed {
+    /// Which.
+    pub id: SourceId,
+    /// What the user grants it now.
+    pub terms: Terms,
+    /// Whether it is still at the same address.
+    pub moved: Moved,
+    /// When its logged probes ended, read again from the store because the new budget looks
+    /// further back than the old one; empty where it does not.
+    pub probes: Vec<Timestamp>,
+}
+
+/// Whether a changed source is still at the same address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moved {
+    /// Yes.
+    Same,
+    /// No: validators, hints and errors of the old one say nothing of the new.
+    Elsewhere,
+}
+
+/// Why the next probe is when it is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Explanation {
+    /// When the policy wants it.
+    pub wanted: Timestamp,
+    /// Which policy asks.
+    pub asking: Policy,
+    /// When it is due.
+    pub due: Timestamp,
+    /// Why then.
+    pub reason: Reason,
+    /// What forbids it until when.
+    pub constraints: Vec<(Constraint, Timestamp)>,
+    /// Its budget.
+    pub budget: crate::schedule::budget::Budget,
+    /// Probes left in the window that ends now.
+    pub left: u32,
+}
