@@ -29,7 +29,7 @@ fn terms(host: &str, budget: Budget) -> Terms {
 }
 
 fn source(id: i64, host: &str, budget: Budget) -> Known {
-    Known { id: SourceId(id), terms: terms(host, budget), memory: None, probes: Vec::new() }
+    Known { id: SourceId(id), terms: terms(host, budget), memory: Memory::default(), probes: Vec::new() }
 }
 
 fn changed(id: i64, host: &str, budget: Budget, moved: Moved) -> Changed {
@@ -393,7 +393,7 @@ proptest! {
                 }
                 Turn::Restart => {
                     let probes: Vec<Timestamp> = log.iter().map(|(at, _)| *at + offset + Span::from_secs(5)).collect();
-                    let memory: Option<Memory> = fleet.memory(SourceId(1)).cloned();
+                    let memory = fleet.memory(SourceId(1)).unwrap().clone();
                     fleet = Fleet::new(params.clone(), seed, now);
                     fleet.load(vec![Known { memory, probes, ..source(1, "a.example", budget) }], now);
                 }

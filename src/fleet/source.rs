@@ -107,7 +107,7 @@ pub struct MoveProof {
 pub struct Memory {
     /// Its phase.
     pub state: State,
-    /// When it is due. `MAX`: not until someone says so.
+    /// When it is due. `MAX`: not until someone says so; `Timestamp::default()`: not set yet.
     pub due: Timestamp,
     /// Why then.
     pub reason: Reason,

@@ -34,8 +34,8 @@ pub struct Known {
     pub id: SourceId,
     /// What the user grants it.
     pub terms: Terms,
-    /// What is remembered of it; `None` for one that was never probed.
-    pub memory: Option<Memory>,
+    /// What is remembered of it. A due time of `Timestamp::default()` means that none was set yet.
+    pub memory: Memory,
     /// When its logged probes ended.
     pub probes: Vec<Timestamp>,
 }
@@ -98,7 +98,7 @@ impl Fleet {
     /// Takes in sources at a start. Those with a due time keep it; first contacts follow one
     /// another at a gentle pace, within their spacing δ.
     pub fn load(&mut self, known: Vec<Known>, now: Timestamp) {
-        let new = known.iter().filter(|known| known.memory.is_none()).count();
+        let new = known.iter().filter(|known| known.memory.due == Timestamp::default()).count();
         let pace = FIRST_CONTACT_PACE.scaled(new as f64);
         for known in known {
             let within = pace.min(known.terms.budget.min_spacing);
@@ -119,19 +119,18 @@ impl Fleet {
         for at in known.probes {
             spent.note(at, &known.terms.budget);
         }
-        let fresh = known.memory.is_none();
         let mut member = Member {
             id: known.id,
             terms: known.terms,
             host,
-            memory: known.memory.unwrap_or_default(),
+            memory: known.memory,
             spent,
             plan: None,
             revision: Revision::default(),
             in_flight: None,
         };
-        if fresh {
-            let wait = first_within.scaled(member.chance(self.seed, "first", Timestamp::from_millis(0)));
+        if member.memory.due == Timestamp::default() {
+            let wait = first_within.scaled(member.chance(self.seed, "first", Timestamp::default()));
             member.memory.due = now + wait;
         }
         self.frontier.push(host, member.memory.due, member.id);

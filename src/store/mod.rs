@@ -1,1 +1,19 @@
-//! store
+//! The SQLite file: the only room that speaks SQL.
+//!
+//! All writes of the daemon go through one task on one connection ([`writer`]), in batches that
+//! commit whole or not at all; everything else reads through read-only connections ([`reader`]).
+//! Must not decide anything: what is stored was decided elsewhere.
+
+pub mod error;
+pub mod load;
+pub mod lock;
+pub mod open;
+pub mod reader;
+pub mod record;
+pub mod report;
+pub mod retention;
+pub mod sync;
+mod write;
+pub mod writer;
+
+pub use error::StoreError;

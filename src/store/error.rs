@@ -1,0 +1,72 @@
+//! What can be wrong with the store, in words that say what to do.
+
+use std::path::PathBuf;
+
+/// The store cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Made by a later version.
+    #[error(
+        "{}: written by a newer tidewatch (schema {found}, this one knows {known}); upgrade tidewatch or point [daemon] store elsewhere", .path.display()
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// The schema version in it.
+        found: i64,
+        /// The newest that this program knows.
+        known: i64,
+    },
+    /// Not SQLite.
+    #[error("{}: not a SQLite database; move it away or point [daemon] store elsewhere", .0.display())]
+    NotADatabase(PathBuf),
+    /// SQLite, but not ours.
+    #[error("{}: a SQLite database of another program; point [daemon] store elsewhere", .0.display())]
+    Foreign(PathBuf),
+    /// Not there.
+    #[error("{}: no store yet; `tidewatch run` makes it", .0.display())]
+    Missing(PathBuf),
+    /// Cannot be written.
+    #[error("{}: cannot be written ({reason}); check the owner and mode of the file and its folder", .path.display())]
+    ReadOnly {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        reason: String,
+    },
+    /// Another daemon has it.
+    #[error("{}: another tidewatch is using this store; stop it first or point [daemon] store elsewhere", .0.display())]
+    InUse(PathBuf),
+    /// Anything else that SQLite says.
+    #[error("the store: {0}")]
+    Sql(#[from] sqlx::Error),
+    /// The writer is gone.
+    #[error("the store's writer has stopped")]
+    Stopped,
+}
+
+/// SQLite's primary result code, when this is one of its errors.
+pub(super) fn primary_code(error: &sqlx::Error) -> Option<i32> {
+    let extended: i32 = error.as_database_error()?.code()?.parse().ok()?;
+    Some(extended & 0xff)
+}
+
+const BUSY: i32 = 5;
+const LOCKED: i32 = 6;
+const NOMEM: i32 = 7;
+const READONLY: i32 = 8;
+const IOERR: i32 = 10;
+const FULL: i32 = 13;
+const CANTOPEN: i32 = 14;
+pub(super) const NOTADB: i32 = 26;
+
+/// Whether trying again later can help, as with a full disk; anything else is a bug or a broken file.
+pub(super) fn may_pass(error: &sqlx::Error) -> bool {
+    primary_code(error)
+        .is_some_and(|code| [BUSY, LOCKED, NOMEM, READONLY, IOERR, FULL, CANTOPEN].contains(&code))
+}
+
+/// Whether the file or its folder cannot be written.
+pub(super) fn is_read_only(error: &sqlx::Error) -> bool {
+    primary_code(error).is_some_and(|code| [READONLY, CANTOPEN].contains(&code))
+}

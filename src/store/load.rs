@@ -1,0 +1,136 @@
+//! What a daemon needs to know when it starts: everything that was remembered, in a few scans.
+
+use std::collections::HashMap;
+
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Row, SqliteConnection};
+
+use crate::fleet::params::{HostGroup, SourceId};
+use crate::fleet::source::{Memory, MoveProof, Reason, State};
+use crate::observe::FeedHints;
+use crate::time::{Span, Timestamp};
+
+use super::StoreError;
+
+/// All that was remembered.
+#[derive(Debug, Default)]
+pub struct Loaded {
+    /// Sources that are not removed.
+    pub sources: HashMap<String, (SourceId, Memory)>,
+    /// When each source's recent probes ended.
+    pub probes: HashMap<SourceId, Vec<Timestamp>>,
+    /// What host groups asked for: paused until, crawl delay.
+    pub hosts: Vec<(HostGroup, Timestamp, Span)>,
+    /// The latest instant that the store knows of: if it lies ahead, the clock was set back.
+    pub latest: Option<Timestamp>,
+    /// What jitter is drawn from.
+    pub seed: u64,
+}
+
+/// A request cannot outlive its time-outs by much; one that was interrupted counts until here.
+const LONGEST_REQUEST: Span = Span::from_mins(2);
+
+/// Turns flights that nobody heard of again into failed probes, so that the budget counts them.
+/// Returns how many there were.
+pub async fn recover(connection: &mut SqliteConnection, now: Timestamp) -> Result<u64, StoreError> {
+    let done = sqlx::query(
+        "INSERT INTO probes (source_id, due_at, started_at, duration_ms, outcome, policy, reason, error)
+         SELECT source_id, due_at, started_at, max(0, min(?1 - started_at, ?2)), 'failed', policy, reason,
+                'interrupted: tidewatch was stopped before the answer was stored'
+         FROM flights",
+    )
+    .bind(now.as_millis())
+    .bind(LONGEST_REQUEST.as_millis())
+    .execute(&mut *connection)
+    .await?;
+    sqlx::query("DELETE FROM flights").execute(connection).await?;
+    Ok(done.rows_affected())
+}
+
+/// Reads everything that was remembered; probes as far back as `since`.
+pub async fn load(connection: &mut SqliteConnection, since: Timestamp) -> Result<Loaded, StoreError> {
+    let mut loaded = Loaded::default();
+    let rows = sqlx::query(
+        "SELECT id, name, state, next_probe_at, next_probe_reason, last_probe_at, last_update_at, error_streak,
+                known_updates, fresh_until, retry_until, backoff_until, ttl_ms, skip_hours, skip_days,
+                update_period_ms, moving_to, moving_times, moving_since, adopted_url
+         FROM sources WHERE state <> 'removed'",
+    )
+    .fetch_all(&mut *connection)
+    .await?;
+    for row in rows {
+        loaded.sources.insert(row.get("name"), (SourceId(row.get("id")), memory(&row)));
+    }
+    let rows = sqlx::query("SELECT source_id, started_at + duration_ms FROM probes WHERE started_at >= ?")
+        .bind(since.as_millis())
+        .fetch_all(&mut *connection)
+        .await?;
+    for row in rows {
+        let id = SourceId(row.get(0));
+        loaded.probes.entry(id).or_default().push(Timestamp::from_millis(row.get(1)));
+    }
+    for row in sqlx::query("SELECT host, public, paused_until, crawl_delay_ms FROM hosts")
+        .fetch_all(&mut *connection)
+        .await?
+    {
+        let host = HostGroup { key: row.get::<String, _>(0).into(), public: row.get(1) };
+        let paused = instant(&row, "paused_until").unwrap_or(Timestamp::MIN);
+        loaded.hosts.push((host, paused, Span::from_millis(row.get(3))));
+    }
+    let latest: Option<i64> = sqlx::query_scalar(
+        "SELECT max(at) FROM (SELECT max(at) AS at FROM events
+                              UNION ALL SELECT max(started_at) FROM probes)",
+    )
+    .fetch_one(&mut *connection)
+    .await?;
+    loaded.latest = latest.map(Timestamp::from_millis);
+    let seed: i64 =
+        sqlx::query_scalar("SELECT value FROM meta WHERE key = 'seed'").fetch_one(connection).await?;
+    loaded.seed = seed as u64;
+    Ok(loaded)
+}
+
+fn instant(row: &SqliteRow, column: &str) -> Option<Timestamp> {
+    row.get::<Option<i64>, _>(column).map(Timestamp::from_millis)
+}
+
+fn span(row: &SqliteRow, column: &str) -> Option<Span> {
+    row.get::<Option<i64>, _>(column).map(Span::from_millis)
+}
+
+fn memory(row: &SqliteRow) -> Memory {
+    let state = State::from_name(row.get("state")).unwrap_or_default();
+    let due = instant(row, "next_probe_at").unwrap_or(match state {
+        State::Resting => Timestamp::MAX,
+        _ => Timestamp::default(),
+    });
+    let reason =
+        row.get::<Option<&str>, _>("next_probe_reason").and_then(Reason::from_name).unwrap_or_default();
+    let moving = row.get::<Option<String>, _>("moving_to").map(|target| {
+        Box::new(MoveProof {
+            target,
+            times: row.get::<Option<u32>, _>("moving_times").unwrap_or(0),
+            since: instant(row, "moving_since").unwrap_or(Timestamp::MAX),
+        })
+    });
+    Memory {
+        state,
+        due,
+        reason,
+        last_probe: instant(row, "last_probe_at"),
+        last_update: instant(row, "last_update_at"),
+        error_streak: row.get("error_streak"),
+        known_updates: row.get::<i64, _>("known_updates").max(0).unsigned_abs(),
+        fresh_until: instant(row, "fresh_until"),
+        retry_until: instant(row, "retry_until"),
+        backoff_until: instant(row, "backoff_until"),
+        hints: FeedHints {
+            ttl: span(row, "ttl_ms"),
+            skip_hours: row.get("skip_hours"),
+            skip_days: row.get("skip_days"),
+            update_period: span(row, "update_period_ms"),
+        },
+        moving,
+        adopted_url: row.get::<Option<String>, _>("adopted_url").map(String::into_boxed_str),
+    }
+}

@@ -1,0 +1,95 @@
+//! Opening the file: created, migrated, and refused with a clear word when it is not ours.
+
+use std::path::Path;
+use std::time::Duration;
+
+use sqlx::migrate::Migrator;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
+use sqlx::{ConnectOptions, Connection, Row, SqliteConnection};
+
+use super::StoreError;
+use super::error::{NOTADB, is_read_only, primary_code};
+
+static MIGRATIONS: Migrator = sqlx::migrate!("./migrations");
+
+/// Marks the file as ours for `file` and its kin: "tide".
+const APPLICATION_ID: i64 = 0x7469_6465;
+
+/// How long a statement waits for another process that writes.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Opens the store for writing, creating and migrating it as needed.
+pub async fn for_writing(path: &Path) -> Result<SqliteConnection, StoreError> {
+    let options = SqliteConnectOptions::new()
+        .filename(path)
+        .create_if_missing(true)
+        .journal_mode(SqliteJournalMode::Wal)
+        // A crash of this process loses nothing; a power cut may lose the last moments, whose
+        // updates are then found again because their validators are lost with them.
+        .synchronous(SqliteSynchronous::Normal)
+        .foreign_keys(true)
+        .busy_timeout(BUSY_TIMEOUT)
+        .disable_statement_logging();
+    let mut connection = options.connect().await.map_err(|error| explain(path, error))?;
+    check_identity(path, &mut connection).await?;
+    MIGRATIONS.run(&mut connection).await.map_err(|error| match error {
+        sqlx::migrate::MigrateError::Execute(error)
+        | sqlx::migrate::MigrateError::ExecuteMigration(error, _) => explain(path, error),
+        error => StoreError::Sql(error.into()),
+    })?;
+    sqlx::query("PRAGMA application_id = 1953063013").execute(&mut connection).await?;
+    Ok(connection)
+}
+
+/// Opens the store for reading only; it must be there.
+pub fn for_reading(path: &Path) -> SqliteConnectOptions {
+    SqliteConnectOptions::new()
+        .filename(path)
+        .read_only(true)
+        .busy_timeout(BUSY_TIMEOUT)
+        .disable_statement_logging()
+}
+
+/// Checks, before anything is read from it, that a file is a store of a version we know.
+pub async fn check_readable(path: &Path) -> Result<(), StoreError> {
+    if !path.exists() {
+        return Err(StoreError::Missing(path.to_owned()));
+    }
+    let mut connection = for_reading(path).connect().await.map_err(|error| explain(path, error))?;
+    check_identity(path, &mut connection).await?;
+    connection.close().await?;
+    Ok(())
+}
+
+async fn check_identity(path: &Path, connection: &mut SqliteConnection) -> Result<(), StoreError> {
+    let tables: Vec<String> = sqlx::query_scalar("SELECT name FROM sqlite_schema WHERE type = 'table'")
+        .fetch_all(&mut *connection)
+        .await
+        .map_err(|error| explain(path, error))?;
+    let id: i64 = sqlx::query("PRAGMA application_id").fetch_one(&mut *connection).await?.get(0);
+    if tables.is_empty() {
+        return Ok(());
+    }
+    let ours = id == APPLICATION_ID || (id == 0 && tables.iter().any(|name| name == "flights"));
+    if !ours || !tables.iter().any(|name| name == "_sqlx_migrations") {
+        return Err(StoreError::Foreign(path.to_owned()));
+    }
+    let found: i64 = sqlx::query_scalar("SELECT coalesce(max(version), 0) FROM _sqlx_migrations")
+        .fetch_one(&mut *connection)
+        .await?;
+    let known = MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or(0);
+    if found > known {
+        return Err(StoreError::Newer { path: path.to_owned(), found, known });
+    }
+    Ok(())
+}
+
+fn explain(path: &Path, error: sqlx::Error) -> StoreError {
+    if primary_code(&error) == Some(NOTADB) {
+        return StoreError::NotADatabase(path.to_owned());
+    }
+    if is_read_only(&error) {
+        return StoreError::ReadOnly { path: path.to_owned(), reason: error.to_string() };
+    }
+    StoreError::Sql(error)
+}

@@ -1,0 +1,176 @@
+//! Read-only connections: what a probe needs to know of its source, and what people ask.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use sqlx::sqlite::{SqlitePool, SqlitePoolOptions};
+use sqlx::{Row, SqliteConnection};
+
+use crate::fleet::params::SourceId;
+use crate::observe::{Seen, SeenItem};
+use crate::time::Timestamp;
+
+use super::record::RobotsRecord;
+use super::{StoreError, open};
+
+/// Reads, and cannot write.
+#[derive(Debug, Clone)]
+pub struct Reader {
+    pool: SqlitePool,
+    path: PathBuf,
+}
+
+/// What is known of a source that only its probe needs, and that is not worth keeping in memory.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Dossier {
+    /// The URL that gave the validators.
+    pub validators_url: Option<String>,
+    /// `ETag`, byte for byte.
+    pub etag: Option<Vec<u8>>,
+    /// `Last-Modified`, byte for byte.
+    pub last_modified: Option<Vec<u8>>,
+    /// What earlier probes saw.
+    pub seen: Seen,
+}
+
+/// A probe asked for by hand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// Its number.
+    pub id: i64,
+    /// For whom.
+    pub source: SourceId,
+}
+
+impl Reader {
+    /// Opens an existing store for reading.
+    pub async fn open(path: &Path) -> Result<Self, StoreError> {
+        open::check_readable(path).await?;
+        let pool =
+            SqlitePoolOptions::new().max_connections(4).connect_with(open::for_reading(path)).await?;
+        Ok(Self { pool, path: path.to_owned() })
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn pool(&self) -> &SqlitePool {
+        &self.pool
+    }
+
+    /// A connection, for [`super::load`].
+    pub async fn connection(&self) -> Result<sqlx::pool::PoolConnection<sqlx::Sqlite>, StoreError> {
+        Ok(self.pool.acquire().await?)
+    }
+
+    /// What a probe needs to know.
+    pub async fn dossier(&self, id: SourceId) -> Result<Dossier, StoreError> {
+        let mut connection = self.pool.acquire().await?;
+        let row = sqlx::query(
+            "SELECT CAST(etag AS BLOB), CAST(last_modified AS BLOB), validators_url, last_look_at,
+                    page_fingerprint, moved
+             FROM sources WHERE id = ?",
+        )
+        .bind(id.0)
+        .fetch_one(&mut *connection)
+        .await?;
+        Ok(Dossier {
+            etag: row.get(0),
+            last_modified: row.get(1),
+            validators_url: row.get(2),
+            seen: Seen {
+                last_look: row.get::<Option<i64>, _>(3).map(Timestamp::from_millis),
+                items: items(&mut connection, id).await?,
+                page: row.get::<Option<i64>, _>(4).map(|fingerprint| fingerprint as u64),
+                moved: row.get(5),
+            },
+        })
+    }
+
+    /// A page's text as it was last compared.
+    pub async fn page_text(&self, id: SourceId) -> Result<Option<String>, StoreError> {
+        let text = sqlx::query_scalar("SELECT page_text FROM sources WHERE id = ?")
+            .bind(id.0)
+            .fetch_optional(&self.pool)
+            .await?;
+        Ok(text.flatten())
+    }
+
+    /// The robots.txt that was last fetched from an origin.
+    pub async fn robots(&self, origin: &str) -> Result<Option<RobotsRecord>, StoreError> {
+        let row = sqlx::query("SELECT fetched_at, http_status, body FROM robots WHERE origin = ?")
+            .bind(origin)
+            .fetch_optional(&self.pool)
+            .await?;
+        Ok(row.map(|row| RobotsRecord {
+            origin: origin.to_owned(),
+            fetched_at: Timestamp::from_millis(row.get(0)),
+            http_status: row.get(1),
+            body: row.get(2),
+        }))
+    }
+
+    /// When a source's probes since an instant ended.
+    pub async fn probes_since(&self, id: SourceId, since: Timestamp) -> Result<Vec<Timestamp>, StoreError> {
+        let ends: Vec<i64> = sqlx::query_scalar(
+            "SELECT started_at + duration_ms FROM probes WHERE source_id = ? AND started_at >= ?",
+        )
+        .bind(id.0)
+        .bind(since.as_millis())
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(ends.into_iter().map(Timestamp::from_millis).collect())
+    }
+
+    /// Probes asked for by hand that nobody has looked at.
+    pub async fn open_requests(&self) -> Result<Vec<Request>, StoreError> {
+        let rows = sqlx::query("SELECT id, source_id FROM requests WHERE answer IS NULL ORDER BY id")
+            .fetch_all(&self.pool)
+            .await?;
+        Ok(rows.iter().map(|row| Request { id: row.get(0), source: SourceId(row.get(1)) }).collect())
+    }
+
+    /// Whether the daemon has answered a request, and what.
+    pub async fn answer(&self, request: i64) -> Result<Option<String>, StoreError> {
+        Ok(sqlx::query_scalar("SELECT answer FROM requests WHERE id = ?")
+            .bind(request)
+            .fetch_optional(&self.pool)
+            .await?
+            .flatten())
+    }
+}
+
+async fn items(
+    connection: &mut SqliteConnection,
+    id: SourceId,
+) -> Result<HashMap<u64, SeenItem>, StoreError> {
+    // Items are touched only when a document is read, so those of the last one share the latest time.
+    let rows = sqlx::query(
+        "SELECT key_hash, fingerprint,
+                last_seen_at = (SELECT max(last_seen_at) FROM items WHERE source_id = ?1)
+         FROM items WHERE source_id = ?1",
+    )
+    .bind(id.0)
+    .fetch_all(connection)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| {
+            let item = SeenItem { fingerprint: row.get::<i64, _>(1) as u64, in_last: row.get(2) };
+            (row.get::<i64, _>(0) as u64, item)
+        })
+        .collect())
+}
+
+/// Asks a running daemon for a probe: one row, from another process. Returns the request's number.
+pub async fn ask(path: &Path, source: SourceId, now: Timestamp) -> Result<i64, StoreError> {
+    let mut connection = open::for_writing(path).await?;
+    let done = sqlx::query("INSERT INTO requests (source_id, asked_at) VALUES (?, ?)")
+        .bind(source.0)
+        .bind(now.as_millis())
+        .execute(&mut connection)
+        .await?;
+    Ok(done.last_insert_rowid())
+}

@@ -1,0 +1,136 @@
+//! What is written: plain values that others fill in.
+
+use crate::fleet::params::SourceId;
+use crate::fleet::source::{Memory, Reason};
+use crate::observe::Observation;
+use crate::schedule::policy::Policy;
+use crate::time::{Span, Timestamp};
+
+/// A probe about to be sent.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Flight {
+    /// Whose.
+    pub source: SourceId,
+    /// When it was due.
+    pub due: Timestamp,
+    /// When it is sent.
+    pub started: Timestamp,
+    /// Who asked.
+    pub policy: Policy,
+    /// Why then.
+    pub reason: Reason,
+}
+
+/// How a probe ended, for the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Something was new.
+    Updated,
+    /// Nothing was new.
+    Unchanged,
+    /// 304.
+    NotModified,
+    /// No answer, or none that could be read.
+    Failed,
+}
+
+impl Outcome {
+    /// The name in the store.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Updated => "updated",
+            Self::Unchanged => "unchanged",
+            Self::NotModified => "not_modified",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// What becomes of the validators.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ValidatorsChange {
+    /// Nothing: an error, or an answer that said nothing.
+    Keep,
+    /// A 200 gives a new pair; what it does not carry is dropped.
+    Replace {
+        /// The URL that gave it.
+        url: String,
+        /// `ETag`.
+        etag: Option<Vec<u8>>,
+        /// `Last-Modified`.
+        last_modified: Option<Vec<u8>>,
+    },
+    /// A 304 overwrites what it carries.
+    Refresh {
+        /// `ETag`.
+        etag: Option<Vec<u8>>,
+        /// `Last-Modified`.
+        last_modified: Option<Vec<u8>>,
+    },
+}
+
+/// A probe that ended, with everything that follows from it. Committed whole or not at all.
+#[derive(Debug, Clone)]
+pub struct Landing {
+    /// The flight it ends.
+    pub flight: Flight,
+    /// When it ended.
+    pub finished: Timestamp,
+    /// How.
+    pub outcome: Outcome,
+    /// Status of the last answer, if there was one.
+    pub http_status: Option<u16>,
+    /// Bytes of the body on the wire.
+    pub bytes: u64,
+    /// What went wrong.
+    pub error: Option<String>,
+    /// What the source said about itself.
+    pub validators: ValidatorsChange,
+    /// What was seen; `None` when the document was not read (not modified, failed).
+    pub observation: Option<Observation>,
+    /// The source's new state.
+    pub memory: Memory,
+    /// The host group's new state, if it changed.
+    pub host: Option<HostRecord>,
+    /// Events that go with it.
+    pub events: Vec<Event>,
+}
+
+/// What a host group asked of us.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostRecord {
+    /// Its name.
+    pub key: String,
+    /// Registrable domain of a public name.
+    pub public: bool,
+    /// Not before.
+    pub paused_until: Option<Timestamp>,
+    /// Between requests.
+    pub crawl_delay: Span,
+}
+
+/// Something that happened to the daemon or to a source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// When.
+    pub at: Timestamp,
+    /// What: `started`, `stopped`, `reloaded`, `reload_refused`, `redirect_adopted`, …
+    pub kind: &'static str,
+    /// To whom.
+    pub source: Option<SourceId>,
+    /// In words.
+    pub detail: Option<String>,
+}
+
+/// A robots.txt as it was fetched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RobotsRecord {
+    /// Scheme, host and port.
+    pub origin: String,
+    /// When.
+    pub fetched_at: Timestamp,
+    /// 0: no answer.
+    pub http_status: u16,
+    /// What it said.
+    pub body: Vec<u8>,
+}

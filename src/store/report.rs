@@ -1,0 +1,139 @@
+//! What people ask of the store: sources as they stand, and the last probes of one.
+
+use sqlx::Row;
+
+use crate::fleet::params::SourceId;
+use crate::time::Timestamp;
+
+use super::StoreError;
+use super::reader::Reader;
+
+/// A source as it stands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SourceRow {
+    /// Its number.
+    pub id: SourceId,
+    /// Its name.
+    pub name: String,
+    /// Where it is.
+    pub url: String,
+    /// Where it is since it moved.
+    pub adopted_url: Option<String>,
+    /// `feed` or `page`.
+    pub kind: String,
+    /// As configured.
+    pub policy: String,
+    /// Its group.
+    pub group: Option<String>,
+    /// Its phase.
+    pub state: String,
+    /// Last probe.
+    pub last_probe_at: Option<Timestamp>,
+    /// Last probe that found something.
+    pub last_update_at: Option<Timestamp>,
+    /// Next probe.
+    pub next_probe_at: Option<Timestamp>,
+    /// Why then.
+    pub next_probe_reason: Option<String>,
+    /// Failures in a row.
+    pub error_streak: u32,
+    /// The last probe's error.
+    pub last_error: Option<String>,
+    /// Updates found in all.
+    pub updates: u64,
+    /// Probes in the log.
+    pub probes: u64,
+}
+
+/// A probe from the log.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProbeRow {
+    /// When it was sent.
+    pub started_at: Timestamp,
+    /// How long it took.
+    pub duration_ms: i64,
+    /// How it ended.
+    pub outcome: String,
+    /// Status.
+    pub http_status: Option<u16>,
+    /// Updates found.
+    pub updates_found: i64,
+    /// Why then.
+    pub reason: String,
+    /// What went wrong.
+    pub error: Option<String>,
+}
+
+impl Reader {
+    /// Every source, by name, the removed ones left out.
+    pub async fn sources(&self) -> Result<Vec<SourceRow>, StoreError> {
+        let rows = sqlx::query(
+            "SELECT id, name, url, adopted_url, kind, policy, group_name, state, last_probe_at, last_update_at,
+                    next_probe_at, next_probe_reason, error_streak, last_error,
+                    coalesce(u.count, 0) AS updates, coalesce(p.count, 0) AS probes
+             FROM sources
+             LEFT JOIN (SELECT source_id, count(*) AS count FROM updates GROUP BY source_id) u ON u.source_id = id
+             LEFT JOIN (SELECT source_id, count(*) AS count FROM probes GROUP BY source_id) p ON p.source_id = id
+             WHERE state <> 'removed' ORDER BY name",
+        )
+        .fetch_all(self.pool())
+        .await?;
+        let at = |value: Option<i64>| value.map(Timestamp::from_millis);
+        Ok(rows
+            .iter()
+            .map(|row| SourceRow {
+                id: SourceId(row.get("id")),
+                name: row.get("name"),
+                url: row.get("url"),
+                adopted_url: row.get("adopted_url"),
+                kind: row.get("kind"),
+                policy: row.get("policy"),
+                group: row.get("group_name"),
+                state: row.get("state"),
+                last_probe_at: at(row.get("last_probe_at")),
+                last_update_at: at(row.get("last_update_at")),
+                next_probe_at: at(row.get("next_probe_at")),
+                next_probe_reason: row.get("next_probe_reason"),
+                error_streak: row.get("error_streak"),
+                last_error: row.get("last_error"),
+                updates: row.get::<i64, _>("updates").unsigned_abs(),
+                probes: row.get::<i64, _>("probes").unsigned_abs(),
+            })
+            .collect())
+    }
+
+    /// The last probes of a source, the latest first.
+    pub async fn last_probes(&self, id: SourceId, count: u32) -> Result<Vec<ProbeRow>, StoreError> {
+        let rows = sqlx::query(
+            "SELECT started_at, duration_ms, outcome, http_status, updates_found, reason, error
+             FROM probes WHERE source_id = ? ORDER BY started_at DESC, id DESC LIMIT ?",
+        )
+        .bind(id.0)
+        .bind(count)
+        .fetch_all(self.pool())
+        .await?;
+        Ok(rows
+            .iter()
+            .map(|row| ProbeRow {
+                started_at: Timestamp::from_millis(row.get(0)),
+                duration_ms: row.get(1),
+                outcome: row.get(2),
+                http_status: row.get(3),
+                updates_found: row.get(4),
+                reason: row.get(5),
+                error: row.get(6),
+            })
+            .collect())
+    }
+
+    /// The delays of updates whose time is known exactly, from event to detection, in
+    /// milliseconds, by source.
+    pub async fn exact_delays(&self) -> Result<Vec<(SourceId, i64)>, StoreError> {
+        let rows = sqlx::query(
+            "SELECT source_id, detected_at - occurred_at FROM updates WHERE occurred_exact = 1 AND kind <> 'edited'",
+        )
+        .fetch_all(self.pool())
+        .await?;
+        Ok(rows.iter().map(|row| (SourceId(row.get(0)), row.get(1))).collect())
+    }
+}

@@ -1,0 +1,32 @@
+//! Forgetting old probes in small bites, so that no commit is long.
+//!
+//! Updates, gaps and events stay; only the log of probes, items that have long left their feed,
+//! and answered requests are pruned.
+
+use sqlx::SqliteConnection;
+
+use crate::time::Timestamp;
+
+/// Rows of a kind that one transaction forgets.
+const BITE: i64 = 500;
+
+/// Forgets some of what is older than `before`; says whether there is more.
+pub(super) async fn bite(
+    connection: &mut SqliteConnection,
+    before: Timestamp,
+) -> Result<bool, sqlx::Error> {
+    let mut more = false;
+    let probes = sqlx::query(
+        "DELETE FROM probes WHERE id IN (SELECT id FROM probes WHERE started_at < ? ORDER BY started_at LIMIT ?)",
+    )
+    .bind(before.as_millis())
+    .bind(BITE)
+    .execute(&mut *connection)
+    .await?;
+    more |= probes.rows_affected() >= BITE.unsigned_abs();
+    sqlx::query("DELETE FROM requests WHERE answer IS NOT NULL AND asked_at < ?")
+        .bind(before.as_millis())
+        .execute(&mut *connection)
+        .await?;
+    Ok(more)
+}

@@ -1,0 +1,302 @@
+//! The statements that write: each takes plain values and one connection inside a transaction.
+//!
+//! Many rows of one kind go in one statement, as JSON that SQLite takes apart again: a row a
+//! round trip would cost more than the row.
+
+use serde_json::{Value, json};
+use sqlx::SqliteConnection;
+use sqlx::query::Query;
+use sqlx::sqlite::{Sqlite, SqliteArguments};
+
+use crate::observe::{Observation, Occurred};
+use crate::time::Timestamp;
+
+use super::record::{Event, Flight, HostRecord, Landing, RobotsRecord, ValidatorsChange};
+
+type Result = std::result::Result<(), sqlx::Error>;
+
+/// Probes about to be sent.
+pub(super) async fn take_off(connection: &mut SqliteConnection, flights: &[Flight]) -> Result {
+    let rows: Vec<Value> = flights
+        .iter()
+        .map(|f| {
+            json!([f.source.0, f.due.as_millis(), f.started.as_millis(), f.policy.name(), f.reason.name()])
+        })
+        .collect();
+    sqlx::query(
+        "INSERT OR REPLACE INTO flights (source_id, due_at, started_at, policy, reason)
+         SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4 FROM json_each(?)",
+    )
+    .bind(Value::from(rows).to_string())
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// A probe that ended: log, updates, items, validators and the source's new state.
+pub(super) async fn land(connection: &mut SqliteConnection, landing: &Landing) -> Result {
+    let id = landing.flight.source.0;
+    let finished = landing.finished.as_millis();
+    let started = landing.flight.started.as_millis();
+    let updates = landing.observation.as_ref().map_or(0, |seen| seen.updates.len());
+    let probe_id = sqlx::query(
+        "INSERT INTO probes (source_id, due_at, started_at, duration_ms, outcome, http_status, bytes,
+                             updates_found, policy, reason, error)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    )
+    .bind(id)
+    .bind(landing.flight.due.as_millis())
+    .bind(started)
+    .bind(finished - started)
+    .bind(landing.outcome.name())
+    .bind(landing.http_status)
+    .bind(signed(landing.bytes))
+    .bind(i64::try_from(updates).unwrap_or(i64::MAX))
+    .bind(landing.flight.policy.name())
+    .bind(landing.flight.reason.name())
+    .bind(landing.error.as_deref())
+    .execute(&mut *connection)
+    .await?
+    .last_insert_rowid();
+    sqlx::query("DELETE FROM flights WHERE source_id = ?").bind(id).execute(&mut *connection).await?;
+    if let Some(observation) = &landing.observation {
+        observe(connection, id, probe_id, landing.finished, observation).await?;
+    }
+    state(connection, landing).await?;
+    validators(connection, id, &landing.validators).await?;
+    if let Some(host) = &landing.host {
+        self::host(connection, host).await?;
+    }
+    for event in &landing.events {
+        self::event(connection, event).await?;
+    }
+    Ok(())
+}
+
+async fn observe(
+    connection: &mut SqliteConnection,
+    source: i64,
+    probe: i64,
+    now: Timestamp,
+    seen: &Observation,
+) -> Result {
+    let at = now.as_millis();
+    if !seen.updates.is_empty() {
+        let rows: Vec<Value> = seen
+            .updates
+            .iter()
+            .map(|update| {
+                let (occurred, after, exact) = match update.occurred {
+                    Occurred::At(at) => (at, None, 1),
+                    Occurred::Between(from, to) => (middle(from, to), Some(from.as_millis()), 0),
+                };
+                json!([
+                    occurred.as_millis(),
+                    after,
+                    exact,
+                    update.kind.name(),
+                    update.key,
+                    update.title,
+                    update.link
+                ])
+            })
+            .collect();
+        sqlx::query(
+            "INSERT INTO updates (source_id, probe_id, detected_at, occurred_at, occurred_after, occurred_exact,
+                                  kind, key, title, link)
+             SELECT ?1, ?2, ?3, value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5,
+                    value ->> 6
+             FROM json_each(?4) WHERE true
+             ON CONFLICT DO NOTHING",
+        )
+        .bind(source)
+        .bind(probe)
+        .bind(at)
+        .bind(Value::from(rows).to_string())
+        .execute(&mut *connection)
+        .await?;
+    }
+    if !seen.present.is_empty() {
+        let rows: Vec<Value> = seen
+            .present
+            .iter()
+            .map(|item| {
+                json!([item.key_hash as i64, item.fingerprint as i64, item.dated.map(Timestamp::as_millis)])
+            })
+            .collect();
+        sqlx::query(
+            "INSERT INTO items (source_id, key_hash, fingerprint, dated_at, first_seen_at, last_seen_at)
+             SELECT ?1, value ->> 0, value ->> 1, value ->> 2, ?2, ?2 FROM json_each(?3) WHERE true
+             ON CONFLICT (source_id, key_hash) DO UPDATE
+             SET fingerprint = excluded.fingerprint, last_seen_at = excluded.last_seen_at, gone_at = NULL",
+        )
+        .bind(source)
+        .bind(at)
+        .bind(Value::from(rows).to_string())
+        .execute(&mut *connection)
+        .await?;
+    }
+    if !seen.gone.is_empty() {
+        let keys: Vec<i64> = seen.gone.iter().map(|&key| key as i64).collect();
+        sqlx::query(
+            "UPDATE items SET gone_at = ?1
+             WHERE source_id = ?2 AND key_hash IN (SELECT value FROM json_each(?3))",
+        )
+        .bind(at)
+        .bind(source)
+        .bind(json!(keys).to_string())
+        .execute(&mut *connection)
+        .await?;
+    }
+    if seen.gap {
+        sqlx::query("INSERT INTO gaps (source_id, probe_id, at) VALUES (?, ?, ?)")
+            .bind(source)
+            .bind(probe)
+            .bind(at)
+            .execute(&mut *connection)
+            .await?;
+    }
+    if let Some(page) = &seen.page {
+        sqlx::query("UPDATE sources SET page_fingerprint = ?, page_text = ? WHERE id = ?")
+            .bind(page.fingerprint as i64)
+            .bind(&page.text)
+            .bind(source)
+            .execute(&mut *connection)
+            .await?;
+    }
+    Ok(())
+}
+
+async fn state(connection: &mut SqliteConnection, landing: &Landing) -> Result {
+    let memory = &landing.memory;
+    let looked = landing.error.is_none().then(|| landing.finished.as_millis());
+    let millis = |at: Option<Timestamp>| at.map(Timestamp::as_millis);
+    let moving = memory.moving.as_deref();
+    sqlx::query(
+        "UPDATE sources SET
+             state = CASE state WHEN 'removed' THEN state ELSE ?2 END,
+             next_probe_at = ?3, next_probe_reason = ?4, last_probe_at = ?5,
+             last_look_at = coalesce(?6, last_look_at), moved = CASE WHEN ?6 IS NULL THEN moved ELSE 0 END,
+             last_update_at = ?7, error_streak = ?8, last_error = ?9, known_updates = ?10,
+             fresh_until = ?11, retry_until = ?12, backoff_until = ?13,
+             ttl_ms = ?14, skip_hours = ?15, skip_days = ?16, update_period_ms = ?17,
+             moving_to = ?18, moving_times = ?19, moving_since = ?20, adopted_url = ?21
+         WHERE id = ?1",
+    )
+    .bind(landing.flight.source.0)
+    .bind(memory.state.name())
+    .bind((memory.due != Timestamp::MAX).then(|| memory.due.as_millis()))
+    .bind(memory.reason.name())
+    .bind(millis(memory.last_probe))
+    .bind(looked)
+    .bind(millis(memory.last_update))
+    .bind(memory.error_streak)
+    .bind(landing.error.as_deref())
+    .bind(signed(memory.known_updates))
+    .bind(millis(memory.fresh_until))
+    .bind(millis(memory.retry_until))
+    .bind(millis(memory.backoff_until))
+    .bind(memory.hints.ttl.map(|span| span.as_millis()))
+    .bind(memory.hints.skip_hours)
+    .bind(memory.hints.skip_days)
+    .bind(memory.hints.update_period.map(|span| span.as_millis()))
+    .bind(moving.map(|proof| proof.target.as_str()))
+    .bind(moving.map(|proof| proof.times))
+    .bind(moving.map(|proof| proof.since.as_millis()))
+    .bind(memory.adopted_url.as_deref())
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+async fn validators(connection: &mut SqliteConnection, id: i64, change: &ValidatorsChange) -> Result {
+    let query = match change {
+        ValidatorsChange::Keep => return Ok(()),
+        ValidatorsChange::Replace { url, etag, last_modified } => {
+            let query = sqlx::query(
+                "UPDATE sources SET etag = ?, last_modified = ?, validators_url = ? WHERE id = ?",
+            );
+            bind_bytes(bind_bytes(query, etag.as_deref()), last_modified.as_deref()).bind(url)
+        }
+        ValidatorsChange::Refresh { etag, last_modified } => {
+            let query = sqlx::query(
+                "UPDATE sources SET etag = coalesce(?, etag), last_modified = coalesce(?, last_modified)
+                 WHERE id = ?",
+            );
+            bind_bytes(bind_bytes(query, etag.as_deref()), last_modified.as_deref())
+        }
+    };
+    query.bind(id).execute(connection).await?;
+    Ok(())
+}
+
+type Statement<'q> = Query<'q, Sqlite, SqliteArguments>;
+
+/// TEXT where it can be read as such, so that people can; the very bytes where not.
+fn bind_bytes<'q>(query: Statement<'q>, bytes: Option<&'q [u8]>) -> Statement<'q> {
+    match bytes.map(|bytes| (std::str::from_utf8(bytes), bytes)) {
+        None => query.bind(None::<&str>),
+        Some((Ok(text), _)) => query.bind(text),
+        Some((Err(_), bytes)) => query.bind(bytes),
+    }
+}
+
+/// A host group's state.
+pub(super) async fn host(connection: &mut SqliteConnection, host: &HostRecord) -> Result {
+    sqlx::query(
+        "INSERT INTO hosts (host, public, paused_until, crawl_delay_ms) VALUES (?, ?, ?, ?)
+         ON CONFLICT (host) DO UPDATE
+         SET paused_until = excluded.paused_until, crawl_delay_ms = excluded.crawl_delay_ms",
+    )
+    .bind(&host.key)
+    .bind(host.public)
+    .bind(host.paused_until.map(Timestamp::as_millis))
+    .bind(host.crawl_delay.as_millis())
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// An event.
+pub(super) async fn event(connection: &mut SqliteConnection, event: &Event) -> Result {
+    sqlx::query("INSERT INTO events (at, kind, source_id, detail) VALUES (?, ?, ?, ?)")
+        .bind(event.at.as_millis())
+        .bind(event.kind)
+        .bind(event.source.map(|id| id.0))
+        .bind(event.detail.as_deref())
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+/// A robots.txt.
+pub(super) async fn robots(connection: &mut SqliteConnection, robots: &RobotsRecord) -> Result {
+    sqlx::query(
+        "INSERT OR REPLACE INTO robots (origin, fetched_at, http_status, body) VALUES (?, ?, ?, ?)",
+    )
+    .bind(&robots.origin)
+    .bind(robots.fetched_at.as_millis())
+    .bind(robots.http_status)
+    .bind(&robots.body)
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// The answer to a probe asked for by hand.
+pub(super) async fn answer(connection: &mut SqliteConnection, request: i64, answer: &str) -> Result {
+    sqlx::query("UPDATE requests SET answer = ? WHERE id = ?")
+        .bind(answer)
+        .bind(request)
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+fn middle(from: Timestamp, to: Timestamp) -> Timestamp {
+    from + crate::time::Span::from_millis((to - from).as_millis() / 2)
+}
+
+fn signed(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}

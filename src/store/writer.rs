@@ -1,0 +1,217 @@
+//! The one writer: a task that owns the only writing connection of the daemon.
+//!
+//! Whatever is waiting is written in one `BEGIN IMMEDIATE` transaction; only after its commit are
+//! receipts sent. When the disk is full or the file is busy, the same batch is tried again until
+//! it passes: nothing is acknowledged that was not committed, and nothing is dropped. An error
+//! that no waiting can mend ends the task, and with it the daemon.
+
+use std::time::Duration;
+
+use sqlx::{Connection, SqliteConnection};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::clock::real_pause;
+use crate::fleet::params::SourceId;
+use crate::time::Timestamp;
+
+use super::error::may_pass;
+use super::record::{Event, Flight, Landing, RobotsRecord};
+use super::retention;
+use super::sync::{Listed, Synced};
+use super::{StoreError, sync, write};
+
+/// Something to be written.
+#[derive(Debug)]
+pub enum Write {
+    /// Probes about to be sent. Receipt: [`Receipt::TookOff`].
+    TakeOff(Vec<Flight>),
+    /// A probe that ended. Receipt: [`Receipt::Landed`].
+    Land(Box<Landing>),
+    /// An event.
+    Event(Event),
+    /// A robots.txt.
+    Robots(RobotsRecord),
+    /// The answer to a probe asked for by hand.
+    Answer {
+        /// Which request.
+        request: i64,
+        /// What to say.
+        answer: String,
+    },
+    /// When sources that were never probed are due.
+    FirstDue(Vec<(SourceId, Timestamp)>),
+    /// The configured source list; the answer names every source's number.
+    Sync {
+        /// The list.
+        listed: Vec<Listed>,
+        /// When.
+        at: Timestamp,
+        /// Where the numbers go.
+        reply: oneshot::Sender<Synced>,
+    },
+    /// Old probes are to be forgotten, a bite at a time.
+    Prune {
+        /// Forget what is older.
+        before: Timestamp,
+    },
+    /// Tells when everything before it is committed.
+    Flush(oneshot::Sender<()>),
+}
+
+/// What was committed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Receipt {
+    /// These probes may be sent now.
+    TookOff(Vec<Flight>),
+    /// This probe is in the store.
+    Landed(SourceId),
+}
+
+impl Eq for Flight {}
+
+/// Whether writing works.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Health {
+    /// It does.
+    #[default]
+    Well,
+    /// It does not, and is being retried: why.
+    Stalled(String),
+}
+
+/// The writer's end of the line.
+#[derive(Debug)]
+pub struct Writer {
+    connection: SqliteConnection,
+    inbox: mpsc::UnboundedReceiver<Write>,
+    outbox: mpsc::UnboundedSender<Write>,
+    receipts: mpsc::UnboundedSender<Receipt>,
+    health: watch::Sender<Health>,
+}
+
+/// What the rest of the daemon holds of the writer.
+#[derive(Debug)]
+pub struct Desk {
+    /// Where to hand things in. What waits is bounded by the number of sources: each has one
+    /// probe under way at most.
+    pub writes: mpsc::UnboundedSender<Write>,
+    /// Where receipts come out.
+    pub receipts: mpsc::UnboundedReceiver<Receipt>,
+    /// Whether writing works.
+    pub health: watch::Receiver<Health>,
+}
+
+/// At most this many writes share a transaction, so that readers see progress.
+const BATCH: usize = 512;
+
+const FIRST_RETRY: Duration = Duration::from_millis(250);
+const LAST_RETRY: Duration = Duration::from_secs(30);
+
+impl Writer {
+    /// A writer on this connection, and the desk in front of it.
+    pub fn new(connection: SqliteConnection) -> (Self, Desk) {
+        let (writes, inbox) = mpsc::unbounded_channel();
+        let (receipts_in, receipts) = mpsc::unbounded_channel();
+        let (health_in, health) = watch::channel(Health::Well);
+        let writer =
+            Self { connection, inbox, outbox: writes.clone(), receipts: receipts_in, health: health_in };
+        (writer, Desk { writes, receipts, health })
+    }
+
+    /// Writes until `stop` says that nothing more will come, or until something is beyond repair.
+    pub async fn run(mut self, mut stop: oneshot::Receiver<()>) -> Result<(), StoreError> {
+        let mut batch = Vec::with_capacity(BATCH);
+        let mut stopping = false;
+        loop {
+            tokio::select! {
+                biased;
+                count = self.inbox.recv_many(&mut batch, BATCH) => {
+                    if count == 0 { break }
+                }
+                _ = &mut stop, if !stopping => {
+                    // Whatever was handed in before is still written.
+                    stopping = true;
+                    self.inbox.close();
+                    continue;
+                }
+            }
+            self.commit(&mut batch).await?;
+        }
+        // Leaves one tidy file behind where nobody else is reading.
+        let _ = sqlx::query("PRAGMA optimize").execute(&mut self.connection).await;
+        self.connection.close().await?;
+        Ok(())
+    }
+
+    async fn commit(&mut self, batch: &mut Vec<Write>) -> Result<(), StoreError> {
+        let mut pause = FIRST_RETRY;
+        let (synced, more_to_prune) = loop {
+            match try_commit(&mut self.connection, batch).await {
+                Ok(done) => break done,
+                Err(error) if may_pass(&error) => {
+                    let said = error.to_string();
+                    if *self.health.borrow() == Health::Well {
+                        tracing::error!(
+                            error = %said,
+                            waiting = batch.len(),
+                            "the store cannot be written; nothing is lost, trying again until it can"
+                        );
+                    }
+                    self.health.send_replace(Health::Stalled(said));
+                    real_pause(pause).await;
+                    pause = (pause * 2).min(LAST_RETRY);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        };
+        if self.health.send_replace(Health::Well) != Health::Well {
+            tracing::info!("the store can be written again");
+        }
+        if let Some(before) = more_to_prune {
+            // Behind whatever came in meanwhile. Not when stopping: the inbox is closed then.
+            let _ = self.outbox.send(Write::Prune { before });
+        }
+        let mut synced = synced.into_iter();
+        for write in batch.drain(..) {
+            // A receiver that is gone has stopped listening: that is its business.
+            match write {
+                Write::TakeOff(flights) => drop(self.receipts.send(Receipt::TookOff(flights))),
+                Write::Land(landing) => drop(self.receipts.send(Receipt::Landed(landing.flight.source))),
+                Write::Sync { reply, .. } => {
+                    if let Some(synced) = synced.next() {
+                        drop(reply.send(synced));
+                    }
+                }
+                Write::Flush(done) => drop(done.send(())),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn try_commit(
+    connection: &mut SqliteConnection,
+    batch: &[Write],
+) -> Result<(Vec<Synced>, Option<Timestamp>), sqlx::Error> {
+    let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
+    let mut synced = Vec::new();
+    let mut more_to_prune = None;
+    for item in batch {
+        match item {
+            Write::TakeOff(flights) => write::take_off(&mut transaction, flights).await?,
+            Write::Land(landing) => write::land(&mut transaction, landing).await?,
+            Write::Event(event) => write::event(&mut transaction, event).await?,
+            Write::Robots(robots) => write::robots(&mut transaction, robots).await?,
+            Write::Answer { request, answer } => write::answer(&mut transaction, *request, answer).await?,
+            Write::FirstDue(due) => sync::first_due(&mut transaction, due).await?,
+            Write::Sync { listed, at, .. } => synced.push(sync::sync(&mut transaction, listed, *at).await?),
+            Write::Prune { before } => {
+                more_to_prune = retention::bite(&mut transaction, *before).await?.then_some(*before);
+            }
+            Write::Flush(_) => {}
+        }
+    }
+    transaction.commit().await?;
+    Ok((synced, more_to_prune))
+}
