@@ -1,1 +1,16 @@
-//! daemon
+//! The long-running process: tokio lives here.
+//!
+//! One task owns the fleet and obeys it ([`pilot`]); others fetch ([`prober`]), write (the
+//! store's writer), and re-read the configuration ([`reload`]). They exchange messages; nobody
+//! shares state. A task that ends before it was told to is a crash, and the process says so.
+
+pub mod muster;
+pub mod notify;
+pub mod pilot;
+pub mod probe;
+pub mod prober;
+pub mod reload;
+pub mod run;
+pub mod signals;
+
+pub use run::{DaemonError, Ended, Setup, run};

@@ -89,6 +89,15 @@ impl Reader {
         })
     }
 
+    /// The address adopted after a source had moved for good.
+    pub async fn adopted_url(&self, id: SourceId) -> Result<Option<String>, StoreError> {
+        let url = sqlx::query_scalar("SELECT adopted_url FROM sources WHERE id = ?")
+            .bind(id.0)
+            .fetch_optional(&self.pool)
+            .await?;
+        Ok(url.flatten())
+    }
+
     /// A page's text as it was last compared.
     pub async fn page_text(&self, id: SourceId) -> Result<Option<String>, StoreError> {
         let text = sqlx::query_scalar("SELECT page_text FROM sources WHERE id = ?")

@@ -33,6 +33,8 @@ pub struct Synced {
     pub ids: HashMap<String, SourceId>,
     /// Names whose URL is another than before.
     pub moved: HashSet<String>,
+    /// Names that were removed once and are back.
+    pub revived: HashSet<String>,
     /// Numbers of sources that are no longer listed.
     pub removed: Vec<SourceId>,
 }
@@ -40,7 +42,8 @@ pub struct Synced {
 /// Rows that one statement takes.
 const CHUNK: usize = 5_000;
 
-pub(super) async fn sync(
+/// Brings the stored list up to date and says what became of it.
+pub async fn sync(
     connection: &mut SqliteConnection,
     listed: &[Listed],
     at: Timestamp,
@@ -70,6 +73,9 @@ pub(super) async fn sync(
         let moved = url != source.url || kind != source.kind;
         if moved {
             synced.moved.insert(source.name.clone());
+        }
+        if removed {
+            synced.revived.insert(source.name.clone());
         }
         if moved || removed || policy != source.policy || group != source.group {
             changed.push(json!([id, source.url, source.kind, source.policy, source.group, moved, removed]));
@@ -137,7 +143,7 @@ async fn change(connection: &mut SqliteConnection, rows: String) -> Result<(), s
 }
 
 /// When sources without a due time are due.
-pub(super) async fn first_due(
+pub async fn first_due(
     connection: &mut SqliteConnection,
     due: &[(SourceId, Timestamp)],
 ) -> Result<(), sqlx::Error> {

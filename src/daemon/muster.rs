@@ -1,0 +1,91 @@
+//! Configuration and memory become a fleet.
+//!
+//! Shared by the daemon at its start and by the commands that look at its store: so what
+//! `explain` shows is what the daemon would do.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use url::Url;
+
+use crate::config::{Config, Source};
+use crate::fetch::host_group::host_group;
+use crate::fleet::params::{SourceId, Terms};
+use crate::fleet::{Fleet, Known};
+use crate::store::load::Loaded;
+use crate::store::sync::Listed;
+use crate::time::{Span, Timestamp};
+
+/// A source as its probes need it.
+#[derive(Debug, Clone)]
+pub struct Spec {
+    /// As configured.
+    pub source: Source,
+    /// Where it is asked: the configured address, or the one adopted since.
+    pub url: Url,
+}
+
+/// Sources by number.
+pub type Roster = HashMap<SourceId, Arc<Spec>>;
+
+/// The list as the store wants it.
+pub fn listed(config: &Config) -> Vec<Listed> {
+    config
+        .sources
+        .iter()
+        .map(|source| Listed {
+            name: source.name.clone(),
+            url: source.url.to_string(),
+            kind: source.kind.name(),
+            policy: source.policy.name(),
+            group: source.group.clone(),
+        })
+        .collect()
+}
+
+/// What the user grants a source that is asked at `url`.
+pub fn terms(source: &Source, url: &Url) -> Terms {
+    Terms {
+        budget: source.budget,
+        own_budget: source.own_budget,
+        policy: source.policy,
+        host: host_group(url),
+    }
+}
+
+/// The specification of a source whose adopted address, if any, is `adopted`.
+pub fn spec(source: &Source, adopted: Option<&str>) -> Spec {
+    let url = adopted.and_then(|url| Url::parse(url).ok()).unwrap_or_else(|| source.url.clone());
+    Spec { source: source.clone(), url }
+}
+
+/// How far back probes must be known for every budget to be counted.
+pub fn look_back(config: &Config) -> Span {
+    config.sources.iter().map(|source| source.budget.per).max().unwrap_or(Span::ZERO) + Span::from_hours(1)
+}
+
+/// A fleet of all configured sources that the store knows.
+pub fn muster(config: &Config, mut loaded: Loaded, now: Timestamp) -> (Fleet, Roster) {
+    let mut fleet = Fleet::new(config.fleet.clone(), loaded.seed, now);
+    let mut roster = Roster::with_capacity(config.sources.len());
+    // The store knows of a later time than now: the clock was set back while nobody watched.
+    // Moving everything back with it keeps every promise and blocks nobody for years.
+    let set_back = loaded.latest.filter(|&latest| latest > now).map_or(Span::ZERO, |latest| now - latest);
+    for (host, paused_until, crawl_delay) in &loaded.hosts {
+        fleet.load_host(host, *paused_until + set_back, *crawl_delay);
+    }
+    let mut known = Vec::with_capacity(config.sources.len());
+    for source in &config.sources {
+        let Some((id, mut memory)) = loaded.sources.remove(&source.name) else { continue };
+        let spec = spec(source, memory.adopted_url.as_deref());
+        if memory.due != Timestamp::default() {
+            memory.shift(set_back);
+        }
+        let mut probes = loaded.probes.remove(&id).unwrap_or_default();
+        probes.iter_mut().for_each(|at| *at += set_back);
+        known.push(Known { id, terms: terms(source, &spec.url), memory, probes });
+        roster.insert(id, Arc::new(spec));
+    }
+    fleet.load(known, now);
+    (fleet, roster)
+}

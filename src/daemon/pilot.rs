@@ -1,0 +1,414 @@
+//! The task that owns the fleet and obeys it.
+//!
+//! A loop over a handful of messages: a step is due, a probe has ended, something was committed,
+//! the list changed, stop. It decides nothing itself and waits for nobody: the store and the
+//! network answer by message. Knows no socket and no SQL, so a test can sit at the other ends of
+//! its channels.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::clock::{Clock, Watch};
+use crate::fetch::client::Fetcher;
+use crate::fetch::host_group::host_group;
+use crate::fleet::params::SourceId;
+use crate::fleet::{Absorbed, Changed, Fleet, FleetParams, Known, Note, Report};
+use crate::store::record::{Event, Flight, HostRecord, Landing};
+use crate::store::writer::{Health, Receipt, Write};
+use crate::time::{Span, Timestamp};
+
+use super::muster::{Roster, Spec};
+use super::probe::Finished;
+
+/// What the pilot can be told.
+#[derive(Debug)]
+pub enum Control {
+    /// Finish what is under way and end.
+    Stop,
+    /// The configuration changed.
+    Apply(Box<Reconfiguration>),
+    /// Someone asks for a probe by hand; the answer goes into the store.
+    Request(crate::store::reader::Request),
+}
+
+/// A changed configuration, ready to be used.
+#[derive(Debug)]
+pub struct Reconfiguration {
+    /// Limits for all.
+    pub params: FleetParams,
+    /// How long probes are kept.
+    pub retain: Span,
+    /// Who fetches from now on.
+    pub fetcher: Option<Fetcher>,
+    /// New sources.
+    pub added: Vec<(Known, Arc<Spec>)>,
+    /// Changed sources.
+    pub changed: Vec<(Changed, Arc<Spec>)>,
+    /// Gone sources.
+    pub removed: Vec<SourceId>,
+    /// In one line.
+    pub summary: String,
+    /// Told when it is done.
+    pub applied: oneshot::Sender<()>,
+}
+
+/// A probe to be sent now.
+#[derive(Debug, Clone)]
+pub struct Launch {
+    /// Logged already.
+    pub flight: Flight,
+    /// Whom and how.
+    pub spec: Arc<Spec>,
+    /// By whom; `None` in tests without a network.
+    pub fetcher: Option<Fetcher>,
+    /// What the host wants between two requests, should the probe need more than one.
+    pub host_spacing: Span,
+}
+
+/// What the pilot shows of itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Counts turns of the loop: as long as it grows, the scheduler lives.
+    pub beats: u64,
+    /// Sources watched.
+    pub sources: usize,
+    /// Probes under way.
+    pub in_flight: usize,
+    /// Probes ended since the start.
+    pub probes: u64,
+    /// Updates found since the start.
+    pub updates: u64,
+    /// When the next step is.
+    pub next_step: Option<Timestamp>,
+    /// What the last reload did.
+    pub last_reload: Option<String>,
+    /// Why nothing can be stored.
+    pub stalled: Option<String>,
+}
+
+/// The pilot's channels.
+#[derive(Debug)]
+pub struct Lines {
+    /// Orders to it.
+    pub control: mpsc::UnboundedReceiver<Control>,
+    /// Probes that ended.
+    pub finished: mpsc::UnboundedReceiver<Finished>,
+    /// What was committed.
+    pub receipts: mpsc::UnboundedReceiver<Receipt>,
+    /// What is to be written.
+    pub writes: mpsc::UnboundedSender<Write>,
+    /// What is to be sent.
+    pub launches: mpsc::UnboundedSender<Launch>,
+    /// Whether writing works.
+    pub health: watch::Receiver<Health>,
+    /// Where it shows itself.
+    pub progress: watch::Sender<Progress>,
+}
+
+/// Owns the fleet.
+#[derive(Debug)]
+pub struct Pilot {
+    fleet: Fleet,
+    roster: Roster,
+    clock: Clock,
+    clock_watch: Watch,
+    fetcher: Option<Fetcher>,
+    params: FleetParams,
+    retain: Span,
+    lines: Lines,
+    in_flight: HashMap<SourceId, Flight>,
+    stopping: bool,
+    next_prune: Timestamp,
+    shown: Progress,
+}
+
+/// How often, in real time, the pilot looks up from its work even when there is none.
+const BEAT: Duration = Duration::from_millis(500);
+
+/// How often old probes are pruned.
+const PRUNE_EVERY: Span = Span::from_hours(1);
+
+impl Pilot {
+    /// A pilot for this fleet.
+    pub fn new(
+        fleet: Fleet,
+        roster: Roster,
+        clock: Clock,
+        fetcher: Option<Fetcher>,
+        params: FleetParams,
+        retain: Span,
+        lines: Lines,
+    ) -> Self {
+        let next_prune = clock.now() + Span::from_mins(1);
+        let clock_watch = clock.watch();
+        Self {
+            fleet,
+            roster,
+            clock,
+            clock_watch,
+            fetcher,
+            params,
+            retain,
+            lines,
+            in_flight: HashMap::new(),
+            stopping: false,
+            next_prune,
+            shown: Progress::default(),
+        }
+    }
+
+    /// Flies until told to stop and everything under way has been stored.
+    pub async fn fly(mut self) {
+        loop {
+            self.show();
+            if self.stopping && self.in_flight.is_empty() {
+                return;
+            }
+            let now = self.clock.now();
+            let next_step = if self.stopping { None } else { self.fleet.next_step(now) };
+            let wake = next_step.unwrap_or(Timestamp::MAX);
+            tokio::select! {
+                biased;
+                Some(receipt) = self.lines.receipts.recv() => self.committed(receipt),
+                Some(finished) = self.lines.finished.recv() => self.absorb(finished),
+                order = self.lines.control.recv() => match order {
+                    Some(order) => self.obey(order),
+                    None => self.stopping = true,
+                },
+                () = self.clock.sleep_until(wake), if next_step.is_some() => self.step(),
+                () = crate::clock::real_pause(BEAT) => {}
+            }
+            self.keep_house();
+        }
+    }
+
+    fn step(&mut self) {
+        let now = self.clock.now();
+        let flights: Vec<Flight> = self
+            .fleet
+            .step(now)
+            .into_iter()
+            .map(|order| Flight {
+                source: order.source,
+                due: order.due,
+                started: now,
+                policy: order.policy,
+                reason: order.reason,
+            })
+            .collect();
+        if !flights.is_empty() {
+            self.in_flight.extend(flights.iter().map(|flight| (flight.source, *flight)));
+            self.write(Write::TakeOff(flights));
+        }
+    }
+
+    fn committed(&mut self, receipt: Receipt) {
+        match receipt {
+            Receipt::TookOff(flights) => {
+                for flight in flights {
+                    let Some(spec) = self.roster.get(&flight.source).cloned() else { continue };
+                    let launch = Launch {
+                        flight,
+                        spec,
+                        fetcher: self.fetcher.clone(),
+                        host_spacing: self.params.host_spacing,
+                    };
+                    // A prober that is gone is noticed by whoever joins it.
+                    let _ = self.lines.launches.send(launch);
+                }
+            }
+            Receipt::Landed(id) => {
+                self.in_flight.remove(&id);
+                self.fleet.landed(id);
+                if self.fleet.memory(id).is_none() {
+                    self.roster.remove(&id);
+                }
+            }
+        }
+    }
+
+    fn absorb(&mut self, finished: Finished) {
+        let id = finished.flight.source;
+        let report = Report {
+            source: id,
+            started: finished.flight.started,
+            finished: finished.finished,
+            result: finished.result.clone(),
+        };
+        let Some(absorbed) = self.fleet.absorb(&report) else {
+            tracing::warn!(source = id.0, "an answer for a source that nobody knows");
+            self.in_flight.remove(&id);
+            return;
+        };
+        self.shown.probes += 1;
+        let found = finished.observation.as_ref().map_or(0, |seen| seen.updates.len());
+        self.shown.updates += found as u64;
+        self.log(&finished, &absorbed, found);
+        let events = self.events(id, finished.finished, &absorbed.notes);
+        let host = absorbed.host.map(|(key, paused_until, crawl_delay)| HostRecord {
+            public: self.roster.get(&id).is_some_and(|spec| host_group(&spec.url).public),
+            key,
+            paused_until: (paused_until > Timestamp::MIN).then_some(paused_until),
+            crawl_delay,
+        });
+        self.write(Write::Land(Box::new(Landing {
+            flight: finished.flight,
+            finished: finished.finished,
+            outcome: finished.outcome,
+            http_status: finished.http_status,
+            bytes: finished.bytes,
+            error: finished.error,
+            validators: finished.validators,
+            observation: finished.observation,
+            memory: absorbed.memory,
+            host,
+            events,
+        })));
+    }
+
+    fn log(&self, finished: &Finished, absorbed: &Absorbed, found: usize) {
+        let Some(spec) = self.roster.get(&finished.flight.source) else { return };
+        let next = absorbed.memory.due;
+        match &finished.error {
+            Some(error) => tracing::warn!(source = %spec.source.name, %error, %next, "probe failed"),
+            None => tracing::info!(
+                source = %spec.source.name, outcome = finished.outcome.name(), updates = found, %next, "probed"
+            ),
+        }
+        if let Some(note) = finished.observation.as_ref().and_then(|seen| seen.note.as_deref()) {
+            tracing::info!(source = %spec.source.name, "{note}");
+        }
+    }
+
+    /// Notes become events; an adopted address is used from now on.
+    fn events(&mut self, id: SourceId, at: Timestamp, notes: &[Note]) -> Vec<Event> {
+        let mut events = Vec::new();
+        for note in notes {
+            let (kind, source, detail) = match note {
+                Note::MoveAdopted { to } => {
+                    self.adopt_address(id, to);
+                    ("redirect_adopted", Some(id), Some(to.clone()))
+                }
+                Note::Rests { why } => ("rests", Some(id), Some((*why).to_owned())),
+                Note::HostPaused { host, until } => {
+                    ("host_paused", Some(id), Some(format!("{host} until {until}")))
+                }
+                Note::OutageBegan => ("outage_began", None, Some("no host can be reached".to_owned())),
+                Note::OutageEnded => ("outage_ended", None, None),
+                Note::StateChanged { from, to } => {
+                    ("state_changed", Some(id), Some(format!("{} -> {}", from.name(), to.name())))
+                }
+            };
+            if matches!(note, Note::OutageBegan) {
+                tracing::error!(
+                    "no host can be reached: the network here is down; no source is blamed for it"
+                );
+            }
+            events.push(Event { at, kind, source, detail });
+        }
+        events
+    }
+
+    fn adopt_address(&mut self, id: SourceId, to: &str) {
+        let (Some(spec), Ok(url)) = (self.roster.get_mut(&id), url::Url::parse(to)) else { return };
+        tracing::info!(source = %spec.source.name, %to, "moved for good; asked there from now on");
+        self.fleet.rehost(id, host_group(&url));
+        *spec = Arc::new(Spec { source: spec.source.clone(), url });
+    }
+
+    fn obey(&mut self, order: Control) {
+        match order {
+            Control::Stop => {
+                tracing::info!(in_flight = self.in_flight.len(), "stopping: finishing what is under way");
+                self.stopping = true;
+            }
+            Control::Apply(new) => self.apply(*new),
+            Control::Request(request) => {
+                let answer = match self.fleet.request(request.source, self.clock.now()) {
+                    Ok(()) => "accepted".to_owned(),
+                    Err(refusal) => format!("refused: {refusal}"),
+                };
+                self.write(Write::Answer { request: request.id, answer });
+            }
+        }
+    }
+
+    fn apply(&mut self, new: Reconfiguration) {
+        let now = self.clock.now();
+        self.fleet.set_params(new.params.clone(), now);
+        self.params = new.params;
+        self.retain = new.retain;
+        if new.fetcher.is_some() {
+            self.fetcher = new.fetcher;
+        }
+        let first: Vec<SourceId> = new.added.iter().map(|(known, _)| known.id).collect();
+        let specs = |(known, spec): (Known, Arc<Spec>)| {
+            self.roster.insert(known.id, spec);
+            known
+        };
+        let added = new.added.into_iter().map(specs).collect();
+        let mut changed = Vec::with_capacity(new.changed.len());
+        for (change, spec) in new.changed {
+            self.roster.insert(change.id, spec);
+            changed.push(change);
+        }
+        self.fleet.reconfigure(added, changed, &new.removed, now);
+        for id in &new.removed {
+            if !self.in_flight.contains_key(id) {
+                self.roster.remove(id);
+            }
+        }
+        let due = first.into_iter().filter_map(|id| Some((id, self.fleet.memory(id)?.due))).collect();
+        self.write(Write::FirstDue(due));
+        self.write(Write::Event(Event {
+            at: now,
+            kind: "reloaded",
+            source: None,
+            detail: Some(new.summary.clone()),
+        }));
+        tracing::info!("reloaded: {}", new.summary);
+        self.shown.last_reload = Some(new.summary);
+        let _ = new.applied.send(());
+    }
+
+    /// What must be looked after now and then.
+    fn keep_house(&mut self) {
+        if let Some(by) = self.clock_watch.jumped() {
+            tracing::warn!("the clock was set by {by}; the schedule moves with it");
+            self.fleet.shift(by);
+            let at = self.clock.now();
+            self.write(Write::Event(Event {
+                at,
+                kind: "clock_set",
+                source: None,
+                detail: Some(by.to_string()),
+            }));
+        }
+        let now = self.clock.now();
+        if now >= self.next_prune {
+            self.next_prune = now + PRUNE_EVERY;
+            self.fleet.tidy();
+            self.write(Write::Prune { before: now - self.retain });
+        }
+    }
+
+    fn show(&mut self) {
+        self.shown.beats += 1;
+        self.shown.sources = self.fleet.len();
+        self.shown.in_flight = self.in_flight.len();
+        self.shown.next_step = self.fleet.next_step(self.clock.now());
+        self.shown.stalled = match &*self.lines.health.borrow() {
+            Health::Well => None,
+            Health::Stalled(why) => Some(why.clone()),
+        };
+        self.lines.progress.send_replace(self.shown.clone());
+    }
+
+    fn write(&self, write: Write) {
+        // A writer that is gone is noticed by whoever joins it.
+        let _ = self.lines.writes.send(write);
+    }
+}

@@ -1,0 +1,280 @@
+//! One probe, from what is known of the source to what was seen of it.
+//!
+//! Reads the source's dossier, asks robots.txt where that is obeyed, sends one conditional GET,
+//! reads the answer off the async threads. Whatever goes wrong is the probe's result, never the
+//! daemon's end. Decides nothing about schedules.
+
+use tokio::sync::mpsc;
+
+use crate::clock::Clock;
+use crate::config::Source;
+use crate::fetch::client::Fetcher;
+use crate::fetch::robots::{Robots, robots_url};
+use crate::fetch::{Answer, Request, Validators, secret};
+use crate::fleet::{Answered, Failure};
+use crate::observe::{self, Document, Kind, Observation, Seen, Unreadable};
+use crate::store::reader::{Dossier, Reader};
+use crate::store::record::{Flight, Outcome, RobotsRecord, ValidatorsChange};
+use crate::store::writer::Write;
+use crate::time::{Span, Timestamp};
+
+use super::pilot::Launch;
+
+/// A probe that ended.
+#[derive(Debug, Clone)]
+pub struct Finished {
+    /// What was ordered, with the time it was really sent.
+    pub flight: Flight,
+    /// When it ended.
+    pub finished: Timestamp,
+    /// For the fleet.
+    pub result: Result<Answered, Failure>,
+    /// For the log.
+    pub outcome: Outcome,
+    /// Status of the last answer.
+    pub http_status: Option<u16>,
+    /// Bytes on the wire.
+    pub bytes: u64,
+    /// What went wrong, in words.
+    pub error: Option<String>,
+    /// What becomes of the validators.
+    pub validators: ValidatorsChange,
+    /// What was seen.
+    pub observation: Option<Observation>,
+}
+
+impl Finished {
+    /// A probe that failed without an answer.
+    pub fn failed(flight: Flight, finished: Timestamp, failure: Failure, error: String) -> Self {
+        Self {
+            flight,
+            finished,
+            result: Err(failure),
+            outcome: Outcome::Failed,
+            http_status: None,
+            bytes: 0,
+            error: Some(error),
+            validators: ValidatorsChange::Keep,
+            observation: None,
+        }
+    }
+}
+
+/// What every probe needs.
+#[derive(Debug, Clone)]
+pub struct Bench {
+    /// What is known.
+    pub reader: Reader,
+    /// Where robots.txt files go.
+    pub writes: mpsc::UnboundedSender<Write>,
+    /// What time it is.
+    pub clock: Clock,
+}
+
+/// Why a probe ended without an answer that could be read.
+struct Stopped {
+    failure: Failure,
+    error: String,
+    http_status: Option<u16>,
+}
+
+impl Stopped {
+    fn new(failure: Failure, error: impl Into<String>) -> Self {
+        Self { failure, error: error.into(), http_status: None }
+    }
+}
+
+/// Runs one probe to its end.
+pub async fn probe(bench: &Bench, launch: Launch) -> Finished {
+    let mut flight = launch.flight;
+    flight.started = bench.clock.now();
+    match look(bench, &launch, flight).await {
+        Ok(finished) => finished,
+        Err(stopped) => {
+            let mut finished = Finished::failed(flight, bench.clock.now(), stopped.failure, stopped.error);
+            finished.http_status = stopped.http_status;
+            finished
+        }
+    }
+}
+
+async fn look(bench: &Bench, launch: &Launch, flight: Flight) -> Result<Finished, Stopped> {
+    let source = &launch.spec.source;
+    let Some(fetcher) = &launch.fetcher else {
+        return Err(Stopped::new(Failure::Interrupted, "there is nobody to fetch"));
+    };
+    let unreadable_store =
+        |error: crate::store::StoreError| Stopped::new(Failure::Interrupted, error.to_string());
+    let dossier = bench.reader.dossier(flight.source).await.map_err(unreadable_store)?;
+    let request = request(launch, &dossier).map_err(|error| Stopped::new(Failure::Unreadable, error))?;
+    let crawl_delay = match source.robots {
+        true => Some(ask_robots(bench, fetcher, launch, &request).await?),
+        false => None,
+    };
+    let conditional = request.validators.is_some();
+    let answer = fetcher.get(&request, &bench.clock).await.map_err(|error| {
+        Stopped::new(if error.answered { Failure::Unreadable } else { Failure::Unreachable }, error.message)
+    })?;
+    let finished = bench.clock.now();
+    let mut answered = Answered {
+        fresh_for: answer.fresh_for,
+        moved_to: answer.moved_to.as_ref().map(ToString::to_string),
+        crawl_delay,
+        ..Answered::default()
+    };
+    let done = |outcome, answered, validators, observation| Finished {
+        flight,
+        finished,
+        result: Ok(answered),
+        outcome,
+        http_status: Some(answer.status),
+        bytes: answer.wire_bytes,
+        error: None,
+        validators,
+        observation,
+    };
+    if answer.status == 304 && conditional {
+        let validators = ValidatorsChange::Refresh {
+            etag: answer.etag.clone(),
+            last_modified: answer.last_modified.clone(),
+        };
+        return Ok(done(Outcome::NotModified, answered, validators, None));
+    }
+    if answer.status != 200 {
+        return Err(refused(&answer));
+    }
+    let observation = read(source.clone(), &answer, dossier.seen, finished).await.map_err(|error| {
+        Stopped { failure: Failure::Unreadable, error, http_status: Some(answer.status) }
+    })?;
+    answered.updates = u32::try_from(observation.updates.len()).unwrap_or(u32::MAX);
+    answered.gap = observation.gap;
+    answered.hints = Some(observation.hints);
+    if observation.first_contact {
+        let dated = observation.present.iter().filter(|item| item.dated.is_some()).count();
+        answered.history = u32::try_from(dated).unwrap_or(u32::MAX);
+    }
+    let validators = ValidatorsChange::Replace {
+        url: answer.final_url.to_string(),
+        etag: answer.etag.clone(),
+        last_modified: answer.last_modified.clone(),
+    };
+    let outcome = if observation.updates.is_empty() { Outcome::Unchanged } else { Outcome::Updated };
+    Ok(done(outcome, answered, validators, Some(observation)))
+}
+
+/// What would be sent: the request for a source, its validators and secrets included.
+pub fn request(launch: &Launch, dossier: &Dossier) -> Result<Request, String> {
+    let source = &launch.spec.source;
+    let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(std::path::PathBuf::from);
+    let headers =
+        secret::headers(&source.headers, credentials.as_deref()).map_err(|error| error.to_string())?;
+    let validators = dossier.validators_url.clone().and_then(|url| {
+        let (etag, last_modified) = (dossier.etag.clone(), dossier.last_modified.clone());
+        (etag.is_some() || last_modified.is_some()).then_some(Validators { url, etag, last_modified })
+    });
+    Ok(Request { url: launch.spec.url.clone(), validators, headers, allow_private: source.allow_private })
+}
+
+fn refused(answer: &Answer) -> Stopped {
+    let failure = match answer.status {
+        410 => Failure::Gone,
+        _ if answer.throttled => Failure::Throttled { retry_after: answer.retry_after },
+        204 | 205 | 304 => Failure::Unreadable,
+        _ => Failure::Refused,
+    };
+    let reason =
+        http::StatusCode::from_u16(answer.status).ok().and_then(|status| status.canonical_reason());
+    let mut error = format!("HTTP {} {}", answer.status, reason.unwrap_or_default()).trim_end().to_owned();
+    match (failure, answer.retry_after) {
+        (Failure::Gone, _) => error.push_str(": gone for good; it rests until its URL changes"),
+        (Failure::Throttled { .. }, Some(rest)) => {
+            error.push_str(&format!(": asked to come back in {rest}"))
+        }
+        (Failure::Unreadable, _) => error.push_str(": not an answer to what was asked"),
+        _ => {}
+    }
+    Stopped { failure, error, http_status: Some(answer.status) }
+}
+
+/// Reads an answer on a thread where it may take its time, and where a panic costs this probe only.
+async fn read(source: Source, answer: &Answer, seen: Seen, now: Timestamp) -> Result<Observation, String> {
+    let (body, content_type) = (answer.body.clone(), answer.content_type.clone());
+    let (url, modified_at) = (answer.final_url.to_string(), answer.modified_at);
+    let reading = tokio::task::spawn_blocking(move || -> Result<Observation, Unreadable> {
+        let document = Document { bytes: &body, content_type: content_type.as_deref(), url: &url };
+        match source.kind {
+            Kind::Feed => observe::compare::feed(observe::feed::read(&document)?, &seen, now),
+            Kind::Page => {
+                let page = observe::page::read(&document, &source.page)?;
+                Ok(observe::compare::page(page, modified_at, &seen, now, &url))
+            }
+        }
+    });
+    match reading.await {
+        Ok(Ok(observation)) => Ok(observation),
+        Ok(Err(unreadable)) => Err(unreadable.to_string()),
+        Err(_) => Err("the document made the reader panic; please report it".to_owned()),
+    }
+}
+
+/// A robots.txt is asked for at most once in this long.
+const ROBOTS_LAST: Span = Span::from_days(1);
+
+/// Whether robots.txt lets us in; if so, what it asks to keep between requests.
+async fn ask_robots(
+    bench: &Bench,
+    fetcher: &Fetcher,
+    launch: &Launch,
+    request: &Request,
+) -> Result<Span, Stopped> {
+    let address = robots_url(&request.url);
+    let origin = request.url.origin().ascii_serialization();
+    let stored = bench
+        .reader
+        .robots(&origin)
+        .await
+        .map_err(|error| Stopped::new(Failure::Interrupted, error.to_string()))?;
+    let now = bench.clock.now();
+    let record = match stored {
+        Some(record) if record.fetched_at + ROBOTS_LAST > now && record.fetched_at <= now => record,
+        stored => {
+            let ask = Request {
+                url: address,
+                validators: None,
+                headers: http::HeaderMap::new(),
+                ..request.clone()
+            };
+            let answer = fetcher.get(&ask, &bench.clock).await;
+            let (http_status, body) = answer.map_or((0, Vec::new()), |answer| (answer.status, answer.body));
+            let mut record = RobotsRecord { origin, fetched_at: bench.clock.now(), http_status, body };
+            let reachable = (200..500).contains(&http_status) && http_status != 429;
+            // While it cannot be had, the last one that could stays good.
+            if let (false, Some(old)) =
+                (reachable, stored.filter(|old| (200..300).contains(&old.http_status)))
+            {
+                record = RobotsRecord { fetched_at: record.fetched_at, ..old };
+            }
+            // A writer that is gone is noticed by whoever joins it.
+            let _ = bench.writes.send(Write::Robots(record.clone()));
+            bench.clock.sleep(launch.host_spacing).await;
+            record
+        }
+    };
+    if record.http_status == 0 {
+        return Err(Stopped::new(
+            Failure::Unreachable,
+            "robots.txt cannot be fetched, so neither is the page",
+        ));
+    }
+    if record.http_status >= 500 || record.http_status == 429 {
+        let error =
+            format!("robots.txt answers HTTP {}, so the page is left alone for now", record.http_status);
+        return Err(Stopped::new(Failure::Refused, error));
+    }
+    let robots = Robots::parse(record.http_status, &record.body);
+    if !robots.allows(&request.url) {
+        let error = "robots.txt closes this page to us; set robots = false for it if you may ignore that";
+        return Err(Stopped::new(Failure::Forbidden, error));
+    }
+    Ok(robots.crawl_delay().unwrap_or(Span::ZERO))
+}

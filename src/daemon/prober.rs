@@ -1,0 +1,58 @@
+//! Runs probes side by side, and matches each end to its source, also when it ends in a panic.
+
+use std::collections::HashMap;
+
+use tokio::sync::mpsc;
+use tokio::task::{Id, JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use crate::fleet::Failure;
+use crate::store::record::Flight;
+
+use super::pilot::Launch;
+use super::probe::{Bench, Finished, probe};
+
+/// Sends what it is told to send until nobody tells it anything more. `abort` cuts short what is
+/// under way.
+pub async fn run(
+    bench: Bench,
+    mut launches: mpsc::UnboundedReceiver<Launch>,
+    finished: mpsc::UnboundedSender<Finished>,
+    abort: CancellationToken,
+) {
+    let mut under_way = JoinSet::new();
+    let mut flights: HashMap<Id, Flight> = HashMap::new();
+    let mut open = true;
+    while open || !under_way.is_empty() {
+        let ended = tokio::select! {
+            launch = launches.recv(), if open => {
+                match launch {
+                    Some(launch) => {
+                        let flight = launch.flight;
+                        let bench = bench.clone();
+                        let task = under_way.spawn(async move { probe(&bench, launch).await });
+                        flights.insert(task.id(), flight);
+                    }
+                    None => open = false,
+                }
+                continue;
+            }
+            Some(ended) = under_way.join_next_with_id() => ended,
+            () = abort.cancelled() => return,
+        };
+        let result = match ended {
+            Ok((id, result)) => {
+                flights.remove(&id);
+                Some(result)
+            }
+            Err(error) => flights.remove(&error.id()).map(|flight| {
+                let said = "the probe panicked; please report it".to_owned();
+                Finished::failed(flight, bench.clock.now(), Failure::Unreadable, said)
+            }),
+        };
+        if let Some(result) = result {
+            // A pilot that is gone is noticed by whoever joins it.
+            let _ = finished.send(result);
+        }
+    }
+}

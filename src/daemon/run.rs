@@ -1,0 +1,260 @@
+//! Putting the tasks together, and taking them apart again.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use sqlx::Connection;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::{Clock, patience, real_pause};
+use crate::config::Config;
+use crate::fetch::FetchError;
+use crate::fetch::client::Fetcher;
+use crate::fleet::params::SourceId;
+use crate::store::lock::Lock;
+use crate::store::reader::Reader;
+use crate::store::record::Event;
+use crate::store::writer::{Desk, Write, Writer};
+use crate::store::{StoreError, load, open, sync};
+use crate::time::Timestamp;
+
+use super::muster::{listed, look_back, muster};
+use super::pilot::{Control, Lines, Pilot, Progress};
+use super::probe::Bench;
+use super::reload::Reloader;
+use super::{notify, prober};
+
+/// What a daemon is started with.
+#[derive(Debug)]
+pub struct Setup {
+    /// What to do.
+    pub config: Config,
+    /// Where that was read from, for reloads; without it a reload is refused.
+    pub path: Option<PathBuf>,
+    /// What time it is.
+    pub clock: Clock,
+    /// Where the scheduler shows itself.
+    pub progress: watch::Sender<Progress>,
+}
+
+/// What a running daemon can be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Command {
+    /// Read the configuration again.
+    Reload,
+    /// Finish what is under way and end.
+    Stop,
+    /// End now.
+    Abort,
+}
+
+/// How a daemon ended when it was told to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// Everything under way was finished or, at the deadline, cut short; what was seen is stored.
+    Drained,
+    /// At once.
+    Aborted,
+}
+
+/// Why a daemon could not start or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The network client.
+    #[error("the network client cannot be made: {0}")]
+    Fetch(#[from] FetchError),
+    /// A task ended that must not.
+    #[error("the {task} ended by itself: {why}")]
+    TaskDied {
+        /// Which.
+        task: &'static str,
+        /// How.
+        why: String,
+    },
+}
+
+/// Probes get this long to finish after a stop.
+const DRAIN: Duration = Duration::from_secs(7);
+/// Then the writer gets this long.
+const LAST_WRITES: Duration = Duration::from_secs(2);
+/// How often the store is asked whether someone wants a probe.
+const REQUESTS_EVERY: Duration = Duration::from_secs(1);
+
+/// Runs until told to stop.
+pub async fn run(
+    setup: Setup,
+    mut commands: mpsc::UnboundedReceiver<Command>,
+) -> Result<Ended, DaemonError> {
+    let Setup { config, path, clock, progress } = setup;
+    let store = config.daemon.store.clone();
+    let _lock = Lock::take(&store)?;
+    let mut connection = open::for_writing(&store).await?;
+    let now = clock.now();
+    let interrupted = load::recover(&mut connection, now).await?;
+    if interrupted > 0 {
+        tracing::warn!(interrupted, "probes were under way when tidewatch last ended; they count");
+    }
+    let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.map_err(StoreError::from)?;
+    sync::sync(&mut transaction, &listed(&config), now).await.map_err(StoreError::from)?;
+    transaction.commit().await.map_err(StoreError::from)?;
+    let loaded = load::load(&mut connection, now - look_back(&config)).await?;
+    let unscheduled: Vec<SourceId> =
+        loaded.sources.values().filter(|(_, m)| m.due == Timestamp::default()).map(|(id, _)| *id).collect();
+    let (fleet, roster) = muster(&config, loaded, now);
+    let first_due = unscheduled.into_iter().filter_map(|id| Some((id, fleet.memory(id)?.due))).collect();
+    let reader = Reader::open(&store).await?;
+    let fetcher = Fetcher::new(&config.fetch, config.daemon.contact.as_deref())?;
+    let sources = fleet.len();
+
+    let (writer, Desk { writes, receipts, health }) = Writer::new(connection);
+    let (stop_writer, writer_stopped) = oneshot::channel();
+    let mut writer = tokio::spawn(writer.run(writer_stopped));
+    let event = |kind, detail| Write::Event(Event { at: clock.now(), kind, source: None, detail });
+    let _ = writes.send(Write::FirstDue(first_due));
+    let _ = writes.send(event("started", Some(format!("tidewatch {}", env!("CARGO_PKG_VERSION")))));
+
+    let (launches, to_launch) = mpsc::unbounded_channel();
+    let (finished, has_finished) = mpsc::unbounded_channel();
+    let (control, orders) = mpsc::unbounded_channel();
+    let abort = CancellationToken::new();
+    let bench = Bench { reader: reader.clone(), writes: writes.clone(), clock: clock.clone() };
+    let mut prober = tokio::spawn(prober::run(bench, to_launch, finished, abort.clone()));
+    let shown = progress.subscribe();
+    let lines = Lines {
+        control: orders,
+        finished: has_finished,
+        receipts,
+        writes: writes.clone(),
+        launches,
+        health,
+        progress,
+    };
+    let retain = config.daemon.retain_probes;
+    let params = config.fleet.clone();
+    let mut pilot =
+        tokio::spawn(Pilot::new(fleet, roster, clock.clone(), Some(fetcher), params, retain, lines).fly());
+    let keeper = tokio::spawn(notify::keep(shown, clock.clone()));
+    let requests = tokio::spawn(pass_requests(reader.clone(), control.clone()));
+    let (reloads, to_reload) = mpsc::unbounded_channel();
+    let reloader = path.map(|path| {
+        let (control, writes, clock) = (control.clone(), writes.clone(), clock.clone());
+        let reloader = Reloader { config, path, reader, writes, control, clock };
+        tokio::spawn(keep_reloading(reloader, to_reload))
+    });
+    notify::ready(&format!("watching {sources} sources"));
+    tracing::info!(sources, store = %store.display(), "watching");
+
+    let ended = loop {
+        tokio::select! {
+            command = commands.recv() => match command {
+                Some(Command::Reload) => drop(reloads.send(())),
+                Some(Command::Abort) => break Ok(Ended::Aborted),
+                Some(Command::Stop) | None => {
+                    notify::stopping();
+                    let _ = control.send(Control::Stop);
+                    break drain(&mut pilot, &mut commands).await;
+                }
+            },
+            died = &mut writer => break Err(died_writer(died)),
+            died = &mut prober => break Err(died_task("prober", died)),
+            died = &mut pilot => break Err(died_task("scheduler", died)),
+        }
+    };
+    abort.cancel();
+    for task in [Some(pilot), Some(keeper), Some(requests), reloader].into_iter().flatten() {
+        task.abort();
+    }
+    if matches!(ended, Ok(Ended::Drained)) {
+        let _ = writes.send(event("stopped", None));
+        let _ = stop_writer.send(());
+        match patience(LAST_WRITES, &mut writer).await {
+            Ok(Ok(Ok(()))) => {}
+            Ok(died) => return Err(died_writer(died)),
+            Err(_) => tracing::error!(
+                "the store could not be written in time; what is missing will be seen again"
+            ),
+        }
+    }
+    ended
+}
+
+/// Waits for what is under way, up to the deadline or a second signal.
+async fn drain(
+    pilot: &mut JoinHandle<()>,
+    commands: &mut mpsc::UnboundedReceiver<Command>,
+) -> Result<Ended, DaemonError> {
+    let aborted = async {
+        while let Some(command) = commands.recv().await {
+            if command == Command::Abort {
+                return;
+            }
+        }
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        landed = patience(DRAIN, &mut *pilot) => {
+            match landed {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => return Err(DaemonError::TaskDied { task: "scheduler", why: error.to_string() }),
+                Err(_) => tracing::warn!("some probes did not end in time and are cut short"),
+            }
+            Ok(Ended::Drained)
+        }
+        () = aborted => Ok(Ended::Aborted),
+    }
+}
+
+async fn keep_reloading(mut reloader: Reloader, mut asked: mpsc::UnboundedReceiver<()>) {
+    while asked.recv().await.is_some() {
+        // Several signals at once are one reload.
+        while asked.try_recv().is_ok() {}
+        notify::reloading();
+        let status = match reloader.reload().await {
+            Ok(summary) => format!("reloaded: {summary}"),
+            Err(refused) => {
+                let first = refused.to_string().lines().next().unwrap_or_default().to_owned();
+                format!("reload refused, the old configuration keeps running: {first}")
+            }
+        };
+        notify::ready(&status);
+    }
+}
+
+/// Passes on probes asked for by hand.
+async fn pass_requests(reader: Reader, control: mpsc::UnboundedSender<Control>) {
+    let mut last_passed = 0;
+    loop {
+        real_pause(REQUESTS_EVERY).await;
+        match reader.open_requests().await {
+            Ok(requests) => {
+                for request in
+                    requests.into_iter().filter(|request| request.id > last_passed).collect::<Vec<_>>()
+                {
+                    last_passed = request.id;
+                    if control.send(Control::Request(request)).is_err() {
+                        return;
+                    }
+                }
+            }
+            Err(error) => tracing::debug!(%error, "requests cannot be read"),
+        }
+    }
+}
+
+fn died_task(task: &'static str, died: Result<(), tokio::task::JoinError>) -> DaemonError {
+    let why = died.map_or_else(|error| error.to_string(), |()| "without a reason".to_owned());
+    DaemonError::TaskDied { task, why }
+}
+
+fn died_writer(died: Result<Result<(), StoreError>, tokio::task::JoinError>) -> DaemonError {
+    match died {
+        Ok(Err(error)) => DaemonError::Store(error),
+        Ok(Ok(())) => DaemonError::TaskDied { task: "writer", why: "without a reason".to_owned() },
+        Err(error) => DaemonError::TaskDied { task: "writer", why: error.to_string() },
+    }
+}
