@@ -59,8 +59,8 @@ pub enum DecodeError {
     /// The end is missing.
     #[error("the {0:?} body ends too early")]
     Truncated(Coding),
-    /// Not what it says it is.
-    #[error("the {0:?} body is corrupt")]
+    /// Not what it says it is. Brotli does not tell this from an early end.
+    #[error("the {0:?} body is corrupt or cut short")]
     Corrupt(Coding),
 }
 

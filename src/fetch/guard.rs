@@ -121,7 +121,8 @@ impl fmt::Display for OnlyPrivate {
         let shown: Vec<String> = self.addresses.iter().take(4).map(ToString::to_string).collect();
         write!(
             f,
-            "{} resolves only to private addresses ({}); set allow_private = true for this source if that is meant",
+            "{} resolves only to private addresses ({}); \
+             set allow_private = true for this source if that is meant",
             self.name,
             shown.join(", ")
         )

@@ -72,7 +72,8 @@ mod tests {
 
     #[test]
     fn our_group_wins_over_everybodys() {
-        let text = b"User-agent: *\nDisallow: /\n\nUser-agent: TideWatch\nDisallow: /private\nAllow: /private/feed\nCrawl-delay: 20\n";
+        let text = b"User-agent: *\nDisallow: /\n\n\
+            User-agent: TideWatch\nDisallow: /private\nAllow: /private/feed\nCrawl-delay: 20\n";
         let robots = Robots::parse(200, text);
         assert!(allows(&robots, "/feed") && allows(&robots, "/private/feed.xml"));
         assert!(!allows(&robots, "/private/page"));

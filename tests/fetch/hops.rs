@@ -122,7 +122,8 @@ async fn permission_does_not_leak_through_open_connections() {
     let plain = request(inside.url_as("name.example", "/"));
     let permitted = Request { allow_private: true, ..plain.clone() };
     assert_eq!(fetcher.get(&permitted, &Clock::wall()).await.unwrap().body, b"ok");
-    assert!(fetcher.get(&plain, &Clock::wall()).await.is_err());
+    let refused = fetcher.get(&plain, &Clock::wall()).await.unwrap_err();
+    assert!(refused.message.contains("only to private addresses"), "{refused}");
     assert_eq!((inside.connections(), inside.requests().len()), (1, 1));
 }
 

@@ -32,9 +32,9 @@ fn params() -> FetchParams {
 /// For servers that make us wait.
 fn impatient() -> FetchParams {
     FetchParams {
-        connect_timeout: Span::from_millis(400),
-        read_timeout: Span::from_millis(400),
-        total_timeout: Span::from_secs(3),
+        connect_timeout: Span::from_millis(500),
+        read_timeout: Span::from_secs(1),
+        total_timeout: Span::from_secs(6),
         ..params()
     }
 }
