@@ -1,4 +1,21 @@
 //! The network.
+//!
+//! Exists so that one probe is one polite, bounded, conditional GET, and so that nothing else in
+//! the crate opens a socket. Knows HTTP: validators, redirects, encodings, freshness, throttling,
+//! robots.txt, which addresses are private. Must not know when to probe, nor what a body means,
+//! nor keep anything between two requests but idle connections.
+
+pub mod body;
+pub mod client;
+pub mod decode;
+mod failure;
+pub mod freshness;
+pub mod guard;
+pub mod host_group;
+pub mod robots;
+pub mod secret;
+
+use std::fmt;
 
 use url::Url;
 
@@ -7,7 +24,7 @@ use crate::time::{Span, Timestamp};
 /// `ETag` and `Last-Modified` byte for byte, as one pair, and the URL that gave them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Validators {
-    /// The URL whose answer carried them; they are sent to no other.
+    /// The URL whose answer carried them ([`Answer::final_url`]); they are sent to no other.
     pub url: String,
     /// `ETag`, quotes and `W/` included.
     pub etag: Option<Vec<u8>>,
@@ -15,8 +32,9 @@ pub struct Validators {
     pub last_modified: Option<Vec<u8>>,
 }
 
-/// One conditional GET to be made.
-#[derive(Debug, Clone)]
+/// One conditional GET to be made. `Debug` shows neither the values of headers nor the parts of
+/// the URL in which people keep passwords and tokens.
+#[derive(Clone)]
 pub struct Request {
     /// Where.
     pub url: Url,
@@ -28,14 +46,29 @@ pub struct Request {
     pub allow_private: bool,
 }
 
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Request")
+            .field(
+                "url",
+                &format_args!("{}", self.url[url::Position::BeforeHost..].split('?').next().unwrap_or("")),
+            )
+            .field("validators", &self.validators.is_some())
+            .field("headers", &self.headers.keys().collect::<Vec<_>>())
+            .field("allow_private", &self.allow_private)
+            .finish()
+    }
+}
+
 /// What came back.
 #[derive(Debug, Clone)]
 pub struct Answer {
     /// The last hop's status.
     pub status: u16,
-    /// Where the answer came from after redirects.
+    /// Where the answer came from after redirects, without user, password and fragment.
     pub final_url: Url,
-    /// Every hop on the way was permanent (301/308): the address the source says it has moved to.
+    /// Every hop on the way was permanent (301/308) and the last one answered with 2xx or 304:
+    /// the address the source says it has moved to.
     pub moved_to: Option<Url>,
     /// Validators this answer carried (a 304 carries only some, or none).
     pub etag: Option<Vec<u8>>,
@@ -64,5 +97,6 @@ pub struct FetchError {
     /// What happened, with what to do where that can be said. Never holds a secret.
     pub message: String,
     /// Looks like our own network is down (no route, resolver unreachable): no source's fault.
+    /// A guess from one error; that *every* source fails is the better proof.
     pub local: bool,
 }

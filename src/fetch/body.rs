@@ -1,0 +1,103 @@
+//! Reading a body off the wire.
+//!
+//! Exists so that no server can hold us longer, or fill more memory, than the configuration says.
+//! Knows the limits in bytes and in real time. Must not know what the bytes are. The length that
+//! a server announces is used only to refuse early: memory grows with what has really come.
+//!
+//! A body that ends before its announced length, or without its last chunk, is an error of the
+//! client. One that is delimited by the end of the connection can be cut without a trace, unless
+//! it is compressed.
+
+use std::time::Duration;
+
+use super::decode::{self, Coding};
+use super::failure::explain;
+use super::{FetchError, client::host_of};
+use crate::clock::{Stopwatch, patience};
+use crate::config::FetchParams;
+use crate::time::Span;
+
+/// Slower than this on average, after one `read_timeout`, is a drip that only holds us up.
+const SLOWEST_BYTES_PER_SECOND: f64 = 256.0;
+
+/// A body, decoded, and what it weighed on the wire.
+#[derive(Debug)]
+pub struct Body {
+    /// Decoded bytes.
+    pub bytes: Vec<u8>,
+    /// Bytes as they came.
+    pub wire_bytes: u64,
+}
+
+/// Reads and decodes the body of an answer within the limits. The total time-out is the caller's.
+pub async fn read(response: reqwest::Response, params: &FetchParams) -> Result<Body, FetchError> {
+    let codings =
+        decode::codings(response.headers()).map_err(|error| FetchError::remote(error.to_string()))?;
+    let wire = read_wire(response, params).await?;
+    let wire_bytes = wire.len() as u64;
+    let bytes =
+        if codings.is_empty() { wire } else { decode_aside(wire, codings, params.max_body).await? };
+    Ok(Body { bytes, wire_bytes })
+}
+
+/// Off the async threads: decoding a hostile body is bounded, but may take a while.
+async fn decode_aside(wire: Vec<u8>, codings: Vec<Coding>, max_body: usize) -> Result<Vec<u8>, FetchError> {
+    match tokio::task::spawn_blocking(move || decode::decode(wire, &codings, max_body)).await {
+        Ok(decoded) => decoded.map_err(|error| FetchError::remote(error.to_string())),
+        // A decoder that panics on hostile bytes costs this probe only.
+        Err(_) => Err(FetchError::remote("the body broke its decoder")),
+    }
+}
+
+async fn read_wire(mut response: reqwest::Response, params: &FetchParams) -> Result<Vec<u8>, FetchError> {
+    let max_body = params.max_body;
+    let too_large = || FetchError::remote(format!("the body is larger than max_body ({max_body} bytes)"));
+    if response.content_length().is_some_and(|announced| announced > max_body as u64) {
+        return Err(too_large());
+    }
+    let host = host_of(response.url());
+    let stopwatch = Stopwatch::start();
+    let read_timeout = params.read_timeout.to_duration();
+    let mut wire = Vec::new();
+    loop {
+        let piece = patience(read_timeout, response.chunk())
+            .await
+            .map_err(|_| {
+                FetchError::remote(format!(
+                    "{host} stopped in the middle of the body: nothing for {}",
+                    Span::from_duration(read_timeout)
+                ))
+            })?
+            .map_err(|error| explain("the body broke off from", &host, &error))?;
+        let Some(piece) = piece else { return Ok(wire) };
+        if wire.len() + piece.len() > max_body {
+            return Err(too_large());
+        }
+        wire.extend_from_slice(&piece);
+        if drips(wire.len(), stopwatch.elapsed(), read_timeout) {
+            return Err(FetchError::remote(format!(
+                "{host} sends too slowly: {} bytes in {}",
+                wire.len(),
+                Span::from_duration(stopwatch.elapsed())
+            )));
+        }
+    }
+}
+
+fn drips(bytes: usize, elapsed: Duration, grace: Duration) -> bool {
+    elapsed > grace && (bytes as f64) < SLOWEST_BYTES_PER_SECOND * elapsed.as_secs_f64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_drip_is_slow_on_average_and_after_the_grace() {
+        let grace = Duration::from_secs(10);
+        assert!(!drips(1, Duration::from_secs(9), grace));
+        assert!(drips(1, Duration::from_secs(11), grace));
+        assert!(!drips(256 * 20, Duration::from_secs(20), grace));
+        assert!(drips(256 * 20 - 1, Duration::from_secs(20), grace));
+    }
+}

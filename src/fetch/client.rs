@@ -1,0 +1,262 @@
+//! One conditional GET, redirects included.
+//!
+//! Exists so that there is one way out of this program, with the same manners for everybody: GET
+//! only, no cookies, no Referer, no proxies, no silent retries. Knows which hop may see what:
+//! validators go to the URL that gave them, configured headers to the origin they are for. Must
+//! not know why it is asked, nor decide when to ask again.
+//!
+//! Redirects are followed here and not by the client below, because every hop has to be checked
+//! and none may inherit headers. From https to http is followed, since some publishers do it, but
+//! that is another origin: it sees no configured header.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use http::header::{self, HeaderMap, HeaderValue};
+use reqwest::{Client, Response};
+use url::{Host, Url};
+
+use super::failure::explain;
+use super::freshness::{self, http_date};
+use super::guard::{Guard, Resolver};
+use super::robots::PRODUCT;
+use super::{Answer, FetchError, Request, Validators, body};
+use crate::clock::{Clock, patience};
+use crate::config::FetchParams;
+use crate::time::Span;
+
+/// More than this is a loop in disguise.
+const MOST_REDIRECTS: usize = 5;
+
+/// For HTTP/2; over HTTP/1 the library below stops at about 400 KiB and 100 fields.
+const MOST_HEADER_BYTES: u32 = 64 * 1024;
+
+const ACCEPT: &str = "application/atom+xml, application/rss+xml, application/feed+json, \
+     application/xml;q=0.9, application/json;q=0.9, text/html;q=0.8, */*;q=0.5";
+
+/// Connections that a redirect, or the next source on the same host, may use again.
+const IDLE: Span = Span::from_secs(30);
+
+/// Makes requests. Cheap to clone; clones share their connections.
+#[derive(Debug, Clone)]
+pub struct Fetcher {
+    /// Connects to public addresses only.
+    guarded: Client,
+    /// Connects anywhere. Apart, so that no request without permission finds its connections.
+    open: Client,
+    guard: Guard,
+    params: Arc<FetchParams>,
+}
+
+impl Fetcher {
+    /// A fetcher with these limits. `contact` goes into the User-Agent.
+    pub fn new(params: &FetchParams, contact: Option<&str>) -> Result<Self, FetchError> {
+        Self::with_guard(params, contact, Guard::default())
+    }
+
+    /// A fetcher with its own idea of which addresses are public, for tests.
+    pub fn with_guard(
+        params: &FetchParams,
+        contact: Option<&str>,
+        guard: Guard,
+    ) -> Result<Self, FetchError> {
+        let headers = standing_headers(contact)?;
+        let client = |guard| build(params, headers.clone(), Resolver::new(&params.resolve, guard));
+        Ok(Self {
+            guarded: client(Some(guard.clone()))?,
+            open: client(None)?,
+            guard,
+            params: Arc::new(params.clone()),
+        })
+    }
+
+    /// Makes one request and follows where it leads, all within the total time-out.
+    ///
+    /// An answer of any status is an answer; an error means that there is none, or none that can
+    /// be believed. The body is read only of a 2xx.
+    pub async fn get(&self, request: &Request, clock: &Clock) -> Result<Answer, FetchError> {
+        let total = self.params.total_timeout;
+        patience(total.to_duration(), self.follow(request, clock)).await.map_err(|_| {
+            FetchError::remote(format!("{} took longer than {total} in all", host_of(&request.url)))
+        })?
+    }
+
+    async fn follow(&self, request: &Request, clock: &Clock) -> Result<Answer, FetchError> {
+        let mut url = request.url.clone();
+        strip(&mut url);
+        let mut visited = HashSet::from([url.clone()]);
+        let mut permanent = true;
+        // Once a redirect has left the origin, even one that leads back was a stranger's choice.
+        let mut at_home = true;
+        loop {
+            at_home &= url.origin() == request.url.origin();
+            let response = self.hop(request, &url, at_home).await?;
+            let Some(next) = redirect(&url, &response)? else {
+                let moved = visited.len() > 1 && permanent;
+                return self.answer(response, url, moved, clock).await;
+            };
+            permanent &= matches!(response.status().as_u16(), 301 | 308);
+            if !visited.insert(next.clone()) {
+                return Err(FetchError::remote(format!("a redirect loop at {}", host_of(&url))));
+            }
+            if visited.len() > MOST_REDIRECTS + 1 {
+                return Err(FetchError::remote(format!("more than {MOST_REDIRECTS} redirects")));
+            }
+            url = next;
+        }
+    }
+
+    async fn hop(&self, request: &Request, url: &Url, at_home: bool) -> Result<Response, FetchError> {
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(FetchError::remote(format!("`{}` is not http or https", url.scheme())));
+        }
+        let client = if request.allow_private { &self.open } else { &self.guarded };
+        if !request.allow_private {
+            self.guard.check_literal(url)?;
+        }
+        let mut target = url.clone();
+        if at_home {
+            // The client turns these into `Authorization`. They fail only where there is no host.
+            let _ = target.set_username(request.url.username());
+            let _ = target.set_password(request.url.password());
+        }
+        let mut builder = client.get(target).headers(conditions(request, url));
+        if at_home {
+            builder = builder.headers(request.headers.clone());
+        }
+        let host = host_of(url);
+        // Connecting has its own time-out, below; the headers may then take one reading's time.
+        let limit = self.params.connect_timeout + self.params.read_timeout;
+        match patience(limit.to_duration(), builder.send()).await {
+            Err(_) => Err(FetchError::remote(format!("{host} did not answer within {limit}"))),
+            Ok(Err(error)) if error.is_connect() && error.is_timeout() => {
+                let limit = self.params.connect_timeout;
+                Err(FetchError::remote(format!("no connection to {host} within {limit}")))
+            }
+            Ok(Err(error)) if error.is_connect() => Err(explain("cannot connect to", &host, &error)),
+            Ok(Err(error)) => Err(explain("no answer from", &host, &error)),
+            Ok(Ok(response)) => Ok(response),
+        }
+    }
+
+    async fn answer(
+        &self,
+        response: Response,
+        url: Url,
+        moved: bool,
+        clock: &Clock,
+    ) -> Result<Answer, FetchError> {
+        let status = response.status().as_u16();
+        let headers = response.headers().clone();
+        let timing = freshness::read(status, &headers, clock.now());
+        let body = match status {
+            206 => return Err(FetchError::remote("206: a part of the document, which was not asked for")),
+            200..=299 => body::read(response, &self.params).await?,
+            _ => body::Body { bytes: Vec::new(), wire_bytes: 0 },
+        };
+        let bytes = |name| {
+            headers
+                .get(name)
+                .map(|value: &HeaderValue| value.as_bytes().to_vec())
+                .filter(|bytes| !bytes.is_empty())
+        };
+        Ok(Answer {
+            status,
+            moved_to: (moved && matches!(status, 200..=299 | 304)).then(|| url.clone()),
+            final_url: url,
+            etag: bytes(header::ETAG),
+            last_modified: bytes(header::LAST_MODIFIED),
+            modified_at: headers.get(header::LAST_MODIFIED).and_then(http_date),
+            fresh_for: timing.fresh_for,
+            retry_after: timing.retry_after,
+            throttled: timing.throttled,
+            content_type: bytes(header::CONTENT_TYPE)
+                .map(|bytes| String::from_utf8_lossy(&bytes).into_owned()),
+            body: body.bytes,
+            wire_bytes: body.wire_bytes,
+        })
+    }
+}
+
+fn build(params: &FetchParams, headers: HeaderMap, resolver: Resolver) -> Result<Client, FetchError> {
+    Client::builder()
+        .default_headers(headers)
+        .dns_resolver(resolver)
+        .connect_timeout(params.connect_timeout.to_duration())
+        .redirect(reqwest::redirect::Policy::none())
+        .retry(reqwest::retry::never())
+        .referer(false)
+        .no_proxy()
+        .http2_max_header_list_size(MOST_HEADER_BYTES)
+        .pool_idle_timeout(IDLE.to_duration())
+        .pool_max_idle_per_host(1)
+        .build()
+        .map_err(|error| explain("cannot set up the HTTP client:", "TLS", &error))
+}
+
+fn standing_headers(contact: Option<&str>) -> Result<HeaderMap, FetchError> {
+    let version = env!("CARGO_PKG_VERSION");
+    let agent = match contact {
+        Some(contact) => format!("{PRODUCT}/{version} (+{contact})"),
+        None => format!("{PRODUCT}/{version}"),
+    };
+    let agent = HeaderValue::from_str(&agent).map_err(|_| {
+        FetchError::remote("the contact cannot be put into the User-Agent; use an address or URL in ASCII")
+    })?;
+    Ok(HeaderMap::from_iter([
+        (header::USER_AGENT, agent),
+        (header::ACCEPT, HeaderValue::from_static(ACCEPT)),
+        (header::ACCEPT_ENCODING, HeaderValue::from_static("gzip, br, deflate, zstd")),
+    ]))
+}
+
+/// `If-None-Match` and `If-Modified-Since`, if this very URL gave us something to put into them.
+fn conditions(request: &Request, url: &Url) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    let Some(Validators { url: from, etag, last_modified }) = &request.validators else { return headers };
+    // A user or fragment in the configured URL never reaches `url`, nor `Answer::final_url`.
+    let mut asked = request.url.clone();
+    strip(&mut asked);
+    if from != url.as_str() && !(from == request.url.as_str() && asked == *url) {
+        return headers;
+    }
+    for (name, value) in [(header::IF_NONE_MATCH, etag), (header::IF_MODIFIED_SINCE, last_modified)] {
+        if let Some(value) = value.as_ref().and_then(|bytes| HeaderValue::from_bytes(bytes).ok()) {
+            headers.insert(name, value);
+        }
+    }
+    headers
+}
+
+/// Where a redirect leads, if it is one that leads anywhere.
+fn redirect(from: &Url, response: &Response) -> Result<Option<Url>, FetchError> {
+    if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
+        return Ok(None);
+    }
+    let Some(location) = response.headers().get(header::LOCATION) else { return Ok(None) };
+    let mut next = std::str::from_utf8(location.as_bytes())
+        .ok()
+        .and_then(|location| from.join(location).ok())
+        .ok_or_else(|| {
+            FetchError::remote(format!("{} redirects to something that is no URL", host_of(from)))
+        })?;
+    strip(&mut next);
+    Ok(Some(next))
+}
+
+/// Removes what is not sent as part of a URL: user and password (ours go into a header, a
+/// redirect's are not followed) and the fragment.
+pub(super) fn strip(url: &mut Url) {
+    url.set_fragment(None);
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+}
+
+/// What errors call a server: host, and port where it is unusual.
+pub(super) fn host_of(url: &Url) -> String {
+    let host = url.host().unwrap_or(Host::Domain("nowhere"));
+    match url.port() {
+        Some(port) => format!("{host}:{port}"),
+        None => host.to_string(),
+    }
+}

@@ -1,0 +1,233 @@
+//! Content codings.
+//!
+//! Exists so that a compressed body costs at most what the configuration permits, however it is
+//! made. Knows gzip, deflate (with and without zlib's wrapper), brotli and zstd, and stops each at
+//! a size and at a ratio. Must not know where the bytes came from. Synchronous and bounded in
+//! work: the caller moves it off the async threads.
+//!
+//! A stream that ends early is an error even where the decoder would shrug: half a feed looks
+//! like a feed from which items have vanished.
+
+use std::io::{self, Read};
+
+use flate2::{Decompress, FlushDecompress, Status};
+use http::HeaderMap;
+use http::header::CONTENT_ENCODING;
+use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
+use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
+
+/// More than one is rare and more than two is mischief.
+const MOST_CODINGS: usize = 2;
+
+/// Text compresses to a twentieth, repetitive text to a fiftieth; beyond this it's a bomb …
+const MOST_RATIO: u64 = 100;
+
+/// … unless it is so small that it does not matter.
+const RATIO_MATTERS: u64 = 1024 * 1024;
+
+/// RFC 9659: what a zstd decoder for the web must be able to keep in memory.
+const ZSTD_WINDOW: usize = 8 * 1024 * 1024;
+
+/// How a body is coded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Coding {
+    /// gzip, any number of members.
+    Gzip,
+    /// zlib, or what some servers send under that name: the bare stream.
+    Deflate,
+    /// brotli.
+    Brotli,
+    /// Zstandard, any number of frames.
+    Zstd,
+}
+
+/// Why a body could not be decoded.
+#[derive(Debug, thiserror::Error)]
+pub enum DecodeError {
+    /// Something we did not ask for.
+    #[error("the body is encoded as `{0}`, which was not asked for")]
+    Unknown(String),
+    /// Wrapped too often.
+    #[error("the body is encoded {0} times over; at most {MOST_CODINGS} are accepted")]
+    TooMany(usize),
+    /// Larger than `max_body`.
+    #[error("the body is larger than max_body ({0} bytes) after decompression")]
+    TooLarge(usize),
+    /// Suspiciously well compressed.
+    #[error("the body expands more than {MOST_RATIO} times; it looks like a decompression bomb")]
+    Bomb,
+    /// The end is missing.
+    #[error("the {0:?} body ends too early")]
+    Truncated(Coding),
+    /// Not what it says it is. Brotli does not tell this from an early end.
+    #[error("the {0:?} body is corrupt or cut short")]
+    Corrupt(Coding),
+}
+
+/// The codings of an answer in the order in which they were applied.
+pub fn codings(headers: &HeaderMap) -> Result<Vec<Coding>, DecodeError> {
+    let mut found = Vec::new();
+    for line in headers.get_all(CONTENT_ENCODING) {
+        let line = String::from_utf8_lossy(line.as_bytes());
+        for name in line.split(',').map(str::trim) {
+            found.push(match name.to_ascii_lowercase().as_str() {
+                "" | "identity" => continue,
+                "gzip" | "x-gzip" => Coding::Gzip,
+                "deflate" => Coding::Deflate,
+                "br" => Coding::Brotli,
+                "zstd" => Coding::Zstd,
+                // It may be anything: cut, and without control characters in our log.
+                _ => return Err(DecodeError::Unknown(name.escape_debug().take(40).collect())),
+            });
+        }
+    }
+    if found.len() > MOST_CODINGS {
+        return Err(DecodeError::TooMany(found.len()));
+    }
+    Ok(found)
+}
+
+/// Undoes `codings`, last one first, with no stage longer than `max_body`.
+pub fn decode(wire: Vec<u8>, codings: &[Coding], max_body: usize) -> Result<Vec<u8>, DecodeError> {
+    let wire_bytes = wire.len() as u64;
+    let mut bytes = wire;
+    for coding in codings.iter().rev() {
+        let mut out = Output { bytes: Vec::new(), wire_bytes, max_body };
+        match coding {
+            Coding::Gzip => gunzip(&bytes, &mut out)?,
+            Coding::Deflate => {
+                // RFC 1950: the header is a multiple of 31 and names method 8.
+                let zlib = matches!(bytes[..], [a, b, ..]
+                    if a & 0x0f == 8 && u16::from_be_bytes([a, b]).is_multiple_of(31));
+                inflate(&bytes, zlib, &mut out)?;
+            }
+            Coding::Brotli => {
+                let reader = brotli_decompressor::Decompressor::new(&bytes[..], 16 * 1024);
+                copy(reader, Coding::Brotli, &mut out)?;
+            }
+            Coding::Zstd => unzstd(&bytes, &mut out)?,
+        }
+        bytes = out.bytes;
+    }
+    Ok(bytes)
+}
+
+/// Decoded bytes and their limits.
+struct Output {
+    bytes: Vec<u8>,
+    wire_bytes: u64,
+    max_body: usize,
+}
+
+impl Output {
+    fn push(&mut self, piece: &[u8]) -> Result<(), DecodeError> {
+        let length = self.bytes.len() + piece.len();
+        if length > self.max_body {
+            return Err(DecodeError::TooLarge(self.max_body));
+        }
+        if length as u64 > RATIO_MATTERS && length as u64 / MOST_RATIO > self.wire_bytes {
+            return Err(DecodeError::Bomb);
+        }
+        self.bytes.extend_from_slice(piece);
+        Ok(())
+    }
+}
+
+fn copy(mut reader: impl Read, coding: Coding, out: &mut Output) -> Result<(), DecodeError> {
+    let mut piece = [0; 16 * 1024];
+    loop {
+        match reader.read(&mut piece) {
+            Ok(0) => return Ok(()),
+            Ok(length) => out.push(&piece[..length])?,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                return Err(DecodeError::Truncated(coding));
+            }
+            Err(_) => return Err(DecodeError::Corrupt(coding)),
+        }
+    }
+}
+
+fn gunzip(mut input: &[u8], out: &mut Output) -> Result<(), DecodeError> {
+    loop {
+        copy(flate2::bufread::GzDecoder::new(&mut input), Coding::Gzip, out)?;
+        // Padding after the last member is common and harmless.
+        if !input.starts_with(&[0x1f, 0x8b]) {
+            return Ok(());
+        }
+    }
+}
+
+/// By hand, because flate2's reader takes the end of the input for the end of the stream.
+fn inflate(input: &[u8], zlib: bool, out: &mut Output) -> Result<(), DecodeError> {
+    let mut inflater = Decompress::new(zlib);
+    let mut piece = [0; 16 * 1024];
+    loop {
+        let consumed = usize::try_from(inflater.total_in()).unwrap_or(usize::MAX);
+        let before = inflater.total_out();
+        let rest = input.get(consumed..).unwrap_or_default();
+        let status = inflater
+            .decompress(rest, &mut piece, FlushDecompress::None)
+            .map_err(|_| DecodeError::Corrupt(Coding::Deflate))?;
+        let produced = usize::try_from(inflater.total_out() - before).unwrap_or(0);
+        out.push(piece.get(..produced).unwrap_or_default())?;
+        match status {
+            Status::StreamEnd => return Ok(()),
+            _ if produced == 0 && (rest.is_empty() || inflater.total_in() == consumed as u64) => {
+                return Err(DecodeError::Truncated(Coding::Deflate));
+            }
+            Status::Ok | Status::BufError => {}
+        }
+    }
+}
+
+fn unzstd(mut input: &[u8], out: &mut Output) -> Result<(), DecodeError> {
+    let corrupt = DecodeError::Corrupt(Coding::Zstd);
+    if input.is_empty() {
+        return Err(DecodeError::Truncated(Coding::Zstd));
+    }
+    let mut decoder = FrameDecoder::new();
+    // A frame in a single segment claims its whole content as window, and that may be `max_body`.
+    decoder.set_max_window_size(ZSTD_WINDOW.max(out.max_body) as u64);
+    while !input.is_empty() {
+        match decoder.init(&mut input) {
+            Ok(()) => {}
+            Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
+                length,
+                ..
+            })) => {
+                input = input.get(length as usize..).ok_or(DecodeError::Truncated(Coding::Zstd))?;
+                continue;
+            }
+            Err(FrameDecoderError::WindowSizeTooBig { .. }) => {
+                return Err(DecodeError::TooLarge(out.max_body));
+            }
+            Err(_) => return Err(corrupt),
+        }
+        while !decoder.is_finished() || decoder.can_collect() > 0 {
+            if !decoder.is_finished() {
+                // A block is 128 KiB at most, so this is how far the limits can be overshot.
+                decoder.decode_blocks(&mut input, BlockDecodingStrategy::UptoBlocks(1)).map_err(|_| {
+                    // The decoder doesn't tell an early end from nonsense, but what is left does.
+                    if input.is_empty() {
+                        DecodeError::Truncated(Coding::Zstd)
+                    } else {
+                        DecodeError::Corrupt(Coding::Zstd)
+                    }
+                })?;
+            }
+            if let Some(piece) = decoder.collect() {
+                out.push(&piece)?;
+            }
+        }
+        let (told, computed) = (decoder.get_checksum_from_data(), decoder.get_calculated_checksum());
+        if told.is_some() && told != computed {
+            return Err(corrupt);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "decode_tests.rs"]
+mod tests;

@@ -1,0 +1,323 @@
+//! Which addresses a source may live at.
+//!
+//! Exists so that a stranger's redirect or DNS record cannot make us talk to this machine or its
+//! neighbours. Knows the special address blocks and resolves names, because the check has to be
+//! made on the very addresses that are then connected to: a name checked earlier may resolve to
+//! something else by then. Must not know about sources; whether private addresses are permitted
+//! is said by whoever builds the resolver.
+//!
+//! A NAT64 prefix other than the well-known one cannot be told from any other global prefix, so
+//! private addresses embedded in it are not found.
+
+use std::error::Error;
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use url::{Host, Url};
+
+use super::FetchError;
+
+/// Says which addresses are public.
+#[derive(Debug, Clone, Default)]
+pub struct Guard {
+    also_public: Vec<IpAddr>,
+}
+
+impl Guard {
+    /// A guard to which these addresses are public too: lets tests play the internet on loopback.
+    pub fn treating_as_public(addresses: Vec<IpAddr>) -> Self {
+        Self { also_public: addresses }
+    }
+
+    /// Whether anyone on the internet would reach the same machine by this address.
+    ///
+    /// ```
+    /// # use tidewatch::fetch::guard::Guard;
+    /// let public = |text: &str| Guard::default().is_public(text.parse().unwrap());
+    /// assert!(public("198.41.0.4"));
+    /// assert!(!public("10.0.0.1"));
+    /// assert!(!public("::ffff:127.0.0.1"));
+    /// ```
+    pub fn is_public(&self, address: IpAddr) -> bool {
+        self.also_public.contains(&address)
+            || match address {
+                IpAddr::V4(v4) => public_v4(v4),
+                IpAddr::V6(v6) => self.public_v6(v6),
+            }
+    }
+
+    /// Checks a URL that names an address instead of a host: the resolver never sees those.
+    pub fn check_literal(&self, url: &Url) -> Result<(), FetchError> {
+        let address = match url.host() {
+            Some(Host::Ipv4(v4)) => IpAddr::V4(v4),
+            Some(Host::Ipv6(v6)) => IpAddr::V6(v6),
+            Some(Host::Domain(_)) | None => return Ok(()),
+        };
+        if self.is_public(address) {
+            return Ok(());
+        }
+        Err(FetchError {
+            message: format!(
+                "{address} is a private address; set allow_private = true for this source if that is meant"
+            ),
+            local: false,
+        })
+    }
+
+    /// By what is global, not by what is special: an IPv6 block nobody has thought of is refused.
+    fn public_v6(&self, v6: Ipv6Addr) -> bool {
+        let s = v6.segments();
+        let low = |high: u16, low: u16| {
+            let [a, b] = high.to_be_bytes();
+            let [c, d] = low.to_be_bytes();
+            self.is_public(IpAddr::V4(Ipv4Addr::new(a, b, c, d)))
+        };
+        match s {
+            // IPv4-mapped, and NAT64 by the well-known prefix: as good as the address within.
+            [0, 0, 0, 0, 0, 0xffff, h, l] | [0x64, 0xff9b, 0, 0, 0, 0, h, l] => low(h, l),
+            // 6to4.
+            [0x2002, h, l, ..] => low(h, l),
+            // IETF protocol assignments: Teredo, benchmarking, ORCHID.
+            [0x2001, second, ..] if second < 0x0200 => false,
+            // Documentation.
+            [0x2001, 0x0db8, ..] => false,
+            [0x3fff, second, ..] if second < 0x1000 => false,
+            [first, ..] => first & 0xe000 == 0x2000,
+        }
+    }
+}
+
+fn public_v4(v4: Ipv4Addr) -> bool {
+    let special = v4.is_loopback()
+        || v4.is_private()
+        || v4.is_link_local()
+        || v4.is_multicast()
+        || v4.is_documentation()
+        || match v4.octets() {
+            [0, ..] => true,
+            // Carrier-grade NAT.
+            [100, b, ..] => b & 0xc0 == 64,
+            // Protocol assignments and the relays of 6to4.
+            [192, 0, 0, _] | [192, 88, 99, _] => true,
+            // Benchmarks.
+            [198, 18 | 19, ..] => true,
+            [a, ..] => a >= 240,
+        };
+    !special
+}
+
+/// A name has addresses, but none that may be used.
+#[derive(Debug)]
+pub struct OnlyPrivate {
+    name: String,
+    addresses: Vec<IpAddr>,
+}
+
+impl fmt::Display for OnlyPrivate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A hostile name may have hundreds of addresses; a few are enough to see what is meant.
+        let shown: Vec<String> = self.addresses.iter().take(4).map(ToString::to_string).collect();
+        write!(
+            f,
+            "{} resolves only to private addresses ({}); \
+             set allow_private = true for this source if that is meant",
+            self.name,
+            shown.join(", ")
+        )
+    }
+}
+
+impl Error for OnlyPrivate {}
+
+/// Resolves names: fixed addresses first, then `localhost`, then the system.
+#[derive(Debug, Clone)]
+pub struct Resolver(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    fixed: Vec<(String, IpAddr)>,
+    /// Absent when private addresses are permitted.
+    guard: Option<Guard>,
+}
+
+impl Resolver {
+    /// A resolver that yields only what `guard` lets through, or everything without one.
+    pub fn new(fixed: &[(String, IpAddr)], guard: Option<Guard>) -> Self {
+        let fixed = fixed.iter().map(|(name, address)| (plain(name), *address)).collect();
+        Self(Arc::new(Inner { fixed, guard }))
+    }
+}
+
+impl Resolve for Resolver {
+    fn resolve(&self, name: Name) -> Resolving {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move {
+            let name = plain(name.as_str());
+            let found = inner.look_up(&name).await?;
+            let permitted: Vec<IpAddr> = match &inner.guard {
+                Some(guard) => found.iter().copied().filter(|ip| guard.is_public(*ip)).collect(),
+                None => found.clone(),
+            };
+            if permitted.is_empty() && !found.is_empty() {
+                return Err(OnlyPrivate { name, addresses: found }.into());
+            }
+            // Port 0 is replaced by the URL's.
+            Ok(Box::new(permitted.into_iter().map(|ip| SocketAddr::new(ip, 0))) as Addrs)
+        })
+    }
+}
+
+impl Inner {
+    async fn look_up(&self, name: &str) -> std::io::Result<Vec<IpAddr>> {
+        let fixed: Vec<IpAddr> =
+            self.fixed.iter().filter(|(known, _)| known == name).map(|(_, address)| *address).collect();
+        if !fixed.is_empty() {
+            return Ok(fixed);
+        }
+        // RFC 6761: these never leave the machine, whatever the resolver would say.
+        if name == "localhost" || name.ends_with(".localhost") {
+            return Ok(vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]);
+        }
+        Ok(tokio::net::lookup_host((name, 0)).await?.map(|found| found.ip()).collect())
+    }
+}
+
+fn plain(name: &str) -> String {
+    name.trim_end_matches('.').to_ascii_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn special_addresses_are_not_public() {
+        for text in [
+            "0.0.0.0",
+            "0.1.2.3",
+            "10.1.2.3",
+            "100.64.0.1",
+            "100.127.255.255",
+            "127.0.0.1",
+            "127.255.0.1",
+            "169.254.169.254",
+            "172.16.0.1",
+            "172.31.255.255",
+            "192.0.0.8",
+            "192.0.2.1",
+            "192.88.99.1",
+            "192.168.1.1",
+            "198.18.0.1",
+            "198.19.255.255",
+            "198.51.100.7",
+            "203.0.113.9",
+            "224.0.0.1",
+            "239.255.255.255",
+            "240.0.0.1",
+            "255.255.255.255",
+            "::",
+            "::1",
+            "::7f00:1",
+            "::2",
+            "fe80::1",
+            "febf::1",
+            "fec0::1",
+            "fc00::1",
+            "fdff::1",
+            "ff02::1",
+            "2001:db8::1",
+            "3fff::1",
+            "2001::1",
+            "2001:2::1",
+            "2001:1ff::1",
+            "::ffff:10.0.0.1",
+            "::ffff:127.0.0.1",
+            "64:ff9b::192.168.0.1",
+            "64:ff9b:1::8.8.8.8",
+            "2002:7f00:1::1",
+            "2002:a00:1::",
+            "::8.8.8.8",
+            "100::1",
+            "5f00::1",
+        ] {
+            let Ok(address) = text.parse() else { panic!("{text} is no address") };
+            assert!(!Guard::default().is_public(address), "{text}");
+        }
+    }
+
+    #[test]
+    fn ordinary_addresses_are_public() {
+        for text in [
+            "1.1.1.1",
+            "9.255.255.255",
+            "11.0.0.1",
+            "100.63.255.255",
+            "100.128.0.1",
+            "172.15.0.1",
+            "172.32.0.1",
+            "192.0.1.1",
+            "192.167.0.1",
+            "198.17.0.1",
+            "198.20.0.1",
+            "223.255.255.255",
+            "2606:4700::1111",
+            "2001:4860:4860::8888",
+            "2001:200::1",
+            "2a00:1450::1",
+            "3ffe::1",
+            "::ffff:1.1.1.1",
+            "64:ff9b::1.1.1.1",
+            "2002:101:101::1",
+        ] {
+            assert!(Guard::default().is_public(text.parse().unwrap()), "{text}");
+        }
+    }
+
+    #[test]
+    fn literals_are_seen_through_their_disguises() {
+        for text in [
+            "http://127.0.0.1/",
+            "http://0x7f.1/",
+            "http://2130706433/",
+            "http://017700000001/",
+            "http://127.1/",
+            "http://[::ffff:127.0.0.1]/",
+            "http://[::1]/",
+            "http://127.0.0.1./",
+        ] {
+            let url = Url::parse(text).unwrap();
+            let error = Guard::default().check_literal(&url).unwrap_err();
+            assert!(error.message.contains("allow_private = true"), "{text}: {error}");
+        }
+        assert!(Guard::default().check_literal(&Url::parse("http://1.1.1.1/").unwrap()).is_ok());
+    }
+
+    async fn addresses(resolver: &Resolver, name: &str) -> Result<Vec<IpAddr>, String> {
+        let found = resolver.resolve(name.parse().unwrap()).await.map_err(|error| error.to_string())?;
+        Ok(found.map(|address| address.ip()).collect())
+    }
+
+    #[tokio::test]
+    async fn only_permitted_addresses_come_out() {
+        let fixed = [
+            ("Mixed.Example".to_owned(), "10.0.0.1".parse().unwrap()),
+            ("mixed.example".to_owned(), "1.1.1.1".parse().unwrap()),
+            ("inside.example".to_owned(), "10.0.0.1".parse().unwrap()),
+        ];
+        let guarded = Resolver::new(&fixed, Some(Guard::default()));
+        assert_eq!(addresses(&guarded, "MIXED.example.").await, Ok(vec!["1.1.1.1".parse().unwrap()]));
+        let refused = addresses(&guarded, "inside.example").await.unwrap_err();
+        assert!(
+            refused.starts_with(
+                "inside.example resolves only to private addresses (10.0.0.1); set allow_private"
+            ),
+            "{refused}"
+        );
+        assert!(addresses(&guarded, "a.localhost").await.unwrap_err().contains("127.0.0.1, ::1"));
+        let open = Resolver::new(&fixed, None);
+        assert_eq!(addresses(&open, "mixed.example").await.map(|found| found.len()), Ok(2));
+        assert_eq!(addresses(&open, "localhost").await.map(|found| found.len()), Ok(2));
+    }
+}

@@ -1,0 +1,87 @@
+//! Who has to bear our requests together.
+//!
+//! Exists because politeness is owed to whoever runs the machines, and one organisation often
+//! answers under many names. Knows the public suffix list. Must not know what a group's limits are.
+//!
+//! The list's private section counts: `alice.github.io` and `bob.github.io` are two groups, like
+//! two registered domains. Such hosts are built to carry many sites, and asking one user's page
+//! must not hold up another's.
+
+use url::{Host, Url};
+
+/// Names that mean something only on this network, so that only host and port tell them apart.
+const LOCAL: [&str; 9] =
+    ["localhost", "local", "internal", "home.arpa", "lan", "home", "corp", "intranet", "private"];
+
+/// The registrable domain of a public name (`feeds.example.co.uk` → `example.co.uk`); host and
+/// port of anything else (addresses, `localhost`, single labels, names of the local network).
+///
+/// ```
+/// # use tidewatch::fetch::host_group::host_group;
+/// let group = |text| host_group(&url::Url::parse(text).unwrap());
+/// assert_eq!(group("https://feeds.a.example.co.uk/x"), "example.co.uk");
+/// assert_eq!(group("http://127.0.0.1:8080/"), "127.0.0.1:8080");
+/// ```
+pub fn host_group(url: &Url) -> String {
+    let port = url.port_or_known_default().unwrap_or(0);
+    match url.host() {
+        Some(Host::Domain(name)) => {
+            let name = name.trim_end_matches('.').to_ascii_lowercase();
+            if is_local(&name) {
+                return format!("{name}:{port}");
+            }
+            // A name that is itself a public suffix is its own group.
+            psl::domain_str(&name).map_or(name.clone(), str::to_owned)
+        }
+        Some(address) => format!("{address}:{port}"),
+        None => format!(":{port}"),
+    }
+}
+
+fn is_local(name: &str) -> bool {
+    !name.contains('.')
+        || LOCAL.iter().any(|local| {
+            name.strip_suffix(local).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_one_owner_share_a_group() {
+        for (text, group) in [
+            ("https://example.com/feed", "example.com"),
+            ("https://a.b.EXAMPLE.com:8443/feed", "example.com"),
+            ("http://example.com./", "example.com"),
+            ("https://feeds.a.example.co.uk/", "example.co.uk"),
+            ("http://a.example.test/", "example.test"),
+            ("http://b.example.test:81/", "example.test"),
+            ("http://www.site.example/", "site.example"),
+            ("https://alice.github.io/feed.xml", "alice.github.io"),
+            ("https://x.alice.github.io/feed.xml", "alice.github.io"),
+            ("https://github.io/", "github.io"),
+            ("https://notlocal.com/", "notlocal.com"),
+            ("https://www.bücher.de/", "xn--bcher-kva.de"),
+        ] {
+            assert_eq!(host_group(&Url::parse(text).unwrap()), group, "{text}");
+        }
+    }
+
+    #[test]
+    fn local_hosts_stand_alone() {
+        for (text, group) in [
+            ("http://127.0.0.1/", "127.0.0.1:80"),
+            ("https://[::1]:8443/", "[::1]:8443"),
+            ("http://localhost:3000/", "localhost:3000"),
+            ("http://a.localhost/", "a.localhost:80"),
+            ("http://nas/", "nas:80"),
+            ("https://printer.local/", "printer.local:443"),
+            ("https://wiki.corp.internal/", "wiki.corp.internal:443"),
+            ("https://tv.home.arpa/", "tv.home.arpa:443"),
+        ] {
+            assert_eq!(host_group(&Url::parse(text).unwrap()), group, "{text}");
+        }
+    }
+}

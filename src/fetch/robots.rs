@@ -1,0 +1,122 @@
+//! robots.txt (RFC 9309).
+//!
+//! Exists so that what a site asks of robots is one question away. Knows how an answer, or the
+//! lack of one, is to be read. Must not fetch, nor remember: the store keeps status and body, and
+//! whoever asks decides how old they may be.
+
+use url::Url;
+
+use crate::time::Span;
+
+/// The name by which robots.txt addresses us. The whole User-Agent would match no group.
+pub const PRODUCT: &str = "tidewatch";
+
+/// A longer delay is a mistake, or a refusal that ought to be a `Disallow`.
+const LONGEST_DELAY: Span = Span::from_days(1);
+
+/// What one site asks of us.
+#[derive(Debug, Clone)]
+pub struct Robots(robotxt::Robots);
+
+impl Robots {
+    /// Reads an answer. 2xx: the rules in it (the first 500 KiB of them, to the last whole line).
+    /// 4xx: there are none, everything is allowed. 5xx and 429: nothing is allowed for now.
+    pub fn parse(status: u16, body: &[u8]) -> Self {
+        match status {
+            200..=299 => Self(robotxt::Robots::parse(body, PRODUCT)),
+            429 | 500.. => Self::unreachable(),
+            // 4xx, and a redirect that leads nowhere, which the RFC permits to be read as 4xx.
+            _ => Self(robotxt::Robots::allow_all()),
+        }
+    }
+
+    /// For when there was no answer at all: nothing is allowed for now.
+    pub fn unreachable() -> Self {
+        Self(robotxt::Robots::disallow_all())
+    }
+
+    /// Whether we may ask for this URL, which must be of the site that the rules came from.
+    pub fn allows(&self, url: &Url) -> bool {
+        self.0.is_url_allowed(url)
+    }
+
+    /// The pause between two requests that the site asks for, a day at most.
+    pub fn crawl_delay(&self) -> Option<Span> {
+        let delay = self.0.crawl_delay().map(Span::from_duration)?;
+        (delay > Span::ZERO).then_some(delay.min(LONGEST_DELAY))
+    }
+}
+
+/// Where the rules for this URL are: same scheme, host and port, no user, no query.
+///
+/// ```
+/// # use tidewatch::fetch::robots::robots_url;
+/// let url = url::Url::parse("https://me:pw@example.com:8443/a/b?c#d").unwrap();
+/// assert_eq!(robots_url(&url).as_str(), "https://example.com:8443/robots.txt");
+/// ```
+pub fn robots_url(url: &Url) -> Url {
+    let mut robots = url.clone();
+    robots.set_path("/robots.txt");
+    robots.set_query(None);
+    super::client::strip(&mut robots);
+    robots
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn allows(robots: &Robots, path: &str) -> bool {
+        robots.allows(&Url::parse("https://example.com").unwrap().join(path).unwrap())
+    }
+
+    #[test]
+    fn our_group_wins_over_everybodys() {
+        let text = b"User-agent: *\nDisallow: /\n\n\
+            User-agent: TideWatch\nDisallow: /private\nAllow: /private/feed\nCrawl-delay: 20\n";
+        let robots = Robots::parse(200, text);
+        assert!(allows(&robots, "/feed") && allows(&robots, "/private/feed.xml"));
+        assert!(!allows(&robots, "/private/page"));
+        assert_eq!(robots.crawl_delay(), Some(Span::from_secs(20)));
+    }
+
+    #[test]
+    fn without_our_group_everybodys_counts() {
+        let robots = Robots::parse(200, b"\xef\xbb\xbfUser-agent: *\r\nDisallow: /*.cgi$\r\n");
+        assert!(!allows(&robots, "/a.cgi") && allows(&robots, "/a.cgi?x"));
+        assert_eq!(robots.crawl_delay(), None);
+    }
+
+    #[test]
+    fn the_status_decides_first() {
+        let all = b"User-agent: *\nDisallow: /";
+        for (status, body, allowed) in [
+            (200, &b"<html>Not here</html>"[..], true),
+            (200, b"", true),
+            (200, all, false),
+            (404, all, true),
+            (401, all, true),
+            (403, all, true),
+            (429, b"", false),
+            (500, b"", false),
+            (503, b"", false),
+            (304, all, true),
+        ] {
+            assert_eq!(allows(&Robots::parse(status, body), "/x"), allowed, "{status}");
+        }
+        assert!(!allows(&Robots::unreachable(), "/x"));
+    }
+
+    #[test]
+    fn oversized_files_and_delays_are_cut() {
+        let mut text = b"User-agent: *\nDisallow: /early\n".to_vec();
+        text.extend(b"#padding\n".repeat(70_000));
+        text.extend(b"Disallow: /late\n");
+        let robots = Robots::parse(200, &text);
+        assert!(!allows(&robots, "/early") && allows(&robots, "/late"));
+        let slow = Robots::parse(200, b"User-agent: *\nCrawl-delay: 1e9\n");
+        assert_eq!(slow.crawl_delay(), Some(Span::from_days(1)));
+        let nonsense = Robots::parse(200, b"User-agent: *\nCrawl-delay: -3\n");
+        assert_eq!(nonsense.crawl_delay(), None);
+    }
+}
