@@ -216,11 +216,11 @@ fn groups_are_free_until_one_is_declared() {
 #[test]
 fn a_budget_that_can_not_be_spent_says_what_would_fit() {
     let faults = parse("[budget]\nmin_spacing = \"1h\"\n").expect_err("48 hours in a day");
-    insta::assert_snapshot!(faults.to_string(), @r"
+    insta::assert_snapshot!(faults.to_string(), @r#"
     tidewatch.toml:2:15: the budget can't be spent: 48 probes 1h apart take 2d, but `per` is 1d
         2 | min_spacing = "1h"
           |               ^^^^ what fits: at most 24 probes, or a `min_spacing` of at most 30m
-    ");
+    "#);
     assert_eq!(messages("[budget]\nmin_spacing = \"30m\"\n"), Vec::<String>::new());
 }
 
@@ -323,8 +323,7 @@ fn files_beside_hold_only_sources() {
         (PathBuf::from("sources.d/a.toml"), "[budget]\nprobes = 0\n[group.news]\n[extra]\n".to_owned()),
     ];
     let faults = valid::parse(&files).expect_err("faults");
-    insta::assert_snapshot!(faults.to_string(), @r"
-    ");
+    insta::assert_snapshot!(faults.to_string());
 }
 
 #[test]

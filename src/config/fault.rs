@@ -4,6 +4,7 @@
 //! the place underlined. Knows files, byte ranges and how a terminal lays out text. Must not know
 //! what any setting means.
 
+use std::collections::HashSet;
 use std::fmt::{self, Write as _};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -44,23 +45,41 @@ pub struct Faults {
     starts: Vec<Vec<usize>>,
     list: Vec<Fault>,
     secrets: Vec<Spot>,
+    unreadable: HashSet<(usize, usize)>,
 }
 
 impl Faults {
     /// No faults yet in these files.
     pub fn new(files: &[(PathBuf, String)]) -> Self {
         let starts = files.iter().map(|(_, text)| line_starts(text)).collect();
-        Self { files: files.to_vec(), starts, list: Vec::new(), secrets: Vec::new() }
+        Self { files: files.to_vec(), starts, ..Self::default() }
     }
 
     /// Notes a fault.
     pub fn add(&mut self, at: Spot, message: impl Into<String>) {
-        self.list.push(Fault { at, message: message.into(), hint: None });
+        self.push(at, message.into(), None);
     }
 
     /// Notes a fault together with what was expected or what to do.
     pub fn add_with_hint(&mut self, at: Spot, message: impl Into<String>, hint: impl Into<String>) {
-        self.list.push(Fault { at, message: message.into(), hint: Some(hint.into()) });
+        self.push(at, message.into(), Some(hint.into()));
+    }
+
+    /// Notes that a line can't be read at all, unless that is known. What else seems to be wrong on
+    /// it means nothing and is not noted.
+    pub fn add_unreadable(&mut self, at: Spot, message: impl Into<String>, hint: Option<String>) {
+        let line = (at.file, self.line(at));
+        if !self.unreadable.contains(&line) {
+            self.push(at, message.into(), hint);
+            self.unreadable.insert(line);
+        }
+    }
+
+    fn push(&mut self, at: Spot, message: String, hint: Option<String>) {
+        if !self.unreadable.is_empty() && self.unreadable.contains(&(at.file, self.line(at))) {
+            return;
+        }
+        self.list.push(Fault { at, message: one_line(message), hint: hint.map(one_line) });
     }
 
     /// Never shows what stands at this place: faults may end up in a log that others read.
@@ -87,18 +106,6 @@ impl Faults {
     pub fn sort(&mut self) {
         self.list.sort_by_key(|fault| fault.at);
         self.secrets.sort_unstable();
-    }
-
-    /// Drops every fault but the first `keep` that is on one of these lines of a file: text that
-    /// could not be read breeds faults that mean nothing.
-    pub(super) fn drop_on_lines(&mut self, keep: usize, lines: &std::collections::HashSet<(usize, usize)>) {
-        let mut index = 0;
-        let (starts, list) = (&self.starts, &mut self.list);
-        list.retain(|fault| {
-            index += 1;
-            index <= keep
-                || !lines.contains(&(fault.at.file, line_of(&starts[fault.at.file], fault.at.start)))
-        });
     }
 
     /// The line (1-based) that a place starts in.
@@ -138,7 +145,8 @@ impl Faults {
         let (text, range) = self.line_text(fault.at.file, line);
         let from = floor(text, fault.at.start.saturating_sub(range.start));
         let to = floor(text, fault.at.end.saturating_sub(range.start)).max(from);
-        let cut = cut_around(text, from, to);
+        let cut = cut_around(text, from);
+        let to = to.min(cut.end);
         let hidden = self.secrets_in(fault.at.file, &range);
         let shown = |part: Range<usize>| show(text, part, &hidden);
         let (before, marked, after) = (shown(cut.start..from), shown(from..to), shown(to..cut.end));
@@ -147,7 +155,7 @@ impl Faults {
         let gutter = format!("{line:>5}");
         let mut out = format!("{}: {}\n", self.place(fault.at), fault.message);
         let line_shown = format!("{lead}{before}{marked}{after}{trail}");
-        let _ = writeln!(out, "{gutter} | {}", line_shown.trim_end());
+        let _ = writeln!(out, "{}", format!("{gutter} | {line_shown}").trim_end());
         let pad = " ".repeat(lead.width() + before.width());
         let caret = "^".repeat(marked.width().max(1));
         let _ = write!(out, "{:width$} | {pad}{caret}", "", width = gutter.len());
@@ -189,19 +197,28 @@ fn line_of(starts: &[usize], at: usize) -> usize {
     starts.partition_point(|&start| start <= at).max(1)
 }
 
+/// A message may quote what the user wrote, and must still be one line that does nothing to the
+/// terminal.
+fn one_line(text: String) -> String {
+    if !text.contains(char::is_control) {
+        return text;
+    }
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
 /// The last character boundary at or before `at`.
 fn floor(text: &str, at: usize) -> usize {
     text.floor_char_boundary(at.min(text.len()))
 }
 
 /// Which part of a long line to show so that the fault is in it.
-fn cut_around(text: &str, from: usize, to: usize) -> Range<usize> {
+fn cut_around(text: &str, from: usize) -> Range<usize> {
     if text.len() <= WIDEST {
         return 0..text.len();
     }
     let start = if from < WIDEST / 2 { 0 } else { floor(text, from - WIDEST / 4) };
     let end = text.ceil_char_boundary((start + WIDEST).min(text.len()));
-    start..end.max(to)
+    start..end
 }
 
 /// Part of a line, made safe to print and of predictable width; hidden ranges become stars.
@@ -267,9 +284,9 @@ mod tests {
     #[test]
     fn long_lines_are_cut_around_the_fault() {
         let text = format!("a = \"{}\" # {}", "x".repeat(5000), "y".repeat(5000));
-        let shown = one(&text, 5008, 5009, None);
+        let shown = one(&text, 5007, 5008, None);
         assert!(shown.lines().all(|line| line.width() < 200), "{shown}");
-        assert!(shown.starts_with("t.toml:1:5009:"));
+        assert!(shown.starts_with("t.toml:1:5008:"));
         let lines: Vec<&str> = shown.lines().collect();
         let caret = lines[2].split('^').next().unwrap().chars().count();
         assert_eq!(lines[1].chars().nth(caret), Some('#'));

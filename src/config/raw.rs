@@ -3,14 +3,14 @@
 //! Mirrors the files key by key, every value with its place, and checks nothing but names of keys
 //! and TOML's own types. Must not know what values mean: that is stage two.
 
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use toml::de::{DeTable, DeValue};
 
 use super::fault::{Faults, Spot};
 pub use super::reader::{At, Size};
-use super::reader::{Table, wrong_type};
+use super::reader::{Table, Torn, wrong_type};
 
 /// All files, read.
 #[derive(Debug, Default)]
@@ -136,9 +136,8 @@ impl Raw {
         let mut raw = Self::default();
         for (index, (_, text)) in files.iter().enumerate() {
             let (document, errors) = DeTable::parse_recoverable(text);
-            let torn = !errors.is_empty();
-            let unreadable = syntax(index, text, &errors, faults);
-            let keep = faults.len();
+            let torn = Rc::new(syntax(index, text, &errors, faults));
+            raw.torn |= !torn.is_empty();
             let mut table = Table::new(index, 0..0, torn, "this file", document.into_inner());
             if index == 0 {
                 raw.read_settings(&mut table, faults);
@@ -146,8 +145,6 @@ impl Raw {
             raw.read_sources(&mut table, faults);
             let main = files.first().map_or(Path::new(""), |(path, _)| path);
             table.refuse_rest(faults, |key| (index > 0).then(|| only_sources(key, main)).flatten());
-            faults.drop_on_lines(keep, &unreadable);
-            raw.torn |= torn;
         }
         raw
     }
@@ -209,41 +206,29 @@ fn budget_of(table: &mut Table<'_>, title: &str, faults: &mut Faults) -> Budget 
     table.table("budget", title, faults).map(|table| Budget::read(table, faults)).unwrap_or_default()
 }
 
-/// Notes syntax errors, one a line, and returns the lines that they are in.
-fn syntax(
-    file: usize,
-    text: &str,
-    errors: &[toml::de::Error],
-    faults: &mut Faults,
-) -> HashSet<(usize, usize)> {
-    let mut lines = HashSet::new();
+/// Notes syntax errors, one a line.
+fn syntax(file: usize, text: &str, errors: &[toml::de::Error], faults: &mut Faults) -> Torn {
     let mut places: Vec<_> = errors
         .iter()
         .map(|error| (error.span().unwrap_or(text.len()..text.len()), error.message()))
         .collect();
     places.sort_by_key(|(span, _)| span.start);
-    for (span, message) in places {
+    for (span, message) in &places {
         let at = Spot { file, start: span.start.min(text.len()), end: span.end.min(text.len()) };
-        if !lines.insert((file, faults.line(at))) {
-            continue;
-        }
-        let written = text.get(at.start..at.end).unwrap_or("");
-        match message.split_once(", expected ") {
+        let written = text.get(at.start..at.end).unwrap_or("").trim();
+        let (message, hint) = match message.split_once(", expected ") {
             Some(("string values must be quoted", _)) if written.is_empty() => {
-                faults.add_with_hint(at, "a value is missing", "write a value after the `=`");
+                ("a value is missing", Some("write a value after the `=`".to_owned()))
             }
             Some(("string values must be quoted", _)) => {
-                faults.add_with_hint(
-                    at,
-                    "a text must be in quotes",
-                    format!("write \"{}\"", written.trim()),
-                );
+                ("a text must be in quotes", Some(format!("write \"{written}\"")))
             }
-            Some((what, expected)) => faults.add_with_hint(at, what, format!("expected {expected}")),
-            None => faults.add(at, message),
-        }
+            Some((what, expected)) => (what, Some(format!("expected {expected}"))),
+            None => (*message, None),
+        };
+        faults.add_unreadable(at, message, hint);
     }
-    lines
+    Torn::new(text, places.into_iter().map(|(span, _)| span.start).collect())
 }
 
 impl Fetch {
@@ -322,7 +307,7 @@ fn read_headers(mut table: Table<'_>, faults: &mut Faults) -> Vec<(At<String>, A
             }
             DeValue::Table(inner) => {
                 let title = format!("header `{}`", name.value);
-                let mut inner = Table::new(at.file, at.start..at.end, table.torn, title, inner);
+                let mut inner = Table::new(at.file, at.start..at.end, Rc::clone(&table.torn), title, inner);
                 let file = inner.text("file", faults);
                 let credential = inner.text("credential", faults);
                 inner.finish(faults);

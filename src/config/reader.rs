@@ -3,7 +3,9 @@
 //! Exists because derived deserialisers stop at the first fault, and a user wants to see them all.
 //! Knows TOML's types and where each value stands. Must not know any key by name.
 
+use std::collections::HashSet;
 use std::ops::Range;
+use std::rc::Rc;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -29,6 +31,46 @@ pub enum Size {
     Text(String),
 }
 
+/// Where a file has syntax errors: what seems to be missing there may only be unreadable.
+#[derive(Debug, Default)]
+pub struct Torn {
+    errors: Vec<usize>,
+    headers: HashSet<usize>,
+}
+
+impl Torn {
+    /// From the places of the errors, in order.
+    pub fn new(text: &str, errors: Vec<usize>) -> Self {
+        let mut headers = HashSet::new();
+        let mut last = None;
+        let mut at = 0;
+        let mut left = errors.iter().copied().peekable();
+        for line in text.split_inclusive('\n') {
+            let blank = line.len() - line.trim_start().len();
+            if line[blank..].starts_with('[') {
+                last = Some(at + blank);
+            }
+            at += line.len();
+            while left.next_if(|&error| error < at || at == text.len()).is_some() {
+                headers.extend(last);
+            }
+        }
+        Self { errors, headers }
+    }
+
+    /// There are none.
+    pub fn is_empty(&self) -> bool {
+        self.errors.is_empty()
+    }
+
+    /// A table with this header, or all of it here, has one.
+    fn touches(&self, table: Spot) -> bool {
+        let next = self.errors.partition_point(|&error| error < table.start);
+        self.headers.contains(&table.start)
+            || self.errors.get(next).is_some_and(|&error| error <= table.end)
+    }
+}
+
 struct Entry<'i> {
     key: String,
     key_at: Spot,
@@ -40,8 +82,8 @@ struct Entry<'i> {
 pub struct Table<'i> {
     /// Where its header (or, for an inline table, all of it) stands.
     pub at: Spot,
-    /// The file had syntax errors, so what is missing may have been meant to be there.
-    pub torn: bool,
+    /// Where the file has syntax errors.
+    pub torn: Rc<Torn>,
     title: String,
     entries: Vec<Entry<'i>>,
     known: Vec<&'static str>,
@@ -52,7 +94,7 @@ impl<'i> Table<'i> {
     pub fn new(
         file: usize,
         span: Range<usize>,
-        torn: bool,
+        torn: Rc<Torn>,
         title: impl Into<String>,
         table: DeTable<'i>,
     ) -> Self {
@@ -108,7 +150,7 @@ impl<'i> Table<'i> {
     fn missing(&self, key: &str, faults: &mut Faults) {
         // A misspelt key is reported as unknown, and the hint there names this one.
         let misspelt = self.entries.iter().any(|entry| spelling::closest(&entry.key, [key]).is_some());
-        if !self.torn && !misspelt {
+        if !self.torn.touches(self.at) && !misspelt {
             faults.add_with_hint(
                 self.at,
                 format!("{} has no `{key}`", self.title),
@@ -230,7 +272,9 @@ impl<'i> Table<'i> {
         faults: &mut Faults,
     ) -> Option<Table<'i>> {
         match value.into_inner() {
-            DeValue::Table(table) => Some(Table::new(at.file, at.start..at.end, self.torn, title, table)),
+            DeValue::Table(table) => {
+                Some(Table::new(at.file, at.start..at.end, Rc::clone(&self.torn), title, table))
+            }
             other => {
                 wrong_type(key, at, &other, "a table", faults);
                 None
@@ -256,7 +300,7 @@ impl<'i> Table<'i> {
                     format!("`{key}` is a list, and this is a single table"),
                     format!("write `[[{key}]]`, with two brackets on each side"),
                 );
-                vec![Table::new(at.file, at.start..at.end, self.torn, title, table)]
+                vec![Table::new(at.file, at.start..at.end, Rc::clone(&self.torn), title, table)]
             }
             other => {
                 wrong_type(key, at, &other, &format!("tables that each start with `[[{key}]]`"), faults);

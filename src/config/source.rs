@@ -202,7 +202,7 @@ fn pattern(text: &At<String>, faults: &mut Faults) -> Option<Regex> {
             faults.add_with_hint(
                 text.at,
                 format!("`ignore` holds a regular expression that can't be used: {}", uncapped(why)),
-                "a backslash needs no doubling within '…'",
+                "to mean one of ( [ { . * + ? itself, put a backslash before it",
             );
             None
         }
