@@ -4,7 +4,7 @@
 //! the place underlined. Knows files, byte ranges and how a terminal lays out text. Must not know
 //! what any setting means.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -41,18 +41,29 @@ pub struct Fault {
 /// Every fault of all files, in file order, with the texts to show them in.
 #[derive(Debug, Clone, Default)]
 pub struct Faults {
-    files: Vec<(PathBuf, String)>,
-    starts: Vec<Vec<usize>>,
+    files: Vec<File>,
     list: Vec<Fault>,
     secrets: Vec<Spot>,
-    unreadable: HashSet<(usize, usize)>,
+    unreadable: BTreeSet<(usize, usize)>,
+}
+
+#[derive(Debug, Clone)]
+struct File {
+    path: PathBuf,
+    text: String,
+    /// Where each line starts.
+    starts: Vec<usize>,
 }
 
 impl Faults {
     /// No faults yet in these files.
     pub fn new(files: &[(PathBuf, String)]) -> Self {
-        let starts = files.iter().map(|(_, text)| line_starts(text)).collect();
-        Self { files: files.to_vec(), starts, ..Self::default() }
+        let file = |(path, text): &(PathBuf, String)| File {
+            path: path.clone(),
+            text: text.clone(),
+            starts: line_starts(text),
+        };
+        Self { files: files.iter().map(file).collect(), ..Self::default() }
     }
 
     /// Notes a fault.
@@ -110,7 +121,7 @@ impl Faults {
 
     /// The line (1-based) that a place starts in.
     pub fn line(&self, at: Spot) -> usize {
-        self.starts.get(at.file).map_or(1, |starts| line_of(starts, at.start))
+        self.files.get(at.file).map_or(1, |file| line_of(&file.starts, at.start))
     }
 
     /// A place as `file:line:col`, line and column (in characters) counted from 1.
@@ -123,14 +134,12 @@ impl Faults {
     }
 
     fn path(&self, file: usize) -> &Path {
-        self.files.get(file).map_or(Path::new("?"), |(path, _)| path)
+        self.files.get(file).map_or(Path::new("?"), |file| &file.path)
     }
 
     /// The text of a line without its end, and where it stands in the file.
     fn line_text(&self, file: usize, line: usize) -> (&str, Range<usize>) {
-        let (Some((_, text)), Some(starts)) = (self.files.get(file), self.starts.get(file)) else {
-            return ("", 0..0);
-        };
+        let Some(File { text, starts, .. }) = self.files.get(file) else { return ("", 0..0) };
         let start = starts.get(line - 1).copied().unwrap_or(text.len());
         let end = starts.get(line).copied().unwrap_or(text.len());
         let whole = &text[start..end];

@@ -26,6 +26,7 @@ mod raw;
 mod reader;
 mod source;
 mod spelling;
+mod torn;
 pub mod valid;
 mod values;
 pub mod week;

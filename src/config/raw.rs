@@ -10,7 +10,8 @@ use toml::de::{DeTable, DeValue};
 
 use super::fault::{Faults, Spot};
 pub use super::reader::{At, Size};
-use super::reader::{Table, Torn, wrong_type};
+use super::reader::{Table, wrong_type};
+use super::torn::Torn;
 
 /// All files, read.
 #[derive(Debug, Default)]
@@ -221,7 +222,7 @@ fn syntax(file: usize, text: &str, errors: &[toml::de::Error], faults: &mut Faul
                 ("a value is missing", Some("write a value after the `=`".to_owned()))
             }
             Some(("string values must be quoted", _)) => {
-                ("a text must be in quotes", Some(format!("write \"{written}\"")))
+                ("a text must be in quotes", Some("put \" before and after it".to_owned()))
             }
             Some((what, expected)) => (what, Some(format!("expected {expected}"))),
             None => (*message, None),
@@ -308,6 +309,10 @@ fn read_headers(mut table: Table<'_>, faults: &mut Faults) -> Vec<(At<String>, A
             DeValue::Table(inner) => {
                 let title = format!("header `{}`", name.value);
                 let mut inner = Table::new(at.file, at.start..at.end, Rc::clone(&table.torn), title, inner);
+                if inner.holds_other_than(&["file", "credential"]) {
+                    // Whatever it is, it may have been meant to be the secret.
+                    faults.hide(at);
+                }
                 let file = inner.text("file", faults);
                 let credential = inner.text("credential", faults);
                 inner.finish(faults);
@@ -331,7 +336,10 @@ fn read_headers(mut table: Table<'_>, faults: &mut Faults) -> Vec<(At<String>, A
                     ),
                 }
             }
-            other => wrong_type(&name.value, at, &other, expected, faults),
+            other => {
+                faults.hide(at);
+                wrong_type(&name.value, at, &other, expected, faults);
+            }
         }
     }
     headers

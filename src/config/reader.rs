@@ -3,7 +3,6 @@
 //! Exists because derived deserialisers stop at the first fault, and a user wants to see them all.
 //! Knows TOML's types and where each value stands. Must not know any key by name.
 
-use std::collections::HashSet;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -12,6 +11,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::fault::{Faults, Spot};
 use super::spelling;
+use super::torn::Torn;
 
 /// A value and where it was written.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -29,46 +29,6 @@ pub enum Size {
     Bytes(i64),
     /// Such as `10MB`.
     Text(String),
-}
-
-/// Where a file has syntax errors: what seems to be missing there may only be unreadable.
-#[derive(Debug, Default)]
-pub struct Torn {
-    errors: Vec<usize>,
-    headers: HashSet<usize>,
-}
-
-impl Torn {
-    /// From the places of the errors, in order.
-    pub fn new(text: &str, errors: Vec<usize>) -> Self {
-        let mut headers = HashSet::new();
-        let mut last = None;
-        let mut at = 0;
-        let mut left = errors.iter().copied().peekable();
-        for line in text.split_inclusive('\n') {
-            let blank = line.len() - line.trim_start().len();
-            if line[blank..].starts_with('[') {
-                last = Some(at + blank);
-            }
-            at += line.len();
-            while left.next_if(|&error| error < at || at == text.len()).is_some() {
-                headers.extend(last);
-            }
-        }
-        Self { errors, headers }
-    }
-
-    /// There are none.
-    pub fn is_empty(&self) -> bool {
-        self.errors.is_empty()
-    }
-
-    /// A table with this header, or all of it here, has one.
-    fn touches(&self, table: Spot) -> bool {
-        let next = self.errors.partition_point(|&error| error < table.start);
-        self.headers.contains(&table.start)
-            || self.errors.get(next).is_some_and(|&error| error <= table.end)
-    }
 }
 
 struct Entry<'i> {
@@ -145,6 +105,11 @@ impl<'i> Table<'i> {
 
     fn has(&self, key: &str) -> bool {
         self.entries.iter().any(|entry| entry.key == key)
+    }
+
+    /// There is a key that is none of these.
+    pub fn holds_other_than(&self, keys: &[&str]) -> bool {
+        self.entries.iter().any(|entry| !keys.contains(&entry.key.as_str()))
     }
 
     fn missing(&self, key: &str, faults: &mut Faults) {

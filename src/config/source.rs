@@ -12,7 +12,7 @@ use crate::observe::page::PageRules;
 use crate::schedule::policy::Policy;
 
 use super::Source;
-use super::address::{self, AddressError};
+use super::address;
 use super::allowance::Allowance;
 use super::fault::{Faults, Spot};
 use super::raw::{self, At};
@@ -51,7 +51,7 @@ pub fn check(raw: raw::Source, around: &Surroundings, faults: &mut Faults) -> Op
     let url = raw.url.and_then(|text| match address::read(&text.value, allow_private) {
         Ok(url) => Some(url),
         Err(error) => {
-            if let Some(secret) = userinfo(&text, &error) {
+            if let Some(secret) = userinfo(&text) {
                 faults.hide(secret);
             }
             faults.add_with_hint(text.at, error.to_string(), error.hint());
@@ -122,21 +122,14 @@ fn key(name: &str) -> String {
     if !name.is_empty() && name.chars().all(bare) { name.to_owned() } else { format!("{name:?}") }
 }
 
-/// Where `user:password` stands within a URL that must not be shown.
-fn userinfo(text: &At<String>, error: &AddressError) -> Option<Spot> {
-    if *error != AddressError::Userinfo {
-        return None;
-    }
-    // Counted from the opening quote. Escapes could shift it, so then everything is hidden.
+/// Where `user:password` stands, or may stand, within a URL at fault.
+fn userinfo(text: &At<String>) -> Option<Spot> {
+    let to = text.value.rfind('@')?;
+    let from = text.value.find("://").map_or(0, |at| at + 3).min(to);
+    // Counted from the opening quote. Escapes would shift it, so then everything is hidden.
     let plain = text.at.end - text.at.start == text.value.len() + 2;
-    let from = text.value.find("://").map(|at| at + 3);
-    let to = text.value.rfind('@');
-    Some(match (plain, from, to) {
-        (true, Some(from), Some(to)) if from < to => {
-            Spot { file: text.at.file, start: text.at.start + 1 + from, end: text.at.start + 1 + to }
-        }
-        _ => text.at,
-    })
+    let within = Spot { file: text.at.file, start: text.at.start + 1 + from, end: text.at.start + 1 + to };
+    Some(if plain { within } else { text.at })
 }
 
 fn page_rules(

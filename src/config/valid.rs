@@ -163,7 +163,7 @@ fn daemon(raw: raw::Daemon, longest: &Longest, faults: &mut Faults) -> DaemonPar
     }
     DaemonParams {
         store: raw.store.map_or_else(|| PathBuf::from("tidewatch.db"), |store| store.value.into()),
-        contact: raw.contact.map(|contact| contact.value),
+        contact: raw.contact.map(|contact| contact.value.trim().to_owned()),
         retain_probes,
     }
 }
