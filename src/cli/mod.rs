@@ -1,1 +1,5 @@
 //! cli
+
+pub mod check;
+pub mod export;
+pub mod import;

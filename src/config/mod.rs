@@ -16,6 +16,21 @@ use crate::schedule::budget::Budget;
 use crate::schedule::policy::Policy;
 use crate::time::Span;
 
+pub mod address;
+mod allowance;
+pub mod diff;
+pub mod fault;
+mod header;
+pub mod load;
+mod raw;
+mod reader;
+mod source;
+mod spelling;
+mod torn;
+pub mod valid;
+mod values;
+pub mod week;
+
 /// Everything the user configured, valid.
 #[derive(Debug, Clone)]
 pub struct Config {

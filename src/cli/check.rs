@@ -1,0 +1,167 @@
+//! `tidewatch check`: is the configuration sound?
+//!
+//! Shows every fault, or says what the configuration amounts to and what in it is allowed but
+//! unwise. Must not touch the network or the store.
+
+use std::collections::HashSet;
+use std::io::Write;
+use std::path::Path;
+
+use crate::config::load::{self, LoadError};
+use crate::config::{Config, fault::Faults};
+use crate::observe::Kind;
+use crate::time::Span;
+
+/// Checks the configuration at `path`, or where it is found, and writes the result. Whether it is
+/// sound; an error when there is nothing that could be read.
+pub fn run(path: Option<&Path>, out: &mut dyn Write) -> anyhow::Result<bool> {
+    let path = load::find(path)?;
+    match load::load(&path) {
+        Ok(config) => {
+            report(&path, &config, out)?;
+            Ok(true)
+        }
+        Err(LoadError::Faults(faults)) => {
+            list(&faults, out)?;
+            Ok(false)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn list(faults: &Faults, out: &mut dyn Write) -> std::io::Result<()> {
+    for fault in faults.list() {
+        writeln!(out, "{}", faults.render(fault))?;
+    }
+    writeln!(out, "{}", counted(faults.len(), "fault"))
+}
+
+fn report(path: &Path, config: &Config, out: &mut dyn Write) -> std::io::Result<()> {
+    for warning in warnings(config) {
+        writeln!(out, "{}: warning: {warning}", path.display())?;
+    }
+    let groups: HashSet<&str> = config.sources.iter().filter_map(|s| s.group.as_deref()).collect();
+    let a_day = wanted_a_day(config).min(possible_a_day(config));
+    writeln!(
+        out,
+        "{}: fine: {} in {}, at most {} a day",
+        path.display(),
+        counted(config.sources.len(), "source"),
+        counted(groups.len(), "group"),
+        // A sum of fractions must not round up by its last bit.
+        counted((a_day - 1e-6).ceil() as usize, "probe"),
+    )
+}
+
+fn counted(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+/// How often a span fits into a day.
+fn times_a_day(span: Span) -> f64 {
+    Span::from_days(1).as_secs_f64() / span.as_secs_f64()
+}
+
+/// Probes a day, in the long run, if every source spends its budget.
+fn wanted_a_day(config: &Config) -> f64 {
+    config.sources.iter().map(|s| f64::from(s.budget.probes) * times_a_day(s.budget.per)).sum()
+}
+
+/// Probes a day that the fleet lets through.
+fn possible_a_day(config: &Config) -> f64 {
+    f64::from(config.fleet.probes_per_step) * times_a_day(config.fleet.step)
+}
+
+/// What is allowed, but worth a second thought.
+fn warnings(config: &Config) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if config.daemon.contact.is_none() {
+        warnings.push(
+            "no `contact` in [daemon]: a publisher who is bothered can't write to you, and may block you \
+             instead; set it to a web or mail address"
+                .to_owned(),
+        );
+    }
+    let (wanted, possible) = (wanted_a_day(config), possible_a_day(config));
+    if wanted > possible {
+        warnings.push(format!(
+            "the budgets add up to {wanted:.0} probes a day, but [fleet] lets only {possible:.0} through; \
+             raise `probes_per_step` or lower the budgets"
+        ));
+    }
+    let rude: Vec<&str> = config
+        .sources
+        .iter()
+        .filter(|source| source.kind == Kind::Page && !source.robots)
+        .map(|source| source.name.as_str())
+        .collect();
+    if let Some(first) = rude.first() {
+        let who = match rude.len() {
+            1 => format!("the page `{first}` is"),
+            more => format!("the page `{first}` and {} are", counted(more - 1, "other")),
+        };
+        warnings.push(format!(
+            "{who} probed whatever robots.txt says; leave out `robots = false` unless the site is yours \
+             or agreed"
+        ));
+    }
+    warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn check(text: &str) -> (bool, String) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.toml");
+        fs::write(&path, text).unwrap();
+        let mut out = Vec::new();
+        let fine = run(Some(&path), &mut out).unwrap();
+        let shown = String::from_utf8(out).unwrap();
+        (fine, shown.replace(&path.display().to_string(), "t.toml"))
+    }
+
+    const SOURCE: &str = "[[source]]\nname = \"a\"\nurl = \"https://example.org/\"\ngroup = \"g\"\n";
+
+    #[test]
+    fn a_sound_file_is_summed_up() {
+        let text = format!("[daemon]\ncontact = \"me@example.org\"\n{SOURCE}");
+        assert_eq!(
+            check(&text),
+            (true, "t.toml: fine: 1 source in 1 group, at most 48 probes a day\n".into())
+        );
+    }
+
+    #[test]
+    fn faults_are_listed_and_counted() {
+        let (fine, shown) = check("[budget]\nprobes = 0\nper = \"x\"\n");
+        assert!(!fine);
+        assert!(shown.starts_with("t.toml:2:10: `probes` must be at least 1\n"), "{shown}");
+        assert_eq!(shown.lines().last(), Some("2 faults"));
+    }
+
+    #[test]
+    fn unwise_settings_are_warned_of() {
+        let (fine, shown) = check(&format!(
+            "[fleet]\nstep = \"1h\"\nprobes_per_step = 1\n{SOURCE}kind = \"page\"\nrobots = false\n"
+        ));
+        assert!(fine);
+        let lines: Vec<&str> = shown.lines().collect();
+        assert!(lines[0].starts_with("t.toml: warning: no `contact`"), "{shown}");
+        assert!(
+            lines[1].contains("add up to 48 probes a day, but [fleet] lets only 24 through"),
+            "{shown}"
+        );
+        assert!(lines[2].contains("the page `a` is probed whatever robots.txt says"), "{shown}");
+        assert_eq!(lines[3], "t.toml: fine: 1 source in 1 group, at most 24 probes a day");
+    }
+
+    #[test]
+    fn a_missing_file_is_an_error() {
+        let error = run(Some(Path::new("/nowhere/t.toml")), &mut Vec::new()).unwrap_err();
+        assert!(error.to_string().contains("/nowhere/t.toml can't be read"), "{error}");
+    }
+}

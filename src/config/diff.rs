@@ -1,0 +1,226 @@
+//! What changed between two configurations.
+//!
+//! Exists so that a reload can say what it did, touch only what changed, and refuse what can't
+//! change while running. Knows every setting; must not know how a change is carried out.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use crate::observe::page::PageRules;
+
+use super::{Config, Source};
+
+/// The difference from an old configuration to a new one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Diff {
+    /// Names of sources that are new, in the new order.
+    pub added: Vec<String>,
+    /// Names of sources that are gone, in the old order.
+    pub removed: Vec<String>,
+    /// Names of sources that are set otherwise, in the new order.
+    pub changed: Vec<String>,
+    /// Settings that differ and can't change at run time.
+    pub needs_restart: Vec<String>,
+    /// Settings that differ and can.
+    pub other: Vec<String>,
+}
+
+impl Diff {
+    /// Nothing differs.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Compares two configurations.
+pub fn diff(old: &Config, new: &Config) -> Diff {
+    let mut diff = Diff::default();
+    let before: HashMap<&str, &Source> =
+        old.sources.iter().map(|source| (source.name.as_str(), source)).collect();
+    let after: HashMap<&str, &Source> =
+        new.sources.iter().map(|source| (source.name.as_str(), source)).collect();
+    for source in &new.sources {
+        match before.get(source.name.as_str()) {
+            None => diff.added.push(source.name.clone()),
+            Some(known) if !same(known, source) => diff.changed.push(source.name.clone()),
+            Some(_) => {}
+        }
+    }
+    let gone = old.sources.iter().filter(|source| !after.contains_key(source.name.as_str()));
+    diff.removed.extend(gone.map(|source| source.name.clone()));
+    for (name, differs, restart) in settings(old, new) {
+        if differs {
+            let list = if restart { &mut diff.needs_restart } else { &mut diff.other };
+            list.push(name.to_owned());
+        }
+    }
+    diff
+}
+
+/// Every setting: its name, whether it differs, whether a change needs a restart.
+fn settings(old: &Config, new: &Config) -> [(&'static str, bool, bool); 24] {
+    macro_rules! setting {
+        ($section:ident . $field:ident) => {
+            setting!($section.$field, false)
+        };
+        ($section:ident . $field:ident, $restart:literal) => {
+            (
+                concat!(stringify!($section), ".", stringify!($field)),
+                old.$section.$field != new.$section.$field,
+                $restart,
+            )
+        };
+    }
+    [
+        // The store is opened once, and everything learned is in it.
+        setting!(daemon.store, true),
+        setting!(daemon.contact),
+        setting!(daemon.retain_probes),
+        setting!(fleet.step),
+        setting!(fleet.probes_per_step),
+        setting!(fleet.allocator),
+        setting!(fleet.host_spacing),
+        setting!(fetch.max_body),
+        setting!(fetch.connect_timeout),
+        setting!(fetch.read_timeout),
+        setting!(fetch.total_timeout),
+        setting!(fetch.resolve),
+        setting!(rate.cycle),
+        setting!(rate.resolution),
+        setting!(rate.refit_every),
+        setting!(rate.half_life),
+        setting!(burst.window),
+        setting!(burst.threshold),
+        setting!(burst.false_alarms),
+        setting!(burst.ttl_factor),
+        setting!(burst.reserve),
+        setting!(importance.time_zone),
+        setting!(importance.baseline),
+        setting!(importance.windows),
+    ]
+}
+
+/// Two sources are set alike. Taken apart field by field, so that a new field can't be forgotten.
+fn same(old: &Source, new: &Source) -> bool {
+    let Source {
+        name,
+        url,
+        kind,
+        policy,
+        group,
+        budget,
+        own_budget,
+        headers,
+        allow_private,
+        robots,
+        page,
+        weight,
+    } = new;
+    old.name == *name
+        && old.url == *url
+        && old.kind == *kind
+        && old.policy == *policy
+        && old.group == *group
+        && old.budget == *budget
+        && old.own_budget == *own_budget
+        && old.headers == *headers
+        && old.allow_private == *allow_private
+        && old.robots == *robots
+        && old.weight == *weight
+        && same_rules(&old.page, page)
+}
+
+fn same_rules(old: &PageRules, new: &PageRules) -> bool {
+    let PageRules { select, remove, ignore } = new;
+    old.select == *select
+        && old.remove == *remove
+        && old.ignore.iter().map(regex::Regex::as_str).eq(ignore.iter().map(regex::Regex::as_str))
+}
+
+impl fmt::Display for Diff {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let counts = [(&self.added, "added"), (&self.removed, "removed"), (&self.changed, "changed")];
+        let mut sources = String::new();
+        for (list, verb) in counts.into_iter().filter(|(list, _)| !list.is_empty()) {
+            match sources.is_empty() {
+                true if list.len() == 1 => sources = format!("1 source {verb}"),
+                true => sources = format!("{} sources {verb}", list.len()),
+                false => sources.push_str(&format!(", {} {verb}", list.len())),
+            }
+        }
+        let mut parts = Vec::new();
+        if !sources.is_empty() {
+            parts.push(sources);
+        }
+        if !self.other.is_empty() {
+            parts.push(format!("{} changed", self.other.join(", ")));
+        }
+        if !self.needs_restart.is_empty() {
+            let verb = if self.needs_restart.len() == 1 { "needs" } else { "need" };
+            parts.push(format!("{} {verb} a restart", self.needs_restart.join(", ")));
+        }
+        if parts.is_empty() {
+            return f.write_str("nothing changed");
+        }
+        f.write_str(&parts.join("; "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(text: &str) -> Config {
+        crate::config::valid::parse(&[("t.toml".into(), text.into())])
+            .unwrap_or_else(|faults| panic!("{faults}"))
+    }
+
+    fn source(name: &str, rest: &str) -> String {
+        format!("[[source]]\nname = \"{name}\"\nurl = \"https://example.org/{name}\"\n{rest}\n")
+    }
+
+    #[test]
+    fn same_text_means_no_difference_even_in_other_order() {
+        let page = "kind = \"page\"\nselect = \"main\"\nignore = ['\\d+ views']";
+        let one = config(&(source("a", page) + &source("b", "")));
+        let other = config(&(source("b", "") + &source("a", page)));
+        let diff = diff(&one, &other);
+        assert!(diff.is_empty(), "{diff:?}");
+        assert_eq!(diff.to_string(), "nothing changed");
+    }
+
+    #[test]
+    fn everything_at_once() {
+        let page = |pattern: &str| format!("kind = \"page\"\nignore = ['{pattern}']");
+        let old = config(
+            &(source("gone", "")
+                + &source("kept", "")
+                + &source("page", &page("x"))
+                + &source("heavy", "")),
+        );
+        let new = config(
+            &("[daemon]\nstore = \"else.db\"\n[fleet]\nstep = \"5s\"\n".to_owned()
+                + &source("kept", "")
+                + &source("page", &page("y"))
+                + &source("heavy", "weight = 2.0")
+                + &source("new", "")
+                + &source("newer", "")),
+        );
+        let diff = diff(&old, &new);
+        assert_eq!(diff.added, ["new", "newer"]);
+        assert_eq!(diff.removed, ["gone"]);
+        assert_eq!(diff.changed, ["page", "heavy"]);
+        assert_eq!(
+            diff.to_string(),
+            "2 sources added, 1 removed, 2 changed; fleet.step changed; daemon.store needs a restart"
+        );
+    }
+
+    #[test]
+    fn a_changed_default_budget_changes_the_sources_that_use_it() {
+        let own = source("own", "budget = { probes = 2, per = \"1d\", min_spacing = \"1h\" }");
+        let old = config(&(source("a", "") + &own));
+        let new = config(&("[budget]\nprobes = 24\n".to_owned() + &source("a", "") + &own));
+        assert_eq!(diff(&old, &new).changed, ["a"]);
+    }
+}

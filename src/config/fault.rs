@@ -1,0 +1,315 @@
+//! What is wrong with a configuration, and where.
+//!
+//! Exists so that a user sees every fault of every file in one go, each with the line it is in and
+//! the place underlined. Knows files, byte ranges and how a terminal lays out text. Must not know
+//! what any setting means.
+
+use std::collections::BTreeSet;
+use std::fmt::{self, Write as _};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use unicode_width::UnicodeWidthStr;
+
+/// Widest piece of a line that is shown; longer lines are cut around the fault.
+const WIDEST: usize = 160;
+/// What a tab is shown as, so that line and caret agree whatever the terminal's tab stops.
+const TAB: &str = "    ";
+
+/// A place in one of the files that were read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Spot {
+    /// Index of the file.
+    pub file: usize,
+    /// First byte.
+    pub start: usize,
+    /// One past the last byte.
+    pub end: usize,
+}
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// Where.
+    pub at: Spot,
+    /// What is wrong.
+    pub message: String,
+    /// What was expected, or what to do.
+    pub hint: Option<String>,
+}
+
+/// Every fault of all files, in file order, with the texts to show them in.
+#[derive(Debug, Clone, Default)]
+pub struct Faults {
+    files: Vec<File>,
+    list: Vec<Fault>,
+    secrets: Vec<Spot>,
+    unreadable: BTreeSet<(usize, usize)>,
+}
+
+#[derive(Debug, Clone)]
+struct File {
+    path: PathBuf,
+    text: String,
+    /// Where each line starts.
+    starts: Vec<usize>,
+}
+
+impl Faults {
+    /// No faults yet in these files.
+    pub fn new(files: &[(PathBuf, String)]) -> Self {
+        let file = |(path, text): &(PathBuf, String)| File {
+            path: path.clone(),
+            text: text.clone(),
+            starts: line_starts(text),
+        };
+        Self { files: files.iter().map(file).collect(), ..Self::default() }
+    }
+
+    /// Notes a fault.
+    pub fn add(&mut self, at: Spot, message: impl Into<String>) {
+        self.push(at, message.into(), None);
+    }
+
+    /// Notes a fault together with what was expected or what to do.
+    pub fn add_with_hint(&mut self, at: Spot, message: impl Into<String>, hint: impl Into<String>) {
+        self.push(at, message.into(), Some(hint.into()));
+    }
+
+    /// Notes that a line can't be read at all, unless that is known. What else seems to be wrong on
+    /// it means nothing and is not noted.
+    pub fn add_unreadable(&mut self, at: Spot, message: impl Into<String>, hint: Option<String>) {
+        let line = (at.file, self.line(at));
+        if !self.unreadable.contains(&line) {
+            self.push(at, message.into(), hint);
+            self.unreadable.insert(line);
+        }
+    }
+
+    fn push(&mut self, at: Spot, message: String, hint: Option<String>) {
+        if !self.unreadable.is_empty() && self.unreadable.contains(&(at.file, self.line(at))) {
+            return;
+        }
+        self.list.push(Fault { at, message: one_line(message), hint: hint.map(one_line) });
+    }
+
+    /// Never shows what stands at this place: faults may end up in a log that others read.
+    pub fn hide(&mut self, at: Spot) {
+        self.secrets.push(at);
+    }
+
+    /// All faults; in file order once [`Faults::sort`] was called.
+    pub fn list(&self) -> &[Fault] {
+        &self.list
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// None at all.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Puts faults into the order of the files.
+    pub fn sort(&mut self) {
+        self.list.sort_by_key(|fault| fault.at);
+        self.secrets.sort_unstable();
+    }
+
+    /// The line (1-based) that a place starts in.
+    pub fn line(&self, at: Spot) -> usize {
+        self.files.get(at.file).map_or(1, |file| line_of(&file.starts, at.start))
+    }
+
+    /// A place as `file:line:col`, line and column (in characters) counted from 1.
+    pub fn place(&self, at: Spot) -> String {
+        let line = self.line(at);
+        let (text, range) = self.line_text(at.file, line);
+        let within = floor(text, at.start.saturating_sub(range.start));
+        let before = text[..within].chars().filter(|&c| c != '\u{feff}').count();
+        format!("{}:{line}:{}", self.path(at.file).display(), before + 1)
+    }
+
+    fn path(&self, file: usize) -> &Path {
+        self.files.get(file).map_or(Path::new("?"), |file| &file.path)
+    }
+
+    /// The text of a line without its end, and where it stands in the file.
+    fn line_text(&self, file: usize, line: usize) -> (&str, Range<usize>) {
+        let Some(File { text, starts, .. }) = self.files.get(file) else { return ("", 0..0) };
+        let start = starts.get(line - 1).copied().unwrap_or(text.len());
+        let end = starts.get(line).copied().unwrap_or(text.len());
+        let whole = &text[start..end];
+        let shown = whole.strip_suffix('\n').unwrap_or(whole);
+        let shown = shown.strip_suffix('\r').unwrap_or(shown);
+        (shown, start..start + shown.len())
+    }
+
+    /// One fault as it is shown: place and message, the line, the caret.
+    pub fn render(&self, fault: &Fault) -> String {
+        let line = self.line(fault.at);
+        let (text, range) = self.line_text(fault.at.file, line);
+        let from = floor(text, fault.at.start.saturating_sub(range.start));
+        let to = floor(text, fault.at.end.saturating_sub(range.start)).max(from);
+        let cut = cut_around(text, from);
+        let to = to.min(cut.end);
+        let hidden = self.secrets_in(fault.at.file, &range);
+        let shown = |part: Range<usize>| show(text, part, &hidden);
+        let (before, marked, after) = (shown(cut.start..from), shown(from..to), shown(to..cut.end));
+        let lead = if cut.start > 0 { "…" } else { "" };
+        let trail = if cut.end < text.len() { "…" } else { "" };
+        let gutter = format!("{line:>5}");
+        let mut out = format!("{}: {}\n", self.place(fault.at), fault.message);
+        let line_shown = format!("{lead}{before}{marked}{after}{trail}");
+        let _ = writeln!(out, "{}", format!("{gutter} | {line_shown}").trim_end());
+        let pad = " ".repeat(lead.width() + before.width());
+        let caret = "^".repeat(marked.width().max(1));
+        let _ = write!(out, "{:width$} | {pad}{caret}", "", width = gutter.len());
+        if let Some(hint) = &fault.hint {
+            let _ = write!(out, " {hint}");
+        }
+        out
+    }
+
+    fn secrets_in(&self, file: usize, line: &Range<usize>) -> Vec<Range<usize>> {
+        let from = self.secrets.partition_point(|spot| (spot.file, spot.end) <= (file, line.start));
+        self.secrets[from..]
+            .iter()
+            .take_while(|spot| spot.file == file && spot.start < line.end)
+            .map(|spot| spot.start.saturating_sub(line.start)..spot.end.saturating_sub(line.start))
+            .collect()
+    }
+}
+
+impl fmt::Display for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, fault) in self.list.iter().enumerate() {
+            if index > 0 {
+                f.write_str("\n")?;
+            }
+            f.write_str(&self.render(fault))?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Faults {}
+
+fn line_starts(text: &str) -> Vec<usize> {
+    std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect()
+}
+
+fn line_of(starts: &[usize], at: usize) -> usize {
+    starts.partition_point(|&start| start <= at).max(1)
+}
+
+/// A message may quote what the user wrote, and must still be one line that does nothing to the
+/// terminal.
+fn one_line(text: String) -> String {
+    if !text.contains(char::is_control) {
+        return text;
+    }
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+/// The last character boundary at or before `at`.
+fn floor(text: &str, at: usize) -> usize {
+    text.floor_char_boundary(at.min(text.len()))
+}
+
+/// Which part of a long line to show so that the fault is in it.
+fn cut_around(text: &str, from: usize) -> Range<usize> {
+    if text.len() <= WIDEST {
+        return 0..text.len();
+    }
+    let start = if from < WIDEST / 2 { 0 } else { floor(text, from - WIDEST / 4) };
+    let end = text.ceil_char_boundary((start + WIDEST).min(text.len()));
+    start..end
+}
+
+/// Part of a line, made safe to print and of predictable width; hidden ranges become stars.
+fn show(text: &str, part: Range<usize>, hidden: &[Range<usize>]) -> String {
+    let mut out = String::with_capacity(part.len());
+    for (at, c) in text[part.clone()].char_indices() {
+        let at = at + part.start;
+        match c {
+            _ if hidden.iter().any(|range| range.contains(&at)) => out.push('*'),
+            '\t' => out.push_str(TAB),
+            '\u{feff}' => {}
+            c if c.is_control() => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(text: &str, start: usize, end: usize, hint: Option<&str>) -> String {
+        let mut faults = Faults::new(&[(PathBuf::from("t.toml"), text.to_owned())]);
+        let fault =
+            Fault { at: Spot { file: 0, start, end }, message: "bad".into(), hint: hint.map(Into::into) };
+        faults.list.push(fault);
+        faults.to_string()
+    }
+
+    #[test]
+    fn line_column_and_caret() {
+        assert_eq!(
+            one("a = 1\nprobes = 0\n", 15, 16, Some("expected more")),
+            "t.toml:2:10: bad\n    2 | probes = 0\n      |          ^ expected more"
+        );
+    }
+
+    #[test]
+    fn tabs_and_wide_characters_keep_the_caret_in_place() {
+        let text = "\tname = \"日本\" # x";
+        let at = text.find('#').unwrap();
+        let shown = one(text, at, at + 1, None);
+        let lines: Vec<&str> = shown.lines().collect();
+        assert_eq!(lines[0], "t.toml:1:14: bad");
+        let hash = lines[1].split('#').next().unwrap().width();
+        let caret = lines[2].split('^').next().unwrap().width();
+        assert_eq!(hash, caret);
+    }
+
+    #[test]
+    fn an_empty_place_at_the_end_still_has_a_caret() {
+        assert_eq!(one("a =\r\n", 3, 3, None), "t.toml:1:4: bad\n    1 | a =\n      |    ^");
+        assert_eq!(one("", 0, 0, None), "t.toml:1:1: bad\n    1 |\n      | ^");
+        assert_eq!(one("a\n", 2, 2, None), "t.toml:2:1: bad\n    2 |\n      | ^");
+    }
+
+    #[test]
+    fn a_span_over_lines_is_underlined_to_the_end_of_the_first() {
+        assert_eq!(one("a = [\n1,\n]", 4, 10, None), "t.toml:1:5: bad\n    1 | a = [\n      |     ^");
+    }
+
+    #[test]
+    fn long_lines_are_cut_around_the_fault() {
+        let text = format!("a = \"{}\" # {}", "x".repeat(5000), "y".repeat(5000));
+        let shown = one(&text, 5007, 5008, None);
+        assert!(shown.lines().all(|line| line.width() < 200), "{shown}");
+        assert!(shown.starts_with("t.toml:1:5008:"));
+        let lines: Vec<&str> = shown.lines().collect();
+        let caret = lines[2].split('^').next().unwrap().chars().count();
+        assert_eq!(lines[1].chars().nth(caret), Some('#'));
+    }
+
+    #[test]
+    fn secrets_and_control_characters_are_not_shown() {
+        let text = "h = \"token\u{1b}\" x";
+        let mut faults = Faults::new(&[(PathBuf::from("t.toml"), text.to_owned())]);
+        faults.hide(Spot { file: 0, start: 4, end: 10 });
+        faults.add(Spot { file: 0, start: 13, end: 14 }, "bad");
+        faults.sort();
+        let shown = faults.to_string();
+        assert!(shown.contains("h = ******\u{fffd}\" x"), "{shown}");
+        assert!(!shown.contains("token"));
+    }
+}

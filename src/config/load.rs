@@ -1,0 +1,174 @@
+//! Finds and reads the files.
+//!
+//! The only part of the configuration that touches the disk. Knows where files are looked for;
+//! must not know what is in them.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::fault::Faults;
+use super::{Config, valid};
+
+/// Where the main file is looked for when none is named.
+const PLACES: [&str; 2] = ["tidewatch.toml", "/etc/tidewatch/tidewatch.toml"];
+
+/// Why there is no configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// It was read, and this is wrong with it.
+    #[error("{0}")]
+    Faults(Faults),
+    /// It is not where it was looked for.
+    #[error(
+        "there is no configuration: looked for {}; write one there, or name it with --config",
+        .0.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" and ")
+    )]
+    Nowhere(Vec<PathBuf>),
+    /// A file or folder can't be read.
+    #[error("{} can't be read; {}", .path.display(), advice(.source))]
+    Unreadable {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file is not UTF-8.
+    #[error("{} is not UTF-8 text (line {line}); save it as UTF-8", .path.display())]
+    NotText {
+        /// Which.
+        path: PathBuf,
+        /// The first line that is not.
+        line: usize,
+    },
+}
+
+fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::NotFound => "check the path",
+        io::ErrorKind::PermissionDenied => "let the user that runs tidewatch read it",
+        io::ErrorKind::IsADirectory => "name a file in it",
+        _ => "check the path and the disk",
+    }
+}
+
+/// The main file: the one that was named, else the first that is there.
+pub fn find(explicit: Option<&Path>) -> Result<PathBuf, LoadError> {
+    find_among(explicit, &PLACES.map(PathBuf::from))
+}
+
+fn find_among(explicit: Option<&Path>, places: &[PathBuf]) -> Result<PathBuf, LoadError> {
+    if let Some(path) = explicit {
+        return Ok(path.to_owned());
+    }
+    // A file that is there but can't be looked at is found, so that reading it says why.
+    let there = |path: &&PathBuf| path.try_exists().unwrap_or(true);
+    places.iter().find(there).cloned().ok_or_else(|| LoadError::Nowhere(places.to_vec()))
+}
+
+/// Reads the main file and `sources.d/*.toml` beside it.
+pub fn load(path: &Path) -> Result<Config, LoadError> {
+    valid::parse(&read(path)?).map_err(LoadError::Faults)
+}
+
+/// The texts of the main file and of `sources.d/*.toml` beside it, sorted by name.
+pub fn read(path: &Path) -> Result<Vec<(PathBuf, String)>, LoadError> {
+    let mut files = vec![read_text(path)?];
+    for beside in beside(&path.with_file_name("sources.d"))? {
+        files.push(read_text(&beside)?);
+    }
+    Ok(files)
+}
+
+fn read_text(path: &Path) -> Result<(PathBuf, String), LoadError> {
+    let bytes = fs::read(path).map_err(|source| LoadError::Unreadable { path: path.to_owned(), source })?;
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok((path.to_owned(), text)),
+        Err(error) => {
+            let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+            let line = good.iter().filter(|&&byte| byte == b'\n').count() + 1;
+            Err(LoadError::NotText { path: path.to_owned(), line })
+        }
+    }
+}
+
+fn beside(folder: &Path) -> Result<Vec<PathBuf>, LoadError> {
+    let unreadable = |source| LoadError::Unreadable { path: folder.to_owned(), source };
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(unreadable(error)),
+    };
+    let mut paths = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(unreadable)?.path();
+        let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+        if !hidden && path.extension().is_some_and(|extension| extension == "toml") && !path.is_dir() {
+            paths.push(path);
+        }
+    }
+    paths.sort_unstable();
+    Ok(paths)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(name: &str) -> String {
+        format!("[[source]]\nname = \"{name}\"\nurl = \"https://example.org/{name}\"\n")
+    }
+
+    #[test]
+    fn files_beside_are_read_in_order_of_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let main = folder.path().join("tidewatch.toml");
+        fs::write(&main, source("main")).unwrap();
+        let beside = folder.path().join("sources.d");
+        fs::create_dir(&beside).unwrap();
+        for (file, name) in [("20-b.toml", "b"), ("10-a.toml", "a"), (".hidden.toml", "h"), ("c.txt", "c")]
+        {
+            fs::write(beside.join(file), source(name)).unwrap();
+        }
+        let config = load(&main).unwrap();
+        let names: Vec<&str> = config.sources.iter().map(|source| source.name.as_str()).collect();
+        assert_eq!(names, ["main", "a", "b"]);
+        assert_eq!(config.files.len(), 3);
+        assert_eq!(config.files[0], main);
+    }
+
+    #[test]
+    fn faults_of_all_files_come_together() {
+        let folder = tempfile::tempdir().unwrap();
+        let main = folder.path().join("tidewatch.toml");
+        fs::write(&main, "[fleet]\nstep = \"0s\"\n").unwrap();
+        fs::create_dir(folder.path().join("sources.d")).unwrap();
+        fs::write(folder.path().join("sources.d/a.toml"), "[fleet]\n").unwrap();
+        let Err(LoadError::Faults(faults)) = load(&main) else { panic!("expected faults") };
+        let files: Vec<usize> = faults.list().iter().map(|fault| fault.at.file).collect();
+        assert_eq!(files, [0, 1]);
+    }
+
+    #[test]
+    fn what_can_not_be_read_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let missing = folder.path().join("no.toml");
+        let error = load(&missing).unwrap_err().to_string();
+        assert!(error.contains("no.toml can't be read; check the path"), "{error}");
+        let latin = folder.path().join("latin.toml");
+        fs::write(&latin, b"# fine\n# caf\xe9\n").unwrap();
+        let error = load(&latin).unwrap_err().to_string();
+        assert!(error.contains("latin.toml is not UTF-8 text (line 2)"), "{error}");
+    }
+
+    #[test]
+    fn the_named_file_wins_then_the_first_that_exists() {
+        let folder = tempfile::tempdir().unwrap();
+        let places = [folder.path().join("a.toml"), folder.path().join("b.toml")];
+        let named = Path::new("x.toml");
+        assert_eq!(find_among(Some(named), &places).unwrap(), named);
+        assert!(matches!(find_among(None, &places), Err(LoadError::Nowhere(_))));
+        fs::write(&places[1], "").unwrap();
+        assert_eq!(find_among(None, &places).unwrap(), places[1]);
+    }
+}

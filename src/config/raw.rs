@@ -1,0 +1,346 @@
+//! Stage one: what the user wrote.
+//!
+//! Mirrors the files key by key, every value with its place, and checks nothing but names of keys
+//! and TOML's own types. Must not know what values mean: that is stage two.
+
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use toml::de::{DeTable, DeValue};
+
+use super::fault::{Faults, Spot};
+pub use super::reader::{At, Size};
+use super::reader::{Table, wrong_type};
+use super::torn::Torn;
+
+/// All files, read.
+#[derive(Debug, Default)]
+pub struct Raw {
+    pub daemon: Daemon,
+    pub fleet: Fleet,
+    pub fetch: Fetch,
+    pub budget: Budget,
+    pub importance: Importance,
+    pub rate: Rate,
+    pub burst: Burst,
+    pub sources: Vec<Source>,
+    pub groups: Vec<Group>,
+    /// A file had syntax errors: what seems to be missing may only have been unreadable.
+    pub torn: bool,
+}
+
+macro_rules! section {
+    ($(#[$doc:meta])* $name:ident { $($field:ident : $kind:ty = $take:ident),* $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Debug, Default)]
+        pub struct $name { $(pub $field: Option<At<$kind>>),* }
+
+        impl $name {
+            fn read(mut table: Table<'_>, faults: &mut Faults) -> Self {
+                let section = Self { $($field: table.$take(stringify!($field), faults)),* };
+                table.finish(faults);
+                section
+            }
+        }
+    };
+}
+
+section! {
+    /// `[daemon]`
+    Daemon { store: String = text, contact: String = text, retain_probes: String = text }
+}
+section! {
+    /// `[fleet]`
+    Fleet { step: String = text, probes_per_step: i64 = whole, allocator: String = text, host_spacing: String = text }
+}
+section! {
+    /// `[budget]`, also within a source or group.
+    Budget { probes: i64 = whole, per: String = text, min_spacing: String = text }
+}
+section! {
+    /// `[rate]`
+    Rate { cycle: String = text, resolution: String = text, refit_every: String = text, half_life: String = text }
+}
+section! {
+    /// `[burst]`
+    Burst {
+        window: String = text,
+        threshold: f64 = number,
+        false_alarms: f64 = number,
+        ttl_factor: f64 = number,
+        reserve: f64 = number,
+    }
+}
+section! {
+    /// One of `importance.windows`.
+    Window { days: String = text, hours: String = text, weight: f64 = needed_number }
+}
+
+/// `[fetch]`
+#[derive(Debug, Default)]
+pub struct Fetch {
+    pub max_body: Option<At<Size>>,
+    pub connect_timeout: Option<At<String>>,
+    pub read_timeout: Option<At<String>>,
+    pub total_timeout: Option<At<String>>,
+    pub resolve: Vec<(At<String>, At<String>)>,
+}
+
+/// `[importance]`
+#[derive(Debug, Default)]
+pub struct Importance {
+    pub time_zone: Option<At<String>>,
+    pub baseline: Option<At<f64>>,
+    pub windows: Vec<Window>,
+}
+
+/// `[group.NAME]`
+#[derive(Debug)]
+pub struct Group {
+    pub name: At<String>,
+    pub policy: Option<At<String>>,
+    pub budget: Budget,
+}
+
+/// A header's value as written.
+#[derive(Debug)]
+pub enum HeaderValue {
+    /// In the file.
+    Literal(String),
+    /// `{ file = … }`
+    File(String),
+    /// `{ credential = … }`
+    Credential(String),
+}
+
+/// `[[source]]`
+#[derive(Debug)]
+pub struct Source {
+    pub name: Option<At<String>>,
+    pub url: Option<At<String>>,
+    pub kind: Option<At<String>>,
+    pub policy: Option<At<String>>,
+    pub group: Option<At<String>>,
+    pub budget: Budget,
+    pub headers: Vec<(At<String>, At<HeaderValue>)>,
+    pub allow_private: Option<At<bool>>,
+    pub robots: Option<At<bool>>,
+    pub select: Option<At<Vec<At<String>>>>,
+    pub remove: Option<At<Vec<At<String>>>>,
+    pub ignore: Option<At<Vec<At<String>>>>,
+    pub weight: Option<At<f64>>,
+}
+
+impl Raw {
+    /// Reads all files; the first one is the main one, the others may hold only sources and groups.
+    pub fn read(files: &[(PathBuf, String)], faults: &mut Faults) -> Self {
+        let mut raw = Self::default();
+        for (index, (_, text)) in files.iter().enumerate() {
+            let (document, errors) = DeTable::parse_recoverable(text);
+            let torn = Rc::new(syntax(index, text, &errors, faults));
+            raw.torn |= !torn.is_empty();
+            let mut table = Table::new(index, 0..0, torn, "this file", document.into_inner());
+            if index == 0 {
+                raw.read_settings(&mut table, faults);
+            }
+            raw.read_sources(&mut table, faults);
+            let main = files.first().map_or(Path::new(""), |(path, _)| path);
+            table.refuse_rest(faults, |key| (index > 0).then(|| only_sources(key, main)).flatten());
+        }
+        raw
+    }
+
+    fn read_settings(&mut self, top: &mut Table<'_>, faults: &mut Faults) {
+        if let Some(table) = top.table("daemon", "[daemon]", faults) {
+            self.daemon = Daemon::read(table, faults);
+        }
+        if let Some(table) = top.table("fleet", "[fleet]", faults) {
+            self.fleet = Fleet::read(table, faults);
+        }
+        if let Some(table) = top.table("fetch", "[fetch]", faults) {
+            self.fetch = Fetch::read(table, faults);
+        }
+        if let Some(table) = top.table("budget", "[budget]", faults) {
+            self.budget = Budget::read(table, faults);
+        }
+        if let Some(table) = top.table("importance", "[importance]", faults) {
+            self.importance = Importance::read(table, faults);
+        }
+        if let Some(table) = top.table("rate", "[rate]", faults) {
+            self.rate = Rate::read(table, faults);
+        }
+        if let Some(table) = top.table("burst", "[burst]", faults) {
+            self.burst = Burst::read(table, faults);
+        }
+    }
+
+    fn read_sources(&mut self, top: &mut Table<'_>, faults: &mut Faults) {
+        if let Some(mut groups) = top.table("group", "[group]", faults) {
+            for (name, mut table) in groups.take_tables(|name| format!("[group.{name}]"), faults) {
+                let title = format!("the budget of group `{}`", name.value);
+                self.groups.push(Group {
+                    name,
+                    policy: table.text("policy", faults),
+                    budget: budget_of(&mut table, &title, faults),
+                });
+                table.finish(faults);
+            }
+        }
+        for table in top.tables("source", "this source", faults) {
+            self.sources.push(Source::read(table, faults));
+        }
+    }
+}
+
+const SETTINGS: [&str; 7] = ["daemon", "fleet", "fetch", "budget", "importance", "rate", "burst"];
+
+fn only_sources(key: &str, main: &Path) -> Option<(String, String)> {
+    SETTINGS.contains(&key).then(|| {
+        (
+            format!("[{key}] can't be set in a file of sources.d"),
+            format!("move it to {}; here only [[source]] and [group.…] may stand", main.display()),
+        )
+    })
+}
+
+fn budget_of(table: &mut Table<'_>, title: &str, faults: &mut Faults) -> Budget {
+    table.table("budget", title, faults).map(|table| Budget::read(table, faults)).unwrap_or_default()
+}
+
+/// Notes syntax errors, one a line.
+fn syntax(file: usize, text: &str, errors: &[toml::de::Error], faults: &mut Faults) -> Torn {
+    let mut places: Vec<_> = errors
+        .iter()
+        .map(|error| (error.span().unwrap_or(text.len()..text.len()), error.message()))
+        .collect();
+    places.sort_by_key(|(span, _)| span.start);
+    for (span, message) in &places {
+        let at = Spot { file, start: span.start.min(text.len()), end: span.end.min(text.len()) };
+        let written = text.get(at.start..at.end).unwrap_or("").trim();
+        let (message, hint) = match message.split_once(", expected ") {
+            Some(("string values must be quoted", _)) if written.is_empty() => {
+                ("a value is missing", Some("write a value after the `=`".to_owned()))
+            }
+            Some(("string values must be quoted", _)) => {
+                ("a text must be in quotes", Some("put \" before and after it".to_owned()))
+            }
+            Some((what, expected)) => (what, Some(format!("expected {expected}"))),
+            None => (*message, None),
+        };
+        faults.add_unreadable(at, message, hint);
+    }
+    Torn::new(text, places.into_iter().map(|(span, _)| span.start).collect())
+}
+
+impl Fetch {
+    fn read(mut table: Table<'_>, faults: &mut Faults) -> Self {
+        let mut fetch = Self {
+            max_body: table.size("max_body", faults),
+            connect_timeout: table.text("connect_timeout", faults),
+            read_timeout: table.text("read_timeout", faults),
+            total_timeout: table.text("total_timeout", faults),
+            resolve: Vec::new(),
+        };
+        if let Some(mut names) = table.table("resolve", "fetch.resolve", faults) {
+            for (name, at, value) in names.take_values() {
+                match value {
+                    DeValue::String(text) => {
+                        fetch.resolve.push((name, At { value: text.into_owned(), at }));
+                    }
+                    other => wrong_type(&name.value, at, &other, "an IP address in quotes", faults),
+                }
+            }
+        }
+        table.finish(faults);
+        fetch
+    }
+}
+
+impl Importance {
+    fn read(mut table: Table<'_>, faults: &mut Faults) -> Self {
+        let importance = Self {
+            time_zone: table.text("time_zone", faults),
+            baseline: table.number("baseline", faults),
+            windows: table
+                .tables("windows", "this window", faults)
+                .into_iter()
+                .map(|window| Window::read(window, faults))
+                .collect(),
+        };
+        table.finish(faults);
+        importance
+    }
+}
+
+impl Source {
+    fn read(mut table: Table<'_>, faults: &mut Faults) -> Self {
+        let source = Self {
+            name: table.needed_text("name", faults),
+            url: table.needed_text("url", faults),
+            kind: table.text("kind", faults),
+            policy: table.text("policy", faults),
+            group: table.text("group", faults),
+            budget: budget_of(&mut table, "the budget of this source", faults),
+            headers: table
+                .table("headers", "headers", faults)
+                .map(|headers| read_headers(headers, faults))
+                .unwrap_or_default(),
+            allow_private: table.flag("allow_private", faults),
+            robots: table.flag("robots", faults),
+            select: table.texts("select", faults),
+            remove: table.texts("remove", faults),
+            ignore: table.texts("ignore", faults),
+            weight: table.number("weight", faults),
+        };
+        table.finish(faults);
+        source
+    }
+}
+
+fn read_headers(mut table: Table<'_>, faults: &mut Faults) -> Vec<(At<String>, At<HeaderValue>)> {
+    let expected = "a text in quotes, { file = \"path\" } or { credential = \"name\" }";
+    let mut headers = Vec::new();
+    for (name, at, value) in table.take_values() {
+        match value {
+            DeValue::String(text) => {
+                faults.hide(at);
+                headers.push((name, At { value: HeaderValue::Literal(text.into_owned()), at }));
+            }
+            DeValue::Table(inner) => {
+                let title = format!("header `{}`", name.value);
+                let mut inner = Table::new(at.file, at.start..at.end, Rc::clone(&table.torn), title, inner);
+                if inner.holds_other_than(&["file", "credential"]) {
+                    // Whatever it is, it may have been meant to be the secret.
+                    faults.hide(at);
+                }
+                let file = inner.text("file", faults);
+                let credential = inner.text("credential", faults);
+                inner.finish(faults);
+                match (file, credential) {
+                    (Some(path), None) => {
+                        headers.push((name, At { value: HeaderValue::File(path.value), at: path.at }));
+                    }
+                    (None, Some(word)) => {
+                        headers
+                            .push((name, At { value: HeaderValue::Credential(word.value), at: word.at }));
+                    }
+                    (Some(_), Some(_)) => faults.add_with_hint(
+                        at,
+                        format!("header `{}` has two values", name.value),
+                        "keep either `file` or `credential`",
+                    ),
+                    (None, None) => faults.add_with_hint(
+                        at,
+                        format!("header `{}` has no value", name.value),
+                        format!("expected {expected}"),
+                    ),
+                }
+            }
+            other => {
+                faults.hide(at);
+                wrong_type(&name.value, at, &other, expected, faults);
+            }
+        }
+    }
+    headers
+}

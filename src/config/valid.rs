@@ -1,0 +1,343 @@
+//! Stage two: from what was written to what it means.
+//!
+//! Exists so that the rest of the program never meets a bad value. Knows defaults, limits and what
+//! must hold between settings. Must not read files, nor know how parameters are used later.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use jiff::tz::TimeZone;
+
+use crate::fleet::{Allocator, FleetParams};
+use crate::rate::importance::Importance;
+use crate::time::Span;
+
+use super::allowance::Allowance;
+use super::fault::{Faults, Spot};
+use super::raw::{self, At, Raw};
+use super::source::{self, GroupDefaults, Surroundings};
+use super::values::{self, Least};
+use super::{BurstParams, Config, DaemonParams, FetchParams, RateParams, Source, spelling, week};
+
+/// Most segments that a cycle may be cut into.
+const MOST_SEGMENTS: i64 = 100_000;
+
+/// Checks all files (path and text, the main one first) and puts them together.
+///
+/// ```
+/// # use tidewatch::config;
+/// let text = "[[source]]\nname = \"lwn\"\nurl = \"https://lwn.net/headlines/rss\"\n";
+/// let config = config::valid::parse(&[("tidewatch.toml".into(), text.into())]).expect("no faults");
+/// assert_eq!(config.sources[0].name, "lwn");
+/// ```
+pub fn parse(files: &[(PathBuf, String)]) -> Result<Config, Faults> {
+    let mut faults = Faults::new(files);
+    let raw = Raw::read(files, &mut faults);
+    let paths = files.iter().map(|(path, _)| path.clone()).collect();
+    let config = check(raw, paths, &mut faults);
+    if faults.is_empty() {
+        return Ok(config);
+    }
+    faults.sort();
+    Err(faults)
+}
+
+/// Values at fault are replaced by defaults here; the caller throws the result away.
+fn check(raw: Raw, files: Vec<PathBuf>, faults: &mut Faults) -> Config {
+    let allowance = Allowance::everyones(&raw.budget, faults);
+    let mut longest = Longest(allowance.per());
+    let groups = groups(raw.groups, &allowance, &mut longest, faults);
+    let around = Surroundings { allowance, groups, torn: raw.torn };
+    let sources = sources(raw.sources, &around, &mut longest, faults);
+    Config {
+        files,
+        daemon: daemon(raw.daemon, &longest, faults),
+        fleet: fleet(raw.fleet, faults),
+        fetch: fetch(raw.fetch, faults),
+        rate: rate(raw.rate, faults),
+        burst: burst(raw.burst, faults),
+        importance: importance(raw.importance, faults),
+        sources,
+    }
+}
+
+/// The longest window of any budget, and where it was written.
+struct Longest(Option<(Span, Option<Spot>)>);
+
+impl Longest {
+    fn note(&mut self, allowance: &Allowance) {
+        if let Some(per) = allowance.per()
+            && self.0.is_none_or(|(longest, _)| per.0 > longest)
+        {
+            self.0 = Some(per);
+        }
+    }
+}
+
+fn groups(
+    raw: Vec<raw::Group>,
+    base: &Allowance,
+    longest: &mut Longest,
+    faults: &mut Faults,
+) -> HashMap<String, GroupDefaults> {
+    let mut places: HashMap<String, Spot> = HashMap::new();
+    let mut groups = HashMap::new();
+    for group in raw {
+        let at = group.name.at;
+        let policy = group.policy.as_ref().and_then(|word| source::policy(word, faults));
+        let allowance = base.overlaid(&group.budget, faults);
+        longest.note(&allowance);
+        let Some(name) = source::label("the name of this group", group.name, faults) else { continue };
+        if let Some(&first) = places.get(&name) {
+            let first = faults.place(first);
+            faults.add_with_hint(
+                at,
+                format!("the group `{name}` is already declared at {first}"),
+                "put both into one table",
+            );
+            continue;
+        }
+        places.insert(name.clone(), at);
+        groups.insert(name, GroupDefaults { policy, allowance });
+    }
+    groups
+}
+
+fn sources(
+    raw: Vec<raw::Source>,
+    around: &Surroundings,
+    longest: &mut Longest,
+    faults: &mut Faults,
+) -> Vec<Source> {
+    let mut places: HashMap<String, Spot> = HashMap::with_capacity(raw.len());
+    let mut sources = Vec::with_capacity(raw.len());
+    for source in raw {
+        if let Some(name) = source.name.as_ref().filter(|name| !name.value.is_empty()) {
+            match places.entry(name.value.clone()) {
+                Entry::Vacant(free) => {
+                    free.insert(name.at);
+                }
+                Entry::Occupied(first) => {
+                    let first = faults.place(*first.get());
+                    faults.add_with_hint(
+                        name.at,
+                        format!("the name `{}` is already taken by the source at {first}", name.value),
+                        "every source needs a name of its own",
+                    );
+                }
+            }
+        }
+        if let Some((source, allowance)) = source::check(source, around, faults) {
+            longest.note(&allowance);
+            sources.push(source);
+        }
+    }
+    sources
+}
+
+fn daemon(raw: raw::Daemon, longest: &Longest, faults: &mut Faults) -> DaemonParams {
+    if let Some(store) = raw.store.as_ref().filter(|store| store.value.trim().is_empty()) {
+        faults.add_with_hint(
+            store.at,
+            "`store` is empty",
+            "expected the path of a file, such as tidewatch.db",
+        );
+    }
+    if let Some(contact) = &raw.contact {
+        check_contact(contact, faults);
+    }
+    let default = Span::from_days(180);
+    let written_at = raw.retain_probes.as_ref().map(|text| text.at);
+    let retain_probes = span_or("retain_probes", raw.retain_probes, Least::Positive, default, faults);
+    if let Some((per, per_at)) = longest.0
+        && retain_probes < per
+        && let Some(at) = written_at.or(per_at)
+    {
+        faults.add_with_hint(
+            at,
+            format!("`retain_probes` ({retain_probes}) is shorter than the longest budget's `per` ({per})"),
+            format!("budgets are counted from the log: keep probes for at least {per}"),
+        );
+    }
+    DaemonParams {
+        store: raw.store.map_or_else(|| PathBuf::from("tidewatch.db"), |store| store.value.into()),
+        contact: raw.contact.map(|contact| contact.value.trim().to_owned()),
+        retain_probes,
+    }
+}
+
+fn check_contact(contact: &At<String>, faults: &mut Faults) {
+    let text = contact.value.trim();
+    let example = "expected a web or mail address such as https://example.org/me";
+    if text.is_empty() {
+        faults.add_with_hint(contact.at, "`contact` is empty", example);
+    } else if text.contains(|c: char| c.is_control() || c == '(' || c == ')') {
+        faults.add_with_hint(
+            contact.at,
+            "`contact` holds a control character or a parenthesis, which a User-Agent can't carry",
+            example,
+        );
+    } else if !text.is_ascii() {
+        faults.add_with_hint(contact.at, "`contact` holds letters that a User-Agent can't carry", example);
+    }
+}
+
+fn fleet(raw: raw::Fleet, faults: &mut Faults) -> FleetParams {
+    let default = FleetParams::default();
+    let allocators = Allocator::ALL.map(|allocator| (allocator.name(), allocator));
+    FleetParams {
+        step: span_or("step", raw.step, Least::Positive, default.step, faults),
+        probes_per_step: raw
+            .probes_per_step
+            .and_then(|number| values::count("probes_per_step", number, faults))
+            .unwrap_or(default.probes_per_step),
+        allocator: raw
+            .allocator
+            .and_then(|word| values::choice("allocator", &word, &allocators, faults))
+            .unwrap_or_default(),
+        host_spacing: span_or("host_spacing", raw.host_spacing, Least::Zero, default.host_spacing, faults),
+    }
+}
+
+fn fetch(raw: raw::Fetch, faults: &mut Faults) -> FetchParams {
+    let mut seen = HashMap::new();
+    let mut resolve = Vec::new();
+    for (name, address) in raw.resolve {
+        let host = match url::Host::parse(&name.value) {
+            Ok(url::Host::Domain(host)) => Some(host),
+            _ => {
+                faults.add_with_hint(
+                    name.at,
+                    format!("`{}` is not a host's name", name.value),
+                    "expected a name such as example.org",
+                );
+                None
+            }
+        };
+        let ip: Option<IpAddr> = address.value.parse().ok();
+        if ip.is_none() {
+            faults.add_with_hint(
+                address.at,
+                format!("`{}` is not an IP address", address.value),
+                "expected an address such as 192.0.2.7 or 2001:db8::7",
+            );
+        }
+        let (Some(host), Some(ip)) = (host, ip) else { continue };
+        if seen.insert(host.clone(), name.at).is_some() {
+            faults.add_with_hint(
+                name.at,
+                format!("`{host}` is given two addresses"),
+                "capitals make no difference; keep one",
+            );
+        }
+        resolve.push((host, ip));
+    }
+    let timeout = |key, text, secs, faults: &mut Faults| {
+        span_or(key, text, Least::Positive, Span::from_secs(secs), faults)
+    };
+    FetchParams {
+        max_body: raw
+            .max_body
+            .and_then(|size| values::size("max_body", &size, faults))
+            .unwrap_or(10_000_000),
+        connect_timeout: timeout("connect_timeout", raw.connect_timeout, 10, faults),
+        read_timeout: timeout("read_timeout", raw.read_timeout, 20, faults),
+        total_timeout: timeout("total_timeout", raw.total_timeout, 60, faults),
+        resolve,
+    }
+}
+
+fn rate(raw: raw::Rate, faults: &mut Faults) -> RateParams {
+    let blame = raw.resolution.as_ref().or(raw.cycle.as_ref()).map(|text| text.at);
+    let week = Span::from_days(7);
+    let params = RateParams {
+        cycle: span_or("cycle", raw.cycle, Least::Positive, week, faults),
+        resolution: span_or("resolution", raw.resolution, Least::Positive, Span::from_hours(1), faults),
+        refit_every: span_or("refit_every", raw.refit_every, Least::Positive, Span::from_hours(6), faults),
+        half_life: span_or("half_life", raw.half_life, Least::Positive, Span::from_days(56), faults),
+    };
+    let RateParams { cycle, resolution, .. } = params;
+    if let Some(at) = blame {
+        if resolution > cycle {
+            faults.add_with_hint(
+                at,
+                format!("`resolution` ({resolution}) is longer than the cycle ({cycle})"),
+                "a cycle must hold at least one segment",
+            );
+        } else if cycle.as_millis() / resolution.as_millis() > MOST_SEGMENTS {
+            faults.add_with_hint(
+                at,
+                format!("`resolution` ({resolution}) is too fine for a cycle of {cycle}"),
+                format!("a cycle may hold at most {MOST_SEGMENTS} segments"),
+            );
+        }
+    }
+    params
+}
+
+fn burst(raw: raw::Burst, faults: &mut Faults) -> BurstParams {
+    let mut number = |key, value: Option<At<f64>>, good: fn(f64) -> bool, expected, default| {
+        value.and_then(|value| values::number(key, value, good, expected, faults)).unwrap_or(default)
+    };
+    let threshold = number("threshold", raw.threshold, |x| x > 0.0, "above 0", 2.0);
+    let within = "from 0 to 1";
+    let false_alarms =
+        number("false_alarms", raw.false_alarms, |x| (0.0..=1.0).contains(&x), within, 0.001);
+    let ttl_factor = number("ttl_factor", raw.ttl_factor, |x| x > 0.0 && x <= 1.0, "above 0, up to 1", 0.2);
+    let reserve = number("reserve", raw.reserve, |x| (0.0..1.0).contains(&x), "from 0 to less than 1", 0.2);
+    let window = span_or("window", raw.window, Least::Positive, Span::from_hours(1), faults);
+    BurstParams { window, threshold, false_alarms, ttl_factor, reserve }
+}
+
+fn importance(raw: raw::Importance, faults: &mut Faults) -> Importance {
+    let default = Importance::default();
+    let mut windows = Vec::with_capacity(raw.windows.len());
+    for window in raw.windows {
+        let days = part(window.days, week::days, week::ALL_DAYS, faults);
+        let hours = part(window.hours, week::hours, (0, week::DAY_MINUTES), faults);
+        let weight = window.weight.and_then(|weight| values::weight("weight", weight, faults));
+        if let (Some(days), Some((from_minute, until_minute)), Some(weight)) = (days, hours, weight) {
+            windows.push((crate::rate::importance::WeekWindow { days, from_minute, until_minute }, weight));
+        }
+    }
+    Importance {
+        time_zone: raw.time_zone.and_then(|name| time_zone(&name, faults)).unwrap_or(default.time_zone),
+        baseline: raw
+            .baseline
+            .and_then(|weight| values::weight("baseline", weight, faults))
+            .unwrap_or(default.baseline),
+        windows,
+    }
+}
+
+fn part<T>(
+    text: Option<At<String>>,
+    read: impl Fn(&str) -> Result<T, week::WeekError>,
+    default: T,
+    faults: &mut Faults,
+) -> Option<T> {
+    let Some(text) = text else { return Some(default) };
+    read(&text.value).map_err(|error| faults.add_with_hint(text.at, error.to_string(), error.hint())).ok()
+}
+
+fn time_zone(name: &At<String>, faults: &mut Faults) -> Option<TimeZone> {
+    if name.value == "UTC" {
+        return Some(TimeZone::UTC);
+    }
+    if let Ok(zone) = TimeZone::get(&name.value) {
+        return Some(zone);
+    }
+    let zones: Vec<String> = jiff::tz::db().available().map(|zone| zone.as_str().to_owned()).collect();
+    let hint = match spelling::closest(&name.value, zones.iter().map(String::as_str)) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None => "expected a name such as UTC, Europe/London or America/New_York".to_owned(),
+    };
+    faults.add_with_hint(name.at, format!("unknown time zone `{}`", name.value), hint);
+    None
+}
+
+fn span_or(key: &str, text: Option<At<String>>, least: Least, default: Span, faults: &mut Faults) -> Span {
+    text.and_then(|text| values::span(key, &text, least, faults)).unwrap_or(default)
+}

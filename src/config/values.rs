@@ -1,0 +1,213 @@
+//! Single values: durations, sizes, shares, words from a list, names.
+//!
+//! Exists so that every setting of one sort is checked and refused in the same words. Knows what
+//! makes a value of its sort good; must not know which setting it is for, beyond the key's name.
+
+use crate::time::{Span, SpanError};
+
+use super::fault::Faults;
+use super::raw::{At, Size};
+use super::spelling;
+
+/// Longest name of a source or group, in characters.
+pub const LONGEST_NAME: usize = 200;
+/// Most probes that a budget or step may name.
+pub const MOST_PROBES: u32 = 1_000_000;
+
+/// The shortest duration that a setting takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Least {
+    /// None at all is fine.
+    Zero,
+    /// At least a millisecond.
+    Positive,
+}
+
+/// A duration.
+pub fn span(key: &str, text: &At<String>, least: Least, faults: &mut Faults) -> Option<Span> {
+    if text.value.trim_start().starts_with('-') {
+        faults.add_with_hint(
+            text.at,
+            format!("`{key}` can't be negative"),
+            "expected a duration such as 15m, 6h or 1d",
+        );
+        return None;
+    }
+    match Span::parse(&text.value) {
+        Ok(span) if span == Span::ZERO && least == Least::Positive => {
+            faults.add_with_hint(
+                text.at,
+                format!("`{key}` can't be zero"),
+                "expected a duration of at least 1ms, such as 10s or 1d",
+            );
+            None
+        }
+        Ok(span) => Some(span),
+        Err(error) => {
+            let (what, hint) = match &error {
+                SpanError::Empty => ("it is empty".to_owned(), "write it like 15m, 6h or 1d".to_owned()),
+                SpanError::NoUnit(number) => (
+                    format!("`{number}` has no unit"),
+                    format!("write it like {number}s, {number}m or {number}h"),
+                ),
+                SpanError::UnknownUnit(unit) => {
+                    (format!("unknown unit `{unit}`"), "use ms, s, m, h, d or w".to_owned())
+                }
+                SpanError::Malformed(text) => {
+                    (format!("`{text}` is not a duration"), "write it like 15m, 1h30m or 7d".to_owned())
+                }
+            };
+            faults.add_with_hint(text.at, format!("`{key}`: {what}"), hint);
+            None
+        }
+    }
+}
+
+/// A count of probes.
+pub fn count(key: &str, number: At<i64>, faults: &mut Faults) -> Option<u32> {
+    let hint = format!("expected a whole number from 1 to {MOST_PROBES}");
+    match u32::try_from(number.value) {
+        Ok(count @ 1..=MOST_PROBES) => Some(count),
+        _ if number.value < 1 => {
+            faults.add_with_hint(number.at, format!("`{key}` must be at least 1"), hint);
+            None
+        }
+        _ => {
+            faults.add_with_hint(number.at, format!("`{key}` is too large"), hint);
+            None
+        }
+    }
+}
+
+/// A number that `good` accepts, described by `expected`.
+pub fn number(
+    key: &str,
+    number: At<f64>,
+    good: impl Fn(f64) -> bool,
+    expected: &str,
+    faults: &mut Faults,
+) -> Option<f64> {
+    // NaN fails every comparison, but infinity does not.
+    if number.value.is_finite() && good(number.value) {
+        return Some(number.value);
+    }
+    faults.add_with_hint(
+        number.at,
+        format!("`{key}` can't be {}", number.value),
+        format!("expected a number {expected}"),
+    );
+    None
+}
+
+/// A weight.
+pub fn weight(key: &str, value: At<f64>, faults: &mut Faults) -> Option<f64> {
+    number(key, value, |w| w >= 0.0, "of 0 or more", faults)
+}
+
+/// One of a closed set of words.
+pub fn choice<T>(key: &str, word: &At<String>, all: &[(&'static str, T)], faults: &mut Faults) -> Option<T>
+where
+    T: Copy,
+{
+    if let Some((_, value)) = all.iter().find(|(name, _)| *name == word.value) {
+        return Some(*value);
+    }
+    let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
+    let list = format!("expected one of {}", names.join(", "));
+    let hint = match spelling::closest(&word.value, names) {
+        Some(meant) => format!("did you mean `{meant}`? {list}"),
+        None => list,
+    };
+    faults.add_with_hint(word.at, format!("unknown {key} `{}`", word.value), hint);
+    None
+}
+
+/// What is wrong with a name of a source or group, if anything, and what to do.
+pub fn bad_name(name: &str) -> Option<(&'static str, String)> {
+    if name.is_empty() {
+        Some(("is empty", "give it a short name such as \"lwn\"".to_owned()))
+    } else if name.chars().any(char::is_control) {
+        Some(("holds a control character", "use printable characters only".to_owned()))
+    } else if name.trim() != name {
+        Some(("starts or ends with white space", format!("write \"{}\"", name.trim())))
+    } else if name.chars().count() > LONGEST_NAME {
+        Some(("is too long", format!("expected at most {LONGEST_NAME} characters")))
+    } else {
+        None
+    }
+}
+
+/// Smallest and largest body that may be asked for.
+const BODY: std::ops::RangeInclusive<u64> = 1_000..=1_000_000_000;
+
+/// A number of bytes.
+pub fn size(key: &str, size: &At<Size>, faults: &mut Faults) -> Option<usize> {
+    let bytes = match &size.value {
+        Size::Bytes(bytes) => Some(u64::try_from(*bytes).unwrap_or(0)),
+        Size::Text(text) => bytes(text),
+    };
+    let Some(bytes) = bytes else {
+        faults.add_with_hint(
+            size.at,
+            format!("`{key}` is not a size"),
+            "write it like 500kB, 10MB, 8MiB, or as a whole number of bytes",
+        );
+        return None;
+    };
+    if !BODY.contains(&bytes) {
+        let way = if bytes < *BODY.start() { "small" } else { "large" };
+        faults.add_with_hint(size.at, format!("`{key}` is too {way}"), "expected a size from 1kB to 1GB");
+        return None;
+    }
+    usize::try_from(bytes).ok()
+}
+
+fn bytes(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let number: f64 = number.parse().ok()?;
+    let factor: f64 = match unit.trim_start().to_ascii_lowercase().as_str() {
+        "" | "b" => 1.0,
+        "k" | "kb" => 1e3,
+        "m" | "mb" => 1e6,
+        "g" | "gb" => 1e9,
+        "kib" => 1024.0,
+        "mib" => 1024.0 * 1024.0,
+        "gib" => 1024.0 * 1024.0 * 1024.0,
+        _ => return None,
+    };
+    Some((number * factor).round() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        for (text, expected) in [
+            ("10MB", Some(10_000_000)),
+            ("10 mb", Some(10_000_000)),
+            ("1.5MiB", Some(1_572_864)),
+            ("512", Some(512)),
+            ("2k", Some(2000)),
+            ("MB", None),
+            ("10 elephants", None),
+            ("-1MB", None),
+            ("", None),
+        ] {
+            assert_eq!(bytes(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn names() {
+        for good in ["lwn", "LWN news", "日本", &"x".repeat(200)] {
+            assert_eq!(bad_name(good), None, "{good}");
+        }
+        for bad in ["", " lwn", "lwn\u{a0}", "a\nb", "a\u{7f}", &"é".repeat(201)] {
+            assert!(bad_name(bad).is_some(), "{bad:?}");
+        }
+    }
+}
