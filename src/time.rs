@@ -212,7 +212,7 @@ impl fmt::Display for Span {
                 _ => write!(f, "{millis}ms"),
             };
         }
-        if millis < 10_000 && millis % 1000 != 0 {
+        if millis < 10_000 && !millis.is_multiple_of(1000) {
             return write!(f, "{:.1}s", millis as f64 / 1e3);
         }
         let mut secs = millis / 1000;

@@ -83,47 +83,54 @@ pub fn is_local_name(name: &str) -> bool {
 pub fn is_private(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(ip) => is_private_v4(ip),
-        IpAddr::V6(ip) => is_private_v6(ip),
+        IpAddr::V6(ip) => match wrapped(ip) {
+            Some(v4) => is_private_v4(v4),
+            None => is_private_v6(ip),
+        },
+    }
+}
+
+/// The IPv4 address that an IPv6 one only wraps: mapped, NAT64 by the well-known prefix, 6to4.
+pub fn wrapped(ip: Ipv6Addr) -> Option<Ipv4Addr> {
+    match ip.segments() {
+        [0, 0, 0, 0, 0, 0xffff, high, low]
+        | [0x64, 0xff9b, 0, 0, 0, 0, high, low]
+        | [0x2002, high, low, ..] => {
+            let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
+            Some(Ipv4Addr::new(a, b, c, d))
+        }
+        _ => None,
+    }
+}
+
+/// By what is global, not by what is special: a block nobody has thought of is private.
+fn is_private_v6(ip: Ipv6Addr) -> bool {
+    match ip.segments() {
+        // IETF protocol assignments: Teredo, benchmarking, ORCHID.
+        [0x2001, second, ..] if second < 0x0200 => true,
+        // Documentation.
+        [0x2001, 0x0db8, ..] => true,
+        [0x3fff, second, ..] if second < 0x1000 => true,
+        [first, ..] => first & 0xe000 != 0x2000,
     }
 }
 
 fn is_private_v4(ip: Ipv4Addr) -> bool {
-    let [a, b, c, _] = ip.octets();
     ip.is_loopback()
         || ip.is_private()
         || ip.is_link_local()
         || ip.is_multicast()
-        || a == 0
-        || a >= 240
-        || (a == 100 && (64..128).contains(&b))
-        || (a == 192 && b == 0 && c == 0)
-        || (a == 198 && (b == 18 || b == 19))
-}
-
-fn is_private_v6(ip: Ipv6Addr) -> bool {
-    let segments = ip.segments();
-    let last = || {
-        let [.., a, b, c, d] = ip.octets();
-        Ipv4Addr::new(a, b, c, d)
-    };
-    match segments {
-        // ::, ::1, IPv4-compatible and IPv4-mapped addresses.
-        [0, 0, 0, 0, 0, 0, ..] => ip.is_loopback() || ip.is_unspecified() || is_private_v4(last()),
-        [0, 0, 0, 0, 0, 0xffff, ..] => is_private_v4(last()),
-        // Translated by NAT64.
-        [0x64, 0xff9b, 0, 0, 0, 0, ..] => is_private_v4(last()),
-        // 6to4 carries the IPv4 address in front.
-        [0x2002, high, low, ..] => {
-            let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
-            is_private_v4(Ipv4Addr::new(a, b, c, d))
+        || ip.is_documentation()
+        || match ip.octets() {
+            [0, ..] => true,
+            // Carrier-grade NAT.
+            [100, b, ..] => b & 0xc0 == 64,
+            // Protocol assignments and the relays of 6to4.
+            [192, 0, 0, _] | [192, 88, 99, _] => true,
+            // Benchmarks.
+            [198, 18 | 19, ..] => true,
+            [a, ..] => a >= 240,
         }
-        [first, ..] => {
-            (first & 0xfe00) == 0xfc00
-                || (first & 0xffc0) == 0xfe80
-                || (first & 0xffc0) == 0xfec0
-                || (first & 0xff00) == 0xff00
-        }
-    }
 }
 
 #[cfg(test)]

@@ -113,7 +113,7 @@ async fn look(bench: &Bench, launch: &Launch, flight: Flight) -> Result<Finished
     };
     let conditional = request.validators.is_some();
     let answer = fetcher.get(&request, &bench.clock).await.map_err(|error| {
-        Stopped::new(if error.answered { Failure::Unreadable } else { Failure::Unreachable }, error.message)
+        Stopped::new(if error.reached { Failure::Unreadable } else { Failure::Unreachable }, error.message)
     })?;
     let finished = bench.clock.now();
     let mut answered = Answered {
@@ -167,7 +167,7 @@ pub fn request(launch: &Launch, dossier: &Dossier) -> Result<Request, String> {
     let source = &launch.spec.source;
     let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(std::path::PathBuf::from);
     let headers =
-        secret::headers(&source.headers, credentials.as_deref()).map_err(|error| error.to_string())?;
+        secret::read_headers(&source.headers, credentials.as_deref()).map_err(|error| error.to_string())?;
     let validators = dossier.validators_url.clone().and_then(|url| {
         let (etag, last_modified) = (dossier.etag.clone(), dossier.last_modified.clone());
         (etag.is_some() || last_modified.is_some()).then_some(Validators { url, etag, last_modified })

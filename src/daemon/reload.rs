@@ -67,11 +67,11 @@ impl Reloader {
 
     async fn try_reload(&mut self) -> Result<String, Refused> {
         let path = self.path.clone();
-        let new = tokio::task::spawn_blocking(move || config::load(&path))
+        let new = tokio::task::spawn_blocking(move || config::load::load(&path))
             .await
             .map_err(|_| Refused("reading the configuration panicked; please report it".to_owned()))?
             .map_err(|error| Refused(error.to_string()))?;
-        let diff = config::diff(&self.config, &new);
+        let diff = config::diff::diff(&self.config, &new);
         for setting in &diff.needs_restart {
             tracing::warn!("{setting} changed: it takes effect when tidewatch is restarted");
         }

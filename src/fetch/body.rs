@@ -68,7 +68,10 @@ async fn read_wire(mut response: reqwest::Response, params: &FetchParams) -> Res
                     Span::from_duration(read_timeout)
                 ))
             })?
-            .map_err(|error| explain("the body broke off from", &host, &error))?;
+            .map_err(|error| FetchError {
+                reached: true,
+                ..explain("the body broke off from", &host, &error)
+            })?;
         let Some(piece) = piece else { return Ok(wire) };
         if wire.len() + piece.len() > max_body {
             return Err(too_large());

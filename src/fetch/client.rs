@@ -128,10 +128,10 @@ impl Fetcher {
         // Connecting has its own time-out, below; the headers may then take one reading's time.
         let limit = self.params.connect_timeout + self.params.read_timeout;
         match patience(limit.to_duration(), builder.send()).await {
-            Err(_) => Err(FetchError::remote(format!("{host} did not answer within {limit}"))),
+            Err(_) => Err(FetchError::unreachable(format!("{host} did not answer within {limit}"))),
             Ok(Err(error)) if error.is_connect() && error.is_timeout() => {
                 let limit = self.params.connect_timeout;
-                Err(FetchError::remote(format!("no connection to {host} within {limit}")))
+                Err(FetchError::unreachable(format!("no connection to {host} within {limit}")))
             }
             Ok(Err(error)) if error.is_connect() => Err(explain("cannot connect to", &host, &error)),
             Ok(Err(error)) => Err(explain("no answer from", &host, &error)),

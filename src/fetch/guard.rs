@@ -1,7 +1,7 @@
 //! Which addresses a source may live at.
 //!
 //! Exists so that a stranger's redirect or DNS record cannot make us talk to this machine or its
-//! neighbours. Knows the special address blocks and resolves names, because the check has to be
+//! neighbours. Resolves names itself, because the check has to be
 //! made on the very addresses that are then connected to: a name checked earlier may resolve to
 //! something else by then. Must not know about sources; whether private addresses are permitted
 //! is said by whoever builds the resolver.
@@ -16,6 +16,8 @@ use std::sync::Arc;
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use url::{Host, Url};
+
+use crate::config::address::{is_private, wrapped};
 
 use super::FetchError;
 
@@ -41,11 +43,11 @@ impl Guard {
     /// assert!(!public("::ffff:127.0.0.1"));
     /// ```
     pub fn is_public(&self, address: IpAddr) -> bool {
-        self.also_public.contains(&address)
-            || match address {
-                IpAddr::V4(v4) => public_v4(v4),
-                IpAddr::V6(v6) => self.public_v6(v6),
-            }
+        let within = match address {
+            IpAddr::V6(v6) => wrapped(v6).map_or(address, IpAddr::V4),
+            IpAddr::V4(_) => address,
+        };
+        self.also_public.contains(&within) || !is_private(address)
     }
 
     /// Checks a URL that names an address instead of a host: the resolver never sees those.
@@ -58,54 +60,10 @@ impl Guard {
         if self.is_public(address) {
             return Ok(());
         }
-        Err(FetchError {
-            message: format!(
-                "{address} is a private address; set allow_private = true for this source if that is meant"
-            ),
-            local: false,
-        })
+        Err(FetchError::remote(format!(
+            "{address} is a private address; set allow_private = true for this source if that is meant"
+        )))
     }
-
-    /// By what is global, not by what is special: an IPv6 block nobody has thought of is refused.
-    fn public_v6(&self, v6: Ipv6Addr) -> bool {
-        let s = v6.segments();
-        let low = |high: u16, low: u16| {
-            let [a, b] = high.to_be_bytes();
-            let [c, d] = low.to_be_bytes();
-            self.is_public(IpAddr::V4(Ipv4Addr::new(a, b, c, d)))
-        };
-        match s {
-            // IPv4-mapped, and NAT64 by the well-known prefix: as good as the address within.
-            [0, 0, 0, 0, 0, 0xffff, h, l] | [0x64, 0xff9b, 0, 0, 0, 0, h, l] => low(h, l),
-            // 6to4.
-            [0x2002, h, l, ..] => low(h, l),
-            // IETF protocol assignments: Teredo, benchmarking, ORCHID.
-            [0x2001, second, ..] if second < 0x0200 => false,
-            // Documentation.
-            [0x2001, 0x0db8, ..] => false,
-            [0x3fff, second, ..] if second < 0x1000 => false,
-            [first, ..] => first & 0xe000 == 0x2000,
-        }
-    }
-}
-
-fn public_v4(v4: Ipv4Addr) -> bool {
-    let special = v4.is_loopback()
-        || v4.is_private()
-        || v4.is_link_local()
-        || v4.is_multicast()
-        || v4.is_documentation()
-        || match v4.octets() {
-            [0, ..] => true,
-            // Carrier-grade NAT.
-            [100, b, ..] => b & 0xc0 == 64,
-            // Protocol assignments and the relays of 6to4.
-            [192, 0, 0, _] | [192, 88, 99, _] => true,
-            // Benchmarks.
-            [198, 18 | 19, ..] => true,
-            [a, ..] => a >= 240,
-        };
-    !special
 }
 
 /// A name has addresses, but none that may be used.

@@ -9,6 +9,8 @@
 
 use url::{Host, Url};
 
+use crate::fleet::params::HostGroup;
+
 /// Names that mean something only on this network, so that only host and port tell them apart.
 const LOCAL: [&str; 9] =
     ["localhost", "local", "internal", "home.arpa", "lan", "home", "corp", "intranet", "private"];
@@ -19,23 +21,25 @@ const LOCAL: [&str; 9] =
 /// ```
 /// # use tidewatch::fetch::host_group::host_group;
 /// let group = |text| host_group(&url::Url::parse(text).unwrap());
-/// assert_eq!(group("https://feeds.a.example.co.uk/x"), "example.co.uk");
-/// assert_eq!(group("http://127.0.0.1:8080/"), "127.0.0.1:8080");
+/// assert_eq!(&*group("https://feeds.a.example.co.uk/x").key, "example.co.uk");
+/// assert_eq!(&*group("http://127.0.0.1:8080/").key, "127.0.0.1:8080");
 /// ```
-pub fn host_group(url: &Url) -> String {
+pub fn host_group(url: &Url) -> HostGroup {
     let port = url.port_or_known_default().unwrap_or(0);
-    match url.host() {
+    let (key, public) = match url.host() {
         Some(Host::Domain(name)) => {
             let name = name.trim_end_matches('.').to_ascii_lowercase();
             if is_local(&name) {
-                return format!("{name}:{port}");
+                (format!("{name}:{port}"), false)
+            } else {
+                // A name that is itself a public suffix is its own group.
+                (psl::domain_str(&name).map_or_else(|| name.clone(), str::to_owned), true)
             }
-            // A name that is itself a public suffix is its own group.
-            psl::domain_str(&name).map_or(name.clone(), str::to_owned)
         }
-        Some(address) => format!("{address}:{port}"),
-        None => format!(":{port}"),
-    }
+        Some(address) => (format!("{address}:{port}"), false),
+        None => (format!(":{port}"), false),
+    };
+    HostGroup { key: key.into(), public }
 }
 
 fn is_local(name: &str) -> bool {
@@ -65,7 +69,7 @@ mod tests {
             ("https://notlocal.com/", "notlocal.com"),
             ("https://www.bücher.de/", "xn--bcher-kva.de"),
         ] {
-            assert_eq!(host_group(&Url::parse(text).unwrap()), group, "{text}");
+            assert_eq!(&*host_group(&Url::parse(text).unwrap()).key, group, "{text}");
         }
     }
 
@@ -81,7 +85,7 @@ mod tests {
             ("https://wiki.corp.internal/", "wiki.corp.internal:443"),
             ("https://tv.home.arpa/", "tv.home.arpa:443"),
         ] {
-            assert_eq!(host_group(&Url::parse(text).unwrap()), group, "{text}");
+            assert_eq!(&*host_group(&Url::parse(text).unwrap()).key, group, "{text}");
         }
     }
 }

@@ -96,7 +96,7 @@ pub struct Answer {
 pub struct FetchError {
     /// What happened, with what to do where that can be said. Never holds a secret.
     pub message: String,
-    /// Looks like our own network is down (no route, resolver unreachable): no source's fault.
-    /// A guess from one error; that *every* source fails is the better proof.
-    pub local: bool,
+    /// The host was reached, or the failure has nothing to do with reaching it; when nobody can be
+    /// reached, it's our own network.
+    pub reached: bool,
 }

@@ -81,7 +81,7 @@ async fn truncated_bodies_are_failures() {
     ] {
         let error = once(&params(), Reply::raw(steps)).await.unwrap_err();
         assert!(error.message.starts_with("the body broke off from 127.0.0.2"), "{what}: {error}");
-        assert!(!error.local);
+        assert!(error.reached);
     }
     let half = gzip(b"half of this will be missing")[..20].to_vec();
     let close = Reply::raw(vec![head("Content-Encoding: gzip\r\n"), Step::Send(half)]);
@@ -99,7 +99,7 @@ async fn slow_servers_are_left() {
         ("did not answer within", vec![Step::Drip(b"HTTP/1.1 200 OK\r\nX: ".repeat(500), pause)]),
     ] {
         let error = once(&impatient(), Reply::raw(steps)).await.unwrap_err();
-        assert!(error.message.contains(told) && !error.local, "{told}: {error}");
+        assert!(error.message.contains(told) && error.reached, "{told}: {error}");
     }
     let hasty = FetchParams { total_timeout: Span::from_millis(300), ..params() };
     let error = once(&hasty, Reply::raw(vec![Step::Stall])).await.unwrap_err();
