@@ -25,6 +25,7 @@ pub(super) enum Front {
 pub(super) fn front(text: &str) -> Result<Front, Unreadable> {
     let mut at = 0;
     let mut junk = false;
+    let mut declared = false;
     while let Some(found) = text[at..].find('<') {
         junk |= !text[at..at + found].trim().is_empty();
         let open = at + found;
@@ -33,7 +34,9 @@ pub(super) fn front(text: &str) -> Result<Front, Unreadable> {
             rest.find("-->").map(|end| end + 3)
         } else if rest.starts_with("<?") {
             rest.find("?>").map(|end| end + 2)
-        } else if starts_with_ignoring_case(rest, "<!doctype") {
+        } else if !declared && starts_with_ignoring_case(rest, "<!doctype") {
+            // Only one is looked at: a broken one is searched to the end of the document.
+            declared = true;
             let declaration = doctype(rest);
             if declaration[9..].trim_start().get(..4).is_some_and(|name| name.eq_ignore_ascii_case("html"))
             {

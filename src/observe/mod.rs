@@ -16,6 +16,7 @@ mod guard;
 mod hints;
 mod identity;
 mod json;
+mod markup;
 pub mod page;
 mod repairs;
 mod salvage;
