@@ -1,1 +1,110 @@
-//! Feeds.
+//! Feeds: bytes in, identified items out.
+//!
+//! Exists to turn any document that a publisher calls a feed into a list of items that can be
+//! compared with yesterday's. Knows the way a document takes: decoded, looked at, cleaned, parsed
+//! by the feed library, identified. Must not know what was seen before, nor what time it is.
+//!
+//! The library only ever sees the clean document that [`super::salvage`] or [`super::json`] wrote.
+
+use feed_rs::model::{Entry, FeedType};
+use url::Url;
+
+use super::guard::{self, Front};
+use super::repairs::Repairs;
+use super::{Document, Feed, Item, Unreadable, encoding, identity, json, salvage, text};
+use crate::time::Timestamp;
+
+/// Reads a feed of any dialect, as far as it makes sense.
+///
+/// The same bytes always give the same items with the same keys and fingerprints.
+///
+/// # Errors
+/// [`Unreadable::NotAFeed`] when there is nothing to read, with a hint at what came instead;
+/// [`Unreadable::TooComplex`] when the document is built to hurt its reader.
+pub fn read(document: &Document<'_>) -> Result<Feed, Unreadable> {
+    let decoded = encoding::xml(document.bytes, document.content_type);
+    let source =
+        decoded.text.trim_start_matches(|c: char| c.is_whitespace() || c == '\u{feff}' || c == '\0');
+    if source.is_empty() {
+        return Err(Unreadable::NotAFeed("the document is empty".to_owned()));
+    }
+    let url = Url::parse(document.url).ok();
+    let repairs = Repairs { encoding: decoded.overruled, ..Repairs::default() };
+    let clean = if source.starts_with('{') {
+        json::clean(source, repairs)?
+    } else {
+        match guard::front(source)? {
+            Front::Feed { at, junk } => {
+                salvage::clean(&source[at..], url.as_ref(), Repairs { junk, ..repairs })?
+            }
+            Front::Html(title) => return Err(Unreadable::NotAFeed(page_instead(title))),
+            Front::Nothing => match (source.find('{'), source.contains("\"items\"")) {
+                (Some(at), true) => json::clean(&source[at..], Repairs { junk: true, ..repairs })?,
+                _ => return Err(Unreadable::NotAFeed(format!("it starts with `{}`", beginning(source)))),
+            },
+        }
+    };
+    let parser = feed_rs::parser::Builder::new()
+        // Never a random id: an item without one is identified below.
+        .id_generator(|_, _, _| String::new())
+        .sanitize_content(false)
+        .build();
+    let parsed =
+        parser.parse(clean.document.as_bytes()).map_err(|error| Unreadable::NotAFeed(error.to_string()))?;
+    let escaped_titles = matches!(parsed.feed_type, FeedType::RSS0 | FeedType::RSS1 | FeedType::RSS2);
+    let items = parsed.entries.into_iter().map(|entry| item(entry, url.as_ref(), escaped_titles)).collect();
+    let items = identity::distinct(items);
+    if clean.repairs.truncated && items.is_empty() {
+        // As a success it would make everything in the next whole document look new.
+        return Err(Unreadable::NotAFeed("it is cut off before its first item".to_owned()));
+    }
+    Ok(Feed {
+        title: parsed.title.and_then(|title| {
+            let markup = escaped_titles || title.content_type.essence().subty == "html";
+            text::title(&title.content, markup)
+        }),
+        hints: clean.hints,
+        repaired: clean.repairs.sentence(items.len()),
+        truncated: clean.repairs.truncated,
+        items,
+    })
+}
+
+fn item(entry: Entry, url: Option<&Url>, escaped_titles: bool) -> Item {
+    let (title, markup) = entry.title.map_or((String::new(), false), |title| {
+        let markup = escaped_titles || title.content_type.essence().subty == "html";
+        (title.content, markup)
+    });
+    let written_link = entry.links.into_iter().next().map_or(String::new(), |link| link.href);
+    let summary = entry.summary.map_or(String::new(), |summary| summary.content);
+    let content = entry.content.and_then(|content| content.body).unwrap_or_default();
+    let seen = [&title, &written_link, &summary, &content].map(|part| text::folded(part));
+    Item {
+        key: identity::key(&entry.id, &written_link, &[&seen[0], &seen[2], &seen[3]]),
+        fingerprint: text::fingerprint(seen.iter().map(String::as_str)),
+        title: text::title(&title, markup),
+        link: absolute(&written_link, url),
+        published: entry.published.map(|at| Timestamp::from_millis(at.timestamp_millis())),
+        updated: entry.updated.map(|at| Timestamp::from_millis(at.timestamp_millis())),
+    }
+}
+
+/// A link that a browser may open, and nothing else: no `javascript:`, no `file:`.
+fn absolute(link: &str, url: Option<&Url>) -> Option<String> {
+    if link.is_empty() {
+        return None;
+    }
+    let link = Url::options().base_url(url).parse(link).ok()?;
+    matches!(link.scheme(), "http" | "https").then(|| link.into())
+}
+
+fn page_instead(title: Option<String>) -> String {
+    match title {
+        Some(title) => format!("an HTML page titled `{title}`; is the URL right?"),
+        None => "an HTML page; is the URL right?".to_owned(),
+    }
+}
+
+fn beginning(source: &str) -> String {
+    text::folded(text::head(source, 200)).chars().filter(|c| !c.is_control()).take(40).collect()
+}

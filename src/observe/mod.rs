@@ -9,8 +9,18 @@ use std::collections::HashMap;
 use crate::time::{Span, Timestamp};
 
 pub mod compare;
+mod dialect;
+mod encoding;
 pub mod feed;
+mod guard;
+mod hints;
+mod identity;
+mod json;
+mod markup;
 pub mod page;
+mod repairs;
+mod salvage;
+mod text;
 
 /// What kind of document a source serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -54,6 +64,8 @@ pub struct Feed {
     pub hints: FeedHints,
     /// Set when the document was malformed and only partly or with repairs readable: what was wrong.
     pub repaired: Option<String>,
+    /// The document ended too early: what is missing here is not gone.
+    pub truncated: bool,
 }
 
 /// One item of a feed, identified.

@@ -1,6 +1,32 @@
-//! Pages.
+//! Pages: the text of a document, reduced to what its watcher cares about.
+//!
+//! Exists because a page changes in a hundred ways that are no news: scripts, adverts, clocks,
+//! white space. Knows which part was selected, which removed, which patterns are ignored. Must not
+//! know what the page looked like before.
+//!
+//! The HTML goes through a streaming rewriter, whose output is thrown away: it is there to say
+//! which pieces of text lie inside the selected elements. Text nodes are told apart by the markup
+//! between them, which also says whether words stay together (`<b>H</b>ello`) or not
+//! (`<p>a</p><p>b</p>`).
 
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::ops::Range;
+
+use lol_html::html_content::{Element, TextChunk, TextType};
+use lol_html::{
+    DocumentContentHandlers, ElementContentHandlers, HtmlRewriter, MemorySettings, Selector, Settings,
+};
 use regex::Regex;
+
+use super::{Document, PageText, Unreadable, encoding, markup, text};
+
+/// More text than this is not compared. Far beyond what anyone reads on one page.
+const MAX_TEXT: usize = 1 << 20;
+/// What the rewriter may allocate.
+const MAX_MEMORY: usize = 32 << 20;
+/// Elements whose text no reader sees. Scripts and styles are told by the kind of their text.
+const UNSEEN: &str = "script, style, noscript, template";
 
 /// Which part of a page is compared.
 #[derive(Debug, Clone, Default)]
@@ -11,4 +37,222 @@ pub struct PageRules {
     pub remove: Vec<String>,
     /// What the text may differ in without being a change.
     pub ignore: Vec<Regex>,
+}
+
+/// Whether a selector can be used in [`PageRules`]; if not, why.
+///
+/// # Errors
+/// The reason in words, for whoever wrote the selector.
+pub fn check_selector(selector: &str) -> Result<(), String> {
+    selector.parse::<Selector>().map(drop).map_err(|error| error.to_string())
+}
+
+/// Reads a page's text.
+///
+/// Without selectors the body is taken, or the whole document if it has none; a document that is
+/// not HTML at all (plain text, JSON) is then compared as it is.
+///
+/// # Errors
+/// [`Unreadable::NothingSelected`] when no element matches, or nothing is there;
+/// [`Unreadable::TooComplex`] when the markup is built to hurt its reader.
+pub fn read(document: &Document<'_>, rules: &PageRules) -> Result<PageText, Unreadable> {
+    let html = encoding::html(document.bytes, document.content_type).text;
+    if html.trim().is_empty() {
+        return Err(Unreadable::NothingSelected("anything: the document is empty".to_owned()));
+    }
+    if rules.select.is_empty() && !is_markup(document.content_type, &html) {
+        return Ok(finished(None, &html, rules));
+    }
+    markup::refuse_excess(&html)?;
+    let remove = parsed(&rules.remove)?;
+    if rules.select.is_empty() {
+        let body = parsed(&["body".to_owned()])?;
+        let extract = match extract(&html, Some(&body), &remove)? {
+            found if found.matched => found,
+            _ => extract(&html, None, &remove)?,
+        };
+        return Ok(finished(extract.title(), &extract.text, rules));
+    }
+    let select = parsed(&rules.select)?;
+    let found = extract(&html, Some(&select), &remove)?;
+    if !found.matched {
+        let named: Vec<String> = rules.select.iter().map(|selector| format!("`{selector}`")).collect();
+        return Err(Unreadable::NothingSelected(named.join(", ")));
+    }
+    Ok(finished(found.title(), &found.text, rules))
+}
+
+/// Patterns cut out, white space folded, both bounded. Patterns see folded text, and what they
+/// leave is folded again, so that cutting a word does not leave two spaces to differ in.
+fn finished(title: Option<String>, text: &str, rules: &PageRules) -> PageText {
+    let mut text = text::folded(text::head(text, MAX_TEXT));
+    for pattern in &rules.ignore {
+        if let Cow::Owned(cut) = pattern.replace_all(&text, " ") {
+            text = cut;
+        }
+    }
+    let text = text::folded(&text);
+    PageText { title, fingerprint: text::fingerprint([text.as_str()]), text }
+}
+
+fn is_markup(content_type: Option<&str>, document: &str) -> bool {
+    let kind = content_type.and_then(|value| value.split(';').next()).unwrap_or_default().trim();
+    let kind = kind.to_ascii_lowercase();
+    kind.contains("html") || kind.contains("xml") || kind.is_empty() && document.trim_start().starts_with('<')
+}
+
+fn parsed(selectors: &[String]) -> Result<Vec<Selector>, Unreadable> {
+    selectors
+        .iter()
+        .map(|selector| {
+            selector.parse().map_err(|_| Unreadable::NothingSelected(format!("`{selector}`: not a selector")))
+        })
+        .collect()
+}
+
+/// What one handler has to say about a piece of text.
+#[derive(Clone, Copy)]
+enum Mark {
+    Selected,
+    Removed,
+    Title,
+}
+
+/// A run of text without markup in it, still with its entities.
+struct Run {
+    range: Range<usize>,
+    raw: String,
+    entities: bool,
+    visible: bool,
+    selected: bool,
+    removed: bool,
+    title: bool,
+}
+
+struct Extract<'h> {
+    html: &'h str,
+    run: Option<Run>,
+    /// Where the last run taken ended.
+    taken_to: usize,
+    text: String,
+    page_title: String,
+    matched: bool,
+}
+
+fn extract<'h>(
+    html: &'h str,
+    select: Option<&[Selector]>,
+    remove: &[Selector],
+) -> Result<Extract<'h>, Unreadable> {
+    let state = RefCell::new(Extract {
+        html,
+        run: None,
+        taken_to: 0,
+        text: String::new(),
+        page_title: String::new(),
+        matched: false,
+    });
+    let unseen: Vec<Selector> = UNSEEN.parse().into_iter().collect();
+    let title: Vec<Selector> = "head > title, html > title".parse().into_iter().collect();
+    let mut settings = Settings::new().with_strict(false).with_memory_settings(
+        MemorySettings::new().with_max_allowed_memory_usage(MAX_MEMORY),
+    );
+    let marks = |mark: Mark| {
+        let state = &state;
+        move |chunk: &mut TextChunk<'_>| {
+            state.borrow_mut().see(chunk, mark);
+            Ok(())
+        }
+    };
+    match select {
+        Some(select) => {
+            for selector in select {
+                let state = &state;
+                let handlers = ElementContentHandlers::default()
+                    .text(marks(Mark::Selected))
+                    .element(move |_: &mut Element<'_, '_>| {
+                        state.borrow_mut().matched = true;
+                        Ok(())
+                    });
+                settings = settings.append_element_content_handler((Cow::Borrowed(selector), handlers));
+            }
+        }
+        None => {
+            settings = settings.append_document_content_handler(
+                DocumentContentHandlers::default().text(marks(Mark::Selected)),
+            );
+        }
+    }
+    for (selectors, mark) in [(remove, Mark::Removed), (&unseen, Mark::Removed), (&title, Mark::Title)] {
+        for selector in selectors {
+            let handlers = ElementContentHandlers::default().text(marks(mark));
+            settings = settings.append_element_content_handler((Cow::Borrowed(selector), handlers));
+        }
+    }
+    let mut rewriter = HtmlRewriter::new(settings, |_: &[u8]| {});
+    let refused = |error: lol_html::errors::RewritingError| Unreadable::TooComplex(error.to_string());
+    rewriter.write(html.as_bytes()).map_err(refused)?;
+    rewriter.end().map_err(refused)?;
+    let mut extract = state.into_inner();
+    extract.take_run();
+    Ok(extract)
+}
+
+impl Extract<'_> {
+    /// One handler met one chunk. Each chunk passes all handlers that match, in no order we rely
+    /// on; chunks that touch are one run, because entities may be cut in two.
+    fn see(&mut self, chunk: &TextChunk<'_>, mark: Mark) {
+        let range = chunk.source_location().bytes();
+        if chunk.as_str().is_empty() {
+            return;
+        }
+        let known = self.run.as_ref().is_some_and(|run| range.end <= run.range.end);
+        let touches = self.run.as_ref().is_some_and(|run| range.start == run.range.end);
+        if !known && !touches {
+            self.take_run();
+        }
+        let run = self.run.get_or_insert_with(|| Run {
+            range: range.start..range.start,
+            raw: String::new(),
+            entities: chunk.text_type().allows_html_entities(),
+            visible: !matches!(chunk.text_type(), TextType::ScriptData | TextType::RawText),
+            selected: false,
+            removed: false,
+            title: false,
+        });
+        if !known {
+            run.range.end = range.end;
+            run.raw.push_str(chunk.as_str());
+        }
+        match mark {
+            Mark::Selected => run.selected = true,
+            Mark::Removed => run.removed = true,
+            Mark::Title => run.title = true,
+        }
+    }
+
+    fn take_run(&mut self) {
+        let Some(run) = self.run.take() else { return };
+        let words = if run.entities {
+            html_escape::decode_html_entities(&run.raw)
+        } else {
+            Cow::Borrowed(run.raw.as_str())
+        };
+        if run.title && self.page_title.len() < MAX_TEXT {
+            self.page_title.push_str(&words);
+        }
+        if !run.selected || run.removed || !run.visible || self.text.len() > MAX_TEXT {
+            return;
+        }
+        let between = self.html.get(self.taken_to..run.range.start).unwrap_or("<p>");
+        if markup::separates(between) {
+            self.text.push(' ');
+        }
+        self.text.push_str(&words);
+        self.taken_to = run.range.end;
+    }
+
+    fn title(&self) -> Option<String> {
+        text::title(&self.page_title, false)
+    }
 }

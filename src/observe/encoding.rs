@@ -1,0 +1,190 @@
+//! Bytes to text.
+//!
+//! Exists because three places may name a document's encoding (byte order mark, the document, the
+//! HTTP header), they contradict each other, and all of them lie. Knows how to weigh them against
+//! the bytes themselves. Must not know what the text means.
+//!
+//! Order of trust: a byte order mark; the zero bytes of UTF-16; what the document declares; what
+//! the header says; UTF-8 when the bytes are valid UTF-8; windows-1252. A declared encoding that
+//! the bytes refute (multi-byte UTF-8 under a Latin-1 label, invalid UTF-8 under a UTF-8 label) is
+//! overruled.
+
+use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252};
+
+/// How far into a document its own declaration is looked for.
+const DECLARATION_WITHIN: usize = 1024;
+
+/// A document as text.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Decoded {
+    /// The text, without byte order mark.
+    pub(super) text: String,
+    /// What had to be overruled, in a few words.
+    pub(super) overruled: Option<String>,
+}
+
+/// Text of an XML or JSON document.
+pub(super) fn xml(bytes: &[u8], content_type: Option<&str>) -> Decoded {
+    decode(bytes, declared_in_prolog(bytes), charset_of(content_type))
+}
+
+/// Text of an HTML document: here the header outranks the document.
+pub(super) fn html(bytes: &[u8], content_type: Option<&str>) -> Decoded {
+    match charset_of(content_type) {
+        Some(charset) => decode(bytes, Some(charset), None),
+        None => decode(bytes, declared_in_meta(bytes), None),
+    }
+}
+
+fn decode(bytes: &[u8], document: Option<&'static Encoding>, header: Option<&'static Encoding>) -> Decoded {
+    let trusted = |encoding: &'static Encoding, bytes: &[u8]| {
+        let (text, had_errors) = encoding.decode_without_bom_handling(bytes);
+        Decoded {
+            text: text.into_owned(),
+            overruled: had_errors.then(|| format!("bytes that are not {}", encoding.name())),
+        }
+    };
+    if let Some((encoding, mark)) = Encoding::for_bom(bytes) {
+        return trusted(encoding, &bytes[mark..]);
+    }
+    // XML and JSON start with an ASCII character: a zero beside it is UTF-16 without its mark.
+    match bytes {
+        [0, first, ..] if *first != 0 => return trusted(UTF_16BE, bytes),
+        [first, 0, ..] if *first != 0 => return trusted(UTF_16LE, bytes),
+        _ => {}
+    }
+    // What reads as ASCII cannot be UTF-16, whatever the label says.
+    let label = document.or(header).filter(|label| *label != UTF_16BE && *label != UTF_16LE);
+    let label_or_default = label.unwrap_or(UTF_8);
+    match std::str::from_utf8(bytes) {
+        Ok(text) => {
+            let ascii = text.is_ascii();
+            if label_or_default == UTF_8 || (ascii && label_or_default.is_ascii_compatible()) {
+                // ISO-2022-JP looks like ASCII, and is not ASCII compatible: it goes on below.
+                return Decoded { text: text.to_owned(), overruled: None };
+            }
+            if !ascii {
+                let overruled = Some(format!("labelled {} but is UTF-8", label_or_default.name()));
+                return Decoded { text: text.to_owned(), overruled };
+            }
+            trusted(label_or_default, bytes)
+        }
+        Err(_) if label_or_default != UTF_8 => trusted(label_or_default, bytes),
+        Err(_) => {
+            // Labelled or supposed UTF-8, and is not. A header that says otherwise may be right.
+            if let Some(other) = header.filter(|other| *other != UTF_8 && other.is_ascii_compatible()) {
+                let mut decoded = trusted(other, bytes);
+                decoded.overruled = Some(format!("labelled UTF-8 but is {}", other.name()));
+                return decoded;
+            }
+            let text = String::from_utf8_lossy(bytes);
+            let (good, bad) = text.chars().filter(|c| !c.is_ascii()).fold((0, 0), |(good, bad), c| {
+                if c == char::REPLACEMENT_CHARACTER { (good, bad + 1) } else { (good + 1, bad) }
+            });
+            if good > bad {
+                // Mostly UTF-8 with a few broken places: losing those beats spoiling the rest.
+                let overruled = Some(format!("{bad} byte sequences that are not UTF-8"));
+                return Decoded { text: text.into_owned(), overruled };
+            }
+            let mut decoded = trusted(WINDOWS_1252, bytes);
+            decoded.overruled = match label {
+                Some(_) => Some("labelled UTF-8 but is windows-1252".to_owned()),
+                None => Some("no encoding declared, read as windows-1252".to_owned()),
+            };
+            decoded
+        }
+    }
+}
+
+/// The `charset` parameter of a `Content-Type`.
+fn charset_of(content_type: Option<&str>) -> Option<&'static Encoding> {
+    let value = content_type?;
+    value.split(';').skip(1).find_map(|parameter| {
+        let (name, label) = parameter.split_once('=')?;
+        if !name.trim().eq_ignore_ascii_case("charset") {
+            return None;
+        }
+        Encoding::for_label(label.trim().trim_matches(['"', '\'']).as_bytes())
+    })
+}
+
+/// `encoding="…"` in the XML declaration, wherever in the beginning it stands.
+fn declared_in_prolog(bytes: &[u8]) -> Option<&'static Encoding> {
+    let head = beginning(bytes);
+    let start = head.find("<?xml")?;
+    let declaration = &head[start..];
+    let declaration = &declaration[..declaration.find("?>")?];
+    labelled(declaration, "encoding")
+}
+
+/// `<meta charset=…>` or `<meta http-equiv=content-type content="…; charset=…">`.
+fn declared_in_meta(bytes: &[u8]) -> Option<&'static Encoding> {
+    let head = beginning(bytes);
+    head.match_indices("<meta").find_map(|(start, _)| {
+        let tag = &head[start..];
+        labelled(&tag[..tag.find('>').unwrap_or(tag.len())], "charset")
+    })
+}
+
+fn labelled(markup: &str, name: &str) -> Option<&'static Encoding> {
+    let value = markup[markup.find(name)? + name.len()..].trim_start().strip_prefix('=')?;
+    let value = value.trim_start().trim_start_matches(['"', '\'']);
+    let end = value.find(|c: char| matches!(c, '"' | '\'' | ';' | '/' | '>') || c.is_ascii_whitespace());
+    Encoding::for_label(value[..end.unwrap_or(value.len())].as_bytes())
+}
+
+/// The beginning of the bytes in lower case, whatever the encoding: declarations are ASCII.
+fn beginning(bytes: &[u8]) -> String {
+    bytes[..bytes.len().min(DECLARATION_WITHIN)]
+        .iter()
+        .map(|byte| char::from(byte.to_ascii_lowercase()))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(bytes: &[u8], content_type: Option<&str>) -> String {
+        xml(bytes, content_type).text
+    }
+
+    #[test]
+    fn marks_and_zeros_come_first() {
+        assert_eq!(text(b"\xef\xbb\xbf<a>\xc3\xa9", Some("text/xml; charset=iso-8859-1")), "<a>é");
+        assert_eq!(text(b"\xff\xfe<\0\xe9\0", None), "<é");
+        assert_eq!(text(b"\0<\0\xe9", Some("text/xml; charset=utf-8")), "<é");
+        assert_eq!(text(b"<\0\xe9\0", None), "<é");
+    }
+
+    #[test]
+    fn document_before_header() {
+        let latin2 = b"<?xml version='1.0' encoding='ISO-8859-2'?><a>\xb1</a>";
+        assert!(text(latin2, Some("text/xml; charset=utf-8")).contains('ą'));
+        assert!(text(b"<a>\xe9</a>", Some("text/xml; charset=\"ISO-8859-1\"")).contains('é'));
+    }
+
+    #[test]
+    fn refuted_labels_are_overruled_and_said_so() {
+        let really_utf8 = xml("<?xml version='1.0' encoding='ISO-8859-1'?><a>é</a>".as_bytes(), None);
+        assert!(really_utf8.text.contains("é"));
+        assert!(really_utf8.overruled.is_some());
+        let really_latin = xml(b"<?xml version='1.0' encoding='utf-8'?><a>caf\xe9</a>", None);
+        assert!(really_latin.text.contains("café"));
+        assert!(really_latin.overruled.is_some());
+        let utf16_label = xml(b"<?xml version='1.0' encoding='utf-16'?><a>x</a>", None);
+        assert!(utf16_label.text.contains("<a>x</a>"));
+        let mostly = xml("<a>éééé".bytes().chain([0xff]).collect::<Vec<_>>().as_slice(), None);
+        assert!(mostly.text.contains("éééé"));
+        assert_eq!(xml(b"plain", Some("text/xml; charset=koi8-r")).overruled, None);
+    }
+
+    #[test]
+    fn html_declares_itself_in_meta() {
+        let page =
+            b"<html><head><META http-equiv=Content-Type content='text/html; charset=windows-1251'>\xcf";
+        assert!(html(page, None).text.ends_with('П'));
+        assert!(html(b"<meta charset=koi8-r>\xd0", None).text.ends_with('п'));
+        assert!(html(b"<meta charset=koi8-r>\xe9", Some("text/html; charset=latin1")).text.ends_with('é'));
+    }
+}

@@ -1,0 +1,75 @@
+//! What was wrong with a document, in one short sentence.
+//!
+//! Exists so that repairing stays visible: a publisher can be told, and an odd result explained.
+//! Knows counts and words. Must not know how anything is repaired.
+
+/// Counted repairs of one document.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(super) struct Repairs {
+    pub(super) encoding: Option<String>,
+    pub(super) junk: bool,
+    pub(super) no_version: bool,
+    pub(super) ampersands: usize,
+    pub(super) entities: usize,
+    pub(super) controls: usize,
+    pub(super) unclosed: usize,
+    pub(super) stray: usize,
+    pub(super) skipped: usize,
+    pub(super) odd_values: usize,
+    pub(super) truncated: bool,
+}
+
+impl Repairs {
+    /// The sentence, if there was anything to repair. `items` is how many could be read.
+    pub(super) fn sentence(&self, items: usize) -> Option<String> {
+        let mut said: Vec<String> = Vec::new();
+        if self.truncated {
+            said.push(format!("truncated after {}", counted(items, "item")));
+        }
+        said.extend(self.encoding.clone());
+        if self.junk {
+            said.push("junk before the feed".to_owned());
+        }
+        if self.no_version {
+            said.push("no version".to_owned());
+        }
+        for (count, what) in [
+            (self.ampersands, "bare ampersand"),
+            (self.entities, "undeclared entity"),
+            (self.controls, "control character"),
+            (self.unclosed, "unclosed element"),
+            (self.stray, "stray end tag"),
+            (self.skipped, "unreadable part"),
+            (self.odd_values, "value of the wrong type"),
+        ] {
+            if count > 0 {
+                said.push(counted(count, what));
+            }
+        }
+        if said.is_empty() { None } else { Some(said.join(", ")) }
+    }
+}
+
+fn counted(count: usize, what: &str) -> String {
+    match (count, what) {
+        (1, _) => format!("1 {what}"),
+        (_, "undeclared entity") => format!("{count} undeclared entities"),
+        (_, "value of the wrong type") => format!("{count} values of the wrong type"),
+        _ => format!("{count} {what}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_and_human() {
+        assert_eq!(Repairs::default().sentence(3), None);
+        let cut = Repairs { truncated: true, ampersands: 2, entities: 1, ..Repairs::default() };
+        assert_eq!(
+            cut.sentence(12).as_deref(),
+            Some("truncated after 12 items, 2 bare ampersands, 1 undeclared entity")
+        );
+    }
+}

@@ -1,0 +1,513 @@
+//! XML as found in the wild, made readable.
+//!
+//! Exists because the feed library wants well-formed documents of a few versions, fails a whole
+//! feed for one bare ampersand, and can be stalled or made to panic through fields that we do not
+//! need (authors, durations, a million attributes). So it never sees a foreign document: this
+//! reader goes through the text once, keeps the fields that matter, repairs what it can, and
+//! writes a small clean feed. Knows XML's failures and which element of which dialect means what.
+//! Must not know dates, identity, or what was seen before.
+
+use std::collections::HashMap;
+
+use quick_xml::Reader;
+use quick_xml::escape::{escape, partial_escape, resolve_predefined_entity};
+use quick_xml::events::{BytesRef, BytesStart, Event};
+use url::Url;
+
+use super::dialect::{Field, Flavour, Role, Space};
+use super::hints::Hints;
+use super::repairs::Repairs;
+use super::{FeedHints, Unreadable};
+
+/// Deeper than any feed, shallow enough for every search through the open elements.
+const MAX_DEPTH: usize = 128;
+/// A feed of this many elements is none.
+const MAX_ELEMENTS: usize = 500_000;
+/// How often reading may start again behind broken markup. Each time may cost one more pass.
+const MAX_RESTARTS: usize = 16;
+/// Prefixes that a document may declare; the rest is read by custom.
+const MAX_PREFIXES: usize = 64;
+
+/// Elements of HTML that never close; in a field with raw markup they must not pile up.
+const VOID: [&str; 9] = ["br", "img", "hr", "input", "meta", "link", "wbr", "source", "col"];
+
+/// A clean feed for the library, and what it would have lost.
+#[derive(Debug)]
+pub(super) struct Clean {
+    /// A well-formed document: RSS 2.0 or Atom 1.0, or JSON Feed 1.1.
+    pub(super) document: String,
+    /// What the publisher asks.
+    pub(super) hints: FeedHints,
+    /// What was repaired.
+    pub(super) repairs: Repairs,
+}
+
+/// Reads the XML that starts with a feed's root element. `url` is where the document came from.
+pub(super) fn clean(text: &str, url: Option<&Url>, mut repairs: Repairs) -> Result<Clean, Unreadable> {
+    let without_controls;
+    let mut text = text;
+    let is_control = |c: char| c.is_control() && !matches!(c, '\t' | '\n' | '\r' | '\u{80}'..='\u{9f}');
+    if text.contains(is_control) {
+        repairs.controls += text.chars().filter(|c| is_control(*c)).count();
+        without_controls = text.replace(is_control, "");
+        text = &without_controls;
+    }
+    let mut wash = Wash { url, repairs, ..Wash::default() };
+    wash.run(text)?;
+    Ok(wash.finish())
+}
+
+/// An element that is open.
+#[derive(Debug)]
+struct Open {
+    name: String,
+    role: Role,
+    /// What names without prefix mean inside.
+    default: Space,
+    base: Option<Url>,
+}
+
+/// The item being read.
+#[derive(Debug, Default)]
+struct Draft {
+    /// Where it starts in the output: an item cut off is taken back.
+    start: usize,
+    written: Vec<Field>,
+    id: Option<String>,
+    /// The best link so far: its rank, as written, and resolved against `xml:base`.
+    link: Option<(u8, String, String)>,
+    /// The guid may serve as link.
+    permalink: bool,
+}
+
+/// The attributes that matter. Read without the library's check for duplicates, which is
+/// quadratic in their number.
+#[derive(Debug, Default)]
+struct Attributes {
+    xmlns: Option<String>,
+    base: Option<String>,
+    about: Option<String>,
+    href: Option<String>,
+    rel: Option<String>,
+    media: Option<String>,
+    src: Option<String>,
+    permalink: Option<String>,
+    version: bool,
+}
+
+#[derive(Debug, Default)]
+struct Wash<'u> {
+    url: Option<&'u Url>,
+    flavour: Flavour,
+    stack: Vec<Open>,
+    prefixes: HashMap<String, Space>,
+    elements: usize,
+    /// Of the field that is open: its text, whether that holds markup, its attributes.
+    capture: String,
+    markup: bool,
+    attributes: Attributes,
+    draft: Option<Draft>,
+    titled: bool,
+    hints: Hints,
+    out: String,
+    repairs: Repairs,
+}
+
+impl Wash<'_> {
+    fn run(&mut self, text: &str) -> Result<(), Unreadable> {
+        let mut reader = lenient(text);
+        let mut offset = 0;
+        let mut restarts = 0;
+        loop {
+            match reader.read_event() {
+                Ok(Event::Start(start)) => self.open(&start)?,
+                Ok(Event::End(end)) => self.close(end.name().0),
+                Ok(Event::Text(chars)) => {
+                    self.repairs.ampersands += usize::from(chars.starts_with('&'));
+                    self.text(&chars);
+                }
+                Ok(Event::CData(chars)) => self.text(&chars),
+                Ok(Event::GeneralRef(reference)) => self.reference(&reference),
+                Ok(Event::Eof) => break,
+                Ok(_) => {}
+                Err(_) => {
+                    // The next item that can be found is a new chance.
+                    let broken =
+                        offset + usize::try_from(reader.error_position()).unwrap_or(usize::MAX / 2);
+                    let rest = text.get(broken.max(offset + 1)..).unwrap_or_default();
+                    let next = rest.find(self.flavour.item_tag()).filter(|_| restarts < MAX_RESTARTS);
+                    let Some(next) = next else { break };
+                    restarts += 1;
+                    self.repairs.skipped += 1;
+                    self.abandon_item();
+                    offset = text.len() - rest.len() + next;
+                    reader = lenient(&text[offset..]);
+                }
+            }
+            if self.stack.is_empty() && self.elements > 0 {
+                return Ok(());
+            }
+        }
+        self.repairs.truncated = true;
+        self.abandon_item();
+        Ok(())
+    }
+
+    fn open(&mut self, start: &BytesStart<'_>) -> Result<(), Unreadable> {
+        let name = start.name();
+        let name = name.0;
+        if !name.starts_with(|c: char| c.is_alphabetic() || c == '_') {
+            // `a < b` in text, not a tag. The reader swallowed up to the next `>`.
+            self.text("<");
+            self.text(start);
+            self.text(">");
+            return Ok(());
+        }
+        self.elements += 1;
+        if self.elements > MAX_ELEMENTS {
+            return Err(Unreadable::TooComplex(format!("more than {MAX_ELEMENTS} elements")));
+        }
+        if self.stack.len() >= MAX_DEPTH {
+            return Err(Unreadable::TooComplex(format!("elements nested deeper than {MAX_DEPTH}")));
+        }
+        let inside = self.stack.last().map(|open| open.role);
+        let local = local_name(name);
+        if matches!(inside, Some(Role::Field(_) | Role::Inner)) && !self.is_next_item(local) {
+            self.markup = true;
+            self.capture.push('<');
+            self.capture.push_str(start);
+            self.capture.push('>');
+            if !is_void(local) {
+                self.push(name, Role::Inner, Space::Other, None);
+            }
+            return Ok(());
+        }
+        let attributes = self.attributes(start);
+        if self.stack.is_empty() {
+            self.open_root(name, &local, &attributes);
+            return Ok(());
+        }
+        if self.draft.is_some() && self.is_next_item(local) {
+            self.close_unclosed_item();
+        }
+        let (parent, inherited) =
+            self.stack.last().map_or((Role::Ignored, Space::Core), |open| (open.role, open.default));
+        let default = attributes.xmlns.as_deref().map_or(inherited, Space::of_uri);
+        let space = match name.split_once(':') {
+            Some((prefix, _)) => self.space_of(prefix),
+            None => default,
+        };
+        let role = self.flavour.role(parent, space, &local.to_ascii_lowercase());
+        match role {
+            Role::Item => self.open_item(&attributes),
+            Role::Field(_) => {
+                self.capture.clear();
+                self.markup = false;
+            }
+            _ => {}
+        }
+        let base = self.resolved_base(attributes.base.as_deref());
+        self.push(name, role, default, base);
+        self.attributes = attributes;
+        Ok(())
+    }
+
+    fn open_root(&mut self, name: &str, local: &str, attributes: &Attributes) {
+        let local = local.to_ascii_lowercase();
+        self.flavour =
+            if matches!(local.as_str(), "feed" | "entry") { Flavour::Atom } else { Flavour::Rss };
+        self.repairs.no_version = local == "rss" && !attributes.version;
+        self.out.push_str(match self.flavour {
+            Flavour::Rss => {
+                "<rss version=\"2.0\" xmlns:content=\"http://purl.org/rss/1.0/modules/content/\"><channel>"
+            }
+            Flavour::Atom => "<feed xmlns=\"http://www.w3.org/2005/Atom\">",
+        });
+        // A default namespace that we have never heard of is still this feed's own.
+        let default = match attributes.xmlns.as_deref().map_or(Space::Core, Space::of_uri) {
+            Space::Atom if self.flavour == Flavour::Rss => Space::Atom,
+            _ => Space::Core,
+        };
+        let role = match local.as_str() {
+            "rss" | "rdf" => Role::Root,
+            "entry" => Role::Item,
+            _ => Role::Channel,
+        };
+        if role == Role::Item {
+            self.open_item(attributes);
+        }
+        let base = self.resolved_base(attributes.base.as_deref());
+        self.push(name, role, default, base);
+    }
+
+    fn push(&mut self, name: &str, role: Role, default: Space, base: Option<Url>) {
+        self.stack.push(Open { name: name.to_owned(), role, default, base });
+    }
+
+    fn open_item(&mut self, attributes: &Attributes) {
+        let start = self.out.len();
+        self.out.push_str(if self.flavour == Flavour::Rss { "<item>" } else { "<entry>" });
+        self.draft = Some(Draft { start, id: attributes.about.clone(), ..Draft::default() });
+    }
+
+    /// An `item` cannot stand inside an item: the one before was not closed. An Atom entry may
+    /// well hold a foreign `entry` in its content.
+    fn is_next_item(&self, local: &str) -> bool {
+        self.flavour == Flavour::Rss && self.draft.is_some() && local.eq_ignore_ascii_case("item")
+    }
+
+    fn close(&mut self, name: &str) {
+        let name = name.trim();
+        let Some(at) = self.stack.iter().rposition(|open| open.name.eq_ignore_ascii_case(name)) else {
+            self.repairs.stray += usize::from(!is_void(local_name(name)));
+            return;
+        };
+        let inside = self.stack.last().map(|open| open.role);
+        if is_void(local_name(name))
+            && matches!(inside, Some(Role::Inner | Role::Field(_)))
+            && at + 1 < self.stack.len()
+        {
+            // `</link>` of an inline `<link/>` must not close the item's own.
+            return;
+        }
+        self.repairs.unclosed += self.stack.len() - at - 1;
+        while self.stack.len() > at {
+            self.close_top();
+        }
+    }
+
+    fn close_top(&mut self) {
+        let Some(open) = self.stack.pop() else { return };
+        match open.role {
+            Role::Inner => {
+                self.capture.push_str("</");
+                self.capture.push_str(&open.name);
+                self.capture.push('>');
+            }
+            Role::Field(field) => self.field(field, open.base.as_ref()),
+            Role::Item => self.close_item(),
+            _ => {}
+        }
+    }
+
+    fn close_unclosed_item(&mut self) {
+        if let Some(at) = self.stack.iter().rposition(|open| open.role == Role::Item) {
+            self.repairs.unclosed += self.stack.len() - at;
+            while self.stack.len() > at {
+                self.close_top();
+            }
+        }
+    }
+
+    /// Half an item would look edited when the whole one comes: better none.
+    fn abandon_item(&mut self) {
+        if let Some(draft) = self.draft.take() {
+            self.out.truncate(draft.start);
+        }
+        if let Some(at) = self.stack.iter().position(|open| open.role == Role::Item) {
+            self.stack.truncate(at);
+        } else if let Some(at) =
+            self.stack.iter().rposition(|open| matches!(open.role, Role::Channel | Role::Root))
+        {
+            self.stack.truncate(at + 1);
+        }
+    }
+
+    fn field(&mut self, field: Field, base: Option<&Url>) {
+        let text = std::mem::take(&mut self.capture);
+        let attributes = std::mem::take(&mut self.attributes);
+        let text = match (text.trim(), attributes.src) {
+            ("", Some(src)) if field == Field::Content => src,
+            _ => text,
+        };
+        match field {
+            Field::Ttl => self.hints.ttl(&text),
+            Field::Hour => self.hints.skip_hour(&text),
+            Field::Day => self.hints.skip_day(&text),
+            Field::Period => self.hints.update_period(&text),
+            Field::Frequency => self.hints.update_frequency(&text),
+            Field::FeedTitle if !self.titled => {
+                self.titled = true;
+                self.write(field, &text, attributes.media.as_deref());
+            }
+            Field::FeedTitle => {}
+            Field::Link => {
+                let (rank, written) =
+                    match (attributes.href, attributes.rel.as_deref().unwrap_or("alternate")) {
+                        (None, _) => (0, text),
+                        (Some(href), "alternate") => {
+                            let html = attributes.media.is_none_or(|media| media.contains("html"));
+                            (if html { 1 } else { 2 }, href)
+                        }
+                        (Some(href), "related" | "via") => (3, href),
+                        (Some(_), _) => return,
+                    };
+                self.link(rank, written.trim(), base);
+            }
+            Field::Id => {
+                let Some(draft) = self.draft.as_mut() else { return };
+                let id = text.trim();
+                if !id.is_empty() && !draft.written.contains(&Field::Id) {
+                    draft.written.push(Field::Id);
+                    draft.id = Some(id.to_owned());
+                    draft.permalink = self.flavour == Flavour::Rss
+                        && !attributes
+                            .permalink
+                            .is_some_and(|value| value.trim().eq_ignore_ascii_case("false"));
+                }
+            }
+            Field::Title | Field::Summary | Field::Content | Field::Published | Field::Updated => {
+                // The first one that says something; the library would take the last.
+                let Some(draft) = self.draft.as_mut() else { return };
+                if !text.trim().is_empty() && !draft.written.contains(&field) {
+                    draft.written.push(field);
+                    self.write(field, &text, attributes.media.as_deref());
+                }
+            }
+        }
+    }
+
+    fn link(&mut self, rank: u8, written: &str, base: Option<&Url>) {
+        // The innermost `xml:base`; without any the caller resolves against the document's URL.
+        let base = base.or_else(|| self.stack.iter().rev().find_map(|open| open.base.as_ref()));
+        let resolved = base.and_then(|base| base.join(written).ok()).map(String::from);
+        let Some(draft) = self.draft.as_mut() else { return };
+        if !written.is_empty() && draft.link.as_ref().is_none_or(|(best, ..)| rank < *best) {
+            let resolved = resolved.unwrap_or_else(|| written.to_owned());
+            draft.link = Some((rank, written.to_owned(), resolved));
+        }
+    }
+
+    fn close_item(&mut self) {
+        let Some(draft) = self.draft.take() else { return };
+        let link_written = draft.link.as_ref().map(|(_, written, _)| written.clone());
+        let mut link = draft.link.map(|(.., resolved)| resolved);
+        if link.is_none() && draft.permalink {
+            link = draft.id.clone().filter(|id| id.starts_with("http"));
+        }
+        // Identity is the id, else the link, both as written: resolving would change the key
+        // whenever the feed's address does.
+        if let Some(id) = draft.id.or(link_written) {
+            self.write(Field::Id, &id, None);
+        }
+        if let Some(link) = link {
+            match self.flavour {
+                Flavour::Rss => self.write(Field::Link, &link, None),
+                Flavour::Atom => {
+                    self.out.push_str("<link href=\"");
+                    self.out.push_str(&escape(&link));
+                    self.out.push_str("\"/>");
+                }
+            }
+        }
+        self.out.push_str(if self.flavour == Flavour::Rss { "</item>" } else { "</entry>" });
+    }
+
+    fn write(&mut self, field: Field, text: &str, media: Option<&str>) {
+        let name = self.flavour.clean_name(field);
+        self.out.push('<');
+        self.out.push_str(name);
+        let typed = matches!(field, Field::FeedTitle | Field::Title | Field::Summary | Field::Content);
+        if self.flavour == Flavour::Atom && typed {
+            let html = self.markup || media.is_some_and(|media| media.contains("html"));
+            self.out.push_str(if html { " type=\"html\"" } else { " type=\"text\"" });
+        }
+        self.out.push('>');
+        self.out.push_str(&partial_escape(text));
+        self.out.push_str("</");
+        self.out.push_str(name);
+        self.out.push('>');
+    }
+
+    fn text(&mut self, text: &str) {
+        if matches!(self.stack.last(), Some(Open { role: Role::Field(_) | Role::Inner, .. })) {
+            self.capture.push_str(text);
+        }
+    }
+
+    fn reference(&mut self, reference: &BytesRef<'_>) {
+        let name: &str = reference;
+        match reference.resolve_char_ref() {
+            Ok(Some(c)) if c.is_control() && !matches!(c, '\t' | '\n' | '\r') => self.repairs.controls += 1,
+            Ok(Some(c)) => self.text(c.encode_utf8(&mut [0; 4])),
+            Ok(None) if resolve_predefined_entity(name).is_some() => {
+                self.text(resolve_predefined_entity(name).unwrap_or_default());
+            }
+            _ => {
+                // Either HTML's entity without a declaration, or `AT&T; …`, no reference at all.
+                let written = format!("&{name};");
+                let decoded = html_escape::decode_html_entities(&written);
+                if *decoded == *written {
+                    self.repairs.ampersands += 1;
+                } else {
+                    self.repairs.entities += 1;
+                }
+                self.text(&decoded);
+            }
+        }
+    }
+
+    fn attributes(&mut self, start: &BytesStart<'_>) -> Attributes {
+        let mut found = Attributes::default();
+        for attribute in start.html_attributes().with_checks(false).flatten() {
+            let value = || html_escape::decode_html_entities(&attribute.value).into_owned();
+            match attribute.key.0 {
+                "xmlns" => found.xmlns = Some(value()),
+                "xml:base" => found.base = Some(value()),
+                "href" => found.href = Some(value()),
+                "rel" => found.rel = Some(value()),
+                "type" => found.media = Some(value()),
+                "src" => found.src = Some(value()),
+                "version" => found.version = true,
+                key => {
+                    if let Some(prefix) = key.strip_prefix("xmlns:") {
+                        if self.prefixes.len() < MAX_PREFIXES {
+                            self.prefixes.insert(prefix.to_owned(), Space::of_uri(&value()));
+                        }
+                    } else if local_name(key) == "about" {
+                        found.about = Some(value().trim().to_owned()).filter(|about| !about.is_empty());
+                    } else if key.eq_ignore_ascii_case("isPermaLink") {
+                        found.permalink = Some(value());
+                    }
+                }
+            }
+        }
+        found
+    }
+
+    fn space_of(&self, prefix: &str) -> Space {
+        self.prefixes.get(prefix).copied().unwrap_or_else(|| Space::by_custom(prefix))
+    }
+
+    fn resolved_base(&self, written: Option<&str>) -> Option<Url> {
+        let written = written?.trim();
+        let outer = self.stack.iter().rev().find_map(|open| open.base.as_ref()).or(self.url);
+        Url::options().base_url(outer).parse(written).ok()
+    }
+
+    fn finish(mut self) -> Clean {
+        self.out.push_str(match self.flavour {
+            Flavour::Rss => "</channel></rss>",
+            Flavour::Atom => "</feed>",
+        });
+        Clean { document: self.out, hints: self.hints.finish(), repairs: self.repairs }
+    }
+}
+
+fn lenient(text: &str) -> Reader<&[u8]> {
+    let mut reader = Reader::from_str(text);
+    let config = reader.config_mut();
+    config.check_end_names = false;
+    config.allow_unmatched_ends = true;
+    config.allow_dangling_amp = true;
+    config.expand_empty_elements = true;
+    reader
+}
+
+fn local_name(name: &str) -> &str {
+    name.rsplit_once(':').map_or(name, |(_, local)| local)
+}
+
+fn is_void(local: &str) -> bool {
+    VOID.iter().any(|void| void.eq_ignore_ascii_case(local))
+}
