@@ -1,3 +1,16 @@
 //! The `tidewatch` command.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match tidewatch::cli::main(std::env::args_os()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let said = error.to_string();
+            if !said.is_empty() && error.code() != 0 {
+                eprintln!("tidewatch: {said}");
+            }
+            ExitCode::from(error.code())
+        }
+    }
+}

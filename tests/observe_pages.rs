@@ -54,7 +54,8 @@ fn nothing_selected_names_the_selectors() {
 
 #[test]
 fn ignored_patterns_do_not_change_the_fingerprint() {
-    let clock = PageRules { ignore: vec![Regex::new(r"\d\d:\d\d").expect("valid")], ..PageRules::default() };
+    let clock =
+        PageRules { ignore: vec![Regex::new(r"\d\d:\d\d").expect("valid")], ..PageRules::default() };
     let at = |time: &str| {
         page(format!("<p>It is {time} now</p>").as_bytes(), Some("text/html"), &clock).expect("readable")
     };
@@ -86,7 +87,9 @@ fn huge_and_deep_pages_are_bounded() {
     assert_eq!(text(&deep(10_000), &["div"], &["p div"]), "x");
     let refused = page(deep(100_000).as_bytes(), None, &rules(&["div div"], &["div p"]));
     assert!(matches!(refused, Err(Unreadable::TooComplex(_))));
-    for evil in ["<a<a", "<!--", "<script>", "</p>", "<p a='", "&amp", "<svg><title>", "<b>x</i>", "<!doctype x>"] {
+    for evil in
+        ["<a<a", "<!--", "<script>", "</p>", "<p a='", "&amp", "<svg><title>", "<b>x</i>", "<!doctype x>"]
+    {
         let flood = evil.repeat(100_000);
         let _ = page(flood.as_bytes(), Some("text/html"), &rules(&["p", "b"], &["i b"]));
         let _ = page(flood.as_bytes(), Some("text/html"), &PageRules::default());

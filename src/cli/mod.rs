@@ -1,5 +1,183 @@
-//! cli
+//! The commands: one file each, results to stdout, everything else to stderr.
+//!
+//! Knows how people ask and how answers are shown. Must not decide anything about sources.
+
+use std::ffi::OsString;
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use clap::{Parser, Subcommand};
+
+use crate::config::load::LoadError;
+use crate::config::{self, Config};
+use crate::daemon::run::DaemonError;
+use crate::store::StoreError;
 
 pub mod check;
+pub mod demo;
+pub mod explain;
 pub mod export;
 pub mod import;
+pub mod log;
+pub mod probe;
+pub mod run;
+pub mod status;
+pub mod table;
+
+/// Watches many feeds and web pages, politely, and logs what changed when.
+#[derive(Debug, Parser)]
+#[command(name = "tidewatch", version, arg_required_else_help = true, max_term_width = 100)]
+pub struct Cli {
+    /// The configuration; else ./tidewatch.toml, else /etc/tidewatch/tidewatch.toml.
+    /// `sources.d/*.toml` beside it is read too.
+    #[arg(long, short, global = true, env = "TIDEWATCH_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the daemon in the foreground. SIGHUP re-reads the configuration, SIGTERM drains and ends.
+    Run,
+    /// Check the configuration; print every fault as file:line:col with the line.
+    Check,
+    /// Show the real daemon at work: a week of loopback sources in about a minute.
+    Demo(demo::Args),
+    /// Show every source: state, last and next probe, why then, budget left, error.
+    Status {
+        /// One JSON document.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Say why the next probe of a source is when it is.
+    Explain {
+        /// The source's name.
+        source: String,
+        /// One JSON document.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Probe a source now, once and politely, if the gate allows.
+    Probe(probe::Args),
+    /// Turn an OPML file into source TOML on stdout.
+    Import {
+        /// The OPML file; `-` reads standard input.
+        file: PathBuf,
+    },
+    /// Write the configured sources as OPML to stdout.
+    Export,
+}
+
+/// Why a command did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum CliError {
+    /// It did its work and found faults, which it has shown.
+    #[error("")]
+    Found,
+    /// It found that it cannot be done: why.
+    #[error("{0}")]
+    Refused(String),
+    /// Wrong usage.
+    #[error("{0}")]
+    Usage(String),
+    /// Bad configuration.
+    #[error("{}", with_cause(.0))]
+    Config(#[from] LoadError),
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The daemon.
+    #[error(transparent)]
+    Daemon(#[from] DaemonError),
+    /// Stdout, stdin or a file.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}
+
+fn with_cause(error: &LoadError) -> String {
+    match std::error::Error::source(error) {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
+    }
+}
+
+impl CliError {
+    /// The exit code.
+    pub fn code(&self) -> u8 {
+        match self {
+            // Whoever read our output has read enough.
+            Self::Io(error) if error.kind() == std::io::ErrorKind::BrokenPipe => 0,
+            Self::Found | Self::Refused(_) => 1,
+            Self::Usage(_) => 2,
+            Self::Store(_) | Self::Daemon(_) | Self::Io(_) => 69,
+            Self::Config(_) => 78,
+        }
+    }
+}
+
+/// Runs one command line.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Result<(), CliError> {
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) => {
+            error.print()?;
+            return if error.use_stderr() { Err(CliError::Usage(String::new())) } else { Ok(()) };
+        }
+    };
+    let mut out = std::io::stdout().lock();
+    let path = cli.config.as_deref();
+    match cli.command {
+        Command::Run => run::run(path),
+        Command::Check => match check::run(path, &mut out) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(CliError::Found),
+            Err(error) => Err(CliError::Refused(format!("{error:#}"))),
+        },
+        Command::Demo(arguments) => demo::run(&arguments, &mut out),
+        Command::Status { json } => status::run(&load(path)?, json, &mut out),
+        Command::Explain { source, json } => explain::run(&load(path)?, &source, json, &mut out),
+        Command::Probe(arguments) => probe::run(&load(path)?, &arguments, &mut out),
+        Command::Import { file } => {
+            let opml = read_input(&file)?;
+            import::run(&opml, &mut out, &mut std::io::stderr())
+                .map_err(|e| CliError::Refused(e.to_string()))
+        }
+        Command::Export => Ok(export::run(&load(path)?, &mut out)?),
+    }?;
+    Ok(out.flush()?)
+}
+
+fn load(explicit: Option<&Path>) -> Result<Config, LoadError> {
+    config::load::load(&config::load::find(explicit)?)
+}
+
+fn read_input(file: &Path) -> Result<Vec<u8>, CliError> {
+    if file == Path::new("-") {
+        let mut bytes = Vec::new();
+        std::io::Read::read_to_end(&mut std::io::stdin(), &mut bytes)?;
+        return Ok(bytes);
+    }
+    std::fs::read(file).map_err(|error| CliError::Refused(format!("{}: {error}", file.display())))
+}
+
+/// A runtime for one command.
+fn runtime() -> Result<tokio::runtime::Runtime, CliError> {
+    Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)
+}
+
+/// Whether stdout is looked at by a person, who then may see colours.
+fn colours() -> bool {
+    std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()
+}
+
+/// The configured source of that name, or a word about the names there are.
+fn find_source<'a>(config: &'a Config, name: &str) -> Result<&'a config::Source, CliError> {
+    config.sources.iter().find(|source| source.name == name).ok_or_else(|| {
+        let near =
+            config::spelling::closest(name, config.sources.iter().map(|source| source.name.as_str()));
+        let hint = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+        CliError::Refused(format!("no source is called `{name}`{hint}"))
+    })
+}

@@ -25,7 +25,7 @@ pub mod load;
 mod raw;
 mod reader;
 mod source;
-mod spelling;
+pub mod spelling;
 mod torn;
 pub mod valid;
 mod values;

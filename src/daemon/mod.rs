@@ -4,13 +4,13 @@
 //! store's writer), and re-read the configuration ([`reload`]). They exchange messages; nobody
 //! shares state. A task that ends before it was told to is a crash, and the process says so.
 
+pub mod landing;
 pub mod muster;
 pub mod notify;
+pub mod once;
 pub mod pilot;
 pub mod probe;
 pub mod prober;
 pub mod reload;
 pub mod run;
 pub mod signals;
-
-pub use run::{DaemonError, Ended, Setup, run};

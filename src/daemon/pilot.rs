@@ -16,10 +16,11 @@ use crate::fetch::client::Fetcher;
 use crate::fetch::host_group::host_group;
 use crate::fleet::params::SourceId;
 use crate::fleet::{Absorbed, Changed, Fleet, FleetParams, Known, Note, Report};
-use crate::store::record::{Event, Flight, HostRecord, Landing};
+use crate::store::record::{Event, Flight};
 use crate::store::writer::{Health, Receipt, Write};
 use crate::time::{Span, Timestamp};
 
+use super::landing::landing;
 use super::muster::{Roster, Spec};
 use super::probe::Finished;
 
@@ -247,26 +248,11 @@ impl Pilot {
         let found = finished.observation.as_ref().map_or(0, |seen| seen.updates.len());
         self.shown.updates += found as u64;
         self.log(&finished, &absorbed, found);
-        let events = self.events(id, finished.finished, &absorbed.notes);
-        let host = absorbed.host.map(|(key, paused_until, crawl_delay)| HostRecord {
-            public: self.roster.get(&id).is_some_and(|spec| host_group(&spec.url).public),
-            key,
-            paused_until: (paused_until > Timestamp::MIN).then_some(paused_until),
-            crawl_delay,
-        });
-        self.write(Write::Land(Box::new(Landing {
-            flight: finished.flight,
-            finished: finished.finished,
-            outcome: finished.outcome,
-            http_status: finished.http_status,
-            bytes: finished.bytes,
-            error: finished.error,
-            validators: finished.validators,
-            observation: finished.observation,
-            memory: absorbed.memory,
-            host,
-            events,
-        })));
+        for note in &absorbed.notes {
+            self.heed(id, note);
+        }
+        let public = self.roster.get(&id).is_some_and(|spec| host_group(&spec.url).public);
+        self.write(Write::Land(Box::new(landing(finished, absorbed, public))));
     }
 
     fn log(&self, finished: &Finished, absorbed: &Absorbed, found: usize) {
@@ -283,33 +269,19 @@ impl Pilot {
         }
     }
 
-    /// Notes become events; an adopted address is used from now on.
-    fn events(&mut self, id: SourceId, at: Timestamp, notes: &[Note]) -> Vec<Event> {
-        let mut events = Vec::new();
-        for note in notes {
-            let (kind, source, detail) = match note {
-                Note::MoveAdopted { to } => {
-                    self.adopt_address(id, to);
-                    ("redirect_adopted", Some(id), Some(to.clone()))
-                }
-                Note::Rests { why } => ("rests", Some(id), Some((*why).to_owned())),
-                Note::HostPaused { host, until } => {
-                    ("host_paused", Some(id), Some(format!("{host} until {until}")))
-                }
-                Note::OutageBegan => ("outage_began", None, Some("no host can be reached".to_owned())),
-                Note::OutageEnded => ("outage_ended", None, None),
-                Note::StateChanged { from, to } => {
-                    ("state_changed", Some(id), Some(format!("{} -> {}", from.name(), to.name())))
-                }
-            };
-            if matches!(note, Note::OutageBegan) {
+    /// An adopted address is used from now on; an outage is worth a word.
+    fn heed(&mut self, id: SourceId, note: &Note) {
+        match note {
+            Note::MoveAdopted { to } => self.adopt_address(id, to),
+            Note::OutageBegan => {
                 tracing::error!(
                     "no host can be reached: the network here is down; no source is blamed for it"
                 );
             }
-            events.push(Event { at, kind, source, detail });
+            Note::OutageEnded => tracing::info!("the network is up again"),
+            Note::HostPaused { host, until } => tracing::warn!(%host, %until, "the host asks for rest"),
+            Note::Rests { .. } | Note::StateChanged { .. } => {}
         }
-        events
     }
 
     fn adopt_address(&mut self, id: SourceId, to: &str) {

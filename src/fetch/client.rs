@@ -194,7 +194,8 @@ fn build(params: &FetchParams, headers: HeaderMap, resolver: Resolver) -> Result
         .map_err(|error| explain("cannot set up the HTTP client:", "TLS", &error))
 }
 
-fn standing_headers(contact: Option<&str>) -> Result<HeaderMap, FetchError> {
+/// The headers that every request carries.
+pub fn standing_headers(contact: Option<&str>) -> Result<HeaderMap, FetchError> {
     let version = env!("CARGO_PKG_VERSION");
     let agent = match contact {
         Some(contact) => format!("{PRODUCT}/{version} (+{contact})"),

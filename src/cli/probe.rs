@@ -1,0 +1,310 @@
+//! `tidewatch probe`: one polite probe now; or, with `--dry-run`, what it would send and compare.
+//!
+//! Beside a running daemon the daemon is asked, so that the budget has one keeper.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock::{Clock, Stopwatch, real_pause};
+use crate::config::{Config, Secret, Source};
+use crate::daemon::muster::spec;
+use crate::daemon::once::{OnceError, once};
+use crate::daemon::pilot::Launch;
+use crate::daemon::probe::{Finished, request};
+use crate::daemon::run::DaemonError;
+use crate::fleet::gate::Constraint;
+use crate::fleet::params::SourceId;
+use crate::fleet::source::Reason;
+use crate::observe::{self, Document, Kind};
+use crate::store::StoreError;
+use crate::store::reader::{Dossier, Reader, ask};
+use crate::store::record::Flight;
+use crate::time::{Span, Timestamp};
+
+use super::status::look;
+use super::table::cut;
+use super::{CliError, find_source, log, runtime};
+
+/// What `probe` is asked.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The source's name.
+    source: String,
+    /// Send nothing: say what would be sent, whether the gate allows it, and what would be compared.
+    #[arg(long)]
+    dry_run: bool,
+    /// With --dry-run: read this file as if the source had answered with it, and show what would be compared.
+    #[arg(long, value_name = "FILE", requires = "dry_run")]
+    body: Option<PathBuf>,
+}
+
+/// How long the daemon gets to answer and to probe.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Probes, or says what it would do.
+pub fn run(config: &Config, arguments: &Args, out: &mut dyn Write) -> Result<(), CliError> {
+    let source = find_source(config, &arguments.source)?;
+    let runtime = runtime()?;
+    if arguments.dry_run {
+        return runtime.block_on(dry_run(config, source, arguments, out));
+    }
+    log::start("warn");
+    let clock = Clock::wall();
+    match runtime.block_on(once(config, &source.name, &clock)) {
+        Ok(finished) => tell(&finished, out),
+        Err(OnceError::Daemon(DaemonError::Store(StoreError::InUse(_)))) => {
+            runtime.block_on(ask_daemon(config, source, &clock, out))
+        }
+        Err(OnceError::Refused(refusal)) => Err(CliError::Refused(format!("not now: {refusal}"))),
+        Err(OnceError::Daemon(error)) => Err(error.into()),
+    }
+}
+
+fn tell(finished: &Finished, out: &mut dyn Write) -> Result<(), CliError> {
+    let status = finished.http_status.map_or_else(String::new, |status| format!(" (HTTP {status})"));
+    if let Some(error) = &finished.error {
+        return Err(CliError::Refused(format!("the probe failed: {error}")));
+    }
+    let updates = finished.observation.as_ref().map_or(&[][..], |seen| &seen.updates);
+    writeln!(
+        out,
+        "{}{status}: {} updates, {} bytes",
+        finished.outcome.name(),
+        updates.len(),
+        finished.bytes
+    )?;
+    for update in updates {
+        let title = update.title.as_deref().unwrap_or(&update.key);
+        writeln!(
+            out,
+            "  {}  {}  {}",
+            update.kind.name(),
+            cut(title, 80),
+            update.link.as_deref().unwrap_or_default()
+        )?;
+    }
+    Ok(())
+}
+
+async fn ask_daemon(
+    config: &Config,
+    source: &Source,
+    clock: &Clock,
+    out: &mut dyn Write,
+) -> Result<(), CliError> {
+    let store = &config.daemon.store;
+    let asked_at = clock.now();
+    let reader = Reader::open(store).await?;
+    let unknown = || {
+        CliError::Refused(format!("the running daemon does not know `{}`; reload it first", source.name))
+    };
+    let row =
+        reader.sources().await?.into_iter().find(|row| row.name == source.name).ok_or_else(unknown)?;
+    let number = ask(store, row.id, asked_at).await?;
+    let stopwatch = Stopwatch::start();
+    let mut accepted = false;
+    while stopwatch.elapsed() < PATIENCE {
+        real_pause(Duration::from_millis(200)).await;
+        if !accepted {
+            match reader.answer(number).await?.as_deref() {
+                None => continue,
+                Some("accepted") => accepted = true,
+                Some(refused) => {
+                    return Err(CliError::Refused(format!(
+                        "not now: {}",
+                        refused.trim_start_matches("refused: ")
+                    )));
+                }
+            }
+        }
+        let last = reader.last_probes(row.id, 1).await?.pop().filter(|probe| probe.started_at >= asked_at);
+        if let Some(probe) = last {
+            if let Some(error) = probe.error {
+                return Err(CliError::Refused(format!("the probe failed: {error}")));
+            }
+            let status = probe.http_status.map_or_else(String::new, |status| format!(" (HTTP {status})"));
+            writeln!(
+                out,
+                "{}{status}: {} updates (by the running daemon)",
+                probe.outcome, probe.updates_found
+            )?;
+            return Ok(());
+        }
+    }
+    Err(CliError::Refused("the running daemon has not answered in time; see its log".to_owned()))
+}
+
+async fn dry_run(
+    config: &Config,
+    source: &Source,
+    arguments: &Args,
+    out: &mut dyn Write,
+) -> Result<(), CliError> {
+    let now = Clock::wall().now();
+    let mut dossier = Dossier::default();
+    let mut last_text = None;
+    let mut adopted = None;
+    let mut verdict = "the gate allows it now".to_owned();
+    match look(config, now).await {
+        Ok((rows, fleet)) => {
+            if let Some(row) = rows.into_iter().find(|row| row.name == source.name) {
+                let reader = Reader::open(&config.daemon.store).await?;
+                dossier = reader.dossier(row.id).await?;
+                last_text = reader.page_text(row.id).await?;
+                adopted = row.adopted_url;
+                let blocking = fleet.explain(row.id, now).and_then(|explanation| {
+                    let hard = explanation
+                        .constraints
+                        .into_iter()
+                        .filter(|(rule, _)| *rule != Constraint::Resting);
+                    hard.filter(|&(_, until)| until > now).max_by_key(|&(_, until)| until)
+                });
+                if let Some((rule, until)) = blocking {
+                    verdict = format!("the gate forbids it until {until}: {}", rule.name());
+                }
+            }
+        }
+        Err(CliError::Store(StoreError::Missing(_))) => verdict.push_str(" (there is no store yet)"),
+        Err(error) => return Err(error),
+    }
+    writeln!(out, "{verdict}\n")?;
+    show_request(config, source, adopted.as_deref(), &dossier, now, out)?;
+    writeln!(out)?;
+    show_comparison(source, &dossier, last_text.as_deref(), out)?;
+    if let Some(file) = &arguments.body {
+        writeln!(out)?;
+        show_body(source, file, &dossier, now, out)?;
+    }
+    Ok(())
+}
+
+fn show_request(
+    config: &Config,
+    source: &Source,
+    adopted: Option<&str>,
+    dossier: &Dossier,
+    now: Timestamp,
+    out: &mut dyn Write,
+) -> Result<(), CliError> {
+    let spec = Arc::new(spec(source, adopted));
+    let flight = Flight {
+        source: SourceId(0),
+        due: now,
+        started: now,
+        policy: source.policy,
+        reason: Reason::Manual,
+    };
+    // Secrets are not read for this: only where they would come from is shown.
+    let mut bare = (*spec).clone();
+    bare.source.headers.clear();
+    let launch = Launch { flight, spec: Arc::new(bare), fetcher: None, host_spacing: Span::ZERO };
+    let request = request(&launch, dossier).map_err(CliError::Refused)?;
+    writeln!(out, "GET {}", request.url)?;
+    for (name, value) in crate::fetch::client::standing_headers(config.daemon.contact.as_deref())
+        .map_err(|error| CliError::Refused(error.message))?
+        .iter()
+    {
+        writeln!(out, "{name}: {}", String::from_utf8_lossy(value.as_bytes()))?;
+    }
+    for (name, value) in &source.headers {
+        let from = match value {
+            Secret::Literal(_) => "(as configured)".to_owned(),
+            Secret::File(path) => format!("(from the file {})", path.display()),
+            Secret::Credential(name) => format!("(from the credential {name})"),
+        };
+        writeln!(out, "{name}: {from}")?;
+    }
+    if let Some(validators) = &request.validators {
+        for (name, value) in
+            [("if-none-match", &validators.etag), ("if-modified-since", &validators.last_modified)]
+        {
+            if let Some(value) = value {
+                writeln!(out, "{name}: {}", String::from_utf8_lossy(value))?;
+            }
+        }
+        if validators.url != request.url.as_str() {
+            writeln!(out, "(the validators go to {} only, where redirects led last time)", validators.url)?;
+        }
+    }
+    Ok(())
+}
+
+fn show_comparison(
+    source: &Source,
+    dossier: &Dossier,
+    last_text: Option<&str>,
+    out: &mut dyn Write,
+) -> Result<(), CliError> {
+    match (source.kind, dossier.seen.last_look) {
+        (_, None) => writeln!(out, "compared with nothing: this would be the first contact")?,
+        (Kind::Feed, Some(at)) => {
+            let there = dossier.seen.items.values().filter(|item| item.in_last).count();
+            writeln!(
+                out,
+                "compared with {there} items seen at {at}, and {} known in all",
+                dossier.seen.items.len()
+            )?;
+        }
+        (Kind::Page, Some(at)) => {
+            writeln!(out, "compared with this text, seen at {at}:")?;
+            show_text(last_text.unwrap_or_default(), out)?;
+        }
+    }
+    Ok(())
+}
+
+fn show_body(
+    source: &Source,
+    file: &PathBuf,
+    dossier: &Dossier,
+    now: Timestamp,
+    out: &mut dyn Write,
+) -> Result<(), CliError> {
+    let unreadable = |error: std::io::Error| CliError::Refused(format!("{}: {error}", file.display()));
+    let bytes = std::fs::read(file).map_err(unreadable)?;
+    let document = Document { bytes: &bytes, content_type: None, url: source.url.as_str() };
+    let refused = |error: observe::Unreadable| CliError::Refused(format!("{}: {error}", file.display()));
+    match source.kind {
+        Kind::Feed => {
+            let feed = observe::feed::read(&document).map_err(refused)?;
+            writeln!(out, "{}: a feed of {} items", file.display(), feed.items.len())?;
+            if let Some(repaired) = &feed.repaired {
+                writeln!(out, "  malformed: {repaired}")?;
+            }
+            for item in &feed.items {
+                let title = item.title.as_deref().unwrap_or_default();
+                let dated =
+                    item.published.or(item.updated).map_or_else(|| "undated".to_owned(), Timestamp::iso);
+                writeln!(out, "  {dated}  {}  [{}]", cut(title, 60), cut(&item.key, 60))?;
+            }
+            let seen = observe::compare::feed(feed, &dossier.seen, now).map_err(refused)?;
+            writeln!(out, "it would bring {} updates", seen.updates.len())?;
+        }
+        Kind::Page => {
+            let page = observe::page::read(&document, &source.page).map_err(refused)?;
+            let changed = dossier.seen.page.is_some_and(|old| old != page.fingerprint);
+            writeln!(
+                out,
+                "{}: this text would be compared ({}):",
+                file.display(),
+                if changed { "changed" } else { "no change to report" }
+            )?;
+            show_text(&page.text, out)?;
+        }
+    }
+    Ok(())
+}
+
+fn show_text(text: &str, out: &mut dyn Write) -> Result<(), CliError> {
+    const SHOWN: usize = 4_000;
+    let cut_at = text.char_indices().nth(SHOWN).map_or(text.len(), |(at, _)| at);
+    for line in text[..cut_at].lines() {
+        writeln!(out, "  | {line}")?;
+    }
+    if cut_at < text.len() {
+        writeln!(out, "  | … and {} bytes more", text.len() - cut_at)?;
+    }
+    Ok(())
+}

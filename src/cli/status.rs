@@ -1,0 +1,81 @@
+//! `tidewatch status`: every source as it stands. Reads the store, beside a running daemon or not.
+
+use std::io::Write;
+
+use serde_json::json;
+
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::daemon::muster::{look_back, muster};
+use crate::fleet::Fleet;
+use crate::store::load;
+use crate::store::reader::Reader;
+use crate::store::report::SourceRow;
+use crate::time::Timestamp;
+
+use super::table::{Cell, Tone, cell, cut, print};
+use super::{CliError, colours, runtime};
+
+/// Prints the table, or one JSON document.
+pub fn run(config: &Config, as_json: bool, out: &mut dyn Write) -> Result<(), CliError> {
+    let now = Clock::wall().now();
+    let (rows, fleet) = runtime()?.block_on(look(config, now))?;
+    if as_json {
+        let sources: Vec<_> = rows.iter().map(|row| to_json(row, &fleet, now)).collect();
+        let document = json!({ "at": now.iso(), "store": config.daemon.store, "sources": sources });
+        return Ok(writeln!(out, "{document:#}")?);
+    }
+    if rows.is_empty() {
+        return Ok(writeln!(out, "no sources yet")?);
+    }
+    let head = ["source", "state", "last probe", "next probe", "because", "left", "updates", "error"];
+    let table: Vec<Vec<Cell>> = rows.iter().map(|row| to_cells(row, &fleet, now)).collect();
+    print(out, &head, &table, colours())?;
+    Ok(())
+}
+
+/// The stored sources, and the fleet that a daemon would make of them now.
+pub async fn look(config: &Config, now: Timestamp) -> Result<(Vec<SourceRow>, Fleet), CliError> {
+    let reader = Reader::open(&config.daemon.store).await?;
+    let rows = reader.sources().await?;
+    let loaded = load::load(&mut *reader.connection().await?, now - look_back(config)).await?;
+    Ok((rows, muster(config, loaded, now).0))
+}
+
+fn to_json(row: &SourceRow, fleet: &Fleet, now: Timestamp) -> serde_json::Value {
+    let iso = |at: Option<Timestamp>| at.map(Timestamp::iso);
+    json!({
+        "name": row.name, "url": row.url, "adopted_url": row.adopted_url, "kind": row.kind,
+        "policy": row.policy, "group": row.group, "state": row.state,
+        "last_probe_at": iso(row.last_probe_at), "last_update_at": iso(row.last_update_at),
+        "next_probe_at": iso(row.next_probe_at), "next_probe_reason": row.next_probe_reason,
+        "budget_left": fleet.budget_left(row.id, now), "updates": row.updates, "probes": row.probes,
+        "error_streak": row.error_streak, "last_error": row.last_error,
+    })
+}
+
+fn to_cells(row: &SourceRow, fleet: &Fleet, now: Timestamp) -> Vec<Cell> {
+    let tone = match row.state.as_str() {
+        "planned" => Tone::Good,
+        "burst" => Tone::Warn,
+        "backoff" | "resting" => Tone::Bad,
+        _ => Tone::Plain,
+    };
+    let ago =
+        |at: Option<Timestamp>| at.map_or_else(|| "never".to_owned(), |at| format!("{} ago", now - at));
+    let next = match row.next_probe_at {
+        None => "not planned".to_owned(),
+        Some(at) if at <= now => "due".to_owned(),
+        Some(at) => format!("in {}", at - now),
+    };
+    vec![
+        cell(cut(&row.name, 32)),
+        cell(&row.state).tone(tone),
+        cell(ago(row.last_probe_at)),
+        cell(next),
+        cell(row.next_probe_reason.clone().unwrap_or_default()).tone(Tone::Faint),
+        cell(fleet.budget_left(row.id, now).map_or_else(String::new, |left| left.to_string())),
+        cell(row.updates.to_string()),
+        cell(cut(row.last_error.as_deref().unwrap_or_default(), 70)).tone(Tone::Bad),
+    ]
+}

@@ -1,0 +1,108 @@
+//! One polite probe without a daemon: same gate, same request, same record.
+
+use std::sync::Arc;
+
+use sqlx::Connection;
+use tokio::sync::oneshot;
+
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::fetch::client::Fetcher;
+use crate::fleet::source::Reason;
+use crate::fleet::{Fleet, Refusal, Report};
+use crate::store::lock::Lock;
+use crate::store::reader::Reader;
+use crate::store::record::Flight;
+use crate::store::writer::{Write, Writer};
+use crate::store::{StoreError, load, open, sync};
+
+use super::landing::landing;
+use super::muster::{Roster, listed, look_back, muster, terms};
+use super::pilot::Launch;
+use super::probe::{Bench, Finished, probe};
+use super::run::DaemonError;
+
+/// Why a single probe was not made.
+#[derive(Debug, thiserror::Error)]
+pub enum OnceError {
+    /// The gate.
+    #[error("not now: {0}")]
+    Refused(#[from] Refusal),
+    /// Everything else.
+    #[error(transparent)]
+    Daemon(#[from] DaemonError),
+}
+
+impl From<StoreError> for OnceError {
+    fn from(error: StoreError) -> Self {
+        Self::Daemon(error.into())
+    }
+}
+
+/// Probes the source of that name, if the gate allows, and stores what came of it. The store must
+/// not be in use by a daemon.
+pub async fn once(config: &Config, name: &str, clock: &Clock) -> Result<Finished, OnceError> {
+    let store = &config.daemon.store;
+    let _lock = Lock::take(store)?;
+    let mut connection = open::for_writing(store).await?;
+    let now = clock.now();
+    load::recover(&mut connection, now).await?;
+    let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.map_err(StoreError::from)?;
+    sync::sync(&mut transaction, &listed(config), now).await.map_err(StoreError::from)?;
+    transaction.commit().await.map_err(StoreError::from)?;
+    let loaded = load::load(&mut connection, now - look_back(config)).await?;
+    let (mut fleet, roster) = muster(config, loaded, now);
+    let (&id, spec) = roster
+        .iter()
+        .find(|(_, spec)| spec.source.name == name)
+        .ok_or(OnceError::Refused(Refusal::Unknown))?;
+    fleet.request(id, now)?;
+    let policy = spec.source.policy;
+    let flight = Flight { source: id, due: now, started: now, policy, reason: Reason::Manual };
+
+    let reader = Reader::open(store).await?;
+    let fetcher =
+        Fetcher::new(&config.fetch, config.daemon.contact.as_deref()).map_err(DaemonError::from)?;
+    let (writer, desk) = Writer::new(connection);
+    let (stop, stopped) = oneshot::channel();
+    let writer = tokio::spawn(writer.run(stopped));
+    let gone = |_| StoreError::Stopped;
+    let flush = async || {
+        let (done, committed) = oneshot::channel();
+        desk.writes.send(Write::Flush(done)).map_err(|_| StoreError::Stopped)?;
+        committed.await.map_err(gone)
+    };
+    let _ = desk.writes.send(Write::TakeOff(vec![flight]));
+    flush().await?;
+    let bench = Bench { reader, writes: desk.writes.clone(), clock: clock.clone() };
+    let launch = Launch {
+        flight,
+        spec: Arc::clone(spec),
+        fetcher: Some(fetcher),
+        host_spacing: config.fleet.host_spacing,
+    };
+    let finished = probe(&bench, launch).await;
+    land(&mut fleet, &roster, &finished, &desk.writes);
+    flush().await?;
+    let _ = stop.send(());
+    let _ = writer.await;
+    Ok(finished)
+}
+
+fn land(
+    fleet: &mut Fleet,
+    roster: &Roster,
+    finished: &Finished,
+    writes: &tokio::sync::mpsc::UnboundedSender<Write>,
+) {
+    let report = Report {
+        source: finished.flight.source,
+        started: finished.flight.started,
+        finished: finished.finished,
+        result: finished.result.clone(),
+    };
+    let public = roster.get(&report.source).is_some_and(|spec| terms(&spec.source, &spec.url).host.public);
+    if let Some(absorbed) = fleet.absorb(&report) {
+        let _ = writes.send(Write::Land(Box::new(landing(finished.clone(), absorbed, public))));
+    }
+}
