@@ -165,7 +165,8 @@ fn read(bytes: &[u8]) -> Result<Feed, Unreadable> {
 }
 
 fn any_document() -> impl Strategy<Value = Vec<Item>> {
-    let any_item = (0..12_u8, 0..3_u64, proptest::option::of(-50..150_i64), proptest::option::of(-50..150_i64));
+    let any_item =
+        (0..12_u8, 0..3_u64, proptest::option::of(-50..150_i64), proptest::option::of(-50..150_i64));
     proptest::collection::vec(any_item, 0..8).prop_map(|items| {
         let dated = |(key, fingerprint, published, updated): (u8, u64, Option<i64>, Option<i64>)| Item {
             published: published.map(at),

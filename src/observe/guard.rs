@@ -10,6 +10,9 @@
 
 use super::{Unreadable, text};
 
+/// How many tags may stand before a feed's root. Warnings of a script are a few dozen.
+const MAX_STRANGERS: usize = 10_000;
+
 /// What the first look found.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Front {
@@ -26,6 +29,7 @@ pub(super) fn front(text: &str) -> Result<Front, Unreadable> {
     let mut at = 0;
     let mut junk = false;
     let mut declared = false;
+    let mut strangers = 0;
     while let Some(found) = text[at..].find('<') {
         junk |= !text[at..at + found].trim().is_empty();
         let open = at + found;
@@ -50,7 +54,8 @@ pub(super) fn front(text: &str) -> Result<Front, Unreadable> {
                 "html" | "head" | "body" => return Ok(Front::Html(html_title(text))),
                 _ => {
                     junk = true;
-                    Some(1)
+                    strangers += 1;
+                    (strangers < MAX_STRANGERS).then_some(1)
                 }
             }
         };

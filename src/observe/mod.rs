@@ -8,6 +8,7 @@ use std::collections::HashMap;
 
 use crate::time::{Span, Timestamp};
 
+mod clean;
 pub mod compare;
 mod dialect;
 mod encoding;

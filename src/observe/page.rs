@@ -98,14 +98,18 @@ fn finished(title: Option<String>, text: &str, rules: &PageRules) -> PageText {
 fn is_markup(content_type: Option<&str>, document: &str) -> bool {
     let kind = content_type.and_then(|value| value.split(';').next()).unwrap_or_default().trim();
     let kind = kind.to_ascii_lowercase();
-    kind.contains("html") || kind.contains("xml") || kind.is_empty() && document.trim_start().starts_with('<')
+    kind.contains("html")
+        || kind.contains("xml")
+        || kind.is_empty() && document.trim_start().starts_with('<')
 }
 
 fn parsed(selectors: &[String]) -> Result<Vec<Selector>, Unreadable> {
     selectors
         .iter()
         .map(|selector| {
-            selector.parse().map_err(|_| Unreadable::NothingSelected(format!("`{selector}`: not a selector")))
+            selector
+                .parse()
+                .map_err(|_| Unreadable::NothingSelected(format!("`{selector}`: not a selector")))
         })
         .collect()
 }
@@ -153,10 +157,10 @@ fn extract<'h>(
         matched: false,
     });
     let unseen: Vec<Selector> = UNSEEN.parse().into_iter().collect();
-    let title: Vec<Selector> = "head > title, html > title".parse().into_iter().collect();
-    let mut settings = Settings::new().with_strict(false).with_memory_settings(
-        MemorySettings::new().with_max_allowed_memory_usage(MAX_MEMORY),
-    );
+    let title: Vec<Selector> = "title".parse().into_iter().collect();
+    let mut settings = Settings::new()
+        .with_strict(false)
+        .with_memory_settings(MemorySettings::new().with_max_allowed_memory_usage(MAX_MEMORY));
     let marks = |mark: Mark| {
         let state = &state;
         move |chunk: &mut TextChunk<'_>| {
@@ -168,12 +172,12 @@ fn extract<'h>(
         Some(select) => {
             for selector in select {
                 let state = &state;
-                let handlers = ElementContentHandlers::default()
-                    .text(marks(Mark::Selected))
-                    .element(move |_: &mut Element<'_, '_>| {
+                let handlers = ElementContentHandlers::default().text(marks(Mark::Selected)).element(
+                    move |_: &mut Element<'_, '_>| {
                         state.borrow_mut().matched = true;
                         Ok(())
-                    });
+                    },
+                );
                 settings = settings.append_element_content_handler((Cow::Borrowed(selector), handlers));
             }
         }
@@ -227,7 +231,8 @@ impl Extract<'_> {
         match mark {
             Mark::Selected => run.selected = true,
             Mark::Removed => run.removed = true,
-            Mark::Title => run.title = true,
+            // The title of a drawing is ordinary text; only the page's own is parsed like this.
+            Mark::Title => run.title = chunk.text_type() == TextType::RCData,
         }
     }
 
@@ -238,8 +243,8 @@ impl Extract<'_> {
         } else {
             Cow::Borrowed(run.raw.as_str())
         };
-        if run.title && self.page_title.len() < MAX_TEXT {
-            self.page_title.push_str(&words);
+        if run.title && self.page_title.is_empty() {
+            self.page_title.push_str(text::head(&words, MAX_TEXT));
         }
         if !run.selected || run.removed || !run.visible || self.text.len() > MAX_TEXT {
             return;
