@@ -38,6 +38,7 @@ pub fn read(document: &Document<'_>) -> Result<Feed, Unreadable> {
                 salvage::clean(&source[at..], url.as_ref(), Repairs { junk, ..repairs })?
             }
             Front::Html(title) => return Err(Unreadable::NotAFeed(page_instead(title))),
+            Front::Other(what) => return Err(Unreadable::NotAFeed(format!("{what}; is the URL right?"))),
             Front::Nothing => match (source.find('{'), source.contains("\"items\"")) {
                 (Some(at), true) => json::clean(&source[at..], Repairs { junk: true, ..repairs })?,
                 _ => return Err(Unreadable::NotAFeed(format!("it starts with `{}`", beginning(source)))),

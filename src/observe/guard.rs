@@ -20,6 +20,8 @@ pub(super) enum Front {
     Feed { at: usize, junk: bool },
     /// An HTML page, with its title.
     Html(Option<String>),
+    /// Some other kind of document that is often mistaken for a feed.
+    Other(&'static str),
     /// Nothing that looks like a feed.
     Nothing,
 }
@@ -51,6 +53,8 @@ pub(super) fn front(text: &str) -> Result<Front, Unreadable> {
         } else {
             match local_name(rest).to_ascii_lowercase().as_str() {
                 "rss" | "rdf" | "feed" | "channel" | "entry" => return Ok(Front::Feed { at: open, junk }),
+                "opml" => return Ok(Front::Other("an OPML list of feeds")),
+                "urlset" | "sitemapindex" => return Ok(Front::Other("a sitemap")),
                 "html" | "head" | "body" => return Ok(Front::Html(html_title(text))),
                 _ => {
                     junk = true;

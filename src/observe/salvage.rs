@@ -7,14 +7,13 @@
 //! writes a small clean feed. Knows XML's failures and which element of which dialect means what.
 //! Must not know dates, identity, or what was seen before.
 
-use std::collections::HashMap;
-
 use quick_xml::Reader;
 use quick_xml::escape::resolve_predefined_entity;
 use quick_xml::events::{BytesRef, BytesStart, Event};
 use url::Url;
 
 use super::Unreadable;
+use super::attributes::{Attributes, Prefixes};
 use super::clean::{Clean, Writer};
 use super::dialect::{Field, Flavour, Role, Space};
 use super::hints::Hints;
@@ -26,8 +25,6 @@ const MAX_DEPTH: usize = 128;
 const MAX_ELEMENTS: usize = 500_000;
 /// How often reading may start again behind broken markup. Each time may cost one more pass.
 const MAX_RESTARTS: usize = 16;
-/// Prefixes that a document may declare; the rest is read by custom.
-const MAX_PREFIXES: usize = 64;
 
 /// Elements of HTML that never close; in a field with raw markup they must not pile up.
 const VOID: [&str; 9] = ["br", "img", "hr", "input", "meta", "link", "wbr", "source", "col"];
@@ -57,27 +54,12 @@ struct Open {
     base: Option<Url>,
 }
 
-/// The attributes that matter. Read without the library's check for duplicates, which is
-/// quadratic in their number.
-#[derive(Debug, Default)]
-struct Attributes {
-    xmlns: Option<String>,
-    base: Option<String>,
-    about: Option<String>,
-    href: Option<String>,
-    rel: Option<String>,
-    media: Option<String>,
-    src: Option<String>,
-    permalink: Option<String>,
-    version: bool,
-}
-
 #[derive(Debug, Default)]
 struct Wash<'u> {
     url: Option<&'u Url>,
     flavour: Flavour,
     stack: Vec<Open>,
-    prefixes: HashMap<String, Space>,
+    prefixes: Prefixes,
     elements: usize,
     /// Of the field that is open: its text, whether that holds markup, its attributes.
     capture: String,
@@ -157,7 +139,7 @@ impl Wash<'_> {
             }
             return Ok(());
         }
-        let attributes = self.attributes(start);
+        let attributes = Attributes::of(start, &mut self.prefixes);
         if self.stack.is_empty() {
             self.open_root(name, local, &attributes);
             return Ok(());
@@ -169,7 +151,7 @@ impl Wash<'_> {
             self.stack.last().map_or((Role::Ignored, Space::Core), |open| (open.role, open.default));
         let default = attributes.xmlns.as_deref().map_or(inherited, Space::of_uri);
         let space = match name.split_once(':') {
-            Some((prefix, _)) => self.space_of(prefix),
+            Some((prefix, _)) => self.prefixes.space(prefix),
             None => default,
         };
         let role = self.flavour.role(parent, space, &local.to_ascii_lowercase());
@@ -351,38 +333,6 @@ impl Wash<'_> {
                 self.text(&decoded);
             }
         }
-    }
-
-    fn attributes(&mut self, start: &BytesStart<'_>) -> Attributes {
-        let mut found = Attributes::default();
-        for attribute in start.html_attributes().with_checks(false).flatten() {
-            let value = || html_escape::decode_html_entities(&attribute.value).into_owned();
-            match attribute.key.0 {
-                "xmlns" => found.xmlns = Some(value()),
-                "xml:base" => found.base = Some(value()),
-                "href" => found.href = Some(value()),
-                "rel" => found.rel = Some(value()),
-                "type" => found.media = Some(value()),
-                "src" => found.src = Some(value()),
-                "version" => found.version = true,
-                key => {
-                    if let Some(prefix) = key.strip_prefix("xmlns:") {
-                        if self.prefixes.len() < MAX_PREFIXES {
-                            self.prefixes.insert(prefix.to_owned(), Space::of_uri(&value()));
-                        }
-                    } else if local_name(key) == "about" {
-                        found.about = Some(value().trim().to_owned()).filter(|about| !about.is_empty());
-                    } else if key.eq_ignore_ascii_case("isPermaLink") {
-                        found.permalink = Some(value());
-                    }
-                }
-            }
-        }
-        found
-    }
-
-    fn space_of(&self, prefix: &str) -> Space {
-        self.prefixes.get(prefix).copied().unwrap_or_else(|| Space::by_custom(prefix))
     }
 
     fn resolved_base(&self, written: Option<&str>) -> Option<Url> {
