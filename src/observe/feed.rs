@@ -4,7 +4,7 @@
 //! compared with yesterday's. Knows the way a document takes: decoded, looked at, cleaned, parsed
 //! by the feed library, identified. Must not know what was seen before, nor what time it is.
 //!
-//! The library only ever sees the clean document that [`super::salvage`] or [`super::json`] wrote.
+//! The library only ever sees the clean document that `salvage` or `json` wrote.
 
 use feed_rs::model::{Entry, FeedType};
 use url::Url;
