@@ -150,6 +150,20 @@ fn atom() {
 }
 
 #[test]
+fn modules_and_undeclared_prefixes() {
+    let feed = read(
+        "<rss version='2.0' xmlns:a='http://www.w3.org/2005/Atom'><channel><item><guid>x</guid>
+        <media:title>Not this</media:title><title>This</title><title>Nor this</title>
+        <dc:date>2026-11-01T10:00:00Z</dc:date><a:updated>2026-11-02T10:00:00Z</a:updated>
+        <a:link rel='replies' href='http://no/'/><a:link href='http://yes/'/></item></channel></rss>",
+    );
+    assert_eq!(titles(&feed), ["This"]);
+    assert_eq!(feed.items[0].published, at("2026-11-01T10:00:00Z"));
+    assert_eq!(feed.items[0].updated, at("2026-11-02T10:00:00Z"));
+    assert_eq!(feed.items[0].link.as_deref(), Some("http://yes/"));
+}
+
+#[test]
 fn json_feed() {
     let feed = read(
         r#"{"version":"https://jsonfeed.org/version/1.1","title":"J","items":[
@@ -282,7 +296,10 @@ fn what_is_no_feed_is_named() {
         "not a feed: an HTML page titled `Log in`; is the URL right?"
     );
     assert_eq!(said("Too many\nrequests"), "not a feed: it starts with `Too many requests`");
-    assert!(said("<opml><body/></opml>").starts_with("not a feed"));
+    assert_eq!(
+        said("<?xml version='1.0'?><opml><body/></opml>"),
+        "not a feed: an OPML list of feeds; is the URL right?"
+    );
     let empty = read("<rss version='2.0'><channel><title>Nothing yet</title></channel></rss>");
     assert!(empty.items.is_empty());
 }

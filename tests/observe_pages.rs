@@ -31,6 +31,14 @@ fn the_body_without_what_nobody_sees() {
 }
 
 #[test]
+fn titles_without_head_and_titles_of_drawings() {
+    let title = |html: &str| page(html.as_bytes(), None, &PageRules::default()).expect("readable").title;
+    assert_eq!(title("<title>A\n B</title><p>x").as_deref(), Some("A B"));
+    assert_eq!(title("<body><svg><title>icon</title></svg>x"), None);
+    assert_eq!(title("<title>A</title><title>B</title><p>x").as_deref(), Some("A"));
+}
+
+#[test]
 fn selected_removed_and_nested() {
     assert_eq!(text(PAGE, &["main"], &[".ad"]), "One Two <3 three after");
     assert_eq!(text(PAGE, &["main", "p", "p b"], &[".ad"]), "One Two <3 three after");
@@ -39,6 +47,8 @@ fn selected_removed_and_nested() {
     assert_eq!(text("<div>a<div>b<div>c</div>d</div>e</div>", &["div"], &[]), "a b c d e");
     assert_eq!(text("<p>a</p>between<p>b</p>", &["p"], &[]), "a b");
     assert_eq!(text("no body <i>at</i> all", &[], &[]), "no body at all");
+    let split = format!("<body>{}", "&amp;&eacute;".repeat(20_000));
+    assert_eq!(text(&split, &[], &[]), "&é".repeat(20_000), "entities across the rewriter's buffers");
     assert_eq!(text("<body>x&am<!-- -->p;y</body>", &[], &[]), "x&amp;y");
 }
 

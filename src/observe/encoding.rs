@@ -130,7 +130,7 @@ fn labelled(markup: &str, name: &str) -> Option<&'static Encoding> {
     let value = markup[markup.find(name)? + name.len()..].trim_start().strip_prefix('=')?;
     let value = value.trim_start().trim_start_matches(['"', '\'']);
     let end = value.find(|c: char| matches!(c, '"' | '\'' | ';' | '/' | '>') || c.is_ascii_whitespace());
-    Encoding::for_label(value[..end.unwrap_or(value.len())].as_bytes())
+    Encoding::for_label(&value.as_bytes()[..end.unwrap_or(value.len())])
 }
 
 /// The beginning of the bytes in lower case, whatever the encoding: declarations are ASCII.

@@ -4,7 +4,7 @@
 //! compared with yesterday's. Knows the way a document takes: decoded, looked at, cleaned, parsed
 //! by the feed library, identified. Must not know what was seen before, nor what time it is.
 //!
-//! The library only ever sees the clean document that [`super::salvage`] or [`super::json`] wrote.
+//! The library only ever sees the clean document that `salvage` or `json` wrote.
 
 use feed_rs::model::{Entry, FeedType};
 use url::Url;
@@ -38,6 +38,7 @@ pub fn read(document: &Document<'_>) -> Result<Feed, Unreadable> {
                 salvage::clean(&source[at..], url.as_ref(), Repairs { junk, ..repairs })?
             }
             Front::Html(title) => return Err(Unreadable::NotAFeed(page_instead(title))),
+            Front::Other(what) => return Err(Unreadable::NotAFeed(format!("{what}; is the URL right?"))),
             Front::Nothing => match (source.find('{'), source.contains("\"items\"")) {
                 (Some(at), true) => json::clean(&source[at..], Repairs { junk: true, ..repairs })?,
                 _ => return Err(Unreadable::NotAFeed(format!("it starts with `{}`", beginning(source)))),

@@ -10,6 +10,9 @@
 
 use super::{Unreadable, text};
 
+/// How many tags may stand before a feed's root. Warnings of a script are a few dozen.
+const MAX_STRANGERS: usize = 10_000;
+
 /// What the first look found.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Front {
@@ -17,6 +20,8 @@ pub(super) enum Front {
     Feed { at: usize, junk: bool },
     /// An HTML page, with its title.
     Html(Option<String>),
+    /// Some other kind of document that is often mistaken for a feed.
+    Other(&'static str),
     /// Nothing that looks like a feed.
     Nothing,
 }
@@ -26,6 +31,7 @@ pub(super) fn front(text: &str) -> Result<Front, Unreadable> {
     let mut at = 0;
     let mut junk = false;
     let mut declared = false;
+    let mut strangers = 0;
     while let Some(found) = text[at..].find('<') {
         junk |= !text[at..at + found].trim().is_empty();
         let open = at + found;
@@ -47,10 +53,13 @@ pub(super) fn front(text: &str) -> Result<Front, Unreadable> {
         } else {
             match local_name(rest).to_ascii_lowercase().as_str() {
                 "rss" | "rdf" | "feed" | "channel" | "entry" => return Ok(Front::Feed { at: open, junk }),
+                "opml" => return Ok(Front::Other("an OPML list of feeds")),
+                "urlset" | "sitemapindex" => return Ok(Front::Other("a sitemap")),
                 "html" | "head" | "body" => return Ok(Front::Html(html_title(text))),
                 _ => {
                     junk = true;
-                    Some(1)
+                    strangers += 1;
+                    (strangers < MAX_STRANGERS).then_some(1)
                 }
             }
         };

@@ -6,8 +6,8 @@
 
 use serde_json::{Map, Value, json};
 
+use super::clean::Clean;
 use super::repairs::Repairs;
-use super::salvage::Clean;
 use super::{FeedHints, Unreadable};
 
 /// The members of an item that are passed on; authors, tags and attachments are not needed.

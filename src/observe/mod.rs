@@ -8,6 +8,8 @@ use std::collections::HashMap;
 
 use crate::time::{Span, Timestamp};
 
+mod attributes;
+mod clean;
 pub mod compare;
 mod dialect;
 mod encoding;

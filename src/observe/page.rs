@@ -157,7 +157,7 @@ fn extract<'h>(
         matched: false,
     });
     let unseen: Vec<Selector> = UNSEEN.parse().into_iter().collect();
-    let title: Vec<Selector> = "head > title, html > title".parse().into_iter().collect();
+    let title: Vec<Selector> = "title".parse().into_iter().collect();
     let mut settings = Settings::new()
         .with_strict(false)
         .with_memory_settings(MemorySettings::new().with_max_allowed_memory_usage(MAX_MEMORY));
@@ -231,7 +231,8 @@ impl Extract<'_> {
         match mark {
             Mark::Selected => run.selected = true,
             Mark::Removed => run.removed = true,
-            Mark::Title => run.title = true,
+            // The title of a drawing is ordinary text; only the page's own is parsed like this.
+            Mark::Title => run.title = chunk.text_type() == TextType::RCData,
         }
     }
 
@@ -242,8 +243,8 @@ impl Extract<'_> {
         } else {
             Cow::Borrowed(run.raw.as_str())
         };
-        if run.title && self.page_title.len() < MAX_TEXT {
-            self.page_title.push_str(&words);
+        if run.title && self.page_title.is_empty() {
+            self.page_title.push_str(text::head(&words, MAX_TEXT));
         }
         if !run.selected || run.removed || !run.visible || self.text.len() > MAX_TEXT {
             return;

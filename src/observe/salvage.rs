@@ -7,17 +7,17 @@
 //! writes a small clean feed. Knows XML's failures and which element of which dialect means what.
 //! Must not know dates, identity, or what was seen before.
 
-use std::collections::HashMap;
-
 use quick_xml::Reader;
-use quick_xml::escape::{escape, partial_escape, resolve_predefined_entity};
+use quick_xml::escape::resolve_predefined_entity;
 use quick_xml::events::{BytesRef, BytesStart, Event};
 use url::Url;
 
+use super::Unreadable;
+use super::attributes::{Attributes, Prefixes};
+use super::clean::{Clean, Writer};
 use super::dialect::{Field, Flavour, Role, Space};
 use super::hints::Hints;
 use super::repairs::Repairs;
-use super::{FeedHints, Unreadable};
 
 /// Deeper than any feed, shallow enough for every search through the open elements.
 const MAX_DEPTH: usize = 128;
@@ -25,22 +25,9 @@ const MAX_DEPTH: usize = 128;
 const MAX_ELEMENTS: usize = 500_000;
 /// How often reading may start again behind broken markup. Each time may cost one more pass.
 const MAX_RESTARTS: usize = 16;
-/// Prefixes that a document may declare; the rest is read by custom.
-const MAX_PREFIXES: usize = 64;
 
 /// Elements of HTML that never close; in a field with raw markup they must not pile up.
 const VOID: [&str; 9] = ["br", "img", "hr", "input", "meta", "link", "wbr", "source", "col"];
-
-/// A clean feed for the library, and what it would have lost.
-#[derive(Debug)]
-pub(super) struct Clean {
-    /// A well-formed document: RSS 2.0 or Atom 1.0, or JSON Feed 1.1.
-    pub(super) document: String,
-    /// What the publisher asks.
-    pub(super) hints: FeedHints,
-    /// What was repaired.
-    pub(super) repairs: Repairs,
-}
 
 /// Reads the XML that starts with a feed's root element. `url` is where the document came from.
 pub(super) fn clean(text: &str, url: Option<&Url>, mut repairs: Repairs) -> Result<Clean, Unreadable> {
@@ -67,49 +54,19 @@ struct Open {
     base: Option<Url>,
 }
 
-/// The item being read.
-#[derive(Debug, Default)]
-struct Draft {
-    /// Where it starts in the output: an item cut off is taken back.
-    start: usize,
-    written: Vec<Field>,
-    id: Option<String>,
-    /// The best link so far: its rank, as written, and resolved against `xml:base`.
-    link: Option<(u8, String, String)>,
-    /// The guid may serve as link.
-    permalink: bool,
-}
-
-/// The attributes that matter. Read without the library's check for duplicates, which is
-/// quadratic in their number.
-#[derive(Debug, Default)]
-struct Attributes {
-    xmlns: Option<String>,
-    base: Option<String>,
-    about: Option<String>,
-    href: Option<String>,
-    rel: Option<String>,
-    media: Option<String>,
-    src: Option<String>,
-    permalink: Option<String>,
-    version: bool,
-}
-
 #[derive(Debug, Default)]
 struct Wash<'u> {
     url: Option<&'u Url>,
     flavour: Flavour,
     stack: Vec<Open>,
-    prefixes: HashMap<String, Space>,
+    prefixes: Prefixes,
     elements: usize,
     /// Of the field that is open: its text, whether that holds markup, its attributes.
     capture: String,
     markup: bool,
     attributes: Attributes,
-    draft: Option<Draft>,
-    titled: bool,
+    writer: Writer,
     hints: Hints,
-    out: String,
     repairs: Repairs,
 }
 
@@ -149,7 +106,7 @@ impl Wash<'_> {
             }
         }
         self.repairs.truncated = true;
-        self.abandon_item();
+        self.writer.abandon_item();
         Ok(())
     }
 
@@ -182,24 +139,24 @@ impl Wash<'_> {
             }
             return Ok(());
         }
-        let attributes = self.attributes(start);
+        let attributes = Attributes::of(start, &mut self.prefixes);
         if self.stack.is_empty() {
-            self.open_root(name, &local, &attributes);
+            self.open_root(name, local, &attributes);
             return Ok(());
         }
-        if self.draft.is_some() && self.is_next_item(local) {
+        if self.writer.in_item() && self.is_next_item(local) {
             self.close_unclosed_item();
         }
         let (parent, inherited) =
             self.stack.last().map_or((Role::Ignored, Space::Core), |open| (open.role, open.default));
         let default = attributes.xmlns.as_deref().map_or(inherited, Space::of_uri);
         let space = match name.split_once(':') {
-            Some((prefix, _)) => self.space_of(prefix),
+            Some((prefix, _)) => self.prefixes.space(prefix),
             None => default,
         };
         let role = self.flavour.role(parent, space, &local.to_ascii_lowercase());
         match role {
-            Role::Item => self.open_item(&attributes),
+            Role::Item => self.writer.open_item(attributes.about.clone()),
             Role::Field(_) => {
                 self.capture.clear();
                 self.markup = false;
@@ -217,12 +174,7 @@ impl Wash<'_> {
         self.flavour =
             if matches!(local.as_str(), "feed" | "entry") { Flavour::Atom } else { Flavour::Rss };
         self.repairs.no_version = local == "rss" && !attributes.version;
-        self.out.push_str(match self.flavour {
-            Flavour::Rss => {
-                "<rss version=\"2.0\" xmlns:content=\"http://purl.org/rss/1.0/modules/content/\"><channel>"
-            }
-            Flavour::Atom => "<feed xmlns=\"http://www.w3.org/2005/Atom\">",
-        });
+        self.writer.start(self.flavour);
         // A default namespace that we have never heard of is still this feed's own.
         let default = match attributes.xmlns.as_deref().map_or(Space::Core, Space::of_uri) {
             Space::Atom if self.flavour == Flavour::Rss => Space::Atom,
@@ -234,7 +186,7 @@ impl Wash<'_> {
             _ => Role::Channel,
         };
         if role == Role::Item {
-            self.open_item(attributes);
+            self.writer.open_item(attributes.about.clone());
         }
         let base = self.resolved_base(attributes.base.as_deref());
         self.push(name, role, default, base);
@@ -244,16 +196,10 @@ impl Wash<'_> {
         self.stack.push(Open { name: name.to_owned(), role, default, base });
     }
 
-    fn open_item(&mut self, attributes: &Attributes) {
-        let start = self.out.len();
-        self.out.push_str(if self.flavour == Flavour::Rss { "<item>" } else { "<entry>" });
-        self.draft = Some(Draft { start, id: attributes.about.clone(), ..Draft::default() });
-    }
-
     /// An `item` cannot stand inside an item: the one before was not closed. An Atom entry may
     /// well hold a foreign `entry` in its content.
     fn is_next_item(&self, local: &str) -> bool {
-        self.flavour == Flavour::Rss && self.draft.is_some() && local.eq_ignore_ascii_case("item")
+        self.flavour == Flavour::Rss && self.writer.in_item() && local.eq_ignore_ascii_case("item")
     }
 
     fn close(&mut self, name: &str) {
@@ -285,7 +231,7 @@ impl Wash<'_> {
                 self.capture.push('>');
             }
             Role::Field(field) => self.field(field, open.base.as_ref()),
-            Role::Item => self.close_item(),
+            Role::Item => self.writer.close_item(),
             _ => {}
         }
     }
@@ -301,9 +247,7 @@ impl Wash<'_> {
 
     /// Half an item would look edited when the whole one comes: better none.
     fn abandon_item(&mut self) {
-        if let Some(draft) = self.draft.take() {
-            self.out.truncate(draft.start);
-        }
+        self.writer.abandon_item();
         if let Some(at) = self.stack.iter().position(|open| open.role == Role::Item) {
             self.stack.truncate(at);
         } else if let Some(at) =
@@ -326,11 +270,6 @@ impl Wash<'_> {
             Field::Day => self.hints.skip_day(&text),
             Field::Period => self.hints.update_period(&text),
             Field::Frequency => self.hints.update_frequency(&text),
-            Field::FeedTitle if !self.titled => {
-                self.titled = true;
-                self.write(field, &text, attributes.media.as_deref());
-            }
-            Field::FeedTitle => {}
             Field::Link => {
                 let (rank, written) =
                     match (attributes.href, attributes.rel.as_deref().unwrap_or("alternate")) {
@@ -345,24 +284,18 @@ impl Wash<'_> {
                 self.link(rank, written.trim(), base);
             }
             Field::Id => {
-                let Some(draft) = self.draft.as_mut() else { return };
-                let id = text.trim();
-                if !id.is_empty() && !draft.written.contains(&Field::Id) {
-                    draft.written.push(Field::Id);
-                    draft.id = Some(id.to_owned());
-                    draft.permalink = self.flavour == Flavour::Rss
-                        && !attributes
-                            .permalink
-                            .is_some_and(|value| value.trim().eq_ignore_ascii_case("false"));
-                }
+                let denied =
+                    attributes.permalink.is_some_and(|value| value.trim().eq_ignore_ascii_case("false"));
+                self.writer.id(&text, self.flavour == Flavour::Rss && !denied);
             }
-            Field::Title | Field::Summary | Field::Content | Field::Published | Field::Updated => {
-                // The first one that says something; the library would take the last.
-                let Some(draft) = self.draft.as_mut() else { return };
-                if !text.trim().is_empty() && !draft.written.contains(&field) {
-                    draft.written.push(field);
-                    self.write(field, &text, attributes.media.as_deref());
-                }
+            Field::FeedTitle
+            | Field::Title
+            | Field::Summary
+            | Field::Content
+            | Field::Published
+            | Field::Updated => {
+                let html = self.markup || attributes.media.is_some_and(|media| media.contains("html"));
+                self.writer.text(field, &text, html);
             }
         }
     }
@@ -371,52 +304,7 @@ impl Wash<'_> {
         // The innermost `xml:base`; without any the caller resolves against the document's URL.
         let base = base.or_else(|| self.stack.iter().rev().find_map(|open| open.base.as_ref()));
         let resolved = base.and_then(|base| base.join(written).ok()).map(String::from);
-        let Some(draft) = self.draft.as_mut() else { return };
-        if !written.is_empty() && draft.link.as_ref().is_none_or(|(best, ..)| rank < *best) {
-            let resolved = resolved.unwrap_or_else(|| written.to_owned());
-            draft.link = Some((rank, written.to_owned(), resolved));
-        }
-    }
-
-    fn close_item(&mut self) {
-        let Some(draft) = self.draft.take() else { return };
-        let link_written = draft.link.as_ref().map(|(_, written, _)| written.clone());
-        let mut link = draft.link.map(|(.., resolved)| resolved);
-        if link.is_none() && draft.permalink {
-            link = draft.id.clone().filter(|id| id.starts_with("http"));
-        }
-        // Identity is the id, else the link, both as written: resolving would change the key
-        // whenever the feed's address does.
-        if let Some(id) = draft.id.or(link_written) {
-            self.write(Field::Id, &id, None);
-        }
-        if let Some(link) = link {
-            match self.flavour {
-                Flavour::Rss => self.write(Field::Link, &link, None),
-                Flavour::Atom => {
-                    self.out.push_str("<link href=\"");
-                    self.out.push_str(&escape(&link));
-                    self.out.push_str("\"/>");
-                }
-            }
-        }
-        self.out.push_str(if self.flavour == Flavour::Rss { "</item>" } else { "</entry>" });
-    }
-
-    fn write(&mut self, field: Field, text: &str, media: Option<&str>) {
-        let name = self.flavour.clean_name(field);
-        self.out.push('<');
-        self.out.push_str(name);
-        let typed = matches!(field, Field::FeedTitle | Field::Title | Field::Summary | Field::Content);
-        if self.flavour == Flavour::Atom && typed {
-            let html = self.markup || media.is_some_and(|media| media.contains("html"));
-            self.out.push_str(if html { " type=\"html\"" } else { " type=\"text\"" });
-        }
-        self.out.push('>');
-        self.out.push_str(&partial_escape(text));
-        self.out.push_str("</");
-        self.out.push_str(name);
-        self.out.push('>');
+        self.writer.link(rank, written, resolved);
     }
 
     fn text(&mut self, text: &str) {
@@ -447,50 +335,14 @@ impl Wash<'_> {
         }
     }
 
-    fn attributes(&mut self, start: &BytesStart<'_>) -> Attributes {
-        let mut found = Attributes::default();
-        for attribute in start.html_attributes().with_checks(false).flatten() {
-            let value = || html_escape::decode_html_entities(&attribute.value).into_owned();
-            match attribute.key.0 {
-                "xmlns" => found.xmlns = Some(value()),
-                "xml:base" => found.base = Some(value()),
-                "href" => found.href = Some(value()),
-                "rel" => found.rel = Some(value()),
-                "type" => found.media = Some(value()),
-                "src" => found.src = Some(value()),
-                "version" => found.version = true,
-                key => {
-                    if let Some(prefix) = key.strip_prefix("xmlns:") {
-                        if self.prefixes.len() < MAX_PREFIXES {
-                            self.prefixes.insert(prefix.to_owned(), Space::of_uri(&value()));
-                        }
-                    } else if local_name(key) == "about" {
-                        found.about = Some(value().trim().to_owned()).filter(|about| !about.is_empty());
-                    } else if key.eq_ignore_ascii_case("isPermaLink") {
-                        found.permalink = Some(value());
-                    }
-                }
-            }
-        }
-        found
-    }
-
-    fn space_of(&self, prefix: &str) -> Space {
-        self.prefixes.get(prefix).copied().unwrap_or_else(|| Space::by_custom(prefix))
-    }
-
     fn resolved_base(&self, written: Option<&str>) -> Option<Url> {
         let written = written?.trim();
         let outer = self.stack.iter().rev().find_map(|open| open.base.as_ref()).or(self.url);
         Url::options().base_url(outer).parse(written).ok()
     }
 
-    fn finish(mut self) -> Clean {
-        self.out.push_str(match self.flavour {
-            Flavour::Rss => "</channel></rss>",
-            Flavour::Atom => "</feed>",
-        });
-        Clean { document: self.out, hints: self.hints.finish(), repairs: self.repairs }
+    fn finish(self) -> Clean {
+        Clean { document: self.writer.finish(), hints: self.hints.finish(), repairs: self.repairs }
     }
 }
 

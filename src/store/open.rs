@@ -37,7 +37,7 @@ pub async fn for_writing(path: &Path) -> Result<SqliteConnection, StoreError> {
         | sqlx::migrate::MigrateError::ExecuteMigration(error, _) => explain(path, error),
         error => StoreError::Sql(error.into()),
     })?;
-    sqlx::query("PRAGMA application_id = 1953063013").execute(&mut connection).await?;
+    sqlx::query("PRAGMA application_id = 1953064037").execute(&mut connection).await?;
     Ok(connection)
 }
 

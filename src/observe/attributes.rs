@@ -1,0 +1,75 @@
+//! Attributes of one start tag, and the prefixes they declare.
+//!
+//! Exists because the library's own reading of attributes compares each with every other, which a
+//! tag with a million of them turns into hours. Knows which attributes feeds use. Must not know
+//! which element carries them.
+
+use std::collections::HashMap;
+
+use quick_xml::events::BytesStart;
+
+use super::dialect::Space;
+
+/// Prefixes that a document may declare; the rest is read by custom.
+const MAX_PREFIXES: usize = 64;
+
+/// The attributes that matter.
+#[derive(Debug, Default)]
+pub(super) struct Attributes {
+    pub(super) xmlns: Option<String>,
+    pub(super) base: Option<String>,
+    pub(super) about: Option<String>,
+    pub(super) href: Option<String>,
+    pub(super) rel: Option<String>,
+    pub(super) media: Option<String>,
+    pub(super) src: Option<String>,
+    pub(super) permalink: Option<String>,
+    pub(super) version: bool,
+}
+
+impl Attributes {
+    /// Reads a tag's attributes; broken ones are passed over, the last of equals counts.
+    pub(super) fn of(start: &BytesStart<'_>, prefixes: &mut Prefixes) -> Self {
+        let mut found = Self::default();
+        for attribute in start.html_attributes().with_checks(false).flatten() {
+            let value = || html_escape::decode_html_entities(&attribute.value).into_owned();
+            match attribute.key.0 {
+                "xmlns" => found.xmlns = Some(value()),
+                "xml:base" => found.base = Some(value()),
+                "href" => found.href = Some(value()),
+                "rel" => found.rel = Some(value()),
+                "type" => found.media = Some(value()),
+                "src" => found.src = Some(value()),
+                "version" => found.version = true,
+                "about" | "rdf:about" => {
+                    found.about = Some(value().trim().to_owned()).filter(|about| !about.is_empty());
+                }
+                key => {
+                    if let Some(prefix) = key.strip_prefix("xmlns:") {
+                        prefixes.declare(prefix, &value());
+                    } else if key.eq_ignore_ascii_case("isPermaLink") {
+                        found.permalink = Some(value());
+                    }
+                }
+            }
+        }
+        found
+    }
+}
+
+/// What prefixes mean. One table for the document: no feed in use gives a prefix two meanings.
+#[derive(Debug, Default)]
+pub(super) struct Prefixes(HashMap<String, Space>);
+
+impl Prefixes {
+    fn declare(&mut self, prefix: &str, uri: &str) {
+        if self.0.len() < MAX_PREFIXES {
+            self.0.insert(prefix.to_owned(), Space::of_uri(uri));
+        }
+    }
+
+    /// The namespace of a prefix: as declared, else as custom has it.
+    pub(super) fn space(&self, prefix: &str) -> Space {
+        self.0.get(prefix).copied().unwrap_or_else(|| Space::by_custom(prefix))
+    }
+}
