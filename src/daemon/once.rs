@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use sqlx::Connection;
 use tokio::sync::oneshot;
 
 use crate::clock::Clock;
@@ -14,7 +13,7 @@ use crate::store::lock::Lock;
 use crate::store::reader::Reader;
 use crate::store::record::Flight;
 use crate::store::writer::{Write, Writer};
-use crate::store::{StoreError, load, open, sync};
+use crate::store::{StoreError, load, open};
 
 use super::landing::landing;
 use super::muster::{Roster, listed, look_back, muster, terms};
@@ -46,11 +45,7 @@ pub async fn once(config: &Config, name: &str, clock: &Clock) -> Result<Finished
     let _lock = Lock::take(store)?;
     let mut connection = open::for_writing(store).await?;
     let now = clock.now();
-    load::recover(&mut connection, now).await?;
-    let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.map_err(StoreError::from)?;
-    sync::sync(&mut transaction, &listed(config), now).await.map_err(StoreError::from)?;
-    transaction.commit().await.map_err(StoreError::from)?;
-    let loaded = load::load(&mut connection, now - look_back(config)).await?;
+    let loaded = load::begin(&mut connection, &listed(config), now, now - look_back(config)).await?;
     let (mut fleet, roster) = muster(config, loaded, now);
     let (&id, spec) = roster
         .iter()
