@@ -172,6 +172,7 @@ pub async fn run(
             ),
         }
     }
+    writer.abort();
     ended
 }
 
