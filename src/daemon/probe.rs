@@ -4,6 +4,7 @@
 //! reads the answer off the async threads. Whatever goes wrong is the probe's result, never the
 //! daemon's end. Decides nothing about schedules.
 
+use http::HeaderMap;
 use tokio::sync::mpsc;
 
 use crate::clock::Clock;
@@ -18,6 +19,7 @@ use crate::store::record::{Flight, Outcome, RobotsRecord, ValidatorsChange};
 use crate::store::writer::Write;
 use crate::time::{Span, Timestamp};
 
+use super::muster::Spec;
 use super::pilot::Launch;
 
 /// A probe that ended.
@@ -106,13 +108,14 @@ async fn look(bench: &Bench, launch: &Launch, flight: Flight) -> Result<Finished
     let unreadable_store =
         |error: crate::store::StoreError| Stopped::new(Failure::Interrupted, error.to_string());
     let dossier = bench.reader.dossier(flight.source).await.map_err(unreadable_store)?;
-    let request = request(launch, &dossier).map_err(|error| Stopped::new(Failure::Unreadable, error))?;
+    let headers = headers(source).await.map_err(|error| Stopped::new(Failure::Interrupted, error))?;
+    let request = request(&launch.spec, headers, &dossier);
     let crawl_delay = match source.robots {
         true => Some(ask_robots(bench, fetcher, launch, &request).await?),
         false => None,
     };
     let conditional = request.validators.is_some();
-    let answer = fetcher.get(&request, &bench.clock).await.map_err(|error| {
+    let mut answer = fetcher.get(&request, &bench.clock).await.map_err(|error| {
         Stopped::new(if error.reached { Failure::Unreadable } else { Failure::Unreachable }, error.message)
     })?;
     let finished = bench.clock.now();
@@ -122,13 +125,14 @@ async fn look(bench: &Bench, launch: &Launch, flight: Flight) -> Result<Finished
         crawl_delay,
         ..Answered::default()
     };
+    let (status, wire_bytes) = (answer.status, answer.wire_bytes);
     let done = |outcome, answered, validators, observation| Finished {
         flight,
         finished,
         result: Ok(answered),
         outcome,
-        http_status: Some(answer.status),
-        bytes: answer.wire_bytes,
+        http_status: Some(status),
+        bytes: wire_bytes,
         error: None,
         validators,
         observation,
@@ -143,9 +147,9 @@ async fn look(bench: &Bench, launch: &Launch, flight: Flight) -> Result<Finished
     if answer.status != 200 {
         return Err(refused(&answer));
     }
-    let observation = read(source.clone(), &answer, dossier.seen, finished).await.map_err(|error| {
-        Stopped { failure: Failure::Unreadable, error, http_status: Some(answer.status) }
-    })?;
+    let observation = read(source.clone(), &mut answer, dossier.seen, finished)
+        .await
+        .map_err(|error| Stopped { failure: Failure::Unreadable, error, http_status: Some(status) })?;
     answered.updates = u32::try_from(observation.updates.len()).unwrap_or(u32::MAX);
     answered.gap = observation.gap;
     answered.hints = Some(observation.hints);
@@ -162,17 +166,26 @@ async fn look(bench: &Bench, launch: &Launch, flight: Flight) -> Result<Finished
     Ok(done(outcome, answered, validators, Some(observation)))
 }
 
-/// What would be sent: the request for a source, its validators and secrets included.
-pub fn request(launch: &Launch, dossier: &Dossier) -> Result<Request, String> {
-    let source = &launch.spec.source;
-    let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(std::path::PathBuf::from);
-    let headers =
-        secret::read_headers(&source.headers, credentials.as_deref()).map_err(|error| error.to_string())?;
+/// What is sent to a source: its validators included, where it gave any.
+pub fn request(spec: &Spec, headers: HeaderMap, dossier: &Dossier) -> Request {
     let validators = dossier.validators_url.clone().and_then(|url| {
         let (etag, last_modified) = (dossier.etag.clone(), dossier.last_modified.clone());
         (etag.is_some() || last_modified.is_some()).then_some(Validators { url, etag, last_modified })
     });
-    Ok(Request { url: launch.spec.url.clone(), validators, headers, allow_private: source.allow_private })
+    Request { url: spec.url.clone(), validators, headers, allow_private: spec.source.allow_private }
+}
+
+/// The source's own headers, with secrets read at the last moment and off the async threads.
+async fn headers(source: &Source) -> Result<HeaderMap, String> {
+    if source.headers.is_empty() {
+        return Ok(HeaderMap::new());
+    }
+    let wanted = source.headers.clone();
+    let reading = tokio::task::spawn_blocking(move || {
+        let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(std::path::PathBuf::from);
+        secret::read_headers(&wanted, credentials.as_deref()).map_err(|error| error.to_string())
+    });
+    reading.await.unwrap_or_else(|_| Err("reading the headers panicked; please report it".to_owned()))
 }
 
 fn refused(answer: &Answer) -> Stopped {
@@ -197,8 +210,13 @@ fn refused(answer: &Answer) -> Stopped {
 }
 
 /// Reads an answer on a thread where it may take its time, and where a panic costs this probe only.
-async fn read(source: Source, answer: &Answer, seen: Seen, now: Timestamp) -> Result<Observation, String> {
-    let (body, content_type) = (answer.body.clone(), answer.content_type.clone());
+async fn read(
+    source: Source,
+    answer: &mut Answer,
+    seen: Seen,
+    now: Timestamp,
+) -> Result<Observation, String> {
+    let (body, content_type) = (std::mem::take(&mut answer.body), answer.content_type.take());
     let (url, modified_at) = (answer.final_url.to_string(), answer.modified_at);
     let reading = tokio::task::spawn_blocking(move || -> Result<Observation, Unreadable> {
         let document = Document { bytes: &body, content_type: content_type.as_deref(), url: &url };
@@ -238,12 +256,8 @@ async fn ask_robots(
     let record = match stored {
         Some(record) if record.fetched_at + ROBOTS_LAST > now && record.fetched_at <= now => record,
         stored => {
-            let ask = Request {
-                url: address,
-                validators: None,
-                headers: http::HeaderMap::new(),
-                ..request.clone()
-            };
+            let ask =
+                Request { url: address, validators: None, headers: HeaderMap::new(), ..request.clone() };
             let answer = fetcher.get(&ask, &bench.clock).await;
             let (http_status, body) = answer.map_or((0, Vec::new()), |answer| (answer.status, answer.body));
             let mut record = RobotsRecord { origin, fetched_at: bench.clock.now(), http_status, body };
