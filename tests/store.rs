@@ -286,6 +286,24 @@ async fn an_item_is_new_once_and_the_last_document_is_known() {
 }
 
 #[tokio::test]
+async fn items_that_long_left_their_feed_are_forgotten_and_no_others() {
+    let store = Store::new().await;
+    let id = store.id("a");
+    let look = |keys: &[&str], days: i64| {
+        let present = keys.iter().map(|key| present(key, 1)).collect();
+        let observation = Some(Observation { present, ..Observation::default() });
+        Write::Land(Box::new(Landing { observation, ..landing(id, 86_400 * days) }))
+    };
+    store.write(look(&["old", "stays"], 0));
+    store.write(look(&["stays", "recent"], 100));
+    store.write(look(&["stays", "new"], 200));
+    store.flush().await;
+    let seen = store.reader().await.dossier(id).await.unwrap().seen;
+    let known = |key| seen.items.contains_key(&key_hash(key));
+    assert_eq!((known("old"), known("stays"), known("recent"), known("new")), (false, true, true, true));
+}
+
+#[tokio::test]
 async fn a_flight_that_nobody_heard_of_again_is_counted_at_the_next_start() {
     let store = Store::new().await;
     let id = store.id("a");
