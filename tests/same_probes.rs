@@ -141,6 +141,7 @@ async fn fly(until: Timestamp) -> Vec<Sent> {
                 let _ = finished.send(Finished {
                     flight,
                     finished: clock.now(),
+                    answered_by: None,
                     result,
                     outcome: Outcome::Unchanged,
                     http_status: None,

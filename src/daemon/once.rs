@@ -7,8 +7,8 @@ use tokio::sync::oneshot;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::fetch::client::Fetcher;
+use crate::fleet::Refusal;
 use crate::fleet::source::Reason;
-use crate::fleet::{Fleet, Refusal, Report};
 use crate::store::lock::Lock;
 use crate::store::reader::Reader;
 use crate::store::record::Flight;
@@ -16,7 +16,7 @@ use crate::store::writer::{Write, Writer};
 use crate::store::{StoreError, load, open};
 
 use super::landing::landing;
-use super::muster::{Roster, listed, look_back, muster, terms};
+use super::muster::{listed, look_back, muster};
 use super::pilot::Launch;
 use super::probe::{Bench, Finished, probe};
 use super::run::DaemonError;
@@ -77,27 +77,11 @@ pub async fn once(config: &Config, name: &str, clock: &Clock) -> Result<Finished
         host_spacing: config.fleet.host_spacing,
     };
     let finished = probe(&bench, launch).await;
-    land(&mut fleet, &roster, &finished, &desk.writes);
+    if let Some(absorbed) = fleet.absorb(&finished.report()) {
+        let _ = desk.writes.send(Write::Land(Box::new(landing(finished.clone(), absorbed))));
+    }
     flush().await?;
     let _ = stop.send(());
     let _ = writer.await;
     Ok(finished)
-}
-
-fn land(
-    fleet: &mut Fleet,
-    roster: &Roster,
-    finished: &Finished,
-    writes: &tokio::sync::mpsc::UnboundedSender<Write>,
-) {
-    let report = Report {
-        source: finished.flight.source,
-        started: finished.flight.started,
-        finished: finished.finished,
-        result: finished.result.clone(),
-    };
-    let public = roster.get(&report.source).is_some_and(|spec| terms(&spec.source, &spec.url).host.public);
-    if let Some(absorbed) = fleet.absorb(&report) {
-        let _ = writes.send(Write::Land(Box::new(landing(finished.clone(), absorbed, public))));
-    }
 }

@@ -10,9 +10,11 @@ use tokio::sync::mpsc;
 use crate::clock::Clock;
 use crate::config::Source;
 use crate::fetch::client::Fetcher;
+use crate::fetch::host_group::host_group;
 use crate::fetch::robots::{Robots, robots_url};
 use crate::fetch::{Answer, Request, Validators, secret};
-use crate::fleet::{Answered, Failure};
+use crate::fleet::params::HostGroup;
+use crate::fleet::{Answered, Failure, Report};
 use crate::observe::{self, Document, Kind, Observation, Seen, Unreadable};
 use crate::store::reader::{Dossier, Reader};
 use crate::store::record::{Flight, Outcome, RobotsRecord, ValidatorsChange};
@@ -29,6 +31,8 @@ pub struct Finished {
     pub flight: Flight,
     /// When it ended.
     pub finished: Timestamp,
+    /// Who answered, when a redirect led to another host group than the source's own.
+    pub answered_by: Option<HostGroup>,
     /// For the fleet.
     pub result: Result<Answered, Failure>,
     /// For the log.
@@ -46,11 +50,23 @@ pub struct Finished {
 }
 
 impl Finished {
+    /// What the fleet hears of it.
+    pub fn report(&self) -> Report {
+        Report {
+            source: self.flight.source,
+            started: self.flight.started,
+            finished: self.finished,
+            answered_by: self.answered_by.clone(),
+            result: self.result.clone(),
+        }
+    }
+
     /// A probe that failed without an answer.
     pub fn failed(flight: Flight, finished: Timestamp, failure: Failure, error: String) -> Self {
         Self {
             flight,
             finished,
+            answered_by: None,
             result: Err(failure),
             outcome: Outcome::Failed,
             http_status: None,
@@ -78,11 +94,12 @@ struct Stopped {
     failure: Failure,
     error: String,
     http_status: Option<u16>,
+    answered_by: Option<HostGroup>,
 }
 
 impl Stopped {
     fn new(failure: Failure, error: impl Into<String>) -> Self {
-        Self { failure, error: error.into(), http_status: None }
+        Self { failure, error: error.into(), http_status: None, answered_by: None }
     }
 }
 
@@ -95,6 +112,7 @@ pub async fn probe(bench: &Bench, launch: Launch) -> Finished {
         Err(stopped) => {
             let mut finished = Finished::failed(flight, bench.clock.now(), stopped.failure, stopped.error);
             finished.http_status = stopped.http_status;
+            finished.answered_by = stopped.answered_by;
             finished
         }
     }
@@ -129,6 +147,7 @@ async fn look(bench: &Bench, launch: &Launch, flight: Flight) -> Result<Finished
     let done = |outcome, answered, validators, observation| Finished {
         flight,
         finished,
+        answered_by: None,
         result: Ok(answered),
         outcome,
         http_status: Some(status),
@@ -147,9 +166,9 @@ async fn look(bench: &Bench, launch: &Launch, flight: Flight) -> Result<Finished
     if answer.status != 200 {
         return Err(refused(&answer));
     }
-    let observation = read(source.clone(), &mut answer, dossier.seen, finished)
-        .await
-        .map_err(|error| Stopped { failure: Failure::Unreadable, error, http_status: Some(status) })?;
+    let observation = read(source.clone(), &mut answer, dossier.seen, finished).await.map_err(|error| {
+        Stopped { http_status: Some(status), ..Stopped::new(Failure::Unreadable, error) }
+    })?;
     answered.updates = u32::try_from(observation.updates.len()).unwrap_or(u32::MAX);
     answered.gap = observation.gap;
     answered.hints = Some(observation.hints);
@@ -206,7 +225,8 @@ fn refused(answer: &Answer) -> Stopped {
         (Failure::Unreadable, _) => error.push_str(": not an answer to what was asked"),
         _ => {}
     }
-    Stopped { failure, error, http_status: Some(answer.status) }
+    let answered_by = Some(host_group(&answer.final_url));
+    Stopped { failure, error, http_status: Some(answer.status), answered_by }
 }
 
 /// Reads an answer on a thread where it may take its time, and where a panic costs this probe only.
