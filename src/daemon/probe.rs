@@ -126,7 +126,7 @@ async fn look(bench: &Bench, launch: &Launch, flight: Flight) -> Result<Finished
     let unreadable_store =
         |error: crate::store::StoreError| Stopped::new(Failure::Interrupted, error.to_string());
     let dossier = bench.reader.dossier(flight.source).await.map_err(unreadable_store)?;
-    let headers = headers(source).await.map_err(|error| Stopped::new(Failure::Interrupted, error))?;
+    let headers = headers(&launch.spec).await.map_err(|error| Stopped::new(Failure::Interrupted, error))?;
     let request = request(&launch.spec, headers, &dossier);
     let crawl_delay = match source.robots {
         true => Some(ask_robots(bench, fetcher, launch, &request).await?),
@@ -194,12 +194,13 @@ pub fn request(spec: &Spec, headers: HeaderMap, dossier: &Dossier) -> Request {
     Request { url: spec.url.clone(), validators, headers, allow_private: spec.source.allow_private }
 }
 
-/// The source's own headers, with secrets read at the last moment and off the async threads.
-async fn headers(source: &Source) -> Result<HeaderMap, String> {
-    if source.headers.is_empty() {
+/// The source's own headers, with secrets read at the last moment and off the async threads. They
+/// were configured for the configured origin: an address adopted elsewhere never gets them.
+async fn headers(spec: &Spec) -> Result<HeaderMap, String> {
+    if spec.source.headers.is_empty() || spec.url.origin() != spec.source.url.origin() {
         return Ok(HeaderMap::new());
     }
-    let wanted = source.headers.clone();
+    let wanted = spec.source.headers.clone();
     let reading = tokio::task::spawn_blocking(move || {
         let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(std::path::PathBuf::from);
         secret::read_headers(&wanted, credentials.as_deref()).map_err(|error| error.to_string())
@@ -311,4 +312,24 @@ async fn ask_robots(
         return Err(Stopped::new(Failure::Forbidden, error));
     }
     Ok(robots.crawl_delay().unwrap_or(Span::ZERO))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn configured_headers_stay_with_the_configured_origin() {
+        let text =
+            "[[source]]\nname = 'x'\nurl = 'https://a.example/feed'\nheaders = { X-Token = 'hush' }\n";
+        let config = crate::config::valid::parse(&[("t.toml".into(), text.to_owned())]).expect("valid");
+        let source = &config.sources[0];
+        let sent = async |adopted| {
+            headers(&super::super::muster::spec(source, adopted)).await.expect("literal").len()
+        };
+        assert_eq!(sent(None).await, 1);
+        assert_eq!(sent(Some("https://a.example/moved")).await, 1);
+        assert_eq!(sent(Some("https://b.example/feed")).await, 0, "another host");
+        assert_eq!(sent(Some("http://a.example/feed")).await, 0, "in the clear");
+    }
 }
