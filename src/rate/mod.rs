@@ -1,6 +1,16 @@
-//! What we believe of one source.
+//! What we believe of one source: how often it is updated at each time of the week, and how much
+//! that matters to the user.
 //!
-//! Today that is only how much the user cares when: the importance a(t). Must not know how
-//! probes are sent, planned or stored.
+//! Evidence is collected in a [`history`], from which [`fit`] makes a [`cyclic`] rate λ(t); thin
+//! evidence borrows from a group's [`aggregate`]; [`censored`] handles sources that only tell
+//! *whether* they changed; [`residuals`] say how well a rate fits. Pure: must not know how probes
+//! are sent, planned or stored, nor what time it is.
 
+pub mod aggregate;
+pub mod censored;
+pub mod cyclic;
+pub mod fit;
+pub mod history;
 pub mod importance;
+pub mod residuals;
+pub mod week;

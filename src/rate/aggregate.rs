@@ -1,0 +1,124 @@
+//! What a group's sources have in common, and how much of it to believe of one of them.
+//!
+//! AggHist (Bright, Gal, Raschid §6.3) is the group's rate scaled by the source's share; the
+//! paper's switch takes it instead of the source's own history while that is thin. The default here
+//! is a blend: the group's shape is the prior of the source's own fit, weighed against a flat prior
+//! by how well each foretold what the source has shown so far. Must not know where histories are
+//! kept.
+
+use jiff::tz::TimeZone;
+
+use super::cyclic::Rate;
+use super::fit::{Fitted, Prior, fit, level, to_rate};
+use super::history::{CELLS, Evidence};
+
+/// The shape that a group's sources share: relative rates by hour of the week, of mean 1.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Aggregate {
+    shape: Vec<f64>,
+    /// Flurries behind it: how well founded it is.
+    weight: f64,
+}
+
+/// A source counts with at most this many flurries, so that no loud one is taken for the group.
+const LOUDEST: f64 = 50.0;
+
+/// A group that has shown less than this has no shape to lend.
+const LEAST_WEIGHT: f64 = 20.0;
+
+/// The share of the group's shape that is spread over the week: no hour is impossible.
+const ANYWHEN: f64 = 0.05;
+
+impl Aggregate {
+    /// A group's shape from its sources' evidence, each weighed by what it has shown.
+    pub fn of<'e>(sources: impl IntoIterator<Item = &'e Evidence>) -> Self {
+        let mut sums = vec![0.0; CELLS];
+        let mut weight = 0.0;
+        for evidence in sources {
+            let flurries = (evidence.total_updates() / evidence.clumping).min(LOUDEST);
+            let mean = evidence.total_updates() / evidence.total_hours();
+            if flurries < 1.0 || !mean.is_finite() || mean <= 0.0 {
+                continue;
+            }
+            weight += flurries;
+            for (cell, sum) in sums.iter_mut().enumerate() {
+                if evidence.hours[cell] > 0.0 {
+                    *sum += flurries * evidence.updates[cell] / evidence.hours[cell] / mean;
+                }
+            }
+        }
+        let total: f64 = sums.iter().sum();
+        let shape = match total > 0.0 {
+            true => sums.iter().map(|sum| ANYWHEN + (1.0 - ANYWHEN) * sum * CELLS as f64 / total).collect(),
+            false => vec![1.0; CELLS],
+        };
+        Self { shape, weight }
+    }
+
+    /// Whether it has a shape to lend.
+    pub fn is_founded(&self) -> bool {
+        self.weight >= LEAST_WEIGHT
+    }
+
+    /// AggHist: the group's shape at the source's own level.
+    pub fn history(&self, level: f64, zone: &TimeZone) -> Rate {
+        to_rate(&Prior::shaped(level, &self.shape).per_hour, zone)
+    }
+
+    /// How probable it is, by what the source has shown, that it follows the group and not the
+    /// clock of nobody: the likelihood of its evidence under the one shape and the other.
+    pub fn credence(&self, evidence: &Evidence) -> f64 {
+        if !self.is_founded() {
+            return 0.0;
+        }
+        let level = level(evidence);
+        let gain: f64 = (0..CELLS)
+            .map(|cell| {
+                let updates = evidence.updates[cell] * self.shape[cell].ln();
+                updates - level * evidence.hours[cell] * (self.shape[cell] - 1.0)
+            })
+            .sum();
+        1.0 / (1.0 + (-gain / evidence.clumping).exp())
+    }
+}
+
+/// Where a rate comes from, as the store names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// The source's own evidence.
+    Individual,
+    /// The group's shape.
+    Aggregate,
+    /// Both.
+    Blend,
+}
+
+impl Origin {
+    /// The name in the store.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Individual => "individual",
+            Self::Aggregate => "aggregate",
+            Self::Blend => "blend",
+        }
+    }
+}
+
+/// The default rate of a source: its own fit around the group's shape, as far as that is credible.
+pub fn blend(evidence: &Evidence, group: Option<&Aggregate>, zone: &TimeZone) -> (Fitted, Origin) {
+    let level = level(evidence);
+    let credence = group.map_or(0.0, |group| group.credence(evidence));
+    let Some(group) = group.filter(|_| credence > 0.01) else {
+        return (fit(evidence, &Prior::flat(level), zone), Origin::Individual);
+    };
+    let shape: Vec<f64> = group.shape.iter().map(|share| credence * share + 1.0 - credence).collect();
+    let fitted = fit(evidence, &Prior::shaped(level, &shape), zone);
+    let origin = if fitted.segments > 1 { Origin::Blend } else { Origin::Aggregate };
+    (fitted, origin)
+}
+
+/// The paper's switch (§6.4): AggHist while NumSub/NumUpdates exceeds the threshold, where NumSub
+/// is how many subsets the own history would have.
+pub fn prefers_aggregate(subsets: usize, updates: f64, individual_threshold: f64) -> bool {
+    subsets as f64 > individual_threshold * updates
+}

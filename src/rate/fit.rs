@@ -1,0 +1,219 @@
+//! From evidence to a rate: how many segments the evidence supports, and what rate in each.
+//!
+//! Maximum likelihood per segment is updates/exposure (Eckstein, Gal, Reiner §5.1). Here exposure is
+//! measured in updates that a *prior* expects (a level with a shape, flat or borrowed from a
+//! group), so a segment's rate is the prior times (a + updates)/(a + expected): the Gamma posterior
+//! that leaves as much to the prior as the evidence leaves open. Which hours share a factor is
+//! chosen by penalised likelihood, exactly, by dynamic programming over the hours: for no cycle, a
+//! day, a week of working days and weekends, and a full week; the best of them is the fit.
+//!
+//! Two things are known of real sources before any is seen. Updates come in flurries, so evidence
+//! is counted in flurries: it is divided by the clumping before anything is believed. And habits
+//! shift, by an hour when clocks change, or altogether: so a share of every rate leaks to the hours
+//! beside it, and a share is spread over the whole week.
+
+use jiff::tz::TimeZone;
+
+use super::cyclic::{DAY_S, Rate};
+use super::history::{CELLS, Evidence};
+
+/// What repeats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cycle {
+    /// Nothing: one rate.
+    None,
+    /// Every day is alike.
+    Day,
+    /// Monday to Friday are alike, and so are Saturday and Sunday.
+    WorkWeek,
+    /// Each day of the week is its own.
+    Week,
+}
+
+impl Cycle {
+    /// Every cycle, simplest first.
+    pub const ALL: [Self; 4] = [Self::None, Self::Day, Self::WorkWeek, Self::Week];
+
+    /// The name shown to people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Day => "day",
+            Self::WorkWeek => "work week",
+            Self::Week => "week",
+        }
+    }
+
+    /// Which profile each day follows.
+    fn days(self) -> [u8; 7] {
+        match self {
+            Self::None | Self::Day => [0; 7],
+            Self::WorkWeek => [0, 0, 0, 0, 0, 1, 1],
+            Self::Week => [0, 1, 2, 3, 4, 5, 6],
+        }
+    }
+
+    fn bins(self) -> usize {
+        match self {
+            Self::None => 1,
+            Self::Day => 24,
+            Self::WorkWeek => 48,
+            Self::Week => CELLS,
+        }
+    }
+
+    fn bin(self, cell: usize) -> usize {
+        match self {
+            Self::None => 0,
+            _ => usize::from(self.days()[cell / 24]) * 24 + cell % 24,
+        }
+    }
+}
+
+/// What is believed before the evidence: a rate per hour for each hour of the week.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Prior {
+    /// Updates per hour, by hour of the local week.
+    pub per_hour: Vec<f64>,
+}
+
+impl Prior {
+    /// The same rate at all hours.
+    pub fn flat(level: f64) -> Self {
+        Self { per_hour: vec![level.max(LEAST_RATE); CELLS] }
+    }
+
+    /// A level with a shape: the shape's mean is 1.
+    pub fn shaped(level: f64, shape: &[f64]) -> Self {
+        let level = level.max(LEAST_RATE);
+        Self { per_hour: shape.iter().map(|share| (level * share).max(LEAST_RATE)).collect() }
+    }
+}
+
+/// An update in some hundred years: never never.
+const LEAST_RATE: f64 = 1e-6;
+
+/// Pseudo-updates that the prior is worth in each segment.
+const PRIOR_UPDATES: f64 = 1.0;
+
+/// The share of a rate that leaks to the hours beside it, and by how much to the first and second.
+const LEAK: f64 = 0.2;
+const LEAK_FIRST: f64 = 0.35;
+const LEAK_SECOND: f64 = 0.15;
+
+/// The share of a rate that is spread over the whole week.
+const ANYWHEN: f64 = 0.05;
+
+/// A fitted rate.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fitted {
+    /// λ(t).
+    pub rate: Rate,
+    /// What repeats, beyond what the prior said.
+    pub cycle: Cycle,
+    /// How many segments were told apart within the cycle.
+    pub segments: usize,
+    /// By how much, in nats, it beats the prior at the right level, penalties taken off.
+    pub gain: f64,
+}
+
+/// The mean rate per hour that the evidence supports, with half an update added so that silence
+/// never means never.
+pub fn level(evidence: &Evidence) -> f64 {
+    ((evidence.total_updates() + 0.5) / (evidence.total_hours() + 1.0)).max(LEAST_RATE)
+}
+
+/// The rate that the evidence supports, around a prior.
+pub fn fit(evidence: &Evidence, prior: &Prior, zone: &TimeZone) -> Fitted {
+    let (flat, one) = partition(Cycle::None, evidence, prior);
+    let mut best = (flat, Cycle::None, one);
+    for cycle in [Cycle::Day, Cycle::WorkWeek, Cycle::Week] {
+        let (score, pieces) = partition(cycle, evidence, prior);
+        if pieces.len() > 1 && score > best.0 {
+            best = (score, cycle, pieces);
+        }
+    }
+    let (score, cycle, pieces) = best;
+    let factor = |cell: usize| {
+        let bin = cycle.bin(cell);
+        pieces.get(pieces.partition_point(|&(end, _)| end <= bin)).map_or(1.0, |&(_, factor)| factor)
+    };
+    let cells: Vec<f64> = (0..CELLS).map(|cell| prior.per_hour[cell] * factor(cell)).collect();
+    Fitted { rate: to_rate(&cells, zone), cycle, segments: pieces.len(), gain: score - flat }
+}
+
+/// A rate from hours of the week, made robust: some leaks to the hours beside, some is spread.
+/// The mean stays what it is.
+pub fn to_rate(cells: &[f64], zone: &TimeZone) -> Rate {
+    let mean = cells.iter().sum::<f64>() / CELLS as f64;
+    let robust = |cell: usize| {
+        let near = |hours: usize| cells[(cell + hours) % CELLS] + cells[(cell + CELLS - hours) % CELLS];
+        let leaked = LEAK_FIRST * near(1) + LEAK_SECOND * near(2);
+        (1.0 - ANYWHEN) * ((1.0 - LEAK) * cells[cell] + LEAK * leaked) + ANYWHEN * mean
+    };
+    let hours: Vec<f64> = (0..CELLS).map(robust).collect();
+    // Days that are alike share a profile, which keeps the rate small.
+    let day = |d: usize| &hours[d * 24..(d + 1) * 24];
+    let alike = |a: &[f64], b: &[f64]| a.iter().zip(b).all(|(x, y)| (x - y).abs() <= 1e-6 * mean);
+    let mut profiles: Vec<usize> = Vec::new();
+    let mut days = [0; 7];
+    for (d, profile) in days.iter_mut().enumerate() {
+        let known = profiles.iter().position(|&p| alike(day(p), day(d)));
+        *profile = known.unwrap_or_else(|| {
+            profiles.push(d);
+            profiles.len() - 1
+        }) as u8;
+    }
+    let line = profiles.iter().flat_map(|&d| day(d)).copied();
+    let segments = line.enumerate().map(|(hour, rate)| ((hour as u32 + 1) * DAY_S / 24, rate));
+    Rate::of_days(zone.clone(), days, segments).unwrap_or_else(|_| Rate::constant(mean))
+}
+
+/// The best division of a cycle's bins into segments: its score, and each segment's end and factor
+/// on the prior.
+///
+/// f(j) = max over i < j of f(i) + likelihood(i..j) − penalty, the usual exact recursion, O(bins²).
+fn partition(cycle: Cycle, evidence: &Evidence, prior: &Prior) -> (f64, Vec<(usize, f64)>) {
+    let bins = cycle.bins();
+    let mut updates = vec![0.0; bins + 1];
+    let mut expected = vec![0.0; bins + 1];
+    for cell in 0..CELLS {
+        let bin = cycle.bin(cell) + 1;
+        updates[bin] += evidence.updates[cell] / evidence.clumping;
+        expected[bin] += evidence.hours[cell] * prior.per_hour[cell] / evidence.clumping;
+    }
+    for bin in 0..bins {
+        updates[bin + 1] += updates[bin];
+        expected[bin + 1] += expected[bin];
+    }
+    let factor = |from: usize, to: usize| {
+        (PRIOR_UPDATES + updates[to] - updates[from]) / (PRIOR_UPDATES + expected[to] - expected[from])
+    };
+    let likelihood = |from: usize, to: usize| {
+        let factor = factor(from, to);
+        (updates[to] - updates[from]) * factor.ln() - factor * (expected[to] - expected[from])
+    };
+    // A segment more costs its factor (half a log of the evidence) and its place (one of the bins).
+    let penalty = 0.5 * (1.0 + updates[bins]).ln() + (bins as f64).ln();
+    let mut score = vec![f64::NEG_INFINITY; bins + 1];
+    let mut from = vec![0; bins + 1];
+    score[0] = 0.0;
+    for to in 1..=bins {
+        for start in 0..to {
+            let candidate = score[start] + likelihood(start, to) - penalty;
+            if candidate > score[to] {
+                score[to] = candidate;
+                from[to] = start;
+            }
+        }
+    }
+    let mut pieces = Vec::new();
+    let mut to = bins;
+    while to > 0 {
+        pieces.push((to, factor(from[to], to)));
+        to = from[to];
+    }
+    pieces.reverse();
+    // The first segment is not extra.
+    (score[bins] + penalty, pieces)
+}
