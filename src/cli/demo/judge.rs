@@ -326,3 +326,7 @@ impl Account {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "judge_tests.rs"]
+mod tests;

@@ -292,16 +292,16 @@ fn compare(
         violations: 0,
         delays: Vec::new(),
     };
-    for post in character.posts.iter().filter(|post| run.began <= post.at && post.at <= run.ended) {
+    // What was there at the first look is history, not news.
+    let news = |at: Timestamp| account.first_look.is_none_or(|first| at > first) && at >= run.began;
+    for post in character.posts.iter().filter(|post| news(post.at) && post.at <= run.ended) {
         source.published += 1;
-        // What was there at the first look is history, not news.
-        let news = account.first_look.is_none_or(|first| post.at > first);
         match detected_at(post.number) {
             Some(at) => {
                 source.found += 1;
                 source.delays.push((at - post.at).as_secs_f64());
             }
-            None if news && character.owes_everything() && post.at + PATIENCE <= run.ended => {
+            None if character.owes_everything() && post.at + PATIENCE <= run.ended => {
                 source.missed += 1;
             }
             None => {}

@@ -4,6 +4,7 @@
 //! Looks at the store and at the door now and then, as anybody could. Must not touch the run.
 
 use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -16,7 +17,6 @@ use crate::time::{Span, Timestamp};
 
 use super::server::{Shared, enter};
 use super::world::Calendar;
-use std::path::PathBuf;
 
 /// How often it is looked at: often enough to seem alive, seldom enough not to slow the run.
 const EVERY: Duration = Duration::from_millis(400);
@@ -92,7 +92,7 @@ impl Screen {
                 live.time.set_message(format!(
                     "{} {} {:02}h  {probes} probes, {updates} updates, {violations} violations",
                     WEEKDAYS[now.utc_weekday() as usize % 7],
-                    &now.iso()[..10.min(now.iso().len())],
+                    now.iso().get(..10).unwrap_or_default(),
                     now.utc_hour(),
                 ));
             }
