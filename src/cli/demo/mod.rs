@@ -22,7 +22,8 @@
 //!
 //! `published` counts what a source published during the run and after the first look at it,
 //! `found` what of it is in the store; `missed` is what was published at least twelve hours before
-//! the end and is not in the store (the throttling source owes nothing). Delays are from the true moment
+//! the end of the run (or of the source) and is not in the store; the throttling source owes
+//! nothing. Delays are from the true moment
 //! of publication to the end of the probe that found it, in seconds of the run's clock.
 
 use std::io::Write;

@@ -16,11 +16,11 @@ use crate::store::reader::Reader;
 use crate::store::review::Detection;
 use crate::time::{Span, Timestamp};
 
-use super::cast::{Character, Form};
+use super::cast::{Character, Form, Quirk};
 use super::judge::{Account, Judge};
 use super::text::{key, revision};
 
-/// What is published later than this before the end need not have been found: a night of skipped
+/// What is published later than this before the end, the source's or the run's, need not have been found: a night of skipped
 /// hours, and a backoff after it, fit in.
 const PATIENCE: Span = Span::from_hours(12);
 
@@ -294,6 +294,10 @@ fn compare(
     };
     // What was there at the first look is history, not news.
     let news = |at: Timestamp| account.first_look.is_none_or(|first| at > first) && at >= run.began;
+    let last_chance = match character.quirk {
+        Quirk::Gone(from) => from.min(run.ended),
+        _ => run.ended,
+    };
     for post in character.posts.iter().filter(|post| news(post.at) && post.at <= run.ended) {
         source.published += 1;
         match detected_at(post.number) {
@@ -301,7 +305,7 @@ fn compare(
                 source.found += 1;
                 source.delays.push((at - post.at).as_secs_f64());
             }
-            None if character.owes_everything() && post.at + PATIENCE <= run.ended => {
+            None if character.owes_everything() && post.at + PATIENCE <= last_chance => {
                 source.missed += 1;
             }
             None => {}

@@ -21,6 +21,9 @@ use super::world::Calendar;
 /// How often it is looked at: often enough to seem alive, seldom enough not to slow the run.
 const EVERY: Duration = Duration::from_millis(400);
 
+/// Redraws a second: every line that changes asks for one, and most can wait for the next.
+const REDRAWS: u8 = 5;
+
 /// Shows the run until it is dropped.
 pub async fn show(calendar: Calendar, clock: Clock, house: Shared, store: PathBuf) {
     let mut screen = match std::io::stderr().is_terminal() {
@@ -49,15 +52,14 @@ enum Screen {
 }
 
 struct Live {
-    /// Owns the terminal's lines.
-    _all: MultiProgress,
+    all: MultiProgress,
     sources: Vec<ProgressBar>,
     time: ProgressBar,
 }
 
 impl Live {
     fn new(calendar: &Calendar, sources: usize) -> Self {
-        let all = MultiProgress::with_draw_target(ProgressDrawTarget::stderr());
+        let all = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(REDRAWS));
         let line = ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
         let sources =
             (0..sources).map(|_| all.add(ProgressBar::new_spinner().with_style(line.clone()))).collect();
@@ -65,15 +67,16 @@ impl Live {
             ProgressStyle::with_template("{bar:40} {msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
         let length = (calendar.end() - calendar.origin).as_millis().unsigned_abs();
         let time = all.add(ProgressBar::new(length).with_style(style));
-        Self { _all: all, sources, time }
+        Self { all, sources, time }
     }
 }
 
 impl Drop for Live {
     fn drop(&mut self) {
-        for bar in self.sources.iter().chain([&self.time]) {
-            bar.finish_and_clear();
-        }
+        // A terminal that is gone needs no clearing. Hidden then, so that no line comes back as
+        // its bar is dropped.
+        let _ = self.all.clear();
+        self.all.set_draw_target(ProgressDrawTarget::hidden());
     }
 }
 

@@ -153,7 +153,7 @@ fn respond(house: &Shared, clock: &Clock, port: u16, request: &Request<Incoming>
     }
     let mut response = Response::new(Delivery {
         bytes: Some(Bytes::from(reply.body)).filter(|bytes| !bytes.is_empty()),
-        breaks_off: reply.breaks_off,
+        breach: if reply.breaks_off { Breach::Ahead } else { Breach::None },
         receipt: Some(receipt),
     });
     *response.status_mut() =
@@ -190,11 +190,21 @@ struct Receipt {
     robots: bool,
 }
 
+/// Whether, and how far on, a body is about to break off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Breach {
+    None,
+    /// What there is has yet to be sent.
+    Ahead,
+    /// It is being sent.
+    Now,
+}
+
 /// A body that tells when it is out.
 #[derive(Debug)]
 struct Delivery {
     bytes: Option<Bytes>,
-    breaks_off: bool,
+    breach: Breach,
     receipt: Option<Receipt>,
 }
 
@@ -221,27 +231,38 @@ impl Body for Delivery {
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
+        context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        let next = match self.bytes.take() {
-            Some(bytes) => Some(Ok(Frame::data(bytes))),
-            None if std::mem::take(&mut self.breaks_off) => Some(Err(io::ErrorKind::BrokenPipe.into())),
-            None => None,
+        let next = match (self.bytes.take(), self.breach) {
+            (Some(bytes), breach) => {
+                if breach == Breach::None {
+                    self.sign();
+                }
+                return Poll::Ready(Some(Ok(Frame::data(bytes))));
+            }
+            (None, Breach::Ahead) => {
+                // Lets what was handed over go out first: else the visitor would see no answer at
+                // all instead of half a one.
+                self.breach = Breach::Now;
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            (None, Breach::Now) => Some(Err(io::ErrorKind::BrokenPipe.into())),
+            (None, Breach::None) => None,
         };
-        if !self.breaks_off {
-            self.sign();
-        }
+        self.breach = Breach::None;
+        self.sign();
         Poll::Ready(next)
     }
 
     fn is_end_stream(&self) -> bool {
-        self.bytes.is_none() && !self.breaks_off
+        self.bytes.is_none() && self.breach == Breach::None
     }
 
     fn size_hint(&self) -> SizeHint {
-        match self.breaks_off {
-            true => SizeHint::default(),
-            false => SizeHint::with_exact(self.bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+        match self.breach {
+            Breach::Ahead | Breach::Now => SizeHint::default(),
+            Breach::None => SizeHint::with_exact(self.bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
         }
     }
 }
