@@ -1,8 +1,10 @@
 //! The demo as a user runs it: the built program, its real clock, sockets and store.
 
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use serde_json::Value;
+use tidewatch::clock::real_pause;
 use tidewatch::store::reader::Reader;
 
 /// Two virtual days take about nine seconds.
@@ -63,6 +65,25 @@ fn two_days_without_a_breach() {
         .unwrap();
     assert_eq!(report["totals"]["updates_stored"].as_u64(), Some(rows.len() as u64));
     assert!(report["totals"]["found"].as_u64() > Some(100));
+}
+
+#[tokio::test]
+async fn an_interrupt_ends_it_with_a_report() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = directory.path().join("demo.db");
+    let child = demo(&store).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    // The store is made after the signals are listened for.
+    while !store.exists() {
+        real_pause(Duration::from_millis(20)).await;
+    }
+    real_pause(Duration::from_millis(500)).await;
+    let kill = format!("kill -INT {}", child.id());
+    assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
+    assert_eq!(report["interrupted"], true);
+    assert_eq!(report["violations"], Value::Array(Vec::new()));
+    assert_eq!(output.status.code(), Some(0));
 }
 
 #[test]

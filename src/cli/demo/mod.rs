@@ -1,9 +1,9 @@
 //! `tidewatch demo`: the real daemon against sources that it meets on loopback, a week in a minute.
 //!
 //! Exists so that anyone can see, on a fresh machine and without the internet, what the daemon does
-//! and that it keeps its manners. Starts a web server whose sources have characters ([`cast`]) and
-//! publish by a fixed calendar ([`world`]); runs the daemon on the same accelerated clock, with its
-//! real client and a real store; a judge at the server's door counts breaches ([`judge`]). Knows
+//! and that it keeps its manners. Starts a web server whose sources have characters (`cast`) and
+//! publish by a fixed calendar (`world`); runs the daemon on the same accelerated clock, with its
+//! real client and a real store; a judge at the server's door counts breaches (`judge`). Knows
 //! how these are put together. Must not reach into the daemon: it is given a configuration and a
 //! clock, and told to stop.
 //!
