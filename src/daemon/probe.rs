@@ -291,7 +291,9 @@ async fn ask_robots(
             }
             // A writer that is gone is noticed by whoever joins it.
             let _ = bench.writes.send(Write::Robots(record.clone()));
-            bench.clock.sleep(launch.host_spacing).await;
+            // Two requests in a row to one host: as far apart as any two.
+            let crawl_delay = Robots::parse(record.http_status, &record.body).crawl_delay();
+            bench.clock.sleep(launch.host_spacing.max(crawl_delay.unwrap_or(Span::ZERO))).await;
             record
         }
     };

@@ -181,7 +181,8 @@ async fn observe(
 
 async fn state(connection: &mut SqliteConnection, landing: &Landing) -> Result {
     let memory = &landing.memory;
-    let looked = landing.error.is_none().then(|| landing.finished.as_millis());
+    // From its start: what is published while an answer travels was not in it, and lies after this look.
+    let looked = landing.error.is_none().then(|| landing.flight.started.as_millis());
     let millis = |at: Option<Timestamp>| at.map(Timestamp::as_millis);
     let moving = memory.moving.as_deref();
     sqlx::query(
