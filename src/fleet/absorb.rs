@@ -188,6 +188,8 @@ impl Fleet {
         }
         let memory = member.memory.clone();
         self.frontier.release(host, ended);
+        // From the end, too: the request reached the host at some time before it, not at the step.
+        self.frontier.hold(host, ended + self.params.host_spacing);
         let after = (self.frontier.paused_until(host), self.frontier.crawl_delay(host));
         let host = (before != after).then(|| (self.host_key(host).to_owned(), after.0, after.1));
         Some(Absorbed { memory, host, notes })

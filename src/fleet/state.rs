@@ -119,6 +119,11 @@ impl Fleet {
         for at in known.probes {
             spent.note(at, &known.terms.budget);
         }
+        if let Some(last) = spent.last() {
+            // What the host was promised before a restart.
+            let apart = self.params.host_spacing.max(self.frontier.crawl_delay(host));
+            self.frontier.hold(host, last + apart);
+        }
         let mut member = Member {
             id: known.id,
             terms: known.terms,
