@@ -16,7 +16,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 
 #[tokio::test]
 async fn a_hostile_document_costs_one_failed_probe_and_the_others_go_on() {
-    let deep = format!("<rss><channel>{}", "<item>".repeat(200_000));
+    let deep = format!("<rss><channel><item>{}", "<x>".repeat(200_000));
     let laughs: String =
         (1..12).map(|n| format!("<!ENTITY l{n} \"{}\">", format!("&l{};", n - 1).repeat(10))).collect();
     let laughs = format!(
@@ -62,8 +62,6 @@ async fn a_hostile_document_costs_one_failed_probe_and_the_others_go_on() {
     {
         match name.as_str() {
             "good" => assert_eq!(first, "unchanged"),
-            // An entity that is not expanded leaves a feed that can be read.
-            "outside" | "laughs" => {}
             _ => assert_eq!(first, "failed", "{name}"),
         }
     }

@@ -87,7 +87,6 @@ async fn fifty_kills_lose_nothing_repeat_nothing_and_hurry_nothing() {
         let mut sorted = keys.clone();
         sorted.sort_by_key(|key| key.trim_start_matches("item ").parse::<usize>().unwrap());
         assert_eq!(sorted, wanted, "each item that was shown, once");
-        // One probe, one request: every request is in the log, and the log holds no other.
         for (i, seen) in requests.iter().enumerate() {
             if let Some(next) = requests.get(i + 1) {
                 let gap = next.at - seen.at;
