@@ -328,11 +328,16 @@ impl Pilot {
             self.fetcher = new.fetcher;
         }
         let first: Vec<SourceId> = new.added.iter().map(|(known, _)| known.id).collect();
-        let specs = |(known, spec): (Known, Arc<Spec>)| {
-            self.roster.insert(known.id, spec);
-            known
-        };
-        let added = new.added.into_iter().map(specs).collect();
+        let mut added = Vec::with_capacity(new.added.len());
+        for (known, spec) in new.added {
+            let before = self.roster.insert(known.id, Arc::clone(&spec));
+            // Taken off the list, put back elsewhere, and the old address has yet to answer.
+            let elsewhere = before.is_some_and(|before| before.url != spec.url);
+            if elsewhere && self.in_flight.contains_key(&known.id) {
+                self.left_behind.insert(known.id);
+            }
+            added.push(known);
+        }
         let mut changed = Vec::with_capacity(new.changed.len());
         for (change, spec) in new.changed {
             if change.moved == Moved::Elsewhere && self.in_flight.contains_key(&change.id) {
