@@ -156,7 +156,7 @@ async fn the_budget_holds_in_any_window_over_restarts_reloads_and_revivals() {
         let daemon = world.start(&[greedy.clone(), other.clone()]).await;
         seen = site.visited_at("/feed", seen + 2).await.len();
         if round % 2 == 1 {
-            world.reload(&daemon, &[other.clone()]).await;
+            world.reload(&daemon, std::slice::from_ref(&other)).await;
             world.reload(&daemon, &[greedy.clone(), other.clone()]).await;
             seen = site.visited_at("/feed", seen + 1).await.len();
         }
@@ -169,4 +169,31 @@ async fn the_budget_holds_in_any_window_over_restarts_reloads_and_revivals() {
         let span = window[4].at - window[0].at;
         assert!(span >= Span::from_hours(6), "five in {span}");
     }
+}
+
+#[tokio::test]
+async fn a_source_put_back_while_it_is_still_being_asked_keeps_its_pace() {
+    let world = World::new(7200.0);
+    let sign = std::sync::Arc::new(tokio::sync::Notify::new());
+    let wait = sign.clone();
+    let site = Site::start(&world, move |visit| match visit.seen.order {
+        0 => Reply::ok(rss(["a"])),
+        1 => Reply::ok(rss(["a"])).after(wait.clone()),
+        _ => Reply::ok(rss(["a"])),
+    })
+    .await;
+    let hourly = with_budget("s", &site.url("/feed"), "probes = 24, per = \"1d\", min_spacing = \"10m\"");
+    let other = Site::start(&world, |_| Reply::ok(rss(["a"]))).await;
+    let other = source("other", &other.url("/other"));
+    let daemon = world.start(&[hourly.clone(), other.clone()]).await;
+    site.visited(2).await;
+    world.reload(&daemon, std::slice::from_ref(&other)).await;
+    world.reload(&daemon, &[hourly, other]).await;
+    sign.notify_one();
+    let visits = site.visited(12).await;
+    daemon.stop().await;
+    let gaps = gaps(&visits[1..]);
+    // Five parts in a hundred are jitter; the first may be a new beginning.
+    assert!(gaps[1..].iter().all(|gap| *gap >= Span::from_mins(57)), "{gaps:?}");
+    assert_eq!(site.web().high_water(), 1);
 }

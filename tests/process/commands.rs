@@ -140,6 +140,23 @@ async fn a_reader_who_has_read_enough_is_no_error() {
         assert_eq!((code, err.as_str()), (Some(0), ""), "{arguments:?}");
     }
     daemon.stop().await;
+    // Faults too, and an import.
+    std::fs::write(home.config(), "[[source]]\nname = \"\"\n".repeat(5000)).unwrap();
+    let feeds: String = (0..5000)
+        .map(|n| format!("<outline text=\"feed {n}\" xmlUrl=\"https://example.org/{n}\"/>"))
+        .collect();
+    std::fs::write(home.path("feeds.opml"), format!("<opml><body>{feeds}</body></opml>")).unwrap();
+    for (arguments, code) in [(&["check"][..], 1), (&["import", "feeds.opml"], 0)] {
+        let mut child =
+            home.command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut first = [0; 10];
+        child.stdout.take().unwrap().read_exact(&mut first).unwrap();
+        let ended = tokio::task::spawn_blocking(move || child.wait_with_output().unwrap());
+        let (ended, _, err) = text(&soon("it ends", ended).await.unwrap());
+        assert!(!err.contains("panicked"), "{arguments:?}: {err}");
+        assert!(!err.to_lowercase().contains("broken pipe"), "{arguments:?}: {err}");
+        assert!(ended == Some(code) || ended == Some(0), "{arguments:?}: {ended:?}");
+    }
 }
 
 #[tokio::test]
