@@ -211,6 +211,8 @@ impl Fleet {
         }
         let memory = member.memory.clone();
         self.frontier.release(host, ended);
+        // From the end, too: the request reached the host at some time before it, not at the step.
+        self.frontier.hold(host, ended + self.params.host_spacing);
         let host = Some(asks(&self.frontier)).filter(|after| *after != before);
         Some(Absorbed { memory, host, notes })
     }

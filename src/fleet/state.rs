@@ -115,9 +115,17 @@ impl Fleet {
 
     fn take_in(&mut self, known: Known, now: Timestamp, first_within: Span) {
         let host = self.frontier.host(&known.terms.host.key);
+        // Taken off the list and put back while its answer is awaited: it is queued when that is
+        // stored, and not twice.
+        let in_flight = self.members.get(&known.id).and_then(|member| member.in_flight);
         let mut spent = Spent::default();
         for at in known.probes {
             spent.note(at, &known.terms.budget);
+        }
+        if let Some(last) = spent.last() {
+            // What the host was promised before a restart.
+            let apart = self.params.host_spacing.max(self.frontier.crawl_delay(host));
+            self.frontier.hold(host, last + apart);
         }
         let mut member = Member {
             id: known.id,
@@ -127,13 +135,15 @@ impl Fleet {
             spent,
             plan: None,
             revision: Revision::default(),
-            in_flight: None,
+            in_flight,
         };
         if member.memory.due == Timestamp::default() {
             let wait = first_within.scaled(member.chance(self.seed, "first", Timestamp::default()));
-            member.memory.due = now + wait;
+            Self::set_due(&mut member, &self.frontier, now + wait, Reason::FirstContact);
         }
-        self.frontier.push(host, member.memory.due, member.id);
+        if in_flight.is_none() {
+            self.frontier.push(host, member.memory.due, member.id);
+        }
         self.members.insert(member.id, member);
     }
 

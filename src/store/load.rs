@@ -109,6 +109,12 @@ pub async fn load(connection: &mut SqliteConnection, since: Timestamp) -> Result
     Ok(loaded)
 }
 
+/// What is remembered of one source, also while it is not listed.
+pub async fn remembered(connection: &mut SqliteConnection, id: SourceId) -> Result<Memory, StoreError> {
+    let row = sqlx::query("SELECT * FROM sources WHERE id = ?").bind(id.0).fetch_one(connection).await?;
+    Ok(memory(&row))
+}
+
 fn instant(row: &SqliteRow, column: &str) -> Option<Timestamp> {
     row.get::<Option<i64>, _>(column).map(Timestamp::from_millis)
 }
