@@ -16,7 +16,7 @@ use tidewatch::observe::{
     FeedHints, Observation, Occurred, PageText, Present, Update, UpdateKind, compare::key_hash,
 };
 use tidewatch::schedule::policy::Policy;
-use tidewatch::store::load::{Loaded, begin};
+use tidewatch::store::load::{Loaded, Remembered, begin};
 use tidewatch::store::lock::Lock;
 use tidewatch::store::reader::{Reader, ask};
 use tidewatch::store::record::{
@@ -107,7 +107,7 @@ impl Store {
     }
 
     fn id(&self, name: &str) -> SourceId {
-        self.loaded.sources[name].0
+        self.loaded.sources[name].id
     }
 
     fn write(&self, write: Write) {
@@ -231,7 +231,7 @@ async fn a_landing_is_stored_whole_and_comes_back_as_it_was() {
     let mut connection = open::for_writing(&path).await.unwrap();
     let list = [listed("a", "http://a/"), listed("b", "http://b/")];
     let loaded = begin(&mut connection, &list, at(600), at(0)).await.unwrap();
-    assert_eq!(loaded.sources["a"], (id, memory));
+    assert_eq!(loaded.sources["a"], Remembered { id, memory, answered_at: Some("http://a/".into()) });
     assert_eq!(loaded.probes[&id], vec![at(101)], "the budget counts from the end of a probe");
     let (host, paused, delay) = &loaded.hosts[0];
     assert_eq!((&*host.key, host.public, *paused, *delay), ("a", true, at(500), Span::from_secs(7)));

@@ -212,8 +212,16 @@ impl Pilot {
     fn committed(&mut self, receipt: Receipt) {
         match receipt {
             Receipt::TookOff(flights) => {
+                let now = self.clock.now();
                 for flight in flights {
                     let Some(spec) = self.roster.get(&flight.source).cloned() else { continue };
+                    if !self.fleet.may_go(flight.source, now) {
+                        // The store took its time, and what was allowed no longer is.
+                        self.fleet.recall(flight.source);
+                        self.in_flight.remove(&flight.source);
+                        self.write(Write::Recall(flight.source));
+                        continue;
+                    }
                     self.left_behind.remove(&flight.source);
                     let launch = Launch {
                         flight,

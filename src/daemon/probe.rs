@@ -31,7 +31,7 @@ pub struct Finished {
     pub flight: Flight,
     /// When it ended.
     pub finished: Timestamp,
-    /// Who answered, when a redirect led to another host group than the source's own.
+    /// Who answered, if anyone.
     pub answered_by: Option<HostGroup>,
     /// For the fleet.
     pub result: Result<Answered, Failure>,
@@ -144,10 +144,11 @@ async fn look(bench: &Bench, launch: &Launch, flight: Flight) -> Result<Finished
         ..Answered::default()
     };
     let (status, wire_bytes) = (answer.status, answer.wire_bytes);
+    let answered_by = Some(host_group(&answer.final_url));
     let done = |outcome, answered, validators, observation| Finished {
         flight,
         finished,
-        answered_by: None,
+        answered_by: answered_by.clone(),
         result: Ok(answered),
         outcome,
         http_status: Some(status),
@@ -166,9 +167,12 @@ async fn look(bench: &Bench, launch: &Launch, flight: Flight) -> Result<Finished
     if answer.status != 200 {
         return Err(refused(&answer));
     }
-    let observation = read(source.clone(), &mut answer, dossier.seen, finished).await.map_err(|error| {
-        Stopped { http_status: Some(status), ..Stopped::new(Failure::Unreadable, error) }
-    })?;
+    let observation =
+        read(source.clone(), &mut answer, dossier.seen, finished).await.map_err(|error| Stopped {
+            http_status: Some(status),
+            answered_by: answered_by.clone(),
+            ..Stopped::new(Failure::Unreadable, error)
+        })?;
     answered.updates = u32::try_from(observation.updates.len()).unwrap_or(u32::MAX);
     answered.gap = observation.gap;
     answered.hints = Some(observation.hints);

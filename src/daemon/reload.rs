@@ -103,7 +103,7 @@ impl Reloader {
             };
             let spec = spec(source, memory.adopted_url.as_deref());
             let terms = terms(source, &spec.url);
-            added.push((Known { id, terms, memory, probes }, Arc::new(spec)));
+            added.push((Known { id, terms, memory, probes, answered_by: None }, Arc::new(spec)));
         }
         let mut changed = Vec::with_capacity(diff.changed.len());
         for name in &diff.changed {

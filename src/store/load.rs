@@ -16,8 +16,8 @@ use super::sync::{Listed, sync};
 /// All that was remembered.
 #[derive(Debug, Default)]
 pub struct Loaded {
-    /// Sources that are not removed.
-    pub sources: HashMap<String, (SourceId, Memory)>,
+    /// Sources that are not removed, by name.
+    pub sources: HashMap<String, Remembered>,
     /// When each source's recent probes ended.
     pub probes: HashMap<SourceId, Vec<Timestamp>>,
     /// What host groups asked for: paused until, crawl delay.
@@ -26,6 +26,17 @@ pub struct Loaded {
     pub latest: Option<Timestamp>,
     /// What jitter is drawn from.
     pub seed: u64,
+}
+
+/// What is remembered of one source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remembered {
+    /// Its number.
+    pub id: SourceId,
+    /// What must survive a restart.
+    pub memory: Memory,
+    /// The address that last gave a document, after redirects.
+    pub answered_at: Option<String>,
 }
 
 /// A request cannot outlive its time-outs by much; one that was interrupted counts until here.
@@ -72,13 +83,19 @@ pub async fn load(connection: &mut SqliteConnection, since: Timestamp) -> Result
     let rows = sqlx::query(
         "SELECT id, name, state, next_probe_at, next_probe_reason, last_probe_at, last_update_at, error_streak,
                 known_updates, fresh_until, retry_until, backoff_until, ttl_ms, skip_hours, skip_days,
-                update_period_ms, moving_to, moving_times, moving_since, adopted_url
+                update_period_ms, moving_to, moving_times, moving_since, adopted_url,
+                validators_url
          FROM sources WHERE state <> 'removed'",
     )
     .fetch_all(&mut *connection)
     .await?;
     for row in rows {
-        loaded.sources.insert(row.get("name"), (SourceId(row.get("id")), memory(&row)));
+        let remembered = Remembered {
+            id: SourceId(row.get("id")),
+            memory: memory(&row),
+            answered_at: row.get("validators_url"),
+        };
+        loaded.sources.insert(row.get("name"), remembered);
     }
     let rows = sqlx::query("SELECT source_id, started_at + duration_ms FROM probes WHERE started_at >= ?")
         .bind(since.as_millis())
