@@ -114,9 +114,9 @@ async fn two_hundred_new_sources_are_no_storm_and_a_restart_fetches_nothing_that
     daemon.stop().await;
     let daemon = world.start(&sources).await;
     world.reload(&daemon, &sources).await;
-    // Half an hour in which nobody is due: promised for two hours.
+    // A quarter of an hour in which nobody is due: promised for two hours.
     let first_due = due.iter().filter_map(|(_, at)| *at).min().unwrap();
-    world.pass(Span::from_mins(30)).await;
+    world.pass(Span::from_mins(15)).await;
     assert!(world.clock.now() < Timestamp::from_millis(first_due), "the machine is too slow for this test");
     assert_eq!(site.visits().len(), 200);
     assert_eq!(due, world.rows("SELECT id, next_probe_at FROM sources ORDER BY id").await);
@@ -142,7 +142,7 @@ async fn a_restart_before_first_contact_does_not_hurry_it() {
 
 #[tokio::test]
 async fn the_budget_holds_in_any_window_over_restarts_reloads_and_revivals() {
-    let world = World::new(3600.0);
+    let world = World::new(10_800.0);
     let site = Site::start(&world, |visit| {
         // Always news, as tempting as can be.
         let newest = visit.seen.order;
