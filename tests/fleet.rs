@@ -50,6 +50,10 @@ fn fine() -> Result<Answered, Failure> {
     Ok(Answered { updates: 1, ..Answered::default() })
 }
 
+fn report(source: SourceId, at: Timestamp, result: Result<Answered, Failure>) -> Report {
+    Report { source, started: at, finished: at, answered_by: None, result }
+}
+
 fn times_of(sent: &[Sent], id: i64) -> Vec<Timestamp> {
     sent.iter().filter(|sent| sent.order.source == SourceId(id)).map(|sent| sent.at).collect()
 }
@@ -153,6 +157,36 @@ fn retry_after_rests_the_whole_public_host_group_and_only_that() {
 }
 
 #[test]
+fn the_host_that_a_redirect_led_to_rests_when_it_asks() {
+    let mut fleet = fleet_of(vec![
+        source(1, "redirector.example", half_hourly()),
+        source(2, "redirector.example", half_hourly()),
+        source(3, "target.example", half_hourly()),
+    ]);
+    let at = start() + Span::from_mins(1);
+    let rest = Span::from_hours(5);
+    while !fleet.step(at).iter().any(|order| order.source == SourceId(1)) {
+        // One of the other two was first on the shared host.
+        for id in [2, 3] {
+            fleet.absorb(&report(SourceId(id), at, fine()));
+            fleet.landed(SourceId(id));
+        }
+        fleet.set_params(FleetParams { host_spacing: Span::ZERO, ..FleetParams::default() }, at);
+    }
+    let asked = Report {
+        answered_by: Some(HostGroup { key: "target.example".into(), public: true }),
+        ..report(SourceId(1), at, Err(Failure::Throttled { retry_after: Some(rest) }))
+    };
+    let absorbed = fleet.absorb(&asked).unwrap();
+    assert_eq!(&*absorbed.host.unwrap().host.key, "target.example");
+    fleet.landed(SourceId(1));
+    let sent = driver::run(&mut fleet, |_, _| (Span::ZERO, fine()), at, at + rest - Span::from_millis(1));
+    assert!(times_of(&sent, 1).is_empty(), "it was told itself");
+    assert!(!times_of(&sent, 2).is_empty(), "the redirector asked for nothing");
+    assert!(times_of(&sent, 3).iter().all(|&sent| sent <= at), "the target rests");
+}
+
+#[test]
 fn failures_back_off_up_to_a_day_and_success_forgives() {
     let mut fleet =
         fleet_of(vec![source(1, "a.example", half_hourly()), source(2, "b.example", half_hourly())]);
@@ -208,7 +242,7 @@ fn a_move_is_adopted_after_five_proofs_over_three_days() {
     let absorb = |fleet: &mut Fleet, days: f64, answer: Answered| {
         let at = start() + Span::from_days(1).scaled(days);
         fleet.step(at);
-        let report = Report { source: SourceId(1), started: at, finished: at, result: Ok(answer) };
+        let report = report(SourceId(1), at, Ok(answer));
         let notes = fleet.absorb(&report).unwrap().notes;
         fleet.landed(SourceId(1));
         notes.into_iter().any(|note| matches!(note, Note::MoveAdopted { .. }))
@@ -303,7 +337,7 @@ fn a_source_removed_in_flight_goes_when_its_answer_is_in() {
     let at = start() + Span::from_hours(1);
     let order = fleet.step(at)[0];
     fleet.reconfigure(Vec::new(), Vec::new(), &[order.source], at);
-    let report = Report { source: order.source, started: at, finished: at, result: fine() };
+    let report = report(order.source, at, fine());
     assert_eq!(fleet.absorb(&report).unwrap().memory.state, State::Removed);
     fleet.landed(order.source);
     assert_eq!(fleet.len(), 1);

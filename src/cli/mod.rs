@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::config::load::LoadError;
 use crate::config::{self, Config};
@@ -24,9 +24,17 @@ pub mod run;
 pub mod status;
 pub mod table;
 
+/// What every command has in common, shown below the help and in the manual page.
+const AFTER: &str = "\
+Exit codes: 0 fine; 1 the command found faults; 2 wrong usage; 69 the store or the network is \
+unavailable; 78 bad configuration.
+
+$TIDEWATCH_LOG sets what is logged: error, warn, info (default) or debug. $NO_COLOR switches \
+colours off.";
+
 /// Watches many feeds and web pages, politely, and logs what changed when.
 #[derive(Debug, Parser)]
-#[command(name = "tidewatch", version, arg_required_else_help = true, max_term_width = 100)]
+#[command(name = "tidewatch", version, arg_required_else_help = true, max_term_width = 100, after_help = AFTER)]
 pub struct Cli {
     /// The configuration; else ./tidewatch.toml, else /etc/tidewatch/tidewatch.toml.
     /// `sources.d/*.toml` beside it is read too.
@@ -68,6 +76,13 @@ enum Command {
     },
     /// Write the configured sources as OPML to stdout.
     Export,
+    /// Print the manual page, for `man -l -` or for installing.
+    Man,
+    /// Print completions for a shell.
+    Completions {
+        /// Which shell.
+        shell: clap_complete::Shell,
+    },
 }
 
 /// Why a command did not do what it was asked.
@@ -150,6 +165,11 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Result<(), CliErro
             })
         }
         Command::Export => Ok(export::run(&load(path)?, &mut out)?),
+        Command::Man => Ok(clap_mangen::Man::new(Cli::command()).render(&mut out)?),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "tidewatch", &mut out);
+            Ok(())
+        }
     }?;
     Ok(out.flush()?)
 }

@@ -4,24 +4,19 @@
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::{Clock, Stopwatch, real_pause};
 use crate::config::{Config, Secret, Source};
 use crate::daemon::muster::spec;
 use crate::daemon::once::{OnceError, once};
-use crate::daemon::pilot::Launch;
 use crate::daemon::probe::{Finished, request};
 use crate::daemon::run::DaemonError;
 use crate::fleet::gate::Constraint;
-use crate::fleet::params::SourceId;
-use crate::fleet::source::Reason;
 use crate::observe::{self, Document, Kind};
 use crate::store::StoreError;
 use crate::store::reader::{Dossier, Reader, ask};
-use crate::store::record::Flight;
-use crate::time::{Span, Timestamp};
+use crate::time::Timestamp;
 
 use super::status::look;
 use super::table::cut;
@@ -170,7 +165,7 @@ async fn dry_run(
         Err(error) => return Err(error),
     }
     writeln!(out, "{verdict}\n")?;
-    show_request(config, source, adopted.as_deref(), &dossier, now, out)?;
+    show_request(config, source, adopted.as_deref(), &dossier, out)?;
     writeln!(out)?;
     show_comparison(source, &dossier, last_text.as_deref(), out)?;
     if let Some(file) = &arguments.body {
@@ -185,22 +180,10 @@ fn show_request(
     source: &Source,
     adopted: Option<&str>,
     dossier: &Dossier,
-    now: Timestamp,
     out: &mut dyn Write,
 ) -> Result<(), CliError> {
-    let spec = Arc::new(spec(source, adopted));
-    let flight = Flight {
-        source: SourceId(0),
-        due: now,
-        started: now,
-        policy: source.policy,
-        reason: Reason::Manual,
-    };
     // Secrets are not read for this: only where they would come from is shown.
-    let mut bare = (*spec).clone();
-    bare.source.headers.clear();
-    let launch = Launch { flight, spec: Arc::new(bare), fetcher: None, host_spacing: Span::ZERO };
-    let request = request(&launch, dossier).map_err(CliError::Refused)?;
+    let request = request(&spec(source, adopted), http::HeaderMap::new(), dossier);
     writeln!(out, "GET {}", request.url)?;
     for (name, value) in crate::fetch::client::standing_headers(config.daemon.contact.as_deref())
         .map_err(|error| CliError::Refused(error.message))?

@@ -11,14 +11,14 @@ use crate::time::Timestamp;
 use super::probe::Finished;
 
 /// Everything that follows from a probe, ready to be committed.
-pub fn landing(finished: Finished, absorbed: Absorbed, public_host: bool) -> Landing {
+pub fn landing(finished: Finished, absorbed: Absorbed) -> Landing {
     let id = finished.flight.source;
     let events = absorbed.notes.iter().map(|note| event(id, finished.finished, note)).collect();
-    let host = absorbed.host.map(|(key, paused_until, crawl_delay)| HostRecord {
-        key,
-        public: public_host,
-        paused_until: (paused_until > Timestamp::MIN).then_some(paused_until),
-        crawl_delay,
+    let host = absorbed.host.map(|asks| HostRecord {
+        key: asks.host.key.to_string(),
+        public: asks.host.public,
+        paused_until: (asks.paused_until > Timestamp::MIN).then_some(asks.paused_until),
+        crawl_delay: asks.crawl_delay,
     });
     Landing {
         flight: finished.flight,

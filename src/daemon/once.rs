@@ -2,22 +2,21 @@
 
 use std::sync::Arc;
 
-use sqlx::Connection;
 use tokio::sync::oneshot;
 
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::fetch::client::Fetcher;
+use crate::fleet::Refusal;
 use crate::fleet::source::Reason;
-use crate::fleet::{Fleet, Refusal, Report};
 use crate::store::lock::Lock;
 use crate::store::reader::Reader;
 use crate::store::record::Flight;
 use crate::store::writer::{Write, Writer};
-use crate::store::{StoreError, load, open, sync};
+use crate::store::{StoreError, load, open};
 
 use super::landing::landing;
-use super::muster::{Roster, listed, look_back, muster, terms};
+use super::muster::{listed, look_back, muster};
 use super::pilot::Launch;
 use super::probe::{Bench, Finished, probe};
 use super::run::DaemonError;
@@ -46,11 +45,7 @@ pub async fn once(config: &Config, name: &str, clock: &Clock) -> Result<Finished
     let _lock = Lock::take(store)?;
     let mut connection = open::for_writing(store).await?;
     let now = clock.now();
-    load::recover(&mut connection, now).await?;
-    let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.map_err(StoreError::from)?;
-    sync::sync(&mut transaction, &listed(config), now).await.map_err(StoreError::from)?;
-    transaction.commit().await.map_err(StoreError::from)?;
-    let loaded = load::load(&mut connection, now - look_back(config)).await?;
+    let loaded = load::begin(&mut connection, &listed(config), now, now - look_back(config)).await?;
     let (mut fleet, roster) = muster(config, loaded, now);
     let (&id, spec) = roster
         .iter()
@@ -82,27 +77,11 @@ pub async fn once(config: &Config, name: &str, clock: &Clock) -> Result<Finished
         host_spacing: config.fleet.host_spacing,
     };
     let finished = probe(&bench, launch).await;
-    land(&mut fleet, &roster, &finished, &desk.writes);
+    if let Some(absorbed) = fleet.absorb(&finished.report()) {
+        let _ = desk.writes.send(Write::Land(Box::new(landing(finished.clone(), absorbed))));
+    }
     flush().await?;
     let _ = stop.send(());
     let _ = writer.await;
     Ok(finished)
-}
-
-fn land(
-    fleet: &mut Fleet,
-    roster: &Roster,
-    finished: &Finished,
-    writes: &tokio::sync::mpsc::UnboundedSender<Write>,
-) {
-    let report = Report {
-        source: finished.flight.source,
-        started: finished.flight.started,
-        finished: finished.finished,
-        result: finished.result.clone(),
-    };
-    let public = roster.get(&report.source).is_some_and(|spec| terms(&spec.source, &spec.url).host.public);
-    if let Some(absorbed) = fleet.absorb(&report) {
-        let _ = writes.send(Write::Land(Box::new(landing(finished.clone(), absorbed, public))));
-    }
 }

@@ -15,7 +15,7 @@ use crate::clock::{Clock, Watch};
 use crate::fetch::client::Fetcher;
 use crate::fetch::host_group::host_group;
 use crate::fleet::params::SourceId;
-use crate::fleet::{Absorbed, Changed, Failure, Fleet, FleetParams, Known, Moved, Note, Report};
+use crate::fleet::{Absorbed, Changed, Failure, Fleet, FleetParams, Known, Moved, Note};
 use crate::store::record::{Event, Flight};
 use crate::store::writer::{Health, Receipt, Write};
 use crate::time::{Span, Timestamp};
@@ -244,13 +244,7 @@ impl Pilot {
             finished = Finished::failed(finished.flight, finished.finished, Failure::Interrupted, said);
             finished.http_status = status;
         }
-        let report = Report {
-            source: id,
-            started: finished.flight.started,
-            finished: finished.finished,
-            result: finished.result.clone(),
-        };
-        let Some(absorbed) = self.fleet.absorb(&report) else {
+        let Some(absorbed) = self.fleet.absorb(&finished.report()) else {
             tracing::warn!(source = id.0, "an answer for a source that nobody knows");
             self.in_flight.remove(&id);
             return;
@@ -262,8 +256,7 @@ impl Pilot {
         for note in &absorbed.notes {
             self.heed(id, note);
         }
-        let public = self.roster.get(&id).is_some_and(|spec| host_group(&spec.url).public);
-        self.write(Write::Land(Box::new(landing(finished, absorbed, public))));
+        self.write(Write::Land(Box::new(landing(finished, absorbed))));
     }
 
     fn log(&self, finished: &Finished, absorbed: &Absorbed, found: usize) {

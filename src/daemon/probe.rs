@@ -4,20 +4,24 @@
 //! reads the answer off the async threads. Whatever goes wrong is the probe's result, never the
 //! daemon's end. Decides nothing about schedules.
 
+use http::HeaderMap;
 use tokio::sync::mpsc;
 
 use crate::clock::Clock;
 use crate::config::Source;
 use crate::fetch::client::Fetcher;
+use crate::fetch::host_group::host_group;
 use crate::fetch::robots::{Robots, robots_url};
 use crate::fetch::{Answer, Request, Validators, secret};
-use crate::fleet::{Answered, Failure};
+use crate::fleet::params::HostGroup;
+use crate::fleet::{Answered, Failure, Report};
 use crate::observe::{self, Document, Kind, Observation, Seen, Unreadable};
 use crate::store::reader::{Dossier, Reader};
 use crate::store::record::{Flight, Outcome, RobotsRecord, ValidatorsChange};
 use crate::store::writer::Write;
 use crate::time::{Span, Timestamp};
 
+use super::muster::Spec;
 use super::pilot::Launch;
 
 /// A probe that ended.
@@ -27,6 +31,8 @@ pub struct Finished {
     pub flight: Flight,
     /// When it ended.
     pub finished: Timestamp,
+    /// Who answered, when a redirect led to another host group than the source's own.
+    pub answered_by: Option<HostGroup>,
     /// For the fleet.
     pub result: Result<Answered, Failure>,
     /// For the log.
@@ -44,11 +50,23 @@ pub struct Finished {
 }
 
 impl Finished {
+    /// What the fleet hears of it.
+    pub fn report(&self) -> Report {
+        Report {
+            source: self.flight.source,
+            started: self.flight.started,
+            finished: self.finished,
+            answered_by: self.answered_by.clone(),
+            result: self.result.clone(),
+        }
+    }
+
     /// A probe that failed without an answer.
     pub fn failed(flight: Flight, finished: Timestamp, failure: Failure, error: String) -> Self {
         Self {
             flight,
             finished,
+            answered_by: None,
             result: Err(failure),
             outcome: Outcome::Failed,
             http_status: None,
@@ -76,11 +94,12 @@ struct Stopped {
     failure: Failure,
     error: String,
     http_status: Option<u16>,
+    answered_by: Option<HostGroup>,
 }
 
 impl Stopped {
     fn new(failure: Failure, error: impl Into<String>) -> Self {
-        Self { failure, error: error.into(), http_status: None }
+        Self { failure, error: error.into(), http_status: None, answered_by: None }
     }
 }
 
@@ -93,6 +112,7 @@ pub async fn probe(bench: &Bench, launch: Launch) -> Finished {
         Err(stopped) => {
             let mut finished = Finished::failed(flight, bench.clock.now(), stopped.failure, stopped.error);
             finished.http_status = stopped.http_status;
+            finished.answered_by = stopped.answered_by;
             finished
         }
     }
@@ -106,13 +126,14 @@ async fn look(bench: &Bench, launch: &Launch, flight: Flight) -> Result<Finished
     let unreadable_store =
         |error: crate::store::StoreError| Stopped::new(Failure::Interrupted, error.to_string());
     let dossier = bench.reader.dossier(flight.source).await.map_err(unreadable_store)?;
-    let request = request(launch, &dossier).map_err(|error| Stopped::new(Failure::Unreadable, error))?;
+    let headers = headers(&launch.spec).await.map_err(|error| Stopped::new(Failure::Interrupted, error))?;
+    let request = request(&launch.spec, headers, &dossier);
     let crawl_delay = match source.robots {
         true => Some(ask_robots(bench, fetcher, launch, &request).await?),
         false => None,
     };
     let conditional = request.validators.is_some();
-    let answer = fetcher.get(&request, &bench.clock).await.map_err(|error| {
+    let mut answer = fetcher.get(&request, &bench.clock).await.map_err(|error| {
         Stopped::new(if error.reached { Failure::Unreadable } else { Failure::Unreachable }, error.message)
     })?;
     let finished = bench.clock.now();
@@ -122,13 +143,15 @@ async fn look(bench: &Bench, launch: &Launch, flight: Flight) -> Result<Finished
         crawl_delay,
         ..Answered::default()
     };
+    let (status, wire_bytes) = (answer.status, answer.wire_bytes);
     let done = |outcome, answered, validators, observation| Finished {
         flight,
         finished,
+        answered_by: None,
         result: Ok(answered),
         outcome,
-        http_status: Some(answer.status),
-        bytes: answer.wire_bytes,
+        http_status: Some(status),
+        bytes: wire_bytes,
         error: None,
         validators,
         observation,
@@ -143,8 +166,8 @@ async fn look(bench: &Bench, launch: &Launch, flight: Flight) -> Result<Finished
     if answer.status != 200 {
         return Err(refused(&answer));
     }
-    let observation = read(source.clone(), &answer, dossier.seen, finished).await.map_err(|error| {
-        Stopped { failure: Failure::Unreadable, error, http_status: Some(answer.status) }
+    let observation = read(source.clone(), &mut answer, dossier.seen, finished).await.map_err(|error| {
+        Stopped { http_status: Some(status), ..Stopped::new(Failure::Unreadable, error) }
     })?;
     answered.updates = u32::try_from(observation.updates.len()).unwrap_or(u32::MAX);
     answered.gap = observation.gap;
@@ -162,17 +185,27 @@ async fn look(bench: &Bench, launch: &Launch, flight: Flight) -> Result<Finished
     Ok(done(outcome, answered, validators, Some(observation)))
 }
 
-/// What would be sent: the request for a source, its validators and secrets included.
-pub fn request(launch: &Launch, dossier: &Dossier) -> Result<Request, String> {
-    let source = &launch.spec.source;
-    let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(std::path::PathBuf::from);
-    let headers =
-        secret::read_headers(&source.headers, credentials.as_deref()).map_err(|error| error.to_string())?;
+/// What is sent to a source: its validators included, where it gave any.
+pub fn request(spec: &Spec, headers: HeaderMap, dossier: &Dossier) -> Request {
     let validators = dossier.validators_url.clone().and_then(|url| {
         let (etag, last_modified) = (dossier.etag.clone(), dossier.last_modified.clone());
         (etag.is_some() || last_modified.is_some()).then_some(Validators { url, etag, last_modified })
     });
-    Ok(Request { url: launch.spec.url.clone(), validators, headers, allow_private: source.allow_private })
+    Request { url: spec.url.clone(), validators, headers, allow_private: spec.source.allow_private }
+}
+
+/// The source's own headers, with secrets read at the last moment and off the async threads. They
+/// were configured for the configured origin: an address adopted elsewhere never gets them.
+async fn headers(spec: &Spec) -> Result<HeaderMap, String> {
+    if spec.source.headers.is_empty() || spec.url.origin() != spec.source.url.origin() {
+        return Ok(HeaderMap::new());
+    }
+    let wanted = spec.source.headers.clone();
+    let reading = tokio::task::spawn_blocking(move || {
+        let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(std::path::PathBuf::from);
+        secret::read_headers(&wanted, credentials.as_deref()).map_err(|error| error.to_string())
+    });
+    reading.await.unwrap_or_else(|_| Err("reading the headers panicked; please report it".to_owned()))
 }
 
 fn refused(answer: &Answer) -> Stopped {
@@ -193,12 +226,18 @@ fn refused(answer: &Answer) -> Stopped {
         (Failure::Unreadable, _) => error.push_str(": not an answer to what was asked"),
         _ => {}
     }
-    Stopped { failure, error, http_status: Some(answer.status) }
+    let answered_by = Some(host_group(&answer.final_url));
+    Stopped { failure, error, http_status: Some(answer.status), answered_by }
 }
 
 /// Reads an answer on a thread where it may take its time, and where a panic costs this probe only.
-async fn read(source: Source, answer: &Answer, seen: Seen, now: Timestamp) -> Result<Observation, String> {
-    let (body, content_type) = (answer.body.clone(), answer.content_type.clone());
+async fn read(
+    source: Source,
+    answer: &mut Answer,
+    seen: Seen,
+    now: Timestamp,
+) -> Result<Observation, String> {
+    let (body, content_type) = (std::mem::take(&mut answer.body), answer.content_type.take());
     let (url, modified_at) = (answer.final_url.to_string(), answer.modified_at);
     let reading = tokio::task::spawn_blocking(move || -> Result<Observation, Unreadable> {
         let document = Document { bytes: &body, content_type: content_type.as_deref(), url: &url };
@@ -238,12 +277,8 @@ async fn ask_robots(
     let record = match stored {
         Some(record) if record.fetched_at + ROBOTS_LAST > now && record.fetched_at <= now => record,
         stored => {
-            let ask = Request {
-                url: address,
-                validators: None,
-                headers: http::HeaderMap::new(),
-                ..request.clone()
-            };
+            let ask =
+                Request { url: address, validators: None, headers: HeaderMap::new(), ..request.clone() };
             let answer = fetcher.get(&ask, &bench.clock).await;
             let (http_status, body) = answer.map_or((0, Vec::new()), |answer| (answer.status, answer.body));
             let mut record = RobotsRecord { origin, fetched_at: bench.clock.now(), http_status, body };
@@ -256,7 +291,9 @@ async fn ask_robots(
             }
             // A writer that is gone is noticed by whoever joins it.
             let _ = bench.writes.send(Write::Robots(record.clone()));
-            bench.clock.sleep(launch.host_spacing).await;
+            // Two requests in a row to one host: as far apart as any two.
+            let crawl_delay = Robots::parse(record.http_status, &record.body).crawl_delay();
+            bench.clock.sleep(launch.host_spacing.max(crawl_delay.unwrap_or(Span::ZERO))).await;
             record
         }
     };
@@ -277,4 +314,24 @@ async fn ask_robots(
         return Err(Stopped::new(Failure::Forbidden, error));
     }
     Ok(robots.crawl_delay().unwrap_or(Span::ZERO))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn configured_headers_stay_with_the_configured_origin() {
+        let text =
+            "[[source]]\nname = 'x'\nurl = 'https://a.example/feed'\nheaders = { X-Token = 'hush' }\n";
+        let config = crate::config::valid::parse(&[("t.toml".into(), text.to_owned())]).expect("valid");
+        let source = &config.sources[0];
+        let sent = async |adopted| {
+            headers(&super::super::muster::spec(source, adopted)).await.expect("literal").len()
+        };
+        assert_eq!(sent(None).await, 1);
+        assert_eq!(sent(Some("https://a.example/moved")).await, 1);
+        assert_eq!(sent(Some("https://b.example/feed")).await, 0, "another host");
+        assert_eq!(sent(Some("http://a.example/feed")).await, 0, "in the clear");
+    }
 }

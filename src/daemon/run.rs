@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use sqlx::Connection;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -17,7 +16,7 @@ use crate::store::lock::Lock;
 use crate::store::reader::Reader;
 use crate::store::record::Event;
 use crate::store::writer::{Desk, Write, Writer};
-use crate::store::{StoreError, load, open, sync};
+use crate::store::{StoreError, load, open};
 use crate::time::Timestamp;
 
 use super::muster::{listed, look_back, muster};
@@ -95,14 +94,7 @@ pub async fn run(
     let _lock = Lock::take(&store)?;
     let mut connection = open::for_writing(&store).await?;
     let now = clock.now();
-    let interrupted = load::recover(&mut connection, now).await?;
-    if interrupted > 0 {
-        tracing::warn!(interrupted, "probes were under way when tidewatch last ended; they count");
-    }
-    let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.map_err(StoreError::from)?;
-    sync::sync(&mut transaction, &listed(&config), now).await.map_err(StoreError::from)?;
-    transaction.commit().await.map_err(StoreError::from)?;
-    let loaded = load::load(&mut connection, now - look_back(&config)).await?;
+    let loaded = load::begin(&mut connection, &listed(&config), now, now - look_back(&config)).await?;
     let unscheduled: Vec<SourceId> =
         loaded.sources.values().filter(|(_, m)| m.due == Timestamp::default()).map(|(id, _)| *id).collect();
     let (fleet, roster) = muster(&config, loaded, now);
@@ -180,6 +172,7 @@ pub async fn run(
             ),
         }
     }
+    writer.abort();
     ended
 }
 

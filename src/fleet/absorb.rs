@@ -7,8 +7,9 @@
 use crate::observe::FeedHints;
 use crate::time::{Span, Timestamp};
 
+use super::frontier::Frontier;
 use super::outage::Change;
-use super::params::SourceId;
+use super::params::{HostGroup, SourceId};
 use super::source::{Member, Memory, MoveProof, Reason, State};
 use super::state::Fleet;
 
@@ -21,6 +22,8 @@ pub struct Report {
     pub started: Timestamp,
     /// When it ended; the budget counts from here.
     pub finished: Timestamp,
+    /// Who answered, when a redirect led to another host group than the source's own.
+    pub answered_by: Option<HostGroup>,
     /// What came of it.
     pub result: Result<Answered, Failure>,
 }
@@ -71,10 +74,21 @@ pub enum Failure {
 pub struct Absorbed {
     /// What must survive a restart.
     pub memory: Memory,
-    /// The host group's state, when it changed: key, paused until, crawl delay.
-    pub host: Option<(String, Timestamp, Span)>,
+    /// What a host group asks, when that changed.
+    pub host: Option<HostAsks>,
     /// What is worth an event.
     pub notes: Vec<Note>,
+}
+
+/// What a host group asks of us.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostAsks {
+    /// Which.
+    pub host: HostGroup,
+    /// Not before.
+    pub paused_until: Timestamp,
+    /// Between requests.
+    pub crawl_delay: Span,
 }
 
 /// Something worth an event in the log.
@@ -127,11 +141,20 @@ impl Fleet {
         let seed = self.seed;
         let ended = report.finished;
         let mut notes = Vec::new();
-        let (host, public) = {
+        let (host, own) = {
             let member = self.members.get(&report.source)?;
-            (member.in_flight.unwrap_or(member.host), member.terms.host.public)
+            (member.in_flight.unwrap_or(member.host), member.terms.host.clone())
         };
-        let before = (self.frontier.paused_until(host), self.frontier.crawl_delay(host));
+        // A plea for rest is meant by whoever answered; everything else concerns the source's own host.
+        let throttled = matches!(report.result, Err(Failure::Throttled { .. }));
+        let asking = report.answered_by.clone().filter(|_| throttled).unwrap_or(own);
+        let asking_ix = self.frontier.host(&asking.key);
+        let asks = |frontier: &Frontier| HostAsks {
+            host: asking.clone(),
+            paused_until: frontier.paused_until(asking_ix),
+            crawl_delay: frontier.crawl_delay(asking_ix),
+        };
+        let before = asks(&self.frontier);
 
         let outage = match report.result {
             Err(Failure::Unreachable) => self.outage.unreachable(host, self.frontier.hosts()),
@@ -166,9 +189,9 @@ impl Fleet {
             }
             Err(failure) => {
                 let rest = member.take_failure(*failure, ended, blameless, seed);
-                if let (Failure::Throttled { .. }, Some(until), true) = (failure, rest, public) {
-                    self.frontier.pause(host, until);
-                    notes.push(Note::HostPaused { host: self.frontier.key(host).to_string(), until });
+                if let Some(until) = rest.filter(|_| throttled && asking.public) {
+                    self.frontier.pause(asking_ix, until);
+                    notes.push(Note::HostPaused { host: asking.key.to_string(), until });
                 }
                 match failure {
                     Failure::Gone => notes.push(Note::Rests { why: "410 Gone" }),
@@ -190,8 +213,7 @@ impl Fleet {
         self.frontier.release(host, ended);
         // From the end, too: the request reached the host at some time before it, not at the step.
         self.frontier.hold(host, ended + self.params.host_spacing);
-        let after = (self.frontier.paused_until(host), self.frontier.crawl_delay(host));
-        let host = (before != after).then(|| (self.host_key(host).to_owned(), after.0, after.1));
+        let host = Some(asks(&self.frontier)).filter(|after| *after != before);
         Some(Absorbed { memory, host, notes })
     }
 

@@ -15,6 +15,6 @@ pub mod source;
 mod spacing;
 mod state;
 
-pub use absorb::{Absorbed, Answered, Failure, Note, Report};
+pub use absorb::{Absorbed, Answered, Failure, HostAsks, Note, Report};
 pub use params::{Allocator, FleetParams};
 pub use state::{Changed, Explanation, Fleet, Known, Moved, Order, Refusal, Stale};

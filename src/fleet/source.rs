@@ -178,19 +178,20 @@ pub(super) struct Member {
 }
 
 impl Member {
-    /// The gap between probes while the budget is spread evenly.
+    /// The gap between probes while the budget is spread evenly. Cautious while little is known,
+    /// also when it fails meanwhile.
     pub fn gap(&self) -> Span {
         let even = self.terms.budget.even_gap();
-        if self.memory.state == State::Learning && !self.terms.own_budget {
-            even.max(CAUTIOUS_GAP)
-        } else {
-            even
-        }
+        if self.is_known() || self.terms.own_budget { even } else { even.max(CAUTIOUS_GAP) }
+    }
+
+    fn is_known(&self) -> bool {
+        self.memory.known_updates >= KNOWN_AFTER
     }
 
     /// The settled state by what is known.
     pub fn settled(&self) -> State {
-        if self.memory.known_updates >= KNOWN_AFTER { State::Planned } else { State::Learning }
+        if self.is_known() { State::Planned } else { State::Learning }
     }
 
     /// A number in [0, 1) that belongs to this source, this purpose and this instant, so that

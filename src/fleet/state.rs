@@ -7,7 +7,7 @@ use crate::schedule::plan::{Plan, Revision};
 use crate::schedule::policy::Policy;
 use crate::time::{Span, Timestamp};
 
-use super::frontier::{Frontier, HostIx};
+use super::frontier::Frontier;
 use super::gate::{self, Constraint, Verdict};
 use super::outage::Outage;
 use super::params::{FleetParams, HostGroup, SourceId, Terms};
@@ -417,10 +417,6 @@ impl Fleet {
         let verdict = Self::ask_gate(member, frontier, wanted);
         member.memory.due = verdict.at;
         member.memory.reason = verdict.binding.map_or(because, Reason::Constraint);
-    }
-
-    pub(super) fn host_key(&self, host: HostIx) -> &str {
-        self.frontier.key(host)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use sqlx::sqlite::SqliteRow;
-use sqlx::{Row, SqliteConnection};
+use sqlx::{Connection, Row, SqliteConnection};
 
 use crate::fleet::params::{HostGroup, SourceId};
 use crate::fleet::source::{Memory, MoveProof, Reason, State};
@@ -11,6 +11,7 @@ use crate::observe::FeedHints;
 use crate::time::{Span, Timestamp};
 
 use super::StoreError;
+use super::sync::{Listed, sync};
 
 /// All that was remembered.
 #[derive(Debug, Default)]
@@ -30,9 +31,27 @@ pub struct Loaded {
 /// A request cannot outlive its time-outs by much; one that was interrupted counts until here.
 const LONGEST_REQUEST: Span = Span::from_mins(2);
 
+/// Brings the store up to date with the configured list and reads what is remembered; probes as
+/// far back as `since`. What a process does first when it becomes the store's only writer.
+pub async fn begin(
+    connection: &mut SqliteConnection,
+    listed: &[Listed],
+    now: Timestamp,
+    since: Timestamp,
+) -> Result<Loaded, StoreError> {
+    let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
+    let interrupted = recover(&mut transaction, now).await?;
+    sync(&mut transaction, listed, now).await?;
+    transaction.commit().await?;
+    if interrupted > 0 {
+        tracing::warn!(interrupted, "probes were under way when tidewatch last ended; they count");
+    }
+    load(connection, since).await
+}
+
 /// Turns flights that nobody heard of again into failed probes, so that the budget counts them.
 /// Returns how many there were.
-pub async fn recover(connection: &mut SqliteConnection, now: Timestamp) -> Result<u64, StoreError> {
+async fn recover(connection: &mut SqliteConnection, now: Timestamp) -> Result<u64, StoreError> {
     let done = sqlx::query(
         "INSERT INTO probes (source_id, due_at, started_at, duration_ms, outcome, policy, reason, error)
          SELECT source_id, due_at, started_at, max(0, min(?1 - started_at, ?2)), 'failed', policy, reason,

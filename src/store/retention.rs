@@ -1,7 +1,6 @@
 //! Forgetting old probes in small bites, so that no commit is long.
 //!
-//! Updates, gaps and events stay; only the log of probes, items that have long left their feed,
-//! and answered requests are pruned.
+//! Updates, gaps and events stay; only the log of probes and answered requests are pruned.
 
 use sqlx::SqliteConnection;
 

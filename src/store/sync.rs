@@ -43,7 +43,7 @@ pub struct Synced {
 const CHUNK: usize = 5_000;
 
 /// Brings the stored list up to date and says what became of it.
-pub async fn sync(
+pub(super) async fn sync(
     connection: &mut SqliteConnection,
     listed: &[Listed],
     at: Timestamp,
@@ -143,7 +143,7 @@ async fn change(connection: &mut SqliteConnection, rows: String) -> Result<(), s
 }
 
 /// When sources without a due time are due.
-pub async fn first_due(
+pub(super) async fn first_due(
     connection: &mut SqliteConnection,
     due: &[(SourceId, Timestamp)],
 ) -> Result<(), sqlx::Error> {

@@ -9,9 +9,13 @@ use sqlx::query::Query;
 use sqlx::sqlite::{Sqlite, SqliteArguments};
 
 use crate::observe::{Observation, Occurred};
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 use super::record::{Event, Flight, HostRecord, Landing, RobotsRecord, ValidatorsChange};
+
+/// An item that returns within this time after it left its feed is known; it keeps a busy feed's
+/// memory from growing for ever.
+const ITEMS_REMEMBERED: Span = Span::from_days(180);
 
 type Result = std::result::Result<(), sqlx::Error>;
 
@@ -136,6 +140,14 @@ async fn observe(
         .execute(&mut *connection)
         .await?;
     }
+    if !seen.present.is_empty() {
+        // What is in the document was touched just now, so only what long left it is forgotten.
+        sqlx::query("DELETE FROM items WHERE source_id = ? AND last_seen_at < ?")
+            .bind(source)
+            .bind((now - ITEMS_REMEMBERED).as_millis())
+            .execute(&mut *connection)
+            .await?;
+    }
     if !seen.gone.is_empty() {
         let keys: Vec<i64> = seen.gone.iter().map(|&key| key as i64).collect();
         sqlx::query(
@@ -169,7 +181,8 @@ async fn observe(
 
 async fn state(connection: &mut SqliteConnection, landing: &Landing) -> Result {
     let memory = &landing.memory;
-    let looked = landing.error.is_none().then(|| landing.finished.as_millis());
+    // From its start: what is published while an answer travels was not in it, and lies after this look.
+    let looked = landing.error.is_none().then(|| landing.flight.started.as_millis());
     let millis = |at: Option<Timestamp>| at.map(Timestamp::as_millis);
     let moving = memory.moving.as_deref();
     sqlx::query(
@@ -294,7 +307,7 @@ pub(super) async fn answer(connection: &mut SqliteConnection, request: i64, answ
 }
 
 fn middle(from: Timestamp, to: Timestamp) -> Timestamp {
-    from + crate::time::Span::from_millis((to - from).as_millis() / 2)
+    from + Span::from_millis((to - from).as_millis() / 2)
 }
 
 fn signed(count: u64) -> i64 {

@@ -190,28 +190,46 @@ impl Writer {
     }
 }
 
+/// One transaction, begun and ended by plain statements: when the disk is full SQLite may roll back
+/// by itself, after which sqlx's own transaction would believe itself open for ever.
 async fn try_commit(
     connection: &mut SqliteConnection,
     batch: &[Write],
 ) -> Result<(Vec<Synced>, Option<Timestamp>), sqlx::Error> {
-    let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
+    sqlx::query("BEGIN IMMEDIATE").execute(&mut *connection).await?;
+    let written = async {
+        let done = write_all(connection, batch).await?;
+        sqlx::query("COMMIT").execute(&mut *connection).await?;
+        Ok(done)
+    };
+    let outcome = written.await;
+    if outcome.is_err() {
+        // Fails where SQLite has rolled back already, which is as good.
+        let _ = sqlx::query("ROLLBACK").execute(connection).await;
+    }
+    outcome
+}
+
+async fn write_all(
+    connection: &mut SqliteConnection,
+    batch: &[Write],
+) -> Result<(Vec<Synced>, Option<Timestamp>), sqlx::Error> {
     let mut synced = Vec::new();
     let mut more_to_prune = None;
     for item in batch {
         match item {
-            Write::TakeOff(flights) => write::take_off(&mut transaction, flights).await?,
-            Write::Land(landing) => write::land(&mut transaction, landing).await?,
-            Write::Event(event) => write::event(&mut transaction, event).await?,
-            Write::Robots(robots) => write::robots(&mut transaction, robots).await?,
-            Write::Answer { request, answer } => write::answer(&mut transaction, *request, answer).await?,
-            Write::FirstDue(due) => sync::first_due(&mut transaction, due).await?,
-            Write::Sync { listed, at, .. } => synced.push(sync::sync(&mut transaction, listed, *at).await?),
+            Write::TakeOff(flights) => write::take_off(connection, flights).await?,
+            Write::Land(landing) => write::land(connection, landing).await?,
+            Write::Event(event) => write::event(connection, event).await?,
+            Write::Robots(robots) => write::robots(connection, robots).await?,
+            Write::Answer { request, answer } => write::answer(connection, *request, answer).await?,
+            Write::FirstDue(due) => sync::first_due(connection, due).await?,
+            Write::Sync { listed, at, .. } => synced.push(sync::sync(connection, listed, *at).await?),
             Write::Prune { before } => {
-                more_to_prune = retention::bite(&mut transaction, *before).await?.then_some(*before);
+                more_to_prune = retention::bite(connection, *before).await?.then_some(*before);
             }
             Write::Flush(_) => {}
         }
     }
-    transaction.commit().await?;
     Ok((synced, more_to_prune))
 }

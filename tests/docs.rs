@@ -1,0 +1,209 @@
+//! What is written about the program agrees with the program.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use clap::CommandFactory;
+use sqlx::{AssertSqlSafe, Row, SqliteConnection};
+use tidewatch::cli::Cli;
+use tidewatch::config::load;
+use tidewatch::config::valid;
+use tidewatch::store::open;
+
+fn shipped(path: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The fenced blocks of a language, their indentation taken off.
+fn blocks(text: &str, language: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        let Some(fence) = line.trim_start().strip_prefix("```") else { continue };
+        let indent = line.len() - line.trim_start().len();
+        let inside = lines.by_ref().take_while(|line| line.trim_start() != "```");
+        let block: Vec<&str> = inside.map(|line| line.get(indent..).unwrap_or_default()).collect();
+        if fence == language {
+            found.push(block.join("\n"));
+        }
+    }
+    found
+}
+
+/// The cells of the table under this head, row by row.
+fn table(text: &str, head: &str) -> Vec<Vec<String>> {
+    let rows = text.lines().skip_while(|line| *line != head).skip(2);
+    let rows = rows.take_while(|line| line.starts_with('|'));
+    let found: Vec<Vec<String>> = rows
+        .map(|row| row.trim_matches('|').split(" | ").map(|cell| cell.trim().to_owned()).collect())
+        .collect();
+    assert!(!found.is_empty(), "there is no table under {head:?}");
+    found
+}
+
+/// What stands between backquotes.
+fn quoted(text: &str) -> Vec<&str> {
+    text.split('`').skip(1).step_by(2).collect()
+}
+
+async fn empty_store(folder: &tempfile::TempDir) -> SqliteConnection {
+    open::for_writing(&folder.path().join("tidewatch.db")).await.expect("a new store")
+}
+
+async fn names(store: &mut SqliteConnection, kind: &'static str) -> BTreeSet<String> {
+    let rows =
+        sqlx::query("SELECT name FROM sqlite_schema WHERE type = ?").bind(kind).fetch_all(store).await;
+    let names = rows.expect("a schema").into_iter().map(|row| row.get::<String, _>(0));
+    names.filter(|name| !name.starts_with("sqlite_") && !name.starts_with("_sqlx")).collect()
+}
+
+#[test]
+fn blocks_and_tables_are_found() {
+    let text = "a\n```sh\none\n```\n  ```sh\n  two\n    in\n  ```\n```sql\nno\n```\n";
+    assert_eq!(blocks(text, "sh"), ["one", "two\n  in"]);
+    let rows = table("x\n| a | b |\n|---|---|\n| `c` | d, `e` |\n\n| f |\n", "| a | b |");
+    assert_eq!(rows, [["`c`", "d, `e`"]]);
+    assert_eq!(quoted("`c` d, `e f`"), ["c", "e f"]);
+}
+
+#[test]
+fn configurations_in_the_readme_are_sound() {
+    let snippets = blocks(&shipped("README.md"), "toml");
+    assert!(snippets.len() >= 3, "only {} snippets", snippets.len());
+    for snippet in snippets {
+        if let Err(faults) = valid::parse(&[("README.md".into(), snippet.clone())]) {
+            panic!("{faults}\nin\n{snippet}");
+        }
+    }
+}
+
+#[test]
+fn shipped_configurations_load() {
+    for name in ["tidewatch.toml", "minimal.toml"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("config").join(name);
+        if let Err(error) = load::load(&path) {
+            panic!("{error}");
+        }
+    }
+}
+
+#[test]
+fn the_readme_lists_the_commands_that_there_are() {
+    let readme = shipped("README.md");
+    let mut cli = Cli::command();
+    cli.build();
+    let mut listed = BTreeSet::new();
+    for row in table(&readme, "| command | what it does |") {
+        let Some(usage) = quoted(&row[0]).first().and_then(|usage| usage.strip_prefix("tidewatch ")) else {
+            continue;
+        };
+        let name = usage.split(' ').next().expect("a word");
+        let command = cli.find_subcommand(name).unwrap_or_else(|| panic!("there is no command {name}"));
+        let help = command.clone().render_long_help().to_string();
+        for flag in quoted(&row[1]).into_iter().filter(|word| word.starts_with("--")) {
+            assert!(help.contains(flag), "{name} has no {flag}:\n{help}");
+        }
+        let arguments =
+            usage.split(' ').skip(1).filter(|word| word.chars().all(|c| c.is_ascii_uppercase()));
+        for argument in arguments {
+            assert!(help.contains(&format!("<{argument}>")), "{name} takes no {argument}:\n{help}");
+        }
+        listed.insert(name.to_owned());
+    }
+    let there =
+        cli.get_subcommands().filter(|command| !command.is_hide_set()).map(|c| c.get_name().to_owned());
+    let there: BTreeSet<String> = there.filter(|name| name != "help").collect();
+    assert_eq!(listed, there, "README and --help differ");
+}
+
+#[tokio::test]
+async fn the_readme_lists_the_tables_that_there_are() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut store = empty_store(&folder).await;
+    let tables = names(&mut store, "table").await;
+    let readme = shipped("README.md");
+    let rows = table(&readme, "| table | one row is |");
+    let listed: BTreeSet<String> = rows.iter().flat_map(|row| quoted(&row[0])).map(str::to_owned).collect();
+    assert_eq!(listed, tables, "README and migrations differ");
+    let views = names(&mut store, "view").await;
+    let wanted: BTreeSet<String> = tables.iter().map(|table| format!("readable_{table}")).collect();
+    assert_eq!(views, wanted, "every table has its readable view");
+}
+
+#[tokio::test]
+async fn queries_in_the_readme_run() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut store = empty_store(&folder).await;
+    let queries = blocks(&shipped("README.md"), "sql");
+    assert!(queries.len() >= 5, "only {} queries", queries.len());
+    for query in queries {
+        let answer = sqlx::query(AssertSqlSafe(query.clone())).fetch_all(&mut store).await;
+        if let Err(error) = answer {
+            panic!("{error}\nin\n{query}");
+        }
+    }
+}
+
+#[test]
+fn ci_runs_the_readmes_test_command() {
+    let readme = shipped("README.md");
+    let commands = blocks(&readme, "sh").join("\n");
+    let command = commands.lines().find(|line| line.starts_with("cargo test")).expect("a test command");
+    let ci = shipped(".ci/run");
+    let stage = format!("stage \"tests\" {command}");
+    assert!(ci.lines().any(|line| line == stage), ".ci/run has no line {stage:?}");
+}
+
+#[test]
+fn the_unit_names_the_places_of_the_readme() {
+    let unit = shipped("systemd/tidewatch.service");
+    let readme = shipped("README.md");
+    let set = |key: &str| {
+        let prefix = format!("{key}=");
+        unit.lines()
+            .find_map(|line| line.strip_prefix(prefix.as_str()))
+            .unwrap_or_else(|| panic!("no {key}="))
+    };
+    let mut start = set("ExecStart").split(' ');
+    let (program, command) = (start.next().expect("a program"), start.next().expect("a command"));
+    assert!(readme.contains(&format!("target/release/tidewatch {program}")), "README installs {program}");
+    assert!(Cli::command().find_subcommand(command).is_some(), "there is no command {command}");
+    assert_eq!(start.next(), Some("--config"));
+    let config = start.next().expect("a configuration");
+    assert!(
+        readme.contains(&format!("install -m 0644 config/minimal.toml {config}")),
+        "README installs {config}"
+    );
+    assert_eq!(config, format!("/etc/{}/tidewatch.toml", set("ConfigurationDirectory")));
+    let state = set("StateDirectory");
+    assert_eq!(set("WorkingDirectory"), format!("%S/{state}"));
+    assert!(
+        readme.contains(&format!("store = \"/var/lib/{state}/")),
+        "README keeps the store in /var/lib/{state}"
+    );
+    assert!(readme.contains("systemd/tidewatch.service /etc/systemd/system/tidewatch.service"));
+    // The exit codes that keep systemd from trying again are those of a bad configuration.
+    let code = set("RestartPreventExitStatus");
+    assert!(
+        table(&readme, "| exit code | meaning |")
+            .iter()
+            .any(|row| row[0] == code && row[1].contains("configuration"))
+    );
+}
+
+#[test]
+fn files_that_the_documents_name_are_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for document in ["README.md", "CONTRIBUTING.md"] {
+        let text = shipped(document);
+        let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        let links = links.filter(|link| !link.starts_with('#') && !link.contains("://"));
+        let tests =
+            quoted(&text).into_iter().filter(|word| word.starts_with("tests/") && !word.contains(' '));
+        for path in links.chain(tests) {
+            assert!(root.join(path).exists(), "{document} names {path}, which is not there");
+        }
+    }
+}

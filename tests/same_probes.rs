@@ -1,0 +1,177 @@
+//! The daemon and the simulator run the same fleet: given the same answers, they send the same
+//! probes, to the millisecond. The daemon's pilot runs here as it is, under paused time; only the
+//! far ends of its channels, network and store, are played by the test.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use tidewatch::clock::Clock;
+use tidewatch::config::Config;
+use tidewatch::daemon::muster::muster;
+use tidewatch::daemon::pilot::{Control, Launch, Lines, Pilot, Progress};
+use tidewatch::daemon::probe::Finished;
+use tidewatch::fleet::params::SourceId;
+use tidewatch::fleet::source::Memory;
+use tidewatch::fleet::{Answered, Failure};
+use tidewatch::observe::FeedHints;
+use tidewatch::rng::Stream;
+use tidewatch::sim::driver;
+use tidewatch::store::load::Loaded;
+use tidewatch::store::record::{Outcome, ValidatorsChange};
+use tidewatch::store::writer::{Health, Receipt, Write};
+use tidewatch::time::{Span, Timestamp};
+use tokio::sync::{mpsc, watch};
+
+const SOURCES: i64 = 40;
+const DAYS: i64 = 2;
+
+fn start() -> Timestamp {
+    Timestamp::parse_iso("2026-11-16T00:00:00Z").unwrap()
+}
+
+/// Forty sources, every third on one of two shared domains, with different budgets.
+fn config() -> Config {
+    let mut text = String::from("[fleet]\nprobes_per_step = 4\n");
+    for id in 0..SOURCES {
+        let host = match id % 3 {
+            0 => format!("s{id}.shared{}.example", id % 2),
+            _ => format!("host{id}.example"),
+        };
+        text.push_str(&format!("[[source]]\nname = \"s{id}\"\nurl = \"https://{host}/feed\"\n"));
+        if id % 4 == 0 {
+            text.push_str("budget = { probes = 120, per = \"1d\", min_spacing = \"5m\" }\n");
+        }
+    }
+    tidewatch::config::valid::parse(&[(PathBuf::from("t.toml"), text)]).unwrap()
+}
+
+fn loaded() -> Loaded {
+    let sources = (0..SOURCES).map(|id| (format!("s{id}"), (SourceId(id), Memory::default()))).collect();
+    Loaded { sources, seed: 11, ..Loaded::default() }
+}
+
+/// The recorded observations: what the n-th probe of a source is answered, and how fast.
+fn recorded(source: SourceId, nth: u32) -> (Span, Result<Answered, Failure>) {
+    let mut chance = Stream::new(5, format!("{}/{nth}", source.0));
+    let took = Span::from_millis(1 + (chance.unit() * 30_000.0) as i64);
+    let draw = chance.unit();
+    let result = match () {
+        () if draw < 0.05 => Err(Failure::Unreachable),
+        () if draw < 0.08 => Err(Failure::Refused),
+        () if draw < 0.10 => Err(Failure::Throttled { retry_after: Some(Span::from_mins(50)) }),
+        () if draw < 0.11 => Err(Failure::Throttled { retry_after: None }),
+        () if draw < 0.112 => Err(Failure::Gone),
+        () => Ok(Answered {
+            updates: (chance.unit() * 3.0) as u32,
+            gap: chance.unit() < 0.05,
+            fresh_for: (chance.unit() < 0.2).then(|| Span::from_mins(40)),
+            hints: Some(FeedHints {
+                skip_hours: if source.0 % 7 == 0 { 0b1111 } else { 0 },
+                ttl: (source.0 % 5 == 0).then(|| Span::from_mins(45)),
+                ..FeedHints::default()
+            }),
+            ..Answered::default()
+        }),
+    };
+    (took, result)
+}
+
+type Sent = (Timestamp, SourceId, Timestamp, &'static str, &'static str);
+
+fn simulate(until: Timestamp) -> Vec<Sent> {
+    let (mut fleet, _) = muster(&config(), loaded(), start());
+    let mut counts: HashMap<SourceId, u32> = HashMap::new();
+    let answer = |order: &tidewatch::fleet::Order, _| {
+        let nth = counts.entry(order.source).or_default();
+        *nth += 1;
+        recorded(order.source, *nth)
+    };
+    driver::run(&mut fleet, answer, start(), until)
+        .into_iter()
+        .map(|sent| {
+            let order = sent.order;
+            (sent.at, order.source, order.due, order.policy.name(), order.reason.name())
+        })
+        .collect()
+}
+
+async fn fly(until: Timestamp) -> Vec<Sent> {
+    let clock = Clock::accelerated(start(), 1.0);
+    let config = config();
+    let (fleet, roster) = muster(&config, loaded(), start());
+    let (control, orders) = mpsc::unbounded_channel();
+    let (finished, has_finished) = mpsc::unbounded_channel();
+    let (receipt, receipts) = mpsc::unbounded_channel();
+    let (writes, mut to_write) = mpsc::unbounded_channel();
+    let (launches, mut to_launch) = mpsc::unbounded_channel::<Launch>();
+    let (_well, health) = watch::channel(Health::Well);
+    let (progress, _) = watch::channel(Progress::default());
+    let lines =
+        Lines { control: orders, finished: has_finished, receipts, writes, launches, health, progress };
+    let retain = config.daemon.retain_probes;
+    let pilot = Pilot::new(fleet, roster, clock.clone(), None, config.fleet.clone(), retain, lines);
+
+    // The store: everything is committed at once.
+    tokio::spawn(async move {
+        while let Some(write) = to_write.recv().await {
+            match write {
+                Write::TakeOff(flights) => drop(receipt.send(Receipt::TookOff(flights))),
+                Write::Land(landing) => drop(receipt.send(Receipt::Landed(landing.flight.source))),
+                _ => {}
+            }
+        }
+    });
+    // The network: the recorded answers.
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let network = (clock.clone(), Arc::clone(&log));
+    tokio::spawn(async move {
+        let (clock, log) = network;
+        let mut counts: HashMap<SourceId, u32> = HashMap::new();
+        while let Some(Launch { flight, .. }) = to_launch.recv().await {
+            let nth = counts.entry(flight.source).or_default();
+            *nth += 1;
+            let (took, result) = recorded(flight.source, *nth);
+            let sent = (clock.now(), flight.source, flight.due, flight.policy.name(), flight.reason.name());
+            log.lock().unwrap().push(sent);
+            let (clock, finished) = (clock.clone(), finished.clone());
+            tokio::spawn(async move {
+                let at = clock.now() + took;
+                clock.sleep_until(at).await;
+                let _ = finished.send(Finished {
+                    flight,
+                    finished: clock.now(),
+                    answered_by: None,
+                    result,
+                    outcome: Outcome::Unchanged,
+                    http_status: None,
+                    bytes: 0,
+                    error: None,
+                    validators: ValidatorsChange::Keep,
+                    observation: None,
+                });
+            });
+        }
+    });
+    let flying = tokio::spawn(pilot.fly());
+    clock.sleep_until(until).await;
+    control.send(Control::Stop).unwrap();
+    flying.await.unwrap();
+    let log = log.lock().unwrap();
+    log.clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_daemon_sends_the_probes_that_the_simulator_sends() {
+    let until = start() + Span::from_days(DAYS);
+    let mut simulated = simulate(until - Span::from_millis(1));
+    let mut flown = fly(until).await;
+    flown.retain(|sent| sent.0 < until);
+    simulated.sort();
+    flown.sort();
+    assert!(simulated.len() > 1_500, "{}", simulated.len());
+    for (nth, (simulated, flown)) in simulated.iter().zip(&flown).enumerate() {
+        assert_eq!(simulated, flown, "probe {nth}");
+    }
+    assert_eq!(simulated.len(), flown.len());
+}

@@ -1,0 +1,536 @@
+//! The store over real files: commits whole or not at all, clear words for bad files, and nothing
+//! acknowledged that was not committed.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions, Connection, Row, SqliteConnection};
+use tempfile::TempDir;
+use tidewatch::clock::patience;
+use tidewatch::fleet::gate::Constraint;
+use tidewatch::fleet::params::SourceId;
+use tidewatch::fleet::source::{Memory, MoveProof, Reason, State};
+use tidewatch::observe::{
+    FeedHints, Observation, Occurred, PageText, Present, Update, UpdateKind, compare::key_hash,
+};
+use tidewatch::schedule::policy::Policy;
+use tidewatch::store::load::{Loaded, begin};
+use tidewatch::store::lock::Lock;
+use tidewatch::store::reader::{Reader, ask};
+use tidewatch::store::record::{
+    Event, Flight, HostRecord, Landing, Outcome, RobotsRecord, ValidatorsChange,
+};
+use tidewatch::store::sync::Listed;
+use tidewatch::store::writer::{Desk, Health, Receipt, Write, Writer};
+use tidewatch::store::{StoreError, open};
+use tidewatch::time::{Span, Timestamp};
+use tokio::sync::oneshot;
+
+const LONG: Duration = Duration::from_secs(30);
+
+fn at(secs: i64) -> Timestamp {
+    Timestamp::from_secs(1_700_000_000 + secs)
+}
+
+fn listed(name: &str, url: &str) -> Listed {
+    Listed { name: name.into(), url: url.into(), kind: "feed", policy: "auto", group: Some("g".into()) }
+}
+
+fn flight(id: SourceId, secs: i64) -> Flight {
+    Flight {
+        source: id,
+        due: at(secs - 5),
+        started: at(secs),
+        policy: Policy::Uniform,
+        reason: Reason::Constraint(Constraint::MaxAge),
+    }
+}
+
+fn landing(id: SourceId, secs: i64) -> Landing {
+    Landing {
+        flight: flight(id, secs),
+        finished: at(secs + 1),
+        outcome: Outcome::Unchanged,
+        http_status: Some(200),
+        bytes: 10,
+        error: None,
+        validators: ValidatorsChange::Keep,
+        observation: None,
+        memory: Memory { due: at(secs + 100), last_probe: Some(at(secs + 1)), ..Memory::default() },
+        host: None,
+        events: Vec::new(),
+    }
+}
+
+fn new_item(key: &str, secs: i64) -> Update {
+    Update {
+        kind: UpdateKind::New,
+        occurred: Occurred::At(at(secs)),
+        key: key.into(),
+        title: Some(format!("title of {key} — «ü»")),
+        link: None,
+    }
+}
+
+fn present(key: &str, fingerprint: u64) -> Present {
+    Present { key_hash: key_hash(key), fingerprint, dated: Some(at(0)) }
+}
+
+struct Store {
+    _dir: TempDir,
+    path: PathBuf,
+    desk: Desk,
+    stop: oneshot::Sender<()>,
+    task: tokio::task::JoinHandle<Result<(), StoreError>>,
+    loaded: Loaded,
+}
+
+impl Store {
+    async fn new() -> Self {
+        Self::with("PRAGMA user_version").await
+    }
+
+    /// A store whose writer's connection was prepared with a statement.
+    async fn with(pragma: &'static str) -> Self {
+        let dir = TempDir::new().unwrap();
+        let path = dir.path().join("t.db");
+        let mut connection = open::for_writing(&path).await.unwrap();
+        let list = [listed("a", "http://a/"), listed("b", "http://b/")];
+        let loaded = begin(&mut connection, &list, at(0), at(-1_000)).await.unwrap();
+        sqlx::query(pragma).fetch_all(&mut connection).await.unwrap();
+        let (writer, desk) = Writer::new(connection);
+        let (stop, stopped) = oneshot::channel();
+        let task = tokio::spawn(writer.run(stopped));
+        Self { _dir: dir, path, desk, stop, task, loaded }
+    }
+
+    fn id(&self, name: &str) -> SourceId {
+        self.loaded.sources[name].0
+    }
+
+    fn write(&self, write: Write) {
+        self.desk.writes.send(write).unwrap();
+    }
+
+    async fn flush(&self) {
+        let (done, committed) = oneshot::channel();
+        self.write(Write::Flush(done));
+        patience(LONG, committed).await.unwrap().unwrap();
+    }
+
+    async fn reader(&self) -> Reader {
+        Reader::open(&self.path).await.unwrap()
+    }
+
+    async fn connection(&self) -> SqliteConnection {
+        other_program(&self.path).await
+    }
+
+    async fn count(&self, query: &'static str) -> i64 {
+        sqlx::query_scalar(query).fetch_one(&mut self.connection().await).await.unwrap()
+    }
+
+    async fn close(self) -> (TempDir, PathBuf) {
+        self.stop.send(()).unwrap();
+        patience(LONG, self.task).await.unwrap().unwrap().unwrap();
+        (self._dir, self.path)
+    }
+}
+
+/// Someone else with the file open, as `sqlite3` would.
+async fn other_program(path: &Path) -> SqliteConnection {
+    SqliteConnectOptions::new().filename(path).busy_timeout(LONG).connect().await.unwrap()
+}
+
+#[tokio::test]
+async fn a_landing_is_stored_whole_and_comes_back_as_it_was() {
+    let mut store = Store::new().await;
+    let id = store.id("a");
+    let memory = Memory {
+        state: State::Backoff,
+        due: at(500),
+        reason: Reason::Constraint(Constraint::RetryAfter),
+        last_probe: Some(at(101)),
+        last_update: Some(at(101)),
+        error_streak: 3,
+        known_updates: 17,
+        fresh_until: Some(at(200)),
+        retry_until: Some(at(500)),
+        backoff_until: Some(at(300)),
+        hints: FeedHints {
+            ttl: Some(Span::from_mins(60)),
+            skip_hours: 0b11,
+            skip_days: 0b100_0000,
+            update_period: Some(Span::from_days(1)),
+        },
+        moving: Some(Box::new(MoveProof { target: "http://c/".into(), times: 2, since: at(50) })),
+        adopted_url: Some("http://adopted/".into()),
+    };
+    let seen = Observation {
+        updates: vec![
+            new_item("one", 90),
+            Update { occurred: Occurred::Between(at(40), at(100)), ..new_item("two", 0) },
+        ],
+        present: vec![present("one", u64::MAX), present("two", 1 << 63), present("three", 5)],
+        gap: true,
+        page: Some(PageText { title: None, text: "text".into(), fingerprint: u64::MAX - 1 }),
+        ..Observation::default()
+    };
+    store.write(Write::TakeOff(vec![flight(id, 100)]));
+    store.write(Write::Land(Box::new(Landing {
+        outcome: Outcome::Updated,
+        memory: memory.clone(),
+        observation: Some(seen),
+        validators: ValidatorsChange::Replace {
+            url: "http://a/".into(),
+            etag: Some(b"W/\"x\xff\"".to_vec()),
+            last_modified: Some(b"Mon, 16 Nov 2026 00:00:00 GMT".to_vec()),
+        },
+        host: Some(HostRecord {
+            key: "a".into(),
+            public: true,
+            paused_until: Some(at(500)),
+            crawl_delay: Span::from_secs(7),
+        }),
+        events: vec![Event { at: at(101), kind: "rests", source: Some(id), detail: Some("x".into()) }],
+        ..landing(id, 100)
+    })));
+    assert_eq!(store.desk.receipts.recv().await, Some(Receipt::TookOff(vec![flight(id, 100)])));
+    assert_eq!(store.desk.receipts.recv().await, Some(Receipt::Landed(id)));
+
+    let dossier = store.reader().await.dossier(id).await.unwrap();
+    assert_eq!(dossier.etag.as_deref(), Some(&b"W/\"x\xff\""[..]), "byte for byte, also when not UTF-8");
+    assert_eq!(dossier.last_modified.as_deref(), Some(&b"Mon, 16 Nov 2026 00:00:00 GMT"[..]));
+    assert_eq!(dossier.validators_url.as_deref(), Some("http://a/"));
+    assert_eq!(dossier.seen.last_look, Some(at(100)), "the start of the look, not its end");
+    assert_eq!(dossier.seen.page, Some(u64::MAX - 1));
+    let items: HashSet<(u64, u64, bool)> =
+        dossier.seen.items.iter().map(|(&key, item)| (key, item.fingerprint, item.in_last)).collect();
+    let expected = [("one", u64::MAX), ("two", 1 << 63), ("three", 5)]
+        .map(|(key, print)| (key_hash(key), print, true));
+    assert_eq!(items, HashSet::from(expected));
+
+    let rows = sqlx::query("SELECT source, occurred_at, occurred_after, occurred_exact, kind, key, title FROM readable_updates ORDER BY id")
+        .fetch_all(&mut store.connection().await)
+        .await
+        .unwrap();
+    assert_eq!(rows.len(), 2);
+    assert_eq!(rows[0].get::<String, _>("source"), "a");
+    assert_eq!(rows[0].get::<String, _>("occurred_at"), at(90).iso());
+    assert_eq!(rows[0].get::<String, _>("title"), "title of one — «ü»");
+    assert_eq!(rows[1].get::<i64, _>("occurred_exact"), 0);
+    assert_eq!(rows[1].get::<String, _>("occurred_at"), at(70).iso(), "the middle");
+    assert_eq!(rows[1].get::<String, _>("occurred_after"), at(40).iso());
+    assert_eq!(store.count("SELECT count(*) FROM flights").await, 0);
+    assert_eq!(store.count("SELECT count(*) FROM gaps JOIN probes ON probes.id = probe_id").await, 1);
+    assert_eq!(store.count("SELECT count(*) FROM events WHERE kind = 'rests'").await, 1);
+
+    let (_dir, path) = store.close().await;
+    let mut connection = open::for_writing(&path).await.unwrap();
+    let list = [listed("a", "http://a/"), listed("b", "http://b/")];
+    let loaded = begin(&mut connection, &list, at(600), at(0)).await.unwrap();
+    assert_eq!(loaded.sources["a"], (id, memory));
+    assert_eq!(loaded.probes[&id], vec![at(101)], "the budget counts from the end of a probe");
+    let (host, paused, delay) = &loaded.hosts[0];
+    assert_eq!((&*host.key, host.public, *paused, *delay), ("a", true, at(500), Span::from_secs(7)));
+}
+
+#[tokio::test]
+async fn a_304_overwrites_only_what_it_carries_and_an_error_nothing() {
+    let store = Store::new().await;
+    let id = store.id("a");
+    let replace = ValidatorsChange::Replace {
+        url: "http://a/".into(),
+        etag: Some(b"\"1\"".to_vec()),
+        last_modified: Some(b"then".to_vec()),
+    };
+    let refresh = ValidatorsChange::Refresh { etag: Some(b"\"2\"".to_vec()), last_modified: None };
+    for (n, validators) in [replace, refresh, ValidatorsChange::Keep].into_iter().enumerate() {
+        store.write(Write::Land(Box::new(Landing { validators, ..landing(id, 100 + n as i64) })));
+    }
+    store.flush().await;
+    let dossier = store.reader().await.dossier(id).await.unwrap();
+    assert_eq!(dossier.etag.as_deref(), Some(&b"\"2\""[..]));
+    assert_eq!(dossier.last_modified.as_deref(), Some(&b"then"[..]));
+    let drop = ValidatorsChange::Replace { url: "http://a/".into(), etag: None, last_modified: None };
+    store.write(Write::Land(Box::new(Landing { validators: drop, ..landing(id, 200) })));
+    store.flush().await;
+    let dossier = store.reader().await.dossier(id).await.unwrap();
+    assert_eq!((dossier.etag, dossier.last_modified), (None, None), "one pair, from one answer");
+}
+
+#[tokio::test]
+async fn an_item_is_new_once_and_the_last_document_is_known() {
+    let store = Store::new().await;
+    let id = store.id("a");
+    for (n, keys) in [vec!["x", "y"], vec!["y", "z"]].into_iter().enumerate() {
+        let seen = Observation {
+            updates: vec![new_item("y", 1)],
+            present: keys.iter().map(|key| present(key, n as u64)).collect(),
+            gone: vec![key_hash("x")],
+            ..Observation::default()
+        };
+        store.write(Write::Land(Box::new(Landing {
+            observation: Some(seen),
+            ..landing(id, 100 * (n as i64 + 1))
+        })));
+    }
+    store.flush().await;
+    assert_eq!(store.count("SELECT count(*) FROM updates").await, 1);
+    let seen = store.reader().await.dossier(id).await.unwrap().seen;
+    let in_last = |key| seen.items[&key_hash(key)].in_last;
+    assert_eq!((in_last("x"), in_last("y"), in_last("z")), (false, true, true));
+    assert_eq!(store.count("SELECT count(*) FROM items WHERE gone_at IS NOT NULL").await, 1);
+}
+
+#[tokio::test]
+async fn items_that_long_left_their_feed_are_forgotten_and_no_others() {
+    let store = Store::new().await;
+    let id = store.id("a");
+    let look = |keys: &[&str], days: i64| {
+        let present = keys.iter().map(|key| present(key, 1)).collect();
+        let observation = Some(Observation { present, ..Observation::default() });
+        Write::Land(Box::new(Landing { observation, ..landing(id, 86_400 * days) }))
+    };
+    store.write(look(&["old", "stays"], 0));
+    store.write(look(&["stays", "recent"], 100));
+    store.write(look(&["stays", "new"], 200));
+    store.flush().await;
+    let seen = store.reader().await.dossier(id).await.unwrap().seen;
+    let known = |key| seen.items.contains_key(&key_hash(key));
+    assert_eq!((known("old"), known("stays"), known("recent"), known("new")), (false, true, true, true));
+}
+
+#[tokio::test]
+async fn a_flight_that_nobody_heard_of_again_is_counted_at_the_next_start() {
+    let store = Store::new().await;
+    let id = store.id("a");
+    store.write(Write::TakeOff(vec![flight(id, 100)]));
+    store.flush().await;
+    let (_dir, path) = store.close().await;
+    let mut connection = open::for_writing(&path).await.unwrap();
+    let list = [listed("a", "http://a/"), listed("b", "http://b/")];
+    let loaded = begin(&mut connection, &list, at(130), at(0)).await.unwrap();
+    assert_eq!(loaded.probes[&id], vec![at(130)], "it may have reached the server until just now");
+    let error: String =
+        sqlx::query_scalar("SELECT error FROM probes").fetch_one(&mut connection).await.unwrap();
+    assert!(error.starts_with("interrupted"), "{error}");
+    let again = begin(&mut connection, &list, at(140), at(0)).await.unwrap();
+    assert_eq!(again.probes[&id].len(), 1, "once");
+}
+
+#[tokio::test]
+async fn the_list_is_followed_and_nothing_learned_is_lost() {
+    let store = Store::new().await;
+    let (a, b) = (store.id("a"), store.id("b"));
+    let validators = ValidatorsChange::Replace {
+        url: "http://a/".into(),
+        etag: Some(b"\"1\"".to_vec()),
+        last_modified: None,
+    };
+    let memory = Memory { known_updates: 12, due: at(900), ..Memory::default() };
+    store.write(Write::Land(Box::new(Landing { validators, memory, ..landing(a, 100) })));
+    let sync = |list: Vec<Listed>| {
+        let (reply, synced) = oneshot::channel();
+        store.write(Write::Sync { listed: list, at: at(200), reply });
+        async { patience(LONG, synced).await.unwrap().unwrap() }
+    };
+    // b goes, c comes, a moves.
+    let synced = sync(vec![listed("a", "http://elsewhere/"), listed("c", "http://c/")]).await;
+    assert_eq!(synced.ids["a"], a);
+    assert_eq!(synced.removed, vec![b]);
+    assert_eq!(synced.moved, HashSet::from(["a".to_owned()]));
+    assert!(synced.revived.is_empty());
+    let dossier = store.reader().await.dossier(a).await.unwrap();
+    assert_eq!(dossier.etag, None, "the new address never gave one");
+    assert!(dossier.seen.moved);
+    assert_eq!(store.count("SELECT known_updates FROM sources WHERE name = 'a'").await, 12);
+    assert_eq!(store.count("SELECT count(*) FROM sources WHERE state = 'removed' AND name = 'b'").await, 1);
+    // b returns under its old number.
+    let synced =
+        sync(vec![listed("a", "http://elsewhere/"), listed("b", "http://b/"), listed("c", "http://c/")])
+            .await;
+    assert_eq!(synced.ids["b"], b);
+    assert_eq!(synced.revived, HashSet::from(["b".to_owned()]));
+    assert!(synced.removed.is_empty() && synced.moved.is_empty());
+}
+
+#[tokio::test]
+async fn a_full_store_is_retried_until_there_is_room_and_nothing_is_acknowledged_meanwhile() {
+    // SQLite's own page limit gives the very error of a full disk.
+    let mut store = Store::with("PRAGMA max_page_count = 90").await;
+    let id = store.id("a");
+    let big = "x".repeat(20_000);
+    let mut sent = 0;
+    let mut acknowledged = 0;
+    while *store.desk.health.borrow() == Health::Well {
+        assert!(sent < 500, "the limit was never reached");
+        let event = Event { at: at(sent), kind: "filler", source: None, detail: Some(big.clone()) };
+        store.write(Write::Event(event));
+        store.write(Write::Land(Box::new(landing(id, 100 + sent))));
+        sent += 1;
+        tokio::select! {
+            Some(Receipt::Landed(_)) = store.desk.receipts.recv() => acknowledged += 1,
+            changed = store.desk.health.changed() => changed.unwrap(),
+        }
+    }
+    assert!(
+        matches!(&*store.desk.health.borrow(), Health::Stalled(why) if why.contains("full")),
+        "says why"
+    );
+    while let Ok(Receipt::Landed(_)) = store.desk.receipts.try_recv() {
+        acknowledged += 1;
+    }
+    let committed = store.count("SELECT count(*) FROM probes").await;
+    assert_eq!(acknowledged, committed, "no receipt without a commit, no commit without a receipt");
+    assert!(committed < sent);
+    // Someone makes room, as a user would.
+    let mut other = store.connection().await;
+    sqlx::query("DELETE FROM events WHERE kind = 'filler'").execute(&mut other).await.unwrap();
+    other.close().await.unwrap();
+    let well =
+        patience(LONG, store.desk.health.wait_for(|health| *health == Health::Well)).await.unwrap().is_ok();
+    assert!(well, "the writer gave up: {:?}", store.task.await);
+    store.flush().await;
+    assert_eq!(store.count("SELECT count(*) FROM probes").await, sent, "nothing was lost");
+}
+
+#[tokio::test]
+async fn others_may_read_and_write_while_the_daemon_writes() {
+    let store = Store::new().await;
+    let id = store.id("a");
+    let mut other = store.connection().await;
+    sqlx::query("CREATE TABLE mine (n INTEGER)").execute(&mut other).await.unwrap();
+    for n in 0..100 {
+        store.write(Write::Land(Box::new(landing(id, n))));
+        sqlx::query("INSERT INTO mine VALUES (1)").execute(&mut other).await.unwrap();
+        sqlx::query("SELECT count(*) FROM readable_probes").fetch_one(&mut other).await.unwrap();
+    }
+    store.flush().await;
+    assert_eq!(store.count("SELECT count(*) FROM probes").await, 100);
+    assert_eq!(store.count("SELECT count(*) FROM mine").await, 100);
+}
+
+#[tokio::test]
+async fn old_probes_are_forgotten_in_bites_and_updates_stay() {
+    let store = Store::new().await;
+    let id = store.id("a");
+    for n in 0..1_300 {
+        store.write(Write::Land(Box::new(landing(id, n))));
+    }
+    let seen = Observation { updates: vec![new_item("k", 1)], ..Observation::default() };
+    store.write(Write::Land(Box::new(Landing { observation: Some(seen), ..landing(id, 50) })));
+    store.write(Write::Prune { before: at(1_200) });
+    // Each bite asks for the next one; a flush comes through between them.
+    let mut left = 1_301;
+    for _ in 0..10 {
+        store.flush().await;
+        left = store.count("SELECT count(*) FROM probes").await;
+    }
+    assert_eq!(left, 100);
+    assert_eq!(store.count("SELECT count(*) FROM updates WHERE probe_id IS NULL").await, 1);
+}
+
+#[tokio::test]
+async fn a_file_that_is_not_ours_is_left_alone_with_a_clear_word() {
+    let dir = TempDir::new().unwrap();
+    let path = |name: &str| dir.path().join(name);
+
+    std::fs::write(
+        path("text.db"),
+        "this is not a database, it is a text of more than a hundred bytes, ".repeat(4),
+    )
+    .unwrap();
+    let error = open::for_writing(&path("text.db")).await.unwrap_err();
+    assert!(matches!(error, StoreError::NotADatabase(_)), "{error}");
+
+    let mut foreign = SqliteConnectOptions::new()
+        .filename(path("other.db"))
+        .create_if_missing(true)
+        .connect()
+        .await
+        .unwrap();
+    sqlx::query("CREATE TABLE theirs (x)").execute(&mut foreign).await.unwrap();
+    foreign.close().await.unwrap();
+    let error = open::for_writing(&path("other.db")).await.unwrap_err();
+    assert!(matches!(error, StoreError::Foreign(_)), "{error}");
+
+    let mut newer = open::for_writing(&path("newer.db")).await.unwrap();
+    sqlx::query("INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) VALUES (9999, 'x', 1, x'', 0)")
+        .execute(&mut newer)
+        .await
+        .unwrap();
+    newer.close().await.unwrap();
+    let error = open::for_writing(&path("newer.db")).await.unwrap_err();
+    assert!(matches!(error, StoreError::Newer { found: 9999, known: 1, .. }), "{error}");
+    let error = Reader::open(&path("newer.db")).await.unwrap_err();
+    assert!(error.to_string().contains("newer tidewatch"), "{error}");
+
+    let error = Reader::open(&path("none.db")).await.unwrap_err();
+    assert!(matches!(error, StoreError::Missing(_)), "{error}");
+    assert!(!path("none.db").exists(), "reading creates nothing");
+
+    let error = open::for_writing(&path("no/such/folder/t.db")).await.unwrap_err();
+    assert!(matches!(error, StoreError::ReadOnly { .. }), "{error}");
+}
+
+#[test]
+fn a_store_has_one_daemon() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("t.db");
+    let held = Lock::take(&path).unwrap();
+    assert!(matches!(Lock::take(&path), Err(StoreError::InUse(_))));
+    drop(held);
+    assert!(Lock::take(&path).is_ok());
+}
+
+#[tokio::test]
+async fn requests_reach_the_daemon_and_its_answer_comes_back() {
+    let store = Store::new().await;
+    let id = store.id("b");
+    let reader = store.reader().await;
+    let number = ask(&store.path, id, at(10)).await.unwrap();
+    let open = reader.open_requests().await.unwrap();
+    assert_eq!((open.len(), open[0].id, open[0].source), (1, number, id));
+    store.write(Write::Answer { request: number, answer: "accepted".into() });
+    store.flush().await;
+    assert_eq!(reader.answer(number).await.unwrap().as_deref(), Some("accepted"));
+    assert!(reader.open_requests().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn robots_are_remembered() {
+    let store = Store::new().await;
+    let record = RobotsRecord {
+        origin: "http://a".into(),
+        fetched_at: at(1),
+        http_status: 200,
+        body: b"User-agent: *".to_vec(),
+    };
+    store.write(Write::Robots(RobotsRecord { http_status: 0, ..record.clone() }));
+    store.write(Write::Robots(record.clone()));
+    store.flush().await;
+    assert_eq!(store.reader().await.robots("http://a").await.unwrap(), Some(record));
+    assert_eq!(store.reader().await.robots("http://b").await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn every_table_has_a_readable_view_that_can_be_read() {
+    let store = Store::new().await;
+    let mut connection = store.connection().await;
+    let tables: Vec<String> = sqlx::query_scalar(
+        "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%' AND name <> '_sqlx_migrations'",
+    )
+    .fetch_all(&mut connection)
+    .await
+    .unwrap();
+    assert!(tables.len() >= 15);
+    for table in tables {
+        let query = sqlx::AssertSqlSafe(format!("SELECT * FROM readable_{table}"));
+        sqlx::query(query).fetch_all(&mut connection).await.unwrap();
+    }
+    let sources = store.reader().await.sources().await.unwrap();
+    assert_eq!(sources.iter().map(|row| row.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+}
