@@ -87,6 +87,22 @@ async fn a_crawl_delay_is_kept_between_pages_also_over_a_restart() {
 }
 
 #[tokio::test]
+async fn a_crawl_delay_is_kept_also_between_pages_that_fail() {
+    let world = World::new(7200.0);
+    let site = Site::start(&world, |visit| match visit.seen.path.as_str() {
+        "/robots.txt" => Reply::ok("User-agent: *\nCrawl-delay: 1800\n"),
+        _ => Reply::new(500),
+    })
+    .await;
+    let sources: Vec<String> =
+        (0..4).map(|n| page(&format!("p{n}"), &site.url(&format!("/{n}")))).collect();
+    let daemon = world.start(&sources).await;
+    let gaps = gaps(&site.visited(8).await);
+    daemon.stop().await;
+    assert!(gaps.iter().all(|gap| *gap >= Span::from_mins(30)), "{gaps:?}");
+}
+
+#[tokio::test]
 async fn two_hundred_new_sources_are_no_storm_and_a_restart_fetches_nothing_that_is_not_due() {
     let names: Vec<String> = (0..200).map(|n| format!("site{n}.example")).collect();
     let named: Vec<&str> = names.iter().map(String::as_str).collect();

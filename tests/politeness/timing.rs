@@ -230,3 +230,22 @@ async fn what_a_publisher_asked_for_outlives_being_taken_off_the_list() {
         assert!(again - asked >= Span::from_hours(10), "{}", again - asked);
     }
 }
+
+#[tokio::test]
+async fn a_robots_txt_that_asks_for_rest_rests_the_whole_domain() {
+    let world = World::new(7200.0).named(&["www.shop.example", "feeds.shop.example"]);
+    let site = Site::start(&world, |visit| match visit.seen.path.as_str() {
+        "/robots.txt" => Reply::new(429).header("Retry-After", "18000"),
+        _ => Reply::ok(rss(["a"])),
+    })
+    .await;
+    let page = crate::world::page("page", &site.url_as("www.shop.example", "/page"));
+    let feed = source("feed", &site.url_as("feeds.shop.example", "/feed"));
+    let daemon = world.start(&[page, feed]).await;
+    let asked = site.visited_at("/robots.txt", 1).await[0].at;
+    let before = site.visits_to("/feed").iter().filter(|visit| visit.at < asked).count();
+    let next = site.visited_at("/feed", before + 1).await[before].at;
+    daemon.stop().await;
+    assert!(next - asked >= Span::from_hours(5), "{}", next - asked);
+    assert!(site.visits_to("/page").is_empty());
+}
