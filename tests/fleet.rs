@@ -57,7 +57,7 @@ fn fine() -> Result<Answered, Failure> {
 }
 
 fn report(source: SourceId, at: Timestamp, result: Result<Answered, Failure>) -> Report {
-    Report { source, started: at, finished: at, answered_by: None, result }
+    Report { source, started: at, finished: at, answered_by: None, crawl_delay: None, result }
 }
 
 fn times_of(sent: &[Sent], id: i64) -> Vec<Timestamp> {
@@ -185,6 +185,7 @@ fn the_host_that_a_redirect_led_to_rests_when_it_asks() {
     }
     let asked = Report {
         answered_by: Some(HostGroup { key: "target.example".into(), public: true }),
+        crawl_delay: None,
         ..report(SourceId(1), at, Err(Failure::Throttled { retry_after: Some(rest) }))
     };
     let absorbed = fleet.absorb(&asked).unwrap();

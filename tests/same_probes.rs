@@ -146,6 +146,7 @@ async fn fly(until: Timestamp) -> Vec<Sent> {
                     flight,
                     finished: clock.now(),
                     answered_by: None,
+                    crawl_delay: None,
                     result,
                     outcome: Outcome::Unchanged,
                     http_status: None,

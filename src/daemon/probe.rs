@@ -33,6 +33,8 @@ pub struct Finished {
     pub finished: Timestamp,
     /// Who answered, if anyone.
     pub answered_by: Option<HostGroup>,
+    /// What robots.txt asks to keep between requests, when it was read.
+    pub crawl_delay: Option<Span>,
     /// For the fleet.
     pub result: Result<Answered, Failure>,
     /// For the log.
@@ -57,6 +59,7 @@ impl Finished {
             started: self.flight.started,
             finished: self.finished,
             answered_by: self.answered_by.clone(),
+            crawl_delay: self.crawl_delay,
             result: self.result.clone(),
         }
     }
@@ -67,6 +70,7 @@ impl Finished {
             flight,
             finished,
             answered_by: None,
+            crawl_delay: None,
             result: Err(failure),
             outcome: Outcome::Failed,
             http_status: None,
@@ -107,18 +111,26 @@ impl Stopped {
 pub async fn probe(bench: &Bench, launch: Launch) -> Finished {
     let mut flight = launch.flight;
     flight.started = bench.clock.now();
-    match look(bench, &launch, flight).await {
+    let mut crawl_delay = None;
+    match look(bench, &launch, flight, &mut crawl_delay).await {
         Ok(finished) => finished,
         Err(stopped) => {
             let mut finished = Finished::failed(flight, bench.clock.now(), stopped.failure, stopped.error);
             finished.http_status = stopped.http_status;
             finished.answered_by = stopped.answered_by;
+            finished.crawl_delay = crawl_delay;
             finished
         }
     }
 }
 
-async fn look(bench: &Bench, launch: &Launch, flight: Flight) -> Result<Finished, Stopped> {
+/// `crawl_delay` is told as soon as it is known: it holds whatever comes of the page.
+async fn look(
+    bench: &Bench,
+    launch: &Launch,
+    flight: Flight,
+    crawl_delay: &mut Option<Span>,
+) -> Result<Finished, Stopped> {
     let source = &launch.spec.source;
     let Some(fetcher) = &launch.fetcher else {
         return Err(Stopped::new(Failure::Interrupted, "there is nobody to fetch"));
@@ -128,10 +140,10 @@ async fn look(bench: &Bench, launch: &Launch, flight: Flight) -> Result<Finished
     let dossier = bench.reader.dossier(flight.source).await.map_err(unreadable_store)?;
     let headers = headers(&launch.spec).await.map_err(|error| Stopped::new(Failure::Interrupted, error))?;
     let request = request(&launch.spec, headers, &dossier);
-    let crawl_delay = match source.robots {
-        true => Some(ask_robots(bench, fetcher, launch, &request).await?),
-        false => None,
-    };
+    if source.robots {
+        *crawl_delay = Some(ask_robots(bench, fetcher, launch, &request).await?);
+    }
+    let crawl_delay = *crawl_delay;
     let conditional = request.validators.is_some();
     let mut answer = fetcher.get(&request, &bench.clock).await.map_err(|error| {
         Stopped::new(if error.reached { Failure::Unreadable } else { Failure::Unreachable }, error.message)
@@ -140,7 +152,6 @@ async fn look(bench: &Bench, launch: &Launch, flight: Flight) -> Result<Finished
     let mut answered = Answered {
         fresh_for: answer.fresh_for,
         moved_to: answer.moved_to.as_ref().map(ToString::to_string),
-        crawl_delay,
         ..Answered::default()
     };
     let (status, wire_bytes) = (answer.status, answer.wire_bytes);
@@ -149,6 +160,7 @@ async fn look(bench: &Bench, launch: &Launch, flight: Flight) -> Result<Finished
         flight,
         finished,
         answered_by: answered_by.clone(),
+        crawl_delay,
         result: Ok(answered),
         outcome,
         http_status: Some(status),
@@ -263,6 +275,9 @@ async fn read(
 /// A robots.txt is asked for at most once in this long.
 const ROBOTS_LAST: Span = Span::from_days(1);
 
+/// A probe waits at most this long between robots.txt and its page.
+const LONGEST_WAIT: Span = Span::from_mins(1);
+
 /// Whether robots.txt lets us in; if so, what it asks to keep between requests.
 async fn ask_robots(
     bench: &Bench,
@@ -284,6 +299,7 @@ async fn ask_robots(
             let ask =
                 Request { url: address, validators: None, headers: HeaderMap::new(), ..request.clone() };
             let answer = fetcher.get(&ask, &bench.clock).await;
+            let plea = answer.as_ref().ok().filter(|answer| answer.throttled).map(refused);
             let (http_status, body) = answer.map_or((0, Vec::new()), |answer| (answer.status, answer.body));
             let mut record = RobotsRecord { origin, fetched_at: bench.clock.now(), http_status, body };
             let reachable = (200..500).contains(&http_status) && http_status != 429;
@@ -295,9 +311,19 @@ async fn ask_robots(
             }
             // A writer that is gone is noticed by whoever joins it.
             let _ = bench.writes.send(Write::Robots(record.clone()));
+            if let Some(stopped) = plea {
+                // The host asks for rest: meant for everything on it, also for the page.
+                return Err(Stopped { error: format!("robots.txt: {}", stopped.error), ..stopped });
+            }
             // Two requests in a row to one host: as far apart as any two.
             let crawl_delay = Robots::parse(record.http_status, &record.body).crawl_delay();
-            bench.clock.sleep(launch.host_spacing.max(crawl_delay.unwrap_or(Span::ZERO))).await;
+            let apart = launch.host_spacing.max(crawl_delay.unwrap_or(Span::ZERO));
+            if apart > LONGEST_WAIT {
+                // Not worth keeping the host busy for: the next probe finds robots.txt in the store.
+                let error = "robots.txt was read; the page waits for its crawl delay";
+                return Err(Stopped::new(Failure::Interrupted, error));
+            }
+            bench.clock.sleep(apart).await;
             record
         }
     };

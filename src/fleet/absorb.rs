@@ -24,6 +24,8 @@ pub struct Report {
     pub finished: Timestamp,
     /// Who answered, if anyone: the source's own host group, or the one that redirects led to.
     pub answered_by: Option<HostGroup>,
+    /// What robots.txt asks to keep between requests, when it was read.
+    pub crawl_delay: Option<Span>,
     /// What came of it.
     pub result: Result<Answered, Failure>,
 }
@@ -43,8 +45,6 @@ pub struct Answered {
     pub fresh_for: Option<Span>,
     /// Permanently redirected to.
     pub moved_to: Option<String>,
-    /// What robots.txt asks to keep between requests, when it was read.
-    pub crawl_delay: Option<Span>,
 }
 
 /// The probe failed.
@@ -156,6 +156,9 @@ impl Fleet {
             crawl_delay: frontier.crawl_delay(asking_ix),
         };
         let before = asks(&self.frontier);
+        if let Some(delay) = report.crawl_delay {
+            self.frontier.set_crawl_delay(host, delay);
+        }
 
         let outage = match report.result {
             Err(Failure::Unreachable) => self.outage.unreachable(host, self.frontier.hosts()),
@@ -185,9 +188,6 @@ impl Fleet {
                     because = Reason::Gap;
                 }
                 notes.extend(member.weigh_move(answer.moved_to.as_deref(), ended));
-                if let Some(delay) = answer.crawl_delay {
-                    self.frontier.set_crawl_delay(host, delay);
-                }
             }
             Err(failure) => {
                 let rest = member.take_failure(*failure, ended, blameless, seed);

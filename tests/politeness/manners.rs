@@ -45,7 +45,7 @@ async fn a_probe_is_one_request() {
 
 #[tokio::test]
 async fn robots_txt_is_asked_for_at_most_daily_and_closed_pages_never() {
-    let world = World::new(20_000.0);
+    let world = World::new(40_000.0);
     let site = Site::start(&world, |visit| match visit.seen.path.as_str() {
         "/robots.txt" => {
             Reply::ok("User-agent: other\nDisallow: /\n\nUser-agent: tidewatch\nDisallow: /closed\n")
@@ -55,14 +55,14 @@ async fn robots_txt_is_asked_for_at_most_daily_and_closed_pages_never() {
     .await;
     let sources = [page("open", &site.url("/open")), page("closed", &site.url("/closed/page"))];
     let daemon = world.start(&sources).await;
-    site.visited_at("/robots.txt", 2).await;
+    site.visited_at("/open", 20).await;
     daemon.stop().await;
     let daemon = world.start(&sources).await;
-    let robots = site.visited_at("/robots.txt", 4).await;
+    let robots = site.visited_at("/robots.txt", 3).await;
     daemon.stop().await;
     assert!(gaps(&robots).iter().all(|gap| *gap >= Span::from_days(1)), "{:?}", gaps(&robots));
     assert!(site.visits_to("/closed/page").is_empty());
-    assert!(site.visits_to("/open").len() > 100);
+    assert!(site.visits_to("/open").len() > 40);
     assert_eq!(site.visits()[0].seen.path, "/robots.txt", "rules first");
     let state: Vec<(String,)> = world.rows("SELECT state FROM sources WHERE name = 'closed'").await;
     assert_eq!(state[0].0, "resting");

@@ -238,8 +238,8 @@ pub fn source(name: &str, url: &Url, budget: &str) -> String {
 /// A few probes a second.
 pub const BRISK: &str = "probes = 20, per = \"5s\", min_spacing = \"100ms\"";
 
-/// Hardly ever.
-pub const LAZY: &str = "probes = 1, per = \"1h\", min_spacing = \"1h\"";
+/// At once (first contacts are spread over the spacing), and then not for an hour.
+pub const LAZY: &str = "probes = 1, per = \"1h\", min_spacing = \"0s\"";
 
 /// An RSS feed with these items.
 pub fn rss(items: impl IntoIterator<Item = impl AsRef<str>>) -> String {
