@@ -141,7 +141,7 @@ async fn look(
     let headers = headers(&launch.spec).await.map_err(|error| Stopped::new(Failure::Interrupted, error))?;
     let request = request(&launch.spec, headers, &dossier);
     if source.robots {
-        *crawl_delay = Some(ask_robots(bench, fetcher, launch, &request).await?);
+        ask_robots(bench, fetcher, launch, &request, crawl_delay).await?;
     }
     let crawl_delay = *crawl_delay;
     let conditional = request.validators.is_some();
@@ -278,13 +278,14 @@ const ROBOTS_LAST: Span = Span::from_days(1);
 /// A probe waits at most this long between robots.txt and its page.
 const LONGEST_WAIT: Span = Span::from_mins(1);
 
-/// Whether robots.txt lets us in; if so, what it asks to keep between requests.
+/// Whether robots.txt lets us in. What it asks to keep between requests is told either way.
 async fn ask_robots(
     bench: &Bench,
     fetcher: &Fetcher,
     launch: &Launch,
     request: &Request,
-) -> Result<Span, Stopped> {
+    crawl_delay: &mut Option<Span>,
+) -> Result<(), Stopped> {
     let address = robots_url(&request.url);
     let origin = request.url.origin().ascii_serialization();
     let stored = bench
@@ -316,8 +317,9 @@ async fn ask_robots(
                 return Err(Stopped { error: format!("robots.txt: {}", stopped.error), ..stopped });
             }
             // Two requests in a row to one host: as far apart as any two.
-            let crawl_delay = Robots::parse(record.http_status, &record.body).crawl_delay();
-            let apart = launch.host_spacing.max(crawl_delay.unwrap_or(Span::ZERO));
+            let asked = Robots::parse(record.http_status, &record.body).crawl_delay();
+            *crawl_delay = Some(asked.unwrap_or(Span::ZERO));
+            let apart = launch.host_spacing.max(asked.unwrap_or(Span::ZERO));
             if apart > LONGEST_WAIT {
                 // Not worth keeping the host busy for: the next probe finds robots.txt in the store.
                 let error = "robots.txt was read; the page waits for its crawl delay";
@@ -339,11 +341,12 @@ async fn ask_robots(
         return Err(Stopped::new(Failure::Refused, error));
     }
     let robots = Robots::parse(record.http_status, &record.body);
+    *crawl_delay = Some(robots.crawl_delay().unwrap_or(Span::ZERO));
     if !robots.allows(&request.url) {
         let error = "robots.txt closes this page to us; set robots = false for it if you may ignore that";
         return Err(Stopped::new(Failure::Forbidden, error));
     }
-    Ok(robots.crawl_delay().unwrap_or(Span::ZERO))
+    Ok(())
 }
 
 #[cfg(test)]
