@@ -39,8 +39,8 @@ pub struct Remembered {
     pub answered_at: Option<String>,
 }
 
-/// A request cannot outlive its time-outs by much; one that was interrupted counts until here.
-const LONGEST_REQUEST: Span = Span::from_mins(2);
+/// A probe ends within its time-outs, however they are set; one that was interrupted counts until here.
+const LONGEST_REQUEST: Span = Span::from_hours(1);
 
 /// Brings the store up to date with the configured list and reads what is remembered; probes as
 /// far back as `since`. What a process does first when it becomes the store's only writer.
