@@ -17,7 +17,7 @@ use tidewatch::fleet::{Answered, Failure};
 use tidewatch::observe::FeedHints;
 use tidewatch::rng::Stream;
 use tidewatch::sim::driver;
-use tidewatch::store::load::Loaded;
+use tidewatch::store::load::{Loaded, Remembered};
 use tidewatch::store::record::{Outcome, ValidatorsChange};
 use tidewatch::store::writer::{Health, Receipt, Write};
 use tidewatch::time::{Span, Timestamp};
@@ -46,8 +46,12 @@ fn config() -> Config {
     tidewatch::config::valid::parse(&[(PathBuf::from("t.toml"), text)]).unwrap()
 }
 
+fn remembered(id: i64) -> Remembered {
+    Remembered { id: SourceId(id), memory: Memory::default(), answered_at: None }
+}
+
 fn loaded() -> Loaded {
-    let sources = (0..SOURCES).map(|id| (format!("s{id}"), (SourceId(id), Memory::default()))).collect();
+    let sources = (0..SOURCES).map(|id| (format!("s{id}"), remembered(id))).collect();
     Loaded { sources, seed: 11, ..Loaded::default() }
 }
 
@@ -142,6 +146,7 @@ async fn fly(until: Timestamp) -> Vec<Sent> {
                     flight,
                     finished: clock.now(),
                     answered_by: None,
+                    crawl_delay: None,
                     result,
                     outcome: Outcome::Unchanged,
                     http_status: None,

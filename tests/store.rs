@@ -16,7 +16,7 @@ use tidewatch::observe::{
     FeedHints, Observation, Occurred, PageText, Present, Update, UpdateKind, compare::key_hash,
 };
 use tidewatch::schedule::policy::Policy;
-use tidewatch::store::load::{Loaded, begin};
+use tidewatch::store::load::{Loaded, Remembered, begin};
 use tidewatch::store::lock::Lock;
 use tidewatch::store::reader::{Reader, ask};
 use tidewatch::store::record::{
@@ -107,7 +107,7 @@ impl Store {
     }
 
     fn id(&self, name: &str) -> SourceId {
-        self.loaded.sources[name].0
+        self.loaded.sources[name].id
     }
 
     fn write(&self, write: Write) {
@@ -204,7 +204,7 @@ async fn a_landing_is_stored_whole_and_comes_back_as_it_was() {
     assert_eq!(dossier.etag.as_deref(), Some(&b"W/\"x\xff\""[..]), "byte for byte, also when not UTF-8");
     assert_eq!(dossier.last_modified.as_deref(), Some(&b"Mon, 16 Nov 2026 00:00:00 GMT"[..]));
     assert_eq!(dossier.validators_url.as_deref(), Some("http://a/"));
-    assert_eq!(dossier.seen.last_look, Some(at(101)));
+    assert_eq!(dossier.seen.last_look, Some(at(100)), "the start of the look, not its end");
     assert_eq!(dossier.seen.page, Some(u64::MAX - 1));
     let items: HashSet<(u64, u64, bool)> =
         dossier.seen.items.iter().map(|(&key, item)| (key, item.fingerprint, item.in_last)).collect();
@@ -231,7 +231,7 @@ async fn a_landing_is_stored_whole_and_comes_back_as_it_was() {
     let mut connection = open::for_writing(&path).await.unwrap();
     let list = [listed("a", "http://a/"), listed("b", "http://b/")];
     let loaded = begin(&mut connection, &list, at(600), at(0)).await.unwrap();
-    assert_eq!(loaded.sources["a"], (id, memory));
+    assert_eq!(loaded.sources["a"], Remembered { id, memory, answered_at: Some("http://a/".into()) });
     assert_eq!(loaded.probes[&id], vec![at(101)], "the budget counts from the end of a probe");
     let (host, paused, delay) = &loaded.hosts[0];
     assert_eq!((&*host.key, host.public, *paused, *delay), ("a", true, at(500), Span::from_secs(7)));

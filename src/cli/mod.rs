@@ -148,7 +148,10 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Result<(), CliErro
         Command::Check => match check::run(path, &mut out) {
             Ok(true) => Ok(()),
             Ok(false) => Err(CliError::Found),
-            Err(error) => Err(CliError::Refused(format!("{error:#}"))),
+            Err(error) => Err(match error.downcast::<std::io::Error>() {
+                Ok(error) => CliError::Io(error),
+                Err(error) => CliError::Refused(format!("{error:#}")),
+            }),
         },
         Command::Demo(arguments) => demo::run(&arguments, &mut out),
         Command::Status { json } => status::run(&load(path)?, json, &mut out),
@@ -156,8 +159,10 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Result<(), CliErro
         Command::Probe(arguments) => probe::run(&load(path)?, &arguments, &mut out),
         Command::Import { file } => {
             let opml = read_input(&file)?;
-            import::run(&opml, &mut out, &mut std::io::stderr())
-                .map_err(|e| CliError::Refused(e.to_string()))
+            import::run(&opml, &mut out, &mut std::io::stderr()).map_err(|error| match error {
+                import::ImportError::Write(error) => CliError::Io(error),
+                error => CliError::Refused(error.to_string()),
+            })
         }
         Command::Export => Ok(export::run(&load(path)?, &mut out)?),
         Command::Man => Ok(clap_mangen::Man::new(Cli::command()).render(&mut out)?),

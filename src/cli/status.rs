@@ -42,13 +42,24 @@ pub async fn look(config: &Config, now: Timestamp) -> Result<(Vec<SourceRow>, Fl
     Ok((rows, muster(config, loaded, now).0))
 }
 
+/// When the next probe will be and why then, as far as can be told now: a host may have asked for
+/// rest since the source's own due time was stored.
+fn outlook(row: &SourceRow, fleet: &Fleet, now: Timestamp) -> (Option<Timestamp>, Option<String>) {
+    match fleet.outlook(row.id, now) {
+        Some((Timestamp::MAX, reason)) => (None, Some(reason.name().to_owned())),
+        Some((at, reason)) => (Some(at), Some(reason.name().to_owned())),
+        None => (row.next_probe_at, row.next_probe_reason.clone()),
+    }
+}
+
 fn to_json(row: &SourceRow, fleet: &Fleet, now: Timestamp) -> serde_json::Value {
     let iso = |at: Option<Timestamp>| at.map(Timestamp::iso);
+    let (next_probe_at, because) = outlook(row, fleet, now);
     json!({
         "name": row.name, "url": row.url, "adopted_url": row.adopted_url, "kind": row.kind,
         "policy": row.policy, "group": row.group, "state": row.state,
         "last_probe_at": iso(row.last_probe_at), "last_update_at": iso(row.last_update_at),
-        "next_probe_at": iso(row.next_probe_at), "next_probe_reason": row.next_probe_reason,
+        "next_probe_at": iso(next_probe_at), "next_probe_reason": because,
         "budget_left": fleet.budget_left(row.id, now), "updates": row.updates, "probes": row.probes,
         "error_streak": row.error_streak, "last_error": row.last_error,
     })
@@ -63,7 +74,8 @@ fn to_cells(row: &SourceRow, fleet: &Fleet, now: Timestamp) -> Vec<Cell> {
     };
     let ago =
         |at: Option<Timestamp>| at.map_or_else(|| "never".to_owned(), |at| format!("{} ago", now - at));
-    let next = match row.next_probe_at {
+    let (at, because) = outlook(row, fleet, now);
+    let next = match at {
         None => "not planned".to_owned(),
         Some(at) if at <= now => "due".to_owned(),
         Some(at) => format!("in {}", at - now),
@@ -73,7 +85,7 @@ fn to_cells(row: &SourceRow, fleet: &Fleet, now: Timestamp) -> Vec<Cell> {
         cell(&row.state).tone(tone),
         cell(ago(row.last_probe_at)),
         cell(next),
-        cell(row.next_probe_reason.clone().unwrap_or_default()).tone(Tone::Faint),
+        cell(because.unwrap_or_default()).tone(Tone::Faint),
         cell(fleet.budget_left(row.id, now).map_or_else(String::new, |left| left.to_string())),
         cell(row.updates.to_string()),
         cell(cut(row.last_error.as_deref().unwrap_or_default(), 70)).tone(Tone::Bad),

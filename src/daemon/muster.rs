@@ -12,7 +12,7 @@ use crate::config::{Config, Source};
 use crate::fetch::host_group::host_group;
 use crate::fleet::params::{SourceId, Terms};
 use crate::fleet::{Fleet, Known};
-use crate::store::load::Loaded;
+use crate::store::load::{Loaded, Remembered};
 use crate::store::sync::Listed;
 use crate::time::{Span, Timestamp};
 
@@ -76,14 +76,19 @@ pub fn muster(config: &Config, mut loaded: Loaded, now: Timestamp) -> (Fleet, Ro
     }
     let mut known = Vec::with_capacity(config.sources.len());
     for source in &config.sources {
-        let Some((id, mut memory)) = loaded.sources.remove(&source.name) else { continue };
+        let Some(Remembered { id, mut memory, answered_at }) = loaded.sources.remove(&source.name) else {
+            continue;
+        };
         let spec = spec(source, memory.adopted_url.as_deref());
         if memory.due != Timestamp::default() {
             memory.shift(set_back);
         }
         let mut probes = loaded.probes.remove(&id).unwrap_or_default();
         probes.iter_mut().for_each(|at| *at += set_back);
-        known.push(Known { id, terms: terms(source, &spec.url), memory, probes });
+        let terms = terms(source, &spec.url);
+        let answered_by = answered_at.and_then(|url| Url::parse(&url).ok()).map(|url| host_group(&url));
+        let answered_by = answered_by.filter(|group| group.key != terms.host.key);
+        known.push(Known { id, terms, memory, probes, answered_by });
         roster.insert(id, Arc::new(spec));
     }
     fleet.load(known, now);

@@ -5,7 +5,7 @@
 //! network answer by message. Knows no socket and no SQL, so a test can sit at the other ends of
 //! its channels.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::clock::{Clock, Watch};
 use crate::fetch::client::Fetcher;
 use crate::fetch::host_group::host_group;
 use crate::fleet::params::SourceId;
-use crate::fleet::{Absorbed, Changed, Fleet, FleetParams, Known, Note};
+use crate::fleet::{Absorbed, Changed, Failure, Fleet, FleetParams, Known, Moved, Note};
 use crate::store::record::{Event, Flight};
 use crate::store::writer::{Health, Receipt, Write};
 use crate::time::{Span, Timestamp};
@@ -121,6 +121,8 @@ pub struct Pilot {
     retain: Span,
     lines: Lines,
     in_flight: HashMap<SourceId, Flight>,
+    /// Asked at an address that they have left since: the answer says nothing about them.
+    left_behind: HashSet<SourceId>,
     stopping: bool,
     next_prune: Timestamp,
     shown: Progress,
@@ -155,6 +157,7 @@ impl Pilot {
             retain,
             lines,
             in_flight: HashMap::new(),
+            left_behind: HashSet::new(),
             stopping: false,
             next_prune,
             shown: Progress::default(),
@@ -209,8 +212,17 @@ impl Pilot {
     fn committed(&mut self, receipt: Receipt) {
         match receipt {
             Receipt::TookOff(flights) => {
+                let now = self.clock.now();
                 for flight in flights {
                     let Some(spec) = self.roster.get(&flight.source).cloned() else { continue };
+                    if !self.fleet.may_go(flight.source, now) {
+                        // The store took its time, and what was allowed no longer is.
+                        self.fleet.recall(flight.source);
+                        self.in_flight.remove(&flight.source);
+                        self.write(Write::Recall(flight.source));
+                        continue;
+                    }
+                    self.left_behind.remove(&flight.source);
                     let launch = Launch {
                         flight,
                         spec,
@@ -231,8 +243,15 @@ impl Pilot {
         }
     }
 
-    fn absorb(&mut self, finished: Finished) {
+    fn absorb(&mut self, mut finished: Finished) {
         let id = finished.flight.source;
+        if self.left_behind.remove(&id) {
+            // It was sent and counts; what it brought belongs to the old address.
+            let said = "its address was changed while the answer was under way".to_owned();
+            let status = finished.http_status;
+            finished = Finished::failed(finished.flight, finished.finished, Failure::Interrupted, said);
+            finished.http_status = status;
+        }
         let Some(absorbed) = self.fleet.absorb(&finished.report()) else {
             tracing::warn!(source = id.0, "an answer for a source that nobody knows");
             self.in_flight.remove(&id);
@@ -310,13 +329,21 @@ impl Pilot {
             self.fetcher = new.fetcher;
         }
         let first: Vec<SourceId> = new.added.iter().map(|(known, _)| known.id).collect();
-        let specs = |(known, spec): (Known, Arc<Spec>)| {
-            self.roster.insert(known.id, spec);
-            known
-        };
-        let added = new.added.into_iter().map(specs).collect();
+        let mut added = Vec::with_capacity(new.added.len());
+        for (known, spec) in new.added {
+            let before = self.roster.insert(known.id, Arc::clone(&spec));
+            // Taken off the list, put back elsewhere, and the old address has yet to answer.
+            let elsewhere = before.is_some_and(|before| before.url != spec.url);
+            if elsewhere && self.in_flight.contains_key(&known.id) {
+                self.left_behind.insert(known.id);
+            }
+            added.push(known);
+        }
         let mut changed = Vec::with_capacity(new.changed.len());
         for (change, spec) in new.changed {
+            if change.moved == Moved::Elsewhere && self.in_flight.contains_key(&change.id) {
+                self.left_behind.insert(change.id);
+            }
             self.roster.insert(change.id, spec);
             changed.push(change);
         }

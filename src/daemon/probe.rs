@@ -31,8 +31,10 @@ pub struct Finished {
     pub flight: Flight,
     /// When it ended.
     pub finished: Timestamp,
-    /// Who answered, when a redirect led to another host group than the source's own.
+    /// Who answered, if anyone.
     pub answered_by: Option<HostGroup>,
+    /// What robots.txt asks to keep between requests, when it was read.
+    pub crawl_delay: Option<Span>,
     /// For the fleet.
     pub result: Result<Answered, Failure>,
     /// For the log.
@@ -57,6 +59,7 @@ impl Finished {
             started: self.flight.started,
             finished: self.finished,
             answered_by: self.answered_by.clone(),
+            crawl_delay: self.crawl_delay,
             result: self.result.clone(),
         }
     }
@@ -67,6 +70,7 @@ impl Finished {
             flight,
             finished,
             answered_by: None,
+            crawl_delay: None,
             result: Err(failure),
             outcome: Outcome::Failed,
             http_status: None,
@@ -107,18 +111,26 @@ impl Stopped {
 pub async fn probe(bench: &Bench, launch: Launch) -> Finished {
     let mut flight = launch.flight;
     flight.started = bench.clock.now();
-    match look(bench, &launch, flight).await {
+    let mut crawl_delay = None;
+    match look(bench, &launch, flight, &mut crawl_delay).await {
         Ok(finished) => finished,
         Err(stopped) => {
             let mut finished = Finished::failed(flight, bench.clock.now(), stopped.failure, stopped.error);
             finished.http_status = stopped.http_status;
             finished.answered_by = stopped.answered_by;
+            finished.crawl_delay = crawl_delay;
             finished
         }
     }
 }
 
-async fn look(bench: &Bench, launch: &Launch, flight: Flight) -> Result<Finished, Stopped> {
+/// `crawl_delay` is told as soon as it is known: it holds whatever comes of the page.
+async fn look(
+    bench: &Bench,
+    launch: &Launch,
+    flight: Flight,
+    crawl_delay: &mut Option<Span>,
+) -> Result<Finished, Stopped> {
     let source = &launch.spec.source;
     let Some(fetcher) = &launch.fetcher else {
         return Err(Stopped::new(Failure::Interrupted, "there is nobody to fetch"));
@@ -128,10 +140,10 @@ async fn look(bench: &Bench, launch: &Launch, flight: Flight) -> Result<Finished
     let dossier = bench.reader.dossier(flight.source).await.map_err(unreadable_store)?;
     let headers = headers(&launch.spec).await.map_err(|error| Stopped::new(Failure::Interrupted, error))?;
     let request = request(&launch.spec, headers, &dossier);
-    let crawl_delay = match source.robots {
-        true => Some(ask_robots(bench, fetcher, launch, &request).await?),
-        false => None,
-    };
+    if source.robots {
+        ask_robots(bench, fetcher, launch, &request, crawl_delay).await?;
+    }
+    let crawl_delay = *crawl_delay;
     let conditional = request.validators.is_some();
     let mut answer = fetcher.get(&request, &bench.clock).await.map_err(|error| {
         Stopped::new(if error.reached { Failure::Unreadable } else { Failure::Unreachable }, error.message)
@@ -140,14 +152,15 @@ async fn look(bench: &Bench, launch: &Launch, flight: Flight) -> Result<Finished
     let mut answered = Answered {
         fresh_for: answer.fresh_for,
         moved_to: answer.moved_to.as_ref().map(ToString::to_string),
-        crawl_delay,
         ..Answered::default()
     };
     let (status, wire_bytes) = (answer.status, answer.wire_bytes);
+    let answered_by = Some(host_group(&answer.final_url));
     let done = |outcome, answered, validators, observation| Finished {
         flight,
         finished,
-        answered_by: None,
+        answered_by: answered_by.clone(),
+        crawl_delay,
         result: Ok(answered),
         outcome,
         http_status: Some(status),
@@ -166,9 +179,12 @@ async fn look(bench: &Bench, launch: &Launch, flight: Flight) -> Result<Finished
     if answer.status != 200 {
         return Err(refused(&answer));
     }
-    let observation = read(source.clone(), &mut answer, dossier.seen, finished).await.map_err(|error| {
-        Stopped { http_status: Some(status), ..Stopped::new(Failure::Unreadable, error) }
-    })?;
+    let observation =
+        read(source.clone(), &mut answer, dossier.seen, finished).await.map_err(|error| Stopped {
+            http_status: Some(status),
+            answered_by: answered_by.clone(),
+            ..Stopped::new(Failure::Unreadable, error)
+        })?;
     answered.updates = u32::try_from(observation.updates.len()).unwrap_or(u32::MAX);
     answered.gap = observation.gap;
     answered.hints = Some(observation.hints);
@@ -259,13 +275,17 @@ async fn read(
 /// A robots.txt is asked for at most once in this long.
 const ROBOTS_LAST: Span = Span::from_days(1);
 
-/// Whether robots.txt lets us in; if so, what it asks to keep between requests.
+/// A probe waits at most this long between robots.txt and its page.
+const LONGEST_WAIT: Span = Span::from_mins(1);
+
+/// Whether robots.txt lets us in. What it asks to keep between requests is told either way.
 async fn ask_robots(
     bench: &Bench,
     fetcher: &Fetcher,
     launch: &Launch,
     request: &Request,
-) -> Result<Span, Stopped> {
+    crawl_delay: &mut Option<Span>,
+) -> Result<(), Stopped> {
     let address = robots_url(&request.url);
     let origin = request.url.origin().ascii_serialization();
     let stored = bench
@@ -280,6 +300,7 @@ async fn ask_robots(
             let ask =
                 Request { url: address, validators: None, headers: HeaderMap::new(), ..request.clone() };
             let answer = fetcher.get(&ask, &bench.clock).await;
+            let plea = answer.as_ref().ok().filter(|answer| answer.throttled).map(refused);
             let (http_status, body) = answer.map_or((0, Vec::new()), |answer| (answer.status, answer.body));
             let mut record = RobotsRecord { origin, fetched_at: bench.clock.now(), http_status, body };
             let reachable = (200..500).contains(&http_status) && http_status != 429;
@@ -291,7 +312,20 @@ async fn ask_robots(
             }
             // A writer that is gone is noticed by whoever joins it.
             let _ = bench.writes.send(Write::Robots(record.clone()));
-            bench.clock.sleep(launch.host_spacing).await;
+            if let Some(stopped) = plea {
+                // The host asks for rest: meant for everything on it, also for the page.
+                return Err(Stopped { error: format!("robots.txt: {}", stopped.error), ..stopped });
+            }
+            // Two requests in a row to one host: as far apart as any two.
+            let asked = Robots::parse(record.http_status, &record.body).crawl_delay();
+            *crawl_delay = Some(asked.unwrap_or(Span::ZERO));
+            let apart = launch.host_spacing.max(asked.unwrap_or(Span::ZERO));
+            if apart > LONGEST_WAIT {
+                // Not worth keeping the host busy for: the next probe finds robots.txt in the store.
+                let error = "robots.txt was read; the page waits for its crawl delay";
+                return Err(Stopped::new(Failure::Interrupted, error));
+            }
+            bench.clock.sleep(apart).await;
             record
         }
     };
@@ -307,11 +341,12 @@ async fn ask_robots(
         return Err(Stopped::new(Failure::Refused, error));
     }
     let robots = Robots::parse(record.http_status, &record.body);
+    *crawl_delay = Some(robots.crawl_delay().unwrap_or(Span::ZERO));
     if !robots.allows(&request.url) {
         let error = "robots.txt closes this page to us; set robots = false for it if you may ignore that";
         return Err(Stopped::new(Failure::Forbidden, error));
     }
-    Ok(robots.crawl_delay().unwrap_or(Span::ZERO))
+    Ok(())
 }
 
 #[cfg(test)]

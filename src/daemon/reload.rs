@@ -12,8 +12,10 @@ use tokio::sync::{mpsc, oneshot};
 use crate::clock::Clock;
 use crate::config::{self, Config};
 use crate::fetch::client::Fetcher;
+use crate::fleet::params::SourceId;
 use crate::fleet::source::Memory;
 use crate::fleet::{Changed, Known, Moved};
+use crate::store::load;
 use crate::store::reader::Reader;
 use crate::store::record::Event;
 use crate::store::sync::Synced;
@@ -94,13 +96,14 @@ impl Reloader {
             let (Some(source), Some(&id)) = (by_name.get(name.as_str()), synced.ids.get(name)) else {
                 continue;
             };
-            let probes = match synced.revived.contains(name) {
-                true => self.probes(id, source.budget.per, at).await?,
-                false => Vec::new(),
+            // One that was listed before keeps its budget and whatever its publisher asked for.
+            let (memory, probes) = match synced.revived.contains(name) {
+                true => (self.remembered(id).await?, self.probes(id, source.budget.per, at).await?),
+                false => (Memory::default(), Vec::new()),
             };
-            let spec = spec(source, None);
+            let spec = spec(source, memory.adopted_url.as_deref());
             let terms = terms(source, &spec.url);
-            added.push((Known { id, terms, memory: Memory::default(), probes }, Arc::new(spec)));
+            added.push((Known { id, terms, memory, probes, answered_by: None }, Arc::new(spec)));
         }
         let mut changed = Vec::with_capacity(diff.changed.len());
         for name in &diff.changed {
@@ -136,12 +139,13 @@ impl Reloader {
         Ok(summary)
     }
 
-    async fn probes(
-        &self,
-        id: crate::fleet::params::SourceId,
-        per: Span,
-        now: Timestamp,
-    ) -> Result<Vec<Timestamp>, Refused> {
+    async fn remembered(&self, id: SourceId) -> Result<Memory, Refused> {
+        let refused = |error: crate::store::StoreError| Refused(error.to_string());
+        let mut connection = self.reader.connection().await.map_err(refused)?;
+        load::remembered(&mut connection, id).await.map_err(refused)
+    }
+
+    async fn probes(&self, id: SourceId, per: Span, now: Timestamp) -> Result<Vec<Timestamp>, Refused> {
         let since = now - per - Span::from_hours(1);
         self.reader.probes_since(id, since).await.map_err(|error| Refused(error.to_string()))
     }

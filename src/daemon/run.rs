@@ -95,8 +95,12 @@ pub async fn run(
     let mut connection = open::for_writing(&store).await?;
     let now = clock.now();
     let loaded = load::begin(&mut connection, &listed(&config), now, now - look_back(&config)).await?;
-    let unscheduled: Vec<SourceId> =
-        loaded.sources.values().filter(|(_, m)| m.due == Timestamp::default()).map(|(id, _)| *id).collect();
+    let unscheduled: Vec<SourceId> = loaded
+        .sources
+        .values()
+        .filter(|known| known.memory.due == Timestamp::default())
+        .map(|known| known.id)
+        .collect();
     let (fleet, roster) = muster(&config, loaded, now);
     let first_due = unscheduled.into_iter().filter_map(|id| Some((id, fleet.memory(id)?.due))).collect();
     let reader = Reader::open(&store).await?;

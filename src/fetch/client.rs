@@ -128,7 +128,8 @@ impl Fetcher {
         // Connecting has its own time-out, below; the headers may then take one reading's time.
         let limit = self.params.connect_timeout + self.params.read_timeout;
         match patience(limit.to_duration(), builder.send()).await {
-            Err(_) => Err(FetchError::unreachable(format!("{host} did not answer within {limit}"))),
+            // There was a connection, or its own time-out would have come first.
+            Err(_) => Err(FetchError::remote(format!("{host} did not answer within {limit}"))),
             Ok(Err(error)) if error.is_connect() && error.is_timeout() => {
                 let limit = self.params.connect_timeout;
                 Err(FetchError::unreachable(format!("no connection to {host} within {limit}")))

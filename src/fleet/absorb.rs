@@ -22,8 +22,10 @@ pub struct Report {
     pub started: Timestamp,
     /// When it ended; the budget counts from here.
     pub finished: Timestamp,
-    /// Who answered, when a redirect led to another host group than the source's own.
+    /// Who answered, if anyone: the source's own host group, or the one that redirects led to.
     pub answered_by: Option<HostGroup>,
+    /// What robots.txt asks to keep between requests, when it was read.
+    pub crawl_delay: Option<Span>,
     /// What came of it.
     pub result: Result<Answered, Failure>,
 }
@@ -43,8 +45,6 @@ pub struct Answered {
     pub fresh_for: Option<Span>,
     /// Permanently redirected to.
     pub moved_to: Option<String>,
-    /// What robots.txt asks to keep between requests, when it was read.
-    pub crawl_delay: Option<Span>,
 }
 
 /// The probe failed.
@@ -141,10 +141,11 @@ impl Fleet {
         let seed = self.seed;
         let ended = report.finished;
         let mut notes = Vec::new();
-        let (host, own) = {
+        let ((host, also), own) = {
             let member = self.members.get(&report.source)?;
-            (member.in_flight.unwrap_or(member.host), member.terms.host.clone())
+            (member.in_flight.unwrap_or(member.hosts()), member.terms.host.clone())
         };
+        let answering = report.answered_by.as_ref().map(|group| self.frontier.host(&group.key));
         // A plea for rest is meant by whoever answered; everything else concerns the source's own host.
         let throttled = matches!(report.result, Err(Failure::Throttled { .. }));
         let asking = report.answered_by.clone().filter(|_| throttled).unwrap_or(own);
@@ -155,6 +156,9 @@ impl Fleet {
             crawl_delay: frontier.crawl_delay(asking_ix),
         };
         let before = asks(&self.frontier);
+        if let Some(delay) = report.crawl_delay {
+            self.frontier.set_crawl_delay(host, delay);
+        }
 
         let outage = match report.result {
             Err(Failure::Unreachable) => self.outage.unreachable(host, self.frontier.hosts()),
@@ -170,6 +174,7 @@ impl Fleet {
         let member = self.members.get_mut(&report.source)?;
         let state_before = member.memory.state;
         member.revision.0 += 1;
+        member.also = answering.map_or(member.also, |ix| (ix != member.host).then_some(ix));
         member.spent.note(ended, &member.terms.budget);
         member.memory.last_probe = Some(ended);
         let mut wanted = member.wanted_after(ended, seed);
@@ -183,9 +188,6 @@ impl Fleet {
                     because = Reason::Gap;
                 }
                 notes.extend(member.weigh_move(answer.moved_to.as_deref(), ended));
-                if let Some(delay) = answer.crawl_delay {
-                    self.frontier.set_crawl_delay(host, delay);
-                }
             }
             Err(failure) => {
                 let rest = member.take_failure(*failure, ended, blameless, seed);
@@ -210,7 +212,13 @@ impl Fleet {
             notes.push(Note::StateChanged { from: state_before, to: member.memory.state });
         }
         let memory = member.memory.clone();
-        self.frontier.release(host, ended);
+        for host in [Some(host), also, answering].into_iter().flatten() {
+            // From the end, too: the request reached the host at some time before it, not at the step.
+            self.frontier.hold(host, ended + self.params.host_spacing);
+        }
+        for host in [Some(host), also].into_iter().flatten() {
+            self.frontier.release(host, ended);
+        }
         let host = Some(asks(&self.frontier)).filter(|after| *after != before);
         Some(Absorbed { memory, host, notes })
     }

@@ -136,6 +136,12 @@ impl Frontier {
         self.at(host).held_until
     }
 
+    /// From when a request to the host is allowed; `None` while one is under way.
+    pub fn open_from(&self, host: HostIx) -> Option<Timestamp> {
+        let entry = self.at(host);
+        (!entry.busy).then(|| entry.paused_until.max(entry.held_until))
+    }
+
     /// What robots.txt asks to keep between requests.
     pub fn crawl_delay(&self, host: HostIx) -> Span {
         self.at(host).crawl_delay

@@ -164,6 +164,9 @@ const KNOWN_AFTER: u64 = 10;
 /// The pace of a source whose rhythm is not known.
 const CAUTIOUS_GAP: Span = Span::from_hours(1);
 
+/// The host groups that a probe of a source asks: its own, and the one its redirects lead to.
+pub(super) type Hosts = (HostIx, Option<HostIx>);
+
 /// A source in the fleet.
 #[derive(Debug, Clone)]
 pub(super) struct Member {
@@ -174,7 +177,10 @@ pub(super) struct Member {
     pub spent: Spent,
     pub plan: Option<Box<Plan>>,
     pub revision: Revision,
-    pub in_flight: Option<HostIx>,
+    /// Another host group that its redirects lead to: it bears our requests as well.
+    pub also: Option<HostIx>,
+    /// The hosts that are busy with its probe.
+    pub in_flight: Option<Hosts>,
 }
 
 impl Member {
@@ -192,6 +198,11 @@ impl Member {
     /// The settled state by what is known.
     pub fn settled(&self) -> State {
         if self.is_known() { State::Planned } else { State::Learning }
+    }
+
+    /// The host groups that a probe of it asks.
+    pub fn hosts(&self) -> Hosts {
+        (self.host, self.also.filter(|also| *also != self.host))
     }
 
     /// A number in [0, 1) that belongs to this source, this purpose and this instant, so that

@@ -7,7 +7,7 @@ use crate::schedule::plan::{Plan, Revision};
 use crate::schedule::policy::Policy;
 use crate::time::{Span, Timestamp};
 
-use super::frontier::Frontier;
+use super::frontier::{Frontier, HostIx};
 use super::gate::{self, Constraint, Verdict};
 use super::outage::Outage;
 use super::params::{FleetParams, HostGroup, SourceId, Terms};
@@ -38,6 +38,8 @@ pub struct Known {
     pub memory: Memory,
     /// When its logged probes ended.
     pub probes: Vec<Timestamp>,
+    /// Who answered last, where redirects led to another host group than its own.
+    pub answered_by: Option<HostGroup>,
 }
 
 /// A probe to be sent now.
@@ -115,10 +117,19 @@ impl Fleet {
 
     fn take_in(&mut self, known: Known, now: Timestamp, first_within: Span) {
         let host = self.frontier.host(&known.terms.host.key);
+        // Taken off the list and put back while its answer is awaited: it is queued when that is
+        // stored, and not twice.
+        let in_flight = self.members.get(&known.id).and_then(|member| member.in_flight);
         let mut spent = Spent::default();
         for at in known.probes {
             spent.note(at, &known.terms.budget);
         }
+        if let Some(last) = spent.last() {
+            // What the host was promised before a restart.
+            let apart = self.params.host_spacing.max(self.frontier.crawl_delay(host));
+            self.frontier.hold(host, last + apart);
+        }
+        let also = known.answered_by.map(|group| self.frontier.host(&group.key));
         let mut member = Member {
             id: known.id,
             terms: known.terms,
@@ -127,13 +138,16 @@ impl Fleet {
             spent,
             plan: None,
             revision: Revision::default(),
-            in_flight: None,
+            also,
+            in_flight,
         };
         if member.memory.due == Timestamp::default() {
             let wait = first_within.scaled(member.chance(self.seed, "first", Timestamp::default()));
-            member.memory.due = now + wait;
+            Self::set_due(&mut member, &self.frontier, now + wait, Reason::FirstContact);
         }
-        self.frontier.push(host, member.memory.due, member.id);
+        if in_flight.is_none() {
+            self.frontier.push(host, member.memory.due, member.id);
+        }
         self.members.insert(member.id, member);
     }
 
@@ -155,14 +169,25 @@ impl Fleet {
                 self.frontier.push(host, verdict.at, id);
                 continue;
             }
+            let hosts = member.hosts();
+            if let Some(until) = hosts.1.and_then(|also| closed_until(&self.frontier, also, now)) {
+                member.memory.due = until;
+                member.memory.reason = Reason::Constraint(Constraint::HostSpacing);
+                self.frontier.push(host, until, id);
+                continue;
+            }
             if let Err(until) = self.spacing.allow(host, now) {
                 self.frontier.hold(host, until);
                 self.frontier.push(host, due, id);
                 continue;
             }
-            member.in_flight = Some(host);
-            self.frontier.occupy(host);
+            member.in_flight = Some(hosts);
+            for host in [Some(hosts.0), hosts.1].into_iter().flatten() {
+                self.frontier.occupy(host);
+            }
             self.slots.1 += 1;
+            // A host that rests makes nobody late.
+            let due = due.max(self.frontier.paused_until(host));
             orders.push(Order { source: id, due, policy: member.asking(), reason: member.memory.reason });
         }
         orders
@@ -183,13 +208,38 @@ impl Fleet {
         now.as_millis().div_euclid(self.params.step.as_millis().max(1))
     }
 
-    /// An ordered probe was not sent after all (we are stopping): the source is due as before.
+    /// Whether an ordered probe may still be sent: time may have passed since, into a skipped hour.
+    pub fn may_go(&self, id: SourceId, now: Timestamp) -> bool {
+        self.members.get(&id).is_some_and(|member| Self::ask_gate(member, &self.frontier, now).at <= now)
+    }
+
+    /// An ordered probe was not sent after all: the source is due as before, if the gate allows.
     pub fn recall(&mut self, id: SourceId) {
         if let Some(member) = self.members.get_mut(&id)
-            && let Some(host) = member.in_flight.take()
+            && let Some((host, also)) = member.in_flight.take()
         {
-            self.frontier.release(host, Timestamp::MIN);
-            self.frontier.push(member.host, member.memory.due, id);
+            for host in [Some(host), also].into_iter().flatten() {
+                self.frontier.release(host, Timestamp::MIN);
+            }
+            if member.memory.state == State::Removed {
+                self.members.remove(&id);
+            } else {
+                self.frontier.push(member.host, member.memory.due, id);
+            }
+        }
+    }
+
+    /// When the source will be probed next as far as is known now, and why then: its due time, or
+    /// what has come up against it since.
+    pub fn outlook(&self, id: SourceId, now: Timestamp) -> Option<(Timestamp, Reason)> {
+        let member = self.members.get(&id)?;
+        if member.memory.due == Timestamp::MAX {
+            return Some((Timestamp::MAX, Reason::Constraint(Constraint::Resting)));
+        }
+        let verdict = Self::ask_gate(member, &self.frontier, member.memory.due.max(now));
+        match verdict.binding {
+            Some(constraint) => Some((verdict.at, Reason::Constraint(constraint))),
+            None => Some((member.memory.due, member.memory.reason)),
         }
     }
 
@@ -295,6 +345,7 @@ impl Fleet {
             };
             member.memory.state = member.settled();
             member.plan = None;
+            member.also = None;
         }
         if moved == Moved::Elsewhere || repaced {
             // Never at once: a reload must not make anyone fetch.
@@ -319,6 +370,7 @@ impl Fleet {
             self.frontier.push(ix, member.memory.due, id);
         }
         member.host = ix;
+        member.also = None;
         member.terms.host = host;
     }
 
@@ -386,11 +438,12 @@ impl Fleet {
             Some(last) => member.wanted_after(last, self.seed),
             None => member.memory.due,
         };
+        let (due, reason) = self.outlook(id, now)?;
         Some(Explanation {
             wanted,
             asking: member.asking(),
-            due: member.memory.due,
-            reason: member.memory.reason,
+            due,
+            reason,
             constraints,
             budget: member.terms.budget,
             left: member.spent.left(&member.terms.budget, now),
@@ -407,6 +460,17 @@ impl Fleet {
         let verdict = Self::ask_gate(member, frontier, wanted);
         member.memory.due = verdict.at;
         member.memory.reason = verdict.binding.map_or(because, Reason::Constraint);
+    }
+}
+
+/// How soon a host that is busy is looked at again by a source whose redirects lead there.
+const BUSY_AGAIN: Span = Span::from_secs(1);
+
+/// Until when a host that redirects lead to cannot be asked, if it cannot now.
+fn closed_until(frontier: &Frontier, host: HostIx, now: Timestamp) -> Option<Timestamp> {
+    match frontier.open_from(host) {
+        None => Some(now + BUSY_AGAIN),
+        Some(from) => (from > now).then_some(from),
     }
 }
 

@@ -38,7 +38,14 @@ pub fn run(
             answers.pop();
             let Some((order, started, result)) = Option::take(&mut replies[index]) else { continue };
             let order: Order = order;
-            let report = Report { source: order.source, started, finished: at, answered_by: None, result };
+            let report = Report {
+                source: order.source,
+                started,
+                finished: at,
+                answered_by: None,
+                crawl_delay: None,
+                result,
+            };
             if fleet.absorb(&report).is_some() {
                 fleet.landed(order.source);
             }

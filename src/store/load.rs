@@ -16,8 +16,8 @@ use super::sync::{Listed, sync};
 /// All that was remembered.
 #[derive(Debug, Default)]
 pub struct Loaded {
-    /// Sources that are not removed.
-    pub sources: HashMap<String, (SourceId, Memory)>,
+    /// Sources that are not removed, by name.
+    pub sources: HashMap<String, Remembered>,
     /// When each source's recent probes ended.
     pub probes: HashMap<SourceId, Vec<Timestamp>>,
     /// What host groups asked for: paused until, crawl delay.
@@ -28,8 +28,19 @@ pub struct Loaded {
     pub seed: u64,
 }
 
-/// A request cannot outlive its time-outs by much; one that was interrupted counts until here.
-const LONGEST_REQUEST: Span = Span::from_mins(2);
+/// What is remembered of one source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remembered {
+    /// Its number.
+    pub id: SourceId,
+    /// What must survive a restart.
+    pub memory: Memory,
+    /// The address that last gave a document, after redirects.
+    pub answered_at: Option<String>,
+}
+
+/// A probe ends within its time-outs, however they are set; one that was interrupted counts until here.
+const LONGEST_REQUEST: Span = Span::from_hours(1);
 
 /// Brings the store up to date with the configured list and reads what is remembered; probes as
 /// far back as `since`. What a process does first when it becomes the store's only writer.
@@ -72,13 +83,19 @@ pub async fn load(connection: &mut SqliteConnection, since: Timestamp) -> Result
     let rows = sqlx::query(
         "SELECT id, name, state, next_probe_at, next_probe_reason, last_probe_at, last_update_at, error_streak,
                 known_updates, fresh_until, retry_until, backoff_until, ttl_ms, skip_hours, skip_days,
-                update_period_ms, moving_to, moving_times, moving_since, adopted_url
+                update_period_ms, moving_to, moving_times, moving_since, adopted_url,
+                validators_url
          FROM sources WHERE state <> 'removed'",
     )
     .fetch_all(&mut *connection)
     .await?;
     for row in rows {
-        loaded.sources.insert(row.get("name"), (SourceId(row.get("id")), memory(&row)));
+        let remembered = Remembered {
+            id: SourceId(row.get("id")),
+            memory: memory(&row),
+            answered_at: row.get("validators_url"),
+        };
+        loaded.sources.insert(row.get("name"), remembered);
     }
     let rows = sqlx::query("SELECT source_id, started_at + duration_ms FROM probes WHERE started_at >= ?")
         .bind(since.as_millis())
@@ -107,6 +124,12 @@ pub async fn load(connection: &mut SqliteConnection, since: Timestamp) -> Result
         sqlx::query_scalar("SELECT value FROM meta WHERE key = 'seed'").fetch_one(connection).await?;
     loaded.seed = seed as u64;
     Ok(loaded)
+}
+
+/// What is remembered of one source, also while it is not listed.
+pub async fn remembered(connection: &mut SqliteConnection, id: SourceId) -> Result<Memory, StoreError> {
+    let row = sqlx::query("SELECT * FROM sources WHERE id = ?").bind(id.0).fetch_one(connection).await?;
+    Ok(memory(&row))
 }
 
 fn instant(row: &SqliteRow, column: &str) -> Option<Timestamp> {

@@ -12,6 +12,7 @@ pub mod reader;
 pub mod record;
 pub mod report;
 pub mod retention;
+pub mod review;
 pub mod sync;
 mod write;
 pub mod writer;

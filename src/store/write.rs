@@ -8,6 +8,7 @@ use sqlx::SqliteConnection;
 use sqlx::query::Query;
 use sqlx::sqlite::{Sqlite, SqliteArguments};
 
+use crate::fleet::params::SourceId;
 use crate::observe::{Observation, Occurred};
 use crate::time::{Span, Timestamp};
 
@@ -37,6 +38,12 @@ pub(super) async fn take_off(connection: &mut SqliteConnection, flights: &[Fligh
     Ok(())
 }
 
+/// A probe that was about to be sent and was not.
+pub(super) async fn recall(connection: &mut SqliteConnection, id: SourceId) -> Result {
+    sqlx::query("DELETE FROM flights WHERE source_id = ?").bind(id.0).execute(connection).await?;
+    Ok(())
+}
+
 /// A probe that ended: log, updates, items, validators and the source's new state.
 pub(super) async fn land(connection: &mut SqliteConnection, landing: &Landing) -> Result {
     let id = landing.flight.source.0;
@@ -62,7 +69,7 @@ pub(super) async fn land(connection: &mut SqliteConnection, landing: &Landing) -
     .execute(&mut *connection)
     .await?
     .last_insert_rowid();
-    sqlx::query("DELETE FROM flights WHERE source_id = ?").bind(id).execute(&mut *connection).await?;
+    recall(connection, landing.flight.source).await?;
     if let Some(observation) = &landing.observation {
         observe(connection, id, probe_id, landing.finished, observation).await?;
     }
@@ -181,7 +188,8 @@ async fn observe(
 
 async fn state(connection: &mut SqliteConnection, landing: &Landing) -> Result {
     let memory = &landing.memory;
-    let looked = landing.error.is_none().then(|| landing.finished.as_millis());
+    // From its start: what is published while an answer travels was not in it, and lies after this look.
+    let looked = landing.error.is_none().then(|| landing.flight.started.as_millis());
     let millis = |at: Option<Timestamp>| at.map(Timestamp::as_millis);
     let moving = memory.moving.as_deref();
     sqlx::query(

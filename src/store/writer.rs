@@ -25,6 +25,8 @@ use super::{StoreError, sync, write};
 pub enum Write {
     /// Probes about to be sent. Receipt: [`Receipt::TookOff`].
     TakeOff(Vec<Flight>),
+    /// A probe that was about to be sent and was not.
+    Recall(SourceId),
     /// A probe that ended. Receipt: [`Receipt::Landed`].
     Land(Box<Landing>),
     /// An event.
@@ -219,6 +221,7 @@ async fn write_all(
     for item in batch {
         match item {
             Write::TakeOff(flights) => write::take_off(connection, flights).await?,
+            Write::Recall(id) => write::recall(connection, *id).await?,
             Write::Land(landing) => write::land(connection, landing).await?,
             Write::Event(event) => write::event(connection, event).await?,
             Write::Robots(robots) => write::robots(connection, robots).await?,

@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use tidewatch::clock::real_pause;
+use tidewatch::clock::{Stopwatch, real_pause};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
@@ -27,6 +27,8 @@ pub struct Seen {
     pub path: String,
     /// Everything up to and with the empty line.
     pub head: Vec<u8>,
+    /// When it had arrived whole, counted from the server's start.
+    pub at: Duration,
 }
 
 impl Seen {
@@ -58,6 +60,8 @@ pub enum Step {
     Stall,
     /// Waits until the test gives the sign.
     Await(Arc<Notify>),
+    /// Takes its time.
+    Pause(Duration),
 }
 
 /// What a server does about one request. The connection is closed after the last step.
@@ -68,6 +72,7 @@ pub struct Reply {
     body: Vec<u8>,
     steps: Option<Vec<Step>>,
     before: Option<Arc<Notify>>,
+    pause: Option<Duration>,
 }
 
 impl Reply {
@@ -107,6 +112,12 @@ impl Reply {
         self
     }
 
+    /// Answers only after this long.
+    pub fn slowly(mut self, pause: Duration) -> Self {
+        self.pause = Some(pause);
+        self
+    }
+
     /// No answer that was ever meant to be one: just these steps.
     pub fn raw(steps: Vec<Step>) -> Self {
         Self { steps: Some(steps), ..Self::default() }
@@ -114,6 +125,7 @@ impl Reply {
 
     fn into_steps(self) -> Vec<Step> {
         let mut steps: Vec<Step> = self.before.map(Step::Await).into_iter().collect();
+        steps.extend(self.pause.map(Step::Pause));
         match self.steps {
             Some(raw) => steps.extend(raw),
             None => {
@@ -138,6 +150,9 @@ struct Log {
     connections: usize,
     in_flight: usize,
     high_water: usize,
+    /// Orders of requests whose answers were handed over whole.
+    answered: Vec<usize>,
+    open: usize,
 }
 
 type Script = dyn Fn(&Seen) -> Reply + Send + Sync;
@@ -145,6 +160,7 @@ type Script = dyn Fn(&Seen) -> Reply + Send + Sync;
 struct Shared {
     log: Mutex<Log>,
     arrived: Notify,
+    stopwatch: Stopwatch,
     script: Box<Script>,
 }
 
@@ -171,8 +187,12 @@ impl Web {
     pub async fn start_on(ip: IpAddr, script: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind((ip, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let shared =
-            Arc::new(Shared { log: Mutex::default(), arrived: Notify::new(), script: Box::new(script) });
+        let shared = Arc::new(Shared {
+            log: Mutex::default(),
+            arrived: Notify::new(),
+            stopwatch: Stopwatch::start(),
+            script: Box::new(script),
+        });
         let task = tokio::spawn(accept(listener, Arc::clone(&shared)));
         Self { address, shared, task }
     }
@@ -207,6 +227,28 @@ impl Web {
         self.shared.log().high_water
     }
 
+    /// The orders of the requests whose answers were handed over whole.
+    pub fn answered(&self) -> Vec<usize> {
+        self.shared.log().answered.clone()
+    }
+
+    /// How many requests are in flight.
+    pub fn in_flight(&self) -> usize {
+        self.shared.log().in_flight
+    }
+
+    /// Waits until whatever was sent before has been taken notice of, and nobody is connected.
+    pub async fn settled(&self) {
+        // Connections are accepted in turn: once this one is served, so are all before it.
+        let mut own = TcpStream::connect(self.address).await.unwrap();
+        own.write_all(b"GET /.settled HTTP/1.1\r\n\r\n").await.unwrap();
+        let _ = own.read_to_end(&mut Vec::new()).await;
+        drop(own);
+        while self.shared.log().open > 0 {
+            real_pause(Duration::from_millis(1)).await;
+        }
+    }
+
     /// Stops, and returns when nobody listens any more.
     pub async fn stop(mut self) {
         self.task.abort();
@@ -216,7 +258,7 @@ impl Web {
     /// Forgets what was counted so far.
     pub fn forget(&self) {
         let mut log = self.shared.log();
-        *log = Log { in_flight: log.in_flight, ..Log::default() };
+        *log = Log { in_flight: log.in_flight, open: log.open, ..Log::default() };
     }
 
     /// Waits until this many requests have arrived.
@@ -242,7 +284,11 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     let mut connections = JoinSet::new();
     loop {
         let Ok((stream, _)) = listener.accept().await else { continue };
-        shared.log().connections += 1;
+        {
+            let mut log = shared.log();
+            log.connections += 1;
+            log.open += 1;
+        }
         connections.spawn(serve(stream, Arc::clone(&shared)));
         while connections.try_join_next().is_some() {}
     }
@@ -257,7 +303,17 @@ impl Drop for InFlight {
     }
 }
 
+/// Counts a connection as open for as long as it lives.
+struct Open(Arc<Shared>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.log().open -= 1;
+    }
+}
+
 async fn serve(mut stream: TcpStream, shared: Arc<Shared>) {
+    let _open = Open(Arc::clone(&shared));
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         match stream.read_u8().await {
@@ -268,9 +324,13 @@ async fn serve(mut stream: TcpStream, shared: Arc<Shared>) {
     let line = String::from_utf8_lossy(head.split(|byte| *byte == b'\r').next().unwrap()).into_owned();
     let mut words = line.split(' ').map(str::to_owned);
     let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    if path == "/.settled" {
+        return;
+    }
     let seen = {
         let mut log = shared.log();
-        let seen = Seen { order: log.requests.len(), method, path, head };
+        let at = shared.stopwatch.elapsed();
+        let seen = Seen { order: log.requests.len(), method, path, head, at };
         log.requests.push(seen.clone());
         log.in_flight += 1;
         log.high_water = log.high_water.max(log.in_flight);
@@ -279,7 +339,9 @@ async fn serve(mut stream: TcpStream, shared: Arc<Shared>) {
     let in_flight = InFlight(Arc::clone(&shared));
     shared.arrived.notify_waiters();
     let steps = (shared.script)(&seen).into_steps();
-    let _ = act(&mut stream, steps, in_flight).await;
+    if act(&mut stream, steps, in_flight).await.is_ok() {
+        shared.log().answered.push(seen.order);
+    }
 }
 
 async fn act(stream: &mut TcpStream, steps: Vec<Step>, in_flight: InFlight) -> std::io::Result<()> {
@@ -305,6 +367,7 @@ async fn act(stream: &mut TcpStream, steps: Vec<Step>, in_flight: InFlight) -> s
             },
             Step::Stall => while stream.read_u8().await.is_ok() {},
             Step::Await(sign) => sign.notified().await,
+            Step::Pause(pause) => real_pause(pause).await,
         }
     }
     drop(in_flight);

@@ -1,14 +1,199 @@
-//! demo
-use super::CliError;
+//! `tidewatch demo`: the real daemon against sources that it meets on loopback, a week in a minute.
+//!
+//! Exists so that anyone can see, on a fresh machine and without the internet, what the daemon does
+//! and that it keeps its manners. Starts a web server whose sources have characters (`cast`) and
+//! publish by a fixed calendar (`world`); runs the daemon on the same accelerated clock, with its
+//! real client and a real store; a judge at the server's door counts breaches (`judge`). Knows
+//! how these are put together. Must not reach into the daemon: it is given a configuration and a
+//! clock, and told to stop.
+//!
+//! # The report (`--json`)
+//! | field | meaning |
+//! |---|---|
+//! | `fine` | no violation, and nothing missed: the exit code is 0 |
+//! | `interrupted` | somebody ended the run early; it is judged up to there |
+//! | `began`, `ended` | ISO 8601, on the run's clock |
+//! | `speed`, `wall_s` | seconds of that clock in a real one; real seconds that it took |
+//! | `store` | the SQLite file |
+//! | `totals` | `probes`, `requests` (with robots.txt and redirects), `published`, `found`, `missed`, `updates_stored` (rows), `mean_delay_s`, `median_delay_s`, `violations` |
+//! | `lateness` | how long after its due time a probe was sent, waits for a busy or resting host included: `median_s`, `p95_s`, `max_s` on the run's clock, `p95_real_ms` in real time |
+//! | `sources[]` | `name`, `character`, `state`, `probes`, `published`, `found`, `missed`, `mean_delay_s`, `median_delay_s`, `violations` |
+//! | `violations[]` | `source`, `at`, `rule`, `detail` |
+//!
+//! `published` counts what a source published during the run and after the first look at it,
+//! `found` what of it is in the store; `missed` is what was published at least twelve hours before
+//! the end of the run (or of the source) and is not in the store; the throttling source owes
+//! nothing. Delays are from the true moment
+//! of publication to the end of the probe that found it, in seconds of the run's clock.
+
 use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+
+use crate::clock::{Clock, Stopwatch};
+use crate::config::{self, Config};
+use crate::daemon::pilot::Progress;
+use crate::daemon::run::{Command, Ended, Setup, run as run_daemon};
+use crate::daemon::signals;
+use crate::time::Timestamp;
+
+use super::{CliError, colours, log, runtime};
+
+mod cast;
+mod judge;
+mod manners;
+mod report;
+mod screen;
+mod server;
+mod text;
+mod world;
+
+use judge::Judge;
+use report::{Circumstances, Report};
+use server::{House, Ports, enter};
+use world::Calendar;
+
+/// 2026-11-02, a Monday, 00:00 UTC: always the same, so that runs can be compared.
+const ORIGIN: Timestamp = Timestamp::from_secs(1_793_577_600);
+
 /// What `demo` is asked.
 #[derive(Debug, clap::Args)]
 pub struct Args {
+    /// How many days pass.
+    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=366))]
+    days: u32,
+    /// How many times faster than real time.
+    #[arg(long, default_value_t = 10_080.0, value_parser = speed)]
+    speed: f64,
+    /// The store to make; must not exist [default: a file in a new directory for temporary files].
+    #[arg(long, value_name = "FILE")]
+    store: Option<PathBuf>,
     /// One JSON document.
     #[arg(long)]
     json: bool,
 }
-/// Runs the demo.
-pub fn run(_arguments: &Args, _out: &mut dyn Write) -> Result<(), CliError> {
-    Err(CliError::Refused("not yet".to_owned()))
+
+/// Above this a real millisecond is more than a virtual quarter of an hour, and no probe could
+/// ever be in time.
+const FASTEST: f64 = 1_000_000.0;
+
+fn speed(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(speed) if (1.0..=FASTEST).contains(&speed) => Ok(speed),
+        _ => Err(format!("expected a number from 1 to {FASTEST}")),
+    }
+}
+
+/// Runs the demo and prints its report.
+///
+/// # Errors
+/// [`CliError::Found`] when the report, which is printed all the same, is not fine.
+pub fn run(arguments: &Args, out: &mut dyn Write) -> Result<(), CliError> {
+    // The screen shows what goes on; only what should never happen may come between.
+    log::start("error");
+    let store = match &arguments.store {
+        Some(path) if path.exists() => {
+            let path = path.display();
+            return Err(CliError::Refused(format!("{path} exists; the demo needs a file of its own")));
+        }
+        Some(path) => path.clone(),
+        None => fresh_directory()?.join("demo.db"),
+    };
+    let runtime = runtime()?;
+    let report = runtime.block_on(perform(arguments, store));
+    runtime.shutdown_timeout(Duration::from_millis(100));
+    let report = report?;
+    if arguments.json {
+        report.print_json(out)?;
+    } else {
+        report.print(out, colours())?;
+    }
+    out.flush()?;
+    if report.is_fine() { Ok(()) } else { Err(CliError::Found) }
+}
+
+async fn perform(arguments: &Args, store: PathBuf) -> Result<Report, CliError> {
+    let calendar = Calendar { origin: ORIGIN, days: arguments.days };
+    let cast = cast::cast(&calendar);
+    let ports = Ports::take().await?;
+    let config = configure(&cast::configuration(&cast, &store, ports.open()?, ports.closed()?))?;
+    let budgets = config.sources.iter().map(|source| source.budget).collect();
+    let agent = format!("tidewatch/{} (+{})", env!("CARGO_PKG_VERSION"), cast::CONTACT);
+    let judge = Judge::new(&cast, budgets, agent, arguments.speed);
+    let house = Arc::new(Mutex::new(House::new(cast, judge)));
+
+    let (commands, orders) = mpsc::unbounded_channel();
+    signals::listen(commands.clone())?;
+    let (progress, _) = watch::channel(Progress::default());
+    let stopwatch = Stopwatch::start();
+    let clock = Clock::accelerated(calendar.origin, arguments.speed);
+    let serving = tokio::spawn(server::serve(ports, house.clone(), clock.clone()));
+    let showing = tokio::spawn(screen::show(calendar, clock.clone(), house.clone(), store.clone()));
+    let setup = Setup { config, path: None, clock: clock.clone(), progress };
+    let mut daemon = std::pin::pin!(run_daemon(setup, orders));
+    let (ended, interrupted) = tokio::select! {
+        ended = &mut daemon => (ended, true),
+        () = clock.sleep_until(calendar.end()) => {
+            // A daemon that is gone says why below.
+            let _ = commands.send(Command::Stop);
+            (daemon.await, false)
+        }
+    };
+    let now = clock.now();
+    showing.abort();
+    // So that the screen is cleared before anything is printed.
+    let _ = showing.await;
+    serving.abort();
+    if let Ended::Aborted = ended? {
+        return Err(CliError::Refused("aborted by a second signal".to_owned()));
+    }
+    let run = Circumstances {
+        began: calendar.origin,
+        ended: now.min(calendar.end()),
+        speed: arguments.speed,
+        wall_s: stopwatch.elapsed().as_secs_f64(),
+        interrupted,
+        store,
+    };
+    // A copy, because the report waits for the store and the door may not be held that long.
+    let (cast, judge) = {
+        let house = enter(&house);
+        (house.cast().to_vec(), house.judge.clone())
+    };
+    Ok(Report::draw_up(&cast, &judge, &run).await?)
+}
+
+fn configure(text: &str) -> Result<Config, CliError> {
+    let files = [(PathBuf::from("demo.toml"), text.to_owned())];
+    config::valid::parse(&files).map_err(|faults| {
+        let said: Vec<String> = faults.list().iter().map(|fault| faults.render(fault)).collect();
+        CliError::Refused(said.join("\n"))
+    })
+}
+
+/// A directory that nobody had before, kept after the run.
+fn fresh_directory() -> Result<PathBuf, CliError> {
+    let parent = std::env::temp_dir();
+    let process = std::process::id();
+    let name = |attempt| parent.join(format!("tidewatch-demo-{process}-{attempt}"));
+    for path in (1..=1000).map(name) {
+        match make_private(&path) {
+            Ok(()) => return Ok(path),
+            // Left by an earlier process of that number.
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(error) => {
+                return Err(CliError::Refused(format!("{}: {error}", path.display())));
+            }
+        }
+    }
+    Err(CliError::Refused(format!("{}: full of earlier demos; use --store", parent.display())))
+}
+
+/// Ours alone: others may write to the parent.
+fn make_private(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    std::fs::DirBuilder::new().mode(0o700).create(path)
 }

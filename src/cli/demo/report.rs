@@ -1,0 +1,352 @@
+//! What the run came to: what was published against what was found, and how politely.
+//!
+//! Joins three witnesses: the world (what was published when), the judge (what the server saw) and
+//! the store (what the daemon wrote). Knows how they are compared and shown. Must not know how
+//! any of them came by it.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::cli::table::{Cell, Tone, cell, print};
+use crate::store::StoreError;
+use crate::store::reader::Reader;
+use crate::store::review::Detection;
+use crate::time::{Span, Timestamp};
+
+use super::cast::{Character, Form, Quirk};
+use super::judge::{Account, Judge};
+use super::text::{key, revision};
+
+/// What is published later than this before the end, the source's or the run's, need not have been found: a night of skipped
+/// hours, and a backoff after it, fit in.
+const PATIENCE: Span = Span::from_hours(12);
+
+/// The run's circumstances.
+#[derive(Debug, Clone)]
+pub struct Circumstances {
+    /// When it began.
+    pub began: Timestamp,
+    /// When it ended, on its own clock.
+    pub ended: Timestamp,
+    /// How fast that clock ran.
+    pub speed: f64,
+    /// How long it really took.
+    pub wall_s: f64,
+    /// Somebody ended it early.
+    pub interrupted: bool,
+    /// Where the store is.
+    pub store: PathBuf,
+}
+
+/// The report; its fields are described in [`super`].
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    fine: bool,
+    interrupted: bool,
+    began: String,
+    ended: String,
+    speed: f64,
+    wall_s: f64,
+    store: PathBuf,
+    totals: Totals,
+    lateness: Lateness,
+    sources: Vec<SourceReport>,
+    violations: Vec<ViolationReport>,
+}
+
+#[derive(Debug, Clone, Default, Serialize)]
+struct Totals {
+    probes: u64,
+    requests: u64,
+    published: usize,
+    found: usize,
+    missed: usize,
+    updates_stored: usize,
+    mean_delay_s: Option<f64>,
+    median_delay_s: Option<f64>,
+    violations: usize,
+}
+
+#[derive(Debug, Clone, Serialize)]
+struct Lateness {
+    median_s: f64,
+    p95_s: f64,
+    max_s: f64,
+    p95_real_ms: f64,
+}
+
+#[derive(Debug, Clone, Serialize)]
+struct SourceReport {
+    name: String,
+    character: String,
+    state: String,
+    probes: u64,
+    published: usize,
+    found: usize,
+    missed: usize,
+    mean_delay_s: Option<f64>,
+    median_delay_s: Option<f64>,
+    violations: usize,
+    #[serde(skip)]
+    delays: Vec<f64>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+struct ViolationReport {
+    source: String,
+    at: String,
+    rule: &'static str,
+    detail: String,
+}
+
+impl Report {
+    /// Draws it up.
+    pub async fn draw_up(
+        cast: &[Character],
+        judge: &Judge,
+        run: &Circumstances,
+    ) -> Result<Self, StoreError> {
+        let reader = Reader::open(&run.store).await?;
+        let rows = reader.sources().await?;
+        let mut found: HashMap<_, Vec<Detection>> = HashMap::new();
+        for detection in reader.detections().await? {
+            found.entry(detection.source).or_default().push(detection);
+        }
+        let updates_stored = found.values().map(Vec::len).sum();
+        let late = reader.lateness().await?;
+        let mut sources = Vec::with_capacity(cast.len());
+        for (index, character) in cast.iter().enumerate() {
+            let row = rows.iter().find(|row| row.name == character.name);
+            let seen = row.and_then(|row| found.get(&row.id)).map_or(&[][..], Vec::as_slice);
+            let mut source = compare(character, judge.account(index), seen, run);
+            source.violations = judge.violations().iter().filter(|v| v.source == character.name).count();
+            if let Some(row) = row {
+                (source.state, source.probes) = (row.state.clone(), row.probes);
+            }
+            sources.push(source);
+        }
+        let mut delays: Vec<f64> = sources.iter().flat_map(|source| source.delays.clone()).collect();
+        let totals = Totals {
+            probes: sources.iter().map(|source| source.probes).sum(),
+            requests: judge.requests(),
+            published: sources.iter().map(|source| source.published).sum(),
+            found: sources.iter().map(|source| source.found).sum(),
+            missed: sources.iter().map(|source| source.missed).sum(),
+            updates_stored,
+            mean_delay_s: mean(&delays),
+            median_delay_s: median(&mut delays),
+            violations: judge.violations().len(),
+        };
+        let p95 = quantile(&late, 0.95);
+        Ok(Self {
+            fine: totals.violations == 0 && totals.missed == 0,
+            interrupted: run.interrupted,
+            began: run.began.iso(),
+            ended: run.ended.iso(),
+            speed: run.speed,
+            wall_s: run.wall_s,
+            store: run.store.clone(),
+            totals,
+            lateness: Lateness {
+                median_s: quantile(&late, 0.5),
+                p95_s: p95,
+                max_s: quantile(&late, 1.0),
+                p95_real_ms: p95 * 1000.0 / run.speed,
+            },
+            sources,
+            violations: judge
+                .violations()
+                .iter()
+                .map(|violation| ViolationReport {
+                    source: violation.source.clone(),
+                    at: violation.at.iso(),
+                    rule: violation.rule,
+                    detail: violation.detail.clone(),
+                })
+                .collect(),
+        })
+    }
+
+    /// No violation, and nothing missed.
+    pub fn is_fine(&self) -> bool {
+        self.fine
+    }
+
+    /// As one JSON document.
+    pub fn print_json(&self, out: &mut dyn Write) -> io::Result<()> {
+        serde_json::to_writer_pretty(&mut *out, self)?;
+        writeln!(out)
+    }
+
+    /// For people.
+    pub fn print(&self, out: &mut dyn Write, colours: bool) -> io::Result<()> {
+        let head = [
+            "source",
+            "character",
+            "state",
+            "probes",
+            "published",
+            "found",
+            "mean delay",
+            "median",
+            "violations",
+        ];
+        let rows: Vec<Vec<Cell>> = self.sources.iter().map(SourceReport::cells).collect();
+        print(out, &head, &rows, colours)?;
+        let totals = &self.totals;
+        writeln!(
+            out,
+            "\n{} to {} in {:.0} s{}: {} probes in {} requests, {} updates published, {} found.",
+            day(&self.began),
+            day(&self.ended),
+            self.wall_s,
+            if self.interrupted { " (interrupted)" } else { "" },
+            totals.probes,
+            totals.requests,
+            totals.published,
+            totals.found,
+        )?;
+        writeln!(
+            out,
+            "Delay {} on average, {} in the middle. Probes were sent {} after they were due at the 95th \
+             percentile, {} at most ({:.0}x real time; {:.0} ms and {:.0} ms really).",
+            span(totals.mean_delay_s),
+            span(totals.median_delay_s),
+            span(Some(self.lateness.p95_s)),
+            span(Some(self.lateness.max_s)),
+            self.speed,
+            self.lateness.p95_real_ms,
+            self.lateness.max_s * 1000.0 / self.speed,
+        )?;
+        match totals.violations {
+            0 => writeln!(out, "The server saw no breach of manners.")?,
+            count => writeln!(out, "The server saw {count} breaches of manners:")?,
+        }
+        for violation in &self.violations {
+            let ViolationReport { source, at, rule, detail } = violation;
+            writeln!(out, "  {at}  {source}: {rule}: {detail}")?;
+        }
+        if totals.missed > 0 {
+            writeln!(out, "{} updates were published early enough and not found.", totals.missed)?;
+        }
+        writeln!(out, "\nEverything that was seen is in {}; for example:", self.store.display())?;
+        writeln!(out, "  sqlite3 {} 'select * from readable_updates limit 5'", quoted(&self.store))
+    }
+}
+
+impl SourceReport {
+    fn cells(&self) -> Vec<Cell> {
+        let alarm = |count: usize| if count > 0 { Tone::Bad } else { Tone::Plain };
+        let found = match self.missed {
+            0 => self.found.to_string(),
+            missed => format!("{} ({missed} missed)", self.found),
+        };
+        vec![
+            cell(&self.name),
+            cell(&self.character).tone(Tone::Faint),
+            cell(&self.state),
+            cell(self.probes.to_string()),
+            cell(self.published.to_string()),
+            cell(found).tone(alarm(self.missed)),
+            cell(span(self.mean_delay_s)),
+            cell(span(self.median_delay_s)),
+            cell(self.violations.to_string()).tone(alarm(self.violations)),
+        ]
+    }
+}
+
+/// One source's publications against what was found of them.
+fn compare(
+    character: &Character,
+    account: &Account,
+    seen: &[Detection],
+    run: &Circumstances,
+) -> SourceReport {
+    let detected: HashMap<&str, Timestamp> = seen
+        .iter()
+        .filter(|detection| detection.kind == "new")
+        .map(|detection| (detection.key.as_str(), detection.at))
+        .collect();
+    let detected_at = |number: u32| match character.form {
+        // A page that changed twice between two looks was seen to change once: the later revision
+        // stands for both.
+        Form::Page => seen
+            .iter()
+            .find(|d| d.title.as_deref().and_then(revision).is_some_and(|shown| shown >= number))
+            .map(|d| d.at),
+        _ => detected.get(key(character, number).as_str()).copied(),
+    };
+    let mut source = SourceReport {
+        name: character.name.to_owned(),
+        character: character.says.to_owned(),
+        state: "unknown".to_owned(),
+        probes: 0,
+        published: 0,
+        found: 0,
+        missed: 0,
+        mean_delay_s: None,
+        median_delay_s: None,
+        violations: 0,
+        delays: Vec::new(),
+    };
+    // What was there at the first look is history, not news.
+    let news = |at: Timestamp| account.first_look.is_none_or(|first| at > first) && at >= run.began;
+    let last_chance = match character.quirk {
+        Quirk::Gone(from) => from.min(run.ended),
+        _ => run.ended,
+    };
+    for post in character.posts.iter().filter(|post| news(post.at) && post.at <= run.ended) {
+        source.published += 1;
+        match detected_at(post.number) {
+            Some(at) => {
+                source.found += 1;
+                source.delays.push((at - post.at).as_secs_f64());
+            }
+            None if character.owes_everything() && post.at + PATIENCE <= last_chance => {
+                source.missed += 1;
+            }
+            None => {}
+        }
+    }
+    source.mean_delay_s = mean(&source.delays);
+    source.median_delay_s = median(&mut source.delays);
+    source
+}
+
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+fn median(values: &mut [f64]) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => None,
+        odd if odd % 2 == 1 => Some(values[middle]),
+        _ => Some((values[middle - 1] + values[middle]) / 2.0),
+    }
+}
+
+/// The value below which that share of the sorted spans lies, in seconds.
+fn quantile(sorted: &[Span], share: f64) -> f64 {
+    let place = (sorted.len().saturating_sub(1) as f64 * share).round() as usize;
+    sorted.get(place).map_or(0.0, |span| span.as_secs_f64())
+}
+
+fn span(seconds: Option<f64>) -> String {
+    seconds.map_or_else(|| "-".to_owned(), |s| Span::from_secs(s.round() as i64).to_string())
+}
+
+fn day(iso: &str) -> &str {
+    iso.split_once('.').map_or(iso, |(seconds, _)| seconds)
+}
+
+/// A path as a shell takes it.
+fn quoted(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+    if text.chars().all(plain) { text.into_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}

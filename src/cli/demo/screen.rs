@@ -1,0 +1,134 @@
+//! The run as it goes: a line per source and a bar of virtual time on a terminal, a line per
+//! virtual day elsewhere.
+//!
+//! Looks at the store and at the door now and then, as anybody could. Must not touch the run.
+
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::cli::table::cut;
+use crate::clock::{Clock, real_pause};
+use crate::store::reader::Reader;
+use crate::store::report::SourceRow;
+use crate::time::{Span, Timestamp};
+
+use super::server::{Shared, enter};
+use super::world::Calendar;
+
+/// How often it is looked at: often enough to seem alive, seldom enough not to slow the run.
+const EVERY: Duration = Duration::from_millis(400);
+
+/// Redraws a second: every line that changes asks for one, and most can wait for the next.
+const REDRAWS: u8 = 5;
+
+/// Shows the run until it is dropped.
+pub async fn show(calendar: Calendar, clock: Clock, house: Shared, store: PathBuf) {
+    let mut screen = match std::io::stderr().is_terminal() {
+        true => Screen::Live(Live::new(&calendar, enter(&house).cast().len())),
+        false => Screen::Lines { next: calendar.origin + Span::from_days(1) },
+    };
+    let reader = loop {
+        real_pause(EVERY).await;
+        // The daemon makes the store; until then there is nothing to see.
+        if let Ok(reader) = Reader::open(&store).await {
+            break reader;
+        }
+    };
+    loop {
+        let now = clock.now().min(calendar.end());
+        if let Ok(rows) = reader.sources().await {
+            screen.draw(&calendar, now, &rows, &house);
+        }
+        real_pause(EVERY).await;
+    }
+}
+
+enum Screen {
+    Live(Live),
+    Lines { next: Timestamp },
+}
+
+struct Live {
+    all: MultiProgress,
+    sources: Vec<ProgressBar>,
+    time: ProgressBar,
+}
+
+impl Live {
+    fn new(calendar: &Calendar, sources: usize) -> Self {
+        let all = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(REDRAWS));
+        let line = ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
+        let sources =
+            (0..sources).map(|_| all.add(ProgressBar::new_spinner().with_style(line.clone()))).collect();
+        let style =
+            ProgressStyle::with_template("{bar:40} {msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
+        let length = (calendar.end() - calendar.origin).as_millis().unsigned_abs();
+        let time = all.add(ProgressBar::new(length).with_style(style));
+        Self { all, sources, time }
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        // A terminal that is gone needs no clearing. Hidden then, so that no line comes back as
+        // its bar is dropped.
+        let _ = self.all.clear();
+        self.all.set_draw_target(ProgressDrawTarget::hidden());
+    }
+}
+
+impl Screen {
+    fn draw(&mut self, calendar: &Calendar, now: Timestamp, rows: &[SourceRow], house: &Shared) {
+        let day = (now - calendar.origin).as_millis() / Span::from_days(1).as_millis();
+        let (probes, updates) =
+            rows.iter().fold((0, 0), |(probes, updates), row| (probes + row.probes, updates + row.updates));
+        let violations = enter(house).judge.violations().len();
+        match self {
+            Self::Live(live) => {
+                for (bar, line) in live.sources.iter().zip(lines(rows, house)) {
+                    bar.set_message(line);
+                }
+                live.time.set_position((now - calendar.origin).as_millis().unsigned_abs());
+                live.time.set_message(format!(
+                    "{} {} {:02}h  {probes} probes, {updates} updates, {violations} violations",
+                    WEEKDAYS[now.utc_weekday() as usize % 7],
+                    now.iso().get(..10).unwrap_or_default(),
+                    now.utc_hour(),
+                ));
+            }
+            Self::Lines { next } if now >= *next => {
+                *next = calendar.origin + Span::from_days(day + 1);
+                // A closed stderr is nobody's loss.
+                let _ = writeln!(
+                    std::io::stderr(),
+                    "day {day} of {}: {probes} probes, {updates} updates, {violations} violations",
+                    calendar.days,
+                );
+            }
+            Self::Lines { .. } => {}
+        }
+    }
+}
+
+const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
+
+/// A line per source, in the order of the cast.
+fn lines(rows: &[SourceRow], house: &Shared) -> Vec<String> {
+    let house = enter(house);
+    let line = |(index, name): (usize, &str)| {
+        let row = rows.iter().find(|row| row.name == name);
+        let (state, probes, updates) =
+            row.map_or(("", 0, 0), |row| (row.state.as_str(), row.probes, row.updates));
+        let outcome =
+            match (row.and_then(|row| row.last_error.as_deref()), house.judge.account(index).last_status) {
+                (Some(error), _) => cut(error, 44),
+                (None, Some(status)) => format!("HTTP {status}"),
+                (None, None) => String::new(),
+            };
+        format!("{name:<13} {state:<9} {probes:>5} probes {updates:>4} updates  {outcome}")
+    };
+    house.cast().iter().map(|character| character.name).enumerate().map(line).collect()
+}

@@ -1,0 +1,112 @@
+//! Posts as documents: RSS, Atom, JSON Feed, a page.
+//!
+//! Knows formats, and the one way in which the malformed source gets RSS wrong. Must not know
+//! headers, nor who asks.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use serde_json::json;
+
+use crate::time::Timestamp;
+
+use super::cast::{Character, Form, Quirk};
+use super::world::Post;
+
+/// A feed shows its latest posts: enough that a burst does not push anything out unseen.
+const SHOWN: usize = 100;
+
+/// A date as HTTP and RSS write it.
+pub fn http_date(at: Timestamp) -> String {
+    let since = Duration::from_millis(at.as_millis().max(0).unsigned_abs());
+    httpdate::fmt_http_date(UNIX_EPOCH + since)
+}
+
+/// A post's identity.
+pub fn key(character: &Character, number: u32) -> String {
+    format!("tag:{},2026:{number}", character.host)
+}
+
+/// The revision that a page's title names.
+pub fn revision(title: &str) -> Option<u32> {
+    title.rsplit_once(' ')?.1.parse().ok()
+}
+
+/// The document at a moment when these posts are out, and its `Content-Type`.
+pub fn document(character: &Character, posts: &[Post]) -> (String, &'static str) {
+    let shown = || posts.iter().rev().take(SHOWN);
+    let link = |post: &Post| format!("http://{}/{}", character.host, post.number);
+    match character.form {
+        Form::Rss => (rss(character, shown(), link), "application/rss+xml; charset=utf-8"),
+        Form::Atom => {
+            let mut text = format!(
+                "<?xml version=\"1.0\"?>\n<feed xmlns=\"http://www.w3.org/2005/Atom\"><title>{}</title>\
+                 <id>tag:{},2026:feed</id><updated>{}</updated>\n",
+                character.name,
+                character.host,
+                posts.last().map_or_else(String::new, |post| post.at.iso()),
+            );
+            for post in shown() {
+                text.push_str(&format!(
+                    "<entry><id>{}</id><title>Entry {}</title><link href=\"{}\"/><updated>{}</updated></entry>\n",
+                    key(character, post.number),
+                    post.number,
+                    link(post),
+                    post.at.iso(),
+                ));
+            }
+            (text + "</feed>\n", "application/atom+xml")
+        }
+        Form::Json => {
+            let items: Vec<_> = shown()
+                .map(|post| {
+                    json!({ "id": key(character, post.number), "url": link(post),
+                            "title": format!("Story {}", post.number),
+                            "content_text": "What happened.", "date_published": post.at.iso() })
+                })
+                .collect();
+            let feed = json!({ "version": "https://jsonfeed.org/version/1.1", "title": character.name, "items": items });
+            (feed.to_string(), "application/feed+json")
+        }
+        Form::Page => {
+            let number = posts.last().map_or(0, |post| post.number);
+            let page = format!(
+                "<!doctype html><html><head><title>Quiet page, revision {number}</title></head>\
+                 <body><main><h1>News</h1><p>This is revision {number} of a page that seldom changes.</p></main></body></html>"
+            );
+            (page, "text/html; charset=utf-8")
+        }
+    }
+}
+
+fn rss<'a>(
+    character: &Character,
+    shown: impl Iterator<Item = &'a Post>,
+    link: impl Fn(&Post) -> String,
+) -> String {
+    let malformed = character.quirk == Quirk::Malformed;
+    let and = if malformed { "&" } else { "&amp;" };
+    let mut text = format!(
+        "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<rss version=\"2.0\"><channel><title>{}</title>\
+         <link>http://{}/</link><description>A source of the demo</description>\n",
+        character.name, character.host,
+    );
+    if let Quirk::Hours { skip, ttl } = character.quirk {
+        let hours: String = (0..24)
+            .filter(|hour| skip >> hour & 1 == 1)
+            .map(|hour| format!("<hour>{hour}</hour>"))
+            .collect();
+        let minutes = ttl.as_millis() / 60_000;
+        text.push_str(&format!("<ttl>{minutes}</ttl><skipHours>{hours}</skipHours>\n"));
+    }
+    for post in shown {
+        text.push_str(&format!(
+            "<item><guid isPermaLink=\"false\">{}</guid><title>Post {} {and} more</title><link>{}</link>\
+             <pubDate>{}</pubDate></item>\n",
+            key(character, post.number),
+            post.number,
+            link(post),
+            http_date(post.at),
+        ));
+    }
+    if malformed { text } else { text + "</channel></rss>\n" }
+}

@@ -1,0 +1,97 @@
+//! The demo as a user runs it: the built program, its real clock, sockets and store.
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use tidewatch::clock::real_pause;
+use tidewatch::store::reader::Reader;
+
+/// Two virtual days take about nine seconds.
+const SPEED: &str = "20000";
+
+fn demo(store: &std::path::Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidewatch"));
+    command.args(["demo", "--speed", SPEED, "--json", "--store"]).arg(store);
+    command.env_remove("TIDEWATCH_CONFIG").env_remove("TIDEWATCH_LOG");
+    command
+}
+
+#[test]
+fn two_days_without_a_breach() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = directory.path().join("demo.db");
+    let output = demo(&store).args(["--days", "2"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    let report: Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
+    assert_eq!(report["violations"], Value::Array(Vec::new()), "{said}");
+    assert_eq!(report["totals"]["violations"], 0);
+    assert_eq!(report["totals"]["missed"], 0, "{report:#}");
+    assert_eq!((&report["fine"], &report["interrupted"]), (&Value::Bool(true), &Value::Bool(false)));
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("day 1 of 2"), "{said}");
+
+    let source = |name: &str| {
+        let sources = report["sources"].as_array().unwrap();
+        sources.iter().find(|source| source["name"] == name).unwrap()
+    };
+    let living = [
+        "office-blog",
+        "nightly-cron",
+        "newsroom",
+        "sleeper",
+        "quiet-page",
+        "zipped",
+        "malformed",
+        "flaky",
+        "throttler",
+        "shared-a",
+        "shared-b",
+        "mover",
+        "gone",
+    ];
+    for name in living {
+        assert!(source(name)["found"].as_u64() > Some(0), "{name}: {report:#}");
+    }
+    for (name, state) in
+        [("gone", "resting"), ("closed-page", "resting"), ("dead", "backoff"), ("bomb", "backoff")]
+    {
+        assert_eq!(source(name)["state"], state, "{name}");
+    }
+
+    let rows = tokio::runtime::Runtime::new()
+        .unwrap()
+        .block_on(async { Reader::open(&store).await?.detections().await })
+        .unwrap();
+    assert_eq!(report["totals"]["updates_stored"].as_u64(), Some(rows.len() as u64));
+    assert!(report["totals"]["found"].as_u64() > Some(100));
+}
+
+#[tokio::test]
+async fn an_interrupt_ends_it_with_a_report() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = directory.path().join("demo.db");
+    let child = demo(&store).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    // The store is made after the signals are listened for.
+    while !store.exists() {
+        real_pause(Duration::from_millis(20)).await;
+    }
+    real_pause(Duration::from_millis(500)).await;
+    let kill = format!("kill -INT {}", child.id());
+    assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
+    assert_eq!(report["interrupted"], true);
+    assert_eq!(report["violations"], Value::Array(Vec::new()));
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn a_store_that_is_there_is_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = directory.path().join("precious.db");
+    std::fs::write(&store, "precious").unwrap();
+    let output = demo(&store).stdin(Stdio::null()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(std::fs::read_to_string(&store).unwrap(), "precious");
+}

@@ -1,0 +1,277 @@
+//! A store, a clock, a daemon to be started and stopped on them, and sites that it visits.
+
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use sqlx::sqlite::{SqliteConnectOptions, SqliteRow};
+use sqlx::{ConnectOptions, FromRow, SqliteConnection};
+use tempfile::TempDir;
+use tidewatch::clock::{Clock, patience, real_pause};
+use tidewatch::config;
+use tidewatch::daemon::pilot::Progress;
+use tidewatch::daemon::run::{Command, DaemonError, Ended, Setup, run};
+use tidewatch::time::{Span, Timestamp};
+use tokio::sync::{mpsc, oneshot, watch};
+use url::Url;
+
+use crate::web::{Reply, Seen, Web};
+
+/// Whatever is waited for and has not come after this much real time never will.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Within the deadline, or the test fails.
+pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
+    patience(DEADLINE, future).await.unwrap_or_else(|_| panic!("waited in vain: {what}"))
+}
+
+/// Where every test's time begins: a Monday, at midnight.
+pub fn monday() -> Timestamp {
+    Timestamp::parse_iso("2026-11-16T00:00:00Z").unwrap()
+}
+
+/// A store and a clock.
+pub struct World {
+    folder: TempDir,
+    pub clock: Clock,
+    /// `[fleet]` and `[fetch]`.
+    pub settings: String,
+}
+
+impl World {
+    /// Time runs this many times as fast as outside.
+    pub fn new(speed: f64) -> Self {
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+            clock: Clock::accelerated(monday(), speed),
+            settings: "[fleet]\nstep = \"1s\"\nprobes_per_step = 1000\nhost_spacing = \"0s\"\n".to_owned(),
+        }
+    }
+
+    /// With these settings for the fleet.
+    pub fn fleet(mut self, settings: &str) -> Self {
+        self.settings = format!("[fleet]\n{settings}\n");
+        self
+    }
+
+    /// With these names at 127.0.0.1.
+    pub fn named(mut self, names: &[&str]) -> Self {
+        let names: Vec<String> = names.iter().map(|name| format!("\"{name}\" = \"127.0.0.1\"")).collect();
+        self.settings.push_str(&format!("[fetch]\nresolve = {{ {} }}\n", names.join(", ")));
+        self
+    }
+
+    fn config(&self) -> PathBuf {
+        self.folder.path().join("tidewatch.toml")
+    }
+
+    fn store(&self) -> PathBuf {
+        self.folder.path().join("tidewatch.db")
+    }
+
+    /// Writes the configuration with these sources.
+    pub fn write(&self, sources: &[String]) {
+        let daemon =
+            format!("[daemon]\nstore = {:?}\ncontact = \"https://example.org/me\"\n", self.store());
+        let text = format!("{daemon}{}\n{}", self.settings, sources.join("\n"));
+        std::fs::write(self.config(), text).unwrap();
+    }
+
+    /// Starts a daemon that watches these sources.
+    pub async fn start(&self, sources: &[String]) -> Daemon {
+        self.write(sources);
+        let config = config::load::load(&self.config()).unwrap_or_else(|error| panic!("{error}"));
+        let (commands, orders) = mpsc::unbounded_channel();
+        let (progress, mut shown) = watch::channel(Progress::default());
+        let setup = Setup { config, path: Some(self.config()), clock: self.clock.clone(), progress };
+        let (ending, ended) = oneshot::channel();
+        // On a thread of its own, as in service, where nothing of the test can hold it up.
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let _ = ending.send(runtime.block_on(run(setup, orders)));
+        });
+        soon("the daemon is up", shown.wait_for(|shown| shown.beats > 0)).await.expect("it runs");
+        Daemon { commands, ended }
+    }
+
+    /// Reads these sources instead, and returns when the running daemon has done so.
+    pub async fn reload(&self, daemon: &Daemon, sources: &[String]) {
+        let reloads = "SELECT count(*) FROM events WHERE kind = 'reloaded'";
+        let before = self.number(reloads).await;
+        self.write(sources);
+        daemon.commands.send(Command::Reload).unwrap();
+        self.until(reloads, |now| now > before).await;
+    }
+
+    pub async fn connection(&self) -> SqliteConnection {
+        SqliteConnectOptions::new().filename(self.store()).connect().await.unwrap()
+    }
+
+    /// What a query finds.
+    pub async fn rows<T>(&self, query: &'static str) -> Vec<T>
+    where
+        T: for<'r> FromRow<'r, SqliteRow> + Send + Unpin,
+    {
+        sqlx::query_as(query).fetch_all(&mut self.connection().await).await.unwrap()
+    }
+
+    /// The one number that a query finds; NULL is -1.
+    pub async fn number(&self, query: &'static str) -> i64 {
+        let found: Option<i64> =
+            sqlx::query_scalar(query).fetch_one(&mut self.connection().await).await.unwrap();
+        found.unwrap_or(-1)
+    }
+
+    /// Waits until the number that a query finds is as wanted.
+    pub async fn until(&self, query: &'static str, wanted: impl Fn(i64) -> bool) {
+        let seen = async {
+            while !wanted(self.number(query).await) {
+                real_pause(Duration::from_millis(5)).await;
+            }
+        };
+        soon(query, seen).await;
+    }
+
+    /// Lets this much of the daemon's time pass.
+    pub async fn pass(&self, span: Span) {
+        soon("time passes", self.clock.sleep(span)).await;
+    }
+}
+
+/// A daemon at work.
+pub struct Daemon {
+    pub commands: mpsc::UnboundedSender<Command>,
+    ended: oneshot::Receiver<Result<Ended, DaemonError>>,
+}
+
+impl Daemon {
+    /// Stops it, and fails the test if it had not run until now.
+    pub async fn stop(self) {
+        let _ = self.commands.send(Command::Stop);
+        let ended = soon("the daemon ends", self.ended).await.expect("no panic");
+        assert_eq!(ended.expect("it ran until it was stopped"), Ended::Drained);
+    }
+}
+
+/// One request as a site saw it.
+#[derive(Debug, Clone)]
+pub struct Visit {
+    /// On the daemon's clock.
+    pub at: Timestamp,
+    pub seen: Seen,
+}
+
+/// A recording server on loopback.
+pub struct Site {
+    web: Web,
+    log: Arc<Mutex<Vec<Visit>>>,
+}
+
+impl Site {
+    /// Starts a site that answers as the script says.
+    pub async fn start(world: &World, script: impl Fn(&Visit) -> Reply + Send + Sync + 'static) -> Self {
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let (clock, noted) = (world.clock.clone(), Arc::clone(&log));
+        let web = Web::start_on(Ipv4Addr::LOCALHOST.into(), move |seen| {
+            // Before any answer, so never later than the end of the probe.
+            let visit = Visit { at: clock.now(), seen: seen.clone() };
+            noted.lock().unwrap().push(visit.clone());
+            script(&visit)
+        })
+        .await;
+        Self { web, log }
+    }
+
+    pub fn url(&self, path: &str) -> Url {
+        self.web.url(path)
+    }
+
+    pub fn url_as(&self, name: &str, path: &str) -> Url {
+        self.web.url_as(name, path)
+    }
+
+    pub fn web(&self) -> &Web {
+        &self.web
+    }
+
+    /// Nobody listens there any more.
+    pub async fn close(self) {
+        self.web.stop().await;
+    }
+
+    /// Every request so far.
+    pub fn visits(&self) -> Vec<Visit> {
+        self.log.lock().unwrap().clone()
+    }
+
+    /// Every request for this path so far.
+    pub fn visits_to(&self, path: &str) -> Vec<Visit> {
+        self.visits().into_iter().filter(|visit| visit.seen.path == path).collect()
+    }
+
+    /// Waits for this many requests, and returns them.
+    pub async fn visited(&self, count: usize) -> Vec<Visit> {
+        soon(&format!("{count} requests, {} so far", self.visits().len()), self.web.arrived(count)).await;
+        // The server counts a request just before the script notes it.
+        while self.visits().len() < count {
+            tokio::task::yield_now().await;
+        }
+        self.visits()
+    }
+
+    /// Waits for this many requests for a path, and returns them.
+    pub async fn visited_at(&self, path: &str, count: usize) -> Vec<Visit> {
+        let enough = async {
+            while self.visits_to(path).len() < count {
+                self.web.arrived(self.visits().len() + 1).await;
+                tokio::task::yield_now().await;
+            }
+        };
+        soon(&format!("{count} requests for {path}"), enough).await;
+        self.visits_to(path)
+    }
+}
+
+/// Times between consecutive requests.
+pub fn gaps(visits: &[Visit]) -> Vec<Span> {
+    visits.windows(2).map(|pair| pair[1].at - pair[0].at).collect()
+}
+
+/// A source with a budget of its own that lets it be probed every quarter of an hour.
+pub fn source(name: &str, url: &Url) -> String {
+    with_budget(name, url, "probes = 96, per = \"1d\", min_spacing = \"15m\"")
+}
+
+/// A source with this budget.
+pub fn with_budget(name: &str, url: &Url, budget: &str) -> String {
+    format!(
+        "[[source]]\nname = \"{name}\"\nurl = \"{url}\"\nallow_private = true\nbudget = {{ {budget} }}\n"
+    )
+}
+
+/// A page rather than a feed.
+pub fn page(name: &str, url: &Url) -> String {
+    format!("{}kind = \"page\"\n", source(name, url))
+}
+
+/// An RSS feed with these items, and whatever else belongs into its channel.
+pub fn rss_with(channel: &str, items: impl IntoIterator<Item = impl AsRef<str>>) -> String {
+    let items: String = items
+        .into_iter()
+        .map(|item| {
+            let item = item.as_ref();
+            format!("<item><guid isPermaLink=\"false\">{item}</guid><title>About {item}</title></item>")
+        })
+        .collect();
+    format!(
+        "<?xml version=\"1.0\"?><rss version=\"2.0\" \
+         xmlns:sy=\"http://purl.org/rss/1.0/modules/syndication/\"><channel><title>A feed</title>\
+         <link>http://feed.example/</link>{channel}{items}</channel></rss>"
+    )
+}
+
+/// An RSS feed with these items.
+pub fn rss(items: impl IntoIterator<Item = impl AsRef<str>>) -> String {
+    rss_with("", items)
+}

@@ -1,0 +1,257 @@
+//! A folder with a configuration and a store, and the program run on them.
+
+use std::fs::File;
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::Duration;
+
+use sqlx::sqlite::{SqliteConnectOptions, SqliteRow};
+use sqlx::{ConnectOptions, FromRow, SqliteConnection};
+use tempfile::TempDir;
+use tidewatch::clock::{Stopwatch, patience, real_pause};
+use url::Url;
+
+/// Whatever is waited for and has not come after this long never will.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Within the deadline, or the test fails.
+pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
+    patience(DEADLINE, future).await.unwrap_or_else(|_| panic!("waited in vain: {what}"))
+}
+
+/// Waits until something holds.
+pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let seen = async {
+        while !holds() {
+            real_pause(Duration::from_millis(5)).await;
+        }
+    };
+    soon(what, seen).await;
+}
+
+/// A folder to work in.
+pub struct Home {
+    folder: TempDir,
+}
+
+impl Home {
+    pub fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub fn config(&self) -> PathBuf {
+        self.path("tidewatch.toml")
+    }
+
+    pub fn store(&self) -> PathBuf {
+        self.path("tidewatch.db")
+    }
+
+    /// Writes the configuration with these sources.
+    pub fn write(&self, sources: &[String]) {
+        let text = format!(
+            "[daemon]\nstore = {:?}\ncontact = \"https://example.org/me\"\n\
+             [fleet]\nstep = \"100ms\"\nprobes_per_step = 100\nhost_spacing = \"0s\"\n{}",
+            self.store(),
+            sources.join("\n")
+        );
+        std::fs::write(self.config(), text).unwrap();
+    }
+
+    /// A command with this configuration and nothing of our own surroundings.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tidewatch"));
+        for (name, _) in std::env::vars_os() {
+            let name_text = name.to_string_lossy();
+            let ours = ["TIDEWATCH", "NOTIFY", "WATCHDOG", "JOURNAL"];
+            if ours.iter().any(|start| name_text.starts_with(start)) {
+                command.env_remove(&name);
+            }
+        }
+        command.current_dir(self.folder.path()).args(arguments).arg("--config").arg(self.config());
+        command
+    }
+
+    /// Runs a command to its end.
+    pub async fn run(&self, arguments: &[&str]) -> Output {
+        let mut command = self.command(arguments);
+        soon("the command ends", tokio::task::spawn_blocking(move || command.output().unwrap()))
+            .await
+            .unwrap()
+    }
+
+    /// Starts the daemon.
+    pub fn start(&self) -> Daemon {
+        Daemon::start(self.command(&["run"]), &self.path("log"), None)
+    }
+
+    /// Starts the daemon under a service manager.
+    pub fn start_as_service(&self) -> Daemon {
+        let path = self.path("notify");
+        let _ = std::fs::remove_file(&path);
+        let socket = UnixDatagram::bind(&path).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let mut command = self.command(&["run"]);
+        command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "1500000");
+        Daemon::start(command, &self.path("log"), Some(socket))
+    }
+
+    pub async fn connection(&self) -> SqliteConnection {
+        SqliteConnectOptions::new().filename(self.store()).connect().await.unwrap()
+    }
+
+    /// What a query finds.
+    pub async fn rows<T>(&self, query: &'static str) -> Vec<T>
+    where
+        T: for<'r> FromRow<'r, SqliteRow> + Send + Unpin,
+    {
+        sqlx::query_as(query).fetch_all(&mut self.connection().await).await.unwrap()
+    }
+
+    /// The one number that a query finds; NULL is -1. Before there is a store it is -1 too.
+    pub async fn number(&self, query: &'static str) -> i64 {
+        if !self.store().exists() {
+            return -1;
+        }
+        let found: Result<Option<i64>, _> =
+            sqlx::query_scalar(query).fetch_one(&mut self.connection().await).await;
+        match found {
+            Ok(number) => number.unwrap_or(-1),
+            Err(sqlx::Error::Database(error)) if error.message().starts_with("no such table") => -1,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Waits until the number that a query finds is as wanted.
+    pub async fn until(&self, query: &'static str, wanted: impl Fn(i64) -> bool) {
+        let seen = async {
+            while !wanted(self.number(query).await) {
+                real_pause(Duration::from_millis(10)).await;
+            }
+        };
+        soon(query, seen).await;
+    }
+}
+
+/// A running daemon. Killed when dropped.
+pub struct Daemon {
+    child: Child,
+    log: PathBuf,
+    socket: Option<UnixDatagram>,
+    told: Vec<String>,
+}
+
+impl Daemon {
+    fn start(mut command: Command, log: &Path, socket: Option<UnixDatagram>) -> Self {
+        let stderr = File::options().create(true).append(true).open(log).unwrap();
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr).spawn().unwrap();
+        Self { child, log: log.to_owned(), socket, told: Vec::new() }
+    }
+
+    /// What it has written to stderr.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap()
+    }
+
+    /// Sends a signal, by name.
+    pub fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("sh").args(["-c", "kill -s \"$0\" \"$1\"", name, &pid]).status().unwrap();
+        assert!(sent.success(), "no process to send {name} to:\n{}", self.log());
+    }
+
+    /// Ends it without a word, and returns when it is no more.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Waits for its end; how it ended, and how long that took.
+    pub async fn ended(&mut self) -> (ExitStatus, Duration) {
+        let stopwatch = Stopwatch::start();
+        let mut status = None;
+        until("the daemon ends", || {
+            status = self.child.try_wait().unwrap();
+            status.is_some()
+        })
+        .await;
+        (status.unwrap(), stopwatch.elapsed())
+    }
+
+    /// Tells it to stop, and expects that it does so in good order.
+    pub async fn stop(&mut self) {
+        self.signal("TERM");
+        let (status, taken) = self.ended().await;
+        assert_eq!(status.code(), Some(0), "{}", self.log());
+        assert!(taken < Duration::from_secs(10), "{taken:?}");
+    }
+
+    /// What the service manager was told since this was last asked.
+    pub fn told(&mut self) -> Vec<String> {
+        let socket = self.socket.as_ref().expect("started as a service");
+        let mut buffer = [0; 4096];
+        while let Ok(length) = socket.recv(&mut buffer) {
+            self.told.push(String::from_utf8(buffer[..length].to_vec()).unwrap());
+        }
+        std::mem::take(&mut self.told)
+    }
+
+    /// Waits until the service manager has been told something with this in it, and returns
+    /// everything up to that, in order.
+    pub async fn tells(&mut self, part: &str) -> Vec<String> {
+        let mut all = Vec::new();
+        until(&format!("the service manager is told {part}"), || {
+            let mut news = self.told().into_iter();
+            for message in news.by_ref() {
+                all.push(message);
+                if all.last().is_some_and(|message| message.contains(part)) {
+                    self.told = news.collect();
+                    return true;
+                }
+            }
+            false
+        })
+        .await;
+        all
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A source with this budget.
+pub fn source(name: &str, url: &Url, budget: &str) -> String {
+    format!(
+        "[[source]]\nname = \"{name}\"\nurl = \"{url}\"\nallow_private = true\nbudget = {{ {budget} }}\n"
+    )
+}
+
+/// A few probes a second.
+pub const BRISK: &str = "probes = 20, per = \"5s\", min_spacing = \"100ms\"";
+
+/// At once (first contacts are spread over the spacing), and then not for an hour.
+pub const LAZY: &str = "probes = 1, per = \"1h\", min_spacing = \"0s\"";
+
+/// An RSS feed with these items.
+pub fn rss(items: impl IntoIterator<Item = impl AsRef<str>>) -> String {
+    let items: String = items
+        .into_iter()
+        .map(|item| {
+            let item = item.as_ref();
+            format!("<item><guid isPermaLink=\"false\">{item}</guid><title>About {item}</title></item>")
+        })
+        .collect();
+    format!(
+        "<?xml version=\"1.0\"?><rss version=\"2.0\"><channel><title>A feed</title>\
+         <link>http://feed.example/</link>{items}</channel></rss>"
+    )
+}
