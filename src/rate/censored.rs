@@ -1,1 +1,1 @@
-//! censored
+//! Sources that tell only *whether* they changed.

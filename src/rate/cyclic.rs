@@ -94,8 +94,14 @@ impl Rate {
         if from != profiles * DAY_S {
             return Err(BadRate::Ends);
         }
-        let mut rate =
-            Self { zone, days, ends: ends.into(), per_hour: per_hour.into(), until: until.into(), per_week: 0.0 };
+        let mut rate = Self {
+            zone,
+            days,
+            ends: ends.into(),
+            per_hour: per_hour.into(),
+            until: until.into(),
+            per_week: 0.0,
+        };
         rate.per_week = (0..7).map(|day| rate.day_total(day)).sum();
         Ok(rate)
     }

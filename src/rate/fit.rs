@@ -138,7 +138,15 @@ pub fn fit(evidence: &Evidence, prior: &Prior, zone: &TimeZone) -> Fitted {
         let bin = cycle.bin(cell);
         pieces.get(pieces.partition_point(|&(end, _)| end <= bin)).map_or(1.0, |&(_, factor)| factor)
     };
-    let cells: Vec<f64> = (0..CELLS).map(|cell| prior.per_hour[cell] * factor(cell)).collect();
+    let mut cells: Vec<f64> = (0..CELLS).map(|cell| prior.per_hour[cell] * factor(cell)).collect();
+    // The prior pulls the segments' sum away from what was seen in all; the level is known better
+    // than any segment, so it is put right.
+    let over_exposure =
+        |cells: &[f64]| -> f64 { cells.iter().zip(&evidence.hours).map(|(r, e)| r * e).sum() };
+    let (seen, fitted) = (level(evidence) * evidence.total_hours(), over_exposure(&cells));
+    if fitted > 0.0 {
+        cells.iter_mut().for_each(|rate| *rate *= seen / fitted);
+    }
     Fitted { rate: to_rate(&cells, zone), cycle, segments: pieces.len(), gain: score - flat }
 }
 

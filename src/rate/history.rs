@@ -9,11 +9,18 @@ use jiff::tz::TimeZone;
 
 use crate::time::{Span, Timestamp};
 
-use super::week::{WEEK_MS, local_millis, stretches};
+use super::cyclic::Rate;
+use super::week::{DAY_MS, WEEK_MS, local_millis, stretches};
 
 /// Hours in a week.
 pub const CELLS: usize = 168;
 const HOUR_MS: i64 = 3_600_000;
+
+/// Weights are rebased after this many half-lives: 2^16 is far from any limit.
+const REBASE_AFTER: f64 = 16.0;
+
+/// Marks the layout of [`History::to_bytes`].
+const LAYOUT: u8 = 1;
 
 /// Small numbers with a common unit: 16 bits each, relative error below a hundredth of a percent
 /// of the largest.
@@ -73,12 +80,14 @@ pub struct Evidence {
     pub hours: Vec<f64>,
     /// Variance over mean of the daily counts, at least 1: so many updates count as one.
     pub clumping: f64,
+    /// Faded means over days of the count and of its square.
+    pub daily: (f64, f64),
 }
 
 impl Evidence {
     /// No evidence at all.
     pub fn none() -> Self {
-        Self { updates: vec![0.0; CELLS], hours: vec![0.0; CELLS], clumping: 1.0 }
+        Self { updates: vec![0.0; CELLS], hours: vec![0.0; CELLS], clumping: 1.0, daily: (0.0, 0.0) }
     }
 
     /// Faded updates in all.
@@ -109,25 +118,43 @@ impl History {
         }
     }
 
+    /// Makes 1 the weight of an instant near the newest evidence, before weights grow too large.
+    fn rebase(&mut self, at: Timestamp) {
+        if at - self.reference < self.half_life.scaled(REBASE_AFTER) {
+            return;
+        }
+        let fade = (1.0 / self.weight(at)) as f32;
+        self.updates.unit *= fade;
+        self.exposure_hours.unit *= fade;
+        self.days.iter_mut().for_each(|sum| *sum *= fade);
+        self.reference = at;
+    }
+
     fn weight(&self, at: Timestamp) -> f64 {
         ((at - self.reference).as_secs_f64() / self.half_life.as_secs_f64().max(1.0)).exp2()
     }
 
-    /// An update at a known time, or a share of one.
-    pub fn update(&mut self, at: Timestamp, share: f64) {
-        let local = local_millis(&self.zone, at);
-        let cell = (local.rem_euclid(WEEK_MS) / HOUR_MS) as usize;
+    /// An update at a known time.
+    pub fn update(&mut self, at: Timestamp) {
+        self.add(at, 1.0);
+        self.seen = self.seen.saturating_add(1);
+    }
+
+    fn add(&mut self, at: Timestamp, share: f64) {
+        self.rebase(at);
         let weight = self.weight(at);
-        self.updates.add(cell, weight * share);
-        let day = local.div_euclid(86_400_000);
+        self.updates.add(self.cell(at), weight * share);
+        let day = local_millis(&self.zone, at).div_euclid(DAY_MS);
         if day != self.day.0 {
             self.close_day(weight);
             self.day = (day, 0.0);
         }
         self.day.1 += share as f32;
-        if share >= 1.0 {
-            self.seen = self.seen.saturating_add(1);
-        }
+    }
+
+    /// The hour of the local week that an instant lies in.
+    fn cell(&self, at: Timestamp) -> usize {
+        (local_millis(&self.zone, at).rem_euclid(WEEK_MS) / HOUR_MS) as usize
     }
 
     fn close_day(&mut self, weight: f64) {
@@ -141,24 +168,56 @@ impl History {
         if until <= from {
             return;
         }
-        // Beyond this, evidence has faded to a thousandth.
-        let from = from.max(until - self.half_life.scaled(10.0));
-        let mut at = from;
-        for (start, end) in stretches(&self.zone.clone(), from, until) {
-            let mut local = start;
-            while local < end {
-                let next = ((local.div_euclid(HOUR_MS) + 1) * HOUR_MS).min(end);
-                let cell = (local.rem_euclid(WEEK_MS) / HOUR_MS) as usize;
-                let length = Span::from_millis(next - local);
-                let weight = self.weight(at + Span::from_millis(length.as_millis() / 2));
-                self.exposure_hours.add(cell, weight * length.as_secs_f64() / 3600.0);
-                self.days[0] += (weight * length.as_secs_f64() / 86_400.0) as f32;
-                at += length;
-                local = next;
-            }
+        self.rebase(until);
+        for (start, end) in self.hours_between(from, until) {
+            let length = end - start;
+            let middle = start + Span::from_millis(length.as_millis() / 2);
+            let weight = self.weight(middle);
+            self.exposure_hours.add(self.cell(middle), weight * length.as_secs_f64() / 3600.0);
+            self.days[0] += (weight * length.as_secs_f64() / 86_400.0) as f32;
         }
         self.since = Some(self.since.map_or(from, |since| since.min(from)));
         self.until = Some(self.until.map_or(until, |last| last.max(until)));
+    }
+
+    /// Updates of which only the interval is known, [from, until): spread over it as the rate has
+    /// it, or evenly where that expects nothing.
+    pub fn spread(&mut self, from: Timestamp, until: Timestamp, updates: f64, rate: &Rate) {
+        let from = from.min(until);
+        let total = rate.expected(from, until);
+        let pieces = self.hours_between(from, until);
+        let length = (until - from).as_secs_f64();
+        for (start, end) in &pieces {
+            let share = match (total > 0.0, length > 0.0) {
+                (true, _) => rate.expected(*start, *end) / total,
+                (false, true) => (*end - *start).as_secs_f64() / length,
+                (false, false) => 1.0,
+            };
+            let middle = *start + Span::from_millis((*end - *start).as_millis() / 2);
+            self.add(middle, updates * share);
+        }
+        if pieces.is_empty() {
+            self.add(until, updates);
+        }
+        self.seen = self.seen.saturating_add(updates.round() as u32);
+    }
+
+    /// The pieces of an interval that lie in one local hour each. At most a few half-lives of them.
+    fn hours_between(&self, from: Timestamp, until: Timestamp) -> Vec<(Timestamp, Timestamp)> {
+        let from = from.max(until - self.half_life.scaled(10.0));
+        let mut pieces = Vec::new();
+        let mut at = from;
+        for (start, end) in stretches(&self.zone, from, until) {
+            let mut local = start;
+            while local < end {
+                let next = ((local.div_euclid(HOUR_MS) + 1) * HOUR_MS).min(end);
+                let after = at + Span::from_millis(next - local);
+                pieces.push((at, after));
+                at = after;
+                local = next;
+            }
+        }
+        pieces
     }
 
     /// Updates seen in all.
@@ -189,11 +248,85 @@ impl History {
             ]
         };
         let clumping = if counts > 0.0 && days > 0.0 { squares / counts - counts / days } else { 1.0 };
+        let daily = if days > 0.0 { (counts / days, squares / days) } else { (0.0, 0.0) };
         Evidence {
+            daily,
             updates: (0..CELLS).map(|cell| self.updates.get(cell) * fade).collect(),
             hours: (0..CELLS).map(|cell| self.exposure_hours.get(cell) * fade).collect(),
             clumping: clumping.max(1.0),
         }
+    }
+
+    /// As bytes, to be kept. The zone and the half-life are settings, not evidence, and are not
+    /// among them.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(2 * 2 * CELLS + 64);
+        bytes.push(LAYOUT);
+        let instant = |at: Option<Timestamp>| at.map_or(i64::MIN, Timestamp::as_millis).to_le_bytes();
+        bytes.extend(self.reference.as_millis().to_le_bytes());
+        bytes.extend(instant(self.since));
+        bytes.extend(instant(self.until));
+        bytes.extend(self.day.0.to_le_bytes());
+        bytes.extend(self.seen.to_le_bytes());
+        for number in [
+            self.day.1,
+            self.days[0],
+            self.days[1],
+            self.days[2],
+            self.updates.unit,
+            self.exposure_hours.unit,
+        ] {
+            bytes.extend(number.to_le_bytes());
+        }
+        for units in self.updates.units.iter().chain(self.exposure_hours.units.iter()) {
+            bytes.extend(units.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// From [`History::to_bytes`]; `None` when they are not such bytes.
+    pub fn from_bytes(bytes: &[u8], zone: TimeZone, half_life: Span) -> Option<Self> {
+        let (&[LAYOUT], mut rest) = bytes.split_first_chunk::<1>()? else { return None };
+        let mut wide = || {
+            let (number, tail) = rest.split_first_chunk()?;
+            rest = tail;
+            Some(i64::from_le_bytes(*number))
+        };
+        let reference = Timestamp::from_millis(wide()?);
+        let instant = |millis: i64| (millis != i64::MIN).then(|| Timestamp::from_millis(millis));
+        let (since, until, day) = (instant(wide()?), instant(wide()?), wide()?);
+        let (seen, mut rest) = rest.split_first_chunk()?;
+        let seen = u32::from_le_bytes(*seen);
+        let mut number = || {
+            let (number, tail) = rest.split_first_chunk()?;
+            rest = tail;
+            Some(f32::from_le_bytes(*number)).filter(|number| number.is_finite())
+        };
+        let (today, days) = (number()?, [number()?, number()?, number()?]);
+        let units = [number()?, number()?];
+        if rest.len() != 2 * 2 * CELLS || units.iter().any(|unit| *unit <= 0.0) {
+            return None;
+        }
+        let mut tallies = units.into_iter().zip(rest.chunks_exact(2 * CELLS)).map(|(unit, cells)| {
+            let mut tally = Tally::new(unit);
+            for (units, pair) in tally.units.iter_mut().zip(cells.chunks_exact(2)) {
+                *units = u16::from_le_bytes([pair[0], pair[1]]);
+            }
+            tally
+        });
+        let (updates, exposure_hours) = (tallies.next()?, tallies.next()?);
+        Some(Self {
+            zone,
+            half_life,
+            reference,
+            updates,
+            exposure_hours,
+            day: (day, today),
+            days,
+            seen,
+            since,
+            until,
+        })
     }
 
     /// Bytes on the heap.
