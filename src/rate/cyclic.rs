@@ -175,12 +175,12 @@ impl Rate {
     /// the difference of two large numbers does not eat the digits.
     fn between(&self, start: i64, end: i64) -> f64 {
         let weeks = end.div_euclid(WEEK_MS) - start.div_euclid(WEEK_MS);
-        weeks as f64 * self.per_week + self.into_week(end.rem_euclid(WEEK_MS))
-            - self.into_week(start.rem_euclid(WEEK_MS))
+        weeks as f64 * self.per_week + self.since_monday(end.rem_euclid(WEEK_MS))
+            - self.since_monday(start.rem_euclid(WEEK_MS))
     }
 
     /// Expected updates from the week's beginning to a millisecond into it.
-    fn into_week(&self, into: i64) -> f64 {
+    fn since_monday(&self, into: i64) -> f64 {
         let day = (into / DAY_MS) as usize;
         let days: f64 = (0..day).map(|day| self.day_total(day)).sum();
         let midnight = i64::from(self.days[day]) * DAY_MS;
