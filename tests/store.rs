@@ -59,6 +59,7 @@ fn landing(id: SourceId, secs: i64) -> Landing {
         validators: ValidatorsChange::Keep,
         observation: None,
         memory: Memory { due: at(secs + 100), last_probe: Some(at(secs + 1)), ..Memory::default() },
+        history: None,
         host: None,
         events: Vec::new(),
     }
@@ -464,7 +465,7 @@ async fn a_file_that_is_not_ours_is_left_alone_with_a_clear_word() {
         .unwrap();
     newer.close().await.unwrap();
     let error = open::for_writing(&path("newer.db")).await.unwrap_err();
-    assert!(matches!(error, StoreError::Newer { found: 9999, known: 1, .. }), "{error}");
+    assert!(matches!(error, StoreError::Newer { found: 9999, known: 2, .. }), "{error}");
     let error = Reader::open(&path("newer.db")).await.unwrap_err();
     assert!(error.to_string().contains("newer tidewatch"), "{error}");
 

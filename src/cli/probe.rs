@@ -183,7 +183,7 @@ fn show_request(
     out: &mut dyn Write,
 ) -> Result<(), CliError> {
     // Secrets are not read for this: only where they would come from is shown.
-    let request = request(&spec(source, adopted), http::HeaderMap::new(), dossier);
+    let request = request(&spec(config, source, adopted), http::HeaderMap::new(), dossier);
     writeln!(out, "GET {}", request.url)?;
     for (name, value) in crate::fetch::client::standing_headers(config.daemon.contact.as_deref())
         .map_err(|error| CliError::Refused(error.message))?

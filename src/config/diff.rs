@@ -115,6 +115,7 @@ fn same(old: &Source, new: &Source) -> bool {
         robots,
         page,
         weight,
+        time_zone,
     } = new;
     old.name == *name
         && old.url == *url
@@ -127,6 +128,7 @@ fn same(old: &Source, new: &Source) -> bool {
         && old.allow_private == *allow_private
         && old.robots == *robots
         && old.weight == *weight
+        && old.time_zone == *time_zone
         && same_rules(&old.page, page)
 }
 

@@ -6,6 +6,7 @@
 
 use std::path::PathBuf;
 
+use jiff::tz::TimeZone;
 use url::Url;
 
 use crate::fleet::FleetParams;
@@ -133,6 +134,8 @@ pub struct Source {
     pub page: PageRules,
     /// Importance across sources.
     pub weight: f64,
+    /// Whose week its rhythm follows; `None`: that of `[importance]`.
+    pub time_zone: Option<TimeZone>,
 }
 
 /// A header's value, which may be a secret kept elsewhere. Never shown by `Debug`.

@@ -129,6 +129,7 @@ pub struct Source {
     pub remove: Option<At<Vec<At<String>>>>,
     pub ignore: Option<At<Vec<At<String>>>>,
     pub weight: Option<At<f64>>,
+    pub time_zone: Option<At<String>>,
 }
 
 impl Raw {
@@ -291,6 +292,7 @@ impl Source {
             remove: table.texts("remove", faults),
             ignore: table.texts("ignore", faults),
             weight: table.number("weight", faults),
+            time_zone: table.text("time_zone", faults),
         };
         table.finish(faults);
         source

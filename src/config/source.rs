@@ -88,6 +88,7 @@ pub fn check(raw: raw::Source, around: &Surroundings, faults: &mut Faults) -> Op
         robots: raw.robots.map_or(kind == Kind::Page, |flag| flag.value),
         page,
         weight: weight.unwrap_or(1.0),
+        time_zone: raw.time_zone.and_then(|name| super::valid::time_zone(&name, faults)),
     };
     Some((source, allowance))
 }

@@ -322,7 +322,8 @@ fn part<T>(
     read(&text.value).map_err(|error| faults.add_with_hint(text.at, error.to_string(), error.hint())).ok()
 }
 
-fn time_zone(name: &At<String>, faults: &mut Faults) -> Option<TimeZone> {
+/// The zone of that name.
+pub(super) fn time_zone(name: &At<String>, faults: &mut Faults) -> Option<TimeZone> {
     if name.value == "UTC" {
         return Some(TimeZone::UTC);
     }

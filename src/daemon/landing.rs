@@ -30,6 +30,7 @@ pub fn landing(finished: Finished, absorbed: Absorbed) -> Landing {
         validators: finished.validators,
         observation: finished.observation,
         memory: absorbed.memory,
+        history: finished.history,
         host,
         events,
     }

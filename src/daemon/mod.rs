@@ -11,6 +11,7 @@ pub mod once;
 pub mod pilot;
 pub mod probe;
 pub mod prober;
+pub mod refit;
 pub mod reload;
 pub mod run;
 pub mod signals;

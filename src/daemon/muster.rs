@@ -6,12 +6,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use jiff::tz::TimeZone;
 use url::Url;
 
 use crate::config::{Config, Source};
 use crate::fetch::host_group::host_group;
 use crate::fleet::params::{SourceId, Terms};
 use crate::fleet::{Fleet, Known};
+use crate::rate::history::History;
 use crate::store::load::{Loaded, Remembered};
 use crate::store::sync::Listed;
 use crate::time::{Span, Timestamp};
@@ -23,6 +25,26 @@ pub struct Spec {
     pub source: Source,
     /// Where it is asked: the configured address, or the one adopted since.
     pub url: Url,
+    /// How its rhythm is learned.
+    pub learning: Learning,
+}
+
+/// How a source's rhythm is learned.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Learning {
+    /// Whose week it follows.
+    pub zone: TimeZone,
+    /// How fast old evidence fades.
+    pub half_life: Span,
+}
+
+impl Learning {
+    /// A source's history from stored bytes; a new one where there are none that can be read.
+    pub fn history(&self, bytes: Option<&[u8]>, now: Timestamp) -> History {
+        bytes
+            .and_then(|bytes| History::from_bytes(bytes, self.zone.clone(), self.half_life))
+            .unwrap_or_else(|| History::new(self.zone.clone(), self.half_life, now))
+    }
 }
 
 /// Sources by number.
@@ -54,9 +76,11 @@ pub fn terms(source: &Source, url: &Url) -> Terms {
 }
 
 /// The specification of a source whose adopted address, if any, is `adopted`.
-pub fn spec(source: &Source, adopted: Option<&str>) -> Spec {
+pub fn spec(config: &Config, source: &Source, adopted: Option<&str>) -> Spec {
     let url = adopted.and_then(|url| Url::parse(url).ok()).unwrap_or_else(|| source.url.clone());
-    Spec { source: source.clone(), url }
+    let zone = source.time_zone.clone().unwrap_or_else(|| config.importance.time_zone.clone());
+    let learning = Learning { zone, half_life: config.rate.half_life };
+    Spec { source: source.clone(), url, learning }
 }
 
 /// How far back probes must be known for every budget to be counted.
@@ -79,7 +103,7 @@ pub fn muster(config: &Config, mut loaded: Loaded, now: Timestamp) -> (Fleet, Ro
         let Some(Remembered { id, mut memory, answered_at }) = loaded.sources.remove(&source.name) else {
             continue;
         };
-        let spec = spec(source, memory.adopted_url.as_deref());
+        let spec = spec(config, source, memory.adopted_url.as_deref());
         if memory.due != Timestamp::default() {
             memory.shift(set_back);
         }

@@ -300,7 +300,7 @@ impl Pilot {
         let (Some(spec), Ok(url)) = (self.roster.get_mut(&id), url::Url::parse(to)) else { return };
         tracing::info!(source = %spec.source.name, %to, "moved for good; asked there from now on");
         self.fleet.rehost(id, host_group(&url));
-        *spec = Arc::new(Spec { source: spec.source.clone(), url });
+        *spec = Arc::new(Spec { url, ..(**spec).clone() });
     }
 
     fn obey(&mut self, order: Control) {

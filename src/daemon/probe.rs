@@ -13,9 +13,11 @@ use crate::fetch::client::Fetcher;
 use crate::fetch::host_group::host_group;
 use crate::fetch::robots::{Robots, robots_url};
 use crate::fetch::{Answer, Request, Validators, secret};
+use crate::fleet::learn::{Look, learn};
 use crate::fleet::params::HostGroup;
 use crate::fleet::{Answered, Failure, Report};
 use crate::observe::{self, Document, Kind, Observation, Seen, Unreadable};
+use crate::rate::history::History;
 use crate::store::reader::{Dossier, Reader};
 use crate::store::record::{Flight, Outcome, RobotsRecord, ValidatorsChange};
 use crate::store::writer::Write;
@@ -49,6 +51,8 @@ pub struct Finished {
     pub validators: ValidatorsChange,
     /// What was seen.
     pub observation: Option<Observation>,
+    /// The evidence on its rhythm, when this added to it.
+    pub history: Option<Vec<u8>>,
 }
 
 impl Finished {
@@ -78,6 +82,7 @@ impl Finished {
             error: Some(error),
             validators: ValidatorsChange::Keep,
             observation: None,
+            history: None,
         }
     }
 }
@@ -144,6 +149,7 @@ async fn look(
         ask_robots(bench, fetcher, launch, &request, crawl_delay).await?;
     }
     let crawl_delay = *crawl_delay;
+    let mut history = launch.spec.learning.history(dossier.history.as_deref(), flight.started);
     let conditional = request.validators.is_some();
     let mut answer = fetcher.get(&request, &bench.clock).await.map_err(|error| {
         Stopped::new(if error.reached { Failure::Unreadable } else { Failure::Unreachable }, error.message)
@@ -156,7 +162,7 @@ async fn look(
     };
     let (status, wire_bytes) = (answer.status, answer.wire_bytes);
     let answered_by = Some(host_group(&answer.final_url));
-    let done = |outcome, answered, validators, observation| Finished {
+    let done = |outcome, answered, validators, observation, history: History| Finished {
         flight,
         finished,
         answered_by: answered_by.clone(),
@@ -168,23 +174,28 @@ async fn look(
         error: None,
         validators,
         observation,
+        history: Some(history.to_bytes()),
     };
     if answer.status == 304 && conditional {
         let validators = ValidatorsChange::Refresh {
             etag: answer.etag.clone(),
             last_modified: answer.last_modified.clone(),
         };
-        return Ok(done(Outcome::NotModified, answered, validators, None));
+        let look =
+            Look { kind: source.kind, last: dossier.seen.last_look, now: flight.started, seen: None };
+        learn(&mut history, &look);
+        return Ok(done(Outcome::NotModified, answered, validators, None, history));
     }
     if answer.status != 200 {
         return Err(refused(&answer));
     }
-    let observation =
-        read(source.clone(), &mut answer, dossier.seen, finished).await.map_err(|error| Stopped {
-            http_status: Some(status),
-            answered_by: answered_by.clone(),
-            ..Stopped::new(Failure::Unreadable, error)
-        })?;
+    let times = (flight.started, finished);
+    let read = read(source.clone(), &mut answer, dossier.seen, times, history).await;
+    let (observation, history) = read.map_err(|error| Stopped {
+        http_status: Some(status),
+        answered_by: answered_by.clone(),
+        ..Stopped::new(Failure::Unreadable, error)
+    })?;
     answered.updates = u32::try_from(observation.updates.len()).unwrap_or(u32::MAX);
     answered.gap = observation.gap;
     answered.hints = Some(observation.hints);
@@ -198,7 +209,7 @@ async fn look(
         last_modified: answer.last_modified.clone(),
     };
     let outcome = if observation.updates.is_empty() { Outcome::Unchanged } else { Outcome::Updated };
-    Ok(done(outcome, answered, validators, Some(observation)))
+    Ok(done(outcome, answered, validators, Some(observation), history))
 }
 
 /// What is sent to a source: its validators included, where it gave any.
@@ -251,22 +262,26 @@ async fn read(
     source: Source,
     answer: &mut Answer,
     seen: Seen,
-    now: Timestamp,
-) -> Result<Observation, String> {
+    (started, now): (Timestamp, Timestamp),
+    mut history: History,
+) -> Result<(Observation, History), String> {
     let (body, content_type) = (std::mem::take(&mut answer.body), answer.content_type.take());
     let (url, modified_at) = (answer.final_url.to_string(), answer.modified_at);
-    let reading = tokio::task::spawn_blocking(move || -> Result<Observation, Unreadable> {
+    let reading = tokio::task::spawn_blocking(move || -> Result<(Observation, History), Unreadable> {
         let document = Document { bytes: &body, content_type: content_type.as_deref(), url: &url };
-        match source.kind {
-            Kind::Feed => observe::compare::feed(observe::feed::read(&document)?, &seen, now),
+        let observation = match source.kind {
+            Kind::Feed => observe::compare::feed(observe::feed::read(&document)?, &seen, now)?,
             Kind::Page => {
                 let page = observe::page::read(&document, &source.page)?;
-                Ok(observe::compare::page(page, modified_at, &seen, now, &url))
+                observe::compare::page(page, modified_at, &seen, now, &url)
             }
-        }
+        };
+        let look = Look { kind: source.kind, last: seen.last_look, now: started, seen: Some(&observation) };
+        learn(&mut history, &look);
+        Ok((observation, history))
     });
     match reading.await {
-        Ok(Ok(observation)) => Ok(observation),
+        Ok(Ok(read)) => Ok(read),
         Ok(Err(unreadable)) => Err(unreadable.to_string()),
         Err(_) => Err("the document made the reader panic; please report it".to_owned()),
     }
@@ -360,7 +375,7 @@ mod tests {
         let config = crate::config::valid::parse(&[("t.toml".into(), text.to_owned())]).expect("valid");
         let source = &config.sources[0];
         let sent = async |adopted| {
-            headers(&super::super::muster::spec(source, adopted)).await.expect("literal").len()
+            headers(&super::super::muster::spec(&config, source, adopted)).await.expect("literal").len()
         };
         assert_eq!(sent(None).await, 1);
         assert_eq!(sent(Some("https://a.example/moved")).await, 1);

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::clock::Clock;
 use crate::config::{self, Config};
@@ -24,6 +24,7 @@ use crate::time::{Span, Timestamp};
 
 use super::muster::{listed, spec, terms};
 use super::pilot::{Control, Reconfiguration};
+use super::refit::RefitParams;
 
 /// Reads the configuration again when asked.
 #[derive(Debug)]
@@ -40,6 +41,8 @@ pub struct Reloader {
     pub control: mpsc::UnboundedSender<Control>,
     /// What time it is.
     pub clock: Clock,
+    /// To tell who fits rates.
+    pub refits: watch::Sender<Arc<RefitParams>>,
 }
 
 /// Why a reload changed nothing.
@@ -101,7 +104,7 @@ impl Reloader {
                 true => (self.remembered(id).await?, self.probes(id, source.budget.per, at).await?),
                 false => (Memory::default(), Vec::new()),
             };
-            let spec = spec(source, memory.adopted_url.as_deref());
+            let spec = spec(&new, source, memory.adopted_url.as_deref());
             let terms = terms(source, &spec.url);
             added.push((Known { id, terms, memory, probes, answered_by: None }, Arc::new(spec)));
         }
@@ -117,7 +120,7 @@ impl Reloader {
                 Moved::Same => self.reader.adopted_url(id).await.map_err(|e| Refused(e.to_string()))?,
                 Moved::Elsewhere => None,
             };
-            let spec = spec(source, adopted.as_deref());
+            let spec = spec(&new, source, adopted.as_deref());
             let terms = terms(source, &spec.url);
             changed.push((Changed { id, terms, moved, probes }, Arc::new(spec)));
         }
@@ -135,6 +138,7 @@ impl Reloader {
         let gone = || Refused("tidewatch is stopping".to_owned());
         self.control.send(Control::Apply(Box::new(apply))).map_err(|_| gone())?;
         done.await.map_err(|_| gone())?;
+        self.refits.send_replace(Arc::new(RefitParams::new(&new)));
         self.config = new;
         Ok(summary)
     }

@@ -1,6 +1,7 @@
 //! Putting the tasks together, and taking them apart again.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
@@ -22,6 +23,7 @@ use crate::time::Timestamp;
 use super::muster::{listed, look_back, muster};
 use super::pilot::{Control, Lines, Pilot, Progress};
 use super::probe::Bench;
+use super::refit::{RefitParams, Refitter};
 use super::reload::Reloader;
 use super::{notify, prober};
 
@@ -136,10 +138,18 @@ pub async fn run(
         tokio::spawn(Pilot::new(fleet, roster, clock.clone(), Some(fetcher), params, retain, lines).fly());
     let keeper = tokio::spawn(notify::keep(shown, clock.clone()));
     let requests = tokio::spawn(pass_requests(reader.clone(), control.clone()));
+    let (refits, params_of_refits) = watch::channel(Arc::new(RefitParams::new(&config)));
+    let refitter = Refitter {
+        reader: reader.clone(),
+        writes: writes.clone(),
+        clock: clock.clone(),
+        params: params_of_refits,
+    };
+    let refitter = tokio::spawn(refitter.run());
     let (reloads, to_reload) = mpsc::unbounded_channel();
     let reloader = path.map(|path| {
         let (control, writes, clock) = (control.clone(), writes.clone(), clock.clone());
-        let reloader = Reloader { config, path, reader, writes, control, clock };
+        let reloader = Reloader { config, path, reader, writes, control, clock, refits };
         tokio::spawn(keep_reloading(reloader, to_reload))
     });
     notify::ready(&format!("watching {sources} sources"));
@@ -162,7 +172,8 @@ pub async fn run(
         }
     };
     abort.cancel();
-    for task in [Some(pilot), Some(keeper), Some(requests), reloader].into_iter().flatten() {
+    for task in [Some(pilot), Some(keeper), Some(requests), Some(refitter), reloader].into_iter().flatten()
+    {
         task.abort();
     }
     if matches!(ended, Ok(Ended::Drained)) {

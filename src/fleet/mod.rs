@@ -9,6 +9,7 @@
 mod absorb;
 pub mod frontier;
 pub mod gate;
+pub mod learn;
 pub mod outage;
 pub mod params;
 pub mod source;

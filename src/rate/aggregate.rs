@@ -16,48 +16,72 @@ use super::history::{CELLS, Evidence};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Aggregate {
     shape: Vec<f64>,
-    /// Flurries behind it: how well founded it is.
+    /// Flurries and sources behind it: how well founded it is.
     weight: f64,
+    sources: u32,
+}
+
+/// A group's evidence while it is gathered, one source after the other.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Gathered {
+    sums: Vec<f64>,
+    weight: f64,
+    sources: u32,
 }
 
 /// A source counts with at most this many flurries, so that no loud one is taken for the group.
 const LOUDEST: f64 = 50.0;
 
-/// A group that has shown less than this has no shape to lend.
+/// A group that has shown less than this, or has fewer sources, has no shape to lend.
 const LEAST_WEIGHT: f64 = 20.0;
+const LEAST_SOURCES: u32 = 3;
 
 /// The share of the group's shape that is spread over the week: no hour is impossible.
 const ANYWHEN: f64 = 0.05;
 
-impl Aggregate {
-    /// A group's shape from its sources' evidence, each weighed by what it has shown.
-    pub fn of<'e>(sources: impl IntoIterator<Item = &'e Evidence>) -> Self {
-        let mut sums = vec![0.0; CELLS];
-        let mut weight = 0.0;
-        for evidence in sources {
-            let flurries = (evidence.total_updates() / evidence.clumping).min(LOUDEST);
-            let mean = evidence.total_updates() / evidence.total_hours();
-            if flurries < 1.0 || !mean.is_finite() || mean <= 0.0 {
-                continue;
-            }
-            weight += flurries;
-            for (cell, sum) in sums.iter_mut().enumerate() {
-                if evidence.hours[cell] > 0.0 {
-                    *sum += flurries * evidence.updates[cell] / evidence.hours[cell] / mean;
-                }
+impl Default for Gathered {
+    fn default() -> Self {
+        Self { sums: vec![0.0; CELLS], weight: 0.0, sources: 0 }
+    }
+}
+
+impl Gathered {
+    /// Adds a source's shape, weighed by what it has shown.
+    pub fn add(&mut self, evidence: &Evidence) {
+        let flurries = (evidence.total_updates() / evidence.clumping).min(LOUDEST);
+        let mean = evidence.total_updates() / evidence.total_hours();
+        if flurries < 1.0 || !mean.is_finite() || mean <= 0.0 {
+            return;
+        }
+        self.sources += 1;
+        self.weight += flurries;
+        for (cell, sum) in self.sums.iter_mut().enumerate() {
+            if evidence.hours[cell] > 0.0 {
+                *sum += flurries * evidence.updates[cell] / evidence.hours[cell] / mean;
             }
         }
-        let total: f64 = sums.iter().sum();
-        let shape = match total > 0.0 {
-            true => sums.iter().map(|sum| ANYWHEN + (1.0 - ANYWHEN) * sum * CELLS as f64 / total).collect(),
-            false => vec![1.0; CELLS],
-        };
-        Self { shape, weight }
+    }
+
+    /// The shape they share.
+    pub fn aggregate(&self) -> Aggregate {
+        let total: f64 = self.sums.iter().sum();
+        let share = |sum: &f64| ANYWHEN + (1.0 - ANYWHEN) * sum * CELLS as f64 / total;
+        let shape = if total > 0.0 { self.sums.iter().map(share).collect() } else { vec![1.0; CELLS] };
+        Aggregate { shape, weight: self.weight, sources: self.sources }
+    }
+}
+
+impl Aggregate {
+    /// A group's shape from its sources' evidence.
+    pub fn of<'e>(sources: impl IntoIterator<Item = &'e Evidence>) -> Self {
+        let mut gathered = Gathered::default();
+        sources.into_iter().for_each(|evidence| gathered.add(evidence));
+        gathered.aggregate()
     }
 
     /// Whether it has a shape to lend.
     pub fn is_founded(&self) -> bool {
-        self.weight >= LEAST_WEIGHT
+        self.weight >= LEAST_WEIGHT && self.sources >= LEAST_SOURCES
     }
 
     /// AggHist: the group's shape at the source's own level.

@@ -31,6 +31,23 @@ pub struct Dossier {
     pub last_modified: Option<Vec<u8>>,
     /// What earlier probes saw.
     pub seen: Seen,
+    /// The evidence on its rhythm.
+    pub history: Option<Vec<u8>>,
+}
+
+/// The evidence on one source's rhythm.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HistoryRow {
+    /// Whose.
+    pub id: SourceId,
+    /// Its name.
+    pub name: String,
+    /// Its group.
+    pub group: Option<String>,
+    /// A page that never said when it changed: only looks are known.
+    pub blind: bool,
+    /// See `rate::history`.
+    pub bytes: Vec<u8>,
 }
 
 /// A probe asked for by hand.
@@ -70,8 +87,8 @@ impl Reader {
         let mut connection = self.pool.acquire().await?;
         let row = sqlx::query(
             "SELECT CAST(etag AS BLOB), CAST(last_modified AS BLOB), validators_url, last_look_at,
-                    page_fingerprint, moved
-             FROM sources WHERE id = ?",
+                    page_fingerprint, moved, bytes
+             FROM sources LEFT JOIN histories ON source_id = id WHERE id = ?",
         )
         .bind(id.0)
         .fetch_one(&mut *connection)
@@ -80,6 +97,7 @@ impl Reader {
             etag: row.get(0),
             last_modified: row.get(1),
             validators_url: row.get(2),
+            history: row.get(6),
             seen: Seen {
                 last_look: row.get::<Option<i64>, _>(3).map(Timestamp::from_millis),
                 items: items(&mut connection, id).await?,
@@ -139,6 +157,49 @@ impl Reader {
             .fetch_all(&self.pool)
             .await?;
         Ok(rows.iter().map(|row| Request { id: row.get(0), source: SourceId(row.get(1)) }).collect())
+    }
+
+    /// The evidence on sources, in the order of their numbers, after one of them.
+    pub async fn histories(&self, after: SourceId, limit: u32) -> Result<Vec<HistoryRow>, StoreError> {
+        let rows = sqlx::query(
+            "SELECT id, name, group_name, bytes,
+                    kind = 'page' AND NOT EXISTS (SELECT 1 FROM updates WHERE source_id = id AND occurred_exact = 1)
+             FROM sources JOIN histories ON histories.source_id = sources.id
+             WHERE id > ? AND state <> 'removed' ORDER BY id LIMIT ?",
+        )
+        .bind(after.0)
+        .bind(limit)
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows
+            .iter()
+            .map(|row| HistoryRow {
+                id: SourceId(row.get(0)),
+                name: row.get(1),
+                group: row.get(2),
+                bytes: row.get(3),
+                blind: row.get(4),
+            })
+            .collect())
+    }
+
+    /// The looks at a source in the log: when, and whether it had changed.
+    pub async fn looks(&self, id: SourceId) -> Result<Vec<(Timestamp, bool)>, StoreError> {
+        let rows = sqlx::query(
+            "SELECT started_at, outcome = 'updated' FROM probes
+             WHERE source_id = ? AND outcome <> 'failed' ORDER BY started_at",
+        )
+        .bind(id.0)
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows.iter().map(|row| (Timestamp::from_millis(row.get(0)), row.get(1))).collect())
+    }
+
+    /// When rates were last fitted.
+    pub async fn last_fit(&self) -> Result<Option<Timestamp>, StoreError> {
+        let at: Option<i64> =
+            sqlx::query_scalar("SELECT max(fitted_at) FROM fits").fetch_one(&self.pool).await?;
+        Ok(at.map(Timestamp::from_millis))
     }
 
     /// Whether the daemon has answered a request, and what.

@@ -90,6 +90,8 @@ pub struct Landing {
     pub observation: Option<Observation>,
     /// The source's new state.
     pub memory: Memory,
+    /// The evidence on its rhythm, when this added to it.
+    pub history: Option<Vec<u8>>,
     /// The host group's new state, if it changed.
     pub host: Option<HostRecord>,
     /// Events that go with it.
@@ -120,6 +122,31 @@ pub struct Event {
     pub source: Option<SourceId>,
     /// In words.
     pub detail: Option<String>,
+}
+
+/// A rate as it was fitted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RateRecord {
+    /// Whose.
+    pub source: SourceId,
+    /// When.
+    pub fitted_at: Timestamp,
+    /// `individual`, `aggregate` or `blend`.
+    pub origin: &'static str,
+    /// What repeats.
+    pub cycle: &'static str,
+    /// Whose week the segments are of.
+    pub time_zone: String,
+    /// (start, end) in seconds into the week, updates per hour.
+    pub segments: Vec<(u32, u32, f64)>,
+    /// Updates per week.
+    pub per_week: f64,
+    /// How much more than foretold it scatters.
+    pub dispersion: Option<f64>,
+    /// Updates in evidence.
+    pub updates: u32,
+    /// Evidence since.
+    pub since: Option<Timestamp>,
 }
 
 /// A robots.txt as it was fetched.

@@ -1,5 +1,7 @@
 //! What people ask of the store: sources as they stand, and the last probes of one.
 
+use std::collections::HashMap;
+
 use sqlx::Row;
 
 use crate::fleet::params::SourceId;
@@ -43,6 +45,27 @@ pub struct SourceRow {
     pub updates: u64,
     /// Probes in the log.
     pub probes: u64,
+}
+
+/// A source's rhythm as it was last fitted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FitRow {
+    /// When.
+    pub fitted_at: Timestamp,
+    /// `individual`, `aggregate` or `blend`.
+    pub origin: String,
+    /// What repeats.
+    pub cycle: String,
+    /// Whose week the segments are of.
+    pub time_zone: String,
+    /// Updates per week.
+    pub per_week: f64,
+    /// How much more than foretold it scatters.
+    pub dispersion: Option<f64>,
+    /// Updates in evidence.
+    pub updates: u64,
+    /// Evidence since.
+    pub since: Option<Timestamp>,
 }
 
 /// A probe from the log.
@@ -100,6 +123,38 @@ impl Reader {
                 probes: row.get::<i64, _>("probes").unsigned_abs(),
             })
             .collect())
+    }
+
+    /// Every source's rhythm, by number.
+    pub async fn fits(&self) -> Result<HashMap<SourceId, FitRow>, StoreError> {
+        let rows = sqlx::query("SELECT * FROM fits").fetch_all(self.pool()).await?;
+        Ok(rows
+            .iter()
+            .map(|row| {
+                let fit = FitRow {
+                    fitted_at: Timestamp::from_millis(row.get("fitted_at")),
+                    origin: row.get("origin"),
+                    cycle: row.get("cycle"),
+                    time_zone: row.get("time_zone"),
+                    per_week: row.get("per_week"),
+                    dispersion: row.get("dispersion"),
+                    updates: row.get::<i64, _>("updates").unsigned_abs(),
+                    since: row.get::<Option<i64>, _>("since").map(Timestamp::from_millis),
+                };
+                (SourceId(row.get("source_id")), fit)
+            })
+            .collect())
+    }
+
+    /// The segments of a source's rate: start and end in seconds into the week, updates per hour.
+    pub async fn rate_segments(&self, id: SourceId) -> Result<Vec<(u32, u32, f64)>, StoreError> {
+        let rows = sqlx::query(
+            "SELECT starts_s, ends_s, per_hour FROM rates WHERE source_id = ? ORDER BY starts_s",
+        )
+        .bind(id.0)
+        .fetch_all(self.pool())
+        .await?;
+        Ok(rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect())
     }
 
     /// The last probes of a source, the latest first.

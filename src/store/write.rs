@@ -12,7 +12,7 @@ use crate::fleet::params::SourceId;
 use crate::observe::{Observation, Occurred};
 use crate::time::{Span, Timestamp};
 
-use super::record::{Event, Flight, HostRecord, Landing, RobotsRecord, ValidatorsChange};
+use super::record::{Event, Flight, HostRecord, Landing, RateRecord, RobotsRecord, ValidatorsChange};
 
 /// An item that returns within this time after it left its feed is known; it keeps a busy feed's
 /// memory from growing for ever.
@@ -75,6 +75,13 @@ pub(super) async fn land(connection: &mut SqliteConnection, landing: &Landing) -
     }
     state(connection, landing).await?;
     validators(connection, id, &landing.validators).await?;
+    if let Some(bytes) = &landing.history {
+        sqlx::query("INSERT OR REPLACE INTO histories (source_id, bytes) VALUES (?, ?)")
+            .bind(id)
+            .bind(bytes)
+            .execute(&mut *connection)
+            .await?;
+    }
     if let Some(host) = &landing.host {
         self::host(connection, host).await?;
     }
@@ -286,6 +293,53 @@ pub(super) async fn event(connection: &mut SqliteConnection, event: &Event) -> R
         .bind(event.detail.as_deref())
         .execute(connection)
         .await?;
+    Ok(())
+}
+
+/// Fitted rates, in place of the ones before.
+pub(super) async fn rates(connection: &mut SqliteConnection, rates: &[RateRecord]) -> Result {
+    let ids: Vec<i64> = rates.iter().map(|rate| rate.source.0).collect();
+    sqlx::query("DELETE FROM rates WHERE source_id IN (SELECT value FROM json_each(?))")
+        .bind(json!(ids).to_string())
+        .execute(&mut *connection)
+        .await?;
+    let mut segments = Vec::new();
+    let mut fits = Vec::new();
+    for rate in rates {
+        let (id, at) = (rate.source.0, rate.fitted_at.as_millis());
+        let rows = rate
+            .segments
+            .iter()
+            .map(|(from, to, per_hour)| json!([id, at, rate.origin, from, to, per_hour]));
+        segments.extend(rows);
+        fits.push(json!([
+            id,
+            at,
+            rate.origin,
+            rate.cycle,
+            rate.time_zone,
+            rate.per_week,
+            rate.dispersion,
+            rate.updates,
+            rate.since.map(Timestamp::as_millis)
+        ]));
+    }
+    sqlx::query(
+        "INSERT INTO rates (source_id, fitted_at, origin, starts_s, ends_s, per_hour)
+         SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5 FROM json_each(?)",
+    )
+    .bind(Value::from(segments).to_string())
+    .execute(&mut *connection)
+    .await?;
+    sqlx::query(
+        "INSERT OR REPLACE INTO fits (source_id, fitted_at, origin, cycle, time_zone, per_week, dispersion, updates, since)
+         SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
+                value ->> 7, value ->> 8
+         FROM json_each(?)",
+    )
+    .bind(Value::from(fits).to_string())
+    .execute(&mut *connection)
+    .await?;
     Ok(())
 }
 

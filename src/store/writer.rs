@@ -15,7 +15,7 @@ use crate::fleet::params::SourceId;
 use crate::time::Timestamp;
 
 use super::error::may_pass;
-use super::record::{Event, Flight, Landing, RobotsRecord};
+use super::record::{Event, Flight, Landing, RateRecord, RobotsRecord};
 use super::retention;
 use super::sync::{Listed, Synced};
 use super::{StoreError, sync, write};
@@ -31,6 +31,8 @@ pub enum Write {
     Land(Box<Landing>),
     /// An event.
     Event(Event),
+    /// Fitted rates.
+    Rates(Vec<RateRecord>),
     /// A robots.txt.
     Robots(RobotsRecord),
     /// The answer to a probe asked for by hand.
@@ -224,6 +226,7 @@ async fn write_all(
             Write::Recall(id) => write::recall(connection, *id).await?,
             Write::Land(landing) => write::land(connection, landing).await?,
             Write::Event(event) => write::event(connection, event).await?,
+            Write::Rates(rates) => write::rates(connection, rates).await?,
             Write::Robots(robots) => write::robots(connection, robots).await?,
             Write::Answer { request, answer } => write::answer(connection, *request, answer).await?,
             Write::FirstDue(due) => sync::first_due(connection, due).await?,

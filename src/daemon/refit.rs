@@ -1,0 +1,180 @@
+//! Fitting every source's rate anew, in the background.
+//!
+//! Reads the evidence in batches, first to gather what each group has in common, then to fit each
+//! source around it; the fitting runs off the async threads, and between batches everybody else
+//! has a turn, so a million sources disturb no probe. Once at the start, because the evidence is
+//! stored with every probe and may be newer than the last fit, then every `refit_every`.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use jiff::tz::TimeZone;
+use tokio::sync::{mpsc, watch};
+
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::fleet::params::SourceId;
+use crate::rate::aggregate::{Aggregate, Gathered, blend};
+use crate::rate::censored;
+use crate::rate::history::{Evidence, History};
+use crate::rate::residuals::dispersion;
+use crate::store::StoreError;
+use crate::store::reader::{HistoryRow, Reader};
+use crate::store::record::RateRecord;
+use crate::store::writer::Write;
+use crate::time::{Span, Timestamp};
+
+use super::muster::Learning;
+
+/// What refitting needs of the configuration.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RefitParams {
+    every: Span,
+    usual: Learning,
+    /// Sources whose week is another than usual.
+    zones: HashMap<String, TimeZone>,
+}
+
+impl RefitParams {
+    /// From the configuration.
+    pub fn new(config: &Config) -> Self {
+        let zones =
+            config.sources.iter().filter_map(|s| Some((s.name.clone(), s.time_zone.clone()?))).collect();
+        let usual =
+            Learning { zone: config.importance.time_zone.clone(), half_life: config.rate.half_life };
+        Self { every: config.rate.refit_every, usual, zones }
+    }
+
+    fn learning(&self, name: &str) -> Learning {
+        let zone = self.zones.get(name).unwrap_or(&self.usual.zone).clone();
+        Learning { zone, half_life: self.usual.half_life }
+    }
+}
+
+/// Refits until it is dropped.
+#[derive(Debug)]
+pub struct Refitter {
+    /// Where evidence comes from.
+    pub reader: Reader,
+    /// Where rates go.
+    pub writes: mpsc::UnboundedSender<Write>,
+    /// What time it is.
+    pub clock: Clock,
+    /// How.
+    pub params: watch::Receiver<Arc<RefitParams>>,
+}
+
+/// Sources fitted at a time.
+const BATCH: u32 = 500;
+
+impl Refitter {
+    /// Refits at the start and then every `refit_every`.
+    pub async fn run(self) {
+        loop {
+            let began = self.clock.now();
+            match self.refit(began).await {
+                Ok(fitted) => tracing::debug!(fitted, "rates fitted"),
+                Err(error) => tracing::warn!(%error, "rates cannot be fitted now; trying again later"),
+            }
+            let every = self.params.borrow().every;
+            self.clock.sleep_until(began + every).await;
+        }
+    }
+
+    /// Fits every source that has evidence; returns how many.
+    pub async fn refit(&self, now: Timestamp) -> Result<usize, StoreError> {
+        let params = Arc::clone(&self.params.borrow());
+        let mut groups: HashMap<String, Gathered> = HashMap::new();
+        let mut after = SourceId(i64::MIN);
+        loop {
+            let batch = self.batch(after, &params, now).await?;
+            let Some(last) = batch.last() else { break };
+            after = last.id;
+            for source in batch {
+                if let Some(group) = source.group {
+                    groups.entry(group).or_default().add(&source.evidence);
+                }
+            }
+        }
+        let groups: HashMap<String, Aggregate> =
+            groups.into_iter().map(|(name, gathered)| (name, gathered.aggregate())).collect();
+        let groups = Arc::new(groups);
+        let mut fitted = 0;
+        after = SourceId(i64::MIN);
+        loop {
+            let batch = self.batch(after, &params, now).await?;
+            let Some(last) = batch.last() else { break };
+            after = last.id;
+            let groups = Arc::clone(&groups);
+            let fit = move || -> Vec<RateRecord> {
+                batch.iter().map(|source| fit(source, &groups, now)).collect()
+            };
+            let Ok(rates) = tokio::task::spawn_blocking(fit).await else { continue };
+            fitted += rates.len();
+            // A writer that is gone is noticed by whoever joins it.
+            let _ = self.writes.send(Write::Rates(rates));
+        }
+        Ok(fitted)
+    }
+
+    /// The next sources, with their evidence as of now.
+    async fn batch(
+        &self,
+        after: SourceId,
+        params: &RefitParams,
+        now: Timestamp,
+    ) -> Result<Vec<Known>, StoreError> {
+        let mut rows = Vec::new();
+        for row in self.reader.histories(after, BATCH).await? {
+            let looks = if row.blind { self.reader.looks(row.id).await? } else { Vec::new() };
+            let learning = params.learning(&row.name);
+            rows.push((row, looks, learning));
+        }
+        let read = move || -> Vec<Known> {
+            rows.into_iter().map(|(row, looks, learning)| Known::read(row, &looks, &learning, now)).collect()
+        };
+        // Evidence that makes its reader panic is a bug, and costs one refit.
+        Ok(tokio::task::spawn_blocking(read).await.unwrap_or_default())
+    }
+}
+
+/// A source about to be fitted.
+#[derive(Debug)]
+struct Known {
+    id: SourceId,
+    group: Option<String>,
+    history: History,
+    evidence: Evidence,
+}
+
+impl Known {
+    fn read(row: HistoryRow, looks: &[(Timestamp, bool)], learning: &Learning, now: Timestamp) -> Self {
+        // Of a page that tells only whether it changed, the whole log says more than each look did.
+        let gaps: Vec<(Timestamp, Timestamp, bool)> =
+            looks.windows(2).map(|pair| (pair[0].0, pair[1].0, pair[1].1)).collect();
+        let history = match gaps.is_empty() {
+            true => learning.history(Some(&row.bytes), now),
+            false => censored::from_looks(&gaps, &learning.zone, learning.half_life, now),
+        };
+        let evidence = history.evidence(now);
+        Self { id: row.id, group: row.group, history, evidence }
+    }
+}
+
+fn fit(source: &Known, groups: &HashMap<String, Aggregate>, now: Timestamp) -> RateRecord {
+    let zone = source.history.zone();
+    let group = source.group.as_ref().and_then(|group| groups.get(group));
+    let (fitted, origin) = blend(&source.evidence, group, zone);
+    RateRecord {
+        source: source.id,
+        fitted_at: now,
+        origin: origin.name(),
+        cycle: fitted.cycle.name(),
+        time_zone: zone.iana_name().unwrap_or("UTC").to_owned(),
+        segments: fitted.rate.segments(),
+        per_week: fitted.rate.per_week(),
+        dispersion: dispersion(&source.evidence, &fitted.rate),
+        updates: source.history.seen(),
+        since: source.history.span().map(|(since, _)| since),
+    }
+}

@@ -1,0 +1,181 @@
+//! The observation reaches the source's history.
+//!
+//! Turns what a look saw into evidence, by what can be known from it: dated items are events at
+//! their dates; undated ones lie somewhere since the last look; a page tells only that it changed
+//! at least once, or, with `Last-Modified`, when last; quiet time counts as much as events. On
+//! first contact the dated items of a feed are history. Must not know how evidence becomes a rate,
+//! but for the guess that undated updates are spread by.
+
+use crate::observe::{Kind, Observation, Occurred, UpdateKind};
+use crate::rate::fit::{Prior, fit, level};
+use crate::rate::history::History;
+use crate::time::Timestamp;
+
+/// One look at a source.
+#[derive(Debug, Clone, Copy)]
+pub struct Look<'a> {
+    /// Feed or page.
+    pub kind: Kind,
+    /// The look before; `None` on first contact.
+    pub last: Option<Timestamp>,
+    /// This one.
+    pub now: Timestamp,
+    /// What was seen; `None` when the source said that nothing had changed.
+    pub seen: Option<&'a Observation>,
+}
+
+/// Adds what a look saw to the evidence.
+pub fn learn(history: &mut History, look: &Look<'_>) {
+    let first_contact = look.seen.is_some_and(|seen| seen.first_contact);
+    match (look.last, look.seen) {
+        (_, Some(seen)) if first_contact => learn_past(history, seen, look.now),
+        (Some(last), seen) => learn_since(history, look.kind, last, look.now, seen),
+        (None, _) => {}
+    }
+}
+
+/// A feed's dated items at first contact. The oldest only says since when the feed is complete.
+fn learn_past(history: &mut History, seen: &Observation, now: Timestamp) {
+    let mut dates: Vec<Timestamp> = seen.present.iter().filter_map(|item| item.dated).collect();
+    dates.sort_unstable();
+    if let Some((&oldest, later)) = dates.split_first().filter(|(oldest, _)| **oldest < now) {
+        history.exposed(oldest, now);
+        later.iter().for_each(|&at| history.update(at));
+    }
+}
+
+fn learn_since(
+    history: &mut History,
+    kind: Kind,
+    last: Timestamp,
+    now: Timestamp,
+    seen: Option<&Observation>,
+) {
+    let updates = seen.map_or(&[][..], |seen| &seen.updates);
+    let mut exposed_from = last;
+    if seen.is_some_and(|seen| seen.gap) {
+        // Items may have been lost before the oldest that is there.
+        let oldest = seen.and_then(|seen| seen.present.iter().filter_map(|item| item.dated).min());
+        exposed_from = oldest.unwrap_or(now).max(last);
+    }
+    for update in updates.iter().filter(|update| update.kind != UpdateKind::Edited) {
+        match (update.occurred, kind) {
+            (Occurred::At(at), Kind::Feed) => history.update(at),
+            (Occurred::At(at), Kind::Page) => {
+                // Only the last change shows: what is known is that change, and the quiet since.
+                history.update(at);
+                exposed_from = at;
+            }
+            (Occurred::Between(from, until), _) => {
+                let evidence = history.evidence(now);
+                let rate = fit(&evidence, &Prior::flat(level(&evidence)), history.zone()).rate;
+                // A page that changed did so at least once: the mean of a Poisson number that is
+                // not zero.
+                let count = match kind {
+                    Kind::Feed => 1.0,
+                    Kind::Page => at_least_one(rate.expected(from, until)),
+                };
+                history.spread(from, until, count, &rate);
+            }
+        }
+    }
+    history.exposed(exposed_from, now);
+}
+
+/// The expected number of events, given that there was at least one: Λ/(1 − e^{−Λ}).
+fn at_least_one(expected: f64) -> f64 {
+    if expected < 1e-6 { 1.0 } else { expected / -(-expected).exp_m1() }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::tz::TimeZone;
+
+    use super::*;
+    use crate::observe::{Present, Update};
+    use crate::time::Span;
+
+    fn start() -> Timestamp {
+        Timestamp::parse_iso("2026-11-16T00:00:00Z").expect("valid")
+    }
+
+    fn history() -> History {
+        History::new(TimeZone::UTC, Span::from_days(56), start())
+    }
+
+    fn new_item(occurred: Occurred) -> Update {
+        Update { kind: UpdateKind::New, occurred, key: "k".into(), title: None, link: None }
+    }
+
+    fn totals(history: &History, now: Timestamp) -> (f64, f64) {
+        let evidence = history.evidence(now);
+        (evidence.total_updates(), evidence.total_hours())
+    }
+
+    fn close(got: (f64, f64), wanted: (f64, f64)) -> bool {
+        (got.0 - wanted.0).abs() < 0.02 * wanted.0.max(0.1)
+            && (got.1 - wanted.1).abs() < 0.02 * wanted.1.max(0.1)
+    }
+
+    #[test]
+    fn dated_items_at_first_contact_are_history() {
+        let mut history = history();
+        let dated =
+            |hours| Present { key_hash: 0, fingerprint: 0, dated: Some(start() - Span::from_hours(hours)) };
+        let seen = Observation {
+            present: vec![dated(1), dated(10), dated(4)],
+            first_contact: true,
+            ..Observation::default()
+        };
+        learn(&mut history, &Look { kind: Kind::Feed, last: None, now: start(), seen: Some(&seen) });
+        assert!(close(totals(&history, start()), (2.0, 10.0)), "{:?}", totals(&history, start()));
+        assert_eq!(history.seen(), 2);
+    }
+
+    #[test]
+    fn quiet_time_counts_and_a_gap_does_not() {
+        let mut history = history();
+        let now = start() + Span::from_hours(6);
+        learn(&mut history, &Look { kind: Kind::Feed, last: Some(start()), now, seen: None });
+        assert!(close(totals(&history, now), (0.0, 6.0)));
+        let lost = Observation {
+            gap: true,
+            present: vec![Present { key_hash: 0, fingerprint: 0, dated: Some(now + Span::from_hours(3)) }],
+            updates: vec![new_item(Occurred::At(now + Span::from_hours(3)))],
+            ..Observation::default()
+        };
+        let later = now + Span::from_hours(4);
+        learn(&mut history, &Look { kind: Kind::Feed, last: Some(now), now: later, seen: Some(&lost) });
+        assert!(close(totals(&history, later), (1.0, 7.0)), "{:?}", totals(&history, later));
+    }
+
+    #[test]
+    fn edits_are_not_updates_of_the_rhythm_and_undated_items_are_spread() {
+        let mut history = history();
+        let now = start() + Span::from_hours(2);
+        let edited = Update { kind: UpdateKind::Edited, ..new_item(Occurred::At(now)) };
+        let undated = new_item(Occurred::Between(start(), now));
+        let seen = Observation { updates: vec![edited, undated], ..Observation::default() };
+        learn(&mut history, &Look { kind: Kind::Feed, last: Some(start()), now, seen: Some(&seen) });
+        let evidence = history.evidence(now);
+        assert!((evidence.updates[0] - 0.5).abs() < 0.02 && (evidence.updates[1] - 0.5).abs() < 0.02);
+    }
+
+    #[test]
+    fn a_page_with_a_date_is_known_since_then() {
+        let mut history = history();
+        let now = start() + Span::from_hours(8);
+        let changed =
+            Update { kind: UpdateKind::Changed, ..new_item(Occurred::At(start() + Span::from_hours(5))) };
+        let seen = Observation { updates: vec![changed], ..Observation::default() };
+        learn(&mut history, &Look { kind: Kind::Page, last: Some(start()), now, seen: Some(&seen) });
+        assert!(close(totals(&history, now), (1.0, 3.0)), "{:?}", totals(&history, now));
+    }
+
+    #[test]
+    fn at_least_one_is_at_least_one() {
+        assert_eq!(at_least_one(0.0), 1.0);
+        assert!((at_least_one(1.0) - 1.581_976_7).abs() < 1e-6);
+        assert!((at_least_one(50.0) - 50.0).abs() < 1e-9);
+    }
+}
