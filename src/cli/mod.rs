@@ -20,6 +20,7 @@ pub mod export;
 pub mod import;
 pub mod log;
 pub mod probe;
+pub mod rhythm;
 pub mod run;
 pub mod status;
 pub mod table;

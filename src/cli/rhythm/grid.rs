@@ -1,0 +1,99 @@
+//! The numbers behind the pictures: the week by hours, and the day ahead.
+//!
+//! The week's cells are hours of the fitted local week, which has no dates and so no change of the
+//! clock; the day ahead is real time. Must not know how either is drawn.
+
+use jiff::tz::TimeZone;
+
+use crate::rate::cyclic::{DAY_S, Rate};
+use crate::rate::week::{DAY_MS, WEEK_MS, local_millis};
+use crate::time::{Span, Timestamp};
+
+const HOUR_MS: i64 = 3_600_000;
+
+/// Expected updates by day, Monday first, and hour.
+pub type Hours = [[f64; 24]; 7];
+
+/// How many shades a map has.
+pub const SHADES: usize = 5;
+
+/// The week's cells: the rate's integral over each hour.
+pub fn hours(rate: &Rate) -> Hours {
+    let mut cells = [[0.0; 24]; 7];
+    for (start, end, per_hour) in rate.segments() {
+        for hour in start / 3600..end.div_ceil(3600) {
+            let (from, to) = (start.max(hour * 3600), end.min((hour + 1) * 3600));
+            let day = (hour * 3600 / DAY_S) as usize;
+            cells[day][hour as usize % 24] += per_hour * f64::from(to - from) / 3600.0;
+        }
+    }
+    cells
+}
+
+/// The busiest hour's updates.
+pub fn peak(hours: &Hours) -> f64 {
+    hours.iter().flatten().copied().fold(0.0, f64::max)
+}
+
+/// How intense a cell is, 0 to 1: the root of its share of the peak, so that one sharp spike does
+/// not drown all else.
+pub fn intensity(value: f64, peak: f64) -> f64 {
+    if peak > 0.0 { (value / peak).clamp(0.0, 1.0).sqrt() } else { 0.0 }
+}
+
+/// A cell's shade, 0 to `SHADES - 1`.
+pub fn shade(value: f64, peak: f64) -> usize {
+    ((intensity(value, peak) * SHADES as f64 + 1e-9) as usize).min(SHADES - 1)
+}
+
+/// From how many updates an hour on a shade is used.
+pub fn shade_from(shade: usize, peak: f64) -> f64 {
+    (shade as f64 / SHADES as f64).powi(2) * peak
+}
+
+/// The cell that an instant lies in: (day, hour).
+pub fn here(zone: &TimeZone, now: Timestamp) -> (usize, usize) {
+    let into = local_millis(zone, now).rem_euclid(WEEK_MS);
+    ((into / DAY_MS) as usize, (into % DAY_MS / HOUR_MS) as usize)
+}
+
+/// What is expected of the next day.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ahead {
+    /// The beginning of the clock hour that now lies in.
+    pub from: Timestamp,
+    /// Updates in the 24 hours from now on.
+    pub expected: f64,
+    /// Updates by whole hour from `from` on.
+    pub by_hour: [f64; 24],
+}
+
+impl Ahead {
+    /// The day from `now` on.
+    pub fn of(rate: &Rate, now: Timestamp) -> Self {
+        let into_hour = local_millis(rate.zone(), now).rem_euclid(HOUR_MS);
+        let from = now - Span::from_millis(into_hour);
+        let at = |hour: usize| from + Span::from_hours(hour as i64);
+        Self {
+            from,
+            expected: rate.expected(now, now + Span::from_days(1)),
+            by_hour: std::array::from_fn(|hour| rate.expected(at(hour), at(hour + 1))),
+        }
+    }
+
+    /// The busiest hour.
+    pub fn peak(&self) -> f64 {
+        self.by_hour.iter().copied().fold(0.0, f64::max)
+    }
+
+    /// The busiest hours that follow each other, first and last; none if all are alike.
+    pub fn likeliest(&self) -> Option<(usize, usize)> {
+        let near = |value: &f64| *value >= 0.98 * self.peak();
+        if self.by_hour.iter().all(near) {
+            return None;
+        }
+        let first = self.by_hour.iter().position(near)?;
+        let run = self.by_hour[first..].iter().take_while(|value| near(value)).count();
+        Some((first, first + run - 1))
+    }
+}

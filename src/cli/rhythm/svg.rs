@@ -1,0 +1,144 @@
+//! The map as a picture: one SVG file that needs nothing else.
+//!
+//! Brings its own dark background, so it looks the same on light and dark pages; has a title and a
+//! description for those who do not see it. Knows shapes and colours. Must not know where it will
+//! be written.
+
+use std::fmt::Write;
+
+use crate::time::Timestamp;
+
+use super::Rhythm;
+use super::grid::{SHADES, here, hours, intensity, peak, shade_from};
+use super::words::{DAYS, count, cycle, nothing, number, origin, seen, temper, zone};
+
+const CELL: usize = 26;
+const STEP: usize = CELL + 3;
+const LEFT: usize = 64;
+const TOP: usize = 84;
+const WIDTH: usize = LEFT + 24 * STEP + 21;
+const HEIGHT: usize = TOP + 7 * STEP + 84;
+
+/// From blue to yellow in even steps of lightness, readable without telling colours apart.
+const RAMP: [[f64; 3]; 10] = [
+    [0.0, 34.0, 78.0],
+    [18.0, 53.0, 112.0],
+    [59.0, 73.0, 108.0],
+    [87.0, 93.0, 109.0],
+    [112.0, 113.0, 115.0],
+    [138.0, 134.0, 120.0],
+    [165.0, 156.0, 116.0],
+    [195.0, 179.0, 105.0],
+    [225.0, 204.0, 85.0],
+    [254.0, 232.0, 56.0],
+];
+
+const STYLE: &str = "text{font-family:system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;\
+font-size:13px;fill:#c9d1d9}.name{font-size:18px;font-weight:600;fill:#f0f3f6}.soft{fill:#9aa4af}";
+
+/// A colour between dark blue (0) and yellow (1).
+fn colour(intensity: f64) -> String {
+    let place = intensity.clamp(0.0, 1.0) * (RAMP.len() - 1) as f64;
+    let index = (place as usize).min(RAMP.len() - 2);
+    let share = place - index as f64;
+    let [r, g, b]: [u8; 3] = std::array::from_fn(|channel| {
+        (RAMP[index][channel] * (1.0 - share) + RAMP[index + 1][channel] * share).round() as u8
+    });
+    format!("#{r:02x}{g:02x}{b:02x}")
+}
+
+/// A text as XML holds it: escaped, and without the characters that XML forbids.
+fn escaped(text: &str) -> String {
+    let allowed = |c: &char| !c.is_control() && !matches!(c, '\u{fffe}' | '\u{ffff}');
+    let clean: String = text.chars().filter(allowed).collect();
+    quick_xml::escape::escape(clean.as_str()).into_owned()
+}
+
+/// The rhythm as an SVG document.
+pub fn to_svg(rhythm: &Rhythm, now: Timestamp) -> String {
+    let mut svg = String::new();
+    // Writing to a string does not fail.
+    let _ = draw(rhythm, now, &mut svg);
+    svg
+}
+
+fn draw(rhythm: &Rhythm, now: Timestamp, svg: &mut String) -> std::fmt::Result {
+    let rate = &rhythm.rate;
+    let (name, zone_name) = (escaped(&rhythm.name), escaped(&zone(rate.zone())));
+    let shown = escaped(&crate::cli::table::cut(&rhythm.name, 60));
+    let summary = match rhythm.is_known() {
+        true => format!("{} updates a week, hours in {zone_name}", count(rate.per_week())),
+        false => escaped(&nothing(rhythm)),
+    };
+    writeln!(
+        svg,
+        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" role="img" aria-labelledby="title desc">"#
+    )?;
+    writeln!(svg, r#"<title id="title">When {name} is updated</title>"#)?;
+    writeln!(
+        svg,
+        r#"<desc id="desc">Heat map of the week, days by hours: {summary}. {}</desc>"#,
+        escaped(&caption(rhythm))
+    )?;
+    writeln!(svg, "<style>{STYLE}</style>")?;
+    writeln!(svg, r##"<rect width="{WIDTH}" height="{HEIGHT}" rx="10" fill="#10151c"/>"##)?;
+    writeln!(svg, r#"<text class="name" x="20" y="32">{shown}</text>"#)?;
+    writeln!(svg, r#"<text class="soft" x="20" y="52">{summary}</text>"#)?;
+    cells(rhythm, now, svg)?;
+    let bottom = TOP + 7 * STEP;
+    legend(peak(&hours(rate)), bottom + 18, svg)?;
+    writeln!(svg, r#"<text class="soft" x="20" y="{}">{}</text>"#, bottom + 66, escaped(&caption(rhythm)))?;
+    writeln!(svg, "</svg>")
+}
+
+fn cells(rhythm: &Rhythm, now: Timestamp, svg: &mut String) -> std::fmt::Result {
+    let hours = hours(&rhythm.rate);
+    let (peak, now) = (peak(&hours), here(rhythm.rate.zone(), now));
+    for hour in (0..24).step_by(3) {
+        let x = LEFT + hour * STEP;
+        writeln!(svg, r#"<text class="soft" x="{x}" y="{}">{hour:02}:00</text>"#, TOP - 8)?;
+    }
+    for (day, row) in hours.iter().enumerate() {
+        let y = TOP + day * STEP;
+        writeln!(svg, r#"<text x="20" y="{}">{}</text>"#, y + 18, DAYS[day])?;
+        for (hour, &value) in row.iter().enumerate() {
+            let (x, fill) = (LEFT + hour * STEP, colour(intensity(value, peak)));
+            let is_now = (day, hour) == now;
+            let outline = if is_now { r##" stroke="#ffffff" stroke-width="2""## } else { "" };
+            let said = if is_now { " (now)" } else { "" };
+            writeln!(
+                svg,
+                r#"<rect class="cell" x="{x}" y="{y}" width="{CELL}" height="{CELL}" rx="4" fill="{fill}"{outline}><title>{} {hour:02}:00–{:02}:00: {} an hour{said}</title></rect>"#,
+                DAYS[day],
+                hour + 1,
+                number(value)
+            )?;
+        }
+    }
+    Ok(())
+}
+
+fn legend(peak: f64, y: usize, svg: &mut String) -> std::fmt::Result {
+    writeln!(svg, r#"<text class="soft" x="20" y="{}">updates an hour</text>"#, y + 13)?;
+    for step in 0..=SHADES {
+        let x = 150 + step * 84;
+        let (fill, label) = (colour(step as f64 / SHADES as f64), number(shade_from(step, peak)));
+        writeln!(svg, r#"<rect x="{x}" y="{y}" width="18" height="18" rx="3" fill="{fill}"/>"#)?;
+        writeln!(svg, r#"<text class="soft" x="{}" y="{}">{label}</text>"#, x + 25, y + 13)?;
+    }
+    let x = 150 + (SHADES + 1) * 84;
+    writeln!(
+        svg,
+        r##"<rect x="{x}" y="{y}" width="18" height="18" rx="3" fill="none" stroke="#ffffff" stroke-width="2"/>"##
+    )?;
+    writeln!(svg, r#"<text class="soft" x="{}" y="{}">now</text>"#, x + 25, y + 13)
+}
+
+/// The evidence in a line.
+fn caption(rhythm: &Rhythm) -> String {
+    let mut text = format!("{}; from {}; {}", seen(rhythm), origin(rhythm), cycle(rhythm));
+    if let Some(dispersion) = rhythm.dispersion.filter(|value| value.is_finite()) {
+        let _ = write!(text, "; {}", temper(dispersion));
+    }
+    text
+}

@@ -1,0 +1,151 @@
+use jiff::tz::TimeZone;
+use quick_xml::Reader;
+use quick_xml::events::Event;
+
+use super::*;
+use crate::rate::cyclic::DAY_S;
+
+const NOW: &str = "2026-06-16T09:20:00Z";
+
+fn at(text: &str) -> Timestamp {
+    Timestamp::parse_iso(text).unwrap()
+}
+
+fn office() -> Rhythm {
+    let day = |start: u32, office: f64| {
+        [(9, 0.02), (12, office), (13, office * 0.4), (17, office), (19, office * 0.2), (24, 0.02)]
+            .map(|(hour, rate)| (start + hour * 3600, rate))
+    };
+    let segments = day(0, 1.02).into_iter().chain([(2 * DAY_S, 0.02)]);
+    let zone = TimeZone::get("Europe/London").unwrap();
+    Rhythm {
+        name: "office-news".into(),
+        rate: Rate::of_days(zone, [0, 0, 0, 0, 0, 1, 1], segments).unwrap(),
+        origin: "individual".into(),
+        cycle: "work week".into(),
+        updates: 347,
+        since: Some(at("2026-04-20T08:00:00Z")),
+        fitted_at: at("2026-06-16T07:05:00Z"),
+        dispersion: Some(1.13),
+    }
+}
+
+fn shown(rhythm: &Rhythm, colours: bool) -> String {
+    let mut out = Vec::new();
+    show(rhythm, at(NOW), colours, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn office_hours_at_a_terminal() {
+    insta::assert_snapshot!(shown(&office(), false), @"");
+}
+
+#[test]
+fn colours_mark_the_current_hour_and_are_always_reset() {
+    let text = shown(&office(), true);
+    assert_eq!(text.matches("[]").count(), 1);
+    assert_eq!(text.matches("\x1b[48").count(), text.matches("\x1b[0m").count());
+    // No line but the map's and the legend's is coloured, and the map is as wide as without.
+    assert_eq!(text.lines().filter(|line| line.contains('\x1b')).count(), 8);
+}
+
+#[test]
+fn nothing_seen_is_a_sentence() {
+    let mut rhythm = Rhythm { updates: 0, rate: Rate::constant(0.0), ..office() };
+    assert_eq!(shown(&rhythm, false), "office-news: no updates seen yet, so no rhythm to show.\n");
+    rhythm.rate = Rate::constant(0.25);
+    assert!(shown(&rhythm, false).contains("until then 42.0 a week are assumed"));
+    assert_eq!(shown(&rhythm, false).lines().count(), 1);
+    assert_eq!(cells_of(&to_svg(&rhythm, at(NOW))), 168);
+}
+
+#[test]
+fn json_adds_up() {
+    let rhythm = office();
+    let value = to_json(&rhythm, at(NOW));
+    let per_week = value["per_week"].as_f64().unwrap();
+    let hours: Vec<f64> = value["hours"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|day| day.as_array().unwrap().iter().map(|hour| hour.as_f64().unwrap()))
+        .collect();
+    assert_eq!(hours.len(), 168);
+    assert!((hours.iter().sum::<f64>() - per_week).abs() < 1e-9);
+    let segments: f64 = value["segments"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|s| {
+            let length = s["ends_s"].as_f64().unwrap() - s["starts_s"].as_f64().unwrap();
+            length / 3600.0 * s["per_hour"].as_f64().unwrap()
+        })
+        .sum();
+    assert!((segments - per_week).abs() < 1e-9);
+    // Tuesday and Wednesday are alike, so the clock hours hold what the next 24 hours do.
+    let ahead = value["next_24h"]["by_hour"].as_array().unwrap();
+    let sum: f64 = ahead.iter().map(|hour| hour.as_f64().unwrap()).sum();
+    assert_eq!(ahead.len(), 24);
+    assert!((sum - value["next_24h"]["expected"].as_f64().unwrap()).abs() < 1e-9);
+    assert_eq!(value["time_zone"], "Europe/London");
+    assert_eq!(value["since"], "2026-04-20T08:00:00.000Z");
+}
+
+#[test]
+fn hours_that_are_cut_by_segments_are_integrals() {
+    let rate = Rate::of_days(TimeZone::UTC, [0; 7], [(9 * 3600 + 900, 0.0), (DAY_S, 2.0)]).unwrap();
+    let hours = grid::hours(&rate);
+    assert_eq!((hours[3][8], hours[3][9], hours[3][10]), (0.0, 1.5, 2.0));
+}
+
+/// Reads it to the end as XML, and counts the map's cells.
+fn cells_of(svg: &str) -> usize {
+    let mut reader = Reader::from_str(svg);
+    let (mut cells, mut depth) = (0, 0);
+    loop {
+        match reader.read_event().unwrap() {
+            Event::Start(tag) => {
+                depth += 1;
+                let class = tag.attributes().map(Result::unwrap).find(|a| a.key.as_ref() == "class");
+                cells += usize::from(class.is_some_and(|class| class.value.as_ref() == "cell"));
+            }
+            Event::End(_) => depth -= 1,
+            Event::Text(text) => assert!(!text.is_empty()),
+            Event::Eof => break,
+            _ => {}
+        }
+    }
+    assert_eq!(depth, 0);
+    cells
+}
+
+#[test]
+fn the_picture_is_well_formed() {
+    let svg = to_svg(&office(), at(NOW));
+    assert_eq!(cells_of(&svg), 168);
+    assert!(svg.contains("<title>Tue 10:00–11:00: 1.02 an hour (now)</title>"));
+    assert!(!svg.contains("<script") && !svg.contains("href"));
+    if let Some(path) = std::env::var_os("RHYTHM_SVG") {
+        std::fs::write(path, svg).unwrap();
+    }
+}
+
+#[test]
+fn hostile_names_stay_text() {
+    let rhythm = Rhythm { name: "</title><script>x('\"&')</script>\u{1b}[2J\u{0}\n]]>".into(), ..office() };
+    let svg = to_svg(&rhythm, at(NOW));
+    assert_eq!(cells_of(&svg), 168);
+    assert!(!svg.contains("<script") && !svg.contains('\u{1b}') && !svg.contains('\u{0}'));
+    assert!(!shown(&rhythm, false).contains('\u{1b}'));
+    assert_eq!(to_json(&rhythm, at(NOW))["source"], rhythm.name.as_str());
+}
+
+#[test]
+fn the_day_ahead_follows_the_clock_over_its_change() {
+    // Clocks go back on 2026-10-25: 09:00 in London is an hour later in real time.
+    let ahead = Ahead::of(&office().rate, at("2026-10-25T20:30:00Z"));
+    assert_eq!(ahead.likeliest(), Some((13, 15)));
+    let summer = Ahead::of(&office().rate, at("2026-10-18T20:30:00Z"));
+    assert_eq!(summer.likeliest(), Some((12, 14)));
+}

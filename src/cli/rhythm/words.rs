@@ -1,0 +1,143 @@
+//! Numbers and evidence in plain words, for the terminal and the picture alike.
+
+use jiff::tz::TimeZone;
+
+use crate::time::Timestamp;
+
+use super::Rhythm;
+use super::grid::Ahead;
+
+/// The days, Monday first.
+pub const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
+
+/// A rate with the digits that matter.
+pub fn number(value: f64) -> String {
+    match value {
+        v if v <= 0.0 => "0".to_owned(),
+        v if v < 0.001 => "<0.001".to_owned(),
+        v if v < 0.1 => format!("{v:.3}"),
+        v if v < 10.0 => format!("{v:.2}"),
+        v if v < 100.0 => format!("{v:.1}"),
+        v => format!("{v:.0}"),
+    }
+}
+
+/// An expected number of updates.
+pub fn count(value: f64) -> String {
+    match value {
+        v if v <= 0.0 => "0".to_owned(),
+        v if v < 0.01 => "<0.01".to_owned(),
+        v if v < 1.0 => format!("{v:.2}"),
+        v if v < 100.0 => format!("{v:.1}"),
+        v => format!("{v:.0}"),
+    }
+}
+
+/// The zone's name, or its offset if it has none.
+pub fn zone(zone: &TimeZone) -> String {
+    match (zone.iana_name(), zone.to_fixed_offset()) {
+        (Some(name), _) => name.to_owned(),
+        (None, Ok(offset)) => offset.to_string(),
+        (None, Err(_)) => "local time".to_owned(),
+    }
+}
+
+/// An instant in a zone, as `strftime` formats it.
+fn local(at: Timestamp, zone: &TimeZone, format: &str) -> String {
+    match jiff::Timestamp::from_millisecond(at.as_millis()) {
+        Ok(instant) => instant.to_zoned(zone.clone()).strftime(format).to_string(),
+        Err(_) => at.iso(),
+    }
+}
+
+/// What is said when there is nothing to draw.
+pub fn nothing(rhythm: &Rhythm) -> String {
+    let rate = rhythm.rate.per_week();
+    match rhythm.updates {
+        0 if rate > 0.0 => {
+            format!(
+                "no updates seen yet, so no rhythm to show; until then {} a week are assumed.",
+                count(rate)
+            )
+        }
+        0 => "no updates seen yet, so no rhythm to show.".to_owned(),
+        _ => "its updates have faded from the evidence, so there is no rhythm to show.".to_owned(),
+    }
+}
+
+/// How a source keeps to its rate.
+pub fn temper(dispersion: f64) -> &'static str {
+    match dispersion {
+        d if d < 0.7 => "runs by the clock",
+        d if d < 1.5 => "keeps its rhythm",
+        d if d < 4.0 => "comes in flurries",
+        _ => "erratic",
+    }
+}
+
+/// How much was seen over how long.
+pub fn seen(rhythm: &Rhythm) -> String {
+    let plural = if rhythm.updates == 1 { "" } else { "s" };
+    let mut text = format!("{} update{plural}", rhythm.updates);
+    if let Some(since) = rhythm.since {
+        let days = (rhythm.fitted_at - since).as_secs_f64().max(0.0) / 86_400.0;
+        text += &match days {
+            d if d < 1.0 => " in less than a day".to_owned(),
+            d if d < 14.0 => format!(" in {d:.0} day{}", if d < 1.5 { "" } else { "s" }),
+            d => format!(" in {:.0} weeks", d / 7.0),
+        };
+        text += &format!(", since {}", local(since, rhythm.rate.zone(), "%Y-%m-%d"));
+    }
+    text
+}
+
+/// Whose history it is.
+pub fn origin(rhythm: &Rhythm) -> &str {
+    match rhythm.origin.as_str() {
+        "individual" => "its own history",
+        "aggregate" => "its group's history",
+        "blend" => "its own history and its group's",
+        other => other,
+    }
+}
+
+/// What repeats.
+pub fn cycle(rhythm: &Rhythm) -> &str {
+    match rhythm.cycle.as_str() {
+        "none" => "no cycle",
+        "day" => "every day alike",
+        "work week" => "working days alike, weekends alike",
+        "week" => "each day of the week its own",
+        other => other,
+    }
+}
+
+/// The evidence, in labelled lines.
+pub fn evidence(rhythm: &Rhythm, now: Timestamp) -> Vec<(&'static str, String)> {
+    let ago = match now - rhythm.fitted_at {
+        age if age.as_millis() < 1000 => "just now".to_owned(),
+        age => format!("{age} ago"),
+    };
+    let mut lines = vec![
+        ("evidence", seen(rhythm)),
+        ("fitted", format!("{ago}, from {}: {}", origin(rhythm), cycle(rhythm))),
+    ];
+    if let Some(dispersion) = rhythm.dispersion.filter(|value| value.is_finite()) {
+        lines.push(("temper", format!("{} (dispersion {dispersion:.1})", temper(dispersion))));
+    }
+    lines
+}
+
+/// The day ahead in a sentence.
+pub fn ahead(ahead: &Ahead, zone: &TimeZone) -> String {
+    let expected = count(ahead.expected);
+    let hour = |hour: usize| ahead.from + crate::time::Span::from_hours(hour as i64);
+    match ahead.likeliest() {
+        _ if ahead.peak() <= 0.0 => "no updates expected".to_owned(),
+        None => format!("{expected} expected, no hour likelier than another"),
+        Some((first, last)) => {
+            let (from, to) = (local(hour(first), zone, "%a %H:%M"), local(hour(last + 1), zone, "%H:%M"));
+            format!("{expected} expected, most likely {from}-{to}")
+        }
+    }
+}
