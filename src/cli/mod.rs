@@ -68,6 +68,17 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Show a source's weekly rhythm as a heat map.
+    Rhythm {
+        /// The source's name.
+        source: String,
+        /// One JSON document.
+        #[arg(long)]
+        json: bool,
+        /// Draw it into this file.
+        #[arg(long, value_name = "FILE")]
+        svg: Option<PathBuf>,
+    },
     /// Probe a source now, once and politely, if the gate allows.
     Probe(probe::Args),
     /// Turn an OPML file into source TOML on stdout.
@@ -157,6 +168,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Result<(), CliErro
         Command::Demo(arguments) => demo::run(&arguments, &mut out),
         Command::Status { json } => status::run(&load(path)?, json, &mut out),
         Command::Explain { source, json } => explain::run(&load(path)?, &source, json, &mut out),
+        Command::Rhythm { source, json, svg } => {
+            rhythm::run::run(&load(path)?, &source, json, svg.as_deref(), &mut out)
+        }
         Command::Probe(arguments) => probe::run(&load(path)?, &arguments, &mut out),
         Command::Import { file } => {
             let opml = read_input(&file)?;

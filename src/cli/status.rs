@@ -1,5 +1,6 @@
 //! `tidewatch status`: every source as it stands. Reads the store, beside a running daemon or not.
 
+use std::collections::HashMap;
 use std::io::Write;
 
 use serde_json::json;
@@ -8,9 +9,10 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::daemon::muster::{look_back, muster};
 use crate::fleet::Fleet;
+use crate::fleet::params::SourceId;
 use crate::store::load;
 use crate::store::reader::Reader;
-use crate::store::report::SourceRow;
+use crate::store::report::{FitRow, SourceRow};
 use crate::time::Timestamp;
 
 use super::table::{Cell, Tone, cell, cut, print};
@@ -19,17 +21,22 @@ use super::{CliError, colours, runtime};
 /// Prints the table, or one JSON document.
 pub fn run(config: &Config, as_json: bool, out: &mut dyn Write) -> Result<(), CliError> {
     let now = Clock::wall().now();
-    let (rows, fleet) = runtime()?.block_on(look(config, now))?;
+    let (rows, fleet, fits) = runtime()?.block_on(async {
+        let (rows, fleet) = look(config, now).await?;
+        let fits = Reader::open(&config.daemon.store).await?.fits().await?;
+        Ok::<_, CliError>((rows, fleet, fits))
+    })?;
     if as_json {
-        let sources: Vec<_> = rows.iter().map(|row| to_json(row, &fleet, now)).collect();
+        let sources: Vec<_> = rows.iter().map(|row| to_json(row, &fleet, &fits, now)).collect();
         let document = json!({ "at": now.iso(), "store": config.daemon.store, "sources": sources });
         return Ok(writeln!(out, "{document:#}")?);
     }
     if rows.is_empty() {
         return Ok(writeln!(out, "no sources yet")?);
     }
-    let head = ["source", "state", "last probe", "next probe", "because", "left", "updates", "error"];
-    let table: Vec<Vec<Cell>> = rows.iter().map(|row| to_cells(row, &fleet, now)).collect();
+    let head =
+        ["source", "state", "last probe", "next probe", "because", "left", "updates", "rhythm", "error"];
+    let table: Vec<Vec<Cell>> = rows.iter().map(|row| to_cells(row, &fleet, &fits, now)).collect();
     print(out, &head, &table, colours())?;
     Ok(())
 }
@@ -52,7 +59,22 @@ fn outlook(row: &SourceRow, fleet: &Fleet, now: Timestamp) -> (Option<Timestamp>
     }
 }
 
-fn to_json(row: &SourceRow, fleet: &Fleet, now: Timestamp) -> serde_json::Value {
+/// A rhythm in a few words: how often, what repeats, and in brackets how well that fits (about 1: it
+/// keeps its rhythm; well above: it comes in bursts; near 0: it runs by the clock).
+fn rhythm(fit: &FitRow) -> String {
+    let fits = fit.dispersion.map_or_else(String::new, |dispersion| format!(" ({dispersion:.1})"));
+    match fit.cycle.as_str() {
+        "none" => format!("{:.1}/w{fits}", fit.per_week),
+        cycle => format!("{:.1}/w by {cycle}{fits}", fit.per_week),
+    }
+}
+
+fn to_json(
+    row: &SourceRow,
+    fleet: &Fleet,
+    fits: &HashMap<SourceId, FitRow>,
+    now: Timestamp,
+) -> serde_json::Value {
     let iso = |at: Option<Timestamp>| at.map(Timestamp::iso);
     let (next_probe_at, because) = outlook(row, fleet, now);
     json!({
@@ -61,11 +83,14 @@ fn to_json(row: &SourceRow, fleet: &Fleet, now: Timestamp) -> serde_json::Value 
         "last_probe_at": iso(row.last_probe_at), "last_update_at": iso(row.last_update_at),
         "next_probe_at": iso(next_probe_at), "next_probe_reason": because,
         "budget_left": fleet.budget_left(row.id, now), "updates": row.updates, "probes": row.probes,
+        "per_week": fits.get(&row.id).map(|fit| fit.per_week),
+        "cycle": fits.get(&row.id).map(|fit| &fit.cycle),
+        "dispersion": fits.get(&row.id).and_then(|fit| fit.dispersion),
         "error_streak": row.error_streak, "last_error": row.last_error,
     })
 }
 
-fn to_cells(row: &SourceRow, fleet: &Fleet, now: Timestamp) -> Vec<Cell> {
+fn to_cells(row: &SourceRow, fleet: &Fleet, fits: &HashMap<SourceId, FitRow>, now: Timestamp) -> Vec<Cell> {
     let tone = match row.state.as_str() {
         "planned" => Tone::Good,
         "burst" => Tone::Warn,
@@ -88,6 +113,7 @@ fn to_cells(row: &SourceRow, fleet: &Fleet, now: Timestamp) -> Vec<Cell> {
         cell(because.unwrap_or_default()).tone(Tone::Faint),
         cell(fleet.budget_left(row.id, now).map_or_else(String::new, |left| left.to_string())),
         cell(row.updates.to_string()),
+        cell(fits.get(&row.id).map_or_else(String::new, rhythm)),
         cell(cut(row.last_error.as_deref().unwrap_or_default(), 70)).tone(Tone::Bad),
     ]
 }

@@ -131,7 +131,9 @@ impl Refitter {
             rows.push((row, looks, learning));
         }
         let read = move || -> Vec<Known> {
-            rows.into_iter().map(|(row, looks, learning)| Known::read(row, &looks, &learning, now)).collect()
+            rows.into_iter()
+                .map(|(row, looks, learning)| Known::read(row, &looks, &learning, now))
+                .collect()
         };
         // Evidence that makes its reader panic is a bug, and costs one refit.
         Ok(tokio::task::spawn_blocking(read).await.unwrap_or_default())

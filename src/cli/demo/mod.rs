@@ -119,7 +119,10 @@ async fn perform(arguments: &Args, store: PathBuf) -> Result<Report, CliError> {
     let calendar = Calendar { origin: ORIGIN, days: arguments.days };
     let cast = cast::cast(&calendar);
     let ports = Ports::take().await?;
-    let config = configure(&cast::configuration(&cast, &store, ports.open()?, ports.closed()?))?;
+    let text = cast::configuration(&cast, &store, ports.open()?, ports.closed()?);
+    // For whoever wants to look at the store with the other commands afterwards.
+    std::fs::write(store.with_extension("toml"), &text)?;
+    let config = configure(&text)?;
     let budgets = config.sources.iter().map(|source| source.budget).collect();
     let agent = format!("tidewatch/{} (+{})", env!("CARGO_PKG_VERSION"), cast::CONTACT);
     let judge = Judge::new(&cast, budgets, agent, arguments.speed);

@@ -15,6 +15,7 @@ use crate::time::Timestamp;
 
 mod grid;
 mod heat;
+pub mod run;
 mod stretches;
 mod svg;
 #[cfg(test)]

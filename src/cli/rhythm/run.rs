@@ -1,0 +1,58 @@
+//! The command: reads what was fitted, and shows it.
+
+use std::io::Write;
+use std::path::Path;
+
+use jiff::tz::TimeZone;
+
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::rate::cyclic::Rate;
+use crate::store::reader::Reader;
+
+use super::super::{CliError, colours, find_source, runtime};
+use super::{Rhythm, show, to_json, to_svg};
+
+/// Shows a source's rhythm; with `svg`, also draws it into that file.
+pub fn run(
+    config: &Config,
+    name: &str,
+    as_json: bool,
+    svg: Option<&Path>,
+    out: &mut dyn Write,
+) -> Result<(), CliError> {
+    find_source(config, name)?;
+    let now = Clock::wall().now();
+    let rhythm = runtime()?.block_on(read(config, name))?;
+    if let Some(file) = svg {
+        let unwritable = |error: std::io::Error| CliError::Refused(format!("{}: {error}", file.display()));
+        std::fs::write(file, to_svg(&rhythm, now)).map_err(unwritable)?;
+    }
+    match (as_json, svg) {
+        (true, _) => writeln!(out, "{:#}", to_json(&rhythm, now))?,
+        (false, Some(file)) => writeln!(out, "drawn into {}", file.display())?,
+        (false, None) => show(&rhythm, now, colours(), out)?,
+    }
+    Ok(())
+}
+
+async fn read(config: &Config, name: &str) -> Result<Rhythm, CliError> {
+    let reader = Reader::open(&config.daemon.store).await?;
+    let unknown = || CliError::Refused(format!("nothing is known of `{name}` yet; is the daemon running?"));
+    let row = reader.sources().await?.into_iter().find(|row| row.name == name).ok_or_else(unknown)?;
+    let fit = reader.fits().await?.remove(&row.id).ok_or_else(unknown)?;
+    let zone = TimeZone::get(&fit.time_zone).unwrap_or(TimeZone::UTC);
+    let segments = reader.rate_segments(row.id).await?;
+    let broken = |error| CliError::Refused(format!("the stored rate of `{name}` is broken: {error}"));
+    let rate = Rate::new(zone, segments.into_iter().map(|(_, end, rate)| (end, rate))).map_err(broken)?;
+    Ok(Rhythm {
+        name: row.name,
+        rate,
+        origin: fit.origin,
+        cycle: fit.cycle,
+        updates: fit.updates,
+        since: fit.since,
+        fitted_at: fit.fitted_at,
+        dispersion: fit.dispersion,
+    })
+}
