@@ -95,3 +95,40 @@ fn a_store_that_is_there_is_left_alone() {
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(std::fs::read_to_string(&store).unwrap(), "precious");
 }
+
+/// A week in some twelve seconds: less careful about delays than the shown one, enough to learn by.
+#[test]
+fn after_a_week_the_rhythms_are_known() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = directory.path().join("demo.db");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidewatch"));
+    command.args(["demo", "--speed", "50000", "--json", "--store"]).arg(&store);
+    command.env_remove("TIDEWATCH_CONFIG").env_remove("TIDEWATCH_LOG");
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+
+    let rhythm = |source: &str| -> Value {
+        let output = Command::new(env!("CARGO_BIN_EXE_tidewatch"))
+            .args(["rhythm", source, "--json", "--config"])
+            .arg(store.with_extension("toml"))
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    // The share of a week's updates that is expected in these hours of these days.
+    let share = |rhythm: &Value, days: std::ops::Range<usize>, hours: std::ops::Range<usize>| -> f64 {
+        let expected = |day: usize, hour: usize| rhythm["hours"][day][hour].as_f64().unwrap();
+        let part: f64 = days.flat_map(|day| hours.clone().map(move |hour| expected(day, hour))).sum();
+        part / rhythm["per_week"].as_f64().unwrap()
+    };
+    let office = rhythm("office-blog");
+    let in_office = share(&office, 0..5, 9..17);
+    assert!(in_office > 0.75, "{in_office}: 40 of 168 hours hold the posts");
+    assert!(share(&office, 5..7, 0..24) < 0.1);
+    let cron = rhythm("nightly-cron");
+    let at_half_past_two = share(&cron, 0..7, 2..3);
+    assert!(at_half_past_two > 0.4, "{at_half_past_two}: one hour of 24 holds the entries");
+    assert!(share(&cron, 0..7, 6..24) < 0.2);
+    assert_eq!(cron["cycle"], "day");
+}
