@@ -21,9 +21,6 @@ use super::source::{self, GroupDefaults, Surroundings};
 use super::values::{self, Least};
 use super::{BurstParams, Config, DaemonParams, FetchParams, RateParams, Source, spelling, week};
 
-/// Most segments that a cycle may be cut into.
-const MOST_SEGMENTS: i64 = 100_000;
-
 /// Checks all files (path and text, the main one first) and puts them together.
 ///
 /// ```
@@ -250,8 +247,9 @@ fn fetch(raw: raw::Fetch, faults: &mut Faults) -> FetchParams {
 }
 
 fn rate(raw: raw::Rate, faults: &mut Faults) -> RateParams {
-    let blame = raw.resolution.as_ref().or(raw.cycle.as_ref()).map(|text| text.at);
-    let week = Span::from_days(7);
+    let (day, week) = (Span::from_days(1), Span::from_days(7));
+    let (cycle_at, resolution_at) =
+        (raw.cycle.as_ref().map(|text| text.at), raw.resolution.as_ref().map(|text| text.at));
     let params = RateParams {
         cycle: span_or("cycle", raw.cycle, Least::Positive, week, faults),
         resolution: span_or("resolution", raw.resolution, Least::Positive, Span::from_hours(1), faults),
@@ -259,20 +257,14 @@ fn rate(raw: raw::Rate, faults: &mut Faults) -> RateParams {
         half_life: span_or("half_life", raw.half_life, Least::Positive, Span::from_days(56), faults),
     };
     let RateParams { cycle, resolution, .. } = params;
-    if let Some(at) = blame {
-        if resolution > cycle {
-            faults.add_with_hint(
-                at,
-                format!("`resolution` ({resolution}) is longer than the cycle ({cycle})"),
-                "a cycle must hold at least one segment",
-            );
-        } else if cycle.as_millis() / resolution.as_millis() > MOST_SEGMENTS {
-            faults.add_with_hint(
-                at,
-                format!("`resolution` ({resolution}) is too fine for a cycle of {cycle}"),
-                format!("a cycle may hold at most {MOST_SEGMENTS} segments"),
-            );
-        }
+    if let Some(at) = cycle_at.filter(|_| cycle != day && cycle != week) {
+        faults.add_with_hint(at, format!("`cycle` can't be {cycle}"), "expected 1d or 1w");
+    }
+    let hour = Span::from_hours(1).as_millis();
+    let divides = resolution.as_millis() % hour == 0 && day.as_millis() % resolution.as_millis() == 0;
+    if let Some(at) = resolution_at.filter(|_| !divides) {
+        let hint = "expected 1h, or 2h, 3h, 4h, 6h, 8h, 12h or 1d";
+        faults.add_with_hint(at, format!("`resolution` can't be {resolution}"), hint);
     }
     params
 }

@@ -30,6 +30,8 @@ use super::muster::Learning;
 #[derive(Debug, Clone, PartialEq)]
 pub struct RefitParams {
     every: Span,
+    cycle: Span,
+    resolution: Span,
     usual: Learning,
     /// Sources whose week is another than usual.
     zones: HashMap<String, TimeZone>,
@@ -42,7 +44,8 @@ impl RefitParams {
             config.sources.iter().filter_map(|s| Some((s.name.clone(), s.time_zone.clone()?))).collect();
         let usual =
             Learning { zone: config.importance.time_zone.clone(), half_life: config.rate.half_life };
-        Self { every: config.rate.refit_every, usual, zones }
+        let rate = &config.rate;
+        Self { every: rate.refit_every, cycle: rate.cycle, resolution: rate.resolution, usual, zones }
     }
 
     fn learning(&self, name: &str) -> Learning {
@@ -130,9 +133,12 @@ impl Refitter {
             let learning = params.learning(&row.name);
             rows.push((row, looks, learning));
         }
+        let (cycle, resolution) = (params.cycle, params.resolution);
         let read = move || -> Vec<Known> {
             rows.into_iter()
-                .map(|(row, looks, learning)| Known::read(row, &looks, &learning, now))
+                .map(|(row, looks, learning)| {
+                    Known::read(row, &looks, &learning, now).coarsened(cycle, resolution)
+                })
                 .collect()
         };
         // Evidence that makes its reader panic is a bug, and costs one refit.
@@ -160,6 +166,10 @@ impl Known {
         };
         let evidence = history.evidence(now);
         Self { id: row.id, group: row.group, history, evidence }
+    }
+
+    fn coarsened(self, cycle: Span, resolution: Span) -> Self {
+        Self { evidence: self.evidence.coarsened(cycle, resolution), ..self }
     }
 }
 

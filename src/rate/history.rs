@@ -90,6 +90,24 @@ impl Evidence {
         Self { updates: vec![0.0; CELLS], hours: vec![0.0; CELLS], clumping: 1.0, daily: (0.0, 0.0) }
     }
 
+    /// The same evidence told apart no finer than `resolution` (whole hours that divide a day), and
+    /// over no longer cycle than `cycle` (a day or a week): hours that are not to be told apart
+    /// share what they have.
+    pub fn coarsened(&self, cycle: Span, resolution: Span) -> Self {
+        let block = (resolution.as_millis() / HOUR_MS).clamp(1, 24) as usize;
+        let day_only = cycle <= Span::from_days(1);
+        let place = |cell: usize| (if day_only { cell % 24 } else { cell }) / block;
+        let shared = |cells: &[f64]| -> Vec<f64> {
+            let mut sums = vec![(0.0, 0.0); CELLS];
+            for (cell, value) in cells.iter().enumerate() {
+                let sum = &mut sums[place(cell)];
+                *sum = (sum.0 + value, sum.1 + 1.0);
+            }
+            (0..CELLS).map(|cell| sums[place(cell)].0 / sums[place(cell)].1).collect()
+        };
+        Self { updates: shared(&self.updates), hours: shared(&self.hours), ..self.clone() }
+    }
+
     /// Faded updates in all.
     pub fn total_updates(&self) -> f64 {
         self.updates.iter().sum()
