@@ -61,6 +61,7 @@ pub fn lines(rate: &Rate) -> Vec<String> {
     let top = rate.segments().iter().map(|segment| segment.2).fold(0.0, f64::max);
     let (quiet, busy): (Vec<_>, Vec<_>) =
         all(rate).into_iter().partition(|stretch| stretch.per_hour() < QUIET * top);
+    let mut busy = together(busy);
     if let [one] = busy[..]
         && (one.days(), one.to - one.from) == (7, DAY_S)
     {
@@ -70,7 +71,6 @@ pub fn lines(rate: &Rate) -> Vec<String> {
             count(one.updates)
         )];
     }
-    let mut busy = together(busy);
     // The busiest are worth the lines; the week's order is how they are read.
     busy.sort_by(|a, b| b.total().total_cmp(&a.total()));
     let more = busy.len().saturating_sub(MOST);

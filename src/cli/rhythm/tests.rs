@@ -38,7 +38,33 @@ fn shown(rhythm: &Rhythm, colours: bool) -> String {
 
 #[test]
 fn office_hours_at_a_terminal() {
-    insta::assert_snapshot!(shown(&office(), false), @"");
+    insta::assert_snapshot!(shown(&office(), false), @"
+    office-news  42.1 a week, hours in Europe/London
+
+          00    03    06    09    12    15    18    21
+    Mon  │                  ██████▓▓████████▒▒▒▒          │
+    Tue >│                  ██████▓▓████████▒▒▒▒          │
+    Wed  │                  ██████▓▓████████▒▒▒▒          │
+    Thu  │                  ██████▓▓████████▒▒▒▒          │
+    Fri  │                  ██████▓▓████████▒▒▒▒          │
+    Sat  │                                                │
+    Sun  │                                                │
+                              ^^ now
+    updates an hour:  [  ] under 0.041  [░░] 0.041+  [▒▒] 0.16+  [▓▓] 0.37+  [██] 0.65+
+
+    Mon-Fri  09:00-12:00  1.02 an hour  (3.1 a day)
+    Mon-Fri  12:00-13:00  0.41 an hour  (0.41 a day)
+    Mon-Fri  13:00-17:00  1.02 an hour  (4.1 a day)
+    Mon-Fri  17:00-19:00  0.20 an hour  (0.41 a day)
+    otherwise             0.020 an hour  (2.4 a week)
+
+    evidence    347 updates in 8 weeks, since 2026-04-20
+    fitted      2h15m ago, from its own history: working days alike, weekends alike
+    temper      keeps its rhythm (dispersion 1.1)
+    next 24h    8.2 expected, most likely Tue 13:00-17:00
+         │████▃▃████████▂▂▂▂▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁██│
+          10    13    16    19    22    01    04    07
+    ");
 }
 
 #[test]
@@ -143,9 +169,26 @@ fn hostile_names_stay_text() {
 
 #[test]
 fn the_day_ahead_follows_the_clock_over_its_change() {
-    // Clocks go back on 2026-10-25: 09:00 in London is an hour later in real time.
-    let ahead = Ahead::of(&office().rate, at("2026-10-25T20:30:00Z"));
-    assert_eq!(ahead.likeliest(), Some((13, 15)));
-    let summer = Ahead::of(&office().rate, at("2026-10-18T20:30:00Z"));
-    assert_eq!(summer.likeliest(), Some((12, 14)));
+    let zone = TimeZone::get("Europe/London").unwrap();
+    let at_nine = [(9 * 3600, 0.0), (10 * 3600, 1.0), (DAY_S, 0.0)];
+    let rate = Rate::of_days(zone.clone(), [0; 7], at_nine).unwrap();
+    // Clocks go back in the night to 2026-10-25, so nine o'clock is an hour further away.
+    let (change, before) = (at("2026-10-24T20:30:00Z"), at("2026-10-17T20:30:00Z"));
+    assert_eq!(Ahead::of(&rate, change).likeliest(), Some((13, 13)));
+    assert_eq!(Ahead::of(&rate, before).likeliest(), Some((12, 12)));
+    let said = words::ahead(&Ahead::of(&rate, change), &zone);
+    assert_eq!(said, "1.0 expected, most likely Sun 09:00-10:00");
+}
+
+#[test]
+fn no_hour_is_named_where_all_are_alike() {
+    let text = shown(&Rhythm { rate: Rate::constant(0.5), cycle: "none".into(), ..office() }, false);
+    assert!(text.contains("12.0 expected, no hour likelier than another"), "{text}");
+    assert!(text.contains("always   0.50 an hour"), "{text}");
+}
+
+#[test]
+fn dispersion_in_words() {
+    let said = [0.3, 0.7, 1.5, 4.0].map(words::temper);
+    assert_eq!(said, ["runs by the clock", "keeps its rhythm", "comes in flurries", "erratic"]);
 }
