@@ -86,9 +86,9 @@ impl Ahead {
         self.by_hour.iter().copied().fold(0.0, f64::max)
     }
 
-    /// The longest run of the busiest hours, first and last; none if all hours are alike.
+    /// The longest run of hours about as busy as the busiest, first and last; none if all hours are alike.
     pub fn likeliest(&self) -> Option<(usize, usize)> {
-        let busiest = |value: f64| value >= 0.98 * self.peak();
+        let busiest = |value: f64| value >= 0.9 * self.peak();
         let (mut best, mut start) = (None, None);
         for (hour, &value) in self.by_hour.iter().enumerate() {
             start = busiest(value).then(|| start.unwrap_or(hour));

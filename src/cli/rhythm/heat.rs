@@ -47,7 +47,7 @@ pub fn map(hours: &Hours, now: (usize, usize), colours: bool, out: &mut dyn Writ
 
 /// Which shade stands for how many updates an hour.
 pub fn legend(peak: f64, colours: bool, out: &mut dyn Write) -> io::Result<()> {
-    write!(out, "updates an hour:")?;
+    write!(out, "an hour:")?;
     for shade in 0..SHADES {
         let from = match shade {
             0 => format!("under {}", number(shade_from(1, peak))),

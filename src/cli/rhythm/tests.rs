@@ -41,7 +41,7 @@ fn shown(rhythm: &Rhythm, colours: bool) -> String {
 #[test]
 fn office_hours_at_a_terminal() {
     insta::assert_snapshot!(shown(&office(), false), @"
-    office-news  42.1 a week, hours in Europe/London
+    office-news  42.1 updates a week, hours in Europe/London
 
           00    03    06    09    12    15    18    21
     Mon  │                  ██████▓▓████████▒▒▒▒          │
@@ -52,12 +52,12 @@ fn office_hours_at_a_terminal() {
     Sat  │                                                │
     Sun  │                                                │
                               ^^ now
-    updates an hour:  [  ] under 0.041  [░░] 0.041+  [▒▒] 0.16+  [▓▓] 0.37+  [██] 0.65+
+    an hour:  [  ] under 0.041  [░░] 0.041+  [▒▒] 0.16+  [▓▓] 0.37+  [██] 0.65+
 
-    Mon-Fri  09:00-12:00  1.02 an hour  (3.1 a day)
-    Mon-Fri  12:00-13:00  0.41 an hour  (0.41 a day)
-    Mon-Fri  13:00-17:00  1.02 an hour  (4.1 a day)
-    Mon-Fri  17:00-19:00  0.20 an hour  (0.41 a day)
+    Mon-Fri  09:00-12:00   1.02 an hour  (3.1 a day)
+    Mon-Fri  12:00-13:00   0.41 an hour  (0.41 a day)
+    Mon-Fri  13:00-17:00   1.02 an hour  (4.1 a day)
+    Mon-Fri  17:00-19:00   0.20 an hour  (0.41 a day)
     otherwise             0.020 an hour  (2.4 a week)
 
     evidence    347 updates in 8 weeks, since 2026-04-20
@@ -190,4 +190,26 @@ fn no_hour_is_named_where_all_are_alike() {
 fn dispersion_in_words() {
     let said = [0.3, 0.7, 1.5, 4.0].map(words::temper);
     assert_eq!(said, ["runs by the clock", "keeps its rhythm", "comes in flurries", "erratic"]);
+}
+
+#[test]
+fn what_leaks_beside_busy_hours_is_not_told_apart() {
+    let busy = |cell: usize| cell / 24 < 5 && (9..17).contains(&(cell % 24));
+    let cells: Vec<f64> = (0..168).map(|cell| if busy(cell) { 1.0 } else { 0.01 }).collect();
+    let rate = crate::rate::fit::to_rate(&cells, &TimeZone::UTC);
+    assert_eq!(
+        stretches::lines(&rate),
+        [
+            "Mon-Fri  09:00-17:00   0.93 an hour  (7.5 a day)",
+            "otherwise             0.031 an hour  (4.0 a week)",
+        ]
+    );
+    let said = words::ahead(&Ahead::of(&rate, at(NOW)), rate.zone());
+    assert!(said.ends_with("most likely Tue 09:00-17:00"), "{said}");
+}
+
+#[test]
+fn rates_keep_the_digits_that_matter() {
+    let said = [0.0, 1e-9, 0.000_24, 0.0412, 0.41, 1.02, 12.34, 1234.5].map(words::number);
+    assert_eq!(said, ["0", "<0.000001", "0.00024", "0.041", "0.41", "1.02", "12.3", "1234"]);
 }
