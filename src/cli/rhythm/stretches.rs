@@ -96,7 +96,7 @@ pub fn lines(rate: &Rate) -> Vec<String> {
                     count(updates)
                 )
             }
-            false => format!("otherwise             nothing"),
+            false => "otherwise             nothing".to_owned(),
         });
     }
     lines
