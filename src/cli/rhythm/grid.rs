@@ -86,14 +86,18 @@ impl Ahead {
         self.by_hour.iter().copied().fold(0.0, f64::max)
     }
 
-    /// The busiest hours that follow each other, first and last; none if all are alike.
+    /// The longest run of hours about as busy as the busiest, first and last; none if all hours are alike.
     pub fn likeliest(&self) -> Option<(usize, usize)> {
-        let near = |value: &f64| *value >= 0.98 * self.peak();
-        if self.by_hour.iter().all(near) {
-            return None;
+        let busiest = |value: f64| value >= 0.9 * self.peak();
+        let (mut best, mut start) = (None, None);
+        for (hour, &value) in self.by_hour.iter().enumerate() {
+            start = busiest(value).then(|| start.unwrap_or(hour));
+            if let Some(first) = start
+                && best.is_none_or(|(from, to)| hour - first > to - from)
+            {
+                best = Some((first, hour));
+            }
         }
-        let first = self.by_hour.iter().position(near)?;
-        let run = self.by_hour[first..].iter().take_while(|value| near(value)).count();
-        Some((first, first + run - 1))
+        best.filter(|&run| run != (0, 23))
     }
 }

@@ -47,7 +47,7 @@ pub fn map(hours: &Hours, now: (usize, usize), colours: bool, out: &mut dyn Writ
 
 /// Which shade stands for how many updates an hour.
 pub fn legend(peak: f64, colours: bool, out: &mut dyn Write) -> io::Result<()> {
-    write!(out, "updates an hour:")?;
+    write!(out, "an hour:")?;
     for shade in 0..SHADES {
         let from = match shade {
             0 => format!("under {}", number(shade_from(1, peak))),
@@ -61,7 +61,7 @@ pub fn legend(peak: f64, colours: bool, out: &mut dyn Write) -> io::Result<()> {
 /// The day ahead as bars, an hour each, with a ruler of local hours below.
 pub fn spark(ahead: &Ahead, zone: &TimeZone, out: &mut dyn Write) -> io::Result<()> {
     let top = ahead.peak();
-    let bars: String = ahead.by_hour.iter().map(|&value| [bar(value, top); 2]).flatten().collect();
+    let bars: String = ahead.by_hour.iter().flat_map(|&value| [bar(value, top); 2]).collect();
     let first = here(zone, ahead.from).1;
     let ruler: String = (0..24).step_by(3).map(|hour| format!("{:02}    ", (first + hour) % 24)).collect();
     writeln!(out, "     │{bars}│")?;

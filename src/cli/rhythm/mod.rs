@@ -63,7 +63,7 @@ pub fn show(rhythm: &Rhythm, now: Timestamp, colours: bool, out: &mut dyn Write)
     let rate = &rhythm.rate;
     writeln!(
         out,
-        "{name}  {} a week, hours in {}",
+        "{name}  {} updates a week, hours in {}",
         words::count(rate.per_week()),
         words::zone(rate.zone())
     )?;

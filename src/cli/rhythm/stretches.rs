@@ -9,8 +9,9 @@ use super::words::{DAYS, count, number};
 const MOST: usize = 10;
 /// Neighbours whose rates differ by less than this share are told as one.
 const ALIKE: f64 = 0.1;
-/// Hours below this share of the busiest are quiet.
-const QUIET: f64 = 0.04;
+/// Hours below this share of the busiest are quiet: what leaks from a busy hour to those beside it is
+/// not told apart.
+const QUIET: f64 = 0.15;
 
 /// A stretch of the day, on some days that follow each other.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -48,7 +49,11 @@ impl Stretch {
         };
         let scope = if self.days() > 1 { "a day" } else { "in it" };
         let (rate, updates) = (number(self.per_hour()), count(self.updates));
-        format!("{days:<7}  {}-{}  {rate} an hour  ({updates} {scope})", clock(self.from), clock(self.to))
+        format!(
+            "{days:<7}  {}-{}  {rate:>5} an hour  ({updates} {scope})",
+            clock(self.from),
+            clock(self.to)
+        )
     }
 }
 
@@ -61,6 +66,7 @@ pub fn lines(rate: &Rate) -> Vec<String> {
     let top = rate.segments().iter().map(|segment| segment.2).fold(0.0, f64::max);
     let (quiet, busy): (Vec<_>, Vec<_>) =
         all(rate).into_iter().partition(|stretch| stretch.per_hour() < QUIET * top);
+    let mut busy = together(busy);
     if let [one] = busy[..]
         && (one.days(), one.to - one.from) == (7, DAY_S)
     {
@@ -70,7 +76,6 @@ pub fn lines(rate: &Rate) -> Vec<String> {
             count(one.updates)
         )];
     }
-    let mut busy = together(busy);
     // The busiest are worth the lines; the week's order is how they are read.
     busy.sort_by(|a, b| b.total().total_cmp(&a.total()));
     let more = busy.len().saturating_sub(MOST);
@@ -83,12 +88,15 @@ pub fn lines(rate: &Rate) -> Vec<String> {
     if !quiet.is_empty() {
         let updates: f64 = quiet.iter().map(Stretch::total).sum();
         let hours: f64 = quiet.iter().map(|stretch| stretch.hours() * stretch.days() as f64).sum();
-        let indent = "otherwise";
         lines.push(match updates > 0.0 {
             true => {
-                format!("{indent:<20}  {} an hour  ({} a week)", number(updates / hours), count(updates))
+                format!(
+                    "otherwise             {:>5} an hour  ({} a week)",
+                    number(updates / hours),
+                    count(updates)
+                )
             }
-            false => format!("{indent:<20}  nothing"),
+            false => "otherwise             nothing".to_owned(),
         });
     }
     lines
@@ -164,9 +172,9 @@ mod tests {
         assert_eq!(
             lines(&rate),
             [
-                "Mon-Tue  09:00-10:00  2.00 an hour  (2.0 a day)",
-                "Wed      09:00-10:00  4.00 an hour  (4.0 in it)",
-                "Thu-Sun  09:00-10:00  2.00 an hour  (2.0 a day)",
+                "Mon-Tue  09:00-10:00   2.00 an hour  (2.0 a day)",
+                "Wed      09:00-10:00   4.00 an hour  (4.0 in it)",
+                "Thu-Sun  09:00-10:00   2.00 an hour  (2.0 a day)",
                 "otherwise             nothing",
             ]
         );
@@ -174,7 +182,7 @@ mod tests {
 
     #[test]
     fn many_stretches_are_cut_and_counted() {
-        let segments = (1..=168).map(|hour| (hour * 3600, f64::from(1 + hour * 37 % 11)));
+        let segments = (1..=168).map(|hour| (hour * 3600, f64::from(2 + hour * 37 % 11)));
         let lines = lines(&Rate::new(TimeZone::UTC, segments).unwrap());
         assert_eq!(lines.len(), 11);
         assert!(lines[10].starts_with("… and 1"), "{}", lines[10]);

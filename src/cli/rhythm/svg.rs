@@ -17,19 +17,17 @@ const STEP: usize = CELL + 3;
 const LEFT: usize = 64;
 const TOP: usize = 84;
 const WIDTH: usize = LEFT + 24 * STEP + 21;
-const HEIGHT: usize = TOP + 7 * STEP + 84;
+const HEIGHT: usize = TOP + 7 * STEP + 102;
 
 /// From blue to yellow in even steps of lightness, readable without telling colours apart.
-const RAMP: [[f64; 3]; 10] = [
-    [0.0, 34.0, 78.0],
-    [18.0, 53.0, 112.0],
-    [59.0, 73.0, 108.0],
-    [87.0, 93.0, 109.0],
-    [112.0, 113.0, 115.0],
-    [138.0, 134.0, 120.0],
-    [165.0, 156.0, 116.0],
-    [195.0, 179.0, 105.0],
-    [225.0, 204.0, 85.0],
+const RAMP: [[f64; 3]; 8] = [
+    [18.0, 38.0, 79.0],
+    [21.0, 63.0, 114.0],
+    [28.0, 93.0, 134.0],
+    [48.0, 124.0, 138.0],
+    [93.0, 154.0, 126.0],
+    [155.0, 179.0, 103.0],
+    [215.0, 203.0, 77.0],
     [254.0, 232.0, 56.0],
 ];
 
@@ -78,7 +76,7 @@ fn draw(rhythm: &Rhythm, now: Timestamp, svg: &mut String) -> std::fmt::Result {
     writeln!(
         svg,
         r#"<desc id="desc">Heat map of the week, days by hours: {summary}. {}</desc>"#,
-        escaped(&caption(rhythm))
+        escaped(&caption(rhythm).join("; "))
     )?;
     writeln!(svg, "<style>{STYLE}</style>")?;
     writeln!(svg, r##"<rect width="{WIDTH}" height="{HEIGHT}" rx="10" fill="#10151c"/>"##)?;
@@ -86,8 +84,13 @@ fn draw(rhythm: &Rhythm, now: Timestamp, svg: &mut String) -> std::fmt::Result {
     writeln!(svg, r#"<text class="soft" x="20" y="52">{summary}</text>"#)?;
     cells(rhythm, now, svg)?;
     let bottom = TOP + 7 * STEP;
-    legend(peak(&hours(rate)), bottom + 18, svg)?;
-    writeln!(svg, r#"<text class="soft" x="20" y="{}">{}</text>"#, bottom + 66, escaped(&caption(rhythm)))?;
+    if rhythm.is_known() {
+        legend(peak(&hours(rate)), bottom + 18, svg)?;
+    }
+    for (line, text) in caption(rhythm).iter().enumerate() {
+        let y = bottom + 64 + 20 * line;
+        writeln!(svg, r#"<text class="soft" x="20" y="{y}">{}</text>"#, escaped(text))?;
+    }
     writeln!(svg, "</svg>")
 }
 
@@ -104,18 +107,25 @@ fn cells(rhythm: &Rhythm, now: Timestamp, svg: &mut String) -> std::fmt::Result 
         for (hour, &value) in row.iter().enumerate() {
             let (x, fill) = (LEFT + hour * STEP, colour(intensity(value, peak)));
             let is_now = (day, hour) == now;
-            let outline = if is_now { r##" stroke="#ffffff" stroke-width="2""## } else { "" };
             let said = if is_now { " (now)" } else { "" };
             writeln!(
                 svg,
-                r#"<rect class="cell" x="{x}" y="{y}" width="{CELL}" height="{CELL}" rx="4" fill="{fill}"{outline}><title>{} {hour:02}:00–{:02}:00: {} an hour{said}</title></rect>"#,
+                r#"<rect class="cell" x="{x}" y="{y}" width="{CELL}" height="{CELL}" rx="4" fill="{fill}"><title>{} {hour:02}:00–{:02}:00: {} an hour{said}</title></rect>"#,
                 DAYS[day],
                 hour + 1,
                 number(value)
             )?;
         }
     }
-    Ok(())
+    mark(LEFT + now.1 * STEP + CELL / 2, TOP + now.0 * STEP + CELL / 2, svg)
+}
+
+/// The sign of the current hour: dark in light, so that it shows on every colour.
+fn mark(x: usize, y: usize, svg: &mut String) -> std::fmt::Result {
+    writeln!(
+        svg,
+        r##"<circle cx="{x}" cy="{y}" r="5" fill="#10151c" stroke="#ffffff" stroke-width="2" pointer-events="none"/>"##
+    )
 }
 
 fn legend(peak: f64, y: usize, svg: &mut String) -> std::fmt::Result {
@@ -127,18 +137,15 @@ fn legend(peak: f64, y: usize, svg: &mut String) -> std::fmt::Result {
         writeln!(svg, r#"<text class="soft" x="{}" y="{}">{label}</text>"#, x + 25, y + 13)?;
     }
     let x = 150 + (SHADES + 1) * 84;
-    writeln!(
-        svg,
-        r##"<rect x="{x}" y="{y}" width="18" height="18" rx="3" fill="none" stroke="#ffffff" stroke-width="2"/>"##
-    )?;
+    mark(x + 9, y + 9, svg)?;
     writeln!(svg, r#"<text class="soft" x="{}" y="{}">now</text>"#, x + 25, y + 13)
 }
 
-/// The evidence in a line.
-fn caption(rhythm: &Rhythm) -> String {
-    let mut text = format!("{}; from {}; {}", seen(rhythm), origin(rhythm), cycle(rhythm));
+/// The evidence in two lines.
+fn caption(rhythm: &Rhythm) -> [String; 2] {
+    let mut seen = seen(rhythm);
     if let Some(dispersion) = rhythm.dispersion.filter(|value| value.is_finite()) {
-        let _ = write!(text, "; {}", temper(dispersion));
+        seen = format!("{seen}; {}", temper(dispersion));
     }
-    text
+    [seen, format!("from {}: {}", origin(rhythm), cycle(rhythm))]
 }

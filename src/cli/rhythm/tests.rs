@@ -1,3 +1,5 @@
+//! The rhythm as people, programs and pages see it.
+
 use jiff::tz::TimeZone;
 use quick_xml::Reader;
 use quick_xml::events::Event;
@@ -38,7 +40,33 @@ fn shown(rhythm: &Rhythm, colours: bool) -> String {
 
 #[test]
 fn office_hours_at_a_terminal() {
-    insta::assert_snapshot!(shown(&office(), false), @"");
+    insta::assert_snapshot!(shown(&office(), false), @"
+    office-news  42.1 updates a week, hours in Europe/London
+
+          00    03    06    09    12    15    18    21
+    Mon  │                  ██████▓▓████████▒▒▒▒          │
+    Tue >│                  ██████▓▓████████▒▒▒▒          │
+    Wed  │                  ██████▓▓████████▒▒▒▒          │
+    Thu  │                  ██████▓▓████████▒▒▒▒          │
+    Fri  │                  ██████▓▓████████▒▒▒▒          │
+    Sat  │                                                │
+    Sun  │                                                │
+                              ^^ now
+    an hour:  [  ] under 0.041  [░░] 0.041+  [▒▒] 0.16+  [▓▓] 0.37+  [██] 0.65+
+
+    Mon-Fri  09:00-12:00   1.02 an hour  (3.1 a day)
+    Mon-Fri  12:00-13:00   0.41 an hour  (0.41 a day)
+    Mon-Fri  13:00-17:00   1.02 an hour  (4.1 a day)
+    Mon-Fri  17:00-19:00   0.20 an hour  (0.41 a day)
+    otherwise             0.020 an hour  (2.4 a week)
+
+    evidence    347 updates in 8 weeks, since 2026-04-20
+    fitted      2h15m ago, from its own history: working days alike, weekends alike
+    temper      keeps its rhythm (dispersion 1.1)
+    next 24h    8.2 expected, most likely Tue 13:00-17:00
+         │████▃▃████████▂▂▂▂▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁██│
+          10    13    16    19    22    01    04    07
+    ");
 }
 
 #[test]
@@ -99,7 +127,7 @@ fn hours_that_are_cut_by_segments_are_integrals() {
     assert_eq!((hours[3][8], hours[3][9], hours[3][10]), (0.0, 1.5, 2.0));
 }
 
-/// Reads it to the end as XML, and counts the map's cells.
+/// Reads the picture to the end as XML, and counts the map's cells.
 fn cells_of(svg: &str) -> usize {
     let mut reader = Reader::from_str(svg);
     let (mut cells, mut depth) = (0, 0);
@@ -126,9 +154,6 @@ fn the_picture_is_well_formed() {
     assert_eq!(cells_of(&svg), 168);
     assert!(svg.contains("<title>Tue 10:00–11:00: 1.02 an hour (now)</title>"));
     assert!(!svg.contains("<script") && !svg.contains("href"));
-    if let Some(path) = std::env::var_os("RHYTHM_SVG") {
-        std::fs::write(path, svg).unwrap();
-    }
 }
 
 #[test]
@@ -143,9 +168,48 @@ fn hostile_names_stay_text() {
 
 #[test]
 fn the_day_ahead_follows_the_clock_over_its_change() {
-    // Clocks go back on 2026-10-25: 09:00 in London is an hour later in real time.
-    let ahead = Ahead::of(&office().rate, at("2026-10-25T20:30:00Z"));
-    assert_eq!(ahead.likeliest(), Some((13, 15)));
-    let summer = Ahead::of(&office().rate, at("2026-10-18T20:30:00Z"));
-    assert_eq!(summer.likeliest(), Some((12, 14)));
+    let zone = TimeZone::get("Europe/London").unwrap();
+    let at_nine = [(9 * 3600, 0.0), (10 * 3600, 1.0), (DAY_S, 0.0)];
+    let rate = Rate::of_days(zone.clone(), [0; 7], at_nine).unwrap();
+    // Clocks go back in the night to 2026-10-25, so nine o'clock is an hour further away.
+    let (change, before) = (at("2026-10-24T20:30:00Z"), at("2026-10-17T20:30:00Z"));
+    assert_eq!(Ahead::of(&rate, change).likeliest(), Some((13, 13)));
+    assert_eq!(Ahead::of(&rate, before).likeliest(), Some((12, 12)));
+    let said = words::ahead(&Ahead::of(&rate, change), &zone);
+    assert_eq!(said, "1.0 expected, most likely Sun 09:00-10:00");
+}
+
+#[test]
+fn no_hour_is_named_where_all_are_alike() {
+    let text = shown(&Rhythm { rate: Rate::constant(0.5), cycle: "none".into(), ..office() }, false);
+    assert!(text.contains("12.0 expected, no hour likelier than another"), "{text}");
+    assert!(text.contains("always   0.50 an hour"), "{text}");
+}
+
+#[test]
+fn dispersion_in_words() {
+    let said = [0.3, 0.7, 1.5, 4.0].map(words::temper);
+    assert_eq!(said, ["runs by the clock", "keeps its rhythm", "comes in flurries", "erratic"]);
+}
+
+#[test]
+fn what_leaks_beside_busy_hours_is_not_told_apart() {
+    let busy = |cell: usize| cell / 24 < 5 && (9..17).contains(&(cell % 24));
+    let cells: Vec<f64> = (0..168).map(|cell| if busy(cell) { 1.0 } else { 0.01 }).collect();
+    let rate = crate::rate::fit::to_rate(&cells, &TimeZone::UTC);
+    assert_eq!(
+        stretches::lines(&rate),
+        [
+            "Mon-Fri  09:00-17:00   0.93 an hour  (7.5 a day)",
+            "otherwise             0.031 an hour  (4.0 a week)",
+        ]
+    );
+    let said = words::ahead(&Ahead::of(&rate, at(NOW)), rate.zone());
+    assert!(said.ends_with("most likely Tue 09:00-17:00"), "{said}");
+}
+
+#[test]
+fn rates_keep_the_digits_that_matter() {
+    let said = [0.0, 1e-9, 0.000_24, 0.0412, 0.41, 1.02, 12.34, 1234.5].map(words::number);
+    assert_eq!(said, ["0", "<0.000001", "0.00024", "0.041", "0.41", "1.02", "12.3", "1234"]);
 }

@@ -14,8 +14,11 @@ pub const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 pub fn number(value: f64) -> String {
     match value {
         v if v <= 0.0 => "0".to_owned(),
-        v if v < 0.001 => "<0.001".to_owned(),
-        v if v < 0.1 => format!("{v:.3}"),
+        v if v < 1e-6 => "<0.000001".to_owned(),
+        v if v < 0.1 => {
+            let zeros = (-v.log10()).floor() as usize;
+            format!("{v:.*}", zeros + 2)
+        }
         v if v < 10.0 => format!("{v:.2}"),
         v if v < 100.0 => format!("{v:.1}"),
         v => format!("{v:.0}"),
