@@ -58,7 +58,7 @@ pub fn diff(old: &Config, new: &Config) -> Diff {
 }
 
 /// Every setting: its name, whether it differs, whether a change needs a restart.
-fn settings(old: &Config, new: &Config) -> [(&'static str, bool, bool); 24] {
+fn settings(old: &Config, new: &Config) -> [(&'static str, bool, bool); 25] {
     macro_rules! setting {
         ($section:ident . $field:ident) => {
             setting!($section.$field, false)
@@ -89,6 +89,7 @@ fn settings(old: &Config, new: &Config) -> [(&'static str, bool, bool); 24] {
         setting!(rate.resolution),
         setting!(rate.refit_every),
         setting!(rate.half_life),
+        setting!(rate.borrow),
         setting!(burst.window),
         setting!(burst.threshold),
         setting!(burst.false_alarms),

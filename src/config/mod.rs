@@ -12,6 +12,7 @@ use url::Url;
 use crate::fleet::FleetParams;
 use crate::observe::Kind;
 use crate::observe::page::PageRules;
+use crate::rate::aggregate::Borrow;
 use crate::rate::importance::Importance;
 use crate::schedule::budget::Budget;
 use crate::schedule::policy::Policy;
@@ -90,6 +91,8 @@ pub struct RateParams {
     pub refit_every: Span,
     /// How fast old evidence fades.
     pub half_life: Span,
+    /// What a source with little history takes from its group.
+    pub borrow: Borrow,
 }
 
 /// `[burst]`: when the rhythm breaks.

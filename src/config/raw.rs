@@ -59,7 +59,14 @@ section! {
 }
 section! {
     /// `[rate]`
-    Rate { cycle: String = text, resolution: String = text, refit_every: String = text, half_life: String = text }
+    Rate {
+        cycle: String = text,
+        resolution: String = text,
+        refit_every: String = text,
+        half_life: String = text,
+        borrow: String = text,
+        individual_threshold: f64 = number,
+    }
 }
 section! {
     /// `[burst]`

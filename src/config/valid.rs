@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use jiff::tz::TimeZone;
 
 use crate::fleet::{Allocator, FleetParams};
+use crate::rate::aggregate::Borrow;
 use crate::rate::importance::Importance;
 use crate::time::Span;
 
@@ -247,6 +248,16 @@ fn fetch(raw: raw::Fetch, faults: &mut Faults) -> FetchParams {
 }
 
 fn rate(raw: raw::Rate, faults: &mut Faults) -> RateParams {
+    let threshold = raw
+        .individual_threshold
+        .and_then(|value| values::number("individual_threshold", value, |x| x > 0.0, "above 0", faults));
+    let all = [
+        ("blend", Borrow::Blend),
+        ("switch", Borrow::Switch { individual_threshold: threshold.unwrap_or(0.5) }),
+        ("never", Borrow::Never),
+    ];
+    let borrow = raw.borrow.as_ref().and_then(|word| values::choice("borrow", word, &all, faults));
+    let borrow = borrow.unwrap_or_default();
     let (day, week) = (Span::from_days(1), Span::from_days(7));
     let (cycle_at, resolution_at) =
         (raw.cycle.as_ref().map(|text| text.at), raw.resolution.as_ref().map(|text| text.at));
@@ -255,6 +266,7 @@ fn rate(raw: raw::Rate, faults: &mut Faults) -> RateParams {
         resolution: span_or("resolution", raw.resolution, Least::Positive, Span::from_hours(1), faults),
         refit_every: span_or("refit_every", raw.refit_every, Least::Positive, Span::from_hours(6), faults),
         half_life: span_or("half_life", raw.half_life, Least::Positive, Span::from_days(56), faults),
+        borrow,
     };
     let RateParams { cycle, resolution, .. } = params;
     if let Some(at) = cycle_at.filter(|_| cycle != day && cycle != week) {

@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, watch};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::fleet::params::SourceId;
-use crate::rate::aggregate::{Aggregate, Gathered, blend};
+use crate::rate::aggregate::{Aggregate, Borrow, Gathered, estimate};
 use crate::rate::censored;
 use crate::rate::history::{Evidence, History};
 use crate::rate::residuals::dispersion;
@@ -32,6 +32,7 @@ pub struct RefitParams {
     every: Span,
     cycle: Span,
     resolution: Span,
+    borrow: Borrow,
     usual: Learning,
     /// Sources whose week is another than usual.
     zones: HashMap<String, TimeZone>,
@@ -45,7 +46,14 @@ impl RefitParams {
         let usual =
             Learning { zone: config.importance.time_zone.clone(), half_life: config.rate.half_life };
         let rate = &config.rate;
-        Self { every: rate.refit_every, cycle: rate.cycle, resolution: rate.resolution, usual, zones }
+        Self {
+            every: rate.refit_every,
+            cycle: rate.cycle,
+            resolution: rate.resolution,
+            borrow: rate.borrow,
+            usual,
+            zones,
+        }
     }
 
     fn learning(&self, name: &str) -> Learning {
@@ -102,6 +110,7 @@ impl Refitter {
         let groups: HashMap<String, Aggregate> =
             groups.into_iter().map(|(name, gathered)| (name, gathered.aggregate())).collect();
         let groups = Arc::new(groups);
+        let borrow = params.borrow;
         let mut fitted = 0;
         after = SourceId(i64::MIN);
         loop {
@@ -110,7 +119,7 @@ impl Refitter {
             after = last.id;
             let groups = Arc::clone(&groups);
             let fit = move || -> Vec<RateRecord> {
-                batch.iter().map(|source| fit(source, &groups, now)).collect()
+                batch.iter().map(|source| fit(source, &groups, borrow, now)).collect()
             };
             let Ok(rates) = tokio::task::spawn_blocking(fit).await else { continue };
             fitted += rates.len();
@@ -173,10 +182,10 @@ impl Known {
     }
 }
 
-fn fit(source: &Known, groups: &HashMap<String, Aggregate>, now: Timestamp) -> RateRecord {
+fn fit(source: &Known, groups: &HashMap<String, Aggregate>, borrow: Borrow, now: Timestamp) -> RateRecord {
     let zone = source.history.zone();
     let group = source.group.as_ref().and_then(|group| groups.get(group));
-    let (fitted, origin) = blend(&source.evidence, group, zone);
+    let (fitted, origin) = estimate(&source.evidence, group, borrow, zone);
     RateRecord {
         source: source.id,
         fitted_at: now,

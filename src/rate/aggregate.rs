@@ -9,7 +9,7 @@
 use jiff::tz::TimeZone;
 
 use super::cyclic::Rate;
-use super::fit::{Fitted, Prior, fit, level, to_rate};
+use super::fit::{Cycle, Fitted, Prior, fit, level, to_rate};
 use super::history::{CELLS, Evidence};
 
 /// The shape that a group's sources share: relative rates by hour of the week, of mean 1.
@@ -128,6 +128,46 @@ impl Origin {
     }
 }
 
+/// What a source takes from its group.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum Borrow {
+    /// The group's shape is the prior of its own fit, as far as it is credible.
+    #[default]
+    Blend,
+    /// The paper's switch (§6.4): the group's shape while NumSub/NumUpdates exceeds the threshold,
+    /// its own history from then on.
+    Switch {
+        /// T_ind.
+        individual_threshold: f64,
+    },
+    /// Nothing.
+    Never,
+}
+
+/// The rate of a source, from its own evidence and what it takes from its group.
+pub fn estimate(
+    evidence: &Evidence,
+    group: Option<&Aggregate>,
+    borrow: Borrow,
+    zone: &TimeZone,
+) -> (Fitted, Origin) {
+    let level = level(evidence);
+    let own = || (fit(evidence, &Prior::flat(level), zone), Origin::Individual);
+    let Some(group) = group.filter(|group| group.is_founded()) else { return own() };
+    match borrow {
+        Borrow::Never => own(),
+        Borrow::Blend => blend(evidence, Some(group), zone),
+        Borrow::Switch { individual_threshold } => {
+            let (fitted, origin) = own();
+            if !prefers_aggregate(fitted.segments, evidence.total_updates(), individual_threshold) {
+                return (fitted, origin);
+            }
+            let rate = group.history(level, zone);
+            (Fitted { rate, cycle: Cycle::None, segments: 1, gain: 0.0 }, Origin::Aggregate)
+        }
+    }
+}
+
 /// The default rate of a source: its own fit around the group's shape, as far as that is credible.
 pub fn blend(evidence: &Evidence, group: Option<&Aggregate>, zone: &TimeZone) -> (Fitted, Origin) {
     let level = level(evidence);
@@ -143,6 +183,6 @@ pub fn blend(evidence: &Evidence, group: Option<&Aggregate>, zone: &TimeZone) ->
 
 /// The paper's switch (§6.4): AggHist while NumSub/NumUpdates exceeds the threshold, where NumSub
 /// is how many subsets the own history would have.
-pub fn prefers_aggregate(subsets: usize, updates: f64, individual_threshold: f64) -> bool {
+fn prefers_aggregate(subsets: usize, updates: f64, individual_threshold: f64) -> bool {
     subsets as f64 > individual_threshold * updates
 }
