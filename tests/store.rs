@@ -20,7 +20,7 @@ use tidewatch::store::load::{Loaded, Remembered, begin};
 use tidewatch::store::lock::Lock;
 use tidewatch::store::reader::{Reader, ask};
 use tidewatch::store::record::{
-    Event, Flight, HostRecord, Landing, Outcome, RobotsRecord, ValidatorsChange,
+    Event, Flight, HostRecord, Landing, Outcome, RateRecord, RobotsRecord, ValidatorsChange,
 };
 use tidewatch::store::sync::Listed;
 use tidewatch::store::writer::{Desk, Health, Receipt, Write, Writer};
@@ -515,6 +515,44 @@ async fn robots_are_remembered() {
     store.flush().await;
     assert_eq!(store.reader().await.robots("http://a").await.unwrap(), Some(record));
     assert_eq!(store.reader().await.robots("http://b").await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn evidence_and_rates_are_kept_and_replaced() {
+    let store = Store::new().await;
+    let (a, b) = (store.id("a"), store.id("b"));
+    store.write(Write::Land(Box::new(Landing { history: Some(vec![1, 2, 3]), ..landing(a, 100) })));
+    store.write(Write::Land(Box::new(Landing { outcome: Outcome::Updated, ..landing(b, 110) })));
+    store.write(Write::Land(Box::new(Landing { outcome: Outcome::Failed, ..landing(b, 120) })));
+    let rate = |source, segments: &[(u32, u32, f64)]| RateRecord {
+        source,
+        fitted_at: at(200),
+        origin: "blend",
+        cycle: "day",
+        time_zone: "Europe/London".into(),
+        segments: segments.to_vec(),
+        per_week: 12.5,
+        dispersion: None,
+        updates: 7,
+        since: Some(at(1)),
+    };
+    store.write(Write::Rates(vec![
+        rate(a, &[(0, 3600, 0.5), (3600, 604_800, 0.25)]),
+        rate(b, &[(0, 604_800, 1.0)]),
+    ]));
+    store.write(Write::Rates(vec![rate(a, &[(0, 604_800, 2.0)])]));
+    store.flush().await;
+    let reader = store.reader().await;
+    let histories = reader.histories(SourceId(i64::MIN), 10).await.unwrap();
+    assert_eq!(histories.len(), 1);
+    assert_eq!((histories[0].id, &histories[0].bytes[..], histories[0].blind), (a, &[1, 2, 3][..], false));
+    assert_eq!(reader.dossier(a).await.unwrap().history, Some(vec![1, 2, 3]));
+    assert_eq!(reader.looks(b).await.unwrap(), vec![(at(110), true)], "failures are no looks");
+    assert_eq!(reader.rate_segments(a).await.unwrap(), vec![(0, 604_800, 2.0)]);
+    assert_eq!(reader.rate_segments(b).await.unwrap(), vec![(0, 604_800, 1.0)]);
+    let fits = reader.fits().await.unwrap();
+    assert_eq!((fits[&a].per_week, fits[&a].updates, fits[&a].since), (12.5, 7, Some(at(1))));
+    assert_eq!(fits[&b].dispersion, None);
 }
 
 #[tokio::test]
