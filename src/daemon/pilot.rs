@@ -15,6 +15,7 @@ use crate::clock::{Clock, Watch};
 use crate::fetch::client::Fetcher;
 use crate::fetch::host_group::host_group;
 use crate::fleet::params::SourceId;
+use crate::fleet::source::State;
 use crate::fleet::{Absorbed, Changed, Failure, Fleet, FleetParams, Known, Moved, Note};
 use crate::store::record::{Event, Flight};
 use crate::store::writer::{Health, Receipt, Write};
@@ -67,6 +68,8 @@ pub struct Launch {
     pub fetcher: Option<Fetcher>,
     /// What the host wants between two requests, should the probe need more than one.
     pub host_spacing: Span,
+    /// A burst is on.
+    pub in_burst: bool,
 }
 
 /// What the pilot shows of itself.
@@ -228,6 +231,7 @@ impl Pilot {
                         spec,
                         fetcher: self.fetcher.clone(),
                         host_spacing: self.params.host_spacing,
+                        in_burst: self.fleet.memory(flight.source).is_some_and(|m| m.state == State::Burst),
                     };
                     // A prober that is gone is noticed by whoever joins it.
                     let _ = self.lines.launches.send(launch);

@@ -8,7 +8,6 @@ use http::HeaderMap;
 use tokio::sync::mpsc;
 
 use crate::clock::Clock;
-use crate::config::Source;
 use crate::fetch::client::Fetcher;
 use crate::fetch::host_group::host_group;
 use crate::fetch::robots::{Robots, robots_url};
@@ -190,7 +189,7 @@ async fn look(
         return Err(refused(&answer));
     }
     let times = (flight.started, finished);
-    let read = read(source.clone(), &mut answer, dossier.seen, times, history).await;
+    let read = read(launch, &mut answer, dossier.seen, times, history).await;
     let (observation, history) = read.map_err(|error| Stopped {
         http_status: Some(status),
         answered_by: answered_by.clone(),
@@ -259,12 +258,13 @@ fn refused(answer: &Answer) -> Stopped {
 
 /// Reads an answer on a thread where it may take its time, and where a panic costs this probe only.
 async fn read(
-    source: Source,
+    launch: &Launch,
     answer: &mut Answer,
     seen: Seen,
     (started, now): (Timestamp, Timestamp),
     mut history: History,
 ) -> Result<(Observation, History), String> {
+    let (source, in_burst) = (launch.spec.source.clone(), launch.in_burst);
     let (body, content_type) = (std::mem::take(&mut answer.body), answer.content_type.take());
     let (url, modified_at) = (answer.final_url.to_string(), answer.modified_at);
     let reading = tokio::task::spawn_blocking(move || -> Result<(Observation, History), Unreadable> {
@@ -276,7 +276,8 @@ async fn read(
                 observe::compare::page(page, modified_at, &seen, now, &url)
             }
         };
-        let look = Look { kind: source.kind, last: seen.last_look, now: started, seen: Some(&observation) };
+        let (kind, last) = (source.kind, seen.last_look);
+        let look = Look { kind, last, now: started, seen: Some(&observation), in_burst };
         learn(&mut history, &look);
         Ok((observation, history))
     });

@@ -22,10 +22,16 @@ pub struct Look<'a> {
     pub now: Timestamp,
     /// What was seen; `None` when the source said that nothing had changed.
     pub seen: Option<&'a Observation>,
+    /// A burst is on: what happens now says nothing about the rhythm (Bright, Gal, Raschid §8.2.2).
+    pub in_burst: bool,
 }
 
 /// Adds what a look saw to the evidence.
 pub fn learn(history: &mut History, look: &Look<'_>) {
+    if look.in_burst {
+        // Neither its updates nor its time: as if nobody had watched.
+        return;
+    }
     let first_contact = look.seen.is_some_and(|seen| seen.first_contact);
     match (look.last, look.seen) {
         (_, Some(seen)) if first_contact => learn_past(history, seen, look.now),
@@ -127,7 +133,10 @@ mod tests {
             first_contact: true,
             ..Observation::default()
         };
-        learn(&mut history, &Look { kind: Kind::Feed, last: None, now: start(), seen: Some(&seen) });
+        learn(
+            &mut history,
+            &Look { kind: Kind::Feed, last: None, now: start(), seen: Some(&seen), in_burst: false },
+        );
         assert!(close(totals(&history, start()), (2.0, 10.0)), "{:?}", totals(&history, start()));
         assert_eq!(history.seen(), 2);
     }
@@ -136,7 +145,10 @@ mod tests {
     fn quiet_time_counts_and_a_gap_does_not() {
         let mut history = history();
         let now = start() + Span::from_hours(6);
-        learn(&mut history, &Look { kind: Kind::Feed, last: Some(start()), now, seen: None });
+        learn(
+            &mut history,
+            &Look { kind: Kind::Feed, last: Some(start()), now, seen: None, in_burst: false },
+        );
         assert!(close(totals(&history, now), (0.0, 6.0)));
         let lost = Observation {
             gap: true,
@@ -145,7 +157,10 @@ mod tests {
             ..Observation::default()
         };
         let later = now + Span::from_hours(4);
-        learn(&mut history, &Look { kind: Kind::Feed, last: Some(now), now: later, seen: Some(&lost) });
+        learn(
+            &mut history,
+            &Look { kind: Kind::Feed, last: Some(now), now: later, seen: Some(&lost), in_burst: false },
+        );
         assert!(close(totals(&history, later), (1.0, 7.0)), "{:?}", totals(&history, later));
     }
 
@@ -156,7 +171,10 @@ mod tests {
         let edited = Update { kind: UpdateKind::Edited, ..new_item(Occurred::At(now)) };
         let undated = new_item(Occurred::Between(start(), now));
         let seen = Observation { updates: vec![edited, undated], ..Observation::default() };
-        learn(&mut history, &Look { kind: Kind::Feed, last: Some(start()), now, seen: Some(&seen) });
+        learn(
+            &mut history,
+            &Look { kind: Kind::Feed, last: Some(start()), now, seen: Some(&seen), in_burst: false },
+        );
         let evidence = history.evidence(now);
         assert!((evidence.updates[0] - 0.5).abs() < 0.02 && (evidence.updates[1] - 0.5).abs() < 0.02);
     }
@@ -168,8 +186,21 @@ mod tests {
         let changed =
             Update { kind: UpdateKind::Changed, ..new_item(Occurred::At(start() + Span::from_hours(5))) };
         let seen = Observation { updates: vec![changed], ..Observation::default() };
-        learn(&mut history, &Look { kind: Kind::Page, last: Some(start()), now, seen: Some(&seen) });
+        learn(
+            &mut history,
+            &Look { kind: Kind::Page, last: Some(start()), now, seen: Some(&seen), in_burst: false },
+        );
         assert!(close(totals(&history, now), (1.0, 3.0)), "{:?}", totals(&history, now));
+    }
+
+    #[test]
+    fn a_burst_is_kept_out() {
+        let mut history = history();
+        let now = start() + Span::from_hours(2);
+        let seen = Observation { updates: vec![new_item(Occurred::At(now)); 50], ..Observation::default() };
+        let look = Look { kind: Kind::Feed, last: Some(start()), now, seen: Some(&seen), in_burst: true };
+        learn(&mut history, &look);
+        assert_eq!(totals(&history, now), (0.0, 0.0));
     }
 
     #[test]
