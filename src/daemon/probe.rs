@@ -180,8 +180,8 @@ async fn look(
             etag: answer.etag.clone(),
             last_modified: answer.last_modified.clone(),
         };
-        let look =
-            Look { kind: source.kind, last: dossier.seen.last_look, now: flight.started, seen: None };
+        let (kind, last) = (source.kind, dossier.seen.last_look);
+        let look = Look { kind, last, now: flight.started, seen: None, in_burst: launch.in_burst };
         learn(&mut history, &look);
         return Ok(done(Outcome::NotModified, answered, validators, None, history));
     }
