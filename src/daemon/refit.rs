@@ -3,7 +3,8 @@
 //! Reads the evidence in batches, first to gather what each group has in common, then to fit each
 //! source around it; the fitting runs off the async threads, and between batches everybody else
 //! has a turn, so a million sources disturb no probe. Once at the start, because the evidence is
-//! stored with every probe and may be newer than the last fit, then every `refit_every`.
+//! stored with every probe and may be newer than the last fit, then every `refit_every`, and once
+//! more at the end if there is time.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -63,7 +64,7 @@ impl RefitParams {
 }
 
 /// Refits until it is dropped.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Refitter {
     /// Where evidence comes from.
     pub reader: Reader,

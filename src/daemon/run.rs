@@ -80,7 +80,9 @@ pub enum DaemonError {
 }
 
 /// Probes get this long to finish after a stop.
-const DRAIN: Duration = Duration::from_secs(7);
+const DRAIN: Duration = Duration::from_secs(6);
+/// Then rates are fitted once more, as far as that goes in this long.
+const LAST_FIT: Duration = Duration::from_secs(1);
 /// Then the writer gets this long.
 const LAST_WRITES: Duration = Duration::from_secs(2);
 /// How often the store is asked whether someone wants a probe.
@@ -145,6 +147,7 @@ pub async fn run(
         clock: clock.clone(),
         params: params_of_refits,
     };
+    let last_fit = refitter.clone();
     let refitter = tokio::spawn(refitter.run());
     let (reloads, to_reload) = mpsc::unbounded_channel();
     let reloader = path.map(|path| {
@@ -177,6 +180,8 @@ pub async fn run(
         task.abort();
     }
     if matches!(ended, Ok(Ended::Drained)) {
+        // What is left out is made up for at the next start.
+        let _ = patience(LAST_FIT, last_fit.refit(clock.now())).await;
         let _ = writes.send(event("stopped", None));
         let _ = stop_writer.send(());
         match patience(LAST_WRITES, &mut writer).await {
