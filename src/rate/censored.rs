@@ -81,7 +81,8 @@ pub fn homogeneous(gaps: &[(Span, bool)]) -> Option<f64> {
 /// Weekly evidence from looks (from, until, whether it changed in between), as of `now`, by
 /// expectation and maximisation: a changed gap that expects Λ updates holds N̂ = Λ/(1 − e^{−Λ}) of
 /// them, spread over it as the rate has it; and from evidence so completed the next rate is fitted.
-/// Begins with the homogeneous rate. Looks may come in any order, but must not overlap.
+/// Begins with the homogeneous rate. Looks come in order of time and
+/// do not overlap.
 pub fn from_looks(
     looks: &[(Timestamp, Timestamp, bool)],
     zone: &TimeZone,

@@ -69,7 +69,7 @@ impl Rate {
         let (mut ends, mut per_hour, mut until) = (Vec::new(), Vec::<f32>::new(), Vec::new());
         let (mut from, mut sum) = (0_u32, 0.0);
         for (end, rate) in segments {
-            if end <= from {
+            if end <= from || end > profiles * DAY_S {
                 return Err(BadRate::Ends);
             }
             if !rate.is_finite() || rate < 0.0 {

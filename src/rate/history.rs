@@ -19,6 +19,10 @@ const HOUR_MS: i64 = 3_600_000;
 /// Weights are rebased after this many half-lives: 2^16 is far from any limit.
 const REBASE_AFTER: f64 = 16.0;
 
+/// What tallies start with, and the least unit they fade to. Small, because an update may be spread
+/// over many hours and be old besides, and what rounds to nothing is lost; the unit grows by itself.
+const LEAST_UNIT: f32 = 1.0 / (1 << 24) as f32;
+
 /// Marks the layout of [`History::to_bytes`].
 const LAYOUT: u8 = 1;
 
@@ -44,6 +48,15 @@ impl Tally {
             }
             self.unit *= 2.0;
             self.units.iter_mut().for_each(|units| *units = (*units).div_ceil(2));
+        }
+    }
+
+    /// Makes everything smaller. After very many half-lives nothing is left, and the unit starts
+    /// again: a unit of 0 could never grow.
+    fn fade(&mut self, factor: f32) {
+        self.unit *= factor;
+        if self.unit < LEAST_UNIT {
+            *self = Self::new(LEAST_UNIT);
         }
     }
 
@@ -126,8 +139,8 @@ impl History {
             zone,
             half_life,
             reference: now,
-            updates: Tally::new(1.0 / 512.0),
-            exposure_hours: Tally::new(1.0 / 4096.0),
+            updates: Tally::new(LEAST_UNIT),
+            exposure_hours: Tally::new(LEAST_UNIT),
             day: (i64::MIN, 0.0),
             days: [0.0; 3],
             seen: 0,
@@ -142,8 +155,8 @@ impl History {
             return;
         }
         let fade = (1.0 / self.weight(at)) as f32;
-        self.updates.unit *= fade;
-        self.exposure_hours.unit *= fade;
+        self.updates.fade(fade);
+        self.exposure_hours.fade(fade);
         self.days.iter_mut().for_each(|sum| *sum *= fade);
         self.reference = at;
     }
@@ -164,7 +177,7 @@ impl History {
         self.updates.add(self.cell(at), weight * share);
         let day = local_millis(&self.zone, at).div_euclid(DAY_MS);
         if day != self.day.0 {
-            self.close_day(weight);
+            self.close_day();
             self.day = (day, 0.0);
         }
         self.day.1 += share as f32;
@@ -175,8 +188,15 @@ impl History {
         (local_millis(&self.zone, at).rem_euclid(WEEK_MS) / HOUR_MS) as usize
     }
 
-    fn close_day(&mut self, weight: f64) {
-        let count = f64::from(self.day.1);
+    /// The weight of the day that is being counted: its own, however long ago that was.
+    fn day_weight(&self) -> f64 {
+        // Its noon in UTC; a zone's offset is nothing beside a half-life.
+        let noon = self.day.0.saturating_mul(DAY_MS).saturating_sub(5 * DAY_MS / 2);
+        self.weight(Timestamp::from_millis(noon))
+    }
+
+    fn close_day(&mut self) {
+        let (count, weight) = (f64::from(self.day.1), self.day_weight());
         self.days[1] += (weight * count) as f32;
         self.days[2] += (weight * count * count) as f32;
     }
@@ -258,7 +278,7 @@ impl History {
         let fade = 1.0 / self.weight(now);
         let [days, counts, squares] = {
             let open = f64::from(self.day.1);
-            let weight = self.weight(now);
+            let weight = self.day_weight();
             [
                 f64::from(self.days[0]),
                 f64::from(self.days[1]) + weight * open,
