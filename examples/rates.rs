@@ -39,13 +39,17 @@ impl Trace {
 
     /// What is known at the cut when watching began at `from`.
     fn evidence(&self, from: Timestamp) -> Evidence {
+        self.history(from).evidence(self.cut())
+    }
+
+    fn history(&self, from: Timestamp) -> History {
         let cut = self.cut();
         let mut history = History::new(TimeZone::UTC, Span::from_days(56), cut);
         history.exposed(from, cut);
         for &event in self.events.iter().filter(|&&event| event > from && event < cut) {
             history.update(event);
         }
-        history.evidence(cut)
+        history
     }
 
     /// Log-likelihood of what came after the cut.
@@ -111,10 +115,14 @@ fn main() -> anyhow::Result<()> {
     let mut totals = [0.0; 3];
     let (mut worse, mut unseen) = (Vec::new(), 0);
     let mut cycles = [0; 4];
+    let mut sizes = Vec::new();
     let all: Vec<Evidence> = traces.iter().map(|trace| trace.evidence(trace.ends().0)).collect();
     for (trace, evidence) in traces.iter().zip(&all) {
         let mean = level(evidence);
         let fitted = fit(evidence, &Prior::flat(mean), &zone);
+        let history = trace.history(trace.ends().0);
+        let heap = history.heap_bytes() + fitted.rate.heap_bytes();
+        sizes.push(size_of::<History>() + size_of::<Rate>() + heap);
         let scores =
             [Rate::constant(mean), histogram(evidence), fitted.rate].map(|rate| trace.score(&rate));
         totals.iter_mut().zip(scores).for_each(|(total, score)| *total += score);
@@ -139,6 +147,10 @@ fn main() -> anyhow::Result<()> {
         "  cycles: none {}, day {}, work week {}, week {}",
         cycles[0], cycles[1], cycles[2], cycles[3]
     )?;
+
+    sizes.sort_unstable();
+    let size = |share: f64| sizes[((sizes.len() - 1) as f64 * share) as usize];
+    writeln!(out, "  bytes of evidence and rate: {} in the middle, {} at most", size(0.5), size(1.0))?;
 
     let mut totals = [0.0; 4];
     for (index, trace) in traces.iter().enumerate() {

@@ -13,17 +13,19 @@ use jiff::tz::TimeZone;
 use crate::time::{Span, Timestamp};
 
 use super::cyclic::Rate;
-use super::fit::{Prior, fit, level};
+use super::fit::{Division, Prior, divide, level};
 use super::history::{Evidence, History};
+use super::week::{HOUR_MS, WEEK_MS, stretches};
 
 /// Bisection halves this often at most: f64 has no more digits to give.
 const HALVINGS: usize = 64;
 
-/// Rounds of expectation and maximisation. Each closes the share λτ/(e^{λτ} − 1) of what is left:
-/// a third at two updates a gap, so that eight leave little. Where gaps hold many more the bits
-/// hardly tell, and further rounds would only drift towards the plain maximum, which is infinite
-/// when every look showed a change.
+/// Rounds in which the hours are divided anew.
 const ROUNDS: usize = 8;
+
+/// Rounds of expectation and maximisation on the rates of given segments. Each closes the share
+/// λτ/(e^{λτ} − 1) of what is left: a third at two updates a gap.
+const REFINEMENTS: usize = 60;
 
 /// Rounds end early when less than this share of the updates moves to another hour.
 const SETTLED: f64 = 0.002;
@@ -80,9 +82,9 @@ pub fn homogeneous(gaps: &[(Span, bool)]) -> Option<f64> {
 
 /// Weekly evidence from looks (from, until, whether it changed in between), as of `now`, by
 /// expectation and maximisation: a changed gap that expects Λ updates holds N̂ = Λ/(1 − e^{−Λ}) of
-/// them, spread over it as the rate has it; and from evidence so completed the next rate is fitted.
-/// Begins with the homogeneous rate. Looks come in order of time and
-/// do not overlap.
+/// them, spread over it as the rate has it; evidence so completed tells which hours share a rate, and
+/// the rates of those segments are then worked out from all looks at once ([`refine`]). Begins with
+/// the homogeneous rate. Looks come in order of time and do not overlap.
 pub fn from_looks(
     looks: &[(Timestamp, Timestamp, bool)],
     zone: &TimeZone,
@@ -99,7 +101,8 @@ pub fn from_looks(
     let mut history = completed(&watched, looks, &rate);
     let mut evidence = history.evidence(now);
     for _ in 1..ROUNDS {
-        rate = fit(&evidence, &Prior::flat(level(&evidence)), zone).rate;
+        let division = divide(&evidence, &Prior::flat(level(&evidence)));
+        rate = refine(looks, &division, zone, half_life, now);
         let next = completed(&watched, looks, &rate);
         let after = next.evidence(now);
         let moved = distance(&evidence, &after);
@@ -109,6 +112,77 @@ pub fn from_looks(
         }
     }
     history
+}
+
+/// One look: its weight, whether it changed, and how many of its hours lie in each segment.
+type Split = (f64, bool, Vec<(usize, f64)>);
+
+/// The rates of given segments behind all looks: λ_k = Σ w λ_k e_jk/(1 − e^{−Λ_j}) over changed looks
+/// j, divided by all that was watched of the segment and half a mean gap more, which keeps a segment
+/// that changed at every look finite, as in [`homogeneous`]. Few numbers, so many rounds are cheap.
+fn refine(
+    looks: &[(Timestamp, Timestamp, bool)],
+    division: &Division,
+    zone: &TimeZone,
+    half_life: Span,
+    now: Timestamp,
+) -> Rate {
+    let weight = |at: Timestamp| ((at - now).as_secs_f64() / half_life.as_secs_f64().max(1.0)).exp2();
+    let splits: Vec<Split> = looks
+        .iter()
+        .map(|&(from, until, changed)| (weight(until), changed, split(from, until, division, zone)))
+        .collect();
+    let mut rates = vec![0.0; division.segments];
+    for (cell, &segment) in division.segment_of.iter().enumerate() {
+        rates[segment] = division.per_hour[cell];
+    }
+    let mut watched = vec![0.0; division.segments];
+    let (mut weights, mut hours) = (0.0, 0.0);
+    for (weight, _, parts) in &splits {
+        weights += weight;
+        for &(segment, length) in parts {
+            watched[segment] += weight * length;
+            hours += weight * length;
+        }
+    }
+    let half_gap = if weights > 0.0 { 0.5 * hours / weights } else { 0.0 };
+    for _ in 0..REFINEMENTS {
+        let mut updates = vec![0.0; rates.len()];
+        for (weight, changed, parts) in &splits {
+            let expected: f64 = parts.iter().map(|&(segment, length)| rates[segment] * length).sum();
+            if *changed && expected > 0.0 {
+                let each = weight / -(-expected).exp_m1();
+                parts
+                    .iter()
+                    .for_each(|&(segment, length)| updates[segment] += each * rates[segment] * length);
+            }
+        }
+        for (segment, rate) in rates.iter_mut().enumerate() {
+            *rate = updates[segment] / (watched[segment] + half_gap).max(f64::MIN_POSITIVE);
+        }
+    }
+    let cells = division.segment_of.iter().map(|&segment| rates[segment]);
+    let hours = cells.enumerate().map(|(cell, rate)| ((cell as u32 + 1) * 3600, rate));
+    Rate::new(zone.clone(), hours).unwrap_or_else(|_| Rate::constant(0.0))
+}
+
+/// How many hours of an interval lie in each segment.
+fn split(from: Timestamp, until: Timestamp, division: &Division, zone: &TimeZone) -> Vec<(usize, f64)> {
+    let mut parts: Vec<(usize, f64)> = Vec::new();
+    for (start, end) in stretches(zone, from, until) {
+        let mut local = start;
+        while local < end {
+            let next = ((local.div_euclid(HOUR_MS) + 1) * HOUR_MS).min(end);
+            let segment = division.segment_of[(local.rem_euclid(WEEK_MS) / HOUR_MS) as usize];
+            let length = (next - local) as f64 / HOUR_MS as f64;
+            match parts.iter_mut().find(|(known, _)| *known == segment) {
+                Some((_, hours)) => *hours += length,
+                None => parts.push((segment, length)),
+            }
+            local = next;
+        }
+    }
+    parts
 }
 
 /// What was watched, with the updates that the rate expects behind each change.

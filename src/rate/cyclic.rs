@@ -16,6 +16,8 @@ use super::week::{DAY_MS, WEEK_MS, local_millis, stretches};
 pub const DAY_S: u32 = 86_400;
 /// The week in seconds.
 pub const WEEK_S: u32 = 7 * DAY_S;
+const DAY_MINUTES: u16 = 1440;
+const MINUTE_MS: i64 = 60_000;
 
 /// A rate that repeats every local week.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,20 +26,20 @@ pub struct Rate {
     /// Which profile each day follows, Monday first. Profiles stand one after the other on one
     /// time line, a day each.
     days: [u8; 7],
-    /// Where each segment of the time line ends, in seconds; every day ends one.
-    ends: Box<[u32]>,
+    /// Where each segment of the time line ends, in minutes; every day ends one.
+    ends: Box<[u16]>,
     /// Updates per hour in each segment.
     per_hour: Box<[f32]>,
-    /// Expected updates from the beginning of the time line to each segment's end.
-    until: Box<[f64]>,
+    /// Expected updates in a day of each profile.
+    totals: Box<[f64]>,
     per_week: f64,
 }
 
 /// Why segments are not a rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadRate {
-    /// Ends that do not ascend, or do not fill whole days, or not enough of them.
-    #[error("segments must ascend and fill the days they are for")]
+    /// Ends that do not ascend, are not on the minute, or do not fill the days.
+    #[error("segments must ascend by whole minutes and fill the days they are for")]
     Ends,
     /// NaN, infinite or negative.
     #[error("a rate must be a number of 0 or more")]
@@ -66,44 +68,47 @@ impl Rate {
         segments: impl IntoIterator<Item = (u32, f64)>,
     ) -> Result<Self, BadRate> {
         let profiles = u32::from(days.into_iter().max().unwrap_or(0)) + 1;
-        let (mut ends, mut per_hour, mut until) = (Vec::new(), Vec::<f32>::new(), Vec::new());
-        let (mut from, mut sum) = (0_u32, 0.0);
+        if profiles > 7 {
+            return Err(BadRate::Ends);
+        }
+        let (mut ends, mut per_hour) = (Vec::<u16>::new(), Vec::<f32>::new());
+        let mut totals = vec![0.0; profiles as usize];
+        let mut from = 0_u32;
         for (end, rate) in segments {
-            if end <= from || end > profiles * DAY_S {
+            if end <= from || end > profiles * DAY_S || !end.is_multiple_of(60) {
                 return Err(BadRate::Ends);
             }
+            let rate = rate as f32;
             if !rate.is_finite() || rate < 0.0 {
                 return Err(BadRate::Value);
             }
-            let rate = rate as f32;
             while from < end {
                 // Cut at midnight, so that each profile can be taken by itself.
-                let piece_end = end.min((from / DAY_S + 1) * DAY_S);
-                sum += f64::from(rate) * f64::from(piece_end - from) / 3600.0;
-                if per_hour.last() == Some(&rate) && from % DAY_S != 0 {
+                let day = from / DAY_S;
+                let piece_end = end.min((day + 1) * DAY_S);
+                totals[day as usize] += f64::from(rate) * f64::from(piece_end - from) / 3600.0;
+                if per_hour.last() == Some(&rate) && !from.is_multiple_of(DAY_S) {
                     ends.pop();
                     per_hour.pop();
-                    until.pop();
                 }
-                ends.push(piece_end);
+                // Seven days are 10,080 minutes.
+                ends.push((piece_end / 60) as u16);
                 per_hour.push(rate);
-                until.push(sum);
                 from = piece_end;
             }
         }
         if from != profiles * DAY_S {
             return Err(BadRate::Ends);
         }
-        let mut rate = Self {
+        let per_week = days.iter().map(|&profile| totals[usize::from(profile)]).sum();
+        Ok(Self {
             zone,
             days,
             ends: ends.into(),
             per_hour: per_hour.into(),
-            until: until.into(),
-            per_week: 0.0,
-        };
-        rate.per_week = (0..7).map(|day| rate.day_total(day)).sum();
-        Ok(rate)
+            totals: totals.into(),
+            per_week,
+        })
     }
 
     /// The same rate at all times.
@@ -113,9 +118,9 @@ impl Rate {
         Self {
             zone: TimeZone::UTC,
             days: [0; 7],
-            ends: [DAY_S].into(),
+            ends: [DAY_MINUTES].into(),
             per_hour: [rate].into(),
-            until: [day].into(),
+            totals: [day].into(),
             per_week: day * 7.0,
         }
     }
@@ -126,10 +131,10 @@ impl Rate {
         let mut list: Vec<(u32, u32, f64)> = Vec::new();
         for (day, &profile) in self.days.iter().enumerate() {
             let (line, week) = (u32::from(profile) * DAY_S, day as u32 * DAY_S);
-            let mut index = self.ends.partition_point(|&end| end <= line);
+            let mut index = self.first_of(usize::from(profile));
             let mut from = line;
             while from < line + DAY_S {
-                let (end, rate) = (self.ends[index], f64::from(self.per_hour[index]));
+                let (end, rate) = (u32::from(self.ends[index]) * 60, f64::from(self.per_hour[index]));
                 match list.last_mut() {
                     Some(last) if last.2 == rate => last.1 = week + end - line,
                     _ => list.push((week + from - line, week + end - line, rate)),
@@ -148,8 +153,10 @@ impl Rate {
 
     /// Updates per hour at an instant.
     pub fn at(&self, at: Timestamp) -> f64 {
-        let line = self.on_line(local_millis(&self.zone, at).rem_euclid(WEEK_MS));
-        let segment = self.ends.partition_point(|&end| i64::from(end) * 1000 <= line);
+        let into = local_millis(&self.zone, at).rem_euclid(WEEK_MS);
+        let profile = self.days[(into / DAY_MS) as usize];
+        let line = i64::from(profile) * DAY_MS + into % DAY_MS;
+        let segment = self.ends.partition_point(|&end| i64::from(end) * MINUTE_MS <= line);
         self.per_hour.get(segment).copied().map_or(0.0, f64::from)
     }
 
@@ -158,8 +165,9 @@ impl Rate {
         self.per_week
     }
 
-    /// Λ(from, until): the expected number of updates (eq. 4). O(log K) for each change of the
-    /// clock's offset in between.
+    /// Λ(from, until): the expected number of updates (eq. 4). Whole weeks and days are known sums,
+    /// and a day has at most a few segments, which are found in O(log K) and added up: so the work
+    /// does not grow with the interval, but for the changes of the clock's offset within it.
     pub fn expected(&self, from: Timestamp, until: Timestamp) -> f64 {
         if until <= from {
             return 0.0;
@@ -182,30 +190,30 @@ impl Rate {
     /// Expected updates from the week's beginning to a millisecond into it.
     fn since_monday(&self, into: i64) -> f64 {
         let day = (into / DAY_MS) as usize;
-        let days: f64 = (0..day).map(|day| self.day_total(day)).sum();
-        let midnight = i64::from(self.days[day]) * DAY_MS;
-        days + self.along(self.on_line(into)) - self.along(midnight)
+        let days: f64 = self.days[..day].iter().map(|&profile| self.totals[usize::from(profile)]).sum();
+        days + self.since_midnight(usize::from(self.days[day]), into % DAY_MS)
     }
 
-    /// Where a millisecond of the week lies on the profiles' time line.
-    fn on_line(&self, into: i64) -> i64 {
-        i64::from(self.days[(into / DAY_MS) as usize]) * DAY_MS + into % DAY_MS
+    /// Expected updates from midnight to a millisecond into a day of a profile.
+    fn since_midnight(&self, profile: usize, into: i64) -> f64 {
+        let midnight = profile as i64 * DAY_MS;
+        let mut from = 0;
+        let mut sum = 0.0;
+        for segment in self.first_of(profile)..self.ends.len() {
+            let end = (i64::from(self.ends[segment]) * MINUTE_MS - midnight).min(into);
+            sum += f64::from(self.per_hour[segment]) * (end - from) as f64 / 3_600_000.0;
+            from = end;
+            if end >= into {
+                break;
+            }
+        }
+        sum
     }
 
-    fn day_total(&self, day: usize) -> f64 {
-        let start = i64::from(self.days[day]) * DAY_MS;
-        self.along(start + DAY_MS) - self.along(start)
-    }
-
-    /// Expected updates along the time line up to this millisecond.
-    fn along(&self, line: i64) -> f64 {
-        let segment = self.ends.partition_point(|&end| i64::from(end) * 1000 <= line);
-        let (start, before) = match segment.checked_sub(1) {
-            Some(previous) => (i64::from(self.ends[previous]) * 1000, self.until[previous]),
-            None => (0, 0.0),
-        };
-        let rate = self.per_hour.get(segment).copied().map_or(0.0, f64::from);
-        before + rate * (line - start) as f64 / 3_600_000.0
+    /// The first segment of a profile.
+    fn first_of(&self, profile: usize) -> usize {
+        let midnight = profile * usize::from(DAY_MINUTES);
+        self.ends.partition_point(|&end| usize::from(end) <= midnight)
     }
 
     /// The first instant at which `amount` updates are expected after `from`, if that comes within
@@ -224,6 +232,6 @@ impl Rate {
 
     /// Bytes on the heap.
     pub fn heap_bytes(&self) -> usize {
-        self.ends.len() * (size_of::<u32>() + size_of::<f32>() + size_of::<f64>())
+        self.ends.len() * (size_of::<u16>() + size_of::<f32>()) + self.totals.len() * size_of::<f64>()
     }
 }

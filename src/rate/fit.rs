@@ -96,10 +96,8 @@ const LEAST_RATE: f64 = 1e-6;
 /// Pseudo-updates that the prior is worth in each segment.
 const PRIOR_UPDATES: f64 = 1.0;
 
-/// The share of a rate that leaks to the hours beside it, and by how much to the first and second.
+/// The share of a rate that leaks to the two hours beside it.
 const LEAK: f64 = 0.2;
-const LEAK_FIRST: f64 = 0.35;
-const LEAK_SECOND: f64 = 0.15;
 
 /// The share of a rate that is spread over the whole week.
 const ANYWHEN: f64 = 0.05;
@@ -123,8 +121,22 @@ pub fn level(evidence: &Evidence) -> f64 {
     ((evidence.total_updates() + 0.5) / (evidence.total_hours() + 1.0)).max(LEAST_RATE)
 }
 
-/// The rate that the evidence supports, around a prior.
-pub fn fit(evidence: &Evidence, prior: &Prior, zone: &TimeZone) -> Fitted {
+/// Which hours of the week share a rate: the division that the evidence supports.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Division {
+    /// What repeats.
+    pub cycle: Cycle,
+    /// How many segments there are within the cycle.
+    pub segments: usize,
+    /// The segment of each hour of the week.
+    pub segment_of: Vec<usize>,
+    /// Updates per hour, by hour of the week, as the evidence has it and no smoother.
+    pub per_hour: Vec<f64>,
+    gain: f64,
+}
+
+/// The division that the evidence supports, around a prior.
+pub fn divide(evidence: &Evidence, prior: &Prior) -> Division {
     let (flat, one) = partition(Cycle::None, evidence, prior);
     let mut best = (flat, Cycle::None, one);
     for cycle in [Cycle::Day, Cycle::WorkWeek, Cycle::Week] {
@@ -134,20 +146,24 @@ pub fn fit(evidence: &Evidence, prior: &Prior, zone: &TimeZone) -> Fitted {
         }
     }
     let (score, cycle, pieces) = best;
-    let factor = |cell: usize| {
-        let bin = cycle.bin(cell);
-        pieces.get(pieces.partition_point(|&(end, _)| end <= bin)).map_or(1.0, |&(_, factor)| factor)
-    };
-    let mut cells: Vec<f64> = (0..CELLS).map(|cell| prior.per_hour[cell] * factor(cell)).collect();
+    let segment = |cell: usize| pieces.partition_point(|&(end, _)| end <= cycle.bin(cell));
+    let segment_of: Vec<usize> = (0..CELLS).map(segment).collect();
+    let factor = |cell: usize| pieces.get(segment_of[cell]).map_or(1.0, |&(_, factor)| factor);
+    let mut per_hour: Vec<f64> = (0..CELLS).map(|cell| prior.per_hour[cell] * factor(cell)).collect();
     // The prior pulls the segments' sum away from what was seen in all; the level is known better
     // than any segment, so it is put right.
-    let over_exposure =
-        |cells: &[f64]| -> f64 { cells.iter().zip(&evidence.hours).map(|(r, e)| r * e).sum() };
-    let (seen, fitted) = (level(evidence) * evidence.total_hours(), over_exposure(&cells));
+    let fitted: f64 = per_hour.iter().zip(&evidence.hours).map(|(rate, hours)| rate * hours).sum();
+    let seen = level(evidence) * evidence.total_hours();
     if fitted > 0.0 {
-        cells.iter_mut().for_each(|rate| *rate *= seen / fitted);
+        per_hour.iter_mut().for_each(|rate| *rate *= seen / fitted);
     }
-    Fitted { rate: to_rate(&cells, zone), cycle, segments: pieces.len(), gain: score - flat }
+    Division { cycle, segments: pieces.len(), segment_of, per_hour, gain: score - flat }
+}
+
+/// The rate that the evidence supports, around a prior.
+pub fn fit(evidence: &Evidence, prior: &Prior, zone: &TimeZone) -> Fitted {
+    let Division { cycle, segments, per_hour, gain, .. } = divide(evidence, prior);
+    Fitted { rate: to_rate(&per_hour, zone), cycle, segments, gain }
 }
 
 /// A rate from hours of the week, made robust: some leaks to the hours beside, some is spread.
@@ -155,8 +171,7 @@ pub fn fit(evidence: &Evidence, prior: &Prior, zone: &TimeZone) -> Fitted {
 pub fn to_rate(cells: &[f64], zone: &TimeZone) -> Rate {
     let mean = cells.iter().sum::<f64>() / CELLS as f64;
     let robust = |cell: usize| {
-        let near = |hours: usize| cells[(cell + hours) % CELLS] + cells[(cell + CELLS - hours) % CELLS];
-        let leaked = LEAK_FIRST * near(1) + LEAK_SECOND * near(2);
+        let leaked = 0.5 * (cells[(cell + 1) % CELLS] + cells[(cell + CELLS - 1) % CELLS]);
         (1.0 - ANYWHEN) * ((1.0 - LEAK) * cells[cell] + LEAK * leaked) + ANYWHEN * mean
     };
     let hours: Vec<f64> = (0..CELLS).map(robust).collect();
@@ -201,8 +216,9 @@ fn partition(cycle: Cycle, evidence: &Evidence, prior: &Prior) -> (f64, Vec<(usi
         let factor = factor(from, to);
         (updates[to] - updates[from]) * factor.ln() - factor * (expected[to] - expected[from])
     };
-    // A segment more costs its factor (half a log of the evidence) and its place (one of the bins).
-    let penalty = 0.5 * (1.0 + updates[bins]).ln() + (bins as f64).ln();
+    // By Schwarz's criterion a segment more costs half a log of the evidence for its factor and as
+    // much for its place, and its place is one of the bins.
+    let penalty = (1.0 + updates[bins]).ln() + (bins as f64).ln();
     let mut score = vec![f64::NEG_INFINITY; bins + 1];
     let mut from = vec![0; bins + 1];
     score[0] = 0.0;

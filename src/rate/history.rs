@@ -10,11 +10,10 @@ use jiff::tz::TimeZone;
 use crate::time::{Span, Timestamp};
 
 use super::cyclic::Rate;
-use super::week::{DAY_MS, WEEK_MS, local_millis, stretches};
+use super::week::{DAY_MS, HOUR_MS, WEEK_MS, local_millis, stretches};
 
 /// Hours in a week.
 pub const CELLS: usize = 168;
-const HOUR_MS: i64 = 3_600_000;
 
 /// Weights are rebased after this many half-lives: 2^16 is far from any limit.
 const REBASE_AFTER: f64 = 16.0;
@@ -285,14 +284,11 @@ impl History {
                 f64::from(self.days[2]) + weight * open * open,
             ]
         };
-        let clumping = if counts > 0.0 && days > 0.0 { squares / counts - counts / days } else { 1.0 };
         let daily = if days > 0.0 { (counts / days, squares / days) } else { (0.0, 0.0) };
-        Evidence {
-            daily,
-            updates: (0..CELLS).map(|cell| self.updates.get(cell) * fade).collect(),
-            hours: (0..CELLS).map(|cell| self.exposure_hours.get(cell) * fade).collect(),
-            clumping: clumping.max(1.0),
-        }
+        let updates: Vec<f64> = (0..CELLS).map(|cell| self.updates.get(cell) * fade).collect();
+        let hours: Vec<f64> = (0..CELLS).map(|cell| self.exposure_hours.get(cell) * fade).collect();
+        let clumping = clumping(daily, days * fade, &updates, &hours);
+        Evidence { daily, updates, hours, clumping }
     }
 
     /// As bytes, to be kept. The zone and the half-life are settings, not evidence, and are not
@@ -371,4 +367,22 @@ impl History {
     pub fn heap_bytes(&self) -> usize {
         2 * CELLS * size_of::<u16>()
     }
+}
+
+/// Variance over mean of the daily counts, what differs between the days of the week taken out: that
+/// is rhythm, not flurries. (And of that, what chance alone makes of `days` days.)
+fn clumping((mean, square): (f64, f64), days: f64, updates: &[f64], hours: &[f64]) -> f64 {
+    if mean <= 0.0 {
+        return 1.0;
+    }
+    let of_day = |cells: &[f64], day: usize| cells[day * 24..(day + 1) * 24].iter().sum::<f64>();
+    let between: f64 = (0..7)
+        .map(|day| {
+            let watched = of_day(hours, day) / 24.0;
+            if watched > 0.0 { (of_day(updates, day) / watched - mean).powi(2) / 7.0 } else { 0.0 }
+        })
+        .sum();
+    let by_chance = mean * 7.0 / days.max(7.0);
+    let flurries = square - mean * mean - (between - by_chance).max(0.0);
+    (flurries / mean).max(1.0)
 }

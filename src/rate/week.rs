@@ -8,6 +8,8 @@ use jiff::tz::TimeZone;
 
 use crate::time::{Span, Timestamp};
 
+/// Milliseconds in an hour.
+pub const HOUR_MS: i64 = 3_600_000;
 /// Milliseconds in a day.
 pub const DAY_MS: i64 = 86_400_000;
 /// Milliseconds in a week.

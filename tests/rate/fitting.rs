@@ -62,12 +62,12 @@ fn silence_never_means_never() {
 }
 
 #[test]
-fn a_source_takes_less_than_one_and_a_half_kilobytes() {
+fn a_source_takes_at_most_a_kibibyte() {
     let events: Vec<Timestamp> = poisson(&office(11.0), 26, &mut Stream::new(1, "office"));
     let history = feed(&events, end());
     let rate = fitted(&history.evidence(end())).rate;
     let bytes = size_of::<History>() + history.heap_bytes() + size_of::<Rate>() + rate.heap_bytes();
-    // 672 in the two tallies; the rate takes 16 for each of some 32 segments, since what leaks to
-    // the hours beside makes four more of every edge.
-    assert!(bytes <= 1400, "{bytes}, {} in the rate", rate.heap_bytes());
+    // 672 in the two tallies; the rate takes 6 for each of some 20 segments, since what leaks to the
+    // hours beside makes two more of every edge.
+    assert!(bytes <= 1024, "{bytes}, {} in the rate", rate.heap_bytes());
 }

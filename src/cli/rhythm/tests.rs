@@ -200,8 +200,8 @@ fn what_leaks_beside_busy_hours_is_not_told_apart() {
     assert_eq!(
         stretches::lines(&rate),
         [
-            "Mon-Fri  09:00-17:00   0.93 an hour  (7.5 a day)",
-            "otherwise             0.031 an hour  (4.0 a week)",
+            "Mon-Fri  09:00-17:00   0.94 an hour  (7.5 a day)",
+            "otherwise             0.029 an hour  (3.7 a week)",
         ]
     );
     let said = words::ahead(&Ahead::of(&rate, at(NOW)), rate.zone());
