@@ -543,8 +543,9 @@ async fn evidence_and_rates_are_kept_and_replaced() {
     store.write(Write::Rates(vec![rate(a, &[(0, 604_800, 2.0)])]));
     store.flush().await;
     let reader = store.reader().await;
-    let histories = reader.histories(SourceId(i64::MIN), 10).await.unwrap();
+    let histories = reader.histories(SourceId(i64::MIN), 10, false).await.unwrap();
     assert_eq!(histories.len(), 1);
+    assert!(reader.histories(SourceId(i64::MIN), 10, true).await.unwrap().is_empty(), "it has a rate");
     assert_eq!((histories[0].id, &histories[0].bytes[..], histories[0].blind), (a, &[1, 2, 3][..], false));
     assert_eq!(reader.dossier(a).await.unwrap().history, Some(vec![1, 2, 3]));
     assert_eq!(reader.looks(b).await.unwrap(), vec![(at(110), true)], "failures are no looks");

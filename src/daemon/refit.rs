@@ -79,27 +79,48 @@ pub struct Refitter {
 /// Sources fitted at a time.
 const BATCH: u32 = 500;
 
+/// How often sources without a rate are looked for.
+const NEWCOMERS_EVERY: Span = Span::from_mins(10);
+
+/// What each group has in common, by name.
+type Groups = Arc<HashMap<String, Aggregate>>;
+
 impl Refitter {
-    /// Refits at the start and then every `refit_every`.
+    /// Refits at the start and then every `refit_every`; in between, sources that are new get a first
+    /// rate soon after their first contact.
     pub async fn run(self) {
+        let mut groups = Groups::default();
+        let mut next_refit = self.clock.now();
         loop {
-            let began = self.clock.now();
-            match self.refit(began).await {
+            let now = self.clock.now();
+            let all = now >= next_refit;
+            if all {
+                next_refit = now + self.params.borrow().every;
+                match self.gather(now).await {
+                    Ok(gathered) => groups = gathered,
+                    Err(error) => tracing::warn!(%error, "groups cannot be gathered now"),
+                }
+            }
+            match self.fit_all(&groups, now, !all).await {
                 Ok(fitted) => tracing::debug!(fitted, "rates fitted"),
                 Err(error) => tracing::warn!(%error, "rates cannot be fitted now; trying again later"),
             }
-            let every = self.params.borrow().every;
-            self.clock.sleep_until(began + every).await;
+            self.clock.sleep_until(next_refit.min(now + NEWCOMERS_EVERY)).await;
         }
     }
 
     /// Fits every source that has evidence; returns how many.
     pub async fn refit(&self, now: Timestamp) -> Result<usize, StoreError> {
-        let params = Arc::clone(&self.params.borrow());
+        let groups = self.gather(now).await?;
+        self.fit_all(&groups, now, false).await
+    }
+
+    /// What each group has in common.
+    async fn gather(&self, now: Timestamp) -> Result<Groups, StoreError> {
         let mut groups: HashMap<String, Gathered> = HashMap::new();
         let mut after = SourceId(i64::MIN);
         loop {
-            let batch = self.batch(after, &params, now).await?;
+            let batch = self.batch(after, now, false).await?;
             let Some(last) = batch.last() else { break };
             after = last.id;
             for source in batch {
@@ -108,21 +129,22 @@ impl Refitter {
                 }
             }
         }
-        let groups: HashMap<String, Aggregate> =
-            groups.into_iter().map(|(name, gathered)| (name, gathered.aggregate())).collect();
-        let groups = Arc::new(groups);
-        let borrow = params.borrow;
+        Ok(Arc::new(groups.into_iter().map(|(name, gathered)| (name, gathered.aggregate())).collect()))
+    }
+
+    async fn fit_all(&self, groups: &Groups, now: Timestamp, newcomers: bool) -> Result<usize, StoreError> {
+        let borrow = self.params.borrow().borrow;
         let mut fitted = 0;
-        after = SourceId(i64::MIN);
+        let mut after = SourceId(i64::MIN);
         loop {
-            let batch = self.batch(after, &params, now).await?;
+            let batch = self.batch(after, now, newcomers).await?;
             let Some(last) = batch.last() else { break };
             after = last.id;
-            let groups = Arc::clone(&groups);
-            let fit = move || -> Vec<RateRecord> {
+            let groups = Arc::clone(groups);
+            let fit_batch = move || -> Vec<RateRecord> {
                 batch.iter().map(|source| fit(source, &groups, borrow, now)).collect()
             };
-            let Ok(rates) = tokio::task::spawn_blocking(fit).await else { continue };
+            let Ok(rates) = tokio::task::spawn_blocking(fit_batch).await else { continue };
             fitted += rates.len();
             // A writer that is gone is noticed by whoever joins it.
             let _ = self.writes.send(Write::Rates(rates));
@@ -134,11 +156,12 @@ impl Refitter {
     async fn batch(
         &self,
         after: SourceId,
-        params: &RefitParams,
         now: Timestamp,
+        newcomers: bool,
     ) -> Result<Vec<Known>, StoreError> {
+        let params = Arc::clone(&self.params.borrow());
         let mut rows = Vec::new();
-        for row in self.reader.histories(after, BATCH).await? {
+        for row in self.reader.histories(after, BATCH, newcomers).await? {
             let looks = if row.blind { self.reader.looks(row.id).await? } else { Vec::new() };
             let learning = params.learning(&row.name);
             rows.push((row, looks, learning));

@@ -159,15 +159,24 @@ impl Reader {
         Ok(rows.iter().map(|row| Request { id: row.get(0), source: SourceId(row.get(1)) }).collect())
     }
 
-    /// The evidence on sources, in the order of their numbers, after one of them.
-    pub async fn histories(&self, after: SourceId, limit: u32) -> Result<Vec<HistoryRow>, StoreError> {
+    /// The evidence on sources, in the order of their numbers, after one of them; or only on those
+    /// that have no rate yet.
+    pub async fn histories(
+        &self,
+        after: SourceId,
+        limit: u32,
+        without_rate: bool,
+    ) -> Result<Vec<HistoryRow>, StoreError> {
         let rows = sqlx::query(
             "SELECT id, name, group_name, bytes,
                     kind = 'page' AND NOT EXISTS (SELECT 1 FROM updates WHERE source_id = id AND occurred_exact = 1)
              FROM sources JOIN histories ON histories.source_id = sources.id
-             WHERE id > ? AND state <> 'removed' ORDER BY id LIMIT ?",
+             WHERE id > ?1 AND state <> 'removed'
+               AND (NOT ?2 OR NOT EXISTS (SELECT 1 FROM fits WHERE fits.source_id = id))
+             ORDER BY id LIMIT ?3",
         )
         .bind(after.0)
+        .bind(without_rate)
         .bind(limit)
         .fetch_all(&self.pool)
         .await?;
