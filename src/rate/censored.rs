@@ -83,7 +83,7 @@ pub fn homogeneous(gaps: &[(Span, bool)]) -> Option<f64> {
 /// Weekly evidence from looks (from, until, whether it changed in between), as of `now`, by
 /// expectation and maximisation: a changed gap that expects Λ updates holds N̂ = Λ/(1 − e^{−Λ}) of
 /// them, spread over it as the rate has it; evidence so completed tells which hours share a rate, and
-/// the rates of those segments are then worked out from all looks at once ([`refine`]). Begins with
+/// the rates of those segments are then worked out from all looks at once. Begins with
 /// the homogeneous rate. Looks come in order of time and do not overlap.
 pub fn from_looks(
     looks: &[(Timestamp, Timestamp, bool)],

@@ -92,15 +92,14 @@ async fn truncated_bodies_are_failures() {
 async fn slow_servers_are_left() {
     let stopwatch = Stopwatch::start();
     let pause = Duration::from_millis(20);
-    for (told, reached, steps) in [
-        ("too slowly", true, vec![head("Content-Length: 9999\r\n"), Step::Drip(vec![b'x'; 9999], pause)]),
-        ("stopped in the middle", true, vec![head("Content-Length: 9999\r\n"), Step::Stall]),
-        ("did not answer within 1.5s", true, vec![Step::Stall]),
-        ("did not answer within", true, vec![Step::Drip(b"HTTP/1.1 200 OK\r\nX: ".repeat(500), pause)]),
+    for (told, steps) in [
+        ("too slowly", vec![head("Content-Length: 9999\r\n"), Step::Drip(vec![b'x'; 9999], pause)]),
+        ("stopped in the middle", vec![head("Content-Length: 9999\r\n"), Step::Stall]),
+        ("did not answer within 1.5s", vec![Step::Stall]),
+        ("did not answer within", vec![Step::Drip(b"HTTP/1.1 200 OK\r\nX: ".repeat(500), pause)]),
     ] {
         let error = once(&impatient(), Reply::raw(steps)).await.unwrap_err();
-        assert!(error.message.contains(told), "{told}: {error}");
-        assert_eq!(error.reached, reached, "{told}");
+        assert!(error.message.contains(told) && error.reached, "{told}: {error}");
     }
     let hasty = FetchParams { total_timeout: Span::from_millis(300), ..params() };
     let error = once(&hasty, Reply::raw(vec![Step::Stall])).await.unwrap_err();
