@@ -127,13 +127,13 @@ fn the_minute_of_a_nightly_job_is_known_to_the_hour() {
     }
 }
 
-/// Pages are held to it where an hour expects up to two updates: beyond, nearly every look in the
+/// Pages are held to it where an hour expects up to four updates: beyond, nearly every look in the
 /// busy hours shows a change, and bits cannot tell.
 fn pages(regular: bool) {
     for (name, cells, events) in sources() {
         let most = cells.iter().copied().fold(0.0, f64::max);
         // A nightly job is no Poisson source: see below.
-        if most > 2.0 || name == "cron 1/day" {
+        if most > 4.5 || name == "cron 1/day" {
             continue;
         }
         let looks = looks(regular, end(), &mut Stream::new(2, &name));
