@@ -7,6 +7,7 @@
 //! but for the guess that undated updates are spread by.
 
 use crate::observe::{Kind, Observation, Occurred, UpdateKind};
+use crate::rate::censored::behind_a_change;
 use crate::rate::fit::{Prior, fit, level};
 use crate::rate::history::History;
 use crate::time::Timestamp;
@@ -79,18 +80,13 @@ fn learn_since(
                 // not zero.
                 let count = match kind {
                     Kind::Feed => 1.0,
-                    Kind::Page => at_least_one(rate.expected(from, until)),
+                    Kind::Page => behind_a_change(rate.expected(from, until)),
                 };
                 history.spread(from, until, count, &rate);
             }
         }
     }
     history.exposed(exposed_from, now);
-}
-
-/// The expected number of events, given that there was at least one: Λ/(1 − e^{−Λ}).
-fn at_least_one(expected: f64) -> f64 {
-    if expected < 1e-6 { 1.0 } else { expected / -(-expected).exp_m1() }
 }
 
 #[cfg(test)]
@@ -201,12 +197,5 @@ mod tests {
         let look = Look { kind: Kind::Feed, last: Some(start()), now, seen: Some(&seen), in_burst: true };
         learn(&mut history, &look);
         assert_eq!(totals(&history, now), (0.0, 0.0));
-    }
-
-    #[test]
-    fn at_least_one_is_at_least_one() {
-        assert_eq!(at_least_one(0.0), 1.0);
-        assert!((at_least_one(1.0) - 1.581_976_7).abs() < 1e-6);
-        assert!((at_least_one(50.0) - 50.0).abs() < 1e-9);
     }
 }

@@ -197,7 +197,14 @@ fn completed(watched: &History, looks: &[(Timestamp, Timestamp, bool)], rate: &R
 }
 
 /// The updates to expect where at least one was: Λ/(1 − e^{−Λ}), which is 1 for small Λ.
-fn behind_a_change(expected: f64) -> f64 {
+///
+/// ```
+/// # use tidewatch::rate::censored::behind_a_change;
+/// assert_eq!(behind_a_change(0.0), 1.0);
+/// assert!((behind_a_change(1.0) - 1.581_976_7).abs() < 1e-6);
+/// assert!((behind_a_change(50.0) - 50.0).abs() < 1e-9);
+/// ```
+pub fn behind_a_change(expected: f64) -> f64 {
     if expected > 0.0 { expected / -(-expected).exp_m1() } else { 1.0 }
 }
 

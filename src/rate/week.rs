@@ -6,7 +6,7 @@
 
 use jiff::tz::TimeZone;
 
-use crate::time::{Span, Timestamp};
+use crate::time::Timestamp;
 
 /// Milliseconds in an hour.
 pub const HOUR_MS: i64 = 3_600_000;
@@ -60,9 +60,4 @@ impl Iterator for Stretches<'_> {
         self.at = end;
         Some(stretch)
     }
-}
-
-/// The instant at which a local week's beginning lies, at or before `at`; for showing weeks.
-pub fn week_start(zone: &TimeZone, at: Timestamp) -> Timestamp {
-    at - Span::from_millis(local_millis(zone, at).rem_euclid(WEEK_MS))
 }

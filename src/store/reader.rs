@@ -204,13 +204,6 @@ impl Reader {
         Ok(rows.iter().map(|row| (Timestamp::from_millis(row.get(0)), row.get(1))).collect())
     }
 
-    /// When rates were last fitted.
-    pub async fn last_fit(&self) -> Result<Option<Timestamp>, StoreError> {
-        let at: Option<i64> =
-            sqlx::query_scalar("SELECT max(fitted_at) FROM fits").fetch_one(&self.pool).await?;
-        Ok(at.map(Timestamp::from_millis))
-    }
-
     /// Whether the daemon has answered a request, and what.
     pub async fn answer(&self, request: i64) -> Result<Option<String>, StoreError> {
         Ok(sqlx::query_scalar("SELECT answer FROM requests WHERE id = ?")

@@ -180,15 +180,4 @@ impl Reader {
             })
             .collect())
     }
-
-    /// The delays of updates whose time is known exactly, from event to detection, in
-    /// milliseconds, by source.
-    pub async fn exact_delays(&self) -> Result<Vec<(SourceId, i64)>, StoreError> {
-        let rows = sqlx::query(
-            "SELECT source_id, detected_at - occurred_at FROM updates WHERE occurred_exact = 1 AND kind <> 'edited'",
-        )
-        .fetch_all(self.pool())
-        .await?;
-        Ok(rows.iter().map(|row| (SourceId(row.get(0)), row.get(1))).collect())
-    }
 }
