@@ -12,5 +12,7 @@ pub mod cyclic;
 pub mod fit;
 pub mod history;
 pub mod importance;
+pub mod obsolescence;
 pub mod residuals;
+pub mod steps;
 pub mod week;

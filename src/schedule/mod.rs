@@ -4,6 +4,8 @@
 //! how a probe is sent.
 
 pub mod budget;
+pub mod horizon;
 pub mod plan;
 pub mod policy;
+pub mod rolling;
 pub mod spread;
