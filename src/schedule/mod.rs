@@ -3,9 +3,14 @@
 //! Pure functions of what is known, the last probe and now. Must not know other sources, hosts or
 //! how a probe is sent.
 
+pub mod baselines;
 pub mod budget;
+pub mod finish;
 pub mod horizon;
+mod line;
+pub mod moves;
 pub mod plan;
 pub mod policy;
+pub mod reference;
 pub mod rolling;
 pub mod spread;
