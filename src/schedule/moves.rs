@@ -106,9 +106,10 @@ pub fn improve(horizon: &Horizon, times: Vec<Span>, moves: &Moves) -> Improved {
             line.times[best.probe] = best.to;
             made += 1;
             // The six moves that the paper names.
-            for probe in best.probe.saturating_sub(1)..(best.probe + 2).min(line.movable) {
-                versions[probe] += 1;
-                heap.extend(value(&line, probe, versions[probe]).into_iter().flatten());
+            let near = versions.iter_mut().enumerate().take(best.probe + 2);
+            for (probe, version) in near.skip(best.probe.saturating_sub(1)) {
+                *version += 1;
+                heap.extend(value(&line, probe, *version).into_iter().flatten());
             }
         }
     }

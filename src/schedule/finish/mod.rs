@@ -3,8 +3,8 @@
 //! In a piece the cost is a quadratic function of a probe's time, F′(x) = a·Λ(s,x) − λ·A(x,u) and
 //! F″ = 2aλ, so the best x of every piece between its neighbours is known at once. One probe at a
 //! time is slow where many depend on each other, and stuck where probes stand δ apart and none can
-//! move alone; so chains of such probes are shifted together ([`chains`]), and all that stand free
-//! take Newton's step ([`newton`]).
+//! move alone; so chains of such probes are shifted together (`chains`), and all that stand free
+//! take Newton's step (`newton`).
 //!
 //! Knows pieces of one horizon. Must not know how the schedule it begins with was found.
 
@@ -116,6 +116,16 @@ impl Piece {
             low
         })
     }
+
+    /// P and A at a time in here; B takes no part in what a move saves.
+    fn sums_at(&self, at: Span) -> Sums {
+        let x = hours(at - self.first);
+        Sums {
+            updates: self.sums.updates + self.rate * x,
+            importance: self.sums.importance + self.weight * x,
+            mixed: 0.0,
+        }
+    }
 }
 
 impl Descent<'_> {
@@ -165,17 +175,6 @@ impl Descent<'_> {
     /// Whether a probe stands as close behind the one before as it may.
     fn touches(&self, probe: usize) -> bool {
         self.line.times[probe] - self.line.before(probe) <= self.line.horizon.min_spacing
-    }
-}
-
-impl Piece {
-    fn sums_at(&self, at: Span) -> Sums {
-        let x = hours(at - self.first);
-        Sums {
-            updates: self.sums.updates + self.rate * x,
-            importance: self.sums.importance + self.weight * x,
-            mixed: 0.0,
-        }
     }
 }
 
