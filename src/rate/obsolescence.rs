@@ -163,13 +163,20 @@ impl Obsolescence {
     }
 
     /// The cost of a whole horizon with probes at these times, ascending, and one at its end whether
-    /// it is among them or not. Walks the cells and only adds, so it is exact to the last digits.
+    /// it is among them or not.
     pub fn cost_of(&self, times: &[Span]) -> f64 {
-        let mut next = times.iter().copied().filter(|&at| at > Span::ZERO).peekable();
-        let (mut total, mut waiting, mut at) = (0.0, 0.0, Span::ZERO);
-        for cell in &self.cells {
-            while at < cell.until {
-                let to = next.peek().map_or(cell.until, |&probe| probe.min(cell.until));
+        self.cost_between(Span::ZERO, self.length, times.iter().copied())
+    }
+
+    /// The cost between two probes with these between them, ascending. Walks the cells and only adds,
+    /// so it is exact to the last digits.
+    pub fn cost_between(&self, from: Span, until: Span, times: impl IntoIterator<Item = Span>) -> f64 {
+        let mut next = times.into_iter().filter(|&at| at > from).peekable();
+        let (mut total, mut waiting, mut at) = (0.0, 0.0, from);
+        for cell in &self.cells[self.cell_at(from).min(self.cells.len())..] {
+            let end = cell.until.min(until);
+            while at < end {
+                let to = next.peek().map_or(end, |&probe| probe.min(end));
                 let x = hours(to - at);
                 total += cell.weight * x * (waiting + cell.rate * x / 2.0);
                 waiting += cell.rate * x;
@@ -177,6 +184,9 @@ impl Obsolescence {
                 while next.next_if(|&probe| probe <= at).is_some() {
                     waiting = 0.0;
                 }
+            }
+            if at >= until {
+                break;
             }
         }
         total

@@ -6,19 +6,20 @@
 //!
 //! Knows slots and what may be spent by when. Must not know what was spent before.
 
-use super::horizon::{End, Horizon, Schedule};
+use super::horizon::{Horizon, Schedule};
 use super::pass::{Reached, Track};
 
 /// More cells than this (128 MB) are not worth it; no budget that plans by the minute comes near.
 const MOST_CELLS: usize = 32_000_000;
 
-/// The best schedule of at most so many probes that never overspends; `without` is the best that
-/// does, and its lower bound holds for all.
-pub(super) fn count(horizon: &Horizon, track: &Track, probes: u32, without: Schedule) -> Schedule {
+/// The best schedule that never overspends; `without` is the best that does. `None` if there is none,
+/// or too much to count.
+pub(super) fn count(horizon: &Horizon, track: &Track, without: &Schedule) -> Option<Schedule> {
     let end = track.len() - 1;
+    let probes = horizon.probes;
     let most = (probes as usize).min(end);
     if most.saturating_mul(track.len()) > MOST_CELLS {
-        return pushed(horizon, without);
+        return None;
     }
     let allowed: Vec<u32> =
         (0..track.len()).map(|slot| horizon.may_be_sent(track.time(slot)).min(probes)).collect();
@@ -43,7 +44,7 @@ pub(super) fn count(horizon: &Horizon, track: &Track, probes: u32, without: Sche
         before[end] = f64::INFINITY;
     }
     if best.0 == f64::INFINITY {
-        return pushed(horizon, without);
+        return None;
     }
     let mut times = Vec::with_capacity(best.1 + 1);
     let mut slot = end;
@@ -55,29 +56,5 @@ pub(super) fn count(horizon: &Horizon, track: &Track, probes: u32, without: Sche
     }
     times.reverse();
     let expected_cost = horizon.cost.cost_of(&times);
-    Schedule { times, expected_cost, lower_bound: expected_cost, price: without.price }
-}
-
-/// Every probe no sooner than it may be sent: often good enough.
-pub(super) fn pushed(horizon: &Horizon, without: Schedule) -> Schedule {
-    let mut times = Vec::with_capacity(without.times.len());
-    let mut last = None;
-    for at in without.times {
-        let after = last.map_or(at, |last| at.max(last + horizon.min_spacing));
-        let at = horizon.open_from(after.max(horizon.earliest(times.len())));
-        let fits = match horizon.end {
-            End::Probed => at + horizon.min_spacing <= horizon.length(),
-            End::Open => at < horizon.length(),
-        };
-        if fits {
-            times.push(at);
-            last = Some(at);
-        }
-    }
-    if horizon.end == End::Probed {
-        times.truncate(horizon.probes.saturating_sub(1) as usize);
-        times.push(horizon.length());
-    }
-    let expected_cost = horizon.cost.cost_of(&times);
-    Schedule { times, expected_cost, ..without }
+    Some(Schedule { times, expected_cost, lower_bound: expected_cost, price: without.price })
 }

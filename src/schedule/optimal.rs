@@ -12,17 +12,19 @@
 //! L(z) − z·n is a lower bound on f(n) whatever z is, so every schedule comes with its gap: zero but
 //! for rounding, some 1e−12 of the cost. All of that holds with a spacing, closed times, or a most
 //! of updates expected between two probes. When spending is bound before the end (`allowance`) and
-//! the schedule would overspend, [`layers`](super::layers) counts probes one by one instead.
+//! the schedule would overspend, [`knots`](super::knots) divides it where that binds, and
+//! [`layers`](super::layers) counts probes one by one where that is not good enough.
 //!
 //! Tested against the paper's own algorithm and brute force (`tests/plan`).
 
 use std::collections::BTreeMap;
 
+use crate::rate::obsolescence::Obsolescence;
 use crate::time::Span;
 
 use super::horizon::{End, Grid, Horizon, Impossible, Schedule};
-use super::layers;
 use super::pass::{Reached, Track};
+use super::{knots, layers};
 
 /// The best schedule of at most n probes on this grid.
 ///
@@ -45,68 +47,99 @@ pub fn solve(horizon: &Horizon, grid: Grid) -> Result<Schedule, Impossible> {
     solve_nearly(horizon, grid, 0.0)
 }
 
-/// A schedule that costs at most this share more than the best: where earlier spending is in the way
-/// by moments only, it need not be counted out.
+/// A schedule that costs at most this share more than the best: where earlier spending is in the
+/// way, counting probes out takes long, and something as good is often found without.
 pub fn solve_nearly(horizon: &Horizon, grid: Grid, share: f64) -> Result<Schedule, Impossible> {
-    Search { share, ..Search::new(horizon, Track::new(horizon, grid)?) }.best(horizon.probes)
+    on_track(horizon, Track::new(horizon, grid)?, share)
 }
 
-/// The best schedules of these many probes: what more of them would buy, and fewer cost.
-pub fn trade_off(horizon: &Horizon, grid: Grid, counts: &[u32]) -> Result<Vec<Schedule>, Impossible> {
-    let mut search = Search::new(horizon, Track::new(horizon, grid)?);
-    counts.iter().map(|&count| search.best(count)).collect()
-}
-
-/// The best schedule with at most `longest` updates expected between two probes, but for the first
-/// step, which may have as many as `longest_first`. `None` if there is none.
+/// The same with at most `longest` updates expected between two probes, but for the first step,
+/// which may have as many as `longest_first`. `None` if there is none.
 pub(super) fn solve_within(
     horizon: &Horizon,
     grid: Grid,
-    longest: f64,
-    longest_first: f64,
+    longest: (f64, f64),
+    share: f64,
 ) -> Result<Option<Schedule>, Impossible> {
-    let track = Track::new(horizon, grid)?.with_longest(longest, longest_first);
-    let mut search = Search::new(horizon, track);
-    let fewest = search.pass(search.dearest());
-    let fits = fewest.is_some_and(|steps| steps <= search.steps(horizon.probes));
-    Ok(fits.then(|| search.best(horizon.probes)).transpose()?.filter(|best| best.expected_cost.is_finite()))
+    let track = Track::new(horizon, grid)?.with_longest(longest.0, longest.1);
+    Ok(on_track(horizon, track, share).ok().filter(|best| best.expected_cost.is_finite()))
 }
 
-/// A schedule that is the best of its number of steps.
+fn on_track(horizon: &Horizon, track: Track, share: f64) -> Result<Schedule, Impossible> {
+    let best = Search::new(&horizon.cost, &track).best(horizon.probes).ok_or(unreachable(horizon))?;
+    let found = best.schedule(horizon, &track);
+    let overspent = |(number, &at): (usize, &Span)| number >= horizon.may_be_sent(at) as usize;
+    if !found.times.iter().enumerate().any(overspent) {
+        return Ok(found);
+    }
+    let split = knots::split(horizon, &track, horizon.probes);
+    match split {
+        Some(split) if split.expected_cost <= split.lower_bound * (1.0 + share) => Ok(split),
+        split => layers::count(horizon, &track, &found).or(split).ok_or(unreachable(horizon)),
+    }
+}
+
+/// The best schedules of these many probes: what more of them would buy, and fewer cost. Earlier
+/// spending is not counted.
+pub fn trade_off(horizon: &Horizon, grid: Grid, counts: &[u32]) -> Result<Vec<Schedule>, Impossible> {
+    let track = Track::new(horizon, grid)?;
+    let mut search = Search::new(&horizon.cost, &track);
+    let best = |&count: &u32| Some(search.best(count)?.schedule(horizon, &track));
+    counts.iter().map(best).collect::<Option<_>>().ok_or(unreachable(horizon))
+}
+
+fn unreachable(horizon: &Horizon) -> Impossible {
+    match horizon.end {
+        End::Probed => Impossible::EndTooEarly,
+        End::Open => Impossible::AllClosed,
+    }
+}
+
+/// The best way along a track.
+#[derive(Debug, Clone)]
+pub(super) struct Best {
+    /// The slots, the end included.
+    pub path: Vec<u32>,
+    lower_bound: f64,
+    /// About what a step more would save.
+    pub price: f64,
+}
+
+impl Best {
+    fn schedule(self, horizon: &Horizon, track: &Track) -> Schedule {
+        let times: Vec<Span> = track.times(&self.path).collect();
+        let expected_cost = horizon.cost.cost_of(&times);
+        let lower_bound = self.lower_bound.min(expected_cost);
+        Schedule { times, expected_cost, lower_bound, price: self.price }
+    }
+}
+
+/// A schedule that is the best of its number of steps, and a price at which it is the best of all.
 #[derive(Debug, Clone)]
 struct Vertex {
     cost: f64,
+    price: f64,
     path: Vec<u32>,
 }
 
-struct Search<'h> {
-    horizon: &'h Horizon,
-    track: Track,
+/// Looks for the best schedules on a track.
+pub(super) struct Search<'t> {
+    cost: &'t Obsolescence,
+    track: &'t Track,
     /// By number of steps.
     vertices: BTreeMap<usize, Vertex>,
     reached: Reached,
-    /// How much worse than the best is good enough, where it would have to be counted out.
-    share: f64,
 }
 
-/// Guesses of the price before the chord is tried.
-const GUESSES: usize = 4;
+/// Guesses of the price before the slopes between vertices decide.
+const GUESSES: usize = 12;
 /// A chord is an edge when nothing lies below it by more than this share: rounding.
 const ROUNDING: f64 = 1e-12;
 
-impl<'h> Search<'h> {
-    fn new(horizon: &'h Horizon, track: Track) -> Self {
-        Self { horizon, track, vertices: BTreeMap::new(), reached: Reached::default(), share: 0.0 }
-    }
-
-    /// A step to the unprobed end is no probe.
-    fn steps(&self, probes: u32) -> usize {
-        probes as usize + usize::from(self.horizon.end == End::Open)
-    }
-
-    /// A price at which nobody would buy a probe that need not be.
-    fn dearest(&self) -> f64 {
-        2.0 * self.horizon.cost.cost_of(&[]) + 1.0
+impl<'t> Search<'t> {
+    /// A search that has found nothing yet.
+    pub fn new(cost: &'t Obsolescence, track: &'t Track) -> Self {
+        Self { cost, track, vertices: BTreeMap::new(), reached: Reached::default() }
     }
 
     /// Finds the best schedule at a price; returns its number of steps, if there is any schedule.
@@ -117,73 +150,38 @@ impl<'h> Search<'h> {
         }
         let path = self.track.path(&self.reached);
         let steps = path.len();
-        let cost = self.horizon.cost.cost_of(&self.times(&path));
+        let cost = self.cost_of(&path);
         let better = self.vertices.get(&steps).is_none_or(|known| cost < known.cost);
         if better {
-            self.vertices.insert(steps, Vertex { cost, path });
+            self.vertices.insert(steps, Vertex { cost, price, path });
         }
         Some(steps)
     }
 
-    fn times(&self, path: &[u32]) -> Vec<Span> {
-        let probed = path.iter().map(|&slot| slot as usize).filter(|&slot| !self.track.is_free(slot));
-        probed.map(|slot| self.track.time(slot)).collect()
+    fn cost_of(&self, path: &[u32]) -> f64 {
+        let (from, until) = (self.track.time(0), self.track.time(self.track.len() - 1));
+        self.cost.cost_between(from, until, self.track.times(path))
     }
 
     /// The best schedule of at most so many probes.
-    fn best(&mut self, probes: u32) -> Result<Schedule, Impossible> {
-        let wanted = self.steps(probes);
-        let unreachable = || match self.horizon.end {
-            End::Probed => Impossible::EndTooEarly,
-            End::Open => Impossible::AllClosed,
-        };
-        if self.vertices.is_empty() {
-            self.pass(self.dearest()).ok_or_else(unreachable)?;
-            self.pass(0.0).ok_or_else(unreachable)?;
-        }
-        let (&most, free) = self.vertices.last_key_value().ok_or_else(unreachable)?;
-        let found = if most <= wanted {
-            // Nothing is gained by more.
-            let times = self.times(&free.path);
-            Schedule { times, expected_cost: free.cost, lower_bound: free.cost, price: 0.0 }
-        } else {
-            self.between(wanted).ok_or_else(unreachable)?
-        };
-        if !self.overspends(&found.times) {
-            return Ok(found);
-        }
-        let pushed = layers::pushed(self.horizon, found.clone());
-        if pushed.expected_cost <= pushed.lower_bound * (1.0 + self.share) {
-            return Ok(pushed);
-        }
-        Ok(layers::count(self.horizon, &self.track, probes, found))
-    }
-
-    fn overspends(&self, times: &[Span]) -> bool {
-        times.iter().enumerate().any(|(number, &at)| number >= self.horizon.may_be_sent(at) as usize)
-    }
-
-    /// The best schedule of exactly so many steps, when there are vertices on both sides.
-    fn between(&mut self, wanted: usize) -> Option<Schedule> {
-        let dearest = self.vertices.first_key_value()?.1.cost;
-        let mut price = dearest / (wanted * wanted) as f64;
-        for _ in 0..GUESSES {
-            if self.vertices.contains_key(&wanted) {
-                break;
-            }
-            let steps = self.pass(price)?;
-            price *= (steps as f64 / wanted as f64).powi(2);
-            if steps.abs_diff(wanted) * 16 < wanted {
-                break;
-            }
+    pub fn best(&mut self, probes: u32) -> Option<Best> {
+        // A step to an unprobed end is no probe.
+        let wanted = probes as usize + usize::from(self.track.is_free(self.track.len() - 1));
+        self.enclose(wanted)?;
+        let (&fewest, _) = self.vertices.first_key_value()?;
+        if fewest > wanted {
+            return None;
         }
         loop {
             let (&fewer, low) = self.vertices.range(..=wanted).next_back()?;
-            let (&more, high) = self.vertices.range(wanted..).next()?;
+            let Some((&more, high)) = self.vertices.range(wanted..).next() else {
+                // Nothing is gained by more.
+                let Vertex { cost, path, .. } = low.clone();
+                return Some(Best { path, lower_bound: cost, price: 0.0 });
+            };
             if fewer == wanted {
-                let price = self.price_around(wanted);
-                let times = self.times(&low.path);
-                return Some(Schedule { times, expected_cost: low.cost, lower_bound: low.cost, price });
+                let Vertex { cost, path, price } = low.clone();
+                return Some(Best { path, lower_bound: cost, price });
             }
             let price = (low.cost - high.cost) / (more - fewer) as f64;
             let (low, high) = (low.clone(), high.clone());
@@ -192,26 +190,46 @@ impl<'h> Search<'h> {
             let below = self.vertices.get(&steps)?.cost + price * steps as f64;
             let inside = fewer < steps && steps < more;
             if !inside || below >= chord * (1.0 - ROUNDING) {
-                let times = self.times(&splice(&low.path, &high.path, wanted - fewer));
-                let expected_cost = self.horizon.cost.cost_of(&times);
-                let lower_bound = (below.min(chord) - price * wanted as f64).min(expected_cost);
-                return Some(Schedule { times, expected_cost, lower_bound, price });
+                let path = splice(&low.path, &high.path, wanted - fewer);
+                let lower_bound = below.min(chord) - price * wanted as f64;
+                return Some(Best { path, lower_bound, price });
             }
         }
     }
 
-    /// What a step more would save and one less cost, in the middle, by the vertices around.
-    fn price_around(&self, steps: usize) -> f64 {
-        let Some(here) = self.vertices.get(&steps) else { return 0.0 };
-        let slope = |(other, vertex): (&usize, &Vertex)| {
-            (vertex.cost - here.cost).abs() / other.abs_diff(steps) as f64
-        };
-        let fewer = self.vertices.range(..steps).next_back().map(slope);
-        let more = self.vertices.range(steps + 1..).next().map(slope);
-        match (fewer, more) {
-            (Some(fewer), Some(more)) => (fewer * more).sqrt(),
-            (either, other) => either.or(other).unwrap_or(0.0),
+    /// Looks for vertices close to so many steps on both sides, by f(k) ~ 1/k at first and then by the
+    /// prices of those found.
+    fn enclose(&mut self, wanted: usize) -> Option<()> {
+        if self.vertices.is_empty() {
+            self.pass(2.0 * self.cost_of(&[]) + 1.0)?;
         }
+        let mut guess = self.vertices.first_key_value()?.1.cost / (wanted * wanted) as f64;
+        for _ in 0..GUESSES {
+            let (fewer, more) =
+                (self.vertices.range(..=wanted).next_back(), self.vertices.range(wanted..).next());
+            guess = match (fewer, more) {
+                (Some((&fewer, _)), _) if fewer == wanted => return Some(()),
+                (Some((&fewer, low)), Some((&more, high))) if fewer > 1 && high.price > 0.0 => {
+                    if (more - fewer) * 8 <= wanted {
+                        return Some(());
+                    }
+                    let place = (wanted as f64 / fewer as f64).ln() / (more as f64 / fewer as f64).ln();
+                    low.price * (high.price / low.price).powf(place)
+                }
+                _ => guess,
+            };
+            let steps = self.pass(guess)?;
+            // A little further than expected, so that the other side is met, too.
+            let off = steps as f64 / wanted as f64;
+            guess *= off * off * if off < 1.0 { 0.98 } else { 1.02 };
+            if guess == 0.0 {
+                break;
+            }
+        }
+        if self.vertices.range(wanted..).next().is_none() {
+            self.pass(0.0)?;
+        }
+        Some(())
     }
 }
 

@@ -45,6 +45,8 @@ pub(super) struct Reached {
     pub cost: Vec<f64>,
     /// The slot before.
     pub from: Vec<u32>,
+    /// The envelope, kept for its memory.
+    lines: Vec<Line>,
 }
 
 impl Track {
@@ -77,9 +79,33 @@ impl Track {
         self.times.len()
     }
 
+    /// The stretch from one slot, where a probe is, past those before `first`, to another, which is a
+    /// free end where more follows.
+    pub fn part(&self, origin: usize, first: usize, last: usize) -> Self {
+        let ends_here = last + 1 == self.len();
+        Self {
+            times: [&self.times[origin..=origin], &self.times[first..=last]].concat(),
+            sums: [&self.sums[origin..=origin], &self.sums[first..=last]].concat(),
+            end: if ends_here { self.end } else { End::Open },
+            longest_first: if origin == 0 { self.longest_first } else { self.longest },
+            ..*self
+        }
+    }
+
+    /// The first slot at or after a time.
+    pub fn slot_from(&self, at: Span) -> usize {
+        self.times.partition_point(|&time| time < at.as_millis())
+    }
+
     /// A slot's time.
     pub fn time(&self, slot: usize) -> Span {
         Span::from_millis(self.times[slot])
+    }
+
+    /// The times of a path's probes.
+    pub fn times<'a>(&'a self, path: &'a [u32]) -> impl Iterator<Item = Span> + 'a {
+        let probed = path.iter().map(|&slot| slot as usize).filter(|&slot| !self.is_free(slot));
+        probed.map(|slot| self.time(slot))
     }
 
     /// Whether a slot is the unprobed end.
@@ -89,6 +115,11 @@ impl Track {
 
     /// The cheapest way to each slot with any number of probes at this price each.
     pub fn at_price(&self, price: f64, reached: &mut Reached) {
+        self.at_prices(|_| price, reached);
+    }
+
+    /// The same with a price for each slot.
+    pub fn at_prices(&self, price: impl Fn(usize) -> f64, reached: &mut Reached) {
         self.start(reached);
         reached.cost[0] = 0.0;
         self.walk(None, price, reached);
@@ -97,7 +128,7 @@ impl Track {
     /// The cheapest way to each slot by one step from where `before` leads.
     pub fn one_more(&self, before: &[f64], reached: &mut Reached) {
         self.start(reached);
-        self.walk(Some(before), 0.0, reached);
+        self.walk(Some(before), |_| 0.0, reached);
     }
 
     fn start(&self, reached: &mut Reached) {
@@ -107,7 +138,7 @@ impl Track {
         reached.from.resize(self.len(), 0);
     }
 
-    fn walk(&self, before: Option<&[f64]>, price: f64, reached: &mut Reached) {
+    fn walk(&self, before: Option<&[f64]>, price: impl Fn(usize) -> f64, reached: &mut Reached) {
         match self.longest.is_finite() {
             false => self.by_envelope(before, price, reached),
             true => self.by_bisection(before, price, reached),
@@ -128,30 +159,36 @@ impl Track {
         entered
     }
 
-    fn by_envelope(&self, before: Option<&[f64]>, price: f64, reached: &mut Reached) {
-        let mut lines: VecDeque<Line> = VecDeque::new();
+    fn by_envelope(&self, before: Option<&[f64]>, price: impl Fn(usize) -> f64, reached: &mut Reached) {
+        let Reached { cost: reached, from, lines } = reached;
+        lines.clear();
+        // Lines before this one are no longer the lowest, and never will be again.
+        let mut lowest = 0;
         let mut entered = 0;
         for at in 1..self.len() {
-            for slot in entered..self.enters(entered, at) {
-                entered = slot + 1;
-                let cost = before.map_or(reached.cost[slot], |before| before[slot]);
+            let until = self.enters(entered, at);
+            for slot in entered..until {
+                let cost = before.map_or(reached[slot], |before| before[slot]);
                 if cost < f64::INFINITY {
                     let [updates, _, mixed] = self.sums[slot];
-                    push(&mut lines, Line { slot: slot as u32, updates, height: cost + mixed });
+                    push(lines, lowest, Line { slot: slot as u32, updates, height: cost + mixed });
                 }
             }
+            entered = until;
             let [updates, importance, mixed] = self.sums[at];
-            while lines.len() > 1 && lines[1].at(importance) <= lines[0].at(importance) {
-                lines.pop_front();
+            let Some(mut best) = lines.get(lowest) else { continue };
+            while let Some(next) =
+                lines.get(lowest + 1).filter(|next| next.at(importance) <= best.at(importance))
+            {
+                best = next;
+                lowest += 1;
             }
-            if let Some(best) = lines.front() {
-                reached.cost[at] = best.height + importance * (updates - best.updates) - mixed + price;
-                reached.from[at] = best.slot;
-            }
+            reached[at] = best.height + importance * (updates - best.updates) - mixed + price(at);
+            from[at] = best.slot;
         }
     }
 
-    fn by_bisection(&self, before: Option<&[f64]>, price: f64, reached: &mut Reached) {
+    fn by_bisection(&self, before: Option<&[f64]>, price: impl Fn(usize) -> f64, reached: &mut Reached) {
         // Slots to come from, and from when on each is the best.
         let mut best: VecDeque<(usize, usize)> = VecDeque::new();
         let mut entered = 0;
@@ -191,7 +228,7 @@ impl Track {
                 best.pop_front();
             }
             if let Some(&(slot, _)) = best.front() {
-                reached.cost[at] = cost(slot) + self.step(slot, at) + price;
+                reached.cost[at] = cost(slot) + self.step(slot, at) + price(at);
                 reached.from[at] = slot as u32;
             }
         }
@@ -237,25 +274,24 @@ impl Line {
     }
 }
 
-/// Adds the flattest line so far to a lower envelope, and drops those that it hides.
-fn push(lines: &mut VecDeque<Line>, new: Line) {
-    while let Some(&last) = lines.back() {
+/// Adds the flattest line so far to a lower envelope, which begins at `lowest`, and drops those that
+/// it hides.
+fn push(lines: &mut Vec<Line>, lowest: usize, new: Line) {
+    while let [.., last] = lines[lowest.min(lines.len())..] {
         if new.updates <= last.updates {
             // Parallel: the lower one stays.
             if new.height > last.height {
                 return;
             }
         } else {
-            let Some(&before) = lines.len().checked_sub(2).and_then(|index| lines.get(index)) else {
-                break;
-            };
+            let [.., before, _] = lines[lowest..] else { break };
             let hidden = (new.height - before.height) * (last.updates - before.updates)
                 <= (last.height - before.height) * (new.updates - before.updates);
             if !hidden {
                 break;
             }
         }
-        lines.pop_back();
+        lines.pop();
     }
-    lines.push_back(new);
+    lines.push(new);
 }

@@ -67,7 +67,7 @@ pub struct Ahead {
 pub const RISK: f64 = 0.01;
 
 /// Rates are never known this well.
-const GOOD_ENOUGH: f64 = 1e-4;
+const GOOD_ENOUGH: f64 = 1e-3;
 
 /// A grid is a minute, or coarser where T is long, so that it has no more points than a week of them.
 const GRID: Span = Span::from_mins(1);
@@ -196,7 +196,7 @@ fn complete(horizon: &Horizon, grid: Grid, holds: u32) -> Option<Schedule> {
         let middle = f64::midpoint(low, high);
         if reaches_the_end(horizon, &slots, &updates, middle) { high = middle } else { low = middle }
     }
-    optimal::solve_within(horizon, grid, high, updates[first]).ok().flatten()
+    optimal::solve_within(horizon, grid, (high, updates[first]), GOOD_ENOUGH).ok().flatten()
 }
 
 /// Whether probes as late as they may be, with at most `longest` expected between two, keep going

@@ -4,5 +4,7 @@
 mod baselines;
 mod cost;
 mod improve;
+mod optimal;
 mod reference;
+mod rolling;
 mod world;

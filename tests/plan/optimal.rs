@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use tidewatch::rate::obsolescence::Obsolescence;
 use tidewatch::schedule::horizon::{End, Grid, Horizon};
-use tidewatch::schedule::optimal;
+use tidewatch::schedule::{bound, finish, optimal};
 use tidewatch::time::Span;
 
 /// The least cost of at most n probes on the grid, by the recursion written out.
@@ -103,6 +103,35 @@ proptest! {
                 prop_assert!(near(found.lower_bound, least), "bound {} of {least}", found.lower_bound);
             }
             Err(why) => prop_assert!(least == f64::INFINITY || horizon.check().is_err(), "{why}"),
+        }
+    }
+
+    /// Where the best would be counted out, what is found without is allowed and its bound holds.
+    #[test]
+    fn what_is_good_enough_has_an_honest_bound(horizon in horizons()) {
+        let grid = Grid::every(Span::from_mins(1));
+        let least = by_recursion(&horizon, grid, horizon.probes);
+        if let Ok(found) = optimal::solve_nearly(&horizon, grid, f64::INFINITY) {
+            prop_assert_eq!(horizon.verify(&found.times), Ok(()));
+            let slack = 1e-9 * (1e-6 + least);
+            prop_assert!(found.expected_cost >= least - slack);
+            prop_assert!(found.lower_bound <= least + slack, "bound {} above {least}", found.lower_bound);
+        }
+    }
+
+    /// No schedule off the grid, however it was improved, falls below the bound for all times.
+    #[test]
+    fn the_bound_without_a_grid_holds_for_improved_schedules(horizon in horizons(), coarse in 1_i64..7) {
+        let horizon = Horizon { allowance: Vec::new(), ..horizon };
+        let grid = Grid::every(Span::from_mins(coarse));
+        if let Ok(found) = optimal::solve(&horizon, grid) {
+            let bound = bound::continuous(&horizon, grid, &found).unwrap();
+            let fine = optimal::solve(&horizon, Grid::every(Span::from_secs(20))).unwrap();
+            for start in [found.times, fine.times] {
+                let improved = finish::descend(&horizon, start);
+                let cost = horizon.cost.cost_of(&improved.times);
+                prop_assert!(bound <= cost * (1.0 + 1e-9) + 1e-12, "bound {bound} above {cost}");
+            }
         }
     }
 }
