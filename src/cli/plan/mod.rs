@@ -50,7 +50,7 @@ pub struct Args {
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     horizon: Option<Span>,
     /// At most so many probes, the one at the end included. Default: the budget's, for a source.
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true)]
     probes: Option<u32>,
     /// The least time between two of them, and before the first. Default: the budget's for a
     /// source, 0s for files.

@@ -169,8 +169,10 @@ fn trade_off(problem: &Problem, method: Method) -> Vec<Trade> {
 fn remark(problem: &Problem, outcome: &mut Outcome) {
     let (planned, asked) = (outcome.times.len(), problem.horizon.probes as usize);
     if planned < asked {
-        let how = if outcome.method.has_grid() { ": a shorter --grid may make room for more" } else { "" };
-        outcome.notes.push(format!("only {planned} of {asked} probes are planned{how}"));
+        let said = format!(
+            "only {planned} of {asked} probes are planned: more do not fit between spacing, closed times and grid"
+        );
+        outcome.notes.push(said);
     }
     if outcome.lower_bound.is_none() {
         let said = "no lower bound could be had with this --grid; try another".to_owned();
