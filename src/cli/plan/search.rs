@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::cli::CliError;
 use crate::clock::Stopwatch;
 use crate::schedule::horizon::{Grid, Horizon, Impossible, Schedule};
-use crate::schedule::{baselines, finish, moves, optimal, reference};
+use crate::schedule::{baselines, bound, finish, moves, optimal, reference};
 use crate::time::Span;
 
 use super::refusal::refusal;
@@ -110,9 +110,7 @@ pub fn search(problem: &Problem, method: Method, improver: Option<Improver>) -> 
         times,
     };
     if outcome.is_off_grid() {
-        // A grid with fewer times than probes bounds nothing.
-        outcome.lower_bound =
-            bound(problem, schedule).filter(|&bound| bound <= expected_cost * (1.0 + 1e-9));
+        outcome.lower_bound = continuous_bound(problem, schedule);
     }
     remark(problem, &mut outcome);
     Ok(outcome)
@@ -131,14 +129,14 @@ fn baseline(method: Method, horizon: &Horizon) -> Result<Vec<Span>, Impossible> 
 }
 
 /// A bound for every schedule in continuous time, where one is to be had.
-fn bound(problem: &Problem, schedule: Option<Schedule>) -> Option<f64> {
+fn continuous_bound(problem: &Problem, schedule: Option<Schedule>) -> Option<f64> {
     let horizon = &problem.horizon;
     let grid = Grid::every(problem.step.min(horizon.length()));
     let schedule = match schedule {
         Some(schedule) => schedule,
         None => optimal::solve(horizon, grid).ok()?,
     };
-    Some(optimal::continuous_bound(horizon, grid, &schedule))
+    bound::continuous(horizon, grid, &schedule).ok()
 }
 
 /// What half and twice as many would cost, and ten fewer and more.
