@@ -58,8 +58,8 @@ pub(super) fn count(horizon: &Horizon, track: &Track, probes: u32, without: Sche
     Schedule { times, expected_cost, lower_bound: expected_cost, price: without.price }
 }
 
-/// Every probe no sooner than it may be sent, for what cannot be counted.
-fn pushed(horizon: &Horizon, without: Schedule) -> Schedule {
+/// Every probe no sooner than it may be sent: often good enough.
+pub(super) fn pushed(horizon: &Horizon, without: Schedule) -> Schedule {
     let mut times = Vec::with_capacity(without.times.len());
     let mut last = None;
     for at in without.times {

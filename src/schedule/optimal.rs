@@ -42,7 +42,13 @@ use super::pass::{Reached, Track};
 /// assert!(best.expected_cost - best.lower_bound < 1e-9);
 /// ```
 pub fn solve(horizon: &Horizon, grid: Grid) -> Result<Schedule, Impossible> {
-    Search::new(horizon, Track::new(horizon, grid)?).best(horizon.probes)
+    solve_nearly(horizon, grid, 0.0)
+}
+
+/// A schedule that costs at most this share more than the best: where earlier spending is in the way
+/// by moments only, it need not be counted out.
+pub fn solve_nearly(horizon: &Horizon, grid: Grid, share: f64) -> Result<Schedule, Impossible> {
+    Search { share, ..Search::new(horizon, Track::new(horizon, grid)?) }.best(horizon.probes)
 }
 
 /// The best schedules of these many probes: what more of them would buy, and fewer cost.
@@ -79,6 +85,8 @@ struct Search<'h> {
     /// By number of steps.
     vertices: BTreeMap<usize, Vertex>,
     reached: Reached,
+    /// How much worse than the best is good enough, where it would have to be counted out.
+    share: f64,
 }
 
 /// Guesses of the price before the chord is tried.
@@ -88,7 +96,7 @@ const ROUNDING: f64 = 1e-12;
 
 impl<'h> Search<'h> {
     fn new(horizon: &'h Horizon, track: Track) -> Self {
-        Self { horizon, track, vertices: BTreeMap::new(), reached: Reached::default() }
+        Self { horizon, track, vertices: BTreeMap::new(), reached: Reached::default(), share: 0.0 }
     }
 
     /// A step to the unprobed end is no probe.
@@ -141,10 +149,14 @@ impl<'h> Search<'h> {
         } else {
             self.between(wanted).ok_or_else(unreachable)?
         };
-        match self.overspends(&found.times) {
-            false => Ok(found),
-            true => Ok(layers::count(self.horizon, &self.track, probes, found)),
+        if !self.overspends(&found.times) {
+            return Ok(found);
         }
+        let pushed = layers::pushed(self.horizon, found.clone());
+        if pushed.expected_cost <= pushed.lower_bound * (1.0 + self.share) {
+            return Ok(pushed);
+        }
+        Ok(layers::count(self.horizon, &self.track, probes, found))
     }
 
     fn overspends(&self, times: &[Span]) -> bool {

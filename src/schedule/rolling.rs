@@ -3,8 +3,10 @@
 //! A budget of n per T holds in *any* window of length T, so what was spent within the last T is
 //! still spent, and comes back probe by probe as it grows older than T. A plan therefore looks T
 //! ahead: within that at most n probes are possible, and of any window that reaches back before now
-//! the spent ones are subtracted (the [`Horizon`]'s allowance). A plan made anew after every few
-//! probes, or a fit, so neither wastes budget nor spends it twice.
+//! the spent ones are subtracted (the [`Horizon`]'s allowance). So a plan that is made anew neither
+//! wastes budget nor spends it twice. It knows nothing of what comes after its end, and its last
+//! probes are placed accordingly: it should be made anew when half of it is over. Then an office week
+//! came out 3.5 % above days planned by themselves, which break the budget (`tests/rolling.rs`).
 //!
 //! Knows one source as it stands. Must not know where its rate came from, nor who carries the plan
 //! out.
@@ -64,6 +66,9 @@ pub struct Ahead {
 /// A feed may lose items between two probes with this probability at most, if the budget allows.
 pub const RISK: f64 = 0.01;
 
+/// Rates are never known this well.
+const GOOD_ENOUGH: f64 = 1e-4;
+
 /// A grid is a minute, or coarser where T is long, so that it has no more points than a week of them.
 const GRID: Span = Span::from_mins(1);
 const MOST_SLOTS: i64 = 7 * 24 * 60;
@@ -89,7 +94,7 @@ pub fn plan(standing: &Standing, rate: &Steps, importance: &Steps) -> Option<Ahe
         end: End::Open,
     };
     let grid = standing.grid(starts, ends);
-    let mut best = optimal::solve(&horizon, grid).ok()?;
+    let mut best = optimal::solve_nearly(&horizon, grid, GOOD_ENOUGH).ok()?;
     let mut overflow = standing.holds.map(|holds| exceeds(longest(&horizon, &best.times), holds));
     if let Some(holds) = standing.holds.filter(|_| overflow > Some(RISK)) {
         if let Some(complete) = complete(&horizon, grid, holds) {
