@@ -31,7 +31,7 @@ pub struct Outcome {
     pub moves: u64,
     /// How long the search took.
     pub elapsed: Duration,
-    /// About what one more probe would save.
+    /// What one more probe would save.
     pub price: Option<f64>,
     /// What probes evenly in time would cost.
     pub uniform: Option<f64>,
@@ -48,7 +48,7 @@ pub struct Trade {
     pub probes: u32,
     /// C̄.
     pub expected_cost: f64,
-    /// About what one more would save.
+    /// What one more would save.
     pub price: Option<f64>,
 }
 
@@ -96,6 +96,8 @@ pub fn search(problem: &Problem, method: Method, improver: Option<Improver>) -> 
     if !expected_cost.is_finite() {
         return Err(CliError::Refused("the rate and the importance are too large to add up".to_owned()));
     }
+    let trade_off = trade_off(problem, method);
+    let here = trade_off.iter().find(|trade| trade.probes == horizon.probes);
     let mut outcome = Outcome {
         method,
         improver,
@@ -103,14 +105,14 @@ pub fn search(problem: &Problem, method: Method, improver: Option<Improver>) -> 
         lower_bound: schedule.as_ref().map(|schedule| schedule.lower_bound),
         moves: steps,
         elapsed,
-        price: schedule.as_ref().map(|schedule| schedule.price),
+        price: here.and_then(|trade| trade.price),
         uniform: baselines::uniform(horizon).ok().map(|times| horizon.cost.cost_of(&times)),
-        trade_off: trade_off(problem, method),
+        trade_off,
         notes: problem.notes.clone(),
         times,
     };
     if outcome.is_off_grid() {
-        outcome.lower_bound = continuous_bound(problem, schedule);
+        outcome.lower_bound = continuous_bound(problem, schedule, outcome.price);
     }
     remark(problem, &mut outcome);
     Ok(outcome)
@@ -128,15 +130,20 @@ fn baseline(method: Method, horizon: &Horizon) -> Result<Vec<Span>, Impossible> 
     }
 }
 
-/// A bound for every schedule in continuous time, where one is to be had.
-fn continuous_bound(problem: &Problem, schedule: Option<Schedule>) -> Option<f64> {
+/// A bound for every schedule in continuous time, where one is to be had: by the price of one more.
+fn continuous_bound(problem: &Problem, schedule: Option<Schedule>, price: Option<f64>) -> Option<f64> {
     let horizon = &problem.horizon;
     let grid = Grid::every(problem.step.min(horizon.length()));
-    let schedule = match schedule {
-        Some(schedule) => schedule,
-        None => optimal::solve(horizon, grid).ok()?,
+    let (schedule, price) = match (schedule, price) {
+        (Some(schedule), Some(price)) => (schedule, price),
+        _ => {
+            let mut found =
+                optimal::trade_off(horizon, grid, &[horizon.probes, horizon.probes + 1]).ok()?;
+            let price = found[0].expected_cost - found[1].expected_cost;
+            (found.swap_remove(0), price)
+        }
     };
-    bound::continuous(horizon, grid, &schedule).ok()
+    bound::continuous(horizon, grid, &Schedule { price: price.max(0.0), ..schedule }).ok()
 }
 
 /// What half and twice as many would cost, and ten fewer and more.
@@ -148,18 +155,20 @@ fn trade_off(problem: &Problem, method: Method) -> Vec<Trade> {
     counts.dedup();
     let asked = |probes: u32| Horizon { probes, ..horizon.clone() };
     counts.retain(|&count| count > 0 && asked(count).check().is_ok());
-    if method.has_grid() {
-        let found = optimal::trade_off(horizon, problem.grid(), &counts).unwrap_or_default();
-        let rows = counts.iter().zip(&found).map(|(&probes, schedule)| Trade {
-            probes,
-            expected_cost: horizon.cost.cost_of(&schedule.times),
-            price: Some(schedule.price),
+    if !method.has_grid() {
+        let rows = counts.iter().filter_map(|&probes| {
+            let times = baseline(method, &asked(probes)).ok()?;
+            Some(Trade { probes, expected_cost: horizon.cost.cost_of(&times), price: None })
         });
         return rows.collect();
     }
-    let rows = counts.iter().filter_map(|&probes| {
-        let times = baseline(method, &asked(probes)).ok()?;
-        Some(Trade { probes, expected_cost: horizon.cost.cost_of(&times), price: None })
+    // Each with one more, whose cost tells the price.
+    let pairs: Vec<u32> = counts.iter().flat_map(|&count| [count, count + 1]).collect();
+    let found = optimal::trade_off(horizon, problem.grid(), &pairs).unwrap_or_default();
+    let rows = counts.iter().zip(found.chunks_exact(2)).map(|(&probes, pair)| Trade {
+        probes,
+        expected_cost: pair[0].expected_cost,
+        price: Some((pair[0].expected_cost - pair[1].expected_cost).max(0.0)),
     });
     rows.collect()
 }

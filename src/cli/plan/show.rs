@@ -157,7 +157,7 @@ fn trade_off(problem: &Problem, outcome: &Outcome, colours: bool, out: &mut dyn 
             row
         })
         .collect();
-    let head = ["probes", "cost", "", "one more saves about"];
+    let head = ["probes", "cost", "", "one more saves"];
     print(out, &head[..if priced { 4 } else { 3 }], &rows, colours)
 }
 
