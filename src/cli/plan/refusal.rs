@@ -9,6 +9,9 @@ use crate::time::Span;
 
 use super::Problem;
 
+/// So many grid points are not too many for every method.
+const OPTIMAL_TAKES: i64 = 1_000_000;
+
 /// The refusal that a user sees.
 pub fn refusal(problem: &Problem, why: &Impossible) -> CliError {
     let length = problem.horizon.length();
@@ -37,14 +40,10 @@ pub fn refusal(problem: &Problem, why: &Impossible) -> CliError {
             exact(step),
             exact(length)
         ),
-        Impossible::GridTooFine(..) => {
-            let paper = "; give a longer --grid, or use --method optimal, which takes finer ones";
-            let most = "; give a longer --grid or a shorter --horizon";
-            format!(
-                "{why}{}",
-                if length.as_millis() / step.as_millis().max(1) < 900_000 { paper } else { most }
-            )
+        Impossible::GridTooFine(points, _) if *points <= OPTIMAL_TAKES => {
+            format!("{why}; give a longer --grid, or use --method optimal, which takes finer ones")
         }
+        Impossible::GridTooFine(..) => format!("{why}; give a longer --grid or a shorter --horizon"),
         Impossible::EndTooEarly => format!("{why}; give a longer --horizon"),
     };
     CliError::Refused(said)
