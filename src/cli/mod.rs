@@ -19,11 +19,14 @@ pub mod explain;
 pub mod export;
 pub mod import;
 pub mod log;
+mod picture;
+pub mod plan;
 pub mod probe;
 pub mod rhythm;
 pub mod run;
 pub mod status;
 pub mod table;
+mod words;
 
 /// What every command has in common, shown below the help and in the manual page.
 const AFTER: &str = "\
@@ -79,6 +82,8 @@ enum Command {
         #[arg(long, value_name = "FILE")]
         svg: Option<PathBuf>,
     },
+    /// Compute a schedule of probes: for a source, or from a rate file.
+    Plan(Box<plan::Args>),
     /// Probe a source now, once and politely, if the gate allows.
     Probe(probe::Args),
     /// Turn an OPML file into source TOML on stdout.
@@ -171,6 +176,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Result<(), CliErro
         Command::Rhythm { source, json, svg } => {
             rhythm::run::run(&load(path)?, &source, json, svg.as_deref(), &mut out)
         }
+        Command::Plan(arguments) => plan::run(&arguments, path, &mut out),
         Command::Probe(arguments) => probe::run(&load(path)?, &arguments, &mut out),
         Command::Import { file } => {
             let opml = read_input(&file)?;

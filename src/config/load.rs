@@ -7,6 +7,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::rate::steps::Steps;
+
+use super::curves::{self, Curve};
 use super::fault::Faults;
 use super::{Config, valid};
 
@@ -69,6 +72,16 @@ fn find_among(explicit: Option<&Path>, places: &[PathBuf]) -> Result<PathBuf, Lo
 /// Reads the main file and `sources.d/*.toml` beside it.
 pub fn load(path: &Path) -> Result<Config, LoadError> {
     valid::parse(&read(path)?).map_err(LoadError::Faults)
+}
+
+/// Reads rate and importance files, each with what it describes; every fault of both at once.
+pub fn curves(files: &[(Curve, &Path)]) -> Result<Vec<Steps>, LoadError> {
+    let mut texts = Vec::with_capacity(files.len());
+    for &(curve, path) in files {
+        let (path, text) = read_text(path)?;
+        texts.push((curve, path, text));
+    }
+    curves::parse(&texts).map_err(LoadError::Faults)
 }
 
 /// The texts of the main file and of `sources.d/*.toml` beside it, sorted by name.

@@ -20,6 +20,7 @@ use crate::time::Span;
 
 pub mod address;
 mod allowance;
+pub mod curves;
 pub mod diff;
 pub mod fault;
 mod header;

@@ -216,7 +216,7 @@ fn budget_of(table: &mut Table<'_>, title: &str, faults: &mut Faults) -> Budget 
 }
 
 /// Notes syntax errors, one a line.
-fn syntax(file: usize, text: &str, errors: &[toml::de::Error], faults: &mut Faults) -> Torn {
+pub(super) fn syntax(file: usize, text: &str, errors: &[toml::de::Error], faults: &mut Faults) -> Torn {
     let mut places: Vec<_> = errors
         .iter()
         .map(|error| (error.span().unwrap_or(text.len()..text.len()), error.message()))

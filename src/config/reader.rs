@@ -103,7 +103,8 @@ impl<'i> Table<'i> {
         self.number(key, faults)
     }
 
-    fn has(&self, key: &str) -> bool {
+    /// The key is there and was not yet taken.
+    pub fn has(&self, key: &str) -> bool {
         self.entries.iter().any(|entry| entry.key == key)
     }
 

@@ -316,7 +316,8 @@ fn importance(raw: raw::Importance, faults: &mut Faults) -> Importance {
     }
 }
 
-fn part<T>(
+/// Days or hours of a window, or their default.
+pub(super) fn part<T>(
     text: Option<At<String>>,
     read: impl Fn(&str) -> Result<T, week::WeekError>,
     default: T,

@@ -40,7 +40,7 @@ pub fn first_arrival(horizon: &Horizon) -> Result<Vec<Span>, Impossible> {
 /// How many probes there may be, without the one at the end.
 fn most_before_end(horizon: &Horizon) -> usize {
     match horizon.end {
-        End::Probed => horizon.may_be_sent(horizon.length()).saturating_sub(1) as usize,
+        End::Probed => horizon.may_be_sent(horizon.length()).min(horizon.probes).saturating_sub(1) as usize,
         End::Open => horizon.probes as usize,
     }
 }

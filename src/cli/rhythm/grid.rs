@@ -14,9 +14,6 @@ const HOUR_MS: i64 = 3_600_000;
 /// Expected updates by day, Monday first, and hour.
 pub type Hours = [[f64; 24]; 7];
 
-/// How many shades a map has.
-pub const SHADES: usize = 5;
-
 /// The week's cells: the rate's integral over each hour.
 pub fn hours(rate: &Rate) -> Hours {
     let mut cells = [[0.0; 24]; 7];
@@ -33,22 +30,6 @@ pub fn hours(rate: &Rate) -> Hours {
 /// The busiest hour's updates.
 pub fn peak(hours: &Hours) -> f64 {
     hours.iter().flatten().copied().fold(0.0, f64::max)
-}
-
-/// How intense a cell is, 0 to 1: the root of its share of the peak, so that one sharp spike does
-/// not drown all else.
-pub fn intensity(value: f64, peak: f64) -> f64 {
-    if peak > 0.0 { (value / peak).clamp(0.0, 1.0).sqrt() } else { 0.0 }
-}
-
-/// A cell's shade, 0 to `SHADES - 1`.
-pub fn shade(value: f64, peak: f64) -> usize {
-    ((intensity(value, peak) * SHADES as f64 + 1e-9) as usize).min(SHADES - 1)
-}
-
-/// From how many updates an hour on a shade is used.
-pub fn shade_from(shade: usize, peak: f64) -> f64 {
-    (shade as f64 / SHADES as f64).powi(2) * peak
 }
 
 /// The cell that an instant lies in: (day, hour).

@@ -6,27 +6,12 @@ use std::io::{self, Write};
 
 use jiff::tz::TimeZone;
 
-use super::grid::{Ahead, Hours, SHADES, here, peak, shade, shade_from};
-use super::words::{DAYS, number};
+use crate::cli::picture::{shade, shades, swatch};
+use crate::cli::words::DAYS;
 
-const BLOCKS: [char; SHADES] = [' ', '░', '▒', '▓', '█'];
+use super::grid::{Ahead, Hours, here, peak};
+
 const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-
-/// From blue to yellow out of the 256 colours, in nearly even steps of lightness (L* of 17, 38, 53,
-/// 70, 87), so that it can be read without telling colours apart.
-const RAMP: [u8; SHADES] = [18, 24, 66, 143, 220];
-
-/// What a cell of that shade looks like; with colours it may hold a mark.
-fn swatch(shade: usize, mark: Option<&str>, colours: bool) -> String {
-    let shade = shade.min(SHADES - 1);
-    match colours {
-        true => {
-            let ink = if shade < 3 { 231 } else { 16 };
-            format!("\x1b[48;5;{};38;5;{ink}m{}\x1b[0m", RAMP[shade], mark.unwrap_or("  "))
-        }
-        false => String::from_iter([BLOCKS[shade]; 2]),
-    }
-}
 
 /// The map, with an hour ruler above it, and signs at the row and the column of `now`.
 pub fn map(hours: &Hours, now: (usize, usize), colours: bool, out: &mut dyn Write) -> io::Result<()> {
@@ -38,7 +23,7 @@ pub fn map(hours: &Hours, now: (usize, usize), colours: bool, out: &mut dyn Writ
         write!(out, "{} {sign}│", DAYS[day])?;
         for (hour, &value) in row.iter().enumerate() {
             let mark = ((day, hour) == now).then_some("[]");
-            write!(out, "{}", swatch(shade(value, peak), mark, colours))?;
+            write!(out, "{}", swatch(shade(value, peak), mark.unwrap_or("  "), false, colours))?;
         }
         writeln!(out, "│")?;
     }
@@ -47,15 +32,7 @@ pub fn map(hours: &Hours, now: (usize, usize), colours: bool, out: &mut dyn Writ
 
 /// Which shade stands for how many updates an hour.
 pub fn legend(peak: f64, colours: bool, out: &mut dyn Write) -> io::Result<()> {
-    write!(out, "an hour:")?;
-    for shade in 0..SHADES {
-        let from = match shade {
-            0 => format!("under {}", number(shade_from(1, peak))),
-            _ => format!("{}+", number(shade_from(shade, peak))),
-        };
-        write!(out, "  [{}] {from}", swatch(shade, None, colours))?;
-    }
-    writeln!(out)
+    writeln!(out, "an hour:{}", shades(peak, "  ", colours))
 }
 
 /// The day ahead as bars, an hour each, with a ruler of local hours below.

@@ -10,6 +10,7 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 
 use crate::cli::table::cut;
+use crate::cli::words::{count, zone};
 use crate::rate::cyclic::Rate;
 use crate::time::Timestamp;
 
@@ -61,12 +62,7 @@ pub fn show(rhythm: &Rhythm, now: Timestamp, colours: bool, out: &mut dyn Write)
         return writeln!(out, "{name}: {}", words::nothing(rhythm));
     }
     let rate = &rhythm.rate;
-    writeln!(
-        out,
-        "{name}  {} updates a week, hours in {}",
-        words::count(rate.per_week()),
-        words::zone(rate.zone())
-    )?;
+    writeln!(out, "{name}  {} updates a week, hours in {}", count(rate.per_week()), zone(rate.zone()))?;
     writeln!(out)?;
     let hours = hours(rate);
     heat::map(&hours, here(rate.zone(), now), colours, out)?;
@@ -95,7 +91,7 @@ pub fn to_json(rhythm: &Rhythm, now: Timestamp) -> Value {
         .collect();
     let ahead = Ahead::of(rate, now);
     json!({
-        "source": rhythm.name, "time_zone": words::zone(rate.zone()), "origin": rhythm.origin,
+        "source": rhythm.name, "time_zone": zone(rate.zone()), "origin": rhythm.origin,
         "cycle": rhythm.cycle, "updates": rhythm.updates, "since": rhythm.since.map(Timestamp::iso),
         "fitted_at": rhythm.fitted_at.iso(), "dispersion": rhythm.dispersion,
         "per_week": rate.per_week(), "segments": segments, "hours": hours(rate),

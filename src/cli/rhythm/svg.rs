@@ -6,11 +6,13 @@
 
 use std::fmt::Write;
 
+use crate::cli::picture::{BACKGROUND, SHADES, STYLE, colour, escaped, intensity, shade_from};
+use crate::cli::words::{DAYS, count, number, zone};
 use crate::time::Timestamp;
 
 use super::Rhythm;
-use super::grid::{SHADES, here, hours, intensity, peak, shade_from};
-use super::words::{DAYS, count, cycle, nothing, number, origin, seen, temper, zone};
+use super::grid::{here, hours, peak};
+use super::words::{cycle, nothing, origin, seen, temper};
 
 const CELL: usize = 26;
 const STEP: usize = CELL + 3;
@@ -18,39 +20,6 @@ const LEFT: usize = 64;
 const TOP: usize = 84;
 const WIDTH: usize = LEFT + 24 * STEP + 21;
 const HEIGHT: usize = TOP + 7 * STEP + 102;
-
-/// From blue to yellow in even steps of lightness, readable without telling colours apart.
-const RAMP: [[f64; 3]; 8] = [
-    [18.0, 38.0, 79.0],
-    [21.0, 63.0, 114.0],
-    [28.0, 93.0, 134.0],
-    [48.0, 124.0, 138.0],
-    [93.0, 154.0, 126.0],
-    [155.0, 179.0, 103.0],
-    [215.0, 203.0, 77.0],
-    [254.0, 232.0, 56.0],
-];
-
-const STYLE: &str = "text{font-family:system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;\
-font-size:13px;fill:#c9d1d9}.name{font-size:18px;font-weight:600;fill:#f0f3f6}.soft{fill:#9aa4af}";
-
-/// A colour between dark blue (0) and yellow (1).
-fn colour(intensity: f64) -> String {
-    let place = intensity.clamp(0.0, 1.0) * (RAMP.len() - 1) as f64;
-    let index = (place as usize).min(RAMP.len() - 2);
-    let share = place - index as f64;
-    let [r, g, b]: [u8; 3] = std::array::from_fn(|channel| {
-        (RAMP[index][channel] * (1.0 - share) + RAMP[index + 1][channel] * share).round() as u8
-    });
-    format!("#{r:02x}{g:02x}{b:02x}")
-}
-
-/// A text as XML holds it: escaped, and without the characters that XML forbids.
-fn escaped(text: &str) -> String {
-    let allowed = |c: &char| !c.is_control() && !matches!(c, '\u{fffe}' | '\u{ffff}');
-    let clean: String = text.chars().filter(allowed).collect();
-    quick_xml::escape::escape(clean.as_str()).into_owned()
-}
 
 /// The rhythm as an SVG document.
 pub fn to_svg(rhythm: &Rhythm, now: Timestamp) -> String {
@@ -79,7 +48,7 @@ fn draw(rhythm: &Rhythm, now: Timestamp, svg: &mut String) -> std::fmt::Result {
         escaped(&caption(rhythm).join("; "))
     )?;
     writeln!(svg, "<style>{STYLE}</style>")?;
-    writeln!(svg, r##"<rect width="{WIDTH}" height="{HEIGHT}" rx="10" fill="#10151c"/>"##)?;
+    writeln!(svg, r##"<rect width="{WIDTH}" height="{HEIGHT}" rx="10" fill="{BACKGROUND}"/>"##)?;
     writeln!(svg, r#"<text class="name" x="20" y="32">{shown}</text>"#)?;
     writeln!(svg, r#"<text class="soft" x="20" y="52">{summary}</text>"#)?;
     cells(rhythm, now, svg)?;
@@ -124,7 +93,7 @@ fn cells(rhythm: &Rhythm, now: Timestamp, svg: &mut String) -> std::fmt::Result 
 fn mark(x: usize, y: usize, svg: &mut String) -> std::fmt::Result {
     writeln!(
         svg,
-        r##"<circle cx="{x}" cy="{y}" r="5" fill="#10151c" stroke="#ffffff" stroke-width="2" pointer-events="none"/>"##
+        r##"<circle cx="{x}" cy="{y}" r="5" fill="{BACKGROUND}" stroke="#ffffff" stroke-width="2" pointer-events="none"/>"##
     )
 }
 

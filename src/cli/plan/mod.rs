@@ -1,0 +1,154 @@
+//! `tidewatch plan`: one schedule of probes, as a picture for people, as JSON for programs, as SVG
+//! for pages.
+//!
+//! Exists so that a plan can be looked at, and its cost compared, before anything is probed. Knows
+//! what may be asked of a plan and where its parts come from. Must not search itself, and sends
+//! nothing.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+
+use crate::clock::Clock;
+use crate::time::{Span, SpanError};
+
+use super::{CliError, colours};
+
+mod ask;
+mod axis;
+mod closed;
+mod days;
+mod json;
+mod problem;
+mod refusal;
+mod search;
+mod show;
+mod strip;
+mod svg;
+
+use problem::Problem;
+use search::Outcome;
+
+/// What `plan` is asked.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Plan for this source, with its budget, its learned rate and the hours its feed asks to skip;
+    /// options override these. Without it, --rate and --probes are needed, and no configuration.
+    source: Option<String>,
+    /// Updates per day, by day and hour: see config/examples.
+    #[arg(long, value_name = "FILE")]
+    rate: Option<PathBuf>,
+    /// How much a delay matters, by day and hour; without it all times are alike.
+    #[arg(long, value_name = "FILE")]
+    importance: Option<PathBuf>,
+    /// When the plan begins, such as 2026-11-16T00:00:00Z; without offset it is in the rate's time
+    /// zone. Default: now for a source, next Monday for files.
+    #[arg(long, value_name = "TIME")]
+    start: Option<String>,
+    /// How long it is; it ends with a probe. Default: the budget's `per` for a source, 7d for files.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    horizon: Option<Span>,
+    /// At most so many probes, the one at the end included. Default: the budget's, for a source.
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true)]
+    probes: Option<u32>,
+    /// The least time between two of them, and before the first. Default: the budget's for a
+    /// source, 0s for files.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    min_spacing: Option<Span>,
+    /// Look for the best times on a grid as fine as this.
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "1m")]
+    grid: Span,
+    /// How to look for them.
+    #[arg(long, value_name = "METHOD", default_value = "optimal")]
+    method: Method,
+    /// Then move them off the grid to where they are better still.
+    #[arg(long)]
+    improve: bool,
+    /// How to improve. Default: exact for optimal, moves for the other methods.
+    #[arg(long, value_name = "HOW")]
+    improver: Option<Improver>,
+    /// When not to probe, such as "daily 22:00-06:00" or "sat,sun", in the rate's time zone. May be
+    /// given several times.
+    #[arg(long, value_name = "WINDOW", value_parser = closed::window)]
+    closed: Vec<closed::Window>,
+    /// One JSON document.
+    #[arg(long)]
+    json: bool,
+    /// Draw rate, importance and probes into this file.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+}
+
+/// How a schedule is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub enum Method {
+    /// The best on the grid, found fast.
+    Optimal,
+    /// The same by the published Algorithms 1, 2 and 4, as corrected; slow on fine grids.
+    Paper,
+    /// Evenly in time.
+    Uniform,
+    /// Whenever equally much obsolescence has gathered.
+    Threshold,
+    /// Whenever an update is equally likely to have come.
+    FirstArrival,
+}
+
+impl Method {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Optimal => "optimal",
+            Self::Paper => "paper",
+            Self::Uniform => "uniform",
+            Self::Threshold => "threshold",
+            Self::FirstArrival => "first_arrival",
+        }
+    }
+
+    /// It stands on a grid.
+    fn has_grid(self) -> bool {
+        matches!(self, Self::Optimal | Self::Paper)
+    }
+}
+
+/// How a schedule is improved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub enum Improver {
+    /// Descent to the nearest optimum in continuous time.
+    Exact,
+    /// The published Algorithm 10.
+    Moves,
+}
+
+fn duration(text: &str) -> Result<Span, SpanError> {
+    Span::parse(text)
+}
+
+/// Plans and shows; with `--svg`, also draws.
+pub fn run(arguments: &Args, config: Option<&Path>, out: &mut dyn Write) -> Result<(), CliError> {
+    let problem = ask::problem(arguments, config, Clock::wall().now())?;
+    let outcome = search::search(&problem, arguments.method, arguments.improver())?;
+    if let Some(file) = &arguments.svg {
+        let unwritable = |error: std::io::Error| CliError::Refused(format!("{}: {error}", file.display()));
+        std::fs::write(file, svg::to_svg(&problem, &outcome)).map_err(unwritable)?;
+    }
+    match (arguments.json, &arguments.svg) {
+        (true, _) => writeln!(out, "{}", json::to_json(&problem, &outcome)?)?,
+        (false, Some(file)) => writeln!(out, "drawn into {}", file.display())?,
+        (false, None) => show::show(&problem, &outcome, colours(), out)?,
+    }
+    Ok(())
+}
+
+impl Args {
+    fn improver(&self) -> Option<Improver> {
+        let usual = match self.method {
+            Method::Optimal => Improver::Exact,
+            _ => Improver::Moves,
+        };
+        self.improver.or(self.improve.then_some(usual))
+    }
+}
