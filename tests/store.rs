@@ -166,6 +166,7 @@ async fn a_landing_is_stored_whole_and_comes_back_as_it_was() {
             skip_days: 0b100_0000,
             update_period: Some(Span::from_days(1)),
         },
+        holds: Some(20),
         moving: Some(Box::new(MoveProof { target: "http://c/".into(), times: 2, since: at(50) })),
         adopted_url: Some("http://adopted/".into()),
     };
@@ -465,7 +466,7 @@ async fn a_file_that_is_not_ours_is_left_alone_with_a_clear_word() {
         .unwrap();
     newer.close().await.unwrap();
     let error = open::for_writing(&path("newer.db")).await.unwrap_err();
-    assert!(matches!(error, StoreError::Newer { found: 9999, known: 2, .. }), "{error}");
+    assert!(matches!(error, StoreError::Newer { found: 9999, known: 3, .. }), "{error}");
     let error = Reader::open(&path("newer.db")).await.unwrap_err();
     assert!(error.to_string().contains("newer tidewatch"), "{error}");
 
