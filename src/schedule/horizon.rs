@@ -182,10 +182,10 @@ impl Horizon {
         self.closed_at(at).is_none()
     }
 
-    /// How many probes may have been sent up to and at this time.
+    /// How many probes may have been sent up to and at this time, as far as earlier spending goes.
     pub fn may_be_sent(&self, at: Span) -> u32 {
         let step = self.allowance.partition_point(|&(before, _)| before <= at);
-        self.allowance.get(step).map_or(self.probes, |&(_, most)| most.min(self.probes))
+        self.allowance.get(step).map_or(u32::MAX, |&(_, most)| most)
     }
 
     /// From when the probe of this number, counted from 0, may be sent as far as spending goes.

@@ -3,8 +3,13 @@
 //! Pure functions of what is known, the last probe and now. Must not know other sources, hosts or
 //! how a probe is sent.
 
+pub mod bound;
 pub mod budget;
+pub mod complete;
 pub mod horizon;
+mod layers;
+pub mod optimal;
+mod pass;
 pub mod plan;
 pub mod policy;
 pub mod rolling;

@@ -1,0 +1,89 @@
+//! Whether a feed may lose items between two probes.
+//!
+//! A feed shows its newest M items. When more than M come between two looks, some are never seen,
+//! and no later probe mends that. With Λ updates expected in the gap, their number is Poisson, and
+//! P(more than M) grows with Λ; so "seldom more than M" is a most of updates expected between two
+//! probes, which the planner can keep.
+//!
+//! Knows the distribution. Must not know of schedules.
+
+/// P(N > most) of a Poisson N of this mean.
+///
+/// ```
+/// # use tidewatch::schedule::complete::exceeds;
+/// // 1 − e⁻¹
+/// assert!((exceeds(1.0, 0) - 0.632_120_558_828_557_7).abs() < 1e-12);
+/// ```
+pub fn exceeds(mean: f64, most: u32) -> f64 {
+    if mean <= 0.0 {
+        return 0.0;
+    }
+    let log_first: f64 = (1..=most).map(|k| (mean / f64::from(k)).ln()).sum::<f64>() - mean;
+    if f64::from(most) < mean {
+        // Down from P(N = most): what is left of 1 is large.
+        let mut term = log_first.exp();
+        let mut sum = 0.0;
+        for k in (0..=most).rev() {
+            sum += term;
+            term *= f64::from(k) / mean;
+            if term < sum * 1e-17 {
+                break;
+            }
+        }
+        return (1.0 - sum).max(0.0);
+    }
+    // Up from P(N = most + 1): terms fall at once.
+    let mut k = f64::from(most) + 1.0;
+    let mut term = (log_first + (mean / k).ln()).exp();
+    let mut sum = 0.0;
+    while term > sum * 1e-17 && term > f64::MIN_POSITIVE {
+        sum += term;
+        k += 1.0;
+        term *= mean / k;
+    }
+    sum.min(1.0)
+}
+
+/// The largest mean with P(N > most) ≤ risk.
+pub fn most_expected(most: u32, risk: f64) -> f64 {
+    let (mut low, mut high) = (0.0, f64::from(most) + 1.0);
+    while exceeds(high, most) < risk {
+        high *= 2.0;
+    }
+    // Half a per mille is finer than any rate is known.
+    while high - low > 5e-4 * high {
+        let middle = f64::midpoint(low, high);
+        if exceeds(middle, most) <= risk { low = middle } else { high = middle }
+    }
+    low
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tails_add_up_to_one() {
+        for mean in [0.01, 0.5, 3.0, 20.0, 300.0, 2000.0] {
+            let mut below = 0.0;
+            let mut term = f64::exp(-mean);
+            for most in 0..40_u32 {
+                below += term;
+                term *= mean / f64::from(most + 1);
+                let tail = exceeds(mean, most);
+                assert!((tail + below - 1.0).abs() < 1e-12, "{mean} {most}: {tail} {below}");
+            }
+        }
+        // Far out, where 1 − sum would be all rounding: 2⁵/5!·e⁻² and so on.
+        assert!((exceeds(0.001, 4) - 8.326_393_e-18).abs() < 1e-22);
+        assert!((exceeds(2000.0, 2000) - 0.494_05).abs() < 1e-3);
+    }
+
+    #[test]
+    fn the_most_expected_meets_the_risk() {
+        for most in [1, 10, 20, 100, 1000] {
+            let mean = most_expected(most, 0.01);
+            assert!(exceeds(mean, most) <= 0.01 && exceeds(mean * 1.002, most) > 0.01, "{most}");
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! One pass over the grid: the cheapest way to every slot when each probe has a price.
+//!
+//! With E(j) the least cost of reaching slot j, P, A, B the running integrals of
+//! [`Obsolescence`](crate::rate::obsolescence::Obsolescence) and z the price of a probe,
+//!
+//! E(j) = min over i of E(i) + C̄(i, j) + z = A_j P_j − B_j + z + min over i of { E(i) + B_i − A_j P_i },
+//!
+//! the lower envelope at A_j of lines with slopes −P_i. Slopes fall with i and A_j grows with j, so a
+//! deque of the envelope does a pass in O(N) (the paper's recursion 11 is O(N²)). A spacing δ
+//! keeps line i out until t_i + δ ≤ t_j.
+//!
+//! A longest step Λ(i, j) ≤ L takes lines out again, which an envelope does not survive. The costs
+//! stay Monge, though: C̄(a,d) + C̄(b,c) − C̄(a,c) − C̄(b,d) = Λ(a,b)·A(c,d) ≥ 0 for a ≤ b ≤ c ≤ d, and
+//! neither +∞ for steps too short nor +∞ for steps too long breaks that. So a later slot that once
+//! is the better one to come from stays so, and the moment of its taking over is found by bisection:
+//! O(N log N).
+//!
+//! Knows slots and their sums. Must not know how many probes are wanted.
+
+use std::collections::VecDeque;
+
+use crate::time::Span;
+
+use super::horizon::{End, Grid, Horizon, Impossible};
+
+/// The slots of one horizon: the beginning, the open times of the grid, the end.
+#[derive(Debug, Clone)]
+pub(super) struct Track {
+    /// In milliseconds. The first is 0, the last the end.
+    times: Vec<i64>,
+    /// P, A, B at each.
+    sums: Vec<[f64; 3]>,
+    spacing: i64,
+    end: End,
+    /// L, the most updates expected between two probes.
+    longest: f64,
+    /// The same for the first step, part of which has passed.
+    longest_first: f64,
+}
+
+/// The cheapest ways from some slots to all.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Reached {
+    /// The cost up to each slot, prices included; infinite where it cannot be reached.
+    pub cost: Vec<f64>,
+    /// The slot before.
+    pub from: Vec<u32>,
+}
+
+impl Track {
+    /// The horizon's slots on this grid.
+    pub fn new(horizon: &Horizon, grid: Grid) -> Result<Self, Impossible> {
+        let mut slots = horizon.slots(grid)?;
+        if horizon.end == End::Open {
+            slots.push(horizon.length());
+        }
+        slots.insert(0, Span::ZERO);
+        let sums = horizon.cost.sums_at(slots.iter().copied());
+        Ok(Self {
+            sums: sums.map(|sums| [sums.updates, sums.importance, sums.mixed]).collect(),
+            times: slots.into_iter().map(Span::as_millis).collect(),
+            spacing: horizon.min_spacing.as_millis(),
+            end: horizon.end,
+            longest: f64::INFINITY,
+            longest_first: f64::INFINITY,
+        })
+    }
+
+    /// The same with at most this many updates expected between two probes. The first step may be
+    /// longer if it must.
+    pub fn with_longest(self, longest: f64, longest_first: f64) -> Self {
+        Self { longest, longest_first: longest_first.max(longest), ..self }
+    }
+
+    /// How many slots there are.
+    pub fn len(&self) -> usize {
+        self.times.len()
+    }
+
+    /// A slot's time.
+    pub fn time(&self, slot: usize) -> Span {
+        Span::from_millis(self.times[slot])
+    }
+
+    /// Whether a slot is the unprobed end.
+    pub fn is_free(&self, slot: usize) -> bool {
+        self.end == End::Open && slot + 1 == self.len()
+    }
+
+    /// The cheapest way to each slot with any number of probes at this price each.
+    pub fn at_price(&self, price: f64, reached: &mut Reached) {
+        self.start(reached);
+        reached.cost[0] = 0.0;
+        self.walk(None, price, reached);
+    }
+
+    /// The cheapest way to each slot by one step from where `before` leads.
+    pub fn one_more(&self, before: &[f64], reached: &mut Reached) {
+        self.start(reached);
+        self.walk(Some(before), 0.0, reached);
+    }
+
+    fn start(&self, reached: &mut Reached) {
+        reached.cost.clear();
+        reached.cost.resize(self.len(), f64::INFINITY);
+        reached.from.clear();
+        reached.from.resize(self.len(), 0);
+    }
+
+    fn walk(&self, before: Option<&[f64]>, price: f64, reached: &mut Reached) {
+        match self.longest.is_finite() {
+            false => self.by_envelope(before, price, reached),
+            true => self.by_bisection(before, price, reached),
+        }
+    }
+
+    /// The slots that may be come from from slot `at` on, which earlier ones could not: from
+    /// `entered` up to, and without, the returned one.
+    fn enters(&self, entered: usize, at: usize) -> usize {
+        if self.is_free(at) {
+            return at;
+        }
+        let latest = self.times[at] - self.spacing;
+        let mut entered = entered;
+        while entered < at && self.times[entered] <= latest {
+            entered += 1;
+        }
+        entered
+    }
+
+    fn by_envelope(&self, before: Option<&[f64]>, price: f64, reached: &mut Reached) {
+        let mut lines: VecDeque<Line> = VecDeque::new();
+        let mut entered = 0;
+        for at in 1..self.len() {
+            for slot in entered..self.enters(entered, at) {
+                entered = slot + 1;
+                let cost = before.map_or(reached.cost[slot], |before| before[slot]);
+                if cost < f64::INFINITY {
+                    let [updates, _, mixed] = self.sums[slot];
+                    push(&mut lines, Line { slot: slot as u32, updates, height: cost + mixed });
+                }
+            }
+            let [updates, importance, mixed] = self.sums[at];
+            while lines.len() > 1 && lines[1].at(importance) <= lines[0].at(importance) {
+                lines.pop_front();
+            }
+            if let Some(best) = lines.front() {
+                reached.cost[at] = best.height + importance * (updates - best.updates) - mixed + price;
+                reached.from[at] = best.slot;
+            }
+        }
+    }
+
+    fn by_bisection(&self, before: Option<&[f64]>, price: f64, reached: &mut Reached) {
+        // Slots to come from, and from when on each is the best.
+        let mut best: VecDeque<(usize, usize)> = VecDeque::new();
+        let mut entered = 0;
+        for at in 1..self.len() {
+            let cost = |slot: usize| before.map_or(reached.cost[slot], |before| before[slot]);
+            for slot in entered..self.enters(entered, at) {
+                entered = slot + 1;
+                if cost(slot) == f64::INFINITY {
+                    continue;
+                }
+                let via = |slot: usize, to: usize| cost(slot) + self.step(slot, to);
+                while let Some(&(old, since)) = best.back() {
+                    let since = since.max(at);
+                    if via(slot, since) > via(old, since) {
+                        break;
+                    }
+                    best.pop_back();
+                }
+                match best.back() {
+                    None => best.push_back((slot, at)),
+                    Some(&(old, since)) => {
+                        let (mut no, mut yes) = (since.max(at), self.len());
+                        while yes - no > 1 {
+                            let middle = no + (yes - no) / 2;
+                            match via(slot, middle) <= via(old, middle) {
+                                true => yes = middle,
+                                false => no = middle,
+                            }
+                        }
+                        if yes < self.len() {
+                            best.push_back((slot, yes));
+                        }
+                    }
+                }
+            }
+            while best.len() > 1 && best[1].1 <= at {
+                best.pop_front();
+            }
+            if let Some(&(slot, _)) = best.front() {
+                reached.cost[at] = cost(slot) + self.step(slot, at) + price;
+                reached.from[at] = slot as u32;
+            }
+        }
+    }
+
+    /// C̄ of one step; infinite where more updates are expected within it than may be.
+    fn step(&self, from: usize, to: usize) -> f64 {
+        let ([updates, _, mixed], [later, importance, later_mixed]) = (self.sums[from], self.sums[to]);
+        let longest = if from == 0 { self.longest_first } else { self.longest };
+        // What is planned next looks after the rest of an open horizon.
+        if later - updates > longest && !self.is_free(to) {
+            return f64::INFINITY;
+        }
+        importance * (later - updates) - (later_mixed - mixed)
+    }
+
+    /// The way to the end, without the beginning, from what was reached.
+    pub fn path(&self, reached: &Reached) -> Vec<u32> {
+        let mut path = Vec::new();
+        let mut slot = self.len() - 1;
+        while slot > 0 {
+            path.push(slot as u32);
+            slot = reached.from[slot] as usize;
+        }
+        path.reverse();
+        path
+    }
+}
+
+/// Coming from a slot: y − A·P.
+#[derive(Debug, Clone, Copy)]
+struct Line {
+    slot: u32,
+    /// P.
+    updates: f64,
+    /// y = E + B.
+    height: f64,
+}
+
+impl Line {
+    fn at(&self, importance: f64) -> f64 {
+        self.height - importance * self.updates
+    }
+}
+
+/// Adds the flattest line so far to a lower envelope, and drops those that it hides.
+fn push(lines: &mut VecDeque<Line>, new: Line) {
+    while let Some(&last) = lines.back() {
+        if new.updates <= last.updates {
+            // Parallel: the lower one stays.
+            if new.height > last.height {
+                return;
+            }
+        } else {
+            let Some(&before) = lines.len().checked_sub(2).and_then(|index| lines.get(index)) else {
+                break;
+            };
+            let hidden = (new.height - before.height) * (last.updates - before.updates)
+                <= (last.height - before.height) * (new.updates - before.updates);
+            if !hidden {
+                break;
+            }
+        }
+        lines.pop_back();
+    }
+    lines.push_back(new);
+}

@@ -1,0 +1,108 @@
+//! The fast planner against plain dynamic programming and, where that is possible, against every
+//! schedule there is.
+
+use proptest::prelude::*;
+use tidewatch::rate::obsolescence::Obsolescence;
+use tidewatch::schedule::horizon::{End, Grid, Horizon};
+use tidewatch::schedule::optimal;
+use tidewatch::time::Span;
+
+/// The least cost of at most n probes on the grid, by the recursion written out.
+fn by_recursion(horizon: &Horizon, grid: Grid, probes: u32) -> f64 {
+    let Ok(slots) = horizon.slots(grid) else { return f64::INFINITY };
+    let (cost, length) = (&horizon.cost, horizon.length());
+    let mut nodes = vec![Span::ZERO];
+    nodes.extend(slots);
+    let mut least = vec![f64::INFINITY; nodes.len()];
+    least[0] = 0.0;
+    let mut best = if horizon.end == End::Open { cost.cost(Span::ZERO, length) } else { f64::INFINITY };
+    for number in 0..probes {
+        let mut next = vec![f64::INFINITY; nodes.len()];
+        for (j, &to) in nodes.iter().enumerate().skip(1) {
+            if number >= horizon.may_be_sent(to) {
+                continue;
+            }
+            for (i, &from) in nodes[..j].iter().enumerate() {
+                if to - from >= horizon.min_spacing {
+                    next[j] = next[j].min(least[i] + cost.cost(from, to));
+                }
+            }
+        }
+        least = next;
+        best = match horizon.end {
+            End::Probed => best.min(*least.last().unwrap()),
+            End::Open => {
+                nodes.iter().zip(&least).fold(best, |b, (&at, l)| b.min(l + cost.cost(at, length)))
+            }
+        };
+    }
+    best
+}
+
+prop_compose! {
+    fn horizons()(
+        cells in prop::collection::vec((1_i64..40, prop_oneof![Just(0.0), 0.01_f64..8.0], prop_oneof![Just(0.0), Just(1.0), 0.1_f64..4.0]), 1..9),
+        repeat in 1_usize..4,
+        probes in 1_u32..30,
+        spacing in prop_oneof![Just(0_i64), 0_i64..25],
+        closed in prop::collection::vec((0_i64..200, 1_i64..30), 0..3),
+        spent in prop::collection::vec((0_i64..200, 0_u32..4), 0..4),
+        open in any::<bool>(),
+    ) -> Horizon {
+        let minute = Span::from_mins;
+        let mut at = 0;
+        let mut pieces = Vec::new();
+        for _ in 0..repeat {
+            for &(length, rate, weight) in &cells {
+                at += length;
+                if at <= 200 {
+                    pieces.push((minute(at), rate, weight));
+                }
+            }
+        }
+        if pieces.is_empty() {
+            pieces.push((minute(17), 1.0, 1.0));
+        }
+        let cost = Obsolescence::of_cells(pieces);
+        let mut shut: Vec<(Span, Span)> = Vec::new();
+        let mut sorted = closed;
+        sorted.sort_unstable();
+        for (from, length) in sorted {
+            if shut.last().is_none_or(|last| last.1 < minute(from)) {
+                shut.push((minute(from), minute(from + length)));
+            }
+        }
+        let mut allowance = Vec::new();
+        let mut steps = spent;
+        steps.sort_unstable();
+        let mut most = 0;
+        for (before, more) in steps {
+            if allowance.last().is_none_or(|&(last, _)| last < minute(before)) {
+                allowance.push((minute(before), most));
+                most += more;
+            }
+        }
+        let end = if open { End::Open } else { End::Probed };
+        Horizon { cost, probes, min_spacing: minute(spacing), closed: shut, allowance, end }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn no_schedule_on_the_grid_is_better(horizon in horizons()) {
+        let grid = Grid::every(Span::from_mins(1));
+        let least = by_recursion(&horizon, grid, horizon.probes);
+        match optimal::solve(&horizon, grid) {
+            Ok(found) => {
+                prop_assert_eq!(horizon.verify(&found.times), Ok(()));
+                let near = |a: f64, b: f64| (a - b).abs() <= 1e-9 * (1e-6 + a.abs());
+                prop_assert!(near(found.expected_cost, least), "{} against {least}", found.expected_cost);
+                prop_assert!(found.lower_bound <= found.expected_cost);
+                prop_assert!(near(found.lower_bound, least), "bound {} of {least}", found.lower_bound);
+            }
+            Err(why) => prop_assert!(least == f64::INFINITY || horizon.check().is_err(), "{why}"),
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Plans in mid-flight: whatever was spent, and however often they are made anew, the budget holds
+//! in every window, and it is used.
+
+use proptest::prelude::*;
+use tidewatch::observe::FeedHints;
+use tidewatch::rate::importance::WeekWindow;
+use tidewatch::rate::obsolescence::Obsolescence;
+use tidewatch::rate::steps::Steps;
+use tidewatch::rng::Stream;
+use tidewatch::schedule::budget::Budget;
+use tidewatch::schedule::complete::{exceeds, most_expected};
+use tidewatch::schedule::horizon::{End, Grid, Horizon};
+use tidewatch::schedule::optimal;
+use tidewatch::schedule::rolling::{RISK, Standing, plan};
+use tidewatch::time::{Span, Timestamp};
+
+fn monday() -> Timestamp {
+    Timestamp::parse_iso("2026-11-16T00:00:00Z").unwrap()
+}
+
+/// Six an hour in office hours, one in ten hours otherwise.
+fn office() -> Steps {
+    let hours = WeekWindow { days: 0b1_1111, from_minute: 540, until_minute: 1020 };
+    Steps::windows(jiff::tz::TimeZone::UTC, 0.1, &[(hours, 6.0)]).unwrap()
+}
+
+fn even() -> Steps {
+    Steps::constant(1.0).unwrap()
+}
+
+fn standing(now: Timestamp, budget: Budget, spent: Vec<Timestamp>) -> Standing {
+    Standing {
+        now,
+        budget,
+        spent,
+        not_before: now,
+        fresh_for: Span::ZERO,
+        hints: FeedHints::default(),
+        holds: None,
+        phase: 0.3,
+    }
+}
+
+fn check(probes: &[Timestamp], budget: &Budget) {
+    for pair in probes.windows(2) {
+        assert!(pair[1] - pair[0] >= budget.min_spacing, "{} then {}", pair[0], pair[1]);
+    }
+    for window in probes.windows(budget.probes as usize + 1) {
+        let (first, last) = (window[0], window[window.len() - 1]);
+        assert!(last - first >= budget.per, "{} probes from {first} to {last}", window.len());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Any history of spending that was itself allowed, any hints, any time to start at.
+    #[test]
+    fn a_plan_and_what_was_spent_keep_the_budget_together(
+        probes in 1_u32..40,
+        per_h in 1_i64..72,
+        spacing_min in 0_i64..40,
+        waits in prop::collection::vec(0_i64..90, 0..60),
+        since in 0_i64..600,
+        not_before in 0_i64..300,
+        skip_hours in prop_oneof![Just(0_u32), 0_u32..0xFF_FFFF],
+        ttl in prop_oneof![Just(None), (1_i64..90).prop_map(Some)],
+        phase in 0.0_f64..1.0,
+    ) {
+        let budget = Budget { probes, per: Span::from_hours(per_h), min_spacing: Span::from_mins(spacing_min) };
+        let mut spent: Vec<Timestamp> = Vec::new();
+        for wait in waits {
+            let mut at = spent.last().map_or(monday(), |&last| last + budget.min_spacing.max(Span::from_mins(wait)));
+            if let Some(&nth) = spent.len().checked_sub(probes as usize).and_then(|nth| spent.get(nth)) {
+                at = at.max(nth + budget.per);
+            }
+            spent.push(at);
+        }
+        let now = spent.last().copied().unwrap_or(monday()) + Span::from_mins(since);
+        let hints = FeedHints { skip_hours, ttl: ttl.map(Span::from_mins), ..FeedHints::default() };
+        let not_before = now + Span::from_mins(not_before);
+        let asked = Standing { hints, not_before, phase, ..standing(now, budget, spent.clone()) };
+        let Some(ahead) = plan(&asked, &office(), &even()) else { return Ok(()) };
+        for &at in &ahead.times {
+            prop_assert!(at >= not_before && at <= ahead.ends);
+            prop_assert!(skip_hours >> at.utc_hour() & 1 == 0);
+        }
+        let apart = hints.ttl.unwrap_or(Span::ZERO).max(budget.min_spacing);
+        for pair in ahead.times.windows(2) {
+            prop_assert!(pair[1] - pair[0] >= apart);
+        }
+        spent.extend(&ahead.times);
+        check(&spent, &budget);
+        prop_assert!(ahead.lower_bound <= ahead.expected_cost);
+    }
+}
+
+/// What a week would cost if every day had its own n probes, placed at will: more than the budget
+/// allows, because windows across midnight may then hold too many.
+fn by_days(budget: &Budget) -> f64 {
+    let day = |number: i64| {
+        let from = monday() + Span::from_days(number);
+        let cost = Obsolescence::new(&office(), &even(), from, from + Span::from_days(1));
+        let (closed, allowance) = (Vec::new(), Vec::new());
+        let Budget { probes, min_spacing, .. } = *budget;
+        let horizon = Horizon { cost, probes, min_spacing, closed, allowance, end: End::Probed };
+        optimal::solve(&horizon, Grid::every(Span::from_mins(1))).unwrap().expected_cost
+    };
+    (0..7).map(day).sum()
+}
+
+/// Three weeks, with a new plan after every so many probes, some of which come late: the budget
+/// holds throughout, and what comes of it is close to what free days would give.
+#[test]
+fn made_anew_at_any_time_nothing_is_spent_twice_and_little_is_wasted() {
+    let budget = Budget { probes: 24, per: Span::from_days(1), min_spacing: Span::from_mins(10) };
+    let (second, until) = (monday() + Span::from_days(7), monday() + Span::from_days(21));
+    let cost = Obsolescence::new(&office(), &even(), second, until);
+    for (renewed_every, late_share, above_days) in [(1, 0.0, 1.05), (12, 0.0, 1.06), (3, 0.2, 1.25)] {
+        let mut chance = Stream::new(3, format!("rolling {renewed_every}"));
+        let mut spent: Vec<Timestamp> = Vec::new();
+        let mut now = monday();
+        while now < until {
+            let ahead = plan(&standing(now, budget, spent.clone()), &office(), &even()).unwrap();
+            for &at in ahead.times.iter().take(renewed_every) {
+                let late = chance.unit() < late_share;
+                let late = if late { Span::from_mins(40).scaled(chance.unit()) } else { Span::ZERO };
+                // The gate's last word, as the fleet has it.
+                let nth =
+                    spent.len().checked_sub(budget.probes as usize).map(|nth| spent[nth] + budget.per);
+                let spaced = spent.last().map_or(at, |&last| last + budget.min_spacing);
+                let sent = (at + late).max(spaced).max(nth.unwrap_or(at));
+                spent.push(sent + Span::from_millis(1 + (chance.unit() * 5000.0) as i64));
+                now = *spent.last().unwrap();
+            }
+        }
+        check(&spent, &budget);
+        let times: Vec<Span> =
+            spent.iter().filter(|at| (second..until).contains(at)).map(|&at| at - second).collect();
+        let (came, days) = (cost.cost_of(&times), 2.0 * by_days(&budget));
+        assert!(came <= above_days * days, "{came} against {days} with a plan every {renewed_every}");
+        let hourly: Vec<Span> = (1..=14 * 24).map(Span::from_hours).collect();
+        assert!(came < 0.65 * cost.cost_of(&hourly), "{came}");
+    }
+}
+
+#[test]
+fn probes_go_where_updates_are() {
+    let budget = Budget { probes: 24, per: Span::from_days(1), min_spacing: Span::from_mins(10) };
+    let ahead = plan(&standing(monday(), budget, vec![]), &office(), &even()).unwrap();
+    let busy = ahead.times.iter().filter(|at| (9..17).contains(&at.utc_hour())).count();
+    assert_eq!(ahead.times.len(), 24);
+    assert!(busy >= 16, "{busy} in office hours");
+    // Ten minutes past the end of office hours at most: there the last updates wait.
+    assert!(ahead.times.iter().any(|at| at.utc_hour() == 17));
+    assert!(ahead.expected_cost - ahead.lower_bound <= 1e-9 * ahead.expected_cost);
+}
+
+#[test]
+fn a_feed_that_holds_few_items_is_looked_at_before_they_are_gone() {
+    let budget = Budget { probes: 24, per: Span::from_days(1), min_spacing: Span::from_mins(10) };
+    // By importance alone the night would be left out, and its 5 updates with it.
+    let hours = WeekWindow { days: 0b111_1111, from_minute: 540, until_minute: 1020 };
+    let weight = Steps::windows(jiff::tz::TimeZone::UTC, 0.001, &[(hours, 3.0)]).unwrap();
+    let rate = Steps::constant(1.0).unwrap();
+    let ask = |holds, probes| {
+        let budget = Budget { probes, ..budget };
+        plan(&Standing { holds, ..standing(monday(), budget, vec![]) }, &rate, &weight).unwrap()
+    };
+    let careless = ask(None, 24);
+    let gap = |times: &[Timestamp]| {
+        let mut last = monday();
+        times.iter().fold(Span::ZERO, |most, &at| {
+            let gap = at - last;
+            last = at;
+            most.max(gap)
+        })
+    };
+    assert!(gap(&careless.times) > Span::from_hours(4), "{}", gap(&careless.times));
+    let careful = ask(Some(5), 24);
+    assert!(careful.overflow.unwrap() <= RISK, "{:?}", careful.overflow);
+    assert!(gap(&careful.times).as_secs_f64() / 3600.0 <= most_expected(5, RISK) + 0.02);
+    assert!(careful.expected_cost > careless.expected_cost);
+    // Four probes cannot keep 24 updates apart in fives; the best they can do is even.
+    let poor = ask(Some(5), 4);
+    let best = exceeds(24.0 / 5.0, 5);
+    assert!((poor.overflow.unwrap() - best).abs() < 0.01, "{:?} against {best}", poor.overflow);
+}
