@@ -221,4 +221,7 @@ async fn the_daemon_sends_the_probes_that_the_simulator_sends() {
         assert_eq!(simulated, flown, "probe {nth}");
     }
     assert_eq!(simulated.len(), flown.len());
+    let planned = simulated.iter().filter(|sent| sent.3 == "plan").count();
+    let spread = simulated.iter().filter(|sent| sent.3 == "uniform").count();
+    assert!(planned > 500 && spread > 500, "{planned} by plan, {spread} spread");
 }

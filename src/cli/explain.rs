@@ -141,7 +141,7 @@ fn plan_in_words(plan: &PlanRow, holds: Option<u32>, zone: &TimeZone, now: Times
     let mut lines = vec![format!(
         "made {} ago for {}: {} probes, expected cost {} ({above}); one probe more would save {}",
         now - plan.made_at,
-        plan.ends_at - plan.starts_at,
+        plan.ends_at - plan.made_at,
         plan.probes,
         short(plan.expected_cost),
         short(plan.price)
