@@ -45,10 +45,10 @@ fn config() -> Config {
             _ => format!("host{id}.example"),
         };
         text.push_str(&format!("[[source]]\nname = \"s{id}\"\nurl = \"https://{host}/feed\"\n"));
-        match id % 3 {
+        match id % 6 {
             0 => text.push_str("policy = \"plan\"\n"),
-            1 => text.push_str("policy = \"uniform\"\n"),
-            _ => {}
+            5 => {}
+            _ => text.push_str("policy = \"uniform\"\n"),
         }
         if id % 4 == 0 {
             text.push_str("budget = { probes = 120, per = \"1d\", min_spacing = \"5m\" }\n");

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tidewatch::clock::Clock;
+
 use crate::daemon::{Home, soon, source, until};
 use crate::web::{Reply, Web};
 
@@ -10,7 +12,8 @@ const READING: Duration = Duration::from_millis(5);
 
 /// A feed with an item an hour, up to now: enough to be known at first contact.
 fn hourly() -> String {
-    let now = jiff::Zoned::now();
+    let now = jiff::Timestamp::from_millisecond(Clock::wall().now().as_millis()).unwrap();
+    let now = now.to_zoned(jiff::tz::TimeZone::UTC);
     let items: String = (0..30)
         .map(|hours| {
             let at = &now - jiff::Span::new().hours(hours).minutes(5);
