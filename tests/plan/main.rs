@@ -1,0 +1,8 @@
+//! Planning: that the cost is what it says, that schedules keep what they must, that the paper's
+//! method finds the best on its grid, and that improvers improve.
+
+mod baselines;
+mod cost;
+mod improve;
+mod reference;
+mod world;
