@@ -352,15 +352,22 @@ fn a_manual_probe_is_as_polite_as_any() {
 
 #[test]
 fn a_stale_plan_is_refused_and_a_fresh_one_followed() {
-    let mut fleet = fleet_of(vec![source(1, "a.example", half_hourly())]);
+    let mut planned = source(1, "a.example", half_hourly());
+    planned.terms.policy = Policy::Plan;
+    let mut fleet = fleet_of(vec![planned]);
     let made_from = fleet.revision(SourceId(1)).unwrap();
     let soon = start() + Span::from_mins(20);
     driver::run(&mut fleet, |_, _| (Span::ZERO, fine()), start(), soon);
     let times: Vec<Timestamp> = (1..5).map(|n| start() + Span::from_hours(3 * n)).collect();
-    let plan = Plan { made_from, times: times.clone() };
-    assert!(fleet.adopt(SourceId(1), plan, soon).is_err());
-    let plan = Plan { made_from: fleet.revision(SourceId(1)).unwrap(), times: times.clone() };
-    assert!(fleet.adopt(SourceId(1), plan, soon).is_ok());
+    let plan = |made_from| Plan {
+        made_from,
+        times: times.clone(),
+        starts: soon,
+        ends: start() + Span::from_days(1),
+    };
+    assert!(fleet.adopt(SourceId(1), plan(made_from), soon).is_err());
+    let made_from = fleet.revision(SourceId(1)).unwrap();
+    assert!(fleet.adopt(SourceId(1), plan(made_from), soon).is_ok());
     let sent = driver::run(&mut fleet, |_, _| (Span::ZERO, fine()), soon, *times.last().unwrap());
     assert_eq!(times_of(&sent, 1), times);
 }

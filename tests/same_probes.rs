@@ -10,12 +10,18 @@ use tidewatch::clock::Clock;
 use tidewatch::config::Config;
 use tidewatch::daemon::muster::muster;
 use tidewatch::daemon::pilot::{Control, Launch, Lines, Pilot, Progress};
+use tidewatch::daemon::planner::Made;
 use tidewatch::daemon::probe::Finished;
 use tidewatch::fleet::params::SourceId;
 use tidewatch::fleet::source::Memory;
-use tidewatch::fleet::{Answered, Failure};
+use tidewatch::fleet::{Answered, Failure, PlanOrder};
 use tidewatch::observe::FeedHints;
+use tidewatch::rate::cyclic::Rate;
+use tidewatch::rate::importance::WeekWindow;
+use tidewatch::rate::steps::Steps;
 use tidewatch::rng::Stream;
+use tidewatch::schedule::plan::Plan;
+use tidewatch::schedule::rolling;
 use tidewatch::sim::driver;
 use tidewatch::store::load::{Loaded, Remembered};
 use tidewatch::store::record::{Outcome, ValidatorsChange};
@@ -39,6 +45,11 @@ fn config() -> Config {
             _ => format!("host{id}.example"),
         };
         text.push_str(&format!("[[source]]\nname = \"s{id}\"\nurl = \"https://{host}/feed\"\n"));
+        match id % 6 {
+            0 => text.push_str("policy = \"plan\"\n"),
+            5 => {}
+            _ => text.push_str("policy = \"uniform\"\n"),
+        }
         if id % 4 == 0 {
             text.push_str("budget = { probes = 120, per = \"1d\", min_spacing = \"5m\" }\n");
         }
@@ -81,6 +92,18 @@ fn recorded(source: SourceId, nth: u32) -> (Span, Result<Answered, Failure>) {
     (took, result)
 }
 
+/// What is planned: sources of four rhythms, two of them by the hour of the day.
+fn make(order: &PlanOrder) -> Option<Made> {
+    let office = WeekWindow { days: 0b111_1111, from_minute: 8 * 60, until_minute: 18 * 60 };
+    let rate = match order.source.0 % 4 {
+        0 => Steps::from(&Rate::constant(0.5)),
+        1 => Steps::from(&Rate::constant(4.0)),
+        n => Steps::windows(jiff::tz::TimeZone::UTC, 0.1, &[(office, n as f64)]).unwrap(),
+    };
+    let ahead = rolling::plan(&order.standing, &rate, &Steps::constant(1.0).unwrap())?;
+    Some(Made { source: order.source, made_from: order.made_from, at: order.standing.now, ahead })
+}
+
 type Sent = (Timestamp, SourceId, Timestamp, &'static str, &'static str);
 
 fn simulate(until: Timestamp) -> Vec<Sent> {
@@ -91,7 +114,8 @@ fn simulate(until: Timestamp) -> Vec<Sent> {
         *nth += 1;
         recorded(order.source, *nth)
     };
-    driver::run(&mut fleet, answer, start(), until)
+    let planner = |order: &PlanOrder| make(order).map(|made| Plan::new(made.made_from, &made.ahead));
+    driver::run_planned(&mut fleet, answer, planner, start(), until)
         .into_iter()
         .map(|sent| {
             let order = sent.order;
@@ -109,10 +133,19 @@ async fn fly(until: Timestamp) -> Vec<Sent> {
     let (receipt, receipts) = mpsc::unbounded_channel();
     let (writes, mut to_write) = mpsc::unbounded_channel();
     let (launches, mut to_launch) = mpsc::unbounded_channel::<Launch>();
+    let (plans, mut to_plan) = mpsc::channel(8);
     let (_well, health) = watch::channel(Health::Well);
     let (progress, _) = watch::channel(Progress::default());
-    let lines =
-        Lines { control: orders, finished: has_finished, receipts, writes, launches, health, progress };
+    let lines = Lines {
+        control: orders,
+        finished: has_finished,
+        receipts,
+        writes,
+        launches,
+        plans,
+        health,
+        progress,
+    };
     let retain = config.daemon.retain_probes;
     let pilot = Pilot::new(fleet, roster, clock.clone(), None, config.fleet.clone(), retain, lines);
 
@@ -124,6 +157,14 @@ async fn fly(until: Timestamp) -> Vec<Sent> {
                 Write::Land(landing) => drop(receipt.send(Receipt::Landed(landing.flight.source))),
                 _ => {}
             }
+        }
+    });
+    // The planner: every plan is made at once.
+    let planned = control.clone();
+    tokio::spawn(async move {
+        while let Some(order) = to_plan.recv().await {
+            let plans = make(&order).into_iter().collect();
+            let _ = planned.send(Control::Planned(plans));
         }
     });
     // The network: the recorded answers.
@@ -180,4 +221,7 @@ async fn the_daemon_sends_the_probes_that_the_simulator_sends() {
         assert_eq!(simulated, flown, "probe {nth}");
     }
     assert_eq!(simulated.len(), flown.len());
+    let planned = simulated.iter().filter(|sent| sent.3 == "plan").count();
+    let spread = simulated.iter().filter(|sent| sent.3 == "uniform").count();
+    assert!(planned > 500 && spread > 500, "{planned} by plan, {spread} spread");
 }

@@ -2,11 +2,14 @@
 
 use std::io::Write;
 
+use jiff::tz::TimeZone;
 use serde_json::json;
 
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::fleet::Explanation;
+use crate::schedule::plan::{Plan, Revision};
+use crate::store::plans::PlanRow;
 use crate::store::reader::Reader;
 use crate::store::report::{ProbeRow, SourceRow};
 use crate::time::Timestamp;
@@ -19,17 +22,26 @@ use super::{CliError, colours, find_source, runtime};
 pub fn run(config: &Config, name: &str, as_json: bool, out: &mut dyn Write) -> Result<(), CliError> {
     find_source(config, name)?;
     let now = Clock::wall().now();
-    let (row, explanation, probes) = runtime()?.block_on(async {
-        let (rows, fleet) = look(config, now).await?;
+    let (row, explanation, plan, probes) = runtime()?.block_on(async {
+        let (rows, mut fleet) = look(config, now).await?;
         let unknown =
             || CliError::Refused(format!("`{name}` is not in the store yet; is the daemon running?"));
         let row = rows.into_iter().find(|row| row.name == name).ok_or_else(unknown)?;
+        let reader = Reader::open(&config.daemon.store).await?;
+        let probes = reader.last_probes(row.id, 5).await?;
+        // Only what the source would follow: it may be of another policy by now.
+        let stored = reader.latest_plan(row.id).await?;
+        let plan = stored.filter(|plan| fleet.resume_plan(row.id, to_plan(plan), now));
+        let holds = fleet.memory(row.id).and_then(|memory| memory.holds);
         let explanation = fleet.explain(row.id, now).ok_or_else(unknown)?;
-        let probes = Reader::open(&config.daemon.store).await?.last_probes(row.id, 5).await?;
-        Ok::<_, CliError>((row, explanation, probes))
+        Ok::<_, CliError>((row, explanation, plan.map(|plan| (plan, holds)), probes))
     })?;
     if as_json {
-        return Ok(writeln!(out, "{:#}", to_json(&row, &explanation, &probes))?);
+        return Ok(writeln!(
+            out,
+            "{:#}",
+            to_json(&row, &explanation, plan.as_ref().map(|(plan, _)| plan), &probes, now)
+        )?);
     }
     let zone = &config.importance.time_zone;
     let when = |at: Timestamp| match at {
@@ -50,6 +62,13 @@ pub fn run(config: &Config, name: &str, as_json: bool, out: &mut dyn Write) -> R
         explanation.left, budget.probes, budget.per, budget.min_spacing
     )?;
     writeln!(out, "next probe  {}, because of: {}", when(explanation.due), explanation.reason.name())?;
+    if let Some((plan, holds)) = &plan {
+        let mut head = "plan";
+        for line in plan_in_words(plan, *holds, zone, now) {
+            writeln!(out, "{head:<10}  {line}")?;
+            head = "";
+        }
+    }
     if let Some(error) = &row.last_error {
         writeln!(out, "last error  {error} ({} in a row)", row.error_streak)?;
     }
@@ -96,7 +115,77 @@ fn to_cells(probe: &ProbeRow, at: &str) -> Vec<Cell> {
     ]
 }
 
-fn to_json(row: &SourceRow, explanation: &Explanation, probes: &[ProbeRow]) -> serde_json::Value {
+/// A feed that overflows with a smaller chance than this is not worth a word.
+const WORTH_A_WORD: f64 = 0.01;
+
+/// Planned times that are shown.
+const SHOWN: usize = 3;
+
+fn to_plan(row: &PlanRow) -> Plan {
+    let (starts, ends) = (row.starts_at, row.ends_at);
+    Plan { made_from: Revision::default(), times: row.times.clone(), starts, ends }
+}
+
+fn ahead(plan: &PlanRow, now: Timestamp) -> impl Iterator<Item = Timestamp> {
+    plan.times.iter().copied().filter(move |&at| at > now).take(SHOWN)
+}
+
+/// A plan in a few lines: how good it is, what comes next, and what it cannot help.
+fn plan_in_words(plan: &PlanRow, holds: Option<u32>, zone: &TimeZone, now: Timestamp) -> Vec<String> {
+    let above = match plan.expected_cost - plan.lower_bound {
+        more if more > 0.0 && plan.lower_bound > 0.0 => {
+            format!("at most {} above the best possible", percent(more / plan.lower_bound))
+        }
+        _ => "none is better".to_owned(),
+    };
+    let mut lines = vec![format!(
+        "made {} ago for {}: {} probes, expected cost {} ({above}); one probe more would save {}",
+        now - plan.made_at,
+        plan.ends_at - plan.made_at,
+        plan.probes,
+        short(plan.expected_cost),
+        short(plan.price)
+    )];
+    let next: Vec<String> = ahead(plan, now).map(|at| at.iso_in(zone)).collect();
+    if !next.is_empty() {
+        lines.push(format!("next: {}", next.join(", ")));
+    }
+    if let (Some(chance), Some(holds)) = (plan.overflow.filter(|&chance| chance > WORTH_A_WORD), holds) {
+        lines.push(format!(
+            "its feed holds {holds} items: up to {} chance that more come between two probes; the budget allows \
+             no better",
+            percent(chance)
+        ));
+    }
+    lines
+}
+
+/// Two digits that count.
+fn short(number: f64) -> String {
+    let digits = if number > 0.0 { (1.0 - number.log10().floor()).clamp(0.0, 6.0) } else { 0.0 };
+    format!("{number:.*}", digits as usize)
+}
+
+fn percent(share: f64) -> String {
+    format!("{} %", short(100.0 * share))
+}
+
+fn plan_to_json(plan: &PlanRow, now: Timestamp) -> serde_json::Value {
+    json!({
+        "made_at": plan.made_at.iso(), "starts_at": plan.starts_at.iso(), "ends_at": plan.ends_at.iso(),
+        "probes": plan.probes, "expected_cost": plan.expected_cost, "lower_bound": plan.lower_bound,
+        "price": plan.price, "overflow": plan.overflow,
+        "next": ahead(plan, now).map(Timestamp::iso).collect::<Vec<_>>(),
+    })
+}
+
+fn to_json(
+    row: &SourceRow,
+    explanation: &Explanation,
+    plan: Option<&PlanRow>,
+    probes: &[ProbeRow],
+    now: Timestamp,
+) -> serde_json::Value {
     let iso = |at: Timestamp| (at != Timestamp::MAX).then(|| at.iso());
     let constraints: Vec<_> = explanation
         .constraints
@@ -123,6 +212,42 @@ fn to_json(row: &SourceRow, explanation: &Explanation, probes: &[ProbeRow]) -> s
             "probes": explanation.budget.probes, "per_ms": explanation.budget.per.as_millis(),
             "min_spacing_ms": explanation.budget.min_spacing.as_millis(), "left": explanation.left,
         },
-        "constraints": constraints, "last_probes": probes,
+        "plan": plan.map(|plan| plan_to_json(plan, now)), "constraints": constraints, "last_probes": probes,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Span;
+
+    #[test]
+    fn a_plan_is_told_in_a_few_words() {
+        let now = Timestamp::parse_iso("2026-11-16T12:00:00Z").expect("valid");
+        let made_at = now - Span::from_hours(2);
+        let times: Vec<Timestamp> = (0..48).map(|n| made_at + Span::from_mins(15 + 30 * n)).collect();
+        let mut plan = PlanRow {
+            made_at,
+            starts_at: made_at,
+            ends_at: made_at + Span::from_days(1),
+            probes: 48,
+            expected_cost: 3.1003,
+            lower_bound: 3.1,
+            price: 0.0412,
+            overflow: Some(0.12),
+            times,
+        };
+        let told = plan_in_words(&plan, Some(20), &TimeZone::UTC, now);
+        assert_eq!(
+            told[0],
+            "made 2h ago for 1d: 48 probes, expected cost 3.1 (at most 0.0097 % above the best possible); one \
+             probe more would save 0.041"
+        );
+        assert_eq!(told[1].matches("2026-11-16 1").count(), SHOWN, "{}", told[1]);
+        assert!(told[2].starts_with("its feed holds 20 items: up to 12 % chance"), "{}", told[2]);
+        plan.overflow = Some(0.001);
+        assert_eq!(plan_in_words(&plan, Some(20), &TimeZone::UTC, now).len(), 2);
+        assert_eq!(short(0.0), "0");
+        assert_eq!(short(1234.5), "1234");
+    }
 }

@@ -1,7 +1,8 @@
 //! The long-running process: tokio lives here.
 //!
 //! One task owns the fleet and obeys it ([`pilot`]); others fetch ([`prober`]), write (the
-//! store's writer), and re-read the configuration ([`reload`]). They exchange messages; nobody
+//! store's writer), fit rates ([`refit`]), plan by them ([`planner`]), and re-read the configuration
+//! ([`reload`]). They exchange messages; nobody
 //! shares state. A task that ends before it was told to is a crash, and the process says so.
 
 pub mod landing;
@@ -9,6 +10,7 @@ pub mod muster;
 pub mod notify;
 pub mod once;
 pub mod pilot;
+pub mod planner;
 pub mod probe;
 pub mod prober;
 pub mod refit;

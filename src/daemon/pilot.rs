@@ -1,7 +1,7 @@
 //! The task that owns the fleet and obeys it.
 //!
 //! A loop over a handful of messages: a step is due, a probe has ended, something was committed,
-//! the list changed, stop. It decides nothing itself and waits for nobody: the store and the
+//! plans were made, the list changed, stop. It decides nothing itself and waits for nobody: the store and the
 //! network answer by message. Knows no socket and no SQL, so a test can sit at the other ends of
 //! its channels.
 
@@ -16,13 +16,15 @@ use crate::fetch::client::Fetcher;
 use crate::fetch::host_group::host_group;
 use crate::fleet::params::SourceId;
 use crate::fleet::source::State;
-use crate::fleet::{Absorbed, Changed, Failure, Fleet, FleetParams, Known, Moved, Note};
-use crate::store::record::{Event, Flight};
+use crate::fleet::{Absorbed, Changed, Failure, Fleet, FleetParams, Known, Moved, Note, PlanOrder};
+use crate::schedule::plan::Plan;
+use crate::store::record::{Event, Flight, PlanRecord};
 use crate::store::writer::{Health, Receipt, Write};
 use crate::time::{Span, Timestamp};
 
 use super::landing::landing;
 use super::muster::{Roster, Spec};
+use super::planner::Made;
 use super::probe::Finished;
 
 /// What the pilot can be told.
@@ -34,6 +36,10 @@ pub enum Control {
     Apply(Box<Reconfiguration>),
     /// Someone asks for a probe by hand; the answer goes into the store.
     Request(crate::store::reader::Request),
+    /// These have a new rate in the store.
+    Refitted(Vec<SourceId>),
+    /// Plans that were ordered.
+    Planned(Vec<Made>),
 }
 
 /// A changed configuration, ready to be used.
@@ -106,6 +112,8 @@ pub struct Lines {
     pub writes: mpsc::UnboundedSender<Write>,
     /// What is to be sent.
     pub launches: mpsc::UnboundedSender<Launch>,
+    /// Plans to be made. As many wait here as it holds, the others in the fleet.
+    pub plans: mpsc::Sender<PlanOrder>,
     /// Whether writing works.
     pub health: watch::Receiver<Health>,
     /// Where it shows itself.
@@ -188,6 +196,7 @@ impl Pilot {
                 () = self.clock.sleep_until(wake), if next_step.is_some() => self.step(),
                 () = crate::clock::real_pause(BEAT) => {}
             }
+            self.order_plans();
             self.keep_house();
         }
     }
@@ -314,6 +323,8 @@ impl Pilot {
                 self.stopping = true;
             }
             Control::Apply(new) => self.apply(*new),
+            Control::Refitted(ids) => self.fleet.refitted(&ids),
+            Control::Planned(plans) => self.adopt(plans),
             Control::Request(request) => {
                 let answer = match self.fleet.request(request.source, self.clock.now()) {
                     Ok(()) => "accepted".to_owned(),
@@ -321,6 +332,45 @@ impl Pilot {
                 };
                 self.write(Write::Answer { request: request.id, answer });
             }
+        }
+    }
+
+    fn order_plans(&mut self) {
+        let room = if self.stopping { 0 } else { self.lines.plans.capacity() };
+        for order in self.fleet.plan_orders(self.clock.now(), room) {
+            // There is room, and a planner that is gone is noticed by whoever joins it.
+            let _ = self.lines.plans.try_send(order);
+        }
+    }
+
+    fn adopt(&mut self, plans: Vec<Made>) {
+        let now = self.clock.now();
+        let mut adopted = HashMap::with_capacity(plans.len());
+        for Made { source, made_from, at, ahead } in plans {
+            let plan = Plan::new(made_from, &ahead);
+            if let Err(stale) = self.fleet.adopt(source, plan, now) {
+                tracing::debug!(source = source.0, "{stale}");
+                continue;
+            }
+            let Some(memory) = self.fleet.memory(source) else { continue };
+            let record = PlanRecord {
+                source,
+                made_at: at,
+                starts: ahead.starts,
+                ends: ahead.ends,
+                times: ahead.times,
+                expected_cost: ahead.expected_cost,
+                lower_bound: ahead.lower_bound,
+                price: ahead.price,
+                overflow: ahead.overflow,
+                due: memory.due,
+                reason: memory.reason,
+            };
+            // The later of two: the other was never followed.
+            adopted.insert(source, record);
+        }
+        if !adopted.is_empty() {
+            self.write(Write::Plans(adopted.into_values().collect()));
         }
     }
 

@@ -198,6 +198,9 @@ async fn look(
     answered.updates = u32::try_from(observation.updates.len()).unwrap_or(u32::MAX);
     answered.gap = observation.gap;
     answered.hints = Some(observation.hints);
+    if source.kind == Kind::Feed {
+        answered.holds = u32::try_from(observation.present.len()).ok();
+    }
     if observation.first_contact {
         let dated = observation.present.iter().filter(|item| item.dated.is_some()).count();
         answered.history = u32::try_from(dated).unwrap_or(u32::MAX);

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::clock::Clock;
 use crate::config::Config;
@@ -26,6 +26,7 @@ use crate::store::writer::Write;
 use crate::time::{Span, Timestamp};
 
 use super::muster::Learning;
+use super::pilot::Control;
 
 /// What refitting needs of the configuration.
 #[derive(Debug, Clone, PartialEq)]
@@ -70,6 +71,8 @@ pub struct Refitter {
     pub reader: Reader,
     /// Where rates go.
     pub writes: mpsc::UnboundedSender<Write>,
+    /// Who is told that there are new ones.
+    pub control: mpsc::UnboundedSender<Control>,
     /// What time it is.
     pub clock: Clock,
     /// How.
@@ -146,10 +149,21 @@ impl Refitter {
             };
             let Ok(rates) = tokio::task::spawn_blocking(fit_batch).await else { continue };
             fitted += rates.len();
-            // A writer that is gone is noticed by whoever joins it.
-            let _ = self.writes.send(Write::Rates(rates));
+            let ids = rates.iter().map(|rate| rate.source).collect();
+            self.publish(rates).await?;
+            // A scheduler that is gone plans nothing.
+            let _ = self.control.send(Control::Refitted(ids));
         }
         Ok(fitted)
+    }
+
+    /// Stores rates, and returns when whoever plans can read them.
+    async fn publish(&self, rates: Vec<RateRecord>) -> Result<(), StoreError> {
+        let (done, committed) = oneshot::channel();
+        for write in [Write::Rates(rates), Write::Flush(done)] {
+            self.writes.send(write).map_err(|_| StoreError::Stopped)?;
+        }
+        committed.await.map_err(|_| StoreError::Stopped)
     }
 
     /// The next sources, with their evidence as of now.

@@ -15,6 +15,7 @@ use crate::fetch::client::Fetcher;
 use crate::fleet::params::SourceId;
 use crate::fleet::source::Memory;
 use crate::fleet::{Changed, Known, Moved};
+use crate::rate::steps::Steps;
 use crate::store::load;
 use crate::store::reader::Reader;
 use crate::store::record::Event;
@@ -24,6 +25,7 @@ use crate::time::{Span, Timestamp};
 
 use super::muster::{listed, spec, terms};
 use super::pilot::{Control, Reconfiguration};
+use super::planner;
 use super::refit::RefitParams;
 
 /// Reads the configuration again when asked.
@@ -43,6 +45,8 @@ pub struct Reloader {
     pub clock: Clock,
     /// To tell who fits rates.
     pub refits: watch::Sender<Arc<RefitParams>>,
+    /// To tell who plans.
+    pub importance: watch::Sender<Arc<Steps>>,
 }
 
 /// Why a reload changed nothing.
@@ -139,6 +143,7 @@ impl Reloader {
         self.control.send(Control::Apply(Box::new(apply))).map_err(|_| gone())?;
         done.await.map_err(|_| gone())?;
         self.refits.send_replace(Arc::new(RefitParams::new(&new)));
+        self.importance.send_replace(planner::importance(&new));
         self.config = new;
         Ok(summary)
     }

@@ -22,6 +22,7 @@ use crate::time::Timestamp;
 
 use super::muster::{listed, look_back, muster};
 use super::pilot::{Control, Lines, Pilot, Progress};
+use super::planner::{self, Planner};
 use super::probe::Bench;
 use super::refit::{RefitParams, Refitter};
 use super::reload::Reloader;
@@ -121,6 +122,7 @@ pub async fn run(
     let (launches, to_launch) = mpsc::unbounded_channel();
     let (finished, has_finished) = mpsc::unbounded_channel();
     let (control, orders) = mpsc::unbounded_channel();
+    let (plans, to_plan) = mpsc::channel(planner::BATCH);
     let abort = CancellationToken::new();
     let bench = Bench { reader: reader.clone(), writes: writes.clone(), clock: clock.clone() };
     let mut prober = tokio::spawn(prober::run(bench, to_launch, finished, abort.clone()));
@@ -131,6 +133,7 @@ pub async fn run(
         receipts,
         writes: writes.clone(),
         launches,
+        plans,
         health,
         progress,
     };
@@ -144,15 +147,24 @@ pub async fn run(
     let refitter = Refitter {
         reader: reader.clone(),
         writes: writes.clone(),
+        control: control.clone(),
         clock: clock.clone(),
         params: params_of_refits,
     };
     let last_fit = refitter.clone();
     let refitter = tokio::spawn(refitter.run());
+    let (importance, importance_of_plans) = watch::channel(planner::importance(&config));
+    let planner = Planner {
+        reader: reader.clone(),
+        orders: to_plan,
+        control: control.clone(),
+        importance: importance_of_plans,
+    };
+    let mut planner = tokio::spawn(planner.run());
     let (reloads, to_reload) = mpsc::unbounded_channel();
     let reloader = path.map(|path| {
         let (control, writes, clock) = (control.clone(), writes.clone(), clock.clone());
-        let reloader = Reloader { config, path, reader, writes, control, clock, refits };
+        let reloader = Reloader { config, path, reader, writes, control, clock, refits, importance };
         tokio::spawn(keep_reloading(reloader, to_reload))
     });
     notify::ready(&format!("watching {sources} sources"));
@@ -160,6 +172,8 @@ pub async fn run(
 
     let ended = loop {
         tokio::select! {
+            // In order: without a scheduler the planner ends as well, and is not to blame.
+            biased;
             command = commands.recv() => match command {
                 Some(Command::Reload) => drop(reloads.send(())),
                 Some(Command::Abort) => break Ok(Ended::Aborted),
@@ -172,11 +186,12 @@ pub async fn run(
             died = &mut writer => break Err(died_writer(died)),
             died = &mut prober => break Err(died_task("prober", died)),
             died = &mut pilot => break Err(died_task("scheduler", died)),
+            died = &mut planner => break Err(died_task("planner", died)),
         }
     };
     abort.cancel();
-    for task in [Some(pilot), Some(keeper), Some(requests), Some(refitter), reloader].into_iter().flatten()
-    {
+    let tasks = [Some(pilot), Some(planner), Some(keeper), Some(requests), Some(refitter), reloader];
+    for task in tasks.into_iter().flatten() {
         task.abort();
     }
     if matches!(ended, Ok(Ended::Drained)) {

@@ -39,6 +39,8 @@ pub struct Answered {
     pub history: u32,
     /// Items may have been lost since the last look.
     pub gap: bool,
+    /// How many items the document holds, when a feed was read whole.
+    pub holds: Option<u32>,
     /// What the feed asks of us; `None` when the answer said nothing (not modified).
     pub hints: Option<FeedHints>,
     /// Not before this long.
@@ -175,15 +177,17 @@ impl Fleet {
         let state_before = member.memory.state;
         member.revision.0 += 1;
         member.also = answering.map_or(member.also, |ix| (ix != member.host).then_some(ix));
+        let (asked, last) = (member.asks(), member.spent.last().unwrap_or(Timestamp::MIN));
         member.spent.note(ended, &member.terms.budget);
         member.memory.last_probe = Some(ended);
-        let mut wanted = member.wanted_after(ended, seed);
-        let mut because = Reason::Policy;
+        member.hurried = false;
+        let (mut wanted, mut because) = member.wish(ended, seed);
         match &report.result {
             Ok(answer) => {
                 member.take_answer(answer, ended);
-                wanted = member.wanted_after(ended, seed);
+                (wanted, because) = member.wish(ended, seed);
                 if answer.gap {
+                    member.hurried = true;
                     wanted = ended + Span::from_millis((wanted - ended).as_millis() / 2);
                     because = Reason::Gap;
                 }
@@ -202,6 +206,7 @@ impl Fleet {
                 }
             }
         }
+        member.weigh_plan(last, ended, asked, report.result.is_ok());
         if member.memory.state == State::Removed || matches!(report.result, Err(Failure::Gone)) {
             member.memory.due = Timestamp::MAX;
             member.memory.reason = Reason::Constraint(super::gate::Constraint::Resting);
@@ -231,6 +236,7 @@ impl Fleet {
             self.members.remove(&id);
         } else {
             self.frontier.push(member.host, member.memory.due, id);
+            self.ask_for_plan(id, Timestamp::MIN);
         }
     }
 }
@@ -249,6 +255,7 @@ impl Member {
         if let Some(hints) = answer.hints {
             memory.hints = hints;
         }
+        memory.holds = answer.holds.or(memory.holds);
         if memory.state != State::Removed {
             self.memory.state = self.settled();
         }

@@ -2,8 +2,8 @@
 //!
 //! [`Fleet`] is a pure state machine. The daemon and the simulator own one each and drive it the
 //! same way: [`Fleet::step`] says what to probe, [`Fleet::absorb`] takes what came of it and says
-//! what to remember, [`Fleet::landed`] hears that it was remembered, [`Fleet::adopt`] takes plans,
-//! [`Fleet::reconfigure`] a changed source list. The politeness gate has the last word on every
+//! what to remember, [`Fleet::landed`] hears that it was remembered, [`Fleet::plan_orders`] says for
+//! whom plans are to be made, [`Fleet::adopt`] takes them, [`Fleet::reconfigure`] a changed source list. The politeness gate has the last word on every
 //! probe. Must not know the network, the store or what time it is: `now` is passed in.
 
 mod absorb;
@@ -12,10 +12,12 @@ pub mod gate;
 pub mod learn;
 pub mod outage;
 pub mod params;
+mod planning;
 pub mod source;
 mod spacing;
 mod state;
 
 pub use absorb::{Absorbed, Answered, Failure, HostAsks, Note, Report};
 pub use params::{Allocator, FleetParams};
+pub use planning::PlanOrder;
 pub use state::{Changed, Explanation, Fleet, Known, Moved, Order, Refusal, Stale};

@@ -62,6 +62,8 @@ pub enum Reason {
     FirstContact,
     /// The policy's own choice.
     Policy,
+    /// The source's plan.
+    Plan,
     /// Items may have been lost; sooner than the policy would.
     Gap,
     /// Someone asked by hand.
@@ -76,6 +78,7 @@ impl Reason {
         match self {
             Self::FirstContact => "first contact",
             Self::Policy => "policy",
+            Self::Plan => "plan",
             Self::Gap => "gap",
             Self::Manual => "manual",
             Self::Constraint(constraint) => constraint.name(),
@@ -84,7 +87,7 @@ impl Reason {
 
     /// The reason of that name.
     pub fn from_name(name: &str) -> Option<Self> {
-        [Self::FirstContact, Self::Policy, Self::Gap, Self::Manual]
+        [Self::FirstContact, Self::Policy, Self::Plan, Self::Gap, Self::Manual]
             .into_iter()
             .chain(Constraint::ALL.into_iter().map(Self::Constraint))
             .find(|reason| reason.name() == name)
@@ -127,6 +130,8 @@ pub struct Memory {
     pub backoff_until: Option<Timestamp>,
     /// What its feed asks.
     pub hints: FeedHints,
+    /// M: how many items its feed held when it was last read.
+    pub holds: Option<u32>,
     /// Proof so far that it moved.
     pub moving: Option<Box<MoveProof>>,
     /// The address adopted after such proof.
@@ -162,7 +167,7 @@ impl Memory {
 const KNOWN_AFTER: u64 = 10;
 
 /// The pace of a source whose rhythm is not known.
-const CAUTIOUS_GAP: Span = Span::from_hours(1);
+pub(super) const CAUTIOUS_GAP: Span = Span::from_hours(1);
 
 /// The host groups that a probe of a source asks: its own, and the one its redirects lead to.
 pub(super) type Hosts = (HostIx, Option<HostIx>);
@@ -176,6 +181,12 @@ pub(super) struct Member {
     pub memory: Memory,
     pub spent: Spent,
     pub plan: Option<Box<Plan>>,
+    /// Its plan, if it has one, no longer fits.
+    pub replan: bool,
+    /// It waits for a plan.
+    pub queued: bool,
+    /// Items may have been lost, so it is due sooner than its policy wants; no plan changes that.
+    pub hurried: bool,
     pub revision: Revision,
     /// Another host group that its redirects lead to: it bears our requests as well.
     pub also: Option<HostIx>,
@@ -188,7 +199,12 @@ impl Member {
     /// also when it fails meanwhile.
     pub fn gap(&self) -> Span {
         let even = self.terms.budget.even_gap();
-        if self.is_known() || self.terms.own_budget { even } else { even.max(CAUTIOUS_GAP) }
+        if self.is_cautious() { even.max(CAUTIOUS_GAP) } else { even }
+    }
+
+    /// Whether little is known of it, and nobody said that it need not be treated with care.
+    pub fn is_cautious(&self) -> bool {
+        !self.is_known() && !self.terms.own_budget
     }
 
     fn is_known(&self) -> bool {
@@ -211,16 +227,25 @@ impl Member {
         Stream::new(seed, format!("{purpose}/{}/{}", self.id.0, at.as_millis())).unit()
     }
 
-    /// When the policy wants the next probe after one that ended at `last`.
-    pub fn wanted_after(&self, last: Timestamp, seed: u64) -> Timestamp {
-        if let Some(at) = self.plan.as_ref().and_then(|plan| plan.next_after(last)) {
-            return at;
+    /// When the policy wants the next probe after one that ended at `last`, and whether by plan.
+    pub fn wish(&self, last: Timestamp, seed: u64) -> (Timestamp, Reason) {
+        match self.planned_after(last) {
+            Some(at) => (at, Reason::Plan),
+            None => {
+                let unit = self.chance(seed, "spread", last);
+                (spread::next(last, self.gap(), &self.terms.budget, unit), Reason::Policy)
+            }
         }
-        spread::next(last, self.gap(), &self.terms.budget, self.chance(seed, "spread", last))
     }
 
-    /// The policy that asks, as logged: today every policy spreads its budget unless a plan was adopted.
+    fn planned_after(&self, last: Timestamp) -> Option<Timestamp> {
+        self.plan.as_ref().filter(|_| self.policy_plans()).and_then(|plan| plan.next_after(last))
+    }
+
+    /// The policy that asks, as logged. The budget is spread evenly where there is no plan, or none
+    /// that goes on; after a restart the due time may still be one that a plan set.
     pub fn asking(&self) -> Policy {
-        if self.plan.is_some() { Policy::Plan } else { Policy::Uniform }
+        let planned = self.spent.last().and_then(|last| self.planned_after(last)).is_some();
+        if planned || self.memory.reason == Reason::Plan { Policy::Plan } else { Policy::Uniform }
     }
 }

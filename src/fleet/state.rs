@@ -1,9 +1,9 @@
-//! The fleet's state and the moves that do not depend on an answer: step, adopt, reconfigure.
+//! The fleet's state and the moves that do not depend on an answer: step, reconfigure.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use crate::schedule::budget::Spent;
-use crate::schedule::plan::{Plan, Revision};
+use crate::schedule::plan::Revision;
 use crate::schedule::policy::Policy;
 use crate::time::{Span, Timestamp};
 
@@ -22,6 +22,8 @@ pub struct Fleet {
     pub(super) members: HashMap<SourceId, Member>,
     pub(super) frontier: Frontier,
     pub(super) outage: Outage,
+    /// Who waits for a plan, and from when on it may hold probes.
+    pub(super) unplanned: VecDeque<(SourceId, Timestamp)>,
     spacing: Spacing,
     /// The step that slots were last taken from, and how many.
     slots: (i64, u32),
@@ -92,6 +94,7 @@ impl Fleet {
             members: HashMap::new(),
             frontier: Frontier::default(),
             outage: Outage::default(),
+            unplanned: VecDeque::new(),
             spacing,
             slots: (i64::MIN, 0),
         }
@@ -137,6 +140,9 @@ impl Fleet {
             memory: known.memory,
             spent,
             plan: None,
+            replan: false,
+            queued: false,
+            hurried: false,
             revision: Revision::default(),
             also,
             in_flight,
@@ -260,20 +266,6 @@ impl Fleet {
         Ok(())
     }
 
-    /// Takes a plan, unless the source has moved on since it was made.
-    pub fn adopt(&mut self, id: SourceId, plan: Plan, now: Timestamp) -> Result<(), Stale> {
-        let seed = self.seed;
-        let member = self.members.get_mut(&id).filter(|m| m.revision == plan.made_from).ok_or(Stale)?;
-        member.plan = Some(Box::new(plan));
-        if member.in_flight.is_none() && matches!(member.memory.state, State::Learning | State::Planned) {
-            self.frontier.remove(member.host, member.memory.due, id);
-            let wanted = member.wanted_after(member.spent.last().unwrap_or(now), seed).max(now);
-            Self::set_due(member, &self.frontier, wanted, Reason::Policy);
-            self.frontier.push(member.host, member.memory.due, id);
-        }
-        Ok(())
-    }
-
     /// The state that a plan for this source must name.
     pub fn revision(&self, id: SourceId) -> Option<Revision> {
         self.members.get(&id).map(|member| member.revision)
@@ -344,20 +336,24 @@ impl Fleet {
                 ..Memory::default()
             };
             member.memory.state = member.settled();
-            member.plan = None;
             member.also = None;
+        }
+        if moved == Moved::Elsewhere || repaced || !member.policy_plans() {
+            member.plan = None;
         }
         if moved == Moved::Elsewhere || repaced {
             // Never at once: a reload must not make anyone fetch.
             let soon = now + member.gap().scaled(member.chance(self.seed, "changed", now));
-            let wanted =
-                member.spent.last().map_or(soon, |last| member.wanted_after(last, self.seed).max(soon));
+            let wanted = member.spent.last().map_or(soon, |last| member.wish(last, self.seed).0.max(soon));
             if member.memory.due != Timestamp::MAX {
                 Self::set_due(member, &self.frontier, wanted, Reason::Policy);
             }
         }
         if member.in_flight.is_none() {
-            self.frontier.push(host, member.memory.due, id);
+            let due = member.memory.due;
+            self.frontier.push(host, due, id);
+            // Nor may the plan that follows make anyone fetch.
+            self.ask_for_plan(id, due);
         }
     }
 
@@ -384,8 +380,11 @@ impl Fleet {
             member.memory.shift(by);
             member.spent.shift(by);
             if let Some(plan) = &mut member.plan {
-                plan.times.iter_mut().for_each(|at| *at += by);
+                plan.shift(by);
             }
+        }
+        for (_, not_before) in &mut self.unplanned {
+            *not_before += by;
         }
     }
 
@@ -435,7 +434,7 @@ impl Fleet {
             constraints.push((Constraint::Resting, Timestamp::MAX));
         }
         let wanted = match member.spent.last() {
-            Some(last) => member.wanted_after(last, self.seed),
+            Some(last) => member.wish(last, self.seed).0,
             None => member.memory.due,
         };
         let (due, reason) = self.outlook(id, now)?;

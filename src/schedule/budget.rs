@@ -57,6 +57,11 @@ impl Spent {
         self.0.back().copied()
     }
 
+    /// When the probes that are still known ended, ascending.
+    pub fn times(&self) -> impl Iterator<Item = Timestamp> {
+        self.0.iter().copied()
+    }
+
     /// From when the spacing δ allows a probe.
     pub fn spacing_allows(&self, budget: &Budget) -> Timestamp {
         self.last().map_or(Timestamp::MIN, |t| t + budget.min_spacing)

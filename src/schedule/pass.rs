@@ -194,8 +194,8 @@ impl Track {
         let mut entered = 0;
         for at in 1..self.len() {
             let cost = |slot: usize| before.map_or(reached.cost[slot], |before| before[slot]);
-            for slot in entered..self.enters(entered, at) {
-                entered = slot + 1;
+            let until = self.enters(entered, at);
+            for slot in entered..until {
                 if cost(slot) == f64::INFINITY {
                     continue;
                 }
@@ -224,6 +224,7 @@ impl Track {
                     }
                 }
             }
+            entered = until;
             while best.len() > 1 && best[1].1 <= at {
                 best.pop_front();
             }

@@ -3,7 +3,9 @@
 //! Made off the hot path and handed to the fleet, which refuses it when the source has moved on
 //! since. Knows only the times and what they were computed from, not how they were found.
 
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
+
+use super::rolling::Ahead;
 
 /// Counts what has happened to a source; a plan made from an older count is stale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -16,11 +18,34 @@ pub struct Plan {
     pub made_from: Revision,
     /// Ascending.
     pub times: Vec<Timestamp>,
+    /// From when it was planned.
+    pub starts: Timestamp,
+    /// Until when.
+    pub ends: Timestamp,
 }
 
 impl Plan {
+    /// What is to be followed of what lies ahead.
+    pub fn new(made_from: Revision, ahead: &Ahead) -> Self {
+        Self { made_from, times: ahead.times.clone(), starts: ahead.starts, ends: ahead.ends }
+    }
+
     /// The first planned time after `last`.
     pub fn next_after(&self, last: Timestamp) -> Option<Timestamp> {
-        self.times.get(self.times.partition_point(|&t| t <= last)).copied()
+        self.times.get(self.passed(last)).copied()
+    }
+
+    /// How many planned times lie after `last` and not after `until`.
+    pub fn between(&self, last: Timestamp, until: Timestamp) -> usize {
+        self.passed(until).saturating_sub(self.passed(last))
+    }
+
+    /// Moves all times when the clock was found to have been moved.
+    pub fn shift(&mut self, by: Span) {
+        self.times.iter_mut().chain([&mut self.starts, &mut self.ends]).for_each(|at| *at += by);
+    }
+
+    fn passed(&self, at: Timestamp) -> usize {
+        self.times.partition_point(|&time| time <= at)
     }
 }

@@ -96,11 +96,11 @@ pub fn plan(standing: &Standing, rate: &Steps, importance: &Steps) -> Option<Ahe
     let grid = standing.grid(starts, ends);
     let mut best = optimal::solve_nearly(&horizon, grid, GOOD_ENOUGH).ok()?;
     let mut overflow = standing.holds.map(|holds| exceeds(longest(&horizon, &best.times), holds));
-    if let Some(holds) = standing.holds.filter(|_| overflow > Some(RISK)) {
-        if let Some(complete) = complete(&horizon, grid, holds) {
-            best = complete;
-            overflow = Some(exceeds(longest(&horizon, &best.times), holds));
-        }
+    if let Some(holds) = standing.holds.filter(|_| overflow > Some(RISK))
+        && let Some(complete) = complete(&horizon, grid, holds)
+    {
+        best = complete;
+        overflow = Some(exceeds(longest(&horizon, &best.times), holds));
     }
     Some(Ahead {
         times: best.times.into_iter().map(|at| starts + at).collect(),

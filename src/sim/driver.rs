@@ -1,12 +1,14 @@
 //! The event loop of a simulated fleet.
 //!
 //! Does what the daemon's pilot does: steps the fleet when it is worth it, hands out orders, takes
-//! reports when they are in. The world that answers is a function.
+//! reports when they are in, has plans made. The world that answers is a function, and so is whoever
+//! plans.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::fleet::{Answered, Failure, Fleet, Order, Report};
+use crate::fleet::{Answered, Failure, Fleet, Order, PlanOrder, Report};
+use crate::schedule::plan::Plan;
 use crate::time::{Span, Timestamp};
 
 /// How the world answers one probe: how long it takes, and with what.
@@ -22,10 +24,21 @@ pub struct Sent {
 }
 
 /// Runs the fleet from `from` until `until` against a world, and returns every probe sent. Answers
-/// still under way at the end are awaited, as the daemon does when it drains.
+/// still under way at the end are awaited, as the daemon does when it drains. Nobody plans.
 pub fn run(
     fleet: &mut Fleet,
+    world: impl FnMut(&Order, Timestamp) -> Reply,
+    from: Timestamp,
+    until: Timestamp,
+) -> Vec<Sent> {
+    run_planned(fleet, world, |_| None, from, until)
+}
+
+/// The same with a planner, whose plans are there as soon as they are ordered.
+pub fn run_planned(
+    fleet: &mut Fleet,
     mut world: impl FnMut(&Order, Timestamp) -> Reply,
+    mut planner: impl FnMut(&PlanOrder) -> Option<Plan>,
     from: Timestamp,
     until: Timestamp,
 ) -> Vec<Sent> {
@@ -48,6 +61,12 @@ pub fn run(
             };
             if fleet.absorb(&report).is_some() {
                 fleet.landed(order.source);
+            }
+        }
+        for order in fleet.plan_orders(now, usize::MAX) {
+            if let Some(plan) = planner(&order) {
+                // Never stale: nothing happens between an order and its plan.
+                let _ = fleet.adopt(order.source, plan, now);
             }
         }
         let orders = if now <= until { fleet.step(now) } else { Vec::new() };

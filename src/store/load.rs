@@ -84,7 +84,7 @@ pub async fn load(connection: &mut SqliteConnection, since: Timestamp) -> Result
         "SELECT id, name, state, next_probe_at, next_probe_reason, last_probe_at, last_update_at, error_streak,
                 known_updates, fresh_until, retry_until, backoff_until, ttl_ms, skip_hours, skip_days,
                 update_period_ms, moving_to, moving_times, moving_since, adopted_url,
-                validators_url
+                holds, validators_url
          FROM sources WHERE state <> 'removed'",
     )
     .fetch_all(&mut *connection)
@@ -172,6 +172,7 @@ fn memory(row: &SqliteRow) -> Memory {
             skip_days: row.get("skip_days"),
             update_period: span(row, "update_period_ms"),
         },
+        holds: row.get("holds"),
         moving,
         adopted_url: row.get::<Option<String>, _>("adopted_url").map(String::into_boxed_str),
     }

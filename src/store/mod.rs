@@ -8,6 +8,7 @@ pub mod error;
 pub mod load;
 pub mod lock;
 pub mod open;
+pub mod plans;
 pub mod reader;
 pub mod record;
 pub mod report;

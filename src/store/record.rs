@@ -149,6 +149,33 @@ pub struct RateRecord {
     pub since: Option<Timestamp>,
 }
 
+/// A plan that was adopted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlanRecord {
+    /// Whose.
+    pub source: SourceId,
+    /// When it was made.
+    pub made_at: Timestamp,
+    /// From when it was planned.
+    pub starts: Timestamp,
+    /// Until when.
+    pub ends: Timestamp,
+    /// When to probe, ascending.
+    pub times: Vec<Timestamp>,
+    /// C̄ over it.
+    pub expected_cost: f64,
+    /// No allowed plan can cost less.
+    pub lower_bound: f64,
+    /// About what one probe more would save.
+    pub price: f64,
+    /// The largest chance that more items come between two probes than the feed holds.
+    pub overflow: Option<f64>,
+    /// When the source is due since.
+    pub due: Timestamp,
+    /// Why then.
+    pub reason: Reason,
+}
+
 /// A robots.txt as it was fetched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RobotsRecord {

@@ -1,6 +1,7 @@
-//! Forgetting old probes in small bites, so that no commit is long.
+//! Forgetting old probes and plans in small bites, so that no commit is long.
 //!
-//! Updates, gaps and events stay; only the log of probes and answered requests are pruned.
+//! Updates, gaps and events stay; only the logs of probes and plans, and answered requests
+//! are pruned.
 
 use sqlx::SqliteConnection;
 
@@ -23,6 +24,14 @@ pub(super) async fn bite(
     .execute(&mut *connection)
     .await?;
     more |= probes.rows_affected() >= BITE.unsigned_abs();
+    let plans = sqlx::query(
+        "DELETE FROM plans WHERE id IN (SELECT id FROM plans WHERE made_at < ? ORDER BY made_at LIMIT ?)",
+    )
+    .bind(before.as_millis())
+    .bind(BITE)
+    .execute(&mut *connection)
+    .await?;
+    more |= plans.rows_affected() >= BITE.unsigned_abs();
     sqlx::query("DELETE FROM requests WHERE answer IS NOT NULL AND asked_at < ?")
         .bind(before.as_millis())
         .execute(&mut *connection)

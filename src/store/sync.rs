@@ -133,7 +133,7 @@ async fn change(connection: &mut SqliteConnection, rows: String) -> Result<(), s
         "UPDATE sources SET etag = NULL, last_modified = NULL, validators_url = NULL, error_streak = 0,
                 last_error = NULL, fresh_until = NULL, retry_until = NULL, backoff_until = NULL, ttl_ms = NULL,
                 skip_hours = 0, skip_days = 0, update_period_ms = NULL, moving_to = NULL, moving_times = NULL,
-                moving_since = NULL, adopted_url = NULL, moved = 1
+                moving_since = NULL, adopted_url = NULL, holds = NULL, moved = 1
          FROM json_each(?) AS new WHERE sources.id = new.value ->> 0 AND new.value ->> 5",
     )
     .bind(&rows)

@@ -207,7 +207,7 @@ async fn state(connection: &mut SqliteConnection, landing: &Landing) -> Result {
              last_update_at = ?7, error_streak = ?8, last_error = ?9, known_updates = ?10,
              fresh_until = ?11, retry_until = ?12, backoff_until = ?13,
              ttl_ms = ?14, skip_hours = ?15, skip_days = ?16, update_period_ms = ?17,
-             moving_to = ?18, moving_times = ?19, moving_since = ?20, adopted_url = ?21
+             moving_to = ?18, moving_times = ?19, moving_since = ?20, adopted_url = ?21, holds = ?22
          WHERE id = ?1",
     )
     .bind(landing.flight.source.0)
@@ -231,6 +231,7 @@ async fn state(connection: &mut SqliteConnection, landing: &Landing) -> Result {
     .bind(moving.map(|proof| proof.times))
     .bind(moving.map(|proof| proof.since.as_millis()))
     .bind(memory.adopted_url.as_deref())
+    .bind(memory.holds)
     .execute(connection)
     .await?;
     Ok(())

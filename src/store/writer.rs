@@ -15,10 +15,10 @@ use crate::fleet::params::SourceId;
 use crate::time::Timestamp;
 
 use super::error::may_pass;
-use super::record::{Event, Flight, Landing, RateRecord, RobotsRecord};
+use super::record::{Event, Flight, Landing, PlanRecord, RateRecord, RobotsRecord};
 use super::retention;
 use super::sync::{Listed, Synced};
-use super::{StoreError, sync, write};
+use super::{StoreError, plans, sync, write};
 
 /// Something to be written.
 #[derive(Debug)]
@@ -33,6 +33,8 @@ pub enum Write {
     Event(Event),
     /// Fitted rates.
     Rates(Vec<RateRecord>),
+    /// Adopted plans, at most one for each source.
+    Plans(Vec<PlanRecord>),
     /// A robots.txt.
     Robots(RobotsRecord),
     /// The answer to a probe asked for by hand.
@@ -227,6 +229,7 @@ async fn write_all(
             Write::Land(landing) => write::land(connection, landing).await?,
             Write::Event(event) => write::event(connection, event).await?,
             Write::Rates(rates) => write::rates(connection, rates).await?,
+            Write::Plans(plans) => plans::plans(connection, plans).await?,
             Write::Robots(robots) => write::robots(connection, robots).await?,
             Write::Answer { request, answer } => write::answer(connection, *request, answer).await?,
             Write::FirstDue(due) => sync::first_due(connection, due).await?,

@@ -1,0 +1,174 @@
+//! Making plans, off the hot path.
+//!
+//! Takes the orders that wait, reads the rates of those sources in one query, and computes on a
+//! thread where that may take its time; the pilot hears of what came of it, and may find it stale.
+//! A source without a rate is left out: it asks again when it lands or has one. Knows rates and
+//! importance; must not know what becomes of a plan.
+
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, watch};
+
+use crate::config::Config;
+use crate::fleet::PlanOrder;
+use crate::fleet::params::SourceId;
+use crate::rate::cyclic::Rate;
+use crate::rate::steps::Steps;
+use crate::schedule::plan::Revision;
+use crate::schedule::rolling::{self, Ahead};
+use crate::store::StoreError;
+use crate::store::reader::Reader;
+use crate::time::Timestamp;
+
+use super::pilot::Control;
+
+/// A plan that was made.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Made {
+    /// For whom.
+    pub source: SourceId,
+    /// From what state.
+    pub made_from: Revision,
+    /// When.
+    pub at: Timestamp,
+    /// The plan.
+    pub ahead: Ahead,
+}
+
+/// Makes plans until nobody orders any.
+#[derive(Debug)]
+pub struct Planner {
+    /// Where rates come from.
+    pub reader: Reader,
+    /// What is ordered.
+    pub orders: mpsc::Receiver<PlanOrder>,
+    /// Where plans go.
+    pub control: mpsc::UnboundedSender<Control>,
+    /// When it matters that news is fresh.
+    pub importance: watch::Receiver<Arc<Steps>>,
+}
+
+/// Orders that are taken at a time, and that may wait.
+pub const BATCH: usize = 256;
+
+/// The importance that plans follow.
+pub fn importance(config: &Config) -> Arc<Steps> {
+    // A configuration holds no other than good values.
+    Arc::new(Steps::try_from(&config.importance).unwrap_or_else(|_| Steps::from(&Rate::constant(1.0))))
+}
+
+impl Planner {
+    /// Plans until nobody orders any.
+    pub async fn run(mut self) {
+        let mut orders = Vec::with_capacity(BATCH);
+        while self.orders.recv_many(&mut orders, BATCH).await > 0 {
+            let ordered = orders.len();
+            match self.plan(std::mem::take(&mut orders)).await {
+                Ok(plans) => {
+                    tracing::debug!(ordered, made = plans.len(), "plans made");
+                    if self.control.send(Control::Planned(plans)).is_err() {
+                        return;
+                    }
+                }
+                Err(error) => tracing::warn!(%error, "rates cannot be read now; nothing is planned"),
+            }
+        }
+    }
+
+    async fn plan(&self, orders: Vec<PlanOrder>) -> Result<Vec<Made>, StoreError> {
+        let ids: Vec<SourceId> = orders.iter().map(|order| order.source).collect();
+        let mut rates = self.reader.rates(&ids).await?;
+        // Of two orders for one source the first is stale.
+        let jobs: Vec<Job> = orders
+            .into_iter()
+            .rev()
+            .filter_map(|order| rates.remove(&order.source).map(|rate| (order, rate)))
+            .collect();
+        let importance = Arc::clone(&self.importance.borrow());
+        Ok(compute(Arc::new(jobs), importance, make).await)
+    }
+}
+
+type Job = (PlanOrder, Steps);
+
+/// Computes on a thread where it may take its time. A source that makes that panic costs its own
+/// plan: the others of its batch are computed again one by one.
+async fn compute(
+    jobs: Arc<Vec<Job>>,
+    importance: Arc<Steps>,
+    make: fn(&Job, &Steps) -> Option<Made>,
+) -> Vec<Made> {
+    let (all, weight) = (Arc::clone(&jobs), Arc::clone(&importance));
+    let batch = move || all.iter().filter_map(|job| make(job, &weight)).collect();
+    if let Ok(plans) = tokio::task::spawn_blocking(batch).await {
+        return plans;
+    }
+    let mut plans = Vec::new();
+    for index in 0..jobs.len() {
+        let (all, weight) = (Arc::clone(&jobs), Arc::clone(&importance));
+        match tokio::task::spawn_blocking(move || make(&all[index], &weight)).await {
+            Ok(plan) => plans.extend(plan),
+            Err(_) => {
+                let source = jobs[index].0.source.0;
+                tracing::error!(source, "planning this source panicked; please report it");
+            }
+        }
+    }
+    plans
+}
+
+fn make((order, rate): &Job, importance: &Steps) -> Option<Made> {
+    let ahead = rolling::plan(&order.standing, rate, importance)?;
+    let numbers = [ahead.expected_cost, ahead.lower_bound, ahead.price, ahead.overflow.unwrap_or(0.0)];
+    if numbers.iter().any(|number| !number.is_finite()) {
+        // Could not be stored, and cannot be right.
+        tracing::error!(source = order.source.0, ?numbers, "a plan makes no sense; please report it");
+        return None;
+    }
+    Some(Made { source: order.source, made_from: order.made_from, at: order.standing.now, ahead })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observe::FeedHints;
+    use crate::schedule::budget::Budget;
+    use crate::schedule::rolling::Standing;
+    use crate::time::Span;
+
+    fn job(id: i64) -> Job {
+        let standing = Standing {
+            now: Timestamp::from_secs(0),
+            budget: Budget::default(),
+            spent: Vec::new(),
+            not_before: Timestamp::from_secs(0),
+            fresh_for: Span::ZERO,
+            hints: FeedHints::default(),
+            holds: None,
+            phase: 0.0,
+        };
+        let order = PlanOrder { source: SourceId(id), made_from: Revision(1), standing };
+        (order, Steps::from(&Rate::constant(1.0)))
+    }
+
+    #[tokio::test]
+    async fn a_source_that_makes_planning_panic_costs_its_own_plan_only() {
+        fn make((order, _): &Job, _: &Steps) -> Option<Made> {
+            assert_ne!(order.source, SourceId(2), "this one is poison");
+            let at = order.standing.now;
+            let ahead = Ahead {
+                times: vec![at],
+                starts: at,
+                ends: at,
+                expected_cost: 0.0,
+                lower_bound: 0.0,
+                price: 0.0,
+                overflow: None,
+            };
+            Some(Made { source: order.source, made_from: order.made_from, at, ahead })
+        }
+        let jobs = Arc::new((1..5).map(job).collect());
+        let plans = compute(jobs, Arc::new(Steps::from(&Rate::constant(1.0))), make).await;
+        assert_eq!(plans.iter().map(|plan| plan.source.0).collect::<Vec<_>>(), [1, 3, 4]);
+    }
+}

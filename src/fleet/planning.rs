@@ -1,0 +1,239 @@
+//! Who wants a plan, and what it is to be made from.
+//!
+//! A source asks for one when it lands, or when its rate was fitted anew; orders wait here until
+//! somebody has time for them, and are made out only then, from the source as it stands. So
+//! nothing is counted per step, and what waits costs a few bytes. Knows when a plan no longer fits;
+//! must not know how plans are made, nor rates.
+
+use crate::schedule::budget::Budget;
+use crate::schedule::plan::{Plan, Revision};
+use crate::schedule::policy::Policy;
+use crate::schedule::rolling::Standing;
+use crate::time::{Span, Timestamp};
+
+use super::params::SourceId;
+use super::source::{CAUTIOUS_GAP, Member, Reason, State};
+use super::state::{Fleet, Stale};
+
+/// A plan to be made.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlanOrder {
+    /// For whom.
+    pub source: SourceId,
+    /// The state that the plan must name.
+    pub made_from: Revision,
+    /// That state, as far as a plan depends on it.
+    pub standing: Standing,
+}
+
+/// What a source asks to be kept to by every plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Asks {
+    /// Between two probes. The spacing δ counts in, so that a `max-age` below it, which may be
+    /// another with every answer, changes nothing.
+    apart: Span,
+    skip_hours: u32,
+    skip_days: u8,
+}
+
+/// Whether a plan still fits after a probe that ended at `ended`, where the one before ended at
+/// `last`, and the source asked for what it asked `before` and, if it answered, asks `after`.
+fn fits(plan: &Plan, last: Timestamp, ended: Timestamp, before: Asks, after: Option<Asks>) -> bool {
+    // None passed: it came out of turn. Several: it came so late that one was skipped.
+    let in_turn = plan.between(last, ended) == 1;
+    let goes_on = plan.next_after(ended).is_some() && plan.ends - ended >= ended - plan.starts;
+    in_turn && goes_on && after == Some(before)
+}
+
+impl Fleet {
+    /// Plans to be made, at most so many; the others wait. Those of sources that cannot be planned
+    /// for at the moment are dropped: they ask again when they land.
+    pub fn plan_orders(&mut self, now: Timestamp, most: usize) -> Vec<PlanOrder> {
+        let mut orders = Vec::new();
+        while orders.len() < most
+            && let Some((id, not_before)) = self.unplanned.pop_front()
+        {
+            let Some(member) = self.members.get_mut(&id) else { continue };
+            member.queued = false;
+            if !member.is_plannable() {
+                continue;
+            }
+            let paused = self.frontier.paused_until(member.host);
+            let standing = member.standing(now, paused.max(not_before), self.seed);
+            orders.push(PlanOrder { source: id, made_from: member.revision, standing });
+        }
+        orders
+    }
+
+    /// These have a new rate: their plans are made anew, and those of sources under way or in
+    /// backoff when they have landed.
+    pub fn refitted(&mut self, ids: &[SourceId]) {
+        for id in ids {
+            if let Some(member) = self.members.get_mut(id)
+                && member.policy_plans()
+            {
+                member.replan = true;
+                if member.is_plannable() && !std::mem::replace(&mut member.queued, true) {
+                    self.unplanned.push_back((*id, Timestamp::MIN));
+                }
+            }
+        }
+    }
+
+    /// Takes a plan, unless the source has moved on since it was made.
+    pub fn adopt(&mut self, id: SourceId, mut plan: Plan, now: Timestamp) -> Result<(), Stale> {
+        let member = self.members.get_mut(&id).filter(|m| m.revision == plan.made_from).ok_or(Stale)?;
+        if member.in_flight.is_some() {
+            // It was made for this probe as well, and that is not where it was planned to be.
+            return Err(Stale);
+        }
+        plan.times.shrink_to_fit();
+        member.plan = Some(Box::new(plan));
+        member.replan = false;
+        let asked_by_hand = member.memory.reason == Reason::Manual;
+        if !asked_by_hand && matches!(member.memory.state, State::Learning | State::Planned) {
+            self.frontier.remove(member.host, member.memory.due, id);
+            let (wanted, because) = member.wish(member.spent.last().unwrap_or(now), self.seed);
+            if !(member.hurried && member.memory.due <= wanted) {
+                Self::set_due(member, &self.frontier, wanted.max(now), because);
+            }
+            self.frontier.push(member.host, member.memory.due, id);
+        }
+        Ok(())
+    }
+
+    /// Gives back the plan that a source had when it was last heard of, so that it can be
+    /// explained. Its due time stays. Says whether it is a plan that the source would follow.
+    pub fn resume_plan(&mut self, id: SourceId, plan: Plan, now: Timestamp) -> bool {
+        let Some(member) = self.members.get_mut(&id) else { return false };
+        let follows = member.policy_plans() && plan.ends > now;
+        if follows {
+            member.plan = Some(Box::new(plan));
+        }
+        follows
+    }
+
+    /// The source is stored as it stands: it asks for a plan if it wants one and has none that fits.
+    pub(super) fn ask_for_plan(&mut self, id: SourceId, not_before: Timestamp) {
+        if let Some(member) = self.members.get_mut(&id)
+            && (member.plan.is_none() || member.replan)
+            && member.is_plannable()
+            && !std::mem::replace(&mut member.queued, true)
+        {
+            // Before those that were merely fitted anew, which have a plan to go on with.
+            self.unplanned.push_front((id, not_before));
+        }
+    }
+}
+
+impl Member {
+    /// Whether its policy follows plans.
+    pub fn policy_plans(&self) -> bool {
+        match self.terms.policy {
+            Policy::Plan => true,
+            Policy::Auto => self.settled() == State::Planned,
+            _ => false,
+        }
+    }
+
+    fn is_plannable(&self) -> bool {
+        self.policy_plans()
+            && self.in_flight.is_none()
+            && matches!(self.memory.state, State::Learning | State::Planned)
+    }
+
+    /// What it asks to be kept to.
+    pub(super) fn asks(&self) -> Asks {
+        let hints = &self.memory.hints;
+        let spans = [hints.ttl, hints.update_period, Some(self.fresh_for())];
+        let apart = spans.into_iter().flatten().fold(self.terms.budget.min_spacing, Span::max);
+        Asks { apart, skip_hours: hints.skip_hours, skip_days: hints.skip_days }
+    }
+
+    /// Notes whether the plan still fits after a probe.
+    pub(super) fn weigh_plan(&mut self, last: Timestamp, ended: Timestamp, before: Asks, answered: bool) {
+        let after = answered.then(|| self.asks());
+        self.replan |= self.plan.as_ref().is_some_and(|plan| !fits(plan, last, ended, before, after));
+    }
+
+    /// `max-age` as the last answer had it.
+    fn fresh_for(&self) -> Span {
+        match (self.memory.fresh_until, self.memory.last_probe) {
+            (Some(until), Some(ended)) => (until - ended).max(Span::ZERO),
+            _ => Span::ZERO,
+        }
+    }
+
+    /// What plans may spend: as the gap does, no more than a probe an hour while little is known.
+    fn planning_budget(&self) -> Budget {
+        let budget = self.terms.budget;
+        if !self.is_cautious() {
+            return budget;
+        }
+        let per = budget.per.max(CAUTIOUS_GAP);
+        let hourly = u32::try_from(per.as_millis() / CAUTIOUS_GAP.as_millis()).unwrap_or(u32::MAX);
+        Budget { probes: budget.probes.min(hourly), per, ..budget }
+    }
+
+    fn standing(&self, now: Timestamp, not_before: Timestamp, seed: u64) -> Standing {
+        let memory = &self.memory;
+        let one_off = [memory.retry_until, memory.backoff_until, memory.fresh_until];
+        Standing {
+            now,
+            budget: self.planning_budget(),
+            spent: self.spent.times().collect(),
+            not_before: one_off.into_iter().flatten().fold(now.max(not_before), Timestamp::max),
+            fresh_for: self.fresh_for(),
+            hints: memory.hints,
+            holds: memory.holds,
+            phase: self.chance(seed, "phase", Timestamp::default()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hour(n: i64) -> Timestamp {
+        Timestamp::from_secs(3_600 * n)
+    }
+
+    fn plan() -> Plan {
+        let times = [2, 4, 6, 8, 14].map(hour).to_vec();
+        Plan { made_from: Revision(1), times, starts: hour(0), ends: hour(24) }
+    }
+
+    const ASKS: Asks = Asks { apart: Span::from_mins(15), skip_hours: 0, skip_days: 0 };
+
+    #[test]
+    fn a_probe_in_turn_leaves_a_plan_as_it_is() {
+        let late = Span::from_mins(3);
+        assert!(fits(&plan(), hour(0), hour(2) + late, ASKS, Some(ASKS)));
+        assert!(fits(&plan(), hour(2) + late, hour(4), ASKS, Some(ASKS)));
+    }
+
+    #[test]
+    fn a_probe_out_of_turn_or_too_late_ends_it() {
+        assert!(!fits(&plan(), hour(2), hour(3), ASKS, Some(ASKS)), "none was planned");
+        assert!(!fits(&plan(), hour(2), hour(6), ASKS, Some(ASKS)), "one was skipped");
+    }
+
+    #[test]
+    fn so_do_failures_and_other_wishes() {
+        assert!(!fits(&plan(), hour(2), hour(4), ASKS, None));
+        let longer = Asks { apart: Span::from_mins(40), ..ASKS };
+        assert!(!fits(&plan(), hour(2), hour(4), ASKS, Some(longer)));
+        assert!(!fits(&plan(), hour(2), hour(4), ASKS, Some(Asks { skip_days: 1, ..ASKS })));
+        assert!(!fits(&plan(), hour(2), hour(4), ASKS, Some(Asks { skip_hours: 1, ..ASKS })));
+    }
+
+    #[test]
+    fn and_its_own_second_half() {
+        let short = Plan { ends: hour(8), ..plan() };
+        assert!(fits(&short, hour(2), hour(4), ASKS, Some(ASKS)), "half is left");
+        assert!(!fits(&short, hour(4), hour(6), ASKS, Some(ASKS)), "less than half");
+        let used_up = Plan { ends: hour(100), ..plan() };
+        assert!(!fits(&used_up, hour(8), hour(14), ASKS, Some(ASKS)), "no time left");
+    }
+}

@@ -1,0 +1,171 @@
+//! Plans: the rates they are made from, how they are kept, and the latest of a source.
+//!
+//! Apart from the other statements because a plan is many rows in two tables. Must not know how a
+//! plan is made, nor who follows it.
+
+use std::collections::HashMap;
+
+use jiff::tz::TimeZone;
+use serde_json::{Value, json};
+use sqlx::{Row, SqliteConnection};
+
+use crate::fleet::params::SourceId;
+use crate::rate::cyclic::Rate;
+use crate::rate::steps::Steps;
+use crate::time::Timestamp;
+
+use super::StoreError;
+use super::reader::Reader;
+use super::record::PlanRecord;
+
+/// A plan as it was stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlanRow {
+    /// When it was made.
+    pub made_at: Timestamp,
+    /// From when.
+    pub starts_at: Timestamp,
+    /// Until when.
+    pub ends_at: Timestamp,
+    /// How many probes.
+    pub probes: u32,
+    /// C̄ over it.
+    pub expected_cost: f64,
+    /// No allowed plan can cost less.
+    pub lower_bound: f64,
+    /// About what one probe more would save.
+    pub price: f64,
+    /// The largest chance that more items come between two probes than the feed holds.
+    pub overflow: Option<f64>,
+    /// Its times, ascending.
+    pub times: Vec<Timestamp>,
+}
+
+/// How plans are made today, for the log.
+const METHOD: &str = "rolling";
+
+/// Plans that were adopted, and the due times that follow. At most one for each source.
+pub(super) async fn plans(
+    connection: &mut SqliteConnection,
+    plans: &[PlanRecord],
+) -> Result<(), sqlx::Error> {
+    let rows: Vec<Value> = plans
+        .iter()
+        .map(|plan| {
+            json!([
+                plan.source.0,
+                plan.made_at.as_millis(),
+                plan.starts.as_millis(),
+                plan.ends.as_millis(),
+                plan.times.len(),
+                plan.expected_cost,
+                plan.lower_bound,
+                plan.price,
+                plan.overflow
+            ])
+        })
+        .collect();
+    let numbers: HashMap<i64, i64> = sqlx::query(
+        "INSERT INTO plans (source_id, made_at, starts_at, ends_at, probes, expected_cost, lower_bound, price,
+                            overflow, method)
+         SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
+                value ->> 7, value ->> 8, ?1
+         FROM json_each(?2) WHERE true RETURNING source_id, id",
+    )
+    .bind(METHOD)
+    .bind(Value::from(rows).to_string())
+    .fetch_all(&mut *connection)
+    .await?
+    .into_iter()
+    .map(|row| (row.get(0), row.get(1)))
+    .collect();
+    let mut times = Vec::new();
+    for plan in plans {
+        let number = numbers.get(&plan.source.0);
+        times.extend(plan.times.iter().map(|at| json!([number, at.as_millis()])));
+    }
+    sqlx::query(
+        "INSERT OR IGNORE INTO plan_probes (plan_id, at) SELECT value ->> 0, value ->> 1 FROM json_each(?)",
+    )
+    .bind(Value::from(times).to_string())
+    .execute(&mut *connection)
+    .await?;
+    let ids: Vec<i64> = plans.iter().map(|plan| plan.source.0).collect();
+    // The times of the plan before the last one: of those before it, they are gone already.
+    sqlx::query(
+        "DELETE FROM plan_probes WHERE plan_id IN (
+             SELECT (SELECT id FROM plans WHERE source_id = new.value ORDER BY id DESC LIMIT 1 OFFSET 2)
+             FROM json_each(?) AS new)",
+    )
+    .bind(json!(ids).to_string())
+    .execute(&mut *connection)
+    .await?;
+    let due: Vec<Value> = plans
+        .iter()
+        .map(|plan| {
+            let at = (plan.due != Timestamp::MAX).then(|| plan.due.as_millis());
+            json!([plan.source.0, at, plan.reason.name()])
+        })
+        .collect();
+    sqlx::query(
+        "UPDATE sources SET next_probe_at = new.value ->> 1, next_probe_reason = new.value ->> 2
+         FROM json_each(?) AS new WHERE sources.id = new.value ->> 0 AND state <> 'removed'",
+    )
+    .bind(Value::from(due).to_string())
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+impl Reader {
+    /// The rates of these sources, in updates per hour; those that have none are left out.
+    pub async fn rates(&self, ids: &[SourceId]) -> Result<HashMap<SourceId, Steps>, StoreError> {
+        let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
+        let rows = sqlx::query(
+            "SELECT rates.source_id, time_zone, ends_s, per_hour
+             FROM rates JOIN fits ON fits.source_id = rates.source_id
+             WHERE rates.source_id IN (SELECT value FROM json_each(?)) ORDER BY rates.source_id, starts_s",
+        )
+        .bind(json!(ids).to_string())
+        .fetch_all(self.pool())
+        .await?;
+        let mut rates = HashMap::new();
+        for segments in rows.chunk_by(|a, b| a.get::<i64, _>(0) == b.get::<i64, _>(0)) {
+            let id: i64 = segments[0].get(0);
+            let zone = TimeZone::get(segments[0].get(1)).unwrap_or(TimeZone::UTC);
+            match Rate::new(zone, segments.iter().map(|row| (row.get(2), row.get(3)))) {
+                Ok(rate) => drop(rates.insert(SourceId(id), Steps::from(&rate))),
+                Err(error) => tracing::warn!(source = id, %error, "the stored rate is broken"),
+            }
+        }
+        Ok(rates)
+    }
+
+    /// The latest plan of a source, as long as its times are kept.
+    pub async fn latest_plan(&self, id: SourceId) -> Result<Option<PlanRow>, StoreError> {
+        let rows = sqlx::query(
+            "SELECT made_at, starts_at, ends_at, probes, expected_cost, lower_bound, price, overflow, at
+             FROM plans LEFT JOIN plan_probes ON plan_id = plans.id
+             WHERE plans.id = (SELECT max(id) FROM plans WHERE source_id = ?) ORDER BY at",
+        )
+        .bind(id.0)
+        .fetch_all(self.pool())
+        .await?;
+        let at = |row: &sqlx::sqlite::SqliteRow, column| Timestamp::from_millis(row.get(column));
+        Ok(rows.first().map(|row| PlanRow {
+            made_at: at(row, 0),
+            starts_at: at(row, 1),
+            ends_at: at(row, 2),
+            probes: row.get(3),
+            expected_cost: row.get(4),
+            lower_bound: row.get(5),
+            price: row.get(6),
+            overflow: row.get(7),
+            times: rows
+                .iter()
+                .filter_map(|row| row.get::<Option<i64>, _>(8))
+                .map(Timestamp::from_millis)
+                .collect(),
+        }))
+    }
+}
