@@ -66,11 +66,11 @@ impl Curve {
 /// ```
 /// # use tidewatch::config::curves::{Curve, parse};
 /// # use tidewatch::time::{Span, Timestamp};
-/// let text = "segments = [ { hours = \"09:00-18:00\", per_day = 12 } ]\ndefault_per_day = 2.4\n";
+/// let text = "segments = [ { hours = \"09:00-18:00\", per_day = 24 } ]\ndefault_per_day = 12\n";
 /// let curves = parse(&[(Curve::Rate, "rate.toml".into(), text.into())]).expect("no faults");
 /// let monday = Timestamp::parse_iso("2026-11-16T00:00:00Z").expect("a time");
 /// let pieces = curves[0].over(monday, monday + Span::from_hours(10));
-/// assert_eq!(pieces, [(9 * 3_600_000, 0.1), (10 * 3_600_000, 0.5)]);
+/// assert_eq!(pieces, [(9 * 3_600_000, 0.5), (10 * 3_600_000, 1.0)]);
 /// ```
 pub fn parse(files: &[(Curve, PathBuf, String)]) -> Result<Vec<Steps>, Faults> {
     let texts: Vec<_> = files.iter().map(|(_, path, text)| (path.clone(), text.clone())).collect();

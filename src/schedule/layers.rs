@@ -1,10 +1,18 @@
 //! The best schedule when it matters how many probes have been sent by when.
 //!
 //! A price cannot say "three before noon, and ten by the evening"; so the cheapest ways of one,
-//! two, … n probes are found layer by layer, each by one O(N) [`pass`](super::pass) over the last,
-//! and a slot is left out of the layers that come too soon for it. Exact, in O(nN) time and memory.
+//! two, … n probes are found layer by layer, each by one [`pass`](super::pass) over the last, and
+//! a slot is left out of the layers that come too soon for it. Exact, in O(nN) time and memory.
+//!
+//! Few of these ways are worth a look: the best schedule has about as many probes behind it at any
+//! time as the best one without such limits, or as many as are allowed. So where time matters only
+//! counts within a band around that are followed, and the band is widened while the schedule runs
+//! along its edge. Whether anything better lies outside is then not proven, but it cannot be better
+//! than the best without limits, whose bound is kept.
 //!
 //! Knows slots and what may be spent by when. Must not know what was spent before.
+
+use crate::time::Span;
 
 use super::horizon::{Horizon, Schedule};
 use super::pass::{Reached, Track};
@@ -12,49 +20,146 @@ use super::pass::{Reached, Track};
 /// More cells than this (128 MB) are not worth it; no budget that plans by the minute comes near.
 const MOST_CELLS: usize = 32_000_000;
 
+/// How far counts may be from the expected ones at first.
+const FIRST_BAND: usize = 4;
+
 /// The best schedule that never overspends; `without` is the best that does. `None` if there is none,
 /// or too much to count.
 pub(super) fn count(horizon: &Horizon, track: &Track, without: &Schedule) -> Option<Schedule> {
-    let end = track.len() - 1;
-    let probes = horizon.probes;
-    let most = (probes as usize).min(end);
-    if most.saturating_mul(track.len()) > MOST_CELLS {
-        return None;
-    }
-    let allowed: Vec<u32> =
-        (0..track.len()).map(|slot| horizon.may_be_sent(track.time(slot)).min(probes)).collect();
-    let mut before = vec![f64::INFINITY; track.len()];
-    before[0] = 0.0;
-    let mut steps: Vec<Vec<u32>> = Vec::with_capacity(most);
-    let mut reached = Reached::default();
-    let mut best = (f64::INFINITY, 0);
-    for layer in 0..=most {
-        track.one_more(&before, &mut reached);
-        for (slot, &may) in allowed.iter().enumerate() {
-            if layer as u32 >= may && !track.is_free(slot) {
-                reached.cost[slot] = f64::INFINITY;
-            }
-        }
-        if reached.cost[end] < best.0 {
-            best = (reached.cost[end], layer);
-        }
-        steps.push(std::mem::take(&mut reached.from));
-        std::mem::swap(&mut before, &mut reached.cost);
-        // The end is no place to go on from.
-        before[end] = f64::INFINITY;
-    }
-    if best.0 == f64::INFINITY {
-        return None;
-    }
-    let mut times = Vec::with_capacity(best.1 + 1);
-    let mut slot = end;
-    for layer in (0..=best.1).rev() {
-        if !track.is_free(slot) {
-            times.push(track.time(slot));
-        }
-        slot = steps[layer][slot] as usize;
-    }
-    times.reverse();
+    let times = Layers::new(horizon, track, without).within(usize::MAX)?.times;
     let expected_cost = horizon.cost.cost_of(&times);
     Some(Schedule { times, expected_cost, lower_bound: expected_cost, price: without.price })
+}
+
+/// The same within a band, many times faster, with the bound of the best without limits.
+pub(super) fn count_nearby(horizon: &Horizon, track: &Track, without: &Schedule) -> Option<Schedule> {
+    let layers = Layers::new(horizon, track, without);
+    let mut band = FIRST_BAND;
+    let times = loop {
+        match layers.within(band) {
+            Some(counted) if !counted.at_edge => break counted.times,
+            found if band >= layers.most => break found?.times,
+            _ => band = (band * 3).min(layers.most),
+        }
+    };
+    let expected_cost = horizon.cost.cost_of(&times);
+    Some(Schedule {
+        times,
+        expected_cost,
+        lower_bound: without.lower_bound.min(expected_cost),
+        price: without.price,
+    })
+}
+
+struct Layers<'h> {
+    track: &'h Track,
+    /// How many probes may have been sent up to each slot.
+    allowed: Vec<u32>,
+    /// How many are expected to have been.
+    expected: Vec<u32>,
+    /// n, or as many as there are slots.
+    most: usize,
+}
+
+/// What counting came to.
+struct Counted {
+    times: Vec<Span>,
+    /// Whether a wider band might do better.
+    at_edge: bool,
+}
+
+/// One layer: the cheapest ways of so many probes to a stretch of slots.
+struct Layer {
+    first: usize,
+    cost: Vec<f64>,
+    from: Vec<u32>,
+}
+
+impl<'h> Layers<'h> {
+    fn new(horizon: &Horizon, track: &'h Track, without: &Schedule) -> Self {
+        let slots = 0..track.len();
+        let probes = horizon.probes;
+        let allowed: Vec<u32> =
+            slots.clone().map(|slot| horizon.may_be_sent(track.time(slot)).min(probes)).collect();
+        let sent = |slot| without.times.partition_point(|&at| at <= track.time(slot));
+        let expected = slots.map(|slot| (sent(slot) as u32).min(allowed[slot])).collect();
+        let most = (probes as usize).min(track.len() - 1);
+        Self { track, allowed, expected, most }
+    }
+
+    /// The slots that the probe of this number, from 1, may take within a band.
+    fn stretch(&self, number: usize, band: usize) -> std::ops::Range<usize> {
+        let end = self.track.len() - usize::from(self.track.is_free(self.track.len() - 1));
+        let near = |count: u32, by: usize| (count as usize).saturating_add(by);
+        let first = self.expected.partition_point(|&count| near(count, band) < number);
+        let last = self.expected.partition_point(|&count| count as usize <= number.saturating_add(band));
+        let allowed = self.allowed.partition_point(|&most| (most as usize) < number);
+        first.max(allowed).max(1)..last.min(end)
+    }
+
+    fn within(&self, band: usize) -> Option<Counted> {
+        let end = self.track.len() - 1;
+        let mut layers = vec![Layer { first: 0, cost: vec![0.0], from: vec![0] }];
+        let mut reached = Reached::default();
+        let mut best = (f64::INFINITY, 0);
+        let mut cells = 0_usize;
+        for number in 1..=self.most + 1 {
+            let before = layers.last()?;
+            let at_end = self.expected[end] as usize;
+            if self.track.is_free(end) && number.saturating_add(band) > at_end {
+                // With what was sent so far, on to the end.
+                self.track.one_more((before.first, &before.cost), end..end + 1, &mut reached);
+                if reached.cost[0] < best.0 {
+                    best = (reached.cost[0], number);
+                }
+            }
+            if number > self.most {
+                break;
+            }
+            let stretch = self.stretch(number, band);
+            cells = cells.saturating_add(stretch.len());
+            if cells > MOST_CELLS {
+                return None;
+            }
+            if stretch.is_empty() {
+                break;
+            }
+            self.track.one_more((before.first, &before.cost), stretch.clone(), &mut reached);
+            if let Some(&cost) = reached.cost.last().filter(|_| stretch.end == end + 1)
+                && cost < best.0
+            {
+                best = (cost, number);
+            }
+            layers.push(Layer {
+                first: stretch.start,
+                cost: std::mem::take(&mut reached.cost),
+                from: std::mem::take(&mut reached.from),
+            });
+        }
+        (best.0 < f64::INFINITY).then(|| self.trace(&layers, best.1, band))
+    }
+
+    /// Back from the end, which the step of this number reached.
+    fn trace(&self, layers: &[Layer], last: usize, band: usize) -> Counted {
+        let end = self.track.len() - 1;
+        let mut slot = end;
+        let mut number = last;
+        if self.track.is_free(end) {
+            number = last - 1;
+            let mut reached = Reached::default();
+            self.track.one_more((layers[number].first, &layers[number].cost), end..end + 1, &mut reached);
+            slot = reached.from[0] as usize;
+        }
+        let mut counted = Counted { times: Vec::with_capacity(number), at_edge: false };
+        while number > 0 {
+            let layer = &layers[number];
+            counted.times.push(self.track.time(slot));
+            let off = number.abs_diff(self.expected[slot] as usize);
+            counted.at_edge |= off >= band;
+            slot = layer.from[slot - layer.first] as usize;
+            number -= 1;
+        }
+        counted.times.reverse();
+        counted
+    }
 }

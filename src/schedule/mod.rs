@@ -9,7 +9,6 @@ pub mod budget;
 pub mod complete;
 pub mod finish;
 pub mod horizon;
-mod knots;
 mod layers;
 mod line;
 pub mod moves;

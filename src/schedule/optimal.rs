@@ -12,19 +12,18 @@
 //! L(z) − z·n is a lower bound on f(n) whatever z is, so every schedule comes with its gap: zero but
 //! for rounding, some 1e−12 of the cost. All of that holds with a spacing, closed times, or a most
 //! of updates expected between two probes. When spending is bound before the end (`allowance`) and
-//! the schedule would overspend, [`knots`](super::knots) divides it where that binds, and
-//! [`layers`](super::layers) counts probes one by one where that is not good enough.
+//! the schedule would overspend, [`layers`](super::layers) counts probes one by one instead.
 //!
 //! Tested against the paper's own algorithm and brute force (`tests/plan`).
 
 use std::collections::BTreeMap;
 
-use crate::rate::obsolescence::Obsolescence;
+use crate::rate::obsolescence::{Cell, Obsolescence, hours};
 use crate::time::Span;
 
 use super::horizon::{End, Grid, Horizon, Impossible, Schedule};
+use super::layers;
 use super::pass::{Reached, Track};
-use super::{knots, layers};
 
 /// The best schedule of at most n probes on this grid.
 ///
@@ -44,39 +43,47 @@ use super::{knots, layers};
 /// assert!(best.expected_cost - best.lower_bound < 1e-9);
 /// ```
 pub fn solve(horizon: &Horizon, grid: Grid) -> Result<Schedule, Impossible> {
-    solve_nearly(horizon, grid, 0.0)
+    let track = Track::new(horizon, grid)?;
+    let found = without_limits(horizon, &track)?;
+    match overspends(horizon, &found) {
+        false => Ok(found),
+        true => layers::count(horizon, &track, &found).ok_or(unreachable(horizon)),
+    }
 }
 
-/// A schedule that costs at most this share more than the best: where earlier spending is in the
-/// way, counting probes out takes long, and something as good is often found without.
-pub fn solve_nearly(horizon: &Horizon, grid: Grid, share: f64) -> Result<Schedule, Impossible> {
-    on_track(horizon, Track::new(horizon, grid)?, share)
+/// The same in a fraction of the time where earlier spending is in the way: then what is found is
+/// not proven to be the best, and its bound is that of the best that might overspend.
+pub fn solve_fast(horizon: &Horizon, grid: Grid) -> Result<Schedule, Impossible> {
+    fast_on(horizon, &Track::new(horizon, grid)?)
 }
 
 /// The same with at most `longest` updates expected between two probes, but for the first step,
-/// which may have as many as `longest_first`. `None` if there is none.
+/// which may have as many as `longest_first`.
 pub(super) fn solve_within(
     horizon: &Horizon,
     grid: Grid,
-    longest: (f64, f64),
-    share: f64,
-) -> Result<Option<Schedule>, Impossible> {
-    let track = Track::new(horizon, grid)?.with_longest(longest.0, longest.1);
-    Ok(on_track(horizon, track, share).ok().filter(|best| best.expected_cost.is_finite()))
+    longest: f64,
+    longest_first: f64,
+) -> Result<Schedule, Impossible> {
+    fast_on(horizon, &Track::new(horizon, grid)?.with_longest(longest, longest_first))
 }
 
-fn on_track(horizon: &Horizon, track: Track, share: f64) -> Result<Schedule, Impossible> {
-    let best = Search::new(&horizon.cost, &track).best(horizon.probes).ok_or(unreachable(horizon))?;
-    let found = best.schedule(horizon, &track);
+fn fast_on(horizon: &Horizon, track: &Track) -> Result<Schedule, Impossible> {
+    let found = without_limits(horizon, track)?;
+    match overspends(horizon, &found) {
+        false => Ok(found),
+        true => layers::count_nearby(horizon, track, &found).ok_or(unreachable(horizon)),
+    }
+}
+
+fn without_limits(horizon: &Horizon, track: &Track) -> Result<Schedule, Impossible> {
+    let best = Search::new(&horizon.cost, track).best(horizon.probes);
+    best.map(|best| best.schedule(horizon, track)).ok_or(unreachable(horizon))
+}
+
+fn overspends(horizon: &Horizon, found: &Schedule) -> bool {
     let overspent = |(number, &at): (usize, &Span)| number >= horizon.may_be_sent(at) as usize;
-    if !found.times.iter().enumerate().any(overspent) {
-        return Ok(found);
-    }
-    let split = knots::split(horizon, &track, horizon.probes);
-    match split {
-        Some(split) if split.expected_cost <= split.lower_bound * (1.0 + share) => Ok(split),
-        split => layers::count(horizon, &track, &found).or(split).ok_or(unreachable(horizon)),
-    }
+    found.times.iter().enumerate().any(overspent)
 }
 
 /// The best schedules of these many probes: what more of them would buy, and fewer cost. Earlier
@@ -97,12 +104,12 @@ fn unreachable(horizon: &Horizon) -> Impossible {
 
 /// The best way along a track.
 #[derive(Debug, Clone)]
-pub(super) struct Best {
+struct Best {
     /// The slots, the end included.
-    pub path: Vec<u32>,
+    path: Vec<u32>,
     lower_bound: f64,
     /// About what a step more would save.
-    pub price: f64,
+    price: f64,
 }
 
 impl Best {
@@ -123,7 +130,7 @@ struct Vertex {
 }
 
 /// Looks for the best schedules on a track.
-pub(super) struct Search<'t> {
+struct Search<'t> {
     cost: &'t Obsolescence,
     track: &'t Track,
     /// By number of steps.
@@ -138,7 +145,7 @@ const ROUNDING: f64 = 1e-12;
 
 impl<'t> Search<'t> {
     /// A search that has found nothing yet.
-    pub fn new(cost: &'t Obsolescence, track: &'t Track) -> Self {
+    fn new(cost: &'t Obsolescence, track: &'t Track) -> Self {
         Self { cost, track, vertices: BTreeMap::new(), reached: Reached::default() }
     }
 
@@ -164,7 +171,7 @@ impl<'t> Search<'t> {
     }
 
     /// The best schedule of at most so many probes.
-    pub fn best(&mut self, probes: u32) -> Option<Best> {
+    fn best(&mut self, probes: u32) -> Option<Best> {
         // A step to an unprobed end is no probe.
         let wanted = probes as usize + usize::from(self.track.is_free(self.track.len() - 1));
         self.enclose(wanted)?;
@@ -201,30 +208,43 @@ impl<'t> Search<'t> {
     /// prices of those found.
     fn enclose(&mut self, wanted: usize) -> Option<()> {
         if self.vertices.is_empty() {
-            self.pass(2.0 * self.cost_of(&[]) + 1.0)?;
+            // Nobody would buy a probe at this price that need not be.
+            let dearest = 2.0 * self.cost_of(&[]) + 1.0;
+            match self.track.in_one_step() {
+                Some(path) => drop(
+                    self.vertices.insert(1, Vertex { cost: self.cost_of(&path), price: dearest, path }),
+                ),
+                None => drop(self.pass(dearest)?),
+            }
         }
-        let mut guess = self.vertices.first_key_value()?.1.cost / (wanted * wanted) as f64;
+        // Many probes are best sent at a rate that goes like √(aλ), at a cost of (∫√(aλ))²/2k.
+        let density = |cell: &Cell| (cell.rate * cell.weight).sqrt() * hours(cell.until - cell.from);
+        let mut guess = (self.cost.cells().iter().map(density).sum::<f64>() / wanted as f64).powi(2) / 2.0;
         for _ in 0..GUESSES {
-            let (fewer, more) =
-                (self.vertices.range(..=wanted).next_back(), self.vertices.range(wanted..).next());
-            guess = match (fewer, more) {
+            let fewer = self.vertices.range(..=wanted).next_back();
+            let more = self.vertices.range(wanted..).next();
+            match (fewer, more) {
                 (Some((&fewer, _)), _) if fewer == wanted => return Some(()),
                 (Some((&fewer, low)), Some((&more, high))) if fewer > 1 && high.price > 0.0 => {
                     if (more - fewer) * 8 <= wanted {
                         return Some(());
                     }
                     let place = (wanted as f64 / fewer as f64).ln() / (more as f64 / fewer as f64).ln();
-                    low.price * (high.price / low.price).powf(place)
+                    guess = low.price * (high.price / low.price).powf(place);
+                    let steps = self.pass(guess)?;
+                    if steps == fewer || steps == more {
+                        return Some(());
+                    }
+                    continue;
                 }
-                _ => guess,
-            };
-            let steps = self.pass(guess)?;
-            // A little further than expected, so that the other side is met, too.
-            let off = steps as f64 / wanted as f64;
-            guess *= off * off * if off < 1.0 { 0.98 } else { 1.02 };
-            if guess == 0.0 {
-                break;
+                _ => {}
             }
+            let known = self.vertices.len();
+            let steps = self.pass(guess)?;
+            // Somewhat further than expected, so that the other side is met, too.
+            let further = if self.vertices.len() == known { 1.3 } else { 1.03 };
+            let off = steps as f64 / wanted as f64;
+            guess *= off * off * if off < 1.0 { 1.0 / further } else { further };
         }
         if self.vertices.range(wanted..).next().is_none() {
             self.pass(0.0)?;

@@ -18,6 +18,7 @@
 //! Knows slots and their sums. Must not know how many probes are wanted.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use crate::time::Span;
 
@@ -74,27 +75,16 @@ impl Track {
         Self { longest, longest_first: longest_first.max(longest), ..self }
     }
 
+    /// The way to the end without a probe between, where nothing forbids it.
+    pub fn in_one_step(&self) -> Option<Vec<u32>> {
+        let end = self.len() - 1;
+        let reaches = self.is_free(end) || self.times[end] - self.times[0] >= self.spacing;
+        (reaches && self.longest == f64::INFINITY).then(|| vec![end as u32])
+    }
+
     /// How many slots there are.
     pub fn len(&self) -> usize {
         self.times.len()
-    }
-
-    /// The stretch from one slot, where a probe is, past those before `first`, to another, which is a
-    /// free end where more follows.
-    pub fn part(&self, origin: usize, first: usize, last: usize) -> Self {
-        let ends_here = last + 1 == self.len();
-        Self {
-            times: [&self.times[origin..=origin], &self.times[first..=last]].concat(),
-            sums: [&self.sums[origin..=origin], &self.sums[first..=last]].concat(),
-            end: if ends_here { self.end } else { End::Open },
-            longest_first: if origin == 0 { self.longest_first } else { self.longest },
-            ..*self
-        }
-    }
-
-    /// The first slot at or after a time.
-    pub fn slot_from(&self, at: Span) -> usize {
-        self.times.partition_point(|&time| time < at.as_millis())
     }
 
     /// A slot's time.
@@ -120,28 +110,35 @@ impl Track {
 
     /// The same with a price for each slot.
     pub fn at_prices(&self, price: impl Fn(usize) -> f64, reached: &mut Reached) {
-        self.start(reached);
+        Self::start(self.len(), reached);
         reached.cost[0] = 0.0;
-        self.walk(None, price, reached);
+        self.walk(None, 1..self.len(), price, reached);
     }
 
-    /// The cheapest way to each slot by one step from where `before` leads.
-    pub fn one_more(&self, before: &[f64], reached: &mut Reached) {
-        self.start(reached);
-        self.walk(Some(before), |_| 0.0, reached);
+    /// The cheapest ways to a stretch of slots by one step from those at which others have arrived:
+    /// the first of them, and what it cost to get to each.
+    pub fn one_more(&self, before: (usize, &[f64]), to: Range<usize>, reached: &mut Reached) {
+        Self::start(to.len(), reached);
+        self.walk(Some(before), to, |_| 0.0, reached);
     }
 
-    fn start(&self, reached: &mut Reached) {
+    fn start(slots: usize, reached: &mut Reached) {
         reached.cost.clear();
-        reached.cost.resize(self.len(), f64::INFINITY);
+        reached.cost.resize(slots, f64::INFINITY);
         reached.from.clear();
-        reached.from.resize(self.len(), 0);
+        reached.from.resize(slots, 0);
     }
 
-    fn walk(&self, before: Option<&[f64]>, price: impl Fn(usize) -> f64, reached: &mut Reached) {
+    fn walk(
+        &self,
+        before: Option<(usize, &[f64])>,
+        to: Range<usize>,
+        price: impl Fn(usize) -> f64,
+        reached: &mut Reached,
+    ) {
         match self.longest.is_finite() {
-            false => self.by_envelope(before, price, reached),
-            true => self.by_bisection(before, price, reached),
+            false => self.by_envelope(before, to, price, reached),
+            true => self.by_bisection(before, to, price, reached),
         }
     }
 
@@ -159,42 +156,69 @@ impl Track {
         entered
     }
 
-    fn by_envelope(&self, before: Option<&[f64]>, price: impl Fn(usize) -> f64, reached: &mut Reached) {
+    fn by_envelope(
+        &self,
+        before: Option<(usize, &[f64])>,
+        to: Range<usize>,
+        price: impl Fn(usize) -> f64,
+        reached: &mut Reached,
+    ) {
         let Reached { cost: reached, from, lines } = reached;
         lines.clear();
         // Lines before this one are no longer the lowest, and never will be again.
         let mut lowest = 0;
-        let mut entered = 0;
-        for at in 1..self.len() {
-            let until = self.enters(entered, at);
+        let (mut entered, last) = arrivals(before, self.len());
+        // Without others to come from, ways lead on from where they have arrived themselves.
+        let shift = if before.is_some() { to.start } else { 0 };
+        for at in to {
+            let until = self.enters(entered, at).min(last);
             for slot in entered..until {
-                let cost = before.map_or(reached[slot], |before| before[slot]);
+                let cost = before.map_or_else(|| reached[slot], |(first, costs)| costs[slot - first]);
                 if cost < f64::INFINITY {
                     let [updates, _, mixed] = self.sums[slot];
                     push(lines, lowest, Line { slot: slot as u32, updates, height: cost + mixed });
                 }
             }
-            entered = until;
+            entered = entered.max(until);
             let [updates, importance, mixed] = self.sums[at];
             let Some(mut best) = lines.get(lowest) else { continue };
-            while let Some(next) =
-                lines.get(lowest + 1).filter(|next| next.at(importance) <= best.at(importance))
-            {
-                best = next;
+            let mut least = best.at(importance);
+            while let Some(next) = lines.get(lowest + 1) {
+                let value = next.at(importance);
+                if value > least {
+                    break;
+                }
+                (best, least) = (next, value);
                 lowest += 1;
             }
-            reached[at] = best.height + importance * (updates - best.updates) - mixed + price(at);
-            from[at] = best.slot;
+            reached[at - shift] = best.height + importance * (updates - best.updates) - mixed + price(at);
+            from[at - shift] = best.slot;
+            if lowest >= LEFT_BEHIND && lowest * 2 > lines.len() {
+                lines.drain(..lowest);
+                lowest = 0;
+            }
         }
     }
 
-    fn by_bisection(&self, before: Option<&[f64]>, price: impl Fn(usize) -> f64, reached: &mut Reached) {
-        // Slots to come from, and from when on each is the best.
+    fn by_bisection(
+        &self,
+        before: Option<(usize, &[f64])>,
+        to: Range<usize>,
+        price: impl Fn(usize) -> f64,
+        reached: &mut Reached,
+    ) {
+        // Slots to come from, and from when on each is the best. Not the beginning: its step may be
+        // longer than others, so it may be the best again after having been overtaken.
         let mut best: VecDeque<(usize, usize)> = VecDeque::new();
-        let mut entered = 0;
-        for at in 1..self.len() {
-            let cost = |slot: usize| before.map_or(reached.cost[slot], |before| before[slot]);
-            let until = self.enters(entered, at);
+        let (first, last) = arrivals(before, self.len());
+        let mut entered = first.max(1);
+        let shift = if before.is_some() { to.start } else { 0 };
+        let end = to.end;
+        for at in to {
+            let cost = |slot: usize| {
+                before.map_or_else(|| reached.cost[slot], |(first, costs)| costs[slot - first])
+            };
+            let until = self.enters(entered, at).min(last);
             for slot in entered..until {
                 if cost(slot) == f64::INFINITY {
                     continue;
@@ -210,7 +234,7 @@ impl Track {
                 match best.back() {
                     None => best.push_back((slot, at)),
                     Some(&(old, since)) => {
-                        let (mut no, mut yes) = (since.max(at), self.len());
+                        let (mut no, mut yes) = (since.max(at), end);
                         while yes - no > 1 {
                             let middle = no + (yes - no) / 2;
                             match via(slot, middle) <= via(old, middle) {
@@ -218,19 +242,23 @@ impl Track {
                                 false => no = middle,
                             }
                         }
-                        if yes < self.len() {
+                        if yes < end {
                             best.push_back((slot, yes));
                         }
                     }
                 }
             }
-            entered = until;
+            entered = entered.max(until);
             while best.len() > 1 && best[1].1 <= at {
                 best.pop_front();
             }
-            if let Some(&(slot, _)) = best.front() {
-                reached.cost[at] = cost(slot) + self.step(slot, at) + price(at);
-                reached.from[at] = slot as u32;
+            let begins = first == 0 && (self.is_free(at) || self.times[at] - self.times[0] >= self.spacing);
+            let ways = best.front().map(|&(slot, _)| slot).into_iter().chain(begins.then_some(0));
+            let arrive = |slot: usize| (cost(slot) + self.step(slot, at) + price(at), slot);
+            let least = ways.map(arrive).min_by(|one, other| one.0.total_cmp(&other.0));
+            if let Some((arrived, slot)) = least {
+                reached.cost[at - shift] = arrived;
+                reached.from[at - shift] = slot as u32;
             }
         }
     }
@@ -239,8 +267,7 @@ impl Track {
     fn step(&self, from: usize, to: usize) -> f64 {
         let ([updates, _, mixed], [later, importance, later_mixed]) = (self.sums[from], self.sums[to]);
         let longest = if from == 0 { self.longest_first } else { self.longest };
-        // What is planned next looks after the rest of an open horizon.
-        if later - updates > longest && !self.is_free(to) {
+        if later - updates > longest {
             return f64::INFINITY;
         }
         importance * (later - updates) - (later_mixed - mixed)
@@ -257,6 +284,14 @@ impl Track {
         path.reverse();
         path
     }
+}
+
+/// So many lines that are done with are kept before they are cleared away; few enough for a cache.
+const LEFT_BEHIND: usize = 256;
+
+/// The first slot that can be come from, and the one after the last.
+fn arrivals(before: Option<(usize, &[f64])>, slots: usize) -> (usize, usize) {
+    before.map_or((0, slots), |(first, costs)| (first, first + costs.len()))
 }
 
 /// Coming from a slot: y − A·P.
@@ -295,4 +330,59 @@ fn push(lines: &mut Vec<Line>, lowest: usize, new: Line) {
         lines.pop();
     }
     lines.push(new);
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::rate::obsolescence::Obsolescence;
+
+    /// The recursion written out: every slot from every other.
+    fn plainly(track: &Track, price: f64) -> Vec<f64> {
+        let mut cost = vec![0.0; track.len()];
+        for at in 1..track.len() {
+            cost[at] = (0..at)
+                .filter(|&from| track.is_free(at) || track.times[at] - track.times[from] >= track.spacing)
+                .map(|from| cost[from] + track.step(from, at) + price)
+                .fold(f64::INFINITY, f64::min);
+        }
+        cost
+    }
+
+    proptest! {
+        #[test]
+        fn both_ways_of_walking_find_the_least(
+            cells in prop::collection::vec((1_i64..30, 0.0_f64..3.0, 0.0_f64..3.0), 1..8),
+            spacing in 0_i64..9,
+            price in 0.0_f64..2.0,
+            longest in prop_oneof![Just(f64::INFINITY), 0.05_f64..3.0],
+            longest_first in 0.0_f64..4.0,
+            open in any::<bool>(),
+        ) {
+            let mut until = 0;
+            let cells = cells.into_iter().map(|(length, rate, weight)| {
+                until += length;
+                (Span::from_mins(until), rate, weight)
+            });
+            let horizon = Horizon {
+                cost: Obsolescence::of_cells(cells),
+                probes: 1,
+                min_spacing: Span::from_mins(spacing),
+                closed: Vec::new(),
+                allowance: Vec::new(),
+                end: if open { End::Open } else { End::Probed },
+            };
+            if let Ok(track) = Track::new(&horizon, Grid::every(Span::from_mins(1))) {
+                let track = track.with_longest(longest, longest_first);
+                let mut reached = Reached::default();
+                track.at_price(price, &mut reached);
+                for (found, least) in reached.cost.iter().zip(plainly(&track, price)) {
+                    let same = found == &least || (found - least).abs() <= 1e-9 * (1.0 + least);
+                    prop_assert!(same, "{found} against {least}");
+                }
+            }
+        }
+    }
 }

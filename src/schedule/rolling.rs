@@ -66,9 +66,6 @@ pub struct Ahead {
 /// A feed may lose items between two probes with this probability at most, if the budget allows.
 pub const RISK: f64 = 0.01;
 
-/// Rates are never known this well.
-const GOOD_ENOUGH: f64 = 1e-3;
-
 /// A grid is a minute, or coarser where T is long, so that it has no more points than a week of them.
 const GRID: Span = Span::from_mins(1);
 const MOST_SLOTS: i64 = 7 * 24 * 60;
@@ -93,8 +90,8 @@ pub fn plan(standing: &Standing, rate: &Steps, importance: &Steps) -> Option<Ahe
         allowance: standing.allowance(starts),
         end: End::Open,
     };
-    let grid = standing.grid(starts, ends);
-    let mut best = optimal::solve_nearly(&horizon, grid, GOOD_ENOUGH).ok()?;
+    let grid = standing.grid(starts);
+    let mut best = optimal::solve_fast(&horizon, grid).ok()?;
     let mut overflow = standing.holds.map(|holds| exceeds(longest(&horizon, &best.times), holds));
     if let Some(holds) = standing.holds.filter(|_| overflow > Some(RISK))
         && let Some(complete) = complete(&horizon, grid, holds)
@@ -155,17 +152,16 @@ impl Standing {
     }
 
     /// Times at this source's own place between whole grid steps.
-    fn grid(&self, starts: Timestamp, ends: Timestamp) -> Grid {
-        let length = (ends - starts).as_millis();
-        let finest = (self.budget.per.as_millis() / FEWEST_SLOTS).clamp(1000, GRID.as_millis());
-        let coarsened = (length / MOST_SLOTS / finest + 1) * finest;
-        let step = Span::from_millis(coarsened.min(length).max(1));
-        let begins = self.now.as_millis().div_euclid(step.as_millis()) * step.as_millis();
-        let mut first = Timestamp::from_millis(begins) + step.scaled(self.phase);
+    fn grid(&self, starts: Timestamp) -> Grid {
+        let per = self.budget.per.as_millis();
+        let finest = (per / FEWEST_SLOTS).clamp(1, GRID.as_millis());
+        let step = (per - 1).div_euclid(MOST_SLOTS).div_euclid(finest) * finest + finest;
+        let begins = Timestamp::from_millis(self.now.as_millis().div_euclid(step) * step);
+        let mut first = begins + Span::from_millis(step).scaled(self.phase);
         if first < self.now {
-            first += step;
+            first += Span::from_millis(step);
         }
-        Grid { step, first: first - starts }
+        Grid { step: Span::from_millis(step), first: first - starts }
     }
 }
 
@@ -196,7 +192,7 @@ fn complete(horizon: &Horizon, grid: Grid, holds: u32) -> Option<Schedule> {
         let middle = f64::midpoint(low, high);
         if reaches_the_end(horizon, &slots, &updates, middle) { high = middle } else { low = middle }
     }
-    optimal::solve_within(horizon, grid, (high, updates[first]), GOOD_ENOUGH).ok().flatten()
+    optimal::solve_within(horizon, grid, high, updates[first]).ok()
 }
 
 /// Whether probes as late as they may be, with at most `longest` expected between two, keep going
