@@ -232,8 +232,12 @@ impl Member {
         match self.planned_after(last) {
             Some(at) => (at, Reason::Plan),
             None => {
+                let (gap, due) = (self.gap(), self.memory.due);
+                // From when it was due, lest the time that answers take be lost every time; the gate
+                // sees to it that spacing is kept.
+                let from = if due <= last && last - due < gap { due } else { last };
                 let unit = self.chance(seed, "spread", last);
-                (spread::next(last, self.gap(), &self.terms.budget, unit), Reason::Policy)
+                (spread::next(from, gap, &self.terms.budget, unit), Reason::Policy)
             }
         }
     }

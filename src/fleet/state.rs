@@ -434,8 +434,8 @@ impl Fleet {
             constraints.push((Constraint::Resting, Timestamp::MAX));
         }
         let wanted = match member.spent.last() {
-            Some(last) => member.wish(last, self.seed).0,
-            None => member.memory.due,
+            Some(last) if member.memory.reason != Reason::Policy => member.wish(last, self.seed).0,
+            _ => member.memory.due,
         };
         let (due, reason) = self.outlook(id, now)?;
         Some(Explanation {

@@ -9,7 +9,7 @@ use crate::time::{Span, Timestamp};
 /// How far jitter moves a probe, as a share of the gap, to either side.
 const JITTER: f64 = 0.05;
 
-/// The next probe after `last`: one even gap on, moved by `unit` in [0, 1) within ±5 %, and never
+/// The next probe after one at `last`: one even gap on, moved by `unit` in [0, 1) within ±5 %, and never
 /// under the spacing δ.
 pub fn next(last: Timestamp, gap: Span, budget: &Budget, unit: f64) -> Timestamp {
     let factor = 1.0 + JITTER * (2.0 * unit - 1.0);

@@ -6,6 +6,7 @@
 
 use std::path::Path;
 
+use crate::schedule::policy::Policy;
 use crate::time::{Span, Timestamp};
 
 use super::world::{Calendar, Post, Rhythm};
@@ -104,6 +105,11 @@ impl Character {
         if host.ends_with(".shared-demo.example") { "shared-demo.example" } else { host }
     }
 
+    /// Whether it has anything to tell, so that asking it by another policy can be compared.
+    pub fn publishes(&self) -> bool {
+        !self.posts.is_empty()
+    }
+
     /// Whether all that it publishes early enough must have been found.
     pub fn owes_everything(&self) -> bool {
         !matches!(self.quirk, Quirk::Dead | Quirk::Throttles { .. })
@@ -127,7 +133,7 @@ const NIGHT: u32 = 0b11 << 22 | 0b11_1111;
 
 /// All sources, with what they publish during the run.
 pub fn cast(calendar: &Calendar) -> Vec<Character> {
-    use Rhythm::{Newsroom, Nightly, Office, Silent, Steady};
+    use Rhythm::{Daytime, Newsroom, Nightly, Office, Silent, Steady};
     let hours = |skip| Quirk::Hours { skip, ttl: Span::from_mins(60) };
     let throttles = Quirk::Throttles { most: 6, within: Span::from_hours(3), rest: Span::from_hours(2) };
     let moved = Quirk::Moved { from: calendar.share(1), host: "new-home.localhost" };
@@ -140,11 +146,11 @@ pub fn cast(calendar: &Calendar) -> Vec<Character> {
         ("sleeper", "skipHours at night, ttl 60", "sleeper.localhost", FEED, EAGER, Form::Rss, Gives::Both, hours(NIGHT), Steady(8.0)),
         ("quiet-page", "a page; robots.txt, Crawl-delay", "pages.localhost", "/news", PAGE, Form::Page, Gives::Both, Quirk::None, Steady(2.0)),
         ("closed-page", "behind a Disallow", "pages.localhost", "/private/diary", PAGE, Form::Page, Gives::Nothing, Quirk::Closed, Silent),
-        ("zipped", "gzip; weak ETag", "zipped.localhost", FEED, EAGER, Form::Rss, Gives::WeakEtag, Quirk::Gzip, Steady(12.0)),
-        ("malformed", "bare ampersands, no end", "malformed.localhost", FEED, DEFAULT, Form::Rss, Gives::Nothing, Quirk::Malformed, Steady(6.0)),
+        ("zipped", "gzip; weak ETag", "zipped.localhost", FEED, EAGER, Form::Rss, Gives::WeakEtag, Quirk::Gzip, Daytime(12)),
+        ("malformed", "bare ampersands, no end", "malformed.localhost", FEED, DEFAULT, Form::Rss, Gives::Nothing, Quirk::Malformed, Daytime(8)),
         ("flaky", "every fifth answer fails", "flaky.localhost", FEED, EAGER, Form::Rss, Gives::Both, Quirk::Flaky, Steady(10.0)),
         ("throttler", "429 when asked too often", "throttler.localhost", FEED, EAGER, Form::Atom, Gives::Etag, throttles, Steady(10.0)),
-        ("shared-a", "one domain with shared-b", "a.shared-demo.example", FEED, EAGER, Form::Rss, Gives::Etag, Quirk::None, Steady(6.0)),
+        ("shared-a", "one domain with shared-b", "a.shared-demo.example", FEED, EAGER, Form::Rss, Gives::Etag, Quirk::None, Office),
         ("shared-b", "one domain; 503 at noon", "b.shared-demo.example", FEED, EAGER, Form::Json, Gives::Etag, Quirk::ClosedAtNoon { rest: Span::from_hours(1) }, Steady(6.0)),
         ("mover", "301 to a new host", "mover.localhost", FEED, DEFAULT, Form::Rss, Gives::Etag, moved, Steady(6.0)),
         ("gone", "410 in mid-run", "gone.localhost", FEED, DEFAULT, Form::Rss, Gives::Etag, Quirk::Gone(gone), Steady(6.0)),
@@ -163,7 +169,13 @@ pub fn cast(calendar: &Calendar) -> Vec<Character> {
 }
 
 /// The configuration that the daemon is given.
-pub fn configuration(cast: &[Character], store: &Path, port: u16, dead_port: u16) -> String {
+pub fn configuration(
+    cast: &[Character],
+    policy: Policy,
+    store: &Path,
+    port: u16,
+    dead_port: u16,
+) -> String {
     let mut text = format!(
         "[daemon]\nstore = {:?}\ncontact = \"{CONTACT}\"\n\n\
          [fleet]\nstep = \"1m\"\nprobes_per_step = 60\nhost_spacing = \"1s\"\n\n\
@@ -179,8 +191,13 @@ pub fn configuration(cast: &[Character], store: &Path, port: u16, dead_port: u16
     for character in cast {
         let port = if character.quirk == Quirk::Dead { dead_port } else { port };
         text.push_str(&format!(
-            "\n[[source]]\nname = {:?}\nurl = \"http://{}:{port}{}\"\nallow_private = true\n{}\n",
-            character.name, character.host, character.path, character.settings,
+            "\n[[source]]\nname = {:?}\nurl = \"http://{}:{port}{}\"\nallow_private = true\n\
+             policy = \"{}\"\n{}\n",
+            character.name,
+            character.host,
+            character.path,
+            policy.name(),
+            character.settings,
         ));
     }
     text

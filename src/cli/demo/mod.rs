@@ -3,21 +3,23 @@
 //! Exists so that anyone can see, on a fresh machine and without the internet, what the daemon does
 //! and that it keeps its manners. Starts a web server whose sources have characters (`cast`) and
 //! publish by a fixed calendar (`world`); runs the daemon on the same accelerated clock, with its
-//! real client and a real store; a judge at the server's door counts breaches (`judge`). Knows
-//! how these are put together. Must not reach into the daemon: it is given a configuration and a
+//! real client and a real store; a judge at the server's door counts breaches (`judge`). A second
+//! daemon with a house and a store of its own meets the same week with `policy = "uniform"`, for
+//! comparison. Knows how these are put together. Must not reach into the daemon: it is given a configuration and a
 //! clock, and told to stop.
 //!
 //! # The report (`--json`)
 //! | field | meaning |
 //! |---|---|
-//! | `fine` | no violation, and nothing missed: the exit code is 0 |
+//! | `fine` | no violation, and nothing missed, by either daemon: the exit code is 0 |
 //! | `interrupted` | somebody ended the run early; it is judged up to there |
 //! | `began`, `ended` | ISO 8601, on the run's clock |
 //! | `speed`, `wall_s` | seconds of that clock in a real one; real seconds that it took |
 //! | `store` | the SQLite file |
 //! | `totals` | `probes`, `requests` (with robots.txt and redirects), `published`, `found`, `missed`, `updates_stored` (rows), `mean_delay_s`, `median_delay_s`, `violations` |
 //! | `lateness` | how long after its due time a probe was sent, waits for a busy or resting host included: `median_s`, `p95_s`, `max_s` on the run's clock, `p95_real_ms` in real time |
-//! | `sources[]` | `name`, `character`, `state`, `probes`, `published`, `found`, `missed`, `mean_delay_s`, `median_delay_s`, `violations` |
+//! | `sources[]` | `name`, `character`, `state`, `probes`, `published`, `found`, `missed`, `mean_delay_s`, `median_delay_s`, `violations`, and of the daemon that spreads evenly `uniform`: `probes`, `found`, `mean_delay_s` |
+//! | `comparison` | over the sources that were planned: `sources`, and for `plan` and `uniform` `probes`, `found`, `mean_delay_s` |
 //! | `violations[]` | `source`, `at`, `rule`, `detail` |
 //!
 //! `published` counts what a source published during the run and after the first look at it,
@@ -38,6 +40,7 @@ use crate::config::{self, Config};
 use crate::daemon::pilot::Progress;
 use crate::daemon::run::{Command, Ended, Setup, run as run_daemon};
 use crate::daemon::signals;
+use crate::schedule::policy::Policy;
 use crate::time::Timestamp;
 
 use super::{CliError, colours, log, runtime};
@@ -53,7 +56,7 @@ mod world;
 
 use judge::Judge;
 use report::{Circumstances, Report};
-use server::{House, Ports, enter};
+use server::{House, Ports, Shared, enter};
 use world::Calendar;
 
 /// 2026-11-02, a Monday, 00:00 UTC: always the same, so that runs can be compared.
@@ -115,58 +118,120 @@ pub fn run(arguments: &Args, out: &mut dyn Write) -> Result<(), CliError> {
     if report.is_fine() { Ok(()) } else { Err(CliError::Found) }
 }
 
+/// Two daemons side by side, each with a house of its own: the one that is shown, and one that spreads
+/// the same budgets evenly over the same sources, so that the two can be compared.
 async fn perform(arguments: &Args, store: PathBuf) -> Result<Report, CliError> {
     let calendar = Calendar { origin: ORIGIN, days: arguments.days };
     let cast = cast::cast(&calendar);
-    let ports = Ports::take().await?;
-    let text = cast::configuration(&cast, &store, ports.open()?, ports.closed()?);
-    // For whoever wants to look at the store with the other commands afterwards.
-    std::fs::write(store.with_extension("toml"), &text)?;
-    let config = configure(&text)?;
-    let budgets = config.sources.iter().map(|source| source.budget).collect();
-    let agent = format!("tidewatch/{} (+{})", env!("CARGO_PKG_VERSION"), cast::CONTACT);
-    let judge = Judge::new(&cast, budgets, agent, arguments.speed);
-    let house = Arc::new(Mutex::new(House::new(cast, judge)));
+    let publishing = cast.iter().filter(|character| character.publishes()).cloned().collect();
+    let speed = arguments.speed;
+    let evenly = store.with_extension("uniform.db");
+    let (shown, by_plan) = Stage::set(cast, Policy::Auto, store, speed).await?;
+    let (other, spread) = Stage::set(publishing, Policy::Uniform, evenly, speed).await?;
 
-    let (commands, orders) = mpsc::unbounded_channel();
-    signals::listen(commands.clone())?;
-    let (progress, _) = watch::channel(Progress::default());
+    let (signals_in, mut signals) = mpsc::unbounded_channel();
+    signals::listen(signals_in)?;
     let stopwatch = Stopwatch::start();
-    let clock = Clock::accelerated(calendar.origin, arguments.speed);
-    let serving = tokio::spawn(server::serve(ports, house.clone(), clock.clone()));
-    let showing = tokio::spawn(screen::show(calendar, clock.clone(), house.clone(), store.clone()));
-    let setup = Setup { config, path: None, clock: clock.clone(), progress };
-    let mut daemon = std::pin::pin!(run_daemon(setup, orders));
-    let (ended, interrupted) = tokio::select! {
-        ended = &mut daemon => (ended, true),
-        () = clock.sleep_until(calendar.end()) => {
-            // A daemon that is gone says why below.
-            let _ = commands.send(Command::Stop);
-            (daemon.await, false)
+    let clock = Clock::accelerated(calendar.origin, speed);
+    let showing =
+        tokio::spawn(screen::show(calendar, clock.clone(), shown.house.clone(), shown.store.clone()));
+    // A daemon that is gone says why below.
+    let tell = |command| {
+        for stage in [&shown, &other] {
+            let _ = stage.commands.send(command);
+        }
+    };
+    let mut both = std::pin::pin!(async { tokio::join!(by_plan.perform(&clock), spread.perform(&clock)) });
+    let mut interrupted = false;
+    let mut time_is_up = std::pin::pin!(clock.sleep_until(calendar.end()));
+    let mut over = false;
+    let ended = loop {
+        tokio::select! {
+            ended = &mut both => break ended,
+            Some(command) = signals.recv() => {
+                interrupted = true;
+                tell(command);
+            }
+            () = &mut time_is_up, if !over => {
+                over = true;
+                tell(Command::Stop);
+            }
         }
     };
     let now = clock.now();
     showing.abort();
     // So that the screen is cleared before anything is printed.
     let _ = showing.await;
-    serving.abort();
-    if let Ended::Aborted = ended? {
+    if ended.0? == Ended::Aborted || ended.1? == Ended::Aborted {
         return Err(CliError::Refused("aborted by a second signal".to_owned()));
     }
     let run = Circumstances {
         began: calendar.origin,
         ended: now.min(calendar.end()),
-        speed: arguments.speed,
+        speed,
         wall_s: stopwatch.elapsed().as_secs_f64(),
-        interrupted,
-        store,
+        interrupted: interrupted && !over,
     };
-    // A copy, because the report waits for the store and the door may not be held that long.
-    let (cast, judge) = {
-        let house = enter(&house);
-        (house.cast().to_vec(), house.judge.clone())
-    };
-    Ok(Report::draw_up(&cast, &judge, &run).await?)
+    let other = other.report(&run).await?;
+    Ok(shown.report(&run).await?.beside(other))
+}
+
+/// A house, and what is left of the daemon that watches its sources.
+struct Stage {
+    store: PathBuf,
+    house: Shared,
+    commands: mpsc::UnboundedSender<Command>,
+}
+
+/// What is about to happen on a stage.
+struct Act {
+    config: Config,
+    ports: Ports,
+    house: Shared,
+    orders: mpsc::UnboundedReceiver<Command>,
+}
+
+impl Act {
+    /// Opens the house and runs the daemon until it ends.
+    async fn perform(self, clock: &Clock) -> Result<Ended, CliError> {
+        let serving = tokio::spawn(server::serve(self.ports, self.house, clock.clone()));
+        let (progress, _) = watch::channel(Progress::default());
+        let setup = Setup { config: self.config, path: None, clock: clock.clone(), progress };
+        let ended = run_daemon(setup, self.orders).await;
+        serving.abort();
+        Ok(ended?)
+    }
+}
+
+impl Stage {
+    async fn set(
+        cast: Vec<cast::Character>,
+        policy: Policy,
+        store: PathBuf,
+        speed: f64,
+    ) -> Result<(Self, Act), CliError> {
+        let ports = Ports::take().await?;
+        let text = cast::configuration(&cast, policy, &store, ports.open()?, ports.closed()?);
+        // For whoever wants to look at the store with the other commands afterwards.
+        std::fs::write(store.with_extension("toml"), &text)?;
+        let config = configure(&text)?;
+        let budgets = config.sources.iter().map(|source| source.budget).collect();
+        let agent = format!("tidewatch/{} (+{})", env!("CARGO_PKG_VERSION"), cast::CONTACT);
+        let judge = Judge::new(&cast, budgets, agent, speed);
+        let house = Arc::new(Mutex::new(House::new(cast, judge)));
+        let (commands, orders) = mpsc::unbounded_channel();
+        let act = Act { config, ports, house: house.clone(), orders };
+        Ok((Self { store, house, commands }, act))
+    }
+
+    async fn report(&self, run: &Circumstances) -> Result<Report, CliError> {
+        // A copy, because the report waits for the store and the door may not be held that long.
+        let (cast, judge) = {
+            let house = enter(&self.house);
+            (house.cast().to_vec(), house.judge.clone())
+        };
+        Ok(Report::draw_up(&cast, &judge, run, &self.store).await?)
+    }
 }
 
 fn configure(text: &str) -> Result<Config, CliError> {

@@ -24,6 +24,9 @@ use super::text::{key, revision};
 /// hours, and a backoff after it, fit in.
 const PATIENCE: Span = Span::from_hours(12);
 
+/// The state of a source that has a plan.
+const PLANNED: &str = "planned";
+
 /// The run's circumstances.
 #[derive(Debug, Clone)]
 pub struct Circumstances {
@@ -37,8 +40,6 @@ pub struct Circumstances {
     pub wall_s: f64,
     /// Somebody ended it early.
     pub interrupted: bool,
-    /// Where the store is.
-    pub store: PathBuf,
 }
 
 /// The report; its fields are described in [`super`].
@@ -54,7 +55,24 @@ pub struct Report {
     totals: Totals,
     lateness: Lateness,
     sources: Vec<SourceReport>,
+    comparison: Option<Comparison>,
     violations: Vec<ViolationReport>,
+}
+
+/// Planned sources, and the same asked evenly.
+#[derive(Debug, Clone, Serialize)]
+struct Comparison {
+    sources: usize,
+    plan: Share,
+    uniform: Share,
+}
+
+/// What one daemon spent on sources and made of them.
+#[derive(Debug, Clone, Default, Serialize)]
+struct Share {
+    probes: u64,
+    found: usize,
+    mean_delay_s: Option<f64>,
 }
 
 #[derive(Debug, Clone, Default, Serialize)]
@@ -90,6 +108,7 @@ struct SourceReport {
     mean_delay_s: Option<f64>,
     median_delay_s: Option<f64>,
     violations: usize,
+    uniform: Option<Share>,
     #[serde(skip)]
     delays: Vec<f64>,
 }
@@ -108,8 +127,9 @@ impl Report {
         cast: &[Character],
         judge: &Judge,
         run: &Circumstances,
+        store: &Path,
     ) -> Result<Self, StoreError> {
-        let reader = Reader::open(&run.store).await?;
+        let reader = Reader::open(store).await?;
         let rows = reader.sources().await?;
         let mut found: HashMap<_, Vec<Detection>> = HashMap::new();
         for detection in reader.detections().await? {
@@ -148,7 +168,7 @@ impl Report {
             ended: run.ended.iso(),
             speed: run.speed,
             wall_s: run.wall_s,
-            store: run.store.clone(),
+            store: store.to_owned(),
             totals,
             lateness: Lateness {
                 median_s: quantile(&late, 0.5),
@@ -157,6 +177,7 @@ impl Report {
                 p95_real_ms: p95 * 1000.0 / run.speed,
             },
             sources,
+            comparison: None,
             violations: judge
                 .violations()
                 .iter()
@@ -168,6 +189,34 @@ impl Report {
                 })
                 .collect(),
         })
+    }
+
+    /// The same with what another daemon made of the same sources by spreading its probes evenly.
+    pub fn beside(mut self, evenly: Self) -> Self {
+        self.fine &= evenly.fine;
+        let mut planned: Vec<(&SourceReport, &SourceReport)> = Vec::new();
+        for source in &mut self.sources {
+            let Some(other) = evenly.sources.iter().find(|other| other.name == source.name) else {
+                continue;
+            };
+            source.uniform = Some(share(&[other]));
+            if source.state == PLANNED && source.found > 0 {
+                planned.push((source, other));
+            }
+        }
+        let (plan, uniform): (Vec<_>, Vec<_>) = planned.into_iter().unzip();
+        self.comparison = (!plan.is_empty()).then(|| Comparison {
+            sources: plan.len(),
+            plan: share(&plan),
+            uniform: share(&uniform),
+        });
+        let named = |violation: ViolationReport| {
+            let source = format!("{} (evenly)", violation.source);
+            ViolationReport { source, ..violation }
+        };
+        self.totals.violations += evenly.violations.len();
+        self.violations.extend(evenly.violations.into_iter().map(named));
+        self
     }
 
     /// No violation, and nothing missed.
@@ -193,6 +242,7 @@ impl Report {
             "mean delay",
             "median",
             "violations",
+            "evenly",
         ];
         let rows: Vec<Vec<Cell>> = self.sources.iter().map(SourceReport::cells).collect();
         print(out, &head, &rows, colours)?;
@@ -221,6 +271,17 @@ impl Report {
             self.lateness.p95_real_ms,
             self.lateness.max_s * 1000.0 / self.speed,
         )?;
+        if let Some(Comparison { sources, plan, uniform }) = &self.comparison {
+            writeln!(
+                out,
+                "The {sources} sources with a plan: {} probes, delay {} on average. Asked evenly within the \
+                 same budgets: {} probes, delay {}.",
+                plan.probes,
+                span(plan.mean_delay_s),
+                uniform.probes,
+                span(uniform.mean_delay_s),
+            )?;
+        }
         match totals.violations {
             0 => writeln!(out, "The server saw no breach of manners.")?,
             count => writeln!(out, "The server saw {count} breaches of manners:")?,
@@ -240,6 +301,9 @@ impl Report {
 impl SourceReport {
     fn cells(&self) -> Vec<Cell> {
         let alarm = |count: usize| if count > 0 { Tone::Bad } else { Tone::Plain };
+        let evenly = self.uniform.as_ref().map_or_else(String::new, |share| {
+            format!("{} after {} probes", span(share.mean_delay_s), share.probes)
+        });
         let found = match self.missed {
             0 => self.found.to_string(),
             missed => format!("{} ({missed} missed)", self.found),
@@ -254,6 +318,7 @@ impl SourceReport {
             cell(span(self.mean_delay_s)),
             cell(span(self.median_delay_s)),
             cell(self.violations.to_string()).tone(alarm(self.violations)),
+            cell(evenly).tone(Tone::Faint),
         ]
     }
 }
@@ -290,6 +355,7 @@ fn compare(
         mean_delay_s: None,
         median_delay_s: None,
         violations: 0,
+        uniform: None,
         delays: Vec::new(),
     };
     // What was there at the first look is history, not news.
@@ -314,6 +380,16 @@ fn compare(
     source.mean_delay_s = mean(&source.delays);
     source.median_delay_s = median(&mut source.delays);
     source
+}
+
+/// What some sources came to together.
+fn share(sources: &[&SourceReport]) -> Share {
+    let delays: Vec<f64> = sources.iter().flat_map(|source| source.delays.iter().copied()).collect();
+    Share {
+        probes: sources.iter().map(|source| source.probes).sum(),
+        found: sources.iter().map(|source| source.found).sum(),
+        mean_delay_s: mean(&delays),
+    }
 }
 
 fn mean(values: &[f64]) -> Option<f64> {

@@ -25,6 +25,8 @@ pub enum Rhythm {
     Office,
     /// One post at 02:30 every night.
     Nightly,
+    /// So many every day between seven and seven.
+    Daytime(u32),
     /// So many a day at any hour.
     Steady(f64),
     /// A trickle of ten a day, and sixty more in one afternoon in the middle of the run.
@@ -74,6 +76,7 @@ impl Calendar {
                 }
                 Rhythm::Office | Rhythm::Silent => {}
                 Rhythm::Nightly => within(2.5, 0.0),
+                Rhythm::Daytime(per_day) => (0..per_day).for_each(|_| within(7.0, 12.0)),
                 Rhythm::Steady(per_day) => {
                     // Evenly cut, randomly placed within each cut: no day is empty by chance.
                     let cuts = per_day.max(1.0) as i64;
