@@ -391,6 +391,63 @@ enum Turn {
     ClockSet(i64),
 }
 
+/// Two an hour in office hours, one in ten hours otherwise.
+fn office() -> Steps {
+    let hours = WeekWindow { days: 0b1_1111, from_minute: 540, until_minute: 1020 };
+    Steps::windows(jiff::tz::TimeZone::UTC, 0.1, &[(hours, 2.0)]).unwrap()
+}
+
+/// Two weeks of updates at that rate, drawn minute by minute.
+fn updates(source: i64) -> Vec<Timestamp> {
+    let mut chance = Stream::new(9, format!("updates {source}"));
+    let mut from = Span::ZERO;
+    let mut list = Vec::new();
+    for (until, per_hour) in office().over(start(), start() + Span::from_days(14)) {
+        while from < Span::from_millis(until) {
+            if chance.unit() < per_hour / 60.0 {
+                list.push(start() + from + MIN.scaled(chance.unit()));
+            }
+            from = from + MIN;
+        }
+    }
+    list
+}
+
+/// The probes of ten such sources, and how long their updates waited on average.
+fn two_weeks(policy: Policy) -> (usize, Span) {
+    let on_its_own = |id: i64| {
+        let mut known = known(id, policy, 20);
+        known.terms.host.key = Arc::from(format!("host{id}.example"));
+        known
+    };
+    let mut fleet = fleet_of((1..=10).map(on_its_own).collect());
+    let until = start() + Span::from_days(15);
+    let answer = |_: &_, _| (Span::from_secs(1), Ok(Answered::default()));
+    let even = Steps::constant(1.0).unwrap();
+    let planner = |order: &PlanOrder| {
+        Some(Plan::new(order.made_from, &rolling::plan(&order.standing, &office(), &even)?))
+    };
+    let sent = driver::run_planned(&mut fleet, answer, planner, start(), until);
+    let mut waits = Vec::new();
+    for id in 1..=10 {
+        let probes: Vec<Timestamp> =
+            sent.iter().filter(|sent| sent.order.source == SourceId(id)).map(|sent| sent.at).collect();
+        for update in updates(id) {
+            waits.push(probes[probes.partition_point(|&at| at < update)] - update);
+        }
+    }
+    let total: i64 = waits.iter().map(|wait| wait.as_millis()).sum();
+    (sent.len(), Span::from_millis(total / waits.len() as i64))
+}
+
+#[test]
+fn what_is_planned_is_found_sooner_for_no_more_probes() {
+    let (planned, soon) = two_weeks(Policy::Auto);
+    let (spread, later) = two_weeks(Policy::Uniform);
+    assert!(planned <= spread, "{planned} probes against {spread}");
+    assert!(soon.scaled(1.3) < later, "{soon} against {later}");
+}
+
 fn turns() -> impl Strategy<Value = Vec<Turn>> {
     let turn = prop_oneof![
         6 => (1_i64..20_000).prop_map(Turn::Wait),

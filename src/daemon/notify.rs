@@ -7,36 +7,46 @@ use std::time::Duration;
 
 use sd_notify::NotifyState;
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
-use crate::clock::{Clock, real_pause};
+use crate::clock::{Clock, patience, real_pause};
 
 use super::pilot::Progress;
 
 /// We are up.
-pub fn ready(status: &str) {
-    tell(&[NotifyState::Ready, NotifyState::Status(status)]);
+pub async fn ready(status: String) {
+    tell(move || sd_notify::notify(&[NotifyState::Ready, NotifyState::Status(&status)])).await;
 }
 
 /// The configuration is being read again.
-pub fn reloading() {
+pub async fn reloading() {
     // systemd wants to know *when*, to tell this reload from the one before.
-    match NotifyState::monotonic_usec_now() {
-        Ok(when) => {
-            tell(&[NotifyState::Reloading, when, NotifyState::Status("reloading the configuration")])
-        }
-        Err(_) => tell(&[NotifyState::Reloading]),
-    }
+    let when = NotifyState::monotonic_usec_now().ok();
+    let status = NotifyState::Status("reloading the configuration");
+    let states: Vec<_> = [Some(NotifyState::Reloading), when, Some(status)].into_iter().flatten().collect();
+    tell(move || sd_notify::notify(&states)).await;
 }
 
 /// We are on our way out.
-pub fn stopping() {
-    tell(&[NotifyState::Stopping, NotifyState::Status("finishing what is under way")]);
+pub async fn stopping() {
+    tell(|| {
+        sd_notify::notify(&[NotifyState::Stopping, NotifyState::Status("finishing what is under way")])
+    })
+    .await;
 }
 
-fn tell(states: &[NotifyState<'_>]) {
-    if let Err(error) = sd_notify::notify(states) {
-        tracing::debug!(%error, "the service manager cannot be told");
-    }
+/// A service manager that does not listen is not waited for longer than this.
+const LISTENS_WITHIN: Duration = Duration::from_secs(1);
+
+/// Off the async threads: where nobody reads from the socket, and it is full, sending blocks. What was
+/// not heard in time is returned.
+async fn tell(send: impl FnOnce() -> std::io::Result<()> + Send + 'static) -> Option<JoinHandle<()>> {
+    let mut telling = tokio::task::spawn_blocking(move || {
+        if let Err(error) = send() {
+            tracing::debug!(%error, "the service manager cannot be told");
+        }
+    });
+    patience(LISTENS_WITHIN, &mut telling).await.is_err().then_some(telling)
 }
 
 /// How often the status is looked at when no watchdog asks for more.
@@ -47,20 +57,25 @@ pub async fn keep(mut progress: watch::Receiver<Progress>, clock: Clock) {
     let watchdog = sd_notify::watchdog_enabled();
     let every = watchdog.map_or(STATUS_EVERY, |limit| (limit / 3).min(STATUS_EVERY));
     let (mut beats, mut said) = (0, String::new());
+    let mut unheard: Option<JoinHandle<()>> = None;
     loop {
         real_pause(every).await;
         if progress.has_changed().is_err() {
             return;
         }
+        if unheard.as_ref().is_some_and(|telling| !telling.is_finished()) {
+            // One word at a time, lest they queue up for ever.
+            continue;
+        }
         let shown = progress.borrow_and_update().clone();
         if watchdog.is_some() && shown.beats != beats {
-            tell(&[NotifyState::Watchdog]);
+            unheard = tell(|| sd_notify::notify(&[NotifyState::Watchdog])).await;
         }
         beats = shown.beats;
         let line = status_line(&shown, &clock);
         if line != said {
-            tell(&[NotifyState::Status(&line)]);
-            said = line;
+            said.clone_from(&line);
+            unheard = tell(move || sd_notify::notify(&[NotifyState::Status(&line)])).await;
         }
     }
 }

@@ -167,7 +167,7 @@ pub async fn run(
         let reloader = Reloader { config, path, reader, writes, control, clock, refits, importance };
         tokio::spawn(keep_reloading(reloader, to_reload))
     });
-    notify::ready(&format!("watching {sources} sources"));
+    notify::ready(format!("watching {sources} sources")).await;
     tracing::info!(sources, store = %store.display(), "watching");
 
     let ended = loop {
@@ -178,7 +178,7 @@ pub async fn run(
                 Some(Command::Reload) => drop(reloads.send(())),
                 Some(Command::Abort) => break Ok(Ended::Aborted),
                 Some(Command::Stop) | None => {
-                    notify::stopping();
+                    notify::stopping().await;
                     let _ = control.send(Control::Stop);
                     break drain(&mut pilot, &mut commands).await;
                 }
@@ -241,7 +241,7 @@ async fn keep_reloading(mut reloader: Reloader, mut asked: mpsc::UnboundedReceiv
     while asked.recv().await.is_some() {
         // Several signals at once are one reload.
         while asked.try_recv().is_ok() {}
-        notify::reloading();
+        notify::reloading().await;
         let status = match reloader.reload().await {
             Ok(summary) => format!("reloaded: {summary}"),
             Err(refused) => {
@@ -249,7 +249,7 @@ async fn keep_reloading(mut reloader: Reloader, mut asked: mpsc::UnboundedReceiv
                 format!("reload refused, the old configuration keeps running: {first}")
             }
         };
-        notify::ready(&status);
+        notify::ready(status).await;
     }
 }
 

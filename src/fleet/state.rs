@@ -433,9 +433,11 @@ impl Fleet {
         if member.memory.due == Timestamp::MAX {
             constraints.push((Constraint::Resting, Timestamp::MAX));
         }
-        let wanted = match member.spent.last() {
-            Some(last) if member.memory.reason != Reason::Policy => member.wish(last, self.seed).0,
-            _ => member.memory.due,
+        let wanted = match member.spent.last().map(|last| member.wish(last, self.seed)) {
+            // Where the due time is its wish, that was made when the probe before was known to be due.
+            Some((_, Reason::Policy)) if member.memory.reason == Reason::Policy => member.memory.due,
+            Some((at, _)) => at,
+            None => member.memory.due,
         };
         let (due, reason) = self.outlook(id, now)?;
         Some(Explanation {

@@ -2,6 +2,13 @@
 //!
 //! Pure functions of what is known, the last probe and now. Must not know other sources, hosts or
 //! how a probe is sent.
+//!
+//! A [`horizon`] says what is asked of a schedule. [`optimal`] finds the best one on a grid by passes
+//! over its slots (`pass`), counting probes out where earlier spending is in the way (`layers`);
+//! [`reference`](mod@reference) is the paper's own way to the same, [`baselines`] are its rivals. [`moves`] and
+//! [`finish`] go on without a grid, for which [`bound`] has a lower bound. [`rolling`] puts the question
+//! for a source in mid-flight, with [`complete`] to see that its feed loses nothing, and its answer
+//! becomes the [`plan`] that the fleet follows.
 
 pub mod baselines;
 pub mod bound;

@@ -29,6 +29,24 @@ async fn the_service_manager_is_told_that_we_are_ready_how_we_are_and_that_we_li
 }
 
 #[tokio::test]
+async fn a_service_manager_that_does_not_listen_holds_nothing_up() {
+    let web = Web::start(|_| Reply::ok(rss(["a"]))).await;
+    let home = Home::new();
+    home.write(&[source("s", &web.url("/feed"), BRISK)]);
+    let mut daemon = home.start_as_service();
+    let manager = home.path("notify");
+    let line = std::os::unix::net::UnixDatagram::unbound().unwrap();
+    line.set_nonblocking(true).unwrap();
+    // Nobody reads, so what it is told piles up until no more fits.
+    until("its socket is full", || line.send_to(b"X=1", &manager).is_err()).await;
+    let asked = web.requests().len();
+    until("probes go on", || web.requests().len() > asked + 10).await;
+    daemon.signal("HUP");
+    home.until("SELECT count(*) FROM events WHERE kind = 'reloaded'", |n| n == 1).await;
+    daemon.stop().await;
+}
+
+#[tokio::test]
 async fn a_hangup_follows_the_changed_list_and_fetches_nothing_because_of_it() {
     let web = Web::start(|_| Reply::ok(rss(["a"]))).await;
     let home = Home::new();
