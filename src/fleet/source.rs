@@ -169,6 +169,9 @@ const KNOWN_AFTER: u64 = 10;
 /// The pace of a source whose rhythm is not known.
 pub(super) const CAUTIOUS_GAP: Span = Span::from_hours(1);
 
+/// Lateness up to this share of a gap is made up for when the budget is spread evenly.
+const MADE_UP: f64 = 0.1;
+
 /// The host groups that a probe of a source asks: its own, and the one its redirects lead to.
 pub(super) type Hosts = (HostIx, Option<HostIx>);
 
@@ -233,9 +236,9 @@ impl Member {
             Some(at) => (at, Reason::Plan),
             None => {
                 let (gap, due) = (self.gap(), self.memory.due);
-                // From when it was due, lest the time that answers take be lost every time; the gate
-                // sees to it that spacing is kept.
-                let from = if due <= last && last - due < gap { due } else { last };
+                // From when it was due, lest the time that answers take be lost every time. Not by
+                // much, though: who answers slowly is not asked the sooner for it.
+                let from = if due <= last { due.max(last - gap.scaled(MADE_UP)) } else { last };
                 let unit = self.chance(seed, "spread", last);
                 (spread::next(from, gap, &self.terms.budget, unit), Reason::Policy)
             }
