@@ -240,7 +240,8 @@ impl Member {
                 // much, though: who answers slowly is not asked the sooner for it.
                 let from = if due <= last { due.max(last - gap.scaled(MADE_UP)) } else { last };
                 let unit = self.chance(seed, "spread", last);
-                (spread::next(from, gap, &self.terms.budget, unit), Reason::Policy)
+                let at = spread::next(from, gap, &self.terms.budget, unit);
+                (at.max(last + self.terms.budget.min_spacing), Reason::Policy)
             }
         }
     }
