@@ -136,6 +136,7 @@ fn plan_in_words(plan: &PlanRow, holds: Option<u32>, zone: &TimeZone, now: Times
         more if more > 0.0 && plan.lower_bound > 0.0 => {
             format!("at most {} above the best possible", percent(more / plan.lower_bound))
         }
+        more if more > 0.0 => "how near to the best possible is not known".to_owned(),
         _ => "none is better".to_owned(),
     };
     let mut lines = vec![format!(

@@ -73,7 +73,7 @@ pub async fn keep(mut progress: watch::Receiver<Progress>, clock: Clock) {
         }
         beats = shown.beats;
         let line = status_line(&shown, &clock);
-        if line != said {
+        if line != said && unheard.is_none() {
             said.clone_from(&line);
             unheard = tell(move || sd_notify::notify(&[NotifyState::Status(&line)])).await;
         }

@@ -57,6 +57,8 @@ pub struct Reconfiguration {
     pub changed: Vec<(Changed, Arc<Spec>)>,
     /// Gone sources.
     pub removed: Vec<SourceId>,
+    /// Importance changed, so that plans are to be made anew.
+    pub replan: bool,
     /// In one line.
     pub summary: String,
     /// Told when it is done.
@@ -196,8 +198,8 @@ impl Pilot {
                 () = self.clock.sleep_until(wake), if next_step.is_some() => self.step(),
                 () = crate::clock::real_pause(BEAT) => {}
             }
-            self.order_plans();
             self.keep_house();
+            self.order_plans();
         }
     }
 
@@ -402,6 +404,9 @@ impl Pilot {
             changed.push(change);
         }
         self.fleet.reconfigure(added, changed, &new.removed, now);
+        if new.replan {
+            self.fleet.replan_all();
+        }
         for id in &new.removed {
             if !self.in_flight.contains_key(id) {
                 self.roster.remove(id);

@@ -199,7 +199,8 @@ async fn look(
     answered.gap = observation.gap;
     answered.hints = Some(observation.hints);
     if source.kind == Kind::Feed {
-        answered.holds = u32::try_from(observation.present.len()).ok();
+        // An empty feed says nothing of how much it would hold.
+        answered.holds = u32::try_from(observation.present.len()).ok().filter(|&items| items > 0);
     }
     if observation.first_contact {
         let dated = observation.present.iter().filter(|item| item.dated.is_some()).count();

@@ -128,6 +128,10 @@ impl Reloader {
             let terms = terms(source, &spec.url);
             changed.push((Changed { id, terms, moved, probes }, Arc::new(spec)));
         }
+        // Before anyone plans by the new list.
+        let importance = planner::importance(&new);
+        let replan = *importance != **self.importance.borrow();
+        self.importance.send_replace(importance);
         let (applied, done) = oneshot::channel();
         let apply = Reconfiguration {
             params: new.fleet.clone(),
@@ -136,6 +140,7 @@ impl Reloader {
             added,
             changed,
             removed: synced.removed,
+            replan,
             summary: summary.clone(),
             applied,
         };
@@ -143,7 +148,6 @@ impl Reloader {
         self.control.send(Control::Apply(Box::new(apply))).map_err(|_| gone())?;
         done.await.map_err(|_| gone())?;
         self.refits.send_replace(Arc::new(RefitParams::new(&new)));
-        self.importance.send_replace(planner::importance(&new));
         self.config = new;
         Ok(summary)
     }

@@ -178,8 +178,8 @@ pub async fn run(
                 Some(Command::Reload) => drop(reloads.send(())),
                 Some(Command::Abort) => break Ok(Ended::Aborted),
                 Some(Command::Stop) | None => {
-                    notify::stopping().await;
                     let _ = control.send(Control::Stop);
+                    tokio::spawn(notify::stopping());
                     break drain(&mut pilot, &mut commands).await;
                 }
             },

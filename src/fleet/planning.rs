@@ -8,7 +8,7 @@
 use crate::schedule::budget::Budget;
 use crate::schedule::plan::{Plan, Revision};
 use crate::schedule::policy::Policy;
-use crate::schedule::rolling::Standing;
+use crate::schedule::rolling::{self, Standing};
 use crate::time::{Span, Timestamp};
 
 use super::params::SourceId;
@@ -42,7 +42,11 @@ fn fits(plan: &Plan, last: Timestamp, ended: Timestamp, before: Asks, after: Opt
     // None passed: it came out of turn. Several: it came so late that one was skipped.
     let in_turn = plan.between(last, ended) == 1;
     let goes_on = plan.next_after(ended).is_some() && plan.ends - ended >= ended - plan.starts;
-    in_turn && goes_on && after == Some(before)
+    let same = after.is_some_and(|after| {
+        after.apart <= before.apart
+            && (after.skip_hours, after.skip_days) == (before.skip_hours, before.skip_days)
+    });
+    in_turn && goes_on && same
 }
 
 impl Fleet {
@@ -51,10 +55,11 @@ impl Fleet {
     pub fn plan_orders(&mut self, now: Timestamp, most: usize) -> Vec<PlanOrder> {
         let mut orders = Vec::new();
         while orders.len() < most
-            && let Some((id, not_before)) = self.unplanned.pop_front()
+            && let Some(id) = self.unplanned.pop_front()
         {
             let Some(member) = self.members.get_mut(&id) else { continue };
             member.queued = false;
+            let not_before = std::mem::replace(&mut member.plan_from, Timestamp::MIN);
             if !member.is_plannable() {
                 continue;
             }
@@ -73,8 +78,12 @@ impl Fleet {
                 && member.policy_plans()
             {
                 member.replan = true;
+                if member.plan.is_none() {
+                    // It is due as it was before a restart, or before anything was known of it.
+                    member.plan_from = member.plan_from.max(member.memory.due);
+                }
                 if member.is_plannable() && !std::mem::replace(&mut member.queued, true) {
-                    self.unplanned.push_back((*id, Timestamp::MIN));
+                    self.unplanned.push_back(*id);
                 }
             }
         }
@@ -113,15 +122,22 @@ impl Fleet {
         follows
     }
 
+    /// Something that all plans follow has changed: they are made anew as their sources land.
+    pub fn replan_all(&mut self) {
+        self.members.values_mut().for_each(|member| member.replan = true);
+    }
+
     /// The source is stored as it stands: it asks for a plan if it wants one and has none that fits.
     pub(super) fn ask_for_plan(&mut self, id: SourceId, not_before: Timestamp) {
         if let Some(member) = self.members.get_mut(&id)
             && (member.plan.is_none() || member.replan)
             && member.is_plannable()
-            && !std::mem::replace(&mut member.queued, true)
         {
-            // Before those that were merely fitted anew, which have a plan to go on with.
-            self.unplanned.push_front((id, not_before));
+            member.plan_from = member.plan_from.max(not_before);
+            if !std::mem::replace(&mut member.queued, true) {
+                // Before those that were merely fitted anew, which have a plan to go on with.
+                self.unplanned.push_front(id);
+            }
         }
     }
 }
@@ -145,8 +161,7 @@ impl Member {
     /// What it asks to be kept to.
     pub(super) fn asks(&self) -> Asks {
         let hints = &self.memory.hints;
-        let spans = [hints.ttl, hints.update_period, Some(self.fresh_for())];
-        let apart = spans.into_iter().flatten().fold(self.terms.budget.min_spacing, Span::max);
+        let apart = rolling::apart(self.terms.budget.min_spacing, hints, self.fresh_for());
         Asks { apart, skip_hours: hints.skip_hours, skip_days: hints.skip_days }
     }
 
@@ -172,7 +187,8 @@ impl Member {
         }
         let per = budget.per.max(CAUTIOUS_GAP);
         let hourly = u32::try_from(per.as_millis() / CAUTIOUS_GAP.as_millis()).unwrap_or(u32::MAX);
-        Budget { probes: budget.probes.min(hourly), per, ..budget }
+        let min_spacing = budget.min_spacing.max(CAUTIOUS_GAP);
+        Budget { probes: budget.probes.min(hourly), per, min_spacing }
     }
 
     fn standing(&self, now: Timestamp, not_before: Timestamp, seed: u64) -> Standing {

@@ -188,6 +188,8 @@ pub(super) struct Member {
     pub replan: bool,
     /// It waits for a plan.
     pub queued: bool,
+    /// Its next plan may not begin before.
+    pub plan_from: Timestamp,
     /// Items may have been lost, so it is due sooner than its policy wants; no plan changes that.
     pub hurried: bool,
     pub revision: Revision,

@@ -23,7 +23,9 @@ pub struct Fleet {
     pub(super) frontier: Frontier,
     pub(super) outage: Outage,
     /// Who waits for a plan, and from when on it may hold probes.
-    pub(super) unplanned: VecDeque<(SourceId, Timestamp)>,
+    pub(super) unplanned: VecDeque<SourceId>,
+    /// How many sources were ever taken in.
+    taken_in: u64,
     spacing: Spacing,
     /// The step that slots were last taken from, and how many.
     slots: (i64, u32),
@@ -95,6 +97,7 @@ impl Fleet {
             frontier: Frontier::default(),
             outage: Outage::default(),
             unplanned: VecDeque::new(),
+            taken_in: 0,
             spacing,
             slots: (i64::MIN, 0),
         }
@@ -133,6 +136,7 @@ impl Fleet {
             self.frontier.hold(host, last + apart);
         }
         let also = known.answered_by.map(|group| self.frontier.host(&group.key));
+        self.taken_in += 1;
         let mut member = Member {
             id: known.id,
             terms: known.terms,
@@ -142,8 +146,10 @@ impl Fleet {
             plan: None,
             replan: false,
             queued: false,
+            plan_from: Timestamp::MIN,
             hurried: false,
-            revision: Revision::default(),
+            // A source that comes back is another than the one that plans are still being made for.
+            revision: Revision(self.taken_in << 32),
             also,
             in_flight,
         };
@@ -382,9 +388,10 @@ impl Fleet {
             if let Some(plan) = &mut member.plan {
                 plan.shift(by);
             }
-        }
-        for (_, not_before) in &mut self.unplanned {
-            *not_before += by;
+            member.plan_from += by;
+            // What is being planned was made out by the clock as it was.
+            member.revision.0 += 1;
+            member.replan = true;
         }
     }
 

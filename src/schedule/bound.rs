@@ -10,8 +10,8 @@
 //! - δ = kγ: one draw for all keeps every spacing of k steps; |Cov| ≤ γ²/4, so at most n/2·ā·λ̄·γ²,
 //!   half of what Proposition 8 has there, and without its term Tγ.
 //!
-//! A δ between two multiples is bounded by the smaller one, and the start of a closed time, which
-//! rounding may hit, counts as open: both only lower the bound. Where breakpoints lie off the grid
+//! A δ between two multiples is bounded by the smaller one, and closed times are opened as far as
+//! rounding may lead into them, up to a step on either side: both only lower the bound. Where breakpoints lie off the grid
 //! Proposition 8 itself is used (Eckstein, Gal, Reiner: āλ̄(n/2·γ² + Tγ)).
 
 use crate::time::Span;
@@ -23,12 +23,15 @@ use super::pass::{Reached, Track};
 /// price that was found on the grid.
 pub fn continuous(horizon: &Horizon, grid: Grid, found: &Schedule) -> Result<f64, Impossible> {
     let step = grid.step.as_millis();
+    if step <= 0 {
+        return Err(Impossible::BadGrid);
+    }
     let on_grid = |at: Span| (at - grid.first).as_millis().rem_euclid(step) == 0;
     let cells = horizon.cost.cells();
     let aligned = cells.iter().all(|cell| on_grid(cell.from) && on_grid(cell.until));
     let relaxed = Horizon {
         min_spacing: Span::from_millis(horizon.min_spacing.as_millis() / step * step),
-        closed: horizon.closed.iter().map(|&(from, until)| (from + Span::from_millis(1), until)).collect(),
+        closed: horizon.closed.iter().filter_map(|&closed| narrowed(closed, grid)).collect(),
         allowance: Vec::new(),
         ..horizon.clone()
     };
@@ -51,4 +54,13 @@ pub fn continuous(horizon: &Horizon, grid: Grid, found: &Schedule) -> Result<f64
         both * n / 2.0 * gamma * gamma
     };
     Ok((dual - rounding).max(0.0))
+}
+
+/// What is left of a closed time when the grid's times that a probe beside it may be rounded to are open.
+fn narrowed((from, until): (Span, Span), grid: Grid) -> Option<(Span, Span)> {
+    let (step, first) = (grid.step.as_millis(), grid.first.as_millis());
+    let down = |at: i64| (at - first).div_euclid(step) * step + first;
+    let from = down(from.as_millis() + step - 1) + 1;
+    let until = down(until.as_millis());
+    (from < until).then(|| (Span::from_millis(from), Span::from_millis(until)))
 }

@@ -17,8 +17,8 @@ use crate::time::Span;
 use super::horizon::{Horizon, Schedule};
 use super::pass::{Reached, Track};
 
-/// More cells than this (128 MB) are not worth it; no budget that plans by the minute comes near.
-const MOST_CELLS: usize = 32_000_000;
+/// More cells than this (120 MB) are not worth it; no budget that plans by the minute comes near.
+const MOST_CELLS: usize = 10_000_000;
 
 /// How far counts may be from the expected ones at first.
 const FIRST_BAND: usize = 4;
@@ -35,12 +35,16 @@ pub(super) fn count(horizon: &Horizon, track: &Track, without: &Schedule) -> Opt
 pub(super) fn count_nearby(horizon: &Horizon, track: &Track, without: &Schedule) -> Option<Schedule> {
     let layers = Layers::new(horizon, track, without);
     let mut band = FIRST_BAND;
+    let mut best = None;
     let times = loop {
-        match layers.within(band) {
-            Some(counted) if !counted.at_edge => break counted.times,
-            found if band >= layers.most => break found?.times,
-            _ => band = (band * 3).min(layers.most),
+        let found = layers.within(band);
+        let done = found.as_ref().is_some_and(|counted| !counted.at_edge) || band >= layers.most;
+        // A wider band may be too much to count.
+        best = found.map(|counted| counted.times).or(best);
+        if done {
+            break best?;
         }
+        band = (band * 3).min(layers.most);
     };
     let expected_cost = horizon.cost.cost_of(&times);
     Some(Schedule {

@@ -1,7 +1,7 @@
 //! The best schedule on a grid, exactly, with a proof of how good it is.
 //!
 //! The least cost f(k) of a schedule of k steps is convex in k, because C̄ is Monge (see
-//! [`pass`](super::pass)). So a price z per probe finds it: each pass yields L(z) = min over k of
+//! `pass`). So a price z per probe finds it: each pass yields L(z) = min over k of
 //! f(k) + z·k and a schedule that attains it, a vertex of f. Prices are guessed from f(k) ~ 1/k until
 //! two vertices enclose the wanted n, and then taken from the slope between them: either a vertex
 //! below that chord turns up, or the chord is an edge of f. In the latter case the two schedules are
@@ -11,8 +11,9 @@
 //!
 //! L(z) − z·n is a lower bound on f(n) whatever z is, so every schedule comes with its gap: zero but
 //! for rounding, some 1e−12 of the cost. All of that holds with a spacing, closed times, or a most
-//! of updates expected between two probes. When spending is bound before the end (`allowance`) and
-//! the schedule would overspend, [`layers`](super::layers) counts probes one by one instead.
+//! of updates expected between two probes (where the first step may be longer than others, every
+//! schedule is made to share it). When spending is bound before the end (`allowance`) and
+//! the schedule would overspend, `layers` counts probes one by one instead.
 //!
 //! Tested against the paper's own algorithm and brute force (`tests/plan`).
 
@@ -190,6 +191,11 @@ impl<'t> Search<'t> {
                 let Vertex { cost, path, price } = low.clone();
                 return Some(Best { path, lower_bound: cost, price });
             }
+            if low.cost - high.cost <= ROUNDING * low.cost {
+                // Nor between these: what gains nothing is not spent.
+                let Vertex { cost, path, .. } = low.clone();
+                return Some(Best { path, lower_bound: high.cost.min(cost), price: 0.0 });
+            }
             let price = (low.cost - high.cost) / (more - fewer) as f64;
             let (low, high) = (low.clone(), high.clone());
             let chord = low.cost + price * fewer as f64;
@@ -238,6 +244,9 @@ impl<'t> Search<'t> {
                     continue;
                 }
                 _ => {}
+            }
+            if guess == 0.0 {
+                break;
             }
             let known = self.vertices.len();
             let steps = self.pass(guess)?;

@@ -87,6 +87,39 @@ prop_compose! {
     }
 }
 
+fn plain(pieces: &[(i64, f64, f64)], probes: u32, min_spacing: Span, closed: Vec<(Span, Span)>) -> Horizon {
+    let cells = pieces.iter().map(|&(hours, rate, weight)| (Span::from_hours(hours), rate, weight));
+    let (cost, allowance) = (Obsolescence::of_cells(cells), Vec::new());
+    Horizon { cost, probes, min_spacing, closed, allowance, end: End::Probed }
+}
+
+/// A closed time whose edges lie between the grid's times: a probe at its end is better than any on
+/// the grid, and the bound must know.
+#[test]
+fn closed_times_off_the_grid_lower_the_bound() {
+    let closed = vec![(Span::from_mins(30), Span::from_mins(90))];
+    let horizon = plain(&[(2, 1.0, 1.0)], 2, Span::ZERO, closed);
+    let grid = Grid::every(Span::from_hours(1));
+    let found = optimal::solve(&horizon, grid).unwrap();
+    let bound = bound::continuous(&horizon, grid, &found).unwrap();
+    let better = [Span::from_mins(90), Span::from_hours(2)];
+    assert_eq!(horizon.verify(&better), Ok(()));
+    assert!(bound <= horizon.cost.cost_of(&better), "{bound}");
+}
+
+/// Where nothing is to be gained, nothing is spent, and nothing is asked in a hurry.
+#[test]
+fn probes_that_gain_nothing_are_not_sent() {
+    let grid = Grid::every(Span::from_mins(1));
+    let idle = plain(&[(24, 1.0, 0.0)], 48, Span::ZERO, Vec::new());
+    assert_eq!(optimal::solve(&idle, grid).unwrap().times, [Span::from_hours(24)]);
+    // Nine hours count, and no more than 36 probes and the end fit into them.
+    let spacing = Span::from_mins(15);
+    let office = plain(&[(9, 0.0, 1.0), (18, 2.0, 1.0), (24, 0.0, 1.0)], 60, spacing, Vec::new());
+    let best = optimal::solve(&office, grid).unwrap();
+    assert!(best.times.len() <= 38, "{}", best.times.len());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 

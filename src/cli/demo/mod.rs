@@ -18,8 +18,8 @@
 //! | `store` | the SQLite file |
 //! | `totals` | `probes`, `requests` (with robots.txt and redirects), `published`, `found`, `missed`, `updates_stored` (rows), `mean_delay_s`, `median_delay_s`, `violations` |
 //! | `lateness` | how long after its due time a probe was sent, waits for a busy or resting host included: `median_s`, `p95_s`, `max_s` on the run's clock, `p95_real_ms` in real time |
-//! | `sources[]` | `name`, `character`, `state`, `probes`, `published`, `found`, `missed`, `mean_delay_s`, `median_delay_s`, `violations`, and of the daemon that spreads evenly `uniform`: `probes`, `found`, `mean_delay_s` |
-//! | `comparison` | over the sources that were planned: `sources`, and for `plan` and `uniform` `probes`, `found`, `mean_delay_s` |
+//! | `sources[]` | `name`, `character`, `state`, `probes`, `published`, `found`, `missed`, `mean_delay_s`, `median_delay_s`, `violations`, and of the daemon that spreads evenly `uniform`: `probes`, `found`, `missed`, `mean_delay_s` |
+//! | `comparison` | over the sources that were planned: `sources`, and for `plan` and `uniform` `probes`, `found`, `missed`, `mean_delay_s` |
 //! | `violations[]` | `source`, `at`, `rule`, `detail` |
 //!
 //! `published` counts what a source published during the run and after the first look at it,

@@ -72,6 +72,7 @@ struct Comparison {
 struct Share {
     probes: u64,
     found: usize,
+    missed: usize,
     mean_delay_s: Option<f64>,
 }
 
@@ -293,6 +294,12 @@ impl Report {
         if totals.missed > 0 {
             writeln!(out, "{} updates were published early enough and not found.", totals.missed)?;
         }
+        let missed =
+            self.sources.iter().filter_map(|source| source.uniform.as_ref()).map(|share| share.missed);
+        match missed.sum() {
+            0_usize => {}
+            missed => writeln!(out, "{missed} were not found by the daemon that asks evenly.")?,
+        }
         writeln!(out, "\nEverything that was seen is in {}; for example:", self.store.display())?;
         writeln!(out, "  sqlite3 {} 'select * from readable_updates limit 5'", quoted(&self.store))
     }
@@ -388,6 +395,7 @@ fn share(sources: &[&SourceReport]) -> Share {
     Share {
         probes: sources.iter().map(|source| source.probes).sum(),
         found: sources.iter().map(|source| source.found).sum(),
+        missed: sources.iter().map(|source| source.missed).sum(),
         mean_delay_s: mean(&delays),
     }
 }

@@ -14,10 +14,10 @@ use crate::config::load::curves;
 use crate::config::{Config, Source};
 use crate::observe::FeedHints;
 use crate::rate::cyclic::Rate;
-use crate::rate::importance::WeekWindow;
 use crate::rate::obsolescence::Obsolescence;
 use crate::rate::steps::Steps;
 use crate::schedule::horizon::{End, Horizon};
+use crate::schedule::rolling;
 use crate::store::load::remembered;
 use crate::store::reader::Reader;
 use crate::time::{Span, Timestamp};
@@ -36,8 +36,8 @@ struct Known {
     title: String,
     rate: Steps,
     importance: Steps,
-    /// Of the feed, in UTC.
-    skipped: Vec<WeekWindow>,
+    /// What the feed asks.
+    hints: FeedHints,
     notes: Vec<String>,
 }
 
@@ -71,7 +71,7 @@ pub fn problem(arguments: &Args, config: Option<&Path>, now: Timestamp) -> Resul
     if jiff::Timestamp::from_millisecond((start + length + year).as_millis()).is_err() {
         return Err(CliError::Usage("--start is too far away to be planned for".to_owned()));
     }
-    let mut windows: Vec<_> = known.skipped.iter().map(|&w| (TimeZone::UTC, vec![w])).collect();
+    let mut windows: Vec<_> = skipped(&known.hints).into_iter().map(|w| (TimeZone::UTC, vec![w])).collect();
     windows.extend(arguments.closed.iter().map(|window| (zone.clone(), vec![window.0])));
     let mut closed = closed::times(&windows, start, start + length);
     if let Some(&(from, until)) = closed.last()
@@ -103,8 +103,14 @@ pub fn problem(arguments: &Args, config: Option<&Path>, now: Timestamp) -> Resul
     if probes > MOST_PROBES {
         return Err(CliError::Refused(format!("--probes can be at most {MOST_PROBES}")));
     }
-    let min_spacing =
-        arguments.min_spacing.or(budget.map(|budget| budget.min_spacing)).unwrap_or(Span::ZERO);
+    let granted = budget.map_or(Span::ZERO, |budget| budget.min_spacing);
+    let asked = rolling::apart(granted, &known.hints, Span::ZERO);
+    if arguments.min_spacing.is_none() && asked > granted {
+        known
+            .notes
+            .push(format!("{asked} apart, because its feed asks for that; --min-spacing changes it"));
+    }
+    let min_spacing = arguments.min_spacing.unwrap_or(asked);
     let cost = Obsolescence::new(&known.rate, &known.importance, start, start + length);
     let horizon = Horizon { cost, probes, min_spacing, closed, allowance: Vec::new(), end: End::Probed };
     let mut problem =
@@ -145,7 +151,7 @@ fn known(arguments: &Args, source: Option<(&Config, &Source)>) -> Result<Known, 
                 title: cut(&source.name, 60),
                 rate: fitted,
                 importance: Steps::try_from(&config.importance).map_err(bad)?,
-                skipped: skipped(&stored.hints),
+                hints: stored.hints,
                 notes: Vec::new(),
             }
         }
@@ -153,11 +159,11 @@ fn known(arguments: &Args, source: Option<(&Config, &Source)>) -> Result<Known, 
             title: file_name(arguments.rate.as_deref().unwrap_or(Path::new(""))),
             rate: rate.unwrap_or(Steps::constant(0.0).map_err(bad)?),
             importance: Steps::constant(1.0).map_err(bad)?,
-            skipped: Vec::new(),
+            hints: FeedHints::default(),
             notes: Vec::new(),
         },
     };
-    if !known.skipped.is_empty() {
+    if known.hints.skip_hours != 0 || known.hints.skip_days != 0 {
         known.notes.push("the hours and days that its feed asks to skip are kept free".to_owned());
     }
     known.importance = importance.unwrap_or(known.importance);
