@@ -81,8 +81,8 @@ fn followed(policy: Policy, known: &Knowledge<'_>, from: Timestamp, until: Times
 
 /// The most probes in any span of that length.
 fn most_in(times: &[Timestamp], per: Span) -> usize {
-    let within = |first: &Timestamp| times.iter().filter(|&at| at >= first && *at < *first + per).count();
-    times.iter().map(within).max().unwrap_or(0)
+    let until = |first: Timestamp| times.partition_point(|&at| at < first + per);
+    times.iter().enumerate().map(|(index, &first)| until(first) - index).max().unwrap_or(0)
 }
 
 proptest! {
@@ -191,7 +191,9 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// n per T where the rhythm repeats within T, whenever it begins.
+    /// n per T where the rhythm repeats within T, whenever it begins. What waits at the end of a day is
+    /// probed for once, or at a slightly higher level not at all, on all days of a week together: so
+    /// for some n no threshold takes n, and the next lower number is up to seven less.
     #[test]
     fn levels_spend_the_budget_of_a_cycle(
         values in prop::collection::vec(prop_oneof![1 => Just(0.0), 3 => 0.01_f64..20.0], 4),
@@ -213,7 +215,9 @@ proptest! {
             for span in 0..4 {
                 let begins = from + per.scaled(f64::from(span));
                 let spent = times.iter().filter(|&&at| at > begins && at <= begins + per).count();
-                prop_assert!(spent.abs_diff(probes as usize) <= 1, "{policy:?}: {spent} for {probes}");
+                let together = if weekly && policy == Policy::Threshold { 7 } else { 1 };
+                let allowed = (probes as usize).saturating_sub(together)..=probes as usize + 1;
+                prop_assert!(allowed.contains(&spent), "{policy:?}: {spent} for {probes}");
             }
         }
     }
