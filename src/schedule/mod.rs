@@ -9,20 +9,30 @@
 //! [`finish`] go on without a grid, for which [`bound`] has a lower bound. [`rolling`] puts the question
 //! for a source in mid-flight, with [`complete`] to see that its feed loses nothing, and its answer
 //! becomes the [`plan`] that the fleet follows.
+//!
+//! Other policies go from probe to probe: by what is [`expected`] of a source, by its [`ttl`], by a
+//! [`level`] of what piles up (`pile`), or [`spread`] evenly. [`ask`] has an answer of each of them, and
+//! [`serve`] turns the question round: whether a copy is still good.
 
+pub mod ask;
 pub mod baselines;
 pub mod bound;
 pub mod budget;
 pub mod complete;
+pub mod expected;
 pub mod finish;
 pub mod horizon;
 mod layers;
+pub mod level;
 mod line;
 pub mod moves;
 pub mod optimal;
 mod pass;
+mod pile;
 pub mod plan;
 pub mod policy;
 pub mod reference;
 pub mod rolling;
+pub mod serve;
 pub mod spread;
+pub mod ttl;
