@@ -1,0 +1,110 @@
+//! Steady sources, with and without bursts, and what a watch makes of them.
+
+pub use tidewatch::rate::burst::watch::Watch;
+pub use tidewatch::rate::burst::{Change, Look, Params, Seen, Test};
+pub use tidewatch::rate::cyclic::Rate;
+pub use tidewatch::rng::Stream;
+pub use tidewatch::time::{Span, Timestamp};
+
+/// Λ(W), from sources that update every few days to those that never rest.
+pub const WINDOW_COUNTS: [f64; 8] = [0.01, 0.1, 0.4, 1.0, 2.0, 5.0, 10.0, 50.0];
+
+/// A Monday, midnight UTC.
+pub fn monday() -> Timestamp {
+    Timestamp::parse_iso("2026-01-05T00:00:00Z").unwrap()
+}
+
+pub fn exponential(stream: &mut Stream) -> f64 {
+    -(1.0 - stream.unit()).ln()
+}
+
+/// Hours as a span.
+pub fn span(hours: f64) -> Span {
+    Span::from_millis((hours * 3.6e6).round() as i64)
+}
+
+/// Updates of a steady source, one after the other.
+pub fn poisson(per_hour: f64, updates: usize, stream: &mut Stream) -> Vec<Timestamp> {
+    let mut at = 0.0;
+    let mut next = || {
+        at += exponential(stream) / per_hour;
+        monday() + span(at)
+    };
+    (0..updates).map(|_| next()).collect()
+}
+
+/// Looks at equal steps until all updates are seen; what changed.
+pub fn watch(updates: &[Timestamp], every: Span, rate: &Rate, params: &Params) -> Vec<Change> {
+    let (mut watch, mut from, mut rest) = (Watch::default(), monday(), updates);
+    let mut changes = Vec::new();
+    while !rest.is_empty() {
+        let until = from + every;
+        let (now, later) = rest.split_at(rest.partition_point(|&at| at <= until));
+        changes.extend(watch.look(&Look { from, until, seen: Seen::Dated(now) }, rate, params));
+        (from, rest) = (until, later);
+    }
+    changes
+}
+
+/// How many bursts begin at a steady source that has none.
+pub fn false_alarms(in_window: f64, updates: usize, params: &Params) -> (u32, usize) {
+    let per_hour = in_window / (params.window.as_secs_f64() / 3600.0);
+    let mut stream = Stream::new(1, format!("steady {in_window}"));
+    let times = poisson(per_hour, updates, &mut stream);
+    let changes = watch(&times, span(3.0 / per_hour), &Rate::constant(per_hour), params);
+    (changes.iter().filter(|change| !matches!(change, Change::Ended(_))).count() as u32, updates)
+}
+
+/// How bursts were found.
+#[derive(Debug)]
+pub struct Found {
+    /// How many of them.
+    pub share: f64,
+    /// Updates of the burst it took, on average.
+    pub updates: f64,
+    /// Mean gaps from the burst's last update until it was thought over, on average.
+    pub gaps_to_end: f64,
+}
+
+/// Bursts of ten updates at so many times the rate: twenty quiet updates, the burst, twenty more.
+/// Found if on at one of the ten.
+pub fn detection(in_window: f64, times: f64, bursts: u32, params: &Params) -> Found {
+    let per_hour = in_window / (params.window.as_secs_f64() / 3600.0);
+    let rate = Rate::constant(per_hour);
+    let mut stream = Stream::new(2, format!("burst {in_window} {times}"));
+    let (mut found, mut taken, mut ended) = (0, 0, 0.0);
+    for _ in 0..bursts {
+        let (mut watch, mut at) = (Watch::default(), 0.0);
+        let mut look = |hours: f64, update: bool| {
+            let (from, until) = (monday() + span(at), monday() + span(at + hours));
+            at += hours;
+            let seen = [until];
+            watch.look(&Look { from, until, seen: Seen::Dated(&seen[..usize::from(update)]) }, &rate, params);
+            watch.is_on()
+        };
+        for _ in 0..20 {
+            look(exponential(&mut stream) / per_hour, true);
+        }
+        // A burst begins at any time, not at an update.
+        let mut on = look(exponential(&mut stream) / per_hour, false);
+        let before = on;
+        for update in 1..=10 {
+            let now = look(exponential(&mut stream) / per_hour / times, true);
+            if now && !on && !before {
+                (found, taken) = (found + 1, taken + update);
+            }
+            on |= now;
+        }
+        if on && !before {
+            let mut quiet = 0.0;
+            let mut next = exponential(&mut stream);
+            while look(0.02 / per_hour, next <= 0.02) && quiet < 100.0 {
+                quiet += 0.02;
+                next = if next <= 0.02 { exponential(&mut stream) } else { next - 0.02 };
+            }
+            ended += quiet;
+        }
+    }
+    let found = f64::from(found);
+    Found { share: found / f64::from(bursts), updates: f64::from(taken) / found, gaps_to_end: ended / found }
+}
