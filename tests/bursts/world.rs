@@ -46,13 +46,23 @@ pub fn watch(updates: &[Timestamp], every: Span, rate: &Rate, params: &Params) -
     changes
 }
 
+/// Updates of a weekly rhythm, by thinning, over whole weeks.
+pub fn rhythmic(rate: &Rate, most_per_hour: f64, weeks: i64, stream: &mut Stream) -> Vec<Timestamp> {
+    let all = poisson(most_per_hour, (168 * weeks) as usize, stream);
+    all.into_iter().filter(|&at| stream.unit() * most_per_hour < rate.at(at)).collect()
+}
+
+/// How many bursts began.
+pub fn begun(changes: &[Change]) -> f64 {
+    changes.iter().filter(|change| !matches!(change, Change::Ended(_))).count() as f64
+}
+
 /// How many bursts begin at a steady source that has none.
-pub fn false_alarms(in_window: f64, updates: usize, params: &Params) -> (u32, usize) {
+pub fn false_alarms(in_window: f64, updates: usize, params: &Params) -> f64 {
     let per_hour = in_window / (params.window.as_secs_f64() / 3600.0);
     let mut stream = Stream::new(1, format!("steady {in_window}"));
     let times = poisson(per_hour, updates, &mut stream);
-    let changes = watch(&times, span(3.0 / per_hour), &Rate::constant(per_hour), params);
-    (changes.iter().filter(|change| !matches!(change, Change::Ended(_))).count() as u32, updates)
+    begun(&watch(&times, span(20.0 / per_hour), &Rate::constant(per_hour), params))
 }
 
 /// How bursts were found.
@@ -66,7 +76,10 @@ pub struct Found {
     pub gaps_to_end: f64,
 }
 
-/// Bursts of ten updates at so many times the rate: twenty quiet updates, the burst, twenty more.
+/// Mean gaps between looks after a burst.
+const STEP: f64 = 0.2;
+
+/// Bursts of ten updates at so many times the rate: five quiet updates, the burst, quiet again.
 /// Found if on at one of the ten.
 pub fn detection(in_window: f64, times: f64, bursts: u32, params: &Params) -> Found {
     let per_hour = in_window / (params.window.as_secs_f64() / 3600.0);
@@ -79,10 +92,14 @@ pub fn detection(in_window: f64, times: f64, bursts: u32, params: &Params) -> Fo
             let (from, until) = (monday() + span(at), monday() + span(at + hours));
             at += hours;
             let seen = [until];
-            watch.look(&Look { from, until, seen: Seen::Dated(&seen[..usize::from(update)]) }, &rate, params);
+            watch.look(
+                &Look { from, until, seen: Seen::Dated(&seen[..usize::from(update)]) },
+                &rate,
+                params,
+            );
             watch.is_on()
         };
-        for _ in 0..20 {
+        for _ in 0..5 {
             look(exponential(&mut stream) / per_hour, true);
         }
         // A burst begins at any time, not at an update.
@@ -98,13 +115,17 @@ pub fn detection(in_window: f64, times: f64, bursts: u32, params: &Params) -> Fo
         if on && !before {
             let mut quiet = 0.0;
             let mut next = exponential(&mut stream);
-            while look(0.02 / per_hour, next <= 0.02) && quiet < 100.0 {
-                quiet += 0.02;
-                next = if next <= 0.02 { exponential(&mut stream) } else { next - 0.02 };
+            while look(STEP / per_hour, next <= STEP) && quiet < 20.0 {
+                quiet += STEP;
+                next = if next <= STEP { exponential(&mut stream) } else { next - STEP };
             }
             ended += quiet;
         }
     }
     let found = f64::from(found);
-    Found { share: found / f64::from(bursts), updates: f64::from(taken) / found, gaps_to_end: ended / found }
+    Found {
+        share: found / f64::from(bursts),
+        updates: f64::from(taken) / found,
+        gaps_to_end: ended / found,
+    }
 }

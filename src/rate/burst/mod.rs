@@ -117,7 +117,8 @@ impl Change {
 pub struct Evidence {
     /// Where counting begins.
     pub since: Timestamp,
-    /// The look that showed it.
+    /// The look that showed it; for a burst that ended before the look did, the update before which
+    /// it was over.
     pub at: Timestamp,
     /// Λ*: updates seen.
     pub observed: u32,

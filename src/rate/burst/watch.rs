@@ -130,49 +130,54 @@ impl Watch {
         if let Some(seen) = self.seen_until {
             chain.pass_unseen(&mut self.belief, rhythm.gaps(seen, look.from));
         }
-        let mut at = look.from;
+        let (mut at, mut over) = (look.from, None);
         if look.seen == Seen::Changed {
-            self.begin_run(look.until);
-            let (gaps, expected) =
-                (rhythm.gaps(look.from, look.until), rhythm.expected(look.from, look.until));
-            chain.change(&mut self.belief, gaps, expected);
-            self.run_updates = self.run_updates.saturating_add(1);
+            let gaps = rhythm.gaps(look.from, look.until);
+            self.begin_run(look.from, &chain);
+            chain.change(&mut self.belief, gaps, rhythm.expected(look.from, look.until));
+            self.add_to_run(1, &chain);
             at = look.until;
-            self.on |= chain.is_alarming(&self.belief);
-        } else {
-            for moment in moments(look, rate) {
-                chain.pass(&mut self.belief, rhythm.gaps(at, moment.at));
-                at = moment.at;
-                self.end_run();
-                self.begin_run(at);
-                let share = rhythm.at_least(moment.per_hour) / rhythm.mean_per_hour;
-                self.belief.update(moment.count, share);
-                self.run_updates = self.run_updates.saturating_add(moment.count);
-                self.on |= chain.is_alarming(&self.belief);
-                *ever_on |= self.on;
-            }
+        }
+        // A page that changed has been taken in.
+        let known = if at < look.until { moments(look, rate) } else { Vec::new() };
+        for moment in known {
+            chain.pass(&mut self.belief, rhythm.gaps(at, moment.at));
+            at = moment.at;
+            over = self.end_run(at, rate).or(over);
+            self.begin_run(at, &chain);
+            self.belief.update(moment.count, rhythm.at_least(moment.per_hour) / rhythm.mean_per_hour);
+            self.add_to_run(moment.count, &chain);
+            *ever_on |= self.on;
         }
         *ever_on |= self.on;
         chain.pass(&mut self.belief, rhythm.gaps(at, look.until));
-        self.end_run();
+        over = self.end_run(look.until, rate).or(over);
         self.excess_per_hour = self.belief.excess() * rhythm.mean_per_hour;
-        Evidence {
-            since: self.run_from,
-            at: look.until,
-            observed: self.run_updates,
-            expected: rate.expected(self.run_from, look.until),
-        }
+        over.filter(|_| !self.on).unwrap_or_else(|| self.run(look.until, rate))
     }
 
-    /// A new run of updates begins where no burst was thought of.
-    fn begin_run(&mut self, at: Timestamp) {
-        if !self.on && self.belief.is_calm() {
+    /// A new run of updates begins where nothing pointed to a burst.
+    fn begin_run(&mut self, at: Timestamp, chain: &Chain) {
+        if !self.on && chain.is_resting(&self.belief) {
             (self.run_from, self.run_updates) = (at, 0);
         }
     }
 
-    fn end_run(&mut self) {
-        self.on &= !self.belief.is_calm();
+    fn add_to_run(&mut self, count: u32, chain: &Chain) {
+        self.run_updates = self.run_updates.saturating_add(count);
+        self.on |= chain.is_alarming(&self.belief);
+    }
+
+    /// The burst that is over, if one is.
+    fn end_run(&mut self, at: Timestamp, rate: &Rate) -> Option<Evidence> {
+        let over = self.on && self.belief.is_calm();
+        self.on &= !over;
+        over.then(|| self.run(at, rate))
+    }
+
+    fn run(&self, at: Timestamp, rate: &Rate) -> Evidence {
+        let (since, observed) = (self.run_from, self.run_updates);
+        Evidence { since, at, observed, expected: rate.expected(since, at) }
     }
 
     fn tail(&mut self, look: &Look<'_>, rate: &Rate, params: &Params, ever_on: &mut bool) -> Evidence {
