@@ -79,7 +79,8 @@ pub struct Found {
 /// Mean gaps between looks after a burst.
 const STEP: f64 = 0.2;
 
-/// Bursts of ten updates at so many times the rate: five quiet updates, the burst, quiet again.
+/// Bursts of ten updates at so many times the rate: quiet for a while that
+/// fills five windows, the burst, quiet again.
 /// Found if on at one of the ten.
 pub fn detection(in_window: f64, times: f64, bursts: u32, params: &Params) -> Found {
     let per_hour = in_window / (params.window.as_secs_f64() / 3600.0);
@@ -87,9 +88,13 @@ pub fn detection(in_window: f64, times: f64, bursts: u32, params: &Params) -> Fo
     let mut stream = Stream::new(2, format!("burst {in_window} {times}"));
     let (mut found, mut taken, mut ended) = (0, 0, 0.0);
     for _ in 0..bursts {
-        let (mut watch, mut at) = (Watch::default(), 0.0);
+        let before = poisson(per_hour, 10 + (5.0 * in_window) as usize, &mut stream);
+        let mut watch = Watch::default();
+        let begin = before[before.len() - 1];
+        watch.look(&Look { from: monday(), until: begin, seen: Seen::Dated(&before) }, &rate, params);
+        let mut at = 0.0;
         let mut look = |hours: f64, update: bool| {
-            let (from, until) = (monday() + span(at), monday() + span(at + hours));
+            let (from, until) = (begin + span(at), begin + span(at + hours));
             at += hours;
             let seen = [until];
             watch.look(
@@ -99,9 +104,6 @@ pub fn detection(in_window: f64, times: f64, bursts: u32, params: &Params) -> Fo
             );
             watch.is_on()
         };
-        for _ in 0..5 {
-            look(exponential(&mut stream) / per_hour, true);
-        }
         // A burst begins at any time, not at an update.
         let mut on = look(exponential(&mut stream) / per_hour, false);
         let before = on;

@@ -10,6 +10,9 @@
 //!
 //! An alarm ends when its window's count is one that a quiet source shows once in ten windows.
 //!
+//! A window that reaches back before the watch began counts nothing there, so it is blind at first
+//! rather than wrong.
+//!
 //! Knows tails. Must not know of looks or where rates come from.
 
 /// The windows, as multiples of W.
