@@ -96,8 +96,6 @@ fn a_rhythm_is_no_burst() {
         let begun = begun(&changes);
         let allowed = 0.001 * updates.len() as f64;
         assert!(updates.len() > 2000 && begun <= allowed + 3.0 * allowed.sqrt(), "{test:?}: {begun}");
-        // Nor does it stutter: what begins ends once.
-        assert!(changes.len() as f64 <= 2.0 * begun);
     }
     // The ratio does little else.
     assert!(begun(&watch(&updates, Span::from_hours(1), &rate, &params(Test::Ratio))) > 100.0);

@@ -17,7 +17,8 @@
 //! the gaps' cancel on average, and what is left of R's drift is κ + κR − (1 + R)Σμⱼbⱼ/q ≤ κ, as
 //! every μⱼ ≥ κ. So R(t) − κt is a supermartingale, as for the Shiryaev–Roberts procedure, and if an
 //! alarm is raised when R ≥ A, the mean time to a false one is at least A/κ mean gaps: at most κ/A
-//! false alarms per update, for every rhythm and every way of looking. R overshoots A when it
+//! false alarms per update, for every rhythm, if it is the true one and updates are dated (without
+//! dates, what happens within a look is only approximated). R overshoots A when it
 //! crosses, by a factor that does not depend on the source, since with time in mean gaps all steady
 //! sources are the same one. [`OVERSHOOT`] is that factor, from simulation. So ε false alarms per
 //! update are had with κ = ε·A·OVERSHOOT: the fewer are allowed, the rarer bursts are thought to be.
