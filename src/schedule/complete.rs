@@ -7,6 +7,8 @@
 //!
 //! Knows the distribution. Must not know of schedules.
 
+use crate::rate::burst::tail::at_least;
+
 /// P(N > most) of a Poisson N of this mean.
 ///
 /// ```
@@ -15,33 +17,7 @@
 /// assert!((exceeds(1.0, 0) - 0.632_120_558_828_557_7).abs() < 1e-12);
 /// ```
 pub fn exceeds(mean: f64, most: u32) -> f64 {
-    if mean <= 0.0 {
-        return 0.0;
-    }
-    let log_first: f64 = (1..=most).map(|k| (mean / f64::from(k)).ln()).sum::<f64>() - mean;
-    if f64::from(most) < mean {
-        // Down from P(N = most): what is left of 1 is large.
-        let mut term = log_first.exp();
-        let mut sum = 0.0;
-        for k in (0..=most).rev() {
-            sum += term;
-            term *= f64::from(k) / mean;
-            if term < sum * 1e-17 {
-                break;
-            }
-        }
-        return (1.0 - sum).max(0.0);
-    }
-    // Up from P(N = most + 1): terms fall at once.
-    let mut k = f64::from(most) + 1.0;
-    let mut term = (log_first + (mean / k).ln()).exp();
-    let mut sum = 0.0;
-    while term > sum * 1e-17 && term > f64::MIN_POSITIVE {
-        sum += term;
-        k += 1.0;
-        term *= mean / k;
-    }
-    sum.min(1.0)
+    at_least(mean, most.saturating_add(1))
 }
 
 /// The largest mean with P(N > most) ≤ risk.

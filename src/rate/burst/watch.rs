@@ -22,7 +22,7 @@ const LEAST_PER_HOUR: f64 = 1.0 / 720.0;
 /// The first byte of what is stored.
 const VERSION: u8 = 1;
 
-/// What is remembered of a source between looks: with the filter 65 bytes when stored; the other
+/// What is remembered of a source between looks: with the filter 63 bytes when stored; the other
 /// tests keep the times of their windows' updates besides.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Watch {
