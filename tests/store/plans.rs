@@ -1,0 +1,84 @@
+//! Plans, and the rates that they are made from.
+
+use super::*;
+
+fn plan_record(source: SourceId, made: i64, times: &[i64]) -> PlanRecord {
+    PlanRecord {
+        source,
+        made_at: at(made),
+        starts: at(made),
+        ends: at(made + 86_400),
+        times: times.iter().map(|&secs| at(secs)).collect(),
+        expected_cost: 3.0,
+        lower_bound: 2.5,
+        price: 0.25,
+        overflow: Some(0.125),
+        due: at(times[0]),
+        reason: Reason::Plan,
+    }
+}
+
+#[tokio::test]
+async fn plans_are_kept_and_the_times_of_the_last_two() {
+    let store = Store::new().await;
+    let (a, b) = (store.id("a"), store.id("b"));
+    store.write(Write::Plans(vec![plan_record(a, 0, &[10, 20]), plan_record(b, 0, &[15])]));
+    for round in 1..5 {
+        store.write(Write::Plans(vec![plan_record(a, 100 * round, &[100 * round + 7, 100 * round + 9])]));
+    }
+    // Also when the clock was set back meanwhile.
+    store.write(Write::Plans(vec![plan_record(a, -50, &[-40, -30, -20])]));
+    store.flush().await;
+    assert_eq!(store.count("SELECT count(*) FROM plans").await, 7);
+    assert_eq!(store.count("SELECT count(*) FROM plan_probes").await, 3 + 2 + 1);
+    let reader = store.reader().await;
+    let latest = reader.latest_plan(a).await.unwrap().unwrap();
+    assert_eq!((latest.made_at, latest.ends_at, latest.probes), (at(-50), at(86_350), 3));
+    assert_eq!(latest.times, [at(-40), at(-30), at(-20)]);
+    assert_eq!((latest.expected_cost, latest.lower_bound), (3.0, 2.5));
+    assert_eq!((latest.price, latest.overflow), (0.25, Some(0.125)));
+    assert_eq!(reader.latest_plan(b).await.unwrap().unwrap().times, [at(15)]);
+    assert_eq!(reader.latest_plan(SourceId(99)).await.unwrap(), None);
+    let due: Vec<(String, i64, String)> =
+        sqlx::query_as("SELECT name, next_probe_at, next_probe_reason FROM sources ORDER BY name")
+            .fetch_all(&mut store.connection().await)
+            .await
+            .unwrap();
+    let wanted = |name: &str, secs| (name.to_owned(), at(secs).as_millis(), "plan".to_owned());
+    assert_eq!(due, [wanted("a", -40), wanted("b", 15)]);
+    // Old ones go with the probes of their time.
+    store.write(Write::Prune { before: at(250) });
+    store.flush().await;
+    assert_eq!(store.count("SELECT count(*) FROM plans").await, 2);
+    assert_eq!(store.count("SELECT count(*) FROM plan_probes").await, 2);
+}
+
+#[tokio::test]
+async fn rates_of_many_are_read_at_once() {
+    let store = Store::new().await;
+    let (a, b) = (store.id("a"), store.id("b"));
+    let record = |segments: &[(u32, u32, f64)]| RateRecord {
+        source: a,
+        fitted_at: at(200),
+        origin: "blend",
+        cycle: "day",
+        time_zone: "Europe/London".into(),
+        segments: segments.to_vec(),
+        per_week: 12.5,
+        dispersion: None,
+        updates: 7,
+        since: None,
+    };
+    store.write(Write::Rates(vec![record(&[(0, 3600, 0.5), (3600, 604_800, 0.25)])]));
+    store.flush().await;
+    let reader = store.reader().await;
+    let rates = reader.rates(&[a, b, SourceId(77)]).await.unwrap();
+    assert_eq!(rates.len(), 1, "the others have none");
+    assert_eq!(rates[&a].zone().iana_name(), Some("Europe/London"));
+    let monday = Timestamp::parse_iso("2026-11-16T00:00:00Z").unwrap();
+    let day = rates[&a].over(monday, monday + Span::from_days(1));
+    assert_eq!(day, [(3_600_000, 0.5), (86_400_000, 0.25)]);
+    store.write(Write::Rates(vec![record(&[(0, 3600, 0.5)])]));
+    store.flush().await;
+    assert!(reader.rates(&[a]).await.unwrap().is_empty(), "half a week is no rate");
+}
