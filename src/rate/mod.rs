@@ -14,6 +14,7 @@ pub mod fit;
 pub mod history;
 pub mod importance;
 pub mod obsolescence;
+pub mod poisson;
 pub mod residuals;
 pub mod steps;
 pub mod week;

@@ -2,8 +2,8 @@
 //!
 //! The least cost f(k) of a schedule of k steps is convex in k, because C̄ is Monge (see
 //! `pass`). So a price z per probe finds it: each pass yields L(z) = min over k of
-//! f(k) + z·k and a schedule that attains it, a vertex of f. Prices are guessed from f(k) ~ 1/k until
-//! two vertices enclose the wanted n, and then taken from the slope between them: either a vertex
+//! f(k) + z·k and a schedule that attains it, a vertex of f. Prices are guessed from f(k) ~ (∫√(aλ))²/2k
+//! until two vertices enclose the wanted n, and then taken from the slope between them: either a vertex
 //! below that chord turns up, or the chord is an edge of f. In the latter case the two schedules are
 //! spliced: somewhere a step x_m → x_{m+1} of the smaller encloses a step y_{m+d} → y_{m+d+1} of the
 //! larger, d = n − n_lo, and the Monge property lets them be exchanged there at no cost:
@@ -12,8 +12,8 @@
 //! L(z) − z·n is a lower bound on f(n) whatever z is, so every schedule comes with its gap: zero but
 //! for rounding, some 1e−12 of the cost. All of that holds with a spacing, closed times, or a most
 //! of updates expected between two probes (where the first step may be longer than others, every
-//! schedule is made to share it). When spending is bound before the end (`allowance`) and
-//! the schedule would overspend, `layers` counts probes one by one instead.
+//! schedule is made to share it). When spending is bound before the end (`allowance`) and the schedule
+//! would overspend, `layers` counts probes one by one instead.
 //!
 //! Tested against the paper's own algorithm and brute force (`tests/plan`).
 
@@ -214,13 +214,12 @@ impl<'t> Search<'t> {
     /// prices of those found.
     fn enclose(&mut self, wanted: usize) -> Option<()> {
         if self.vertices.is_empty() {
-            // Nobody would buy a probe at this price that need not be.
-            let dearest = 2.0 * self.cost_of(&[]) + 1.0;
+            // No probe saves more than everything.
+            let all = self.cost_of(&[]);
             match self.track.in_one_step() {
-                Some(path) => drop(
-                    self.vertices.insert(1, Vertex { cost: self.cost_of(&path), price: dearest, path }),
-                ),
-                None => drop(self.pass(dearest)?),
+                Some(path) => drop(self.vertices.insert(1, Vertex { cost: all, price: all, path })),
+                // Nobody would buy a probe at this price that need not be.
+                None => drop(self.pass(2.0 * all + 1.0)?),
             }
         }
         // Many probes are best sent at a rate that goes like √(aλ), at a cost of (∫√(aλ))²/2k.

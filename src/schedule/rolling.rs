@@ -2,9 +2,9 @@
 //!
 //! A budget of n per T holds in *any* window of length T, so what was spent within the last T is
 //! still spent, and comes back probe by probe as it grows older than T. A plan therefore looks T
-//! ahead, from when the first probe is allowed: within that at most n probes are possible, and of any window that reaches back before now
-//! the spent ones are subtracted (the [`Horizon`]'s allowance). So a plan that is made anew neither
-//! wastes budget nor spends it twice. It knows nothing of what comes after its end, and its last
+//! ahead, from when the first probe is allowed: within that at most n probes are possible, and of any
+//! window that reaches back before now the spent ones are subtracted (the [`Horizon`]'s allowance). So
+//! a plan that is made anew neither wastes budget nor spends it twice. It knows nothing of what comes after its end, and its last
 //! probes are placed accordingly: it should be made anew when half of it is over. Then an office week
 //! came out 3.5 % above days planned by themselves, which break the budget (`tests/plan/rolling.rs`).
 //!
