@@ -82,6 +82,7 @@ fn replan(out: &mut impl Write) -> std::io::Result<()> {
         fresh_for: Span::ZERO,
         hints: FeedHints::default(),
         holds: Some(30),
+        excess: None,
         phase,
     };
     let (mut seconds, mut first_seconds, mut probes, mut worst) = (0.0, 0.0, 0, 0.0_f64);

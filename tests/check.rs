@@ -164,7 +164,7 @@ fn an_empty_file_has_every_default() {
     assert_eq!(config.fleet.allocator, Allocator::Adaptive);
     assert_eq!(config.fetch.max_body, 10_000_000);
     assert_eq!(config.rate.half_life, Span::from_days(56));
-    assert_eq!(config.burst.reserve, 0.2);
+    assert_eq!(config.fleet.burst.reserve, 0.2);
     assert!(config.importance.windows.is_empty());
 }
 

@@ -360,6 +360,7 @@ fn a_stale_plan_is_refused_and_a_fresh_one_followed() {
     driver::run(&mut fleet, |_, _| (Span::ZERO, fine()), start(), soon);
     let times: Vec<Timestamp> = (1..5).map(|n| start() + Span::from_hours(3 * n)).collect();
     let plan = |made_from| Plan {
+        by: Policy::Plan,
         made_from,
         times: times.clone(),
         starts: soon,

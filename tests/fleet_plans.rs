@@ -83,7 +83,7 @@ fn land(fleet: &mut Fleet, at: Timestamp, result: Result<Answered, Failure>) {
 fn every(minutes: i64, order: &PlanOrder) -> Plan {
     let (starts, ends) = (order.standing.now, order.standing.now + Span::from_days(1));
     let times = (1..).map(|n| starts + Span::from_mins(minutes * n)).take_while(|&at| at <= ends).collect();
-    Plan { made_from: order.made_from, times, starts, ends }
+    Plan { made_from: order.made_from, by: Policy::Plan, times, starts, ends }
 }
 
 /// One source with a plan for every half hour, the first at what is returned.
@@ -105,10 +105,14 @@ fn a_landing_asks_for_a_plan_where_the_policy_plans() {
         first
     };
     assert_eq!(asks(Policy::Plan, 0), 1);
-    assert_eq!(asks(Policy::Auto, 9), 0, "its rhythm is not known");
-    assert_eq!(asks(Policy::Auto, 10), 1);
-    assert_eq!(asks(Policy::Uniform, 100), 0);
-    assert_eq!(asks(Policy::Ttl, 100), 0);
+    assert_eq!(asks(Policy::Auto, 0), 0, "it has no rhythm, and no share of its group's");
+    assert_eq!(asks(Policy::Auto, 1), 1);
+    for policy in [Policy::IndHist, Policy::AggHist, Policy::Threshold, Policy::FirstArrival] {
+        assert_eq!(asks(policy, 0), 1, "{policy:?}");
+    }
+    for policy in [Policy::Uniform, Policy::Ttl, Policy::Adaptive] {
+        assert_eq!(asks(policy, 100), 0, "{policy:?}");
+    }
 }
 
 #[test]
@@ -368,8 +372,8 @@ fn a_stored_plan_explains_the_due_time() {
     assert_eq!(fleet.explain(ONE, at).unwrap().asking, Policy::Uniform);
     assert!(fleet.resume_plan(ONE, every(45, &order), at));
     let explained = fleet.explain(ONE, at).unwrap();
-    assert_eq!((explained.asking, explained.wanted), (Policy::Plan, at + Span::from_mins(45)));
-    assert_eq!(explained.due, due, "that stays");
+    assert_eq!(explained.wanted, at + Span::from_mins(45));
+    assert_eq!((explained.asking, explained.due), (Policy::Uniform, due), "that stays as it was set");
     let over = Plan { ends: at, ..every(45, &order) };
     assert!(!fleet.resume_plan(ONE, over, at));
     let (mut other, at) = probed(Policy::Uniform, 20);

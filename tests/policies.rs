@@ -156,6 +156,7 @@ proptest! {
     ) {
         let (rate, even) = (Steps::from(&rate), Steps::constant(1.0).unwrap());
         let plan = Plan {
+            by: Policy::Plan,
             made_from: Revision(0),
             times: vec![from + Span::from_mins(7), from + Span::from_hours(2)],
             starts: from,

@@ -195,7 +195,7 @@ async fn fly(until: Timestamp) -> Vec<Sent> {
                     error: None,
                     validators: ValidatorsChange::Keep,
                     observation: None,
-                    history: None,
+                    beliefs: None,
                 });
             });
         }

@@ -123,7 +123,7 @@ const SHOWN: usize = 3;
 
 fn to_plan(row: &PlanRow) -> Plan {
     let (starts, ends) = (row.starts_at, row.ends_at);
-    Plan { made_from: Revision::default(), times: row.times.clone(), starts, ends }
+    Plan { made_from: Revision::default(), by: row.by, times: row.times.clone(), starts, ends }
 }
 
 fn ahead(plan: &PlanRow, now: Timestamp) -> impl Iterator<Item = Timestamp> {
@@ -228,6 +228,7 @@ mod tests {
         let made_at = now - Span::from_hours(2);
         let times: Vec<Timestamp> = (0..48).map(|n| made_at + Span::from_mins(15 + 30 * n)).collect();
         let mut plan = PlanRow {
+            by: crate::schedule::policy::Policy::Plan,
             made_at,
             starts_at: made_at,
             ends_at: made_at + Span::from_days(1),

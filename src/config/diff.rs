@@ -58,7 +58,7 @@ pub fn diff(old: &Config, new: &Config) -> Diff {
 }
 
 /// Every setting: its name, whether it differs, whether a change needs a restart.
-fn settings(old: &Config, new: &Config) -> [(&'static str, bool, bool); 25] {
+fn settings(old: &Config, new: &Config) -> [(&'static str, bool, bool); 29] {
     macro_rules! setting {
         ($section:ident . $field:ident) => {
             setting!($section.$field, false)
@@ -69,6 +69,11 @@ fn settings(old: &Config, new: &Config) -> [(&'static str, bool, bool); 25] {
                 old.$section.$field != new.$section.$field,
                 $restart,
             )
+        };
+    }
+    macro_rules! answer {
+        ($field:ident) => {
+            (concat!("burst.", stringify!($field)), old.fleet.burst.$field != new.fleet.burst.$field, false)
         };
     }
     [
@@ -90,11 +95,15 @@ fn settings(old: &Config, new: &Config) -> [(&'static str, bool, bool); 25] {
         setting!(rate.refit_every),
         setting!(rate.half_life),
         setting!(rate.borrow),
+        setting!(rate.freshness_threshold),
+        setting!(burst.test),
         setting!(burst.window),
         setting!(burst.threshold),
         setting!(burst.false_alarms),
-        setting!(burst.ttl_factor),
-        setting!(burst.reserve),
+        answer!(response),
+        answer!(ttl_form),
+        answer!(ttl_factor),
+        answer!(reserve),
         setting!(importance.time_zone),
         setting!(importance.baseline),
         setting!(importance.windows),

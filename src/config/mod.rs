@@ -13,6 +13,7 @@ use crate::fleet::FleetParams;
 use crate::observe::Kind;
 use crate::observe::page::PageRules;
 use crate::rate::aggregate::Borrow;
+use crate::rate::burst;
 use crate::rate::importance::Importance;
 use crate::schedule::budget::Budget;
 use crate::schedule::policy::Policy;
@@ -47,8 +48,8 @@ pub struct Config {
     pub fetch: FetchParams,
     /// `[rate]`
     pub rate: RateParams,
-    /// `[burst]`
-    pub burst: BurstParams,
+    /// `[burst]`: how bursts are recognised. What is done about them is among `fleet`.
+    pub burst: burst::Params,
     /// `[importance]`
     pub importance: Importance,
     /// `[[source]]`, in the order of the files.
@@ -94,21 +95,8 @@ pub struct RateParams {
     pub half_life: Span,
     /// What a source with little history takes from its group.
     pub borrow: Borrow,
-}
-
-/// `[burst]`: when the rhythm breaks.
-#[derive(Debug, Clone, PartialEq)]
-pub struct BurstParams {
-    /// W.
-    pub window: Span,
-    /// T_burst of the ratio test.
-    pub threshold: f64,
-    /// Tail probability of the Poisson test.
-    pub false_alarms: f64,
-    /// α.
-    pub ttl_factor: f64,
-    /// Share of the budget kept for bursts.
-    pub reserve: f64,
+    /// θ: how many updates are expected when histories ask for a probe.
+    pub freshness_threshold: f64,
 }
 
 /// `[[source]]`.

@@ -66,14 +66,18 @@ section! {
         half_life: String = text,
         borrow: String = text,
         individual_threshold: f64 = number,
+        freshness_threshold: f64 = number,
     }
 }
 section! {
     /// `[burst]`
     Burst {
+        test: String = text,
         window: String = text,
         threshold: f64 = number,
         false_alarms: f64 = number,
+        response: String = text,
+        ttl_form: String = text,
         ttl_factor: f64 = number,
         reserve: f64 = number,
     }

@@ -10,9 +10,11 @@ use std::path::PathBuf;
 
 use jiff::tz::TimeZone;
 
-use crate::fleet::{Allocator, FleetParams};
+use crate::fleet::{Allocator, BurstTerms, FleetParams, Response};
 use crate::rate::aggregate::Borrow;
+use crate::rate::burst;
 use crate::rate::importance::Importance;
+use crate::schedule::ttl::Form;
 use crate::time::Span;
 
 use super::allowance::Allowance;
@@ -20,7 +22,7 @@ use super::fault::{Faults, Spot};
 use super::raw::{self, At, Raw};
 use super::source::{self, GroupDefaults, Surroundings};
 use super::values::{self, Least};
-use super::{BurstParams, Config, DaemonParams, FetchParams, RateParams, Source, spelling, week};
+use super::{Config, DaemonParams, FetchParams, RateParams, Source, spelling, week};
 
 /// Checks all files (path and text, the main one first) and puts them together.
 ///
@@ -49,13 +51,15 @@ fn check(raw: Raw, files: Vec<PathBuf>, faults: &mut Faults) -> Config {
     let groups = groups(raw.groups, &allowance, &mut longest, faults);
     let around = Surroundings { allowance, groups, torn: raw.torn };
     let sources = sources(raw.sources, &around, &mut longest, faults);
+    let rate = rate(raw.rate, faults);
+    let (burst, terms) = burst(raw.burst, rate.freshness_threshold, faults);
     Config {
         files,
         daemon: daemon(raw.daemon, &longest, faults),
-        fleet: fleet(raw.fleet, faults),
+        fleet: FleetParams { burst: terms, ..fleet(raw.fleet, faults) },
         fetch: fetch(raw.fetch, faults),
-        rate: rate(raw.rate, faults),
-        burst: burst(raw.burst, faults),
+        rate,
+        burst,
         importance: importance(raw.importance, faults),
         sources,
     }
@@ -196,6 +200,7 @@ fn fleet(raw: raw::Fleet, faults: &mut Faults) -> FleetParams {
             .and_then(|word| values::choice("allocator", &word, &allocators, faults))
             .unwrap_or_default(),
         host_spacing: span_or("host_spacing", raw.host_spacing, Least::Zero, default.host_spacing, faults),
+        burst: default.burst,
     }
 }
 
@@ -251,6 +256,9 @@ fn rate(raw: raw::Rate, faults: &mut Faults) -> RateParams {
     let threshold = raw
         .individual_threshold
         .and_then(|value| values::number("individual_threshold", value, |x| x > 0.0, "above 0", faults));
+    let freshness_threshold = raw
+        .freshness_threshold
+        .and_then(|value| values::number("freshness_threshold", value, |x| x > 0.0, "above 0", faults));
     let all = [
         ("blend", Borrow::Blend),
         ("switch", Borrow::Switch { individual_threshold: threshold.unwrap_or(0.5) }),
@@ -267,6 +275,7 @@ fn rate(raw: raw::Rate, faults: &mut Faults) -> RateParams {
         refit_every: span_or("refit_every", raw.refit_every, Least::Positive, Span::from_hours(6), faults),
         half_life: span_or("half_life", raw.half_life, Least::Positive, Span::from_days(56), faults),
         borrow,
+        freshness_threshold: freshness_threshold.unwrap_or(1.0),
     };
     let RateParams { cycle, resolution, .. } = params;
     if let Some(at) = cycle_at.filter(|_| cycle != day && cycle != week) {
@@ -281,18 +290,35 @@ fn rate(raw: raw::Rate, faults: &mut Faults) -> RateParams {
     params
 }
 
-fn burst(raw: raw::Burst, faults: &mut Faults) -> BurstParams {
+/// How bursts are recognised, and what is done about them.
+fn burst(raw: raw::Burst, freshness_threshold: f64, faults: &mut Faults) -> (burst::Params, BurstTerms) {
     let mut number = |key, value: Option<At<f64>>, good: fn(f64) -> bool, expected, default| {
         value.and_then(|value| values::number(key, value, good, expected, faults)).unwrap_or(default)
     };
-    let threshold = number("threshold", raw.threshold, |x| x > 0.0, "above 0", 2.0);
-    let within = "from 0 to 1";
-    let false_alarms =
-        number("false_alarms", raw.false_alarms, |x| (0.0..=1.0).contains(&x), within, 0.001);
-    let ttl_factor = number("ttl_factor", raw.ttl_factor, |x| x > 0.0 && x <= 1.0, "above 0, up to 1", 0.2);
-    let reserve = number("reserve", raw.reserve, |x| (0.0..1.0).contains(&x), "from 0 to less than 1", 0.2);
-    let window = span_or("window", raw.window, Least::Positive, Span::from_hours(1), faults);
-    BurstParams { window, threshold, false_alarms, ttl_factor, reserve }
+    let (known, terms) = (burst::Params::default(), BurstTerms::default());
+    let threshold = number("threshold", raw.threshold, |x| x > 0.0, "above 0", known.threshold);
+    let share = |x: f64| (0.0..=1.0).contains(&x);
+    let false_alarms = number("false_alarms", raw.false_alarms, share, "from 0 to 1", known.false_alarms);
+    let ttl_factor =
+        number("ttl_factor", raw.ttl_factor, |x| x > 0.0 && x <= 1.0, "above 0, up to 1", terms.ttl_factor);
+    let less = |x: f64| (0.0..1.0).contains(&x);
+    let reserve = number("reserve", raw.reserve, less, "from 0 to less than 1", terms.reserve);
+    let window = span_or("window", raw.window, Least::Positive, known.window, faults);
+    let tests = burst::Test::ALL.map(|test| (test.name(), test));
+    let test = raw.test.and_then(|word| values::choice("test", &word, &tests, faults)).unwrap_or_default();
+    let responses = Response::ALL.map(|response| (response.name(), response));
+    let response = raw.response.and_then(|word| values::choice("response", &word, &responses, faults));
+    let forms = [("caches", Form::Caches), ("prefetching", Form::Prefetching)];
+    let ttl_form = raw.ttl_form.and_then(|word| values::choice("ttl_form", &word, &forms, faults));
+    let params = burst::Params { test, window, threshold, false_alarms };
+    let terms = BurstTerms {
+        response: response.unwrap_or_default(),
+        reserve,
+        ttl_form: ttl_form.unwrap_or_default(),
+        ttl_factor,
+        freshness_threshold,
+    };
+    (params, terms)
 }
 
 fn importance(raw: raw::Importance, faults: &mut Faults) -> Importance {

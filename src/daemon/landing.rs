@@ -3,6 +3,7 @@
 //! Joins what the probe saw with what the fleet made of it. Shared by the daemon and by a single
 //! probe from the command line.
 
+use crate::fleet::life::burst_event;
 use crate::fleet::params::SourceId;
 use crate::fleet::{Absorbed, Note};
 use crate::store::record::{Event, HostRecord, Landing};
@@ -13,6 +14,7 @@ use super::probe::Finished;
 /// Everything that follows from a probe, ready to be committed.
 pub fn landing(finished: Finished, absorbed: Absorbed) -> Landing {
     let id = finished.flight.source;
+    let heard = finished.result.ok().map(|answered| answered.heard).unwrap_or_default();
     let events = absorbed.notes.iter().map(|note| event(id, finished.finished, note)).collect();
     let host = absorbed.host.map(|asks| HostRecord {
         key: asks.host.key.to_string(),
@@ -30,13 +32,16 @@ pub fn landing(finished: Finished, absorbed: Absorbed) -> Landing {
         validators: finished.validators,
         observation: finished.observation,
         memory: absorbed.memory,
-        history: finished.history,
+        beliefs: finished.beliefs,
+        burst: heard.burst,
+        burst_so_far: heard.on,
         host,
         events,
     }
 }
 
-fn event(id: SourceId, at: Timestamp, note: &Note) -> Event {
+/// A note as an event.
+pub fn event(id: SourceId, at: Timestamp, note: &Note) -> Event {
     let (kind, source, detail) = match note {
         Note::MoveAdopted { to } => ("redirect_adopted", Some(id), Some(to.clone())),
         Note::Rests { why } => ("rests", Some(id), Some((*why).to_owned())),
@@ -48,6 +53,19 @@ fn event(id: SourceId, at: Timestamp, note: &Note) -> Event {
         Note::StateChanged { from, to } => {
             ("state_changed", Some(id), Some(format!("{} -> {}", from.name(), to.name())))
         }
+        Note::Burst(change) => {
+            let (kind, said) = burst_event(change);
+            (kind, Some(id), Some(said))
+        }
+        Note::RhythmChanged => ("rhythm_changed", Some(id), Some("the burst is its rhythm now".to_owned())),
+        Note::PolicySwitched { from, to, why } => {
+            ("policy_switched", Some(id), Some(format!("{} -> {}: {why}", from.name(), to.name())))
+        }
+        Note::WentQuiet { since, expected } => {
+            let since = since.map_or_else(String::new, |at| format!(" since {at}"));
+            ("quiet", Some(id), Some(format!("no update{since}, {expected:.1} expected")))
+        }
+        Note::SpokeAgain => ("quiet_ended", Some(id), None),
     };
     Event { at, kind, source, detail }
 }

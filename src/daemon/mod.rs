@@ -6,6 +6,7 @@
 //! shares state. A task that ends before it was told to is a crash, and the process says so.
 
 pub mod landing;
+mod mind;
 pub mod muster;
 pub mod notify;
 pub mod once;

@@ -13,6 +13,7 @@ use crate::config::{Config, Source};
 use crate::fetch::host_group::host_group;
 use crate::fleet::params::{SourceId, Terms};
 use crate::fleet::{Fleet, Known};
+use crate::rate::burst;
 use crate::rate::history::History;
 use crate::store::load::{Loaded, Remembered};
 use crate::store::sync::Listed;
@@ -36,6 +37,10 @@ pub struct Learning {
     pub zone: TimeZone,
     /// How fast old evidence fades.
     pub half_life: Span,
+    /// How bursts are recognised.
+    pub bursts: burst::Params,
+    /// What outlasts this is no burst.
+    pub cycle: Span,
 }
 
 impl Learning {
@@ -79,8 +84,14 @@ pub fn terms(source: &Source, url: &Url) -> Terms {
 pub fn spec(config: &Config, source: &Source, adopted: Option<&str>) -> Spec {
     let url = adopted.and_then(|url| Url::parse(url).ok()).unwrap_or_else(|| source.url.clone());
     let zone = source.time_zone.clone().unwrap_or_else(|| config.importance.time_zone.clone());
-    let learning = Learning { zone, half_life: config.rate.half_life };
+    let learning = learning(config, zone);
     Spec { source: source.clone(), url, learning }
+}
+
+/// How the rhythm of a source in that zone is learned.
+pub fn learning(config: &Config, zone: TimeZone) -> Learning {
+    let (half_life, cycle) = (config.rate.half_life, config.rate.cycle);
+    Learning { zone, half_life, bursts: config.burst, cycle }
 }
 
 /// How far back probes must be known for every budget to be counted.

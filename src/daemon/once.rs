@@ -8,7 +8,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::fetch::client::Fetcher;
 use crate::fleet::Refusal;
-use crate::fleet::source::{Reason, State};
+use crate::fleet::source::Reason;
 use crate::store::lock::Lock;
 use crate::store::reader::Reader;
 use crate::store::record::Flight;
@@ -75,7 +75,6 @@ pub async fn once(config: &Config, name: &str, clock: &Clock) -> Result<Finished
         spec: Arc::clone(spec),
         fetcher: Some(fetcher),
         host_spacing: config.fleet.host_spacing,
-        in_burst: fleet.memory(id).is_some_and(|memory| memory.state == State::Burst),
     };
     let finished = probe(&bench, launch).await;
     if let Some(absorbed) = fleet.absorb(&finished.report()) {

@@ -14,15 +14,15 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::clock::{Clock, Watch};
 use crate::fetch::client::Fetcher;
 use crate::fetch::host_group::host_group;
+use crate::fleet::life::burst_event;
 use crate::fleet::params::SourceId;
-use crate::fleet::source::State;
 use crate::fleet::{Absorbed, Changed, Failure, Fleet, FleetParams, Known, Moved, Note, PlanOrder};
 use crate::schedule::plan::Plan;
 use crate::store::record::{Event, Flight, PlanRecord};
 use crate::store::writer::{Health, Receipt, Write};
 use crate::time::{Span, Timestamp};
 
-use super::landing::landing;
+use super::landing::{event, landing};
 use super::muster::{Roster, Spec};
 use super::planner::Made;
 use super::probe::Finished;
@@ -76,8 +76,6 @@ pub struct Launch {
     pub fetcher: Option<Fetcher>,
     /// What the host wants between two requests, should the probe need more than one.
     pub host_spacing: Span,
-    /// A burst is on.
-    pub in_burst: bool,
 }
 
 /// What the pilot shows of itself.
@@ -242,7 +240,6 @@ impl Pilot {
                         spec,
                         fetcher: self.fetcher.clone(),
                         host_spacing: self.params.host_spacing,
-                        in_burst: self.fleet.memory(flight.source).is_some_and(|m| m.state == State::Burst),
                     };
                     // A prober that is gone is noticed by whoever joins it.
                     let _ = self.lines.launches.send(launch);
@@ -307,8 +304,26 @@ impl Pilot {
             }
             Note::OutageEnded => tracing::info!("the network is up again"),
             Note::HostPaused { host, until } => tracing::warn!(%host, %until, "the host asks for rest"),
+            Note::Burst(change) => {
+                let (kind, said) = burst_event(change);
+                tracing::info!(source = self.name(id), "{kind}: {said}");
+            }
+            Note::RhythmChanged => {
+                tracing::info!(source = self.name(id), "its rhythm has changed; it is learned anew");
+            }
+            Note::PolicySwitched { from, to, why } => {
+                tracing::info!(source = self.name(id), from = from.name(), to = to.name(), "{why}");
+            }
+            Note::WentQuiet { expected, .. } => {
+                tracing::warn!(source = self.name(id), expected, "it should have updated and has not");
+            }
+            Note::SpokeAgain => tracing::info!(source = self.name(id), "it updates again"),
             Note::Rests { .. } | Note::StateChanged { .. } => {}
         }
+    }
+
+    fn name(&self, id: SourceId) -> &str {
+        self.roster.get(&id).map_or("", |spec| &spec.source.name)
     }
 
     fn adopt_address(&mut self, id: SourceId, to: &str) {
@@ -350,9 +365,16 @@ impl Pilot {
         let mut adopted = HashMap::with_capacity(plans.len());
         for Made { source, made_from, at, ahead } in plans {
             let plan = Plan::new(made_from, &ahead);
-            if let Err(stale) = self.fleet.adopt(source, plan, now) {
-                tracing::debug!(source = source.0, "{stale}");
-                continue;
+            match self.fleet.adopt(source, plan, now) {
+                Err(stale) => {
+                    tracing::debug!(source = source.0, "{stale}");
+                    continue;
+                }
+                Ok(None) => {}
+                Ok(Some(note)) => {
+                    self.heed(source, &note);
+                    self.write(Write::Event(event(source, now, &note)));
+                }
             }
             let Some(memory) = self.fleet.memory(source) else { continue };
             let record = PlanRecord {
@@ -367,6 +389,9 @@ impl Pilot {
                 overflow: ahead.overflow,
                 due: memory.due,
                 reason: memory.reason,
+                by: ahead.by,
+                asked_by: memory.life.asked_by,
+                follows: memory.life.follows,
             };
             // The later of two: the other was never followed.
             adopted.insert(source, record);

@@ -12,16 +12,17 @@ use crate::fetch::client::Fetcher;
 use crate::fetch::host_group::host_group;
 use crate::fetch::robots::{Robots, robots_url};
 use crate::fetch::{Answer, Request, Validators, secret};
-use crate::fleet::learn::{Look, learn};
+use crate::fleet::beliefs::Heard;
+use crate::fleet::learn::Look;
 use crate::fleet::params::HostGroup;
 use crate::fleet::{Answered, Failure, Report};
 use crate::observe::{self, Document, Kind, Observation, Seen, Unreadable};
-use crate::rate::history::History;
 use crate::store::reader::{Dossier, Reader};
-use crate::store::record::{Flight, Outcome, RobotsRecord, ValidatorsChange};
+use crate::store::record::{BeliefsRecord, Flight, Outcome, RobotsRecord, ValidatorsChange};
 use crate::store::writer::Write;
 use crate::time::{Span, Timestamp};
 
+use super::mind::Mind;
 use super::muster::Spec;
 use super::pilot::Launch;
 
@@ -50,8 +51,8 @@ pub struct Finished {
     pub validators: ValidatorsChange,
     /// What was seen.
     pub observation: Option<Observation>,
-    /// The evidence on its rhythm, when this added to it.
-    pub history: Option<Vec<u8>>,
+    /// What is believed of its rhythm, when this added to it.
+    pub beliefs: Option<BeliefsRecord>,
 }
 
 impl Finished {
@@ -81,7 +82,7 @@ impl Finished {
             error: Some(error),
             validators: ValidatorsChange::Keep,
             observation: None,
-            history: None,
+            beliefs: None,
         }
     }
 }
@@ -148,7 +149,7 @@ async fn look(
         ask_robots(bench, fetcher, launch, &request, crawl_delay).await?;
     }
     let crawl_delay = *crawl_delay;
-    let mut history = launch.spec.learning.history(dossier.history.as_deref(), flight.started);
+    let mut mind = Mind::read(&launch.spec.learning, &dossier, flight.started);
     let conditional = request.validators.is_some();
     let mut answer = fetcher.get(&request, &bench.clock).await.map_err(|error| {
         Stopped::new(if error.reached { Failure::Unreadable } else { Failure::Unreachable }, error.message)
@@ -161,7 +162,7 @@ async fn look(
     };
     let (status, wire_bytes) = (answer.status, answer.wire_bytes);
     let answered_by = Some(host_group(&answer.final_url));
-    let done = |outcome, answered, validators, observation, history: History| Finished {
+    let done = |outcome, answered, validators, observation, beliefs: BeliefsRecord| Finished {
         flight,
         finished,
         answered_by: answered_by.clone(),
@@ -173,7 +174,7 @@ async fn look(
         error: None,
         validators,
         observation,
-        history: Some(history.to_bytes()),
+        beliefs: Some(beliefs),
     };
     if answer.status == 304 && conditional {
         let validators = ValidatorsChange::Refresh {
@@ -181,21 +182,23 @@ async fn look(
             last_modified: answer.last_modified.clone(),
         };
         let (kind, last) = (source.kind, dossier.seen.last_look);
-        let look = Look { kind, last, now: flight.started, seen: None, in_burst: launch.in_burst };
-        learn(&mut history, &look);
-        return Ok(done(Outcome::NotModified, answered, validators, None, history));
+        let look = Look { kind, last, now: flight.started, seen: None, except: None };
+        answered.heard = mind.look(&look, answer.modified_at);
+        let beliefs = mind.record(answered.heard.for_good);
+        return Ok(done(Outcome::NotModified, answered, validators, None, beliefs));
     }
     if answer.status != 200 {
         return Err(refused(&answer));
     }
     let times = (flight.started, finished);
-    let read = read(launch, &mut answer, dossier.seen, times, history).await;
-    let (observation, history) = read.map_err(|error| Stopped {
+    let read = read(launch, &mut answer, dossier.seen, times, mind).await;
+    let (observation, heard, beliefs) = read.map_err(|error| Stopped {
         http_status: Some(status),
         answered_by: answered_by.clone(),
         ..Stopped::new(Failure::Unreadable, error)
     })?;
     answered.updates = u32::try_from(observation.updates.len()).unwrap_or(u32::MAX);
+    answered.heard = heard;
     answered.gap = observation.gap;
     answered.hints = Some(observation.hints);
     if source.kind == Kind::Feed {
@@ -212,7 +215,7 @@ async fn look(
         last_modified: answer.last_modified.clone(),
     };
     let outcome = if observation.updates.is_empty() { Outcome::Unchanged } else { Outcome::Updated };
-    Ok(done(outcome, answered, validators, Some(observation), history))
+    Ok(done(outcome, answered, validators, Some(observation), beliefs))
 }
 
 /// What is sent to a source: its validators included, where it gave any.
@@ -266,12 +269,13 @@ async fn read(
     answer: &mut Answer,
     seen: Seen,
     (started, now): (Timestamp, Timestamp),
-    mut history: History,
-) -> Result<(Observation, History), String> {
-    let (source, in_burst) = (launch.spec.source.clone(), launch.in_burst);
+    mut mind: Mind,
+) -> Result<(Observation, Heard, BeliefsRecord), String> {
+    type Read = (Observation, Heard, BeliefsRecord);
+    let source = launch.spec.source.clone();
     let (body, content_type) = (std::mem::take(&mut answer.body), answer.content_type.take());
     let (url, modified_at) = (answer.final_url.to_string(), answer.modified_at);
-    let reading = tokio::task::spawn_blocking(move || -> Result<(Observation, History), Unreadable> {
+    let reading = tokio::task::spawn_blocking(move || -> Result<Read, Unreadable> {
         let document = Document { bytes: &body, content_type: content_type.as_deref(), url: &url };
         let observation = match source.kind {
             Kind::Feed => observe::compare::feed(observe::feed::read(&document)?, &seen, now)?,
@@ -281,9 +285,10 @@ async fn read(
             }
         };
         let (kind, last) = (source.kind, seen.last_look);
-        let look = Look { kind, last, now: started, seen: Some(&observation), in_burst };
-        learn(&mut history, &look);
-        Ok((observation, history))
+        let look = Look { kind, last, now: started, seen: Some(&observation), except: None };
+        let heard = mind.look(&look, modified_at);
+        let beliefs = mind.record(heard.for_good);
+        Ok((observation, heard, beliefs))
     });
     match reading.await {
         Ok(Ok(read)) => Ok(read),

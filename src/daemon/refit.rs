@@ -19,13 +19,14 @@ use crate::rate::aggregate::{Aggregate, Borrow, Gathered, estimate};
 use crate::rate::censored;
 use crate::rate::history::{Evidence, History};
 use crate::rate::residuals::dispersion;
+use crate::schedule::policy::Policy;
 use crate::store::StoreError;
 use crate::store::reader::{HistoryRow, Reader};
 use crate::store::record::RateRecord;
 use crate::store::writer::Write;
 use crate::time::{Span, Timestamp};
 
-use super::muster::Learning;
+use super::muster::{Learning, learning};
 use super::pilot::Control;
 
 /// What refitting needs of the configuration.
@@ -45,8 +46,7 @@ impl RefitParams {
     pub fn new(config: &Config) -> Self {
         let zones =
             config.sources.iter().filter_map(|s| Some((s.name.clone(), s.time_zone.clone()?))).collect();
-        let usual =
-            Learning { zone: config.importance.time_zone.clone(), half_life: config.rate.half_life };
+        let usual = learning(config, config.importance.time_zone.clone());
         let rate = &config.rate;
         Self {
             every: rate.refit_every,
@@ -60,7 +60,7 @@ impl RefitParams {
 
     fn learning(&self, name: &str) -> Learning {
         let zone = self.zones.get(name).unwrap_or(&self.usual.zone).clone();
-        Learning { zone, half_life: self.usual.half_life }
+        Learning { zone, ..self.usual.clone() }
     }
 }
 
@@ -176,7 +176,7 @@ impl Refitter {
         let params = Arc::clone(&self.params.borrow());
         let mut rows = Vec::new();
         for row in self.reader.histories(after, BATCH, newcomers).await? {
-            let looks = if row.blind { self.reader.looks(row.id).await? } else { Vec::new() };
+            let looks = if row.blind { self.calm_gaps(row.id).await? } else { Vec::new() };
             let learning = params.learning(&row.name);
             rows.push((row, looks, learning));
         }
@@ -191,28 +191,43 @@ impl Refitter {
         // Evidence that makes its reader panic is a bug, and costs one refit.
         Ok(tokio::task::spawn_blocking(read).await.unwrap_or_default())
     }
+
+    /// The gaps between the looks at a source, and whether it had changed in them; without those in a
+    /// burst, which say nothing of its rhythm.
+    async fn calm_gaps(&self, id: SourceId) -> Result<Vec<Gap>, StoreError> {
+        let looks = self.reader.looks(id).await?;
+        let bursts = self.reader.burst_spans(id).await?;
+        let calm = |from: Timestamp, until: Timestamp| {
+            !bursts.iter().any(|&(began, ended)| began < until && ended.is_none_or(|ended| from < ended))
+        };
+        let gaps = looks.windows(2).map(|pair| (pair[0].0, pair[1].0, pair[1].1));
+        Ok(gaps.filter(|&(from, until, _)| calm(from, until)).collect())
+    }
 }
+
+/// From one look to the next, and whether there was a change.
+type Gap = (Timestamp, Timestamp, bool);
 
 /// A source about to be fitted.
 #[derive(Debug)]
 struct Known {
     id: SourceId,
+    policy: Policy,
     group: Option<String>,
     history: History,
     evidence: Evidence,
 }
 
 impl Known {
-    fn read(row: HistoryRow, looks: &[(Timestamp, bool)], learning: &Learning, now: Timestamp) -> Self {
+    fn read(row: HistoryRow, gaps: &[Gap], learning: &Learning, now: Timestamp) -> Self {
         // Of a page that tells only whether it changed, the whole log says more than each look did.
-        let gaps: Vec<(Timestamp, Timestamp, bool)> =
-            looks.windows(2).map(|pair| (pair[0].0, pair[1].0, pair[1].1)).collect();
         let history = match gaps.is_empty() {
             true => learning.history(Some(&row.bytes), now),
-            false => censored::from_looks(&gaps, &learning.zone, learning.half_life, now),
+            false => censored::from_looks(gaps, &learning.zone, learning.half_life, now),
         };
         let evidence = history.evidence(now);
-        Self { id: row.id, group: row.group, history, evidence }
+        let policy = Policy::from_name(&row.policy).unwrap_or_default();
+        Self { id: row.id, policy, group: row.group, history, evidence }
     }
 
     fn coarsened(self, cycle: Span, resolution: Span) -> Self {
@@ -223,6 +238,12 @@ impl Known {
 fn fit(source: &Known, groups: &HashMap<String, Aggregate>, borrow: Borrow, now: Timestamp) -> RateRecord {
     let zone = source.history.zone();
     let group = source.group.as_ref().and_then(|group| groups.get(group));
+    // Whoever names a history gets that one.
+    let borrow = match source.policy {
+        Policy::IndHist => Borrow::Never,
+        Policy::AggHist => Borrow::Always,
+        _ => borrow,
+    };
     let (fitted, origin) = estimate(&source.evidence, group, borrow, zone);
     RateRecord {
         source: source.id,

@@ -15,7 +15,6 @@ use crate::fetch::client::Fetcher;
 use crate::fleet::params::SourceId;
 use crate::fleet::source::Memory;
 use crate::fleet::{Changed, Known, Moved};
-use crate::rate::steps::Steps;
 use crate::store::load;
 use crate::store::reader::Reader;
 use crate::store::record::Event;
@@ -25,7 +24,7 @@ use crate::time::{Span, Timestamp};
 
 use super::muster::{listed, spec, terms};
 use super::pilot::{Control, Reconfiguration};
-use super::planner;
+use super::planner::PlanParams;
 use super::refit::RefitParams;
 
 /// Reads the configuration again when asked.
@@ -46,7 +45,7 @@ pub struct Reloader {
     /// To tell who fits rates.
     pub refits: watch::Sender<Arc<RefitParams>>,
     /// To tell who plans.
-    pub importance: watch::Sender<Arc<Steps>>,
+    pub planning: watch::Sender<Arc<PlanParams>>,
 }
 
 /// Why a reload changed nothing.
@@ -129,9 +128,9 @@ impl Reloader {
             changed.push((Changed { id, terms, moved, probes }, Arc::new(spec)));
         }
         // Before anyone plans by the new list.
-        let importance = planner::importance(&new);
-        let replan = *importance != **self.importance.borrow();
-        self.importance.send_replace(importance);
+        let planning = Arc::new(PlanParams::new(&new));
+        let replan = *planning != **self.planning.borrow() || new.fleet.burst != self.config.fleet.burst;
+        self.planning.send_replace(planning);
         let (applied, done) = oneshot::channel();
         let apply = Reconfiguration {
             params: new.fleet.clone(),

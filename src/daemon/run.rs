@@ -22,7 +22,7 @@ use crate::time::Timestamp;
 
 use super::muster::{listed, look_back, muster};
 use super::pilot::{Control, Lines, Pilot, Progress};
-use super::planner::{self, Planner};
+use super::planner::{self, PlanParams, Planner};
 use super::probe::Bench;
 use super::refit::{RefitParams, Refitter};
 use super::reload::Reloader;
@@ -153,18 +153,18 @@ pub async fn run(
     };
     let last_fit = refitter.clone();
     let refitter = tokio::spawn(refitter.run());
-    let (importance, importance_of_plans) = watch::channel(planner::importance(&config));
+    let (planning, params_of_plans) = watch::channel(Arc::new(PlanParams::new(&config)));
     let planner = Planner {
         reader: reader.clone(),
         orders: to_plan,
         control: control.clone(),
-        importance: importance_of_plans,
+        params: params_of_plans,
     };
     let mut planner = tokio::spawn(planner.run());
     let (reloads, to_reload) = mpsc::unbounded_channel();
     let reloader = path.map(|path| {
         let (control, writes, clock) = (control.clone(), writes.clone(), clock.clone());
-        let reloader = Reloader { config, path, reader, writes, control, clock, refits, importance };
+        let reloader = Reloader { config, path, reader, writes, control, clock, refits, planning };
         tokio::spawn(keep_reloading(reloader, to_reload))
     });
     notify::ready(format!("watching {sources} sources")).await;

@@ -5,9 +5,13 @@
 //! remembered, so nothing is built on what a crash would undo.
 
 use crate::observe::FeedHints;
+use crate::rate::burst;
+use crate::schedule::policy::Policy;
 use crate::time::{Span, Timestamp};
 
+use super::beliefs::Heard;
 use super::frontier::Frontier;
+use super::life::Why;
 use super::outage::Change;
 use super::params::{HostGroup, SourceId};
 use super::source::{Member, Memory, MoveProof, Reason, State};
@@ -47,6 +51,8 @@ pub struct Answered {
     pub fresh_for: Option<Span>,
     /// Permanently redirected to.
     pub moved_to: Option<String>,
+    /// What the look said of its rhythm.
+    pub heard: Heard,
 }
 
 /// The probe failed.
@@ -94,7 +100,7 @@ pub struct HostAsks {
 }
 
 /// Something worth an event in the log.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Note {
     /// The source's new address was adopted after repeated proof.
     MoveAdopted {
@@ -124,6 +130,28 @@ pub enum Note {
         /// Now.
         to: State,
     },
+    /// A burst began, ended or passed.
+    Burst(burst::Change),
+    /// A burst has become the rhythm: what was known before is forgotten.
+    RhythmChanged,
+    /// `auto` goes over to another policy.
+    PolicySwitched {
+        /// Before.
+        from: Policy,
+        /// Now.
+        to: Policy,
+        /// The reason.
+        why: Why,
+    },
+    /// It should have updated and has not.
+    WentQuiet {
+        /// The last update known.
+        since: Option<Timestamp>,
+        /// How many were expected since.
+        expected: f64,
+    },
+    /// It updated again.
+    SpokeAgain,
 }
 
 const DAY: Span = Span::from_days(1);
@@ -140,7 +168,7 @@ impl Fleet {
     /// Takes in how a probe went. The source stays in flight until [`Fleet::landed`].
     /// `None` for a source that is not known.
     pub fn absorb(&mut self, report: &Report) -> Option<Absorbed> {
-        let seed = self.seed;
+        let (seed, terms) = (self.seed, self.params.burst);
         let ended = report.finished;
         let mut notes = Vec::new();
         let ((host, also), own) = {
@@ -181,15 +209,19 @@ impl Fleet {
         member.spent.note(ended, &member.terms.budget);
         member.memory.last_probe = Some(ended);
         member.hurried = false;
-        let (mut wanted, mut because) = member.wish(ended, seed);
+        if member.memory.reason != Reason::Manual {
+            member.pay(ended, &terms);
+        }
+        let mut wish = member.wish(ended, seed, &terms);
         match &report.result {
             Ok(answer) => {
                 member.take_answer(answer, ended);
-                (wanted, because) = member.wish(ended, seed);
+                notes.extend(member.hear(&answer.heard, ended, &terms));
+                wish = member.wish(ended, seed, &terms);
                 if answer.gap {
                     member.hurried = true;
-                    wanted = ended + Span::from_millis((wanted - ended).as_millis() / 2);
-                    because = Reason::Gap;
+                    wish.at = ended + Span::from_millis((wish.at - ended).as_millis() / 2);
+                    wish.because = Reason::Gap;
                 }
                 notes.extend(member.weigh_move(answer.moved_to.as_deref(), ended));
             }
@@ -211,7 +243,7 @@ impl Fleet {
             member.memory.due = Timestamp::MAX;
             member.memory.reason = Reason::Constraint(super::gate::Constraint::Resting);
         } else {
-            Self::set_due(member, &self.frontier, wanted, because);
+            Self::set_due(member, &self.frontier, wish);
         }
         if member.memory.state != state_before {
             notes.push(Note::StateChanged { from: state_before, to: member.memory.state });

@@ -6,7 +6,7 @@
 //! first contact the dated items of a feed are history. Must not know how evidence becomes a rate,
 //! but for the guess that undated updates are spread by.
 
-use crate::observe::{Kind, Observation, Occurred, UpdateKind};
+use crate::observe::{Kind, Observation, Occurred, Update, UpdateKind};
 use crate::rate::censored::behind_a_change;
 use crate::rate::fit::{Prior, fit, level};
 use crate::rate::history::History;
@@ -23,20 +23,17 @@ pub struct Look<'a> {
     pub now: Timestamp,
     /// What was seen; `None` when the source said that nothing had changed.
     pub seen: Option<&'a Observation>,
-    /// A burst is on: what happens now says nothing about the rhythm (Bright, Gal, Raschid §8.2.2).
-    pub in_burst: bool,
+    /// The part of it that a burst was on: neither its updates nor its time say anything about the
+    /// rhythm, as if nobody had watched (Bright, Gal, Raschid §8.2.2).
+    pub except: Option<(Timestamp, Timestamp)>,
 }
 
 /// Adds what a look saw to the evidence.
 pub fn learn(history: &mut History, look: &Look<'_>) {
-    if look.in_burst {
-        // Neither its updates nor its time: as if nobody had watched.
-        return;
-    }
     let first_contact = look.seen.is_some_and(|seen| seen.first_contact);
     match (look.last, look.seen) {
         (_, Some(seen)) if first_contact => learn_past(history, seen, look.now),
-        (Some(last), seen) => learn_since(history, look.kind, last, look.now, seen),
+        (Some(last), _) => learn_since(history, look, last),
         (None, _) => {}
     }
 }
@@ -51,14 +48,17 @@ fn learn_past(history: &mut History, seen: &Observation, now: Timestamp) {
     }
 }
 
-fn learn_since(
-    history: &mut History,
-    kind: Kind,
-    last: Timestamp,
-    now: Timestamp,
-    seen: Option<&Observation>,
-) {
+fn learn_since(history: &mut History, look: &Look<'_>, last: Timestamp) {
+    let Look { kind, now, seen, except, .. } = *look;
     let updates = seen.map_or(&[][..], |seen| &seen.updates);
+    let burst = except.filter(|(from, until)| from < until && *until > last);
+    let undated = |update: &Update| {
+        update.kind != UpdateKind::Edited && matches!(update.occurred, Occurred::Between(..))
+    };
+    if burst.is_some() && (kind == Kind::Page || updates.iter().any(undated)) {
+        // What belongs to the burst cannot be told.
+        return;
+    }
     let mut exposed_from = last;
     if seen.is_some_and(|seen| seen.gap) {
         // Items may have been lost before the oldest that is there.
@@ -67,6 +67,7 @@ fn learn_since(
     }
     for update in updates.iter().filter(|update| update.kind != UpdateKind::Edited) {
         match (update.occurred, kind) {
+            (Occurred::At(at), _) if burst.is_some_and(|(from, until)| from <= at && at <= until) => {}
             (Occurred::At(at), Kind::Feed) => history.update(at),
             (Occurred::At(at), Kind::Page) => {
                 // Only the last change shows: what is known is that change, and the quiet since.
@@ -86,7 +87,9 @@ fn learn_since(
             }
         }
     }
-    history.exposed(exposed_from, now);
+    let (from, until) = burst.unwrap_or((now, now));
+    history.exposed(exposed_from, from.min(now));
+    history.exposed(until.max(exposed_from), now);
 }
 
 #[cfg(test)]
@@ -94,7 +97,7 @@ mod tests {
     use jiff::tz::TimeZone;
 
     use super::*;
-    use crate::observe::{Present, Update};
+    use crate::observe::Present;
     use crate::time::Span;
 
     fn start() -> Timestamp {
@@ -131,7 +134,7 @@ mod tests {
         };
         learn(
             &mut history,
-            &Look { kind: Kind::Feed, last: None, now: start(), seen: Some(&seen), in_burst: false },
+            &Look { kind: Kind::Feed, last: None, now: start(), seen: Some(&seen), except: None },
         );
         assert!(close(totals(&history, start()), (2.0, 10.0)), "{:?}", totals(&history, start()));
         assert_eq!(history.seen(), 2);
@@ -141,10 +144,7 @@ mod tests {
     fn quiet_time_counts_and_a_gap_does_not() {
         let mut history = history();
         let now = start() + Span::from_hours(6);
-        learn(
-            &mut history,
-            &Look { kind: Kind::Feed, last: Some(start()), now, seen: None, in_burst: false },
-        );
+        learn(&mut history, &Look { kind: Kind::Feed, last: Some(start()), now, seen: None, except: None });
         assert!(close(totals(&history, now), (0.0, 6.0)));
         let lost = Observation {
             gap: true,
@@ -155,7 +155,7 @@ mod tests {
         let later = now + Span::from_hours(4);
         learn(
             &mut history,
-            &Look { kind: Kind::Feed, last: Some(now), now: later, seen: Some(&lost), in_burst: false },
+            &Look { kind: Kind::Feed, last: Some(now), now: later, seen: Some(&lost), except: None },
         );
         assert!(close(totals(&history, later), (1.0, 7.0)), "{:?}", totals(&history, later));
     }
@@ -169,7 +169,7 @@ mod tests {
         let seen = Observation { updates: vec![edited, undated], ..Observation::default() };
         learn(
             &mut history,
-            &Look { kind: Kind::Feed, last: Some(start()), now, seen: Some(&seen), in_burst: false },
+            &Look { kind: Kind::Feed, last: Some(start()), now, seen: Some(&seen), except: None },
         );
         let evidence = history.evidence(now);
         assert!((evidence.updates[0] - 0.5).abs() < 0.02 && (evidence.updates[1] - 0.5).abs() < 0.02);
@@ -184,18 +184,32 @@ mod tests {
         let seen = Observation { updates: vec![changed], ..Observation::default() };
         learn(
             &mut history,
-            &Look { kind: Kind::Page, last: Some(start()), now, seen: Some(&seen), in_burst: false },
+            &Look { kind: Kind::Page, last: Some(start()), now, seen: Some(&seen), except: None },
         );
         assert!(close(totals(&history, now), (1.0, 3.0)), "{:?}", totals(&history, now));
     }
 
     #[test]
     fn a_burst_is_kept_out() {
-        let mut history = history();
-        let now = start() + Span::from_hours(2);
-        let seen = Observation { updates: vec![new_item(Occurred::At(now)); 50], ..Observation::default() };
-        let look = Look { kind: Kind::Feed, last: Some(start()), now, seen: Some(&seen), in_burst: true };
-        learn(&mut history, &look);
-        assert_eq!(totals(&history, now), (0.0, 0.0));
+        let hours = |hours| start() + Span::from_hours(hours);
+        let learned = |kind, updates: Vec<Update>, except| {
+            let mut history = history();
+            let seen = Observation { updates, ..Observation::default() };
+            let (last, now) = (Some(start()), hours(10));
+            learn(&mut history, &Look { kind, last, now, seen: Some(&seen), except });
+            totals(&history, now)
+        };
+        let dated = |list: &[i64]| list.iter().map(|&at| new_item(Occurred::At(hours(at)))).collect();
+        let burst = Some((hours(3), hours(6)));
+        let around = learned(Kind::Feed, dated(&[1, 3, 4, 5, 6, 8]), burst);
+        assert!(close(around, (2.0, 7.0)), "{around:?}");
+        assert_eq!(learned(Kind::Feed, dated(&[1, 3]), Some((start(), hours(10)))), (0.0, 0.0));
+        let before = learned(Kind::Feed, dated(&[1, 3]), Some((hours(-5), start())));
+        assert!(close(before, (2.0, 10.0)), "over before the look: {before:?}");
+        // Without dates nobody can tell.
+        let undated = vec![new_item(Occurred::Between(start(), hours(10)))];
+        assert_eq!(learned(Kind::Feed, undated, burst), (0.0, 0.0));
+        let changed = Update { kind: UpdateKind::Changed, ..new_item(Occurred::At(hours(8))) };
+        assert_eq!(learned(Kind::Page, vec![changed], burst), (0.0, 0.0));
     }
 }

@@ -7,9 +7,11 @@
 //! probe. Must not know the network, the store or what time it is: `now` is passed in.
 
 mod absorb;
+pub mod beliefs;
 pub mod frontier;
 pub mod gate;
 pub mod learn;
+pub mod life;
 pub mod outage;
 pub mod params;
 mod planning;
@@ -18,6 +20,6 @@ mod spacing;
 mod state;
 
 pub use absorb::{Absorbed, Answered, Failure, HostAsks, Note, Report};
-pub use params::{Allocator, FleetParams};
+pub use params::{Allocator, BurstTerms, FleetParams, Response};
 pub use planning::PlanOrder;
 pub use state::{Changed, Explanation, Fleet, Known, Moved, Order, Refusal, Stale};

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::schedule::budget::Budget;
 use crate::schedule::policy::Policy;
+use crate::schedule::ttl::Form;
 use crate::time::Span;
 
 /// Limits over all sources.
@@ -17,6 +18,58 @@ pub struct FleetParams {
     pub allocator: Allocator,
     /// Least time between two requests to one host group.
     pub host_spacing: Span,
+    /// What is done about a burst, and how the age of an update counts.
+    pub burst: BurstTerms,
+}
+
+/// What is done about a burst, and how the age of an update counts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BurstTerms {
+    /// What is done.
+    pub response: Response,
+    /// The share of each budget that is kept for bursts, for [`Response::Ttl`].
+    pub reserve: f64,
+    /// Which time to live.
+    pub ttl_form: Form,
+    /// α.
+    pub ttl_factor: f64,
+    /// θ, for the prefetching form.
+    pub freshness_threshold: f64,
+}
+
+impl Default for BurstTerms {
+    fn default() -> Self {
+        Self {
+            response: Response::default(),
+            reserve: 0.2,
+            ttl_form: Form::default(),
+            ttl_factor: 0.2,
+            freshness_threshold: 1.0,
+        }
+    }
+}
+
+/// What `auto` does about a burst.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Response {
+    /// The papers' switch: time to live while it lasts, paid for by the reserve.
+    #[default]
+    Ttl,
+    /// The rest of the period is planned anew with λ + P(burst)·β.
+    Replan,
+}
+
+impl Response {
+    /// Every response.
+    pub const ALL: [Self; 2] = [Self::Ttl, Self::Replan];
+
+    /// The name in configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ttl => "ttl",
+            Self::Replan => "replan",
+        }
+    }
 }
 
 impl Default for FleetParams {
@@ -26,6 +79,7 @@ impl Default for FleetParams {
             probes_per_step: 20,
             allocator: Allocator::default(),
             host_spacing: Span::from_secs(2),
+            burst: BurstTerms::default(),
         }
     }
 }

@@ -11,8 +11,9 @@ use crate::schedule::policy::Policy;
 use crate::schedule::rolling::{self, Standing};
 use crate::time::{Span, Timestamp};
 
-use super::params::SourceId;
-use super::source::{CAUTIOUS_GAP, Member, Reason, State};
+use super::absorb::Note;
+use super::params::{BurstTerms, SourceId};
+use super::source::{CAUTIOUS_GAP, Member, Reason, State, Wish};
 use super::state::{Fleet, Stale};
 
 /// A plan to be made.
@@ -20,6 +21,8 @@ use super::state::{Fleet, Stale};
 pub struct PlanOrder {
     /// For whom.
     pub source: SourceId,
+    /// By which policy; `auto` leaves that to whoever knows its rhythm.
+    pub policy: Policy,
     /// The state that the plan must name.
     pub made_from: Revision,
     /// That state, as far as a plan depends on it.
@@ -64,8 +67,11 @@ impl Fleet {
                 continue;
             }
             let paused = self.frontier.paused_until(member.host);
-            let standing = member.standing(now, paused.max(not_before), self.seed);
-            orders.push(PlanOrder { source: id, made_from: member.revision, standing });
+            let standing = member.standing(now, paused.max(not_before), self.seed, &self.params.burst);
+            // It borrows no more once it had a rhythm of its own: what is thin comes and goes.
+            let settled = member.memory.life.follows == Policy::Plan;
+            let policy = if settled { Policy::Plan } else { member.terms.policy };
+            orders.push(PlanOrder { source: id, policy, made_from: member.revision, standing });
         }
         orders
     }
@@ -89,8 +95,8 @@ impl Fleet {
         }
     }
 
-    /// Takes a plan, unless the source has moved on since it was made.
-    pub fn adopt(&mut self, id: SourceId, mut plan: Plan, now: Timestamp) -> Result<(), Stale> {
+    /// Takes a plan, unless the source has moved on since it was made. Says what is worth an event.
+    pub fn adopt(&mut self, id: SourceId, mut plan: Plan, now: Timestamp) -> Result<Option<Note>, Stale> {
         let member = self.members.get_mut(&id).filter(|m| m.revision == plan.made_from).ok_or(Stale)?;
         if member.in_flight.is_some() {
             // It was made for this probe as well, and that is not where it was planned to be.
@@ -100,15 +106,17 @@ impl Fleet {
         member.plan = Some(Box::new(plan));
         member.replan = false;
         let asked_by_hand = member.memory.reason == Reason::Manual;
-        if !asked_by_hand && matches!(member.memory.state, State::Learning | State::Planned) {
+        let switched = member.weigh_adoption();
+        if !asked_by_hand && member.is_well() {
             self.frontier.remove(member.host, member.memory.due, id);
-            let (wanted, because) = member.wish(member.spent.last().unwrap_or(now), self.seed);
-            if !(member.hurried && member.memory.due <= wanted) {
-                Self::set_due(member, &self.frontier, wanted.max(now), because);
+            let last = member.spent.last().unwrap_or(now);
+            let wish = member.wish(last, self.seed, &self.params.burst);
+            if !(member.hurried && member.memory.due <= wish.at) {
+                Self::set_due(member, &self.frontier, Wish { at: wish.at.max(now), ..wish });
             }
             self.frontier.push(member.host, member.memory.due, id);
         }
-        Ok(())
+        Ok(switched)
     }
 
     /// Gives back the plan that a source had when it was last heard of, so that it can be
@@ -143,19 +151,25 @@ impl Fleet {
 }
 
 impl Member {
-    /// Whether its policy follows plans.
+    /// Whether its policy goes by its rate, which only whoever makes plans knows.
     pub fn policy_plans(&self) -> bool {
         match self.terms.policy {
-            Policy::Plan => true,
-            Policy::Auto => self.settled() == State::Planned,
-            _ => false,
+            Policy::Plan | Policy::IndHist | Policy::AggHist | Policy::Threshold | Policy::FirstArrival => {
+                true
+            }
+            // Without an update there is neither a rhythm nor a share of its group's.
+            Policy::Auto => self.memory.known_updates > 0,
+            Policy::Ttl | Policy::Adaptive | Policy::Uniform => false,
         }
     }
 
     fn is_plannable(&self) -> bool {
-        self.policy_plans()
-            && self.in_flight.is_none()
-            && matches!(self.memory.state, State::Learning | State::Planned)
+        self.policy_plans() && self.in_flight.is_none() && self.is_well()
+    }
+
+    /// Whether it answers and may be asked.
+    fn is_well(&self) -> bool {
+        matches!(self.memory.state, State::Learning | State::Planned | State::Burst)
     }
 
     /// What it asks to be kept to.
@@ -179,9 +193,12 @@ impl Member {
         }
     }
 
-    /// What plans may spend: as the gap does, no more than a probe an hour while little is known.
-    fn planning_budget(&self) -> Budget {
+    /// What plans may spend: not what is kept for bursts, and, as the gap does, no more than a probe an
+    /// hour while little is known.
+    fn planning_budget(&self, terms: &BurstTerms, now: Timestamp) -> Budget {
+        let kept = self.reserve(terms, now).kept;
         let budget = self.terms.budget;
+        let budget = Budget { probes: budget.probes.saturating_sub(kept).max(1), ..budget };
         if !self.is_cautious() {
             return budget;
         }
@@ -191,17 +208,18 @@ impl Member {
         Budget { probes: budget.probes.min(hourly), per, min_spacing }
     }
 
-    fn standing(&self, now: Timestamp, not_before: Timestamp, seed: u64) -> Standing {
+    fn standing(&self, now: Timestamp, not_before: Timestamp, seed: u64, terms: &BurstTerms) -> Standing {
         let memory = &self.memory;
         let one_off = [memory.retry_until, memory.backoff_until, memory.fresh_until];
         Standing {
             now,
-            budget: self.planning_budget(),
+            budget: self.planning_budget(terms, now),
             spent: self.spent.times().collect(),
             not_before: one_off.into_iter().flatten().fold(now.max(not_before), Timestamp::max),
             fresh_for: self.fresh_for(),
             hints: memory.hints,
             holds: memory.holds,
+            excess: self.excess,
             phase: self.chance(seed, "phase", Timestamp::default()),
         }
     }
@@ -217,7 +235,7 @@ mod tests {
 
     fn plan() -> Plan {
         let times = [2, 4, 6, 8, 14].map(hour).to_vec();
-        Plan { made_from: Revision(1), times, starts: hour(0), ends: hour(24) }
+        Plan { made_from: Revision(1), by: Policy::Plan, times, starts: hour(0), ends: hour(24) }
     }
 
     const ASKS: Asks = Asks { apart: Span::from_mins(15), skip_hours: 0, skip_days: 0 };

@@ -3,6 +3,7 @@
 //! Knows the phases of a source's life. Must not know other sources.
 
 use crate::observe::FeedHints;
+use crate::rate::burst::excess::Excess;
 use crate::rng::Stream;
 use crate::schedule::budget::Spent;
 use crate::schedule::plan::{Plan, Revision};
@@ -12,7 +13,8 @@ use crate::time::{Span, Timestamp};
 
 use super::frontier::HostIx;
 use super::gate::Constraint;
-use super::params::{SourceId, Terms};
+use super::life::Life;
+use super::params::{BurstTerms, SourceId, Terms};
 
 /// The phase a source is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -64,6 +66,8 @@ pub enum Reason {
     Policy,
     /// The source's plan.
     Plan,
+    /// A burst is chased.
+    Burst,
     /// Items may have been lost; sooner than the policy would.
     Gap,
     /// Someone asked by hand.
@@ -79,6 +83,7 @@ impl Reason {
             Self::FirstContact => "first contact",
             Self::Policy => "policy",
             Self::Plan => "plan",
+            Self::Burst => "burst",
             Self::Gap => "gap",
             Self::Manual => "manual",
             Self::Constraint(constraint) => constraint.name(),
@@ -87,7 +92,7 @@ impl Reason {
 
     /// The reason of that name.
     pub fn from_name(name: &str) -> Option<Self> {
-        [Self::FirstContact, Self::Policy, Self::Plan, Self::Gap, Self::Manual]
+        [Self::FirstContact, Self::Policy, Self::Plan, Self::Burst, Self::Gap, Self::Manual]
             .into_iter()
             .chain(Constraint::ALL.into_iter().map(Self::Constraint))
             .find(|reason| reason.name() == name)
@@ -136,6 +141,8 @@ pub struct Memory {
     pub moving: Option<Box<MoveProof>>,
     /// The address adopted after such proof.
     pub adopted_url: Option<Box<str>>,
+    /// The phases of its life.
+    pub life: Life,
 }
 
 impl Memory {
@@ -159,6 +166,7 @@ impl Memory {
         if let Some(moving) = &mut self.moving {
             moving.since += by;
         }
+        self.life.shift(by);
     }
 }
 
@@ -184,6 +192,8 @@ pub(super) struct Member {
     pub memory: Memory,
     pub spent: Spent,
     pub plan: Option<Box<Plan>>,
+    /// What a burst adds to its rhythm, where plans are to follow that.
+    pub excess: Option<Excess>,
     /// Its plan, if it has one, no longer fits.
     pub replan: bool,
     /// It waits for a plan.
@@ -232,30 +242,39 @@ impl Member {
         Stream::new(seed, format!("{purpose}/{}/{}", self.id.0, at.as_millis())).unit()
     }
 
-    /// When the policy wants the next probe after one that ended at `last`, and whether by plan.
-    pub fn wish(&self, last: Timestamp, seed: u64) -> (Timestamp, Reason) {
-        match self.planned_after(last) {
-            Some(at) => (at, Reason::Plan),
-            None => {
-                let (gap, due) = (self.gap(), self.memory.due);
-                // From when it was due, lest the time that answers take be lost every time. Not by
-                // much, though: who answers slowly is not asked the sooner for it.
-                let from = if due <= last { due.max(last - gap.scaled(MADE_UP)) } else { last };
-                let unit = self.chance(seed, "spread", last);
-                let at = spread::next(from, gap, &self.terms.budget, unit);
-                (at.max(last + self.terms.budget.min_spacing), Reason::Policy)
-            }
+    /// What the policy wants after a probe that ended at `last`.
+    pub fn wish(&self, last: Timestamp, seed: u64, terms: &BurstTerms) -> Wish {
+        let by_rule = |at: Timestamp, by| Wish { at, because: Reason::Policy, by };
+        let planned = self.planned_after(last);
+        let sooner = |at: &Timestamp| planned.is_none_or(|planned| *at <= planned.at);
+        if let Some(at) = self.chase(last, terms).filter(sooner) {
+            return Wish { at, because: Reason::Burst, by: Policy::Ttl };
         }
+        if let Some(at) = self.by_age(last, terms) {
+            return by_rule(at, Policy::Ttl);
+        }
+        planned.unwrap_or_else(|| {
+            let (gap, due) = (self.gap(), self.memory.due);
+            // From when it was due, lest the time that answers take be lost every time. Not by
+            // much, though: who answers slowly is not asked the sooner for it.
+            let from = if due <= last { due.max(last - gap.scaled(MADE_UP)) } else { last };
+            let unit = self.chance(seed, "spread", last);
+            let at = spread::next(from, gap, &self.terms.budget, unit);
+            by_rule(at.max(last + self.terms.budget.min_spacing), Policy::Uniform)
+        })
     }
 
-    fn planned_after(&self, last: Timestamp) -> Option<Timestamp> {
-        self.plan.as_ref().filter(|_| self.policy_plans()).and_then(|plan| plan.next_after(last))
+    fn planned_after(&self, last: Timestamp) -> Option<Wish> {
+        let plan = self.plan.as_ref().filter(|_| self.policy_plans())?;
+        let because = if plan.by == Policy::Plan { Reason::Plan } else { Reason::Policy };
+        plan.next_after(last).map(|at| Wish { at, because, by: plan.by })
     }
+}
 
-    /// The policy that asks, as logged. The budget is spread evenly where there is no plan, or none
-    /// that goes on; after a restart the due time may still be one that a plan set.
-    pub fn asking(&self) -> Policy {
-        let planned = self.spent.last().and_then(|last| self.planned_after(last)).is_some();
-        if planned || self.memory.reason == Reason::Plan { Policy::Plan } else { Policy::Uniform }
-    }
+/// What a source wants: a probe, when, and on whose word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Wish {
+    pub at: Timestamp,
+    pub because: Reason,
+    pub by: Policy,
 }

@@ -9,9 +9,10 @@ use crate::time::{Span, Timestamp};
 
 use super::frontier::{Frontier, HostIx};
 use super::gate::{self, Constraint, Verdict};
+use super::life::Reserve;
 use super::outage::Outage;
 use super::params::{FleetParams, HostGroup, SourceId, Terms};
-use super::source::{Member, Memory, Reason, State};
+use super::source::{Member, Memory, Reason, State, Wish};
 use super::spacing::Spacing;
 
 /// All sources and all that is known of them.
@@ -144,6 +145,7 @@ impl Fleet {
             memory: known.memory,
             spent,
             plan: None,
+            excess: None,
             replan: false,
             queued: false,
             plan_from: Timestamp::MIN,
@@ -155,7 +157,8 @@ impl Fleet {
         };
         if member.memory.due == Timestamp::default() {
             let wait = first_within.scaled(member.chance(self.seed, "first", Timestamp::default()));
-            Self::set_due(&mut member, &self.frontier, now + wait, Reason::FirstContact);
+            let (at, because, by) = (now + wait, Reason::FirstContact, Policy::Uniform);
+            Self::set_due(&mut member, &self.frontier, Wish { at, because, by });
         }
         if in_flight.is_none() {
             self.frontier.push(host, member.memory.due, member.id);
@@ -200,7 +203,12 @@ impl Fleet {
             self.slots.1 += 1;
             // A host that rests makes nobody late.
             let due = due.max(self.frontier.paused_until(host));
-            orders.push(Order { source: id, due, policy: member.asking(), reason: member.memory.reason });
+            orders.push(Order {
+                source: id,
+                due,
+                policy: member.memory.life.asked_by,
+                reason: member.memory.reason,
+            });
         }
         orders
     }
@@ -327,6 +335,7 @@ impl Fleet {
             self.frontier.remove(member.host, member.memory.due, id);
         }
         let repaced = terms.budget != member.terms.budget || terms.own_budget != member.terms.own_budget;
+        let otherwise = terms.policy != member.terms.policy;
         member.host = host;
         member.terms = terms;
         if !probes.is_empty() {
@@ -344,15 +353,20 @@ impl Fleet {
             member.memory.state = member.settled();
             member.also = None;
         }
-        if moved == Moved::Elsewhere || repaced || !member.policy_plans() {
+        if moved == Moved::Elsewhere || repaced || otherwise {
             member.plan = None;
+        }
+        if otherwise {
+            (member.memory.life.follows, member.excess) = (Policy::Uniform, None);
         }
         if moved == Moved::Elsewhere || repaced {
             // Never at once: a reload must not make anyone fetch.
             let soon = now + member.gap().scaled(member.chance(self.seed, "changed", now));
-            let wanted = member.spent.last().map_or(soon, |last| member.wish(last, self.seed).0.max(soon));
+            let spread = Wish { at: soon, because: Reason::Policy, by: Policy::Uniform };
+            let last = member.spent.last();
+            let wish = last.map_or(spread, |last| member.wish(last, self.seed, &self.params.burst));
             if member.memory.due != Timestamp::MAX {
-                Self::set_due(member, &self.frontier, wanted, Reason::Policy);
+                Self::set_due(member, &self.frontier, Wish { at: wish.at.max(soon), ..wish });
             }
         }
         if member.in_flight.is_none() {
@@ -440,16 +454,20 @@ impl Fleet {
         if member.memory.due == Timestamp::MAX {
             constraints.push((Constraint::Resting, Timestamp::MAX));
         }
-        let wanted = match member.spent.last().map(|last| member.wish(last, self.seed)) {
+        let terms = &self.params.burst;
+        let wanted = match member.spent.last().map(|last| member.wish(last, self.seed, terms)) {
             // Where the due time is its wish, that was made when the probe before was known to be due.
-            Some((_, Reason::Policy)) if member.memory.reason == Reason::Policy => member.memory.due,
-            Some((at, _)) => at,
+            Some(wish) if wish.because == Reason::Policy && member.memory.reason == Reason::Policy => {
+                member.memory.due
+            }
+            Some(wish) => wish.at,
             None => member.memory.due,
         };
         let (due, reason) = self.outlook(id, now)?;
         Some(Explanation {
             wanted,
-            asking: member.asking(),
+            asking: member.memory.life.asked_by,
+            reserve: member.reserve(terms, now),
             due,
             reason,
             constraints,
@@ -463,11 +481,12 @@ impl Fleet {
         gate::verdict(wanted, &member.memory, &member.spent, &member.terms.budget, paused)
     }
 
-    /// Sets a source's due time to the first that the gate allows at or after `wanted`.
-    pub(super) fn set_due(member: &mut Member, frontier: &Frontier, wanted: Timestamp, because: Reason) {
-        let verdict = Self::ask_gate(member, frontier, wanted);
+    /// Sets a source's due time to the first that the gate allows at or after what it wishes.
+    pub(super) fn set_due(member: &mut Member, frontier: &Frontier, wish: Wish) {
+        let verdict = Self::ask_gate(member, frontier, wish.at);
         member.memory.due = verdict.at;
-        member.memory.reason = verdict.binding.map_or(because, Reason::Constraint);
+        member.memory.reason = verdict.binding.map_or(wish.because, Reason::Constraint);
+        member.memory.life.asked_by = wish.by;
     }
 }
 
@@ -510,8 +529,10 @@ pub enum Moved {
 pub struct Explanation {
     /// When the policy wants it.
     pub wanted: Timestamp,
-    /// Which policy asks.
+    /// Which policy asked.
     pub asking: Policy,
+    /// What bursts may cost.
+    pub reserve: Reserve,
     /// When it is due.
     pub due: Timestamp,
     /// Why then.

@@ -126,6 +126,11 @@ impl Origin {
             Self::Blend => "blend",
         }
     }
+
+    /// The origin of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Individual, Self::Aggregate, Self::Blend].into_iter().find(|origin| origin.name() == name)
+    }
 }
 
 /// What a source takes from its group.
@@ -142,6 +147,8 @@ pub enum Borrow {
     },
     /// Nothing.
     Never,
+    /// The group's shape at its own level, whatever it shows itself (§6.3).
+    Always,
 }
 
 /// The rate of a source, from its own evidence and what it takes from its group.
@@ -157,15 +164,20 @@ pub fn estimate(
     match borrow {
         Borrow::Never => own(),
         Borrow::Blend => blend(evidence, Some(group), zone),
+        Borrow::Always => borrowed(group, level, zone),
         Borrow::Switch { individual_threshold } => {
             let (fitted, origin) = own();
-            if !prefers_aggregate(fitted.segments, evidence.total_updates(), individual_threshold) {
-                return (fitted, origin);
+            match prefers_aggregate(fitted.segments, evidence.total_updates(), individual_threshold) {
+                true => borrowed(group, level, zone),
+                false => (fitted, origin),
             }
-            let rate = group.history(level, zone);
-            (Fitted { rate, cycle: Cycle::None, segments: 1, gain: 0.0 }, Origin::Aggregate)
         }
     }
+}
+
+fn borrowed(group: &Aggregate, level: f64, zone: &TimeZone) -> (Fitted, Origin) {
+    let rate = group.history(level, zone);
+    (Fitted { rate, cycle: Cycle::None, segments: 1, gain: 0.0 }, Origin::Aggregate)
 }
 
 /// The default rate of a source: its own fit around the group's shape, as far as that is credible.

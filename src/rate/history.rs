@@ -148,6 +148,11 @@ impl History {
         }
     }
 
+    /// No evidence yet, of the same week and memory.
+    pub fn afresh(&self, now: Timestamp) -> Self {
+        Self::new(self.zone.clone(), self.half_life, now)
+    }
+
     /// Makes 1 the weight of an instant near the newest evidence, before weights grow too large.
     fn rebase(&mut self, at: Timestamp) {
         if at - self.reference < self.half_life.scaled(REBASE_AFTER) {

@@ -13,7 +13,7 @@
 
 use crate::time::{Span, Timestamp};
 
-use super::steps::Steps;
+use super::steps::{Steps, cut_together};
 
 const HOUR_MS: f64 = 3_600_000.0;
 
@@ -88,17 +88,13 @@ pub fn hours(span: Span) -> f64 {
 impl Obsolescence {
     /// The horizon [from, until) under this rate, in updates per hour, and importance.
     pub fn new(rate: &Steps, importance: &Steps, from: Timestamp, until: Timestamp) -> Self {
-        let (rates, weights) = (rate.over(from, until), importance.over(from, until));
-        let (mut rate, mut weight) = (rates.iter().peekable(), weights.iter().peekable());
-        let mut cells = Vec::with_capacity(rates.len() + weights.len());
-        while let (Some(&&(rate_end, per_hour)), Some(&&(weight_end, worth))) = (rate.peek(), weight.peek())
-        {
-            let end = rate_end.min(weight_end);
-            cells.push((Span::from_millis(end), per_hour, worth));
-            rate.next_if(|_| rate_end == end);
-            weight.next_if(|_| weight_end == end);
-        }
-        Self::of_cells(cells)
+        Self::of_pieces(&rate.over(from, until), &importance.over(from, until))
+    }
+
+    /// From the pieces of a rate and of an importance, as [`Steps::over`] gives them.
+    pub fn of_pieces(rates: &[(i64, f64)], weights: &[(i64, f64)]) -> Self {
+        let both = cut_together(rates, weights);
+        Self::of_cells(both.into_iter().map(|(end, rate, weight)| (Span::from_millis(end), rate, weight)))
     }
 
     /// From cells one after the other: where each ends, updates per hour, importance.

@@ -129,6 +129,20 @@ fn spans(window: &WeekWindow) -> Vec<[(i64, i64); 2]> {
         .collect()
 }
 
+/// Two lists of pieces over one span, as [`Steps::over`] gives them, cut wherever either is: where each
+/// piece ends, and both values.
+pub fn cut_together(one: &[(i64, f64)], other: &[(i64, f64)]) -> Vec<(i64, f64, f64)> {
+    let (mut a, mut b) = (one.iter().peekable(), other.iter().peekable());
+    let mut both = Vec::with_capacity(one.len() + other.len());
+    while let (Some(&&(a_end, a_value)), Some(&&(b_end, b_value))) = (a.peek(), b.peek()) {
+        let end = a_end.min(b_end);
+        both.push((end, a_value, b_value));
+        a.next_if(|_| a_end == end);
+        b.next_if(|_| b_end == end);
+    }
+    both
+}
+
 /// Pieces of equal value become one.
 fn merged(pieces: impl IntoIterator<Item = (i64, f64)>) -> Vec<(i64, f64)> {
     let mut list: Vec<(i64, f64)> = Vec::new();

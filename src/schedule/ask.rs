@@ -60,10 +60,10 @@ pub enum Wish {
 const SELDOM: Span = Span::from_days(7);
 
 /// An old page is looked at every day.
-const OLD: Span = Span::from_days(1);
+pub(crate) const OLD: Span = Span::from_days(1);
 
 /// Dates of modification come in whole seconds, so an age of less is not known.
-const YOUNG: Span = Span::from_secs(1);
+pub(crate) const YOUNG: Span = Span::from_secs(1);
 
 /// When this policy wants the next probe after one at `last_refresh`.
 ///
@@ -152,13 +152,9 @@ impl<'k> Knowledge<'k> {
     }
 
     fn ttl(&self) -> Ttl {
-        Ttl {
-            form: self.ttl_form,
-            factor: self.ttl_factor,
-            freshness_threshold: self.freshness_threshold,
-            least: self.budget.min_spacing.max(YOUNG),
-            most: self.gap.max(OLD),
-        }
+        let Self { ttl_form: form, ttl_factor: factor, freshness_threshold, .. } = *self;
+        let least = self.budget.min_spacing.max(YOUNG);
+        Ttl { form, factor, freshness_threshold, least, most: self.gap.max(OLD) }
     }
 
     fn spread(&self, last: Timestamp) -> Timestamp {
@@ -220,6 +216,7 @@ mod tests {
         let budget = Budget { probes: 8, per: Span::from_days(1), min_spacing: Span::ZERO };
         let plan = Plan {
             made_from: Revision(0),
+            by: Policy::Plan,
             times: vec![hours(-1), hours(5), hours(9)],
             starts: hours(-2),
             ends: hours(22),

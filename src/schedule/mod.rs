@@ -11,13 +11,14 @@
 //! becomes the [`plan`] that the fleet follows.
 //!
 //! Other policies go from probe to probe: by what is [`expected`] of a source, by its [`ttl`], by a
-//! [`level`] of what piles up (`pile`), or [`spread`] evenly. [`ask`] has an answer of each of them, and
-//! [`serve`] turns the question round: whether a copy is still good.
+//! [`level`] of what piles up (`pile`), or [`spread`] evenly. [`ask`] has an answer of each of them, a
+//! [`chain`] of answers is followed like a plan, and [`serve`] turns the question round: whether a copy is still good.
 
 pub mod ask;
 pub mod baselines;
 pub mod bound;
 pub mod budget;
+pub mod chain;
 pub mod complete;
 pub mod expected;
 pub mod finish;

@@ -5,6 +5,7 @@
 
 use crate::time::{Span, Timestamp};
 
+use super::policy::Policy;
 use super::rolling::Ahead;
 
 /// Counts what has happened to a source; a plan made from an older count is stale.
@@ -16,6 +17,8 @@ pub struct Revision(pub u64);
 pub struct Plan {
     /// The state of the source it was computed from.
     pub made_from: Revision,
+    /// Whose times these are.
+    pub by: Policy,
     /// Ascending.
     pub times: Vec<Timestamp>,
     /// From when it was planned.
@@ -27,7 +30,8 @@ pub struct Plan {
 impl Plan {
     /// What is to be followed of what lies ahead.
     pub fn new(made_from: Revision, ahead: &Ahead) -> Self {
-        Self { made_from, times: ahead.times.clone(), starts: ahead.starts, ends: ahead.ends }
+        let Ahead { by, starts, ends, .. } = *ahead;
+        Self { made_from, by, times: ahead.times.clone(), starts, ends }
     }
 
     /// The first planned time after `last`.

@@ -12,6 +12,7 @@
 //! out.
 
 use crate::observe::FeedHints;
+use crate::rate::burst::excess::Excess;
 use crate::rate::obsolescence::Obsolescence;
 use crate::rate::steps::Steps;
 use crate::rate::week::HOUR_MS;
@@ -21,6 +22,7 @@ use super::budget::Budget;
 use super::complete::{exceeds, most_expected};
 use super::horizon::{End, Grid, Horizon, Schedule};
 use super::optimal;
+use super::policy::Policy;
 
 /// A source as it stands when a plan is made.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,6 +41,8 @@ pub struct Standing {
     pub hints: FeedHints,
     /// M: how many items its feed holds, where that is known.
     pub holds: Option<u32>,
+    /// What a burst adds to its rhythm, if one is on or thought of.
+    pub excess: Option<Excess>,
     /// In [0, 1): where between two times of the grid this source's own grid lies, so that sources
     /// of one rhythm are not all probed on the minute.
     pub phase: f64,
@@ -47,6 +51,8 @@ pub struct Standing {
 /// A plan for the time ahead.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ahead {
+    /// The policy that these times follow.
+    pub by: Policy,
     /// When to probe, ascending.
     pub times: Vec<Timestamp>,
     /// From when it was planned.
@@ -90,8 +96,12 @@ pub fn plan(standing: &Standing, rate: &Steps, importance: &Steps) -> Option<Ahe
     let ends = standing.allowed_from() + budget.per;
     // What came in since the last probe waits for the next; further back than T it is all the same.
     let starts = standing.spent.last().map_or(*now, |&last| last.clamp(*now - budget.per, *now));
+    let mut rates = rate.over(starts, ends);
+    if let Some(excess) = standing.excess {
+        rates = excess.added_to(&rates, starts, ends);
+    }
     let horizon = Horizon {
-        cost: Obsolescence::new(rate, importance, starts, ends),
+        cost: Obsolescence::of_pieces(&rates, &importance.over(starts, ends)),
         probes: budget.probes,
         min_spacing: apart(budget.min_spacing, &standing.hints, standing.fresh_for),
         closed: standing.closed(starts, ends),
@@ -112,6 +122,7 @@ pub fn plan(standing: &Standing, rate: &Steps, importance: &Steps) -> Option<Ahe
         return None;
     }
     Some(Ahead {
+        by: Policy::Plan,
         times: best.times.into_iter().map(|at| starts + at).collect(),
         starts,
         ends,
@@ -125,7 +136,7 @@ pub fn plan(standing: &Standing, rate: &Steps, importance: &Steps) -> Option<Ahe
 impl Standing {
     /// From when a probe is allowed as far as is known. Only from then on is there anything to plan, and
     /// within T of it no more than n.
-    fn allowed_from(&self) -> Timestamp {
+    pub(super) fn allowed_from(&self) -> Timestamp {
         let nth = self.spent.len().checked_sub(self.budget.probes.max(1) as usize);
         let budget = nth.map_or(Timestamp::MIN, |nth| self.spent[nth] + self.budget.per);
         self.now.max(self.not_before).max(budget)

@@ -5,9 +5,11 @@ use std::collections::HashMap;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Connection, Row, SqliteConnection};
 
+use crate::fleet::life::Life;
 use crate::fleet::params::{HostGroup, SourceId};
 use crate::fleet::source::{Memory, MoveProof, Reason, State};
 use crate::observe::FeedHints;
+use crate::schedule::policy::Policy;
 use crate::time::{Span, Timestamp};
 
 use super::StoreError;
@@ -84,7 +86,8 @@ pub async fn load(connection: &mut SqliteConnection, since: Timestamp) -> Result
         "SELECT id, name, state, next_probe_at, next_probe_reason, last_probe_at, last_update_at, error_streak,
                 known_updates, fresh_until, retry_until, backoff_until, ttl_ms, skip_hours, skip_days,
                 update_period_ms, moving_to, moving_times, moving_since, adopted_url,
-                holds, validators_url
+                holds, validators_url, next_probe_policy, follows, newest_at, burst_since, calm_since, quiet_since,
+                reserve_whole_at
          FROM sources WHERE state <> 'removed'",
     )
     .fetch_all(&mut *connection)
@@ -175,5 +178,22 @@ fn memory(row: &SqliteRow) -> Memory {
         holds: row.get("holds"),
         moving,
         adopted_url: row.get::<Option<String>, _>("adopted_url").map(String::into_boxed_str),
+        life: life(row),
+    }
+}
+
+fn life(row: &SqliteRow) -> Life {
+    let policy = |column| row.get::<Option<&str>, _>(column).and_then(Policy::from_name);
+    // A store from before these were kept told only whether it was the plan.
+    let planned = row.get::<Option<&str>, _>("next_probe_reason") == Some(Reason::Plan.name());
+    let usual = if planned { Policy::Plan } else { Policy::Uniform };
+    Life {
+        asked_by: policy("next_probe_policy").unwrap_or(usual),
+        follows: policy("follows").unwrap_or(usual),
+        newest: instant(row, "newest_at"),
+        burst_since: instant(row, "burst_since"),
+        calm_since: instant(row, "calm_since"),
+        quiet_since: instant(row, "quiet_since"),
+        reserve_whole_at: instant(row, "reserve_whole_at"),
     }
 }

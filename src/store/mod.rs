@@ -14,6 +14,7 @@ pub mod record;
 pub mod report;
 pub mod retention;
 pub mod review;
+pub mod rhythm;
 pub mod sync;
 mod write;
 pub mod writer;

@@ -1,17 +1,15 @@
-//! Plans: the rates they are made from, how they are kept, and the latest of a source.
+//! Plans: how they are kept, and the latest of a source.
 //!
 //! Apart from the other statements because a plan is many rows in two tables. Must not know how a
 //! plan is made, nor who follows it.
 
 use std::collections::HashMap;
 
-use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 use sqlx::{Row, SqliteConnection};
 
 use crate::fleet::params::SourceId;
-use crate::rate::cyclic::Rate;
-use crate::rate::steps::Steps;
+use crate::schedule::policy::Policy;
 use crate::time::Timestamp;
 
 use super::StoreError;
@@ -21,6 +19,8 @@ use super::record::PlanRecord;
 /// A plan as it was stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlanRow {
+    /// The policy that its times follow.
+    pub by: Policy,
     /// When it was made.
     pub made_at: Timestamp,
     /// From when.
@@ -41,8 +41,12 @@ pub struct PlanRow {
     pub times: Vec<Timestamp>,
 }
 
-/// How plans are made today, for the log.
-const METHOD: &str = "rolling";
+/// How the best plans are made, for the log; the others are called by their policy.
+const BEST: &str = "rolling";
+
+fn method(by: Policy) -> &'static str {
+    if by == Policy::Plan { BEST } else { by.name() }
+}
 
 /// Plans that were adopted, and the due times that follow. At most one for each source.
 pub(super) async fn plans(
@@ -61,7 +65,8 @@ pub(super) async fn plans(
                 plan.expected_cost,
                 plan.lower_bound,
                 plan.price,
-                plan.overflow
+                plan.overflow,
+                method(plan.by)
             ])
         })
         .collect();
@@ -69,10 +74,9 @@ pub(super) async fn plans(
         "INSERT INTO plans (source_id, made_at, starts_at, ends_at, probes, expected_cost, lower_bound, price,
                             overflow, method)
          SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
-                value ->> 7, value ->> 8, ?1
-         FROM json_each(?2) WHERE true RETURNING source_id, id",
+                value ->> 7, value ->> 8, value ->> 9
+         FROM json_each(?) WHERE true RETURNING source_id, id",
     )
-    .bind(METHOD)
     .bind(Value::from(rows).to_string())
     .fetch_all(&mut *connection)
     .await?
@@ -104,11 +108,12 @@ pub(super) async fn plans(
         .iter()
         .map(|plan| {
             let at = (plan.due != Timestamp::MAX).then(|| plan.due.as_millis());
-            json!([plan.source.0, at, plan.reason.name()])
+            json!([plan.source.0, at, plan.reason.name(), plan.asked_by.name(), plan.follows.name()])
         })
         .collect();
     sqlx::query(
-        "UPDATE sources SET next_probe_at = new.value ->> 1, next_probe_reason = new.value ->> 2
+        "UPDATE sources SET next_probe_at = new.value ->> 1, next_probe_reason = new.value ->> 2,
+                            next_probe_policy = new.value ->> 3, follows = new.value ->> 4
          FROM json_each(?) AS new WHERE sources.id = new.value ->> 0 AND state <> 'removed'",
     )
     .bind(Value::from(due).to_string())
@@ -118,33 +123,10 @@ pub(super) async fn plans(
 }
 
 impl Reader {
-    /// The rates of these sources, in updates per hour; those that have none are left out.
-    pub async fn rates(&self, ids: &[SourceId]) -> Result<HashMap<SourceId, Steps>, StoreError> {
-        let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
-        let rows = sqlx::query(
-            "SELECT rates.source_id, time_zone, ends_s, per_hour
-             FROM rates JOIN fits ON fits.source_id = rates.source_id
-             WHERE rates.source_id IN (SELECT value FROM json_each(?)) ORDER BY rates.source_id, starts_s",
-        )
-        .bind(json!(ids).to_string())
-        .fetch_all(self.pool())
-        .await?;
-        let mut rates = HashMap::new();
-        for segments in rows.chunk_by(|a, b| a.get::<i64, _>(0) == b.get::<i64, _>(0)) {
-            let id: i64 = segments[0].get(0);
-            let zone = TimeZone::get(segments[0].get(1)).unwrap_or(TimeZone::UTC);
-            match Rate::new(zone, segments.iter().map(|row| (row.get(2), row.get(3)))) {
-                Ok(rate) => drop(rates.insert(SourceId(id), Steps::from(&rate))),
-                Err(error) => tracing::warn!(source = id, %error, "the stored rate is broken"),
-            }
-        }
-        Ok(rates)
-    }
-
     /// The latest plan of a source, as long as its times are kept.
     pub async fn latest_plan(&self, id: SourceId) -> Result<Option<PlanRow>, StoreError> {
         let rows = sqlx::query(
-            "SELECT made_at, starts_at, ends_at, probes, expected_cost, lower_bound, price, overflow, at
+            "SELECT made_at, starts_at, ends_at, probes, expected_cost, lower_bound, price, overflow, at, method
              FROM plans LEFT JOIN plan_probes ON plan_id = plans.id
              WHERE plans.id = (SELECT max(id) FROM plans WHERE source_id = ?) ORDER BY at",
         )
@@ -153,6 +135,7 @@ impl Reader {
         .await?;
         let at = |row: &sqlx::sqlite::SqliteRow, column| Timestamp::from_millis(row.get(column));
         Ok(rows.first().map(|row| PlanRow {
+            by: Policy::from_name(row.get(9)).unwrap_or(Policy::Plan),
             made_at: at(row, 0),
             starts_at: at(row, 1),
             ends_at: at(row, 2),

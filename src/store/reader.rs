@@ -11,6 +11,7 @@ use crate::observe::{Seen, SeenItem};
 use crate::time::Timestamp;
 
 use super::record::RobotsRecord;
+use super::rhythm::KnownRate;
 use super::{StoreError, open};
 
 /// Reads, and cannot write.
@@ -33,6 +34,14 @@ pub struct Dossier {
     pub seen: Seen,
     /// The evidence on its rhythm.
     pub history: Option<Vec<u8>>,
+    /// The watch for bursts.
+    pub watch: Option<Vec<u8>>,
+    /// What the burst that is on would teach.
+    pub aside: Option<Vec<u8>>,
+    /// Its rate as it was last fitted.
+    pub rate: Option<KnownRate>,
+    /// The latest update known.
+    pub newest: Option<Timestamp>,
 }
 
 /// The evidence on one source's rhythm.
@@ -42,6 +51,8 @@ pub struct HistoryRow {
     pub id: SourceId,
     /// Its name.
     pub name: String,
+    /// Its policy, as configured.
+    pub policy: String,
     /// Its group.
     pub group: Option<String>,
     /// A page that never said when it changed: only looks are known.
@@ -84,10 +95,11 @@ impl Reader {
 
     /// What a probe needs to know.
     pub async fn dossier(&self, id: SourceId) -> Result<Dossier, StoreError> {
+        let rate = self.rates(&[id]).await?.remove(&id);
         let mut connection = self.pool.acquire().await?;
         let row = sqlx::query(
             "SELECT CAST(etag AS BLOB), CAST(last_modified AS BLOB), validators_url, last_look_at,
-                    page_fingerprint, moved, bytes
+                    page_fingerprint, moved, bytes, watch, aside, newest_at
              FROM sources LEFT JOIN histories ON source_id = id WHERE id = ?",
         )
         .bind(id.0)
@@ -98,6 +110,10 @@ impl Reader {
             last_modified: row.get(1),
             validators_url: row.get(2),
             history: row.get(6),
+            watch: row.get(7),
+            aside: row.get(8),
+            newest: row.get::<Option<i64>, _>(9).map(Timestamp::from_millis),
+            rate,
             seen: Seen {
                 last_look: row.get::<Option<i64>, _>(3).map(Timestamp::from_millis),
                 items: items(&mut connection, id).await?,
@@ -160,7 +176,7 @@ impl Reader {
     }
 
     /// The evidence on sources, in the order of their numbers, after one of them; or only on those
-    /// that have no rate yet.
+    /// that have no rate yet, or none since their rhythm changed.
     pub async fn histories(
         &self,
         after: SourceId,
@@ -168,11 +184,12 @@ impl Reader {
         without_rate: bool,
     ) -> Result<Vec<HistoryRow>, StoreError> {
         let rows = sqlx::query(
-            "SELECT id, name, group_name, bytes,
+            "SELECT id, name, policy, group_name, bytes,
                     kind = 'page' AND NOT EXISTS (SELECT 1 FROM updates WHERE source_id = id AND occurred_exact = 1)
              FROM sources JOIN histories ON histories.source_id = sources.id
              WHERE id > ?1 AND state <> 'removed'
-               AND (NOT ?2 OR NOT EXISTS (SELECT 1 FROM fits WHERE fits.source_id = id))
+               AND (NOT ?2 OR NOT EXISTS (SELECT 1 FROM fits WHERE fits.source_id = id
+                                            AND fitted_at >= coalesce(changed_at, fitted_at)))
              ORDER BY id LIMIT ?3",
         )
         .bind(after.0)
@@ -185,9 +202,10 @@ impl Reader {
             .map(|row| HistoryRow {
                 id: SourceId(row.get(0)),
                 name: row.get(1),
-                group: row.get(2),
-                bytes: row.get(3),
-                blind: row.get(4),
+                policy: row.get(2),
+                group: row.get(3),
+                bytes: row.get(4),
+                blind: row.get(5),
             })
             .collect())
     }

@@ -3,6 +3,7 @@
 use crate::fleet::params::SourceId;
 use crate::fleet::source::{Memory, Reason};
 use crate::observe::Observation;
+use crate::rate::burst::{Change, Evidence};
 use crate::schedule::policy::Policy;
 use crate::time::{Span, Timestamp};
 
@@ -90,12 +91,29 @@ pub struct Landing {
     pub observation: Option<Observation>,
     /// The source's new state.
     pub memory: Memory,
-    /// The evidence on its rhythm, when this added to it.
-    pub history: Option<Vec<u8>>,
+    /// What is believed of its rhythm, when this added to it.
+    pub beliefs: Option<BeliefsRecord>,
+    /// A burst that began, ended or passed.
+    pub burst: Option<Change>,
+    /// The burst that is on.
+    pub burst_so_far: Option<Evidence>,
     /// The host group's new state, if it changed.
     pub host: Option<HostRecord>,
     /// Events that go with it.
     pub events: Vec<Event>,
+}
+
+/// What is believed of a source's rhythm, as bytes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BeliefsRecord {
+    /// See `rate::history`.
+    pub history: Vec<u8>,
+    /// See `rate::burst::watch`.
+    pub watch: Option<Vec<u8>>,
+    /// What the burst that is on would teach.
+    pub aside: Option<Vec<u8>>,
+    /// The rhythm has changed: rates fitted before are void.
+    pub changed: bool,
 }
 
 /// What a host group asked of us.
@@ -174,6 +192,12 @@ pub struct PlanRecord {
     pub due: Timestamp,
     /// Why then.
     pub reason: Reason,
+    /// Whose times these are.
+    pub by: Policy,
+    /// Who asks for that probe.
+    pub asked_by: Policy,
+    /// The policy that `auto` follows since.
+    pub follows: Policy,
 }
 
 /// A robots.txt as it was fetched.

@@ -12,7 +12,8 @@ use crate::fleet::params::SourceId;
 use crate::observe::{Observation, Occurred};
 use crate::time::{Span, Timestamp};
 
-use super::record::{Event, Flight, HostRecord, Landing, RateRecord, RobotsRecord, ValidatorsChange};
+use super::record::{Event, Flight, HostRecord, Landing, RobotsRecord, ValidatorsChange};
+use super::rhythm;
 
 /// An item that returns within this time after it left its feed is known; it keeps a busy feed's
 /// memory from growing for ever.
@@ -75,13 +76,10 @@ pub(super) async fn land(connection: &mut SqliteConnection, landing: &Landing) -
     }
     state(connection, landing).await?;
     validators(connection, id, &landing.validators).await?;
-    if let Some(bytes) = &landing.history {
-        sqlx::query("INSERT OR REPLACE INTO histories (source_id, bytes) VALUES (?, ?)")
-            .bind(id)
-            .bind(bytes)
-            .execute(&mut *connection)
-            .await?;
+    if let Some(beliefs) = &landing.beliefs {
+        rhythm::beliefs(connection, id, beliefs, landing.finished).await?;
     }
+    rhythm::bursts(connection, id, landing).await?;
     if let Some(host) = &landing.host {
         self::host(connection, host).await?;
     }
@@ -207,7 +205,9 @@ async fn state(connection: &mut SqliteConnection, landing: &Landing) -> Result {
              last_update_at = ?7, error_streak = ?8, last_error = ?9, known_updates = ?10,
              fresh_until = ?11, retry_until = ?12, backoff_until = ?13,
              ttl_ms = ?14, skip_hours = ?15, skip_days = ?16, update_period_ms = ?17,
-             moving_to = ?18, moving_times = ?19, moving_since = ?20, adopted_url = ?21, holds = ?22
+             moving_to = ?18, moving_times = ?19, moving_since = ?20, adopted_url = ?21, holds = ?22,
+             next_probe_policy = ?23, follows = ?24, newest_at = ?25, burst_since = ?26, calm_since = ?27,
+             quiet_since = ?28, reserve_whole_at = ?29
          WHERE id = ?1",
     )
     .bind(landing.flight.source.0)
@@ -232,6 +232,13 @@ async fn state(connection: &mut SqliteConnection, landing: &Landing) -> Result {
     .bind(moving.map(|proof| proof.since.as_millis()))
     .bind(memory.adopted_url.as_deref())
     .bind(memory.holds)
+    .bind(memory.life.asked_by.name())
+    .bind(memory.life.follows.name())
+    .bind(millis(memory.life.newest))
+    .bind(millis(memory.life.burst_since))
+    .bind(millis(memory.life.calm_since))
+    .bind(millis(memory.life.quiet_since))
+    .bind(millis(memory.life.reserve_whole_at))
     .execute(connection)
     .await?;
     Ok(())
@@ -294,53 +301,6 @@ pub(super) async fn event(connection: &mut SqliteConnection, event: &Event) -> R
         .bind(event.detail.as_deref())
         .execute(connection)
         .await?;
-    Ok(())
-}
-
-/// Fitted rates, in place of the ones before.
-pub(super) async fn rates(connection: &mut SqliteConnection, rates: &[RateRecord]) -> Result {
-    let ids: Vec<i64> = rates.iter().map(|rate| rate.source.0).collect();
-    sqlx::query("DELETE FROM rates WHERE source_id IN (SELECT value FROM json_each(?))")
-        .bind(json!(ids).to_string())
-        .execute(&mut *connection)
-        .await?;
-    let mut segments = Vec::new();
-    let mut fits = Vec::new();
-    for rate in rates {
-        let (id, at) = (rate.source.0, rate.fitted_at.as_millis());
-        let rows = rate
-            .segments
-            .iter()
-            .map(|(from, to, per_hour)| json!([id, at, rate.origin, from, to, per_hour]));
-        segments.extend(rows);
-        fits.push(json!([
-            id,
-            at,
-            rate.origin,
-            rate.cycle,
-            rate.time_zone,
-            rate.per_week,
-            rate.dispersion,
-            rate.updates,
-            rate.since.map(Timestamp::as_millis)
-        ]));
-    }
-    sqlx::query(
-        "INSERT INTO rates (source_id, fitted_at, origin, starts_s, ends_s, per_hour)
-         SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5 FROM json_each(?)",
-    )
-    .bind(Value::from(segments).to_string())
-    .execute(&mut *connection)
-    .await?;
-    sqlx::query(
-        "INSERT OR REPLACE INTO fits (source_id, fitted_at, origin, cycle, time_zone, per_week, dispersion, updates, since)
-         SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
-                value ->> 7, value ->> 8
-         FROM json_each(?)",
-    )
-    .bind(Value::from(fits).to_string())
-    .execute(&mut *connection)
-    .await?;
     Ok(())
 }
 

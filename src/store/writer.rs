@@ -17,6 +17,7 @@ use crate::time::Timestamp;
 use super::error::may_pass;
 use super::record::{Event, Flight, Landing, PlanRecord, RateRecord, RobotsRecord};
 use super::retention;
+use super::rhythm;
 use super::sync::{Listed, Synced};
 use super::{StoreError, plans, sync, write};
 
@@ -228,7 +229,7 @@ async fn write_all(
             Write::Recall(id) => write::recall(connection, *id).await?,
             Write::Land(landing) => write::land(connection, landing).await?,
             Write::Event(event) => write::event(connection, event).await?,
-            Write::Rates(rates) => write::rates(connection, rates).await?,
+            Write::Rates(rates) => rhythm::rates(connection, rates).await?,
             Write::Plans(plans) => plans::plans(connection, plans).await?,
             Write::Robots(robots) => write::robots(connection, robots).await?,
             Write::Answer { request, answer } => write::answer(connection, *request, answer).await?,

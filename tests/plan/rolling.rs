@@ -37,6 +37,7 @@ fn standing(now: Timestamp, budget: Budget, spent: Vec<Timestamp>) -> Standing {
         fresh_for: Span::ZERO,
         hints: FeedHints::default(),
         holds: None,
+        excess: None,
         phase: 0.3,
     }
 }

@@ -10,6 +10,7 @@ use sqlx::{ConnectOptions, Connection, Row, SqliteConnection};
 use tempfile::TempDir;
 use tidewatch::clock::patience;
 use tidewatch::fleet::gate::Constraint;
+use tidewatch::fleet::life::Life;
 use tidewatch::fleet::params::SourceId;
 use tidewatch::fleet::source::{Memory, MoveProof, Reason, State};
 use tidewatch::observe::{
@@ -20,7 +21,8 @@ use tidewatch::store::load::{Loaded, Remembered, begin};
 use tidewatch::store::lock::Lock;
 use tidewatch::store::reader::{Reader, ask};
 use tidewatch::store::record::{
-    Event, Flight, HostRecord, Landing, Outcome, PlanRecord, RateRecord, RobotsRecord, ValidatorsChange,
+    BeliefsRecord, Event, Flight, HostRecord, Landing, Outcome, PlanRecord, RateRecord, RobotsRecord,
+    ValidatorsChange,
 };
 use tidewatch::store::sync::Listed;
 use tidewatch::store::writer::{Desk, Health, Receipt, Write, Writer};
@@ -50,6 +52,10 @@ fn flight(id: SourceId, secs: i64) -> Flight {
     }
 }
 
+fn believed(history: &[u8]) -> BeliefsRecord {
+    BeliefsRecord { history: history.to_vec(), ..BeliefsRecord::default() }
+}
+
 fn landing(id: SourceId, secs: i64) -> Landing {
     Landing {
         flight: flight(id, secs),
@@ -61,7 +67,9 @@ fn landing(id: SourceId, secs: i64) -> Landing {
         validators: ValidatorsChange::Keep,
         observation: None,
         memory: Memory { due: at(secs + 100), last_probe: Some(at(secs + 1)), ..Memory::default() },
-        history: None,
+        beliefs: None,
+        burst: None,
+        burst_so_far: None,
         host: None,
         events: Vec::new(),
     }
@@ -171,6 +179,15 @@ async fn a_landing_is_stored_whole_and_comes_back_as_it_was() {
         holds: Some(20),
         moving: Some(Box::new(MoveProof { target: "http://c/".into(), times: 2, since: at(50) })),
         adopted_url: Some("http://adopted/".into()),
+        life: Life {
+            asked_by: Policy::Ttl,
+            follows: Policy::AggHist,
+            newest: Some(at(81)),
+            burst_since: Some(at(82)),
+            calm_since: Some(at(83)),
+            quiet_since: Some(at(84)),
+            reserve_whole_at: Some(at(85)),
+        },
     };
     let seen = Observation {
         updates: vec![
@@ -524,7 +541,7 @@ async fn robots_are_remembered() {
 async fn evidence_and_rates_are_kept_and_replaced() {
     let store = Store::new().await;
     let (a, b) = (store.id("a"), store.id("b"));
-    store.write(Write::Land(Box::new(Landing { history: Some(vec![1, 2, 3]), ..landing(a, 100) })));
+    store.write(Write::Land(Box::new(Landing { beliefs: Some(believed(&[1, 2, 3])), ..landing(a, 100) })));
     store.write(Write::Land(Box::new(Landing { outcome: Outcome::Updated, ..landing(b, 110) })));
     store.write(Write::Land(Box::new(Landing { outcome: Outcome::Failed, ..landing(b, 120) })));
     let rate = |source, segments: &[(u32, u32, f64)]| RateRecord {

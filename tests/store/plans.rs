@@ -1,5 +1,7 @@
 //! Plans, and the rates that they are made from.
 
+use tidewatch::rate::steps::Steps;
+
 use super::*;
 
 fn plan_record(source: SourceId, made: i64, times: &[i64]) -> PlanRecord {
@@ -15,6 +17,9 @@ fn plan_record(source: SourceId, made: i64, times: &[i64]) -> PlanRecord {
         overflow: Some(0.125),
         due: at(times[0]),
         reason: Reason::Plan,
+        by: Policy::Plan,
+        asked_by: Policy::Plan,
+        follows: Policy::Plan,
     }
 }
 
@@ -74,9 +79,9 @@ async fn rates_of_many_are_read_at_once() {
     let reader = store.reader().await;
     let rates = reader.rates(&[a, b, SourceId(77)]).await.unwrap();
     assert_eq!(rates.len(), 1, "the others have none");
-    assert_eq!(rates[&a].zone().iana_name(), Some("Europe/London"));
+    assert_eq!(rates[&a].rate.zone().iana_name(), Some("Europe/London"));
     let monday = Timestamp::parse_iso("2026-11-16T00:00:00Z").unwrap();
-    let day = rates[&a].over(monday, monday + Span::from_days(1));
+    let day = Steps::from(&rates[&a].rate).over(monday, monday + Span::from_days(1));
     assert_eq!(day, [(3_600_000, 0.5), (86_400_000, 0.25)]);
     store.write(Write::Rates(vec![record(&[(0, 3600, 0.5)])]));
     store.flush().await;

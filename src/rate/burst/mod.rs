@@ -10,6 +10,7 @@
 //! would explain them away (the paper uses the updates of [t₀, t − W] only). Must not know what is
 //! done about a burst, nor how the rate was fitted.
 
+pub mod excess;
 pub mod filter;
 pub mod ratio;
 mod recent;
@@ -112,7 +113,8 @@ impl Change {
 }
 
 /// The updates of [since, at] against those that the rhythm foretells. For the filter, `since` is the
-/// update from which on a burst was thought of; for the other tests, where their window begins.
+/// update from which on a burst was thought of; for the other tests, where the window that raised the
+/// alarm begins.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Evidence {
     /// Where counting begins.

@@ -193,14 +193,20 @@ impl Watch {
                 let observed = self.recent.count(from, moment.at);
                 tail::is_alarming(observed, rhythm.expected(from, moment.at), params.false_alarms)
             });
+            self.run_updates = self.run_updates.saturating_add(moment.count);
             if let Some(window) = alarm {
+                if !self.on {
+                    let from = moment.at - windows[window];
+                    (self.run_from, self.run_updates) = (from, self.recent.count(from, moment.at));
+                }
                 // There are four.
                 (self.on, self.window) = (true, window as u8);
                 *ever_on = true;
             }
         }
         self.end_tail(look.until, &windows, &rhythm);
-        self.in_window(look.until, windows[usize::from(self.window) % windows.len()], rate)
+        self.measure(look.until, windows[usize::from(self.window) % windows.len()], rate);
+        self.run(look.until, rate)
     }
 
     fn end_tail(&mut self, at: Timestamp, windows: &[Span], rhythm: &Rhythm<'_>) {
@@ -213,18 +219,35 @@ impl Watch {
     fn ratio(&mut self, look: &Look<'_>, rate: &Rate, params: &Params) -> Evidence {
         for moment in moments(look, rate) {
             self.recent.push(moment.at, moment.count, params.window);
+            self.run_updates = self.run_updates.saturating_add(moment.count);
         }
-        let evidence = self.in_window(look.until, params.window, rate);
-        self.on = ratio::is_burst(evidence.observed, evidence.expected, params.threshold);
-        evidence
+        let (observed, expected) = self.measure(look.until, params.window, rate);
+        let on = ratio::is_burst(observed, expected, params.threshold);
+        if on && !self.on {
+            (self.run_from, self.run_updates) = (look.until - params.window, observed);
+        }
+        self.on = on;
+        self.run(look.until, rate)
     }
 
-    /// The updates of a window, and by how much they are too many.
-    fn in_window(&mut self, at: Timestamp, window: Span, rate: &Rate) -> Evidence {
+    /// Updates in a window that ends at `at`, seen and expected; notes by how much they are too many.
+    fn measure(&mut self, at: Timestamp, window: Span, rate: &Rate) -> (u32, f64) {
         let since = at - window;
         let (observed, expected) = (self.recent.count(since, at), rate.expected(since, at));
         self.excess_per_hour = (f64::from(observed) - expected).max(0.0) / hours(window);
-        Evidence { since, at, observed, expected }
+        (observed, expected)
+    }
+
+    /// The burst that is on, as far as it has been seen.
+    pub fn so_far(&self, rate: &Rate) -> Option<Evidence> {
+        self.seen_until.filter(|_| self.on).map(|seen| self.run(seen, rate))
+    }
+
+    /// Moves what lies ahead of `now` back to it: the clock was set since the last look.
+    pub fn not_after(&mut self, now: Timestamp) {
+        if let Some(seen) = self.seen_until.filter(|&seen| seen > now) {
+            self.shift(now - seen);
+        }
     }
 
     /// Whether a burst is on.

@@ -1,0 +1,271 @@
+//! The life of a source: new, known, suddenly different, itself again.
+//!
+//! Keeps what of that must survive a restart, and says what follows from what a look heard: which
+//! policy `auto` follows, when a burst is chased and what that may cost, since when a source is
+//! silent. A burst is chased by the reserve alone, a share of the budget: what is used of it comes back
+//! evenly over T. A budget that holds in *any* window and is spent to the end has nothing left for a
+//! surprise, so some of it must lie idle to be there. Plans leave it alone where that is worth it: of a
+//! source that has had a burst, all of it at first and less and less as it stays calm, until after
+//! [`RELEASED_OVER`] it is theirs again; of one that never had any, nothing. Must not know other
+//! sources, nor how a burst is recognised.
+
+use crate::rate::burst::{Change, Evidence};
+use crate::schedule::ask::{OLD, YOUNG};
+use crate::schedule::budget::Budget;
+use crate::schedule::policy::Policy;
+use crate::schedule::ttl::Ttl;
+use crate::time::{Span, Timestamp};
+
+use super::absorb::Note;
+use super::beliefs::Heard;
+use super::params::{BurstTerms, Response};
+use super::source::{Member, State};
+
+/// What of a source's life must survive a restart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Life {
+    /// The policy that asked for the probe that is due.
+    pub asked_by: Policy,
+    /// The policy that `auto` follows: `uniform` while nothing is known, `agg_hist` while its rhythm is
+    /// its group's, `plan`, and `ttl` in a burst.
+    pub follows: Policy,
+    /// The latest update known: what an age is counted from.
+    pub newest: Option<Timestamp>,
+    /// A burst is on, since then.
+    pub burst_since: Option<Timestamp>,
+    /// Its last burst was over then.
+    pub calm_since: Option<Timestamp>,
+    /// It should have updated and has not; noticed then.
+    pub quiet_since: Option<Timestamp>,
+    /// When the reserve will be whole again, if nothing more is taken from it.
+    pub reserve_whole_at: Option<Timestamp>,
+}
+
+impl Default for Life {
+    fn default() -> Self {
+        Self {
+            asked_by: Policy::Uniform,
+            follows: Policy::Uniform,
+            newest: None,
+            burst_since: None,
+            calm_since: None,
+            quiet_since: None,
+            reserve_whole_at: None,
+        }
+    }
+}
+
+/// The reserve of a source is released to its plans over this long after its last burst.
+pub const RELEASED_OVER: Span = Span::from_days(28);
+
+impl Life {
+    /// Moves every instant when the clock was found to have been set.
+    pub fn shift(&mut self, by: Span) {
+        let instants = [
+            &mut self.newest,
+            &mut self.burst_since,
+            &mut self.calm_since,
+            &mut self.quiet_since,
+            &mut self.reserve_whole_at,
+        ];
+        instants.into_iter().flatten().for_each(|at| *at += by);
+    }
+
+    /// How much of a reserve of so many probes per T is used at `now`. It comes back evenly.
+    fn used(&self, reserve: u32, per: Span, now: Timestamp) -> f64 {
+        let until_whole = self.reserve_whole_at.map_or(Span::ZERO, |whole| (whole - now).max(Span::ZERO));
+        until_whole.as_secs_f64() / per.as_secs_f64().max(1e-3) * f64::from(reserve)
+    }
+}
+
+/// What is left of a source's reserve.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Reserve {
+    /// Probes per T that bursts may cost.
+    pub probes: u32,
+    /// How many of them may be taken now.
+    pub left: u32,
+    /// How many of them plans leave alone now.
+    pub kept: u32,
+}
+
+impl Member {
+    /// Whether a burst is chased: by `auto` only, for whoever names another policy wants that.
+    pub fn is_chasing(&self, terms: &BurstTerms) -> bool {
+        self.answers_bursts(terms, Response::Ttl) && self.memory.life.burst_since.is_some()
+    }
+
+    fn answers_bursts(&self, terms: &BurstTerms, with: Response) -> bool {
+        self.terms.policy == Policy::Auto && terms.response == with
+    }
+
+    /// The reserve as it stands.
+    pub fn reserve(&self, terms: &BurstTerms, now: Timestamp) -> Reserve {
+        if !self.answers_bursts(terms, Response::Ttl) {
+            return Reserve { probes: 0, left: 0, kept: 0 };
+        }
+        let (Budget { probes, per, .. }, life) = (self.terms.budget, &self.memory.life);
+        let reserve = (f64::from(probes) * terms.reserve) as u32;
+        let released = match (life.burst_since, life.calm_since) {
+            (Some(_), _) => 0.0,
+            (None, Some(since)) => (now - since).as_secs_f64() / RELEASED_OVER.as_secs_f64(),
+            (None, None) => 1.0,
+        };
+        let wanted = f64::from(reserve) * (1.0 - released.clamp(0.0, 1.0));
+        let used = life.used(reserve, per, now);
+        Reserve {
+            probes: reserve,
+            left: (f64::from(reserve) - used + 1e-6).max(0.0) as u32,
+            kept: (wanted - used).max(0.0).round() as u32,
+        }
+    }
+
+    /// When time to live wants the next probe after one at `last`, where a burst is chased and the
+    /// reserve allows it.
+    pub fn chase(&self, last: Timestamp, terms: &BurstTerms) -> Option<Timestamp> {
+        let at = self.ttl(terms, self.gap()).next(last, self.memory.life.newest?, last);
+        (self.is_chasing(terms) && self.reserve(terms, at).left > 0).then_some(at)
+    }
+
+    /// The same as a policy of its own: an old source is looked at every day.
+    pub fn by_age(&self, last: Timestamp, terms: &BurstTerms) -> Option<Timestamp> {
+        let newest = self.memory.life.newest.filter(|_| self.terms.policy == Policy::Ttl)?;
+        Some(self.ttl(terms, self.gap().max(OLD)).next(last, newest, last))
+    }
+
+    fn ttl(&self, terms: &BurstTerms, most: Span) -> Ttl {
+        let BurstTerms { ttl_form: form, ttl_factor: factor, freshness_threshold, .. } = *terms;
+        let least = self.terms.budget.min_spacing.max(YOUNG);
+        Ttl { form, factor, freshness_threshold, least, most }
+    }
+
+    /// A probe that a burst asked for was sent.
+    pub fn pay(&mut self, ended: Timestamp, terms: &BurstTerms) {
+        let Reserve { probes, .. } = self.reserve(terms, ended);
+        if probes > 0 && self.memory.life.asked_by == Policy::Ttl {
+            let whole = self.memory.life.reserve_whole_at.map_or(ended, |whole| whole.max(ended));
+            let one = Span::from_millis(self.terms.budget.per.as_millis() / i64::from(probes));
+            self.memory.life.reserve_whole_at = Some(whole + one);
+        }
+    }
+
+    /// What a look heard of the rhythm.
+    pub fn hear(&mut self, heard: &Heard, ended: Timestamp, terms: &BurstTerms) -> Vec<Note> {
+        let mut notes = Vec::new();
+        let life = &mut self.memory.life;
+        life.newest = heard.newest.or(life.newest);
+        let before = life.burst_since;
+        life.burst_since = heard.on.map(|burst| before.unwrap_or(burst.since));
+        notes.extend(heard.burst.map(Note::Burst));
+        if heard.for_good {
+            notes.push(Note::RhythmChanged);
+        }
+        if life.burst_since.is_none() && (before.is_some() || heard.burst.is_some()) {
+            life.calm_since = Some(ended);
+        }
+        match (life.quiet_since, heard.overdue) {
+            (None, Some(expected)) => {
+                life.quiet_since = Some(ended);
+                notes.push(Note::WentQuiet { since: life.newest, expected });
+            }
+            (Some(_), None) => {
+                life.quiet_since = None;
+                notes.push(Note::SpokeAgain);
+            }
+            _ => {}
+        }
+        let on = self.memory.life.burst_since.is_some();
+        if on && self.memory.state != State::Removed {
+            self.memory.state = State::Burst;
+        }
+        // A burst that began, ended or passed leaves nothing as it was planned.
+        self.replan |= heard.burst.is_some();
+        let excess = heard.excess.filter(|_| self.answers_bursts(terms, Response::Replan));
+        self.replan |= excess.is_some() || self.excess.is_some();
+        self.excess = excess;
+        notes.extend(self.weigh_burst(heard, terms));
+        notes
+    }
+
+    /// Goes over to time to live when a burst is to be chased, and back when it is over.
+    fn weigh_burst(&mut self, heard: &Heard, terms: &BurstTerms) -> Option<Note> {
+        let follows = self.memory.life.follows;
+        match (self.is_chasing(terms), follows) {
+            (true, Policy::Ttl) => None,
+            (true, _) => self.switch_to(Policy::Ttl, heard.on.map_or(Why::Burst, Why::BurstOf)),
+            (false, Policy::Ttl) if heard.for_good => self.switch_to(self.calm_policy(), Why::Changed),
+            (false, Policy::Ttl) => self.switch_to(self.calm_policy(), Why::BurstOver),
+            (false, _) => None,
+        }
+    }
+
+    /// What `auto` follows when no burst is on.
+    fn calm_policy(&self) -> Policy {
+        let usual = if self.settled() == State::Planned { Policy::Plan } else { Policy::Uniform };
+        self.plan.as_ref().map_or(usual, |plan| plan.by)
+    }
+
+    /// What follows from a plan that was adopted.
+    pub fn weigh_adoption(&mut self) -> Option<Note> {
+        let by = self.plan.as_ref()?.by;
+        let why = if by == Policy::AggHist { Why::Borrowed } else { Why::Known };
+        if self.memory.life.follows == Policy::Ttl { None } else { self.switch_to(by, why) }
+    }
+
+    fn switch_to(&mut self, to: Policy, why: Why) -> Option<Note> {
+        let from = std::mem::replace(&mut self.memory.life.follows, to);
+        let switched = self.terms.policy == Policy::Auto && from != to;
+        switched.then_some(Note::PolicySwitched { from, to, why })
+    }
+}
+
+/// Why `auto` goes over to another policy.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Why {
+    /// Its group's rhythm is known, and it has little history of its own.
+    Borrowed,
+    /// Its rhythm is known.
+    Known,
+    /// A burst began, of which this was seen.
+    BurstOf(Evidence),
+    /// A burst is on.
+    Burst,
+    /// The burst is over.
+    BurstOver,
+    /// The burst is what it does from now on.
+    Changed,
+}
+
+impl std::fmt::Display for Why {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Borrowed => f.write_str("its own history is thin, and it borrows its group's rhythm"),
+            Self::Known => f.write_str("its rhythm is known"),
+            Self::BurstOf(evidence) => write!(f, "a burst: {}", InWords(evidence)),
+            Self::Burst => f.write_str("a burst is on"),
+            Self::BurstOver => f.write_str("the burst is over"),
+            Self::Changed => f.write_str("the burst has lasted a whole cycle: its rhythm has changed"),
+        }
+    }
+}
+
+/// Evidence of a burst, for people.
+#[derive(Debug, Clone, Copy)]
+pub struct InWords<'e>(pub &'e Evidence);
+
+impl std::fmt::Display for InWords<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Evidence { since, at, observed, expected } = *self.0;
+        write!(f, "{observed} updates from {since} to {at}, {expected:.1} expected")
+    }
+}
+
+/// A burst's part in the log: what it is called there, and what is known of it.
+pub fn burst_event(change: &Change) -> (&'static str, String) {
+    let kind = match change {
+        Change::Began(_) => "burst_began",
+        Change::Ended(_) => "burst_ended",
+        Change::Passed(_) => "burst_passed",
+    };
+    (kind, InWords(&change.evidence()).to_string())
+}

@@ -1,0 +1,225 @@
+//! Rhythms: what is believed of them, the rates fitted from that, and the bursts that break them.
+//!
+//! Apart from the other statements because it has tables of its own. Must not know how rates are
+//! fitted, nor how bursts are recognised.
+
+use std::collections::HashMap;
+
+use jiff::tz::TimeZone;
+use serde_json::{Value, json};
+use sqlx::{Row, SqliteConnection};
+
+use crate::fleet::params::SourceId;
+use crate::rate::aggregate::Origin;
+use crate::rate::burst::{Change, Evidence};
+use crate::rate::cyclic::Rate;
+use crate::time::Timestamp;
+
+use super::StoreError;
+use super::reader::Reader;
+use super::record::{BeliefsRecord, Landing, RateRecord};
+
+type Result = std::result::Result<(), sqlx::Error>;
+
+/// A source's rate, and how well founded it is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KnownRate {
+    /// λ(t).
+    pub rate: Rate,
+    /// Whose history it is from.
+    pub origin: Origin,
+    /// Updates of its own in evidence.
+    pub updates: u32,
+}
+
+/// What a look left believed.
+pub(super) async fn beliefs(
+    connection: &mut SqliteConnection,
+    id: i64,
+    beliefs: &BeliefsRecord,
+    now: Timestamp,
+) -> Result {
+    sqlx::query(
+        "INSERT INTO histories (source_id, bytes, watch, aside, changed_at) VALUES (?1, ?2, ?3, ?4, ?5)
+         ON CONFLICT (source_id) DO UPDATE
+         SET bytes = excluded.bytes, watch = excluded.watch, aside = excluded.aside,
+             changed_at = coalesce(excluded.changed_at, changed_at)",
+    )
+    .bind(id)
+    .bind(&beliefs.history)
+    .bind(&beliefs.watch)
+    .bind(&beliefs.aside)
+    .bind(beliefs.changed.then(|| now.as_millis()))
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// The bursts that a landing tells of. One that is on grows with every look.
+pub(super) async fn bursts(connection: &mut SqliteConnection, id: i64, landing: &Landing) -> Result {
+    let for_good = landing.beliefs.as_ref().is_some_and(|beliefs| beliefs.changed);
+    match landing.burst {
+        Some(Change::Began(evidence)) => begin(connection, id, &evidence, None).await,
+        Some(Change::Passed(evidence)) => begin(connection, id, &evidence, Some(evidence.at)).await,
+        Some(Change::Ended(evidence)) => {
+            go_on(connection, id, &evidence, Some(evidence.at), for_good).await
+        }
+        None => match landing.burst_so_far {
+            Some(evidence) => go_on(connection, id, &evidence, None, false).await,
+            None if landing.observation.as_ref().is_some_and(|seen| seen.first_contact) => {
+                // Another document than the one whose burst it was.
+                let query = "UPDATE bursts SET ended_at = ? WHERE source_id = ? AND ended_at IS NULL";
+                sqlx::query(query).bind(landing.finished.as_millis()).bind(id).execute(connection).await?;
+                Ok(())
+            }
+            None => Ok(()),
+        },
+    }
+}
+
+async fn begin(
+    connection: &mut SqliteConnection,
+    id: i64,
+    evidence: &Evidence,
+    ended: Option<Timestamp>,
+) -> Result {
+    sqlx::query(
+        "INSERT INTO bursts (source_id, began_at, ended_at, observed, expected) VALUES (?, ?, ?, ?, ?)",
+    )
+    .bind(id)
+    .bind(evidence.since.as_millis())
+    .bind(ended.map(Timestamp::as_millis))
+    .bind(evidence.observed)
+    .bind(evidence.expected)
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+async fn go_on(
+    connection: &mut SqliteConnection,
+    id: i64,
+    evidence: &Evidence,
+    ended: Option<Timestamp>,
+    for_good: bool,
+) -> Result {
+    sqlx::query(
+        "UPDATE bursts SET ended_at = ?, observed = ?, expected = ?, for_good = ?
+         WHERE source_id = ? AND ended_at IS NULL",
+    )
+    .bind(ended.map(Timestamp::as_millis))
+    .bind(evidence.observed)
+    .bind(evidence.expected)
+    .bind(for_good)
+    .bind(id)
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Fitted rates, in place of the ones before.
+pub(super) async fn rates(connection: &mut SqliteConnection, rates: &[RateRecord]) -> Result {
+    let ids: Vec<i64> = rates.iter().map(|rate| rate.source.0).collect();
+    sqlx::query("DELETE FROM rates WHERE source_id IN (SELECT value FROM json_each(?))")
+        .bind(json!(ids).to_string())
+        .execute(&mut *connection)
+        .await?;
+    let mut segments = Vec::new();
+    let mut fits = Vec::new();
+    for rate in rates {
+        let (id, at) = (rate.source.0, rate.fitted_at.as_millis());
+        let rows = rate
+            .segments
+            .iter()
+            .map(|(from, to, per_hour)| json!([id, at, rate.origin, from, to, per_hour]));
+        segments.extend(rows);
+        fits.push(json!([
+            id,
+            at,
+            rate.origin,
+            rate.cycle,
+            rate.time_zone,
+            rate.per_week,
+            rate.dispersion,
+            rate.updates,
+            rate.since.map(Timestamp::as_millis)
+        ]));
+    }
+    sqlx::query(
+        "INSERT INTO rates (source_id, fitted_at, origin, starts_s, ends_s, per_hour)
+         SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5 FROM json_each(?)",
+    )
+    .bind(Value::from(segments).to_string())
+    .execute(&mut *connection)
+    .await?;
+    sqlx::query(
+        "INSERT OR REPLACE INTO fits (source_id, fitted_at, origin, cycle, time_zone, per_week, dispersion, updates, since)
+         SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
+                value ->> 7, value ->> 8
+         FROM json_each(?)",
+    )
+    .bind(Value::from(fits).to_string())
+    .execute(&mut *connection)
+    .await?;
+    Ok(())
+}
+
+impl Reader {
+    /// The rates of these sources; those that have none, or one from before their rhythm changed, are
+    /// left out.
+    pub async fn rates(
+        &self,
+        ids: &[SourceId],
+    ) -> std::result::Result<HashMap<SourceId, KnownRate>, StoreError> {
+        let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
+        let rows = sqlx::query(
+            "SELECT rates.source_id, time_zone, ends_s, per_hour, fits.origin, updates
+             FROM rates JOIN fits ON fits.source_id = rates.source_id
+             LEFT JOIN histories ON histories.source_id = rates.source_id
+             WHERE rates.source_id IN (SELECT value FROM json_each(?))
+               AND fits.fitted_at >= coalesce(changed_at, fits.fitted_at)
+             ORDER BY rates.source_id, starts_s",
+        )
+        .bind(json!(ids).to_string())
+        .fetch_all(self.pool())
+        .await?;
+        let mut rates = HashMap::new();
+        for segments in rows.chunk_by(|a, b| a.get::<i64, _>(0) == b.get::<i64, _>(0)) {
+            let id: i64 = segments[0].get(0);
+            let zone = TimeZone::get(segments[0].get(1)).unwrap_or(TimeZone::UTC);
+            match Rate::new(zone, segments.iter().map(|row| (row.get(2), row.get(3)))) {
+                Ok(rate) => {
+                    let origin = Origin::from_name(segments[0].get(4)).unwrap_or(Origin::Individual);
+                    rates.insert(SourceId(id), KnownRate { rate, origin, updates: segments[0].get(5) });
+                }
+                Err(error) => tracing::warn!(source = id, %error, "the stored rate is broken"),
+            }
+        }
+        Ok(rates)
+    }
+
+    /// The burst that a source is in: since when, updates seen, updates expected.
+    pub async fn open_burst(
+        &self,
+        id: SourceId,
+    ) -> std::result::Result<Option<(Timestamp, u32, f64)>, StoreError> {
+        let query =
+            "SELECT began_at, observed, expected FROM bursts WHERE source_id = ? AND ended_at IS NULL
+                     ORDER BY id DESC LIMIT 1";
+        let row = sqlx::query(query).bind(id.0).fetch_optional(self.pool()).await?;
+        Ok(row.map(|row| (Timestamp::from_millis(row.get(0)), row.get(1), row.get(2))))
+    }
+
+    /// When a source was in a burst, in order; one that is on has no end yet.
+    pub async fn burst_spans(
+        &self,
+        id: SourceId,
+    ) -> std::result::Result<Vec<(Timestamp, Option<Timestamp>)>, StoreError> {
+        let query =
+            "SELECT began_at, ended_at FROM bursts WHERE source_id = ? AND NOT for_good ORDER BY began_at";
+        let rows = sqlx::query(query).bind(id.0).fetch_all(self.pool()).await?;
+        let ended =
+            |row: &sqlx::sqlite::SqliteRow| row.get::<Option<i64>, _>(1).map(Timestamp::from_millis);
+        Ok(rows.iter().map(|row| (Timestamp::from_millis(row.get(0)), ended(row))).collect())
+    }
+}
