@@ -12,6 +12,7 @@ use crate::config::load::LoadError;
 use crate::config::{self, Config};
 use crate::daemon::run::DaemonError;
 use crate::store::StoreError;
+use crate::time::Span;
 
 pub mod check;
 pub mod demo;
@@ -19,6 +20,7 @@ pub mod explain;
 pub mod export;
 pub mod import;
 pub mod log;
+pub mod measures;
 mod picture;
 pub mod plan;
 pub mod probe;
@@ -59,7 +61,11 @@ enum Command {
     Demo(demo::Args),
     /// Show every source: state, last and next probe, why then, budget left, error.
     Status {
-        /// One JSON document.
+        /// Show how well probes were spent over the time up to now, such as 7d: how many found
+        /// something, how many were in vain or failed, how long updates went unseen.
+        #[arg(long, value_name = "DURATION", value_parser = measures::length)]
+        period: Option<Span>,
+        /// One JSON document; --period adds to it.
         #[arg(long)]
         json: bool,
     },
@@ -171,7 +177,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Result<(), CliErro
             }),
         },
         Command::Demo(arguments) => demo::run(&arguments, &mut out),
-        Command::Status { json } => status::run(&load(path)?, json, &mut out),
+        Command::Status { period, json } => status::run(&load(path)?, json, period, &mut out),
         Command::Explain { source, json } => explain::run(&load(path)?, &source, json, &mut out),
         Command::Rhythm { source, json, svg } => {
             rhythm::run::run(&load(path)?, &source, json, svg.as_deref(), &mut out)

@@ -13,26 +13,44 @@ use crate::fleet::params::SourceId;
 use crate::store::load;
 use crate::store::reader::Reader;
 use crate::store::report::{FitRow, SourceRow};
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
+use super::measures::{self, Period};
 use super::table::{Cell, Tone, cell, cut, print};
 use super::{CliError, colours, runtime};
 
-/// Prints the table, or one JSON document.
-pub fn run(config: &Config, as_json: bool, out: &mut dyn Write) -> Result<(), CliError> {
+/// Prints the table, or one JSON document. With a period, the table is that of its measures.
+pub fn run(
+    config: &Config,
+    as_json: bool,
+    period: Option<Span>,
+    out: &mut dyn Write,
+) -> Result<(), CliError> {
     let now = Clock::wall().now();
-    let (rows, fleet, fits) = runtime()?.block_on(async {
+    let period = period.map(|span| Period::last(span, now));
+    let (rows, fleet, fits, measured) = runtime()?.block_on(async {
         let (rows, fleet) = look(config, now).await?;
-        let fits = Reader::open(&config.daemon.store).await?.fits().await?;
-        Ok::<_, CliError>((rows, fleet, fits))
+        let reader = Reader::open(&config.daemon.store).await?;
+        let fits = reader.fits().await?;
+        let measured = match period {
+            Some(period) => Some((period, reader.measures(period.since, period.until).await?)),
+            None => None,
+        };
+        Ok::<_, CliError>((rows, fleet, fits, measured))
     })?;
     if as_json {
         let sources: Vec<_> = rows.iter().map(|row| to_json(row, &fleet, &fits, now)).collect();
-        let document = json!({ "at": now.iso(), "store": config.daemon.store, "sources": sources });
+        let mut document = json!({ "at": now.iso(), "store": config.daemon.store, "sources": sources });
+        if let Some((period, measured)) = &measured {
+            measures::add(&mut document, &rows, *period, measured);
+        }
         return Ok(writeln!(out, "{document:#}")?);
     }
     if rows.is_empty() {
         return Ok(writeln!(out, "no sources yet")?);
+    }
+    if let Some((period, measured)) = &measured {
+        return Ok(measures::show(out, &rows, *period, measured, &config.importance.time_zone)?);
     }
     let head =
         ["source", "state", "last probe", "next probe", "because", "left", "updates", "rhythm", "error"];

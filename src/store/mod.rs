@@ -7,6 +7,7 @@
 pub mod error;
 pub mod load;
 pub mod lock;
+pub mod measures;
 pub mod open;
 pub mod plans;
 pub mod reader;

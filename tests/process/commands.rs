@@ -123,6 +123,69 @@ async fn a_probe_by_hand_is_conditional_and_counts() {
 }
 
 #[tokio::test]
+async fn status_over_a_period_tells_how_probes_were_spent() {
+    let web = Web::start(|seen| match seen.order {
+        0 => Reply::ok(rss(["a"])).header("ETag", "\"1\""),
+        1 => Reply::new(304),
+        2 => Reply::ok(rss(["a", "b", "c"])),
+        _ => Reply::new(500),
+    })
+    .await;
+    let home = Home::new();
+    home.write(&[
+        source("unasked", &web.url("/other"), DAILY),
+        source("busy", &web.url("/feed"), "probes = 4, per = \"1h\", min_spacing = \"0s\""),
+    ]);
+    for ends in [0, 0, 0, 1] {
+        let (code, out, err) = text(&home.run(&["probe", "busy"]).await);
+        assert_eq!(code, Some(ends), "{out}{err}");
+    }
+
+    let (code, out, err) = text(&home.run(&["status", "--period", "1h30m"]).await);
+    assert_eq!((code, err.as_str()), (Some(0), ""));
+    let lines: Vec<Vec<&str>> = out.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert!(out.starts_with("the last 1h30m, since 2"), "{out}");
+    assert_eq!(lines[1][..7], ["source", "policy", "validations", "useful", "misses", "failed", "updates"]);
+    assert_eq!(lines[2][..9], ["busy", "auto", "3", "1", "(33", "%)", "2", "1", "2"], "{out}");
+    assert_eq!(lines[2].len(), 11, "with both delays: {out}");
+    assert_eq!(lines[3], ["unasked", "auto", "0", "0", "0", "0", "0"], "{out}");
+    assert_eq!(lines[4][..8], ["total", "3", "1", "(33", "%)", "2", "1", "2"], "{out}");
+    assert_eq!(lines.len(), 5, "{out}");
+
+    let json = async |arguments: &[&str]| -> serde_json::Value {
+        let (code, out, err) = text(&home.run(arguments).await);
+        assert_eq!((code, err.as_str()), (Some(0), ""));
+        serde_json::from_str(&out).unwrap()
+    };
+    let status = json(&["status", "--period", "1d", "--json"]).await;
+    let at = |value: &serde_json::Value| tidewatch::time::Timestamp::parse_iso(value.as_str().unwrap());
+    let (since, until) = (at(&status["period"]["since"]).unwrap(), at(&status["period"]["until"]).unwrap());
+    assert_eq!(until - since, tidewatch::time::Span::from_days(1));
+    let [busy, unasked] = &status["sources"].as_array().unwrap()[..] else { panic!("{status:#}") };
+    let measures = &busy["measures"];
+    let counts = ["validations", "useful_validations", "freshness_misses", "failed", "updates"];
+    assert_eq!(counts.map(|name| measures[name].as_i64().unwrap()), [3, 1, 2, 1, 2], "{status:#}");
+    assert_eq!(measures["average_delay_s"], measures["median_delay_s"], "both were found at once");
+    assert!(measures["average_delay_s"].as_f64().unwrap() > 0.0, "{status:#}");
+    assert_eq!(&status["totals"], measures);
+    assert_eq!(unasked["measures"]["validations"], 0);
+    assert!(unasked["measures"]["average_delay_s"].is_null(), "{status:#}");
+    assert_eq!((&busy["name"], &busy["probes"]), (&"busy".into(), &4.into()), "the rest is there as well");
+
+    let plain = json(&["status", "--json"]).await;
+    assert!(plain.get("period").is_none() && plain.get("totals").is_none(), "{plain:#}");
+    assert!(plain["sources"][0].get("measures").is_none(), "{plain:#}");
+
+    for (bad, why) in
+        [("7", "has no unit"), ("7 moons", "unknown unit `moons`"), ("0s", "no length"), ("", "empty")]
+    {
+        let (code, out, err) = text(&home.run(&["status", "--period", bad]).await);
+        assert_eq!((code, out.as_str()), (Some(2), ""), "{bad:?}");
+        assert!(err.contains("--period") && err.contains(why), "{bad:?}: {err}");
+    }
+}
+
+#[tokio::test]
 async fn a_reader_who_has_read_enough_is_no_error() {
     let web = Web::start(|_| Reply::ok(rss(["a"]))).await;
     let home = Home::new();

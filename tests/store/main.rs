@@ -30,6 +30,7 @@ use tidewatch::store::{StoreError, open};
 use tidewatch::time::{Span, Timestamp};
 use tokio::sync::oneshot;
 
+mod measures;
 mod plans;
 
 const LONG: Duration = Duration::from_secs(30);
@@ -485,7 +486,7 @@ async fn a_file_that_is_not_ours_is_left_alone_with_a_clear_word() {
         .unwrap();
     newer.close().await.unwrap();
     let error = open::for_writing(&path("newer.db")).await.unwrap_err();
-    assert!(matches!(error, StoreError::Newer { found: 9999, known: 3, .. }), "{error}");
+    assert!(matches!(error, StoreError::Newer { found: 9999, known: 5, .. }), "{error}");
     let error = Reader::open(&path("newer.db")).await.unwrap_err();
     assert!(error.to_string().contains("newer tidewatch"), "{error}");
 

@@ -1,0 +1,134 @@
+//! `tidewatch status --period`: how well the probes of a period were spent.
+//!
+//! Knows how measures are asked for and shown. What they are is the store's business.
+
+use std::io::{self, Write};
+
+use jiff::tz::TimeZone;
+use serde_json::{Value, json};
+
+use crate::store::measures::{Measures, PeriodMeasures};
+use crate::store::report::SourceRow;
+use crate::time::{Span, SpanError, Timestamp};
+
+use super::colours;
+use super::table::{Cell, Tone, cell, cut, print};
+
+/// A time that has passed, up to now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Period {
+    /// Its first instant.
+    pub since: Timestamp,
+    /// The first that is no longer in it.
+    pub until: Timestamp,
+}
+
+impl Period {
+    /// The last so much time.
+    pub fn last(span: Span, now: Timestamp) -> Self {
+        Self { since: now - span, until: now }
+    }
+}
+
+/// Why a text is no length of a period.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PeriodError {
+    /// It is no duration.
+    #[error(transparent)]
+    Span(#[from] SpanError),
+    /// Nothing can be in it.
+    #[error("a period of no length; write it like `1d` or `7d`")]
+    Empty,
+}
+
+/// Reads the length of a period, a duration as the configuration has them.
+pub fn length(text: &str) -> Result<Span, PeriodError> {
+    match Span::parse(text)? {
+        Span::ZERO => Err(PeriodError::Empty),
+        span => Ok(span),
+    }
+}
+
+/// Adds period, measures and totals to the document of `status`. Its sources are in the order of
+/// `rows`.
+pub fn add(document: &mut Value, rows: &[SourceRow], period: Period, measured: &PeriodMeasures) {
+    for (source, row) in document["sources"].as_array_mut().into_iter().flatten().zip(rows) {
+        source["measures"] = to_json(&of(measured, row));
+    }
+    document["period"] = json!({ "since": period.since.iso(), "until": period.until.iso() });
+    document["totals"] = to_json(&measured.total);
+}
+
+/// Prints a line per source in the order of `rows`, and one for all of them; the time in `zone`.
+pub fn show(
+    out: &mut dyn Write,
+    rows: &[SourceRow],
+    period: Period,
+    measured: &PeriodMeasures,
+    zone: &TimeZone,
+) -> io::Result<()> {
+    writeln!(out, "the last {}, since {}", period.until - period.since, period.since.iso_in(zone))?;
+    let head = [
+        "source",
+        "policy",
+        "validations",
+        "useful",
+        "misses",
+        "failed",
+        "updates",
+        "mean delay",
+        "median delay",
+    ];
+    let mut table: Vec<Vec<Cell>> = rows
+        .iter()
+        .map(|row| {
+            let mut line = vec![cell(cut(&row.name, 32)), cell(&row.policy)];
+            line.extend(to_cells(&of(measured, row)));
+            line
+        })
+        .collect();
+    let mut total = vec![cell("total"), cell("")];
+    total.extend(to_cells(&measured.total));
+    table.push(total.into_iter().map(|cell| cell.tone(Tone::Head)).collect());
+    print(out, &head, &table, colours())
+}
+
+/// A source that came between two readings of the store has none yet.
+fn of(measured: &PeriodMeasures, row: &SourceRow) -> Measures {
+    measured.sources.get(&row.id).cloned().unwrap_or_default()
+}
+
+fn to_json(measures: &Measures) -> Value {
+    json!({
+        "validations": measures.validations, "useful_validations": measures.useful_validations,
+        "freshness_misses": measures.freshness_misses, "failed": measures.failed,
+        "updates": measures.updates, "average_delay_s": measures.average_delay_s,
+        "median_delay_s": measures.median_delay_s,
+    })
+}
+
+fn to_cells(measures: &Measures) -> [Cell; 7] {
+    let useful = match measures.validations {
+        0 => "0".to_owned(),
+        all => {
+            let share = 100.0 * measures.useful_validations as f64 / all as f64;
+            format!("{} ({share:.0} %)", measures.useful_validations)
+        }
+    };
+    let failed = match measures.failed {
+        0 => Tone::Plain,
+        _ => Tone::Bad,
+    };
+    let delay = |seconds: Option<f64>| {
+        seconds.map_or_else(String::new, |seconds| Span::from_millis(1000).scaled(seconds).to_string())
+    };
+    [
+        cell(measures.validations.to_string()),
+        cell(useful),
+        cell(measures.freshness_misses.to_string()),
+        cell(measures.failed.to_string()).tone(failed),
+        cell(measures.updates.to_string()),
+        cell(delay(measures.average_delay_s)),
+        cell(delay(measures.median_delay_s)),
+    ]
+}
