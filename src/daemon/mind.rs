@@ -5,6 +5,7 @@
 
 use crate::fleet::beliefs::{Beliefs, Foretold, Heard};
 use crate::fleet::learn::Look;
+use crate::fleet::making::WELL_FOUNDED;
 use crate::rate::burst::watch::Watch;
 use crate::rate::cyclic::Rate;
 use crate::store::reader::Dossier;
@@ -21,10 +22,6 @@ pub struct Mind {
     rate: Option<Rate>,
     newest: Option<Timestamp>,
 }
-
-/// A rate that rests on fewer updates than this is not held against anyone: too much is a surprise to
-/// it.
-pub const WELL_FOUNDED: u32 = 10;
 
 impl Mind {
     /// As it was left by the last look.

@@ -2,8 +2,8 @@
 //!
 //! Takes the orders that wait, reads the rates of those sources in one query, and computes on a
 //! thread where that may take its time; the pilot hears of what came of it, and may find it stale.
-//! A source without a rate is left out: it asks again when it lands or has one. Knows rates and
-//! importance, and so what `auto` may follow; must not know what becomes of a plan.
+//! A source without a rate is left out: it asks again when it lands or has one. Knows where rates
+//! come from; must not know what becomes of a plan.
 
 use std::sync::Arc;
 
@@ -11,21 +11,18 @@ use tokio::sync::{mpsc, watch};
 
 use crate::config::Config;
 use crate::fleet::PlanOrder;
+use crate::fleet::making::{self, PlanParams, Rhythm};
 use crate::fleet::params::SourceId;
-use crate::rate::aggregate::{Borrow, Origin};
+use crate::rate::aggregate::Borrow;
 use crate::rate::cyclic::Rate;
 use crate::rate::steps::Steps;
-use crate::schedule::ask::Knowledge;
-use crate::schedule::chain;
 use crate::schedule::plan::Revision;
-use crate::schedule::policy::Policy;
-use crate::schedule::rolling::{self, Ahead};
+use crate::schedule::rolling::Ahead;
 use crate::store::StoreError;
 use crate::store::reader::Reader;
 use crate::store::rhythm::KnownRate;
 use crate::time::Timestamp;
 
-use super::mind::WELL_FOUNDED;
 use super::pilot::Control;
 
 /// A plan that was made.
@@ -54,32 +51,19 @@ pub struct Planner {
     pub params: watch::Receiver<Arc<PlanParams>>,
 }
 
-/// What plans follow beside rates.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PlanParams {
-    /// When it matters that news is fresh.
-    importance: Steps,
-    /// θ.
-    freshness_threshold: f64,
-    /// Whether the paper's switch says when a source's own history is too thin; else a number does.
-    switches: bool,
-}
-
-impl PlanParams {
-    /// From the configuration.
-    pub fn new(config: &Config) -> Self {
-        // A configuration holds no other than good values.
-        let importance = Steps::try_from(&config.importance);
-        Self {
-            importance: importance.unwrap_or_else(|_| Steps::from(&Rate::constant(1.0))),
-            freshness_threshold: config.rate.freshness_threshold,
-            switches: matches!(config.rate.borrow, Borrow::Switch { .. }),
-        }
-    }
-}
-
 /// Orders that are taken at a time, and that may wait.
 pub const BATCH: usize = 256;
+
+/// What plans follow, from the configuration.
+pub fn params(config: &Config) -> Arc<PlanParams> {
+    // A configuration holds no other than good values.
+    let importance = Steps::try_from(&config.importance);
+    Arc::new(PlanParams {
+        importance: importance.unwrap_or_else(|_| Steps::from(&Rate::constant(1.0))),
+        freshness_threshold: config.rate.freshness_threshold,
+        switches: matches!(config.rate.borrow, Borrow::Switch { .. }),
+    })
+}
 
 impl Planner {
     /// Plans until nobody orders any.
@@ -141,44 +125,10 @@ async fn compute(
     plans
 }
 
-/// The next times of a source by the policy that it is planned by.
-fn ahead(order: &PlanOrder, known: &KnownRate, params: &PlanParams) -> Option<Ahead> {
-    let (standing, rate) = (&order.standing, Steps::from(&known.rate));
-    let best = || rolling::plan(standing, &rate, &params.importance);
-    let chain = |policy| {
-        let knowledge = Knowledge {
-            rate: Some(&rate),
-            aggregate: Some((&rate, 1.0)),
-            freshness_threshold: params.freshness_threshold,
-            ..Knowledge::nothing(standing.budget, &params.importance)
-        };
-        chain::follow(policy, standing, &knowledge, &rate)
-    };
-    let borrowed = known.origin != Origin::Individual;
-    match order.policy {
-        Policy::Plan => best(),
-        // The group's history at its own level; without a group there is none.
-        Policy::AggHist => chain(Policy::AggHist).filter(|_| borrowed),
-        Policy::IndHist | Policy::Threshold | Policy::FirstArrival => chain(order.policy),
-        Policy::Auto => {
-            let thin = match params.switches {
-                true => known.origin == Origin::Aggregate,
-                false => known.updates < WELL_FOUNDED,
-            };
-            match (thin, borrowed) {
-                (false, _) => best(),
-                // The best that can be made of what is borrowed. By θ alone, a source that seldom
-                // updates would be seen least of all while it is least known.
-                (true, true) => best().map(|ahead| Ahead { by: Policy::AggHist, ..ahead }),
-                (true, false) => None,
-            }
-        }
-        Policy::Ttl | Policy::Adaptive | Policy::Uniform => None,
-    }
-}
-
 fn make((order, known): &Job, params: &PlanParams) -> Option<Made> {
-    let ahead = ahead(order, known, params)?;
+    let KnownRate { origin, updates, .. } = *known;
+    let rhythm = Rhythm { rate: Steps::from(&known.rate), origin, updates };
+    let ahead = making::ahead(order, &rhythm, params)?;
     let numbers = [ahead.expected_cost, ahead.lower_bound, ahead.price, ahead.overflow.unwrap_or(0.0)];
     if numbers.iter().any(|number| !number.is_finite()) {
         // Could not be stored, and cannot be right.
@@ -192,7 +142,9 @@ fn make((order, known): &Job, params: &PlanParams) -> Option<Made> {
 mod tests {
     use super::*;
     use crate::observe::FeedHints;
+    use crate::rate::aggregate::Origin;
     use crate::schedule::budget::Budget;
+    use crate::schedule::policy::Policy;
     use crate::schedule::rolling::Standing;
     use crate::time::Span;
 
@@ -214,34 +166,6 @@ mod tests {
         (order, KnownRate { rate, origin: Origin::Individual, updates: 50 })
     }
 
-    fn params() -> PlanParams {
-        PlanParams { importance: Steps::constant(1.0).unwrap(), freshness_threshold: 1.0, switches: false }
-    }
-
-    #[test]
-    fn who_knows_the_rate_decides_what_auto_may_follow() {
-        let by = |policy, origin, updates, switches| {
-            let (order, known) = job(1);
-            let (order, known) = (PlanOrder { policy, ..order }, KnownRate { origin, updates, ..known });
-            ahead(&order, &known, &PlanParams { switches, ..params() }).map(|ahead| ahead.by)
-        };
-        use Origin::{Aggregate, Blend, Individual};
-        assert_eq!(by(Policy::Auto, Individual, 9, false), None, "nothing is known yet");
-        assert_eq!(by(Policy::Auto, Individual, 10, false), Some(Policy::Plan));
-        assert_eq!(by(Policy::Auto, Blend, 9, false), Some(Policy::AggHist));
-        assert_eq!(by(Policy::Auto, Aggregate, 10, false), Some(Policy::Plan));
-        assert_eq!(by(Policy::Auto, Aggregate, 10, true), Some(Policy::AggHist));
-        assert_eq!(by(Policy::Auto, Individual, 10, true), Some(Policy::Plan));
-        for policy in [Policy::IndHist, Policy::Threshold, Policy::FirstArrival, Policy::Plan] {
-            assert_eq!(by(policy, Individual, 3, false), Some(policy));
-        }
-        assert_eq!(by(Policy::AggHist, Aggregate, 3, false), Some(Policy::AggHist));
-        assert_eq!(by(Policy::AggHist, Individual, 99, false), None, "it has no group");
-        for policy in [Policy::Ttl, Policy::Adaptive, Policy::Uniform] {
-            assert_eq!(by(policy, Individual, 99, false), None);
-        }
-    }
-
     #[tokio::test]
     async fn a_source_that_makes_planning_panic_costs_its_own_plan_only() {
         fn make((order, _): &Job, _: &PlanParams) -> Option<Made> {
@@ -260,7 +184,12 @@ mod tests {
             Some(Made { source: order.source, made_from: order.made_from, at, ahead })
         }
         let jobs = Arc::new((1..5).map(job).collect());
-        let plans = compute(jobs, Arc::new(params()), make).await;
+        let params = PlanParams {
+            importance: Steps::from(&Rate::constant(1.0)),
+            freshness_threshold: 1.0,
+            switches: false,
+        };
+        let plans = compute(jobs, Arc::new(params), make).await;
         assert_eq!(plans.iter().map(|plan| plan.source.0).collect::<Vec<_>>(), [1, 3, 4]);
     }
 }

@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::clock::Clock;
 use crate::config::{self, Config};
 use crate::fetch::client::Fetcher;
+use crate::fleet::making::PlanParams;
 use crate::fleet::params::SourceId;
 use crate::fleet::source::Memory;
 use crate::fleet::{Changed, Known, Moved};
@@ -24,7 +25,7 @@ use crate::time::{Span, Timestamp};
 
 use super::muster::{listed, spec, terms};
 use super::pilot::{Control, Reconfiguration};
-use super::planner::PlanParams;
+use super::planner;
 use super::refit::RefitParams;
 
 /// Reads the configuration again when asked.
@@ -128,7 +129,7 @@ impl Reloader {
             changed.push((Changed { id, terms, moved, probes }, Arc::new(spec)));
         }
         // Before anyone plans by the new list.
-        let planning = Arc::new(PlanParams::new(&new));
+        let planning = planner::params(&new);
         let replan = *planning != **self.planning.borrow() || new.fleet.burst != self.config.fleet.burst;
         self.planning.send_replace(planning);
         let (applied, done) = oneshot::channel();

@@ -22,7 +22,7 @@ use crate::time::Timestamp;
 
 use super::muster::{listed, look_back, muster};
 use super::pilot::{Control, Lines, Pilot, Progress};
-use super::planner::{self, PlanParams, Planner};
+use super::planner::{self, Planner};
 use super::probe::Bench;
 use super::refit::{RefitParams, Refitter};
 use super::reload::Reloader;
@@ -153,7 +153,7 @@ pub async fn run(
     };
     let last_fit = refitter.clone();
     let refitter = tokio::spawn(refitter.run());
-    let (planning, params_of_plans) = watch::channel(Arc::new(PlanParams::new(&config)));
+    let (planning, params_of_plans) = watch::channel(planner::params(&config));
     let planner = Planner {
         reader: reader.clone(),
         orders: to_plan,

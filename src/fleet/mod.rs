@@ -12,6 +12,7 @@ pub mod frontier;
 pub mod gate;
 pub mod learn;
 pub mod life;
+pub mod making;
 pub mod outage;
 pub mod params;
 mod planning;
