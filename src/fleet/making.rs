@@ -1,0 +1,124 @@
+//! What a plan that was ordered looks like, for whoever knows the source's rhythm.
+//!
+//! The fleet holds no rates; this is for whoever reads them, in the daemon or in a simulation. Knows
+//! what each policy makes of a rate, and so what `auto` may follow. Must not know where rates come
+//! from, nor what becomes of a plan.
+
+use crate::rate::aggregate::Origin;
+use crate::rate::steps::Steps;
+use crate::schedule::ask::Knowledge;
+use crate::schedule::chain;
+use crate::schedule::policy::Policy;
+use crate::schedule::rolling::{self, Ahead};
+
+use super::planning::PlanOrder;
+
+/// A rate that rests on fewer updates than this is not planned by, unless others lend theirs, and not
+/// held against anyone: too much is a surprise to it.
+pub const WELL_FOUNDED: u32 = 10;
+
+/// A source's rhythm, and how well founded it is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rhythm {
+    /// λ, updates per hour.
+    pub rate: Steps,
+    /// Whose history it is from.
+    pub origin: Origin,
+    /// Updates of its own in evidence.
+    pub updates: u32,
+}
+
+/// What plans follow beside rates.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlanParams {
+    /// When it matters that news is fresh.
+    pub importance: Steps,
+    /// θ.
+    pub freshness_threshold: f64,
+    /// Whether the paper's switch says when a source's own history is too thin; else a number does.
+    pub switches: bool,
+}
+
+/// The next times of a source by the policy that it is planned by.
+pub fn ahead(order: &PlanOrder, known: &Rhythm, params: &PlanParams) -> Option<Ahead> {
+    let (standing, rate) = (&order.standing, &known.rate);
+    let best = || rolling::plan(standing, rate, &params.importance);
+    let chain = |policy| {
+        let knowledge = Knowledge {
+            rate: Some(rate),
+            aggregate: Some((rate, 1.0)),
+            freshness_threshold: params.freshness_threshold,
+            ..Knowledge::nothing(standing.budget, &params.importance)
+        };
+        chain::follow(policy, standing, &knowledge, rate)
+    };
+    let borrowed = known.origin != Origin::Individual;
+    match order.policy {
+        Policy::Plan => best(),
+        // The group's history at its own level; without a group there is none.
+        Policy::AggHist => chain(Policy::AggHist).filter(|_| borrowed),
+        Policy::IndHist | Policy::Threshold | Policy::FirstArrival => chain(order.policy),
+        Policy::Auto => {
+            let thin = match params.switches {
+                true => known.origin == Origin::Aggregate,
+                false => known.updates < WELL_FOUNDED,
+            };
+            match (thin, borrowed) {
+                (false, _) => best(),
+                // The best that can be made of what is borrowed. By θ alone, a source that seldom
+                // updates would be seen least of all while it is least known.
+                (true, true) => best().map(|ahead| Ahead { by: Policy::AggHist, ..ahead }),
+                (true, false) => None,
+            }
+        }
+        Policy::Ttl | Policy::Adaptive | Policy::Uniform => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fleet::params::SourceId;
+    use crate::observe::FeedHints;
+    use crate::schedule::budget::Budget;
+    use crate::schedule::plan::Revision;
+    use crate::schedule::rolling::Standing;
+    use crate::time::{Span, Timestamp};
+
+    #[test]
+    fn who_knows_the_rate_decides_what_auto_may_follow() {
+        let standing = Standing {
+            now: Timestamp::from_secs(0),
+            budget: Budget::default(),
+            spent: Vec::new(),
+            not_before: Timestamp::from_secs(0),
+            fresh_for: Span::ZERO,
+            hints: FeedHints::default(),
+            holds: None,
+            excess: None,
+            phase: 0.0,
+        };
+        let even = Steps::constant(1.0).unwrap();
+        let by = |policy, origin, updates, switches| {
+            let (source, made_from) = (SourceId(1), Revision(1));
+            let order = PlanOrder { source, policy, made_from, standing: standing.clone() };
+            let params = PlanParams { importance: even.clone(), freshness_threshold: 1.0, switches };
+            ahead(&order, &Rhythm { rate: even.clone(), origin, updates }, &params).map(|ahead| ahead.by)
+        };
+        use Origin::{Aggregate, Blend, Individual};
+        assert_eq!(by(Policy::Auto, Individual, 9, false), None, "nothing is known yet");
+        assert_eq!(by(Policy::Auto, Individual, 10, false), Some(Policy::Plan));
+        assert_eq!(by(Policy::Auto, Blend, 9, false), Some(Policy::AggHist));
+        assert_eq!(by(Policy::Auto, Aggregate, 10, false), Some(Policy::Plan));
+        assert_eq!(by(Policy::Auto, Aggregate, 10, true), Some(Policy::AggHist));
+        assert_eq!(by(Policy::Auto, Individual, 10, true), Some(Policy::Plan));
+        for policy in [Policy::IndHist, Policy::Threshold, Policy::FirstArrival, Policy::Plan] {
+            assert_eq!(by(policy, Individual, 3, false), Some(policy));
+        }
+        assert_eq!(by(Policy::AggHist, Aggregate, 3, false), Some(Policy::AggHist));
+        assert_eq!(by(Policy::AggHist, Individual, 99, false), None, "it has no group");
+        for policy in [Policy::Ttl, Policy::Adaptive, Policy::Uniform] {
+            assert_eq!(by(policy, Individual, 99, false), None);
+        }
+    }
+}
