@@ -9,6 +9,7 @@ use crate::config::Config;
 use crate::fetch::client::Fetcher;
 use crate::fleet::Refusal;
 use crate::fleet::source::Reason;
+use crate::schedule::policy::Policy;
 use crate::store::lock::Lock;
 use crate::store::reader::Reader;
 use crate::store::record::Flight;
@@ -52,7 +53,7 @@ pub async fn once(config: &Config, name: &str, clock: &Clock) -> Result<Finished
         .find(|(_, spec)| spec.source.name == name)
         .ok_or(OnceError::Refused(Refusal::Unknown))?;
     fleet.request(id, now)?;
-    let policy = spec.source.policy;
+    let policy = fleet.memory(id).map_or_else(Policy::default, |memory| memory.life.asked_by);
     let flight = Flight { source: id, due: now, started: now, policy, reason: Reason::Manual };
 
     let reader = Reader::open(store).await?;

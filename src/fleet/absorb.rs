@@ -209,9 +209,6 @@ impl Fleet {
         member.spent.note(ended, &member.terms.budget);
         member.memory.last_probe = Some(ended);
         member.hurried = false;
-        if member.memory.reason != Reason::Manual {
-            member.pay(ended, &terms);
-        }
         let mut wish = member.wish(ended, seed, &terms);
         match &report.result {
             Ok(answer) => {

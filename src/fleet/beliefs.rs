@@ -81,7 +81,7 @@ impl Beliefs {
         let mut change = self.watch_over(look, foretold);
         let on = self.watch.so_far(foretold.rate);
         let mut heard =
-            Heard { on, newest, excess: self.excess(look.now, &foretold.params), ..Heard::default() };
+            Heard { on, newest, excess: self.excess(look.now, on, &foretold.params), ..Heard::default() };
         let burst = match change {
             Some(Change::Began(evidence)) => Some((evidence.since, look.now)),
             Some(Change::Passed(evidence)) => Some((evidence.since, evidence.at)),
@@ -130,13 +130,16 @@ impl Beliefs {
             _ if times.len() == count => Seen::Dated(&times),
             _ => Seen::Counted(u32::try_from(count).unwrap_or(u32::MAX)),
         };
-        self.watch.not_after(from);
-        self.watch.look(&burst::Look { from, until: look.now, seen }, foretold.rate, &foretold.params)
+        // What is published while an answer travels may be in it.
+        let until = times.iter().copied().fold(look.now, Timestamp::max);
+        self.watch.not_after(look.now);
+        self.watch.look(&burst::Look { from, until, seen }, foretold.rate, &foretold.params)
     }
 
-    fn excess(&self, at: Timestamp, params: &Params) -> Option<Excess> {
+    fn excess(&self, at: Timestamp, on: Option<Evidence>, params: &Params) -> Option<Excess> {
         let (probability, per_hour) = (self.watch.probability(params.test), self.watch.excess_rate());
-        (probability > OVER && per_hour > 0.0).then_some(Excess { at, probability, per_hour })
+        let lasted = on.map_or(Span::ZERO, |burst| at - burst.since).max(Span::ZERO);
+        (probability > OVER && per_hour > 0.0).then_some(Excess { at, probability, per_hour, lasted })
     }
 }
 

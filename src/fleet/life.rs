@@ -1,17 +1,21 @@
 //! The life of a source: new, known, suddenly different, itself again.
 //!
 //! Keeps what of that must survive a restart, and says what follows from what a look heard: which
-//! policy `auto` follows, when a burst is chased and what that may cost, since when a source is
-//! silent. A burst is chased by the reserve alone, a share of the budget: what is used of it comes back
-//! evenly over T. A budget that holds in *any* window and is spent to the end has nothing left for a
-//! surprise, so some of it must lie idle to be there. Plans leave it alone where that is worth it: of a
-//! source that has had a burst, all of it at first and less and less as it stays calm, until after
-//! [`RELEASED_OVER`] it is theirs again; of one that never had any, nothing. Must not know other
-//! sources, nor how a burst is recognised.
+//! policy `auto` follows, how fast a burst is chased, since when a source is silent.
+//!
+//! *The reserve.* A budget that holds in any window and is spent to the end has nothing left for a
+//! surprise: what a burst may cost must lie idle before it. Plans leave a share of the budget alone
+//! where that is worth it: of a source that has had a burst, all of the reserve at first and less and
+//! less as it stays calm, until after [`RELEASED_OVER`] it is theirs again; of one that never had any,
+//! nothing. What a burst took comes back evenly over T. While a burst is on, what is left is
+//! spread over the time that it will probably go on: a few probes a little sooner each serve more
+//! updates than as many at once.
+//!
+//! Must not know other sources, nor how a burst is recognised.
 
+use crate::rate::burst::excess::Excess;
 use crate::rate::burst::{Change, Evidence};
 use crate::schedule::ask::{OLD, YOUNG};
-use crate::schedule::budget::Budget;
 use crate::schedule::policy::Policy;
 use crate::schedule::ttl::Ttl;
 use crate::time::{Span, Timestamp};
@@ -54,6 +58,9 @@ impl Default for Life {
         }
     }
 }
+
+/// How long a burst goes on of which nothing is known but that it is on, as after a restart.
+const MODEST: Span = Span::from_hours(2);
 
 /// The reserve of a source is released to its plans over this long after its last burst.
 pub const RELEASED_OVER: Span = Span::from_days(28);
@@ -101,30 +108,44 @@ impl Member {
 
     /// The reserve as it stands.
     pub fn reserve(&self, terms: &BurstTerms, now: Timestamp) -> Reserve {
-        if !self.answers_bursts(terms, Response::Ttl) {
+        if self.terms.policy != Policy::Auto {
             return Reserve { probes: 0, left: 0, kept: 0 };
         }
-        let (Budget { probes, per, .. }, life) = (self.terms.budget, &self.memory.life);
-        let reserve = (f64::from(probes) * terms.reserve) as u32;
-        let released = match (life.burst_since, life.calm_since) {
-            (Some(_), _) => 0.0,
-            (None, Some(since)) => (now - since).as_secs_f64() / RELEASED_OVER.as_secs_f64(),
-            (None, None) => 1.0,
+        let (budget, life) = (&self.terms.budget, &self.memory.life);
+        let probes = (f64::from(budget.probes) * terms.reserve) as u32;
+        let left = self.spent.left(budget, now).min(probes);
+        let kept = match (life.burst_since, life.calm_since, terms.response) {
+            // Plans are for when the chase is over.
+            (Some(_), _, Response::Ttl) => left,
+            // Plans are how the reserve is spent.
+            (Some(_), _, Response::Replan) => 0,
+            (None, Some(since), _) => {
+                let released = (now - since).as_secs_f64() / RELEASED_OVER.as_secs_f64();
+                let wanted = f64::from(probes) * (1.0 - released.clamp(0.0, 1.0));
+                (wanted - life.used(probes, budget.per, now)).max(0.0).round() as u32
+            }
+            (None, None, _) => 0,
         };
-        let wanted = f64::from(reserve) * (1.0 - released.clamp(0.0, 1.0));
-        let used = life.used(reserve, per, now);
-        Reserve {
-            probes: reserve,
-            left: (f64::from(reserve) - used + 1e-6).max(0.0) as u32,
-            kept: (wanted - used).max(0.0).round() as u32,
-        }
+        Reserve { probes, left, kept }
+    }
+
+    /// What plans are to follow beside the rhythm.
+    pub fn planned_excess(&self, terms: &BurstTerms) -> Option<Excess> {
+        self.excess.filter(|_| self.answers_bursts(terms, Response::Replan))
     }
 
     /// When time to live wants the next probe after one at `last`, where a burst is chased and the
-    /// reserve allows it.
-    pub fn chase(&self, last: Timestamp, terms: &BurstTerms) -> Option<Timestamp> {
-        let at = self.ttl(terms, self.gap()).next(last, self.memory.life.newest?, last);
-        (self.is_chasing(terms) && self.reserve(terms, at).left > 0).then_some(at)
+    /// reserve allows it. Without it the next one would be at `otherwise`.
+    pub fn chase(&self, last: Timestamp, otherwise: Timestamp, terms: &BurstTerms) -> Option<Timestamp> {
+        let newest = self.memory.life.newest.filter(|_| self.is_chasing(terms))?;
+        let left = self.reserve(terms, last).left;
+        let lasts = self.excess.map_or(MODEST, |excess| excess.lasts());
+        let usual = (otherwise - last).max(YOUNG);
+        // As many more as are left, over the time that it will probably go on.
+        let per_second = usual.as_secs_f64().recip() + f64::from(left) / lasts.as_secs_f64();
+        let pace = Span::from_secs(1).scaled(per_second.recip());
+        let at = self.ttl(terms, usual).next(last, newest, last).max(last + pace);
+        (left > 0).then_some(at)
     }
 
     /// The same as a policy of its own: an old source is looked at every day.
@@ -139,14 +160,14 @@ impl Member {
         Ttl { form, factor, freshness_threshold, least, most }
     }
 
-    /// A probe that a burst asked for was sent.
-    pub fn pay(&mut self, ended: Timestamp, terms: &BurstTerms) {
-        let Reserve { probes, .. } = self.reserve(terms, ended);
-        if probes > 0 && self.memory.life.asked_by == Policy::Ttl {
-            let whole = self.memory.life.reserve_whole_at.map_or(ended, |whole| whole.max(ended));
-            let one = Span::from_millis(self.terms.budget.per.as_millis() / i64::from(probes));
-            self.memory.life.reserve_whole_at = Some(whole + one);
+    /// A burst is over: what it took of the reserve comes back over T.
+    fn settle_up(&mut self, ended: Timestamp, terms: &BurstTerms) {
+        let Reserve { probes, left, .. } = self.reserve(terms, ended);
+        if probes > 0 {
+            let taken = f64::from(probes - left) / f64::from(probes);
+            self.memory.life.reserve_whole_at = Some(ended + self.terms.budget.per.scaled(taken));
         }
+        self.memory.life.calm_since = Some(ended);
     }
 
     /// What a look heard of the rhythm.
@@ -160,9 +181,6 @@ impl Member {
         if heard.for_good {
             notes.push(Note::RhythmChanged);
         }
-        if life.burst_since.is_none() && (before.is_some() || heard.burst.is_some()) {
-            life.calm_since = Some(ended);
-        }
         match (life.quiet_since, heard.overdue) {
             (None, Some(expected)) => {
                 life.quiet_since = Some(ended);
@@ -175,14 +193,17 @@ impl Member {
             _ => {}
         }
         let on = self.memory.life.burst_since.is_some();
+        if !on && (before.is_some() || heard.burst.is_some()) {
+            self.settle_up(ended, terms);
+        }
         if on && self.memory.state != State::Removed {
             self.memory.state = State::Burst;
         }
         // A burst that began, ended or passed leaves nothing as it was planned.
         self.replan |= heard.burst.is_some();
-        let excess = heard.excess.filter(|_| self.answers_bursts(terms, Response::Replan));
-        self.replan |= excess.is_some() || self.excess.is_some();
-        self.excess = excess;
+        let planned = self.planned_excess(terms);
+        self.excess = heard.excess;
+        self.replan |= planned.is_some() || self.planned_excess(terms).is_some();
         notes.extend(self.weigh_burst(heard, terms));
         notes
     }

@@ -219,7 +219,7 @@ impl Member {
             fresh_for: self.fresh_for(),
             hints: memory.hints,
             holds: memory.holds,
-            excess: self.excess,
+            excess: self.planned_excess(terms),
             phase: self.chance(seed, "phase", Timestamp::default()),
         }
     }

@@ -244,24 +244,23 @@ impl Member {
 
     /// What the policy wants after a probe that ended at `last`.
     pub fn wish(&self, last: Timestamp, seed: u64, terms: &BurstTerms) -> Wish {
-        let by_rule = |at: Timestamp, by| Wish { at, because: Reason::Policy, by };
-        let planned = self.planned_after(last);
-        let sooner = |at: &Timestamp| planned.is_none_or(|planned| *at <= planned.at);
-        if let Some(at) = self.chase(last, terms).filter(sooner) {
-            return Wish { at, because: Reason::Burst, by: Policy::Ttl };
-        }
         if let Some(at) = self.by_age(last, terms) {
-            return by_rule(at, Policy::Ttl);
+            return Wish { at, because: Reason::Policy, by: Policy::Ttl };
         }
-        planned.unwrap_or_else(|| {
-            let (gap, due) = (self.gap(), self.memory.due);
-            // From when it was due, lest the time that answers take be lost every time. Not by
-            // much, though: who answers slowly is not asked the sooner for it.
-            let from = if due <= last { due.max(last - gap.scaled(MADE_UP)) } else { last };
-            let unit = self.chance(seed, "spread", last);
-            let at = spread::next(from, gap, &self.terms.budget, unit);
-            by_rule(at.max(last + self.terms.budget.min_spacing), Policy::Uniform)
-        })
+        let calm = self.planned_after(last).unwrap_or_else(|| self.spread_after(last, seed));
+        let chased = self.chase(last, calm.at, terms).filter(|&at| at <= calm.at);
+        chased.map_or(calm, |at| Wish { at, because: Reason::Burst, by: Policy::Ttl })
+    }
+
+    fn spread_after(&self, last: Timestamp, seed: u64) -> Wish {
+        let (gap, due) = (self.gap(), self.memory.due);
+        // From when it was due, lest the time that answers take be lost every time. Not by
+        // much, though: who answers slowly is not asked the sooner for it.
+        let from = if due <= last { due.max(last - gap.scaled(MADE_UP)) } else { last };
+        let unit = self.chance(seed, "spread", last);
+        let at = spread::next(from, gap, &self.terms.budget, unit);
+        let at = at.max(last + self.terms.budget.min_spacing);
+        Wish { at, because: Reason::Policy, by: Policy::Uniform }
     }
 
     fn planned_after(&self, last: Timestamp) -> Option<Wish> {

@@ -89,6 +89,22 @@ const LONGEST: Span = Span::from_days(3660);
 /// The best plan from now on under this rate, in updates per hour, and importance. `None` where
 /// nothing can be planned: no probe helps, or every time is closed for all of T.
 pub fn plan(standing: &Standing, rate: &Steps, importance: &Steps) -> Option<Ahead> {
+    let rates = |from, until| {
+        let rates = rate.over(from, until);
+        match standing.excess {
+            Some(excess) => excess.added_to(&rates, from, until),
+            None => rates,
+        }
+    };
+    plan_under(standing, rates, importance)
+}
+
+/// The same under any rate: `rates` gives the pieces of a span, as [`Steps::over`] does.
+pub fn plan_under(
+    standing: &Standing,
+    rates: impl Fn(Timestamp, Timestamp) -> Vec<(i64, f64)>,
+    importance: &Steps,
+) -> Option<Ahead> {
     let Standing { now, budget, .. } = standing;
     if budget.per > LONGEST {
         return None;
@@ -96,12 +112,8 @@ pub fn plan(standing: &Standing, rate: &Steps, importance: &Steps) -> Option<Ahe
     let ends = standing.allowed_from() + budget.per;
     // What came in since the last probe waits for the next; further back than T it is all the same.
     let starts = standing.spent.last().map_or(*now, |&last| last.clamp(*now - budget.per, *now));
-    let mut rates = rate.over(starts, ends);
-    if let Some(excess) = standing.excess {
-        rates = excess.added_to(&rates, starts, ends);
-    }
     let horizon = Horizon {
-        cost: Obsolescence::of_pieces(&rates, &importance.over(starts, ends)),
+        cost: Obsolescence::of_pieces(&rates(starts, ends), &importance.over(starts, ends)),
         probes: budget.probes,
         min_spacing: apart(budget.min_spacing, &standing.hints, standing.fresh_for),
         closed: standing.closed(starts, ends),

@@ -5,3 +5,4 @@
 //! network or SQL.
 
 pub mod driver;
+pub mod feed;

@@ -3,7 +3,8 @@
 //! Exists so that a plan can follow λ(t) + P(burst)·β, which is what is to be expected now, and what
 //! is expected less and less as time goes by: a burst of β updates per hour brings
 //! [`LENGTH`](super::filter::LENGTH) updates on average by the filter's own model, and so lasts
-//! LENGTH/β hours. Knows one belief at one time; must not know how it was come by.
+//! LENGTH/β hours; but the longer one has lasted, the longer it may go on, so what it has lasted is
+//! added. Knows one belief at one time; must not know how it was come by.
 
 use crate::rate::obsolescence::hours;
 use crate::rate::steps::cut_together;
@@ -20,6 +21,8 @@ pub struct Excess {
     pub probability: f64,
     /// β, updates per hour.
     pub per_hour: f64,
+    /// How long the burst has lasted.
+    pub lasted: Span,
 }
 
 /// The decay is cut into pieces of this share of its mean …
@@ -28,14 +31,11 @@ const PIECE: f64 = 0.5;
 const PIECES: u32 = 8;
 
 impl Excess {
-    /// How long a burst of this rate lasts on average. Between a minute and a week, whatever β is.
+    /// How long it will go on, on average. Between a minute and a week, whatever β is.
     pub fn lasts(&self) -> Span {
         let (least, most) = (Span::from_mins(1), Span::from_days(7));
-        if self.per_hour > 0.0 {
-            Span::from_hours(1).scaled(LENGTH / self.per_hour).clamp(least, most)
-        } else {
-            least
-        }
+        let usual = if self.per_hour > 0.0 { LENGTH / self.per_hour } else { 0.0 };
+        (Span::from_hours(1).scaled(usual.min(168.0)) + self.lasted).clamp(least, most)
     }
 
     /// The pieces of a rate over [from, until), as [`Steps::over`](crate::rate::steps::Steps::over)
@@ -72,8 +72,10 @@ mod tests {
     #[test]
     fn it_fades_and_loses_nothing() {
         let at = Timestamp::from_secs(1_000_000);
-        let excess = Excess { at, probability: 0.5, per_hour: 10.0 };
+        let excess = Excess { at, probability: 0.5, per_hour: 10.0, lasted: Span::ZERO };
         assert_eq!(excess.lasts(), Span::from_hours(2));
+        let older = Excess { lasted: Span::from_hours(3), ..excess };
+        assert_eq!(older.lasts(), Span::from_hours(5));
         let (from, until) = (at, at + Span::from_days(1));
         let day = Span::from_days(1).as_millis();
         let pieces = excess.added_to(&[(day, 1.0)], from, until);
@@ -95,7 +97,7 @@ mod tests {
     #[test]
     fn a_plan_that_begins_before_the_look_or_long_after_is_served() {
         let at = Timestamp::from_secs(1_000_000);
-        let excess = Excess { at, probability: 1.0, per_hour: 20.0 };
+        let excess = Excess { at, probability: 1.0, per_hour: 20.0, lasted: Span::ZERO };
         let hour = Span::from_hours(1);
         let of = |from: Timestamp, until: Timestamp| {
             excess.added_to(&[((until - from).as_millis(), 2.0)], from, until)
