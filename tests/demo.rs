@@ -116,6 +116,16 @@ fn after_a_week_the_rhythms_are_known() {
         assert!(compared[policy]["mean_delay_s"].as_f64() > Some(0.0), "{compared:#}");
     }
 
+    // The newsroom's afternoon was noticed, as far as this machine keeps up with the clock.
+    assert_eq!(report["bursts_missed"], Value::Array(Vec::new()), "{:#}", report["bursts"]);
+    if report["lateness"]["p95_s"].as_f64() < Some(600.0) {
+        let bursts = report["bursts"].as_array().unwrap();
+        let news = bursts.iter().find(|burst| burst["source"] == "newsroom").expect("a burst");
+        assert!(news["observed"].as_u64() > Some(30) && news["expected"].as_f64() < Some(6.0), "{news:#}");
+        assert!(news["probes"].as_u64() >= Some(4) && news["by_ttl"].as_u64() >= Some(2), "{news:#}");
+        assert_eq!(news["planned_again"], true, "{news:#}");
+    }
+
     let rhythm = |source: &str| -> Value {
         let output = Command::new(env!("CARGO_BIN_EXE_tidewatch"))
             .args(["rhythm", source, "--json", "--config"])
