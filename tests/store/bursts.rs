@@ -44,7 +44,7 @@ async fn a_burst_grows_ends_and_is_reviewed() {
         by_ttl: 1,
         planned_again: false,
     };
-    assert_eq!(reader.bursts().await.unwrap(), [on.clone()]);
+    assert_eq!(reader.bursts().await.unwrap().as_slice(), std::slice::from_ref(&on));
 
     land(look(a, 1_900, Policy::Ttl, Some(Change::Ended(evidence(1_900, 11)))));
     land(look(b, 2_000, Policy::Ttl, Some(Change::Passed(evidence(1_990, 4)))));

@@ -143,7 +143,7 @@ mod tests {
             review("2026-11-05T13:02:00Z", Some("2026-11-06T00:01:00Z")),
             review("2026-11-04T13:02:00Z", Some("2026-11-04T18:30:00Z")),
         ] {
-            assert_eq!(missed(&[bad.clone()], 7), ["newsroom"], "{bad:?}");
+            assert_eq!(missed(std::slice::from_ref(&bad), 7), ["newsroom"], "{bad:?}");
         }
         // One that broke off in a lull and came back is as good.
         let halves = [
