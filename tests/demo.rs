@@ -116,6 +116,18 @@ fn after_a_week_the_rhythms_are_known() {
         assert!(compared[policy]["mean_delay_s"].as_f64() > Some(0.0), "{compared:#}");
     }
 
+    // The newsroom's afternoon was noticed, and is over. A look that comes late sees it all at once.
+    assert_eq!(report["bursts_missed"], Value::Array(Vec::new()), "{:#}", report["bursts"]);
+    let bursts = report["bursts"].as_array().unwrap();
+    let news = bursts.iter().find(|burst| burst["source"] == "newsroom").expect("a burst");
+    assert!(news["began"].is_string() && news["ended"].is_string(), "{news:#}");
+    assert!(news["observed"].as_u64() > Some(20) && news["expected"].as_f64() < Some(6.0), "{news:#}");
+    assert_eq!(news["planned_again"], true, "{news:#}");
+    // How it was chased is no question for a machine that does not keep up with the clock.
+    if report["lateness"]["p95_s"].as_f64() < Some(1800.0) {
+        assert!(news["probes"].as_u64() >= Some(4) && news["by_ttl"].as_u64() >= Some(2), "{news:#}");
+    }
+
     let rhythm = |source: &str| -> Value {
         let output = Command::new(env!("CARGO_BIN_EXE_tidewatch"))
             .args(["rhythm", source, "--json", "--config"])

@@ -9,6 +9,7 @@ use sqlx::{AssertSqlSafe, Row, SqliteConnection};
 use tidewatch::cli::Cli;
 use tidewatch::config::load;
 use tidewatch::config::valid;
+use tidewatch::schedule::policy::Policy;
 use tidewatch::store::open;
 
 fn shipped(path: &str) -> String {
@@ -116,6 +117,31 @@ fn the_readme_lists_the_commands_that_there_are() {
         cli.get_subcommands().filter(|command| !command.is_hide_set()).map(|c| c.get_name().to_owned());
     let there: BTreeSet<String> = there.filter(|name| name != "help").collect();
     assert_eq!(listed, there, "README and --help differ");
+}
+
+#[test]
+fn the_readme_lists_the_policies_that_there_are() {
+    let rows = table(&shipped("README.md"), "| policy | when it wants a probe |");
+    let listed: BTreeSet<String> = rows.iter().flat_map(|row| quoted(&row[0])).map(str::to_owned).collect();
+    assert_eq!(listed, Policy::ALL.map(|policy| policy.name().to_owned()).into_iter().collect());
+}
+
+/// Kinds of events stand as literals where the daemon makes them.
+#[test]
+fn the_readme_lists_the_events_that_there_are() {
+    let rows = table(&shipped("README.md"), "| kind | what happened |");
+    let listed: BTreeSet<String> = rows.iter().flat_map(|row| quoted(&row[0])).map(str::to_owned).collect();
+    let files = ["daemon/landing", "daemon/run", "daemon/reload", "daemon/pilot", "fleet/life"];
+    let code: String = files.iter().map(|file| shipped(&format!("src/{file}.rs"))).collect();
+    for kind in &listed {
+        assert!(code.contains(&format!("\"{kind}\"")), "there is no event {kind}");
+    }
+    let made = shipped("src/daemon/landing.rs");
+    let kinds =
+        made.split("(\"").skip(1).filter(|rest| rest.contains("\", Some(") || rest.contains("\", None"));
+    for kind in kinds.filter_map(|rest| rest.split('"').next()) {
+        assert!(listed.contains(kind), "README lists no event {kind}");
+    }
 }
 
 #[tokio::test]

@@ -7,13 +7,16 @@ use serde_json::json;
 
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::fleet::Explanation;
+use crate::fleet::life::{Life, Reserve};
+use crate::fleet::{BurstTerms, Explanation};
 use crate::schedule::plan::{Plan, Revision};
+use crate::schedule::policy::Policy;
 use crate::store::plans::PlanRow;
 use crate::store::reader::Reader;
 use crate::store::report::{ProbeRow, SourceRow};
 use crate::time::Timestamp;
 
+use super::reasons::{self, OpenBurst, Stance};
 use super::status::look;
 use super::table::{Cell, Tone, cell, cut, print};
 use super::{CliError, colours, find_source, runtime};
@@ -22,26 +25,9 @@ use super::{CliError, colours, find_source, runtime};
 pub fn run(config: &Config, name: &str, as_json: bool, out: &mut dyn Write) -> Result<(), CliError> {
     find_source(config, name)?;
     let now = Clock::wall().now();
-    let (row, explanation, plan, probes) = runtime()?.block_on(async {
-        let (rows, mut fleet) = look(config, now).await?;
-        let unknown =
-            || CliError::Refused(format!("`{name}` is not in the store yet; is the daemon running?"));
-        let row = rows.into_iter().find(|row| row.name == name).ok_or_else(unknown)?;
-        let reader = Reader::open(&config.daemon.store).await?;
-        let probes = reader.last_probes(row.id, 5).await?;
-        // Only what the source would follow: it may be of another policy by now.
-        let stored = reader.latest_plan(row.id).await?;
-        let plan = stored.filter(|plan| fleet.resume_plan(row.id, to_plan(plan), now));
-        let holds = fleet.memory(row.id).and_then(|memory| memory.holds);
-        let explanation = fleet.explain(row.id, now).ok_or_else(unknown)?;
-        Ok::<_, CliError>((row, explanation, plan.map(|plan| (plan, holds)), probes))
-    })?;
+    let case = runtime()?.block_on(look_up(config, name, now))?;
     if as_json {
-        return Ok(writeln!(
-            out,
-            "{:#}",
-            to_json(&row, &explanation, plan.as_ref().map(|(plan, _)| plan), &probes, now)
-        )?);
+        return Ok(writeln!(out, "{:#}", to_json(&case, now))?);
     }
     let zone = &config.importance.time_zone;
     let when = |at: Timestamp| match at {
@@ -49,6 +35,7 @@ pub fn run(config: &Config, name: &str, as_json: bool, out: &mut dyn Write) -> R
         at if at <= now => format!("{} (now)", at.iso_in(zone)),
         at => format!("{} (in {})", at.iso_in(zone), at - now),
     };
+    let Case { row, explanation, probes, .. } = &case;
     writeln!(out, "{}  {}", row.name, row.adopted_url.as_deref().unwrap_or(&row.url))?;
     if row.adopted_url.is_some() {
         writeln!(out, "moved for good from {}", row.url)?;
@@ -62,11 +49,9 @@ pub fn run(config: &Config, name: &str, as_json: bool, out: &mut dyn Write) -> R
         explanation.left, budget.probes, budget.per, budget.min_spacing
     )?;
     writeln!(out, "next probe  {}, because of: {}", when(explanation.due), explanation.reason.name())?;
-    if let Some((plan, holds)) = &plan {
-        let mut head = "plan";
-        for line in plan_in_words(plan, *holds, zone, now) {
-            writeln!(out, "{head:<10}  {line}")?;
-            head = "";
+    for (head, lines) in case.reasons(&config.fleet.burst, zone, now) {
+        for (index, line) in lines.iter().enumerate() {
+            writeln!(out, "{:<10}  {line}", if index == 0 { head } else { "" })?;
         }
     }
     if let Some(error) = &row.last_error {
@@ -74,7 +59,7 @@ pub fn run(config: &Config, name: &str, as_json: bool, out: &mut dyn Write) -> R
     }
     writeln!(out)?;
     let mut table =
-        vec![constraint("the policy wants it", when(explanation.wanted), binds_policy(&explanation))];
+        vec![constraint("the policy wants it", when(explanation.wanted), binds_policy(explanation))];
     for &(rule, until) in &explanation.constraints {
         let binds = explanation.reason.name() == rule.name();
         table.push(constraint(rule.name(), when(until), binds));
@@ -84,14 +69,72 @@ pub fn run(config: &Config, name: &str, as_json: bool, out: &mut dyn Write) -> R
         writeln!(out)?;
         let rows: Vec<Vec<Cell>> =
             probes.iter().map(|probe| to_cells(probe, &probe.started_at.iso_in(zone))).collect();
-        print(
-            out,
-            &["last probes", "outcome", "status", "updates", "took", "because", "error"],
-            &rows,
-            colours(),
-        )?;
+        let head = ["last probes", "outcome", "status", "updates", "took", "asked by", "because", "error"];
+        print(out, &head, &rows, colours())?;
     }
     Ok(())
+}
+
+/// Everything that has a say in a source's next probe.
+struct Case {
+    row: SourceRow,
+    explanation: Explanation,
+    policy: Policy,
+    life: Life,
+    /// The burst that is on.
+    burst: Option<OpenBurst>,
+    /// Updates expected since the last one, of a source that is silent.
+    overdue: Option<f64>,
+    plan: Option<PlanRow>,
+    holds: Option<u32>,
+    probes: Vec<ProbeRow>,
+}
+
+async fn look_up(config: &Config, name: &str, now: Timestamp) -> Result<Case, CliError> {
+    let (rows, mut fleet) = look(config, now).await?;
+    let unknown = || CliError::Refused(format!("`{name}` is not in the store yet; is the daemon running?"));
+    let row = rows.into_iter().find(|row| row.name == name).ok_or_else(unknown)?;
+    let reader = Reader::open(&config.daemon.store).await?;
+    let probes = reader.last_probes(row.id, 5).await?;
+    // Only what the source would follow: it may be of another policy by now.
+    let stored = reader.latest_plan(row.id).await?;
+    let plan = stored.filter(|plan| fleet.resume_plan(row.id, to_plan(plan), now));
+    let memory = fleet.memory(row.id).ok_or_else(unknown)?;
+    let (life, holds) = (memory.life.clone(), memory.holds);
+    let burst = match life.burst_since {
+        Some(_) => reader.open_burst(row.id).await?,
+        None => None,
+    };
+    let overdue = match (life.quiet_since, life.newest) {
+        (Some(_), Some(newest)) => {
+            let known = reader.rates(&[row.id]).await?.remove(&row.id);
+            known.map(|known| known.rate.expected(newest, now))
+        }
+        _ => None,
+    };
+    let explanation = fleet.explain(row.id, now).ok_or_else(unknown)?;
+    let policy = Policy::from_name(&row.policy).unwrap_or_default();
+    Ok(Case { row, explanation, policy, life, burst, overdue, plan, holds, probes })
+}
+
+impl Case {
+    /// What lies behind the due time, each with its heading.
+    fn reasons(
+        &self,
+        terms: &BurstTerms,
+        zone: &TimeZone,
+        now: Timestamp,
+    ) -> Vec<(&'static str, Vec<String>)> {
+        let Explanation { budget, reserve, .. } = self.explanation;
+        let stance = Stance { policy: self.policy, terms, budget, reserve, life: &self.life };
+        let burst = self.burst.map(|burst| reasons::burst(burst, &stance, zone));
+        let quiet = reasons::quiet(&self.life, self.overdue, zone).map(|line| vec![line]);
+        let reserve = reasons::reserve(&stance, zone).map(|line| vec![line]);
+        let plan = self.plan.as_ref();
+        let plan = plan.map(|plan| reasons::plan(plan, self.policy, self.holds, zone, now));
+        let all = [("burst", burst), ("quiet", quiet), ("reserve", reserve), ("plan", plan)];
+        all.into_iter().filter_map(|(head, lines)| Some((head, lines?))).collect()
+    }
 }
 
 fn binds_policy(explanation: &Explanation) -> bool {
@@ -110,83 +153,19 @@ fn to_cells(probe: &ProbeRow, at: &str) -> Vec<Cell> {
         cell(probe.http_status.map_or_else(String::new, |status| status.to_string())),
         cell(probe.updates_found.to_string()),
         cell(format!("{} ms", probe.duration_ms)),
+        cell(&probe.policy),
         cell(&probe.reason).tone(Tone::Faint),
         cell(cut(probe.error.as_deref().unwrap_or_default(), 60)),
     ]
 }
-
-/// A feed that overflows with a smaller chance than this is not worth a word.
-const WORTH_A_WORD: f64 = 0.01;
-
-/// Planned times that are shown.
-const SHOWN: usize = 3;
 
 fn to_plan(row: &PlanRow) -> Plan {
     let (starts, ends) = (row.starts_at, row.ends_at);
     Plan { made_from: Revision::default(), by: row.by, times: row.times.clone(), starts, ends }
 }
 
-fn ahead(plan: &PlanRow, now: Timestamp) -> impl Iterator<Item = Timestamp> {
-    plan.times.iter().copied().filter(move |&at| at > now).take(SHOWN)
-}
-
-/// A plan in a few lines: how good it is, what comes next, and what it cannot help.
-fn plan_in_words(plan: &PlanRow, holds: Option<u32>, zone: &TimeZone, now: Timestamp) -> Vec<String> {
-    let above = match plan.expected_cost - plan.lower_bound {
-        more if more > 0.0 && plan.lower_bound > 0.0 => {
-            format!("at most {} above the best possible", percent(more / plan.lower_bound))
-        }
-        more if more > 0.0 => "how near to the best possible is not known".to_owned(),
-        _ => "none is better".to_owned(),
-    };
-    let mut lines = vec![format!(
-        "made {} ago for {}: {} probes, expected cost {} ({above}); one probe more would save {}",
-        now - plan.made_at,
-        plan.ends_at - plan.made_at,
-        plan.probes,
-        short(plan.expected_cost),
-        short(plan.price)
-    )];
-    let next: Vec<String> = ahead(plan, now).map(|at| at.iso_in(zone)).collect();
-    if !next.is_empty() {
-        lines.push(format!("next: {}", next.join(", ")));
-    }
-    if let (Some(chance), Some(holds)) = (plan.overflow.filter(|&chance| chance > WORTH_A_WORD), holds) {
-        lines.push(format!(
-            "its feed holds {holds} items: up to {} chance that more come between two probes; the budget allows \
-             no better",
-            percent(chance)
-        ));
-    }
-    lines
-}
-
-/// Two digits that count.
-fn short(number: f64) -> String {
-    let digits = if number > 0.0 { (1.0 - number.log10().floor()).clamp(0.0, 6.0) } else { 0.0 };
-    format!("{number:.*}", digits as usize)
-}
-
-fn percent(share: f64) -> String {
-    format!("{} %", short(100.0 * share))
-}
-
-fn plan_to_json(plan: &PlanRow, now: Timestamp) -> serde_json::Value {
-    json!({
-        "made_at": plan.made_at.iso(), "starts_at": plan.starts_at.iso(), "ends_at": plan.ends_at.iso(),
-        "probes": plan.probes, "expected_cost": plan.expected_cost, "lower_bound": plan.lower_bound,
-        "price": plan.price, "overflow": plan.overflow,
-        "next": ahead(plan, now).map(Timestamp::iso).collect::<Vec<_>>(),
-    })
-}
-
-fn to_json(
-    row: &SourceRow,
-    explanation: &Explanation,
-    plan: Option<&PlanRow>,
-    probes: &[ProbeRow],
-    now: Timestamp,
-) -> serde_json::Value {
+fn to_json(case: &Case, now: Timestamp) -> serde_json::Value {
+    let Case { row, explanation, life, .. } = case;
     let iso = |at: Timestamp| (at != Timestamp::MAX).then(|| at.iso());
     let constraints: Vec<_> = explanation
         .constraints
@@ -195,16 +174,18 @@ fn to_json(
             json!({ "rule": rule.name(), "until": iso(until), "binds": rule.name() == explanation.reason.name() })
         })
         .collect();
-    let probes: Vec<_> = probes
+    let probes: Vec<_> = case
+        .probes
         .iter()
         .map(|probe| {
             json!({
                 "started_at": probe.started_at.iso(), "outcome": probe.outcome, "http_status": probe.http_status,
-                "updates_found": probe.updates_found, "duration_ms": probe.duration_ms, "reason": probe.reason,
-                "error": probe.error,
+                "updates_found": probe.updates_found, "duration_ms": probe.duration_ms,
+                "policy": probe.policy, "reason": probe.reason, "error": probe.error,
             })
         })
         .collect();
+    let Reserve { probes: reserved, left, kept } = explanation.reserve;
     json!({
         "name": row.name, "url": row.url, "state": row.state, "policy": row.policy,
         "asking": explanation.asking.name(), "wanted_at": iso(explanation.wanted),
@@ -213,43 +194,13 @@ fn to_json(
             "probes": explanation.budget.probes, "per_ms": explanation.budget.per.as_millis(),
             "min_spacing_ms": explanation.budget.min_spacing.as_millis(), "left": explanation.left,
         },
-        "plan": plan.map(|plan| plan_to_json(plan, now)), "constraints": constraints, "last_probes": probes,
+        "burst": case.burst.map(|(since, observed, expected)| {
+            json!({ "since": since.iso(), "observed": observed, "expected": expected })
+        }),
+        "reserve": { "probes": reserved, "left": left, "kept": kept },
+        "quiet_since": life.quiet_since.map(Timestamp::iso),
+        "newest_update_at": life.newest.map(Timestamp::iso),
+        "plan": case.plan.as_ref().map(|plan| reasons::plan_to_json(plan, now)),
+        "constraints": constraints, "last_probes": probes,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::time::Span;
-
-    #[test]
-    fn a_plan_is_told_in_a_few_words() {
-        let now = Timestamp::parse_iso("2026-11-16T12:00:00Z").expect("valid");
-        let made_at = now - Span::from_hours(2);
-        let times: Vec<Timestamp> = (0..48).map(|n| made_at + Span::from_mins(15 + 30 * n)).collect();
-        let mut plan = PlanRow {
-            by: crate::schedule::policy::Policy::Plan,
-            made_at,
-            starts_at: made_at,
-            ends_at: made_at + Span::from_days(1),
-            probes: 48,
-            expected_cost: 3.1003,
-            lower_bound: 3.1,
-            price: 0.0412,
-            overflow: Some(0.12),
-            times,
-        };
-        let told = plan_in_words(&plan, Some(20), &TimeZone::UTC, now);
-        assert_eq!(
-            told[0],
-            "made 2h ago for 1d: 48 probes, expected cost 3.1 (at most 0.0097 % above the best possible); one \
-             probe more would save 0.041"
-        );
-        assert_eq!(told[1].matches("2026-11-16 1").count(), SHOWN, "{}", told[1]);
-        assert!(told[2].starts_with("its feed holds 20 items: up to 12 % chance"), "{}", told[2]);
-        plan.overflow = Some(0.001);
-        assert_eq!(plan_in_words(&plan, Some(20), &TimeZone::UTC, now).len(), 2);
-        assert_eq!(short(0.0), "0");
-        assert_eq!(short(1234.5), "1234");
-    }
 }

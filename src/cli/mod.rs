@@ -24,6 +24,7 @@ pub mod measures;
 mod picture;
 pub mod plan;
 pub mod probe;
+mod reasons;
 pub mod rhythm;
 pub mod run;
 pub mod status;

@@ -10,6 +10,7 @@ use crate::config::Config;
 use crate::daemon::muster::{look_back, muster};
 use crate::fleet::Fleet;
 use crate::fleet::params::SourceId;
+use crate::schedule::policy::Policy;
 use crate::store::load;
 use crate::store::reader::Reader;
 use crate::store::report::{FitRow, SourceRow};
@@ -52,8 +53,18 @@ pub fn run(
     if let Some((period, measured)) = &measured {
         return Ok(measures::show(out, &rows, *period, measured, &config.importance.time_zone)?);
     }
-    let head =
-        ["source", "state", "last probe", "next probe", "because", "left", "updates", "rhythm", "error"];
+    let head = [
+        "source",
+        "state",
+        "last probe",
+        "next probe",
+        "asked by",
+        "because",
+        "left",
+        "updates",
+        "rhythm",
+        "error",
+    ];
     let table: Vec<Vec<Cell>> = rows.iter().map(|row| to_cells(row, &fleet, &fits, now)).collect();
     print(out, &head, &table, colours())?;
     Ok(())
@@ -95,11 +106,15 @@ fn to_json(
 ) -> serde_json::Value {
     let iso = |at: Option<Timestamp>| at.map(Timestamp::iso);
     let (next_probe_at, because) = outlook(row, fleet, now);
+    // Who names a policy gets that one: only `auto` follows others.
+    let follows = row.follows.as_ref().filter(|_| row.policy == Policy::Auto.name());
     json!({
         "name": row.name, "url": row.url, "adopted_url": row.adopted_url, "kind": row.kind,
         "policy": row.policy, "group": row.group, "state": row.state,
         "last_probe_at": iso(row.last_probe_at), "last_update_at": iso(row.last_update_at),
         "next_probe_at": iso(next_probe_at), "next_probe_reason": because,
+        "asked_by": row.next_probe_policy, "follows": follows,
+        "burst_since": iso(row.burst_since), "quiet_since": iso(row.quiet_since),
         "budget_left": fleet.budget_left(row.id, now), "updates": row.updates, "probes": row.probes,
         "per_week": fits.get(&row.id).map(|fit| fit.per_week),
         "cycle": fits.get(&row.id).map(|fit| &fit.cycle),
@@ -110,10 +125,15 @@ fn to_json(
 
 fn to_cells(row: &SourceRow, fleet: &Fleet, fits: &HashMap<SourceId, FitRow>, now: Timestamp) -> Vec<Cell> {
     let tone = match row.state.as_str() {
-        "planned" => Tone::Good,
         "burst" => Tone::Warn,
         "backoff" | "resting" => Tone::Bad,
+        _ if row.quiet_since.is_some() => Tone::Warn,
+        "planned" => Tone::Good,
         _ => Tone::Plain,
+    };
+    let state = match row.quiet_since {
+        Some(_) => format!("{}, quiet", row.state),
+        None => row.state.clone(),
     };
     let ago =
         |at: Option<Timestamp>| at.map_or_else(|| "never".to_owned(), |at| format!("{} ago", now - at));
@@ -125,9 +145,10 @@ fn to_cells(row: &SourceRow, fleet: &Fleet, fits: &HashMap<SourceId, FitRow>, no
     };
     vec![
         cell(cut(&row.name, 32)),
-        cell(&row.state).tone(tone),
+        cell(state).tone(tone),
         cell(ago(row.last_probe_at)),
         cell(next),
+        cell(row.next_probe_policy.as_deref().unwrap_or_default()),
         cell(because.unwrap_or_default()).tone(Tone::Faint),
         cell(fleet.budget_left(row.id, now).map_or_else(String::new, |left| left.to_string())),
         cell(row.updates.to_string()),

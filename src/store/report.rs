@@ -37,6 +37,14 @@ pub struct SourceRow {
     pub next_probe_at: Option<Timestamp>,
     /// Why then.
     pub next_probe_reason: Option<String>,
+    /// Which policy asked for it.
+    pub next_probe_policy: Option<String>,
+    /// The policy that `auto` follows.
+    pub follows: Option<String>,
+    /// A burst is on.
+    pub burst_since: Option<Timestamp>,
+    /// It should have updated and has not; noticed then.
+    pub quiet_since: Option<Timestamp>,
     /// Failures in a row.
     pub error_streak: u32,
     /// The last probe's error.
@@ -81,6 +89,8 @@ pub struct ProbeRow {
     pub http_status: Option<u16>,
     /// Updates found.
     pub updates_found: i64,
+    /// Who asked.
+    pub policy: String,
     /// Why then.
     pub reason: String,
     /// What went wrong.
@@ -92,7 +102,8 @@ impl Reader {
     pub async fn sources(&self) -> Result<Vec<SourceRow>, StoreError> {
         let rows = sqlx::query(
             "SELECT id, name, url, adopted_url, kind, policy, group_name, state, last_probe_at, last_update_at,
-                    next_probe_at, next_probe_reason, error_streak, last_error,
+                    next_probe_at, next_probe_reason, next_probe_policy, follows, burst_since, quiet_since,
+                    error_streak, last_error,
                     coalesce(u.count, 0) AS updates, coalesce(p.count, 0) AS probes
              FROM sources
              LEFT JOIN (SELECT source_id, count(*) AS count FROM updates GROUP BY source_id) u ON u.source_id = id
@@ -117,6 +128,10 @@ impl Reader {
                 last_update_at: at(row.get("last_update_at")),
                 next_probe_at: at(row.get("next_probe_at")),
                 next_probe_reason: row.get("next_probe_reason"),
+                next_probe_policy: row.get("next_probe_policy"),
+                follows: row.get("follows"),
+                burst_since: at(row.get("burst_since")),
+                quiet_since: at(row.get("quiet_since")),
                 error_streak: row.get("error_streak"),
                 last_error: row.get("last_error"),
                 updates: row.get::<i64, _>("updates").unsigned_abs(),
@@ -160,7 +175,7 @@ impl Reader {
     /// The last probes of a source, the latest first.
     pub async fn last_probes(&self, id: SourceId, count: u32) -> Result<Vec<ProbeRow>, StoreError> {
         let rows = sqlx::query(
-            "SELECT started_at, duration_ms, outcome, http_status, updates_found, reason, error
+            "SELECT started_at, duration_ms, outcome, http_status, updates_found, policy, reason, error
              FROM probes WHERE source_id = ? ORDER BY started_at DESC, id DESC LIMIT ?",
         )
         .bind(id.0)
@@ -175,8 +190,9 @@ impl Reader {
                 outcome: row.get(2),
                 http_status: row.get(3),
                 updates_found: row.get(4),
-                reason: row.get(5),
-                error: row.get(6),
+                policy: row.get(5),
+                reason: row.get(6),
+                error: row.get(7),
             })
             .collect())
     }

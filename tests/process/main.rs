@@ -5,6 +5,7 @@ mod commands;
 mod daemon;
 mod hostile;
 mod killed;
+mod phases;
 mod plans;
 mod signals;
 mod store;

@@ -30,6 +30,7 @@ use tidewatch::store::{StoreError, open};
 use tidewatch::time::{Span, Timestamp};
 use tokio::sync::oneshot;
 
+mod bursts;
 mod measures;
 mod plans;
 

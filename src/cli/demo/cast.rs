@@ -96,6 +96,8 @@ pub struct Character {
     pub quirk: Quirk,
     /// What it publishes.
     pub posts: Vec<Post>,
+    /// When it breaks its rhythm, if ever.
+    pub burst: Option<(Timestamp, Timestamp)>,
 }
 
 impl Character {
@@ -163,7 +165,8 @@ pub fn cast(calendar: &Calendar) -> Vec<Character> {
         if let Quirk::Gone(from) = quirk {
             posts.retain(|post: &Post| post.at < from);
         }
-        Character { name, says, host, path, settings, form, gives, quirk, posts }
+        let burst = (rhythm == Newsroom).then(|| calendar.afternoon());
+        Character { name, says, host, path, settings, form, gives, quirk, posts, burst }
     };
     table.into_iter().map(character).collect()
 }

@@ -11,7 +11,7 @@
 //! # The report (`--json`)
 //! | field | meaning |
 //! |---|---|
-//! | `fine` | no violation, and nothing missed, by either daemon: the exit code is 0 |
+//! | `fine` | no violation, nothing missed and no burst unnoticed, by either daemon: the exit code is 0 |
 //! | `interrupted` | somebody ended the run early; it is judged up to there |
 //! | `began`, `ended` | ISO 8601, on the run's clock |
 //! | `speed`, `wall_s` | seconds of that clock in a real one; real seconds that it took |
@@ -20,6 +20,8 @@
 //! | `lateness` | how long after its due time a probe was sent, waits for a busy or resting host included: `median_s`, `p95_s`, `max_s` on the run's clock, `p95_real_ms` in real time |
 //! | `sources[]` | `name`, `character`, `state`, `probes`, `published`, `found`, `missed`, `mean_delay_s`, `median_delay_s`, `violations`, and of the daemon that spreads evenly `uniform`: `probes`, `found`, `missed`, `mean_delay_s` |
 //! | `comparison` | over the sources that were planned: `sources`, and for `plan` and `uniform` `probes`, `found`, `missed`, `mean_delay_s` |
+//! | `bursts[]` | every burst that was noticed, in the order in which they began: `source`, `began`, `ended` (or null), `observed` and `expected` updates, `probes` in it, `by_ttl` of them, and `planned_again`: it is over and a plan asks again |
+//! | `bursts_missed[]` | names of sources that had a burst which was not noticed while it was on, or never seen to end; empty where the run is too short or was too slow for its clock to ask that |
 //! | `violations[]` | `source`, `at`, `rule`, `detail` |
 //!
 //! `published` counts what a source published during the run and after the first look at it,
@@ -45,6 +47,7 @@ use crate::time::Timestamp;
 
 use super::{CliError, colours, log, runtime};
 
+mod bursts;
 mod cast;
 mod judge;
 mod manners;

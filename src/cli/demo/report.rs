@@ -16,6 +16,7 @@ use crate::store::reader::Reader;
 use crate::store::review::Detection;
 use crate::time::{Span, Timestamp};
 
+use super::bursts::{self, BurstReport};
 use super::cast::{Character, Form, Quirk};
 use super::judge::{Account, Judge};
 use super::text::{key, revision};
@@ -56,6 +57,8 @@ pub struct Report {
     lateness: Lateness,
     sources: Vec<SourceReport>,
     comparison: Option<Comparison>,
+    bursts: Vec<BurstReport>,
+    bursts_missed: Vec<String>,
     violations: Vec<ViolationReport>,
 }
 
@@ -162,8 +165,12 @@ impl Report {
             violations: judge.violations().len(),
         };
         let p95 = quantile(&late, 0.95);
+        let named = |id| rows.iter().find(|row| row.id == id).map(|row| row.name.as_str());
+        let bursts = bursts::draw_up(&reader.bursts().await?, named);
+        let in_time = p95 <= bursts::IN_TIME.as_secs_f64();
+        let bursts_missed = bursts::missed(cast, &bursts, run).filter(|_| in_time).collect::<Vec<_>>();
         Ok(Self {
-            fine: totals.violations == 0 && totals.missed == 0,
+            fine: totals.violations == 0 && totals.missed == 0 && bursts_missed.is_empty(),
             interrupted: run.interrupted,
             began: run.began.iso(),
             ended: run.ended.iso(),
@@ -179,6 +186,8 @@ impl Report {
             },
             sources,
             comparison: None,
+            bursts,
+            bursts_missed,
             violations: judge
                 .violations()
                 .iter()
@@ -215,12 +224,14 @@ impl Report {
             let source = format!("{} (evenly)", violation.source);
             ViolationReport { source, ..violation }
         };
+        let evenly_too = |name: String| format!("{name} (evenly)");
+        self.bursts_missed.extend(evenly.bursts_missed.into_iter().map(evenly_too));
         self.totals.violations += evenly.violations.len();
         self.violations.extend(evenly.violations.into_iter().map(named));
         self
     }
 
-    /// No violation, and nothing missed.
+    /// No violation, nothing missed, and no burst unnoticed.
     pub fn is_fine(&self) -> bool {
         self.fine
     }
@@ -283,6 +294,12 @@ impl Report {
                 span(uniform.mean_delay_s),
             )?;
         }
+        if !self.bursts.is_empty() {
+            writeln!(out, "Bursts that were noticed:")?;
+        }
+        for burst in &self.bursts {
+            writeln!(out, "  {burst}")?;
+        }
         match totals.violations {
             0 => writeln!(out, "The server saw no breach of manners.")?,
             count => writeln!(out, "The server saw {count} breaches of manners:")?,
@@ -293,6 +310,9 @@ impl Report {
         }
         if totals.missed > 0 {
             writeln!(out, "{} updates were published early enough and not found.", totals.missed)?;
+        }
+        for name in &self.bursts_missed {
+            writeln!(out, "The burst of {name} was not noticed, or not when it was on.")?;
         }
         let missed =
             self.sources.iter().filter_map(|source| source.uniform.as_ref()).map(|share| share.missed);
@@ -424,7 +444,7 @@ fn span(seconds: Option<f64>) -> String {
     seconds.map_or_else(|| "-".to_owned(), |s| Span::from_secs(s.round() as i64).to_string())
 }
 
-fn day(iso: &str) -> &str {
+pub(super) fn day(iso: &str) -> &str {
     iso.split_once('.').map_or(iso, |(seconds, _)| seconds)
 }
 

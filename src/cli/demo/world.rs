@@ -60,6 +60,12 @@ impl Calendar {
         self.origin + DAY.scaled(f64::from(self.days) * f64::from(sevenths) / 7.0)
     }
 
+    /// When the newsroom publishes more than it does on other days: an afternoon in the middle.
+    pub fn afternoon(&self) -> (Timestamp, Timestamp) {
+        let midnight = self.origin + Span::from_days(i64::from(self.days / 2));
+        (midnight + Span::from_hours(13), midnight + Span::from_hours(17))
+    }
+
     /// Everything that `name` publishes, in order.
     pub fn posts(&self, name: &str, rhythm: Rhythm) -> Vec<Post> {
         let mut times = Vec::new();
@@ -85,8 +91,10 @@ impl Calendar {
                 }
                 Rhythm::Newsroom => {
                     (0..10).for_each(|_| within(0.0, 24.0));
-                    if day == i64::from(self.days / 2) {
-                        (0..60).for_each(|_| within(13.0, 4.0));
+                    let (from, until) = self.afternoon();
+                    if (midnight..midnight + DAY).contains(&from) {
+                        let hours = |span: Span| span.as_secs_f64() / 3600.0;
+                        (0..60).for_each(|_| within(hours(from - midnight), hours(until - from)));
                     }
                 }
             }
@@ -114,6 +122,9 @@ mod tests {
         let burst = week.posts("n", Rhythm::Newsroom);
         let on_the_day = |post: &&Post| post.at >= week.origin + Span::from_days(3);
         assert!(burst.iter().filter(on_the_day).count() > 60);
+        let (from, until) = week.afternoon();
+        assert_eq!((from.iso().as_str(), until - from), ("2026-11-05T13:00:00.000Z", Span::from_hours(4)));
+        assert!(burst.iter().filter(|post| (from..until).contains(&post.at)).count() >= 60);
         // A shorter run is the beginning of the longer one, but for what is placed by its length.
         let short = Calendar { origin, days: 2 };
         let steady = short.posts("s", Rhythm::Steady(6.0));

@@ -1,0 +1,163 @@
+//! Bursts in the report: which were noticed, what was done about them, and whether one was missed.
+//!
+//! Knows when the cast breaks its rhythm and what the store says of that. Must not know how a burst
+//! is recognised.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::fleet::params::SourceId;
+use crate::store::review::BurstReview;
+use crate::time::{Span, Timestamp};
+
+use super::cast::Character;
+use super::report::{Circumstances, day};
+
+/// Where probes are sent later than this after they were due, the machine is too slow for the clock,
+/// and when a burst was noticed says nothing about the daemon.
+pub const IN_TIME: Span = Span::from_mins(30);
+
+/// A rhythm can only be broken once it is known. What is in a feed at first contact helps, but not
+/// everyone has dates in it.
+const KNOWN_AFTER: Span = Span::from_days(2);
+
+/// A burst, for the report.
+#[derive(Debug, Clone, Serialize)]
+pub struct BurstReport {
+    source: String,
+    began: String,
+    ended: Option<String>,
+    observed: u32,
+    expected: f64,
+    probes: u64,
+    by_ttl: u64,
+    planned_again: bool,
+    #[serde(skip)]
+    span: (Timestamp, Option<Timestamp>),
+}
+
+/// The bursts of a store, with the names of their sources.
+pub fn draw_up<'n>(
+    reviews: &[BurstReview],
+    name: impl Fn(SourceId) -> Option<&'n str>,
+) -> Vec<BurstReport> {
+    let report = |burst: &BurstReview| BurstReport {
+        source: name(burst.source).unwrap_or("unknown").to_owned(),
+        began: burst.began.iso(),
+        ended: burst.ended.map(Timestamp::iso),
+        observed: burst.observed,
+        expected: burst.expected,
+        probes: burst.probes,
+        by_ttl: burst.by_ttl,
+        planned_again: burst.planned_again,
+        span: (burst.began, burst.ended),
+    };
+    reviews.iter().map(report).collect()
+}
+
+/// Who had a burst that was not noticed at about its time. It may be seen to begin an hour too early,
+/// because counting begins with the update before, or two hours late; and to end an hour too early,
+/// in a lull, or by midnight. A run that began shortly before, or ended before then, owes nothing.
+pub fn missed(
+    cast: &[Character],
+    found: &[BurstReport],
+    run: &Circumstances,
+) -> impl Iterator<Item = String> {
+    let hours = Span::from_hours;
+    cast.iter()
+        .filter_map(|character| Some((character.name, character.burst?)))
+        .filter(move |(_, (from, until))| {
+            run.began + KNOWN_AFTER <= *from && run.ended >= *until + hours(7)
+        })
+        .filter(move |(name, (from, until))| {
+            let spans = || found.iter().filter(|burst| burst.source == *name).map(|burst| burst.span);
+            let began = spans().any(|(began, _)| (*from - hours(1)..=*from + hours(2)).contains(&began));
+            let ended = spans().filter_map(|(_, ended)| ended);
+            !began
+                || !ended.into_iter().any(|ended| (*until - hours(1)..=*until + hours(7)).contains(&ended))
+        })
+        .map(|(name, _)| name.to_owned())
+}
+
+impl fmt::Display for BurstReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { source, observed, expected, probes, by_ttl, .. } = self;
+        match &self.ended {
+            Some(ended) => write!(f, "{source}: {} to {}", day(&self.began), day(ended))?,
+            None => write!(f, "{source}: since {}, and still on", day(&self.began))?,
+        }
+        write!(
+            f,
+            ": {observed} updates, {expected:.1} expected; {probes} probes, {by_ttl} of them by ttl"
+        )?;
+        if self.planned_again {
+            f.write_str("; planned again since")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::demo::cast::cast;
+    use crate::cli::demo::world::Calendar;
+
+    fn at(iso: &str) -> Timestamp {
+        Timestamp::parse_iso(iso).expect("valid")
+    }
+
+    #[test]
+    fn a_burst_is_owed_by_runs_that_cover_it() {
+        let calendar = Calendar { origin: at("2026-11-02T00:00:00Z"), days: 7 };
+        let cast = cast(&calendar);
+        let review = |began, ended: Option<&str>| BurstReview {
+            source: SourceId(1),
+            began: at(began),
+            ended: ended.map(at),
+            observed: 61,
+            expected: 1.64,
+            probes: 14,
+            by_ttl: 9,
+            planned_again: ended.is_some(),
+        };
+        let run = |days| Circumstances {
+            began: calendar.origin,
+            ended: calendar.origin + Span::from_days(days),
+            speed: 10_000.0,
+            wall_s: 60.0,
+            interrupted: false,
+        };
+        let missed = |reviews: &[BurstReview], days| -> Vec<String> {
+            super::missed(&cast, &draw_up(reviews, |_| Some("newsroom")), &run(days)).collect()
+        };
+        assert_eq!(missed(&[], 7), ["newsroom"]);
+        assert_eq!(missed(&[], 4), ["newsroom"], "until midnight of that day");
+        assert!(missed(&[], 3).is_empty(), "it was interrupted before");
+        let good = review("2026-11-05T13:02:00Z", Some("2026-11-05T18:30:00Z"));
+        assert!(missed(std::slice::from_ref(&good), 7).is_empty());
+        for bad in [
+            review("2026-11-05T13:02:00Z", None),
+            review("2026-11-05T15:01:00Z", Some("2026-11-05T18:30:00Z")),
+            review("2026-11-05T13:02:00Z", Some("2026-11-06T00:01:00Z")),
+            review("2026-11-04T13:02:00Z", Some("2026-11-04T18:30:00Z")),
+        ] {
+            assert_eq!(missed(std::slice::from_ref(&bad), 7), ["newsroom"], "{bad:?}");
+        }
+        // One that broke off in a lull and came back is as good.
+        let halves = [
+            review("2026-11-05T13:02:00Z", Some("2026-11-05T14:30:00Z")),
+            review("2026-11-05T15:10:00Z", Some("2026-11-05T18:30:00Z")),
+        ];
+        assert!(missed(&halves, 7).is_empty());
+
+        let told = draw_up(&[good, review("2026-11-05T13:02:00Z", None)], |_| Some("newsroom"));
+        assert_eq!(
+            told[0].to_string(),
+            "newsroom: 2026-11-05T13:02:00 to 2026-11-05T18:30:00: 61 updates, 1.6 expected; 14 probes, 9 of \
+             them by ttl; planned again since"
+        );
+        assert!(told[1].to_string().starts_with("newsroom: since 2026-11-05T13:02:00, and still on: 61"));
+    }
+}

@@ -1,0 +1,315 @@
+//! What lies behind a source's next probe, in plain words: its plan, a burst, a silence.
+//!
+//! Apart from [`super::explain`], which looks these up and puts them into order. Must not know the
+//! store's connection, nor what time it is.
+
+use jiff::tz::TimeZone;
+use serde_json::{Value, json};
+
+use crate::fleet::life::{Life, RELEASED_OVER, Reserve};
+use crate::fleet::{BurstTerms, Response};
+use crate::schedule::budget::Budget;
+use crate::schedule::policy::Policy;
+use crate::schedule::ttl::Form;
+use crate::store::plans::PlanRow;
+use crate::time::{Span, Timestamp};
+
+/// A feed that overflows with a smaller chance than this is not worth a word.
+const WORTH_A_WORD: f64 = 0.01;
+
+/// Planned times that are shown.
+const SHOWN: usize = 3;
+
+/// A burst that is on: since when, updates seen, updates expected.
+pub type OpenBurst = (Timestamp, u32, f64);
+
+/// What a source's answer to a burst depends on.
+#[derive(Debug, Clone, Copy)]
+pub struct Stance<'s> {
+    /// As configured.
+    pub policy: Policy,
+    /// What is done about bursts.
+    pub terms: &'s BurstTerms,
+    /// Its budget.
+    pub budget: Budget,
+    /// What bursts may cost.
+    pub reserve: Reserve,
+    /// Where it stands.
+    pub life: &'s Life,
+}
+
+/// A burst: what was seen, and what is done about it.
+pub fn burst((since, observed, expected): OpenBurst, stance: &Stance<'_>, zone: &TimeZone) -> Vec<String> {
+    vec![
+        format!("since {}: {observed} updates, {} expected", since.iso_in(zone), short(expected)),
+        response(stance, zone),
+    ]
+}
+
+fn response(stance: &Stance<'_>, zone: &TimeZone) -> String {
+    let Stance { policy, terms, budget, reserve: Reserve { probes, left, .. }, life } = *stance;
+    let purse = format!("{left} of {probes} probes of the reserve left");
+    match (policy, terms.response, life.newest) {
+        (Policy::Auto, Response::Replan, _) => {
+            "planned for: its plans count on more updates while it lasts".to_owned()
+        }
+        (Policy::Auto, Response::Ttl, _) if probes == 0 => {
+            "not chased: its budget and [burst] reserve leave no probe for that".to_owned()
+        }
+        (Policy::Auto, Response::Ttl, Some(newest)) if life.asked_by == Policy::Ttl => {
+            let share = match terms.ttl_form {
+                Form::Caches => terms.ttl_factor,
+                Form::Prefetching => terms.freshness_threshold * (1.0 + terms.ttl_factor),
+            };
+            format!(
+                "chased by ttl: the next look after {} of the age of the last update ({}), {} at least; {purse}",
+                percent(share),
+                newest.iso_in(zone),
+                budget.min_spacing
+            )
+        }
+        (Policy::Auto, Response::Ttl, _) if left == 0 => {
+            let one = Span::from_millis(budget.per.as_millis() / i64::from(probes));
+            format!("chased by ttl, which has to wait: {purse}, and one comes back every {one}")
+        }
+        (Policy::Auto, Response::Ttl, _) => {
+            format!("chased by ttl, and {} asks sooner this time; {purse}", life.asked_by.name())
+        }
+        (policy, ..) => format!("not answered: the policy is {}, and only auto does that", policy.name()),
+    }
+}
+
+/// What of the budget is kept for the next burst, where the last one still costs plans some of it.
+pub fn reserve(stance: &Stance<'_>, zone: &TimeZone) -> Option<String> {
+    let Reserve { probes, left, kept } = stance.reserve;
+    let calm_since = stance.life.calm_since.filter(|_| kept > 0 && stance.life.burst_since.is_none())?;
+    Some(format!(
+        "{left} of {probes} probes for bursts left; plans leave {kept} alone, and less and less until {}",
+        (calm_since + RELEASED_OVER).iso_in(zone)
+    ))
+}
+
+/// A silence. `expected` updates were due since the last one, where that can be told.
+pub fn quiet(life: &Life, expected: Option<f64>, zone: &TimeZone) -> Option<String> {
+    let since = life.quiet_since?.iso_in(zone);
+    let none = match life.newest {
+        Some(newest) => format!("no update since {}", newest.iso_in(zone)),
+        None => "no update".to_owned(),
+    };
+    let expected = expected.map_or_else(String::new, |count| format!(", {} expected", short(count)));
+    Some(format!("since {since}: {none}{expected}"))
+}
+
+fn ahead(plan: &PlanRow, now: Timestamp) -> impl Iterator<Item = Timestamp> {
+    plan.times.iter().copied().filter(move |&at| at > now).take(SHOWN)
+}
+
+/// A plan in a few lines: whose it is, how good, what comes next, and what it cannot help.
+pub fn plan(
+    plan: &PlanRow,
+    policy: Policy,
+    holds: Option<u32>,
+    zone: &TimeZone,
+    now: Timestamp,
+) -> Vec<String> {
+    let made = format!(
+        "made {} ago for {}: {} probes",
+        now - plan.made_at,
+        plan.ends_at - plan.made_at,
+        plan.probes
+    );
+    let mut lines = vec![match (plan.by, policy) {
+        (Policy::Plan, _) => format!("{made}, {}", worth(plan)),
+        (Policy::AggHist, Policy::Auto) => {
+            format!("{made}, by its group's rhythm while its own history is thin")
+        }
+        (by, _) => format!("{made}, by the policy {}", by.name()),
+    }];
+    let next: Vec<String> = ahead(plan, now).map(|at| at.iso_in(zone)).collect();
+    if !next.is_empty() {
+        lines.push(format!("next: {}", next.join(", ")));
+    }
+    if let (Some(chance), Some(holds)) = (plan.overflow.filter(|&chance| chance > WORTH_A_WORD), holds) {
+        lines.push(format!(
+            "its feed holds {holds} items: up to {} chance that more come between two probes; the budget allows \
+             no better",
+            percent(chance)
+        ));
+    }
+    lines
+}
+
+/// How good a plan is. Only of one that was made to be the best can that be said.
+fn worth(plan: &PlanRow) -> String {
+    let above = match plan.expected_cost - plan.lower_bound {
+        more if more > 0.0 && plan.lower_bound > 0.0 => {
+            format!("at most {} above the best possible", percent(more / plan.lower_bound))
+        }
+        more if more > 0.0 => "how near to the best possible is not known".to_owned(),
+        _ => "none is better".to_owned(),
+    };
+    let (cost, price) = (short(plan.expected_cost), short(plan.price));
+    format!("expected cost {cost} ({above}); one probe more would save {price}")
+}
+
+/// The same for programs.
+pub fn plan_to_json(plan: &PlanRow, now: Timestamp) -> Value {
+    json!({
+        "by": plan.by.name(),
+        "made_at": plan.made_at.iso(), "starts_at": plan.starts_at.iso(), "ends_at": plan.ends_at.iso(),
+        "probes": plan.probes, "expected_cost": plan.expected_cost, "lower_bound": plan.lower_bound,
+        "price": plan.price, "overflow": plan.overflow,
+        "next": ahead(plan, now).map(Timestamp::iso).collect::<Vec<_>>(),
+    })
+}
+
+/// Two digits that count.
+fn short(number: f64) -> String {
+    let digits = if number > 0.0 { (1.0 - number.log10().floor()).clamp(0.0, 6.0) } else { 0.0 };
+    format!("{number:.*}", digits as usize)
+}
+
+fn percent(share: f64) -> String {
+    format!("{} %", short(100.0 * share))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn noon() -> Timestamp {
+        Timestamp::parse_iso("2026-11-16T12:00:00Z").expect("valid")
+    }
+
+    fn some_plan() -> PlanRow {
+        let made_at = noon() - Span::from_hours(2);
+        PlanRow {
+            by: Policy::Plan,
+            made_at,
+            starts_at: made_at,
+            ends_at: made_at + Span::from_days(1),
+            probes: 48,
+            expected_cost: 3.1003,
+            lower_bound: 3.1,
+            price: 0.0412,
+            overflow: Some(0.12),
+            times: (0..48).map(|n| made_at + Span::from_mins(15 + 30 * n)).collect(),
+        }
+    }
+
+    #[test]
+    fn a_plan_is_told_in_a_few_words() {
+        let mut row = some_plan();
+        let told = plan(&row, Policy::Auto, Some(20), &TimeZone::UTC, noon());
+        assert_eq!(
+            told[0],
+            "made 2h ago for 1d: 48 probes, expected cost 3.1 (at most 0.0097 % above the best possible); one \
+             probe more would save 0.041"
+        );
+        assert_eq!(told[1].matches("2026-11-16 1").count(), SHOWN, "{}", told[1]);
+        assert!(told[2].starts_with("its feed holds 20 items: up to 12 % chance"), "{}", told[2]);
+        row.overflow = Some(0.001);
+        assert_eq!(plan(&row, Policy::Auto, Some(20), &TimeZone::UTC, noon()).len(), 2);
+        assert_eq!(short(0.0), "0");
+        assert_eq!(short(1234.5), "1234");
+    }
+
+    #[test]
+    fn only_the_best_plan_is_praised() {
+        for (by, policy, said) in [
+            (Policy::IndHist, Policy::IndHist, "by the policy ind_hist"),
+            (Policy::AggHist, Policy::AggHist, "by the policy agg_hist"),
+            (Policy::AggHist, Policy::Auto, "by its group's rhythm while its own history is thin"),
+        ] {
+            let row = PlanRow { by, overflow: None, ..some_plan() };
+            let told = plan(&row, policy, Some(20), &TimeZone::UTC, noon());
+            assert_eq!(told[0], format!("made 2h ago for 1d: 48 probes, {said}"));
+            assert!(told[1].starts_with("next: 2026-11-16 1"), "{}", told[1]);
+            assert_eq!(plan_to_json(&row, noon())["by"], by.name());
+        }
+    }
+
+    #[test]
+    fn a_burst_is_told_with_what_is_done_about_it() {
+        let life = Life {
+            asked_by: Policy::Ttl,
+            follows: Policy::Ttl,
+            newest: Some(noon() - Span::from_mins(50)),
+            burst_since: Some(noon() - Span::from_hours(2)),
+            ..Life::default()
+        };
+        let budget = Budget { probes: 96, per: Span::from_days(1), min_spacing: Span::from_mins(10) };
+        let terms = BurstTerms::default();
+        let reserve = Reserve { probes: 19, left: 17, kept: 17 };
+        let stance = Stance { policy: Policy::Auto, terms: &terms, budget, reserve, life: &life };
+        let said =
+            |stance: &Stance<'_>| burst((noon() - Span::from_hours(2), 23, 1.24), stance, &TimeZone::UTC);
+        let told = said(&stance);
+        assert!(told[0].starts_with("since 2026-11-16 10:00"), "{told:?}");
+        assert!(told[0].ends_with(": 23 updates, 1.2 expected"), "{told:?}");
+        assert!(
+            told[1].starts_with(
+                "chased by ttl: the next look after 20 % of the age of the last update (2026-11-16 11:10"
+            ),
+            "{told:?}"
+        );
+        assert!(told[1].ends_with("), 10m at least; 17 of 19 probes of the reserve left"), "{told:?}");
+
+        let prefetching = BurstTerms { ttl_form: Form::Prefetching, freshness_threshold: 0.5, ..terms };
+        let told = said(&Stance { terms: &prefetching, ..stance });
+        assert!(told[1].contains("after 60 % of the age"), "{told:?}");
+
+        let by_plan = Life { asked_by: Policy::Plan, ..life.clone() };
+        let stance = Stance { life: &by_plan, ..stance };
+        let told = said(&stance);
+        assert_eq!(
+            told[1],
+            "chased by ttl, and plan asks sooner this time; 17 of 19 probes of the reserve left"
+        );
+        let told = said(&Stance { reserve: Reserve { left: 0, ..reserve }, ..stance });
+        assert_eq!(
+            told[1],
+            "chased by ttl, which has to wait: 0 of 19 probes of the reserve left, and one comes back every 1h15m"
+        );
+        let told = said(&Stance { reserve: Reserve { probes: 0, left: 0, kept: 0 }, ..stance });
+        assert!(told[1].starts_with("not chased: "), "{told:?}");
+        let replan = BurstTerms { response: Response::Replan, ..terms };
+        let told = said(&Stance { terms: &replan, ..stance });
+        assert!(told[1].starts_with("planned for: "), "{told:?}");
+        let told = said(&Stance { policy: Policy::Uniform, ..stance });
+        assert_eq!(told[1], "not answered: the policy is uniform, and only auto does that");
+    }
+
+    #[test]
+    fn after_a_burst_the_reserve_is_told_and_so_is_a_silence() {
+        let mut life = Life { calm_since: Some(noon() - Span::from_days(7)), ..Life::default() };
+        let terms = BurstTerms::default();
+        let budget = Budget::default();
+        let stance = |life, kept| Stance {
+            policy: Policy::Auto,
+            terms: &terms,
+            budget,
+            reserve: Reserve { probes: 9, left: 9, kept },
+            life,
+        };
+        let told = reserve(&stance(&life, 7), &TimeZone::UTC).expect("something");
+        assert!(
+            told.starts_with(
+                "9 of 9 probes for bursts left; plans leave 7 alone, and less and less until 2026-12-07"
+            ),
+            "{told}"
+        );
+        assert_eq!(reserve(&stance(&life, 0), &TimeZone::UTC), None, "all released");
+        assert_eq!(quiet(&life, None, &TimeZone::UTC), None);
+        life.quiet_since = Some(noon());
+        assert!(quiet(&life, None, &TimeZone::UTC).is_some_and(|told| told.ends_with(": no update")));
+        life.newest = Some(noon() - Span::from_days(3));
+        let told = quiet(&life, Some(9.21), &TimeZone::UTC).expect("something");
+        assert!(
+            told.starts_with("since 2026-11-16 12:00")
+                && told.contains(": no update since 2026-11-13 12:00"),
+            "{told}"
+        );
+        assert!(told.ends_with(", 9.2 expected"), "{told}");
+    }
+}
