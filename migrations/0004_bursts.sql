@@ -3,7 +3,7 @@ ALTER TABLE sources ADD COLUMN next_probe_policy TEXT;      -- who asked for the
 ALTER TABLE sources ADD COLUMN follows TEXT;                -- the policy that `auto` follows
 ALTER TABLE sources ADD COLUMN newest_at INTEGER;           -- the latest update known: ages are counted from it
 ALTER TABLE sources ADD COLUMN burst_since INTEGER;         -- a burst is on
-ALTER TABLE sources ADD COLUMN calm_since INTEGER;          -- the last one was over then
+ALTER TABLE sources ADD COLUMN in_bursts INTEGER NOT NULL DEFAULT 0;  -- of its last updates, how many in a million came in bursts
 ALTER TABLE sources ADD COLUMN quiet_since INTEGER;         -- it should have updated and has not: noticed then
 ALTER TABLE sources ADD COLUMN reserve_whole_at INTEGER;    -- when what bursts may cost will all be there again
 

@@ -129,7 +129,7 @@ impl Case {
         let stance = Stance { policy: self.policy, terms, budget, reserve, life: &self.life };
         let burst = self.burst.map(|burst| reasons::burst(burst, &stance, zone));
         let quiet = reasons::quiet(&self.life, self.overdue, zone).map(|line| vec![line]);
-        let reserve = reasons::reserve(&stance, zone).map(|line| vec![line]);
+        let reserve = reasons::reserve(&stance).map(|line| vec![line]);
         let plan = self.plan.as_ref();
         let plan = plan.map(|plan| reasons::plan(plan, self.policy, self.holds, zone, now));
         let all = [("burst", burst), ("quiet", quiet), ("reserve", reserve), ("plan", plan)];

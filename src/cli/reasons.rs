@@ -6,7 +6,7 @@
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
-use crate::fleet::life::{Life, RELEASED_OVER, Reserve};
+use crate::fleet::life::{Life, Reserve};
 use crate::fleet::{BurstTerms, Response};
 use crate::schedule::budget::Budget;
 use crate::schedule::policy::Policy;
@@ -80,13 +80,16 @@ fn response(stance: &Stance<'_>, zone: &TimeZone) -> String {
 }
 
 /// What of the budget is kept for the next burst, where the last one still costs plans some of it.
-pub fn reserve(stance: &Stance<'_>, zone: &TimeZone) -> Option<String> {
+pub fn reserve(stance: &Stance<'_>) -> Option<String> {
     let Reserve { probes, left, kept } = stance.reserve;
-    let calm_since = stance.life.calm_since.filter(|_| kept > 0 && stance.life.burst_since.is_none())?;
-    Some(format!(
-        "{left} of {probes} probes for bursts left; plans leave {kept} alone, and less and less until {}",
-        (calm_since + RELEASED_OVER).iso_in(zone)
-    ))
+    let waits = kept > 0 && stance.life.burst_since.is_none();
+    waits.then(|| {
+        format!(
+            "{left} of {probes} probes for bursts left; plans leave {kept} alone, because {:.0} % of its last updates \
+             came in bursts",
+            100.0 * stance.life.bursty()
+        )
+    })
 }
 
 /// A silence. `expected` updates were due since the last one, where that can be told.
@@ -282,7 +285,7 @@ mod tests {
 
     #[test]
     fn after_a_burst_the_reserve_is_told_and_so_is_a_silence() {
-        let mut life = Life { calm_since: Some(noon() - Span::from_days(7)), ..Life::default() };
+        let mut life = Life { in_bursts: 440_000, ..Life::default() };
         let terms = BurstTerms::default();
         let budget = Budget::default();
         let stance = |life, kept| Stance {
@@ -292,14 +295,11 @@ mod tests {
             reserve: Reserve { probes: 9, left: 9, kept },
             life,
         };
-        let told = reserve(&stance(&life, 7), &TimeZone::UTC).expect("something");
-        assert!(
-            told.starts_with(
-                "9 of 9 probes for bursts left; plans leave 7 alone, and less and less until 2026-12-07"
-            ),
-            "{told}"
+        assert_eq!(
+            reserve(&stance(&life, 7)).expect("something"),
+            "9 of 9 probes for bursts left; plans leave 7 alone, because 44 % of its last updates came in bursts"
         );
-        assert_eq!(reserve(&stance(&life, 0), &TimeZone::UTC), None, "all released");
+        assert_eq!(reserve(&stance(&life, 0)), None, "plans have all of it");
         assert_eq!(quiet(&life, None, &TimeZone::UTC), None);
         life.quiet_since = Some(noon());
         assert!(quiet(&life, None, &TimeZone::UTC).is_some_and(|told| told.ends_with(": no update")));

@@ -213,7 +213,7 @@ impl Fleet {
         match &report.result {
             Ok(answer) => {
                 member.take_answer(answer, ended);
-                notes.extend(member.hear(&answer.heard, ended, &terms));
+                notes.extend(member.hear(&answer.heard, answer.updates, ended, &terms));
                 wish = member.wish(ended, seed, &terms);
                 if answer.gap {
                     member.hurried = true;

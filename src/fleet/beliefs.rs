@@ -8,7 +8,6 @@
 
 use crate::observe::{Kind, Observation, Occurred, UpdateKind};
 use crate::rate::burst::excess::Excess;
-use crate::rate::burst::filter::OVER;
 use crate::rate::burst::watch::Watch;
 use crate::rate::burst::{self, Change, Evidence, Params, Seen, is_quiet};
 use crate::rate::cyclic::Rate;
@@ -46,7 +45,7 @@ pub struct Heard {
     pub burst: Option<Change>,
     /// The burst that is on, so far.
     pub on: Option<Evidence>,
-    /// What it adds to the rhythm, where one is on or thought of.
+    /// What it adds to the rhythm.
     pub excess: Option<Excess>,
     /// The burst outlasted a cycle: it is the rhythm from now on.
     pub for_good: bool,
@@ -137,9 +136,11 @@ impl Beliefs {
     }
 
     fn excess(&self, at: Timestamp, on: Option<Evidence>, params: &Params) -> Option<Excess> {
+        // Not before it is on: a source that keeps its rhythm is under some suspicion after every few
+        // updates, and planning for that cost it 2 %.
+        let lasted = (at - on?.since).max(Span::ZERO);
         let (probability, per_hour) = (self.watch.probability(params.test), self.watch.excess_rate());
-        let lasted = on.map_or(Span::ZERO, |burst| at - burst.since).max(Span::ZERO);
-        (probability > OVER && per_hour > 0.0).then_some(Excess { at, probability, per_hour, lasted })
+        (per_hour > 0.0).then_some(Excess { at, probability, per_hour, lasted })
     }
 }
 

@@ -4,12 +4,14 @@
 //! policy `auto` follows, how fast a burst is chased, since when a source is silent.
 //!
 //! *The reserve.* A budget that holds in any window and is spent to the end has nothing left for a
-//! surprise: what a burst may cost must lie idle before it. Plans leave a share of the budget alone
-//! where that is worth it: of a source that has had a burst, all of the reserve at first and less and
-//! less as it stays calm, until after [`RELEASED_OVER`] it is theirs again; of one that never had any,
-//! nothing. What a burst took comes back evenly over T. While a burst is on, what is left is
-//! spread over the time that it will probably go on: a few probes a little sooner each serve more
-//! updates than as many at once.
+//! surprise: what a burst may cost must lie idle before it, and that costs all other updates. With a
+//! share ρ idle, a share f of the updates in bursts, and bursts that fill a share h of the time T that
+//! the reserve comes back in, waits are in proportion to (1 − f)/(1 − ρ) + f/(1 − ρ + ρ/h): it is worth
+//! something where f > h. So plans leave the reserve alone in proportion to the share of its last updates that
+//! came in bursts, and all of it where that is [`BURSTY`]; a source that keeps its rhythm keeps its
+//! budget, and a false alarm, being a few updates, costs next to nothing. What a burst took comes back
+//! evenly over T. While a burst is on, what is left is spread over the time that it will probably go
+//! on: a few probes a little sooner each serve more updates than as many at once.
 //!
 //! Must not know other sources, nor how a burst is recognised.
 
@@ -37,8 +39,8 @@ pub struct Life {
     pub newest: Option<Timestamp>,
     /// A burst is on, since then.
     pub burst_since: Option<Timestamp>,
-    /// Its last burst was over then.
-    pub calm_since: Option<Timestamp>,
+    /// Of its last updates, how many in a million came in bursts.
+    pub in_bursts: u32,
     /// It should have updated and has not; noticed then.
     pub quiet_since: Option<Timestamp>,
     /// When the reserve will be whole again, if nothing more is taken from it.
@@ -52,7 +54,7 @@ impl Default for Life {
             follows: Policy::Uniform,
             newest: None,
             burst_since: None,
-            calm_since: None,
+            in_bursts: 0,
             quiet_since: None,
             reserve_whole_at: None,
         }
@@ -62,8 +64,11 @@ impl Default for Life {
 /// How long a burst goes on of which nothing is known but that it is on, as after a restart.
 const MODEST: Span = Span::from_hours(2);
 
-/// The reserve of a source is released to its plans over this long after its last burst.
-pub const RELEASED_OVER: Span = Span::from_days(28);
+/// A source whose updates come in bursts by this share keeps all of its reserve.
+const BURSTY: f64 = 0.25;
+
+/// So many updates are its last ones.
+const REMEMBERED: f64 = 300.0;
 
 impl Life {
     /// Moves every instant when the clock was found to have been set.
@@ -71,11 +76,22 @@ impl Life {
         let instants = [
             &mut self.newest,
             &mut self.burst_since,
-            &mut self.calm_since,
             &mut self.quiet_since,
             &mut self.reserve_whole_at,
         ];
         instants.into_iter().flatten().for_each(|at| *at += by);
+    }
+
+    /// Counts updates, in a burst or not.
+    fn count(&mut self, updates: u32, in_burst: bool) {
+        let goal = if in_burst { 1e6 } else { 0.0 };
+        let faded = (-f64::from(updates) / REMEMBERED).exp();
+        self.in_bursts = (goal + (f64::from(self.in_bursts) - goal) * faded).round() as u32;
+    }
+
+    /// The share of its last updates that came in bursts.
+    pub fn bursty(&self) -> f64 {
+        f64::from(self.in_bursts) / 1e6
     }
 
     /// How much of a reserve of so many probes per T is used at `now`. It comes back evenly.
@@ -114,17 +130,15 @@ impl Member {
         let (budget, life) = (&self.terms.budget, &self.memory.life);
         let probes = (f64::from(budget.probes) * terms.reserve) as u32;
         let left = self.spent.left(budget, now).min(probes);
-        let kept = match (life.burst_since, life.calm_since, terms.response) {
+        let kept = match (life.burst_since, terms.response) {
             // Plans are for when the chase is over.
-            (Some(_), _, Response::Ttl) => left,
+            (Some(_), Response::Ttl) => left,
             // Plans are how the reserve is spent.
-            (Some(_), _, Response::Replan) => 0,
-            (None, Some(since), _) => {
-                let released = (now - since).as_secs_f64() / RELEASED_OVER.as_secs_f64();
-                let wanted = f64::from(probes) * (1.0 - released.clamp(0.0, 1.0));
-                (wanted - life.used(probes, budget.per, now)).max(0.0).round() as u32
+            (Some(_), Response::Replan) => 0,
+            (None, _) => {
+                let share = (life.bursty() / BURSTY).min(1.0);
+                (f64::from(probes) * share - life.used(probes, budget.per, now)).max(0.0).round() as u32
             }
-            (None, None, _) => 0,
         };
         Reserve { probes, left, kept }
     }
@@ -167,13 +181,19 @@ impl Member {
             let taken = f64::from(probes - left) / f64::from(probes);
             self.memory.life.reserve_whole_at = Some(ended + self.terms.budget.per.scaled(taken));
         }
-        self.memory.life.calm_since = Some(ended);
     }
 
     /// What a look heard of the rhythm.
-    pub fn hear(&mut self, heard: &Heard, ended: Timestamp, terms: &BurstTerms) -> Vec<Note> {
+    pub fn hear(
+        &mut self,
+        heard: &Heard,
+        updates: u32,
+        ended: Timestamp,
+        terms: &BurstTerms,
+    ) -> Vec<Note> {
         let mut notes = Vec::new();
         let life = &mut self.memory.life;
+        life.count(updates, heard.on.is_some() || heard.burst.is_some());
         life.newest = heard.newest.or(life.newest);
         let before = life.burst_since;
         life.burst_since = heard.on.map(|burst| before.unwrap_or(burst.since));

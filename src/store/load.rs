@@ -86,7 +86,7 @@ pub async fn load(connection: &mut SqliteConnection, since: Timestamp) -> Result
         "SELECT id, name, state, next_probe_at, next_probe_reason, last_probe_at, last_update_at, error_streak,
                 known_updates, fresh_until, retry_until, backoff_until, ttl_ms, skip_hours, skip_days,
                 update_period_ms, moving_to, moving_times, moving_since, adopted_url,
-                holds, validators_url, next_probe_policy, follows, newest_at, burst_since, calm_since, quiet_since,
+                holds, validators_url, next_probe_policy, follows, newest_at, burst_since, in_bursts, quiet_since,
                 reserve_whole_at
          FROM sources WHERE state <> 'removed'",
     )
@@ -192,7 +192,7 @@ fn life(row: &SqliteRow) -> Life {
         follows: policy("follows").unwrap_or(usual),
         newest: instant(row, "newest_at"),
         burst_since: instant(row, "burst_since"),
-        calm_since: instant(row, "calm_since"),
+        in_bursts: row.get("in_bursts"),
         quiet_since: instant(row, "quiet_since"),
         reserve_whole_at: instant(row, "reserve_whole_at"),
     }

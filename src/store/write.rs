@@ -206,7 +206,7 @@ async fn state(connection: &mut SqliteConnection, landing: &Landing) -> Result {
              fresh_until = ?11, retry_until = ?12, backoff_until = ?13,
              ttl_ms = ?14, skip_hours = ?15, skip_days = ?16, update_period_ms = ?17,
              moving_to = ?18, moving_times = ?19, moving_since = ?20, adopted_url = ?21, holds = ?22,
-             next_probe_policy = ?23, follows = ?24, newest_at = ?25, burst_since = ?26, calm_since = ?27,
+             next_probe_policy = ?23, follows = ?24, newest_at = ?25, burst_since = ?26, in_bursts = ?27,
              quiet_since = ?28, reserve_whole_at = ?29
          WHERE id = ?1",
     )
@@ -236,7 +236,7 @@ async fn state(connection: &mut SqliteConnection, landing: &Landing) -> Result {
     .bind(memory.life.follows.name())
     .bind(millis(memory.life.newest))
     .bind(millis(memory.life.burst_since))
-    .bind(millis(memory.life.calm_since))
+    .bind(memory.life.in_bursts)
     .bind(millis(memory.life.quiet_since))
     .bind(millis(memory.life.reserve_whole_at))
     .execute(connection)

@@ -1,18 +1,22 @@
-//! Sources with a weekly rhythm and one bursty day, and what each policy makes of them.
+//! Sources with a rhythm and one burst a week, and what each policy makes of them, watched as the
+//! daemon watches: it sees what its probes show, and learns, fits and plans from that.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
-use tidewatch::fleet::making::{PlanParams, Rhythm, ahead};
-use tidewatch::fleet::params::{BurstTerms, HostGroup, Response, SourceId, Terms};
+use tidewatch::fleet::making::{PlanParams, ahead};
+use tidewatch::fleet::params::{HostGroup, SourceId, Terms};
 use tidewatch::fleet::source::Memory;
-use tidewatch::fleet::{Fleet, FleetParams, Known, PlanOrder};
-use tidewatch::rate::aggregate::Origin;
+use tidewatch::fleet::{Answered, BurstTerms, Fleet, FleetParams, Known, PlanOrder, Response};
+use tidewatch::rate::burst::excess::Excess;
+use tidewatch::rate::burst::{Evidence, Params};
 use tidewatch::rate::importance::WeekWindow;
-use tidewatch::rate::steps::Steps;
+use tidewatch::rate::steps::{Steps, cut_together};
 use tidewatch::rng::Stream;
 use tidewatch::schedule::budget::Budget;
 use tidewatch::schedule::plan::Plan;
 use tidewatch::schedule::policy::Policy;
+use tidewatch::schedule::rolling::{Ahead, plan_under};
 use tidewatch::sim::driver;
 use tidewatch::sim::feed::{Feed, Watching};
 use tidewatch::time::{Span, Timestamp};
@@ -20,90 +24,141 @@ use tidewatch::time::{Span, Timestamp};
 const ONE: SourceId = SourceId(1);
 const MIN: Span = Span::from_mins(1);
 
+/// Weeks that are learned from before any count.
+pub const TRAIN: i64 = 4;
+/// All weeks.
+pub const WEEKS: i64 = 10;
+
 pub fn start() -> Timestamp {
     Timestamp::parse_iso("2026-01-05T00:00:00Z").unwrap()
 }
 
-/// Weeks that are learned from, and weeks that count.
-pub const TRAIN: i64 = 4;
-pub const WEEKS: i64 = 10;
+fn end() -> Timestamp {
+    start() + Span::from_days(7 * WEEKS)
+}
 
-/// A source: so many an hour by day and a tenth of that by night, and once a week a burst of so many an
-/// hour more.
-#[derive(Debug, Clone, Copy)]
+/// So many updates an hour from eight to eight and a tenth of that by night; and on one day of the
+/// week, for so many hours, so many an hour more.
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Kind {
     pub by_day: f64,
     pub burst: f64,
     pub hours: i64,
 }
 
+/// A source and its bursts.
+#[derive(Debug, Clone)]
 pub struct Source {
-    pub items: Vec<Timestamp>,
-    pub bursts: Vec<(Timestamp, Timestamp)>,
-    pub kind: Kind,
+    kind: Kind,
+    items: Vec<Timestamp>,
+    bursts: Vec<(Timestamp, Timestamp)>,
 }
 
-fn rhythm(by_day: f64) -> Steps {
-    let day = WeekWindow { days: 0b111_1111, from_minute: 8 * 60, until_minute: 20 * 60 };
-    Steps::windows(jiff::tz::TimeZone::UTC, by_day / 10.0, &[(day, by_day)]).unwrap()
-}
-
-pub fn source(kind: Kind, number: u64) -> Source {
-    let mut chance = Stream::new(number, "responses");
-    let mut bursts = Vec::new();
-    for week in 0..WEEKS {
-        let day = (chance.unit() * 7.0) as i64;
-        let hour = 8 + (chance.unit() * 8.0) as i64;
-        let begins = start() + Span::from_days(7 * week + day) + Span::from_hours(hour);
-        if kind.burst > 0.0 {
-            bursts.push((begins, begins + Span::from_hours(kind.hours)));
+impl Source {
+    /// The n-th of its kind, drawn minute by minute.
+    pub fn new(kind: Kind, number: u64) -> Self {
+        let mut chance = Stream::new(number, "bursty over cyclic");
+        let mut bursts = Vec::new();
+        for week in 0..WEEKS {
+            let (day, hour) = ((chance.unit() * 7.0) as i64, 8 + (chance.unit() * 8.0) as i64);
+            let begins = start() + Span::from_days(7 * week + day) + Span::from_hours(hour);
+            bursts.extend((kind.burst > 0.0).then(|| (begins, begins + Span::from_hours(kind.hours))));
         }
-    }
-    let (mut items, mut from) = (Vec::new(), start());
-    let rate = rhythm(kind.by_day).over(start(), start() + Span::from_days(7 * WEEKS));
-    for (until, per_hour) in rate {
-        while from < start() + Span::from_millis(until) {
-            let on = bursts.iter().any(|&(begins, ends)| (begins..ends).contains(&from));
-            let per_minute = (per_hour + if on { kind.burst } else { 0.0 }) / 60.0;
-            let mut at = -(1.0 - chance.unit()).ln() / per_minute;
-            while at < 1.0 {
-                items.push(from + MIN.scaled(at));
-                at += -(1.0 - chance.unit()).ln() / per_minute;
+        let mut source = Self { kind, items: Vec::new(), bursts };
+        let mut from = start();
+        for (until, per_hour) in source.rates(start(), end(), end()) {
+            while from < start() + Span::from_millis(until) {
+                let per_minute = per_hour / 60.0;
+                let mut at = -(1.0 - chance.unit()).ln() / per_minute;
+                while at < 1.0 {
+                    source.items.push(from + MIN.scaled(at));
+                    at += -(1.0 - chance.unit()).ln() / per_minute;
+                }
+                from += MIN;
             }
-            from += MIN;
         }
+        source
     }
-    Source { items, bursts, kind }
+
+    fn rhythm(&self) -> Steps {
+        let day = WeekWindow { days: 0b111_1111, from_minute: 8 * 60, until_minute: 20 * 60 };
+        Steps::windows(jiff::tz::TimeZone::UTC, self.kind.by_day / 10.0, &[(day, self.kind.by_day)]).unwrap()
+    }
+
+    /// Its true rate over a span, with the bursts that have begun when somebody is `told` of them.
+    fn rates(&self, from: Timestamp, until: Timestamp, told: Timestamp) -> Vec<(i64, f64)> {
+        let mut extra = Vec::new();
+        let known = self.bursts.iter().filter(|&&(begins, ends)| begins <= told && ends > from && begins < until);
+        for &(begins, ends) in known {
+            if begins > from {
+                extra.push(((begins - from).as_millis(), 0.0));
+            }
+            extra.push(((ends.min(until) - from).as_millis(), self.kind.burst));
+        }
+        extra.push(((until - from).as_millis(), 0.0));
+        let both = cut_together(&self.rhythm().over(from, until), &extra);
+        both.into_iter().map(|(end, rate, more)| (end, rate + more)).collect()
+    }
+
+    fn burst_at(&self, at: Timestamp) -> Option<(Timestamp, Timestamp)> {
+        self.bursts.iter().copied().find(|&(begins, ends)| (begins..ends).contains(&at))
+    }
 }
 
+/// Who watches.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Who {
+    /// `auto`, with this response.
     Auto(Response),
+    /// `plan`.
     Plan,
-    Ttl,
+    /// `ttl`, with this α.
+    Ttl(f64),
+    /// One that plans like `auto` does for a burst, but knows the rhythm, and is told of every burst when
+    /// it begins: how fast it is, and when it will be over.
     Told,
+    /// The same, told of all bursts beforehand.
+    Foreseeing,
 }
 
+impl Who {
+    fn terms(self) -> (Policy, BurstTerms) {
+        let usual = BurstTerms::default();
+        let replan = BurstTerms { response: Response::Replan, ..usual };
+        match self {
+            Self::Auto(response) => (Policy::Auto, BurstTerms { response, ..usual }),
+            Self::Plan | Self::Foreseeing => (Policy::Plan, usual),
+            Self::Ttl(ttl_factor) => (Policy::Ttl, BurstTerms { ttl_factor, ..usual }),
+            Self::Told => (Policy::Auto, replan),
+        }
+    }
+}
+
+/// How it went: probes a day, and minutes that updates waited, by when they came.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Score {
     pub probes: f64,
-    pub delay_mins: f64,
-    pub calm_mins: f64,
-    pub burst_mins: f64,
     pub by_ttl: f64,
-    pub false_mins: f64,
+    pub delay: f64,
+    pub calm_delay: f64,
+    pub burst_delay: f64,
 }
 
-pub fn run(source: &Source, who: Who, budget: Budget, terms: BurstTerms) -> Score {
-    let policy = match who {
-        Who::Auto(_) => Policy::Auto,
-        Who::Plan | Who::Told => Policy::Plan,
-        Who::Ttl => Policy::Ttl,
-    };
-    let terms = match who {
-        Who::Auto(response) => BurstTerms { response, ..terms },
-        _ => terms,
-    };
+/// Whether what was wanted of a source was all it got, for one who watches these with that budget.
+pub fn run(sources: &[Source], who: Who, budget: Budget) -> Score {
+    let scores: Vec<Score> = sources.iter().map(|source| watch(source, who, budget)).collect();
+    let mean = |pick: fn(&Score) -> f64| scores.iter().map(pick).sum::<f64>() / scores.len() as f64;
+    Score {
+        probes: mean(|score| score.probes),
+        by_ttl: mean(|score| score.by_ttl),
+        delay: mean(|score| score.delay),
+        calm_delay: mean(|score| score.calm_delay),
+        burst_delay: mean(|score| score.burst_delay),
+    }
+}
+
+fn watch(source: &Source, who: Who, budget: Budget) -> Score {
+    let (policy, terms) = who.terms();
     let mut fleet = Fleet::new(FleetParams { burst: terms, ..FleetParams::default() }, 7, start());
     let host = HostGroup { key: Arc::from("a.example"), public: true };
     let known = Known {
@@ -114,144 +169,114 @@ pub fn run(source: &Source, who: Who, budget: Budget, terms: BurstTerms) -> Scor
         answered_by: None,
     };
     fleet.load(vec![known], start());
-    let feed = std::cell::RefCell::new(Feed::new(source.items.clone(), Watching::default(), start()));
+    let feed = RefCell::new(Feed::new(source.items.clone(), Watching::default(), start()));
+    let look = |at| {
+        let mut answered = feed.borrow_mut().look(at);
+        if who == Who::Told {
+            tell(source, &mut answered, at);
+        }
+        (Span::ZERO, Ok(answered))
+    };
     let params =
         PlanParams { importance: Steps::constant(1.0).unwrap(), freshness_threshold: 1.0, switches: false };
-    let truth = rhythm(source.kind.by_day);
-    let planner = |order: &PlanOrder| {
-        let made = match who {
-            Who::Told => told(source, &truth, order, &params),
-            _ => ahead(order, &feed.borrow().rhythm()?, &params),
-        }?;
-        Some(Plan::new(order.made_from, &made))
+    let make = |order: &PlanOrder| -> Option<Ahead> {
+        let told = match who {
+            Who::Told => order.standing.now,
+            Who::Foreseeing => end(),
+            _ => return ahead(order, &feed.borrow().rhythm()?, &params),
+        };
+        plan_under(&order.standing, |from, until| source.rates(from, until, told), &params.importance)
     };
-    let mut sent = Vec::new();
-    let (mut now, end) = (start(), start() + Span::from_days(7 * WEEKS));
-    while now < end {
-        let until = now + Span::from_hours(6);
-        let world = |_: &_, at| (Span::ZERO, Ok(feed.borrow_mut().look(at)));
-        sent.extend(driver::run_planned(&mut fleet, world, planner, now, until - Span::from_millis(1)));
-        feed.borrow_mut().refit(until);
-        fleet.refitted(&[ONE]);
-        now = until;
-    }
-    if std::env::var("TRACE").is_ok() {
-        let (b, e) = source.bursts[5];
-        eprintln!("{who:?} burst {b} .. {e}");
-        for sent in sent.iter().filter(|s| s.at > b - Span::from_hours(3) && s.at < e + Span::from_hours(6)) {
-            let n = sent.order;
-            let items = source.items.iter().filter(|&&i| i <= sent.at && i > sent.at - Span::from_mins(30)).count();
-            eprintln!("  {} {:?} {:?} {}", sent.at, n.policy, n.reason, items);
+    // Rates are fitted every six hours; who is told hears of bursts at once.
+    let refits = (1..28 * WEEKS).map(|n| start() + Span::from_hours(6 * n));
+    let mut stops: Vec<Timestamp> =
+        refits.chain(source.bursts.iter().flat_map(|&(begins, ends)| [begins, ends])).chain([end()]).collect();
+    stops.sort_unstable();
+    let (mut sent, mut now) = (Vec::new(), start());
+    for stop in stops {
+        let planner = |order: &PlanOrder| Some(Plan::new(order.made_from, &make(order)?));
+        let last = stop - Span::from_millis(1);
+        sent.extend(driver::run_planned(&mut fleet, |_, at| look(at), planner, now, last));
+        if (stop - start()).as_millis() % Span::from_hours(6).as_millis() == 0 {
+            feed.borrow_mut().refit(stop);
+            fleet.refitted(&[ONE]);
+        } else if who == Who::Told {
+            fleet.refitted(&[ONE]);
         }
+        now = stop;
     }
     score(source, &sent)
 }
 
-/// A plan by somebody who knows the rhythm and when bursts begin and end.
-fn told(
-    source: &Source,
-    truth: &Steps,
-    order: &PlanOrder,
-    params: &PlanParams,
-) -> Option<tidewatch::schedule::rolling::Ahead> {
-    let _ = params;
-    tidewatch::schedule::rolling::plan_under(
-        &order.standing,
-        |from, until| {
-            let burst = source.bursts.iter().filter(|b| b.1 > from && b.0 < until);
-            let mut extra = Vec::new();
-            for &(begins, ends) in burst {
-                if begins > from {
-                    extra.push(((begins - from).as_millis(), 0.0));
-                }
-                extra.push(((ends.min(until) - from).as_millis(), source.kind.burst));
-            }
-            extra.push(((until - from).as_millis(), 0.0));
-            tidewatch::rate::steps::cut_together(&truth.over(from, until), &extra)
-                .into_iter()
-                .map(|(end, a, b)| (end, a + b))
-                .collect()
-        },
-        &params.importance,
-    )
+/// The truth instead of what was found out.
+fn tell(source: &Source, answered: &mut Answered, at: Timestamp) {
+    let heard = &mut answered.heard;
+    (heard.burst, heard.for_good) = (None, false);
+    let burst = source.burst_at(at);
+    heard.on = burst.map(|(since, _)| Evidence { since, at, observed: 0, expected: 0.0 });
+    // Plans know better; that there is any is what counts.
+    let excess = |_| Excess { at, probability: 1.0, per_hour: source.kind.burst, lasted: Span::ZERO };
+    heard.excess = burst.map(excess);
 }
 
 fn score(source: &Source, sent: &[driver::Sent]) -> Score {
     let counts = start() + Span::from_days(7 * TRAIN);
+    let days = (7 * (WEEKS - TRAIN)) as f64;
     let probes: Vec<Timestamp> = sent.iter().map(|sent| sent.at).collect();
-    let (mut all, mut calm, mut burst) = (Vec::new(), Vec::new(), Vec::new());
-    for &item in source.items.iter().filter(|&&at| at >= counts) {
-        let Some(&found) = probes.get(probes.partition_point(|&at| at < item)) else { continue };
-        let wait = (found - item).as_secs_f64() / 60.0;
-        all.push(wait);
-        let on = source.bursts.iter().any(|&(begins, ends)| (begins..ends).contains(&item));
-        if on { burst.push(wait) } else { calm.push(wait) }
+    let (mut calm, mut burst) = (Vec::new(), Vec::new());
+    // What comes last is found by the probe after the end, which nobody waits for.
+    let last = probes.last().copied().unwrap_or(start());
+    for &item in source.items.iter().filter(|&&at| at >= counts && at <= last) {
+        let wait = (probes[probes.partition_point(|&at| at < item)] - item).as_secs_f64() / 60.0;
+        if source.burst_at(item).is_some() { burst.push(wait) } else { calm.push(wait) }
     }
-    let mean = |list: &[f64]| list.iter().sum::<f64>() / list.len().max(1) as f64;
-    let counted: Vec<_> = sent.iter().filter(|sent| sent.at >= counts).collect();
-    let by_ttl = counted.iter().filter(|sent| sent.order.policy == Policy::Ttl).count();
+    let sum = |waits: &[f64]| waits.iter().sum::<f64>();
+    let counted = || sent.iter().filter(|sent| sent.at >= counts);
     Score {
-        probes: counted.len() as f64 / (7 * (WEEKS - TRAIN)) as f64,
-        delay_mins: mean(&all),
-        calm_mins: mean(&calm),
-        burst_mins: mean(&burst),
-        by_ttl: by_ttl as f64 / (7 * (WEEKS - TRAIN)) as f64,
-        false_mins: 0.0,
+        probes: counted().count() as f64 / days,
+        by_ttl: counted().filter(|sent| sent.order.policy == Policy::Ttl).count() as f64 / days,
+        delay: (sum(&calm) + sum(&burst)) / (calm.len() + burst.len()) as f64,
+        calm_delay: sum(&calm) / calm.len().max(1) as f64,
+        burst_delay: sum(&burst) / burst.len().max(1) as f64,
     }
 }
 
-pub fn mean(scores: &[Score]) -> Score {
-    let of = |pick: fn(&Score) -> f64| scores.iter().map(pick).sum::<f64>() / scores.len() as f64;
+/// What somebody would need with as many probes as `probes`, where a budget can be chosen: between the
+/// two nearest ones, as 1/delay grows with the probes.
+pub fn at_equal_probes(sources: &[Source], who: Who, budget: Budget, probes: f64) -> Score {
+    let with = |n: f64| run(sources, who, Budget { probes: n as u32, ..budget });
+    let (low, high) = (with(probes.floor()), with(probes.ceil() + 1.0));
+    let share = ((probes - low.probes) / (high.probes - low.probes)).clamp(-1.0, 2.0);
+    let between = |pick: fn(&Score) -> f64| 1.0 / ((1.0 - share) / pick(&low) + share / pick(&high));
     Score {
-        probes: of(|s| s.probes),
-        delay_mins: of(|s| s.delay_mins),
-        calm_mins: of(|s| s.calm_mins),
-        burst_mins: of(|s| s.burst_mins),
-        by_ttl: of(|s| s.by_ttl),
-        false_mins: 0.0,
+        probes,
+        by_ttl: low.by_ttl,
+        delay: between(|score| score.delay),
+        calm_delay: between(|score| score.calm_delay),
+        burst_delay: between(|score| score.burst_delay),
     }
 }
 
-#[allow(dead_code)]
-pub fn main() {
-    let _ = (Rhythm { rate: rhythm(1.0), origin: Origin::Individual, updates: 1 },);
-    let sources: u64 = std::env::args().nth(1).and_then(|n| n.parse().ok()).unwrap_or(6);
-    if std::env::var("TRACE").is_ok() {
-        let budget = Budget { probes: 48, per: Span::from_days(1), min_spacing: Span::from_mins(5) };
-        let s = source(Kind { by_day: 1.0, burst: 10.0, hours: 6 }, 1);
-        run(&s, Who::Auto(Response::Ttl), budget, BurstTerms::default());
-        run(&s, Who::Auto(Response::Replan), budget, BurstTerms::default());
-        return;
+/// The α of time to live that asks for as many probes, within a budget that does not bind it.
+pub fn ttl_at(sources: &[Source], budget: Budget, probes: f64) -> Score {
+    let free = Budget { probes: 10 * budget.probes, ..budget };
+    let (mut low, mut high) = (0.005_f64, 1.0_f64);
+    for _ in 0..7 {
+        let middle = (low * high).sqrt();
+        if run(sources, Who::Ttl(middle), free).probes > probes { low = middle } else { high = middle }
     }
-    for n in [24_u32, 48, 96] {
-        let budget = Budget { probes: n, per: Span::from_days(1), min_spacing: Span::from_mins(5) };
-        for kind in [
-            Kind { by_day: 1.0, burst: 0.0, hours: 0 },
-            Kind { by_day: 1.0, burst: 10.0, hours: 6 },
-            Kind { by_day: 1.0, burst: 30.0, hours: 3 },
-            Kind { by_day: 0.3, burst: 10.0, hours: 6 },
-        ] {
-            let list: Vec<Source> = (0..sources).map(|number| source(kind, number)).collect();
-            let all = |who, budget, terms| {
-                let scores: Vec<Score> = list.iter().map(|s| run(s, who, budget, terms)).collect();
-                mean(&scores)
-            };
-            println!("n = {n}, {kind:?}");
-            let terms = BurstTerms::default();
-            for who in
-                [Who::Auto(Response::Ttl), Who::Auto(Response::Replan), Who::Plan, Who::Ttl, Who::Told]
-            {
-                let s = all(who, budget, terms);
-                println!(
-                    "  {:<14} {:>6.1} probes/d ({:>4.1} ttl) delay {:>6.2} calm {:>6.2} burst {:>6.2}",
-                    format!("{who:?}").replace("Auto(", "auto ").replace(')', ""),
-                    s.probes,
-                    s.by_ttl,
-                    s.delay_mins,
-                    s.calm_mins,
-                    s.burst_mins
-                );
-            }
-        }
-    }
+    run(sources, Who::Ttl((low * high).sqrt()), free)
+}
+
+/// Ten of the rhythm and thirty: hours, days, and nothing at all.
+pub const KINDS: [Kind; 4] = [
+    Kind { by_day: 1.0, burst: 0.0, hours: 0 },
+    Kind { by_day: 1.0, burst: 10.0, hours: 6 },
+    Kind { by_day: 1.0, burst: 30.0, hours: 3 },
+    Kind { by_day: 0.3, burst: 10.0, hours: 6 },
+];
+
+/// Burst tests as they are by default.
+pub fn default_params() -> Params {
+    Params::default()
 }

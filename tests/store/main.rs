@@ -186,7 +186,7 @@ async fn a_landing_is_stored_whole_and_comes_back_as_it_was() {
             follows: Policy::AggHist,
             newest: Some(at(81)),
             burst_since: Some(at(82)),
-            calm_since: Some(at(83)),
+            in_bursts: 437_000,
             quiet_since: Some(at(84)),
             reserve_whole_at: Some(at(85)),
         },
