@@ -34,7 +34,11 @@ fn main() -> std::io::Result<()> {
             for response in Response::ALL {
                 let auto = run(&list, Who::Auto(response), budget);
                 line(out, &format!("auto, {}", response.name()), &auto)?;
-                line(out, "  plan at equal probes", &at_equal_probes(&list, Who::Plan, budget, auto.probes))?;
+                line(
+                    out,
+                    "  plan at equal probes",
+                    &at_equal_probes(&list, Who::Plan, budget, auto.probes),
+                )?;
                 if kind.burst > 0.0 {
                     line(out, "  told when they begin", &run(&list, Who::Told, budget))?;
                     let all = at_equal_probes(&list, Who::Foreseeing, budget, auto.probes);

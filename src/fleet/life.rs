@@ -7,10 +7,9 @@
 //! surprise: what a burst may cost must lie idle before it, and that costs all other updates. With a
 //! share ρ idle, a share f of the updates in bursts, and bursts that fill a share h of the time T that
 //! the reserve comes back in, waits are in proportion to (1 − f)/(1 − ρ) + f/(1 − ρ + ρ/h): it is worth
-//! something where f > h. So plans leave the reserve alone in proportion to the share of its last updates that
-//! came in bursts, and all of it where that is [`BURSTY`]; a source that keeps its rhythm keeps its
-//! budget, and a false alarm, being a few updates, costs next to nothing. What a burst took comes back
-//! evenly over T. While a burst is on, what is left is spread over the time that it will probably go
+//! something only where f > h. So plans leave as much of the reserve alone as the share f of the
+//! source's last updates that came in bursts; one that keeps its rhythm keeps its budget, and a false
+//! alarm, being a few updates, costs next to nothing. What a burst took comes back evenly over T. While a burst is on, what is left is spread over the time that it will probably go
 //! on: a few probes a little sooner each serve more updates than as many at once.
 //!
 //! Must not know other sources, nor how a burst is recognised.
@@ -64,21 +63,14 @@ impl Default for Life {
 /// How long a burst goes on of which nothing is known but that it is on, as after a restart.
 const MODEST: Span = Span::from_hours(2);
 
-/// A source whose updates come in bursts by this share keeps all of its reserve.
-const BURSTY: f64 = 0.25;
-
 /// So many updates are its last ones.
 const REMEMBERED: f64 = 300.0;
 
 impl Life {
     /// Moves every instant when the clock was found to have been set.
     pub fn shift(&mut self, by: Span) {
-        let instants = [
-            &mut self.newest,
-            &mut self.burst_since,
-            &mut self.quiet_since,
-            &mut self.reserve_whole_at,
-        ];
+        let instants =
+            [&mut self.newest, &mut self.burst_since, &mut self.quiet_since, &mut self.reserve_whole_at];
         instants.into_iter().flatten().for_each(|at| *at += by);
     }
 
@@ -135,10 +127,9 @@ impl Member {
             (Some(_), Response::Ttl) => left,
             // Plans are how the reserve is spent.
             (Some(_), Response::Replan) => 0,
-            (None, _) => {
-                let share = (life.bursty() / BURSTY).min(1.0);
-                (f64::from(probes) * share - life.used(probes, budget.per, now)).max(0.0).round() as u32
-            }
+            (None, _) => (f64::from(probes) * life.bursty() - life.used(probes, budget.per, now))
+                .max(0.0)
+                .round() as u32,
         };
         Reserve { probes, left, kept }
     }
@@ -184,13 +175,7 @@ impl Member {
     }
 
     /// What a look heard of the rhythm.
-    pub fn hear(
-        &mut self,
-        heard: &Heard,
-        updates: u32,
-        ended: Timestamp,
-        terms: &BurstTerms,
-    ) -> Vec<Note> {
+    pub fn hear(&mut self, heard: &Heard, updates: u32, ended: Timestamp, terms: &BurstTerms) -> Vec<Note> {
         let mut notes = Vec::new();
         let life = &mut self.memory.life;
         life.count(updates, heard.on.is_some() || heard.burst.is_some());

@@ -50,8 +50,8 @@ pub struct Kind {
 #[derive(Debug, Clone)]
 pub struct Source {
     kind: Kind,
-    items: Vec<Timestamp>,
-    bursts: Vec<(Timestamp, Timestamp)>,
+    pub items: Vec<Timestamp>,
+    pub bursts: Vec<(Timestamp, Timestamp)>,
 }
 
 impl Source {
@@ -66,7 +66,7 @@ impl Source {
         }
         let mut source = Self { kind, items: Vec::new(), bursts };
         let mut from = start();
-        for (until, per_hour) in source.rates(start(), end(), end()) {
+        for (until, per_hour) in source.rates(&source.rhythm(), start(), end(), end()) {
             while from < start() + Span::from_millis(until) {
                 let per_minute = per_hour / 60.0;
                 let mut at = -(1.0 - chance.unit()).ln() / per_minute;
@@ -82,13 +82,15 @@ impl Source {
 
     fn rhythm(&self) -> Steps {
         let day = WeekWindow { days: 0b111_1111, from_minute: 8 * 60, until_minute: 20 * 60 };
-        Steps::windows(jiff::tz::TimeZone::UTC, self.kind.by_day / 10.0, &[(day, self.kind.by_day)]).unwrap()
+        Steps::windows(jiff::tz::TimeZone::UTC, self.kind.by_day / 10.0, &[(day, self.kind.by_day)])
+            .unwrap()
     }
 
-    /// Its true rate over a span, with the bursts that have begun when somebody is `told` of them.
-    fn rates(&self, from: Timestamp, until: Timestamp, told: Timestamp) -> Vec<(i64, f64)> {
+    /// Its rate over a span: this rhythm, and the bursts that have begun when somebody is `told` of them.
+    fn rates(&self, rhythm: &Steps, from: Timestamp, until: Timestamp, told: Timestamp) -> Vec<(i64, f64)> {
         let mut extra = Vec::new();
-        let known = self.bursts.iter().filter(|&&(begins, ends)| begins <= told && ends > from && begins < until);
+        let known =
+            self.bursts.iter().filter(|&&(begins, ends)| begins <= told && ends > from && begins < until);
         for &(begins, ends) in known {
             if begins > from {
                 extra.push(((begins - from).as_millis(), 0.0));
@@ -96,7 +98,7 @@ impl Source {
             extra.push(((ends.min(until) - from).as_millis(), self.kind.burst));
         }
         extra.push(((until - from).as_millis(), 0.0));
-        let both = cut_together(&self.rhythm().over(from, until), &extra);
+        let both = cut_together(&rhythm.over(from, until), &extra);
         both.into_iter().map(|(end, rate, more)| (end, rate + more)).collect()
     }
 
@@ -114,8 +116,8 @@ pub enum Who {
     Plan,
     /// `ttl`, with this α.
     Ttl(f64),
-    /// One that plans like `auto` does for a burst, but knows the rhythm, and is told of every burst when
-    /// it begins: how fast it is, and when it will be over.
+    /// One that knows and plans what `auto` does, but is told of every burst when it begins: how fast it
+    /// is, and when it will be over.
     Told,
     /// The same, told of all bursts beforehand.
     Foreseeing,
@@ -158,6 +160,11 @@ pub fn run(sources: &[Source], who: Who, budget: Budget) -> Score {
 }
 
 fn watch(source: &Source, who: Who, budget: Budget) -> Score {
+    score(source, &sent(source, who, budget))
+}
+
+/// Every probe of a source.
+pub fn sent(source: &Source, who: Who, budget: Budget) -> Vec<driver::Sent> {
     let (policy, terms) = who.terms();
     let mut fleet = Fleet::new(FleetParams { burst: terms, ..FleetParams::default() }, 7, start());
     let host = HostGroup { key: Arc::from("a.example"), public: true };
@@ -180,17 +187,21 @@ fn watch(source: &Source, who: Who, budget: Budget) -> Score {
     let params =
         PlanParams { importance: Steps::constant(1.0).unwrap(), freshness_threshold: 1.0, switches: false };
     let make = |order: &PlanOrder| -> Option<Ahead> {
+        let rhythm = feed.borrow().rhythm()?;
         let told = match who {
             Who::Told => order.standing.now,
             Who::Foreseeing => end(),
-            _ => return ahead(order, &feed.borrow().rhythm()?, &params),
+            _ => return ahead(order, &rhythm, &params),
         };
-        plan_under(&order.standing, |from, until| source.rates(from, until, told), &params.importance)
+        let rates = |from, until| source.rates(&rhythm.rate, from, until, told);
+        plan_under(&order.standing, rates, &params.importance)
     };
     // Rates are fitted every six hours; who is told hears of bursts at once.
     let refits = (1..28 * WEEKS).map(|n| start() + Span::from_hours(6 * n));
-    let mut stops: Vec<Timestamp> =
-        refits.chain(source.bursts.iter().flat_map(|&(begins, ends)| [begins, ends])).chain([end()]).collect();
+    let mut stops: Vec<Timestamp> = refits
+        .chain(source.bursts.iter().flat_map(|&(begins, ends)| [begins, ends]))
+        .chain([end()])
+        .collect();
     stops.sort_unstable();
     let (mut sent, mut now) = (Vec::new(), start());
     for stop in stops {
@@ -205,7 +216,7 @@ fn watch(source: &Source, who: Who, budget: Budget) -> Score {
         }
         now = stop;
     }
-    score(source, &sent)
+    sent
 }
 
 /// The truth instead of what was found out.
