@@ -494,6 +494,6 @@ impl Life {
 }
 
 fn neighbour_terms() -> Terms {
-    let budget = Budget { probes: 6, per: Span::from_days(1), min_spacing: Span::from_hours(1) };
+    let budget = Budget { probes: 12, per: Span::from_days(1), min_spacing: Span::from_hours(1) };
     Terms { budget, own_budget: true, policy: Policy::Uniform, host: host(0) }
 }

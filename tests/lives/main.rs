@@ -7,9 +7,11 @@ mod life;
 mod planner;
 mod publisher;
 
+use std::cell::RefCell;
+
 use proptest::prelude::*;
 use proptest::sample::select;
-use proptest::test_runner::{Config, TestRunner};
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use tidewatch::fleet::params::Terms;
 use tidewatch::fleet::{BurstTerms, Failure, Response};
 use tidewatch::observe::FeedHints;
@@ -39,7 +41,8 @@ enum Turn {
     Refit,
     Ask,
     Restart(bool),
-    ClockSet(i64),
+    /// By so many seconds, and someone who noticed may ask for a probe.
+    ClockSet(i64, bool),
     Reload(Budget, bool, Policy),
     Bursts(BurstTerms),
     Move(usize, bool),
@@ -53,7 +56,8 @@ fn policies() -> impl Strategy<Value = Policy> {
 
 /// Budgets that can be spent, as the configuration demands.
 fn budgets() -> impl Strategy<Value = Budget> {
-    (1_u32..24, 1_i64..30, 0.0..1.0_f64).prop_map(|(probes, hours, share)| {
+    let probes = prop_oneof![1 => 1_u32..6, 3 => 6_u32..24];
+    (probes, 2_i64..30, 0.0..1.0_f64).prop_map(|(probes, hours, share)| {
         let per = Span::from_hours(hours);
         let even = Span::from_millis(per.as_millis() / i64::from(probes));
         Budget { probes, per, min_spacing: even.scaled(share * share) }
@@ -62,7 +66,7 @@ fn budgets() -> impl Strategy<Value = Budget> {
 
 fn bursts() -> impl Strategy<Value = BurstTerms> {
     let response = prop_oneof![4 => Just(Response::Ttl), 1 => Just(Response::Replan)];
-    let reserve = prop_oneof![1 => Just(0.0), 5 => 0.0..0.9_f64];
+    let reserve = prop_oneof![1 => Just(0.0), 1 => 0.0..0.2_f64, 4 => 0.2..0.9_f64];
     let form = prop_oneof![4 => Just(Form::Caches), 1 => Just(Form::Prefetching)];
     (response, reserve, form, 0.01..1.0_f64).prop_map(|(response, reserve, ttl_form, ttl_factor)| {
         BurstTerms { response, reserve, ttl_form, ttl_factor, ..BurstTerms::default() }
@@ -87,7 +91,7 @@ fn hints() -> impl Strategy<Value = FeedHints> {
 fn failures() -> impl Strategy<Value = Failure> {
     prop_oneof![
         1 => Just(Failure::Gone),
-        3 => (1_i64..600).prop_map(|mins| Failure::Throttled { retry_after: Some(Span::from_mins(mins)) }),
+        4 => (1_i64..900).prop_map(|mins| Failure::Throttled { retry_after: Some(Span::from_mins(mins)) }),
         2 => Just(Failure::Throttled { retry_after: None }),
         2 => select(&[Failure::Refused, Failure::Unreachable, Failure::Unreadable][..]),
         1 => Just(Failure::Forbidden),
@@ -108,14 +112,14 @@ fn turns() -> impl Strategy<Value = Vec<Turn>> {
         3 => (failures(), 1_usize..4).prop_map(|(failure, times)| Turn::Fails(failure, times)),
         2 => Just(Turn::Gap),
         1 => any::<bool>().prop_map(Turn::Redirects),
-        1 => prop::option::of(1_i64..400).prop_map(Turn::NeighbourThrottled),
+        3 => prop::option::of(30_i64..900).prop_map(Turn::NeighbourThrottled),
         4 => Just(Turn::Refit),
         3 => Just(Turn::Ask),
         3 => any::<bool>().prop_map(Turn::Restart),
-        2 => (-40_000_i64..40_000).prop_map(Turn::ClockSet),
+        4 => (-40_000_i64..40_000, any::<bool>()).prop_map(|(secs, ask)| Turn::ClockSet(secs, ask)),
         3 => (budgets(), any::<bool>(), policies()).prop_map(|(budget, own, by)| Turn::Reload(budget, own, by)),
         2 => bursts().prop_map(Turn::Bursts),
-        2 => (0_usize..3, any::<bool>()).prop_map(|(host, strange)| Turn::Move(host, strange)),
+        2 => (select(&[0, 0, 1, 2, 2][..]), any::<bool>()).prop_map(|(host, strange)| Turn::Move(host, strange)),
         1 => Just(Turn::Remove),
         3 => (budgets(), policies()).prop_map(|(budget, by)| Turn::PutBack(budget, by)),
     ];
@@ -172,7 +176,12 @@ fn live(birth: &Birth, turns: Vec<Turn>) -> Tally {
             Turn::Refit => life.refit(),
             Turn::Ask => life.ask(),
             Turn::Restart(gently) => life.restart(gently),
-            Turn::ClockSet(secs) => life.set_clock(Span::from_secs(secs)),
+            Turn::ClockSet(secs, ask) => {
+                life.set_clock(Span::from_secs(secs));
+                if ask {
+                    life.ask();
+                }
+            }
             Turn::Reload(budget, own, policy) => life.reload(budget, own, policy),
             Turn::Bursts(burst) => life.set_burst(burst),
             Turn::Move(host, strange) => life.relocate(host, strange),
@@ -195,20 +204,44 @@ proptest! {
     }
 }
 
+/// The same lives every time, so that what there is in them can be counted.
 #[test]
 fn lives_are_not_dull() {
-    let tally = std::cell::RefCell::new(Tally::new());
+    let all = RefCell::new(Tally::new());
     let config = Config { cases: 50, failure_persistence: None, ..Config::default() };
-    let mut runner = TestRunner::new_with_rng(
-        config,
-        proptest::test_runner::TestRng::deterministic_rng(proptest::test_runner::RngAlgorithm::ChaCha),
-    );
-    let all = runner.run(&(births(), turns()), |(birth, turns)| {
+    let same = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let lived = TestRunner::new_with_rng(config, same).run(&(births(), turns()), |(birth, turns)| {
         for (what, times) in live(&birth, turns) {
-            *tally.borrow_mut().entry(what).or_default() += times;
+            *all.borrow_mut().entry(what).or_default() += times;
         }
         Ok(())
     });
-    println!("{:#?}", tally.borrow());
-    all.unwrap();
+    lived.unwrap();
+    let all = all.into_inner();
+    println!("{all:#?}");
+    for (what, at_least) in [
+        ("planned probes", 100),
+        ("chases", 50),
+        ("deferred probes", 50),
+        ("probes by hand", 5),
+        ("hurried probes", 1),
+        ("plans adopted", 100),
+        ("plans stale", 5),
+        ("switches", 20),
+        ("bursts begun", 10),
+        ("bursts ended", 10),
+        ("bursts passed", 1),
+        ("rhythms changed", 1),
+        ("went quiet", 3),
+        ("spoke again", 3),
+        ("failures", 50),
+        ("host pauses", 10),
+        ("refused by hand", 10),
+        ("removals", 3),
+        ("restarts", 10),
+        ("lost", 2),
+        ("recalled", 1),
+    ] {
+        assert!(all.get(what).is_some_and(|&times| times >= at_least), "{what}: {:?}", all.get(what));
+    }
 }
