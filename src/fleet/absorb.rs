@@ -236,7 +236,13 @@ impl Fleet {
             }
         }
         member.weigh_plan(last, ended, asked, report.result.is_ok());
-        if member.memory.state == State::Removed || matches!(report.result, Err(Failure::Gone)) {
+        // Gone until it answers: a probe by hand that came to nothing asks once, and for no more.
+        let was_gone = std::mem::take(&mut member.was_gone) && report.result.is_err();
+        if was_gone && member.memory.state != State::Removed {
+            member.memory.state = State::Resting;
+        }
+        let gone = was_gone || matches!(report.result, Err(Failure::Gone));
+        if gone || member.memory.state == State::Removed {
             member.memory.due = Timestamp::MAX;
             member.memory.reason = Reason::Constraint(super::gate::Constraint::Resting);
         } else {

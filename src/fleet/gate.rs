@@ -88,7 +88,9 @@ pub fn constraints(memory: &Memory, spent: &Spent, budget: &Budget) -> Vec<(Cons
             list.push((constraint, until));
         }
     };
-    let since_last = |span: Option<Span>| Some(spent.last()? + span?);
+    // What is spent is known for T only, and a feed may ask for more than that.
+    let last = spent.last().max(memory.last_probe);
+    let since_last = |span: Option<Span>| Some(last? + span?);
     say(Constraint::Spacing, Some(spent.spacing_allows(budget)));
     say(Constraint::Budget, Some(spent.budget_allows(budget)));
     say(Constraint::MaxAge, memory.fresh_until);

@@ -84,7 +84,7 @@ impl Fleet {
                 && member.policy_plans()
             {
                 member.replan = true;
-                if member.plan.is_none() {
+                if member.plan.is_none() && member.memory.due != Timestamp::MAX {
                     // It is due as it was before a restart, or before anything was known of it.
                     member.plan_from = member.plan_from.max(member.memory.due);
                 }

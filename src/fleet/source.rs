@@ -202,6 +202,8 @@ pub(super) struct Member {
     pub plan_from: Timestamp,
     /// Items may have been lost, so it is due sooner than its policy wants; no plan changes that.
     pub hurried: bool,
+    /// It was gone when someone asked for a probe by hand.
+    pub was_gone: bool,
     pub revision: Revision,
     /// Another host group that its redirects lead to: it bears our requests as well.
     pub also: Option<HostIx>,

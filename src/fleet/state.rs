@@ -150,6 +150,7 @@ impl Fleet {
             queued: false,
             plan_from: Timestamp::MIN,
             hurried: false,
+            was_gone: false,
             // A source that comes back is another than the one that plans are still being made for.
             revision: Revision(self.taken_in << 32),
             also,
@@ -274,6 +275,7 @@ impl Fleet {
             return Err(Refusal::Until { constraint, until: verdict.at });
         }
         self.frontier.remove(member.host, member.memory.due, id);
+        member.was_gone |= member.memory.due == Timestamp::MAX;
         member.memory.due = now;
         member.memory.reason = Reason::Manual;
         self.frontier.push(member.host, now, id);
@@ -338,9 +340,11 @@ impl Fleet {
         let otherwise = terms.policy != member.terms.policy;
         member.host = host;
         member.terms = terms;
-        if !probes.is_empty() {
-            member.spent = Spent::default();
-            probes.into_iter().for_each(|at| member.spent.note(at, &member.terms.budget));
+        if let Some(&read_until) = probes.iter().max() {
+            let before = std::mem::take(&mut member.spent);
+            // What ended after the log was read is known here only.
+            let since = before.times().filter(|&at| at > read_until);
+            probes.into_iter().chain(since).for_each(|at| member.spent.note(at, &member.terms.budget));
         }
         member.revision.0 += 1;
         if moved == Moved::Elsewhere {
@@ -351,7 +355,7 @@ impl Fleet {
                 ..Memory::default()
             };
             member.memory.state = member.settled();
-            member.also = None;
+            (member.also, member.was_gone, member.plan_from) = (None, false, Timestamp::MIN);
         }
         if moved == Moved::Elsewhere || repaced || otherwise {
             member.plan = None;
