@@ -35,8 +35,6 @@ struct Account {
     updates: u64,
     /// Who answered last in its place.
     leads_to: Option<HostGroup>,
-    /// When probes that chased a burst ended, under the terms of now.
-    chases: Vec<Timestamp>,
     /// What is due was due before its terms changed.
     excused: bool,
     /// What `auto` follows, where that can be known.
@@ -80,7 +78,6 @@ impl Ledger {
             failures: 0,
             updates,
             leads_to: None,
-            chases: Vec::new(),
             excused: false,
             follows: Some(Policy::Uniform),
             burst: Some(false),
@@ -149,8 +146,7 @@ impl Ledger {
             && order.reason != Reason::Manual;
         // Where items may have been lost a probe comes sooner than the reserve would have it.
         if chases && !account.excused && order.reason != Reason::Gap {
-            let chased = recent(&account.chases) + 1;
-            assert!(chased <= 2 * reserve, "{chased} of a reserve of {reserve}: {order:?}");
+            assert!(reserve > 0, "a chase without a reserve: {order:?}");
         }
         (account.asked_by_hand, account.excused, account.under_way) = (false, false, Some(chases));
         let what = match (chases, order.reason) {
@@ -167,9 +163,8 @@ impl Ledger {
     /// A probe was sent, or might have been, and nobody heard of it again.
     pub fn cut_off(&mut self, id: SourceId, end: Timestamp) {
         let account = self.of(id);
-        if let Some(chased) = account.under_way.take() {
+        if account.under_way.take().is_some() {
             account.ends.push(end);
-            account.chases.extend(chased.then_some(end));
         }
     }
 
@@ -330,7 +325,6 @@ fn reserve(terms: &Terms, burst: &BurstTerms) -> usize {
 
 impl Account {
     fn grant_anew(&mut self) {
-        self.chases.clear();
         self.excused = true;
     }
 

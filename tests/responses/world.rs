@@ -8,8 +8,8 @@ use tidewatch::fleet::making::{PlanParams, ahead};
 use tidewatch::fleet::params::{HostGroup, SourceId, Terms};
 use tidewatch::fleet::source::Memory;
 use tidewatch::fleet::{Answered, BurstTerms, Fleet, FleetParams, Known, PlanOrder, Response};
+use tidewatch::rate::burst::Evidence;
 use tidewatch::rate::burst::excess::Excess;
-use tidewatch::rate::burst::{Evidence, Params};
 use tidewatch::rate::importance::WeekWindow;
 use tidewatch::rate::steps::{Steps, cut_together};
 use tidewatch::rng::Stream;
@@ -146,7 +146,7 @@ pub struct Score {
     pub burst_delay: f64,
 }
 
-/// Whether what was wanted of a source was all it got, for one who watches these with that budget.
+/// How it goes on average for one who watches each of these with that budget.
 pub fn run(sources: &[Source], who: Who, budget: Budget) -> Score {
     let scores: Vec<Score> = sources.iter().map(|source| watch(source, who, budget)).collect();
     let mean = |pick: fn(&Score) -> f64| scores.iter().map(pick).sum::<f64>() / scores.len() as f64;
@@ -252,8 +252,8 @@ fn score(source: &Source, sent: &[driver::Sent]) -> Score {
     }
 }
 
-/// What somebody would need with as many probes as `probes`, where a budget can be chosen: between the
-/// two nearest ones, as 1/delay grows with the probes.
+/// How it would go with that many probes, for one whose budget is then between two whole ones: 1/delay
+/// grows with the probes.
 pub fn at_equal_probes(sources: &[Source], who: Who, budget: Budget, probes: f64) -> Score {
     let with = |n: f64| run(sources, who, Budget { probes: n as u32, ..budget });
     let (low, high) = (with(probes.floor()), with(probes.ceil() + 1.0));
@@ -279,15 +279,10 @@ pub fn ttl_at(sources: &[Source], budget: Budget, probes: f64) -> Score {
     run(sources, Who::Ttl((low * high).sqrt()), free)
 }
 
-/// Ten of the rhythm and thirty: hours, days, and nothing at all.
+/// A rhythm that is kept; one that is broken for long and for a while; and a slow one that is.
 pub const KINDS: [Kind; 4] = [
     Kind { by_day: 1.0, burst: 0.0, hours: 0 },
     Kind { by_day: 1.0, burst: 10.0, hours: 6 },
     Kind { by_day: 1.0, burst: 30.0, hours: 3 },
     Kind { by_day: 0.3, burst: 10.0, hours: 6 },
 ];
-
-/// Burst tests as they are by default.
-pub fn default_params() -> Params {
-    Params::default()
-}
