@@ -8,7 +8,7 @@ ALTER TABLE sources ADD COLUMN quiet_since INTEGER;         -- it should have up
 ALTER TABLE sources ADD COLUMN reserve_whole_at INTEGER;    -- when what bursts may cost will all be there again
 
 ALTER TABLE histories ADD COLUMN watch BLOB;                -- the watch for bursts
-ALTER TABLE histories ADD COLUMN aside BLOB;                -- what the burst that is on would teach
+ALTER TABLE histories ADD COLUMN aside BLOB;                -- what is to be learned if its rhythm is another since its last burst began
 ALTER TABLE histories ADD COLUMN changed_at INTEGER;        -- when its rhythm was found to be another: older rates are void
 
 ALTER TABLE bursts ADD COLUMN for_good INTEGER NOT NULL DEFAULT 0;  -- 1: it outlasted a cycle, and is the rhythm since

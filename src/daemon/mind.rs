@@ -3,7 +3,7 @@
 //! Exists because beliefs are only needed while a probe is read, and so are not kept in memory. Knows
 //! how they are stored; must not know what becomes of what a look says.
 
-use crate::fleet::beliefs::{Beliefs, Foretold, Heard};
+use crate::fleet::beliefs::{Aside, Beliefs, Foretold, Heard};
 use crate::fleet::learn::Look;
 use crate::fleet::making::WELL_FOUNDED;
 use crate::rate::burst::watch::Watch;
@@ -27,14 +27,15 @@ impl Mind {
     /// As it was left by the last look.
     pub fn read(learning: &Learning, dossier: &Dossier, now: Timestamp) -> Self {
         let history = learning.history(dossier.history.as_deref(), now);
-        let aside = dossier.aside.as_deref().map(|bytes| learning.history(Some(bytes), now));
+        let aside = dossier.aside.as_deref().and_then(|bytes| Aside::from_bytes(bytes, &history));
         let watch = dossier.watch.as_deref().and_then(Watch::from_bytes).unwrap_or_default();
         let rate = dossier.rate.clone().filter(|known| known.updates >= WELL_FOUNDED);
         Self {
             learning: learning.clone(),
             beliefs: Beliefs { history, watch, aside },
             rate: rate.map(|known| known.rate),
-            newest: dossier.newest,
+            // Not after now: the clock may have been set back.
+            newest: dossier.newest.map(|at| at.min(now)),
         }
     }
 
@@ -49,12 +50,12 @@ impl Mind {
     }
 
     /// As it is stored.
-    pub fn record(&self, changed: bool) -> BeliefsRecord {
+    pub fn record(&self, changed: Option<Timestamp>) -> BeliefsRecord {
         let Beliefs { history, watch, aside } = &self.beliefs;
         BeliefsRecord {
             history: history.to_bytes(),
             watch: (*watch != Watch::default()).then(|| watch.to_bytes()),
-            aside: aside.as_ref().map(|aside| aside.to_bytes()),
+            aside: aside.as_ref().map(Aside::to_bytes),
             changed,
         }
     }

@@ -23,7 +23,7 @@ use crate::store::writer::{Health, Receipt, Write};
 use crate::time::{Span, Timestamp};
 
 use super::landing::{event, landing};
-use super::muster::{Roster, Spec};
+use super::muster::{Learning, Roster, Spec};
 use super::planner::Made;
 use super::probe::Finished;
 
@@ -57,6 +57,8 @@ pub struct Reconfiguration {
     pub changed: Vec<(Changed, Arc<Spec>)>,
     /// Gone sources.
     pub removed: Vec<SourceId>,
+    /// How rhythms are learned and bursts recognised, if that changed.
+    pub learning: Option<Learning>,
     /// Importance changed, so that plans are to be made anew.
     pub replan: bool,
     /// In one line.
@@ -428,6 +430,12 @@ impl Pilot {
             self.roster.insert(change.id, spec);
             changed.push(change);
         }
+        if let Some(usual) = new.learning {
+            for spec in self.roster.values_mut() {
+                let zone = spec.source.time_zone.clone().unwrap_or_else(|| usual.zone.clone());
+                *spec = Arc::new(Spec { learning: Learning { zone, ..usual.clone() }, ..(**spec).clone() });
+            }
+        }
         self.fleet.reconfigure(added, changed, &new.removed, now);
         if new.replan {
             self.fleet.replan_all();
@@ -456,6 +464,9 @@ impl Pilot {
             tracing::warn!("the clock was set by {by}; the schedule moves with it");
             self.fleet.shift(by);
             let at = self.clock.now();
+            let longest = self.roster.values().map(|spec| spec.source.budget.per).max();
+            let since = at - by - longest.unwrap_or(Span::ZERO) - Span::from_hours(1);
+            self.write(Write::Shift { by, since });
             self.write(Write::Event(Event {
                 at,
                 kind: "clock_set",

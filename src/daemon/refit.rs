@@ -23,6 +23,7 @@ use crate::schedule::policy::Policy;
 use crate::store::StoreError;
 use crate::store::reader::{HistoryRow, Reader};
 use crate::store::record::RateRecord;
+use crate::store::rhythm::BurstSpan;
 use crate::store::writer::Write;
 use crate::time::{Span, Timestamp};
 
@@ -193,15 +194,24 @@ impl Refitter {
     }
 
     /// The gaps between the looks at a source, and whether it had changed in them; without those in a
-    /// burst, which say nothing of its rhythm.
+    /// burst, which say nothing of its rhythm, and those from before that changed.
     async fn calm_gaps(&self, id: SourceId) -> Result<Vec<Gap>, StoreError> {
         let looks = self.reader.looks(id).await?;
         let bursts = self.reader.burst_spans(id).await?;
-        let calm = |from: Timestamp, until: Timestamp| {
-            !bursts.iter().any(|&(began, ended)| began < until && ended.is_none_or(|ended| from < ended))
+        // The first of the last bursts that became the rhythm.
+        let last_change = bursts.iter().rposition(|burst| burst.for_good);
+        let since = last_change.map_or(Timestamp::MIN, |last| {
+            let first = bursts[..=last].iter().rposition(|burst| !burst.for_good).map_or(0, |at| at + 1);
+            bursts[first].began
+        });
+        let during = |from: Timestamp, until: Timestamp, burst: &BurstSpan| {
+            !burst.for_good && burst.began < until && burst.ended.is_none_or(|ended| from < ended)
         };
         let gaps = looks.windows(2).map(|pair| (pair[0].0, pair[1].0, pair[1].1));
-        Ok(gaps.filter(|&(from, until, _)| calm(from, until)).collect())
+        let calm = |&(from, until, _): &Gap| {
+            from >= since && !bursts.iter().any(|burst| during(from, until, burst))
+        };
+        Ok(gaps.filter(calm).collect())
     }
 }
 

@@ -23,7 +23,7 @@ use crate::store::sync::Synced;
 use crate::store::writer::Write;
 use crate::time::{Span, Timestamp};
 
-use super::muster::{listed, spec, terms};
+use super::muster::{learning, listed, spec, terms};
 use super::pilot::{Control, Reconfiguration};
 use super::planner;
 use super::refit::RefitParams;
@@ -132,6 +132,8 @@ impl Reloader {
         let planning = planner::params(&new);
         let replan = *planning != **self.planning.borrow() || new.fleet.burst != self.config.fleet.burst;
         self.planning.send_replace(planning);
+        let usual = |config: &Config| learning(config, config.importance.time_zone.clone());
+        let learning = Some(usual(&new)).filter(|new| *new != usual(&self.config));
         let (applied, done) = oneshot::channel();
         let apply = Reconfiguration {
             params: new.fleet.clone(),
@@ -140,6 +142,7 @@ impl Reloader {
             added,
             changed,
             removed: synced.removed,
+            learning,
             replan,
             summary: summary.clone(),
             applied,

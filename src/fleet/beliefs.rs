@@ -1,10 +1,11 @@
 //! What is believed of one source's rhythm, and what a look makes of it.
 //!
 //! Three things that are carried from look to look and stored with each: the evidence behind the
-//! rhythm, the watch for bursts, and, while a burst is on, what it would teach if it were the rhythm.
-//! A burst is kept out of the evidence; one that outlasts a whole cycle is no burst but a change, and
-//! then what was set aside *is* the evidence: the memory is as short as that. Must not know when the
-//! next probe is, nor who fits rates.
+//! rhythm, the watch for bursts, and, once a burst has begun, all that has been seen since, set
+//! aside. A burst is kept out of the evidence. One that does not end within a cycle is no burst but a
+//! change, and then what was set aside *is* the evidence: the memory is as short as that. As a new
+//! rhythm has its quiet nights and Sundays too, in which a burst seems to be over, it counts on how
+//! many sevenths of the cycle one was on. Must not know when the next probe is, nor who fits rates.
 
 use crate::observe::{Kind, Observation, Occurred, UpdateKind};
 use crate::rate::burst::excess::Excess;
@@ -23,8 +24,40 @@ pub struct Beliefs {
     pub history: History,
     /// The watch for bursts.
     pub watch: Watch,
-    /// What the burst that is on would teach.
-    pub aside: Option<History>,
+    /// What is to be learned if the rhythm is another since the last burst began.
+    pub aside: Option<Aside>,
+}
+
+/// What has been seen since a burst began.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Aside {
+    history: History,
+    /// The sevenths of the cycle that a burst was on.
+    sevenths: u8,
+}
+
+/// A burst that was on in so many sevenths of a cycle is the rhythm: a working week's days.
+const FOR_GOOD: u32 = 5;
+
+impl Aside {
+    /// Since when.
+    fn since(&self) -> Option<Timestamp> {
+        self.history.span().map(|(since, _)| since)
+    }
+
+    /// As bytes, to be kept.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = vec![self.sevenths];
+        bytes.extend(self.history.to_bytes());
+        bytes
+    }
+
+    /// From [`Aside::to_bytes`], with the settings of the evidence that it lies beside; `None` when they
+    /// are not such bytes.
+    pub fn from_bytes(bytes: &[u8], beside: &History) -> Option<Self> {
+        let (&sevenths, rest) = bytes.split_first()?;
+        Some(Self { history: beside.from_bytes_alike(rest)?, sevenths })
+    }
 }
 
 /// What a look is held against: the rhythm that was believed before it.
@@ -47,8 +80,8 @@ pub struct Heard {
     pub on: Option<Evidence>,
     /// What it adds to the rhythm.
     pub excess: Option<Excess>,
-    /// The burst outlasted a cycle: it is the rhythm from now on.
-    pub for_good: bool,
+    /// A burst outlasted a cycle: it is the rhythm, since then.
+    pub for_good: Option<Timestamp>,
     /// It should have updated by now: so many updates were expected since the last one.
     pub overdue: Option<f64>,
     /// The latest update known.
@@ -88,24 +121,55 @@ impl Beliefs {
             None => on.map(|_| (Timestamp::MIN, look.now)),
         };
         learn(&mut self.history, &Look { except: burst, ..*look });
-        if let (Some(evidence), Some((from, _))) = (on, burst) {
-            let aside = self.aside.get_or_insert_with(|| self.history.afresh(look.now));
-            learn(aside, &Look { except: Some((Timestamp::MIN, from)), ..*look });
-            if aside.span().is_some_and(|(since, _)| look.now - since >= foretold.cycle) {
-                self.history = self.aside.take().unwrap_or_else(|| self.history.afresh(look.now));
-                self.watch = Watch::default();
-                change = Some(Change::Ended(evidence));
-                heard = Heard { on: None, excess: None, for_good: true, ..heard };
-            }
-        } else {
-            self.aside = None;
+        heard.for_good = self.set_aside(look, burst, on.is_some(), foretold.cycle);
+        if heard.for_good.is_some() {
+            (heard.on, heard.excess) = (None, None);
+            change = match change {
+                // The last of several, which nobody has heard of yet.
+                Some(Change::Began(evidence)) => Some(Change::Passed(evidence)),
+                change => on.map(Change::Ended).or(change),
+            };
         }
         heard.burst = change;
         heard.overdue = newest
-            .filter(|_| heard.on.is_none() && !heard.for_good)
+            .filter(|_| heard.on.is_none() && heard.for_good.is_none())
             .map(|newest| foretold.rate.expected(newest, look.now))
             .filter(|&expected| is_quiet(expected, foretold.params.false_alarms));
         heard
+    }
+
+    /// Goes on with what is set aside, from the burst on. Says since when it is the rhythm, if it is.
+    fn set_aside(
+        &mut self,
+        look: &Look<'_>,
+        burst: Option<(Timestamp, Timestamp)>,
+        on: bool,
+        cycle: Span,
+    ) -> Option<Timestamp> {
+        let mut except = None;
+        let mut aside = match self.aside.take() {
+            Some(aside) => aside,
+            None if !on => return None,
+            None => {
+                except = burst.map(|(from, _)| (Timestamp::MIN, from));
+                Aside { history: self.history.afresh(look.now), sevenths: 0 }
+            }
+        };
+        learn(&mut aside.history, &Look { except, ..*look });
+        let since = aside.since().unwrap_or(look.now);
+        let sevenths = (look.now - since).as_secs_f64() / cycle.as_secs_f64() * 7.0;
+        if on {
+            aside.sevenths |= 1 << (sevenths as u32).min(6);
+        }
+        if sevenths < 7.0 {
+            self.aside = Some(aside);
+            return None;
+        }
+        let for_good = aside.sevenths.count_ones() >= FOR_GOOD;
+        for_good.then(|| {
+            (self.history, self.watch) = (aside.history, Watch::default());
+            since
+        })
     }
 
     fn watch_over(&mut self, look: &Look<'_>, foretold: &Foretold<'_>) -> Option<Change> {

@@ -183,7 +183,7 @@ impl Member {
         let before = life.burst_since;
         life.burst_since = heard.on.map(|burst| before.unwrap_or(burst.since));
         notes.extend(heard.burst.map(Note::Burst));
-        if heard.for_good {
+        if heard.for_good.is_some() {
             notes.push(Note::RhythmChanged);
         }
         match (life.quiet_since, heard.overdue) {
@@ -205,7 +205,7 @@ impl Member {
             self.memory.state = State::Burst;
         }
         // A burst that began, ended or passed leaves nothing as it was planned.
-        self.replan |= heard.burst.is_some();
+        self.replan |= heard.burst.is_some() || heard.for_good.is_some();
         let planned = self.planned_excess(terms);
         self.excess = heard.excess;
         self.replan |= planned.is_some() || self.planned_excess(terms).is_some();
@@ -219,7 +219,9 @@ impl Member {
         match (self.is_chasing(terms), follows) {
             (true, Policy::Ttl) => None,
             (true, _) => self.switch_to(Policy::Ttl, heard.on.map_or(Why::Burst, Why::BurstOf)),
-            (false, Policy::Ttl) if heard.for_good => self.switch_to(self.calm_policy(), Why::Changed),
+            (false, Policy::Ttl) if heard.for_good.is_some() => {
+                self.switch_to(self.calm_policy(), Why::Changed)
+            }
             (false, Policy::Ttl) => self.switch_to(self.calm_policy(), Why::BurstOver),
             (false, _) => None,
         }
@@ -270,7 +272,7 @@ impl std::fmt::Display for Why {
             Self::BurstOf(evidence) => write!(f, "a burst: {}", InWords(evidence)),
             Self::Burst => f.write_str("a burst is on"),
             Self::BurstOver => f.write_str("the burst is over"),
-            Self::Changed => f.write_str("the burst has lasted a whole cycle: its rhythm has changed"),
+            Self::Changed => f.write_str("bursts have gone on for a whole cycle: its rhythm has changed"),
         }
     }
 }

@@ -153,6 +153,11 @@ impl History {
         Self::new(self.zone.clone(), self.half_life, now)
     }
 
+    /// From [`History::to_bytes`], of the same week and memory.
+    pub fn from_bytes_alike(&self, bytes: &[u8]) -> Option<Self> {
+        Self::from_bytes(bytes, self.zone.clone(), self.half_life)
+    }
+
     /// Makes 1 the weight of an instant near the newest evidence, before weights grow too large.
     fn rebase(&mut self, at: Timestamp) {
         if at - self.reference < self.half_life.scaled(REBASE_AFTER) {

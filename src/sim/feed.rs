@@ -92,7 +92,7 @@ impl Feed {
             ..Answered::default()
         };
         (self.last, self.newest) = (Some(now), answered.heard.newest);
-        if answered.heard.for_good {
+        if answered.heard.for_good.is_some() {
             self.refit(now);
         }
         answered

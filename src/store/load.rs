@@ -116,12 +116,9 @@ pub async fn load(connection: &mut SqliteConnection, since: Timestamp) -> Result
         let paused = instant(&row, "paused_until").unwrap_or(Timestamp::MIN);
         loaded.hosts.push((host, paused, Span::from_millis(row.get(3))));
     }
-    let latest: Option<i64> = sqlx::query_scalar(
-        "SELECT max(at) FROM (SELECT max(at) AS at FROM events
-                              UNION ALL SELECT max(started_at) FROM probes)",
-    )
-    .fetch_one(&mut *connection)
-    .await?;
+    // Not events: they stay where the clock was when they happened, also when it was set since.
+    let latest: Option<i64> =
+        sqlx::query_scalar("SELECT max(started_at) FROM probes").fetch_one(&mut *connection).await?;
     loaded.latest = latest.map(Timestamp::from_millis);
     let seed: i64 =
         sqlx::query_scalar("SELECT value FROM meta WHERE key = 'seed'").fetch_one(connection).await?;

@@ -36,7 +36,7 @@ pub struct Dossier {
     pub history: Option<Vec<u8>>,
     /// The watch for bursts.
     pub watch: Option<Vec<u8>>,
-    /// What the burst that is on would teach.
+    /// What is to be learned if the rhythm is another since the last burst began.
     pub aside: Option<Vec<u8>>,
     /// Its rate as it was last fitted.
     pub rate: Option<KnownRate>,

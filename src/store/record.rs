@@ -110,10 +110,10 @@ pub struct BeliefsRecord {
     pub history: Vec<u8>,
     /// See `rate::burst::watch`.
     pub watch: Option<Vec<u8>>,
-    /// What the burst that is on would teach.
+    /// What is to be learned if the rhythm is another since the last burst began.
     pub aside: Option<Vec<u8>>,
-    /// The rhythm has changed: rates fitted before are void.
-    pub changed: bool,
+    /// The rhythm is another, since then: rates fitted before now are void.
+    pub changed: Option<Timestamp>,
 }
 
 /// What a host group asked of us.

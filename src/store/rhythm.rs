@@ -32,6 +32,17 @@ pub struct KnownRate {
     pub updates: u32,
 }
 
+/// When a source was in a burst.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BurstSpan {
+    /// From when.
+    pub began: Timestamp,
+    /// Until when; `None` while it is on.
+    pub ended: Option<Timestamp>,
+    /// It is part of how the rhythm changed.
+    pub for_good: bool,
+}
+
 /// What a look left believed.
 pub(super) async fn beliefs(
     connection: &mut SqliteConnection,
@@ -49,7 +60,7 @@ pub(super) async fn beliefs(
     .bind(&beliefs.history)
     .bind(&beliefs.watch)
     .bind(&beliefs.aside)
-    .bind(beliefs.changed.then(|| now.as_millis()))
+    .bind(beliefs.changed.map(|_| now.as_millis()))
     .execute(connection)
     .await?;
     Ok(())
@@ -57,24 +68,29 @@ pub(super) async fn beliefs(
 
 /// The bursts that a landing tells of. One that is on grows with every look.
 pub(super) async fn bursts(connection: &mut SqliteConnection, id: i64, landing: &Landing) -> Result {
-    let for_good = landing.beliefs.as_ref().is_some_and(|beliefs| beliefs.changed);
     match landing.burst {
-        Some(Change::Began(evidence)) => begin(connection, id, &evidence, None).await,
-        Some(Change::Passed(evidence)) => begin(connection, id, &evidence, Some(evidence.at)).await,
-        Some(Change::Ended(evidence)) => {
-            go_on(connection, id, &evidence, Some(evidence.at), for_good).await
-        }
+        Some(Change::Began(evidence)) => begin(connection, id, &evidence, None).await?,
+        Some(Change::Passed(evidence)) => begin(connection, id, &evidence, Some(evidence.at)).await?,
+        Some(Change::Ended(evidence)) => go_on(connection, id, &evidence, Some(evidence.at)).await?,
         None => match landing.burst_so_far {
-            Some(evidence) => go_on(connection, id, &evidence, None, false).await,
+            Some(evidence) => go_on(connection, id, &evidence, None).await?,
             None if landing.observation.as_ref().is_some_and(|seen| seen.first_contact) => {
                 // Another document than the one whose burst it was.
                 let query = "UPDATE bursts SET ended_at = ? WHERE source_id = ? AND ended_at IS NULL";
-                sqlx::query(query).bind(landing.finished.as_millis()).bind(id).execute(connection).await?;
-                Ok(())
+                let ended = landing.finished.as_millis();
+                sqlx::query(query).bind(ended).bind(id).execute(&mut *connection).await?;
             }
-            None => Ok(()),
+            None => {}
         },
     }
+    if let Some(since) = landing.beliefs.as_ref().and_then(|beliefs| beliefs.changed) {
+        sqlx::query("UPDATE bursts SET for_good = 1 WHERE source_id = ? AND ended_at >= ?")
+            .bind(id)
+            .bind(since.as_millis())
+            .execute(connection)
+            .await?;
+    }
+    Ok(())
 }
 
 async fn begin(
@@ -101,16 +117,13 @@ async fn go_on(
     id: i64,
     evidence: &Evidence,
     ended: Option<Timestamp>,
-    for_good: bool,
 ) -> Result {
     sqlx::query(
-        "UPDATE bursts SET ended_at = ?, observed = ?, expected = ?, for_good = ?
-         WHERE source_id = ? AND ended_at IS NULL",
+        "UPDATE bursts SET ended_at = ?, observed = ?, expected = ? WHERE source_id = ? AND ended_at IS NULL",
     )
     .bind(ended.map(Timestamp::as_millis))
     .bind(evidence.observed)
     .bind(evidence.expected)
-    .bind(for_good)
     .bind(id)
     .execute(connection)
     .await?;
@@ -210,16 +223,15 @@ impl Reader {
         Ok(row.map(|row| (Timestamp::from_millis(row.get(0)), row.get(1), row.get(2))))
     }
 
-    /// When a source was in a burst, in order; one that is on has no end yet.
-    pub async fn burst_spans(
-        &self,
-        id: SourceId,
-    ) -> std::result::Result<Vec<(Timestamp, Option<Timestamp>)>, StoreError> {
-        let query =
-            "SELECT began_at, ended_at FROM bursts WHERE source_id = ? AND NOT for_good ORDER BY began_at";
+    /// The bursts of a source, in order.
+    pub async fn burst_spans(&self, id: SourceId) -> std::result::Result<Vec<BurstSpan>, StoreError> {
+        let query = "SELECT began_at, ended_at, for_good FROM bursts WHERE source_id = ? ORDER BY began_at";
         let rows = sqlx::query(query).bind(id.0).fetch_all(self.pool()).await?;
-        let ended =
-            |row: &sqlx::sqlite::SqliteRow| row.get::<Option<i64>, _>(1).map(Timestamp::from_millis);
-        Ok(rows.iter().map(|row| (Timestamp::from_millis(row.get(0)), ended(row))).collect())
+        let span = |row: &sqlx::sqlite::SqliteRow| BurstSpan {
+            began: Timestamp::from_millis(row.get(0)),
+            ended: row.get::<Option<i64>, _>(1).map(Timestamp::from_millis),
+            for_good: row.get(2),
+        };
+        Ok(rows.iter().map(span).collect())
     }
 }

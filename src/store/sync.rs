@@ -78,7 +78,17 @@ pub(super) async fn sync(
             synced.revived.insert(source.name.clone());
         }
         if moved || removed || policy != source.policy || group != source.group {
-            changed.push(json!([id, source.url, source.kind, source.policy, source.group, moved, removed]));
+            let otherwise = policy != source.policy;
+            changed.push(json!([
+                id,
+                source.url,
+                source.kind,
+                source.policy,
+                source.group,
+                moved,
+                removed,
+                otherwise
+            ]));
         }
     }
     for chunk in new.chunks(CHUNK) {
@@ -94,7 +104,7 @@ pub(super) async fn sync(
         synced.ids.extend(rows.into_iter().map(|row| (row.get(1), SourceId(row.get(0)))));
     }
     for chunk in changed.chunks(CHUNK) {
-        change(connection, Value::from(chunk.to_vec()).to_string()).await?;
+        change(connection, Value::from(chunk.to_vec()).to_string(), at).await?;
     }
     let gone: Vec<i64> =
         stored.into_values().filter(|(_, _, removed)| !removed).map(|(id, _, _)| id).collect();
@@ -111,7 +121,7 @@ pub(super) async fn sync(
     Ok(synced)
 }
 
-async fn change(connection: &mut SqliteConnection, rows: String) -> Result<(), sqlx::Error> {
+async fn change(connection: &mut SqliteConnection, rows: String, at: Timestamp) -> Result<(), sqlx::Error> {
     sqlx::query(
         "UPDATE sources SET url = new.value ->> 1, kind = new.value ->> 2, policy = new.value ->> 3,
                 group_name = new.value ->> 4
@@ -133,11 +143,28 @@ async fn change(connection: &mut SqliteConnection, rows: String) -> Result<(), s
         "UPDATE sources SET etag = NULL, last_modified = NULL, validators_url = NULL, error_streak = 0,
                 last_error = NULL, fresh_until = NULL, retry_until = NULL, backoff_until = NULL, ttl_ms = NULL,
                 skip_hours = 0, skip_days = 0, update_period_ms = NULL, moving_to = NULL, moving_times = NULL,
-                moving_since = NULL, adopted_url = NULL, holds = NULL, moved = 1
+                moving_since = NULL, adopted_url = NULL, holds = NULL, moved = 1, newest_at = NULL,
+                burst_since = NULL, in_bursts = 0, quiet_since = NULL, reserve_whole_at = NULL
          FROM json_each(?) AS new WHERE sources.id = new.value ->> 0 AND new.value ->> 5",
     )
     .bind(&rows)
     .execute(&mut *connection)
+    .await?;
+    sqlx::query(
+        "UPDATE bursts SET ended_at = ?2 WHERE ended_at IS NULL AND source_id IN (
+             SELECT new.value ->> 0 FROM json_each(?1) AS new WHERE new.value ->> 5)",
+    )
+    .bind(&rows)
+    .bind(at.as_millis())
+    .execute(&mut *connection)
+    .await?;
+    // Another policy begins where nothing is known.
+    sqlx::query(
+        "UPDATE sources SET follows = NULL FROM json_each(?) AS new
+         WHERE sources.id = new.value ->> 0 AND (new.value ->> 5 OR new.value ->> 7)",
+    )
+    .bind(&rows)
+    .execute(connection)
     .await?;
     Ok(())
 }

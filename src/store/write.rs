@@ -276,6 +276,38 @@ fn bind_bytes<'q>(query: Statement<'q>, bytes: Option<&'q [u8]>) -> Statement<'q
     }
 }
 
+/// The clock was set by so much while the daemon ran: everything that holds a promise moves with it, as
+/// it does in memory, so that a restart finds the promises of real time. What is older than `since` by
+/// the old clock binds nobody any more.
+pub(super) async fn shift(connection: &mut SqliteConnection, by: Span, since: Timestamp) -> Result {
+    sqlx::query(
+        "UPDATE sources SET next_probe_at = next_probe_at + ?1, last_probe_at = last_probe_at + ?1,
+             last_look_at = last_look_at + ?1, last_update_at = last_update_at + ?1,
+             fresh_until = fresh_until + ?1, retry_until = retry_until + ?1, backoff_until = backoff_until + ?1,
+             moving_since = moving_since + ?1, newest_at = newest_at + ?1, burst_since = burst_since + ?1,
+             quiet_since = quiet_since + ?1, reserve_whole_at = reserve_whole_at + ?1",
+    )
+    .bind(by.as_millis())
+    .execute(&mut *connection)
+    .await?;
+    sqlx::query("UPDATE hosts SET paused_until = paused_until + ?")
+        .bind(by.as_millis())
+        .execute(&mut *connection)
+        .await?;
+    sqlx::query("UPDATE flights SET due_at = due_at + ?1, started_at = started_at + ?1")
+        .bind(by.as_millis())
+        .execute(&mut *connection)
+        .await?;
+    sqlx::query(
+        "UPDATE probes SET due_at = due_at + ?1, started_at = started_at + ?1 WHERE started_at >= ?2",
+    )
+    .bind(by.as_millis())
+    .bind(since.as_millis())
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
 /// A host group's state.
 pub(super) async fn host(connection: &mut SqliteConnection, host: &HostRecord) -> Result {
     sqlx::query(

@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::clock::real_pause;
 use crate::fleet::params::SourceId;
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 use super::error::may_pass;
 use super::record::{Event, Flight, Landing, PlanRecord, RateRecord, RobotsRecord};
@@ -55,6 +55,13 @@ pub enum Write {
         at: Timestamp,
         /// Where the numbers go.
         reply: oneshot::Sender<Synced>,
+    },
+    /// The clock was set while the daemon ran.
+    Shift {
+        /// By so much.
+        by: Span,
+        /// What is older, by the clock as it was, binds nobody.
+        since: Timestamp,
     },
     /// Old probes are to be forgotten, a bite at a time.
     Prune {
@@ -235,6 +242,7 @@ async fn write_all(
             Write::Answer { request, answer } => write::answer(connection, *request, answer).await?,
             Write::FirstDue(due) => sync::first_due(connection, due).await?,
             Write::Sync { listed, at, .. } => synced.push(sync::sync(connection, listed, *at).await?),
+            Write::Shift { by, since } => write::shift(connection, *by, *since).await?,
             Write::Prune { before } => {
                 more_to_prune = retention::bite(connection, *before).await?.then_some(*before);
             }

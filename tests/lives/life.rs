@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
-use tidewatch::fleet::beliefs::{Beliefs, Foretold};
+use tidewatch::fleet::beliefs::{Aside, Beliefs, Foretold};
 use tidewatch::fleet::learn::Look;
 use tidewatch::fleet::params::{HostGroup, SourceId, Terms};
 use tidewatch::fleet::source::{Memory, Reason, State};
@@ -486,7 +486,7 @@ impl Life {
         let stored = Beliefs {
             history: history(evidence),
             watch: Watch::from_bytes(&watch.to_bytes()).unwrap(),
-            aside: aside.as_ref().map(history),
+            aside: aside.as_ref().map(|aside| Aside::from_bytes(&aside.to_bytes(), evidence).unwrap()),
         };
         assert_eq!(stored, self.mind.beliefs);
         self.mind.beliefs = stored;

@@ -1,6 +1,7 @@
 //! What `auto` is worth on sources whose rhythm a burst breaks once a week, and what it costs on those
 //! that keep it: simulated, with fixed seeds, watched as the daemon watches.
 
+#[allow(dead_code, reason = "shared with an example, which uses all of it")]
 mod world;
 
 use tidewatch::fleet::Response;

@@ -222,7 +222,7 @@ pub fn sent(source: &Source, who: Who, budget: Budget) -> Vec<driver::Sent> {
 /// The truth instead of what was found out.
 fn tell(source: &Source, answered: &mut Answered, at: Timestamp) {
     let heard = &mut answered.heard;
-    (heard.burst, heard.for_good) = (None, false);
+    (heard.burst, heard.for_good) = (None, None);
     let burst = source.burst_at(at);
     heard.on = burst.map(|(since, _)| Evidence { since, at, observed: 0, expected: 0.0 });
     // Plans know better; that there is any is what counts.
