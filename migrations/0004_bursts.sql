@@ -7,6 +7,12 @@ ALTER TABLE sources ADD COLUMN in_bursts INTEGER NOT NULL DEFAULT 0;  -- of its 
 ALTER TABLE sources ADD COLUMN quiet_since INTEGER;         -- it should have updated and has not: noticed then
 ALTER TABLE sources ADD COLUMN reserve_whole_at INTEGER;    -- when what bursts may cost will all be there again
 
+-- What a store from before these were kept says of them.
+UPDATE sources SET next_probe_policy = 'plan', follows = 'plan' WHERE next_probe_reason = 'plan';
+UPDATE sources SET newest_at = coalesce(
+    (SELECT max(occurred_at) FROM updates WHERE updates.source_id = sources.id AND kind <> 'edited'),
+    (SELECT max(dated_at) FROM items WHERE items.source_id = sources.id));
+
 ALTER TABLE histories ADD COLUMN watch BLOB;                -- the watch for bursts
 ALTER TABLE histories ADD COLUMN aside BLOB;                -- what is to be learned if its rhythm is another since its last burst began
 ALTER TABLE histories ADD COLUMN changed_at INTEGER;        -- when its rhythm was found to be another: older rates are void

@@ -12,9 +12,11 @@ use tidewatch::fleet::{
 };
 use tidewatch::rate::burst::excess::Excess;
 use tidewatch::rate::burst::{Change, Evidence};
+use tidewatch::rate::steps::Steps;
 use tidewatch::schedule::budget::Budget;
 use tidewatch::schedule::plan::Plan;
 use tidewatch::schedule::policy::Policy;
+use tidewatch::schedule::rolling;
 use tidewatch::time::{Span, Timestamp};
 
 const ONE: SourceId = SourceId(1);
@@ -156,13 +158,39 @@ fn a_chase_slows_down_as_the_reserve_runs_out_and_never_breaks_the_budget() {
         gaps.push(next - at);
         at = next;
         probe(&mut fleet, at, heard(Some(since), at));
-        let orders = fleet.plan_orders(at, usize::MAX);
-        assert_eq!(orders.len(), 1, "every probe of a chase is out of turn");
-        fleet.adopt(ONE, every(30, &orders[0]), at).unwrap();
+        for order in fleet.plan_orders(at, usize::MAX) {
+            fleet.adopt(ONE, every(30, &order), at).unwrap();
+        }
     }
     assert!(gaps.len() <= 50, "{gaps:?}");
     assert!(gaps[0] < Span::from_mins(6), "{gaps:?}");
-    assert!(gaps[gaps.len() - 1] > Span::from_mins(25), "{gaps:?}");
+    assert!(gaps[20..].iter().all(|&gap| gap > Span::from_mins(25)), "{gaps:?}");
+}
+
+/// Nothing was spent before: still no more than the reserve is spent on it, and enough is left for after.
+#[test]
+fn a_chase_leaves_the_rest_of_the_budget_alone() {
+    let memory = Memory { known_updates: 100, ..Memory::default() };
+    let mut fleet = load(memory, Vec::new(), Policy::Auto, Response::Ttl);
+    let begins = due(&fleet);
+    let mut at = begins;
+    probe(&mut fleet, at, began(at));
+    let since = at - Span::from_mins(20);
+    let (mut sent, mut longest) = (0, Span::ZERO);
+    while at - begins < Span::from_hours(30) {
+        let next = due(&fleet);
+        (sent, longest) = (sent + 1, longest.max(next - at));
+        at = next;
+        let on = at - begins < Span::from_hours(10);
+        probe(&mut fleet, at, if on { heard(Some(since), at) } else { heard(None, at) });
+        for order in fleet.plan_orders(at, usize::MAX) {
+            let even = Steps::constant(1.0).unwrap();
+            let ahead = rolling::plan(&order.standing, &even, &even).unwrap();
+            fleet.adopt(ONE, Plan::new(order.made_from, &ahead), at).unwrap();
+        }
+    }
+    assert!((55..=65).contains(&sent), "{sent} in thirty hours");
+    assert!(longest < Span::from_mins(60), "{longest}");
 }
 
 #[test]
@@ -231,11 +259,11 @@ fn plans_leave_alone_what_bursts_have_shown_to_need() {
 }
 
 #[test]
-fn what_was_taken_of_the_reserve_comes_back_evenly() {
+fn what_a_planned_burst_took_of_the_reserve_comes_back_evenly() {
     let life = Life { in_bursts: 1_000_000, burst_since: Some(start()), ..Life::default() };
     let memory = Memory { due: start(), known_updates: 100, life, ..Memory::default() };
     let spent: Vec<Timestamp> = (0..47).map(|n| start() - Span::from_mins(20 * n + 20)).rev().collect();
-    let mut fleet = load(memory, spent, Policy::Auto, Response::Ttl);
+    let mut fleet = load(memory, spent, Policy::Auto, Response::Replan);
     probe(&mut fleet, start(), ended(start(), start()));
     // Forty-eight are spent: of the ten kept for bursts eight are gone.
     let whole = fleet.memory(ONE).unwrap().life.reserve_whole_at.unwrap();

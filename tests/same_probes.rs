@@ -12,16 +12,21 @@ use tidewatch::daemon::muster::muster;
 use tidewatch::daemon::pilot::{Control, Launch, Lines, Pilot, Progress};
 use tidewatch::daemon::planner::Made;
 use tidewatch::daemon::probe::Finished;
+use tidewatch::fleet::beliefs::Heard;
+use tidewatch::fleet::making::{self, PlanParams, Rhythm};
 use tidewatch::fleet::params::SourceId;
 use tidewatch::fleet::source::Memory;
 use tidewatch::fleet::{Answered, Failure, PlanOrder};
 use tidewatch::observe::FeedHints;
+use tidewatch::rate::aggregate::Origin;
+use tidewatch::rate::burst::excess::Excess;
+use tidewatch::rate::burst::{Change, Evidence};
 use tidewatch::rate::cyclic::Rate;
 use tidewatch::rate::importance::WeekWindow;
 use tidewatch::rate::steps::Steps;
 use tidewatch::rng::Stream;
 use tidewatch::schedule::plan::Plan;
-use tidewatch::schedule::rolling;
+use tidewatch::schedule::policy::Policy;
 use tidewatch::sim::driver;
 use tidewatch::store::load::{Loaded, Remembered};
 use tidewatch::store::record::{Outcome, ValidatorsChange};
@@ -45,11 +50,9 @@ fn config() -> Config {
             _ => format!("host{id}.example"),
         };
         text.push_str(&format!("[[source]]\nname = \"s{id}\"\nurl = \"https://{host}/feed\"\n"));
-        match id % 6 {
-            0 => text.push_str("policy = \"plan\"\n"),
-            5 => {}
-            _ => text.push_str("policy = \"uniform\"\n"),
-        }
+        // Every policy, and `auto` more often than the others.
+        let policy = Policy::ALL.get(id as usize % 12).map_or("auto", |policy| policy.name());
+        text.push_str(&format!("policy = \"{policy}\"\n"));
         if id % 4 == 0 {
             text.push_str("budget = { probes = 120, per = \"1d\", min_spacing = \"5m\" }\n");
         }
@@ -86,10 +89,32 @@ fn recorded(source: SourceId, nth: u32) -> (Span, Result<Answered, Failure>) {
                 ttl: (source.0 % 5 == 0).then(|| Span::from_mins(45)),
                 ..FeedHints::default()
             }),
+            heard: heard(source, nth),
             ..Answered::default()
         }),
     };
     (took, result)
+}
+
+/// Of every sixteen looks, four are in a burst.
+fn heard(source: SourceId, nth: u32) -> Heard {
+    let at = |look: u32| start() + Span::from_mins(40 * i64::from(look));
+    let (burst, now) = (at(nth - nth % 16 + 8), at(nth));
+    let evidence = Evidence { since: burst, at: now, observed: 9, expected: 0.5 };
+    let on = (8..12).contains(&(nth % 16)).then_some(evidence);
+    let lasted = now - burst;
+    Heard {
+        burst: match nth % 16 {
+            8 => Some(Change::Began(evidence)),
+            12 => Some(Change::Ended(evidence)),
+            _ => None,
+        },
+        on,
+        excess: on.map(|_| Excess { at: now, probability: 0.9, per_hour: 6.0, lasted }),
+        overdue: (nth % 16 == 5).then_some(7.0 + source.0 as f64),
+        newest: Some(now - Span::from_mins(10)),
+        ..Heard::default()
+    }
 }
 
 /// What is planned: sources of four rhythms, two of them by the hour of the day.
@@ -100,7 +125,11 @@ fn make(order: &PlanOrder) -> Option<Made> {
         1 => Steps::from(&Rate::constant(4.0)),
         n => Steps::windows(jiff::tz::TimeZone::UTC, 0.1, &[(office, n as f64)]).unwrap(),
     };
-    let ahead = rolling::plan(&order.standing, &rate, &Steps::constant(1.0).unwrap())?;
+    let origin = if order.source.0 % 3 == 0 { Origin::Blend } else { Origin::Individual };
+    let rhythm = Rhythm { rate, origin, updates: 20 };
+    let params =
+        PlanParams { importance: Steps::constant(1.0).unwrap(), freshness_threshold: 1.0, switches: false };
+    let ahead = making::ahead(order, &rhythm, &params)?;
     Some(Made { source: order.source, made_from: order.made_from, at: order.standing.now, ahead })
 }
 
@@ -221,7 +250,12 @@ async fn the_daemon_sends_the_probes_that_the_simulator_sends() {
         assert_eq!(simulated, flown, "probe {nth}");
     }
     assert_eq!(simulated.len(), flown.len());
-    let planned = simulated.iter().filter(|sent| sent.3 == "plan").count();
-    let spread = simulated.iter().filter(|sent| sent.3 == "uniform").count();
-    assert!(planned > 500 && spread > 500, "{planned} by plan, {spread} spread");
+    // Nobody is dull: `auto` follows others, and `adaptive` is spread evenly so far.
+    for policy in
+        Policy::ALL.into_iter().filter(|policy| !matches!(policy, Policy::Auto | Policy::Adaptive))
+    {
+        let by = simulated.iter().filter(|sent| sent.3 == policy.name()).count();
+        assert!(by > 10, "{by} by {}", policy.name());
+    }
+    assert!(simulated.iter().any(|sent| sent.4 == "burst"));
 }

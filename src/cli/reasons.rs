@@ -12,7 +12,7 @@ use crate::schedule::budget::Budget;
 use crate::schedule::policy::Policy;
 use crate::schedule::ttl::Form;
 use crate::store::plans::PlanRow;
-use crate::time::{Span, Timestamp};
+use crate::time::Timestamp;
 
 /// A feed that overflows with a smaller chance than this is not worth a word.
 const WORTH_A_WORD: f64 = 0.01;
@@ -51,7 +51,7 @@ fn response(stance: &Stance<'_>, zone: &TimeZone) -> String {
     let purse = format!("{left} of {probes} probes of the reserve left");
     match (policy, terms.response, life.newest) {
         (Policy::Auto, Response::Replan, _) => {
-            "planned for: its plans count on more updates while it lasts".to_owned()
+            format!("planned for: its plans count on more updates while it lasts; {purse}")
         }
         (Policy::Auto, Response::Ttl, _) if probes == 0 => {
             "not chased: its budget and [burst] reserve leave no probe for that".to_owned()
@@ -62,15 +62,18 @@ fn response(stance: &Stance<'_>, zone: &TimeZone) -> String {
                 Form::Prefetching => terms.freshness_threshold * (1.0 + terms.ttl_factor),
             };
             format!(
-                "chased by ttl: the next look after {} of the age of the last update ({}), {} at least; {purse}",
+                "chased by ttl: the next look after {} of the age of the last update ({}), {} at least and no faster \
+                 than the reserve lasts; {purse}",
                 percent(share),
                 newest.iso_in(zone),
                 budget.min_spacing
             )
         }
         (Policy::Auto, Response::Ttl, _) if left == 0 => {
-            let one = Span::from_millis(budget.per.as_millis() / i64::from(probes));
-            format!("chased by ttl, which has to wait: {purse}, and one comes back every {one}")
+            format!(
+                "chased by ttl, which has to wait: {purse}; more as probes of the last {} grow old",
+                budget.per
+            )
         }
         (Policy::Auto, Response::Ttl, _) => {
             format!("chased by ttl, and {} asks sooner this time; {purse}", life.asked_by.name())
@@ -179,6 +182,7 @@ fn percent(share: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::time::Span;
 
     fn noon() -> Timestamp {
         Timestamp::parse_iso("2026-11-16T12:00:00Z").expect("valid")
@@ -256,7 +260,12 @@ mod tests {
             ),
             "{told:?}"
         );
-        assert!(told[1].ends_with("), 10m at least; 17 of 19 probes of the reserve left"), "{told:?}");
+        assert!(
+            told[1].ends_with(
+                "10m at least and no faster than the reserve lasts; 17 of 19 probes of the reserve left"
+            ),
+            "{told:?}"
+        );
 
         let prefetching = BurstTerms { ttl_form: Form::Prefetching, freshness_threshold: 0.5, ..terms };
         let told = said(&Stance { terms: &prefetching, ..stance });
@@ -272,7 +281,7 @@ mod tests {
         let told = said(&Stance { reserve: Reserve { left: 0, ..reserve }, ..stance });
         assert_eq!(
             told[1],
-            "chased by ttl, which has to wait: 0 of 19 probes of the reserve left, and one comes back every 1h15m"
+            "chased by ttl, which has to wait: 0 of 19 probes of the reserve left; more as probes of the last 1d grow old"
         );
         let told = said(&Stance { reserve: Reserve { probes: 0, left: 0, kept: 0 }, ..stance });
         assert!(told[1].starts_with("not chased: "), "{told:?}");

@@ -57,6 +57,10 @@ pub fn event(id: SourceId, at: Timestamp, note: &Note) -> Event {
             let (kind, said) = burst_event(change);
             (kind, Some(id), Some(said))
         }
+        Note::BurstForgotten => {
+            let said = "nothing is known any more of the rhythm that it broke";
+            ("burst_ended", Some(id), Some(said.to_owned()))
+        }
         Note::RhythmChanged => ("rhythm_changed", Some(id), Some("the burst is its rhythm now".to_owned())),
         Note::PolicySwitched { from, to, why } => {
             ("policy_switched", Some(id), Some(format!("{} -> {}: {why}", from.name(), to.name())))

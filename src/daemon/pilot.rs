@@ -59,7 +59,7 @@ pub struct Reconfiguration {
     pub removed: Vec<SourceId>,
     /// How rhythms are learned and bursts recognised, if that changed.
     pub learning: Option<Learning>,
-    /// Importance changed, so that plans are to be made anew.
+    /// What plans follow has changed: they are to be made anew.
     pub replan: bool,
     /// In one line.
     pub summary: String,
@@ -309,6 +309,9 @@ impl Pilot {
             Note::Burst(change) => {
                 let (kind, said) = burst_event(change);
                 tracing::info!(source = self.name(id), "{kind}: {said}");
+            }
+            Note::BurstForgotten => {
+                tracing::info!(source = self.name(id), "its burst is no longer known to be on");
             }
             Note::RhythmChanged => {
                 tracing::info!(source = self.name(id), "its rhythm has changed; it is learned anew");

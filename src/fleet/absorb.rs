@@ -132,6 +132,8 @@ pub enum Note {
     },
     /// A burst began, ended or passed.
     Burst(burst::Change),
+    /// A burst is no longer known to be on: nothing is known of the rhythm that it would break.
+    BurstForgotten,
     /// A burst has become the rhythm: what was known before is forgotten.
     RhythmChanged,
     /// `auto` goes over to another policy.
@@ -206,6 +208,9 @@ impl Fleet {
         member.revision.0 += 1;
         member.also = answering.map_or(member.also, |ix| (ix != member.host).then_some(ix));
         let (asked, last) = (member.asks(), member.spent.last().unwrap_or(Timestamp::MIN));
+        if last > Timestamp::MIN && member.memory.reason != Reason::Manual {
+            member.pay(last, member.calm_wish(last, seed).at, ended, &terms);
+        }
         member.spent.note(ended, &member.terms.budget);
         member.memory.last_probe = Some(ended);
         member.hurried = false;
@@ -227,6 +232,9 @@ impl Fleet {
                 if let Some(until) = rest.filter(|_| throttled && asking.public) {
                     self.frontier.pause(asking_ix, until);
                     notes.push(Note::HostPaused { host: asking.key.to_string(), until });
+                }
+                if *failure == Failure::Gone && member.memory.life.burst_since.take().is_some() {
+                    notes.push(Note::BurstForgotten);
                 }
                 match failure {
                     Failure::Gone => notes.push(Note::Rests { why: "410 Gone" }),

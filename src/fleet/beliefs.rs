@@ -115,10 +115,11 @@ impl Beliefs {
         let mut heard =
             Heard { on, newest, excess: self.excess(look.now, on, &foretold.params), ..Heard::default() };
         let burst = match change {
-            Some(Change::Began(evidence)) => Some((evidence.since, look.now)),
+            // Until its end: what is published while the answer travels may be in it.
+            Some(Change::Began(evidence)) => Some((evidence.since, Timestamp::MAX)),
             Some(Change::Passed(evidence)) => Some((evidence.since, evidence.at)),
             Some(Change::Ended(evidence)) => Some((Timestamp::MIN, evidence.at)),
-            None => on.map(|_| (Timestamp::MIN, look.now)),
+            None => on.map(|_| (Timestamp::MIN, Timestamp::MAX)),
         };
         learn(&mut self.history, &Look { except: burst, ..*look });
         heard.for_good = self.set_aside(look, burst, on.is_some(), foretold.cycle);
@@ -151,7 +152,7 @@ impl Beliefs {
             Some(aside) => aside,
             None if !on => return None,
             None => {
-                except = burst.map(|(from, _)| (Timestamp::MIN, from));
+                except = burst.map(|(from, _)| (Timestamp::MIN, from - Span::from_millis(1)));
                 Aside { history: self.history.afresh(look.now), sevenths: 0 }
             }
         };
@@ -216,5 +217,6 @@ fn latest(look: &Look<'_>) -> Option<Timestamp> {
         Occurred::At(at) | Occurred::Between(_, at) => at,
     });
     let there = seen.present.iter().filter(|_| seen.first_contact).filter_map(|item| item.dated);
-    occurred.chain(there).filter(|&at| at <= look.now).max()
+    // What has no date came by the end of the look, which is later than what is called its time.
+    occurred.chain(there).map(|at| at.min(look.now)).max()
 }

@@ -24,7 +24,7 @@ use crate::time::{Span, Timestamp};
 use super::absorb::Note;
 use super::beliefs::Heard;
 use super::params::{BurstTerms, Response};
-use super::source::{Member, State};
+use super::source::{CAUTIOUS_GAP, Member, State};
 
 /// What of a source's life must survive a restart.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,7 +107,14 @@ pub struct Reserve {
 impl Member {
     /// Whether a burst is chased: by `auto` only, for whoever names another policy wants that.
     pub fn is_chasing(&self, terms: &BurstTerms) -> bool {
-        self.answers_bursts(terms, Response::Ttl) && self.memory.life.burst_since.is_some()
+        self.answers_bursts(terms, Response::Ttl)
+            && self.memory.life.burst_since.is_some()
+            && self.reserve_probes(terms) > 0
+    }
+
+    /// How many probes per T bursts may cost.
+    fn reserve_probes(&self, terms: &BurstTerms) -> u32 {
+        (f64::from(self.terms.budget.probes) * terms.reserve) as u32
     }
 
     fn answers_bursts(&self, terms: &BurstTerms, with: Response) -> bool {
@@ -120,8 +127,10 @@ impl Member {
             return Reserve { probes: 0, left: 0, kept: 0 };
         }
         let (budget, life) = (&self.terms.budget, &self.memory.life);
-        let probes = (f64::from(budget.probes) * terms.reserve) as u32;
-        let left = self.spent.left(budget, now).min(probes);
+        let probes = self.reserve_probes(terms);
+        let used = life.used(probes, budget.per, now);
+        let whole = (f64::from(probes) - used + 1e-9).max(0.0) as u32;
+        let left = self.spent.left(budget, now).min(whole);
         let kept = match (life.burst_since, terms.response) {
             // Plans are for when the chase is over.
             (Some(_), Response::Ttl) => left,
@@ -136,7 +145,7 @@ impl Member {
 
     /// What plans are to follow beside the rhythm.
     pub fn planned_excess(&self, terms: &BurstTerms) -> Option<Excess> {
-        self.excess.filter(|_| self.answers_bursts(terms, Response::Replan))
+        self.excess.as_deref().copied().filter(|_| self.answers_bursts(terms, Response::Replan))
     }
 
     /// When time to live wants the next probe after one at `last`, where a burst is chased and the
@@ -144,33 +153,53 @@ impl Member {
     pub fn chase(&self, last: Timestamp, otherwise: Timestamp, terms: &BurstTerms) -> Option<Timestamp> {
         let newest = self.memory.life.newest.filter(|_| self.is_chasing(terms))?;
         let left = self.reserve(terms, last).left;
-        let lasts = self.excess.map_or(MODEST, |excess| excess.lasts());
+        let lasts = self.excess.as_ref().map_or(MODEST, |excess| excess.lasts());
         let usual = (otherwise - last).max(YOUNG);
         // As many more as are left, over the time that it will probably go on.
         let per_second = usual.as_secs_f64().recip() + f64::from(left) / lasts.as_secs_f64();
         let pace = Span::from_secs(1).scaled(per_second.recip());
-        let at = self.ttl(terms, usual).next(last, newest, last).max(last + pace);
-        (left > 0).then_some(at)
+        let ttl = self.ttl(terms, self.terms.budget.min_spacing, usual);
+        (left > 0).then(|| ttl.next(last, newest, last).max(last + pace))
     }
 
     /// The same as a policy of its own: an old source is looked at every day.
     pub fn by_age(&self, last: Timestamp, terms: &BurstTerms) -> Option<Timestamp> {
         let newest = self.memory.life.newest.filter(|_| self.terms.policy == Policy::Ttl)?;
-        Some(self.ttl(terms, self.gap().max(OLD)).next(last, newest, last))
+        let spacing = self.terms.budget.min_spacing;
+        let least = if self.is_cautious() { spacing.max(CAUTIOUS_GAP) } else { spacing };
+        Some(self.ttl(terms, least, self.gap().max(OLD)).next(last, newest, last))
     }
 
-    fn ttl(&self, terms: &BurstTerms, most: Span) -> Ttl {
+    fn ttl(&self, terms: &BurstTerms, least: Span, most: Span) -> Ttl {
         let BurstTerms { ttl_form: form, ttl_factor: factor, freshness_threshold, .. } = *terms;
-        let least = self.terms.budget.min_spacing.max(YOUNG);
-        Ttl { form, factor, freshness_threshold, least, most }
+        Ttl { form, factor, freshness_threshold, least: least.max(YOUNG), most }
     }
 
-    /// A burst is over: what it took of the reserve comes back over T.
+    /// A probe that a burst asked for has ended, where the one before did at `last` and the next would
+    /// have been at `otherwise`: by the share of that wait which it did not wait, it was one too many.
+    pub fn pay(&mut self, last: Timestamp, otherwise: Timestamp, ended: Timestamp, terms: &BurstTerms) {
+        let probes = self.reserve_probes(terms);
+        if probes > 0 && self.memory.life.asked_by == Policy::Ttl && self.is_chasing(terms) {
+            let waited = (ended - last).as_secs_f64() / (otherwise - last).max(YOUNG).as_secs_f64();
+            self.take(1.0 - waited.clamp(0.0, 1.0), probes, ended);
+        }
+    }
+
+    /// So many probes are taken from the reserve.
+    fn take(&mut self, taken: f64, probes: u32, ended: Timestamp) {
+        let whole = self.memory.life.reserve_whole_at.map_or(ended, |whole| whole.max(ended));
+        let back = self.terms.budget.per.scaled(taken / f64::from(probes));
+        self.memory.life.reserve_whole_at = Some(whole + back);
+    }
+
+    /// A burst that was planned for is over: what is spent beyond what plans had before it was taken from
+    /// the reserve.
     fn settle_up(&mut self, ended: Timestamp, terms: &BurstTerms) {
-        let Reserve { probes, left, .. } = self.reserve(terms, ended);
-        if probes > 0 {
-            let taken = f64::from(probes - left) / f64::from(probes);
-            self.memory.life.reserve_whole_at = Some(ended + self.terms.budget.per.scaled(taken));
+        let (probes, budget) = (self.reserve_probes(terms), self.terms.budget);
+        if probes > 0 && self.answers_bursts(terms, Response::Replan) {
+            let missing = f64::from(probes) - f64::from(self.spent.left(&budget, ended));
+            self.memory.life.reserve_whole_at = None;
+            self.take(missing.max(0.0), probes, ended);
         }
     }
 
@@ -179,10 +208,17 @@ impl Member {
         let mut notes = Vec::new();
         let life = &mut self.memory.life;
         life.count(updates, heard.on.is_some() || heard.burst.is_some());
+        if heard.for_good.is_some() {
+            life.in_bursts = 0;
+        }
+        let news = heard.newest > life.newest;
         life.newest = heard.newest.or(life.newest);
         let before = life.burst_since;
         life.burst_since = heard.on.map(|burst| before.unwrap_or(burst.since));
         notes.extend(heard.burst.map(Note::Burst));
+        if before.is_some() && heard.on.is_none() && heard.burst.is_none() {
+            notes.push(Note::BurstForgotten);
+        }
         if heard.for_good.is_some() {
             notes.push(Note::RhythmChanged);
         }
@@ -191,7 +227,8 @@ impl Member {
                 life.quiet_since = Some(ended);
                 notes.push(Note::WentQuiet { since: life.newest, expected });
             }
-            (Some(_), None) => {
+            // Not because less is expected of it since.
+            (Some(_), None) if news || heard.on.is_some() => {
                 life.quiet_since = None;
                 notes.push(Note::SpokeAgain);
             }
@@ -207,7 +244,7 @@ impl Member {
         // A burst that began, ended or passed leaves nothing as it was planned.
         self.replan |= heard.burst.is_some() || heard.for_good.is_some();
         let planned = self.planned_excess(terms);
-        self.excess = heard.excess;
+        self.excess = heard.excess.map(Box::new);
         self.replan |= planned.is_some() || self.planned_excess(terms).is_some();
         notes.extend(self.weigh_burst(heard, terms));
         notes

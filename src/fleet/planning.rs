@@ -69,7 +69,10 @@ impl Fleet {
             let paused = self.frontier.paused_until(member.host);
             let standing = member.standing(now, paused.max(not_before), self.seed, &self.params.burst);
             // It borrows no more once it had a rhythm of its own: what is thin comes and goes.
-            let settled = member.memory.life.follows == Policy::Plan;
+            let follows = member.memory.life.follows;
+            let settled = member.terms.policy == Policy::Auto
+                && (follows == Policy::Plan
+                    || follows == Policy::Ttl && member.settled() == State::Planned);
             let policy = if settled { Policy::Plan } else { member.terms.policy };
             orders.push(PlanOrder { source: id, policy, made_from: member.revision, standing });
         }
@@ -111,7 +114,10 @@ impl Fleet {
             self.frontier.remove(member.host, member.memory.due, id);
             let last = member.spent.last().unwrap_or(now);
             let wish = member.wish(last, self.seed, &self.params.burst);
-            if !(member.hurried && member.memory.due <= wish.at) {
+            let chasing = wish.because == Reason::Burst && member.memory.life.asked_by == Policy::Ttl;
+            // A plan is for when the chase is over, and makes none of its probes sooner.
+            let hurried = member.hurried && member.memory.due <= wish.at;
+            if !chasing && !hurried {
                 Self::set_due(member, &self.frontier, Wish { at: wish.at.max(now), ..wish });
             }
             self.frontier.push(member.host, member.memory.due, id);
@@ -123,7 +129,11 @@ impl Fleet {
     /// explained. Its due time stays. Says whether it is a plan that the source would follow.
     pub fn resume_plan(&mut self, id: SourceId, plan: Plan, now: Timestamp) -> bool {
         let Some(member) = self.members.get_mut(&id) else { return false };
-        let follows = member.policy_plans() && plan.ends > now;
+        let by = match member.terms.policy {
+            Policy::Auto => matches!(plan.by, Policy::Plan | Policy::AggHist),
+            policy => plan.by == policy,
+        };
+        let follows = by && member.policy_plans() && plan.ends > now;
         if follows {
             member.plan = Some(Box::new(plan));
         }
@@ -132,7 +142,11 @@ impl Fleet {
 
     /// Something that all plans follow has changed: they are made anew as their sources land.
     pub fn replan_all(&mut self) {
-        self.members.values_mut().for_each(|member| member.replan = true);
+        for member in self.members.values_mut() {
+            member.replan = true;
+            // What is being made follows what has changed.
+            member.revision.0 += 1;
+        }
     }
 
     /// The source is stored as it stands: it asks for a plan if it wants one and has none that fits.

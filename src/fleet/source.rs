@@ -193,7 +193,7 @@ pub(super) struct Member {
     pub spent: Spent,
     pub plan: Option<Box<Plan>>,
     /// What a burst adds to its rhythm, where plans are to follow that.
-    pub excess: Option<Excess>,
+    pub excess: Option<Box<Excess>>,
     /// Its plan, if it has one, no longer fits.
     pub replan: bool,
     /// It waits for a plan.
@@ -249,9 +249,14 @@ impl Member {
         if let Some(at) = self.by_age(last, terms) {
             return Wish { at, because: Reason::Policy, by: Policy::Ttl };
         }
-        let calm = self.planned_after(last).unwrap_or_else(|| self.spread_after(last, seed));
+        let calm = self.calm_wish(last, seed);
         let chased = self.chase(last, calm.at, terms).filter(|&at| at <= calm.at);
         chased.map_or(calm, |at| Wish { at, because: Reason::Burst, by: Policy::Ttl })
+    }
+
+    /// The same as if no burst were on.
+    pub fn calm_wish(&self, last: Timestamp, seed: u64) -> Wish {
+        self.planned_after(last).unwrap_or_else(|| self.spread_after(last, seed))
     }
 
     fn spread_after(&self, last: Timestamp, seed: u64) -> Wish {

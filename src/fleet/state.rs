@@ -406,6 +406,9 @@ impl Fleet {
             if let Some(plan) = &mut member.plan {
                 plan.shift(by);
             }
+            if let Some(excess) = &mut member.excess {
+                excess.at += by;
+            }
             member.plan_from += by;
             // What is being planned was made out by the clock as it was.
             member.revision.0 += 1;
@@ -461,9 +464,11 @@ impl Fleet {
         let terms = &self.params.burst;
         let wanted = match member.spent.last().map(|last| member.wish(last, self.seed, terms)) {
             // Where the due time is its wish, that was made when the probe before was known to be due.
+            // So it is in a chase: what it went by is not all known to who looks at the store.
             Some(wish) if wish.because == Reason::Policy && member.memory.reason == Reason::Policy => {
                 member.memory.due
             }
+            Some(_) if member.memory.reason == Reason::Burst => member.memory.due,
             Some(wish) => wish.at,
             None => member.memory.due,
         };

@@ -181,12 +181,9 @@ fn memory(row: &SqliteRow) -> Memory {
 
 fn life(row: &SqliteRow) -> Life {
     let policy = |column| row.get::<Option<&str>, _>(column).and_then(Policy::from_name);
-    // A store from before these were kept told only whether it was the plan.
-    let planned = row.get::<Option<&str>, _>("next_probe_reason") == Some(Reason::Plan.name());
-    let usual = if planned { Policy::Plan } else { Policy::Uniform };
     Life {
-        asked_by: policy("next_probe_policy").unwrap_or(usual),
-        follows: policy("follows").unwrap_or(usual),
+        asked_by: policy("next_probe_policy").unwrap_or(Policy::Uniform),
+        follows: policy("follows").unwrap_or(Policy::Uniform),
         newest: instant(row, "newest_at"),
         burst_since: instant(row, "burst_since"),
         in_bursts: row.get("in_bursts"),

@@ -185,7 +185,8 @@ impl Reader {
     ) -> Result<Vec<HistoryRow>, StoreError> {
         let rows = sqlx::query(
             "SELECT id, name, policy, group_name, bytes,
-                    kind = 'page' AND NOT EXISTS (SELECT 1 FROM updates WHERE source_id = id AND occurred_exact = 1)
+                    kind = 'page' AND NOT EXISTS (SELECT 1 FROM updates
+                                                  WHERE updates.source_id = sources.id AND occurred_exact = 1)
              FROM sources JOIN histories ON histories.source_id = sources.id
              WHERE id > ?1 AND state <> 'removed'
                AND (NOT ?2 OR NOT EXISTS (SELECT 1 FROM fits WHERE fits.source_id = id

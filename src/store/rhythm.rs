@@ -74,8 +74,8 @@ pub(super) async fn bursts(connection: &mut SqliteConnection, id: i64, landing: 
         Some(Change::Ended(evidence)) => go_on(connection, id, &evidence, Some(evidence.at)).await?,
         None => match landing.burst_so_far {
             Some(evidence) => go_on(connection, id, &evidence, None).await?,
-            None if landing.observation.as_ref().is_some_and(|seen| seen.first_contact) => {
-                // Another document than the one whose burst it was.
+            None if landing.memory.life.burst_since.is_none() => {
+                // Seldom any: the document is another, or nothing is known of its rhythm any more.
                 let query = "UPDATE bursts SET ended_at = ? WHERE source_id = ? AND ended_at IS NULL";
                 let ended = landing.finished.as_millis();
                 sqlx::query(query).bind(ended).bind(id).execute(&mut *connection).await?;

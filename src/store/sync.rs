@@ -116,6 +116,14 @@ pub(super) async fn sync(
         .bind(json!(chunk).to_string())
         .execute(&mut *connection)
         .await?;
+        sqlx::query(
+            "UPDATE bursts SET ended_at = ?2
+             WHERE ended_at IS NULL AND source_id IN (SELECT value FROM json_each(?1))",
+        )
+        .bind(json!(chunk).to_string())
+        .bind(at.as_millis())
+        .execute(&mut *connection)
+        .await?;
     }
     synced.removed = gone.into_iter().map(SourceId).collect();
     Ok(synced)
@@ -156,6 +164,13 @@ async fn change(connection: &mut SqliteConnection, rows: String, at: Timestamp) 
     )
     .bind(&rows)
     .bind(at.as_millis())
+    .execute(&mut *connection)
+    .await?;
+    sqlx::query(
+        "UPDATE histories SET watch = NULL, aside = NULL WHERE source_id IN (
+             SELECT new.value ->> 0 FROM json_each(?) AS new WHERE new.value ->> 5)",
+    )
+    .bind(&rows)
     .execute(&mut *connection)
     .await?;
     // Another policy begins where nothing is known.

@@ -89,7 +89,9 @@ async fn in_a_burst_and_in_a_silence_it_is_said_why() {
     assert!(seen.starts_with("since 2") && seen.ends_with(": 23 updates, 1.2 expected"), "{busy}");
     assert!(
         done.starts_with("chased by ttl: the next look after 20 % of the age of the last update (2")
-            && done.ends_with("), 10m at least; 17 of 19 probes of the reserve left"),
+            && done.ends_with(
+                "10m at least and no faster than the reserve lasts; 17 of 19 probes of the reserve left"
+            ),
         "{busy}"
     );
     let busy = json(&home, &["explain", "busy", "--json"]).await;

@@ -1,6 +1,7 @@
 //! Bursts: as they go on, and what was done about them.
 
 use tidewatch::rate::burst::{Change, Evidence};
+use tidewatch::store::load;
 use tidewatch::store::review::BurstReview;
 
 use super::*;
@@ -58,4 +59,107 @@ async fn a_burst_grows_ends_and_is_reviewed() {
     store.flush().await;
     let planned = BurstReview { planned_again: true, ..over };
     assert_eq!(reader.bursts().await.unwrap(), [planned, passed]);
+}
+
+fn changed_since(secs: i64) -> BeliefsRecord {
+    BeliefsRecord { changed: Some(at(secs)), ..believed(&[1]) }
+}
+
+fn rate(source: SourceId, fitted: i64) -> Write {
+    Write::Rates(vec![RateRecord {
+        source,
+        fitted_at: at(fitted),
+        origin: "individual",
+        cycle: "none",
+        time_zone: "UTC".to_owned(),
+        segments: vec![(0, 604_800, 0.5)],
+        per_week: 84.0,
+        dispersion: None,
+        updates: 30,
+        since: None,
+    }])
+}
+
+#[tokio::test]
+async fn a_change_for_good_voids_the_rate_and_says_so() {
+    let store = Store::new().await;
+    let a = store.id("a");
+    let land = |landing: Landing| store.write(Write::Land(Box::new(landing)));
+    land(Landing { beliefs: Some(believed(&[1])), ..look(a, 1_000, Policy::Plan, None) });
+    store.write(rate(a, 1_100));
+    land(look(a, 1_200, Policy::Plan, Some(Change::Passed(Evidence { at: at(900), ..evidence(900, 3) }))));
+    land(look(a, 1_600, Policy::Plan, Some(Change::Began(evidence(1_600, 5)))));
+    let last = look(a, 9_000, Policy::Ttl, Some(Change::Ended(evidence(9_000, 99))));
+    land(Landing { beliefs: Some(changed_since(1_000)), ..last });
+    store.flush().await;
+    let reader = store.reader().await;
+    assert!(reader.rates(&[a]).await.unwrap().is_empty(), "it is another's");
+    assert_eq!(reader.histories(SourceId(0), 9, true).await.unwrap().len(), 1, "fitted soon");
+    let spans = reader.burst_spans(a).await.unwrap();
+    assert_eq!(spans.iter().map(|span| span.for_good).collect::<Vec<_>>(), [false, true]);
+    land(Landing { beliefs: Some(believed(&[2])), ..look(a, 9_500, Policy::Plan, None) });
+    store.write(rate(a, 9_600));
+    store.flush().await;
+    assert_eq!(reader.rates(&[a]).await.unwrap().len(), 1);
+    assert_eq!(reader.dossier(a).await.unwrap().rate.unwrap().updates, 30);
+    assert!(reader.histories(SourceId(0), 9, true).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_new_address_begins_another_life() {
+    let store = Store::new().await;
+    let a = store.id("a");
+    let first = look(a, 1_600, Policy::Plan, Some(Change::Began(evidence(1_600, 5))));
+    let life = Life {
+        asked_by: Policy::Ttl,
+        follows: Policy::Ttl,
+        newest: Some(at(1_500)),
+        burst_since: Some(at(1_000)),
+        in_bursts: 300_000,
+        quiet_since: Some(at(1)),
+        reserve_whole_at: Some(at(5_000)),
+    };
+    let memory = Memory { life: life.clone(), ..first.memory.clone() };
+    store.write(Write::Land(Box::new(Landing { memory, ..first })));
+    let sync = async |listed: Listed| {
+        let (reply, synced) = oneshot::channel();
+        store.write(Write::Sync { listed: vec![listed], at: at(2_000), reply });
+        synced.await.unwrap();
+        store.flush().await;
+        let mut connection = store.reader().await.connection().await.unwrap();
+        load::remembered(&mut connection, a).await.unwrap().life
+    };
+    let same = listed("a", "http://a/");
+    assert_eq!(sync(same.clone()).await, life, "nothing changed");
+    let otherwise = Life { follows: Policy::Uniform, ..life.clone() };
+    assert_eq!(sync(Listed { policy: "uniform", ..same.clone() }).await, otherwise, "another policy");
+    let moved = sync(Listed { policy: "uniform", ..listed("a", "http://elsewhere/") }).await;
+    assert_eq!(moved, Life { asked_by: Policy::Ttl, ..Life::default() });
+    assert_eq!(store.reader().await.open_burst(a).await.unwrap(), None, "its burst is over");
+}
+
+#[tokio::test]
+async fn a_clock_that_was_set_moves_every_promise() {
+    let store = Store::new().await;
+    let a = store.id("a");
+    let first = landing(a, 10_000);
+    let memory = Memory {
+        due: at(20_000),
+        last_probe: Some(at(10_001)),
+        retry_until: Some(at(15_000)),
+        life: Life { newest: Some(at(9_000)), ..Life::default() },
+        ..first.memory.clone()
+    };
+    store.write(Write::Land(Box::new(landing(a, 50))));
+    store.write(Write::Land(Box::new(Landing { memory, ..first })));
+    store.write(Write::Shift { by: Span::from_secs(-5_000), since: at(1_000) });
+    store.flush().await;
+    let reader = store.reader().await;
+    let mut connection = reader.connection().await.unwrap();
+    let moved = load::remembered(&mut connection, a).await.unwrap();
+    assert_eq!((moved.due, moved.retry_until), (at(15_000), Some(at(10_000))));
+    assert_eq!((moved.last_probe, moved.life.newest), (Some(at(5_001)), Some(at(4_000))));
+    let starts: Vec<Timestamp> =
+        reader.last_probes(a, 9).await.unwrap().iter().map(|probe| probe.started_at).collect();
+    assert_eq!(starts, [at(5_000), at(50)], "what binds nobody stays");
 }
