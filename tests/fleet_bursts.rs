@@ -330,3 +330,98 @@ fn silence_is_told_once_and_asks_for_nothing() {
     let at = due(&fleet);
     assert_eq!(probe(&mut fleet, at, heard(None, at)), [Note::SpokeAgain]);
 }
+
+#[test]
+fn silence_ends_with_an_update_and_not_because_less_is_expected() {
+    let (mut fleet, _) = planned(Policy::Auto, Response::Ttl);
+    let at = due(&fleet);
+    let newest = Some(at - Span::from_days(3));
+    probe(&mut fleet, at, Heard { overdue: Some(7.5), newest, ..Heard::default() });
+    let at = due(&fleet);
+    assert_eq!(probe(&mut fleet, at, Heard { newest, ..Heard::default() }), [], "a slower rate was fitted");
+    let at = due(&fleet);
+    assert_eq!(probe(&mut fleet, at, heard(None, at)), [Note::SpokeAgain]);
+}
+
+#[test]
+fn a_burst_of_which_nothing_is_known_any_more_is_over() {
+    let (mut fleet, _) = planned(Policy::Auto, Response::Ttl);
+    let at = due(&fleet);
+    probe(&mut fleet, at, began(at));
+    let at = due(&fleet);
+    let notes = probe(&mut fleet, at, heard(None, at));
+    assert!(notes.contains(&Note::BurstForgotten), "{notes:?}");
+    assert_eq!(fleet.memory(ONE).unwrap().life.burst_since, None);
+    assert_eq!(fleet.memory(ONE).unwrap().state, State::Planned);
+}
+
+#[test]
+fn a_restart_makes_no_chase_sooner() {
+    let (mut fleet, _) = planned(Policy::Auto, Response::Ttl);
+    let mut at = due(&fleet);
+    probe(&mut fleet, at, began(at));
+    let since = at - Span::from_mins(20);
+    for _ in 0..12 {
+        at = due(&fleet);
+        probe(&mut fleet, at, heard(Some(since), at));
+    }
+    let (before, memory) = (due(&fleet), fleet.memory(ONE).unwrap().clone());
+    assert_eq!(memory.life.asked_by, Policy::Ttl);
+    let mut again = load(memory, vec![at], Policy::Auto, Response::Ttl);
+    again.refitted(&[ONE]);
+    let now = at + Span::from_mins(1);
+    for order in again.plan_orders(now, usize::MAX) {
+        again.adopt(ONE, every(30, &order), now).unwrap();
+    }
+    assert_eq!(due(&again), before);
+}
+
+/// The store says what it followed when the list was another.
+#[test]
+fn whoever_names_a_policy_gets_it_whatever_was_followed() {
+    for policy in [Policy::IndHist, Policy::AggHist, Policy::Threshold, Policy::FirstArrival, Policy::Plan]
+    {
+        let life = Life { follows: Policy::Plan, ..Life::default() };
+        let memory = Memory { known_updates: 100, life, ..Memory::default() };
+        let mut fleet = load(memory, Vec::new(), policy, Response::Ttl);
+        let at = due(&fleet);
+        probe(&mut fleet, at, heard(None, at));
+        assert_eq!(fleet.plan_orders(at, usize::MAX).remove(0).policy, policy);
+    }
+}
+
+#[test]
+fn a_change_for_good_leaves_no_reserve_behind() {
+    let (mut fleet, _) = planned(Policy::Auto, Response::Ttl);
+    let at = due(&fleet);
+    probe(&mut fleet, at, began(at));
+    assert!(fleet.memory(ONE).unwrap().life.in_bursts > 0);
+    let at = due(&fleet);
+    let notes = probe(&mut fleet, at, Heard { for_good: Some(start()), ..ended(start(), at) });
+    assert!(notes.contains(&Note::RhythmChanged), "{notes:?}");
+    let why = Why::Changed;
+    assert!(
+        notes.contains(&Note::PolicySwitched { from: Policy::Ttl, to: Policy::Plan, why }),
+        "{notes:?}"
+    );
+    assert_eq!(fleet.memory(ONE).unwrap().life.in_bursts, 0);
+}
+
+#[test]
+fn time_to_live_is_cautious_too_and_looks_at_the_old_every_day() {
+    let next = |known_updates, own_budget, age: Span| {
+        let memory = Memory { known_updates, ..Memory::default() };
+        let mut fleet = Fleet::new(FleetParams::default(), 7, start());
+        let terms = Terms { own_budget, ..terms(Policy::Ttl) };
+        fleet.load(vec![Known { id: ONE, terms, memory, probes: Vec::new(), answered_by: None }], start());
+        let at = due(&fleet);
+        probe(&mut fleet, at, Heard { newest: Some(at - age), ..Heard::default() });
+        assert_eq!(asked_by(&fleet), Policy::Ttl);
+        due(&fleet) - at
+    };
+    assert_eq!(next(100, false, Span::from_mins(100)), Span::from_mins(20));
+    assert_eq!(next(100, false, Span::from_mins(1)), Span::from_mins(5), "the spacing");
+    assert_eq!(next(0, false, Span::from_mins(100)), Span::from_hours(1), "hourly while it is not known");
+    assert_eq!(next(0, true, Span::from_mins(100)), Span::from_mins(20), "unless its owner says otherwise");
+    assert_eq!(next(100, false, Span::from_days(90)), Span::from_days(1));
+}

@@ -220,3 +220,69 @@ fn latest(look: &Look<'_>) -> Option<Timestamp> {
     // What has no date came by the end of the look, which is later than what is called its time.
     occurred.chain(there).map(|at| at.min(look.now)).max()
 }
+
+#[cfg(test)]
+mod tests {
+    use jiff::tz::TimeZone;
+
+    use super::*;
+    use crate::observe::Update;
+
+    fn hour(n: i64) -> Timestamp {
+        Timestamp::parse_iso("2026-11-16T00:00:00Z").unwrap() + Span::from_hours(n)
+    }
+
+    fn beliefs() -> Beliefs {
+        Beliefs::new(History::new(TimeZone::UTC, Span::from_days(56), hour(0)))
+    }
+
+    fn update(occurred: Occurred) -> Update {
+        Update { kind: UpdateKind::New, occurred, key: "k".into(), title: None, link: None }
+    }
+
+    fn look<'s>(from: i64, now: i64, seen: &'s Observation) -> Look<'s> {
+        Look { kind: Kind::Feed, last: Some(hour(from)), now: hour(now), seen: Some(seen), except: None }
+    }
+
+    fn seen(updates: Vec<Update>) -> Observation {
+        Observation { updates, ..Observation::default() }
+    }
+
+    /// An answer takes its time, and what has no date is as late as its end.
+    #[test]
+    fn what_has_no_date_is_as_new_as_the_look() {
+        let (mut beliefs, rate) = (beliefs(), Rate::constant(1.0));
+        let foretold = Foretold { rate: &rate, params: Params::default(), cycle: Span::from_days(7) };
+        let mut newest = Some(hour(0));
+        for n in 0..30 {
+            let late = hour(n + 1) + Span::from_secs(3);
+            let undated = seen(vec![update(Occurred::Between(hour(n), late))]);
+            let heard = beliefs.look(&look(n, n + 1, &undated), Some(&foretold), newest);
+            assert_eq!((heard.newest, heard.overdue), (Some(hour(n + 1)), None));
+            newest = heard.newest;
+        }
+        let nothing = seen(Vec::new());
+        assert_eq!(beliefs.look(&look(30, 36, &nothing), Some(&foretold), newest).overdue, None);
+        let silent = beliefs.look(&look(36, 38, &nothing), Some(&foretold), newest).overdue;
+        assert!(silent.is_some_and(|expected| expected > 7.0), "{silent:?}");
+    }
+
+    #[test]
+    fn a_burst_ends_with_what_is_known_of_the_rhythm() {
+        let (mut beliefs, rate) = (beliefs(), Rate::constant(0.1));
+        let foretold = Foretold { rate: &rate, params: Params::default(), cycle: Span::from_days(7) };
+        let at = |n: i64| update(Occurred::At(hour(1) + Span::from_mins(5 * n)));
+        let many = seen((1..12).map(at).collect());
+        let heard = beliefs.look(&look(1, 2, &many), Some(&foretold), None);
+        assert!(matches!(heard.burst, Some(Change::Began(_))) && heard.on.is_some());
+        assert!(heard.excess.is_some_and(|excess| excess.per_hour > 1.0 && excess.probability > 0.8));
+        // Each is evidence or aside, and none is both. The first may well have been the rhythm's.
+        assert_eq!((beliefs.history.seen(), beliefs.aside.as_ref().unwrap().history.seen()), (1, 10));
+        let stored = beliefs.aside.as_ref().unwrap().to_bytes();
+        assert_eq!(Aside::from_bytes(&stored, &beliefs.history), beliefs.aside);
+        assert_eq!(Aside::from_bytes(&[], &beliefs.history), None);
+        let heard = beliefs.look(&look(2, 3, &seen(Vec::new())), None, None);
+        assert_eq!((heard.on, heard.burst), (None, None));
+        assert_eq!((beliefs.aside, beliefs.watch), (None, Watch::default()));
+    }
+}

@@ -163,3 +163,26 @@ async fn a_clock_that_was_set_moves_every_promise() {
         reader.last_probes(a, 9).await.unwrap().iter().map(|probe| probe.started_at).collect();
     assert_eq!(starts, [at(5_000), at(50)], "what binds nobody stays");
 }
+
+#[tokio::test]
+async fn a_page_is_blind_for_itself() {
+    let store = Store::new().await;
+    let (a, b) = (store.id("a"), store.id("b"));
+    let page = |name: &str, url: &str| Listed { kind: "page", ..listed(name, url) };
+    let (reply, synced) = oneshot::channel();
+    let listed = vec![page("a", "http://a/"), page("b", "http://b/")];
+    store.write(Write::Sync { listed, at: at(10), reply });
+    synced.await.unwrap();
+    for (id, occurred) in [(a, Occurred::At(at(90))), (b, Occurred::Between(at(40), at(100)))] {
+        let seen = Observation {
+            updates: vec![Update { occurred, kind: UpdateKind::Changed, ..new_item("one", 90) }],
+            ..Observation::default()
+        };
+        let beliefs = Some(believed(&[1]));
+        let landing = Landing { observation: Some(seen), beliefs, ..landing(id, 100) };
+        store.write(Write::Land(Box::new(landing)));
+    }
+    store.flush().await;
+    let rows = store.reader().await.histories(SourceId(0), 9, false).await.unwrap();
+    assert_eq!(rows.iter().map(|row| (row.id, row.blind)).collect::<Vec<_>>(), [(a, false), (b, true)]);
+}
