@@ -9,7 +9,6 @@ use std::io::Write;
 
 use jiff::tz::TimeZone;
 use tidewatch::clock::Stopwatch;
-use tidewatch::observe::FeedHints;
 use tidewatch::rate::importance::WeekWindow;
 use tidewatch::rate::obsolescence::Obsolescence;
 use tidewatch::rate::steps::Steps;
@@ -75,15 +74,10 @@ fn replan(out: &mut impl Write) -> std::io::Result<()> {
         Steps::windows(TimeZone::UTC, 1.0, &[(window(WORK, 9, 18), 3.0)]).expect("good weights");
     let mut chance = Stream::new(1, "replan");
     let standing = |now, spent: Vec<Timestamp>, phase| Standing {
-        now,
-        budget,
         spent,
-        not_before: now,
-        fresh_for: Span::ZERO,
-        hints: FeedHints::default(),
         holds: Some(30),
-        excess: None,
         phase,
+        ..Standing::new(now, budget)
     };
     let (mut seconds, mut first_seconds, mut probes, mut worst) = (0.0, 0.0, 0, 0.0_f64);
     for _ in 0..SOURCES {

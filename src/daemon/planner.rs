@@ -141,25 +141,13 @@ fn make((order, known): &Job, params: &PlanParams) -> Option<Made> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observe::FeedHints;
     use crate::rate::aggregate::Origin;
     use crate::schedule::budget::Budget;
     use crate::schedule::policy::Policy;
     use crate::schedule::rolling::Standing;
-    use crate::time::Span;
 
     fn job(id: i64) -> Job {
-        let standing = Standing {
-            now: Timestamp::from_secs(0),
-            budget: Budget::default(),
-            spent: Vec::new(),
-            not_before: Timestamp::from_secs(0),
-            fresh_for: Span::ZERO,
-            hints: FeedHints::default(),
-            holds: None,
-            excess: None,
-            phase: 0.0,
-        };
+        let standing = Standing::new(Timestamp::from_secs(0), Budget::default());
         let order =
             PlanOrder { source: SourceId(id), policy: Policy::Plan, made_from: Revision(1), standing };
         let rate = Rate::constant(1.0);

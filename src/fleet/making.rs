@@ -79,25 +79,14 @@ pub fn ahead(order: &PlanOrder, known: &Rhythm, params: &PlanParams) -> Option<A
 mod tests {
     use super::*;
     use crate::fleet::params::SourceId;
-    use crate::observe::FeedHints;
     use crate::schedule::budget::Budget;
     use crate::schedule::plan::Revision;
     use crate::schedule::rolling::Standing;
-    use crate::time::{Span, Timestamp};
+    use crate::time::Timestamp;
 
     #[test]
     fn who_knows_the_rate_decides_what_auto_may_follow() {
-        let standing = Standing {
-            now: Timestamp::from_secs(0),
-            budget: Budget::default(),
-            spent: Vec::new(),
-            not_before: Timestamp::from_secs(0),
-            fresh_for: Span::ZERO,
-            hints: FeedHints::default(),
-            holds: None,
-            excess: None,
-            phase: 0.0,
-        };
+        let standing = Standing::new(Timestamp::from_secs(0), Budget::default());
         let even = Steps::constant(1.0).unwrap();
         let by = |policy, origin, updates, switches| {
             let (source, made_from) = (SourceId(1), Revision(1));

@@ -52,22 +52,10 @@ pub fn follow(policy: Policy, standing: &Standing, known: &Knowledge<'_>, rate: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observe::FeedHints;
     use crate::schedule::budget::Budget;
 
     fn standing(budget: Budget, spent: Vec<Timestamp>) -> Standing {
-        let now = Timestamp::from_secs(1_000_000);
-        Standing {
-            now,
-            budget,
-            spent,
-            not_before: now,
-            fresh_for: Span::ZERO,
-            hints: FeedHints::default(),
-            holds: None,
-            excess: None,
-            phase: 0.0,
-        }
+        Standing { spent, ..Standing::new(Timestamp::from_secs(1_000_000), budget) }
     }
 
     #[test]

@@ -146,6 +146,21 @@ pub fn plan_under(
 }
 
 impl Standing {
+    /// A source that has never been probed and asks for nothing.
+    pub fn new(now: Timestamp, budget: Budget) -> Self {
+        Self {
+            now,
+            budget,
+            spent: Vec::new(),
+            not_before: now,
+            fresh_for: Span::ZERO,
+            hints: FeedHints::default(),
+            holds: None,
+            excess: None,
+            phase: 0.0,
+        }
+    }
+
     /// From when a probe is allowed as far as is known. Only from then on is there anything to plan, and
     /// within T of it no more than n.
     pub(super) fn allowed_from(&self) -> Timestamp {

@@ -29,17 +29,7 @@ fn even() -> Steps {
 }
 
 fn standing(now: Timestamp, budget: Budget, spent: Vec<Timestamp>) -> Standing {
-    Standing {
-        now,
-        budget,
-        spent,
-        not_before: now,
-        fresh_for: Span::ZERO,
-        hints: FeedHints::default(),
-        holds: None,
-        excess: None,
-        phase: 0.3,
-    }
+    Standing { spent, phase: 0.3, ..Standing::new(now, budget) }
 }
 
 fn check(probes: &[Timestamp], budget: &Budget) {
