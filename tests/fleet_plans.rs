@@ -470,7 +470,7 @@ fn turns() -> impl Strategy<Value = Vec<Turn>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(200))]
 
     /// In real time, from the end of one probe to the beginning of another: never more than n
     /// within T, never two closer than δ; whatever the plans, however late the probes.
