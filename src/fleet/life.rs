@@ -9,8 +9,10 @@
 //! the reserve comes back in, waits are in proportion to (1 − f)/(1 − ρ) + f/(1 − ρ + ρ/h): it is worth
 //! something only where f > h. So plans leave as much of the reserve alone as the share f of the
 //! source's last updates that came in bursts; one that keeps its rhythm keeps its budget, and a false
-//! alarm, being a few updates, costs next to nothing. What a burst took comes back evenly over T. While a burst is on, what is left is spread over the time that it will probably go
-//! on: a few probes a little sooner each serve more updates than as many at once.
+//! alarm, being a few updates, costs next to nothing. While a burst is on, what is left is spread over
+//! the time that it will probably go on: a few probes a little sooner each serve more updates than as
+//! many at once. What it took, which is by how much it looked sooner than otherwise, comes back evenly
+//! over T.
 //!
 //! Must not know other sources, nor how a burst is recognised.
 

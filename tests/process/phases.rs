@@ -53,7 +53,7 @@ async fn in_a_burst_and_in_a_silence_it_is_said_why() {
     let mut store = home.connection().await;
     sqlx::query(
         "UPDATE sources SET state = 'burst', follows = 'ttl', next_probe_policy = 'ttl', next_probe_reason = 'burst',
-                            next_probe_at = ?, newest_at = ?, burst_since = ?, reserve_whole_at = ?
+                            next_probe_at = ?, newest_at = ?, burst_since = ?, reserve_whole_at = ?, in_bursts = 1000000
          WHERE name = 'busy'",
     )
     .bind(ago(-20))
