@@ -27,7 +27,7 @@ pub struct FleetParams {
 pub struct BurstTerms {
     /// What is done.
     pub response: Response,
-    /// The share of each budget that is kept for bursts, for [`Response::Ttl`].
+    /// The share of each budget that bursts may cost.
     pub reserve: f64,
     /// Which time to live.
     pub ttl_form: Form,

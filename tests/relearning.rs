@@ -1,0 +1,106 @@
+//! A changed `[rate]` or `[burst]` reaches every source that is watched, not only those whose own
+//! section changed. The pilot runs as it is; network and store are played by the test.
+
+use std::path::PathBuf;
+
+use tidewatch::clock::Clock;
+use tidewatch::config::Config;
+use tidewatch::daemon::muster::{learning, muster};
+use tidewatch::daemon::pilot::{Control, Launch, Lines, Pilot, Progress, Reconfiguration};
+use tidewatch::daemon::probe::Finished;
+use tidewatch::fleet::Failure;
+use tidewatch::fleet::params::SourceId;
+use tidewatch::fleet::source::Memory;
+use tidewatch::rate::burst::Test;
+use tidewatch::store::load::{Loaded, Remembered};
+use tidewatch::store::writer::{Health, Receipt, Write};
+use tidewatch::time::{Span, Timestamp};
+use tokio::sync::{mpsc, oneshot, watch};
+
+fn config(settings: &str) -> Config {
+    let sources = "[[source]]\nname = 'a'\nurl = 'https://a.example/'\n\
+                   [[source]]\nname = 'b'\nurl = 'https://b.example/'\ntime_zone = 'Asia/Tokyo'\n";
+    let text = format!("{settings}\n{sources}");
+    tidewatch::config::valid::parse(&[(PathBuf::from("t.toml"), text)]).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_learned_by_changes_for_all() {
+    let start = Timestamp::parse_iso("2026-11-16T00:00:00Z").unwrap();
+    let clock = Clock::accelerated(start, 1.0);
+    let old = config("");
+    let remembered = |id| Remembered { id: SourceId(id), memory: Memory::default(), answered_at: None };
+    let sources = [("a".to_owned(), remembered(1)), ("b".to_owned(), remembered(2))].into();
+    let (fleet, roster) = muster(&old, Loaded { sources, ..Loaded::default() }, start);
+    let (control, orders) = mpsc::unbounded_channel();
+    let (finished, has_finished) = mpsc::unbounded_channel();
+    let (receipt, receipts) = mpsc::unbounded_channel();
+    let (writes, mut to_write) = mpsc::unbounded_channel();
+    let (launches, mut launched) = mpsc::unbounded_channel::<Launch>();
+    let (plans, _to_plan) = mpsc::channel(8);
+    let (_well, health) = watch::channel(Health::Well);
+    let (progress, _) = watch::channel(Progress::default());
+    let lines = Lines {
+        control: orders,
+        finished: has_finished,
+        receipts,
+        writes,
+        launches,
+        plans,
+        health,
+        progress,
+    };
+    let retain = Span::from_days(1);
+    let pilot = Pilot::new(fleet, roster, clock.clone(), None, old.fleet.clone(), retain, lines);
+    tokio::spawn(pilot.fly());
+    tokio::spawn(async move {
+        while let Some(write) = to_write.recv().await {
+            match write {
+                Write::TakeOff(flights) => drop(receipt.send(Receipt::TookOff(flights))),
+                Write::Land(landing) => drop(receipt.send(Receipt::Landed(landing.flight.source))),
+                _ => {}
+            }
+        }
+    });
+    let mut next_two = async || {
+        let mut learning = Vec::new();
+        while learning.len() < 2 {
+            let Launch { flight, spec, .. } = launched.recv().await.unwrap();
+            let zone = spec.learning.zone.iana_name().unwrap_or_default().to_owned();
+            let (test, half_life) = (spec.learning.bursts.test, spec.learning.half_life);
+            learning.push((spec.source.name.clone(), test, half_life, zone));
+            let over = Finished::failed(flight, clock.now(), Failure::Interrupted, String::new());
+            finished.send(over).unwrap();
+        }
+        learning.sort_by_key(|of| of.0.clone());
+        learning
+    };
+    let weeks = |n: i64| Span::from_days(7 * n);
+    let of = |name: &str, test, half_life, zone: &str| (name.to_owned(), test, half_life, zone.to_owned());
+    assert_eq!(
+        next_two().await,
+        [of("a", Test::Filter, weeks(8), "UTC"), of("b", Test::Filter, weeks(8), "Asia/Tokyo")]
+    );
+    let new = config(
+        "[rate]\nhalf_life = '2w'\n[burst]\ntest = 'tail'\n[importance]\ntime_zone = 'Europe/Paris'",
+    );
+    let (applied, done) = oneshot::channel();
+    let apply = Reconfiguration {
+        params: new.fleet.clone(),
+        retain,
+        fetcher: None,
+        added: Vec::new(),
+        changed: Vec::new(),
+        removed: Vec::new(),
+        learning: Some(learning(&new, new.importance.time_zone.clone())),
+        replan: true,
+        summary: String::new(),
+        applied,
+    };
+    control.send(Control::Apply(Box::new(apply))).unwrap();
+    done.await.unwrap();
+    assert_eq!(
+        next_two().await,
+        [of("a", Test::Tail, weeks(2), "Europe/Paris"), of("b", Test::Tail, weeks(2), "Asia/Tokyo")]
+    );
+}
