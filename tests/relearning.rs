@@ -1,21 +1,23 @@
 //! A changed `[rate]` or `[burst]` reaches every source that is watched, not only those whose own
 //! section changed. The pilot runs as it is; network and store are played by the test.
 
+mod pilot;
+
 use std::path::PathBuf;
 
+use pilot::{Ends, lines};
 use tidewatch::clock::Clock;
 use tidewatch::config::Config;
 use tidewatch::daemon::muster::{learning, muster};
-use tidewatch::daemon::pilot::{Control, Launch, Lines, Pilot, Progress, Reconfiguration};
+use tidewatch::daemon::pilot::{Control, Launch, Pilot, Reconfiguration};
 use tidewatch::daemon::probe::Finished;
 use tidewatch::fleet::Failure;
 use tidewatch::fleet::params::SourceId;
 use tidewatch::fleet::source::Memory;
 use tidewatch::rate::burst::Test;
 use tidewatch::store::load::{Loaded, Remembered};
-use tidewatch::store::writer::{Health, Receipt, Write};
 use tidewatch::time::{Span, Timestamp};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::oneshot;
 
 fn config(settings: &str) -> Config {
     let sources = "[[source]]\nname = 'a'\nurl = 'https://a.example/'\n\
@@ -32,36 +34,10 @@ async fn what_is_learned_by_changes_for_all() {
     let remembered = |id| Remembered { id: SourceId(id), memory: Memory::default(), answered_at: None };
     let sources = [("a".to_owned(), remembered(1)), ("b".to_owned(), remembered(2))].into();
     let (fleet, roster) = muster(&old, Loaded { sources, ..Loaded::default() }, start);
-    let (control, orders) = mpsc::unbounded_channel();
-    let (finished, has_finished) = mpsc::unbounded_channel();
-    let (receipt, receipts) = mpsc::unbounded_channel();
-    let (writes, mut to_write) = mpsc::unbounded_channel();
-    let (launches, mut launched) = mpsc::unbounded_channel::<Launch>();
-    let (plans, _to_plan) = mpsc::channel(8);
-    let (_well, health) = watch::channel(Health::Well);
-    let (progress, _) = watch::channel(Progress::default());
-    let lines = Lines {
-        control: orders,
-        finished: has_finished,
-        receipts,
-        writes,
-        launches,
-        plans,
-        health,
-        progress,
-    };
+    let (lines, Ends { control, finished, mut launched, to_plan: _to_plan, .. }) = lines();
     let retain = Span::from_days(1);
     let pilot = Pilot::new(fleet, roster, clock.clone(), None, old.fleet.clone(), retain, lines);
     tokio::spawn(pilot.fly());
-    tokio::spawn(async move {
-        while let Some(write) = to_write.recv().await {
-            match write {
-                Write::TakeOff(flights) => drop(receipt.send(Receipt::TookOff(flights))),
-                Write::Land(landing) => drop(receipt.send(Receipt::Landed(landing.flight.source))),
-                _ => {}
-            }
-        }
-    });
     let mut next_two = async || {
         let mut learning = Vec::new();
         while learning.len() < 2 {

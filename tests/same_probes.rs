@@ -2,14 +2,17 @@
 //! probes, to the millisecond. The daemon's pilot runs here as it is, under paused time; only the
 //! far ends of its channels, network and store, are played by the test.
 
+mod pilot;
+
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
+use pilot::{Ends, lines};
 use tidewatch::clock::Clock;
 use tidewatch::config::Config;
 use tidewatch::daemon::muster::muster;
-use tidewatch::daemon::pilot::{Control, Launch, Lines, Pilot, Progress};
+use tidewatch::daemon::pilot::{Control, Launch, Pilot};
 use tidewatch::daemon::planner::Made;
 use tidewatch::daemon::probe::Finished;
 use tidewatch::fleet::beliefs::Heard;
@@ -30,9 +33,7 @@ use tidewatch::schedule::policy::Policy;
 use tidewatch::sim::driver;
 use tidewatch::store::load::{Loaded, Remembered};
 use tidewatch::store::record::{Outcome, ValidatorsChange};
-use tidewatch::store::writer::{Health, Receipt, Write};
 use tidewatch::time::{Span, Timestamp};
-use tokio::sync::{mpsc, watch};
 
 const SOURCES: i64 = 40;
 const DAYS: i64 = 2;
@@ -157,37 +158,10 @@ async fn fly(until: Timestamp) -> Vec<Sent> {
     let clock = Clock::accelerated(start(), 1.0);
     let config = config();
     let (fleet, roster) = muster(&config, loaded(), start());
-    let (control, orders) = mpsc::unbounded_channel();
-    let (finished, has_finished) = mpsc::unbounded_channel();
-    let (receipt, receipts) = mpsc::unbounded_channel();
-    let (writes, mut to_write) = mpsc::unbounded_channel();
-    let (launches, mut to_launch) = mpsc::unbounded_channel::<Launch>();
-    let (plans, mut to_plan) = mpsc::channel(8);
-    let (_well, health) = watch::channel(Health::Well);
-    let (progress, _) = watch::channel(Progress::default());
-    let lines = Lines {
-        control: orders,
-        finished: has_finished,
-        receipts,
-        writes,
-        launches,
-        plans,
-        health,
-        progress,
-    };
+    let (lines, Ends { control, finished, launched: mut to_launch, mut to_plan, .. }) = lines();
     let retain = config.daemon.retain_probes;
     let pilot = Pilot::new(fleet, roster, clock.clone(), None, config.fleet.clone(), retain, lines);
 
-    // The store: everything is committed at once.
-    tokio::spawn(async move {
-        while let Some(write) = to_write.recv().await {
-            match write {
-                Write::TakeOff(flights) => drop(receipt.send(Receipt::TookOff(flights))),
-                Write::Land(landing) => drop(receipt.send(Receipt::Landed(landing.flight.source))),
-                _ => {}
-            }
-        }
-    });
     // The planner: every plan is made at once.
     let planned = control.clone();
     tokio::spawn(async move {

@@ -1,0 +1,48 @@
+//! The far ends of a pilot's channels, for tests that play network, store and planner themselves.
+
+use tidewatch::daemon::pilot::{Control, Launch, Lines, Progress};
+use tidewatch::daemon::probe::Finished;
+use tidewatch::fleet::PlanOrder;
+use tidewatch::store::writer::{Health, Receipt, Write};
+use tokio::sync::{mpsc, watch};
+
+/// What the others hold.
+pub struct Ends {
+    pub control: mpsc::UnboundedSender<Control>,
+    pub finished: mpsc::UnboundedSender<Finished>,
+    pub launched: mpsc::UnboundedReceiver<Launch>,
+    pub to_plan: mpsc::Receiver<PlanOrder>,
+    _well: watch::Sender<Health>,
+}
+
+/// A pilot's lines, to a store that commits everything at once.
+pub fn lines() -> (Lines, Ends) {
+    let (control, orders) = mpsc::unbounded_channel();
+    let (finished, has_finished) = mpsc::unbounded_channel();
+    let (receipt, receipts) = mpsc::unbounded_channel();
+    let (writes, mut to_write) = mpsc::unbounded_channel();
+    let (launches, launched) = mpsc::unbounded_channel();
+    let (plans, to_plan) = mpsc::channel(8);
+    let (_well, health) = watch::channel(Health::Well);
+    let (progress, _) = watch::channel(Progress::default());
+    tokio::spawn(async move {
+        while let Some(write) = to_write.recv().await {
+            match write {
+                Write::TakeOff(flights) => drop(receipt.send(Receipt::TookOff(flights))),
+                Write::Land(landing) => drop(receipt.send(Receipt::Landed(landing.flight.source))),
+                _ => {}
+            }
+        }
+    });
+    let lines = Lines {
+        control: orders,
+        finished: has_finished,
+        receipts,
+        writes,
+        launches,
+        plans,
+        health,
+        progress,
+    };
+    (lines, Ends { control, finished, launched, to_plan, _well })
+}
