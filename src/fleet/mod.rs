@@ -7,7 +7,10 @@
 //! probe. Must not know the network, the store or what time it is: `now` is passed in.
 
 mod absorb;
+pub mod allocate;
 pub mod beliefs;
+pub mod bounds;
+pub mod estimate;
 pub mod frontier;
 pub mod gate;
 pub mod learn;

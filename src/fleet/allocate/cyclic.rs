@@ -1,0 +1,116 @@
+//! D: every source exactly every 2^r turns (Mahmoody et al., §4.3 and Lemma 2).
+//!
+//! With n_i = Σ√π / √π_i, source i gets the period 2^r ≥ n_i > 2^(r−1). The periods' frequencies
+//! add up to at most one, so by Kraft's inequality each source can be given a node of its own in a
+//! binary tree, and the turns that lead to that node: laid side by side in order of their periods,
+//! the nodes' left edges, read backwards in binary, are the first turns. That is Lemma 2's pairing
+//! all at once. A step takes c turns (Corollary 3). Turns that lead to no source are lost, as in the
+//! paper. Knows turns and rates; must not know what a source is.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::Turn;
+
+/// Periods are at most 2 to this.
+const LONGEST: u32 = 62;
+
+/// Sources by their next turn.
+#[derive(Debug, Clone, Default)]
+pub struct Cyclic {
+    places: Vec<Place>,
+    /// Turns so far.
+    turn: u64,
+    heap: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Of those known, how many have another rate since turns were last dealt out.
+    news: usize,
+    known: usize,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Place {
+    root: f32,
+    log_period: u32,
+    first: u64,
+    waits: bool,
+}
+
+impl Cyclic {
+    /// A source waits from now on.
+    pub fn open(&mut self, place: u32, turn: Turn) {
+        let at = place as usize;
+        if self.places.len() <= at {
+            self.places.resize(at + 1, Place::default());
+        }
+        let entry = &mut self.places[at];
+        self.known += usize::from(entry.root == 0.0);
+        self.news += usize::from(entry.root != turn.root);
+        entry.root = turn.root;
+        entry.waits = true;
+        self.file(place);
+    }
+
+    /// A source waits no longer.
+    pub fn close(&mut self, place: u32) {
+        if let Some(place) = self.places.get_mut(place as usize) {
+            place.waits = false;
+        }
+    }
+
+    /// Takes out those whose turns come within the next `most`.
+    pub fn choose(&mut self, most: usize, chosen: &mut Vec<u32>) {
+        // Once for every few rates that changed, so that dealing out costs each of them a little.
+        if self.news > 0 && 2 * self.news >= self.known {
+            self.deal();
+        }
+        let enough = chosen.len() + most;
+        self.turn += most as u64;
+        while chosen.len() < enough
+            && let Some(&Reverse((at, place))) = self.heap.peek()
+            && at < self.turn
+        {
+            self.heap.pop();
+            let entry = &mut self.places[place as usize];
+            if std::mem::take(&mut entry.waits) {
+                chosen.push(place);
+            }
+        }
+    }
+
+    /// Deals out turns by the rates as they are now.
+    fn deal(&mut self) {
+        self.news = 0;
+        let sum: f64 = self.places.iter().map(|place| f64::from(place.root)).sum();
+        let mut order: Vec<(u32, u32)> = Vec::with_capacity(self.known);
+        for (at, place) in (0..).zip(&mut self.places).filter(|(_, place)| place.root > 0.0) {
+            let wanted = (sum / f64::from(place.root)).max(1.0);
+            place.log_period = (wanted.log2().ceil() as u32).min(LONGEST);
+            order.push((place.log_period, at));
+        }
+        order.sort_unstable();
+        // The left edge of the next node, in parts of 2^LONGEST.
+        let mut edge: u64 = 0;
+        for (log_period, at) in order {
+            // Only rates too small to tell apart from none can fill the tree; they share its end.
+            let edge_now = edge.min((1 << LONGEST) - 1);
+            let path = edge_now >> (LONGEST - log_period);
+            let first = if log_period == 0 { 0 } else { path.reverse_bits() >> (64 - log_period) };
+            self.places[at as usize].first = first;
+            edge = edge.saturating_add(1 << (LONGEST - log_period));
+        }
+        self.heap.clear();
+        for at in 0..self.places.len() as u32 {
+            if self.places[at as usize].waits {
+                self.file(at);
+            }
+        }
+    }
+
+    fn file(&mut self, place: u32) {
+        let entry = self.places[place as usize];
+        let period = 1_u64 << entry.log_period;
+        // The first of its turns that has not passed.
+        let missed = self.turn.saturating_sub(entry.first).div_ceil(period);
+        self.heap.push(Reverse((entry.first + missed * period, place)));
+    }
+}

@@ -1,0 +1,263 @@
+//! The sources whose turn it most is, without looking at all of them.
+//!
+//! A source's claim grows with its age: by Whittle's index π·τ·(τ+1) (Mahmoody et al. leave it
+//! out; it is the price at which probing now and later are worth the same), or by π·τ for the greedy
+//! rule that their §4.1 shows to be bad. At any time some level of claim is what a probe costs. When a source's claim will reach that level is known beforehand:
+//! sources wait on a wheel by that time, the few that come next stand in a pool, and among those
+//! the claims themselves decide. So a probe costs the same however many wait, and the times on
+//! the wheel need only be about right. Knows ages and rates; must not know what a source is.
+
+use super::Turn;
+use super::wheel::Wheel;
+
+/// How a claim grows with age.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Claim {
+    /// π·τ·(τ+1).
+    Index,
+    /// π·τ.
+    Gain,
+}
+
+impl Claim {
+    /// The claim of a source with √π = `root` at this age.
+    pub fn at(self, root: f64, age: f64) -> f64 {
+        match self {
+            Self::Index => root * root * age * (age + 1.0),
+            Self::Gain => root * root * age,
+        }
+    }
+
+    /// What a source adds to the demand for probes: at level L, demand/√L (by the index) or
+    /// demand/L (otherwise) probes a step are wanted.
+    fn demand(self, root: f64) -> f64 {
+        match self {
+            Self::Index => root,
+            Self::Gain => root * root,
+        }
+    }
+
+    /// The level at which that demand is met by so many probes a step.
+    fn level_of(self, demand: f64, per_step: f64) -> f64 {
+        let ratio = demand / per_step;
+        if self == Self::Index { ratio * ratio } else { ratio }
+    }
+
+    /// The age at which the claim is this large.
+    fn age_of(self, root: f64, level: f64) -> f64 {
+        let rate = (root * root).max(f64::MIN_POSITIVE);
+        match self {
+            Self::Index => (0.25 + level / rate).sqrt() - 0.5,
+            Self::Gain => level / rate,
+        }
+    }
+}
+
+/// Time is counted in quarters of a step, from when the fleet began: 2³² of them are centuries.
+const PER_STEP: f64 = 4.0;
+
+fn ticks(steps: f64) -> u32 {
+    (steps * PER_STEP) as u32
+}
+
+fn steps(ticks: u32) -> f64 {
+    f64::from(ticks) / PER_STEP
+}
+
+/// The pool is filled up to so many times as many as are chosen …
+const AT_LEAST: usize = 4;
+/// … and when it holds more than so many times as many, …
+const AT_MOST: usize = 16;
+/// … it is cut back to so many times as many.
+const CUT_TO: usize = 8;
+
+/// The supply of probes is what it was over some hundred steps.
+const SMOOTHED: f64 = 0.01;
+/// Filing everybody anew may cost every probe so many places.
+const FILED_PER_PROBE: usize = 4;
+
+/// Sources by when their turn comes.
+#[derive(Debug, Clone)]
+pub struct Ripening {
+    claim: Claim,
+    places: Vec<Place>,
+    /// By when the claim reaches the level. What comes no later than where it stands is in the pool.
+    wheel: Wheel,
+    pool: Vec<Candidate>,
+    /// What a probe costs: the least claim that was chosen of late.
+    level: f64,
+    /// What all known places want together, and how many a step are chosen of late.
+    demand: f64,
+    supply: f64,
+    /// The level that followed from that when all were filed, and how many were chosen since.
+    filed_at: f64,
+    since: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    root: f32,
+    last: u32,
+    /// Where it waits: its time on the wheel, or one of the two marks.
+    filed: u32,
+}
+
+/// It stands in the pool.
+const POOLED: u32 = u32::MAX - 1;
+/// It does not wait.
+const CLOSED: u32 = u32::MAX;
+
+#[derive(Debug, Clone, Copy)]
+struct Candidate {
+    claim: f64,
+    place: u32,
+}
+
+impl Ripening {
+    /// Nobody waits.
+    pub fn new(claim: Claim) -> Self {
+        Self {
+            claim,
+            places: Vec::new(),
+            wheel: Wheel::default(),
+            pool: Vec::new(),
+            level: 0.0,
+            demand: 0.0,
+            supply: 0.0,
+            filed_at: 0.0,
+            since: 0,
+        }
+    }
+
+    /// A source waits from now on.
+    pub fn open(&mut self, place: u32, turn: Turn) {
+        let at = place as usize;
+        if self.places.len() <= at {
+            self.places.resize(at + 1, Place { root: 0.0, last: 0, filed: CLOSED });
+        }
+        self.demand += self.claim.demand(f64::from(turn.root));
+        self.demand -= self.claim.demand(f64::from(self.places[at].root));
+        self.places[at] = Place { root: turn.root, last: ticks(turn.last), filed: CLOSED };
+        self.file(place, 0.0);
+    }
+
+    /// A source waits no longer. What is left of it is found out when its turn comes.
+    pub fn close(&mut self, place: u32) {
+        if let Some(place) = self.places.get_mut(place as usize) {
+            self.demand -= self.claim.demand(f64::from(place.root));
+            (place.root, place.filed) = (0.0, CLOSED);
+        }
+    }
+
+    /// Takes out the largest claims, at most `most`.
+    pub fn choose(&mut self, now: f64, most: usize, chosen: &mut Vec<u32>) {
+        let enough = chosen.len() + most;
+        self.supply += (most as f64 - self.supply) * if self.supply == 0.0 { 1.0 } else { SMOOTHED };
+        let level = self.claim.level_of(self.demand, self.supply);
+        let astray = level > 2.0 * self.filed_at || level < 0.5 * self.filed_at;
+        // Never so often that it would cost a probe more than a handful of places.
+        if astray && (self.filed_at == 0.0 || FILED_PER_PROBE * self.since >= self.places.len()) {
+            self.file_all(level);
+        }
+        while chosen.len() < enough && self.fill(now, most) {
+            self.weigh(now);
+            if self.pool.len() > AT_MOST * most {
+                self.cut(now, CUT_TO * most, most);
+            }
+            let wanted = enough - chosen.len();
+            if self.pool.len() > wanted {
+                self.pool.select_nth_unstable_by(wanted - 1, by_claim);
+            }
+            let mut least = f64::INFINITY;
+            for Candidate { claim, place } in self.pool.drain(..wanted.min(self.pool.len())) {
+                let entry = &mut self.places[place as usize];
+                // One that was closed and opened again may stand here twice.
+                if entry.filed == POOLED {
+                    entry.filed = CLOSED;
+                    least = least.min(claim);
+                    chosen.push(place);
+                }
+            }
+            if least.is_finite() {
+                self.level = least;
+            }
+        }
+        self.since += most + chosen.len() - enough;
+    }
+
+    /// Puts a source where it belongs by the present level, but not before `earliest`.
+    fn file(&mut self, place: u32, earliest: f64) {
+        let entry = &mut self.places[place as usize];
+        let age = self.claim.age_of(f64::from(entry.root), self.level);
+        let at = ticks((steps(entry.last) + age).max(earliest)).min(POOLED - 1);
+        if self.wheel.put(at, place) {
+            entry.filed = at;
+        } else {
+            entry.filed = POOLED;
+            self.pool.push(Candidate { claim: 0.0, place });
+        }
+    }
+
+    /// Files everybody anew by another level: whenever demand or supply has doubled or halved.
+    fn file_all(&mut self, level: f64) {
+        (self.level, self.filed_at, self.since) = (level, level, 0);
+        self.demand = self.places.iter().map(|place| self.claim.demand(f64::from(place.root))).sum();
+        self.wheel = Wheel::default();
+        self.pool.clear();
+        for place in 0..self.places.len() as u32 {
+            if std::mem::replace(&mut self.places[place as usize].filed, CLOSED) != CLOSED {
+                self.file(place, 0.0);
+            }
+        }
+    }
+
+    /// Fills the pool with those that come next and with those whose time has come. Says whether
+    /// anyone stands in it.
+    fn fill(&mut self, now: f64, most: usize) -> bool {
+        let now = ticks(now);
+        while self.pool.len() < AT_LEAST * most
+            || self.wheel.stands_before(now) && self.pool.len() < AT_MOST * most
+        {
+            let Self { wheel, pool, places, .. } = self;
+            let turned = wheel.turn(|at, place| {
+                let entry = &mut places[place as usize];
+                if entry.filed == at {
+                    entry.filed = POOLED;
+                    pool.push(Candidate { claim: 0.0, place });
+                }
+            });
+            if !turned {
+                break;
+            }
+        }
+        !self.pool.is_empty()
+    }
+
+    /// Brings the claims in the pool up to date, and drops who waits no longer.
+    fn weigh(&mut self, now: f64) {
+        let (claim, places) = (self.claim, &self.places);
+        self.pool.retain_mut(|candidate| {
+            let entry = places[candidate.place as usize];
+            candidate.claim = claim.at(f64::from(entry.root), (now - steps(entry.last)).max(0.0));
+            entry.filed == POOLED
+        });
+    }
+
+    /// Keeps the best in the pool; the others are filed anew. However many of them have the same claim,
+    /// each comes back in good time: twice as many as can be chosen before its turn could come.
+    fn cut(&mut self, now: f64, keep: usize, most: usize) {
+        self.pool.select_nth_unstable_by(keep - 1, by_claim);
+        self.level = self.level.max(self.pool[keep - 1].claim);
+        self.wheel.turn_back(ticks(now));
+        let mut rest = self.pool.split_off(keep);
+        rest.sort_unstable_by(by_claim);
+        for (rank, Candidate { place, .. }) in rest.into_iter().enumerate() {
+            self.file(place, now + 1.0 + (rank / (2 * most)) as f64);
+        }
+    }
+}
+
+/// The larger claim first; of equal ones the earlier place.
+fn by_claim(one: &Candidate, other: &Candidate) -> std::cmp::Ordering {
+    other.claim.total_cmp(&one.claim).then(one.place.cmp(&other.place))
+}

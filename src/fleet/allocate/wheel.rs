@@ -1,0 +1,83 @@
+//! Who comes when: a wheel of short lists, one for each step of the near future.
+//!
+//! Who comes later than the wheel reaches waits in the list that it will be in then, and is passed
+//! over until that. Putting in costs the same whatever waits, and taking out is one list after the
+//! other. Knows times and places, and that they are taken in order; must not know what they mean.
+
+/// Lists on the wheel.
+const LISTS: usize = 4096;
+
+/// Ticks that share a list.
+const TICKS: u32 = 4;
+
+/// An empty list that had room for more gives it back.
+const ROOMY: usize = 1024;
+
+/// Places by time.
+#[derive(Debug, Clone)]
+pub struct Wheel {
+    lists: Vec<Vec<(u32, u32)>>,
+    /// Everything up to this list was taken out.
+    at: u32,
+    waiting: usize,
+    /// So many lists in a row held nobody whose time had come.
+    idle: usize,
+}
+
+impl Default for Wheel {
+    fn default() -> Self {
+        Self { lists: vec![Vec::new(); LISTS], at: 0, waiting: 0, idle: 0 }
+    }
+}
+
+impl Wheel {
+    /// Puts in a place that comes at this time; refused when the wheel has passed it.
+    pub fn put(&mut self, time: u32, place: u32) -> bool {
+        let list = time / TICKS;
+        if list <= self.at {
+            return false;
+        }
+        self.lists[list as usize % LISTS].push((time, place));
+        self.waiting += 1;
+        true
+    }
+
+    /// Turns on by one list and hands out who is in it, time and place; says whether anyone waited.
+    pub fn turn(&mut self, mut hand_out: impl FnMut(u32, u32)) -> bool {
+        if self.waiting == 0 {
+            return false;
+        }
+        if self.idle >= LISTS {
+            // Nobody came within a whole turn: on to the first who does.
+            let first = self.lists.iter().flatten().map(|&(time, _)| time / TICKS).min();
+            self.at = first.map_or(self.at, |first| self.at.max(first - 1));
+        }
+        self.at += 1;
+        let (at, before) = (self.at, self.waiting);
+        let list = &mut self.lists[at as usize % LISTS];
+        list.retain(|&(time, place)| {
+            let later = time / TICKS > at;
+            if !later {
+                hand_out(time, place);
+                self.waiting -= 1;
+            }
+            later
+        });
+        if list.is_empty() && list.capacity() > ROOMY {
+            // A crowd came at once, and need not be reckoned with on every turn.
+            *list = Vec::new();
+        }
+        self.idle = if self.waiting == before { self.idle + 1 } else { 0 };
+        true
+    }
+
+    /// Whether it has not yet come to this time.
+    pub fn stands_before(&self, time: u32) -> bool {
+        self.at < time / TICKS
+    }
+
+    /// Goes back to an earlier time, since when all was handed out.
+    pub fn turn_back(&mut self, time: u32) {
+        self.at = self.at.min(time / TICKS);
+    }
+}
