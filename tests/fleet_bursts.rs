@@ -31,7 +31,7 @@ fn budget() -> Budget {
 
 fn terms(policy: Policy) -> Terms {
     let host = HostGroup { key: Arc::from("a.example"), public: true };
-    Terms { budget: budget(), own_budget: true, policy, host }
+    Terms { budget: budget(), own_budget: true, policy, weight: 1.0, host }
 }
 
 fn params(response: Response) -> FleetParams {
@@ -302,7 +302,7 @@ fn every_switch_is_told_with_its_reason_once() {
     assert_eq!(
         told,
         [
-            (Policy::Auto, switch(Policy::Uniform, Policy::AggHist, Why::Borrowed)),
+            (Policy::Auto, switch(Policy::Adaptive, Policy::AggHist, Why::Borrowed)),
             (Policy::Auto, None),
             (Policy::Auto, switch(Policy::AggHist, Policy::Plan, Why::Known)),
             (Policy::Plan, None),

@@ -76,6 +76,7 @@ pub fn terms(source: &Source, url: &Url) -> Terms {
         budget: source.budget,
         own_budget: source.own_budget,
         policy: source.policy,
+        weight: source.weight as f32,
         host: host_group(url),
     }
 }

@@ -24,7 +24,7 @@ use crate::time::{Span, Timestamp};
 
 use super::landing::{event, landing};
 use super::muster::{Learning, Roster, Spec};
-use super::planner::Made;
+use super::planner::{Beat, Made};
 use super::probe::Finished;
 
 /// What the pilot can be told.
@@ -40,6 +40,8 @@ pub enum Control {
     Refitted(Vec<SourceId>),
     /// Plans that were ordered.
     Planned(Vec<Made>),
+    /// How busy sources are at which hour.
+    Pulses(Vec<Beat>),
 }
 
 /// A changed configuration, ready to be used.
@@ -138,6 +140,7 @@ pub struct Pilot {
     left_behind: HashSet<SourceId>,
     stopping: bool,
     next_prune: Timestamp,
+    next_load: Timestamp,
     shown: Progress,
 }
 
@@ -146,6 +149,9 @@ const BEAT: Duration = Duration::from_millis(500);
 
 /// How often old probes are pruned.
 const PRUNE_EVERY: Span = Span::from_hours(1);
+
+/// How often it is noted what the fleet did.
+const LOADS_EVERY: Span = Span::from_mins(1);
 
 impl Pilot {
     /// A pilot for this fleet.
@@ -159,6 +165,7 @@ impl Pilot {
         lines: Lines,
     ) -> Self {
         let next_prune = clock.now() + Span::from_mins(1);
+        let next_load = clock.now() + LOADS_EVERY;
         let clock_watch = clock.watch();
         Self {
             fleet,
@@ -173,6 +180,7 @@ impl Pilot {
             left_behind: HashSet::new(),
             stopping: false,
             next_prune,
+            next_load,
             shown: Progress::default(),
         }
     }
@@ -347,6 +355,11 @@ impl Pilot {
             Control::Apply(new) => self.apply(*new),
             Control::Refitted(ids) => self.fleet.refitted(&ids),
             Control::Planned(plans) => self.adopt(plans),
+            Control::Pulses(beats) => {
+                for Beat { source, pulse, per_hour, updates } in beats {
+                    self.fleet.take_pulse(source, pulse, per_hour, updates);
+                }
+            }
             Control::Request(request) => {
                 let answer = match self.fleet.request(request.source, self.clock.now()) {
                     Ok(()) => "accepted".to_owned(),
@@ -478,6 +491,13 @@ impl Pilot {
             }));
         }
         let now = self.clock.now();
+        if now >= self.next_load || now < self.next_load - LOADS_EVERY {
+            self.next_load = now + LOADS_EVERY;
+            let load = self.fleet.take_load(now);
+            if !load.is_idle() {
+                self.write(Write::Load(load));
+            }
+        }
         if now >= self.next_prune {
             self.next_prune = now + PRUNE_EVERY;
             self.fleet.tidy();

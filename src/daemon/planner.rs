@@ -13,6 +13,7 @@ use crate::config::Config;
 use crate::fleet::PlanOrder;
 use crate::fleet::making::{self, PlanParams, Rhythm};
 use crate::fleet::params::SourceId;
+use crate::fleet::pulse::Pulse;
 use crate::rate::aggregate::Borrow;
 use crate::rate::cyclic::Rate;
 use crate::rate::steps::Steps;
@@ -36,6 +37,19 @@ pub struct Made {
     pub at: Timestamp,
     /// The plan.
     pub ahead: Ahead,
+}
+
+/// How busy a source is at which hour.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Beat {
+    /// Whose.
+    pub source: SourceId,
+    /// At which hour how much more than in the mean.
+    pub pulse: Pulse,
+    /// The mean.
+    pub per_hour: f64,
+    /// How many updates that rests on.
+    pub updates: u32,
 }
 
 /// Makes plans until nobody orders any.
@@ -72,10 +86,12 @@ impl Planner {
         while self.orders.recv_many(&mut orders, BATCH).await > 0 {
             let ordered = orders.len();
             match self.plan(std::mem::take(&mut orders)).await {
-                Ok(plans) => {
+                Ok((plans, beats)) => {
                     tracing::debug!(ordered, made = plans.len(), "plans made");
-                    if self.control.send(Control::Planned(plans)).is_err() {
-                        return;
+                    for news in [Control::Pulses(beats), Control::Planned(plans)] {
+                        if self.control.send(news).is_err() {
+                            return;
+                        }
                     }
                 }
                 Err(error) => tracing::warn!(%error, "rates cannot be read now; nothing is planned"),
@@ -83,7 +99,7 @@ impl Planner {
         }
     }
 
-    async fn plan(&self, orders: Vec<PlanOrder>) -> Result<Vec<Made>, StoreError> {
+    async fn plan(&self, orders: Vec<PlanOrder>) -> Result<(Vec<Made>, Vec<Beat>), StoreError> {
         let ids: Vec<SourceId> = orders.iter().map(|order| order.source).collect();
         let mut rates = self.reader.rates(&ids).await?;
         // Of two orders for one source the first is stale.
@@ -93,7 +109,9 @@ impl Planner {
             .filter_map(|order| rates.remove(&order.source).map(|rate| (order, rate)))
             .collect();
         let params = Arc::clone(&self.params.borrow());
-        Ok(compute(Arc::new(jobs), params, make).await)
+        let jobs = Arc::new(jobs);
+        let beats = compute(Arc::clone(&jobs), Arc::clone(&params), beat).await;
+        Ok((compute(jobs, params, make).await, beats))
     }
 }
 
@@ -101,11 +119,11 @@ type Job = (PlanOrder, KnownRate);
 
 /// Computes on a thread where it may take its time. A source that makes that panic costs its own
 /// plan: the others of its batch are computed again one by one.
-async fn compute(
+async fn compute<T: Send + 'static>(
     jobs: Arc<Vec<Job>>,
     params: Arc<PlanParams>,
-    make: fn(&Job, &PlanParams) -> Option<Made>,
-) -> Vec<Made> {
+    make: fn(&Job, &PlanParams) -> Option<T>,
+) -> Vec<T> {
     let (all, by) = (Arc::clone(&jobs), Arc::clone(&params));
     let batch = move || all.iter().filter_map(|job| make(job, &by)).collect();
     if let Ok(plans) = tokio::task::spawn_blocking(batch).await {
@@ -123,6 +141,11 @@ async fn compute(
         }
     }
     plans
+}
+
+fn beat((order, known): &Job, _: &PlanParams) -> Option<Beat> {
+    let (pulse, per_hour) = Pulse::of(&Steps::from(&known.rate), order.standing.now)?;
+    Some(Beat { source: order.source, pulse, per_hour, updates: known.updates })
 }
 
 fn make((order, known): &Job, params: &PlanParams) -> Option<Made> {

@@ -217,6 +217,8 @@ impl Fleet {
         let mut wish = member.wish(ended, seed, &terms);
         match &report.result {
             Ok(answer) => {
+                let undiscovered = member.learn(answer.updates, ended, &mut self.mean, self.params.step);
+                self.load.undiscovered_hours += undiscovered;
                 member.take_answer(answer, ended);
                 notes.extend(member.hear(&answer.heard, answer.updates, ended, &terms));
                 wish = member.wish(ended, seed, &terms);
@@ -276,9 +278,10 @@ impl Fleet {
         let Some(member) = self.members.get_mut(&id) else { return };
         member.in_flight = None;
         if member.memory.state == State::Removed {
+            self.turns.leave(member.place);
             self.members.remove(&id);
         } else {
-            self.frontier.push(member.host, member.memory.due, id);
+            Self::queue(member, &mut self.frontier);
             self.ask_for_plan(id, Timestamp::MIN);
         }
     }

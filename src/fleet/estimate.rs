@@ -107,15 +107,53 @@ impl Forgetting {
         }
     }
 
-    /// The rate to be expected.
+    /// Whether it has counted at least so many updates, as far as it remembers.
+    pub fn knows_as_much_as(&self, updates: f64) -> bool {
+        let likeliest = self.runs.iter().find(|run| run.likely == 0.0);
+        likeliest.is_some_and(|run| f64::from(run.shape) - PRIOR_SHAPE >= updates)
+    }
+
+    /// As it is stored.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        self.runs
+            .iter()
+            .flat_map(|run| [run.likely, run.shape, run.span])
+            .flat_map(f32::to_le_bytes)
+            .collect()
+    }
+
+    /// From stored bytes, if they are such.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (numbers, rest) = bytes.as_chunks::<4>();
+        if numbers.len() != 3 * KEPT || !rest.is_empty() {
+            return None;
+        }
+        let mut belief = Self::default();
+        for (run, three) in belief.runs.iter_mut().zip(numbers.chunks_exact(3)) {
+            let [likely, shape, span] = [0, 1, 2].map(|at| f32::from_le_bytes(three[at]));
+            let good = likely <= 0.0 && shape > 0.0 && shape.is_finite() && span > 0.0 && span.is_finite();
+            *run = Run { likely, shape, span };
+            if !good {
+                return None;
+            }
+        }
+        Some(belief)
+    }
+
+    /// The rate to be expected; the prior's before anything was found or not found.
     pub fn rate(&self, prior: Prior) -> f64 {
+        self.known_rate().unwrap_or(prior.rate)
+    }
+
+    /// The rate to be expected, if any probe has told.
+    pub fn known_rate(&self) -> Option<f64> {
         let (mut sum, mut weights) = (0.0, 0.0);
         for run in self.runs.iter().filter(|run| run.likely > NEGLIGIBLE) {
             let weight = run.likely.exp();
             sum += weight * run.shape / run.span;
             weights += weight;
         }
-        if weights > 0.0 { f64::from(sum / weights) } else { prior.rate }
+        (weights > 0.0).then(|| f64::from(sum / weights))
     }
 }
 
@@ -177,6 +215,21 @@ mod tests {
         }
         // (1 + 23)/(10 + 100)
         assert!((belief.rate(still) - 24.0 / 110.0).abs() < 1e-6, "{}", belief.rate(still));
+    }
+
+    #[test]
+    fn it_comes_back_from_the_store_as_it_was() {
+        let mut belief = Forgetting::default();
+        assert_eq!(Forgetting::from_bytes(&belief.to_bytes()), Some(belief));
+        for found in [3, 0, 0, 9] {
+            belief.learn(found, 20.0, PRIOR);
+        }
+        assert_eq!(Forgetting::from_bytes(&belief.to_bytes()), Some(belief));
+        let mut torn = belief.to_bytes();
+        torn[5] = 0xff;
+        torn[7] = 0xff;
+        assert_eq!(Forgetting::from_bytes(&torn), None, "not a number");
+        assert_eq!(Forgetting::from_bytes(&torn[1..]), None);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! the step nothing: the host has one entry, and none while a request to it is under way. All
 //! operations are O(log n). Knows order, not rules: when a host may be asked again is told to it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use crate::time::{Span, Timestamp};
@@ -20,6 +20,10 @@ pub struct HostIx(pub u32);
 struct Host {
     key: Arc<str>,
     waiting: BTreeSet<(Timestamp, SourceId)>,
+    /// Whose turn had come when the host was closed.
+    parked: VecDeque<SourceId>,
+    /// How many of those were let go since a request was last sent.
+    let_go: u8,
     busy: bool,
     /// Its own plea for rest, kept apart because it is shown and stored.
     paused_until: Timestamp,
@@ -29,6 +33,10 @@ struct Host {
     /// Its entry in the ordered set.
     listed: Option<Timestamp>,
 }
+
+/// Of those that are parked at a host, so many at a time try again when it opens: only one of them can
+/// go, and more than a few would be turned away for nothing.
+const LET_GO: u8 = 4;
 
 /// The ordered hosts.
 #[derive(Debug, Default)]
@@ -48,6 +56,8 @@ impl Frontier {
         self.hosts.push(Host {
             key: key.clone(),
             waiting: BTreeSet::new(),
+            parked: VecDeque::new(),
+            let_go: 0,
             busy: false,
             paused_until: Timestamp::MIN,
             held_until: Timestamp::MIN,
@@ -82,15 +92,29 @@ impl Frontier {
         self.list(host);
     }
 
-    /// The earliest source of the earliest host that may go by `now`, taken out of its queue.
-    pub fn pop(&mut self, now: Timestamp) -> Option<(HostIx, Timestamp, SourceId)> {
+    /// The next source of the earliest host that may go by `now`, taken out, and whether it was parked.
+    pub fn pop(&mut self, now: Timestamp) -> Option<(HostIx, SourceId, bool)> {
         let &(at, host) = self.ready.first()?;
         if at > now {
             return None;
         }
-        let (due, source) = self.at_mut(host).waiting.pop_first()?;
+        let entry = self.at_mut(host);
+        let parked = if entry.let_go < LET_GO { entry.parked.pop_front() } else { None };
+        let popped = match parked {
+            Some(source) => {
+                entry.let_go += 1;
+                (host, source, true)
+            }
+            None => (host, entry.waiting.pop_first()?.1, false),
+        };
         self.list(host);
-        Some((host, due, source))
+        Some(popped)
+    }
+
+    /// A source whose turn had come finds the host closed: it tries again when that opens.
+    pub fn park(&mut self, host: HostIx, source: SourceId) {
+        self.at_mut(host).parked.push_back(source);
+        self.list(host);
     }
 
     /// When the next source may go, if any waits.
@@ -100,7 +124,8 @@ impl Frontier {
 
     /// A request to the host is under way.
     pub fn occupy(&mut self, host: HostIx) {
-        self.at_mut(host).busy = true;
+        let entry = self.at_mut(host);
+        (entry.busy, entry.let_go) = (true, 0);
         self.list(host);
     }
 
@@ -159,18 +184,20 @@ impl Frontier {
             host.waiting = host.waiting.iter().map(|&(due, id)| (due + by, id)).collect();
             host.paused_until = move_finite(host.paused_until);
             host.held_until = move_finite(host.held_until);
-            host.listed = host.listed.map(|at| at + by);
+            host.listed = host.listed.map(move_finite);
         }
-        self.ready = self.ready.iter().map(|&(at, host)| (at + by, host)).collect();
+        self.ready = self.ready.iter().map(|&(at, host)| (move_finite(at), host)).collect();
     }
 
     /// Brings the host's entry in the ordered set up to date.
     fn list(&mut self, host: HostIx) {
         let entry = &mut self.hosts[host.0 as usize];
-        let at = match entry.waiting.first() {
-            Some(&(due, _)) if !entry.busy => Some(due.max(entry.paused_until).max(entry.held_until)),
-            _ => None,
+        let first = match entry.waiting.first() {
+            _ if !entry.parked.is_empty() && entry.let_go < LET_GO => Some(Timestamp::MIN),
+            first => first.map(|&(due, _)| due),
         };
+        let open = entry.paused_until.max(entry.held_until);
+        let at = first.filter(|_| !entry.busy).map(|due| due.max(open));
         if entry.listed == at {
             return;
         }
@@ -208,15 +235,15 @@ mod tests {
         frontier.push(a, t(2), SourceId(2));
         frontier.push(b, t(3), SourceId(3));
         assert_eq!(frontier.pop(t(0)), None);
-        assert_eq!(frontier.pop(t(5)), Some((a, t(1), SourceId(1))));
+        assert_eq!(frontier.pop(t(5)), Some((a, SourceId(1), false)));
         frontier.occupy(a);
-        assert_eq!(frontier.pop(t(5)), Some((b, t(3), SourceId(3))));
+        assert_eq!(frontier.pop(t(5)), Some((b, SourceId(3), false)));
         assert_eq!(frontier.pop(t(5)), None, "a is busy");
         frontier.release(a, t(6));
         frontier.pause(a, t(9));
         assert_eq!(frontier.pop(t(8)), None, "a rests");
         assert_eq!(frontier.next(), Some(t(9)));
-        assert_eq!(frontier.pop(t(9)), Some((a, t(2), SourceId(2))));
+        assert_eq!(frontier.pop(t(9)), Some((a, SourceId(2), false)));
         assert_eq!(frontier.next(), None);
     }
 

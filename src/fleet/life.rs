@@ -33,7 +33,7 @@ use super::source::{CAUTIOUS_GAP, Member, State};
 pub struct Life {
     /// The policy that asked for the probe that is due.
     pub asked_by: Policy,
-    /// The policy that `auto` follows: `uniform` while nothing is known, `agg_hist` while its rhythm is
+    /// The policy that `auto` follows: `adaptive` while nothing is known, `agg_hist` while its rhythm is
     /// its group's, `plan`, and `ttl` in a burst.
     pub follows: Policy,
     /// The latest update known: what an age is counted from.
@@ -52,7 +52,7 @@ impl Default for Life {
     fn default() -> Self {
         Self {
             asked_by: Policy::Uniform,
-            follows: Policy::Uniform,
+            follows: Policy::Adaptive,
             newest: None,
             burst_since: None,
             in_bursts: 0,
@@ -266,7 +266,7 @@ impl Member {
 
     /// What `auto` follows when no burst is on.
     fn calm_policy(&self) -> Policy {
-        let usual = if self.settled() == State::Planned { Policy::Plan } else { Policy::Uniform };
+        let usual = if self.settled() == State::Planned { Policy::Plan } else { Policy::Adaptive };
         self.plan.as_ref().map_or(usual, |plan| plan.by)
     }
 

@@ -15,13 +15,17 @@ pub mod frontier;
 pub mod gate;
 pub mod learn;
 pub mod life;
+pub mod load;
 pub mod making;
 pub mod outage;
 pub mod params;
 mod planning;
+pub mod pulse;
 pub mod source;
 mod spacing;
 mod state;
+mod step;
+mod turns;
 
 pub use absorb::{Absorbed, Answered, Failure, HostAsks, Note, Report};
 pub use params::{Allocator, BurstTerms, FleetParams, Response};

@@ -14,7 +14,7 @@ pub struct FleetParams {
     pub step: Span,
     /// c: probes per step.
     pub probes_per_step: u32,
-    /// Who chooses when more are due than c.
+    /// Who of those that are sampled gets the slots to spare.
     pub allocator: Allocator,
     /// Least time between two requests to one host group.
     pub host_spacing: Span,
@@ -147,6 +147,8 @@ pub struct Terms {
     pub own_budget: bool,
     /// Who decides when it is probed.
     pub policy: Policy,
+    /// How much its updates matter beside those of other sources.
+    pub weight: f32,
     /// Where it lives.
     pub host: HostGroup,
 }

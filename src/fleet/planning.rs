@@ -63,7 +63,7 @@ impl Fleet {
             let Some(member) = self.members.get_mut(&id) else { continue };
             member.queued = false;
             let not_before = std::mem::replace(&mut member.plan_from, Timestamp::MIN);
-            if !member.is_plannable() {
+            if !member.is_plannable() && member.terms.policy != Policy::Adaptive {
                 continue;
             }
             let paused = self.frontier.paused_until(member.host);
@@ -83,9 +83,13 @@ impl Fleet {
     /// backoff when they have landed.
     pub fn refitted(&mut self, ids: &[SourceId]) {
         for id in ids {
-            if let Some(member) = self.members.get_mut(id)
-                && member.policy_plans()
-            {
+            let Some(member) = self.members.get_mut(id) else { continue };
+            if member.terms.policy == Policy::Adaptive {
+                // It is sampled, and counts with the hour.
+                if !std::mem::replace(&mut member.queued, true) {
+                    self.unplanned.push_back(*id);
+                }
+            } else if member.policy_plans() {
                 member.replan = true;
                 if member.plan.is_none() && member.memory.due != Timestamp::MAX {
                     // It is due as it was before a restart, or before anything was known of it.
@@ -111,7 +115,7 @@ impl Fleet {
         let asked_by_hand = member.memory.reason == Reason::Manual;
         let switched = member.weigh_adoption();
         if !asked_by_hand && member.is_well() {
-            self.frontier.remove(member.host, member.memory.due, id);
+            Self::withdraw(member, &mut self.frontier, &mut self.turns);
             let last = member.spent.last().unwrap_or(now);
             let wish = member.wish(last, self.seed, &self.params.burst);
             let chasing = wish.because == Reason::Burst && member.memory.life.asked_by == Policy::Ttl;
@@ -120,7 +124,7 @@ impl Fleet {
             if !chasing && !hurried {
                 Self::set_due(member, &self.frontier, Wish { at: wish.at.max(now), ..wish });
             }
-            self.frontier.push(member.host, member.memory.due, id);
+            Self::queue(member, &mut self.frontier);
         }
         Ok(switched)
     }

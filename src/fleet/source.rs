@@ -11,10 +11,13 @@ use crate::schedule::policy::Policy;
 use crate::schedule::spread;
 use crate::time::{Span, Timestamp};
 
+use super::estimate::Forgetting;
 use super::frontier::HostIx;
 use super::gate::Constraint;
 use super::life::Life;
 use super::params::{BurstTerms, SourceId, Terms};
+use super::pulse::Pulse;
+use super::turns::Waits;
 
 /// The phase a source is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -111,7 +114,7 @@ pub struct MoveProof {
 }
 
 /// What must survive a restart.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Memory {
     /// Its phase.
     pub state: State,
@@ -121,6 +124,10 @@ pub struct Memory {
     pub reason: Reason,
     /// End of the last probe, good or bad.
     pub last_probe: Option<Timestamp>,
+    /// End of the last probe that was answered.
+    pub looked: Option<Timestamp>,
+    /// What is believed of its rate by what its probes found.
+    pub estimate: Forgetting,
     /// End of the last probe that found an update.
     pub last_update: Option<Timestamp>,
     /// Failures in a row.
@@ -153,6 +160,7 @@ impl Memory {
         }
         for at in [
             &mut self.last_probe,
+            &mut self.looked,
             &mut self.last_update,
             &mut self.fresh_until,
             &mut self.retry_until,
@@ -187,6 +195,14 @@ pub(super) type Hosts = (HostIx, Option<HostIx>);
 #[derive(Debug, Clone)]
 pub(super) struct Member {
     pub id: SourceId,
+    /// Its place among those that may wait for a slot.
+    pub place: u32,
+    /// How it waits.
+    pub waits: Waits,
+    /// Since when nothing but slots kept it from being probed.
+    pub ready_at: Timestamp,
+    /// How busy it is at which hour, where that is known.
+    pub pulse: Option<Box<Pulse>>,
     pub terms: Terms,
     pub host: HostIx,
     pub memory: Memory,
@@ -267,7 +283,16 @@ impl Member {
         let unit = self.chance(seed, "spread", last);
         let at = spread::next(from, gap, &self.terms.budget, unit);
         let at = at.max(last + self.terms.budget.min_spacing);
-        Wish { at, because: Reason::Policy, by: Policy::Uniform }
+        Wish { at, because: Reason::Policy, by: self.by_default() }
+    }
+
+    /// Who asks while there is no plan: who is sampled leaves it to the allocator, whether its policy says
+    /// so or `auto` while nothing is known.
+    pub fn by_default(&self) -> Policy {
+        match self.terms.policy {
+            Policy::Adaptive | Policy::Auto => Policy::Adaptive,
+            _ => Policy::Uniform,
+        }
     }
 
     fn planned_after(&self, last: Timestamp) -> Option<Wish> {

@@ -7,13 +7,16 @@ use crate::schedule::plan::Revision;
 use crate::schedule::policy::Policy;
 use crate::time::{Span, Timestamp};
 
-use super::frontier::{Frontier, HostIx};
+use super::frontier::Frontier;
 use super::gate::{self, Constraint, Verdict};
 use super::life::Reserve;
+use super::load::Load;
 use super::outage::Outage;
 use super::params::{FleetParams, HostGroup, SourceId, Terms};
 use super::source::{Member, Memory, Reason, State, Wish};
 use super::spacing::Spacing;
+use super::step::Mean;
+use super::turns::{Turns, Waits};
 
 /// All sources and all that is known of them.
 #[derive(Debug)]
@@ -27,9 +30,14 @@ pub struct Fleet {
     pub(super) unplanned: VecDeque<SourceId>,
     /// How many sources were ever taken in.
     taken_in: u64,
-    spacing: Spacing,
+    pub(super) spacing: Spacing,
     /// The step that slots were last taken from, and how many.
-    slots: (i64, u32),
+    pub(super) slots: (i64, u32),
+    /// Those that wait for a slot.
+    pub(super) turns: Turns,
+    /// What is to be expected of a source of which nothing is known.
+    pub(super) mean: Mean,
+    pub(super) load: Load,
 }
 
 /// A source as it comes from the store and the configuration.
@@ -91,7 +99,11 @@ impl Fleet {
     /// An empty fleet. Equal seeds give equal jitter.
     pub fn new(params: FleetParams, seed: u64, now: Timestamp) -> Self {
         let spacing = Spacing::new(params.host_spacing, now);
+        let turns = Turns::new(&params, seed, now);
         Self {
+            turns,
+            mean: Mean::default(),
+            load: Load::new(now),
             params,
             seed,
             members: HashMap::new(),
@@ -138,8 +150,15 @@ impl Fleet {
         }
         let also = known.answered_by.map(|group| self.frontier.host(&group.key));
         self.taken_in += 1;
+        // One that comes back while its answer is awaited has its place still.
+        let place = self.members.get(&known.id).map(|member| member.place);
+        let place = place.unwrap_or_else(|| self.turns.place(known.id));
         let mut member = Member {
             id: known.id,
+            place,
+            waits: Waits::Not,
+            ready_at: now,
+            pulse: None,
             terms: known.terms,
             host,
             memory: known.memory,
@@ -158,75 +177,13 @@ impl Fleet {
         };
         if member.memory.due == Timestamp::default() {
             let wait = first_within.scaled(member.chance(self.seed, "first", Timestamp::default()));
-            let (at, because, by) = (now + wait, Reason::FirstContact, Policy::Uniform);
+            let (at, because, by) = (now + wait, Reason::FirstContact, member.by_default());
             Self::set_due(&mut member, &self.frontier, Wish { at, because, by });
         }
         if in_flight.is_none() {
-            self.frontier.push(host, member.memory.due, member.id);
+            Self::queue(&mut member, &mut self.frontier);
         }
         self.members.insert(member.id, member);
-    }
-
-    /// What is to be probed now: sources that are due, as many as the step still has slots for,
-    /// each with the gate's consent and none on a host that is busy.
-    pub fn step(&mut self, now: Timestamp) -> Vec<Order> {
-        let step = self.step_of(now);
-        if self.slots.0 != step {
-            self.slots = (step, 0);
-        }
-        let mut orders = Vec::new();
-        while self.slots.1 < self.params.probes_per_step {
-            let Some((host, due, id)) = self.frontier.pop(now) else { break };
-            let Some(member) = self.members.get_mut(&id) else { continue };
-            let verdict = Self::ask_gate(member, &self.frontier, now);
-            if verdict.at > now {
-                member.memory.due = verdict.at;
-                member.memory.reason = verdict.binding.map_or(Reason::Policy, Reason::Constraint);
-                self.frontier.push(host, verdict.at, id);
-                continue;
-            }
-            let hosts = member.hosts();
-            if let Some(until) = hosts.1.and_then(|also| closed_until(&self.frontier, also, now)) {
-                member.memory.due = until;
-                member.memory.reason = Reason::Constraint(Constraint::HostSpacing);
-                self.frontier.push(host, until, id);
-                continue;
-            }
-            if let Err(until) = self.spacing.allow(host, now) {
-                self.frontier.hold(host, until);
-                self.frontier.push(host, due, id);
-                continue;
-            }
-            member.in_flight = Some(hosts);
-            for host in [Some(hosts.0), hosts.1].into_iter().flatten() {
-                self.frontier.occupy(host);
-            }
-            self.slots.1 += 1;
-            // A host that rests makes nobody late.
-            let due = due.max(self.frontier.paused_until(host));
-            orders.push(Order {
-                source: id,
-                due,
-                policy: member.memory.life.asked_by,
-                reason: member.memory.reason,
-            });
-        }
-        orders
-    }
-
-    /// When [`Fleet::step`] is next worth calling; `None` while nothing waits.
-    pub fn next_step(&self, now: Timestamp) -> Option<Timestamp> {
-        let next = self.frontier.next()?;
-        let current = self.step_of(now);
-        if self.slots.0 == current && self.slots.1 >= self.params.probes_per_step {
-            let boundary = (current + 1).saturating_mul(self.params.step.as_millis());
-            return Some(next.max(Timestamp::from_millis(boundary)));
-        }
-        Some(next)
-    }
-
-    fn step_of(&self, now: Timestamp) -> i64 {
-        now.as_millis().div_euclid(self.params.step.as_millis().max(1))
     }
 
     /// Whether an ordered probe may still be sent: time may have passed since, into a skipped hour.
@@ -243,9 +200,10 @@ impl Fleet {
                 self.frontier.release(host, Timestamp::MIN);
             }
             if member.memory.state == State::Removed {
+                self.turns.leave(member.place);
                 self.members.remove(&id);
             } else {
-                self.frontier.push(member.host, member.memory.due, id);
+                Self::queue(member, &mut self.frontier);
             }
         }
     }
@@ -274,11 +232,11 @@ impl Fleet {
         if let Some(constraint) = verdict.binding {
             return Err(Refusal::Until { constraint, until: verdict.at });
         }
-        self.frontier.remove(member.host, member.memory.due, id);
+        Self::withdraw(member, &mut self.frontier, &mut self.turns);
         member.was_gone |= member.memory.due == Timestamp::MAX;
         member.memory.due = now;
         member.memory.reason = Reason::Manual;
-        self.frontier.push(member.host, now, id);
+        Self::queue(member, &mut self.frontier);
         Ok(())
     }
 
@@ -292,7 +250,21 @@ impl Fleet {
         if params.host_spacing != self.params.host_spacing {
             self.spacing = Spacing::new(params.host_spacing, now);
         }
+        let otherwise = params.step != self.params.step || params.allocator != self.params.allocator;
         self.params = params;
+        if otherwise {
+            self.start_lines_anew(now);
+        }
+    }
+
+    /// Those who wait for a slot line up again, by another rule or another clock.
+    fn start_lines_anew(&mut self, now: Timestamp) {
+        for member in self.members.values_mut() {
+            if matches!(member.waits, Waits::Due | Waits::Spare) {
+                Self::queue(member, &mut self.frontier);
+            }
+        }
+        self.turns.reset(&self.params, self.seed, now);
     }
 
     /// Follows a changed source list: `added` may start anywhere within their spacing, `changed`
@@ -324,8 +296,8 @@ impl Fleet {
             member.memory.state = State::Removed;
             return;
         }
-        let (host, due) = (member.host, member.memory.due);
-        self.frontier.remove(host, due, id);
+        Self::withdraw(member, &mut self.frontier, &mut self.turns);
+        self.turns.leave(member.place);
         self.members.remove(&id);
     }
 
@@ -333,9 +305,7 @@ impl Fleet {
         let Changed { id, terms, moved, probes } = change;
         let host = self.frontier.host(&terms.host.key);
         let Some(member) = self.members.get_mut(&id) else { return };
-        if member.in_flight.is_none() {
-            self.frontier.remove(member.host, member.memory.due, id);
-        }
+        Self::withdraw(member, &mut self.frontier, &mut self.turns);
         let repaced = terms.budget != member.terms.budget || terms.own_budget != member.terms.own_budget;
         let otherwise = terms.policy != member.terms.policy;
         member.host = host;
@@ -361,12 +331,12 @@ impl Fleet {
             member.plan = None;
         }
         if otherwise {
-            (member.memory.life.follows, member.excess) = (Policy::Uniform, None);
+            (member.memory.life.follows, member.excess) = (Policy::Adaptive, None);
         }
         if moved == Moved::Elsewhere || repaced {
             // Never at once: a reload must not make anyone fetch.
             let soon = now + member.gap().scaled(member.chance(self.seed, "changed", now));
-            let spread = Wish { at: soon, because: Reason::Policy, by: Policy::Uniform };
+            let spread = Wish { at: soon, because: Reason::Policy, by: member.by_default() };
             let last = member.spent.last();
             let wish = last.map_or(spread, |last| member.wish(last, self.seed, &self.params.burst));
             if member.memory.due != Timestamp::MAX {
@@ -375,7 +345,7 @@ impl Fleet {
         }
         if member.in_flight.is_none() {
             let due = member.memory.due;
-            self.frontier.push(host, due, id);
+            Self::queue(member, &mut self.frontier);
             // Nor may the plan that follows make anyone fetch.
             self.ask_for_plan(id, due);
         }
@@ -385,18 +355,19 @@ impl Fleet {
     pub fn rehost(&mut self, id: SourceId, host: HostGroup) {
         let ix = self.frontier.host(&host.key);
         let Some(member) = self.members.get_mut(&id) else { return };
-        if member.in_flight.is_none() {
-            self.frontier.remove(member.host, member.memory.due, id);
-            self.frontier.push(ix, member.memory.due, id);
-        }
+        Self::withdraw(member, &mut self.frontier, &mut self.turns);
         member.host = ix;
         member.also = None;
         member.terms.host = host;
+        if member.in_flight.is_none() {
+            Self::queue(member, &mut self.frontier);
+        }
     }
 
     /// The clock was set while we ran: everything moves with it, so that what was promised in
     /// real time is kept in real time.
     pub fn shift(&mut self, by: Span) {
+        self.turns.shift(by);
         self.frontier.shift(by);
         self.spacing.shift(by);
         self.slots = (i64::MIN, 0);
@@ -410,6 +381,7 @@ impl Fleet {
                 excess.at += by;
             }
             member.plan_from += by;
+            member.ready_at += by;
             // What is being planned was made out by the clock as it was.
             member.revision.0 += 1;
             member.replan = true;
@@ -496,17 +468,6 @@ impl Fleet {
         member.memory.due = verdict.at;
         member.memory.reason = verdict.binding.map_or(wish.because, Reason::Constraint);
         member.memory.life.asked_by = wish.by;
-    }
-}
-
-/// How soon a host that is busy is looked at again by a source whose redirects lead there.
-const BUSY_AGAIN: Span = Span::from_secs(1);
-
-/// Until when a host that redirects lead to cannot be asked, if it cannot now.
-fn closed_until(frontier: &Frontier, host: HostIx, now: Timestamp) -> Option<Timestamp> {
-    match frontier.open_from(host) {
-        None => Some(now + BUSY_AGAIN),
-        Some(from) => (from > now).then_some(from),
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Connection, Row, SqliteConnection};
 
+use crate::fleet::estimate::Forgetting;
 use crate::fleet::life::Life;
 use crate::fleet::params::{HostGroup, SourceId};
 use crate::fleet::source::{Memory, MoveProof, Reason, State};
@@ -31,7 +32,7 @@ pub struct Loaded {
 }
 
 /// What is remembered of one source.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Remembered {
     /// Its number.
     pub id: SourceId,
@@ -87,7 +88,7 @@ pub async fn load(connection: &mut SqliteConnection, since: Timestamp) -> Result
                 known_updates, fresh_until, retry_until, backoff_until, ttl_ms, skip_hours, skip_days,
                 update_period_ms, moving_to, moving_times, moving_since, adopted_url,
                 holds, validators_url, next_probe_policy, follows, newest_at, burst_since, in_bursts, quiet_since,
-                reserve_whole_at
+                reserve_whole_at, last_look_at, estimate
          FROM sources WHERE state <> 'removed'",
     )
     .fetch_all(&mut *connection)
@@ -160,6 +161,11 @@ fn memory(row: &SqliteRow) -> Memory {
         due,
         reason,
         last_probe: instant(row, "last_probe_at"),
+        looked: instant(row, "last_look_at"),
+        estimate: row
+            .get::<Option<&[u8]>, _>("estimate")
+            .and_then(Forgetting::from_bytes)
+            .unwrap_or_default(),
         last_update: instant(row, "last_update_at"),
         error_streak: row.get("error_streak"),
         known_updates: row.get::<i64, _>("known_updates").max(0).unsigned_abs(),
@@ -183,7 +189,7 @@ fn life(row: &SqliteRow) -> Life {
     let policy = |column| row.get::<Option<&str>, _>(column).and_then(Policy::from_name);
     Life {
         asked_by: policy("next_probe_policy").unwrap_or(Policy::Uniform),
-        follows: policy("follows").unwrap_or(Policy::Uniform),
+        follows: policy("follows").unwrap_or(Policy::Adaptive),
         newest: instant(row, "newest_at"),
         burst_since: instant(row, "burst_since"),
         in_bursts: row.get("in_bursts"),

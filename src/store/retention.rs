@@ -32,6 +32,10 @@ pub(super) async fn bite(
     .execute(&mut *connection)
     .await?;
     more |= plans.rows_affected() >= BITE.unsigned_abs();
+    sqlx::query("DELETE FROM loads WHERE since < ?")
+        .bind(before.as_millis())
+        .execute(&mut *connection)
+        .await?;
     sqlx::query("DELETE FROM requests WHERE answer IS NOT NULL AND asked_at < ?")
         .bind(before.as_millis())
         .execute(&mut *connection)

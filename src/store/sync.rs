@@ -152,7 +152,8 @@ async fn change(connection: &mut SqliteConnection, rows: String, at: Timestamp) 
                 last_error = NULL, fresh_until = NULL, retry_until = NULL, backoff_until = NULL, ttl_ms = NULL,
                 skip_hours = 0, skip_days = 0, update_period_ms = NULL, moving_to = NULL, moving_times = NULL,
                 moving_since = NULL, adopted_url = NULL, holds = NULL, moved = 1, newest_at = NULL,
-                burst_since = NULL, in_bursts = 0, quiet_since = NULL, reserve_whole_at = NULL
+                burst_since = NULL, in_bursts = 0, quiet_since = NULL, reserve_whole_at = NULL, estimate = NULL,
+                found_per_hour = NULL
          FROM json_each(?) AS new WHERE sources.id = new.value ->> 0 AND new.value ->> 5",
     )
     .bind(&rows)

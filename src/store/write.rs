@@ -8,6 +8,7 @@ use sqlx::SqliteConnection;
 use sqlx::query::Query;
 use sqlx::sqlite::{Sqlite, SqliteArguments};
 
+use crate::fleet::load::Load;
 use crate::fleet::params::SourceId;
 use crate::observe::{Observation, Occurred};
 use crate::time::{Span, Timestamp};
@@ -207,7 +208,7 @@ async fn state(connection: &mut SqliteConnection, landing: &Landing) -> Result {
              ttl_ms = ?14, skip_hours = ?15, skip_days = ?16, update_period_ms = ?17,
              moving_to = ?18, moving_times = ?19, moving_since = ?20, adopted_url = ?21, holds = ?22,
              next_probe_policy = ?23, follows = ?24, newest_at = ?25, burst_since = ?26, in_bursts = ?27,
-             quiet_since = ?28, reserve_whole_at = ?29
+             quiet_since = ?28, reserve_whole_at = ?29, estimate = ?30, found_per_hour = ?31
          WHERE id = ?1",
     )
     .bind(landing.flight.source.0)
@@ -239,6 +240,8 @@ async fn state(connection: &mut SqliteConnection, landing: &Landing) -> Result {
     .bind(memory.life.in_bursts)
     .bind(millis(memory.life.quiet_since))
     .bind(millis(memory.life.reserve_whole_at))
+    .bind(memory.estimate.known_rate().map(|_| memory.estimate.to_bytes()))
+    .bind(memory.estimate.known_rate())
     .execute(connection)
     .await?;
     Ok(())
@@ -337,6 +340,27 @@ pub(super) async fn event(connection: &mut SqliteConnection, event: &Event) -> R
         .bind(event.detail.as_deref())
         .execute(connection)
         .await?;
+    Ok(())
+}
+
+/// What the fleet did. A clock that was set back may come to the same instant again.
+pub(super) async fn load(connection: &mut SqliteConnection, load: &Load) -> Result {
+    sqlx::query(
+        "INSERT OR REPLACE INTO loads (since, until, due, sampled, late, late_ms, latest_ms, waiting,
+                                       undiscovered_hours)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    )
+    .bind(load.since.as_millis())
+    .bind(load.until.as_millis())
+    .bind(signed(load.due))
+    .bind(signed(load.sampled))
+    .bind(signed(load.late))
+    .bind(load.late_for.as_millis())
+    .bind(load.latest.as_millis())
+    .bind(signed(load.waiting))
+    .bind(load.undiscovered_hours)
+    .execute(connection)
+    .await?;
     Ok(())
 }
 

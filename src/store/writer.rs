@@ -11,6 +11,7 @@ use sqlx::{Connection, SqliteConnection};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::clock::real_pause;
+use crate::fleet::load::Load;
 use crate::fleet::params::SourceId;
 use crate::time::{Span, Timestamp};
 
@@ -63,6 +64,8 @@ pub enum Write {
         /// What is older, by the clock as it was, binds nobody.
         since: Timestamp,
     },
+    /// What the fleet did.
+    Load(Load),
     /// Old probes are to be forgotten, a bite at a time.
     Prune {
         /// Forget what is older.
@@ -243,6 +246,7 @@ async fn write_all(
             Write::FirstDue(due) => sync::first_due(connection, due).await?,
             Write::Sync { listed, at, .. } => synced.push(sync::sync(connection, listed, *at).await?),
             Write::Shift { by, since } => write::shift(connection, *by, *since).await?,
+            Write::Load(load) => write::load(connection, load).await?,
             Write::Prune { before } => {
                 more_to_prune = retention::bite(connection, *before).await?.then_some(*before);
             }

@@ -79,7 +79,7 @@ impl Ledger {
             updates,
             leads_to: None,
             excused: false,
-            follows: Some(Policy::Uniform),
+            follows: Some(Policy::Adaptive),
             burst: Some(false),
             quiet: Some(false),
         };
@@ -267,7 +267,7 @@ impl Ledger {
     pub fn regranted(&mut self, id: SourceId, terms: &Terms) {
         let account = self.of(id);
         if account.terms.policy != terms.policy {
-            account.follows = Some(Policy::Uniform);
+            account.follows = Some(Policy::Adaptive);
         }
         account.terms = terms.clone();
         account.grant_anew();
@@ -297,7 +297,7 @@ impl Ledger {
 
     /// The life of a source that moved begins anew.
     pub fn reborn(&mut self, id: SourceId) {
-        self.of(id).follows = Some(Policy::Uniform);
+        self.of(id).follows = Some(Policy::Adaptive);
     }
 
     /// What is done about bursts is something else from now on.

@@ -131,7 +131,7 @@ async fn a_new_address_begins_another_life() {
     };
     let same = listed("a", "http://a/");
     assert_eq!(sync(same.clone()).await, life, "nothing changed");
-    let otherwise = Life { follows: Policy::Uniform, ..life.clone() };
+    let otherwise = Life { follows: Policy::Adaptive, ..life.clone() };
     assert_eq!(sync(Listed { policy: "uniform", ..same.clone() }).await, otherwise, "another policy");
     let moved = sync(Listed { policy: "uniform", ..listed("a", "http://elsewhere/") }).await;
     assert_eq!(moved, Life { asked_by: Policy::Ttl, ..Life::default() });

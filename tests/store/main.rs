@@ -9,6 +9,7 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection, Row, SqliteConnection};
 use tempfile::TempDir;
 use tidewatch::clock::patience;
+use tidewatch::fleet::estimate::Forgetting;
 use tidewatch::fleet::gate::Constraint;
 use tidewatch::fleet::life::Life;
 use tidewatch::fleet::params::SourceId;
@@ -166,6 +167,9 @@ async fn a_landing_is_stored_whole_and_comes_back_as_it_was() {
         due: at(500),
         reason: Reason::Constraint(Constraint::RetryAfter),
         last_probe: Some(at(101)),
+        // What is stored is when it was asked: see the flight.
+        looked: Some(at(100)),
+        estimate: Forgetting::seeded(0.25, 40.0),
         last_update: Some(at(101)),
         error_streak: 3,
         known_updates: 17,

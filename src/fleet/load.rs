@@ -1,0 +1,62 @@
+//! What the fleet did over a while, in a few numbers: slots, tardiness, what went undiscovered.
+//!
+//! Added up as it goes, so that nobody has to read the log for it. Knows nothing of sources.
+
+use crate::time::{Span, Timestamp};
+
+/// What was done over a while.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Load {
+    /// Since when.
+    pub since: Timestamp,
+    /// Until when.
+    pub until: Timestamp,
+    /// Probes that were due.
+    pub due: u64,
+    /// Probes that were sampled with slots to spare.
+    pub sampled: u64,
+    /// Of all of them, how many waited for a slot for longer than a step.
+    pub late: u64,
+    /// How long those waited in all.
+    pub late_for: Span,
+    /// How long the one that waited longest did.
+    pub latest: Span,
+    /// How many waited for a slot at the end.
+    pub waiting: u64,
+    /// Updates that were expected to lie undiscovered between the probes that ended, times the hours
+    /// that each did, times the weight of its source.
+    pub undiscovered_hours: f64,
+}
+
+impl Load {
+    /// Nothing yet.
+    pub fn new(since: Timestamp) -> Self {
+        Self {
+            since,
+            until: since,
+            due: 0,
+            sampled: 0,
+            late: 0,
+            late_for: Span::ZERO,
+            latest: Span::ZERO,
+            waiting: 0,
+            undiscovered_hours: 0.0,
+        }
+    }
+
+    /// Nothing was done.
+    pub fn is_idle(&self) -> bool {
+        self.due + self.sampled == 0 && self.undiscovered_hours == 0.0 && self.waiting == 0
+    }
+
+    /// A probe was sent that had waited so long for a slot.
+    pub(super) fn sent(&mut self, sampled: bool, waited: Span, step: Span) {
+        let count = if sampled { &mut self.sampled } else { &mut self.due };
+        *count += 1;
+        if waited > step {
+            self.late += 1;
+            self.late_for = self.late_for + waited;
+            self.latest = self.latest.max(waited);
+        }
+    }
+}

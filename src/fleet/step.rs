@@ -1,0 +1,258 @@
+//! One rule for due and spare: who is probed in this step.
+//!
+//! Whoever's time has come, whose gate is open and whose host is free stands in line for a slot. Those
+//! who are due go first; if they are more than the step has slots, the ones go whose waiting costs
+//! most, and the others are late, not lost. What is left goes to those who may be sampled. A slot is
+//! spent on nobody who may not go. Per step this costs as much as it sends and as has newly come due,
+//! however many wait.
+
+use crate::schedule::policy::Policy;
+use crate::time::{Span, Timestamp};
+
+use super::allocate::Turn;
+use super::estimate::Prior;
+use super::frontier::{Frontier, HostIx};
+use super::gate::Constraint;
+use super::load::Load;
+use super::params::SourceId;
+use super::pulse::{self, Pulse};
+use super::source::{Member, Reason};
+use super::state::{Fleet, Order};
+use super::turns::{Turns, Waits};
+
+/// How soon a host that is busy is looked at again by a source whose redirects lead there.
+const BUSY_AGAIN: Span = Span::from_secs(1);
+
+/// A source's rate changes for good about once in so many hours: two months.
+const CHANGES_EVERY: f64 = 1440.0;
+
+/// Before anything is known, two updates a day are expected, as firmly as after half a day.
+const NEWCOMER: (f64, f64) = (1.0, 12.0);
+
+/// What all sources found counts over about so many hours of watching, all together.
+const REMEMBERED_HOURS: f64 = 1e6;
+
+/// What is expected of a source of which nothing is known: what all of them do in the mean.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Mean {
+    found: f64,
+    hours: f64,
+}
+
+impl Default for Mean {
+    fn default() -> Self {
+        Self { found: NEWCOMER.0, hours: NEWCOMER.1 }
+    }
+}
+
+impl Mean {
+    /// So many were found over so many hours.
+    pub fn learn(&mut self, found: f64, hours: f64) {
+        (self.found, self.hours) = (self.found + found, self.hours + hours);
+        if self.hours > REMEMBERED_HOURS {
+            (self.found, self.hours) = (self.found / 2.0, self.hours / 2.0);
+        }
+    }
+
+    pub fn prior(self) -> Prior {
+        Prior { rate: self.found / self.hours, changes: CHANGES_EVERY.recip() }
+    }
+}
+
+impl Fleet {
+    /// What is to be probed now: sources that are due, as many as the step still has slots for, each
+    /// with the gate's consent and none on a host that is busy; then sampled ones.
+    pub fn step(&mut self, now: Timestamp) -> Vec<Order> {
+        let step = self.step_of(now);
+        if self.slots.0 != step {
+            self.slots = (step, 0);
+        }
+        let mut orders = Vec::new();
+        if self.slots.1 >= self.params.probes_per_step {
+            return orders;
+        }
+        self.line_up(now, &mut orders);
+        for waits in [Waits::Due, Waits::Spare] {
+            loop {
+                let left = (self.params.probes_per_step - self.slots.1) as usize;
+                let chosen = self.turns.choose(waits, now, left);
+                if chosen.is_empty() {
+                    break;
+                }
+                for id in chosen {
+                    orders.extend(self.send(id, now));
+                }
+            }
+        }
+        self.load.waiting = self.turns.waiting() as u64;
+        orders
+    }
+
+    /// Lets whoever's time has come stand in line. Who was asked for by hand goes at once.
+    fn line_up(&mut self, now: Timestamp, orders: &mut Vec<Order>) {
+        while let Some((host, id, parked)) = self.frontier.pop(now) {
+            let Some(member) = self.members.get_mut(&id) else { continue };
+            if parked && member.waits != Waits::Parked {
+                // It has been elsewhere since.
+                continue;
+            }
+            member.waits = Waits::Not;
+            if Self::put_off(member, &mut self.frontier, now) {
+                continue;
+            }
+            // A host that rests makes nobody late, nor does one that was busy.
+            let ready = member.memory.due.max(self.frontier.paused_until(host));
+            member.ready_at = if parked { now } else { ready.min(now) };
+            if member.memory.reason == Reason::Manual && self.slots.1 < self.params.probes_per_step {
+                orders.extend(self.send(id, now));
+            } else {
+                Self::stand(member, &mut self.turns, self.mean.prior(), now);
+            }
+        }
+    }
+
+    /// Puts off a source that may not be probed now, by the gate or by the host that its redirects lead
+    /// to; says whether it did.
+    fn put_off(member: &mut Member, frontier: &mut Frontier, now: Timestamp) -> bool {
+        let verdict = Self::ask_gate(member, frontier, now);
+        let also = member.hosts().1.and_then(|also| closed_until(frontier, also, now));
+        let (until, reason) = match also {
+            _ if verdict.at > now => {
+                (verdict.at, verdict.binding.map_or(Reason::Policy, Reason::Constraint))
+            }
+            Some(until) => (until, Reason::Constraint(Constraint::HostSpacing)),
+            None => return false,
+        };
+        (member.memory.due, member.memory.reason) = (until, reason);
+        Self::queue(member, frontier);
+        true
+    }
+
+    /// Stands in line for a slot.
+    fn stand(member: &mut Member, turns: &mut Turns, prior: Prior, now: Timestamp) {
+        member.waits = if member.is_sampled() { Waits::Spare } else { Waits::Due };
+        let turn = member.turn(turns, prior, now);
+        turns.open(member.place, turn, member.waits);
+    }
+
+    /// Sends a source whose turn it is, unless something has come up against it since.
+    fn send(&mut self, id: SourceId, now: Timestamp) -> Option<Order> {
+        let member = self.members.get_mut(&id)?;
+        let sampled = std::mem::take(&mut member.waits) == Waits::Spare;
+        if Self::put_off(member, &mut self.frontier, now) {
+            return None;
+        }
+        let hosts = member.hosts();
+        let host = hosts.0;
+        let open = closed_until(&self.frontier, host, now).is_none();
+        if let Some(until) = open.then(|| self.spacing.allow(host, now).err()).flatten() {
+            self.frontier.hold(host, until);
+        } else if open {
+            member.in_flight = Some(hosts);
+            for host in [Some(hosts.0), hosts.1].into_iter().flatten() {
+                self.frontier.occupy(host);
+            }
+            self.slots.1 += 1;
+            self.load.sent(sampled, now - member.ready_at, self.params.step);
+            let memory = &member.memory;
+            let due = memory.due.max(self.frontier.paused_until(host)).min(now);
+            return Some(Order { source: id, due, policy: memory.life.asked_by, reason: memory.reason });
+        }
+        member.waits = Waits::Parked;
+        self.frontier.park(host, id);
+        None
+    }
+
+    /// When [`Fleet::step`] is next worth calling; `None` while nothing waits.
+    pub fn next_step(&self, now: Timestamp) -> Option<Timestamp> {
+        let current = self.step_of(now);
+        let boundary = (current + 1).saturating_mul(self.params.step.as_millis());
+        let boundary = Timestamp::from_millis(boundary);
+        let spent = self.slots.0 == current && self.slots.1 >= self.params.probes_per_step;
+        let next = self.frontier.next().map(|next| if spent { next.max(boundary) } else { next });
+        match (next, self.turns.waiting()) {
+            (next, 0) => next,
+            // Whoever could go has gone: the others wait for the next step's slots.
+            (next, _) => Some(next.map_or(boundary, |next| next.min(boundary))),
+        }
+    }
+
+    pub(super) fn step_of(&self, now: Timestamp) -> i64 {
+        now.as_millis().div_euclid(self.params.step.as_millis().max(1))
+    }
+
+    /// Waits for its time in its host's queue.
+    pub(super) fn queue(member: &mut Member, frontier: &mut Frontier) {
+        frontier.push(member.host, member.memory.due, member.id);
+        member.waits = if member.memory.due == Timestamp::MAX { Waits::Not } else { Waits::Queued };
+    }
+
+    /// Waits no longer, for whatever it did.
+    pub(super) fn withdraw(member: &mut Member, frontier: &mut Frontier, turns: &mut Turns) {
+        match std::mem::take(&mut member.waits) {
+            Waits::Queued => frontier.remove(member.host, member.memory.due, member.id),
+            waits @ (Waits::Due | Waits::Spare) => turns.close(member.place, waits),
+            // Who is parked is passed over when its host opens.
+            Waits::Parked | Waits::Not => {}
+        }
+    }
+
+    /// What was done since this was last asked.
+    pub fn take_load(&mut self, now: Timestamp) -> Load {
+        let next = Load { waiting: self.load.waiting, ..Load::new(now) };
+        Load { until: now, ..std::mem::replace(&mut self.load, next) }
+    }
+
+    /// How busy a source is at which hour, and how many updates an hour it has in the mean, by so many.
+    pub fn take_pulse(&mut self, id: SourceId, pulse: Pulse, per_hour: f64, updates: u32) {
+        if let Some(member) = self.members.get_mut(&id) {
+            member.pulse = Some(Box::new(pulse));
+            if !member.memory.estimate.knows_as_much_as(f64::from(updates)) {
+                let span = f64::from(updates.max(1)) / per_hour;
+                member.memory.estimate = super::estimate::Forgetting::seeded(per_hour, span);
+            }
+        }
+    }
+}
+
+impl Member {
+    /// Whether it is sampled: probed as slots are to spare.
+    pub fn is_sampled(&self) -> bool {
+        let sooner = matches!(self.memory.reason, Reason::FirstContact | Reason::Gap | Reason::Manual);
+        self.memory.life.asked_by == Policy::Adaptive && !sooner
+    }
+
+    /// Its turn, by what is believed of it at this hour.
+    fn turn(&self, turns: &Turns, prior: Prior, now: Timestamp) -> Turn {
+        let beat = self.pulse.as_ref().map_or(1.0, |pulse| pulse.at(now));
+        let per_step = self.memory.estimate.rate(prior) * beat * turns.step_hours();
+        let root = (f64::from(self.terms.weight) * per_step).sqrt().max(f64::from(f32::MIN_POSITIVE));
+        let last = self.spent.last().max(self.memory.last_probe);
+        let last = last.unwrap_or_else(|| self.memory.due - self.gap());
+        Turn { root: root as f32, last: turns.steps(last) }
+    }
+
+    /// Learns from a look that found so many updates; says for how many hours how many were expected to
+    /// lie undiscovered until it.
+    pub fn learn(&mut self, found: u32, ended: Timestamp, mean: &mut Mean, step: Span) -> f64 {
+        let Some(looked) = self.memory.looked.replace(ended).filter(|&looked| looked < ended) else {
+            return 0.0;
+        };
+        let prior = mean.prior();
+        let hours = pulse::hours(self.pulse.as_deref(), looked, ended);
+        let expected = self.memory.estimate.rate(prior) * hours;
+        self.memory.estimate.learn(u64::from(found), hours, prior);
+        mean.learn(f64::from(found), hours);
+        // A gap of ℓ steps costs π·ℓ(ℓ+1)/2: half of what came, over one step more than it lasted.
+        let lasted = (ended - looked + step).as_secs_f64() / 3600.0;
+        f64::from(self.terms.weight) * expected * lasted / 2.0
+    }
+}
+
+/// Until when a host cannot be asked, if it cannot now.
+fn closed_until(frontier: &Frontier, host: HostIx, now: Timestamp) -> Option<Timestamp> {
+    match frontier.open_from(host) {
+        None => Some(now + BUSY_AGAIN),
+        Some(from) => (from > now).then_some(from),
+    }
+}

@@ -1,0 +1,131 @@
+//! Those that may be probed at once and wait for a slot.
+//!
+//! Two kinds: whose probe is due, and who may be sampled if a slot is to spare. Both stand here with
+//! the gate's consent and an open host, so that no slot is spent on somebody who may not go. Who is
+//! due goes by what waiting costs (the index, whatever allocator is configured: it is that cost);
+//! spare slots go by the configured allocator. Knows places and turns; must not know why anyone waits.
+
+use crate::time::{Span, Timestamp};
+
+use super::allocate::{Allocation, Turn};
+use super::params::{Allocator, FleetParams, SourceId};
+
+/// How a source waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Waits {
+    /// Not at all: a probe of it is under way, or it rests.
+    #[default]
+    Not,
+    /// For its time, in its host's queue.
+    Queued,
+    /// For its host, which was found closed when its turn had come.
+    Parked,
+    /// For a slot, because its probe is due.
+    Due,
+    /// For a slot to spare.
+    Spare,
+}
+
+/// Those that wait for a slot.
+#[derive(Debug)]
+pub(super) struct Turns {
+    due: Allocation,
+    spare: Allocation,
+    waiting: usize,
+    /// Who has which place.
+    places: Vec<Option<SourceId>>,
+    free: Vec<u32>,
+    /// Steps are counted from here.
+    began: Timestamp,
+    step: Span,
+}
+
+/// Ages are told apart up to this; who was last probed before waits at the head of the line anyway.
+const LONGEST_AGE: Span = Span::from_days(60);
+
+impl Turns {
+    pub fn new(params: &FleetParams, seed: u64, now: Timestamp) -> Self {
+        Self {
+            due: Allocation::new(Allocator::Index, seed),
+            spare: Allocation::new(params.allocator, seed),
+            waiting: 0,
+            places: Vec::new(),
+            free: Vec::new(),
+            began: now - LONGEST_AGE,
+            step: params.step.max(Span::from_millis(1)),
+        }
+    }
+
+    /// Starts afresh with nobody waiting; everybody keeps their place.
+    pub fn reset(&mut self, params: &FleetParams, seed: u64, now: Timestamp) {
+        let (places, free) = (std::mem::take(&mut self.places), std::mem::take(&mut self.free));
+        *self = Self { places, free, ..Self::new(params, seed, now) };
+    }
+
+    /// A place for a source.
+    pub fn place(&mut self, id: SourceId) -> u32 {
+        match self.free.pop() {
+            Some(place) => {
+                self.places[place as usize] = Some(id);
+                place
+            }
+            None => {
+                self.places.push(Some(id));
+                u32::try_from(self.places.len() - 1).unwrap_or(u32::MAX)
+            }
+        }
+    }
+
+    /// A source has left, and waits no longer.
+    pub fn leave(&mut self, place: u32) {
+        self.places[place as usize] = None;
+        self.free.push(place);
+    }
+
+    /// A time in steps.
+    pub fn steps(&self, at: Timestamp) -> f64 {
+        (at - self.began).max(Span::ZERO).as_secs_f64() / self.step.as_secs_f64()
+    }
+
+    /// Moves with the clock when that was set: ages stay what they are.
+    pub fn shift(&mut self, by: Span) {
+        self.began += by;
+    }
+
+    /// The step in hours.
+    pub fn step_hours(&self) -> f64 {
+        self.step.as_secs_f64() / 3600.0
+    }
+
+    /// A source waits for a slot.
+    pub fn open(&mut self, place: u32, turn: Turn, waits: Waits) {
+        self.waiting += 1;
+        self.of(waits).open(place, turn);
+    }
+
+    /// It waits no longer.
+    pub fn close(&mut self, place: u32, waits: Waits) {
+        self.waiting -= 1;
+        self.of(waits).close(place);
+    }
+
+    /// Takes out who is to go now, at most so many.
+    pub fn choose(&mut self, waits: Waits, now: Timestamp, most: usize) -> Vec<SourceId> {
+        let mut chosen = Vec::new();
+        if self.waiting > 0 && most > 0 {
+            let now = self.steps(now);
+            self.of(waits).choose(now, most, &mut chosen);
+        }
+        self.waiting -= chosen.len();
+        chosen.into_iter().filter_map(|place| self.places[place as usize]).collect()
+    }
+
+    /// How many wait for a slot.
+    pub fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    fn of(&mut self, waits: Waits) -> &mut Allocation {
+        if waits == Waits::Spare { &mut self.spare } else { &mut self.due }
+    }
+}
