@@ -18,6 +18,7 @@ pub mod check;
 pub mod demo;
 pub mod explain;
 pub mod export;
+mod fleet_load;
 pub mod import;
 pub mod log;
 pub mod measures;

@@ -16,6 +16,7 @@ use crate::store::reader::Reader;
 use crate::store::report::{FitRow, SourceRow};
 use crate::time::{Span, Timestamp};
 
+use super::fleet_load::{self, FleetLoad};
 use super::measures::{self, Period};
 use super::table::{Cell, Tone, cell, cut, print};
 use super::{CliError, colours, runtime};
@@ -29,7 +30,7 @@ pub fn run(
 ) -> Result<(), CliError> {
     let now = Clock::wall().now();
     let period = period.map(|span| Period::last(span, now));
-    let (rows, fleet, fits, measured) = runtime()?.block_on(async {
+    let (rows, fleet, fits, measured, loads) = runtime()?.block_on(async {
         let (rows, fleet) = look(config, now).await?;
         let reader = Reader::open(&config.daemon.store).await?;
         let fits = reader.fits().await?;
@@ -37,11 +38,14 @@ pub fn run(
             Some(period) => Some((period, reader.measures(period.since, period.until).await?)),
             None => None,
         };
-        Ok::<_, CliError>((rows, fleet, fits, measured))
+        let loads = reader.loads(now - fleet_load::OVER).await?;
+        Ok::<_, CliError>((rows, fleet, fits, measured, loads))
     })?;
+    let load = loads.and_then(|loads| FleetLoad::new(loads, &fleet.demands(), &config.fleet));
     if as_json {
         let sources: Vec<_> = rows.iter().map(|row| to_json(row, &fleet, &fits, now)).collect();
         let mut document = json!({ "at": now.iso(), "store": config.daemon.store, "sources": sources });
+        document["fleet"] = load.as_ref().map_or(serde_json::Value::Null, FleetLoad::to_json);
         if let Some((period, measured)) = &measured {
             measures::add(&mut document, &rows, *period, measured);
         }
@@ -67,6 +71,9 @@ pub fn run(
     ];
     let table: Vec<Vec<Cell>> = rows.iter().map(|row| to_cells(row, &fleet, &fits, now)).collect();
     print(out, &head, &table, colours())?;
+    if let Some(load) = load {
+        load.show(out)?;
+    }
     Ok(())
 }
 

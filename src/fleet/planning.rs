@@ -186,7 +186,7 @@ impl Member {
     }
 
     /// Whether it answers and may be asked.
-    fn is_well(&self) -> bool {
+    pub(super) fn is_well(&self) -> bool {
         matches!(self.memory.state, State::Learning | State::Planned | State::Burst)
     }
 

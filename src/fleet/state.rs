@@ -150,6 +150,10 @@ impl Fleet {
         }
         let also = known.answered_by.map(|group| self.frontier.host(&group.key));
         self.taken_in += 1;
+        if let Some(per_hour) = known.memory.estimate.known_rate() {
+            // As if each had told of its last day.
+            self.mean.learn(24.0 * per_hour, 24.0);
+        }
         // One that comes back while its answer is awaited has its place still.
         let place = self.members.get(&known.id).map(|member| member.place);
         let place = place.unwrap_or_else(|| self.turns.place(known.id));

@@ -10,6 +10,7 @@ use crate::schedule::policy::Policy;
 use crate::time::{Span, Timestamp};
 
 use super::allocate::Turn;
+use super::bounds::Demand;
 use super::estimate::Prior;
 use super::frontier::{Frontier, HostIx};
 use super::gate::Constraint;
@@ -195,6 +196,18 @@ impl Fleet {
             // Who is parked is passed over when its host opens.
             Waits::Parked | Waits::Not => {}
         }
+    }
+
+    /// What sources that can be probed ask of it: their weighted rates per step by what their probes
+    /// found, and their budgets.
+    pub fn demands(&self) -> Vec<Demand> {
+        let (prior, step_hours) = (self.mean.prior(), self.turns.step_hours());
+        let well = self.members.values().filter(|member| member.is_well());
+        well.map(|member| Demand {
+            rate: f64::from(member.terms.weight) * member.memory.estimate.rate(prior) * step_hours,
+            least_gap: member.terms.budget.even_gap().as_secs_f64() / 3600.0 / step_hours,
+        })
+        .collect()
     }
 
     /// What was done since this was last asked.

@@ -1,0 +1,171 @@
+//! The fleet's part of `tidewatch status`: slots, tardiness, and how far from the best possible.
+//!
+//! Knows how it is computed from what the store has and how it is shown; must not know SQL.
+
+use std::io::{self, Write};
+
+use serde_json::{Value, json};
+
+use crate::fleet::bounds::{self, Demand};
+use crate::fleet::params::FleetParams;
+use crate::store::measures::Loads;
+use crate::time::Span;
+
+/// The fleet over the last day.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FleetLoad {
+    loads: Loads,
+    step: Span,
+    /// c.
+    per_step: u32,
+    /// Probes per step as they were.
+    spent: f64,
+    /// Weighted updates that lay undiscovered, in the mean.
+    undiscovered: f64,
+    /// Theorem 1's bound for that, with the probes that were spent.
+    lower_bound: f64,
+    /// The tighter one.
+    tight_lower_bound: f64,
+    /// By how much that would fall with one more probe per step.
+    one_more: f64,
+}
+
+/// What is looked back over.
+pub const OVER: Span = Span::from_days(1);
+
+impl FleetLoad {
+    /// From what the fleet did, and what its sources ask of it.
+    pub fn new(loads: Loads, demands: &[Demand], params: &FleetParams) -> Option<Self> {
+        let hours = (loads.until - loads.since).as_secs_f64() / 3600.0;
+        let steps = hours * 3600.0 / params.step.as_secs_f64();
+        let probes = loads.due + loads.sampled;
+        if steps <= 0.0 || probes == 0 {
+            return None;
+        }
+        let spent = probes as f64 / steps;
+        let best = bounds::tight(demands, spent);
+        Some(Self {
+            loads,
+            step: params.step,
+            per_step: params.probes_per_step,
+            spent,
+            undiscovered: loads.undiscovered_hours / hours,
+            lower_bound: bounds::theorem_1(demands.iter().map(|demand| demand.rate), spent),
+            tight_lower_bound: best.cost,
+            one_more: best.cost - bounds::tight(demands, spent + 1.0).cost,
+        })
+    }
+
+    /// As a part of the JSON document.
+    pub fn to_json(&self) -> Value {
+        let Loads { due, sampled, late, latest, late_for, waiting, .. } = self.loads;
+        json!({
+            "since": self.loads.since.iso(), "until": self.loads.until.iso(),
+            "probes_per_step": self.per_step, "step_s": self.step.as_secs_f64(),
+            "spent_per_step": self.spent, "due": due, "sampled": sampled, "late": late,
+            "late_mean_s": if late == 0 { 0.0 } else { late_for.as_secs_f64() / late as f64 },
+            "late_max_s": latest.as_secs_f64(), "waiting": waiting,
+            "undiscovered": self.undiscovered, "lower_bound": self.lower_bound,
+            "tight_lower_bound": self.tight_lower_bound, "one_more_per_step_saves": self.one_more,
+        })
+    }
+
+    /// In a few lines.
+    pub fn show(&self, out: &mut dyn Write) -> io::Result<()> {
+        let Loads { since, until, due, sampled, late, latest, late_for, waiting, .. } = self.loads;
+        writeln!(
+            out,
+            "\nthe fleet, last {}: {} probes ({due} due, {sampled} sampled), {} of {} per step of {}",
+            until - since,
+            due + sampled,
+            short(self.spent),
+            self.per_step,
+            self.step
+        )?;
+        match late {
+            0 => writeln!(out, "slots: nobody waited for one longer than a step; {waiting} wait now")?,
+            _ => writeln!(
+                out,
+                "slots: {late} waited for one longer than a step, {} in the mean, {latest} at most; {waiting} wait now",
+                late_for.scaled((late as f64).recip())
+            )?,
+        }
+        write!(out, "undiscovered: {} updates in the mean; ", short(self.undiscovered))?;
+        let best = self.tight_lower_bound;
+        match self.undiscovered >= best {
+            _ if best <= 0.0 => writeln!(out, "nothing is known of rates yet")?,
+            true => writeln!(
+                out,
+                "with these probes no schedule has fewer than {}: at most {:.0} % from the best possible",
+                short(best),
+                100.0 * (self.undiscovered / best - 1.0)
+            )?,
+            // The bound is for rates that are the same at all hours.
+            false => writeln!(
+                out,
+                "{:.0} % fewer than the {} that any schedule would have that does not know the hours",
+                100.0 * (1.0 - self.undiscovered / best),
+                short(best)
+            )?,
+        }
+        match self.one_more > 0.005 * best {
+            true => writeln!(out, "one more probe per step would save {} of them", short(self.one_more)),
+            false => {
+                writeln!(out, "more probes per step would save next to nothing: budgets allow no more")
+            }
+        }
+    }
+}
+
+fn short(number: f64) -> String {
+    match number {
+        n if n >= 100.0 => format!("{n:.0}"),
+        n if n >= 1.0 => format!("{n:.1}"),
+        n => format!("{n:.3}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Timestamp;
+
+    #[test]
+    fn it_says_how_far_from_the_best() {
+        let since = Timestamp::parse_iso("2026-11-16T00:00:00Z").unwrap();
+        let loads = Loads {
+            since,
+            until: since + Span::from_days(1),
+            due: 7_000,
+            sampled: 1_640,
+            late: 10,
+            late_for: Span::from_mins(10),
+            latest: Span::from_mins(3),
+            waiting: 2,
+            // Every source every 100 steps: π·(ℓ+1)/2 each.
+            undiscovered_hours: 24.0 * 100.0 * 0.01 * 101.0 / 2.0,
+        };
+        let demands = vec![Demand { rate: 0.01, least_gap: 30.0 }; 100];
+        let params = FleetParams { probes_per_step: 2, ..FleetParams::default() };
+        let load = FleetLoad::new(loads, &demands, &params).unwrap();
+        let mut said = Vec::new();
+        load.show(&mut said).unwrap();
+        let said = String::from_utf8(said).unwrap();
+        assert!(said.contains("8640 probes (7000 due, 1640 sampled), 1.0 of 2 per step of 10s"), "{said}");
+        assert!(
+            said.contains("10 waited for one longer than a step, 1m in the mean, 3m at most; 2 wait now"),
+            "{said}"
+        );
+        assert!(said.contains("50.5 updates in the mean"), "{said}");
+        assert!(said.contains("at most 0 % from the best possible"), "{said}");
+        // (101 - 51)/2 of a hundredth of a hundred.
+        assert!(said.contains("one more probe per step would save 25.0 of them"), "{said}");
+        let json = load.to_json();
+        assert_eq!(json["late_mean_s"], 60.0);
+        assert!((json["tight_lower_bound"].as_f64().unwrap() - 50.5).abs() < 1e-6, "{json}");
+        let frugal = FleetLoad::new(loads, &[Demand { rate: 0.01, least_gap: 900.0 }], &params).unwrap();
+        let mut said = Vec::new();
+        frugal.show(&mut said).unwrap();
+        assert!(String::from_utf8(said).unwrap().contains("budgets allow no more"));
+    }
+}
