@@ -74,15 +74,15 @@ impl Fleet {
         }
         self.line_up(now, &mut orders);
         for waits in [Waits::Due, Waits::Spare] {
-            loop {
+            let mut again = true;
+            while again {
                 let left = (self.params.probes_per_step - self.slots.1) as usize;
                 let chosen = self.turns.choose(waits, now, left);
-                if chosen.is_empty() {
-                    break;
-                }
-                for id in chosen {
-                    orders.extend(self.send(id, now));
-                }
+                let before = orders.len();
+                let wanted = chosen.len();
+                orders.extend(chosen.into_iter().filter_map(|id| self.send(id, now)));
+                // The slots of those that were turned away are there for others.
+                again = orders.len() - before < wanted;
             }
         }
         self.load.waiting = self.turns.waiting() as u64;
