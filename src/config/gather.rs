@@ -1,39 +1,109 @@
 //! Files, one after another, become one configuration.
 //!
 //! Exists so that a million sources are never held as text, as what was written and as what it
-//! means all at once: each file is let go before the next one is read, and a source that is as it
-//! was in the configuration before is kept only once. Knows how to tell that all is well, and
-//! nothing else: where something is wrong, whoever asked reads all files together and says where.
+//! means all at once: each file is let go before the next one is read. When they are read again, a
+//! file that is as it was is not taken apart a second time, and a source that is as it was is kept
+//! only once. Knows how to tell that all is well, and nothing else: where something is wrong,
+//! whoever asked reads all files together and says where.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use sha2::{Digest, Sha256};
+
+use crate::schedule::budget::Budget;
+use crate::schedule::policy::Policy;
+
 use super::allowance::Allowance;
 use super::diff::same;
-use super::fault::Faults;
+use super::fault::{Faults, Spot};
 use super::raw::Raw;
 use super::source::{self, Common, GroupDefaults, Surroundings};
 use super::valid::{Groups, Longest, assemble};
 use super::{Config, Source};
+
+/// How the sources of a configuration came about, for whoever reads it again.
+#[derive(Debug, Clone, Default)]
+pub struct Origin {
+    defaults: Defaults,
+    files: Vec<File>,
+}
+
+/// What sources fall back on: as long as it is the same, equal text means equal sources.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Defaults {
+    budget: Budget,
+    groups: HashMap<String, (Option<Policy>, Budget, bool)>,
+}
+
+impl Defaults {
+    fn new(around: &Surroundings) -> Self {
+        let group = |(name, group): (&String, &GroupDefaults)| {
+            let GroupDefaults { policy, allowance } = group;
+            (name.clone(), (*policy, allowance.budget(), allowance.own))
+        };
+        Self { budget: around.allowance.budget(), groups: around.groups.iter().map(group).collect() }
+    }
+}
+
+/// A file that was read, in the order of the sources.
+#[derive(Debug, Clone)]
+struct File {
+    /// Of its text; `None` where it held more than sources, and must be read.
+    digest: Option<[u8; 32]>,
+    sources: usize,
+}
 
 /// Reads and checks the files, the main one first; `before` is the configuration so far, if there
 /// is one. `None`: something is wrong with them.
 pub fn gather<E>(
     files: &[PathBuf],
     read: impl Fn(&Path) -> Result<String, E>,
-    before: &[Arc<Source>],
+    before: Option<&Config>,
 ) -> Result<Option<Config>, E> {
-    let before = before.iter().map(|source| (source.name.as_str(), source)).collect();
-    let groups = match pass(files, &read, &before, None)? {
-        Pass::Good(config) => return Ok(Some(*config)),
-        Pass::Bad => return Ok(None),
-        Pass::Again(groups) => groups,
-    };
-    match pass(files, &read, &before, Some(groups))? {
-        Pass::Good(config) => Ok(Some(*config)),
-        Pass::Bad | Pass::Again(_) => Ok(None),
+    let mut before = Before::new(before);
+    let mut groups = None;
+    // Once, and again with all groups known, and again without what turned out to be of no use.
+    for _ in 0..3 {
+        match pass(files, &read, &before, groups.clone())? {
+            Pass::Good(config) => return Ok(Some(*config)),
+            Pass::Bad => return Ok(None),
+            Pass::Again(known) => groups = Some(known),
+            Pass::Afresh => before.files.clear(),
+        }
+    }
+    Ok(None)
+}
+
+/// The configuration so far.
+#[derive(Default)]
+struct Before<'b> {
+    by_name: HashMap<&'b str, &'b Arc<Source>>,
+    sources: &'b [Arc<Source>],
+    defaults: Defaults,
+    /// Where the sources of a file with that digest are.
+    files: HashMap<[u8; 32], Range<usize>>,
+}
+
+impl<'b> Before<'b> {
+    fn new(config: Option<&'b Config>) -> Self {
+        let Some(config) = config else { return Self::default() };
+        let mut files = HashMap::new();
+        let mut from = 0;
+        for file in &config.origin.files {
+            let range = from..from + file.sources;
+            from = range.end;
+            files.extend(file.digest.map(|digest| (digest, range)));
+        }
+        Self {
+            by_name: config.sources.iter().map(|source| (source.name.as_str(), source)).collect(),
+            sources: &config.sources,
+            defaults: config.origin.defaults.clone(),
+            files,
+        }
     }
 }
 
@@ -43,12 +113,14 @@ enum Pass {
     Bad,
     /// A source is in a group that was declared after it, if at all. Those that were.
     Again(HashMap<String, GroupDefaults>),
+    /// Files were taken to be as before, but what their sources fall back on is not.
+    Afresh,
 }
 
 fn pass<E>(
     files: &[PathBuf],
     read: impl Fn(&Path) -> Result<String, E>,
-    before: &HashMap<&str, &Arc<Source>>,
+    before: &Before<'_>,
     groups: Option<HashMap<String, GroupDefaults>>,
 ) -> Result<Pass, E> {
     let main = files.first().map_or(Path::new(""), PathBuf::as_path);
@@ -64,15 +136,33 @@ fn pass<E>(
         common: Common::default(),
     };
     let mut names = Names::default();
-    let mut sources: Vec<Arc<Source>> = Vec::with_capacity(before.len());
-    let mut early = false;
+    let mut sources: Vec<Arc<Source>> = Vec::with_capacity(before.sources.len());
+    let mut origin = Vec::with_capacity(files.len());
+    let (mut early, mut reused) = (false, false);
     for (index, path) in files.iter().enumerate() {
+        let (text, first) = (read(path)?, sources.len());
+        let digest: Option<[u8; 32]> = (index > 0).then(|| Sha256::digest(&text).into());
+        let as_before = digest.and_then(|digest| before.files.get(&digest));
+        if let Some(range) = as_before.filter(|_| around.allowance.budget() == before.defaults.budget) {
+            reused = true;
+            for source in &before.sources[range.clone()] {
+                if !names.take(&source.name) {
+                    return Ok(Pass::Bad);
+                }
+                longest.note_per(source.budget.per, Spot { file: index, start: 0, end: 0 });
+                sources.push(Arc::clone(source));
+            }
+            origin.push(File { digest, sources: sources.len() - first });
+            continue;
+        }
         let mut raw = Raw::default();
-        raw.read_file(index, &read(path)?, main, &mut faults);
+        raw.read_file(index, &text, main, &mut faults);
+        drop(text);
         if index == 0 {
             around.allowance = Allowance::everyones(&raw.budget, &mut faults);
             longest = Longest(around.allowance.per());
         }
+        let only_sources = raw.groups.is_empty();
         for group in std::mem::take(&mut raw.groups) {
             let name = group.name.value.clone();
             declared.declare(group, &around.allowance, &mut longest, &mut faults);
@@ -88,21 +178,27 @@ fn pass<E>(
                 return Ok(Pass::Bad);
             };
             longest.note(&allowance);
-            let known = before.get(source.name.as_str()).filter(|known| same(known, &source));
+            let known = before.by_name.get(source.name.as_str()).filter(|known| same(known, &source));
             sources.push(known.map_or_else(|| Arc::new(source), |known| Arc::clone(known)));
         }
         if !faults.is_empty() {
             return Ok(Pass::Bad);
         }
+        origin.push(File { digest: digest.filter(|_| only_sources), sources: sources.len() - first });
         if index == 0 {
             settings = raw;
         }
+    }
+    let defaults = Defaults::new(&around);
+    if reused && defaults != before.defaults {
+        return Ok(Pass::Afresh);
     }
     if early && around.torn && !around.groups.is_empty() {
         return Ok(Pass::Again(around.groups));
     }
     sources.shrink_to_fit();
-    let config = assemble(settings, files.to_vec(), sources, &longest, &mut faults);
+    let mut config = assemble(settings, files.to_vec(), sources, &longest, &mut faults);
+    config.origin = Origin { defaults, files: origin };
     Ok(if faults.is_empty() { Pass::Good(Box::new(config)) } else { Pass::Bad })
 }
 
@@ -126,7 +222,7 @@ impl Names {
 mod tests {
     use super::*;
 
-    fn gathered(texts: &[&str], before: &[Arc<Source>]) -> Option<Config> {
+    fn gathered(texts: &[&str], before: Option<&Config>) -> Option<Config> {
         let paths: Vec<PathBuf> = (0..texts.len()).map(|index| index.to_string().into()).collect();
         let text = |path: &Path| -> Result<String, ()> {
             let index: usize = path.to_str().and_then(|name| name.parse().ok()).ok_or(())?;
@@ -153,7 +249,7 @@ mod tests {
         for texts in
             [&[ONE, TWO][..], &[TWO, NEWS, ONE], &["", ONE, TWO, NEWS], &["[budget]\nprobes = 9\n", TWO]]
         {
-            let (gathered, together) = (gathered(texts, &[]).unwrap(), together(texts).unwrap());
+            let (gathered, together) = (gathered(texts, None).unwrap(), together(texts).unwrap());
             assert_eq!(gathered.files, together.files);
             assert_eq!(gathered.sources.len(), together.sources.len());
             for (one, other) in gathered.sources.iter().zip(&together.sources) {
@@ -168,16 +264,36 @@ mod tests {
         for texts in
             [&[ONE, ONE][..], &[ONE, &other], &[&other, ONE], &[NEWS, NEWS], &["", "[fleet]\n"], &["x"]]
         {
-            assert!(gathered(texts, &[]).is_none() && together(texts).is_none(), "{texts:?}");
+            assert!(gathered(texts, None).is_none() && together(texts).is_none(), "{texts:?}");
         }
     }
 
     #[test]
     fn what_is_as_before_is_kept_once() {
-        let before = gathered(&[ONE, TWO], &[]).unwrap();
+        let before = gathered(&[ONE, TWO], None).unwrap();
         let longer = TWO.replace("/b", "/c");
-        let after = gathered(&[&longer, ONE], &before.sources).unwrap();
+        let after = gathered(&[&longer, ONE], Some(&before)).unwrap();
         assert!(Arc::ptr_eq(&after.sources[1], &before.sources[0]));
         assert_eq!(after.sources[0].url.as_str(), "https://example.org/c");
+    }
+
+    #[test]
+    fn a_file_as_before_still_follows_what_changed_around_it() {
+        let files = ["[budget]\nprobes = 9\n", NEWS, ONE, TWO];
+        let before = gathered(&files, None).unwrap();
+        let as_before = gathered(&files, Some(&before)).unwrap();
+        for (one, other) in as_before.sources.iter().zip(&before.sources) {
+            assert!(Arc::ptr_eq(one, other));
+        }
+        let fewer = ["[budget]\nprobes = 8\n", NEWS, ONE, TWO];
+        assert_eq!(gathered(&fewer, Some(&before)).unwrap().sources[1].budget.probes, 8);
+        let news = NEWS.replace("= 3", "= 2");
+        let other_group = [files[0], &news, ONE, TWO];
+        let after = gathered(&other_group, Some(&before)).unwrap();
+        assert_eq!((after.sources[0].budget.probes, after.sources[1].budget.probes), (2, 9));
+        let without_group = [files[0], ONE, TWO];
+        assert_eq!(gathered(&without_group, Some(&before)).unwrap().sources[0].budget.probes, 9);
+        let twice = [files[0], NEWS, ONE, TWO, &format!("{TWO}\n")];
+        assert!(gathered(&twice, Some(&before)).is_none(), "a name in two files");
     }
 }

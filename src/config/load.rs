@@ -6,13 +6,12 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use crate::rate::steps::Steps;
 
 use super::curves::{self, Curve};
 use super::fault::Faults;
-use super::{Config, Source, gather, valid};
+use super::{Config, gather, valid};
 
 /// Where the main file is looked for when none is named.
 const PLACES: [&str; 2] = ["tidewatch.toml", "/etc/tidewatch/tidewatch.toml"];
@@ -72,11 +71,11 @@ fn find_among(explicit: Option<&Path>, places: &[PathBuf]) -> Result<PathBuf, Lo
 
 /// Reads the main file and `sources.d/*.toml` beside it.
 pub fn load(path: &Path) -> Result<Config, LoadError> {
-    load_again(path, &[])
+    load_again(path, None)
 }
 
-/// The same; sources that are as they were `before` are shared with them.
-pub fn load_again(path: &Path, before: &[Arc<Source>]) -> Result<Config, LoadError> {
+/// The same; what is as it was `before` is shared with that.
+pub fn load_again(path: &Path, before: Option<&Config>) -> Result<Config, LoadError> {
     let mut files = vec![path.to_owned()];
     files.extend(beside(&path.with_file_name("sources.d"))?);
     let text = |path: &Path| read_text(path).map(|(_, text)| text);

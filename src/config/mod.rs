@@ -25,7 +25,7 @@ mod allowance;
 pub mod curves;
 pub mod diff;
 pub mod fault;
-mod gather;
+pub mod gather;
 mod header;
 pub mod load;
 mod raw;
@@ -36,6 +36,8 @@ mod torn;
 pub mod valid;
 mod values;
 pub mod week;
+
+use gather::Origin;
 
 /// Everything the user configured, valid.
 #[derive(Debug, Clone)]
@@ -57,6 +59,8 @@ pub struct Config {
     /// `[[source]]`, in the order of the files. Shared with whoever works on one: a million of them
     /// are kept once.
     pub sources: Vec<Arc<Source>>,
+    /// How they came about, for whoever reads them again.
+    pub origin: Origin,
 }
 
 /// `[daemon]`: the process.

@@ -20,6 +20,7 @@ use crate::time::Span;
 
 use super::allowance::Allowance;
 use super::fault::{Faults, Spot};
+use super::gather::Origin;
 use super::raw::{self, At, Raw};
 use super::source::{self, Common, GroupDefaults, Surroundings};
 use super::values::{self, Least};
@@ -78,6 +79,7 @@ pub(super) fn assemble(
         burst,
         importance: importance(raw.importance, faults),
         sources,
+        origin: Origin::default(),
     }
 }
 
@@ -90,6 +92,12 @@ impl Longest {
             && self.0.is_none_or(|(longest, _)| per.0 > longest)
         {
             self.0 = Some(per);
+        }
+    }
+
+    pub fn note_per(&mut self, per: Span, at: Spot) {
+        if self.0.is_none_or(|(longest, _)| per > longest) {
+            self.0 = Some((per, Some(at)));
         }
     }
 }

@@ -233,7 +233,7 @@ struct Prepared {
 }
 
 fn prepare(path: &Path, old: &Config) -> Result<Prepared, LoadError> {
-    let new = config::load::load_again(path, &old.sources)?;
+    let new = config::load::load_again(path, Some(old))?;
     let diff = config::diff::diff(old, &new);
     let added: HashSet<&str> = diff.added.iter().map(String::as_str).collect();
     let mut windows: HashMap<&str, Span> =

@@ -4,7 +4,6 @@
 use std::collections::HashMap;
 
 use serde_json::json;
-use sqlx::sqlite::SqliteRow;
 use sqlx::{Connection, Row, SqliteConnection};
 
 use crate::fleet::life::Life;
@@ -88,7 +87,7 @@ pub async fn standing(connection: &mut SqliteConnection) -> Result<Standing, Sto
         .await?
     {
         let host = HostGroup { key: row.get::<String, _>(0).into(), public: row.get(1) };
-        let paused = instant(&row, "paused_until").unwrap_or(Timestamp::MIN);
+        let paused = instant(row.get(2)).unwrap_or(Timestamp::MIN);
         standing.hosts.push((host, paused, Span::from_millis(row.get(3))));
     }
     // Not events: they stay where the clock was when they happened, also when it was set since.
@@ -103,7 +102,68 @@ pub async fn standing(connection: &mut SqliteConnection) -> Result<Standing, Sto
 
 /// Sources that are read at a time: the rows of a million would take more memory than all that is
 /// made of them.
-const PAGE: i64 = 5_000;
+const PAGE: i64 = 2_000;
+
+/// What is told of the sources that the rest of the query finds, with a column `recent` of the ends
+/// of their probes: all in one text. A row for each, and a value for each column of it, would take
+/// several times as long.
+macro_rules! told {
+    ($recent:literal, $rest:literal) => {
+        concat!(
+            "SELECT json_group_array(json_array(
+                 id, name, state, next_probe_at, next_probe_reason, last_probe_at, last_update_at, error_streak,
+                 known_updates, fresh_until, retry_until, backoff_until, ttl_ms, skip_hours, skip_days,
+                 update_period_ms, moving_to, moving_times, moving_since, adopted_url, holds, validators_url,
+                 next_probe_policy, follows, newest_at, burst_since, in_bursts, quiet_since, reserve_whole_at,
+                 recent))
+             FROM (
+                 SELECT id, name, state, next_probe_at, next_probe_reason, last_probe_at, last_update_at,
+                        error_streak, known_updates, fresh_until, retry_until, backoff_until, ttl_ms, skip_hours,
+                        skip_days, update_period_ms, moving_to, moving_times, moving_since, adopted_url, holds,
+                        validators_url, next_probe_policy, follows, newest_at, burst_since, in_bursts,
+                        quiet_since, reserve_whole_at, ",
+            $recent,
+            " AS recent FROM sources ",
+            $rest,
+            ")"
+        )
+    };
+}
+
+/// One source of such a text, in the order of its columns.
+#[derive(Debug, serde::Deserialize)]
+struct Told {
+    id: i64,
+    name: String,
+    state: String,
+    next_probe_at: Option<i64>,
+    next_probe_reason: Option<String>,
+    last_probe_at: Option<i64>,
+    last_update_at: Option<i64>,
+    error_streak: u32,
+    known_updates: i64,
+    fresh_until: Option<i64>,
+    retry_until: Option<i64>,
+    backoff_until: Option<i64>,
+    ttl_ms: Option<i64>,
+    skip_hours: u32,
+    skip_days: u8,
+    update_period_ms: Option<i64>,
+    moving_to: Option<String>,
+    moving_times: Option<u32>,
+    moving_since: Option<i64>,
+    adopted_url: Option<String>,
+    holds: Option<u32>,
+    validators_url: Option<String>,
+    next_probe_policy: Option<String>,
+    follows: Option<String>,
+    newest_at: Option<i64>,
+    burst_since: Option<i64>,
+    in_bursts: u32,
+    quiet_since: Option<i64>,
+    reserve_whole_at: Option<i64>,
+    recent: Option<String>,
+}
 
 /// Hands over every source that is not removed, in the order of their numbers, with its probes as
 /// far back as `since`.
@@ -114,42 +174,27 @@ pub async fn each(
 ) -> Result<(), StoreError> {
     let mut after = i64::MIN;
     loop {
-        // Probes as one text: a row for each would cost more than all else.
-        let rows = sqlx::query(
-            "SELECT id, name, state, next_probe_at, next_probe_reason, last_probe_at, last_update_at,
-                    error_streak, known_updates, fresh_until, retry_until, backoff_until, ttl_ms, skip_hours,
-                    skip_days, update_period_ms, moving_to, moving_times, moving_since, adopted_url,
-                    holds, validators_url, next_probe_policy, follows, newest_at, burst_since, in_bursts,
-                    quiet_since, reserve_whole_at,
-                    (SELECT group_concat(started_at + duration_ms) FROM probes
-                     WHERE source_id = sources.id AND started_at >= ?2) AS probes
-             FROM sources WHERE id > ?1 AND state <> 'removed' ORDER BY id LIMIT ?3",
-        )
+        let text: String = sqlx::query_scalar(told!(
+            "(SELECT group_concat(started_at + duration_ms) FROM probes
+              WHERE source_id = sources.id AND started_at >= ?2)",
+            "WHERE id > ?1 AND state <> 'removed' ORDER BY id LIMIT ?3"
+        ))
         .bind(after)
         .bind(since.as_millis())
         .bind(PAGE)
-        .fetch_all(&mut *connection)
+        .fetch_one(&mut *connection)
         .await?;
-        let Some(last) = rows.last() else { return Ok(()) };
-        after = last.get("id");
-        for row in rows {
-            let probes = row.get::<Option<&str>, _>("probes").unwrap_or_default();
-            let ends = probes.split(',').filter_map(|end| end.parse().ok());
-            take(Remembered {
-                id: SourceId(row.get("id")),
-                name: row.get("name"),
-                memory: memory(&row),
-                answered_at: row.get("validators_url"),
-                probes: ends.map(Timestamp::from_millis).collect(),
-            });
-        }
+        let page: Vec<Told> = read_text(&text)?;
+        let Some(last) = page.last() else { return Ok(()) };
+        after = last.id;
+        page.into_iter().for_each(|told| take(told.remembered()));
     }
 }
 
 /// What is remembered of one source, also while it is not listed.
 pub async fn remembered(connection: &mut SqliteConnection, id: SourceId) -> Result<Memory, StoreError> {
-    let row = sqlx::query("SELECT * FROM sources WHERE id = ?").bind(id.0).fetch_one(connection).await?;
-    Ok(memory(&row))
+    let mut memories = remembered_of(connection, &[id]).await?;
+    memories.remove(&id).ok_or(StoreError::Sql(sqlx::Error::RowNotFound))
 }
 
 /// The same of several.
@@ -160,71 +205,80 @@ pub async fn remembered_of(
     let mut memories = HashMap::with_capacity(ids.len());
     let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
     for chunk in ids.chunks(usize::try_from(PAGE).unwrap_or(1)) {
-        let rows = sqlx::query("SELECT * FROM sources WHERE id IN (SELECT value FROM json_each(?))")
-            .bind(json!(chunk).to_string())
-            .fetch_all(&mut *connection)
-            .await?;
-        memories.extend(rows.iter().map(|row| (SourceId(row.get("id")), memory(row))));
+        let text: String =
+            sqlx::query_scalar(told!("NULL", "WHERE id IN (SELECT value FROM json_each(?))"))
+                .bind(json!(chunk).to_string())
+                .fetch_one(&mut *connection)
+                .await?;
+        let told: Vec<Told> = read_text(&text)?;
+        memories.extend(told.into_iter().map(Told::remembered).map(|told| (told.id, told.memory)));
     }
     Ok(memories)
 }
 
-fn instant(row: &SqliteRow, column: &str) -> Option<Timestamp> {
-    row.get::<Option<i64>, _>(column).map(Timestamp::from_millis)
+/// Rows that SQLite put into one text.
+pub(super) fn read_text<'t, T: serde::Deserialize<'t>>(text: &'t str) -> Result<T, sqlx::Error> {
+    serde_json::from_str(text).map_err(|error| sqlx::Error::Decode(error.into()))
 }
 
-fn span(row: &SqliteRow, column: &str) -> Option<Span> {
-    row.get::<Option<i64>, _>(column).map(Span::from_millis)
+fn instant(millis: Option<i64>) -> Option<Timestamp> {
+    millis.map(Timestamp::from_millis)
 }
 
-fn memory(row: &SqliteRow) -> Memory {
-    let state = State::from_name(row.get("state")).unwrap_or_default();
-    let due = instant(row, "next_probe_at").unwrap_or(match state {
-        State::Resting => Timestamp::MAX,
-        _ => Timestamp::default(),
-    });
-    let reason =
-        row.get::<Option<&str>, _>("next_probe_reason").and_then(Reason::from_name).unwrap_or_default();
-    let moving = row.get::<Option<String>, _>("moving_to").map(|target| {
-        Box::new(MoveProof {
-            target,
-            times: row.get::<Option<u32>, _>("moving_times").unwrap_or(0),
-            since: instant(row, "moving_since").unwrap_or(Timestamp::MAX),
-        })
-    });
-    Memory {
-        state,
-        due,
-        reason,
-        last_probe: instant(row, "last_probe_at"),
-        last_update: instant(row, "last_update_at"),
-        error_streak: row.get("error_streak"),
-        known_updates: row.get::<i64, _>("known_updates").max(0).unsigned_abs(),
-        fresh_until: instant(row, "fresh_until"),
-        retry_until: instant(row, "retry_until"),
-        backoff_until: instant(row, "backoff_until"),
-        hints: FeedHints {
-            ttl: span(row, "ttl_ms"),
-            skip_hours: row.get("skip_hours"),
-            skip_days: row.get("skip_days"),
-            update_period: span(row, "update_period_ms"),
-        },
-        holds: row.get("holds"),
-        moving,
-        adopted_url: row.get::<Option<String>, _>("adopted_url").map(String::into_boxed_str),
-        life: life(row),
-    }
-}
-
-fn life(row: &SqliteRow) -> Life {
-    let policy = |column| row.get::<Option<&str>, _>(column).and_then(Policy::from_name);
-    Life {
-        asked_by: policy("next_probe_policy").unwrap_or(Policy::Uniform),
-        follows: policy("follows").unwrap_or(Policy::Uniform),
-        newest: instant(row, "newest_at"),
-        burst_since: instant(row, "burst_since"),
-        in_bursts: row.get("in_bursts"),
-        quiet_since: instant(row, "quiet_since"),
-        reserve_whole_at: instant(row, "reserve_whole_at"),
+impl Told {
+    fn remembered(self) -> Remembered {
+        let state = State::from_name(&self.state).unwrap_or_default();
+        let due = instant(self.next_probe_at).unwrap_or(match state {
+            State::Resting => Timestamp::MAX,
+            _ => Timestamp::default(),
+        });
+        let moving = self.moving_to.map(|target| {
+            Box::new(MoveProof {
+                target,
+                times: self.moving_times.unwrap_or(0),
+                since: instant(self.moving_since).unwrap_or(Timestamp::MAX),
+            })
+        });
+        let policy = |name: Option<String>| name.as_deref().and_then(Policy::from_name);
+        let life = Life {
+            asked_by: policy(self.next_probe_policy).unwrap_or(Policy::Uniform),
+            follows: policy(self.follows).unwrap_or(Policy::Uniform),
+            newest: instant(self.newest_at),
+            burst_since: instant(self.burst_since),
+            in_bursts: self.in_bursts,
+            quiet_since: instant(self.quiet_since),
+            reserve_whole_at: instant(self.reserve_whole_at),
+        };
+        let memory = Memory {
+            state,
+            due,
+            reason: self.next_probe_reason.as_deref().and_then(Reason::from_name).unwrap_or_default(),
+            last_probe: instant(self.last_probe_at),
+            last_update: instant(self.last_update_at),
+            error_streak: self.error_streak,
+            known_updates: self.known_updates.max(0).unsigned_abs(),
+            fresh_until: instant(self.fresh_until),
+            retry_until: instant(self.retry_until),
+            backoff_until: instant(self.backoff_until),
+            hints: FeedHints {
+                ttl: self.ttl_ms.map(Span::from_millis),
+                skip_hours: self.skip_hours,
+                skip_days: self.skip_days,
+                update_period: self.update_period_ms.map(Span::from_millis),
+            },
+            holds: self.holds,
+            moving,
+            adopted_url: self.adopted_url.map(String::into_boxed_str),
+            life,
+        };
+        let recent = self.recent.as_deref().unwrap_or_default();
+        let ends = recent.split(',').filter_map(|end| end.parse().ok());
+        Remembered {
+            id: SourceId(self.id),
+            name: self.name,
+            memory,
+            answered_at: self.validators_url,
+            probes: ends.map(Timestamp::from_millis).collect(),
+        }
     }
 }
