@@ -228,11 +228,10 @@ pub(super) async fn sync(
             chunk.iter().map(|source| (source.name.as_str(), source)).collect();
         let names: Vec<&str> = chunk.iter().map(|source| source.name.as_str()).collect();
         let mut changed = Vec::new();
-        let text: String =
-            sqlx::query_scalar(stored!("WHERE name IN (SELECT value FROM json_each(?))"))
-                .bind(json!(names).to_string())
-                .fetch_one(&mut *connection)
-                .await?;
+        let text: String = sqlx::query_scalar(stored!("WHERE name IN (SELECT value FROM json_each(?))"))
+            .bind(json!(names).to_string())
+            .fetch_one(&mut *connection)
+            .await?;
         for row in read_text::<Vec<Stored<'_>>>(&text)? {
             let Some(source) = new.remove(&*row.name) else { continue };
             let otherwise = compare(&row, source);
@@ -251,10 +250,11 @@ pub(super) async fn sync(
             chunk.iter().filter(|source| new.contains_key(source.name.as_str())).map(new_row).collect();
         insert(connection, &rows, at).await?;
         let names: Vec<&str> = new.into_keys().collect();
-        let rows = sqlx::query("SELECT name, id FROM sources WHERE name IN (SELECT value FROM json_each(?))")
-            .bind(json!(names).to_string())
-            .fetch_all(&mut *connection)
-            .await?;
+        let rows =
+            sqlx::query("SELECT name, id FROM sources WHERE name IN (SELECT value FROM json_each(?))")
+                .bind(json!(names).to_string())
+                .fetch_all(&mut *connection)
+                .await?;
         synced.ids.extend(rows.into_iter().map(|row| (row.get(0), SourceId(row.get(1)))));
     }
     for chunk in gone.chunks(CHUNK) {

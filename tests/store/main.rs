@@ -31,6 +31,7 @@ use tidewatch::time::{Span, Timestamp};
 use tokio::sync::oneshot;
 
 mod bursts;
+mod lists;
 mod measures;
 mod plans;
 
@@ -357,41 +358,6 @@ async fn a_flight_that_nobody_heard_of_again_is_counted_at_the_next_start() {
     assert!(error.starts_with("interrupted"), "{error}");
     let again = load(&mut connection, &list, at(140), at(0)).await;
     assert_eq!(again["a"].probes.len(), 1, "once");
-}
-
-#[tokio::test]
-async fn the_list_is_followed_and_nothing_learned_is_lost() {
-    let store = Store::new().await;
-    let (a, b) = (store.id("a"), store.id("b"));
-    let validators = ValidatorsChange::Replace {
-        url: "http://a/".into(),
-        etag: Some(b"\"1\"".to_vec()),
-        last_modified: None,
-    };
-    let memory = Memory { known_updates: 12, due: at(900), ..Memory::default() };
-    store.write(Write::Land(Box::new(Landing { validators, memory, ..landing(a, 100) })));
-    let sync = |listed: Vec<Listed>, gone: &[&str]| {
-        let (reply, synced) = oneshot::channel();
-        let gone = gone.iter().map(|name| (*name).to_owned()).collect();
-        store.write(Write::Sync { listed, gone, at: at(200), reply });
-        async { patience(LONG, synced).await.unwrap().unwrap() }
-    };
-    // b goes, c comes, a moves.
-    let synced = sync(vec![listed("a", "http://elsewhere/"), listed("c", "http://c/")], &["b"]).await;
-    assert_eq!(synced.ids["a"], a);
-    assert_eq!(synced.removed, vec![b]);
-    assert_eq!(synced.moved, HashSet::from(["a".to_owned()]));
-    assert!(synced.revived.is_empty());
-    let dossier = store.reader().await.dossier(a).await.unwrap();
-    assert_eq!(dossier.etag, None, "the new address never gave one");
-    assert!(dossier.seen.moved);
-    assert_eq!(store.count("SELECT known_updates FROM sources WHERE name = 'a'").await, 12);
-    assert_eq!(store.count("SELECT count(*) FROM sources WHERE state = 'removed' AND name = 'b'").await, 1);
-    // b returns under its old number.
-    let synced = sync(vec![listed("a", "http://elsewhere/"), listed("b", "http://b/")], &[]).await;
-    assert_eq!(synced.ids["b"], b);
-    assert_eq!(synced.revived, HashSet::from(["b".to_owned()]));
-    assert!(synced.removed.is_empty() && synced.moved.is_empty());
 }
 
 #[tokio::test]
