@@ -1,5 +1,5 @@
 -- What probes say of a source's rate, and what the fleet did minute by minute.
-ALTER TABLE sources ADD COLUMN estimate BLOB;               -- what is believed of its rate by what its probes found
+ALTER TABLE sources ADD COLUMN estimate TEXT;               -- what is believed of its rate by what its probes found
 ALTER TABLE sources ADD COLUMN found_per_hour REAL;         -- the rate that follows from it, updates per hour
 
 CREATE TABLE loads (

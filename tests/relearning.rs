@@ -8,14 +8,14 @@ use std::path::PathBuf;
 use pilot::{Ends, lines};
 use tidewatch::clock::Clock;
 use tidewatch::config::Config;
-use tidewatch::daemon::muster::{learning, muster};
+use tidewatch::daemon::muster::{Muster, Mustered, usual};
 use tidewatch::daemon::pilot::{Control, Launch, Pilot, Reconfiguration};
 use tidewatch::daemon::probe::Finished;
 use tidewatch::fleet::Failure;
 use tidewatch::fleet::params::SourceId;
 use tidewatch::fleet::source::Memory;
 use tidewatch::rate::burst::Test;
-use tidewatch::store::load::{Loaded, Remembered};
+use tidewatch::store::load::{Remembered, Standing};
 use tidewatch::time::{Span, Timestamp};
 use tokio::sync::oneshot;
 
@@ -31,9 +31,17 @@ async fn what_is_learned_by_changes_for_all() {
     let start = Timestamp::parse_iso("2026-11-16T00:00:00Z").unwrap();
     let clock = Clock::accelerated(start, 1.0);
     let old = config("");
-    let remembered = |id| Remembered { id: SourceId(id), memory: Memory::default(), answered_at: None };
-    let sources = [("a".to_owned(), remembered(1)), ("b".to_owned(), remembered(2))].into();
-    let (fleet, roster) = muster(&old, Loaded { sources, ..Loaded::default() }, start);
+    let mut muster = Muster::new(&old, Standing::default(), start);
+    for (id, name) in [(1, "a"), (2, "b")] {
+        muster.take(Remembered {
+            id: SourceId(id),
+            name: name.to_owned(),
+            memory: Memory::default(),
+            answered_at: None,
+            probes: Vec::new(),
+        });
+    }
+    let Mustered { fleet, roster, .. } = muster.done();
     let (lines, Ends { control, finished, mut launched, to_plan: _to_plan, .. }) = lines();
     let retain = Span::from_days(1);
     let pilot = Pilot::new(fleet, roster, clock.clone(), None, old.fleet.clone(), retain, lines);
@@ -68,7 +76,7 @@ async fn what_is_learned_by_changes_for_all() {
         added: Vec::new(),
         changed: Vec::new(),
         removed: Vec::new(),
-        learning: Some(learning(&new, new.importance.time_zone.clone())),
+        learning: Some(usual(&new)),
         replan: true,
         summary: String::new(),
         applied,

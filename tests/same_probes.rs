@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use pilot::{Ends, lines};
 use tidewatch::clock::Clock;
 use tidewatch::config::Config;
-use tidewatch::daemon::muster::muster;
+use tidewatch::daemon::muster::{Muster, Mustered};
 use tidewatch::daemon::pilot::{Control, Launch, Pilot};
 use tidewatch::daemon::planner::Made;
 use tidewatch::daemon::probe::Finished;
@@ -31,7 +31,7 @@ use tidewatch::rng::Stream;
 use tidewatch::schedule::plan::Plan;
 use tidewatch::schedule::policy::Policy;
 use tidewatch::sim::driver;
-use tidewatch::store::load::{Loaded, Remembered};
+use tidewatch::store::load::{Remembered, Standing};
 use tidewatch::store::record::{Outcome, ValidatorsChange};
 use tidewatch::time::{Span, Timestamp};
 
@@ -62,12 +62,14 @@ fn config() -> Config {
 }
 
 fn remembered(id: i64) -> Remembered {
-    Remembered { id: SourceId(id), memory: Memory::default(), answered_at: None }
+    let (name, memory) = (format!("s{id}"), Memory::default());
+    Remembered { id: SourceId(id), name, memory, answered_at: None, probes: Vec::new() }
 }
 
-fn loaded() -> Loaded {
-    let sources = (0..SOURCES).map(|id| (format!("s{id}"), remembered(id))).collect();
-    Loaded { sources, seed: 11, ..Loaded::default() }
+fn mustered(config: &Config) -> Mustered {
+    let mut muster = Muster::new(config, Standing { seed: 11, ..Standing::default() }, start());
+    (0..SOURCES).for_each(|id| muster.take(remembered(id)));
+    muster.done()
 }
 
 /// The recorded observations: what the n-th probe of a source is answered, and how fast.
@@ -137,7 +139,7 @@ fn make(order: &PlanOrder) -> Option<Made> {
 type Sent = (Timestamp, SourceId, Timestamp, &'static str, &'static str);
 
 fn simulate(until: Timestamp) -> Vec<Sent> {
-    let (mut fleet, _) = muster(&config(), loaded(), start());
+    let Mustered { mut fleet, .. } = mustered(&config());
     let mut counts: HashMap<SourceId, u32> = HashMap::new();
     let answer = |order: &tidewatch::fleet::Order, _| {
         let nth = counts.entry(order.source).or_default();
@@ -157,7 +159,7 @@ fn simulate(until: Timestamp) -> Vec<Sent> {
 async fn fly(until: Timestamp) -> Vec<Sent> {
     let clock = Clock::accelerated(start(), 1.0);
     let config = config();
-    let (fleet, roster) = muster(&config, loaded(), start());
+    let Mustered { fleet, roster, .. } = mustered(&config);
     let (lines, Ends { control, finished, launched: mut to_launch, mut to_plan, .. }) = lines();
     let retain = config.daemon.retain_probes;
     let pilot = Pilot::new(fleet, roster, clock.clone(), None, config.fleet.clone(), retain, lines);

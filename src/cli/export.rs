@@ -82,7 +82,7 @@ mod tests {
         let mut told: Vec<_> = config
             .sources
             .iter()
-            .map(|s| (s.name.clone(), s.url.to_string(), s.group.clone(), s.kind))
+            .map(|s| (s.name.clone(), s.url.to_string(), s.group.as_deref().map(str::to_owned), s.kind))
             .collect();
         told.sort_by(|a, b| a.0.cmp(&b.0));
         told

@@ -5,6 +5,7 @@
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
@@ -227,7 +228,7 @@ fn colours() -> bool {
 }
 
 /// The configured source of that name, or a word about the names there are.
-fn find_source<'a>(config: &'a Config, name: &str) -> Result<&'a config::Source, CliError> {
+fn find_source<'a>(config: &'a Config, name: &str) -> Result<&'a Arc<config::Source>, CliError> {
     config.sources.iter().find(|source| source.name == name).ok_or_else(|| {
         let near =
             config::spelling::closest(name, config.sources.iter().map(|source| source.name.as_str()));

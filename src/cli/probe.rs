@@ -4,6 +4,7 @@
 
 use std::io::Write;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::{Clock, Stopwatch, real_pause};
@@ -85,7 +86,7 @@ fn tell(finished: &Finished, out: &mut dyn Write) -> Result<(), CliError> {
 
 async fn ask_daemon(
     config: &Config,
-    source: &Source,
+    source: &Arc<Source>,
     clock: &Clock,
     out: &mut dyn Write,
 ) -> Result<(), CliError> {
@@ -133,7 +134,7 @@ async fn ask_daemon(
 
 async fn dry_run(
     config: &Config,
-    source: &Source,
+    source: &Arc<Source>,
     arguments: &Args,
     out: &mut dyn Write,
 ) -> Result<(), CliError> {
@@ -177,7 +178,7 @@ async fn dry_run(
 
 fn show_request(
     config: &Config,
-    source: &Source,
+    source: &Arc<Source>,
     adopted: Option<&str>,
     dossier: &Dossier,
     out: &mut dyn Write,
@@ -191,7 +192,7 @@ fn show_request(
     {
         writeln!(out, "{name}: {}", String::from_utf8_lossy(value.as_bytes()))?;
     }
-    for (name, value) in &source.headers {
+    for (name, value) in source.headers.iter() {
         let from = match value {
             Secret::Literal(_) => "(as configured)".to_owned(),
             Secret::File(path) => format!("(from the file {})", path.display()),

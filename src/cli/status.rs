@@ -7,11 +7,10 @@ use serde_json::json;
 
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::daemon::muster::{look_back, muster};
+use crate::daemon::muster::muster;
 use crate::fleet::Fleet;
 use crate::fleet::params::SourceId;
 use crate::schedule::policy::Policy;
-use crate::store::load;
 use crate::store::reader::Reader;
 use crate::store::report::{FitRow, SourceRow};
 use crate::time::{Span, Timestamp};
@@ -81,8 +80,8 @@ pub fn run(
 pub async fn look(config: &Config, now: Timestamp) -> Result<(Vec<SourceRow>, Fleet), CliError> {
     let reader = Reader::open(&config.daemon.store).await?;
     let rows = reader.sources().await?;
-    let loaded = load::load(&mut *reader.connection().await?, now - look_back(config)).await?;
-    Ok((rows, muster(config, loaded, now).0))
+    let mustered = muster(config, &mut *reader.connection().await?, now).await?;
+    Ok((rows, mustered.fleet))
 }
 
 /// When the next probe will be and why then, as far as can be told now: a host may have asked for

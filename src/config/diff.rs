@@ -3,8 +3,9 @@
 //! Exists so that a reload can say what it did, touch only what changed, and refuse what can't
 //! change while running. Knows every setting; must not know how a change is carried out.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::sync::Arc;
 
 use crate::observe::page::PageRules;
 
@@ -35,19 +36,26 @@ impl Diff {
 /// Compares two configurations.
 pub fn diff(old: &Config, new: &Config) -> Diff {
     let mut diff = Diff::default();
-    let before: HashMap<&str, &Source> =
+    let before: HashMap<&str, &Arc<Source>> =
         old.sources.iter().map(|source| (source.name.as_str(), source)).collect();
-    let after: HashMap<&str, &Source> =
-        new.sources.iter().map(|source| (source.name.as_str(), source)).collect();
+    let mut kept = 0;
     for source in &new.sources {
-        match before.get(source.name.as_str()) {
+        let known = before.get(source.name.as_str());
+        kept += usize::from(known.is_some());
+        match known {
             None => diff.added.push(source.name.clone()),
-            Some(known) if !same(known, source) => diff.changed.push(source.name.clone()),
+            Some(known) if !Arc::ptr_eq(known, source) && !same(known, source) => {
+                diff.changed.push(source.name.clone());
+            }
             Some(_) => {}
         }
     }
-    let gone = old.sources.iter().filter(|source| !after.contains_key(source.name.as_str()));
-    diff.removed.extend(gone.map(|source| source.name.clone()));
+    // Names are unique: where all are found again, none is gone.
+    if kept < old.sources.len() {
+        let after: HashSet<&str> = new.sources.iter().map(|source| source.name.as_str()).collect();
+        let gone = old.sources.iter().filter(|source| !after.contains(source.name.as_str()));
+        diff.removed.extend(gone.map(|source| source.name.clone()));
+    }
     for (name, differs, restart) in settings(old, new) {
         if differs {
             let list = if restart { &mut diff.needs_restart } else { &mut diff.other };
@@ -111,7 +119,7 @@ fn settings(old: &Config, new: &Config) -> [(&'static str, bool, bool); 29] {
 }
 
 /// Two sources are set alike. Taken apart field by field, so that a new field can't be forgotten.
-fn same(old: &Source, new: &Source) -> bool {
+pub(super) fn same(old: &Source, new: &Source) -> bool {
     let Source {
         name,
         url,

@@ -11,7 +11,7 @@ use crate::rate::steps::Steps;
 
 use super::curves::{self, Curve};
 use super::fault::Faults;
-use super::{Config, valid};
+use super::{Config, gather, valid};
 
 /// Where the main file is looked for when none is named.
 const PLACES: [&str; 2] = ["tidewatch.toml", "/etc/tidewatch/tidewatch.toml"];
@@ -71,7 +71,19 @@ fn find_among(explicit: Option<&Path>, places: &[PathBuf]) -> Result<PathBuf, Lo
 
 /// Reads the main file and `sources.d/*.toml` beside it.
 pub fn load(path: &Path) -> Result<Config, LoadError> {
-    valid::parse(&read(path)?).map_err(LoadError::Faults)
+    load_again(path, None)
+}
+
+/// The same; what is as it was `before` is shared with that.
+pub fn load_again(path: &Path, before: Option<&Config>) -> Result<Config, LoadError> {
+    let mut files = vec![path.to_owned()];
+    files.extend(beside(&path.with_file_name("sources.d"))?);
+    let text = |path: &Path| read_text(path).map(|(_, text)| text);
+    match gather::gather(&files, text, before)? {
+        Some(config) => Ok(config),
+        // All texts at once, to show what is wrong where it stands.
+        None => valid::parse(&read(path)?).map_err(LoadError::Faults),
+    }
 }
 
 /// Reads rate and importance files, each with what it describes; every fault of both at once.

@@ -5,6 +5,7 @@
 //! Must not know how parameters are used, nor open anything but configuration files.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 use url::Url;
@@ -24,6 +25,7 @@ mod allowance;
 pub mod curves;
 pub mod diff;
 pub mod fault;
+pub mod gather;
 mod header;
 pub mod load;
 mod raw;
@@ -34,6 +36,8 @@ mod torn;
 pub mod valid;
 mod values;
 pub mod week;
+
+use gather::Origin;
 
 /// Everything the user configured, valid.
 #[derive(Debug, Clone)]
@@ -52,8 +56,11 @@ pub struct Config {
     pub burst: burst::Params,
     /// `[importance]`
     pub importance: Importance,
-    /// `[[source]]`, in the order of the files.
-    pub sources: Vec<Source>,
+    /// `[[source]]`, in the order of the files. Shared with whoever works on one: a million of them
+    /// are kept once.
+    pub sources: Vec<Arc<Source>>,
+    /// How they came about, for whoever reads them again.
+    pub origin: Origin,
 }
 
 /// `[daemon]`: the process.
@@ -111,19 +118,19 @@ pub struct Source {
     /// Who decides when it is probed.
     pub policy: Policy,
     /// Whose aggregate history it may borrow.
-    pub group: Option<String>,
+    pub group: Option<Arc<str>>,
     /// Its budget, defaults filled in.
     pub budget: Budget,
     /// Its section (or its group's) set a budget itself, so the cautious hourly start is waived.
     pub own_budget: bool,
-    /// Extra request headers.
-    pub headers: Vec<(String, Secret)>,
+    /// Extra request headers. Those of all sources that have none are the same.
+    pub headers: Arc<Vec<(String, Secret)>>,
     /// It may live at, or redirect to, private addresses.
     pub allow_private: bool,
     /// Obey robots.txt. Pages: on unless said otherwise; feeds: off unless said otherwise.
     pub robots: bool,
-    /// For pages: what is compared.
-    pub page: PageRules,
+    /// For pages: what is compared. Those of all sources that have none are the same.
+    pub page: Arc<PageRules>,
     /// Importance across sources.
     pub weight: f64,
     /// Whose week its rhythm follows; `None`: that of `[importance]`.

@@ -147,19 +147,24 @@ impl Raw {
     /// Reads all files; the first one is the main one, the others may hold only sources and groups.
     pub fn read(files: &[(PathBuf, String)], faults: &mut Faults) -> Self {
         let mut raw = Self::default();
+        let main = files.first().map_or(Path::new(""), |(path, _)| path);
         for (index, (_, text)) in files.iter().enumerate() {
-            let (document, errors) = DeTable::parse_recoverable(text);
-            let torn = Rc::new(syntax(index, text, &errors, faults));
-            raw.torn |= !torn.is_empty();
-            let mut table = Table::new(index, 0..0, torn, "this file", document.into_inner());
-            if index == 0 {
-                raw.read_settings(&mut table, faults);
-            }
-            raw.read_sources(&mut table, faults);
-            let main = files.first().map_or(Path::new(""), |(path, _)| path);
-            table.refuse_rest(faults, |key| (index > 0).then(|| only_sources(key, main)).flatten());
+            raw.read_file(index, text, main, faults);
         }
         raw
+    }
+
+    /// Reads one more file.
+    pub fn read_file(&mut self, index: usize, text: &str, main: &Path, faults: &mut Faults) {
+        let (document, errors) = DeTable::parse_recoverable(text);
+        let torn = Rc::new(syntax(index, text, &errors, faults));
+        self.torn |= !torn.is_empty();
+        let mut table = Table::new(index, 0..0, torn, "this file", document.into_inner());
+        if index == 0 {
+            self.read_settings(&mut table, faults);
+        }
+        self.read_sources(&mut table, faults);
+        table.refuse_rest(faults, |key| (index > 0).then(|| only_sources(key, main)).flatten());
     }
 
     fn read_settings(&mut self, top: &mut Table<'_>, faults: &mut Faults) {

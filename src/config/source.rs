@@ -3,7 +3,9 @@
 //! Knows what makes a source sound on its own and how it takes defaults from its group. Must not
 //! know other sources: names used twice are found by whoever holds them all.
 
-use std::collections::HashMap;
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use regex::Regex;
 
@@ -11,12 +13,11 @@ use crate::observe::Kind;
 use crate::observe::page::PageRules;
 use crate::schedule::policy::Policy;
 
-use super::Source;
 use super::address;
 use super::allowance::Allowance;
 use super::fault::{Faults, Spot};
 use super::raw::{self, At};
-use super::{header, spelling, values};
+use super::{Secret, Source, header, spelling, values};
 
 /// What a source falls back on.
 #[derive(Debug, Clone)]
@@ -34,8 +35,40 @@ pub struct Surroundings {
     pub allowance: Allowance,
     /// `[group.…]`; when empty, labels are free.
     pub groups: HashMap<String, GroupDefaults>,
-    /// A group's table may have been unreadable.
+    /// A group's table may have been unreadable, or is yet to be read.
     pub torn: bool,
+    /// What many sources have in common, kept once.
+    pub common: Common,
+}
+
+/// What many sources have in common: of a million, few have headers or rules of their own.
+#[derive(Debug, Default)]
+pub struct Common {
+    no_rules: Arc<PageRules>,
+    no_headers: Arc<Vec<(String, Secret)>>,
+    labels: RefCell<HashSet<Arc<str>>>,
+}
+
+impl Common {
+    fn rules(&self, rules: PageRules) -> Arc<PageRules> {
+        let PageRules { select, remove, ignore } = &rules;
+        let none = select.is_empty() && remove.is_empty() && ignore.is_empty();
+        if none { Arc::clone(&self.no_rules) } else { Arc::new(rules) }
+    }
+
+    fn headers(&self, headers: Vec<(String, Secret)>) -> Arc<Vec<(String, Secret)>> {
+        if headers.is_empty() { Arc::clone(&self.no_headers) } else { Arc::new(headers) }
+    }
+
+    fn label(&self, label: String) -> Arc<str> {
+        let mut labels = self.labels.borrow_mut();
+        if let Some(known) = labels.get(label.as_str()) {
+            return Arc::clone(known);
+        }
+        let label: Arc<str> = label.into();
+        labels.insert(Arc::clone(&label));
+        label
+    }
 }
 
 /// The policy of that name.
@@ -67,12 +100,13 @@ pub fn check(raw: raw::Source, around: &Surroundings, faults: &mut Faults) -> Op
         known_group(&group, around, faults);
         label("the group of this source", group, faults)
     });
-    let defaults = group.as_ref().and_then(|group| around.groups.get(group));
+    let group = group.map(|group| around.common.label(group));
+    let defaults = group.as_ref().and_then(|group| around.groups.get(&**group));
     let own_policy = raw.policy.as_ref().and_then(|word| policy(word, faults));
     let base = defaults.map_or(around.allowance, |defaults| defaults.allowance);
     let allowance = base.overlaid(&raw.budget, faults);
-    let page = page_rules([raw.select, raw.remove, raw.ignore], kind, faults);
-    let headers = header::check(raw.headers, faults);
+    let page = around.common.rules(page_rules([raw.select, raw.remove, raw.ignore], kind, faults));
+    let headers = around.common.headers(header::check(raw.headers, faults));
     let weight = raw.weight.and_then(|weight| values::weight("weight", weight, faults));
     let kind = kind.unwrap_or_default();
     let source = Source {

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 
@@ -19,8 +20,9 @@ use crate::time::Span;
 
 use super::allowance::Allowance;
 use super::fault::{Faults, Spot};
+use super::gather::Origin;
 use super::raw::{self, At, Raw};
-use super::source::{self, GroupDefaults, Surroundings};
+use super::source::{self, Common, GroupDefaults, Surroundings};
 use super::values::{self, Least};
 use super::{Config, DaemonParams, FetchParams, RateParams, Source, spelling, week};
 
@@ -45,66 +47,93 @@ pub fn parse(files: &[(PathBuf, String)]) -> Result<Config, Faults> {
 }
 
 /// Values at fault are replaced by defaults here; the caller throws the result away.
-fn check(raw: Raw, files: Vec<PathBuf>, faults: &mut Faults) -> Config {
+fn check(mut raw: Raw, files: Vec<PathBuf>, faults: &mut Faults) -> Config {
     let allowance = Allowance::everyones(&raw.budget, faults);
     let mut longest = Longest(allowance.per());
-    let groups = groups(raw.groups, &allowance, &mut longest, faults);
-    let around = Surroundings { allowance, groups, torn: raw.torn };
-    let sources = sources(raw.sources, &around, &mut longest, faults);
+    let mut groups = Groups::default();
+    for group in std::mem::take(&mut raw.groups) {
+        groups.declare(group, &allowance, &mut longest, faults);
+    }
+    let around =
+        Surroundings { allowance, groups: groups.known, torn: raw.torn, common: Common::default() };
+    let sources = sources(std::mem::take(&mut raw.sources), &around, &mut longest, faults);
+    assemble(raw, files, sources, &longest, faults)
+}
+
+/// Everything but sources and groups, which were looked at before.
+pub(super) fn assemble(
+    raw: Raw,
+    files: Vec<PathBuf>,
+    sources: Vec<Arc<Source>>,
+    longest: &Longest,
+    faults: &mut Faults,
+) -> Config {
     let rate = rate(raw.rate, faults);
     let (burst, terms) = burst(raw.burst, rate.freshness_threshold, faults);
     Config {
         files,
-        daemon: daemon(raw.daemon, &longest, faults),
+        daemon: daemon(raw.daemon, longest, faults),
         fleet: FleetParams { burst: terms, ..fleet(raw.fleet, faults) },
         fetch: fetch(raw.fetch, faults),
         rate,
         burst,
         importance: importance(raw.importance, faults),
         sources,
+        origin: Origin::default(),
     }
 }
 
 /// The longest window of any budget, and where it was written.
-struct Longest(Option<(Span, Option<Spot>)>);
+pub(super) struct Longest(pub Option<(Span, Option<Spot>)>);
 
 impl Longest {
-    fn note(&mut self, allowance: &Allowance) {
+    pub fn note(&mut self, allowance: &Allowance) {
         if let Some(per) = allowance.per()
             && self.0.is_none_or(|(longest, _)| per.0 > longest)
         {
             self.0 = Some(per);
         }
     }
+
+    pub fn note_per(&mut self, per: Span, at: Spot) {
+        if self.0.is_none_or(|(longest, _)| per > longest) {
+            self.0 = Some((per, Some(at)));
+        }
+    }
 }
 
-fn groups(
-    raw: Vec<raw::Group>,
-    base: &Allowance,
-    longest: &mut Longest,
-    faults: &mut Faults,
-) -> HashMap<String, GroupDefaults> {
-    let mut places: HashMap<String, Spot> = HashMap::new();
-    let mut groups = HashMap::new();
-    for group in raw {
+/// Groups that were declared, and where.
+#[derive(Default)]
+pub(super) struct Groups {
+    pub known: HashMap<String, GroupDefaults>,
+    places: HashMap<String, Spot>,
+}
+
+impl Groups {
+    pub fn declare(
+        &mut self,
+        group: raw::Group,
+        base: &Allowance,
+        longest: &mut Longest,
+        faults: &mut Faults,
+    ) {
         let at = group.name.at;
         let policy = group.policy.as_ref().and_then(|word| source::policy(word, faults));
         let allowance = base.overlaid(&group.budget, faults);
         longest.note(&allowance);
-        let Some(name) = source::label("the name of this group", group.name, faults) else { continue };
-        if let Some(&first) = places.get(&name) {
+        let Some(name) = source::label("the name of this group", group.name, faults) else { return };
+        if let Some(&first) = self.places.get(&name) {
             let first = faults.place(first);
             faults.add_with_hint(
                 at,
                 format!("the group `{name}` is already declared at {first}"),
                 "put both into one table",
             );
-            continue;
+            return;
         }
-        places.insert(name.clone(), at);
-        groups.insert(name, GroupDefaults { policy, allowance });
+        self.places.insert(name.clone(), at);
+        self.known.insert(name, GroupDefaults { policy, allowance });
     }
-    groups
 }
 
 fn sources(
@@ -112,7 +141,7 @@ fn sources(
     around: &Surroundings,
     longest: &mut Longest,
     faults: &mut Faults,
-) -> Vec<Source> {
+) -> Vec<Arc<Source>> {
     let mut places: HashMap<String, Spot> = HashMap::with_capacity(raw.len());
     let mut sources = Vec::with_capacity(raw.len());
     for source in raw {
@@ -133,7 +162,7 @@ fn sources(
         }
         if let Some((source, allowance)) = source::check(source, around, faults) {
             longest.note(&allowance);
-            sources.push(source);
+            sources.push(Arc::new(source));
         }
     }
     sources

@@ -3,6 +3,8 @@
 //! Exists because beliefs are only needed while a probe is read, and so are not kept in memory. Knows
 //! how they are stored; must not know what becomes of what a look says.
 
+use std::sync::Arc;
+
 use crate::fleet::beliefs::{Aside, Beliefs, Foretold, Heard};
 use crate::fleet::learn::Look;
 use crate::fleet::making::WELL_FOUNDED;
@@ -17,7 +19,7 @@ use super::muster::Learning;
 /// Beliefs on their way.
 #[derive(Debug, Clone)]
 pub struct Mind {
-    learning: Learning,
+    learning: Arc<Learning>,
     beliefs: Beliefs,
     rate: Option<Rate>,
     newest: Option<Timestamp>,
@@ -25,13 +27,13 @@ pub struct Mind {
 
 impl Mind {
     /// As it was left by the last look.
-    pub fn read(learning: &Learning, dossier: &Dossier, now: Timestamp) -> Self {
+    pub fn read(learning: &Arc<Learning>, dossier: &Dossier, now: Timestamp) -> Self {
         let history = learning.history(dossier.history.as_deref(), now);
         let aside = dossier.aside.as_deref().and_then(|bytes| Aside::from_bytes(bytes, &history));
         let watch = dossier.watch.as_deref().and_then(Watch::from_bytes).unwrap_or_default();
         let rate = dossier.rate.clone().filter(|known| known.updates >= WELL_FOUNDED);
         Self {
-            learning: learning.clone(),
+            learning: Arc::clone(learning),
             beliefs: Beliefs { history, watch, aside },
             rate: rate.map(|known| known.rate),
             // Not after now: the clock may have been set back.
@@ -42,7 +44,7 @@ impl Mind {
     /// Takes in a look. `modified` is when the server says that the document last changed: where it
     /// holds no dates, that is how old it is.
     pub fn look(&mut self, look: &Look<'_>, modified: Option<Timestamp>) -> Heard {
-        let Learning { bursts, cycle, .. } = self.learning;
+        let Learning { bursts, cycle, .. } = *self.learning;
         let foretold = self.rate.as_ref().map(|rate| Foretold { rate, params: bursts, cycle });
         let mut heard = self.beliefs.look(look, foretold.as_ref(), self.newest);
         heard.newest = heard.newest.or(modified.filter(|&at| at <= look.now));

@@ -3,7 +3,7 @@
 //! Shared by the daemon at its start and by the commands that look at its store: so what
 //! `explain` shows is what the daemon would do.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
@@ -15,19 +15,26 @@ use crate::fleet::params::{SourceId, Terms};
 use crate::fleet::{Fleet, Known};
 use crate::rate::burst;
 use crate::rate::history::History;
-use crate::store::load::{Loaded, Remembered};
-use crate::store::sync::Listed;
+use crate::store::load::{self, Remembered, Standing};
+use crate::store::{Connection, StoreError};
 use crate::time::{Span, Timestamp};
 
-/// A source as its probes need it.
+/// A source as its probes need it. There are as many as sources, so what can be shared is.
 #[derive(Debug, Clone)]
 pub struct Spec {
     /// As configured.
-    pub source: Source,
-    /// Where it is asked: the configured address, or the one adopted since.
-    pub url: Url,
+    pub source: Arc<Source>,
+    /// The address that was adopted since, if any.
+    pub adopted: Option<Box<Url>>,
     /// How its rhythm is learned.
-    pub learning: Learning,
+    pub learning: Arc<Learning>,
+}
+
+impl Spec {
+    /// Where it is asked: the configured address, or the one adopted since.
+    pub fn url(&self) -> &Url {
+        self.adopted.as_deref().unwrap_or(&self.source.url)
+    }
 }
 
 /// How a source's rhythm is learned.
@@ -55,21 +62,6 @@ impl Learning {
 /// Sources by number.
 pub type Roster = HashMap<SourceId, Arc<Spec>>;
 
-/// The list as the store wants it.
-pub fn listed(config: &Config) -> Vec<Listed> {
-    config
-        .sources
-        .iter()
-        .map(|source| Listed {
-            name: source.name.clone(),
-            url: source.url.to_string(),
-            kind: source.kind.name(),
-            policy: source.policy.name(),
-            group: source.group.clone(),
-        })
-        .collect()
-}
-
 /// What the user grants a source that is asked at `url`.
 pub fn terms(source: &Source, url: &Url) -> Terms {
     Terms {
@@ -82,11 +74,27 @@ pub fn terms(source: &Source, url: &Url) -> Terms {
 }
 
 /// The specification of a source whose adopted address, if any, is `adopted`.
-pub fn spec(config: &Config, source: &Source, adopted: Option<&str>) -> Spec {
-    let url = adopted.and_then(|url| Url::parse(url).ok()).unwrap_or_else(|| source.url.clone());
-    let zone = source.time_zone.clone().unwrap_or_else(|| config.importance.time_zone.clone());
-    let learning = learning(config, zone);
-    Spec { source: source.clone(), url, learning }
+pub fn spec(config: &Config, source: &Arc<Source>, adopted: Option<&str>) -> Spec {
+    spec_by(&usual(config), source, adopted)
+}
+
+/// The same, where it is known how rhythms are usually learned.
+pub fn spec_by(usual: &Arc<Learning>, source: &Arc<Source>, adopted: Option<&str>) -> Spec {
+    let adopted = adopted.and_then(|url| Url::parse(url).ok()).map(Box::new);
+    Spec { source: Arc::clone(source), adopted, learning: learning_of(usual, source) }
+}
+
+/// How the rhythm of a source is learned: as usual, but for its own week.
+pub fn learning_of(usual: &Arc<Learning>, source: &Source) -> Arc<Learning> {
+    match &source.time_zone {
+        None => Arc::clone(usual),
+        Some(zone) => Arc::new(Learning { zone: zone.clone(), ..(**usual).clone() }),
+    }
+}
+
+/// How rhythms are learned, but for sources with a week of their own.
+pub fn usual(config: &Config) -> Arc<Learning> {
+    Arc::new(learning(config, config.importance.time_zone.clone()))
 }
 
 /// How the rhythm of a source in that zone is learned.
@@ -100,33 +108,102 @@ pub fn look_back(config: &Config) -> Span {
     config.sources.iter().map(|source| source.budget.per).max().unwrap_or(Span::ZERO) + Span::from_hours(1)
 }
 
+/// Everybody, ready to go.
+#[derive(Debug)]
+pub struct Mustered {
+    /// All configured sources that the store knows.
+    pub fleet: Fleet,
+    /// What their probes need.
+    pub roster: Roster,
+    /// Those that had no due time before.
+    pub unscheduled: Vec<SourceId>,
+}
+
 /// A fleet of all configured sources that the store knows.
-pub fn muster(config: &Config, mut loaded: Loaded, now: Timestamp) -> (Fleet, Roster) {
-    let mut fleet = Fleet::new(config.fleet.clone(), loaded.seed, now);
-    let mut roster = Roster::with_capacity(config.sources.len());
-    // The store knows of a later time than now: the clock was set back while nobody watched.
-    // Moving everything back with it keeps every promise and blocks nobody for years.
-    let set_back = loaded.latest.filter(|&latest| latest > now).map_or(Span::ZERO, |latest| now - latest);
-    for (host, paused_until, crawl_delay) in &loaded.hosts {
-        fleet.load_host(host, *paused_until + set_back, *crawl_delay);
-    }
-    let mut known = Vec::with_capacity(config.sources.len());
-    for source in &config.sources {
-        let Some(Remembered { id, mut memory, answered_at }) = loaded.sources.remove(&source.name) else {
-            continue;
-        };
-        let spec = spec(config, source, memory.adopted_url.as_deref());
-        if memory.due != Timestamp::default() {
-            memory.shift(set_back);
+pub async fn muster(
+    config: &Config,
+    connection: &mut Connection,
+    now: Timestamp,
+) -> Result<Mustered, StoreError> {
+    let mut muster = Muster::new(config, load::standing(connection).await?, now);
+    load::each(connection, now - look_back(config), |remembered| muster.take(remembered)).await?;
+    Ok(muster.done())
+}
+
+/// Sources that the fleet takes in at a time. First contacts come at a pace by their number: of so
+/// many it is longer than any spacing that they must keep within.
+const AT_A_TIME: usize = 20_000;
+
+/// A fleet in the making, source by source, so that what the store gives need not be held for all.
+#[derive(Debug)]
+pub struct Muster<'c> {
+    now: Timestamp,
+    set_back: Span,
+    usual: Arc<Learning>,
+    sources: HashMap<&'c str, &'c Arc<Source>>,
+    /// Names of host groups, each kept once.
+    hosts: HashSet<Arc<str>>,
+    known: Vec<Known>,
+    first: Vec<Known>,
+    mustered: Mustered,
+}
+
+impl<'c> Muster<'c> {
+    /// Nobody yet.
+    pub fn new(config: &'c Config, standing: Standing, now: Timestamp) -> Self {
+        let mut fleet = Fleet::new(config.fleet.clone(), standing.seed, now);
+        // The store knows of a later time than now: the clock was set back while nobody watched.
+        // Moving everything back with it keeps every promise and blocks nobody for years.
+        let latest = standing.latest.filter(|&latest| latest > now);
+        let set_back = latest.map_or(Span::ZERO, |latest| now - latest);
+        for (host, paused_until, crawl_delay) in &standing.hosts {
+            fleet.load_host(host, *paused_until + set_back, *crawl_delay);
         }
-        let mut probes = loaded.probes.remove(&id).unwrap_or_default();
-        probes.iter_mut().for_each(|at| *at += set_back);
-        let terms = terms(source, &spec.url);
+        let roster = Roster::with_capacity(config.sources.len());
+        Self {
+            now,
+            set_back,
+            usual: usual(config),
+            sources: config.sources.iter().map(|source| (source.name.as_str(), source)).collect(),
+            hosts: HashSet::new(),
+            known: Vec::new(),
+            first: Vec::new(),
+            mustered: Mustered { fleet, roster, unscheduled: Vec::new() },
+        }
+    }
+
+    /// Takes in a source, if it is configured.
+    pub fn take(&mut self, remembered: Remembered) {
+        let Remembered { id, name, mut memory, answered_at, mut probes } = remembered;
+        let Some(source) = self.sources.get(name.as_str()) else { return };
+        let spec = spec_by(&self.usual, source, memory.adopted_url.as_deref());
+        let first = memory.due == Timestamp::default();
+        if !first {
+            memory.shift(self.set_back);
+        }
+        probes.iter_mut().for_each(|at| *at += self.set_back);
+        let mut terms = terms(source, spec.url());
+        match self.hosts.get(&terms.host.key) {
+            Some(key) => terms.host.key = Arc::clone(key),
+            None => drop(self.hosts.insert(Arc::clone(&terms.host.key))),
+        }
         let answered_by = answered_at.and_then(|url| Url::parse(&url).ok()).map(|url| host_group(&url));
         let answered_by = answered_by.filter(|group| group.key != terms.host.key);
-        known.push(Known { id, terms, memory, probes, answered_by });
-        roster.insert(id, Arc::new(spec));
+        self.mustered.roster.insert(id, Arc::new(spec));
+        let group = if first { &mut self.first } else { &mut self.known };
+        group.push(Known { id, terms, memory, probes, answered_by });
+        if first {
+            self.mustered.unscheduled.push(id);
+        }
+        if group.len() >= AT_A_TIME {
+            self.mustered.fleet.load(std::mem::take(group), self.now);
+        }
     }
-    fleet.load(known, now);
-    (fleet, roster)
+
+    /// All are there.
+    pub fn done(mut self) -> Mustered {
+        self.mustered.fleet.load(self.known, self.now);
+        self.mustered.fleet.load(self.first, self.now);
+        self.mustered
+    }
 }

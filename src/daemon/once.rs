@@ -17,7 +17,7 @@ use crate::store::writer::{Write, Writer};
 use crate::store::{StoreError, load, open};
 
 use super::landing::landing;
-use super::muster::{listed, look_back, muster};
+use super::muster::{Mustered, muster};
 use super::pilot::Launch;
 use super::probe::{Bench, Finished, probe};
 use super::run::DaemonError;
@@ -46,8 +46,8 @@ pub async fn once(config: &Config, name: &str, clock: &Clock) -> Result<Finished
     let _lock = Lock::take(store)?;
     let mut connection = open::for_writing(store).await?;
     let now = clock.now();
-    let loaded = load::begin(&mut connection, &listed(config), now, now - look_back(config)).await?;
-    let (mut fleet, roster) = muster(config, loaded, now);
+    load::begin(&mut connection, &config.sources, now).await?;
+    let Mustered { mut fleet, roster, .. } = muster(config, &mut connection, now).await?;
     let (&id, spec) = roster
         .iter()
         .find(|(_, spec)| spec.source.name == name)

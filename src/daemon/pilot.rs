@@ -23,7 +23,7 @@ use crate::store::writer::{Health, Receipt, Write};
 use crate::time::{Span, Timestamp};
 
 use super::landing::{event, landing};
-use super::muster::{Learning, Roster, Spec};
+use super::muster::{Learning, Roster, Spec, learning_of};
 use super::planner::{Beat, Made};
 use super::probe::Finished;
 
@@ -60,7 +60,7 @@ pub struct Reconfiguration {
     /// Gone sources.
     pub removed: Vec<SourceId>,
     /// How rhythms are learned and bursts recognised, if that changed.
-    pub learning: Option<Learning>,
+    pub learning: Option<Arc<Learning>>,
     /// What plans follow has changed: they are to be made anew.
     pub replan: bool,
     /// In one line.
@@ -343,7 +343,7 @@ impl Pilot {
         let (Some(spec), Ok(url)) = (self.roster.get_mut(&id), url::Url::parse(to)) else { return };
         tracing::info!(source = %spec.source.name, %to, "moved for good; asked there from now on");
         self.fleet.rehost(id, host_group(&url));
-        *spec = Arc::new(Spec { url, ..(**spec).clone() });
+        *spec = Arc::new(Spec { adopted: Some(Box::new(url)), ..(**spec).clone() });
     }
 
     fn obey(&mut self, order: Control) {
@@ -432,7 +432,7 @@ impl Pilot {
         for (known, spec) in new.added {
             let before = self.roster.insert(known.id, Arc::clone(&spec));
             // Taken off the list, put back elsewhere, and the old address has yet to answer.
-            let elsewhere = before.is_some_and(|before| before.url != spec.url);
+            let elsewhere = before.is_some_and(|before| before.url() != spec.url());
             if elsewhere && self.in_flight.contains_key(&known.id) {
                 self.left_behind.insert(known.id);
             }
@@ -448,8 +448,7 @@ impl Pilot {
         }
         if let Some(usual) = new.learning {
             for spec in self.roster.values_mut() {
-                let zone = spec.source.time_zone.clone().unwrap_or_else(|| usual.zone.clone());
-                *spec = Arc::new(Spec { learning: Learning { zone, ..usual.clone() }, ..(**spec).clone() });
+                *spec = Arc::new(Spec { learning: learning_of(&usual, &spec.source), ..(**spec).clone() });
             }
         }
         self.fleet.reconfigure(added, changed, &new.removed, now);

@@ -4,6 +4,8 @@
 //! reads the answer off the async threads. Whatever goes wrong is the probe's result, never the
 //! daemon's end. Decides nothing about schedules.
 
+use std::sync::Arc;
+
 use http::HeaderMap;
 use tokio::sync::mpsc;
 
@@ -224,16 +226,16 @@ pub fn request(spec: &Spec, headers: HeaderMap, dossier: &Dossier) -> Request {
         let (etag, last_modified) = (dossier.etag.clone(), dossier.last_modified.clone());
         (etag.is_some() || last_modified.is_some()).then_some(Validators { url, etag, last_modified })
     });
-    Request { url: spec.url.clone(), validators, headers, allow_private: spec.source.allow_private }
+    Request { url: spec.url().clone(), validators, headers, allow_private: spec.source.allow_private }
 }
 
 /// The source's own headers, with secrets read at the last moment and off the async threads. They
 /// were configured for the configured origin: an address adopted elsewhere never gets them.
 async fn headers(spec: &Spec) -> Result<HeaderMap, String> {
-    if spec.source.headers.is_empty() || spec.url.origin() != spec.source.url.origin() {
+    if spec.source.headers.is_empty() || spec.url().origin() != spec.source.url.origin() {
         return Ok(HeaderMap::new());
     }
-    let wanted = spec.source.headers.clone();
+    let wanted = Arc::clone(&spec.source.headers);
     let reading = tokio::task::spawn_blocking(move || {
         let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(std::path::PathBuf::from);
         secret::read_headers(&wanted, credentials.as_deref()).map_err(|error| error.to_string())
@@ -272,7 +274,7 @@ async fn read(
     mut mind: Mind,
 ) -> Result<(Observation, Heard, BeliefsRecord), String> {
     type Read = (Observation, Heard, BeliefsRecord);
-    let source = launch.spec.source.clone();
+    let source = Arc::clone(&launch.spec.source);
     let (body, content_type) = (std::mem::take(&mut answer.body), answer.content_type.take());
     let (url, modified_at) = (answer.final_url.to_string(), answer.modified_at);
     let reading = tokio::task::spawn_blocking(move || -> Result<Read, Unreadable> {

@@ -27,7 +27,7 @@ use crate::store::rhythm::BurstSpan;
 use crate::store::writer::Write;
 use crate::time::{Span, Timestamp};
 
-use super::muster::{Learning, learning};
+use super::muster::{Learning, usual};
 use super::pilot::Control;
 
 /// What refitting needs of the configuration.
@@ -37,7 +37,7 @@ pub struct RefitParams {
     cycle: Span,
     resolution: Span,
     borrow: Borrow,
-    usual: Learning,
+    usual: Arc<Learning>,
     /// Sources whose week is another than usual.
     zones: HashMap<String, TimeZone>,
 }
@@ -47,7 +47,7 @@ impl RefitParams {
     pub fn new(config: &Config) -> Self {
         let zones =
             config.sources.iter().filter_map(|s| Some((s.name.clone(), s.time_zone.clone()?))).collect();
-        let usual = learning(config, config.importance.time_zone.clone());
+        let usual = usual(config);
         let rate = &config.rate;
         Self {
             every: rate.refit_every,
@@ -59,9 +59,11 @@ impl RefitParams {
         }
     }
 
-    fn learning(&self, name: &str) -> Learning {
-        let zone = self.zones.get(name).unwrap_or(&self.usual.zone).clone();
-        Learning { zone, ..self.usual.clone() }
+    fn learning(&self, name: &str) -> Arc<Learning> {
+        match self.zones.get(name) {
+            None => Arc::clone(&self.usual),
+            Some(zone) => Arc::new(Learning { zone: zone.clone(), ..(*self.usual).clone() }),
+        }
     }
 }
 
@@ -82,6 +84,9 @@ pub struct Refitter {
 
 /// Sources fitted at a time.
 const BATCH: u32 = 500;
+
+/// Sources whose rates are stored at a time: each has up to 168 segments.
+const STORED_AT_A_TIME: usize = 50;
 
 /// How often sources without a rate are looked for.
 const NEWCOMERS_EVERY: Span = Span::from_mins(10);
@@ -158,13 +163,18 @@ impl Refitter {
         Ok(fitted)
     }
 
-    /// Stores rates, and returns when whoever plans can read them.
-    async fn publish(&self, rates: Vec<RateRecord>) -> Result<(), StoreError> {
-        let (done, committed) = oneshot::channel();
-        for write in [Write::Rates(rates), Write::Flush(done)] {
-            self.writes.send(write).map_err(|_| StoreError::Stopped)?;
+    /// Stores rates, and returns when whoever plans can read them. A few at a time, so that no probe
+    /// waits for long to be logged.
+    async fn publish(&self, mut rates: Vec<RateRecord>) -> Result<(), StoreError> {
+        while !rates.is_empty() {
+            let some = rates.split_off(rates.len().saturating_sub(STORED_AT_A_TIME));
+            let (done, committed) = oneshot::channel();
+            for write in [Write::Rates(some), Write::Flush(done)] {
+                self.writes.send(write).map_err(|_| StoreError::Stopped)?;
+            }
+            committed.await.map_err(|_| StoreError::Stopped)?;
         }
-        committed.await.map_err(|_| StoreError::Stopped)
+        Ok(())
     }
 
     /// The next sources, with their evidence as of now.

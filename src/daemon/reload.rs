@@ -3,27 +3,28 @@
 //! Read, compare, prepare; only when all of that went well is anything changed, in one move of
 //! the pilot. A file with faults changes nothing. Nothing is fetched because of a reload.
 
-use std::collections::HashMap;
-use std::path::PathBuf;
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::clock::Clock;
-use crate::config::{self, Config};
+use crate::config::diff::Diff;
+use crate::config::load::LoadError;
+use crate::config::{self, Config, Source};
 use crate::fetch::client::Fetcher;
 use crate::fleet::making::PlanParams;
 use crate::fleet::params::SourceId;
-use crate::fleet::source::Memory;
 use crate::fleet::{Changed, Known, Moved};
-use crate::store::load;
 use crate::store::reader::Reader;
 use crate::store::record::Event;
-use crate::store::sync::Synced;
+use crate::store::sync::{Listed, Synced};
 use crate::store::writer::Write;
+use crate::store::{StoreError, load};
 use crate::time::{Span, Timestamp};
 
-use super::muster::{learning, listed, spec, terms};
+use super::muster::{self, Learning, Spec, spec_by, terms};
 use super::pilot::{Control, Reconfiguration};
 use super::planner;
 use super::refit::RefitParams;
@@ -32,7 +33,7 @@ use super::refit::RefitParams;
 #[derive(Debug)]
 pub struct Reloader {
     /// What runs now.
-    pub config: Config,
+    pub config: Arc<Config>,
     /// Where it was read from.
     pub path: PathBuf,
     /// To look up probes.
@@ -53,6 +54,12 @@ pub struct Reloader {
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Refused(String);
+
+impl From<StoreError> for Refused {
+    fn from(error: StoreError) -> Self {
+        Self(error.to_string())
+    }
+}
 
 impl Reloader {
     /// Reads and applies the configuration; on any fault the old one keeps running.
@@ -75,65 +82,28 @@ impl Reloader {
     }
 
     async fn try_reload(&mut self) -> Result<String, Refused> {
-        let path = self.path.clone();
-        let new = tokio::task::spawn_blocking(move || config::load::load(&path))
-            .await
-            .map_err(|_| Refused("reading the configuration panicked; please report it".to_owned()))?
-            .map_err(|error| Refused(error.to_string()))?;
-        let diff = config::diff::diff(&self.config, &new);
+        let (path, old) = (self.path.clone(), Arc::clone(&self.config));
+        let Prepared { new, diff, added, changed, refits } =
+            tokio::task::spawn_blocking(move || prepare(&path, &old))
+                .await
+                .map_err(|_| Refused("reading the configuration panicked; please report it".to_owned()))?
+                .map_err(|error| Refused(error.to_string()))?;
         for setting in &diff.needs_restart {
             tracing::warn!("{setting} changed: it takes effect when tidewatch is restarted");
         }
         let fetcher = Fetcher::new(&new.fetch, new.daemon.contact.as_deref())
             .map_err(|error| Refused(error.message))?;
-        let stopping = |_| Refused("tidewatch is stopping".to_owned());
-        let (reply, synced) = oneshot::channel();
         let at = self.clock.now();
-        let sync = Write::Sync { listed: listed(&new), at, reply };
-        self.writes.send(sync).map_err(|_| Refused("tidewatch is stopping".to_owned()))?;
-        let synced = synced.await.map_err(stopping)?;
-
-        let summary = diff.to_string();
-        let by_name: HashMap<&str, &config::Source> =
-            new.sources.iter().map(|source| (source.name.as_str(), source)).collect();
-        let old: HashMap<&str, &config::Source> =
-            self.config.sources.iter().map(|source| (source.name.as_str(), source)).collect();
-        let mut added = Vec::with_capacity(diff.added.len());
-        for name in &diff.added {
-            let (Some(source), Some(&id)) = (by_name.get(name.as_str()), synced.ids.get(name)) else {
-                continue;
-            };
-            // One that was listed before keeps its budget and whatever its publisher asked for.
-            let (memory, probes) = match synced.revived.contains(name) {
-                true => (self.remembered(id).await?, self.probes(id, source.budget.per, at).await?),
-                false => (Memory::default(), Vec::new()),
-            };
-            let spec = spec(&new, source, memory.adopted_url.as_deref());
-            let terms = terms(source, &spec.url);
-            added.push((Known { id, terms, memory, probes, answered_by: None }, Arc::new(spec)));
-        }
-        let mut changed = Vec::with_capacity(diff.changed.len());
-        for name in &diff.changed {
-            let (Some(source), Some(&id)) = (by_name.get(name.as_str()), synced.ids.get(name)) else {
-                continue;
-            };
-            let longer = old.get(name.as_str()).is_some_and(|old| source.budget.per > old.budget.per);
-            let probes = if longer { self.probes(id, source.budget.per, at).await? } else { Vec::new() };
-            let moved = moved(&synced, name);
-            let adopted = match moved {
-                Moved::Same => self.reader.adopted_url(id).await.map_err(|e| Refused(e.to_string()))?,
-                Moved::Elsewhere => None,
-            };
-            let spec = spec(&new, source, adopted.as_deref());
-            let terms = terms(source, &spec.url);
-            changed.push((Changed { id, terms, moved, probes }, Arc::new(spec)));
-        }
+        let synced = self.sync(&added, &changed, &diff.removed, at).await?;
+        let usual = muster::usual(&new);
+        let added = self.added(added, &synced, &usual, at).await?;
+        let changed = self.changed(changed, &synced, &usual, at).await?;
         // Before anyone plans by the new list.
         let planning = planner::params(&new);
         let replan = *planning != **self.planning.borrow() || new.fleet.burst != self.config.fleet.burst;
         self.planning.send_replace(planning);
-        let usual = |config: &Config| learning(config, config.importance.time_zone.clone());
-        let learning = Some(usual(&new)).filter(|new| *new != usual(&self.config));
+        let learning = Some(usual).filter(|new| *new != muster::usual(&self.config));
+        let summary = diff.to_string();
         let (applied, done) = oneshot::channel();
         let apply = Reconfiguration {
             params: new.fleet.clone(),
@@ -147,26 +117,135 @@ impl Reloader {
             summary: summary.clone(),
             applied,
         };
-        let gone = || Refused("tidewatch is stopping".to_owned());
-        self.control.send(Control::Apply(Box::new(apply))).map_err(|_| gone())?;
-        done.await.map_err(|_| gone())?;
-        self.refits.send_replace(Arc::new(RefitParams::new(&new)));
-        self.config = new;
+        self.control.send(Control::Apply(Box::new(apply))).map_err(|_| stopping())?;
+        done.await.map_err(|_| stopping())?;
+        self.refits.send_replace(refits);
+        let old = std::mem::replace(&mut self.config, Arc::new(new));
+        // A million sources are not let go of in an instant.
+        drop(tokio::task::spawn_blocking(move || drop(old)));
         Ok(summary)
     }
 
-    async fn remembered(&self, id: SourceId) -> Result<Memory, Refused> {
-        let refused = |error: crate::store::StoreError| Refused(error.to_string());
-        let mut connection = self.reader.connection().await.map_err(refused)?;
-        load::remembered(&mut connection, id).await.map_err(refused)
+    /// Stores what changed in the list, a piece at a time: between them, probes take off and land.
+    async fn sync(
+        &self,
+        added: &[Arc<Source>],
+        changed: &[(Arc<Source>, Span)],
+        gone: &[String],
+        at: Timestamp,
+    ) -> Result<Synced, Refused> {
+        let mut synced = Synced::default();
+        let listed: Vec<&Arc<Source>> =
+            added.iter().chain(changed.iter().map(|(source, _)| source)).collect();
+        let listed = listed.chunks(PIECE).map(|piece| (piece, &[][..]));
+        let gone = gone.chunks(PIECE).map(|piece| (&[][..], piece));
+        for (listed, gone) in listed.chain(gone) {
+            let (reply, answer) = oneshot::channel();
+            let listed = listed.iter().map(|source| Listed::new(*source)).collect();
+            let sync = Write::Sync { listed, gone: gone.to_vec(), at, reply };
+            self.writes.send(sync).map_err(|_| stopping())?;
+            synced.extend(answer.await.map_err(|_| stopping())?);
+        }
+        Ok(synced)
     }
 
-    async fn probes(&self, id: SourceId, per: Span, now: Timestamp) -> Result<Vec<Timestamp>, Refused> {
-        let since = now - per - Span::from_hours(1);
-        self.reader.probes_since(id, since).await.map_err(|error| Refused(error.to_string()))
+    async fn added(
+        &self,
+        added: Vec<Arc<Source>>,
+        synced: &Synced,
+        usual: &Arc<Learning>,
+        at: Timestamp,
+    ) -> Result<Vec<(Known, Arc<Spec>)>, Refused> {
+        // One that was listed before keeps its budget and whatever its publisher asked for.
+        let revived: Vec<(SourceId, Timestamp)> = added
+            .iter()
+            .filter(|source| synced.revived.contains(&source.name))
+            .filter_map(|source| Some((*synced.ids.get(&source.name)?, since(at, source.budget.per))))
+            .collect();
+        let mut probes = self.reader.probes_since(&revived).await?;
+        let ids: Vec<SourceId> = revived.into_iter().map(|(id, _)| id).collect();
+        let mut connection = self.reader.connection().await?;
+        let mut memories = load::remembered_of(&mut connection, &ids).await?;
+        drop(connection);
+        let known = |source: Arc<Source>| {
+            let &id = synced.ids.get(&source.name)?;
+            let memory = memories.remove(&id).unwrap_or_default();
+            let spec = spec_by(usual, &source, memory.adopted_url.as_deref());
+            let terms = terms(&source, spec.url());
+            let probes = probes.remove(&id).unwrap_or_default();
+            Some((Known { id, terms, memory, probes, answered_by: None }, Arc::new(spec)))
+        };
+        Ok(added.into_iter().filter_map(known).collect())
+    }
+
+    async fn changed(
+        &self,
+        changed: Vec<(Arc<Source>, Span)>,
+        synced: &Synced,
+        usual: &Arc<Learning>,
+        at: Timestamp,
+    ) -> Result<Vec<(Changed, Arc<Spec>)>, Refused> {
+        let (mut longer, mut same) = (Vec::new(), Vec::new());
+        for (source, per) in &changed {
+            let Some(&id) = synced.ids.get(&source.name) else { continue };
+            if source.budget.per > *per {
+                longer.push((id, since(at, source.budget.per)));
+            }
+            if !synced.moved.contains(&source.name) {
+                same.push(id);
+            }
+        }
+        let mut probes = self.reader.probes_since(&longer).await?;
+        let adopted = self.reader.adopted_urls(&same).await?;
+        let change = |(source, _): (Arc<Source>, Span)| {
+            let &id = synced.ids.get(&source.name)?;
+            let elsewhere = synced.moved.contains(&source.name);
+            let moved = if elsewhere { Moved::Elsewhere } else { Moved::Same };
+            let spec = spec_by(usual, &source, adopted.get(&id).map(String::as_str));
+            let terms = terms(&source, spec.url());
+            let probes = probes.remove(&id).unwrap_or_default();
+            Some((Changed { id, terms, moved, probes }, Arc::new(spec)))
+        };
+        Ok(changed.into_iter().filter_map(change).collect())
     }
 }
 
-fn moved(synced: &Synced, name: &str) -> Moved {
-    if synced.moved.contains(name) { Moved::Elsewhere } else { Moved::Same }
+/// Sources that are stored at a time.
+const PIECE: usize = 1_000;
+
+fn stopping() -> Refused {
+    Refused("tidewatch is stopping".to_owned())
+}
+
+/// From when on probes count for a budget.
+fn since(now: Timestamp, per: Span) -> Timestamp {
+    now - per - Span::from_hours(1)
+}
+
+/// What needs a look at every source, and so is done off the async threads.
+struct Prepared {
+    new: Config,
+    diff: Diff,
+    added: Vec<Arc<Source>>,
+    /// Each with the window that its budget had before.
+    changed: Vec<(Arc<Source>, Span)>,
+    refits: Arc<RefitParams>,
+}
+
+fn prepare(path: &Path, old: &Config) -> Result<Prepared, LoadError> {
+    let new = config::load::load_again(path, Some(old))?;
+    let diff = config::diff::diff(old, &new);
+    let added: HashSet<&str> = diff.added.iter().map(String::as_str).collect();
+    let mut windows: HashMap<&str, Span> =
+        diff.changed.iter().map(|name| (name.as_str(), Span::ZERO)).collect();
+    for source in &old.sources {
+        if let Some(per) = windows.get_mut(source.name.as_str()) {
+            *per = source.budget.per;
+        }
+    }
+    let changed = |source: &Arc<Source>| Some((Arc::clone(source), *windows.get(source.name.as_str())?));
+    let changed = new.sources.iter().filter_map(changed).collect();
+    let added = new.sources.iter().filter(|source| added.contains(source.name.as_str())).cloned().collect();
+    let refits = Arc::new(RefitParams::new(&new));
+    Ok(Prepared { new, diff, added, changed, refits })
 }

@@ -20,7 +20,7 @@ use crate::store::writer::{Desk, Write, Writer};
 use crate::store::{StoreError, load, open};
 use crate::time::Timestamp;
 
-use super::muster::{listed, look_back, muster};
+use super::muster::{Mustered, muster};
 use super::pilot::{Control, Lines, Pilot, Progress};
 use super::planner::{self, Planner};
 use super::probe::Bench;
@@ -95,19 +95,15 @@ pub async fn run(
     mut commands: mpsc::UnboundedReceiver<Command>,
 ) -> Result<Ended, DaemonError> {
     let Setup { config, path, clock, progress } = setup;
+    let config = Arc::new(config);
     let store = config.daemon.store.clone();
     let _lock = Lock::take(&store)?;
     let mut connection = open::for_writing(&store).await?;
     let now = clock.now();
-    let loaded = load::begin(&mut connection, &listed(&config), now, now - look_back(&config)).await?;
-    let unscheduled: Vec<SourceId> = loaded
-        .sources
-        .values()
-        .filter(|known| known.memory.due == Timestamp::default())
-        .map(|known| known.id)
-        .collect();
-    let (fleet, roster) = muster(&config, loaded, now);
-    let first_due = unscheduled.into_iter().filter_map(|id| Some((id, fleet.memory(id)?.due))).collect();
+    load::begin(&mut connection, &config.sources, now).await?;
+    let Mustered { fleet, roster, unscheduled } = muster(&config, &mut connection, now).await?;
+    let due = |id| Some((id, fleet.memory(id)?.due));
+    let first_due: Vec<(SourceId, Timestamp)> = unscheduled.into_iter().filter_map(due).collect();
     let reader = Reader::open(&store).await?;
     let fetcher = Fetcher::new(&config.fetch, config.daemon.contact.as_deref())?;
     let sources = fleet.len();
@@ -116,7 +112,6 @@ pub async fn run(
     let (stop_writer, writer_stopped) = oneshot::channel();
     let mut writer = tokio::spawn(writer.run(writer_stopped));
     let event = |kind, detail| Write::Event(Event { at: clock.now(), kind, source: None, detail });
-    let _ = writes.send(Write::FirstDue(first_due));
     let _ = writes.send(event("started", Some(format!("tidewatch {}", env!("CARGO_PKG_VERSION")))));
 
     let (launches, to_launch) = mpsc::unbounded_channel();
@@ -142,6 +137,7 @@ pub async fn run(
     let mut pilot =
         tokio::spawn(Pilot::new(fleet, roster, clock.clone(), Some(fetcher), params, retain, lines).fly());
     let keeper = tokio::spawn(notify::keep(shown, clock.clone()));
+    let scheduler = tokio::spawn(note_first_due(first_due, writes.clone()));
     let requests = tokio::spawn(pass_requests(reader.clone(), control.clone()));
     let (refits, params_of_refits) = watch::channel(Arc::new(RefitParams::new(&config)));
     let refitter = Refitter {
@@ -190,7 +186,15 @@ pub async fn run(
         }
     };
     abort.cancel();
-    let tasks = [Some(pilot), Some(planner), Some(keeper), Some(requests), Some(refitter), reloader];
+    let tasks = [
+        Some(pilot),
+        Some(planner),
+        Some(keeper),
+        Some(scheduler),
+        Some(requests),
+        Some(refitter),
+        reloader,
+    ];
     for task in tasks.into_iter().flatten() {
         task.abort();
     }
@@ -250,6 +254,25 @@ async fn keep_reloading(mut reloader: Reloader, mut asked: mpsc::UnboundedReceiv
             }
         };
         notify::ready(status).await;
+    }
+}
+
+/// Sources whose first due time is stored at a time.
+const NOTED_AT_A_TIME: usize = 500;
+
+/// Stores when sources that were never probed are due, a few at a time and behind everything else:
+/// for who looks at the store. Were it lost, they would be drawn again.
+async fn note_first_due(due: Vec<(SourceId, Timestamp)>, writes: mpsc::UnboundedSender<Write>) {
+    for some in due.chunks(NOTED_AT_A_TIME) {
+        let (done, committed) = oneshot::channel();
+        for write in [Write::FirstDue(some.to_vec()), Write::Flush(done)] {
+            if writes.send(write).is_err() {
+                return;
+            }
+        }
+        if committed.await.is_err() {
+            return;
+        }
     }
 }
 

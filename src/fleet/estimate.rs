@@ -113,29 +113,25 @@ impl Forgetting {
         likeliest.is_some_and(|run| f64::from(run.shape) - PRIOR_SHAPE >= updates)
     }
 
-    /// As it is stored.
-    pub fn to_bytes(&self) -> Vec<u8> {
-        self.runs
-            .iter()
-            .flat_map(|run| [run.likely, run.shape, run.span])
-            .flat_map(f32::to_le_bytes)
-            .collect()
+    /// As it is stored: for each answer its likelihood's logarithm, updates and time.
+    pub fn to_text(&self) -> String {
+        let likely = self.runs.iter().filter(|run| run.likely > NEGLIGIBLE);
+        let runs: Vec<String> =
+            likely.map(|run| format!("{} {} {}", run.likely, run.shape, run.span)).collect();
+        runs.join(";")
     }
 
-    /// From stored bytes, if they are such.
-    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let (numbers, rest) = bytes.as_chunks::<4>();
-        if numbers.len() != 3 * KEPT || !rest.is_empty() {
-            return None;
-        }
+    /// From a stored text, if it is such.
+    pub fn from_text(text: &str) -> Option<Self> {
         let mut belief = Self::default();
-        for (run, three) in belief.runs.iter_mut().zip(numbers.chunks_exact(3)) {
-            let [likely, shape, span] = [0, 1, 2].map(|at| f32::from_le_bytes(three[at]));
-            let good = likely <= 0.0 && shape > 0.0 && shape.is_finite() && span > 0.0 && span.is_finite();
-            *run = Run { likely, shape, span };
-            if !good {
+        for (at, run) in text.split(';').enumerate() {
+            let mut numbers =
+                run.split(' ').map(|number| number.parse::<f32>().ok().filter(|n| n.is_finite()));
+            let (likely, shape, span) = (numbers.next()??, numbers.next()??, numbers.next()??);
+            if likely > 0.0 || shape <= 0.0 || span <= 0.0 || numbers.next().is_some() {
                 return None;
             }
+            *belief.runs.get_mut(at)? = Run { likely, shape, span };
         }
         Some(belief)
     }
@@ -220,16 +216,17 @@ mod tests {
     #[test]
     fn it_comes_back_from_the_store_as_it_was() {
         let mut belief = Forgetting::default();
-        assert_eq!(Forgetting::from_bytes(&belief.to_bytes()), Some(belief));
         for found in [3, 0, 0, 9] {
             belief.learn(found, 20.0, PRIOR);
+            let again = Forgetting::from_text(&belief.to_text()).unwrap();
+            assert_eq!(again.rate(PRIOR), belief.rate(PRIOR));
+            assert_eq!(again.to_text(), belief.to_text());
         }
-        assert_eq!(Forgetting::from_bytes(&belief.to_bytes()), Some(belief));
-        let mut torn = belief.to_bytes();
-        torn[5] = 0xff;
-        torn[7] = 0xff;
-        assert_eq!(Forgetting::from_bytes(&torn), None, "not a number");
-        assert_eq!(Forgetting::from_bytes(&torn[1..]), None);
+        for torn in ["", "0", "0 1", "0 1 NaN", "1 1 1", "0 0 1", "0 1 1;", "0 1 1;;", "0 1 1 1", "x"] {
+            assert_eq!(Forgetting::from_text(torn), None, "{torn}");
+        }
+        let many = ["0 1 1"; KEPT + 1].join(";");
+        assert_eq!(Forgetting::from_text(&many), None);
     }
 
     #[test]

@@ -1,8 +1,9 @@
-//! What a daemon needs to know when it starts: everything that was remembered, in a few scans.
+//! What a daemon needs to know when it starts: everything that was remembered, in one scan,
+//! a page at a time.
 
 use std::collections::HashMap;
 
-use sqlx::sqlite::SqliteRow;
+use serde_json::json;
 use sqlx::{Connection, Row, SqliteConnection};
 
 use crate::fleet::estimate::Forgetting;
@@ -14,15 +15,11 @@ use crate::schedule::policy::Policy;
 use crate::time::{Span, Timestamp};
 
 use super::StoreError;
-use super::sync::{Listed, sync};
+use super::sync::{Listing, sync_all};
 
-/// All that was remembered.
-#[derive(Debug, Default)]
-pub struct Loaded {
-    /// Sources that are not removed, by name.
-    pub sources: HashMap<String, Remembered>,
-    /// When each source's recent probes ended.
-    pub probes: HashMap<SourceId, Vec<Timestamp>>,
+/// What is remembered beside the sources.
+#[derive(Debug, Clone, Default)]
+pub struct Standing {
     /// What host groups asked for: paused until, crawl delay.
     pub hosts: Vec<(HostGroup, Timestamp, Span)>,
     /// The latest instant that the store knows of: if it lies ahead, the clock was set back.
@@ -36,31 +33,34 @@ pub struct Loaded {
 pub struct Remembered {
     /// Its number.
     pub id: SourceId,
+    /// Its name.
+    pub name: String,
     /// What must survive a restart.
     pub memory: Memory,
     /// The address that last gave a document, after redirects.
     pub answered_at: Option<String>,
+    /// When its recent probes ended.
+    pub probes: Vec<Timestamp>,
 }
 
 /// A probe ends within its time-outs, however they are set; one that was interrupted counts until here.
 const LONGEST_REQUEST: Span = Span::from_hours(1);
 
-/// Brings the store up to date with the configured list and reads what is remembered; probes as
-/// far back as `since`. What a process does first when it becomes the store's only writer.
+/// Brings the store up to date with the configured list. What a process does first when it becomes
+/// the store's only writer.
 pub async fn begin(
     connection: &mut SqliteConnection,
-    listed: &[Listed],
+    listed: &[impl Listing],
     now: Timestamp,
-    since: Timestamp,
-) -> Result<Loaded, StoreError> {
+) -> Result<(), StoreError> {
     let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
     let interrupted = recover(&mut transaction, now).await?;
-    sync(&mut transaction, listed, now).await?;
+    sync_all(&mut transaction, listed, now).await?;
     transaction.commit().await?;
     if interrupted > 0 {
         tracing::warn!(interrupted, "probes were under way when tidewatch last ended; they count");
     }
-    load(connection, since).await
+    Ok(())
 }
 
 /// Turns flights that nobody heard of again into failed probes, so that the budget counts them.
@@ -80,120 +80,210 @@ async fn recover(connection: &mut SqliteConnection, now: Timestamp) -> Result<u6
     Ok(done.rows_affected())
 }
 
-/// Reads everything that was remembered; probes as far back as `since`.
-pub async fn load(connection: &mut SqliteConnection, since: Timestamp) -> Result<Loaded, StoreError> {
-    let mut loaded = Loaded::default();
-    let rows = sqlx::query(
-        "SELECT id, name, state, next_probe_at, next_probe_reason, last_probe_at, last_update_at, error_streak,
-                known_updates, fresh_until, retry_until, backoff_until, ttl_ms, skip_hours, skip_days,
-                update_period_ms, moving_to, moving_times, moving_since, adopted_url,
-                holds, validators_url, next_probe_policy, follows, newest_at, burst_since, in_bursts, quiet_since,
-                reserve_whole_at, last_look_at, estimate
-         FROM sources WHERE state <> 'removed'",
-    )
-    .fetch_all(&mut *connection)
-    .await?;
-    for row in rows {
-        let remembered = Remembered {
-            id: SourceId(row.get("id")),
-            memory: memory(&row),
-            answered_at: row.get("validators_url"),
-        };
-        loaded.sources.insert(row.get("name"), remembered);
-    }
-    let rows = sqlx::query("SELECT source_id, started_at + duration_ms FROM probes WHERE started_at >= ?")
-        .bind(since.as_millis())
-        .fetch_all(&mut *connection)
-        .await?;
-    for row in rows {
-        let id = SourceId(row.get(0));
-        loaded.probes.entry(id).or_default().push(Timestamp::from_millis(row.get(1)));
-    }
+/// What is remembered beside the sources.
+pub async fn standing(connection: &mut SqliteConnection) -> Result<Standing, StoreError> {
+    let mut standing = Standing::default();
     for row in sqlx::query("SELECT host, public, paused_until, crawl_delay_ms FROM hosts")
         .fetch_all(&mut *connection)
         .await?
     {
         let host = HostGroup { key: row.get::<String, _>(0).into(), public: row.get(1) };
-        let paused = instant(&row, "paused_until").unwrap_or(Timestamp::MIN);
-        loaded.hosts.push((host, paused, Span::from_millis(row.get(3))));
+        let paused = instant(row.get(2)).unwrap_or(Timestamp::MIN);
+        standing.hosts.push((host, paused, Span::from_millis(row.get(3))));
     }
     // Not events: they stay where the clock was when they happened, also when it was set since.
     let latest: Option<i64> =
         sqlx::query_scalar("SELECT max(started_at) FROM probes").fetch_one(&mut *connection).await?;
-    loaded.latest = latest.map(Timestamp::from_millis);
+    standing.latest = latest.map(Timestamp::from_millis);
     let seed: i64 =
         sqlx::query_scalar("SELECT value FROM meta WHERE key = 'seed'").fetch_one(connection).await?;
-    loaded.seed = seed as u64;
-    Ok(loaded)
+    standing.seed = seed as u64;
+    Ok(standing)
+}
+
+/// Sources that are read at a time: the rows of a million would take more memory than all that is
+/// made of them.
+const PAGE: i64 = 2_000;
+
+/// What is told of the sources that the rest of the query finds, with a column `recent` of the ends
+/// of their probes: all in one text. A row for each, and a value for each column of it, would take
+/// several times as long.
+macro_rules! told {
+    ($recent:literal, $rest:literal) => {
+        concat!(
+            "SELECT json_group_array(json_array(
+                 id, name, state, next_probe_at, next_probe_reason, last_probe_at, last_update_at, error_streak,
+                 known_updates, fresh_until, retry_until, backoff_until, ttl_ms, skip_hours, skip_days,
+                 update_period_ms, moving_to, moving_times, moving_since, adopted_url, holds, validators_url,
+                 next_probe_policy, follows, newest_at, burst_since, in_bursts, quiet_since, reserve_whole_at,
+                 last_look_at, estimate, recent))
+             FROM (
+                 SELECT id, name, state, next_probe_at, next_probe_reason, last_probe_at, last_update_at,
+                        error_streak, known_updates, fresh_until, retry_until, backoff_until, ttl_ms, skip_hours,
+                        skip_days, update_period_ms, moving_to, moving_times, moving_since, adopted_url, holds,
+                        validators_url, next_probe_policy, follows, newest_at, burst_since, in_bursts,
+                        quiet_since, reserve_whole_at, last_look_at, estimate, ",
+            $recent,
+            " AS recent FROM sources ",
+            $rest,
+            ")"
+        )
+    };
+}
+
+/// One source of such a text, in the order of its columns.
+#[derive(Debug, serde::Deserialize)]
+struct Told {
+    id: i64,
+    name: String,
+    state: String,
+    next_probe_at: Option<i64>,
+    next_probe_reason: Option<String>,
+    last_probe_at: Option<i64>,
+    last_update_at: Option<i64>,
+    error_streak: u32,
+    known_updates: i64,
+    fresh_until: Option<i64>,
+    retry_until: Option<i64>,
+    backoff_until: Option<i64>,
+    ttl_ms: Option<i64>,
+    skip_hours: u32,
+    skip_days: u8,
+    update_period_ms: Option<i64>,
+    moving_to: Option<String>,
+    moving_times: Option<u32>,
+    moving_since: Option<i64>,
+    adopted_url: Option<String>,
+    holds: Option<u32>,
+    validators_url: Option<String>,
+    next_probe_policy: Option<String>,
+    follows: Option<String>,
+    newest_at: Option<i64>,
+    burst_since: Option<i64>,
+    in_bursts: u32,
+    quiet_since: Option<i64>,
+    reserve_whole_at: Option<i64>,
+    last_look_at: Option<i64>,
+    estimate: Option<String>,
+    recent: Option<String>,
+}
+
+/// Hands over every source that is not removed, in the order of their numbers, with its probes as
+/// far back as `since`.
+pub async fn each(
+    connection: &mut SqliteConnection,
+    since: Timestamp,
+    mut take: impl FnMut(Remembered),
+) -> Result<(), StoreError> {
+    let mut after = i64::MIN;
+    loop {
+        let text: String = sqlx::query_scalar(told!(
+            "(SELECT group_concat(started_at + duration_ms) FROM probes
+              WHERE source_id = sources.id AND started_at >= ?2)",
+            "WHERE id > ?1 AND state <> 'removed' ORDER BY id LIMIT ?3"
+        ))
+        .bind(after)
+        .bind(since.as_millis())
+        .bind(PAGE)
+        .fetch_one(&mut *connection)
+        .await?;
+        let page: Vec<Told> = read_text(&text)?;
+        let Some(last) = page.last() else { return Ok(()) };
+        after = last.id;
+        page.into_iter().for_each(|told| take(told.remembered()));
+    }
 }
 
 /// What is remembered of one source, also while it is not listed.
 pub async fn remembered(connection: &mut SqliteConnection, id: SourceId) -> Result<Memory, StoreError> {
-    let row = sqlx::query("SELECT * FROM sources WHERE id = ?").bind(id.0).fetch_one(connection).await?;
-    Ok(memory(&row))
+    let mut memories = remembered_of(connection, &[id]).await?;
+    memories.remove(&id).ok_or(StoreError::Sql(sqlx::Error::RowNotFound))
 }
 
-fn instant(row: &SqliteRow, column: &str) -> Option<Timestamp> {
-    row.get::<Option<i64>, _>(column).map(Timestamp::from_millis)
-}
-
-fn span(row: &SqliteRow, column: &str) -> Option<Span> {
-    row.get::<Option<i64>, _>(column).map(Span::from_millis)
-}
-
-fn memory(row: &SqliteRow) -> Memory {
-    let state = State::from_name(row.get("state")).unwrap_or_default();
-    let due = instant(row, "next_probe_at").unwrap_or(match state {
-        State::Resting => Timestamp::MAX,
-        _ => Timestamp::default(),
-    });
-    let reason =
-        row.get::<Option<&str>, _>("next_probe_reason").and_then(Reason::from_name).unwrap_or_default();
-    let moving = row.get::<Option<String>, _>("moving_to").map(|target| {
-        Box::new(MoveProof {
-            target,
-            times: row.get::<Option<u32>, _>("moving_times").unwrap_or(0),
-            since: instant(row, "moving_since").unwrap_or(Timestamp::MAX),
-        })
-    });
-    Memory {
-        state,
-        due,
-        reason,
-        last_probe: instant(row, "last_probe_at"),
-        looked: instant(row, "last_look_at"),
-        estimate: row
-            .get::<Option<&[u8]>, _>("estimate")
-            .and_then(Forgetting::from_bytes)
-            .unwrap_or_default(),
-        last_update: instant(row, "last_update_at"),
-        error_streak: row.get("error_streak"),
-        known_updates: row.get::<i64, _>("known_updates").max(0).unsigned_abs(),
-        fresh_until: instant(row, "fresh_until"),
-        retry_until: instant(row, "retry_until"),
-        backoff_until: instant(row, "backoff_until"),
-        hints: FeedHints {
-            ttl: span(row, "ttl_ms"),
-            skip_hours: row.get("skip_hours"),
-            skip_days: row.get("skip_days"),
-            update_period: span(row, "update_period_ms"),
-        },
-        holds: row.get("holds"),
-        moving,
-        adopted_url: row.get::<Option<String>, _>("adopted_url").map(String::into_boxed_str),
-        life: life(row),
+/// The same of several.
+pub async fn remembered_of(
+    connection: &mut SqliteConnection,
+    ids: &[SourceId],
+) -> Result<HashMap<SourceId, Memory>, StoreError> {
+    let mut memories = HashMap::with_capacity(ids.len());
+    let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
+    for chunk in ids.chunks(usize::try_from(PAGE).unwrap_or(1)) {
+        let text: String =
+            sqlx::query_scalar(told!("NULL", "WHERE id IN (SELECT value FROM json_each(?))"))
+                .bind(json!(chunk).to_string())
+                .fetch_one(&mut *connection)
+                .await?;
+        let told: Vec<Told> = read_text(&text)?;
+        memories.extend(told.into_iter().map(Told::remembered).map(|told| (told.id, told.memory)));
     }
+    Ok(memories)
 }
 
-fn life(row: &SqliteRow) -> Life {
-    let policy = |column| row.get::<Option<&str>, _>(column).and_then(Policy::from_name);
-    Life {
-        asked_by: policy("next_probe_policy").unwrap_or(Policy::Uniform),
-        follows: policy("follows").unwrap_or(Policy::Adaptive),
-        newest: instant(row, "newest_at"),
-        burst_since: instant(row, "burst_since"),
-        in_bursts: row.get("in_bursts"),
-        quiet_since: instant(row, "quiet_since"),
-        reserve_whole_at: instant(row, "reserve_whole_at"),
+/// Rows that SQLite put into one text.
+pub(super) fn read_text<'t, T: serde::Deserialize<'t>>(text: &'t str) -> Result<T, sqlx::Error> {
+    serde_json::from_str(text).map_err(|error| sqlx::Error::Decode(error.into()))
+}
+
+fn instant(millis: Option<i64>) -> Option<Timestamp> {
+    millis.map(Timestamp::from_millis)
+}
+
+impl Told {
+    fn remembered(self) -> Remembered {
+        let state = State::from_name(&self.state).unwrap_or_default();
+        let due = instant(self.next_probe_at).unwrap_or(match state {
+            State::Resting => Timestamp::MAX,
+            _ => Timestamp::default(),
+        });
+        let moving = self.moving_to.map(|target| {
+            Box::new(MoveProof {
+                target,
+                times: self.moving_times.unwrap_or(0),
+                since: instant(self.moving_since).unwrap_or(Timestamp::MAX),
+            })
+        });
+        let policy = |name: Option<String>| name.as_deref().and_then(Policy::from_name);
+        let life = Life {
+            asked_by: policy(self.next_probe_policy).unwrap_or(Policy::Uniform),
+            follows: policy(self.follows).unwrap_or(Policy::Adaptive),
+            newest: instant(self.newest_at),
+            burst_since: instant(self.burst_since),
+            in_bursts: self.in_bursts,
+            quiet_since: instant(self.quiet_since),
+            reserve_whole_at: instant(self.reserve_whole_at),
+        };
+        let memory = Memory {
+            state,
+            due,
+            reason: self.next_probe_reason.as_deref().and_then(Reason::from_name).unwrap_or_default(),
+            last_probe: instant(self.last_probe_at),
+            looked: instant(self.last_look_at),
+            estimate: self.estimate.as_deref().and_then(Forgetting::from_text).unwrap_or_default(),
+            last_update: instant(self.last_update_at),
+            error_streak: self.error_streak,
+            known_updates: self.known_updates.max(0).unsigned_abs(),
+            fresh_until: instant(self.fresh_until),
+            retry_until: instant(self.retry_until),
+            backoff_until: instant(self.backoff_until),
+            hints: FeedHints {
+                ttl: self.ttl_ms.map(Span::from_millis),
+                skip_hours: self.skip_hours,
+                skip_days: self.skip_days,
+                update_period: self.update_period_ms.map(Span::from_millis),
+            },
+            holds: self.holds,
+            moving,
+            adopted_url: self.adopted_url.map(String::into_boxed_str),
+            life,
+        };
+        let recent = self.recent.as_deref().unwrap_or_default();
+        let ends = recent.split(',').filter_map(|end| end.parse().ok());
+        Remembered {
+            id: SourceId(self.id),
+            name: self.name,
+            memory,
+            answered_at: self.validators_url,
+            probes: ends.map(Timestamp::from_millis).collect(),
+        }
     }
 }

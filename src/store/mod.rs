@@ -21,3 +21,5 @@ mod write;
 pub mod writer;
 
 pub use error::StoreError;
+/// A connection, for whoever only hands it on.
+pub use sqlx::SqliteConnection as Connection;

@@ -1,18 +1,17 @@
 //! Plans: how they are kept, and the latest of a source.
 //!
-//! Apart from the other statements because a plan is many rows in two tables. Must not know how a
+//! Apart from the other statements because a plan has its times in one text with it. Must not know how a
 //! plan is made, nor who follows it.
-
-use std::collections::HashMap;
 
 use serde_json::{Value, json};
 use sqlx::{Row, SqliteConnection};
 
 use crate::fleet::params::SourceId;
 use crate::schedule::policy::Policy;
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 use super::StoreError;
+use super::load::read_text;
 use super::reader::Reader;
 use super::record::PlanRecord;
 
@@ -48,6 +47,14 @@ fn method(by: Policy) -> &'static str {
     if by == Policy::Plan { BEST } else { by.name() }
 }
 
+/// The times of a plan, counted from its start.
+fn offsets(plan: &PlanRecord) -> Vec<i64> {
+    let mut offsets: Vec<i64> = plan.times.iter().map(|&at| (at - plan.starts).as_millis()).collect();
+    offsets.sort_unstable();
+    offsets.dedup();
+    offsets
+}
+
 /// Plans that were adopted, and the due times that follow. At most one for each source.
 pub(super) async fn plans(
     connection: &mut SqliteConnection,
@@ -66,38 +73,25 @@ pub(super) async fn plans(
                 plan.lower_bound,
                 plan.price,
                 plan.overflow,
-                method(plan.by)
+                method(plan.by),
+                offsets(plan)
             ])
         })
         .collect();
-    let numbers: HashMap<i64, i64> = sqlx::query(
+    sqlx::query(
         "INSERT INTO plans (source_id, made_at, starts_at, ends_at, probes, expected_cost, lower_bound, price,
-                            overflow, method)
+                            overflow, method, times)
          SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
-                value ->> 7, value ->> 8, value ->> 9
-         FROM json_each(?) WHERE true RETURNING source_id, id",
+                value ->> 7, value ->> 8, value ->> 9, value ->> 10
+         FROM json_each(?)",
     )
     .bind(Value::from(rows).to_string())
-    .fetch_all(&mut *connection)
-    .await?
-    .into_iter()
-    .map(|row| (row.get(0), row.get(1)))
-    .collect();
-    let mut times = Vec::new();
-    for plan in plans {
-        let number = numbers.get(&plan.source.0);
-        times.extend(plan.times.iter().map(|at| json!([number, at.as_millis()])));
-    }
-    sqlx::query(
-        "INSERT OR IGNORE INTO plan_probes (plan_id, at) SELECT value ->> 0, value ->> 1 FROM json_each(?)",
-    )
-    .bind(Value::from(times).to_string())
     .execute(&mut *connection)
     .await?;
     let ids: Vec<i64> = plans.iter().map(|plan| plan.source.0).collect();
     // The times of the plan before the last one: of those before it, they are gone already.
     sqlx::query(
-        "DELETE FROM plan_probes WHERE plan_id IN (
+        "UPDATE plans SET times = NULL WHERE id IN (
              SELECT (SELECT id FROM plans WHERE source_id = new.value ORDER BY id DESC LIMIT 1 OFFSET 2)
              FROM json_each(?) AS new)",
     )
@@ -125,30 +119,28 @@ pub(super) async fn plans(
 impl Reader {
     /// The latest plan of a source, as long as its times are kept.
     pub async fn latest_plan(&self, id: SourceId) -> Result<Option<PlanRow>, StoreError> {
-        let rows = sqlx::query(
-            "SELECT made_at, starts_at, ends_at, probes, expected_cost, lower_bound, price, overflow, at, method
-             FROM plans LEFT JOIN plan_probes ON plan_id = plans.id
-             WHERE plans.id = (SELECT max(id) FROM plans WHERE source_id = ?) ORDER BY at",
+        let row = sqlx::query(
+            "SELECT made_at, starts_at, ends_at, probes, expected_cost, lower_bound, price, overflow, times, method
+             FROM plans WHERE id = (SELECT max(id) FROM plans WHERE source_id = ?)",
         )
         .bind(id.0)
-        .fetch_all(self.pool())
+        .fetch_optional(self.pool())
         .await?;
-        let at = |row: &sqlx::sqlite::SqliteRow, column| Timestamp::from_millis(row.get(column));
-        Ok(rows.first().map(|row| PlanRow {
+        let Some(row) = row else { return Ok(None) };
+        let at = |column| Timestamp::from_millis(row.get(column));
+        let starts_at = at(1);
+        let offsets: Vec<i64> = read_text(row.get::<Option<&str>, _>(8).unwrap_or("[]"))?;
+        Ok(Some(PlanRow {
             by: Policy::from_name(row.get(9)).unwrap_or(Policy::Plan),
-            made_at: at(row, 0),
-            starts_at: at(row, 1),
-            ends_at: at(row, 2),
+            made_at: at(0),
+            starts_at,
+            ends_at: at(2),
             probes: row.get(3),
             expected_cost: row.get(4),
             lower_bound: row.get(5),
             price: row.get(6),
             overflow: row.get(7),
-            times: rows
-                .iter()
-                .filter_map(|row| row.get::<Option<i64>, _>(8))
-                .map(Timestamp::from_millis)
-                .collect(),
+            times: offsets.into_iter().map(|after| starts_at + Span::from_millis(after)).collect(),
         }))
     }
 }

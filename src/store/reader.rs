@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use serde_json::json;
 use sqlx::sqlite::{SqlitePool, SqlitePoolOptions};
 use sqlx::{Row, SqliteConnection};
 
@@ -70,6 +71,9 @@ pub struct Request {
     pub source: SourceId,
 }
 
+/// Sources that one query asks about.
+const CHUNK: usize = 5_000;
+
 impl Reader {
     /// Opens an existing store for reading.
     pub async fn open(path: &Path) -> Result<Self, StoreError> {
@@ -123,13 +127,21 @@ impl Reader {
         })
     }
 
-    /// The address adopted after a source had moved for good.
-    pub async fn adopted_url(&self, id: SourceId) -> Result<Option<String>, StoreError> {
-        let url = sqlx::query_scalar("SELECT adopted_url FROM sources WHERE id = ?")
-            .bind(id.0)
-            .fetch_optional(&self.pool)
+    /// The addresses adopted after sources had moved for good; those that have none are left out.
+    pub async fn adopted_urls(&self, ids: &[SourceId]) -> Result<HashMap<SourceId, String>, StoreError> {
+        let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
+        let mut urls = HashMap::new();
+        for chunk in ids.chunks(CHUNK) {
+            let rows = sqlx::query(
+                "SELECT id, adopted_url FROM sources
+                 WHERE adopted_url IS NOT NULL AND id IN (SELECT value FROM json_each(?))",
+            )
+            .bind(json!(chunk).to_string())
+            .fetch_all(&self.pool)
             .await?;
-        Ok(url.flatten())
+            urls.extend(rows.iter().map(|row| (SourceId(row.get(0)), row.get(1))));
+        }
+        Ok(urls)
     }
 
     /// A page's text as it was last compared.
@@ -155,16 +167,26 @@ impl Reader {
         }))
     }
 
-    /// When a source's probes since an instant ended.
-    pub async fn probes_since(&self, id: SourceId, since: Timestamp) -> Result<Vec<Timestamp>, StoreError> {
-        let ends: Vec<i64> = sqlx::query_scalar(
-            "SELECT started_at + duration_ms FROM probes WHERE source_id = ? AND started_at >= ?",
-        )
-        .bind(id.0)
-        .bind(since.as_millis())
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(ends.into_iter().map(Timestamp::from_millis).collect())
+    /// When the probes of sources ended, of each since its own instant.
+    pub async fn probes_since(
+        &self,
+        sources: &[(SourceId, Timestamp)],
+    ) -> Result<HashMap<SourceId, Vec<Timestamp>>, StoreError> {
+        let mut probes: HashMap<SourceId, Vec<Timestamp>> = HashMap::new();
+        for chunk in sources.chunks(CHUNK) {
+            let wanted: Vec<_> = chunk.iter().map(|(id, since)| (id.0, since.as_millis())).collect();
+            let rows = sqlx::query(
+                "SELECT source_id, started_at + duration_ms FROM json_each(?) AS wanted
+                 CROSS JOIN probes ON source_id = wanted.value ->> 0 AND started_at >= wanted.value ->> 1",
+            )
+            .bind(json!(wanted).to_string())
+            .fetch_all(&self.pool)
+            .await?;
+            for row in rows {
+                probes.entry(SourceId(row.get(0))).or_default().push(Timestamp::from_millis(row.get(1)));
+            }
+        }
+        Ok(probes)
     }
 
     /// Probes asked for by hand that nobody has looked at.

@@ -3,13 +3,18 @@
 //! A source is its name. New names get a number, names no longer listed are marked removed and
 //! kept, a changed URL drops what only the old one could have given.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use sqlx::{Row, SqliteConnection};
 
+use crate::config::Source;
 use crate::fleet::params::SourceId;
 use crate::time::Timestamp;
+
+use super::load::read_text;
 
 /// A source as configured.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,10 +31,81 @@ pub struct Listed {
     pub group: Option<String>,
 }
 
-/// What became of a list.
+/// Whatever can be listed: a configured source as it stands, or a copy of what the list needs.
+pub trait Listing {
+    /// Its name.
+    fn name(&self) -> &str;
+    /// Where it is.
+    fn url(&self) -> &str;
+    /// `feed` or `page`.
+    fn kind(&self) -> &'static str;
+    /// The policy's name.
+    fn policy(&self) -> &'static str;
+    /// Its group.
+    fn group(&self) -> Option<&str>;
+}
+
+impl Listing for Listed {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn url(&self) -> &str {
+        &self.url
+    }
+
+    fn kind(&self) -> &'static str {
+        self.kind
+    }
+
+    fn policy(&self) -> &'static str {
+        self.policy
+    }
+
+    fn group(&self) -> Option<&str> {
+        self.group.as_deref()
+    }
+}
+
+impl Listing for Arc<Source> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn url(&self) -> &str {
+        self.url.as_str()
+    }
+
+    fn kind(&self) -> &'static str {
+        self.kind.name()
+    }
+
+    fn policy(&self) -> &'static str {
+        self.policy.name()
+    }
+
+    fn group(&self) -> Option<&str> {
+        self.group.as_deref()
+    }
+}
+
+impl Listed {
+    /// A copy of what the list needs of a source.
+    pub fn new(source: &impl Listing) -> Self {
+        Self {
+            name: source.name().to_owned(),
+            url: source.url().to_owned(),
+            kind: source.kind(),
+            policy: source.policy(),
+            group: source.group().map(str::to_owned),
+        }
+    }
+}
+
+/// What became of a changed list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Synced {
-    /// Every listed source's number.
+    /// The number of every source that was named, but for those that are gone.
     pub ids: HashMap<String, SourceId>,
     /// Names whose URL is another than before.
     pub moved: HashSet<String>,
@@ -39,75 +115,184 @@ pub struct Synced {
     pub removed: Vec<SourceId>,
 }
 
+impl Synced {
+    /// Together with what became of more of the list.
+    pub fn extend(&mut self, more: Self) {
+        self.ids.extend(more.ids);
+        self.moved.extend(more.moved);
+        self.revived.extend(more.revived);
+        self.removed.extend(more.removed);
+    }
+}
+
 /// Rows that one statement takes.
 const CHUNK: usize = 5_000;
 
-/// Brings the stored list up to date and says what became of it.
+/// A source as stored: rows of many come as one text, which takes far less time than a row each.
+#[derive(Debug, serde::Deserialize)]
+struct Stored<'t> {
+    id: i64,
+    #[serde(borrow)]
+    name: Cow<'t, str>,
+    #[serde(borrow)]
+    url: Cow<'t, str>,
+    #[serde(borrow)]
+    kind: Cow<'t, str>,
+    #[serde(borrow)]
+    policy: Cow<'t, str>,
+    group: Option<String>,
+    removed: u8,
+}
+
+/// Sources as stored, of those that the rest of the query finds.
+macro_rules! stored {
+    ($rest:literal) => {
+        concat!(
+            "SELECT json_group_array(json_array(id, name, url, kind, policy, group_name, removed)) FROM (
+                 SELECT id, name, url, kind, policy, group_name, state = 'removed' AS removed FROM sources ",
+            $rest,
+            ")"
+        )
+    };
+}
+
+/// What a stored source is otherwise than it is listed.
+struct Otherwise {
+    moved: bool,
+    revived: bool,
+    /// As [`change`] takes it, if anything is.
+    row: Option<Value>,
+}
+
+fn compare(stored: &Stored<'_>, listed: &impl Listing) -> Otherwise {
+    let moved = stored.url != listed.url() || stored.kind != listed.kind();
+    let revived = stored.removed != 0;
+    let policy = stored.policy != listed.policy();
+    let group = stored.group.as_deref() != listed.group();
+    let row = (moved || revived || policy || group).then(|| {
+        let id = stored.id;
+        json!([id, listed.url(), listed.kind(), listed.policy(), listed.group(), moved, revived, policy])
+    });
+    Otherwise { moved, revived, row }
+}
+
+/// Brings the stored list up to date with all of the configured one.
+pub(super) async fn sync_all(
+    connection: &mut SqliteConnection,
+    listed: &[impl Listing],
+    at: Timestamp,
+) -> Result<(), sqlx::Error> {
+    let mut places: HashMap<&str, usize> =
+        listed.iter().enumerate().map(|(place, source)| (source.name(), place)).collect();
+    let mut gone = Vec::new();
+    let mut after = i64::MIN;
+    loop {
+        let text: String = sqlx::query_scalar(stored!("WHERE id > ? ORDER BY id LIMIT ?"))
+            .bind(after)
+            .bind(i64::try_from(CHUNK).unwrap_or(i64::MAX))
+            .fetch_one(&mut *connection)
+            .await?;
+        let rows: Vec<Stored<'_>> = read_text(&text)?;
+        let Some(last) = rows.last() else { break };
+        after = last.id;
+        let mut changed = Vec::new();
+        for row in &rows {
+            match places.remove(&*row.name) {
+                Some(place) => changed.extend(compare(row, &listed[place]).row),
+                None if row.removed != 0 => {}
+                None => gone.push(row.id),
+            }
+        }
+        change(connection, changed, at).await?;
+    }
+    let mut new: Vec<usize> = places.into_values().collect();
+    new.sort_unstable();
+    for chunk in new.chunks(CHUNK) {
+        let rows: Vec<_> = chunk.iter().map(|&place| new_row(&listed[place])).collect();
+        insert(connection, &rows, at).await?;
+    }
+    remove(connection, &gone, at).await
+}
+
+/// Brings the stored list up to date with what changed in the configured one: sources that are new
+/// or otherwise, and the names of those that are gone. Says what became of them.
 pub(super) async fn sync(
     connection: &mut SqliteConnection,
     listed: &[Listed],
+    gone: &[String],
     at: Timestamp,
 ) -> Result<Synced, sqlx::Error> {
     let mut synced = Synced::default();
-    let mut stored = HashMap::new();
-    for row in sqlx::query("SELECT id, name, url, kind, policy, group_name, state = 'removed' FROM sources")
-        .fetch_all(&mut *connection)
-        .await?
-    {
-        let as_listed = (
-            row.get::<String, _>(2),
-            row.get::<String, _>(3),
-            row.get::<String, _>(4),
-            row.get::<Option<String>, _>(5),
-        );
-        stored.insert(row.get::<String, _>(1), (row.get::<i64, _>(0), as_listed, row.get::<bool, _>(6)));
+    for chunk in listed.chunks(CHUNK) {
+        let mut new: HashMap<&str, &Listed> =
+            chunk.iter().map(|source| (source.name.as_str(), source)).collect();
+        let names: Vec<&str> = chunk.iter().map(|source| source.name.as_str()).collect();
+        let mut changed = Vec::new();
+        let text: String = sqlx::query_scalar(stored!("WHERE name IN (SELECT value FROM json_each(?))"))
+            .bind(json!(names).to_string())
+            .fetch_one(&mut *connection)
+            .await?;
+        for row in read_text::<Vec<Stored<'_>>>(&text)? {
+            let Some(source) = new.remove(&*row.name) else { continue };
+            let otherwise = compare(&row, source);
+            synced.ids.insert(source.name.clone(), SourceId(row.id));
+            if otherwise.moved {
+                synced.moved.insert(source.name.clone());
+            }
+            if otherwise.revived {
+                synced.revived.insert(source.name.clone());
+            }
+            changed.extend(otherwise.row);
+        }
+        change(connection, changed, at).await?;
+        // In the order of the list.
+        let rows: Vec<_> =
+            chunk.iter().filter(|source| new.contains_key(source.name.as_str())).map(new_row).collect();
+        insert(connection, &rows, at).await?;
+        let names: Vec<&str> = new.into_keys().collect();
+        let rows =
+            sqlx::query("SELECT name, id FROM sources WHERE name IN (SELECT value FROM json_each(?))")
+                .bind(json!(names).to_string())
+                .fetch_all(&mut *connection)
+                .await?;
+        synced.ids.extend(rows.into_iter().map(|row| (row.get(0), SourceId(row.get(1)))));
     }
-    let mut changed = Vec::new();
-    let mut new = Vec::new();
-    for source in listed {
-        let Some((id, (url, kind, policy, group), removed)) = stored.remove(&source.name) else {
-            new.push(json!([source.name, source.url, source.kind, source.policy, source.group]));
-            continue;
-        };
-        synced.ids.insert(source.name.clone(), SourceId(id));
-        let moved = url != source.url || kind != source.kind;
-        if moved {
-            synced.moved.insert(source.name.clone());
-        }
-        if removed {
-            synced.revived.insert(source.name.clone());
-        }
-        if moved || removed || policy != source.policy || group != source.group {
-            let otherwise = policy != source.policy;
-            changed.push(json!([
-                id,
-                source.url,
-                source.kind,
-                source.policy,
-                source.group,
-                moved,
-                removed,
-                otherwise
-            ]));
-        }
-    }
-    for chunk in new.chunks(CHUNK) {
-        let rows = sqlx::query(
-            "INSERT INTO sources (name, url, kind, policy, group_name, added_at)
-             SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, ?1 FROM json_each(?2)
-             WHERE true RETURNING id, name",
+    for chunk in gone.chunks(CHUNK) {
+        let ids: Vec<i64> = sqlx::query_scalar(
+            "SELECT id FROM sources WHERE state <> 'removed' AND name IN (SELECT value FROM json_each(?))",
         )
-        .bind(at.as_millis())
-        .bind(Value::from(chunk.to_vec()).to_string())
+        .bind(json!(chunk).to_string())
         .fetch_all(&mut *connection)
         .await?;
-        synced.ids.extend(rows.into_iter().map(|row| (row.get(1), SourceId(row.get(0)))));
+        remove(connection, &ids, at).await?;
+        synced.removed.extend(ids.into_iter().map(SourceId));
     }
-    for chunk in changed.chunks(CHUNK) {
-        change(connection, Value::from(chunk.to_vec()).to_string(), at).await?;
-    }
-    let gone: Vec<i64> =
-        stored.into_values().filter(|(_, _, removed)| !removed).map(|(id, _, _)| id).collect();
+    Ok(synced)
+}
+
+type NewRow<'a> = (&'a str, &'a str, &'static str, &'static str, Option<&'a str>);
+
+fn new_row(source: &impl Listing) -> NewRow<'_> {
+    (source.name(), source.url(), source.kind(), source.policy(), source.group())
+}
+
+async fn insert(
+    connection: &mut SqliteConnection,
+    rows: &[NewRow<'_>],
+    at: Timestamp,
+) -> Result<(), sqlx::Error> {
+    sqlx::query(
+        "INSERT INTO sources (name, url, kind, policy, group_name, added_at)
+         SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, ?1 FROM json_each(?2)",
+    )
+    .bind(at.as_millis())
+    .bind(json!(rows).to_string())
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+async fn remove(connection: &mut SqliteConnection, gone: &[i64], at: Timestamp) -> Result<(), sqlx::Error> {
     for chunk in gone.chunks(CHUNK) {
         sqlx::query(
             "UPDATE sources SET state = 'removed', next_probe_at = NULL, next_probe_reason = NULL
@@ -125,11 +310,18 @@ pub(super) async fn sync(
         .execute(&mut *connection)
         .await?;
     }
-    synced.removed = gone.into_iter().map(SourceId).collect();
-    Ok(synced)
+    Ok(())
 }
 
-async fn change(connection: &mut SqliteConnection, rows: String, at: Timestamp) -> Result<(), sqlx::Error> {
+async fn change(
+    connection: &mut SqliteConnection,
+    changed: Vec<Value>,
+    at: Timestamp,
+) -> Result<(), sqlx::Error> {
+    if changed.is_empty() {
+        return Ok(());
+    }
+    let rows = Value::from(changed).to_string();
     sqlx::query(
         "UPDATE sources SET url = new.value ->> 1, kind = new.value ->> 2, policy = new.value ->> 3,
                 group_name = new.value ->> 4
@@ -185,18 +377,19 @@ async fn change(connection: &mut SqliteConnection, rows: String, at: Timestamp) 
     Ok(())
 }
 
-/// When sources without a due time are due.
+/// When sources without a due time are due. One that has one has been probed meanwhile.
 pub(super) async fn first_due(
     connection: &mut SqliteConnection,
     due: &[(SourceId, Timestamp)],
 ) -> Result<(), sqlx::Error> {
     for chunk in due.chunks(CHUNK) {
-        let rows: Vec<Value> = chunk.iter().map(|(id, at)| json!([id.0, at.as_millis()])).collect();
+        let rows: Vec<_> = chunk.iter().map(|(id, at)| (id.0, at.as_millis())).collect();
         sqlx::query(
             "UPDATE sources SET next_probe_at = new.value ->> 1, next_probe_reason = 'first contact'
-             FROM json_each(?) AS new WHERE sources.id = new.value ->> 0",
+             FROM json_each(?) AS new
+             WHERE sources.id = new.value ->> 0 AND next_probe_at IS NULL AND state NOT IN ('resting', 'removed')",
         )
-        .bind(Value::from(rows).to_string())
+        .bind(json!(rows).to_string())
         .execute(&mut *connection)
         .await?;
     }

@@ -240,7 +240,7 @@ async fn state(connection: &mut SqliteConnection, landing: &Landing) -> Result {
     .bind(memory.life.in_bursts)
     .bind(millis(memory.life.quiet_since))
     .bind(millis(memory.life.reserve_whole_at))
-    .bind(memory.estimate.known_rate().map(|_| memory.estimate.to_bytes()))
+    .bind(memory.estimate.known_rate().map(|_| memory.estimate.to_text()))
     .bind(memory.estimate.known_rate())
     .execute(connection)
     .await?;

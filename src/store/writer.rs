@@ -48,10 +48,12 @@ pub enum Write {
     },
     /// When sources that were never probed are due.
     FirstDue(Vec<(SourceId, Timestamp)>),
-    /// The configured source list; the answer names every source's number.
+    /// What changed in the configured source list; the answer names the numbers of those sources.
     Sync {
-        /// The list.
+        /// Sources that are new or otherwise.
         listed: Vec<Listed>,
+        /// Names of those that are gone.
+        gone: Vec<String>,
         /// When.
         at: Timestamp,
         /// Where the numbers go.
@@ -244,7 +246,9 @@ async fn write_all(
             Write::Robots(robots) => write::robots(connection, robots).await?,
             Write::Answer { request, answer } => write::answer(connection, *request, answer).await?,
             Write::FirstDue(due) => sync::first_due(connection, due).await?,
-            Write::Sync { listed, at, .. } => synced.push(sync::sync(connection, listed, *at).await?),
+            Write::Sync { listed, gone, at, .. } => {
+                synced.push(sync::sync(connection, listed, gone, *at).await?);
+            }
             Write::Shift { by, since } => write::shift(connection, *by, *since).await?,
             Write::Load(load) => write::load(connection, load).await?,
             Write::Prune { before } => {

@@ -123,7 +123,7 @@ async fn a_new_address_begins_another_life() {
     store.write(Write::Land(Box::new(Landing { memory, ..first })));
     let sync = async |listed: Listed| {
         let (reply, synced) = oneshot::channel();
-        store.write(Write::Sync { listed: vec![listed], at: at(2_000), reply });
+        store.write(Write::Sync { listed: vec![listed], gone: Vec::new(), at: at(2_000), reply });
         synced.await.unwrap();
         store.flush().await;
         let mut connection = store.reader().await.connection().await.unwrap();
@@ -171,7 +171,7 @@ async fn a_page_is_blind_for_itself() {
     let page = |name: &str, url: &str| Listed { kind: "page", ..listed(name, url) };
     let (reply, synced) = oneshot::channel();
     let listed = vec![page("a", "http://a/"), page("b", "http://b/")];
-    store.write(Write::Sync { listed, at: at(10), reply });
+    store.write(Write::Sync { listed, gone: Vec::new(), at: at(10), reply });
     synced.await.unwrap();
     for (id, occurred) in [(a, Occurred::At(at(90))), (b, Occurred::Between(at(40), at(100)))] {
         let seen = Observation {

@@ -1,7 +1,7 @@
 //! The store over real files: commits whole or not at all, clear words for bad files, and nothing
 //! acknowledged that was not committed.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use tidewatch::observe::{
     FeedHints, Observation, Occurred, PageText, Present, Update, UpdateKind, compare::key_hash,
 };
 use tidewatch::schedule::policy::Policy;
-use tidewatch::store::load::{Loaded, Remembered, begin};
+use tidewatch::store::load::{Remembered, begin, each, standing};
 use tidewatch::store::lock::Lock;
 use tidewatch::store::reader::{Reader, ask};
 use tidewatch::store::record::{
@@ -32,6 +32,7 @@ use tidewatch::time::{Span, Timestamp};
 use tokio::sync::oneshot;
 
 mod bursts;
+mod lists;
 mod measures;
 mod plans;
 
@@ -98,7 +99,21 @@ struct Store {
     desk: Desk,
     stop: oneshot::Sender<()>,
     task: tokio::task::JoinHandle<Result<(), StoreError>>,
-    loaded: Loaded,
+    loaded: HashMap<String, Remembered>,
+}
+
+/// What a process that begins at `now` finds.
+async fn load(
+    connection: &mut SqliteConnection,
+    list: &[Listed],
+    now: Timestamp,
+    since: Timestamp,
+) -> HashMap<String, Remembered> {
+    begin(connection, list, now).await.unwrap();
+    let mut found = HashMap::new();
+    let take = |remembered: Remembered| drop(found.insert(remembered.name.clone(), remembered));
+    each(connection, since, take).await.unwrap();
+    found
 }
 
 impl Store {
@@ -112,7 +127,7 @@ impl Store {
         let path = dir.path().join("t.db");
         let mut connection = open::for_writing(&path).await.unwrap();
         let list = [listed("a", "http://a/"), listed("b", "http://b/")];
-        let loaded = begin(&mut connection, &list, at(0), at(-1_000)).await.unwrap();
+        let loaded = load(&mut connection, &list, at(0), at(-1_000)).await;
         sqlx::query(pragma).fetch_all(&mut connection).await.unwrap();
         let (writer, desk) = Writer::new(connection);
         let (stop, stopped) = oneshot::channel();
@@ -121,7 +136,7 @@ impl Store {
     }
 
     fn id(&self, name: &str) -> SourceId {
-        self.loaded.sources[name].id
+        self.loaded[name].id
     }
 
     fn write(&self, write: Write) {
@@ -257,10 +272,11 @@ async fn a_landing_is_stored_whole_and_comes_back_as_it_was() {
     let (_dir, path) = store.close().await;
     let mut connection = open::for_writing(&path).await.unwrap();
     let list = [listed("a", "http://a/"), listed("b", "http://b/")];
-    let loaded = begin(&mut connection, &list, at(600), at(0)).await.unwrap();
-    assert_eq!(loaded.sources["a"], Remembered { id, memory, answered_at: Some("http://a/".into()) });
-    assert_eq!(loaded.probes[&id], vec![at(101)], "the budget counts from the end of a probe");
-    let (host, paused, delay) = &loaded.hosts[0];
+    let loaded = load(&mut connection, &list, at(600), at(0)).await;
+    let (name, answered_at) = ("a".to_owned(), Some("http://a/".into()));
+    // The budget counts from the end of a probe.
+    assert_eq!(loaded["a"], Remembered { id, name, memory, answered_at, probes: vec![at(101)] });
+    let (host, paused, delay) = &standing(&mut connection).await.unwrap().hosts[0];
     assert_eq!((&*host.key, host.public, *paused, *delay), ("a", true, at(500), Span::from_secs(7)));
 }
 
@@ -339,49 +355,13 @@ async fn a_flight_that_nobody_heard_of_again_is_counted_at_the_next_start() {
     let (_dir, path) = store.close().await;
     let mut connection = open::for_writing(&path).await.unwrap();
     let list = [listed("a", "http://a/"), listed("b", "http://b/")];
-    let loaded = begin(&mut connection, &list, at(130), at(0)).await.unwrap();
-    assert_eq!(loaded.probes[&id], vec![at(130)], "it may have reached the server until just now");
+    let loaded = load(&mut connection, &list, at(130), at(0)).await;
+    assert_eq!(loaded["a"].probes, vec![at(130)], "it may have reached the server until just now");
     let error: String =
         sqlx::query_scalar("SELECT error FROM probes").fetch_one(&mut connection).await.unwrap();
     assert!(error.starts_with("interrupted"), "{error}");
-    let again = begin(&mut connection, &list, at(140), at(0)).await.unwrap();
-    assert_eq!(again.probes[&id].len(), 1, "once");
-}
-
-#[tokio::test]
-async fn the_list_is_followed_and_nothing_learned_is_lost() {
-    let store = Store::new().await;
-    let (a, b) = (store.id("a"), store.id("b"));
-    let validators = ValidatorsChange::Replace {
-        url: "http://a/".into(),
-        etag: Some(b"\"1\"".to_vec()),
-        last_modified: None,
-    };
-    let memory = Memory { known_updates: 12, due: at(900), ..Memory::default() };
-    store.write(Write::Land(Box::new(Landing { validators, memory, ..landing(a, 100) })));
-    let sync = |list: Vec<Listed>| {
-        let (reply, synced) = oneshot::channel();
-        store.write(Write::Sync { listed: list, at: at(200), reply });
-        async { patience(LONG, synced).await.unwrap().unwrap() }
-    };
-    // b goes, c comes, a moves.
-    let synced = sync(vec![listed("a", "http://elsewhere/"), listed("c", "http://c/")]).await;
-    assert_eq!(synced.ids["a"], a);
-    assert_eq!(synced.removed, vec![b]);
-    assert_eq!(synced.moved, HashSet::from(["a".to_owned()]));
-    assert!(synced.revived.is_empty());
-    let dossier = store.reader().await.dossier(a).await.unwrap();
-    assert_eq!(dossier.etag, None, "the new address never gave one");
-    assert!(dossier.seen.moved);
-    assert_eq!(store.count("SELECT known_updates FROM sources WHERE name = 'a'").await, 12);
-    assert_eq!(store.count("SELECT count(*) FROM sources WHERE state = 'removed' AND name = 'b'").await, 1);
-    // b returns under its old number.
-    let synced =
-        sync(vec![listed("a", "http://elsewhere/"), listed("b", "http://b/"), listed("c", "http://c/")])
-            .await;
-    assert_eq!(synced.ids["b"], b);
-    assert_eq!(synced.revived, HashSet::from(["b".to_owned()]));
-    assert!(synced.removed.is_empty() && synced.moved.is_empty());
+    let again = load(&mut connection, &list, at(140), at(0)).await;
+    assert_eq!(again["a"].probes.len(), 1, "once");
 }
 
 #[tokio::test]

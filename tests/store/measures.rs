@@ -24,7 +24,7 @@ fn probe(id: SourceId, secs: i64, outcome: Outcome, updates: Vec<Update>) -> Wri
 async fn logged() -> Store {
     let store = Store::new().await;
     let (a, b) = (store.id("a"), store.id("b"));
-    sync(&store, &["a", "b", "c"]).await;
+    sync(&store, &["a", "b", "c"], &[]).await;
     let first = vec![
         update(UpdateKind::New, "dated", Occurred::At(at(901))),
         update(UpdateKind::New, "undated", Occurred::Between(at(100), at(1_001))),
@@ -45,10 +45,11 @@ async fn logged() -> Store {
     store
 }
 
-async fn sync(store: &Store, names: &[&str]) {
+async fn sync(store: &Store, names: &[&str], gone: &[&str]) {
     let (reply, synced) = oneshot::channel();
     let listed = names.iter().map(|name| listed(name, &format!("http://{name}/"))).collect();
-    store.write(Write::Sync { listed, at: at(50), reply });
+    let gone = gone.iter().map(|name| (*name).to_owned()).collect();
+    store.write(Write::Sync { listed, gone, at: at(50), reply });
     patience(LONG, synced).await.unwrap().unwrap();
 }
 
@@ -159,7 +160,7 @@ async fn updates_keep_their_day_when_its_probes_are_forgotten() {
 #[tokio::test]
 async fn a_removed_source_is_in_no_total_and_stays_in_the_views() {
     let store = logged().await;
-    sync(&store, &["a", "c"]).await;
+    sync(&store, &["a", "c"], &["b"]).await;
     let all = store.reader().await.measures(Timestamp::MIN, Timestamp::MAX).await.unwrap();
     assert_eq!(all.sources.len(), 2);
     assert_eq!(all.total, all.sources[&store.id("a")]);

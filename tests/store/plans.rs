@@ -87,3 +87,30 @@ async fn rates_of_many_are_read_at_once() {
     store.flush().await;
     assert!(reader.rates(&[a]).await.unwrap().is_empty(), "half a week is no rate");
 }
+
+#[tokio::test]
+async fn planned_times_of_an_older_store_are_kept() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("old.db");
+    let options = SqliteConnectOptions::new().filename(&path).create_if_missing(true);
+    let mut old = options.connect().await.unwrap();
+    let migrations = sqlx::migrate!("./migrations");
+    let before = migrations.iter().filter(|migration| migration.version < 7).cloned().collect();
+    sqlx::migrate::Migrator::with_migrations(before).run(&mut old).await.unwrap();
+    sqlx::raw_sql(
+        "INSERT INTO sources (id, name, url, kind, policy, added_at) VALUES (1, 'a', 'http://a/', 'feed', 'auto', 0);
+         INSERT INTO plans (id, source_id, made_at, starts_at, ends_at, probes, expected_cost, lower_bound, method)
+         VALUES (1, 1, 0, 0, 9, 1, 1, 1, 'rolling'), (2, 1, 5000, 5000, 9000, 2, 1, 1, 'rolling');
+         INSERT INTO plan_probes (plan_id, at) VALUES (2, 7000), (2, 6000)",
+    )
+    .execute(&mut old)
+    .await
+    .unwrap();
+    old.close().await.unwrap();
+    let mut new = open::for_writing(&path).await.unwrap();
+    let times: Vec<(i64, i64)> =
+        sqlx::query_as("SELECT plan_id, at FROM plan_probes").fetch_all(&mut new).await.unwrap();
+    assert_eq!(times, [(2, 6000), (2, 7000)]);
+    let latest = Reader::open(&path).await.unwrap().latest_plan(SourceId(1)).await.unwrap().unwrap();
+    assert_eq!(latest.times, [6000, 7000].map(Timestamp::from_millis));
+}

@@ -52,7 +52,7 @@ pub fn problem(arguments: &Args, config: Option<&Path>, now: Timestamp) -> Resul
     }
     let config = arguments.source.as_ref().map(|_| load(config)).transpose()?;
     let source = match (&config, &arguments.source) {
-        (Some(config), Some(name)) => Some((config, find_source(config, name)?)),
+        (Some(config), Some(name)) => Some((config, &**find_source(config, name)?)),
         _ => None,
     };
     let mut known = known(arguments, source)?;

@@ -1,0 +1,299 @@
+//! Files, one after another, become one configuration.
+//!
+//! Exists so that a million sources are never held as text, as what was written and as what it
+//! means all at once: each file is let go before the next one is read. When they are read again, a
+//! file that is as it was is not taken apart a second time, and a source that is as it was is kept
+//! only once. Knows how to tell that all is well, and nothing else: where something is wrong,
+//! whoever asked reads all files together and says where.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher, RandomState};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+
+use crate::schedule::budget::Budget;
+use crate::schedule::policy::Policy;
+
+use super::allowance::Allowance;
+use super::diff::same;
+use super::fault::{Faults, Spot};
+use super::raw::Raw;
+use super::source::{self, Common, GroupDefaults, Surroundings};
+use super::valid::{Groups, Longest, assemble};
+use super::{Config, Source};
+
+/// How the sources of a configuration came about, for whoever reads it again.
+#[derive(Debug, Clone, Default)]
+pub struct Origin {
+    defaults: Defaults,
+    files: Vec<File>,
+}
+
+/// What sources fall back on: as long as it is the same, equal text means equal sources.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Defaults {
+    budget: Budget,
+    groups: HashMap<String, (Option<Policy>, Budget, bool)>,
+}
+
+impl Defaults {
+    fn new(around: &Surroundings) -> Self {
+        let group = |(name, group): (&String, &GroupDefaults)| {
+            let GroupDefaults { policy, allowance } = group;
+            (name.clone(), (*policy, allowance.budget(), allowance.own))
+        };
+        Self { budget: around.allowance.budget(), groups: around.groups.iter().map(group).collect() }
+    }
+}
+
+/// A file that was read, in the order of the sources.
+#[derive(Debug, Clone)]
+struct File {
+    /// Of its text; `None` where it held more than sources, and must be read.
+    digest: Option<[u8; 32]>,
+    sources: usize,
+}
+
+/// Reads and checks the files, the main one first; `before` is the configuration so far, if there
+/// is one. `None`: something is wrong with them.
+pub fn gather<E>(
+    files: &[PathBuf],
+    read: impl Fn(&Path) -> Result<String, E>,
+    before: Option<&Config>,
+) -> Result<Option<Config>, E> {
+    let mut before = Before::new(before);
+    let mut groups = None;
+    // Once, and again with all groups known, and again without what turned out to be of no use.
+    for _ in 0..3 {
+        match pass(files, &read, &before, groups.clone())? {
+            Pass::Good(config) => return Ok(Some(*config)),
+            Pass::Bad => return Ok(None),
+            Pass::Again(known) => groups = Some(known),
+            Pass::Afresh => before.files.clear(),
+        }
+    }
+    Ok(None)
+}
+
+/// The configuration so far.
+#[derive(Default)]
+struct Before<'b> {
+    by_name: HashMap<&'b str, &'b Arc<Source>>,
+    sources: &'b [Arc<Source>],
+    defaults: Defaults,
+    /// Where the sources of a file with that digest are.
+    files: HashMap<[u8; 32], Range<usize>>,
+}
+
+impl<'b> Before<'b> {
+    fn new(config: Option<&'b Config>) -> Self {
+        let Some(config) = config else { return Self::default() };
+        let mut files = HashMap::new();
+        let mut from = 0;
+        for file in &config.origin.files {
+            let range = from..from + file.sources;
+            from = range.end;
+            files.extend(file.digest.map(|digest| (digest, range)));
+        }
+        Self {
+            by_name: config.sources.iter().map(|source| (source.name.as_str(), source)).collect(),
+            sources: &config.sources,
+            defaults: config.origin.defaults.clone(),
+            files,
+        }
+    }
+}
+
+/// What came of reading the files.
+enum Pass {
+    Good(Box<Config>),
+    Bad,
+    /// A source is in a group that was declared after it, if at all. Those that were.
+    Again(HashMap<String, GroupDefaults>),
+    /// Files were taken to be as before, but what their sources fall back on is not.
+    Afresh,
+}
+
+fn pass<E>(
+    files: &[PathBuf],
+    read: impl Fn(&Path) -> Result<String, E>,
+    before: &Before<'_>,
+    groups: Option<HashMap<String, GroupDefaults>>,
+) -> Result<Pass, E> {
+    let main = files.first().map_or(Path::new(""), PathBuf::as_path);
+    let mut faults = Faults::default();
+    let mut settings = Raw::default();
+    let mut declared = Groups::default();
+    let mut longest = Longest(None);
+    let mut around = Surroundings {
+        allowance: Allowance::default(),
+        // While not all groups are known, none is missing.
+        torn: groups.is_none(),
+        groups: groups.unwrap_or_default(),
+        common: Common::default(),
+    };
+    let mut names = Names::default();
+    let mut sources: Vec<Arc<Source>> = Vec::with_capacity(before.sources.len());
+    let mut origin = Vec::with_capacity(files.len());
+    let (mut early, mut reused) = (false, false);
+    for (index, path) in files.iter().enumerate() {
+        let (text, first) = (read(path)?, sources.len());
+        let digest: Option<[u8; 32]> = (index > 0).then(|| Sha256::digest(&text).into());
+        let as_before = digest.and_then(|digest| before.files.get(&digest));
+        if let Some(range) = as_before.filter(|_| around.allowance.budget() == before.defaults.budget) {
+            reused = true;
+            for source in &before.sources[range.clone()] {
+                if !names.take(&source.name) {
+                    return Ok(Pass::Bad);
+                }
+                longest.note_per(source.budget.per, Spot { file: index, start: 0, end: 0 });
+                sources.push(Arc::clone(source));
+            }
+            origin.push(File { digest, sources: sources.len() - first });
+            continue;
+        }
+        let mut raw = Raw::default();
+        raw.read_file(index, &text, main, &mut faults);
+        drop(text);
+        if index == 0 {
+            around.allowance = Allowance::everyones(&raw.budget, &mut faults);
+            longest = Longest(around.allowance.per());
+        }
+        let only_sources = raw.groups.is_empty();
+        for group in std::mem::take(&mut raw.groups) {
+            let name = group.name.value.clone();
+            declared.declare(group, &around.allowance, &mut longest, &mut faults);
+            if let Some(defaults) = declared.known.get(&name) {
+                around.groups.insert(name, defaults.clone());
+            }
+        }
+        for source in std::mem::take(&mut raw.sources) {
+            let taken = source.name.as_ref().is_some_and(|name| !names.take(&name.value));
+            early |= source.group.as_ref().is_some_and(|group| !around.groups.contains_key(&group.value));
+            let checked = source::check(source, &around, &mut faults).filter(|_| !taken);
+            let Some((source, allowance)) = checked.filter(|_| faults.is_empty()) else {
+                return Ok(Pass::Bad);
+            };
+            longest.note(&allowance);
+            let known = before.by_name.get(source.name.as_str()).filter(|known| same(known, &source));
+            sources.push(known.map_or_else(|| Arc::new(source), |known| Arc::clone(known)));
+        }
+        if !faults.is_empty() {
+            return Ok(Pass::Bad);
+        }
+        origin.push(File { digest: digest.filter(|_| only_sources), sources: sources.len() - first });
+        if index == 0 {
+            settings = raw;
+        }
+    }
+    let defaults = Defaults::new(&around);
+    if reused && defaults != before.defaults {
+        return Ok(Pass::Afresh);
+    }
+    if early && around.torn && !around.groups.is_empty() {
+        return Ok(Pass::Again(around.groups));
+    }
+    sources.shrink_to_fit();
+    let mut config = assemble(settings, files.to_vec(), sources, &longest, &mut faults);
+    config.origin = Origin { defaults, files: origin };
+    Ok(if faults.is_empty() { Pass::Good(Box::new(config)) } else { Pass::Bad })
+}
+
+/// Names that are taken, by hash: of a million, the names themselves would be most of the memory.
+/// That two names share a hash is as good as impossible; and then nothing is lost but time, since
+/// what seems bad is looked at again.
+#[derive(Default)]
+struct Names {
+    taken: HashSet<u64>,
+    hasher: RandomState,
+}
+
+impl Names {
+    /// Takes a name, unless it is taken.
+    fn take(&mut self, name: &str) -> bool {
+        self.taken.insert(self.hasher.hash_one(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gathered(texts: &[&str], before: Option<&Config>) -> Option<Config> {
+        let paths: Vec<PathBuf> = (0..texts.len()).map(|index| index.to_string().into()).collect();
+        let text = |path: &Path| -> Result<String, ()> {
+            let index: usize = path.to_str().and_then(|name| name.parse().ok()).ok_or(())?;
+            Ok(texts[index].to_owned())
+        };
+        gather(&paths, text, before).expect("all can be read")
+    }
+
+    fn together(texts: &[&str]) -> Option<Config> {
+        let files: Vec<(PathBuf, String)> = texts
+            .iter()
+            .enumerate()
+            .map(|(index, text)| (index.to_string().into(), (*text).to_owned()))
+            .collect();
+        super::super::valid::parse(&files).ok()
+    }
+
+    const ONE: &str = "[[source]]\nname = 'a'\nurl = 'https://example.org/a'\ngroup = 'news'\n";
+    const TWO: &str = "[[source]]\nname = 'b'\nurl = 'https://example.org/b'\n";
+    const NEWS: &str = "[group.news]\npolicy = 'uniform'\nbudget = { probes = 3, per = '1d' }\n";
+
+    #[test]
+    fn one_after_another_is_as_good_as_together() {
+        for texts in
+            [&[ONE, TWO][..], &[TWO, NEWS, ONE], &["", ONE, TWO, NEWS], &["[budget]\nprobes = 9\n", TWO]]
+        {
+            let (gathered, together) = (gathered(texts, None).unwrap(), together(texts).unwrap());
+            assert_eq!(gathered.files, together.files);
+            assert_eq!(gathered.sources.len(), together.sources.len());
+            for (one, other) in gathered.sources.iter().zip(&together.sources) {
+                assert!(same(one, other), "{one:?} and {other:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_bad_together_is_bad_one_after_another() {
+        let other = NEWS.replace("news", "other");
+        for texts in
+            [&[ONE, ONE][..], &[ONE, &other], &[&other, ONE], &[NEWS, NEWS], &["", "[fleet]\n"], &["x"]]
+        {
+            assert!(gathered(texts, None).is_none() && together(texts).is_none(), "{texts:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_as_before_is_kept_once() {
+        let before = gathered(&[ONE, TWO], None).unwrap();
+        let longer = TWO.replace("/b", "/c");
+        let after = gathered(&[&longer, ONE], Some(&before)).unwrap();
+        assert!(Arc::ptr_eq(&after.sources[1], &before.sources[0]));
+        assert_eq!(after.sources[0].url.as_str(), "https://example.org/c");
+    }
+
+    #[test]
+    fn a_file_as_before_still_follows_what_changed_around_it() {
+        let files = ["[budget]\nprobes = 9\n", NEWS, ONE, TWO];
+        let before = gathered(&files, None).unwrap();
+        let as_before = gathered(&files, Some(&before)).unwrap();
+        for (one, other) in as_before.sources.iter().zip(&before.sources) {
+            assert!(Arc::ptr_eq(one, other));
+        }
+        let fewer = ["[budget]\nprobes = 8\n", NEWS, ONE, TWO];
+        assert_eq!(gathered(&fewer, Some(&before)).unwrap().sources[1].budget.probes, 8);
+        let news = NEWS.replace("= 3", "= 2");
+        let other_group = [files[0], &news, ONE, TWO];
+        let after = gathered(&other_group, Some(&before)).unwrap();
+        assert_eq!((after.sources[0].budget.probes, after.sources[1].budget.probes), (2, 9));
+        let without_group = [files[0], ONE, TWO];
+        assert_eq!(gathered(&without_group, Some(&before)).unwrap().sources[0].budget.probes, 9);
+        let twice = [files[0], NEWS, ONE, TWO, &format!("{TWO}\n")];
+        assert!(gathered(&twice, Some(&before)).is_none(), "a name in two files");
+    }
+}

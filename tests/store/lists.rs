@@ -1,0 +1,89 @@
+//! The configured list meets the stored one: all of it at a start, what changed while running.
+
+use super::*;
+
+/// Name, URL, state and whether the address is another since the last look.
+async fn rows(connection: &mut SqliteConnection) -> Vec<(String, String, String, bool)> {
+    sqlx::query_as("SELECT name, url, state, moved FROM sources ORDER BY id")
+        .fetch_all(connection)
+        .await
+        .unwrap()
+}
+
+#[tokio::test]
+async fn a_start_follows_the_whole_list() {
+    let dir = TempDir::new().unwrap();
+    let mut connection = open::for_writing(&dir.path().join("t.db")).await.unwrap();
+    let names = |found: &HashMap<String, Remembered>| -> Vec<(i64, String)> {
+        let mut names: Vec<_> = found.values().map(|known| (known.id.0, known.name.clone())).collect();
+        names.sort();
+        names
+    };
+    let one = |id: i64, name: &str| (id, name.to_owned());
+    let first = [listed("c", "http://c/"), listed("a", "http://a/"), listed("b", "http://b/")];
+    let found = load(&mut connection, &first, at(0), at(0)).await;
+    assert_eq!(names(&found), [one(1, "c"), one(2, "a"), one(3, "b")], "numbers in the order of the list");
+    let second = [listed("a", "http://elsewhere/"), listed("d", "http://d/"), listed("b", "http://b/")];
+    let found = load(&mut connection, &second, at(10), at(0)).await;
+    assert_eq!(names(&found), [one(2, "a"), one(3, "b"), one(4, "d")]);
+    let row = |name: &str, url: &str, state: &str, moved| (name.into(), url.into(), state.into(), moved);
+    let wanted = [
+        row("c", "http://c/", "removed", false),
+        row("a", "http://elsewhere/", "learning", true),
+        row("b", "http://b/", "learning", false),
+        row("d", "http://d/", "learning", false),
+    ];
+    assert_eq!(rows(&mut connection).await, wanted);
+    let found = load(&mut connection, &first[..1], at(20), at(0)).await;
+    assert_eq!(names(&found), [one(1, "c")], "back under its number");
+}
+
+#[tokio::test]
+async fn a_first_due_time_does_not_undo_what_a_probe_has_found_since() {
+    let store = Store::new().await;
+    let (a, b) = (store.id("a"), store.id("b"));
+    let memory = Memory { due: at(900), ..Memory::default() };
+    store.write(Write::Land(Box::new(Landing { memory, ..landing(a, 100) })));
+    store.write(Write::FirstDue(vec![(a, at(5)), (b, at(6))]));
+    store.flush().await;
+    let due: Vec<i64> = sqlx::query_scalar("SELECT next_probe_at FROM sources ORDER BY name")
+        .fetch_all(&mut store.connection().await)
+        .await
+        .unwrap();
+    assert_eq!(due, [at(900).as_millis(), at(6).as_millis()]);
+}
+
+#[tokio::test]
+async fn the_list_is_followed_and_nothing_learned_is_lost() {
+    let store = Store::new().await;
+    let (a, b) = (store.id("a"), store.id("b"));
+    let validators = ValidatorsChange::Replace {
+        url: "http://a/".into(),
+        etag: Some(b"\"1\"".to_vec()),
+        last_modified: None,
+    };
+    let memory = Memory { known_updates: 12, due: at(900), ..Memory::default() };
+    store.write(Write::Land(Box::new(Landing { validators, memory, ..landing(a, 100) })));
+    let sync = |listed: Vec<Listed>, gone: &[&str]| {
+        let (reply, synced) = oneshot::channel();
+        let gone = gone.iter().map(|name| (*name).to_owned()).collect();
+        store.write(Write::Sync { listed, gone, at: at(200), reply });
+        async { patience(LONG, synced).await.unwrap().unwrap() }
+    };
+    // b goes, c comes, a moves.
+    let synced = sync(vec![listed("a", "http://elsewhere/"), listed("c", "http://c/")], &["b"]).await;
+    assert_eq!(synced.ids["a"], a);
+    assert_eq!(synced.removed, vec![b]);
+    assert_eq!(synced.moved, HashSet::from(["a".to_owned()]));
+    assert!(synced.revived.is_empty());
+    let dossier = store.reader().await.dossier(a).await.unwrap();
+    assert_eq!(dossier.etag, None, "the new address never gave one");
+    assert!(dossier.seen.moved);
+    assert_eq!(store.count("SELECT known_updates FROM sources WHERE name = 'a'").await, 12);
+    assert_eq!(store.count("SELECT count(*) FROM sources WHERE state = 'removed' AND name = 'b'").await, 1);
+    // b returns under its old number.
+    let synced = sync(vec![listed("a", "http://elsewhere/"), listed("b", "http://b/")], &[]).await;
+    assert_eq!(synced.ids["b"], b);
+    assert_eq!(synced.revived, HashSet::from(["b".to_owned()]));
+    assert!(synced.removed.is_empty() && synced.moved.is_empty());
+}
