@@ -23,7 +23,8 @@ use super::turns::{Turns, Waits};
 pub struct Fleet {
     pub(super) params: FleetParams,
     pub(super) seed: u64,
-    pub(super) members: HashMap<SourceId, Member>,
+    /// Boxed, because a table of a million is half empty and twice as large while it grows.
+    pub(super) members: HashMap<SourceId, Box<Member>>,
     pub(super) frontier: Frontier,
     pub(super) outage: Outage,
     /// Who waits for a plan, and from when on it may hold probes.
@@ -187,7 +188,7 @@ impl Fleet {
         if in_flight.is_none() {
             Self::queue(&mut member, &mut self.frontier);
         }
-        self.members.insert(member.id, member);
+        self.members.insert(member.id, Box::new(member));
     }
 
     /// Whether an ordered probe may still be sent: time may have passed since, into a skipped hour.
