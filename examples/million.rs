@@ -96,7 +96,7 @@ async fn measure(options: Options) -> Result<()> {
     let taken = stopwatch.elapsed();
     report.limit(&format!("reload of {CHANGES} changes"), taken, RELOAD_WITHIN);
     real_pause(Duration::from_secs(3)).await;
-    let window = Window::read(&world, began, now(), 0.0).await?;
+    let window = Window::read(&world, began, now(), None).await?;
     report.memory("reload", &daemon)?;
     report.steps("reload", &window, world.options.per_step);
     let summary = world.text("SELECT detail FROM events WHERE kind = 'reloaded' ORDER BY id DESC LIMIT 1");
@@ -323,8 +323,8 @@ struct Window {
     short: usize,
     probes: usize,
     failed: i64,
-    /// Requests a second, as the server saw them.
-    asked: f64,
+    /// Requests a second, as the server saw them, where they were counted.
+    asked: Option<f64>,
 }
 
 /// Lets it run and reads what the log says of that time.
@@ -335,11 +335,11 @@ async fn watch(world: &World, asked: &AtomicU64, minutes: f64) -> Result<Window>
     let ended = now();
     // What has started may still have to land.
     real_pause(Duration::from_secs(2)).await;
-    Window::read(world, began, ended, rate).await
+    Window::read(world, began, ended, Some(rate)).await
 }
 
 impl Window {
-    async fn read(world: &World, began: Timestamp, ended: Timestamp, asked: f64) -> Result<Self> {
+    async fn read(world: &World, began: Timestamp, ended: Timestamp, asked: Option<f64>) -> Result<Self> {
         // Whole seconds, with one more after them to find the start that comes next.
         let (from, until) = (began.as_millis() / 1000 + 1, ended.as_millis() / 1000);
         let most = world.options.per_step as usize;
@@ -425,8 +425,10 @@ impl Report {
         let late = |list: &[i64]| {
             format!("{} / {} / {}", quantile(list, 0.5), quantile(list, 0.99), quantile(list, 1.0))
         };
+        let at_server =
+            asked.map_or_else(String::new, |asked| format!(", {asked:.1} requests/s at the server"));
         say(&format!(
-            "{what}: {steps} steps, {:.1} probes/s in the log, {asked:.1} requests/s at the server, {failed} failed",
+            "{what}: {steps} steps, {:.1} probes/s in the log{at_server}, {failed} failed",
             *probes as f64 / (*steps).max(1) as f64
         ));
         say(&format!(

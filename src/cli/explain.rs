@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::fleet::life::{Life, Reserve};
-use crate::fleet::{BurstTerms, Explanation};
+use crate::fleet::{Explanation, FleetParams};
 use crate::schedule::plan::{Plan, Revision};
 use crate::schedule::policy::Policy;
 use crate::store::plans::PlanRow;
@@ -49,7 +49,7 @@ pub fn run(config: &Config, name: &str, as_json: bool, out: &mut dyn Write) -> R
         explanation.left, budget.probes, budget.per, budget.min_spacing
     )?;
     writeln!(out, "next probe  {}, because of: {}", when(explanation.due), explanation.reason.name())?;
-    for (head, lines) in case.reasons(&config.fleet.burst, zone, now) {
+    for (head, lines) in case.reasons(&config.fleet, zone, now) {
         for (index, line) in lines.iter().enumerate() {
             writeln!(out, "{:<10}  {line}", if index == 0 { head } else { "" })?;
         }
@@ -121,18 +121,21 @@ impl Case {
     /// What lies behind the due time, each with its heading.
     fn reasons(
         &self,
-        terms: &BurstTerms,
+        params: &FleetParams,
         zone: &TimeZone,
         now: Timestamp,
     ) -> Vec<(&'static str, Vec<String>)> {
-        let Explanation { budget, reserve, .. } = self.explanation;
+        let Explanation { budget, reserve, due, reason, .. } = self.explanation;
+        let terms = &params.burst;
         let stance = Stance { policy: self.policy, terms, budget, reserve, life: &self.life };
+        let slot = reasons::slot(&self.life, reason, now - due, params).map(|line| vec![line]);
         let burst = self.burst.map(|burst| reasons::burst(burst, &stance, zone));
         let quiet = reasons::quiet(&self.life, self.overdue, zone).map(|line| vec![line]);
         let reserve = reasons::reserve(&stance).map(|line| vec![line]);
         let plan = self.plan.as_ref();
         let plan = plan.map(|plan| reasons::plan(plan, self.policy, self.holds, zone, now));
-        let all = [("burst", burst), ("quiet", quiet), ("reserve", reserve), ("plan", plan)];
+        let all =
+            [("slot", slot), ("burst", burst), ("quiet", quiet), ("reserve", reserve), ("plan", plan)];
         all.into_iter().filter_map(|(head, lines)| Some((head, lines?))).collect()
     }
 }

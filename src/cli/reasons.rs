@@ -7,12 +7,13 @@ use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
 use crate::fleet::life::{Life, Reserve};
-use crate::fleet::{BurstTerms, Response};
+use crate::fleet::source::Reason;
+use crate::fleet::{BurstTerms, FleetParams, Response};
 use crate::schedule::budget::Budget;
 use crate::schedule::policy::Policy;
 use crate::schedule::ttl::Form;
 use crate::store::plans::PlanRow;
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 /// A feed that overflows with a smaller chance than this is not worth a word.
 const WORTH_A_WORD: f64 = 0.01;
@@ -36,6 +37,24 @@ pub struct Stance<'s> {
     pub reserve: Reserve,
     /// Where it stands.
     pub life: &'s Life,
+}
+
+/// How it comes by a slot, where that takes a word: it is sampled, or has been due for longer than a step.
+pub fn slot(life: &Life, reason: Reason, due_for: Span, params: &FleetParams) -> Option<String> {
+    let FleetParams { step, probes_per_step, allocator, .. } = params;
+    let late = due_for > *step;
+    match life.asked_by {
+        Policy::Adaptive if reason != Reason::FirstContact => Some(format!(
+            "sampled: from its next probe's time on it goes when one of {probes_per_step} slots per {step} is to \
+             spare; where they are short the allocator `{}` chooses",
+            allocator.name()
+        )),
+        _ if late => Some(format!(
+            "due for {due_for}: others go first whose waiting costs more, with {probes_per_step} slots per {step}; \
+             or no daemon runs"
+        )),
+        _ => None,
+    }
 }
 
 /// A burst: what was seen, and what is done about it.
@@ -202,6 +221,20 @@ mod tests {
             overflow: Some(0.12),
             times: (0..48).map(|n| made_at + Span::from_mins(15 + 30 * n)).collect(),
         }
+    }
+
+    #[test]
+    fn who_is_sampled_or_late_is_told_about_slots() {
+        let params = FleetParams::default();
+        let sampled = Life::default();
+        let told = |life: &Life, reason, late| slot(life, reason, Span::from_secs(late), &params);
+        assert_eq!(told(&sampled, Reason::FirstContact, 3), None);
+        let life = Life { asked_by: Policy::Adaptive, ..sampled };
+        let said = told(&life, Reason::Policy, -50).unwrap();
+        assert!(said.contains("20 slots per 10s") && said.contains("`adaptive`"), "{said}");
+        let planned = Life { asked_by: Policy::Plan, ..life };
+        assert_eq!(told(&planned, Reason::Plan, -50), None);
+        assert!(told(&planned, Reason::Plan, 50).unwrap().starts_with("due for 50s: others go first"));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! How well probes were spent: counted by hand, by the reader and by the views.
 
-use tidewatch::store::measures::Measures;
+use tidewatch::fleet::load::Load;
+use tidewatch::store::measures::{Loads, Measures};
 
 use super::*;
 
@@ -179,4 +180,40 @@ async fn the_view_over_all_reads_by_index_and_sorts_nothing() {
     assert!(plan.contains("probes USING INDEX probes_by_source"), "{plan}");
     assert!(plan.contains("updates USING INDEX updates_by_source"), "{plan}");
     assert!(!plan.contains("TEMP B-TREE"), "{plan}");
+}
+
+#[tokio::test]
+async fn what_the_fleet_did_is_added_up_and_pruned() {
+    let store = Store::new().await;
+    assert_eq!(store.reader().await.loads(at(0)).await.unwrap(), None);
+    let load = |since: i64, due, latest| Load {
+        until: at(since + 60),
+        due,
+        sampled: 5,
+        late: 2,
+        late_for: Span::from_secs(latest + 1),
+        latest: Span::from_secs(latest),
+        waiting: due,
+        undiscovered_hours: 0.5,
+        ..Load::new(at(since))
+    };
+    for minute in [load(0, 7, 90), load(60, 10, 30), load(120, 3, 40)] {
+        store.write(Write::Load(minute));
+    }
+    store.flush().await;
+    let expected = Loads {
+        since: at(60),
+        until: at(180),
+        due: 13,
+        sampled: 10,
+        late: 4,
+        late_for: Span::from_secs(72),
+        latest: Span::from_secs(40),
+        waiting: 3,
+        undiscovered_hours: 1.0,
+    };
+    assert_eq!(store.reader().await.loads(at(1)).await.unwrap(), Some(expected));
+    store.write(Write::Prune { before: at(100) });
+    store.flush().await;
+    assert_eq!(store.reader().await.loads(at(0)).await.unwrap().map(|loads| loads.since), Some(at(120)));
 }
