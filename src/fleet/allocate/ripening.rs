@@ -71,6 +71,9 @@ const AT_MOST: usize = 16;
 /// … it is cut back to so many times as many.
 const CUT_TO: usize = 8;
 
+/// A claim is like another if it is at least so much of it.
+const LIKE: f64 = 0.5;
+
 /// The supply of probes is what it was over some hundred steps.
 const SMOOTHED: f64 = 0.01;
 /// Filing everybody anew may cost every probe so many places.
@@ -84,7 +87,7 @@ pub struct Ripening {
     /// By when the claim reaches the level. What comes no later than where it stands is in the pool.
     wheel: Wheel,
     pool: Vec<Candidate>,
-    /// What a probe costs: the least claim that was chosen of late.
+    /// What a probe costs: the least claim that was chosen, of late.
     level: f64,
     /// What all known places want together, and how many a step are chosen of late.
     demand: f64,
@@ -159,6 +162,7 @@ impl Ripening {
         if astray && (self.filed_at == 0.0 || FILED_PER_PROBE * self.since >= self.places.len()) {
             self.file_all(level);
         }
+        let mut least = f64::INFINITY;
         while chosen.len() < enough && self.fill(now, most) {
             self.weigh(now);
             if self.pool.len() > AT_MOST * most {
@@ -168,7 +172,6 @@ impl Ripening {
             if self.pool.len() > wanted {
                 self.pool.select_nth_unstable_by(wanted - 1, by_claim);
             }
-            let mut least = f64::INFINITY;
             for Candidate { claim, place } in self.pool.drain(..wanted.min(self.pool.len())) {
                 let entry = &mut self.places[place as usize];
                 // One that was closed and opened again may stand here twice.
@@ -178,22 +181,31 @@ impl Ripening {
                     chosen.push(place);
                 }
             }
-            if least.is_finite() {
-                self.level = least;
-            }
         }
-        self.since += most + chosen.len() - enough;
+        let count = most + chosen.len() - enough;
+        if count > 0 {
+            // It follows what is chosen over about as long as a turn of everybody takes. Were it quicker,
+            // then after a start of all at once, whose claims are small, those who had their turn would
+            // come back before the others had one.
+            self.level += (least - self.level) * (count as f64 / self.places.len() as f64).min(1.0);
+        }
+        self.since += count;
     }
 
     /// Puts a source where it belongs by the present level, but not before `earliest`.
     fn file(&mut self, place: u32, earliest: f64) {
-        let entry = &mut self.places[place as usize];
+        let entry = self.places[place as usize];
         let age = self.claim.age_of(f64::from(entry.root), self.level);
-        let at = ticks((steps(entry.last) + age).max(earliest)).min(POOLED - 1);
+        self.put((steps(entry.last) + age).max(earliest), place);
+    }
+
+    /// Puts a source on the wheel, or into the pool if the wheel has passed that time.
+    fn put(&mut self, at: f64, place: u32) {
+        let at = ticks(at).min(POOLED - 1);
         if self.wheel.put(at, place) {
-            entry.filed = at;
+            self.places[place as usize].filed = at;
         } else {
-            entry.filed = POOLED;
+            self.places[place as usize].filed = POOLED;
             self.pool.push(Candidate { claim: 0.0, place });
         }
     }
@@ -243,16 +255,19 @@ impl Ripening {
         });
     }
 
-    /// Keeps the best in the pool; the others are filed anew. However many of them have the same claim,
-    /// each comes back in good time: twice as many as can be chosen before its turn could come.
+    /// Keeps the best in the pool. Of the others those whose claims are like theirs come back one after
+    /// the other, as many a step as are chosen: the turn of a crowd is now, whatever the level says. Those
+    /// with smaller claims are filed anew.
     fn cut(&mut self, now: f64, keep: usize, most: usize) {
         self.pool.select_nth_unstable_by(keep - 1, by_claim);
-        self.level = self.level.max(self.pool[keep - 1].claim);
+        let kept = self.pool[keep - 1].claim;
+        self.level = self.level.max(kept);
         self.wheel.turn_back(ticks(now));
         let mut rest = self.pool.split_off(keep);
         rest.sort_unstable_by(by_claim);
-        for (rank, Candidate { place, .. }) in rest.into_iter().enumerate() {
-            self.file(place, now + 1.0 + (rank / (2 * most)) as f64);
+        for (rank, Candidate { claim, place }) in rest.into_iter().enumerate() {
+            let turn = now + 1.0 + (rank / most) as f64;
+            if claim >= LIKE * kept { self.put(turn, place) } else { self.file(place, turn) }
         }
     }
 }
