@@ -255,3 +255,47 @@ impl Sim {
         self.probes
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::shapes::Shape;
+    use super::*;
+
+    /// What is kept up step by step is what adding up all sources says, and a change of rates leaves what
+    /// came before it as it was.
+    #[test]
+    fn what_waits_is_what_all_sources_say() {
+        let change = Some(Change { at: 301, share: 0.5 });
+        let world = World { rates: Shape::Pareto(1.2).rates(50, 3), per_step: 3, change };
+        for allocator in Allocator::ALL {
+            for learns in [None, Some(Estimate::usual(allocator))] {
+                let mut sim = Sim::new(&world, Trial { allocator, learns, warm_up: 0, seed: 5 });
+                let mut waiting: Vec<f64> = sim.sources.iter().map(|source| source.backlog).collect();
+                let mut cost = 0.0;
+                for step in 1..=600 {
+                    let rates: Vec<f64> = sim.sources.iter().map(|source| source.rate).collect();
+                    sim.step();
+                    // In the step of the change the new rates are the ones that count.
+                    let changed = sim.sources.iter().zip(&rates).any(|(source, rate)| source.rate != *rate);
+                    assert_eq!(changed, step == 301, "{allocator:?} at {step}");
+                    waiting.iter_mut().zip(&sim.sources).for_each(|(all, source)| *all += source.rate);
+                    cost += waiting.iter().sum::<f64>();
+                    sim.chosen.iter().for_each(|&place| waiting[place as usize] = 0.0);
+                }
+                assert!((sim.waiting.value() / waiting.iter().sum::<f64>() - 1.0).abs() < 1e-9);
+                assert!((sim.cost() / (cost / 600.0) - 1.0).abs() < 1e-9, "{allocator:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_gap_costs_as_in_the_proof_of_theorem_1() {
+        // Three in turn: gaps of three steps cost π(1 + 2 + 3).
+        let world = World { rates: vec![0.25; 3], per_step: 1, change: None };
+        let trial = Trial { allocator: Allocator::RoundRobin, learns: None, warm_up: 9, seed: 1 };
+        let mut sim = Sim::new(&world, trial);
+        sim.advance(9 + 300);
+        assert_eq!((sim.probes(), sim.scored()), (309, 300));
+        assert_eq!(sim.cost(), 3.0 * 0.25 * (1.0 + 2.0 + 3.0) / 3.0);
+    }
+}
