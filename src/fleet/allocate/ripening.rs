@@ -64,15 +64,20 @@ fn steps(ticks: u32) -> f64 {
     f64::from(ticks) / PER_STEP
 }
 
-/// The pool is filled up to so many times as many as are chosen …
-const AT_LEAST: usize = 4;
+/// The pool is filled up to so many times as many as are chosen, and a few …
+const AT_LEAST: usize = 3;
 /// … and when it holds more than so many times as many, …
-const AT_MOST: usize = 16;
+const AT_MOST: usize = 8;
 /// … it is cut back to so many times as many.
-const CUT_TO: usize = 8;
+const CUT_TO: usize = 5;
+/// The few: where one is chosen, three times as many would be little to choose from.
+const SPARE: usize = 2;
 
-/// A claim is like another if it is at least so much of it.
-const LIKE: f64 = 0.5;
+/// Who is cut would be cut again and again if it came back with a claim no larger than theirs who stayed.
+const A_LITTLE_MORE: f64 = 1.05;
+
+/// The level rises within so many probes: of those filed too early many would have to be filed anew.
+const SOON: usize = 10_000;
 
 /// The supply of probes is what it was over some hundred steps.
 const SMOOTHED: f64 = 0.01;
@@ -141,7 +146,7 @@ impl Ripening {
         self.demand += self.claim.demand(f64::from(turn.root));
         self.demand -= self.claim.demand(f64::from(self.places[at].root));
         self.places[at] = Place { root: turn.root, last: ticks(turn.last), filed: CLOSED };
-        self.file(place, 0.0);
+        self.file(place, self.level, 0.0);
     }
 
     /// A source waits no longer. What is left of it is found out when its turn comes.
@@ -165,8 +170,8 @@ impl Ripening {
         let mut least = f64::INFINITY;
         while chosen.len() < enough && self.fill(now, most) {
             self.weigh(now);
-            if self.pool.len() > AT_MOST * most {
-                self.cut(now, CUT_TO * most, most);
+            if self.pool.len() > AT_MOST * (most + SPARE) {
+                self.cut(now, CUT_TO * (most + SPARE), most);
             }
             let wanted = enough - chosen.len();
             if self.pool.len() > wanted {
@@ -184,28 +189,25 @@ impl Ripening {
         }
         let count = most + chosen.len() - enough;
         if count > 0 {
-            // It follows what is chosen over about as long as a turn of everybody takes. Were it quicker,
-            // then after a start of all at once, whose claims are small, those who had their turn would
-            // come back before the others had one.
-            self.level += (least - self.level) * (count as f64 / self.places.len() as f64).min(1.0);
+            // It follows what is chosen over about as long as a turn of everybody takes. Were it to fall
+            // quicker, then after a start of all together, whose claims are small, those who had their
+            // turn would come back before the others had one.
+            let all = self.places.len();
+            let over = if least > self.level { all.min(SOON) } else { all };
+            self.level += (least - self.level) * (count as f64 / over as f64).min(1.0);
         }
         self.since += count;
     }
 
-    /// Puts a source where it belongs by the present level, but not before `earliest`.
-    fn file(&mut self, place: u32, earliest: f64) {
-        let entry = self.places[place as usize];
-        let age = self.claim.age_of(f64::from(entry.root), self.level);
-        self.put((steps(entry.last) + age).max(earliest), place);
-    }
-
-    /// Puts a source on the wheel, or into the pool if the wheel has passed that time.
-    fn put(&mut self, at: f64, place: u32) {
-        let at = ticks(at).min(POOLED - 1);
+    /// Puts a source where its claim will have come to this level, but not before `earliest`.
+    fn file(&mut self, place: u32, level: f64, earliest: f64) {
+        let entry = &mut self.places[place as usize];
+        let age = self.claim.age_of(f64::from(entry.root), level);
+        let at = ticks((steps(entry.last) + age).max(earliest)).min(POOLED - 1);
         if self.wheel.put(at, place) {
-            self.places[place as usize].filed = at;
+            entry.filed = at;
         } else {
-            self.places[place as usize].filed = POOLED;
+            entry.filed = POOLED;
             self.pool.push(Candidate { claim: 0.0, place });
         }
     }
@@ -218,7 +220,7 @@ impl Ripening {
         self.pool.clear();
         for place in 0..self.places.len() as u32 {
             if std::mem::replace(&mut self.places[place as usize].filed, CLOSED) != CLOSED {
-                self.file(place, 0.0);
+                self.file(place, self.level, 0.0);
             }
         }
     }
@@ -226,9 +228,9 @@ impl Ripening {
     /// Fills the pool with those that come next and with those whose time has come. Says whether
     /// anyone stands in it.
     fn fill(&mut self, now: f64, most: usize) -> bool {
-        let now = ticks(now);
-        while self.pool.len() < AT_LEAST * most
-            || self.wheel.stands_before(now) && self.pool.len() < AT_MOST * most
+        let (now, room) = (ticks(now), most + SPARE);
+        while self.pool.len() < AT_LEAST * room
+            || self.wheel.stands_before(now) && self.pool.len() < AT_MOST * room
         {
             let Self { wheel, pool, places, .. } = self;
             let turned = wheel.turn(|at, place| {
@@ -255,9 +257,8 @@ impl Ripening {
         });
     }
 
-    /// Keeps the best in the pool. Of the others those whose claims are like theirs come back one after
-    /// the other, as many a step as are chosen: the turn of a crowd is now, whatever the level says. Those
-    /// with smaller claims are filed anew.
+    /// Keeps the best in the pool. The others come back when their claims will be a little larger than those,
+    /// at most as many a step as are chosen: so a crowd with equal claims is let in one after the other.
     fn cut(&mut self, now: f64, keep: usize, most: usize) {
         self.pool.select_nth_unstable_by(keep - 1, by_claim);
         let kept = self.pool[keep - 1].claim;
@@ -265,9 +266,9 @@ impl Ripening {
         self.wheel.turn_back(ticks(now));
         let mut rest = self.pool.split_off(keep);
         rest.sort_unstable_by(by_claim);
-        for (rank, Candidate { claim, place }) in rest.into_iter().enumerate() {
-            let turn = now + 1.0 + (rank / most) as f64;
-            if claim >= LIKE * kept { self.put(turn, place) } else { self.file(place, turn) }
+        for (rank, Candidate { place, .. }) in rest.into_iter().enumerate() {
+            // Before everybody has had a turn the level is far above all claims.
+            self.file(place, self.level.min(A_LITTLE_MORE * kept), now + 1.0 + (rank / most) as f64);
         }
     }
 }
