@@ -29,6 +29,7 @@ pub mod probe;
 mod reasons;
 pub mod rhythm;
 pub mod run;
+pub mod simulate;
 pub mod status;
 pub mod table;
 mod words;
@@ -95,6 +96,9 @@ enum Command {
     Plan(Box<plan::Args>),
     /// Probe a source now, once and politely, if the gate allows.
     Probe(probe::Args),
+    /// Try out schedules in a simulated world, without configuration, network or store.
+    #[command(subcommand)]
+    Simulate(simulate::Command),
     /// Turn an OPML file into source TOML on stdout.
     Import {
         /// The OPML file; `-` reads standard input.
@@ -187,6 +191,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Result<(), CliErro
         }
         Command::Plan(arguments) => plan::run(&arguments, path, &mut out),
         Command::Probe(arguments) => probe::run(&load(path)?, &arguments, &mut out),
+        Command::Simulate(command) => simulate::run(&command, &mut out),
         Command::Import { file } => {
             let opml = read_input(&file)?;
             import::run(&opml, &mut out, &mut std::io::stderr()).map_err(|error| match error {

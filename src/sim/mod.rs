@@ -6,3 +6,4 @@
 
 pub mod driver;
 pub mod feed;
+pub mod fleet;

@@ -22,28 +22,43 @@ pub struct Cyclic {
     /// Turns so far.
     turn: u64,
     heap: BinaryHeap<Reverse<(u64, u32)>>,
-    /// Of those known, how many have another rate since turns were last dealt out.
+    /// Of those known, how many have another rate since turns were last dealt out, and how many turns
+    /// have passed since.
     news: usize,
     known: usize,
+    since: usize,
+    /// Σ√π when turns were last dealt out.
+    sum: f64,
 }
 
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 struct Place {
     root: f32,
     log_period: u32,
     first: u64,
+    /// The turn under which it stands in the heap. What stands there under another is void.
+    next: u64,
     waits: bool,
 }
+
+/// It does not stand in the heap.
+const NOWHERE: u64 = u64::MAX;
 
 impl Cyclic {
     /// A source waits from now on.
     pub fn open(&mut self, place: u32, turn: Turn) {
         let at = place as usize;
         if self.places.len() <= at {
-            self.places.resize(at + 1, Place::default());
+            let unknown = Place { root: 0.0, log_period: 0, first: 0, next: NOWHERE, waits: false };
+            self.places.resize(at + 1, unknown);
         }
         let entry = &mut self.places[at];
-        self.known += usize::from(entry.root == 0.0);
+        if entry.root == 0.0 && turn.root > 0.0 {
+            self.known += 1;
+            // Until turns are dealt out anew it is squeezed in from now on, as often as is its due.
+            (entry.log_period, entry.first) = (log_period(self.sum, turn.root), self.turn);
+        }
+        self.known -= usize::from(entry.root > 0.0 && turn.root <= 0.0);
         self.news += usize::from(entry.root != turn.root);
         entry.root = turn.root;
         entry.waits = true;
@@ -59,10 +74,12 @@ impl Cyclic {
 
     /// Takes out those whose turns come within the next `most`.
     pub fn choose(&mut self, most: usize, chosen: &mut Vec<u32>) {
-        // Once for every few rates that changed, so that dealing out costs each of them a little.
-        if self.news > 0 && 2 * self.news >= self.known {
+        // Once for every few rates that changed or every round of turns, so that dealing out costs
+        // each of them a little.
+        if self.news > 0 && (2 * self.news >= self.known || self.since >= self.known) {
             self.deal();
         }
+        self.since = self.since.saturating_add(most);
         let enough = chosen.len() + most;
         self.turn += most as u64;
         while chosen.len() < enough
@@ -71,20 +88,22 @@ impl Cyclic {
         {
             self.heap.pop();
             let entry = &mut self.places[place as usize];
-            if std::mem::take(&mut entry.waits) {
-                chosen.push(place);
+            if entry.next == at {
+                entry.next = NOWHERE;
+                if std::mem::take(&mut entry.waits) {
+                    chosen.push(place);
+                }
             }
         }
     }
 
     /// Deals out turns by the rates as they are now.
     fn deal(&mut self) {
-        self.news = 0;
-        let sum: f64 = self.places.iter().map(|place| f64::from(place.root)).sum();
+        (self.news, self.since) = (0, 0);
+        self.sum = self.places.iter().map(|place| f64::from(place.root)).sum();
         let mut order: Vec<(u32, u32)> = Vec::with_capacity(self.known);
         for (at, place) in (0..).zip(&mut self.places).filter(|(_, place)| place.root > 0.0) {
-            let wanted = (sum / f64::from(place.root)).max(1.0);
-            place.log_period = (wanted.log2().ceil() as u32).min(LONGEST);
+            place.log_period = log_period(self.sum, place.root);
             order.push((place.log_period, at));
         }
         order.sort_unstable();
@@ -100,6 +119,7 @@ impl Cyclic {
         }
         self.heap.clear();
         for at in 0..self.places.len() as u32 {
+            self.places[at as usize].next = NOWHERE;
             if self.places[at as usize].waits {
                 self.file(at);
             }
@@ -107,10 +127,26 @@ impl Cyclic {
     }
 
     fn file(&mut self, place: u32) {
-        let entry = self.places[place as usize];
+        let entry = &mut self.places[place as usize];
+        if entry.root <= 0.0 {
+            // Nothing is ever to be found there: it has no turns.
+            entry.next = NOWHERE;
+            return;
+        }
         let period = 1_u64 << entry.log_period;
         // The first of its turns that has not passed.
         let missed = self.turn.saturating_sub(entry.first).div_ceil(period);
-        self.heap.push(Reverse((entry.first + missed * period, place)));
+        let at = entry.first + missed * period;
+        // However often it is closed and opened again, it stands there once.
+        if entry.next != at {
+            entry.next = at;
+            self.heap.push(Reverse((at, place)));
+        }
     }
+}
+
+/// r, where 2^r ≥ Σ√π/√π > 2^(r−1).
+fn log_period(sum: f64, root: f32) -> u32 {
+    let wanted = (sum / f64::from(root)).max(1.0);
+    (wanted.log2().ceil() as u32).min(LONGEST)
 }

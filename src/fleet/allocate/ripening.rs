@@ -64,12 +64,20 @@ fn steps(ticks: u32) -> f64 {
     f64::from(ticks) / PER_STEP
 }
 
-/// The pool is filled up to so many times as many as are chosen …
-const AT_LEAST: usize = 4;
+/// The pool is filled up to so many times as many as are chosen, and a few …
+const AT_LEAST: usize = 3;
 /// … and when it holds more than so many times as many, …
-const AT_MOST: usize = 16;
+const AT_MOST: usize = 8;
 /// … it is cut back to so many times as many.
-const CUT_TO: usize = 8;
+const CUT_TO: usize = 5;
+/// The few: where one is chosen, three times as many would be little to choose from.
+const SPARE: usize = 2;
+
+/// Who is cut would be cut again and again if it came back with a claim no larger than theirs who stayed.
+const A_LITTLE_MORE: f64 = 1.05;
+
+/// The level rises within so many probes: of those filed too early many would have to be filed anew.
+const SOON: usize = 10_000;
 
 /// The supply of probes is what it was over some hundred steps.
 const SMOOTHED: f64 = 0.01;
@@ -84,7 +92,7 @@ pub struct Ripening {
     /// By when the claim reaches the level. What comes no later than where it stands is in the pool.
     wheel: Wheel,
     pool: Vec<Candidate>,
-    /// What a probe costs: the least claim that was chosen of late.
+    /// What a probe costs: the least claim that was chosen, of late.
     level: f64,
     /// What all known places want together, and how many a step are chosen of late.
     demand: f64,
@@ -138,7 +146,7 @@ impl Ripening {
         self.demand += self.claim.demand(f64::from(turn.root));
         self.demand -= self.claim.demand(f64::from(self.places[at].root));
         self.places[at] = Place { root: turn.root, last: ticks(turn.last), filed: CLOSED };
-        self.file(place, 0.0);
+        self.file(place, self.level, 0.0);
     }
 
     /// A source waits no longer. What is left of it is found out when its turn comes.
@@ -159,16 +167,16 @@ impl Ripening {
         if astray && (self.filed_at == 0.0 || FILED_PER_PROBE * self.since >= self.places.len()) {
             self.file_all(level);
         }
+        let mut least = f64::INFINITY;
         while chosen.len() < enough && self.fill(now, most) {
             self.weigh(now);
-            if self.pool.len() > AT_MOST * most {
-                self.cut(now, CUT_TO * most, most);
+            if self.pool.len() > AT_MOST * (most + SPARE) {
+                self.cut(now, CUT_TO * (most + SPARE), most);
             }
             let wanted = enough - chosen.len();
             if self.pool.len() > wanted {
                 self.pool.select_nth_unstable_by(wanted - 1, by_claim);
             }
-            let mut least = f64::INFINITY;
             for Candidate { claim, place } in self.pool.drain(..wanted.min(self.pool.len())) {
                 let entry = &mut self.places[place as usize];
                 // One that was closed and opened again may stand here twice.
@@ -178,17 +186,23 @@ impl Ripening {
                     chosen.push(place);
                 }
             }
-            if least.is_finite() {
-                self.level = least;
-            }
         }
-        self.since += most + chosen.len() - enough;
+        let count = most + chosen.len() - enough;
+        if count > 0 {
+            // It follows what is chosen over about as long as a turn of everybody takes. Were it to fall
+            // quicker, then after a start of all together, whose claims are small, those who had their
+            // turn would come back before the others had one.
+            let all = self.places.len();
+            let over = if least > self.level { all.min(SOON) } else { all };
+            self.level += (least - self.level) * (count as f64 / over as f64).min(1.0);
+        }
+        self.since += count;
     }
 
-    /// Puts a source where it belongs by the present level, but not before `earliest`.
-    fn file(&mut self, place: u32, earliest: f64) {
+    /// Puts a source where its claim will have come to this level, but not before `earliest`.
+    fn file(&mut self, place: u32, level: f64, earliest: f64) {
         let entry = &mut self.places[place as usize];
-        let age = self.claim.age_of(f64::from(entry.root), self.level);
+        let age = self.claim.age_of(f64::from(entry.root), level);
         let at = ticks((steps(entry.last) + age).max(earliest)).min(POOLED - 1);
         if self.wheel.put(at, place) {
             entry.filed = at;
@@ -206,7 +220,7 @@ impl Ripening {
         self.pool.clear();
         for place in 0..self.places.len() as u32 {
             if std::mem::replace(&mut self.places[place as usize].filed, CLOSED) != CLOSED {
-                self.file(place, 0.0);
+                self.file(place, self.level, 0.0);
             }
         }
     }
@@ -214,9 +228,9 @@ impl Ripening {
     /// Fills the pool with those that come next and with those whose time has come. Says whether
     /// anyone stands in it.
     fn fill(&mut self, now: f64, most: usize) -> bool {
-        let now = ticks(now);
-        while self.pool.len() < AT_LEAST * most
-            || self.wheel.stands_before(now) && self.pool.len() < AT_MOST * most
+        let (now, room) = (ticks(now), most + SPARE);
+        while self.pool.len() < AT_LEAST * room
+            || self.wheel.stands_before(now) && self.pool.len() < AT_MOST * room
         {
             let Self { wheel, pool, places, .. } = self;
             let turned = wheel.turn(|at, place| {
@@ -243,16 +257,18 @@ impl Ripening {
         });
     }
 
-    /// Keeps the best in the pool; the others are filed anew. However many of them have the same claim,
-    /// each comes back in good time: twice as many as can be chosen before its turn could come.
+    /// Keeps the best in the pool. The others come back when their claims will be a little larger than those,
+    /// at most as many a step as are chosen: so a crowd with equal claims is let in one after the other.
     fn cut(&mut self, now: f64, keep: usize, most: usize) {
         self.pool.select_nth_unstable_by(keep - 1, by_claim);
-        self.level = self.level.max(self.pool[keep - 1].claim);
+        let kept = self.pool[keep - 1].claim;
+        self.level = self.level.max(kept);
         self.wheel.turn_back(ticks(now));
         let mut rest = self.pool.split_off(keep);
         rest.sort_unstable_by(by_claim);
         for (rank, Candidate { place, .. }) in rest.into_iter().enumerate() {
-            self.file(place, now + 1.0 + (rank / (2 * most)) as f64);
+            // Before everybody has had a turn the level is far above all claims.
+            self.file(place, self.level.min(A_LITTLE_MORE * kept), now + 1.0 + (rank / most) as f64);
         }
     }
 }

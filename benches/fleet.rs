@@ -1,0 +1,204 @@
+//! What a choice costs: `cargo bench --bench fleet`.
+//!
+//! Nanoseconds per probe, choosing and learning together, for a thousand sources up to a million with a
+//! hundred probes a step; and, in the same run, the plain way that looks at every source in every step:
+//! for the index one pass over all claims of which the largest are selected, for sampling one pass of
+//! running sums. Both ways learn alike. Each figure is the best of several stretches, since whatever
+//! else the machine does can only add to it. What one source has to remember is one cache line.
+
+use std::hint::black_box;
+use std::io::Write;
+
+use tidewatch::clock::Stopwatch;
+use tidewatch::fleet::Allocator;
+use tidewatch::fleet::allocate::{Allocation, Turn};
+use tidewatch::fleet::estimate::{Counted, Forgetting, Prior};
+use tidewatch::rng::Stream;
+use tidewatch::sim::fleet::shapes::Shape;
+
+const PER_STEP: usize = 100;
+const SIZES: [usize; 3] = [1_000, 100_000, 1_000_000];
+/// Steps of a stretch that is timed, and how many stretches there are.
+const STRETCH: usize = 400;
+const STRETCHES: usize = 12;
+/// Steps that are timed of the plain way: each takes milliseconds.
+const PLAIN_STEPS: u32 = 12;
+/// Growth from the smallest size to the largest that is fine, and speed over the plain way.
+const MOST_GROWTH: f64 = 15.0;
+const LEAST_SPEED: f64 = 50.0;
+
+/// Who is timed, and whether it learns as the paper does.
+const TIMED: [(Allocator, bool); 4] = [
+    (Allocator::Index, false),
+    (Allocator::Adaptive, true),
+    (Allocator::Memoryless, false),
+    (Allocator::Cyclic, false),
+];
+
+/// What is remembered of a source, and what it is.
+#[derive(Debug, Clone, Copy)]
+#[repr(align(64))]
+struct Mind {
+    forgetting: Forgetting,
+    counted: Counted,
+    last: u32,
+    rate: f32,
+}
+
+/// Sources, and what is made of their answers.
+struct World {
+    minds: Vec<Mind>,
+    prior: Prior,
+    counts: bool,
+    chance: u64,
+}
+
+/// When it begins, in steps.
+const START: u32 = 1 << 24;
+
+impl World {
+    /// Pareto rates, a fifth as many updates as probes. They have been learned, and sources are as old as
+    /// they come to be in the long run, so that what is timed is not a beginning.
+    fn new(sources: usize, counts: bool) -> Self {
+        let mut rates = Shape::Pareto(1.2).rates(sources, 1);
+        let scale = 0.2 * PER_STEP as f64 / rates.iter().sum::<f64>();
+        rates.iter_mut().for_each(|rate| *rate *= scale);
+        let roots: f64 = rates.iter().map(|rate| rate.sqrt()).sum();
+        let mut stream = Stream::new(1, "ages");
+        let mind = |&rate: &f64| {
+            let gap = roots / (PER_STEP as f64 * rate.sqrt());
+            let mut counted = Counted::default();
+            counted.learn((rate * f64::from(START)) as u64, f64::from(START));
+            Mind {
+                forgetting: Forgetting::seeded(rate, 10.0 / rate),
+                counted,
+                last: START - (stream.unit() * gap) as u32,
+                rate: rate as f32,
+            }
+        };
+        let minds = rates.iter().map(mind).collect();
+        // A rate holds for about a hundred probes: at a fixed number of steps there would, of a million
+        // sources, be nothing left to learn.
+        let per_step = PER_STEP as f64 / sources as f64;
+        let prior = Prior { rate: 0.2 * per_step, changes: 0.01 * per_step };
+        Self { minds, prior, counts, chance: 1 }
+    }
+
+    /// What is known of them at the start.
+    fn turns(&self) -> impl Iterator<Item = Turn> {
+        self.minds.iter().map(|mind| Turn { root: mind.rate.sqrt(), last: f64::from(mind.last) })
+    }
+
+    /// Asks for the memories of all of a step at once, so that the waits for them overlap.
+    fn fetch(&self, chosen: &[u32]) {
+        black_box(chosen.iter().fold(0, |all, &place| all ^ self.minds[place as usize].last));
+    }
+
+    /// A probe's answer is learned from.
+    fn learn(&mut self, place: u32, now: u32) -> Turn {
+        let mind = &mut self.minds[place as usize];
+        let span = now - mind.last;
+        // As many as came, or one more: right in the mean, and next to nothing to draw.
+        self.chance = self.chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let unit = (self.chance >> 40) as f32 / (1 << 24) as f32;
+        let found = (mind.rate * span as f32 + unit) as u64;
+        mind.last = now;
+        let rate = if self.counts {
+            mind.counted.learn(found, f64::from(now))
+        } else {
+            mind.forgetting.learn(found, f64::from(span), self.prior);
+            mind.forgetting.rate(self.prior)
+        };
+        Turn { root: rate.sqrt() as f32, last: f64::from(now) }
+    }
+}
+
+/// Nanoseconds per probe by the allocator.
+fn allocated(allocator: Allocator, counts: bool, sources: usize) -> f64 {
+    let mut world = World::new(sources, counts);
+    let mut allocation = Allocation::new(allocator, 1);
+    (0..).zip(world.turns()).for_each(|(place, turn)| allocation.open(place, turn));
+    let mut chosen = Vec::with_capacity(PER_STEP);
+    let mut now = START;
+    let mut stretch = |steps: usize| {
+        let mut probes = 0;
+        let stopwatch = Stopwatch::start();
+        for _ in 0..steps {
+            now += 1;
+            chosen.clear();
+            allocation.choose(f64::from(now), PER_STEP, &mut chosen);
+            probes += chosen.len();
+            world.fetch(&chosen);
+            for &place in &chosen {
+                allocation.open(place, world.learn(place, now));
+            }
+        }
+        stopwatch.elapsed().as_nanos() as f64 / probes.max(1) as f64
+    };
+    // Everybody has had some turns, and what is believed has settled, before it counts.
+    stretch(5 * sources / PER_STEP);
+    (0..STRETCHES).map(|_| stretch(STRETCH)).fold(f64::INFINITY, f64::min)
+}
+
+/// Nanoseconds per probe by looking at all sources.
+fn plain(sampled: bool, counts: bool, sources: usize) -> f64 {
+    let mut world = World::new(sources, counts);
+    let mut stream = Stream::new(1, "plain");
+    let mut claims: Vec<(f32, u32)> = vec![(0.0, 0); sources];
+    let mut sums: Vec<f32> = vec![0.0; sources];
+    let mut roots: Vec<f32> = world.turns().map(|turn| turn.root).collect();
+    let mut lasts: Vec<f32> = world.turns().map(|turn| turn.last as f32).collect();
+    let mut chosen: Vec<u32> = Vec::with_capacity(PER_STEP);
+    let mut step = |now: u32| {
+        let stopwatch = Stopwatch::start();
+        chosen.clear();
+        if sampled {
+            let mut sum = 0.0;
+            for (to, root) in sums.iter_mut().zip(&roots) {
+                sum += root;
+                *to = sum;
+            }
+            let draws = (0..PER_STEP).map(|_| stream.unit() as f32 * sum);
+            chosen.extend(draws.map(|at| sums.partition_point(|&sum| sum <= at).min(sources - 1) as u32));
+        } else {
+            let each = claims.iter_mut().zip(&roots).zip(&lasts).zip(0..);
+            for (((claim, root), last), place) in each {
+                let age = now as f32 - last;
+                *claim = (root * root * age * (age + 1.0), place);
+            }
+            claims.select_nth_unstable_by(PER_STEP - 1, |a, b| b.0.total_cmp(&a.0));
+            chosen.extend(claims[..PER_STEP].iter().map(|claim| claim.1));
+        }
+        world.fetch(&chosen);
+        for &place in &chosen {
+            let turn = world.learn(place, now);
+            roots[place as usize] = turn.root;
+            lasts[place as usize] = now as f32;
+        }
+        stopwatch.elapsed().as_nanos() as f64 / PER_STEP as f64
+    };
+    (1..=PLAIN_STEPS).map(|late| step(START + late)).map(black_box).fold(f64::INFINITY, f64::min)
+}
+
+fn main() -> std::io::Result<()> {
+    let out = &mut std::io::stdout().lock();
+    writeln!(out, "ns per probe, {PER_STEP} probes a step, choosing and learning")?;
+    writeln!(out, "allocator      10³     10⁵     10⁶   growth   plain at 10⁶   faster by")?;
+    for (allocator, counts) in TIMED {
+        let [small, middle, large] = SIZES.map(|sources| allocated(allocator, counts, sources));
+        // D has no plain form of its own: it is held against sampling, the cheaper of the two.
+        let plain = plain(allocator != Allocator::Index, counts, SIZES[2]);
+        let (growth, faster) = (large / small, plain / large);
+        let fine = growth <= MOST_GROWTH && (faster >= LEAST_SPEED || allocator != Allocator::Index);
+        writeln!(
+            out,
+            "{:<11} {small:6.0}  {middle:6.0}  {large:6.0}   {growth:5.1}x   {plain:10.0}     {faster:7.0}x  {}",
+            allocator.name(),
+            if fine { "" } else { "TOO SLOW" }
+        )?;
+    }
+    writeln!(
+        out,
+        "growth is to be at most {MOST_GROWTH}x, and the index at least {LEAST_SPEED}x faster than a scan"
+    )
+}

@@ -1,0 +1,262 @@
+//! `tidewatch simulate fleet`: allocators in the paper's world, against its bound and a tighter one.
+//!
+//! Knows what may be asked, what cannot be, and how long it took. Must not know how an allocator chooses
+//! nor how a table is laid out.
+
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::cli::{CliError, colours};
+use crate::clock::Stopwatch;
+use crate::fleet::Allocator;
+use crate::fleet::bounds::{Demand, theorem_1, tight};
+use crate::sim::fleet::minds::Estimate;
+use crate::sim::fleet::shapes::Shape;
+use crate::sim::fleet::{Change, MOST_STEPS, Sim, Trial, World};
+
+use super::{rates, show};
+
+/// The most sources that are simulated.
+const MOST_SOURCES: u32 = 10_000_000;
+
+/// What `simulate fleet` is asked.
+#[derive(Debug, clap::Args)]
+#[command(group(clap::ArgGroup::new("world").required(true).args(["rates", "shape"])))]
+pub struct Args {
+    /// The sources' rates, in updates per step: a line `per_step`, then a number a line. `-` reads
+    /// standard input.
+    #[arg(long, value_name = "FILE")]
+    rates: Option<PathBuf>,
+    /// Rates of this shape instead: powers (1/2, 1/4, …), equal, uniform, zipf:1 or pareto:1.2.
+    #[arg(long, value_name = "SHAPE", requires = "sources")]
+    shape: Option<Shape>,
+    /// So many sources of that shape.
+    #[arg(long, value_name = "COUNT", conflicts_with = "rates", allow_negative_numbers = true,
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_SOURCES)))]
+    sources: Option<u32>,
+    /// Who chooses: adaptive, index, memoryless, cyclic, round_robin or greedy. Default: each in turn.
+    #[arg(long, value_name = "NAME", value_parser = allocator)]
+    allocator: Option<Allocator>,
+    /// c: how many sources are probed in a step.
+    #[arg(long, value_name = "COUNT", default_value = "1", allow_negative_numbers = true,
+        value_parser = clap::value_parser!(u32).range(1..))]
+    probes_per_step: u32,
+    /// How long it is simulated.
+    #[arg(long, value_name = "STEPS", default_value = "20000", allow_negative_numbers = true,
+        value_parser = clap::value_parser!(u64).range(1..=MOST_STEPS))]
+    steps: u64,
+    /// Steps before the cost is counted. Default: half of all; none with --unknown or --change-at, where
+    /// learning is what is judged.
+    #[arg(long, value_name = "STEPS", allow_negative_numbers = true)]
+    warm_up: Option<u64>,
+    /// Equal seeds give equal runs.
+    #[arg(long, value_name = "NUMBER", default_value = "1", allow_negative_numbers = true)]
+    seed: u64,
+    /// Hide the rates: they are learned from what is found. Shows what that costs beside an index that
+    /// is told them. (Adaptive never knows them.)
+    #[arg(long)]
+    unknown: bool,
+    /// How rates are learned. Default: counted by adaptive, as its paper has it, forgetting by the others.
+    #[arg(long, value_name = "HOW")]
+    estimate: Option<How>,
+    /// Permute the rates at this step; who is told the rates is told the new ones.
+    #[arg(long, value_name = "STEP", allow_negative_numbers = true)]
+    change_at: Option<u64>,
+    /// Permute only the rates of so many, such as 0.2 for a fifth of the sources.
+    #[arg(long, value_name = "SHARE", default_value = "1", requires = "change_at",
+        allow_negative_numbers = true, value_parser = share)]
+    change_share: f64,
+    /// One JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+/// How rates are learned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum How {
+    /// max(1, found)/t: the published Algorithm 1, which never forgets.
+    Counted,
+    /// A mixture of the times since when the rate may be what it is.
+    Forgetting,
+}
+
+fn allocator(text: &str) -> Result<Allocator, String> {
+    Allocator::from_name(text).ok_or_else(|| {
+        let names = Allocator::ALL.map(Allocator::name).join(", ");
+        format!("there is no such allocator; there are {names}")
+    })
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
+        _ => Err("a share is a number from 0 to 1".to_owned()),
+    }
+}
+
+/// What was simulated.
+#[derive(Debug)]
+pub struct Question {
+    /// The file or the shape.
+    pub title: String,
+    /// The sources.
+    pub world: World,
+    /// How long.
+    pub steps: u64,
+    /// Of these not counted.
+    pub warm_up: u64,
+    /// The seed.
+    pub seed: u64,
+    /// The rates are hidden.
+    pub unknown: bool,
+    /// Theorem 1.
+    pub lower_bound: f64,
+    /// The tighter bound.
+    pub tight_bound: f64,
+    /// What an index costs that knows the rates, where they are hidden.
+    pub oracle: Option<f64>,
+}
+
+/// What came of one allocator.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Which.
+    pub allocator: Allocator,
+    /// How it learned, if it did.
+    pub learned: Option<Estimate>,
+    /// Its cost.
+    pub cost: f64,
+    /// Its probes, all steps together.
+    pub probes: u64,
+    /// How long it took, everything included.
+    pub elapsed: Duration,
+}
+
+/// Simulates and shows.
+pub fn run(arguments: &Args, out: &mut dyn Write) -> Result<(), CliError> {
+    let mut question = question(arguments)?;
+    let list = arguments.allocator.map_or(Allocator::ALL.to_vec(), |allocator| vec![allocator]);
+    let bar = Bar::new((list.len() + usize::from(arguments.unknown)) as u64 * question.steps);
+    if arguments.unknown {
+        question.oracle = Some(try_out(&question, Allocator::Index, None, &bar).cost);
+    }
+    let outcome = |allocator| {
+        let learns = arguments.unknown || allocator == Allocator::Adaptive;
+        let estimate = arguments.estimate().unwrap_or(Estimate::usual(allocator));
+        try_out(&question, allocator, learns.then_some(estimate), &bar)
+    };
+    let outcomes: Vec<Outcome> = list.into_iter().map(outcome).collect();
+    drop(bar);
+    match (arguments.json, arguments.allocator, &outcomes[..]) {
+        (true, Some(_), [only]) => writeln!(out, "{}", show::one_as_json(&question, only)?)?,
+        (true, ..) => writeln!(out, "{}", show::all_as_json(&question, &outcomes)?)?,
+        (false, ..) => show::table(&question, &outcomes, colours(), out)?,
+    }
+    Ok(())
+}
+
+impl Args {
+    fn estimate(&self) -> Option<Estimate> {
+        self.estimate.map(|how| match how {
+            How::Counted => Estimate::Counted,
+            How::Forgetting => Estimate::Forgetting,
+        })
+    }
+}
+
+/// What is asked, if it can be.
+fn question(arguments: &Args) -> Result<Question, CliError> {
+    let (title, rates) = match (&arguments.rates, arguments.shape) {
+        (Some(file), _) => (file.display().to_string(), rates::read(file)?),
+        (None, Some(shape)) => {
+            (shape.to_string(), shape.rates(arguments.sources.unwrap_or(1) as usize, arguments.seed))
+        }
+        (None, None) => return Err(CliError::Usage("give --rates FILE or --shape SHAPE".to_owned())),
+    };
+    let (sources, per_step, steps) = (rates.len(), arguments.probes_per_step as usize, arguments.steps);
+    let refuse = |why: String| Err(CliError::Refused(why));
+    if sources > MOST_SOURCES as usize {
+        return refuse(format!("{title}: {sources} rates; at most {MOST_SOURCES} sources are simulated"));
+    }
+    if per_step > sources {
+        let plural = if sources == 1 { "" } else { "s" };
+        return refuse(format!(
+            "--probes-per-step is {per_step}, and there are {sources} source{plural}: a step probes each at most once"
+        ));
+    }
+    if let Some(at) = arguments.change_at.filter(|at| !(1..=steps).contains(at)) {
+        return refuse(format!("--change-at {at} never comes: steps are counted from 1 to {steps}"));
+    }
+    let learning = arguments.unknown || arguments.change_at.is_some();
+    let warm_up = arguments.warm_up.unwrap_or(if learning { 0 } else { steps / 2 });
+    if warm_up >= steps {
+        return refuse(format!("--warm-up {warm_up} leaves none of {steps} steps to be counted"));
+    }
+    let demands: Vec<Demand> = rates.iter().copied().map(Demand::of).collect();
+    Ok(Question {
+        title,
+        lower_bound: theorem_1(rates.iter().copied(), per_step as f64),
+        tight_bound: tight(&demands, per_step as f64).cost,
+        steps,
+        warm_up,
+        seed: arguments.seed,
+        unknown: arguments.unknown,
+        oracle: None,
+        world: World {
+            rates,
+            per_step,
+            change: arguments.change_at.map(|at| Change { at, share: arguments.change_share }),
+        },
+    })
+}
+
+/// One run from start to end.
+fn try_out(question: &Question, allocator: Allocator, learns: Option<Estimate>, bar: &Bar) -> Outcome {
+    bar.name(allocator);
+    let trial = Trial { allocator, learns, warm_up: question.warm_up, seed: question.seed };
+    let mut sim = Sim::new(&question.world, trial);
+    let stopwatch = Stopwatch::start();
+    while sim.steps() < question.steps {
+        let some = Bar::EVERY.min(question.steps - sim.steps());
+        sim.advance(some);
+        bar.forward(some);
+    }
+    let elapsed = stopwatch.elapsed();
+    Outcome { allocator, learned: learns, cost: sim.cost(), probes: sim.probes(), elapsed }
+}
+
+/// How far it is, for whoever sits before a terminal.
+struct Bar(ProgressBar);
+
+impl Bar {
+    /// It moves on after so many steps.
+    const EVERY: u64 = 1000;
+
+    fn new(steps: u64) -> Self {
+        let bar = ProgressBar::new(steps);
+        bar.set_draw_target(match std::io::stderr().is_terminal() {
+            true => ProgressDrawTarget::stderr_with_hz(5),
+            false => ProgressDrawTarget::hidden(),
+        });
+        let style = ProgressStyle::with_template("{bar:40} {percent} %, {eta} left  {msg}");
+        Self(bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar())))
+    }
+
+    fn name(&self, allocator: Allocator) {
+        self.0.set_message(allocator.name());
+    }
+
+    fn forward(&self, steps: u64) {
+        self.0.inc(steps);
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
