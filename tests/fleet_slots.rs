@@ -334,15 +334,131 @@ fn who_waits_for_a_slot_can_be_taken_off_changed_or_moved_with_the_clock() {
     assert!(gone.iter().all(|order| !removed.contains(&order.source)));
     // What is absorbed makes way for the next.
     let order = gone[3];
-    let report = Report {
-        source: order.source,
-        started: now,
-        finished: now,
+    assert!(fleet.absorb(&report(order.source, now)).is_some());
+    fleet.landed(order.source);
+    assert!(fleet.next_step(now).is_some_and(|next| next > now + Span::from_mins(9)));
+}
+
+fn report(source: SourceId, at: Timestamp) -> Report {
+    Report {
+        source,
+        started: at,
+        finished: at,
         answered_by: None,
         crawl_delay: None,
         result: Ok(Answered::default()),
+    }
+}
+
+/// Sources of one host, all of them long due.
+fn crowd(policies: &[Policy]) -> Vec<Known> {
+    let mut known: Vec<Known> = (0..).zip(policies).map(|(id, policy)| source(id, *policy)).collect();
+    for (back, known) in (0..).zip(&mut known) {
+        known.terms.host.key = Arc::from("crowded.example");
+        let asked_by =
+            if known.terms.policy == Policy::Adaptive { Policy::Adaptive } else { Policy::Uniform };
+        known.memory.due = start() - Span::from_hours(1) - Span::from_secs(back);
+        known.memory.reason = Reason::Policy;
+        known.memory.last_probe = Some(known.memory.due - Span::from_mins(10));
+        known.memory.life.asked_by = asked_by;
+    }
+    known
+}
+
+#[test]
+fn who_waits_for_a_host_goes_whoever_else_leaves() {
+    for first in 0..7 {
+        let mut fleet = fleet(crowd(&[Policy::Uniform; 7]), 20, Allocator::Adaptive);
+        let mut now = start() + Span::from_secs(5);
+        let under_way = fleet.step(now)[0].source;
+        // Five of the six that wait leave, and so does the one that they waited for.
+        let mut leave: Vec<SourceId> =
+            (0..7).map(|id| SourceId((id + first) % 7)).filter(|id| *id != under_way).take(5).collect();
+        leave.push(under_way);
+        fleet.reconfigure(Vec::new(), Vec::new(), &leave, now);
+        now += Span::from_secs(1);
+        fleet.absorb(&report(under_way, now)).unwrap();
+        fleet.landed(under_way);
+        let next = fleet.next_step(now).expect("one is left");
+        assert!(next <= now + Span::from_secs(2), "{next}");
+        assert_eq!(fleet.step(next.max(now)).len(), 1, "{first}");
+    }
+}
+
+#[test]
+fn at_a_host_too_who_is_due_goes_first() {
+    let mut policies = vec![Policy::Adaptive; 200];
+    policies.extend([Policy::Uniform; 5]);
+    let mut fleet = fleet(crowd(&policies), 20, Allocator::Index);
+    let answer = |_: &Order, _| (Span::from_millis(500), Ok(Answered::default()));
+    let sent = driver::run(&mut fleet, answer, start(), start() + Span::from_mins(5));
+    let when = |id: i64| sent.iter().position(|sent| sent.order.source.0 == id);
+    for id in 200..205 {
+        assert!(when(id).is_some_and(|place| place < 7), "{id}: {:?}", when(id));
+    }
+    assert!(sent.len() > 100, "and then the others: {}", sent.len());
+}
+
+#[test]
+fn a_first_contact_that_is_put_off_is_still_no_matter_of_chance() {
+    // More are due than there are slots, for ever; and one that is new, at a host that asked for rest.
+    let mut known: Vec<Known> = (0..200).map(|id| source(id, Policy::Uniform)).collect();
+    known.push(source(200, Policy::Auto));
+    let host = known[200].terms.host.clone();
+    let params = FleetParams { probes_per_step: 1, step: Span::from_secs(10), ..FleetParams::default() };
+    let mut fleet = Fleet::new(params, 7, start());
+    fleet.load_host(&host, start() + Span::from_hours(2), Span::ZERO);
+    fleet.load(known, start());
+    let answer = |_: &Order, _| (Span::from_millis(100), Ok(Answered::default()));
+    let sent = driver::run(&mut fleet, answer, start(), start() + Span::from_hours(4));
+    let first = sent.iter().find(|sent| sent.order.source == SourceId(200));
+    assert!(first.is_some_and(|first| first.at >= start() + Span::from_hours(2)), "{first:?}");
+}
+
+#[test]
+fn steps_of_a_millisecond_are_counted_too() {
+    let params = FleetParams {
+        probes_per_step: 1,
+        step: Span::from_millis(1),
+        host_spacing: Span::ZERO,
+        ..FleetParams::default()
     };
-    assert!(fleet.absorb(&report).is_some());
-    fleet.landed(order.source);
-    assert!(fleet.next_step(now).is_some_and(|next| next > now + Span::from_mins(9)));
+    let mut fleet = Fleet::new(params, 7, start());
+    let mut known: Vec<Known> = (0..3).map(|id| source(id, Policy::Uniform)).collect();
+    for known in &mut known {
+        known.terms.budget =
+            Budget { probes: 2, per: Span::from_days(1), min_spacing: Span::from_hours(12) };
+    }
+    fleet.load(known, start());
+    let answer = |_: &Order, _| (Span::from_millis(100), Ok(Answered::default()));
+    let until = start() + Span::from_days(30);
+    let sent = driver::run(&mut fleet, answer, start(), until);
+    let counts = per_source(&sent);
+    assert!(counts.values().all(|count| (55..=61).contains(count)), "{counts:?}");
+}
+
+#[test]
+fn d_has_its_turns_once_a_step_however_often_it_is_asked() {
+    use tidewatch::fleet::allocate::{Allocation, Turn};
+    let run = |asked: usize| {
+        let mut allocation = Allocation::new(Allocator::Cyclic, 1);
+        for (place, rate) in [0.4_f32, 0.2, 0.1, 0.05].into_iter().enumerate() {
+            allocation.open(place as u32, Turn { root: rate.sqrt(), last: 0.0 });
+        }
+        let mut counts = [0; 4];
+        for step in 1..=512 {
+            for again in 0..asked {
+                let mut chosen = Vec::new();
+                let now = f64::from(step) + again as f64 / asked as f64;
+                allocation.choose(now, 1, &mut chosen);
+                for place in chosen {
+                    counts[place as usize] += 1;
+                    let root = [0.4_f32, 0.2, 0.1, 0.05][place as usize].sqrt();
+                    allocation.open(place, Turn { root, last: f64::from(step) });
+                }
+            }
+        }
+        counts
+    };
+    assert_eq!(run(1), run(7));
 }

@@ -101,7 +101,7 @@ pub fn number(
 
 /// A weight.
 pub fn weight(key: &str, value: At<f64>, faults: &mut Faults) -> Option<f64> {
-    number(key, value, |w| w >= 0.0, "of 0 or more", faults)
+    number(key, value, |w| (0.0..=1e6).contains(&w), "from 0 to a million", faults)
 }
 
 /// One of a closed set of words.

@@ -126,7 +126,7 @@ pub async fn muster(
     now: Timestamp,
 ) -> Result<Mustered, StoreError> {
     let mut muster = Muster::new(config, load::standing(connection).await?, now);
-    load::each(connection, now - look_back(config), |remembered| muster.take(remembered)).await?;
+    load::each(connection, now, now - look_back(config), |remembered| muster.take(remembered)).await?;
     Ok(muster.done())
 }
 
@@ -180,6 +180,14 @@ impl<'c> Muster<'c> {
         let first = memory.due == Timestamp::default();
         if !first {
             memory.shift(self.set_back);
+        }
+        // Who was never asked is asked within its spacing. Later than that only a clock that was set says.
+        let first = first
+            || memory.last_probe.is_none()
+                && memory.due != Timestamp::MAX
+                && memory.due > self.now + source.budget.min_spacing;
+        if first {
+            memory.due = Timestamp::default();
         }
         probes.iter_mut().for_each(|at| *at += self.set_back);
         let mut terms = terms(source, spec.url());

@@ -130,7 +130,7 @@ impl Reloader {
     async fn sync(
         &self,
         added: &[Arc<Source>],
-        changed: &[(Arc<Source>, Span)],
+        changed: &[(Arc<Source>, Before)],
         gone: &[String],
         at: Timestamp,
     ) -> Result<Synced, Refused> {
@@ -159,7 +159,7 @@ impl Reloader {
         // One that was listed before keeps its budget and whatever its publisher asked for.
         let revived: Vec<(SourceId, Timestamp)> = added
             .iter()
-            .filter(|source| synced.revived.contains(&source.name))
+            .filter(|source| synced.stored.contains(&source.name))
             .filter_map(|source| Some((*synced.ids.get(&source.name)?, since(at, source.budget.per))))
             .collect();
         let mut probes = self.reader.probes_since(&revived).await?;
@@ -180,27 +180,27 @@ impl Reloader {
 
     async fn changed(
         &self,
-        changed: Vec<(Arc<Source>, Span)>,
+        changed: Vec<(Arc<Source>, Before)>,
         synced: &Synced,
         usual: &Arc<Learning>,
         at: Timestamp,
     ) -> Result<Vec<(Changed, Arc<Spec>)>, Refused> {
         let (mut longer, mut same) = (Vec::new(), Vec::new());
-        for (source, per) in &changed {
+        for (source, before) in &changed {
             let Some(&id) = synced.ids.get(&source.name) else { continue };
-            if source.budget.per > *per {
+            if source.budget.per > before.per {
                 longer.push((id, since(at, source.budget.per)));
             }
-            if !synced.moved.contains(&source.name) {
+            if !before.elsewhere {
                 same.push(id);
             }
         }
         let mut probes = self.reader.probes_since(&longer).await?;
         let adopted = self.reader.adopted_urls(&same).await?;
-        let change = |(source, _): (Arc<Source>, Span)| {
+        let change = |(source, before): (Arc<Source>, Before)| {
             let &id = synced.ids.get(&source.name)?;
-            let elsewhere = synced.moved.contains(&source.name);
-            let moved = if elsewhere { Moved::Elsewhere } else { Moved::Same };
+            // By what ran until now, not by what is stored: a reload that failed halfway is tried again.
+            let moved = if before.elsewhere { Moved::Elsewhere } else { Moved::Same };
             let spec = spec_by(usual, &source, adopted.get(&id).map(String::as_str));
             let terms = terms(&source, spec.url());
             let probes = probes.remove(&id).unwrap_or_default();
@@ -227,23 +227,35 @@ struct Prepared {
     new: Config,
     diff: Diff,
     added: Vec<Arc<Source>>,
-    /// Each with the window that its budget had before.
-    changed: Vec<(Arc<Source>, Span)>,
+    changed: Vec<(Arc<Source>, Before)>,
     refits: Arc<RefitParams>,
+}
+
+/// What a changed source was before.
+#[derive(Debug, Clone, Copy)]
+struct Before {
+    /// The window of its budget.
+    per: Span,
+    /// It was at another address, or of another kind.
+    elsewhere: bool,
 }
 
 fn prepare(path: &Path, old: &Config) -> Result<Prepared, LoadError> {
     let new = config::load::load_again(path, Some(old))?;
     let diff = config::diff::diff(old, &new);
     let added: HashSet<&str> = diff.added.iter().map(String::as_str).collect();
-    let mut windows: HashMap<&str, Span> =
-        diff.changed.iter().map(|name| (name.as_str(), Span::ZERO)).collect();
-    for source in &old.sources {
-        if let Some(per) = windows.get_mut(source.name.as_str()) {
-            *per = source.budget.per;
-        }
-    }
-    let changed = |source: &Arc<Source>| Some((Arc::clone(source), *windows.get(source.name.as_str())?));
+    let names: HashSet<&str> = diff.changed.iter().map(String::as_str).collect();
+    let before: HashMap<&str, &Arc<Source>> = old
+        .sources
+        .iter()
+        .filter(|source| names.contains(source.name.as_str()))
+        .map(|source| (source.name.as_str(), source))
+        .collect();
+    let changed = |source: &Arc<Source>| {
+        let old = before.get(source.name.as_str())?;
+        let elsewhere = old.url != source.url || old.kind != source.kind;
+        Some((Arc::clone(source), Before { per: old.budget.per, elsewhere }))
+    };
     let changed = new.sources.iter().filter_map(changed).collect();
     let added = new.sources.iter().filter(|source| added.contains(source.name.as_str())).cloned().collect();
     let refits = Arc::new(RefitParams::new(&new));

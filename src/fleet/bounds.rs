@@ -71,7 +71,7 @@ pub fn tight(demands: &[Demand], per_step: f64) -> Bound {
     // (Σ√π)²/2c² is the price without whole steps and budgets: within a few doublings of it.
     let roots: f64 = demands().map(|demand| demand.rate.sqrt()).sum();
     let mut high = (roots / per_step).powi(2).max(f64::MIN_POSITIVE);
-    while sold(high) > per_step {
+    while sold(high) > per_step && high < f64::MAX / 4.0 {
         high *= 2.0;
     }
     let mut low = 0.0;

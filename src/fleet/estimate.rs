@@ -107,12 +107,6 @@ impl Forgetting {
         }
     }
 
-    /// Whether it has counted at least so many updates, as far as it remembers.
-    pub fn knows_as_much_as(&self, updates: f64) -> bool {
-        let likeliest = self.runs.iter().find(|run| run.likely == 0.0);
-        likeliest.is_some_and(|run| f64::from(run.shape) - PRIOR_SHAPE >= updates)
-    }
-
     /// As it is stored: for each answer its likelihood's logarithm, updates and time.
     pub fn to_text(&self) -> String {
         let likely = self.runs.iter().filter(|run| run.likely > NEGLIGIBLE);

@@ -20,10 +20,8 @@ pub struct HostIx(pub u32);
 struct Host {
     key: Arc<str>,
     waiting: BTreeSet<(Timestamp, SourceId)>,
-    /// Whose turn had come when the host was closed.
-    parked: VecDeque<SourceId>,
-    /// How many of those were let go since a request was last sent.
-    let_go: u8,
+    /// Whose turn had come when the host was closed: who is due, and who is sampled.
+    parked: [Parked; 2],
     busy: bool,
     /// Its own plea for rest, kept apart because it is shown and stored.
     paused_until: Timestamp,
@@ -32,6 +30,26 @@ struct Host {
     crawl_delay: Span,
     /// Its entry in the ordered set.
     listed: Option<Timestamp>,
+}
+
+/// Those that wait for a host to open.
+#[derive(Debug, Default)]
+struct Parked {
+    line: VecDeque<SourceId>,
+    /// How many were let go since a request was last sent.
+    let_go: u8,
+}
+
+impl Parked {
+    fn next(&mut self) -> Option<SourceId> {
+        let source = if self.let_go < LET_GO { self.line.pop_front() } else { None };
+        self.let_go += u8::from(source.is_some());
+        source
+    }
+
+    fn has_next(&self) -> bool {
+        self.let_go < LET_GO && !self.line.is_empty()
+    }
 }
 
 /// Of those that are parked at a host, so many at a time try again when it opens: only one of them can
@@ -56,8 +74,7 @@ impl Frontier {
         self.hosts.push(Host {
             key: key.clone(),
             waiting: BTreeSet::new(),
-            parked: VecDeque::new(),
-            let_go: 0,
+            parked: Default::default(),
             busy: false,
             paused_until: Timestamp::MIN,
             held_until: Timestamp::MIN,
@@ -99,21 +116,24 @@ impl Frontier {
             return None;
         }
         let entry = self.at_mut(host);
-        let parked = if entry.let_go < LET_GO { entry.parked.pop_front() } else { None };
-        let popped = match parked {
-            Some(source) => {
-                entry.let_go += 1;
-                (host, source, true)
-            }
+        let popped = match entry.parked.iter_mut().find_map(Parked::next) {
+            Some(source) => (host, source, true),
             None => (host, entry.waiting.pop_first()?.1, false),
         };
         self.list(host);
         Some(popped)
     }
 
-    /// A source whose turn had come finds the host closed: it tries again when that opens.
-    pub fn park(&mut self, host: HostIx, source: SourceId) {
-        self.at_mut(host).parked.push_back(source);
+    /// A source whose turn had come finds the host closed: it tries again when that opens, who is due
+    /// before who is sampled.
+    pub fn park(&mut self, host: HostIx, source: SourceId, sampled: bool) {
+        self.at_mut(host).parked[usize::from(sampled)].line.push_back(source);
+        self.list(host);
+    }
+
+    /// Somebody who was let go did not go after all: others may try instead.
+    pub fn let_others_go(&mut self, host: HostIx) {
+        self.at_mut(host).parked.iter_mut().for_each(|parked| parked.let_go = 0);
         self.list(host);
     }
 
@@ -125,7 +145,8 @@ impl Frontier {
     /// A request to the host is under way.
     pub fn occupy(&mut self, host: HostIx) {
         let entry = self.at_mut(host);
-        (entry.busy, entry.let_go) = (true, 0);
+        entry.busy = true;
+        entry.parked.iter_mut().for_each(|parked| parked.let_go = 0);
         self.list(host);
     }
 
@@ -193,7 +214,7 @@ impl Frontier {
     fn list(&mut self, host: HostIx) {
         let entry = &mut self.hosts[host.0 as usize];
         let first = match entry.waiting.first() {
-            _ if !entry.parked.is_empty() && entry.let_go < LET_GO => Some(Timestamp::MIN),
+            _ if entry.parked.iter().any(Parked::has_next) => Some(Timestamp::MIN),
             first => first.map(|&(due, _)| due),
         };
         let open = entry.paused_until.max(entry.held_until);

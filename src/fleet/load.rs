@@ -44,6 +44,12 @@ impl Load {
         }
     }
 
+    /// Moves with the clock when that was set.
+    pub(super) fn shift(&mut self, by: Span) {
+        self.since += by;
+        self.until += by;
+    }
+
     /// Nothing was done.
     pub fn is_idle(&self) -> bool {
         self.due + self.sampled == 0 && self.undiscovered_hours == 0.0 && self.waiting == 0

@@ -199,6 +199,9 @@ pub(super) struct Member {
     pub place: u32,
     /// How it waits.
     pub waits: Waits,
+    /// It is not to be left to slots to spare: a first contact, items that may have been lost, somebody
+    /// who asked by hand; whatever puts it off meanwhile.
+    pub pressing: bool,
     /// Since when nothing but slots kept it from being probed.
     pub ready_at: Timestamp,
     /// How busy it is at which hour, where that is known.

@@ -156,12 +156,16 @@ impl Fleet {
             self.mean.learn(24.0 * per_hour, 24.0);
         }
         // One that comes back while its answer is awaited has its place still.
-        let place = self.members.get(&known.id).map(|member| member.place);
+        let place = self.members.get_mut(&known.id).map(|member| {
+            Self::withdraw(member, &mut self.frontier, &mut self.turns);
+            member.place
+        });
         let place = place.unwrap_or_else(|| self.turns.place(known.id));
         let mut member = Member {
             id: known.id,
             place,
             waits: Waits::Not,
+            pressing: false,
             ready_at: now,
             pulse: None,
             terms: known.terms,
@@ -241,6 +245,7 @@ impl Fleet {
         member.was_gone |= member.memory.due == Timestamp::MAX;
         member.memory.due = now;
         member.memory.reason = Reason::Manual;
+        member.pressing = true;
         Self::queue(member, &mut self.frontier);
         Ok(())
     }
@@ -263,7 +268,7 @@ impl Fleet {
     }
 
     /// Those who wait for a slot line up again, by another rule or another clock.
-    fn start_lines_anew(&mut self, now: Timestamp) {
+    pub(super) fn start_lines_anew(&mut self, now: Timestamp) {
         for member in self.members.values_mut() {
             if matches!(member.waits, Waits::Due | Waits::Spare) {
                 Self::queue(member, &mut self.frontier);
@@ -331,12 +336,14 @@ impl Fleet {
             };
             member.memory.state = member.settled();
             (member.also, member.was_gone, member.plan_from) = (None, false, Timestamp::MIN);
+            member.pulse = None;
         }
         if moved == Moved::Elsewhere || repaced || otherwise {
             member.plan = None;
         }
         if otherwise {
             (member.memory.life.follows, member.excess) = (Policy::Adaptive, None);
+            member.memory.life.asked_by = member.by_default();
         }
         if moved == Moved::Elsewhere || repaced {
             // Never at once: a reload must not make anyone fetch.
@@ -373,6 +380,7 @@ impl Fleet {
     /// real time is kept in real time.
     pub fn shift(&mut self, by: Span) {
         self.turns.shift(by);
+        self.load.shift(by);
         self.frontier.shift(by);
         self.spacing.shift(by);
         self.slots = (i64::MIN, 0);
@@ -473,6 +481,7 @@ impl Fleet {
         member.memory.due = verdict.at;
         member.memory.reason = verdict.binding.map_or(wish.because, Reason::Constraint);
         member.memory.life.asked_by = wish.by;
+        member.pressing = matches!(wish.because, Reason::FirstContact | Reason::Gap);
     }
 }
 

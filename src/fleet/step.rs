@@ -72,6 +72,9 @@ impl Fleet {
         if self.slots.1 >= self.params.probes_per_step {
             return orders;
         }
+        if self.turns.is_full(now) {
+            self.start_lines_anew(now);
+        }
         self.line_up(now, &mut orders);
         for waits in [Waits::Due, Waits::Spare] {
             let mut again = true;
@@ -92,17 +95,20 @@ impl Fleet {
     /// Lets whoever's time has come stand in line. Who was asked for by hand goes at once.
     fn line_up(&mut self, now: Timestamp, orders: &mut Vec<Order>) {
         while let Some((host, id, parked)) = self.frontier.pop(now) {
-            let Some(member) = self.members.get_mut(&id) else { continue };
-            if parked && member.waits != Waits::Parked {
-                // It has been elsewhere since.
+            let waits = if parked { Waits::Parked } else { Waits::Queued };
+            // One that has been elsewhere since, or has left, is passed over.
+            let Some(member) = self.members.get_mut(&id).filter(|member| member.waits == waits) else {
+                self.frontier.let_others_go(host);
                 continue;
-            }
+            };
             member.waits = Waits::Not;
             if Self::put_off(member, &mut self.frontier, now) {
+                self.frontier.let_others_go(host);
                 continue;
             }
-            // A host that rests makes nobody late, nor does one that was busy.
-            let ready = member.memory.due.max(self.frontier.paused_until(host));
+            // A host that rests or was busy makes nobody late.
+            let closed = self.frontier.paused_until(host).max(self.frontier.held_until(host));
+            let ready = member.memory.due.max(closed);
             member.ready_at = if parked { now } else { ready.min(now) };
             if member.memory.reason == Reason::Manual && self.slots.1 < self.params.probes_per_step {
                 orders.extend(self.send(id, now));
@@ -140,6 +146,7 @@ impl Fleet {
     fn send(&mut self, id: SourceId, now: Timestamp) -> Option<Order> {
         let member = self.members.get_mut(&id)?;
         let sampled = std::mem::take(&mut member.waits) == Waits::Spare;
+        debug_assert!(member.in_flight.is_none(), "one at a time");
         if Self::put_off(member, &mut self.frontier, now) {
             return None;
         }
@@ -149,7 +156,7 @@ impl Fleet {
         if let Some(until) = open.then(|| self.spacing.allow(host, now).err()).flatten() {
             self.frontier.hold(host, until);
         } else if open {
-            member.in_flight = Some(hosts);
+            (member.in_flight, member.pressing) = (Some(hosts), false);
             for host in [Some(hosts.0), hosts.1].into_iter().flatten() {
                 self.frontier.occupy(host);
             }
@@ -160,7 +167,7 @@ impl Fleet {
             return Some(Order { source: id, due, policy: memory.life.asked_by, reason: memory.reason });
         }
         member.waits = Waits::Parked;
-        self.frontier.park(host, id);
+        self.frontier.park(host, id, sampled);
         None
     }
 
@@ -192,7 +199,10 @@ impl Fleet {
     pub(super) fn withdraw(member: &mut Member, frontier: &mut Frontier, turns: &mut Turns) {
         match std::mem::take(&mut member.waits) {
             Waits::Queued => frontier.remove(member.host, member.memory.due, member.id),
-            waits @ (Waits::Due | Waits::Spare) => turns.close(member.place, waits),
+            waits @ (Waits::Due | Waits::Spare) => {
+                turns.close(member.place, waits);
+                frontier.let_others_go(member.host);
+            }
             // Who is parked is passed over when its host opens.
             Waits::Parked | Waits::Not => {}
         }
@@ -220,7 +230,8 @@ impl Fleet {
     pub fn take_pulse(&mut self, id: SourceId, pulse: Pulse, per_hour: f64, updates: u32) {
         if let Some(member) = self.members.get_mut(&id) {
             member.pulse = Some(Box::new(pulse));
-            if !member.memory.estimate.knows_as_much_as(f64::from(updates)) {
+            // Once it has learned from its own probes it knows better what has changed since.
+            if member.memory.estimate.known_rate().is_none() {
                 let span = f64::from(updates.max(1)) / per_hour;
                 member.memory.estimate = super::estimate::Forgetting::seeded(per_hour, span);
             }
@@ -231,8 +242,8 @@ impl Fleet {
 impl Member {
     /// Whether it is sampled: probed as slots are to spare.
     pub fn is_sampled(&self) -> bool {
-        let sooner = matches!(self.memory.reason, Reason::FirstContact | Reason::Gap | Reason::Manual);
-        self.memory.life.asked_by == Policy::Adaptive && !sooner
+        let known = self.memory.last_probe.is_some();
+        self.memory.life.asked_by == Policy::Adaptive && known && !self.pressing
     }
 
     /// Its turn, by what is believed of it at this hour.

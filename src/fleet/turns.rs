@@ -43,16 +43,21 @@ pub(super) struct Turns {
 /// Ages are told apart up to this; who was last probed before waits at the head of the line anyway.
 const LONGEST_AGE: Span = Span::from_days(60);
 
+/// Allocators count ages in quarters of a step, in 32 bits; half of that is left as room. At ten seconds
+/// a step that is a century and a half, at a millisecond six days.
+const MOST_STEPS: f64 = (1_u64 << 29) as f64;
+
 impl Turns {
     pub fn new(params: &FleetParams, seed: u64, now: Timestamp) -> Self {
+        let step = params.step.max(Span::from_millis(1));
         Self {
             due: Allocation::new(Allocator::Index, seed),
             spare: Allocation::new(params.allocator, seed),
             waiting: 0,
             places: Vec::new(),
             free: Vec::new(),
-            began: now - LONGEST_AGE,
-            step: params.step.max(Span::from_millis(1)),
+            began: now - LONGEST_AGE.min(step.scaled(MOST_STEPS / 2.0)),
+            step,
         }
     }
 
@@ -78,8 +83,15 @@ impl Turns {
 
     /// A source has left, and waits no longer.
     pub fn leave(&mut self, place: u32) {
+        self.due.forget(place);
+        self.spare.forget(place);
         self.places[place as usize] = None;
         self.free.push(place);
+    }
+
+    /// Whether so many steps have passed that everybody must line up again to count on.
+    pub fn is_full(&self, now: Timestamp) -> bool {
+        self.steps(now) > MOST_STEPS
     }
 
     /// A time in steps.

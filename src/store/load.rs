@@ -122,7 +122,7 @@ macro_rules! told {
                         error_streak, known_updates, fresh_until, retry_until, backoff_until, ttl_ms, skip_hours,
                         skip_days, update_period_ms, moving_to, moving_times, moving_since, adopted_url, holds,
                         validators_url, next_probe_policy, follows, newest_at, burst_since, in_bursts,
-                        quiet_since, reserve_whole_at, last_look_at, estimate, ",
+                        quiet_since, reserve_whole_at, iif(moved, NULL, last_look_at) AS last_look_at, estimate, ",
             $recent,
             " AS recent FROM sources ",
             $rest,
@@ -172,10 +172,14 @@ struct Told {
 /// far back as `since`.
 pub async fn each(
     connection: &mut SqliteConnection,
+    now: Timestamp,
     since: Timestamp,
     mut take: impl FnMut(Remembered),
 ) -> Result<(), StoreError> {
     let mut after = i64::MIN;
+    // The longer a budget's window, the more probes a page holds.
+    let weeks = (now - since).as_millis() / Span::from_days(7).as_millis();
+    let page = (PAGE / weeks.max(1)).max(20);
     loop {
         let text: String = sqlx::query_scalar(told!(
             "(SELECT group_concat(started_at + duration_ms) FROM probes
@@ -184,7 +188,7 @@ pub async fn each(
         ))
         .bind(after)
         .bind(since.as_millis())
-        .bind(PAGE)
+        .bind(page)
         .fetch_one(&mut *connection)
         .await?;
         let page: Vec<Told> = read_text(&text)?;

@@ -32,10 +32,14 @@ pub(super) async fn bite(
     .execute(&mut *connection)
     .await?;
     more |= plans.rows_affected() >= BITE.unsigned_abs();
-    sqlx::query("DELETE FROM loads WHERE since < ?")
-        .bind(before.as_millis())
-        .execute(&mut *connection)
-        .await?;
+    let loads = sqlx::query(
+        "DELETE FROM loads WHERE since IN (SELECT since FROM loads WHERE since < ? ORDER BY since LIMIT ?)",
+    )
+    .bind(before.as_millis())
+    .bind(BITE)
+    .execute(&mut *connection)
+    .await?;
+    more |= loads.rows_affected() >= BITE.unsigned_abs();
     sqlx::query("DELETE FROM requests WHERE answer IS NOT NULL AND asked_at < ?")
         .bind(before.as_millis())
         .execute(&mut *connection)

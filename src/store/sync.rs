@@ -109,8 +109,8 @@ pub struct Synced {
     pub ids: HashMap<String, SourceId>,
     /// Names whose URL is another than before.
     pub moved: HashSet<String>,
-    /// Names that were removed once and are back.
-    pub revived: HashSet<String>,
+    /// Names that the store knew already, on the list or off it.
+    pub stored: HashSet<String>,
     /// Numbers of sources that are no longer listed.
     pub removed: Vec<SourceId>,
 }
@@ -120,7 +120,7 @@ impl Synced {
     pub fn extend(&mut self, more: Self) {
         self.ids.extend(more.ids);
         self.moved.extend(more.moved);
-        self.revived.extend(more.revived);
+        self.stored.extend(more.stored);
         self.removed.extend(more.removed);
     }
 }
@@ -159,7 +159,6 @@ macro_rules! stored {
 /// What a stored source is otherwise than it is listed.
 struct Otherwise {
     moved: bool,
-    revived: bool,
     /// As [`change`] takes it, if anything is.
     row: Option<Value>,
 }
@@ -173,7 +172,7 @@ fn compare(stored: &Stored<'_>, listed: &impl Listing) -> Otherwise {
         let id = stored.id;
         json!([id, listed.url(), listed.kind(), listed.policy(), listed.group(), moved, revived, policy])
     });
-    Otherwise { moved, revived, row }
+    Otherwise { moved, row }
 }
 
 /// Brings the stored list up to date with all of the configured one.
@@ -239,9 +238,7 @@ pub(super) async fn sync(
             if otherwise.moved {
                 synced.moved.insert(source.name.clone());
             }
-            if otherwise.revived {
-                synced.revived.insert(source.name.clone());
-            }
+            synced.stored.insert(source.name.clone());
             changed.extend(otherwise.row);
         }
         change(connection, changed, at).await?;
@@ -258,12 +255,11 @@ pub(super) async fn sync(
         synced.ids.extend(rows.into_iter().map(|row| (row.get(0), SourceId(row.get(1)))));
     }
     for chunk in gone.chunks(CHUNK) {
-        let ids: Vec<i64> = sqlx::query_scalar(
-            "SELECT id FROM sources WHERE state <> 'removed' AND name IN (SELECT value FROM json_each(?))",
-        )
-        .bind(json!(chunk).to_string())
-        .fetch_all(&mut *connection)
-        .await?;
+        let ids: Vec<i64> =
+            sqlx::query_scalar("SELECT id FROM sources WHERE name IN (SELECT value FROM json_each(?))")
+                .bind(json!(chunk).to_string())
+                .fetch_all(&mut *connection)
+                .await?;
         remove(connection, &ids, at).await?;
         synced.removed.extend(ids.into_iter().map(SourceId));
     }

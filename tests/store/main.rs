@@ -112,7 +112,7 @@ async fn load(
     begin(connection, list, now).await.unwrap();
     let mut found = HashMap::new();
     let take = |remembered: Remembered| drop(found.insert(remembered.name.clone(), remembered));
-    each(connection, since, take).await.unwrap();
+    each(connection, since + Span::from_days(1), since, take).await.unwrap();
     found
 }
 

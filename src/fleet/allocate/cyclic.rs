@@ -29,6 +29,8 @@ pub struct Cyclic {
     since: usize,
     /// Σ√π when turns were last dealt out.
     sum: f64,
+    /// The step that turns were last taken for.
+    step: Option<f64>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -72,16 +74,29 @@ impl Cyclic {
         }
     }
 
-    /// Takes out those whose turns come within the next `most`.
-    pub fn choose(&mut self, most: usize, chosen: &mut Vec<u32>) {
+    /// A source has left for good.
+    pub fn forget(&mut self, place: u32) {
+        if let Some(place) = self.places.get_mut(place as usize).filter(|place| place.root > 0.0) {
+            (place.root, place.waits) = (0.0, false);
+            self.known -= 1;
+            self.news += 1;
+        }
+    }
+
+    /// Takes out those whose turns come within the next `most`. However often it is asked within a step,
+    /// that has its turns once.
+    pub fn choose(&mut self, now: f64, most: usize, chosen: &mut Vec<u32>) {
         // Once for every few rates that changed or every round of turns, so that dealing out costs
         // each of them a little.
         if self.news > 0 && (2 * self.news >= self.known || self.since >= self.known) {
             self.deal();
         }
-        self.since = self.since.saturating_add(most);
         let enough = chosen.len() + most;
-        self.turn += most as u64;
+        if self.step.is_none_or(|step| now.floor() > step) {
+            self.step = Some(now.floor());
+            self.since = self.since.saturating_add(most);
+            self.turn += most as u64;
+        }
         while chosen.len() < enough
             && let Some(&Reverse((at, place))) = self.heap.peek()
             && at < self.turn

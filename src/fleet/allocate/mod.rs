@@ -95,6 +95,14 @@ impl Allocation {
         }
     }
 
+    /// This one has left for good: its place will be another's.
+    pub fn forget(&mut self, place: u32) {
+        match &mut self.0 {
+            Rule::Cyclic(cyclic) => cyclic.forget(place),
+            _ => self.close(place),
+        }
+    }
+
     /// Appends those to be probed now, at most `most`. They are open no longer.
     pub fn choose(&mut self, now: f64, most: usize, chosen: &mut Vec<u32>) {
         match &mut self.0 {
@@ -105,7 +113,7 @@ impl Allocation {
                     chosen.push(place);
                 }
             }
-            Rule::Cyclic(cyclic) => cyclic.choose(most, chosen),
+            Rule::Cyclic(cyclic) => cyclic.choose(now, most, chosen),
             Rule::Ripest(ripening) => ripening.choose(now, most, chosen),
             Rule::Rota(rota) => rota.choose(most, chosen),
         }
