@@ -177,6 +177,22 @@ mod tests {
         (order, KnownRate { rate, origin: Origin::Individual, updates: 50 })
     }
 
+    #[test]
+    fn whoever_has_a_rate_has_a_pulse_also_where_nothing_is_planned() {
+        let (mut order, known) = job(1);
+        order.policy = Policy::Adaptive;
+        let job = (order, known);
+        let params = PlanParams {
+            importance: Steps::from(&Rate::constant(1.0)),
+            freshness_threshold: 1.0,
+            switches: false,
+        };
+        let beat = beat(&job, &params).unwrap();
+        assert_eq!((beat.source, beat.per_hour, beat.updates), (SourceId(1), 1.0, 50));
+        assert_eq!(beat.pulse.at(Timestamp::from_secs(0)), 1.0);
+        assert_eq!(make(&job, &params), None);
+    }
+
     #[tokio::test]
     async fn a_source_that_makes_planning_panic_costs_its_own_plan_only() {
         fn make((order, _): &Job, _: &PlanParams) -> Option<Made> {
