@@ -43,6 +43,12 @@ fn fleet(known: Vec<Known>, per_step: u32, allocator: Allocator) -> Fleet {
     fleet
 }
 
+/// One slot a minute.
+fn one_a_minute(allocator: Allocator) -> FleetParams {
+    let step = Span::from_secs(60);
+    FleetParams { probes_per_step: 1, step, allocator, ..FleetParams::default() }
+}
+
 /// A world in which source `id` has `rates[id]` updates an hour, Poisson.
 struct Poisson {
     rates: Vec<f64>,
@@ -163,13 +169,7 @@ fn weight_counts_like_a_rate() {
     }
     for allocator in [Allocator::Index, Allocator::Adaptive] {
         let mut fleet = fleet(known.clone(), 1, allocator);
-        let params = FleetParams {
-            probes_per_step: 1,
-            step: Span::from_secs(60),
-            allocator,
-            ..FleetParams::default()
-        };
-        fleet.set_params(params, start());
+        fleet.set_params(one_a_minute(allocator), start());
         let mut world = Poisson::new(vec![1.0; 100]);
         let until = start() + Span::from_days(4);
         let sent = driver::run(&mut fleet, |order, now| world.answer(order, now), start(), until);
@@ -191,13 +191,7 @@ fn every_allocator_serves_everybody_and_the_index_serves_best() {
     for allocator in Allocator::ALL {
         let known = (0..200).map(|id| source(id, Policy::Adaptive)).collect();
         let mut fleet = fleet(known, 1, allocator);
-        let params = FleetParams {
-            probes_per_step: 1,
-            step: Span::from_secs(60),
-            allocator,
-            ..FleetParams::default()
-        };
-        fleet.set_params(params, start());
+        fleet.set_params(one_a_minute(allocator), start());
         let mut world = Poisson::new(rates.clone());
         let sent = driver::run(&mut fleet, |order, now| world.answer(order, now), start(), until);
         assert_eq!(per_source(&sent).len(), 200, "{allocator:?}");
@@ -230,13 +224,7 @@ fn the_current_hour_counts() {
     let day = Steps::windows(zone.clone(), 0.5, &[(window(8 * 60, 20 * 60), 3.5)]).unwrap();
     let night = Steps::windows(zone, 3.5, &[(window(8 * 60, 20 * 60), 0.5)]).unwrap();
     let known = (0..100).map(|id| source(id, Policy::Adaptive)).collect();
-    let params = FleetParams {
-        probes_per_step: 1,
-        step: Span::from_secs(60),
-        allocator: Allocator::Index,
-        ..FleetParams::default()
-    };
-    let mut fleet = Fleet::new(params, 7, start());
+    let mut fleet = Fleet::new(one_a_minute(Allocator::Index), 7, start());
     fleet.load(known, start());
     for id in 0..100 {
         let rate = if id < 50 { &day } else { &night };

@@ -7,14 +7,14 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 
 use crate::fleet::bounds::{self, Demand};
+use crate::fleet::load::Load;
 use crate::fleet::params::FleetParams;
-use crate::store::measures::Loads;
 use crate::time::Span;
 
 /// The fleet over the last day.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FleetLoad {
-    loads: Loads,
+    loads: Load,
     step: Span,
     /// c.
     per_step: u32,
@@ -35,7 +35,7 @@ pub const OVER: Span = Span::from_days(1);
 
 impl FleetLoad {
     /// From what the fleet did, and what its sources ask of it.
-    pub fn new(loads: Loads, demands: &[Demand], params: &FleetParams) -> Option<Self> {
+    pub fn new(loads: Load, demands: &[Demand], params: &FleetParams) -> Option<Self> {
         let hours = (loads.until - loads.since).as_secs_f64() / 3600.0;
         let steps = hours * 3600.0 / params.step.as_secs_f64();
         let probes = loads.due + loads.sampled;
@@ -45,11 +45,11 @@ impl FleetLoad {
         let spent = probes as f64 / steps;
         let best = bounds::tight(demands, spent);
         Some(Self {
+            undiscovered: loads.undiscovered_hours / hours,
             loads,
             step: params.step,
             per_step: params.probes_per_step,
             spent,
-            undiscovered: loads.undiscovered_hours / hours,
             lower_bound: bounds::theorem_1(demands.iter().map(|demand| demand.rate), spent),
             tight_lower_bound: best.cost,
             one_more: best.cost - bounds::tight(demands, spent + 1.0).cost,
@@ -58,7 +58,7 @@ impl FleetLoad {
 
     /// As a part of the JSON document.
     pub fn to_json(&self) -> Value {
-        let Loads { due, sampled, late, latest, late_for, waiting, .. } = self.loads;
+        let Load { due, sampled, late, latest, late_for, waiting, .. } = self.loads;
         json!({
             "since": self.loads.since.iso(), "until": self.loads.until.iso(),
             "probes_per_step": self.per_step, "step_s": self.step.as_secs_f64(),
@@ -72,7 +72,7 @@ impl FleetLoad {
 
     /// In a few lines.
     pub fn show(&self, out: &mut dyn Write) -> io::Result<()> {
-        let Loads { since, until, due, sampled, late, latest, late_for, waiting, .. } = self.loads;
+        let Load { since, until, due, sampled, late, latest, late_for, waiting, .. } = self.loads;
         writeln!(
             out,
             "\nthe fleet, last {}: {} probes ({due} due, {sampled} sampled), {} of {} per step of {}",
@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn it_says_how_far_from_the_best() {
         let since = Timestamp::parse_iso("2026-11-16T00:00:00Z").unwrap();
-        let loads = Loads {
+        let loads = Load {
             since,
             until: since + Span::from_days(1),
             due: 7_000,
@@ -147,7 +147,7 @@ mod tests {
         };
         let demands = vec![Demand { rate: 0.01, least_gap: 30.0 }; 100];
         let params = FleetParams { probes_per_step: 2, ..FleetParams::default() };
-        let load = FleetLoad::new(loads, &demands, &params).unwrap();
+        let load = FleetLoad::new(loads.clone(), &demands, &params).unwrap();
         let mut said = Vec::new();
         load.show(&mut said).unwrap();
         let said = String::from_utf8(said).unwrap();

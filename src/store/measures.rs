@@ -9,6 +9,7 @@ use std::collections::HashMap;
 
 use sqlx::Row;
 
+use crate::fleet::load::Load;
 use crate::fleet::params::SourceId;
 use crate::time::{Span, Timestamp};
 
@@ -117,32 +118,9 @@ impl Reader {
     }
 }
 
-/// What the fleet did over a while, all together.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Loads {
-    /// Since when it is known.
-    pub since: Timestamp,
-    /// Until when.
-    pub until: Timestamp,
-    /// Probes that were due.
-    pub due: u64,
-    /// Probes that took slots to spare.
-    pub sampled: u64,
-    /// How many waited for a slot for longer than a step.
-    pub late: u64,
-    /// How long those waited, all together.
-    pub late_for: Span,
-    /// How long the longest of them did.
-    pub latest: Span,
-    /// How many wait for a slot now.
-    pub waiting: u64,
-    /// Updates expected to have lain undiscovered, times hours, times weight.
-    pub undiscovered_hours: f64,
-}
-
 impl Reader {
-    /// What the fleet did since then; `None` if it did nothing.
-    pub async fn loads(&self, since: Timestamp) -> Result<Option<Loads>, StoreError> {
+    /// What the fleet did since then, all together; `None` if it did nothing.
+    pub async fn loads(&self, since: Timestamp) -> Result<Option<Load>, StoreError> {
         let row = sqlx::query(
             "SELECT min(since), max(until), sum(due), sum(sampled), sum(late), sum(late_ms), max(latest_ms),
                     total(undiscovered_hours), (SELECT waiting FROM loads ORDER BY since DESC LIMIT 1)
@@ -155,7 +133,7 @@ impl Reader {
         let count = |at: usize| number(at).unwrap_or(0).unsigned_abs();
         let span = |at: usize| Span::from_millis(number(at).unwrap_or(0));
         let (Some(since), Some(until)) = (number(0), number(1)) else { return Ok(None) };
-        Ok(Some(Loads {
+        Ok(Some(Load {
             since: Timestamp::from_millis(since),
             until: Timestamp::from_millis(until),
             due: count(2),

@@ -1,7 +1,7 @@
 //! How well probes were spent: counted by hand, by the reader and by the views.
 
 use tidewatch::fleet::load::Load;
-use tidewatch::store::measures::{Loads, Measures};
+use tidewatch::store::measures::Measures;
 
 use super::*;
 
@@ -201,7 +201,7 @@ async fn what_the_fleet_did_is_added_up_and_pruned() {
         store.write(Write::Load(minute));
     }
     store.flush().await;
-    let expected = Loads {
+    let expected = Load {
         since: at(60),
         until: at(180),
         due: 13,
