@@ -146,6 +146,16 @@ fn if_more_are_due_than_slots_the_ones_go_whose_waiting_costs_most_and_the_rest_
     // √100 = 10 times as often by the rates, but the budget allows the busy ones no more than 288.
     let (busy, calm) = (mean(0..20), mean(20..120));
     assert!(busy > 230.0 && calm < 45.0 && calm > 20.0, "{busy} {calm}");
+    // By the steady state: every gap's mean age times its rate, give or take what is believed of rates.
+    let (last, hour) = (sent.last().unwrap().at, Span::from_hours(1).as_secs_f64());
+    let truly: f64 = (0..120)
+        .map(|id| {
+            let looked = sent.iter().rfind(|sent| sent.order.source.0 == id).unwrap().at;
+            rates[id as usize] * (last - looked).as_secs_f64() / hour
+        })
+        .sum();
+    let believed = fleet.undiscovered(last);
+    assert!((believed / truly - 1.0).abs() < 0.25, "{believed} for {truly}");
     let load = fleet.take_load(until);
     assert_eq!(load.sampled, 0);
     assert!(load.late > load.due / 4, "{load:?}");

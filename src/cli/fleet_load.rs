@@ -20,7 +20,7 @@ pub struct FleetLoad {
     per_step: u32,
     /// Probes per step as they were.
     spent: f64,
-    /// Weighted updates that lay undiscovered, in the mean.
+    /// Weighted updates that are expected to lie undiscovered now.
     undiscovered: f64,
     /// Theorem 1's bound for that, with the probes that were spent.
     lower_bound: f64,
@@ -34,8 +34,8 @@ pub struct FleetLoad {
 pub const OVER: Span = Span::from_days(1);
 
 impl FleetLoad {
-    /// From what the fleet did, and what its sources ask of it.
-    pub fn new(loads: Load, demands: &[Demand], params: &FleetParams) -> Option<Self> {
+    /// From what the fleet did, how much is undiscovered now, and what its sources ask of it.
+    pub fn new(loads: Load, undiscovered: f64, demands: &[Demand], params: &FleetParams) -> Option<Self> {
         let hours = (loads.until - loads.since).as_secs_f64() / 3600.0;
         let steps = hours * 3600.0 / params.step.as_secs_f64();
         let probes = loads.due + loads.sampled;
@@ -45,7 +45,7 @@ impl FleetLoad {
         let spent = probes as f64 / steps;
         let best = bounds::tight(demands, spent);
         Some(Self {
-            undiscovered: loads.undiscovered_hours / hours,
+            undiscovered,
             loads,
             step: params.step,
             per_step: params.probes_per_step,
@@ -90,21 +90,20 @@ impl FleetLoad {
                 late_for.scaled((late as f64).recip())
             )?,
         }
-        write!(out, "undiscovered: {} updates in the mean; ", short(self.undiscovered))?;
+        write!(out, "undiscovered: {} updates are expected to be now; ", short(self.undiscovered))?;
         let best = self.tight_lower_bound;
         match self.undiscovered >= best {
             _ if best <= 0.0 => writeln!(out, "nothing is known of rates yet")?,
             true => writeln!(
                 out,
-                "with these probes no schedule has fewer than {}: at most {:.0} % from the best possible",
+                "with these probes no schedule has fewer than {} in the mean: at most {:.0} % from the best possible",
                 short(best),
                 100.0 * (self.undiscovered / best - 1.0)
             )?,
-            // The bound is for rates that are the same at all hours.
+            // The bound is for the mean, and for rates that are the same at all hours.
             false => writeln!(
                 out,
-                "{:.0} % fewer than the {} that any schedule would have that does not know the hours",
-                100.0 * (1.0 - self.undiscovered / best),
+                "with these probes no schedule has fewer than {} in the mean, unless it knows the hours",
                 short(best)
             )?,
         }
@@ -142,12 +141,11 @@ mod tests {
             late_for: Span::from_mins(10),
             latest: Span::from_mins(3),
             waiting: 2,
-            // Every source every 100 steps: π·(ℓ+1)/2 each.
-            undiscovered_hours: 24.0 * 100.0 * 0.01 * 101.0 / 2.0,
+            undiscovered_hours: 1200.0,
         };
         let demands = vec![Demand { rate: 0.01, least_gap: 30.0 }; 100];
         let params = FleetParams { probes_per_step: 2, ..FleetParams::default() };
-        let load = FleetLoad::new(loads.clone(), &demands, &params).unwrap();
+        let load = FleetLoad::new(loads.clone(), 50.5, &demands, &params).unwrap();
         let mut said = Vec::new();
         load.show(&mut said).unwrap();
         let said = String::from_utf8(said).unwrap();
@@ -156,14 +154,16 @@ mod tests {
             said.contains("10 waited for one longer than a step, 1m in the mean, 3m at most; 2 wait now"),
             "{said}"
         );
-        assert!(said.contains("50.5 updates in the mean"), "{said}");
+        // Every source every 100 steps: π·(ℓ+1)/2 each.
+        assert!(said.contains("50.5 updates are expected to be now"), "{said}");
         assert!(said.contains("at most 0 % from the best possible"), "{said}");
         // (101 - 51)/2 of a hundredth of a hundred.
         assert!(said.contains("one more probe per step would save 25.0 of them"), "{said}");
         let json = load.to_json();
         assert_eq!(json["late_mean_s"], 60.0);
         assert!((json["tight_lower_bound"].as_f64().unwrap() - 50.5).abs() < 1e-6, "{json}");
-        let frugal = FleetLoad::new(loads, &[Demand { rate: 0.01, least_gap: 900.0 }], &params).unwrap();
+        let frugal =
+            FleetLoad::new(loads, 9.0, &[Demand { rate: 0.01, least_gap: 900.0 }], &params).unwrap();
         let mut said = Vec::new();
         frugal.show(&mut said).unwrap();
         assert!(String::from_utf8(said).unwrap().contains("budgets allow no more"));

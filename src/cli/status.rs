@@ -40,7 +40,8 @@ pub fn run(
         let loads = reader.loads(now - fleet_load::OVER).await?;
         Ok::<_, CliError>((rows, fleet, fits, measured, loads))
     })?;
-    let load = loads.and_then(|loads| FleetLoad::new(loads, &fleet.demands(), &config.fleet));
+    let load = loads
+        .and_then(|loads| FleetLoad::new(loads, fleet.undiscovered(now), &fleet.demands(), &config.fleet));
     if as_json {
         let sources: Vec<_> = rows.iter().map(|row| to_json(row, &fleet, &fits, now)).collect();
         let mut document = json!({ "at": now.iso(), "store": config.daemon.store, "sources": sources });

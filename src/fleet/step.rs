@@ -220,6 +220,19 @@ impl Fleet {
         .collect()
     }
 
+    /// How many updates, by weight, are expected to lie undiscovered now at sources that can be probed: π
+    /// for every step since the last look, and for half of the one that is on.
+    pub fn undiscovered(&self, now: Timestamp) -> f64 {
+        let (prior, half_step) = (self.mean.prior(), self.turns.step_hours() / 2.0);
+        let well = self.members.values().filter(|member| member.is_well());
+        let expected = |member: &Member| {
+            let looked = member.memory.looked?;
+            let hours = pulse::hours(member.pulse.as_deref(), looked, now.max(looked)) + half_step;
+            Some(f64::from(member.terms.weight) * member.memory.estimate.rate(prior) * hours)
+        };
+        well.filter_map(|member| expected(member)).sum()
+    }
+
     /// What was done since this was last asked.
     pub fn take_load(&mut self, now: Timestamp) -> Load {
         let next = Load { waiting: self.load.waiting, ..Load::new(now) };

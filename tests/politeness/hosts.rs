@@ -216,8 +216,9 @@ async fn a_source_put_back_while_it_is_still_being_asked_keeps_its_pace() {
         )
         .await;
     assert!(sent.len() >= 11, "{sent:?}");
-    // Five parts in a hundred are jitter; the first after it was put back may be a new beginning.
-    let hurried = |pair: &[(i64,)]| pair[1].0 - pair[0].0 < Span::from_mins(57).as_millis();
+    // Of an hour, five parts in a hundred are jitter, and up to ten of lateness are made up for; two chains
+    // of probes would halve it. The first after it was put back may be a new beginning.
+    let hurried = |pair: &[(i64,)]| pair[1].0 - pair[0].0 < Span::from_mins(50).as_millis();
     assert!(!sent[2..].windows(2).any(hurried), "{sent:?}");
     assert_eq!(site.web().high_water(), 1);
 }
