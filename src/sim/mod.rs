@@ -7,3 +7,4 @@
 pub mod driver;
 pub mod feed;
 pub mod fleet;
+pub mod peers;
