@@ -8,3 +8,4 @@ pub mod driver;
 pub mod feed;
 pub mod fleet;
 pub mod peers;
+pub mod score;
