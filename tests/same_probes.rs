@@ -129,7 +129,7 @@ fn make(order: &PlanOrder) -> Option<Made> {
         n => Steps::windows(jiff::tz::TimeZone::UTC, 0.1, &[(office, n as f64)]).unwrap(),
     };
     let origin = if order.source.0 % 3 == 0 { Origin::Blend } else { Origin::Individual };
-    let rhythm = Rhythm { rate, origin, updates: 20 };
+    let rhythm = Rhythm { rate, origin, updates: 20, foresight: None };
     let params =
         PlanParams { importance: Steps::constant(1.0).unwrap(), freshness_threshold: 1.0, switches: false };
     let ahead = making::ahead(order, &rhythm, &params)?;

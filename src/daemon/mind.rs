@@ -10,6 +10,7 @@ use crate::fleet::learn::Look;
 use crate::fleet::making::WELL_FOUNDED;
 use crate::rate::burst::watch::Watch;
 use crate::rate::cyclic::Rate;
+use crate::rate::habits::diary::Diary;
 use crate::store::reader::Dossier;
 use crate::store::record::BeliefsRecord;
 use crate::time::Timestamp;
@@ -34,7 +35,7 @@ impl Mind {
         let rate = dossier.rate.clone().filter(|known| known.updates >= WELL_FOUNDED);
         Self {
             learning: Arc::clone(learning),
-            beliefs: Beliefs { history, watch, aside },
+            beliefs: Beliefs { history, watch, aside, diary: Diary::default() },
             rate: rate.map(|known| known.rate),
             // Not after now: the clock may have been set back.
             newest: dossier.newest.map(|at| at.min(now)),
@@ -53,7 +54,7 @@ impl Mind {
 
     /// As it is stored.
     pub fn record(&self, changed: Option<Timestamp>) -> BeliefsRecord {
-        let Beliefs { history, watch, aside } = &self.beliefs;
+        let Beliefs { history, watch, aside, .. } = &self.beliefs;
         BeliefsRecord {
             history: history.to_bytes(),
             watch: (*watch != Watch::default()).then(|| watch.to_bytes()),

@@ -150,7 +150,7 @@ fn beat((order, known): &Job, _: &PlanParams) -> Option<Beat> {
 
 fn make((order, known): &Job, params: &PlanParams) -> Option<Made> {
     let KnownRate { origin, updates, .. } = *known;
-    let rhythm = Rhythm { rate: Steps::from(&known.rate), origin, updates };
+    let rhythm = Rhythm { rate: Steps::from(&known.rate), origin, updates, foresight: None };
     let ahead = making::ahead(order, &rhythm, params)?;
     let numbers = [ahead.expected_cost, ahead.lower_bound, ahead.price, ahead.overflow.unwrap_or(0.0)];
     if numbers.iter().any(|number| !number.is_finite()) {

@@ -12,6 +12,7 @@ use crate::rate::burst::excess::Excess;
 use crate::rate::burst::watch::Watch;
 use crate::rate::burst::{self, Change, Evidence, Params, Seen, is_quiet};
 use crate::rate::cyclic::Rate;
+use crate::rate::habits::diary::Diary;
 use crate::rate::history::History;
 use crate::time::{Span, Timestamp};
 
@@ -26,6 +27,8 @@ pub struct Beliefs {
     pub watch: Watch,
     /// What is to be learned if the rhythm is another since the last burst began.
     pub aside: Option<Aside>,
+    /// The last updates, where their times are known.
+    pub diary: Diary,
 }
 
 /// What has been seen since a burst began.
@@ -91,7 +94,7 @@ pub struct Heard {
 impl Beliefs {
     /// Nothing yet but the evidence.
     pub fn new(history: History) -> Self {
-        Self { history, watch: Watch::default(), aside: None }
+        Self { history, watch: Watch::default(), aside: None, diary: Diary::default() }
     }
 
     /// Takes in a look. `newest` is the latest update that was known before it; without a rhythm to
@@ -104,6 +107,7 @@ impl Beliefs {
     ) -> Heard {
         let newest = latest(look).max(newest);
         let first_contact = look.last.is_none() || look.seen.is_some_and(|seen| seen.first_contact);
+        self.write_down(look, first_contact, foretold.map(|foretold| foretold.rate));
         let Some(foretold) = foretold.filter(|_| !first_contact) else {
             // Another document: what was thought of the one before says nothing about it.
             (self.watch, self.aside) = (Watch::default(), None);
@@ -123,7 +127,8 @@ impl Beliefs {
         };
         learn(&mut self.history, &Look { except: burst, ..*look });
         heard.for_good = self.set_aside(look, burst, on.is_some(), foretold.cycle);
-        if heard.for_good.is_some() {
+        if let Some(since) = heard.for_good {
+            self.diary.forget_before(since);
             (heard.on, heard.excess) = (None, None);
             change = match change {
                 // The last of several, which nobody has heard of yet.
@@ -137,6 +142,30 @@ impl Beliefs {
             .map(|newest| foretold.rate.expected(newest, look.now))
             .filter(|&expected| is_quiet(expected, foretold.params.false_alarms));
         heard
+    }
+
+    /// Notes the times of updates, where a feed tells them all.
+    fn write_down(&mut self, look: &Look<'_>, first_contact: bool, rate: Option<&Rate>) {
+        let Some(seen) = look.seen.filter(|_| look.kind == Kind::Feed) else { return };
+        if first_contact {
+            self.diary = Diary::default();
+            let mut dates: Vec<Timestamp> =
+                seen.present.iter().filter_map(|item| item.dated).filter(|&at| at <= look.now).collect();
+            dates.sort_unstable();
+            if let Some((&oldest, later)) = dates.split_first() {
+                // The oldest only says since when the feed is complete.
+                self.diary.watched_since(oldest);
+                later.iter().for_each(|&at| self.diary.note(at, None));
+            }
+            return;
+        }
+        for update in seen.updates.iter().filter(|update| update.kind != UpdateKind::Edited) {
+            match update.occurred {
+                Occurred::At(at) => self.diary.note(at, rate.map(|rate| rate.at(at) as f32)),
+                // Who dates only some of its updates tells nothing of its minutes.
+                Occurred::Between(..) => self.diary = Diary::default(),
+            }
+        }
     }
 
     /// Goes on with what is set aside, from the burst on. Says since when it is the rhythm, if it is.

@@ -4,7 +4,10 @@
 //! what each policy makes of a rate, and so what `auto` may follow. Must not know where rates come
 //! from, nor what becomes of a plan.
 
+use std::sync::Arc;
+
 use crate::rate::aggregate::Origin;
+use crate::rate::habits::Foresight;
 use crate::rate::steps::Steps;
 use crate::schedule::ask::Knowledge;
 use crate::schedule::chain;
@@ -26,6 +29,8 @@ pub struct Rhythm {
     pub origin: Origin,
     /// Updates of its own in evidence.
     pub updates: u32,
+    /// What its last updates foretell, where their times are known.
+    pub foresight: Option<Arc<Foresight>>,
 }
 
 /// What plans follow beside rates.
@@ -42,7 +47,14 @@ pub struct PlanParams {
 /// The next times of a source by the policy that it is planned by.
 pub fn ahead(order: &PlanOrder, known: &Rhythm, params: &PlanParams) -> Option<Ahead> {
     let (standing, rate) = (&order.standing, &known.rate);
-    let best = || rolling::plan(standing, rate, &params.importance);
+    let best = || match &known.foresight {
+        // By its habits, as they stand; the rest will be planned when more is known.
+        Some(foresight) if standing.closely => {
+            let rates = |from, until| foresight.over(rate, standing.now, (from, until), standing.coarser());
+            rolling::plan_under(standing, rates, &params.importance)
+        }
+        _ => rolling::plan(standing, rate, &params.importance),
+    };
     let chain = |policy| {
         let knowledge = Knowledge {
             rate: Some(rate),
@@ -92,7 +104,8 @@ mod tests {
             let (source, made_from) = (SourceId(1), Revision(1));
             let order = PlanOrder { source, policy, made_from, standing: standing.clone() };
             let params = PlanParams { importance: even.clone(), freshness_threshold: 1.0, switches };
-            ahead(&order, &Rhythm { rate: even.clone(), origin, updates }, &params).map(|ahead| ahead.by)
+            ahead(&order, &Rhythm { rate: even.clone(), origin, updates, foresight: None }, &params)
+                .map(|ahead| ahead.by)
         };
         use Origin::{Aggregate, Blend, Individual};
         assert_eq!(by(Policy::Auto, Individual, 9, false), None, "nothing is known yet");

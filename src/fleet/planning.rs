@@ -89,7 +89,10 @@ impl Fleet {
                 if !std::mem::replace(&mut member.queued, true) {
                     self.unplanned.push_back(*id);
                 }
-            } else if member.policy_plans() {
+            } else if member.policy_plans()
+                && !(member.terms.policy == Policy::Auto && member.plan.is_some())
+            {
+                // `auto` plans anew whenever it lands.
                 member.replan = true;
                 if member.plan.is_none() && member.memory.due != Timestamp::MAX {
                     // It is due as it was before a restart, or before anything was known of it.
@@ -200,6 +203,7 @@ impl Member {
     /// Notes whether the plan still fits after a probe.
     pub(super) fn weigh_plan(&mut self, last: Timestamp, ended: Timestamp, before: Asks, answered: bool) {
         let after = answered.then(|| self.asks());
+        self.replan |= self.terms.policy == Policy::Auto;
         self.replan |= self.plan.as_ref().is_some_and(|plan| !fits(plan, last, ended, before, after));
     }
 
@@ -239,6 +243,7 @@ impl Member {
             holds: memory.holds,
             excess: self.planned_excess(terms),
             phase: self.chance(seed, "phase", Timestamp::default()),
+            closely: self.terms.policy == Policy::Auto,
         }
     }
 }

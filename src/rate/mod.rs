@@ -11,6 +11,7 @@ pub mod burst;
 pub mod censored;
 pub mod cyclic;
 pub mod fit;
+pub mod habits;
 pub mod history;
 pub mod importance;
 pub mod obsolescence;

@@ -45,12 +45,25 @@ pub struct Grid {
     pub step: Span,
     /// The first of them, after which the others follow.
     pub first: Span,
+    /// From then on they are further apart, as far as this.
+    pub coarser: Option<(Span, Span)>,
 }
 
 impl Grid {
+    /// Its times, ascending without end.
+    fn times(self) -> impl Iterator<Item = Span> {
+        let mut next = self.first;
+        std::iter::repeat_with(move || {
+            let at = next;
+            let wide = self.coarser.filter(|&(from, _)| at >= from);
+            next = at + wide.map_or(self.step, |(_, step)| step);
+            at
+        })
+    }
+
     /// Every `step` from the horizon's beginning on.
     pub fn every(step: Span) -> Self {
-        Self { step, first: step }
+        Self { step, first: step, coarser: None }
     }
 }
 
@@ -213,8 +226,7 @@ impl Horizon {
         let first = self.min_spacing.max(Span::from_millis(1));
         let mut slots = Vec::with_capacity(usize::try_from(count).unwrap_or(0));
         let mut closed = self.closed.iter().copied().peekable();
-        for at in (0..).map(|index| grid.first.as_millis() + index * step).take_while(|&at| at < length) {
-            let at = Span::from_millis(at);
+        for at in grid.times().take_while(|at| at.as_millis() < length) {
             while closed.next_if(|&(_, until)| until <= at).is_some() {}
             if at >= first && closed.peek().is_none_or(|&(from, _)| at < from) {
                 slots.push(at);

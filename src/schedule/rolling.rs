@@ -46,6 +46,8 @@ pub struct Standing {
     /// In [0, 1): where between two times of the grid this source's own grid lies, so that sources
     /// of one rhythm are not all probed on the minute.
     pub phase: f64,
+    /// Only what comes next matters: it will be planned anew.
+    pub closely: bool,
 }
 
 /// A plan for the time ahead.
@@ -77,6 +79,11 @@ const GRID: Span = Span::from_mins(1);
 const MOST_SLOTS: i64 = 7 * 24 * 60;
 /// Where T is short, a grid still has this many.
 const FEWEST_SLOTS: i64 = 1440;
+
+/// Even gaps that are planned by the minute where the rest will be planned anew, and the share of one
+/// that the rest is planned by.
+const CLOSELY: f64 = 4.0;
+const COARSE: f64 = 1.0 / 12.0;
 
 /// What is to be kept between two probes: the spacing, or what every answer asks for.
 pub fn apart(min_spacing: Span, hints: &FeedHints, fresh_for: Span) -> Span {
@@ -158,6 +165,7 @@ impl Standing {
             holds: None,
             excess: None,
             phase: 0.0,
+            closely: false,
         }
     }
 
@@ -209,6 +217,13 @@ impl Standing {
         allowance
     }
 
+    /// From when on, and how far apart, times need not be told apart as finely: what lies there will be
+    /// planned anew before it comes.
+    pub fn coarser(&self) -> Option<(Timestamp, Span)> {
+        let gap = self.budget.even_gap();
+        self.closely.then(|| (self.allowed_from() + gap.scaled(CLOSELY), gap.scaled(COARSE).max(GRID)))
+    }
+
     /// Times at this source's own place between whole grid steps.
     fn grid(&self, starts: Timestamp) -> Grid {
         let per = self.budget.per.as_millis();
@@ -219,7 +234,8 @@ impl Standing {
         if first < self.now {
             first += Span::from_millis(step);
         }
-        Grid { step: Span::from_millis(step), first: first - starts }
+        let coarser = self.coarser().map(|(from, wide)| (from - starts, wide.max(Span::from_millis(step))));
+        Grid { step: Span::from_millis(step), first: first - starts, coarser }
     }
 }
 

@@ -4,6 +4,8 @@
 //! their dates, and nothing else; beliefs, bursts and rates follow from that alone, by the code that the
 //! daemon runs. Must not know when it will be looked at, nor tell its future to anyone.
 
+use std::sync::Arc;
+
 use jiff::tz::TimeZone;
 
 use crate::fleet::Answered;
@@ -14,6 +16,7 @@ use crate::observe::{Kind, Observation, Occurred, Present, Update, UpdateKind};
 use crate::rate::aggregate::{Borrow, Origin, estimate};
 use crate::rate::burst::Params;
 use crate::rate::cyclic::Rate;
+use crate::rate::habits::{Foresight, Habits};
 use crate::rate::history::History;
 use crate::rate::steps::Steps;
 use crate::time::{Span, Timestamp};
@@ -31,6 +34,8 @@ pub struct Watching {
     pub bursts: Params,
     /// M: how many items it shows.
     pub holds: usize,
+    /// Whether updates are taken to bring others.
+    pub echoes: bool,
 }
 
 impl Default for Watching {
@@ -41,6 +46,7 @@ impl Default for Watching {
             cycle: Span::from_days(7),
             bursts: Params::default(),
             holds: 50,
+            echoes: true,
         }
     }
 }
@@ -53,6 +59,9 @@ pub struct Feed {
     items: Vec<Timestamp>,
     beliefs: Beliefs,
     rate: Option<(Rate, Origin, u32)>,
+    noted: usize,
+    habits: Option<(Habits, usize, Timestamp)>,
+    foresight: Option<Arc<Foresight>>,
     last: Option<Timestamp>,
     newest: Option<Timestamp>,
 }
@@ -61,7 +70,17 @@ impl Feed {
     /// One that publishes at these times, ascending, and has not been looked at.
     pub fn new(items: Vec<Timestamp>, watching: Watching, now: Timestamp) -> Self {
         let history = History::new(watching.zone.clone(), watching.half_life, now);
-        Self { watching, items, beliefs: Beliefs::new(history), rate: None, last: None, newest: None }
+        Self {
+            watching,
+            items,
+            beliefs: Beliefs::new(history),
+            rate: None,
+            noted: 0,
+            habits: None,
+            foresight: None,
+            last: None,
+            newest: None,
+        }
     }
 
     /// What a probe at `now` finds, learned from.
@@ -77,6 +96,8 @@ impl Feed {
             first_contact: last.is_none(),
             ..Observation::default()
         };
+        let found = news.len();
+        self.noted += found;
         let look = Look { kind: Kind::Feed, last, now, seen: Some(&seen), except: None };
         let foretold = self.rate.as_ref().filter(|(_, _, updates)| *updates >= WELL_FOUNDED);
         let (params, cycle) = (self.watching.bursts, self.watching.cycle);
@@ -94,6 +115,8 @@ impl Feed {
         (self.last, self.newest) = (Some(now), answered.heard.newest);
         if answered.heard.for_good.is_some() {
             self.refit(now);
+        } else if found > 0 {
+            self.foresee(now);
         }
         answered
     }
@@ -103,12 +126,31 @@ impl Feed {
         let evidence = self.beliefs.history.evidence(now);
         let (fitted, origin) = estimate(&evidence, None, Borrow::Never, &self.watching.zone);
         self.rate = Some((fitted.rate, origin, self.beliefs.history.seen()));
+        let stale = self
+            .habits
+            .as_ref()
+            .is_none_or(|(_, noted, at)| *noted != self.noted || now - *at >= Span::from_days(1));
+        if stale {
+            self.habits = Some((
+                Habits::weigh(&self.beliefs.diary, &self.watching.zone, now, self.watching.echoes),
+                self.noted,
+                now,
+            ));
+        }
+        self.foresee(now);
+    }
+
+    fn foresee(&mut self, now: Timestamp) {
+        self.foresight = self.habits.as_ref().map(|(habits, ..)| {
+            Arc::new(Foresight::new(self.beliefs.diary.clone(), habits.clone(), &self.watching.zone, now))
+        });
     }
 
     /// Its rhythm as it was last fitted.
     pub fn rhythm(&self) -> Option<Rhythm> {
         let (rate, origin, updates) = self.rate.as_ref()?;
-        Some(Rhythm { rate: Steps::from(rate), origin: *origin, updates: *updates })
+        let foresight = self.foresight.clone();
+        Some(Rhythm { rate: Steps::from(rate), origin: *origin, updates: *updates, foresight })
     }
 }
 

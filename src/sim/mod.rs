@@ -9,5 +9,6 @@ pub mod compare;
 pub mod driver;
 pub mod feed;
 pub mod fleet;
+pub mod ours;
 pub mod peers;
 pub mod score;

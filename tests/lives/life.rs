@@ -17,6 +17,7 @@ use tidewatch::rate::burst::watch::Watch;
 use tidewatch::rate::burst::{Params, Test};
 use tidewatch::rate::cyclic::Rate;
 use tidewatch::rate::fit::{Prior, fit, level};
+use tidewatch::rate::habits::diary::Diary;
 use tidewatch::rate::history::History;
 use tidewatch::rng::Stream;
 use tidewatch::schedule::budget::Budget;
@@ -482,11 +483,12 @@ impl Life {
         let history = |history: &History| {
             History::from_bytes(&history.to_bytes(), history.zone().clone(), HALF_LIFE).unwrap()
         };
-        let Beliefs { history: evidence, watch, aside } = &self.mind.beliefs;
+        let Beliefs { history: evidence, watch, aside, diary } = &self.mind.beliefs;
         let stored = Beliefs {
             history: history(evidence),
             watch: Watch::from_bytes(&watch.to_bytes()).unwrap(),
             aside: aside.as_ref().map(|aside| Aside::from_bytes(&aside.to_bytes(), evidence).unwrap()),
+            diary: Diary::from_bytes(&diary.to_bytes()).unwrap(),
         };
         assert_eq!(stored, self.mind.beliefs);
         self.mind.beliefs = stored;

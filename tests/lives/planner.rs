@@ -17,7 +17,7 @@ pub struct KnownRate {
 
 pub fn plan(order: &PlanOrder, known: &KnownRate) -> Option<Plan> {
     let KnownRate { origin, updates, .. } = *known;
-    let rhythm = Rhythm { rate: Steps::from(&known.rate), origin, updates };
+    let rhythm = Rhythm { rate: Steps::from(&known.rate), origin, updates, foresight: None };
     let params =
         PlanParams { importance: Steps::constant(1.0).unwrap(), freshness_threshold: 1.0, switches: false };
     let ahead = making::ahead(order, &rhythm, &params)?;

@@ -38,7 +38,7 @@ proptest! {
         horizon in horizon(6), parts in 1_i64..9, first in 0.0_f64..1.0,
     ) {
         let step = Span::from_millis((horizon.length().as_millis() / parts).max(1));
-        let grid = Grid { step, first: step.scaled(first) };
+        let grid = Grid { step, first: step.scaled(first), coarser: None };
         let slots = horizon.slots(grid).unwrap();
         prop_assume!(slots.len() <= 10);
         let schedule = solve(&horizon, grid).unwrap();

@@ -1,0 +1,229 @@
+//! The rate ahead, by what is believed of a source's habits.
+//!
+//! Builds each comb that counts as a table of minutes, once, instead of asking the diary at every
+//! minute. An echo fades as what it echoes recedes, but what it brings about has echoes too: with
+//! branching ratio ρ an excess over the mean fades as e^(−(1 − ρ)t/β), and a quiet time is made up
+//! for as slowly. So the rate ahead is the one now, drawn towards the mean.
+
+use jiff::tz::TimeZone;
+
+use crate::rate::steps::Steps;
+use crate::rate::week::{HOUR_MS, stretches};
+use crate::time::{Span, Timestamp};
+
+use super::diary::Diary;
+use super::{ACCOUNTS, ANYWHEN, Account, Comb, Foresight, Habits, Memory, is_weekend, local_millis};
+
+const MINUTE_MS: i64 = 60_000;
+const HOUR: usize = 60;
+const DAY: usize = 1440;
+const WEEK: usize = 7 * DAY;
+
+/// An account that is believed less than this is left out.
+const WORTH_IT: f32 = 0.004;
+
+/// However much echoes, it dies away.
+const MOST_ECHOING: f64 = 0.9;
+
+/// Updates per hour, of the source's local time.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Tables {
+    flat: f64,
+    /// What the rhythm counts, by minute of the hour.
+    hour: Vec<f64>,
+    week: Vec<f64>,
+}
+
+impl Foresight {
+    /// The pieces of the rate over [from, until), as [`Steps::over`] gives them, by what is known at
+    /// `now`; `rhythm` is the weekly rate. Minute by minute, and from `coarser` on in pieces of about
+    /// that length.
+    pub fn over(
+        &self,
+        rhythm: &Steps,
+        now: Timestamp,
+        (from, until): (Timestamp, Timestamp),
+        coarser: Option<(Timestamp, Span)>,
+    ) -> Vec<(i64, f64)> {
+        let tables = &self.tables;
+        let coarse_from = coarser.map_or(i64::MAX, |(at, _)| (at - from).as_millis());
+        let coarse = coarser.map_or(1, |(_, length)| (length.as_millis() / MINUTE_MS).max(1));
+        let rhythms = rhythm.over(from, until);
+        let mut rhythm_at = 0;
+        let (mut ahead, mut passed) = (Vec::new(), 0);
+        for (start, end) in stretches(rhythm.zone(), from, until) {
+            let mut local = start;
+            while local < end {
+                let minute = local.div_euclid(MINUTE_MS);
+                let next = if passed >= coarse_from { (minute / coarse + 1) * coarse } else { minute + 1 };
+                let next = (next * MINUTE_MS).min(end);
+                passed += next - local;
+                while rhythms[rhythm_at].0 < passed && rhythm_at + 1 < rhythms.len() {
+                    rhythm_at += 1;
+                }
+                let minutes = minute..next.div_euclid(MINUTE_MS).max(minute + 1);
+                ahead.push((passed, tables.mean(minutes, rhythms[rhythm_at].1)));
+                local = next;
+            }
+        }
+        self.echo(&mut ahead, now, from);
+        ahead
+    }
+
+    /// Adds what the last updates bring about.
+    fn echo(&self, ahead: &mut [(i64, f64)], now: Timestamp, from: Timestamp) {
+        let echoing = self.habits.echoing().min(MOST_ECHOING);
+        if echoing <= f64::from(WORTH_IT) {
+            return;
+        }
+        let echoes =
+            ACCOUNTS.iter().zip(&self.habits.shares).filter_map(|(account, &share)| match account {
+                Account::Echo(mean) if share >= WORTH_IT => {
+                    Some((f64::from(*mean) / 60.0, f64::from(share)))
+                }
+                _ => None,
+            });
+        // What each has now, how fast it fades, and its share of the mean.
+        let mut echoes: Vec<(f64, f64, f64)> = echoes
+            .map(|(mean, share)| {
+                let now_at = |at: Timestamp| (-((now - at).as_secs_f64() / 3600.0) / mean).exp() / mean;
+                let excited: f64 = self
+                    .diary
+                    .entries()
+                    .filter(|entry| entry.at <= now)
+                    .map(|entry| now_at(entry.at))
+                    .sum();
+                (share * excited, (1.0 - echoing) / mean, share)
+            })
+            .collect();
+        let scale = 1.0 / (1.0 - echoing);
+        let mut fading: Vec<f64> = vec![1.0; echoes.len()];
+        let mut before = (now - from).as_millis().max(0);
+        for (end, rate) in ahead {
+            let mean = *rate * scale;
+            let passed = (*end - before).max(0) as f64 / HOUR_MS as f64;
+            before = before.max(*end);
+            for ((excited, speed, share), left) in echoes.iter_mut().zip(&mut fading) {
+                *left *= (-*speed * passed).exp();
+                *rate += *excited * *left + *share * mean * (1.0 - *left);
+            }
+        }
+    }
+}
+
+impl Tables {
+    /// By what is known at `now`.
+    pub fn new(diary: &Diary, habits: &Habits, zone: &TimeZone, now: Timestamp) -> Self {
+        let shares = &habits.shares;
+        let mut tables = Self { flat: 0.0, hour: vec![f64::from(shares[0]); HOUR], week: vec![0.0; WEEK] };
+        let Some(since) = diary.since() else { return tables };
+        let days = (now - since).as_secs_f64() / 86_400.0;
+        let entries = || diary.entries().filter(|entry| entry.at <= now);
+        for memory in Memory::ALL {
+            let of = |account: &&(usize, &Account)| match account.1 {
+                Account::Level(m) | Account::Comb(_, _, m) => *m == memory && shares[account.0] >= WORTH_IT,
+                _ => false,
+            };
+            let accounts: Vec<(usize, &Account)> = ACCOUNTS.iter().enumerate().collect();
+            let used: Vec<&(usize, &Account)> = accounts.iter().filter(of).collect();
+            if used.is_empty() {
+                continue;
+            }
+            let weights: Vec<(usize, f64)> = entries()
+                .map(|entry| {
+                    let minute = local_millis(zone, entry.at).div_euclid(MINUTE_MS);
+                    (minute.rem_euclid(WEEK as i64) as usize, memory.weight(entry.at, now))
+                })
+                .collect();
+            let total: f64 = weights.iter().map(|&(_, weight)| weight).sum();
+            let exposure = memory.exposure_days(days);
+            let level = (total + 0.5) / (exposure * 24.0 + 1.0);
+            for &&(index, account) in &used {
+                let share = f64::from(shares[index]);
+                match *account {
+                    Account::Level(_) => tables.flat += share * level,
+                    Account::Comb(comb, width, _) => {
+                        tables.flat += share * ANYWHEN * level;
+                        let share = share * (1.0 - ANYWHEN);
+                        tables.add_comb(comb, width, share, &weights, exposure, total);
+                    }
+                    Account::Rhythm | Account::Echo(_) => {}
+                }
+            }
+        }
+        tables
+    }
+
+    /// The mean over these local minutes.
+    fn mean(&self, minutes: std::ops::Range<i64>, rhythm: f64) -> f64 {
+        let count = minutes.end - minutes.start;
+        let at = |minute: i64| {
+            let of_week = minute.rem_euclid(WEEK as i64) as usize;
+            self.week[of_week] + rhythm * self.hour[of_week % HOUR]
+        };
+        self.flat + minutes.map(at).sum::<f64>() / count as f64
+    }
+
+    /// Adds the comb of updates at these minutes of the week.
+    fn add_comb(
+        &mut self,
+        comb: Comb,
+        width: u16,
+        share: f64,
+        weights: &[(usize, f64)],
+        exposure: f64,
+        total: f64,
+    ) {
+        let width = usize::from(width);
+        match comb {
+            Comb::Hour => {
+                let even = if total > 0.0 { share / total } else { return };
+                let near = spread(HOUR, weights.iter().map(|&(at, weight)| (at % HOUR, weight)), width);
+                self.hour.iter_mut().zip(near).for_each(|(sum, near)| *sum += even * near);
+            }
+            Comb::Day => {
+                let near = spread(DAY, weights.iter().map(|&(at, weight)| (at % DAY, weight)), width);
+                let per = share / exposure;
+                self.week.iter_mut().enumerate().for_each(|(at, sum)| *sum += per * near[at % DAY]);
+            }
+            Comb::WorkWeek => {
+                let is_weekend = |at: usize| is_weekend(at as i64 * MINUTE_MS);
+                for (weekend, periods) in [(false, 5.0 / 7.0), (true, 2.0 / 7.0)] {
+                    let alike = weights.iter().filter(|&&(at, _)| is_weekend(at) == weekend);
+                    let near = spread(DAY, alike.map(|&(at, weight)| (at % DAY, weight)), width);
+                    let per = share / (exposure * periods);
+                    let minutes =
+                        self.week.iter_mut().enumerate().filter(|&(at, _)| is_weekend(at) == weekend);
+                    minutes.for_each(|(at, sum)| *sum += per * near[at % DAY]);
+                }
+            }
+            Comb::Week => {
+                let near = spread(WEEK, weights.iter().copied(), width);
+                let per = share * 7.0 / exposure;
+                self.week.iter_mut().zip(near).for_each(|(sum, near)| *sum += per * near);
+            }
+        }
+    }
+}
+
+/// Triangles of this width around these minutes of a cycle, in parts per hour.
+fn spread(cycle: usize, at: impl Iterator<Item = (usize, f64)>, width: usize) -> Vec<f64> {
+    let mut sums = vec![0.0; cycle];
+    for (minute, weight) in at {
+        sums[minute] += weight;
+    }
+    // A triangle is an even spread of an even spread.
+    let half = width / 2;
+    let wide = 2 * half + 1;
+    let even = |from: &[f64]| -> Vec<f64> {
+        let mut sum: f64 = (0..wide).map(|k| from[(cycle + k - half) % cycle]).sum();
+        (0..cycle)
+            .map(|at| {
+                let mean = sum.max(0.0) / wide as f64;
+                sum += from[(at + half + 1) % cycle] - from[(at + cycle - half) % cycle];
+                mean
+            })
+            .collect()
+    };
+    even(&even(&sums)).into_iter().map(|part| part * 60.0).collect()
+}

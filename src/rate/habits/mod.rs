@@ -1,0 +1,363 @@
+//! What a source is likely to do next, by several accounts of its last updates.
+//!
+//! A weekly rate tells hours apart. Real sources have habits that it cannot hold: a job that runs at
+//! four minutes past the hour, a blog that was busy this week, an update that is seldom alone. Here
+//! each such habit is an *account*: a rate λ_k(t) that follows from the [`diary`] before t alone, at the
+//! source's own level. What is believed is their mixture,
+//!
+//! λ(t) = Σ_k θ_k λ_k(t), θ_k ≥ 0, Σ θ_k = 1,
+//!
+//! of which the self-exciting rate λ = (1 − ρ)λ_cyclic + ρ Σ β⁻¹e^(−(t − t_i)/β) is the case of two
+//! accounts, the rhythm and one *echo*. The likelihood is concave in θ, so the best weights are found by
+//! expectation maximisation from any start, and since each account sees only what was before, weights
+//! that fit the past are weights that foretold it: an account too fine for its evidence foretold badly,
+//! and weighs next to nothing. Echoes must pay besides: they are kept only if the updates held back from
+//! the fit were foretold better with them.
+//!
+//! Knows one source's diary and rhythm. Must not know when it is probed, nor of bursts.
+
+pub mod diary;
+mod foretell;
+
+use jiff::tz::TimeZone;
+
+use crate::time::Timestamp;
+
+use self::diary::Diary;
+use self::foretell::Tables;
+use super::week::{DAY_MS, HOUR_MS, WEEK_MS, local_millis};
+
+/// What repeats, in an account that tells minutes apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Comb {
+    /// The minute of the hour; the rhythm says how busy each hour is.
+    Hour,
+    /// The time of day.
+    Day,
+    /// The time of day, of working days and weekends.
+    WorkWeek,
+    /// The time of the week.
+    Week,
+}
+
+/// One way of foretelling.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Account {
+    /// The weekly rate that was fitted.
+    Rhythm,
+    /// As many as lately, at any time.
+    Level(Memory),
+    /// When it updated before, give or take so many minutes.
+    Comb(Comb, u16, Memory),
+    /// Each update brings others, after so many minutes on average.
+    Echo(u16),
+}
+
+/// How fast an account forgets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Memory {
+    /// Habits.
+    Long,
+    /// What is usual these days.
+    Middle,
+    /// The last few days.
+    Short,
+}
+
+impl Memory {
+    const ALL: [Self; 3] = [Self::Long, Self::Middle, Self::Short];
+
+    fn half_life_days(self) -> f64 {
+        match self {
+            Self::Long => 56.0,
+            Self::Middle => 10.0,
+            Self::Short => 4.0,
+        }
+    }
+
+    /// Days that count as watched, of so many that were.
+    fn exposure_days(self, days: f64) -> f64 {
+        let mean = self.half_life_days() / std::f64::consts::LN_2;
+        (mean * (1.0 - (-days.max(0.0) / mean).exp())).max(1.0 / 24.0)
+    }
+
+    /// The logarithm, to base 2, of what an update at `at` weighs.
+    fn weight(self, at: Timestamp, reference: Timestamp) -> f64 {
+        ((at - reference).as_secs_f64() / 86_400.0 / self.half_life_days()).exp2()
+    }
+}
+
+/// Every account. The rhythm comes first.
+const ACCOUNTS: [Account; 26] = [
+    Account::Rhythm,
+    Account::Level(Memory::Long),
+    Account::Level(Memory::Middle),
+    Account::Comb(Comb::Day, 90, Memory::Long),
+    Account::Comb(Comb::Day, 30, Memory::Long),
+    Account::Comb(Comb::Day, 10, Memory::Long),
+    Account::Comb(Comb::Day, 3, Memory::Long),
+    Account::Comb(Comb::WorkWeek, 90, Memory::Long),
+    Account::Comb(Comb::WorkWeek, 30, Memory::Long),
+    Account::Comb(Comb::WorkWeek, 10, Memory::Long),
+    Account::Comb(Comb::WorkWeek, 3, Memory::Long),
+    Account::Comb(Comb::Week, 90, Memory::Long),
+    Account::Comb(Comb::Week, 30, Memory::Long),
+    Account::Comb(Comb::Week, 10, Memory::Long),
+    Account::Comb(Comb::Week, 3, Memory::Long),
+    Account::Comb(Comb::Day, 90, Memory::Middle),
+    Account::Comb(Comb::Day, 30, Memory::Short),
+    Account::Comb(Comb::Day, 10, Memory::Short),
+    Account::Comb(Comb::Day, 3, Memory::Short),
+    Account::Comb(Comb::Hour, 3, Memory::Middle),
+    Account::Comb(Comb::Hour, 1, Memory::Middle),
+    Account::Echo(4),
+    Account::Echo(15),
+    Account::Echo(60),
+    Account::Echo(240),
+    Account::Echo(1440),
+];
+
+const COUNT: usize = ACCOUNTS.len();
+
+impl Account {
+    fn is_echo(self) -> bool {
+        matches!(self, Self::Echo(_))
+    }
+}
+
+/// How much is believed of each account.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Habits {
+    shares: [f32; COUNT],
+}
+
+/// No hour is impossible: this share of an account that tells times apart is spread over all.
+const ANYWHEN: f64 = 0.03;
+
+/// Updates that the rhythm is given for nothing, and all the others together.
+const PRIOR: (f64, f64) = (1.0, 0.3);
+
+/// An update weighs half as much after so many days.
+const WEIGHS_HALF_AFTER: f64 = 28.0;
+
+/// Rounds of expectation maximisation: weights move little after.
+const ROUNDS: usize = 25;
+
+/// The share of the last updates that are held back to see whether echoes pay, if they are as many as …
+const HELD_BACK: f64 = 0.3;
+/// … this.
+const LEAST_HELD_BACK: usize = 8;
+
+/// A source's updates so far, seen from each of them: what every account foretold.
+type Foretold = Vec<[f64; COUNT]>;
+
+impl Habits {
+    /// The weights that foretold this diary best.
+    pub fn weigh(diary: &Diary, zone: &TimeZone, now: Timestamp, echoes: bool) -> Self {
+        let foretold = foretold(diary, zone);
+        let ages: Vec<f64> =
+            diary.entries().map(|entry| (now - entry.at).as_secs_f64() / 86_400.0).collect();
+        let held_back = (foretold.len() as f64 * HELD_BACK) as usize;
+        let (first, last) = foretold.split_at(foretold.len() - held_back);
+        let pays = || {
+            held_back >= LEAST_HELD_BACK && {
+                let score = |echoes| {
+                    let shares = maximise(first, &ages, echoes);
+                    last.iter().map(|row| mixed(row, &shares).ln()).sum::<f64>()
+                };
+                score(true) > score(false)
+            }
+        };
+        let shares = maximise(&foretold, &ages, echoes && pays());
+        Self { shares: shares.map(|share| share as f32) }
+    }
+
+    /// ρ: how many updates each brings about, by what is believed.
+    pub fn echoing(&self) -> f64 {
+        let echoes = ACCOUNTS.iter().zip(&self.shares).filter(|(account, _)| account.is_echo());
+        echoes.map(|(_, &share)| f64::from(share)).sum()
+    }
+
+    /// As bytes, to be kept.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        self.shares.iter().flat_map(|share| share.to_le_bytes()).collect()
+    }
+
+    /// From [`Habits::to_bytes`]; `None` when they are not such bytes.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (chunks, []) = bytes.as_chunks::<4>() else { return None };
+        let shares: [f32; COUNT] =
+            chunks.iter().map(|&share| f32::from_le_bytes(share)).collect::<Vec<_>>().try_into().ok()?;
+        shares.iter().all(|share| (0.0..=1.0).contains(share)).then_some(Self { shares })
+    }
+}
+
+fn mixed(row: &[f64; COUNT], shares: &[f64; COUNT]) -> f64 {
+    row.iter().zip(shares).map(|(rate, share)| rate * share).sum::<f64>().max(f64::MIN_POSITIVE)
+}
+
+/// The weights θ of greatest likelihood, with the prior's updates counted in.
+fn maximise(foretold: &[[f64; COUNT]], ages: &[f64], echoes: bool) -> [f64; COUNT] {
+    let allowed = |account: usize| echoes || !ACCOUNTS[account].is_echo();
+    let others = (1..COUNT).filter(|&account| allowed(account)).count() as f64;
+    let prior: [f64; COUNT] = std::array::from_fn(|account| match account {
+        0 => PRIOR.0,
+        _ if allowed(account) => PRIOR.1 / others,
+        _ => 0.0,
+    });
+    let total = PRIOR.0 + PRIOR.1;
+    let mut shares = prior.map(|prior| prior / total);
+    // From a start where each has a chance.
+    shares.iter_mut().enumerate().for_each(|(account, share)| {
+        *share = 0.5 * *share + if allowed(account) { 0.5 / (others + 1.0) } else { 0.0 };
+    });
+    let weights: Vec<f64> = ages.iter().map(|age| (-age / WEIGHS_HALF_AFTER).exp2()).collect();
+    for _ in 0..ROUNDS {
+        let (mut sums, mut all) = (prior, total);
+        for (row, &weight) in foretold.iter().zip(&weights) {
+            let part = weight / mixed(row, &shares);
+            for (sum, (rate, share)) in sums.iter_mut().zip(row.iter().zip(&shares)) {
+                *sum += part * rate * share;
+            }
+            all += weight;
+        }
+        shares = sums.map(|sum| sum / all);
+    }
+    shares
+}
+
+/// What every account foretold of every update, in updates per hour, from those before it.
+fn foretold(diary: &Diary, zone: &TimeZone) -> Foretold {
+    let Some(since) = diary.since() else { return Vec::new() };
+    let reference = since;
+    struct Before {
+        at: Timestamp,
+        local: i64,
+        weights: [f64; 3],
+    }
+    let mut before: Vec<Before> = Vec::with_capacity(diary.entries().len());
+    let mut totals = [0.0; 3];
+    let mut echoes = [0.0; COUNT];
+    let mut rows = Vec::with_capacity(diary.entries().len());
+    for entry in diary.entries() {
+        let at = entry.at;
+        let local = local_millis(zone, at);
+        let days = (at - since).as_secs_f64() / 86_400.0;
+        let weights = Memory::ALL.map(|memory| memory.weight(at, reference));
+        let exposure = Memory::ALL.map(|memory| memory.exposure_days(days));
+        // Updates per hour, by how far back is remembered; half an update is always added.
+        let level: [f64; 3] = std::array::from_fn(|memory| {
+            (totals[memory] / weights[memory] + 0.5) / (exposure[memory] * 24.0 + 1.0)
+        });
+        let mut row = [0.0; COUNT];
+        let mut near = [0.0; COUNT];
+        for earlier in &before {
+            let lags = Lags::between(earlier.local, local);
+            for (account, sum) in ACCOUNTS.iter().zip(&mut near) {
+                if let &Account::Comb(comb, width, memory) = account {
+                    *sum += lags.kernel(comb, width) * earlier.weights[memory as usize];
+                }
+            }
+        }
+        let rhythm = entry.foretold.map_or(level[0], f64::from);
+        for (index, account) in ACCOUNTS.iter().enumerate() {
+            row[index] = match *account {
+                Account::Rhythm => rhythm,
+                Account::Level(memory) => level[memory as usize],
+                Account::Comb(comb, _, memory) => {
+                    let m = memory as usize;
+                    let found = near[index] / weights[m];
+                    let rate = match comb {
+                        Comb::Hour if totals[m] > 0.0 => rhythm * found * weights[m] / totals[m],
+                        Comb::Hour => rhythm,
+                        _ => found / (exposure[m] * periods_a_day(comb, local)),
+                    };
+                    (1.0 - ANYWHEN) * rate + ANYWHEN * level[m]
+                }
+                Account::Echo(mean) => {
+                    let mean = f64::from(mean) / 60.0;
+                    match before.last() {
+                        None => 0.0,
+                        Some(last) => {
+                            let passed = (at - last.at).as_secs_f64() / 3600.0;
+                            echoes[index] = (echoes[index] + 1.0 / mean) * (-passed / mean).exp();
+                            echoes[index]
+                        }
+                    }
+                }
+            };
+        }
+        rows.push(row);
+        totals.iter_mut().zip(weights).for_each(|(total, weight)| *total += weight);
+        before.push(Before { at, local, weights });
+    }
+    rows
+}
+
+/// How often a comb's time comes in a day, for times like this one.
+fn periods_a_day(comb: Comb, local: i64) -> f64 {
+    match comb {
+        Comb::Hour => 24.0,
+        Comb::Day => 1.0,
+        Comb::WorkWeek => {
+            if is_weekend(local) {
+                2.0 / 7.0
+            } else {
+                5.0 / 7.0
+            }
+        }
+        Comb::Week => 1.0 / 7.0,
+    }
+}
+
+fn is_weekend(local: i64) -> bool {
+    local.rem_euclid(WEEK_MS) >= 5 * DAY_MS
+}
+
+/// How far apart two times are in each cycle, in minutes.
+struct Lags {
+    hour: f64,
+    day: f64,
+    week: f64,
+    alike: bool,
+}
+
+impl Lags {
+    fn between(earlier: i64, later: i64) -> Self {
+        let apart = |cycle: i64| {
+            let lag = (later - earlier).rem_euclid(cycle);
+            lag.min(cycle - lag) as f64 / 60_000.0
+        };
+        let alike = is_weekend(earlier) == is_weekend(later);
+        Self { hour: apart(HOUR_MS), day: apart(DAY_MS), week: apart(WEEK_MS), alike }
+    }
+
+    /// A triangle of the comb's width, in parts per hour; for the hour's comb, relative to an even hour.
+    fn kernel(&self, comb: Comb, width: u16) -> f64 {
+        let width = f64::from(width);
+        let lag = match comb {
+            Comb::Hour => self.hour,
+            Comb::Day => self.day,
+            Comb::WorkWeek if self.alike => self.day,
+            Comb::WorkWeek => return 0.0,
+            Comb::Week => self.week,
+        };
+        (1.0 - lag / width).max(0.0) * 60.0 / width
+    }
+}
+
+/// What a source's updates so far foretell.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Foresight {
+    diary: Diary,
+    habits: Habits,
+    tables: Tables,
+}
+
+impl Foresight {
+    /// By its last updates and what is believed of them, as of `now`; it may be asked for a few hours.
+    pub fn new(diary: Diary, habits: Habits, zone: &TimeZone, now: Timestamp) -> Self {
+        let tables = Tables::new(&diary, &habits, zone, now);
+        Self { diary, habits, tables }
+    }
+}
