@@ -6,9 +6,11 @@
 
 pub mod clairvoyant;
 pub mod compare;
+pub mod contest;
 pub mod driver;
 pub mod feed;
 pub mod fleet;
 pub mod ours;
 pub mod peers;
 pub mod score;
+pub mod trace;
