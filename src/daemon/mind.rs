@@ -32,10 +32,11 @@ impl Mind {
         let history = learning.history(dossier.history.as_deref(), now);
         let aside = dossier.aside.as_deref().and_then(|bytes| Aside::from_bytes(bytes, &history));
         let watch = dossier.watch.as_deref().and_then(Watch::from_bytes).unwrap_or_default();
+        let diary = dossier.diary.as_deref().and_then(Diary::from_bytes).unwrap_or_default();
         let rate = dossier.rate.clone().filter(|known| known.updates >= WELL_FOUNDED);
         Self {
             learning: Arc::clone(learning),
-            beliefs: Beliefs { history, watch, aside, diary: Diary::default() },
+            beliefs: Beliefs { history, watch, aside, diary },
             rate: rate.map(|known| known.rate),
             // Not after now: the clock may have been set back.
             newest: dossier.newest.map(|at| at.min(now)),
@@ -54,11 +55,12 @@ impl Mind {
 
     /// As it is stored.
     pub fn record(&self, changed: Option<Timestamp>) -> BeliefsRecord {
-        let Beliefs { history, watch, aside, .. } = &self.beliefs;
+        let Beliefs { history, watch, aside, diary } = &self.beliefs;
         BeliefsRecord {
             history: history.to_bytes(),
             watch: (*watch != Watch::default()).then(|| watch.to_bytes()),
             aside: aside.as_ref().map(Aside::to_bytes),
+            diary: (*diary != Diary::default()).then(|| diary.to_bytes()),
             changed,
         }
     }

@@ -543,6 +543,7 @@ async fn evidence_and_rates_are_kept_and_replaced() {
         dispersion: None,
         updates: 7,
         since: Some(at(1)),
+        habits: None,
     };
     store.write(Write::Rates(vec![
         rate(a, &[(0, 3600, 0.5), (3600, 604_800, 0.25)]),

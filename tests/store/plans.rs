@@ -15,6 +15,7 @@ fn plan_record(source: SourceId, made: i64, times: &[i64]) -> PlanRecord {
         lower_bound: 2.5,
         price: 0.25,
         overflow: Some(0.125),
+        passing: false,
         due: at(times[0]),
         reason: Reason::Plan,
         by: Policy::Plan,
@@ -73,6 +74,7 @@ async fn rates_of_many_are_read_at_once() {
         dispersion: None,
         updates: 7,
         since: None,
+        habits: None,
     };
     store.write(Write::Rates(vec![record(&[(0, 3600, 0.5), (3600, 604_800, 0.25)])]));
     store.flush().await;

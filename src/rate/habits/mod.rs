@@ -119,6 +119,9 @@ const ACCOUNTS: [Account; 26] = [
 
 const COUNT: usize = ACCOUNTS.len();
 
+/// Fewer updates than this tell nothing of habits.
+pub const FEW: usize = 5;
+
 impl Account {
     fn is_echo(self) -> bool {
         matches!(self, Self::Echo(_))
