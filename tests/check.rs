@@ -281,6 +281,7 @@ fn single_faults() {
         ("[importance]\nwindows = [{ days = \"mon\" }]\n".to_owned(), "this window has no `weight`"),
         (source("weight = -1"), "`weight` can't be -1"),
         (source("robots = \"no\""), "`robots` can't be a text"),
+        ("[rate]\nechoes = 1\n".to_owned(), "`echoes` can't be a whole number"),
         (source("remove = \"nav\""), "`remove` means nothing for a feed"),
         (source("headers = { cookie = \"a=b\" }"), "the header `cookie` can't be set"),
         (source("headers = { A = { } }"), "header `A` has no value"),

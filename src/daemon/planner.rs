@@ -194,6 +194,7 @@ mod tests {
     use crate::schedule::budget::Budget;
     use crate::schedule::policy::Policy;
     use crate::schedule::rolling::Standing;
+    use crate::time::Span;
 
     fn job(id: i64) -> Job {
         let standing = Standing::new(Timestamp::from_secs(0), Budget::default());
@@ -216,6 +217,49 @@ mod tests {
         assert_eq!((beat.source, beat.per_hour, beat.updates), (SourceId(1), 1.0, 50));
         assert_eq!(beat.pulse.at(Timestamp::from_secs(0)), 1.0);
         assert_eq!(make(&job, &params), None);
+    }
+
+    /// A source that updates at four minutes past each hour, and has long done so.
+    fn by_the_clock(habits: bool) -> Job {
+        let now = Timestamp::parse_iso("2026-11-16T09:30:00Z").unwrap();
+        let mut diary = Diary::default();
+        for hours in (0..200).rev() {
+            let at = now - Span::from_mins(26) - Span::from_hours(hours);
+            diary.watched_since(at);
+            diary.note(at, Some(1.0));
+        }
+        let mut job = job(1);
+        job.order.policy = Policy::Auto;
+        job.order.standing =
+            Standing { closely: true, ..Standing::new(now, Budget { probes: 24, ..Budget::default() }) };
+        let zone = job.known.rate.zone();
+        let weighed = habits.then(|| Habits::weigh(&diary, zone, now, true).to_bytes());
+        job.diary = Some(DiaryRow { diary: diary.to_bytes(), habits: weighed, weighed_at: None });
+        job
+    }
+
+    #[test]
+    fn who_knows_the_minute_plans_by_it() {
+        let params = PlanParams {
+            importance: Steps::from(&Rate::constant(1.0)),
+            freshness_threshold: 1.0,
+            switches: false,
+        };
+        let late = |job: &Job| -> Vec<i64> {
+            let times = make(job, &params).unwrap().ahead.times;
+            let hour = Span::from_hours(1).as_millis();
+            times.iter().take(3).map(|at| (at.as_millis() - 4 * 60_000).rem_euclid(hour) / 60_000).collect()
+        };
+        let informed = late(&by_the_clock(true));
+        assert!(informed.iter().all(|&late| late <= 3), "{informed:?}");
+        let unweighed = late(&by_the_clock(false));
+        assert!(unweighed.iter().any(|&late| late > 3), "{unweighed:?}");
+        let mut broken = by_the_clock(true);
+        broken.diary = broken.diary.map(|row| DiaryRow { habits: Some(vec![1]), ..row });
+        assert_eq!(late(&broken), unweighed, "what cannot be read is not followed");
+        let mut seldom = by_the_clock(true);
+        seldom.order.standing.closely = false;
+        assert_ne!(late(&seldom), informed, "only what comes next is planned by habits");
     }
 
     #[tokio::test]

@@ -32,6 +32,7 @@ use tidewatch::time::{Span, Timestamp};
 use tokio::sync::oneshot;
 
 mod bursts;
+mod habits;
 mod lists;
 mod measures;
 mod plans;
