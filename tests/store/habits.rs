@@ -8,6 +8,7 @@ use tidewatch::daemon::refit::{RefitParams, Refitter};
 use tidewatch::rate::habits::Habits;
 use tidewatch::rate::habits::diary::Diary;
 use tidewatch::rate::history::History;
+use tidewatch::rng::Stream;
 use tokio::sync::{mpsc, watch};
 
 use super::*;
@@ -173,13 +174,19 @@ async fn a_refit_weighs_habits_where_somebody_plans_by_them() {
     assert_eq!(habits, Habits::weigh(&diary(101), &utc, at(now + 32 * HOUR), true));
 
     // Echoes that are not wanted any more are not kept for a day.
-    let mut twice = diary(80);
-    (0..80).for_each(|n| twice.note(at((n * n * 37) % (80 * HOUR) + 7), Some(1.0)));
-    (0..60).for_each(|n| twice.note(at(n * 5 * HOUR / 4 + 20 * (n % 7)), Some(0.2)));
-    store.write(look(a, now + 33 * HOUR, Some(twice.to_bytes())));
+    let mut in_flurries = Diary::default();
+    let mut chance = Stream::new(3, "flurries");
+    for _ in 0..60 {
+        let first = at((chance.unit() * 130.0 * HOUR as f64) as i64);
+        (0..4).for_each(|n| in_flurries.note(first + Span::from_mins(3 * n), Some(1.0)));
+    }
+    store.write(look(a, now + 33 * HOUR, Some(in_flurries.to_bytes())));
     store.flush().await;
+    let (when, habits) = weighed(now + 34 * HOUR).await;
+    assert!(habits.echoing() > 0.1, "{habits:?}");
     refits.send_replace(params("[rate]\nechoes = false\n"));
-    let (_, habits) = weighed(now + 34 * HOUR).await;
+    let (again, habits) = weighed(now + 35 * HOUR).await;
+    assert!(again > when);
     assert_eq!(habits.echoing(), 0.0);
 }
 

@@ -18,6 +18,7 @@
 
 pub mod diary;
 mod foretell;
+pub mod named;
 
 use jiff::tz::TimeZone;
 
