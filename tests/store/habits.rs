@@ -177,7 +177,7 @@ async fn a_refit_weighs_habits_where_somebody_plans_by_them() {
     let mut in_flurries = Diary::default();
     let mut chance = Stream::new(3, "flurries");
     for _ in 0..60 {
-        let first = at((chance.unit() * 130.0 * HOUR as f64) as i64);
+        let first = at(now - (chance.unit() * 1_500.0 * HOUR as f64) as i64);
         (0..4).for_each(|n| in_flurries.note(first + Span::from_mins(3 * n), Some(1.0)));
     }
     store.write(look(a, now + 33 * HOUR, Some(in_flurries.to_bytes())));
