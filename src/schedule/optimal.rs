@@ -58,6 +58,26 @@ pub fn solve_fast(horizon: &Horizon, grid: Grid) -> Result<Schedule, Impossible>
     fast_on(horizon, &Track::new(horizon, grid)?)
 }
 
+/// The same where it does not matter whether a few probes of the horizon are left over, a share of
+/// them: the first good schedule that turns up is taken.
+pub(super) fn solve_about(horizon: &Horizon, grid: Grid, left_over: f64) -> Result<Schedule, Impossible> {
+    let track = Track::new(horizon, grid)?;
+    let slack = (f64::from(horizon.probes) * left_over) as usize;
+    let best = Search { slack, ..Search::new(&horizon.cost, &track) }.best(horizon.probes);
+    let mut found = best.map(|best| best.schedule(horizon, &track)).ok_or(unreachable(horizon))?;
+    if overspends(horizon, &found) {
+        let mut last = Span::ZERO;
+        for (number, at) in found.times.iter_mut().enumerate() {
+            *at = horizon.open_from((*at).max(horizon.earliest(number)).max(last + horizon.min_spacing));
+            last = *at;
+        }
+        found.times.retain(|&at| at < horizon.length());
+        found.times.dedup();
+        found.expected_cost = horizon.cost.cost_of(&found.times);
+    }
+    Ok(found)
+}
+
 /// The same with at most `longest` updates expected between two probes, but for the first step,
 /// which may have as many as `longest_first`.
 pub(super) fn solve_within(
@@ -70,7 +90,10 @@ pub(super) fn solve_within(
 }
 
 fn fast_on(horizon: &Horizon, track: &Track) -> Result<Schedule, Impossible> {
-    let found = without_limits(horizon, track)?;
+    within_allowance(horizon, track, without_limits(horizon, track)?)
+}
+
+fn within_allowance(horizon: &Horizon, track: &Track, found: Schedule) -> Result<Schedule, Impossible> {
     match overspends(horizon, &found) {
         false => Ok(found),
         true => layers::count_nearby(horizon, track, &found).ok_or(unreachable(horizon)),
@@ -137,6 +160,8 @@ struct Search<'t> {
     /// By number of steps.
     vertices: BTreeMap<usize, Vertex>,
     reached: Reached,
+    /// So many steps fewer than wanted are as good.
+    slack: usize,
 }
 
 /// Guesses of the price before the slopes between vertices decide.
@@ -147,7 +172,7 @@ const ROUNDING: f64 = 1e-12;
 impl<'t> Search<'t> {
     /// A search that has found nothing yet.
     fn new(cost: &'t Obsolescence, track: &'t Track) -> Self {
-        Self { cost, track, vertices: BTreeMap::new(), reached: Reached::default() }
+        Self { cost, track, vertices: BTreeMap::new(), reached: Reached::default(), slack: 0 }
     }
 
     /// Finds the best schedule at a price; returns its number of steps, if there is any schedule.
@@ -187,7 +212,7 @@ impl<'t> Search<'t> {
                 let Vertex { cost, path, .. } = low.clone();
                 return Some(Best { path, lower_bound: cost, price: 0.0 });
             };
-            if fewer == wanted {
+            if fewer + self.slack >= wanted {
                 let Vertex { cost, path, price } = low.clone();
                 return Some(Best { path, lower_bound: cost, price });
             }
@@ -229,7 +254,7 @@ impl<'t> Search<'t> {
             let fewer = self.vertices.range(..=wanted).next_back();
             let more = self.vertices.range(wanted..).next();
             match (fewer, more) {
-                (Some((&fewer, _)), _) if fewer == wanted => return Some(()),
+                (Some((&fewer, _)), _) if fewer + self.slack >= wanted => return Some(()),
                 (Some((&fewer, low)), Some((&more, high))) if fewer > 1 && high.price > 0.0 => {
                     if (more - fewer) * 8 <= wanted {
                         return Some(());

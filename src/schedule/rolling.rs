@@ -84,6 +84,10 @@ const FEWEST_SLOTS: i64 = 1440;
 /// that the rest is planned by.
 const CLOSELY: f64 = 4.0;
 const COARSE: f64 = 1.0 / 12.0;
+/// The share of the probes of such a plan that may be left over for the sake of speed.
+const LEFT_OVER: f64 = 0.02;
+/// It is planned with at most so many times the budget.
+const MOST_MORE: f64 = 1.25;
 
 /// What is to be kept between two probes: the spacing, or what every answer asks for.
 pub fn apart(min_spacing: Span, hints: &FeedHints, fresh_for: Span) -> Span {
@@ -121,14 +125,17 @@ pub fn plan_under(
     let starts = standing.spent.last().map_or(*now, |&last| last.clamp(*now - budget.per, *now));
     let horizon = Horizon {
         cost: Obsolescence::of_pieces(&rates(starts, ends), &importance.over(starts, ends)),
-        probes: budget.probes,
+        probes: standing.probes(),
         min_spacing: apart(budget.min_spacing, &standing.hints, standing.fresh_for),
         closed: standing.closed(starts, ends),
         allowance: standing.allowance(starts),
         end: End::Open,
     };
     let grid = standing.grid(starts);
-    let mut best = optimal::solve_fast(&horizon, grid).ok()?;
+    let mut best = match standing.closely {
+        true => optimal::solve_about(&horizon, grid, LEFT_OVER).ok()?,
+        false => optimal::solve_fast(&horizon, grid).ok()?,
+    };
     let mut overflow = standing.holds.map(|holds| exceeds(longest(&horizon, &best.times), holds));
     if let Some(holds) = standing.holds.filter(|_| overflow > Some(RISK))
         && let Some(complete) = complete(&horizon, grid, holds)
@@ -167,6 +174,19 @@ impl Standing {
             phase: 0.0,
             closely: false,
         }
+    }
+
+    /// How many probes to plan with. Who plans anew whenever more is known puts off in quiet times what
+    /// busy ones seldom take: it is planned with more if it spends less than it may. What may not be
+    /// spent is still not.
+    fn probes(&self) -> u32 {
+        let Budget { probes, per, .. } = self.budget;
+        let lately = self.spent.len() - self.spent.partition_point(|&at| at + per <= self.now);
+        if !self.closely || self.spent.len() < probes as usize || lately == 0 {
+            return probes;
+        }
+        let short = f64::from(probes) / lately as f64;
+        (f64::from(probes) * short.clamp(1.0, MOST_MORE)).round() as u32
     }
 
     /// From when a probe is allowed as far as is known. Only from then on is there anything to plan, and

@@ -1,8 +1,9 @@
-//! A feed that publishes at known times, and what its watcher makes of what it shows.
+//! A source that publishes at known times, and what its watcher makes of what it shows.
 //!
-//! Exists so that a simulated source is watched as a real one is: a probe sees the newest items, with
-//! their dates, and nothing else; beliefs, bursts and rates follow from that alone, by the code that the
-//! daemon runs. Must not know when it will be looked at, nor tell its future to anyone.
+//! Exists so that a simulated source is watched as a real one is: a probe of a feed sees the newest
+//! items, with their dates, and nothing else, one of a page only that it is another; beliefs, bursts,
+//! rates and habits follow from that alone, by the code that the daemon runs. Must not know when it will
+//! be looked at, nor tell its future to anyone.
 
 use std::sync::Arc;
 
@@ -13,17 +14,20 @@ use crate::fleet::beliefs::{Beliefs, Foretold};
 use crate::fleet::learn::Look;
 use crate::fleet::making::{Rhythm, WELL_FOUNDED};
 use crate::observe::{Kind, Observation, Occurred, Present, Update, UpdateKind};
-use crate::rate::aggregate::{Borrow, Origin, estimate};
+use crate::rate::aggregate::{Aggregate, Borrow, Origin, estimate};
 use crate::rate::burst::Params;
+use crate::rate::censored;
 use crate::rate::cyclic::Rate;
 use crate::rate::habits::{Foresight, Habits};
-use crate::rate::history::History;
+use crate::rate::history::{Evidence, History};
 use crate::rate::steps::Steps;
 use crate::time::{Span, Timestamp};
 
-/// How a feed is watched.
+/// How a source is watched.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Watching {
+    /// As what: a page shows neither dates nor how much is new.
+    pub kind: Kind,
     /// Whose week its rhythm follows.
     pub zone: TimeZone,
     /// How fast old evidence fades.
@@ -32,8 +36,12 @@ pub struct Watching {
     pub cycle: Span,
     /// How bursts are recognised.
     pub bursts: Params,
-    /// M: how many items it shows.
+    /// M: how many items a feed shows.
     pub holds: usize,
+    /// What it takes from its group.
+    pub borrow: Borrow,
+    /// Whether anybody plans by its habits.
+    pub habits: bool,
     /// Whether updates are taken to bring others.
     pub echoes: bool,
 }
@@ -41,17 +49,20 @@ pub struct Watching {
 impl Default for Watching {
     fn default() -> Self {
         Self {
+            kind: Kind::Feed,
             zone: TimeZone::UTC,
             half_life: Span::from_days(56),
             cycle: Span::from_days(7),
             bursts: Params::default(),
             holds: 50,
+            borrow: Borrow::default(),
+            habits: true,
             echoes: true,
         }
     }
 }
 
-/// A feed and its watcher.
+/// A source and its watcher.
 #[derive(Debug, Clone)]
 pub struct Feed {
     watching: Watching,
@@ -59,12 +70,18 @@ pub struct Feed {
     items: Vec<Timestamp>,
     beliefs: Beliefs,
     rate: Option<(Rate, Origin, u32)>,
-    noted: usize,
-    habits: Option<(Habits, usize, Timestamp)>,
+    /// What is believed of its habits, since when, and how many updates had been seen then.
+    habits: Option<(Habits, Timestamp, usize)>,
     foresight: Option<Arc<Foresight>>,
+    /// From one look to the next, and whether it had changed: all that is known of a page.
+    gaps: Vec<(Timestamp, Timestamp, bool)>,
+    found: usize,
     last: Option<Timestamp>,
     newest: Option<Timestamp>,
 }
+
+/// Habits of a source that shows nothing new are weighed anew after this long.
+const WEIGHED_FOR: Span = Span::from_days(3);
 
 impl Feed {
     /// One that publishes at these times, ascending, and has not been looked at.
@@ -75,9 +92,10 @@ impl Feed {
             items,
             beliefs: Beliefs::new(history),
             rate: None,
-            noted: 0,
             habits: None,
             foresight: None,
+            gaps: Vec::new(),
+            found: 0,
             last: None,
             newest: None,
         }
@@ -86,64 +104,87 @@ impl Feed {
     /// What a probe at `now` finds, learned from.
     pub fn look(&mut self, now: Timestamp) -> Answered {
         let there = self.items.partition_point(|&at| at <= now);
-        let shown = &self.items[there.saturating_sub(self.watching.holds)..there];
         let last = self.last;
-        let news = last.map_or(&[][..], |last| &shown[shown.partition_point(|&at| at <= last)..]);
-        let seen = Observation {
-            updates: news.iter().map(|&at| item(at)).collect(),
-            present: shown.iter().map(|&at| present(at)).collect(),
-            gap: last.is_some() && news.len() == shown.len() && shown.len() == self.watching.holds,
-            first_contact: last.is_none(),
-            ..Observation::default()
+        let (seen, found) = match self.watching.kind {
+            Kind::Feed => self.feed(there, last),
+            Kind::Page => self.page(there, last, now),
         };
-        let found = news.len();
-        self.noted += found;
-        let look = Look { kind: Kind::Feed, last, now, seen: Some(&seen), except: None };
+        self.found += found;
+        let look = Look { kind: self.watching.kind, last, now, seen: Some(&seen), except: None };
         let foretold = self.rate.as_ref().filter(|(_, _, updates)| *updates >= WELL_FOUNDED);
         let (params, cycle) = (self.watching.bursts, self.watching.cycle);
         let foretold = foretold.map(|(rate, ..)| Foretold { rate, params, cycle });
         let heard = self.beliefs.look(&look, foretold.as_ref(), self.newest);
-        let count = |list: &[Timestamp]| u32::try_from(list.len()).unwrap_or(u32::MAX);
+        let shown = u32::try_from(seen.present.len()).unwrap_or(u32::MAX);
         let answered = Answered {
-            updates: count(news),
-            history: if last.is_none() { count(shown) } else { 0 },
+            updates: u32::try_from(found).unwrap_or(u32::MAX),
+            history: if last.is_none() { shown } else { 0 },
             gap: seen.gap,
-            holds: Some(count(shown)).filter(|&items| items > 0),
+            holds: Some(shown).filter(|&items| items > 0),
             heard,
             ..Answered::default()
         };
         (self.last, self.newest) = (Some(now), answered.heard.newest);
         if answered.heard.for_good.is_some() {
-            self.refit(now);
+            self.refit(now, None);
         } else if found > 0 {
             self.foresee(now);
         }
         answered
     }
 
-    /// Its rate is fitted anew, from what has been seen.
-    pub fn refit(&mut self, now: Timestamp) {
-        let evidence = self.beliefs.history.evidence(now);
-        let (fitted, origin) = estimate(&evidence, None, Borrow::Never, &self.watching.zone);
+    /// The newest items, of which those since the last look are updates.
+    fn feed(&self, there: usize, last: Option<Timestamp>) -> (Observation, usize) {
+        let shown = &self.items[there.saturating_sub(self.watching.holds)..there];
+        let news = last.map_or(&[][..], |last| &shown[shown.partition_point(|&at| at <= last)..]);
+        let seen = Observation {
+            updates: news.iter().map(|&at| update(UpdateKind::New, Occurred::At(at))).collect(),
+            present: shown.iter().map(|&at| present(at)).collect(),
+            gap: last.is_some() && news.len() == shown.len() && shown.len() == self.watching.holds,
+            first_contact: last.is_none(),
+            ..Observation::default()
+        };
+        (seen, news.len())
+    }
+
+    /// Whether it is another than at the last look.
+    fn page(&mut self, there: usize, last: Option<Timestamp>, now: Timestamp) -> (Observation, usize) {
+        let changed = last.filter(|&last| self.items[..there].last().is_some_and(|&newest| newest > last));
+        self.gaps.extend(last.map(|last| (last, now, changed.is_some())));
+        let change = changed.map(|last| update(UpdateKind::Changed, Occurred::Between(last, now)));
+        let updates: Vec<Update> = change.into_iter().collect();
+        let found = updates.len();
+        (Observation { updates, first_contact: last.is_none(), ..Observation::default() }, found)
+    }
+
+    /// What its rhythm rests on.
+    pub fn evidence(&self, now: Timestamp) -> Evidence {
+        let Watching { zone, half_life, .. } = &self.watching;
+        match self.gaps.is_empty() {
+            true => self.beliefs.history.evidence(now),
+            false => censored::from_looks(&self.gaps, zone, *half_life, now).evidence(now),
+        }
+    }
+
+    /// Its rate is fitted anew, from what has been seen and what its group has in common.
+    pub fn refit(&mut self, now: Timestamp, group: Option<&Aggregate>) {
+        let Watching { zone, borrow, .. } = &self.watching;
+        let (fitted, origin) = estimate(&self.evidence(now), group, *borrow, zone);
         self.rate = Some((fitted.rate, origin, self.beliefs.history.seen()));
-        let stale = self
-            .habits
-            .as_ref()
-            .is_none_or(|(_, noted, at)| *noted != self.noted || now - *at >= Span::from_days(1));
-        if stale {
-            self.habits = Some((
-                Habits::weigh(&self.beliefs.diary, &self.watching.zone, now, self.watching.echoes),
-                self.noted,
-                now,
-            ));
+        let stale =
+            |(_, at, found): &(Habits, Timestamp, usize)| *found != self.found || now - *at >= WEIGHED_FOR;
+        if self.watching.habits && self.habits.as_ref().is_none_or(stale) {
+            let habits = Habits::weigh(&self.beliefs.diary, zone, now, self.watching.echoes);
+            self.habits = Some((habits, now, self.found));
         }
         self.foresee(now);
     }
 
     fn foresee(&mut self, now: Timestamp) {
-        self.foresight = self.habits.as_ref().map(|(habits, ..)| {
-            Arc::new(Foresight::new(self.beliefs.diary.clone(), habits.clone(), &self.watching.zone, now))
-        });
+        let diary = || self.beliefs.diary.clone();
+        let habits = self.habits.as_ref().map(|(habits, ..)| habits.clone());
+        self.foresight =
+            habits.map(|habits| Arc::new(Foresight::new(diary(), habits, &self.watching.zone, now)));
     }
 
     /// Its rhythm as it was last fitted.
@@ -154,9 +195,9 @@ impl Feed {
     }
 }
 
-fn item(at: Timestamp) -> Update {
-    let key = at.as_millis().to_string();
-    Update { kind: UpdateKind::New, occurred: Occurred::At(at), key, title: None, link: None }
+fn update(kind: UpdateKind, occurred: Occurred) -> Update {
+    let (Occurred::At(at) | Occurred::Between(_, at)) = occurred;
+    Update { kind, occurred, key: at.as_millis().to_string(), title: None, link: None }
 }
 
 fn present(at: Timestamp) -> Present {

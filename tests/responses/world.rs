@@ -209,7 +209,7 @@ pub fn sent(source: &Source, who: Who, budget: Budget) -> Vec<driver::Sent> {
         let last = stop - Span::from_millis(1);
         sent.extend(driver::run_planned(&mut fleet, |_, at| look(at), planner, now, last));
         if (stop - start()).as_millis() % Span::from_hours(6).as_millis() == 0 {
-            feed.borrow_mut().refit(stop);
+            feed.borrow_mut().refit(stop, None);
             fleet.refitted(&[ONE]);
         } else if who == Who::Told {
             fleet.refitted(&[ONE]);

@@ -5,7 +5,12 @@
 //! spends what all spend. Knows who may take part and how they are matched. Must not know how traces are
 //! read, nor how results are shown.
 
+mod kin;
+pub mod knobs;
+mod stage;
+
 use crate::fleet::BurstTerms;
+use crate::rate::cyclic::Rate;
 use crate::rate::steps::Steps;
 use crate::schedule::budget::Budget;
 use crate::schedule::policy::Policy;
@@ -14,6 +19,7 @@ use crate::time::{Span, Timestamp};
 use super::peers::Peer;
 use super::score::Score;
 use super::trace::{Exam, Trace};
+use stage::Stage;
 
 /// Who takes part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,11 +133,59 @@ pub struct Contest {
     pub entrants: Vec<Entrant>,
 }
 
-/// Tries everybody on every source. `done` hears of every run that is over, on any thread.
+/// Tries everybody on every source, on all cores. `done` hears of every source that somebody is through
+/// with, on any thread.
+///
+/// ```
+/// # use tidewatch::schedule::{budget::Budget, policy::Policy};
+/// # use tidewatch::sim::{contest::{Matching, Rules, Who, hold}, trace::Trace};
+/// # use tidewatch::time::{Span, Timestamp};
+/// let daily = (0..30).map(|day| Timestamp::from_secs(86_400 * day + 40_000)).collect();
+/// let traces = [Trace { name: "a".into(), kind: "all".into(), events: daily, truth: None }];
+/// let budget = Budget { probes: 4, per: Span::from_days(1), min_spacing: Span::ZERO };
+/// let rules = Rules { train: Span::from_days(14), test: Span::from_days(7), ..Rules::new(budget) };
+/// let contest = hold(&traces, &[Who::Ours(Policy::Auto), Who::Ours(Policy::Uniform)], &rules, &|| {});
+/// let delay = |n: usize| contest.entrants[n].runs[0].as_ref().unwrap().score.mean_delay().unwrap();
+/// assert!(delay(0) < delay(1));
+/// ```
 pub fn hold(traces: &[Trace], entrants: &[Who], rules: &Rules, done: &(dyn Fn() + Sync)) -> Contest {
-    let _ = (entrants, rules, done);
-    Contest {
-        exams: traces.iter().filter_map(|trace| trace.exam(rules.train, rules.test)).collect(),
-        entrants: Vec::new(),
+    let kin = kin::gather(traces, rules);
+    let stage = Stage { traces, rules, kin };
+    let entrants = match rules.matching {
+        Matching::Nothing | Matching::Probes => stage.one_by_one(entrants, done),
+        Matching::Total => entrants.iter().map(|&who| stage.together(who, done)).collect(),
+    };
+    Contest { exams: traces.iter().map(|trace| rules.exam(trace)).collect(), entrants }
+}
+
+impl Rules {
+    /// The usual rules with this budget.
+    pub fn new(budget: Budget) -> Self {
+        Self {
+            budget,
+            train: Span::from_days(56),
+            test: Span::from_days(28),
+            importance: Steps::from(&Rate::constant(1.0)),
+            holds: 50,
+            pages: false,
+            latency: Span::ZERO,
+            errors: 0.0,
+            matching: Matching::default(),
+            refit_every: Span::from_days(1),
+            burst: BurstTerms::default(),
+            echoes: true,
+            seed: 1,
+        }
+    }
+
+    /// When a source is judged; one that never published, at the beginning of time.
+    fn exam(&self, trace: &Trace) -> Exam {
+        let never = Timestamp::default();
+        trace.exam(self.train, self.test).unwrap_or(Exam { begins: never, from: never, to: never })
+    }
+
+    /// Probes of one source in the time that is judged.
+    fn wanted(&self) -> f64 {
+        f64::from(self.budget.probes) * self.test.as_secs_f64() / self.budget.per.as_secs_f64().max(1e-3)
     }
 }
