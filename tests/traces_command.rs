@@ -334,7 +334,7 @@ fn sources_that_cannot_be_judged_are_told_of() {
     desk.trace("new", &[MONDAY - 2 * DAY, MONDAY - DAY]);
     let (out, err) = desk.short(&["--policies", "uniform"]);
     assert!(out.contains("  4 sources, "), "{out}");
-    let said = "note: of 5 sources, 1 published nothing and are left out; 1 published nothing before it";
+    let said = "note: of 5 sources, 1 never published and left out, 1 without an update before the test";
     assert!(err.starts_with(said) && err.lines().count() == 1, "{err}");
 }
 

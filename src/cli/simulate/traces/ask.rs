@@ -73,7 +73,6 @@ pub fn question(arguments: &Args) -> Result<Question, CliError> {
         return Err(CliError::Refused(format!("{title}: no source has published anything")));
     }
     let rules = Rules {
-        budget,
         train: arguments.train,
         test: arguments.test,
         importance: importance(arguments)?,
@@ -93,6 +92,7 @@ pub fn question(arguments: &Args) -> Result<Question, CliError> {
         },
         echoes: !arguments.no_echoes,
         seed: arguments.seed,
+        ..Rules::new(budget)
     };
     Ok(Question { title, traces, policies, rules, budgets, around, notes })
 }
@@ -158,9 +158,9 @@ fn notes(traces: &[Trace], arguments: &Args) -> Vec<String> {
         late += usize::from(by(exam.from) == 0);
     }
     let said: Vec<String> = [
-        (empty, "published nothing and are left out"),
-        (silent, "published nothing in the test span and cannot be judged"),
-        (late, "published nothing before it, so that nothing could be learned"),
+        (empty, "never published and left out"),
+        (silent, "without an update in the test span, which cannot be judged"),
+        (late, "without an update before the test span, of which nothing could be learned"),
     ]
     .into_iter()
     .filter(|(count, _)| *count > 0)
@@ -169,7 +169,7 @@ fn notes(traces: &[Trace], arguments: &Args) -> Vec<String> {
     if said.is_empty() {
         Vec::new()
     } else {
-        vec![format!("of {} sources, {}", traces.len(), said.join("; "))]
+        vec![format!("of {} sources, {}", traces.len(), said.join(", "))]
     }
 }
 

@@ -12,6 +12,9 @@ const INKS: [&str; 8] =
 /// How a line is broken once the colours are used up.
 const DASHES: [&str; 3] = ["none", "7 4", "2 3"];
 
+/// More labels than this are too many for a scale.
+const MOST_TICKS: usize = 10;
+
 /// The ink of the n-th of several.
 pub fn ink(index: usize) -> &'static str {
     INKS[index % INKS.len()]
@@ -50,13 +53,23 @@ impl Scale {
         values.iter().copied().filter(|value| (self.least..=self.most).contains(value)).collect()
     }
 
-    /// Round numbers on the scale: 1, 2 and 5 of every power of ten.
+    /// Round numbers on the scale: 1, 2 and 5 of every power of ten, or 1 alone if that is too many.
     pub fn round(&self) -> Vec<f64> {
         let powers = self.least.log10().floor() as i32..=self.most.log10().ceil() as i32;
         let all: Vec<f64> =
             powers.flat_map(|power| [1.0, 2.0, 5.0].map(|digit| digit * 10_f64.powi(power))).collect();
-        self.among(&all)
+        let some = self.among(&all);
+        match some.len() > MOST_TICKS {
+            true => self.among(&all.into_iter().step_by(3).collect::<Vec<_>>()),
+            false => some,
+        }
     }
+}
+
+/// A round number as people write it.
+pub fn plain(value: f64) -> String {
+    let digits = format!("{value:.6}");
+    digits.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// Where a chart's plot is, in its picture.
@@ -179,6 +192,11 @@ mod tests {
         assert_eq!((scale.share(1.0), scale.share(1e9)), (0.0, 1.0));
         assert_eq!(scale.round(), [10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0]);
         assert_eq!(scale.among(&[1.0, 9.0, 2000.0]), [9.0]);
+        let wide = Scale::around([1e-3, 1e3]).unwrap();
+        assert_eq!(
+            wide.round().iter().copied().map(plain).collect::<Vec<_>>(),
+            ["0.001", "0.01", "0.1", "1", "10", "100", "1000"]
+        );
         assert_eq!(Scale::around([]), None);
         assert!(Scale::around([3.0]).unwrap().share(3.0) > 0.4);
     }

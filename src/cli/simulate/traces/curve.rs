@@ -10,7 +10,7 @@ use crate::cli::words::number;
 use crate::sim::score::Score;
 
 use super::Question;
-use super::chart::{Frame, Scale, ink, line};
+use super::chart::{Frame, Scale, ink, line, plain};
 use super::results::{Results, probes_per_week};
 use super::show::{delay, summary};
 
@@ -43,6 +43,8 @@ const DELAYS: [f64; 21] = [
     7.0 * DAY,
 ];
 
+/// Below this is the chart; above it the title of a picture of its own.
+pub const TOP: usize = 56;
 /// How wide it is.
 pub const WIDTH: usize = 900;
 const FRAME: Frame = Frame { left: 74.0, top: 76.0, width: 806.0, height: 330.0 };
@@ -52,7 +54,12 @@ const KEYS_A_LINE: usize = 6;
 
 /// How high it is, with keys for so many policies.
 pub fn height(policies: usize) -> usize {
-    (FRAME.bottom() + 56.0) as usize + policies.div_ceil(KEYS_A_LINE) * KEY as usize
+    (FRAME.bottom() + 56.0) as usize + keys_height(policies)
+}
+
+/// How high the keys for so many policies are.
+pub fn keys_height(policies: usize) -> usize {
+    policies.div_ceil(KEYS_A_LINE) * KEY as usize
 }
 
 /// As an SVG file.
@@ -84,7 +91,7 @@ pub fn draw(all: &[&Results], svg: &mut String) -> Result {
     let (Some(across), Some(up)) = (across, up) else {
         return writeln!(svg, r#"<text class="soft" x="20" y="{}">nothing to draw</text>"#, FRAME.top);
     };
-    FRAME.upright(&across, &across.round(), number, svg)?;
+    FRAME.upright(&across, &across.round(), plain, svg)?;
     FRAME.level(&up, &up.among(&DELAYS), |secs| delay(Some(secs)), svg)?;
     let (middle, below) = (FRAME.x(0.5), FRAME.bottom() + 38.0);
     writeln!(

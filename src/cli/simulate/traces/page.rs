@@ -8,11 +8,10 @@ use std::fmt::{Result, Write};
 
 use crate::cli::picture::escaped;
 use crate::cli::table::Tone;
-use crate::cli::words::number;
 
 use super::Question;
-use super::chart::{Frame, Scale, bar};
-use super::curve::{self, WIDTH, keys};
+use super::chart::{Frame, Scale, bar, plain};
+use super::curve::{self, WIDTH, keys, keys_height};
 use super::results::Results;
 use super::show::{Table, by_kind, extremes, kinds, policies, spent, summary};
 
@@ -37,6 +36,8 @@ const LEFT: f64 = 170.0;
 const TOP: f64 = 10.0;
 const BAR: f64 = 10.0;
 const BETWEEN: f64 = 12.0;
+/// Ratios beyond this, and beyond as many times, are cut off.
+const LEAST: f64 = 0.05;
 
 /// The page: `shown` with tables, `all` in the curve. `line` is what was typed after the program's name.
 pub fn to_html(question: &Question, shown: &[Results], all: &[&Results], line: &[OsString]) -> String {
@@ -67,9 +68,11 @@ fn write(
     if let Some(first) = shown.first() {
         writeln!(
             page,
-            "<h2>By kind of source</h2><p>{}; {}. Shorter bars to the left are better.</p>",
+            "<h2>By kind of source</h2><p>{}; {}. Bars to the left of 1 are sooner; they end at {} and {}.</p>",
             escaped(&spent(question, first)),
-            escaped(&by_kind(first))
+            escaped(&by_kind(first)),
+            plain(LEAST),
+            plain(LEAST.recip())
         )?;
         bars(first, page)?;
         table(&kinds(first), page)?;
@@ -93,20 +96,22 @@ fn write(
 fn trade_off(all: &[&Results], page: &mut String) -> Result {
     let height = curve::height(all.first().map_or(0, |results| results.standings.len()));
     writeln!(page, "<h2>What probes buy</h2>")?;
-    figure(height, "Mean delay against probes per source and week, a line per policy", page)?;
+    figure((curve::TOP, height), "Mean delay against probes per source and week, a line per policy", page)?;
     curve::draw(all, page)?;
     writeln!(page, "</svg><figcaption>Lower and further left is better.</figcaption></figure>")
 }
 
-fn figure(height: usize, label: &str, page: &mut String) -> Result {
-    writeln!(page, r#"<figure><svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{label}">"#)
+fn figure((top, bottom): (usize, usize), label: &str, page: &mut String) -> Result {
+    let height = bottom - top;
+    writeln!(page, r#"<figure><svg viewBox="0 {top} {WIDTH} {height}" role="img" aria-label="{label}">"#)
 }
 
 /// For each kind a bar per policy, from 1 to its ratio.
 fn bars(results: &Results, page: &mut String) -> Result {
     let ratios = results.kinds.iter().flat_map(|kind| &kind.shares).filter_map(|share| share.ratio);
-    // Nothing less than half and twice, so that small differences look small.
-    let Some(scale) = Scale::around(ratios.chain([0.5, 2.0])) else { return Ok(()) };
+    // Not less than half and twice, so that small differences look small; nor so much that all others do.
+    let within = ratios.map(|ratio| ratio.clamp(LEAST, LEAST.recip()));
+    let Some(scale) = Scale::around(within.chain([0.5, 2.0])) else { return Ok(()) };
     let policies = results.standings.len();
     let step = policies as f64 * BAR + BETWEEN;
     let plot = Frame {
@@ -117,11 +122,11 @@ fn bars(results: &Results, page: &mut String) -> Result {
     };
     let below = plot.bottom() + 44.0;
     figure(
-        below as usize + 20 * policies.div_ceil(6),
+        (0, below as usize + keys_height(policies)),
         "Ratio of mean delays to the baseline, by kind and policy",
         page,
     )?;
-    plot.upright(&scale, &scale.round(), number, page)?;
+    plot.upright(&scale, &scale.round(), plain, page)?;
     let one = plot.x(scale.share(1.0));
     writeln!(page, r#"<line class="one" x1="{one:.1}" x2="{one:.1}" y1="{TOP}" y2="{}"/>"#, plot.bottom())?;
     for (place, kind) in results.kinds.iter().enumerate() {

@@ -179,9 +179,8 @@ pub fn probes_per_week(score: &Score) -> Option<f64> {
 pub mod tests {
     use super::super::Question;
     use super::*;
-    use crate::fleet::BurstTerms;
     use crate::rate::steps::Steps;
-    use crate::sim::contest::{Matching, Rules};
+    use crate::sim::contest::Rules;
     use crate::sim::score::Trial;
     use crate::time::Timestamp;
 
@@ -227,21 +226,7 @@ pub mod tests {
 
     /// What is asked of these traces.
     pub fn question(traces: Vec<Trace>) -> Question {
-        let rules = Rules {
-            budget: Budget::default(),
-            train: Span::from_days(1),
-            test: Span::from_days(1),
-            importance: Steps::constant(1.0).unwrap(),
-            holds: 50,
-            pages: false,
-            latency: Span::ZERO,
-            errors: 0.0,
-            matching: Matching::Nothing,
-            refit_every: Span::from_days(1),
-            burst: BurstTerms::default(),
-            echoes: true,
-            seed: 1,
-        };
+        let rules = Rules::new(Budget::default());
         Question {
             title: "a <folder>".to_owned(),
             traces,

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use crate::cli::table::{Cell, Tone, cell, cut, print};
 use crate::cli::words::number;
 use crate::sim::compare::Comparison;
-use crate::sim::contest::Matching;
+use crate::sim::contest::{Matching, Who};
 use crate::time::Span;
 
 use super::Question;
@@ -96,8 +96,8 @@ pub fn policies(results: &Results) -> Table {
 
 fn row(standing: &Standing, results: &Results) -> Vec<Cell> {
     let score = &standing.score;
-    let least =
-        results.standings.iter().filter_map(|one| one.score.mean_delay()).fold(f64::INFINITY, f64::min);
+    let rivals = results.standings.iter().filter(|one| !is_bound(one.who));
+    let least = rivals.filter_map(|one| one.score.mean_delay()).fold(f64::INFINITY, f64::min);
     let is_best = results.standings.len() > 1 && score.mean_delay() == Some(least);
     let mut row = vec![
         cell(standing.who.name()),
@@ -114,13 +114,18 @@ fn row(standing: &Standing, results: &Results) -> Vec<Cell> {
     match standing.versus {
         Some(versus) if Some(standing.who) != results.baseline => {
             let found = versus.geometric;
-            row.push(cell(format!("{:.3}", found.value)).tone(tone(&versus)));
-            row.push(cell(format!("{:.3}–{:.3}", found.low, found.high)).tone(Tone::Faint));
+            row.push(cell(ratio(found.value)).tone(tone(&versus)));
+            row.push(cell(format!("{}–{}", ratio(found.low), ratio(found.high))).tone(Tone::Faint));
         }
         Some(_) => row.push(cell("1").tone(Tone::Faint)),
         None => row.push(cell(nothing())),
     }
     row
+}
+
+/// It knows what nobody can know.
+fn is_bound(who: Who) -> bool {
+    matches!(who, Who::Oracle | Who::Clairvoyant)
 }
 
 /// Sooner or later than the baseline, if that is sure.
@@ -154,9 +159,7 @@ pub fn kinds(results: &Results) -> Table {
             cell(most(|share| share.score.updates).to_string()),
         ];
         row.extend(others.iter().map(|&at| match kind.shares[at].ratio {
-            Some(ratio) => {
-                cell(format!("{ratio:.3}")).tone(if ratio > 1.0 { Tone::Bad } else { Tone::Good })
-            }
+            Some(times) => cell(ratio(times)).tone(if times > 1.0 { Tone::Bad } else { Tone::Good }),
             None => cell(nothing()),
         }));
         row
@@ -176,7 +179,7 @@ pub fn extremes(extremes: &Extremes) -> Vec<(String, Table)> {
                 cell(one.pair.updates.to_string()),
                 cell(delay(Some(one.pair.a))),
                 cell(delay(Some(one.pair.b))),
-                cell(format!("{:.3}", one.ratio())),
+                cell(ratio(one.ratio())),
             ]
         };
         Table { heads, rows: list.iter().map(row).collect() }
@@ -196,6 +199,11 @@ fn nothing() -> String {
 
 fn percent(share: Option<f64>) -> String {
     share.map_or_else(nothing, |share| format!("{:.1} %", share * 100.0))
+}
+
+/// How many times as long, with the digits that matter.
+fn ratio(times: f64) -> String {
+    if times < 0.1 { number(times) } else { format!("{times:.3}") }
 }
 
 /// A delay in seconds, as people say it.
