@@ -164,7 +164,8 @@ impl CliError {
 
 /// Runs one command line.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Result<(), CliError> {
-    let cli = match Cli::try_parse_from(arguments) {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let cli = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
         Err(error) => {
             error.print()?;
@@ -191,7 +192,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Result<(), CliErro
         }
         Command::Plan(arguments) => plan::run(&arguments, path, &mut out),
         Command::Probe(arguments) => probe::run(&load(path)?, &arguments, &mut out),
-        Command::Simulate(command) => simulate::run(&command, &mut out),
+        Command::Simulate(command) => {
+            simulate::run(&command, arguments.get(1..).unwrap_or_default(), &mut out)
+        }
         Command::Import { file } => {
             let opml = read_input(&file)?;
             import::run(&opml, &mut out, &mut std::io::stderr()).map_err(|error| match error {
@@ -220,6 +223,10 @@ fn read_input(file: &Path) -> Result<Vec<u8>, CliError> {
         return Ok(bytes);
     }
     std::fs::read(file).map_err(|error| CliError::Refused(format!("{}: {error}", file.display())))
+}
+
+fn write_file(file: &Path, text: &str) -> Result<(), CliError> {
+    std::fs::write(file, text).map_err(|error| CliError::Refused(format!("{}: {error}", file.display())))
 }
 
 /// A runtime for one command.

@@ -2,6 +2,8 @@
 //!
 //! Must not know what is drawn.
 
+use std::fmt::Write;
+
 use super::words::number;
 
 /// How many shades a map has.
@@ -90,4 +92,28 @@ pub fn escaped(text: &str) -> String {
     let allowed = |c: &char| !c.is_control() && !matches!(c, '\u{fffe}' | '\u{ffff}');
     let clean: String = text.chars().filter(allowed).collect();
     quick_xml::escape::escape(clean.as_str()).into_owned()
+}
+
+/// The beginning of an SVG file: its size, a title and a description for those who do not see it, its
+/// style and its background. Both texts are escaped already.
+pub fn begin(size: (usize, usize), title: &str, description: &str, style: &str) -> String {
+    let (width, height) = size;
+    format!(
+        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" aria-labelledby="title desc">
+<title id="title">{title}</title>
+<desc id="desc">{description}</desc>
+<style>{STYLE}{style}</style>
+<rect width="{width}" height="{height}" rx="10" fill="{BACKGROUND}"/>
+"#
+    )
+}
+
+/// A small square of a colour and what it stands for.
+pub fn key(x: f64, y: f64, fill: &str, label: &str, svg: &mut String) -> std::fmt::Result {
+    writeln!(
+        svg,
+        r##"<rect x="{x}" y="{}" width="12" height="12" rx="2" fill="{fill}" stroke="#4a5562"/><text class="soft" x="{}" y="{y}">{label}</text>"##,
+        y - 10.0,
+        x + 19.0
+    )
 }

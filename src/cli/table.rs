@@ -48,6 +48,16 @@ pub fn cell(text: impl Into<String>) -> Cell {
 }
 
 impl Cell {
+    /// What it says.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// How it stands out.
+    pub fn stands_out(&self) -> Tone {
+        self.tone
+    }
+
     /// In that tone.
     pub fn tone(mut self, tone: Tone) -> Self {
         self.tone = tone;

@@ -14,3 +14,4 @@ pub mod ours;
 pub mod peers;
 pub mod score;
 pub mod trace;
+pub mod world;

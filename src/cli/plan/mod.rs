@@ -13,7 +13,7 @@ use clap::ValueEnum;
 use crate::clock::Clock;
 use crate::time::{Span, SpanError};
 
-use super::{CliError, colours};
+use super::{CliError, colours, write_file};
 
 mod ask;
 mod axis;
@@ -132,8 +132,7 @@ pub fn run(arguments: &Args, config: Option<&Path>, out: &mut dyn Write) -> Resu
     let problem = ask::problem(arguments, config, Clock::wall().now())?;
     let outcome = search::search(&problem, arguments.method, arguments.improver())?;
     if let Some(file) = &arguments.svg {
-        let unwritable = |error: std::io::Error| CliError::Refused(format!("{}: {error}", file.display()));
-        std::fs::write(file, svg::to_svg(&problem, &outcome)).map_err(unwritable)?;
+        write_file(file, &svg::to_svg(&problem, &outcome))?;
     }
     match (arguments.json, &arguments.svg) {
         (true, _) => writeln!(out, "{}", json::to_json(&problem, &outcome)?)?,

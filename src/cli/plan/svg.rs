@@ -6,7 +6,7 @@
 
 use std::fmt::{Result, Write};
 
-use crate::cli::picture::{BACKGROUND, STYLE, colour, escaped};
+use crate::cli::picture::{begin, colour, escaped, key};
 use crate::cli::words::{count, local, number, zone};
 use crate::rate::obsolescence::hours;
 use crate::time::Span;
@@ -75,21 +75,12 @@ fn draw(problem: &Problem, outcome: &Outcome, svg: &mut String) -> Result {
     if let Some(uniform) = outcome.uniform.filter(|_| outcome.method != Method::Uniform) {
         cost += &format!(", evenly spread {}", digits(uniform));
     }
-    writeln!(
-        svg,
-        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" role="img" aria-labelledby="title desc">"#
-    )?;
-    writeln!(svg, r#"<title id="title">When to probe {title}</title>"#)?;
-    writeln!(
-        svg,
-        r#"<desc id="desc">Rate, importance and probes from {from} to {to}, hours in {zone}: {summary}; {}; {cost}.</desc>"#,
-        escaped(&manner(problem, outcome))
-    )?;
-    writeln!(
-        svg,
-        r##"<style>{STYLE}.small{{font-size:11px;fill:#9aa4af}}.line{{stroke:#2b3440}}.faint{{stroke:#1b222b}}</style>"##
-    )?;
-    writeln!(svg, r#"<rect width="{WIDTH}" height="{HEIGHT}" rx="10" fill="{BACKGROUND}"/>"#)?;
+    let manner = escaped(&manner(problem, outcome));
+    let description = format!(
+        "Rate, importance and probes from {from} to {to}, hours in {zone}: {summary}; {manner}; {cost}."
+    );
+    let style = ".small{font-size:11px;fill:#9aa4af}.line{stroke:#2b3440}.faint{stroke:#1b222b}";
+    svg.push_str(&begin((WIDTH, HEIGHT), &format!("When to probe {title}"), &description, style));
     writeln!(svg, r#"<text class="name" x="20" y="32">{title}</text>"#)?;
     writeln!(
         svg,
@@ -102,9 +93,8 @@ fn draw(problem: &Problem, outcome: &Outcome, svg: &mut String) -> Result {
     legend(problem, svg)?;
     writeln!(
         svg,
-        r#"<text class="soft" x="20" y="{}">{}; {cost} {}</text>"#,
+        r#"<text class="soft" x="20" y="{}">{manner}; {cost} {}</text>"#,
         HEIGHT - 16,
-        escaped(&manner(problem, outcome)),
         if problem.is_unweighted() { "update·hours" } else { "update·hours × importance" }
     )?;
     writeln!(svg, "</svg>")
@@ -282,12 +272,7 @@ fn legend(problem: &Problem, svg: &mut String) -> Result {
     }
     let mut x = 20;
     for (fill, label) in items {
-        writeln!(
-            svg,
-            r##"<rect x="{x}" y="{}" width="12" height="12" rx="2" fill="{fill}" stroke="#4a5562"/>"##,
-            y - 10
-        )?;
-        writeln!(svg, r#"<text class="soft" x="{}" y="{y}">{label}</text>"#, x + 19)?;
+        key(x as f64, y as f64, &fill, label, svg)?;
         x += 48 + 7 * label.chars().count();
     }
     Ok(())

@@ -12,7 +12,7 @@ use crate::rate::habits::Habits;
 use crate::schedule::policy::Policy;
 use crate::store::reader::Reader;
 
-use super::super::{CliError, colours, find_source, runtime};
+use super::super::{CliError, colours, find_source, runtime, write_file};
 use super::{Rhythm, show, to_json, to_svg};
 
 /// Shows a source's rhythm; with `svg`, also draws it into that file.
@@ -27,8 +27,7 @@ pub fn run(
     let now = Clock::wall().now();
     let rhythm = runtime()?.block_on(read(config, name))?;
     if let Some(file) = svg {
-        let unwritable = |error: std::io::Error| CliError::Refused(format!("{}: {error}", file.display()));
-        std::fs::write(file, to_svg(&rhythm, now)).map_err(unwritable)?;
+        write_file(file, &to_svg(&rhythm, now))?;
     }
     match (as_json, svg) {
         (true, _) => writeln!(out, "{:#}", to_json(&rhythm, now))?,

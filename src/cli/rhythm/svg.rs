@@ -6,7 +6,7 @@
 
 use std::fmt::Write;
 
-use crate::cli::picture::{BACKGROUND, SHADES, STYLE, colour, escaped, intensity, shade_from};
+use crate::cli::picture::{BACKGROUND, SHADES, begin, colour, escaped, intensity, shade_from};
 use crate::cli::words::{DAYS, count, number, zone};
 use crate::time::Timestamp;
 
@@ -37,18 +37,9 @@ fn draw(rhythm: &Rhythm, now: Timestamp, svg: &mut String) -> std::fmt::Result {
         true => format!("{} updates a week, hours in {zone_name}", count(rate.per_week())),
         false => escaped(&nothing(rhythm)),
     };
-    writeln!(
-        svg,
-        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" role="img" aria-labelledby="title desc">"#
-    )?;
-    writeln!(svg, r#"<title id="title">When {name} is updated</title>"#)?;
-    writeln!(
-        svg,
-        r#"<desc id="desc">Heat map of the week, days by hours: {summary}. {}</desc>"#,
-        escaped(&caption(rhythm).join("; "))
-    )?;
-    writeln!(svg, "<style>{STYLE}</style>")?;
-    writeln!(svg, r##"<rect width="{WIDTH}" height="{HEIGHT}" rx="10" fill="{BACKGROUND}"/>"##)?;
+    let description =
+        format!("Heat map of the week, days by hours: {summary}. {}", escaped(&caption(rhythm).join("; ")));
+    svg.push_str(&begin((WIDTH, HEIGHT), &format!("When {name} is updated"), &description, ""));
     writeln!(svg, r#"<text class="name" x="20" y="32">{shown}</text>"#)?;
     writeln!(svg, r#"<text class="soft" x="20" y="52">{summary}</text>"#)?;
     cells(rhythm, now, svg)?;

@@ -3,12 +3,11 @@
 //! Knows what may be asked, what cannot be, and how long it took. Must not know how an allocator chooses
 //! nor how a table is laid out.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::cli::{CliError, colours};
 use crate::clock::Stopwatch;
@@ -18,10 +17,14 @@ use crate::sim::fleet::minds::Estimate;
 use crate::sim::fleet::shapes::Shape;
 use crate::sim::fleet::{Change, MOST_STEPS, Sim, Trial, World};
 
+use super::progress::Bar;
 use super::{rates, show};
 
 /// The most sources that are simulated.
 const MOST_SOURCES: u32 = 10_000_000;
+
+/// The bar moves on after so many steps.
+const EVERY: u64 = 1000;
 
 /// What `simulate fleet` is asked.
 #[derive(Debug, clap::Args)]
@@ -91,7 +94,8 @@ fn allocator(text: &str) -> Result<Allocator, String> {
     })
 }
 
-fn share(text: &str) -> Result<f64, String> {
+/// A share of all.
+pub(super) fn share(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
         _ => Err("a share is a number from 0 to 1".to_owned()),
@@ -216,47 +220,15 @@ fn question(arguments: &Args) -> Result<Question, CliError> {
 
 /// One run from start to end.
 fn try_out(question: &Question, allocator: Allocator, learns: Option<Estimate>, bar: &Bar) -> Outcome {
-    bar.name(allocator);
+    bar.name(allocator.name());
     let trial = Trial { allocator, learns, warm_up: question.warm_up, seed: question.seed };
     let mut sim = Sim::new(&question.world, trial);
     let stopwatch = Stopwatch::start();
     while sim.steps() < question.steps {
-        let some = Bar::EVERY.min(question.steps - sim.steps());
+        let some = EVERY.min(question.steps - sim.steps());
         sim.advance(some);
         bar.forward(some);
     }
     let elapsed = stopwatch.elapsed();
     Outcome { allocator, learned: learns, cost: sim.cost(), probes: sim.probes(), elapsed }
-}
-
-/// How far it is, for whoever sits before a terminal.
-struct Bar(ProgressBar);
-
-impl Bar {
-    /// It moves on after so many steps.
-    const EVERY: u64 = 1000;
-
-    fn new(steps: u64) -> Self {
-        let bar = ProgressBar::new(steps);
-        bar.set_draw_target(match std::io::stderr().is_terminal() {
-            true => ProgressDrawTarget::stderr_with_hz(5),
-            false => ProgressDrawTarget::hidden(),
-        });
-        let style = ProgressStyle::with_template("{bar:40} {percent} %, {eta} left  {msg}");
-        Self(bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar())))
-    }
-
-    fn name(&self, allocator: Allocator) {
-        self.0.set_message(allocator.name());
-    }
-
-    fn forward(&self, steps: u64) {
-        self.0.inc(steps);
-    }
-}
-
-impl Drop for Bar {
-    fn drop(&mut self) {
-        self.0.finish_and_clear();
-    }
 }

@@ -1,56 +1,33 @@
 //! Rates from a file: a header, and a number a line.
 //!
-//! Knows lines and numbers, and says of every one that is wrong where it is. Must not know what rates are
+//! Knows which numbers are rates, and says of every other why it is none. Must not know what rates are
 //! for.
 
 use std::path::Path;
 
-use crate::cli::table::cut;
-use crate::cli::{CliError, read_input};
+use crate::cli::CliError;
 use crate::sim::fleet::shapes::LARGEST;
+
+use super::column::{self, Fault};
 
 /// What the first line says.
 const HEADER: &str = "per_step";
 
-/// More faults than this are only counted.
-const MOST_SHOWN: usize = 20;
-
 /// The rates in a file.
 pub fn read(file: &Path) -> Result<Vec<f64>, CliError> {
-    let bytes = read_input(file)?;
-    parse(&String::from_utf8_lossy(&bytes)).map_err(|faults| {
-        let more = faults.len().saturating_sub(MOST_SHOWN);
-        let line = |(line, what): &(usize, String)| format!("{}:{line}: {what}", file.display());
-        let mut said: Vec<String> = faults.iter().take(MOST_SHOWN).map(line).collect();
-        if more > 0 {
-            said.push(format!("and {more} more"));
-        }
-        CliError::Refused(said.join("\n"))
-    })
+    column::read(file, parse)
 }
 
 /// The rates, or what is wrong in which line.
-fn parse(text: &str) -> Result<Vec<f64>, Vec<(usize, String)>> {
-    let mut lines =
-        (1..).zip(text.trim_start_matches('\u{feff}').lines()).map(|(at, line)| (at, line.trim()));
-    match lines.next() {
-        Some((_, HEADER)) => {}
-        found => {
-            let found = found.map_or("nothing", |(_, line)| line);
-            return Err(vec![(1, format!("the header `{HEADER}` is expected, not `{}`", cut(found, 40)))]);
-        }
+fn parse(text: &str) -> Result<Vec<f64>, Vec<Fault>> {
+    let rates = column::parse(text, HEADER, rate)?;
+    if rates.is_empty() {
+        return Err(vec![(
+            1,
+            "no rates follow the header; give one a line, in updates per step".to_owned(),
+        )]);
     }
-    let (mut rates, mut faults) = (Vec::new(), Vec::new());
-    for (at, line) in lines.filter(|(_, line)| !line.is_empty()) {
-        match rate(line) {
-            Ok(rate) => rates.push(rate),
-            Err(why) => faults.push((at, format!("`{}` {why}", cut(line, 40)))),
-        }
-    }
-    if rates.is_empty() && faults.is_empty() {
-        faults.push((1, "no rates follow the header; give one a line, in updates per step".to_owned()));
-    }
-    if faults.is_empty() { Ok(rates) } else { Err(faults) }
+    Ok(rates)
 }
 
 fn rate(text: &str) -> Result<f64, String> {

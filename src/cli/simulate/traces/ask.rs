@@ -1,0 +1,190 @@
+//! What is asked, and whether it can be: from arguments and files to traces, policies and rules.
+//!
+//! Knows limits and defaults. Must not hold contests, nor show them.
+
+use crate::cli::CliError;
+use crate::config::curves::Curve;
+use crate::config::load::curves;
+use crate::fleet::BurstTerms;
+use crate::rate::steps::Steps;
+use crate::schedule::budget::Budget;
+use crate::sim::contest::{Matching, Rules, Who};
+use crate::sim::trace::Trace;
+use crate::sim::world::world;
+use crate::time::{Span, Timestamp};
+
+use super::{Args, Match, read};
+
+/// The longest time that is simulated.
+const LONGEST: Span = Span::from_days(3660);
+
+const WEEK: Span = Span::from_days(7);
+
+/// A made-up world is older than it has to be by so many weeks: each source is judged up to the day of
+/// its own last update, which for some is a while ago.
+const OLDER_WEEKS: i64 = 4;
+
+/// Budgets around the one that was asked for, for a picture.
+const AROUND: [f64; 3] = [0.25, 0.5, 2.0];
+
+/// What is asked.
+#[derive(Debug)]
+pub struct Question {
+    /// The folder or the world.
+    pub title: String,
+    /// The sources; each has published something.
+    pub traces: Vec<Trace>,
+    /// Who takes part.
+    pub policies: Vec<Who>,
+    /// How they are tried, but for the budget.
+    pub rules: Rules,
+    /// The budgets, one contest each.
+    pub budgets: Vec<Budget>,
+    /// Further budgets, for pictures alone.
+    pub around: Vec<Budget>,
+    /// What should be known before results are believed.
+    pub notes: Vec<String>,
+}
+
+/// What is asked, if it can be.
+pub fn question(arguments: &Args) -> Result<Question, CliError> {
+    let policies = arguments.policies.clone();
+    if let Some(twice) = (1..policies.len()).find(|&at| policies[..at].contains(&policies[at])) {
+        return Err(CliError::Usage(format!("--policies names `{}` twice", policies[twice].name())));
+    }
+    let length = arguments.train + arguments.test;
+    if length > LONGEST {
+        return Err(CliError::Refused(format!(
+            "--train and --test can be {LONGEST} together at most, and these are {length}"
+        )));
+    }
+    let budgets = budgets(arguments)?;
+    let around = match (&budgets[..], arguments.is_drawn()) {
+        (&[only], true) => around(only),
+        _ => Vec::new(),
+    };
+    let Some(&budget) = budgets.first() else {
+        return Err(CliError::Usage("--budgets names none".to_owned()));
+    };
+    let (title, mut traces) = sources(arguments, length)?;
+    let notes = notes(&traces, arguments);
+    traces.retain(|trace| !trace.events.is_empty());
+    if traces.is_empty() {
+        return Err(CliError::Refused(format!("{title}: no source has published anything")));
+    }
+    let rules = Rules {
+        train: arguments.train,
+        test: arguments.test,
+        importance: importance(arguments)?,
+        holds: arguments.items as usize,
+        pages: arguments.pages,
+        latency: arguments.latency,
+        errors: arguments.errors,
+        matching: match arguments.matching {
+            None => Matching::Nothing,
+            Some(Match::Probes) => Matching::Probes,
+            Some(Match::Total) => Matching::Total,
+        },
+        refit_every: arguments.refit_every,
+        burst: match arguments.burst_response {
+            None => BurstTerms::default(),
+            Some(response) => BurstTerms { response, ..BurstTerms::default() },
+        },
+        echoes: !arguments.no_echoes,
+        seed: arguments.seed,
+        ..Rules::new(budget)
+    };
+    Ok(Question { title, traces, policies, rules, budgets, around, notes })
+}
+
+fn budgets(arguments: &Args) -> Result<Vec<Budget>, CliError> {
+    let counts = match &arguments.budgets[..] {
+        [] => &[arguments.probes][..],
+        several => several,
+    };
+    let mut budgets: Vec<Budget> = Vec::with_capacity(counts.len());
+    for &probes in counts {
+        let budget = Budget { probes, per: arguments.per, min_spacing: arguments.min_spacing };
+        if budget.even_gap() < Span::from_secs(1) {
+            let per = arguments.per;
+            return Err(CliError::Refused(format!("{probes} probes in {per} are more than one a second")));
+        }
+        if budgets.contains(&budget) {
+            return Err(CliError::Usage(format!("--budgets names {probes} twice")));
+        }
+        budgets.push(budget);
+    }
+    Ok(budgets)
+}
+
+fn around(budget: Budget) -> Vec<Budget> {
+    let times = |factor: f64| (f64::from(budget.probes) * factor).round().max(1.0) as u32;
+    let mut counts: Vec<u32> = AROUND.into_iter().map(times).filter(|&n| n != budget.probes).collect();
+    counts.dedup();
+    counts.into_iter().map(|probes| Budget { probes, ..budget }).collect()
+}
+
+fn importance(arguments: &Args) -> Result<Steps, CliError> {
+    let files: Vec<_> =
+        arguments.importance.iter().map(|file| (Curve::Importance, file.as_path())).collect();
+    let bad = |error| CliError::Refused(format!("the importance: {error}"));
+    curves(&files)?.pop().map_or_else(|| Steps::constant(1.0).map_err(bad), Ok)
+}
+
+fn sources(arguments: &Args, length: Span) -> Result<(String, Vec<Trace>), CliError> {
+    match (&arguments.traces, arguments.world) {
+        (Some(folder), _) => {
+            let kinds = arguments.kinds.as_deref().map(read::kinds).transpose()?;
+            Ok((folder.display().to_string(), read::traces(folder, kinds.as_ref())?))
+        }
+        (None, Some(count)) => {
+            let weeks = (length.as_millis() + WEEK.as_millis() - 1) / WEEK.as_millis() + OLDER_WEEKS;
+            Ok(("a made-up world".to_owned(), world(count as usize, weeks, arguments.seed)))
+        }
+        (None, None) => Err(CliError::Usage("give --traces DIR or --world COUNT".to_owned())),
+    }
+}
+
+/// Which sources cannot be judged, or not fairly, in a line.
+fn notes(traces: &[Trace], arguments: &Args) -> Vec<String> {
+    let (mut empty, mut silent, mut late) = (0, 0, 0);
+    for trace in traces {
+        let Some(exam) = trace.exam(arguments.train, arguments.test) else {
+            empty += 1;
+            continue;
+        };
+        let by = |at: Timestamp| trace.events.partition_point(|&event| event <= at);
+        silent += usize::from(by(exam.from) == by(exam.to));
+        late += usize::from(by(exam.from) == 0);
+    }
+    let said: Vec<String> = [
+        (empty, "never published and left out"),
+        (silent, "without an update in the test span, which cannot be judged"),
+        (late, "without an update before the test span, of which nothing could be learned"),
+    ]
+    .into_iter()
+    .filter(|(count, _)| *count > 0)
+    .map(|(count, what)| format!("{count} {what}"))
+    .collect();
+    if said.is_empty() {
+        Vec::new()
+    } else {
+        vec![format!("of {} sources, {}", traces.len(), said.join(", "))]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn budgets_around_one_are_others() {
+        let counts = |probes| {
+            let budget = Budget { probes, ..Budget::default() };
+            around(budget).iter().map(|budget| budget.probes).collect::<Vec<_>>()
+        };
+        assert_eq!(counts(24), [6, 12, 48]);
+        assert_eq!(counts(2), [1, 4]);
+        assert_eq!(counts(1), [2]);
+    }
+}

@@ -1,0 +1,420 @@
+//! `tidewatch simulate traces` as a user meets it: what it prints, writes and refuses, and whether its
+//! scores are what its own files of probe times say.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::Command;
+
+use serde_json::Value;
+use tempfile::TempDir;
+use tidewatch::sim::contest::Who;
+use tidewatch::sim::world::world;
+
+const MONDAY: i64 = 1_794_787_200;
+const DAY: i64 = 86_400;
+
+/// A short contest, so that it is over soon.
+const SHORT: [&str; 6] = ["--train", "2w", "--test", "1w", "--probes", "8"];
+
+/// A folder to write files into, and the program run in it.
+struct Desk(TempDir);
+
+impl Desk {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    /// With a folder `traces` of three sources, and `kinds.csv`.
+    fn with_traces() -> Self {
+        let desk = Self::new();
+        fs::create_dir(desk.0.path().join("traces")).unwrap();
+        for (name, events) in traces() {
+            desk.trace(&name, &events);
+        }
+        desk.write("traces/index.csv", "name,kind\nnothing,of this is a trace\n");
+        desk.write("traces/README.md", "nor this");
+        desk.write("kinds.csv", "origin,name,kind\n\"here, there\",office,work\n,nightly,work\n");
+        desk
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.0.path().join(name), text).unwrap();
+    }
+
+    fn trace(&self, name: &str, events: &[i64]) {
+        let lines: Vec<String> = events.iter().map(i64::to_string).collect();
+        self.write(&format!("traces/{name}.csv"), &format!("unix_time\n{}\n", lines.join("\n")));
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.0.path().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    /// Exit code, stdout, stderr.
+    fn run(&self, arguments: &[&str]) -> (i32, String, String) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tidewatch"));
+        command.current_dir(self.0.path()).args(["simulate", "traces"]).args(arguments);
+        let output = command.output().unwrap();
+        let read = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        (output.status.code().unwrap(), read(&output.stdout), read(&output.stderr))
+    }
+
+    /// What a short contest on the traces prints, and what it says beside that.
+    fn short(&self, arguments: &[&str]) -> (String, String) {
+        let all = [&["--traces", "traces"], &SHORT[..], arguments].concat();
+        let (code, out, err) = self.run(&all);
+        assert_eq!(code, 0, "{all:?}: {err}");
+        (out, err)
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        serde_json::from_str(&self.short(&[arguments, &["--json"]].concat()).0).unwrap()
+    }
+
+    /// What is said when it is refused.
+    fn refused(&self, code: i32, arguments: &[&str]) -> String {
+        let (found, out, err) = self.run(arguments);
+        assert_eq!((found, out.as_str()), (code, ""), "{arguments:?}: {err}");
+        err
+    }
+}
+
+/// Four weeks: one that publishes in working hours and at times several at once, one every night, one
+/// now and then.
+fn traces() -> BTreeMap<String, Vec<i64>> {
+    let from = MONDAY - 28 * DAY;
+    let mut office: Vec<i64> = (0..28)
+        .filter(|day| day % 7 < 5)
+        .flat_map(|day| {
+            (0..9).map(move |n| from + day * DAY + 32_400 + n * 3500 + (n * n * 977 + day * 131) % 1800)
+        })
+        .collect();
+    office.extend((0..12).map(|n| from + 23 * DAY + 50_000 + n * 20));
+    let nightly = (0..28).map(|day| from + day * DAY + 11_220 + (day * 37) % 120).collect();
+    let mut seldom = vec![from + 3 * DAY + 777, from + 26 * DAY + 5, from + 16 * DAY, from + 26 * DAY + 5];
+    seldom.extend([from + 22 * DAY, from + 9 * DAY + 40_000]);
+    office.sort_unstable();
+    [("office", office), ("nightly", nightly), ("seldom", seldom)]
+        .map(|(name, events)| (name.to_owned(), events))
+        .into()
+}
+
+fn number(document: &Value, key: &str) -> f64 {
+    document[key].as_f64().unwrap_or_else(|| panic!("no {key} in {document}"))
+}
+
+fn list<'v>(document: &'v Value, key: &str) -> &'v [Value] {
+    document[key].as_array().unwrap_or_else(|| panic!("no {key} in {document}"))
+}
+
+/// The times of a file in milliseconds.
+fn times(text: &str) -> Vec<i64> {
+    let mut lines = text.lines();
+    assert_eq!(lines.next(), Some("unix_time"));
+    lines.map(|line| (line.parse::<f64>().unwrap() * 1000.0).round() as i64).collect()
+}
+
+/// One source's scores, counted one by one from the times of its updates and probes. `weight` says how
+/// much an hour of the week matters.
+fn check(told: &Value, events: &[i64], probes: &[i64], items: usize, weight: fn(i64) -> f64) {
+    let at = |key: &str| (number(told, key) * 1000.0).round() as i64;
+    let (from, to) = (at("test_from"), at("test_to"));
+    let mut events: Vec<i64> = events.iter().map(|secs| secs * 1000).collect();
+    events.sort_unstable();
+    assert!(probes.is_sorted() && probes.contains(&to), "{told}");
+    let sent: Vec<i64> = probes.iter().copied().filter(|&at| at > from && at <= to).collect();
+    let updates: Vec<usize> = (0..events.len()).filter(|&n| events[n] > from && events[n] <= to).collect();
+    let found = |event: i64| sent.iter().copied().find(|&probe| probe >= event).unwrap();
+    let mut delays: Vec<f64> =
+        updates.iter().map(|&n| (found(events[n]) - events[n]) as f64 / 1000.0).collect();
+    delays.sort_unstable_by(f64::total_cmp);
+    let mut useful: Vec<i64> = updates.iter().map(|&n| found(events[n])).collect();
+    useful.dedup();
+    let gone = |&&n: &&usize| {
+        let seen = found(events[n]);
+        events[n + 1..].iter().filter(|&&event| event <= seen).count() >= items
+    };
+    let hour = 3_600_000;
+    let mut obsolescence = 0.0;
+    let mut waited = 0;
+    let mut known = from;
+    for &n in &updates {
+        let (mut at, end) = (events[n], found(events[n]));
+        waited += (end - at.max(known)).max(0);
+        known = known.max(end);
+        while at < end {
+            let next = (at - at % hour + hour).min(end);
+            obsolescence += weight(at / hour) * (next - at) as f64 / hour as f64;
+            at = next;
+        }
+    }
+    let same = |key: &str, expected: f64| {
+        let told_value = number(told, key);
+        assert!(
+            (told_value - expected).abs() <= 1e-6 * expected.abs().max(1.0),
+            "{key}: {expected} in {told}"
+        );
+    };
+    same("updates", updates.len() as f64);
+    same("probes", sent.len() as f64);
+    same("useful_probes", useful.len() as f64);
+    same("useful", useful.len() as f64 / sent.len() as f64);
+    same("gaps", updates.iter().filter(gone).count() as f64);
+    same("obsolescence", obsolescence);
+    same("missed", waited as f64 / (to - from) as f64);
+    let rank = |share: f64| delays[((share * delays.len() as f64).ceil() as usize).max(1) - 1];
+    same("mean_delay_s", delays.iter().sum::<f64>() / delays.len() as f64);
+    same("p50_delay_s", rank(0.5));
+    same("p95_delay_s", rank(0.95));
+    same("worst_delay_s", rank(1.0));
+}
+
+#[test]
+fn scores_are_what_the_probe_times_say() {
+    let desk = Desk::with_traces();
+    desk.write(
+        "importance.toml",
+        "default_weight = 0.5\nsegments = [ { days = \"mon-fri\", hours = \"09:00-18:00\", weight = 3 } ]\n",
+    );
+    // 1970-01-01 was a Thursday.
+    let weight = |hour: i64| match ((hour / 24 + 3) % 7, hour % 24) {
+        (0..5, 9..18) => 3.0,
+        _ => 0.5,
+    };
+    let names: Vec<&str> = Who::all().into_iter().map(Who::name).collect();
+    let (names, all) = (names.join(","), names.len());
+    let options = ["--policies", &names, "--importance", "importance.toml", "--items", "5"];
+    let document = desk.json(&[&options[..], &["--emit", "out/probes", "--match", "probes"]].concat());
+    let traces = traces();
+    let sources = list(&document, "sources");
+    // The truth is not known, so the oracle has nothing to go by.
+    assert_eq!(sources.len(), 3 * (all - 1), "{document}");
+    for told in sources {
+        let (source, policy) = (told["source"].as_str().unwrap(), told["policy"].as_str().unwrap());
+        let probes = times(&desk.read(&format!("out/probes/{policy}/{source}.csv")));
+        check(told, &traces[source], &probes, 5, weight);
+        assert_eq!(number(told, "test_to") - number(told, "test_from"), 7.0 * DAY as f64);
+        // Training is in the file too.
+        assert!(
+            probes[0] < (number(told, "test_from") * 1000.0) as i64 || policy == "clairvoyant",
+            "{told}"
+        );
+    }
+    for policy in list(&document, "policies") {
+        let name = &policy["policy"];
+        let own = || sources.iter().filter(|told| told["policy"] == *name);
+        for key in ["updates", "probes", "useful_probes", "gaps", "obsolescence"] {
+            let sum: f64 = own().map(|told| number(told, key)).sum();
+            assert!((number(policy, key) - sum).abs() < 1e-6 * sum.max(1.0), "{key} of {name}");
+        }
+        if name != "oracle" {
+            let all: f64 = own().map(|told| number(told, "mean_delay_s") * number(told, "updates")).sum();
+            assert!(
+                (number(policy, "mean_delay_s") * number(policy, "updates") - all).abs() < 1e-3,
+                "{name}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_made_up_world_is_judged_alike_and_has_an_oracle() {
+    let desk = Desk::new();
+    let arguments =
+        ["--world", "6", "--seed", "4", "--policies", "uniform,oracle", "--emit", "out", "--json"];
+    let (code, out, err) = desk.run(&[&arguments[..], &SHORT].concat());
+    assert_eq!(code, 0, "{err}");
+    let document: Value = serde_json::from_str(&out).unwrap();
+    // Three weeks are needed, and it is four older.
+    let sources = world(6, 7, 4);
+    assert_eq!(list(&document, "sources").len(), 12);
+    for told in list(&document, "sources") {
+        let (name, policy) = (told["source"].as_str().unwrap(), told["policy"].as_str().unwrap());
+        let source = sources.iter().find(|source| source.name == name).unwrap();
+        let events: Vec<i64> = source.events.iter().map(|at| at.as_millis() / 1000).collect();
+        check(told, &events, &times(&desk.read(&format!("out/{policy}/{name}.csv"))), 50, |_| 1.0);
+        assert_eq!(told["kind"], source.kind.as_str());
+    }
+    assert_eq!(list(&document, "kinds").len(), 12);
+}
+
+#[test]
+fn the_document_is_as_promised() {
+    let desk = Desk::with_traces();
+    let document = desk.json(&["--policies", "ttl,uniform", "--kinds", "kinds.csv"]);
+    assert_eq!(document["baseline"], "uniform");
+    for policy in list(&document, "policies") {
+        for key in ["updates", "probes", "mean_delay_s", "useful", "missed", "gaps", "mean_ratio"] {
+            number(policy, key);
+        }
+        let ends = ["", "_low", "_high"].map(|end| number(policy, &format!("geometric_mean_ratio{end}")));
+        assert!(ends[1] <= ends[0] && ends[0] <= ends[2], "{policy}");
+    }
+    assert_eq!(list(&document, "policies")[1]["geometric_mean_ratio"], 1.0);
+    let first = &list(&document, "sources")[0];
+    for key in
+        ["source", "policy", "test_from", "test_to", "obsolescence", "useful", "gaps", "kind", "knob"]
+    {
+        assert!(!first[key].is_null(), "no {key} in {first}");
+    }
+    let kinds: Vec<(&str, f64)> = list(&document, "kinds")
+        .iter()
+        .filter(|told| told["policy"] == "ttl")
+        .map(|told| (told["kind"].as_str().unwrap(), number(told, "sources")))
+        .collect();
+    assert_eq!(kinds, [("other", 1.0), ("work", 2.0)]);
+    assert_eq!(document, desk.json(&["--policies", "ttl,uniform", "--kinds", "kinds.csv"]));
+}
+
+#[test]
+fn several_budgets_have_a_contest_each() {
+    let desk = Desk::with_traces();
+    let arguments = ["--traces", "traces", "--train", "2w", "--test", "1w", "--policies", "uniform,fixed"];
+    let several = ["--budgets", "4,16", "--emit", "out", "--json"];
+    let (code, out, err) = desk.run(&[&arguments[..], &several].concat());
+    assert_eq!(code, 0, "{err}");
+    let document: Value = serde_json::from_str(&out).unwrap();
+    let budgets = list(&document, "budgets");
+    assert_eq!(budgets.iter().map(|one| number(one, "probes")).collect::<Vec<_>>(), [4.0, 16.0]);
+    assert_eq!(
+        (&document["policies"], &document["probes"]),
+        (&budgets[0]["policies"], &budgets[0]["probes"])
+    );
+    let spent = |at: usize| number(&list(&budgets[at], "policies")[0], "probes");
+    assert!(spent(1) > 3.0 * spent(0), "{out}");
+    let count = |path: &str| times(&desk.read(path)).len();
+    assert!(count("out/16/uniform/office.csv") > 3 * count("out/4/uniform/office.csv"));
+    let (_, out, _) = desk.run(&[&arguments[..], &["--budgets", "4,16"]].concat());
+    assert!(out.contains("\n4 probes in 1d for a source") && out.contains("\n16 probes in 1d"), "{out}");
+}
+
+#[test]
+fn people_see_tables() {
+    let desk = Desk::with_traces();
+    let (out, err) = desk.short(&["--policies", "auto,uniform,fixed", "--kinds", "kinds.csv"]);
+    assert_eq!(err, "");
+    assert!(
+        out.starts_with("traces  3 sources, each watched for 14d and then judged for 7d; seed 1\n"),
+        "{out}"
+    );
+    assert!(out.contains("\npolicy   mean") && out.contains("× uniform  95 %\n"), "{out}");
+    assert!(["auto ", "uniform ", "fixed "].iter().all(|name| out.contains(&format!("\n{name}"))), "{out}");
+    assert!(out.contains("\nkind   sources  updates  auto") && out.contains("\nwork   2 "), "{out}");
+    assert!(out.contains("most against uniform:\n"), "{out}");
+    assert!(!out.contains('\x1b') && !out.contains("NaN"), "{out}");
+    let (out, _) = desk.short(&["--policies", "uniform"]);
+    assert!(!out.contains("kind") && !out.contains("most against"), "{out}");
+}
+
+#[test]
+fn pages_and_pictures_need_nothing_else() {
+    let desk = Desk::with_traces();
+    desk.trace("<b>&\"bold'", &traces()["office"]);
+    let (_, err) = desk.short(&["--policies", "uniform,ttl", "--html", "page.html", "--svg", "curve.svg"]);
+    assert_eq!(err, "drawn into curve.svg\nwritten to page.html\n");
+    let (page, svg) = (desk.read("page.html"), desk.read("curve.svg"));
+    assert!(page.starts_with("<!DOCTYPE html>") && page.trim_end().ends_with("</html>"), "{page}");
+    assert!(page.contains("&lt;b&gt;&amp;&quot;bold") && !page.contains("<b>"), "{page}");
+    assert!(page.contains("tidewatch simulate traces --traces traces --train 2w"), "{page}");
+    assert!(page.contains("prefers-color-scheme:dark") && !page.contains("<script"), "{page}");
+    for (tag, text) in [("svg", &page), ("table", &page), ("figure", &page), ("svg", &svg)] {
+        let opened = text.matches(&format!("<{tag}>")).count() + text.matches(&format!("<{tag} ")).count();
+        assert!(opened > 0 && opened == text.matches(&format!("</{tag}>")).count(), "{tag} in {text}");
+    }
+    assert!(!page.contains("http") && !page.contains("url("), "{page}");
+    assert_eq!(svg.matches("http").count(), svg.matches("xmlns=\"http://www.w3.org/2000/svg\"").count());
+    // A quarter, half, all and twice of the budget.
+    assert_eq!((svg.matches("<polyline").count(), svg.matches("<circle").count()), (2, 8), "{svg}");
+}
+
+#[test]
+fn sources_that_cannot_be_judged_are_told_of() {
+    let desk = Desk::with_traces();
+    desk.write("traces/empty.csv", "unix_time\n");
+    desk.trace("new", &[MONDAY - 2 * DAY, MONDAY - DAY]);
+    let (out, err) = desk.short(&["--policies", "uniform"]);
+    assert!(out.contains("  4 sources, "), "{out}");
+    let said = "note: of 5 sources, 1 never published and left out, 1 without an update before the test";
+    assert!(err.starts_with(said) && err.lines().count() == 1, "{err}");
+}
+
+#[test]
+fn faults_of_files_are_shown_where_they_are() {
+    let desk = Desk::with_traces();
+    let traces = ["--traces", "traces"];
+    for (text, said) in [
+        ("", "traces/f.csv:1: the header `unix_time` is expected, not `nothing`"),
+        ("1794787200\n", "traces/f.csv:1: the header `unix_time` is expected, not `1794787200`"),
+        ("unix_time\n1794787200\nnoon\n", "traces/f.csv:3: `noon` is not a whole number of seconds"),
+        ("unix_time\n1794787200.5\n", "traces/f.csv:2: `1794787200.5` is not a whole number"),
+        ("unix_time\n-5\n", "traces/f.csv:2: `-5` is before 1970"),
+        ("unix_time\n1794787200000\n", "traces/f.csv:2: `1794787200000` is after the year 9999"),
+    ] {
+        desk.write("traces/f.csv", text);
+        let err = desk.refused(1, &traces);
+        assert!(err.starts_with(&format!("tidewatch: {said}")), "{err}");
+    }
+    fs::remove_file(desk.0.path().join("traces/f.csv")).unwrap();
+    desk.write("k.csv", "name,sort\n");
+    let err = desk.refused(1, &[&traces[..], &["--kinds", "k.csv"]].concat());
+    assert!(err.starts_with("tidewatch: k.csv:1: a column `kind` is expected"), "{err}");
+    assert!(desk.refused(1, &["--traces", "none"]).starts_with("tidewatch: none: "));
+    fs::create_dir(desk.0.path().join("bare")).unwrap();
+    assert!(desk.refused(1, &["--traces", "bare"]).contains("bare: no traces"));
+    desk.write("bare/a.csv", "unix_time\n");
+    assert!(desk.refused(1, &["--traces", "bare"]).contains("no source has published anything"));
+    let err = desk.refused(78, &[&traces[..], &["--importance", "kinds.csv"]].concat());
+    assert!(err.contains("kinds.csv:1:"), "{err}");
+}
+
+#[test]
+fn names_do_not_leave_their_folder() {
+    let desk = Desk::with_traces();
+    // The stem of this is `..`.
+    desk.trace("..", &traces()["office"]);
+    let err = desk.refused(1, &["--traces", "traces", "--emit", "out"]);
+    assert!(err.contains("\"..\" would be written outside of its folder"), "{err}");
+    assert!(!desk.0.path().join("out").exists());
+}
+
+#[test]
+fn what_cannot_be_written_is_refused() {
+    let desk = Desk::with_traces();
+    let err = desk.refused(1, &["--traces", "traces", "--emit", "kinds.csv/out"]);
+    assert!(err.starts_with("tidewatch: kinds.csv/out: "), "{err}");
+    let short =
+        [&["--traces", "traces", "--policies", "uniform", "--svg", "none/x.svg"], &SHORT[..]].concat();
+    let (code, _, err) = desk.run(&short);
+    assert!(code == 1 && err.contains("none/x.svg: "), "{err}");
+}
+
+#[test]
+fn wrong_usage_is_told() {
+    let desk = Desk::with_traces();
+    for (arguments, said) in [
+        (&[][..], "--traces <DIR>|--world <COUNT>"),
+        (&["--traces", "traces", "--world", "5"], "cannot be used with"),
+        (&["--world", "5", "--kinds", "kinds.csv"], "cannot be used with"),
+        (&["--world", "0"], "invalid value '0' for '--world"),
+        (&["--world", "5", "--policies", "auto,best"], "there are auto, plan, ind_hist"),
+        (&["--world", "5", "--policies", "auto,plan,auto"], "--policies names `auto` twice"),
+        (&["--world", "5", "--probes", "0"], "invalid value '0' for '--probes"),
+        (&["--world", "5", "--probes", "4", "--budgets", "4,5"], "cannot be used with"),
+        (&["--world", "5", "--budgets", "4,4"], "--budgets names 4 twice"),
+        (&["--world", "5", "--per", "0s"], "--per"),
+        (&["--world", "5", "--test", "4"], "`4` has no unit"),
+        (&["--world", "5", "--errors", "2"], "a share is a number from 0 to 1"),
+        (&["--world", "5", "--match", "all"], "probes, total"),
+        (&["--world", "5", "--burst-response", "no"], "there are ttl and replan"),
+    ] {
+        let err = desk.refused(2, arguments);
+        assert!(err.contains(said), "{arguments:?}: {err}");
+    }
+    for (arguments, said) in [
+        (&["--world", "5", "--probes", "90000"][..], "more than one a second"),
+        (&["--world", "5", "--train", "4000d"], "3660d together at most"),
+    ] {
+        let err = desk.refused(1, arguments);
+        assert!(err.contains(said), "{arguments:?}: {err}");
+    }
+}
