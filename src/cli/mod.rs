@@ -99,6 +99,9 @@ enum Command {
     /// Try out schedules in a simulated world, without configuration, network or store.
     #[command(subcommand)]
     Simulate(simulate::Command),
+    /// Play the store's log again: other policies with as many probes, other budgets, and what half the
+    /// delay would take.
+    Replay(replay::Args),
     /// Turn an OPML file into source TOML on stdout.
     Import {
         /// The OPML file; `-` reads standard input.
@@ -195,6 +198,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Result<(), CliErro
         Command::Simulate(command) => {
             simulate::run(&command, arguments.get(1..).unwrap_or_default(), &mut out)
         }
+        Command::Replay(arguments) => replay::run(&load(path)?, &arguments, &mut out),
         Command::Import { file } => {
             let opml = read_input(&file)?;
             import::run(&opml, &mut out, &mut std::io::stderr()).map_err(|error| match error {

@@ -129,13 +129,15 @@ impl Tables {
             if used.is_empty() {
                 continue;
             }
-            let weights: Vec<(usize, f64)> = entries()
+            // Ascending, so that what is too near for a comb is at the end.
+            let weights: Vec<(Timestamp, usize, f64)> = entries()
                 .map(|entry| {
                     let minute = local_millis(zone, entry.at).div_euclid(MINUTE_MS);
-                    (minute.rem_euclid(WEEK as i64) as usize, memory.weight(entry.at, now))
+                    let of_week = minute.rem_euclid(WEEK as i64) as usize;
+                    (entry.at, of_week, memory.weight(entry.at, now))
                 })
                 .collect();
-            let total: f64 = weights.iter().map(|&(_, weight)| weight).sum();
+            let total: f64 = weights.iter().map(|&(.., weight)| weight).sum();
             let exposure = memory.exposure_days(days);
             let level = (total + 0.5) / (exposure * 24.0 + 1.0);
             for &&(index, account) in &used {
@@ -145,7 +147,11 @@ impl Tables {
                     Account::Comb(comb, width, _) => {
                         tables.flat += share * ANYWHEN * level;
                         let share = share * (1.0 - ANYWHEN);
-                        tables.add_comb(comb, width, share, &weights, exposure, total);
+                        let near = now - Span::from_millis(comb.period_ms() / 2);
+                        let far = &weights[..weights.partition_point(|&(at, ..)| at <= near)];
+                        let far: Vec<(usize, f64)> =
+                            far.iter().map(|&(_, at, weight)| (at, weight)).collect();
+                        tables.add_comb(comb, width, share, &far, comb.exposure_days(memory, days));
                     }
                     Account::Rhythm | Account::Echo(_) => {}
                 }
@@ -165,19 +171,16 @@ impl Tables {
     }
 
     /// Adds the comb of updates at these minutes of the week.
-    fn add_comb(
-        &mut self,
-        comb: Comb,
-        width: u16,
-        share: f64,
-        weights: &[(usize, f64)],
-        exposure: f64,
-        total: f64,
-    ) {
+    fn add_comb(&mut self, comb: Comb, width: u16, share: f64, weights: &[(usize, f64)], exposure: f64) {
         let width = usize::from(width);
         match comb {
             Comb::Hour => {
-                let even = if total > 0.0 { share / total } else { return };
+                let total: f64 = weights.iter().map(|&(_, weight)| weight).sum();
+                if total <= 0.0 {
+                    self.hour.iter_mut().for_each(|sum| *sum += share);
+                    return;
+                }
+                let even = share / total;
                 let near = spread(HOUR, weights.iter().map(|&(at, weight)| (at % HOUR, weight)), width);
                 self.hour.iter_mut().zip(near).for_each(|(sum, near)| *sum += even * near);
             }

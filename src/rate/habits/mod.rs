@@ -41,6 +41,23 @@ enum Comb {
     Week,
 }
 
+impl Comb {
+    /// After how long its times come again. What is nearer than half of that has not come *again*: it is
+    /// for echoes to foretell.
+    fn period_ms(self) -> i64 {
+        match self {
+            Self::Hour => HOUR_MS,
+            Self::Day | Self::WorkWeek => DAY_MS,
+            Self::Week => WEEK_MS,
+        }
+    }
+
+    /// Days of watching that count for it, of so many.
+    fn exposure_days(self, memory: Memory, days: f64) -> f64 {
+        memory.exposure_days(days - self.period_ms() as f64 / DAY_MS as f64 / 2.0)
+    }
+}
+
 /// One way of foretelling.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Account {
@@ -255,10 +272,16 @@ fn foretold(diary: &Diary, zone: &TimeZone) -> Foretold {
         });
         let mut row = [0.0; COUNT];
         let mut near = [0.0; COUNT];
+        let mut hours = 0.0;
         for earlier in &before {
+            if local - earlier.local >= HOUR_MS / 2 {
+                hours += earlier.weights[Memory::Middle as usize];
+            }
             let lags = Lags::between(earlier.local, local);
             for (account, sum) in ACCOUNTS.iter().zip(&mut near) {
-                if let &Account::Comb(comb, width, memory) = account {
+                if let &Account::Comb(comb, width, memory) = account
+                    && local - earlier.local >= comb.period_ms() / 2
+                {
                     *sum += lags.kernel(comb, width) * earlier.weights[memory as usize];
                 }
             }
@@ -272,9 +295,9 @@ fn foretold(diary: &Diary, zone: &TimeZone) -> Foretold {
                     let m = memory as usize;
                     let found = near[index] / weights[m];
                     let rate = match comb {
-                        Comb::Hour if totals[m] > 0.0 => rhythm * found * weights[m] / totals[m],
+                        Comb::Hour if hours > 0.0 => rhythm * near[index] / hours,
                         Comb::Hour => rhythm,
-                        _ => found / (exposure[m] * periods_a_day(comb, local)),
+                        _ => found / (comb.exposure_days(memory, days) * periods_a_day(comb, local)),
                     };
                     (1.0 - ANYWHEN) * rate + ANYWHEN * level[m]
                 }

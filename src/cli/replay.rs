@@ -1,0 +1,292 @@
+//! `tidewatch replay`: what the last weeks would have been like with other budgets or policies.
+//!
+//! Takes what the store says was published and tries policies on it, with as many probes as were really
+//! sent, beside the probes that were; then with more and with fewer; and says how many it would take for
+//! half the delay. Knows what is asked and told. Must not know how a policy is tried.
+
+use std::io::{self, Write};
+
+use serde_json::{Value, json};
+
+use crate::config::Config;
+use crate::rate::steps::Steps;
+use crate::schedule::budget::Budget;
+use crate::schedule::policy::Policy;
+use crate::sim::compare::{Pair, compare};
+use crate::sim::contest::{Matching, Rules, Who, hold};
+use crate::sim::score::{Score, Trial};
+use crate::sim::trace::{Exam, Trace};
+use crate::store::past::Past;
+use crate::store::reader::Reader;
+use crate::time::{Span, Timestamp};
+
+use super::measures::length;
+use super::simulate::progress::Bar;
+use super::simulate::traces::{policy, show::delay};
+use super::table::{Cell, Tone, cell, print};
+use super::words::number;
+use super::{CliError, colours, runtime};
+
+/// What `replay` is asked.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The time up to the last probe that is played again, at most half of what the log holds.
+    #[arg(long, value_name = "DURATION", default_value = "4w", value_parser = length)]
+    test: Span,
+    /// Who takes part beside the log, by names with commas between them.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = policy,
+        default_value = "auto,plan,uniform,ttl")]
+    policies: Vec<Who>,
+    /// What the first of them is tried with besides: so many times the probes that were sent.
+    #[arg(long, value_name = "FACTORS", value_delimiter = ',', default_value = "0.5,2,4",
+        value_parser = factor)]
+    budgets: Vec<f64>,
+    /// Only so many sources, spread evenly over all of them by name.
+    #[arg(long, value_name = "COUNT", default_value = "200",
+        value_parser = clap::value_parser!(u32).range(1..))]
+    sample: u32,
+    /// Equal seeds give equal runs.
+    #[arg(long, value_name = "NUMBER", default_value = "1")]
+    seed: u64,
+    /// One JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+fn factor(text: &str) -> Result<f64, String> {
+    let wrong = || "a number above 0, such as 0.5 or 2".to_owned();
+    text.trim().parse().ok().filter(|factor| (0.001..=1000.0).contains(factor)).ok_or_else(wrong)
+}
+
+/// The log of some sources, and what may be tried on it.
+struct Log {
+    traces: Vec<Trace>,
+    /// What was really done, judged.
+    really: Vec<Score>,
+    since: Timestamp,
+    until: Timestamp,
+    /// Sources in the store, and how many of them have something to be judged by.
+    sources: usize,
+    judged: usize,
+}
+
+/// A row of the table.
+struct Row {
+    name: String,
+    factor: f64,
+    /// As if all sources were one.
+    score: Score,
+    /// How many times the log's delay, over sources.
+    ratio: Option<f64>,
+}
+
+/// Half the delay of the log.
+struct Half {
+    who: Who,
+    factor: f64,
+    probes_per_day: f64,
+}
+
+/// Plays the log again.
+pub fn run(config: &Config, arguments: &Args, out: &mut dyn Write) -> Result<(), CliError> {
+    let pasts = runtime()?.block_on(async {
+        Reader::open(&config.daemon.store).await?.pasts().await
+    })?;
+    let importance = Steps::try_from(&config.importance)
+        .map_err(|error| CliError::Refused(format!("importance: {error}")))?;
+    let log = log(config, pasts, arguments, &importance)?;
+    let rules = Rules {
+        importance,
+        matching: Matching::Probes,
+        burst: config.fleet.burst,
+        seed: arguments.seed,
+        ..Rules::new(config.budget)
+    };
+    let contests = arguments.policies.len() + arguments.budgets.len() + HALVINGS;
+    let bar = Bar::new((contests * log.traces.len()) as u64);
+    let tick = || bar.forward(1);
+    let mut rows = vec![log.row("as it was".to_owned(), 1.0, log.really.iter().map(Some).collect())];
+    let contest = hold(&log.traces, &arguments.policies, &rules, &tick);
+    for entrant in &contest.entrants {
+        let scores = entrant.runs.iter().map(|run| run.as_ref().map(|run| &run.score)).collect();
+        rows.push(log.row(entrant.who.name().to_owned(), 1.0, scores));
+    }
+    let first = arguments.policies.first().copied().unwrap_or(Who::Ours(Policy::Auto));
+    for &factor in &arguments.budgets {
+        rows.push(log.tried(first, factor, &rules, &tick));
+    }
+    let half = log.half(first, &rows, &rules, &tick);
+    drop(bar);
+    match arguments.json {
+        true => writeln!(out, "{}", serde_json::to_string_pretty(&log.document(&rows, half.as_ref()))?)?,
+        false => log.show(&rows, half.as_ref(), out)?,
+    }
+    Ok(())
+}
+
+/// Tries at which number of probes the delay is half.
+const HALVINGS: usize = 6;
+
+fn log(config: &Config, pasts: Vec<Past>, arguments: &Args, importance: &Steps) -> Result<Log, CliError> {
+    let sources = pasts.len();
+    let watched: Vec<Past> = pasts.into_iter().filter(|past| past.probed.len() > 2).collect();
+    let begins = watched.iter().filter_map(|past| past.probed.first()).min();
+    let ends = watched.iter().filter_map(|past| past.probed.last()).max();
+    let (Some(&begins), Some(&until)) = (begins, ends) else {
+        return Err(CliError::Refused(format!(
+            "{} holds too few probes to be played again; let the daemon run for a day or two",
+            config.daemon.store.display()
+        )));
+    };
+    let test = arguments.test.min(Span::from_millis((until - begins).as_millis() / 2));
+    let since = until - test;
+    let every = watched.len().div_ceil(arguments.sample as usize).max(1);
+    let (mut traces, mut really) = (Vec::new(), Vec::new());
+    for past in watched.iter().step_by(every) {
+        let configured = config.sources.iter().find(|source| source.name == past.name);
+        let granted = configured.map_or(config.budget, |source| source.budget);
+        let holds = usize::MAX;
+        let (events, probes) = (&past.published, &past.probed);
+        let score = Score::of(&Trial { events, probes, from: since, to: until, importance, holds });
+        // As many probes as were sent, in the time in which they were.
+        let per = test.scaled(f64::from(granted.probes) / score.probes.max(1) as f64);
+        let first = past.probed.first().copied().unwrap_or(begins).min(since);
+        traces.push(Trace {
+            page: past.page,
+            budget: Some(Budget { per, ..granted }),
+            tried: Some(Exam { begins: first, from: since, to: until }),
+            ..Trace::new(&past.name, past.group.as_deref().unwrap_or("all"), past.published.clone())
+        });
+        really.push(score);
+    }
+    let judged = really.iter().filter(|score| score.updates > 0).count();
+    Ok(Log { traces, really, since, until, sources, judged })
+}
+
+impl Log {
+    fn row(&self, name: String, factor: f64, scores: Vec<Option<&Score>>) -> Row {
+        let pairs: Vec<Pair> =
+            scores.iter().zip(&self.really).filter_map(|(score, really)| Pair::of((*score)?, really)).collect();
+        let ratio = compare(&pairs, 1).map(|compared| compared.geometric.value);
+        Row { name, factor, score: Score::pooled(scores.into_iter().flatten()), ratio }
+    }
+
+    /// One policy with so many times the probes.
+    fn tried(&self, who: Who, factor: f64, rules: &Rules, tick: &(dyn Fn() + Sync)) -> Row {
+        let scaled = |trace: &Trace| {
+            let budget = trace.budget.map(|budget| Budget { per: budget.per.scaled(1.0 / factor), ..budget });
+            Trace { budget, ..trace.clone() }
+        };
+        let traces: Vec<Trace> = self.traces.iter().map(scaled).collect();
+        let contest = hold(&traces, &[who], rules, tick);
+        let runs = contest.entrants.iter().flat_map(|entrant| &entrant.runs);
+        self.row(who.name().to_owned(), factor, runs.map(|run| run.as_ref().map(|run| &run.score)).collect())
+    }
+
+    /// How many times the probes would give half of the delay that the log has.
+    fn half(&self, who: Who, rows: &[Row], rules: &Rules, tick: &(dyn Fn() + Sync)) -> Option<Half> {
+        let goal = rows.first()?.score.mean_delay()? / 2.0;
+        let (mut low, mut high) = (0.05_f64.ln(), 50.0_f64.ln());
+        for row in rows.iter().filter(|row| row.name == who.name()) {
+            let delay = row.score.mean_delay()?;
+            if delay > goal { low = low.max(row.factor.ln()) } else { high = high.min(row.factor.ln()) }
+        }
+        let mut found = None;
+        for _ in 0..HALVINGS {
+            let factor = f64::midpoint(low, high).exp();
+            let row = self.tried(who, factor, rules, tick);
+            let delay = row.score.mean_delay()?;
+            if delay > goal {
+                low = factor.ln();
+            } else {
+                high = factor.ln();
+                found = Some(Half { who, factor, probes_per_day: self.per_day(&row.score) });
+            }
+        }
+        found
+    }
+
+    /// Probes of a source and day.
+    fn per_day(&self, score: &Score) -> f64 {
+        let days = (self.until - self.since).as_secs_f64() / 86_400.0;
+        score.probes as f64 / days.max(1e-9) / self.traces.len().max(1) as f64
+    }
+
+    fn show(&self, rows: &[Row], half: Option<&Half>, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(
+            out,
+            "from {} to {}: {} of {} sources, of which {} published something",
+            self.since,
+            self.until,
+            self.traces.len(),
+            self.sources,
+            self.judged
+        )?;
+        writeln!(out)?;
+        let heads =
+            ["policy", "probes", "probes/day", "mean", "median", "p95", "worst", "useful", "× as it was"];
+        let table = rows.iter().map(|row| self.cells(row)).collect::<Vec<_>>();
+        print(out, &heads, &table, colours())?;
+        match half {
+            Some(half) => writeln!(
+                out,
+                "\nhalf the delay would take {} {} times the probes: {} a day for a source",
+                half.who.name(),
+                number(half.factor),
+                number(half.probes_per_day)
+            ),
+            None => writeln!(out, "\nhalf the delay is out of reach of 50 times the probes, or there is none"),
+        }
+    }
+
+    fn cells(&self, row: &Row) -> Vec<Cell> {
+        let score = &row.score;
+        let tone = |ratio: f64| if ratio < 0.98 { Tone::Good } else { Tone::Plain };
+        vec![
+            cell(&row.name),
+            cell(format!("× {}", number(row.factor))),
+            cell(number(self.per_day(score))),
+            cell(delay(score.mean_delay())),
+            cell(delay(score.quantile(0.5))),
+            cell(delay(score.quantile(0.95))),
+            cell(delay(score.worst())),
+            cell(format!("{:.0} %", 100.0 * score.useful as f64 / score.probes.max(1) as f64)),
+            row.ratio.map_or(cell("–"), |ratio| cell(format!("{ratio:.2}")).tone(tone(ratio))),
+        ]
+    }
+
+    fn document(&self, rows: &[Row], half: Option<&Half>) -> Value {
+        let rows: Vec<Value> = rows
+            .iter()
+            .map(|row| {
+                let score = &row.score;
+                json!({
+                    "policy": row.name,
+                    "factor": row.factor,
+                    "updates": score.updates,
+                    "probes": score.probes,
+                    "probes_per_source_and_day": self.per_day(score),
+                    "mean_delay_s": score.mean_delay(),
+                    "p50_delay_s": score.quantile(0.5),
+                    "p95_delay_s": score.quantile(0.95),
+                    "worst_delay_s": score.worst(),
+                    "obsolescence": score.obsolescence,
+                    "useful": score.useful as f64 / score.probes.max(1) as f64,
+                    "missed": score.missed(),
+                    "ratio": row.ratio,
+                })
+            })
+            .collect();
+        json!({
+            "since": self.since.iso(),
+            "until": self.until.iso(),
+            "sources": self.traces.len(),
+            "policies": rows,
+            "half_the_delay": half.map(|half| json!({
+                "policy": half.who.name(),
+                "factor": half.factor,
+                "probes_per_source_and_day": half.probes_per_day,
+            })),
+        })
+    }
+}
