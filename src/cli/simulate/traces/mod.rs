@@ -52,7 +52,8 @@ pub struct Args {
     /// Sources of a kind learn from each other, and are shown by kind. Default: all are of one kind.
     #[arg(long, value_name = "FILE", conflicts_with = "world")]
     kinds: Option<PathBuf>,
-    /// Who takes part, by names with commas between them.
+    /// Who takes part, with commas between: our policies, index, fixed, miniflux_round_robin, miniflux,
+    /// commafeed, nutch, oracle (by the true rate, which --world has) and clairvoyant (a bound).
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = policy,
         default_value = "auto,plan,ttl,uniform,fixed,miniflux,commafeed,nutch")]
     policies: Vec<Who>,
