@@ -130,6 +130,7 @@ fn the_long_file_names_every_key() {
         "resolution",
         "refit_every",
         "half_life",
+        "echoes",
         "window",
         "threshold",
         "false_alarms",
@@ -164,6 +165,7 @@ fn an_empty_file_has_every_default() {
     assert_eq!(config.fleet.allocator, Allocator::Adaptive);
     assert_eq!(config.fetch.max_body, 10_000_000);
     assert_eq!(config.rate.half_life, Span::from_days(56));
+    assert!(config.rate.echoes);
     assert_eq!(config.fleet.burst.reserve, 0.2);
     assert!(config.importance.windows.is_empty());
 }
@@ -279,6 +281,7 @@ fn single_faults() {
         ("[importance]\nwindows = [{ days = \"mon\" }]\n".to_owned(), "this window has no `weight`"),
         (source("weight = -1"), "`weight` can't be -1"),
         (source("robots = \"no\""), "`robots` can't be a text"),
+        ("[rate]\nechoes = 1\n".to_owned(), "`echoes` can't be a whole number"),
         (source("remove = \"nav\""), "`remove` means nothing for a feed"),
         (source("headers = { cookie = \"a=b\" }"), "the header `cookie` can't be set"),
         (source("headers = { A = { } }"), "header `A` has no value"),

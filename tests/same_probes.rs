@@ -6,7 +6,7 @@ mod pilot;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use pilot::{Ends, lines};
 use tidewatch::clock::Clock;
@@ -25,6 +25,8 @@ use tidewatch::rate::aggregate::Origin;
 use tidewatch::rate::burst::excess::Excess;
 use tidewatch::rate::burst::{Change, Evidence};
 use tidewatch::rate::cyclic::Rate;
+use tidewatch::rate::habits::diary::Diary;
+use tidewatch::rate::habits::{Foresight, Habits};
 use tidewatch::rate::importance::WeekWindow;
 use tidewatch::rate::steps::Steps;
 use tidewatch::rng::Stream;
@@ -120,8 +122,32 @@ fn heard(source: SourceId, nth: u32) -> Heard {
     }
 }
 
+/// What is foretold of every third source: some update by the clock, some in pairs.
+fn foresight(source: SourceId) -> Option<Arc<Foresight>> {
+    static ALL: LazyLock<Vec<Option<Arc<Foresight>>>> = LazyLock::new(|| {
+        let utc = jiff::tz::TimeZone::UTC;
+        let foreseen = |id: i64| {
+            let mut diary = Diary::default();
+            diary.watched_since(start() - Span::from_days(10));
+            let mut chance = Stream::new(7, format!("habits of {id}"));
+            for hours in (1..120).rev() {
+                let minute = if id % 2 == 0 { id } else { (chance.unit() * 60.0) as i64 };
+                let at = start() - Span::from_hours(2 * hours) + Span::from_mins(minute);
+                diary.note(at, Some(0.5));
+                if id % 2 == 1 {
+                    diary.note(at + Span::from_mins(3), Some(0.5));
+                }
+            }
+            let habits = Habits::weigh(&diary, &utc, start(), true);
+            Arc::new(Foresight::new(diary, habits, &utc, start()))
+        };
+        (0..SOURCES).map(|id| (id % 3 == 1).then(|| foreseen(id))).collect()
+    });
+    ALL[source.0 as usize].clone()
+}
+
 /// What is planned: sources of four rhythms, two of them by the hour of the day.
-fn make(order: &PlanOrder) -> Option<Made> {
+fn make(order: &PlanOrder, foresight: Foreseeing) -> Option<Made> {
     let office = WeekWindow { days: 0b111_1111, from_minute: 8 * 60, until_minute: 18 * 60 };
     let rate = match order.source.0 % 4 {
         0 => Steps::from(&Rate::constant(0.5)),
@@ -129,16 +155,18 @@ fn make(order: &PlanOrder) -> Option<Made> {
         n => Steps::windows(jiff::tz::TimeZone::UTC, 0.1, &[(office, n as f64)]).unwrap(),
     };
     let origin = if order.source.0 % 3 == 0 { Origin::Blend } else { Origin::Individual };
-    let rhythm = Rhythm { rate, origin, updates: 20, foresight: None };
+    let rhythm = Rhythm { rate, origin, updates: 20, foresight: foresight(order.source) };
     let params =
         PlanParams { importance: Steps::constant(1.0).unwrap(), freshness_threshold: 1.0, switches: false };
     let ahead = making::ahead(order, &rhythm, &params)?;
     Some(Made { source: order.source, made_from: order.made_from, at: order.standing.now, ahead })
 }
 
+type Foreseeing = fn(SourceId) -> Option<Arc<Foresight>>;
+
 type Sent = (Timestamp, SourceId, Timestamp, &'static str, &'static str);
 
-fn simulate(until: Timestamp) -> Vec<Sent> {
+fn simulate(until: Timestamp, foresight: Foreseeing) -> Vec<Sent> {
     let Mustered { mut fleet, .. } = mustered(&config());
     let mut counts: HashMap<SourceId, u32> = HashMap::new();
     let answer = |order: &tidewatch::fleet::Order, _| {
@@ -146,7 +174,8 @@ fn simulate(until: Timestamp) -> Vec<Sent> {
         *nth += 1;
         recorded(order.source, *nth)
     };
-    let planner = |order: &PlanOrder| make(order).map(|made| Plan::new(made.made_from, &made.ahead));
+    let planner =
+        |order: &PlanOrder| make(order, foresight).map(|made| Plan::new(made.made_from, &made.ahead));
     driver::run_planned(&mut fleet, answer, planner, start(), until)
         .into_iter()
         .map(|sent| {
@@ -168,7 +197,7 @@ async fn fly(until: Timestamp) -> Vec<Sent> {
     let planned = control.clone();
     tokio::spawn(async move {
         while let Some(order) = to_plan.recv().await {
-            let plans = make(&order).into_iter().collect();
+            let plans = make(&order, foresight).into_iter().collect();
             let _ = planned.send(Control::Planned(plans));
         }
     });
@@ -216,7 +245,7 @@ async fn fly(until: Timestamp) -> Vec<Sent> {
 #[tokio::test(start_paused = true)]
 async fn the_daemon_sends_the_probes_that_the_simulator_sends() {
     let until = start() + Span::from_days(DAYS);
-    let mut simulated = simulate(until - Span::from_millis(1));
+    let mut simulated = simulate(until - Span::from_millis(1), foresight);
     let mut flown = fly(until).await;
     flown.retain(|sent| sent.0 < until);
     simulated.sort();
@@ -234,4 +263,17 @@ async fn the_daemon_sends_the_probes_that_the_simulator_sends() {
         assert!(by > 10, "{by} by {}", policy.name());
     }
     assert!(simulated.iter().any(|sent| sent.4 == "burst"));
+    // Habits count.
+    let mut blind = simulate(until - Span::from_millis(1), |_| None);
+    blind.sort();
+    let sources = config().sources;
+    let mut follow = 0;
+    for (id, source) in sources.iter().enumerate() {
+        let of = |all: &[Sent]| -> Vec<Timestamp> {
+            all.iter().filter(|sent| sent.1.0 == id as i64 && sent.3 == "plan").map(|sent| sent.0).collect()
+        };
+        let foresees = source.policy == Policy::Auto && foresight(SourceId(id as i64)).is_some();
+        follow += u32::from(foresees && of(&blind) != of(&simulated));
+    }
+    assert!(follow >= 3, "{follow} are probed otherwise by their habits");
 }

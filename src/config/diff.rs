@@ -66,7 +66,7 @@ pub fn diff(old: &Config, new: &Config) -> Diff {
 }
 
 /// Every setting: its name, whether it differs, whether a change needs a restart.
-fn settings(old: &Config, new: &Config) -> [(&'static str, bool, bool); 29] {
+fn settings(old: &Config, new: &Config) -> [(&'static str, bool, bool); 30] {
     macro_rules! setting {
         ($section:ident . $field:ident) => {
             setting!($section.$field, false)
@@ -104,6 +104,7 @@ fn settings(old: &Config, new: &Config) -> [(&'static str, bool, bool); 29] {
         setting!(rate.half_life),
         setting!(rate.borrow),
         setting!(rate.freshness_threshold),
+        setting!(rate.echoes),
         setting!(burst.test),
         setting!(burst.window),
         setting!(burst.threshold),

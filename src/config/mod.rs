@@ -104,6 +104,8 @@ pub struct RateParams {
     pub borrow: Borrow,
     /// θ: how many updates are expected when histories ask for a probe.
     pub freshness_threshold: f64,
+    /// Whether an update is taken to bring others, where that pays.
+    pub echoes: bool,
 }
 
 /// `[[source]]`.

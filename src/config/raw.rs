@@ -67,6 +67,7 @@ section! {
         borrow: String = text,
         individual_threshold: f64 = number,
         freshness_threshold: f64 = number,
+        echoes: bool = flag,
     }
 }
 section! {

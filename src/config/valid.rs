@@ -305,6 +305,7 @@ fn rate(raw: raw::Rate, faults: &mut Faults) -> RateParams {
         half_life: span_or("half_life", raw.half_life, Least::Positive, Span::from_days(56), faults),
         borrow,
         freshness_threshold: freshness_threshold.unwrap_or(1.0),
+        echoes: raw.echoes.is_none_or(|flag| flag.value),
     };
     let RateParams { cycle, resolution, .. } = params;
     if let Some(at) = cycle_at.filter(|_| cycle != day && cycle != week) {

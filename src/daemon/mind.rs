@@ -32,10 +32,11 @@ impl Mind {
         let history = learning.history(dossier.history.as_deref(), now);
         let aside = dossier.aside.as_deref().and_then(|bytes| Aside::from_bytes(bytes, &history));
         let watch = dossier.watch.as_deref().and_then(Watch::from_bytes).unwrap_or_default();
+        let diary = dossier.diary.as_deref().and_then(Diary::from_bytes).unwrap_or_default();
         let rate = dossier.rate.clone().filter(|known| known.updates >= WELL_FOUNDED);
         Self {
             learning: Arc::clone(learning),
-            beliefs: Beliefs { history, watch, aside, diary: Diary::default() },
+            beliefs: Beliefs { history, watch, aside, diary },
             rate: rate.map(|known| known.rate),
             // Not after now: the clock may have been set back.
             newest: dossier.newest.map(|at| at.min(now)),
@@ -54,12 +55,69 @@ impl Mind {
 
     /// As it is stored.
     pub fn record(&self, changed: Option<Timestamp>) -> BeliefsRecord {
-        let Beliefs { history, watch, aside, .. } = &self.beliefs;
+        let Beliefs { history, watch, aside, diary } = &self.beliefs;
         BeliefsRecord {
             history: history.to_bytes(),
             watch: (*watch != Watch::default()).then(|| watch.to_bytes()),
             aside: aside.as_ref().map(Aside::to_bytes),
+            diary: (*diary != Diary::default()).then(|| diary.to_bytes()),
             changed,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::tz::TimeZone;
+
+    use super::*;
+    use crate::observe::{Kind, Observation, Occurred, Present, Update, UpdateKind};
+    use crate::rate::burst::Params;
+    use crate::time::Span;
+
+    fn hour(n: i64) -> Timestamp {
+        Timestamp::from_secs(1_700_000_000 + 3_600 * n)
+    }
+
+    fn update(occurred: Occurred) -> Observation {
+        let update = Update { kind: UpdateKind::New, occurred, key: "k".into(), title: None, link: None };
+        Observation { updates: vec![update], ..Observation::default() }
+    }
+
+    /// A look at this hour, and what the next one will find in the store.
+    fn look(dossier: &Dossier, now: i64, last: Option<i64>, seen: Option<&Observation>) -> Dossier {
+        let (zone, half_life) = (TimeZone::UTC, Span::from_days(56));
+        let (bursts, cycle) = (Params::default(), Span::from_days(7));
+        let learning = Arc::new(Learning { zone, half_life, bursts, cycle });
+        let mut mind = Mind::read(&learning, dossier, hour(now));
+        let look = Look { kind: Kind::Feed, last: last.map(hour), now: hour(now), seen, except: None };
+        let heard = mind.look(&look, None);
+        let BeliefsRecord { history, watch, aside, diary, .. } = mind.record(heard.for_good);
+        Dossier { history: Some(history), watch, aside, diary, newest: heard.newest, ..Dossier::default() }
+    }
+
+    fn noted(dossier: &Dossier) -> Vec<Timestamp> {
+        let diary = dossier.diary.as_deref().and_then(Diary::from_bytes).unwrap_or_default();
+        diary.entries().map(|entry| entry.at).collect()
+    }
+
+    #[test]
+    fn what_a_look_notes_is_there_at_the_next() {
+        let present = [1, 3, 5].map(|n| Present { key_hash: 0, fingerprint: 0, dated: Some(hour(n)) });
+        let there =
+            Observation { present: present.to_vec(), first_contact: true, ..Observation::default() };
+        let first = look(&Dossier::default(), 6, None, Some(&there));
+        assert_eq!(noted(&first), [hour(3), hour(5)]);
+        let unchanged = look(&first, 7, Some(6), None);
+        assert_eq!(unchanged.diary, first.diary);
+        let second = look(&unchanged, 9, Some(7), Some(&update(Occurred::At(hour(8)))));
+        assert_eq!(noted(&second), [hour(3), hour(5), hour(8)]);
+        // The clock was set back.
+        assert_eq!(noted(&look(&second, 6, Some(6), None)), [hour(3), hour(5)]);
+        // Who leaves a date out tells nothing of its minutes, and nothing is stored.
+        let undated = update(Occurred::Between(hour(9), hour(10)));
+        assert_eq!(look(&second, 10, Some(9), Some(&undated)).diary, None);
+        let broken = Dossier { diary: Some(vec![9]), ..second };
+        assert_eq!(noted(&look(&broken, 10, Some(9), Some(&update(Occurred::At(hour(10)))))), [hour(10)]);
     }
 }

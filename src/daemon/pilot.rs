@@ -18,6 +18,7 @@ use crate::fleet::life::burst_event;
 use crate::fleet::params::SourceId;
 use crate::fleet::{Absorbed, Changed, Failure, Fleet, FleetParams, Known, Moved, Note, PlanOrder};
 use crate::schedule::plan::Plan;
+use crate::schedule::policy::Policy;
 use crate::store::record::{Event, Flight, PlanRecord};
 use crate::store::writer::{Health, Receipt, Write};
 use crate::time::{Span, Timestamp};
@@ -395,6 +396,7 @@ impl Pilot {
                 }
             }
             let Some(memory) = self.fleet.memory(source) else { continue };
+            let spec = self.roster.get(&source);
             let record = PlanRecord {
                 source,
                 made_at: at,
@@ -405,6 +407,7 @@ impl Pilot {
                 lower_bound: ahead.lower_bound,
                 price: ahead.price,
                 overflow: ahead.overflow,
+                passing: spec.is_some_and(|spec| spec.source.policy == Policy::Auto),
                 due: memory.due,
                 reason: memory.reason,
                 by: ahead.by,

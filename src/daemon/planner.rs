@@ -1,9 +1,9 @@
 //! Making plans, off the hot path.
 //!
-//! Takes the orders that wait, reads the rates of those sources in one query, and computes on a
-//! thread where that may take its time; the pilot hears of what came of it, and may find it stale.
-//! A source without a rate is left out: it asks again when it lands or has one. Knows where rates
-//! come from; must not know what becomes of a plan.
+//! Takes the orders that wait, reads the rates of those sources in one query and what is known of their
+//! habits in another, and computes on a thread where that may take its time; the pilot hears of what
+//! came of it, and may find it stale. A source without a rate is left out: it asks again when it lands
+//! or has one. Knows where rates and habits come from; must not know what becomes of a plan.
 
 use std::sync::Arc;
 
@@ -16,12 +16,14 @@ use crate::fleet::params::SourceId;
 use crate::fleet::pulse::Pulse;
 use crate::rate::aggregate::Borrow;
 use crate::rate::cyclic::Rate;
+use crate::rate::habits::diary::Diary;
+use crate::rate::habits::{FEW, Foresight, Habits};
 use crate::rate::steps::Steps;
 use crate::schedule::plan::Revision;
 use crate::schedule::rolling::Ahead;
 use crate::store::StoreError;
 use crate::store::reader::Reader;
-use crate::store::rhythm::KnownRate;
+use crate::store::rhythm::{DiaryRow, KnownRate};
 use crate::time::Timestamp;
 
 use super::pilot::Control;
@@ -102,11 +104,17 @@ impl Planner {
     async fn plan(&self, orders: Vec<PlanOrder>) -> Result<(Vec<Made>, Vec<Beat>), StoreError> {
         let ids: Vec<SourceId> = orders.iter().map(|order| order.source).collect();
         let mut rates = self.reader.rates(&ids).await?;
+        let closely = orders.iter().filter(|order| order.standing.closely).map(|order| order.source);
+        let mut diaries = self.reader.diaries(&closely.collect::<Vec<_>>()).await?;
         // Of two orders for one source the first is stale.
         let jobs: Vec<Job> = orders
             .into_iter()
             .rev()
-            .filter_map(|order| rates.remove(&order.source).map(|rate| (order, rate)))
+            .filter_map(|order| {
+                let known = rates.remove(&order.source)?;
+                let diary = diaries.remove(&order.source);
+                Some(Job { order, known, diary })
+            })
             .collect();
         let params = Arc::clone(&self.params.borrow());
         let jobs = Arc::new(jobs);
@@ -115,7 +123,24 @@ impl Planner {
     }
 }
 
-type Job = (PlanOrder, KnownRate);
+/// An order, and what is known of its source.
+#[derive(Debug)]
+struct Job {
+    order: PlanOrder,
+    known: KnownRate,
+    /// Only of whoever is planned closely.
+    diary: Option<DiaryRow>,
+}
+
+impl Job {
+    /// What the source's last updates foretell, once its habits have been weighed.
+    fn foresight(&self) -> Option<Arc<Foresight>> {
+        let DiaryRow { diary, habits, .. } = self.diary.as_ref()?;
+        let habits = Habits::from_bytes(habits.as_deref()?)?;
+        let diary = Diary::from_bytes(diary).filter(|diary| diary.entries().len() >= FEW)?;
+        Some(Arc::new(Foresight::new(diary, habits, self.known.rate.zone(), self.order.standing.now)))
+    }
+}
 
 /// Computes on a thread where it may take its time. A source that makes that panic costs its own
 /// plan: the others of its batch are computed again one by one.
@@ -135,7 +160,7 @@ async fn compute<T: Send + 'static>(
         match tokio::task::spawn_blocking(move || make(&all[index], &by)).await {
             Ok(plan) => plans.extend(plan),
             Err(_) => {
-                let source = jobs[index].0.source.0;
+                let source = jobs[index].order.source.0;
                 tracing::error!(source, "planning this source panicked; please report it");
             }
         }
@@ -143,14 +168,15 @@ async fn compute<T: Send + 'static>(
     plans
 }
 
-fn beat((order, known): &Job, _: &PlanParams) -> Option<Beat> {
+fn beat(Job { order, known, .. }: &Job, _: &PlanParams) -> Option<Beat> {
     let (pulse, per_hour) = Pulse::of(&Steps::from(&known.rate), order.standing.now)?;
     Some(Beat { source: order.source, pulse, per_hour, updates: known.updates })
 }
 
-fn make((order, known): &Job, params: &PlanParams) -> Option<Made> {
+fn make(job: &Job, params: &PlanParams) -> Option<Made> {
+    let Job { order, known, .. } = job;
     let KnownRate { origin, updates, .. } = *known;
-    let rhythm = Rhythm { rate: Steps::from(&known.rate), origin, updates, foresight: None };
+    let rhythm = Rhythm { rate: Steps::from(&known.rate), origin, updates, foresight: job.foresight() };
     let ahead = making::ahead(order, &rhythm, params)?;
     let numbers = [ahead.expected_cost, ahead.lower_bound, ahead.price, ahead.overflow.unwrap_or(0.0)];
     if numbers.iter().any(|number| !number.is_finite()) {
@@ -168,20 +194,20 @@ mod tests {
     use crate::schedule::budget::Budget;
     use crate::schedule::policy::Policy;
     use crate::schedule::rolling::Standing;
+    use crate::time::Span;
 
     fn job(id: i64) -> Job {
         let standing = Standing::new(Timestamp::from_secs(0), Budget::default());
         let order =
             PlanOrder { source: SourceId(id), policy: Policy::Plan, made_from: Revision(1), standing };
         let rate = Rate::constant(1.0);
-        (order, KnownRate { rate, origin: Origin::Individual, updates: 50 })
+        Job { order, known: KnownRate { rate, origin: Origin::Individual, updates: 50 }, diary: None }
     }
 
     #[test]
     fn whoever_has_a_rate_has_a_pulse_also_where_nothing_is_planned() {
-        let (mut order, known) = job(1);
-        order.policy = Policy::Adaptive;
-        let job = (order, known);
+        let mut job = job(1);
+        job.order.policy = Policy::Adaptive;
         let params = PlanParams {
             importance: Steps::from(&Rate::constant(1.0)),
             freshness_threshold: 1.0,
@@ -193,9 +219,52 @@ mod tests {
         assert_eq!(make(&job, &params), None);
     }
 
+    /// A source that updates at four minutes past each hour, and has long done so.
+    fn by_the_clock(habits: bool) -> Job {
+        let now = Timestamp::parse_iso("2026-11-16T09:30:00Z").unwrap();
+        let mut diary = Diary::default();
+        for hours in (0..200).rev() {
+            let at = now - Span::from_mins(26) - Span::from_hours(hours);
+            diary.watched_since(at);
+            diary.note(at, Some(1.0));
+        }
+        let mut job = job(1);
+        job.order.policy = Policy::Auto;
+        job.order.standing =
+            Standing { closely: true, ..Standing::new(now, Budget { probes: 24, ..Budget::default() }) };
+        let zone = job.known.rate.zone();
+        let weighed = habits.then(|| Habits::weigh(&diary, zone, now, true).to_bytes());
+        job.diary = Some(DiaryRow { diary: diary.to_bytes(), habits: weighed, weighed_at: None });
+        job
+    }
+
+    #[test]
+    fn who_knows_the_minute_plans_by_it() {
+        let params = PlanParams {
+            importance: Steps::from(&Rate::constant(1.0)),
+            freshness_threshold: 1.0,
+            switches: false,
+        };
+        let late = |job: &Job| -> Vec<i64> {
+            let times = make(job, &params).unwrap().ahead.times;
+            let hour = Span::from_hours(1).as_millis();
+            times.iter().take(3).map(|at| (at.as_millis() - 4 * 60_000).rem_euclid(hour) / 60_000).collect()
+        };
+        let informed = late(&by_the_clock(true));
+        assert!(informed.iter().all(|&late| late <= 3), "{informed:?}");
+        let unweighed = late(&by_the_clock(false));
+        assert!(unweighed.iter().any(|&late| late > 3), "{unweighed:?}");
+        let mut broken = by_the_clock(true);
+        broken.diary = broken.diary.map(|row| DiaryRow { habits: Some(vec![1]), ..row });
+        assert_eq!(late(&broken), unweighed, "what cannot be read is not followed");
+        let mut seldom = by_the_clock(true);
+        seldom.order.standing.closely = false;
+        assert_ne!(late(&seldom), informed, "only what comes next is planned by habits");
+    }
+
     #[tokio::test]
     async fn a_source_that_makes_planning_panic_costs_its_own_plan_only() {
-        fn make((order, _): &Job, _: &PlanParams) -> Option<Made> {
+        fn make(Job { order, .. }: &Job, _: &PlanParams) -> Option<Made> {
             assert_ne!(order.source, SourceId(2), "this one is poison");
             let at = order.standing.now;
             let ahead = Ahead {

@@ -1,7 +1,7 @@
 //! Fitting every source's rate anew, in the background.
 //!
 //! Reads the evidence in batches, first to gather what each group has in common, then to fit each
-//! source around it; the fitting runs off the async threads, and between batches everybody else
+//! source around it and, where somebody plans by them, to weigh its habits; the fitting runs off the async threads, and between batches everybody else
 //! has a turn, so a million sources disturb no probe. Once at the start, because the evidence is
 //! stored with every probe and may be newer than the last fit, then every `refit_every`, and once
 //! more at the end if there is time.
@@ -17,13 +17,15 @@ use crate::config::Config;
 use crate::fleet::params::SourceId;
 use crate::rate::aggregate::{Aggregate, Borrow, Gathered, estimate};
 use crate::rate::censored;
+use crate::rate::habits::diary::Diary;
+use crate::rate::habits::{FEW, Habits};
 use crate::rate::history::{Evidence, History};
 use crate::rate::residuals::dispersion;
 use crate::schedule::policy::Policy;
 use crate::store::StoreError;
 use crate::store::reader::{HistoryRow, Reader};
 use crate::store::record::RateRecord;
-use crate::store::rhythm::BurstSpan;
+use crate::store::rhythm::{BurstSpan, DiaryRow};
 use crate::store::writer::Write;
 use crate::time::{Span, Timestamp};
 
@@ -37,6 +39,7 @@ pub struct RefitParams {
     cycle: Span,
     resolution: Span,
     borrow: Borrow,
+    echoes: bool,
     usual: Arc<Learning>,
     /// Sources whose week is another than usual.
     zones: HashMap<String, TimeZone>,
@@ -54,6 +57,7 @@ impl RefitParams {
             cycle: rate.cycle,
             resolution: rate.resolution,
             borrow: rate.borrow,
+            echoes: rate.echoes,
             usual,
             zones,
         }
@@ -87,6 +91,9 @@ const BATCH: u32 = 500;
 
 /// Sources whose rates are stored at a time: each has up to 168 segments.
 const STORED_AT_A_TIME: usize = 50;
+
+/// Habits that nothing new was learned of are weighed anew after this, because what is old fades.
+const WEIGHED_FOR: Span = Span::from_days(1);
 
 /// How often sources without a rate are looked for.
 const NEWCOMERS_EVERY: Span = Span::from_mins(10);
@@ -142,16 +149,28 @@ impl Refitter {
     }
 
     async fn fit_all(&self, groups: &Groups, now: Timestamp, newcomers: bool) -> Result<usize, StoreError> {
-        let borrow = self.params.borrow().borrow;
+        let (borrow, echoes) = {
+            let params = self.params.borrow();
+            (params.borrow, params.echoes)
+        };
         let mut fitted = 0;
         let mut after = SourceId(i64::MIN);
         loop {
             let batch = self.batch(after, now, newcomers).await?;
             let Some(last) = batch.last() else { break };
             after = last.id;
+            // Nobody else plans by habits.
+            let planned = batch.iter().filter(|source| source.policy == Policy::Auto);
+            let diaries = self.reader.diaries(&planned.map(|source| source.id).collect::<Vec<_>>()).await?;
             let groups = Arc::clone(groups);
             let fit_batch = move || -> Vec<RateRecord> {
-                batch.iter().map(|source| fit(source, &groups, borrow, now)).collect()
+                let fit = |source: &Known| RateRecord {
+                    habits: diaries.get(&source.id).and_then(|row| {
+                        weigh(row, source.history.zone(), now, echoes).map(|habits| habits.to_bytes())
+                    }),
+                    ..fit(source, &groups, borrow, now)
+                };
+                batch.iter().map(fit).collect()
             };
             let Ok(rates) = tokio::task::spawn_blocking(fit_batch).await else { continue };
             fitted += rates.len();
@@ -276,5 +295,18 @@ fn fit(source: &Known, groups: &HashMap<String, Aggregate>, borrow: Borrow, now:
         dispersion: dispersion(&source.evidence, &fitted.rate),
         updates: source.history.seen(),
         since: source.history.span().map(|(since, _)| since),
+        habits: None,
     }
+}
+
+/// Habits as the diary shows them; `None` where that is too little, or where nothing has changed since
+/// they were last weighed.
+fn weigh(row: &DiaryRow, zone: &TimeZone, now: Timestamp, echoes: bool) -> Option<Habits> {
+    let before = row.habits.as_deref().and_then(Habits::from_bytes);
+    let recently = row.weighed_at.is_some_and(|at| at <= now && now - at < WEIGHED_FOR);
+    if recently && before.is_some_and(|habits| echoes || habits.echoing() == 0.0) {
+        return None;
+    }
+    let diary = Diary::from_bytes(&row.diary).filter(|diary| diary.entries().len() >= FEW)?;
+    Some(Habits::weigh(&diary, zone, now, echoes))
 }

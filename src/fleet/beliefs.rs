@@ -107,6 +107,7 @@ impl Beliefs {
     ) -> Heard {
         let newest = latest(look).max(newest);
         let first_contact = look.last.is_none() || look.seen.is_some_and(|seen| seen.first_contact);
+        self.diary.not_after(look.now);
         self.write_down(look, first_contact, foretold.map(|foretold| foretold.rate));
         let Some(foretold) = foretold.filter(|_| !first_contact) else {
             // Another document: what was thought of the one before says nothing about it.

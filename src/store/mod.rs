@@ -9,6 +9,7 @@ pub mod load;
 pub mod lock;
 pub mod measures;
 pub mod open;
+pub mod past;
 pub mod plans;
 pub mod reader;
 pub mod record;

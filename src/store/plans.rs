@@ -89,6 +89,21 @@ pub(super) async fn plans(
     .execute(&mut *connection)
     .await?;
     let ids: Vec<i64> = plans.iter().map(|plan| plan.source.0).collect();
+    // Of plans that pass with the next probe, one in half of what they look ahead is remembered: as many as
+    // of those that are made to last.
+    let passing: Vec<i64> = plans.iter().filter(|plan| plan.passing).map(|plan| plan.source.0).collect();
+    sqlx::query(
+        "DELETE FROM plans WHERE id IN (
+             SELECT last.id FROM json_each(?) AS new
+             JOIN plans AS last ON last.id =
+                 (SELECT id FROM plans WHERE source_id = new.value ORDER BY id DESC LIMIT 1 OFFSET 1)
+             JOIN plans AS kept ON kept.id =
+                 (SELECT id FROM plans WHERE source_id = new.value ORDER BY id DESC LIMIT 1 OFFSET 2)
+             WHERE last.made_at - kept.made_at < (last.ends_at - last.starts_at) / 2)",
+    )
+    .bind(json!(passing).to_string())
+    .execute(&mut *connection)
+    .await?;
     // The times of the plan before the last one: of those before it, they are gone already.
     sqlx::query(
         "UPDATE plans SET times = NULL WHERE id IN (

@@ -39,6 +39,8 @@ pub struct Dossier {
     pub watch: Option<Vec<u8>>,
     /// What is to be learned if the rhythm is another since the last burst began.
     pub aside: Option<Vec<u8>>,
+    /// Its last updates.
+    pub diary: Option<Vec<u8>>,
     /// Its rate as it was last fitted.
     pub rate: Option<KnownRate>,
     /// The latest update known.
@@ -103,7 +105,7 @@ impl Reader {
         let mut connection = self.pool.acquire().await?;
         let row = sqlx::query(
             "SELECT CAST(etag AS BLOB), CAST(last_modified AS BLOB), validators_url, last_look_at,
-                    page_fingerprint, moved, bytes, watch, aside, newest_at
+                    page_fingerprint, moved, bytes, watch, aside, newest_at, diary
              FROM sources LEFT JOIN histories ON source_id = id WHERE id = ?",
         )
         .bind(id.0)
@@ -117,6 +119,7 @@ impl Reader {
             watch: row.get(7),
             aside: row.get(8),
             newest: row.get::<Option<i64>, _>(9).map(Timestamp::from_millis),
+            diary: row.get(10),
             rate,
             seen: Seen {
                 last_look: row.get::<Option<i64>, _>(3).map(Timestamp::from_millis),

@@ -112,6 +112,8 @@ pub struct BeliefsRecord {
     pub watch: Option<Vec<u8>>,
     /// What is to be learned if the rhythm is another since the last burst began.
     pub aside: Option<Vec<u8>>,
+    /// See `rate::habits::diary`; `None`: nothing stands in it.
+    pub diary: Option<Vec<u8>>,
     /// The rhythm is another, since then: rates fitted before now are void.
     pub changed: Option<Timestamp>,
 }
@@ -165,6 +167,8 @@ pub struct RateRecord {
     pub updates: u32,
     /// Evidence since.
     pub since: Option<Timestamp>,
+    /// What is believed of its habits, see `rate::habits`; `None`: as before.
+    pub habits: Option<Vec<u8>>,
 }
 
 /// A plan that was adopted.
@@ -188,6 +192,8 @@ pub struct PlanRecord {
     pub price: f64,
     /// The largest chance that more items come between two probes than the feed holds.
     pub overflow: Option<f64>,
+    /// The next one comes with the next probe, so that this one is seldom worth remembering.
+    pub passing: bool,
     /// When the source is due since.
     pub due: Timestamp,
     /// Why then.

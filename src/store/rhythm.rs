@@ -1,7 +1,7 @@
 //! Rhythms: what is believed of them, the rates fitted from that, and the bursts that break them.
 //!
 //! Apart from the other statements because it has tables of its own. Must not know how rates are
-//! fitted, nor how bursts are recognised.
+//! fitted, how bursts are recognised, nor what is made of habits.
 
 use std::collections::HashMap;
 
@@ -32,6 +32,17 @@ pub struct KnownRate {
     pub updates: u32,
 }
 
+/// A source's last updates, and what is believed of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DiaryRow {
+    /// See `rate::habits::diary`.
+    pub diary: Vec<u8>,
+    /// See `rate::habits`; `None` before they were weighed.
+    pub habits: Option<Vec<u8>>,
+    /// When they were weighed; `None` when the diary is another since.
+    pub weighed_at: Option<Timestamp>,
+}
+
 /// When a source was in a burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BurstSpan {
@@ -51,16 +62,20 @@ pub(super) async fn beliefs(
     now: Timestamp,
 ) -> Result {
     sqlx::query(
-        "INSERT INTO histories (source_id, bytes, watch, aside, changed_at) VALUES (?1, ?2, ?3, ?4, ?5)
+        "INSERT INTO histories (source_id, bytes, watch, aside, changed_at, diary)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)
          ON CONFLICT (source_id) DO UPDATE
          SET bytes = excluded.bytes, watch = excluded.watch, aside = excluded.aside,
-             changed_at = coalesce(excluded.changed_at, changed_at)",
+             changed_at = coalesce(excluded.changed_at, changed_at), diary = excluded.diary,
+             habits = CASE WHEN excluded.diary IS NOT NULL THEN habits END,
+             weighed_at = CASE WHEN excluded.diary IS diary THEN weighed_at END",
     )
     .bind(id)
     .bind(&beliefs.history)
     .bind(&beliefs.watch)
     .bind(&beliefs.aside)
     .bind(beliefs.changed.map(|_| now.as_millis()))
+    .bind(&beliefs.diary)
     .execute(connection)
     .await?;
     Ok(())
@@ -130,7 +145,7 @@ async fn go_on(
     Ok(())
 }
 
-/// Fitted rates, in place of the ones before.
+/// Fitted rates and the habits weighed with them, in place of the ones before.
 pub(super) async fn rates(connection: &mut SqliteConnection, rates: &[RateRecord]) -> Result {
     let ids: Vec<i64> = rates.iter().map(|rate| rate.source.0).collect();
     sqlx::query("DELETE FROM rates WHERE source_id IN (SELECT value FROM json_each(?))")
@@ -174,7 +189,25 @@ pub(super) async fn rates(connection: &mut SqliteConnection, rates: &[RateRecord
     .bind(Value::from(fits).to_string())
     .execute(&mut *connection)
     .await?;
+    let habits: Vec<Value> = rates
+        .iter()
+        .filter_map(|rate| {
+            Some(json!([rate.source.0, rate.fitted_at.as_millis(), hex(rate.habits.as_ref()?)]))
+        })
+        .collect();
+    sqlx::query(
+        "UPDATE histories SET weighed_at = new.value ->> 1, habits = unhex(new.value ->> 2)
+         FROM json_each(?) AS new WHERE histories.source_id = new.value ->> 0",
+    )
+    .bind(Value::from(habits).to_string())
+    .execute(&mut *connection)
+    .await?;
     Ok(())
+}
+
+/// As text, because JSON holds no bytes.
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl Reader {
@@ -209,6 +242,30 @@ impl Reader {
             }
         }
         Ok(rates)
+    }
+
+    /// The diaries of these sources; those that have none are left out.
+    pub async fn diaries(
+        &self,
+        ids: &[SourceId],
+    ) -> std::result::Result<HashMap<SourceId, DiaryRow>, StoreError> {
+        if ids.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
+        let rows = sqlx::query(
+            "SELECT source_id, diary, habits, weighed_at FROM histories
+             WHERE diary IS NOT NULL AND source_id IN (SELECT value FROM json_each(?))",
+        )
+        .bind(json!(ids).to_string())
+        .fetch_all(self.pool())
+        .await?;
+        let diary = |row: &sqlx::sqlite::SqliteRow| DiaryRow {
+            diary: row.get(1),
+            habits: row.get(2),
+            weighed_at: row.get::<Option<i64>, _>(3).map(Timestamp::from_millis),
+        };
+        Ok(rows.iter().map(|row| (SourceId(row.get(0)), diary(row))).collect())
     }
 
     /// The burst that a source is in: since when, updates seen, updates expected.

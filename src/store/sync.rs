@@ -362,6 +362,14 @@ async fn change(
     .bind(&rows)
     .execute(&mut *connection)
     .await?;
+    // A page tells no times of its updates. What is asked as a feed elsewhere may well be the same feed.
+    sqlx::query(
+        "UPDATE histories SET diary = NULL, habits = NULL, weighed_at = NULL WHERE source_id IN (
+             SELECT new.value ->> 0 FROM json_each(?) AS new WHERE new.value ->> 5 AND new.value ->> 2 = 'page')",
+    )
+    .bind(&rows)
+    .execute(&mut *connection)
+    .await?;
     // Another policy begins where nothing is known.
     sqlx::query(
         "UPDATE sources SET follows = NULL FROM json_each(?) AS new

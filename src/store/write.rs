@@ -297,7 +297,7 @@ pub(super) async fn shift(connection: &mut SqliteConnection, by: Span, since: Ti
         .bind(by.as_millis())
         .execute(&mut *connection)
         .await?;
-    sqlx::query("UPDATE histories SET changed_at = changed_at + ?")
+    sqlx::query("UPDATE histories SET changed_at = changed_at + ?1, weighed_at = weighed_at + ?1")
         .bind(by.as_millis())
         .execute(&mut *connection)
         .await?;

@@ -46,6 +46,18 @@ async fn a_known_source_is_probed_by_plan_whatever_happens_to_the_daemon() {
     daemon.stop().await;
     assert_eq!(home.number("SELECT count(*) FROM fits").await, 2);
     assert_eq!(home.number("SELECT holds FROM sources WHERE name = 's'").await, 30);
+    // The oldest item only says since when the feed is complete.
+    let diaries = "SELECT count(*) FROM histories WHERE length(diary) = 9 + 12 * 29";
+    assert_eq!(home.number(diaries).await, 2);
+    let weighed = "SELECT count(*) FROM histories JOIN sources ON id = source_id
+                   WHERE habits IS NOT NULL AND policy = 'auto'";
+    assert_eq!(home.number(weighed).await, 1);
+    assert_eq!(home.number("SELECT count(*) FROM histories WHERE habits IS NOT NULL").await, 1);
+    let rhythm = async |name: &str| -> serde_json::Value {
+        serde_json::from_slice(&home.run(&["rhythm", name, "--json"]).await.stdout).unwrap()
+    };
+    assert!(rhythm("s").await["habits"][0]["share"].as_f64().is_some_and(|share| share > 0.05));
+    assert!(rhythm("spread").await["habits"].is_null());
 
     let mut daemon = home.start();
     home.until(BY_PLAN, |n| n >= 3).await;

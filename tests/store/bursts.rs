@@ -77,6 +77,7 @@ fn rate(source: SourceId, fitted: i64) -> Write {
         dispersion: None,
         updates: 30,
         since: None,
+        habits: None,
     }])
 }
 

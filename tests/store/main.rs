@@ -32,6 +32,7 @@ use tidewatch::time::{Span, Timestamp};
 use tokio::sync::oneshot;
 
 mod bursts;
+mod habits;
 mod lists;
 mod measures;
 mod plans;
@@ -543,6 +544,7 @@ async fn evidence_and_rates_are_kept_and_replaced() {
         dispersion: None,
         updates: 7,
         since: Some(at(1)),
+        habits: None,
     };
     store.write(Write::Rates(vec![
         rate(a, &[(0, 3600, 0.5), (3600, 604_800, 0.25)]),

@@ -15,6 +15,7 @@ fn plan_record(source: SourceId, made: i64, times: &[i64]) -> PlanRecord {
         lower_bound: 2.5,
         price: 0.25,
         overflow: Some(0.125),
+        passing: false,
         due: at(times[0]),
         reason: Reason::Plan,
         by: Policy::Plan,
@@ -59,6 +60,27 @@ async fn plans_are_kept_and_the_times_of_the_last_two() {
 }
 
 #[tokio::test]
+async fn of_plans_that_pass_as_many_are_remembered_as_of_those_that_last() {
+    let store = Store::new().await;
+    let a = store.id("a");
+    // An hour apart, of a day each.
+    for hour in 0..49 {
+        let made = 3_600 * hour;
+        let plan = plan_record(a, made, &[made + 100, made + 4_000]);
+        store.write(Write::Plans(vec![PlanRecord { passing: true, ..plan }]));
+    }
+    store.flush().await;
+    let made: Vec<i64> = sqlx::query_scalar("SELECT made_at FROM plans ORDER BY id")
+        .fetch_all(&mut store.connection().await)
+        .await
+        .unwrap();
+    assert_eq!(made, [0, 12, 24, 36, 48].map(|hour| at(3_600 * hour).as_millis()));
+    assert_eq!(store.count("SELECT count(*) FROM plan_probes").await, 2 + 2);
+    let latest = store.reader().await.latest_plan(a).await.unwrap().unwrap();
+    assert_eq!(latest.times, [at(48 * 3_600 + 100), at(48 * 3_600 + 4_000)]);
+}
+
+#[tokio::test]
 async fn rates_of_many_are_read_at_once() {
     let store = Store::new().await;
     let (a, b) = (store.id("a"), store.id("b"));
@@ -73,6 +95,7 @@ async fn rates_of_many_are_read_at_once() {
         dispersion: None,
         updates: 7,
         since: None,
+        habits: None,
     };
     store.write(Write::Rates(vec![record(&[(0, 3600, 0.5), (3600, 604_800, 0.25)])]));
     store.flush().await;

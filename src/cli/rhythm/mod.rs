@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::cli::table::cut;
 use crate::cli::words::{count, zone};
 use crate::rate::cyclic::Rate;
+use crate::rate::habits::named::Believed;
 use crate::time::Timestamp;
 
 mod grid;
@@ -46,6 +47,8 @@ pub struct Rhythm {
     pub fitted_at: Timestamp,
     /// How much more the updates scatter than the rate foretells; 1 = keeps its rhythm.
     pub dispersion: Option<f64>,
+    /// What else it is foretold by, the most believed first; `None` where nobody plans by that.
+    pub habits: Option<Vec<Believed>>,
 }
 
 impl Rhythm {
@@ -89,11 +92,14 @@ pub fn to_json(rhythm: &Rhythm, now: Timestamp) -> Value {
         .into_iter()
         .map(|(starts, ends, per_hour)| json!({ "starts_s": starts, "ends_s": ends, "per_hour": per_hour }))
         .collect();
+    let habits = rhythm.habits.as_ref().map(|habits| -> Vec<Value> {
+        habits.iter().map(|one| json!({ "account": one.account, "share": one.share })).collect()
+    });
     let ahead = Ahead::of(rate, now);
     json!({
         "source": rhythm.name, "time_zone": zone(rate.zone()), "origin": rhythm.origin,
         "cycle": rhythm.cycle, "updates": rhythm.updates, "since": rhythm.since.map(Timestamp::iso),
-        "fitted_at": rhythm.fitted_at.iso(), "dispersion": rhythm.dispersion,
+        "fitted_at": rhythm.fitted_at.iso(), "dispersion": rhythm.dispersion, "habits": habits,
         "per_week": rate.per_week(), "segments": segments, "hours": hours(rate),
         "next_24h": { "expected": ahead.expected, "by_hour": ahead.by_hour },
     })

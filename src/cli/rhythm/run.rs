@@ -8,6 +8,8 @@ use jiff::tz::TimeZone;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::rate::cyclic::Rate;
+use crate::rate::habits::Habits;
+use crate::schedule::policy::Policy;
 use crate::store::reader::Reader;
 
 use super::super::{CliError, colours, find_source, runtime, write_file};
@@ -44,6 +46,12 @@ async fn read(config: &Config, name: &str) -> Result<Rhythm, CliError> {
     let segments = reader.rate_segments(row.id).await?;
     let broken = |error| CliError::Refused(format!("the stored rate of `{name}` is broken: {error}"));
     let rate = Rate::new(zone, segments.into_iter().map(|(_, end, rate)| (end, rate))).map_err(broken)?;
+    // Whoever has another policy now may have had habits.
+    let diary = match Policy::from_name(&row.policy) {
+        Some(Policy::Auto) => reader.diaries(&[row.id]).await?.remove(&row.id),
+        _ => None,
+    };
+    let habits = diary.and_then(|diary| diary.habits).and_then(|bytes| Habits::from_bytes(&bytes));
     Ok(Rhythm {
         name: row.name,
         rate,
@@ -53,5 +61,6 @@ async fn read(config: &Config, name: &str) -> Result<Rhythm, CliError> {
         since: fit.since,
         fitted_at: fit.fitted_at,
         dispersion: fit.dispersion,
+        habits: habits.map(|habits| habits.believed()),
     })
 }

@@ -29,6 +29,7 @@ fn office() -> Rhythm {
         since: Some(at("2026-04-20T08:00:00Z")),
         fitted_at: at("2026-06-16T07:05:00Z"),
         dispersion: Some(1.13),
+        habits: None,
     }
 }
 
@@ -184,6 +185,19 @@ fn no_hour_is_named_where_all_are_alike() {
     let text = shown(&Rhythm { rate: Rate::constant(0.5), cycle: "none".into(), ..office() }, false);
     assert!(text.contains("12.0 expected, no hour likelier than another"), "{text}");
     assert!(text.contains("always   0.50 an hour"), "{text}");
+}
+
+#[test]
+fn habits_are_told_where_there_are_any() {
+    let one = |account, share| Believed { account, share };
+    let habits = Some(vec![one("minute of the hour", 0.524), one("weekly rhythm", 0.28)]);
+    let rhythm = Rhythm { habits, ..office() };
+    let text = shown(&rhythm, false);
+    assert!(text.contains("\nhabits      minute of the hour 52 %, weekly rhythm 28 %\n"), "{text}");
+    let told = &to_json(&rhythm, at(NOW))["habits"];
+    assert_eq!(told[1], json!({ "account": "weekly rhythm", "share": 0.28 }));
+    assert!(!shown(&office(), false).contains("habits"));
+    assert!(to_json(&office(), at(NOW))["habits"].is_null());
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use jiff::tz::TimeZone;
 
 use crate::cli::words::{count, local};
+use crate::rate::habits::named::Believed;
 use crate::time::Timestamp;
 
 use super::Rhythm;
@@ -83,7 +84,17 @@ pub fn evidence(rhythm: &Rhythm, now: Timestamp) -> Vec<(&'static str, String)> 
     if let Some(dispersion) = rhythm.dispersion.filter(|value| value.is_finite()) {
         lines.push(("temper", format!("{} (dispersion {dispersion:.1})", temper(dispersion))));
     }
+    if let Some(habits) = rhythm.habits.as_ref().filter(|habits| !habits.is_empty()) {
+        lines.push(("habits", believed(habits)));
+    }
     lines
+}
+
+/// What it is foretold by.
+fn believed(habits: &[Believed]) -> String {
+    let said: Vec<String> =
+        habits.iter().map(|one| format!("{} {:.0} %", one.account, one.share * 100.0)).collect();
+    said.join(", ")
 }
 
 /// The day ahead in a sentence.

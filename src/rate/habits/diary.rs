@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 
-use crate::time::{Span, Timestamp};
+use crate::time::Timestamp;
 
 /// So many updates are remembered: two kilobytes.
 pub const MOST: usize = 256;
@@ -67,10 +67,11 @@ impl Diary {
         self.since.or(self.entries.front().map(|entry| entry.at))
     }
 
-    /// Moves every instant when the clock was found to have been set.
-    pub fn shift(&mut self, by: Span) {
-        self.entries.iter_mut().for_each(|entry| entry.at += by);
-        self.since.iter_mut().for_each(|since| *since += by);
+    /// Forgets what lies ahead of `now`: the clock was set back, and by which one that was dated cannot
+    /// be told. Moved with the clock, a job at four minutes past would have run at any minute.
+    pub fn not_after(&mut self, now: Timestamp) {
+        self.entries.retain(|entry| entry.at <= now);
+        self.since = self.since.filter(|&since| since <= now);
     }
 
     /// As bytes, to be kept.
@@ -127,6 +128,10 @@ mod tests {
         (0..9).for_each(|n| later.note(at(n), None));
         later.forget_before(at(6));
         assert_eq!((later.entries().len(), later.since()), (3, Some(at(6))));
+        later.not_after(at(7));
+        assert_eq!((later.entries().len(), later.since()), (2, Some(at(6))));
+        later.not_after(at(5));
+        assert_eq!(later, Diary::default());
         assert_eq!(Diary::from_bytes(&[]), None);
         assert_eq!(Diary::from_bytes(&[LAYOUT, 0, 0]), None);
         assert_eq!(Diary::from_bytes(&[LAYOUT; 12]), None);

@@ -18,6 +18,7 @@
 
 pub mod diary;
 mod foretell;
+pub mod named;
 
 use jiff::tz::TimeZone;
 
@@ -118,6 +119,9 @@ const ACCOUNTS: [Account; 26] = [
 ];
 
 const COUNT: usize = ACCOUNTS.len();
+
+/// Fewer updates than this tell nothing of habits.
+pub const FEW: usize = 5;
 
 impl Account {
     fn is_echo(self) -> bool {

@@ -22,7 +22,7 @@ const EVERY: Span = Span::from_days(7);
 pub(super) fn gather(traces: &[Trace], rules: &Rules) -> Vec<Vec<(Timestamp, Aggregate)>> {
     let all: Vec<Vec<(Timestamp, Evidence)>> = on_all_cores(traces.len(), |index| {
         let (trace, exam) = (&traces[index], rules.exam(&traces[index]));
-        let source = Watched { events: &trace.events, budget: rules.budget, kin: &[], truth: None };
+        let source = Watched { events: &trace.events, budget: rules.budget(trace), kin: &[], truth: None };
         let setup = Setup { refit_every: EVERY, ..rules.setup(Policy::Uniform) };
         let mut evidence = Vec::new();
         ours::watch(&[source], &setup, (exam.begins, exam.to), |now, feeds| {

@@ -141,7 +141,7 @@ pub struct Contest {
 /// # use tidewatch::sim::{contest::{Matching, Rules, Who, hold}, trace::Trace};
 /// # use tidewatch::time::{Span, Timestamp};
 /// let daily = (0..30).map(|day| Timestamp::from_secs(86_400 * day + 40_000)).collect();
-/// let traces = [Trace { name: "a".into(), kind: "all".into(), events: daily, truth: None }];
+/// let traces = [Trace::new("a", "all", daily)];
 /// let budget = Budget { probes: 4, per: Span::from_days(1), min_spacing: Span::ZERO };
 /// let rules = Rules { train: Span::from_days(14), test: Span::from_days(7), ..Rules::new(budget) };
 /// let contest = hold(&traces, &[Who::Ours(Policy::Auto), Who::Ours(Policy::Uniform)], &rules, &|| {});
@@ -184,8 +184,14 @@ impl Rules {
         trace.exam(self.train, self.test).unwrap_or(Exam { begins: never, from: never, to: never })
     }
 
-    /// Probes of one source in the time that is judged.
-    fn wanted(&self) -> f64 {
-        f64::from(self.budget.probes) * self.test.as_secs_f64() / self.budget.per.as_secs_f64().max(1e-3)
+    /// What may be spent on a source.
+    fn budget(&self, trace: &Trace) -> Budget {
+        trace.budget.unwrap_or(self.budget)
+    }
+
+    /// Probes of a source in the time that is judged.
+    fn wanted(&self, trace: &Trace) -> f64 {
+        let (Budget { probes, per, .. }, Exam { from, to, .. }) = (self.budget(trace), self.exam(trace));
+        f64::from(probes) * (to - from).as_secs_f64() / per.as_secs_f64().max(1e-3)
     }
 }

@@ -32,6 +32,9 @@ pub(super) struct Stage<'s> {
 /// A budget of so many times as much binds nobody who goes by a threshold.
 const UNBOUND: u32 = 50;
 
+/// Who spends so much more than is wanted goes by no knob.
+const OUT_OF_HAND: f64 = 1.2;
+
 impl Stage<'_> {
     /// Each source by itself.
     pub fn one_by_one(&self, entrants: &[Who], done: &(dyn Fn() + Sync)) -> Vec<Entrant> {
@@ -47,21 +50,27 @@ impl Stage<'_> {
 
     /// One source, with the knob where it usually stands or where as much is spent as is wanted.
     fn matched(&self, who: Who, source: usize) -> Option<Run> {
-        let usual = usual(who);
+        let (usual, budget) = (usual(who), self.rules.budget(&self.traces[source]));
         if self.rules.matching == Matching::Nothing {
-            return self.run(who, source, usual, self.rules.budget, true);
+            return self.run(who, source, usual, budget, true);
         }
-        let (_, run) = turn(self.rules.wanted(), ends(who), usual, |knob| {
-            let run = self.run(who, source, knob, self.rules.budget, false);
-            (run.as_ref().map_or(self.rules.wanted() as usize, |run| run.score.probes), run)
+        let wanted = self.rules.wanted(&self.traces[source]);
+        let (_, run) = turn(wanted, ends(who), usual, |knob| {
+            let run = self.run(who, source, knob, budget, false);
+            (run.as_ref().map_or(wanted as usize, |run| run.score.probes), run)
         });
-        run
+        let lost = |run: &Run| run.score.probes as f64 > OUT_OF_HAND * wanted + 1.0;
+        match run.as_ref().is_some_and(lost) {
+            // It goes by no threshold: it lacks what it would go by, and is spread evenly.
+            true => self.run(who, source, usual, budget, true),
+            false => run,
+        }
     }
 
     /// All sources with one knob, which is where as much is spent in all as is wanted.
     pub fn together(&self, who: Who, done: &(dyn Fn() + Sync)) -> Entrant {
         let sources = self.traces.len();
-        let wanted = self.rules.wanted() * sources as f64;
+        let wanted: f64 = self.traces.iter().map(|trace| self.rules.wanted(trace)).sum();
         let budgets = self.shares(who);
         let everybody = |knob: f64| -> Vec<Option<Run>> {
             match allocator(who) {
@@ -88,7 +97,7 @@ impl Stage<'_> {
             Who::Index | Who::Peer(_) => false,
         };
         if !plans {
-            return vec![self.rules.budget; self.traces.len()];
+            return self.traces.iter().map(|trace| self.rules.budget(trace)).collect();
         }
         let root = |trace: &Trace| {
             let exam = self.rules.exam(trace);
@@ -126,7 +135,7 @@ impl Stage<'_> {
                 peers::watch(peer, knob, &watched)
             }
             Who::Clairvoyant => {
-                let share = rules.test.as_secs_f64() / budget.per.as_secs_f64().max(1e-3);
+                let share = (exam.to - exam.from).as_secs_f64() / budget.per.as_secs_f64().max(1e-3);
                 let most = (f64::from(budget.probes) * share * knob).round().max(1.0) as usize;
                 clairvoyant::best(&trace.events, &rules.importance, exam.from, exam.to, most).times
             }
@@ -154,6 +163,9 @@ impl Stage<'_> {
         let (trace, rules) = (&self.traces[source], self.rules);
         let exam = rules.exam(trace);
         let mut setup = rules.setup(policy);
+        if trace.page {
+            setup.watching.kind = Kind::Page;
+        }
         let free = Budget { probes: budget.probes.saturating_mul(UNBOUND), ..budget };
         let budget = match knobs::of(policy) {
             Turned::Budget => Budget { per: budget.per.scaled(1.0 / knob), ..budget },

@@ -1,0 +1,207 @@
+//! Diaries and habits: kept from look to look and from fit to fit, and forgotten with what they are of.
+
+use std::sync::Arc;
+
+use tidewatch::clock::Clock;
+use tidewatch::config::valid;
+use tidewatch::daemon::refit::{RefitParams, Refitter};
+use tidewatch::rate::habits::Habits;
+use tidewatch::rate::habits::diary::Diary;
+use tidewatch::rate::history::History;
+use tidewatch::rng::Stream;
+use tokio::sync::{mpsc, watch};
+
+use super::*;
+
+const HOUR: i64 = 3_600;
+
+/// Updates at four minutes past each hour.
+fn diary(hours: i64) -> Diary {
+    let mut diary = Diary::default();
+    diary.watched_since(at(-HOUR));
+    (0..hours).for_each(|n| diary.note(at(n * HOUR + 240), Some(1.0)));
+    diary
+}
+
+fn look(id: SourceId, secs: i64, diary: Option<Vec<u8>>) -> Write {
+    let history = History::new(jiff::tz::TimeZone::UTC, Span::from_days(56), at(0)).to_bytes();
+    let beliefs = Some(BeliefsRecord { history, diary, ..BeliefsRecord::default() });
+    Write::Land(Box::new(Landing { beliefs, ..landing(id, secs) }))
+}
+
+fn rate(source: SourceId, fitted: i64, habits: Option<Vec<u8>>) -> Write {
+    Write::Rates(vec![RateRecord {
+        source,
+        fitted_at: at(fitted),
+        origin: "individual",
+        cycle: "none",
+        time_zone: "UTC".to_owned(),
+        segments: vec![(0, 604_800, 1.0)],
+        per_week: 168.0,
+        dispersion: None,
+        updates: 30,
+        since: None,
+        habits,
+    }])
+}
+
+#[tokio::test]
+async fn a_diary_and_habits_are_kept_until_they_are_others() {
+    let store = Store::new().await;
+    let (a, b) = (store.id("a"), store.id("b"));
+    let first = diary(20).to_bytes();
+    let habits = Habits::weigh(&diary(20), &jiff::tz::TimeZone::UTC, at(20 * HOUR), true).to_bytes();
+    store.write(look(a, 100, Some(first.clone())));
+    store.write(look(b, 100, None));
+    store.flush().await;
+    let reader = store.reader().await;
+    assert_eq!(reader.dossier(a).await.unwrap().diary, Some(first.clone()));
+    assert_eq!(reader.dossier(b).await.unwrap().diary, None);
+    let of_a = async || reader.diaries(&[a, b]).await.unwrap().remove(&a);
+    let row = of_a().await.unwrap();
+    assert_eq!((row.diary, row.habits, row.weighed_at), (first.clone(), None, None));
+    assert!(!reader.diaries(&[a, b]).await.unwrap().contains_key(&b));
+    assert!(reader.diaries(&[]).await.unwrap().is_empty());
+
+    store.write(rate(a, 200, Some(habits.clone())));
+    store.write(look(a, 300, Some(first.clone())));
+    // A fit that weighs nothing leaves them alone.
+    store.write(rate(a, 400, None));
+    store.flush().await;
+    let row = of_a().await.unwrap();
+    assert_eq!((row.diary, row.habits, row.weighed_at), (first, Some(habits.clone()), Some(at(200))));
+
+    let more = diary(21).to_bytes();
+    store.write(look(a, 500, Some(more.clone())));
+    store.flush().await;
+    let row = of_a().await.unwrap();
+    assert_eq!((row.diary, row.habits, row.weighed_at), (more.clone(), Some(habits.clone()), None));
+
+    // Elsewhere it may be the same feed; a page has no diary.
+    let sync = async |listed: Listed| {
+        let (reply, synced) = oneshot::channel();
+        store.write(Write::Sync { listed: vec![listed], gone: Vec::new(), at: at(600), reply });
+        synced.await.unwrap();
+    };
+    sync(listed("a", "http://elsewhere/")).await;
+    assert_eq!(of_a().await.unwrap().habits, Some(habits.clone()));
+    sync(Listed { kind: "page", ..listed("a", "http://elsewhere/") }).await;
+    assert_eq!(of_a().await, None);
+    assert_eq!(store.count("SELECT count(*) FROM histories WHERE habits IS NOT NULL").await, 0);
+
+    // Habits of a diary that was given up are none.
+    store.write(look(b, 700, Some(more)));
+    store.write(rate(b, 800, Some(habits)));
+    store.write(look(b, 900, None));
+    store.flush().await;
+    assert_eq!(store.count("SELECT count(*) FROM histories WHERE habits IS NOT NULL").await, 0);
+}
+
+#[tokio::test]
+async fn a_store_from_before_diaries_has_none_and_takes_them() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("old.db");
+    let options = SqliteConnectOptions::new().filename(&path).create_if_missing(true);
+    let mut old = options.connect().await.unwrap();
+    let migrations = sqlx::migrate!("./migrations");
+    let before = migrations.iter().filter(|migration| migration.version < 8).cloned().collect();
+    sqlx::migrate::Migrator::with_migrations(before).run(&mut old).await.unwrap();
+    sqlx::raw_sql(
+        "INSERT INTO sources (id, name, url, kind, policy, added_at) VALUES (1, 'a', 'http://a/', 'feed', 'auto', 0);
+         INSERT INTO histories (source_id, bytes) VALUES (1, x'010203')",
+    )
+    .execute(&mut old)
+    .await
+    .unwrap();
+    old.close().await.unwrap();
+    let connection = open::for_writing(&path).await.unwrap();
+    let reader = Reader::open(&path).await.unwrap();
+    let dossier = reader.dossier(SourceId(1)).await.unwrap();
+    assert_eq!((dossier.history, dossier.diary), (Some(vec![1, 2, 3]), None));
+    assert!(reader.diaries(&[SourceId(1)]).await.unwrap().is_empty());
+    let (writer, desk) = Writer::new(connection);
+    let (stop, stopped) = oneshot::channel();
+    let task = tokio::spawn(writer.run(stopped));
+    desk.writes.send(look(SourceId(1), 100, Some(diary(9).to_bytes()))).unwrap();
+    stop.send(()).unwrap();
+    patience(LONG, task).await.unwrap().unwrap().unwrap();
+    assert_eq!(reader.diaries(&[SourceId(1)]).await.unwrap()[&SourceId(1)].diary, diary(9).to_bytes());
+}
+
+#[tokio::test]
+async fn a_refit_weighs_habits_where_somebody_plans_by_them() {
+    let store = Store::new().await;
+    let (a, b) = (store.id("a"), store.id("b"));
+    let (reply, synced) = oneshot::channel();
+    let listed = vec![Listed { policy: "plan", ..listed("b", "http://b/") }];
+    store.write(Write::Sync { listed, gone: Vec::new(), at: at(1), reply });
+    synced.await.unwrap();
+    store.write(look(a, 100, Some(diary(100).to_bytes())));
+    store.write(look(b, 100, Some(diary(100).to_bytes())));
+    store.flush().await;
+    let params = |settings: &str| {
+        let config = valid::parse(&[(PathBuf::from("t.toml"), settings.to_owned())]).unwrap();
+        Arc::new(RefitParams::new(&config))
+    };
+    let (refits, of_refits) = watch::channel(params(""));
+    let (control, _told) = mpsc::unbounded_channel();
+    let reader = store.reader().await;
+    let refitter = Refitter {
+        reader: reader.clone(),
+        writes: store.desk.writes.clone(),
+        control,
+        clock: Clock::wall(),
+        params: of_refits,
+    };
+    let weighed = async |secs: i64| {
+        assert_eq!(refitter.refit(at(secs)).await.unwrap(), 2);
+        let rows = reader.diaries(&[a, b]).await.unwrap();
+        assert_eq!(rows[&b].habits, None, "nobody plans by them");
+        (rows[&a].weighed_at, Habits::from_bytes(rows[&a].habits.as_deref().unwrap()).unwrap())
+    };
+    let now = 100 * HOUR;
+    let (when, habits) = weighed(now).await;
+    assert_eq!(when, Some(at(now)));
+    let utc = jiff::tz::TimeZone::UTC;
+    assert_eq!(habits, Habits::weigh(&diary(100), &utc, at(now), true));
+
+    assert_eq!(weighed(now + 6 * HOUR).await.0, Some(at(now)), "nothing is new");
+    assert_eq!(weighed(now + 30 * HOUR).await.0, Some(at(now + 30 * HOUR)), "what is old fades");
+    store.write(look(a, now + 31 * HOUR, Some(diary(101).to_bytes())));
+    store.flush().await;
+    let (when, habits) = weighed(now + 32 * HOUR).await;
+    assert_eq!(when, Some(at(now + 32 * HOUR)));
+    assert_eq!(habits, Habits::weigh(&diary(101), &utc, at(now + 32 * HOUR), true));
+
+    // Echoes that are not wanted any more are not kept for a day.
+    let mut in_flurries = Diary::default();
+    let mut chance = Stream::new(3, "flurries");
+    for _ in 0..60 {
+        let first = at(now - (chance.unit() * 1_500.0 * HOUR as f64) as i64);
+        (0..4).for_each(|n| in_flurries.note(first + Span::from_mins(3 * n), Some(1.0)));
+    }
+    store.write(look(a, now + 33 * HOUR, Some(in_flurries.to_bytes())));
+    store.flush().await;
+    let (when, habits) = weighed(now + 34 * HOUR).await;
+    assert!(habits.echoing() > 0.1, "{habits:?}");
+    refits.send_replace(params("[rate]\nechoes = false\n"));
+    let (again, habits) = weighed(now + 35 * HOUR).await;
+    assert!(again > when);
+    assert_eq!(habits.echoing(), 0.0);
+}
+
+#[tokio::test]
+async fn a_short_diary_is_not_weighed() {
+    let store = Store::new().await;
+    let a = store.id("a");
+    store.write(look(a, 100, Some(diary(4).to_bytes())));
+    store.flush().await;
+    let config = valid::parse(&[(PathBuf::from("t.toml"), String::new())]).unwrap();
+    let (_refits, params) = watch::channel(Arc::new(RefitParams::new(&config)));
+    let (control, _told) = mpsc::unbounded_channel();
+    let reader = store.reader().await;
+    let writes = store.desk.writes.clone();
+    let refitter = Refitter { reader: reader.clone(), writes, control, clock: Clock::wall(), params };
+    assert_eq!(refitter.refit(at(5 * HOUR)).await.unwrap(), 1);
+    assert_eq!(reader.diaries(&[a]).await.unwrap()[&a].habits, None);
+}
