@@ -106,7 +106,7 @@ fn source(index: usize, from: Timestamp, seed: u64) -> Option<Trace> {
     };
     events.retain(|&at| at >= from && at < END);
     events.sort_unstable();
-    Some(Trace { name, kind: kind.name().to_owned(), events, truth: Some(truth) })
+    Some(Trace { truth: Some(truth), ..Trace::new(name, kind.name(), events) })
 }
 
 /// How much of a week's updates fall into an hour of working days, and how much into others.

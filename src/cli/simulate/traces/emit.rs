@@ -103,8 +103,7 @@ mod tests {
     fn names_stay_in_their_folder() {
         let folder = tempfile::tempdir().unwrap();
         let named = |name: &str| {
-            let trace =
-                Trace { name: name.to_owned(), kind: String::new(), events: Vec::new(), truth: None };
+            let trace = Trace::new(name, "", Vec::new());
             prepare(folder.path(), &[trace])
         };
         for name in ["..", ".", "", "/etc", "../x", "a/b", "/"] {

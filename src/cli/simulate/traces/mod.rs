@@ -173,21 +173,34 @@ pub fn run(arguments: &Args, line: &[OsString], out: &mut dyn Write) -> Result<(
     };
     let (held, around) = (try_out(&question.budgets), try_out(&question.around));
     drop(bar);
+    // A file that cannot be written costs nobody the results, nor does a reader who has read enough of
+    // them cost anybody the files.
+    let written = write_files(arguments, &question, (&held, &around), line);
     match arguments.json {
         true => writeln!(out, "{}", json::to_json(&question, &held)?)?,
         false => show::show(&question, &held, colours(), out)?,
     }
+    written
+}
+
+fn write_files(
+    arguments: &Args,
+    question: &Question,
+    (held, around): (&[Results], &[Results]),
+    line: &[OsString],
+) -> Result<(), CliError> {
     if let Some(folder) = &arguments.emit {
-        emit::write(folder, &question.traces, &held)?;
+        emit::write(folder, &question.traces, held)?;
     }
-    let mut all: Vec<&Results> = held.iter().chain(&around).collect();
+    let mut err = std::io::stderr();
+    let mut all: Vec<&Results> = held.iter().chain(around).collect();
     all.sort_by_key(|results| results.budget.probes);
     if let Some(file) = &arguments.svg {
-        write_file(file, &curve::to_svg(&question, &all))?;
+        write_file(file, &curve::to_svg(question, &all))?;
         writeln!(err, "drawn into {}", file.display())?;
     }
     if let Some(file) = &arguments.html {
-        write_file(file, &page::to_html(&question, &held, &all, line))?;
+        write_file(file, &page::to_html(question, held, &all, line))?;
         writeln!(err, "written to {}", file.display())?;
     }
     Ok(())

@@ -55,7 +55,7 @@ pub fn traces(folder: &Path, kinds: Option<&Kinds>) -> Result<Vec<Trace>, CliErr
         let kind = kinds.map_or(ONE_KIND, |kinds| kinds.get(name).map_or(NO_KIND, String::as_str));
         let mut events = column::read(file, events)?;
         events.sort_unstable();
-        traces.push(Trace { name: name.to_owned(), kind: kind.to_owned(), events, truth: None });
+        traces.push(Trace::new(name, kind, events));
     }
     if traces.is_empty() {
         return Err(refused(format!("no traces; one is a file NAME.csv with the header `{HEADER}`")));

@@ -187,11 +187,9 @@ pub mod tests {
     /// Three sources of two kinds, two days, probed every so many seconds by each policy.
     pub fn contest(probed: &[(&str, i64)]) -> (Vec<Trace>, Contest) {
         let monday = Timestamp::parse_iso("2026-11-16T00:00:00Z").unwrap();
-        let trace = |(name, kind, every): (&str, &str, i64)| Trace {
-            name: name.to_owned(),
-            kind: kind.to_owned(),
-            events: (1..172_800 / every).map(|n| monday + Span::from_secs(n * every + 7)).collect(),
-            truth: None,
+        let trace = |(name, kind, every): (&str, &str, i64)| {
+            let at = |n: i64| monday + Span::from_secs(n * every + 7);
+            Trace::new(name, kind, (1..172_800 / every).map(at).collect())
         };
         let traces: Vec<Trace> = [("a<b>", "news", 5000), ("c", "news", 9000), ("d", "rare", 40_000)]
             .into_iter()
