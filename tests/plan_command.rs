@@ -1,64 +1,35 @@
 //! `tidewatch plan` as a user meets it: what it prints, what it refuses and how it ends.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use quick_xml::Reader;
 use quick_xml::events::Event;
 use serde_json::Value;
 use sqlx::SqliteConnection;
-use tempfile::TempDir;
 use tidewatch::store::open;
 
+mod desk;
+
+use desk::Desk;
+
+const PLAN: &[&str] = &["plan"];
 const MONDAY: &str = "2026-11-16T00:00:00Z";
 const DAY: f64 = 86_400.0;
 
-/// A folder to write files into, and the program run in it.
-struct Desk(TempDir);
+/// With a rate of one update an hour, and one with an hour of work on weekdays.
+fn with_rates() -> Desk {
+    let desk = Desk::new(PLAN);
+    desk.write("even.toml", "default_per_day = 24\n");
+    desk.write(
+        "noon.toml",
+        "segments = [ { days = \"mon-fri\", hours = \"12:00-13:00\", per_day = 48 } ]\ndefault_per_day = 1\n",
+    );
+    desk
+}
 
-impl Desk {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    /// With a rate of one update an hour, and one with an hour of work on weekdays.
-    fn with_rates() -> Self {
-        let desk = Self::new();
-        desk.write("even.toml", "default_per_day = 24\n");
-        desk.write(
-            "noon.toml",
-            "segments = [ { days = \"mon-fri\", hours = \"12:00-13:00\", per_day = 48 } ]\ndefault_per_day = 1\n",
-        );
-        desk
-    }
-
-    fn write(&self, name: &str, text: &str) {
-        std::fs::write(self.0.path().join(name), text).unwrap();
-    }
-
-    /// Exit code, stdout, stderr.
-    fn run(&self, arguments: &[&str]) -> (i32, String, String) {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tidewatch"));
-        command.env_remove("TIDEWATCH_CONFIG").current_dir(self.0.path()).arg("plan").args(arguments);
-        let output = command.output().unwrap();
-        let read = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-        (output.status.code().unwrap(), read(&output.stdout), read(&output.stderr))
-    }
-
-    /// A plan from this rate, as JSON.
-    fn plan(&self, arguments: &[&str]) -> Value {
-        let arguments = [arguments, &["--start", MONDAY, "--json"]].concat();
-        let (code, out, err) = self.run(&arguments);
-        assert_eq!((code, err.as_str()), (0, ""), "{arguments:?}");
-        serde_json::from_str(&out).unwrap()
-    }
-
-    /// What is said when it is refused.
-    fn refused(&self, code: i32, arguments: &[&str]) -> String {
-        let (found, out, err) = self.run(arguments);
-        assert_eq!((found, out.as_str()), (code, ""), "{arguments:?}: {err}");
-        err
-    }
+/// A plan from this rate, as JSON.
+fn planned(desk: &Desk, arguments: &[&str]) -> Value {
+    serde_json::from_str(&desk.said(&[arguments, &["--start", MONDAY, "--json"]].concat())).unwrap()
 }
 
 fn example(name: &str) -> String {
@@ -76,7 +47,7 @@ fn cost(plan: &Value) -> f64 {
 
 #[test]
 fn the_document_is_as_promised() {
-    let desk = Desk::with_rates();
+    let desk = with_rates();
     let arguments =
         ["--rate", "even.toml", "--start", MONDAY, "--horizon", "7d", "--probes", "7", "--json"];
     let (code, out, err) = desk.run(&arguments);
@@ -113,14 +84,14 @@ fn the_document_is_as_promised() {
 
 #[test]
 fn every_method_keeps_what_it_must() {
-    let desk = Desk::with_rates();
+    let desk = with_rates();
     let common = ["--rate", "noon.toml", "--horizon", "3d", "--probes", "20", "--min-spacing", "90m"];
     let closed = ["--closed", "22:00-06:00", "--closed", "wed 10:00-11:00", "--horizon", "78h"];
-    let best = cost(&desk.plan(&[&common[..], &["--grid", "5m"]].concat()));
+    let best = cost(&planned(&desk, &[&common[..], &["--grid", "5m"]].concat()));
     for method in ["optimal", "paper", "uniform", "threshold", "first_arrival"] {
         for improve in [&[][..], &["--improve"], &["--improver", "exact"], &["--improver", "moves"]] {
             let this = [&common[..], &["--grid", "30m", "--method", method], improve].concat();
-            let plan = desk.plan(&this);
+            let plan = planned(&desk, &this);
             let times = numbers(&plan["probes_s"]);
             assert_eq!(times.last(), Some(&(3.0 * DAY)), "{this:?}");
             assert!(times.len() <= 20, "{this:?}");
@@ -137,7 +108,7 @@ fn every_method_keeps_what_it_must() {
         let this =
             [&["--rate", "noon.toml", "--probes", "20", "--grid", "10m", "--method", method][..], &closed]
                 .concat();
-        for at in numbers(&desk.plan(&this)["probes_s"]) {
+        for at in numbers(&planned(&desk, &this)["probes_s"]) {
             let (day, hour) = ((at / DAY).floor(), at % DAY / 3600.0);
             assert!((6.0..22.0).contains(&hour), "{method}: {day} {hour}");
             assert!(day != 2.0 || !(10.0..11.0).contains(&hour), "{method}: {day} {hour}");
@@ -147,7 +118,7 @@ fn every_method_keeps_what_it_must() {
 
 #[test]
 fn the_papers_example() {
-    let desk = Desk::new();
+    let desk = Desk::new(PLAN);
     let (rate, importance) = (example("dbworld-rate.toml"), example("dbworld-importance.toml"));
     let common = [
         "--rate",
@@ -161,17 +132,18 @@ fn the_papers_example() {
         "--grid",
         "1h",
     ];
-    let paper = desk.plan(&[&common[..], &["--method", "paper"]].concat());
+    let paper = planned(&desk, &[&common[..], &["--method", "paper"]].concat());
     // In update·days.
     assert!((cost(&paper) / 24.0 - 80.5915).abs() < 1e-3, "{}", cost(&paper) / 24.0);
-    let optimal = desk.plan(&[&common[..], &["--method", "optimal"]].concat());
+    let optimal = planned(&desk, &[&common[..], &["--method", "optimal"]].concat());
     assert!((cost(&optimal) - cost(&paper)).abs() < 1e-6 * cost(&paper));
-    let improved = desk.plan(&[&common[..], &["--improve"]].concat());
+    let improved = planned(&desk, &[&common[..], &["--improve"]].concat());
     assert!(cost(&improved) <= cost(&optimal) * (1.0 + 1e-12));
     assert!(improved["lower_bound"].as_f64().unwrap() <= cost(&improved));
     for name in ["micronet-rate.toml", "micronet-importance.toml"] {
         let flag = if name.contains("rate") { "--rate" } else { "--importance" };
-        let plan = desk.plan(
+        let plan = planned(
+            &desk,
             &["--rate", &rate, "--probes", "7", "--grid", "1h", flag, &example(name)][flag_at(flag)..],
         );
         assert_eq!(numbers(&plan["probes_s"]).len(), 7, "{name}");
@@ -185,7 +157,7 @@ fn flag_at(flag: &str) -> usize {
 
 #[test]
 fn what_can_not_be_is_refused() {
-    let desk = Desk::with_rates();
+    let desk = with_rates();
     let even = ["--rate", "even.toml", "--start", MONDAY];
     for (arguments, said) in [
         (
@@ -216,7 +188,7 @@ fn what_can_not_be_is_refused() {
 
 #[test]
 fn wrong_usage_is_told() {
-    let desk = Desk::with_rates();
+    let desk = with_rates();
     let even = ["--rate", "even.toml"];
     for (arguments, said) in [
         (&[][..], "say how many probes to plan, with --probes"),
@@ -240,7 +212,7 @@ fn wrong_usage_is_told() {
 
 #[test]
 fn faults_of_both_files_are_shown_where_they_are() {
-    let desk = Desk::new();
+    let desk = Desk::new(PLAN);
     desk.write(
         "rate.toml",
         r#"time_zone = "Europe/Londn"
@@ -263,7 +235,7 @@ default_per_dy = 2.4
 
 #[test]
 fn people_see_a_picture_and_what_it_costs() {
-    let desk = Desk::with_rates();
+    let desk = with_rates();
     let plan = |more: &[&str]| {
         let common = ["--rate", "noon.toml", "--start", MONDAY];
         let (code, out, err) = desk.run(&[&common[..], more].concat());
@@ -322,7 +294,7 @@ fn picture(svg: &str) -> (usize, String) {
 
 #[test]
 fn the_picture_is_well_formed_at_any_length() {
-    let desk = Desk::with_rates();
+    let desk = with_rates();
     desk.write("a&b<c>.toml", "default_per_day = 3\n");
     for (horizon, probes, grid) in
         [("1d", "1", "1h"), ("28d", "28", "6h"), ("365d", "300", "1d"), ("9w", "40", "1d")]
@@ -331,7 +303,7 @@ fn the_picture_is_well_formed_at_any_length() {
         let (code, out, err) =
             desk.run(&[&arguments[..], &["--closed", "sat", "--start", MONDAY, "--svg", "p.svg"]].concat());
         assert_eq!((code, out.as_str(), err.as_str()), (0, "drawn into p.svg\n", ""), "{horizon}");
-        let svg = std::fs::read_to_string(desk.0.path().join("p.svg")).unwrap();
+        let svg = std::fs::read_to_string(desk.path().join("p.svg")).unwrap();
         let (drawn, title) = picture(&svg);
         assert_eq!(drawn, probes.parse::<usize>().unwrap(), "{horizon}");
         assert!(title.starts_with("When to probe a"), "{title}");
@@ -343,7 +315,7 @@ fn the_picture_is_well_formed_at_any_length() {
 
 /// A store with the source `blog`: a rate of one an hour where asked, and a feed that skips 00-06 UTC.
 async fn store(desk: &Desk, with_rate: bool) -> SqliteConnection {
-    let mut store = open::for_writing(&desk.0.path().join("tidewatch.db")).await.unwrap();
+    let mut store = open::for_writing(&desk.path().join("tidewatch.db")).await.unwrap();
     let mut statements = vec![
         "INSERT INTO sources (id, name, url, kind, policy, added_at, skip_hours)
          VALUES (1, 'blog', 'https://example.org/', 'feed', 'auto', 0, 63)",
@@ -360,7 +332,7 @@ async fn store(desk: &Desk, with_rate: bool) -> SqliteConnection {
 
 #[tokio::test]
 async fn a_source_is_planned_by_what_is_known_of_it() {
-    let desk = Desk::with_rates();
+    let desk = with_rates();
     desk.write(
         "tidewatch.toml",
         "[[source]]\nname = \"blog\"\nurl = \"https://example.org/\"\n\
@@ -368,10 +340,10 @@ async fn a_source_is_planned_by_what_is_known_of_it() {
     );
     let (code, _, err) = desk.run(&["blog"]);
     assert_eq!(code, 69, "{err}");
-    let given = desk.plan(&["blog", "--rate", "even.toml", "--grid", "5m"]);
+    let given = planned(&desk, &["blog", "--rate", "even.toml", "--grid", "5m"]);
     assert_eq!(numbers(&given["probes_s"]).len(), 12);
     drop(store(&desk, true).await);
-    let plan = desk.plan(&["blog", "--grid", "5m"]);
+    let plan = planned(&desk, &["blog", "--grid", "5m"]);
     let times = numbers(&plan["probes_s"]);
     // Midnight is skipped, so the plan reaches on to six o'clock.
     assert_eq!((times.len(), times.last()), (12, Some(&(1.25 * DAY))));
@@ -380,7 +352,7 @@ async fn a_source_is_planned_by_what_is_known_of_it() {
     let notes = plan["notes"].to_string();
     assert!(notes.contains("skip") && notes.contains("1d6h"), "{notes}");
     // Options override; a longer horizon has its share of the budget.
-    let week = desk.plan(&["blog", "--horizon", "7d6h", "--min-spacing", "1h", "--grid", "20m"]);
+    let week = planned(&desk, &["blog", "--horizon", "7d6h", "--min-spacing", "1h", "--grid", "20m"]);
     assert_eq!(numbers(&week["probes_s"]).len(), 12 * 7 + 3, "{week}");
     let (code, out, err) = desk.run(&["blog", "--grid", "5m"]);
     assert_eq!((code, err.as_str()), (0, ""), "now, whenever that is");
@@ -391,7 +363,7 @@ async fn a_source_is_planned_by_what_is_known_of_it() {
 
 #[tokio::test]
 async fn a_source_without_a_rate_says_so() {
-    let desk = Desk::new();
+    let desk = Desk::new(PLAN);
     desk.write("tidewatch.toml", "[[source]]\nname = \"blog\"\nurl = \"https://example.org/\"\n");
     drop(store(&desk, false).await);
     let err = desk.refused(1, &["blog"]);

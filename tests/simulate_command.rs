@@ -1,54 +1,22 @@
 //! `tidewatch simulate` as a user meets it: what it prints, what it refuses and how it ends.
 
-use std::process::Command;
-
 use serde_json::Value;
-use tempfile::TempDir;
 
-/// A folder to write files into, and the program run in it.
-struct Desk(TempDir);
+mod desk;
 
-impl Desk {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
+use desk::Desk;
 
-    /// With `rates.csv`: three sources.
-    fn with_rates() -> Self {
-        let desk = Self::new();
-        desk.write("rates.csv", "per_step\n0.5\n0.25\n0.125\n");
-        desk
-    }
+const FLEET: &[&str] = &["simulate", "fleet"];
 
-    fn write(&self, name: &str, text: &str) {
-        std::fs::write(self.0.path().join(name), text).unwrap();
-    }
+/// With `rates.csv`: three sources.
+fn with_rates() -> Desk {
+    let desk = Desk::new(FLEET);
+    desk.write("rates.csv", "per_step\n0.5\n0.25\n0.125\n");
+    desk
+}
 
-    /// Exit code, stdout, stderr.
-    fn run(&self, arguments: &[&str]) -> (i32, String, String) {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tidewatch"));
-        command.current_dir(self.0.path()).args(["simulate", "fleet"]).args(arguments);
-        let output = command.output().unwrap();
-        let read = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-        (output.status.code().unwrap(), read(&output.stdout), read(&output.stderr))
-    }
-
-    fn said(&self, arguments: &[&str]) -> String {
-        let (code, out, err) = self.run(arguments);
-        assert_eq!((code, err.as_str()), (0, ""), "{arguments:?}");
-        out
-    }
-
-    fn json(&self, arguments: &[&str]) -> Value {
-        serde_json::from_str(&self.said(&[arguments, &["--json"]].concat())).unwrap()
-    }
-
-    /// What is said when it is refused.
-    fn refused(&self, code: i32, arguments: &[&str]) -> String {
-        let (found, out, err) = self.run(arguments);
-        assert_eq!((found, out.as_str()), (code, ""), "{arguments:?}: {err}");
-        err
-    }
+fn json(desk: &Desk, arguments: &[&str]) -> Value {
+    serde_json::from_str(&desk.said(&[arguments, &["--json"]].concat())).unwrap()
 }
 
 fn number(document: &Value, key: &str) -> f64 {
@@ -57,7 +25,7 @@ fn number(document: &Value, key: &str) -> f64 {
 
 #[test]
 fn the_document_is_as_promised() {
-    let desk = Desk::with_rates();
+    let desk = with_rates();
     let arguments =
         ["--rates", "rates.csv", "--allocator", "index", "--probes-per-step", "1", "--steps", "6000"];
     let out = desk.said(&[&arguments[..], &["--seed", "1", "--json"]].concat());
@@ -80,18 +48,18 @@ fn the_document_is_as_promised() {
 
 #[test]
 fn equal_seeds_say_the_same() {
-    let desk = Desk::new();
+    let desk = Desk::new(FLEET);
     let shape = ["--shape", "pareto:1.2", "--sources", "50", "--unknown", "--allocator", "memoryless"];
     let cost =
-        |seed| number(&desk.json(&[&shape[..], &["--steps", "3000", "--seed", seed]].concat()), "cost");
+        |seed| number(&json(&desk, &[&shape[..], &["--steps", "3000", "--seed", seed]].concat()), "cost");
     assert_eq!(cost("1"), cost("1"));
     assert_ne!(cost("1"), cost("2"));
 }
 
 #[test]
 fn without_a_name_everybody_is_tried() {
-    let desk = Desk::new();
-    let document = desk.json(&["--shape", "zipf:1", "--sources", "100", "--steps", "20000"]);
+    let desk = Desk::new(FLEET);
+    let document = json(&desk, &["--shape", "zipf:1", "--sources", "100", "--steps", "20000"]);
     let list = document["allocators"].as_array().unwrap();
     let names: Vec<&str> = list.iter().map(|one| one["allocator"].as_str().unwrap()).collect();
     assert_eq!(names, ["adaptive", "index", "memoryless", "cyclic", "round_robin", "greedy"]);
@@ -107,27 +75,27 @@ fn without_a_name_everybody_is_tried() {
 
 #[test]
 fn hidden_rates_are_learned_at_a_price() {
-    let desk = Desk::new();
+    let desk = Desk::new(FLEET);
     let world = ["--shape", "zipf:1", "--sources", "200", "--probes-per-step", "4", "--steps", "20000"];
     let hidden = [&world[..], &["--unknown", "--change-at", "10000"]].concat();
-    let index = desk.json(&[&hidden[..], &["--allocator", "index"]].concat());
+    let index = json(&desk, &[&hidden[..], &["--allocator", "index"]].concat());
     assert_eq!(
         (&index["learned"], &index["scored_steps"]),
         (&Value::from("forgetting"), &Value::from(20_000))
     );
     assert!((0.0..0.1).contains(&number(&index, "regret")), "{index}");
-    let counting = desk.json(&[&hidden[..], &["--allocator", "index", "--estimate", "counted"]].concat());
+    let counting = json(&desk, &[&hidden[..], &["--allocator", "index", "--estimate", "counted"]].concat());
     assert_eq!(counting["learned"], "counted");
     assert!(number(&counting, "regret") > 1.5 * number(&index, "regret"), "{counting}");
-    let fifth = desk.json(&[&hidden[..], &["--allocator", "index", "--change-share", "0.2"]].concat());
+    let fifth = json(&desk, &[&hidden[..], &["--allocator", "index", "--change-share", "0.2"]].concat());
     assert!(number(&fifth, "regret") < number(&index, "regret"), "{fifth}");
-    let late = desk.json(&[&hidden[..], &["--allocator", "index", "--warm-up", "19000"]].concat());
+    let late = json(&desk, &[&hidden[..], &["--allocator", "index", "--warm-up", "19000"]].concat());
     assert_eq!(late["scored_steps"], 1000);
 }
 
 #[test]
 fn people_see_a_table() {
-    let desk = Desk::new();
+    let desk = Desk::new(FLEET);
     let world = ["--shape", "powers", "--sources", "20", "--steps", "4000"];
     let out = desk.said(&world);
     let head = "powers  20 sources, 1 probe a step, 4000 steps, the first 2000 not counted; seed 1\n";
@@ -144,11 +112,11 @@ fn people_see_a_table() {
 
 #[test]
 fn silence_is_simulated_too() {
-    let desk = Desk::new();
+    let desk = Desk::new(FLEET);
     desk.write("silent.csv", "per_step\n0\n0\n");
     let out = desk.said(&["--rates", "silent.csv"]);
     assert!(out.contains("index        0     –"), "{out}");
-    let document = desk.json(&["--rates", "silent.csv", "--unknown"]);
+    let document = json(&desk, &["--rates", "silent.csv", "--unknown"]);
     for one in document["allocators"].as_array().unwrap() {
         assert_eq!(number(one, "cost"), 0.0, "{one}");
         assert!(one["ratio"].is_null() && one["regret"].is_null(), "{one}");
@@ -157,7 +125,7 @@ fn silence_is_simulated_too() {
 
 #[test]
 fn faults_of_the_file_are_shown_where_they_are() {
-    let desk = Desk::new();
+    let desk = Desk::new(FLEET);
     for (text, said) in [
         ("", "f.csv:1: the header `per_step` is expected, not `nothing`"),
         ("0.5\n0.1\n", "f.csv:1: the header `per_step` is expected, not `0.5`"),
@@ -181,7 +149,7 @@ fn faults_of_the_file_are_shown_where_they_are() {
 
 #[test]
 fn what_can_not_be_is_refused() {
-    let desk = Desk::with_rates();
+    let desk = with_rates();
     for (arguments, said) in [
         (&["--probes-per-step", "4"][..], "--probes-per-step is 4, and there are 3 sources"),
         (&["--change-at", "0"], "--change-at 0 never comes"),
@@ -195,7 +163,7 @@ fn what_can_not_be_is_refused() {
 
 #[test]
 fn wrong_usage_is_told() {
-    let desk = Desk::with_rates();
+    let desk = with_rates();
     let rates = ["--rates", "rates.csv"];
     for (arguments, said) in [
         (&["--steps", "0"][..], "invalid value '0' for '--steps"),

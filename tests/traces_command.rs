@@ -3,80 +3,54 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::process::Command;
 
 use serde_json::Value;
-use tempfile::TempDir;
 use tidewatch::sim::contest::Who;
 use tidewatch::sim::world::world;
 
+mod desk;
+
+use desk::Desk;
+
+const TRACES: &[&str] = &["simulate", "traces"];
 const MONDAY: i64 = 1_794_787_200;
 const DAY: i64 = 86_400;
 
 /// A short contest, so that it is over soon.
 const SHORT: [&str; 6] = ["--train", "2w", "--test", "1w", "--probes", "8"];
 
-/// A folder to write files into, and the program run in it.
-struct Desk(TempDir);
-
-impl Desk {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
+/// With a folder `traces` of three sources, and `kinds.csv`.
+fn with_traces() -> Desk {
+    let desk = Desk::new(TRACES);
+    fs::create_dir(desk.path().join("traces")).unwrap();
+    for (name, events) in traces() {
+        trace(&desk, &name, &events);
     }
+    desk.write("traces/index.csv", "name,kind\nnothing,of this is a trace\n");
+    desk.write("traces/README.md", "nor this");
+    desk.write("kinds.csv", "origin,name,kind\n\"here, there\",office,work\n,nightly,work\n");
+    desk
+}
 
-    /// With a folder `traces` of three sources, and `kinds.csv`.
-    fn with_traces() -> Self {
-        let desk = Self::new();
-        fs::create_dir(desk.0.path().join("traces")).unwrap();
-        for (name, events) in traces() {
-            desk.trace(&name, &events);
-        }
-        desk.write("traces/index.csv", "name,kind\nnothing,of this is a trace\n");
-        desk.write("traces/README.md", "nor this");
-        desk.write("kinds.csv", "origin,name,kind\n\"here, there\",office,work\n,nightly,work\n");
-        desk
-    }
+fn trace(desk: &Desk, name: &str, events: &[i64]) {
+    let lines: Vec<String> = events.iter().map(i64::to_string).collect();
+    desk.write(&format!("traces/{name}.csv"), &format!("unix_time\n{}\n", lines.join("\n")));
+}
 
-    fn write(&self, name: &str, text: &str) {
-        fs::write(self.0.path().join(name), text).unwrap();
-    }
+fn read(desk: &Desk, name: &str) -> String {
+    fs::read_to_string(desk.path().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
 
-    fn trace(&self, name: &str, events: &[i64]) {
-        let lines: Vec<String> = events.iter().map(i64::to_string).collect();
-        self.write(&format!("traces/{name}.csv"), &format!("unix_time\n{}\n", lines.join("\n")));
-    }
+/// What a short contest on the traces prints, and what it says beside that.
+fn short(desk: &Desk, arguments: &[&str]) -> (String, String) {
+    let all = [&["--traces", "traces"], &SHORT[..], arguments].concat();
+    let (code, out, err) = desk.run(&all);
+    assert_eq!(code, 0, "{all:?}: {err}");
+    (out, err)
+}
 
-    fn read(&self, name: &str) -> String {
-        fs::read_to_string(self.0.path().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
-    }
-
-    /// Exit code, stdout, stderr.
-    fn run(&self, arguments: &[&str]) -> (i32, String, String) {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tidewatch"));
-        command.current_dir(self.0.path()).args(["simulate", "traces"]).args(arguments);
-        let output = command.output().unwrap();
-        let read = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-        (output.status.code().unwrap(), read(&output.stdout), read(&output.stderr))
-    }
-
-    /// What a short contest on the traces prints, and what it says beside that.
-    fn short(&self, arguments: &[&str]) -> (String, String) {
-        let all = [&["--traces", "traces"], &SHORT[..], arguments].concat();
-        let (code, out, err) = self.run(&all);
-        assert_eq!(code, 0, "{all:?}: {err}");
-        (out, err)
-    }
-
-    fn json(&self, arguments: &[&str]) -> Value {
-        serde_json::from_str(&self.short(&[arguments, &["--json"]].concat()).0).unwrap()
-    }
-
-    /// What is said when it is refused.
-    fn refused(&self, code: i32, arguments: &[&str]) -> String {
-        let (found, out, err) = self.run(arguments);
-        assert_eq!((found, out.as_str()), (code, ""), "{arguments:?}: {err}");
-        err
-    }
+fn json(desk: &Desk, arguments: &[&str]) -> Value {
+    serde_json::from_str(&short(desk, &[arguments, &["--json"]].concat()).0).unwrap()
 }
 
 /// Four weeks: one that publishes in working hours and at times several at once, one every night, one
@@ -171,7 +145,7 @@ fn check(told: &Value, events: &[i64], probes: &[i64], items: usize, weight: fn(
 
 #[test]
 fn scores_are_what_the_probe_times_say() {
-    let desk = Desk::with_traces();
+    let desk = with_traces();
     desk.write(
         "importance.toml",
         "default_weight = 0.5\nsegments = [ { days = \"mon-fri\", hours = \"09:00-18:00\", weight = 3 } ]\n",
@@ -184,14 +158,14 @@ fn scores_are_what_the_probe_times_say() {
     let names: Vec<&str> = Who::all().into_iter().map(Who::name).collect();
     let (names, all) = (names.join(","), names.len());
     let options = ["--policies", &names, "--importance", "importance.toml", "--items", "5"];
-    let document = desk.json(&[&options[..], &["--emit", "out/probes", "--match", "probes"]].concat());
+    let document = json(&desk, &[&options[..], &["--emit", "out/probes", "--match", "probes"]].concat());
     let traces = traces();
     let sources = list(&document, "sources");
     // The truth is not known, so the oracle has nothing to go by.
     assert_eq!(sources.len(), 3 * (all - 1), "{document}");
     for told in sources {
         let (source, policy) = (told["source"].as_str().unwrap(), told["policy"].as_str().unwrap());
-        let probes = times(&desk.read(&format!("out/probes/{policy}/{source}.csv")));
+        let probes = times(&read(&desk, &format!("out/probes/{policy}/{source}.csv")));
         check(told, &traces[source], &probes, 5, weight);
         assert_eq!(number(told, "test_to") - number(told, "test_from"), 7.0 * DAY as f64);
         // Training is in the file too.
@@ -219,11 +193,10 @@ fn scores_are_what_the_probe_times_say() {
 
 #[test]
 fn a_made_up_world_is_judged_alike_and_has_an_oracle() {
-    let desk = Desk::new();
+    let desk = Desk::new(TRACES);
     let arguments =
         ["--world", "6", "--seed", "4", "--policies", "uniform,oracle", "--emit", "out", "--json"];
-    let (code, out, err) = desk.run(&[&arguments[..], &SHORT].concat());
-    assert_eq!(code, 0, "{err}");
+    let out = desk.said(&[&arguments[..], &SHORT].concat());
     let document: Value = serde_json::from_str(&out).unwrap();
     // Three weeks are needed, and it is four older.
     let sources = world(6, 7, 4);
@@ -232,7 +205,7 @@ fn a_made_up_world_is_judged_alike_and_has_an_oracle() {
         let (name, policy) = (told["source"].as_str().unwrap(), told["policy"].as_str().unwrap());
         let source = sources.iter().find(|source| source.name == name).unwrap();
         let events: Vec<i64> = source.events.iter().map(|at| at.as_millis() / 1000).collect();
-        check(told, &events, &times(&desk.read(&format!("out/{policy}/{name}.csv"))), 50, |_| 1.0);
+        check(told, &events, &times(&read(&desk, &format!("out/{policy}/{name}.csv"))), 50, |_| 1.0);
         assert_eq!(told["kind"], source.kind.as_str());
     }
     assert_eq!(list(&document, "kinds").len(), 12);
@@ -240,8 +213,8 @@ fn a_made_up_world_is_judged_alike_and_has_an_oracle() {
 
 #[test]
 fn the_document_is_as_promised() {
-    let desk = Desk::with_traces();
-    let document = desk.json(&["--policies", "ttl,uniform", "--kinds", "kinds.csv"]);
+    let desk = with_traces();
+    let document = json(&desk, &["--policies", "ttl,uniform", "--kinds", "kinds.csv"]);
     assert_eq!(document["baseline"], "uniform");
     for policy in list(&document, "policies") {
         for key in ["updates", "probes", "mean_delay_s", "useful", "missed", "gaps", "mean_ratio"] {
@@ -263,16 +236,15 @@ fn the_document_is_as_promised() {
         .map(|told| (told["kind"].as_str().unwrap(), number(told, "sources")))
         .collect();
     assert_eq!(kinds, [("other", 1.0), ("work", 2.0)]);
-    assert_eq!(document, desk.json(&["--policies", "ttl,uniform", "--kinds", "kinds.csv"]));
+    assert_eq!(document, json(&desk, &["--policies", "ttl,uniform", "--kinds", "kinds.csv"]));
 }
 
 #[test]
 fn several_budgets_have_a_contest_each() {
-    let desk = Desk::with_traces();
+    let desk = with_traces();
     let arguments = ["--traces", "traces", "--train", "2w", "--test", "1w", "--policies", "uniform,fixed"];
     let several = ["--budgets", "4,16", "--emit", "out", "--json"];
-    let (code, out, err) = desk.run(&[&arguments[..], &several].concat());
-    assert_eq!(code, 0, "{err}");
+    let out = desk.said(&[&arguments[..], &several].concat());
     let document: Value = serde_json::from_str(&out).unwrap();
     let budgets = list(&document, "budgets");
     assert_eq!(budgets.iter().map(|one| number(one, "probes")).collect::<Vec<_>>(), [4.0, 16.0]);
@@ -282,7 +254,7 @@ fn several_budgets_have_a_contest_each() {
     );
     let spent = |at: usize| number(&list(&budgets[at], "policies")[0], "probes");
     assert!(spent(1) > 3.0 * spent(0), "{out}");
-    let count = |path: &str| times(&desk.read(path)).len();
+    let count = |path: &str| times(&read(&desk, path)).len();
     assert!(count("out/16/uniform/office.csv") > 3 * count("out/4/uniform/office.csv"));
     let (_, out, _) = desk.run(&[&arguments[..], &["--budgets", "4,16"]].concat());
     assert!(out.contains("\n4 probes in 1d for a source") && out.contains("\n16 probes in 1d"), "{out}");
@@ -290,8 +262,8 @@ fn several_budgets_have_a_contest_each() {
 
 #[test]
 fn people_see_tables() {
-    let desk = Desk::with_traces();
-    let (out, err) = desk.short(&["--policies", "auto,uniform,fixed", "--kinds", "kinds.csv"]);
+    let desk = with_traces();
+    let (out, err) = short(&desk, &["--policies", "auto,uniform,fixed", "--kinds", "kinds.csv"]);
     assert_eq!(err, "");
     assert!(
         out.starts_with("traces  3 sources, each watched for 14d and then judged for 7d; seed 1\n"),
@@ -302,17 +274,18 @@ fn people_see_tables() {
     assert!(out.contains("\nkind   sources  updates  auto") && out.contains("\nwork   2 "), "{out}");
     assert!(out.contains("most against uniform:\n"), "{out}");
     assert!(!out.contains('\x1b') && !out.contains("NaN"), "{out}");
-    let (out, _) = desk.short(&["--policies", "uniform"]);
+    let (out, _) = short(&desk, &["--policies", "uniform"]);
     assert!(!out.contains("kind") && !out.contains("most against"), "{out}");
 }
 
 #[test]
 fn pages_and_pictures_need_nothing_else() {
-    let desk = Desk::with_traces();
-    desk.trace("<b>&\"bold'", &traces()["office"]);
-    let (_, err) = desk.short(&["--policies", "uniform,ttl", "--html", "page.html", "--svg", "curve.svg"]);
+    let desk = with_traces();
+    trace(&desk, "<b>&\"bold'", &traces()["office"]);
+    let (_, err) =
+        short(&desk, &["--policies", "uniform,ttl", "--html", "page.html", "--svg", "curve.svg"]);
     assert_eq!(err, "drawn into curve.svg\nwritten to page.html\n");
-    let (page, svg) = (desk.read("page.html"), desk.read("curve.svg"));
+    let (page, svg) = (read(&desk, "page.html"), read(&desk, "curve.svg"));
     assert!(page.starts_with("<!DOCTYPE html>") && page.trim_end().ends_with("</html>"), "{page}");
     assert!(page.contains("&lt;b&gt;&amp;&quot;bold") && !page.contains("<b>"), "{page}");
     assert!(page.contains("tidewatch simulate traces --traces traces --train 2w"), "{page}");
@@ -329,10 +302,10 @@ fn pages_and_pictures_need_nothing_else() {
 
 #[test]
 fn sources_that_cannot_be_judged_are_told_of() {
-    let desk = Desk::with_traces();
+    let desk = with_traces();
     desk.write("traces/empty.csv", "unix_time\n");
-    desk.trace("new", &[MONDAY - 2 * DAY, MONDAY - DAY]);
-    let (out, err) = desk.short(&["--policies", "uniform"]);
+    trace(&desk, "new", &[MONDAY - 2 * DAY, MONDAY - DAY]);
+    let (out, err) = short(&desk, &["--policies", "uniform"]);
     assert!(out.contains("  4 sources, "), "{out}");
     let said = "note: of 5 sources, 1 never published and left out, 1 without an update before the test";
     assert!(err.starts_with(said) && err.lines().count() == 1, "{err}");
@@ -340,7 +313,7 @@ fn sources_that_cannot_be_judged_are_told_of() {
 
 #[test]
 fn faults_of_files_are_shown_where_they_are() {
-    let desk = Desk::with_traces();
+    let desk = with_traces();
     let traces = ["--traces", "traces"];
     for (text, said) in [
         ("", "traces/f.csv:1: the header `unix_time` is expected, not `nothing`"),
@@ -354,12 +327,12 @@ fn faults_of_files_are_shown_where_they_are() {
         let err = desk.refused(1, &traces);
         assert!(err.starts_with(&format!("tidewatch: {said}")), "{err}");
     }
-    fs::remove_file(desk.0.path().join("traces/f.csv")).unwrap();
+    fs::remove_file(desk.path().join("traces/f.csv")).unwrap();
     desk.write("k.csv", "name,sort\n");
     let err = desk.refused(1, &[&traces[..], &["--kinds", "k.csv"]].concat());
     assert!(err.starts_with("tidewatch: k.csv:1: a column `kind` is expected"), "{err}");
     assert!(desk.refused(1, &["--traces", "none"]).starts_with("tidewatch: none: "));
-    fs::create_dir(desk.0.path().join("bare")).unwrap();
+    fs::create_dir(desk.path().join("bare")).unwrap();
     assert!(desk.refused(1, &["--traces", "bare"]).contains("bare: no traces"));
     desk.write("bare/a.csv", "unix_time\n");
     assert!(desk.refused(1, &["--traces", "bare"]).contains("no source has published anything"));
@@ -369,17 +342,17 @@ fn faults_of_files_are_shown_where_they_are() {
 
 #[test]
 fn names_do_not_leave_their_folder() {
-    let desk = Desk::with_traces();
+    let desk = with_traces();
     // The stem of this is `..`.
-    desk.trace("..", &traces()["office"]);
+    trace(&desk, "..", &traces()["office"]);
     let err = desk.refused(1, &["--traces", "traces", "--emit", "out"]);
     assert!(err.contains("\"..\" would be written outside of its folder"), "{err}");
-    assert!(!desk.0.path().join("out").exists());
+    assert!(!desk.path().join("out").exists());
 }
 
 #[test]
 fn what_cannot_be_written_is_refused() {
-    let desk = Desk::with_traces();
+    let desk = with_traces();
     let err = desk.refused(1, &["--traces", "traces", "--emit", "kinds.csv/out"]);
     assert!(err.starts_with("tidewatch: kinds.csv/out: "), "{err}");
     let short =
@@ -390,7 +363,7 @@ fn what_cannot_be_written_is_refused() {
 
 #[test]
 fn wrong_usage_is_told() {
-    let desk = Desk::with_traces();
+    let desk = with_traces();
     for (arguments, said) in [
         (&[][..], "--traces <DIR>|--world <COUNT>"),
         (&["--traces", "traces", "--world", "5"], "cannot be used with"),

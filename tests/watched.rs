@@ -51,7 +51,7 @@ fn watch(feed: &mut Feed, from: Timestamp, until: Timestamp) -> Vec<(Timestamp, 
         looks.push((now, feed.look(now).heard));
         now += Span::from_mins(30);
         if (now - start()).as_millis() % Span::from_hours(6).as_millis() == 0 {
-            feed.refit(now);
+            feed.refit(now, None);
         }
     }
     looks
@@ -90,7 +90,7 @@ fn a_burst_is_found_ends_and_leaves_the_rhythm_alone() {
     list.sort_unstable();
     let mut feed = feed(list);
     watch(&mut feed, start(), week(8));
-    feed.refit(week(8));
+    feed.refit(week(8), None);
     let before = feed.rhythm().unwrap();
     let looks = watch(&mut feed, week(8), week(9));
     let changes: Vec<(Timestamp, Change)> =
@@ -102,7 +102,7 @@ fn a_burst_is_found_ends_and_leaves_the_rhythm_alone() {
     assert!((first.since - begins).as_millis().abs() < Span::from_hours(1).as_millis(), "{first:?}");
     assert!(over > ends && over - ends < Span::from_hours(6), "{over}");
     assert!(all.observed > 50 && all.expected < 10.0, "{all:?}");
-    feed.refit(week(9));
+    feed.refit(week(9), None);
     let after = feed.rhythm().unwrap();
     let per_week = |rate: &Steps| {
         let mut from = 0;

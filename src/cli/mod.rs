@@ -27,6 +27,7 @@ mod picture;
 pub mod plan;
 pub mod probe;
 mod reasons;
+pub mod replay;
 pub mod rhythm;
 pub mod run;
 pub mod simulate;

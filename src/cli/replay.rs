@@ -89,9 +89,7 @@ struct Half {
 
 /// Plays the log again.
 pub fn run(config: &Config, arguments: &Args, out: &mut dyn Write) -> Result<(), CliError> {
-    let pasts = runtime()?.block_on(async {
-        Reader::open(&config.daemon.store).await?.pasts().await
-    })?;
+    let pasts = runtime()?.block_on(async { Reader::open(&config.daemon.store).await?.pasts().await })?;
     let importance = Steps::try_from(&config.importance)
         .map_err(|error| CliError::Refused(format!("importance: {error}")))?;
     let log = log(config, pasts, arguments, &importance)?;
@@ -100,7 +98,7 @@ pub fn run(config: &Config, arguments: &Args, out: &mut dyn Write) -> Result<(),
         matching: Matching::Probes,
         burst: config.fleet.burst,
         seed: arguments.seed,
-        ..Rules::new(config.budget)
+        ..Rules::new(Budget::default())
     };
     let contests = arguments.policies.len() + arguments.budgets.len() + HALVINGS;
     let bar = Bar::new((contests * log.traces.len()) as u64);
@@ -118,7 +116,7 @@ pub fn run(config: &Config, arguments: &Args, out: &mut dyn Write) -> Result<(),
     let half = log.half(first, &rows, &rules, &tick);
     drop(bar);
     match arguments.json {
-        true => writeln!(out, "{}", serde_json::to_string_pretty(&log.document(&rows, half.as_ref()))?)?,
+        true => writeln!(out, "{:#}", log.document(&rows, half.as_ref()))?,
         false => log.show(&rows, half.as_ref(), out)?,
     }
     Ok(())
@@ -144,7 +142,7 @@ fn log(config: &Config, pasts: Vec<Past>, arguments: &Args, importance: &Steps) 
     let (mut traces, mut really) = (Vec::new(), Vec::new());
     for past in watched.iter().step_by(every) {
         let configured = config.sources.iter().find(|source| source.name == past.name);
-        let granted = configured.map_or(config.budget, |source| source.budget);
+        let granted = configured.map_or_else(Budget::default, |source| source.budget);
         let holds = usize::MAX;
         let (events, probes) = (&past.published, &past.probed);
         let score = Score::of(&Trial { events, probes, from: since, to: until, importance, holds });
@@ -165,8 +163,11 @@ fn log(config: &Config, pasts: Vec<Past>, arguments: &Args, importance: &Steps) 
 
 impl Log {
     fn row(&self, name: String, factor: f64, scores: Vec<Option<&Score>>) -> Row {
-        let pairs: Vec<Pair> =
-            scores.iter().zip(&self.really).filter_map(|(score, really)| Pair::of((*score)?, really)).collect();
+        let pairs: Vec<Pair> = scores
+            .iter()
+            .zip(&self.really)
+            .filter_map(|(score, really)| Pair::of((*score)?, really))
+            .collect();
         let ratio = compare(&pairs, 1).map(|compared| compared.geometric.value);
         Row { name, factor, score: Score::pooled(scores.into_iter().flatten()), ratio }
     }
@@ -174,13 +175,18 @@ impl Log {
     /// One policy with so many times the probes.
     fn tried(&self, who: Who, factor: f64, rules: &Rules, tick: &(dyn Fn() + Sync)) -> Row {
         let scaled = |trace: &Trace| {
-            let budget = trace.budget.map(|budget| Budget { per: budget.per.scaled(1.0 / factor), ..budget });
+            let budget =
+                trace.budget.map(|budget| Budget { per: budget.per.scaled(1.0 / factor), ..budget });
             Trace { budget, ..trace.clone() }
         };
         let traces: Vec<Trace> = self.traces.iter().map(scaled).collect();
         let contest = hold(&traces, &[who], rules, tick);
         let runs = contest.entrants.iter().flat_map(|entrant| &entrant.runs);
-        self.row(who.name().to_owned(), factor, runs.map(|run| run.as_ref().map(|run| &run.score)).collect())
+        self.row(
+            who.name().to_owned(),
+            factor,
+            runs.map(|run| run.as_ref().map(|run| &run.score)).collect(),
+        )
     }
 
     /// How many times the probes would give half of the delay that the log has.
@@ -235,7 +241,9 @@ impl Log {
                 number(half.factor),
                 number(half.probes_per_day)
             ),
-            None => writeln!(out, "\nhalf the delay is out of reach of 50 times the probes, or there is none"),
+            None => {
+                writeln!(out, "\nhalf the delay is out of reach of 50 times the probes, or there is none")
+            }
         }
     }
 

@@ -10,7 +10,7 @@ use super::CliError;
 
 mod column;
 pub mod fleet;
-mod progress;
+pub(super) mod progress;
 mod rates;
 mod show;
 pub mod traces;

@@ -28,7 +28,7 @@ mod json;
 mod page;
 mod read;
 mod results;
-mod show;
+pub(in crate::cli) mod show;
 
 use ask::Question;
 use results::Results;
@@ -52,7 +52,8 @@ pub struct Args {
     /// Sources of a kind learn from each other, and are shown by kind. Default: all are of one kind.
     #[arg(long, value_name = "FILE", conflicts_with = "world")]
     kinds: Option<PathBuf>,
-    /// Who takes part, by names with commas between them.
+    /// Who takes part, with commas between: our policies, index, fixed, miniflux_round_robin, miniflux,
+    /// commafeed, nutch, oracle (by the true rate, which --world has) and clairvoyant (a bound).
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = policy,
         default_value = "auto,plan,ttl,uniform,fixed,miniflux,commafeed,nutch")]
     policies: Vec<Who>,
@@ -134,7 +135,8 @@ enum Match {
     Total,
 }
 
-fn policy(text: &str) -> Result<Who, String> {
+/// Who has that name, or who there is.
+pub(in crate::cli) fn policy(text: &str) -> Result<Who, String> {
     Who::from_name(text).ok_or_else(|| {
         let names: Vec<&str> = Who::all().into_iter().map(Who::name).collect();
         format!("there is no such policy; there are {}", names.join(", "))
@@ -172,21 +174,34 @@ pub fn run(arguments: &Args, line: &[OsString], out: &mut dyn Write) -> Result<(
     };
     let (held, around) = (try_out(&question.budgets), try_out(&question.around));
     drop(bar);
+    // A file that cannot be written costs nobody the results, nor does a reader who has read enough of
+    // them cost anybody the files.
+    let written = write_files(arguments, &question, (&held, &around), line);
     match arguments.json {
         true => writeln!(out, "{}", json::to_json(&question, &held)?)?,
         false => show::show(&question, &held, colours(), out)?,
     }
+    written
+}
+
+fn write_files(
+    arguments: &Args,
+    question: &Question,
+    (held, around): (&[Results], &[Results]),
+    line: &[OsString],
+) -> Result<(), CliError> {
     if let Some(folder) = &arguments.emit {
-        emit::write(folder, &question.traces, &held)?;
+        emit::write(folder, &question.traces, held)?;
     }
-    let mut all: Vec<&Results> = held.iter().chain(&around).collect();
+    let mut err = std::io::stderr();
+    let mut all: Vec<&Results> = held.iter().chain(around).collect();
     all.sort_by_key(|results| results.budget.probes);
     if let Some(file) = &arguments.svg {
-        write_file(file, &curve::to_svg(&question, &all))?;
+        write_file(file, &curve::to_svg(question, &all))?;
         writeln!(err, "drawn into {}", file.display())?;
     }
     if let Some(file) = &arguments.html {
-        write_file(file, &page::to_html(&question, &held, &all, line))?;
+        write_file(file, &page::to_html(question, held, &all, line))?;
         writeln!(err, "written to {}", file.display())?;
     }
     Ok(())

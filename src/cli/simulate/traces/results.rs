@@ -188,8 +188,8 @@ pub mod tests {
     pub fn contest(probed: &[(&str, i64)]) -> (Vec<Trace>, Contest) {
         let monday = Timestamp::parse_iso("2026-11-16T00:00:00Z").unwrap();
         let trace = |(name, kind, every): (&str, &str, i64)| {
-            let events = (1..172_800 / every).map(|n| monday + Span::from_secs(n * every + 7)).collect();
-            Trace::new(name, kind, events)
+            let at = |n: i64| monday + Span::from_secs(n * every + 7);
+            Trace::new(name, kind, (1..172_800 / every).map(at).collect())
         };
         let traces: Vec<Trace> = [("a<b>", "news", 5000), ("c", "news", 9000), ("d", "rare", 40_000)]
             .into_iter()
