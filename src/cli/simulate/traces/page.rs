@@ -138,7 +138,13 @@ fn bars(results: &Results, page: &mut String) -> Result {
             let Some(ratio) = share.ratio else { continue };
             let word = format!("{name}, {}: {ratio:.3}", share.who.name());
             let y = top + index as f64 * BAR;
-            bar(index, (one, plot.x(scale.share(ratio))), (y, BAR - 2.0), &word, page)?;
+            bar(
+                index,
+                (one, plot.x(scale.share(ratio.clamp(LEAST, LEAST.recip())))),
+                (y, BAR - 2.0),
+                &word,
+                page,
+            )?;
         }
     }
     let names: Vec<&str> = results.standings.iter().map(|standing| standing.who.name()).collect();
