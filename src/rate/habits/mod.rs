@@ -388,3 +388,6 @@ impl Foresight {
         Self { diary, habits, tables }
     }
 }
+
+#[cfg(test)]
+mod tests;
