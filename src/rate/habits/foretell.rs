@@ -1,9 +1,13 @@
 //! The rate ahead, by what is believed of a source's habits.
 //!
 //! Builds each comb that counts as a table of minutes, once, instead of asking the diary at every
-//! minute. An echo fades as what it echoes recedes, but what it brings about has echoes too: with
-//! branching ratio ρ an excess over the mean fades as e^(−(1 − ρ)t/β), and a quiet time is made up
-//! for as slowly. So the rate ahead is the one now, drawn towards the mean.
+//! minute. An echo fades as what it echoes recedes, but what it brings about has echoes too: the rate
+//! S_k that is to be expected of the echo k, of mean delay β_k and share ρ_k, follows
+//!
+//! dS_k/dt = −S_k/β_k + (ρ_k/β_k)·λ(t), λ(t) = λ_0(t) + Σ S_k,
+//!
+//! where λ_0 is what all other accounts say. That is solved piece by piece, by Euler's implicit rule,
+//! which no piece is too long for.
 
 use jiff::tz::TimeZone;
 
@@ -70,43 +74,37 @@ impl Foresight {
         ahead
     }
 
-    /// Adds what the last updates bring about.
+    /// Adds what the last updates bring about, and what that brings about in turn.
     fn echo(&self, ahead: &mut [(i64, f64)], now: Timestamp, from: Timestamp) {
-        let echoing = self.habits.echoing().min(MOST_ECHOING);
+        let echoing = self.habits.echoing();
         if echoing <= f64::from(WORTH_IT) {
             return;
         }
-        let echoes =
-            ACCOUNTS.iter().zip(&self.habits.shares).filter_map(|(account, &share)| match account {
-                Account::Echo(mean) if share >= WORTH_IT => {
-                    Some((f64::from(*mean) / 60.0, f64::from(share)))
-                }
-                _ => None,
-            });
-        // What each has now, how fast it fades, and its share of the mean.
-        let mut echoes: Vec<(f64, f64, f64)> = echoes
-            .map(|(mean, share)| {
-                let now_at = |at: Timestamp| (-((now - at).as_secs_f64() / 3600.0) / mean).exp() / mean;
-                let excited: f64 = self
-                    .diary
-                    .entries()
-                    .filter(|entry| entry.at <= now)
-                    .map(|entry| now_at(entry.at))
-                    .sum();
-                (share * excited, (1.0 - echoing) / mean, share)
-            })
-            .collect();
-        let scale = 1.0 / (1.0 - echoing);
-        let mut fading: Vec<f64> = vec![1.0; echoes.len()];
+        // However much echoes, it dies away.
+        let kept = (MOST_ECHOING / echoing).min(1.0);
+        let hours = |span: Span| span.as_secs_f64() / 3600.0;
+        // Of each echo its mean delay β, its share ρ, and the rate S that it has now.
+        let mut echoes: Vec<(f64, f64, f64)> = Vec::new();
+        for (account, &share) in ACCOUNTS.iter().zip(&self.habits.shares) {
+            if let Account::Echo(mean) = account {
+                let (mean, share) = (f64::from(*mean) / 60.0, f64::from(share) * kept);
+                let entries = self.diary.entries().filter(|entry| entry.at <= now);
+                let excited: f64 = entries.map(|entry| (-hours(now - entry.at) / mean).exp() / mean).sum();
+                echoes.push((mean, share, share * excited));
+            }
+        }
         let mut before = (now - from).as_millis().max(0);
         for (end, rate) in ahead {
-            let mean = *rate * scale;
-            let passed = (*end - before).max(0) as f64 / HOUR_MS as f64;
+            let passed = hours(Span::from_millis((*end - before).max(0)));
             before = before.max(*end);
-            for ((excited, speed, share), left) in echoes.iter_mut().zip(&mut fading) {
-                *left *= (-*speed * passed).exp();
-                *rate += *excited * *left + *share * mean * (1.0 - *left);
+            let left = echoes.iter().map(|(mean, _, now)| now / (1.0 + passed / mean)).sum::<f64>();
+            let brought =
+                echoes.iter().map(|(mean, share, _)| passed * share / (mean + passed)).sum::<f64>();
+            let all = (*rate + left) / (1.0 - brought);
+            for (mean, share, now) in &mut echoes {
+                *now = (*now + passed * *share / *mean * all) / (1.0 + passed / *mean);
             }
+            *rate = all;
         }
     }
 }
