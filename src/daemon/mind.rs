@@ -114,9 +114,9 @@ mod tests {
         assert_eq!(noted(&second), [hour(3), hour(5), hour(8)]);
         // The clock was set back.
         assert_eq!(noted(&look(&second, 6, Some(6), None)), [hour(3), hour(5)]);
-        // Who leaves a date out tells nothing of its minutes, and nothing is stored.
+        // Of what has no date, or was dated before the last look, nobody knows when it came.
         let undated = update(Occurred::Between(hour(9), hour(10)));
-        assert_eq!(look(&second, 10, Some(9), Some(&undated)).diary, None);
+        assert_eq!(noted(&look(&second, 10, Some(9), Some(&undated))), noted(&second));
         let broken = Dossier { diary: Some(vec![9]), ..second };
         assert_eq!(noted(&look(&broken, 10, Some(9), Some(&update(Occurred::At(hour(10)))))), [hour(10)]);
     }

@@ -1,10 +1,10 @@
 //! Fitting every source's rate anew, in the background.
 //!
 //! Reads the evidence in batches, first to gather what each group has in common, then to fit each
-//! source around it and, where somebody plans by them, to weigh its habits; the fitting runs off the async threads, and between batches everybody else
-//! has a turn, so a million sources disturb no probe. Once at the start, because the evidence is
-//! stored with every probe and may be newer than the last fit, then every `refit_every`, and once
-//! more at the end if there is time.
+//! source around it and, where somebody plans by them, to weigh its habits; the fitting runs off the
+//! async threads, and between batches everybody else has a turn, so a million sources disturb no probe.
+//! Once at the start, because the evidence is stored with every probe and may be newer than the last
+//! fit, then every `refit_every`, and once more at the end if there is time.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::fleet::params::SourceId;
 use crate::rate::aggregate::{Aggregate, Borrow, Gathered, estimate};
 use crate::rate::censored;
 use crate::rate::habits::diary::Diary;
-use crate::rate::habits::{FEW, Habits};
+use crate::rate::habits::{FEW, Habits, WEIGHED_FOR};
 use crate::rate::history::{Evidence, History};
 use crate::rate::residuals::dispersion;
 use crate::schedule::policy::Policy;
@@ -91,9 +91,6 @@ const BATCH: u32 = 500;
 
 /// Sources whose rates are stored at a time: each has up to 168 segments.
 const STORED_AT_A_TIME: usize = 50;
-
-/// Habits that nothing new was learned of are weighed anew after this, because what is old fades.
-const WEIGHED_FOR: Span = Span::from_days(1);
 
 /// How often sources without a rate are looked for.
 const NEWCOMERS_EVERY: Span = Span::from_mins(10);

@@ -160,11 +160,17 @@ impl Beliefs {
             }
             return;
         }
+        if seen.gap {
+            // What was before the oldest item shown is lost, and the diary is not complete.
+            let oldest = seen.present.iter().filter_map(|item| item.dated).min().unwrap_or(look.now);
+            self.diary.forget_before(oldest);
+        }
         for update in seen.updates.iter().filter(|update| update.kind != UpdateKind::Edited) {
             match update.occurred {
                 Occurred::At(at) => self.diary.note(at, rate.map(|rate| rate.at(at) as f32)),
-                // Who dates only some of its updates tells nothing of its minutes.
-                Occurred::Between(..) => self.diary = Diary::default(),
+                // When it came is not known to the minute: who is looked at by such times would be looked at
+                // when it was looked at before.
+                Occurred::Between(..) => {}
             }
         }
     }

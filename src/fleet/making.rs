@@ -50,7 +50,13 @@ pub fn ahead(order: &PlanOrder, known: &Rhythm, params: &PlanParams) -> Option<A
     let best = || match &known.foresight {
         // By its habits, as they stand; the rest will be planned when more is known.
         Some(foresight) if standing.closely => {
-            let rates = |from, until| foresight.over(rate, standing.now, (from, until), standing.coarser());
+            let rates = |from, until| {
+                let rates = foresight.over(rate, standing.now, (from, until), standing.detail());
+                match standing.excess {
+                    Some(excess) => excess.added_to(&rates, from, until),
+                    None => rates,
+                }
+            };
             rolling::plan_under(standing, rates, &params.importance)
         }
         _ => rolling::plan(standing, rate, &params.importance),

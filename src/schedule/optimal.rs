@@ -64,18 +64,34 @@ pub(super) fn solve_about(horizon: &Horizon, grid: Grid, left_over: f64) -> Resu
     let track = Track::new(horizon, grid)?;
     let slack = (f64::from(horizon.probes) * left_over) as usize;
     let best = Search { slack, ..Search::new(&horizon.cost, &track) }.best(horizon.probes);
-    let mut found = best.map(|best| best.schedule(horizon, &track)).ok_or(unreachable(horizon))?;
-    if overspends(horizon, &found) {
-        let mut last = Span::ZERO;
-        for (number, at) in found.times.iter_mut().enumerate() {
-            *at = horizon.open_from((*at).max(horizon.earliest(number)).max(last + horizon.min_spacing));
-            last = *at;
-        }
-        found.times.retain(|&at| at < horizon.length());
-        found.times.dedup();
-        found.expected_cost = horizon.cost.cost_of(&found.times);
+    let found = best.map(|best| best.schedule(horizon, &track)).ok_or(unreachable(horizon))?;
+    if !overspends(horizon, &found) {
+        return Ok(found);
     }
-    Ok(found)
+    let even = Span::from_millis(horizon.length().as_millis() / i64::from(horizon.probes.max(1)));
+    let put_off = put_off(horizon, &found);
+    let waits = |(wanted, allowed): (&Span, &Span)| *allowed - *wanted > even;
+    match found.times.iter().zip(&put_off.times).any(waits) {
+        // Little is left for long: that is to be spread well, which takes its time.
+        true => within_allowance(horizon, &track, found),
+        false => Ok(put_off),
+    }
+}
+
+/// The same schedule, each probe as soon after its time as spending allows.
+fn put_off(horizon: &Horizon, found: &Schedule) -> Schedule {
+    let (mut times, mut last) = (Vec::with_capacity(found.times.len()), Span::ZERO);
+    for (number, &at) in found.times.iter().enumerate() {
+        let soonest = at.max(horizon.earliest(number)).max(last + horizon.min_spacing);
+        last = horizon.open_from(soonest);
+        if last >= horizon.length() {
+            break;
+        }
+        if times.last() != Some(&last) {
+            times.push(last);
+        }
+    }
+    Schedule { expected_cost: horizon.cost.cost_of(&times), times, ..*found }
 }
 
 /// The same with at most `longest` updates expected between two probes, but for the first step,
@@ -207,12 +223,18 @@ impl<'t> Search<'t> {
         }
         loop {
             let (&fewer, low) = self.vertices.range(..=wanted).next_back()?;
+            if fewer < wanted && fewer + self.slack >= wanted {
+                // Good enough. What the rest would save is at most their price each.
+                let Vertex { cost, path, price } = low.clone();
+                let lower_bound = (cost - price * (wanted - fewer) as f64).max(0.0);
+                return Some(Best { path, lower_bound, price });
+            }
             let Some((&more, high)) = self.vertices.range(wanted..).next() else {
                 // Nothing is gained by more.
                 let Vertex { cost, path, .. } = low.clone();
                 return Some(Best { path, lower_bound: cost, price: 0.0 });
             };
-            if fewer + self.slack >= wanted {
+            if fewer == wanted {
                 let Vertex { cost, path, price } = low.clone();
                 return Some(Best { path, lower_bound: cost, price });
             }

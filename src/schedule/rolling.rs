@@ -4,15 +4,21 @@
 //! still spent, and comes back probe by probe as it grows older than T. A plan therefore looks T
 //! ahead, from when the first probe is allowed: within that at most n probes are possible, and of any
 //! window that reaches back before now the spent ones are subtracted (the [`Horizon`]'s allowance). So
-//! a plan that is made anew neither wastes budget nor spends it twice. It knows nothing of what comes after its end, and its last
-//! probes are placed accordingly: it should be made anew when half of it is over. Then an office week
-//! came out 3.5 % above days planned by themselves, which break the budget (`tests/plan/rolling.rs`).
+//! a plan that is made anew neither wastes budget nor spends it twice. It knows nothing of what comes
+//! after its end, and its last probes are placed accordingly: it should be made anew when half of it is
+//! over. Then an office week came out 3.5 % above days planned by themselves, which break the budget
+//! (`tests/plan/rolling.rs`).
+//!
+//! A source whose plan is made anew at every landing is planned *closely*: by the minute for the next few
+//! gaps, coarsely from then on, and with somewhat more probes than it may have if it spends less than
+//! that, of which the plan then lists no more than it may have.
 //!
 //! Knows one source as it stands. Must not know where its rate came from, nor who carries the plan
 //! out.
 
 use crate::observe::FeedHints;
 use crate::rate::burst::excess::Excess;
+use crate::rate::habits::Detail;
 use crate::rate::obsolescence::Obsolescence;
 use crate::rate::steps::Steps;
 use crate::rate::week::HOUR_MS;
@@ -147,6 +153,11 @@ pub fn plan_under(
     if best.times.is_empty() {
         return None;
     }
+    if best.times.len() > budget.probes as usize {
+        // What it may not spend is planned with, not for.
+        best.times.truncate(budget.probes as usize);
+        best.expected_cost = horizon.cost.cost_of(&best.times);
+    }
     Some(Ahead {
         by: Policy::Plan,
         times: best.times.into_iter().map(|at| starts + at).collect(),
@@ -186,7 +197,7 @@ impl Standing {
             return probes;
         }
         let short = f64::from(probes) / lately as f64;
-        (f64::from(probes) * short.clamp(1.0, MOST_MORE)).round() as u32
+        (f64::from(probes) * short.clamp(1.0, MOST_MORE)) as u32
     }
 
     /// From when a probe is allowed as far as is known. Only from then on is there anything to plan, and
@@ -244,11 +255,21 @@ impl Standing {
         self.closely.then(|| (self.allowed_from() + gap.scaled(CLOSELY), gap.scaled(COARSE).max(GRID)))
     }
 
-    /// Times at this source's own place between whole grid steps.
-    fn grid(&self, starts: Timestamp) -> Grid {
+    /// How finely a rate is worth knowing for that.
+    pub fn detail(&self) -> Detail {
+        Detail { fine: self.step(), coarser: self.coarser() }
+    }
+
+    /// γ: from one time of the grid to the next.
+    fn step(&self) -> Span {
         let per = self.budget.per.as_millis();
         let finest = (per / FEWEST_SLOTS).clamp(1, GRID.as_millis());
-        let step = (per - 1).div_euclid(MOST_SLOTS).div_euclid(finest) * finest + finest;
+        Span::from_millis((per - 1).div_euclid(MOST_SLOTS).div_euclid(finest) * finest + finest)
+    }
+
+    /// Times at this source's own place between whole grid steps.
+    fn grid(&self, starts: Timestamp) -> Grid {
+        let step = self.step().as_millis();
         let begins = Timestamp::from_millis(self.now.as_millis().div_euclid(step) * step);
         let mut first = begins + Span::from_millis(step).scaled(self.phase);
         if first < self.now {

@@ -18,7 +18,7 @@ use crate::rate::aggregate::{Aggregate, Borrow, Origin, estimate};
 use crate::rate::burst::Params;
 use crate::rate::censored;
 use crate::rate::cyclic::Rate;
-use crate::rate::habits::{Foresight, Habits};
+use crate::rate::habits::{FEW, Foresight, Habits, WEIGHED_FOR};
 use crate::rate::history::{Evidence, History};
 use crate::rate::steps::Steps;
 use crate::time::{Span, Timestamp};
@@ -79,9 +79,6 @@ pub struct Feed {
     last: Option<Timestamp>,
     newest: Option<Timestamp>,
 }
-
-/// Habits of a source that shows nothing new are weighed anew after this long.
-const WEIGHED_FOR: Span = Span::from_days(3);
 
 impl Feed {
     /// One that publishes at these times, ascending, and has not been looked at.
@@ -173,7 +170,8 @@ impl Feed {
         self.rate = Some((fitted.rate, origin, self.beliefs.history.seen()));
         let stale =
             |(_, at, found): &(Habits, Timestamp, usize)| *found != self.found || now - *at >= WEIGHED_FOR;
-        if self.watching.habits && self.habits.as_ref().is_none_or(stale) {
+        let enough = self.beliefs.diary.entries().len() >= FEW;
+        if self.watching.habits && enough && self.habits.as_ref().is_none_or(stale) {
             let habits = Habits::weigh(&self.beliefs.diary, zone, now, self.watching.echoes);
             self.habits = Some((habits, now, self.found));
         }

@@ -8,10 +8,14 @@
 
 use std::collections::VecDeque;
 
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
-/// So many updates are remembered: two kilobytes.
+/// So many updates are remembered: three kilobytes.
 pub const MOST: usize = 256;
+
+/// What is older than this beside the last update says nothing of it. (And weights that double every few
+/// days stay numbers.)
+const LONGEST: Span = Span::from_days(400);
 
 /// Marks the layout of [`Diary::to_bytes`].
 const LAYOUT: u8 = 1;
@@ -44,10 +48,11 @@ impl Diary {
     pub fn note(&mut self, at: Timestamp, foretold: Option<f32>) {
         let place = self.entries.partition_point(|entry| entry.at <= at);
         self.entries.insert(place, Entry { at, foretold });
-        if self.entries.len() > MOST
-            && let Some(oldest) = self.entries.pop_front()
+        let newest = self.entries.back().map_or(at, |newest| newest.at);
+        while self.entries.len() > MOST || self.entries.front().is_some_and(|old| newest - old.at > LONGEST)
         {
-            self.since = Some(oldest.at);
+            let Some(oldest) = self.entries.pop_front() else { break };
+            self.since = Some(self.since.map_or(oldest.at, |since| since.max(oldest.at)));
         }
     }
 

@@ -12,7 +12,7 @@
 use jiff::tz::TimeZone;
 
 use crate::rate::steps::Steps;
-use crate::rate::week::{HOUR_MS, stretches};
+use crate::rate::week::stretches;
 use crate::time::{Span, Timestamp};
 
 use super::diary::Diary;
@@ -38,20 +38,35 @@ pub(super) struct Tables {
     week: Vec<f64>,
 }
 
+/// How finely a rate ahead is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Detail {
+    /// In pieces of about this length, a minute at least …
+    pub fine: Span,
+    /// … and from then on of that.
+    pub coarser: Option<(Timestamp, Span)>,
+}
+
+impl Detail {
+    /// Minute by minute.
+    pub const MINUTES: Self = Self { fine: Span::from_mins(1), coarser: None };
+}
+
 impl Foresight {
     /// The pieces of the rate over [from, until), as [`Steps::over`] gives them, by what is known at
-    /// `now`; `rhythm` is the weekly rate. Minute by minute, and from `coarser` on in pieces of about
-    /// that length.
+    /// `now`; `rhythm` is the weekly rate.
     pub fn over(
         &self,
         rhythm: &Steps,
         now: Timestamp,
         (from, until): (Timestamp, Timestamp),
-        coarser: Option<(Timestamp, Span)>,
+        detail: Detail,
     ) -> Vec<(i64, f64)> {
         let tables = &self.tables;
-        let coarse_from = coarser.map_or(i64::MAX, |(at, _)| (at - from).as_millis());
-        let coarse = coarser.map_or(1, |(_, length)| (length.as_millis() / MINUTE_MS).max(1));
+        let minutes = |length: Span| (length.as_millis() / MINUTE_MS).max(1);
+        let fine = minutes(detail.fine);
+        let coarse_from = detail.coarser.map_or(i64::MAX, |(at, _)| (at - from).as_millis());
+        let coarse = detail.coarser.map_or(fine, |(_, length)| minutes(length).max(fine));
         let rhythms = rhythm.over(from, until);
         let mut rhythm_at = 0;
         let (mut ahead, mut passed) = (Vec::new(), 0);
@@ -59,7 +74,8 @@ impl Foresight {
             let mut local = start;
             while local < end {
                 let minute = local.div_euclid(MINUTE_MS);
-                let next = if passed >= coarse_from { (minute / coarse + 1) * coarse } else { minute + 1 };
+                let length = if passed >= coarse_from { coarse } else { fine };
+                let next = (minute.div_euclid(length) + 1) * length;
                 let next = (next * MINUTE_MS).min(end);
                 passed += next - local;
                 while rhythms[rhythm_at].0 < passed && rhythm_at + 1 < rhythms.len() {

@@ -18,11 +18,13 @@
 
 pub mod diary;
 mod foretell;
+
+pub use foretell::Detail;
 pub mod named;
 
 use jiff::tz::TimeZone;
 
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 use self::diary::Diary;
 use self::foretell::Tables;
@@ -99,7 +101,7 @@ impl Memory {
         (mean * (1.0 - (-days.max(0.0) / mean).exp())).max(1.0 / 24.0)
     }
 
-    /// The logarithm, to base 2, of what an update at `at` weighs.
+    /// What an update at `at` weighs beside one at `reference`.
     fn weight(self, at: Timestamp, reference: Timestamp) -> f64 {
         ((at - reference).as_secs_f64() / 86_400.0 / self.half_life_days()).exp2()
     }
@@ -136,6 +138,9 @@ const ACCOUNTS: [Account; 26] = [
 ];
 
 const COUNT: usize = ACCOUNTS.len();
+
+/// Habits that nothing new was learned of are weighed anew after this, because what is old fades.
+pub const WEIGHED_FOR: Span = Span::from_days(1);
 
 /// Fewer updates than this tell nothing of habits.
 pub const FEW: usize = 5;

@@ -84,7 +84,7 @@ fn a_job_at_four_past_is_expected_at_four_past() {
     let (now, rhythm) = (start() + Span::from_hours(800), Rate::constant(0.25));
     let habits = Habits::weigh(&diary(jobs.clone(), 0.25), &TimeZone::UTC, now, true);
     let foresight = Foresight::new(diary(jobs, 0.25), habits, &TimeZone::UTC, now);
-    let day = foresight.over(&Steps::from(&rhythm), now, (now, now + Span::from_days(1)), None);
+    let day = foresight.over(&Steps::from(&rhythm), now, (now, now + Span::from_days(1)), Detail::MINUTES);
     let at_the_job = |&(end, _): &&(i64, f64)| {
         let minute = (end / 60_000 - 1).rem_euclid(240);
         (2..=8).contains(&minute)
@@ -120,7 +120,7 @@ fn the_rate_ahead_is_the_one_that_was_weighed() {
         let mut shares = [0.0; COUNT];
         shares[account] = 1.0;
         let believed = Foresight::new(diary(times.clone(), 0.5), Habits { shares }, &TimeZone::UTC, now);
-        let ahead = believed.over(&rhythm, now, (now, now + Span::from_mins(2)), None);
+        let ahead = believed.over(&rhythm, now, (now, now + Span::from_mins(2)), Detail::MINUTES);
         let soon = now + Span::from_secs(30);
         let mut and_then = diary(times.clone(), 0.5);
         and_then.note(soon, Some(0.5));
@@ -149,7 +149,8 @@ fn coarse_pieces_hold_as_much_as_fine_ones() {
     let updates = |coarser| {
         let mut before = 0;
         let mut sum = 0.0;
-        for (end, rate) in foresight.over(&rhythm, now, (now, until), coarser) {
+        for (end, rate) in foresight.over(&rhythm, now, (now, until), Detail { coarser, ..Detail::MINUTES })
+        {
             assert!(end > before && rate >= 0.0);
             sum += rate * (end - before) as f64 / HOUR_MS as f64;
             before = end;

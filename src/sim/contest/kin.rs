@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use crate::observe::Kind;
 use crate::rate::aggregate::{Aggregate, Gathered};
 use crate::rate::history::Evidence;
 use crate::schedule::policy::Policy;
@@ -18,31 +19,34 @@ use super::stage::on_all_cores;
 /// A group is gathered so often.
 const EVERY: Span = Span::from_days(7);
 
-/// For each trace what its kind has in common, from when on.
+/// For each trace what its kind has in common, from when on. Times are told by how many weeks are left
+/// until a source's end: what others had shown a week before that is known for certain.
 pub(super) fn gather(traces: &[Trace], rules: &Rules) -> Vec<Vec<(Timestamp, Aggregate)>> {
     let all: Vec<Vec<(Timestamp, Evidence)>> = on_all_cores(traces.len(), |index| {
         let (trace, exam) = (&traces[index], rules.exam(&traces[index]));
         let source = Watched { events: &trace.events, budget: rules.budget(trace), kin: &[], truth: None };
-        let setup = Setup { refit_every: EVERY, ..rules.setup(Policy::Uniform) };
+        let mut setup = Setup { refit_every: EVERY, ..rules.setup(Policy::Uniform) };
+        if trace.page {
+            setup.watching.kind = Kind::Page;
+        }
         let mut evidence = Vec::new();
         ours::watch(&[source], &setup, (exam.begins, exam.to), |now, feeds| {
             evidence.extend(feeds.iter().map(|feed| (now, feed.evidence(now))));
         });
         evidence
     });
-    let mut groups: HashMap<&str, Vec<Gathered>> = HashMap::new();
+    let left = |trace: &Trace, at: Timestamp| (rules.exam(trace).to - at).as_millis() / EVERY.as_millis();
+    let mut groups: HashMap<(&str, i64), Gathered> = HashMap::new();
     for (trace, evidence) in traces.iter().zip(&all) {
-        let group = groups.entry(&trace.kind).or_default();
-        group.resize_with(group.len().max(evidence.len()), Gathered::default);
-        group.iter_mut().zip(evidence).for_each(|(gathered, (_, evidence))| gathered.add(evidence));
+        for (at, evidence) in evidence {
+            groups.entry((&trace.kind, left(trace, *at))).or_default().add(evidence);
+        }
     }
-    let groups: HashMap<&str, Vec<Aggregate>> = groups
-        .into_iter()
-        .map(|(kind, weeks)| (kind, weeks.iter().map(Gathered::aggregate).collect()))
-        .collect();
+    let groups: HashMap<(&str, i64), Aggregate> =
+        groups.into_iter().map(|(when, gathered)| (when, gathered.aggregate())).collect();
     let of = |(trace, evidence): (&Trace, &Vec<(Timestamp, Evidence)>)| {
-        let weeks = groups.get(trace.kind.as_str()).into_iter().flatten().cloned();
-        evidence.iter().map(|(at, _)| *at).zip(weeks).collect()
+        let known = |at: Timestamp| groups.get(&(trace.kind.as_str(), left(trace, at) + 1)).cloned();
+        evidence.iter().filter_map(|&(at, _)| Some((at, known(at)?))).collect()
     };
     traces.iter().zip(&all).map(of).collect()
 }

@@ -59,7 +59,8 @@ impl Stage<'_> {
             let run = self.run(who, source, knob, budget, false);
             (run.as_ref().map_or(wanted as usize, |run| run.score.probes), run)
         });
-        let lost = |run: &Run| run.score.probes as f64 > OUT_OF_HAND * wanted + 1.0;
+        let lost =
+            |run: &Run| matches!(who, Who::Ours(_)) && run.score.probes as f64 > OUT_OF_HAND * wanted + 1.0;
         match run.as_ref().is_some_and(lost) {
             // It goes by no threshold: it lacks what it would go by, and is spread evenly.
             true => self.run(who, source, usual, budget, true),
