@@ -4,19 +4,22 @@
 //! sent, beside the probes that were; then with more and with fewer; and says how many it would take for
 //! half the delay. Knows what is asked and told. Must not know how a policy is tried.
 
+use std::collections::HashMap;
 use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
 use crate::config::Config;
+use crate::daemon::muster::usual;
 use crate::rate::steps::Steps;
 use crate::schedule::budget::Budget;
 use crate::schedule::policy::Policy;
 use crate::sim::compare::{Pair, compare};
 use crate::sim::contest::{Matching, Rules, Who, hold};
+use crate::sim::feed::Watching;
 use crate::sim::score::{Score, Trial};
 use crate::sim::trace::{Exam, Trace};
-use crate::store::past::Past;
+use crate::store::past::{Past, Pasts};
 use crate::store::reader::Reader;
 use crate::time::{Span, Timestamp};
 
@@ -68,6 +71,8 @@ struct Log {
     /// Sources in the store, and how many of them have something to be judged by.
     sources: usize,
     judged: usize,
+    /// Updates that are judged, of which it is only guessed when they were.
+    guessed: usize,
 }
 
 /// A row of the table.
@@ -87,19 +92,26 @@ struct Half {
     probes_per_day: f64,
 }
 
+/// Rates are fitted no more often than this. It is played for many sources and policies, and a fit that
+/// is some hours old is hardly another.
+const FITTED_AT_MOST_EVERY: Span = Span::from_hours(6);
+
+/// A log must be this long to tell anything.
+const SHORTEST: Span = Span::from_hours(1);
+
 /// Plays the log again.
 pub fn run(config: &Config, arguments: &Args, out: &mut dyn Write) -> Result<(), CliError> {
-    let pasts = runtime()?.block_on(async { Reader::open(&config.daemon.store).await?.pasts().await })?;
+    let policies = &arguments.policies;
+    if let Some(twice) = (1..policies.len()).find(|&at| policies[..at].contains(&policies[at])) {
+        return Err(CliError::Usage(format!("--policies names `{}` twice", policies[twice].name())));
+    }
+    let sample = arguments.sample as usize;
+    let pasts =
+        runtime()?.block_on(async { Reader::open(&config.daemon.store).await?.pasts(sample).await })?;
     let importance = Steps::try_from(&config.importance)
         .map_err(|error| CliError::Refused(format!("importance: {error}")))?;
     let log = log(config, pasts, arguments, &importance)?;
-    let rules = Rules {
-        importance,
-        matching: Matching::Probes,
-        burst: config.fleet.burst,
-        seed: arguments.seed,
-        ..Rules::new(Budget::default())
-    };
+    let rules = rules(config, importance, arguments.seed);
     let contests = arguments.policies.len() + arguments.budgets.len() + HALVINGS;
     let bar = Bar::new((contests * log.traces.len()) as u64);
     let tick = || bar.forward(1);
@@ -125,40 +137,87 @@ pub fn run(config: &Config, arguments: &Args, out: &mut dyn Write) -> Result<(),
 /// Tries at which number of probes the delay is half.
 const HALVINGS: usize = 6;
 
-fn log(config: &Config, pasts: Vec<Past>, arguments: &Args, importance: &Steps) -> Result<Log, CliError> {
-    let sources = pasts.len();
-    let watched: Vec<Past> = pasts.into_iter().filter(|past| past.probed.len() > 2).collect();
-    let begins = watched.iter().filter_map(|past| past.probed.first()).min();
-    let ends = watched.iter().filter_map(|past| past.probed.last()).max();
+/// The fewest times the probes with which half the delay is looked for.
+const FEWEST: f64 = 0.05;
+
+/// The most.
+const MOST: f64 = 50.0;
+
+/// Sources are watched as the daemon would, but for those that have a time zone of their own.
+fn rules(config: &Config, importance: Steps, seed: u64) -> Rules {
+    let (learning, rate) = (usual(config), &config.rate);
+    Rules {
+        importance,
+        matching: Matching::Probes,
+        burst: config.fleet.burst,
+        freshness_threshold: rate.freshness_threshold,
+        refit_every: rate.refit_every.max(FITTED_AT_MOST_EVERY),
+        echoes: rate.echoes,
+        watching: Watching {
+            zone: learning.zone.clone(),
+            half_life: learning.half_life,
+            cycle: learning.cycle,
+            bursts: learning.bursts,
+            borrow: rate.borrow,
+            ..Watching::default()
+        },
+        seed,
+        ..Rules::new(Budget::default())
+    }
+}
+
+fn log(config: &Config, pasts: Pasts, arguments: &Args, importance: &Steps) -> Result<Log, CliError> {
+    let Pasts { pasts, sources } = pasts;
+    let begins = pasts.iter().filter_map(|past| past.probed.first()).min();
+    let ends = pasts.iter().filter_map(|past| past.probed.last()).max();
+    let store = config.daemon.store.display();
     let (Some(&begins), Some(&until)) = (begins, ends) else {
         return Err(CliError::Refused(format!(
-            "{} holds too few probes to be played again; let the daemon run for a day or two",
-            config.daemon.store.display()
+            "{store} holds too few probes to be played again; let the daemon run for a day or two"
         )));
     };
+    if until - begins < SHORTEST {
+        return Err(CliError::Refused(format!(
+            "the log in {store} is only {} long, too short to be played again; let the daemon run for a \
+             day or two",
+            until - begins
+        )));
+    }
     let test = arguments.test.min(Span::from_millis((until - begins).as_millis() / 2));
     let since = until - test;
-    let every = watched.len().div_ceil(arguments.sample as usize).max(1);
-    let (mut traces, mut really) = (Vec::new(), Vec::new());
-    for past in watched.iter().step_by(every) {
-        let configured = config.sources.iter().find(|source| source.name == past.name);
-        let granted = configured.map_or_else(Budget::default, |source| source.budget);
-        let holds = usize::MAX;
-        let (events, probes) = (&past.published, &past.probed);
-        let score = Score::of(&Trial { events, probes, from: since, to: until, importance, holds });
+    let budgets: HashMap<&str, Budget> =
+        config.sources.iter().map(|source| (source.name.as_str(), source.budget)).collect();
+    let mut log = Log { traces: vec![], really: vec![], since, until, sources, judged: 0, guessed: 0 };
+    for past in pasts {
+        let first = past.probed.first().copied().unwrap_or(begins);
+        // Nobody could have found what came before it was watched.
+        let from = since.max(first);
+        if until - from < SHORTEST.min(test) {
+            continue;
+        }
+        let score = really(&past, from, until, importance);
+        let granted = budgets.get(past.name.as_str()).copied().unwrap_or_default();
         // As many probes as were sent, in the time in which they were.
-        let per = test.scaled(f64::from(granted.probes) / score.probes.max(1) as f64);
-        let first = past.probed.first().copied().unwrap_or(begins).min(since);
-        traces.push(Trace {
+        let per = (until - from).scaled(f64::from(granted.probes) / score.probes.max(1) as f64);
+        log.judged += usize::from(score.updates > 0);
+        log.guessed += past.guessed.iter().filter(|&&at| at > from && at <= until).count();
+        log.really.push(score);
+        log.traces.push(Trace {
             page: past.page,
             budget: Some(Budget { per, ..granted }),
-            tried: Some(Exam { begins: first, from: since, to: until }),
-            ..Trace::new(&past.name, past.group.as_deref().unwrap_or("all"), past.published.clone())
+            tried: Some(Exam { begins: first.min(from), from, to: until }),
+            ..Trace::new(past.name, past.group.as_deref().unwrap_or("all"), past.published)
         });
-        really.push(score);
     }
-    let judged = really.iter().filter(|score| score.updates > 0).count();
-    Ok(Log { traces, really, since, until, sources, judged })
+    Ok(log)
+}
+
+/// What was really done: a probe that failed found nothing, and was spent all the same.
+fn really(past: &Past, from: Timestamp, to: Timestamp, importance: &Steps) -> Score {
+    let by = |probes: &[Timestamp]| {
+        Score::of(&Trial { events: &past.published, probes, from, to, importance, holds: usize::MAX })
+    };
+    Score { probes: by(&past.probed).probes, ..by(&past.answered) }
 }
 
 impl Log {
@@ -189,33 +248,27 @@ impl Log {
         )
     }
 
-    /// How many times the probes would give half of the delay that the log has.
+    /// How many times the probes would give half of the delay that the log has, between what was tried
+    /// already.
     fn half(&self, who: Who, rows: &[Row], rules: &Rules, tick: &(dyn Fn() + Sync)) -> Option<Half> {
         let goal = rows.first()?.score.mean_delay()? / 2.0;
-        let (mut low, mut high) = (0.05_f64.ln(), 50.0_f64.ln());
-        for row in rows.iter().filter(|row| row.name == who.name()) {
-            let delay = row.score.mean_delay()?;
-            if delay > goal { low = low.max(row.factor.ln()) } else { high = high.min(row.factor.ln()) }
-        }
-        let mut found = None;
+        let reached = |row: &Row| row.score.mean_delay().is_some_and(|delay| delay <= goal);
+        let half = |row: &Row| Half { who, factor: row.factor, probes_per_day: per_day(&row.score) };
+        let tried = || rows.iter().skip(1).filter(|row| row.name == who.name());
+        let least = tried().filter(|row| reached(row)).min_by(|a, b| a.factor.total_cmp(&b.factor));
+        let mut found = least.map(half);
+        let mut high = least.map_or(MOST, |row| row.factor);
+        let below = tried().map(|row| row.factor).filter(|&factor| factor < high);
+        let mut low = below.fold(FEWEST.min(high), f64::max);
         for _ in 0..HALVINGS {
-            let factor = f64::midpoint(low, high).exp();
-            let row = self.tried(who, factor, rules, tick);
-            let delay = row.score.mean_delay()?;
-            if delay > goal {
-                low = factor.ln();
+            let row = self.tried(who, (low * high).sqrt(), rules, tick);
+            if reached(&row) {
+                (high, found) = (row.factor, Some(half(&row)));
             } else {
-                high = factor.ln();
-                found = Some(Half { who, factor, probes_per_day: self.per_day(&row.score) });
+                low = row.factor;
             }
         }
         found
-    }
-
-    /// Probes of a source and day.
-    fn per_day(&self, score: &Score) -> f64 {
-        let days = (self.until - self.since).as_secs_f64() / 86_400.0;
-        score.probes as f64 / days.max(1e-9) / self.traces.len().max(1) as f64
     }
 
     fn show(&self, rows: &[Row], half: Option<&Half>, out: &mut dyn Write) -> io::Result<()> {
@@ -228,6 +281,14 @@ impl Log {
             self.sources,
             self.judged
         )?;
+        if self.guessed > 0 {
+            writeln!(
+                out,
+                "of {} of the {} updates it is only known between which looks they came; the middle is taken",
+                self.guessed,
+                self.updates()
+            )?;
+        }
         writeln!(out)?;
         let heads =
             ["policy", "probes", "probes/day", "mean", "median", "p95", "worst", "useful", "× as it was"];
@@ -241,10 +302,16 @@ impl Log {
                 number(half.factor),
                 number(half.probes_per_day)
             ),
-            None => {
-                writeln!(out, "\nhalf the delay is out of reach of 50 times the probes, or there is none")
+            None if self.judged == 0 => {
+                writeln!(out, "\nnothing was published in that time, so there is no delay to compare")
             }
+            None => writeln!(out, "\nhalf the delay is out of reach of {MOST} times the probes"),
         }
+    }
+
+    /// Updates that are judged.
+    fn updates(&self) -> usize {
+        self.really.iter().map(|score| score.updates).sum()
     }
 
     fn cells(&self, row: &Row) -> Vec<Cell> {
@@ -253,7 +320,7 @@ impl Log {
         vec![
             cell(&row.name),
             cell(format!("× {}", number(row.factor))),
-            cell(number(self.per_day(score))),
+            cell(number(per_day(score))),
             cell(delay(score.mean_delay())),
             cell(delay(score.quantile(0.5))),
             cell(delay(score.quantile(0.95))),
@@ -273,7 +340,7 @@ impl Log {
                     "factor": row.factor,
                     "updates": score.updates,
                     "probes": score.probes,
-                    "probes_per_source_and_day": self.per_day(score),
+                    "probes_per_source_and_day": per_day(score),
                     "mean_delay_s": score.mean_delay(),
                     "p50_delay_s": score.quantile(0.5),
                     "p95_delay_s": score.quantile(0.95),
@@ -289,6 +356,9 @@ impl Log {
             "since": self.since.iso(),
             "until": self.until.iso(),
             "sources": self.traces.len(),
+            "sources_in_all": self.sources,
+            "updates": self.updates(),
+            "guessed": self.guessed,
             "policies": rows,
             "half_the_delay": half.map(|half| json!({
                 "policy": half.who.name(),
@@ -297,4 +367,11 @@ impl Log {
             })),
         })
     }
+}
+
+/// Probes of a source and day.
+fn per_day(score: &Score) -> f64 {
+    // The spans of all sources that were tried, one after another.
+    let days = score.span.as_secs_f64() / 86_400.0;
+    score.probes as f64 / days.max(1e-9)
 }

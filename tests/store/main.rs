@@ -35,6 +35,7 @@ mod bursts;
 mod habits;
 mod lists;
 mod measures;
+mod pasts;
 mod plans;
 
 const LONG: Duration = Duration::from_secs(30);

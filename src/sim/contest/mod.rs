@@ -16,6 +16,7 @@ use crate::schedule::budget::Budget;
 use crate::schedule::policy::Policy;
 use crate::time::{Span, Timestamp};
 
+use super::feed::Watching;
 use super::peers::Peer;
 use super::score::Score;
 use super::trace::{Exam, Trace};
@@ -98,6 +99,11 @@ pub struct Rules {
     pub refit_every: Span,
     /// What is done about bursts.
     pub burst: BurstTerms,
+    /// θ of the policies that go by one, where no knob turns it.
+    pub freshness_threshold: f64,
+    /// How sources are watched, but for what the other rules say of it: kind, `holds`, `echoes`, and what
+    /// a policy brings with it.
+    pub watching: Watching,
     /// Whether updates are taken to bring others.
     pub echoes: bool,
     /// Equal seeds give equal runs.
@@ -173,6 +179,8 @@ impl Rules {
             matching: Matching::default(),
             refit_every: Span::from_days(1),
             burst: BurstTerms::default(),
+            freshness_threshold: 1.0,
+            watching: Watching::default(),
             echoes: true,
             seed: 1,
         }

@@ -223,12 +223,12 @@ impl Rules {
         let borrow = match policy {
             Policy::IndHist => Borrow::Never,
             Policy::AggHist => Borrow::Always,
-            _ => Borrow::Blend,
+            _ => self.watching.borrow,
         };
         Setup {
             policy,
             burst: self.burst,
-            freshness_threshold: 1.0,
+            freshness_threshold: self.freshness_threshold,
             importance: &self.importance,
             watching: Watching {
                 kind: if self.pages { Kind::Page } else { Kind::Feed },
@@ -236,7 +236,7 @@ impl Rules {
                 borrow,
                 habits: policy == Policy::Auto,
                 echoes: self.echoes,
-                ..Watching::default()
+                ..self.watching.clone()
             },
             refit_every: self.refit_every,
             latency: self.latency,
