@@ -92,8 +92,8 @@ async fn a_feed_that_was_empty_at_first_has_no_first_contact_to_count() {
 async fn who_has_two_probes_or_was_removed_has_no_past() {
     let store = Store::new().await;
     let (a, b) = (store.id("a"), store.id("b"));
-    [100, 200].map(|secs| store.write(look(a, secs, vec![], vec![])));
-    [100, 200, 300].map(|secs| store.write(look(b, secs, vec![], vec![])));
+    [100, 200].into_iter().for_each(|secs| store.write(look(a, secs, vec![], vec![])));
+    [100, 200, 300].into_iter().for_each(|secs| store.write(look(b, secs, vec![], vec![])));
     store.flush().await;
     let names = async || pasts(&store).await.into_iter().map(|past| past.name).collect::<Vec<_>>();
     assert_eq!(names().await, ["b"]);
