@@ -12,7 +12,7 @@ use crate::rate::steps::Steps;
 use crate::schedule::ask::Knowledge;
 use crate::schedule::chain;
 use crate::schedule::policy::Policy;
-use crate::schedule::rolling::{self, Ahead};
+use crate::schedule::rolling::{self, Ahead, Standing};
 
 use super::planning::PlanOrder;
 
@@ -59,7 +59,8 @@ pub fn ahead(order: &PlanOrder, known: &Rhythm, params: &PlanParams) -> Option<A
             };
             rolling::plan_under(standing, rates, &params.importance)
         }
-        _ => rolling::plan(standing, rate, &params.importance),
+        // By a rhythm there is nothing more to know soon.
+        _ => rolling::plan(&Standing { closely: false, ..standing.clone() }, rate, &params.importance),
     };
     let chain = |policy| {
         let knowledge = Knowledge {
@@ -99,7 +100,6 @@ mod tests {
     use crate::fleet::params::SourceId;
     use crate::schedule::budget::Budget;
     use crate::schedule::plan::Revision;
-    use crate::schedule::rolling::Standing;
     use crate::time::Timestamp;
 
     #[test]

@@ -93,7 +93,7 @@ const COARSE: f64 = 1.0 / 12.0;
 /// The share of the probes of such a plan that may be left over for the sake of speed.
 const LEFT_OVER: f64 = 0.02;
 /// It is planned with at most so many times the budget.
-const MOST_MORE: f64 = 1.25;
+const MOST_MORE: f64 = 3.0;
 
 /// What is to be kept between two probes: the spacing, or what every answer asks for.
 pub fn apart(min_spacing: Span, hints: &FeedHints, fresh_for: Span) -> Span {
@@ -197,7 +197,8 @@ impl Standing {
             return probes;
         }
         let short = f64::from(probes) / lately as f64;
-        (f64::from(probes) * short.clamp(1.0, MOST_MORE)) as u32
+        // Of what it is planned with more it puts off a share again, so it is more than what is missing.
+        (f64::from(probes) * (short * short).clamp(1.0, MOST_MORE)) as u32
     }
 
     /// From when a probe is allowed as far as is known. Only from then on is there anything to plan, and

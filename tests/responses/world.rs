@@ -176,7 +176,10 @@ pub fn sent(source: &Source, who: Who, budget: Budget) -> Vec<driver::Sent> {
         answered_by: None,
     };
     fleet.load(vec![known], start());
-    let feed = RefCell::new(Feed::new(source.items.clone(), Watching::default(), start()));
+    // By their rhythm alone, as pages and undated feeds are: what follows flurries by itself would hide what
+    // an answer to bursts is worth.
+    let watching = Watching { habits: false, ..Watching::default() };
+    let feed = RefCell::new(Feed::new(source.items.clone(), watching, start()));
     let look = |at| {
         let mut answered = feed.borrow_mut().look(at);
         if who == Who::Told {
