@@ -138,7 +138,8 @@ fn foresight(source: SourceId) -> Option<Arc<Foresight>> {
                     diary.note(at + Span::from_mins(3), Some(0.5));
                 }
             }
-            let habits = Habits::weigh(&diary, &utc, start(), true);
+            let rhythm = Steps::from(&Rate::constant(0.5));
+            let habits = Habits::weigh(&diary, &rhythm, start(), true);
             Arc::new(Foresight::new(diary, habits, &utc, start()))
         };
         (0..SOURCES).map(|id| (id % 3 == 1).then(|| foreseen(id))).collect()

@@ -232,8 +232,8 @@ mod tests {
         job.order.policy = Policy::Auto;
         job.order.standing =
             Standing { closely: true, ..Standing::new(now, Budget { probes: 24, ..Budget::default() }) };
-        let zone = job.known.rate.zone();
-        let weighed = habits.then(|| Habits::weigh(&diary, zone, now, true).to_bytes());
+        let rhythm = Steps::from(&job.known.rate);
+        let weighed = habits.then(|| Habits::weigh(&diary, &rhythm, now, true).to_bytes());
         job.diary = Some(DiaryRow { diary: diary.to_bytes(), habits: weighed, weighed_at: None });
         job
     }

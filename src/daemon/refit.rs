@@ -21,6 +21,7 @@ use crate::rate::habits::diary::Diary;
 use crate::rate::habits::{FEW, Habits, WEIGHED_FOR};
 use crate::rate::history::{Evidence, History};
 use crate::rate::residuals::dispersion;
+use crate::rate::steps::Steps;
 use crate::schedule::policy::Policy;
 use crate::store::StoreError;
 use crate::store::reader::{HistoryRow, Reader};
@@ -161,11 +162,10 @@ impl Refitter {
             let diaries = self.reader.diaries(&planned.map(|source| source.id).collect::<Vec<_>>()).await?;
             let groups = Arc::clone(groups);
             let fit_batch = move || -> Vec<RateRecord> {
-                let fit = |source: &Known| RateRecord {
-                    habits: diaries.get(&source.id).and_then(|row| {
-                        weigh(row, source.history.zone(), now, echoes).map(|habits| habits.to_bytes())
-                    }),
-                    ..fit(source, &groups, borrow, now)
+                let fit = |source: &Known| {
+                    let (record, rhythm) = fit(source, &groups, borrow, now);
+                    let weighed = diaries.get(&source.id).and_then(|row| weigh(row, &rhythm, now, echoes));
+                    RateRecord { habits: weighed.map(|habits| habits.to_bytes()), ..record }
                 };
                 batch.iter().map(fit).collect()
             };
@@ -271,7 +271,13 @@ impl Known {
     }
 }
 
-fn fit(source: &Known, groups: &HashMap<String, Aggregate>, borrow: Borrow, now: Timestamp) -> RateRecord {
+/// Its rate, to be kept and to go on with.
+fn fit(
+    source: &Known,
+    groups: &HashMap<String, Aggregate>,
+    borrow: Borrow,
+    now: Timestamp,
+) -> (RateRecord, Steps) {
     let zone = source.history.zone();
     let group = source.group.as_ref().and_then(|group| groups.get(group));
     // Whoever names a history gets that one.
@@ -281,7 +287,7 @@ fn fit(source: &Known, groups: &HashMap<String, Aggregate>, borrow: Borrow, now:
         _ => borrow,
     };
     let (fitted, origin) = estimate(&source.evidence, group, borrow, zone);
-    RateRecord {
+    let record = RateRecord {
         source: source.id,
         fitted_at: now,
         origin: origin.name(),
@@ -293,17 +299,18 @@ fn fit(source: &Known, groups: &HashMap<String, Aggregate>, borrow: Borrow, now:
         updates: source.history.seen(),
         since: source.history.span().map(|(since, _)| since),
         habits: None,
-    }
+    };
+    (record, Steps::from(&fitted.rate))
 }
 
 /// Habits as the diary shows them; `None` where that is too little, or where nothing has changed since
 /// they were last weighed.
-fn weigh(row: &DiaryRow, zone: &TimeZone, now: Timestamp, echoes: bool) -> Option<Habits> {
+fn weigh(row: &DiaryRow, rhythm: &Steps, now: Timestamp, echoes: bool) -> Option<Habits> {
     let before = row.habits.as_deref().and_then(Habits::from_bytes);
     let recently = row.weighed_at.is_some_and(|at| at <= now && now - at < WEIGHED_FOR);
     if recently && before.is_some_and(|habits| echoes || habits.echoing() == 0.0) {
         return None;
     }
     let diary = Diary::from_bytes(&row.diary).filter(|diary| diary.entries().len() >= FEW)?;
-    Some(Habits::weigh(&diary, zone, now, echoes))
+    Some(Habits::weigh(&diary, rhythm, now, echoes))
 }

@@ -167,12 +167,13 @@ impl Feed {
     pub fn refit(&mut self, now: Timestamp, group: Option<&Aggregate>) {
         let Watching { zone, borrow, .. } = &self.watching;
         let (fitted, origin) = estimate(&self.evidence(now), group, *borrow, zone);
-        self.rate = Some((fitted.rate, origin, self.beliefs.history.seen()));
+        self.rate = Some((fitted.rate.clone(), origin, self.beliefs.history.seen()));
         let stale =
             |(_, at, found): &(Habits, Timestamp, usize)| *found != self.found || now - *at >= WEIGHED_FOR;
         let enough = self.beliefs.diary.entries().len() >= FEW;
         if self.watching.habits && enough && self.habits.as_ref().is_none_or(stale) {
-            let habits = Habits::weigh(&self.beliefs.diary, zone, now, self.watching.echoes);
+            let rhythm = Steps::from(&fitted.rate);
+            let habits = Habits::weigh(&self.beliefs.diary, &rhythm, now, self.watching.echoes);
             self.habits = Some((habits, now, self.found));
         }
         self.foresee(now);

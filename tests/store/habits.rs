@@ -5,9 +5,11 @@ use std::sync::Arc;
 use tidewatch::clock::Clock;
 use tidewatch::config::valid;
 use tidewatch::daemon::refit::{RefitParams, Refitter};
+use tidewatch::rate::cyclic::Rate;
 use tidewatch::rate::habits::Habits;
 use tidewatch::rate::habits::diary::Diary;
 use tidewatch::rate::history::History;
+use tidewatch::rate::steps::Steps;
 use tidewatch::rng::Stream;
 use tokio::sync::{mpsc, watch};
 
@@ -50,7 +52,8 @@ async fn a_diary_and_habits_are_kept_until_they_are_others() {
     let store = Store::new().await;
     let (a, b) = (store.id("a"), store.id("b"));
     let first = diary(20).to_bytes();
-    let habits = Habits::weigh(&diary(20), &jiff::tz::TimeZone::UTC, at(20 * HOUR), true).to_bytes();
+    let rhythm = Steps::from(&Rate::constant(1.0));
+    let habits = Habits::weigh(&diary(20), &rhythm, at(20 * HOUR), true).to_bytes();
     store.write(look(a, 100, Some(first.clone())));
     store.write(look(b, 100, None));
     store.flush().await;
@@ -162,8 +165,8 @@ async fn a_refit_weighs_habits_where_somebody_plans_by_them() {
     let now = 100 * HOUR;
     let (when, habits) = weighed(now).await;
     assert_eq!(when, Some(at(now)));
-    let utc = jiff::tz::TimeZone::UTC;
-    assert_eq!(habits, Habits::weigh(&diary(100), &utc, at(now), true));
+    let rhythm = async || Steps::from(&reader.rates(&[a]).await.unwrap()[&a].rate);
+    assert_eq!(habits, Habits::weigh(&diary(100), &rhythm().await, at(now), true));
 
     assert_eq!(weighed(now + 6 * HOUR).await.0, Some(at(now)), "nothing is new");
     assert_eq!(weighed(now + 30 * HOUR).await.0, Some(at(now + 30 * HOUR)), "what is old fades");
@@ -171,7 +174,7 @@ async fn a_refit_weighs_habits_where_somebody_plans_by_them() {
     store.flush().await;
     let (when, habits) = weighed(now + 32 * HOUR).await;
     assert_eq!(when, Some(at(now + 32 * HOUR)));
-    assert_eq!(habits, Habits::weigh(&diary(101), &utc, at(now + 32 * HOUR), true));
+    assert_eq!(habits, Habits::weigh(&diary(101), &rhythm().await, at(now + 32 * HOUR), true));
 
     // Echoes that are not wanted any more are not kept for a day.
     let mut in_flurries = Diary::default();

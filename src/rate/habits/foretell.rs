@@ -16,6 +16,7 @@ use crate::rate::week::stretches;
 use crate::time::{Span, Timestamp};
 
 use super::diary::Diary;
+use super::regular::{Regularity, Stages};
 use super::{ACCOUNTS, ANYWHEN, Account, Comb, Foresight, Habits, Memory, is_weekend, local_millis};
 
 const MINUTE_MS: i64 = 60_000;
@@ -29,11 +30,52 @@ const WORTH_IT: f32 = 0.004;
 /// However much echoes, it dies away.
 const MOST_ECHOING: f64 = 0.9;
 
+/// What has been expected for longer than this has been expected long enough.
+const LONGEST_PAST: Span = Span::from_days(35);
+
 /// Updates per hour, of the source's local time.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Tables {
     flat: f64,
     /// What the rhythm counts, by minute of the hour.
+    hour: Cyclic,
+    week: Cyclic,
+}
+
+/// Values by the minute of a cycle, as sums from its beginning, so that a mean takes two of them.
+#[derive(Debug, Clone, PartialEq)]
+struct Cyclic {
+    sums: Vec<f64>,
+}
+
+impl Cyclic {
+    fn new(values: &[f64]) -> Self {
+        let mut sum = 0.0;
+        let sums = std::iter::once(0.0).chain(values.iter().map(|value| {
+            sum += value;
+            sum
+        }));
+        Self { sums: sums.collect() }
+    }
+
+    /// The sum of all values from the cycle's beginning to a minute, of whichever round.
+    fn until(&self, minute: i64) -> f64 {
+        let cycle = self.sums.len() as i64 - 1;
+        let all = self.sums[self.sums.len() - 1];
+        minute.div_euclid(cycle) as f64 * all + self.sums[minute.rem_euclid(cycle) as usize]
+    }
+
+    fn between(&self, minutes: &std::ops::Range<i64>) -> f64 {
+        // From the round in which it begins, so that no digits are lost to those before.
+        let cycle = self.sums.len() as i64 - 1;
+        let round = minutes.start.div_euclid(cycle) * cycle;
+        self.until(minutes.end - round) - self.until(minutes.start - round)
+    }
+}
+
+/// Tables in the making: the values themselves.
+struct Values {
+    flat: f64,
     hour: Vec<f64>,
     week: Vec<f64>,
 }
@@ -86,8 +128,25 @@ impl Foresight {
                 local = next;
             }
         }
+        self.pace(&mut ahead, rhythm, from);
         self.echo(&mut ahead, now, from);
         ahead
+    }
+
+    /// Has regular updates wait for their time since the last that was known at `from`.
+    fn pace(&self, ahead: &mut [(i64, f64)], rhythm: &Steps, from: Timestamp) {
+        if self.habits.regularity == Regularity::NONE {
+            return;
+        }
+        let Some(last) = self.diary.entries().map(|entry| entry.at).rfind(|&at| at <= from) else { return };
+        let since = self.tables.expected(rhythm, &[last.max(from - LONGEST_PAST), from]);
+        let mut stages = Stages::after(self.habits.regularity, since.first().copied().unwrap_or(0.0));
+        let mut before = 0;
+        for (end, rate) in ahead {
+            let passed = (*end - before) as f64 / 3_600_000.0;
+            before = *end;
+            *rate *= stages.go_on(*rate * passed);
+        }
     }
 
     /// Adds what the last updates bring about, and what that brings about in turn.
@@ -129,8 +188,9 @@ impl Tables {
     /// By what is known at `now`.
     pub fn new(diary: &Diary, habits: &Habits, zone: &TimeZone, now: Timestamp) -> Self {
         let shares = &habits.shares;
-        let mut tables = Self { flat: 0.0, hour: vec![f64::from(shares[0]); HOUR], week: vec![0.0; WEEK] };
-        let Some(since) = diary.since() else { return tables };
+        let mut tables =
+            Values { flat: 0.0, hour: vec![f64::from(shares[0]); HOUR], week: vec![0.0; WEEK] };
+        let Some(since) = diary.since() else { return tables.tables() };
         let days = (now - since).as_secs_f64() / 86_400.0;
         let entries = || diary.entries().filter(|entry| entry.at <= now);
         for memory in Memory::ALL {
@@ -171,17 +231,46 @@ impl Tables {
                 }
             }
         }
-        tables
+        tables.tables()
+    }
+
+    /// How many updates were to be expected from each of these times to the next, echoes aside.
+    pub fn expected(&self, rhythm: &Steps, times: &[Timestamp]) -> Vec<f64> {
+        let (Some(&first), Some(&last)) = (times.first(), times.last()) else { return Vec::new() };
+        let ends: Vec<i64> = times[1..].iter().map(|&at| (at - first).as_millis()).collect();
+        let mut sums = vec![0.0; ends.len()];
+        let rhythms = rhythm.over(first, last);
+        let (mut passed, mut piece, mut gap) = (0, 0, 0);
+        for (start, end) in stretches(rhythm.zone(), first, last) {
+            let mut local = start;
+            while local < end {
+                while rhythms[piece].0 <= passed && piece + 1 < rhythms.len() {
+                    piece += 1;
+                }
+                while ends[gap] <= passed && gap + 1 < ends.len() {
+                    gap += 1;
+                }
+                let step = (rhythms[piece].0.min(ends[gap]) - passed).min(end - local).max(1);
+                let minute = local.div_euclid(MINUTE_MS);
+                let minutes = minute..(local + step).div_euclid(MINUTE_MS).max(minute + 1);
+                sums[gap] += self.mean(minutes, rhythms[piece].1) * step as f64 / 3_600_000.0;
+                (local, passed) = (local + step, passed + step);
+            }
+        }
+        sums
     }
 
     /// The mean over these local minutes.
     fn mean(&self, minutes: std::ops::Range<i64>, rhythm: f64) -> f64 {
-        let count = minutes.end - minutes.start;
-        let at = |minute: i64| {
-            let of_week = minute.rem_euclid(WEEK as i64) as usize;
-            self.week[of_week] + rhythm * self.hour[of_week % HOUR]
-        };
-        self.flat + minutes.map(at).sum::<f64>() / count as f64
+        let sum = self.week.between(&minutes) + rhythm * self.hour.between(&minutes);
+        // Rounding of sums must not make a rate negative.
+        self.flat + sum.max(0.0) / (minutes.end - minutes.start) as f64
+    }
+}
+
+impl Values {
+    fn tables(&self) -> Tables {
+        Tables { flat: self.flat, hour: Cyclic::new(&self.hour), week: Cyclic::new(&self.week) }
     }
 
     /// Adds the comb of updates at these minutes of the week.

@@ -12,7 +12,8 @@
 //! expectation maximisation from any start, and since each account sees only what was before, weights
 //! that fit the past are weights that foretold it: an account too fine for its evidence foretold badly,
 //! and weighs next to nothing. Echoes must pay besides: they are kept only if the updates held back from
-//! the fit were foretold better with them.
+//! the fit were foretold better with them. And since a rate alone takes updates to be independent, the
+//! mixture is held back after an update by as much as the source is [`regular`].
 //!
 //! Knows one source's diary and rhythm. Must not know when it is probed, nor of bursts.
 
@@ -21,6 +22,7 @@ mod foretell;
 
 pub use foretell::Detail;
 pub mod named;
+mod regular;
 
 use jiff::tz::TimeZone;
 
@@ -28,6 +30,8 @@ use crate::time::{Span, Timestamp};
 
 use self::diary::Diary;
 use self::foretell::Tables;
+use self::regular::{Gap, Regularity};
+use super::steps::Steps;
 use super::week::{DAY_MS, HOUR_MS, WEEK_MS, local_millis};
 
 /// What repeats, in an account that tells minutes apart.
@@ -108,10 +112,11 @@ impl Memory {
 }
 
 /// Every account. The rhythm comes first.
-const ACCOUNTS: [Account; 26] = [
+const ACCOUNTS: [Account; 27] = [
     Account::Rhythm,
     Account::Level(Memory::Long),
     Account::Level(Memory::Middle),
+    Account::Level(Memory::Short),
     Account::Comb(Comb::Day, 90, Memory::Long),
     Account::Comb(Comb::Day, 30, Memory::Long),
     Account::Comb(Comb::Day, 10, Memory::Long),
@@ -139,11 +144,15 @@ const ACCOUNTS: [Account; 26] = [
 
 const COUNT: usize = ACCOUNTS.len();
 
+/// The widest comb, in minutes, and the widest of the hour's.
+const WIDEST: f64 = 90.0;
+const WIDEST_OF_HOUR: f64 = 3.0;
+
 /// Habits that nothing new was learned of are weighed anew after this, because what is old fades.
 pub const WEIGHED_FOR: Span = Span::from_days(1);
 
 /// Fewer updates than this tell nothing of habits.
-pub const FEW: usize = 5;
+pub const FEW: usize = 2;
 
 impl Account {
     fn is_echo(self) -> bool {
@@ -155,6 +164,7 @@ impl Account {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Habits {
     shares: [f32; COUNT],
+    regularity: Regularity,
 }
 
 /// No hour is impossible: this share of an account that tells times apart is spread over all.
@@ -162,6 +172,9 @@ const ANYWHEN: f64 = 0.03;
 
 /// Updates that the rhythm is given for nothing, and all the others together.
 const PRIOR: (f64, f64) = (1.0, 0.3);
+
+/// Updates that echoes are given for nothing, each: most sources are seldom alone.
+const ECHOED: f64 = 0.2;
 
 /// An update weighs half as much after so many days.
 const WEIGHS_HALF_AFTER: f64 = 28.0;
@@ -179,14 +192,15 @@ type Foretold = Vec<[f64; COUNT]>;
 
 impl Habits {
     /// The weights that foretold this diary best.
-    pub fn weigh(diary: &Diary, zone: &TimeZone, now: Timestamp, echoes: bool) -> Self {
+    pub fn weigh(diary: &Diary, rhythm: &Steps, now: Timestamp, echoes: bool) -> Self {
+        let zone = rhythm.zone();
         let foretold = foretold(diary, zone);
         let ages: Vec<f64> =
             diary.entries().map(|entry| (now - entry.at).as_secs_f64() / 86_400.0).collect();
         let held_back = (foretold.len() as f64 * HELD_BACK) as usize;
         let (first, last) = foretold.split_at(foretold.len() - held_back);
         let pays = || {
-            held_back >= LEAST_HELD_BACK && {
+            held_back < LEAST_HELD_BACK || {
                 let score = |echoes| {
                     let shares = maximise(first, &ages, echoes);
                     last.iter().map(|row| mixed(row, &shares).ln()).sum::<f64>()
@@ -195,7 +209,18 @@ impl Habits {
             }
         };
         let shares = maximise(&foretold, &ages, echoes && pays());
-        Self { shares: shares.map(|share| share as f32) }
+        let habits = Self { shares: shares.map(|share| share as f32), regularity: Regularity::NONE };
+        let times: Vec<Timestamp> = diary.entries().map(|entry| entry.at).collect();
+        let expected = Tables::new(diary, &habits, zone, now).expected(rhythm, &times);
+        // Of every update but the first: what was foretold, and how long it had been waited for.
+        let later = foretold.iter().zip(&ages).skip(1);
+        let gap = |((row, age), expected): ((&[f64; COUNT], &f64), f64)| {
+            let echoed = (0..COUNT).filter(|&account| ACCOUNTS[account].is_echo());
+            let echoed = echoed.map(|account| row[account] * shares[account]).sum::<f64>();
+            Gap { expected, foretold: mixed(row, &shares) - echoed, echoed, weight: weight(*age) }
+        };
+        let gaps: Vec<Gap> = later.zip(expected).map(gap).collect();
+        Self { regularity: Regularity::of(&gaps), ..habits }
     }
 
     /// ρ: how many updates each brings about, by what is believed.
@@ -206,16 +231,28 @@ impl Habits {
 
     /// As bytes, to be kept.
     pub fn to_bytes(&self) -> Vec<u8> {
-        self.shares.iter().flat_map(|share| share.to_le_bytes()).collect()
+        let Regularity { stages, share, pauses, slow } = self.regularity;
+        let all = self.shares.iter().copied().chain([f32::from(stages), share, pauses, slow]);
+        all.flat_map(f32::to_le_bytes).collect()
     }
 
     /// From [`Habits::to_bytes`]; `None` when they are not such bytes.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (chunks, []) = bytes.as_chunks::<4>() else { return None };
-        let shares: [f32; COUNT] =
-            chunks.iter().map(|&share| f32::from_le_bytes(share)).collect::<Vec<_>>().try_into().ok()?;
-        shares.iter().all(|share| (0.0..=1.0).contains(share)).then_some(Self { shares })
+        let numbers: Vec<f32> = chunks.iter().map(|&number| f32::from_le_bytes(number)).collect();
+        let (shares, &[stages, share, pauses, slow]) = numbers.split_first_chunk::<COUNT>()? else {
+            return None;
+        };
+        let stages = (1..=regular::MOST).find(|&known| f32::from(known) == stages)?;
+        let all = shares.iter().chain([&share, &pauses, &slow]).all(|share| (0.0..=1.0).contains(share));
+        let regularity = Regularity { stages, share, pauses, slow };
+        (all && pauses < slow).then_some(Self { shares: *shares, regularity })
     }
+}
+
+/// What an update so many days ago counts.
+fn weight(age: f64) -> f64 {
+    (-age / WEIGHS_HALF_AFTER).exp2()
 }
 
 fn mixed(row: &[f64; COUNT], shares: &[f64; COUNT]) -> f64 {
@@ -228,16 +265,17 @@ fn maximise(foretold: &[[f64; COUNT]], ages: &[f64], echoes: bool) -> [f64; COUN
     let others = (1..COUNT).filter(|&account| allowed(account)).count() as f64;
     let prior: [f64; COUNT] = std::array::from_fn(|account| match account {
         0 => PRIOR.0,
-        _ if allowed(account) => PRIOR.1 / others,
-        _ => 0.0,
+        _ if !allowed(account) => 0.0,
+        _ if ACCOUNTS[account].is_echo() => ECHOED,
+        _ => PRIOR.1 / others,
     });
-    let total = PRIOR.0 + PRIOR.1;
+    let total: f64 = prior.iter().sum();
     let mut shares = prior.map(|prior| prior / total);
     // From a start where each has a chance.
     shares.iter_mut().enumerate().for_each(|(account, share)| {
         *share = 0.5 * *share + if allowed(account) { 0.5 / (others + 1.0) } else { 0.0 };
     });
-    let weights: Vec<f64> = ages.iter().map(|age| (-age / WEIGHS_HALF_AFTER).exp2()).collect();
+    let weights: Vec<f64> = ages.iter().copied().map(weight).collect();
     for _ in 0..ROUNDS {
         let (mut sums, mut all) = (prior, total);
         for (row, &weight) in foretold.iter().zip(&weights) {
@@ -283,6 +321,9 @@ fn foretold(diary: &Diary, zone: &TimeZone) -> Foretold {
                 hours += earlier.weights[Memory::Middle as usize];
             }
             let lags = Lags::between(earlier.local, local);
+            if lags.are_too_long() {
+                continue;
+            }
             for (account, sum) in ACCOUNTS.iter().zip(&mut near) {
                 if let &Account::Comb(comb, width, memory) = account
                     && local - earlier.local >= comb.period_ms() / 2
@@ -362,6 +403,11 @@ impl Lags {
         };
         let alike = is_weekend(earlier) == is_weekend(later);
         Self { hour: apart(HOUR_MS), day: apart(DAY_MS), week: apart(WEEK_MS), alike }
+    }
+
+    /// Whether no comb is as wide as that.
+    fn are_too_long(&self) -> bool {
+        self.day >= WIDEST && self.hour >= WIDEST_OF_HOUR
     }
 
     /// A triangle of the comb's width, in parts per hour; for the hour's comb, relative to an even hour.

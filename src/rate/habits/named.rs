@@ -54,10 +54,11 @@ impl Habits {
 
 #[cfg(test)]
 mod tests {
-    use jiff::tz::TimeZone;
-
     use super::*;
+    use crate::rate::cyclic::Rate;
     use crate::rate::habits::diary::Diary;
+    use crate::rate::habits::regular::Regularity;
+    use crate::rate::steps::Steps;
     use crate::time::{Span, Timestamp};
 
     #[test]
@@ -65,7 +66,8 @@ mod tests {
         let start = Timestamp::parse_iso("2026-11-16T00:04:00Z").unwrap();
         let mut diary = Diary::default();
         (0..150).for_each(|n| diary.note(start + Span::from_hours(n), Some(1.0)));
-        let habits = Habits::weigh(&diary, &TimeZone::UTC, start + Span::from_hours(150), true);
+        let habits =
+            Habits::weigh(&diary, &Steps::from(&Rate::constant(1.0)), start + Span::from_hours(150), true);
         let believed = habits.believed();
         assert_eq!(believed[0].account, "minute of the hour", "{believed:?}");
         assert!(believed[0].share > 0.5, "{believed:?}");
@@ -81,7 +83,7 @@ mod tests {
         shares[ACCOUNTS.iter().position(hourly).unwrap()] += 0.3;
         shares[ACCOUNTS.iter().rposition(hourly).unwrap()] += 0.22;
         shares[ACCOUNTS.iter().position(|account| *account == Account::Echo(15)).unwrap()] = 0.2;
-        let said: Vec<_> = Habits { shares }
+        let said: Vec<_> = Habits { shares, regularity: Regularity::NONE }
             .believed()
             .iter()
             .map(|one| (one.account, (one.share * 100.0).round()))

@@ -8,6 +8,11 @@ fn start() -> Timestamp {
     Timestamp::parse_iso("2026-08-03T00:00:00Z").unwrap()
 }
 
+/// A rhythm without any.
+fn even(per_hour: f64) -> Steps {
+    Steps::from(&Rate::constant(per_hour))
+}
+
 fn minutes(n: f64) -> Span {
     Span::from_mins(1).scaled(n)
 }
@@ -63,15 +68,16 @@ fn shares_are_shares_and_are_kept() {
         let diary = diary(poisson(per_hour, 2000.0, seed), per_hour as f32);
         let now = start() + Span::from_hours(2000);
         for echoes in [true, false] {
-            let habits = Habits::weigh(&diary, &TimeZone::UTC, now, echoes);
+            let habits = Habits::weigh(&diary, &even(1.0), now, echoes);
             assert!((share(&habits, |_| true) - 1.0).abs() < 1e-5);
             assert!(habits.shares.iter().all(|share| (0.0..=1.0).contains(share)));
             assert!(echoes || habits.echoing() == 0.0);
             assert_eq!(Habits::from_bytes(&habits.to_bytes()), Some(habits));
         }
     }
-    let nothing = Habits::weigh(&Diary::default(), &TimeZone::UTC, start(), true);
-    assert!(nothing.shares[0] > 0.5, "without evidence the rhythm is believed");
+    let nothing = Habits::weigh(&Diary::default(), &even(1.0), start(), true);
+    let [rhythm, others @ ..] = nothing.shares;
+    assert!(others.iter().all(|&other| other < rhythm / 4.0), "without evidence the rhythm is believed");
     assert_eq!(Habits::from_bytes(&[0; 7]), None);
     assert_eq!(Habits::from_bytes(&f32::NAN.to_le_bytes().repeat(COUNT)), None);
 }
@@ -82,7 +88,7 @@ fn a_job_at_four_past_is_expected_at_four_past() {
     let jobs: Vec<Timestamp> =
         (0..200).map(|n| start() + Span::from_hours(4 * n) + minutes(4.0 + 1.5 * chance.unit())).collect();
     let (now, rhythm) = (start() + Span::from_hours(800), Rate::constant(0.25));
-    let habits = Habits::weigh(&diary(jobs.clone(), 0.25), &TimeZone::UTC, now, true);
+    let habits = Habits::weigh(&diary(jobs.clone(), 0.25), &even(0.25), now, true);
     let foresight = Foresight::new(diary(jobs, 0.25), habits, &TimeZone::UTC, now);
     let day = foresight.over(&Steps::from(&rhythm), now, (now, now + Span::from_days(1)), Detail::MINUTES);
     let at_the_job = |&(end, _): &&(i64, f64)| {
@@ -100,7 +106,7 @@ fn a_job_at_four_past_is_expected_at_four_past() {
 fn echoes_are_found_where_there_are_some_and_nowhere_else() {
     let hours = 1500.0;
     let now = start() + Span::from_hours(1500);
-    let weighed = |times: Vec<Timestamp>| Habits::weigh(&diary(times, 0.15), &TimeZone::UTC, now, true);
+    let weighed = |times: Vec<Timestamp>| Habits::weigh(&diary(times, 0.15), &even(0.15), now, true);
     for seed in 0..4 {
         let found = weighed(echoing(0.15, 0.5, 30.0, hours, seed)).echoing();
         assert!((0.3..0.8).contains(&found), "ρ = 0.5: {found}");
@@ -119,7 +125,8 @@ fn the_rate_ahead_is_the_one_that_was_weighed() {
     for account in (0..COUNT).filter(|&account| !matches!(ACCOUNTS[account], Account::Comb(_, ..30, _))) {
         let mut shares = [0.0; COUNT];
         shares[account] = 1.0;
-        let believed = Foresight::new(diary(times.clone(), 0.5), Habits { shares }, &TimeZone::UTC, now);
+        let habits = Habits { shares, regularity: Regularity::NONE };
+        let believed = Foresight::new(diary(times.clone(), 0.5), habits, &TimeZone::UTC, now);
         let ahead = believed.over(&rhythm, now, (now, now + Span::from_mins(2)), Detail::MINUTES);
         let soon = now + Span::from_secs(30);
         let mut and_then = diary(times.clone(), 0.5);
@@ -138,11 +145,27 @@ fn the_rate_ahead_is_the_one_that_was_weighed() {
 }
 
 #[test]
+fn who_has_stopped_is_expected_less_and_less() {
+    let jobs: Vec<Timestamp> = (0..200).map(|n| start() + Span::from_hours(n)).collect();
+    let last = start() + Span::from_hours(199);
+    let weighed = diary(jobs, 1.0);
+    let habits = Habits::weigh(&weighed, &even(1.0), last, true);
+    let ahead = |now: Timestamp| {
+        let foresight = Foresight::new(weighed.clone(), habits.clone(), &TimeZone::UTC, last);
+        let pieces = foresight.over(&even(1.0), now, (now, now + Span::from_hours(3)), Detail::MINUTES);
+        pieces.iter().map(|piece| piece.1).sum::<f64>() / 60.0
+    };
+    let (at_once, next_day) = (ahead(last + Span::from_mins(1)), ahead(last + Span::from_hours(24)));
+    assert!((at_once - 3.0).abs() < 0.6, "three in three hours: {at_once}");
+    assert!(next_day < 0.5 * at_once, "a day late: {next_day}");
+}
+
+#[test]
 fn coarse_pieces_hold_as_much_as_fine_ones() {
     let times = echoing(1.0, 0.4, 45.0, 240.0, 5);
     let now = start() + Span::from_hours(240);
     let diary = diary(times, 1.0);
-    let habits = Habits::weigh(&diary, &TimeZone::UTC, now, true);
+    let habits = Habits::weigh(&diary, &even(1.0), now, true);
     let foresight = Foresight::new(diary, habits, &TimeZone::UTC, now);
     let rhythm = Steps::constant(1.0).unwrap();
     let until = now + Span::from_days(3);

@@ -1,0 +1,248 @@
+//! How updates follow one another: whether one that has come makes the next wait, and whether silence
+//! makes for more of it.
+//!
+//! A rate alone takes updates to be independent: a report that comes once a day, give or take an hour,
+//! would be as likely after it has come as before, and a job that has been stopped would be expected for
+//! weeks. Here time is measured by what the accounts expect, u = ∫λ_0 since the last update; were updates
+//! independent, gaps u would be exponential. They are taken to be of two sorts: most are Erlang's, passed
+//! in k stages of 1/(kc) on average, the nearer to each other the more stages there are; a share ε are
+//! pauses, exponential with a mean of 1/b. What is believed is
+//!
+//! λ(t) = λ_0(t)·(1 − φ + φ·h(u)), h = f/S, S(u) = (1 − ε)·e^(−kcu) Σ_(j<k) (kcu)^j/j! + ε·e^(−bu),
+//!
+//! where c is such that the mean gap is 1: (1 − ε)/c + ε/b = 1; with the k, ε, b and φ of greatest
+//! likelihood, if they pay. What is to be expected ahead follows from how likely the source is in each
+//! stage or in a pause, dp_j/du = kc(p_(j−1) − p_j), and anew after every update; it is solved piece by
+//! piece, by Euler's implicit rule. (A renewal process in the accounts' time with gaps of phase type, so
+//! that a vector of stages will do.)
+//!
+//! Knows gaps in expected updates. Must not know what time it is.
+
+/// How updates follow one another.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Regularity {
+    /// k.
+    pub stages: u8,
+    /// φ.
+    pub share: f32,
+    /// ε.
+    pub pauses: f32,
+    /// b.
+    pub slow: f32,
+}
+
+/// A gap between two updates, and what the accounts said of the later.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Gap {
+    /// u, all accounts but echoes.
+    pub expected: f64,
+    /// What they foretold for when it ended, in updates per hour …
+    pub foretold: f64,
+    /// … and what echoes did.
+    pub echoed: f64,
+    /// How much it counts.
+    pub weight: f64,
+}
+
+/// More are as good as a clock.
+pub(super) const MOST: u8 = 14;
+const STAGES: [u8; 7] = [1, 2, 3, 4, 6, 9, MOST];
+const SHARES: [f32; 4] = [0.98, 0.93, 0.8, 0.5];
+/// ε and b. Who has never paused may still do so: the most regular job can be stopped.
+const PAUSES: [(f32, f32); 7] =
+    [(0.01, 0.03), (0.02, 0.1), (0.05, 0.1), (0.05, 0.3), (0.15, 0.3), (0.1, 0.5), (0.3, 0.5)];
+
+/// What is more is worth it if it explains so much more.
+const PAYS: f64 = 2.0;
+
+impl Regularity {
+    /// One update says nothing of the next.
+    pub const NONE: Self = Self { stages: 1, share: 0.0, pauses: 0.0, slow: 1.0 };
+
+    /// The most likely.
+    pub fn of(gaps: &[Gap]) -> Self {
+        let mut best = (Self::NONE, Self::NONE.likelihood(gaps) + PAYS);
+        let mut better = |one: Self| {
+            let likelihood = one.likelihood(gaps);
+            if likelihood > best.1 {
+                best = (one, likelihood);
+            }
+            best.0
+        };
+        // One after the other: what is best of each depends little on the others.
+        let mut found = Self::NONE;
+        for stages in STAGES {
+            for (pauses, slow) in [PAUSES[0], PAUSES[3]] {
+                found = better(Self { stages, share: SHARES[1], pauses, slow });
+            }
+        }
+        for (pauses, slow) in PAUSES {
+            found = better(Self { share: SHARES[1], stages: found.stages, pauses, slow });
+        }
+        if found != Self::NONE {
+            for share in SHARES {
+                found = better(Self { share, ..found });
+            }
+        }
+        found
+    }
+
+    /// c.
+    fn pace(self) -> f64 {
+        let (pauses, slow) = (f64::from(self.pauses), f64::from(self.slow));
+        (1.0 - pauses) / (1.0 - pauses / slow)
+    }
+
+    /// The logarithm of how likely these gaps are.
+    fn likelihood(self, gaps: &[Gap]) -> f64 {
+        let share = f64::from(self.share);
+        let of = |gap: &Gap| {
+            let (hazard, survival) = self.hazard(gap.expected);
+            let rate = gap.foretold * (1.0 - share + share * hazard) + gap.echoed;
+            let expected = (1.0 - share) * gap.expected - share * survival;
+            gap.weight * (rate.max(f64::MIN_POSITIVE).ln() - expected)
+        };
+        gaps.iter().map(of).sum()
+    }
+
+    /// h and ln S.
+    fn hazard(self, expected: f64) -> (f64, f64) {
+        let (pauses, slow) = (f64::from(self.pauses), f64::from(self.slow));
+        let speed = f64::from(self.stages) * self.pace();
+        let passed = (speed * expected).min(LONGEST);
+        let (mut term, mut sum) = (1.0, 1.0);
+        for stage in 1..self.stages {
+            term *= passed / f64::from(stage);
+            sum += term;
+        }
+        let usual = (1.0 - pauses) * (-passed).exp();
+        let paused = pauses * (-slow * expected).exp();
+        let survival = (usual * sum + paused).max(f64::MIN_POSITIVE);
+        ((usual * speed * term + slow * paused) / survival, survival.ln())
+    }
+}
+
+/// What has waited for longer than this has waited long enough to be counted with.
+const LONGEST: f64 = 500.0;
+
+/// Where a source is on its way to the next update.
+#[derive(Debug, Clone)]
+pub(super) struct Stages {
+    of: Regularity,
+    likely: Vec<f64>,
+    paused: f64,
+}
+
+impl Stages {
+    /// When so many updates have been expected since the last.
+    pub fn after(of: Regularity, expected: f64) -> Self {
+        let stages = usize::from(of.stages);
+        let passed = (stages as f64 * of.pace() * expected).clamp(0.0, LONGEST);
+        let mut likely = vec![(1.0 - f64::from(of.pauses)) * (-passed).exp(); stages];
+        for stage in 1..stages {
+            likely[stage] = likely[stage - 1] * passed / stage as f64;
+        }
+        let mut paused = f64::from(of.pauses) * (-f64::from(of.slow) * expected.min(LONGEST)).exp();
+        let sum = likely.iter().sum::<f64>() + paused;
+        likely.iter_mut().for_each(|part| *part /= sum);
+        paused /= sum;
+        Self { of, likely, paused }
+    }
+
+    /// Goes on until so many more are expected; says how many times as many are to be expected at the end
+    /// of that.
+    pub fn go_on(&mut self, expected: f64) -> f64 {
+        let (pauses, slow, share) =
+            (f64::from(self.of.pauses), f64::from(self.of.slow), f64::from(self.of.share));
+        // Something must pass, lest the rate be nothing by nothing.
+        let expected = expected.max(1e-9);
+        let step = self.likely.len() as f64 * self.of.pace() * expected;
+        let (stay, pass) = (1.0 / (1.0 + step), step / (1.0 + step));
+        let wakes = slow * expected / (1.0 + slow * expected);
+        // Updates: those that would come if none began anew, and what begins anew by them.
+        let straight = self.likely.iter().fold(0.0, |before, part| stay * part + pass * before);
+        let anew = (1.0 - pauses) * pass.powi(self.likely.len() as i32) + pauses * wakes;
+        let updates = (step * straight + wakes * self.paused) / (1.0 - anew).max(1e-9);
+        let mut before = (1.0 - pauses) * updates / step;
+        for part in &mut self.likely {
+            *part = stay * *part + pass * before;
+            before = *part;
+        }
+        self.paused = (self.paused + pauses * updates) / (1.0 + slow * expected);
+        1.0 - share + share * updates / expected
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Stream;
+
+    fn all() -> impl Iterator<Item = Regularity> {
+        let with = |stages, (pauses, slow)| SHARES.map(|share| Regularity { stages, share, pauses, slow });
+        STAGES.into_iter().flat_map(move |stages| PAUSES.into_iter().flat_map(move |p| with(stages, p)))
+    }
+
+    #[test]
+    fn what_survives_is_what_the_hazard_leaves() {
+        for one in all() {
+            let (mut sum, step) = (0.0, 1e-3);
+            for n in 0..5000 {
+                sum += step * one.hazard((f64::from(n) + 0.5) * step).0;
+            }
+            let (_, survival) = one.hazard(5.0);
+            assert!((sum + survival).abs() < 1e-3 * sum.max(1.0), "{one:?}: {sum} {survival}");
+        }
+    }
+
+    #[test]
+    fn soon_after_an_update_the_hazard_is_expected_and_in_the_long_run_the_mean() {
+        for one in all() {
+            let share = f64::from(one.share);
+            for waited in [0.0, 0.3, 1.0, 3.0, 20.0] {
+                let soon = Stages::after(one, waited).go_on(1e-7);
+                let wanted = 1.0 - share + share * one.hazard(waited).0;
+                assert!(
+                    (soon - wanted).abs() < 1e-3 * wanted.max(1.0),
+                    "{one:?} at {waited}: {soon} {wanted}"
+                );
+            }
+            let mut stages = Stages::after(one, 0.0);
+            for _ in 0..4000 {
+                stages.go_on(0.1);
+            }
+            let later = stages.go_on(0.1);
+            assert!((later - 1.0).abs() < 0.02, "{one:?}: {later}");
+            // However far a step leads.
+            assert!((Stages::after(one, 0.0).go_on(1e6) - 1.0).abs() < 0.02, "{one:?}");
+        }
+    }
+
+    /// Gaps of a mean of 1, drawn by `draw`.
+    fn gaps(seed: u64, draw: impl Fn(&mut Stream) -> f64) -> Vec<Gap> {
+        let mut chance = Stream::new(seed, "gaps");
+        let gap = |expected| Gap { expected, foretold: 1.0, echoed: 0.0, weight: 1.0 };
+        (0..200).map(|_| gap(draw(&mut chance))).collect()
+    }
+
+    fn exponential(chance: &mut Stream) -> f64 {
+        -(1.0 - chance.unit()).ln()
+    }
+
+    #[test]
+    fn regular_gaps_pauses_and_neither_are_told_apart() {
+        for seed in 0..5 {
+            let regular = Regularity::of(&gaps(seed, |chance| 0.8 + 0.4 * chance.unit()));
+            assert!(regular.stages >= 9 && regular.share > 0.8, "{regular:?}");
+            let pausing = Regularity::of(&gaps(seed, |chance| {
+                let mean = if chance.unit() < 0.05 { 10.0 } else { 0.53 };
+                mean * exponential(chance)
+            }));
+            assert!(pausing.stages == 1 && pausing.pauses > 0.0, "{pausing:?}");
+            let neither = Regularity::of(&gaps(seed, exponential));
+            let most = (0..40).map(|n| neither.hazard(f64::from(n) * 0.05).0).fold(0.0, f64::max);
+            assert!(neither == Regularity::NONE || most < 1.5, "{neither:?}");
+        }
+        assert_eq!(Regularity::of(&[]), Regularity::NONE);
+    }
+}
