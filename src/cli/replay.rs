@@ -185,8 +185,8 @@ fn log(config: &Config, pasts: Pasts, arguments: &Args, importance: &Steps) -> R
     }
     let test = arguments.test.min(Span::from_millis((until - begins).as_millis() / 2));
     let since = until - test;
-    let budgets: HashMap<&str, Budget> =
-        config.sources.iter().map(|source| (source.name.as_str(), source.budget)).collect();
+    let terms: HashMap<&str, (Budget, Span)> =
+        config.sources.iter().map(|source| (source.name.as_str(), (source.budget, source.price))).collect();
     let mut log = Log { traces: vec![], really: vec![], since, until, sources, judged: 0, guessed: 0 };
     for past in pasts {
         let first = past.probed.first().copied().unwrap_or(begins);
@@ -196,7 +196,7 @@ fn log(config: &Config, pasts: Pasts, arguments: &Args, importance: &Steps) -> R
             continue;
         }
         let score = really(&past, from, until, importance);
-        let granted = budgets.get(past.name.as_str()).copied().unwrap_or_default();
+        let (granted, price) = terms.get(past.name.as_str()).copied().unwrap_or_default();
         // As many probes as were sent, in the time in which they were.
         let per = (until - from).scaled(f64::from(granted.probes) / score.probes.max(1) as f64);
         log.judged += usize::from(score.updates > 0);
@@ -205,6 +205,7 @@ fn log(config: &Config, pasts: Pasts, arguments: &Args, importance: &Steps) -> R
         log.traces.push(Trace {
             page: past.page,
             budget: Some(Budget { per, ..granted }),
+            price: Some((price.as_secs_f64() / 3600.0) as f32),
             tried: Some(Exam { begins: first.min(from), from, to: until }),
             ..Trace::new(past.name, past.group.as_deref().unwrap_or("all"), past.published)
         });

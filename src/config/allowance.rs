@@ -16,6 +16,7 @@ pub struct Allowance {
     probes: Option<u32>,
     per: Option<Span>,
     min_spacing: Option<Span>,
+    price: Option<Span>,
     /// Where `per` was written, if it was.
     per_at: Option<Spot>,
     /// A group or source said something of its own.
@@ -29,6 +30,7 @@ impl Default for Allowance {
             probes: Some(probes),
             per: Some(per),
             min_spacing: Some(min_spacing),
+            price: Some(Span::ZERO),
             per_at: None,
             own: false,
         }
@@ -56,6 +58,10 @@ impl Allowance {
         if let Some(text) = &raw.min_spacing {
             self.min_spacing = values::span("min_spacing", text, Least::Zero, faults);
             blame = Some(text.at);
+        }
+        if let Some(text) = &raw.price {
+            // What a probe is worth says nothing of how many may be sent.
+            self.price = values::span("price", text, Least::Zero, faults);
         }
         if let Some(at) = blame {
             self.own = true;
@@ -85,6 +91,11 @@ impl Allowance {
             ),
             format!("what fits: {fit}a `min_spacing` of at most {}", Span::from_millis(per_ms / n)),
         );
+    }
+
+    /// What a probe must be worth.
+    pub fn price(&self) -> Span {
+        self.price.unwrap_or(Span::ZERO)
     }
 
     /// T, and where it was written.

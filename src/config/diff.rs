@@ -128,6 +128,7 @@ pub(super) fn same(old: &Source, new: &Source) -> bool {
         policy,
         group,
         budget,
+        price,
         own_budget,
         headers,
         allow_private,
@@ -142,6 +143,7 @@ pub(super) fn same(old: &Source, new: &Source) -> bool {
         && old.policy == *policy
         && old.group == *group
         && old.budget == *budget
+        && old.price == *price
         && old.own_budget == *own_budget
         && old.headers == *headers
         && old.allow_private == *allow_private

@@ -16,6 +16,7 @@ use sha2::{Digest, Sha256};
 
 use crate::schedule::budget::Budget;
 use crate::schedule::policy::Policy;
+use crate::time::Span;
 
 use super::allowance::Allowance;
 use super::diff::same;
@@ -35,17 +36,22 @@ pub struct Origin {
 /// What sources fall back on: as long as it is the same, equal text means equal sources.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Defaults {
-    budget: Budget,
-    groups: HashMap<String, (Option<Policy>, Budget, bool)>,
+    budget: (Budget, Span),
+    groups: HashMap<String, (Option<Policy>, (Budget, Span), bool)>,
+}
+
+/// What may be spent, and for what.
+fn spends(allowance: &Allowance) -> (Budget, Span) {
+    (allowance.budget(), allowance.price())
 }
 
 impl Defaults {
     fn new(around: &Surroundings) -> Self {
         let group = |(name, group): (&String, &GroupDefaults)| {
             let GroupDefaults { policy, allowance } = group;
-            (name.clone(), (*policy, allowance.budget(), allowance.own))
+            (name.clone(), (*policy, spends(allowance), allowance.own))
         };
-        Self { budget: around.allowance.budget(), groups: around.groups.iter().map(group).collect() }
+        Self { budget: spends(&around.allowance), groups: around.groups.iter().map(group).collect() }
     }
 }
 
@@ -143,7 +149,7 @@ fn pass<E>(
         let (text, first) = (read(path)?, sources.len());
         let digest: Option<[u8; 32]> = (index > 0).then(|| Sha256::digest(&text).into());
         let as_before = digest.and_then(|digest| before.files.get(&digest));
-        if let Some(range) = as_before.filter(|_| around.allowance.budget() == before.defaults.budget) {
+        if let Some(range) = as_before.filter(|_| spends(&around.allowance) == before.defaults.budget) {
             reused = true;
             for source in &before.sources[range.clone()] {
                 if !names.take(&source.name) {

@@ -123,6 +123,9 @@ pub struct Source {
     pub group: Option<Arc<str>>,
     /// Its budget, defaults filled in.
     pub budget: Budget,
+    /// How long an update's wait a probe must spare to be worth sending; zero if the budget is to be spent
+    /// whole.
+    pub price: Span,
     /// Its section (or its group's) set a budget itself, so the cautious hourly start is waived.
     pub own_budget: bool,
     /// Extra request headers. Those of all sources that have none are the same.

@@ -55,7 +55,7 @@ section! {
 }
 section! {
     /// `[budget]`, also within a source or group.
-    Budget { probes: i64 = whole, per: String = text, min_spacing: String = text }
+    Budget { probes: i64 = whole, per: String = text, min_spacing: String = text, price: String = text }
 }
 section! {
     /// `[rate]`

@@ -116,6 +116,7 @@ pub fn check(raw: raw::Source, around: &Surroundings, faults: &mut Faults) -> Op
         policy: own_policy.or(defaults.and_then(|defaults| defaults.policy)).unwrap_or_default(),
         group,
         budget: allowance.budget(),
+        price: allowance.price(),
         own_budget: allowance.own,
         headers,
         allow_private,

@@ -69,6 +69,7 @@ pub fn terms(source: &Source, url: &Url) -> Terms {
         own_budget: source.own_budget,
         policy: source.policy,
         weight: source.weight as f32,
+        price: (source.price.as_secs_f64() / 3600.0) as f32,
         host: host_group(url),
     }
 }

@@ -114,9 +114,11 @@ impl Member {
             && self.reserve_probes(terms) > 0
     }
 
-    /// How many probes per T bursts may cost.
+    /// How many probes per T bursts may cost. At a price nothing is kept: what a burst is worth is planned
+    /// for like anything else.
     fn reserve_probes(&self, terms: &BurstTerms) -> u32 {
-        (f64::from(self.terms.budget.probes) * terms.reserve) as u32
+        let share = if self.terms.price > 0.0 { 0.0 } else { terms.reserve };
+        (f64::from(self.terms.budget.probes) * share) as u32
     }
 
     fn answers_bursts(&self, terms: &BurstTerms, with: Response) -> bool {

@@ -46,17 +46,13 @@ pub struct PlanParams {
 
 /// The next times of a source by the policy that it is planned by.
 pub fn ahead(order: &PlanOrder, known: &Rhythm, params: &PlanParams) -> Option<Ahead> {
-    let (standing, rate) = (&order.standing, &known.rate);
+    let rate = &known.rate;
+    let standing = &order.standing.paced(rate, &params.importance);
     let best = || match &known.foresight {
         // By its habits, as they stand; the rest will be planned when more is known.
         Some(foresight) if standing.closely => {
-            let rates = |from, until| {
-                let rates = foresight.over(rate, standing.now, (from, until), standing.detail());
-                match standing.excess {
-                    Some(excess) => excess.added_to(&rates, from, until),
-                    None => rates,
-                }
-            };
+            // What a burst adds to the rhythm is not added to habits: flurries are among them.
+            let rates = |from, until| foresight.over(rate, standing.now, (from, until), standing.detail());
             rolling::plan_under(standing, rates, &params.importance)
         }
         // By a rhythm there is nothing more to know soon.

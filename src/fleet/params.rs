@@ -149,6 +149,9 @@ pub struct Terms {
     pub policy: Policy,
     /// How much its updates matter beside those of other sources.
     pub weight: f32,
+    /// z: how long an update's wait a probe must spare, in hours, to be worth sending; 0 if the budget is
+    /// to be spent whole.
+    pub price: f32,
     /// Where it lives.
     pub host: HostGroup,
 }

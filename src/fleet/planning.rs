@@ -233,9 +233,10 @@ impl Member {
     fn standing(&self, now: Timestamp, not_before: Timestamp, seed: u64, terms: &BurstTerms) -> Standing {
         let memory = &self.memory;
         let one_off = [memory.retry_until, memory.backoff_until, memory.fresh_until];
+        let budget = self.planning_budget(terms, now);
         Standing {
             now,
-            budget: self.planning_budget(terms, now),
+            budget,
             spent: self.spent.times().collect(),
             not_before: one_off.into_iter().flatten().fold(now.max(not_before), Timestamp::max),
             fresh_for: self.fresh_for(),
@@ -244,6 +245,8 @@ impl Member {
             excess: self.planned_excess(terms),
             phase: self.chance(seed, "phase", Timestamp::default()),
             closely: self.terms.policy == Policy::Auto,
+            price: f64::from(self.terms.price / self.terms.weight.max(f32::MIN_POSITIVE)),
+            gap: budget.even_gap(),
         }
     }
 }

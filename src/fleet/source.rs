@@ -185,6 +185,11 @@ const KNOWN_AFTER: u64 = 10;
 /// The pace of a source whose rhythm is not known.
 pub(super) const CAUTIOUS_GAP: Span = Span::from_hours(1);
 
+/// What is expected of a source before anything is known of it.
+const NEWCOMER_PER_HOUR: f64 = 1.0 / 12.0;
+/// However dear a probe is, a source that is not known is looked at so often.
+const LONGEST_WAIT_HOURS: f64 = 24.0;
+
 /// Lateness up to this share of a gap is made up for when the budget is spread evenly.
 const MADE_UP: f64 = 0.1;
 
@@ -238,6 +243,13 @@ impl Member {
         if self.is_cautious() { even.max(CAUTIOUS_GAP) } else { even }
     }
 
+    /// At a price, how long a wait is worth a probe while its rhythm is not known: π·ℓ²/2 = z.
+    fn worth_a_probe(&self) -> Span {
+        let price = f64::from(self.terms.price / self.terms.weight.max(f32::MIN_POSITIVE));
+        let rate = self.memory.estimate.known_rate().unwrap_or(NEWCOMER_PER_HOUR);
+        Span::from_hours(1).scaled((2.0 * price / rate.max(1e-9)).sqrt().min(LONGEST_WAIT_HOURS))
+    }
+
     /// Whether little is known of it, and nobody said that it need not be treated with care.
     pub fn is_cautious(&self) -> bool {
         !self.is_known() && !self.terms.own_budget
@@ -279,7 +291,7 @@ impl Member {
     }
 
     fn spread_after(&self, last: Timestamp, seed: u64) -> Wish {
-        let (gap, due) = (self.gap(), self.memory.due);
+        let (gap, due) = (self.gap().max(self.worth_a_probe()), self.memory.due);
         // From when it was due, lest the time that answers take be lost every time. Not by
         // much, though: who answers slowly is not asked the sooner for it.
         let from = if due <= last { due.max(last - gap.scaled(MADE_UP)) } else { last };

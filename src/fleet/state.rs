@@ -318,6 +318,7 @@ impl Fleet {
         Self::withdraw(member, &mut self.frontier, &mut self.turns);
         let repaced = terms.budget != member.terms.budget || terms.own_budget != member.terms.own_budget;
         let otherwise = terms.policy != member.terms.policy;
+        let revalued = terms.price != member.terms.price || terms.weight != member.terms.weight;
         member.host = host;
         member.terms = terms;
         if let Some(&read_until) = probes.iter().max() {
@@ -338,7 +339,7 @@ impl Fleet {
             (member.also, member.was_gone, member.plan_from) = (None, false, Timestamp::MIN);
             member.pulse = None;
         }
-        if moved == Moved::Elsewhere || repaced || otherwise {
+        if moved == Moved::Elsewhere || repaced || otherwise || revalued {
             member.plan = None;
         }
         if otherwise {

@@ -68,14 +68,49 @@ pub(super) fn solve_about(horizon: &Horizon, grid: Grid, left_over: f64) -> Resu
     if !overspends(horizon, &found) {
         return Ok(found);
     }
-    let even = Span::from_millis(horizon.length().as_millis() / i64::from(horizon.probes.max(1)));
-    let put_off = put_off(horizon, &found);
-    let waits = |(wanted, allowed): (&Span, &Span)| *allowed - *wanted > even;
-    match found.times.iter().zip(&put_off.times).any(waits) {
-        // Little is left for long: that is to be spread well, which takes its time.
-        true => within_allowance(horizon, &track, found),
-        false => Ok(put_off),
+    Ok(put_off(horizon, &spread_early(horizon, &track, found)))
+}
+
+/// The same with dearer probes up to where the schedule asks for most beside what may be spent by then,
+/// so that it asks for about that. Where spending is bound at several times, the prices of the best
+/// schedule fall from one to the next; the first of them decides what comes next.
+fn spread_early(horizon: &Horizon, track: &Track, found: Schedule) -> Schedule {
+    let mut best = found;
+    let mut dearer = 1.0;
+    let mut reached = Reached::default();
+    for _ in 0..2 {
+        let asks = |(number, &at): (usize, &Span)| {
+            let allowed = f64::from(horizon.may_be_sent(at)).max(0.5);
+            ((number + 1) as f64 / allowed, at)
+        };
+        let most = best.times.iter().enumerate().map(asks).max_by(|one, other| one.0.total_cmp(&other.0));
+        let Some((over, until)) = most.filter(|&(over, _)| over > 1.0 && best.price > 0.0) else { break };
+        dearer *= over * over;
+        let early = track.slots_until(until);
+        track.at_prices((early, best.price * dearer), best.price, &mut reached);
+        best.times = track.times(&track.path(&reached)).collect();
     }
+    best
+}
+
+/// The schedule whose every probe is worth this price, however many they are, with at most so many
+/// updates expected between two of them.
+pub(super) fn at_price(
+    horizon: &Horizon,
+    grid: Grid,
+    price: f64,
+    longest: Option<f64>,
+) -> Result<Schedule, Impossible> {
+    let mut track = Track::new(horizon, grid)?;
+    if let Some(longest) = longest {
+        // What has come in before the first slot cannot be helped.
+        let first = horizon.cost.expected_updates(Span::ZERO, track.time(1.min(track.len() - 1)));
+        track = track.with_longest(longest, first);
+    }
+    let mut search = Search::new(&horizon.cost, &track);
+    let vertex = search.pass(price).and_then(|steps| search.vertices.remove(&steps));
+    let Vertex { cost, path, price } = vertex.ok_or(unreachable(horizon))?;
+    Ok(Schedule { times: track.times(&path).collect(), expected_cost: cost, lower_bound: cost, price })
 }
 
 /// The same schedule, each probe as soon after its time as spending allows.

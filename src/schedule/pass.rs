@@ -92,6 +92,11 @@ impl Track {
         Span::from_millis(self.times[slot])
     }
 
+    /// How many slots there are up to a time.
+    pub fn slots_until(&self, at: Span) -> usize {
+        self.times.partition_point(|&slot| slot <= at.as_millis())
+    }
+
     /// The times of a path's probes.
     pub fn times<'a>(&'a self, path: &'a [u32]) -> impl Iterator<Item = Span> + 'a {
         let probed = path.iter().map(|&slot| slot as usize).filter(|&slot| !self.is_free(slot));
@@ -105,8 +110,14 @@ impl Track {
 
     /// The cheapest way to each slot with any number of probes at this price each.
     pub fn at_price(&self, price: f64, reached: &mut Reached) {
+        self.at_prices((0, price), price, reached);
+    }
+
+    /// The same where a probe before a slot has another price than those from it on.
+    pub fn at_prices(&self, early: (usize, f64), late: f64, reached: &mut Reached) {
         Self::start(self.len(), reached);
         reached.cost[0] = 0.0;
+        let price = |at| if at < early.0 { early.1 } else { late };
         self.walk(None, 1..self.len(), price, reached);
     }
 
@@ -114,7 +125,7 @@ impl Track {
     /// the first of them, and what it cost to get to each.
     pub fn one_more(&self, before: (usize, &[f64]), to: Range<usize>, reached: &mut Reached) {
         Self::start(to.len(), reached);
-        self.walk(Some(before), to, 0.0, reached);
+        self.walk(Some(before), to, |_| 0.0, reached);
     }
 
     fn start(slots: usize, reached: &mut Reached) {
@@ -124,7 +135,13 @@ impl Track {
         reached.from.resize(slots, 0);
     }
 
-    fn walk(&self, before: Option<(usize, &[f64])>, to: Range<usize>, price: f64, reached: &mut Reached) {
+    fn walk(
+        &self,
+        before: Option<(usize, &[f64])>,
+        to: Range<usize>,
+        price: impl Fn(usize) -> f64,
+        reached: &mut Reached,
+    ) {
         match self.longest.is_finite() {
             false => self.by_envelope(before, to, price, reached),
             true => self.by_bisection(before, to, price, reached),
@@ -149,7 +166,7 @@ impl Track {
         &self,
         before: Option<(usize, &[f64])>,
         to: Range<usize>,
-        price: f64,
+        price: impl Fn(usize) -> f64,
         reached: &mut Reached,
     ) {
         let Reached { cost: reached, from, lines } = reached;
@@ -180,7 +197,7 @@ impl Track {
                 (best, least) = (next, value);
                 lowest += 1;
             }
-            reached[at - shift] = best.height + importance * (updates - best.updates) - mixed + price;
+            reached[at - shift] = best.height + importance * (updates - best.updates) - mixed + price(at);
             from[at - shift] = best.slot;
             if lowest >= LEFT_BEHIND && lowest * 2 > lines.len() {
                 lines.drain(..lowest);
@@ -193,7 +210,7 @@ impl Track {
         &self,
         before: Option<(usize, &[f64])>,
         to: Range<usize>,
-        price: f64,
+        price: impl Fn(usize) -> f64,
         reached: &mut Reached,
     ) {
         // Slots to come from, and from when on each is the best. Not the beginning: its step may be
@@ -243,7 +260,7 @@ impl Track {
             }
             let begins = first == 0 && (self.is_free(at) || self.times[at] - self.times[0] >= self.spacing);
             let ways = best.front().map(|&(slot, _)| slot).into_iter().chain(begins.then_some(0));
-            let arrive = |slot: usize| (cost(slot) + self.step(slot, at) + price, slot);
+            let arrive = |slot: usize| (cost(slot) + self.step(slot, at) + price(at), slot);
             let least = ways.map(arrive).min_by(|one, other| one.0.total_cmp(&other.0));
             if let Some((arrived, slot)) = least {
                 reached.cost[at - shift] = arrived;

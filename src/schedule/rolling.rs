@@ -54,6 +54,11 @@ pub struct Standing {
     pub phase: f64,
     /// Only what comes next matters: it will be planned anew.
     pub closely: bool,
+    /// z: what a probe must be expected to save to be sent, in update·hours times importance; 0 if the
+    /// budget is to be spent whole.
+    pub price: f64,
+    /// About how far apart its probes are: what is much finer need not be told apart.
+    pub gap: Span,
 }
 
 /// A plan for the time ahead.
@@ -86,7 +91,9 @@ const MOST_SLOTS: i64 = 7 * 24 * 60;
 /// Where T is short, a grid still has this many.
 const FEWEST_SLOTS: i64 = 1440;
 
-/// Even gaps that are planned by the minute where the rest will be planned anew, and the share of one
+const WEEK: Span = Span::from_days(7);
+
+/// Gaps that are planned by the minute where the rest will be planned anew, and the share of one
 /// that the rest is planned by.
 const CLOSELY: f64 = 4.0;
 const COARSE: f64 = 1.0 / 12.0;
@@ -94,6 +101,13 @@ const COARSE: f64 = 1.0 / 12.0;
 const LEFT_OVER: f64 = 0.02;
 /// It is planned with at most so many times the budget.
 const MOST_MORE: f64 = 3.0;
+
+/// At a price so many gaps are looked ahead, some of them by the minute …
+const REACH: f64 = 16.0;
+const REACHES: (Span, Span) = (Span::from_days(2), Span::from_days(14));
+const CLOSELY_PRICED: f64 = 5.0;
+/// … and however little a source is expected to bring, it is looked at so often.
+const AT_LEAST_EVERY: Span = Span::from_days(1);
 
 /// What is to be kept between two probes: the spacing, or what every answer asks for.
 pub fn apart(min_spacing: Span, hints: &FeedHints, fresh_for: Span) -> Span {
@@ -122,21 +136,18 @@ pub fn plan_under(
     rates: impl Fn(Timestamp, Timestamp) -> Vec<(i64, f64)>,
     importance: &Steps,
 ) -> Option<Ahead> {
-    let Standing { now, budget, .. } = standing;
+    let budget = &standing.budget;
     if budget.per > LONGEST {
         return None;
     }
+    if standing.price > 0.0
+        && let Some(ahead) = at_price(standing, &rates, importance)
+    {
+        return Some(ahead);
+    }
     let ends = standing.allowed_from() + budget.per;
-    // What came in since the last probe waits for the next; further back than T it is all the same.
-    let starts = standing.spent.last().map_or(*now, |&last| last.clamp(*now - budget.per, *now));
-    let horizon = Horizon {
-        cost: Obsolescence::of_pieces(&rates(starts, ends), &importance.over(starts, ends)),
-        probes: standing.probes(),
-        min_spacing: apart(budget.min_spacing, &standing.hints, standing.fresh_for),
-        closed: standing.closed(starts, ends),
-        allowance: standing.allowance(starts),
-        end: End::Open,
-    };
+    let starts = standing.starts();
+    let horizon = standing.horizon(&rates(starts, ends), importance, ends);
     let grid = standing.grid(starts);
     let mut best = match standing.closely {
         true => optimal::solve_about(&horizon, grid, LEFT_OVER).ok()?,
@@ -158,16 +169,50 @@ pub fn plan_under(
         best.times.truncate(budget.probes as usize);
         best.expected_cost = horizon.cost.cost_of(&best.times);
     }
-    Some(Ahead {
-        by: Policy::Plan,
-        times: best.times.into_iter().map(|at| starts + at).collect(),
-        starts,
-        ends,
-        expected_cost: best.expected_cost,
-        lower_bound: best.lower_bound,
-        price: best.price,
-        overflow,
-    })
+    Some(Ahead::new(best, starts, ends, overflow))
+}
+
+/// The plan in which every probe is worth its price; `None` where the budget does not allow that, and
+/// decides.
+fn at_price(
+    standing: &Standing,
+    rates: impl Fn(Timestamp, Timestamp) -> Vec<(i64, f64)>,
+    importance: &Steps,
+) -> Option<Ahead> {
+    let (starts, ends) = (standing.starts(), standing.allowed_from() + standing.reach());
+    let horizon = standing.horizon(&rates(starts, ends), importance, ends);
+    let grid = standing.grid(starts);
+    let mut best = optimal::at_price(&horizon, grid, standing.price, None).ok()?;
+    let overflow =
+        |best: &Schedule| standing.holds.map(|holds| exceeds(longest(&horizon, &best.times), holds));
+    if let Some(holds) = standing.holds.filter(|_| overflow(&best) > Some(RISK)) {
+        let most = Some(most_expected(holds, RISK));
+        best = optimal::at_price(&horizon, grid, standing.price, most).ok()?;
+    }
+    // However little is expected, it is looked for at times.
+    let latest = standing.allowed_from() + AT_LEAST_EVERY - starts;
+    if best.times.first().is_none_or(|&first| first > latest) {
+        best.times.insert(0, horizon.open_from(latest));
+        best.times.dedup();
+    }
+    let overflow = overflow(&best);
+    let ahead = Ahead::new(best, starts, ends, overflow);
+    standing.may_be_spent(&ahead.times).then_some(ahead)
+}
+
+impl Ahead {
+    fn new(best: Schedule, starts: Timestamp, ends: Timestamp, overflow: Option<f64>) -> Self {
+        Self {
+            by: Policy::Plan,
+            times: best.times.into_iter().map(|at| starts + at).collect(),
+            starts,
+            ends,
+            expected_cost: best.expected_cost,
+            lower_bound: best.lower_bound,
+            price: best.price,
+            overflow,
+        }
+    }
 }
 
 impl Standing {
@@ -184,7 +229,60 @@ impl Standing {
             excess: None,
             phase: 0.0,
             closely: false,
+            price: 0.0,
+            gap: budget.even_gap(),
         }
+    }
+
+    /// From when updates count: what came in since the last probe waits for the next; further back than T
+    /// it is all the same.
+    fn starts(&self) -> Timestamp {
+        self.spent.last().map_or(self.now, |&last| last.clamp(self.now - self.budget.per, self.now))
+    }
+
+    fn horizon(&self, rates: &[(i64, f64)], importance: &Steps, ends: Timestamp) -> Horizon {
+        let starts = self.starts();
+        Horizon {
+            cost: Obsolescence::of_pieces(rates, &importance.over(starts, ends)),
+            probes: self.probes(),
+            min_spacing: apart(self.budget.min_spacing, &self.hints, self.fresh_for),
+            closed: self.closed(starts, ends),
+            allowance: self.allowance(starts),
+            end: End::Open,
+        }
+    }
+
+    /// Whether the budget allows probes at these times.
+    fn may_be_spent(&self, times: &[Timestamp]) -> bool {
+        let Budget { probes, per, .. } = self.budget;
+        let all: Vec<Timestamp> = self.spent.iter().chain(times).copied().collect();
+        let n = probes.max(1) as usize;
+        (self.spent.len().max(n)..all.len()).all(|last| all[last] - all[last - n] >= per)
+    }
+
+    /// At a price probes are about so far apart that the mean one is worth it: C̄ = λa·gap²/2.
+    pub fn paced(&self, rate: &Steps, importance: &Steps) -> Self {
+        let ends = self.now + WEEK;
+        let mean = |steps: &Steps| {
+            let mut before = 0;
+            let parts = steps.over(self.now, ends).into_iter().map(|(end, value)| {
+                let length = (end - std::mem::replace(&mut before, end)) as f64;
+                value * length
+            });
+            parts.sum::<f64>() / WEEK.as_millis() as f64
+        };
+        let mut paced = self.clone();
+        if self.price > 0.0 {
+            let hours = (2.0 * self.price / (mean(rate) * mean(importance)).max(1e-9)).sqrt();
+            let worth = Span::from_hours(1).scaled(hours.min(1e4));
+            paced.gap = worth.clamp(self.budget.even_gap(), AT_LEAST_EVERY.max(self.budget.even_gap()));
+        }
+        paced
+    }
+
+    /// How far ahead a plan at a price looks.
+    fn reach(&self) -> Span {
+        self.gap.scaled(REACH).clamp(REACHES.0, REACHES.1)
     }
 
     /// How many probes to plan with. Who plans anew whenever more is known puts off in quiet times what
@@ -252,8 +350,9 @@ impl Standing {
     /// From when on, and how far apart, times need not be told apart as finely: what lies there will be
     /// planned anew before it comes.
     pub fn coarser(&self) -> Option<(Timestamp, Span)> {
-        let gap = self.budget.even_gap();
-        self.closely.then(|| (self.allowed_from() + gap.scaled(CLOSELY), gap.scaled(COARSE).max(GRID)))
+        let gap = self.gap;
+        let fine = if self.price > 0.0 { gap.scaled(CLOSELY_PRICED) } else { gap.scaled(CLOSELY) };
+        self.closely.then(|| (self.allowed_from() + fine, gap.scaled(COARSE).max(GRID)))
     }
 
     /// How finely a rate is worth knowing for that.

@@ -58,6 +58,8 @@ pub struct Setup<'s> {
     /// How many slots there are for all together, in steps of which length, and who gets them; `None`
     /// if there are enough.
     pub slots: Option<(u32, Span, Allocator)>,
+    /// z: what a probe must be worth, in hours that an update would wait.
+    pub price: f32,
     /// For jitter and failures.
     pub seed: u64,
 }
@@ -130,7 +132,14 @@ impl Setup<'_> {
         let host = HostGroup { key: Arc::from(format!("s{}.example", id.0)), public: true };
         Known {
             id,
-            terms: Terms { budget, own_budget: true, policy: self.policy, weight: 1.0, host },
+            terms: Terms {
+                budget,
+                own_budget: true,
+                policy: self.policy,
+                weight: 1.0,
+                price: self.price,
+                host,
+            },
             memory: Memory::default(),
             probes: Vec::new(),
             answered_by: None,

@@ -21,6 +21,8 @@ pub struct Trace {
     pub page: bool,
     /// What may be spent on it, if that is its own.
     pub budget: Option<Budget>,
+    /// What a probe of it must be worth, if not what all are; in hours that an update would wait.
+    pub price: Option<f32>,
     /// When it is to be tried, if not up to its last event.
     pub tried: Option<Exam>,
 }
@@ -42,7 +44,7 @@ impl Trace {
     /// A feed of which nothing is known but what it published, ascending.
     pub fn new(name: impl Into<String>, kind: impl Into<String>, events: Vec<Timestamp>) -> Self {
         let (name, kind) = (name.into(), kind.into());
-        Self { name, kind, events, truth: None, page: false, budget: None, tried: None }
+        Self { name, kind, events, truth: None, page: false, budget: None, price: None, tried: None }
     }
 
     /// The last `test` of it is judged, after `train` of watching. It ends with the day (UTC) of the

@@ -132,6 +132,7 @@ fn births() -> impl Strategy<Value = Birth> {
         own_budget,
         policy,
         weight: 1.0,
+        price: 0.0,
         host: host(0),
     });
     let test = prop_oneof![3 => Just(Test::Filter), 1 => Just(Test::Tail), 1 => Just(Test::Ratio)];

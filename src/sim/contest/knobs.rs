@@ -1,7 +1,8 @@
 //! The knob of each of our policies, and how any knob is turned until as much is spent as is wanted.
 //!
 //! A policy that spends a budget has it as its knob: the same probes in a shorter or longer time. One
-//! that goes by a threshold has that, and no budget that would bind it. Knows numbers of probes. Must
+//! that goes by a threshold has that, and no budget that would bind it; for `auto` it is the price that a
+//! probe must be worth. Knows numbers of probes. Must
 //! not know what they found.
 
 use crate::schedule::policy::Policy;
@@ -15,6 +16,8 @@ pub enum Turned {
     Freshness,
     /// α.
     Ttl,
+    /// The price of a probe is divided by its square, so that about as many times as many are worth it.
+    Price,
 }
 
 /// What is turned for one of our policies.
@@ -22,12 +25,10 @@ pub fn of(policy: Policy) -> Turned {
     match policy {
         Policy::IndHist | Policy::AggHist => Turned::Freshness,
         Policy::Ttl => Turned::Ttl,
-        Policy::Auto
-        | Policy::Plan
-        | Policy::Adaptive
-        | Policy::Uniform
-        | Policy::Threshold
-        | Policy::FirstArrival => Turned::Budget,
+        Policy::Auto => Turned::Price,
+        Policy::Plan | Policy::Adaptive | Policy::Uniform | Policy::Threshold | Policy::FirstArrival => {
+            Turned::Budget
+        }
     }
 }
 
@@ -35,7 +36,7 @@ impl Turned {
     /// Where it stands if nobody turns it.
     pub fn usual(self) -> f64 {
         match self {
-            Self::Budget | Self::Freshness => 1.0,
+            Self::Budget | Self::Freshness | Self::Price => 1.0,
             Self::Ttl => 0.2,
         }
     }
@@ -46,6 +47,7 @@ impl Turned {
             Self::Budget => (0.2, 5.0),
             Self::Freshness => (300.0, 1e-3),
             Self::Ttl => (20.0, 1e-4),
+            Self::Price => (0.01, 100.0),
         }
     }
 }

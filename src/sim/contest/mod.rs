@@ -99,6 +99,8 @@ pub struct Rules {
     pub refit_every: Span,
     /// What is done about bursts.
     pub burst: BurstTerms,
+    /// z: what a probe must be worth, in hours that an update would wait, where no knob turns it.
+    pub price: f32,
     /// θ of the policies that go by one, where no knob turns it.
     pub freshness_threshold: f64,
     /// How sources are watched, but for what the other rules say of it: kind, `holds`, `echoes`, and what
@@ -113,7 +115,8 @@ pub struct Rules {
 /// One policy on one source.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
-    /// Where its knob ended up; what that means is the policy's own.
+    /// Where its knob ended up; what that means is the policy's own. For `auto` it is the price of a probe,
+    /// in hours that an update would wait.
     pub knob: f64,
     /// When it probed, training included.
     pub probes: Vec<Timestamp>,
@@ -179,6 +182,7 @@ impl Rules {
             matching: Matching::default(),
             refit_every: Span::from_days(1),
             burst: BurstTerms::default(),
+            price: 0.0,
             freshness_threshold: 1.0,
             watching: Watching::default(),
             echoes: true,

@@ -88,7 +88,7 @@ impl Stage<'_> {
         Entrant { who, runs }
     }
 
-    /// What each source may spend of what all may: a policy that plans has it split by the roots of what
+    /// What each source may spend of what all may: a policy that plans a budget has it split by the roots of what
     /// the sources published while it learned, which is the best split of even spreads and within half a
     /// percent of it for plans; the others have no part in it.
     fn shares(&self, who: Who) -> Vec<Budget> {
@@ -141,6 +141,11 @@ impl Stage<'_> {
                 clairvoyant::best(&trace.events, &rules.importance, exam.from, exam.to, most).times
             }
         };
+        let knob = match turned(who) {
+            Turned::Price if bound => f64::from(trace.price.unwrap_or(rules.price)),
+            Turned::Price => self.price(source) / knob / knob,
+            _ => knob,
+        };
         Some(self.judged(source, exam, knob, probes))
     }
 
@@ -178,10 +183,32 @@ impl Stage<'_> {
                 setup.burst.ttl_factor = knob;
                 if bound { budget } else { free }
             }
+            Turned::Price if bound => {
+                setup.price = trace.price.unwrap_or(rules.price);
+                budget
+            }
+            Turned::Price => {
+                setup.price = (self.price(source) / knob / knob) as f32;
+                free
+            }
         };
         let truth = trace.truth.as_ref().filter(|_| told);
         let watched = Watched { events: &trace.events, budget, kin: &self.kin[source], truth };
         ours::watch(&[watched], &setup, (exam.begins, exam.to), |_, _| {}).pop().unwrap_or_default()
+    }
+
+    /// The price of a probe before a knob is turned: where all share, the same for all, else what the mean
+    /// probe of a source is worth if the budget is spread evenly.
+    fn price(&self, source: usize) -> f64 {
+        let (trace, rules) = (&self.traces[source], self.rules);
+        if rules.matching == Matching::Total {
+            return 0.5;
+        }
+        let (exam, gap) = (rules.exam(trace), rules.budget(trace).even_gap());
+        let hours = |span: Span| span.as_secs_f64() / 3600.0;
+        let learned = trace.events.iter().filter(|&&at| at > exam.begins && at <= exam.from).count();
+        let rate = (learned as f64 + 0.5) / hours(exam.from - exam.begins).max(1.0);
+        rate * hours(gap).powi(2) / 2.0
     }
 
     /// All sources in one fleet, where slots are short and the allocator decides. Sources are moved by
@@ -242,6 +269,7 @@ impl Rules {
             latency: self.latency,
             errors: self.errors,
             slots: None,
+            price: self.price,
             seed: self.seed,
         }
     }

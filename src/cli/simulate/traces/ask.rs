@@ -90,6 +90,7 @@ pub fn question(arguments: &Args) -> Result<Question, CliError> {
             None => BurstTerms::default(),
             Some(response) => BurstTerms { response, ..BurstTerms::default() },
         },
+        price: (arguments.price.as_secs_f64() / 3600.0) as f32,
         echoes: !arguments.no_echoes,
         seed: arguments.seed,
         ..Rules::new(budget)

@@ -71,6 +71,11 @@ pub struct Args {
     /// The least time between two probes of a source.
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = Span::parse)]
     min_spacing: Span,
+    /// What a probe of auto and plan must be worth: how long it spares updates in waiting. Where auto is
+    /// matched, that is its knob.
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = Span::parse,
+        conflicts_with = "matching")]
+    price: Span,
     /// What all are matched by, each by the knob it has: every source gets as many probes, or all of
     /// them together. Default: not at all, each is as it is.
     #[arg(long = "match", value_name = "HOW")]
