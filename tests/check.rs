@@ -206,6 +206,37 @@ fn budgets_and_policies_come_from_source_then_group_then_default() {
 }
 
 #[test]
+fn a_price_is_laid_over_like_a_budget_and_is_none() {
+    let config = good(
+        r#"
+        [budget]
+        price = "20m"
+        [group.news]
+        budget = { price = "5m" }
+        [group.plain]
+        [[source]]
+        name = "own"
+        url = "https://example.org/1"
+        group = "news"
+        budget = { price = "0s" }
+        [[source]]
+        name = "grouped"
+        url = "https://example.org/2"
+        group = "news"
+        [[source]]
+        name = "plain"
+        url = "https://example.org/3"
+        group = "plain"
+        "#,
+    );
+    let prices: Vec<Span> = config.sources.iter().map(|source| source.price).collect();
+    assert_eq!(prices, [Span::ZERO, Span::from_mins(5), Span::from_mins(20)]);
+    assert!(config.sources.iter().all(|source| !source.own_budget), "it says nothing of how many");
+    assert_eq!(good("").sources.len(), 0);
+    assert_eq!(messages("[budget]\nprice = \"-1h\"\n").len(), 1);
+}
+
+#[test]
 fn groups_are_free_until_one_is_declared() {
     let source = "[[source]]\nname = \"a\"\nurl = \"https://example.org/\"\ngroup = \"nws\"\n";
     assert_eq!(messages(source), Vec::<String>::new());

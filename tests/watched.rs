@@ -7,7 +7,11 @@ use tidewatch::rate::burst::Change;
 use tidewatch::rate::importance::WeekWindow;
 use tidewatch::rate::steps::Steps;
 use tidewatch::rng::Stream;
+use tidewatch::schedule::budget::Budget;
+use tidewatch::schedule::policy::Policy;
+use tidewatch::sim::contest::{Rules, Who, hold};
 use tidewatch::sim::feed::{Feed, Watching};
+use tidewatch::sim::trace::Trace;
 use tidewatch::time::{Span, Timestamp};
 
 fn start() -> Timestamp {
@@ -150,4 +154,28 @@ fn silence_is_noticed_and_ends() {
     let again = watch(&mut feed, week(8), week(9));
     assert!(again.last().unwrap().1.overdue.is_none());
     assert!(silent.iter().chain(&again).all(|(_, heard)| heard.for_good.is_none()));
+}
+
+#[test]
+fn at_one_price_busy_sources_are_asked_often_and_quiet_ones_seldom() {
+    let every = |hours: i64, count: i64| -> Vec<Timestamp> {
+        let mut chance = Stream::new(5, format!("every {hours}"));
+        let at = |n: i64| Span::from_hours(1).scaled(hours as f64 * (n as f64 + chance.unit()));
+        (0..count).map(at).map(|at| Timestamp::from_secs(1_786_924_800) + at).collect()
+    };
+    let traces =
+        [Trace::new("busy", "all", every(1, 35 * 24)), Trace::new("quiet", "all", every(48, 35 / 2))];
+    let budget = Budget { probes: 24, per: Span::from_days(1), min_spacing: Span::from_mins(15) };
+    let spent = |price| {
+        let (train, test) = (Span::from_days(21), Span::from_days(14));
+        let rules = Rules { train, test, price, ..Rules::new(budget) };
+        let contest = hold(&traces, &[Who::Ours(Policy::Auto)], &rules, &|| {});
+        let runs = contest.entrants[0].runs.iter().flatten();
+        runs.map(|run| run.score.probes as f64 / 14.0).collect::<Vec<_>>()
+    };
+    let (all, priced, dear) = (spent(0.0), spent(0.5), spent(4.0));
+    assert!(all.iter().all(|&a_day| a_day > 20.0), "without a price budgets are spent: {all:?}");
+    // √(λ/2z): 24 a day for one an hour at half an hour, 3.5 for one in two days.
+    assert!((16.0..=24.1).contains(&priced[0]) && (1.5..=5.0).contains(&priced[1]), "{priced:?}");
+    assert!(dear[0] < 0.5 * priced[0] && (0.9..=2.0).contains(&dear[1]), "once a day: {dear:?}");
 }

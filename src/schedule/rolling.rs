@@ -13,6 +13,11 @@
 //! gaps, coarsely from then on, and with somewhat more probes than it may have if it spends less than
 //! that, of which the plan then lists no more than it may have.
 //!
+//! *At a price* a probe is planned only if it saves as much: the plan of least C̄ + z·(number of probes), a
+//! single pass. One price for all sources splits any total between them as well as can be, since at the
+//! best split no probe would save more elsewhere, and between busy times and quiet ones of each. Where the
+//! budget does not allow what the price would, the budget decides, as without a price.
+//!
 //! Knows one source as it stands. Must not know where its rate came from, nor who carries the plan
 //! out.
 
@@ -190,14 +195,16 @@ fn at_price(
         best = optimal::at_price(&horizon, grid, standing.price, most).ok()?;
     }
     // However little is expected, it is looked for at times.
-    let latest = standing.allowed_from() + AT_LEAST_EVERY - starts;
-    if best.times.first().is_none_or(|&first| first > latest) {
-        best.times.insert(0, horizon.open_from(latest));
-        best.times.dedup();
+    let latest = (standing.allowed_from() + AT_LEAST_EVERY - starts).max(horizon.min_spacing);
+    let latest = horizon.open_from(latest);
+    if best.times.first().is_none_or(|&first| first > latest) && latest < horizon.length() {
+        best.times.retain(|&at| at - latest >= horizon.min_spacing.max(Span::from_millis(1)));
+        best.times.insert(0, latest);
+        best.expected_cost = horizon.cost.cost_of(&best.times);
     }
     let overflow = overflow(&best);
     let ahead = Ahead::new(best, starts, ends, overflow);
-    standing.may_be_spent(&ahead.times).then_some(ahead)
+    (!ahead.times.is_empty() && standing.may_be_spent(&ahead.times)).then_some(ahead)
 }
 
 impl Ahead {

@@ -57,6 +57,8 @@ proptest! {
         skip_hours in prop_oneof![Just(0_u32), 0_u32..0xFF_FFFF],
         ttl in prop_oneof![Just(None), (1_i64..90).prop_map(Some)],
         phase in 0.0_f64..1.0,
+        price in prop_oneof![Just(0.0), 1e-4_f64..3.0],
+        closely in any::<bool>(),
     ) {
         let budget = Budget { probes, per: Span::from_hours(per_h), min_spacing: Span::from_mins(spacing_min) };
         let mut spent: Vec<Timestamp> = Vec::new();
@@ -70,7 +72,8 @@ proptest! {
         let now = spent.last().copied().unwrap_or(monday()) + Span::from_mins(since);
         let hints = FeedHints { skip_hours, ttl: ttl.map(Span::from_mins), ..FeedHints::default() };
         let not_before = now + Span::from_mins(not_before);
-        let asked = Standing { hints, not_before, phase, ..standing(now, budget, spent.clone()) };
+        let asked = Standing { hints, not_before, phase, price, closely, ..standing(now, budget, spent.clone()) };
+        let asked = asked.paced(&office(), &even());
         let Some(ahead) = plan(&asked, &office(), &even()) else { return Ok(()) };
         for &at in &ahead.times {
             prop_assert!(at >= not_before && at <= ahead.ends);
@@ -176,4 +179,65 @@ fn a_feed_that_holds_few_items_is_looked_at_before_they_are_gone() {
     let poor = ask(Some(5), 4);
     let best = exceeds(24.0 / 5.0, 5);
     assert!((poor.overflow.unwrap() - best).abs() < 0.01, "{:?} against {best}", poor.overflow);
+}
+
+/// A budget that binds nobody.
+fn plenty() -> Budget {
+    Budget { probes: 5_000, per: Span::from_days(1), min_spacing: Span::ZERO }
+}
+
+fn at_price(price: f64, rate: &Steps, budget: Budget) -> Vec<Timestamp> {
+    let asked = Standing { price, ..standing(monday(), budget, vec![monday()]) };
+    plan(&asked.paced(rate, &even()), rate, &even()).unwrap().times
+}
+
+/// λ·gap²/2 = z where nothing changes.
+#[test]
+fn at_a_price_gaps_are_as_long_as_the_mean_probe_is_worth() {
+    for (rate, price, minutes) in
+        [(1.0, 0.5, 60.0), (4.0, 0.5, 30.0), (1.0, 2.0, 120.0), (0.25, 0.125, 60.0)]
+    {
+        let times = at_price(price, &Steps::constant(rate).unwrap(), plenty());
+        let gap = (times[8] - times[0]).as_secs_f64() / 8.0 / 60.0;
+        assert!((gap / minutes - 1.0).abs() < 0.05, "{gap} minutes, not {minutes}");
+    }
+}
+
+/// Nobody who pays as much for each probe has less to pay in all.
+#[test]
+fn at_a_price_no_other_number_of_probes_is_cheaper() {
+    let (rate, price) = (office(), 0.3);
+    let asked = Standing { price, ..standing(monday(), plenty(), vec![monday()]) }.paced(&rate, &even());
+    let ahead = plan(&asked, &rate, &even()).unwrap();
+    let cost = Obsolescence::new(&rate, &even(), ahead.starts, ahead.ends);
+    let paid = |times: &[Span]| cost.cost_of(times) + price * times.len() as f64;
+    let planned: Vec<Span> = ahead.times.iter().map(|&at| at - ahead.starts).collect();
+    let ours = paid(&planned);
+    for probes in [planned.len() as u32 / 2, planned.len() as u32 * 2] {
+        let horizon = Horizon {
+            cost: cost.clone(),
+            probes,
+            min_spacing: Span::ZERO,
+            closed: vec![],
+            allowance: vec![],
+            end: End::Open,
+        };
+        let best = optimal::solve(&horizon, Grid::every(Span::from_mins(1))).unwrap();
+        assert!(ours < paid(&best.times), "{} probes are cheaper", best.times.len());
+    }
+    for leave_out in 0..planned.len() {
+        let fewer: Vec<Span> =
+            planned.iter().enumerate().filter(|(n, _)| *n != leave_out).map(|(_, &at)| at).collect();
+        assert!(ours <= paid(&fewer) + 1e-9, "{} is not worth it", planned[leave_out]);
+    }
+}
+
+#[test]
+fn whatever_the_price_the_budget_holds_and_nobody_is_forgotten() {
+    let budget = Budget::default();
+    let cheap = at_price(1e-6, &office(), budget);
+    check(&cheap, &budget);
+    assert_eq!(cheap, at_price(0.0, &office(), budget), "the budget decides");
+    let seldom = at_price(50.0, &Steps::constant(1e-5).unwrap(), budget);
+    assert!(seldom[0] - monday() <= Span::from_days(1) + Span::from_mins(1), "{}", seldom[0]);
 }

@@ -16,7 +16,7 @@ use tidewatch::rng::Stream;
 use tidewatch::schedule::budget::Budget;
 use tidewatch::schedule::plan::Plan;
 use tidewatch::schedule::policy::Policy;
-use tidewatch::schedule::rolling::{Ahead, plan_under};
+use tidewatch::schedule::rolling::{Ahead, Standing, plan_under};
 use tidewatch::sim::driver;
 use tidewatch::sim::feed::{Feed, Watching};
 use tidewatch::time::{Span, Timestamp};
@@ -197,7 +197,8 @@ pub fn sent(source: &Source, who: Who, budget: Budget) -> Vec<driver::Sent> {
             _ => return ahead(order, &rhythm, &params),
         };
         let rates = |from, until| source.rates(&rhythm.rate, from, until, told);
-        plan_under(&order.standing, rates, &params.importance)
+        // As `auto` is planned where it goes by a rhythm.
+        plan_under(&Standing { closely: false, ..order.standing.clone() }, rates, &params.importance)
     };
     // Rates are fitted every six hours; who is told hears of bursts at once.
     let refits = (1..28 * WEEKS).map(|n| start() + Span::from_hours(6 * n));

@@ -6,8 +6,8 @@ use tidewatch::clock::Clock;
 use tidewatch::config::valid;
 use tidewatch::daemon::refit::{RefitParams, Refitter};
 use tidewatch::rate::cyclic::Rate;
-use tidewatch::rate::habits::Habits;
 use tidewatch::rate::habits::diary::Diary;
+use tidewatch::rate::habits::{FEW, Habits};
 use tidewatch::rate::history::History;
 use tidewatch::rate::steps::Steps;
 use tidewatch::rng::Stream;
@@ -197,7 +197,7 @@ async fn a_refit_weighs_habits_where_somebody_plans_by_them() {
 async fn a_short_diary_is_not_weighed() {
     let store = Store::new().await;
     let a = store.id("a");
-    store.write(look(a, 100, Some(diary(4).to_bytes())));
+    store.write(look(a, 100, Some(diary(FEW as i64 - 1).to_bytes())));
     store.flush().await;
     let config = valid::parse(&[(PathBuf::from("t.toml"), String::new())]).unwrap();
     let (_refits, params) = watch::channel(Arc::new(RefitParams::new(&config)));
