@@ -73,7 +73,7 @@ fn response(stance: &Stance<'_>, zone: &TimeZone) -> String {
             format!("planned for: its plans count on more updates while it lasts; {purse}")
         }
         (Policy::Auto, Response::Ttl, _) if probes == 0 => {
-            "not chased: its budget and [burst] reserve leave no probe for that".to_owned()
+            "not chased: its price, its budget or [burst] reserve leaves no probe for that; its plans follow".to_owned()
         }
         (Policy::Auto, Response::Ttl, Some(newest)) if life.asked_by == Policy::Ttl => {
             let share = match terms.ttl_form {
@@ -174,7 +174,7 @@ fn worth(plan: &PlanRow) -> String {
         _ => "none is better".to_owned(),
     };
     let (cost, price) = (short(plan.expected_cost), short(plan.price));
-    format!("expected cost {cost} ({above}); one probe more would save {price}")
+    format!("expected cost {cost} ({above}); one probe more would save {price} at most")
 }
 
 /// The same for programs.
@@ -244,7 +244,7 @@ mod tests {
         assert_eq!(
             told[0],
             "made 2h ago for 1d: 48 probes, expected cost 3.1 (at most 0.0097 % above the best possible); one \
-             probe more would save 0.041"
+             probe more would save 0.041 at most"
         );
         assert_eq!(told[1].matches("2026-11-16 1").count(), SHOWN, "{}", told[1]);
         assert!(told[2].starts_with("its feed holds 20 items: up to 12 % chance"), "{}", told[2]);

@@ -155,3 +155,10 @@ pub struct Terms {
     /// Where it lives.
     pub host: HostGroup,
 }
+
+impl Terms {
+    /// z as its weight has it, in update·hours: what matters half as much must spare twice as long a wait.
+    pub fn worth(&self) -> f64 {
+        (f64::from(self.price) / f64::from(self.weight).max(1e-9)).min(1e6)
+    }
+}

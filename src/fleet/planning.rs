@@ -245,7 +245,7 @@ impl Member {
             excess: self.planned_excess(terms),
             phase: self.chance(seed, "phase", Timestamp::default()),
             closely: self.terms.policy == Policy::Auto,
-            price: f64::from(self.terms.price / self.terms.weight.max(f32::MIN_POSITIVE)),
+            price: self.terms.worth(),
             gap: budget.even_gap(),
         }
     }

@@ -243,9 +243,13 @@ impl Member {
         if self.is_cautious() { even.max(CAUTIOUS_GAP) } else { even }
     }
 
-    /// At a price, how long a wait is worth a probe while its rhythm is not known: π·ℓ²/2 = z.
+    /// At a price, how long a wait is worth a probe while its rhythm is not known: π·ℓ²/2 = z. Only who
+    /// would plan goes by that.
     fn worth_a_probe(&self) -> Span {
-        let price = f64::from(self.terms.price / self.terms.weight.max(f32::MIN_POSITIVE));
+        if !matches!(self.terms.policy, Policy::Auto | Policy::Plan) {
+            return Span::ZERO;
+        }
+        let price = self.terms.worth();
         let rate = self.memory.estimate.known_rate().unwrap_or(NEWCOMER_PER_HOUR);
         Span::from_hours(1).scaled((2.0 * price / rate.max(1e-9)).sqrt().min(LONGEST_WAIT_HOURS))
     }

@@ -109,6 +109,8 @@ const MOST_MORE: f64 = 3.0;
 
 /// At a price so many gaps are looked ahead, some of them by the minute …
 const REACH: f64 = 16.0;
+/// … on a grid of no more points than that if it were as fine all along …
+const MOST_PRICED: f64 = 50_000.0;
 const REACHES: (Span, Span) = (Span::from_days(2), Span::from_days(14));
 const CLOSELY_PRICED: f64 = 5.0;
 /// … and however little a source is expected to bring, it is looked at so often.
@@ -192,19 +194,30 @@ fn at_price(
         |best: &Schedule| standing.holds.map(|holds| exceeds(longest(&horizon, &best.times), holds));
     if let Some(holds) = standing.holds.filter(|_| overflow(&best) > Some(RISK)) {
         let most = Some(most_expected(holds, RISK));
-        best = optimal::at_price(&horizon, grid, standing.price, most).ok()?;
+        // Where too much comes in whenever probes are sent, the price decides.
+        best = optimal::at_price(&horizon, grid, standing.price, most).unwrap_or(best);
     }
     // However little is expected, it is looked for at times.
-    let latest = (standing.allowed_from() + AT_LEAST_EVERY - starts).max(horizon.min_spacing);
-    let latest = horizon.open_from(latest);
+    let last = standing.spent.last().copied().unwrap_or(standing.now);
+    let latest = (last + AT_LEAST_EVERY).max(standing.allowed_from()) - starts;
+    let latest = horizon.open_from(latest.max(horizon.min_spacing));
     if best.times.first().is_none_or(|&first| first > latest) && latest < horizon.length() {
         best.times.retain(|&at| at - latest >= horizon.min_spacing.max(Span::from_millis(1)));
         best.times.insert(0, latest);
         best.expected_cost = horizon.cost.cost_of(&best.times);
+        best.lower_bound = best.lower_bound.min(best.expected_cost);
     }
     let overflow = overflow(&best);
-    let ahead = Ahead::new(best, starts, ends, overflow);
-    (!ahead.times.is_empty() && standing.may_be_spent(&ahead.times)).then_some(ahead)
+    let mut ahead = Ahead::new(best, starts, ends, overflow);
+    let allowed = standing.may_be_spent(&ahead.times);
+    if let Some(&refused) = ahead.times.get(allowed) {
+        // What lies further ahead than T will be planned anew, with what is spent by then.
+        if refused < standing.allowed_from() + standing.budget.per {
+            return None;
+        }
+        ahead.times.truncate(allowed);
+    }
+    (!ahead.times.is_empty()).then_some(ahead)
 }
 
 impl Ahead {
@@ -244,7 +257,8 @@ impl Standing {
     /// From when updates count: what came in since the last probe waits for the next; further back than T
     /// it is all the same.
     fn starts(&self) -> Timestamp {
-        self.spent.last().map_or(self.now, |&last| last.clamp(self.now - self.budget.per, self.now))
+        let longest = if self.price > 0.0 { self.budget.per.max(AT_LEAST_EVERY) } else { self.budget.per };
+        self.spent.last().map_or(self.now, |&last| last.clamp(self.now - longest, self.now))
     }
 
     fn horizon(&self, rates: &[(i64, f64)], importance: &Steps, ends: Timestamp) -> Horizon {
@@ -259,12 +273,13 @@ impl Standing {
         }
     }
 
-    /// Whether the budget allows probes at these times.
-    fn may_be_spent(&self, times: &[Timestamp]) -> bool {
+    /// How many of these times, from the first on, the budget allows.
+    fn may_be_spent(&self, times: &[Timestamp]) -> usize {
         let Budget { probes, per, .. } = self.budget;
         let all: Vec<Timestamp> = self.spent.iter().chain(times).copied().collect();
         let n = probes.max(1) as usize;
-        (self.spent.len().max(n)..all.len()).all(|last| all[last] - all[last - n] >= per)
+        let kept = |&last: &usize| last < n || all[last] - all[last - n] >= per;
+        (self.spent.len()..all.len()).take_while(kept).count()
     }
 
     /// At a price probes are about so far apart that the mean one is worth it: C̄ = λa·gap²/2.
@@ -298,7 +313,7 @@ impl Standing {
     fn probes(&self) -> u32 {
         let Budget { probes, per, .. } = self.budget;
         let lately = self.spent.len() - self.spent.partition_point(|&at| at + per <= self.now);
-        if !self.closely || self.spent.len() < probes as usize || lately == 0 {
+        if !self.closely || self.price > 0.0 || self.spent.len() < probes as usize || lately == 0 {
             return probes;
         }
         let short = f64::from(probes) / lately as f64;
@@ -371,7 +386,8 @@ impl Standing {
     fn step(&self) -> Span {
         let per = self.budget.per.as_millis();
         let finest = (per / FEWEST_SLOTS).clamp(1, GRID.as_millis());
-        Span::from_millis((per - 1).div_euclid(MOST_SLOTS).div_euclid(finest) * finest + finest)
+        let step = Span::from_millis((per - 1).div_euclid(MOST_SLOTS).div_euclid(finest) * finest + finest);
+        if self.price > 0.0 { step.max(self.reach().scaled(MOST_PRICED.recip())) } else { step }
     }
 
     /// Times at this source's own place between whole grid steps.

@@ -172,6 +172,9 @@ impl Stage<'_> {
         if trace.page {
             setup.watching.kind = Kind::Page;
         }
+        if rules.matching == Matching::Nothing {
+            setup.price = trace.price.unwrap_or(rules.price);
+        }
         let free = Budget { probes: budget.probes.saturating_mul(UNBOUND), ..budget };
         let budget = match knobs::of(policy) {
             Turned::Budget => Budget { per: budget.per.scaled(1.0 / knob), ..budget },
@@ -183,10 +186,7 @@ impl Stage<'_> {
                 setup.burst.ttl_factor = knob;
                 if bound { budget } else { free }
             }
-            Turned::Price if bound => {
-                setup.price = trace.price.unwrap_or(rules.price);
-                budget
-            }
+            Turned::Price if bound => budget,
             Turned::Price => {
                 setup.price = (self.price(source) / knob / knob) as f32;
                 free
@@ -269,7 +269,7 @@ impl Rules {
             latency: self.latency,
             errors: self.errors,
             slots: None,
-            price: self.price,
+            price: 0.0,
             seed: self.seed,
         }
     }
