@@ -36,12 +36,14 @@ pub struct Origin {
 /// What sources fall back on: as long as it is the same, equal text means equal sources.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Defaults {
-    budget: (Budget, Span),
-    groups: HashMap<String, (Option<Policy>, (Budget, Span), bool)>,
+    spends: Spends,
+    groups: HashMap<String, (Option<Policy>, Spends, bool)>,
 }
 
 /// What may be spent, and for what.
-fn spends(allowance: &Allowance) -> (Budget, Span) {
+type Spends = (Budget, Span);
+
+fn spends(allowance: &Allowance) -> Spends {
     (allowance.budget(), allowance.price())
 }
 
@@ -51,7 +53,7 @@ impl Defaults {
             let GroupDefaults { policy, allowance } = group;
             (name.clone(), (*policy, spends(allowance), allowance.own))
         };
-        Self { budget: spends(&around.allowance), groups: around.groups.iter().map(group).collect() }
+        Self { spends: spends(&around.allowance), groups: around.groups.iter().map(group).collect() }
     }
 }
 
@@ -149,7 +151,7 @@ fn pass<E>(
         let (text, first) = (read(path)?, sources.len());
         let digest: Option<[u8; 32]> = (index > 0).then(|| Sha256::digest(&text).into());
         let as_before = digest.and_then(|digest| before.files.get(&digest));
-        if let Some(range) = as_before.filter(|_| spends(&around.allowance) == before.defaults.budget) {
+        if let Some(range) = as_before.filter(|_| spends(&around.allowance) == before.defaults.spends) {
             reused = true;
             for source in &before.sources[range.clone()] {
                 if !names.take(&source.name) {
