@@ -13,7 +13,7 @@
 //! that fit the past are weights that foretold it: an account too fine for its evidence foretold badly,
 //! and weighs next to nothing. Echoes must pay besides: they are kept only if the updates held back from
 //! the fit were foretold better with them. And since a rate alone takes updates to be independent, the
-//! mixture is held back after an update by as much as the source is [`regular`].
+//! mixture is held back after an update by as much as the source is `regular`.
 //!
 //! Knows one source's diary and rhythm. Must not know when it is probed, nor of bursts.
 
