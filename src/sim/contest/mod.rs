@@ -207,3 +207,32 @@ impl Rules {
         f64::from(probes) * (to - from).as_secs_f64() / per.as_secs_f64().max(1e-3)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Matched is only who is: also where the usual setting is far off, in either direction.
+    #[test]
+    fn every_peer_spends_what_is_wanted_on_fast_sources_and_slow_ones() {
+        let every = |name: &str, mins: i64| {
+            let last = Span::from_days(56).as_millis() / Span::from_mins(mins).as_millis();
+            let at = |n: i64| Timestamp::from_secs(0) + Span::from_mins(n * mins + n * n % 17);
+            Trace::new(name, "all", (0..last).map(at).collect())
+        };
+        let traces = [every("fast", 20), every("slow", 4000)];
+        let entrants: Vec<Who> = Peer::ALL.into_iter().map(Who::Peer).collect();
+        for probes in [14, 168] {
+            let budget = Budget { probes, per: Span::from_days(7), min_spacing: Span::ZERO };
+            let rules =
+                Rules { train: Span::from_days(28), matching: Matching::Probes, ..Rules::new(budget) };
+            for entrant in hold(&traces, &entrants, &rules, &|| {}).entrants {
+                for run in entrant.runs.iter().flatten() {
+                    let (spent, wanted) = (run.score.probes as f64, 4.0 * f64::from(probes));
+                    let off = (spent / wanted - 1.0).abs();
+                    assert!(off < 0.1, "{}: {spent} instead of {wanted}", entrant.who.name());
+                }
+            }
+        }
+    }
+}

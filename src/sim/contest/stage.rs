@@ -132,8 +132,7 @@ impl Stage<'_> {
                     min_spacing: budget.min_spacing,
                     phase: Stream::new(rules.seed, format!("phase/{}", trace.name)).unit(),
                 };
-                let knob = if rules.matching == Matching::Nothing { peer.usual() } else { knob };
-                peers::watch(peer, knob, &watched)
+                peers::watch(peer, (rules.matching != Matching::Nothing).then_some(knob), &watched)
             }
             Who::Clairvoyant => {
                 let share = (exam.to - exam.from).as_secs_f64() / budget.per.as_secs_f64().max(1e-3);

@@ -105,8 +105,8 @@ mod tests {
         let second = at(30) + Span::from_secs(1275);
         let third = second + Span::from_secs(1275);
         let fourth = third + Span::from_secs(1275);
-        assert_eq!(watch(Peer::Commafeed, 1.0, &feed), [at(0), at(30), second, third, fourth]);
+        assert_eq!(watch(Peer::Commafeed, Some(1.0), &feed), [at(0), at(30), second, third, fourth]);
         // Twice as slow, limits and all.
-        assert_eq!(watch(Peer::Commafeed, 2.0, &feed), [at(0), at(60)]);
+        assert_eq!(watch(Peer::Commafeed, Some(2.0), &feed), [at(0), at(60)]);
     }
 }

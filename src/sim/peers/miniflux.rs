@@ -78,7 +78,11 @@ mod tests {
     fn probes(events: &[Timestamp], factor: f64, days: i64) -> Vec<Timestamp> {
         let (from, min_spacing) = (at(0), Span::from_secs(1));
         let until = from + Span::from_days(days);
-        watch(Peer::Miniflux, factor, &Watched { events, holds: 10, from, until, min_spacing, phase: 0.0 })
+        watch(
+            Peer::Miniflux,
+            Some(factor),
+            &Watched { events, holds: 10, from, until, min_spacing, phase: 0.0 },
+        )
     }
 
     #[test]

@@ -112,13 +112,14 @@ impl Peer {
         }
     }
 
-    fn rule(self, knob: f64) -> Box<dyn Rule> {
-        let knob = if knob.is_finite() && knob > 0.0 { knob } else { self.usual() };
+    fn rule(self, tuned: Option<f64>) -> Box<dyn Rule> {
+        let tuned = tuned.filter(|knob| knob.is_finite() && *knob > 0.0);
+        let knob = tuned.unwrap_or(self.usual());
         match self {
             Self::Fixed | Self::MinifluxRoundRobin => Box::new(Every(Span::from_secs(1).scaled(knob))),
             Self::Miniflux => Box::new(miniflux::EntryFrequency::new(knob)),
             Self::Commafeed => Box::new(commafeed::Empirical::new(knob)),
-            Self::Nutch => Box::new(nutch::Adaptive::new(knob)),
+            Self::Nutch => Box::new(tuned.map_or_else(nutch::Adaptive::usual, nutch::Adaptive::tuned)),
         }
     }
 }
@@ -168,11 +169,11 @@ impl Watched<'_> {
     }
 }
 
-/// Every probe of a peer that watches a feed, ascending.
+/// Every probe of a peer that watches a feed, ascending; as documented if no knob is turned.
 ///
 /// The first interval, of which the phase is a part, is what the peer would wait after a first look at
 /// `from`.
-pub fn watch(peer: Peer, knob: f64, feed: &Watched<'_>) -> Vec<Timestamp> {
+pub fn watch(peer: Peer, knob: Option<f64>, feed: &Watched<'_>) -> Vec<Timestamp> {
     let items = feed.shows(feed.there(feed.from));
     let first = Shown { now: feed.from, last: None, new: items.len(), items };
     let phase = if feed.phase.is_finite() { feed.phase.clamp(0.0, 1.0) } else { 0.0 };
@@ -225,9 +226,9 @@ mod tests {
     fn fixed_starts_within_its_interval_and_ends_before_the_end() {
         let mut feed = watched(&[]);
         feed.until = Timestamp::from_secs(4 * 3600);
-        assert_eq!(watch(Peer::Fixed, 3600.0, &feed), hours(&[0, 1, 2, 3]));
+        assert_eq!(watch(Peer::Fixed, Some(3600.0), &feed), hours(&[0, 1, 2, 3]));
         feed.phase = 0.5;
-        let probes = watch(Peer::MinifluxRoundRobin, 7200.0, &feed);
+        let probes = watch(Peer::MinifluxRoundRobin, Some(7200.0), &feed);
         assert_eq!(probes, hours(&[1, 3]));
     }
 
@@ -235,18 +236,18 @@ mod tests {
     fn no_two_probes_within_the_spacing() {
         let mut feed = watched(&[]);
         feed.until = Timestamp::from_secs(10);
-        assert_eq!(watch(Peer::Fixed, 0.01, &feed).len(), 10);
+        assert_eq!(watch(Peer::Fixed, Some(0.01), &feed).len(), 10);
         feed.min_spacing = Span::from_secs(4);
-        assert_eq!(watch(Peer::Fixed, 0.01, &feed).len(), 3);
+        assert_eq!(watch(Peer::Fixed, Some(0.01), &feed).len(), 3);
     }
 
     #[test]
     fn a_knob_that_is_none_is_the_usual_one() {
         let feed = watched(&[]);
         for peer in Peer::ALL {
-            let usual = watch(peer, peer.usual(), &feed);
+            let usual = watch(peer, None, &feed);
             for knob in [f64::NAN, f64::INFINITY, 0.0, -1.0] {
-                assert_eq!(watch(peer, knob, &feed), usual);
+                assert_eq!(watch(peer, Some(knob), &feed), usual);
             }
         }
     }
@@ -302,7 +303,7 @@ mod tests {
                     (probes.len() - first) as f64 / 6.0
                 };
                 let counts: Vec<f64> = (0..=60)
-                    .map(|step| settled(watch(peer, knob.at(f64::from(step) / 60.0), &feed)))
+                    .map(|step| settled(watch(peer, Some(knob.at(f64::from(step) / 60.0)), &feed)))
                     .collect();
                 let name = peer.name();
                 assert!(counts[0] <= 2.0, "{name}, {kind}: {counts:?}");

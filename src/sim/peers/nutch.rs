@@ -12,14 +12,14 @@
 //! shortest for fast ones. Two things are added for that. The shift is 0.3 of the interval at most, which
 //! changes nothing at the defaults before a feed is quiet for 90 days: else a longest interval of hours
 //! would have the next fetch in the past once it is quiet for a day. And a schedule that is tuned begins
-//! at its shortest interval, at the usual setting at 30 days: from there it takes five months down to an
-//! hour, and that would be compared instead of the rule.
+//! at its shortest interval, wherever the knob stands, not at 30 days: from there it takes five months
+//! down to an hour, and that would be compared instead of the rule.
 //!
 //! Knows when it found a change. Must not know the dates of items: a page has none.
 
 use crate::time::{Span, Timestamp};
 
-use super::{Peer, Rule, Shown};
+use super::{Rule, Shown};
 
 const START: f64 = 30.0 * 86_400.0;
 const SHORTEST: f64 = 60.0;
@@ -39,10 +39,15 @@ pub(super) struct Adaptive {
 }
 
 impl Adaptive {
-    pub(super) fn new(scale: f64) -> Self {
+    /// As documented.
+    pub(super) fn usual() -> Self {
+        Self { shortest: SHORTEST, longest: LONGEST, interval: START, modified: None }
+    }
+
+    /// With both limits multiplied.
+    pub(super) fn tuned(scale: f64) -> Self {
         let (shortest, longest) = (SHORTEST * scale, LONGEST * scale);
-        let interval = if scale == Peer::Nutch.usual() { START } else { shortest };
-        Self { shortest, longest, interval, modified: None }
+        Self { shortest, longest, interval: shortest, modified: None }
     }
 }
 
@@ -68,7 +73,7 @@ impl Rule for Adaptive {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Watched, watch};
+    use super::super::{Peer, Watched, watch};
     use super::*;
 
     const DAY: i64 = 86_400;
@@ -87,7 +92,7 @@ mod tests {
 
     #[test]
     fn changes_shorten_and_their_absence_lengthens() {
-        let mut rule = Adaptive::new(1.0);
+        let mut rule = Adaptive::usual();
         // The first look can tell nothing. A change: 24 days. Another: 19.2 days.
         let first = [(0, 5), (30 * DAY, 1), (54 * DAY, 3)];
         assert_eq!(waits(&mut rule, &first), [30.0, 24.0, 19.2].map(|days| days * DAY as f64));
@@ -101,13 +106,13 @@ mod tests {
 
     #[test]
     fn limits_are_kept_and_scaled() {
-        let mut rule = Adaptive::new(1.0);
+        let mut rule = Adaptive::usual();
         let mut now = 0;
         for _ in 0..60 {
             now += waits(&mut rule, &[(now, 1)])[0] as i64;
         }
         assert_eq!(waits(&mut rule, &[(now, 1)]), [60.0]);
-        let mut rule = Adaptive::new(2.0);
+        let mut rule = Adaptive::tuned(2.0);
         assert_eq!(waits(&mut rule, &[(0, 1), (200, 1)]), [120.0, 120.0]);
         // Quiet for a year: 0.7 of the longest interval.
         let longest = 0.7 * 180.0 * DAY as f64;
@@ -121,7 +126,7 @@ mod tests {
         // At half the scale, from 30 s: 42 − 9 = 33; Δ = 63 over 58.8, so 0.7 · 63 = 44.1; Δ = 107 over
         // 88.2: 74.9; Δ = 182: 127.4.
         let secs = [0.0, 30.0, 63.0, 107.1, 182.0, 309.4];
-        let probes = watch(Peer::Nutch, 0.5, &feed);
+        let probes = watch(Peer::Nutch, Some(0.5), &feed);
         let probes: Vec<f64> = probes.iter().map(|&probe| (probe - from).as_secs_f64()).collect();
         assert_eq!(probes, secs);
     }
