@@ -17,18 +17,22 @@ use crate::time::{Span, Timestamp};
 
 use super::diary::Diary;
 use super::regular::{Regularity, Stages};
-use super::{ACCOUNTS, ANYWHEN, Account, Comb, Foresight, Habits, Memory, is_weekend, local_millis};
+use super::{ACCOUNTS, ANYWHEN, Account, Comb, Foresight, Habits, Memory, local_millis};
 
 const MINUTE_MS: i64 = 60_000;
 const HOUR: usize = 60;
 const DAY: usize = 1440;
 const WEEK: usize = 7 * DAY;
+const WORKING_DAYS: usize = 5;
 
 /// An account that is believed less than this is left out.
 const WORTH_IT: f32 = 0.004;
 
 /// However much echoes, it dies away.
 const MOST_ECHOING: f64 = 0.9;
+
+/// Nothing is left of an echo after so many times its mean delay.
+const FADED: f64 = 40.0;
 
 /// What has been expected for longer than this has been expected long enough.
 const LONGEST_PAST: Span = Span::from_days(35);
@@ -38,18 +42,19 @@ const LONGEST_PAST: Span = Span::from_days(35);
 pub(super) struct Tables {
     flat: f64,
     /// What the rhythm counts, by minute of the hour.
-    hour: Cyclic,
-    week: Cyclic,
+    hour: Cyclic<HOUR>,
+    week: Cyclic<WEEK>,
 }
 
 /// Values by the minute of a cycle, as sums from its beginning, so that a mean takes two of them.
 #[derive(Debug, Clone, PartialEq)]
-struct Cyclic {
+struct Cyclic<const CYCLE: usize> {
     sums: Vec<f64>,
 }
 
-impl Cyclic {
+impl<const CYCLE: usize> Cyclic<CYCLE> {
     fn new(values: &[f64]) -> Self {
+        debug_assert_eq!(values.len(), CYCLE);
         let mut sum = 0.0;
         let sums = std::iter::once(0.0).chain(values.iter().map(|value| {
             sum += value;
@@ -58,18 +63,17 @@ impl Cyclic {
         Self { sums: sums.collect() }
     }
 
-    /// The sum of all values from the cycle's beginning to a minute, of whichever round.
-    fn until(&self, minute: i64) -> f64 {
-        let cycle = self.sums.len() as i64 - 1;
-        let all = self.sums[self.sums.len() - 1];
-        minute.div_euclid(cycle) as f64 * all + self.sums[minute.rem_euclid(cycle) as usize]
-    }
-
+    /// The sum over these minutes, which may be of several rounds.
     fn between(&self, minutes: &std::ops::Range<i64>) -> f64 {
+        let cycle = CYCLE as i64;
+        let start = minutes.start.rem_euclid(cycle);
         // From the round in which it begins, so that no digits are lost to those before.
-        let cycle = self.sums.len() as i64 - 1;
-        let round = minutes.start.div_euclid(cycle) * cycle;
-        self.until(minutes.end - round) - self.until(minutes.start - round)
+        let mut end = start + (minutes.end - minutes.start);
+        let mut rounds = 0;
+        if end > cycle {
+            (rounds, end) = (end / cycle, end % cycle);
+        }
+        rounds as f64 * self.sums[CYCLE] + self.sums[end as usize] - self.sums[start as usize]
     }
 }
 
@@ -77,6 +81,8 @@ impl Cyclic {
 struct Values {
     flat: f64,
     hour: Vec<f64>,
+    /// Of working days, and of weekends.
+    days: [Vec<f64>; 2],
     week: Vec<f64>,
 }
 
@@ -158,29 +164,54 @@ impl Foresight {
         // However much echoes, it dies away.
         let kept = (MOST_ECHOING / echoing).min(1.0);
         let hours = |span: Span| span.as_secs_f64() / 3600.0;
-        // Of each echo its mean delay β, its share ρ, and the rate S that it has now.
-        let mut echoes: Vec<(f64, f64, f64)> = Vec::new();
+        let mut echoes: Vec<Echo> = Vec::new();
         for (account, &share) in ACCOUNTS.iter().zip(&self.habits.shares) {
             if let Account::Echo(mean) = account {
                 let (mean, share) = (f64::from(*mean) / 60.0, f64::from(share) * kept);
-                let entries = self.diary.entries().filter(|entry| entry.at <= now);
-                let excited: f64 = entries.map(|entry| (-hours(now - entry.at) / mean).exp() / mean).sum();
-                echoes.push((mean, share, share * excited));
+                let ages = self.diary.entries().rev().map(|entry| hours(now - entry.at) / mean);
+                // What is older has faded to nothing.
+                let ages = ages.skip_while(|&age| age < 0.0).take_while(|&age| age < FADED);
+                let excited = ages.map(|age| (-age).exp() / mean).sum::<f64>();
+                echoes.push(Echo { mean, share, rate: share * excited, stays: 1.0, brings: 0.0 });
             }
         }
         let mut before = (now - from).as_millis().max(0);
+        let mut length = 0;
         for (end, rate) in ahead {
-            let passed = hours(Span::from_millis((*end - before).max(0)));
+            let passed = (*end - before).max(0);
             before = before.max(*end);
-            let left = echoes.iter().map(|(mean, _, now)| now / (1.0 + passed / mean)).sum::<f64>();
-            let brought =
-                echoes.iter().map(|(mean, share, _)| passed * share / (mean + passed)).sum::<f64>();
-            let all = (*rate + left) / (1.0 - brought);
-            for (mean, share, now) in &mut echoes {
-                *now = (*now + passed * *share / *mean * all) / (1.0 + passed / *mean);
+            // Most pieces are as long as the one before.
+            if std::mem::replace(&mut length, passed) != passed {
+                echoes.iter_mut().for_each(|echo| echo.lasts(hours(Span::from_millis(passed))));
             }
+            let left = echoes.iter().map(|echo| echo.rate * echo.stays).sum::<f64>();
+            let brought = echoes.iter().map(|echo| echo.brings).sum::<f64>();
+            let all = (*rate + left) / (1.0 - brought);
+            echoes.iter_mut().for_each(|echo| echo.rate = echo.rate * echo.stays + echo.brings * all);
             *rate = all;
         }
+    }
+}
+
+/// One echo on its way ahead.
+struct Echo {
+    /// β, in hours.
+    mean: f64,
+    /// ρ.
+    share: f64,
+    /// S.
+    rate: f64,
+    /// What stays of S over a piece …
+    stays: f64,
+    /// … and what each update an hour within it adds.
+    brings: f64,
+}
+
+impl Echo {
+    /// For pieces of so many hours.
+    fn lasts(&mut self, passed: f64) {
+        self.stays = self.mean / (self.mean + passed);
+        self.brings = self.share * passed / (self.mean + passed);
     }
 }
 
@@ -188,8 +219,12 @@ impl Tables {
     /// By what is known at `now`.
     pub fn new(diary: &Diary, habits: &Habits, zone: &TimeZone, now: Timestamp) -> Self {
         let shares = &habits.shares;
-        let mut tables =
-            Values { flat: 0.0, hour: vec![f64::from(shares[0]); HOUR], week: vec![0.0; WEEK] };
+        let mut tables = Values {
+            flat: 0.0,
+            hour: vec![f64::from(shares[0]); HOUR],
+            days: [vec![0.0; DAY], vec![0.0; DAY]],
+            week: vec![0.0; WEEK],
+        };
         let Some(since) = diary.since() else { return tables.tables() };
         let days = (now - since).as_secs_f64() / 86_400.0;
         let entries = || diary.entries().filter(|entry| entry.at <= now);
@@ -269,7 +304,10 @@ impl Tables {
 }
 
 impl Values {
-    fn tables(&self) -> Tables {
+    fn tables(mut self) -> Tables {
+        for (number, day) in self.week.chunks_exact_mut(DAY).enumerate() {
+            add(day, 1.0, &self.days[usize::from(number >= WORKING_DAYS)]);
+        }
         Tables { flat: self.flat, hour: Cyclic::new(&self.hour), week: Cyclic::new(&self.week) }
     }
 
@@ -283,33 +321,31 @@ impl Values {
                     self.hour.iter_mut().for_each(|sum| *sum += share);
                     return;
                 }
-                let even = share / total;
                 let near = spread(HOUR, weights.iter().map(|&(at, weight)| (at % HOUR, weight)), width);
-                self.hour.iter_mut().zip(near).for_each(|(sum, near)| *sum += even * near);
+                add(&mut self.hour, share / total, &near);
             }
             Comb::Day => {
                 let near = spread(DAY, weights.iter().map(|&(at, weight)| (at % DAY, weight)), width);
-                let per = share / exposure;
-                self.week.iter_mut().enumerate().for_each(|(at, sum)| *sum += per * near[at % DAY]);
+                self.days.iter_mut().for_each(|day| add(day, share / exposure, &near));
             }
             Comb::WorkWeek => {
-                let is_weekend = |at: usize| is_weekend(at as i64 * MINUTE_MS);
                 for (weekend, periods) in [(false, 5.0 / 7.0), (true, 2.0 / 7.0)] {
-                    let alike = weights.iter().filter(|&&(at, _)| is_weekend(at) == weekend);
+                    let alike = weights.iter().filter(|&&(at, _)| (at / DAY >= WORKING_DAYS) == weekend);
                     let near = spread(DAY, alike.map(|&(at, weight)| (at % DAY, weight)), width);
-                    let per = share / (exposure * periods);
-                    let minutes =
-                        self.week.iter_mut().enumerate().filter(|&(at, _)| is_weekend(at) == weekend);
-                    minutes.for_each(|(at, sum)| *sum += per * near[at % DAY]);
+                    add(&mut self.days[usize::from(weekend)], share / (exposure * periods), &near);
                 }
             }
             Comb::Week => {
                 let near = spread(WEEK, weights.iter().copied(), width);
-                let per = share * 7.0 / exposure;
-                self.week.iter_mut().zip(near).for_each(|(sum, near)| *sum += per * near);
+                add(&mut self.week, share * 7.0 / exposure, &near);
             }
         }
     }
+}
+
+/// Adds so many times these values.
+fn add(to: &mut [f64], times: f64, values: &[f64]) {
+    to.iter_mut().zip(values).for_each(|(sum, value)| *sum += times * value);
 }
 
 /// Triangles of this width around these minutes of a cycle, in parts per hour.
@@ -321,15 +357,18 @@ fn spread(cycle: usize, at: impl Iterator<Item = (usize, f64)>, width: usize) ->
     // A triangle is an even spread of an even spread.
     let half = width / 2;
     let wide = 2 * half + 1;
-    let even = |from: &[f64]| -> Vec<f64> {
+    let even = |from: &[f64], times: f64| -> Vec<f64> {
         let mut sum: f64 = (0..wide).map(|k| from[(cycle + k - half) % cycle]).sum();
-        (0..cycle)
-            .map(|at| {
-                let mean = sum.max(0.0) / wide as f64;
-                sum += from[(at + half + 1) % cycle] - from[(at + cycle - half) % cycle];
+        let around = |first: usize| from[first..].iter().chain(&from[..first]);
+        let moves = around((half + 1) % cycle).zip(around((cycle - half) % cycle));
+        moves
+            .map(|(comes, goes)| {
+                let mean = sum.max(0.0) * times;
+                sum += comes - goes;
                 mean
             })
             .collect()
     };
-    even(&even(&sums)).into_iter().map(|part| part * 60.0).collect()
+    let mean = (wide as f64).recip();
+    even(&even(&sums, mean), 60.0 * mean)
 }

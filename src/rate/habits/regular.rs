@@ -62,26 +62,33 @@ impl Regularity {
     /// The most likely.
     pub fn of(gaps: &[Gap]) -> Self {
         let mut best = (Self::NONE, Self::NONE.likelihood(gaps) + PAYS);
-        let mut better = |one: Self| {
+        let mut try_one = |one: Self| {
             let likelihood = one.likelihood(gaps);
             if likelihood > best.1 {
                 best = (one, likelihood);
             }
-            best.0
+            (best.0, likelihood)
         };
         // One after the other: what is best of each depends little on the others.
-        let mut found = Self::NONE;
-        for stages in STAGES {
-            for (pauses, slow) in [PAUSES[0], PAUSES[3]] {
-                found = better(Self { stages, share: SHARES[1], pauses, slow });
+        for (pauses, slow) in [PAUSES[0], PAUSES[3]] {
+            let (mut most, mut worse) = (f64::NEG_INFINITY, 0);
+            for stages in STAGES {
+                let (_, likelihood) = try_one(Self { stages, share: SHARES[1], pauses, slow });
+                // What explains less twice in a row explains less and less.
+                worse = if likelihood > most { 0 } else { worse + 1 };
+                most = most.max(likelihood);
+                if worse == 2 {
+                    break;
+                }
             }
         }
+        let (mut found, _) = try_one(Self::NONE);
         for (pauses, slow) in PAUSES {
-            found = better(Self { share: SHARES[1], stages: found.stages, pauses, slow });
+            (found, _) = try_one(Self { share: SHARES[1], stages: found.stages, pauses, slow });
         }
         if found != Self::NONE {
             for share in SHARES {
-                found = better(Self { share, ..found });
+                (found, _) = try_one(Self { share, ..found });
             }
         }
         found
