@@ -17,6 +17,8 @@ const ROOMY: usize = 1024;
 #[derive(Debug, Clone)]
 pub struct Wheel {
     lists: Vec<Vec<(u32, u32)>>,
+    /// A bit for each list that is not empty, so that the others need not be looked at.
+    filled: Vec<u64>,
     /// Everything up to this list was taken out.
     at: u32,
     waiting: usize,
@@ -26,7 +28,7 @@ pub struct Wheel {
 
 impl Default for Wheel {
     fn default() -> Self {
-        Self { lists: vec![Vec::new(); LISTS], at: 0, waiting: 0, idle: 0 }
+        Self { lists: vec![Vec::new(); LISTS], filled: vec![0; LISTS / 64], at: 0, waiting: 0, idle: 0 }
     }
 }
 
@@ -37,7 +39,9 @@ impl Wheel {
         if list <= self.at {
             return false;
         }
-        self.lists[list as usize % LISTS].push((time, place));
+        let list = list as usize % LISTS;
+        self.lists[list].push((time, place));
+        self.filled[list / 64] |= 1 << (list % 64);
         self.waiting += 1;
         true
     }
@@ -54,7 +58,12 @@ impl Wheel {
         }
         self.at += 1;
         let (at, before) = (self.at, self.waiting);
-        let list = &mut self.lists[at as usize % LISTS];
+        let number = at as usize % LISTS;
+        if self.filled[number / 64] & (1 << (number % 64)) == 0 {
+            self.idle += 1;
+            return true;
+        }
+        let list = &mut self.lists[number];
         list.retain(|&(time, place)| {
             let later = time / TICKS > at;
             if !later {
@@ -63,9 +72,12 @@ impl Wheel {
             }
             later
         });
-        if list.is_empty() && list.capacity() > ROOMY {
-            // A crowd came at once, and need not be reckoned with on every turn.
-            *list = Vec::new();
+        if list.is_empty() {
+            self.filled[number / 64] &= !(1 << (number % 64));
+            if list.capacity() > ROOMY {
+                // A crowd came at once, and need not be reckoned with on every turn.
+                *list = Vec::new();
+            }
         }
         self.idle = if self.waiting == before { self.idle + 1 } else { 0 };
         true
