@@ -14,7 +14,7 @@ use crate::schedule::policy::Policy;
 use crate::store::plans::PlanRow;
 use crate::store::reader::Reader;
 use crate::store::report::{ProbeRow, SourceRow};
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 use super::reasons::{self, OpenBurst, Stance};
 use super::status::look;
@@ -43,9 +43,13 @@ pub fn run(config: &Config, name: &str, as_json: bool, out: &mut dyn Write) -> R
     let budget = explanation.budget;
     writeln!(out, "state       {}", row.state)?;
     writeln!(out, "policy      {} (asks now: {})", row.policy, explanation.asking.name())?;
+    let price = match price(explanation) {
+        Span::ZERO => String::new(),
+        price => format!(", where they spare an update {price} of waiting"),
+    };
     writeln!(
         out,
-        "budget      {} of {} probes left in the last {}, {} apart",
+        "budget      {} of {} probes left in the last {}, {} apart{price}",
         explanation.left, budget.probes, budget.per, budget.min_spacing
     )?;
     writeln!(out, "next probe  {}, because of: {}", when(explanation.due), explanation.reason.name())?;
@@ -125,9 +129,9 @@ impl Case {
         zone: &TimeZone,
         now: Timestamp,
     ) -> Vec<(&'static str, Vec<String>)> {
-        let Explanation { budget, reserve, due, reason, .. } = self.explanation;
+        let Explanation { budget, price, reserve, due, reason, .. } = self.explanation;
         let terms = &params.burst;
-        let stance = Stance { policy: self.policy, terms, budget, reserve, life: &self.life };
+        let stance = Stance { policy: self.policy, terms, budget, price, reserve, life: &self.life };
         let slot = reasons::slot(&self.life, reason, now - due, params).map(|line| vec![line]);
         let burst = self.burst.map(|burst| reasons::burst(burst, &stance, zone));
         let quiet = reasons::quiet(&self.life, self.overdue, zone).map(|line| vec![line]);
@@ -138,6 +142,11 @@ impl Case {
             [("slot", slot), ("burst", burst), ("quiet", quiet), ("reserve", reserve), ("plan", plan)];
         all.into_iter().filter_map(|(head, lines)| Some((head, lines?))).collect()
     }
+}
+
+/// How long an update must wait for a probe to be worth it.
+fn price(explanation: &Explanation) -> Span {
+    Span::from_hours(1).scaled(f64::from(explanation.price))
 }
 
 fn binds_policy(explanation: &Explanation) -> bool {
@@ -196,6 +205,7 @@ fn to_json(case: &Case, now: Timestamp) -> serde_json::Value {
         "budget": {
             "probes": explanation.budget.probes, "per_ms": explanation.budget.per.as_millis(),
             "min_spacing_ms": explanation.budget.min_spacing.as_millis(), "left": explanation.left,
+            "price_ms": price(explanation).as_millis(),
         },
         "burst": case.burst.map(|(since, observed, expected)| {
             json!({ "since": since.iso(), "observed": observed, "expected": expected })

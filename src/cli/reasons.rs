@@ -33,6 +33,8 @@ pub struct Stance<'s> {
     pub terms: &'s BurstTerms,
     /// Its budget.
     pub budget: Budget,
+    /// What a probe must be worth, in hours that an update would wait.
+    pub price: f32,
     /// What bursts may cost.
     pub reserve: Reserve,
     /// Where it stands.
@@ -66,14 +68,28 @@ pub fn burst((since, observed, expected): OpenBurst, stance: &Stance<'_>, zone: 
 }
 
 fn response(stance: &Stance<'_>, zone: &TimeZone) -> String {
-    let Stance { policy, terms, budget, reserve: Reserve { probes, left, .. }, life } = *stance;
+    let Stance { policy, terms, budget, price, reserve: Reserve { probes, left, .. }, life } = *stance;
     let purse = format!("{left} of {probes} probes of the reserve left");
     match (policy, terms.response, life.newest) {
         (Policy::Auto, Response::Replan, _) => {
+            let purse =
+                if price > 0.0 { "probes are sent where they are worth their price" } else { &purse };
             format!("planned for: its plans count on more updates while it lasts; {purse}")
         }
         (Policy::Auto, Response::Ttl, _) if probes == 0 => {
-            "not chased: its price, its budget or [burst] reserve leaves no probe for that; its plans follow".to_owned()
+            let why = match () {
+                () if price > 0.0 => {
+                    "probes are sent where they are worth their price, flurries included".to_owned()
+                }
+                () if terms.reserve <= 0.0 => "[burst] reserve is 0".to_owned(),
+                () => {
+                    format!(
+                        "[burst] reserve of {} probes per {} is less than one",
+                        budget.probes, budget.per
+                    )
+                }
+            };
+            format!("not chased: {why}; its plans follow")
         }
         (Policy::Auto, Response::Ttl, Some(newest)) if life.asked_by == Policy::Ttl => {
             let share = match terms.ttl_form {
@@ -281,7 +297,8 @@ mod tests {
         let budget = Budget { probes: 96, per: Span::from_days(1), min_spacing: Span::from_mins(10) };
         let terms = BurstTerms::default();
         let reserve = Reserve { probes: 19, left: 17, kept: 17 };
-        let stance = Stance { policy: Policy::Auto, terms: &terms, budget, reserve, life: &life };
+        let stance =
+            Stance { policy: Policy::Auto, terms: &terms, budget, price: 0.0, reserve, life: &life };
         let said =
             |stance: &Stance<'_>| burst((noon() - Span::from_hours(2), 23, 1.24), stance, &TimeZone::UTC);
         let told = said(&stance);
@@ -316,8 +333,19 @@ mod tests {
             told[1],
             "chased by ttl, which has to wait: 0 of 19 probes of the reserve left; more as probes of the last 1d grow old"
         );
-        let told = said(&Stance { reserve: Reserve { probes: 0, left: 0, kept: 0 }, ..stance });
-        assert!(told[1].starts_with("not chased: "), "{told:?}");
+        let none = Stance { reserve: Reserve { probes: 0, left: 0, kept: 0 }, ..stance };
+        let few = Stance { budget: Budget { probes: 3, ..budget }, ..none };
+        assert_eq!(
+            said(&few)[1],
+            "not chased: [burst] reserve of 3 probes per 1d is less than one; its plans follow"
+        );
+        let told = said(&Stance { terms: &BurstTerms { reserve: 0.0, ..terms }, ..none });
+        assert_eq!(told[1], "not chased: [burst] reserve is 0; its plans follow");
+        let told = said(&Stance { price: 0.3, ..none });
+        assert_eq!(
+            told[1],
+            "not chased: probes are sent where they are worth their price, flurries included; its plans follow"
+        );
         let replan = BurstTerms { response: Response::Replan, ..terms };
         let told = said(&Stance { terms: &replan, ..stance });
         assert!(told[1].starts_with("planned for: "), "{told:?}");
@@ -334,6 +362,7 @@ mod tests {
             policy: Policy::Auto,
             terms: &terms,
             budget,
+            price: 0.0,
             reserve: Reserve { probes: 9, left: 9, kept },
             life,
         };

@@ -467,6 +467,7 @@ impl Fleet {
             reason,
             constraints,
             budget: member.terms.budget,
+            price: member.terms.price,
             left: member.spent.left(&member.terms.budget, now),
         })
     }
@@ -526,6 +527,8 @@ pub struct Explanation {
     pub constraints: Vec<(Constraint, Timestamp)>,
     /// Its budget.
     pub budget: crate::schedule::budget::Budget,
+    /// z, in hours that an update would wait.
+    pub price: f32,
     /// Probes left in the window that ends now.
     pub left: u32,
 }
