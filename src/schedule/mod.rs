@@ -13,6 +13,7 @@
 //! Other policies go from probe to probe: by what is [`expected`] of a source, by its [`ttl`], by a
 //! [`level`] of what piles up (`pile`), or [`spread`] evenly. [`ask`] has an answer of each of them, a
 //! [`chain`] of answers is followed like a plan, and [`serve`] turns the question round: whether a copy is still good.
+//! Where updates are wanted within a time rather than as soon as can be, [`execution`] has the fewest probes that do.
 
 pub mod ask;
 pub mod baselines;
@@ -20,6 +21,7 @@ pub mod bound;
 pub mod budget;
 pub mod chain;
 pub mod complete;
+pub mod execution;
 pub mod expected;
 pub mod finish;
 pub mod horizon;

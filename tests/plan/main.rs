@@ -3,6 +3,7 @@
 
 mod baselines;
 mod cost;
+mod execution;
 mod improve;
 mod optimal;
 mod reference;
