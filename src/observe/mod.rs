@@ -2,7 +2,7 @@
 //!
 //! A feed or page is parsed ([`feed`], [`page`]), its items are identified, and compared with
 //! what was seen before they become updates, each with its time or the interval it must lie in
-//! ([`compare`]). Must not know where bytes come from or where values go: no I/O, no clock.
+//! ([`compare`]); which of them somebody asked for, a [`query`] says. Must not know where bytes come from or where values go: no I/O, no clock.
 
 use std::collections::HashMap;
 
@@ -20,6 +20,7 @@ mod identity;
 mod json;
 mod markup;
 pub mod page;
+pub mod query;
 mod repairs;
 mod salvage;
 mod text;
