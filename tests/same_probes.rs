@@ -46,7 +46,7 @@ fn start() -> Timestamp {
 
 /// Forty sources, every third on one of two shared domains, with different budgets.
 fn config() -> Config {
-    let mut text = String::from("[fleet]\nprobes_per_step = 4\n");
+    let mut text = String::from("[fleet]\nprobes_per_step = 4\n[burst]\nresponse = 'ttl'\n");
     for id in 0..SOURCES {
         let host = match id % 3 {
             0 => format!("s{id}.shared{}.example", id % 2),

@@ -71,22 +71,17 @@ fn response(stance: &Stance<'_>, zone: &TimeZone) -> String {
     let Stance { policy, terms, budget, price, reserve: Reserve { probes, left, .. }, life } = *stance;
     let purse = format!("{left} of {probes} probes of the reserve left");
     match (policy, terms.response, life.newest) {
+        (Policy::Auto, ..) if price > 0.0 => {
+            "not chased: probes are sent where they are worth their price, flurries included; its plans follow".to_owned()
+        }
         (Policy::Auto, Response::Replan, _) => {
-            let purse =
-                if price > 0.0 { "probes are sent where they are worth their price" } else { &purse };
             format!("planned for: its plans count on more updates while it lasts; {purse}")
         }
         (Policy::Auto, Response::Ttl, _) if probes == 0 => {
-            let why = match () {
-                () if price > 0.0 => {
-                    "probes are sent where they are worth their price, flurries included".to_owned()
-                }
-                () if terms.reserve <= 0.0 => "[burst] reserve is 0".to_owned(),
-                () => {
-                    format!(
-                        "[burst] reserve of {} probes per {} is less than one",
-                        budget.probes, budget.per
-                    )
+            let why = match terms.reserve <= 0.0 {
+                true => "[burst] reserve is 0".to_owned(),
+                false => {
+                    format!("[burst] reserve of {} probes per {} is less than one", budget.probes, budget.per)
                 }
             };
             format!("not chased: {why}; its plans follow")
@@ -295,7 +290,7 @@ mod tests {
             ..Life::default()
         };
         let budget = Budget { probes: 96, per: Span::from_days(1), min_spacing: Span::from_mins(10) };
-        let terms = BurstTerms::default();
+        let terms = BurstTerms { response: Response::Ttl, ..BurstTerms::default() };
         let reserve = Reserve { probes: 19, left: 17, kept: 17 };
         let stance =
             Stance { policy: Policy::Auto, terms: &terms, budget, price: 0.0, reserve, life: &life };

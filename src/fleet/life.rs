@@ -146,9 +146,10 @@ impl Member {
         Reserve { probes, left, kept }
     }
 
-    /// What plans are to follow beside the rhythm.
+    /// What plans are to follow beside the rhythm. At a price nothing is answered, whatever the response.
     pub fn planned_excess(&self, terms: &BurstTerms) -> Option<Excess> {
-        self.excess.as_deref().copied().filter(|_| self.answers_bursts(terms, Response::Replan))
+        let answers = self.terms.price <= 0.0 && self.answers_bursts(terms, Response::Replan);
+        self.excess.as_deref().copied().filter(|_| answers)
     }
 
     /// When time to live wants the next probe after one at `last`, where a burst is chased and the
