@@ -19,7 +19,7 @@ use tidewatch::fleet::beliefs::Heard;
 use tidewatch::fleet::making::{self, PlanParams, Rhythm};
 use tidewatch::fleet::params::SourceId;
 use tidewatch::fleet::source::Memory;
-use tidewatch::fleet::{Answered, Failure, PlanOrder};
+use tidewatch::fleet::{Answered, Failure, PlanOrder, Response};
 use tidewatch::observe::FeedHints;
 use tidewatch::rate::aggregate::Origin;
 use tidewatch::rate::burst::excess::Excess;
@@ -45,8 +45,8 @@ fn start() -> Timestamp {
 }
 
 /// Forty sources, every third on one of two shared domains, with different budgets.
-fn config() -> Config {
-    let mut text = String::from("[fleet]\nprobes_per_step = 4\n[burst]\nresponse = 'ttl'\n");
+fn config(response: Response) -> Config {
+    let mut text = format!("[fleet]\nprobes_per_step = 4\n[burst]\nresponse = '{}'\n", response.name());
     for id in 0..SOURCES {
         let host = match id % 3 {
             0 => format!("s{id}.shared{}.example", id % 2),
@@ -167,8 +167,8 @@ type Foreseeing = fn(SourceId) -> Option<Arc<Foresight>>;
 
 type Sent = (Timestamp, SourceId, Timestamp, &'static str, &'static str);
 
-fn simulate(until: Timestamp, foresight: Foreseeing) -> Vec<Sent> {
-    let Mustered { mut fleet, .. } = mustered(&config());
+fn simulate(response: Response, until: Timestamp, foresight: Foreseeing) -> Vec<Sent> {
+    let Mustered { mut fleet, .. } = mustered(&config(response));
     let mut counts: HashMap<SourceId, u32> = HashMap::new();
     let answer = |order: &tidewatch::fleet::Order, _| {
         let nth = counts.entry(order.source).or_default();
@@ -186,9 +186,9 @@ fn simulate(until: Timestamp, foresight: Foreseeing) -> Vec<Sent> {
         .collect()
 }
 
-async fn fly(until: Timestamp) -> Vec<Sent> {
+async fn fly(response: Response, until: Timestamp) -> Vec<Sent> {
     let clock = Clock::accelerated(start(), 1.0);
-    let config = config();
+    let config = config(response);
     let Mustered { fleet, roster, .. } = mustered(&config);
     let (lines, Ends { control, finished, launched: mut to_launch, mut to_plan, .. }) = lines();
     let retain = config.daemon.retain_probes;
@@ -243,11 +243,10 @@ async fn fly(until: Timestamp) -> Vec<Sent> {
     log.clone()
 }
 
-#[tokio::test(start_paused = true)]
-async fn the_daemon_sends_the_probes_that_the_simulator_sends() {
-    let until = start() + Span::from_days(DAYS);
-    let mut simulated = simulate(until - Span::from_millis(1), foresight);
-    let mut flown = fly(until).await;
+/// What both send, if it is the same.
+async fn sent_by_both(response: Response, until: Timestamp) -> Vec<Sent> {
+    let mut simulated = simulate(response, until - Span::from_millis(1), foresight);
+    let mut flown = fly(response, until).await;
     flown.retain(|sent| sent.0 < until);
     simulated.sort();
     flown.sort();
@@ -256,6 +255,20 @@ async fn the_daemon_sends_the_probes_that_the_simulator_sends() {
         assert_eq!(simulated, flown, "probe {nth}");
     }
     assert_eq!(simulated.len(), flown.len());
+    simulated
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_daemon_sends_the_probes_that_the_simulator_sends_whatever_bursts_are_answered_with() {
+    let until = start() + Span::from_days(DAYS);
+    let planned = sent_by_both(Response::Replan, until).await;
+    assert!(!planned.iter().any(|sent| sent.4 == "burst"), "nobody is chased");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_daemon_sends_the_probes_that_the_simulator_sends() {
+    let until = start() + Span::from_days(DAYS);
+    let simulated = sent_by_both(Response::Ttl, until).await;
     // Nobody is dull: `auto` follows others, and `adaptive` is spread evenly so far.
     for policy in
         Policy::ALL.into_iter().filter(|policy| !matches!(policy, Policy::Auto | Policy::Adaptive))
@@ -265,9 +278,9 @@ async fn the_daemon_sends_the_probes_that_the_simulator_sends() {
     }
     assert!(simulated.iter().any(|sent| sent.4 == "burst"));
     // Habits count.
-    let mut blind = simulate(until - Span::from_millis(1), |_| None);
+    let mut blind = simulate(Response::Ttl, until - Span::from_millis(1), |_| None);
     blind.sort();
-    let sources = config().sources;
+    let sources = config(Response::Ttl).sources;
     let mut follow = 0;
     for (id, source) in sources.iter().enumerate() {
         let of = |all: &[Sent]| -> Vec<Timestamp> {
