@@ -53,9 +53,9 @@ impl Default for BurstTerms {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Response {
     /// The papers' switch: time to live while it lasts, paid for by the reserve.
+    #[default]
     Ttl,
     /// The rest of the period is planned anew, with λ + P(burst)·β where there is only a rhythm.
-    #[default]
     Replan,
 }
 

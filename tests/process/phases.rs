@@ -38,9 +38,7 @@ fn under<'t>(text: &'t str, heading: &str) -> Vec<&'t str> {
 async fn in_a_burst_and_in_a_silence_it_is_said_why() {
     let web = Web::start(|_| Reply::ok(rss(["a"]))).await;
     let home = Home::new();
-    let chased = "[burst]\nresponse = \"ttl\"".to_owned();
-    let sources = ["busy", "silent"].map(|name| source(name, &web.url(&format!("/{name}")), BUDGET));
-    home.write(&[&[chased], &sources[..]].concat());
+    home.write(&[source("busy", &web.url("/busy"), BUDGET), source("silent", &web.url("/silent"), BUDGET)]);
     for name in ["busy", "silent"] {
         told(&home, &["probe", name]).await;
     }

@@ -182,7 +182,6 @@ pub fn configuration(
     let mut text = format!(
         "[daemon]\nstore = {:?}\ncontact = \"{CONTACT}\"\n\n\
          [fleet]\nstep = \"1m\"\nprobes_per_step = 60\nhost_spacing = \"1s\"\n\n\
-         [burst]\nresponse = \"ttl\"\n\n\
          [fetch.resolve]\n",
         store.to_string_lossy(),
     );
