@@ -32,6 +32,7 @@ mod raw;
 mod reader;
 mod source;
 pub mod spelling;
+pub mod target;
 mod torn;
 pub mod valid;
 mod values;
