@@ -15,7 +15,7 @@ fn at(secs: i64) -> Timestamp {
 }
 
 fn item(key: &str, fingerprint: u64) -> Item {
-    Item { key: key.to_owned(), fingerprint, title: None, link: None, published: None, updated: None }
+    Item { key: key.to_owned(), fingerprint, ..Item::default() }
 }
 
 fn feed_of(items: Vec<Item>) -> Feed {

@@ -362,3 +362,28 @@ fn attacks_end_quickly() {
         let _ = bytes_as(format!("<feed><entry><content>{flood}").as_bytes(), None);
     }
 }
+
+#[test]
+fn labels_and_texts_of_every_format_are_there_to_be_asked_about() {
+    let rss = r#"<rss version="2.0" xmlns:dc="http://purl.org/dc/elements/1.1/"><channel><title>t</title>
+        <item><guid>1</guid><title>one</title><author>ada@example.org (Ada)</author><dc:creator>Grace</dc:creator>
+        <category>a &amp; b</category><category domain="x">c</category><dc:subject>d</dc:subject>
+        <description>&lt;p&gt;Some &lt;b&gt;words&lt;/b&gt;&lt;/p&gt;</description></item>
+        <item><guid>2</guid><title>two</title></item></channel></rss>"#;
+    let atom = r#"<feed xmlns="http://www.w3.org/2005/Atom"><title>t</title><entry><id>1</id><title>one</title>
+        <author><name>Ada</name><uri>https://example.org</uri></author><author><name>Grace</name></author>
+        <category term="a &amp; b" label="other"/><category term="c"/><category term="d"/>
+        <content type="html">&lt;p&gt;Some &lt;b&gt;words&lt;/b&gt;&lt;/p&gt;</content></entry>
+        <entry><id>2</id><title>two</title></entry></feed>"#;
+    let json = r#"{"version":"https://jsonfeed.org/version/1.1","title":"t","items":[
+        {"id":"1","title":"one","authors":[{"name":"Ada"},{"name":"Grace"}],"tags":["a & b","c","d"],
+         "content_html":"<p>Some <b>words</b></p>"},{"id":"2","title":"two","tags":"not a list"}]}"#;
+    for text in [rss, atom, json] {
+        let items = read(text).items;
+        assert_eq!(items[0].labels.authors, ["Ada", "Grace"], "{text}");
+        assert_eq!(items[0].labels.categories, ["a & b", "c", "d"], "{text}");
+        assert_eq!(items[0].text.as_deref(), Some("Some words"), "{text}");
+        assert_eq!((items[1].labels.authors.len(), items[1].labels.categories.len()), (0, 0), "{text}");
+        assert_eq!(items[1].text, None, "{text}");
+    }
+}

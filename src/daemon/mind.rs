@@ -80,7 +80,7 @@ mod tests {
     }
 
     fn update(occurred: Occurred) -> Observation {
-        let update = Update { kind: UpdateKind::New, occurred, key: "k".into(), title: None, link: None };
+        let update = Update::bare(UpdateKind::New, occurred, "k");
         Observation { updates: vec![update], ..Observation::default() }
     }
 

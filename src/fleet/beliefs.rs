@@ -273,7 +273,7 @@ mod tests {
     }
 
     fn update(occurred: Occurred) -> Update {
-        Update { kind: UpdateKind::New, occurred, key: "k".into(), title: None, link: None }
+        Update::bare(UpdateKind::New, occurred, "k")
     }
 
     fn look<'s>(from: i64, now: i64, seen: &'s Observation) -> Look<'s> {

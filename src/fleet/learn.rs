@@ -109,7 +109,7 @@ mod tests {
     }
 
     fn new_item(occurred: Occurred) -> Update {
-        Update { kind: UpdateKind::New, occurred, key: "k".into(), title: None, link: None }
+        Update::bare(UpdateKind::New, occurred, "k")
     }
 
     fn totals(history: &History, now: Timestamp) -> (f64, f64) {

@@ -24,6 +24,7 @@ pub(super) struct Attributes {
     pub(super) media: Option<String>,
     pub(super) src: Option<String>,
     pub(super) permalink: Option<String>,
+    pub(super) term: Option<String>,
     pub(super) version: bool,
 }
 
@@ -40,6 +41,7 @@ impl Attributes {
                 "rel" => found.rel = Some(value()),
                 "type" => found.media = Some(value()),
                 "src" => found.src = Some(value()),
+                "term" => found.term = Some(value()),
                 "version" => found.version = true,
                 "about" | "rdf:about" => {
                     found.about = Some(value().trim().to_owned()).filter(|about| !about.is_empty());

@@ -8,6 +8,7 @@ use quick_xml::escape::{escape, partial_escape};
 
 use super::FeedHints;
 use super::dialect::{Field, Flavour};
+use super::labels::Labels;
 use super::repairs::Repairs;
 
 /// A clean feed for the library, and what it would have lost.
@@ -15,6 +16,8 @@ use super::repairs::Repairs;
 pub(super) struct Clean {
     /// A well-formed document: RSS 2.0, Atom 1.0 or JSON Feed 1.1.
     pub(super) document: String,
+    /// What its items are labelled with, in their order. The library gets to see none of it.
+    pub(super) labels: Vec<Labels>,
     /// What the publisher asks.
     pub(super) hints: FeedHints,
     /// What was repaired.
@@ -28,6 +31,7 @@ pub(super) struct Writer {
     out: String,
     titled: bool,
     draft: Option<Draft>,
+    labels: Vec<Labels>,
 }
 
 /// The item being written.
@@ -41,6 +45,7 @@ struct Draft {
     link: Option<(u8, String, String)>,
     /// The id may serve as link.
     permalink: bool,
+    labels: Labels,
 }
 
 impl Writer {
@@ -54,12 +59,12 @@ impl Writer {
         });
     }
 
-    pub(super) fn finish(mut self) -> String {
+    pub(super) fn finish(mut self) -> (String, Vec<Labels>) {
         self.out.push_str(match self.flavour {
             Flavour::Rss => "</channel></rss>",
             Flavour::Atom => "</feed>",
         });
-        self.out
+        (self.out, self.labels)
     }
 
     pub(super) fn in_item(&self) -> bool {
@@ -82,6 +87,7 @@ impl Writer {
 
     pub(super) fn close_item(&mut self) {
         let Some(draft) = self.draft.take() else { return };
+        self.labels.push(draft.labels);
         let (link_written, mut link) = match draft.link {
             Some((_, written, resolved)) => (Some(written), Some(resolved)),
             None => (None, None),
@@ -102,6 +108,11 @@ impl Writer {
             (None, _) => {}
         }
         self.out.push_str(if self.flavour == Flavour::Rss { "</item>" } else { "</entry>" });
+    }
+
+    /// The labels of the item being written.
+    pub(super) fn labels(&mut self) -> Option<&mut Labels> {
+        self.draft.as_mut().map(|draft| &mut draft.labels)
     }
 
     pub(super) fn id(&mut self, text: &str, permalink: bool) {

@@ -6,6 +6,7 @@
 
 use std::collections::HashSet;
 
+use super::labels::Labels;
 use super::{
     Feed, Item, Observation, Occurred, PageText, Present, Seen, Unreadable, Update, UpdateKind, text,
 };
@@ -92,6 +93,8 @@ pub fn feed(feed: Feed, seen: &Seen, now: Timestamp) -> Result<Observation, Unre
             key: item.key,
             title: item.title,
             link: item.link,
+            labels: item.labels,
+            text: item.text,
         });
     }
     Ok(observation)
@@ -117,6 +120,8 @@ pub fn page(
                     key: format!("{:016x}", page.fingerprint),
                     title: page.title.clone(),
                     link: Some(url.to_owned()),
+                    labels: Labels::default(),
+                    text: Some(page.text.clone()),
                 });
             }
         }

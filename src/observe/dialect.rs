@@ -72,6 +72,8 @@ pub(super) enum Field {
     Content,
     Published,
     Updated,
+    Author,
+    Category,
 }
 
 /// What an open element is to the reader.
@@ -141,6 +143,8 @@ impl Flavour {
             (Self::Rss, Space::Atom, "published") => Field::Published,
             (_, Space::Core, "updated" | "modified") => Field::Updated,
             (_, Space::DublinCore, "modified") | (Self::Rss, Space::Atom, "updated") => Field::Updated,
+            (_, Space::Core, "author") | (_, Space::DublinCore, "creator") => Field::Author,
+            (_, Space::Core, "category") | (_, Space::DublinCore, "subject") => Field::Category,
             _ => return None,
         })
     }
@@ -167,8 +171,9 @@ impl Flavour {
             (Self::Rss, Field::Published) => "pubDate",
             (Self::Atom, Field::Published) => "published",
             (_, Field::Updated) => "updated",
-            // Hints are read here and not passed on.
+            // Read here and not passed on.
             (_, Field::Ttl | Field::Hour | Field::Day | Field::Period | Field::Frequency) => "hint",
+            (_, Field::Author | Field::Category) => "label",
         }
     }
 }

@@ -10,6 +10,7 @@ use feed_rs::model::{Entry, FeedType};
 use url::Url;
 
 use super::guard::{self, Front};
+use super::labels::Labels;
 use super::repairs::Repairs;
 use super::{Document, Feed, Item, Unreadable, encoding, identity, json, salvage, text};
 use crate::time::Timestamp;
@@ -53,7 +54,13 @@ pub fn read(document: &Document<'_>) -> Result<Feed, Unreadable> {
     let parsed =
         parser.parse(clean.document.as_bytes()).map_err(|error| Unreadable::NotAFeed(error.to_string()))?;
     let escaped_titles = matches!(parsed.feed_type, FeedType::RSS0 | FeedType::RSS1 | FeedType::RSS2);
-    let items = parsed.entries.into_iter().map(|entry| item(entry, url.as_ref(), escaped_titles)).collect();
+    // Were the library to drop or add an item, it could not be said whose labels are whose.
+    let mut labels = clean.labels;
+    if labels.len() != parsed.entries.len() {
+        labels = vec![Labels::default(); parsed.entries.len()];
+    }
+    let items = parsed.entries.into_iter().zip(labels);
+    let items = items.map(|(entry, labels)| item(entry, labels, url.as_ref(), escaped_titles)).collect();
     let items = identity::distinct(items);
     if clean.repairs.truncated && items.is_empty() {
         // As a success it would make everything in the next whole document look new.
@@ -71,7 +78,7 @@ pub fn read(document: &Document<'_>) -> Result<Feed, Unreadable> {
     })
 }
 
-fn item(entry: Entry, url: Option<&Url>, escaped_titles: bool) -> Item {
+fn item(entry: Entry, labels: Labels, url: Option<&Url>, escaped_titles: bool) -> Item {
     let (title, markup) = entry.title.map_or((String::new(), false), |title| {
         let markup = escaped_titles || title.content_type.essence().subty == "html";
         (title.content, markup)
@@ -87,6 +94,8 @@ fn item(entry: Entry, url: Option<&Url>, escaped_titles: bool) -> Item {
         link: absolute(&written_link, url),
         published: entry.published.map(|at| Timestamp::from_millis(at.timestamp_millis())),
         updated: entry.updated.map(|at| Timestamp::from_millis(at.timestamp_millis())),
+        labels,
+        text: text::plain([&summary, &content]),
     }
 }
 

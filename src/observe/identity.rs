@@ -53,14 +53,7 @@ mod tests {
     use super::*;
 
     fn item(key: &str, link: Option<&str>) -> Item {
-        Item {
-            key: key.to_owned(),
-            fingerprint: 0,
-            title: None,
-            link: link.map(str::to_owned),
-            published: None,
-            updated: None,
-        }
+        Item { key: key.to_owned(), link: link.map(str::to_owned), ..Item::default() }
     }
 
     fn keys(items: Vec<Item>) -> Vec<String> {

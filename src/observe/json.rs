@@ -7,10 +7,11 @@
 use serde_json::{Map, Value, json};
 
 use super::clean::Clean;
+use super::labels::Labels;
 use super::repairs::Repairs;
 use super::{FeedHints, Unreadable};
 
-/// The members of an item that are passed on; authors, tags and attachments are not needed.
+/// The members of an item that are passed on; attachments are not needed.
 const MEMBERS: [&str; 8] = [
     "url",
     "external_url",
@@ -39,14 +40,15 @@ pub(super) fn clean(text: &str, mut repairs: Repairs) -> Result<Clean, Unreadabl
     if repairs.no_version && items.iter().any(|item| !item.is_object()) {
         return Err(Unreadable::NotAFeed("JSON, but not a JSON Feed".to_owned()));
     }
-    let items: Vec<Value> = items.into_iter().filter_map(|item| clean_item(item, &mut repairs)).collect();
+    let (items, labels): (Vec<Value>, Vec<Labels>) =
+        items.into_iter().filter_map(|item| clean_item(item, &mut repairs)).unzip();
     let title = feed.get("title").and_then(Value::as_str).unwrap_or_default();
     let document = json!({ "version": "https://jsonfeed.org/version/1.1", "title": title, "items": items })
         .to_string();
-    Ok(Clean { document, hints: FeedHints::default(), repairs })
+    Ok(Clean { document, labels, hints: FeedHints::default(), repairs })
 }
 
-fn clean_item(item: Value, repairs: &mut Repairs) -> Option<Value> {
+fn clean_item(item: Value, repairs: &mut Repairs) -> Option<(Value, Labels)> {
     let Value::Object(mut item) = item else {
         repairs.skipped += 1;
         return None;
@@ -66,7 +68,24 @@ fn clean_item(item: Value, repairs: &mut Repairs) -> Option<Value> {
     if let Some(id) = id {
         kept.insert("id".to_owned(), Value::String(id));
     }
-    Some(Value::Object(kept))
+    Some((Value::Object(kept), labels(&item)))
+}
+
+/// `tags`, and `authors` or, as it was in version 1, `author`.
+fn labels(item: &Map<String, Value>) -> Labels {
+    let mut labels = Labels::default();
+    let authors = item.get("authors").and_then(Value::as_array).into_iter().flatten();
+    for author in authors.chain(item.get("author")) {
+        if let Some(name) = author.get("name").unwrap_or(author).as_str() {
+            labels.author(name);
+        }
+    }
+    for tag in item.get("tags").and_then(Value::as_array).into_iter().flatten() {
+        if let Some(tag) = tag.as_str() {
+            labels.category(tag);
+        }
+    }
+    labels
 }
 
 /// Strings as they are, numbers in digits; anything else says nothing.

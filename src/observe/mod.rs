@@ -8,6 +8,9 @@ use std::collections::HashMap;
 
 use crate::time::{Span, Timestamp};
 
+use labels::Labels;
+use query::Said;
+
 mod attributes;
 mod clean;
 pub mod compare;
@@ -18,6 +21,7 @@ mod guard;
 mod hints;
 mod identity;
 mod json;
+pub mod labels;
 mod markup;
 pub mod page;
 pub mod query;
@@ -72,7 +76,7 @@ pub struct Feed {
 }
 
 /// One item of a feed, identified.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Item {
     /// guid, else link, else hash of title and content.
     pub key: String,
@@ -86,6 +90,10 @@ pub struct Item {
     pub published: Option<Timestamp>,
     /// When it says it was last edited.
     pub updated: Option<Timestamp>,
+    /// Who wrote it, and what it is filed under.
+    pub labels: Labels,
+    /// What the feed has of it, without markup; the beginning, where that is long.
+    pub text: Option<String>,
 }
 
 /// What a feed asks of its pollers.
@@ -179,6 +187,30 @@ pub struct Update {
     pub title: Option<String>,
     /// Link, if any.
     pub link: Option<String>,
+    /// Who wrote it, and what it is filed under.
+    pub labels: Labels,
+    /// What it says: of an item, what its feed has of it; of a page, what was compared.
+    pub text: Option<String>,
+}
+
+impl Update {
+    /// One of which nothing more is known.
+    pub fn bare(kind: UpdateKind, occurred: Occurred, key: impl Into<String>) -> Self {
+        let (key, labels) = (key.into(), Labels::default());
+        Self { kind, occurred, key, title: None, link: None, labels, text: None }
+    }
+
+    /// What can be asked about it.
+    pub fn said(&self) -> Said<'_> {
+        Said {
+            title: self.title.as_deref(),
+            link: self.link.as_deref(),
+            id: Some(&self.key),
+            text: self.text.as_deref(),
+            authors: &self.labels.authors,
+            categories: &self.labels.categories,
+        }
+    }
 }
 
 /// What kind of update.

@@ -288,6 +288,16 @@ impl Wash<'_> {
                     attributes.permalink.is_some_and(|value| value.trim().eq_ignore_ascii_case("false"));
                 self.writer.id(&text, self.flavour == Flavour::Rss && !denied);
             }
+            Field::Author => {
+                if let Some(labels) = self.writer.labels() {
+                    labels.author(&text);
+                }
+            }
+            Field::Category => {
+                if let Some(labels) = self.writer.labels() {
+                    labels.category(attributes.term.as_deref().unwrap_or(&text));
+                }
+            }
             Field::FeedTitle
             | Field::Title
             | Field::Summary
@@ -342,7 +352,8 @@ impl Wash<'_> {
     }
 
     fn finish(self) -> Clean {
-        Clean { document: self.writer.finish(), hints: self.hints.finish(), repairs: self.repairs }
+        let (document, labels) = self.writer.finish();
+        Clean { document, labels, hints: self.hints.finish(), repairs: self.repairs }
     }
 }
 

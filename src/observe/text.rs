@@ -39,6 +39,25 @@ pub(super) fn title(text: &str, markup: bool) -> Option<String> {
     Some(line.chars().take(TITLE_CHARS - 1).chain(['…']).collect())
 }
 
+/// Of what an item says, so many bytes are kept to be asked about.
+const TEXT_BYTES: usize = 64 * 1024;
+
+/// What several pieces of markup say, one after the other, without tags and bounded.
+pub(super) fn plain<'a>(pieces: impl IntoIterator<Item = &'a String>) -> Option<String> {
+    let mut all = String::new();
+    for piece in pieces.into_iter().filter(|piece| !piece.is_empty()) {
+        let left = TEXT_BYTES.saturating_sub(all.len());
+        // Markup may be most of it.
+        let stripped = without_tags(head(piece, left * 4));
+        let words = folded(&html_escape::decode_html_entities(&stripped));
+        if !all.is_empty() && !words.is_empty() {
+            all.push(' ');
+        }
+        all.push_str(head(&words, left));
+    }
+    (!all.is_empty()).then_some(all)
+}
+
 /// The longest prefix of at most `bytes` bytes that ends between characters.
 pub(super) fn head(text: &str, bytes: usize) -> &str {
     let mut end = text.len().min(bytes);

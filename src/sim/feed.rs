@@ -196,7 +196,7 @@ impl Feed {
 
 fn update(kind: UpdateKind, occurred: Occurred) -> Update {
     let (Occurred::At(at) | Occurred::Between(_, at)) = occurred;
-    Update { kind, occurred, key: at.as_millis().to_string(), title: None, link: None }
+    Update::bare(kind, occurred, at.as_millis().to_string())
 }
 
 fn present(at: Timestamp) -> Present {

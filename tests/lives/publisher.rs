@@ -152,18 +152,13 @@ impl Publisher {
         for &at in shown {
             let date = by_clock(at);
             let good = self.dated && from <= date && date <= until && self.chance.unit() < 0.95;
-            seen.updates.push(Update {
-                kind: if self.kind == Kind::Feed { UpdateKind::New } else { UpdateKind::Changed },
-                occurred: if good { Occurred::At(date) } else { Occurred::Between(from, until) },
-                key: at.to_string(),
-                title: None,
-                link: None,
-            });
+            let kind = if self.kind == Kind::Feed { UpdateKind::New } else { UpdateKind::Changed };
+            let occurred = if good { Occurred::At(date) } else { Occurred::Between(from, until) };
+            seen.updates.push(Update::bare(kind, occurred, at.to_string()));
         }
         if self.kind == Kind::Feed && self.chance.unit() < 0.1 {
             let occurred = Occurred::Between(from, until);
-            let key = "an old one".to_owned();
-            seen.updates.push(Update { kind: UpdateKind::Edited, occurred, key, title: None, link: None });
+            seen.updates.push(Update::bare(UpdateKind::Edited, occurred, "an old one"));
         }
         let not_modified = seen.updates.is_empty() && self.chance.unit() < 0.5;
         (!not_modified).then_some(seen)

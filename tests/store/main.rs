@@ -82,13 +82,8 @@ fn landing(id: SourceId, secs: i64) -> Landing {
 }
 
 fn new_item(key: &str, secs: i64) -> Update {
-    Update {
-        kind: UpdateKind::New,
-        occurred: Occurred::At(at(secs)),
-        key: key.into(),
-        title: Some(format!("title of {key} — «ü»")),
-        link: None,
-    }
+    let title = Some(format!("title of {key} — «ü»"));
+    Update { title, ..Update::bare(UpdateKind::New, Occurred::At(at(secs)), key) }
 }
 
 fn present(key: &str, fingerprint: u64) -> Present {
