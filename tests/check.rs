@@ -6,8 +6,10 @@ use proptest::prelude::*;
 use tidewatch::config::{Config, fault::Faults, load, valid};
 use tidewatch::fleet::Allocator;
 use tidewatch::observe::Kind;
+use tidewatch::observe::query::Said;
 use tidewatch::schedule::policy::Policy;
-use tidewatch::time::Span;
+use tidewatch::schedule::prediction::Life;
+use tidewatch::time::{Span, Timestamp};
 
 fn parse(text: &str) -> Result<Config, Faults> {
     valid::parse(&[(PathBuf::from("tidewatch.toml"), text.to_owned())])
@@ -357,6 +359,104 @@ fn files_beside_hold_only_sources() {
         (PathBuf::from("sources.d/a.toml"), "[budget]\nprobes = 0\n[group.news]\n[extra]\n".to_owned()),
     ];
     let faults = valid::parse(&files).expect_err("faults");
+    insta::assert_snapshot!(faults.to_string());
+}
+
+const PROFILE: &str = r#"[importance]
+time_zone = "Europe/London"
+
+[[source]]
+name = "rustsec"
+url = "https://example.org/rustsec"
+
+[[source]]
+name = "debian"
+url = "https://example.org/debian"
+group = "distro"
+
+[[profile]]
+name = "advisories"
+sources = ["rustsec", "group:distro"]
+
+[[profile.rule]]
+name = "every tenth post"
+query = { fields = ["title", "link"], where = "title ~ 'CVE-\\d+' and not categories = 'test'" }
+trigger = { on = "update", of = ["group:distro"], every = 10 }
+active = { from = "2026-12-01", until = "2027-01-01", windows = [{ days = "mon-fri", hours = "08:00-20:00" }] }
+life = { window = "30m" }
+deliver = ["exec:notify", "webhook:ops"]
+
+[deliver.notify]
+exec = ["/usr/bin/notify", "--json"]
+
+[deliver.ops]
+webhook = "https://example.org/hook"
+secret = { credential = "ops" }
+"#;
+
+#[test]
+fn a_profile_means_what_it_says() {
+    let config = good(PROFILE);
+    let [rule] = config.rules.all() else { panic!("one rule") };
+    assert_eq!((&*rule.profile, &*rule.name), ("advisories", "every tenth post"));
+    assert_eq!((&*rule.terms.name, rule.terms.every), ("advisories/every tenth post", 10));
+    assert_eq!(rule.terms.life, Life::Window(Span::from_mins(30)));
+    assert!(rule.wanted.as_ref().is_some_and(|wanted| {
+        wanted.condition.holds(&Said { title: Some("CVE-2026-1"), ..Said::default() })
+    }));
+    assert_eq!(rule.deliver.iter().map(|name| &**name).collect::<Vec<_>>(), ["exec:notify", "webhook:ops"]);
+    // Midnight in London, and no hour of a Sunday.
+    let at = |text| Timestamp::parse_iso(text).unwrap();
+    assert_eq!(rule.terms.active.from, Some(at("2026-12-01T00:00:00Z")));
+    assert!(rule.terms.active.holds(at("2026-12-01T08:00:00Z")));
+    assert!(!rule.terms.active.holds(at("2026-12-01T20:00:00Z")));
+    assert!(!rule.terms.active.holds(at("2026-12-06T12:00:00Z")));
+    // One is asked about; the other also sets it off.
+    let part = |index: usize| config.rules.of(&config.sources[index])[0];
+    assert_eq!((part(0).asked, part(0).triggers), (true, false));
+    assert_eq!((part(1).asked, part(1).triggers), (true, true));
+}
+
+#[test]
+fn faults_of_profiles_are_shown_where_they_are() {
+    let text = r#"[[source]]
+name = "rustsec"
+url = "https://example.org/rustsec"
+group = "distro"
+
+[[profile]]
+name = "advisories"
+sources = ["rustsek", "group:distros"]
+
+[[profile.rule]]
+name = "a"
+query = { fields = ["titel"], where = "title ~ 'CVE-\\d+' and \"x\" && link" }
+trigger = { on = "insert", every = 0, of = [] }
+active = { from = "2027-01-01", until = "2026-12-01" }
+life = "forever"
+confidence = 1.5
+deliver = ["notify"]
+
+[[profile.rule]]
+name = "a"
+active = { from = "2026-12-05", until = "2026-12-07", windows = [{ days = "mon-fri" }] }
+life = { window = "5s" }
+
+[[profile]]
+name = "empty"
+
+[deliver.notify]
+exec = ["notify"]
+secret = "hush"
+
+[deliver.both]
+webhook = "http://localhost/x"
+atom = "x.xml"
+
+[deliver.near]
+webhook = "http://localhost/x"
+"#;
+    let faults = parse(text).unwrap_err();
     insta::assert_snapshot!(faults.to_string());
 }
 

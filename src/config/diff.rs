@@ -66,7 +66,7 @@ pub fn diff(old: &Config, new: &Config) -> Diff {
 }
 
 /// Every setting: its name, whether it differs, whether a change needs a restart.
-fn settings(old: &Config, new: &Config) -> [(&'static str, bool, bool); 30] {
+fn settings(old: &Config, new: &Config) -> [(&'static str, bool, bool); 32] {
     macro_rules! setting {
         ($section:ident . $field:ident) => {
             setting!($section.$field, false)
@@ -116,6 +116,8 @@ fn settings(old: &Config, new: &Config) -> [(&'static str, bool, bool); 30] {
         setting!(importance.time_zone),
         setting!(importance.baseline),
         setting!(importance.windows),
+        ("profiles", old.rules != new.rules, false),
+        ("deliver", old.targets != new.targets, false),
     ]
 }
 

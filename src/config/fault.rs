@@ -17,7 +17,7 @@ const WIDEST: usize = 160;
 const TAB: &str = "    ";
 
 /// A place in one of the files that were read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Spot {
     /// Index of the file.
     pub file: usize,
@@ -64,6 +64,17 @@ impl Faults {
             starts: line_starts(text),
         };
         Self { files: files.iter().map(file).collect(), ..Self::default() }
+    }
+
+    /// The place of a piece of a text that stands in quotation marks at `at`, counted in the text's own
+    /// bytes; the whole, where that cannot be told.
+    pub fn within(&self, at: Spot, piece: std::ops::Range<usize>) -> Spot {
+        let written = self.files.get(at.file).and_then(|file| file.text.get(at.start..at.end));
+        let place = written.and_then(|written| {
+            let (from, to) = (unescaped(written, piece.start)?, unescaped(written, piece.end)?);
+            Some(Spot { file: at.file, start: at.start + from, end: at.start + to.max(from) })
+        });
+        place.unwrap_or(at)
     }
 
     /// Notes a fault.
@@ -244,6 +255,40 @@ fn show(text: &str, part: Range<usize>, hidden: &[Range<usize>]) -> String {
         }
     }
     out
+}
+
+/// Where in a TOML string, as it is written with its quotation marks, so many bytes of its value are read.
+fn unescaped(written: &str, bytes: usize) -> Option<usize> {
+    let (mark, escapes) = match written {
+        _ if written.starts_with("\"\"\"") || written.starts_with("'''") => return None,
+        _ if written.starts_with('\'') => (1, false),
+        _ if written.starts_with('"') => (1, true),
+        _ => return None,
+    };
+    let mut read = 0;
+    let mut signs = written.get(mark..)?.char_indices();
+    while let Some((at, sign)) = signs.next() {
+        if read >= bytes {
+            return Some(mark + at);
+        }
+        if sign != '\\' || !escapes {
+            read += sign.len_utf8();
+            continue;
+        }
+        read += match signs.next()?.1 {
+            short @ ('u' | 'U' | 'x') => {
+                let digits = match short {
+                    'x' => 2,
+                    'u' => 4,
+                    _ => 8,
+                };
+                let code: String = signs.by_ref().take(digits).map(|(_, digit)| digit).collect();
+                char::from_u32(u32::from_str_radix(&code, 16).ok()?)?.len_utf8()
+            }
+            _ => 1,
+        };
+    }
+    Some(written.len())
 }
 
 #[cfg(test)]

@@ -53,7 +53,8 @@ pub fn check(raw: Vec<(At<String>, At<HeaderValue>)>, faults: &mut Faults) -> Ve
     headers
 }
 
-fn secret(name: &str, value: At<HeaderValue>, faults: &mut Faults) -> Option<Secret> {
+/// A value that may be a secret kept elsewhere.
+pub(super) fn secret(name: &str, value: At<HeaderValue>, faults: &mut Faults) -> Option<Secret> {
     match value.value {
         HeaderValue::Literal(text) => {
             if text.trim() != text || http::HeaderValue::from_str(&text).is_err() {

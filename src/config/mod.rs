@@ -28,17 +28,23 @@ pub mod fault;
 pub mod gather;
 mod header;
 pub mod load;
+pub mod profile;
 mod raw;
+mod raw_profile;
 mod reader;
+mod rules;
 mod source;
 pub mod spelling;
 pub mod target;
+mod tell;
 mod torn;
 pub mod valid;
 mod values;
 pub mod week;
 
 use gather::Origin;
+use profile::Rules;
+use target::Target;
 
 /// Everything the user configured, valid.
 #[derive(Debug, Clone)]
@@ -57,6 +63,10 @@ pub struct Config {
     pub burst: burst::Params,
     /// `[importance]`
     pub importance: Importance,
+    /// `[[profile]]`
+    pub rules: Arc<Rules>,
+    /// `[deliver.…]`
+    pub targets: Vec<Arc<Target>>,
     /// `[[source]]`, in the order of the files. Shared with whoever works on one: a million of them
     /// are kept once.
     pub sources: Vec<Arc<Source>>,

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use toml::de::{DeTable, DeValue};
 
 use super::fault::{Faults, Spot};
+pub use super::raw_profile::{Profile, Target};
 pub use super::reader::{At, Size};
 use super::reader::{Table, wrong_type};
 use super::torn::Torn;
@@ -25,6 +26,8 @@ pub struct Raw {
     pub burst: Burst,
     pub sources: Vec<Source>,
     pub groups: Vec<Group>,
+    pub profiles: Vec<Profile>,
+    pub targets: Vec<Target>,
     /// A file had syntax errors: what seems to be missing may only have been unreadable.
     pub torn: bool,
 }
@@ -190,6 +193,14 @@ impl Raw {
         if let Some(table) = top.table("burst", "[burst]", faults) {
             self.burst = Burst::read(table, faults);
         }
+        for table in top.tables("profile", "this profile", faults) {
+            self.profiles.push(Profile::read(table, faults));
+        }
+        if let Some(mut targets) = top.table("deliver", "[deliver]", faults) {
+            for (name, table) in targets.take_tables(|name| format!("[deliver.{name}]"), faults) {
+                self.targets.push(Target::read(name, table, faults));
+            }
+        }
     }
 
     fn read_sources(&mut self, top: &mut Table<'_>, faults: &mut Faults) {
@@ -210,7 +221,8 @@ impl Raw {
     }
 }
 
-const SETTINGS: [&str; 7] = ["daemon", "fleet", "fetch", "budget", "importance", "rate", "burst"];
+const SETTINGS: [&str; 9] =
+    ["daemon", "fleet", "fetch", "budget", "importance", "rate", "burst", "profile", "deliver"];
 
 fn only_sources(key: &str, main: &Path) -> Option<(String, String)> {
     SETTINGS.contains(&key).then(|| {
@@ -290,6 +302,16 @@ impl Importance {
     }
 }
 
+impl Window {
+    /// One that has no weight: it is in it or not.
+    pub(super) fn read_unweighted(mut table: Table<'_>, faults: &mut Faults) -> Self {
+        let window =
+            Self { days: table.text("days", faults), hours: table.text("hours", faults), weight: None };
+        table.finish(faults);
+        window
+    }
+}
+
 impl Source {
     fn read(mut table: Table<'_>, faults: &mut Faults) -> Self {
         let source = Self {
@@ -316,50 +338,62 @@ impl Source {
     }
 }
 
-fn read_headers(mut table: Table<'_>, faults: &mut Faults) -> Vec<(At<String>, At<HeaderValue>)> {
-    let expected = "a text in quotes, { file = \"path\" } or { credential = \"name\" }";
+/// Header values by their names.
+pub(super) fn read_headers(
+    mut table: Table<'_>,
+    faults: &mut Faults,
+) -> Vec<(At<String>, At<HeaderValue>)> {
     let mut headers = Vec::new();
     for (name, at, value) in table.take_values() {
-        match value {
-            DeValue::String(text) => {
-                faults.hide(at);
-                headers.push((name, At { value: HeaderValue::Literal(text.into_owned()), at }));
-            }
-            DeValue::Table(inner) => {
-                let title = format!("header `{}`", name.value);
-                let mut inner = Table::new(at.file, at.start..at.end, Rc::clone(&table.torn), title, inner);
-                if inner.holds_other_than(&["file", "credential"]) {
-                    // Whatever it is, it may have been meant to be the secret.
-                    faults.hide(at);
-                }
-                let file = inner.text("file", faults);
-                let credential = inner.text("credential", faults);
-                inner.finish(faults);
-                match (file, credential) {
-                    (Some(path), None) => {
-                        headers.push((name, At { value: HeaderValue::File(path.value), at: path.at }));
-                    }
-                    (None, Some(word)) => {
-                        headers
-                            .push((name, At { value: HeaderValue::Credential(word.value), at: word.at }));
-                    }
-                    (Some(_), Some(_)) => faults.add_with_hint(
-                        at,
-                        format!("header `{}` has two values", name.value),
-                        "keep either `file` or `credential`",
-                    ),
-                    (None, None) => faults.add_with_hint(
-                        at,
-                        format!("header `{}` has no value", name.value),
-                        format!("expected {expected}"),
-                    ),
-                }
-            }
-            other => {
-                faults.hide(at);
-                wrong_type(&name.value, at, &other, expected, faults);
-            }
-        }
+        let title = format!("header `{}`", name.value);
+        headers.extend(secret_value(&title, at, value, &table, faults).map(|value| (name, value)));
     }
     headers
+}
+
+/// A value that may be a secret kept elsewhere; as it is written, it is not to be shown.
+pub(super) fn secret_value<'i>(
+    title: &str,
+    at: Spot,
+    value: DeValue<'i>,
+    within: &Table<'i>,
+    faults: &mut Faults,
+) -> Option<At<HeaderValue>> {
+    let expected = "a text in quotes, { file = \"path\" } or { credential = \"name\" }";
+    match value {
+        DeValue::String(text) => {
+            faults.hide(at);
+            Some(At { value: HeaderValue::Literal(text.into_owned()), at })
+        }
+        DeValue::Table(inner) => {
+            let mut inner = within.inner(at, title, inner);
+            if inner.holds_other_than(&["file", "credential"]) {
+                // Whatever it is, it may have been meant to be the secret.
+                faults.hide(at);
+            }
+            let file = inner.text("file", faults);
+            let credential = inner.text("credential", faults);
+            inner.finish(faults);
+            match (file, credential) {
+                (Some(path), None) => Some(At { value: HeaderValue::File(path.value), at: path.at }),
+                (None, Some(word)) => Some(At { value: HeaderValue::Credential(word.value), at: word.at }),
+                (Some(_), Some(_)) => {
+                    let hint = "keep either `file` or `credential`";
+                    faults.add_with_hint(at, format!("{title} has two values"), hint);
+                    None
+                }
+                (None, None) => {
+                    let hint = format!("expected {expected}");
+                    faults.add_with_hint(at, format!("{title} has no value"), hint);
+                    None
+                }
+            }
+        }
+        other => {
+            faults.hide(at);
+            let key = title.trim_start_matches("header `").trim_end_matches('`');
+            wrong_type(key, at, &other, expected, faults);
+            None
+        }
+    }
 }

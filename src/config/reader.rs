@@ -31,6 +31,14 @@ pub enum Size {
     Text(String),
 }
 
+/// What may be written in two ways.
+pub enum Either<'i> {
+    /// In a word.
+    Text(At<String>),
+    /// In detail.
+    Table(Table<'i>),
+}
+
 struct Entry<'i> {
     key: String,
     key_at: Spot,
@@ -229,6 +237,36 @@ impl<'i> Table<'i> {
         self.as_table(key, at, title, entry.value, faults)
     }
 
+    /// Takes any value, and where it stands.
+    pub fn value(&mut self, key: &'static str) -> Option<(Spot, DeValue<'i>)> {
+        let entry = self.take(key)?;
+        let at = self.spot(&entry.value);
+        Some((at, entry.value.into_inner()))
+    }
+
+    /// Takes a text or a table, to be called `title`.
+    pub fn text_or_table(
+        &mut self,
+        key: &'static str,
+        title: &str,
+        faults: &mut Faults,
+    ) -> Option<Either<'i>> {
+        let (at, value) = self.value(key)?;
+        match value {
+            DeValue::String(text) => Some(Either::Text(At { value: text.into_owned(), at })),
+            DeValue::Table(table) => Some(Either::Table(self.inner(at, title, table))),
+            other => {
+                wrong_type(key, at, &other, "a text in quotes, or a table", faults);
+                None
+            }
+        }
+    }
+
+    /// A table that stands in this one.
+    pub fn inner(&self, at: Spot, title: impl Into<String>, table: DeTable<'i>) -> Table<'i> {
+        Table::new(at.file, at.start..at.end, Rc::clone(&self.torn), title, table)
+    }
+
     fn as_table(
         &self,
         key: &str,
@@ -238,9 +276,7 @@ impl<'i> Table<'i> {
         faults: &mut Faults,
     ) -> Option<Table<'i>> {
         match value.into_inner() {
-            DeValue::Table(table) => {
-                Some(Table::new(at.file, at.start..at.end, Rc::clone(&self.torn), title, table))
-            }
+            DeValue::Table(table) => Some(self.inner(at, title, table)),
             other => {
                 wrong_type(key, at, &other, "a table", faults);
                 None
@@ -266,7 +302,7 @@ impl<'i> Table<'i> {
                     format!("`{key}` is a list, and this is a single table"),
                     format!("write `[[{key}]]`, with two brackets on each side"),
                 );
-                vec![Table::new(at.file, at.start..at.end, Rc::clone(&self.torn), title, table)]
+                vec![self.inner(at, title, table)]
             }
             other => {
                 wrong_type(key, at, &other, &format!("tables that each start with `[[{key}]]`"), faults);

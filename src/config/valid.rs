@@ -24,7 +24,7 @@ use super::gather::Origin;
 use super::raw::{self, At, Raw};
 use super::source::{self, Common, GroupDefaults, Surroundings};
 use super::values::{self, Least};
-use super::{Config, DaemonParams, FetchParams, RateParams, Source, spelling, week};
+use super::{Config, DaemonParams, FetchParams, RateParams, Source, rules, spelling, tell, week};
 
 /// Checks all files (path and text, the main one first) and puts them together.
 ///
@@ -68,16 +68,31 @@ pub(super) fn assemble(
     longest: &Longest,
     faults: &mut Faults,
 ) -> Config {
+    // A source at fault is not among them, and who asks for it is not to blame.
+    let unsure = raw.torn || !faults.is_empty();
     let rate = rate(raw.rate, faults);
+    let importance = importance(raw.importance, faults);
+    let fleet = fleet(raw.fleet, faults);
+    let targets = tell::check(raw.targets, faults);
+    let around = rules::Around {
+        sources: &sources,
+        targets: &targets,
+        zone: &importance.time_zone,
+        step: fleet.step,
+        torn: unsure,
+    };
+    let rules = Arc::new(rules::check(raw.profiles, &around, faults));
     let (burst, terms) = burst(raw.burst, rate.freshness_threshold, faults);
     Config {
         files,
         daemon: daemon(raw.daemon, longest, faults),
-        fleet: FleetParams { burst: terms, ..fleet(raw.fleet, faults) },
+        fleet: FleetParams { burst: terms, ..fleet },
         fetch: fetch(raw.fetch, faults),
         rate,
         burst,
-        importance: importance(raw.importance, faults),
+        importance,
+        rules,
+        targets,
         sources,
         origin: Origin::default(),
     }

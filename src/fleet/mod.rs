@@ -21,6 +21,7 @@ pub mod outage;
 pub mod params;
 mod planning;
 pub mod pulse;
+pub mod rule;
 pub mod source;
 mod spacing;
 mod state;

@@ -52,12 +52,18 @@ pub struct Said<'i> {
 
 /// What can be asked about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Field {
+pub enum Field {
+    /// Its title.
     Title,
+    /// Its link.
     Link,
+    /// By what it is known.
     Id,
+    /// What it says.
     Text,
+    /// Who wrote it.
     Authors,
+    /// What it is filed under.
     Categories,
 }
 
@@ -73,6 +79,11 @@ const FIELDS: [(&str, Field); 8] = [
 ];
 
 impl Field {
+    /// The field of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        FIELDS.iter().find(|(known, _)| *known == name).map(|&(_, field)| field)
+    }
+
     /// Whether one of an item's values does.
     fn any(self, of: &Said<'_>, test: impl Fn(&str) -> bool) -> bool {
         match self {
@@ -328,8 +339,7 @@ impl Reading<'_> {
 
     fn field(&self, token: &Token) -> Result<Field, NoCondition> {
         let word = self.word(token);
-        let known = FIELDS.iter().find(|(name, _)| *name == word);
-        known.map(|&(_, field)| field).ok_or_else(|| {
+        Field::from_name(word).ok_or_else(|| {
             let problem = match word {
                 "and" | "or" => format!("a condition is missing before `{word}`"),
                 _ => format!(

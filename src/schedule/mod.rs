@@ -15,6 +15,7 @@
 //! [`chain`] of answers is followed like a plan, and [`serve`] turns the question round: whether a copy is still good.
 //! Where updates are wanted within a time rather than as soon as can be, [`execution`] has the fewest probes that do.
 
+pub mod active;
 pub mod ask;
 pub mod baselines;
 pub mod bound;
@@ -34,6 +35,7 @@ mod pass;
 mod pile;
 pub mod plan;
 pub mod policy;
+pub mod prediction;
 pub mod reference;
 pub mod rolling;
 pub mod serve;

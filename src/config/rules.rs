@@ -1,0 +1,319 @@
+//! Stage two for `[[profile]]`: what was asked for, and whether it can be had at all.
+//!
+//! Knows what must hold between a rule, the sources and those who are told. What no probe could ever do is
+//! a fault, with the reason; what budgets may be in the way of is not, since that depends on what comes.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+
+use crate::fleet::rule::RuleTerms;
+use crate::observe::query::{Condition, Field};
+use crate::rate::importance::WeekWindow;
+use crate::rate::steps::Steps;
+use crate::schedule::active::Active;
+use crate::schedule::prediction::Life;
+use crate::time::{Span, Timestamp};
+
+use super::fault::Faults;
+use super::profile::{Domain, Rule, Rules, Where};
+use super::raw::{self, At};
+use super::target::Target;
+use super::values::{self, Least};
+use super::{Source, raw_profile, spelling, valid, week};
+
+/// How sure a rule is to be served in time, unless it says otherwise.
+const CONFIDENCE: f64 = 0.9;
+
+/// X is this at most.
+const MOST_EVERY: i64 = 1000;
+
+/// What rules are checked against.
+pub struct Around<'c> {
+    /// All sources.
+    pub sources: &'c [Arc<Source>],
+    /// Who can be told.
+    pub targets: &'c [Arc<Target>],
+    /// The zone of hours and days, unless a rule has its own.
+    pub zone: &'c TimeZone,
+    /// The length of a step: nothing is sooner than that.
+    pub step: Span,
+    /// A file had syntax errors: what seems to be missing may only have been unreadable.
+    pub torn: bool,
+}
+
+/// Checks all profiles.
+pub fn check(raw: Vec<raw::Profile>, around: &Around<'_>, faults: &mut Faults) -> Rules {
+    if raw.is_empty() {
+        return Rules::default();
+    }
+    let known = Known::new(around.sources);
+    let mut taken: HashMap<(String, String), String> = HashMap::new();
+    let mut rules = Vec::new();
+    for profile in raw {
+        let name =
+            profile.name.and_then(|name| super::source::label("the name of this profile", name, faults));
+        let sources = match &profile.sources {
+            Some(list) => known.domain(list, around, faults),
+            None => {
+                let hint = "add `sources = [\"name\", \"group:name\"]`";
+                faults.add_with_hint(profile.at, "this profile has no `sources`", hint);
+                None
+            }
+        };
+        if profile.rules.is_empty() {
+            let hint = "add a `[[profile.rule]]`, or take the profile out";
+            faults.add_with_hint(profile.at, "this profile has no rule", hint);
+        }
+        for rule in profile.rules {
+            let place = rule.name.as_ref().map(|name| faults.place(name.at));
+            if let (Some(profile), Some(own), Some(place)) = (&name, &rule.name, place)
+                && let Some(first) = taken.insert((profile.clone(), own.value.clone()), place)
+            {
+                faults.add_with_hint(
+                    own.at,
+                    format!("the rule `{}` of this profile is already there at {first}", own.value),
+                    "give each rule of a profile a name of its own",
+                );
+            }
+            let rule = one(rule, &known, around, faults);
+            if let (Some(profile), Some(rule), Some(sources)) = (&name, rule, &sources) {
+                let profile: Arc<str> = profile.as_str().into();
+                let name = format!("{profile}/{}", rule.name).into();
+                let terms = Arc::new(RuleTerms { name, ..(*rule.terms).clone() });
+                rules.push(Arc::new(Rule { profile, sources: sources.clone(), terms, ..rule }));
+            }
+        }
+    }
+    Rules::new(rules)
+}
+
+/// A rule, but for its profile's name and sources.
+fn one(
+    raw: raw_profile::Rule,
+    known: &Known<'_>,
+    around: &Around<'_>,
+    faults: &mut Faults,
+) -> Option<Rule> {
+    let name = raw.name.and_then(|name| super::source::label("the name of this rule", name, faults));
+    let fields = match raw.fields {
+        None => vec![Field::Title, Field::Link],
+        Some(list) => list.value.iter().filter_map(|word| field(word, faults)).collect(),
+    };
+    let wanted = raw.condition.and_then(|text| condition(text, faults));
+    let trigger = raw.trigger;
+    if let Some(on) = trigger.on.as_ref() {
+        values::choice("on", on, &[("update", ())], faults);
+    }
+    let every = trigger.every.and_then(|every| match u32::try_from(every.value) {
+        Ok(count) if (1..=MOST_EVERY).contains(&every.value) => Some(count),
+        _ => {
+            let hint = format!("expected a whole number from 1 to {MOST_EVERY}");
+            faults.add_with_hint(every.at, format!("`every` can't be {}", every.value), hint);
+            None
+        }
+    });
+    let of = trigger.of.as_ref().map(|list| known.domain(list, around, faults));
+    let counts = trigger.condition.and_then(|text| condition(text, faults));
+    let life = life(raw.life, around.step, faults);
+    let share = |x: f64| x > 0.0 && x < 1.0;
+    let confidence = raw
+        .confidence
+        .and_then(|value| values::number("confidence", value, share, "above 0 and below 1", faults));
+    let active = active(raw.active, around.zone, faults);
+    let deliver = match &raw.deliver {
+        Some(list) if !list.value.is_empty() => {
+            list.value.iter().filter_map(|word| target(word, around, faults)).collect()
+        }
+        _ => {
+            let hint = "add `deliver = [\"exec:name\"]`, and a `[deliver.name]` that says how";
+            faults.add_with_hint(raw.at, "this rule tells nobody", hint);
+            Vec::new()
+        }
+    };
+    let own = of.is_none();
+    let terms = RuleTerms {
+        name: "".into(),
+        own,
+        every: every.unwrap_or(1),
+        life: life?,
+        confidence: confidence.unwrap_or(CONFIDENCE),
+        active: active?,
+    };
+    Some(Rule {
+        profile: "".into(),
+        name: name?.into(),
+        sources: Domain::default(),
+        fields,
+        wanted,
+        of: match of {
+            None => None,
+            Some(domain) => Some(domain?),
+        },
+        counts,
+        terms: Arc::new(terms),
+        deliver,
+    })
+}
+
+fn field(word: &At<String>, faults: &mut Faults) -> Option<Field> {
+    let field = Field::from_name(&word.value);
+    if field.is_none() {
+        let hint = "there are title, link, id, authors, categories and text";
+        faults.add_with_hint(word.at, format!("there is no field `{}`", word.value), hint);
+    }
+    field
+}
+
+fn condition(text: At<String>, faults: &mut Faults) -> Option<Where> {
+    match Condition::parse(&text.value) {
+        Ok(condition) => Some(Where { text: text.value, condition }),
+        Err(error) => {
+            let Range { start, end } = error.at.clone();
+            let at = faults.within(text.at, start..end.max(start));
+            faults.add(at, format!("`where`: {error}"));
+            None
+        }
+    }
+}
+
+fn life(raw: Option<raw_profile::Life>, step: Span, faults: &mut Faults) -> Option<Life> {
+    let window = match raw {
+        None => return Some(Life::Window(Span::from_hours(1))),
+        Some(raw_profile::Life::Word(word)) => {
+            if word.value != "overwrite" {
+                let hint = "expected \"overwrite\", or { window = \"30m\" }";
+                faults.add_with_hint(word.at, format!("unknown life `{}`", word.value), hint);
+            }
+            return Some(Life::Overwrite);
+        }
+        Some(raw_profile::Life::Window(text)) => text?,
+    };
+    let span = values::span("window", &window, Least::Positive, faults)?;
+    if span < step {
+        faults.add_with_hint(
+            window.at,
+            format!("this rule can't be satisfied: its `window` ({span}) is shorter than a step ({step})"),
+            format!("allow at least {step}, or set a shorter `step` in [fleet]"),
+        );
+        return None;
+    }
+    Some(Life::Window(span))
+}
+
+fn active(raw: raw_profile::Active, zone: &TimeZone, faults: &mut Faults) -> Option<Active> {
+    let zone = raw.time_zone.map_or(Some(zone.clone()), |name| valid::time_zone(&name, faults))?;
+    let from = raw.from.as_ref().map(|text| instant("from", text, &zone, faults));
+    let until = raw.until.as_ref().map(|text| instant("until", text, &zone, faults));
+    let mut windows: Vec<(WeekWindow, f64)> = Vec::with_capacity(raw.windows.len());
+    for window in raw.windows {
+        let days = valid::part(window.days, week::days, week::ALL_DAYS, faults)?;
+        let (from_minute, until_minute) =
+            valid::part(window.hours, week::hours, (0, week::DAY_MINUTES), faults)?;
+        windows.push((WeekWindow { days, from_minute, until_minute }, 1.0));
+    }
+    let from = match from {
+        Some(from) => Some(from?),
+        None => None,
+    };
+    let until = match until {
+        Some(until) => Some(until?),
+        None => None,
+    };
+    let week = (!windows.is_empty()).then(|| Steps::windows(zone, 0.0, &windows)).and_then(Result::ok);
+    let active = Active { from, until, week };
+    if let (Some(from), Some(until)) = (from, until) {
+        // Whatever repeats with the week shows within one, and a clock change moves it by hours.
+        let spans = active.spans(from, until.min(from + Span::from_days(9)));
+        let (why, hint) = match until <= from {
+            true => ("it ends before it begins", "`until` must be later than `from`"),
+            false => ("no hour of its `windows` lies within", "widen `windows`, or `from` and `until`"),
+        };
+        if spans.is_empty() {
+            faults.add_with_hint(raw.at, format!("this rule can't be satisfied: {why}"), hint);
+            return None;
+        }
+    }
+    Some(active)
+}
+
+/// A day, which begins at midnight, or an instant of it.
+fn instant(key: &str, text: &At<String>, zone: &TimeZone, faults: &mut Faults) -> Option<Timestamp> {
+    let written = text.value.trim();
+    let at = Timestamp::parse_iso(written).or_else(|| {
+        let civil: DateTime = written.parse().ok()?;
+        let at = civil.to_zoned(zone.clone()).ok()?.timestamp();
+        Some(Timestamp::from_millis(at.as_millisecond()))
+    });
+    if at.is_none() {
+        faults.add_with_hint(
+            text.at,
+            format!("`{key}`: `{written}` is neither a day nor an instant"),
+            "expected one such as 2026-12-01, 2026-12-01T08:00 or 2026-12-01T08:00:00Z",
+        );
+    }
+    at
+}
+
+fn target(word: &At<String>, around: &Around<'_>, faults: &mut Faults) -> Option<Arc<str>> {
+    if let Some(target) = around.targets.iter().find(|target| *target.name == *word.value) {
+        return Some(Arc::clone(&target.name));
+    }
+    if around.torn {
+        return None;
+    }
+    let bare = word.value.rsplit(':').next().unwrap_or_default();
+    let named = around.targets.iter().find(|target| target.name.ends_with(&format!(":{bare}")));
+    let close = || spelling::closest(&word.value, around.targets.iter().map(|target| &*target.name));
+    let hint = match named.map(|target| &*target.name).or_else(close) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None => format!("add a `[deliver.{bare}]` with `exec`, `webhook` or `atom`"),
+    };
+    faults.add_with_hint(word.at, format!("there is no target `{}`", word.value), hint);
+    None
+}
+
+/// The names and groups that sources have.
+struct Known<'c> {
+    names: HashSet<&'c str>,
+    groups: HashSet<&'c str>,
+}
+
+impl<'c> Known<'c> {
+    fn new(sources: &'c [Arc<Source>]) -> Self {
+        let names = sources.iter().map(|source| source.name.as_str()).collect();
+        Self { names, groups: sources.iter().filter_map(|source| source.group.as_deref()).collect() }
+    }
+
+    fn domain(
+        &self,
+        list: &At<Vec<At<String>>>,
+        around: &Around<'_>,
+        faults: &mut Faults,
+    ) -> Option<Domain> {
+        let mut domain = Domain::default();
+        for word in &list.value {
+            let (name, all, kind, into) = match word.value.strip_prefix("group:") {
+                Some(group) => (group, &self.groups, "group", &mut domain.groups),
+                None => (word.value.as_str(), &self.names, "source", &mut domain.names),
+            };
+            if all.contains(name) {
+                into.insert(name.to_owned());
+            } else if !around.torn {
+                let hint = match spelling::closest(name, all.iter().copied()) {
+                    Some(meant) if kind == "group" => format!("did you mean `group:{meant}`?"),
+                    Some(meant) => format!("did you mean `{meant}`?"),
+                    None => "expected a source's name, or `group:` and a group's".to_owned(),
+                };
+                faults.add_with_hint(word.at, format!("there is no {kind} `{name}`"), hint);
+            }
+        }
+        if list.value.is_empty() {
+            faults.add_with_hint(list.at, "an empty list asks for nothing", "name a source or a group");
+        }
+        (!domain.names.is_empty() || !domain.groups.is_empty()).then_some(domain)
+    }
+}
