@@ -9,6 +9,7 @@
 mod absorb;
 pub mod allocate;
 pub mod beliefs;
+pub mod book;
 pub mod bounds;
 pub mod estimate;
 pub mod frontier;

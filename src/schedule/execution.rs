@@ -24,7 +24,7 @@ use crate::time::{Span, Timestamp};
 use super::budget::Budget;
 
 /// Which rule an interval is of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RuleId(pub u32);
 
 /// A probe from the beginning to the end, both included, serves it.
