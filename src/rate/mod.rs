@@ -3,13 +3,15 @@
 //!
 //! Evidence is collected in a [`history`], from which [`fit`] makes a [`cyclic`] rate λ(t); thin
 //! evidence borrows from a group's [`aggregate`]; [`censored`] handles sources that only tell
-//! *whether* they changed; [`residuals`] say how well a rate fits, and [`burst`] when a source breaks
-//! its rhythm. Pure: must not know how probes are sent, planned or stored, nor what time it is.
+//! *whether* they changed; [`residuals`] say how well a rate fits, [`burst`] when a source breaks
+//! its rhythm, and [`drift`] by how much it publishes more or less than its rate has it. Pure: must not
+//! know how probes are sent, planned or stored, nor what time it is.
 
 pub mod aggregate;
 pub mod burst;
 pub mod censored;
 pub mod cyclic;
+pub mod drift;
 pub mod fit;
 pub mod habits;
 pub mod history;

@@ -13,8 +13,8 @@
 //! and some hours are closed. So each of SUP's probes, due at b_i at the latest, is moved back as far as those
 //! after it need, t_i = min(b_i, t_(i+1) − δ, t_(i+n) − T), and out of closed times. Where that leaves an interval
 //! without a probe, something is dropped: that interval, or of the probes that are in its way the one that
-//! serves least; then it begins anew. That is not always the most that could be served: tests hold it against
-//! brute force (`tests/plan/execution.rs`).
+//! serves least; then it begins anew. At last, probes go that serve nothing which the others do not. That is not
+//! always the most that could be served: tests hold it against brute force (`tests/plan/execution.rs`).
 //!
 //! Knows one source's intervals and what forbids its probes. Must not know what rules want, nor how it is
 //! foretold when updates come.
@@ -189,9 +189,9 @@ pub fn satisfy(intervals: &[Interval], limits: &Limits) -> Satisfied {
         let held = limits.latest(&stabs);
         let times: Vec<Timestamp> = held.iter().map(|held| held.at).collect();
         let Some((dropped, obstacle)) = limits.in_the_way(&wanted, &stabs, &held, &times) else {
+            done.probes = needed(intervals, times);
             // What was dropped may lie in the way of a probe all the same.
-            done.dropped.retain(|(interval, _)| !is_served(interval, &times));
-            done.probes = times;
+            done.dropped.retain(|(interval, _)| !is_served(interval, &done.probes));
             return done;
         };
         done.dropped.extend(dropped.iter().map(|&index| (wanted[index].1, obstacle)));
@@ -221,6 +221,26 @@ fn stabs(wanted: &[(Timestamp, Interval)]) -> Vec<Stab> {
         }
     }
     stabs
+}
+
+/// These times, ascending, but for those that serve nothing which the others do not. Limits move probes, and
+/// one may come to serve what another was for.
+fn needed(intervals: &[Interval], mut times: Vec<Timestamp>) -> Vec<Timestamp> {
+    let mut number = 0;
+    while number < times.len() {
+        let at = times[number];
+        let alone = |interval: &Interval| {
+            let before = number.checked_sub(1).is_some_and(|before| interval.is_served_at(times[before]));
+            let after = times.get(number + 1).is_some_and(|&after| interval.is_served_at(after));
+            interval.is_served_at(at) && !before && !after
+        };
+        match intervals.iter().any(alone) {
+            true => number += 1,
+            // Those before stay needed: what they alone serve has lost nothing.
+            false => _ = times.remove(number),
+        }
+    }
+    times
 }
 
 /// Whether one of these times, ascending, serves it.

@@ -115,6 +115,12 @@ proptest! {
         for (interval, _) in &done.dropped {
             prop_assert!(!done.probes.iter().any(|&at| interval.is_served_at(at)), "{:?}", done);
         }
+        for number in 0..done.probes.len() {
+            let mut others = done.probes.clone();
+            others.remove(number);
+            let without = served(&intervals, &others);
+            prop_assert!(without < served(&intervals, &done.probes), "the {}th of {:?}", number, done.probes);
+        }
         let most = all_sets(&limits).map(|times| served(&intervals, &times)).max().unwrap_or(0);
         prop_assert!(served(&intervals, &done.probes) <= most);
     }
