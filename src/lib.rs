@@ -14,6 +14,7 @@
 //! | [`config`] | text to validated parameters, faults with line and column |
 //! | [`clock`], [`fetch`], [`store`] | the shell: the only readers of wall time, network and SQL |
 //! | [`sim`] | drives the same fleet without any of the shell |
+//! | [`deliver`] | tells those who asked: programs, webhooks, feed files; at least once and in order |
 //! | [`daemon`] | tokio lives here: owns the fleet and obeys it |
 //! | [`cli`] | one file per subcommand |
 //!
@@ -23,6 +24,7 @@ pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod daemon;
+pub mod deliver;
 pub mod fetch;
 pub mod fleet;
 pub mod observe;

@@ -13,7 +13,7 @@ mod reading;
 use reading::{Mention, Reading, read};
 
 /// The rooms, row by row from the top. A room may use the rows above its own.
-const ROWS: [&[&str]; 11] = [
+const ROWS: [&[&str]; 12] = [
     &["time", "rng"],
     &["rate"],
     &["observe"],
@@ -22,6 +22,7 @@ const ROWS: [&[&str]; 11] = [
     &["config"],
     &["clock", "fetch", "store"],
     &["sim"],
+    &["deliver"],
     &["daemon"],
     &["cli"],
     &["main"],

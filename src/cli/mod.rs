@@ -16,6 +16,7 @@ use crate::store::StoreError;
 use crate::time::Span;
 
 pub mod check;
+pub mod deliveries;
 pub mod demo;
 pub mod explain;
 pub mod export;
@@ -97,6 +98,8 @@ enum Command {
     Plan(Box<plan::Args>),
     /// Probe a source now, once and politely, if the gate allows.
     Probe(probe::Args),
+    /// Show what was told to whom, what waits and what was given up; `retry` tries again.
+    Deliveries(deliveries::Args),
     /// Try out schedules in a simulated world, without configuration, network or store.
     #[command(subcommand)]
     Simulate(simulate::Command),
@@ -196,6 +199,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Result<(), CliErro
         }
         Command::Plan(arguments) => plan::run(&arguments, path, &mut out),
         Command::Probe(arguments) => probe::run(&load(path)?, &arguments, &mut out),
+        Command::Deliveries(arguments) => deliveries::run(&load(path)?, &arguments, &mut out),
         Command::Simulate(command) => {
             simulate::run(&command, arguments.get(1..).unwrap_or_default(), &mut out)
         }

@@ -1,9 +1,9 @@
 //! One conditional GET, redirects included.
 //!
-//! Exists so that there is one way out of this program, with the same manners for everybody: GET
-//! only, no cookies, no Referer, no proxies, no silent retries. Knows which hop may see what:
-//! validators go to the URL that gave them, configured headers to the origin they are for. Must
-//! not know why it is asked, nor decide when to ask again.
+//! Exists so that there is one way out of this program, with the same manners for everybody: no
+//! cookies, no Referer, no proxies, no silent retries. Knows which hop may see what: validators go
+//! to the URL that gave them, configured headers to the origin they are for. Must not know why it
+//! is asked, nor decide when to ask again.
 //!
 //! Redirects are followed here and not by the client below, because every hop has to be checked
 //! and none may inherit headers. From https to http is followed, since some publishers do it, but
@@ -107,13 +107,7 @@ impl Fetcher {
     }
 
     async fn hop(&self, request: &Request, url: &Url, at_home: bool) -> Result<Response, FetchError> {
-        if !matches!(url.scheme(), "http" | "https") {
-            return Err(FetchError::remote(format!("`{}` is not http or https", url.scheme())));
-        }
-        let client = if request.allow_private { &self.open } else { &self.guarded };
-        if !request.allow_private {
-            self.guard.check_literal(url)?;
-        }
+        let client = self.client(url, request.allow_private)?;
         let mut target = url.clone();
         if at_home {
             // The client turns these into `Authorization`. They fail only where there is no host.
@@ -138,6 +132,18 @@ impl Fetcher {
             Ok(Err(error)) => Err(explain("no answer from", &host, &error)),
             Ok(Ok(response)) => Ok(response),
         }
+    }
+
+    /// The client that may go to this URL, if any may.
+    pub(super) fn client(&self, url: &Url, allow_private: bool) -> Result<&Client, FetchError> {
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(FetchError::remote(format!("`{}` is not http or https", url.scheme())));
+        }
+        if allow_private {
+            return Ok(&self.open);
+        }
+        self.guard.check_literal(url)?;
+        Ok(&self.guarded)
     }
 
     async fn answer(

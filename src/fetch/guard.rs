@@ -61,7 +61,7 @@ impl Guard {
             return Ok(());
         }
         Err(FetchError::remote(format!(
-            "{address} is a private address; set allow_private = true for this source if that is meant"
+            "{address} is a private address; set allow_private = true for it if that is meant"
         )))
     }
 }
@@ -80,7 +80,7 @@ impl fmt::Display for OnlyPrivate {
         write!(
             f,
             "{} resolves only to private addresses ({}); \
-             set allow_private = true for this source if that is meant",
+             set allow_private = true for it if that is meant",
             self.name,
             shown.join(", ")
         )

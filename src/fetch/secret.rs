@@ -1,4 +1,4 @@
-//! Header values that are secrets.
+//! Header values and keys that are secrets.
 //!
 //! Exists so that secrets are read in one place, at the last moment, and marked so that no
 //! `Debug` shows them. Knows files and the directory of systemd credentials. Must not show, log or
@@ -44,10 +44,10 @@ pub enum SecretError {
     #[error("the value for the header `{0}` has characters that a header cannot carry")]
     Value(HeaderName),
     /// The file is empty.
-    #[error("{0} is empty; it should hold a header's value")]
+    #[error("{0} is empty; it should hold a secret")]
     Empty(PathBuf),
-    /// The file is too long to hold a header's value.
-    #[error("{0} is longer than 16 KiB; it should hold nothing but a header's value")]
+    /// The file is too long to hold a secret.
+    #[error("{0} is longer than 16 KiB; it should hold nothing but a secret")]
     TooLong(PathBuf),
     /// The file could not be read.
     #[error("cannot read {0}: {1}")]
@@ -73,17 +73,22 @@ pub fn read_headers(
         if OURS.contains(&name) {
             return Err(SecretError::Ours(name));
         }
-        let bytes = match secret {
-            Secret::Literal(text) => text.clone().into_bytes(),
-            Secret::File(path) => read(path)?,
-            Secret::Credential(credential) => read(&credential_path(credential, credentials)?)?,
-        };
-        let mut value =
-            HeaderValue::from_bytes(bytes.trim_ascii()).map_err(|_| SecretError::Value(name.clone()))?;
+        let bytes = read_one(secret, credentials)?;
+        let mut value = HeaderValue::from_bytes(&bytes).map_err(|_| SecretError::Value(name.clone()))?;
         value.set_sensitive(true);
         map.append(name, value);
     }
     Ok(map)
+}
+
+/// Reads one secret, without the white space around it. Whoever gets it keeps it from every `Debug`.
+pub fn read_one(secret: &Secret, credentials: Option<&Path>) -> Result<Vec<u8>, SecretError> {
+    let bytes = match secret {
+        Secret::Literal(text) => text.clone().into_bytes(),
+        Secret::File(path) => read(path)?,
+        Secret::Credential(credential) => read(&credential_path(credential, credentials)?)?,
+    };
+    Ok(bytes.trim_ascii().to_vec())
 }
 
 fn credential_path(name: &str, directory: Option<&Path>) -> Result<PathBuf, SecretError> {

@@ -4,11 +4,13 @@
 //! commit whole or not at all; everything else reads through read-only connections ([`reader`]).
 //! Must not decide anything: what is stored was decided elsewhere.
 
+pub mod deliveries;
 pub mod error;
 pub mod load;
 pub mod lock;
 pub mod measures;
 pub mod open;
+pub mod outbox;
 pub mod past;
 pub mod plans;
 pub mod reader;

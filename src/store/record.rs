@@ -206,6 +206,40 @@ pub struct PlanRecord {
     pub follows: Policy,
 }
 
+/// An attempt to deliver that ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeliveryRecord {
+    /// The row.
+    pub id: i64,
+    /// When it began.
+    pub tried_at: Timestamp,
+    /// When it ended.
+    pub at: Timestamp,
+    /// How.
+    pub settled: Settled,
+    /// What else is to be noted with it.
+    pub event: Option<Event>,
+}
+
+/// What becomes of a delivery after an attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Settled {
+    /// It was taken.
+    Delivered,
+    /// It waits.
+    Failed {
+        /// Not before.
+        next_at: Timestamp,
+        /// Why it was not taken.
+        error: String,
+    },
+    /// It is given up.
+    Dead {
+        /// Why it was not taken.
+        error: String,
+    },
+}
+
 /// A robots.txt as it was fetched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RobotsRecord {

@@ -1,7 +1,7 @@
 //! Forgetting old probes and plans in small bites, so that no commit is long.
 //!
-//! Updates, gaps and events stay; only the logs of probes and plans, and answered requests
-//! are pruned.
+//! Updates, gaps and events stay; only the logs of probes and plans, answered requests, and
+//! deliveries that were taken are pruned. What somebody has yet to be told, or was not, stays.
 
 use sqlx::SqliteConnection;
 
@@ -40,6 +40,16 @@ pub(super) async fn bite(
     .execute(&mut *connection)
     .await?;
     more |= loads.rows_affected() >= BITE.unsigned_abs();
+    let deliveries = sqlx::query(
+        "DELETE FROM deliveries WHERE id IN (
+             SELECT id FROM deliveries WHERE state = 'delivered' AND delivered_at < ?
+             ORDER BY delivered_at LIMIT ?)",
+    )
+    .bind(before.as_millis())
+    .bind(BITE)
+    .execute(&mut *connection)
+    .await?;
+    more |= deliveries.rows_affected() >= BITE.unsigned_abs();
     sqlx::query("DELETE FROM requests WHERE answer IS NOT NULL AND asked_at < ?")
         .bind(before.as_millis())
         .execute(&mut *connection)

@@ -14,7 +14,7 @@ use crate::observe::{Observation, Occurred};
 use crate::time::{Span, Timestamp};
 
 use super::record::{Event, Flight, HostRecord, Landing, RobotsRecord, ValidatorsChange};
-use super::rhythm;
+use super::{outbox, rhythm};
 
 /// An item that returns within this time after it left its feed is known; it keeps a busy feed's
 /// memory from growing for ever.
@@ -310,9 +310,9 @@ pub(super) async fn shift(connection: &mut SqliteConnection, by: Span, since: Ti
     )
     .bind(by.as_millis())
     .bind(since.as_millis())
-    .execute(connection)
+    .execute(&mut *connection)
     .await?;
-    Ok(())
+    outbox::shift(connection, by).await
 }
 
 /// A host group's state.

@@ -16,11 +16,12 @@ use crate::fleet::params::SourceId;
 use crate::time::{Span, Timestamp};
 
 use super::error::may_pass;
-use super::record::{Event, Flight, Landing, PlanRecord, RateRecord, RobotsRecord};
+use super::outbox::NewDelivery;
+use super::record::{DeliveryRecord, Event, Flight, Landing, PlanRecord, RateRecord, RobotsRecord};
 use super::retention;
 use super::rhythm;
 use super::sync::{Listed, Synced};
-use super::{StoreError, plans, sync, write};
+use super::{StoreError, outbox, plans, sync, write};
 
 /// Something to be written.
 #[derive(Debug)]
@@ -66,6 +67,10 @@ pub enum Write {
         /// What is older, by the clock as it was, binds nobody.
         since: Timestamp,
     },
+    /// What somebody is to be told, apart from any probe.
+    Tell(Vec<NewDelivery>),
+    /// An attempt to deliver that ended.
+    Delivery(DeliveryRecord),
     /// What the fleet did.
     Load(Load),
     /// Old probes are to be forgotten, a bite at a time.
@@ -250,6 +255,12 @@ async fn write_all(
                 synced.push(sync::sync(connection, listed, gone, *at).await?);
             }
             Write::Shift { by, since } => write::shift(connection, *by, *since).await?,
+            Write::Tell(deliveries) => {
+                for delivery in deliveries {
+                    outbox::enqueue(connection, delivery).await?;
+                }
+            }
+            Write::Delivery(record) => outbox::settle(connection, record).await?,
             Write::Load(load) => write::load(connection, load).await?,
             Write::Prune { before } => {
                 more_to_prune = retention::bite(connection, *before).await?.then_some(*before);

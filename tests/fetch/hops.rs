@@ -92,7 +92,7 @@ async fn strangers_cannot_send_us_inside() {
         let asked = request(outside.url_as("outside.example", "/"));
         let error = get_with(&fixed, &asked).await.unwrap_err();
         assert!(error.message.contains(told), "{host}: {error}");
-        assert!(error.message.contains("set allow_private = true for this source"), "{error}");
+        assert!(error.message.contains("set allow_private = true for it"), "{error}");
         assert!(error.reached);
         assert_eq!(outside.requests().len(), 1, "{host}");
         assert_eq!(inside.connections(), 0, "{host}");

@@ -1,0 +1,165 @@
+//! `tidewatch deliveries`: what was told to whom, what waits, what was given up; and trying again.
+//! Reads and mends the store, beside a running daemon or not.
+
+use std::io::Write;
+
+use serde_json::{Value, json};
+
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::store::deliveries::{DeliveryRow, Filter, Totals};
+use crate::store::outbox::{Retried, Which, retry};
+use crate::store::reader::Reader;
+use crate::time::Timestamp;
+
+use super::table::{Cell, Tone, cell, cut, print};
+use super::{CliError, colours, runtime};
+
+/// What `deliveries` is asked.
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// Only those in this state.
+    #[arg(long, value_name = "STATE", value_parser = ["waiting", "delivered", "dead"])]
+    state: Option<String>,
+    /// Only those for this target, such as exec:notify.
+    #[arg(long, value_name = "TARGET")]
+    target: Option<String>,
+    /// The last so many.
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    limit: u32,
+    /// One JSON document, with the deliveries' own documents.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Set deliveries back to waiting, as if they had never been tried.
+    Retry(Retry),
+}
+
+#[derive(Debug, clap::Args)]
+struct Retry {
+    /// Their numbers.
+    #[arg(value_name = "ID", required_unless_present = "dead", conflicts_with = "dead")]
+    ids: Vec<i64>,
+    /// Whatever was given up.
+    #[arg(long)]
+    dead: bool,
+    /// With --dead: only for this target.
+    #[arg(long, value_name = "TARGET", requires = "dead")]
+    target: Option<String>,
+}
+
+/// Lists deliveries, or sets some back.
+pub fn run(config: &Config, arguments: &Args, out: &mut dyn Write) -> Result<(), CliError> {
+    match &arguments.command {
+        Some(Command::Retry(retry)) => set_back(config, retry, out),
+        None => list(config, arguments, out),
+    }
+}
+
+fn set_back(config: &Config, arguments: &Retry, out: &mut dyn Write) -> Result<(), CliError> {
+    let which = if arguments.dead {
+        Which::Dead { target: arguments.target.clone() }
+    } else {
+        Which::Numbers(arguments.ids.clone())
+    };
+    match runtime()?.block_on(retry(&config.daemon.store, &which))? {
+        Retried::Waiting(1) => writeln!(out, "1 delivery waits again")?,
+        Retried::Waiting(count) => writeln!(out, "{count} deliveries wait again")?,
+        Retried::Unfit(numbers) => {
+            let numbers: Vec<String> = numbers.iter().map(i64::to_string).collect();
+            return Err(CliError::Refused(format!(
+                "nothing was changed: not there, or delivered already: {}",
+                numbers.join(", ")
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn list(config: &Config, arguments: &Args, out: &mut dyn Write) -> Result<(), CliError> {
+    let now = Clock::wall().now();
+    let filter =
+        Filter { state: arguments.state.clone(), target: arguments.target.clone(), limit: arguments.limit };
+    let (rows, totals) = runtime()?.block_on(async {
+        let reader = Reader::open(&config.daemon.store).await?;
+        Ok::<_, CliError>((reader.deliveries(&filter).await?, reader.delivery_totals(&filter).await?))
+    })?;
+    if arguments.json {
+        let document = json!({
+            "at": now.iso(),
+            "store": config.daemon.store,
+            "deliveries": rows.iter().map(to_json).collect::<Vec<_>>(),
+            "totals": totals.iter().map(total_to_json).collect::<Vec<_>>(),
+        });
+        return Ok(writeln!(out, "{document:#}")?);
+    }
+    if totals.is_empty() {
+        return Ok(writeln!(out, "no deliveries")?);
+    }
+    let head = ["id", "to", "rule", "source", "matched", "state", "tried", "next", "error"];
+    let table: Vec<Vec<Cell>> = rows.iter().map(|row| to_cells(row, now)).collect();
+    print(out, &head, &table, colours())?;
+    writeln!(out)?;
+    for total in &totals {
+        writeln!(out, "{}", in_words(total))?;
+    }
+    Ok(())
+}
+
+fn in_words(total: &Totals) -> String {
+    format!(
+        "{}: {} waiting, {} delivered, {} dead",
+        cut(&total.target, 40),
+        total.waiting,
+        total.delivered,
+        total.dead
+    )
+}
+
+fn total_to_json(total: &Totals) -> Value {
+    json!({
+        "target": total.target, "waiting": total.waiting, "delivered": total.delivered, "dead": total.dead,
+    })
+}
+
+fn to_json(row: &DeliveryRow) -> Value {
+    let iso = |at: Option<Timestamp>| at.map(Timestamp::iso);
+    json!({
+        "id": row.id, "key": row.key, "profile": row.profile, "rule": row.rule, "target": row.target,
+        "source": row.source, "created_at": row.created_at.iso(), "state": row.state,
+        "attempts": row.attempts, "first_tried_at": iso(row.first_tried_at), "next_at": iso(row.next_at),
+        "delivered_at": iso(row.delivered_at), "last_error": row.last_error,
+        "document": serde_json::from_str::<Value>(&row.document).unwrap_or_default(),
+    })
+}
+
+fn to_cells(row: &DeliveryRow, now: Timestamp) -> Vec<Cell> {
+    let tone = match row.state.as_str() {
+        "delivered" => Tone::Good,
+        "dead" => Tone::Bad,
+        _ if row.attempts > 0 => Tone::Warn,
+        _ => Tone::Plain,
+    };
+    let next = match (row.state.as_str(), row.next_at) {
+        ("waiting", Some(at)) if at > now => format!("in {}", at - now),
+        ("waiting", _) => "due".to_owned(),
+        _ => String::new(),
+    };
+    vec![
+        cell(row.id.to_string()),
+        cell(cut(&row.target, 24)),
+        cell(cut(&format!("{}/{}", row.profile, row.rule), 32)),
+        cell(cut(&row.source, 32)),
+        cell(format!("{} ago", now - row.created_at)),
+        cell(row.state.clone()).tone(tone),
+        cell(row.attempts.to_string()),
+        cell(next),
+        cell(cut(row.last_error.as_deref().unwrap_or_default(), 70)).tone(Tone::Bad),
+    ]
+}

@@ -1,0 +1,218 @@
+//! Telling a feed reader: the last matches as an Atom feed in a file.
+//!
+//! Exists so that matches can be read where news is read. The feed is made anew each time from what
+//! the store says was told, so it needs no memory of its own and never reads its own file. Whoever
+//! reads the file finds the old feed or the new one, never a part of one. Titles are strangers'
+//! words: they are escaped, and what XML cannot carry is left out.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use url::Url;
+
+use crate::store::StoreError;
+use crate::store::outbox::Told;
+use crate::store::reader::Reader;
+use crate::time::Timestamp;
+
+use super::attempt::Parcel;
+use super::verdict::Verdict;
+
+/// Rows that are read at a time: documents may be large.
+const PAGE: u32 = 16;
+
+/// Nobody reads a feed that is larger: older entries are left out then.
+const LARGEST: usize = 32 * 1024 * 1024;
+
+/// Writes the feed with this parcel in it.
+pub(super) async fn publish(
+    target: &str,
+    path: &Path,
+    most: u32,
+    parcel: &Parcel,
+    reader: &Reader,
+) -> Verdict {
+    let feed = match compose(target, most, parcel, reader).await {
+        Ok(feed) => feed,
+        Err(error) => return Verdict::failed(error.to_string()),
+    };
+    let (place, shown) = (path.to_owned(), path.display().to_string());
+    match tokio::task::spawn_blocking(move || replace(&place, feed.as_bytes())).await {
+        Ok(Ok(())) => Verdict::Delivered,
+        Ok(Err(error)) => Verdict::failed(format!("{shown} cannot be written: {error}")),
+        Err(_) => Verdict::failed("writing the feed panicked; please report it"),
+    }
+}
+
+async fn compose(target: &str, most: u32, parcel: &Parcel, reader: &Reader) -> Result<String, StoreError> {
+    let mut feed = Feed { entries: String::new(), left: most, updated: None };
+    let mut below = i64::MAX;
+    loop {
+        let rows = reader.told(target, parcel.id, below, PAGE).await?;
+        for told in &rows {
+            feed.add(told);
+        }
+        match rows.last() {
+            Some(last) if feed.wants_more() => below = last.id,
+            _ => return Ok(feed.finish(target)),
+        }
+    }
+}
+
+/// A feed in the making, the latest first.
+struct Feed {
+    entries: String,
+    /// How many entries may be added.
+    left: u32,
+    /// The latest entry's time.
+    updated: Option<String>,
+}
+
+impl Feed {
+    fn wants_more(&self) -> bool {
+        self.left > 0 && self.entries.len() < LARGEST
+    }
+
+    /// Adds the items of one document.
+    fn add(&mut self, told: &Told) {
+        let document: Value = serde_json::from_str(&told.document).unwrap_or_default();
+        let items = document["items"].as_array().map_or(&[][..], Vec::as_slice);
+        for (n, item) in items.iter().enumerate() {
+            if !self.wants_more() {
+                return;
+            }
+            self.left -= 1;
+            self.entry(told, n, item, &document);
+        }
+    }
+
+    fn entry(&mut self, told: &Told, n: usize, item: &Value, document: &Value) {
+        let text = |value: &Value| value.as_str().map(str::to_owned).filter(|text| !text.trim().is_empty());
+        let kind = text(&item["kind"]).unwrap_or_else(|| "match".to_owned());
+        let source = text(&document["source"]).unwrap_or_else(|| "a source".to_owned());
+        let link = text(&item["link"]).and_then(|link| web_address(&link));
+        let title = text(&item["title"]).or_else(|| text(&item["id"])).unwrap_or_else(|| kind.clone());
+        let updated =
+            date(&item["detected_at"]).or_else(|| date(&document["at"])).unwrap_or_else(|| rfc(told.at));
+        let out = &mut self.entries;
+        out.push_str("  <entry>\n");
+        element(out, "id", &format!("urn:tidewatch:{}:{n}", told.key));
+        element(out, "title", &title);
+        element(out, "updated", &updated);
+        if let Some(published) = date(&item["occurred_at"]) {
+            element(out, "published", &published);
+        }
+        if let Some(link) = link {
+            out.push_str("    <link rel=\"alternate\" href=\"");
+            escape(out, &link);
+            out.push_str("\"/>\n");
+        }
+        out.push_str("    <author><name>");
+        escape(out, &source);
+        out.push_str("</name></author>\n");
+        for name in ["profile", "rule"] {
+            if let Some(term) = text(&document[name]) {
+                out.push_str("    <category scheme=\"urn:tidewatch:");
+                out.push_str(name);
+                out.push_str("\" term=\"");
+                escape(out, &term);
+                out.push_str("\"/>\n");
+            }
+        }
+        let summary = text(&item["text"]).unwrap_or_else(|| format!("{kind}: {source}"));
+        element(out, "summary", &summary);
+        out.push_str("  </entry>\n");
+        self.updated.get_or_insert(updated);
+    }
+
+    fn finish(self, target: &str) -> String {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-._:".contains(c);
+        let name: String = target.chars().map(|c| if plain(c) { c } else { '_' }).collect();
+        let mut out = String::with_capacity(self.entries.len() + 500);
+        out.push_str(
+            "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<feed xmlns=\"http://www.w3.org/2005/Atom\">\n",
+        );
+        element(&mut out, "id", &format!("urn:tidewatch:{name}"));
+        element(&mut out, "title", &format!("tidewatch: {target}"));
+        element(&mut out, "updated", &self.updated.unwrap_or_else(|| rfc(Timestamp::from_secs(0))));
+        out.push_str("    <author><name>tidewatch</name></author>\n");
+        element(&mut out, "generator", "tidewatch");
+        out.push_str(&self.entries);
+        out.push_str("</feed>\n");
+        out
+    }
+}
+
+fn element(out: &mut String, name: &str, text: &str) {
+    out.push_str("    <");
+    out.push_str(name);
+    out.push('>');
+    escape(out, text);
+    out.push_str("</");
+    out.push_str(name);
+    out.push_str(">\n");
+}
+
+/// Text for an element or an attribute; characters that XML 1.0 forbids are left out.
+fn escape(out: &mut String, text: &str) {
+    for c in text.chars() {
+        match c {
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '&' => out.push_str("&amp;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&apos;"),
+            // As they are, a parser would make spaces or line feeds of them.
+            '\t' => out.push_str("&#9;"),
+            '\n' => out.push_str("&#10;"),
+            '\r' => out.push_str("&#13;"),
+            '\0'..='\x1f' | '\u{fffe}' | '\u{ffff}' => {}
+            c => out.push(c),
+        }
+    }
+}
+
+/// A link that leads to the web, and nowhere else: a stranger wrote it, and someone may click on it.
+fn web_address(link: &str) -> Option<String> {
+    let url = Url::parse(link).ok()?;
+    matches!(url.scheme(), "http" | "https").then(|| url.into())
+}
+
+fn date(value: &Value) -> Option<String> {
+    Timestamp::parse_iso(value.as_str()?).map(rfc)
+}
+
+/// RFC 3339, which knows only the years 0 to 9999.
+fn rfc(at: Timestamp) -> String {
+    let text = at.iso();
+    if text.len() == 24 && text.starts_with(|c: char| c.is_ascii_digit()) {
+        return text;
+    }
+    Timestamp::from_secs(0).iso()
+}
+
+/// Replaces a file by another content, whole or not at all, also when the power fails.
+fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    let name = path.file_name().ok_or_else(|| io::Error::other("it names no file"))?;
+    let folder = match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    let mut fresh_name = std::ffi::OsString::from(".");
+    fresh_name.push(name);
+    fresh_name.push(".new");
+    let fresh: PathBuf = folder.join(fresh_name);
+    // One that was left behind goes. Then it is made, never opened: whoever else may write to the
+    // folder cannot make us write through a link.
+    match fs::remove_file(&fresh) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).open(&fresh)?;
+    file.write_all(content)?;
+    file.sync_all()?;
+    fs::rename(&fresh, path)?;
+    File::open(folder)?.sync_all()
+}
