@@ -9,7 +9,7 @@ use pilot::{Ends, lines};
 use tidewatch::clock::Clock;
 use tidewatch::config::Config;
 use tidewatch::daemon::muster::{Muster, Mustered, usual};
-use tidewatch::daemon::pilot::{Control, Launch, Pilot, Reconfiguration};
+use tidewatch::daemon::pilot::{Control, Launch, Pilot, Reconfiguration, Settings};
 use tidewatch::daemon::probe::Finished;
 use tidewatch::fleet::Failure;
 use tidewatch::fleet::params::SourceId;
@@ -44,7 +44,7 @@ async fn what_is_learned_by_changes_for_all() {
     let Mustered { fleet, roster, .. } = muster.done();
     let (lines, Ends { control, finished, mut launched, to_plan: _to_plan, .. }) = lines();
     let retain = Span::from_days(1);
-    let pilot = Pilot::new(fleet, roster, clock.clone(), None, old.fleet.clone(), retain, lines);
+    let pilot = Pilot::new(fleet, roster, clock.clone(), None, Settings::from(&old), lines);
     tokio::spawn(pilot.fly());
     let mut next_two = async || {
         let mut learning = Vec::new();
@@ -70,6 +70,7 @@ async fn what_is_learned_by_changes_for_all() {
     );
     let (applied, done) = oneshot::channel();
     let apply = Reconfiguration {
+        rules: None,
         params: new.fleet.clone(),
         retain,
         fetcher: None,

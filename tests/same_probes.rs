@@ -12,7 +12,7 @@ use pilot::{Ends, lines};
 use tidewatch::clock::Clock;
 use tidewatch::config::Config;
 use tidewatch::daemon::muster::{Muster, Mustered};
-use tidewatch::daemon::pilot::{Control, Launch, Pilot};
+use tidewatch::daemon::pilot::{Control, Launch, Pilot, Settings};
 use tidewatch::daemon::planner::Made;
 use tidewatch::daemon::probe::Finished;
 use tidewatch::fleet::beliefs::Heard;
@@ -34,7 +34,7 @@ use tidewatch::schedule::plan::Plan;
 use tidewatch::schedule::policy::Policy;
 use tidewatch::sim::driver;
 use tidewatch::store::load::{Remembered, Standing};
-use tidewatch::store::record::{Outcome, ValidatorsChange};
+use tidewatch::store::record::Outcome;
 use tidewatch::time::{Span, Timestamp};
 
 const SOURCES: i64 = 40;
@@ -191,8 +191,7 @@ async fn fly(response: Response, until: Timestamp) -> Vec<Sent> {
     let config = config(response);
     let Mustered { fleet, roster, .. } = mustered(&config);
     let (lines, Ends { control, finished, launched: mut to_launch, mut to_plan, .. }) = lines();
-    let retain = config.daemon.retain_probes;
-    let pilot = Pilot::new(fleet, roster, clock.clone(), None, config.fleet.clone(), retain, lines);
+    let pilot = Pilot::new(fleet, roster, clock.clone(), None, Settings::from(&config), lines);
 
     // The planner: every plan is made at once.
     let planned = control.clone();
@@ -218,20 +217,10 @@ async fn fly(response: Response, until: Timestamp) -> Vec<Sent> {
             tokio::spawn(async move {
                 let at = clock.now() + took;
                 clock.sleep_until(at).await;
-                let _ = finished.send(Finished {
-                    flight,
-                    finished: clock.now(),
-                    answered_by: None,
-                    crawl_delay: None,
-                    result,
-                    outcome: Outcome::Unchanged,
-                    http_status: None,
-                    bytes: 0,
-                    error: None,
-                    validators: ValidatorsChange::Keep,
-                    observation: None,
-                    beliefs: None,
-                });
+                let said = String::new();
+                let told = Finished::failed(flight, clock.now(), Failure::Interrupted, said);
+                let (outcome, error) = (Outcome::Unchanged, None);
+                let _ = finished.send(Finished { result, outcome, error, ..told });
             });
         }
     });

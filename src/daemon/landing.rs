@@ -9,11 +9,13 @@ use crate::fleet::{Absorbed, Note};
 use crate::store::record::{Event, HostRecord, Landing};
 use crate::time::Timestamp;
 
+use super::catch;
 use super::probe::Finished;
 
 /// Everything that follows from a probe, ready to be committed.
 pub fn landing(finished: Finished, absorbed: Absorbed) -> Landing {
     let id = finished.flight.source;
+    let caught = catch::records(&finished, &absorbed.follows.notices);
     let heard = finished.result.ok().map(|answered| answered.heard).unwrap_or_default();
     let events = absorbed.notes.iter().map(|note| event(id, finished.finished, note)).collect();
     let host = absorbed.host.map(|asks| HostRecord {
@@ -37,6 +39,8 @@ pub fn landing(finished: Finished, absorbed: Absorbed) -> Landing {
         burst_so_far: heard.on,
         host,
         events,
+        caught,
+        rules: absorbed.follows.states,
     }
 }
 
@@ -70,6 +74,13 @@ pub fn event(id: SourceId, at: Timestamp, note: &Note) -> Event {
             ("quiet", Some(id), Some(format!("no update{since}, {expected:.1} expected")))
         }
         Note::SpokeAgain => ("quiet_ended", Some(id), None),
+        Note::RuleUnmet { rule, until, why } => {
+            let said = format!("{rule}: no probe can come by {until}; {} is in the way", why.name());
+            ("rule_unmet", Some(id), Some(said))
+        }
+        Note::RuleMissed { rule, until } => {
+            ("rule_missed", Some(id), Some(format!("{rule}: the probe came after {until}")))
+        }
     };
     Event { at, kind, source, detail }
 }

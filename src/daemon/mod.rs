@@ -5,6 +5,7 @@
 //! ([`reload`]). They exchange messages; nobody
 //! shares state. A task that ends before it was told to is a crash, and the process says so.
 
+mod catch;
 pub mod landing;
 mod mind;
 pub mod muster;

@@ -9,14 +9,16 @@ use std::sync::Arc;
 use jiff::tz::TimeZone;
 use url::Url;
 
+use crate::config::profile::Rules;
 use crate::config::{Config, Source};
 use crate::fetch::host_group::host_group;
+use crate::fleet::book::{Book, RuleState};
 use crate::fleet::params::{SourceId, Terms};
 use crate::fleet::{Fleet, Known};
 use crate::rate::burst;
 use crate::rate::history::History;
 use crate::store::load::{self, Remembered, Standing};
-use crate::store::{Connection, StoreError};
+use crate::store::{Connection, StoreError, rules};
 use crate::time::{Span, Timestamp};
 
 /// A source as its probes need it. There are as many as sources, so what can be shared is.
@@ -128,7 +130,24 @@ pub async fn muster(
 ) -> Result<Mustered, StoreError> {
     let mut muster = Muster::new(config, load::standing(connection).await?, now);
     load::each(connection, now, now - look_back(config), |remembered| muster.take(remembered)).await?;
-    Ok(muster.done())
+    let mut mustered = muster.done();
+    if !config.rules.is_empty() {
+        let states = rules::states(connection).await?;
+        mustered.fleet.set_rules(book(&config.rules, &mustered.roster, &states), now);
+    }
+    Ok(mustered)
+}
+
+/// The book of these rules, as far as they are.
+pub fn book(rules: &Rules, roster: &Roster, states: &[RuleState]) -> Book {
+    let part = |(&id, spec): (&SourceId, &Arc<Spec>)| {
+        let parts = rules.of(&spec.source);
+        (!parts.is_empty()).then(|| (id, parts.into_boxed_slice()))
+    };
+    let terms = rules.all().iter().map(|rule| Arc::clone(&rule.terms)).collect();
+    let mut book = Book::new(terms, roster.iter().filter_map(part).collect());
+    book.resume(states);
+    book
 }
 
 /// Sources that the fleet takes in at a time. First contacts come at a pace by their number: of so

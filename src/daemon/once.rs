@@ -76,6 +76,7 @@ pub async fn once(config: &Config, name: &str, clock: &Clock) -> Result<Finished
         spec: Arc::clone(spec),
         fetcher: Some(fetcher),
         host_spacing: config.fleet.host_spacing,
+        rules: Arc::clone(&config.rules),
     };
     let finished = probe(&bench, launch).await;
     if let Some(absorbed) = fleet.absorb(&finished.report()) {

@@ -9,23 +9,28 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use crate::clock::{Clock, Watch};
+use crate::config::Config;
+use crate::config::profile::Rules;
 use crate::fetch::client::Fetcher;
 use crate::fetch::host_group::host_group;
 use crate::fleet::life::burst_event;
 use crate::fleet::params::SourceId;
-use crate::fleet::{Absorbed, Changed, Failure, Fleet, FleetParams, Known, Moved, Note, PlanOrder};
+use crate::fleet::{
+    Absorbed, Answered, Changed, Failure, Fleet, FleetParams, Known, Moved, Note, PlanOrder,
+};
+use crate::schedule::execution::RuleId;
 use crate::schedule::plan::Plan;
 use crate::schedule::policy::Policy;
-use crate::store::record::{Event, Flight, PlanRecord};
+use crate::store::record::{DueRecord, Event, Flight, PlanRecord};
 use crate::store::writer::{Health, Receipt, Write};
 use crate::time::{Span, Timestamp};
 
 use super::landing::{event, landing};
-use super::muster::{Learning, Roster, Spec, learning_of};
-use super::planner::{Beat, Made};
+use super::muster::{self, Learning, Roster, Spec, learning_of};
+use super::planner::{Beat, Foretold, Made};
 use super::probe::Finished;
 
 /// What the pilot can be told.
@@ -43,6 +48,8 @@ pub enum Control {
     Planned(Vec<Made>),
     /// How busy sources are at which hour.
     Pulses(Vec<Beat>),
+    /// When updates are foretold that rules wait for.
+    Foretold(Vec<Foretold>),
 }
 
 /// A changed configuration, ready to be used.
@@ -62,6 +69,8 @@ pub struct Reconfiguration {
     pub removed: Vec<SourceId>,
     /// How rhythms are learned and bursts recognised, if that changed.
     pub learning: Option<Arc<Learning>>,
+    /// What is asked for, if that changed.
+    pub rules: Option<Arc<Rules>>,
     /// What plans follow has changed: they are to be made anew.
     pub replan: bool,
     /// In one line.
@@ -81,6 +90,8 @@ pub struct Launch {
     pub fetcher: Option<Fetcher>,
     /// What the host wants between two requests, should the probe need more than one.
     pub host_spacing: Span,
+    /// What is asked for.
+    pub rules: Arc<Rules>,
 }
 
 /// What the pilot shows of itself.
@@ -104,6 +115,24 @@ pub struct Progress {
     pub stalled: Option<String>,
 }
 
+/// What holds until the configuration is read again.
+#[derive(Debug)]
+pub struct Settings {
+    /// Limits for all.
+    pub params: FleetParams,
+    /// How long probes are kept.
+    pub retain: Span,
+    /// What is asked for.
+    pub rules: Arc<Rules>,
+}
+
+impl From<&Config> for Settings {
+    fn from(config: &Config) -> Self {
+        let (params, rules) = (config.fleet.clone(), Arc::clone(&config.rules));
+        Self { params, retain: config.daemon.retain_probes, rules }
+    }
+}
+
 /// The pilot's channels.
 #[derive(Debug)]
 pub struct Lines {
@@ -123,6 +152,8 @@ pub struct Lines {
     pub health: watch::Receiver<Health>,
     /// Where it shows itself.
     pub progress: watch::Sender<Progress>,
+    /// Poked when somebody is to be told something that was stored.
+    pub poke: Arc<Notify>,
 }
 
 /// Owns the fleet.
@@ -135,7 +166,10 @@ pub struct Pilot {
     fetcher: Option<Fetcher>,
     params: FleetParams,
     retain: Span,
+    rules: Arc<Rules>,
     lines: Lines,
+    /// Of these something is to be told once it is stored.
+    telling: HashSet<SourceId>,
     in_flight: HashMap<SourceId, Flight>,
     /// Asked at an address that they have left since: the answer says nothing about them.
     left_behind: HashSet<SourceId>,
@@ -161,10 +195,10 @@ impl Pilot {
         roster: Roster,
         clock: Clock,
         fetcher: Option<Fetcher>,
-        params: FleetParams,
-        retain: Span,
+        settings: Settings,
         lines: Lines,
     ) -> Self {
+        let Settings { params, retain, rules } = settings;
         let next_prune = clock.now() + Span::from_mins(1);
         let next_load = clock.now() + LOADS_EVERY;
         let clock_watch = clock.watch();
@@ -176,7 +210,9 @@ impl Pilot {
             fetcher,
             params,
             retain,
+            rules,
             lines,
+            telling: HashSet::new(),
             in_flight: HashMap::new(),
             left_behind: HashSet::new(),
             stopping: false,
@@ -251,6 +287,7 @@ impl Pilot {
                         spec,
                         fetcher: self.fetcher.clone(),
                         host_spacing: self.params.host_spacing,
+                        rules: Arc::clone(&self.rules),
                     };
                     // A prober that is gone is noticed by whoever joins it.
                     let _ = self.lines.launches.send(launch);
@@ -259,6 +296,9 @@ impl Pilot {
             Receipt::Landed(id) => {
                 self.in_flight.remove(&id);
                 self.fleet.landed(id);
+                if self.telling.remove(&id) {
+                    self.lines.poke.notify_one();
+                }
                 if self.fleet.memory(id).is_none() {
                     self.roster.remove(&id);
                 }
@@ -275,6 +315,7 @@ impl Pilot {
             finished = Finished::failed(finished.flight, finished.finished, Failure::Interrupted, said);
             finished.http_status = status;
         }
+        self.renumber(&mut finished);
         let Some(absorbed) = self.fleet.absorb(&finished.report()) else {
             tracing::warn!(source = id.0, "an answer for a source that nobody knows");
             self.in_flight.remove(&id);
@@ -287,7 +328,69 @@ impl Pilot {
         for note in &absorbed.notes {
             self.heed(id, note);
         }
+        if absorbed.follows.notices.iter().any(|notice| notice.tells) {
+            self.telling.insert(id);
+        }
+        let at = finished.finished;
+        let others: Vec<SourceId> = absorbed.others.iter().map(|&(other, _)| other).collect();
+        for (other, notes) in &absorbed.others {
+            self.tell_of(*other, at, notes);
+        }
+        self.write_due(&others);
         self.write(Write::Land(Box::new(landing(finished, absorbed))));
+    }
+
+    /// Rules have numbers, which a reload may have changed while the answer was under way.
+    fn renumber(&self, finished: &mut Finished) {
+        if Arc::ptr_eq(&finished.rules, &self.rules) {
+            return;
+        }
+        let before = std::mem::replace(&mut finished.rules, Arc::clone(&self.rules));
+        let Ok(Answered { asked: Some(asked), .. }) = &mut finished.result else { return };
+        asked.told.retain_mut(|told| {
+            let name = before.get(told.rule).map(|rule| &rule.terms.name);
+            let number = self.rules.all().iter().position(|rule| Some(&rule.terms.name) == name);
+            let number = number.and_then(|number| u32::try_from(number).ok());
+            told.rule = number.map_or(told.rule, RuleId);
+            number.is_some()
+        });
+    }
+
+    /// What is worth an event about a source that did not land.
+    fn tell_of(&mut self, id: SourceId, at: Timestamp, notes: &[Note]) {
+        for note in notes {
+            self.heed(id, note);
+            self.write(Write::Event(event(id, at, note)));
+        }
+    }
+
+    /// Stores when these are due since.
+    fn write_due(&self, ids: &[SourceId]) {
+        let due = |&id: &SourceId| {
+            let memory = self.fleet.memory(id)?;
+            let (due, reason, asked_by) = (memory.due, memory.reason, memory.life.asked_by);
+            Some(DueRecord { source: id, due, reason, asked_by, rule: memory.rule.clone() })
+        };
+        let due: Vec<DueRecord> = ids.iter().filter_map(due).collect();
+        if !due.is_empty() {
+            self.write(Write::Due(due));
+        }
+    }
+
+    fn foretold(&mut self, all: Vec<Foretold>) {
+        let now = self.clock.now();
+        let mut moved = Vec::new();
+        for Foretold { source, made_from, spans } in all {
+            let before = self.fleet.memory(source).map(|memory| (memory.due, memory.rule.clone()));
+            match self.fleet.adopt_spans(source, made_from, &spans, now) {
+                Err(stale) => tracing::debug!(source = source.0, "{stale}"),
+                Ok(notes) => self.tell_of(source, now, &notes),
+            }
+            if before != self.fleet.memory(source).map(|memory| (memory.due, memory.rule.clone())) {
+                moved.push(source);
+            }
+        }
+        self.write_due(&moved);
     }
 
     fn log(&self, finished: &Finished, absorbed: &Absorbed, found: usize) {
@@ -332,6 +435,13 @@ impl Pilot {
                 tracing::warn!(source = self.name(id), expected, "it should have updated and has not");
             }
             Note::SpokeAgain => tracing::info!(source = self.name(id), "it updates again"),
+            Note::RuleUnmet { rule, until, why } => {
+                let why = why.name();
+                tracing::warn!(source = self.name(id), %rule, %until, why, "a rule cannot be served in time");
+            }
+            Note::RuleMissed { rule, until } => {
+                tracing::warn!(source = self.name(id), %rule, %until, "a rule was served too late");
+            }
             Note::Rests { .. } | Note::StateChanged { .. } => {}
         }
     }
@@ -361,6 +471,7 @@ impl Pilot {
                     self.fleet.take_pulse(source, pulse, per_hour, updates);
                 }
             }
+            Control::Foretold(all) => self.foretold(all),
             Control::Request(request) => {
                 let answer = match self.fleet.request(request.source, self.clock.now()) {
                     Ok(()) => "accepted".to_owned(),
@@ -412,6 +523,7 @@ impl Pilot {
                 reason: memory.reason,
                 by: ahead.by,
                 asked_by: memory.life.asked_by,
+                rule: memory.rule.clone(),
                 follows: memory.life.follows,
             };
             // The later of two: the other was never followed.
@@ -455,6 +567,11 @@ impl Pilot {
             }
         }
         self.fleet.reconfigure(added, changed, &new.removed, now);
+        if let Some(rules) = new.rules {
+            self.rules = rules;
+            let book = muster::book(&self.rules, &self.roster, &self.fleet.rule_states());
+            self.fleet.set_rules(book, now);
+        }
         if new.replan {
             self.fleet.replan_all();
         }

@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::config::Config;
 use crate::fleet::PlanOrder;
-use crate::fleet::making::{self, PlanParams, Rhythm};
+use crate::fleet::making::{self, PlanParams, Rhythm, WELL_FOUNDED};
 use crate::fleet::params::SourceId;
 use crate::fleet::pulse::Pulse;
 use crate::rate::aggregate::Borrow;
@@ -19,12 +19,14 @@ use crate::rate::cyclic::Rate;
 use crate::rate::habits::diary::Diary;
 use crate::rate::habits::{FEW, Foresight, Habits};
 use crate::rate::steps::Steps;
+use crate::schedule::execution::Interval;
 use crate::schedule::plan::Revision;
+use crate::schedule::prediction::intervals;
 use crate::schedule::rolling::Ahead;
 use crate::store::StoreError;
 use crate::store::reader::Reader;
 use crate::store::rhythm::{DiaryRow, KnownRate};
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 use super::pilot::Control;
 
@@ -52,6 +54,17 @@ pub struct Beat {
     pub per_hour: f64,
     /// How many updates that rests on.
     pub updates: u32,
+}
+
+/// When updates are foretold that rules wait for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Foretold {
+    /// Whose.
+    pub source: SourceId,
+    /// From what state.
+    pub made_from: Revision,
+    /// The spans that want a probe.
+    pub spans: Vec<Interval>,
 }
 
 /// Makes plans until nobody orders any.
@@ -88,9 +101,12 @@ impl Planner {
         while self.orders.recv_many(&mut orders, BATCH).await > 0 {
             let ordered = orders.len();
             match self.plan(std::mem::take(&mut orders)).await {
-                Ok((plans, beats)) => {
+                Ok((plans, beats, foretold)) => {
                     tracing::debug!(ordered, made = plans.len(), "plans made");
-                    for news in [Control::Pulses(beats), Control::Planned(plans)] {
+                    // In this order: what a plan changes is changed before rules look at it.
+                    let news =
+                        [Control::Pulses(beats), Control::Planned(plans), Control::Foretold(foretold)];
+                    for news in news {
                         if self.control.send(news).is_err() {
                             return;
                         }
@@ -101,7 +117,10 @@ impl Planner {
         }
     }
 
-    async fn plan(&self, orders: Vec<PlanOrder>) -> Result<(Vec<Made>, Vec<Beat>), StoreError> {
+    async fn plan(
+        &self,
+        orders: Vec<PlanOrder>,
+    ) -> Result<(Vec<Made>, Vec<Beat>, Vec<Foretold>), StoreError> {
         let ids: Vec<SourceId> = orders.iter().map(|order| order.source).collect();
         let mut rates = self.reader.rates(&ids).await?;
         let closely = orders.iter().filter(|order| order.standing.closely).map(|order| order.source);
@@ -119,7 +138,11 @@ impl Planner {
         let params = Arc::clone(&self.params.borrow());
         let jobs = Arc::new(jobs);
         let beats = compute(Arc::clone(&jobs), Arc::clone(&params), beat).await;
-        Ok((compute(jobs, params, make).await, beats))
+        let mut foretold = Vec::new();
+        if jobs.iter().any(|job| job.order.wants.is_some()) {
+            foretold = compute(Arc::clone(&jobs), Arc::clone(&params), foretell).await;
+        }
+        Ok((compute(jobs, params, make).await, beats, foretold))
     }
 }
 
@@ -173,6 +196,22 @@ fn beat(Job { order, known, .. }: &Job, _: &PlanParams) -> Option<Beat> {
     Some(Beat { source: order.source, pulse, per_hour, updates: known.updates })
 }
 
+/// So far ahead updates are foretold.
+const AHEAD: Span = Span::from_days(7);
+
+fn foretell(Job { order, known, .. }: &Job, _: &PlanParams) -> Option<Foretold> {
+    let wants = order.wants.as_ref().filter(|_| known.updates >= WELL_FOUNDED)?;
+    let (rate, now) = (Steps::from(&known.rate), order.standing.now);
+    let until = now + AHEAD;
+    let mut spans = Vec::new();
+    for (want, terms) in &wants.of {
+        let active = terms.active.spans(wants.looked, until);
+        spans.extend(intervals(&rate, wants.factor, wants.looked, want, &active, until));
+    }
+    spans.retain(|span| span.until > now);
+    Some(Foretold { source: order.source, made_from: order.made_from, spans })
+}
+
 fn make(job: &Job, params: &PlanParams) -> Option<Made> {
     let Job { order, known, .. } = job;
     let KnownRate { origin, updates, .. } = *known;
@@ -194,12 +233,16 @@ mod tests {
     use crate::schedule::budget::Budget;
     use crate::schedule::policy::Policy;
     use crate::schedule::rolling::Standing;
-    use crate::time::Span;
 
     fn job(id: i64) -> Job {
         let standing = Standing::new(Timestamp::from_secs(0), Budget::default());
-        let order =
-            PlanOrder { source: SourceId(id), policy: Policy::Plan, made_from: Revision(1), standing };
+        let order = PlanOrder {
+            source: SourceId(id),
+            policy: Policy::Plan,
+            made_from: Revision(1),
+            standing,
+            wants: None,
+        };
         let rate = Rate::constant(1.0);
         Job { order, known: KnownRate { rate, origin: Origin::Individual, updates: 50 }, diary: None }
     }

@@ -10,20 +10,26 @@ use http::HeaderMap;
 use tokio::sync::mpsc;
 
 use crate::clock::Clock;
+use crate::config::profile::Rules;
 use crate::fetch::client::Fetcher;
 use crate::fetch::host_group::host_group;
 use crate::fetch::robots::{Robots, robots_url};
 use crate::fetch::{Answer, Request, Validators, secret};
 use crate::fleet::beliefs::Heard;
+use crate::fleet::book::Told;
 use crate::fleet::learn::Look;
+use crate::fleet::making::WELL_FOUNDED;
 use crate::fleet::params::HostGroup;
-use crate::fleet::{Answered, Failure, Report};
+use crate::fleet::{Answered, Asked, Failure, Report};
 use crate::observe::{self, Document, Kind, Observation, Seen, Unreadable};
+use crate::rate::steps::Steps;
+use crate::schedule::expected::Forecast;
 use crate::store::reader::{Dossier, Reader};
 use crate::store::record::{BeliefsRecord, Flight, Outcome, RobotsRecord, ValidatorsChange};
 use crate::store::writer::Write;
 use crate::time::{Span, Timestamp};
 
+use super::catch;
 use super::mind::Mind;
 use super::muster::Spec;
 use super::pilot::Launch;
@@ -55,6 +61,12 @@ pub struct Finished {
     pub observation: Option<Observation>,
     /// What is believed of its rhythm, when this added to it.
     pub beliefs: Option<BeliefsRecord>,
+    /// The rules that it was read by.
+    pub rules: Arc<Rules>,
+    /// The source's name, for whoever is told.
+    pub name: String,
+    /// Its configured address.
+    pub url: String,
 }
 
 impl Finished {
@@ -85,6 +97,9 @@ impl Finished {
             validators: ValidatorsChange::Keep,
             observation: None,
             beliefs: None,
+            rules: Arc::default(),
+            name: String::new(),
+            url: String::new(),
         }
     }
 }
@@ -153,6 +168,8 @@ async fn look(
     let crawl_delay = *crawl_delay;
     let mut mind = Mind::read(&launch.spec.learning, &dossier, flight.started);
     let conditional = request.validators.is_some();
+    let serves = !launch.rules.is_empty() && !launch.rules.of(source).is_empty();
+    let expected = expected(&dossier, flight.started).filter(|_| serves);
     let mut answer = fetcher.get(&request, &bench.clock).await.map_err(|error| {
         Stopped::new(if error.reached { Failure::Unreadable } else { Failure::Unreachable }, error.message)
     })?;
@@ -177,6 +194,9 @@ async fn look(
         validators,
         observation,
         beliefs: Some(beliefs),
+        rules: Arc::clone(&launch.rules),
+        name: source.name.clone(),
+        url: source.url.to_string(),
     };
     if answer.status == 304 && conditional {
         let validators = ValidatorsChange::Refresh {
@@ -187,6 +207,7 @@ async fn look(
         let look = Look { kind, last, now: flight.started, seen: None, except: None };
         answered.heard = mind.look(&look, answer.modified_at);
         let beliefs = mind.record(answered.heard.for_good);
+        answered.asked = serves.then(|| Box::new(Asked { told: Vec::new(), expected }));
         return Ok(done(Outcome::NotModified, answered, validators, None, beliefs));
     }
     if answer.status != 200 {
@@ -194,13 +215,14 @@ async fn look(
     }
     let times = (flight.started, finished);
     let read = read(launch, &mut answer, dossier.seen, times, mind).await;
-    let (observation, heard, beliefs) = read.map_err(|error| Stopped {
+    let Read { observation, heard, beliefs, told } = read.map_err(|error| Stopped {
         http_status: Some(status),
         answered_by: answered_by.clone(),
         ..Stopped::new(Failure::Unreadable, error)
     })?;
     answered.updates = u32::try_from(observation.updates.len()).unwrap_or(u32::MAX);
     answered.heard = heard;
+    answered.asked = serves.then(|| Box::new(Asked { told, expected }));
     answered.gap = observation.gap;
     answered.hints = Some(observation.hints);
     if source.kind == Kind::Feed {
@@ -265,6 +287,21 @@ fn refused(answer: &Answer) -> Stopped {
     Stopped { failure, error, http_status: Some(answer.status), answered_by }
 }
 
+/// How many updates the source's rate foretells since it was last looked at.
+fn expected(dossier: &Dossier, now: Timestamp) -> Option<f64> {
+    let known = dossier.rate.as_ref().filter(|known| known.updates >= WELL_FOUNDED)?;
+    let last = dossier.seen.last_look.filter(|&last| last < now)?;
+    Some(Forecast::individual(&Steps::from(&known.rate)).expected(last, now))
+}
+
+/// An answer that was read.
+struct Read {
+    observation: Observation,
+    heard: Heard,
+    beliefs: BeliefsRecord,
+    told: Vec<Told>,
+}
+
 /// Reads an answer on a thread where it may take its time, and where a panic costs this probe only.
 async fn read(
     launch: &Launch,
@@ -272,14 +309,14 @@ async fn read(
     seen: Seen,
     (started, now): (Timestamp, Timestamp),
     mut mind: Mind,
-) -> Result<(Observation, Heard, BeliefsRecord), String> {
-    type Read = (Observation, Heard, BeliefsRecord);
+) -> Result<Read, String> {
+    let rules = Arc::clone(&launch.rules);
     let source = Arc::clone(&launch.spec.source);
     let (body, content_type) = (std::mem::take(&mut answer.body), answer.content_type.take());
     let (url, modified_at) = (answer.final_url.to_string(), answer.modified_at);
     let reading = tokio::task::spawn_blocking(move || -> Result<Read, Unreadable> {
         let document = Document { bytes: &body, content_type: content_type.as_deref(), url: &url };
-        let observation = match source.kind {
+        let mut observation = match source.kind {
             Kind::Feed => observe::compare::feed(observe::feed::read(&document)?, &seen, now)?,
             Kind::Page => {
                 let page = observe::page::read(&document, &source.page)?;
@@ -290,7 +327,8 @@ async fn read(
         let look = Look { kind, last, now: started, seen: Some(&observation), except: None };
         let heard = mind.look(&look, modified_at);
         let beliefs = mind.record(heard.for_good);
-        Ok((observation, heard, beliefs))
+        let told = catch::told(&rules, &source, &mut observation);
+        Ok(Read { observation, heard, beliefs, told })
     });
     match reading.await {
         Ok(Ok(read)) => Ok(read),

@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::clock::Clock;
 use crate::config::diff::Diff;
 use crate::config::load::LoadError;
+use crate::config::target::Target;
 use crate::config::{self, Config, Source};
 use crate::fetch::client::Fetcher;
 use crate::fleet::making::PlanParams;
@@ -48,6 +49,10 @@ pub struct Reloader {
     pub refits: watch::Sender<Arc<RefitParams>>,
     /// To tell who plans.
     pub planning: watch::Sender<Arc<PlanParams>>,
+    /// To tell who delivers.
+    pub targets: watch::Sender<Arc<Vec<Arc<Target>>>>,
+    /// And how they reach the network.
+    pub posts: watch::Sender<Fetcher>,
 }
 
 /// Why a reload changed nothing.
@@ -103,6 +108,12 @@ impl Reloader {
         let replan = *planning != **self.planning.borrow() || new.fleet.burst != self.config.fleet.burst;
         self.planning.send_replace(planning);
         let learning = Some(usual).filter(|new| *new != muster::usual(&self.config));
+        // Also where only sources came or went: which of them rules have to do with is another matter.
+        let same = diff.added.is_empty() && diff.removed.is_empty() && diff.changed.is_empty();
+        let kept = new.rules == self.config.rules && (same || new.rules.is_empty());
+        let rules = (!kept).then(|| Arc::clone(&new.rules));
+        self.posts.send_replace(fetcher.clone());
+        self.targets.send_replace(Arc::new(new.targets.clone()));
         let summary = diff.to_string();
         let (applied, done) = oneshot::channel();
         let apply = Reconfiguration {
@@ -113,6 +124,7 @@ impl Reloader {
             changed,
             removed: synced.removed,
             learning,
+            rules,
             replan,
             summary: summary.clone(),
             applied,

@@ -4,12 +4,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::{Clock, patience, real_pause};
 use crate::config::Config;
+use crate::deliver::courier::Courier;
 use crate::fetch::FetchError;
 use crate::fetch::client::Fetcher;
 use crate::fleet::params::SourceId;
@@ -21,7 +22,7 @@ use crate::store::{StoreError, load, open};
 use crate::time::Timestamp;
 
 use super::muster::{Mustered, muster};
-use super::pilot::{Control, Lines, Pilot, Progress};
+use super::pilot::{Control, Lines, Pilot, Progress, Settings};
 use super::planner::{self, Planner};
 use super::probe::Bench;
 use super::refit::{RefitParams, Refitter};
@@ -121,6 +122,7 @@ pub async fn run(
     let abort = CancellationToken::new();
     let bench = Bench { reader: reader.clone(), writes: writes.clone(), clock: clock.clone() };
     let mut prober = tokio::spawn(prober::run(bench, to_launch, finished, abort.clone()));
+    let poke = Arc::new(Notify::new());
     let shown = progress.subscribe();
     let lines = Lines {
         control: orders,
@@ -131,11 +133,22 @@ pub async fn run(
         plans,
         health,
         progress,
+        poke: Arc::clone(&poke),
     };
-    let retain = config.daemon.retain_probes;
-    let params = config.fleet.clone();
-    let mut pilot =
-        tokio::spawn(Pilot::new(fleet, roster, clock.clone(), Some(fetcher), params, retain, lines).fly());
+    let (posts, fetcher_of_posts) = watch::channel(fetcher.clone());
+    let (targets, told) = watch::channel(Arc::new(config.targets.clone()));
+    let courier = Courier {
+        reader: reader.clone(),
+        writes: writes.clone(),
+        clock: clock.clone(),
+        targets: told,
+        fetcher: fetcher_of_posts,
+        poke,
+    };
+    let mut courier = tokio::spawn(courier.run());
+    let settings = Settings::from(&*config);
+    let pilot = Pilot::new(fleet, roster, clock.clone(), Some(fetcher), settings, lines);
+    let mut pilot = tokio::spawn(pilot.fly());
     let keeper = tokio::spawn(notify::keep(shown, clock.clone()));
     let scheduler = tokio::spawn(note_first_due(first_due, writes.clone()));
     let requests = tokio::spawn(pass_requests(reader.clone(), control.clone()));
@@ -160,7 +173,8 @@ pub async fn run(
     let (reloads, to_reload) = mpsc::unbounded_channel();
     let reloader = path.map(|path| {
         let (control, writes, clock) = (control.clone(), writes.clone(), clock.clone());
-        let reloader = Reloader { config, path, reader, writes, control, clock, refits, planning };
+        let reloader =
+            Reloader { config, path, reader, writes, control, clock, refits, planning, targets, posts };
         tokio::spawn(keep_reloading(reloader, to_reload))
     });
     notify::ready(format!("watching {sources} sources")).await;
@@ -183,12 +197,14 @@ pub async fn run(
             died = &mut prober => break Err(died_task("prober", died)),
             died = &mut pilot => break Err(died_task("scheduler", died)),
             died = &mut planner => break Err(died_task("planner", died)),
+            died = &mut courier => break Err(died_task("courier", died)),
         }
     };
     abort.cancel();
     let tasks = [
         Some(pilot),
         Some(planner),
+        Some(courier),
         Some(keeper),
         Some(scheduler),
         Some(requests),

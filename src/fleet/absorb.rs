@@ -4,12 +4,16 @@
 //! to be remembered. The source stays in flight until [`Fleet::landed`] hears that it *was*
 //! remembered, so nothing is built on what a crash would undo.
 
+use std::sync::Arc;
+
 use crate::observe::FeedHints;
 use crate::rate::burst;
+use crate::schedule::execution::Obstacle;
 use crate::schedule::policy::Policy;
 use crate::time::{Span, Timestamp};
 
 use super::beliefs::Heard;
+use super::book::{Follows, Look, Told};
 use super::frontier::Frontier;
 use super::life::Why;
 use super::outage::Change;
@@ -53,6 +57,17 @@ pub struct Answered {
     pub moved_to: Option<String>,
     /// What the look said of its rhythm.
     pub heard: Heard,
+    /// What it means to rules, where they have to do with the source.
+    pub asked: Option<Box<Asked>>,
+}
+
+/// What a look means to rules.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Asked {
+    /// To each.
+    pub told: Vec<Told>,
+    /// How many updates its rate foretold since the look before.
+    pub expected: Option<f64>,
 }
 
 /// The probe failed.
@@ -86,6 +101,10 @@ pub struct Absorbed {
     pub host: Option<HostAsks>,
     /// What is worth an event.
     pub notes: Vec<Note>,
+    /// What rules caught, and how far they are.
+    pub follows: Follows,
+    /// Sources that are due at another time because of it, and what is worth an event about them.
+    pub others: Vec<(SourceId, Vec<Note>)>,
 }
 
 /// What a host group asks of us.
@@ -154,9 +173,28 @@ pub enum Note {
     },
     /// It updated again.
     SpokeAgain,
+    /// A span of a rule that no probe will serve.
+    RuleUnmet {
+        /// Whose.
+        rule: Arc<str>,
+        /// It ends then.
+        until: Timestamp,
+        /// What is in the way.
+        why: Obstacle,
+    },
+    /// A span of a rule was over when the probe came.
+    RuleMissed {
+        /// Whose.
+        rule: Arc<str>,
+        /// It ended then.
+        until: Timestamp,
+    },
 }
 
 const DAY: Span = Span::from_days(1);
+
+/// However seldom a source is updated, rules that wait for it expect it again within so long.
+const LONGEST_AGAIN_HOURS: f64 = 24.0 * 366.0;
 
 /// The least rest after a 429 that does not say how long.
 const BARE_THROTTLE: Span = Span::from_mins(15);
@@ -214,14 +252,25 @@ impl Fleet {
         member.spent.note(ended, &member.terms.budget);
         member.memory.last_probe = Some(ended);
         member.hurried = false;
-        let mut wish = member.wish(ended, seed, &terms);
+        let mut wish = member.own_wish(ended, seed, &terms);
+        let mut follows = Follows::default();
         match &report.result {
             Ok(answer) => {
                 let undiscovered = member.learn(answer.updates, ended, &mut self.mean, self.params.step);
                 self.load.undiscovered_hours += undiscovered;
                 member.take_answer(answer, ended);
                 notes.extend(member.hear(&answer.heard, answer.updates, ended, &terms));
-                wish = member.wish(ended, seed, &terms);
+                wish = member.own_wish(ended, seed, &terms);
+                let owed = member.owed(report.started);
+                notes.extend(member.serve(report.started, &self.book));
+                if let Some(asked) = &answer.asked {
+                    member.drifts(answer.updates, asked.expected);
+                    let rate = member.memory.estimate.rate(self.mean.prior()).max(1e-6);
+                    let again_after = Span::from_hours(1).scaled(rate.recip().min(LONGEST_AGAIN_HOURS));
+                    let (source, started) = (report.source, report.started);
+                    let look = Look { source, started, ended, again_after };
+                    follows = self.book.hear(look, &asked.told, |rule| owed.contains(&rule));
+                }
                 if answer.gap {
                     member.hurried = true;
                     wish.at = ended + Span::from_millis((wish.at - ended).as_millis() / 2);
@@ -246,6 +295,8 @@ impl Fleet {
             }
         }
         member.weigh_plan(last, ended, asked, report.result.is_ok());
+        notes.extend(member.settle(&self.book, ended, self.params.step));
+        let wish = member.rule_wish(wish);
         // Gone until it answers: a probe by hand that came to nothing asks once, and for no more.
         let was_gone = std::mem::take(&mut member.was_gone) && report.result.is_err();
         if was_gone && member.memory.state != State::Removed {
@@ -261,7 +312,12 @@ impl Fleet {
         if member.memory.state != state_before {
             notes.push(Note::StateChanged { from: state_before, to: member.memory.state });
         }
-        let memory = member.memory.clone();
+        let mut others = Vec::new();
+        for &(rule, until) in &follows.triggered {
+            others.extend(self.open_spans(rule, report.started, until, Some(report.source), ended));
+        }
+        notes.extend(self.keep_slot(report.source, ended));
+        let memory = self.members.get(&report.source)?.memory.clone();
         for host in [Some(host), also, answering].into_iter().flatten() {
             // From the end, too: the request reached the host at some time before it, not at the step.
             self.frontier.hold(host, ended + self.params.host_spacing);
@@ -270,7 +326,7 @@ impl Fleet {
             self.frontier.release(host, ended);
         }
         let host = Some(asks(&self.frontier)).filter(|after| *after != before);
-        Some(Absorbed { memory, host, notes })
+        Some(Absorbed { memory, host, notes, follows, others })
     }
 
     /// What was absorbed is stored: the source may be probed again when it is due.

@@ -82,7 +82,7 @@ pub struct Look {
     pub started: Timestamp,
     /// When it ended.
     pub ended: Timestamp,
-    /// After how long the source is updated again, if nobody knows better.
+    /// After how long the source is updated again in the mean.
     pub again_after: Span,
 }
 
@@ -202,7 +202,8 @@ impl Book {
             if let Some(occurred) = reached.filter(|_| !terms.own) {
                 let until = match terms.life {
                     Life::Window(span) => occurred + span,
-                    Life::Overwrite => occurred + look.again_after,
+                    // With that chance there is none before.
+                    Life::Overwrite => occurred + look.again_after.scaled(-terms.confidence.ln()),
                 };
                 let until = until.max(look.ended);
                 self.executable.insert(*rule, Executable { since: look.started, until });

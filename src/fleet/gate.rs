@@ -124,6 +124,23 @@ pub fn verdict(
     verdict
 }
 
+/// Milliseconds.
+const HOUR: i64 = 3_600_000;
+
+/// The spans from one time to another that are skipped, ascending and apart, each without its end.
+pub fn skipped(from: Timestamp, until: Timestamp, hints: &FeedHints) -> Vec<(Timestamp, Timestamp)> {
+    let mut spans = Vec::new();
+    let mut at = from;
+    while (hints.skip_hours != 0 || hints.skip_days != 0) && at < until {
+        let open = past_skips(at, hints);
+        if open > at {
+            spans.push((at, open));
+        }
+        at = Timestamp::from_millis((open.as_millis().div_euclid(HOUR) + 1).saturating_mul(HOUR));
+    }
+    spans
+}
+
 /// The first time at or after `at` that is in no skipped hour or day (UTC, as RSS has it).
 pub fn past_skips(at: Timestamp, hints: &FeedHints) -> Timestamp {
     if (hints.skip_hours == 0 && hints.skip_days == 0) || at == Timestamp::MAX {
@@ -135,7 +152,6 @@ pub fn past_skips(at: Timestamp, hints: &FeedHints) -> Timestamp {
     if !skipped(at) {
         return at;
     }
-    const HOUR: i64 = 3_600_000;
     let next_hour = at.as_millis().div_euclid(HOUR) + 1;
     // A week of hours meets every combination; if all are skipped the hints make no sense.
     (next_hour..next_hour + 7 * 24)

@@ -86,7 +86,7 @@ pub fn ahead(order: &PlanOrder, known: &Rhythm, params: &PlanParams) -> Option<A
                 (true, false) => None,
             }
         }
-        Policy::Ttl | Policy::Adaptive | Policy::Uniform => None,
+        Policy::Ttl | Policy::Adaptive | Policy::Uniform | Policy::Profile => None,
     }
 }
 
@@ -104,7 +104,7 @@ mod tests {
         let even = Steps::constant(1.0).unwrap();
         let by = |policy, origin, updates, switches| {
             let (source, made_from) = (SourceId(1), Revision(1));
-            let order = PlanOrder { source, policy, made_from, standing: standing.clone() };
+            let order = PlanOrder { source, policy, made_from, standing: standing.clone(), wants: None };
             let params = PlanParams { importance: even.clone(), freshness_threshold: 1.0, switches };
             ahead(&order, &Rhythm { rate: even.clone(), origin, updates, foresight: None }, &params)
                 .map(|ahead| ahead.by)

@@ -23,13 +23,15 @@ pub mod params;
 mod planning;
 pub mod pulse;
 pub mod rule;
+mod rules;
+pub mod serving;
 pub mod source;
 mod spacing;
 mod state;
 mod step;
 mod turns;
 
-pub use absorb::{Absorbed, Answered, Failure, HostAsks, Note, Report};
+pub use absorb::{Absorbed, Answered, Asked, Failure, HostAsks, Note, Report};
 pub use params::{Allocator, BurstTerms, FleetParams, Response};
 pub use planning::PlanOrder;
 pub use state::{Changed, Explanation, Fleet, Known, Moved, Order, Refusal, Stale};

@@ -5,6 +5,7 @@
 //! nothing is counted per step, and what waits costs a few bytes. Knows when a plan no longer fits;
 //! must not know how plans are made, nor rates.
 
+use crate::rate::drift::Drift;
 use crate::schedule::budget::Budget;
 use crate::schedule::plan::{Plan, Revision};
 use crate::schedule::policy::Policy;
@@ -13,6 +14,7 @@ use crate::time::{Span, Timestamp};
 
 use super::absorb::Note;
 use super::params::{BurstTerms, SourceId};
+use super::serving::Wants;
 use super::source::{CAUTIOUS_GAP, Member, Reason, State, Wish};
 use super::state::{Fleet, Stale};
 
@@ -27,6 +29,8 @@ pub struct PlanOrder {
     pub made_from: Revision,
     /// That state, as far as a plan depends on it.
     pub standing: Standing,
+    /// What is to be foretold for rules.
+    pub wants: Option<Box<Wants>>,
 }
 
 /// What a source asks to be kept to by every plan.
@@ -63,7 +67,8 @@ impl Fleet {
             let Some(member) = self.members.get_mut(&id) else { continue };
             member.queued = false;
             let not_before = std::mem::replace(&mut member.plan_from, Timestamp::MIN);
-            if !member.is_plannable() && member.terms.policy != Policy::Adaptive {
+            let wants = Self::wants(&self.book, member);
+            if !member.is_plannable() && member.terms.policy != Policy::Adaptive && wants.is_none() {
                 continue;
             }
             let paused = self.frontier.paused_until(member.host);
@@ -74,7 +79,7 @@ impl Fleet {
                 && (follows == Policy::Plan
                     || follows == Policy::Ttl && member.settled() == State::Planned);
             let policy = if settled { Policy::Plan } else { member.terms.policy };
-            orders.push(PlanOrder { source: id, policy, made_from: member.revision, standing });
+            orders.push(PlanOrder { source: id, policy, made_from: member.revision, standing, wants });
         }
         orders
     }
@@ -84,14 +89,18 @@ impl Fleet {
     pub fn refitted(&mut self, ids: &[SourceId]) {
         for id in ids {
             let Some(member) = self.members.get_mut(id) else { continue };
-            if member.terms.policy == Policy::Adaptive {
-                // It is sampled, and counts with the hour.
+            let serves = member.serving.as_mut().is_some_and(|serving| {
+                // What it was faster or slower by is in the rate now.
+                serving.drift = Drift::default();
+                serving.own
+            });
+            if member.terms.policy == Policy::Adaptive || serves {
+                // It is sampled, and counts with the hour; or rules wait for it.
                 if !std::mem::replace(&mut member.queued, true) {
                     self.unplanned.push_back(*id);
                 }
-            } else if member.policy_plans()
-                && !(member.terms.policy == Policy::Auto && member.plan.is_some())
-            {
+            }
+            if member.policy_plans() && !(member.terms.policy == Policy::Auto && member.plan.is_some()) {
                 // `auto` plans anew whenever it lands.
                 member.replan = true;
                 if member.plan.is_none() && member.memory.due != Timestamp::MAX {
@@ -159,8 +168,8 @@ impl Fleet {
     /// The source is stored as it stands: it asks for a plan if it wants one and has none that fits.
     pub(super) fn ask_for_plan(&mut self, id: SourceId, not_before: Timestamp) {
         if let Some(member) = self.members.get_mut(&id)
-            && (member.plan.is_none() || member.replan)
-            && member.is_plannable()
+            && ((member.plan.is_none() || member.replan) && member.is_plannable()
+                || Self::wants(&self.book, member).is_some())
         {
             member.plan_from = member.plan_from.max(not_before);
             if !std::mem::replace(&mut member.queued, true) {
@@ -180,7 +189,7 @@ impl Member {
             }
             // Without an update there is neither a rhythm nor a share of its group's.
             Policy::Auto => self.memory.known_updates > 0,
-            Policy::Ttl | Policy::Adaptive | Policy::Uniform => false,
+            Policy::Ttl | Policy::Adaptive | Policy::Uniform | Policy::Profile => false,
         }
     }
 
@@ -208,7 +217,7 @@ impl Member {
     }
 
     /// `max-age` as the last answer had it.
-    fn fresh_for(&self) -> Span {
+    pub(super) fn fresh_for(&self) -> Span {
         match (self.memory.fresh_until, self.memory.last_probe) {
             (Some(until), Some(ended)) => (until - ended).max(Span::ZERO),
             _ => Span::ZERO,

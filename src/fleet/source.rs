@@ -2,6 +2,8 @@
 //!
 //! Knows the phases of a source's life. Must not know other sources.
 
+use std::sync::Arc;
+
 use crate::observe::FeedHints;
 use crate::rate::burst::excess::Excess;
 use crate::rng::Stream;
@@ -17,6 +19,7 @@ use super::gate::Constraint;
 use super::life::Life;
 use super::params::{BurstTerms, SourceId, Terms};
 use super::pulse::Pulse;
+use super::serving::Serving;
 use super::turns::Waits;
 
 /// The phase a source is in.
@@ -73,6 +76,8 @@ pub enum Reason {
     Burst,
     /// Items may have been lost; sooner than the policy would.
     Gap,
+    /// A rule.
+    Rule,
     /// Someone asked by hand.
     Manual,
     /// The gate: this constraint came last.
@@ -88,6 +93,7 @@ impl Reason {
             Self::Plan => "plan",
             Self::Burst => "burst",
             Self::Gap => "gap",
+            Self::Rule => "rule",
             Self::Manual => "manual",
             Self::Constraint(constraint) => constraint.name(),
         }
@@ -95,7 +101,7 @@ impl Reason {
 
     /// The reason of that name.
     pub fn from_name(name: &str) -> Option<Self> {
-        [Self::FirstContact, Self::Policy, Self::Plan, Self::Burst, Self::Gap, Self::Manual]
+        [Self::FirstContact, Self::Policy, Self::Plan, Self::Burst, Self::Gap, Self::Rule, Self::Manual]
             .into_iter()
             .chain(Constraint::ALL.into_iter().map(Self::Constraint))
             .find(|reason| reason.name() == name)
@@ -148,6 +154,8 @@ pub struct Memory {
     pub moving: Option<Box<MoveProof>>,
     /// The address adopted after such proof.
     pub adopted_url: Option<Box<str>>,
+    /// The rule behind the probe that is due, if one is.
+    pub rule: Option<Arc<str>>,
     /// The phases of its life.
     pub life: Life,
 }
@@ -190,6 +198,9 @@ const NEWCOMER_PER_HOUR: f64 = 1.0 / 12.0;
 /// However dear a probe is, a source that is not known is looked at so often.
 const LONGEST_WAIT_HOURS: f64 = 24.0;
 
+/// Who serves only rules, and is not asked for anything, is looked at so often.
+const UNASKED_GAP: Span = Span::from_days(1);
+
 /// Lateness up to this share of a gap is made up for when the budget is spread evenly.
 const MADE_UP: f64 = 0.1;
 
@@ -220,6 +231,8 @@ pub(super) struct Member {
     pub excess: Option<Box<Excess>>,
     /// Its plan, if it has one, no longer fits.
     pub replan: bool,
+    /// What it owes to rules, where they have to do with it.
+    pub serving: Option<Box<Serving>>,
     /// It waits for a plan.
     pub queued: bool,
     /// Its next plan may not begin before.
@@ -254,6 +267,13 @@ impl Member {
         Span::from_hours(1).scaled((2.0 * price / rate.max(1e-9)).sqrt().min(LONGEST_WAIT_HOURS))
     }
 
+    /// Who serves only rules and is asked for nothing is looked at now and then all the same, to know what
+    /// is new when somebody asks. While it cannot be foretold, it is looked at like others.
+    fn unasked(&self) -> Span {
+        let blind = self.serving.as_ref().is_some_and(|serving| serving.own && !serving.foretold);
+        if self.terms.policy == Policy::Profile && !blind { UNASKED_GAP } else { Span::ZERO }
+    }
+
     /// Whether little is known of it, and nobody said that it need not be treated with care.
     pub fn is_cautious(&self) -> bool {
         !self.is_known() && !self.terms.own_budget
@@ -279,8 +299,13 @@ impl Member {
         Stream::new(seed, format!("{purpose}/{}/{}", self.id.0, at.as_millis())).unit()
     }
 
-    /// What the policy wants after a probe that ended at `last`.
+    /// What is wanted after a probe that ended at `last`: by its policy or by a rule, whichever is sooner.
     pub fn wish(&self, last: Timestamp, seed: u64, terms: &BurstTerms) -> Wish {
+        self.rule_wish(self.own_wish(last, seed, terms))
+    }
+
+    /// What its policy wants.
+    pub fn own_wish(&self, last: Timestamp, seed: u64, terms: &BurstTerms) -> Wish {
         if let Some(at) = self.by_age(last, terms) {
             return Wish { at, because: Reason::Policy, by: Policy::Ttl };
         }
@@ -295,7 +320,8 @@ impl Member {
     }
 
     fn spread_after(&self, last: Timestamp, seed: u64) -> Wish {
-        let (gap, due) = (self.gap().max(self.worth_a_probe()), self.memory.due);
+        let gap = self.gap().max(self.worth_a_probe()).max(self.unasked());
+        let due = self.memory.due;
         // From when it was due, lest the time that answers take be lost every time. Not by
         // much, though: who answers slowly is not asked the sooner for it.
         let from = if due <= last { due.max(last - gap.scaled(MADE_UP)) } else { last };

@@ -1,18 +1,22 @@
 //! The fleet's state and the moves that do not depend on an answer: step, reconfigure.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use std::sync::Arc;
 
 use crate::schedule::budget::Spent;
 use crate::schedule::plan::Revision;
 use crate::schedule::policy::Policy;
 use crate::time::{Span, Timestamp};
 
+use super::book::Book;
 use super::frontier::Frontier;
 use super::gate::{self, Constraint, Verdict};
 use super::life::Reserve;
 use super::load::Load;
 use super::outage::Outage;
 use super::params::{FleetParams, HostGroup, SourceId, Terms};
+use super::rules::release;
 use super::source::{Member, Memory, Reason, State, Wish};
 use super::spacing::Spacing;
 use super::step::Mean;
@@ -39,6 +43,10 @@ pub struct Fleet {
     /// What is to be expected of a source of which nothing is known.
     pub(super) mean: Mean,
     pub(super) load: Load,
+    /// What rules wait for.
+    pub(super) book: Book,
+    /// How many slots of a step are kept for probes that rules want.
+    pub(super) kept: BTreeMap<i64, u32>,
 }
 
 /// A source as it comes from the store and the configuration.
@@ -105,6 +113,8 @@ impl Fleet {
             turns,
             mean: Mean::default(),
             load: Load::new(now),
+            book: Book::default(),
+            kept: BTreeMap::new(),
             params,
             seed,
             members: HashMap::new(),
@@ -175,6 +185,7 @@ impl Fleet {
             plan: None,
             excess: None,
             replan: false,
+            serving: None,
             queued: false,
             plan_from: Timestamp::MIN,
             hurried: false,
@@ -244,7 +255,7 @@ impl Fleet {
         Self::withdraw(member, &mut self.frontier, &mut self.turns);
         member.was_gone |= member.memory.due == Timestamp::MAX;
         member.memory.due = now;
-        member.memory.reason = Reason::Manual;
+        (member.memory.reason, member.memory.rule) = (Reason::Manual, None);
         member.pressing = true;
         Self::queue(member, &mut self.frontier);
         Ok(())
@@ -270,7 +281,7 @@ impl Fleet {
     /// Those who wait for a slot line up again, by another rule or another clock.
     pub(super) fn start_lines_anew(&mut self, now: Timestamp) {
         for member in self.members.values_mut() {
-            if matches!(member.waits, Waits::Due | Waits::Spare) {
+            if matches!(member.waits, Waits::Rule | Waits::Due | Waits::Spare) {
                 Self::queue(member, &mut self.frontier);
             }
         }
@@ -307,6 +318,7 @@ impl Fleet {
             return;
         }
         Self::withdraw(member, &mut self.frontier, &mut self.turns);
+        release(&mut self.kept, member.serving.as_mut().and_then(|serving| serving.slot.take()));
         self.turns.leave(member.place);
         self.members.remove(&id);
     }
@@ -385,6 +397,7 @@ impl Fleet {
         self.frontier.shift(by);
         self.spacing.shift(by);
         self.slots = (i64::MIN, 0);
+        self.shift_rules(by);
         for member in self.members.values_mut() {
             member.memory.shift(by);
             member.spent.shift(by);
@@ -393,6 +406,9 @@ impl Fleet {
             }
             if let Some(excess) = &mut member.excess {
                 excess.at += by;
+            }
+            if let Some(serving) = &mut member.serving {
+                serving.shift(by);
             }
             member.plan_from += by;
             member.ready_at += by;
@@ -465,6 +481,7 @@ impl Fleet {
             reserve: member.reserve(terms, now),
             due,
             reason,
+            rule: member.memory.rule.clone(),
             constraints,
             budget: member.terms.budget,
             price: member.terms.price,
@@ -483,6 +500,9 @@ impl Fleet {
         member.memory.due = verdict.at;
         member.memory.reason = verdict.binding.map_or(wish.because, Reason::Constraint);
         member.memory.life.asked_by = wish.by;
+        let next = member.serving.as_ref().and_then(|serving| serving.next.as_ref());
+        member.memory.rule =
+            next.filter(|_| wish.because == Reason::Rule).map(|next| Arc::clone(&next.name));
         member.pressing = matches!(wish.because, Reason::FirstContact | Reason::Gap);
     }
 }
@@ -523,6 +543,8 @@ pub struct Explanation {
     pub due: Timestamp,
     /// Why then.
     pub reason: Reason,
+    /// The rule that asks for it, if one does.
+    pub rule: Option<Arc<str>>,
     /// What forbids it until when.
     pub constraints: Vec<(Constraint, Timestamp)>,
     /// Its budget.

@@ -17,6 +17,7 @@ use super::gate::Constraint;
 use super::load::Load;
 use super::params::SourceId;
 use super::pulse::{self, Pulse};
+use super::rules::release;
 use super::source::{Member, Reason};
 use super::state::{Fleet, Order};
 use super::turns::{Turns, Waits};
@@ -76,7 +77,7 @@ impl Fleet {
             self.start_lines_anew(now);
         }
         self.line_up(now, &mut orders);
-        for waits in [Waits::Due, Waits::Spare] {
+        for waits in [Waits::Rule, Waits::Due, Waits::Spare] {
             let mut again = true;
             while again {
                 let left = (self.params.probes_per_step - self.slots.1) as usize;
@@ -137,6 +138,12 @@ impl Fleet {
 
     /// Stands in line for a slot.
     fn stand(member: &mut Member, turns: &mut Turns, prior: Prior, now: Timestamp) {
+        let next = member.serving.as_ref().and_then(|serving| serving.next.as_ref());
+        if let Some(next) = next.filter(|_| member.memory.rule.is_some()) {
+            turns.open_until(member.place, next.until);
+            member.waits = Waits::Rule;
+            return;
+        }
         member.waits = if member.is_sampled() { Waits::Spare } else { Waits::Due };
         let turn = member.turn(turns, prior, now);
         turns.open(member.place, turn, member.waits);
@@ -157,6 +164,7 @@ impl Fleet {
             self.frontier.hold(host, until);
         } else if open {
             (member.in_flight, member.pressing) = (Some(hosts), false);
+            release(&mut self.kept, member.serving.as_mut().and_then(|serving| serving.slot.take()));
             for host in [Some(hosts.0), hosts.1].into_iter().flatten() {
                 self.frontier.occupy(host);
             }
@@ -199,7 +207,7 @@ impl Fleet {
     pub(super) fn withdraw(member: &mut Member, frontier: &mut Frontier, turns: &mut Turns) {
         match std::mem::take(&mut member.waits) {
             Waits::Queued => frontier.remove(member.host, member.memory.due, member.id),
-            waits @ (Waits::Due | Waits::Spare) => {
+            waits @ (Waits::Rule | Waits::Due | Waits::Spare) => {
                 turns.close(member.place, waits);
                 frontier.let_others_go(member.host);
             }

@@ -5,6 +5,8 @@
 //! due goes by what waiting costs (the index, whatever allocator is configured: it is that cost);
 //! spare slots go by the configured allocator. Knows places and turns; must not know why anyone waits.
 
+use std::collections::{BTreeSet, HashMap};
+
 use crate::time::{Span, Timestamp};
 
 use super::allocate::{Allocation, Turn};
@@ -20,6 +22,8 @@ pub(super) enum Waits {
     Queued,
     /// For its host, which was found closed when its turn had come.
     Parked,
+    /// For a slot, because a rule wants a probe by a certain time.
+    Rule,
     /// For a slot, because its probe is due.
     Due,
     /// For a slot to spare.
@@ -29,6 +33,9 @@ pub(super) enum Waits {
 /// Those that wait for a slot.
 #[derive(Debug)]
 pub(super) struct Turns {
+    /// Whose span ends when, and who that is by place.
+    ends: BTreeSet<(Timestamp, u32)>,
+    end_of: HashMap<u32, Timestamp>,
     due: Allocation,
     spare: Allocation,
     waiting: usize,
@@ -51,6 +58,8 @@ impl Turns {
     pub fn new(params: &FleetParams, seed: u64, now: Timestamp) -> Self {
         let step = params.step.max(Span::from_millis(1));
         Self {
+            ends: BTreeSet::new(),
+            end_of: HashMap::new(),
             due: Allocation::new(Allocator::Index, seed),
             spare: Allocation::new(params.allocator, seed),
             waiting: 0,
@@ -83,6 +92,7 @@ impl Turns {
 
     /// A source has left, and waits no longer.
     pub fn leave(&mut self, place: u32) {
+        self.close_end(place);
         self.due.forget(place);
         self.spare.forget(place);
         self.places[place as usize] = None;
@@ -115,18 +125,40 @@ impl Turns {
         self.of(waits).open(place, turn);
     }
 
+    /// A source waits for a slot, and must have it by then.
+    pub fn open_until(&mut self, place: u32, until: Timestamp) {
+        self.waiting += 1;
+        self.close_end(place);
+        self.end_of.insert(place, until);
+        self.ends.insert((until, place));
+    }
+
+    fn close_end(&mut self, place: u32) {
+        if let Some(until) = self.end_of.remove(&place) {
+            self.ends.remove(&(until, place));
+        }
+    }
+
     /// It waits no longer.
     pub fn close(&mut self, place: u32, waits: Waits) {
         self.waiting -= 1;
-        self.of(waits).close(place);
+        match waits {
+            Waits::Rule => self.close_end(place),
+            _ => self.of(waits).close(place),
+        }
     }
 
     /// Takes out who is to go now, at most so many.
     pub fn choose(&mut self, waits: Waits, now: Timestamp, most: usize) -> Vec<SourceId> {
         let mut chosen = Vec::new();
         if self.waiting > 0 && most > 0 {
-            let now = self.steps(now);
-            self.of(waits).choose(now, most, &mut chosen);
+            if waits == Waits::Rule {
+                chosen.extend(self.ends.iter().take(most).map(|&(_, place)| place));
+                chosen.iter().for_each(|&place| self.close_end(place));
+            } else {
+                let now = self.steps(now);
+                self.of(waits).choose(now, most, &mut chosen);
+            }
         }
         self.waiting -= chosen.len();
         chosen.into_iter().filter_map(|place| self.places[place as usize]).collect()

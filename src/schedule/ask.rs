@@ -117,7 +117,7 @@ impl<'k> Knowledge<'k> {
     fn by(&self, policy: Policy, last: Timestamp) -> Option<Timestamp> {
         let in_time = |at: Option<Timestamp>| self.in_time(at, last);
         match policy {
-            Policy::Auto | Policy::Adaptive => None,
+            Policy::Auto | Policy::Adaptive | Policy::Profile => None,
             Policy::Uniform => Some(self.spread(last)),
             Policy::Plan => self.plan?.next_after(last),
             // Asked when it was refreshed: otherwise the time would run away from whoever asks again.

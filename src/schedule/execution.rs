@@ -97,6 +97,14 @@ impl Open {
         &self.intervals
     }
 
+    /// Moves with the clock.
+    pub fn shift(&mut self, by: Span) {
+        for interval in &mut self.intervals {
+            interval.from += by;
+            interval.until += by;
+        }
+    }
+
     /// A probe was sent, whoever asked for it.
     pub fn probed(&mut self, at: Timestamp) -> Probed {
         let mut of = Probed::default();
@@ -137,6 +145,8 @@ pub enum Obstacle {
     Budget,
     /// It lies within closed times, or ends before anything is allowed.
     Closed,
+    /// c per step: others want the same slots.
+    Slots,
 }
 
 impl Obstacle {
@@ -146,6 +156,7 @@ impl Obstacle {
             Self::Spacing => "min_spacing",
             Self::Budget => "budget",
             Self::Closed => "closed",
+            Self::Slots => "probes_per_step",
         }
     }
 }

@@ -24,11 +24,13 @@ pub enum Policy {
     Threshold,
     /// Probes when an update has probably arrived.
     FirstArrival,
+    /// Only for what rules ask.
+    Profile,
 }
 
 impl Policy {
     /// Every policy.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Auto,
         Self::Plan,
         Self::IndHist,
@@ -38,6 +40,7 @@ impl Policy {
         Self::Uniform,
         Self::Threshold,
         Self::FirstArrival,
+        Self::Profile,
     ];
 
     /// The name in configuration and store.
@@ -52,6 +55,7 @@ impl Policy {
             Self::Uniform => "uniform",
             Self::Threshold => "threshold",
             Self::FirstArrival => "first_arrival",
+            Self::Profile => "profile",
         }
     }
 

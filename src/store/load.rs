@@ -116,13 +116,14 @@ macro_rules! told {
                  known_updates, fresh_until, retry_until, backoff_until, ttl_ms, skip_hours, skip_days,
                  update_period_ms, moving_to, moving_times, moving_since, adopted_url, holds, validators_url,
                  next_probe_policy, follows, newest_at, burst_since, in_bursts, quiet_since, reserve_whole_at,
-                 last_look_at, estimate, recent))
+                 last_look_at, estimate, next_probe_rule, recent))
              FROM (
                  SELECT id, name, state, next_probe_at, next_probe_reason, last_probe_at, last_update_at,
                         error_streak, known_updates, fresh_until, retry_until, backoff_until, ttl_ms, skip_hours,
                         skip_days, update_period_ms, moving_to, moving_times, moving_since, adopted_url, holds,
                         validators_url, next_probe_policy, follows, newest_at, burst_since, in_bursts,
-                        quiet_since, reserve_whole_at, iif(moved, NULL, last_look_at) AS last_look_at, estimate, ",
+                        quiet_since, reserve_whole_at, iif(moved, NULL, last_look_at) AS last_look_at, estimate,
+                        next_probe_rule, ",
             $recent,
             " AS recent FROM sources ",
             $rest,
@@ -165,6 +166,7 @@ struct Told {
     reserve_whole_at: Option<i64>,
     last_look_at: Option<i64>,
     estimate: Option<String>,
+    next_probe_rule: Option<String>,
     recent: Option<String>,
 }
 
@@ -257,6 +259,7 @@ impl Told {
             reserve_whole_at: instant(self.reserve_whole_at),
         };
         let memory = Memory {
+            rule: self.next_probe_rule.map(Into::into),
             state,
             due,
             reason: self.next_probe_reason.as_deref().and_then(Reason::from_name).unwrap_or_default(),

@@ -19,6 +19,7 @@ pub mod report;
 pub mod retention;
 pub mod review;
 pub mod rhythm;
+pub mod rules;
 pub mod sync;
 mod write;
 pub mod writer;

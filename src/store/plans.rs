@@ -117,12 +117,14 @@ pub(super) async fn plans(
         .iter()
         .map(|plan| {
             let at = (plan.due != Timestamp::MAX).then(|| plan.due.as_millis());
-            json!([plan.source.0, at, plan.reason.name(), plan.asked_by.name(), plan.follows.name()])
+            let (reason, asked_by) = (plan.reason.name(), plan.asked_by.name());
+            json!([plan.source.0, at, reason, asked_by, plan.follows.name(), plan.rule.as_deref()])
         })
         .collect();
     sqlx::query(
         "UPDATE sources SET next_probe_at = new.value ->> 1, next_probe_reason = new.value ->> 2,
-                            next_probe_policy = new.value ->> 3, follows = new.value ->> 4
+                            next_probe_policy = new.value ->> 3, follows = new.value ->> 4,
+                            next_probe_rule = new.value ->> 5
          FROM json_each(?) AS new WHERE sources.id = new.value ->> 0 AND state <> 'removed'",
     )
     .bind(Value::from(due).to_string())

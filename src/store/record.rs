@@ -1,5 +1,10 @@
 //! What is written: plain values that others fill in.
 
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use crate::fleet::book::RuleState;
 use crate::fleet::params::SourceId;
 use crate::fleet::source::{Memory, Reason};
 use crate::observe::Observation;
@@ -101,6 +106,44 @@ pub struct Landing {
     pub host: Option<HostRecord>,
     /// Events that go with it.
     pub events: Vec<Event>,
+    /// What rules caught.
+    pub caught: Vec<CaughtRecord>,
+    /// How far rules are since.
+    pub rules: Vec<RuleState>,
+}
+
+/// What a rule caught.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CaughtRecord {
+    /// As people know it: `profile/rule`.
+    pub name: Arc<str>,
+    /// The profile.
+    pub profile: Arc<str>,
+    /// The rule.
+    pub rule: Arc<str>,
+    /// Who is told.
+    pub targets: Vec<Arc<str>>,
+    /// What they are told, but for the items.
+    pub document: Map<String, Value>,
+    /// The items.
+    pub items: Vec<Value>,
+    /// They are told now, with all that waits to be told; else it waits too.
+    pub tells: bool,
+}
+
+/// A source that is due at another time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DueRecord {
+    /// Which.
+    pub source: SourceId,
+    /// When.
+    pub due: Timestamp,
+    /// Why then.
+    pub reason: Reason,
+    /// Who asks.
+    pub asked_by: Policy,
+    /// The rule behind it, if one is.
+    pub rule: Option<Arc<str>>,
 }
 
 /// What is believed of a source's rhythm, as bytes.
@@ -204,6 +247,8 @@ pub struct PlanRecord {
     pub asked_by: Policy,
     /// The policy that `auto` follows since.
     pub follows: Policy,
+    /// The rule behind that probe, if one is.
+    pub rule: Option<Arc<str>>,
 }
 
 /// An attempt to deliver that ended.

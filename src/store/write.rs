@@ -14,7 +14,7 @@ use crate::observe::{Observation, Occurred};
 use crate::time::{Span, Timestamp};
 
 use super::record::{Event, Flight, HostRecord, Landing, RobotsRecord, ValidatorsChange};
-use super::{outbox, rhythm};
+use super::{outbox, rhythm, rules};
 
 /// An item that returns within this time after it left its feed is known; it keeps a busy feed's
 /// memory from growing for ever.
@@ -87,6 +87,12 @@ pub(super) async fn land(connection: &mut SqliteConnection, landing: &Landing) -
     for event in &landing.events {
         self::event(connection, event).await?;
     }
+    for caught in &landing.caught {
+        rules::caught(connection, landing.flight.source, landing.finished, caught).await?;
+    }
+    for state in &landing.rules {
+        rules::state(connection, state).await?;
+    }
     Ok(())
 }
 
@@ -114,15 +120,17 @@ async fn observe(
                     update.kind.name(),
                     update.key,
                     update.title,
-                    update.link
+                    update.link,
+                    labels(&update.labels.authors),
+                    labels(&update.labels.categories)
                 ])
             })
             .collect();
         sqlx::query(
             "INSERT INTO updates (source_id, probe_id, detected_at, occurred_at, occurred_after, occurred_exact,
-                                  kind, key, title, link)
+                                  kind, key, title, link, authors, categories)
              SELECT ?1, ?2, ?3, value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5,
-                    value ->> 6
+                    value ->> 6, value ->> 7, value ->> 8
              FROM json_each(?4) WHERE true
              ON CONFLICT DO NOTHING",
         )
@@ -192,6 +200,11 @@ async fn observe(
     Ok(())
 }
 
+/// A list as JSON; `None` where nothing is in it.
+fn labels(list: &[String]) -> Option<String> {
+    (!list.is_empty()).then(|| json!(list).to_string())
+}
+
 async fn state(connection: &mut SqliteConnection, landing: &Landing) -> Result {
     let memory = &landing.memory;
     // From its start: what is published while an answer travels was not in it, and lies after this look.
@@ -208,7 +221,8 @@ async fn state(connection: &mut SqliteConnection, landing: &Landing) -> Result {
              ttl_ms = ?14, skip_hours = ?15, skip_days = ?16, update_period_ms = ?17,
              moving_to = ?18, moving_times = ?19, moving_since = ?20, adopted_url = ?21, holds = ?22,
              next_probe_policy = ?23, follows = ?24, newest_at = ?25, burst_since = ?26, in_bursts = ?27,
-             quiet_since = ?28, reserve_whole_at = ?29, estimate = ?30, found_per_hour = ?31
+             quiet_since = ?28, reserve_whole_at = ?29, estimate = ?30, found_per_hour = ?31,
+             next_probe_rule = ?32
          WHERE id = ?1",
     )
     .bind(landing.flight.source.0)
@@ -242,6 +256,7 @@ async fn state(connection: &mut SqliteConnection, landing: &Landing) -> Result {
     .bind(millis(memory.life.reserve_whole_at))
     .bind(memory.estimate.known_rate().map(|_| memory.estimate.to_text()))
     .bind(memory.estimate.known_rate())
+    .bind(memory.rule.as_deref())
     .execute(connection)
     .await?;
     Ok(())
@@ -289,6 +304,13 @@ pub(super) async fn shift(connection: &mut SqliteConnection, by: Span, since: Ti
              fresh_until = fresh_until + ?1, retry_until = retry_until + ?1, backoff_until = backoff_until + ?1,
              moving_since = moving_since + ?1, newest_at = newest_at + ?1, burst_since = burst_since + ?1,
              quiet_since = quiet_since + ?1, reserve_whole_at = reserve_whole_at + ?1",
+    )
+    .bind(by.as_millis())
+    .execute(&mut *connection)
+    .await?;
+    sqlx::query(
+        "UPDATE rule_states SET executable_since = executable_since + ?1,
+             executable_until = executable_until + ?1",
     )
     .bind(by.as_millis())
     .execute(&mut *connection)

@@ -17,11 +17,13 @@ use crate::time::{Span, Timestamp};
 
 use super::error::may_pass;
 use super::outbox::NewDelivery;
-use super::record::{DeliveryRecord, Event, Flight, Landing, PlanRecord, RateRecord, RobotsRecord};
+use super::record::{
+    DeliveryRecord, DueRecord, Event, Flight, Landing, PlanRecord, RateRecord, RobotsRecord,
+};
 use super::retention;
 use super::rhythm;
 use super::sync::{Listed, Synced};
-use super::{StoreError, outbox, plans, sync, write};
+use super::{StoreError, outbox, plans, rules, sync, write};
 
 /// Something to be written.
 #[derive(Debug)]
@@ -71,6 +73,8 @@ pub enum Write {
     Tell(Vec<NewDelivery>),
     /// An attempt to deliver that ended.
     Delivery(DeliveryRecord),
+    /// Sources that are due at another time because of rules.
+    Due(Vec<DueRecord>),
     /// What the fleet did.
     Load(Load),
     /// Old probes are to be forgotten, a bite at a time.
@@ -261,6 +265,7 @@ async fn write_all(
                 }
             }
             Write::Delivery(record) => outbox::settle(connection, record).await?,
+            Write::Due(due) => rules::due(connection, due).await?,
             Write::Load(load) => write::load(connection, load).await?,
             Write::Prune { before } => {
                 more_to_prune = retention::bite(connection, *before).await?.then_some(*before);

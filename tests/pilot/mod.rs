@@ -1,5 +1,7 @@
 //! The far ends of a pilot's channels, for tests that play network, store and planner themselves.
 
+use std::sync::Arc;
+
 use tidewatch::daemon::pilot::{Control, Launch, Lines, Progress};
 use tidewatch::daemon::probe::Finished;
 use tidewatch::fleet::PlanOrder;
@@ -43,6 +45,7 @@ pub fn lines() -> (Lines, Ends) {
         plans,
         health,
         progress,
+        poke: Arc::default(),
     };
     (lines, Ends { control, finished, launched, to_plan, _well })
 }

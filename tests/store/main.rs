@@ -78,6 +78,8 @@ fn landing(id: SourceId, secs: i64) -> Landing {
         burst_so_far: None,
         host: None,
         events: Vec::new(),
+        caught: Vec::new(),
+        rules: Vec::new(),
     }
 }
 
@@ -175,6 +177,7 @@ async fn a_landing_is_stored_whole_and_comes_back_as_it_was() {
     let mut store = Store::new().await;
     let id = store.id("a");
     let memory = Memory {
+        rule: Some("profile/rule".into()),
         state: State::Backoff,
         due: at(500),
         reason: Reason::Constraint(Constraint::RetryAfter),

@@ -20,6 +20,7 @@ fn plan_record(source: SourceId, made: i64, times: &[i64]) -> PlanRecord {
         reason: Reason::Plan,
         by: Policy::Plan,
         asked_by: Policy::Plan,
+        rule: None,
         follows: Policy::Plan,
     }
 }

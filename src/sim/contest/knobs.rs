@@ -26,9 +26,12 @@ pub fn of(policy: Policy) -> Turned {
         Policy::IndHist | Policy::AggHist => Turned::Freshness,
         Policy::Ttl => Turned::Ttl,
         Policy::Auto => Turned::Price,
-        Policy::Plan | Policy::Adaptive | Policy::Uniform | Policy::Threshold | Policy::FirstArrival => {
-            Turned::Budget
-        }
+        Policy::Plan
+        | Policy::Adaptive
+        | Policy::Uniform
+        | Policy::Threshold
+        | Policy::FirstArrival
+        | Policy::Profile => Turned::Budget,
     }
 }
 

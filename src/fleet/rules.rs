@@ -1,0 +1,216 @@
+//! Rules in the fleet: who is asked for what, and by when.
+//!
+//! What one source shows may want a probe of others, so here all sources meet. With c probes per step the
+//! spans that end first go first, which for probes of one slot each serves as many as can be (Glover 1967,
+//! see `deadlines`). Since SUP waits for the last moment, a slot is kept for it: where a step has none left,
+//! the probe comes a step earlier, as long as its span has begun; where there is none at all, that is said
+//! before it is missed.
+//!
+//! Must not know what rules ask for, nor who is told.
+
+use std::sync::Arc;
+
+use crate::schedule::execution::{Interval, Obstacle, RuleId};
+use crate::schedule::plan::Revision;
+use crate::schedule::prediction::Want;
+use crate::time::{Span, Timestamp};
+
+use super::absorb::Note;
+use super::book::{Book, RuleState};
+use super::params::SourceId;
+use super::serving::{Serving, Wants};
+use super::source::{Member, Reason, Wish};
+use super::state::{Fleet, Stale};
+
+impl Fleet {
+    /// Follows these rules from now on. Nobody is probed at once because of it.
+    pub fn set_rules(&mut self, book: Book, now: Timestamp) {
+        self.book = book;
+        self.kept.clear();
+        for member in self.members.values_mut() {
+            let parts = self.book.parts(member.id);
+            if !parts.iter().any(|part| part.asked) {
+                member.serving = None;
+                continue;
+            }
+            let own = parts
+                .iter()
+                .any(|part| part.asked && self.book.terms(part.rule).is_some_and(|terms| terms.own));
+            // What is known of its pace outlasts its rules.
+            let drift = member.serving.as_ref().map(|serving| serving.drift).unwrap_or_default();
+            member.serving = Some(Box::new(Serving { own, drift, ..Serving::default() }));
+            if own && !std::mem::replace(&mut member.queued, true) {
+                self.unplanned.push_back(member.id);
+            }
+        }
+        for (rule, executable) in self.book.executables() {
+            self.open_spans(rule, executable.since, executable.until, None, now);
+        }
+    }
+
+    /// How far all rules are.
+    pub fn rule_states(&self) -> Vec<RuleState> {
+        self.book.states()
+    }
+
+    /// A rule became executable: whom it asks about wants a probe by then. Says whose due time changed, and
+    /// what is in the way.
+    pub(super) fn open_spans(
+        &mut self,
+        rule: RuleId,
+        since: Timestamp,
+        until: Timestamp,
+        except: Option<SourceId>,
+        now: Timestamp,
+    ) -> Vec<(SourceId, Vec<Note>)> {
+        let mut changed = Vec::new();
+        for id in self.book.asked(rule).to_vec() {
+            if except == Some(id) {
+                continue;
+            }
+            let Some(member) = self.members.get_mut(&id) else { continue };
+            // Looked at since, before a restart.
+            if member.memory.looked.is_some_and(|looked| looked >= since) {
+                continue;
+            }
+            let Some(serving) = member.serving.as_mut() else { continue };
+            // Set off again before it was served: one probe does for both.
+            serving.open.withdraw(rule);
+            serving.open.add(Interval { rule, from: now, until: until.max(now) });
+            let mut notes = member.settle(&self.book, now, self.params.step);
+            notes.extend(self.due_anew(id, now));
+            changed.push((id, notes));
+        }
+        changed
+    }
+
+    /// Spans in which a source's updates are foretold for the rules that wait for them. Says what is in the
+    /// way of some.
+    pub fn adopt_spans(
+        &mut self,
+        id: SourceId,
+        made_from: Revision,
+        spans: &[Interval],
+        now: Timestamp,
+    ) -> Result<Vec<Note>, Stale> {
+        let margin = self.params.step;
+        let member =
+            self.members.get_mut(&id).filter(|member| member.revision == made_from).ok_or(Stale)?;
+        let Some(serving) = member.serving.as_mut().filter(|_| member.in_flight.is_none()) else {
+            return Err(Stale);
+        };
+        serving.foretold = true;
+        for part in self.book.parts(id) {
+            if self.book.terms(part.rule).is_some_and(|terms| terms.own) {
+                serving.open.withdraw(part.rule);
+            }
+        }
+        spans.iter().for_each(|&span| serving.open.add(span));
+        let mut notes = member.settle(&self.book, now, margin);
+        notes.extend(self.due_anew(id, now));
+        Ok(notes)
+    }
+
+    /// A source's due time after what rules want of it has changed.
+    fn due_anew(&mut self, id: SourceId, now: Timestamp) -> Option<Note> {
+        let member = self.members.get_mut(&id)?;
+        let settled = member.in_flight.is_none()
+            && member.is_well()
+            && !matches!(member.memory.reason, Reason::Manual | Reason::FirstContact);
+        if !settled {
+            return None;
+        }
+        let for_rules = member.memory.rule.is_some();
+        let due =
+            Wish { at: member.memory.due, because: member.memory.reason, by: member.memory.life.asked_by };
+        let wish = match for_rules || member.serving.as_ref().is_some_and(|serving| serving.own) {
+            // What it was due for may be no longer wanted.
+            true => member.wish(member.spent.last().unwrap_or(now), self.seed, &self.params.burst),
+            false => member.rule_wish(due),
+        };
+        // Items that may have been lost are looked for no later because of rules.
+        let wish = if member.hurried && due.at < wish.at { due } else { wish };
+        if wish != due {
+            Self::withdraw(member, &mut self.frontier, &mut self.turns);
+            Self::set_due(member, &self.frontier, Wish { at: wish.at.max(now), ..wish });
+            Self::queue(member, &mut self.frontier);
+        }
+        self.keep_slot(id, now)
+    }
+
+    /// Keeps a slot for a probe that a rule wants, in the last step that has one.
+    pub(super) fn keep_slot(&mut self, id: SourceId, now: Timestamp) -> Option<Note> {
+        let current = self.step_of(now);
+        let most = self.params.probes_per_step;
+        while self.kept.first_key_value().is_some_and(|(&step, _)| step < current) {
+            self.kept.pop_first();
+        }
+        let step = self.params.step;
+        let member = self.members.get_mut(&id)?;
+        let (due, waits) = (member.memory.due, member.memory.reason == Reason::Rule);
+        let serving = member.serving.as_mut()?;
+        release(&mut self.kept, serving.slot.take());
+        let next = serving.next.clone().filter(|_| waits)?;
+        let wanted = due.as_millis().div_euclid(step.as_millis().max(1));
+        let first = next.from.max(now).as_millis().div_euclid(step.as_millis().max(1));
+        let has_room = |at: &i64| self.kept.get(at).is_none_or(|&kept| kept < most);
+        // A span that is longer than this has other steps to be in anyway.
+        let slot = (first.max(wanted - FURTHEST_BACK)..=wanted).rev().find(has_room);
+        let Some(slot) = slot else {
+            let span = Interval { rule: next.rule, from: next.from, until: next.until };
+            return serving.trouble(&span, Obstacle::Slots, &self.book, now);
+        };
+        *self.kept.entry(slot).or_default() += 1;
+        serving.slot = Some(slot);
+        if slot < wanted {
+            let at = Timestamp::from_millis(slot.saturating_mul(step.as_millis())).max(next.from).max(now);
+            // Only where the gate lets it.
+            match Self::ask_gate(member, &self.frontier, at).at == at {
+                true if member.in_flight.is_none() => {
+                    Self::withdraw(member, &mut self.frontier, &mut self.turns);
+                    member.memory.due = at;
+                    Self::queue(member, &mut self.frontier);
+                }
+                // It is queued when it has landed.
+                true => member.memory.due = at,
+                false => {}
+            }
+        }
+        None
+    }
+
+    /// What is to be foretold of a source for rules that wait for it, if it can be.
+    pub(super) fn wants(book: &Book, member: &Member) -> Option<Box<Wants>> {
+        let serving = member.serving.as_ref().filter(|serving| serving.own && member.is_well())?;
+        let looked = member.memory.looked.filter(|_| member.in_flight.is_none())?;
+        let own = book.parts(member.id).iter().filter(|part| part.asked);
+        let of = own.filter_map(|part| {
+            let terms = book.terms(part.rule).filter(|terms| terms.own)?;
+            let (every, life, confidence) = (terms.every, terms.life, terms.confidence);
+            let counted = book.counted(part.rule, member.id);
+            Some((Want { rule: part.rule, every, counted, life, confidence }, Arc::clone(terms)))
+        });
+        Some(Box::new(Wants { looked, factor: serving.drift.factor(), of: of.collect() }))
+    }
+
+    /// The clock was set: all spans are foretold anew.
+    pub(super) fn shift_rules(&mut self, by: Span) {
+        self.book.shift(by);
+        self.kept.clear();
+    }
+}
+
+/// How many steps before the last one a slot is looked for.
+const FURTHEST_BACK: i64 = 4096;
+
+/// A slot is no longer kept.
+pub(super) fn release(kept: &mut std::collections::BTreeMap<i64, u32>, slot: Option<i64>) {
+    if let Some(slot) = slot
+        && let Some(count) = kept.get_mut(&slot)
+    {
+        *count -= 1;
+        if *count == 0 {
+            kept.remove(&slot);
+        }
+    }
+}

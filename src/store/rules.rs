@@ -1,0 +1,181 @@
+//! What rules caught, and how far they are.
+//!
+//! Written in the transaction of the update it is about. Knows tables; what is caught and who is told is
+//! decided elsewhere.
+
+use serde_json::{Value, json};
+use sqlx::{Row, SqliteConnection};
+
+use crate::fleet::book::{Executable, RuleState};
+use crate::fleet::params::SourceId;
+use crate::time::Timestamp;
+
+use super::outbox::{self, NewDelivery};
+use super::reader::Reader;
+use super::record::{CaughtRecord, DueRecord};
+use super::{Connection, StoreError};
+
+type Result = std::result::Result<(), sqlx::Error>;
+
+/// What a probe caught: told now with all that waits, or kept until then.
+pub(super) async fn caught(
+    connection: &mut SqliteConnection,
+    source: SourceId,
+    at: Timestamp,
+    caught: &CaughtRecord,
+) -> Result {
+    if !caught.tells {
+        let rows = Value::from(caught.items.iter().map(Value::to_string).collect::<Vec<_>>());
+        sqlx::query(
+            "INSERT INTO held_matches (rule, source_id, at, item) SELECT ?1, ?2, ?3, value FROM json_each(?4)",
+        )
+        .bind(&*caught.name)
+        .bind(source.0)
+        .bind(at.as_millis())
+        .bind(rows.to_string())
+        .execute(connection)
+        .await?;
+        return Ok(());
+    }
+    let held = sqlx::query("SELECT item FROM held_matches WHERE rule = ? AND source_id = ? ORDER BY id")
+        .bind(&*caught.name)
+        .bind(source.0)
+        .fetch_all(&mut *connection)
+        .await?;
+    let held = held.iter().filter_map(|row| serde_json::from_str(row.get(0)).ok());
+    let items: Vec<Value> = held.chain(caught.items.iter().cloned()).collect();
+    if items.is_empty() {
+        return Ok(());
+    }
+    let mut document = caught.document.clone();
+    document.insert("items".to_owned(), Value::from(items));
+    for target in &caught.targets {
+        let delivery = NewDelivery {
+            profile: caught.profile.clone(),
+            rule: caught.rule.clone(),
+            target: target.clone(),
+            source,
+            at,
+            document: document.clone(),
+        };
+        outbox::enqueue(connection, &delivery).await?;
+    }
+    sqlx::query("DELETE FROM held_matches WHERE rule = ? AND source_id = ?")
+        .bind(&*caught.name)
+        .bind(source.0)
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+/// How far a rule is.
+pub(super) async fn state(connection: &mut SqliteConnection, state: &RuleState) -> Result {
+    sqlx::query(
+        "INSERT OR REPLACE INTO rule_states (rule, source_id, counted, executable_since, executable_until)
+         VALUES (?, ?, ?, ?, ?)",
+    )
+    .bind(&*state.rule)
+    .bind(state.source.map_or(0, |id| id.0))
+    .bind(state.counted)
+    .bind(state.executable.map(|of| of.since.as_millis()))
+    .bind(state.executable.map(|of| of.until.as_millis()))
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Sources that are due at another time.
+pub(super) async fn due(connection: &mut SqliteConnection, due: &[DueRecord]) -> Result {
+    let rows: Vec<Value> = due
+        .iter()
+        .map(|one| {
+            let rule = one.rule.as_deref();
+            let at = (one.due != Timestamp::MAX).then(|| one.due.as_millis());
+            json!([one.source.0, at, one.reason.name(), one.asked_by.name(), rule])
+        })
+        .collect();
+    sqlx::query(
+        "UPDATE sources SET next_probe_at = value ->> 1, next_probe_reason = value ->> 2,
+             next_probe_policy = value ->> 3, next_probe_rule = value ->> 4
+         FROM json_each(?) WHERE id = value ->> 0",
+    )
+    .bind(Value::from(rows).to_string())
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// How far all rules are, as it is remembered.
+pub async fn states(connection: &mut Connection) -> std::result::Result<Vec<RuleState>, StoreError> {
+    let rows =
+        sqlx::query("SELECT rule, source_id, counted, executable_since, executable_until FROM rule_states")
+            .fetch_all(connection)
+            .await?;
+    let time = |millis: Option<i64>| millis.map(Timestamp::from_millis);
+    Ok(rows
+        .iter()
+        .map(|row| RuleState {
+            rule: row.get::<String, _>(0).into(),
+            source: Some(SourceId(row.get(1))).filter(|id| id.0 != 0),
+            counted: row.get(2),
+            executable: time(row.get(3))
+                .zip(time(row.get(4)))
+                .map(|(since, until)| Executable { since, until }),
+        })
+        .collect())
+}
+
+/// An update that is stored, as far as rules may ask about it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredUpdate {
+    /// When it was found.
+    pub detected_at: Timestamp,
+    /// When it occurred, as far as is known.
+    pub occurred_at: Timestamp,
+    /// `new`, `edited` or `changed`.
+    pub kind: String,
+    /// By what it is known.
+    pub key: String,
+    /// Title, if any.
+    pub title: Option<String>,
+    /// Link, if any.
+    pub link: Option<String>,
+    /// Who wrote it.
+    pub authors: Vec<String>,
+    /// What it is filed under.
+    pub categories: Vec<String>,
+}
+
+impl Reader {
+    /// The last updates of a source, the newest first.
+    pub async fn last_updates(
+        &self,
+        source: SourceId,
+        most: u32,
+    ) -> std::result::Result<Vec<StoredUpdate>, StoreError> {
+        let rows = sqlx::query(
+            "SELECT detected_at, occurred_at, kind, key, title, link, authors, categories FROM updates
+             WHERE source_id = ? ORDER BY detected_at DESC, id DESC LIMIT ?",
+        )
+        .bind(source.0)
+        .bind(most)
+        .fetch_all(self.pool())
+        .await?;
+        let list = |text: Option<String>| -> Vec<String> {
+            text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
+        };
+        Ok(rows
+            .iter()
+            .map(|row| StoredUpdate {
+                detected_at: Timestamp::from_millis(row.get(0)),
+                occurred_at: Timestamp::from_millis(row.get(1)),
+                kind: row.get(2),
+                key: row.get(3),
+                title: row.get(4),
+                link: row.get(5),
+                authors: list(row.get(6)),
+                categories: list(row.get(7)),
+            })
+            .collect())
+    }
+}
