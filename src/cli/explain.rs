@@ -53,6 +53,9 @@ pub fn run(config: &Config, name: &str, as_json: bool, out: &mut dyn Write) -> R
         explanation.left, budget.probes, budget.per, budget.min_spacing
     )?;
     writeln!(out, "next probe  {}, because of: {}", when(explanation.due), explanation.reason.name())?;
+    if let Some(line) = explanation.rule.as_deref().and_then(|name| reasons::rule(&config.rules, name)) {
+        writeln!(out, "rule        {line}")?;
+    }
     for (head, lines) in case.reasons(&config.fleet, zone, now) {
         for (index, line) in lines.iter().enumerate() {
             writeln!(out, "{:<10}  {line}", if index == 0 { head } else { "" })?;
@@ -63,7 +66,7 @@ pub fn run(config: &Config, name: &str, as_json: bool, out: &mut dyn Write) -> R
     }
     writeln!(out)?;
     let mut table =
-        vec![constraint("the policy wants it", when(explanation.wanted), binds_policy(explanation))];
+        vec![constraint(asking(explanation), when(explanation.wanted), binds_policy(explanation))];
     for &(rule, until) in &explanation.constraints {
         let binds = explanation.reason.name() == rule.name();
         table.push(constraint(rule.name(), when(until), binds));
@@ -149,6 +152,11 @@ fn price(explanation: &Explanation) -> Span {
     Span::from_hours(1).scaled(f64::from(explanation.price))
 }
 
+/// Who wants the probe.
+fn asking(explanation: &Explanation) -> &'static str {
+    if explanation.rule.is_some() { "a rule wants it" } else { "the policy wants it" }
+}
+
 fn binds_policy(explanation: &Explanation) -> bool {
     !explanation.constraints.iter().any(|(rule, _)| rule.name() == explanation.reason.name())
 }
@@ -202,6 +210,7 @@ fn to_json(case: &Case, now: Timestamp) -> serde_json::Value {
         "name": row.name, "url": row.url, "state": row.state, "policy": row.policy,
         "asking": explanation.asking.name(), "wanted_at": iso(explanation.wanted),
         "next_probe_at": iso(explanation.due), "next_probe_reason": explanation.reason.name(),
+        "rule": explanation.rule.as_deref(),
         "budget": {
             "probes": explanation.budget.probes, "per_ms": explanation.budget.per.as_millis(),
             "min_spacing_ms": explanation.budget.min_spacing.as_millis(), "left": explanation.left,

@@ -23,6 +23,7 @@ pub mod export;
 mod fleet_load;
 pub mod import;
 pub mod log;
+pub mod matches;
 pub mod measures;
 mod picture;
 pub mod plan;
@@ -98,6 +99,8 @@ enum Command {
     Plan(Box<plan::Args>),
     /// Probe a source now, once and politely, if the gate allows.
     Probe(probe::Args),
+    /// Show what rules would catch among the updates that are stored.
+    Match(matches::Args),
     /// Show what was told to whom, what waits and what was given up; `retry` tries again.
     Deliveries(deliveries::Args),
     /// Try out schedules in a simulated world, without configuration, network or store.
@@ -199,6 +202,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Result<(), CliErro
         }
         Command::Plan(arguments) => plan::run(&arguments, path, &mut out),
         Command::Probe(arguments) => probe::run(&load(path)?, &arguments, &mut out),
+        Command::Match(arguments) => matches::run(&load(path)?, &arguments, &mut out),
         Command::Deliveries(arguments) => deliveries::run(&load(path)?, &arguments, &mut out),
         Command::Simulate(command) => {
             simulate::run(&command, arguments.get(1..).unwrap_or_default(), &mut out)

@@ -6,11 +6,14 @@
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
+use crate::config::profile::Rules;
 use crate::fleet::life::{Life, Reserve};
+use crate::fleet::rule::RuleTerms;
 use crate::fleet::source::Reason;
 use crate::fleet::{BurstTerms, FleetParams, Response};
 use crate::schedule::budget::Budget;
 use crate::schedule::policy::Policy;
+use crate::schedule::prediction;
 use crate::schedule::ttl::Form;
 use crate::store::plans::PlanRow;
 use crate::time::{Span, Timestamp};
@@ -57,6 +60,26 @@ pub fn slot(life: &Life, reason: Reason, due_for: Span, params: &FleetParams) ->
         )),
         _ => None,
     }
+}
+
+/// The rule behind a probe: what it wants, and how soon.
+pub fn rule(rules: &Rules, name: &str) -> Option<String> {
+    let rule = rules.all().iter().find(|rule| *rule.terms.name == *name)?;
+    let RuleTerms { own, every, life, confidence, .. } = &*rule.terms;
+    let soon = match life {
+        prediction::Life::Window(span) => format!("within {span} of"),
+        prediction::Life::Overwrite => "before what follows".to_owned(),
+    };
+    let nth = match every {
+        1 => "each update".to_owned(),
+        every => format!("every {every}th update"),
+    };
+    let whose = if *own { "of this source" } else { "of the sources that it waits for" };
+    let sure = match own {
+        true => format!(", in {} of 100 cases", (confidence * 100.0).round()),
+        false => String::new(),
+    };
+    Some(format!("`{name}` wants a look {soon} {nth} {whose}{sure}"))
 }
 
 /// A burst: what was seen, and what is done about it.

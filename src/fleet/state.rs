@@ -470,7 +470,7 @@ impl Fleet {
             Some(wish) if wish.because == Reason::Policy && member.memory.reason == Reason::Policy => {
                 member.memory.due
             }
-            Some(_) if member.memory.reason == Reason::Burst => member.memory.due,
+            Some(_) if matches!(member.memory.reason, Reason::Burst | Reason::Rule) => member.memory.due,
             Some(wish) => wish.at,
             None => member.memory.due,
         };

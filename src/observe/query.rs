@@ -159,6 +159,11 @@ impl Condition {
         }
     }
 
+    /// Whether it asks about this field.
+    pub fn asks_about(&self, field: Field) -> bool {
+        self.0.asks_about(field)
+    }
+
     /// Whether an item is as it says.
     pub fn holds(&self, of: &Said<'_>) -> bool {
         self.0.holds(of)
@@ -166,6 +171,17 @@ impl Condition {
 }
 
 impl Node {
+    fn asks_about(&self, wanted: Field) -> bool {
+        match self {
+            Self::Or(all) | Self::And(all) => all.iter().any(|node| node.asks_about(wanted)),
+            Self::Not(node) => node.asks_about(wanted),
+            Self::Has(field)
+            | Self::Equals(field, _)
+            | Self::Contains(field, _)
+            | Self::Matches(field, _) => *field == wanted,
+        }
+    }
+
     fn holds(&self, of: &Said<'_>) -> bool {
         match self {
             Self::Or(any) => any.iter().any(|node| node.holds(of)),

@@ -1,0 +1,190 @@
+//! `tidewatch match`: what rules would catch among the updates that are stored.
+//!
+//! For trying out a rule before anyone is told anything. Asks the same questions as the daemon, of what the
+//! store still knows: the text of an item is not kept, and that is said where a rule asks for it.
+
+use std::io::Write;
+
+use clap::Args as ClapArgs;
+use serde_json::{Value, json};
+
+use crate::config::Config;
+use crate::config::profile::{Rule, Where};
+use crate::fleet::rule::Part;
+use crate::observe::Kind;
+use crate::observe::query::{Field, Said};
+use crate::store::reader::Reader;
+use crate::store::rules::StoredUpdate;
+use crate::time::Timestamp;
+
+use super::table::{Cell, Tone, cell, cut, print};
+use super::{CliError, colours, find_source, runtime};
+
+/// What is asked.
+#[derive(Debug, ClapArgs)]
+pub struct Args {
+    /// The source's name.
+    source: String,
+    /// Only this rule, as `profile/rule`.
+    #[arg(long, value_name = "RULE")]
+    rule: Option<String>,
+    /// How many of the last updates are looked at.
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    last: u32,
+    /// One JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A rule and what of the stored updates it asks for or waits for.
+struct Matched<'c> {
+    rule: &'c Rule,
+    part: Part,
+    /// By their places.
+    caught: Vec<usize>,
+    counts: Vec<usize>,
+    /// It asks for words that are not kept.
+    blind: bool,
+}
+
+/// Shows what rules would catch.
+pub fn run(config: &Config, arguments: &Args, out: &mut dyn Write) -> Result<(), CliError> {
+    let source = find_source(config, &arguments.source)?;
+    let parts = config.rules.of(source);
+    let rules: Vec<(&Rule, Part)> = parts
+        .into_iter()
+        .filter_map(|part| Some((&**config.rules.get(part.rule)?, part)))
+        .filter(|(rule, _)| arguments.rule.as_ref().is_none_or(|name| **name == *rule.terms.name))
+        .collect();
+    if rules.is_empty() {
+        let which = match &arguments.rule {
+            Some(name) => format!("no rule `{name}` has to do with `{}`", source.name),
+            None => format!(
+                "no rule has to do with `{}`; name it in the `sources` of a [[profile]]",
+                source.name
+            ),
+        };
+        return Err(CliError::Refused(which));
+    }
+    let (updates, page) = runtime()?.block_on(async {
+        let reader = Reader::open(&config.daemon.store).await?;
+        let rows = reader.sources().await?;
+        let unknown = || {
+            CliError::Refused(format!("`{}` is not in the store yet; is the daemon running?", source.name))
+        };
+        let id = rows.iter().find(|row| row.name == source.name).map(|row| row.id).ok_or_else(unknown)?;
+        let page = match source.kind {
+            Kind::Page => reader.page_text(id).await?,
+            Kind::Feed => None,
+        };
+        Ok::<_, CliError>((reader.last_updates(id, arguments.last).await?, page))
+    })?;
+    let matched: Vec<Matched<'_>> =
+        rules.into_iter().map(|(rule, part)| matched(rule, part, &updates, page.as_deref())).collect();
+    if arguments.json {
+        let all: Vec<Value> = matched.iter().map(|matched| to_json(matched, &updates)).collect();
+        let document = json!({ "source": source.name, "updates": updates.len(), "rules": all });
+        return Ok(writeln!(out, "{document:#}")?);
+    }
+    let zone = &config.importance.time_zone;
+    for (index, matched) in matched.iter().enumerate() {
+        if index > 0 {
+            writeln!(out)?;
+        }
+        let Matched { rule, part, caught, counts, blind } = matched;
+        let wanted = rule.wanted.as_ref().map_or("everything".to_owned(), |wanted| wanted.text.clone());
+        writeln!(
+            out,
+            "{}  {}",
+            rule.terms.name,
+            if part.asked { wanted } else { "waits for it".to_owned() }
+        )?;
+        let of = updates.len();
+        match (part.asked, part.triggers) {
+            (true, true) if rule.terms.own => {
+                let told = counts.len() / rule.terms.every.max(1) as usize;
+                writeln!(out, "{} of the last {of} updates; told about {told} times", caught.len())?;
+            }
+            (true, _) => {
+                writeln!(out, "{} of the last {of} updates, if found when others set it off", caught.len())?
+            }
+            (false, _) => writeln!(out, "{} of the last {of} updates count", counts.len())?,
+        }
+        if *blind {
+            writeln!(
+                out,
+                "it asks about `text`, which is not kept of items: more may match when they are read"
+            )?;
+        }
+        let shown = if part.asked { caught } else { counts };
+        let row = |&at: &usize| -> Option<Vec<Cell>> {
+            let update = updates.get(at)?;
+            Some(vec![
+                cell(update.detected_at.iso_in(zone)),
+                cell(&update.kind).tone(Tone::Faint),
+                cell(cut(update.title.as_deref().unwrap_or(&update.key), 70)),
+                cell(cut(update.link.as_deref().unwrap_or_default(), 60)).tone(Tone::Faint),
+            ])
+        };
+        let rows: Vec<Vec<Cell>> = shown.iter().filter_map(row).collect();
+        if !rows.is_empty() {
+            print(out, &["found", "kind", "title", "link"], &rows, colours())?;
+        }
+    }
+    Ok(())
+}
+
+fn matched<'c>(rule: &'c Rule, part: Part, updates: &[StoredUpdate], page: Option<&str>) -> Matched<'c> {
+    let holds = |wanted: Option<&Where>, at: usize| {
+        let update = &updates[at];
+        // A page is kept as it was last.
+        let text = page.filter(|_| at == 0);
+        let said = Said {
+            title: update.title.as_deref(),
+            link: update.link.as_deref(),
+            id: Some(&update.key),
+            text,
+            authors: &update.authors,
+            categories: &update.categories,
+        };
+        wanted.is_none_or(|wanted| wanted.condition.holds(&said))
+    };
+    let in_force = |at: &usize| {
+        let update = &updates[*at];
+        update.kind != "edited" && rule.terms.active.holds(occurred(update))
+    };
+    let places: Vec<usize> = (0..updates.len()).filter(in_force).collect();
+    let of = |is: bool, wanted: Option<&Where>| -> Vec<usize> {
+        places.iter().copied().filter(|&at| is && holds(wanted, at)).collect()
+    };
+    let asks =
+        |wanted: Option<&Where>| wanted.is_some_and(|wanted| wanted.condition.asks_about(Field::Text));
+    Matched {
+        rule,
+        part,
+        caught: of(part.asked, rule.wanted.as_ref()),
+        counts: of(part.triggers, rule.counts.as_ref()),
+        blind: asks(rule.wanted.as_ref()) || asks(rule.counts.as_ref()),
+    }
+}
+
+fn occurred(update: &StoredUpdate) -> Timestamp {
+    update.occurred_at
+}
+
+fn to_json(matched: &Matched<'_>, updates: &[StoredUpdate]) -> Value {
+    let item = |&at: &usize| {
+        let update = &updates[at];
+        json!({
+            "kind": update.kind, "id": update.key, "title": update.title, "link": update.link,
+            "authors": update.authors, "categories": update.categories,
+            "occurred_at": update.occurred_at.iso(), "detected_at": update.detected_at.iso(),
+        })
+    };
+    let Matched { rule, part, caught, counts, blind } = matched;
+    json!({
+        "profile": &*rule.profile, "rule": &*rule.name, "asked": part.asked, "triggers": part.triggers,
+        "where": rule.wanted.as_ref().map(|wanted| &wanted.text), "counts": counts.len(),
+        "text_not_kept": blind, "caught": caught.iter().map(item).collect::<Vec<_>>(),
+    })
+}
