@@ -50,7 +50,7 @@ struct Retry {
     #[arg(long)]
     dead: bool,
     /// With --dead: only for this target.
-    #[arg(long, value_name = "TARGET", requires = "dead")]
+    #[arg(long, value_name = "TARGET", requires = "dead", conflicts_with = "ids")]
     target: Option<String>,
 }
 

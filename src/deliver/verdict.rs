@@ -39,8 +39,8 @@ const LONGEST_REST: Span = Span::from_days(1);
 /// of the time, or the clock may have been set.
 const FEWEST_ATTEMPTS: u32 = 4;
 
-/// An error is cut to this many characters.
-const LONGEST_ERROR: usize = 4096;
+/// An error is cut to this many characters; what a program said last fits in.
+const LONGEST_ERROR: usize = 8192;
 
 /// What becomes of a row after an attempt that began at `tried_at` and ended `now`.
 pub(super) fn settled(

@@ -27,6 +27,8 @@ pub struct Seen {
     pub path: String,
     /// Everything up to and with the empty line.
     pub head: Vec<u8>,
+    /// As many bytes after it as its `Content-Length` says.
+    pub body: Vec<u8>,
     /// When it had arrived whole, counted from the server's start.
     pub at: Duration,
 }
@@ -327,10 +329,16 @@ async fn serve(mut stream: TcpStream, shared: Arc<Shared>) {
     if path == "/.settled" {
         return;
     }
+    let mut seen = Seen { order: 0, method, path, head, body: Vec::new(), at: Duration::ZERO };
+    let length = seen.text("content-length").map_or(0, |length| length.parse().unwrap());
+    seen.body.resize(length, 0);
+    if stream.read_exact(&mut seen.body).await.is_err() {
+        return;
+    }
     let seen = {
         let mut log = shared.log();
-        let at = shared.stopwatch.elapsed();
-        let seen = Seen { order: log.requests.len(), method, path, head, at };
+        seen.at = shared.stopwatch.elapsed();
+        seen.order = log.requests.len();
         log.requests.push(seen.clone());
         log.in_flight += 1;
         log.high_water = log.high_water.max(log.in_flight);

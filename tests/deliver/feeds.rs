@@ -1,0 +1,139 @@
+//! Feed files: whole, sound, and made from what was told.
+
+use std::fs;
+use std::path::Path;
+
+use feed_rs::model::Feed;
+use serde_json::{Value, json};
+use tidewatch::config::target::{Target, Way};
+use tidewatch::store::writer::Write;
+
+use super::office::{HOSTILE, HOUR, Office, at, document, until};
+
+fn atom(path: &Path, entries: u32) -> Target {
+    let way = Way::Atom { path: path.to_owned(), entries };
+    Target { name: "atom:news".into(), way, timeout: HOUR, give_up: HOUR }
+}
+
+fn read(path: &Path) -> Feed {
+    feed_rs::parser::parse(&fs::read(path).unwrap()[..]).unwrap()
+}
+
+fn titles(feed: &Feed) -> Vec<String> {
+    feed.entries.iter().map(|entry| entry.title.as_ref().unwrap().content.clone()).collect()
+}
+
+/// What of a text XML 1.0 can carry.
+fn carried(text: &str) -> String {
+    text.chars()
+        .filter(|c| !matches!(c, '\0'..='\x08' | '\x0b' | '\x0c' | '\x0e'..='\x1f' | '\u{fffe}'))
+        .collect()
+}
+
+#[tokio::test]
+async fn the_last_matches_are_there_newest_first_also_after_a_restart() {
+    let office = Office::closed(1.0).await;
+    let path = office.path("news.atom");
+    let mut office = office.at_work(vec![atom(&path, 3)]);
+    office.tell("atom:news", &["one", "two"]).await;
+    office.delivered(2).await;
+    assert_eq!(titles(&read(&path)), ["two", "one"]);
+    office.stop().await;
+    fs::remove_file(&path).unwrap();
+    office.start();
+    office.tell("atom:news", &["three", "four"]).await;
+    office.delivered(4).await;
+    let feed = read(&path);
+    assert_eq!(titles(&feed), ["four", "three", "two"]);
+    let rows = office.rows().await;
+    let ids: Vec<String> =
+        rows.iter().skip(1).rev().map(|row| format!("urn:tidewatch:{}:0", row.key)).collect();
+    assert_eq!(feed.entries.iter().map(|entry| entry.id.clone()).collect::<Vec<_>>(), ids);
+    let entry = &feed.entries[0];
+    assert_eq!(entry.updated.unwrap().timestamp_millis(), at(-1).as_millis());
+    assert_eq!(entry.published.unwrap().timestamp_millis(), at(-60).as_millis());
+    assert_eq!(entry.links[0].href, "http://a/1?b=c&d=%3Ce%3E");
+    assert_eq!(entry.authors[0].name.as_deref(), Some("a"));
+    let terms: Vec<&str> = entry.categories.iter().map(|category| category.term.as_str()).collect();
+    assert_eq!(terms, ["me", "all"]);
+    assert_eq!(feed.id, "urn:tidewatch:atom:news");
+    let left: Vec<_> =
+        fs::read_dir(office.path("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(!left.iter().any(|name| name.to_string_lossy().ends_with(".new")), "{left:?}");
+}
+
+#[tokio::test]
+async fn hostile_titles_of_any_length_stay_titles() {
+    let office = Office::closed(1.0).await;
+    let path = office.path("news.atom");
+    let office = office.at_work(vec![atom(&path, 20)]);
+    let long = HOSTILE.repeat(1_000_000 / HOSTILE.len() + 1);
+    office.tell("atom:news", &["</title></entry></feed>", HOSTILE, &long]).await;
+    office.delivered(3).await;
+    let found = titles(&read(&path));
+    assert_eq!(found.len(), 3);
+    assert_eq!(found[2], "</title></entry></feed>");
+    // feed-rs trims; what is within is as it was, but for what XML cannot carry.
+    assert_eq!(found[1].trim(), carried(HOSTILE).trim());
+    assert!(found[0].trim() == carried(&long).trim(), "1 MB, intact");
+}
+
+#[tokio::test]
+async fn whatever_is_missing_or_nonsense_the_feed_is_sound() {
+    let office = Office::closed(1.0).await;
+    let path = office.path("news.atom");
+    let office = office.at_work(vec![atom(&path, 20)]);
+    let mut odd = document("x");
+    odd.insert(
+        "items".into(),
+        json!([
+            { "kind": "changed" },
+            { "kind": "new", "link": "javascript:alert(1)", "title": "", "id": "the id" },
+            { "kind": "new", "link": "no link at all", "title": 7, "detected_at": "yesterday" },
+            { "kind": "new", "title": "early", "detected_at": "-009999-01-02T00:00:00Z", "occurred_at": 5 },
+            { "kind": "new", "title": "dated", "detected_at": "2026-11-16T12:00:00+02:00", "text": "<i>t</i>" },
+            "no item",
+        ]),
+    );
+    let mut bare = document("x");
+    bare.retain(|name, _| name == "at");
+    let mut wrong = document("x");
+    wrong.insert("items".into(), Value::from("none"));
+    let all = [odd, bare, wrong].map(|document| office.delivery("atom:news", document));
+    office.write(Write::Tell(all.into())).await;
+    office.poke.notify_one();
+    office.delivered(3).await;
+    let feed = read(&path);
+    assert_eq!(titles(&feed), ["changed", "the id", "new", "early", "dated", "match"]);
+    assert!(feed.entries.iter().all(|entry| entry.links.is_empty() && entry.updated.is_some()));
+    let updated = feed.entries[4].updated.unwrap().to_rfc3339();
+    assert_eq!(updated, "2026-11-16T10:00:00+00:00");
+    assert_eq!(feed.entries[4].summary.as_ref().unwrap().content, "<i>t</i>");
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(!text.contains("javascript") && !text.contains("-009999"));
+    let key = &office.rows().await[0].key;
+    assert_eq!(feed.entries[4].id, format!("urn:tidewatch:{key}:4"));
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_written_is_tried_again_and_no_link_is_followed() {
+    let office = Office::closed(3600.0).await;
+    let folder = office.path("later");
+    let path = folder.join("news.atom");
+    let office = office.at_work(vec![atom(&path, 20)]);
+    office.tell("atom:news", &["x"]).await;
+    let error = office.failed("atom:news").await.last_error.unwrap();
+    assert!(
+        error.ends_with("news.atom cannot be written: No such file or directory (os error 2)"),
+        "{error}"
+    );
+    let precious = office.path("precious");
+    fs::write(&precious, "precious").unwrap();
+    fs::create_dir(office.path("soon")).unwrap();
+    std::os::unix::fs::symlink(&precious, office.path("soon/.news.atom.new")).unwrap();
+    fs::rename(office.path("soon"), &folder).unwrap();
+    office.delivered(1).await;
+    assert_eq!(titles(&read(&path)), ["x"]);
+    assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
+    until("only the feed is left", async || fs::read_dir(&folder).unwrap().count() == 1).await;
+}

@@ -1,0 +1,234 @@
+//! A store with its writer, and a courier that works from it.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use tempfile::TempDir;
+use tidewatch::clock::{Clock, patience, real_pause};
+use tidewatch::config::FetchParams;
+use tidewatch::config::target::{Target, Way};
+use tidewatch::deliver::courier::Courier;
+use tidewatch::fetch::client::Fetcher;
+use tidewatch::fleet::params::SourceId;
+use tidewatch::store::deliveries::{DeliveryRow, Filter};
+use tidewatch::store::outbox::NewDelivery;
+use tidewatch::store::reader::Reader;
+use tidewatch::store::sync::Listed;
+use tidewatch::store::writer::{Desk, Write, Writer};
+use tidewatch::store::{load, open};
+use tidewatch::time::{Span, Timestamp};
+use tokio::sync::{Notify, oneshot, watch};
+use tokio::task::JoinHandle;
+use url::Url;
+
+/// Whatever is waited for and has not come after this long never will.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+pub const HOUR: Span = Span::from_hours(1);
+
+/// A title that means something to shells, terminals, XML, JSON and C.
+pub const HOSTILE: &str = "$(reboot); `id` | x && y > /etc/passwd 'a' \"b\" \\ \\n <b>&amp;</b> ]]> <!-- \
+     \r\n\t\u{0}\u{1}\u{1b}[31m\u{7f}\u{9b} \u{fffe} \u{2028} \u{202e}ünïcödé 日本 🦀 %s {} ${HOME}";
+
+pub fn at(secs: i64) -> Timestamp {
+    Timestamp::from_secs(1_790_000_000 + secs)
+}
+
+/// Within the deadline, or the test fails.
+pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
+    patience(DEADLINE, future).await.unwrap_or_else(|_| panic!("waited in vain: {what}"))
+}
+
+/// Waits until something holds.
+pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let seen = async {
+        while !holds().await {
+            real_pause(Duration::from_millis(5)).await;
+        }
+    };
+    soon(what, seen).await;
+}
+
+pub fn exec(name: &str, command: &[&str]) -> Target {
+    let command = command.iter().map(|word| (*word).to_owned()).collect();
+    Target { name: name.into(), way: Way::Exec { command }, timeout: HOUR, give_up: Span::from_days(3) }
+}
+
+/// A program of the user's that happens to be a shell; `$0` is `file`.
+pub fn script(name: &str, text: &str, file: &Path) -> Target {
+    exec(name, &["/bin/sh", "-c", text, file.to_str().unwrap()])
+}
+
+pub fn webhook(name: &str, url: Url) -> Target {
+    let way = Way::Webhook { url, secret: None, headers: Vec::new(), allow_private: true };
+    Target { name: name.into(), way, timeout: HOUR, give_up: Span::from_days(3) }
+}
+
+/// A document about one item of that title.
+pub fn document(title: &str) -> Map<String, Value> {
+    let document = json!({
+        "profile": "me", "rule": "all", "source": "a", "url": "http://a/", "at": at(0).iso(),
+        "items": [{
+            "kind": "new", "id": format!("id of {}", title.chars().take(100).collect::<String>()),
+            "title": title, "link": "http://a/1?b=c&d=<e>", "occurred_at": at(-60).iso(),
+            "detected_at": at(-1).iso(),
+        }],
+    });
+    match document {
+        Value::Object(document) => document,
+        other => panic!("{other}"),
+    }
+}
+
+pub struct Office {
+    folder: TempDir,
+    pub clock: Clock,
+    pub reader: Reader,
+    pub source: SourceId,
+    pub poke: Arc<Notify>,
+    desk: Desk,
+    targets: watch::Sender<Arc<Vec<Arc<Target>>>>,
+    fetcher: watch::Sender<Fetcher>,
+    courier: Option<JoinHandle<()>>,
+    _stop: oneshot::Sender<()>,
+}
+
+impl Office {
+    /// An office whose clock runs `speed` times as fast as real time, and nobody at work yet.
+    pub async fn closed(speed: f64) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.db");
+        let mut connection = open::for_writing(&path).await.unwrap();
+        let listed =
+            Listed { name: "a".into(), url: "http://a/".into(), kind: "feed", policy: "auto", group: None };
+        load::begin(&mut connection, &[listed], at(0)).await.unwrap();
+        let reader = Reader::open(&path).await.unwrap();
+        let source = reader.sources().await.unwrap()[0].id;
+        let (writer, desk) = Writer::new(connection);
+        let (stop, stopped) = oneshot::channel();
+        tokio::spawn(writer.run(stopped));
+        let params = FetchParams {
+            max_body: 1 << 20,
+            connect_timeout: Span::from_secs(10),
+            read_timeout: Span::from_secs(10),
+            total_timeout: Span::from_secs(30),
+            resolve: vec![("hook.example".to_owned(), IpAddr::from([127, 0, 0, 1]))],
+        };
+        let fetcher = Fetcher::new(&params, Some("mailto:me@example.org")).unwrap();
+        Self {
+            folder,
+            clock: Clock::accelerated(at(0), speed),
+            reader,
+            source,
+            poke: Arc::default(),
+            desk,
+            targets: watch::channel(Arc::default()).0,
+            fetcher: watch::channel(fetcher).0,
+            courier: None,
+            _stop: stop,
+        }
+    }
+
+    /// An office at work for these targets.
+    pub async fn open(speed: f64, targets: Vec<Target>) -> Self {
+        Self::closed(speed).await.at_work(targets)
+    }
+
+    /// The same, at work for these targets.
+    pub fn at_work(mut self, targets: Vec<Target>) -> Self {
+        self.configure(targets);
+        self.start();
+        self
+    }
+
+    pub fn start(&mut self) {
+        let courier = Courier {
+            reader: self.reader.clone(),
+            writes: self.desk.writes.clone(),
+            clock: self.clock.clone(),
+            targets: self.targets.subscribe(),
+            fetcher: self.fetcher.subscribe(),
+            poke: Arc::clone(&self.poke),
+        };
+        self.courier = Some(tokio::spawn(courier.run()));
+    }
+
+    /// Cuts the courier short, whatever it is doing.
+    pub async fn stop(&mut self) {
+        let courier = self.courier.take().unwrap();
+        courier.abort();
+        assert!(courier.await.unwrap_err().is_cancelled());
+    }
+
+    pub fn configure(&self, targets: Vec<Target>) {
+        self.targets.send_replace(Arc::new(targets.into_iter().map(Arc::new).collect()));
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub fn store(&self) -> PathBuf {
+        self.path("t.db")
+    }
+
+    /// What would be put into the outbox.
+    pub fn delivery(&self, target: &str, document: Map<String, Value>) -> NewDelivery {
+        NewDelivery {
+            profile: "me".into(),
+            rule: "all".into(),
+            target: target.into(),
+            source: self.source,
+            at: self.clock.now(),
+            document,
+        }
+    }
+
+    /// Puts documents with these titles into the outbox, and wakes the courier.
+    pub async fn tell(&self, target: &str, titles: &[&str]) {
+        let deliveries = titles.iter().map(|title| self.delivery(target, document(title))).collect();
+        self.write(Write::Tell(deliveries)).await;
+        self.poke.notify_one();
+    }
+
+    /// Writes something, and waits until it is committed.
+    pub async fn write(&self, write: Write) {
+        let (done, committed) = oneshot::channel();
+        self.desk.writes.send(write).unwrap();
+        self.desk.writes.send(Write::Flush(done)).unwrap();
+        soon("a commit", committed).await.unwrap();
+    }
+
+    /// All rows, in order.
+    pub async fn rows(&self) -> Vec<DeliveryRow> {
+        self.reader.deliveries(&Filter { limit: 10_000, ..Filter::default() }).await.unwrap()
+    }
+
+    /// How many are in each state.
+    pub async fn states(&self) -> HashMap<String, usize> {
+        let mut states = HashMap::new();
+        for row in self.rows().await {
+            *states.entry(row.state).or_default() += 1;
+        }
+        states
+    }
+
+    /// Waits until so many rows are delivered.
+    pub async fn delivered(&self, count: usize) {
+        until(&format!("{count} deliveries"), async || {
+            self.states().await.get("delivered").copied().unwrap_or_default() >= count
+        })
+        .await;
+    }
+
+    /// Waits until the first row for a target was tried and not taken, and returns it.
+    pub async fn failed(&self, target: &str) -> DeliveryRow {
+        let first = async || self.rows().await.into_iter().find(|row| row.target == target).unwrap();
+        until("a failed attempt", async || first().await.last_error.is_some()).await;
+        first().await
+    }
+}
