@@ -7,6 +7,7 @@ mod hostile;
 mod killed;
 mod phases;
 mod plans;
+mod profiles;
 mod signals;
 mod store;
 #[path = "../web/mod.rs"]
