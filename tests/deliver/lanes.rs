@@ -10,7 +10,7 @@ use tidewatch::store::outbox::{Retried, Which, retry};
 use tidewatch::time::{Span, Timestamp};
 use tokio::sync::Notify;
 
-use super::office::{HOUR, Office, at, exec, soon, until, webhook};
+use super::office::{HOUR, Log, Office, at, exec, soon, until, webhook};
 use super::web::{Reply, Seen, Web};
 
 fn key(seen: &Seen) -> String {
@@ -78,6 +78,7 @@ async fn a_courier_cut_short_sends_the_same_again_and_only_then_the_next() {
 #[tokio::test]
 async fn a_document_that_is_refused_is_dead_at_once_and_the_next_passes() {
     let web = Web::start(|seen| if title(seen) == "bad" { Reply::new(422) } else { Reply::new(200) }).await;
+    let (log, _guard) = Log::listen();
     let office = Office::open(1.0, vec![webhook("webhook:a", web.url("/"))]).await;
     office.tell("webhook:a", &["bad", "good"]).await;
     office.delivered(1).await;
@@ -86,6 +87,8 @@ async fn a_document_that_is_refused_is_dead_at_once_and_the_next_passes() {
     assert_eq!(rows[0].last_error.as_deref(), Some("HTTP 422: the receiver refuses this document"));
     assert_eq!(rows[1].state, "delivered");
     assert_eq!(web.requests().len(), 2);
+    let logged = log.text();
+    assert!(logged.contains("ERROR") && logged.contains("tidewatch deliveries retry 1"), "{logged}");
     let events = super::rows::events(&office).await;
     let detail = format!("{} to webhook:a: HTTP 422: the receiver refuses this document", rows[0].id);
     assert_eq!(events, [("delivery_dead".to_owned(), Some("a".to_owned()), Some(detail))]);
@@ -161,10 +164,14 @@ async fn rest_that_a_receiver_asks_for_is_given() {
 
 #[tokio::test]
 async fn rows_for_a_target_that_is_not_configured_wait_until_it_is() {
+    let (log, _guard) = Log::listen();
     let office = Office::open(1.0, vec![exec("exec:here", &["/bin/true"])]).await;
     office.tell("exec:gone", &["x", "y"]).await;
+    let said = || log.text().matches("a target that is not configured").count();
+    until("it is said", async || said() > 0).await;
     office.tell("exec:here", &["x"]).await;
     office.delivered(1).await;
+    assert_eq!(said(), 1, "once: {}", log.text());
     let waiting: Vec<_> = office.rows().await.into_iter().filter(|row| row.state == "waiting").collect();
     assert!(waiting.len() == 2 && waiting.iter().all(|row| row.target == "exec:gone" && row.attempts == 0));
     assert_eq!(office.reader.waiting_targets().await.unwrap(), ["exec:gone"]);

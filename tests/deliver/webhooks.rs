@@ -10,7 +10,7 @@ use tidewatch::config::target::{Target, Way};
 use tidewatch::store::deliveries::DeliveryRow;
 use url::Url;
 
-use super::office::{HOSTILE, Office, soon, webhook};
+use super::office::{HOSTILE, Log, Office, soon, webhook};
 use super::web::{Reply, Seen, Web};
 
 /// The same webhook, with secrets.
@@ -106,7 +106,8 @@ async fn redirects_are_not_followed() {
 }
 
 #[tokio::test]
-async fn secrets_are_in_no_error() {
+async fn secrets_are_in_no_error_and_no_log() {
+    let (log, _guard) = Log::listen();
     let closed = Web::start(|_| Reply::new(200)).await;
     let mut url = closed.url("/hunter1?token=hunter2#hunter3");
     url.set_username("hunter4").unwrap();
@@ -135,6 +136,8 @@ async fn secrets_are_in_no_error() {
     assert!(errors[2].contains("cannot read /nowhere/secret"), "{errors:#?}");
     assert!(errors[3].contains("not http"), "{errors:#?}");
     assert!(!errors.iter().any(|error| error.contains("hunter")), "{errors:#?}");
+    assert!(log.text().contains("cannot connect"), "something was logged: {}", log.text());
+    assert!(!log.text().contains("hunter"), "{}", log.text());
     assert!(!format!("{nobody:?}").contains("hunter8"));
 }
 
