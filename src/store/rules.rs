@@ -95,9 +95,9 @@ pub(super) async fn due(connection: &mut SqliteConnection, due: &[DueRecord]) ->
         })
         .collect();
     sqlx::query(
-        "UPDATE sources SET next_probe_at = value ->> 1, next_probe_reason = value ->> 2,
-             next_probe_policy = value ->> 3, next_probe_rule = value ->> 4
-         FROM json_each(?) WHERE id = value ->> 0",
+        "UPDATE sources SET next_probe_at = new.value ->> 1, next_probe_reason = new.value ->> 2,
+                            next_probe_policy = new.value ->> 3, next_probe_rule = new.value ->> 4
+         FROM json_each(?) AS new WHERE sources.id = new.value ->> 0 AND state <> 'removed'",
     )
     .bind(Value::from(rows).to_string())
     .execute(connection)
