@@ -13,7 +13,9 @@
 //! Other policies go from probe to probe: by what is [`expected`] of a source, by its [`ttl`], by a
 //! [`level`] of what piles up (`pile`), or [`spread`] evenly. [`ask`] has an answer of each of them, a
 //! [`chain`] of answers is followed like a plan, and [`serve`] turns the question round: whether a copy is still good.
-//! Where updates are wanted within a time rather than as soon as can be, [`execution`] has the fewest probes that do.
+//! Where updates are wanted within a time rather than as soon as can be, [`execution`] has the fewest probes that do, and [`prediction`]
+//! the times at which they are likely: the fewest cells (`cover`) of a `row` of slots that hold every X-th update
+//! (`nth`) with the confidence that is asked for, looked at again and again (`pursuit`).
 
 pub mod active;
 pub mod ask;
@@ -22,6 +24,7 @@ pub mod bound;
 pub mod budget;
 pub mod chain;
 pub mod complete;
+mod cover;
 pub mod execution;
 pub mod expected;
 pub mod finish;
@@ -30,14 +33,17 @@ mod layers;
 pub mod level;
 mod line;
 pub mod moves;
+mod nth;
 pub mod optimal;
 mod pass;
 mod pile;
 pub mod plan;
 pub mod policy;
 pub mod prediction;
+mod pursuit;
 pub mod reference;
 pub mod rolling;
+mod row;
 pub mod serve;
 pub mod spread;
 pub mod ttl;
