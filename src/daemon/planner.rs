@@ -21,12 +21,11 @@ use crate::rate::habits::{FEW, Foresight, Habits};
 use crate::rate::steps::Steps;
 use crate::schedule::execution::Interval;
 use crate::schedule::plan::Revision;
-use crate::schedule::prediction::intervals;
 use crate::schedule::rolling::Ahead;
 use crate::store::StoreError;
 use crate::store::reader::Reader;
 use crate::store::rhythm::{DiaryRow, KnownRate};
-use crate::time::{Span, Timestamp};
+use crate::time::Timestamp;
 
 use super::pilot::Control;
 
@@ -196,19 +195,9 @@ fn beat(Job { order, known, .. }: &Job, _: &PlanParams) -> Option<Beat> {
     Some(Beat { source: order.source, pulse, per_hour, updates: known.updates })
 }
 
-/// So far ahead updates are foretold.
-const AHEAD: Span = Span::from_days(7);
-
 fn foretell(Job { order, known, .. }: &Job, _: &PlanParams) -> Option<Foretold> {
     let wants = order.wants.as_ref().filter(|_| known.updates >= WELL_FOUNDED)?;
-    let (rate, now) = (Steps::from(&known.rate), order.standing.now);
-    let until = now + AHEAD;
-    let mut spans = Vec::new();
-    for (want, terms) in &wants.of {
-        let active = terms.active.spans(wants.looked, until);
-        spans.extend(intervals(&rate, wants.factor, wants.looked, want, &active, until));
-    }
-    spans.retain(|span| span.until > now);
+    let spans = making::spans(wants, &Steps::from(&known.rate), order.standing.now);
     Some(Foretold { source: order.source, made_from: order.made_from, spans })
 }
 
@@ -233,6 +222,7 @@ mod tests {
     use crate::schedule::budget::Budget;
     use crate::schedule::policy::Policy;
     use crate::schedule::rolling::Standing;
+    use crate::time::Span;
 
     fn job(id: i64) -> Job {
         let standing = Standing::new(Timestamp::from_secs(0), Budget::default());

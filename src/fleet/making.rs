@@ -11,10 +11,15 @@ use crate::rate::habits::Foresight;
 use crate::rate::steps::Steps;
 use crate::schedule::ask::Knowledge;
 use crate::schedule::chain;
+use crate::schedule::execution::Interval;
 use crate::schedule::policy::Policy;
+use crate::schedule::prediction::intervals;
 use crate::schedule::rolling::{self, Ahead, Standing};
 
+use crate::time::{Span, Timestamp};
+
 use super::planning::PlanOrder;
+use super::serving::Wants;
 
 /// A rate that rests on fewer updates than this is not planned by, unless others lend theirs, and not
 /// held against anyone: too much is a surprise to it.
@@ -90,13 +95,31 @@ pub fn ahead(order: &PlanOrder, known: &Rhythm, params: &PlanParams) -> Option<A
     }
 }
 
+/// So far ahead updates are foretold for rules.
+const FORETOLD: Span = Span::from_days(7);
+
+/// So far ahead it matters when rules are in force.
+const IN_FORCE: Span = Span::from_days(60);
+
+/// The spans in which a source's updates are to be looked for, for the rules that wait for them.
+pub fn spans(wants: &Wants, rate: &Steps, now: Timestamp) -> Vec<Interval> {
+    let Wants { looked, factor, ref of } = *wants;
+    let mut spans = Vec::new();
+    for (want, terms) in of {
+        let active = terms.active.spans(looked, now + IN_FORCE);
+        spans.extend(intervals(rate, factor, looked, want, &active, now + FORETOLD));
+    }
+    // What is over cannot be served any more.
+    spans.retain(|span| span.until > now);
+    spans
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::fleet::params::SourceId;
     use crate::schedule::budget::Budget;
     use crate::schedule::plan::Revision;
-    use crate::time::Timestamp;
 
     #[test]
     fn who_knows_the_rate_decides_what_auto_may_follow() {

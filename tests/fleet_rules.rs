@@ -1,0 +1,308 @@
+//! Rules in the fleet: what is foretold is looked for in time, what others set off is looked at by when it
+//! was asked for, and what cannot be is said before.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use jiff::tz::TimeZone;
+use tidewatch::fleet::book::{Book, Notice, Told};
+use tidewatch::fleet::making;
+use tidewatch::fleet::params::{HostGroup, SourceId, Terms};
+use tidewatch::fleet::rule::{Part, RuleTerms};
+use tidewatch::fleet::source::{Memory, Reason};
+use tidewatch::fleet::{Absorbed, Answered, Asked, Fleet, FleetParams, Known, Note, Report};
+use tidewatch::rate::importance::WeekWindow;
+use tidewatch::rate::steps::Steps;
+use tidewatch::rng::Stream;
+use tidewatch::schedule::active::Active;
+use tidewatch::schedule::budget::Budget;
+use tidewatch::schedule::execution::{Obstacle, RuleId};
+use tidewatch::schedule::expected::Forecast;
+use tidewatch::schedule::policy::Policy;
+use tidewatch::schedule::prediction::Life;
+use tidewatch::time::{Span, Timestamp};
+
+fn start() -> Timestamp {
+    Timestamp::parse_iso("2026-11-16T00:00:00Z").unwrap()
+}
+
+fn at(mins: i64) -> Timestamp {
+    start() + Span::from_mins(mins)
+}
+
+fn budget(probes: u32, min_spacing: Span) -> Budget {
+    Budget { probes, per: Span::from_days(1), min_spacing }
+}
+
+/// Watched for long: it has been looked at a minute ago.
+fn source(id: i64, policy: Policy, budget: Budget) -> Known {
+    let host = HostGroup { key: Arc::from(format!("host{id}.example")), public: true };
+    let last = start() - Span::from_mins(1);
+    let memory = Memory {
+        due: start() + Span::from_days(30),
+        reason: Reason::Policy,
+        last_probe: Some(last),
+        looked: Some(last),
+        known_updates: 100,
+        ..Memory::default()
+    };
+    Known {
+        id: SourceId(id),
+        terms: Terms { budget, own_budget: true, policy, weight: 1.0, price: 0.0, host },
+        memory,
+        probes: vec![last],
+        answered_by: None,
+    }
+}
+
+fn rule(own: bool, every: u32, window: Span) -> Arc<RuleTerms> {
+    let (name, life) = ("p/r".into(), Life::Window(window));
+    Arc::new(RuleTerms { name, own, every, life, confidence: 0.9, active: Active::default() })
+}
+
+fn part(asked: bool, triggers: bool) -> Box<[Part]> {
+    Box::new([Part { rule: RuleId(0), asked, triggers }])
+}
+
+fn fleet(known: Vec<Known>, per_step: u32, rule: Arc<RuleTerms>, parts: &[(i64, Box<[Part]>)]) -> Fleet {
+    let params =
+        FleetParams { probes_per_step: per_step, step: Span::from_mins(1), ..FleetParams::default() };
+    let mut fleet = Fleet::new(params, 7, start());
+    fleet.load(known, start());
+    let parts: HashMap<_, _> = parts.iter().map(|(id, parts)| (SourceId(*id), parts.clone())).collect();
+    fleet.set_rules(Book::new(vec![rule], parts), start());
+    fleet
+}
+
+/// A probe that takes a second and says this to the rule.
+fn report(source: SourceId, started: Timestamp, updates: u32, told: Option<Told>) -> Report {
+    let asked = Some(Box::new(Asked { told: told.into_iter().collect(), expected: None }));
+    let answered = Answered { updates, asked, ..Answered::default() };
+    let finished = started + Span::from_secs(1);
+    Report { source, started, finished, answered_by: None, crawl_delay: None, result: Ok(answered) }
+}
+
+/// Source 0 shows something that sets the rule off.
+fn set_off(fleet: &mut Fleet, now: Timestamp) -> Absorbed {
+    fleet.request(SourceId(0), now).unwrap();
+    assert!(fleet.step(now).iter().any(|order| order.source == SourceId(0)));
+    let told = Told { rule: RuleId(0), caught: Vec::new(), counts: vec![now] };
+    let absorbed = fleet.absorb(&report(SourceId(0), now, 1, Some(told))).unwrap();
+    fleet.landed(SourceId(0));
+    absorbed
+}
+
+/// Runs until then; every probe is answered with nothing. Says who was probed when, and why.
+fn run(fleet: &mut Fleet, until: Timestamp) -> Vec<(Timestamp, SourceId, Reason)> {
+    let mut sent = Vec::new();
+    let mut now = start();
+    while let Some(next) = fleet.next_step(now).filter(|&next| next <= until) {
+        now = now.max(next);
+        for order in fleet.step(now) {
+            sent.push((now, order.source, order.reason));
+            fleet.absorb(&report(order.source, now, 0, None)).unwrap();
+            fleet.landed(order.source);
+        }
+    }
+    sent
+}
+
+const MINUTE: Span = Span::from_mins(1);
+
+#[test]
+fn what_others_set_off_is_looked_at_at_the_last_moment_and_once() {
+    let known = (0..3).map(|id| source(id, Policy::Profile, budget(100, MINUTE))).collect();
+    let parts = [(0, part(false, true)), (1, part(true, false)), (2, part(true, false))];
+    let mut fleet = fleet(known, 10, rule(false, 1, Span::from_mins(30)), &parts);
+    let absorbed = set_off(&mut fleet, at(10));
+    assert_eq!(absorbed.others.len(), 2);
+    assert!(absorbed.follows.notices.is_empty());
+    let explained = fleet.explain(SourceId(1), at(11)).unwrap();
+    assert_eq!((explained.reason, explained.rule.as_deref()), (Reason::Rule, Some("p/r")));
+    // Set off once more before anyone has looked: one look does for both.
+    set_off(&mut fleet, at(20));
+    let sent = run(&mut fleet, at(120));
+    let who: Vec<i64> = sent.iter().map(|(_, id, _)| id.0).collect();
+    assert_eq!(who.len(), 2, "{sent:?}");
+    for (when, _, reason) in sent {
+        assert!(at(48) <= when && when <= at(50), "{when}");
+        assert_eq!(reason, Reason::Rule);
+    }
+}
+
+#[test]
+fn what_is_caught_in_time_is_told_and_otherwise_not() {
+    let known = (0..2).map(|id| source(id, Policy::Profile, budget(100, MINUTE))).collect();
+    let mut fleet = fleet(
+        known,
+        10,
+        rule(false, 1, Span::from_mins(30)),
+        &[(0, part(false, true)), (1, part(true, false))],
+    );
+    let catch = |fleet: &mut Fleet, now: Timestamp| {
+        fleet.request(SourceId(1), now).unwrap();
+        fleet.step(now);
+        let told = Told { rule: RuleId(0), caught: vec![0], counts: Vec::new() };
+        let absorbed = fleet.absorb(&report(SourceId(1), now, 1, Some(told))).unwrap();
+        fleet.landed(SourceId(1));
+        absorbed.follows.notices
+    };
+    assert!(catch(&mut fleet, at(5)).is_empty());
+    set_off(&mut fleet, at(10));
+    assert_eq!(catch(&mut fleet, at(15)), [Notice { rule: RuleId(0), caught: vec![0], tells: true }]);
+    assert_eq!(catch(&mut fleet, at(39)).len(), 1, "again, while it lasts");
+    assert!(catch(&mut fleet, at(60)).is_empty());
+}
+
+#[test]
+fn a_budget_in_the_way_is_said_at_once() {
+    let known = vec![
+        source(0, Policy::Profile, budget(100, MINUTE)),
+        source(1, Policy::Profile, budget(1, Span::from_hours(12))),
+    ];
+    let mut fleet = fleet(
+        known,
+        10,
+        rule(false, 1, Span::from_mins(30)),
+        &[(0, part(false, true)), (1, part(true, false))],
+    );
+    let absorbed = set_off(&mut fleet, at(10));
+    let (_, notes) = &absorbed.others[0];
+    assert!(
+        matches!(&notes[..], [Note::RuleUnmet { why: Obstacle::Spacing | Obstacle::Budget, .. }]),
+        "{notes:?}"
+    );
+    assert!(run(&mut fleet, at(120)).is_empty(), "politeness comes first");
+    // The same trouble is not told every time.
+    assert!(set_off(&mut fleet, at(130)).others.iter().all(|(_, notes)| notes.is_empty()));
+}
+
+#[test]
+fn where_slots_are_few_looks_come_earlier_and_who_cannot_be_served_is_named() {
+    let pages = 8;
+    let known: Vec<Known> =
+        (0..=pages).map(|id| source(id, Policy::Profile, budget(100, MINUTE))).collect();
+    let mut parts = vec![(0, part(false, true))];
+    parts.extend((1..=pages).map(|id| (id, part(true, false))));
+    // One a minute, for ten minutes: all of them have their turn, the last at the last moment.
+    let mut enough = fleet(known.clone(), 1, rule(false, 1, Span::from_mins(10)), &parts);
+    let absorbed = set_off(&mut enough, at(10));
+    assert!(absorbed.others.iter().all(|(_, notes)| notes.is_empty()), "{:?}", absorbed.others);
+    let sent = run(&mut enough, at(120));
+    assert_eq!(sent.len(), pages as usize);
+    assert!(sent.iter().all(|&(when, _, _)| when <= at(20)), "{sent:?}");
+    assert!(sent.iter().any(|&(when, _, _)| when >= at(18)), "no sooner than need be: {sent:?}");
+    // For five minutes: some cannot, and that is known at once.
+    let mut few = fleet(known, 1, rule(false, 1, Span::from_mins(5)), &parts);
+    let absorbed = set_off(&mut few, at(10));
+    let unmet = absorbed.others.iter().filter(|(_, notes)| {
+        notes.iter().any(|note| matches!(note, Note::RuleUnmet { why: Obstacle::Slots, .. }))
+    });
+    let unmet = unmet.count();
+    let in_time = run(&mut few, at(120)).iter().filter(|&&(when, _, _)| when <= at(15)).count();
+    assert!((1..=4).contains(&unmet), "{unmet}");
+    assert_eq!(in_time + unmet, pages as usize);
+}
+
+#[test]
+fn the_earlier_of_policy_and_rule_asks() {
+    // Its policy wants a look every quarter of an hour or so.
+    let known = vec![
+        source(0, Policy::Profile, budget(100, MINUTE)),
+        Known {
+            memory: Memory { due: at(12), ..source(1, Policy::Uniform, budget(96, MINUTE)).memory },
+            ..source(1, Policy::Uniform, budget(96, MINUTE))
+        },
+    ];
+    let mut fleet = fleet(
+        known,
+        10,
+        rule(false, 1, Span::from_mins(30)),
+        &[(0, part(false, true)), (1, part(true, false))],
+    );
+    set_off(&mut fleet, at(10));
+    let sent = run(&mut fleet, at(60));
+    assert_eq!((sent[0].0, sent[0].2), (at(12), Reason::Policy), "it is looked at anyway");
+    assert!(sent.iter().all(|&(_, _, reason)| reason == Reason::Policy), "and that served: {sent:?}");
+}
+
+/// Office hours, two an hour; a few at other times.
+fn office() -> Steps {
+    let hours = WeekWindow { days: 0b1_1111, from_minute: 9 * 60, until_minute: 18 * 60 };
+    Steps::windows(TimeZone::UTC, 0.02, &[(hours, 2.0)]).unwrap()
+}
+
+/// When updates come, by that rate.
+fn updates(rate: &Steps, days: i64) -> Vec<Timestamp> {
+    let mut stream = Stream::new(5, "updates");
+    let mut all = Vec::new();
+    let mut now = start();
+    loop {
+        let wait = -(1.0 - stream.unit()).ln();
+        match Forecast::individual(rate).reaches(wait, now) {
+            Some(next) if next < start() + Span::from_days(days) => {
+                all.push(next);
+                now = next;
+            }
+            _ => return all,
+        }
+    }
+}
+
+/// Lives through four weeks with a rule that waits for the source's own updates, and says which share of
+/// every X-th update was seen in time, and at how many probes.
+fn lived(every: u32, window: Span, granted: Budget) -> (f64, usize) {
+    let days = 28;
+    let (rate, updates) = (office(), updates(&office(), days));
+    let mut fleet = fleet(
+        vec![source(1, Policy::Profile, granted)],
+        10,
+        rule(true, every, window),
+        &[(1, part(true, true))],
+    );
+    let (mut now, mut seen, mut probes) = (start(), 0, Vec::new());
+    loop {
+        for order in fleet.plan_orders(now, 10) {
+            let wants = order.wants.expect("a rule waits for it");
+            let spans = making::spans(&wants, &rate, now);
+            fleet.adopt_spans(order.source, order.made_from, &spans, now).unwrap();
+        }
+        let Some(next) = fleet.next_step(now).filter(|&next| next < start() + Span::from_days(days)) else {
+            break;
+        };
+        now = now.max(next);
+        for order in fleet.step(now) {
+            probes.push(now);
+            let found: Vec<Timestamp> =
+                updates[seen..].iter().copied().take_while(|&at| at <= now).collect();
+            seen += found.len();
+            let told = Told { rule: RuleId(0), caught: Vec::new(), counts: found.clone() };
+            fleet.absorb(&report(order.source, now, found.len() as u32, Some(told))).unwrap();
+            fleet.landed(order.source);
+        }
+    }
+    let wanted: Vec<Timestamp> =
+        updates.iter().skip(every as usize - 1).step_by(every as usize).copied().collect();
+    let in_time = wanted.iter().filter(|&&at| {
+        let first = probes.partition_point(|&probe| probe < at);
+        probes.get(first).is_some_and(|&probe| probe - at <= window)
+    });
+    (in_time.count() as f64 / wanted.len() as f64, probes.len())
+}
+
+#[test]
+fn updates_are_looked_for_when_they_come_as_surely_as_was_asked() {
+    let ample = budget(1000, Span::from_secs(10));
+    let half_hour = Span::from_mins(30);
+    let (share, probes) = lived(1, half_hour, ample);
+    // Nine hours on twenty working days are 360 half hours.
+    assert!(share > 0.85, "{share}");
+    assert!(probes < 450, "{probes}");
+    let (share, fewer) = lived(10, half_hour, ample);
+    assert!(share > 0.85, "{share}");
+    assert!(fewer < probes, "{fewer} against {probes}");
+    // A budget that does not do for that is kept all the same.
+    let (share, few) = lived(1, half_hour, budget(6, Span::from_mins(30)));
+    assert!(few <= 6 * 28, "{few}");
+    assert!(share < 0.7, "{share}");
+}
