@@ -151,6 +151,17 @@ fn the_long_file_names_every_key() {
         "select",
         "remove",
         "ignore",
+        "atom",
+        "entries",
+        "timeout",
+        "give_up",
+        "sources",
+        "query",
+        "trigger",
+        "active",
+        "life",
+        "confidence",
+        "deliver",
     ] {
         let set = text.lines().any(|line| line.starts_with(&format!("{key} = ")));
         assert!(set, "`{key}` is not shown");

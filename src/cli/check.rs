@@ -8,8 +8,11 @@ use std::io::Write;
 use std::path::Path;
 
 use crate::config::load::{self, LoadError};
+use crate::config::profile::Rule;
 use crate::config::{Config, fault::Faults};
 use crate::observe::Kind;
+use crate::schedule::budget::Budget;
+use crate::schedule::prediction::Life;
 use crate::time::Span;
 
 /// Checks the configuration at `path`, or where it is found, and writes the result. Whether it is
@@ -105,7 +108,36 @@ fn warnings(config: &Config) -> Vec<String> {
              or agreed"
         ));
     }
+    warnings.extend(config.rules.all().iter().filter_map(|rule| unkept(rule, config)));
     warnings
+}
+
+/// What a rule may want and a budget does not grant: whoever has the least room for it.
+fn unkept(rule: &Rule, config: &Config) -> Option<String> {
+    let Life::Window(window) = rule.terms.life else { return None };
+    let asked = config.sources.iter().filter(|source| {
+        let group = source.group.as_deref();
+        rule.sources.names.contains(&source.name)
+            || group.is_some_and(|group| rule.sources.groups.contains(group))
+    });
+    let name = &rule.terms.name;
+    let closest = asked.max_by_key(|source| source.budget.min_spacing.max(source.budget.even_gap()))?;
+    let Budget { probes, per, min_spacing } = closest.budget;
+    if min_spacing > window {
+        return Some(format!(
+            "the rule `{name}` wants looks within {window}, but those at `{}` are {min_spacing} apart at least; \
+             what comes soon after a look is told late. Lower `min_spacing`, or widen the rule's `window`",
+            closest.name
+        ));
+    }
+    let most = per.as_secs_f64() / window.as_secs_f64();
+    (rule.terms.own && rule.terms.every == 1 && most > f64::from(probes)).then(|| {
+        format!(
+            "the rule `{name}` may want up to {most:.0} looks at `{}` per {per}, whose budget grants {probes}; \
+             what cannot be served is reported as `rule_unmet`. Raise `probes`, or widen the rule's `window`",
+            closest.name
+        )
+    })
 }
 
 #[cfg(test)]
@@ -163,5 +195,31 @@ mod tests {
     fn a_missing_file_is_an_error() {
         let error = run(Some(Path::new("/nowhere/t.toml")), &mut Vec::new()).unwrap_err();
         assert!(error.to_string().contains("/nowhere/t.toml can't be read"), "{error}");
+    }
+
+    #[test]
+    fn a_rule_that_a_budget_is_too_small_for_is_worth_a_word() {
+        let text = |window: &str, spacing: &str| {
+            format!(
+                "[daemon]\ncontact = 'https://example.org'\n\
+                 [[source]]\nname = 'a'\nurl = 'https://example.org/a'\n\
+                 budget = {{ probes = 24, per = '1d', min_spacing = '{spacing}' }}\n\
+                 [[profile]]\nname = 'p'\nsources = ['a']\n\
+                 [[profile.rule]]\nname = 'r'\nlife = {{ window = '{window}' }}\ndeliver = ['atom:x']\n\
+                 [deliver.x]\natom = 'x.xml'\n"
+            )
+        };
+        let (fine, said) = check(&text("30m", "1h"));
+        assert!(
+            fine && said.contains("`p/r` wants looks within 30m, but those at `a` are 1h apart"),
+            "{said}"
+        );
+        let (fine, said) = check(&text("30m", "15m"));
+        assert!(
+            fine && said.contains("may want up to 48 looks at `a` per 1d, whose budget grants 24"),
+            "{said}"
+        );
+        let (fine, said) = check(&text("1h", "15m"));
+        assert!(fine && !said.contains("warning"), "{said}");
     }
 }
