@@ -211,7 +211,8 @@ pub fn intervals(
     }
 }
 
-/// The same at a price that is known.
+/// The same at a price that is known, which is most of the work. `until` is best some cells ahead: where a share
+/// of equal cells is enough, it is spread over those that are in sight.
 pub fn intervals_at(
     price: Price,
     rate: &Steps,

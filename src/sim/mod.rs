@@ -12,6 +12,7 @@ pub mod feed;
 pub mod fleet;
 pub mod ours;
 pub mod peers;
+pub mod profiles;
 pub mod score;
 pub mod trace;
 pub mod world;

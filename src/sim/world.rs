@@ -16,7 +16,7 @@ use crate::time::{Span, Timestamp};
 use super::trace::Trace;
 
 /// Monday, 2026-11-16.
-const END: Timestamp = Timestamp::from_secs(1_794_787_200);
+pub(super) const END: Timestamp = Timestamp::from_secs(1_794_787_200);
 
 const DAY: Span = Span::from_days(1);
 const HOUR_MS: f64 = 3_600_000.0;
@@ -110,7 +110,7 @@ fn source(index: usize, from: Timestamp, seed: u64) -> Option<Trace> {
 }
 
 /// How much of a week's updates fall into an hour of working days, and how much into others.
-fn office(day: usize, hour: usize) -> f64 {
+pub(super) fn office(day: usize, hour: usize) -> f64 {
     match (day, hour) {
         (0..5, 9..18) => 1.0,
         (0..5, 7..9 | 18..22) => 0.2,
@@ -120,13 +120,18 @@ fn office(day: usize, hour: usize) -> f64 {
 }
 
 /// The same day and night.
-fn newsroom(day: usize, hour: usize) -> f64 {
+pub(super) fn newsroom(day: usize, hour: usize) -> f64 {
     let by_day = if (6..22).contains(&hour) { 1.0 } else { 0.25 };
     if day < 5 { by_day } else { 0.6 * by_day }
 }
 
 /// A weekly rate of this shape with a level between these, in updates a week; somewhere on the globe.
-fn by_hour(chance: &mut Stream, least: f64, most: f64, shape: fn(usize, usize) -> f64) -> Option<Steps> {
+pub(super) fn by_hour(
+    chance: &mut Stream,
+    least: f64,
+    most: f64,
+    shape: fn(usize, usize) -> f64,
+) -> Option<Steps> {
     let per_week = least * (most / least).powf(chance.unit());
     let shift = (chance.unit() * 24.0) as usize;
     let weights: Vec<f64> =
@@ -136,13 +141,13 @@ fn by_hour(chance: &mut Stream, least: f64, most: f64, shape: fn(usize, usize) -
 }
 
 /// A rate for each hour of the week.
-fn steps(hours: impl IntoIterator<Item = f64>) -> Option<Steps> {
+pub(super) fn steps(hours: impl IntoIterator<Item = f64>) -> Option<Steps> {
     let ends = hours.into_iter().zip(1..).map(|(per_hour, end)| (end * 3600, per_hour));
     Rate::new(TimeZone::UTC, ends).ok().map(|rate| Steps::from(&rate))
 }
 
 /// Updates at that rate, each by itself.
-fn poisson(rate: Steps, from: Timestamp, chance: &mut Stream) -> (Vec<Timestamp>, Steps) {
+pub(super) fn poisson(rate: Steps, from: Timestamp, chance: &mut Stream) -> (Vec<Timestamp>, Steps) {
     let mut events = Vec::new();
     let mut begins = 0;
     for (ends, per_hour) in rate.over(from, END) {
