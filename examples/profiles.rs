@@ -11,7 +11,7 @@ use std::io::Write;
 use tidewatch::fleet::deadlines::{earliest_deadline, last_moment, wic};
 use tidewatch::fleet::params::SourceId;
 use tidewatch::schedule::execution::{Interval, RuleId};
-use tidewatch::sim::profiles::policies::{Feedback, sup, sup_spending, with_feedback};
+use tidewatch::sim::profiles::policies::{Feedback, by_points, sup, sup_spending, with_feedback};
 use tidewatch::sim::profiles::rivals::Rival;
 use tidewatch::sim::profiles::sources::{Rhythm, Source, sources};
 use tidewatch::sim::profiles::{Score, Setting, score};
@@ -89,6 +89,18 @@ fn main() -> std::io::Result<()> {
             let [once, counting, learning] = ours(&setting, &weekly, told);
             let as_many = sup_spending(counting.probes, &setting, &weekly, told);
             let all = [once, as_many, counting, learning].map(|score| shown(&score));
+            writeln!(out, "{every:>3} {told:>4} | {}", all.join(" | "))?;
+        }
+    }
+
+    let heading = "The same by points, each X-th update being taken to come when so many are expected";
+    writeln!(out, "\n{heading}\n{:>3} {:>4} | {:^20} | {:^20}", "X", "told", "SUP", "fbSUP")?;
+    for every in [1, 5, 10] {
+        for told in [0.5, 1.0, 2.0] {
+            let setting = Setting { every, window: Span::from_mins(30), confidence };
+            let points =
+                |feedback| score(&setting, &weekly, |source| by_points(&setting, source, told, feedback));
+            let all = [points(false), points(true)].map(|score| shown(&score));
             writeln!(out, "{every:>3} {told:>4} | {}", all.join(" | "))?;
         }
     }

@@ -91,6 +91,28 @@ pub fn with_feedback(setting: &Setting, source: &Source, told: f64, feedback: Fe
     probes
 }
 
+/// The paper's own intervals: each X-th update is taken to come exactly when so many are expected, and its
+/// window is looked at once, at the end. With feedback they are derived anew from what each probe showed.
+pub fn by_points(setting: &Setting, source: &Source, told: f64, feedback: bool) -> Vec<Timestamp> {
+    let (every, mut looked, mut counted) = (setting.every.max(1) as usize, source.from, 0);
+    let mut probes = Vec::new();
+    loop {
+        let missing = (every - counted) as f64 / told;
+        let foretold = Forecast::individual(&source.rate).reaches(missing, looked);
+        let Some(foretold) = foretold.filter(|&at| at + setting.window <= source.until) else {
+            return probes;
+        };
+        probes.push(foretold + setting.window);
+        (looked, counted) = match feedback {
+            true => {
+                let at = foretold + setting.window;
+                (at, source.updates.partition_point(|&update| update <= at) % every)
+            }
+            false => (foretold, 0),
+        };
+    }
+}
+
 /// The end of the first interval, which is seldom far.
 fn next(price: Price, source: &Source, factor: f64, looked: Timestamp, want: &Want) -> Option<Timestamp> {
     let window = if let Life::Window(window) = want.life { window } else { Span::ZERO };
