@@ -134,7 +134,8 @@ fn the_readme_lists_the_policies_that_there_are() {
 fn the_readme_lists_the_events_that_there_are() {
     let rows = table(&shipped("README.md"), "| kind | what happened |");
     let listed: BTreeSet<String> = rows.iter().flat_map(|row| quoted(&row[0])).map(str::to_owned).collect();
-    let files = ["daemon/landing", "daemon/run", "daemon/reload", "daemon/pilot", "fleet/life"];
+    let files =
+        ["daemon/landing", "daemon/run", "daemon/reload", "daemon/pilot", "deliver/lane", "fleet/life"];
     let code: String = files.iter().map(|file| shipped(&format!("src/{file}.rs"))).collect();
     for kind in &listed {
         assert!(code.contains(&format!("\"{kind}\"")), "there is no event {kind}");

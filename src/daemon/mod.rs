@@ -11,6 +11,7 @@ mod mind;
 pub mod muster;
 pub mod notify;
 pub mod once;
+pub mod orders;
 pub mod pilot;
 pub mod planner;
 pub mod probe;

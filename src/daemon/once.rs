@@ -18,7 +18,7 @@ use crate::store::{StoreError, load, open};
 
 use super::landing::landing;
 use super::muster::{Mustered, muster};
-use super::pilot::Launch;
+use super::orders::Launch;
 use super::probe::{Bench, Finished, probe};
 use super::run::DaemonError;
 

@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, watch};
 
 use crate::clock::{Clock, Watch};
 use crate::config::Config;
@@ -18,9 +18,7 @@ use crate::fetch::client::Fetcher;
 use crate::fetch::host_group::host_group;
 use crate::fleet::life::burst_event;
 use crate::fleet::params::SourceId;
-use crate::fleet::{
-    Absorbed, Answered, Changed, Failure, Fleet, FleetParams, Known, Moved, Note, PlanOrder,
-};
+use crate::fleet::{Absorbed, Answered, Failure, Fleet, FleetParams, Moved, Note, PlanOrder};
 use crate::schedule::execution::RuleId;
 use crate::schedule::plan::Plan;
 use crate::schedule::policy::Policy;
@@ -29,70 +27,10 @@ use crate::store::writer::{Health, Receipt, Write};
 use crate::time::{Span, Timestamp};
 
 use super::landing::{event, landing};
-use super::muster::{self, Learning, Roster, Spec, learning_of};
+use super::muster::{self, Roster, Spec, learning_of};
+use super::orders::{Control, Launch, Reconfiguration};
 use super::planner::{Beat, Foretold, Made};
 use super::probe::Finished;
-
-/// What the pilot can be told.
-#[derive(Debug)]
-pub enum Control {
-    /// Finish what is under way and end.
-    Stop,
-    /// The configuration changed.
-    Apply(Box<Reconfiguration>),
-    /// Someone asks for a probe by hand; the answer goes into the store.
-    Request(crate::store::reader::Request),
-    /// These have a new rate in the store.
-    Refitted(Vec<SourceId>),
-    /// Plans that were ordered.
-    Planned(Vec<Made>),
-    /// How busy sources are at which hour.
-    Pulses(Vec<Beat>),
-    /// When updates are foretold that rules wait for.
-    Foretold(Vec<Foretold>),
-}
-
-/// A changed configuration, ready to be used.
-#[derive(Debug)]
-pub struct Reconfiguration {
-    /// Limits for all.
-    pub params: FleetParams,
-    /// How long probes are kept.
-    pub retain: Span,
-    /// Who fetches from now on.
-    pub fetcher: Option<Fetcher>,
-    /// New sources.
-    pub added: Vec<(Known, Arc<Spec>)>,
-    /// Changed sources.
-    pub changed: Vec<(Changed, Arc<Spec>)>,
-    /// Gone sources.
-    pub removed: Vec<SourceId>,
-    /// How rhythms are learned and bursts recognised, if that changed.
-    pub learning: Option<Arc<Learning>>,
-    /// What is asked for, if that changed.
-    pub rules: Option<Arc<Rules>>,
-    /// What plans follow has changed: they are to be made anew.
-    pub replan: bool,
-    /// In one line.
-    pub summary: String,
-    /// Told when it is done.
-    pub applied: oneshot::Sender<()>,
-}
-
-/// A probe to be sent now.
-#[derive(Debug, Clone)]
-pub struct Launch {
-    /// Logged already.
-    pub flight: Flight,
-    /// Whom and how.
-    pub spec: Arc<Spec>,
-    /// By whom; `None` in tests without a network.
-    pub fetcher: Option<Fetcher>,
-    /// What the host wants between two requests, should the probe need more than one.
-    pub host_spacing: Span,
-    /// What is asked for.
-    pub rules: Arc<Rules>,
-}
 
 /// What the pilot shows of itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

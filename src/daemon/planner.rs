@@ -27,7 +27,7 @@ use crate::store::reader::Reader;
 use crate::store::rhythm::{DiaryRow, KnownRate};
 use crate::time::Timestamp;
 
-use super::pilot::Control;
+use super::orders::Control;
 
 /// A plan that was made.
 #[derive(Debug, Clone, PartialEq)]

@@ -32,7 +32,7 @@ use crate::time::{Span, Timestamp};
 use super::catch;
 use super::mind::Mind;
 use super::muster::Spec;
-use super::pilot::Launch;
+use super::orders::Launch;
 
 /// A probe that ended.
 #[derive(Debug, Clone)]

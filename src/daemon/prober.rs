@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use crate::fleet::Failure;
 use crate::store::record::Flight;
 
-use super::pilot::Launch;
+use super::orders::Launch;
 use super::probe::{Bench, Finished, probe};
 
 /// Sends what it is told to send until nobody tells it anything more. `abort` cuts short what is

@@ -31,7 +31,7 @@ use crate::store::writer::Write;
 use crate::time::{Span, Timestamp};
 
 use super::muster::{Learning, usual};
-use super::pilot::Control;
+use super::orders::Control;
 
 /// What refitting needs of the configuration.
 #[derive(Debug, Clone, PartialEq)]

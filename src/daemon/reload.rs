@@ -26,7 +26,7 @@ use crate::store::{StoreError, load};
 use crate::time::{Span, Timestamp};
 
 use super::muster::{self, Learning, Spec, spec_by, terms};
-use super::pilot::{Control, Reconfiguration};
+use super::orders::{Control, Reconfiguration};
 use super::planner;
 use super::refit::RefitParams;
 

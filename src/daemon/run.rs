@@ -22,7 +22,8 @@ use crate::store::{StoreError, load, open};
 use crate::time::Timestamp;
 
 use super::muster::{Mustered, muster};
-use super::pilot::{Control, Lines, Pilot, Progress, Settings};
+use super::orders::Control;
+use super::pilot::{Lines, Pilot, Progress, Settings};
 use super::planner::{self, Planner};
 use super::probe::Bench;
 use super::refit::{RefitParams, Refitter};

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use tidewatch::daemon::pilot::{Control, Launch, Lines, Progress};
+use tidewatch::daemon::orders::{Control, Launch};
+use tidewatch::daemon::pilot::{Lines, Progress};
 use tidewatch::daemon::probe::Finished;
 use tidewatch::fleet::PlanOrder;
 use tidewatch::store::writer::{Health, Receipt, Write};
