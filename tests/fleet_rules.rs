@@ -76,7 +76,7 @@ fn fleet(known: Vec<Known>, per_step: u32, rule: Arc<RuleTerms>, parts: &[(i64, 
 
 /// A probe that takes a second and says this to the rule.
 fn report(source: SourceId, started: Timestamp, updates: u32, told: Option<Told>) -> Report {
-    let asked = Some(Box::new(Asked { told: told.into_iter().collect(), expected: None }));
+    let asked = Some(Box::new(Asked { told: told.into_iter().collect(), found: updates, expected: None }));
     let answered = Answered { updates, asked, ..Answered::default() };
     let finished = started + Span::from_secs(1);
     Report { source, started, finished, answered_by: None, crawl_delay: None, result: Ok(answered) }
@@ -119,13 +119,13 @@ fn what_others_set_off_is_looked_at_at_the_last_moment_and_once() {
     assert!(absorbed.follows.notices.is_empty());
     let explained = fleet.explain(SourceId(1), at(11)).unwrap();
     assert_eq!((explained.reason, explained.rule.as_deref()), (Reason::Rule, Some("p/r")));
-    // Set off once more before anyone has looked: one look does for both.
+    // Set off once more before anyone has looked: one look does for both, by the end of the first.
     set_off(&mut fleet, at(20));
     let sent = run(&mut fleet, at(120));
     let who: Vec<i64> = sent.iter().map(|(_, id, _)| id.0).collect();
     assert_eq!(who.len(), 2, "{sent:?}");
     for (when, _, reason) in sent {
-        assert!(at(48) <= when && when <= at(50), "{when}");
+        assert!(at(38) <= when && when <= at(40), "{when}");
         assert_eq!(reason, Reason::Rule);
     }
 }
@@ -265,7 +265,7 @@ fn lived(every: u32, window: Span, granted: Budget) -> (f64, usize) {
         for order in fleet.plan_orders(now, 10) {
             let wants = order.wants.expect("a rule waits for it");
             let spans = making::spans(&wants, &rate, now);
-            fleet.adopt_spans(order.source, order.made_from, &spans, now).unwrap();
+            fleet.adopt_spans(order.source, order.made_from, Some(&spans), now).unwrap();
         }
         let Some(next) = fleet.next_step(now).filter(|&next| next < start() + Span::from_days(days)) else {
             break;
@@ -305,4 +305,134 @@ fn updates_are_looked_for_when_they_come_as_surely_as_was_asked() {
     let (share, few) = lived(1, half_hour, budget(6, Span::from_mins(30)));
     assert!(few <= 6 * 28, "{few}");
     assert!(share < 0.7, "{share}");
+}
+
+#[test]
+fn a_rule_that_is_set_off_all_the_time_is_served_all_the_same() {
+    let known = (0..2).map(|id| source(id, Policy::Profile, budget(1000, Span::ZERO))).collect();
+    let mut fleet = fleet(
+        known,
+        10,
+        rule(false, 1, Span::from_mins(30)),
+        &[(0, part(false, true)), (1, part(true, false))],
+    );
+    let mut looks = Vec::new();
+    for mins in (10..130).step_by(5) {
+        set_off(&mut fleet, at(mins));
+        let sent = run(&mut fleet, at(mins + 4));
+        looks.extend(sent.into_iter().filter(|(_, id, _)| *id == SourceId(1)).map(|(when, ..)| when));
+    }
+    assert!(looks.len() >= 3, "{looks:?}");
+    assert!(looks[0] <= at(40), "{looks:?}");
+    assert!(looks.windows(2).all(|pair| pair[1] - pair[0] <= Span::from_mins(35)), "{looks:?}");
+}
+
+#[test]
+fn what_was_sent_for_a_rule_is_heard_although_it_was_set_off_again_meanwhile() {
+    let known = (0..2).map(|id| source(id, Policy::Profile, budget(1000, Span::ZERO))).collect();
+    let mut fleet = fleet(
+        known,
+        10,
+        rule(false, 1, Span::from_mins(30)),
+        &[(0, part(false, true)), (1, part(true, false))],
+    );
+    set_off(&mut fleet, at(10));
+    fleet.request(SourceId(1), at(20)).unwrap();
+    assert_eq!(fleet.step(at(20)).len(), 1);
+    set_off(&mut fleet, at(21));
+    let told = Told { rule: RuleId(0), caught: vec![0], counts: Vec::new() };
+    let absorbed = fleet.absorb(&report(SourceId(1), at(20), 1, Some(told))).unwrap();
+    assert_eq!(absorbed.follows.notices.len(), 1);
+}
+
+#[test]
+fn who_was_looked_at_just_before_a_rule_was_set_off_is_looked_at_again() {
+    let known = (0..2).map(|id| source(id, Policy::Profile, budget(1000, Span::ZERO))).collect();
+    let mut fleet = fleet(
+        known,
+        10,
+        rule(false, 1, Span::from_mins(30)),
+        &[(0, part(false, true)), (1, part(true, false))],
+    );
+    for id in [0, 1] {
+        fleet.request(SourceId(id), at(10)).unwrap();
+    }
+    assert_eq!(fleet.step(at(10)).len(), 2);
+    fleet.absorb(&report(SourceId(1), at(10), 0, None)).unwrap();
+    fleet.landed(SourceId(1));
+    let told = Told { rule: RuleId(0), caught: Vec::new(), counts: vec![at(9)] };
+    let absorbed = fleet.absorb(&report(SourceId(0), at(10), 1, Some(told))).unwrap();
+    fleet.landed(SourceId(0));
+    assert_eq!(absorbed.others.len(), 1);
+    assert_eq!(run(&mut fleet, at(60)).len(), 1);
+}
+
+/// The fleet's rules are read again, as they were.
+fn reload(fleet: &mut Fleet, rule: Arc<RuleTerms>, parts: &[(i64, Box<[Part]>)], now: Timestamp) {
+    let parts: HashMap<_, _> = parts.iter().map(|(id, parts)| (SourceId(*id), parts.clone())).collect();
+    let mut book = Book::new(vec![rule], parts);
+    book.resume(&fleet.rule_states());
+    fleet.set_rules(book, now);
+}
+
+#[test]
+fn a_reload_makes_nobody_fetch_for_what_is_over_and_keeps_what_is_not() {
+    let known = vec![
+        source(0, Policy::Profile, budget(1000, Span::ZERO)),
+        // Looked at a minute ago: it may not be looked at within the window.
+        source(1, Policy::Profile, budget(8, Span::from_hours(3))),
+        source(2, Policy::Profile, budget(1000, Span::ZERO)),
+    ];
+    let parts = [(0, part(false, true)), (1, part(true, false)), (2, part(true, false))];
+    let window = rule(false, 1, Span::from_mins(30));
+    let mut fleet = fleet(known, 10, Arc::clone(&window), &parts);
+    set_off(&mut fleet, at(10));
+    reload(&mut fleet, Arc::clone(&window), &parts, at(20));
+    let sent = run(&mut fleet, at(60));
+    assert_eq!(sent.iter().map(|(_, id, _)| id.0).collect::<Vec<_>>(), [2]);
+    assert!(sent[0].0 >= at(38), "{sent:?}");
+    reload(&mut fleet, window, &parts, at(300));
+    assert!(run(&mut fleet, at(330)).is_empty(), "five hours later nobody is in a hurry");
+    // But what it owes is heard when it is looked at, late as it is.
+    fleet.request(SourceId(1), at(400)).unwrap();
+    fleet.step(at(400));
+    let told = Told { rule: RuleId(0), caught: vec![0], counts: Vec::new() };
+    let absorbed = fleet.absorb(&report(SourceId(1), at(400), 1, Some(told))).unwrap();
+    assert_eq!(absorbed.follows.notices.len(), 1);
+    assert!(absorbed.notes.iter().any(|note| matches!(note, Note::RuleMissed { .. })));
+}
+
+#[test]
+fn what_was_foretold_by_other_rules_is_stale() {
+    let parts = [(1, part(true, true))];
+    let own = rule(true, 1, Span::from_mins(30));
+    let mut fleet =
+        fleet(vec![source(1, Policy::Profile, budget(100, MINUTE))], 10, Arc::clone(&own), &parts);
+    let order = fleet.plan_orders(at(1), 10).remove(0);
+    reload(&mut fleet, own, &parts, at(2));
+    assert!(fleet.adopt_spans(order.source, order.made_from, Some(&[]), at(3)).is_err());
+    let order = fleet.plan_orders(at(4), 10).remove(0);
+    assert!(fleet.adopt_spans(order.source, order.made_from, None, at(5)).is_ok());
+}
+
+#[test]
+fn who_is_little_known_is_looked_at_hourly_at_most() {
+    let mut newcomer = source(1, Policy::Profile, budget(96, Span::from_mins(15)));
+    newcomer.terms.own_budget = false;
+    newcomer.memory.known_updates = 3;
+    let known = vec![source(0, Policy::Profile, budget(1000, Span::ZERO)), newcomer];
+    let mut fleet = fleet(
+        known,
+        10,
+        rule(false, 1, Span::from_mins(20)),
+        &[(0, part(false, true)), (1, part(true, false))],
+    );
+    let mut looks = Vec::new();
+    for mins in (10..400).step_by(30) {
+        set_off(&mut fleet, at(mins));
+        let sent = run(&mut fleet, at(mins + 29));
+        looks.extend(sent.into_iter().filter(|(_, id, _)| *id == SourceId(1)).map(|(when, ..)| when));
+    }
+    assert!(looks.len() >= 3, "{looks:?}");
+    assert!(looks.windows(2).all(|pair| pair[1] - pair[0] >= Span::from_hours(1)), "{looks:?}");
 }

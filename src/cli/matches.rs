@@ -169,7 +169,8 @@ fn matched<'c>(rule: &'c Rule, part: Part, updates: &[StoredUpdate], page: Optio
 }
 
 fn occurred(update: &StoredUpdate) -> Timestamp {
-    update.occurred_at
+    // As when it is caught: of what has no date it is only known when it was found.
+    if update.exact { update.occurred_at } else { update.detected_at }
 }
 
 fn to_json(matched: &Matched<'_>, updates: &[StoredUpdate]) -> Value {

@@ -51,7 +51,7 @@ pub fn check(raw: Vec<raw::Profile>, around: &Around<'_>, faults: &mut Faults) -
         return Rules::default();
     }
     let known = Known::new(around.sources);
-    let mut taken: HashMap<(String, String), String> = HashMap::new();
+    let mut taken: HashMap<String, String> = HashMap::new();
     let mut rules = Vec::new();
     for profile in raw {
         let name =
@@ -71,11 +71,11 @@ pub fn check(raw: Vec<raw::Profile>, around: &Around<'_>, faults: &mut Faults) -
         for rule in profile.rules {
             let place = rule.name.as_ref().map(|name| faults.place(name.at));
             if let (Some(profile), Some(own), Some(place)) = (&name, &rule.name, place)
-                && let Some(first) = taken.insert((profile.clone(), own.value.clone()), place)
+                && let Some(first) = taken.insert(format!("{profile}/{}", own.value), place)
             {
                 faults.add_with_hint(
                     own.at,
-                    format!("the rule `{}` of this profile is already there at {first}", own.value),
+                    format!("a rule `{profile}/{}` is already there at {first}", own.value),
                     "give each rule of a profile a name of its own",
                 );
             }

@@ -67,10 +67,9 @@ fn one(raw: raw::Target, faults: &mut Faults) -> Option<Target> {
         Way::Exec { command: words }
     } else if let Some(text) = raw.webhook {
         let allow_private = raw.allow_private.is_some_and(|flag| flag.value);
+        // Whoever knows such an address may post to it.
+        faults.hide(text.at);
         let url = address::read(&text.value, allow_private).map_err(|error| {
-            if let address::AddressError::Userinfo = error {
-                faults.hide(text.at);
-            }
             faults.add_with_hint(text.at, error.to_string(), error.hint());
         });
         Way::Webhook {

@@ -320,7 +320,7 @@ impl Pilot {
         let mut moved = Vec::new();
         for Foretold { source, made_from, spans } in all {
             let before = self.fleet.memory(source).map(|memory| (memory.due, memory.rule.clone()));
-            match self.fleet.adopt_spans(source, made_from, &spans, now) {
+            match self.fleet.adopt_spans(source, made_from, spans.as_deref(), now) {
                 Err(stale) => tracing::debug!(source = source.0, "{stale}"),
                 Ok(notes) => self.tell_of(source, now, &notes),
             }
@@ -509,6 +509,7 @@ impl Pilot {
             self.rules = rules;
             let book = muster::book(&self.rules, &self.roster, &self.fleet.rule_states());
             self.fleet.set_rules(book, now);
+            self.write(Write::Rules(names(&self.rules)));
         }
         if new.replan {
             self.fleet.replan_all();
@@ -578,4 +579,9 @@ impl Pilot {
         // A writer that is gone is noticed by whoever joins it.
         let _ = self.lines.writes.send(write);
     }
+}
+
+/// The names of all rules.
+pub fn names(rules: &Rules) -> Vec<Arc<str>> {
+    rules.all().iter().map(|rule| Arc::clone(&rule.terms.name)).collect()
 }

@@ -62,8 +62,8 @@ pub struct Foretold {
     pub source: SourceId,
     /// From what state.
     pub made_from: Revision,
-    /// The spans that want a probe.
-    pub spans: Vec<Interval>,
+    /// The spans that want a probe; `None` where its updates cannot be foretold.
+    pub spans: Option<Vec<Interval>>,
 }
 
 /// Makes plans until nobody orders any.
@@ -124,6 +124,11 @@ impl Planner {
         let mut rates = self.reader.rates(&ids).await?;
         let closely = orders.iter().filter(|order| order.standing.closely).map(|order| order.source);
         let mut diaries = self.reader.diaries(&closely.collect::<Vec<_>>()).await?;
+        let unknown =
+            orders.iter().filter(|order| order.wants.is_some() && !rates.contains_key(&order.source));
+        let mut foretold: Vec<Foretold> = unknown
+            .map(|order| Foretold { source: order.source, made_from: order.made_from, spans: None })
+            .collect();
         // Of two orders for one source the first is stale.
         let jobs: Vec<Job> = orders
             .into_iter()
@@ -137,9 +142,8 @@ impl Planner {
         let params = Arc::clone(&self.params.borrow());
         let jobs = Arc::new(jobs);
         let beats = compute(Arc::clone(&jobs), Arc::clone(&params), beat).await;
-        let mut foretold = Vec::new();
         if jobs.iter().any(|job| job.order.wants.is_some()) {
-            foretold = compute(Arc::clone(&jobs), Arc::clone(&params), foretell).await;
+            foretold.extend(compute(Arc::clone(&jobs), Arc::clone(&params), foretell).await);
         }
         Ok((compute(jobs, params, make).await, beats, foretold))
     }
@@ -196,8 +200,9 @@ fn beat(Job { order, known, .. }: &Job, _: &PlanParams) -> Option<Beat> {
 }
 
 fn foretell(Job { order, known, .. }: &Job, _: &PlanParams) -> Option<Foretold> {
-    let wants = order.wants.as_ref().filter(|_| known.updates >= WELL_FOUNDED)?;
-    let spans = making::spans(wants, &Steps::from(&known.rate), order.standing.now);
+    let wants = order.wants.as_ref()?;
+    let founded = known.updates >= WELL_FOUNDED;
+    let spans = founded.then(|| making::spans(wants, &Steps::from(&known.rate), order.standing.now));
     Some(Foretold { source: order.source, made_from: order.made_from, spans })
 }
 

@@ -21,7 +21,7 @@ use crate::fleet::learn::Look;
 use crate::fleet::making::WELL_FOUNDED;
 use crate::fleet::params::HostGroup;
 use crate::fleet::{Answered, Asked, Failure, Report};
-use crate::observe::{self, Document, Kind, Observation, Seen, Unreadable};
+use crate::observe::{self, Document, Kind, Observation, Seen, Unreadable, UpdateKind};
 use crate::rate::steps::Steps;
 use crate::schedule::expected::Forecast;
 use crate::store::reader::{Dossier, Reader};
@@ -207,7 +207,7 @@ async fn look(
         let look = Look { kind, last, now: flight.started, seen: None, except: None };
         answered.heard = mind.look(&look, answer.modified_at);
         let beliefs = mind.record(answered.heard.for_good);
-        answered.asked = serves.then(|| Box::new(Asked { told: Vec::new(), expected }));
+        answered.asked = serves.then(|| Box::new(Asked { told: Vec::new(), found: 0, expected }));
         return Ok(done(Outcome::NotModified, answered, validators, None, beliefs));
     }
     if answer.status != 200 {
@@ -222,7 +222,10 @@ async fn look(
     })?;
     answered.updates = u32::try_from(observation.updates.len()).unwrap_or(u32::MAX);
     answered.heard = heard;
-    answered.asked = serves.then(|| Box::new(Asked { told, expected }));
+    answered.asked = serves.then(|| {
+        let new = observation.updates.iter().filter(|update| update.kind != UpdateKind::Edited).count();
+        Box::new(Asked { told, found: u32::try_from(new).unwrap_or(u32::MAX), expected })
+    });
     answered.gap = observation.gap;
     answered.hints = Some(observation.hints);
     if source.kind == Kind::Feed {

@@ -23,7 +23,7 @@ use crate::time::Timestamp;
 
 use super::muster::{Mustered, muster};
 use super::orders::Control;
-use super::pilot::{Lines, Pilot, Progress, Settings};
+use super::pilot::{self, Lines, Pilot, Progress, Settings};
 use super::planner::{self, Planner};
 use super::probe::Bench;
 use super::refit::{RefitParams, Refitter};
@@ -116,6 +116,7 @@ pub async fn run(
     let event = |kind, detail| Write::Event(Event { at: clock.now(), kind, source: None, detail });
     let _ = writes.send(event("started", Some(format!("tidewatch {}", env!("CARGO_PKG_VERSION")))));
 
+    let _ = writes.send(Write::Rules(pilot::names(&config.rules)));
     let (launches, to_launch) = mpsc::unbounded_channel();
     let (finished, has_finished) = mpsc::unbounded_channel();
     let (control, orders) = mpsc::unbounded_channel();

@@ -20,7 +20,7 @@ use crate::store::writer::Write;
 use crate::time::Timestamp;
 
 use super::attempt::{Parcel, Tools, attempt};
-use super::verdict::{Verdict, settled};
+use super::verdict::{LONGEST_REST, Verdict, settled};
 
 /// What a lane works with.
 #[derive(Debug, Clone)]
@@ -83,7 +83,9 @@ impl Lane {
 
     async fn head(&self) -> Result<Head, StoreError> {
         let Some(row) = self.reader.next_waiting(&self.name).await? else { return Ok(Head::Later(None)) };
-        if row.next_at.is_some_and(|at| at > self.clock.now()) {
+        // Further off than any rest is only what a clock said that has been set since.
+        let now = self.clock.now();
+        if row.next_at.is_some_and(|at| at > now && at <= now + LONGEST_REST) {
             return Ok(Head::Later(row.next_at));
         }
         let document = self.reader.document(row.id).await?;

@@ -33,7 +33,7 @@ const FIRST_PAUSE: Span = Span::from_secs(5);
 const LONGEST_PAUSE: Span = Span::from_mins(15);
 
 /// A target that asks for more rest than this gets this much: it may be a slip, and others wait.
-const LONGEST_REST: Span = Span::from_days(1);
+pub(super) const LONGEST_REST: Span = Span::from_days(1);
 
 /// After fewer attempts nothing is given up, whatever the clock says: we may have been off for most
 /// of the time, or the clock may have been set.

@@ -66,6 +66,8 @@ pub struct Answered {
 pub struct Asked {
     /// To each.
     pub told: Vec<Told>,
+    /// How many updates it found, edits of known items apart: those the rate foretells.
+    pub found: u32,
     /// How many updates its rate foretold since the look before.
     pub expected: Option<f64>,
 }
@@ -264,7 +266,7 @@ impl Fleet {
                 let owed = member.owed(report.started);
                 notes.extend(member.serve(report.started, &self.book));
                 if let Some(asked) = &answer.asked {
-                    member.drifts(answer.updates, asked.expected);
+                    member.drifts(asked.found, asked.expected);
                     let rate = member.memory.estimate.rate(self.mean.prior()).max(1e-6);
                     let again_after = Span::from_hours(1).scaled(rate.recip().min(LONGEST_AGAIN_HOURS));
                     let (source, started) = (report.source, report.started);
@@ -295,7 +297,8 @@ impl Fleet {
             }
         }
         member.weigh_plan(last, ended, asked, report.result.is_ok());
-        notes.extend(member.settle(&self.book, ended, self.params.step));
+        let paused = self.frontier.paused_until(member.host);
+        notes.extend(member.settle(&self.book, ended, paused, self.params.step));
         let wish = member.rule_wish(wish);
         // Gone until it answers: a probe by hand that came to nothing asks once, and for no more.
         let was_gone = std::mem::take(&mut member.was_gone) && report.result.is_err();
@@ -314,7 +317,7 @@ impl Fleet {
         }
         let mut others = Vec::new();
         for &(rule, until) in &follows.triggered {
-            others.extend(self.open_spans(rule, report.started, until, Some(report.source), ended));
+            others.extend(self.open_spans(rule, until, report.source, ended));
         }
         notes.extend(self.keep_slot(report.source, ended));
         let memory = self.members.get(&report.source)?.memory.clone();

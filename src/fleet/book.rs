@@ -17,6 +17,9 @@ use crate::time::{Span, Timestamp};
 use super::params::SourceId;
 use super::rule::{Part, RuleTerms};
 
+/// For so long it is remembered that a rule was executable: who still owes it a look is heard.
+const REMEMBERED: Span = Span::from_days(1);
+
 /// All rules and how far they are.
 #[derive(Debug, Default)]
 pub struct Book {
@@ -125,6 +128,11 @@ impl Book {
         }
     }
 
+    /// Forgets when rules were executable that have long not been, or will be by a clock that was set.
+    pub(super) fn tidy(&mut self, now: Timestamp) {
+        self.executable.retain(|_, of| of.since <= now && now - of.until < REMEMBERED);
+    }
+
     /// How far all rules are, for a book that takes this one's place.
     pub fn states(&self) -> Vec<RuleState> {
         let counted = self.counted.keys().copied();
@@ -206,7 +214,11 @@ impl Book {
                     Life::Overwrite => occurred + look.again_after.scaled(-terms.confidence.ln()),
                 };
                 let until = until.max(look.ended);
-                self.executable.insert(*rule, Executable { since: look.started, until });
+                // Set off again before it was over: what was sent for the first time still counts.
+                let before = self.executable.get(rule).filter(|before| before.until >= look.started);
+                let since = before.map_or(look.started, |before| before.since);
+                let lasts = before.map_or(until, |before| before.until.max(until));
+                self.executable.insert(*rule, Executable { since, until: lasts });
                 follows.triggered.push((*rule, until));
             }
             if part.triggers && !counts.is_empty() {

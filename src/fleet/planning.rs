@@ -78,7 +78,13 @@ impl Fleet {
             let settled = member.terms.policy == Policy::Auto
                 && (follows == Policy::Plan
                     || follows == Policy::Ttl && member.settled() == State::Planned);
-            let policy = if settled { Policy::Plan } else { member.terms.policy };
+            // Where only rules are to be foretold, no plan is made.
+            let fits = member.plan.is_some() && !member.replan && member.terms.policy != Policy::Adaptive;
+            let policy = match settled {
+                _ if fits => Policy::Profile,
+                true => Policy::Plan,
+                false => member.terms.policy,
+            };
             orders.push(PlanOrder { source: id, policy, made_from: member.revision, standing, wants });
         }
         orders

@@ -26,8 +26,11 @@ impl Fleet {
     /// Follows these rules from now on. Nobody is probed at once because of it.
     pub fn set_rules(&mut self, book: Book, now: Timestamp) {
         self.book = book;
+        self.book.tidy(now);
         self.kept.clear();
         for member in self.members.values_mut() {
+            // What is being foretold for it names rules by numbers that they may no longer have.
+            member.revision.0 += 1;
             let parts = self.book.parts(member.id);
             if !parts.iter().any(|part| part.asked) {
                 member.serving = None;
@@ -41,10 +44,20 @@ impl Fleet {
             member.serving = Some(Box::new(Serving { own, drift, ..Serving::default() }));
             if own && !std::mem::replace(&mut member.queued, true) {
                 self.unplanned.push_back(member.id);
+                if member.memory.due != Timestamp::MAX {
+                    // A plan that follows makes nobody fetch.
+                    member.plan_from = member.plan_from.max(member.memory.due);
+                }
             }
         }
         for (rule, executable) in self.book.executables() {
-            self.open_spans(rule, executable.since, executable.until, None, now);
+            // Whoever was looked at since has served it, before a restart or a reload.
+            let served = |member: &Member| member.memory.looked.is_some_and(|at| at >= executable.since);
+            let asked = self.book.asked(rule).iter().copied();
+            let owing = asked.filter(|id| self.members.get(id).is_some_and(|member| !served(member)));
+            for id in owing.collect::<Vec<_>>() {
+                self.open_span(id, rule, executable.until, now);
+            }
         }
     }
 
@@ -58,39 +71,44 @@ impl Fleet {
     pub(super) fn open_spans(
         &mut self,
         rule: RuleId,
-        since: Timestamp,
         until: Timestamp,
-        except: Option<SourceId>,
+        except: SourceId,
         now: Timestamp,
     ) -> Vec<(SourceId, Vec<Note>)> {
-        let mut changed = Vec::new();
-        for id in self.book.asked(rule).to_vec() {
-            if except == Some(id) {
-                continue;
-            }
-            let Some(member) = self.members.get_mut(&id) else { continue };
-            // Looked at since, before a restart.
-            if member.memory.looked.is_some_and(|looked| looked >= since) {
-                continue;
-            }
-            let Some(serving) = member.serving.as_mut() else { continue };
-            // Set off again before it was served: one probe does for both.
-            serving.open.withdraw(rule);
-            serving.open.add(Interval { rule, from: now, until: until.max(now) });
-            let mut notes = member.settle(&self.book, now, self.params.step);
-            notes.extend(self.due_anew(id, now));
-            changed.push((id, notes));
-        }
-        changed
+        let asked: Vec<SourceId> =
+            self.book.asked(rule).iter().copied().filter(|&id| id != except).collect();
+        asked.into_iter().filter_map(|id| Some((id, self.open_span(id, rule, until, now)?))).collect()
     }
 
-    /// Spans in which a source's updates are foretold for the rules that wait for them. Says what is in the
-    /// way of some.
+    /// One of them does.
+    fn open_span(
+        &mut self,
+        id: SourceId,
+        rule: RuleId,
+        until: Timestamp,
+        now: Timestamp,
+    ) -> Option<Vec<Note>> {
+        let member = self.members.get_mut(&id)?;
+        let serving = member.serving.as_mut()?;
+        // Set off again before it was served: one probe does for both, by the end of the first.
+        let open = serving.open.intervals().iter().find(|span| span.rule == rule && span.until >= now);
+        let until = open.map_or(until, |open| open.until.min(until));
+        serving.open.withdraw(rule);
+        // Of one that is over nobody is in a hurry, but what is found is still heard.
+        serving.open.add(Interval { rule, from: now.min(until), until });
+        let paused = self.frontier.paused_until(member.host);
+        let mut notes = member.settle(&self.book, now, paused, self.params.step);
+        notes.extend(self.due_anew(id, now));
+        Some(notes)
+    }
+
+    /// Spans in which a source's updates are foretold for the rules that wait for them; `None` where they
+    /// cannot be. Says what is in the way of some.
     pub fn adopt_spans(
         &mut self,
         id: SourceId,
         made_from: Revision,
-        spans: &[Interval],
+        spans: Option<&[Interval]>,
         now: Timestamp,
     ) -> Result<Vec<Note>, Stale> {
         let margin = self.params.step;
@@ -99,14 +117,15 @@ impl Fleet {
         let Some(serving) = member.serving.as_mut().filter(|_| member.in_flight.is_none()) else {
             return Err(Stale);
         };
-        serving.foretold = true;
+        serving.foretold = spans.is_some();
         for part in self.book.parts(id) {
             if self.book.terms(part.rule).is_some_and(|terms| terms.own) {
                 serving.open.withdraw(part.rule);
             }
         }
-        spans.iter().for_each(|&span| serving.open.add(span));
-        let mut notes = member.settle(&self.book, now, margin);
+        spans.unwrap_or_default().iter().for_each(|&span| serving.open.add(span));
+        let paused = self.frontier.paused_until(member.host);
+        let mut notes = member.settle(&self.book, now, paused, margin);
         notes.extend(self.due_anew(id, now));
         Ok(notes)
     }
@@ -128,8 +147,11 @@ impl Fleet {
             true => member.wish(member.spent.last().unwrap_or(now), self.seed, &self.params.burst),
             false => member.rule_wish(due),
         };
-        // Items that may have been lost are looked for no later because of rules.
-        let wish = if member.hurried && due.at < wish.at { due } else { wish };
+        // Items that may have been lost are looked for no later because of rules, and what no rule asks for
+        // comes no sooner.
+        let later = member.hurried && due.at < wish.at;
+        let sooner = !for_rules && wish.because != Reason::Rule && wish.at < due.at;
+        let wish = if later || sooner { due } else { wish };
         if wish != due {
             Self::withdraw(member, &mut self.frontier, &mut self.turns);
             Self::set_due(member, &self.frontier, Wish { at: wish.at.max(now), ..wish });

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use crate::rate::drift::Drift;
 use crate::schedule::budget::Budget;
 use crate::schedule::execution::{Interval, Limits, Obstacle, Open, RuleId, satisfy};
+use crate::schedule::policy::Policy;
 use crate::schedule::prediction::Want;
 use crate::schedule::rolling;
 use crate::time::{Span, Timestamp};
@@ -23,10 +24,7 @@ use super::absorb::Note;
 use super::book::Book;
 use super::gate;
 use super::rule::RuleTerms;
-use super::source::{Member, Wish};
-use crate::schedule::policy::Policy;
-
-use super::source::Reason;
+use super::source::{CAUTIOUS_GAP, Member, Reason, Wish};
 
 /// What is to be foretold of a source for rules that wait for it.
 #[derive(Debug, Clone, PartialEq)]
@@ -119,10 +117,16 @@ impl Member {
     }
 
     /// Looks anew when the next probe is due for rules. `margin` before a span ends is early enough.
-    pub(super) fn settle(&mut self, book: &Book, now: Timestamp, margin: Span) -> Vec<Note> {
+    pub(super) fn settle(
+        &mut self,
+        book: &Book,
+        now: Timestamp,
+        paused: Timestamp,
+        margin: Span,
+    ) -> Vec<Note> {
         let Some(serving) = &self.serving else { return Vec::new() };
         let all = serving.open.intervals();
-        let limits = self.limits(all.last().map_or(now, |last| last.until), now);
+        let limits = self.limits(all.last().map_or(now, |last| last.until), now, paused);
         let some: Vec<Interval> = all.iter().take(LOOKED_AT).map(|&span| sooner(span, margin)).collect();
         let served = satisfy(&some, &limits);
         let next = served.probes.first().and_then(|&at| {
@@ -137,14 +141,16 @@ impl Member {
     }
 
     /// What forbids its probes, up to then.
-    fn limits(&self, until: Timestamp, now: Timestamp) -> Limits {
+    fn limits(&self, until: Timestamp, now: Timestamp, paused: Timestamp) -> Limits {
         let memory = &self.memory;
         let apart = rolling::apart(self.terms.budget.min_spacing, &memory.hints, self.fresh_for());
+        // Hourly until something is known of it, as for plans.
+        let apart = if self.is_cautious() { apart.max(CAUTIOUS_GAP) } else { apart };
         let one_off = [memory.retry_until, memory.backoff_until, memory.fresh_until];
         Limits {
             budget: Budget { min_spacing: apart, ..self.terms.budget },
             spent: self.spent.times().collect(),
-            not_before: one_off.into_iter().flatten().fold(now, Timestamp::max),
+            not_before: one_off.into_iter().flatten().fold(now.max(paused), Timestamp::max),
             closed: gate::skipped(now, until.min(now + CLOSED_AHEAD), &memory.hints),
         }
     }

@@ -139,7 +139,8 @@ impl Fleet {
     /// Stands in line for a slot.
     fn stand(member: &mut Member, turns: &mut Turns, prior: Prior, now: Timestamp) {
         let next = member.serving.as_ref().and_then(|serving| serving.next.as_ref());
-        if let Some(next) = next.filter(|_| member.memory.rule.is_some()) {
+        // Of one that is over there is no hurry.
+        if let Some(next) = next.filter(|next| member.memory.rule.is_some() && next.until >= now) {
             turns.open_until(member.place, next.until);
             member.waits = Waits::Rule;
             return;

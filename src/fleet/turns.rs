@@ -111,6 +111,8 @@ impl Turns {
 
     /// Moves with the clock when that was set: ages stay what they are.
     pub fn shift(&mut self, by: Span) {
+        self.end_of.values_mut().for_each(|end| *end += by);
+        self.ends = self.end_of.iter().map(|(&place, &end)| (end, place)).collect();
         self.began += by;
     }
 

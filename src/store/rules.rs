@@ -3,6 +3,8 @@
 //! Written in the transaction of the update it is about. Knows tables; what is caught and who is told is
 //! decided elsewhere.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use sqlx::{Row, SqliteConnection};
 
@@ -16,6 +18,9 @@ use super::record::{CaughtRecord, DueRecord};
 use super::{Connection, StoreError};
 
 type Result = std::result::Result<(), sqlx::Error>;
+
+/// Of one source, a rule holds so many items at most until it tells; the oldest go first.
+const MOST_HELD: i64 = 1000;
 
 /// What a probe caught: told now with all that waits, or kept until then.
 pub(super) async fn caught(
@@ -33,6 +38,16 @@ pub(super) async fn caught(
         .bind(source.0)
         .bind(at.as_millis())
         .bind(rows.to_string())
+        .execute(&mut *connection)
+        .await?;
+        // What is never told must not grow for ever.
+        sqlx::query(
+            "DELETE FROM held_matches WHERE rule = ?1 AND source_id = ?2 AND id <=
+                 (SELECT id FROM held_matches WHERE rule = ?1 AND source_id = ?2 ORDER BY id DESC LIMIT 1 OFFSET ?3)",
+        )
+        .bind(&*caught.name)
+        .bind(source.0)
+        .bind(MOST_HELD)
         .execute(connection)
         .await?;
         return Ok(());
@@ -105,6 +120,18 @@ pub(super) async fn due(connection: &mut SqliteConnection, due: &[DueRecord]) ->
     Ok(())
 }
 
+/// Forgets what belongs to rules that there no longer are.
+pub(super) async fn forget_others(connection: &mut SqliteConnection, known: &[Arc<str>]) -> Result {
+    let known = json!(known.iter().map(|name| &**name).collect::<Vec<_>>()).to_string();
+    for table in [
+        "DELETE FROM rule_states WHERE rule NOT IN (SELECT value FROM json_each(?))",
+        "DELETE FROM held_matches WHERE rule NOT IN (SELECT value FROM json_each(?))",
+    ] {
+        sqlx::query(table).bind(&known).execute(&mut *connection).await?;
+    }
+    Ok(())
+}
+
 /// How far all rules are, as it is remembered.
 pub async fn states(connection: &mut Connection) -> std::result::Result<Vec<RuleState>, StoreError> {
     let rows =
@@ -132,6 +159,8 @@ pub struct StoredUpdate {
     pub detected_at: Timestamp,
     /// When it occurred, as far as is known.
     pub occurred_at: Timestamp,
+    /// That is its own date.
+    pub exact: bool,
     /// `new`, `edited` or `changed`.
     pub kind: String,
     /// By what it is known.
@@ -154,7 +183,8 @@ impl Reader {
         most: u32,
     ) -> std::result::Result<Vec<StoredUpdate>, StoreError> {
         let rows = sqlx::query(
-            "SELECT detected_at, occurred_at, kind, key, title, link, authors, categories FROM updates
+            "SELECT detected_at, occurred_at, kind, key, title, link, authors, categories,
+                    occurred_exact FROM updates
              WHERE source_id = ? ORDER BY detected_at DESC, id DESC LIMIT ?",
         )
         .bind(source.0)
@@ -175,6 +205,7 @@ impl Reader {
                 link: row.get(5),
                 authors: list(row.get(6)),
                 categories: list(row.get(7)),
+                exact: row.get(8),
             })
             .collect())
     }

@@ -5,6 +5,7 @@
 //! it passes: nothing is acknowledged that was not committed, and nothing is dropped. An error
 //! that no waiting can mend ends the task, and with it the daemon.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::{Connection, SqliteConnection};
@@ -75,6 +76,8 @@ pub enum Write {
     Delivery(DeliveryRecord),
     /// Sources that are due at another time because of rules.
     Due(Vec<DueRecord>),
+    /// These rules there are; what belongs to others is forgotten.
+    Rules(Vec<Arc<str>>),
     /// What the fleet did.
     Load(Load),
     /// Old probes are to be forgotten, a bite at a time.
@@ -266,6 +269,7 @@ async fn write_all(
             }
             Write::Delivery(record) => outbox::settle(connection, record).await?,
             Write::Due(due) => rules::due(connection, due).await?,
+            Write::Rules(known) => rules::forget_others(connection, known).await?,
             Write::Load(load) => write::load(connection, load).await?,
             Write::Prune { before } => {
                 more_to_prune = retention::bite(connection, *before).await?.then_some(*before);

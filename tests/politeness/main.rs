@@ -9,6 +9,7 @@ mod changes;
 mod hosts;
 mod manners;
 mod redirects;
+mod rules;
 mod timing;
 mod validators;
 #[path = "../web/mod.rs"]

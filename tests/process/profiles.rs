@@ -249,3 +249,61 @@ async fn a_program_that_hangs_is_killed_and_delays_no_probe() {
     let late = home.number("SELECT count(*) FROM probes WHERE started_at - due_at > 1000").await;
     assert_eq!(late, 0);
 }
+
+#[tokio::test]
+async fn a_reload_brings_rules_and_targets_and_a_restart_keeps_what_was_set_off() {
+    let items = Arc::new(Mutex::new(vec!["old".to_owned()]));
+    let shown = Arc::clone(&items);
+    let feed = Web::start(move |_| Reply::ok(rss(shown.lock().unwrap().iter().rev()))).await;
+    let page = Web::start(|seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(404),
+        _ => Reply::ok("<p>x</p>").header("Content-Type", "text/html"),
+    })
+    .await;
+    let hook = Web::start(|_| Reply::new(204)).await;
+    let home = Home::new();
+    let file = home.path("told.jsonl");
+    let sources = [
+        source("news", &feed.url("/feed"), BUDGET),
+        source("page", &page.url("/page"), BUDGET) + "kind = \"page\"\npolicy = \"profile\"\n",
+    ];
+    home.write(&sources);
+    let mut daemon = home.start();
+    home.until("SELECT count(*) FROM sources WHERE last_look_at IS NOT NULL", |looked| looked == 2).await;
+    let say = |item: &str| items.lock().unwrap().push(item.to_owned());
+    say("before");
+    home.until("SELECT count(*) FROM updates WHERE key = 'before'", |found| found == 1).await;
+
+    let rules = "[[profile]]\nname = \"p\"\nsources = [\"news\"]\n\
+         [[profile.rule]]\nname = \"each\"\nlife = { window = \"1s\" }\ndeliver = [\"exec:file\"]\n\
+         [[profile]]\nname = \"q\"\nsources = [\"page\"]\n\
+         [[profile.rule]]\nname = \"later\"\ntrigger = { of = [\"news\"] }\nlife = { window = \"1h\" }\n\
+         deliver = [\"webhook:hook\"]\n";
+    let [news, prices] = sources;
+    home.write(&[news, prices, rules.to_owned(), targets(&file, &hook)]);
+    daemon.signal("HUP");
+    home.until("SELECT count(*) FROM events WHERE kind = 'reloaded'", |reloads| reloads == 1).await;
+    say("after");
+    until("the document", || !written(&file).is_empty()).await;
+    assert_eq!(written(&file).iter().map(titles).collect::<Vec<_>>(), [["About after"]]);
+
+    // The page is to be looked at within the hour, at the last moment.
+    let due = "SELECT next_probe_at FROM sources WHERE name = 'page' AND next_probe_rule = 'q/later'";
+    let before: Vec<(i64,)> = home.rows(due).await;
+    assert_eq!(before.len(), 1);
+    let explained = home.run(&["explain", "page"]).await;
+    let explained = String::from_utf8_lossy(&explained.stdout).into_owned();
+    assert!(
+        explained.contains("rule        `q/later` wants a look within 1h of each update"),
+        "{explained}"
+    );
+    assert!(explained.contains("a rule wants it"), "{explained}");
+    daemon.kill();
+    daemon = home.start();
+    let feeds = feed.requests().len();
+    soon("looks after the restart", feed.arrived(feeds + 2)).await;
+    let after: Vec<(i64,)> = home.rows(due).await;
+    assert!((after[0].0 - before[0].0).abs() < 2_000, "{before:?} and {after:?}");
+    assert_eq!(page.requests().iter().filter(|seen| seen.path == "/page").count(), 1, "not before");
+    daemon.stop().await;
+}
