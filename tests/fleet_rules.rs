@@ -436,3 +436,38 @@ fn who_is_little_known_is_looked_at_hourly_at_most() {
     assert!(looks.len() >= 3, "{looks:?}");
     assert!(looks.windows(2).all(|pair| pair[1] - pair[0] >= Span::from_hours(1)), "{looks:?}");
 }
+
+#[test]
+fn sources_of_one_host_are_looked_at_one_after_the_other_and_in_time() {
+    let pages = 5;
+    let mut known: Vec<Known> =
+        (0..=pages).map(|id| source(id, Policy::Profile, budget(1000, Span::ZERO))).collect();
+    for page in &mut known[1..] {
+        page.terms.host = HostGroup { key: Arc::from("one.example"), public: true };
+    }
+    let mut parts = vec![(0, part(false, true))];
+    parts.extend((1..=pages).map(|id| (id, part(true, false))));
+    let spaced = |window: i64| {
+        let mut fleet = fleet(known.clone(), 10, rule(false, 1, Span::from_mins(window)), &parts);
+        let params = FleetParams {
+            probes_per_step: 10,
+            step: Span::from_mins(1),
+            host_spacing: Span::from_mins(3),
+            ..FleetParams::default()
+        };
+        fleet.set_params(params, start());
+        let absorbed = set_off(&mut fleet, at(10));
+        let unmet = absorbed.others.iter().flat_map(|(_, notes)| notes);
+        let unmet =
+            unmet.filter(|note| matches!(note, Note::RuleUnmet { why: Obstacle::Host, .. })).count();
+        let looks: Vec<Timestamp> = run(&mut fleet, at(200)).iter().map(|&(when, ..)| when).collect();
+        (unmet, looks)
+    };
+    let (unmet, looks) = spaced(30);
+    assert_eq!((unmet, looks.len()), (0, 5));
+    assert!(looks.iter().all(|&when| when <= at(40)), "{looks:?}");
+    assert!(looks.windows(2).all(|pair| pair[1] - pair[0] >= Span::from_mins(3)), "{looks:?}");
+    let (unmet, looks) = spaced(10);
+    let in_time = looks.iter().filter(|&&when| when <= at(20)).count();
+    assert!(unmet >= 1 && in_time + unmet >= 5, "{unmet} and {looks:?}");
+}

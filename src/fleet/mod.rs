@@ -11,6 +11,7 @@ pub mod allocate;
 pub mod beliefs;
 pub mod book;
 pub mod bounds;
+mod calendar;
 pub mod deadlines;
 pub mod estimate;
 pub mod frontier;

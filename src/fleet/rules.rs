@@ -2,9 +2,9 @@
 //!
 //! What one source shows may want a probe of others, so here all sources meet. With c probes per step the
 //! spans that end first go first, which for probes of one slot each serves as many as can be (Glover 1967,
-//! see `deadlines`). Since SUP waits for the last moment, a slot is kept for it: where a step has none left,
-//! the probe comes a step earlier, as long as its span has begun; where there is none at all, that is said
-//! before it is missed.
+//! see `deadlines`). Since SUP waits for the last moment, a slot is kept for it (`calendar`): where a step or a
+//! host has none left, the probe comes earlier, as long as its span has begun; where there is none at all,
+//! that is said before it is missed.
 //!
 //! Must not know what rules ask for, nor who is told.
 
@@ -17,7 +17,8 @@ use crate::time::{Span, Timestamp};
 
 use super::absorb::Note;
 use super::book::{Book, RuleState};
-use super::params::SourceId;
+use super::calendar::{Full, Terms};
+use super::params::{FleetParams, SourceId};
 use super::serving::{Serving, Wants};
 use super::source::{Member, Reason, Wish};
 use super::state::{Fleet, Stale};
@@ -29,10 +30,13 @@ impl Fleet {
         self.book.tidy(now);
         self.kept.clear();
         for member in self.members.values_mut() {
-            // What is being foretold for it names rules by numbers that they may no longer have.
-            member.revision.0 += 1;
             let parts = self.book.parts(member.id);
-            if !parts.iter().any(|part| part.asked) {
+            let asked = parts.iter().any(|part| part.asked);
+            if asked || member.serving.is_some() {
+                // What is being foretold for it names rules by numbers that they may no longer have.
+                member.revision.0 += 1;
+            }
+            if !asked {
                 member.serving = None;
                 continue;
             }
@@ -162,30 +166,26 @@ impl Fleet {
 
     /// Keeps a slot for a probe that a rule wants, in the last step that has one.
     pub(super) fn keep_slot(&mut self, id: SourceId, now: Timestamp) -> Option<Note> {
-        let current = self.step_of(now);
-        let most = self.params.probes_per_step;
-        while self.kept.first_key_value().is_some_and(|(&step, _)| step < current) {
-            self.kept.pop_first();
-        }
-        let step = self.params.step;
+        let FleetParams { step, probes_per_step, host_spacing, .. } = self.params;
+        let terms = Terms { step, probes_per_step, host_spacing };
+        self.kept.forget_before(terms.step_of(now));
         let member = self.members.get_mut(&id)?;
-        let (due, waits) = (member.memory.due, member.memory.reason == Reason::Rule);
+        let (due, host, waits) = (member.memory.due, member.host, member.memory.reason == Reason::Rule);
         let serving = member.serving.as_mut()?;
-        release(&mut self.kept, serving.slot.take());
+        self.kept.release(serving.slot.take());
         let next = serving.next.clone().filter(|_| waits)?;
-        let wanted = due.as_millis().div_euclid(step.as_millis().max(1));
-        let first = next.from.max(now).as_millis().div_euclid(step.as_millis().max(1));
-        let has_room = |at: &i64| self.kept.get(at).is_none_or(|&kept| kept < most);
-        // A span that is longer than this has other steps to be in anyway.
-        let slot = (first.max(wanted - FURTHEST_BACK)..=wanted).rev().find(has_room);
-        let Some(slot) = slot else {
-            let span = Interval { rule: next.rule, from: next.from, until: next.until };
-            return serving.trouble(&span, Obstacle::Slots, &self.book, now);
+        let from = next.from.max(now);
+        let kept = match self.kept.keep(host, (from, due), &terms) {
+            Ok(kept) => kept,
+            Err(full) => {
+                let why = if full == Full::Host { Obstacle::Host } else { Obstacle::Slots };
+                let span = Interval { rule: next.rule, from: next.from, until: next.until };
+                return serving.trouble(&span, why, &self.book, now);
+            }
         };
-        *self.kept.entry(slot).or_default() += 1;
-        serving.slot = Some(slot);
-        if slot < wanted {
-            let at = Timestamp::from_millis(slot.saturating_mul(step.as_millis())).max(next.from).max(now);
+        serving.slot = Some(kept);
+        if kept.0 < terms.step_of(due) {
+            let at = Timestamp::from_millis(kept.0.saturating_mul(step.as_millis())).max(from);
             // Only where the gate lets it.
             match Self::ask_gate(member, &self.frontier, at).at == at {
                 true if member.in_flight.is_none() => {
@@ -219,20 +219,5 @@ impl Fleet {
     pub(super) fn shift_rules(&mut self, by: Span) {
         self.book.shift(by);
         self.kept.clear();
-    }
-}
-
-/// How many steps before the last one a slot is looked for.
-const FURTHEST_BACK: i64 = 4096;
-
-/// A slot is no longer kept.
-pub(super) fn release(kept: &mut std::collections::BTreeMap<i64, u32>, slot: Option<i64>) {
-    if let Some(slot) = slot
-        && let Some(count) = kept.get_mut(&slot)
-    {
-        *count -= 1;
-        if *count == 0 {
-            kept.remove(&slot);
-        }
     }
 }

@@ -22,6 +22,7 @@ use crate::time::{Span, Timestamp};
 
 use super::absorb::Note;
 use super::book::Book;
+use super::calendar::Kept;
 use super::gate;
 use super::rule::RuleTerms;
 use super::source::{CAUTIOUS_GAP, Member, Reason, Wish};
@@ -50,8 +51,8 @@ pub(super) struct Serving {
     pub foretold: bool,
     /// When the next probe is due for rules, and for which.
     pub next: Option<Next>,
-    /// The step in which a slot is kept for it.
-    pub slot: Option<i64>,
+    /// The slot that is kept for it.
+    pub slot: Option<Kept>,
     /// What was said to be in the way of a rule, and when.
     pub unmet: Vec<(RuleId, Obstacle, Timestamp)>,
 }

@@ -1,6 +1,6 @@
 //! The fleet's state and the moves that do not depend on an answer: step, reconfigure.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use crate::schedule::policy::Policy;
 use crate::time::{Span, Timestamp};
 
 use super::book::Book;
+use super::calendar::Calendar;
 use super::frontier::Frontier;
 use super::gate::{self, Constraint, Verdict};
 use super::life::Reserve;
 use super::load::Load;
 use super::outage::Outage;
 use super::params::{FleetParams, HostGroup, SourceId, Terms};
-use super::rules::release;
 use super::source::{Member, Memory, Reason, State, Wish};
 use super::spacing::Spacing;
 use super::step::Mean;
@@ -45,8 +45,8 @@ pub struct Fleet {
     pub(super) load: Load,
     /// What rules wait for.
     pub(super) book: Book,
-    /// How many slots of a step are kept for probes that rules want.
-    pub(super) kept: BTreeMap<i64, u32>,
+    /// Slots that are kept for probes that rules want.
+    pub(super) kept: Calendar,
 }
 
 /// A source as it comes from the store and the configuration.
@@ -114,7 +114,7 @@ impl Fleet {
             mean: Mean::default(),
             load: Load::new(now),
             book: Book::default(),
-            kept: BTreeMap::new(),
+            kept: Calendar::default(),
             params,
             seed,
             members: HashMap::new(),
@@ -274,6 +274,7 @@ impl Fleet {
         let otherwise = params.step != self.params.step || params.allocator != self.params.allocator;
         self.params = params;
         if otherwise {
+            self.kept.clear();
             self.start_lines_anew(now);
         }
     }
@@ -318,7 +319,7 @@ impl Fleet {
             return;
         }
         Self::withdraw(member, &mut self.frontier, &mut self.turns);
-        release(&mut self.kept, member.serving.as_mut().and_then(|serving| serving.slot.take()));
+        self.kept.release(member.serving.as_mut().and_then(|serving| serving.slot.take()));
         self.turns.leave(member.place);
         self.members.remove(&id);
     }

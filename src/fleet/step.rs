@@ -17,7 +17,6 @@ use super::gate::Constraint;
 use super::load::Load;
 use super::params::SourceId;
 use super::pulse::{self, Pulse};
-use super::rules::release;
 use super::source::{Member, Reason};
 use super::state::{Fleet, Order};
 use super::turns::{Turns, Waits};
@@ -165,7 +164,7 @@ impl Fleet {
             self.frontier.hold(host, until);
         } else if open {
             (member.in_flight, member.pressing) = (Some(hosts), false);
-            release(&mut self.kept, member.serving.as_mut().and_then(|serving| serving.slot.take()));
+            self.kept.release(member.serving.as_mut().and_then(|serving| serving.slot.take()));
             for host in [Some(hosts.0), hosts.1].into_iter().flatten() {
                 self.frontier.occupy(host);
             }

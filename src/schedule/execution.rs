@@ -147,6 +147,8 @@ pub enum Obstacle {
     Closed,
     /// c per step: others want the same slots.
     Slots,
+    /// Others want the same host at the time.
+    Host,
 }
 
 impl Obstacle {
@@ -157,6 +159,7 @@ impl Obstacle {
             Self::Budget => "budget",
             Self::Closed => "closed",
             Self::Slots => "probes_per_step",
+            Self::Host => "host_spacing",
         }
     }
 }

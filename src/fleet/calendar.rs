@@ -1,0 +1,183 @@
+//! Slots that are kept for probes which must come by a certain time.
+//!
+//! A step has c slots, and a host is asked once in its spacing. Who is due at the last moment finds neither
+//! if others are, too; so a slot is kept beforehand, in the last step in which both are to be had. Knows
+//! steps, hosts and how many are kept; must not know who keeps one, nor why.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::time::{Span, Timestamp};
+
+use super::frontier::HostIx;
+
+/// Slots that are kept.
+#[derive(Debug, Default)]
+pub(super) struct Calendar {
+    steps: BTreeMap<i64, u32>,
+    hosts: HashMap<HostIx, BTreeMap<i64, u32>>,
+}
+
+/// A slot that is kept: in which step, at which host.
+pub(super) type Kept = (i64, HostIx);
+
+/// What slots there are.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Terms {
+    /// The length of a step.
+    pub step: Span,
+    /// c.
+    pub probes_per_step: u32,
+    /// Between two requests to one host.
+    pub host_spacing: Span,
+}
+
+/// Why there is no slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Full {
+    /// All are kept for others.
+    Steps,
+    /// There are some, but the host is to be asked for others.
+    Host,
+}
+
+/// How many steps before the last one a slot is looked for.
+const FURTHEST_BACK: i64 = 4096;
+
+impl Terms {
+    pub fn step_of(&self, at: Timestamp) -> i64 {
+        at.as_millis().div_euclid(self.step.as_millis().max(1))
+    }
+}
+
+impl Calendar {
+    /// Keeps the last slot from one time to another.
+    pub fn keep(
+        &mut self,
+        host: HostIx,
+        (from, until): (Timestamp, Timestamp),
+        terms: &Terms,
+    ) -> Result<Kept, Full> {
+        let (first, last) = (terms.step_of(from), terms.step_of(until));
+        let mut found = Err(Full::Steps);
+        for step in (first.max(last.saturating_sub(FURTHEST_BACK))..=last).rev() {
+            if self.steps.get(&step).is_some_and(|&kept| kept >= terms.probes_per_step) {
+                continue;
+            }
+            if self.host_has_room(host, step, terms) {
+                found = Ok((step, host));
+                break;
+            }
+            found = Err(Full::Host);
+        }
+        if let Ok((step, host)) = found {
+            *self.steps.entry(step).or_default() += 1;
+            *self.hosts.entry(host).or_default().entry(step).or_default() += 1;
+        }
+        found
+    }
+
+    fn host_has_room(&self, host: HostIx, step: i64, terms: &Terms) -> bool {
+        let Some(kept) = self.hosts.get(&host) else { return true };
+        let (spacing, length) = (terms.host_spacing.as_millis(), terms.step.as_millis().max(1));
+        if spacing <= length {
+            let most = length / spacing.max(1);
+            return kept.get(&step).is_none_or(|&kept| i64::from(kept) < most);
+        }
+        // None within a spacing before or after.
+        let apart = (spacing + length - 1) / length;
+        kept.range(step - apart + 1..step + apart).next().is_none()
+    }
+
+    /// A slot is no longer kept.
+    pub fn release(&mut self, kept: Option<Kept>) {
+        let Some((step, host)) = kept else { return };
+        less(&mut self.steps, step);
+        if let Some(of_host) = self.hosts.get_mut(&host) {
+            less(of_host, step);
+            if of_host.is_empty() {
+                self.hosts.remove(&host);
+            }
+        }
+    }
+
+    /// What is past is over.
+    pub fn forget_before(&mut self, step: i64) {
+        if self.steps.first_key_value().is_none_or(|(&first, _)| first >= step) {
+            return;
+        }
+        self.steps = self.steps.split_off(&step);
+        self.hosts.retain(|_, kept| {
+            *kept = kept.split_off(&step);
+            !kept.is_empty()
+        });
+    }
+
+    /// All of them are no longer kept.
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
+
+fn less(counts: &mut BTreeMap<i64, u32>, step: i64) {
+    if let Some(count) = counts.get_mut(&step) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(&step);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(secs: i64) -> Timestamp {
+        Timestamp::from_secs(secs)
+    }
+
+    fn terms(probes_per_step: u32, host_spacing: i64) -> Terms {
+        Terms { step: Span::from_secs(10), probes_per_step, host_spacing: Span::from_secs(host_spacing) }
+    }
+
+    #[test]
+    fn the_last_that_is_to_be_had_is_kept() {
+        let (mut calendar, terms) = (Calendar::default(), terms(2, 0));
+        let mut keep = |host| calendar.keep(HostIx(host), (at(0), at(25)), &terms).map(|(step, _)| step);
+        assert_eq!((0..6).map(&mut keep).collect::<Vec<_>>(), [Ok(2), Ok(2), Ok(1), Ok(1), Ok(0), Ok(0)]);
+        assert_eq!(keep(7), Err(Full::Steps));
+        calendar.release(Some((1, HostIx(2))));
+        assert_eq!(calendar.keep(HostIx(7), (at(0), at(25)), &terms), Ok((1, HostIx(7))));
+    }
+
+    #[test]
+    fn a_host_is_asked_no_oftener_than_it_may() {
+        let span = (at(0), at(59));
+        let steps = |spacing: i64| {
+            let (mut calendar, terms) = (Calendar::default(), terms(100, spacing));
+            let mut kept = Vec::new();
+            while let Ok((step, _)) = calendar.keep(HostIx(1), span, &terms) {
+                kept.push(step);
+            }
+            assert_eq!(calendar.keep(HostIx(1), span, &terms), Err(Full::Host));
+            assert!(calendar.keep(HostIx(2), span, &terms).is_ok(), "others may");
+            kept
+        };
+        assert_eq!(steps(25), [5, 2], "three steps apart");
+        assert_eq!(steps(10), [5, 4, 3, 2, 1, 0]);
+        assert_eq!(steps(5), [5, 5, 4, 4, 3, 3, 2, 2, 1, 1, 0, 0]);
+    }
+
+    #[test]
+    fn what_is_past_takes_no_room() {
+        let (mut calendar, terms) = (Calendar::default(), terms(1, 0));
+        for step in 0..100 {
+            assert!(
+                calendar
+                    .keep(HostIx(step), (at(i64::from(step) * 10), at(i64::from(step) * 10)), &terms)
+                    .is_ok()
+            );
+        }
+        calendar.forget_before(90);
+        assert_eq!((calendar.steps.len(), calendar.hosts.len()), (10, 10));
+    }
+}
