@@ -4,7 +4,7 @@
 //! same way: [`Fleet::step`] says what to probe, [`Fleet::absorb`] takes what came of it and says
 //! what to remember, [`Fleet::landed`] hears that it was remembered, [`Fleet::plan_orders`] says for
 //! whom plans are to be made, [`Fleet::adopt`] takes them, [`Fleet::reconfigure`] a changed source list. The politeness gate has the last word on every
-//! probe. [`deadlines`] has who is probed first where all are wanted within a time. Must not know the network, the store or what time it is: `now` is passed in.
+//! probe. [`deadlines`] has who is probed first where all are wanted within a time, [`garden`] how everybody is looked at every so often with the least work. Must not know the network, the store or what time it is: `now` is passed in.
 
 mod absorb;
 pub mod allocate;
@@ -15,6 +15,7 @@ mod calendar;
 pub mod deadlines;
 pub mod estimate;
 pub mod frontier;
+pub mod garden;
 pub mod gate;
 pub mod learn;
 pub mod life;

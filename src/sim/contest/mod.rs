@@ -40,7 +40,8 @@ pub enum Who {
 impl Who {
     /// Everybody.
     pub fn all() -> Vec<Self> {
-        let ours = Policy::ALL.into_iter().map(Self::Ours);
+        // Without rules nobody asks by `profile`.
+        let ours = Policy::ALL.into_iter().filter(|&policy| policy != Policy::Profile).map(Self::Ours);
         let peers = Peer::ALL.into_iter().map(Self::Peer);
         ours.chain([Self::Index]).chain(peers).chain([Self::Oracle, Self::Clairvoyant]).collect()
     }

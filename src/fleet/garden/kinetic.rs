@@ -1,0 +1,180 @@
+//! Who wastes least, while what each wastes changes from day to day.
+//!
+//! Watering plant i on day t, before it is due, wastes (due − t)/w·c: a line in t, of its own slope. The least
+//! of n lines is kept in a tournament whose matches each know until when their outcome holds (a kinetic
+//! tournament): a day that passes plays again only what has come to its end, and a line that changes replays
+//! its way to the root, O(log n).
+//!
+//! Lines are compared exactly, in whole numbers.
+
+use super::{Plant, Work};
+
+/// Nobody.
+const NONE: u32 = u32::MAX;
+
+/// A line: (due − t)·cost/window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Line {
+    due: i64,
+    cost: Work,
+    window: u32,
+}
+
+impl Line {
+    /// (due − t)·c as a fraction over w.
+    fn at(&self, t: i64) -> (i128, i128) {
+        (i128::from(self.due - t) * i128::from(self.cost), i128::from(self.window))
+    }
+
+    /// Whether it is less than another at t; equal ones by their places.
+    fn beats(&self, other: &Self, t: i64, first: bool) -> bool {
+        let ((a, w), (b, v)) = (self.at(t), other.at(t));
+        match (a * v).cmp(&(b * w)) {
+            std::cmp::Ordering::Less => true,
+            std::cmp::Ordering::Equal => first,
+            std::cmp::Ordering::Greater => false,
+        }
+    }
+}
+
+/// A match: who won it, and from which day on it must be played again.
+#[derive(Debug, Clone, Copy)]
+struct Match {
+    winner: u32,
+    until: i64,
+}
+
+/// The least of many lines.
+#[derive(Debug, Clone)]
+pub(super) struct Least {
+    lines: Vec<Option<Line>>,
+    /// A heap-shaped tree: the leaves are at `width..`.
+    matches: Vec<Match>,
+    width: usize,
+    now: i64,
+}
+
+impl Least {
+    /// Nobody takes part yet.
+    pub fn new(plants: usize) -> Self {
+        let width = plants.next_power_of_two().max(1);
+        let none = Match { winner: NONE, until: i64::MAX };
+        Self { lines: vec![None; plants], matches: vec![none; 2 * width], width, now: 0 }
+    }
+
+    /// A plant takes part, due on that day.
+    pub fn put(&mut self, index: usize, plant: &Plant, due: i64) {
+        self.lines[index] = Some(Line { due, cost: plant.cost, window: plant.window });
+        self.replay(index);
+    }
+
+    /// A plant does not take part.
+    pub fn take(&mut self, index: usize) {
+        if self.lines[index].take().is_some() {
+            self.replay(index);
+        }
+    }
+
+    /// Whose line is least on that day; days do not run backwards.
+    pub fn least(&mut self, today: i64) -> Option<usize> {
+        self.now = self.now.max(today);
+        self.advance(1);
+        Some(self.matches[1].winner).filter(|&winner| winner != NONE).map(|winner| winner as usize)
+    }
+
+    fn replay(&mut self, index: usize) {
+        let leaf = self.width + index;
+        let winner = if self.lines[index].is_some() { index as u32 } else { NONE };
+        self.matches[leaf] = Match { winner, until: i64::MAX };
+        let mut node = leaf / 2;
+        while node >= 1 {
+            self.play(node);
+            node /= 2;
+        }
+    }
+
+    /// Plays again what has come to its end.
+    fn advance(&mut self, node: usize) {
+        if node >= self.width || self.matches[node].until > self.now {
+            return;
+        }
+        self.advance(2 * node);
+        self.advance(2 * node + 1);
+        self.play(node);
+    }
+
+    fn play(&mut self, node: usize) {
+        let (left, right) = (self.matches[2 * node], self.matches[2 * node + 1]);
+        let until = left.until.min(right.until);
+        let line = |winner: u32| self.lines.get(winner as usize).copied().flatten();
+        self.matches[node] = match (line(left.winner), line(right.winner)) {
+            (_, None) => Match { winner: left.winner, until },
+            (None, Some(_)) => Match { winner: right.winner, until },
+            (Some(one), Some(other)) => {
+                let wins = one.beats(&other, self.now, true);
+                let (winner, loser) = if wins { (one, other) } else { (other, one) };
+                let place = if wins { left.winner } else { right.winner };
+                Match { winner: place, until: until.min(overtaken(&winner, &loser, self.now, wins)) }
+            }
+        };
+    }
+}
+
+/// The first day after `now` on which the loser is the winner, if ever.
+fn overtaken(winner: &Line, loser: &Line, now: i64, winner_is_first: bool) -> i64 {
+    // Slopes −c/w: the loser catches up only if it falls faster.
+    let falls = |line: &Line| (i128::from(line.cost), i128::from(line.window));
+    let ((c, w), (d, v)) = (falls(winner), falls(loser));
+    let faster = d * w - c * v;
+    if faster <= 0 {
+        return i64::MAX;
+    }
+    // Winner − loser at t, times w·v, is gap + faster·(t − now), with gap ≤ 0 now.
+    let ((a, _), (b, _)) = (winner.at(now), loser.at(now));
+    let behind = b * w - a * v;
+    // An equal one wins by its place.
+    let days = if winner_is_first { behind / faster + 1 } else { (behind + faster - 1) / faster };
+    i64::try_from(i128::from(now) + days.max(1)).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Stream;
+
+    #[test]
+    fn the_least_is_what_a_look_at_all_finds() {
+        let mut chance = Stream::new(3, "lines");
+        for plants in [1_usize, 2, 3, 17, 64] {
+            let mut least = Least::new(plants);
+            let mut all: Vec<Option<(Plant, i64)>> = vec![None; plants];
+            for today in 0..400 {
+                for _ in 0..3 {
+                    let index = (chance.unit() * plants as f64) as usize;
+                    if chance.unit() < 0.7 {
+                        let window = 1 + (chance.unit() * 40.0) as u32;
+                        let plant = Plant::new((1.0 + (chance.unit() * 5.0).floor()) / 2.0, window);
+                        let due = today + (chance.unit() * f64::from(window + 1)) as i64;
+                        all[index] = Some((plant, due));
+                        least.put(index, &plant, due);
+                    } else {
+                        all[index] = None;
+                        least.take(index);
+                    }
+                }
+                let wasteness = |(plant, due): &(Plant, i64)| {
+                    (due - today) as f64 / f64::from(plant.window) * plant.cost as f64
+                };
+                let wanted = all.iter().flatten().map(wasteness).min_by(f64::total_cmp);
+                let found = least.least(today).map(|index| wasteness(&all[index].unwrap()));
+                assert_eq!(found.is_some(), wanted.is_some());
+                if let (Some(found), Some(wanted)) = (found, wanted) {
+                    assert!(
+                        (found - wanted).abs() < 1e-6 * wanted.abs().max(1.0),
+                        "{found} {wanted} on {today}"
+                    );
+                }
+            }
+        }
+    }
+}
