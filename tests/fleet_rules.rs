@@ -74,6 +74,13 @@ fn fleet(known: Vec<Known>, per_step: u32, rule: Arc<RuleTerms>, parts: &[(i64, 
     fleet
 }
 
+/// Source 0 sets a rule off that asks about source 1, within half an hour.
+fn feed_and_page(granted: Budget) -> Fleet {
+    let known = (0..2).map(|id| source(id, Policy::Profile, granted)).collect();
+    let parts = [(0, part(false, true)), (1, part(true, false))];
+    fleet(known, 10, rule(false, 1, Span::from_mins(30)), &parts)
+}
+
 /// A probe that takes a second and says this to the rule.
 fn report(source: SourceId, started: Timestamp, updates: u32, told: Option<Told>) -> Report {
     let asked = Some(Box::new(Asked { told: told.into_iter().collect(), found: updates, expected: None }));
@@ -132,13 +139,7 @@ fn what_others_set_off_is_looked_at_at_the_last_moment_and_once() {
 
 #[test]
 fn what_is_caught_in_time_is_told_and_otherwise_not() {
-    let known = (0..2).map(|id| source(id, Policy::Profile, budget(100, MINUTE))).collect();
-    let mut fleet = fleet(
-        known,
-        10,
-        rule(false, 1, Span::from_mins(30)),
-        &[(0, part(false, true)), (1, part(true, false))],
-    );
+    let mut fleet = feed_and_page(budget(100, MINUTE));
     let catch = |fleet: &mut Fleet, now: Timestamp| {
         fleet.request(SourceId(1), now).unwrap();
         fleet.step(now);
@@ -309,13 +310,7 @@ fn updates_are_looked_for_when_they_come_as_surely_as_was_asked() {
 
 #[test]
 fn a_rule_that_is_set_off_all_the_time_is_served_all_the_same() {
-    let known = (0..2).map(|id| source(id, Policy::Profile, budget(1000, Span::ZERO))).collect();
-    let mut fleet = fleet(
-        known,
-        10,
-        rule(false, 1, Span::from_mins(30)),
-        &[(0, part(false, true)), (1, part(true, false))],
-    );
+    let mut fleet = feed_and_page(budget(1000, Span::ZERO));
     let mut looks = Vec::new();
     for mins in (10..130).step_by(5) {
         set_off(&mut fleet, at(mins));
@@ -329,13 +324,7 @@ fn a_rule_that_is_set_off_all_the_time_is_served_all_the_same() {
 
 #[test]
 fn what_was_sent_for_a_rule_is_heard_although_it_was_set_off_again_meanwhile() {
-    let known = (0..2).map(|id| source(id, Policy::Profile, budget(1000, Span::ZERO))).collect();
-    let mut fleet = fleet(
-        known,
-        10,
-        rule(false, 1, Span::from_mins(30)),
-        &[(0, part(false, true)), (1, part(true, false))],
-    );
+    let mut fleet = feed_and_page(budget(1000, Span::ZERO));
     set_off(&mut fleet, at(10));
     fleet.request(SourceId(1), at(20)).unwrap();
     assert_eq!(fleet.step(at(20)).len(), 1);
@@ -347,13 +336,7 @@ fn what_was_sent_for_a_rule_is_heard_although_it_was_set_off_again_meanwhile() {
 
 #[test]
 fn who_was_looked_at_just_before_a_rule_was_set_off_is_looked_at_again() {
-    let known = (0..2).map(|id| source(id, Policy::Profile, budget(1000, Span::ZERO))).collect();
-    let mut fleet = fleet(
-        known,
-        10,
-        rule(false, 1, Span::from_mins(30)),
-        &[(0, part(false, true)), (1, part(true, false))],
-    );
+    let mut fleet = feed_and_page(budget(1000, Span::ZERO));
     for id in [0, 1] {
         fleet.request(SourceId(id), at(10)).unwrap();
     }

@@ -72,7 +72,7 @@ pub fn rule(rules: &Rules, name: &str) -> Option<String> {
     };
     let nth = match every {
         1 => "each update".to_owned(),
-        every => format!("every {every}th update"),
+        every => format!("one in {every} updates"),
     };
     let whose = if *own { "of this source" } else { "of the sources that it waits for" };
     let sure = match own {

@@ -46,21 +46,21 @@ pub fn check(raw: Vec<(At<String>, At<HeaderValue>)>, faults: &mut Faults) -> Ve
                 format!("the header `{}` is given twice", name.value),
                 "capitals make no difference; keep one of them",
             );
-        } else if let Some(secret) = secret(&name.value, value, faults) {
+        } else if let Some(secret) = secret(&format!("header `{}`", name.value), value, faults) {
             headers.push((name.value, secret));
         }
     }
     headers
 }
 
-/// A value that may be a secret kept elsewhere.
-pub(super) fn secret(name: &str, value: At<HeaderValue>, faults: &mut Faults) -> Option<Secret> {
+/// A value that may be a secret kept elsewhere; `what` it is for.
+pub(super) fn secret(what: &str, value: At<HeaderValue>, faults: &mut Faults) -> Option<Secret> {
     match value.value {
         HeaderValue::Literal(text) => {
             if text.trim() != text || http::HeaderValue::from_str(&text).is_err() {
                 faults.add_with_hint(
                     value.at,
-                    format!("the value of header `{name}` can't be sent"),
+                    format!("the value of {what} can't be sent"),
                     "expected plain ASCII without line breaks or white space at the ends",
                 );
                 return None;
@@ -71,7 +71,7 @@ pub(super) fn secret(name: &str, value: At<HeaderValue>, faults: &mut Faults) ->
             if path.is_empty() || path.contains('\0') {
                 faults.add_with_hint(
                     value.at,
-                    format!("the file of header `{name}` has no usable path"),
+                    format!("the file of {what} has no usable path"),
                     "expected the path of a file that holds the value",
                 );
                 return None;

@@ -391,7 +391,7 @@ pub(super) fn secret_value<'i>(
         }
         other => {
             faults.hide(at);
-            let key = title.trim_start_matches("header `").trim_end_matches('`');
+            let key = title.trim_start_matches("header ").trim_matches('`');
             wrong_type(key, at, &other, expected, faults);
             None
         }

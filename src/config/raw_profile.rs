@@ -173,7 +173,7 @@ impl Target {
             atom: table.text("atom", faults),
             secret: table
                 .value("secret")
-                .and_then(|(at, value)| secret_value("the secret", at, value, &table, faults)),
+                .and_then(|(at, value)| secret_value("`secret`", at, value, &table, faults)),
             headers: table
                 .table("headers", "headers", faults)
                 .map(|headers| read_headers(headers, faults))

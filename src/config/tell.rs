@@ -74,7 +74,7 @@ fn one(raw: raw::Target, faults: &mut Faults) -> Option<Target> {
         });
         Way::Webhook {
             url: url.ok()?,
-            secret: raw.secret.and_then(|secret| header::secret("secret", secret, faults)),
+            secret: raw.secret.and_then(|secret| header::secret("`secret`", secret, faults)),
             headers: header::check(raw.headers, faults),
             allow_private,
         }

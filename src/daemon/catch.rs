@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::config::Source;
 use crate::config::profile::{Rule, Rules, Where};
-use crate::fleet::book::Told;
+use crate::fleet::book::{Notice, Told};
 use crate::observe::query::Field;
 use crate::observe::{Observation, Occurred, Update, UpdateKind};
 use crate::store::record::CaughtRecord;
@@ -59,8 +59,8 @@ fn holds(wanted: Option<&Where>, update: &Update) -> bool {
 }
 
 /// What was caught, as it is stored and told.
-pub fn records(finished: &Finished, notices: &[crate::fleet::book::Notice]) -> Vec<CaughtRecord> {
-    let record = |notice: &crate::fleet::book::Notice| {
+pub fn records(finished: &Finished, notices: &[Notice]) -> Vec<CaughtRecord> {
+    let record = |notice: &Notice| {
         let rule = finished.rules.get(notice.rule)?;
         let updates = &finished.observation.as_ref()?.updates;
         let caught = notice.caught.iter().filter_map(|&index| updates.get(index as usize));

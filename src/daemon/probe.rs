@@ -65,7 +65,7 @@ pub struct Finished {
     pub rules: Arc<Rules>,
     /// The source's name, for whoever is told.
     pub name: String,
-    /// Its configured address.
+    /// Its configured address, without what follows a `?`: tokens stand there.
     pub url: String,
 }
 
@@ -196,7 +196,7 @@ async fn look(
         beliefs: Some(beliefs),
         rules: Arc::clone(&launch.rules),
         name: source.name.clone(),
-        url: source.url.to_string(),
+        url: source.url[..url::Position::AfterPath].to_owned(),
     };
     if answer.status == 304 && conditional {
         let validators = ValidatorsChange::Refresh {

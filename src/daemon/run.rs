@@ -140,7 +140,8 @@ pub async fn run(
     let (posts, fetcher_of_posts) = watch::channel(fetcher.clone());
     let (targets, told) = watch::channel(Arc::new(config.targets.clone()));
     let courier = Courier {
-        reader: reader.clone(),
+        // Of its own: documents may be long, and no probe waits for a connection because of them.
+        reader: Reader::open(&store).await?,
         writes: writes.clone(),
         clock: clock.clone(),
         targets: told,

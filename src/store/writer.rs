@@ -17,7 +17,6 @@ use crate::fleet::params::SourceId;
 use crate::time::{Span, Timestamp};
 
 use super::error::may_pass;
-use super::outbox::NewDelivery;
 use super::record::{
     DeliveryRecord, DueRecord, Event, Flight, Landing, PlanRecord, RateRecord, RobotsRecord,
 };
@@ -70,8 +69,6 @@ pub enum Write {
         /// What is older, by the clock as it was, binds nobody.
         since: Timestamp,
     },
-    /// What somebody is to be told, apart from any probe.
-    Tell(Vec<NewDelivery>),
     /// An attempt to deliver that ended.
     Delivery(DeliveryRecord),
     /// Sources that are due at another time because of rules.
@@ -262,11 +259,6 @@ async fn write_all(
                 synced.push(sync::sync(connection, listed, gone, *at).await?);
             }
             Write::Shift { by, since } => write::shift(connection, *by, *since).await?,
-            Write::Tell(deliveries) => {
-                for delivery in deliveries {
-                    outbox::enqueue(connection, delivery).await?;
-                }
-            }
             Write::Delivery(record) => outbox::settle(connection, record).await?,
             Write::Due(due) => rules::due(connection, due).await?,
             Write::Rules(known) => rules::forget_others(connection, known).await?,

@@ -99,9 +99,9 @@ async fn whatever_is_missing_or_nonsense_the_feed_is_sound() {
     bare.retain(|name, _| name == "at");
     let mut wrong = document("x");
     wrong.insert("items".into(), Value::from("none"));
-    let all = [odd, bare, wrong].map(|document| office.delivery("atom:news", document));
-    office.write(Write::Tell(all.into())).await;
-    office.poke.notify_one();
+    for (key, document) in [("1", odd), ("2", bare), ("3", wrong)] {
+        office.forge(key, "atom:news", &document).await;
+    }
     office.delivered(3).await;
     let feed = read(&path);
     assert_eq!(titles(&feed), ["changed", "the id", "new", "early", "dated", "match"]);

@@ -14,9 +14,11 @@ use tidewatch::config::target::{Target, Way};
 use tidewatch::deliver::courier::Courier;
 use tidewatch::fetch::client::Fetcher;
 use tidewatch::fleet::params::SourceId;
+use tidewatch::fleet::source::{Memory, Reason};
+use tidewatch::schedule::policy::Policy;
 use tidewatch::store::deliveries::{DeliveryRow, Filter};
-use tidewatch::store::outbox::NewDelivery;
 use tidewatch::store::reader::Reader;
+use tidewatch::store::record::{CaughtRecord, Flight, Landing, Outcome, ValidatorsChange};
 use tidewatch::store::sync::Listed;
 use tidewatch::store::writer::{Desk, Write, Writer};
 use tidewatch::store::{load, open};
@@ -209,22 +211,61 @@ impl Office {
         self.path("t.db")
     }
 
-    /// What would be put into the outbox.
-    pub fn delivery(&self, target: &str, document: Map<String, Value>) -> NewDelivery {
-        NewDelivery {
-            profile: "me".into(),
-            rule: "all".into(),
-            target: target.into(),
-            source: self.source,
-            at: self.clock.now(),
-            document,
-        }
+    /// Puts documents with these titles into the outbox, as a probe does that caught them, and wakes the
+    /// courier.
+    pub async fn tell(&self, target: &str, titles: &[&str]) {
+        let caught = |title: &&str| {
+            let mut document = document(title);
+            let items = document.remove("items").and_then(|items| items.as_array().cloned());
+            CaughtRecord {
+                name: "me/all".into(),
+                profile: "me".into(),
+                rule: "all".into(),
+                targets: vec![target.into()],
+                document,
+                items: items.unwrap(),
+                tells: true,
+            }
+        };
+        let now = self.clock.now();
+        let (policy, reason) = (Policy::Uniform, Reason::Policy);
+        let landing = Landing {
+            flight: Flight { source: self.source, due: now, started: now, policy, reason },
+            finished: now,
+            outcome: Outcome::Updated,
+            http_status: Some(200),
+            bytes: 0,
+            error: None,
+            validators: ValidatorsChange::Keep,
+            observation: None,
+            memory: Memory { due: now + HOUR, ..Memory::default() },
+            beliefs: None,
+            burst: None,
+            burst_so_far: None,
+            host: None,
+            events: Vec::new(),
+            caught: titles.iter().map(caught).collect(),
+            rules: Vec::new(),
+        };
+        self.write(Write::Land(Box::new(landing))).await;
+        self.poke.notify_one();
     }
 
-    /// Puts documents with these titles into the outbox, and wakes the courier.
-    pub async fn tell(&self, target: &str, titles: &[&str]) {
-        let deliveries = titles.iter().map(|title| self.delivery(target, document(title))).collect();
-        self.write(Write::Tell(deliveries)).await;
+    /// Puts a document into the outbox that no probe would.
+    pub async fn forge(&self, key: &str, target: &str, document: &Map<String, Value>) {
+        let mut connection = open::for_writing(&self.store()).await.unwrap();
+        sqlx::query(
+            "INSERT INTO deliveries (key, profile, rule, target, source_id, created_at, document)
+             VALUES (?, 'me', 'all', ?, ?, ?, ?)",
+        )
+        .bind(key)
+        .bind(target)
+        .bind(self.source.0)
+        .bind(self.clock.now().as_millis())
+        .bind(Value::from(document.clone()).to_string())
+        .execute(&mut connection)
+        .await
+        .unwrap();
         self.poke.notify_one();
     }
 
