@@ -1,17 +1,19 @@
 //! The garden: bounds that hold for every schedule, MEDD as it is printed, and the constructive schedule.
 
-mod printed;
+mod brute;
+mod line_by_line;
 mod walk;
 
 use proptest::prelude::*;
 use tidewatch::fleet::garden::edd::Edd;
 use tidewatch::fleet::garden::medd::Medd;
 use tidewatch::fleet::garden::power::PowerOfTwo;
+use tidewatch::fleet::garden::printed::Printed;
 use tidewatch::fleet::garden::{Gardener, Plant, UNIT, omega};
 use tidewatch::rng::Stream;
 
-use printed::Printed;
-use walk::{Walked, walk};
+use line_by_line::LineByLine;
+use walk::walk;
 
 fn plants(most: usize, longest: u32) -> impl Strategy<Value = Vec<Plant>> {
     let plant =
@@ -25,9 +27,9 @@ fn who_works_by_due_day_works_every_day_and_who_waits_once_a_year() {
     let plants = [Plant::new(1.0, 365); 2];
     let busy = |gardener: &mut dyn Gardener| (0..3 * 365).filter(|_| !gardener.day().is_empty()).count();
     assert_eq!(busy(&mut Edd::new(&plants, 2 * UNIT)), 3 * 365);
-    let mut medd = Medd::new(&plants, 2 * UNIT);
+    let mut medd = Medd::of(&plants, 2 * UNIT);
     assert_eq!(busy(&mut medd), 3);
-    let mut medd = Medd::new(&plants, 2 * UNIT);
+    let mut medd = Medd::of(&plants, 2 * UNIT);
     assert_eq!(walk(&mut medd, &plants, 3 * 365).tardiness, 0);
 }
 
@@ -38,7 +40,7 @@ proptest! {
     #[test]
     fn medd_is_what_is_printed(plants in plants(12, 20), capacity in 1_u32..12) {
         let capacity = u64::from(capacity) * UNIT / 2;
-        let (mut ours, mut printed) = (Medd::new(&plants, capacity), Printed::new(&plants, capacity));
+        let (mut ours, mut printed) = (Printed::new(&plants, capacity), LineByLine::new(&plants, capacity));
         for day in 1..200 {
             let (mut one, mut other) = (ours.day(), printed.day());
             one.sort_unstable();
@@ -53,7 +55,7 @@ proptest! {
         let capacity = u64::from(capacity) * UNIT;
         let gardeners: [Box<dyn Gardener>; 3] = [
             Box::new(Edd::new(&plants, capacity)),
-            Box::new(Medd::new(&plants, capacity)),
+            Box::new(Medd::of(&plants, capacity)),
             Box::new(PowerOfTwo::new(&plants)),
         ];
         for mut gardener in gardeners {
@@ -93,18 +95,105 @@ fn drawn(seed: u64, load: f64, sources: usize) -> (Vec<Plant>, u64) {
     (plants, capacity)
 }
 
-/// MEDD works less than EDD, about Ω. It is not always as punctual: it foresees what the next w_max days lack in
-/// all, not that due days meet, as they do when everything was watered on the same day.
+/// What came of three gardeners with the same plants.
+fn contest(seed: u64, load: f64, days: u32) -> [(f64, u64); 3] {
+    let (plants, capacity) = drawn(seed, load, 1000);
+    let gardeners: [Box<dyn Gardener>; 3] = [
+        Box::new(Edd::new(&plants, capacity)),
+        Box::new(Medd::of(&plants, capacity)),
+        Box::new(Printed::new(&plants, capacity)),
+    ];
+    gardeners.map(|mut gardener| {
+        let walked = walk(&mut *gardener, &plants, days);
+        (walked.mean_work(days) / omega(&plants), walked.tardiness)
+    })
+}
+
+/// With 1,000 plants that were all watered on the same day, MEDD works no more than EDD and is late no more, as long
+/// as Ω ≤ k. As it is printed it is late where EDD is not: it foresees what w_max days lack in all, and not that due
+/// days meet. `--nocapture` shows the table: work in Ω, and days late.
 #[test]
-fn medd_works_less_than_edd() {
-    for (seed, load) in [(1, 0.5), (2, 0.7), (3, 0.9), (4, 1.0)] {
-        let (plants, capacity) = drawn(seed, load, 1000);
-        let days = 1500;
-        let edd = walk(&mut Edd::new(&plants, capacity), &plants, days);
-        let medd = walk(&mut Medd::new(&plants, capacity), &plants, days);
-        assert!(medd.work <= edd.work, "load {load}");
-        let omegas = |walked: &Walked| walked.mean_work(days) / omega(&plants);
-        assert!(omegas(&medd) < 1.1, "load {load}: {}", omegas(&medd));
-        assert!(omegas(&edd) > 0.95 / load, "load {load}: {}", omegas(&edd));
+fn medd_works_less_than_edd_and_is_not_late_for_it() {
+    for (seed, load) in [(1, 0.5), (2, 0.6), (3, 0.7), (4, 0.8), (5, 0.9), (6, 1.0), (1, 1.1), (2, 1.2)] {
+        let [edd, medd, printed] = contest(seed, load, 1500);
+        println!(
+            "load {load}: EDD {:.3} {:5}  MEDD {:.3} {:5}  as printed {:.3} {:5}",
+            edd.0, edd.1, medd.0, medd.1, printed.0, printed.1
+        );
+        if load <= 1.0 {
+            assert!(medd.0 <= edd.0 && medd.1 <= edd.1, "load {load}: {medd:?}, EDD {edd:?}");
+            assert!(medd.0 < 1.01, "load {load}: {medd:?}");
+        }
+        if load <= 0.8 {
+            assert_eq!(medd.1, 0, "load {load}");
+            assert!(printed.1 > 0, "load {load}: what is said of the printed one");
+        }
+    }
+}
+
+/// On gardens small enough to try every schedule, MEDD is late as little as can be in most, and by how much it is
+/// not in the others.
+#[test]
+fn in_small_gardens_medd_is_nearly_as_punctual_as_can_be() {
+    let mut chance = Stream::new(9, "small gardens");
+    let (mut best, mut ours, mut same, gardens) = (0, 0, 0, 200);
+    for _ in 0..gardens {
+        let mut whole = |least: f64, most: f64| (least + chance.unit() * (most - least + 1.0)).floor();
+        let count = whole(2.0, 3.0) as usize;
+        let plants: Vec<Plant> =
+            (0..count).map(|_| Plant::new(whole(1.0, 2.0), whole(1.0, 5.0) as u32)).collect();
+        let capacity = whole(2.0, 3.0) as u64 * UNIT;
+        let late = walk(&mut Medd::of(&plants, capacity), &plants, 15).tardiness;
+        let least = brute::least_tardiness(&plants, capacity, 15);
+        assert!(late >= least, "{plants:?}");
+        (best, ours, same) = (best + least, ours + late, same + u32::from(late == least));
+    }
+    println!("{same} of {gardens} as punctual as can be; late {ours} days in all, at best {best}");
+    assert!(same * 10 >= gardens * 8 && ours * 100 <= best * 130, "{same} of {gardens}, {ours} against {best}");
+}
+
+/// Plants come and go, windows change, days are skipped: what is foreseen is what a new garden would foresee.
+#[test]
+fn a_garden_that_changes_is_as_one_laid_out_anew() {
+    let mut chance = Stream::new(4, "changes");
+    let mut medd = Medd::new(5 * UNIT, 1);
+    let mut beds: Vec<Option<(Plant, i64)>> = vec![None; 40];
+    let mut today = 1;
+    for _ in 0..2000 {
+        let place = (chance.unit() * 40.0) as usize;
+        match (chance.unit() * 4.0) as u32 {
+            0 => {
+                medd.uproot(place);
+                beds[place] = None;
+            }
+            1 => {
+                let window = 1 + (chance.unit() * 60.0) as u32;
+                let plant = Plant::new(1.0 + (chance.unit() * 4.0).floor(), window);
+                let due = today + (chance.unit() * 70.0) as i64 - 5;
+                medd.plant(place, plant, due);
+                beds[place] = Some((plant, due));
+            }
+            2 => {
+                medd.water(place);
+                if let Some((plant, due)) = &mut beds[place] {
+                    *due = today + i64::from(plant.window);
+                }
+            }
+            _ => {
+                today += 1 + (chance.unit() * chance.unit() * 9.0) as i64;
+                medd.turn_to(today);
+            }
+        }
+        let mut anew = Medd::new(5 * UNIT, today);
+        for (place, bed) in beds.iter().enumerate() {
+            if let &Some((plant, due)) = bed {
+                anew.plant(place, plant, due);
+            }
+        }
+        assert!((medd.omega() - anew.omega()).abs() < 1e-9);
+        assert_eq!(medd.due_now().collect::<Vec<_>>(), anew.due_now().collect::<Vec<_>>());
+        medd.set_capacity(5 * UNIT);
+        anew.set_capacity(5 * UNIT);
+        assert_eq!(medd.early(3 * UNIT, |_| true), anew.early(3 * UNIT, |_| true), "on day {today}");
     }
 }

@@ -82,6 +82,51 @@ impl Least {
         Some(self.matches[1].winner).filter(|&winner| winner != NONE).map(|winner| winner as usize)
     }
 
+    /// The same among those at some places.
+    pub fn least_of(&mut self, today: i64, places: std::ops::Range<usize>) -> Option<usize> {
+        self.now = self.now.max(today);
+        let winner = self.among(1, 0..self.width, &places);
+        Some(winner).filter(|&winner| winner != NONE).map(|winner| winner as usize)
+    }
+
+    /// When the one at that place is due, if one is there.
+    pub fn due(&self, index: usize) -> Option<i64> {
+        self.lines[index].map(|line| line.due)
+    }
+
+    /// Who of two comes first.
+    pub fn compare(&self, one: usize, other: usize) -> std::cmp::Ordering {
+        match (self.lines[one], self.lines[other]) {
+            (Some(left), Some(right)) if left.beats(&right, self.now, one < other) => std::cmp::Ordering::Less,
+            (Some(_), None) => std::cmp::Ordering::Less,
+            _ => std::cmp::Ordering::Greater,
+        }
+    }
+
+    fn among(
+        &mut self,
+        node: usize,
+        covers: std::ops::Range<usize>,
+        places: &std::ops::Range<usize>,
+    ) -> u32 {
+        if places.start >= covers.end || covers.start >= places.end {
+            return NONE;
+        }
+        if places.start <= covers.start && covers.end <= places.end {
+            self.advance(node);
+            return self.matches[node].winner;
+        }
+        let middle = usize::midpoint(covers.start, covers.end);
+        let one = self.among(2 * node, covers.start..middle, places);
+        let other = self.among(2 * node + 1, middle..covers.end, places);
+        let line = |winner: u32| self.lines.get(winner as usize).copied().flatten();
+        match (line(one), line(other)) {
+            (Some(left), Some(right)) if !left.beats(&right, self.now, true) => other,
+            (None, _) => other,
+            _ => one,
+        }
+    }
+
     fn replay(&mut self, index: usize) {
         let leaf = self.width + index;
         let winner = if self.lines[index].is_some() { index as u32 } else { NONE };
@@ -165,14 +210,23 @@ mod tests {
                 let wasteness = |(plant, due): &(Plant, i64)| {
                     (due - today) as f64 / f64::from(plant.window) * plant.cost as f64
                 };
-                let wanted = all.iter().flatten().map(wasteness).min_by(f64::total_cmp);
-                let found = least.least(today).map(|index| wasteness(&all[index].unwrap()));
-                assert_eq!(found.is_some(), wanted.is_some());
-                if let (Some(found), Some(wanted)) = (found, wanted) {
-                    assert!(
-                        (found - wanted).abs() < 1e-6 * wanted.abs().max(1.0),
-                        "{found} {wanted} on {today}"
-                    );
+                let end = |share: f64| (share * (plants + 1) as f64) as usize;
+                let (one, other) = (end(chance.unit()), end(chance.unit()));
+                for places in [0..plants, one.min(other)..one.max(other)] {
+                    let wanted =
+                        all[places.clone()].iter().flatten().map(wasteness).min_by(f64::total_cmp);
+                    let found = match places.len() == plants {
+                        true => least.least(today),
+                        false => least.least_of(today, places),
+                    };
+                    let found = found.map(|index| wasteness(&all[index].unwrap()));
+                    assert_eq!(found.is_some(), wanted.is_some());
+                    if let (Some(found), Some(wanted)) = (found, wanted) {
+                        assert!(
+                            (found - wanted).abs() < 1e-6 * wanted.abs().max(1.0),
+                            "{found} {wanted} on {today}"
+                        );
+                    }
                 }
             }
         }

@@ -5,15 +5,20 @@
 //! steps. No schedule that is always in time works less than Ω = Σ c/w in the mean (Property 1).
 //!
 //! [`edd`] waters whatever is due next as long as there is capacity, and so works all the time. [`medd`] waters
-//! what is due, and spends what is left only where it is foreseen that there will not be enough. [`power`] is
-//! a fixed schedule that keeps every window with no more work on any day than four times Ω, and two waterings.
+//! what is due, and spends what is left only where it is foreseen that there will not be enough; [`printed`] is the
+//! same as the paper has it. [`power`] is a fixed schedule that keeps every window with no more work on any day than
+//! four times Ω, and two waterings.
 //!
 //! Knows days, windows and costs. Must not know what a plant is.
 
+mod demand;
 pub mod edd;
 mod kinetic;
 pub mod medd;
 pub mod power;
+pub mod printed;
+
+pub use demand::Overload;
 
 /// Work, in millionths of a unit: sums of it are exact, in whatever order they are made.
 pub type Work = u64;

@@ -4,21 +4,21 @@ use std::cmp::Reverse;
 
 use tidewatch::fleet::garden::{Gardener, Plant};
 
-pub struct Printed {
+pub struct LineByLine {
     plants: Vec<Plant>,
     capacity: u64,
     due: Vec<i64>,
     today: i64,
 }
 
-impl Printed {
+impl LineByLine {
     pub fn new(plants: &[Plant], capacity: u64) -> Self {
         let due = plants.iter().map(|plant| i64::from(plant.window)).collect();
         Self { plants: plants.to_vec(), capacity, due, today: 0 }
     }
 }
 
-impl Gardener for Printed {
+impl Gardener for LineByLine {
     fn day(&mut self) -> Vec<usize> {
         self.today += 1;
         let (today, plants) = (self.today, &self.plants);
