@@ -39,7 +39,15 @@ fn dbworld(probes: u32) -> Horizon {
         Steps::windows(TimeZone::UTC, 1.0, &[(window(WORK, 9, 18), 3.0)]).expect("good weights");
     let cost = Obsolescence::new(&rate, &importance, monday(), monday() + Span::from_days(28));
     let (closed, allowance) = (Vec::new(), Vec::new());
-    Horizon { cost, probes, min_spacing: Span::ZERO, closed, allowance, end: End::Probed }
+    Horizon {
+        cost,
+        probes,
+        min_spacing: Span::ZERO,
+        closed,
+        allowance,
+        longest_gap: None,
+        end: End::Probed,
+    }
 }
 
 /// Seconds of the fastest of several runs.

@@ -62,6 +62,7 @@ fn row(out: &mut impl Write, cost: &Obsolescence, probes: u32) -> Result<(), Err
         min_spacing: Span::ZERO,
         closed: Vec::new(),
         allowance: Vec::new(),
+        longest_gap: None,
         end: End::Probed,
     };
     let hourly = Grid::every(Span::from_hours(1));

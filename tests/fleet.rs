@@ -25,7 +25,16 @@ fn start() -> Timestamp {
 
 fn terms(host: &str, budget: Budget) -> Terms {
     let host = HostGroup { key: Arc::from(host), public: true };
-    Terms { budget, own_budget: true, policy: Policy::Auto, weight: 1.0, price: 0.0, host }
+    Terms {
+        budget,
+        own_budget: true,
+        policy: Policy::Auto,
+        weight: 1.0,
+        price: 0.0,
+        max_gap: None,
+        cost: None,
+        host,
+    }
 }
 
 fn source(id: i64, host: &str, budget: Budget) -> Known {

@@ -31,7 +31,16 @@ fn budget() -> Budget {
 
 fn terms(policy: Policy) -> Terms {
     let host = HostGroup { key: Arc::from("a.example"), public: true };
-    Terms { budget: budget(), own_budget: true, policy, weight: 1.0, price: 0.0, host }
+    Terms {
+        budget: budget(),
+        own_budget: true,
+        policy,
+        weight: 1.0,
+        price: 0.0,
+        max_gap: None,
+        cost: None,
+        host,
+    }
 }
 
 fn params(response: Response) -> FleetParams {

@@ -31,7 +31,7 @@ fn budget() -> Budget {
 
 fn terms(policy: Policy, budget: Budget) -> Terms {
     let host = HostGroup { key: Arc::from("a.example"), public: true };
-    Terms { budget, own_budget: true, policy, weight: 1.0, price: 0.0, host }
+    Terms { budget, own_budget: true, policy, weight: 1.0, price: 0.0, max_gap: None, cost: None, host }
 }
 
 fn known(id: i64, policy: Policy, updates: u64) -> Known {

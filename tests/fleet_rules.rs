@@ -48,7 +48,16 @@ fn source(id: i64, policy: Policy, budget: Budget) -> Known {
     };
     Known {
         id: SourceId(id),
-        terms: Terms { budget, own_budget: true, policy, weight: 1.0, price: 0.0, host },
+        terms: Terms {
+            budget,
+            own_budget: true,
+            policy,
+            weight: 1.0,
+            price: 0.0,
+            max_gap: None,
+            cost: None,
+            host,
+        },
         memory,
         probes: vec![last],
         answered_by: None,

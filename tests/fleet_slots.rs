@@ -29,7 +29,16 @@ fn source(id: i64, policy: Policy) -> Known {
     let host = HostGroup { key: Arc::from(format!("host{id}.example")), public: true };
     Known {
         id: SourceId(id),
-        terms: Terms { budget: often(), own_budget: true, policy, weight: 1.0, price: 0.0, host },
+        terms: Terms {
+            budget: often(),
+            own_budget: true,
+            policy,
+            weight: 1.0,
+            price: 0.0,
+            max_gap: None,
+            cost: None,
+            host,
+        },
         memory: Memory::default(),
         probes: Vec::new(),
         answered_by: None,

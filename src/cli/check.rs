@@ -3,13 +3,15 @@
 //! Shows every fault, or says what the configuration amounts to and what in it is allowed but
 //! unwise. Must not touch the network or the store.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::config::load::{self, LoadError};
 use crate::config::profile::Rule;
-use crate::config::{Config, fault::Faults};
+use crate::config::{Config, Source, fault::Faults};
+use crate::fetch::host_group::host_group;
 use crate::observe::Kind;
 use crate::schedule::budget::Budget;
 use crate::schedule::prediction::Life;
@@ -108,8 +110,74 @@ fn warnings(config: &Config) -> Vec<String> {
              or agreed"
         ));
     }
+    warnings.extend(too_often(config));
     warnings.extend(config.rules.all().iter().filter_map(|rule| unkept(rule, config)));
     warnings
+}
+
+/// What deadlines take of a step, and more than there is of it (Ω > k): with the worst offenders.
+fn too_often(config: &Config) -> Vec<String> {
+    let fleet = &config.fleet;
+    let mut warnings = Vec::new();
+    let share = |source: &Source, cost: f64| {
+        source.max_gap.map_or(0.0, |gap| cost * fleet.step.as_secs_f64() / gap.as_secs_f64())
+    };
+    let mut said = |what: &str, limit: f64, key: &str, cost: &dyn Fn(&Source) -> f64| {
+        let all: Vec<(f64, &Source)> =
+            config.sources.iter().map(|source| (share(source, cost(source)), &**source)).collect();
+        let omega: f64 = all.iter().map(|(share, _)| share).sum();
+        if omega > limit {
+            warnings.push(format!(
+                "keeping every `max_gap` takes {omega:.2} {what} a step, but [fleet] has {limit:.2}: sources will be looked at \
+                 late. Raise `{key}`, or widen these: {}",
+                worst(all, omega)
+            ));
+        }
+    };
+    said("probes", f64::from(fleet.probes_per_step), "probes_per_step", &|_| 1.0);
+    if let Some(capacity) = fleet.capacity {
+        said("in costs", capacity, "capacity", &|source| source.cost.unwrap_or(1.0));
+    }
+    let hasty = config.sources.iter().find(|s| s.max_gap.is_some_and(|gap| gap < fleet.step + fleet.step));
+    if let Some(source) = hasty {
+        warnings.push(format!(
+            "`{}` is to be looked at every {}, but a step is {} long: that can be kept only from two steps on. Shorten `step`",
+            source.name,
+            source.max_gap.unwrap_or(Span::ZERO),
+            fleet.step
+        ));
+    }
+    warnings.extend(crowded(config));
+    warnings
+}
+
+/// The three that take most.
+fn worst(mut all: Vec<(f64, &Source)>, omega: f64) -> String {
+    all.sort_by(|one, other| other.0.total_cmp(&one.0));
+    let shown = all.iter().take(3).filter(|(share, _)| *share > 0.0).map(|(share, source)| {
+        let gap = source.max_gap.unwrap_or(Span::ZERO);
+        format!("`{}` (every {gap}, {:.0} %)", source.name, 100.0 * share / omega)
+    });
+    shown.collect::<Vec<_>>().join(", ")
+}
+
+/// A host that would have to be asked more often than [fleet] lets anyone be.
+fn crowded(config: &Config) -> Option<String> {
+    let spacing = config.fleet.host_spacing.as_secs_f64();
+    let mut hosts: BTreeMap<Arc<str>, f64> = BTreeMap::new();
+    for source in &config.sources {
+        if let Some(gap) = source.max_gap {
+            *hosts.entry(host_group(&source.url).key).or_default() += spacing / gap.as_secs_f64();
+        }
+    }
+    let (host, busy) = hosts.into_iter().max_by(|one, other| one.1.total_cmp(&other.1))?;
+    (busy > 1.0).then(|| {
+        format!(
+            "keeping every `max_gap` at {host} takes {busy:.1} times the requests that a `host_spacing` of {} allows; \
+             widen them",
+            config.fleet.host_spacing
+        )
+    })
 }
 
 /// What a rule may want and a budget does not grant: whoever has the least room for it.
@@ -189,6 +257,34 @@ mod tests {
         );
         assert!(lines[2].contains("the page `a` is probed whatever robots.txt says"), "{shown}");
         assert_eq!(lines[3], "t.toml: fine: 1 source in 1 group, at most 24 probes a day");
+    }
+
+    #[test]
+    fn deadlines_that_cannot_all_be_kept_are_warned_of() {
+        let source = |name: &str, gap: &str, cost: &str| {
+            format!(
+                "[[source]]\nname = '{name}'\nurl = 'https://{name}.example/'\nmax_gap = '{gap}'\ncost = {cost}\n\
+                 budget = {{ probes = 100, per = '1h', min_spacing = '10s' }}\n"
+            )
+        };
+        let text = |fleet: &str| {
+            let sources = source("often", "1m", "5") + &source("seldom", "1h", "1");
+            format!("[daemon]\ncontact = 'https://example.org'\n[fleet]\nstep = '30s'\n{fleet}\n{sources}")
+        };
+        let (fine, said) = check(&text("probes_per_step = 1\ncapacity = 2.0"));
+        assert!(
+            fine && said.contains("takes 2.51 in costs a step, but [fleet] has 2.00")
+                && said.contains("widen these: `often` (every 1m, 100 %), `seldom` (every 1h, 0 %)"),
+            "{said}"
+        );
+        assert!(!said.contains("probes a step"), "half a probe a step is enough: {said}");
+        let (_, said) = check(&text("probes_per_step = 9\ncapacity = 2.6"));
+        assert!(!said.contains("max_gap"), "{said}");
+        let (_, said) = check(&text("probes_per_step = 9\nhost_spacing = '2m'"));
+        assert!(said.contains("at often.example takes 2.0 times the requests"), "{said}");
+        let (fine, said) = check(&(SOURCE.to_owned() + "max_gap = '10m'\n"));
+        assert!(!fine && said.contains("`max_gap` (10m) can't be kept"), "{said}");
+        assert!(said.contains("must be no longer than it, and 144 probes per 1d granted"), "{said}");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use serde_json::json;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::fleet::life::{Life, Reserve};
+use crate::fleet::source::Reason;
 use crate::fleet::{Explanation, FleetParams};
 use crate::schedule::plan::{Plan, Revision};
 use crate::schedule::policy::Policy;
@@ -55,6 +56,10 @@ pub fn run(config: &Config, name: &str, as_json: bool, out: &mut dyn Write) -> R
     writeln!(out, "next probe  {}, because of: {}", when(explanation.due), explanation.reason.name())?;
     if let Some(line) = explanation.rule.as_deref().and_then(|name| reasons::rule(&config.rules, name)) {
         writeln!(out, "rule        {line}")?;
+    }
+    if let Some(by) = explanation.look_by {
+        let tardy = if by < now { format!(", {} tardy", now - by) } else { String::new() };
+        writeln!(out, "max gap     to be looked at by {}{tardy}", when(by))?;
     }
     for (head, lines) in case.reasons(&config.fleet, zone, now) {
         for (index, line) in lines.iter().enumerate() {
@@ -154,7 +159,11 @@ fn price(explanation: &Explanation) -> Span {
 
 /// Who wants the probe.
 fn asking(explanation: &Explanation) -> &'static str {
-    if explanation.rule.is_some() { "a rule wants it" } else { "the policy wants it" }
+    match explanation.reason {
+        Reason::MaxGap => "it may go unseen for no longer",
+        _ if explanation.rule.is_some() => "a rule wants it",
+        _ => "the policy wants it",
+    }
 }
 
 fn binds_policy(explanation: &Explanation) -> bool {
@@ -210,7 +219,7 @@ fn to_json(case: &Case, now: Timestamp) -> serde_json::Value {
         "name": row.name, "url": row.url, "state": row.state, "policy": row.policy,
         "asking": explanation.asking.name(), "wanted_at": iso(explanation.wanted),
         "next_probe_at": iso(explanation.due), "next_probe_reason": explanation.reason.name(),
-        "rule": explanation.rule.as_deref(),
+        "rule": explanation.rule.as_deref(), "look_by": explanation.look_by.map(Timestamp::iso),
         "budget": {
             "probes": explanation.budget.probes, "per_ms": explanation.budget.per.as_millis(),
             "min_spacing_ms": explanation.budget.min_spacing.as_millis(), "left": explanation.left,

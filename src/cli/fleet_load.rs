@@ -9,12 +9,15 @@ use serde_json::{Value, json};
 use crate::fleet::bounds::{self, Demand};
 use crate::fleet::load::Load;
 use crate::fleet::params::FleetParams;
+use crate::fleet::tardiness::Deadlines;
 use crate::time::Span;
 
 /// The fleet over the last day.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FleetLoad {
     loads: Load,
+    deadlines: Deadlines,
+    capacity: Option<f64>,
     step: Span,
     /// c.
     per_step: u32,
@@ -35,7 +38,13 @@ pub const OVER: Span = Span::from_days(1);
 
 impl FleetLoad {
     /// From what the fleet did, how much is undiscovered now, and what its sources ask of it.
-    pub fn new(loads: Load, undiscovered: f64, demands: &[Demand], params: &FleetParams) -> Option<Self> {
+    pub fn new(
+        loads: Load,
+        undiscovered: f64,
+        demands: &[Demand],
+        deadlines: Deadlines,
+        params: &FleetParams,
+    ) -> Option<Self> {
         let hours = (loads.until - loads.since).as_secs_f64() / 3600.0;
         let steps = hours * 3600.0 / params.step.as_secs_f64();
         let probes = loads.due + loads.sampled;
@@ -47,6 +56,8 @@ impl FleetLoad {
         Some(Self {
             undiscovered,
             loads,
+            deadlines,
+            capacity: params.capacity,
             step: params.step,
             per_step: params.probes_per_step,
             spent,
@@ -58,7 +69,8 @@ impl FleetLoad {
 
     /// As a part of the JSON document.
     pub fn to_json(&self) -> Value {
-        let Load { due, sampled, late, latest, late_for, waiting, .. } = self.loads;
+        let Load { due, sampled, late, latest, late_for, waiting, tardy, tardy_for, tardiest, .. } =
+            self.loads;
         json!({
             "since": self.loads.since.iso(), "until": self.loads.until.iso(),
             "probes_per_step": self.per_step, "step_s": self.step.as_secs_f64(),
@@ -67,7 +79,46 @@ impl FleetLoad {
             "late_max_s": latest.as_secs_f64(), "waiting": waiting,
             "undiscovered": self.undiscovered, "lower_bound": self.lower_bound,
             "tight_lower_bound": self.tight_lower_bound, "one_more_per_step_saves": self.one_more,
+            "capacity": self.capacity, "work_per_step": self.work_per_step(),
+            "deadlines": self.deadlines.sources, "omega": self.deadlines.omega,
+            "overdue": self.deadlines.tardy, "tardy": tardy,
+            "tardy_mean_s": if tardy == 0 { 0.0 } else { tardy_for.as_secs_f64() / tardy as f64 },
+            "tardy_max_s": tardiest.as_secs_f64(),
         })
+    }
+
+    /// What the probes of a step cost, in the mean.
+    fn work_per_step(&self) -> f64 {
+        let steps = (self.loads.until - self.loads.since).as_secs_f64() / self.step.as_secs_f64();
+        self.loads.work / steps.max(1e-9)
+    }
+
+    fn show_deadlines(&self, out: &mut dyn Write) -> io::Result<()> {
+        if let Some(capacity) = self.capacity {
+            let spent = short(self.work_per_step());
+            writeln!(out, "capacity: probes cost {spent} of {} a step in the mean", short(capacity))?;
+        }
+        let Load { tardy, tardy_for, tardiest, .. } = self.loads;
+        let Deadlines { sources, tardy: now, omega } = self.deadlines;
+        if sources == 0 {
+            return Ok(());
+        }
+        let verb = if now == 1 { "is" } else { "are" };
+        let (many, take) = if sources == 1 { ("", "takes") } else { ("s", "take") };
+        write!(
+            out,
+            "deadlines: {sources} source{many} {take} {} of {} slots a step; {now} {verb} tardy now; ",
+            short(omega),
+            self.per_step
+        )?;
+        match tardy {
+            0 => writeln!(out, "no look came late"),
+            _ => writeln!(
+                out,
+                "{tardy} looks came late, {} in the mean, {tardiest} at most",
+                tardy_for.scaled((tardy as f64).recip())
+            ),
+        }
     }
 
     /// In a few lines.
@@ -90,6 +141,7 @@ impl FleetLoad {
                 late_for.scaled((late as f64).recip())
             )?,
         }
+        self.show_deadlines(out)?;
         write!(out, "undiscovered: {} updates are expected to be now; ", short(self.undiscovered))?;
         let best = self.tight_lower_bound;
         match self.undiscovered >= best {
@@ -129,6 +181,10 @@ mod tests {
     use super::*;
     use crate::time::Timestamp;
 
+    fn deadlines() -> Deadlines {
+        Deadlines { sources: 3, tardy: 1, omega: 0.25 }
+    }
+
     #[test]
     fn it_says_how_far_from_the_best() {
         let since = Timestamp::parse_iso("2026-11-16T00:00:00Z").unwrap();
@@ -142,10 +198,15 @@ mod tests {
             latest: Span::from_mins(3),
             waiting: 2,
             undiscovered_hours: 1200.0,
+            work: 8640.0,
+            tardy: 4,
+            tardy_for: Span::from_mins(8),
+            tardiest: Span::from_mins(5),
+            overdue: 1,
         };
         let demands = vec![Demand { rate: 0.01, least_gap: 30.0 }; 100];
         let params = FleetParams { probes_per_step: 2, ..FleetParams::default() };
-        let load = FleetLoad::new(loads.clone(), 50.5, &demands, &params).unwrap();
+        let load = FleetLoad::new(loads.clone(), 50.5, &demands, deadlines(), &params).unwrap();
         let mut said = Vec::new();
         load.show(&mut said).unwrap();
         let said = String::from_utf8(said).unwrap();
@@ -159,11 +220,21 @@ mod tests {
         assert!(said.contains("at most 0 % from the best possible"), "{said}");
         // (101 - 51)/2 of a hundredth of a hundred.
         assert!(said.contains("one more probe per step would save 25.0 of them"), "{said}");
+        assert!(
+            said.contains("deadlines: 3 sources take 0.250 of 2 slots a step; 1 is tardy now; 4 looks came late, 2m in the mean, 5m at most"),
+            "{said}"
+        );
         let json = load.to_json();
         assert_eq!(json["late_mean_s"], 60.0);
         assert!((json["tight_lower_bound"].as_f64().unwrap() - 50.5).abs() < 1e-6, "{json}");
-        let frugal =
-            FleetLoad::new(loads, 9.0, &[Demand { rate: 0.01, least_gap: 900.0 }], &params).unwrap();
+        let frugal = FleetLoad::new(
+            loads,
+            9.0,
+            &[Demand { rate: 0.01, least_gap: 900.0 }],
+            Deadlines { sources: 0, ..deadlines() },
+            &params,
+        )
+        .unwrap();
         let mut said = Vec::new();
         frugal.show(&mut said).unwrap();
         assert!(String::from_utf8(said).unwrap().contains("budgets allow no more"));

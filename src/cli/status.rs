@@ -40,8 +40,9 @@ pub fn run(
         let loads = reader.loads(now - fleet_load::OVER).await?;
         Ok::<_, CliError>((rows, fleet, fits, measured, loads))
     })?;
-    let load = loads
-        .and_then(|loads| FleetLoad::new(loads, fleet.undiscovered(now), &fleet.demands(), &config.fleet));
+    let load = loads.and_then(|loads| {
+        FleetLoad::new(loads, fleet.undiscovered(now), &fleet.demands(), fleet.deadlines(), &config.fleet)
+    });
     if as_json {
         let sources: Vec<_> = rows.iter().map(|row| to_json(row, &fleet, &fits, now)).collect();
         let mut document = json!({ "at": now.iso(), "store": config.daemon.store, "sources": sources });
@@ -122,6 +123,8 @@ fn to_json(
         "next_probe_at": iso(next_probe_at), "next_probe_reason": because,
         "asked_by": row.next_probe_policy, "follows": follows,
         "burst_since": iso(row.burst_since), "quiet_since": iso(row.quiet_since),
+        "look_by": iso(fleet.look_by(row.id)), "tardy_s": tardy(row.id, fleet, now).as_secs_f64(),
+        "cost": fleet.cost(row.id),
         "budget_left": fleet.budget_left(row.id, now), "updates": row.updates, "probes": row.probes,
         "per_week": fits.get(&row.id).map(|fit| fit.per_week),
         "cycle": fits.get(&row.id).map(|fit| &fit.cycle),
@@ -130,18 +133,27 @@ fn to_json(
     })
 }
 
+/// For how long it should have been looked at.
+fn tardy(id: SourceId, fleet: &Fleet, now: Timestamp) -> Span {
+    fleet.look_by(id).map_or(Span::ZERO, |by| (now - by).max(Span::ZERO))
+}
+
 fn to_cells(row: &SourceRow, fleet: &Fleet, fits: &HashMap<SourceId, FitRow>, now: Timestamp) -> Vec<Cell> {
     let tone = match row.state.as_str() {
         "burst" => Tone::Warn,
         "backoff" | "resting" => Tone::Bad,
-        _ if row.quiet_since.is_some() => Tone::Warn,
+        _ if row.quiet_since.is_some() || tardy(row.id, fleet, now) > Span::ZERO => Tone::Warn,
         "planned" => Tone::Good,
         _ => Tone::Plain,
     };
-    let state = match row.quiet_since {
-        Some(_) => format!("{}, quiet", row.state),
-        None => row.state.clone(),
-    };
+    let mut state = row.state.clone();
+    if row.quiet_since.is_some() {
+        state.push_str(", quiet");
+    }
+    let tardy = tardy(row.id, fleet, now);
+    if tardy > Span::ZERO {
+        state.push_str(&format!(", {tardy} tardy"));
+    }
     let ago =
         |at: Option<Timestamp>| at.map_or_else(|| "never".to_owned(), |at| format!("{} ago", now - at));
     let (at, because) = outlook(row, fleet, now);

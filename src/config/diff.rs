@@ -66,7 +66,7 @@ pub fn diff(old: &Config, new: &Config) -> Diff {
 }
 
 /// Every setting: its name, whether it differs, whether a change needs a restart.
-fn settings(old: &Config, new: &Config) -> [(&'static str, bool, bool); 32] {
+fn settings(old: &Config, new: &Config) -> [(&'static str, bool, bool); 34] {
     macro_rules! setting {
         ($section:ident . $field:ident) => {
             setting!($section.$field, false)
@@ -92,6 +92,8 @@ fn settings(old: &Config, new: &Config) -> [(&'static str, bool, bool); 32] {
         setting!(fleet.step),
         setting!(fleet.probes_per_step),
         setting!(fleet.allocator),
+        setting!(fleet.capacity),
+        setting!(fleet.cost_by),
         setting!(fleet.host_spacing),
         setting!(fetch.max_body),
         setting!(fetch.connect_timeout),
@@ -137,6 +139,8 @@ pub(super) fn same(old: &Source, new: &Source) -> bool {
         robots,
         page,
         weight,
+        max_gap,
+        cost,
         time_zone,
     } = new;
     old.name == *name
@@ -151,6 +155,8 @@ pub(super) fn same(old: &Source, new: &Source) -> bool {
         && old.allow_private == *allow_private
         && old.robots == *robots
         && old.weight == *weight
+        && old.max_gap == *max_gap
+        && old.cost == *cost
         && old.time_zone == *time_zone
         && same_rules(&old.page, page)
 }

@@ -149,6 +149,10 @@ pub struct Source {
     pub page: Arc<PageRules>,
     /// Importance across sources.
     pub weight: f64,
+    /// It is to be looked at at least so often.
+    pub max_gap: Option<Span>,
+    /// What a probe of it costs beside a mean one; `None`: what its probes have shown.
+    pub cost: Option<f64>,
     /// Whose week its rhythm follows; `None`: that of `[importance]`.
     pub time_zone: Option<TimeZone>,
 }

@@ -54,7 +54,7 @@ section! {
 }
 section! {
     /// `[fleet]`
-    Fleet { step: String = text, probes_per_step: i64 = whole, allocator: String = text, host_spacing: String = text }
+    Fleet { step: String = text, probes_per_step: i64 = whole, allocator: String = text, host_spacing: String = text, capacity: f64 = number, cost_by: String = text }
 }
 section! {
     /// `[budget]`, also within a source or group.
@@ -144,6 +144,8 @@ pub struct Source {
     pub remove: Option<At<Vec<At<String>>>>,
     pub ignore: Option<At<Vec<At<String>>>>,
     pub weight: Option<At<f64>>,
+    pub max_gap: Option<At<String>>,
+    pub cost: Option<At<f64>>,
     pub time_zone: Option<At<String>>,
 }
 
@@ -331,6 +333,8 @@ impl Source {
             remove: table.texts("remove", faults),
             ignore: table.texts("ignore", faults),
             weight: table.number("weight", faults),
+            max_gap: table.text("max_gap", faults),
+            cost: table.number("cost", faults),
             time_zone: table.text("time_zone", faults),
         };
         table.finish(faults);

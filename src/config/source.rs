@@ -11,12 +11,15 @@ use regex::Regex;
 
 use crate::observe::Kind;
 use crate::observe::page::PageRules;
+use crate::schedule::budget::Budget;
 use crate::schedule::policy::Policy;
+use crate::time::Span;
 
 use super::address;
 use super::allowance::Allowance;
 use super::fault::{Faults, Spot};
 use super::raw::{self, At};
+use super::values::Least;
 use super::{Secret, Source, header, spelling, values};
 
 /// What a source falls back on.
@@ -108,6 +111,10 @@ pub fn check(raw: raw::Source, around: &Surroundings, faults: &mut Faults) -> Op
     let page = around.common.rules(page_rules([raw.select, raw.remove, raw.ignore], kind, faults));
     let headers = around.common.headers(header::check(raw.headers, faults));
     let weight = raw.weight.and_then(|weight| values::weight("weight", weight, faults));
+    let max_gap = raw.max_gap.and_then(|text| max_gap(&text, &allowance, faults));
+    let cost = raw.cost.and_then(|cost| {
+        values::number("cost", cost, |x| x > 0.0 && x <= 1e6, "above 0, up to a million", faults)
+    });
     let kind = kind.unwrap_or_default();
     let source = Source {
         name: name?,
@@ -123,9 +130,36 @@ pub fn check(raw: raw::Source, around: &Surroundings, faults: &mut Faults) -> Op
         robots: raw.robots.map_or(kind == Kind::Page, |flag| flag.value),
         page,
         weight: weight.unwrap_or(1.0),
+        max_gap,
+        cost,
         time_zone: raw.time_zone.and_then(|name| super::valid::time_zone(&name, faults)),
     };
     Some((source, allowance))
+}
+
+/// The longest that a source may go unseen, which its budget must allow.
+fn max_gap(text: &At<String>, allowance: &Allowance, faults: &mut Faults) -> Option<Span> {
+    let gap = values::span("max_gap", text, Least::Positive, faults)?;
+    let Budget { probes, per, min_spacing } = allowance.budget();
+    let least = allowance.budget().even_gap().max(min_spacing);
+    if gap >= least {
+        return Some(gap);
+    }
+    let needed = (per.as_secs_f64() / gap.as_secs_f64()).ceil();
+    let hint = match min_spacing > gap {
+        true => format!(
+            "`min_spacing` ({min_spacing}) must be no longer than it, and {needed:.0} probes per {per} granted"
+        ),
+        false => {
+            format!("a budget of {needed:.0} probes per {per} would allow it, or a `max_gap` of {least}")
+        }
+    };
+    faults.add_with_hint(
+        text.at,
+        format!("`max_gap` ({gap}) can't be kept: the budget grants {probes} probes per {per}, {min_spacing} apart"),
+        hint,
+    );
+    None
 }
 
 /// A name that may be used.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 
-use crate::fleet::{Allocator, BurstTerms, FleetParams, Response};
+use crate::fleet::{Allocator, BurstTerms, CostBy, FleetParams, Response};
 use crate::rate::aggregate::Borrow;
 use crate::rate::burst;
 use crate::rate::importance::Importance;
@@ -233,6 +233,7 @@ fn check_contact(contact: &At<String>, faults: &mut Faults) {
 fn fleet(raw: raw::Fleet, faults: &mut Faults) -> FleetParams {
     let default = FleetParams::default();
     let allocators = Allocator::ALL.map(|allocator| (allocator.name(), allocator));
+    let costs = CostBy::ALL.map(|cost| (cost.name(), cost));
     FleetParams {
         step: span_or("step", raw.step, Least::Positive, default.step, faults),
         probes_per_step: raw
@@ -244,6 +245,13 @@ fn fleet(raw: raw::Fleet, faults: &mut Faults) -> FleetParams {
             .and_then(|word| values::choice("allocator", &word, &allocators, faults))
             .unwrap_or_default(),
         host_spacing: span_or("host_spacing", raw.host_spacing, Least::Zero, default.host_spacing, faults),
+        capacity: raw
+            .capacity
+            .and_then(|value| values::number("capacity", value, |x| x > 0.0, "above 0", faults)),
+        cost_by: raw
+            .cost_by
+            .and_then(|word| values::choice("cost_by", &word, &costs, faults))
+            .unwrap_or_default(),
         burst: default.burst,
     }
 }

@@ -32,6 +32,8 @@ pub fn landing(finished: Finished, absorbed: Absorbed) -> Landing {
         bytes: finished.bytes,
         error: finished.error,
         validators: finished.validators,
+        tardy: absorbed.tardy,
+        look_by: absorbed.look_by,
         observation: finished.observation,
         memory: absorbed.memory,
         beliefs: finished.beliefs,
@@ -78,6 +80,11 @@ pub fn event(id: SourceId, at: Timestamp, note: &Note) -> Event {
             let said = format!("{rule}: no probe can come by {until}; {} is in the way", why.name());
             ("rule_unmet", Some(id), Some(said))
         }
+        Note::Tardy { by, why } => {
+            let why = why.map_or("slots or capacity", |why| why.name());
+            ("tardy_began", Some(id), Some(format!("to be looked at by {by}; {why} is in the way")))
+        }
+        Note::TardyEnded { late } => ("tardy_ended", Some(id), Some(format!("looked at {late} late"))),
         Note::RuleMissed { rule, until } => {
             ("rule_missed", Some(id), Some(format!("{rule}: the probe came after {until}")))
         }

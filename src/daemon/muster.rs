@@ -72,6 +72,8 @@ pub fn terms(source: &Source, url: &Url) -> Terms {
         policy: source.policy,
         weight: source.weight as f32,
         price: (source.price.as_secs_f64() / 3600.0) as f32,
+        max_gap: source.max_gap,
+        cost: source.cost.map(|cost| cost as f32),
         host: host_group(url),
     }
 }

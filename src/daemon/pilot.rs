@@ -380,6 +380,11 @@ impl Pilot {
             Note::RuleMissed { rule, until } => {
                 tracing::warn!(source = self.name(id), %rule, %until, "a rule was served too late");
             }
+            Note::Tardy { by, why } => {
+                let why = why.map_or("slots or capacity", |why| why.name());
+                tracing::warn!(source = self.name(id), %by, why, "it has gone unseen for longer than it may");
+            }
+            Note::TardyEnded { late } => tracing::info!(source = self.name(id), %late, "it was looked at"),
             Note::Rests { .. } | Note::StateChanged { .. } => {}
         }
     }
@@ -549,6 +554,9 @@ impl Pilot {
             }));
         }
         let now = self.clock.now();
+        for (id, note) in self.fleet.fell_late(now) {
+            self.tell_of(id, now, &[note]);
+        }
         if now >= self.next_load || now < self.next_load - LOADS_EVERY {
             self.next_load = now + LOADS_EVERY;
             let load = self.fleet.take_load(now);

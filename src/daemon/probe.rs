@@ -176,6 +176,7 @@ async fn look(
     let finished = bench.clock.now();
     let mut answered = Answered {
         fresh_for: answer.fresh_for,
+        bytes: answer.wire_bytes,
         moved_to: answer.moved_to.as_ref().map(ToString::to_string),
         ..Answered::default()
     };

@@ -15,6 +15,7 @@ use crate::time::{Span, Timestamp};
 use super::beliefs::Heard;
 use super::book::{Follows, Look, Told};
 use super::frontier::Frontier;
+use super::gate::Constraint;
 use super::life::Why;
 use super::outage::Change;
 use super::params::{HostGroup, SourceId};
@@ -55,6 +56,8 @@ pub struct Answered {
     pub fresh_for: Option<Span>,
     /// Permanently redirected to.
     pub moved_to: Option<String>,
+    /// Bytes of the body.
+    pub bytes: u64,
     /// What the look said of its rhythm.
     pub heard: Heard,
     /// What it means to rules, where they have to do with the source.
@@ -103,6 +106,10 @@ pub struct Absorbed {
     pub host: Option<HostAsks>,
     /// What is worth an event.
     pub notes: Vec<Note>,
+    /// How late it was seen, where it has a deadline.
+    pub tardy: Option<Span>,
+    /// By when it must be seen next, where that is bound.
+    pub look_by: Option<Timestamp>,
     /// What rules caught, and how far they are.
     pub follows: Follows,
     /// Sources that are due at another time because of it, and what is worth an event about them.
@@ -184,6 +191,18 @@ pub enum Note {
         /// What is in the way.
         why: Obstacle,
     },
+    /// It has gone unseen for longer than it may.
+    Tardy {
+        /// It was to be looked at by then.
+        by: Timestamp,
+        /// What forbids it; nothing: there were no slots, or no capacity.
+        why: Option<Constraint>,
+    },
+    /// It was looked at, too late.
+    TardyEnded {
+        /// By so much.
+        late: Span,
+    },
     /// A span of a rule was over when the probe came.
     RuleMissed {
         /// Whose.
@@ -256,11 +275,20 @@ impl Fleet {
         member.hurried = false;
         let mut wish = member.own_wish(ended, seed, &terms);
         let mut follows = Follows::default();
+        let mut tardy = None;
         match &report.result {
             Ok(answer) => {
                 let undiscovered = member.learn(answer.updates, ended, &mut self.mean, self.params.step);
                 self.load.undiscovered_hours += undiscovered;
                 member.take_answer(answer, ended);
+                self.tardiness.count_toll(member.memory.toll, false);
+                member.memory.toll.learn(answer.bytes, ended - report.started);
+                self.tardiness.count_toll(member.memory.toll, true);
+                tardy = self.tardiness.seen(member, report.started);
+                if let Some(late) = tardy.filter(|&late| late > Span::ZERO) {
+                    self.load.tardy(late);
+                    notes.push(Note::TardyEnded { late });
+                }
                 notes.extend(member.hear(&answer.heard, answer.updates, ended, &terms));
                 wish = member.own_wish(ended, seed, &terms);
                 let owed = member.owed(report.started);
@@ -299,7 +327,9 @@ impl Fleet {
         member.weigh_plan(last, ended, asked, report.result.is_ok());
         let paused = self.frontier.paused_until(member.host);
         notes.extend(member.settle(&self.book, ended, paused, self.params.step));
-        let wish = member.rule_wish(wish);
+        let frontier = &self.frontier;
+        self.tardiness.tend(member, &self.params, |member, at| Self::ask_gate(member, frontier, at).at);
+        let wish = member.by_max_gap(member.rule_wish(wish));
         // Gone until it answers: a probe by hand that came to nothing asks once, and for no more.
         let was_gone = std::mem::take(&mut member.was_gone) && report.result.is_err();
         if was_gone && member.memory.state != State::Removed {
@@ -309,6 +339,7 @@ impl Fleet {
         if gone || member.memory.state == State::Removed {
             member.memory.due = Timestamp::MAX;
             member.memory.reason = Reason::Constraint(super::gate::Constraint::Resting);
+            self.tardiness.forget(member);
         } else {
             Self::set_due(member, &self.frontier, wish);
         }
@@ -320,6 +351,7 @@ impl Fleet {
             others.extend(self.open_spans(rule, until, report.source, ended));
         }
         notes.extend(self.keep_slot(report.source, ended));
+        let look_by = self.look_by(report.source);
         let memory = self.members.get(&report.source)?.memory.clone();
         for host in [Some(host), also, answering].into_iter().flatten() {
             // From the end, too: the request reached the host at some time before it, not at the step.
@@ -329,7 +361,7 @@ impl Fleet {
             self.frontier.release(host, ended);
         }
         let host = Some(asks(&self.frontier)).filter(|after| *after != before);
-        Some(Absorbed { memory, host, notes, follows, others })
+        Some(Absorbed { memory, host, notes, tardy, look_by, follows, others })
     }
 
     /// What was absorbed is stored: the source may be probed again when it is due.
@@ -337,8 +369,7 @@ impl Fleet {
         let Some(member) = self.members.get_mut(&id) else { return };
         member.in_flight = None;
         if member.memory.state == State::Removed {
-            self.turns.leave(member.place);
-            self.members.remove(&id);
+            self.let_go(id);
         } else {
             Self::queue(member, &mut self.frontier);
             self.ask_for_plan(id, Timestamp::MIN);

@@ -26,7 +26,7 @@ use crate::time::{Span, Timestamp};
 use super::absorb::Note;
 use super::beliefs::Heard;
 use super::params::{BurstTerms, Response};
-use super::source::{CAUTIOUS_GAP, Member, State};
+use super::source::{Member, State};
 
 /// What of a source's life must survive a restart.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -171,7 +171,7 @@ impl Member {
     pub fn by_age(&self, last: Timestamp, terms: &BurstTerms) -> Option<Timestamp> {
         let newest = self.memory.life.newest.filter(|_| self.terms.policy == Policy::Ttl)?;
         let spacing = self.terms.budget.min_spacing;
-        let least = if self.is_cautious() { spacing.max(CAUTIOUS_GAP) } else { spacing };
+        let least = if self.is_cautious() { spacing.max(self.cautious_gap()) } else { spacing };
         Some(self.ttl(terms, least, self.gap().max(OLD)).next(last, newest, last))
     }
 

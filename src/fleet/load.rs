@@ -26,6 +26,16 @@ pub struct Load {
     /// Updates that were expected to lie undiscovered between the probes that ended, times the hours
     /// that each did, times the weight of its source.
     pub undiscovered_hours: f64,
+    /// What its probes cost.
+    pub work: f64,
+    /// Looks that came after a source had gone unseen for as long as it may.
+    pub tardy: u64,
+    /// How late those were in all.
+    pub tardy_for: Span,
+    /// How late the latest was.
+    pub tardiest: Span,
+    /// How many sources were tardy at the end.
+    pub overdue: u64,
 }
 
 impl Load {
@@ -41,6 +51,11 @@ impl Load {
             latest: Span::ZERO,
             waiting: 0,
             undiscovered_hours: 0.0,
+            work: 0.0,
+            tardy: 0,
+            tardy_for: Span::ZERO,
+            tardiest: Span::ZERO,
+            overdue: 0,
         }
     }
 
@@ -52,11 +67,19 @@ impl Load {
 
     /// Nothing was done.
     pub fn is_idle(&self) -> bool {
-        self.due + self.sampled == 0 && self.undiscovered_hours == 0.0 && self.waiting == 0
+        self.due + self.sampled == 0 && self.undiscovered_hours == 0.0 && self.waiting + self.overdue == 0
+    }
+
+    /// A look came so much later than it was to.
+    pub(super) fn tardy(&mut self, late: Span) {
+        self.tardy += 1;
+        self.tardy_for = self.tardy_for + late;
+        self.tardiest = self.tardiest.max(late);
     }
 
     /// A probe was sent that had waited so long for a slot.
-    pub(super) fn sent(&mut self, sampled: bool, waited: Span, step: Span) {
+    pub(super) fn sent(&mut self, sampled: bool, waited: Span, step: Span, cost: f64) {
+        self.work += cost;
         let count = if sampled { &mut self.sampled } else { &mut self.due };
         *count += 1;
         if waited > step {

@@ -32,9 +32,10 @@ pub mod source;
 mod spacing;
 mod state;
 mod step;
+pub mod tardiness;
 mod turns;
 
 pub use absorb::{Absorbed, Answered, Asked, Failure, HostAsks, Note, Report};
-pub use params::{Allocator, BurstTerms, FleetParams, Response};
+pub use params::{Allocator, BurstTerms, CostBy, FleetParams, Response};
 pub use planning::PlanOrder;
 pub use state::{Changed, Explanation, Fleet, Known, Moved, Order, Refusal, Stale};

@@ -16,6 +16,10 @@ pub struct FleetParams {
     pub probes_per_step: u32,
     /// Who of those that are sampled gets the slots to spare.
     pub allocator: Allocator,
+    /// k: what the probes of a step may cost together; `None`: as much as they do.
+    pub capacity: Option<f64>,
+    /// What a probe costs where its source does not say.
+    pub cost_by: CostBy,
     /// Least time between two requests to one host group.
     pub host_spacing: Span,
     /// What is done about a burst, and how the age of an update counts.
@@ -78,8 +82,33 @@ impl Default for FleetParams {
             step: Span::from_secs(10),
             probes_per_step: 20,
             allocator: Allocator::default(),
+            capacity: None,
+            cost_by: CostBy::default(),
             host_spacing: Span::from_secs(2),
             burst: BurstTerms::default(),
+        }
+    }
+}
+
+/// What a probe's cost is learned from. A mean probe costs 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CostBy {
+    /// Bytes of the body.
+    #[default]
+    Bytes,
+    /// How long it takes.
+    Milliseconds,
+}
+
+impl CostBy {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Bytes, Self::Milliseconds];
+
+    /// The name in configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bytes => "bytes",
+            Self::Milliseconds => "milliseconds",
         }
     }
 }
@@ -152,6 +181,10 @@ pub struct Terms {
     /// z: how long an update's wait a probe must spare, in hours, to be worth sending; 0 if the budget is
     /// to be spent whole.
     pub price: f32,
+    /// w: it is to be looked at at least so often.
+    pub max_gap: Option<Span>,
+    /// c: what a probe of it costs, beside a mean one; `None`: what its probes have shown.
+    pub cost: Option<f32>,
     /// Where it lives.
     pub host: HostGroup,
 }

@@ -15,7 +15,7 @@ use crate::time::{Span, Timestamp};
 use super::absorb::Note;
 use super::params::{BurstTerms, SourceId};
 use super::serving::Wants;
-use super::source::{CAUTIOUS_GAP, Member, Reason, State, Wish};
+use super::source::{Member, Reason, State, Wish};
 use super::state::{Fleet, Stale};
 
 /// A plan to be made.
@@ -239,9 +239,10 @@ impl Member {
         if !self.is_cautious() {
             return budget;
         }
-        let per = budget.per.max(CAUTIOUS_GAP);
-        let hourly = u32::try_from(per.as_millis() / CAUTIOUS_GAP.as_millis()).unwrap_or(u32::MAX);
-        let min_spacing = budget.min_spacing.max(CAUTIOUS_GAP);
+        let gap = self.cautious_gap();
+        let per = budget.per.max(gap);
+        let hourly = u32::try_from(per.as_millis() / gap.as_millis().max(1)).unwrap_or(u32::MAX);
+        let min_spacing = budget.min_spacing.max(gap);
         Budget { probes: budget.probes.min(hourly), per, min_spacing }
     }
 
@@ -261,6 +262,7 @@ impl Member {
             phase: self.chance(seed, "phase", Timestamp::default()),
             closely: self.terms.policy == Policy::Auto,
             price: self.terms.worth(),
+            max_gap: self.bed.as_ref().map(|bed| bed.apart),
             gap: budget.even_gap(),
         }
     }

@@ -25,7 +25,7 @@ use super::book::Book;
 use super::calendar::Kept;
 use super::gate;
 use super::rule::RuleTerms;
-use super::source::{CAUTIOUS_GAP, Member, Reason, Wish};
+use super::source::{Member, Reason, Wish};
 
 /// What is to be foretold of a source for rules that wait for it.
 #[derive(Debug, Clone, PartialEq)]
@@ -146,7 +146,7 @@ impl Member {
         let memory = &self.memory;
         let apart = rolling::apart(self.terms.budget.min_spacing, &memory.hints, self.fresh_for());
         // Hourly until something is known of it, as for plans.
-        let apart = if self.is_cautious() { apart.max(CAUTIOUS_GAP) } else { apart };
+        let apart = if self.is_cautious() { apart.max(self.cautious_gap()) } else { apart };
         let one_off = [memory.retry_until, memory.backoff_until, memory.fresh_until];
         Limits {
             budget: Budget { min_spacing: apart, ..self.terms.budget },

@@ -20,6 +20,7 @@ use super::life::Life;
 use super::params::{BurstTerms, SourceId, Terms};
 use super::pulse::Pulse;
 use super::serving::Serving;
+use super::tardiness::{Bed, Toll};
 use super::turns::Waits;
 
 /// The phase a source is in.
@@ -78,6 +79,8 @@ pub enum Reason {
     Gap,
     /// A rule.
     Rule,
+    /// It has not been looked at for as long as it may go unseen.
+    MaxGap,
     /// Someone asked by hand.
     Manual,
     /// The gate: this constraint came last.
@@ -94,6 +97,7 @@ impl Reason {
             Self::Burst => "burst",
             Self::Gap => "gap",
             Self::Rule => "rule",
+            Self::MaxGap => "max gap",
             Self::Manual => "manual",
             Self::Constraint(constraint) => constraint.name(),
         }
@@ -101,8 +105,9 @@ impl Reason {
 
     /// The reason of that name.
     pub fn from_name(name: &str) -> Option<Self> {
-        [Self::FirstContact, Self::Policy, Self::Plan, Self::Burst, Self::Gap, Self::Rule, Self::Manual]
+        [Self::FirstContact, Self::Policy, Self::Plan, Self::Burst, Self::Gap, Self::Rule, Self::MaxGap]
             .into_iter()
+            .chain([Self::Manual])
             .chain(Constraint::ALL.into_iter().map(Self::Constraint))
             .find(|reason| reason.name() == name)
     }
@@ -156,6 +161,8 @@ pub struct Memory {
     pub adopted_url: Option<Box<str>>,
     /// The rule behind the probe that is due, if one is.
     pub rule: Option<Arc<str>>,
+    /// What its probes cost.
+    pub toll: Toll,
     /// The phases of its life.
     pub life: Life,
 }
@@ -191,7 +198,7 @@ impl Memory {
 const KNOWN_AFTER: u64 = 10;
 
 /// The pace of a source whose rhythm is not known.
-pub(super) const CAUTIOUS_GAP: Span = Span::from_hours(1);
+const CAUTIOUS_GAP: Span = Span::from_hours(1);
 
 /// What is expected of a source before anything is known of it.
 const NEWCOMER_PER_HOUR: f64 = 1.0 / 12.0;
@@ -233,6 +240,8 @@ pub(super) struct Member {
     pub replan: bool,
     /// What it owes to rules, where they have to do with it.
     pub serving: Option<Box<Serving>>,
+    /// By when it must be looked at, where that is bound.
+    pub bed: Option<Box<Bed>>,
     /// It waits for a plan.
     pub queued: bool,
     /// Its next plan may not begin before.
@@ -253,7 +262,12 @@ impl Member {
     /// also when it fails meanwhile.
     pub fn gap(&self) -> Span {
         let even = self.terms.budget.even_gap();
-        if self.is_cautious() { even.max(CAUTIOUS_GAP) } else { even }
+        if self.is_cautious() { even.max(self.cautious_gap()) } else { even }
+    }
+
+    /// The pace of care; where its section says that it must not go unseen for as long, that.
+    pub fn cautious_gap(&self) -> Span {
+        self.terms.max_gap.map_or(CAUTIOUS_GAP, |gap| gap.min(CAUTIOUS_GAP))
     }
 
     /// At a price, how long a wait is worth a probe while its rhythm is not known: π·ℓ²/2 = z. Only who
@@ -299,9 +313,10 @@ impl Member {
         Stream::new(seed, format!("{purpose}/{}/{}", self.id.0, at.as_millis())).unit()
     }
 
-    /// What is wanted after a probe that ended at `last`: by its policy or by a rule, whichever is sooner.
+    /// What is wanted after a probe that ended at `last`: by its policy, by a rule or because it may go unseen for no
+    /// longer, whichever is sooner.
     pub fn wish(&self, last: Timestamp, seed: u64, terms: &BurstTerms) -> Wish {
-        self.rule_wish(self.own_wish(last, seed, terms))
+        self.by_max_gap(self.rule_wish(self.own_wish(last, seed, terms)))
     }
 
     /// What its policy wants.

@@ -20,6 +20,7 @@ use super::params::{FleetParams, HostGroup, SourceId, Terms};
 use super::source::{Member, Memory, Reason, State, Wish};
 use super::spacing::Spacing;
 use super::step::Mean;
+use super::tardiness::Tardiness;
 use super::turns::{Turns, Waits};
 
 /// All sources and all that is known of them.
@@ -47,6 +48,10 @@ pub struct Fleet {
     pub(super) book: Book,
     /// Slots that are kept for probes that rules want.
     pub(super) kept: Calendar,
+    /// Who must be looked at by when.
+    pub(super) tardiness: Tardiness,
+    /// What the probes of the step cost so far.
+    pub(super) work: f64,
 }
 
 /// A source as it comes from the store and the configuration.
@@ -115,6 +120,8 @@ impl Fleet {
             load: Load::new(now),
             book: Book::default(),
             kept: Calendar::default(),
+            tardiness: Tardiness::new(&params, now.as_millis().div_euclid(params.step.as_millis().max(1))),
+            work: 0.0,
             params,
             seed,
             members: HashMap::new(),
@@ -136,6 +143,7 @@ impl Fleet {
             let within = pace.min(known.terms.budget.min_spacing);
             self.take_in(known, now, within);
         }
+        self.settle_deadlines();
     }
 
     /// What a host group asked for before a restart.
@@ -186,6 +194,7 @@ impl Fleet {
             excess: None,
             replan: false,
             serving: None,
+            bed: None,
             queued: false,
             plan_from: Timestamp::MIN,
             hurried: false,
@@ -203,7 +212,15 @@ impl Fleet {
         if in_flight.is_none() {
             Self::queue(&mut member, &mut self.frontier);
         }
-        self.members.insert(member.id, Box::new(member));
+        let id = member.id;
+        self.tardiness.count_toll(member.memory.toll, true);
+        if let Some(mut before) = self.members.insert(id, Box::new(member)) {
+            self.tardiness.forget(&mut before);
+            self.tardiness.count_toll(before.memory.toll, false);
+        }
+        self.tend(id);
+        self.note_tardy(id, now);
+        self.bring_forward(id, now);
     }
 
     /// Whether an ordered probe may still be sent: time may have passed since, into a skipped hour.
@@ -220,11 +237,20 @@ impl Fleet {
                 self.frontier.release(host, Timestamp::MIN);
             }
             if member.memory.state == State::Removed {
-                self.turns.leave(member.place);
-                self.members.remove(&id);
+                self.let_go(id);
             } else {
                 Self::queue(member, &mut self.frontier);
+                self.tend(id);
             }
+        }
+    }
+
+    /// It is gone for good.
+    pub(super) fn let_go(&mut self, id: SourceId) {
+        if let Some(mut member) = self.members.remove(&id) {
+            self.turns.leave(member.place);
+            self.tardiness.forget(&mut member);
+            self.tardiness.count_toll(member.memory.toll, false);
         }
     }
 
@@ -273,6 +299,7 @@ impl Fleet {
         }
         let otherwise = params.step != self.params.step || params.allocator != self.params.allocator;
         self.params = params;
+        self.tend_all(now);
         if otherwise {
             self.kept.clear();
             self.start_lines_anew(now);
@@ -282,7 +309,7 @@ impl Fleet {
     /// Those who wait for a slot line up again, by another rule or another clock.
     pub(super) fn start_lines_anew(&mut self, now: Timestamp) {
         for member in self.members.values_mut() {
-            if matches!(member.waits, Waits::Rule | Waits::Due | Waits::Spare) {
+            if matches!(member.waits, Waits::Ends | Waits::Due | Waits::Spare) {
                 Self::queue(member, &mut self.frontier);
             }
         }
@@ -309,6 +336,7 @@ impl Fleet {
             let within = known.terms.budget.min_spacing;
             self.take_in(known, now, within);
         }
+        self.settle_deadlines();
     }
 
     fn remove(&mut self, id: SourceId) {
@@ -320,8 +348,7 @@ impl Fleet {
         }
         Self::withdraw(member, &mut self.frontier, &mut self.turns);
         self.kept.release(member.serving.as_mut().and_then(|serving| serving.slot.take()));
-        self.turns.leave(member.place);
-        self.members.remove(&id);
+        self.let_go(id);
     }
 
     fn change(&mut self, change: Changed, now: Timestamp) {
@@ -351,6 +378,7 @@ impl Fleet {
             member.memory.state = member.settled();
             (member.also, member.was_gone, member.plan_from) = (None, false, Timestamp::MIN);
             member.pulse = None;
+            self.tardiness.forget(member);
         }
         if moved == Moved::Elsewhere || repaced || otherwise || revalued {
             member.plan = None;
@@ -375,6 +403,25 @@ impl Fleet {
             // Nor may the plan that follows make anyone fetch.
             self.ask_for_plan(id, due);
         }
+        self.tend(id);
+        self.bring_forward(id, now);
+    }
+
+    /// A source that may now go unseen for less long than it would is due sooner, yet not at once.
+    fn bring_forward(&mut self, id: SourceId, now: Timestamp) {
+        let Some(member) = self.members.get_mut(&id).filter(|member| member.in_flight.is_none()) else {
+            return;
+        };
+        let Some(look_at) = member.bed.as_ref().map(|bed| bed.look_at) else { return };
+        let soon = now + member.cautious_gap().scaled(0.1 * member.chance(self.seed, "changed", now));
+        let look_at = look_at.max(soon);
+        if member.memory.reason == Reason::FirstContact || member.memory.due <= look_at {
+            return;
+        }
+        Self::withdraw(member, &mut self.frontier, &mut self.turns);
+        let by = member.memory.life.asked_by;
+        Self::set_due(member, &self.frontier, Wish { at: look_at, because: Reason::MaxGap, by });
+        Self::queue(member, &mut self.frontier);
     }
 
     /// A source now lives on another host: its moved address was adopted.
@@ -411,12 +458,17 @@ impl Fleet {
             if let Some(serving) = &mut member.serving {
                 serving.shift(by);
             }
+            if let Some(bed) = &mut member.bed {
+                bed.seen += by;
+            }
             member.plan_from += by;
             member.ready_at += by;
             // What is being planned was made out by the clock as it was.
             member.revision.0 += 1;
             member.replan = true;
         }
+        // Days do not run backwards there, so it begins anew, with the first step that comes.
+        self.tend_all(Timestamp::MIN);
     }
 
     /// Forgets what no longer matters. Cheap enough to call now and then.
@@ -471,7 +523,9 @@ impl Fleet {
             Some(wish) if wish.because == Reason::Policy && member.memory.reason == Reason::Policy => {
                 member.memory.due
             }
-            Some(_) if matches!(member.memory.reason, Reason::Burst | Reason::Rule) => member.memory.due,
+            Some(_) if matches!(member.memory.reason, Reason::Burst | Reason::Rule | Reason::MaxGap) => {
+                member.memory.due
+            }
             Some(wish) => wish.at,
             None => member.memory.due,
         };
@@ -483,6 +537,7 @@ impl Fleet {
             due,
             reason,
             rule: member.memory.rule.clone(),
+            look_by: member.bed.as_ref().map(|bed| bed.by),
             constraints,
             budget: member.terms.budget,
             price: member.terms.price,
@@ -546,6 +601,8 @@ pub struct Explanation {
     pub reason: Reason,
     /// The rule that asks for it, if one does.
     pub rule: Option<Arc<str>>,
+    /// By when it must be looked at, where that is bound.
+    pub look_by: Option<Timestamp>,
     /// What forbids it until when.
     pub constraints: Vec<(Constraint, Timestamp)>,
     /// Its budget.

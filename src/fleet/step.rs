@@ -2,9 +2,13 @@
 //!
 //! Whoever's time has come, whose gate is open and whose host is free stands in line for a slot. Those
 //! who are due go first; if they are more than the step has slots, the ones go whose waiting costs
-//! most, and the others are late, not lost. What is left goes to those who may be sampled. A slot is
+//! most, and the others are late, not lost. Before them go those who must be looked at by a certain time: for a
+//! rule, or because they may go unseen for no longer, and a few of these before their time comes where it is
+//! foreseen that slots will be short (`tardiness`). What is left goes to those who may be sampled. A slot is
 //! spent on nobody who may not go. Per step this costs as much as it sends and as has newly come due,
 //! however many wait.
+
+use std::cmp::Reverse;
 
 use crate::schedule::policy::Policy;
 use crate::time::{Span, Timestamp};
@@ -19,7 +23,8 @@ use super::params::SourceId;
 use super::pulse::{self, Pulse};
 use super::source::{Member, Reason};
 use super::state::{Fleet, Order};
-use super::turns::{Turns, Waits};
+use super::tardiness::Bed;
+use super::turns::{End, Turns, Waits};
 
 /// How soon a host that is busy is looked at again by a source whose redirects lead there.
 const BUSY_AGAIN: Span = Span::from_secs(1);
@@ -66,7 +71,10 @@ impl Fleet {
     pub fn step(&mut self, now: Timestamp) -> Vec<Order> {
         let step = self.step_of(now);
         if self.slots.0 != step {
-            self.slots = (step, 0);
+            // What a dear probe took beyond a step's capacity is taken from the steps after it.
+            let passed = step.saturating_sub(self.slots.0).max(0) as f64;
+            let paid = self.params.capacity.map_or(self.work, |capacity| capacity * passed);
+            (self.slots, self.work) = ((step, 0), (self.work - paid).max(0.0));
         }
         let mut orders = Vec::new();
         if self.slots.1 >= self.params.probes_per_step {
@@ -75,21 +83,62 @@ impl Fleet {
         if self.turns.is_full(now) {
             self.start_lines_anew(now);
         }
+        self.ring(now);
         self.line_up(now, &mut orders);
-        for waits in [Waits::Rule, Waits::Due, Waits::Spare] {
-            let mut again = true;
-            while again {
-                let left = (self.params.probes_per_step - self.slots.1) as usize;
-                let chosen = self.turns.choose(waits, now, left);
-                let before = orders.len();
-                let wanted = chosen.len();
-                orders.extend(chosen.into_iter().filter_map(|id| self.send(id, now)));
-                // The slots of those that were turned away are there for others.
-                again = orders.len() - before < wanted;
-            }
+        self.serve(Waits::Ends, now, &mut orders);
+        for id in self.early(now) {
+            let Some(member) = self.members.get_mut(&id) else { continue };
+            Self::withdraw(member, &mut self.frontier, &mut self.turns);
+            (member.memory.due, member.memory.reason, member.ready_at) = (now, Reason::MaxGap, now);
+            orders.extend(self.send(id, now));
         }
+        self.serve(Waits::Due, now, &mut orders);
+        self.serve(Waits::Spare, now, &mut orders);
         self.load.waiting = self.turns.waiting() as u64;
         orders
+    }
+
+    /// Sends those who wait so, as many as the step has slots and capacity for.
+    fn serve(&mut self, waits: Waits, now: Timestamp, orders: &mut Vec<Order>) {
+        loop {
+            let most = self.affordable();
+            let chosen = self.turns.choose(waits, now, most);
+            let (wanted, before, mut full) = (chosen.len(), orders.len(), false);
+            for id in chosen {
+                full |= !self.affords(id);
+                if full {
+                    // It goes first in the next step.
+                    if let Some(member) = self.members.get_mut(&id) {
+                        Self::stand(member, &mut self.turns, self.mean.prior(), now);
+                    }
+                } else {
+                    orders.extend(self.send(id, now));
+                }
+            }
+            let all_went = orders.len() - before == wanted;
+            // The slots of those that were turned away are there for others.
+            if full || wanted == 0 || all_went && (wanted < most || self.params.capacity.is_none()) {
+                return;
+            }
+        }
+    }
+
+    /// What the step may still cost, where that is bound.
+    pub(super) fn room(&self) -> Option<f64> {
+        self.params.capacity.map(|capacity| (capacity - self.work).max(0.0))
+    }
+
+    /// How many probes the step has room for, about.
+    fn affordable(&self) -> usize {
+        let slots = self.params.probes_per_step.saturating_sub(self.slots.1) as usize;
+        // A mean probe costs 1.
+        self.room().map_or(slots, |room| slots.min(room.ceil() as usize))
+    }
+
+    /// Whether there is room for this one: what costs more than a whole step has goes when nothing else did.
+    fn affords(&self, id: SourceId) -> bool {
+        let Some(room) = self.room().filter(|_| self.work > 0.0) else { return true };
+        self.cost(id).is_none_or(|cost| cost <= room + 1e-9)
     }
 
     /// Lets whoever's time has come stand in line. Who was asked for by hand goes at once.
@@ -136,12 +185,26 @@ impl Fleet {
     }
 
     /// Stands in line for a slot.
-    fn stand(member: &mut Member, turns: &mut Turns, prior: Prior, now: Timestamp) {
+    pub(super) fn stand(member: &mut Member, turns: &mut Turns, prior: Prior, now: Timestamp) {
         let next = member.serving.as_ref().and_then(|serving| serving.next.as_ref());
         // Of one that is over there is no hurry.
-        if let Some(next) = next.filter(|next| member.memory.rule.is_some() && next.until >= now) {
-            turns.open_until(member.place, next.until);
-            member.waits = Waits::Rule;
+        let next = next.filter(|next| member.memory.rule.is_some() && next.until >= now);
+        let rule = next.map(|next| End {
+            step: turns.step_of(next.until),
+            cost: 0,
+            window: Reverse(u32::MAX),
+            at: next.until,
+        });
+        let bed = member.bed.as_deref().filter(|bed| bed.look_at <= now);
+        let gap = bed.map(|Bed { step, plant, by, .. }| End {
+            step: *step,
+            cost: plant.cost,
+            window: Reverse(plant.window),
+            at: *by,
+        });
+        if let Some(end) = rule.into_iter().chain(gap).min() {
+            turns.open_until(member.place, end);
+            member.waits = Waits::Ends;
             return;
         }
         member.waits = if member.is_sampled() { Waits::Spare } else { Waits::Due };
@@ -169,7 +232,10 @@ impl Fleet {
                 self.frontier.occupy(host);
             }
             self.slots.1 += 1;
-            self.load.sent(sampled, now - member.ready_at, self.params.step);
+            let cost = self.tardiness.cost(member, self.params.cost_by);
+            self.work += cost;
+            self.tardiness.sent(member);
+            self.load.sent(sampled, now - member.ready_at, self.params.step, cost);
             let memory = &member.memory;
             let due = memory.due.max(self.frontier.paused_until(host)).min(now);
             return Some(Order { source: id, due, policy: memory.life.asked_by, reason: memory.reason });
@@ -207,7 +273,7 @@ impl Fleet {
     pub(super) fn withdraw(member: &mut Member, frontier: &mut Frontier, turns: &mut Turns) {
         match std::mem::take(&mut member.waits) {
             Waits::Queued => frontier.remove(member.host, member.memory.due, member.id),
-            waits @ (Waits::Rule | Waits::Due | Waits::Spare) => {
+            waits @ (Waits::Ends | Waits::Due | Waits::Spare) => {
                 turns.close(member.place, waits);
                 frontier.let_others_go(member.host);
             }
@@ -244,7 +310,8 @@ impl Fleet {
     /// What was done since this was last asked.
     pub fn take_load(&mut self, now: Timestamp) -> Load {
         let next = Load { waiting: self.load.waiting, ..Load::new(now) };
-        Load { until: now, ..std::mem::replace(&mut self.load, next) }
+        let overdue = self.tardiness.tardy;
+        Load { until: now, overdue, ..std::mem::replace(&mut self.load, next) }
     }
 
     /// How busy a source is at which hour, and how many updates an hour it has in the mean, by so many.

@@ -5,11 +5,13 @@
 //! due goes by what waiting costs (the index, whatever allocator is configured: it is that cost);
 //! spare slots go by the configured allocator. Knows places and turns; must not know why anyone waits.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 
 use crate::time::{Span, Timestamp};
 
 use super::allocate::{Allocation, Turn};
+use super::garden::Work;
 use super::params::{Allocator, FleetParams, SourceId};
 
 /// How a source waits.
@@ -22,8 +24,8 @@ pub(super) enum Waits {
     Queued,
     /// For its host, which was found closed when its turn had come.
     Parked,
-    /// For a slot, because a rule wants a probe by a certain time.
-    Rule,
+    /// For a slot that it must have by a certain time: a rule wants a probe, or it may go unseen for no longer.
+    Ends,
     /// For a slot, because its probe is due.
     Due,
     /// For a slot to spare.
@@ -33,9 +35,9 @@ pub(super) enum Waits {
 /// Those that wait for a slot.
 #[derive(Debug)]
 pub(super) struct Turns {
-    /// Whose span ends when, and who that is by place.
-    ends: BTreeSet<(Timestamp, u32)>,
-    end_of: HashMap<u32, Timestamp>,
+    /// Whose time ends when, and who that is by place.
+    ends: BTreeSet<(End, u32)>,
+    end_of: HashMap<u32, End>,
     due: Allocation,
     spare: Allocation,
     waiting: usize,
@@ -45,6 +47,16 @@ pub(super) struct Turns {
     /// Steps are counted from here.
     began: Timestamp,
     step: Span,
+}
+
+/// By when a slot must be had: in steps, then the cheapest and the one with the longest window first (MEDD), then by
+/// the instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct End {
+    pub step: i64,
+    pub cost: Work,
+    pub window: Reverse<u32>,
+    pub at: Timestamp,
 }
 
 /// Ages are told apart up to this; who was last probed before waits at the head of the line anyway.
@@ -104,6 +116,11 @@ impl Turns {
         self.steps(now) > MOST_STEPS
     }
 
+    /// The step that a time is in, as the fleet counts them.
+    pub fn step_of(&self, at: Timestamp) -> i64 {
+        at.as_millis().div_euclid(self.step.as_millis().max(1))
+    }
+
     /// A time in steps.
     pub fn steps(&self, at: Timestamp) -> f64 {
         (at - self.began).max(Span::ZERO).as_secs_f64() / self.step.as_secs_f64()
@@ -111,7 +128,8 @@ impl Turns {
 
     /// Moves with the clock when that was set: ages stay what they are.
     pub fn shift(&mut self, by: Span) {
-        self.end_of.values_mut().for_each(|end| *end += by);
+        let steps = by.as_millis().div_euclid(self.step.as_millis().max(1));
+        self.end_of.values_mut().for_each(|end| (end.step, end.at) = (end.step + steps, end.at + by));
         self.ends = self.end_of.iter().map(|(&place, &end)| (end, place)).collect();
         self.began += by;
     }
@@ -128,7 +146,7 @@ impl Turns {
     }
 
     /// A source waits for a slot, and must have it by then.
-    pub fn open_until(&mut self, place: u32, until: Timestamp) {
+    pub fn open_until(&mut self, place: u32, until: End) {
         self.waiting += 1;
         self.close_end(place);
         self.end_of.insert(place, until);
@@ -145,7 +163,7 @@ impl Turns {
     pub fn close(&mut self, place: u32, waits: Waits) {
         self.waiting -= 1;
         match waits {
-            Waits::Rule => self.close_end(place),
+            Waits::Ends => self.close_end(place),
             _ => self.of(waits).close(place),
         }
     }
@@ -154,7 +172,7 @@ impl Turns {
     pub fn choose(&mut self, waits: Waits, now: Timestamp, most: usize) -> Vec<SourceId> {
         let mut chosen = Vec::new();
         if self.waiting > 0 && most > 0 {
-            if waits == Waits::Rule {
+            if waits == Waits::Ends {
                 chosen.extend(self.ends.iter().take(most).map(|&(_, place)| place));
                 chosen.iter().for_each(|&place| self.close_end(place));
             } else {
@@ -164,6 +182,11 @@ impl Turns {
         }
         self.waiting -= chosen.len();
         chosen.into_iter().filter_map(|place| self.places[place as usize]).collect()
+    }
+
+    /// Who has that place.
+    pub fn who(&self, place: u32) -> Option<SourceId> {
+        self.places.get(place as usize).copied().flatten()
     }
 
     /// How many wait for a slot.

@@ -24,6 +24,9 @@ pub struct Horizon {
     /// What is still spent from before: before each of these times, ascending, at most so many of
     /// the probes, and never fewer at a later one.
     pub allowance: Vec<(Span, u32)>,
+    /// The longest time between two probes, where that is bound. What has passed before the first may be sent
+    /// cannot be helped.
+    pub longest_gap: Option<Span>,
     /// How the horizon ends.
     pub end: End,
 }

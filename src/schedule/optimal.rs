@@ -36,7 +36,7 @@ use super::pass::{Reached, Track};
 /// let day = Span::from_days(1);
 /// let cost = Obsolescence::of_cells([(day, 4.0, 1.0), (day + day, 0.25, 1.0)]);
 /// let horizon = Horizon {
-///     cost, probes: 3, min_spacing: Span::ZERO, closed: vec![], allowance: vec![], end: End::Probed,
+///     cost, probes: 3, min_spacing: Span::ZERO, closed: vec![], allowance: vec![], longest_gap: None, end: End::Probed,
 /// };
 /// let best = optimal::solve(&horizon, Grid::every(Span::from_hours(1))).unwrap();
 /// let hours: Vec<i64> = best.times.iter().map(|at| at.as_millis() / 3_600_000).collect();

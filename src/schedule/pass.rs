@@ -9,7 +9,7 @@
 //! deque of the envelope does a pass in O(N) (the paper's recursion 11 is O(N²)). A spacing δ
 //! keeps line i out until t_i + δ ≤ t_j.
 //!
-//! A longest step Λ(i, j) ≤ L takes lines out again, which an envelope does not survive. The costs
+//! A longest step, Λ(i, j) ≤ L or t_j − t_i ≤ w, takes lines out again, which an envelope does not survive. The costs
 //! stay Monge, though: C̄(a,d) + C̄(b,c) − C̄(a,c) − C̄(b,d) = Λ(a,b)·A(c,d) ≥ 0 for a ≤ b ≤ c ≤ d, and
 //! neither +∞ for steps too short nor +∞ for steps too long breaks that. So a later slot that once
 //! is the better one to come from stays so, and the moment of its taking over is found by bisection:
@@ -37,6 +37,9 @@ pub(super) struct Track {
     longest: f64,
     /// The same for the first step, part of which has passed.
     longest_first: f64,
+    /// The longest time between two probes, in milliseconds, and from the beginning to the first.
+    gap: i64,
+    gap_first: i64,
 }
 
 /// The cheapest ways from some slots to all.
@@ -58,6 +61,9 @@ impl Track {
             slots.push(horizon.length());
         }
         slots.insert(0, Span::ZERO);
+        let gap = horizon.longest_gap.map_or(i64::MAX, Span::as_millis);
+        let first = slots.iter().find(|&&at| at > Span::ZERO && horizon.may_be_sent(at) > 0);
+        let gap_first = first.map_or(gap, |first| gap.max(first.as_millis()));
         let sums = horizon.cost.sums_at(slots.iter().copied());
         Ok(Self {
             sums: sums.map(|sums| [sums.updates, sums.importance, sums.mixed]).collect(),
@@ -66,6 +72,8 @@ impl Track {
             end: horizon.end,
             longest: f64::INFINITY,
             longest_first: f64::INFINITY,
+            gap,
+            gap_first,
         })
     }
 
@@ -79,7 +87,7 @@ impl Track {
     pub fn in_one_step(&self) -> Option<Vec<u32>> {
         let end = self.len() - 1;
         let reaches = self.is_free(end) || self.times[end] - self.times[0] >= self.spacing;
-        (reaches && self.longest == f64::INFINITY).then(|| vec![end as u32])
+        (reaches && !self.is_bound()).then(|| vec![end as u32])
     }
 
     /// How many slots there are.
@@ -142,10 +150,15 @@ impl Track {
         price: impl Fn(usize) -> f64,
         reached: &mut Reached,
     ) {
-        match self.longest.is_finite() {
+        match self.is_bound() {
             false => self.by_envelope(before, to, price, reached),
             true => self.by_bisection(before, to, price, reached),
         }
+    }
+
+    /// Whether steps may be too long.
+    fn is_bound(&self) -> bool {
+        self.longest.is_finite() || self.gap < i64::MAX
     }
 
     /// The slots that may be come from from slot `at` on, which earlier ones could not: from
@@ -269,11 +282,12 @@ impl Track {
         }
     }
 
-    /// C̄ of one step; infinite where more updates are expected within it than may be.
+    /// C̄ of one step; infinite where it is too long, or more updates are expected within it than may be.
     fn step(&self, from: usize, to: usize) -> f64 {
         let ([updates, _, mixed], [later, importance, later_mixed]) = (self.sums[from], self.sums[to]);
         let longest = if from == 0 { self.longest_first } else { self.longest };
-        if later - updates > longest {
+        let gap = if from == 0 { self.gap_first } else { self.gap };
+        if later - updates > longest || self.times[to] - self.times[from] > gap {
             return f64::INFINITY;
         }
         importance * (later - updates) - (later_mixed - mixed)
@@ -365,6 +379,7 @@ mod tests {
             price in 0.0_f64..2.0,
             longest in prop_oneof![Just(f64::INFINITY), 0.05_f64..3.0],
             longest_first in 0.0_f64..4.0,
+            longest_gap in prop::option::of(1_i64..40),
             open in any::<bool>(),
         ) {
             let mut until = 0;
@@ -378,6 +393,7 @@ mod tests {
                 min_spacing: Span::from_mins(spacing),
                 closed: Vec::new(),
                 allowance: Vec::new(),
+                longest_gap: longest_gap.map(Span::from_mins),
                 end: if open { End::Open } else { End::Probed },
             };
             if let Ok(track) = Track::new(&horizon, Grid::every(Span::from_mins(1))) {

@@ -172,6 +172,7 @@ mod tests {
             min_spacing: Span::ZERO,
             closed: Vec::new(),
             allowance: Vec::new(),
+            longest_gap: None,
             end: End::Probed,
         };
         let minutes = solve(&horizon, Grid::every(Span::from_mins(1)));

@@ -62,6 +62,8 @@ pub struct Standing {
     /// z: what a probe must be expected to save to be sent, in update·hours times importance; 0 if the
     /// budget is to be spent whole.
     pub price: f64,
+    /// w: the longest that it may go unseen.
+    pub max_gap: Option<Span>,
     /// About how far apart its probes are: what is much finer need not be told apart.
     pub gap: Span,
 }
@@ -139,6 +141,20 @@ pub fn plan(standing: &Standing, rate: &Steps, importance: &Steps) -> Option<Ahe
 
 /// The same under any rate: `rates` gives the pieces of a span, as [`Steps::over`] does.
 pub fn plan_under(
+    standing: &Standing,
+    rates: impl Fn(Timestamp, Timestamp) -> Vec<(i64, f64)>,
+    importance: &Steps,
+) -> Option<Ahead> {
+    let within = plan_within(standing, &rates, importance);
+    // Where no schedule keeps the longest gap, the best without it is better than none.
+    let otherwise = || {
+        let unbound = Standing { max_gap: None, ..standing.clone() };
+        plan_within(&unbound, &rates, importance)
+    };
+    within.or_else(|| standing.max_gap.and_then(|_| otherwise()))
+}
+
+fn plan_within(
     standing: &Standing,
     rates: impl Fn(Timestamp, Timestamp) -> Vec<(i64, f64)>,
     importance: &Steps,
@@ -250,6 +266,7 @@ impl Standing {
             phase: 0.0,
             closely: false,
             price: 0.0,
+            max_gap: None,
             gap: budget.even_gap(),
         }
     }
@@ -269,6 +286,7 @@ impl Standing {
             min_spacing: apart(self.budget.min_spacing, &self.hints, self.fresh_for),
             closed: self.closed(starts, ends),
             allowance: self.allowance(starts),
+            longest_gap: self.max_gap,
             end: End::Open,
         }
     }

@@ -125,7 +125,14 @@ impl Setup<'_> {
     fn params(&self) -> FleetParams {
         let (probes_per_step, step, allocator) =
             self.slots.unwrap_or((u32::MAX, Span::from_secs(10), Allocator::default()));
-        FleetParams { step, probes_per_step, allocator, host_spacing: Span::ZERO, burst: self.burst }
+        FleetParams {
+            step,
+            probes_per_step,
+            allocator,
+            host_spacing: Span::ZERO,
+            burst: self.burst,
+            ..FleetParams::default()
+        }
     }
 
     fn known(&self, id: SourceId, budget: Budget) -> Known {
@@ -133,6 +140,8 @@ impl Setup<'_> {
         Known {
             id,
             terms: Terms {
+                max_gap: None,
+                cost: None,
                 budget,
                 own_budget: true,
                 policy: self.policy,

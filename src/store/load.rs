@@ -10,6 +10,7 @@ use crate::fleet::estimate::Forgetting;
 use crate::fleet::life::Life;
 use crate::fleet::params::{HostGroup, SourceId};
 use crate::fleet::source::{Memory, MoveProof, Reason, State};
+use crate::fleet::tardiness::Toll;
 use crate::observe::FeedHints;
 use crate::schedule::policy::Policy;
 use crate::time::{Span, Timestamp};
@@ -116,14 +117,14 @@ macro_rules! told {
                  known_updates, fresh_until, retry_until, backoff_until, ttl_ms, skip_hours, skip_days,
                  update_period_ms, moving_to, moving_times, moving_since, adopted_url, holds, validators_url,
                  next_probe_policy, follows, newest_at, burst_since, in_bursts, quiet_since, reserve_whole_at,
-                 last_look_at, estimate, next_probe_rule, recent))
+                 last_look_at, estimate, next_probe_rule, mean_bytes, mean_ms, recent))
              FROM (
                  SELECT id, name, state, next_probe_at, next_probe_reason, last_probe_at, last_update_at,
                         error_streak, known_updates, fresh_until, retry_until, backoff_until, ttl_ms, skip_hours,
                         skip_days, update_period_ms, moving_to, moving_times, moving_since, adopted_url, holds,
                         validators_url, next_probe_policy, follows, newest_at, burst_since, in_bursts,
                         quiet_since, reserve_whole_at, iif(moved, NULL, last_look_at) AS last_look_at, estimate,
-                        next_probe_rule, ",
+                        next_probe_rule, mean_bytes, mean_ms, ",
             $recent,
             " AS recent FROM sources ",
             $rest,
@@ -167,6 +168,8 @@ struct Told {
     last_look_at: Option<i64>,
     estimate: Option<String>,
     next_probe_rule: Option<String>,
+    mean_bytes: Option<f32>,
+    mean_ms: Option<f32>,
     recent: Option<String>,
 }
 
@@ -281,6 +284,7 @@ impl Told {
             holds: self.holds,
             moving,
             adopted_url: self.adopted_url.map(String::into_boxed_str),
+            toll: Toll { bytes: self.mean_bytes.unwrap_or(0.0), millis: self.mean_ms.unwrap_or(0.0) },
             life,
         };
         let recent = self.recent.as_deref().unwrap_or_default();

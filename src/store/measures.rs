@@ -123,7 +123,9 @@ impl Reader {
     pub async fn loads(&self, since: Timestamp) -> Result<Option<Load>, StoreError> {
         let row = sqlx::query(
             "SELECT min(since), max(until), sum(due), sum(sampled), sum(late), sum(late_ms), max(latest_ms),
-                    total(undiscovered_hours), (SELECT waiting FROM loads ORDER BY since DESC LIMIT 1)
+                    total(undiscovered_hours), (SELECT waiting FROM loads ORDER BY since DESC LIMIT 1),
+                    total(work), sum(tardy), sum(tardy_ms), max(tardiest_ms),
+                    (SELECT overdue FROM loads ORDER BY since DESC LIMIT 1)
              FROM loads WHERE since >= ?",
         )
         .bind(since.as_millis())
@@ -143,6 +145,11 @@ impl Reader {
             latest: span(6),
             waiting: count(8),
             undiscovered_hours: row.get(7),
+            work: row.get(9),
+            tardy: count(10),
+            tardy_for: span(11),
+            tardiest: span(12),
+            overdue: count(13),
         }))
     }
 }

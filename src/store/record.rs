@@ -92,6 +92,10 @@ pub struct Landing {
     pub error: Option<String>,
     /// What the source said about itself.
     pub validators: ValidatorsChange,
+    /// How late it came, where it has a deadline.
+    pub tardy: Option<Span>,
+    /// By when it must be seen next, where that is bound.
+    pub look_by: Option<Timestamp>,
     /// What was seen; `None` when the document was not read (not modified, failed).
     pub observation: Option<Observation>,
     /// The source's new state.

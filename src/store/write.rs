@@ -10,6 +10,7 @@ use sqlx::sqlite::{Sqlite, SqliteArguments};
 
 use crate::fleet::load::Load;
 use crate::fleet::params::SourceId;
+use crate::fleet::tardiness::Toll;
 use crate::observe::{Observation, Occurred};
 use crate::time::{Span, Timestamp};
 
@@ -54,8 +55,8 @@ pub(super) async fn land(connection: &mut SqliteConnection, landing: &Landing) -
     let updates = landing.observation.as_ref().map_or(0, |seen| seen.updates.len());
     let probe_id = sqlx::query(
         "INSERT INTO probes (source_id, due_at, started_at, duration_ms, outcome, http_status, bytes,
-                             updates_found, policy, reason, error)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                             updates_found, policy, reason, error, tardy_ms)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     )
     .bind(id)
     .bind(landing.flight.due.as_millis())
@@ -68,6 +69,7 @@ pub(super) async fn land(connection: &mut SqliteConnection, landing: &Landing) -
     .bind(landing.flight.policy.name())
     .bind(landing.flight.reason.name())
     .bind(landing.error.as_deref())
+    .bind(landing.tardy.map(Span::as_millis))
     .execute(&mut *connection)
     .await?
     .last_insert_rowid();
@@ -211,6 +213,7 @@ async fn state(connection: &mut SqliteConnection, landing: &Landing) -> Result {
     let looked = landing.error.is_none().then(|| landing.flight.started.as_millis());
     let millis = |at: Option<Timestamp>| at.map(Timestamp::as_millis);
     let moving = memory.moving.as_deref();
+    let toll = Some(memory.toll).filter(Toll::is_known);
     sqlx::query(
         "UPDATE sources SET
              state = CASE state WHEN 'removed' THEN state ELSE ?2 END,
@@ -222,7 +225,7 @@ async fn state(connection: &mut SqliteConnection, landing: &Landing) -> Result {
              moving_to = ?18, moving_times = ?19, moving_since = ?20, adopted_url = ?21, holds = ?22,
              next_probe_policy = ?23, follows = ?24, newest_at = ?25, burst_since = ?26, in_bursts = ?27,
              quiet_since = ?28, reserve_whole_at = ?29, estimate = ?30, found_per_hour = ?31,
-             next_probe_rule = ?32
+             next_probe_rule = ?32, look_by_at = ?33, mean_bytes = ?34, mean_ms = ?35
          WHERE id = ?1",
     )
     .bind(landing.flight.source.0)
@@ -257,6 +260,9 @@ async fn state(connection: &mut SqliteConnection, landing: &Landing) -> Result {
     .bind(memory.estimate.known_rate().map(|_| memory.estimate.to_text()))
     .bind(memory.estimate.known_rate())
     .bind(memory.rule.as_deref())
+    .bind(millis(landing.look_by))
+    .bind(toll.map(|toll| f64::from(toll.bytes)))
+    .bind(toll.map(|toll| f64::from(toll.millis)))
     .execute(connection)
     .await?;
     Ok(())
@@ -303,7 +309,8 @@ pub(super) async fn shift(connection: &mut SqliteConnection, by: Span, since: Ti
              last_look_at = last_look_at + ?1, last_update_at = last_update_at + ?1,
              fresh_until = fresh_until + ?1, retry_until = retry_until + ?1, backoff_until = backoff_until + ?1,
              moving_since = moving_since + ?1, newest_at = newest_at + ?1, burst_since = burst_since + ?1,
-             quiet_since = quiet_since + ?1, reserve_whole_at = reserve_whole_at + ?1",
+             quiet_since = quiet_since + ?1, reserve_whole_at = reserve_whole_at + ?1,
+             look_by_at = look_by_at + ?1",
     )
     .bind(by.as_millis())
     .execute(&mut *connection)
@@ -369,8 +376,8 @@ pub(super) async fn event(connection: &mut SqliteConnection, event: &Event) -> R
 pub(super) async fn load(connection: &mut SqliteConnection, load: &Load) -> Result {
     sqlx::query(
         "INSERT OR REPLACE INTO loads (since, until, due, sampled, late, late_ms, latest_ms, waiting,
-                                       undiscovered_hours)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                                       undiscovered_hours, work, tardy, tardy_ms, tardiest_ms, overdue)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     )
     .bind(load.since.as_millis())
     .bind(load.until.as_millis())
@@ -381,6 +388,11 @@ pub(super) async fn load(connection: &mut SqliteConnection, load: &Load) -> Resu
     .bind(load.latest.as_millis())
     .bind(signed(load.waiting))
     .bind(load.undiscovered_hours)
+    .bind(load.work)
+    .bind(signed(load.tardy))
+    .bind(load.tardy_for.as_millis())
+    .bind(load.tardiest.as_millis())
+    .bind(signed(load.overdue))
     .execute(connection)
     .await?;
     Ok(())

@@ -237,6 +237,8 @@ impl Office {
             bytes: 0,
             error: None,
             validators: ValidatorsChange::Keep,
+            tardy: None,
+            look_by: None,
             observation: None,
             memory: Memory { due: now + HOUR, ..Memory::default() },
             beliefs: None,

@@ -53,7 +53,7 @@ impl Gardener for LineByLine {
                 (i128::from(self.due[i] - today) * i128::from(cost), i128::from(window))
             };
             let ((a, w), (b, v)) = (wasteness(i), wasteness(j));
-            (a * v).cmp(&(b * w)).then(i.cmp(&j))
+            (a * v).cmp(&(b * w)).then(self.due[i].cmp(&self.due[j])).then(i.cmp(&j))
         });
         let mut spare = overload.min(residue);
         for i in later {

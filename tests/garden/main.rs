@@ -149,7 +149,10 @@ fn in_small_gardens_medd_is_nearly_as_punctual_as_can_be() {
         (best, ours, same) = (best + least, ours + late, same + u32::from(late == least));
     }
     println!("{same} of {gardens} as punctual as can be; late {ours} days in all, at best {best}");
-    assert!(same * 10 >= gardens * 8 && ours * 100 <= best * 130, "{same} of {gardens}, {ours} against {best}");
+    assert!(
+        same * 10 >= gardens * 8 && ours * 100 <= best * 130,
+        "{same} of {gardens}, {ours} against {best}"
+    );
 }
 
 /// Plants come and go, windows change, days are skipped: what is foreseen is what a new garden would foresee.

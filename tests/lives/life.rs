@@ -394,8 +394,16 @@ impl Life {
         if self.shelf.is_some() {
             return;
         }
-        let terms =
-            Terms { budget, own_budget, policy, weight: 1.0, price: 0.0, host: self.terms.host.clone() };
+        let terms = Terms {
+            budget,
+            own_budget,
+            policy,
+            weight: 1.0,
+            price: 0.0,
+            max_gap: None,
+            cost: None,
+            host: self.terms.host.clone(),
+        };
         let longer = budget.per > self.terms.budget.per;
         let probes = if longer { self.probes_since(ONE, budget.per) } else { Vec::new() };
         let ahead = self.ahead;
@@ -498,5 +506,14 @@ impl Life {
 
 fn neighbour_terms() -> Terms {
     let budget = Budget { probes: 12, per: Span::from_days(1), min_spacing: Span::from_hours(1) };
-    Terms { budget, own_budget: true, policy: Policy::Uniform, weight: 1.0, price: 0.0, host: host(0) }
+    Terms {
+        budget,
+        own_budget: true,
+        policy: Policy::Uniform,
+        weight: 1.0,
+        price: 0.0,
+        max_gap: None,
+        cost: None,
+        host: host(0),
+    }
 }

@@ -55,6 +55,7 @@ fn a_chain_moves_as_a_whole() {
     let horizon = Horizon {
         cost: Obsolescence::of_cells(cells),
         min_spacing: hour(7),
+        longest_gap: None,
         end: End::Open,
         ..dbworld(1.0, 2)
     };

@@ -90,7 +90,7 @@ prop_compose! {
 fn plain(pieces: &[(i64, f64, f64)], probes: u32, min_spacing: Span, closed: Vec<(Span, Span)>) -> Horizon {
     let cells = pieces.iter().map(|&(hours, rate, weight)| (Span::from_hours(hours), rate, weight));
     let (cost, allowance) = (Obsolescence::of_cells(cells), Vec::new());
-    Horizon { cost, probes, min_spacing, closed, allowance, end: End::Probed }
+    Horizon { cost, probes, min_spacing, closed, allowance, longest_gap: None, end: End::Probed }
 }
 
 /// A closed time whose edges lie between the grid's times: a probe at its end is better than any on

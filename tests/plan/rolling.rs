@@ -42,6 +42,31 @@ fn check(probes: &[Timestamp], budget: &Budget) {
     }
 }
 
+/// A quiet night is not left alone for longer than somebody said, and that is all that it costs.
+#[test]
+fn no_gap_is_longer_than_it_may_be() {
+    let budget = Budget { probes: 24, per: Span::from_days(1), min_spacing: Span::from_mins(15) };
+    let night = monday() + Span::from_hours(18);
+    let longest = |made: &Standing| {
+        let made = plan(made, &office(), &even()).unwrap();
+        let all: Vec<Timestamp> = [night].into_iter().chain(made.times).chain([made.ends]).collect();
+        (all.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap(), made.expected_cost)
+    };
+    for (closely, price) in [(false, 0.0), (true, 0.0), (false, 0.5)] {
+        let free = Standing { closely, price, ..standing(night, budget, vec![night]) };
+        let bound = Standing { max_gap: Some(Span::from_hours(2)), ..free.clone() };
+        let (one, other) = (longest(&free), longest(&bound));
+        assert!(one.0 > Span::from_hours(3), "{}", one.0);
+        assert!(other.0 <= Span::from_hours(2), "{} (closely {closely}, price {price})", other.0);
+        // Where fewer probes are asked for than there may be, more of them cost less.
+        assert!(price > 0.0 || closely || other.1 >= one.1, "{} against {}", other.1, one.1);
+    }
+    // What cannot be kept is not a reason for no plan at all.
+    let few = Budget { probes: 2, ..budget };
+    let bound = Standing { max_gap: Some(Span::from_hours(2)), ..standing(night, few, vec![night]) };
+    assert_eq!(plan(&bound, &office(), &even()).unwrap().times.len(), 2);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
@@ -97,7 +122,8 @@ fn by_days(budget: &Budget) -> f64 {
         let cost = Obsolescence::new(&office(), &even(), from, from + Span::from_days(1));
         let (closed, allowance) = (Vec::new(), Vec::new());
         let Budget { probes, min_spacing, .. } = *budget;
-        let horizon = Horizon { cost, probes, min_spacing, closed, allowance, end: End::Probed };
+        let horizon =
+            Horizon { cost, probes, min_spacing, closed, allowance, longest_gap: None, end: End::Probed };
         optimal::solve(&horizon, Grid::every(Span::from_mins(1))).unwrap().expected_cost
     };
     (0..7).map(day).sum()
@@ -220,6 +246,7 @@ fn at_a_price_no_other_number_of_probes_is_cheaper() {
             min_spacing: Span::ZERO,
             closed: vec![],
             allowance: vec![],
+            longest_gap: None,
             end: End::Open,
         };
         let best = optimal::solve(&horizon, Grid::every(Span::from_mins(1))).unwrap();

@@ -34,6 +34,7 @@ fn four_weeks(rows: &[Row], office_until: u16, ratio: f64, probes: u32) -> Horiz
         min_spacing: Span::ZERO,
         closed: Vec::new(),
         allowance: Vec::new(),
+        longest_gap: None,
         end: End::Probed,
     }
 }

@@ -170,7 +170,16 @@ pub fn sent(source: &Source, who: Who, budget: Budget) -> Vec<driver::Sent> {
     let host = HostGroup { key: Arc::from("a.example"), public: true };
     let known = Known {
         id: ONE,
-        terms: Terms { budget, own_budget: true, policy, weight: 1.0, price: 0.0, host },
+        terms: Terms {
+            budget,
+            own_budget: true,
+            policy,
+            weight: 1.0,
+            price: 0.0,
+            max_gap: None,
+            cost: None,
+            host,
+        },
         memory: Memory::default(),
         probes: Vec::new(),
         answered_by: None,

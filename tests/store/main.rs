@@ -14,6 +14,7 @@ use tidewatch::fleet::gate::Constraint;
 use tidewatch::fleet::life::Life;
 use tidewatch::fleet::params::SourceId;
 use tidewatch::fleet::source::{Memory, MoveProof, Reason, State};
+use tidewatch::fleet::tardiness::Toll;
 use tidewatch::observe::{
     FeedHints, Observation, Occurred, PageText, Present, Update, UpdateKind, compare::key_hash,
 };
@@ -71,6 +72,8 @@ fn landing(id: SourceId, secs: i64) -> Landing {
         bytes: 10,
         error: None,
         validators: ValidatorsChange::Keep,
+        tardy: None,
+        look_by: None,
         observation: None,
         memory: Memory { due: at(secs + 100), last_probe: Some(at(secs + 1)), ..Memory::default() },
         beliefs: None,
@@ -198,6 +201,7 @@ async fn a_landing_is_stored_whole_and_comes_back_as_it_was() {
             update_period: Some(Span::from_days(1)),
         },
         holds: Some(20),
+        toll: Toll { bytes: 1234.5, millis: 80.25 },
         moving: Some(Box::new(MoveProof { target: "http://c/".into(), times: 2, since: at(50) })),
         adopted_url: Some("http://adopted/".into()),
         life: Life {

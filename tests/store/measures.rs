@@ -195,6 +195,11 @@ async fn what_the_fleet_did_is_added_up_and_pruned() {
         latest: Span::from_secs(latest),
         waiting: due,
         undiscovered_hours: 0.5,
+        work: 1.5,
+        tardy: 2,
+        tardy_for: Span::from_secs(latest + 2),
+        tardiest: Span::from_secs(latest),
+        overdue: due,
         ..Load::new(at(since))
     };
     for minute in [load(0, 7, 90), load(60, 10, 30), load(120, 3, 40)] {
@@ -211,6 +216,11 @@ async fn what_the_fleet_did_is_added_up_and_pruned() {
         latest: Span::from_secs(40),
         waiting: 3,
         undiscovered_hours: 1.0,
+        work: 3.0,
+        tardy: 4,
+        tardy_for: Span::from_secs(74),
+        tardiest: Span::from_secs(40),
+        overdue: 3,
     };
     assert_eq!(store.reader().await.loads(at(1)).await.unwrap(), Some(expected));
     store.write(Write::Prune { before: at(100) });

@@ -112,7 +112,15 @@ pub fn problem(arguments: &Args, config: Option<&Path>, now: Timestamp) -> Resul
     }
     let min_spacing = arguments.min_spacing.unwrap_or(asked);
     let cost = Obsolescence::new(&known.rate, &known.importance, start, start + length);
-    let horizon = Horizon { cost, probes, min_spacing, closed, allowance: Vec::new(), end: End::Probed };
+    let horizon = Horizon {
+        cost,
+        probes,
+        min_spacing,
+        closed,
+        allowance: Vec::new(),
+        longest_gap: None,
+        end: End::Probed,
+    };
     let mut problem =
         Problem { title: known.title, start, zone, horizon, step: arguments.grid, notes: known.notes };
     if problem.updates() <= 0.0 {

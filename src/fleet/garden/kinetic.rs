@@ -26,12 +26,12 @@ impl Line {
         (i128::from(self.due - t) * i128::from(self.cost), i128::from(self.window))
     }
 
-    /// Whether it is less than another at t; equal ones by their places.
+    /// Whether it is less than another at t; of equal ones the one that is due sooner, then by their places.
     fn beats(&self, other: &Self, t: i64, first: bool) -> bool {
         let ((a, w), (b, v)) = (self.at(t), other.at(t));
         match (a * v).cmp(&(b * w)) {
             std::cmp::Ordering::Less => true,
-            std::cmp::Ordering::Equal => first,
+            std::cmp::Ordering::Equal => self.due < other.due || self.due == other.due && first,
             std::cmp::Ordering::Greater => false,
         }
     }
@@ -97,7 +97,9 @@ impl Least {
     /// Who of two comes first.
     pub fn compare(&self, one: usize, other: usize) -> std::cmp::Ordering {
         match (self.lines[one], self.lines[other]) {
-            (Some(left), Some(right)) if left.beats(&right, self.now, one < other) => std::cmp::Ordering::Less,
+            (Some(left), Some(right)) if left.beats(&right, self.now, one < other) => {
+                std::cmp::Ordering::Less
+            }
             (Some(_), None) => std::cmp::Ordering::Less,
             _ => std::cmp::Ordering::Greater,
         }
@@ -177,8 +179,8 @@ fn overtaken(winner: &Line, loser: &Line, now: i64, winner_is_first: bool) -> i6
     // Winner − loser at t, times w·v, is gap + faster·(t − now), with gap ≤ 0 now.
     let ((a, _), (b, _)) = (winner.at(now), loser.at(now));
     let behind = b * w - a * v;
-    // An equal one wins by its place.
-    let days = if winner_is_first { behind / faster + 1 } else { (behind + faster - 1) / faster };
+    let keeps = winner.due < loser.due || winner.due == loser.due && winner_is_first;
+    let days = if keeps { behind / faster + 1 } else { (behind + faster - 1) / faster };
     i64::try_from(i128::from(now) + days.max(1)).unwrap_or(i64::MAX)
 }
 
@@ -213,8 +215,7 @@ mod tests {
                 let end = |share: f64| (share * (plants + 1) as f64) as usize;
                 let (one, other) = (end(chance.unit()), end(chance.unit()));
                 for places in [0..plants, one.min(other)..one.max(other)] {
-                    let wanted =
-                        all[places.clone()].iter().flatten().map(wasteness).min_by(f64::total_cmp);
+                    let wanted = all[places.clone()].iter().flatten().map(wasteness).min_by(f64::total_cmp);
                     let found = match places.len() == plants {
                         true => least.least(today),
                         false => least.least_of(today, places),

@@ -140,12 +140,17 @@ impl Medd {
         for (index, &plant) in plants.iter().enumerate() {
             medd.plant(index, plant, i64::from(plant.window));
         }
-        medd.count_on(true);
+        medd.settle();
         medd
     }
 
     /// A plant grows at this place, or another than before, and is due on that day.
     pub fn plant(&mut self, place: usize, plant: Plant, due: i64) {
+        if let Some(bed) = self.beds.get(place).copied().flatten().filter(|bed| bed.plant == plant) {
+            self.lift(place, bed);
+            self.sow(place, plant, due);
+            return;
+        }
         self.uproot(place);
         if self.beds.len() <= place {
             self.beds.resize(place + 1, None);
@@ -176,6 +181,11 @@ impl Medd {
             self.grain = 0;
         }
         self.count_on(false);
+    }
+
+    /// Counts exactly on what a day has, after many plants came or went.
+    pub fn settle(&mut self) {
+        self.count_on(true);
     }
 
     /// The capacity is another from now on.
