@@ -6,6 +6,7 @@
 //! server cannot see earlier than its beginning.
 
 mod changes;
+mod deadlines;
 mod hosts;
 mod manners;
 mod redirects;
