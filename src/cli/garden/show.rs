@@ -58,16 +58,30 @@ fn front(answer: &Answer, colours: bool, out: &mut dyn Write) -> io::Result<()> 
         vec![
             cell(outcome.capacity.to_string()).tone(tone),
             cell(outcome.policy.name()),
-            cell(number(outcome.mean_tardiness)).tone(late),
-            cell(number(outcome.mean_work)),
+            cell(tardiness(outcome.mean_tardiness)).tone(late),
+            cell(work(outcome.mean_work)),
             cell(outcome.most_tardiness.to_string()),
-            cell(number(outcome.most_work)),
+            cell(work(outcome.most_work)),
             cell(outcome.probes.to_string()),
             cell(outcome.missed.to_string()).tone(late),
             cell(mark).tone(tone),
         ]
     };
     print(out, &heads, &answer.front.iter().map(row).collect::<Vec<_>>(), colours)
+}
+
+/// Tardiness with the digits that tell neighbours apart.
+fn tardiness(days: f64) -> String {
+    match days {
+        days if days >= 1.0 => format!("{days:.2}"),
+        days if days >= 0.001 => format!("{days:.4}"),
+        days => number(days),
+    }
+}
+
+/// Work with the digits that tell neighbours apart.
+fn work(units: f64) -> String {
+    if units >= 10.0 { format!("{units:.1}") } else { format!("{units:.3}") }
 }
 
 /// Which it is, why, and what to write down.
@@ -78,11 +92,14 @@ fn knee(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
         "The knee is capacity {} by {}: {} days late a plant and day, work of {} a day, {} times Ω.",
         knee.capacity,
         knee.policy.name(),
-        number(knee.mean_tardiness),
-        number(knee.mean_work),
+        tardiness(knee.mean_tardiness),
+        work(knee.mean_work),
         number(knee.mean_work / answer.question.instance.omega().max(f64::MIN_POSITIVE))
     )?;
     writeln!(out, "{}", why(answer, knee))?;
+    if knee.missed > 0 {
+        writeln!(out, "{}", in_time(answer))?;
+    }
     if knee.policy != Policy::Medd {
         writeln!(
             out,
@@ -93,6 +110,23 @@ fn knee(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out)?;
     // A point, whatever the number: it is one that is measured, not counted.
     writeln!(out, "[fleet]\ncapacity = {:?}", knee.capacity)
+}
+
+/// With how much each would have been in time throughout.
+fn in_time(answer: &Answer) -> String {
+    let least = |policy: Policy| {
+        let in_time = answer.outcomes.iter().filter(|o| o.policy == policy && o.missed == 0);
+        in_time.min_by(|one, other| one.capacity.total_cmp(&other.capacity))
+    };
+    let said = |outcome: &Outcome| {
+        let (name, work) = (outcome.policy.name(), work(outcome.mean_work));
+        format!("{name} at {} (work of {work})", outcome.capacity)
+    };
+    let all: Vec<String> = Policy::ALL.into_iter().filter_map(least).map(said).collect();
+    match all.is_empty() {
+        true => format!("Nobody was always in time with {} or less.", answer.question.capacity),
+        false => format!("Always in time: {}.", all.join(", ")),
+    }
 }
 
 fn why(answer: &Answer, knee: &Outcome) -> String {

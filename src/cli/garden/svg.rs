@@ -5,8 +5,8 @@
 
 use std::fmt::{Result, Write};
 
-use crate::cli::picture::{BACKGROUND, begin, colour, key};
-use crate::cli::words::number;
+use crate::cli::picture::{BACKGROUND, begin, colour, escaped, key};
+use crate::cli::words;
 use crate::sim::garden::{Outcome, Policy};
 
 use super::Answer;
@@ -27,6 +27,11 @@ pub fn to_svg(answer: &Answer) -> String {
     // Writing to a string does not fail.
     let _ = draw(answer, &mut svg);
     svg
+}
+
+/// A number as XML holds it: a tiny one is said to be less than another.
+fn number(value: f64) -> String {
+    escaped(&words::number(value))
 }
 
 /// Where what stands.
@@ -69,7 +74,7 @@ fn ink(policy: Policy) -> String {
 }
 
 fn draw(answer: &Answer, svg: &mut String) -> Result {
-    let (title, scale, knee) = (title(answer), Scale::of(answer), answer.knee());
+    let (title, scale, knee) = (escaped(&title(answer)), Scale::of(answer), answer.knee());
     let description = format!(
         "Mean tardiness over mean workload: {title}; {}; the knee is capacity {} by {}, {} days late a plant and \
          day for work of {} a day.",
@@ -208,4 +213,43 @@ fn legend(answer: &Answer, svg: &mut String) -> Result {
         svg,
         r#"<text class="soft" x="{x}" y="{y}">full: on the front; hollow: another beats it in both</text>"#
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::garden::ask::Question;
+    use crate::sim::garden::made_up;
+
+    #[test]
+    fn tiny_numbers_do_not_break_the_file() {
+        let outcome = |policy, mean_tardiness, mean_work| Outcome {
+            policy,
+            capacity: mean_work,
+            mean_tardiness,
+            mean_work,
+            most_tardiness: 1,
+            most_work: mean_work,
+            probes: 9,
+            missed: 1,
+        };
+        let outcomes = vec![
+            outcome(Policy::Medd, 0.2, 1.0),
+            outcome(Policy::Edd, 1e-9, 2.0),
+            outcome(Policy::PowerOfTwo, 0.0, 3.0),
+        ];
+        let question =
+            Question { instance: made_up::instance(9, 1), capacity: 3.0, days: 9, trials: vec![] };
+        let svg = to_svg(&Answer::new(question, outcomes));
+        assert!(svg.contains("&lt;0.000001"), "{svg}");
+        let mut reader = quick_xml::Reader::from_str(&svg);
+        while !matches!(reader.read_event().unwrap(), quick_xml::events::Event::Eof) {}
+    }
+
+    #[test]
+    fn ticks_are_round() {
+        let said = |from, to| ticks(from, to, 5.0).into_iter().map(|tick| tick.1).collect::<Vec<_>>();
+        assert_eq!(said(0.0, 0.26), ["0.0", "0.1", "0.2"]);
+        assert_eq!(said(138.0, 360.0), ["150", "200", "250", "300", "350"]);
+    }
 }
