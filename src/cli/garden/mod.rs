@@ -47,6 +47,8 @@ pub struct Answer {
     front: Vec<usize>,
     /// Of these the one at the knee, within the largest capacity.
     knee: usize,
+    /// How much the front bends there.
+    bend: f64,
 }
 
 impl Answer {
@@ -55,8 +57,10 @@ impl Answer {
         // Whoever keeps to no capacity may need more than there is.
         let within = |&index: &usize| outcomes[index].capacity <= question.capacity;
         let allowed: Vec<usize> = front.iter().copied().filter(within).collect();
-        let knee = front::knee(&outcomes, if allowed.is_empty() { &front } else { &allowed });
-        Self { question, outcomes, front, knee: knee.unwrap_or(0) }
+        let of = if allowed.is_empty() { &front } else { &allowed };
+        let knee = front::knee(&outcomes, of).unwrap_or(0);
+        let bend = front::bend(&outcomes, of, knee);
+        Self { question, outcomes, front, knee, bend }
     }
 
     fn knee(&self) -> &Outcome {

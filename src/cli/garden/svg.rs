@@ -166,7 +166,8 @@ fn alternatives(answer: &Answer, scale: &Scale, svg: &mut String) -> Result {
         r##"<polyline class="front" points="{}" fill="none" stroke="#c9d1d9" stroke-width="1.5"/>"##,
         points.join(" ")
     )?;
-    for (index, outcome) in answer.outcomes.iter().enumerate() {
+    // Whoever was named first lies on top.
+    for (index, outcome) in answer.outcomes.iter().enumerate().rev() {
         let (on_front, (x, y), ink) =
             (answer.front.contains(&index), scale.place(outcome), ink(outcome.policy));
         let (radius, fill) = if on_front { (4.5, ink.as_str()) } else { (3.5, "none") };

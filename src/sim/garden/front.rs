@@ -31,17 +31,24 @@ pub fn front(outcomes: &[Outcome]) -> Vec<usize> {
 /// The point of a front that is farthest from the line through its ends, on the side of less of both, with both axes
 /// scaled to 0..1; of equal ones the least tardy. A front is by work, as [`front`] has it.
 pub fn knee(outcomes: &[Outcome], front: &[usize]) -> Option<usize> {
-    let (first, last) = (&outcomes[*front.first()?], &outcomes[*front.last()?]);
+    let bend = |index: &usize| bend(outcomes, front, *index);
+    front.iter().copied().max_by(|one, other| bend(one).total_cmp(&bend(other)))
+}
+
+/// How far a point of a front is from the line through its ends, with both axes scaled to 0..1: at most √½, where
+/// there is a corner, and 0 where the front is straight.
+pub fn bend(outcomes: &[Outcome], front: &[usize], index: usize) -> f64 {
+    let (Some(&first), Some(&last)) = (front.first(), front.last()) else { return 0.0 };
+    // The ends are on the line, whatever rounding says.
+    if index == first || index == last {
+        return 0.0;
+    }
+    let (point, first, last) = (&outcomes[index], &outcomes[first], &outcomes[last]);
     let scaled =
         |value: f64, from: f64, to: f64| if to > from { (value - from) / (to - from) } else { 0.0 };
-    let below = |&index: &usize| {
-        let x = scaled(outcomes[index].mean_work, first.mean_work, last.mean_work);
-        let y = scaled(outcomes[index].mean_tardiness, last.mean_tardiness, first.mean_tardiness);
-        // The ends are on the line, whatever rounding says.
-        let end = index == front[0] || Some(&index) == front.last();
-        if end { 0.0 } else { 1.0 - x - y }
-    };
-    front.iter().copied().max_by(|one, other| below(one).total_cmp(&below(other)))
+    let x = scaled(point.mean_work, first.mean_work, last.mean_work);
+    let y = scaled(point.mean_tardiness, last.mean_tardiness, first.mean_tardiness);
+    (1.0 - x - y) * std::f64::consts::FRAC_1_SQRT_2
 }
 
 #[cfg(test)]
@@ -71,6 +78,7 @@ mod tests {
         let front = front(&all);
         assert_eq!(front, [0, 1, 2, 3]);
         assert_eq!(knee(&all, &front), Some(1));
+        assert!((bend(&all, &front, 1) - (1.0 - 1.0 / 9.0 - 0.1) / 2_f64.sqrt()).abs() < 1e-12);
     }
 
     #[test]
