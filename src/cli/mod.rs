@@ -21,6 +21,7 @@ pub mod demo;
 pub mod explain;
 pub mod export;
 mod fleet_load;
+pub mod garden;
 pub mod import;
 pub mod log;
 pub mod matches;
@@ -106,6 +107,8 @@ enum Command {
     /// Try out schedules in a simulated world, without configuration, network or store.
     #[command(subcommand)]
     Simulate(simulate::Command),
+    /// Show what a capacity costs: every source in time against the least work, as a Pareto front.
+    Garden(Box<garden::Args>),
     /// Play the store's log again: other policies with as many probes, other budgets, and what half the
     /// delay would take.
     Replay(replay::Args),
@@ -207,6 +210,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Result<(), CliErro
         Command::Simulate(command) => {
             simulate::run(&command, arguments.get(1..).unwrap_or_default(), &mut out)
         }
+        Command::Garden(arguments) => garden::run(&arguments, path, &mut out),
         Command::Replay(arguments) => replay::run(&load(path)?, &arguments, &mut out),
         Command::Import { file } => {
             let opml = read_input(&file)?;

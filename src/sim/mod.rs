@@ -10,6 +10,7 @@ pub mod contest;
 pub mod driver;
 pub mod feed;
 pub mod fleet;
+pub mod garden;
 pub mod ours;
 pub mod peers;
 pub mod profiles;

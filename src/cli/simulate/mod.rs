@@ -8,7 +8,7 @@ use std::io::Write;
 
 use super::CliError;
 
-mod column;
+pub(super) mod column;
 pub mod fleet;
 pub(super) mod progress;
 mod rates;

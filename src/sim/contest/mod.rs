@@ -21,6 +21,7 @@ use super::peers::Peer;
 use super::score::Score;
 use super::trace::{Exam, Trace};
 use stage::Stage;
+pub use stage::on_all_cores;
 
 /// Who takes part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -308,7 +308,7 @@ fn ends(who: Who) -> (f64, f64) {
 }
 
 /// Does so many jobs on as many threads as there are cores, and returns what came of each, in order.
-pub(super) fn on_all_cores<T: Send>(jobs: usize, job: impl Fn(usize) -> T + Sync) -> Vec<T> {
+pub fn on_all_cores<T: Send>(jobs: usize, job: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(jobs.max(1));
     let next = AtomicUsize::new(0);
     let work = || {

@@ -1,0 +1,179 @@
+//! What `tidewatch garden` may be asked, and what cannot be.
+//!
+//! Knows options and what stands in for those that are not given. Must not simulate.
+
+use std::path::{Path, PathBuf};
+
+use crate::cli::{CliError, load};
+use crate::sim::garden::walk::Trial;
+use crate::sim::garden::{Instance, Policy, made_up, sweep, units, walk};
+use crate::store::slice::Dim;
+
+use super::{configured, file};
+
+/// The most plants that are made up.
+const MOST_PLANTS: u32 = 1_000_000;
+
+/// The most days that are walked.
+const MOST_DAYS: u32 = 100_000;
+
+/// Where no days are given: so many of the longest window, within these bounds.
+const WINDOWS: u32 = 4;
+const USUAL_DAYS: (u32, u32) = (400, 4000);
+
+/// What `garden` is asked.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The garden: a line `cost,window` or `cost,window,group`, then a plant a line; windows in days. `-`
+    /// reads standard input. Default: every configured source with a max_gap.
+    #[arg(long, value_name = "FILE", conflicts_with = "generate")]
+    instance: Option<PathBuf>,
+    /// So many made-up sources instead: windows from 2 to 200 days, costs from 0.5 to 2, four groups.
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true,
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_PLANTS)))]
+    generate: Option<u32>,
+    /// Equal seeds make up equal gardens.
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        default_value = "1",
+        requires = "generate",
+        allow_negative_numbers = true
+    )]
+    seed: u64,
+    /// The largest capacity: work a day. Default: the configured one, else a quarter more than Ω.
+    #[arg(long, value_name = "WORK", allow_negative_numbers = true, value_parser = capacity)]
+    capacity: Option<f64>,
+    /// So many capacities are tried, evenly from half of Ω to the largest.
+    #[arg(long, value_name = "COUNT", default_value = "24", allow_negative_numbers = true,
+        value_parser = clap::value_parser!(u32).range(1..=1000))]
+    capacities: u32,
+    /// Who waters: medd, edd, medd_printed or power_of_two, which keeps to no capacity and is tried once.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "medd,edd,power_of_two",
+        value_parser = policy)]
+    policy: Vec<Policy>,
+    /// How long each is tried. Default: four times the longest window, from 400 to 4000.
+    #[arg(long, value_name = "DAYS", allow_negative_numbers = true,
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_DAYS)))]
+    days: Option<u32>,
+    /// Keep all measures in this file, by capacity, policy, group, window and day, as SQLite tables. With --by
+    /// and no garden, one that is there is sliced.
+    #[arg(long, value_name = "FILE")]
+    pub(super) cube: Option<PathBuf>,
+    /// Sum the measures up by some of capacity, policy, group, window and day.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = dimension)]
+    by: Vec<Dim>,
+    /// Only what has this value, such as capacity=20 or group=news; may be repeated.
+    #[arg(long = "where", value_name = "DIM=VALUE", requires = "by", value_parser = held)]
+    pub(super) held: Vec<(Dim, String)>,
+    /// Draw the front into this file.
+    #[arg(long, value_name = "FILE")]
+    pub(super) svg: Option<PathBuf>,
+    /// One JSON document.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+fn capacity(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(capacity) if capacity > 0.0 && capacity <= 1e9 => Ok(capacity),
+        _ => Err("a capacity is a number above 0, such as 18.4".to_owned()),
+    }
+}
+
+fn policy(text: &str) -> Result<Policy, String> {
+    Policy::from_name(text).ok_or_else(|| {
+        format!("there is no such policy; there are {}", Policy::ALL.map(Policy::name).join(", "))
+    })
+}
+
+fn dimension(text: &str) -> Result<Dim, String> {
+    Dim::from_name(text).ok_or_else(|| {
+        format!("there is no dimension `{text}`; there are {}", Dim::ALL.map(Dim::name).join(", "))
+    })
+}
+
+fn held(text: &str) -> Result<(Dim, String), String> {
+    let (dim, value) = text.split_once('=').ok_or("write DIM=VALUE, such as capacity=20")?;
+    Ok((dimension(dim)?, value.to_owned()))
+}
+
+/// Each once, in the order of the first.
+fn once<T: Copy + PartialEq>(list: &[T]) -> Vec<T> {
+    let mut kept = Vec::new();
+    for item in list {
+        if !kept.contains(item) {
+            kept.push(*item);
+        }
+    }
+    kept
+}
+
+/// What is tried out.
+#[derive(Debug)]
+pub struct Question {
+    /// The plants.
+    pub instance: Instance,
+    /// The largest capacity.
+    pub capacity: f64,
+    /// How long.
+    pub days: u32,
+    /// Every policy with every capacity.
+    pub trials: Vec<Trial>,
+}
+
+impl Args {
+    /// The dimensions asked for.
+    pub fn by(&self) -> Vec<Dim> {
+        once(&self.by)
+    }
+
+    /// The cube that is only sliced, if that is what is asked.
+    pub fn only_sliced(&self) -> Option<&Path> {
+        let asked = !self.by.is_empty() && self.instance.is_none() && self.generate.is_none();
+        self.cube.as_deref().filter(|file| asked && file.exists())
+    }
+
+    /// What is asked, if it can be.
+    pub fn question(&self, config: Option<&Path>) -> Result<Question, CliError> {
+        let (instance, configured) = match (&self.instance, self.generate) {
+            (Some(file), _) => (file::read(file)?, None),
+            (None, Some(plants)) => (made_up::instance(plants as usize, self.seed), None),
+            (None, None) => {
+                let config = load(config)?;
+                (configured::instance(&config)?, configured::capacity(&config))
+            }
+        };
+        let asked = self.capacity.or(configured);
+        let most = asked.map_or_else(|| sweep::usual(&instance), sweep::work);
+        if most < instance.dearest() {
+            return Err(CliError::Refused(format!(
+                "a capacity of {} is less than the dearest plant costs, {}: it could never be watered, nor \
+                 whatever waits behind it",
+                units(most),
+                units(instance.dearest())
+            )));
+        }
+        let usual = instance.longest().saturating_mul(WINDOWS).clamp(USUAL_DAYS.0, USUAL_DAYS.1);
+        let days = self.days.unwrap_or(usual);
+        let trials = trials(&instance, &once(&self.policy), most, self.capacities as usize, days);
+        Ok(Question { capacity: units(most), days, trials, instance })
+    }
+}
+
+/// Every policy with every capacity; who keeps to none once, with its busiest day.
+fn trials(instance: &Instance, policies: &[Policy], most: u64, count: usize, days: u32) -> Vec<Trial> {
+    let capacities = sweep::capacities(instance, most, count);
+    let mut trials = Vec::new();
+    for &policy in policies {
+        if policy.keeps_to_capacity() {
+            trials.extend(capacities.iter().map(|&capacity| Trial { policy, capacity, days }));
+        } else {
+            let trial = Trial { policy, capacity: most, days };
+            let busiest =
+                walk::walk(instance, trial, &mut |_| true).map_or(0.0, |outcome| outcome.capacity);
+            trials.push(Trial { capacity: sweep::work(busiest), ..trial });
+        }
+    }
+    trials
+}
