@@ -9,6 +9,7 @@ use crate::sim::garden::walk::Trial;
 use crate::sim::garden::{Instance, Policy, made_up, sweep, units, walk};
 use crate::store::slice::Dim;
 
+use super::configured::{Configured, Day};
 use super::{configured, file};
 
 /// The most plants that are made up.
@@ -20,6 +21,8 @@ const MOST_DAYS: u32 = 100_000;
 /// Where no days are given: so many of the longest window, within these bounds.
 const WINDOWS: u32 = 4;
 const USUAL_DAYS: (u32, u32) = (400, 4000);
+/// Of configured sources, whose days are minutes.
+const LONGEST_CONFIGURED: u32 = 40_000;
 
 /// What `garden` is asked.
 #[derive(Debug, clap::Args)]
@@ -118,6 +121,8 @@ pub struct Question {
     pub capacity: f64,
     /// How long.
     pub days: u32,
+    /// What a day is, of configured sources.
+    pub day: Option<Day>,
     /// Every policy with every capacity.
     pub trials: Vec<Trial>,
 }
@@ -136,12 +141,12 @@ impl Args {
 
     /// What is asked, if it can be.
     pub fn question(&self, config: Option<&Path>) -> Result<Question, CliError> {
-        let (instance, configured) = match (&self.instance, self.generate) {
-            (Some(file), _) => (file::read(file)?, None),
-            (None, Some(plants)) => (made_up::instance(plants as usize, self.seed), None),
+        let (instance, configured, day) = match (&self.instance, self.generate) {
+            (Some(file), _) => (file::read(file)?, None, None),
+            (None, Some(plants)) => (made_up::instance(plants as usize, self.seed), None, None),
             (None, None) => {
-                let config = load(config)?;
-                (configured::instance(&config)?, configured::capacity(&config))
+                let Configured { instance, capacity, day } = configured::read(&load(config)?)?;
+                (instance, capacity, Some(day))
             }
         };
         let asked = self.capacity.or(configured);
@@ -154,10 +159,11 @@ impl Args {
                 units(instance.dearest())
             )));
         }
-        let usual = instance.longest().saturating_mul(WINDOWS).clamp(USUAL_DAYS.0, USUAL_DAYS.1);
+        let longest = if day.is_some() { LONGEST_CONFIGURED } else { USUAL_DAYS.1 };
+        let usual = instance.longest().saturating_mul(WINDOWS).clamp(USUAL_DAYS.0, longest);
         let days = self.days.unwrap_or(usual);
         let trials = trials(&instance, &once(&self.policy), most, self.capacities as usize, days);
-        Ok(Question { capacity: units(most), days, trials, instance })
+        Ok(Question { capacity: units(most), days, trials, instance, day })
     }
 }
 

@@ -1,6 +1,6 @@
 //! `tidewatch garden`: what a capacity costs and what it buys, from too little work to more than enough.
 //!
-//! Sources that must be looked at within some time are plants that must be watered (J. Gao et al., *The Gardener's
+//! Sources that must be looked at within some time are plants that must be watered (B. J. Gao et al., *The Gardener's
 //! Problem*, 2009). Every policy is tried with many capacities (MMEDD); of what comes of them only those are worth a
 //! thought that no other beats in both tardiness and work. Knows the order of things. Must not simulate, nor lay
 //! anything out.

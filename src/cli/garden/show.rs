@@ -8,6 +8,7 @@ use crate::cli::table::{Cell, Tone, cell, print};
 use crate::cli::words::number;
 use crate::sim::garden::{Outcome, Policy};
 
+use super::configured::Day;
 use super::{Answer, scatter};
 
 /// From here on a knee is plain to see.
@@ -32,10 +33,14 @@ pub fn title(answer: &Answer) -> String {
     let question = &answer.question;
     let plants = question.instance.plants().len();
     format!(
-        "{plants} plant{}, Ω = {} a day, k = {}",
+        "{plants} plant{}, Ω = {} a day, k = {}{}",
         if plants == 1 { "" } else { "s" },
         number(question.instance.omega()),
-        question.capacity
+        question.capacity,
+        question.day.map_or_else(String::new, |Day { steps, step }| match steps {
+            1 => format!("; a day is a step of {step}"),
+            steps => format!("; a day is {steps} steps of {step}"),
+        })
     )
 }
 
@@ -120,7 +125,9 @@ fn knee(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
     }
     writeln!(out)?;
     // A point, whatever the number: it is one that is measured, not counted.
-    writeln!(out, "[fleet]\ncapacity = {:?}", knee.capacity)
+    let steps = answer.question.day.map_or(1.0, |day| f64::from(day.steps));
+    // Up, so that nothing is lost by rounding.
+    writeln!(out, "[fleet]\ncapacity = {:?}", (knee.capacity / steps * 1e4).ceil() / 1e4)
 }
 
 /// With how much each would have been in time throughout.

@@ -239,8 +239,13 @@ mod tests {
             outcome(Policy::Edd, 1e-9, 2.0),
             outcome(Policy::PowerOfTwo, 0.0, 3.0),
         ];
-        let question =
-            Question { instance: made_up::instance(9, 1), capacity: 3.0, days: 9, trials: vec![] };
+        let question = Question {
+            instance: made_up::instance(9, 1),
+            capacity: 3.0,
+            days: 9,
+            day: None,
+            trials: vec![],
+        };
         let svg = to_svg(&Answer::new(question, outcomes));
         assert!(svg.contains("&lt;0.000001"), "{svg}");
         let mut reader = quick_xml::Reader::from_str(&svg);
