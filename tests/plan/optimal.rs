@@ -83,7 +83,7 @@ prop_compose! {
             }
         }
         let end = if open { End::Open } else { End::Probed };
-        Horizon { cost, probes, min_spacing: minute(spacing), closed: shut, allowance, end }
+        Horizon { cost, probes, min_spacing: minute(spacing), closed: shut, allowance, longest_gap: None, end }
     }
 }
 

@@ -110,6 +110,7 @@ pub fn horizon(most: u32) -> impl Strategy<Value = Horizon> {
                 min_spacing: length.scaled(tightness * 0.999 / f64::from(probes)),
                 closed: apart(length, &closed),
                 allowance: staircase(length, &allowance),
+                longest_gap: None,
                 end: if open { End::Open } else { End::Probed },
                 cost,
                 probes,
