@@ -95,10 +95,11 @@ pub fn run(arguments: &Args, config: Option<&Path>, out: &mut dyn Write) -> Resu
         }
         let slice =
             runtime.block_on(async { Cube::open(file).await?.slice(&by, &arguments.held).await })?;
-        return Ok(match arguments.json {
+        match arguments.json {
             true => writeln!(out, "{}", json::slice(&slice)?)?,
             false => sliced::table(&slice, colours(), out)?,
-        });
+        }
+        return Ok(());
     }
     let question = arguments.question(config)?;
     let mut cube = match arguments.cube.is_some() || !by.is_empty() {
