@@ -298,8 +298,10 @@ impl Fleet {
             self.spacing = Spacing::new(params.host_spacing, now);
         }
         let otherwise = params.step != self.params.step || params.allocator != self.params.allocator;
-        self.params = params;
-        self.tend_all(now);
+        let changed = std::mem::replace(&mut self.params, params) != self.params;
+        if changed {
+            self.tend_all(now);
+        }
         if otherwise {
             self.kept.clear();
             self.start_lines_anew(now);

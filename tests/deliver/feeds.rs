@@ -6,7 +6,6 @@ use std::path::Path;
 use feed_rs::model::Feed;
 use serde_json::{Value, json};
 use tidewatch::config::target::{Target, Way};
-use tidewatch::store::writer::Write;
 
 use super::office::{HOSTILE, HOUR, Office, at, document, until};
 

@@ -133,6 +133,8 @@ fn births() -> impl Strategy<Value = Birth> {
         policy,
         weight: 1.0,
         price: 0.0,
+        max_gap: None,
+        cost: None,
         host: host(0),
     });
     let test = prop_oneof![3 => Just(Test::Filter), 1 => Just(Test::Tail), 1 => Just(Test::Ratio)];

@@ -11,9 +11,6 @@ use crate::sim::garden::{Outcome, Policy};
 use super::configured::Day;
 use super::{Answer, scatter};
 
-/// From here on a knee is plain to see.
-const SHARP: f64 = 0.1;
-
 /// All of it.
 pub fn all(answer: &Answer, colours: bool, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}", title(answer))?;
@@ -105,13 +102,19 @@ fn knee(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
         number(knee.mean_work / answer.question.instance.omega().max(f64::MIN_POSITIVE))
     )?;
     writeln!(out, "{}", why(answer, knee))?;
-    if answer.bend > 0.0 {
-        writeln!(
+    match answer.bend > 0.0 {
+        true => writeln!(
             out,
-            "It is farthest from the line through the front's ends, {} of both axes{}.",
-            number(answer.bend),
-            if answer.bend < SHARP { ": hardly a bend, so its neighbours are nearly as good" } else { "" }
-        )?;
+            "It is farthest from the line through the front's ends, {} of both axes.",
+            number(answer.bend)
+        )?,
+        false if answer.front.len() > 1 => {
+            writeln!(
+                out,
+                "The front hardly bends elsewhere, so the end that is least late is taken for its knee."
+            )?;
+        }
+        false => {}
     }
     if knee.missed > 0 {
         writeln!(out, "{}", in_time(answer))?;

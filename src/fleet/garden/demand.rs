@@ -178,7 +178,8 @@ impl Demand {
     /// The places from one to another as if they were one node.
     fn over(&self, from: usize, to: usize) -> Option<Node> {
         let (mut left, mut right) = (from + self.places, to + self.places);
-        let (mut before, mut after): (Option<(Node, u32)>, Option<(Node, u32)>) = (None, None);
+        let mut before: Option<(Node, u32)> = None;
+        let mut after: Option<(Node, u32)> = None;
         let mut length = 1;
         let join = |one: Option<(Node, u32)>, other: Option<(Node, u32)>| match (one, other) {
             (Some((one, a)), Some((other, b))) => Some((one.then(other, a), a + b)),
@@ -232,7 +233,7 @@ mod tests {
                         (worst, by) = (sum, today + h);
                     }
                 }
-                let wanted = (worst > 0).then(|| Overload { work: worst as u64, by });
+                let wanted = (worst > 0).then_some(Overload { work: worst as u64, by });
                 assert_eq!(demand.overload(today, late), wanted, "{days} days, {today}");
                 demand.clear(demand.bucket(today));
                 plain[today as usize] = 0;

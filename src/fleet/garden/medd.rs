@@ -151,7 +151,7 @@ impl Medd {
             self.sow(place, plant, due);
             return;
         }
-        self.uproot(place);
+        self.pull(place);
         if self.beds.len() <= place {
             self.beds.resize(place + 1, None);
         }
@@ -168,6 +168,11 @@ impl Medd {
 
     /// Nothing grows at this place any more.
     pub fn uproot(&mut self, place: usize) {
+        self.pull(place);
+        self.count_on(false);
+    }
+
+    fn pull(&mut self, place: usize) {
         let Some(bed) = self.beds.get(place).copied().flatten() else { return };
         self.lift(place, bed);
         self.omega -= share(&bed.plant);
@@ -180,7 +185,6 @@ impl Medd {
         if self.costs.is_empty() {
             self.grain = 0;
         }
-        self.count_on(false);
     }
 
     /// Counts exactly on what a day has, after many plants came or went.

@@ -29,11 +29,16 @@ pub fn front(outcomes: &[Outcome]) -> Vec<usize> {
 }
 
 /// The point of a front that is farthest from the line through its ends, on the side of less of both, with both axes
-/// scaled to 0..1; of equal ones the least tardy. A front is by work, as [`front`] has it.
+/// scaled to 0..1; of equal ones the least tardy. A front that hardly bends has none to speak of: then it is the end
+/// that is least tardy. A front is by work, as [`front`] has it.
 pub fn knee(outcomes: &[Outcome], front: &[usize]) -> Option<usize> {
     let bend = |index: &usize| bend(outcomes, front, *index);
-    front.iter().copied().max_by(|one, other| bend(one).total_cmp(&bend(other)))
+    let sharp = front.iter().copied().filter(|index| bend(index) >= SHARP);
+    sharp.max_by(|one, other| bend(one).total_cmp(&bend(other))).or(front.last().copied())
 }
+
+/// From here on a knee is plain to see.
+const SHARP: f64 = 0.1;
 
 /// How far a point of a front is from the line through its ends, with both axes scaled to 0..1: at most √½, where
 /// there is a corner, and 0 where the front is straight.
