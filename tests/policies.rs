@@ -268,6 +268,7 @@ fn they_are_the_baselines_policies() {
         min_spacing: Span::ZERO,
         closed: Vec::new(),
         allowance: Vec::new(),
+        longest_gap: None,
         end: horizon::End::Probed,
     };
     for (policy, planned) in [

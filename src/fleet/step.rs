@@ -74,7 +74,9 @@ impl Fleet {
             // What a dear probe took beyond a step's capacity is taken from the steps after it.
             let passed = step.saturating_sub(self.slots.0).max(0) as f64;
             let paid = self.params.capacity.map_or(self.work, |capacity| capacity * passed);
-            (self.slots, self.work) = ((step, 0), (self.work - paid).max(0.0));
+            let owed = self.work - paid;
+            // What is left by rounding is nothing.
+            (self.slots, self.work) = ((step, 0), if owed > 1e-9 { owed } else { 0.0 });
         }
         let mut orders = Vec::new();
         if self.slots.1 >= self.params.probes_per_step {
