@@ -409,23 +409,6 @@ impl Fleet {
         self.bring_forward(id, now);
     }
 
-    /// A source that may now go unseen for less long than it would is due sooner, yet not at once.
-    fn bring_forward(&mut self, id: SourceId, now: Timestamp) {
-        let Some(member) = self.members.get_mut(&id).filter(|member| member.in_flight.is_none()) else {
-            return;
-        };
-        let Some(look_at) = member.bed.as_ref().map(|bed| bed.look_at) else { return };
-        let soon = now + member.cautious_gap().scaled(0.1 * member.chance(self.seed, "changed", now));
-        let look_at = look_at.max(soon);
-        if member.memory.reason == Reason::FirstContact || member.memory.due <= look_at {
-            return;
-        }
-        Self::withdraw(member, &mut self.frontier, &mut self.turns);
-        let by = member.memory.life.asked_by;
-        Self::set_due(member, &self.frontier, Wish { at: look_at, because: Reason::MaxGap, by });
-        Self::queue(member, &mut self.frontier);
-    }
-
     /// A source now lives on another host: its moved address was adopted.
     pub fn rehost(&mut self, id: SourceId, host: HostGroup) {
         let ix = self.frontier.host(&host.key);

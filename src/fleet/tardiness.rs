@@ -321,6 +321,23 @@ impl Fleet {
         self.tardiness.garden.settle();
     }
 
+    /// A source that may now go unseen for less long than it would is due sooner, yet not at once.
+    pub(super) fn bring_forward(&mut self, id: SourceId, now: Timestamp) {
+        let Some(member) = self.members.get_mut(&id).filter(|member| member.in_flight.is_none()) else {
+            return;
+        };
+        let Some(look_at) = member.bed.as_ref().map(|bed| bed.look_at) else { return };
+        let soon = now + member.cautious_gap().scaled(0.1 * member.chance(self.seed, "changed", now));
+        let look_at = look_at.max(soon);
+        if member.memory.reason == Reason::FirstContact || member.memory.due <= look_at {
+            return;
+        }
+        Self::withdraw(member, &mut self.frontier, &mut self.turns);
+        let by = member.memory.life.asked_by;
+        Self::set_due(member, &self.frontier, Wish { at: look_at, because: Reason::MaxGap, by });
+        Self::queue(member, &mut self.frontier);
+    }
+
     /// A source whose deadline had passed when it was taken in is tardy, and nobody is told again.
     pub(super) fn note_tardy(&mut self, id: SourceId, now: Timestamp) {
         if let Some(bed) = self.members.get_mut(&id).and_then(|member| member.bed.as_deref_mut())

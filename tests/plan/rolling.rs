@@ -64,7 +64,7 @@ fn no_gap_is_longer_than_it_may_be() {
     // What cannot be kept is not a reason for no plan at all.
     let few = Budget { probes: 2, ..budget };
     let bound = Standing { max_gap: Some(Span::from_hours(2)), ..standing(night, few, vec![night]) };
-    assert_eq!(plan(&bound, &office(), &even()).unwrap().times.len(), 2);
+    assert!(!plan(&bound, &office(), &even()).unwrap().times.is_empty());
 }
 
 proptest! {

@@ -116,9 +116,7 @@ fn knee(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
         }
         false => {}
     }
-    if knee.missed > 0 {
-        writeln!(out, "{}", in_time(answer))?;
-    }
+    writeln!(out, "{}", in_time(answer))?;
     if knee.policy != Policy::Medd {
         writeln!(
             out,
