@@ -460,7 +460,8 @@ impl Member {
     /// The gap doubled with every failure after the first, jittered upwards, at most a day (or
     /// the gap itself, where that is longer).
     fn backoff(&self, seed: u64, ended: Timestamp) -> Span {
-        let gap = self.gap();
+        // However short a time it may go unseen: who fails is not asked the more for it.
+        let gap = self.patient_gap();
         let doublings = self.memory.error_streak.saturating_sub(1).min(24);
         let jitter = 1.0 + 0.25 * self.chance(seed, "backoff", ended);
         gap.scaled(f64::from(1_u32 << doublings) * jitter).min(DAY.max(gap))

@@ -265,6 +265,12 @@ impl Member {
         if self.is_cautious() { even.max(self.cautious_gap()) } else { even }
     }
 
+    /// The same, whatever its section says of how long it may go unseen.
+    pub fn patient_gap(&self) -> Span {
+        let even = self.terms.budget.even_gap();
+        if self.is_cautious() { even.max(CAUTIOUS_GAP) } else { even }
+    }
+
     /// The pace of care; where its section says that it must not go unseen for as long, that.
     pub fn cautious_gap(&self) -> Span {
         self.terms.max_gap.map_or(CAUTIOUS_GAP, |gap| gap.min(CAUTIOUS_GAP))

@@ -154,6 +154,7 @@ impl Ledger {
             (_, Reason::Manual) => "probes by hand",
             (_, Reason::Plan) => "planned probes",
             (_, Reason::Gap) => "hurried probes",
+            (_, Reason::MaxGap) => "looks by deadline",
             (_, Reason::Constraint(_)) => "deferred probes",
             _ => "other probes",
         };

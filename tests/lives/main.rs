@@ -127,16 +127,19 @@ fn turns() -> impl Strategy<Value = Vec<Turn>> {
 }
 
 fn births() -> impl Strategy<Value = Birth> {
-    let terms = (budgets(), any::<bool>(), policies()).prop_map(|(budget, own_budget, policy)| Terms {
-        budget,
-        own_budget,
-        policy,
-        weight: 1.0,
-        price: 0.0,
-        max_gap: None,
-        cost: None,
-        host: host(0),
-    });
+    // Some may go unseen only for so long, which their budgets allow.
+    let gap = prop::option::weighted(0.4, 1.0..2.0_f64);
+    let terms =
+        (budgets(), any::<bool>(), policies(), gap).prop_map(|(budget, own_budget, policy, gap)| Terms {
+            budget,
+            own_budget,
+            policy,
+            weight: 1.0,
+            price: 0.0,
+            max_gap: gap.map(|gap| budget.even_gap().max(budget.min_spacing).scaled(gap)),
+            cost: None,
+            host: host(0),
+        });
     let test = prop_oneof![3 => Just(Test::Filter), 1 => Just(Test::Tail), 1 => Just(Test::Ratio)];
     let often = |share: f64| prop::bool::weighted(share);
     (
@@ -212,7 +215,7 @@ proptest! {
 #[test]
 fn lives_are_not_dull() {
     let all = RefCell::new(Tally::new());
-    let config = Config { cases: 50, failure_persistence: None, ..Config::default() };
+    let config = Config { cases: 80, failure_persistence: None, ..Config::default() };
     let same = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let lived = TestRunner::new_with_rng(config, same).run(&(births(), turns()), |(birth, turns)| {
         for (what, times) in live(&birth, turns) {
@@ -225,6 +228,7 @@ fn lives_are_not_dull() {
     println!("{all:#?}");
     for (what, at_least) in [
         ("planned probes", 100),
+        ("looks by deadline", 5),
         ("chases", 50),
         ("deferred probes", 50),
         ("probes by hand", 5),
