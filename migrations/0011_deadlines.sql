@@ -1,5 +1,5 @@
 -- Sources that may go unseen only for so long, what probes cost, and how late looks came.
-ALTER TABLE sources ADD COLUMN look_by_at INTEGER;          -- the next look must begin by then; NULL: it states no max_gap
+ALTER TABLE sources ADD COLUMN look_by_at INTEGER;          -- as of its last look: the next must begin by then; NULL: it stated no max_gap
 ALTER TABLE sources ADD COLUMN mean_bytes REAL;             -- bytes of a body lately, in the mean
 ALTER TABLE sources ADD COLUMN mean_ms REAL;                -- how long a probe took lately, in the mean
 ALTER TABLE probes ADD COLUMN tardy_ms INTEGER;             -- how late it came; 0: in time; NULL: no deadline, or no answer

@@ -206,8 +206,9 @@ fn the_fleet_is_medd_where_there_are_only_deadlines() {
             let gap = STEP.scaled(f64::from(steps));
             let cost = capacity.map(|_| if chance.unit() < 0.5 { 1.0 } else { 2.0 });
             let mut one = source(id, Policy::Uniform, Some(gap), Span::from_days(300));
-            // Its policy asks for nothing.
+            // Its policy asks for nothing, and its budget forbids nothing.
             one.terms.policy = Policy::Profile;
+            one.terms.budget = Budget { probes: 14_400, ..one.terms.budget };
             one.terms.cost = cost;
             known.push(one);
             let slots = match (cost, capacity) {
@@ -278,4 +279,46 @@ fn costs_are_learned_and_what_a_step_may_cost_is_kept() {
     let mean = spent[DAY as usize..].iter().sum::<f64>() / (2 * DAY - 1) as f64;
     // What does not fit into a step is left for the next.
     assert!((0.8..=capacity + 0.01).contains(&mean), "{mean} a step");
+}
+
+/// Deadlines that take a budget to its end do not spend it sooner, and an outage does not spend it at all at once.
+#[test]
+fn a_budget_that_just_allows_it_is_not_spent_before_its_time() {
+    let gap = Span::from_mins(75);
+    let budget = Budget { probes: 24, per: Span::from_days(1), min_spacing: Span::from_mins(1) };
+    let known = |id: i64| {
+        let mut one = source(id, Policy::Profile, Some(gap), Span::from_days(1));
+        one.terms.budget = budget;
+        one.terms.host = HostGroup { key: Arc::from("one.example"), public: true };
+        one
+    };
+    // Thirty of one host, asked every ten seconds at most: each is looked at a little sooner than it must be.
+    let params = FleetParams { host_spacing: Span::from_secs(10), ..params(4) };
+    let mut world = World::new((0..30).map(known).collect(), params);
+    for step in 1..2 * DAY {
+        // The host is free again within the step.
+        for part in 0..6 {
+            let now = at(step) + Span::from_secs(10 * part);
+            for order in world.fleet.step(now) {
+                world.answer(order.source, now, Ok(Answered::default()));
+                world.looks.entry(order.source).or_default().push(now);
+            }
+            world.notes.extend(world.fleet.fell_late(now));
+        }
+    }
+    for id in 0..30 {
+        let longest = world.longest(SourceId(id), start(), at(2 * DAY - 1));
+        assert!(longest <= gap, "{id}: {longest}");
+    }
+    // The network is down for an hour.
+    let mut world = World::new(vec![known(0)], self::params(4));
+    world.pass(1..60);
+    let mut asked = 0;
+    for step in 60..180 {
+        for order in world.fleet.step(at(step)) {
+            asked += 1;
+            world.answer(order.source, at(step), Err(Failure::Interrupted));
+        }
+    }
+    assert!((1..=4).contains(&asked), "{asked} in two hours");
 }

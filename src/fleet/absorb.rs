@@ -328,8 +328,13 @@ impl Fleet {
         let paused = self.frontier.paused_until(member.host);
         notes.extend(member.settle(&self.book, ended, paused, self.params.step));
         let frontier = &self.frontier;
-        self.tardiness.tend(member, &self.params, |member, at| Self::ask_gate(member, frontier, at).at);
-        let wish = member.by_max_gap(member.rule_wish(wish));
+        let looked = report.result.as_ref().map_or(member.memory.looked, |_| Some(report.started));
+        self.tardiness
+            .tend(member, &self.params, looked, |member, at| Self::ask_gate(member, frontier, at).at);
+        let wish = member.rule_wish(wish);
+        // A failure that is nobody's fault has no backoff: a deadline that is past would ask again and again.
+        let rests = member.memory.backoff_until.max(member.memory.retry_until) > Some(ended);
+        let wish = if report.result.is_ok() || rests { member.by_max_gap(wish) } else { wish };
         // Gone until it answers: a probe by hand that came to nothing asks once, and for no more.
         let was_gone = std::mem::take(&mut member.was_gone) && report.result.is_err();
         if was_gone && member.memory.state != State::Removed {
@@ -372,6 +377,7 @@ impl Fleet {
             self.let_go(id);
         } else {
             Self::queue(member, &mut self.frontier);
+            self.tend(id);
             self.ask_for_plan(id, Timestamp::MIN);
         }
     }

@@ -20,7 +20,7 @@ use super::params::{FleetParams, HostGroup, SourceId, Terms};
 use super::source::{Member, Memory, Reason, State, Wish};
 use super::spacing::Spacing;
 use super::step::Mean;
-use super::tardiness::Tardiness;
+use super::tardiness::{self, Tardiness};
 use super::turns::{Turns, Waits};
 
 /// All sources and all that is known of them.
@@ -139,11 +139,12 @@ impl Fleet {
     pub fn load(&mut self, known: Vec<Known>, now: Timestamp) {
         let new = known.iter().filter(|known| known.memory.due == Timestamp::default()).count();
         let pace = FIRST_CONTACT_PACE.scaled(new as f64);
+        let bound = tardiness::bound(&known);
         for known in known {
             let within = pace.min(known.terms.budget.min_spacing);
             self.take_in(known, now, within);
         }
-        self.settle_deadlines();
+        self.settle_deadlines(&bound, now);
     }
 
     /// What a host group asked for before a restart.
@@ -338,7 +339,7 @@ impl Fleet {
             let within = known.terms.budget.min_spacing;
             self.take_in(known, now, within);
         }
-        self.settle_deadlines();
+        self.settle_deadlines(&[], now);
     }
 
     fn remove(&mut self, id: SourceId) {
@@ -371,6 +372,7 @@ impl Fleet {
         }
         member.revision.0 += 1;
         if moved == Moved::Elsewhere {
+            self.tardiness.count_toll(member.memory.toll, false);
             member.memory = Memory {
                 last_probe: member.memory.last_probe,
                 last_update: member.memory.last_update,
@@ -452,8 +454,7 @@ impl Fleet {
             member.revision.0 += 1;
             member.replan = true;
         }
-        // Days do not run backwards there, so it begins anew, with the first step that comes.
-        self.tend_all(Timestamp::MIN);
+        self.tend_all(self.load.since);
     }
 
     /// Forgets what no longer matters. Cheap enough to call now and then.

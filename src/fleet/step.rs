@@ -107,7 +107,7 @@ impl Fleet {
             let chosen = self.turns.choose(waits, now, most);
             let (wanted, before, mut full) = (chosen.len(), orders.len(), false);
             for id in chosen {
-                full |= !self.affords(id);
+                full |= waits == Waits::Ends && !self.fits(id);
                 if full {
                     // It goes first in the next step.
                     if let Some(member) = self.members.get_mut(&id) {
@@ -137,8 +137,9 @@ impl Fleet {
         self.room().map_or(slots, |room| slots.min(room.ceil() as usize))
     }
 
-    /// Whether there is room for this one: what costs more than a whole step has goes when nothing else did.
-    fn affords(&self, id: SourceId) -> bool {
+    /// Whether there is room for this one, as MEDD has it: what costs more than a whole step has goes when nothing else
+    /// did. Others go while there is any room, and the steps after them pay: so nobody stands in the way of the rest.
+    fn fits(&self, id: SourceId) -> bool {
         let Some(room) = self.room().filter(|_| self.work > 0.0) else { return true };
         self.cost(id).is_none_or(|cost| cost <= room + 1e-9)
     }

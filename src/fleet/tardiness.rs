@@ -20,11 +20,11 @@ use crate::time::{Span, Timestamp};
 
 use super::absorb::Note;
 use super::frontier::HostIx;
-use super::garden::medd::Medd;
+use super::garden::medd::{Medd, SEEN};
 use super::garden::{Plant, UNIT, Work};
 use super::params::{CostBy, FleetParams, SourceId};
 use super::source::{Member, Reason, State, Wish};
-use super::state::Fleet;
+use super::state::{Fleet, Known};
 use super::turns::Waits;
 
 /// A deadline of a source.
@@ -202,18 +202,19 @@ impl Tardiness {
         Some((started - bed.by).max(Span::ZERO))
     }
 
-    /// Notes the deadline of a source that waits for its next probe; `allowed` says from when on one may be sent
-    /// at or after a time.
+    /// Notes the deadline of a source that waits for its next probe and was last looked at then, if that is not
+    /// noted yet; `allowed` says from when on one may be sent at or after a time.
     pub fn tend(
         &mut self,
         member: &mut Member,
         params: &FleetParams,
+        looked: Option<Timestamp>,
         allowed: impl FnOnce(&Member, Timestamp) -> Timestamp,
     ) {
         let before = member.bed.as_ref().map(|bed| (bed.seen, bed.said));
         self.strike(member);
         let rests = member.memory.due == Timestamp::MAX || member.memory.state == State::Removed;
-        let seen = before.map(|(seen, _)| seen).or(member.memory.looked);
+        let seen = before.map(|(seen, _)| seen).or(looked);
         let (Some(gap), Some(seen), false) = (member.terms.max_gap, seen, rests) else {
             self.garden.uproot(member.place as usize);
             return;
@@ -224,11 +225,14 @@ impl Tardiness {
         // Others at its host may be due at the same time, and are asked one after the other.
         let others = self.hosts.get(&member.host).copied().unwrap_or(0);
         let crowd = params.host_spacing.as_millis().saturating_mul(i64::from(others));
-        let crowd = (crowd + step - 1) / step;
+        let crowd = crowd.saturating_add(step - 1) / step;
         let crowd = u32::try_from(crowd).unwrap_or(u32::MAX).min(steps / 4);
         let window = (steps - crowd).max(1);
         let by = seen + gap;
-        let due = (step_of(by) - 1 - i64::from(crowd)).max(step_of(seen) + 1);
+        // No sooner than its budget grants for good, lest that be spent before the day is over.
+        let even = member.terms.budget.even_gap().max(member.terms.budget.min_spacing);
+        let granted = (step_of(seen + even) + 1).min(step_of(by) - 1);
+        let due = (step_of(by) - 1 - i64::from(crowd)).max(granted).max(step_of(seen) + 1);
         let look_at = Timestamp::from_millis(due.saturating_mul(step));
         let slots = match params.capacity {
             Some(capacity) => {
@@ -237,13 +241,14 @@ impl Tardiness {
             None => 1.0,
         };
         let plant = Plant::new(slots, window);
-        let apart = Span::from_millis(step.saturating_mul(i64::from(window)));
+        let apart = Span::from_millis(step.saturating_mul(i64::from(window))).max(even.min(gap));
         let said = before.is_some_and(|(_, said)| said);
         let bed = Bed { seen, by, step: due, look_at, apart, plant, host: member.host, said };
         member.bed = Some(Box::new(bed));
         *self.hosts.entry(member.host).or_default() += 1;
         self.tardy += u64::from(said);
-        let from = step_of(allowed(member, look_at));
+        // Not while something forbids it, nor further ahead than anything is foreseen.
+        let from = step_of(allowed(member, look_at)).min(due.saturating_add(SEEN * i64::from(window)));
         self.garden.plant(member.place as usize, plant, due.max(from));
         self.bells.insert((due, member.id));
         if !said {
@@ -259,6 +264,11 @@ impl Tardiness {
             self.passing.remove(&(bed.by, member.id));
         }
     }
+}
+
+/// Those of them that may go unseen only for so long.
+pub(super) fn bound(known: &[Known]) -> Vec<SourceId> {
+    known.iter().filter(|known| known.terms.max_gap.is_some()).map(|known| known.id).collect()
 }
 
 /// A step's slots, as work.
@@ -283,7 +293,9 @@ impl Fleet {
     pub(super) fn tend(&mut self, id: SourceId) {
         if let Some(member) = self.members.get_mut(&id) {
             let frontier = &self.frontier;
-            self.tardiness.tend(member, &self.params, |member, at| Self::ask_gate(member, frontier, at).at);
+            let looked = member.memory.looked;
+            self.tardiness
+                .tend(member, &self.params, looked, |member, at| Self::ask_gate(member, frontier, at).at);
             if member.in_flight.is_some() {
                 self.tardiness.sent(member);
             }
@@ -294,7 +306,9 @@ impl Fleet {
     pub(super) fn tend_all(&mut self, now: Timestamp) {
         let (tolls, fell) = (self.tardiness.tolls, std::mem::take(&mut self.tardiness.fell));
         self.tardiness = Tardiness { tolls, fell, ..Tardiness::new(&self.params, self.step_of(now)) };
-        let all: Vec<SourceId> = self.members.keys().copied().collect();
+        let mut all: Vec<SourceId> = self.members.keys().copied().collect();
+        // The same whoever drives the fleet: what is noted first has a say in what follows.
+        all.sort_unstable();
         for id in all {
             if let Some(member) = self.members.get_mut(&id).filter(|member| member.terms.max_gap.is_some())
             {
@@ -313,11 +327,15 @@ impl Fleet {
                 }
             }
         }
-        self.settle_deadlines();
+        self.tardiness.garden.settle();
     }
 
-    /// Many came or went.
-    pub(super) fn settle_deadlines(&mut self) {
+    /// Many came or went. These were noted while it was not known yet who else there is at their hosts.
+    pub(super) fn settle_deadlines(&mut self, came: &[SourceId], now: Timestamp) {
+        for &id in came {
+            self.tend(id);
+            self.bring_forward(id, now);
+        }
         self.tardiness.garden.settle();
     }
 
@@ -393,7 +411,12 @@ impl Fleet {
             let member = turns.who(place as u32).and_then(|id| members.get(&id));
             member.is_some_and(|member| {
                 member.in_flight.is_none()
+                    && member.waits != Waits::Parked
                     && member.is_well()
+                    && member
+                        .bed
+                        .as_ref()
+                        .is_some_and(|bed| now - bed.seen >= member.terms.budget.even_gap())
                     && Self::ask_gate(member, frontier, now).at <= now
                     && frontier.open_from(member.host).is_some_and(|from| from <= now)
             })

@@ -214,7 +214,7 @@ impl Medd {
             return;
         }
         let (before, now) = (self.demand.bucket(self.today), self.demand.bucket(day));
-        if now - before >= self.demand.span() {
+        if now.saturating_sub(before) >= self.demand.span() {
             self.today = day;
             self.lay_out();
             return;

@@ -26,6 +26,9 @@ pub type Work = u64;
 /// Millionths.
 pub const UNIT: Work = 1_000_000;
 
+/// What a plant may cost, in units: sums of a million of these are still sums.
+const DEAREST: f64 = 1e6;
+
 /// A plant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Plant {
@@ -38,7 +41,7 @@ pub struct Plant {
 impl Plant {
     /// A plant that costs this many units.
     pub fn new(cost: f64, window: u32) -> Self {
-        Self { cost: (cost.max(0.0) * UNIT as f64).round() as Work, window: window.max(1) }
+        Self { cost: (cost.clamp(0.0, DEAREST) * UNIT as f64).round() as Work, window: window.max(1) }
     }
 }
 
