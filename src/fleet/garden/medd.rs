@@ -17,7 +17,7 @@
 //! - Enough is watered to *cover* the overload; the paper stops before, and leaves a rest that is late.
 //!
 //! Plants stay in order: by due day, by wasteness (a kinetic tournament over due days; on the same day the one with
-//! the least c/w wastes least), and the cost of coming days in a tree ([`demand`](super::demand)). A day costs
+//! the least c/w wastes least), and the cost of coming days in a tree (`demand`). A day costs
 //! O(log n) for each plant that is watered or becomes late. Plants come and go, and windows and capacity change, as
 //! they do in a fleet.
 
