@@ -3,8 +3,11 @@
 //! [`Fleet`] is a pure state machine. The daemon and the simulator own one each and drive it the
 //! same way: [`Fleet::step`] says what to probe, [`Fleet::absorb`] takes what came of it and says
 //! what to remember, [`Fleet::landed`] hears that it was remembered, [`Fleet::plan_orders`] says for
-//! whom plans are to be made, [`Fleet::adopt`] takes them, [`Fleet::reconfigure`] a changed source list. The politeness gate has the last word on every
-//! probe. [`deadlines`] has who is probed first where all are wanted within a time, [`garden`] how everybody is looked at every so often with the least work. Must not know the network, the store or what time it is: `now` is passed in.
+//! whom plans are to be made, [`Fleet::adopt`] takes them, [`Fleet::reconfigure`] a changed source list,
+//! [`Fleet::fell_late`] says who has gone unseen for too long. The politeness gate has the last word on every
+//! probe. [`deadlines`] has who is probed first where all are wanted within a time, [`garden`] how everybody is
+//! looked at every so often with the least work, [`tardiness`] what that means for sources. Must not know the
+//! network, the store or what time it is: `now` is passed in.
 
 mod absorb;
 pub mod allocate;

@@ -203,11 +203,6 @@ impl Medd {
         self.omega as f64 / (UNIT as f64 * UNIT as f64)
     }
 
-    /// When a plant is due.
-    pub fn due(&self, place: usize) -> Option<i64> {
-        self.beds.get(place).copied().flatten().map(|bed| bed.due)
-    }
-
     /// It is that day. Days do not run backwards.
     pub fn turn_to(&mut self, day: i64) {
         if day <= self.today {

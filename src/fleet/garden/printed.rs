@@ -59,16 +59,6 @@ impl Printed {
         printed
     }
 
-    /// How late a plant is: days since it was due, negative before.
-    pub fn lateness(&self, index: usize) -> i64 {
-        self.today - self.due[index]
-    }
-
-    /// The capacity is another from now on.
-    pub fn set_capacity(&mut self, capacity: Work) {
-        self.capacity = capacity;
-    }
-
     /// Work that is missing over the next w_max days.
     pub fn overload(&self) -> Work {
         let capacity = u128::from(self.capacity) * self.longest.unsigned_abs() as u128;
