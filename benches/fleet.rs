@@ -10,11 +10,11 @@ use std::hint::black_box;
 use std::io::Write;
 
 use tidewatch::clock::Stopwatch;
-use tidewatch::fleet::Allocator;
-use tidewatch::fleet::allocate::{Allocation, Turn};
-use tidewatch::fleet::estimate::{Counted, Forgetting, Prior};
-use tidewatch::rng::Stream;
-use tidewatch::sim::fleet::shapes::Shape;
+use tidewatch_core::engine::Allocator;
+use tidewatch_core::engine::allocate::{Allocation, Turn};
+use tidewatch_core::engine::estimate::{Counted, Forgetting, Prior};
+use tidewatch_core::rng::Stream;
+use tidewatch_lab::fleet::shapes::Shape;
 
 const PER_STEP: usize = 100;
 const SIZES: [usize; 3] = [1_000, 100_000, 1_000_000];

@@ -10,10 +10,10 @@ use std::hint::black_box;
 use std::io::Write;
 
 use tidewatch::clock::Stopwatch;
-use tidewatch::fleet::garden::medd::Medd;
-use tidewatch::fleet::garden::printed::Printed;
-use tidewatch::fleet::garden::{Gardener, Plant, UNIT, Work, omega};
-use tidewatch::rng::Stream;
+use tidewatch_core::engine::garden::medd::Medd;
+use tidewatch_core::engine::garden::printed::Printed;
+use tidewatch_core::engine::garden::{Gardener, Plant, UNIT, Work, omega};
+use tidewatch_core::rng::Stream;
 
 const SIZES: [usize; 3] = [1_000, 10_000, 100_000];
 const DAYS: u32 = 10_000;

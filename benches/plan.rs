@@ -9,15 +9,15 @@ use std::io::Write;
 
 use jiff::tz::TimeZone;
 use tidewatch::clock::Stopwatch;
-use tidewatch::rate::importance::WeekWindow;
-use tidewatch::rate::obsolescence::Obsolescence;
-use tidewatch::rate::steps::Steps;
-use tidewatch::rng::Stream;
-use tidewatch::schedule::budget::Budget;
-use tidewatch::schedule::horizon::{End, Grid, Horizon};
-use tidewatch::schedule::rolling::{Standing, plan};
-use tidewatch::schedule::{optimal, reference};
-use tidewatch::time::{Span, Timestamp};
+use tidewatch_core::model::importance::WeekWindow;
+use tidewatch_core::model::obsolescence::Obsolescence;
+use tidewatch_core::model::steps::Steps;
+use tidewatch_core::planning::budget::Budget;
+use tidewatch_core::planning::horizon::{End, Grid, Horizon};
+use tidewatch_core::planning::rolling::{Standing, plan};
+use tidewatch_core::planning::{optimal, reference};
+use tidewatch_core::rng::Stream;
+use tidewatch_core::time::{Span, Timestamp};
 
 const WORK: u8 = 0b1_1111;
 

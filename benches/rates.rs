@@ -8,10 +8,10 @@ use std::io::Write;
 
 use jiff::tz::TimeZone;
 use tidewatch::clock::Stopwatch;
-use tidewatch::rate::fit::{Prior, fit, level};
-use tidewatch::rate::history::History;
-use tidewatch::rng::Stream;
-use tidewatch::time::{Span, Timestamp};
+use tidewatch_core::model::fit::{Prior, fit, level};
+use tidewatch_core::model::history::History;
+use tidewatch_core::rng::Stream;
+use tidewatch_core::time::{Span, Timestamp};
 
 const SOURCES: usize = 10_000;
 const UPDATES: usize = 500;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::time::{Span, Timestamp};
+use tidewatch_core::time::{Span, Timestamp};
 
 /// Where `now` comes from.
 #[derive(Debug, Clone)]

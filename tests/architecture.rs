@@ -206,7 +206,12 @@ fn none(file: &str, text: &str) {
 fn a_room_below_is_found_however_it_is_named() {
     let says = "`fleet` uses `store`: a room may use only rooms above it";
     one("fleet/state.rs", "use crate::store::StoreError;", 1, says);
-    one("fleet/state.rs", "use crate::time::Span;\n\nuse crate::{time::Timestamp, store};", 3, says);
+    one(
+        "fleet/state.rs",
+        "use tidewatch_core::time::Span;\n\nuse crate::{time::Timestamp, store};",
+        3,
+        says,
+    );
     one(
         "fleet/state.rs",
         "use crate::{\n    time::{self, Span},\n    store::{load, open},\n};",
@@ -225,7 +230,7 @@ fn a_room_below_is_found_however_it_is_named() {
     one("fleet/state.rs", "use crate as all;", 1, "the whole crate");
     one("fleet/state.rs", "use crate::Span;", 1, "`Span` is no room");
     one("helpers.rs", "fn f() {}", 1, "`helpers` is no room");
-    one("lib.rs", "pub use crate::time::Span;", 1, "only rooms may use rooms");
+    one("lib.rs", "pub use tidewatch_core::time::Span;", 1, "only rooms may use rooms");
     one("cli/mod.rs", "fn f() { tidewatch::main::go() }", 1, "`cli` uses `main`");
 }
 
@@ -233,7 +238,10 @@ fn a_room_below_is_found_however_it_is_named() {
 fn rooms_above_and_the_room_itself_are_free() {
     none("fleet/state.rs", "use super::source::Member;\nuse crate::{fleet::gate, time::Span};");
     none("fleet/state.rs", "mod tests { use super::super::gate::*; use super::*; }");
-    none("fleet/mod.rs", "pub(crate) fn f() {}\npub(in crate::fleet) fn g() {}\npub(super) fn h() {}");
+    none(
+        "fleet/mod.rs",
+        "pub(crate) fn f() {}\npub(in tidewatch_core::engine) fn g() {}\npub(super) fn h() {}",
+    );
     none("daemon/run.rs", "use crate::{clock::Clock, fetch, store::{open, load}, sim::driver};");
     none("main.rs", "fn main() { tidewatch::cli::main(std::env::args_os()); }");
     none("lib.rs", "//! [`crate::store`]\npub mod time;\npub mod store;");
@@ -246,7 +254,7 @@ fn within_the_shell_only_the_clock_is_shared() {
     one("fetch/client.rs", "use crate::store::open;", 1, "one row");
     one("store/writer.rs", "use crate::fetch::Answer;", 1, "one row");
     one("clock.rs", "use crate::fetch::Answer;", 1, "one row");
-    one("time.rs", "use crate::rng::Stream;", 1, "one row");
+    one("time.rs", "use tidewatch_core::rng::Stream;", 1, "one row");
 }
 
 #[test]
@@ -256,7 +264,10 @@ fn the_simulator_has_no_shell() {
     }
     one("sim/driver.rs", "use tokio::sync::mpsc;", 1, "`sim` may not use `tokio::sync::mpsc`");
     one("sim/driver.rs", "use std::{collections::HashMap, fs::File};", 1, "`std::fs::File`");
-    none("sim/driver.rs", "use crate::fleet::Fleet; use crate::config::Config; use std::io::Write;");
+    none(
+        "sim/driver.rs",
+        "use tidewatch_core::engine::Fleet; use crate::config::Config; use std::io::Write;",
+    );
 }
 
 #[test]

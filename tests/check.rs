@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use tidewatch::config::{Config, fault::Faults, load, valid};
-use tidewatch::fleet::Allocator;
-use tidewatch::observe::Kind;
-use tidewatch::observe::query::Said;
-use tidewatch::schedule::policy::Policy;
-use tidewatch::schedule::prediction::Life;
-use tidewatch::time::{Span, Timestamp};
+use tidewatch_core::engine::Allocator;
+use tidewatch_core::observe::Kind;
+use tidewatch_core::observe::query::Said;
+use tidewatch_core::planning::policy::Policy;
+use tidewatch_core::planning::prediction::Life;
+use tidewatch_core::time::{Span, Timestamp};
 
 fn parse(text: &str) -> Result<Config, Faults> {
     valid::parse(&[(PathBuf::from("tidewatch.toml"), text.to_owned())])

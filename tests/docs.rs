@@ -9,8 +9,8 @@ use sqlx::{AssertSqlSafe, Row, SqliteConnection};
 use tidewatch::cli::Cli;
 use tidewatch::config::load;
 use tidewatch::config::valid;
-use tidewatch::schedule::policy::Policy;
 use tidewatch::store::open;
+use tidewatch_core::planning::policy::Policy;
 
 fn shipped(path: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);

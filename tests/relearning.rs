@@ -12,12 +12,12 @@ use tidewatch::daemon::muster::{Muster, Mustered, usual};
 use tidewatch::daemon::orders::{Control, Launch, Reconfiguration};
 use tidewatch::daemon::pilot::{Pilot, Settings};
 use tidewatch::daemon::probe::Finished;
-use tidewatch::fleet::Failure;
-use tidewatch::fleet::params::SourceId;
-use tidewatch::fleet::source::Memory;
-use tidewatch::rate::burst::Test;
 use tidewatch::store::load::{Remembered, Standing};
-use tidewatch::time::{Span, Timestamp};
+use tidewatch_core::engine::Failure;
+use tidewatch_core::engine::params::SourceId;
+use tidewatch_core::engine::source::Memory;
+use tidewatch_core::model::burst::Test;
+use tidewatch_core::time::{Span, Timestamp};
 use tokio::sync::oneshot;
 
 fn config(settings: &str) -> Config {

@@ -16,27 +16,27 @@ use tidewatch::daemon::orders::{Control, Launch};
 use tidewatch::daemon::pilot::{Pilot, Settings};
 use tidewatch::daemon::planner::Made;
 use tidewatch::daemon::probe::Finished;
-use tidewatch::fleet::beliefs::Heard;
-use tidewatch::fleet::making::{self, PlanParams, Rhythm};
-use tidewatch::fleet::params::SourceId;
-use tidewatch::fleet::source::Memory;
-use tidewatch::fleet::{Answered, Failure, PlanOrder, Response};
-use tidewatch::observe::FeedHints;
-use tidewatch::rate::aggregate::Origin;
-use tidewatch::rate::burst::excess::Excess;
-use tidewatch::rate::burst::{Change, Evidence};
-use tidewatch::rate::cyclic::Rate;
-use tidewatch::rate::habits::diary::Diary;
-use tidewatch::rate::habits::{Foresight, Habits};
-use tidewatch::rate::importance::WeekWindow;
-use tidewatch::rate::steps::Steps;
-use tidewatch::rng::Stream;
-use tidewatch::schedule::plan::Plan;
-use tidewatch::schedule::policy::Policy;
-use tidewatch::sim::driver;
 use tidewatch::store::load::{Remembered, Standing};
 use tidewatch::store::record::Outcome;
-use tidewatch::time::{Span, Timestamp};
+use tidewatch_core::engine::beliefs::Heard;
+use tidewatch_core::engine::making::{self, PlanParams, Rhythm};
+use tidewatch_core::engine::params::SourceId;
+use tidewatch_core::engine::source::Memory;
+use tidewatch_core::engine::{Answered, Failure, PlanOrder, Response};
+use tidewatch_core::model::aggregate::Origin;
+use tidewatch_core::model::burst::excess::Excess;
+use tidewatch_core::model::burst::{Change, Evidence};
+use tidewatch_core::model::cyclic::Rate;
+use tidewatch_core::model::habits::diary::Diary;
+use tidewatch_core::model::habits::{Foresight, Habits};
+use tidewatch_core::model::importance::WeekWindow;
+use tidewatch_core::model::steps::Steps;
+use tidewatch_core::observe::FeedHints;
+use tidewatch_core::planning::plan::Plan;
+use tidewatch_core::planning::policy::Policy;
+use tidewatch_core::rng::Stream;
+use tidewatch_core::time::{Span, Timestamp};
+use tidewatch_lab::driver;
 
 const SOURCES: i64 = 40;
 const DAYS: i64 = 2;
@@ -171,7 +171,7 @@ type Sent = (Timestamp, SourceId, Timestamp, &'static str, &'static str);
 fn simulate(response: Response, until: Timestamp, foresight: Foreseeing) -> Vec<Sent> {
     let Mustered { mut fleet, .. } = mustered(&config(response));
     let mut counts: HashMap<SourceId, u32> = HashMap::new();
-    let answer = |order: &tidewatch::fleet::Order, _| {
+    let answer = |order: &tidewatch_core::engine::Order, _| {
         let nth = counts.entry(order.source).or_default();
         *nth += 1;
         recorded(order.source, *nth)

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use serde_json::Value;
-use tidewatch::sim::contest::Who;
-use tidewatch::sim::world::world;
+use tidewatch_lab::contest::Who;
+use tidewatch_lab::world::world;
 
 mod desk;
 

@@ -12,10 +12,10 @@ use crate::config::load::{self, LoadError};
 use crate::config::profile::Rule;
 use crate::config::{Config, Source, fault::Faults};
 use crate::fetch::host_group::host_group;
-use crate::observe::Kind;
-use crate::schedule::budget::Budget;
-use crate::schedule::prediction::Life;
-use crate::time::Span;
+use tidewatch_core::observe::Kind;
+use tidewatch_core::planning::budget::Budget;
+use tidewatch_core::planning::prediction::Life;
+use tidewatch_core::time::Span;
 
 /// Checks the configuration at `path`, or where it is found, and writes the result. Whether it is
 /// sound; an error when there is nothing that could be read.

@@ -10,7 +10,7 @@ use crate::config::Config;
 use crate::store::deliveries::{DeliveryRow, Filter, Totals};
 use crate::store::outbox::{Retried, Which, retry};
 use crate::store::reader::Reader;
-use crate::time::Timestamp;
+use tidewatch_core::time::Timestamp;
 
 use super::table::{Cell, Tone, cell, cut, print};
 use super::{CliError, colours, runtime};

@@ -7,15 +7,15 @@ use serde_json::json;
 
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::fleet::life::{Life, Reserve};
-use crate::fleet::source::Reason;
-use crate::fleet::{Explanation, FleetParams};
-use crate::schedule::plan::{Plan, Revision};
-use crate::schedule::policy::Policy;
 use crate::store::plans::PlanRow;
 use crate::store::reader::Reader;
 use crate::store::report::{ProbeRow, SourceRow};
-use crate::time::{Span, Timestamp};
+use tidewatch_core::engine::life::{Life, Reserve};
+use tidewatch_core::engine::source::Reason;
+use tidewatch_core::engine::{Explanation, FleetParams};
+use tidewatch_core::planning::plan::{Plan, Revision};
+use tidewatch_core::planning::policy::Policy;
+use tidewatch_core::time::{Span, Timestamp};
 
 use super::reasons::{self, OpenBurst, Stance};
 use super::status::look;

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use quick_xml::escape::escape;
 
 use crate::config::{Config, Source};
-use crate::observe::Kind;
+use tidewatch_core::observe::Kind;
 
 /// Names the attribute that carries a source's name, so that an import gives it back unchanged.
 pub const NAMESPACE: &str = "urn:tidewatch:opml";

@@ -6,11 +6,11 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
-use crate::fleet::bounds::{self, Demand};
-use crate::fleet::load::Load;
-use crate::fleet::params::FleetParams;
-use crate::fleet::tardiness::Deadlines;
-use crate::time::Span;
+use tidewatch_core::engine::bounds::{self, Demand};
+use tidewatch_core::engine::load::Load;
+use tidewatch_core::engine::params::FleetParams;
+use tidewatch_core::engine::tardiness::Deadlines;
+use tidewatch_core::time::Span;
 
 /// The fleet over the last day.
 #[derive(Debug, Clone, PartialEq)]
@@ -179,7 +179,7 @@ fn short(number: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::Timestamp;
+    use tidewatch_core::time::Timestamp;
 
     fn deadlines() -> Deadlines {
         Deadlines { sources: 3, tardy: 1, omega: 0.25 }

@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 
 use crate::config::Config;
 use crate::config::profile::{Rule, Where};
-use crate::fleet::rule::Part;
-use crate::observe::Kind;
-use crate::observe::query::{Field, Said};
 use crate::store::reader::Reader;
 use crate::store::rules::StoredUpdate;
-use crate::time::Timestamp;
+use tidewatch_core::engine::rule::Part;
+use tidewatch_core::observe::Kind;
+use tidewatch_core::observe::query::{Field, Said};
+use tidewatch_core::time::Timestamp;
 
 use super::table::{Cell, Tone, cell, cut, print};
 use super::{CliError, colours, find_source, runtime};

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::store::measures::{Measures, PeriodMeasures};
 use crate::store::report::SourceRow;
-use crate::time::{Span, SpanError, Timestamp};
+use tidewatch_core::time::{Span, SpanError, Timestamp};
 
 use super::colours;
 use super::table::{Cell, Tone, cell, cut, print};

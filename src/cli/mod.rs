@@ -13,7 +13,7 @@ use crate::config::load::LoadError;
 use crate::config::{self, Config};
 use crate::daemon::run::DaemonError;
 use crate::store::StoreError;
-use crate::time::Span;
+use tidewatch_core::time::Span;
 
 pub mod check;
 pub mod deliveries;

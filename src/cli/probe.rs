@@ -13,11 +13,11 @@ use crate::daemon::muster::spec;
 use crate::daemon::once::{OnceError, once};
 use crate::daemon::probe::{Finished, request};
 use crate::daemon::run::DaemonError;
-use crate::fleet::gate::Constraint;
-use crate::observe::{self, Document, Kind};
 use crate::store::StoreError;
 use crate::store::reader::{Dossier, Reader, ask};
-use crate::time::Timestamp;
+use tidewatch_core::engine::gate::Constraint;
+use tidewatch_core::observe::{self, Document, Kind};
+use tidewatch_core::time::Timestamp;
 
 use super::status::look;
 use super::table::cut;

@@ -7,16 +7,16 @@ use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
 use crate::config::profile::Rules;
-use crate::fleet::life::{Life, Reserve};
-use crate::fleet::rule::RuleTerms;
-use crate::fleet::source::Reason;
-use crate::fleet::{BurstTerms, FleetParams, Response};
-use crate::schedule::budget::Budget;
-use crate::schedule::policy::Policy;
-use crate::schedule::prediction;
-use crate::schedule::ttl::Form;
 use crate::store::plans::PlanRow;
-use crate::time::{Span, Timestamp};
+use tidewatch_core::engine::life::{Life, Reserve};
+use tidewatch_core::engine::rule::RuleTerms;
+use tidewatch_core::engine::source::Reason;
+use tidewatch_core::engine::{BurstTerms, FleetParams, Response};
+use tidewatch_core::planning::budget::Budget;
+use tidewatch_core::planning::policy::Policy;
+use tidewatch_core::planning::prediction;
+use tidewatch_core::planning::ttl::Form;
+use tidewatch_core::time::{Span, Timestamp};
 
 /// A feed that overflows with a smaller chance than this is not worth a word.
 const WORTH_A_WORD: f64 = 0.01;
@@ -235,7 +235,7 @@ fn percent(share: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::Span;
+    use tidewatch_core::time::Span;
 
     fn noon() -> Timestamp {
         Timestamp::parse_iso("2026-11-16T12:00:00Z").expect("valid")

@@ -11,17 +11,17 @@ use serde_json::{Value, json};
 
 use crate::config::Config;
 use crate::daemon::muster::usual;
-use crate::rate::steps::Steps;
-use crate::schedule::budget::Budget;
-use crate::schedule::policy::Policy;
-use crate::sim::compare::{Pair, compare};
-use crate::sim::contest::{Matching, Rules, Who, hold};
-use crate::sim::feed::Watching;
-use crate::sim::score::{Score, Trial};
-use crate::sim::trace::{Exam, Trace};
 use crate::store::past::{Past, Pasts};
 use crate::store::reader::Reader;
-use crate::time::{Span, Timestamp};
+use tidewatch_core::model::steps::Steps;
+use tidewatch_core::planning::budget::Budget;
+use tidewatch_core::planning::policy::Policy;
+use tidewatch_core::time::{Span, Timestamp};
+use tidewatch_lab::compare::{Pair, compare};
+use tidewatch_lab::contest::{Matching, Rules, Who, hold};
+use tidewatch_lab::feed::Watching;
+use tidewatch_lab::score::{Score, Trial};
+use tidewatch_lab::trace::{Exam, Trace};
 
 use super::measures::length;
 use super::simulate::progress::Bar;

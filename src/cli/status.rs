@@ -8,12 +8,12 @@ use serde_json::json;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::daemon::muster::muster;
-use crate::fleet::Fleet;
-use crate::fleet::params::SourceId;
-use crate::schedule::policy::Policy;
 use crate::store::reader::Reader;
 use crate::store::report::{FitRow, SourceRow};
-use crate::time::{Span, Timestamp};
+use tidewatch_core::engine::Fleet;
+use tidewatch_core::engine::params::SourceId;
+use tidewatch_core::planning::policy::Policy;
+use tidewatch_core::time::{Span, Timestamp};
 
 use super::fleet_load::{self, FleetLoad};
 use super::measures::{self, Period};

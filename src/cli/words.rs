@@ -4,7 +4,7 @@
 
 use jiff::tz::TimeZone;
 
-use crate::time::Timestamp;
+use tidewatch_core::time::Timestamp;
 
 /// The days, Monday first.
 pub const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];

@@ -3,8 +3,8 @@
 //! Knows which of the three said what and whether the sum of it can be kept. Must not know what
 //! else a source or group holds.
 
-use crate::schedule::budget::Budget;
-use crate::time::Span;
+use tidewatch_core::planning::budget::Budget;
+use tidewatch_core::time::Span;
 
 use super::fault::{Faults, Spot};
 use super::raw;

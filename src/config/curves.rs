@@ -10,8 +10,8 @@ use std::rc::Rc;
 use jiff::tz::TimeZone;
 use toml::de::DeTable;
 
-use crate::rate::importance::WeekWindow;
-use crate::rate::steps::Steps;
+use tidewatch_core::model::importance::WeekWindow;
+use tidewatch_core::model::steps::Steps;
 
 use super::fault::{Faults, Spot};
 use super::raw::syntax;
@@ -65,7 +65,7 @@ impl Curve {
 ///
 /// ```
 /// # use tidewatch::config::curves::{Curve, parse};
-/// # use tidewatch::time::{Span, Timestamp};
+/// # use tidewatch_core::time::{Span, Timestamp};
 /// let text = "segments = [ { hours = \"09:00-18:00\", per_day = 24 } ]\ndefault_per_day = 12\n";
 /// let curves = parse(&[(Curve::Rate, "rate.toml".into(), text.into())]).expect("no faults");
 /// let monday = Timestamp::parse_iso("2026-11-16T00:00:00Z").expect("a time");
@@ -141,7 +141,7 @@ fn value(key: &str, number: At<f64>, words: &Words, faults: &mut Faults) -> Opti
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::{Span, Timestamp};
+    use tidewatch_core::time::{Span, Timestamp};
 
     fn read(curve: Curve, text: &str) -> Result<Steps, Faults> {
         parse(&[(curve, "curve.toml".into(), text.to_owned())]).map(|mut curves| curves.remove(0))

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
-use crate::observe::page::PageRules;
+use tidewatch_core::observe::page::PageRules;
 
 use super::{Config, Source};
 

@@ -14,9 +14,9 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-use crate::schedule::budget::Budget;
-use crate::schedule::policy::Policy;
-use crate::time::Span;
+use tidewatch_core::planning::budget::Budget;
+use tidewatch_core::planning::policy::Policy;
+use tidewatch_core::time::Span;
 
 use super::allowance::Allowance;
 use super::diff::same;

@@ -7,7 +7,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::rate::steps::Steps;
+use tidewatch_core::model::steps::Steps;
 
 use super::curves::{self, Curve};
 use super::fault::Faults;

@@ -10,15 +10,15 @@ use std::sync::Arc;
 use jiff::tz::TimeZone;
 use url::Url;
 
-use crate::fleet::FleetParams;
-use crate::observe::Kind;
-use crate::observe::page::PageRules;
-use crate::rate::aggregate::Borrow;
-use crate::rate::burst;
-use crate::rate::importance::Importance;
-use crate::schedule::budget::Budget;
-use crate::schedule::policy::Policy;
-use crate::time::Span;
+use tidewatch_core::engine::FleetParams;
+use tidewatch_core::model::aggregate::Borrow;
+use tidewatch_core::model::burst;
+use tidewatch_core::model::importance::Importance;
+use tidewatch_core::observe::Kind;
+use tidewatch_core::observe::page::PageRules;
+use tidewatch_core::planning::budget::Budget;
+use tidewatch_core::planning::policy::Policy;
+use tidewatch_core::time::Span;
 
 pub mod address;
 mod allowance;

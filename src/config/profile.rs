@@ -9,9 +9,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::fleet::rule::{Part, RuleTerms};
-use crate::observe::query::{Condition, Field};
-use crate::schedule::execution::RuleId;
+use tidewatch_core::engine::rule::{Part, RuleTerms};
+use tidewatch_core::observe::query::{Condition, Field};
+use tidewatch_core::planning::execution::RuleId;
 
 use super::Source;
 

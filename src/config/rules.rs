@@ -10,13 +10,13 @@ use std::sync::Arc;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
-use crate::fleet::rule::RuleTerms;
-use crate::observe::query::{Condition, Field};
-use crate::rate::importance::WeekWindow;
-use crate::rate::steps::Steps;
-use crate::schedule::active::Active;
-use crate::schedule::prediction::Life;
-use crate::time::{Span, Timestamp};
+use tidewatch_core::engine::rule::RuleTerms;
+use tidewatch_core::model::importance::WeekWindow;
+use tidewatch_core::model::steps::Steps;
+use tidewatch_core::observe::query::{Condition, Field};
+use tidewatch_core::planning::active::Active;
+use tidewatch_core::planning::prediction::Life;
+use tidewatch_core::time::{Span, Timestamp};
 
 use super::fault::Faults;
 use super::profile::{Domain, Rule, Rules, Where};

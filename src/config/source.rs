@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use regex::Regex;
 
-use crate::observe::Kind;
-use crate::observe::page::PageRules;
-use crate::schedule::budget::Budget;
-use crate::schedule::policy::Policy;
-use crate::time::Span;
+use tidewatch_core::observe::Kind;
+use tidewatch_core::observe::page::PageRules;
+use tidewatch_core::planning::budget::Budget;
+use tidewatch_core::planning::policy::Policy;
+use tidewatch_core::time::Span;
 
 use super::address;
 use super::allowance::Allowance;

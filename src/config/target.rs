@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use url::Url;
 
-use crate::time::Span;
+use tidewatch_core::time::Span;
 
 use super::Secret;
 

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::time::Span;
+use tidewatch_core::time::Span;
 
 use super::fault::Faults;
 use super::raw;

@@ -11,12 +11,12 @@ use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 
-use crate::fleet::{Allocator, BurstTerms, CostBy, FleetParams, Response};
-use crate::rate::aggregate::Borrow;
-use crate::rate::burst;
-use crate::rate::importance::Importance;
-use crate::schedule::ttl::Form;
-use crate::time::Span;
+use tidewatch_core::engine::{Allocator, BurstTerms, CostBy, FleetParams, Response};
+use tidewatch_core::model::aggregate::Borrow;
+use tidewatch_core::model::burst;
+use tidewatch_core::model::importance::Importance;
+use tidewatch_core::planning::ttl::Form;
+use tidewatch_core::time::Span;
 
 use super::allowance::Allowance;
 use super::fault::{Faults, Spot};
@@ -382,7 +382,10 @@ fn importance(raw: raw::Importance, faults: &mut Faults) -> Importance {
         let hours = part(window.hours, week::hours, (0, week::DAY_MINUTES), faults);
         let weight = window.weight.and_then(|weight| values::weight("weight", weight, faults));
         if let (Some(days), Some((from_minute, until_minute)), Some(weight)) = (days, hours, weight) {
-            windows.push((crate::rate::importance::WeekWindow { days, from_minute, until_minute }, weight));
+            windows.push((
+                tidewatch_core::model::importance::WeekWindow { days, from_minute, until_minute },
+                weight,
+            ));
         }
     }
     Importance {

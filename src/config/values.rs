@@ -3,7 +3,7 @@
 //! Exists so that every setting of one sort is checked and refused in the same words. Knows what
 //! makes a value of its sort good; must not know which setting it is for, beyond the key's name.
 
-use crate::time::{Span, SpanError};
+use tidewatch_core::time::{Span, SpanError};
 
 use super::fault::Faults;
 use super::raw::{At, Size};

@@ -3,7 +3,7 @@
 //! Exists apart from the configuration file because rate and importance files use the same words.
 //! Knows the text form of a [`WeekWindow`]; must not know which file the text came from.
 
-use crate::rate::importance::WeekWindow;
+use tidewatch_core::model::importance::WeekWindow;
 
 /// Every day of the week.
 pub const ALL_DAYS: u8 = 0b111_1111;

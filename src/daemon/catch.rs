@@ -8,11 +8,11 @@ use serde_json::{Map, Value, json};
 
 use crate::config::Source;
 use crate::config::profile::{Rule, Rules, Where};
-use crate::fleet::book::{Notice, Told};
-use crate::observe::query::Field;
-use crate::observe::{Observation, Occurred, Update, UpdateKind};
 use crate::store::record::CaughtRecord;
-use crate::time::Timestamp;
+use tidewatch_core::engine::book::{Notice, Told};
+use tidewatch_core::observe::query::Field;
+use tidewatch_core::observe::{Observation, Occurred, Update, UpdateKind};
+use tidewatch_core::time::Timestamp;
 
 use super::probe::Finished;
 

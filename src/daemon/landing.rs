@@ -3,11 +3,11 @@
 //! Joins what the probe saw with what the fleet made of it. Shared by the daemon and by a single
 //! probe from the command line.
 
-use crate::fleet::life::burst_event;
-use crate::fleet::params::SourceId;
-use crate::fleet::{Absorbed, Note};
 use crate::store::record::{Event, HostRecord, Landing};
-use crate::time::Timestamp;
+use tidewatch_core::engine::life::burst_event;
+use tidewatch_core::engine::params::SourceId;
+use tidewatch_core::engine::{Absorbed, Note};
+use tidewatch_core::time::Timestamp;
 
 use super::catch;
 use super::probe::Finished;

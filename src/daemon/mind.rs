@@ -5,15 +5,15 @@
 
 use std::sync::Arc;
 
-use crate::fleet::beliefs::{Aside, Beliefs, Foretold, Heard};
-use crate::fleet::learn::Look;
-use crate::fleet::making::WELL_FOUNDED;
-use crate::rate::burst::watch::Watch;
-use crate::rate::cyclic::Rate;
-use crate::rate::habits::diary::Diary;
 use crate::store::reader::Dossier;
 use crate::store::record::BeliefsRecord;
-use crate::time::Timestamp;
+use tidewatch_core::engine::beliefs::{Aside, Beliefs, Foretold, Heard};
+use tidewatch_core::engine::learn::Look;
+use tidewatch_core::engine::making::WELL_FOUNDED;
+use tidewatch_core::model::burst::watch::Watch;
+use tidewatch_core::model::cyclic::Rate;
+use tidewatch_core::model::habits::diary::Diary;
+use tidewatch_core::time::Timestamp;
 
 use super::muster::Learning;
 
@@ -71,9 +71,9 @@ mod tests {
     use jiff::tz::TimeZone;
 
     use super::*;
-    use crate::observe::{Kind, Observation, Occurred, Present, Update, UpdateKind};
-    use crate::rate::burst::Params;
-    use crate::time::Span;
+    use tidewatch_core::model::burst::Params;
+    use tidewatch_core::observe::{Kind, Observation, Occurred, Present, Update, UpdateKind};
+    use tidewatch_core::time::Span;
 
     fn hour(n: i64) -> Timestamp {
         Timestamp::from_secs(1_700_000_000 + 3_600 * n)

@@ -12,14 +12,14 @@ use url::Url;
 use crate::config::profile::Rules;
 use crate::config::{Config, Source};
 use crate::fetch::host_group::host_group;
-use crate::fleet::book::{Book, RuleState};
-use crate::fleet::params::{SourceId, Terms};
-use crate::fleet::{Fleet, Known};
-use crate::rate::burst;
-use crate::rate::history::History;
 use crate::store::load::{self, Remembered, Standing};
 use crate::store::{Connection, StoreError, rules};
-use crate::time::{Span, Timestamp};
+use tidewatch_core::engine::book::{Book, RuleState};
+use tidewatch_core::engine::params::{SourceId, Terms};
+use tidewatch_core::engine::{Fleet, Known};
+use tidewatch_core::model::burst;
+use tidewatch_core::model::history::History;
+use tidewatch_core::time::{Span, Timestamp};
 
 /// A source as its probes need it. There are as many as sources, so what can be shared is.
 #[derive(Debug, Clone)]

@@ -85,7 +85,7 @@ pub fn status_line(shown: &Progress, clock: &Clock) -> String {
     let mut line = format!("watching {} sources, {} in flight", shown.sources, shown.in_flight);
     if let Some(next) = shown.next_step {
         let wait = next - clock.now();
-        if wait > crate::time::Span::from_secs(60) {
+        if wait > tidewatch_core::time::Span::from_secs(60) {
             line.push_str(&format!(", next probe in {wait}"));
         }
     }

@@ -7,14 +7,14 @@ use tokio::sync::oneshot;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::fetch::client::Fetcher;
-use crate::fleet::Refusal;
-use crate::fleet::source::Reason;
-use crate::schedule::policy::Policy;
 use crate::store::lock::Lock;
 use crate::store::reader::Reader;
 use crate::store::record::Flight;
 use crate::store::writer::{Write, Writer};
 use crate::store::{StoreError, load, open};
+use tidewatch_core::engine::Refusal;
+use tidewatch_core::engine::source::Reason;
+use tidewatch_core::planning::policy::Policy;
 
 use super::landing::landing;
 use super::muster::{Mustered, muster};

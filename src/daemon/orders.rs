@@ -6,10 +6,10 @@ use tokio::sync::oneshot;
 
 use crate::config::profile::Rules;
 use crate::fetch::client::Fetcher;
-use crate::fleet::params::SourceId;
-use crate::fleet::{Changed, FleetParams, Known};
 use crate::store::record::Flight;
-use crate::time::Span;
+use tidewatch_core::engine::params::SourceId;
+use tidewatch_core::engine::{Changed, FleetParams, Known};
+use tidewatch_core::time::Span;
 
 use super::muster::{Learning, Spec};
 use super::planner::{Beat, Foretold, Made};

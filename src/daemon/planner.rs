@@ -10,22 +10,22 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 
 use crate::config::Config;
-use crate::fleet::PlanOrder;
-use crate::fleet::making::{self, PlanParams, Rhythm, WELL_FOUNDED};
-use crate::fleet::params::SourceId;
-use crate::fleet::pulse::Pulse;
-use crate::rate::aggregate::Borrow;
-use crate::rate::cyclic::Rate;
-use crate::rate::habits::diary::Diary;
-use crate::rate::habits::{FEW, Foresight, Habits};
-use crate::rate::steps::Steps;
-use crate::schedule::execution::Interval;
-use crate::schedule::plan::Revision;
-use crate::schedule::rolling::Ahead;
 use crate::store::StoreError;
 use crate::store::reader::Reader;
 use crate::store::rhythm::{DiaryRow, KnownRate};
-use crate::time::Timestamp;
+use tidewatch_core::engine::PlanOrder;
+use tidewatch_core::engine::making::{self, PlanParams, Rhythm, WELL_FOUNDED};
+use tidewatch_core::engine::params::SourceId;
+use tidewatch_core::engine::pulse::Pulse;
+use tidewatch_core::model::aggregate::Borrow;
+use tidewatch_core::model::cyclic::Rate;
+use tidewatch_core::model::habits::diary::Diary;
+use tidewatch_core::model::habits::{FEW, Foresight, Habits};
+use tidewatch_core::model::steps::Steps;
+use tidewatch_core::planning::execution::Interval;
+use tidewatch_core::planning::plan::Revision;
+use tidewatch_core::planning::rolling::Ahead;
+use tidewatch_core::time::Timestamp;
 
 use super::orders::Control;
 
@@ -223,11 +223,11 @@ fn make(job: &Job, params: &PlanParams) -> Option<Made> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rate::aggregate::Origin;
-    use crate::schedule::budget::Budget;
-    use crate::schedule::policy::Policy;
-    use crate::schedule::rolling::Standing;
-    use crate::time::Span;
+    use tidewatch_core::model::aggregate::Origin;
+    use tidewatch_core::planning::budget::Budget;
+    use tidewatch_core::planning::policy::Policy;
+    use tidewatch_core::planning::rolling::Standing;
+    use tidewatch_core::time::Span;
 
     fn job(id: i64) -> Job {
         let standing = Standing::new(Timestamp::from_secs(0), Budget::default());

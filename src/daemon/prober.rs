@@ -6,8 +6,8 @@ use tokio::sync::mpsc;
 use tokio::task::{Id, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use crate::fleet::Failure;
 use crate::store::record::Flight;
+use tidewatch_core::engine::Failure;
 
 use super::orders::Launch;
 use super::probe::{Bench, Finished, probe};

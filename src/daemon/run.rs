@@ -13,13 +13,13 @@ use crate::config::Config;
 use crate::deliver::courier::Courier;
 use crate::fetch::FetchError;
 use crate::fetch::client::Fetcher;
-use crate::fleet::params::SourceId;
 use crate::store::lock::Lock;
 use crate::store::reader::Reader;
 use crate::store::record::Event;
 use crate::store::writer::{Desk, Write, Writer};
 use crate::store::{StoreError, load, open};
-use crate::time::Timestamp;
+use tidewatch_core::engine::params::SourceId;
+use tidewatch_core::time::Timestamp;
 
 use super::muster::{Mustered, muster};
 use super::orders::Control;

@@ -15,7 +15,7 @@ use url::Url;
 use crate::store::StoreError;
 use crate::store::outbox::Told;
 use crate::store::reader::Reader;
-use crate::time::Timestamp;
+use tidewatch_core::time::Timestamp;
 
 use super::attempt::Parcel;
 use super::verdict::Verdict;

@@ -17,7 +17,7 @@ use crate::store::outbox::Waiting;
 use crate::store::reader::Reader;
 use crate::store::record::{DeliveryRecord, Event, Settled};
 use crate::store::writer::Write;
-use crate::time::Timestamp;
+use tidewatch_core::time::Timestamp;
 
 use super::attempt::{Parcel, Tools, attempt};
 use super::verdict::{LONGEST_REST, Verdict, settled};

@@ -2,10 +2,10 @@
 //!
 //! Pure: what was, and `now`, in; what becomes of the row out. Must not know how a target is told.
 
-use crate::rng::Stream;
 use crate::store::outbox::Waiting;
 use crate::store::record::Settled;
-use crate::time::{Span, Timestamp};
+use tidewatch_core::rng::Stream;
+use tidewatch_core::time::{Span, Timestamp};
 
 /// How an attempt ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,7 +88,7 @@ pub(super) fn line(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::fleet::params::SourceId;
+    use tidewatch_core::engine::params::SourceId;
 
     use super::*;
 

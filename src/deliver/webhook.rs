@@ -92,7 +92,7 @@ fn signature(secret: &[u8], body: &[u8]) -> Result<HeaderValue, String> {
 
 #[cfg(test)]
 mod tests {
-    use crate::time::Span;
+    use tidewatch_core::time::Span;
 
     use super::*;
 

@@ -15,7 +15,7 @@ use super::failure::explain;
 use super::{FetchError, client::host_of};
 use crate::clock::{Stopwatch, patience};
 use crate::config::FetchParams;
-use crate::time::Span;
+use tidewatch_core::time::Span;
 
 /// Slower than this on average, after one `read_timeout`, is a drip that only holds us up.
 const SLOWEST_BYTES_PER_SECOND: f64 = 256.0;

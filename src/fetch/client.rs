@@ -23,7 +23,7 @@ use super::robots::PRODUCT;
 use super::{Answer, FetchError, Request, Validators, body};
 use crate::clock::{Clock, patience};
 use crate::config::FetchParams;
-use crate::time::Span;
+use tidewatch_core::time::Span;
 
 /// More than this is a loop in disguise.
 const MOST_REDIRECTS: usize = 5;

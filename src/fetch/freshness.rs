@@ -8,7 +8,7 @@ use std::time::UNIX_EPOCH;
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
-use crate::time::{Span, Timestamp};
+use tidewatch_core::time::{Span, Timestamp};
 
 /// A promise of freshness for longer than this is not believed.
 const YEAR: Span = Span::from_days(365);

@@ -9,7 +9,7 @@
 
 use url::{Host, Url};
 
-use crate::fleet::params::HostGroup;
+use tidewatch_core::engine::params::HostGroup;
 
 /// Names that mean something only on this network, so that only host and port tell them apart.
 const LOCAL: [&str; 9] =

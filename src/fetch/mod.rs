@@ -20,7 +20,7 @@ use std::fmt;
 
 use url::Url;
 
-use crate::time::{Span, Timestamp};
+use tidewatch_core::time::{Span, Timestamp};
 
 /// `ETag` and `Last-Modified` byte for byte, as one pair, and the URL that gave them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -15,7 +15,7 @@ use super::client::{Fetcher, host_of};
 use super::failure::explain;
 use super::{FetchError, freshness};
 use crate::clock::Clock;
-use crate::time::Span;
+use tidewatch_core::time::Span;
 
 /// One POST to be made. `Debug` shows neither what is posted nor anything that may be secret.
 #[derive(Clone)]

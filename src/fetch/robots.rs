@@ -6,7 +6,7 @@
 
 use url::Url;
 
-use crate::time::Span;
+use tidewatch_core::time::Span;
 
 /// The name by which robots.txt addresses us. The whole User-Agent would match no group.
 pub const PRODUCT: &str = "tidewatch";

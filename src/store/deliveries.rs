@@ -3,7 +3,7 @@
 use sqlx::sqlite::SqliteRow;
 use sqlx::{QueryBuilder, Row, Sqlite};
 
-use crate::time::Timestamp;
+use tidewatch_core::time::Timestamp;
 
 use super::StoreError;
 use super::outbox::instant;

@@ -6,14 +6,14 @@ use std::collections::HashMap;
 use serde_json::json;
 use sqlx::{Connection, Row, SqliteConnection};
 
-use crate::fleet::estimate::Forgetting;
-use crate::fleet::life::Life;
-use crate::fleet::params::{HostGroup, SourceId};
-use crate::fleet::source::{Memory, MoveProof, Reason, State};
-use crate::fleet::tardiness::Toll;
-use crate::observe::FeedHints;
-use crate::schedule::policy::Policy;
-use crate::time::{Span, Timestamp};
+use tidewatch_core::engine::estimate::Forgetting;
+use tidewatch_core::engine::life::Life;
+use tidewatch_core::engine::params::{HostGroup, SourceId};
+use tidewatch_core::engine::source::{Memory, MoveProof, Reason, State};
+use tidewatch_core::engine::tardiness::Toll;
+use tidewatch_core::observe::FeedHints;
+use tidewatch_core::planning::policy::Policy;
+use tidewatch_core::time::{Span, Timestamp};
 
 use super::StoreError;
 use super::sync::{Listing, sync_all};

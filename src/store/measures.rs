@@ -9,9 +9,9 @@ use std::collections::HashMap;
 
 use sqlx::Row;
 
-use crate::fleet::load::Load;
-use crate::fleet::params::SourceId;
-use crate::time::{Span, Timestamp};
+use tidewatch_core::engine::load::Load;
+use tidewatch_core::engine::params::SourceId;
+use tidewatch_core::time::{Span, Timestamp};
 
 use super::StoreError;
 use super::reader::Reader;

@@ -13,8 +13,8 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use sqlx::{Connection, QueryBuilder, Row, SqliteConnection};
 
-use crate::fleet::params::SourceId;
-use crate::time::{Span, Timestamp};
+use tidewatch_core::engine::params::SourceId;
+use tidewatch_core::time::{Span, Timestamp};
 
 use super::reader::Reader;
 use super::record::{DeliveryRecord, Settled};

@@ -11,9 +11,9 @@ use serde_json::json;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 
-use crate::fleet::params::SourceId;
-use crate::observe::compare::key_hash;
-use crate::time::Timestamp;
+use tidewatch_core::engine::params::SourceId;
+use tidewatch_core::observe::compare::key_hash;
+use tidewatch_core::time::Timestamp;
 
 use super::StoreError;
 use super::reader::Reader;

@@ -6,9 +6,9 @@
 use serde_json::{Value, json};
 use sqlx::{Row, SqliteConnection};
 
-use crate::fleet::params::SourceId;
-use crate::schedule::policy::Policy;
-use crate::time::{Span, Timestamp};
+use tidewatch_core::engine::params::SourceId;
+use tidewatch_core::planning::policy::Policy;
+use tidewatch_core::time::{Span, Timestamp};
 
 use super::StoreError;
 use super::load::read_text;

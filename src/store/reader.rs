@@ -7,9 +7,9 @@ use serde_json::json;
 use sqlx::sqlite::{SqlitePool, SqlitePoolOptions};
 use sqlx::{Row, SqliteConnection};
 
-use crate::fleet::params::SourceId;
-use crate::observe::{Seen, SeenItem};
-use crate::time::Timestamp;
+use tidewatch_core::engine::params::SourceId;
+use tidewatch_core::observe::{Seen, SeenItem};
+use tidewatch_core::time::Timestamp;
 
 use super::record::RobotsRecord;
 use super::rhythm::KnownRate;

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use crate::fleet::book::RuleState;
-use crate::fleet::params::SourceId;
-use crate::fleet::source::{Memory, Reason};
-use crate::observe::Observation;
-use crate::rate::burst::{Change, Evidence};
-use crate::schedule::policy::Policy;
-use crate::time::{Span, Timestamp};
+use tidewatch_core::engine::book::RuleState;
+use tidewatch_core::engine::params::SourceId;
+use tidewatch_core::engine::source::{Memory, Reason};
+use tidewatch_core::model::burst::{Change, Evidence};
+use tidewatch_core::observe::Observation;
+use tidewatch_core::planning::policy::Policy;
+use tidewatch_core::time::{Span, Timestamp};
 
 /// A probe about to be sent.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use sqlx::Row;
 
-use crate::fleet::params::SourceId;
-use crate::time::Timestamp;
+use tidewatch_core::engine::params::SourceId;
+use tidewatch_core::time::Timestamp;
 
 use super::StoreError;
 use super::reader::Reader;

@@ -5,7 +5,7 @@
 
 use sqlx::SqliteConnection;
 
-use crate::time::Timestamp;
+use tidewatch_core::time::Timestamp;
 
 /// Rows of a kind that one transaction forgets.
 const BITE: i64 = 500;

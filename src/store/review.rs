@@ -6,8 +6,8 @@
 
 use sqlx::Row;
 
-use crate::fleet::params::SourceId;
-use crate::time::{Span, Timestamp};
+use tidewatch_core::engine::params::SourceId;
+use tidewatch_core::time::{Span, Timestamp};
 
 use super::StoreError;
 use super::reader::Reader;

@@ -9,11 +9,11 @@ use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 use sqlx::{Row, SqliteConnection};
 
-use crate::fleet::params::SourceId;
-use crate::rate::aggregate::Origin;
-use crate::rate::burst::{Change, Evidence};
-use crate::rate::cyclic::Rate;
-use crate::time::Timestamp;
+use tidewatch_core::engine::params::SourceId;
+use tidewatch_core::model::aggregate::Origin;
+use tidewatch_core::model::burst::{Change, Evidence};
+use tidewatch_core::model::cyclic::Rate;
+use tidewatch_core::time::Timestamp;
 
 use super::StoreError;
 use super::reader::Reader;

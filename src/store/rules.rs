@@ -8,9 +8,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use sqlx::{Row, SqliteConnection};
 
-use crate::fleet::book::{Executable, RuleState};
-use crate::fleet::params::SourceId;
-use crate::time::Timestamp;
+use tidewatch_core::engine::book::{Executable, RuleState};
+use tidewatch_core::engine::params::SourceId;
+use tidewatch_core::time::Timestamp;
 
 use super::outbox::{self, NewDelivery};
 use super::reader::Reader;

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use sqlx::{Row, SqliteConnection};
 
 use crate::config::Source;
-use crate::fleet::params::SourceId;
-use crate::time::Timestamp;
+use tidewatch_core::engine::params::SourceId;
+use tidewatch_core::time::Timestamp;
 
 use super::load::read_text;
 

@@ -8,11 +8,11 @@ use sqlx::SqliteConnection;
 use sqlx::query::Query;
 use sqlx::sqlite::{Sqlite, SqliteArguments};
 
-use crate::fleet::load::Load;
-use crate::fleet::params::SourceId;
-use crate::fleet::tardiness::Toll;
-use crate::observe::{Observation, Occurred};
-use crate::time::{Span, Timestamp};
+use tidewatch_core::engine::load::Load;
+use tidewatch_core::engine::params::SourceId;
+use tidewatch_core::engine::tardiness::Toll;
+use tidewatch_core::observe::{Observation, Occurred};
+use tidewatch_core::time::{Span, Timestamp};
 
 use super::record::{Event, Flight, HostRecord, Landing, RobotsRecord, ValidatorsChange};
 use super::{outbox, rhythm, rules};

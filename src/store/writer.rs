@@ -12,9 +12,9 @@ use sqlx::{Connection, SqliteConnection};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::clock::real_pause;
-use crate::fleet::load::Load;
-use crate::fleet::params::SourceId;
-use crate::time::{Span, Timestamp};
+use tidewatch_core::engine::load::Load;
+use tidewatch_core::engine::params::SourceId;
+use tidewatch_core::time::{Span, Timestamp};
 
 use super::error::may_pass;
 use super::record::{

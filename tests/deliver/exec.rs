@@ -5,7 +5,7 @@ use std::fs;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tidewatch::config::target::Target;
-use tidewatch::time::Span;
+use tidewatch_core::time::Span;
 
 use super::office::{HOSTILE, Office, exec, script, until};
 

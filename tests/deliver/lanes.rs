@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use serde_json::Value;
 use tidewatch::config::target::Target;
 use tidewatch::store::outbox::{Retried, Which, retry};
-use tidewatch::time::{Span, Timestamp};
+use tidewatch_core::time::{Span, Timestamp};
 use tokio::sync::Notify;
 
 use super::office::{HOUR, Log, Office, at, exec, soon, until, webhook};

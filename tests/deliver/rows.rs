@@ -5,7 +5,7 @@ use sqlx::{ConnectOptions, SqliteConnection};
 use tidewatch::store::outbox::{Retried, Which, retry};
 use tidewatch::store::record::{DeliveryRecord, Event, Settled};
 use tidewatch::store::writer::Write;
-use tidewatch::time::Span;
+use tidewatch_core::time::Span;
 
 use super::office::{Office, at, document};
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tidewatch::clock::Stopwatch;
 use tidewatch::config::FetchParams;
-use tidewatch::time::Span;
+use tidewatch_core::time::Span;
 
 use crate::web::{Reply, Step};
 use crate::{get, head, impatient, once, params, request, web};

@@ -8,7 +8,7 @@ use tidewatch::config::FetchParams;
 use tidewatch::fetch::client::Fetcher;
 use tidewatch::fetch::guard::Guard;
 use tidewatch::fetch::{Answer, FetchError, Request, Validators};
-use tidewatch::time::{Span, Timestamp};
+use tidewatch_core::time::{Span, Timestamp};
 use url::Url;
 
 mod bodies;

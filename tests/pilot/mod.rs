@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tidewatch::daemon::orders::{Control, Launch};
 use tidewatch::daemon::pilot::{Lines, Progress};
 use tidewatch::daemon::probe::Finished;
-use tidewatch::fleet::PlanOrder;
 use tidewatch::store::writer::{Health, Receipt, Write};
+use tidewatch_core::engine::PlanOrder;
 use tokio::sync::{mpsc, watch};
 
 /// What the others hold.

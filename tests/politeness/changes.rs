@@ -1,6 +1,6 @@
 //! What counts as news, what is blamed on whom.
 
-use tidewatch::time::Span;
+use tidewatch_core::time::Span;
 
 use crate::web::Reply;
 use crate::world::{Site, World, rss, source};

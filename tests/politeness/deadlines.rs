@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use tidewatch::time::{Span, Timestamp};
+use tidewatch_core::time::{Span, Timestamp};
 
 use crate::web::Reply;
 use crate::world::{Site, World, monday, rss, with_budget};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidewatch::time::{Span, Timestamp};
+use tidewatch_core::time::{Span, Timestamp};
 
 use crate::web::Reply;
 use crate::world::{Site, World, gaps, page, rss, source, with_budget};

@@ -1,6 +1,6 @@
 //! What a request says, what it does not say, and robots.txt.
 
-use tidewatch::time::Span;
+use tidewatch_core::time::Span;
 
 use crate::web::Reply;
 use crate::world::{Site, World, gaps, page, rss, source};

@@ -1,6 +1,6 @@
 //! Addresses that lead elsewhere, and those that lead nowhere.
 
-use tidewatch::time::Span;
+use tidewatch_core::time::Span;
 
 use crate::web::Reply;
 use crate::world::{Site, World, gaps, rss, source, with_budget};

@@ -1,6 +1,6 @@
 //! The publisher's word on when to come back.
 
-use tidewatch::time::{Span, Timestamp};
+use tidewatch_core::time::{Span, Timestamp};
 
 use crate::web::Reply;
 use crate::world::{Site, World, gaps, rss, rss_with, source};

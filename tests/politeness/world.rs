@@ -12,7 +12,7 @@ use tidewatch::clock::{Clock, patience, real_pause};
 use tidewatch::config;
 use tidewatch::daemon::pilot::Progress;
 use tidewatch::daemon::run::{Command, DaemonError, Ended, Setup, run};
-use tidewatch::time::{Span, Timestamp};
+use tidewatch_core::time::{Span, Timestamp};
 use tokio::sync::{mpsc, oneshot, watch};
 use url::Url;
 

@@ -158,9 +158,10 @@ async fn status_over_a_period_tells_how_probes_were_spent() {
         serde_json::from_str(&out).unwrap()
     };
     let status = json(&["status", "--period", "1d", "--json"]).await;
-    let at = |value: &serde_json::Value| tidewatch::time::Timestamp::parse_iso(value.as_str().unwrap());
+    let at =
+        |value: &serde_json::Value| tidewatch_core::time::Timestamp::parse_iso(value.as_str().unwrap());
     let (since, until) = (at(&status["period"]["since"]).unwrap(), at(&status["period"]["until"]).unwrap());
-    assert_eq!(until - since, tidewatch::time::Span::from_days(1));
+    assert_eq!(until - since, tidewatch_core::time::Span::from_days(1));
     let [busy, unasked] = &status["sources"].as_array().unwrap()[..] else { panic!("{status:#}") };
     let measures = &busy["measures"];
     let counts = ["validations", "useful_validations", "freshness_misses", "failed", "updates"];

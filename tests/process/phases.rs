@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use tidewatch::clock::Clock;
-use tidewatch::time::{Span, Timestamp};
+use tidewatch_core::time::{Span, Timestamp};
 
 use crate::daemon::{Home, rss, source};
 use crate::web::{Reply, Web};

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tidewatch::observe::compare::key_hash;
+use tidewatch_core::observe::compare::key_hash;
 
 use crate::daemon::{BRISK, Home, LAZY, rss, soon, source, until};
 use crate::web::{Reply, Step, Web};

@@ -1,8 +1,8 @@
 //! Bursts: as they go on, and what was done about them.
 
-use tidewatch::rate::burst::{Change, Evidence};
 use tidewatch::store::load;
 use tidewatch::store::review::BurstReview;
+use tidewatch_core::model::burst::{Change, Evidence};
 
 use super::*;
 

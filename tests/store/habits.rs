@@ -5,12 +5,12 @@ use std::sync::Arc;
 use tidewatch::clock::Clock;
 use tidewatch::config::valid;
 use tidewatch::daemon::refit::{RefitParams, Refitter};
-use tidewatch::rate::cyclic::Rate;
-use tidewatch::rate::habits::diary::Diary;
-use tidewatch::rate::habits::{FEW, Habits};
-use tidewatch::rate::history::History;
-use tidewatch::rate::steps::Steps;
-use tidewatch::rng::Stream;
+use tidewatch_core::model::cyclic::Rate;
+use tidewatch_core::model::habits::diary::Diary;
+use tidewatch_core::model::habits::{FEW, Habits};
+use tidewatch_core::model::history::History;
+use tidewatch_core::model::steps::Steps;
+use tidewatch_core::rng::Stream;
 use tokio::sync::{mpsc, watch};
 
 use super::*;

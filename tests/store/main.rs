@@ -9,16 +9,6 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection, Row, SqliteConnection};
 use tempfile::TempDir;
 use tidewatch::clock::patience;
-use tidewatch::fleet::estimate::Forgetting;
-use tidewatch::fleet::gate::Constraint;
-use tidewatch::fleet::life::Life;
-use tidewatch::fleet::params::SourceId;
-use tidewatch::fleet::source::{Memory, MoveProof, Reason, State};
-use tidewatch::fleet::tardiness::Toll;
-use tidewatch::observe::{
-    FeedHints, Observation, Occurred, PageText, Present, Update, UpdateKind, compare::key_hash,
-};
-use tidewatch::schedule::policy::Policy;
 use tidewatch::store::load::{Remembered, begin, each, standing};
 use tidewatch::store::lock::Lock;
 use tidewatch::store::reader::{Reader, ask};
@@ -29,7 +19,17 @@ use tidewatch::store::record::{
 use tidewatch::store::sync::Listed;
 use tidewatch::store::writer::{Desk, Health, Receipt, Write, Writer};
 use tidewatch::store::{StoreError, open};
-use tidewatch::time::{Span, Timestamp};
+use tidewatch_core::engine::estimate::Forgetting;
+use tidewatch_core::engine::gate::Constraint;
+use tidewatch_core::engine::life::Life;
+use tidewatch_core::engine::params::SourceId;
+use tidewatch_core::engine::source::{Memory, MoveProof, Reason, State};
+use tidewatch_core::engine::tardiness::Toll;
+use tidewatch_core::observe::{
+    FeedHints, Observation, Occurred, PageText, Present, Update, UpdateKind, compare::key_hash,
+};
+use tidewatch_core::planning::policy::Policy;
+use tidewatch_core::time::{Span, Timestamp};
 use tokio::sync::oneshot;
 
 mod bursts;

@@ -1,7 +1,7 @@
 //! How well probes were spent: counted by hand, by the reader and by the views.
 
-use tidewatch::fleet::load::Load;
 use tidewatch::store::measures::Measures;
+use tidewatch_core::engine::load::Load;
 
 use super::*;
 

@@ -1,6 +1,6 @@
 //! Plans, and the rates that they are made from.
 
-use tidewatch::rate::steps::Steps;
+use tidewatch_core::model::steps::Steps;
 
 use super::*;
 

@@ -7,9 +7,9 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::fleet::params::SourceId;
 use crate::store::review::BurstReview;
-use crate::time::{Span, Timestamp};
+use tidewatch_core::engine::params::SourceId;
+use tidewatch_core::time::{Span, Timestamp};
 
 use super::cast::Character;
 use super::report::{Circumstances, day};

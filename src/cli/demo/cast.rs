@@ -6,8 +6,8 @@
 
 use std::path::Path;
 
-use crate::schedule::policy::Policy;
-use crate::time::{Span, Timestamp};
+use tidewatch_core::planning::policy::Policy;
+use tidewatch_core::time::{Span, Timestamp};
 
 use super::world::{Calendar, Post, Rhythm};
 

@@ -14,8 +14,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::schedule::budget::Budget;
-use crate::time::{Span, Timestamp};
+use tidewatch_core::planning::budget::Budget;
+use tidewatch_core::time::{Span, Timestamp};
 
 use super::cast::{CLOSED, Character};
 use super::manners::{Asked, Told};

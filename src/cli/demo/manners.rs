@@ -10,7 +10,7 @@ use std::io::Write;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use crate::time::{Span, Timestamp};
+use tidewatch_core::time::{Span, Timestamp};
 
 use super::cast::{CLOSED, CRAWL_DELAY, Character, FEED, Gives, Quirk};
 use super::text::{document, http_date};

@@ -42,8 +42,8 @@ use crate::config::{self, Config};
 use crate::daemon::pilot::Progress;
 use crate::daemon::run::{Command, Ended, Setup, run as run_daemon};
 use crate::daemon::signals;
-use crate::schedule::policy::Policy;
-use crate::time::Timestamp;
+use tidewatch_core::planning::policy::Policy;
+use tidewatch_core::time::Timestamp;
 
 use super::{CliError, colours, log, runtime};
 

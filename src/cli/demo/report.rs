@@ -14,7 +14,7 @@ use crate::cli::table::{Cell, Tone, cell, print};
 use crate::store::StoreError;
 use crate::store::reader::Reader;
 use crate::store::review::Detection;
-use crate::time::{Span, Timestamp};
+use tidewatch_core::time::{Span, Timestamp};
 
 use super::bursts::{self, BurstReport};
 use super::cast::{Character, Form, Quirk};

@@ -13,7 +13,7 @@ use crate::cli::table::cut;
 use crate::clock::{Clock, real_pause};
 use crate::store::reader::Reader;
 use crate::store::report::SourceRow;
-use crate::time::{Span, Timestamp};
+use tidewatch_core::time::{Span, Timestamp};
 
 use super::server::{Shared, enter};
 use super::world::Calendar;

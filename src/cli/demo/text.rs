@@ -7,7 +7,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::json;
 
-use crate::time::Timestamp;
+use tidewatch_core::time::Timestamp;
 
 use super::cast::{Character, Form, Quirk};
 use super::world::Post;

@@ -3,8 +3,8 @@
 //! Exists so that every run of the demo meets the same week. Knows rhythms and a fixed seed. Must
 //! not know how posts are served, nor what was asked.
 
-use crate::rng::Stream;
-use crate::time::{Span, Timestamp};
+use tidewatch_core::rng::Stream;
+use tidewatch_core::time::{Span, Timestamp};
 
 /// Runs are comparable because this never changes.
 const SEED: u64 = 20_261_102;

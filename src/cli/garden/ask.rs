@@ -5,9 +5,9 @@
 use std::path::{Path, PathBuf};
 
 use crate::cli::{CliError, load};
-use crate::sim::garden::walk::Trial;
-use crate::sim::garden::{Instance, Policy, made_up, sweep, units, walk};
 use crate::store::slice::Dim;
+use tidewatch_lab::garden::walk::Trial;
+use tidewatch_lab::garden::{Instance, Policy, made_up, sweep, units, walk};
 
 use super::configured::{Configured, Day};
 use super::{configured, file};

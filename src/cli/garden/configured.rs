@@ -10,9 +10,9 @@ use crate::cli::status::look;
 use crate::cli::{CliError, runtime};
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::fleet::garden::Plant;
-use crate::sim::garden::Instance;
-use crate::time::Span;
+use tidewatch_core::engine::garden::Plant;
+use tidewatch_core::time::Span;
+use tidewatch_lab::garden::Instance;
 
 /// What is configured.
 #[derive(Debug)]

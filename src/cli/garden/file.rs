@@ -7,8 +7,8 @@ use std::path::Path;
 
 use crate::cli::CliError;
 use crate::cli::simulate::column::{self, Fault};
-use crate::fleet::garden::{Plant, UNIT};
-use crate::sim::garden::{Instance, LONGEST_WINDOW};
+use tidewatch_core::engine::garden::{Plant, UNIT};
+use tidewatch_lab::garden::{Instance, LONGEST_WINDOW};
 
 /// What the first line says.
 const HEADER: &str = "cost,window";

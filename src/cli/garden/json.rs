@@ -7,8 +7,8 @@ use std::io;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::sim::garden::Outcome;
 use crate::store::slice::{Mark, Slice};
+use tidewatch_lab::garden::Outcome;
 
 use super::Answer;
 

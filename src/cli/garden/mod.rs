@@ -8,9 +8,9 @@
 use std::io::Write;
 use std::path::Path;
 
-use crate::sim::garden::{Outcome, front};
 use crate::store::StoreError;
 use crate::store::cube::{BedRow, Cube, CubeError, RunRow};
+use tidewatch_lab::garden::{Outcome, front};
 
 use super::{CliError, colours, runtime, write_file};
 
@@ -143,7 +143,7 @@ pub fn run(arguments: &Args, config: Option<&Path>, out: &mut dyn Write) -> Resu
 }
 
 fn beds(question: &Question) -> Vec<BedRow> {
-    let row = |bed: &crate::sim::garden::Bed| BedRow {
+    let row = |bed: &tidewatch_lab::garden::Bed| BedRow {
         group: bed.group.clone(),
         window_class: bed.window_class(),
         plants: i64::try_from(bed.plants).unwrap_or(i64::MAX),

@@ -9,10 +9,10 @@ use tokio::runtime::Runtime;
 
 use crate::cli::CliError;
 use crate::cli::simulate::progress::Bar;
-use crate::sim::contest::on_all_cores;
-use crate::sim::garden::walk::{Cell, Trial, walk};
-use crate::sim::garden::{Outcome, units};
 use crate::store::cube::{CellRow, Cube, CubeError};
+use tidewatch_lab::contest::on_all_cores;
+use tidewatch_lab::garden::walk::{Cell, Trial, walk};
+use tidewatch_lab::garden::{Outcome, units};
 
 use super::ask::Question;
 

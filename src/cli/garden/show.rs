@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use crate::cli::table::{Cell, Tone, cell, print};
 use crate::cli::words::number;
-use crate::sim::garden::{Outcome, Policy};
+use tidewatch_lab::garden::{Outcome, Policy};
 
 use super::configured::Day;
 use super::{Answer, scatter};

@@ -7,7 +7,7 @@ use std::fmt::{Result, Write};
 
 use crate::cli::picture::{BACKGROUND, begin, colour, escaped, key};
 use crate::cli::words;
-use crate::sim::garden::{Outcome, Policy};
+use tidewatch_lab::garden::{Outcome, Policy};
 
 use super::Answer;
 use super::show::{summary, title};
@@ -220,7 +220,7 @@ fn legend(answer: &Answer, svg: &mut String) -> Result {
 mod tests {
     use super::*;
     use crate::cli::garden::ask::Question;
-    use crate::sim::garden::made_up;
+    use tidewatch_lab::garden::made_up;
 
     #[test]
     fn tiny_numbers_do_not_break_the_file() {

@@ -5,10 +5,10 @@
 use jiff::tz::TimeZone;
 
 use crate::config::week;
-use crate::observe::FeedHints;
-use crate::rate::importance::WeekWindow;
-use crate::rate::steps::Steps;
-use crate::time::{Span, Timestamp};
+use tidewatch_core::model::importance::WeekWindow;
+use tidewatch_core::model::steps::Steps;
+use tidewatch_core::observe::FeedHints;
+use tidewatch_core::time::{Span, Timestamp};
 
 /// A window that was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
-use crate::time::Timestamp;
+use tidewatch_core::time::Timestamp;
 
 /// A local day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Number;
 
-use crate::time::Span;
+use tidewatch_core::time::Span;
 
 use super::{Outcome, Problem};
 

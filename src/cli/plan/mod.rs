@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 
 use crate::clock::Clock;
-use crate::time::{Span, SpanError};
+use tidewatch_core::time::{Span, SpanError};
 
 use super::{CliError, colours, write_file};
 

@@ -2,8 +2,8 @@
 
 use jiff::tz::TimeZone;
 
-use crate::schedule::horizon::{Grid, Horizon};
-use crate::time::{Span, Timestamp};
+use tidewatch_core::planning::horizon::{Grid, Horizon};
+use tidewatch_core::time::{Span, Timestamp};
 
 /// What is to be planned.
 #[derive(Debug, Clone, PartialEq)]

@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use crate::cli::CliError;
 use crate::cli::words::local;
-use crate::schedule::horizon::Impossible;
-use crate::time::Span;
+use tidewatch_core::planning::horizon::Impossible;
+use tidewatch_core::time::Span;
 
 use super::Problem;
 

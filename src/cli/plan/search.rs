@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use crate::cli::CliError;
 use crate::clock::Stopwatch;
-use crate::schedule::horizon::{Grid, Horizon, Impossible, Schedule};
-use crate::schedule::{baselines, bound, finish, moves, optimal, reference};
-use crate::time::Span;
+use tidewatch_core::planning::horizon::{Grid, Horizon, Impossible, Schedule};
+use tidewatch_core::planning::{baselines, bound, finish, moves, optimal, reference};
+use tidewatch_core::time::Span;
 
 use super::refusal::refusal;
 use super::{Improver, Method, Problem};

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use crate::cli::table::{Cell, Tone, cell, print};
 use crate::cli::words::{count, local, number, zone};
-use crate::time::{Span, Timestamp};
+use tidewatch_core::time::{Span, Timestamp};
 
 use super::refusal::exact;
 use super::strip::strip;

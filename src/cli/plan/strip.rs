@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 
 use crate::cli::picture::{shade, shades, swatch};
-use crate::rate::obsolescence::hours;
-use crate::time::Span;
+use tidewatch_core::model::obsolescence::hours;
+use tidewatch_core::time::Span;
 
 use super::Problem;
 use super::days::{Day, days, minute_of_day};

@@ -8,8 +8,8 @@ use std::fmt::{Result, Write};
 
 use crate::cli::picture::{begin, colour, escaped, key};
 use crate::cli::words::{count, local, number, zone};
-use crate::rate::obsolescence::hours;
-use crate::time::Span;
+use tidewatch_core::model::obsolescence::hours;
+use tidewatch_core::time::Span;
 
 use super::axis::ticks;
 use super::refusal::exact;

@@ -5,9 +5,9 @@
 
 use jiff::tz::TimeZone;
 
-use crate::rate::cyclic::{DAY_S, Rate};
-use crate::rate::week::{DAY_MS, WEEK_MS, local_millis};
-use crate::time::{Span, Timestamp};
+use tidewatch_core::model::cyclic::{DAY_S, Rate};
+use tidewatch_core::model::week::{DAY_MS, WEEK_MS, local_millis};
+use tidewatch_core::time::{Span, Timestamp};
 
 const HOUR_MS: i64 = 3_600_000;
 

@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 
 use crate::cli::table::cut;
 use crate::cli::words::{count, zone};
-use crate::rate::cyclic::Rate;
-use crate::rate::habits::named::Believed;
-use crate::time::Timestamp;
+use tidewatch_core::model::cyclic::Rate;
+use tidewatch_core::model::habits::named::Believed;
+use tidewatch_core::time::Timestamp;
 
 mod grid;
 mod heat;

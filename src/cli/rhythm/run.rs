@@ -7,10 +7,10 @@ use jiff::tz::TimeZone;
 
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::rate::cyclic::Rate;
-use crate::rate::habits::Habits;
-use crate::schedule::policy::Policy;
 use crate::store::reader::Reader;
+use tidewatch_core::model::cyclic::Rate;
+use tidewatch_core::model::habits::Habits;
+use tidewatch_core::planning::policy::Policy;
 
 use super::super::{CliError, colours, find_source, runtime, write_file};
 use super::{Rhythm, show, to_json, to_svg};

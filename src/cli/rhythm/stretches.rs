@@ -2,7 +2,7 @@
 //! told together, the quiet hours told last and all at once.
 
 use crate::cli::words::{DAYS, count, number};
-use crate::rate::cyclic::{DAY_S, Rate};
+use tidewatch_core::model::cyclic::{DAY_S, Rate};
 
 /// More lines than this are not read.
 const MOST: usize = 10;

@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 use crate::cli::picture::{BACKGROUND, SHADES, begin, colour, escaped, intensity, shade_from};
 use crate::cli::words::{DAYS, count, number, zone};
-use crate::time::Timestamp;
+use tidewatch_core::time::Timestamp;
 
 use super::Rhythm;
 use super::grid::{here, hours, peak};

@@ -5,7 +5,7 @@ use quick_xml::Reader;
 use quick_xml::events::Event;
 
 use super::*;
-use crate::rate::cyclic::DAY_S;
+use tidewatch_core::model::cyclic::DAY_S;
 
 const NOW: &str = "2026-06-16T09:20:00Z";
 
@@ -210,7 +210,7 @@ fn dispersion_in_words() {
 fn what_leaks_beside_busy_hours_is_not_told_apart() {
     let busy = |cell: usize| cell / 24 < 5 && (9..17).contains(&(cell % 24));
     let cells: Vec<f64> = (0..168).map(|cell| if busy(cell) { 1.0 } else { 0.01 }).collect();
-    let rate = crate::rate::fit::to_rate(&cells, &TimeZone::UTC);
+    let rate = tidewatch_core::model::fit::to_rate(&cells, &TimeZone::UTC);
     assert_eq!(
         stretches::lines(&rate),
         [

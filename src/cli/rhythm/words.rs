@@ -3,8 +3,8 @@
 use jiff::tz::TimeZone;
 
 use crate::cli::words::{count, local};
-use crate::rate::habits::named::Believed;
-use crate::time::Timestamp;
+use tidewatch_core::model::habits::named::Believed;
+use tidewatch_core::time::Timestamp;
 
 use super::Rhythm;
 use super::grid::Ahead;
@@ -100,7 +100,7 @@ fn believed(habits: &[Believed]) -> String {
 /// The day ahead in a sentence.
 pub fn ahead(ahead: &Ahead, zone: &TimeZone) -> String {
     let expected = count(ahead.expected);
-    let hour = |hour: usize| ahead.from + crate::time::Span::from_hours(hour as i64);
+    let hour = |hour: usize| ahead.from + tidewatch_core::time::Span::from_hours(hour as i64);
     match ahead.likeliest() {
         _ if ahead.peak() <= 0.0 => "no updates expected".to_owned(),
         None => format!("{expected} expected, no hour likelier than another"),

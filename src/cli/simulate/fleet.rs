@@ -11,11 +11,11 @@ use clap::ValueEnum;
 
 use crate::cli::{CliError, colours};
 use crate::clock::Stopwatch;
-use crate::fleet::Allocator;
-use crate::fleet::bounds::{Demand, theorem_1, tight};
-use crate::sim::fleet::minds::Estimate;
-use crate::sim::fleet::shapes::Shape;
-use crate::sim::fleet::{Change, MOST_STEPS, Sim, Trial, World};
+use tidewatch_core::engine::Allocator;
+use tidewatch_core::engine::bounds::{Demand, theorem_1, tight};
+use tidewatch_lab::fleet::minds::Estimate;
+use tidewatch_lab::fleet::shapes::Shape;
+use tidewatch_lab::fleet::{Change, MOST_STEPS, Sim, Trial, World};
 
 use super::progress::Bar;
 use super::{rates, show};

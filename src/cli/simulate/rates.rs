@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use crate::cli::CliError;
-use crate::sim::fleet::shapes::LARGEST;
+use tidewatch_lab::fleet::shapes::LARGEST;
 
 use super::column::{self, Fault};
 

@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use crate::cli::table::{Cell, Tone, cell, print};
 use crate::cli::words::number;
-use crate::fleet::Allocator;
-use crate::sim::fleet::minds::Estimate;
+use tidewatch_core::engine::Allocator;
+use tidewatch_lab::fleet::minds::Estimate;
 
 use super::fleet::{Outcome, Question};
 

@@ -5,13 +5,13 @@
 use crate::cli::CliError;
 use crate::config::curves::Curve;
 use crate::config::load::curves;
-use crate::fleet::BurstTerms;
-use crate::rate::steps::Steps;
-use crate::schedule::budget::Budget;
-use crate::sim::contest::{Matching, Rules, Who};
-use crate::sim::trace::Trace;
-use crate::sim::world::world;
-use crate::time::{Span, Timestamp};
+use tidewatch_core::engine::BurstTerms;
+use tidewatch_core::model::steps::Steps;
+use tidewatch_core::planning::budget::Budget;
+use tidewatch_core::time::{Span, Timestamp};
+use tidewatch_lab::contest::{Matching, Rules, Who};
+use tidewatch_lab::trace::Trace;
+use tidewatch_lab::world::world;
 
 use super::{Args, Match, read};
 

@@ -7,7 +7,7 @@ use std::fmt::{Result, Write};
 
 use crate::cli::picture::{begin, escaped, key};
 use crate::cli::words::number;
-use crate::sim::score::Score;
+use tidewatch_lab::score::Score;
 
 use super::Question;
 use super::chart::{Frame, Scale, ink, line, plain};

@@ -8,8 +8,8 @@ use std::fmt::Write;
 use std::path::{Component, Path};
 
 use crate::cli::CliError;
-use crate::sim::trace::Trace;
-use crate::time::Timestamp;
+use tidewatch_core::time::Timestamp;
+use tidewatch_lab::trace::Trace;
 
 use super::read::HEADER;
 use super::results::{Results, runs};

@@ -7,10 +7,10 @@ use std::io;
 use serde::Serialize;
 use serde_json::Number;
 
-use crate::sim::compare::Interval;
-use crate::sim::contest::Matching;
-use crate::sim::score::Score;
-use crate::time::Timestamp;
+use tidewatch_core::time::Timestamp;
+use tidewatch_lab::compare::Interval;
+use tidewatch_lab::contest::Matching;
+use tidewatch_lab::score::Score;
 
 use super::Question;
 use super::results::{Results, probes_per_week, runs, useful};

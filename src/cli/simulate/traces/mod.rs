@@ -12,10 +12,10 @@ use clap::ValueEnum;
 
 use crate::cli::measures::length;
 use crate::cli::{CliError, colours, write_file};
-use crate::fleet::Response;
-use crate::schedule::budget::Budget;
-use crate::sim::contest::{Rules, Who, hold};
-use crate::time::Span;
+use tidewatch_core::engine::Response;
+use tidewatch_core::planning::budget::Budget;
+use tidewatch_core::time::Span;
+use tidewatch_lab::contest::{Rules, Who, hold};
 
 use super::fleet::share;
 use super::progress::Bar;

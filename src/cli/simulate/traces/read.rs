@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use crate::cli::CliError;
 use crate::cli::simulate::column::{self, Fault};
 use crate::cli::table::cut;
-use crate::sim::trace::Trace;
-use crate::time::Timestamp;
+use tidewatch_core::time::Timestamp;
+use tidewatch_lab::trace::Trace;
 
 /// What the first line of a trace says.
 pub const HEADER: &str = "unix_time";

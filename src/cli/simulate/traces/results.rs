@@ -3,13 +3,13 @@
 //! Exists so that table, document and page tell the same. Knows whom everybody is compared with. Must
 //! not know how results look.
 
-use crate::schedule::budget::Budget;
-use crate::schedule::policy::Policy;
-use crate::sim::compare::{Comparison, FLOOR_SECS, Pair, compare, geometric_mean_ratio};
-use crate::sim::contest::{Contest, Entrant, Run, Who};
-use crate::sim::score::Score;
-use crate::sim::trace::Trace;
-use crate::time::Span;
+use tidewatch_core::planning::budget::Budget;
+use tidewatch_core::planning::policy::Policy;
+use tidewatch_core::time::Span;
+use tidewatch_lab::compare::{Comparison, FLOOR_SECS, Pair, compare, geometric_mean_ratio};
+use tidewatch_lab::contest::{Contest, Entrant, Run, Who};
+use tidewatch_lab::score::Score;
+use tidewatch_lab::trace::Trace;
 
 const WEEK_MS: f64 = Span::from_days(7).as_millis() as f64;
 
@@ -179,10 +179,10 @@ pub fn probes_per_week(score: &Score) -> Option<f64> {
 pub mod tests {
     use super::super::Question;
     use super::*;
-    use crate::rate::steps::Steps;
-    use crate::sim::contest::Rules;
-    use crate::sim::score::Trial;
-    use crate::time::Timestamp;
+    use tidewatch_core::model::steps::Steps;
+    use tidewatch_core::time::Timestamp;
+    use tidewatch_lab::contest::Rules;
+    use tidewatch_lab::score::Trial;
 
     /// Three sources of two kinds, two days, probed every so many seconds by each policy.
     pub fn contest(probed: &[(&str, i64)]) -> (Vec<Trace>, Contest) {

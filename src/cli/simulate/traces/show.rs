@@ -6,9 +6,9 @@ use std::io::{self, Write};
 
 use crate::cli::table::{Cell, Tone, cell, cut, print};
 use crate::cli::words::number;
-use crate::sim::compare::Comparison;
-use crate::sim::contest::{Matching, Who};
-use crate::time::Span;
+use tidewatch_core::time::Span;
+use tidewatch_lab::compare::Comparison;
+use tidewatch_lab::contest::{Matching, Who};
 
 use super::Question;
 use super::results::{Extreme, Extremes, Results, Standing, probes_per_week, useful};

@@ -1,0 +1,204 @@
+//! The politeness gate: from when a probe is allowed, and what forbids it before.
+//!
+//! Every rule is one [`Constraint`] with the time until which it holds; the latest one binds. The
+//! same list decides in the daemon and is shown by `tidewatch explain`. A refusal is always a
+//! deferral with a time. Knows one source and its host's state, nothing of how a probe is sent.
+
+use crate::observe::FeedHints;
+use crate::planning::budget::{Budget, Spent};
+use crate::time::{Span, Timestamp};
+
+use super::source::Memory;
+
+/// What may forbid a probe for a while.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Constraint {
+    /// δ since the last probe.
+    Spacing,
+    /// n per T.
+    Budget,
+    /// `max-age` or `Expires`.
+    MaxAge,
+    /// `Retry-After` and its kin, for this source.
+    RetryAfter,
+    /// Backoff after failures.
+    Backoff,
+    /// RSS `ttl`.
+    Ttl,
+    /// `sy:updatePeriod`.
+    UpdatePeriod,
+    /// `skipHours` and `skipDays`.
+    Skip,
+    /// The host group was asked to rest.
+    HostPause,
+    /// Spacing between requests to one host group.
+    HostSpacing,
+    /// It rests: gone, or closed to us.
+    Resting,
+}
+
+impl Constraint {
+    /// Every constraint.
+    pub const ALL: [Self; 11] = [
+        Self::Spacing,
+        Self::Budget,
+        Self::MaxAge,
+        Self::RetryAfter,
+        Self::Backoff,
+        Self::Ttl,
+        Self::UpdatePeriod,
+        Self::Skip,
+        Self::HostPause,
+        Self::HostSpacing,
+        Self::Resting,
+    ];
+
+    /// The name in the store and at the terminal.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Spacing => "min_spacing",
+            Self::Budget => "budget",
+            Self::MaxAge => "max-age",
+            Self::RetryAfter => "retry-after",
+            Self::Backoff => "backoff",
+            Self::Ttl => "ttl",
+            Self::UpdatePeriod => "update period",
+            Self::Skip => "skip hours/days",
+            Self::HostPause => "host pause",
+            Self::HostSpacing => "host spacing",
+            Self::Resting => "resting",
+        }
+    }
+}
+
+/// From when a probe is allowed, and by what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// Allowed from here on.
+    pub at: Timestamp,
+    /// What forbids it before, if anything does past the wanted time.
+    pub binding: Option<Constraint>,
+}
+
+/// Every constraint that says anything about this source, with the time until which it holds.
+pub fn constraints(memory: &Memory, spent: &Spent, budget: &Budget) -> Vec<(Constraint, Timestamp)> {
+    let mut list = Vec::new();
+    let mut say = |constraint, until: Option<Timestamp>| {
+        if let Some(until) = until.filter(|&until| until > Timestamp::MIN) {
+            list.push((constraint, until));
+        }
+    };
+    // What is spent is known for T only, and a feed may ask for more than that.
+    let last = spent.last().max(memory.last_probe);
+    let since_last = |span: Option<Span>| Some(last? + span?);
+    say(Constraint::Spacing, Some(spent.spacing_allows(budget)));
+    say(Constraint::Budget, Some(spent.budget_allows(budget)));
+    say(Constraint::MaxAge, memory.fresh_until);
+    say(Constraint::RetryAfter, memory.retry_until);
+    say(Constraint::Backoff, memory.backoff_until);
+    say(Constraint::Ttl, since_last(memory.hints.ttl));
+    say(Constraint::UpdatePeriod, since_last(memory.hints.update_period));
+    list
+}
+
+/// The first allowed time at or after `wanted`.
+pub fn verdict(
+    wanted: Timestamp,
+    memory: &Memory,
+    spent: &Spent,
+    budget: &Budget,
+    host_paused_until: Timestamp,
+) -> Verdict {
+    let mut verdict = Verdict { at: wanted, binding: None };
+    let pause = (Constraint::HostPause, host_paused_until);
+    for (constraint, until) in constraints(memory, spent, budget).into_iter().chain([pause]) {
+        if until > verdict.at {
+            verdict = Verdict { at: until, binding: Some(constraint) };
+        }
+    }
+    // Last, because it is the only one that is not a simple "not before".
+    let open = past_skips(verdict.at, &memory.hints);
+    if open > verdict.at {
+        verdict = Verdict { at: open, binding: Some(Constraint::Skip) };
+    }
+    verdict
+}
+
+/// Milliseconds.
+const HOUR: i64 = 3_600_000;
+
+/// The spans from one time to another that are skipped, ascending and apart, each without its end.
+pub fn skipped(from: Timestamp, until: Timestamp, hints: &FeedHints) -> Vec<(Timestamp, Timestamp)> {
+    let mut spans = Vec::new();
+    let mut at = from;
+    while (hints.skip_hours != 0 || hints.skip_days != 0) && at < until {
+        let open = past_skips(at, hints);
+        if open > at {
+            spans.push((at, open));
+        }
+        at = Timestamp::from_millis((open.as_millis().div_euclid(HOUR) + 1).saturating_mul(HOUR));
+    }
+    spans
+}
+
+/// The first time at or after `at` that is in no skipped hour or day (UTC, as RSS has it).
+pub fn past_skips(at: Timestamp, hints: &FeedHints) -> Timestamp {
+    if (hints.skip_hours == 0 && hints.skip_days == 0) || at == Timestamp::MAX {
+        return at;
+    }
+    let skipped = |t: Timestamp| {
+        hints.skip_hours >> t.utc_hour() & 1 == 1 || hints.skip_days >> t.utc_weekday() & 1 == 1
+    };
+    if !skipped(at) {
+        return at;
+    }
+    let next_hour = at.as_millis().div_euclid(HOUR) + 1;
+    // A week of hours meets every combination; if all are skipped the hints make no sense.
+    (next_hour..next_hour + 7 * 24)
+        .map(|hour| Timestamp::from_millis(hour * HOUR))
+        .find(|&t| !skipped(t))
+        .unwrap_or(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        Timestamp::parse_iso(text).expect("valid")
+    }
+
+    #[test]
+    fn the_latest_constraint_binds_and_skips_come_last() {
+        let budget = Budget { probes: 2, per: Span::from_hours(4), min_spacing: Span::from_mins(15) };
+        let mut spent = Spent::default();
+        spent.note(at("2026-11-16T08:00:00Z"), &budget);
+        spent.note(at("2026-11-16T09:00:00Z"), &budget);
+        let mut memory = Memory::default();
+        let wanted = at("2026-11-16T09:05:00Z");
+        let ask = |memory: &Memory, pause| verdict(wanted, memory, &spent, &budget, pause);
+
+        let by_budget = ask(&memory, Timestamp::MIN);
+        assert_eq!(by_budget.at, at("2026-11-16T12:00:00Z"));
+        assert_eq!(by_budget.binding, Some(Constraint::Budget));
+
+        memory.hints = FeedHints { skip_hours: 1 << 12 | 1 << 13, ..FeedHints::default() };
+        let by_skip = ask(&memory, Timestamp::MIN);
+        assert_eq!(by_skip.at, at("2026-11-16T14:00:00Z"));
+        assert_eq!(by_skip.binding, Some(Constraint::Skip));
+
+        memory.hints.skip_days = 1;
+        assert_eq!(ask(&memory, Timestamp::MIN).at, at("2026-11-17T00:00:00Z"));
+
+        let by_host = ask(&memory, at("2026-11-18T00:30:00Z"));
+        assert_eq!(by_host.at, at("2026-11-18T00:30:00Z"));
+        assert_eq!(by_host.binding, Some(Constraint::HostPause));
+    }
+
+    #[test]
+    fn hints_that_forbid_everything_forbid_nothing() {
+        let hints = FeedHints { skip_hours: 0xFF_FFFF, ..FeedHints::default() };
+        let t = at("2026-11-16T09:05:00Z");
+        assert_eq!(past_skips(t, &hints), t);
+    }
+}

@@ -1,0 +1,223 @@
+//! Rules in the fleet: who is asked for what, and by when.
+//!
+//! What one source shows may want a probe of others, so here all sources meet. With c probes per step the
+//! spans that end first go first, which for probes of one slot each serves as many as can be (Glover 1967,
+//! see `deadlines`). Since SUP waits for the last moment, a slot is kept for it (`calendar`): where a step or a
+//! host has none left, the probe comes earlier, as long as its span has begun; where there is none at all,
+//! that is said before it is missed.
+//!
+//! Must not know what rules ask for, nor who is told.
+
+use std::sync::Arc;
+
+use crate::planning::execution::{Interval, Obstacle, RuleId};
+use crate::planning::plan::Revision;
+use crate::planning::prediction::Want;
+use crate::time::{Span, Timestamp};
+
+use super::absorb::Note;
+use super::book::{Book, RuleState};
+use super::calendar::{Full, Terms};
+use super::params::{FleetParams, SourceId};
+use super::serving::{Serving, Wants};
+use super::source::{Member, Reason, Wish};
+use super::state::{Fleet, Stale};
+
+impl Fleet {
+    /// Follows these rules from now on. Nobody is probed at once because of it.
+    pub fn set_rules(&mut self, book: Book, now: Timestamp) {
+        self.book = book;
+        self.book.tidy(now);
+        self.kept.clear();
+        for member in self.members.values_mut() {
+            let parts = self.book.parts(member.id);
+            let asked = parts.iter().any(|part| part.asked);
+            if asked || member.serving.is_some() {
+                // What is being foretold for it names rules by numbers that they may no longer have.
+                member.revision.0 += 1;
+            }
+            if !asked {
+                member.serving = None;
+                continue;
+            }
+            let own = parts
+                .iter()
+                .any(|part| part.asked && self.book.terms(part.rule).is_some_and(|terms| terms.own));
+            // What is known of its pace outlasts its rules.
+            let drift = member.serving.as_ref().map(|serving| serving.drift).unwrap_or_default();
+            member.serving = Some(Box::new(Serving { own, drift, ..Serving::default() }));
+            if own && !std::mem::replace(&mut member.queued, true) {
+                self.unplanned.push_back(member.id);
+                if member.memory.due != Timestamp::MAX {
+                    // A plan that follows makes nobody fetch.
+                    member.plan_from = member.plan_from.max(member.memory.due);
+                }
+            }
+        }
+        for (rule, executable) in self.book.executables() {
+            // Whoever was looked at since has served it, before a restart or a reload.
+            let served = |member: &Member| member.memory.looked.is_some_and(|at| at >= executable.since);
+            let asked = self.book.asked(rule).iter().copied();
+            let owing = asked.filter(|id| self.members.get(id).is_some_and(|member| !served(member)));
+            for id in owing.collect::<Vec<_>>() {
+                self.open_span(id, rule, executable.until, now);
+            }
+        }
+    }
+
+    /// How far all rules are.
+    pub fn rule_states(&self) -> Vec<RuleState> {
+        self.book.states()
+    }
+
+    /// A rule became executable: whom it asks about wants a probe by then. Says whose due time changed, and
+    /// what is in the way.
+    pub(super) fn open_spans(
+        &mut self,
+        rule: RuleId,
+        until: Timestamp,
+        except: SourceId,
+        now: Timestamp,
+    ) -> Vec<(SourceId, Vec<Note>)> {
+        let asked: Vec<SourceId> =
+            self.book.asked(rule).iter().copied().filter(|&id| id != except).collect();
+        asked.into_iter().filter_map(|id| Some((id, self.open_span(id, rule, until, now)?))).collect()
+    }
+
+    /// One of them does.
+    fn open_span(
+        &mut self,
+        id: SourceId,
+        rule: RuleId,
+        until: Timestamp,
+        now: Timestamp,
+    ) -> Option<Vec<Note>> {
+        let member = self.members.get_mut(&id)?;
+        let serving = member.serving.as_mut()?;
+        // Set off again before it was served: one probe does for both, by the end of the first.
+        let open = serving.open.intervals().iter().find(|span| span.rule == rule && span.until >= now);
+        let until = open.map_or(until, |open| open.until.min(until));
+        serving.open.withdraw(rule);
+        // Of one that is over nobody is in a hurry, but what is found is still heard.
+        serving.open.add(Interval { rule, from: now.min(until), until });
+        let paused = self.frontier.paused_until(member.host);
+        let mut notes = member.settle(&self.book, now, paused, self.params.step);
+        notes.extend(self.due_anew(id, now));
+        Some(notes)
+    }
+
+    /// Spans in which a source's updates are foretold for the rules that wait for them; `None` where they
+    /// cannot be. Says what is in the way of some.
+    pub fn adopt_spans(
+        &mut self,
+        id: SourceId,
+        made_from: Revision,
+        spans: Option<&[Interval]>,
+        now: Timestamp,
+    ) -> Result<Vec<Note>, Stale> {
+        let margin = self.params.step;
+        let member =
+            self.members.get_mut(&id).filter(|member| member.revision == made_from).ok_or(Stale)?;
+        let Some(serving) = member.serving.as_mut().filter(|_| member.in_flight.is_none()) else {
+            return Err(Stale);
+        };
+        serving.foretold = spans.is_some();
+        for part in self.book.parts(id) {
+            if self.book.terms(part.rule).is_some_and(|terms| terms.own) {
+                serving.open.withdraw(part.rule);
+            }
+        }
+        spans.unwrap_or_default().iter().for_each(|&span| serving.open.add(span));
+        let paused = self.frontier.paused_until(member.host);
+        let mut notes = member.settle(&self.book, now, paused, margin);
+        notes.extend(self.due_anew(id, now));
+        Ok(notes)
+    }
+
+    /// A source's due time after what rules want of it has changed.
+    fn due_anew(&mut self, id: SourceId, now: Timestamp) -> Option<Note> {
+        let member = self.members.get_mut(&id)?;
+        let settled = member.in_flight.is_none()
+            && member.is_well()
+            && !matches!(member.memory.reason, Reason::Manual | Reason::FirstContact);
+        if !settled {
+            return None;
+        }
+        let for_rules = member.memory.rule.is_some();
+        let due =
+            Wish { at: member.memory.due, because: member.memory.reason, by: member.memory.life.asked_by };
+        let wish = match for_rules || member.serving.as_ref().is_some_and(|serving| serving.own) {
+            // What it was due for may be no longer wanted.
+            true => member.wish(member.spent.last().unwrap_or(now), self.seed, &self.params.burst),
+            false => member.rule_wish(due),
+        };
+        // Items that may have been lost are looked for no later because of rules, and what no rule asks for
+        // comes no sooner.
+        let later = member.hurried && due.at < wish.at;
+        let sooner = !for_rules && wish.because != Reason::Rule && wish.at < due.at;
+        let wish = if later || sooner { due } else { wish };
+        if wish != due {
+            Self::withdraw(member, &mut self.frontier, &mut self.turns);
+            Self::set_due(member, &self.frontier, Wish { at: wish.at.max(now), ..wish });
+            Self::queue(member, &mut self.frontier);
+        }
+        self.keep_slot(id, now)
+    }
+
+    /// Keeps a slot for a probe that a rule wants, in the last step that has one.
+    pub(super) fn keep_slot(&mut self, id: SourceId, now: Timestamp) -> Option<Note> {
+        let FleetParams { step, probes_per_step, host_spacing, .. } = self.params;
+        let terms = Terms { step, probes_per_step, host_spacing };
+        self.kept.forget_before(terms.step_of(now));
+        let member = self.members.get_mut(&id)?;
+        let (due, host, waits) = (member.memory.due, member.host, member.memory.reason == Reason::Rule);
+        let serving = member.serving.as_mut()?;
+        self.kept.release(serving.slot.take());
+        let next = serving.next.clone().filter(|_| waits)?;
+        let from = next.from.max(now);
+        let kept = match self.kept.keep(host, (from, due), &terms) {
+            Ok(kept) => kept,
+            Err(full) => {
+                let why = if full == Full::Host { Obstacle::Host } else { Obstacle::Slots };
+                let span = Interval { rule: next.rule, from: next.from, until: next.until };
+                return serving.trouble(&span, why, &self.book, now);
+            }
+        };
+        serving.slot = Some(kept);
+        if kept.0 < terms.step_of(due) {
+            let at = Timestamp::from_millis(kept.0.saturating_mul(step.as_millis())).max(from);
+            // Only where the gate lets it.
+            match Self::ask_gate(member, &self.frontier, at).at == at {
+                true if member.in_flight.is_none() => {
+                    Self::withdraw(member, &mut self.frontier, &mut self.turns);
+                    member.memory.due = at;
+                    Self::queue(member, &mut self.frontier);
+                }
+                // It is queued when it has landed.
+                true => member.memory.due = at,
+                false => {}
+            }
+        }
+        None
+    }
+
+    /// What is to be foretold of a source for rules that wait for it, if it can be.
+    pub(super) fn wants(book: &Book, member: &Member) -> Option<Box<Wants>> {
+        let serving = member.serving.as_ref().filter(|serving| serving.own && member.is_well())?;
+        let looked = member.memory.looked.filter(|_| member.in_flight.is_none())?;
+        let own = book.parts(member.id).iter().filter(|part| part.asked);
+        let of = own.filter_map(|part| {
+            let terms = book.terms(part.rule).filter(|terms| terms.own)?;
+            let (every, life, confidence) = (terms.every, terms.life, terms.confidence);
+            let counted = book.counted(part.rule, member.id);
+            Some((Want { rule: part.rule, every, counted, life, confidence }, Arc::clone(terms)))
+        });
+        Some(Box::new(Wants { looked, factor: serving.drift.factor(), of: of.collect() }))
+    }
+
+    /// The clock was set: all spans are foretold anew.
+    pub(super) fn shift_rules(&mut self, by: Span) {
+        self.book.shift(by);
+        self.kept.clear();
+    }
+}

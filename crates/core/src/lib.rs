@@ -1,0 +1,19 @@
+//! Polite and optimal polling of many sources.
+//!
+//! Everything here is pure: no clock, no I/O, no async, no global. The time is always passed in and
+//! chance comes from seeded streams, so equal inputs give equal outputs on any machine.
+//!
+//! | module | subject |
+//! |---|---|
+//! | [`time`], [`rng`] | instants and spans in milliseconds; seeded random streams |
+//! | [`model`] | what is believed of one source |
+//! | [`observe`] | bytes in, values out: feeds, pages, items, updates |
+//! | [`planning`] | when one source wants a probe |
+//! | [`engine`] | all sources under one limit, and the politeness gate |
+
+pub mod engine;
+pub mod model;
+pub mod observe;
+pub mod planning;
+pub mod rng;
+pub mod time;

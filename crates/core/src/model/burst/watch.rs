@@ -1,0 +1,361 @@
+//! The watch over one source: what it remembers between looks, and what a look makes of that.
+//!
+//! Exists because a probe is over in a moment and a burst is not. Decides at each update and at each
+//! look's end, so that it does not matter how the same updates are cut into looks. Knows the tests;
+//! must not know who asks.
+
+use crate::model::cyclic::Rate;
+use crate::model::obsolescence::hours;
+use crate::time::{Span, Timestamp};
+
+use super::filter::{Belief, Chain};
+use super::recent::Recent;
+use super::{Change, Evidence, Look, Params, Seen, Test, ratio, tail};
+
+/// Times into which a count without dates is spread at most.
+const SPREAD: u32 = 64;
+/// Where less than this share of the mean rate is foretold, it is not taken at its word: an hour
+/// without updates in a few weeks is not an hour that cannot have any.
+const LEAST_SHARE: f64 = 0.05;
+/// Nor are sources that hardly ever update: once in 30 days.
+const LEAST_PER_HOUR: f64 = 1.0 / 720.0;
+/// The first byte of what is stored.
+const VERSION: u8 = 1;
+
+/// What is remembered of a source between looks: with the filter 63 bytes when stored; the other
+/// tests keep the times of their windows' updates besides.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Watch {
+    /// A burst is on.
+    on: bool,
+    /// Which of the tail test's windows raised it.
+    window: u8,
+    /// The end of the last look.
+    seen_until: Option<Timestamp>,
+    /// The update since which a burst is thought of, and how many there were since.
+    run_from: Timestamp,
+    run_updates: u32,
+    /// Updates per hour above the rhythm, if a burst is on.
+    excess_per_hour: f64,
+    belief: Belief,
+    recent: Recent,
+}
+
+impl Default for Watch {
+    fn default() -> Self {
+        Self {
+            on: false,
+            window: 0,
+            seen_until: None,
+            run_from: Timestamp::default(),
+            run_updates: 0,
+            excess_per_hour: 0.0,
+            belief: Belief::default(),
+            recent: Recent::default(),
+        }
+    }
+}
+
+/// Updates at one time, and the rhythm there in updates per hour.
+struct Moment {
+    at: Timestamp,
+    count: u32,
+    per_hour: f64,
+}
+
+/// The rate a source is held against, with the little that is always added to it.
+struct Rhythm<'r> {
+    rate: &'r Rate,
+    mean_per_hour: f64,
+}
+
+impl<'r> Rhythm<'r> {
+    fn new(rate: &'r Rate) -> Self {
+        Self { rate, mean_per_hour: (rate.per_week() / 168.0).max(LEAST_PER_HOUR) }
+    }
+
+    fn gaps(&self, from: Timestamp, until: Timestamp) -> f64 {
+        hours(until - from).max(0.0) * self.mean_per_hour
+    }
+
+    fn at_least(&self, per_hour: f64) -> f64 {
+        per_hour.max(LEAST_SHARE * self.mean_per_hour)
+    }
+
+    fn expected(&self, from: Timestamp, until: Timestamp) -> f64 {
+        self.rate.expected(from, until).max(LEAST_SHARE * self.gaps(from, until))
+    }
+}
+
+impl Watch {
+    /// Takes in one look, under the rate that was believed before it.
+    ///
+    /// ```
+    /// # use tidewatch_core::model::burst::{Change, Look, Params, Seen, watch::Watch};
+    /// # use tidewatch_core::model::cyclic::Rate;
+    /// # use tidewatch_core::time::{Span, Timestamp};
+    /// let (rate, params) = (Rate::constant(0.1), Params::default());
+    /// let (mut watch, start) = (Watch::default(), Timestamp::from_secs(0));
+    /// let look = |from, until, seen| Look { from: start + from, until: start + until, seen };
+    /// let (day, later) = (Span::from_days(1), Span::from_hours(25));
+    /// assert_eq!(watch.look(&look(Span::ZERO, day, Seen::Counted(2)), &rate, &params), None);
+    /// // Six updates in an hour that should have a tenth of one.
+    /// let change = watch.look(&look(day, later, Seen::Counted(6)), &rate, &params);
+    /// assert!(matches!(change, Some(Change::Began(_))) && watch.is_on());
+    /// ```
+    pub fn look(&mut self, look: &Look<'_>, rate: &Rate, params: &Params) -> Option<Change> {
+        let from = self.seen_until.map_or(look.from, |seen| seen.max(look.from));
+        if look.until <= from {
+            return None;
+        }
+        let (was_on, mut ever_on) = (self.on, self.on);
+        let look = Look { from, ..*look };
+        let evidence = match params.test {
+            Test::Filter => self.filter(&look, rate, params, &mut ever_on),
+            Test::Tail => self.tail(&look, rate, params, &mut ever_on),
+            Test::Ratio => self.ratio(&look, rate, params),
+        };
+        self.seen_until = Some(look.until);
+        match (was_on, self.on) {
+            (false, true) => Some(Change::Began(evidence)),
+            (true, false) => Some(Change::Ended(evidence)),
+            (false, false) if ever_on => Some(Change::Passed(evidence)),
+            _ => None,
+        }
+    }
+
+    fn filter(&mut self, look: &Look<'_>, rate: &Rate, params: &Params, ever_on: &mut bool) -> Evidence {
+        self.recent.clear();
+        let (rhythm, chain) = (Rhythm::new(rate), Chain::new(params.false_alarms));
+        if let Some(seen) = self.seen_until {
+            chain.pass_unseen(&mut self.belief, rhythm.gaps(seen, look.from));
+        }
+        let (mut at, mut over) = (look.from, None);
+        if look.seen == Seen::Changed {
+            let gaps = rhythm.gaps(look.from, look.until);
+            self.begin_run(look.from, &chain);
+            chain.change(&mut self.belief, gaps, rhythm.expected(look.from, look.until));
+            self.add_to_run(1, &chain);
+            at = look.until;
+        }
+        // A page that changed has been taken in.
+        let known = if at < look.until { moments(look, rate) } else { Vec::new() };
+        for moment in known {
+            chain.pass(&mut self.belief, rhythm.gaps(at, moment.at));
+            at = moment.at;
+            over = self.end_run(at, rate).or(over);
+            self.begin_run(at, &chain);
+            self.belief.update(moment.count, rhythm.at_least(moment.per_hour) / rhythm.mean_per_hour);
+            self.add_to_run(moment.count, &chain);
+            *ever_on |= self.on;
+        }
+        *ever_on |= self.on;
+        chain.pass(&mut self.belief, rhythm.gaps(at, look.until));
+        over = self.end_run(look.until, rate).or(over);
+        self.excess_per_hour = self.belief.excess() * rhythm.mean_per_hour;
+        over.filter(|_| !self.on).unwrap_or_else(|| self.run(look.until, rate))
+    }
+
+    /// A new run of updates begins where nothing pointed to a burst.
+    fn begin_run(&mut self, at: Timestamp, chain: &Chain) {
+        if !self.on && chain.is_resting(&self.belief) {
+            (self.run_from, self.run_updates) = (at, 0);
+        }
+    }
+
+    fn add_to_run(&mut self, count: u32, chain: &Chain) {
+        self.run_updates = self.run_updates.saturating_add(count);
+        self.on |= chain.is_alarming(&self.belief);
+    }
+
+    /// The burst that is over, if one is.
+    fn end_run(&mut self, at: Timestamp, rate: &Rate) -> Option<Evidence> {
+        let over = self.on && self.belief.is_calm();
+        self.on &= !over;
+        over.then(|| self.run(at, rate))
+    }
+
+    fn run(&self, at: Timestamp, rate: &Rate) -> Evidence {
+        let (since, observed) = (self.run_from, self.run_updates);
+        Evidence { since, at, observed, expected: rate.expected(since, at) }
+    }
+
+    fn tail(&mut self, look: &Look<'_>, rate: &Rate, params: &Params, ever_on: &mut bool) -> Evidence {
+        let rhythm = Rhythm::new(rate);
+        let windows = tail::WINDOWS.map(|factor| params.window.scaled(factor));
+        let longest = windows[windows.len() - 1];
+        for moment in moments(look, rate) {
+            // Just before it, so that the end of a burst does not wait for a look.
+            self.end_tail(moment.at - Span::from_millis(1), &windows, &rhythm);
+            self.recent.push(moment.at, moment.count, longest);
+            let alarm = windows.iter().position(|&window| {
+                let from = moment.at - window;
+                let observed = self.recent.count(from, moment.at);
+                tail::is_alarming(observed, rhythm.expected(from, moment.at), params.false_alarms)
+            });
+            self.run_updates = self.run_updates.saturating_add(moment.count);
+            if let Some(window) = alarm {
+                if !self.on {
+                    let from = moment.at - windows[window];
+                    (self.run_from, self.run_updates) = (from, self.recent.count(from, moment.at));
+                }
+                // There are four.
+                (self.on, self.window) = (true, window as u8);
+                *ever_on = true;
+            }
+        }
+        self.end_tail(look.until, &windows, &rhythm);
+        self.measure(look.until, windows[usize::from(self.window) % windows.len()], rate);
+        self.run(look.until, rate)
+    }
+
+    fn end_tail(&mut self, at: Timestamp, windows: &[Span], rhythm: &Rhythm<'_>) {
+        if self.on {
+            let from = at - windows[usize::from(self.window) % windows.len()];
+            self.on = !tail::is_ordinary(self.recent.count(from, at), rhythm.expected(from, at));
+        }
+    }
+
+    fn ratio(&mut self, look: &Look<'_>, rate: &Rate, params: &Params) -> Evidence {
+        for moment in moments(look, rate) {
+            self.recent.push(moment.at, moment.count, params.window);
+            self.run_updates = self.run_updates.saturating_add(moment.count);
+        }
+        let (observed, expected) = self.measure(look.until, params.window, rate);
+        let on = ratio::is_burst(observed, expected, params.threshold);
+        if on && !self.on {
+            (self.run_from, self.run_updates) = (look.until - params.window, observed);
+        }
+        self.on = on;
+        self.run(look.until, rate)
+    }
+
+    /// Updates in a window that ends at `at`, seen and expected; notes by how much they are too many.
+    fn measure(&mut self, at: Timestamp, window: Span, rate: &Rate) -> (u32, f64) {
+        let since = at - window;
+        let (observed, expected) = (self.recent.count(since, at), rate.expected(since, at));
+        self.excess_per_hour = (f64::from(observed) - expected).max(0.0) / hours(window);
+        (observed, expected)
+    }
+
+    /// The burst that is on, as far as it has been seen.
+    pub fn so_far(&self, rate: &Rate) -> Option<Evidence> {
+        self.seen_until.filter(|_| self.on).map(|seen| self.run(seen, rate))
+    }
+
+    /// Moves what lies ahead of `now` back to it: the clock was set since the last look.
+    pub fn not_after(&mut self, now: Timestamp) {
+        if let Some(seen) = self.seen_until.filter(|&seen| seen > now) {
+            self.shift(now - seen);
+        }
+    }
+
+    /// Whether a burst is on.
+    pub fn is_on(&self) -> bool {
+        self.on
+    }
+
+    /// P(burst) at the last look: the filter's; of the other tests, whether one is on. They know no
+    /// more.
+    pub fn probability(&self, test: Test) -> f64 {
+        match test {
+            Test::Filter => self.belief.probability(),
+            Test::Tail | Test::Ratio => f64::from(u8::from(self.on)),
+        }
+    }
+
+    /// β: updates per hour above the rhythm, if a burst is on. So λ(t) + P(burst)·β is to be
+    /// expected now.
+    pub fn excess_rate(&self) -> f64 {
+        self.excess_per_hour
+    }
+
+    /// Moves every instant when the clock was found to have been set.
+    pub fn shift(&mut self, by: Span) {
+        if let Some(seen) = &mut self.seen_until {
+            *seen += by;
+        }
+        self.run_from += by;
+        self.recent.shift(by);
+    }
+
+    /// As it is stored.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let seen = self.seen_until.unwrap_or(Timestamp::MIN);
+        let mut bytes = vec![VERSION, u8::from(self.on), self.window];
+        bytes.extend(seen.as_millis().to_le_bytes());
+        bytes.extend(self.run_from.as_millis().to_le_bytes());
+        bytes.extend(self.run_updates.to_le_bytes());
+        for number in [self.excess_per_hour].into_iter().chain(self.belief.states()) {
+            bytes.extend(number.to_le_bytes());
+        }
+        for (at, count) in self.recent.updates() {
+            bytes.extend(at.as_millis().to_le_bytes());
+            bytes.extend(count.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// From what was stored; `None` if that is nothing we wrote.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (&[VERSION, on @ 0..=1, window], mut rest) = bytes.split_first_chunk()? else { return None };
+        let mut time = || take(&mut rest).map(|bytes| Timestamp::from_millis(i64::from_le_bytes(bytes)));
+        let (seen, run_from) = (time()?, time()?);
+        let run_updates = u32::from_le_bytes(take(&mut rest)?);
+        let mut number = || take(&mut rest).map(f64::from_le_bytes);
+        let excess_per_hour = number()?;
+        let belief = Belief::new([number()?, number()?, number()?, number()?])?;
+        let mut recent = Vec::new();
+        while !rest.is_empty() {
+            let at = Timestamp::from_millis(i64::from_le_bytes(take(&mut rest)?));
+            recent.push((at, u32::from_le_bytes(take(&mut rest)?)));
+        }
+        let good = usize::from(window) < tail::WINDOWS.len()
+            && excess_per_hour.is_finite()
+            && excess_per_hour >= 0.0
+            && recent.is_sorted_by_key(|&(at, _)| at);
+        good.then(|| Self {
+            on: on == 1,
+            window,
+            seen_until: (seen != Timestamp::MIN).then_some(seen),
+            run_from,
+            run_updates,
+            excess_per_hour,
+            belief,
+            recent: Recent::new(recent),
+        })
+    }
+}
+
+fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+    let (head, tail) = rest.split_first_chunk()?;
+    *rest = tail;
+    Some(*head)
+}
+
+/// A look's updates in order. Those without times are spread evenly, each at the middle of its
+/// share of the look.
+fn moments(look: &Look<'_>, rate: &Rate) -> Vec<Moment> {
+    match look.seen {
+        Seen::Dated(times) => {
+            let inside = look.from + Span::from_millis(1);
+            let mut times: Vec<_> = times.iter().map(|&at| at.clamp(inside, look.until)).collect();
+            times.sort_unstable();
+            times.into_iter().map(|at| Moment { at, count: 1, per_hour: rate.at(at) }).collect()
+        }
+        Seen::Counted(0) => Vec::new(),
+        Seen::Counted(_) | Seen::Changed => {
+            let count = if let Seen::Counted(count) = look.seen { count } else { 1 };
+            let length = look.until - look.from;
+            let per_hour = rate.expected(look.from, look.until) / hours(length);
+            let parts = count.min(SPREAD);
+            let place = |part: u32| {
+                let share = (f64::from(part) + 0.5) / f64::from(parts);
+                // The first parts take what does not divide.
+                let count = count / parts + u32::from(part < count % parts);
+                Moment { at: look.from + length.scaled(share), count, per_hour }
+            };
+            (0..parts).map(place).collect()
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Habits in words, for people.
+//!
+//! Twenty-odd weights tell nobody anything. Accounts that people would call the same are one here, and
+//! what is hardly believed is left out. Knows the accounts; must not know who asks.
+
+use super::{ACCOUNTS, Account, Comb, Habits};
+
+/// What is believed less than this is not worth a word.
+const WORTH_A_WORD: f64 = 0.05;
+
+/// A way of foretelling, and how much it is believed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Believed {
+    /// What it is called.
+    pub account: &'static str,
+    /// Its share of all that is believed.
+    pub share: f64,
+}
+
+impl Account {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Rhythm => "weekly rhythm",
+            Self::Level(_) => "as many as lately",
+            Self::Comb(Comb::Hour, ..) => "minute of the hour",
+            Self::Comb(Comb::Day, ..) => "time of day",
+            Self::Comb(Comb::WorkWeek, ..) => "time of working days and weekends",
+            Self::Comb(Comb::Week, ..) => "time of the week",
+            Self::Echo(..=9) => "an echo within minutes",
+            Self::Echo(10..=30) => "an echo after about 15 min",
+            Self::Echo(31..=120) => "an echo after about 1 h",
+            Self::Echo(121..=720) => "an echo after about 4 h",
+            Self::Echo(_) => "an echo after about a day",
+        }
+    }
+}
+
+impl Habits {
+    /// What is believed most, first.
+    pub fn believed(&self) -> Vec<Believed> {
+        let mut all: Vec<Believed> = Vec::new();
+        for (account, &share) in ACCOUNTS.iter().zip(&self.shares) {
+            let (account, share) = (account.name(), f64::from(share));
+            match all.iter_mut().find(|known| known.account == account) {
+                Some(known) => known.share += share,
+                None => all.push(Believed { account, share }),
+            }
+        }
+        all.retain(|believed| believed.share >= WORTH_A_WORD);
+        all.sort_by(|a, b| b.share.total_cmp(&a.share));
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::cyclic::Rate;
+    use crate::model::habits::diary::Diary;
+    use crate::model::habits::regular::Regularity;
+    use crate::model::steps::Steps;
+    use crate::time::{Span, Timestamp};
+
+    #[test]
+    fn what_runs_by_the_clock_is_said_to() {
+        let start = Timestamp::parse_iso("2026-11-16T00:04:00Z").unwrap();
+        let mut diary = Diary::default();
+        (0..150).for_each(|n| diary.note(start + Span::from_hours(n), Some(1.0)));
+        let habits =
+            Habits::weigh(&diary, &Steps::from(&Rate::constant(1.0)), start + Span::from_hours(150), true);
+        let believed = habits.believed();
+        assert_eq!(believed[0].account, "minute of the hour", "{believed:?}");
+        assert!(believed[0].share > 0.5, "{believed:?}");
+        assert!(believed.is_sorted_by(|a, b| a.share >= b.share));
+        assert!(believed.iter().map(|one| one.share).sum::<f64>() <= 1.0 + 1e-6);
+    }
+
+    #[test]
+    fn what_people_would_call_the_same_is_one() {
+        let mut shares = ACCOUNTS.map(|_| 0.0);
+        shares[0] = 0.28;
+        let hourly = |account: &Account| matches!(account, Account::Comb(Comb::Hour, ..));
+        shares[ACCOUNTS.iter().position(hourly).unwrap()] += 0.3;
+        shares[ACCOUNTS.iter().rposition(hourly).unwrap()] += 0.22;
+        shares[ACCOUNTS.iter().position(|account| *account == Account::Echo(15)).unwrap()] = 0.2;
+        let said: Vec<_> = Habits { shares, regularity: Regularity::NONE }
+            .believed()
+            .iter()
+            .map(|one| (one.account, (one.share * 100.0).round()))
+            .collect();
+        let wanted =
+            [("minute of the hour", 52.0), ("weekly rhythm", 28.0), ("an echo after about 15 min", 20.0)];
+        assert_eq!(said, wanted);
+    }
+}

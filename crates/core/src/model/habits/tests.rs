@@ -1,0 +1,186 @@
+use super::*;
+use crate::model::cyclic::Rate;
+use crate::model::steps::Steps;
+use crate::rng::Stream;
+use crate::time::Span;
+
+fn start() -> Timestamp {
+    Timestamp::parse_iso("2026-08-03T00:00:00Z").unwrap()
+}
+
+/// A rhythm without any.
+fn even(per_hour: f64) -> Steps {
+    Steps::from(&Rate::constant(per_hour))
+}
+
+fn minutes(n: f64) -> Span {
+    Span::from_mins(1).scaled(n)
+}
+
+fn diary(times: impl IntoIterator<Item = Timestamp>, foretold: f32) -> Diary {
+    let mut diary = Diary::default();
+    diary.watched_since(start());
+    times.into_iter().for_each(|at| diary.note(at, Some(foretold)));
+    diary
+}
+
+/// A Poisson source of so many an hour.
+fn poisson(per_hour: f64, hours: f64, seed: u64) -> Vec<Timestamp> {
+    let mut chance = Stream::new(seed, "poisson");
+    let mut at = 0.0;
+    let mut times = Vec::new();
+    loop {
+        at -= (1.0 - chance.unit()).ln() / per_hour;
+        if at > hours {
+            return times;
+        }
+        times.push(start() + Span::from_hours(1).scaled(at));
+    }
+}
+
+/// The same, where each update brings ρ others on average, after β minutes.
+fn echoing(per_hour: f64, rho: f64, beta: f64, hours: f64, seed: u64) -> Vec<Timestamp> {
+    let mut chance = Stream::new(seed, "echoing");
+    let mut times = poisson(per_hour * (1.0 - rho), hours, seed);
+    let mut next = 0;
+    while next < times.len() {
+        let mut before = chance.unit();
+        // A Poisson number of mean ρ.
+        while before > (-rho).exp() {
+            times.push(times[next] - minutes(beta * (1.0 - chance.unit()).ln()));
+            before *= chance.unit();
+        }
+        next += 1;
+    }
+    let end = start() + Span::from_hours(1).scaled(hours);
+    times.retain(|&at| at < end);
+    times.sort_unstable();
+    times
+}
+
+fn share(habits: &Habits, of: impl Fn(&Account) -> bool) -> f64 {
+    ACCOUNTS.iter().zip(&habits.shares).filter(|(account, _)| of(account)).map(|(_, s)| f64::from(*s)).sum()
+}
+
+#[test]
+fn shares_are_shares_and_are_kept() {
+    for (seed, per_hour) in [(1, 0.02), (2, 0.3), (3, 4.0)] {
+        let diary = diary(poisson(per_hour, 2000.0, seed), per_hour as f32);
+        let now = start() + Span::from_hours(2000);
+        for echoes in [true, false] {
+            let habits = Habits::weigh(&diary, &even(1.0), now, echoes);
+            assert!((share(&habits, |_| true) - 1.0).abs() < 1e-5);
+            assert!(habits.shares.iter().all(|share| (0.0..=1.0).contains(share)));
+            assert!(echoes || habits.echoing() == 0.0);
+            assert_eq!(Habits::from_bytes(&habits.to_bytes()), Some(habits));
+        }
+    }
+    let nothing = Habits::weigh(&Diary::default(), &even(1.0), start(), true);
+    let [rhythm, others @ ..] = nothing.shares;
+    assert!(others.iter().all(|&other| other < rhythm / 4.0), "without evidence the rhythm is believed");
+    assert_eq!(Habits::from_bytes(&[0; 7]), None);
+    assert_eq!(Habits::from_bytes(&f32::NAN.to_le_bytes().repeat(COUNT)), None);
+}
+
+#[test]
+fn a_job_at_four_past_is_expected_at_four_past() {
+    let chance = &mut Stream::new(1, "job");
+    let jobs: Vec<Timestamp> =
+        (0..200).map(|n| start() + Span::from_hours(4 * n) + minutes(4.0 + 1.5 * chance.unit())).collect();
+    let (now, rhythm) = (start() + Span::from_hours(800), Rate::constant(0.25));
+    let habits = Habits::weigh(&diary(jobs.clone(), 0.25), &even(0.25), now, true);
+    let foresight = Foresight::new(diary(jobs, 0.25), habits, &TimeZone::UTC, now);
+    let day = foresight.over(&Steps::from(&rhythm), now, (now, now + Span::from_days(1)), Detail::MINUTES);
+    let at_the_job = |&(end, _): &&(i64, f64)| {
+        let minute = (end / 60_000 - 1).rem_euclid(240);
+        (2..=8).contains(&minute)
+    };
+    let sum =
+        |pieces: &mut dyn Iterator<Item = &(i64, f64)>| pieces.map(|piece| piece.1).sum::<f64>() / 60.0;
+    let (near, all) = (sum(&mut day.iter().filter(at_the_job)), sum(&mut day.iter()));
+    assert!((all - 6.0).abs() < 1.0, "six a day: {all}");
+    assert!(near > 0.75 * all, "{near} of {all} within minutes of the job");
+}
+
+#[test]
+fn echoes_are_found_where_there_are_some_and_nowhere_else() {
+    let hours = 1500.0;
+    let now = start() + Span::from_hours(1500);
+    let weighed = |times: Vec<Timestamp>| Habits::weigh(&diary(times, 0.15), &even(0.15), now, true);
+    for seed in 0..4 {
+        let found = weighed(echoing(0.15, 0.5, 30.0, hours, seed)).echoing();
+        assert!((0.3..0.8).contains(&found), "ρ = 0.5: {found}");
+        let none = weighed(poisson(0.15, hours, seed)).echoing();
+        assert!(none < 0.12, "ρ = 0: {none}");
+    }
+}
+
+/// Tables and the diary itself say the same, but for the width of a minute.
+#[test]
+fn the_rate_ahead_is_the_one_that_was_weighed() {
+    let times = echoing(0.5, 0.4, 45.0, 1500.0, 9);
+    let now = start() + Span::from_hours(1500);
+    let rhythm = Steps::constant(0.5).unwrap();
+    // Without the finest, which a minute is too coarse for.
+    for account in (0..COUNT).filter(|&account| !matches!(ACCOUNTS[account], Account::Comb(_, ..30, _))) {
+        let mut shares = [0.0; COUNT];
+        shares[account] = 1.0;
+        let habits = Habits { shares, regularity: Regularity::NONE };
+        let believed = Foresight::new(diary(times.clone(), 0.5), habits, &TimeZone::UTC, now);
+        let ahead = believed.over(&rhythm, now, (now, now + Span::from_mins(2)), Detail::MINUTES);
+        let soon = now + Span::from_secs(30);
+        let mut and_then = diary(times.clone(), 0.5);
+        and_then.note(soon, Some(0.5));
+        let rows = foretold(&and_then, &TimeZone::UTC);
+        let wanted = rows.last().unwrap()[account];
+        let got = ahead[0].1;
+        // An echo alone would never die away, and is drawn to the mean a little faster than it is.
+        let off = if ACCOUNTS[account].is_echo() { 0.2 } else { 0.06 };
+        assert!(
+            (got - wanted).abs() <= off * wanted.max(0.1),
+            "{:?}: {got} ahead, {wanted} by the diary",
+            ACCOUNTS[account]
+        );
+    }
+}
+
+#[test]
+fn who_has_stopped_is_expected_less_and_less() {
+    let jobs: Vec<Timestamp> = (0..200).map(|n| start() + Span::from_hours(n)).collect();
+    let last = start() + Span::from_hours(199);
+    let weighed = diary(jobs, 1.0);
+    let habits = Habits::weigh(&weighed, &even(1.0), last, true);
+    let ahead = |now: Timestamp| {
+        let foresight = Foresight::new(weighed.clone(), habits.clone(), &TimeZone::UTC, last);
+        let pieces = foresight.over(&even(1.0), now, (now, now + Span::from_hours(3)), Detail::MINUTES);
+        pieces.iter().map(|piece| piece.1).sum::<f64>() / 60.0
+    };
+    let (at_once, next_day) = (ahead(last + Span::from_mins(1)), ahead(last + Span::from_hours(24)));
+    assert!((at_once - 3.0).abs() < 0.6, "three in three hours: {at_once}");
+    assert!(next_day < 0.5 * at_once, "a day late: {next_day}");
+}
+
+#[test]
+fn coarse_pieces_hold_as_much_as_fine_ones() {
+    let times = echoing(1.0, 0.4, 45.0, 240.0, 5);
+    let now = start() + Span::from_hours(240);
+    let diary = diary(times, 1.0);
+    let habits = Habits::weigh(&diary, &even(1.0), now, true);
+    let foresight = Foresight::new(diary, habits, &TimeZone::UTC, now);
+    let rhythm = Steps::constant(1.0).unwrap();
+    let until = now + Span::from_days(3);
+    let updates = |coarser| {
+        let mut before = 0;
+        let mut sum = 0.0;
+        for (end, rate) in foresight.over(&rhythm, now, (now, until), Detail { coarser, ..Detail::MINUTES })
+        {
+            assert!(end > before && rate >= 0.0);
+            sum += rate * (end - before) as f64 / HOUR_MS as f64;
+            before = end;
+        }
+        assert_eq!(before, (until - now).as_millis());
+        sum
+    };
+    let (fine, coarse) = (updates(None), updates(Some((now + Span::from_hours(2), Span::from_mins(17)))));
+    assert!((fine - coarse).abs() < 0.02 * fine, "{fine} {coarse}");
+}

@@ -1,0 +1,261 @@
+//! Every policy's answer to one question: when does this source want its next probe?
+//!
+//! Exists so that a caller can ask without knowing the policies, and is told who really answered: a
+//! policy that lacks what it needs leaves the answer to the even spread. Knows what each policy needs.
+//! Must not know what the gate allows: a wish may come too soon for it.
+
+use crate::model::steps::Steps;
+use crate::time::{Span, Timestamp};
+
+use super::budget::Budget;
+use super::expected::Forecast;
+use super::plan::Plan;
+use super::policy::Policy;
+use super::ttl::{Form, Ttl};
+use super::{level, pile, spread};
+
+/// What is known of a source.
+#[derive(Debug, Clone, Copy)]
+pub struct Knowledge<'k> {
+    /// λ: its own updates per hour.
+    pub rate: Option<&'k Steps>,
+    /// The updates per hour of all of its group, and f_o, the share of them that are its own.
+    pub aggregate: Option<(&'k Steps, f64)>,
+    /// When it was last modified, by its own word.
+    pub last_modified: Option<Timestamp>,
+    /// n, T, δ.
+    pub budget: Budget,
+    /// Between two probes of an even spread: the budget's even gap, or longer.
+    pub gap: Span,
+    /// a.
+    pub importance: &'k Steps,
+    /// Its plan, if one was made.
+    pub plan: Option<&'k Plan>,
+    /// θ.
+    pub freshness_threshold: f64,
+    /// α.
+    pub ttl_factor: f64,
+    /// Which time to live.
+    pub ttl_form: Form,
+    /// In [0, 1), drawn for the last refresh: moves the even spread.
+    pub jitter: f64,
+}
+
+/// What a source wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wish {
+    /// A probe at a time, as soon as possible if that has passed.
+    At {
+        /// When; not before it was asked.
+        at: Timestamp,
+        /// The policy that really asks.
+        asked_by: Policy,
+    },
+    /// A probe whenever the allocator draws it.
+    Sampled,
+}
+
+/// What is not looked at is not learned: a source is looked at once in the longest rhythm, if its
+/// budget allows, however little is expected of it.
+const SELDOM: Span = Span::from_days(7);
+
+/// An old page is looked at every day.
+pub(crate) const OLD: Span = Span::from_days(1);
+
+/// Dates of modification come in whole seconds, so an age of less is not known.
+pub(crate) const YOUNG: Span = Span::from_secs(1);
+
+/// When this policy wants the next probe after one at `last_refresh`.
+///
+/// ```
+/// # use tidewatch_core::model::steps::Steps;
+/// # use tidewatch_core::planning::{ask::{Knowledge, Wish, next}, budget::Budget, policy::Policy};
+/// # use tidewatch_core::time::{Span, Timestamp};
+/// let (two_an_hour, even) = (Steps::constant(2.0).unwrap(), Steps::constant(1.0).unwrap());
+/// let known = Knowledge { rate: Some(&two_an_hour), ..Knowledge::nothing(Budget::default(), &even) };
+/// let now = Timestamp::from_secs(0);
+/// let wish = next(Policy::IndHist, &known, now, now);
+/// assert_eq!(wish, Wish::At { at: now + Span::from_mins(30), asked_by: Policy::IndHist });
+/// ```
+pub fn next(policy: Policy, known: &Knowledge<'_>, last_refresh: Timestamp, now: Timestamp) -> Wish {
+    if policy == Policy::Adaptive {
+        return Wish::Sampled;
+    }
+    let (at, asked_by) = match policy {
+        Policy::Auto => known.auto(last_refresh),
+        _ => known.by(policy, last_refresh).map(|at| (at, policy)),
+    }
+    .unwrap_or_else(|| (known.spread(last_refresh), Policy::Uniform));
+    Wish::At { at: at.max(now), asked_by }
+}
+
+impl<'k> Knowledge<'k> {
+    /// Of a source that has only just been added. θ is 1, α 0.2 and nothing is jittered.
+    pub fn nothing(budget: Budget, importance: &'k Steps) -> Self {
+        Self {
+            rate: None,
+            aggregate: None,
+            last_modified: None,
+            budget,
+            gap: budget.even_gap(),
+            importance,
+            plan: None,
+            freshness_threshold: 1.0,
+            ttl_factor: 0.2,
+            ttl_form: Form::default(),
+            jitter: 0.5,
+        }
+    }
+
+    /// The plan; the group's history while there is none of its own; else nothing yet.
+    fn auto(&self, last: Timestamp) -> Option<(Timestamp, Policy)> {
+        let by = |policy| self.by(policy, last).map(|at| (at, policy));
+        by(Policy::Plan).or_else(|| self.rate.is_none().then(|| by(Policy::AggHist)).flatten())
+    }
+
+    /// What a policy by itself has to say, if it knows enough.
+    fn by(&self, policy: Policy, last: Timestamp) -> Option<Timestamp> {
+        let in_time = |at: Option<Timestamp>| self.in_time(at, last);
+        match policy {
+            Policy::Auto | Policy::Adaptive | Policy::Profile => None,
+            Policy::Uniform => Some(self.spread(last)),
+            Policy::Plan => self.plan?.next_after(last),
+            // Asked when it was refreshed: otherwise the time would run away from whoever asks again.
+            Policy::Ttl => Some(self.ttl().next(last, self.last_modified?, last)),
+            Policy::IndHist | Policy::AggHist => {
+                Some(in_time(self.forecast(policy)?.reaches(self.freshness_threshold, last)))
+            }
+            Policy::Threshold => {
+                let (rate, budget) = (self.rate?, &self.budget);
+                let level = level::threshold(rate, self.importance, budget, last);
+                let reached = |level| pile::reaches(rate, self.importance, level, last, self.seldom());
+                Some(in_time(level.and_then(reached)))
+            }
+            Policy::FirstArrival => {
+                let rate = self.rate?;
+                let level = level::first_arrival(rate, &self.budget, last);
+                Some(in_time(level.and_then(|level| Forecast::individual(rate).reaches(level, last))))
+            }
+        }
+    }
+
+    /// By which history updates are expected. A share of nothing says nothing.
+    pub(super) fn forecast(&self, policy: Policy) -> Option<Forecast<'k>> {
+        match policy {
+            Policy::IndHist => self.rate.map(Forecast::individual),
+            Policy::AggHist => self
+                .aggregate
+                .filter(|&(_, share)| share > 0.0)
+                .map(|(rate, share)| Forecast::aggregate(rate, share)),
+            _ => None,
+        }
+    }
+
+    fn ttl(&self) -> Ttl {
+        let Self { ttl_form: form, ttl_factor: factor, freshness_threshold, .. } = *self;
+        let least = self.budget.min_spacing.max(YOUNG);
+        Ttl { form, factor, freshness_threshold, least, most: self.gap.max(OLD) }
+    }
+
+    fn spread(&self, last: Timestamp) -> Timestamp {
+        spread::next(last, self.gap, &self.budget, self.jitter)
+    }
+
+    fn seldom(&self) -> Span {
+        self.gap.max(SELDOM)
+    }
+
+    /// The latest time at which a source is looked at again by its history.
+    pub(super) fn latest(&self, last: Timestamp) -> Timestamp {
+        last + self.seldom()
+    }
+
+    fn in_time(&self, at: Option<Timestamp>, last: Timestamp) -> Timestamp {
+        at.map_or(self.latest(last), |at| at.min(self.latest(last)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::planning::plan::Revision;
+
+    fn hours(hours: i64) -> Timestamp {
+        Timestamp::from_secs(1_000_000) + Span::from_hours(hours)
+    }
+
+    fn asked(policy: Policy, known: &Knowledge<'_>) -> (Timestamp, Policy) {
+        match next(policy, known, hours(0), hours(0)) {
+            Wish::At { at, asked_by } => (at, asked_by),
+            Wish::Sampled => panic!("{policy:?} gives no time"),
+        }
+    }
+
+    #[test]
+    fn who_knows_nothing_spreads() {
+        let even = Steps::constant(1.0).unwrap();
+        let budget = Budget { probes: 24, per: Span::from_days(1), min_spacing: Span::ZERO };
+        let known = Knowledge::nothing(budget, &even);
+        for policy in Policy::ALL.into_iter().filter(|&policy| policy != Policy::Adaptive) {
+            assert_eq!(asked(policy, &known), (hours(1), Policy::Uniform), "{policy:?}");
+        }
+        assert_eq!(next(Policy::Adaptive, &known, hours(0), hours(0)), Wish::Sampled);
+        // More caution than the budget asks for.
+        let slow = Knowledge { gap: Span::from_hours(3), ..known };
+        assert_eq!(asked(Policy::Auto, &slow), (hours(3), Policy::Uniform));
+        assert_eq!(
+            asked(Policy::AggHist, &Knowledge { aggregate: Some((&even, 0.0)), ..known }).0,
+            hours(1)
+        );
+    }
+
+    #[test]
+    fn who_knows_asks() {
+        let even = Steps::constant(1.0).unwrap();
+        let (own, group) = (Steps::constant(0.25).unwrap(), Steps::constant(50.0).unwrap());
+        let budget = Budget { probes: 8, per: Span::from_days(1), min_spacing: Span::ZERO };
+        let plan = Plan {
+            made_from: Revision(0),
+            by: Policy::Plan,
+            times: vec![hours(-1), hours(5), hours(9)],
+            starts: hours(-2),
+            ends: hours(22),
+        };
+        let known = Knowledge {
+            rate: Some(&own),
+            aggregate: Some((&group, 0.01)),
+            last_modified: Some(hours(-10)),
+            ..Knowledge::nothing(budget, &even)
+        };
+        assert_eq!(asked(Policy::IndHist, &known), (hours(4), Policy::IndHist));
+        assert_eq!(asked(Policy::AggHist, &known), (hours(2), Policy::AggHist));
+        assert_eq!(asked(Policy::Ttl, &known), (hours(2), Policy::Ttl));
+        let prefetching = Knowledge { ttl_form: Form::Prefetching, ..known };
+        assert_eq!(asked(Policy::Ttl, &prefetching), (hours(12), Policy::Ttl));
+        assert_eq!(asked(Policy::FirstArrival, &known), (hours(3), Policy::FirstArrival));
+        let (at, asked_by) = asked(Policy::Threshold, &known);
+        assert!((at - hours(3)).as_millis().abs() <= 1 && asked_by == Policy::Threshold, "{at}");
+        // Its rate is known and its plan not made yet.
+        assert_eq!(asked(Policy::Auto, &known), (hours(3), Policy::Uniform));
+        assert_eq!(asked(Policy::Auto, &Knowledge { rate: None, ..known }), (hours(2), Policy::AggHist));
+        let planned = Knowledge { plan: Some(&plan), ..known };
+        assert_eq!(asked(Policy::Auto, &planned), (hours(5), Policy::Plan));
+        assert_eq!(asked(Policy::Plan, &planned), (hours(5), Policy::Plan));
+        // A plan that is over, and a time that has passed.
+        let late = |last, now| next(Policy::Plan, &planned, hours(last), hours(now));
+        assert_eq!(late(9, 9), Wish::At { at: hours(12), asked_by: Policy::Uniform });
+        assert_eq!(late(0, 6), Wish::At { at: hours(6), asked_by: Policy::Plan });
+    }
+
+    #[test]
+    fn what_sleeps_is_looked_at_once_a_week() {
+        let (even, never) = (Steps::constant(1.0).unwrap(), Steps::constant(0.0).unwrap());
+        let known = Knowledge { rate: Some(&never), ..Knowledge::nothing(Budget::default(), &even) };
+        for policy in [Policy::IndHist, Policy::Threshold, Policy::FirstArrival] {
+            assert_eq!(asked(policy, &known), (hours(7 * 24), policy));
+        }
+        let monthly = Budget { probes: 1, per: Span::from_days(30), min_spacing: Span::ZERO };
+        let known = Knowledge { rate: Some(&never), ..Knowledge::nothing(monthly, &even) };
+        assert_eq!(asked(Policy::IndHist, &known).0, hours(30 * 24));
+    }
+}

@@ -1,0 +1,339 @@
+//! Instants and spans.
+//!
+//! Exists so that every room speaks of time in one unit, the store's: whole milliseconds since the
+//! Unix epoch, UTC. Knows how people write durations and how instants are shown. Must not know
+//! what time it is now: that is the clock's business.
+
+use std::fmt;
+use std::ops::{Add, AddAssign, Neg, Sub};
+
+use jiff::tz::TimeZone;
+
+/// An instant: milliseconds since the Unix epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Timestamp(i64);
+
+/// A signed length of time in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Span(i64);
+
+impl Timestamp {
+    /// The earliest instant: "always has been".
+    pub const MIN: Self = Self(i64::MIN);
+    /// The latest instant: "never".
+    pub const MAX: Self = Self(i64::MAX);
+
+    /// An instant from Unix milliseconds.
+    pub const fn from_millis(millis: i64) -> Self {
+        Self(millis)
+    }
+
+    /// An instant from Unix seconds.
+    pub const fn from_secs(secs: i64) -> Self {
+        Self(secs.saturating_mul(1000))
+    }
+
+    /// Unix milliseconds.
+    pub const fn as_millis(self) -> i64 {
+        self.0
+    }
+
+    /// The hour of the day in UTC, 0 to 23.
+    pub fn utc_hour(self) -> u32 {
+        (self.0.div_euclid(3_600_000)).rem_euclid(24) as u32
+    }
+
+    /// The day of the week in UTC, 0 = Monday to 6 = Sunday.
+    pub fn utc_weekday(self) -> u32 {
+        // 1970-01-01 was a Thursday, day 3 of a week that starts on Monday.
+        (self.0.div_euclid(86_400_000) + 3).rem_euclid(7) as u32
+    }
+
+    /// ISO 8601 in UTC with milliseconds, as the store's readable views show it.
+    ///
+    /// ```
+    /// # use tidewatch_core::time::Timestamp;
+    /// assert_eq!(Timestamp::from_millis(0).iso(), "1970-01-01T00:00:00.000Z");
+    /// ```
+    pub fn iso(self) -> String {
+        match jiff::Timestamp::from_millisecond(self.0) {
+            Ok(at) => format!("{at:.3}"),
+            Err(_) if self.0 < 0 => "always".to_owned(),
+            Err(_) => "never".to_owned(),
+        }
+    }
+
+    /// ISO 8601 in a time zone, to the second, with the offset: for people at a terminal.
+    pub fn iso_in(self, zone: &TimeZone) -> String {
+        match jiff::Timestamp::from_millisecond(self.0) {
+            Ok(at) => at.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S %:z").to_string(),
+            Err(_) => self.iso(),
+        }
+    }
+
+    /// Reads RFC 3339 / ISO 8601 with an offset or `Z`.
+    pub fn parse_iso(text: &str) -> Option<Self> {
+        let at: jiff::Timestamp = text.parse().ok()?;
+        Some(Self(at.as_millisecond()))
+    }
+}
+
+impl Span {
+    /// No time at all.
+    pub const ZERO: Self = Self(0);
+
+    /// A span of milliseconds.
+    pub const fn from_millis(millis: i64) -> Self {
+        Self(millis)
+    }
+
+    /// A span of seconds.
+    pub const fn from_secs(secs: i64) -> Self {
+        Self(secs.saturating_mul(1000))
+    }
+
+    /// A span of minutes.
+    pub const fn from_mins(mins: i64) -> Self {
+        Self::from_secs(mins.saturating_mul(60))
+    }
+
+    /// A span of hours.
+    pub const fn from_hours(hours: i64) -> Self {
+        Self::from_mins(hours.saturating_mul(60))
+    }
+
+    /// A span of days of 24 hours.
+    pub const fn from_days(days: i64) -> Self {
+        Self::from_hours(days.saturating_mul(24))
+    }
+
+    /// Milliseconds.
+    pub const fn as_millis(self) -> i64 {
+        self.0
+    }
+
+    /// Seconds, with fraction.
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / 1000.0
+    }
+
+    /// As a standard duration; a negative span is zero.
+    pub fn to_duration(self) -> std::time::Duration {
+        std::time::Duration::from_millis(self.0.max(0).unsigned_abs())
+    }
+
+    /// From a standard duration.
+    pub fn from_duration(duration: std::time::Duration) -> Self {
+        Self(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX))
+    }
+
+    /// This span times a factor, rounded to the millisecond, saturating.
+    pub fn scaled(self, factor: f64) -> Self {
+        Self((self.0 as f64 * factor).round() as i64)
+    }
+
+    /// Reads a duration as people write it: `90s`, `15m`, `1h30m`, `1d`, `8w`, `250ms`, `1.5h`,
+    /// units also in words (`10 minutes`), parts separated by spaces if they like.
+    ///
+    /// ```
+    /// # use tidewatch_core::time::Span;
+    /// assert_eq!(Span::parse("1h 30m"), Ok(Span::from_mins(90)));
+    /// assert!(Span::parse("90").is_err());
+    /// ```
+    pub fn parse(text: &str) -> Result<Self, SpanError> {
+        let mut rest = text.trim();
+        if rest.is_empty() {
+            return Err(SpanError::Empty);
+        }
+        let mut total = 0.0_f64;
+        while !rest.is_empty() {
+            let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+            let (number, tail) = rest.split_at(digits);
+            let number: f64 = number.parse().map_err(|_| SpanError::Malformed(text.to_owned()))?;
+            let tail = tail.trim_start();
+            let letters = tail.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(tail.len());
+            let (unit, tail) = tail.split_at(letters);
+            total += number * unit_millis(unit, text)?;
+            rest = tail.trim_start();
+        }
+        if total > i64::MAX as f64 / 4.0 {
+            return Err(SpanError::Malformed(text.to_owned()));
+        }
+        Ok(Self(total.round() as i64))
+    }
+}
+
+fn unit_millis(unit: &str, text: &str) -> Result<f64, SpanError> {
+    Ok(match unit {
+        "ms" | "msec" | "millisecond" | "milliseconds" => 1.0,
+        "s" | "sec" | "secs" | "second" | "seconds" => 1e3,
+        "m" | "min" | "mins" | "minute" | "minutes" => 60e3,
+        "h" | "hr" | "hour" | "hours" => 3_600e3,
+        "d" | "day" | "days" => 86_400e3,
+        "w" | "week" | "weeks" => 604_800e3,
+        "" => return Err(SpanError::NoUnit(text.trim().to_owned())),
+        other => return Err(SpanError::UnknownUnit(other.to_owned())),
+    })
+}
+
+/// Why a text is not a duration.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SpanError {
+    /// Nothing there.
+    #[error("an empty duration; write it like `15m`, `6h` or `1d`")]
+    Empty,
+    /// A bare number.
+    #[error("`{0}` has no unit; write it like `{0}s`, `{0}m` or `{0}h`")]
+    NoUnit(String),
+    /// A unit that is none.
+    #[error("unknown unit `{0}`; use ms, s, m, h, d or w")]
+    UnknownUnit(String),
+    /// Anything else.
+    #[error("`{0}` is not a duration; write it like `15m`, `1h30m` or `7d`")]
+    Malformed(String),
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.iso())
+    }
+}
+
+impl fmt::Display for Span {
+    /// The two largest units that matter: `2d3h`, `1h30m`, `15m`, `2.5s`, `40ms`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 < 0 {
+            f.write_str("-")?;
+        }
+        let millis = self.0.unsigned_abs();
+        if millis < 1000 {
+            return match millis {
+                0 => f.write_str("0s"),
+                _ => write!(f, "{millis}ms"),
+            };
+        }
+        if millis < 10_000 && !millis.is_multiple_of(1000) {
+            return write!(f, "{:.1}s", millis as f64 / 1e3);
+        }
+        let mut secs = millis / 1000;
+        let mut shown = 0;
+        for (unit, size) in [("d", 86_400), ("h", 3600), ("m", 60), ("s", 1)] {
+            if secs >= size && shown < 2 {
+                write!(f, "{}{unit}", secs / size)?;
+                secs %= size;
+                shown += 1;
+            } else if shown > 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Add<Span> for Timestamp {
+    type Output = Self;
+    fn add(self, span: Span) -> Self {
+        Self(self.0.saturating_add(span.0))
+    }
+}
+
+impl AddAssign<Span> for Timestamp {
+    fn add_assign(&mut self, span: Span) {
+        *self = *self + span;
+    }
+}
+
+impl Sub<Span> for Timestamp {
+    type Output = Self;
+    fn sub(self, span: Span) -> Self {
+        Self(self.0.saturating_sub(span.0))
+    }
+}
+
+impl Sub for Timestamp {
+    type Output = Span;
+    fn sub(self, other: Self) -> Span {
+        Span(self.0.saturating_sub(other.0))
+    }
+}
+
+impl Add for Span {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+impl Sub for Span {
+    type Output = Self;
+    fn sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+}
+
+impl Neg for Span {
+    type Output = Self;
+    fn neg(self) -> Self {
+        Self(self.0.saturating_neg())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_as_people_write_them() {
+        for (text, millis) in [
+            ("10s", 10_000),
+            ("15m", 900_000),
+            ("1h30m", 5_400_000),
+            ("1h 30m", 5_400_000),
+            ("1.5h", 5_400_000),
+            ("180d", 180 * 86_400_000),
+            ("8w", 8 * 604_800_000),
+            ("250ms", 250),
+            ("10 minutes", 600_000),
+            ("0s", 0),
+        ] {
+            assert_eq!(Span::parse(text), Ok(Span::from_millis(millis)), "{text}");
+        }
+        assert_eq!(Span::parse("90"), Err(SpanError::NoUnit("90".into())));
+        assert_eq!(Span::parse("3 fortnights"), Err(SpanError::UnknownUnit("fortnights".into())));
+        assert_eq!(Span::parse(""), Err(SpanError::Empty));
+        assert!(Span::parse("-5m").is_err());
+        assert!(Span::parse("1..5h").is_err());
+        assert!(Span::parse("99999999999999999999w").is_err());
+    }
+
+    #[test]
+    fn spans_shown_briefly() {
+        for (millis, text) in [
+            (0, "0s"),
+            (40, "40ms"),
+            (2_500, "2.5s"),
+            (60_000, "1m"),
+            (5_400_000, "1h30m"),
+            (90_061_000, "1d1h"),
+            (86_400_000 + 60_000, "1d"),
+            (-900_000, "-15m"),
+        ] {
+            assert_eq!(Span::from_millis(millis).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn place_in_the_week() {
+        let monday_noon = Timestamp::parse_iso("2026-11-16T12:30:00Z").expect("valid");
+        assert_eq!((monday_noon.utc_weekday(), monday_noon.utc_hour()), (0, 12));
+        let before_epoch = Timestamp::from_millis(-1);
+        assert_eq!((before_epoch.utc_weekday(), before_epoch.utc_hour()), (2, 23));
+    }
+
+    #[test]
+    fn ends_of_time_do_not_overflow() {
+        assert_eq!(Timestamp::MAX + Span::from_days(1), Timestamp::MAX);
+        assert_eq!(Timestamp::MIN - Span::from_days(1), Timestamp::MIN);
+        assert_eq!(Timestamp::MAX.iso(), "never");
+    }
+}

@@ -1,0 +1,430 @@
+//! Bursts in the fleet: who is chased, what that may cost, what plans leave alone for it, and what is
+//! told of it.
+
+use std::sync::Arc;
+
+use tidewatch_core::engine::beliefs::Heard;
+use tidewatch_core::engine::life::{Life, Why};
+use tidewatch_core::engine::params::{HostGroup, SourceId, Terms};
+use tidewatch_core::engine::source::{Memory, Reason, State};
+use tidewatch_core::engine::{
+    Answered, BurstTerms, Changed, Fleet, FleetParams, Known, Moved, Note, PlanOrder, Report, Response,
+};
+use tidewatch_core::model::burst::excess::Excess;
+use tidewatch_core::model::burst::{Change, Evidence};
+use tidewatch_core::model::steps::Steps;
+use tidewatch_core::planning::budget::Budget;
+use tidewatch_core::planning::plan::Plan;
+use tidewatch_core::planning::policy::Policy;
+use tidewatch_core::planning::rolling;
+use tidewatch_core::time::{Span, Timestamp};
+
+const ONE: SourceId = SourceId(1);
+
+fn start() -> Timestamp {
+    Timestamp::parse_iso("2026-11-16T00:00:00Z").unwrap()
+}
+
+fn budget() -> Budget {
+    Budget { probes: 50, per: Span::from_days(1), min_spacing: Span::from_mins(5) }
+}
+
+fn terms(policy: Policy) -> Terms {
+    let host = HostGroup { key: Arc::from("a.example"), public: true };
+    Terms {
+        budget: budget(),
+        own_budget: true,
+        policy,
+        weight: 1.0,
+        price: 0.0,
+        max_gap: None,
+        cost: None,
+        host,
+    }
+}
+
+fn params(response: Response) -> FleetParams {
+    FleetParams { burst: BurstTerms { response, ..BurstTerms::default() }, ..FleetParams::default() }
+}
+
+fn load(memory: Memory, probes: Vec<Timestamp>, policy: Policy, response: Response) -> Fleet {
+    let mut fleet = Fleet::new(params(response), 7, start());
+    let known = Known { id: ONE, terms: terms(policy), memory, probes, answered_by: None };
+    fleet.load(vec![known], start());
+    fleet
+}
+
+/// A source with a plan for every half hour, first probed at what is returned.
+fn planned(policy: Policy, response: Response) -> (Fleet, Timestamp) {
+    let memory = Memory { known_updates: 100, ..Memory::default() };
+    let mut fleet = load(memory, Vec::new(), policy, response);
+    let at = fleet.memory(ONE).unwrap().due;
+    probe(&mut fleet, at, heard(None, at));
+    for order in fleet.plan_orders(at, usize::MAX) {
+        fleet.adopt(ONE, every(30, &order), at).unwrap();
+    }
+    (fleet, at)
+}
+
+fn every(minutes: i64, order: &PlanOrder) -> Plan {
+    let (starts, ends) = (order.standing.now, order.standing.now + Span::from_days(1));
+    let times = (1..).map(|n| starts + Span::from_mins(minutes * n)).take_while(|&at| at <= ends).collect();
+    Plan { made_from: order.made_from, by: Policy::Plan, times, starts, ends }
+}
+
+fn probe(fleet: &mut Fleet, at: Timestamp, heard: Heard) -> Vec<Note> {
+    assert_eq!(fleet.step(at).len(), 1, "due at {at}");
+    let result = Ok(Answered { updates: 5, heard, ..Answered::default() });
+    let report =
+        Report { source: ONE, started: at, finished: at, answered_by: None, crawl_delay: None, result };
+    let notes = fleet.absorb(&report).unwrap().notes;
+    fleet.landed(ONE);
+    notes
+}
+
+fn evidence(since: Timestamp, at: Timestamp) -> Evidence {
+    Evidence { since, at, observed: 12, expected: 0.5 }
+}
+
+/// What a look at `at` heard, where a burst is on since then or none is.
+fn heard(burst_since: Option<Timestamp>, at: Timestamp) -> Heard {
+    let on = burst_since.map(|since| evidence(since, at));
+    let excess = |since| Excess { at, probability: 0.95, per_hour: 10.0, lasted: at - since };
+    Heard { on, excess: burst_since.map(excess), newest: Some(at - Span::from_mins(1)), ..Heard::default() }
+}
+
+fn began(at: Timestamp) -> Heard {
+    let since = at - Span::from_mins(20);
+    Heard { burst: Some(Change::Began(evidence(since, at))), ..heard(Some(since), at) }
+}
+
+fn ended(since: Timestamp, at: Timestamp) -> Heard {
+    Heard { burst: Some(Change::Ended(evidence(since, at))), ..heard(None, at) }
+}
+
+fn due(fleet: &Fleet) -> Timestamp {
+    fleet.memory(ONE).unwrap().due
+}
+
+fn asked_by(fleet: &Fleet) -> Policy {
+    fleet.memory(ONE).unwrap().life.asked_by
+}
+
+#[test]
+fn a_burst_is_chased_and_the_plan_comes_back() {
+    let (mut fleet, first) = planned(Policy::Auto, Response::Ttl);
+    let at = due(&fleet);
+    assert_eq!((at, asked_by(&fleet)), (first + Span::from_mins(30), Policy::Plan));
+    let notes = probe(&mut fleet, at, began(at));
+    let burst = evidence(at - Span::from_mins(20), at);
+    assert_eq!(
+        notes,
+        [
+            Note::Burst(Change::Began(burst)),
+            Note::PolicySwitched { from: Policy::Plan, to: Policy::Ttl, why: Why::BurstOf(burst) },
+            Note::StateChanged { from: State::Planned, to: State::Burst },
+        ]
+    );
+    let memory = fleet.memory(ONE).unwrap();
+    assert_eq!((asked_by(&fleet), memory.reason), (Policy::Ttl, Reason::Burst));
+    // Ten to spend in the half hour that five updates take and the twenty minutes that it has lasted, and
+    // one by plan in half an hour: about one in four and a half minutes, but for the spacing.
+    assert_eq!(due(&fleet), at + Span::from_mins(5));
+    let order = fleet.step(due(&fleet))[0];
+    assert_eq!((order.policy, order.reason), (Policy::Ttl, Reason::Burst));
+    let now = due(&fleet);
+    let report = |result| Report {
+        source: ONE,
+        started: now,
+        finished: now,
+        answered_by: None,
+        crawl_delay: None,
+        result,
+    };
+    let over = Answered { heard: ended(burst.since, now), ..Answered::default() };
+    let notes = fleet.absorb(&report(Ok(over))).unwrap().notes;
+    fleet.landed(ONE);
+    assert!(notes.contains(&Note::PolicySwitched {
+        from: Policy::Ttl,
+        to: Policy::Plan,
+        why: Why::BurstOver
+    }));
+    assert_eq!(fleet.memory(ONE).unwrap().state, State::Planned);
+    assert_eq!(asked_by(&fleet), Policy::Plan);
+    assert_eq!(fleet.plan_orders(now, usize::MAX).len(), 1, "the rest of the period is planned anew");
+}
+
+#[test]
+fn a_chase_slows_down_as_the_reserve_runs_out_and_never_breaks_the_budget() {
+    let (mut fleet, _) = planned(Policy::Auto, Response::Ttl);
+    let begins = due(&fleet);
+    let mut at = begins;
+    let since = at - Span::from_mins(20);
+    probe(&mut fleet, at, began(at));
+    let mut gaps = Vec::new();
+    while at - begins < Span::from_hours(23) {
+        let next = due(&fleet);
+        gaps.push(next - at);
+        at = next;
+        probe(&mut fleet, at, heard(Some(since), at));
+        for order in fleet.plan_orders(at, usize::MAX) {
+            fleet.adopt(ONE, every(30, &order), at).unwrap();
+        }
+    }
+    assert!(gaps.len() <= 50, "{gaps:?}");
+    assert!(gaps[0] < Span::from_mins(6), "{gaps:?}");
+    assert!(gaps[20..].iter().all(|&gap| gap > Span::from_mins(25)), "{gaps:?}");
+}
+
+/// Nothing was spent before: still no more than the reserve is spent on it, and enough is left for after.
+#[test]
+fn a_chase_leaves_the_rest_of_the_budget_alone() {
+    let memory = Memory { known_updates: 100, ..Memory::default() };
+    let mut fleet = load(memory, Vec::new(), Policy::Auto, Response::Ttl);
+    let begins = due(&fleet);
+    let mut at = begins;
+    probe(&mut fleet, at, began(at));
+    let since = at - Span::from_mins(20);
+    let (mut sent, mut longest) = (0, Span::ZERO);
+    while at - begins < Span::from_hours(30) {
+        let next = due(&fleet);
+        (sent, longest) = (sent + 1, longest.max(next - at));
+        at = next;
+        let on = at - begins < Span::from_hours(10);
+        probe(&mut fleet, at, if on { heard(Some(since), at) } else { heard(None, at) });
+        for order in fleet.plan_orders(at, usize::MAX) {
+            let even = Steps::constant(1.0).unwrap();
+            let ahead = rolling::plan(&order.standing, &even, &even).unwrap();
+            fleet.adopt(ONE, Plan::new(order.made_from, &ahead), at).unwrap();
+        }
+    }
+    assert!((55..=65).contains(&sent), "{sent} in thirty hours");
+    assert!(longest < Span::from_mins(90), "{longest}");
+}
+
+#[test]
+fn only_auto_chases_and_only_from_a_reserve() {
+    for policy in [Policy::Plan, Policy::Uniform, Policy::IndHist, Policy::Ttl] {
+        let (mut fleet, _) = planned(policy, Response::Ttl);
+        let at = due(&fleet);
+        let notes = probe(&mut fleet, at, began(at));
+        assert!(matches!(notes[0], Note::Burst(Change::Began(_))), "it is told of all the same");
+        assert!(!notes.iter().any(|note| matches!(note, Note::PolicySwitched { .. })), "{policy:?}");
+        assert_eq!(fleet.memory(ONE).unwrap().state, State::Burst);
+        assert_ne!(fleet.memory(ONE).unwrap().reason, Reason::Burst, "{policy:?}");
+    }
+    let (mut fleet, _) = planned(Policy::Auto, Response::Ttl);
+    let mut none = params(Response::Ttl);
+    none.burst.reserve = 0.0;
+    fleet.set_params(none, start());
+    let at = due(&fleet);
+    probe(&mut fleet, at, began(at));
+    assert_eq!(asked_by(&fleet), Policy::Plan);
+}
+
+#[test]
+fn planning_for_a_burst_is_told_what_it_adds_and_spends_the_reserve() {
+    let (mut fleet, _) = planned(Policy::Auto, Response::Replan);
+    let at = due(&fleet);
+    let notes = probe(&mut fleet, at, began(at));
+    assert!(!notes.iter().any(|note| matches!(note, Note::PolicySwitched { .. })), "it follows its plan");
+    let order = fleet.plan_orders(at, usize::MAX).remove(0);
+    assert_eq!(order.standing.excess.unwrap().per_hour, 10.0);
+    assert_eq!(order.standing.budget.probes, 50);
+    fleet.adopt(ONE, every(10, &order), at).unwrap();
+    let at = due(&fleet);
+    probe(&mut fleet, at, ended(at, at));
+    let order = fleet.plan_orders(at, usize::MAX).remove(0);
+    assert_eq!(order.standing.excess, None);
+    let (mut fleet, _) = planned(Policy::Auto, Response::Ttl);
+    let at = due(&fleet);
+    probe(&mut fleet, at, began(at));
+    assert_eq!(fleet.plan_orders(at, usize::MAX).remove(0).standing.excess, None, "ttl does that");
+}
+
+#[test]
+fn plans_leave_alone_what_bursts_have_shown_to_need() {
+    let of = |in_bursts: u32, reserve_whole_at, policy| {
+        let life = Life { in_bursts, reserve_whole_at, ..Life::default() };
+        let memory = Memory { known_updates: 100, life, ..Memory::default() };
+        let mut fleet = load(memory, Vec::new(), policy, Response::Ttl);
+        let at = due(&fleet);
+        probe(&mut fleet, at, heard(None, at));
+        fleet.plan_orders(at, usize::MAX).remove(0).standing.budget.probes
+    };
+    assert_eq!(of(0, None, Policy::Auto), 50, "it never had a burst");
+    assert_eq!(of(500_000, None, Policy::Auto), 45);
+    assert_eq!(of(1_000_000, None, Policy::Auto), 40, "and never more than the reserve");
+    assert_eq!(of(1_000_000, None, Policy::Plan), 50);
+    // Half of it was taken, and comes back within T.
+    let later = Some(start() + Span::from_hours(12));
+    assert_eq!(of(1_000_000, later, Policy::Auto), 45);
+}
+
+#[test]
+fn what_a_planned_burst_took_of_the_reserve_comes_back_evenly() {
+    let life = Life { in_bursts: 1_000_000, burst_since: Some(start()), ..Life::default() };
+    let memory = Memory { due: start(), known_updates: 100, life, ..Memory::default() };
+    let spent: Vec<Timestamp> = (0..47).map(|n| start() - Span::from_mins(20 * n + 20)).rev().collect();
+    let mut fleet = load(memory, spent, Policy::Auto, Response::Replan);
+    probe(&mut fleet, start(), ended(start(), start()));
+    // Forty-eight are spent: of the ten kept for bursts eight are gone.
+    let whole = fleet.memory(ONE).unwrap().life.reserve_whole_at.unwrap();
+    assert_eq!(whole, start() + Span::from_days(1).scaled(0.8));
+    let kept = |hours| fleet.explain(ONE, start() + Span::from_hours(hours)).unwrap().reserve.kept;
+    assert_eq!([0, 6, 12, 20, 30].map(kept), [2, 5, 7, 10, 10]);
+}
+
+#[test]
+fn a_burst_outlives_a_restart_and_not_another_policy() {
+    let (mut fleet, _) = planned(Policy::Auto, Response::Ttl);
+    let at = due(&fleet);
+    probe(&mut fleet, at, began(at));
+    let memory = fleet.memory(ONE).unwrap().clone();
+    let mut again = load(memory, vec![at], Policy::Auto, Response::Ttl);
+    assert_eq!((due(&again), asked_by(&again)), (due(&fleet), Policy::Ttl));
+    let next = due(&again);
+    let notes = probe(&mut again, next, heard(Some(at), next));
+    assert_eq!(notes, [], "nothing is told twice");
+    assert_eq!(asked_by(&again), Policy::Ttl);
+    let change = Changed { id: ONE, terms: terms(Policy::Plan), moved: Moved::Same, probes: Vec::new() };
+    again.reconfigure(Vec::new(), vec![change], &[], next);
+    let next = due(&again);
+    probe(&mut again, next, heard(Some(at), next));
+    assert_ne!(asked_by(&again), Policy::Ttl);
+}
+
+#[test]
+fn every_switch_is_told_with_its_reason_once() {
+    let memory = Memory { known_updates: 5, ..Memory::default() };
+    let mut fleet = load(memory, Vec::new(), Policy::Auto, Response::Ttl);
+    let mut told = Vec::new();
+    for by in [Policy::AggHist, Policy::AggHist, Policy::Plan, Policy::Plan] {
+        let at = due(&fleet);
+        probe(&mut fleet, at, heard(None, at));
+        fleet.refitted(&[ONE]);
+        let order = fleet.plan_orders(at, usize::MAX).remove(0);
+        told.push((order.policy, fleet.adopt(ONE, Plan { by, ..every(60, &order) }, at).unwrap()));
+        assert_eq!(asked_by(&fleet), by);
+    }
+    let switch = |from, to, why| Some(Note::PolicySwitched { from, to, why });
+    assert_eq!(
+        told,
+        [
+            (Policy::Auto, switch(Policy::Adaptive, Policy::AggHist, Why::Borrowed)),
+            (Policy::Auto, None),
+            (Policy::Auto, switch(Policy::AggHist, Policy::Plan, Why::Known)),
+            (Policy::Plan, None),
+        ],
+        "and once it had a rhythm of its own it borrows no more"
+    );
+}
+
+#[test]
+fn silence_is_told_once_and_asks_for_nothing() {
+    let (mut fleet, first) = planned(Policy::Auto, Response::Ttl);
+    let at = due(&fleet);
+    let quiet = |at| Heard { overdue: Some(7.5), ..heard(None, at) };
+    let notes = probe(&mut fleet, at, quiet(at));
+    assert!(matches!(notes[..], [Note::WentQuiet { expected: 7.5, .. }]), "{notes:?}");
+    assert_eq!(due(&fleet), first + Span::from_mins(60), "no sooner");
+    let at = due(&fleet);
+    assert_eq!(probe(&mut fleet, at, quiet(at)), []);
+    let at = due(&fleet);
+    assert_eq!(probe(&mut fleet, at, heard(None, at)), [Note::SpokeAgain]);
+}
+
+#[test]
+fn silence_ends_with_an_update_and_not_because_less_is_expected() {
+    let (mut fleet, _) = planned(Policy::Auto, Response::Ttl);
+    let at = due(&fleet);
+    let newest = Some(at - Span::from_days(3));
+    probe(&mut fleet, at, Heard { overdue: Some(7.5), newest, ..Heard::default() });
+    let at = due(&fleet);
+    assert_eq!(probe(&mut fleet, at, Heard { newest, ..Heard::default() }), [], "a slower rate was fitted");
+    let at = due(&fleet);
+    assert_eq!(probe(&mut fleet, at, heard(None, at)), [Note::SpokeAgain]);
+}
+
+#[test]
+fn a_burst_of_which_nothing_is_known_any_more_is_over() {
+    let (mut fleet, _) = planned(Policy::Auto, Response::Ttl);
+    let at = due(&fleet);
+    probe(&mut fleet, at, began(at));
+    let at = due(&fleet);
+    let notes = probe(&mut fleet, at, heard(None, at));
+    assert!(notes.contains(&Note::BurstForgotten), "{notes:?}");
+    assert_eq!(fleet.memory(ONE).unwrap().life.burst_since, None);
+    assert_eq!(fleet.memory(ONE).unwrap().state, State::Planned);
+}
+
+#[test]
+fn a_restart_makes_no_chase_sooner() {
+    let (mut fleet, _) = planned(Policy::Auto, Response::Ttl);
+    let mut at = due(&fleet);
+    probe(&mut fleet, at, began(at));
+    let since = at - Span::from_mins(20);
+    for _ in 0..12 {
+        at = due(&fleet);
+        probe(&mut fleet, at, heard(Some(since), at));
+    }
+    let (before, memory) = (due(&fleet), fleet.memory(ONE).unwrap().clone());
+    assert_eq!(memory.life.asked_by, Policy::Ttl);
+    let mut again = load(memory, vec![at], Policy::Auto, Response::Ttl);
+    again.refitted(&[ONE]);
+    let now = at + Span::from_mins(1);
+    for order in again.plan_orders(now, usize::MAX) {
+        again.adopt(ONE, every(30, &order), now).unwrap();
+    }
+    assert_eq!(due(&again), before);
+}
+
+/// The store says what it followed when the list was another.
+#[test]
+fn whoever_names_a_policy_gets_it_whatever_was_followed() {
+    for policy in [Policy::IndHist, Policy::AggHist, Policy::Threshold, Policy::FirstArrival, Policy::Plan]
+    {
+        let life = Life { follows: Policy::Plan, ..Life::default() };
+        let memory = Memory { known_updates: 100, life, ..Memory::default() };
+        let mut fleet = load(memory, Vec::new(), policy, Response::Ttl);
+        let at = due(&fleet);
+        probe(&mut fleet, at, heard(None, at));
+        assert_eq!(fleet.plan_orders(at, usize::MAX).remove(0).policy, policy);
+    }
+}
+
+#[test]
+fn a_change_for_good_leaves_no_reserve_behind() {
+    let (mut fleet, _) = planned(Policy::Auto, Response::Ttl);
+    let at = due(&fleet);
+    probe(&mut fleet, at, began(at));
+    assert!(fleet.memory(ONE).unwrap().life.in_bursts > 0);
+    let at = due(&fleet);
+    let notes = probe(&mut fleet, at, Heard { for_good: Some(start()), ..ended(start(), at) });
+    assert!(notes.contains(&Note::RhythmChanged), "{notes:?}");
+    let why = Why::Changed;
+    assert!(
+        notes.contains(&Note::PolicySwitched { from: Policy::Ttl, to: Policy::Plan, why }),
+        "{notes:?}"
+    );
+    assert_eq!(fleet.memory(ONE).unwrap().life.in_bursts, 0);
+}
+
+#[test]
+fn time_to_live_is_cautious_too_and_looks_at_the_old_every_day() {
+    let next = |known_updates, own_budget, age: Span| {
+        let memory = Memory { known_updates, ..Memory::default() };
+        let mut fleet = Fleet::new(FleetParams::default(), 7, start());
+        let terms = Terms { own_budget, ..terms(Policy::Ttl) };
+        fleet.load(vec![Known { id: ONE, terms, memory, probes: Vec::new(), answered_by: None }], start());
+        let at = due(&fleet);
+        probe(&mut fleet, at, Heard { newest: Some(at - age), ..Heard::default() });
+        assert_eq!(asked_by(&fleet), Policy::Ttl);
+        due(&fleet) - at
+    };
+    assert_eq!(next(100, false, Span::from_mins(100)), Span::from_mins(20));
+    assert_eq!(next(100, false, Span::from_mins(1)), Span::from_mins(5), "the spacing");
+    assert_eq!(next(0, false, Span::from_mins(100)), Span::from_hours(1), "hourly while it is not known");
+    assert_eq!(next(0, true, Span::from_mins(100)), Span::from_mins(20), "unless its owner says otherwise");
+    assert_eq!(next(100, false, Span::from_days(90)), Span::from_days(1));
+}

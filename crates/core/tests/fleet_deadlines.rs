@@ -1,0 +1,324 @@
+//! Sources that may go unseen only for so long, in the fleet: in time while there is room, whatever their policy and
+//! whoever else wants slots; late as MEDD has it when there is not, and in time again after.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tidewatch_core::engine::garden::medd::Medd;
+use tidewatch_core::engine::garden::{Gardener, Plant, UNIT};
+use tidewatch_core::engine::params::{HostGroup, SourceId, Terms};
+use tidewatch_core::engine::source::{Memory, Reason};
+use tidewatch_core::engine::{Allocator, Answered, Failure, Fleet, FleetParams, Known, Note, Report};
+use tidewatch_core::planning::budget::Budget;
+use tidewatch_core::planning::policy::Policy;
+use tidewatch_core::rng::Stream;
+use tidewatch_core::time::{Span, Timestamp};
+
+const STEP: Span = Span::from_mins(1);
+
+fn start() -> Timestamp {
+    Timestamp::parse_iso("2026-11-16T00:00:00Z").unwrap()
+}
+
+fn at(step: i64) -> Timestamp {
+    start() + STEP.scaled(step as f64)
+}
+
+/// A source that was looked at when all began, and whose policy asks once in `every`.
+fn source(id: i64, policy: Policy, max_gap: Option<Span>, every: Span) -> Known {
+    let day = Span::from_days(1);
+    let probes = (day.as_secs_f64() / every.as_secs_f64()).max(1.0) as u32;
+    let host = HostGroup { key: Arc::from(format!("host{id}.example")), public: true };
+    let budget = match max_gap {
+        // Twice what it takes: it is not the budget that is tried here.
+        Some(gap) => Budget {
+            probes: (2.0 * day.as_secs_f64() / gap.as_secs_f64()) as u32,
+            per: day,
+            min_spacing: Span::ZERO,
+        },
+        None => Budget { probes, per: day, min_spacing: Span::from_mins(5) },
+    };
+    let terms =
+        Terms { budget, own_budget: true, policy, weight: 1.0, price: 0.0, max_gap, cost: None, host };
+    let memory = Memory {
+        due: start() + every,
+        reason: Reason::Policy,
+        last_probe: Some(start()),
+        looked: Some(start()),
+        known_updates: 20,
+        ..Memory::default()
+    };
+    Known { id: SourceId(id), terms, memory, probes: vec![start()], answered_by: None }
+}
+
+fn params(per_step: u32) -> FleetParams {
+    FleetParams {
+        step: STEP,
+        probes_per_step: per_step,
+        allocator: Allocator::Index,
+        host_spacing: Span::ZERO,
+        ..FleetParams::default()
+    }
+}
+
+struct World {
+    fleet: Fleet,
+    /// When looks began, by source.
+    looks: HashMap<SourceId, Vec<Timestamp>>,
+    /// Looks by step.
+    sent: Vec<Vec<SourceId>>,
+    notes: Vec<(SourceId, Note)>,
+}
+
+impl World {
+    fn new(known: Vec<Known>, params: FleetParams) -> Self {
+        let looks = known.iter().map(|known| (known.id, vec![start()])).collect();
+        let mut fleet = Fleet::new(params, 7, start());
+        fleet.load(known, start());
+        Self { fleet, looks, sent: Vec::new(), notes: Vec::new() }
+    }
+
+    /// Lets these steps pass.
+    fn pass(&mut self, steps: std::ops::Range<i64>) {
+        for step in steps {
+            let now = at(step);
+            let orders = self.fleet.step(now);
+            self.sent.push(orders.iter().map(|order| order.source).collect());
+            for order in orders {
+                let result = Ok(Answered { updates: 1, bytes: 1000, ..Answered::default() });
+                self.answer(order.source, now, result);
+                self.looks.entry(order.source).or_default().push(now);
+            }
+            self.notes.extend(self.fleet.fell_late(now));
+        }
+    }
+
+    fn answer(&mut self, source: SourceId, now: Timestamp, result: Result<Answered, Failure>) {
+        let finished = now + Span::from_millis(500);
+        let (answered_by, crawl_delay) = (None, None);
+        let report = Report { source, started: now, finished, answered_by, crawl_delay, result };
+        let absorbed = self.fleet.absorb(&report).unwrap();
+        self.notes.extend(absorbed.notes.into_iter().map(|note| (source, note)));
+        self.fleet.landed(source);
+    }
+
+    /// The longest that a source went unseen between two times.
+    fn longest(&self, id: SourceId, from: Timestamp, until: Timestamp) -> Span {
+        let within = self.looks[&id].iter().copied().filter(|&look| from <= look && look <= until);
+        let looks: Vec<Timestamp> = within.collect();
+        let ends = looks.last().map_or(until - from, |&last| until - last);
+        looks.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(ends).max(ends)
+    }
+}
+
+const DAY: i64 = 1440;
+
+/// Half an hour, an hour, two: 13/12 of a slot a minute, beside sources that would take everything.
+fn mixed() -> (Vec<Known>, Vec<(SourceId, Span)>) {
+    let (mut known, mut bound) = (Vec::new(), Vec::new());
+    let kinds = [(20, 30), (20, 60), (10, 120)];
+    let policies = [Policy::Uniform, Policy::Adaptive, Policy::Ttl, Policy::Auto];
+    for (count, minutes) in kinds {
+        for _ in 0..count {
+            let (id, gap) = (known.len() as i64, Span::from_mins(minutes));
+            let policy = policies[known.len() % policies.len()];
+            known.push(source(id, policy, Some(gap), Span::from_days(1)));
+            bound.push((SourceId(id), gap));
+        }
+    }
+    for nth in 0..60 {
+        let policy = if nth % 2 == 0 { Policy::Uniform } else { Policy::Adaptive };
+        known.push(source(known.len() as i64, policy, None, Span::from_mins(10)));
+    }
+    (known, bound)
+}
+
+#[test]
+fn nobody_goes_unseen_for_longer_than_it_may_while_there_is_room() {
+    let (known, bound) = mixed();
+    let mut world = World::new(known, params(2));
+    world.pass(1..2 * DAY);
+    for &(id, gap) in &bound {
+        let longest = world.longest(id, start(), at(2 * DAY - 1));
+        assert!(longest <= gap, "{}: {longest}, not {gap}", id.0);
+    }
+    let (all, most) = (world.sent.iter().map(Vec::len).sum::<usize>(), 2 * (2 * DAY - 1) as usize);
+    assert!(all * 100 >= most * 99, "slots are what is short: {all} of {most}");
+    assert_eq!(world.fleet.deadlines().tardy, 0);
+    assert!(world.notes.iter().all(|(_, note)| !matches!(note, Note::Tardy { .. })));
+    // Others have what is left.
+    let others: usize = world.sent.iter().flatten().filter(|id| id.0 >= 50).count();
+    assert!(others * 100 >= 30 * most, "{others} of {most}");
+}
+
+#[test]
+fn lateness_is_shared_reported_and_made_up_for() {
+    let (known, bound) = mixed();
+    let mut world = World::new(known, params(2));
+    world.pass(1..DAY);
+    assert_eq!(world.fleet.deadlines().tardy, 0);
+    // Less than Ω.
+    world.fleet.set_params(params(1), at(DAY));
+    world.pass(DAY..2 * DAY);
+    let tardy: Vec<SourceId> = world
+        .notes
+        .iter()
+        .filter(|(_, note)| matches!(note, Note::Tardy { why: None, .. }))
+        .map(|&(id, _)| id)
+        .collect();
+    assert!(bound.iter().filter(|(id, _)| tardy.contains(id)).count() >= 40, "{}", tardy.len());
+    assert!(tardy.iter().all(|id| id.0 < 50), "who states nothing is never tardy");
+    // Earliest due first: all are late by about as much, whatever their windows.
+    let late = |&(id, gap): &(SourceId, Span)| {
+        (world.longest(id, at(2 * DAY - 360), at(2 * DAY - 1)) - gap).max(Span::ZERO)
+    };
+    let of = |minutes: i64| {
+        let some: Vec<f64> = bound
+            .iter()
+            .filter(|(_, gap)| *gap == Span::from_mins(minutes))
+            .map(|b| late(b).as_secs_f64())
+            .collect();
+        some.iter().sum::<f64>() / some.len() as f64 / 60.0
+    };
+    let (half, one, two) = (of(30), of(60), of(120));
+    assert!(half > 1.0 && (half - one).abs() <= 3.0 && (one - two).abs() <= 3.0, "{half} {one} {two}");
+    // The slots come back.
+    world.fleet.set_params(params(2), at(2 * DAY));
+    world.pass(2 * DAY..3 * DAY);
+    assert_eq!(world.fleet.deadlines().tardy, 0);
+    let began = world.notes.iter().filter(|(_, note)| matches!(note, Note::Tardy { .. })).count();
+    let ended = world.notes.iter().filter(|(_, note)| matches!(note, Note::TardyEnded { .. })).count();
+    assert_eq!(ended, began, "whatever began has ended");
+    for &(id, gap) in &bound {
+        let longest = world.longest(id, at(2 * DAY + 180), at(3 * DAY - 1));
+        assert!(longest <= gap, "{}: {longest}, not {gap}", id.0);
+    }
+}
+
+/// With nothing but deadlines to go by, the fleet looks at whom MEDD waters, step by step, with and without enough.
+#[test]
+fn the_fleet_is_medd_where_there_are_only_deadlines() {
+    for (seed, per_step, capacity) in [(1, 2, None), (2, 1, None), (3, 3, Some(4.0)), (4, 4, Some(3.0))] {
+        let mut chance = Stream::new(seed, "deadlines");
+        let (mut known, mut plants) = (Vec::new(), Vec::new());
+        for id in 0..40 {
+            let steps = 10 + (chance.unit() * 60.0) as u32;
+            let gap = STEP.scaled(f64::from(steps));
+            let cost = capacity.map(|_| if chance.unit() < 0.5 { 1.0 } else { 2.0 });
+            let mut one = source(id, Policy::Uniform, Some(gap), Span::from_days(300));
+            // Its policy asks for nothing, and its budget forbids nothing.
+            one.terms.policy = Policy::Profile;
+            one.terms.budget = Budget { probes: 14_400, ..one.terms.budget };
+            one.terms.cost = cost;
+            known.push(one);
+            let slots = match (cost, capacity) {
+                (Some(cost), Some(capacity)) => (f64::from(cost) * f64::from(per_step) / capacity).max(1.0),
+                _ => 1.0,
+            };
+            plants.push(Plant::new(slots, steps - 1));
+        }
+        let mut world = World::new(known, FleetParams { capacity, ..params(per_step) });
+        let mut medd = Medd::of(&plants, u64::from(per_step) * UNIT);
+        world.pass(1..600);
+        for (step, sent) in world.sent.iter().enumerate() {
+            let mut sent: Vec<usize> = sent.iter().map(|id| id.0 as usize).collect();
+            let mut watered = medd.day();
+            sent.sort_unstable();
+            watered.sort_unstable();
+            assert_eq!(sent, watered, "step {} with {per_step} slots, {capacity:?}", step + 1);
+        }
+    }
+}
+
+#[test]
+fn politeness_goes_before_deadlines_and_the_event_says_so() {
+    let gap = Span::from_mins(30);
+    let mut world = World::new(vec![source(0, Policy::Profile, Some(gap), Span::from_days(1))], params(5));
+    world.pass(1..29);
+    assert_eq!(world.looks[&SourceId(0)].len(), 1, "not before its time");
+    let orders = world.fleet.step(at(29));
+    assert_eq!(orders.iter().map(|order| order.reason).collect::<Vec<_>>(), [Reason::MaxGap]);
+    let rest = Failure::Throttled { retry_after: Some(Span::from_hours(2)) };
+    world.answer(SourceId(0), at(29), Err(rest));
+    world.pass(30..149);
+    assert_eq!(world.looks[&SourceId(0)].len(), 1, "it asked for rest");
+    let said: Vec<&Note> = world
+        .notes
+        .iter()
+        .map(|(_, note)| note)
+        .filter(|note| matches!(note, Note::Tardy { .. }))
+        .collect();
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(matches!(said[0], Note::Tardy { by, why: Some(_) } if *by == start() + gap), "{said:?}");
+    assert_eq!(world.fleet.deadlines().tardy, 1);
+    world.pass(149..152);
+    assert_eq!(world.looks[&SourceId(0)].len(), 2, "as soon as it may be");
+    assert_eq!(world.fleet.deadlines().tardy, 0);
+}
+
+#[test]
+fn costs_are_learned_and_what_a_step_may_cost_is_kept() {
+    // Odd ones are three times as dear.
+    let known: Vec<Known> =
+        (0..20).map(|id| source(id, Policy::Uniform, None, Span::from_mins(10))).collect();
+    let capacity = 1.0;
+    let mut world = World::new(known, FleetParams { capacity: Some(capacity), ..params(5) });
+    let mut spent = Vec::new();
+    for step in 1..3 * DAY {
+        let now = at(step);
+        let orders = world.fleet.step(now);
+        spent.push(orders.iter().map(|order| world.fleet.cost(order.source).unwrap()).sum::<f64>());
+        for order in orders {
+            let bytes = if order.source.0 % 2 == 1 { 3000 } else { 1000 };
+            let result = Ok(Answered { bytes, ..Answered::default() });
+            world.answer(order.source, now, result);
+        }
+    }
+    let cost = |id: i64| world.fleet.cost(SourceId(id)).unwrap();
+    assert_eq!((cost(0), cost(1)), (0.5, 1.5));
+    let mean = spent[DAY as usize..].iter().sum::<f64>() / (2 * DAY - 1) as f64;
+    // What does not fit into a step is left for the next.
+    assert!((0.8..=capacity + 0.01).contains(&mean), "{mean} a step");
+}
+
+/// Deadlines that take a budget to its end do not spend it sooner, and an outage does not spend it at all at once.
+#[test]
+fn a_budget_that_just_allows_it_is_not_spent_before_its_time() {
+    let gap = Span::from_mins(75);
+    let budget = Budget { probes: 24, per: Span::from_days(1), min_spacing: Span::from_mins(1) };
+    let known = |id: i64| {
+        let mut one = source(id, Policy::Profile, Some(gap), Span::from_days(1));
+        one.terms.budget = budget;
+        one.terms.host = HostGroup { key: Arc::from("one.example"), public: true };
+        one
+    };
+    // Thirty of one host, asked every ten seconds at most: each is looked at a little sooner than it must be.
+    let params = FleetParams { host_spacing: Span::from_secs(10), ..params(4) };
+    let mut world = World::new((0..30).map(known).collect(), params);
+    for step in 1..2 * DAY {
+        // The host is free again within the step.
+        for part in 0..6 {
+            let now = at(step) + Span::from_secs(10 * part);
+            for order in world.fleet.step(now) {
+                world.answer(order.source, now, Ok(Answered::default()));
+                world.looks.entry(order.source).or_default().push(now);
+            }
+            world.notes.extend(world.fleet.fell_late(now));
+        }
+    }
+    for id in 0..30 {
+        let longest = world.longest(SourceId(id), start(), at(2 * DAY - 1));
+        assert!(longest <= gap, "{id}: {longest}");
+    }
+    // The network is down for an hour.
+    let mut world = World::new(vec![known(0)], self::params(4));
+    world.pass(1..60);
+    let mut asked = 0;
+    for step in 60..180 {
+        for order in world.fleet.step(at(step)) {
+            asked += 1;
+            world.answer(order.source, at(step), Err(Failure::Interrupted));
+        }
+    }
+    assert!((1..=4).contains(&asked), "{asked} in two hours");
+}

@@ -1,0 +1,465 @@
+//! Rules in the fleet: what is foretold is looked for in time, what others set off is looked at by when it
+//! was asked for, and what cannot be is said before.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use jiff::tz::TimeZone;
+use tidewatch_core::engine::book::{Book, Notice, Told};
+use tidewatch_core::engine::making;
+use tidewatch_core::engine::params::{HostGroup, SourceId, Terms};
+use tidewatch_core::engine::rule::{Part, RuleTerms};
+use tidewatch_core::engine::source::{Memory, Reason};
+use tidewatch_core::engine::{Absorbed, Answered, Asked, Fleet, FleetParams, Known, Note, Report};
+use tidewatch_core::model::importance::WeekWindow;
+use tidewatch_core::model::steps::Steps;
+use tidewatch_core::planning::active::Active;
+use tidewatch_core::planning::budget::Budget;
+use tidewatch_core::planning::execution::{Obstacle, RuleId};
+use tidewatch_core::planning::expected::Forecast;
+use tidewatch_core::planning::policy::Policy;
+use tidewatch_core::planning::prediction::Life;
+use tidewatch_core::rng::Stream;
+use tidewatch_core::time::{Span, Timestamp};
+
+fn start() -> Timestamp {
+    Timestamp::parse_iso("2026-11-16T00:00:00Z").unwrap()
+}
+
+fn at(mins: i64) -> Timestamp {
+    start() + Span::from_mins(mins)
+}
+
+fn budget(probes: u32, min_spacing: Span) -> Budget {
+    Budget { probes, per: Span::from_days(1), min_spacing }
+}
+
+/// Watched for long: it has been looked at a minute ago.
+fn source(id: i64, policy: Policy, budget: Budget) -> Known {
+    let host = HostGroup { key: Arc::from(format!("host{id}.example")), public: true };
+    let last = start() - Span::from_mins(1);
+    let memory = Memory {
+        due: start() + Span::from_days(30),
+        reason: Reason::Policy,
+        last_probe: Some(last),
+        looked: Some(last),
+        known_updates: 100,
+        ..Memory::default()
+    };
+    Known {
+        id: SourceId(id),
+        terms: Terms {
+            budget,
+            own_budget: true,
+            policy,
+            weight: 1.0,
+            price: 0.0,
+            max_gap: None,
+            cost: None,
+            host,
+        },
+        memory,
+        probes: vec![last],
+        answered_by: None,
+    }
+}
+
+fn rule(own: bool, every: u32, window: Span) -> Arc<RuleTerms> {
+    let (name, life) = ("p/r".into(), Life::Window(window));
+    Arc::new(RuleTerms { name, own, every, life, confidence: 0.9, active: Active::default() })
+}
+
+fn part(asked: bool, triggers: bool) -> Box<[Part]> {
+    Box::new([Part { rule: RuleId(0), asked, triggers }])
+}
+
+fn fleet(known: Vec<Known>, per_step: u32, rule: Arc<RuleTerms>, parts: &[(i64, Box<[Part]>)]) -> Fleet {
+    let params =
+        FleetParams { probes_per_step: per_step, step: Span::from_mins(1), ..FleetParams::default() };
+    let mut fleet = Fleet::new(params, 7, start());
+    fleet.load(known, start());
+    let parts: HashMap<_, _> = parts.iter().map(|(id, parts)| (SourceId(*id), parts.clone())).collect();
+    fleet.set_rules(Book::new(vec![rule], parts), start());
+    fleet
+}
+
+/// Source 0 sets a rule off that asks about source 1, within half an hour.
+fn feed_and_page(granted: Budget) -> Fleet {
+    let known = (0..2).map(|id| source(id, Policy::Profile, granted)).collect();
+    let parts = [(0, part(false, true)), (1, part(true, false))];
+    fleet(known, 10, rule(false, 1, Span::from_mins(30)), &parts)
+}
+
+/// A probe that takes a second and says this to the rule.
+fn report(source: SourceId, started: Timestamp, updates: u32, told: Option<Told>) -> Report {
+    let asked = Some(Box::new(Asked { told: told.into_iter().collect(), found: updates, expected: None }));
+    let answered = Answered { updates, asked, ..Answered::default() };
+    let finished = started + Span::from_secs(1);
+    Report { source, started, finished, answered_by: None, crawl_delay: None, result: Ok(answered) }
+}
+
+/// Source 0 shows something that sets the rule off.
+fn set_off(fleet: &mut Fleet, now: Timestamp) -> Absorbed {
+    fleet.request(SourceId(0), now).unwrap();
+    assert!(fleet.step(now).iter().any(|order| order.source == SourceId(0)));
+    let told = Told { rule: RuleId(0), caught: Vec::new(), counts: vec![now] };
+    let absorbed = fleet.absorb(&report(SourceId(0), now, 1, Some(told))).unwrap();
+    fleet.landed(SourceId(0));
+    absorbed
+}
+
+/// Runs until then; every probe is answered with nothing. Says who was probed when, and why.
+fn run(fleet: &mut Fleet, until: Timestamp) -> Vec<(Timestamp, SourceId, Reason)> {
+    let mut sent = Vec::new();
+    let mut now = start();
+    while let Some(next) = fleet.next_step(now).filter(|&next| next <= until) {
+        now = now.max(next);
+        for order in fleet.step(now) {
+            sent.push((now, order.source, order.reason));
+            fleet.absorb(&report(order.source, now, 0, None)).unwrap();
+            fleet.landed(order.source);
+        }
+    }
+    sent
+}
+
+const MINUTE: Span = Span::from_mins(1);
+
+#[test]
+fn what_others_set_off_is_looked_at_at_the_last_moment_and_once() {
+    let known = (0..3).map(|id| source(id, Policy::Profile, budget(100, MINUTE))).collect();
+    let parts = [(0, part(false, true)), (1, part(true, false)), (2, part(true, false))];
+    let mut fleet = fleet(known, 10, rule(false, 1, Span::from_mins(30)), &parts);
+    let absorbed = set_off(&mut fleet, at(10));
+    assert_eq!(absorbed.others.len(), 2);
+    assert!(absorbed.follows.notices.is_empty());
+    let explained = fleet.explain(SourceId(1), at(11)).unwrap();
+    assert_eq!((explained.reason, explained.rule.as_deref()), (Reason::Rule, Some("p/r")));
+    // Set off once more before anyone has looked: one look does for both, by the end of the first.
+    set_off(&mut fleet, at(20));
+    let sent = run(&mut fleet, at(120));
+    let who: Vec<i64> = sent.iter().map(|(_, id, _)| id.0).collect();
+    assert_eq!(who.len(), 2, "{sent:?}");
+    for (when, _, reason) in sent {
+        assert!(at(38) <= when && when <= at(40), "{when}");
+        assert_eq!(reason, Reason::Rule);
+    }
+}
+
+#[test]
+fn what_is_caught_in_time_is_told_and_otherwise_not() {
+    let mut fleet = feed_and_page(budget(100, MINUTE));
+    let catch = |fleet: &mut Fleet, now: Timestamp| {
+        fleet.request(SourceId(1), now).unwrap();
+        fleet.step(now);
+        let told = Told { rule: RuleId(0), caught: vec![0], counts: Vec::new() };
+        let absorbed = fleet.absorb(&report(SourceId(1), now, 1, Some(told))).unwrap();
+        fleet.landed(SourceId(1));
+        absorbed.follows.notices
+    };
+    assert!(catch(&mut fleet, at(5)).is_empty());
+    set_off(&mut fleet, at(10));
+    assert_eq!(catch(&mut fleet, at(15)), [Notice { rule: RuleId(0), caught: vec![0], tells: true }]);
+    assert_eq!(catch(&mut fleet, at(39)).len(), 1, "again, while it lasts");
+    assert!(catch(&mut fleet, at(60)).is_empty());
+}
+
+#[test]
+fn a_budget_in_the_way_is_said_at_once() {
+    let known = vec![
+        source(0, Policy::Profile, budget(100, MINUTE)),
+        source(1, Policy::Profile, budget(1, Span::from_hours(12))),
+    ];
+    let mut fleet = fleet(
+        known,
+        10,
+        rule(false, 1, Span::from_mins(30)),
+        &[(0, part(false, true)), (1, part(true, false))],
+    );
+    let absorbed = set_off(&mut fleet, at(10));
+    let (_, notes) = &absorbed.others[0];
+    assert!(
+        matches!(&notes[..], [Note::RuleUnmet { why: Obstacle::Spacing | Obstacle::Budget, .. }]),
+        "{notes:?}"
+    );
+    assert!(run(&mut fleet, at(120)).is_empty(), "politeness comes first");
+    // The same trouble is not told every time.
+    assert!(set_off(&mut fleet, at(130)).others.iter().all(|(_, notes)| notes.is_empty()));
+}
+
+#[test]
+fn where_slots_are_few_looks_come_earlier_and_who_cannot_be_served_is_named() {
+    let pages = 8;
+    let known: Vec<Known> =
+        (0..=pages).map(|id| source(id, Policy::Profile, budget(100, MINUTE))).collect();
+    let mut parts = vec![(0, part(false, true))];
+    parts.extend((1..=pages).map(|id| (id, part(true, false))));
+    // One a minute, for ten minutes: all of them have their turn, the last at the last moment.
+    let mut enough = fleet(known.clone(), 1, rule(false, 1, Span::from_mins(10)), &parts);
+    let absorbed = set_off(&mut enough, at(10));
+    assert!(absorbed.others.iter().all(|(_, notes)| notes.is_empty()), "{:?}", absorbed.others);
+    let sent = run(&mut enough, at(120));
+    assert_eq!(sent.len(), pages as usize);
+    assert!(sent.iter().all(|&(when, _, _)| when <= at(20)), "{sent:?}");
+    assert!(sent.iter().any(|&(when, _, _)| when >= at(18)), "no sooner than need be: {sent:?}");
+    // For five minutes: some cannot, and that is known at once.
+    let mut few = fleet(known, 1, rule(false, 1, Span::from_mins(5)), &parts);
+    let absorbed = set_off(&mut few, at(10));
+    let unmet = absorbed.others.iter().filter(|(_, notes)| {
+        notes.iter().any(|note| matches!(note, Note::RuleUnmet { why: Obstacle::Slots, .. }))
+    });
+    let unmet = unmet.count();
+    let in_time = run(&mut few, at(120)).iter().filter(|&&(when, _, _)| when <= at(15)).count();
+    assert!((1..=4).contains(&unmet), "{unmet}");
+    assert_eq!(in_time + unmet, pages as usize);
+}
+
+#[test]
+fn the_earlier_of_policy_and_rule_asks() {
+    // Its policy wants a look every quarter of an hour or so.
+    let known = vec![
+        source(0, Policy::Profile, budget(100, MINUTE)),
+        Known {
+            memory: Memory { due: at(12), ..source(1, Policy::Uniform, budget(96, MINUTE)).memory },
+            ..source(1, Policy::Uniform, budget(96, MINUTE))
+        },
+    ];
+    let mut fleet = fleet(
+        known,
+        10,
+        rule(false, 1, Span::from_mins(30)),
+        &[(0, part(false, true)), (1, part(true, false))],
+    );
+    set_off(&mut fleet, at(10));
+    let sent = run(&mut fleet, at(60));
+    assert_eq!((sent[0].0, sent[0].2), (at(12), Reason::Policy), "it is looked at anyway");
+    assert!(sent.iter().all(|&(_, _, reason)| reason == Reason::Policy), "and that served: {sent:?}");
+}
+
+/// Office hours, two an hour; a few at other times.
+fn office() -> Steps {
+    let hours = WeekWindow { days: 0b1_1111, from_minute: 9 * 60, until_minute: 18 * 60 };
+    Steps::windows(TimeZone::UTC, 0.02, &[(hours, 2.0)]).unwrap()
+}
+
+/// When updates come, by that rate.
+fn updates(rate: &Steps, days: i64) -> Vec<Timestamp> {
+    let mut stream = Stream::new(5, "updates");
+    let mut all = Vec::new();
+    let mut now = start();
+    loop {
+        let wait = -(1.0 - stream.unit()).ln();
+        match Forecast::individual(rate).reaches(wait, now) {
+            Some(next) if next < start() + Span::from_days(days) => {
+                all.push(next);
+                now = next;
+            }
+            _ => return all,
+        }
+    }
+}
+
+/// Lives through four weeks with a rule that waits for the source's own updates, and says which share of
+/// every X-th update was seen in time, and at how many probes.
+fn lived(every: u32, window: Span, granted: Budget) -> (f64, usize) {
+    let days = 28;
+    let (rate, updates) = (office(), updates(&office(), days));
+    let mut fleet = fleet(
+        vec![source(1, Policy::Profile, granted)],
+        10,
+        rule(true, every, window),
+        &[(1, part(true, true))],
+    );
+    let (mut now, mut seen, mut probes) = (start(), 0, Vec::new());
+    loop {
+        for order in fleet.plan_orders(now, 10) {
+            let wants = order.wants.expect("a rule waits for it");
+            let spans = making::spans(&wants, &rate, now);
+            fleet.adopt_spans(order.source, order.made_from, Some(&spans), now).unwrap();
+        }
+        let Some(next) = fleet.next_step(now).filter(|&next| next < start() + Span::from_days(days)) else {
+            break;
+        };
+        now = now.max(next);
+        for order in fleet.step(now) {
+            probes.push(now);
+            let found: Vec<Timestamp> =
+                updates[seen..].iter().copied().take_while(|&at| at <= now).collect();
+            seen += found.len();
+            let told = Told { rule: RuleId(0), caught: Vec::new(), counts: found.clone() };
+            fleet.absorb(&report(order.source, now, found.len() as u32, Some(told))).unwrap();
+            fleet.landed(order.source);
+        }
+    }
+    let wanted: Vec<Timestamp> =
+        updates.iter().skip(every as usize - 1).step_by(every as usize).copied().collect();
+    let in_time = wanted.iter().filter(|&&at| {
+        let first = probes.partition_point(|&probe| probe < at);
+        probes.get(first).is_some_and(|&probe| probe - at <= window)
+    });
+    (in_time.count() as f64 / wanted.len() as f64, probes.len())
+}
+
+#[test]
+fn updates_are_looked_for_when_they_come_as_surely_as_was_asked() {
+    let ample = budget(1000, Span::from_secs(10));
+    let half_hour = Span::from_mins(30);
+    let (share, probes) = lived(1, half_hour, ample);
+    // Nine hours on twenty working days are 360 half hours.
+    assert!(share > 0.85, "{share}");
+    assert!(probes < 450, "{probes}");
+    let (share, fewer) = lived(10, half_hour, ample);
+    assert!(share > 0.85, "{share}");
+    assert!(fewer < probes, "{fewer} against {probes}");
+    // A budget that does not do for that is kept all the same.
+    let (share, few) = lived(1, half_hour, budget(6, Span::from_mins(30)));
+    assert!(few <= 6 * 28, "{few}");
+    assert!(share < 0.7, "{share}");
+}
+
+#[test]
+fn a_rule_that_is_set_off_all_the_time_is_served_all_the_same() {
+    let mut fleet = feed_and_page(budget(1000, Span::ZERO));
+    let mut looks = Vec::new();
+    for mins in (10..130).step_by(5) {
+        set_off(&mut fleet, at(mins));
+        let sent = run(&mut fleet, at(mins + 4));
+        looks.extend(sent.into_iter().filter(|(_, id, _)| *id == SourceId(1)).map(|(when, ..)| when));
+    }
+    assert!(looks.len() >= 3, "{looks:?}");
+    assert!(looks[0] <= at(40), "{looks:?}");
+    assert!(looks.windows(2).all(|pair| pair[1] - pair[0] <= Span::from_mins(35)), "{looks:?}");
+}
+
+#[test]
+fn what_was_sent_for_a_rule_is_heard_although_it_was_set_off_again_meanwhile() {
+    let mut fleet = feed_and_page(budget(1000, Span::ZERO));
+    set_off(&mut fleet, at(10));
+    fleet.request(SourceId(1), at(20)).unwrap();
+    assert_eq!(fleet.step(at(20)).len(), 1);
+    set_off(&mut fleet, at(21));
+    let told = Told { rule: RuleId(0), caught: vec![0], counts: Vec::new() };
+    let absorbed = fleet.absorb(&report(SourceId(1), at(20), 1, Some(told))).unwrap();
+    assert_eq!(absorbed.follows.notices.len(), 1);
+}
+
+#[test]
+fn who_was_looked_at_just_before_a_rule_was_set_off_is_looked_at_again() {
+    let mut fleet = feed_and_page(budget(1000, Span::ZERO));
+    for id in [0, 1] {
+        fleet.request(SourceId(id), at(10)).unwrap();
+    }
+    assert_eq!(fleet.step(at(10)).len(), 2);
+    fleet.absorb(&report(SourceId(1), at(10), 0, None)).unwrap();
+    fleet.landed(SourceId(1));
+    let told = Told { rule: RuleId(0), caught: Vec::new(), counts: vec![at(9)] };
+    let absorbed = fleet.absorb(&report(SourceId(0), at(10), 1, Some(told))).unwrap();
+    fleet.landed(SourceId(0));
+    assert_eq!(absorbed.others.len(), 1);
+    assert_eq!(run(&mut fleet, at(60)).len(), 1);
+}
+
+/// The fleet's rules are read again, as they were.
+fn reload(fleet: &mut Fleet, rule: Arc<RuleTerms>, parts: &[(i64, Box<[Part]>)], now: Timestamp) {
+    let parts: HashMap<_, _> = parts.iter().map(|(id, parts)| (SourceId(*id), parts.clone())).collect();
+    let mut book = Book::new(vec![rule], parts);
+    book.resume(&fleet.rule_states());
+    fleet.set_rules(book, now);
+}
+
+#[test]
+fn a_reload_makes_nobody_fetch_for_what_is_over_and_keeps_what_is_not() {
+    let known = vec![
+        source(0, Policy::Profile, budget(1000, Span::ZERO)),
+        // Looked at a minute ago: it may not be looked at within the window.
+        source(1, Policy::Profile, budget(8, Span::from_hours(3))),
+        source(2, Policy::Profile, budget(1000, Span::ZERO)),
+    ];
+    let parts = [(0, part(false, true)), (1, part(true, false)), (2, part(true, false))];
+    let window = rule(false, 1, Span::from_mins(30));
+    let mut fleet = fleet(known, 10, Arc::clone(&window), &parts);
+    set_off(&mut fleet, at(10));
+    reload(&mut fleet, Arc::clone(&window), &parts, at(20));
+    let sent = run(&mut fleet, at(60));
+    assert_eq!(sent.iter().map(|(_, id, _)| id.0).collect::<Vec<_>>(), [2]);
+    assert!(sent[0].0 >= at(38), "{sent:?}");
+    reload(&mut fleet, window, &parts, at(300));
+    assert!(run(&mut fleet, at(330)).is_empty(), "five hours later nobody is in a hurry");
+    // But what it owes is heard when it is looked at, late as it is.
+    fleet.request(SourceId(1), at(400)).unwrap();
+    fleet.step(at(400));
+    let told = Told { rule: RuleId(0), caught: vec![0], counts: Vec::new() };
+    let absorbed = fleet.absorb(&report(SourceId(1), at(400), 1, Some(told))).unwrap();
+    assert_eq!(absorbed.follows.notices.len(), 1);
+    assert!(absorbed.notes.iter().any(|note| matches!(note, Note::RuleMissed { .. })));
+}
+
+#[test]
+fn what_was_foretold_by_other_rules_is_stale() {
+    let parts = [(1, part(true, true))];
+    let own = rule(true, 1, Span::from_mins(30));
+    let mut fleet =
+        fleet(vec![source(1, Policy::Profile, budget(100, MINUTE))], 10, Arc::clone(&own), &parts);
+    let order = fleet.plan_orders(at(1), 10).remove(0);
+    reload(&mut fleet, own, &parts, at(2));
+    assert!(fleet.adopt_spans(order.source, order.made_from, Some(&[]), at(3)).is_err());
+    let order = fleet.plan_orders(at(4), 10).remove(0);
+    assert!(fleet.adopt_spans(order.source, order.made_from, None, at(5)).is_ok());
+}
+
+#[test]
+fn who_is_little_known_is_looked_at_hourly_at_most() {
+    let mut newcomer = source(1, Policy::Profile, budget(96, Span::from_mins(15)));
+    newcomer.terms.own_budget = false;
+    newcomer.memory.known_updates = 3;
+    let known = vec![source(0, Policy::Profile, budget(1000, Span::ZERO)), newcomer];
+    let mut fleet = fleet(
+        known,
+        10,
+        rule(false, 1, Span::from_mins(20)),
+        &[(0, part(false, true)), (1, part(true, false))],
+    );
+    let mut looks = Vec::new();
+    for mins in (10..400).step_by(30) {
+        set_off(&mut fleet, at(mins));
+        let sent = run(&mut fleet, at(mins + 29));
+        looks.extend(sent.into_iter().filter(|(_, id, _)| *id == SourceId(1)).map(|(when, ..)| when));
+    }
+    assert!(looks.len() >= 3, "{looks:?}");
+    assert!(looks.windows(2).all(|pair| pair[1] - pair[0] >= Span::from_hours(1)), "{looks:?}");
+}
+
+#[test]
+fn sources_of_one_host_are_looked_at_one_after_the_other_and_in_time() {
+    let pages = 5;
+    let mut known: Vec<Known> =
+        (0..=pages).map(|id| source(id, Policy::Profile, budget(1000, Span::ZERO))).collect();
+    for page in &mut known[1..] {
+        page.terms.host = HostGroup { key: Arc::from("one.example"), public: true };
+    }
+    let mut parts = vec![(0, part(false, true))];
+    parts.extend((1..=pages).map(|id| (id, part(true, false))));
+    let spaced = |window: i64| {
+        let mut fleet = fleet(known.clone(), 10, rule(false, 1, Span::from_mins(window)), &parts);
+        let params = FleetParams {
+            probes_per_step: 10,
+            step: Span::from_mins(1),
+            host_spacing: Span::from_mins(3),
+            ..FleetParams::default()
+        };
+        fleet.set_params(params, start());
+        let absorbed = set_off(&mut fleet, at(10));
+        let unmet = absorbed.others.iter().flat_map(|(_, notes)| notes);
+        let unmet =
+            unmet.filter(|note| matches!(note, Note::RuleUnmet { why: Obstacle::Host, .. })).count();
+        let looks: Vec<Timestamp> = run(&mut fleet, at(200)).iter().map(|&(when, ..)| when).collect();
+        (unmet, looks)
+    };
+    let (unmet, looks) = spaced(30);
+    assert_eq!((unmet, looks.len()), (0, 5));
+    assert!(looks.iter().all(|&when| when <= at(40)), "{looks:?}");
+    assert!(looks.windows(2).all(|pair| pair[1] - pair[0] >= Span::from_mins(3)), "{looks:?}");
+    let (unmet, looks) = spaced(10);
+    let in_time = looks.iter().filter(|&&when| when <= at(20)).count();
+    assert!(unmet >= 1 && in_time + unmet >= 5, "{unmet} and {looks:?}");
+}

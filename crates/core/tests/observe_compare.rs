@@ -1,0 +1,248 @@
+//! What is new: rules, and properties over any sequence of documents.
+
+use std::collections::HashMap;
+
+use proptest::prelude::*;
+use tidewatch_core::observe::compare::{self, key_hash};
+use tidewatch_core::observe::{
+    Document, Feed, Item, Observation, Occurred, PageText, Seen, SeenItem, Unreadable, UpdateKind, feed,
+};
+use tidewatch_core::time::Timestamp;
+
+fn at(secs: i64) -> Timestamp {
+    // Some day in 2026, so that dates are sane.
+    Timestamp::from_secs(1_780_000_000 + secs)
+}
+
+fn item(key: &str, fingerprint: u64) -> Item {
+    Item { key: key.to_owned(), fingerprint, ..Item::default() }
+}
+
+fn feed_of(items: Vec<Item>) -> Feed {
+    Feed { items, ..Feed::default() }
+}
+
+fn keyed(keys: &[&str]) -> Feed {
+    feed_of(keys.iter().map(|key| item(key, 1)).collect())
+}
+
+/// What a store does: remembers what is present, and that the rest is no longer in the document.
+fn carry(seen: &mut Seen, observation: &Observation, now: Timestamp) {
+    for known in seen.items.values_mut() {
+        known.in_last = false;
+    }
+    for present in &observation.present {
+        let known = SeenItem { fingerprint: present.fingerprint, in_last: true };
+        seen.items.insert(present.key_hash, known);
+    }
+    if let Some(page) = &observation.page {
+        seen.page = Some(page.fingerprint);
+    }
+    seen.last_look = Some(now);
+    seen.moved = false;
+}
+
+fn seen_with(keys: &[&str], last_look: Timestamp) -> Seen {
+    let mut seen = Seen::default();
+    let first = compare::feed(keyed(keys), &seen, last_look).expect("first contact");
+    carry(&mut seen, &first, last_look);
+    seen
+}
+
+fn observed(feed: Feed, seen: &Seen, now: Timestamp) -> Observation {
+    compare::feed(feed, seen, now).expect("comparable")
+}
+
+fn news(observation: &Observation) -> Vec<(&str, UpdateKind)> {
+    observation.updates.iter().map(|update| (update.key.as_str(), update.kind)).collect()
+}
+
+#[test]
+fn first_contact_is_history() {
+    let mut dated = item("a", 1);
+    dated.published = Some(at(-1000));
+    let mut future = item("b", 1);
+    future.published = Some(at(1000));
+    future.updated = Some(at(-5));
+    let mut ancient = item("c", 1);
+    ancient.published = Some(Timestamp::from_millis(0));
+    let first = observed(feed_of(vec![dated, future, ancient]), &Seen::default(), at(0));
+    assert!(first.first_contact && first.updates.is_empty() && !first.gap);
+    let dates: Vec<_> = first.present.iter().map(|present| present.dated).collect();
+    assert_eq!(dates, [Some(at(-1000)), Some(at(-5)), None]);
+}
+
+#[test]
+fn new_edited_and_back_again() {
+    let mut seen = seen_with(&["a", "b"], at(0));
+    let second = observed(feed_of(vec![item("c", 1), item("a", 2)]), &seen, at(10));
+    assert_eq!(news(&second), [("c", UpdateKind::New), ("a", UpdateKind::Edited)]);
+    assert!(!second.first_contact && !second.gap && second.gone.is_empty());
+    carry(&mut seen, &second, at(10));
+    let third = observed(feed_of(vec![item("c", 1), item("a", 2), item("b", 1)]), &seen, at(20));
+    assert!(third.updates.is_empty(), "b was only away");
+}
+
+#[test]
+fn event_times_lie_between_the_looks() {
+    let seen = seen_with(&["a"], at(0));
+    let when = |published: Option<i64>, updated: Option<i64>, key: &str| {
+        let mut dated = item(key, 2);
+        dated.published = published.map(at);
+        dated.updated = updated.map(at);
+        observed(feed_of(vec![item("z", 1), dated]), &seen, at(10)).updates[1].occurred
+    };
+    assert_eq!(when(Some(5), Some(6), "new"), Occurred::At(at(5)));
+    assert_eq!(when(None, Some(6), "new"), Occurred::At(at(6)));
+    assert_eq!(when(Some(-5), Some(6), "new"), Occurred::At(at(6)));
+    assert_eq!(when(Some(0), None, "new"), Occurred::At(at(0)));
+    assert_eq!(when(Some(10), None, "new"), Occurred::At(at(10)));
+    assert_eq!(when(Some(11), None, "new"), Occurred::Between(at(0), at(10)));
+    assert_eq!(when(None, None, "new"), Occurred::Between(at(0), at(10)));
+    assert_eq!(when(Some(5), Some(7), "a"), Occurred::At(at(7)));
+    assert_eq!(when(Some(5), Some(-7), "a"), Occurred::Between(at(0), at(10)));
+    // The clock was set back.
+    let back = observed(keyed(&["a", "b"]), &seen, at(-10));
+    assert_eq!(back.updates[0].occurred, Occurred::Between(at(-10), at(-10)));
+}
+
+#[test]
+fn gaps_moves_and_sudden_silence() {
+    let seen = seen_with(&["a", "b"], at(0));
+    let gap = observed(keyed(&["c", "d"]), &seen, at(10));
+    assert!(gap.gap && !gap.first_contact);
+    assert_eq!(gap.updates.len(), 2);
+    let moved = Seen { moved: true, ..seen.clone() };
+    let elsewhere = observed(keyed(&["c", "d"]), &moved, at(10));
+    assert!(elsewhere.first_contact && !elsewhere.gap && elsewhere.updates.is_empty());
+    let same = observed(keyed(&["c", "a"]), &moved, at(10));
+    assert_eq!((news(&same), same.first_contact), (vec![("c", UpdateKind::New)], false));
+    assert_eq!(compare::feed(keyed(&[]), &seen, at(10)), Err(Unreadable::SuddenlyEmpty));
+    let silent = seen_with(&[], at(0));
+    assert!(observed(keyed(&[]), &silent, at(10)).updates.is_empty());
+    let awake = observed(keyed(&["a"]), &silent, at(10));
+    assert_eq!((news(&awake), awake.gap), (vec![("a", UpdateKind::New)], false));
+}
+
+#[test]
+fn gone_is_what_arrivals_do_not_explain() {
+    let seen = seen_with(&["a", "b", "c"], at(0));
+    assert_eq!(observed(keyed(&["a", "c"]), &seen, at(10)).gone, [key_hash("b")]);
+    assert!(observed(keyed(&["d", "a", "b"]), &seen, at(10)).gone.is_empty(), "c was pushed out");
+    assert_eq!(observed(keyed(&["d", "a"]), &seen, at(10)).gone.len(), 2);
+    assert!(observed(keyed(&["x", "y"]), &seen, at(10)).gone.is_empty(), "a gap says nothing");
+    let cut = Feed { truncated: true, ..keyed(&["a"]) };
+    assert!(observed(cut, &seen, at(10)).gone.is_empty(), "a cut says nothing");
+}
+
+#[test]
+fn pages() {
+    let page = |fingerprint| PageText { title: Some("T".into()), text: "x".into(), fingerprint };
+    let mut seen = Seen::default();
+    let first = compare::page(page(1), Some(at(0)), &seen, at(0), "http://p/");
+    assert!(first.first_contact && first.updates.is_empty());
+    // A source that was a feed before: looked at, but never as a page.
+    let switched = Seen { last_look: Some(at(-5)), ..Seen::default() };
+    assert!(compare::page(page(1), None, &switched, at(0), "http://p/").first_contact);
+    carry(&mut seen, &first, at(0));
+    assert!(compare::page(page(1), Some(at(5)), &seen, at(10), "http://p/").updates.is_empty());
+    let changed = compare::page(page(0xab), Some(at(5)), &seen, at(10), "http://p/");
+    let update = &changed.updates[0];
+    assert_eq!((update.kind, update.occurred), (UpdateKind::Changed, Occurred::At(at(5))));
+    assert_eq!((update.key.as_str(), update.link.as_deref()), ("00000000000000ab", Some("http://p/")));
+    let vague = compare::page(page(2), Some(at(-5)), &seen, at(10), "http://p/");
+    assert_eq!(vague.updates[0].occurred, Occurred::Between(at(0), at(10)));
+}
+
+const FEEDS: [&str; 3] = [
+    "<?xml version='1.0' encoding='UTF-8'?><rss version='2.0'><channel><title>T &amp; é</title><ttl>5</ttl><item><guid>a</guid><title>A</title><description><![CDATA[<p>x</p>]]></description><pubDate>Sun, 01 Nov 2026 10:00:00 GMT</pubDate></item><item><title>B</title></item></channel></rss>",
+    "<feed xmlns='http://www.w3.org/2005/Atom'><title>T</title><entry><id>1</id><title type='xhtml'><div>x</div></title><link href='/a'/><updated>2026-11-01T10:00:00Z</updated><content type='html'>&lt;b&gt;</content></entry></feed>",
+    r#"{"version":"https://jsonfeed.org/version/1.1","title":"J","items":[{"id":"1","title":"é","date_published":"2026-11-01T10:00:00Z"},{"id":2,"url":"/x"}]}"#,
+];
+
+fn read(bytes: &[u8]) -> Result<Feed, Unreadable> {
+    feed::read(&Document { bytes, content_type: None, url: "https://example.org/" })
+}
+
+fn any_document() -> impl Strategy<Value = Vec<Item>> {
+    let any_item =
+        (0..12_u8, 0..3_u64, proptest::option::of(-50..150_i64), proptest::option::of(-50..150_i64));
+    proptest::collection::vec(any_item, 0..8).prop_map(|items| {
+        let dated = |(key, fingerprint, published, updated): (u8, u64, Option<i64>, Option<i64>)| Item {
+            published: published.map(at),
+            updated: updated.map(at),
+            ..item(&key.to_string(), fingerprint)
+        };
+        items.into_iter().map(dated).collect()
+    })
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_read_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+        let _ = read(&bytes);
+    }
+
+    #[test]
+    fn mutated_feeds_are_read_without_panic_and_the_same_twice(
+        which in 0..FEEDS.len(),
+        changes in proptest::collection::vec((any::<prop::sample::Index>(), 0..4_u8, any::<u8>()), 1..12),
+    ) {
+        let mut bytes = FEEDS[which].as_bytes().to_vec();
+        for (place, change, byte) in changes {
+            let place = place.index(bytes.len());
+            match change {
+                0 => bytes[place] = byte,
+                1 => bytes.insert(place, byte),
+                2 => { bytes.remove(place); }
+                _ => { let piece = bytes[place..].to_vec(); bytes.extend(piece.iter().take(60)); }
+            }
+            if bytes.is_empty() { bytes.push(b'<'); }
+        }
+        prop_assert_eq!(read(&bytes), read(&bytes));
+    }
+
+    #[test]
+    fn fragments_of_markup_are_read_without_panic(
+        soup in "(<rss>|<channel>|</?item>|<(guid|title|link|ttl|hour)[ />]|</(guid|title|link)>|<!\\[CDATA\\[|\\]\\]>|<!--|-->|&[a-z#x0-9]{0,4};?|<[a-z:]{0,3} [a-z]='?|é|[ -~]){0,60}"
+    ) {
+        let _ = read(soup.as_bytes());
+        if let Ok(feed) = read(format!("<rss version='2.0'><channel><item>{soup}").as_bytes()) {
+            prop_assert!(feed.items.iter().all(|item| item.key.len() <= 1024));
+        }
+    }
+
+    #[test]
+    fn looking_twice_shows_nothing_new(items in any_document()) {
+        let mut seen = Seen::default();
+        let first = observed(feed_of(items.clone()), &seen, at(0));
+        carry(&mut seen, &first, at(0));
+        let second = observed(feed_of(items), &seen, at(100));
+        prop_assert!(second.updates.is_empty() && second.gone.is_empty() && !second.gap);
+    }
+
+    #[test]
+    fn each_key_is_new_at_most_once_and_dated_between_the_looks(
+        documents in proptest::collection::vec(any_document(), 1..12)
+    ) {
+        let mut seen = Seen::default();
+        let mut times_new: HashMap<String, u32> = HashMap::new();
+        for (document, items) in documents.into_iter().enumerate() {
+            let now = at(document as i64 * 10);
+            let last_look = seen.last_look;
+            let Ok(observation) = compare::feed(feed_of(items), &seen, now) else { continue };
+            for update in &observation.updates {
+                if update.kind == UpdateKind::New {
+                    *times_new.entry(update.key.clone()).or_default() += 1;
+                }
+                let (from, to) = match update.occurred {
+                    Occurred::At(at) => (at, at),
+                    Occurred::Between(from, to) => (from, to),
+                };
+                prop_assert!(Some(from) >= last_look && from <= to && to <= now);
+            }
+            carry(&mut seen, &observation, now);
+        }
+        prop_assert!(times_new.values().all(|times| *times == 1));
+    }
+}

@@ -1,0 +1,270 @@
+//! Plans in mid-flight: whatever was spent, and however often they are made anew, the budget holds
+//! in every window, and it is used.
+
+use proptest::prelude::*;
+use tidewatch_core::model::importance::WeekWindow;
+use tidewatch_core::model::obsolescence::Obsolescence;
+use tidewatch_core::model::steps::Steps;
+use tidewatch_core::observe::FeedHints;
+use tidewatch_core::planning::budget::Budget;
+use tidewatch_core::planning::complete::{exceeds, most_expected};
+use tidewatch_core::planning::horizon::{End, Grid, Horizon};
+use tidewatch_core::planning::optimal;
+use tidewatch_core::planning::rolling::{RISK, Standing, plan};
+use tidewatch_core::rng::Stream;
+use tidewatch_core::time::{Span, Timestamp};
+
+fn monday() -> Timestamp {
+    Timestamp::parse_iso("2026-11-16T00:00:00Z").unwrap()
+}
+
+/// Six an hour in office hours, one in ten hours otherwise.
+fn office() -> Steps {
+    let hours = WeekWindow { days: 0b1_1111, from_minute: 540, until_minute: 1020 };
+    Steps::windows(jiff::tz::TimeZone::UTC, 0.1, &[(hours, 6.0)]).unwrap()
+}
+
+fn even() -> Steps {
+    Steps::constant(1.0).unwrap()
+}
+
+fn standing(now: Timestamp, budget: Budget, spent: Vec<Timestamp>) -> Standing {
+    Standing { spent, phase: 0.3, ..Standing::new(now, budget) }
+}
+
+fn check(probes: &[Timestamp], budget: &Budget) {
+    for pair in probes.windows(2) {
+        assert!(pair[1] - pair[0] >= budget.min_spacing, "{} then {}", pair[0], pair[1]);
+    }
+    for window in probes.windows(budget.probes as usize + 1) {
+        let (first, last) = (window[0], window[window.len() - 1]);
+        assert!(last - first >= budget.per, "{} probes from {first} to {last}", window.len());
+    }
+}
+
+/// A quiet night is not left alone for longer than somebody said, and that is all that it costs.
+#[test]
+fn no_gap_is_longer_than_it_may_be() {
+    let budget = Budget { probes: 24, per: Span::from_days(1), min_spacing: Span::from_mins(15) };
+    let night = monday() + Span::from_hours(18);
+    let longest = |made: &Standing| {
+        let made = plan(made, &office(), &even()).unwrap();
+        let all: Vec<Timestamp> = [night].into_iter().chain(made.times).chain([made.ends]).collect();
+        (all.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap(), made.expected_cost)
+    };
+    for (closely, price) in [(false, 0.0), (true, 0.0), (false, 0.5)] {
+        let free = Standing { closely, price, ..standing(night, budget, vec![night]) };
+        let bound = Standing { max_gap: Some(Span::from_hours(2)), ..free.clone() };
+        let (one, other) = (longest(&free), longest(&bound));
+        assert!(one.0 > Span::from_hours(3), "{}", one.0);
+        assert!(other.0 <= Span::from_hours(2), "{} (closely {closely}, price {price})", other.0);
+        // Where fewer probes are asked for than there may be, more of them cost less.
+        assert!(price > 0.0 || closely || other.1 >= one.1, "{} against {}", other.1, one.1);
+    }
+    // What cannot be kept is not a reason for no plan at all.
+    let few = Budget { probes: 2, ..budget };
+    let bound = Standing { max_gap: Some(Span::from_hours(2)), ..standing(night, few, vec![night]) };
+    assert!(!plan(&bound, &office(), &even()).unwrap().times.is_empty());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Any history of spending that was itself allowed, any hints, any time to start at.
+    #[test]
+    fn a_plan_and_what_was_spent_keep_the_budget_together(
+        probes in 1_u32..40,
+        per_h in 1_i64..72,
+        spacing_min in 0_i64..40,
+        waits in prop::collection::vec(0_i64..90, 0..60),
+        since in 0_i64..600,
+        not_before in 0_i64..300,
+        skip_hours in prop_oneof![Just(0_u32), 0_u32..0xFF_FFFF],
+        ttl in prop_oneof![Just(None), (1_i64..90).prop_map(Some)],
+        phase in 0.0_f64..1.0,
+        price in prop_oneof![Just(0.0), 1e-4_f64..3.0],
+        closely in any::<bool>(),
+    ) {
+        let budget = Budget { probes, per: Span::from_hours(per_h), min_spacing: Span::from_mins(spacing_min) };
+        let mut spent: Vec<Timestamp> = Vec::new();
+        for wait in waits {
+            let mut at = spent.last().map_or(monday(), |&last| last + budget.min_spacing.max(Span::from_mins(wait)));
+            if let Some(&nth) = spent.len().checked_sub(probes as usize).and_then(|nth| spent.get(nth)) {
+                at = at.max(nth + budget.per);
+            }
+            spent.push(at);
+        }
+        let now = spent.last().copied().unwrap_or(monday()) + Span::from_mins(since);
+        let hints = FeedHints { skip_hours, ttl: ttl.map(Span::from_mins), ..FeedHints::default() };
+        let not_before = now + Span::from_mins(not_before);
+        let asked = Standing { hints, not_before, phase, price, closely, ..standing(now, budget, spent.clone()) };
+        let asked = asked.paced(&office(), &even());
+        let Some(ahead) = plan(&asked, &office(), &even()) else { return Ok(()) };
+        for &at in &ahead.times {
+            prop_assert!(at >= not_before && at <= ahead.ends);
+            prop_assert!(skip_hours >> at.utc_hour() & 1 == 0);
+        }
+        let apart = hints.ttl.unwrap_or(Span::ZERO).max(budget.min_spacing);
+        for pair in ahead.times.windows(2) {
+            prop_assert!(pair[1] - pair[0] >= apart);
+        }
+        spent.extend(&ahead.times);
+        check(&spent, &budget);
+        prop_assert!(ahead.lower_bound <= ahead.expected_cost);
+    }
+}
+
+/// What a week would cost if every day had its own n probes, placed at will: more than the budget
+/// allows, because windows across midnight may then hold too many.
+fn by_days(budget: &Budget) -> f64 {
+    let day = |number: i64| {
+        let from = monday() + Span::from_days(number);
+        let cost = Obsolescence::new(&office(), &even(), from, from + Span::from_days(1));
+        let (closed, allowance) = (Vec::new(), Vec::new());
+        let Budget { probes, min_spacing, .. } = *budget;
+        let horizon =
+            Horizon { cost, probes, min_spacing, closed, allowance, longest_gap: None, end: End::Probed };
+        optimal::solve(&horizon, Grid::every(Span::from_mins(1))).unwrap().expected_cost
+    };
+    (0..7).map(day).sum()
+}
+
+/// Three weeks, with a new plan after every so many probes, some of which come late: the budget
+/// holds throughout, and what comes of it is close to what free days would give.
+#[test]
+fn made_anew_at_any_time_nothing_is_spent_twice_and_little_is_wasted() {
+    let budget = Budget { probes: 24, per: Span::from_days(1), min_spacing: Span::from_mins(10) };
+    let (second, until) = (monday() + Span::from_days(7), monday() + Span::from_days(21));
+    let cost = Obsolescence::new(&office(), &even(), second, until);
+    for (renewed_every, late_share, above_days) in [(1, 0.0, 1.05), (12, 0.0, 1.06), (3, 0.2, 1.25)] {
+        let mut chance = Stream::new(3, format!("rolling {renewed_every}"));
+        let mut spent: Vec<Timestamp> = Vec::new();
+        let mut now = monday();
+        while now < until {
+            let ahead = plan(&standing(now, budget, spent.clone()), &office(), &even()).unwrap();
+            for &at in ahead.times.iter().take(renewed_every) {
+                let late = chance.unit() < late_share;
+                let late = if late { Span::from_mins(40).scaled(chance.unit()) } else { Span::ZERO };
+                // The gate's last word, as the fleet has it.
+                let nth =
+                    spent.len().checked_sub(budget.probes as usize).map(|nth| spent[nth] + budget.per);
+                let spaced = spent.last().map_or(at, |&last| last + budget.min_spacing);
+                let sent = (at + late).max(spaced).max(nth.unwrap_or(at));
+                spent.push(sent + Span::from_millis(1 + (chance.unit() * 5000.0) as i64));
+                now = *spent.last().unwrap();
+            }
+        }
+        check(&spent, &budget);
+        let times: Vec<Span> =
+            spent.iter().filter(|at| (second..until).contains(at)).map(|&at| at - second).collect();
+        let (came, days) = (cost.cost_of(&times), 2.0 * by_days(&budget));
+        assert!(came <= above_days * days, "{came} against {days} with a plan every {renewed_every}");
+        let hourly: Vec<Span> = (1..=14 * 24).map(Span::from_hours).collect();
+        assert!(came < 0.65 * cost.cost_of(&hourly), "{came}");
+    }
+}
+
+#[test]
+fn probes_go_where_updates_are() {
+    let budget = Budget { probes: 24, per: Span::from_days(1), min_spacing: Span::from_mins(10) };
+    let ahead = plan(&standing(monday(), budget, vec![]), &office(), &even()).unwrap();
+    let busy = ahead.times.iter().filter(|at| (9..17).contains(&at.utc_hour())).count();
+    assert_eq!(ahead.times.len(), 24);
+    assert!(busy >= 16, "{busy} in office hours");
+    // Ten minutes past the end of office hours at most: there the last updates wait.
+    assert!(ahead.times.iter().any(|at| at.utc_hour() == 17));
+    assert!(ahead.expected_cost - ahead.lower_bound <= 1e-9 * ahead.expected_cost);
+}
+
+#[test]
+fn a_feed_that_holds_few_items_is_looked_at_before_they_are_gone() {
+    let budget = Budget { probes: 24, per: Span::from_days(1), min_spacing: Span::from_mins(10) };
+    // By importance alone the night would be left out, and its 5 updates with it.
+    let hours = WeekWindow { days: 0b111_1111, from_minute: 540, until_minute: 1020 };
+    let weight = Steps::windows(jiff::tz::TimeZone::UTC, 0.001, &[(hours, 3.0)]).unwrap();
+    let rate = Steps::constant(1.0).unwrap();
+    let ask = |holds, probes| {
+        let budget = Budget { probes, ..budget };
+        plan(&Standing { holds, ..standing(monday(), budget, vec![]) }, &rate, &weight).unwrap()
+    };
+    let careless = ask(None, 24);
+    let gap = |times: &[Timestamp]| {
+        let mut last = monday();
+        times.iter().fold(Span::ZERO, |most, &at| {
+            let gap = at - last;
+            last = at;
+            most.max(gap)
+        })
+    };
+    assert!(gap(&careless.times) > Span::from_hours(4), "{}", gap(&careless.times));
+    let careful = ask(Some(5), 24);
+    assert!(careful.overflow.unwrap() <= RISK, "{:?}", careful.overflow);
+    assert!(gap(&careful.times).as_secs_f64() / 3600.0 <= most_expected(5, RISK) + 0.02);
+    assert!(careful.expected_cost > careless.expected_cost);
+    // Four probes cannot keep 24 updates apart in fives; the best they can do is even.
+    let poor = ask(Some(5), 4);
+    let best = exceeds(24.0 / 5.0, 5);
+    assert!((poor.overflow.unwrap() - best).abs() < 0.01, "{:?} against {best}", poor.overflow);
+}
+
+/// A budget that binds nobody.
+fn plenty() -> Budget {
+    Budget { probes: 5_000, per: Span::from_days(1), min_spacing: Span::ZERO }
+}
+
+fn at_price(price: f64, rate: &Steps, budget: Budget) -> Vec<Timestamp> {
+    let asked = Standing { price, ..standing(monday(), budget, vec![monday()]) };
+    plan(&asked.paced(rate, &even()), rate, &even()).unwrap().times
+}
+
+/// λ·gap²/2 = z where nothing changes.
+#[test]
+fn at_a_price_gaps_are_as_long_as_the_mean_probe_is_worth() {
+    for (rate, price, minutes) in
+        [(1.0, 0.5, 60.0), (4.0, 0.5, 30.0), (1.0, 2.0, 120.0), (0.25, 0.125, 60.0)]
+    {
+        let times = at_price(price, &Steps::constant(rate).unwrap(), plenty());
+        let gap = (times[8] - times[0]).as_secs_f64() / 8.0 / 60.0;
+        assert!((gap / minutes - 1.0).abs() < 0.05, "{gap} minutes, not {minutes}");
+    }
+}
+
+/// Nobody who pays as much for each probe has less to pay in all.
+#[test]
+fn at_a_price_no_other_number_of_probes_is_cheaper() {
+    let (rate, price) = (office(), 0.3);
+    let asked = Standing { price, ..standing(monday(), plenty(), vec![monday()]) }.paced(&rate, &even());
+    let ahead = plan(&asked, &rate, &even()).unwrap();
+    let cost = Obsolescence::new(&rate, &even(), ahead.starts, ahead.ends);
+    let paid = |times: &[Span]| cost.cost_of(times) + price * times.len() as f64;
+    let planned: Vec<Span> = ahead.times.iter().map(|&at| at - ahead.starts).collect();
+    let ours = paid(&planned);
+    for probes in [planned.len() as u32 / 2, planned.len() as u32 * 2] {
+        let horizon = Horizon {
+            cost: cost.clone(),
+            probes,
+            min_spacing: Span::ZERO,
+            closed: vec![],
+            allowance: vec![],
+            longest_gap: None,
+            end: End::Open,
+        };
+        let best = optimal::solve(&horizon, Grid::every(Span::from_mins(1))).unwrap();
+        assert!(ours < paid(&best.times), "{} probes are cheaper", best.times.len());
+    }
+    for leave_out in 0..planned.len() {
+        let fewer: Vec<Span> =
+            planned.iter().enumerate().filter(|(n, _)| *n != leave_out).map(|(_, &at)| at).collect();
+        assert!(ours <= paid(&fewer) + 1e-9, "{} is not worth it", planned[leave_out]);
+    }
+}
+
+#[test]
+fn whatever_the_price_the_budget_holds_and_nobody_is_forgotten() {
+    let budget = Budget::default();
+    let cheap = at_price(1e-6, &office(), budget);
+    check(&cheap, &budget);
+    assert_eq!(cheap, at_price(0.0, &office(), budget), "the budget decides");
+    let seldom = at_price(50.0, &Steps::constant(1e-5).unwrap(), budget);
+    assert!(seldom[0] - monday() <= Span::from_days(1) + Span::from_mins(1), "{}", seldom[0]);
+}

@@ -1,0 +1,283 @@
+//! Policies that go from probe to probe, on any rhythm: that they are due when they say, that more
+//! patience is never sooner, that copies are served until they are refreshed, and that a budget is
+//! spent and not overspent.
+
+use jiff::tz::TimeZone;
+use proptest::prelude::*;
+use tidewatch_core::model::cyclic::{Rate, WEEK_S};
+use tidewatch_core::model::importance::WeekWindow;
+use tidewatch_core::model::obsolescence::Obsolescence;
+use tidewatch_core::model::steps::Steps;
+use tidewatch_core::planning::ask::{Knowledge, Wish, next};
+use tidewatch_core::planning::budget::Budget;
+use tidewatch_core::planning::expected::Forecast;
+use tidewatch_core::planning::plan::{Plan, Revision};
+use tidewatch_core::planning::policy::Policy;
+use tidewatch_core::planning::serve::may_serve;
+use tidewatch_core::planning::ttl::Form;
+use tidewatch_core::planning::{baselines, horizon};
+use tidewatch_core::time::{Span, Timestamp};
+
+const TICK: Span = Span::from_millis(1);
+const DAILY: u8 = 0b111_1111;
+const WEEKDAYS: u8 = 0b1_1111;
+
+fn window(days: u8, from: u16, until: u16) -> WeekWindow {
+    WeekWindow { days, from_minute: from * 60, until_minute: until * 60 }
+}
+
+fn monday() -> Timestamp {
+    Timestamp::parse_iso("2026-11-16T00:00:00Z").unwrap()
+}
+
+/// With quiet stretches, in zones that change their clocks, one of them by half an hour.
+fn any_rate() -> impl Strategy<Value = Rate> {
+    let zone =
+        prop::sample::select(vec!["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe"]);
+    let value = prop_oneof![2 => Just(0.0), 3 => 0.001_f64..30.0];
+    let minutes = prop::collection::btree_set(1_u32..WEEK_S / 60, 0..12);
+    (zone, minutes, prop::collection::vec(value, 13)).prop_map(|(zone, minutes, values)| {
+        let ends = minutes.into_iter().map(|minute| minute * 60).chain([WEEK_S]);
+        Rate::new(TimeZone::get(zone).unwrap(), ends.zip(values)).unwrap()
+    })
+}
+
+/// In two years, so that every change of the clock is met.
+fn any_time() -> impl Strategy<Value = Timestamp> {
+    (0_i64..2 * 365 * 86_400_000).prop_map(|millis| monday() + Span::from_millis(millis))
+}
+
+fn any_budget() -> impl Strategy<Value = Budget> {
+    (1_u32..60, prop::sample::select(vec![1_i64, 6, 24, 168]), 0_i64..120).prop_map(
+        |(probes, hours, minutes)| Budget {
+            probes,
+            per: Span::from_hours(hours),
+            min_spacing: Span::from_mins(minutes),
+        },
+    )
+}
+
+fn time(policy: Policy, known: &Knowledge<'_>, last: Timestamp) -> Timestamp {
+    match next(policy, known, last, last) {
+        Wish::At { at, .. } => at,
+        Wish::Sampled => panic!("{policy:?} gives no time"),
+    }
+}
+
+/// From probe to probe until then.
+fn followed(policy: Policy, known: &Knowledge<'_>, from: Timestamp, until: Timestamp) -> Vec<Timestamp> {
+    let mut last = from;
+    let mut times = Vec::new();
+    while last < until {
+        let at = time(policy, known, last);
+        assert!(at > last, "{policy:?} stands still at {at}");
+        times.push(at);
+        last = at;
+        assert!(times.len() < 100_000);
+    }
+    times.pop();
+    times
+}
+
+/// The most probes in any span of that length.
+fn most_in(times: &[Timestamp], per: Span) -> usize {
+    let until = |first: Timestamp| times.partition_point(|&at| at < first + per);
+    times.iter().enumerate().map(|(index, &first)| until(first) - index).max().unwrap_or(0)
+}
+
+proptest! {
+    /// What the pieces give is what the rate's own integral gives, and the rate's own search finds.
+    #[test]
+    fn histories_are_due_when_so_much_is_expected(
+        rate in any_rate(), from in any_time(), threshold in 0.01_f64..400.0, share in 0.01_f64..1.0,
+    ) {
+        let steps = Steps::from(&rate);
+        let own = Forecast::individual(&steps);
+        let until = from + Span::from_hours(1000);
+        let integral = rate.expected(from, until);
+        prop_assert!((own.expected(from, until) - integral).abs() <= 1e-9 * (1.0 + integral));
+
+        match (own.reaches(threshold, from), rate.reaches(from, threshold)) {
+            (Some(at), Some(searched)) => {
+                // Where Λ rests at θ but for the last digits, either may be taken.
+                let between = rate.expected(at.min(searched), at.max(searched));
+                prop_assert!((at - searched).as_millis().abs() <= 1 || between < 1e-9 * (1.0 + threshold));
+                prop_assert!(own.expected(from, at) >= threshold * (1.0 - 1e-12));
+                prop_assert!(own.expected(from, at - TICK) < threshold * (1.0 + 1e-12));
+                prop_assert!(own.has_reached(threshold, from, at));
+                prop_assert!(!own.has_reached(threshold, from, at - TICK));
+            }
+            (ours, searched) => prop_assert_eq!(ours, searched),
+        }
+
+        // A share of the group's rate is a rate.
+        let aggregate = Forecast::aggregate(&steps, share);
+        prop_assert!((aggregate.expected(from, until) - share * integral).abs() <= 1e-9 * (1.0 + integral));
+        match (aggregate.reaches(threshold, from), own.reaches(threshold / share, from)) {
+            (Some(at), Some(other)) => {
+                let between = rate.expected(at.min(other), at.max(other));
+                prop_assert!((at - other).as_millis().abs() <= 1 || between < 1e-9 * (1.0 + threshold / share));
+            }
+            (ours, other) => prop_assert_eq!(ours, other),
+        }
+    }
+
+    #[test]
+    fn more_patience_is_never_sooner(
+        rate in any_rate(), from in any_time(), budget in any_budget(),
+        threshold in 0.0_f64..5.0, higher in 0.0_f64..5.0,
+        factor in 0.0_f64..1.0, more in 0.0_f64..1.0, age in 0_i64..100_000_000, prefetching: bool,
+    ) {
+        let (rate, even) = (Steps::from(&rate), Steps::constant(1.0).unwrap());
+        let ttl_form = if prefetching { Form::Prefetching } else { Form::Caches };
+        let known = Knowledge {
+            rate: Some(&rate),
+            aggregate: Some((&rate, 0.1)),
+            last_modified: Some(from - Span::from_millis(age)),
+            freshness_threshold: threshold,
+            ttl_factor: factor,
+            ttl_form,
+            ..Knowledge::nothing(budget, &even)
+        };
+        let patient = Knowledge { freshness_threshold: threshold + higher, ..known };
+        let lazy = Knowledge { ttl_factor: factor + more, ..known };
+        for policy in [Policy::IndHist, Policy::AggHist, Policy::Ttl] {
+            prop_assert!(time(policy, &known, from) <= time(policy, &patient, from), "{policy:?}");
+            prop_assert!(time(policy, &known, from) <= time(policy, &lazy, from), "{policy:?}");
+        }
+    }
+
+    /// By whatever policy, a copy is good to the millisecond before its refresh.
+    #[test]
+    fn copies_are_served_until_they_are_refreshed(
+        rate in any_rate(), from in any_time(), budget in any_budget(), threshold in 0.0_f64..5.0,
+        age in prop::option::of(0_i64..100_000_000), known_rate: bool, known_group: bool,
+        after in 0_i64..100_000_000, jitter in 0.0_f64..1.0, prefetching: bool,
+    ) {
+        let (rate, even) = (Steps::from(&rate), Steps::constant(1.0).unwrap());
+        let plan = Plan {
+            by: Policy::Plan,
+            made_from: Revision(0),
+            times: vec![from + Span::from_mins(7), from + Span::from_hours(2)],
+            starts: from,
+            ends: from + Span::from_days(1),
+        };
+        let known = Knowledge {
+            rate: known_rate.then_some(&rate),
+            aggregate: known_group.then_some((&rate, 0.1)),
+            last_modified: age.map(|age| from - Span::from_millis(age)),
+            freshness_threshold: threshold,
+            ttl_form: if prefetching { Form::Prefetching } else { Form::Caches },
+            plan: (after % 2 == 0).then_some(&plan),
+            jitter,
+            ..Knowledge::nothing(budget, &even)
+        };
+        let now = from + Span::from_millis(after);
+        for policy in Policy::ALL.into_iter().filter(|&policy| policy != Policy::Adaptive) {
+            let refresh = time(policy, &known, from);
+            prop_assert!(refresh == from || may_serve(policy, &known, from, refresh - TICK), "{policy:?}");
+            prop_assert!(!may_serve(policy, &known, from, refresh), "{policy:?}");
+            prop_assert_eq!(may_serve(policy, &known, from, now), now < refresh, "{:?}", policy);
+            // Whoever asks later is told the same, or at once.
+            let asked_later = match next(policy, &known, from, now) {
+                Wish::At { at, .. } => at,
+                Wish::Sampled => Timestamp::MIN,
+            };
+            prop_assert_eq!(asked_later, refresh.max(now), "{:?}", policy);
+        }
+        prop_assert!(!may_serve(Policy::Adaptive, &known, from, now));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// n per T where the rhythm repeats within T, whenever it begins. What waits at the end of a day is
+    /// probed for once, or at a slightly higher level not at all, on all days of a week together: so
+    /// for some n no threshold takes n, and the next lower number is up to seven less.
+    #[test]
+    fn levels_spend_the_budget_of_a_cycle(
+        values in prop::collection::vec(prop_oneof![1 => Just(0.0), 3 => 0.01_f64..20.0], 4),
+        worth in 0.5_f64..8.0, probes in 1_u32..80, from in any_time(), weekly: bool,
+    ) {
+        prop_assume!(values.iter().any(|&value| value > 0.0));
+        let rows: Vec<_> = [(0, 7), (7, 12), (12, 20), (20, 24)]
+            .into_iter()
+            .zip(&values)
+            .map(|((from, until), &value)| (window(DAILY, from, until), value))
+            .collect();
+        let rate = Steps::windows(TimeZone::UTC, 0.0, &rows).unwrap();
+        let importance = Steps::windows(TimeZone::UTC, 1.0, &[(window(DAILY, 9, 18), worth)]).unwrap();
+        let per = if weekly { Span::from_days(7) } else { Span::from_days(1) };
+        let budget = Budget { probes, per, min_spacing: Span::ZERO };
+        let known = Knowledge { rate: Some(&rate), ..Knowledge::nothing(budget, &importance) };
+        for policy in [Policy::Threshold, Policy::FirstArrival] {
+            let times = followed(policy, &known, from, from + per.scaled(4.0));
+            for span in 0..4 {
+                let begins = from + per.scaled(f64::from(span));
+                let spent = times.iter().filter(|&&at| at > begins && at <= begins + per).count();
+                let together = if weekly && policy == Policy::Threshold { 7 } else { 1 };
+                let allowed = (probes as usize).saturating_sub(together)..=probes as usize + 1;
+                prop_assert!(allowed.contains(&spent), "{policy:?}: {spent} for {probes}");
+            }
+        }
+    }
+
+    /// On any rhythm, also one longer than T, no span T is given many more than n.
+    #[test]
+    fn levels_overspend_little(rate in any_rate(), budget in any_budget(), from in any_time()) {
+        let (rate, even) = (Steps::from(&rate), Steps::constant(1.0).unwrap());
+        let known = Knowledge { rate: Some(&rate), ..Knowledge::nothing(budget, &even) };
+        let until = from + budget.per.scaled(3.0).max(Span::from_days(7));
+        let first = most_in(&followed(Policy::FirstArrival, &known, from, until), budget.per);
+        prop_assert!(first <= budget.probes as usize + 1, "first arrival: {first} for {}", budget.probes);
+        let threshold = most_in(&followed(Policy::Threshold, &known, from, until), budget.per);
+        prop_assert!(threshold <= budget.probes as usize + 2, "threshold: {threshold} for {}", budget.probes);
+    }
+}
+
+/// Before a weekend the level does not sink with what is left of the week.
+#[test]
+fn a_friday_evening_is_not_given_the_budget_again() {
+    let rate = Steps::windows(TimeZone::UTC, 0.0, &[(window(WEEKDAYS, 9, 18), 2.0)]).unwrap();
+    let even = Steps::constant(1.0).unwrap();
+    let budget = Budget { probes: 18, per: Span::from_days(1), min_spacing: Span::ZERO };
+    let known = Knowledge { rate: Some(&rate), ..Knowledge::nothing(budget, &even) };
+    for policy in [Policy::Threshold, Policy::FirstArrival] {
+        let times = followed(policy, &known, monday(), monday() + Span::from_days(7));
+        assert!(most_in(&times, budget.per) <= 19, "{policy:?}");
+        for day in 0..5 {
+            let (begins, ends) = (monday() + Span::from_days(day), monday() + Span::from_days(day + 1));
+            let spent = times.iter().filter(|&&at| at >= begins && at < ends).count();
+            assert!((17..=19).contains(&spent), "{policy:?}: {spent} on day {day}");
+        }
+    }
+}
+
+/// On a horizon of one cycle they cost what the policies of the horizon cost.
+#[test]
+fn they_are_the_baselines_policies() {
+    let rate = Steps::windows(TimeZone::UTC, 0.2, &[(window(DAILY, 9, 18), 2.0)]).unwrap();
+    let importance = Steps::windows(TimeZone::UTC, 1.0, &[(window(DAILY, 8, 17), 3.0)]).unwrap();
+    let budget = Budget { probes: 24, per: Span::from_days(1), min_spacing: Span::ZERO };
+    let known = Knowledge { rate: Some(&rate), ..Knowledge::nothing(budget, &importance) };
+    let (from, until) = (monday(), monday() + budget.per);
+    let horizon = horizon::Horizon {
+        cost: Obsolescence::new(&rate, &importance, from, until),
+        probes: budget.probes,
+        min_spacing: Span::ZERO,
+        closed: Vec::new(),
+        allowance: Vec::new(),
+        longest_gap: None,
+        end: horizon::End::Probed,
+    };
+    for (policy, planned) in [
+        (Policy::Threshold, baselines::threshold(&horizon).unwrap()),
+        (Policy::FirstArrival, baselines::first_arrival(&horizon).unwrap()),
+    ] {
+        let online: Vec<Span> =
+            followed(policy, &known, from, until).into_iter().map(|at| at - from).collect();
+        let (online, planned) = (horizon.cost.cost_of(&online), horizon.cost.cost_of(&planned));
+        assert!((online / planned - 1.0).abs() < 0.02, "{policy:?}: {online} and {planned}");
+    }
+}

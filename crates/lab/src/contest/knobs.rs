@@ -1,0 +1,140 @@
+//! The knob of each of our policies, and how any knob is turned until as much is spent as is wanted.
+//!
+//! A policy that spends a budget has it as its knob: the same probes in a shorter or longer time. One
+//! that goes by a threshold has that, and no budget that would bind it; for `auto` it is the price that a
+//! probe must be worth. Knows numbers of probes. Must
+//! not know what they found.
+
+use tidewatch_core::planning::policy::Policy;
+
+/// What is turned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turned {
+    /// The budget's T is divided by it.
+    Budget,
+    /// θ.
+    Freshness,
+    /// α.
+    Ttl,
+    /// The price of a probe is divided by its square, so that about as many times as many are worth it.
+    Price,
+}
+
+/// What is turned for one of our policies.
+pub fn of(policy: Policy) -> Turned {
+    match policy {
+        Policy::IndHist | Policy::AggHist => Turned::Freshness,
+        Policy::Ttl => Turned::Ttl,
+        Policy::Auto => Turned::Price,
+        Policy::Plan
+        | Policy::Adaptive
+        | Policy::Uniform
+        | Policy::Threshold
+        | Policy::FirstArrival
+        | Policy::Profile => Turned::Budget,
+    }
+}
+
+impl Turned {
+    /// Where it stands if nobody turns it.
+    pub fn usual(self) -> f64 {
+        match self {
+            Self::Budget | Self::Freshness | Self::Price => 1.0,
+            Self::Ttl => 0.2,
+        }
+    }
+
+    /// Where the fewest and the most probes are.
+    pub fn ends(self) -> (f64, f64) {
+        match self {
+            Self::Budget => (0.2, 5.0),
+            Self::Freshness => (300.0, 1e-3),
+            Self::Ttl => (20.0, 1e-4),
+            Self::Price => (0.01, 100.0),
+        }
+    }
+}
+
+/// As much as is wanted is spent when it is off by no more than this share …
+const CLOSE: f64 = 0.015;
+/// … or this many probes.
+const CLOSE_PROBES: f64 = 1.0;
+/// Tries.
+const TRIES: usize = 16;
+
+/// Turns a knob, between the ends for the fewest and for the most probes, until about `wanted` are
+/// spent, beginning where it usually stands; returns the closest.
+///
+/// ```
+/// # use tidewatch_lab::contest::knobs::turn;
+/// let (knob, spent) = turn(56.0, (0.1, 1000.0), 1.0, |knob| ((7.0 * knob) as usize, knob));
+/// assert!((spent - 8.0).abs() < 0.3 && knob == spent);
+/// ```
+pub fn turn<T>(
+    wanted: f64,
+    (fewest, most): (f64, f64),
+    usual: f64,
+    mut spend: impl FnMut(f64) -> (usize, T),
+) -> (f64, T) {
+    let upwards = most > fewest;
+    let (mut low, mut high) = (fewest.ln(), most.ln());
+    let mut knob = usual.ln();
+    let mut best: Option<(f64, f64, T)> = None;
+    for attempt in 0..TRIES {
+        let (spent, outcome) = spend(knob.exp());
+        let off = (spent as f64 - wanted).abs();
+        if best.as_ref().is_none_or(|(least, ..)| off < *least) {
+            best = Some((off, knob.exp(), outcome));
+        }
+        if off <= CLOSE_PROBES.max(CLOSE * wanted) {
+            break;
+        }
+        if spent as f64 > wanted {
+            high = knob
+        } else {
+            low = knob
+        }
+        // As if it were spent in proportion at first, which for budgets it is; then by halves.
+        let guess = (wanted / (spent as f64).max(0.5)).ln();
+        let guess = knob + if upwards { guess } else { -guess };
+        let (left, right) = (low.min(high), low.max(high));
+        let inside = guess > left && guess < right;
+        knob = if attempt < 3 && inside { guess } else { f64::midpoint(low, high) };
+    }
+    match best {
+        Some((_, knob, outcome)) => (knob, outcome),
+        None => {
+            let (_, outcome) = spend(usual);
+            (usual, outcome)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn knobs_are_turned_either_way() {
+        for wanted in [2.0, 14.0, 168.0, 3000.0] {
+            let grows = turn(wanted, (1e-3, 1e4), 1.0, |knob| ((10.0 * knob) as usize, ()));
+            assert!((10.0 * grows.0 - wanted).abs() <= 2.0 + 0.02 * wanted, "{grows:?}");
+            let falls = turn(wanted, (1e4, 1e-3), 1.0, |knob| ((10.0 / knob) as usize, ()));
+            assert!((10.0 / falls.0 - wanted).abs() <= 2.0 + 0.02 * wanted, "{falls:?}");
+            let steep = turn(wanted, (1e4, 1e-3), 1.0, |knob| ((10.0 / knob / knob) as usize, ()));
+            assert!((10.0 / steep.0 / steep.0 - wanted).abs() <= 2.0 + 0.02 * wanted, "{steep:?}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_reached_is_come_close_to() {
+        let (knob, spent) = turn(100.0, (0.1, 10.0), 1.0, |knob| ((knob * 2.0) as usize, knob));
+        assert!(knob > 9.0 && spent == knob);
+        let mut calls = 0;
+        turn(10.0, (0.1, 10.0), 1.0, |_| {
+            calls += 1;
+            (10, ())
+        });
+        assert_eq!(calls, 1);
+    }
+}

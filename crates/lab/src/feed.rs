@@ -1,0 +1,204 @@
+//! A source that publishes at known times, and what its watcher makes of what it shows.
+//!
+//! Exists so that a simulated source is watched as a real one is: a probe of a feed sees the newest
+//! items, with their dates, and nothing else, one of a page only that it is another; beliefs, bursts,
+//! rates and habits follow from that alone, by the code that the daemon runs. Must not know when it will
+//! be looked at, nor tell its future to anyone.
+
+use std::sync::Arc;
+
+use jiff::tz::TimeZone;
+
+use tidewatch_core::engine::Answered;
+use tidewatch_core::engine::beliefs::{Beliefs, Foretold};
+use tidewatch_core::engine::learn::Look;
+use tidewatch_core::engine::making::{Rhythm, WELL_FOUNDED};
+use tidewatch_core::model::aggregate::{Aggregate, Borrow, Origin, estimate};
+use tidewatch_core::model::burst::Params;
+use tidewatch_core::model::censored;
+use tidewatch_core::model::cyclic::Rate;
+use tidewatch_core::model::habits::{FEW, Foresight, Habits, WEIGHED_FOR};
+use tidewatch_core::model::history::{Evidence, History};
+use tidewatch_core::model::steps::Steps;
+use tidewatch_core::observe::{Kind, Observation, Occurred, Present, Update, UpdateKind};
+use tidewatch_core::time::{Span, Timestamp};
+
+/// How a source is watched.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Watching {
+    /// As what: a page shows neither dates nor how much is new.
+    pub kind: Kind,
+    /// Whose week its rhythm follows.
+    pub zone: TimeZone,
+    /// How fast old evidence fades.
+    pub half_life: Span,
+    /// What its rhythm repeats in.
+    pub cycle: Span,
+    /// How bursts are recognised.
+    pub bursts: Params,
+    /// M: how many items a feed shows.
+    pub holds: usize,
+    /// What it takes from its group.
+    pub borrow: Borrow,
+    /// Whether anybody plans by its habits.
+    pub habits: bool,
+    /// Whether updates are taken to bring others.
+    pub echoes: bool,
+}
+
+impl Default for Watching {
+    fn default() -> Self {
+        Self {
+            kind: Kind::Feed,
+            zone: TimeZone::UTC,
+            half_life: Span::from_days(56),
+            cycle: Span::from_days(7),
+            bursts: Params::default(),
+            holds: 50,
+            borrow: Borrow::default(),
+            habits: true,
+            echoes: true,
+        }
+    }
+}
+
+/// A source and its watcher.
+#[derive(Debug, Clone)]
+pub struct Feed {
+    watching: Watching,
+    /// When it publishes, ascending.
+    items: Vec<Timestamp>,
+    beliefs: Beliefs,
+    rate: Option<(Rate, Origin, u32)>,
+    /// What is believed of its habits, since when, and how many updates had been seen then.
+    habits: Option<(Habits, Timestamp, usize)>,
+    foresight: Option<Arc<Foresight>>,
+    /// From one look to the next, and whether it had changed: all that is known of a page.
+    gaps: Vec<(Timestamp, Timestamp, bool)>,
+    found: usize,
+    last: Option<Timestamp>,
+    newest: Option<Timestamp>,
+}
+
+impl Feed {
+    /// One that publishes at these times, ascending, and has not been looked at.
+    pub fn new(items: Vec<Timestamp>, watching: Watching, now: Timestamp) -> Self {
+        let history = History::new(watching.zone.clone(), watching.half_life, now);
+        Self {
+            watching,
+            items,
+            beliefs: Beliefs::new(history),
+            rate: None,
+            habits: None,
+            foresight: None,
+            gaps: Vec::new(),
+            found: 0,
+            last: None,
+            newest: None,
+        }
+    }
+
+    /// What a probe at `now` finds, learned from.
+    pub fn look(&mut self, now: Timestamp) -> Answered {
+        let there = self.items.partition_point(|&at| at <= now);
+        let last = self.last;
+        let (seen, found) = match self.watching.kind {
+            Kind::Feed => self.feed(there, last),
+            Kind::Page => self.page(there, last, now),
+        };
+        self.found += found;
+        let look = Look { kind: self.watching.kind, last, now, seen: Some(&seen), except: None };
+        let foretold = self.rate.as_ref().filter(|(_, _, updates)| *updates >= WELL_FOUNDED);
+        let (params, cycle) = (self.watching.bursts, self.watching.cycle);
+        let foretold = foretold.map(|(rate, ..)| Foretold { rate, params, cycle });
+        let heard = self.beliefs.look(&look, foretold.as_ref(), self.newest);
+        let shown = u32::try_from(seen.present.len()).unwrap_or(u32::MAX);
+        let answered = Answered {
+            updates: u32::try_from(found).unwrap_or(u32::MAX),
+            history: if last.is_none() { shown } else { 0 },
+            gap: seen.gap,
+            holds: Some(shown).filter(|&items| items > 0),
+            heard,
+            ..Answered::default()
+        };
+        (self.last, self.newest) = (Some(now), answered.heard.newest);
+        if answered.heard.for_good.is_some() {
+            self.refit(now, None);
+        } else if found > 0 {
+            self.foresee(now);
+        }
+        answered
+    }
+
+    /// The newest items, of which those since the last look are updates.
+    fn feed(&self, there: usize, last: Option<Timestamp>) -> (Observation, usize) {
+        let shown = &self.items[there.saturating_sub(self.watching.holds)..there];
+        let news = last.map_or(&[][..], |last| &shown[shown.partition_point(|&at| at <= last)..]);
+        let seen = Observation {
+            updates: news.iter().map(|&at| update(UpdateKind::New, Occurred::At(at))).collect(),
+            present: shown.iter().map(|&at| present(at)).collect(),
+            gap: last.is_some() && news.len() == shown.len() && shown.len() == self.watching.holds,
+            first_contact: last.is_none(),
+            ..Observation::default()
+        };
+        (seen, news.len())
+    }
+
+    /// Whether it is another than at the last look.
+    fn page(&mut self, there: usize, last: Option<Timestamp>, now: Timestamp) -> (Observation, usize) {
+        let changed = last.filter(|&last| self.items[..there].last().is_some_and(|&newest| newest > last));
+        self.gaps.extend(last.map(|last| (last, now, changed.is_some())));
+        let change = changed.map(|last| update(UpdateKind::Changed, Occurred::Between(last, now)));
+        let updates: Vec<Update> = change.into_iter().collect();
+        let found = updates.len();
+        (Observation { updates, first_contact: last.is_none(), ..Observation::default() }, found)
+    }
+
+    /// What its rhythm rests on.
+    pub fn evidence(&self, now: Timestamp) -> Evidence {
+        let Watching { zone, half_life, .. } = &self.watching;
+        match self.gaps.is_empty() {
+            true => self.beliefs.history.evidence(now),
+            false => censored::from_looks(&self.gaps, zone, *half_life, now).evidence(now),
+        }
+    }
+
+    /// Its rate is fitted anew, from what has been seen and what its group has in common.
+    pub fn refit(&mut self, now: Timestamp, group: Option<&Aggregate>) {
+        let Watching { zone, borrow, .. } = &self.watching;
+        let (fitted, origin) = estimate(&self.evidence(now), group, *borrow, zone);
+        self.rate = Some((fitted.rate.clone(), origin, self.beliefs.history.seen()));
+        let stale =
+            |(_, at, found): &(Habits, Timestamp, usize)| *found != self.found || now - *at >= WEIGHED_FOR;
+        let enough = self.beliefs.diary.entries().len() >= FEW;
+        if self.watching.habits && enough && self.habits.as_ref().is_none_or(stale) {
+            let rhythm = Steps::from(&fitted.rate);
+            let habits = Habits::weigh(&self.beliefs.diary, &rhythm, now, self.watching.echoes);
+            self.habits = Some((habits, now, self.found));
+        }
+        self.foresee(now);
+    }
+
+    fn foresee(&mut self, now: Timestamp) {
+        let diary = || self.beliefs.diary.clone();
+        let habits = self.habits.as_ref().map(|(habits, ..)| habits.clone());
+        self.foresight =
+            habits.map(|habits| Arc::new(Foresight::new(diary(), habits, &self.watching.zone, now)));
+    }
+
+    /// Its rhythm as it was last fitted.
+    pub fn rhythm(&self) -> Option<Rhythm> {
+        let (rate, origin, updates) = self.rate.as_ref()?;
+        let foresight = self.foresight.clone();
+        Some(Rhythm { rate: Steps::from(rate), origin: *origin, updates: *updates, foresight })
+    }
+}
+
+fn update(kind: UpdateKind, occurred: Occurred) -> Update {
+    let (Occurred::At(at) | Occurred::Between(_, at)) = occurred;
+    Update::bare(kind, occurred, at.as_millis().to_string())
+}
+
+fn present(at: Timestamp) -> Present {
+    Present { key_hash: at.as_millis().unsigned_abs(), fingerprint: 0, dated: Some(at) }
+}

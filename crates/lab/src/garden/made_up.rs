@@ -1,0 +1,45 @@
+//! Gardens that are made up, for those who have none yet.
+//!
+//! Windows from 2 to 200 days, as many between 2 and 20 as between 20 and 200, costs from half a unit to two, four
+//! groups. Must not know what is done with them.
+
+use tidewatch_core::engine::garden::Plant;
+use tidewatch_core::rng::Stream;
+
+use super::Instance;
+
+const GROUPS: [&str; 4] = ["east", "north", "south", "west"];
+const SHORTEST: f64 = 2.0;
+const LONGEST: f64 = 200.0;
+const CHEAPEST: f64 = 0.5;
+const DEAREST: f64 = 2.0;
+
+/// So many plants; equal seeds give equal gardens.
+pub fn instance(plants: usize, seed: u64) -> Instance {
+    let mut chance = Stream::new(seed, "garden");
+    let plant = |index: usize| {
+        let window = SHORTEST * (LONGEST / SHORTEST).powf(chance.unit());
+        // To the hundredth, as people write costs.
+        let cost = ((CHEAPEST + (DEAREST - CHEAPEST) * chance.unit()) * 100.0).round() / 100.0;
+        (Plant::new(cost, window.round() as u32), GROUPS[index % GROUPS.len()].to_owned())
+    };
+    Instance::new((0..plants).map(plant).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidewatch_core::engine::garden::UNIT;
+
+    #[test]
+    fn gardens_are_as_described() {
+        let garden = instance(4000, 7);
+        assert_eq!(garden, instance(4000, 7));
+        assert_ne!(garden, instance(4000, 8));
+        let plants = garden.plants();
+        assert!(plants.iter().all(|plant| (2..=200).contains(&plant.window)));
+        assert!(plants.iter().all(|plant| (UNIT / 2..=2 * UNIT).contains(&plant.cost)));
+        let short = plants.iter().filter(|plant| plant.window < 20).count();
+        assert!((1850..2150).contains(&short), "{short}");
+    }
+}

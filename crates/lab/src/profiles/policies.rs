@@ -1,0 +1,130 @@
+//! SUP without feedback, with it, and with a rate that is adjusted on the way.
+//!
+//! Each is told a rate, which need not be the true one, and then sees of a source what its probes show.
+//! Must not know a source's updates before a probe has shown them.
+
+use std::collections::BTreeMap;
+
+use tidewatch_core::model::drift::Drift;
+use tidewatch_core::planning::execution::RuleId;
+use tidewatch_core::planning::expected::Forecast;
+use tidewatch_core::planning::prediction::{Life, Price, Want, intervals_at, intervals_once, price};
+use tidewatch_core::time::{Span, Timestamp};
+
+use super::sources::Source;
+use super::{Score, Setting, score};
+
+const WEEK: Span = Span::from_days(7);
+
+/// What is learned from probes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Feedback {
+    /// fbSUP: how many updates came.
+    Counts,
+    /// SUP(λ): that, and by how much the rate is off.
+    CountsAndRate,
+}
+
+fn want(setting: &Setting, counted: u32) -> Want {
+    let Setting { every, window, confidence } = *setting;
+    Want { rule: RuleId(0), every, counted, life: Life::Window(window), confidence }
+}
+
+/// SUP: the probes of the whole time, week by week, from what is expected alone. `told` is how many times the
+/// true rate it is told.
+pub fn sup(setting: &Setting, source: &Source, told: f64) -> Vec<Timestamp> {
+    let mut probes = Vec::new();
+    let mut monday = source.from;
+    while monday < source.until {
+        let until = (monday + WEEK).min(source.until);
+        let by_then = told * Forecast::individual(&source.rate).expected(source.from, monday);
+        let want = want(setting, (by_then.round() as u64 % u64::from(setting.every.max(1))) as u32);
+        let found = intervals_once(&source.rate, told, monday, &want, &[(monday, until)], until);
+        probes.extend(found.into_iter().map(|interval| interval.until));
+        monday = until;
+    }
+    probes
+}
+
+/// What SUP sees at the confidence at which it takes at most so many probes of all sources.
+pub fn sup_spending(probes: usize, setting: &Setting, sources: &[Source], told: f64) -> Score {
+    let at = |confidence: f64| {
+        let setting = Setting { confidence, ..*setting };
+        score(&setting, sources, |source| sup(&setting, source, told))
+    };
+    let (mut low, mut high, mut best) = (0.0, 1.0, at(0.0));
+    for _ in 0..12 {
+        let middle = (low + high) / 2.0;
+        let score = at(middle);
+        match score.probes <= probes {
+            true => (low, best) = (middle, score),
+            false => high = middle,
+        }
+    }
+    best
+}
+
+/// fbSUP and SUP(λ): from probe to probe.
+pub fn with_feedback(setting: &Setting, source: &Source, told: f64, feedback: Feedback) -> Vec<Timestamp> {
+    let mut probes = Vec::new();
+    let (mut looked, mut seen, mut drift) = (source.from, 0, Drift::default());
+    let mut known: BTreeMap<i32, Option<Price>> = BTreeMap::new();
+    while looked < source.until {
+        // An eighth of a doubling makes no difference, and the price is kept.
+        let eighths = (8.0 * drift.factor().log2()).round() as i32;
+        let factor = told * (f64::from(eighths) / 8.0).exp2();
+        let want = want(setting, (seen % setting.every.max(1) as usize) as u32);
+        let price = *known.entry(eighths).or_insert_with(|| {
+            price(&source.rate, factor, source.from, &want, &[(source.from, source.from + WEEK)])
+        });
+        let Some(at) = price.and_then(|price| next(price, source, factor, looked, &want)) else {
+            break;
+        };
+        let showed = source.updates.partition_point(|&update| update <= at);
+        if feedback == Feedback::CountsAndRate {
+            let expected = told * Forecast::individual(&source.rate).expected(looked, at);
+            drift.learn((showed - seen) as u32, expected);
+        }
+        (looked, seen) = (at, showed);
+        probes.push(at);
+    }
+    probes
+}
+
+/// The paper's own intervals: each X-th update is taken to come exactly when so many are expected, and its
+/// window is looked at once, at the end. With feedback they are derived anew from what each probe showed.
+pub fn by_points(setting: &Setting, source: &Source, told: f64, feedback: bool) -> Vec<Timestamp> {
+    let (every, mut looked, mut counted) = (setting.every.max(1) as usize, source.from, 0);
+    let mut probes = Vec::new();
+    loop {
+        let missing = (every - counted) as f64 / told;
+        let foretold = Forecast::individual(&source.rate).reaches(missing, looked);
+        let Some(foretold) = foretold.filter(|&at| at + setting.window <= source.until) else {
+            return probes;
+        };
+        probes.push(foretold + setting.window);
+        (looked, counted) = match feedback {
+            true => {
+                let at = foretold + setting.window;
+                (at, source.updates.partition_point(|&update| update <= at) % every)
+            }
+            false => (foretold, 0),
+        };
+    }
+}
+
+/// The end of the first interval, which is seldom far.
+fn next(price: Price, source: &Source, factor: f64, looked: Timestamp, want: &Want) -> Option<Timestamp> {
+    let window = if let Life::Window(window) = want.life { window } else { Span::ZERO };
+    let mut ahead = Span::from_hours(3).max(window.scaled(16.0));
+    loop {
+        let until = (looked + ahead).min(source.until);
+        let found =
+            intervals_at(price, &source.rate, factor, looked, want, &[(looked, source.until)], until);
+        match found.first() {
+            Some(first) => return Some(first.until).filter(|&at| at <= source.until),
+            None if until >= source.until => return None,
+            None => ahead = ahead.scaled(4.0),
+        }
+    }
+}

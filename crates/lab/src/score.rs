@@ -1,0 +1,296 @@
+//! What a schedule of probes was worth, on a span of a history that is known by now.
+//!
+//! Exists so that all policies are judged by one measure, whoever they are. The edges are the same for
+//! all: updates and probes count if they are in (from, to], so that spans that follow each other share
+//! none. The span ends with a probe: one is added at `to` if none is there, and counts as a probe. So
+//! every update of the span is found in it, and the delay of the last ones is charged to everybody up to
+//! the same time. What was published by `from` counts for nothing, found or not.
+//!
+//! Knows events and probes. Must not know who sent them, nor why.
+
+use tidewatch_core::model::obsolescence::Obsolescence;
+use tidewatch_core::model::steps::Steps;
+use tidewatch_core::time::{Span, Timestamp};
+
+/// What is judged.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Trial<'t> {
+    /// When the source published, ascending; also before the span and after it.
+    pub events: &'t [Timestamp],
+    /// When it was probed, ascending; also before the span and after it.
+    pub probes: &'t [Timestamp],
+    /// The span's beginning, which is not of it.
+    pub from: Timestamp,
+    /// The span's end, which is.
+    pub to: Timestamp,
+    /// a: how much an hour of delay matters, and when.
+    pub importance: &'t Steps,
+    /// How many items the source shows.
+    pub holds: usize,
+}
+
+/// What a schedule was worth, on one source or on several.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Score {
+    /// How many updates there were.
+    pub updates: usize,
+    /// How many probes were sent, the one at the end included.
+    pub probes: usize,
+    /// From each update to the first probe at or after it, in seconds, ascending.
+    pub delays: Vec<f64>,
+    /// The sum over updates of ∫a from the update to that probe, in update·hours times importance.
+    pub obsolescence: f64,
+    /// How many probes found at least one of the updates.
+    pub useful: usize,
+    /// How long at least one of the updates lay undiscovered.
+    pub waited: Span,
+    /// How long was judged.
+    pub span: Span,
+    /// How many of the updates were gone again from what the source shows when the first probe came.
+    /// They have a delay all the same: from then on it was known that something had been there.
+    pub gaps: usize,
+}
+
+impl Score {
+    /// The score of one trial. A span that is none has no updates and no probes.
+    pub fn of(trial: &Trial<'_>) -> Self {
+        let Trial { events, probes, from, to, importance, holds } = *trial;
+        if to <= from {
+            return Self::default();
+        }
+        let within = |times: &[Timestamp]| {
+            times.partition_point(|&at| at <= from)..times.partition_point(|&at| at <= to)
+        };
+        let (updates, probes) = (within(events), &probes[within(probes)]);
+        let added = probes.last() != Some(&to);
+        let weight = Weight::new(importance, from, to);
+        let mut score = Self {
+            updates: updates.len(),
+            probes: probes.len() + usize::from(added),
+            delays: Vec::with_capacity(updates.len()),
+            span: to - from,
+            ..Self::default()
+        };
+        let mut next = updates.start;
+        for &probe in probes.iter().chain(added.then_some(&to)) {
+            let first = next;
+            next += events[first..updates.end].partition_point(|&at| at <= probe);
+            let Some(&earliest) = events[first..next].first() else { continue };
+            score.useful += 1;
+            score.waited = score.waited + (probe - earliest);
+            score.gaps += next.saturating_sub(holds).saturating_sub(first);
+            let found = weight.by(probe);
+            for &event in &events[first..next] {
+                score.delays.push((probe - event).as_secs_f64());
+                score.obsolescence += found - weight.by(event);
+            }
+        }
+        score.delays.sort_unstable_by(f64::total_cmp);
+        score
+    }
+
+    /// The scores of several sources as if they were one: means and quantiles over all updates, so that
+    /// a source counts as much as it publishes.
+    pub fn pooled<'s>(scores: impl IntoIterator<Item = &'s Self>) -> Self {
+        let mut all = Self::default();
+        for score in scores {
+            all.updates += score.updates;
+            all.probes += score.probes;
+            all.delays.extend_from_slice(&score.delays);
+            all.obsolescence += score.obsolescence;
+            all.useful += score.useful;
+            all.waited = all.waited + score.waited;
+            all.span = all.span + score.span;
+            all.gaps += score.gaps;
+        }
+        all.delays.sort_unstable_by(f64::total_cmp);
+        all
+    }
+
+    /// All delays together, in seconds.
+    pub fn total_delay(&self) -> f64 {
+        self.delays.iter().sum()
+    }
+
+    /// The mean delay in seconds, if there were updates.
+    pub fn mean_delay(&self) -> Option<f64> {
+        (!self.delays.is_empty()).then(|| self.total_delay() / self.delays.len() as f64)
+    }
+
+    /// The delay in seconds that this share of the updates did not exceed, by nearest rank: the
+    /// smallest of the delays that is not exceeded by at least so many. So 0 asks for the least, 1 for
+    /// the most, and 0.5 of two for the lesser.
+    pub fn quantile(&self, share: f64) -> Option<f64> {
+        let rank = (share.clamp(0.0, 1.0) * self.delays.len() as f64).ceil() as usize;
+        self.delays.get(rank.saturating_sub(1)).copied()
+    }
+
+    /// The longest delay in seconds.
+    pub fn worst(&self) -> Option<f64> {
+        self.delays.last().copied()
+    }
+
+    /// The share of the time at which at least one update lay undiscovered: how often a reader who
+    /// comes at any time misses something. Over several sources, a reader of any one of them.
+    pub fn missed(&self) -> f64 {
+        match self.span.as_millis() {
+            0 => 0.0,
+            span => self.waited.as_millis() as f64 / span as f64,
+        }
+    }
+}
+
+/// ∫a from a span's beginning.
+#[derive(Debug, Clone)]
+pub(super) struct Weight {
+    from: Timestamp,
+    sums: Obsolescence,
+}
+
+impl Weight {
+    pub(super) fn new(importance: &Steps, from: Timestamp, to: Timestamp) -> Self {
+        let sums = Obsolescence::of_pieces(&[((to - from).as_millis(), 0.0)], &importance.over(from, to));
+        Self { from, sums }
+    }
+
+    /// Up to this time of the span, in hours times importance.
+    pub(super) fn by(&self, at: Timestamp) -> f64 {
+        self.sums.sums(at - self.from).importance
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jiff::tz::TimeZone;
+    use proptest::prelude::*;
+    use tidewatch_core::model::importance::WeekWindow;
+
+    fn at(secs: i64) -> Timestamp {
+        // A Monday.
+        Timestamp::from_secs(1_794_787_200 + secs)
+    }
+
+    fn times(secs: &[i64]) -> Vec<Timestamp> {
+        secs.iter().map(|&secs| at(secs)).collect()
+    }
+
+    fn score(events: &[i64], probes: &[i64], (from, to): (i64, i64), holds: usize) -> Score {
+        let importance = Steps::constant(2.0).unwrap();
+        let (events, probes) = (times(events), times(probes));
+        let (from, to) = (at(from), at(to));
+        Score::of(&Trial { events: &events, probes: &probes, from, to, importance: &importance, holds })
+    }
+
+    #[test]
+    fn a_schedule_by_hand() {
+        let score = score(&[0, 100, 700, 3600, 5000, 9000], &[-50, 50, 900, 1000, 4000], (0, 7200), 2);
+        // The update at 0 is not of the span, nor is the one after it; a probe at the end is added.
+        assert_eq!((score.updates, score.probes, score.useful, score.gaps), (4, 5, 3, 0));
+        assert_eq!(score.delays, [200.0, 400.0, 800.0, 2200.0]);
+        assert_eq!((score.mean_delay(), score.worst()), (Some(900.0), Some(2200.0)));
+        assert!((score.obsolescence - 2.0).abs() < 1e-9, "{}", score.obsolescence);
+        assert_eq!(score.waited, Span::from_secs(800 + 400 + 2200));
+        assert!((score.missed() - 3400.0 / 7200.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_edges_are_the_same_for_all() {
+        // At the beginning: not of the span. At the end: found at once. A probe at the end is not doubled.
+        let ends = score(&[0, 100], &[0, 100], (0, 100), 9);
+        assert_eq!((ends.updates, ends.probes, ends.useful), (1, 1, 1));
+        assert_eq!(ends.delays, [0.0]);
+        let nothing = score(&[], &[], (0, 100), 9);
+        assert_eq!((nothing.updates, nothing.probes, nothing.useful), (0, 1, 0));
+        assert_eq!((nothing.mean_delay(), nothing.quantile(0.5), nothing.missed()), (None, None, 0.0));
+        assert_eq!(score(&[5], &[6], (10, 10), 9), Score::default());
+        // Found earlier or never mind: what was published by then does not count.
+        assert_eq!(score(&[-5], &[50], (0, 100), 9).useful, 0);
+    }
+
+    #[test]
+    fn what_is_gone_before_it_is_seen_is_a_gap() {
+        let events = [-30, 10, 20, 30, 40, 60];
+        // At 50 the newest three are 20, 30 and 40.
+        assert_eq!(score(&events, &[0, 50], (0, 100), 3).gaps, 1);
+        assert_eq!(score(&events, &[0, 15, 50], (0, 100), 3).gaps, 0);
+        // What is gone at the end may still have been seen.
+        assert_eq!(score(&events, &[0, 35], (0, 100), 2).gaps, 1);
+    }
+
+    #[test]
+    fn quantiles_are_by_nearest_rank() {
+        let ranked = Score { delays: vec![1.0, 2.0, 3.0, 4.0], ..Score::default() };
+        let quantiles = [0.0, 0.25, 0.26, 0.5, 0.75, 0.9, 1.0].map(|share| ranked.quantile(share).unwrap());
+        assert_eq!(quantiles, [1.0, 1.0, 2.0, 2.0, 3.0, 4.0, 4.0]);
+    }
+
+    #[test]
+    fn pooled_is_over_all_updates() {
+        let one = score(&[10, 20], &[20], (0, 100), 9);
+        let other = score(&[40], &[], (0, 200), 9);
+        let all = Score::pooled([&one, &other]);
+        assert_eq!(all.delays, [0.0, 10.0, 160.0]);
+        assert_eq!((all.updates, all.probes, all.useful), (3, 3, 2));
+        assert_eq!((all.mean_delay(), all.quantile(0.5)), (Some(170.0 / 3.0), Some(10.0)));
+        assert!((all.missed() - 170.0 / 300.0).abs() < 1e-12);
+        assert_eq!(Score::pooled([]), Score::default());
+    }
+
+    fn sorted(most: i64, count: usize) -> impl Strategy<Value = Vec<i64>> {
+        prop::collection::vec(-1000..most, 0..count).prop_map(|mut list| {
+            list.sort_unstable();
+            list
+        })
+    }
+
+    proptest! {
+        /// Against a look at every pair of update and probe, and at every second.
+        #[test]
+        fn as_counted_one_by_one(
+            events in sorted(9000, 30),
+            probes in sorted(9000, 30),
+            to in 1_i64..8000,
+            holds in 0_usize..6,
+        ) {
+            let window = WeekWindow { days: 1, from_minute: 30, until_minute: 90 };
+            let importance = Steps::windows(TimeZone::UTC, 1.0, &[(window, 5.0)]).unwrap();
+            let (all, sent) = (times(&events), times(&probes));
+            let (from, until) = (at(0), at(to));
+            let trial =
+                Trial { events: &all, probes: &sent, from, to: until, importance: &importance, holds };
+            let score = Score::of(&trial);
+
+            let mut sent: Vec<i64> = probes.iter().copied().filter(|&p| p > 0 && p <= to).collect();
+            if !sent.contains(&to) {
+                sent.push(to);
+            }
+            let updates: Vec<i64> = events.iter().copied().filter(|&e| e > 0 && e <= to).collect();
+            let found = |event: i64| sent.iter().copied().filter(|&p| p >= event).min().unwrap();
+            let mut delays: Vec<f64> = updates.iter().map(|&e| (found(e) - e) as f64).collect();
+            delays.sort_unstable_by(f64::total_cmp);
+            let weight = |second: i64| if (1800..5400).contains(&second) { 5.0 } else { 1.0 };
+            let each = |e: i64| (e..found(e)).map(weight).sum::<f64>() / 3600.0;
+            let obsolescence: f64 = updates.iter().map(|&e| each(e)).sum();
+            let mut useful: Vec<i64> = updates.iter().map(|&e| found(e)).collect();
+            useful.dedup();
+            let lies = |second: &i64| updates.iter().any(|&e| e <= *second && *second < found(e));
+            let waited = (0..to).filter(lies).count();
+            let gone = |index: usize| {
+                let at = found(events[index]);
+                events.iter().enumerate().filter(|&(other, &e)| other > index && e <= at).count() >= holds
+            };
+            let counts = |&index: &usize| events[index] > 0 && events[index] <= to;
+            let gaps = (0..events.len()).filter(counts).filter(|&index| gone(index)).count();
+
+            prop_assert_eq!(score.updates, updates.len());
+            prop_assert_eq!(score.probes, sent.len());
+            prop_assert_eq!(&score.delays, &delays);
+            prop_assert!((score.obsolescence - obsolescence).abs() < 1e-6);
+            prop_assert_eq!(score.useful, useful.len());
+            prop_assert_eq!(score.waited, Span::from_secs(waited as i64));
+            prop_assert_eq!(score.gaps, gaps);
+            prop_assert!(score.missed() <= 1.0);
+        }
+    }
+}

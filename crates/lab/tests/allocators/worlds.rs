@@ -1,0 +1,31 @@
+//! Worlds to try allocators in, and their cost there.
+
+use tidewatch_core::engine::Allocator;
+use tidewatch_core::engine::bounds::{Demand, theorem_1, tight};
+use tidewatch_lab::fleet::minds::Estimate;
+use tidewatch_lab::fleet::shapes::Shape;
+use tidewatch_lab::fleet::{Sim, Trial, World};
+
+/// Rates that stay as they are.
+pub fn still(rates: Vec<f64>, per_step: usize) -> World {
+    World { rates, per_step, change: None }
+}
+
+pub fn shaped(shape: Shape, sources: usize, per_step: usize) -> World {
+    still(shape.rates(sources, 7), per_step)
+}
+
+/// Told the rates, but for Adaptive, which learns them; the first half is not counted.
+pub fn settled(world: &World, allocator: Allocator, steps: u64) -> f64 {
+    let learns = (allocator == Allocator::Adaptive).then_some(Estimate::Counted);
+    let mut sim = Sim::new(world, Trial { allocator, learns, warm_up: steps / 2, seed: 1 });
+    sim.advance(steps);
+    sim.cost()
+}
+
+/// Theorem 1's bound and the tighter one.
+pub fn bounds(world: &World) -> (f64, f64) {
+    let per_step = world.per_step as f64;
+    let demands: Vec<Demand> = world.rates.iter().copied().map(Demand::of).collect();
+    (theorem_1(world.rates.iter().copied(), per_step), tight(&demands, per_step).cost)
+}

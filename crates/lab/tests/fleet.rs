@@ -1,0 +1,539 @@
+//! The fleet as a whole, driven without clock or network: whatever happens to a source, the
+//! budget, the spacing and every hint hold.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use tidewatch_core::engine::gate::{Constraint, past_skips};
+use tidewatch_core::engine::params::{HostGroup, SourceId, Terms};
+use tidewatch_core::engine::source::{Memory, State};
+use tidewatch_core::engine::{
+    Answered, Changed, Failure, Fleet, FleetParams, Known, Moved, Note, Refusal, Report,
+};
+use tidewatch_core::observe::FeedHints;
+use tidewatch_core::planning::budget::Budget;
+use tidewatch_core::planning::plan::Plan;
+use tidewatch_core::planning::policy::Policy;
+use tidewatch_core::rng::Stream;
+use tidewatch_core::time::{Span, Timestamp};
+use tidewatch_lab::driver::{self, Sent};
+
+fn start() -> Timestamp {
+    Timestamp::parse_iso("2026-11-16T00:00:00Z").unwrap()
+}
+
+fn terms(host: &str, budget: Budget) -> Terms {
+    let host = HostGroup { key: Arc::from(host), public: true };
+    Terms {
+        budget,
+        own_budget: true,
+        policy: Policy::Auto,
+        weight: 1.0,
+        price: 0.0,
+        max_gap: None,
+        cost: None,
+        host,
+    }
+}
+
+fn source(id: i64, host: &str, budget: Budget) -> Known {
+    Known {
+        id: SourceId(id),
+        terms: terms(host, budget),
+        memory: Memory::default(),
+        probes: Vec::new(),
+        answered_by: None,
+    }
+}
+
+fn changed(id: i64, host: &str, budget: Budget, moved: Moved) -> Changed {
+    Changed { id: SourceId(id), terms: terms(host, budget), moved, probes: Vec::new() }
+}
+
+fn half_hourly() -> Budget {
+    Budget { probes: 48, per: Span::from_days(1), min_spacing: Span::from_mins(15) }
+}
+
+fn fleet_of(known: Vec<Known>) -> Fleet {
+    let mut fleet = Fleet::new(FleetParams::default(), 7, start());
+    fleet.load(known, start());
+    fleet
+}
+
+fn fine() -> Result<Answered, Failure> {
+    Ok(Answered { updates: 1, ..Answered::default() })
+}
+
+fn report(source: SourceId, at: Timestamp, result: Result<Answered, Failure>) -> Report {
+    Report { source, started: at, finished: at, answered_by: None, crawl_delay: None, result }
+}
+
+fn times_of(sent: &[Sent], id: i64) -> Vec<Timestamp> {
+    sent.iter().filter(|sent| sent.order.source == SourceId(id)).map(|sent| sent.at).collect()
+}
+
+#[test]
+fn a_healthy_source_spends_its_budget_evenly() {
+    let mut fleet = fleet_of(vec![source(1, "a.example", half_hourly())]);
+    let until = start() + Span::from_days(7);
+    let sent = driver::run(&mut fleet, |_, _| (Span::from_millis(200), fine()), start(), until);
+    let probes = times_of(&sent, 1);
+    assert!((320..=337).contains(&probes.len()), "{} probes in a week of 48 a day", probes.len());
+    for pair in probes.windows(2) {
+        assert!(pair[1] - pair[0] <= Span::from_mins(33), "a hole of {}", pair[1] - pair[0]);
+    }
+}
+
+#[test]
+fn an_unknown_source_without_a_budget_of_its_own_is_probed_hourly() {
+    let mut known = source(1, "a.example", half_hourly());
+    known.terms.own_budget = false;
+    let mut fleet = fleet_of(vec![known]);
+    let until = start() + Span::from_days(1);
+    let quiet = |_: &_, _| (Span::from_millis(200), Ok(Answered::default()));
+    let sent = driver::run(&mut fleet, quiet, start(), until);
+    assert!((22..=25).contains(&sent.len()), "{}", sent.len());
+    assert_eq!(fleet.memory(SourceId(1)).unwrap().state, State::Learning);
+}
+
+#[test]
+fn a_step_never_sends_more_than_its_slots_and_nobody_starves() {
+    let params = FleetParams { probes_per_step: 3, ..FleetParams::default() };
+    let mut fleet = Fleet::new(params.clone(), 7, start());
+    let known = (0..200).map(|id| source(id, &format!("host{id}.example"), half_hourly())).collect();
+    fleet.load(known, start());
+    let until = start() + Span::from_hours(3);
+    let sent = driver::run(&mut fleet, |_, _| (Span::from_millis(300), fine()), start(), until);
+    let mut per_step: HashMap<i64, u32> = HashMap::new();
+    let mut per_source: HashMap<SourceId, u32> = HashMap::new();
+    for sent in &sent {
+        *per_step.entry(sent.at.as_millis() / params.step.as_millis()).or_default() += 1;
+        *per_source.entry(sent.order.source).or_default() += 1;
+    }
+    assert!(per_step.values().all(|&count| count <= 3));
+    assert_eq!(per_source.len(), 200);
+    let (least, most) = (per_source.values().min().unwrap(), per_source.values().max().unwrap());
+    assert!(most - least <= 2, "{least} to {most}");
+}
+
+#[test]
+fn one_request_at_a_time_per_host_and_spaced() {
+    let known = (0..40).map(|id| source(id, "shared.example", half_hourly())).collect();
+    let mut fleet = fleet_of(known);
+    let took = Span::from_secs(5);
+    let until = start() + Span::from_hours(1);
+    let sent = driver::run(&mut fleet, |_, _| (took, fine()), start(), until);
+    assert!(sent.len() >= 40);
+    for pair in sent.windows(2) {
+        assert!(pair[1].at >= pair[0].at + took, "two in flight at {}", pair[1].at);
+    }
+}
+
+#[test]
+fn retry_after_rests_the_whole_public_host_group_and_only_that() {
+    let mut private = source(4, "10.0.0.1:80", half_hourly());
+    private.terms.host.public = false;
+    let mut private_too = source(5, "10.0.0.1:80", half_hourly());
+    private_too.terms.host.public = false;
+    let mut fleet = fleet_of(vec![
+        source(1, "shared.example", half_hourly()),
+        source(2, "shared.example", half_hourly()),
+        source(3, "other.example", half_hourly()),
+        private,
+        private_too,
+    ]);
+    let rest = Span::from_hours(30);
+    let mut throttled_at = None;
+    let sent = driver::run(
+        &mut fleet,
+        |order, now| {
+            let result = match order.source.0 {
+                1 if throttled_at.is_none() => {
+                    throttled_at = Some(now);
+                    Err(Failure::Throttled { retry_after: Some(rest) })
+                }
+                4 => Err(Failure::Throttled { retry_after: Some(rest) }),
+                _ => fine(),
+            };
+            (Span::from_millis(100), result)
+        },
+        start(),
+        start() + Span::from_days(2),
+    );
+    let throttled_at = throttled_at.unwrap();
+    let quiet = |id| {
+        times_of(&sent, id).into_iter().filter(|&at| at > throttled_at && at < throttled_at + rest).count()
+    };
+    assert_eq!((quiet(1), quiet(2)), (0, 0));
+    assert!(quiet(3) > 50);
+    assert!(quiet(5) > 50, "a private host is no group");
+    assert!(times_of(&sent, 1).len() > 10, "and it is probed again afterwards");
+}
+
+#[test]
+fn the_host_that_a_redirect_led_to_rests_when_it_asks() {
+    let mut fleet = fleet_of(vec![
+        source(1, "redirector.example", half_hourly()),
+        source(2, "redirector.example", half_hourly()),
+        source(3, "target.example", half_hourly()),
+    ]);
+    let rest = Span::from_hours(5);
+    let mut at = start() + Span::from_mins(1);
+    // The other two may come first: all are due.
+    for _ in 0..10 {
+        let orders = fleet.step(at);
+        if orders.iter().any(|order| order.source == SourceId(1)) {
+            break;
+        }
+        for order in orders {
+            fleet.absorb(&report(order.source, at, fine()));
+            fleet.landed(order.source);
+        }
+        at += Span::from_secs(3);
+    }
+    let asked = Report {
+        answered_by: Some(HostGroup { key: "target.example".into(), public: true }),
+        crawl_delay: None,
+        ..report(SourceId(1), at, Err(Failure::Throttled { retry_after: Some(rest) }))
+    };
+    let absorbed = fleet.absorb(&asked).unwrap();
+    assert_eq!(&*absorbed.host.unwrap().host.key, "target.example");
+    fleet.landed(SourceId(1));
+    let sent = driver::run(&mut fleet, |_, _| (Span::ZERO, fine()), at, at + rest - Span::from_millis(1));
+    assert!(times_of(&sent, 1).is_empty(), "it was told itself");
+    assert!(!times_of(&sent, 2).is_empty(), "the redirector asked for nothing");
+    assert!(times_of(&sent, 3).iter().all(|&sent| sent <= at), "the target rests");
+}
+
+#[test]
+fn a_host_that_redirects_lead_to_bears_one_request_at_a_time_and_rests_for_all() {
+    let target = HostGroup { key: "target.example".into(), public: true };
+    let mut redirected = source(1, "redirector.example", half_hourly());
+    redirected.answered_by = Some(target.clone());
+    let mut fleet = fleet_of(vec![redirected, source(2, "target.example", half_hourly())]);
+    let took = Span::from_secs(4);
+    let until = start() + Span::from_days(1);
+    let sent = driver::run(&mut fleet, |_, _| (took, fine()), start(), until);
+    assert!(times_of(&sent, 1).len() > 40 && times_of(&sent, 2).len() > 40);
+    for pair in sent.windows(2) {
+        assert!(pair[1].at >= pair[0].at + took, "two in flight at {}", pair[1].at);
+    }
+    // The target asks for rest; the redirected source keeps away as well.
+    let rest = Span::from_hours(6);
+    let mut told = None;
+    let sent = driver::run(
+        &mut fleet,
+        |order, now| {
+            if order.source == SourceId(2) && told.is_none() {
+                told = Some(now);
+                return (Span::ZERO, Err(Failure::Throttled { retry_after: Some(rest) }));
+            }
+            (Span::ZERO, fine())
+        },
+        until,
+        until + Span::from_days(1),
+    );
+    let told = told.unwrap();
+    assert!(sent.iter().all(|sent| sent.at <= told || sent.at >= told + rest), "nobody asks meanwhile");
+    assert!(times_of(&sent, 1).iter().any(|&at| at > told + rest));
+}
+
+#[test]
+fn an_order_that_waited_into_a_skipped_hour_is_not_sent() {
+    let mut fleet = fleet_of(vec![source(1, "a.example", half_hourly())]);
+    let at = start() + Span::from_hours(1);
+    assert_eq!(fleet.step(at).len(), 1);
+    let hints = FeedHints { skip_hours: 0b1100, ..FeedHints::default() };
+    fleet.absorb(&report(SourceId(1), at, Ok(Answered { hints: Some(hints), ..Answered::default() })));
+    fleet.landed(SourceId(1));
+    let ordered = at + Span::from_mins(59);
+    assert_eq!(fleet.step(ordered).len(), 1);
+    assert!(fleet.may_go(SourceId(1), ordered));
+    let late = at + Span::from_mins(61);
+    assert!(!fleet.may_go(SourceId(1), late));
+    fleet.recall(SourceId(1));
+    assert_eq!(fleet.step(late), vec![]);
+    assert_eq!(fleet.next_step(late), Some(start() + Span::from_hours(4)));
+}
+
+#[test]
+fn failures_back_off_up_to_a_day_and_success_forgives() {
+    let mut fleet =
+        fleet_of(vec![source(1, "a.example", half_hourly()), source(2, "b.example", half_hourly())]);
+    let well_from = start() + Span::from_days(10);
+    let sent = driver::run(
+        &mut fleet,
+        |order, now| {
+            let sick = order.source.0 == 1 && now < well_from;
+            (Span::from_millis(100), if sick { Err(Failure::Refused) } else { fine() })
+        },
+        start(),
+        start() + Span::from_days(12),
+    );
+    let probes = times_of(&sent, 1);
+    let gaps: Vec<Span> = probes.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let sick_gaps: Vec<Span> = gaps.iter().copied().take(8).collect();
+    assert!(sick_gaps.windows(2).take(4).all(|pair| pair[1] > pair[0]), "{sick_gaps:?}");
+    assert!(gaps.iter().max().unwrap() <= &(Span::from_days(1) + Span::from_secs(1)));
+    assert!(*gaps.last().unwrap() < Span::from_mins(33), "back to its pace");
+    assert_eq!(fleet.memory(SourceId(1)).unwrap().error_streak, 0);
+}
+
+#[test]
+fn gone_is_gone_until_someone_asks() {
+    let mut fleet = fleet_of(vec![source(1, "a.example", half_hourly())]);
+    let until = start() + Span::from_days(5);
+    let sent = driver::run(&mut fleet, |_, _| (Span::ZERO, Err(Failure::Gone)), start(), until);
+    assert_eq!(sent.len(), 1);
+    assert_eq!(fleet.memory(SourceId(1)).unwrap().state, State::Resting);
+    assert_eq!(fleet.next_step(until), None);
+    assert_eq!(fleet.request(SourceId(1), until), Ok(()));
+    assert_eq!(fleet.step(until).len(), 1);
+}
+
+#[test]
+fn when_everything_fails_nobody_is_blamed() {
+    let known = (0..20).map(|id| source(id, &format!("h{id}.example"), half_hourly())).collect();
+    let mut fleet = fleet_of(known);
+    let down = start() + Span::from_hours(2)..start() + Span::from_hours(12);
+    driver::run(
+        &mut fleet,
+        |_, now| (Span::from_secs(1), if down.contains(&now) { Err(Failure::Unreachable) } else { fine() }),
+        start(),
+        start() + Span::from_hours(11),
+    );
+    let streaks = (0..20).map(|id| fleet.memory(SourceId(id)).unwrap().error_streak);
+    assert!(streaks.sum::<u32>() <= 3, "only those that failed before it was clear");
+}
+
+#[test]
+fn a_move_is_adopted_after_five_proofs_over_three_days() {
+    let moved = |target: &str| Answered { moved_to: Some(target.into()), ..Answered::default() };
+    let absorb = |fleet: &mut Fleet, days: f64, answer: Answered| {
+        let at = start() + Span::from_days(1).scaled(days);
+        fleet.step(at);
+        let report = report(SourceId(1), at, Ok(answer));
+        let notes = fleet.absorb(&report).unwrap().notes;
+        fleet.landed(SourceId(1));
+        notes.into_iter().any(|note| matches!(note, Note::MoveAdopted { .. }))
+    };
+    let fresh = || fleet_of(vec![source(1, "a.example", half_hourly())]);
+    // Often, but not long enough.
+    let mut fleet = fresh();
+    for n in 0..20 {
+        assert!(!absorb(&mut fleet, f64::from(n) * 0.1, moved("b")), "{n}");
+    }
+    assert!(absorb(&mut fleet, 3.0, moved("b")), "long enough");
+    // Long, but not often enough.
+    let mut fleet = fresh();
+    for n in 0..4 {
+        assert!(!absorb(&mut fleet, f64::from(n) * 2.0, moved("b")), "{n}");
+    }
+    assert!(absorb(&mut fleet, 8.0, moved("b")));
+    assert_eq!(fleet.memory(SourceId(1)).unwrap().adopted_url.as_deref(), Some("b"));
+    // Another target, or an answer from the old place, begins anew.
+    let mut fleet = fresh();
+    for (day, answer) in [moved("b"), moved("b"), moved("c"), moved("b"), Answered::default(), moved("b")]
+        .into_iter()
+        .cycle()
+        .take(30)
+        .enumerate()
+    {
+        assert!(!absorb(&mut fleet, day as f64, answer), "day {day}");
+    }
+}
+
+#[test]
+fn a_manual_probe_is_as_polite_as_any() {
+    let mut fleet = fleet_of(vec![source(1, "a.example", half_hourly())]);
+    let soon = start() + Span::from_mins(20);
+    driver::run(&mut fleet, |_, _| (Span::ZERO, fine()), start(), soon);
+    let last = fleet.memory(SourceId(1)).unwrap().last_probe.unwrap();
+    let refused = fleet.request(SourceId(1), last + Span::from_mins(1));
+    let until = last + Span::from_mins(15);
+    assert_eq!(refused, Err(Refusal::Until { constraint: Constraint::Spacing, until }));
+    assert_eq!(fleet.request(SourceId(1), until), Ok(()));
+    assert_eq!(fleet.step(until).len(), 1);
+    assert_eq!(fleet.request(SourceId(1), until), Err(Refusal::InFlight));
+    assert_eq!(fleet.request(SourceId(9), until), Err(Refusal::Unknown));
+}
+
+#[test]
+fn a_stale_plan_is_refused_and_a_fresh_one_followed() {
+    let mut planned = source(1, "a.example", half_hourly());
+    planned.terms.policy = Policy::Plan;
+    let mut fleet = fleet_of(vec![planned]);
+    let made_from = fleet.revision(SourceId(1)).unwrap();
+    let soon = start() + Span::from_mins(20);
+    driver::run(&mut fleet, |_, _| (Span::ZERO, fine()), start(), soon);
+    let times: Vec<Timestamp> = (1..5).map(|n| start() + Span::from_hours(3 * n)).collect();
+    let plan = |made_from| Plan {
+        by: Policy::Plan,
+        made_from,
+        times: times.clone(),
+        starts: soon,
+        ends: start() + Span::from_days(1),
+    };
+    assert!(fleet.adopt(SourceId(1), plan(made_from), soon).is_err());
+    let made_from = fleet.revision(SourceId(1)).unwrap();
+    assert!(fleet.adopt(SourceId(1), plan(made_from), soon).is_ok());
+    let sent = driver::run(&mut fleet, |_, _| (Span::ZERO, fine()), soon, *times.last().unwrap());
+    assert_eq!(times_of(&sent, 1), times);
+}
+
+#[test]
+fn a_reload_makes_nothing_due() {
+    let mut fleet =
+        fleet_of((0..50).map(|id| source(id, &format!("h{id}.example"), half_hourly())).collect());
+    let at = start() + Span::from_days(2);
+    driver::run(&mut fleet, |_, _| (Span::ZERO, fine()), start(), at);
+    let before: Vec<Timestamp> = (0..50).map(|id| fleet.memory(SourceId(id)).unwrap().due).collect();
+    let generous = Budget { probes: 1_000, per: Span::from_days(1), min_spacing: Span::from_secs(1) };
+    let repaced = (0..10)
+        .map(|id| {
+            let moved = if id < 5 { Moved::Same } else { Moved::Elsewhere };
+            changed(id, &format!("h{id}.example"), generous, moved)
+        })
+        .collect();
+    let added = vec![source(100, "new.example", half_hourly())];
+    fleet.reconfigure(added, repaced, &[SourceId(49)], at);
+    assert_eq!(fleet.step(at), vec![]);
+    for id in 10..49 {
+        assert_eq!(fleet.memory(SourceId(id)).unwrap().due, before[id as usize], "untouched");
+    }
+    assert!(fleet.memory(SourceId(49)).is_none());
+    let sent = driver::run(&mut fleet, |_, _| (Span::ZERO, fine()), at, at + Span::from_hours(1));
+    assert!(!times_of(&sent, 100).is_empty());
+    assert!(times_of(&sent, 1).len() > 20, "the new pace");
+    assert!(times_of(&sent, 49).is_empty());
+}
+
+#[test]
+fn a_source_removed_in_flight_goes_when_its_answer_is_in() {
+    let mut fleet =
+        fleet_of(vec![source(1, "a.example", half_hourly()), source(2, "a.example", half_hourly())]);
+    let at = start() + Span::from_hours(1);
+    let order = fleet.step(at)[0];
+    fleet.reconfigure(Vec::new(), Vec::new(), &[order.source], at);
+    let report = report(order.source, at, fine());
+    assert_eq!(fleet.absorb(&report).unwrap().memory.state, State::Removed);
+    fleet.landed(order.source);
+    assert_eq!(fleet.len(), 1);
+    assert_eq!(fleet.step(at + Span::from_secs(10)).len(), 1, "and its host is free for the other");
+}
+
+/// One life: random answers, hints, errors, restarts, reloads and clock jumps.
+#[derive(Debug, Clone)]
+enum Turn {
+    Wait(i64),
+    Restart,
+    Reload(u32, i64),
+    ClockSet(i64),
+    Ask,
+}
+
+fn turns() -> impl Strategy<Value = Vec<Turn>> {
+    let turn = prop_oneof![
+        6 => (1_i64..7_200).prop_map(Turn::Wait),
+        1 => Just(Turn::Restart),
+        1 => (1_u32..30, 1_i64..1_800).prop_map(|(n, s)| Turn::Reload(n, s)),
+        1 => (-40_000_i64..40_000).prop_map(Turn::ClockSet),
+        2 => Just(Turn::Ask),
+    ];
+    prop::collection::vec(turn, 1..120).prop_map(|mut turns| {
+        turns.insert(0, Turn::Wait(3_600));
+        turns
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    /// In real time (the clock's own jumps taken out): never more than n probes in any window of
+    /// T, never two closer than δ, never one before a hint or inside skipped hours; for the
+    /// strictest budget that held meanwhile.
+    #[test]
+    fn no_life_breaks_the_promises(turns in turns(), seed in 0_u64..1_000) {
+        let per = Span::from_hours(6);
+        let mut budget = Budget { probes: 10, per, min_spacing: Span::from_mins(10) };
+        let params = FleetParams::default();
+        let mut fleet = Fleet::new(params.clone(), seed, start());
+        fleet.load(vec![source(1, "a.example", budget)], start());
+        let mut chance = Stream::new(seed, "world");
+        // The clock shows `now`; real time is `now - offset`.
+        let (mut now, mut offset) = (start(), Span::ZERO);
+        let mut log: Vec<(Timestamp, Budget)> = Vec::new();
+        let mut not_before = Timestamp::MIN;
+        let mut hints = FeedHints::default();
+        for turn in turns {
+            match turn {
+                Turn::Wait(secs) => {
+                    let until = now + Span::from_secs(secs);
+                    let sent = driver::run(&mut fleet, |_, at| {
+                        assert!(at - offset >= not_before, "a probe before a hint");
+                        assert_eq!(past_skips(at, &hints), at, "a probe in a skipped hour");
+                        let took = Span::from_millis((chance.unit() * 5_000.0) as i64);
+                        let end = at - offset + took;
+                        let draw = chance.unit();
+                        let result = if draw < 0.1 {
+                            let rest = Span::from_secs((chance.unit() * 20_000.0) as i64);
+                            not_before = end + rest;
+                            Err(Failure::Throttled { retry_after: Some(rest) })
+                        } else if draw < 0.2 {
+                            Err(Failure::Unreadable)
+                        } else if draw < 0.3 {
+                            Err(Failure::Unreachable)
+                        } else {
+                            let fresh = Span::from_secs((chance.unit() * 3_000.0) as i64);
+                            not_before = end + fresh;
+                            hints = FeedHints {
+                                skip_hours: if chance.unit() < 0.3 { 0b1110 } else { 0 },
+                                ..FeedHints::default()
+                            };
+                            Ok(Answered {
+                                updates: 1,
+                                fresh_for: Some(fresh),
+                                hints: Some(hints),
+                                gap: chance.unit() < 0.2,
+                                ..Answered::default()
+                            })
+                        };
+                        (took, result)
+                    }, now, until);
+                    log.extend(sent.iter().map(|sent| (sent.at - offset, budget)));
+                    now = until + Span::from_secs(5);
+                }
+                Turn::Restart => {
+                    let probes: Vec<Timestamp> = log.iter().map(|(at, _)| *at + offset + Span::from_secs(5)).collect();
+                    let memory = fleet.memory(SourceId(1)).unwrap().clone();
+                    fleet = Fleet::new(params.clone(), seed, now);
+                    fleet.load(vec![Known { memory, probes, ..source(1, "a.example", budget) }], now);
+                }
+                Turn::Reload(probes, spacing) => {
+                    let min_spacing = Span::from_secs(spacing.min(per.as_millis() / 1000 / i64::from(probes)));
+                    budget = Budget { probes, per, min_spacing };
+                    fleet.reconfigure(Vec::new(), vec![changed(1, "a.example", budget, Moved::Same)], &[], now);
+                }
+                Turn::ClockSet(secs) => {
+                    let by = Span::from_secs(secs);
+                    now += by;
+                    offset = offset + by;
+                    fleet.shift(by);
+                }
+                Turn::Ask => {
+                    let _ = fleet.request(SourceId(1), now);
+                }
+            }
+        }
+        for (i, &(at, budget)) in log.iter().enumerate() {
+            if i > 0 {
+                prop_assert!(at - log[i - 1].0 >= budget.min_spacing, "spacing at probe {i}");
+            }
+            if let Some(first) = i.checked_sub(budget.probes as usize) {
+                prop_assert!(at - log[first].0 >= budget.per, "budget at probe {i}");
+            }
+        }
+        prop_assert!(!log.is_empty());
+    }
+}

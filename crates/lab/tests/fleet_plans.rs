@@ -1,0 +1,553 @@
+//! Plans in the fleet: who asks for one and when, what becomes of it, and that no plan, however it
+//! comes about, makes a probe less polite.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use tidewatch_core::engine::params::{HostGroup, SourceId, Terms};
+use tidewatch_core::engine::source::{Memory, Reason, State};
+use tidewatch_core::engine::{
+    Answered, Changed, Failure, Fleet, FleetParams, Known, Moved, PlanOrder, Report,
+};
+use tidewatch_core::model::importance::WeekWindow;
+use tidewatch_core::model::steps::Steps;
+use tidewatch_core::observe::FeedHints;
+use tidewatch_core::planning::budget::Budget;
+use tidewatch_core::planning::plan::Plan;
+use tidewatch_core::planning::policy::Policy;
+use tidewatch_core::planning::rolling;
+use tidewatch_core::rng::Stream;
+use tidewatch_core::time::{Span, Timestamp};
+use tidewatch_lab::driver;
+
+const ONE: SourceId = SourceId(1);
+const MIN: Span = Span::from_mins(1);
+
+fn start() -> Timestamp {
+    Timestamp::parse_iso("2026-11-16T00:00:00Z").unwrap()
+}
+
+fn budget() -> Budget {
+    Budget { probes: 48, per: Span::from_days(1), min_spacing: Span::from_mins(15) }
+}
+
+fn terms(policy: Policy, budget: Budget) -> Terms {
+    let host = HostGroup { key: Arc::from("a.example"), public: true };
+    Terms { budget, own_budget: true, policy, weight: 1.0, price: 0.0, max_gap: None, cost: None, host }
+}
+
+fn known(id: i64, policy: Policy, updates: u64) -> Known {
+    Known {
+        id: SourceId(id),
+        terms: terms(policy, budget()),
+        memory: Memory { known_updates: updates, ..Memory::default() },
+        probes: Vec::new(),
+        answered_by: None,
+    }
+}
+
+fn fleet_of(known: Vec<Known>) -> Fleet {
+    let mut fleet = Fleet::new(FleetParams::default(), 7, start());
+    fleet.load(known, start());
+    fleet
+}
+
+/// One source that has been probed once.
+fn probed(policy: Policy, updates: u64) -> (Fleet, Timestamp) {
+    let mut fleet = fleet_of(vec![known(1, policy, updates)]);
+    let at = next_due(&fleet);
+    probe(&mut fleet, at, Ok(Answered::default()));
+    (fleet, at)
+}
+
+fn next_due(fleet: &Fleet) -> Timestamp {
+    fleet.memory(ONE).unwrap().due
+}
+
+fn orders(fleet: &mut Fleet, now: Timestamp) -> Vec<PlanOrder> {
+    fleet.plan_orders(now, usize::MAX)
+}
+
+/// Sends the probe that is due, and brings it home.
+fn probe(fleet: &mut Fleet, at: Timestamp, result: Result<Answered, Failure>) {
+    assert_eq!(fleet.step(at).len(), 1, "due at {at}");
+    land(fleet, at, result);
+}
+
+fn land(fleet: &mut Fleet, at: Timestamp, result: Result<Answered, Failure>) {
+    let report =
+        Report { source: ONE, started: at, finished: at, answered_by: None, crawl_delay: None, result };
+    fleet.absorb(&report).unwrap();
+    fleet.landed(ONE);
+}
+
+/// A plan for a day, every so many minutes from `now` on.
+fn every(minutes: i64, order: &PlanOrder) -> Plan {
+    let (starts, ends) = (order.standing.now, order.standing.now + Span::from_days(1));
+    let times = (1..).map(|n| starts + Span::from_mins(minutes * n)).take_while(|&at| at <= ends).collect();
+    Plan { made_from: order.made_from, by: Policy::Plan, times, starts, ends }
+}
+
+/// One source with a plan for every half hour, the first at what is returned.
+fn planned() -> (Fleet, Timestamp) {
+    let (mut fleet, at) = probed(Policy::Plan, 0);
+    let order = orders(&mut fleet, at).remove(0);
+    fleet.adopt(ONE, every(30, &order), at).unwrap();
+    assert_eq!(next_due(&fleet), at + Span::from_mins(30));
+    assert_eq!(fleet.memory(ONE).unwrap().reason, Reason::Plan);
+    (fleet, at + Span::from_mins(30))
+}
+
+#[test]
+fn a_landing_asks_for_a_plan_where_the_policy_plans() {
+    let asks = |policy, updates| {
+        let (mut fleet, at) = probed(policy, updates);
+        let first = orders(&mut fleet, at).len();
+        assert!(orders(&mut fleet, at).is_empty(), "once");
+        first
+    };
+    assert_eq!(asks(Policy::Plan, 0), 1);
+    assert_eq!(asks(Policy::Auto, 0), 0, "it has no rhythm, and no share of its group's");
+    assert_eq!(asks(Policy::Auto, 1), 1);
+    for policy in [Policy::IndHist, Policy::AggHist, Policy::Threshold, Policy::FirstArrival] {
+        assert_eq!(asks(policy, 0), 1, "{policy:?}");
+    }
+    for policy in [Policy::Uniform, Policy::Ttl, Policy::Adaptive] {
+        assert_eq!(asks(policy, 100), 0, "{policy:?}");
+    }
+}
+
+#[test]
+fn nothing_is_asked_at_a_start_or_while_under_way() {
+    let mut fleet = fleet_of(vec![known(1, Policy::Plan, 20)]);
+    assert!(orders(&mut fleet, start()).is_empty());
+    let at = next_due(&fleet);
+    fleet.refitted(&[ONE, SourceId(77)]);
+    assert_eq!(fleet.step(at).len(), 1);
+    assert!(orders(&mut fleet, at).is_empty(), "it left meanwhile");
+    fleet.refitted(&[ONE]);
+    assert!(orders(&mut fleet, at).is_empty(), "it is under way");
+    land(&mut fleet, at, Ok(Answered::default()));
+    assert_eq!(orders(&mut fleet, at).len(), 1);
+}
+
+#[test]
+fn an_order_tells_how_the_source_stands() {
+    let (mut fleet, at) = probed(Policy::Plan, 20);
+    let first = orders(&mut fleet, at).remove(0);
+    assert_eq!((first.source, Some(first.made_from)), (ONE, fleet.revision(ONE)));
+    assert_eq!((first.standing.now, first.standing.not_before), (at, at));
+    assert_eq!((first.standing.budget, &first.standing.spent[..]), (budget(), &[at][..]));
+    let due = next_due(&fleet);
+    let hints = FeedHints { ttl: Some(Span::from_mins(20)), ..FeedHints::default() };
+    let answer = Answered {
+        hints: Some(hints),
+        holds: Some(25),
+        fresh_for: Some(Span::from_mins(50)),
+        ..Answered::default()
+    };
+    probe(&mut fleet, due, Ok(answer));
+    let second = orders(&mut fleet, due + MIN).remove(0);
+    assert_eq!(second.standing.not_before, due + Span::from_mins(50));
+    assert_eq!(second.standing.fresh_for, Span::from_mins(50));
+    assert_eq!((second.standing.hints, second.standing.holds), (hints, Some(25)));
+    assert_eq!(second.standing.spent, [at, due]);
+    assert_eq!(second.standing.phase, first.standing.phase, "its own");
+    // Not modified: what is in the feed is as before.
+    let due = next_due(&fleet);
+    probe(&mut fleet, due, Ok(Answered::default()));
+    assert_eq!(orders(&mut fleet, due).remove(0).standing.holds, Some(25));
+}
+
+#[test]
+fn while_little_is_known_plans_are_as_cautious_as_the_spread() {
+    let of = |budget: Budget, own_budget: bool, updates: u64| {
+        let mut known = known(1, Policy::Plan, updates);
+        known.terms = Terms { budget, own_budget, ..known.terms };
+        let mut fleet = fleet_of(vec![known]);
+        let at = next_due(&fleet);
+        probe(&mut fleet, at, Ok(Answered::default()));
+        orders(&mut fleet, at).remove(0).standing.budget
+    };
+    assert_eq!(of(budget(), false, 0), Budget { probes: 24, min_spacing: Span::from_hours(1), ..budget() });
+    assert_eq!(of(budget(), true, 0), budget());
+    assert_eq!(of(budget(), false, 10), budget());
+    let few = Budget { probes: 3, ..budget() };
+    assert_eq!(of(few, false, 0), Budget { min_spacing: Span::from_hours(1), ..few });
+    let brisk = Budget { probes: 20, per: Span::from_secs(5), min_spacing: Span::ZERO };
+    assert_eq!(
+        of(brisk, false, 0),
+        Budget { probes: 1, per: Span::from_hours(1), min_spacing: Span::from_hours(1) }
+    );
+}
+
+#[test]
+fn a_plan_is_followed_and_asked_for_again_at_half_time() {
+    let (mut fleet, mut at) = planned();
+    let begun = at - Span::from_mins(30);
+    for nth in 1..24 {
+        assert_eq!(fleet.step(at - Span::from_millis(1)), vec![]);
+        let order = fleet.step(at)[0];
+        assert_eq!((order.policy, order.reason, order.due), (Policy::Plan, Reason::Plan, at));
+        land(&mut fleet, at, Ok(Answered::default()));
+        assert!(orders(&mut fleet, at).is_empty(), "probe {nth}");
+        at = next_due(&fleet);
+    }
+    assert_eq!(at, begun + Span::from_hours(12));
+    // Half is left at this very moment; it is not quite when the next has ended.
+    probe(&mut fleet, at, Ok(Answered::default()));
+    assert!(orders(&mut fleet, at).is_empty());
+    at = next_due(&fleet);
+    probe(&mut fleet, at, Ok(Answered::default()));
+    assert_eq!(orders(&mut fleet, at).len(), 1);
+}
+
+#[test]
+fn without_a_new_plan_the_old_one_is_followed_to_its_end_and_then_the_budget_is_spread() {
+    let (mut fleet, at) = probed(Policy::Plan, 0);
+    let order = orders(&mut fleet, at).remove(0);
+    let plan = Plan { times: every(60, &order).times[..2].to_vec(), ..every(60, &order) };
+    fleet.adopt(ONE, plan, at).unwrap();
+    let sent =
+        driver::run(&mut fleet, |_, _| (Span::ZERO, Ok(Answered::default())), at, at + Span::from_hours(4));
+    let told: Vec<(Policy, Reason)> =
+        sent.iter().map(|sent| (sent.order.policy, sent.order.reason)).collect();
+    assert_eq!(told[..2], [(Policy::Plan, Reason::Plan); 2]);
+    assert_eq!(told[2..5], [(Policy::Uniform, Reason::Policy); 3]);
+}
+
+#[test]
+fn what_comes_between_ends_a_plan() {
+    let after = |result: Result<Answered, Failure>| {
+        let (mut fleet, at) = planned();
+        probe(&mut fleet, at, result);
+        orders(&mut fleet, at).len()
+    };
+    assert_eq!(after(Ok(Answered::default())), 0);
+    assert_eq!(after(Ok(Answered { updates: 3, holds: Some(9), ..Answered::default() })), 0);
+    let fresh = |mins| Ok(Answered { fresh_for: Some(Span::from_mins(mins)), ..Answered::default() });
+    assert_eq!(after(fresh(10)), 0, "below the spacing");
+    assert_eq!(after(fresh(20)), 1);
+    let hints = FeedHints { skip_hours: 0b1000, ..FeedHints::default() };
+    assert_eq!(after(Ok(Answered { hints: Some(hints), ..Answered::default() })), 1);
+    assert_eq!(after(Err(Failure::Interrupted)), 1);
+    assert_eq!(after(Err(Failure::Refused)), 0, "not while it fails");
+}
+
+#[test]
+fn a_source_that_failed_asks_when_it_is_well_again() {
+    let (mut fleet, at) = planned();
+    probe(&mut fleet, at, Err(Failure::Refused));
+    fleet.refitted(&[ONE]);
+    assert!(orders(&mut fleet, at).is_empty());
+    let again = next_due(&fleet);
+    probe(&mut fleet, again, Ok(Answered::default()));
+    assert_eq!(orders(&mut fleet, again).len(), 1);
+}
+
+#[test]
+fn a_probe_by_hand_ends_a_plan_and_no_plan_undoes_it() {
+    let (mut fleet, at) = planned();
+    let asked = at - Span::from_mins(10);
+    fleet.refitted(&[ONE]);
+    let order = orders(&mut fleet, asked).remove(0);
+    assert_eq!(fleet.request(ONE, asked), Ok(()));
+    fleet.adopt(ONE, every(60, &order), asked).unwrap();
+    assert_eq!(next_due(&fleet), asked, "what was promised is kept");
+    probe(&mut fleet, asked, Ok(Answered::default()));
+    assert_eq!(orders(&mut fleet, asked).len(), 1, "out of turn");
+}
+
+#[test]
+fn a_gap_hurries_whatever_is_planned() {
+    let (mut fleet, at) = planned();
+    fleet.refitted(&[ONE]);
+    probe(&mut fleet, at, Ok(Answered { gap: true, ..Answered::default() }));
+    let soon = at + Span::from_mins(15);
+    assert_eq!((next_due(&fleet), fleet.memory(ONE).unwrap().reason), (soon, Reason::Gap));
+    let order = orders(&mut fleet, at).remove(0);
+    fleet.adopt(ONE, every(120, &order), at).unwrap();
+    assert_eq!((next_due(&fleet), fleet.memory(ONE).unwrap().reason), (soon, Reason::Gap));
+    probe(&mut fleet, soon, Ok(Answered::default()));
+    assert_eq!(next_due(&fleet), at + Span::from_mins(120));
+}
+
+#[test]
+fn a_stale_plan_is_refused_and_asked_for_again() {
+    let (mut fleet, at) = planned();
+    fleet.refitted(&[ONE]);
+    let order = orders(&mut fleet, at).remove(0);
+    assert_eq!(fleet.step(at).len(), 1);
+    assert!(fleet.adopt(ONE, every(20, &order), at).is_err(), "it is under way");
+    land(&mut fleet, at, Ok(Answered::default()));
+    assert!(fleet.adopt(ONE, every(20, &order), at).is_err(), "it has been probed since");
+    assert_eq!(next_due(&fleet), at + Span::from_mins(30), "the old plan holds");
+    let order = orders(&mut fleet, at).remove(0);
+    fleet.adopt(ONE, every(20, &order), at).unwrap();
+    assert_eq!(next_due(&fleet), at + Span::from_mins(20));
+}
+
+#[test]
+fn a_refit_fetches_nothing_by_itself() {
+    let (mut fleet, at) = planned();
+    let now = at - Span::from_mins(5);
+    fleet.refitted(&[ONE]);
+    assert_eq!(next_due(&fleet), at);
+    let order = orders(&mut fleet, now).remove(0);
+    // A plan whose first time has passed while it was made.
+    let mut plan = every(30, &order);
+    plan.times.insert(0, now - MIN);
+    fleet.adopt(ONE, plan, now).unwrap();
+    assert_eq!(next_due(&fleet), now, "at once, and not before");
+    probe(&mut fleet, now, Ok(Answered::default()));
+    assert_eq!(next_due(&fleet), now + Span::from_mins(30));
+    // A plan that wants what the spacing forbids is held to it.
+    let at = next_due(&fleet);
+    probe(&mut fleet, at, Ok(Answered::default()));
+    fleet.refitted(&[ONE]);
+    let order = orders(&mut fleet, at).remove(0);
+    fleet.adopt(ONE, every(1, &order), at).unwrap();
+    assert_eq!(next_due(&fleet), at + Span::from_mins(15));
+}
+
+#[test]
+fn orders_wait_for_whoever_has_room() {
+    let mut fleet = fleet_of((0..50).map(|id| known(id, Policy::Plan, 20)).collect());
+    let ids: Vec<SourceId> = (0..50).map(SourceId).collect();
+    fleet.refitted(&ids);
+    fleet.refitted(&ids);
+    assert_eq!(fleet.plan_orders(start(), 0).len(), 0);
+    let mut seen = Vec::new();
+    for most in [20, 20, 20] {
+        seen.extend(fleet.plan_orders(start(), most).into_iter().map(|order| order.source));
+    }
+    assert_eq!(seen, ids, "each once");
+}
+
+#[test]
+fn another_budget_needs_another_plan_and_makes_nothing_due() {
+    let (mut fleet, at) = planned();
+    let now = at - Span::from_mins(10);
+    let generous = Budget { probes: 1_000, per: Span::from_days(1), min_spacing: MIN };
+    let change = |policy, budget| {
+        let (terms, moved) = (terms(policy, budget), Moved::Same);
+        vec![Changed { id: ONE, terms, moved, probes: Vec::new() }]
+    };
+    fleet.reconfigure(Vec::new(), change(Policy::Plan, generous), &[], now);
+    let due = next_due(&fleet);
+    assert_ne!(due, at, "the old plan is no more");
+    let order = orders(&mut fleet, now).remove(0);
+    assert_eq!((order.standing.budget, order.standing.not_before), (generous, due.max(now)));
+    fleet.adopt(ONE, every(40, &order), now).unwrap();
+    // The same terms once more: the plan stays, and nobody asks.
+    fleet.reconfigure(Vec::new(), change(Policy::Plan, generous), &[], now);
+    assert_eq!(next_due(&fleet), now + Span::from_mins(40));
+    assert!(orders(&mut fleet, now).is_empty());
+    // Another policy: what is due stays due, then the budget is spread.
+    fleet.reconfigure(Vec::new(), change(Policy::Uniform, generous), &[], now);
+    let due = next_due(&fleet);
+    assert_eq!(due, now + Span::from_mins(40));
+    probe(&mut fleet, due, Ok(Answered::default()));
+    assert_eq!(fleet.memory(ONE).unwrap().reason, Reason::Policy);
+    assert!(orders(&mut fleet, due).is_empty());
+    // And back.
+    fleet.reconfigure(Vec::new(), change(Policy::Plan, generous), &[], due);
+    assert_eq!(orders(&mut fleet, due).len(), 1);
+}
+
+#[test]
+fn a_plan_moves_with_the_clock() {
+    let (mut fleet, at) = planned();
+    let by = Span::from_hours(-7);
+    fleet.shift(by);
+    assert_eq!(next_due(&fleet), at + by);
+    probe(&mut fleet, at + by, Ok(Answered::default()));
+    assert_eq!(next_due(&fleet), at + by + Span::from_mins(30));
+    assert_eq!(orders(&mut fleet, at + by).len(), 1, "the hours of the week are others now");
+}
+
+#[test]
+fn a_stored_plan_explains_the_due_time() {
+    let (mut fleet, at) = probed(Policy::Plan, 0);
+    let order = orders(&mut fleet, at).remove(0);
+    let due = next_due(&fleet);
+    assert_eq!(fleet.explain(ONE, at).unwrap().asking, Policy::Uniform);
+    assert!(fleet.resume_plan(ONE, every(45, &order), at));
+    let explained = fleet.explain(ONE, at).unwrap();
+    assert_eq!(explained.wanted, at + Span::from_mins(45));
+    assert_eq!((explained.asking, explained.due), (Policy::Uniform, due), "that stays as it was set");
+    let over = Plan { ends: at, ..every(45, &order) };
+    assert!(!fleet.resume_plan(ONE, over, at));
+    let (mut other, at) = probed(Policy::Uniform, 20);
+    assert!(!other.resume_plan(ONE, every(45, &order), at), "its policy is another");
+}
+
+/// The real planner for sources that keep office hours.
+fn plan(order: &PlanOrder, per_hour: f64) -> Option<Plan> {
+    let office = WeekWindow { days: 0b111_1111, from_minute: 8 * 60, until_minute: 18 * 60 };
+    let rate = Steps::windows(jiff::tz::TimeZone::UTC, per_hour / 10.0, &[(office, per_hour)]).unwrap();
+    let ahead = rolling::plan(&order.standing, &rate, &Steps::constant(1.0).unwrap())?;
+    assert!(ahead.times.is_sorted(), "{ahead:?}");
+    Some(Plan::new(order.made_from, &ahead))
+}
+
+#[derive(Debug, Clone)]
+enum Turn {
+    Wait(i64),
+    Refit,
+    Ask,
+    Restart,
+    ClockSet(i64),
+}
+
+/// Two an hour in office hours, one in ten hours otherwise.
+fn office() -> Steps {
+    let hours = WeekWindow { days: 0b1_1111, from_minute: 540, until_minute: 1020 };
+    Steps::windows(jiff::tz::TimeZone::UTC, 0.1, &[(hours, 2.0)]).unwrap()
+}
+
+/// Two weeks of updates at that rate, drawn minute by minute.
+fn updates(source: i64) -> Vec<Timestamp> {
+    let mut chance = Stream::new(9, format!("updates {source}"));
+    let mut from = Span::ZERO;
+    let mut list = Vec::new();
+    for (until, per_hour) in office().over(start(), start() + Span::from_days(14)) {
+        while from < Span::from_millis(until) {
+            if chance.unit() < per_hour / 60.0 {
+                list.push(start() + from + MIN.scaled(chance.unit()));
+            }
+            from = from + MIN;
+        }
+    }
+    list
+}
+
+/// The probes of ten such sources, and how long their updates waited on average.
+fn two_weeks(policy: Policy) -> (usize, Span) {
+    let on_its_own = |id: i64| {
+        let mut known = known(id, policy, 20);
+        known.terms.host.key = Arc::from(format!("host{id}.example"));
+        known
+    };
+    let mut fleet = fleet_of((1..=10).map(on_its_own).collect());
+    let until = start() + Span::from_days(15);
+    let answer = |_: &_, _| (Span::from_secs(1), Ok(Answered::default()));
+    let even = Steps::constant(1.0).unwrap();
+    let planner = |order: &PlanOrder| {
+        Some(Plan::new(order.made_from, &rolling::plan(&order.standing, &office(), &even)?))
+    };
+    let sent = driver::run_planned(&mut fleet, answer, planner, start(), until);
+    let mut waits = Vec::new();
+    for id in 1..=10 {
+        let probes: Vec<Timestamp> =
+            sent.iter().filter(|sent| sent.order.source == SourceId(id)).map(|sent| sent.at).collect();
+        for update in updates(id) {
+            waits.push(probes[probes.partition_point(|&at| at < update)] - update);
+        }
+    }
+    let total: i64 = waits.iter().map(|wait| wait.as_millis()).sum();
+    (sent.len(), Span::from_millis(total / waits.len() as i64))
+}
+
+#[test]
+fn what_is_planned_is_found_sooner_for_no_more_probes() {
+    let (planned, soon) = two_weeks(Policy::Auto);
+    let (spread, later) = two_weeks(Policy::Uniform);
+    assert!(planned <= spread, "{planned} probes against {spread}");
+    assert!(soon.scaled(1.3) < later, "{soon} against {later}");
+}
+
+fn turns() -> impl Strategy<Value = Vec<Turn>> {
+    let turn = prop_oneof![
+        6 => (1_i64..20_000).prop_map(Turn::Wait),
+        3 => Just(Turn::Refit),
+        2 => Just(Turn::Ask),
+        1 => Just(Turn::Restart),
+        1 => (-40_000_i64..40_000).prop_map(Turn::ClockSet),
+    ];
+    prop::collection::vec(turn, 1..40).prop_map(|mut turns| {
+        turns.insert(0, Turn::Wait(7_200));
+        turns
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// In real time, from the end of one probe to the beginning of another: never more than n
+    /// within T, never two closer than δ; whatever the plans, however late the probes.
+    #[test]
+    fn plans_break_no_promise(turns in turns(), seed in 0_u64..1_000, probes in 1_u32..20, spacing in 0_i64..15) {
+        let per = Span::from_hours(6);
+        let budget = Budget { probes, per, min_spacing: Span::from_mins(spacing) };
+        let ids = [SourceId(1), SourceId(2), SourceId(3)];
+        // One host, so that they wait for one another.
+        let of = |id: SourceId, memory, probes| Known {
+            terms: terms(Policy::Plan, budget), memory, probes, ..known(id.0, Policy::Plan, 0)
+        };
+        let mut fleet = Fleet::new(FleetParams::default(), seed, start());
+        fleet.load(ids.map(|id| of(id, Memory::default(), Vec::new())).to_vec(), start());
+        let mut chance = Stream::new(seed, "world");
+        let (mut now, mut offset) = (start(), Span::ZERO);
+        let mut log: Vec<(SourceId, Timestamp, Timestamp)> = Vec::new();
+        let mut planned = 0;
+        for turn in turns {
+            match turn {
+                Turn::Wait(secs) => {
+                    let until = now + Span::from_secs(secs);
+                    let mut last = until;
+                    driver::run_planned(&mut fleet, |order, at| {
+                        let slow = if chance.unit() < 0.1 { 1_800_000.0 } else { 4_000.0 };
+                        let took = Span::from_millis((chance.unit() * slow) as i64);
+                        last = last.max(at + took);
+                        log.push((order.source, at - offset, at + took - offset));
+                        let result = match chance.unit() {
+                            draw if draw < 0.05 => Err(Failure::Refused),
+                            draw if draw < 0.08 => Err(Failure::Interrupted),
+                            _ => Ok(Answered {
+                                updates: 1,
+                                gap: chance.unit() < 0.05,
+                                holds: Some(5),
+                                fresh_for: (chance.unit() < 0.2).then(|| Span::from_mins(20)),
+                                ..Answered::default()
+                            }),
+                        };
+                        (took, result)
+                    }, |order| {
+                        let plan = plan(order, 0.5 + order.source.0 as f64);
+                        planned += usize::from(plan.is_some());
+                        plan
+                    }, now, until);
+                    now = last;
+                }
+                Turn::Refit => fleet.refitted(&ids),
+                Turn::Ask => drop(fleet.request(ONE, now)),
+                Turn::Restart => {
+                    let again = ids.map(|id| {
+                        let ends = log.iter().filter(|probe| probe.0 == id).map(|probe| probe.2 + offset);
+                        of(id, fleet.memory(id).unwrap().clone(), ends.collect())
+                    });
+                    fleet = Fleet::new(FleetParams::default(), seed, now);
+                    fleet.load(again.to_vec(), now);
+                }
+                Turn::ClockSet(secs) => {
+                    let by = Span::from_secs(secs);
+                    now += by;
+                    offset = offset + by;
+                    fleet.shift(by);
+                }
+            }
+        }
+        for id in ids {
+            let probes: Vec<_> = log.iter().filter(|probe| probe.0 == id).collect();
+            for (i, (_, begun, _)) in probes.iter().enumerate().skip(1) {
+                prop_assert!(*begun - probes[i - 1].2 >= budget.min_spacing, "spacing at probe {i}");
+                if let Some(first) = i.checked_sub(budget.probes as usize) {
+                    prop_assert!(*begun - probes[first].2 >= per, "budget at probe {i}");
+                }
+            }
+        }
+        prop_assert!(planned > 0);
+        prop_assert_ne!(fleet.memory(ONE).unwrap().state, State::Removed);
+    }
+}

@@ -1,0 +1,471 @@
+//! One rule for due and spare: who gets the slots of a step when they are fewer than those who want
+//! one, and what becomes of the others.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tidewatch_core::engine::params::{HostGroup, SourceId, Terms};
+use tidewatch_core::engine::pulse::Pulse;
+use tidewatch_core::engine::source::{Memory, Reason};
+use tidewatch_core::engine::{Allocator, Answered, Failure, Fleet, FleetParams, Known, Order, Report};
+use tidewatch_core::model::importance::WeekWindow;
+use tidewatch_core::model::steps::Steps;
+use tidewatch_core::planning::budget::Budget;
+use tidewatch_core::planning::policy::Policy;
+use tidewatch_core::rng::Stream;
+use tidewatch_core::time::{Span, Timestamp};
+use tidewatch_lab::driver::{self, Sent};
+
+fn start() -> Timestamp {
+    Timestamp::parse_iso("2026-11-16T00:00:00Z").unwrap()
+}
+
+/// Every ten minutes, if slots allow.
+fn often() -> Budget {
+    Budget { probes: 144, per: Span::from_days(1), min_spacing: Span::from_mins(10) }
+}
+
+fn source(id: i64, policy: Policy) -> Known {
+    let host = HostGroup { key: Arc::from(format!("host{id}.example")), public: true };
+    Known {
+        id: SourceId(id),
+        terms: Terms {
+            budget: often(),
+            own_budget: true,
+            policy,
+            weight: 1.0,
+            price: 0.0,
+            max_gap: None,
+            cost: None,
+            host,
+        },
+        memory: Memory::default(),
+        probes: Vec::new(),
+        answered_by: None,
+    }
+}
+
+fn fleet(known: Vec<Known>, per_step: u32, allocator: Allocator) -> Fleet {
+    let params = FleetParams { probes_per_step: per_step, allocator, ..FleetParams::default() };
+    let mut fleet = Fleet::new(params, 7, start());
+    fleet.load(known, start());
+    fleet
+}
+
+/// One slot a minute.
+fn one_a_minute(allocator: Allocator) -> FleetParams {
+    let step = Span::from_secs(60);
+    FleetParams { probes_per_step: 1, step, allocator, ..FleetParams::default() }
+}
+
+/// A world in which source `id` has `rates[id]` updates an hour, Poisson.
+struct Poisson {
+    rates: Vec<f64>,
+    seen: Vec<Timestamp>,
+    stream: Stream,
+}
+
+impl Poisson {
+    fn new(rates: Vec<f64>) -> Self {
+        Self { seen: vec![start(); rates.len()], rates, stream: Stream::new(1, "world") }
+    }
+
+    fn answer(&mut self, order: &Order, now: Timestamp) -> (Span, Result<Answered, Failure>) {
+        let id = order.source.0 as usize;
+        let took = Span::from_millis(100);
+        let hours = (now + took - self.seen[id]).as_secs_f64() / 3600.0;
+        self.seen[id] = now + took;
+        let (mut updates, mut left) = (0, self.rates[id] * hours);
+        loop {
+            left += (1.0 - self.stream.unit()).ln();
+            if left < 0.0 {
+                return (took, Ok(Answered { updates, ..Answered::default() }));
+            }
+            updates += 1;
+        }
+    }
+}
+
+fn per_source(sent: &[Sent]) -> HashMap<i64, usize> {
+    let mut counts = HashMap::new();
+    for sent in sent {
+        *counts.entry(sent.order.source.0).or_default() += 1;
+    }
+    counts
+}
+
+/// What lies undiscovered over the second half of the time, up to a factor.
+fn undiscovered(sent: &[Sent], rates: &[f64], until: Timestamp) -> f64 {
+    let middle = start() + Span::from_millis((until - start()).as_millis() / 2);
+    let mut last: HashMap<i64, Timestamp> = HashMap::new();
+    let mut cost = 0.0;
+    for sent in sent {
+        let id = sent.order.source.0;
+        if let Some(before) = last.insert(id, sent.at).filter(|_| sent.at > middle) {
+            cost += rates[id as usize] * (sent.at - before.max(middle)).as_secs_f64().powi(2);
+        }
+    }
+    cost
+}
+
+#[test]
+fn who_is_due_goes_before_who_is_sampled() {
+    // Six a step are wanted, three by each kind, and there are four slots.
+    let known = (0..360).map(|id| source(id, if id < 180 { Policy::Uniform } else { Policy::Adaptive }));
+    let mut fleet = fleet(known.collect(), 4, Allocator::Adaptive);
+    let until = start() + Span::from_hours(12);
+    let sent = driver::run(
+        &mut fleet,
+        |_, _| (Span::from_millis(100), Ok(Answered { updates: 1, ..Answered::default() })),
+        start(),
+        until,
+    );
+    let later: Vec<Sent> =
+        sent.into_iter().filter(|sent| sent.at > start() + Span::from_hours(2)).collect();
+    let counts = per_source(&later);
+    let (due, sampled): (Vec<_>, Vec<_>) = counts.into_iter().partition(|&(id, _)| id < 180);
+    // Ten hours at six an hour, a little less for jitter and steps.
+    assert!(due.iter().all(|&(_, count)| (54..=61).contains(&count)), "{due:?}");
+    let sampled: usize = sampled.iter().map(|&(_, count)| count).sum();
+    assert!((3_300..=3_900).contains(&sampled), "one a step is left over: {sampled}");
+    for sent in later.iter().filter(|sent| sent.order.source.0 < 180) {
+        // In some steps more than four fall due by chance, and they queue up for a while.
+        assert!(sent.at - sent.order.due <= Span::from_secs(120), "late by {}", sent.at - sent.order.due);
+    }
+    let load = fleet.take_load(until);
+    assert!(load.due > 10_000 && load.sampled > 3_000, "{load:?}");
+}
+
+#[test]
+fn if_more_are_due_than_slots_the_ones_go_whose_waiting_costs_most_and_the_rest_are_late_not_lost() {
+    let rates: Vec<f64> = (0..120).map(|id| if id < 20 { 12.0 } else { 0.12 }).collect();
+    let known = (0..120).map(|id| source(id, Policy::Uniform)).collect();
+    // Two a step are wanted; there is one slot every other step.
+    let params = FleetParams { probes_per_step: 1, step: Span::from_secs(20), ..FleetParams::default() };
+    let mut fleet = Fleet::new(params, 7, start());
+    fleet.load(known, start());
+    let until = start() + Span::from_days(2);
+    let mut world = Poisson::new(rates.clone());
+    let sent = driver::run(&mut fleet, |order, now| world.answer(order, now), start(), until);
+    let counts = per_source(&sent);
+    assert_eq!(counts.len(), 120, "nobody is lost");
+    let mean = |ids: std::ops::Range<i64>| {
+        ids.clone().map(|id| counts[&id]).sum::<usize>() as f64 / ids.count() as f64
+    };
+    // √100 = 10 times as often by the rates, but the budget allows the busy ones no more than 288.
+    let (busy, calm) = (mean(0..20), mean(20..120));
+    assert!(busy > 230.0 && calm < 45.0 && calm > 20.0, "{busy} {calm}");
+    // By the steady state: every gap's mean age times its rate, give or take what is believed of rates.
+    let (last, hour) = (sent.last().unwrap().at, Span::from_hours(1).as_secs_f64());
+    let truly: f64 = (0..120)
+        .map(|id| {
+            let looked = sent.iter().rfind(|sent| sent.order.source.0 == id).unwrap().at;
+            rates[id as usize] * (last - looked).as_secs_f64() / hour
+        })
+        .sum();
+    let believed = fleet.undiscovered(last);
+    assert!((believed / truly - 1.0).abs() < 0.25, "{believed} for {truly}");
+    let load = fleet.take_load(until);
+    assert_eq!(load.sampled, 0);
+    assert!(load.late > load.due / 4, "{load:?}");
+    assert!(load.latest > Span::from_mins(30) && load.waiting > 0, "{load:?}");
+    assert!(load.late_for >= load.latest);
+    // A few go later than ever before, but all go.
+    let longest = (20..120)
+        .map(|id| {
+            let times: Vec<_> = sent.iter().filter(|s| s.order.source.0 == id).map(|s| s.at).collect();
+            times.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap()
+        })
+        .max();
+    assert!(longest < Some(Span::from_hours(5)), "{longest:?}");
+}
+
+#[test]
+fn weight_counts_like_a_rate() {
+    let mut known: Vec<Known> = (0..100).map(|id| source(id, Policy::Adaptive)).collect();
+    for heavy in &mut known[..10] {
+        heavy.terms.weight = 9.0;
+    }
+    for allocator in [Allocator::Index, Allocator::Adaptive] {
+        let mut fleet = fleet(known.clone(), 1, allocator);
+        fleet.set_params(one_a_minute(allocator), start());
+        let mut world = Poisson::new(vec![1.0; 100]);
+        let until = start() + Span::from_days(4);
+        let sent = driver::run(&mut fleet, |order, now| world.answer(order, now), start(), until);
+        let counts = per_source(&sent);
+        let mean = |ids: std::ops::Range<i64>| {
+            ids.clone().map(|id| counts[&id]).sum::<usize>() as f64 / ids.count() as f64
+        };
+        let ratio = mean(0..10) / mean(10..100);
+        // √9 = 3 times as often; a little less where the spacing keeps the heavy ones back.
+        assert!((2.2..3.3).contains(&ratio), "{allocator:?}: {ratio}");
+    }
+}
+
+#[test]
+fn every_allocator_serves_everybody_and_the_index_serves_best() {
+    let rates: Vec<f64> = (0..200).map(|id| 20.0 / f64::from(id + 1)).collect();
+    let until = start() + Span::from_days(8);
+    let mut costs = HashMap::new();
+    for allocator in Allocator::ALL {
+        let known = (0..200).map(|id| source(id, Policy::Adaptive)).collect();
+        let mut fleet = fleet(known, 1, allocator);
+        fleet.set_params(one_a_minute(allocator), start());
+        let mut world = Poisson::new(rates.clone());
+        let sent = driver::run(&mut fleet, |order, now| world.answer(order, now), start(), until);
+        assert_eq!(per_source(&sent).len(), 200, "{allocator:?}");
+        let mut per_step: HashMap<i64, u32> = HashMap::new();
+        for sent in &sent {
+            *per_step.entry(sent.at.as_millis() / 60_000).or_default() += 1;
+        }
+        assert!(per_step.values().all(|&count| count == 1));
+        // D loses the turns that lead nowhere; the others lose none.
+        let used = sent.len() as f64 / (8.0 * 1440.0);
+        assert!(used > if allocator == Allocator::Cyclic { 0.5 } else { 0.99 }, "{allocator:?}: {used}");
+        for pair in sent.iter().filter(|s| s.order.source.0 == 0).collect::<Vec<_>>().windows(2) {
+            assert!(pair[1].at - pair[0].at >= Span::from_mins(10), "{allocator:?}: the spacing holds");
+        }
+        costs.insert(allocator.name(), undiscovered(&sent, &rates, until));
+    }
+    let best = costs["index"];
+    for (name, cost) in &costs {
+        assert!(*cost >= best * 0.999, "{name}: {cost} against {best}");
+    }
+    assert!(costs["adaptive"] > 1.4 * best, "{costs:?}");
+    assert!(costs["round_robin"] > 1.2 * best, "{costs:?}");
+}
+
+#[test]
+fn the_current_hour_counts() {
+    // Both have the same mean; one is busy by day, the other by night, seven times as much as otherwise.
+    let window = |from, until| WeekWindow { days: 0b111_1111, from_minute: from, until_minute: until };
+    let zone = jiff::tz::TimeZone::UTC;
+    let day = Steps::windows(zone.clone(), 0.5, &[(window(8 * 60, 20 * 60), 3.5)]).unwrap();
+    let night = Steps::windows(zone, 3.5, &[(window(8 * 60, 20 * 60), 0.5)]).unwrap();
+    let known = (0..100).map(|id| source(id, Policy::Adaptive)).collect();
+    let mut fleet = Fleet::new(one_a_minute(Allocator::Index), 7, start());
+    fleet.load(known, start());
+    for id in 0..100 {
+        let rate = if id < 50 { &day } else { &night };
+        let (pulse, per_hour) = Pulse::of(rate, start()).unwrap();
+        fleet.take_pulse(SourceId(id), pulse, per_hour, 200);
+    }
+    let mut world = Poisson::new(vec![2.0; 100]);
+    let until = start() + Span::from_days(4);
+    let sent = driver::run(&mut fleet, |order, now| world.answer(order, now), start(), until);
+    let by_day = |sent: &&Sent| (10..20).contains(&sent.at.utc_hour());
+    let of = |ids: std::ops::Range<i64>| {
+        sent.iter().filter(by_day).filter(|sent| ids.contains(&sent.order.source.0)).count() as f64
+    };
+    let ratio = of(0..50) / of(50..100);
+    assert!(ratio > 1.8, "√7 = 2.6 times as often while it is busy, not {ratio}");
+}
+
+#[test]
+fn no_slot_is_spent_on_a_host_that_is_closed() {
+    // A thousand sources on one host that allows one request in two seconds, and ten elsewhere.
+    let mut known: Vec<Known> = (0..1_010).map(|id| source(id, Policy::Adaptive)).collect();
+    for crowded in &mut known[..1_000] {
+        crowded.terms.host.key = Arc::from("crowded.example");
+    }
+    for allocator in [Allocator::Adaptive, Allocator::Index, Allocator::RoundRobin] {
+        let mut fleet = fleet(known.clone(), 6, allocator);
+        let until = start() + Span::from_hours(6);
+        let sent = driver::run(
+            &mut fleet,
+            |_, _| (Span::from_millis(500), Ok(Answered::default())),
+            start(),
+            until,
+        );
+        let crowded: Vec<Timestamp> =
+            sent.iter().filter(|s| s.order.source.0 < 1_000).map(|s| s.at).collect();
+        assert!(crowded.windows(2).all(|pair| pair[1] - pair[0] >= Span::from_secs(2)));
+        let counts = per_source(&sent);
+        assert_eq!(counts.len(), 1_010, "{allocator:?}");
+        // The others are as well served as if nobody were crowded anywhere.
+        assert!((1_000..1_010).all(|id| counts[&id] >= 33), "{allocator:?}: {counts:?}");
+        // And the host is asked as often as it allows: every 2.5 s, or four times a step at least.
+        assert!(crowded.len() > 4 * 360 * 6 * 9 / 10, "{allocator:?}: {}", crowded.len());
+    }
+}
+
+#[test]
+fn by_hand_comes_first_and_a_first_contact_is_not_left_to_chance() {
+    let known = (0..400).map(|id| source(id, Policy::Uniform)).collect();
+    let mut fleet = fleet(known, 1, Allocator::Adaptive);
+    let mut now = start() + Span::from_mins(30);
+    assert_eq!(fleet.step(now).len(), 1, "all are due, and there is one slot");
+    now += Span::from_secs(10);
+    let last = SourceId(399);
+    fleet.request(last, now).unwrap();
+    let orders = fleet.step(now);
+    assert_eq!(
+        orders.iter().map(|order| (order.source, order.reason)).collect::<Vec<_>>(),
+        [(last, Reason::Manual)]
+    );
+    // A newcomer among many that are sampled is due, not sampled.
+    let mut known: Vec<Known> = (0..400).map(|id| source(id, Policy::Adaptive)).collect();
+    for sampled in &mut known[1..] {
+        sampled.memory.due = start();
+        sampled.memory.reason = Reason::Policy;
+        sampled.memory.life.asked_by = Policy::Adaptive;
+        sampled.memory.known_updates = 20;
+    }
+    let params = FleetParams { probes_per_step: 1, ..FleetParams::default() };
+    let mut fleet = Fleet::new(params, 7, start());
+    fleet.load(known, start());
+    let due = fleet.memory(SourceId(0)).unwrap().due;
+    let orders = fleet.step(due.max(start()));
+    assert_eq!(orders[0].source, SourceId(0));
+}
+
+#[test]
+fn who_waits_for_a_slot_can_be_taken_off_changed_or_moved_with_the_clock() {
+    let known = (0..50).map(|id| source(id, Policy::Adaptive)).collect();
+    let mut fleet = fleet(known, 1, Allocator::Index);
+    let mut now = start() + Span::from_mins(30);
+    let mut gone = fleet.step(now);
+    assert_eq!(gone.len(), 1);
+    let removed: Vec<SourceId> = (0..25).map(SourceId).filter(|id| *id != gone[0].source).collect();
+    fleet.reconfigure(Vec::new(), Vec::new(), &removed, now);
+    fleet.shift(Span::from_hours(3));
+    now += Span::from_hours(3);
+    let params =
+        FleetParams { probes_per_step: 1, allocator: Allocator::RoundRobin, ..FleetParams::default() };
+    fleet.set_params(params, now);
+    for _ in 0..60 {
+        now += Span::from_secs(10);
+        gone.extend(fleet.step(now));
+    }
+    assert_eq!(gone.len(), 50 - removed.len(), "each once, as none has answered");
+    assert!(gone.iter().all(|order| !removed.contains(&order.source)));
+    // What is absorbed makes way for the next.
+    let order = gone[3];
+    assert!(fleet.absorb(&report(order.source, now)).is_some());
+    fleet.landed(order.source);
+    assert!(fleet.next_step(now).is_some_and(|next| next > now + Span::from_mins(9)));
+}
+
+fn report(source: SourceId, at: Timestamp) -> Report {
+    Report {
+        source,
+        started: at,
+        finished: at,
+        answered_by: None,
+        crawl_delay: None,
+        result: Ok(Answered::default()),
+    }
+}
+
+/// Sources of one host, all of them long due.
+fn crowd(policies: &[Policy]) -> Vec<Known> {
+    let mut known: Vec<Known> = (0..).zip(policies).map(|(id, policy)| source(id, *policy)).collect();
+    for (back, known) in (0..).zip(&mut known) {
+        known.terms.host.key = Arc::from("crowded.example");
+        let asked_by =
+            if known.terms.policy == Policy::Adaptive { Policy::Adaptive } else { Policy::Uniform };
+        known.memory.due = start() - Span::from_hours(1) - Span::from_secs(back);
+        known.memory.reason = Reason::Policy;
+        known.memory.last_probe = Some(known.memory.due - Span::from_mins(10));
+        known.memory.life.asked_by = asked_by;
+    }
+    known
+}
+
+#[test]
+fn who_waits_for_a_host_goes_whoever_else_leaves() {
+    for first in 0..7 {
+        let mut fleet = fleet(crowd(&[Policy::Uniform; 7]), 20, Allocator::Adaptive);
+        let mut now = start() + Span::from_secs(5);
+        let under_way = fleet.step(now)[0].source;
+        // Five of the six that wait leave, and so does the one that they waited for.
+        let mut leave: Vec<SourceId> =
+            (0..7).map(|id| SourceId((id + first) % 7)).filter(|id| *id != under_way).take(5).collect();
+        leave.push(under_way);
+        fleet.reconfigure(Vec::new(), Vec::new(), &leave, now);
+        now += Span::from_secs(1);
+        fleet.absorb(&report(under_way, now)).unwrap();
+        fleet.landed(under_way);
+        let next = fleet.next_step(now).expect("one is left");
+        assert!(next <= now + Span::from_secs(2), "{next}");
+        assert_eq!(fleet.step(next.max(now)).len(), 1, "{first}");
+    }
+}
+
+#[test]
+fn at_a_host_too_who_is_due_goes_first() {
+    let mut policies = vec![Policy::Adaptive; 200];
+    policies.extend([Policy::Uniform; 5]);
+    let mut fleet = fleet(crowd(&policies), 20, Allocator::Index);
+    let answer = |_: &Order, _| (Span::from_millis(500), Ok(Answered::default()));
+    let sent = driver::run(&mut fleet, answer, start(), start() + Span::from_mins(5));
+    let when = |id: i64| sent.iter().position(|sent| sent.order.source.0 == id);
+    for id in 200..205 {
+        assert!(when(id).is_some_and(|place| place < 7), "{id}: {:?}", when(id));
+    }
+    assert!(sent.len() > 100, "and then the others: {}", sent.len());
+}
+
+#[test]
+fn a_first_contact_that_is_put_off_is_still_no_matter_of_chance() {
+    // More are due than there are slots, for ever; and one that is new, at a host that asked for rest.
+    let mut known: Vec<Known> = (0..200).map(|id| source(id, Policy::Uniform)).collect();
+    known.push(source(200, Policy::Auto));
+    let host = known[200].terms.host.clone();
+    let params = FleetParams { probes_per_step: 1, step: Span::from_secs(10), ..FleetParams::default() };
+    let mut fleet = Fleet::new(params, 7, start());
+    fleet.load_host(&host, start() + Span::from_hours(2), Span::ZERO);
+    fleet.load(known, start());
+    let answer = |_: &Order, _| (Span::from_millis(100), Ok(Answered::default()));
+    let sent = driver::run(&mut fleet, answer, start(), start() + Span::from_hours(4));
+    let first = sent.iter().find(|sent| sent.order.source == SourceId(200));
+    assert!(first.is_some_and(|first| first.at >= start() + Span::from_hours(2)), "{first:?}");
+}
+
+#[test]
+fn steps_of_a_millisecond_are_counted_too() {
+    let params = FleetParams {
+        probes_per_step: 1,
+        step: Span::from_millis(1),
+        host_spacing: Span::ZERO,
+        ..FleetParams::default()
+    };
+    let mut fleet = Fleet::new(params, 7, start());
+    let mut known: Vec<Known> = (0..3).map(|id| source(id, Policy::Uniform)).collect();
+    for known in &mut known {
+        known.terms.budget =
+            Budget { probes: 2, per: Span::from_days(1), min_spacing: Span::from_hours(12) };
+    }
+    fleet.load(known, start());
+    let answer = |_: &Order, _| (Span::from_millis(100), Ok(Answered::default()));
+    let until = start() + Span::from_days(30);
+    let sent = driver::run(&mut fleet, answer, start(), until);
+    let counts = per_source(&sent);
+    assert!(counts.values().all(|count| (55..=61).contains(count)), "{counts:?}");
+}
+
+#[test]
+fn d_has_its_turns_once_a_step_however_often_it_is_asked() {
+    use tidewatch_core::engine::allocate::{Allocation, Turn};
+    let run = |asked: usize| {
+        let mut allocation = Allocation::new(Allocator::Cyclic, 1);
+        for (place, rate) in [0.4_f32, 0.2, 0.1, 0.05].into_iter().enumerate() {
+            allocation.open(place as u32, Turn { root: rate.sqrt(), last: 0.0 });
+        }
+        let mut counts = [0; 4];
+        for step in 1..=512 {
+            for again in 0..asked {
+                let mut chosen = Vec::new();
+                let now = f64::from(step) + again as f64 / asked as f64;
+                allocation.choose(now, 1, &mut chosen);
+                for place in chosen {
+                    counts[place as usize] += 1;
+                    let root = [0.4_f32, 0.2, 0.1, 0.05][place as usize].sqrt();
+                    allocation.open(place, Turn { root, last: f64::from(step) });
+                }
+            }
+        }
+        counts
+    };
+    assert_eq!(run(1), run(7));
+}

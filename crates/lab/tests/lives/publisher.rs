@@ -1,0 +1,168 @@
+//! The other side: a source that updates when it likes, asks for what it likes, and fails at times.
+
+use std::collections::VecDeque;
+
+use tidewatch_core::engine::params::HostGroup;
+use tidewatch_core::engine::{Answered, Failure};
+use tidewatch_core::observe::{
+    FeedHints, Kind, Observation, Occurred, PageText, Present, Update, UpdateKind,
+};
+use tidewatch_core::rng::Stream;
+use tidewatch_core::time::{Span, Timestamp};
+
+/// A source as its publisher knows it. All instants are real time.
+#[derive(Debug)]
+pub struct Publisher {
+    pub kind: Kind,
+    /// Updates carry their dates.
+    pub dated: bool,
+    pub per_hour: f64,
+    /// From, until, and by how much its rate is another then.
+    pub spells: Vec<(Timestamp, Timestamp, f64)>,
+    pub hints: FeedHints,
+    pub max_age: Option<Span>,
+    /// What its next answers are instead of answers.
+    pub failures: VecDeque<Failure>,
+    /// Its next answer has nothing in common with the one before.
+    pub gap: bool,
+    /// Another host answers for it.
+    pub redirects_to: Option<HostGroup>,
+    updates: Vec<Timestamp>,
+    drawn_until: Timestamp,
+    chance: Stream,
+}
+
+/// What a look at it is compared with.
+#[derive(Debug, Clone, Copy)]
+pub struct Before {
+    /// The look before, by the clock of whoever looks.
+    pub last_look: Option<Timestamp>,
+    /// The same in real time.
+    pub seen_until: Timestamp,
+    /// It is another document than the one before.
+    pub strange: bool,
+}
+
+/// Updates that are drawn at most, lest a life take for ever.
+const MOST: usize = 3_000;
+/// Items that its feed holds.
+const HOLDS: usize = 12;
+
+impl Publisher {
+    pub fn new(seed: u64, kind: Kind, dated: bool, per_hour: f64, now: Timestamp) -> Self {
+        Self {
+            kind,
+            dated,
+            per_hour,
+            spells: Vec::new(),
+            hints: FeedHints::default(),
+            max_age: None,
+            failures: VecDeque::new(),
+            gap: false,
+            redirects_to: None,
+            updates: Vec::new(),
+            drawn_until: now,
+            chance: Stream::new(seed, "publisher"),
+        }
+    }
+
+    /// Its rate then, and until when that is so.
+    fn rate(&self, at: Timestamp) -> (f64, Timestamp) {
+        let turns = self.spells.iter().flat_map(|&(from, until, _)| [from, until]);
+        let until = turns.filter(|&turn| turn > at).min().unwrap_or(Timestamp::MAX);
+        let factor = self.spells.iter().rev().find(|spell| spell.0 <= at && at < spell.1);
+        (self.per_hour * factor.map_or(1.0, |spell| spell.2), until)
+    }
+
+    /// Draws what it publishes until `now`.
+    fn publish(&mut self, now: Timestamp) {
+        let mut at = self.drawn_until;
+        while at < now && self.updates.len() < MOST {
+            let (per_hour, until) = self.rate(at);
+            let hours = -(1.0 - self.chance.unit()).ln() / per_hour.max(1e-9);
+            let next = at + Span::from_millis((hours * 3.6e6).min(1e12) as i64 + 1);
+            at = next.min(until).min(now);
+            if at == next {
+                self.updates.push(at);
+            }
+        }
+        self.drawn_until = now;
+    }
+
+    /// What it answers at `now`, where the clock of whoever asks is `ahead`; with what was seen, if it
+    /// said more than that nothing has changed.
+    pub fn answer(
+        &mut self,
+        now: Timestamp,
+        ahead: Span,
+        before: &Before,
+    ) -> Result<(Answered, Option<Observation>), Failure> {
+        self.publish(now);
+        if let Some(failure) = self.failures.pop_front() {
+            return Err(failure);
+        }
+        match self.chance.unit() {
+            draw if draw < 0.01 => return Err(Failure::Refused),
+            draw if draw < 0.02 => return Err(Failure::Unreachable),
+            draw if draw < 0.03 => return Err(Failure::Interrupted),
+            _ => {}
+        }
+        let answered = Answered { fresh_for: self.max_age, ..Answered::default() };
+        let seen = self.look(now, ahead, before);
+        let Some(seen) = seen else { return Ok((answered, None)) };
+        let dated = seen.present.iter().filter(|item| item.dated.is_some()).count();
+        let answered = Answered {
+            updates: seen.updates.len() as u32,
+            history: if seen.first_contact { dated as u32 } else { 0 },
+            gap: seen.gap,
+            holds: (self.kind == Kind::Feed).then_some(HOLDS as u32),
+            hints: Some(seen.hints),
+            ..answered
+        };
+        Ok((answered, Some(seen)))
+    }
+
+    fn look(&mut self, now: Timestamp, ahead: Span, before: &Before) -> Option<Observation> {
+        let by_clock = |at: Timestamp| at + ahead;
+        let there = self.updates.iter().rev().take(HOLDS);
+        let present: Vec<Present> = there
+            .filter(|_| self.kind == Kind::Feed)
+            .map(|&at| Present {
+                key_hash: at.as_millis().unsigned_abs(),
+                fingerprint: 0,
+                dated: self.dated.then_some(by_clock(at)),
+            })
+            .collect();
+        let mut seen = Observation { hints: self.hints, present, ..Observation::default() };
+        if self.kind == Kind::Page {
+            seen.page = Some(PageText { title: None, text: String::new(), fingerprint: 0 });
+        }
+        let Some(last_look) = before.last_look.filter(|_| !before.strange) else {
+            seen.first_contact = true;
+            return Some(seen);
+        };
+        let begun = self.updates.partition_point(|&at| at <= before.seen_until);
+        let news = &self.updates[begun..];
+        let shown = match self.kind {
+            Kind::Feed => HOLDS,
+            Kind::Page => 1,
+        };
+        let shown = &news[news.len().saturating_sub(shown)..];
+        seen.gap = self.kind == Kind::Feed && std::mem::take(&mut self.gap) && !shown.is_empty();
+        // As observe::compare has it: a date counts if it lies between the two looks.
+        let (from, until) = (last_look.min(by_clock(now)), by_clock(now));
+        for &at in shown {
+            let date = by_clock(at);
+            let good = self.dated && from <= date && date <= until && self.chance.unit() < 0.95;
+            let kind = if self.kind == Kind::Feed { UpdateKind::New } else { UpdateKind::Changed };
+            let occurred = if good { Occurred::At(date) } else { Occurred::Between(from, until) };
+            seen.updates.push(Update::bare(kind, occurred, at.to_string()));
+        }
+        if self.kind == Kind::Feed && self.chance.unit() < 0.1 {
+            let occurred = Occurred::Between(from, until);
+            seen.updates.push(Update::bare(UpdateKind::Edited, occurred, "an old one"));
+        }
+        let not_modified = seen.updates.is_empty() && self.chance.unit() < 0.5;
+        (!not_modified).then_some(seen)
+    }
+}

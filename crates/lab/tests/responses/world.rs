@@ -1,0 +1,301 @@
+//! Sources with a rhythm and one burst a week, and what each policy makes of them, watched as the
+//! daemon watches: it sees what its probes show, and learns, fits and plans from that.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use tidewatch_core::engine::making::{PlanParams, ahead};
+use tidewatch_core::engine::params::{HostGroup, SourceId, Terms};
+use tidewatch_core::engine::source::Memory;
+use tidewatch_core::engine::{Answered, BurstTerms, Fleet, FleetParams, Known, PlanOrder, Response};
+use tidewatch_core::model::burst::Evidence;
+use tidewatch_core::model::burst::excess::Excess;
+use tidewatch_core::model::importance::WeekWindow;
+use tidewatch_core::model::steps::{Steps, cut_together};
+use tidewatch_core::planning::budget::Budget;
+use tidewatch_core::planning::plan::Plan;
+use tidewatch_core::planning::policy::Policy;
+use tidewatch_core::planning::rolling::{Ahead, Standing, plan_under};
+use tidewatch_core::rng::Stream;
+use tidewatch_core::time::{Span, Timestamp};
+use tidewatch_lab::driver;
+use tidewatch_lab::feed::{Feed, Watching};
+
+const ONE: SourceId = SourceId(1);
+const MIN: Span = Span::from_mins(1);
+
+/// Weeks that are learned from before any count.
+pub const TRAIN: i64 = 4;
+/// All weeks.
+pub const WEEKS: i64 = 10;
+
+pub fn start() -> Timestamp {
+    Timestamp::parse_iso("2026-01-05T00:00:00Z").unwrap()
+}
+
+fn end() -> Timestamp {
+    start() + Span::from_days(7 * WEEKS)
+}
+
+/// So many updates an hour from eight to eight and a tenth of that by night; and on one day of the
+/// week, for so many hours, so many an hour more.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Kind {
+    pub by_day: f64,
+    pub burst: f64,
+    pub hours: i64,
+}
+
+/// A source and its bursts.
+#[derive(Debug, Clone)]
+pub struct Source {
+    kind: Kind,
+    pub items: Vec<Timestamp>,
+    pub bursts: Vec<(Timestamp, Timestamp)>,
+}
+
+impl Source {
+    /// The n-th of its kind, drawn minute by minute.
+    pub fn new(kind: Kind, number: u64) -> Self {
+        let mut chance = Stream::new(number, "bursty over cyclic");
+        let mut bursts = Vec::new();
+        for week in 0..WEEKS {
+            let (day, hour) = ((chance.unit() * 7.0) as i64, 8 + (chance.unit() * 8.0) as i64);
+            let begins = start() + Span::from_days(7 * week + day) + Span::from_hours(hour);
+            bursts.extend((kind.burst > 0.0).then(|| (begins, begins + Span::from_hours(kind.hours))));
+        }
+        let mut source = Self { kind, items: Vec::new(), bursts };
+        let mut from = start();
+        for (until, per_hour) in source.rates(&source.rhythm(), start(), end(), end()) {
+            while from < start() + Span::from_millis(until) {
+                let per_minute = per_hour / 60.0;
+                let mut at = -(1.0 - chance.unit()).ln() / per_minute;
+                while at < 1.0 {
+                    source.items.push(from + MIN.scaled(at));
+                    at += -(1.0 - chance.unit()).ln() / per_minute;
+                }
+                from += MIN;
+            }
+        }
+        source
+    }
+
+    fn rhythm(&self) -> Steps {
+        let day = WeekWindow { days: 0b111_1111, from_minute: 8 * 60, until_minute: 20 * 60 };
+        Steps::windows(jiff::tz::TimeZone::UTC, self.kind.by_day / 10.0, &[(day, self.kind.by_day)])
+            .unwrap()
+    }
+
+    /// Its rate over a span: this rhythm, and the bursts that have begun when somebody is `told` of them.
+    fn rates(&self, rhythm: &Steps, from: Timestamp, until: Timestamp, told: Timestamp) -> Vec<(i64, f64)> {
+        let mut extra = Vec::new();
+        let known =
+            self.bursts.iter().filter(|&&(begins, ends)| begins <= told && ends > from && begins < until);
+        for &(begins, ends) in known {
+            if begins > from {
+                extra.push(((begins - from).as_millis(), 0.0));
+            }
+            extra.push(((ends.min(until) - from).as_millis(), self.kind.burst));
+        }
+        extra.push(((until - from).as_millis(), 0.0));
+        let both = cut_together(&rhythm.over(from, until), &extra);
+        both.into_iter().map(|(end, rate, more)| (end, rate + more)).collect()
+    }
+
+    fn burst_at(&self, at: Timestamp) -> Option<(Timestamp, Timestamp)> {
+        self.bursts.iter().copied().find(|&(begins, ends)| (begins..ends).contains(&at))
+    }
+}
+
+/// Who watches.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Who {
+    /// `auto`, with this response.
+    Auto(Response),
+    /// `plan`.
+    Plan,
+    /// `ttl`, with this α.
+    Ttl(f64),
+    /// One that knows and plans what `auto` does, but is told of every burst when it begins: how fast it
+    /// is, and when it will be over.
+    Told,
+    /// The same, told of all bursts beforehand.
+    Foreseeing,
+}
+
+impl Who {
+    fn terms(self) -> (Policy, BurstTerms) {
+        let usual = BurstTerms::default();
+        let replan = BurstTerms { response: Response::Replan, ..usual };
+        match self {
+            Self::Auto(response) => (Policy::Auto, BurstTerms { response, ..usual }),
+            Self::Plan | Self::Foreseeing => (Policy::Plan, usual),
+            Self::Ttl(ttl_factor) => (Policy::Ttl, BurstTerms { ttl_factor, ..usual }),
+            Self::Told => (Policy::Auto, replan),
+        }
+    }
+}
+
+/// How it went: probes a day, and minutes that updates waited, by when they came.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Score {
+    pub probes: f64,
+    pub by_ttl: f64,
+    pub delay: f64,
+    pub calm_delay: f64,
+    pub burst_delay: f64,
+}
+
+/// How it goes on average for one who watches each of these with that budget.
+pub fn run(sources: &[Source], who: Who, budget: Budget) -> Score {
+    let scores: Vec<Score> = sources.iter().map(|source| watch(source, who, budget)).collect();
+    let mean = |pick: fn(&Score) -> f64| scores.iter().map(pick).sum::<f64>() / scores.len() as f64;
+    Score {
+        probes: mean(|score| score.probes),
+        by_ttl: mean(|score| score.by_ttl),
+        delay: mean(|score| score.delay),
+        calm_delay: mean(|score| score.calm_delay),
+        burst_delay: mean(|score| score.burst_delay),
+    }
+}
+
+fn watch(source: &Source, who: Who, budget: Budget) -> Score {
+    score(source, &sent(source, who, budget))
+}
+
+/// Every probe of a source.
+pub fn sent(source: &Source, who: Who, budget: Budget) -> Vec<driver::Sent> {
+    let (policy, terms) = who.terms();
+    let mut fleet = Fleet::new(FleetParams { burst: terms, ..FleetParams::default() }, 7, start());
+    let host = HostGroup { key: Arc::from("a.example"), public: true };
+    let known = Known {
+        id: ONE,
+        terms: Terms {
+            budget,
+            own_budget: true,
+            policy,
+            weight: 1.0,
+            price: 0.0,
+            max_gap: None,
+            cost: None,
+            host,
+        },
+        memory: Memory::default(),
+        probes: Vec::new(),
+        answered_by: None,
+    };
+    fleet.load(vec![known], start());
+    // By their rhythm alone, as pages and undated feeds are: what follows flurries by itself would hide what
+    // an answer to bursts is worth.
+    let watching = Watching { habits: false, ..Watching::default() };
+    let feed = RefCell::new(Feed::new(source.items.clone(), watching, start()));
+    let look = |at| {
+        let mut answered = feed.borrow_mut().look(at);
+        if who == Who::Told {
+            tell(source, &mut answered, at);
+        }
+        (Span::ZERO, Ok(answered))
+    };
+    let params =
+        PlanParams { importance: Steps::constant(1.0).unwrap(), freshness_threshold: 1.0, switches: false };
+    let make = |order: &PlanOrder| -> Option<Ahead> {
+        let rhythm = feed.borrow().rhythm()?;
+        let told = match who {
+            Who::Told => order.standing.now,
+            Who::Foreseeing => end(),
+            _ => return ahead(order, &rhythm, &params),
+        };
+        let rates = |from, until| source.rates(&rhythm.rate, from, until, told);
+        // As `auto` is planned where it goes by a rhythm.
+        plan_under(&Standing { closely: false, ..order.standing.clone() }, rates, &params.importance)
+    };
+    // Rates are fitted every six hours; who is told hears of bursts at once.
+    let refits = (1..28 * WEEKS).map(|n| start() + Span::from_hours(6 * n));
+    let mut stops: Vec<Timestamp> = refits
+        .chain(source.bursts.iter().flat_map(|&(begins, ends)| [begins, ends]))
+        .chain([end()])
+        .collect();
+    stops.sort_unstable();
+    let (mut sent, mut now) = (Vec::new(), start());
+    for stop in stops {
+        let planner = |order: &PlanOrder| Some(Plan::new(order.made_from, &make(order)?));
+        let last = stop - Span::from_millis(1);
+        sent.extend(driver::run_planned(&mut fleet, |_, at| look(at), planner, now, last));
+        if (stop - start()).as_millis() % Span::from_hours(6).as_millis() == 0 {
+            feed.borrow_mut().refit(stop, None);
+            fleet.refitted(&[ONE]);
+        } else if who == Who::Told {
+            fleet.refitted(&[ONE]);
+        }
+        now = stop;
+    }
+    sent
+}
+
+/// The truth instead of what was found out.
+fn tell(source: &Source, answered: &mut Answered, at: Timestamp) {
+    let heard = &mut answered.heard;
+    (heard.burst, heard.for_good) = (None, None);
+    let burst = source.burst_at(at);
+    heard.on = burst.map(|(since, _)| Evidence { since, at, observed: 0, expected: 0.0 });
+    // Plans know better; that there is any is what counts.
+    let excess = |_| Excess { at, probability: 1.0, per_hour: source.kind.burst, lasted: Span::ZERO };
+    heard.excess = burst.map(excess);
+}
+
+fn score(source: &Source, sent: &[driver::Sent]) -> Score {
+    let counts = start() + Span::from_days(7 * TRAIN);
+    let days = (7 * (WEEKS - TRAIN)) as f64;
+    let probes: Vec<Timestamp> = sent.iter().map(|sent| sent.at).collect();
+    let (mut calm, mut burst) = (Vec::new(), Vec::new());
+    // What comes last is found by the probe after the end, which nobody waits for.
+    let last = probes.last().copied().unwrap_or(start());
+    for &item in source.items.iter().filter(|&&at| at >= counts && at <= last) {
+        let wait = (probes[probes.partition_point(|&at| at < item)] - item).as_secs_f64() / 60.0;
+        if source.burst_at(item).is_some() { burst.push(wait) } else { calm.push(wait) }
+    }
+    let sum = |waits: &[f64]| waits.iter().sum::<f64>();
+    let counted = || sent.iter().filter(|sent| sent.at >= counts);
+    Score {
+        probes: counted().count() as f64 / days,
+        by_ttl: counted().filter(|sent| sent.order.policy == Policy::Ttl).count() as f64 / days,
+        delay: (sum(&calm) + sum(&burst)) / (calm.len() + burst.len()) as f64,
+        calm_delay: sum(&calm) / calm.len().max(1) as f64,
+        burst_delay: sum(&burst) / burst.len().max(1) as f64,
+    }
+}
+
+/// How it would go with that many probes, for one whose budget is then between two whole ones: 1/delay
+/// grows with the probes.
+pub fn at_equal_probes(sources: &[Source], who: Who, budget: Budget, probes: f64) -> Score {
+    let with = |n: f64| run(sources, who, Budget { probes: n as u32, ..budget });
+    let (low, high) = (with(probes.floor()), with(probes.ceil() + 1.0));
+    let share = ((probes - low.probes) / (high.probes - low.probes)).clamp(-1.0, 2.0);
+    let between = |pick: fn(&Score) -> f64| 1.0 / ((1.0 - share) / pick(&low) + share / pick(&high));
+    Score {
+        probes,
+        by_ttl: low.by_ttl,
+        delay: between(|score| score.delay),
+        calm_delay: between(|score| score.calm_delay),
+        burst_delay: between(|score| score.burst_delay),
+    }
+}
+
+/// The α of time to live that asks for as many probes, within a budget that does not bind it.
+pub fn ttl_at(sources: &[Source], budget: Budget, probes: f64) -> Score {
+    let free = Budget { probes: 10 * budget.probes, ..budget };
+    let (mut low, mut high) = (0.005_f64, 1.0_f64);
+    for _ in 0..7 {
+        let middle = (low * high).sqrt();
+        if run(sources, Who::Ttl(middle), free).probes > probes { low = middle } else { high = middle }
+    }
+    run(sources, Who::Ttl((low * high).sqrt()), free)
+}
+
+/// A rhythm that is kept; one that is broken for long and for a while; and a slow one that is.
+pub const KINDS: [Kind; 4] = [
+    Kind { by_day: 1.0, burst: 0.0, hours: 0 },
+    Kind { by_day: 1.0, burst: 10.0, hours: 6 },
+    Kind { by_day: 1.0, burst: 30.0, hours: 3 },
+    Kind { by_day: 0.3, burst: 10.0, hours: 6 },
+];

@@ -1,0 +1,181 @@
+//! Feeds as they are watched for long: looks at what they show, rates fitted from that, and what is
+//! taken for a burst, a change for good or a silence. Nobody knows the true rate but the test.
+
+use jiff::tz::TimeZone;
+use tidewatch_core::engine::beliefs::Heard;
+use tidewatch_core::model::burst::Change;
+use tidewatch_core::model::importance::WeekWindow;
+use tidewatch_core::model::steps::Steps;
+use tidewatch_core::planning::budget::Budget;
+use tidewatch_core::planning::policy::Policy;
+use tidewatch_core::rng::Stream;
+use tidewatch_core::time::{Span, Timestamp};
+use tidewatch_lab::contest::{Rules, Who, hold};
+use tidewatch_lab::feed::{Feed, Watching};
+use tidewatch_lab::trace::Trace;
+
+fn start() -> Timestamp {
+    Timestamp::parse_iso("2026-01-05T00:00:00Z").unwrap()
+}
+
+fn week(n: i64) -> Timestamp {
+    start() + Span::from_days(7 * n)
+}
+
+/// So many an hour in office hours, so many otherwise.
+fn rhythm(by_day: f64, otherwise: f64) -> Steps {
+    let office = WeekWindow { days: 0b1_1111, from_minute: 8 * 60, until_minute: 18 * 60 };
+    Steps::windows(TimeZone::UTC, otherwise, &[(office, by_day)]).unwrap()
+}
+
+/// Items drawn from a rate, piece by piece.
+fn items(rate: &Steps, from: Timestamp, until: Timestamp, label: &str) -> Vec<Timestamp> {
+    let mut chance = Stream::new(4, label);
+    let (mut list, mut begins) = (Vec::new(), from);
+    for (end, per_hour) in rate.over(from, until) {
+        let ends = from + Span::from_millis(end);
+        let mut at = begins;
+        loop {
+            at += Span::from_hours(1).scaled(-(1.0 - chance.unit()).ln() / per_hour);
+            if at >= ends {
+                break;
+            }
+            list.push(at);
+        }
+        begins = ends;
+    }
+    list
+}
+
+/// Every look from the start until `until`, half an hour apart; rates are fitted every six hours.
+fn watch(feed: &mut Feed, from: Timestamp, until: Timestamp) -> Vec<(Timestamp, Heard)> {
+    let mut looks = Vec::new();
+    let mut now = from;
+    while now < until {
+        looks.push((now, feed.look(now).heard));
+        now += Span::from_mins(30);
+        if (now - start()).as_millis() % Span::from_hours(6).as_millis() == 0 {
+            feed.refit(now, None);
+        }
+    }
+    looks
+}
+
+fn feed(items: Vec<Timestamp>) -> Feed {
+    Feed::new(items, Watching::default(), start())
+}
+
+fn begun(looks: &[(Timestamp, Heard)]) -> usize {
+    let begins = |heard: &Heard| matches!(heard.burst, Some(Change::Began(_) | Change::Passed(_)));
+    looks.iter().filter(|(_, heard)| begins(heard)).count()
+}
+
+/// The rate is a fitted one, which the alarms are not calibrated for, and still: one alarm in a
+/// thousand updates, over a year.
+#[test]
+fn a_stationary_source_does_not_flap() {
+    for (by_day, otherwise) in [(0.02, 0.02), (0.1, 0.1), (1.0, 1.0), (0.3, 0.03), (1.0, 0.1), (5.0, 0.1)] {
+        let list = items(&rhythm(by_day, otherwise), start(), week(52), "stationary");
+        let updates = list.len();
+        let looks = watch(&mut feed(list), start(), week(52));
+        let alarms = begun(&looks);
+        assert!(alarms as f64 <= 2.0 + updates as f64 / 1000.0, "{by_day}: {alarms} in {updates}");
+        assert!(looks.iter().all(|(_, heard)| heard.for_good.is_none()), "{by_day}");
+        let on = looks.iter().filter(|(_, heard)| heard.on.is_some()).count();
+        assert!(on <= looks.len() / 200, "{by_day}: {on} of {} looks", looks.len());
+    }
+}
+
+#[test]
+fn a_burst_is_found_ends_and_leaves_the_rhythm_alone() {
+    let mut list = items(&rhythm(1.0, 0.1), start(), week(9), "rhythm");
+    let (begins, ends) = (week(8) + Span::from_hours(33), week(8) + Span::from_hours(37));
+    list.extend(items(&Steps::constant(15.0).unwrap(), begins, ends, "burst"));
+    list.sort_unstable();
+    let mut feed = feed(list);
+    watch(&mut feed, start(), week(8));
+    feed.refit(week(8), None);
+    let before = feed.rhythm().unwrap();
+    let looks = watch(&mut feed, week(8), week(9));
+    let changes: Vec<(Timestamp, Change)> =
+        looks.iter().filter_map(|(at, heard)| Some((*at, heard.burst?))).collect();
+    let [(noticed, Change::Began(first)), (over, Change::Ended(all))] = changes[..] else {
+        panic!("{changes:?}")
+    };
+    assert!(noticed - begins <= Span::from_hours(1), "{noticed}");
+    assert!((first.since - begins).as_millis().abs() < Span::from_hours(1).as_millis(), "{first:?}");
+    assert!(over > ends && over - ends < Span::from_hours(6), "{over}");
+    assert!(all.observed > 50 && all.expected < 10.0, "{all:?}");
+    feed.refit(week(9), None);
+    let after = feed.rhythm().unwrap();
+    let per_week = |rate: &Steps| {
+        let mut from = 0;
+        let part = |&(end, value): &(i64, f64)| {
+            let hours = (end - std::mem::replace(&mut from, end)) as f64 / 3.6e6;
+            hours * value
+        };
+        rate.over(week(8), week(9)).iter().map(part).sum::<f64>()
+    };
+    let grown = per_week(&after.rate) / per_week(&before.rate);
+    assert!(grown < 1.1, "sixty more in a week of sixty, and the rhythm grew by {grown}");
+}
+
+#[test]
+fn what_outlasts_a_cycle_is_the_rhythm_from_then_on() {
+    let mut list = items(&rhythm(0.5, 0.1), start(), week(6), "before");
+    list.extend(items(&rhythm(5.0, 1.0), week(6), week(9), "after"));
+    let mut feed = feed(list);
+    watch(&mut feed, start(), week(6));
+    let looks = watch(&mut feed, week(6), week(9));
+    let changed: Vec<Timestamp> =
+        looks.iter().filter(|(_, heard)| heard.for_good.is_some()).map(|(at, _)| *at).collect();
+    assert_eq!(changed.len(), 1, "{changed:?}");
+    assert!(changed[0] >= week(7) && changed[0] < week(7) + Span::from_days(2), "{changed:?}");
+    // Learned from what it does now, not from what it did.
+    let monday = week(8) + Span::from_hours(12);
+    let rate = feed.rhythm().unwrap().rate.over(monday, monday + Span::from_hours(1));
+    assert!(rate.iter().all(|piece| (3.0..8.0).contains(&piece.1)), "{rate:?}");
+    let late: Vec<_> = looks.into_iter().filter(|(at, _)| *at > changed[0]).collect();
+    assert!(begun(&late) <= 2, "and it is no burst any more");
+}
+
+#[test]
+fn silence_is_noticed_and_ends() {
+    let mut list = items(&rhythm(1.0, 0.1), start(), week(6), "speaks");
+    list.extend(items(&rhythm(1.0, 0.1), week(8), week(9), "speaks again"));
+    let mut feed = feed(list);
+    let calm = watch(&mut feed, start(), week(6));
+    assert!(calm.iter().filter(|(_, heard)| heard.overdue.is_some()).count() < 10);
+    let silent = watch(&mut feed, week(6), week(8));
+    let first = silent.iter().find(|(_, heard)| heard.overdue.is_some()).unwrap();
+    // Some seven updates are due by then: a working day's worth.
+    assert!(first.0 - week(6) < Span::from_days(2), "{}", first.0);
+    assert!(first.1.overdue.unwrap() > 6.9);
+    let again = watch(&mut feed, week(8), week(9));
+    assert!(again.last().unwrap().1.overdue.is_none());
+    assert!(silent.iter().chain(&again).all(|(_, heard)| heard.for_good.is_none()));
+}
+
+#[test]
+fn at_one_price_busy_sources_are_asked_often_and_quiet_ones_seldom() {
+    let every = |hours: i64, count: i64| -> Vec<Timestamp> {
+        let mut chance = Stream::new(5, format!("every {hours}"));
+        let at = |n: i64| Span::from_hours(1).scaled(hours as f64 * (n as f64 + chance.unit()));
+        (0..count).map(at).map(|at| Timestamp::from_secs(1_786_924_800) + at).collect()
+    };
+    let traces =
+        [Trace::new("busy", "all", every(1, 35 * 24)), Trace::new("quiet", "all", every(48, 35 / 2))];
+    let budget = Budget { probes: 24, per: Span::from_days(1), min_spacing: Span::from_mins(15) };
+    let spent = |price| {
+        let (train, test) = (Span::from_days(21), Span::from_days(14));
+        let rules = Rules { train, test, price, ..Rules::new(budget) };
+        let contest = hold(&traces, &[Who::Ours(Policy::Auto)], &rules, &|| {});
+        let runs = contest.entrants[0].runs.iter().flatten();
+        runs.map(|run| run.score.probes as f64 / 14.0).collect::<Vec<_>>()
+    };
+    let (all, priced, dear) = (spent(0.0), spent(0.5), spent(4.0));
+    assert!(all.iter().all(|&a_day| a_day > 20.0), "without a price budgets are spent: {all:?}");
+    // √(λ/2z): 24 a day for one an hour at half an hour, 3.5 for one in two days.
+    assert!((16.0..=24.1).contains(&priced[0]) && (1.5..=5.0).contains(&priced[1]), "{priced:?}");
+    assert!(dear[0] < 0.5 * priced[0] && (0.9..=2.0).contains(&dear[1]), "once a day: {dear:?}");
+}
