@@ -12,7 +12,7 @@ use std::io::Write;
 use tidewatch::clock::Stopwatch;
 use tidewatch_core::engine::Allocator;
 use tidewatch_core::engine::allocate::{Allocation, Turn};
-use tidewatch_core::engine::estimate::{Counted, Forgetting, Prior};
+use tidewatch_core::model::estimate::{Counted, Forgetting, Prior};
 use tidewatch_core::rng::Stream;
 use tidewatch_lab::fleet::shapes::Shape;
 

@@ -14,9 +14,9 @@ use tidewatch::daemon::pilot::{Pilot, Settings};
 use tidewatch::daemon::probe::Finished;
 use tidewatch::store::load::{Remembered, Standing};
 use tidewatch_core::engine::Failure;
-use tidewatch_core::engine::params::SourceId;
 use tidewatch_core::engine::source::Memory;
 use tidewatch_core::model::burst::Test;
+use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 use tokio::sync::oneshot;
 

@@ -18,12 +18,10 @@ use tidewatch::daemon::planner::Made;
 use tidewatch::daemon::probe::Finished;
 use tidewatch::store::load::{Remembered, Standing};
 use tidewatch::store::record::Outcome;
-use tidewatch_core::engine::beliefs::Heard;
-use tidewatch_core::engine::making::{self, PlanParams, Rhythm};
-use tidewatch_core::engine::params::SourceId;
 use tidewatch_core::engine::source::Memory;
-use tidewatch_core::engine::{Answered, Failure, PlanOrder, Response};
+use tidewatch_core::engine::{Answered, Failure, Response};
 use tidewatch_core::model::aggregate::Origin;
+use tidewatch_core::model::beliefs::Heard;
 use tidewatch_core::model::burst::excess::Excess;
 use tidewatch_core::model::burst::{Change, Evidence};
 use tidewatch_core::model::cyclic::Rate;
@@ -32,9 +30,12 @@ use tidewatch_core::model::habits::{Foresight, Habits};
 use tidewatch_core::model::importance::WeekWindow;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::observe::FeedHints;
+use tidewatch_core::planning::build::PlanOrder;
+use tidewatch_core::planning::build::{self, PlanParams, Rhythm};
 use tidewatch_core::planning::plan::Plan;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::rng::Stream;
+use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 use tidewatch_lab::driver;
 
@@ -160,7 +161,7 @@ fn make(order: &PlanOrder, foresight: Foreseeing) -> Option<Made> {
     let rhythm = Rhythm { rate, origin, updates: 20, foresight: foresight(order.source) };
     let params =
         PlanParams { importance: Steps::constant(1.0).unwrap(), freshness_threshold: 1.0, switches: false };
-    let ahead = making::ahead(order, &rhythm, &params)?;
+    let ahead = build::ahead(order, &rhythm, &params)?;
     Some(Made { source: order.source, made_from: order.made_from, at: order.standing.now, ahead })
 }
 

@@ -12,9 +12,9 @@ use crate::config::Config;
 use crate::config::profile::{Rule, Where};
 use crate::store::reader::Reader;
 use crate::store::rules::StoredUpdate;
-use tidewatch_core::engine::rule::Part;
 use tidewatch_core::observe::Kind;
 use tidewatch_core::observe::query::{Field, Said};
+use tidewatch_core::planning::rule::Part;
 use tidewatch_core::time::Timestamp;
 
 use super::table::{Cell, Tone, cell, cut, print};

@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use crate::config::profile::Rules;
 use crate::store::plans::PlanRow;
 use tidewatch_core::engine::life::{Life, Reserve};
-use tidewatch_core::engine::rule::RuleTerms;
 use tidewatch_core::engine::source::Reason;
 use tidewatch_core::engine::{BurstTerms, FleetParams, Response};
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::planning::prediction;
+use tidewatch_core::planning::rule::RuleTerms;
 use tidewatch_core::planning::ttl::Form;
 use tidewatch_core::time::{Span, Timestamp};
 

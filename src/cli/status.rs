@@ -11,8 +11,8 @@ use crate::daemon::muster::muster;
 use crate::store::reader::Reader;
 use crate::store::report::{FitRow, SourceRow};
 use tidewatch_core::engine::Fleet;
-use tidewatch_core::engine::params::SourceId;
 use tidewatch_core::planning::policy::Policy;
+use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
 use super::fleet_load::{self, FleetLoad};

@@ -9,9 +9,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use tidewatch_core::engine::rule::{Part, RuleTerms};
 use tidewatch_core::observe::query::{Condition, Field};
 use tidewatch_core::planning::execution::RuleId;
+use tidewatch_core::planning::rule::{Part, RuleTerms};
 
 use super::Source;
 

@@ -10,12 +10,12 @@ use std::sync::Arc;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
-use tidewatch_core::engine::rule::RuleTerms;
 use tidewatch_core::model::importance::WeekWindow;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::observe::query::{Condition, Field};
 use tidewatch_core::planning::active::Active;
 use tidewatch_core::planning::prediction::Life;
+use tidewatch_core::planning::rule::RuleTerms;
 use tidewatch_core::time::{Span, Timestamp};
 
 use super::fault::Faults;

@@ -5,8 +5,8 @@
 
 use crate::store::record::{Event, HostRecord, Landing};
 use tidewatch_core::engine::life::burst_event;
-use tidewatch_core::engine::params::SourceId;
 use tidewatch_core::engine::{Absorbed, Note};
+use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Timestamp;
 
 use super::catch;

@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use crate::store::reader::Dossier;
 use crate::store::record::BeliefsRecord;
-use tidewatch_core::engine::beliefs::{Aside, Beliefs, Foretold, Heard};
-use tidewatch_core::engine::learn::Look;
-use tidewatch_core::engine::making::WELL_FOUNDED;
+use tidewatch_core::model::beliefs::{Aside, Beliefs, Foretold, Heard};
 use tidewatch_core::model::burst::watch::Watch;
 use tidewatch_core::model::cyclic::Rate;
 use tidewatch_core::model::habits::diary::Diary;
+use tidewatch_core::model::learn::Look;
+use tidewatch_core::planning::build::WELL_FOUNDED;
 use tidewatch_core::time::Timestamp;
 
 use super::muster::Learning;

@@ -15,10 +15,11 @@ use crate::fetch::host_group::host_group;
 use crate::store::load::{self, Remembered, Standing};
 use crate::store::{Connection, StoreError, rules};
 use tidewatch_core::engine::book::{Book, RuleState};
-use tidewatch_core::engine::params::{SourceId, Terms};
+use tidewatch_core::engine::params::Terms;
 use tidewatch_core::engine::{Fleet, Known};
 use tidewatch_core::model::burst;
 use tidewatch_core::model::history::History;
+use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
 /// A source as its probes need it. There are as many as sources, so what can be shared is.

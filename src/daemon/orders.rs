@@ -7,8 +7,8 @@ use tokio::sync::oneshot;
 use crate::config::profile::Rules;
 use crate::fetch::client::Fetcher;
 use crate::store::record::Flight;
-use tidewatch_core::engine::params::SourceId;
 use tidewatch_core::engine::{Changed, FleetParams, Known};
+use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Span;
 
 use super::muster::{Learning, Spec};

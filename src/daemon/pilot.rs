@@ -19,11 +19,12 @@ use crate::fetch::host_group::host_group;
 use crate::store::record::{DueRecord, Event, Flight, PlanRecord};
 use crate::store::writer::{Health, Receipt, Write};
 use tidewatch_core::engine::life::burst_event;
-use tidewatch_core::engine::params::SourceId;
-use tidewatch_core::engine::{Absorbed, Answered, Failure, Fleet, FleetParams, Moved, Note, PlanOrder};
+use tidewatch_core::engine::{Absorbed, Answered, Failure, Fleet, FleetParams, Moved, Note};
+use tidewatch_core::planning::build::PlanOrder;
 use tidewatch_core::planning::execution::RuleId;
 use tidewatch_core::planning::plan::Plan;
 use tidewatch_core::planning::policy::Policy;
+use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
 use super::landing::{event, landing};

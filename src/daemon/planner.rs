@@ -13,18 +13,18 @@ use crate::config::Config;
 use crate::store::StoreError;
 use crate::store::reader::Reader;
 use crate::store::rhythm::{DiaryRow, KnownRate};
-use tidewatch_core::engine::PlanOrder;
-use tidewatch_core::engine::making::{self, PlanParams, Rhythm, WELL_FOUNDED};
-use tidewatch_core::engine::params::SourceId;
-use tidewatch_core::engine::pulse::Pulse;
 use tidewatch_core::model::aggregate::Borrow;
 use tidewatch_core::model::cyclic::Rate;
 use tidewatch_core::model::habits::diary::Diary;
 use tidewatch_core::model::habits::{FEW, Foresight, Habits};
+use tidewatch_core::model::pulse::Pulse;
 use tidewatch_core::model::steps::Steps;
+use tidewatch_core::planning::build::PlanOrder;
+use tidewatch_core::planning::build::{self, PlanParams, Rhythm, WELL_FOUNDED};
 use tidewatch_core::planning::execution::Interval;
 use tidewatch_core::planning::plan::Revision;
 use tidewatch_core::planning::rolling::Ahead;
+use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Timestamp;
 
 use super::orders::Control;
@@ -202,7 +202,7 @@ fn beat(Job { order, known, .. }: &Job, _: &PlanParams) -> Option<Beat> {
 fn foretell(Job { order, known, .. }: &Job, _: &PlanParams) -> Option<Foretold> {
     let wants = order.wants.as_ref()?;
     let founded = known.updates >= WELL_FOUNDED;
-    let spans = founded.then(|| making::spans(wants, &Steps::from(&known.rate), order.standing.now));
+    let spans = founded.then(|| build::spans(wants, &Steps::from(&known.rate), order.standing.now));
     Some(Foretold { source: order.source, made_from: order.made_from, spans })
 }
 
@@ -210,7 +210,7 @@ fn make(job: &Job, params: &PlanParams) -> Option<Made> {
     let Job { order, known, .. } = job;
     let KnownRate { origin, updates, .. } = *known;
     let rhythm = Rhythm { rate: Steps::from(&known.rate), origin, updates, foresight: job.foresight() };
-    let ahead = making::ahead(order, &rhythm, params)?;
+    let ahead = build::ahead(order, &rhythm, params)?;
     let numbers = [ahead.expected_cost, ahead.lower_bound, ahead.price, ahead.overflow.unwrap_or(0.0)];
     if numbers.iter().any(|number| !number.is_finite()) {
         // Could not be stored, and cannot be right.

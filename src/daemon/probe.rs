@@ -18,14 +18,14 @@ use crate::fetch::{Answer, Request, Validators, secret};
 use crate::store::reader::{Dossier, Reader};
 use crate::store::record::{BeliefsRecord, Flight, Outcome, RobotsRecord, ValidatorsChange};
 use crate::store::writer::Write;
-use tidewatch_core::engine::beliefs::Heard;
 use tidewatch_core::engine::book::Told;
-use tidewatch_core::engine::learn::Look;
-use tidewatch_core::engine::making::WELL_FOUNDED;
 use tidewatch_core::engine::params::HostGroup;
 use tidewatch_core::engine::{Answered, Asked, Failure, Report};
+use tidewatch_core::model::beliefs::Heard;
+use tidewatch_core::model::learn::Look;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::observe::{self, Document, Kind, Observation, Seen, Unreadable, UpdateKind};
+use tidewatch_core::planning::build::WELL_FOUNDED;
 use tidewatch_core::planning::expected::Forecast;
 use tidewatch_core::time::{Span, Timestamp};
 

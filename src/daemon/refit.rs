@@ -19,7 +19,6 @@ use crate::store::reader::{HistoryRow, Reader};
 use crate::store::record::RateRecord;
 use crate::store::rhythm::{BurstSpan, DiaryRow};
 use crate::store::writer::Write;
-use tidewatch_core::engine::params::SourceId;
 use tidewatch_core::model::aggregate::{Aggregate, Borrow, Gathered, estimate};
 use tidewatch_core::model::censored;
 use tidewatch_core::model::habits::diary::Diary;
@@ -28,6 +27,7 @@ use tidewatch_core::model::history::{Evidence, History};
 use tidewatch_core::model::residuals::dispersion;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::planning::policy::Policy;
+use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
 use super::muster::{Learning, usual};

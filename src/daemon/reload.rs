@@ -20,9 +20,9 @@ use crate::store::record::Event;
 use crate::store::sync::{Listed, Synced};
 use crate::store::writer::Write;
 use crate::store::{StoreError, load};
-use tidewatch_core::engine::making::PlanParams;
-use tidewatch_core::engine::params::SourceId;
 use tidewatch_core::engine::{Changed, Known, Moved};
+use tidewatch_core::planning::build::PlanParams;
+use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
 use super::muster::{self, Learning, Spec, spec_by, terms};

@@ -18,7 +18,7 @@ use crate::store::reader::Reader;
 use crate::store::record::Event;
 use crate::store::writer::{Desk, Write, Writer};
 use crate::store::{StoreError, load, open};
-use tidewatch_core::engine::params::SourceId;
+use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Timestamp;
 
 use super::muster::{Mustered, muster};

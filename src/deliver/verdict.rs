@@ -88,7 +88,7 @@ pub(super) fn line(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use tidewatch_core::engine::params::SourceId;
+    use tidewatch_core::source_id::SourceId;
 
     use super::*;
 

@@ -6,13 +6,14 @@ use std::collections::HashMap;
 use serde_json::json;
 use sqlx::{Connection, Row, SqliteConnection};
 
-use tidewatch_core::engine::estimate::Forgetting;
 use tidewatch_core::engine::life::Life;
-use tidewatch_core::engine::params::{HostGroup, SourceId};
+use tidewatch_core::engine::params::HostGroup;
 use tidewatch_core::engine::source::{Memory, MoveProof, Reason, State};
 use tidewatch_core::engine::tardiness::Toll;
+use tidewatch_core::model::estimate::Forgetting;
 use tidewatch_core::observe::FeedHints;
 use tidewatch_core::planning::policy::Policy;
+use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
 use super::StoreError;

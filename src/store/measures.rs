@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use sqlx::Row;
 
 use tidewatch_core::engine::load::Load;
-use tidewatch_core::engine::params::SourceId;
+use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
 use super::StoreError;

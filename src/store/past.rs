@@ -11,8 +11,8 @@ use serde_json::json;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 
-use tidewatch_core::engine::params::SourceId;
 use tidewatch_core::observe::compare::key_hash;
+use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Timestamp;
 
 use super::StoreError;

@@ -6,8 +6,8 @@
 use serde_json::{Value, json};
 use sqlx::{Row, SqliteConnection};
 
-use tidewatch_core::engine::params::SourceId;
 use tidewatch_core::planning::policy::Policy;
+use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
 use super::StoreError;

@@ -7,8 +7,8 @@ use serde_json::json;
 use sqlx::sqlite::{SqlitePool, SqlitePoolOptions};
 use sqlx::{Row, SqliteConnection};
 
-use tidewatch_core::engine::params::SourceId;
 use tidewatch_core::observe::{Seen, SeenItem};
+use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Timestamp;
 
 use super::record::RobotsRecord;

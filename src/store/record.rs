@@ -5,11 +5,11 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use tidewatch_core::engine::book::RuleState;
-use tidewatch_core::engine::params::SourceId;
 use tidewatch_core::engine::source::{Memory, Reason};
 use tidewatch_core::model::burst::{Change, Evidence};
 use tidewatch_core::observe::Observation;
 use tidewatch_core::planning::policy::Policy;
+use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
 /// A probe about to be sent.

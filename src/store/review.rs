@@ -6,7 +6,7 @@
 
 use sqlx::Row;
 
-use tidewatch_core::engine::params::SourceId;
+use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
 use super::StoreError;

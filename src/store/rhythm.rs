@@ -9,10 +9,10 @@ use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 use sqlx::{Row, SqliteConnection};
 
-use tidewatch_core::engine::params::SourceId;
 use tidewatch_core::model::aggregate::Origin;
 use tidewatch_core::model::burst::{Change, Evidence};
 use tidewatch_core::model::cyclic::Rate;
+use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Timestamp;
 
 use super::StoreError;

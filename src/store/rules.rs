@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use sqlx::{Row, SqliteConnection};
 
 use tidewatch_core::engine::book::{Executable, RuleState};
-use tidewatch_core::engine::params::SourceId;
+use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Timestamp;
 
 use super::outbox::{self, NewDelivery};

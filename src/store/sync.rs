@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use sqlx::{Row, SqliteConnection};
 
 use crate::config::Source;
-use tidewatch_core::engine::params::SourceId;
+use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Timestamp;
 
 use super::load::read_text;

@@ -9,9 +9,9 @@ use sqlx::query::Query;
 use sqlx::sqlite::{Sqlite, SqliteArguments};
 
 use tidewatch_core::engine::load::Load;
-use tidewatch_core::engine::params::SourceId;
 use tidewatch_core::engine::tardiness::Toll;
 use tidewatch_core::observe::{Observation, Occurred};
+use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
 use super::record::{Event, Flight, HostRecord, Landing, RobotsRecord, ValidatorsChange};

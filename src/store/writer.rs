@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::clock::real_pause;
 use tidewatch_core::engine::load::Load;
-use tidewatch_core::engine::params::SourceId;
+use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
 use super::error::may_pass;

@@ -6,7 +6,7 @@ use tidewatch::daemon::orders::{Control, Launch};
 use tidewatch::daemon::pilot::{Lines, Progress};
 use tidewatch::daemon::probe::Finished;
 use tidewatch::store::writer::{Health, Receipt, Write};
-use tidewatch_core::engine::PlanOrder;
+use tidewatch_core::planning::build::PlanOrder;
 use tokio::sync::{mpsc, watch};
 
 /// What the others hold.

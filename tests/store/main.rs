@@ -19,16 +19,16 @@ use tidewatch::store::record::{
 use tidewatch::store::sync::Listed;
 use tidewatch::store::writer::{Desk, Health, Receipt, Write, Writer};
 use tidewatch::store::{StoreError, open};
-use tidewatch_core::engine::estimate::Forgetting;
 use tidewatch_core::engine::gate::Constraint;
 use tidewatch_core::engine::life::Life;
-use tidewatch_core::engine::params::SourceId;
 use tidewatch_core::engine::source::{Memory, MoveProof, Reason, State};
 use tidewatch_core::engine::tardiness::Toll;
+use tidewatch_core::model::estimate::Forgetting;
 use tidewatch_core::observe::{
     FeedHints, Observation, Occurred, PageText, Present, Update, UpdateKind, compare::key_hash,
 };
 use tidewatch_core::planning::policy::Policy;
+use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 use tokio::sync::oneshot;
 

@@ -5,7 +5,7 @@
 //!
 //! | module | subject |
 //! |---|---|
-//! | [`time`], [`rng`] | instants and spans in milliseconds; seeded random streams |
+//! | [`time`], [`rng`], [`source_id`] | instants and spans in milliseconds; seeded random streams; the number of a source |
 //! | [`model`] | what is believed of one source |
 //! | [`observe`] | bytes in, values out: feeds, pages, items, updates |
 //! | [`planning`] | when one source wants a probe |
@@ -16,4 +16,5 @@ pub mod model;
 pub mod observe;
 pub mod planning;
 pub mod rng;
+pub mod source_id;
 pub mod time;

@@ -3,20 +3,22 @@
 
 use std::sync::Arc;
 
-use tidewatch_core::engine::beliefs::Heard;
 use tidewatch_core::engine::life::{Life, Why};
-use tidewatch_core::engine::params::{HostGroup, SourceId, Terms};
+use tidewatch_core::engine::params::{HostGroup, Terms};
 use tidewatch_core::engine::source::{Memory, Reason, State};
 use tidewatch_core::engine::{
-    Answered, BurstTerms, Changed, Fleet, FleetParams, Known, Moved, Note, PlanOrder, Report, Response,
+    Answered, BurstTerms, Changed, Fleet, FleetParams, Known, Moved, Note, Report, Response,
 };
+use tidewatch_core::model::beliefs::Heard;
 use tidewatch_core::model::burst::excess::Excess;
 use tidewatch_core::model::burst::{Change, Evidence};
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::planning::budget::Budget;
+use tidewatch_core::planning::build::PlanOrder;
 use tidewatch_core::planning::plan::Plan;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::planning::rolling;
+use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
 const ONE: SourceId = SourceId(1);

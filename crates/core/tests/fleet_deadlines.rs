@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use tidewatch_core::engine::garden::medd::Medd;
 use tidewatch_core::engine::garden::{Gardener, Plant, UNIT};
-use tidewatch_core::engine::params::{HostGroup, SourceId, Terms};
+use tidewatch_core::engine::params::{HostGroup, Terms};
 use tidewatch_core::engine::source::{Memory, Reason};
 use tidewatch_core::engine::{Allocator, Answered, Failure, Fleet, FleetParams, Known, Note, Report};
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::rng::Stream;
+use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
 const STEP: Span = Span::from_mins(1);

@@ -6,20 +6,21 @@ use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 use tidewatch_core::engine::book::{Book, Notice, Told};
-use tidewatch_core::engine::making;
-use tidewatch_core::engine::params::{HostGroup, SourceId, Terms};
-use tidewatch_core::engine::rule::{Part, RuleTerms};
+use tidewatch_core::engine::params::{HostGroup, Terms};
 use tidewatch_core::engine::source::{Memory, Reason};
 use tidewatch_core::engine::{Absorbed, Answered, Asked, Fleet, FleetParams, Known, Note, Report};
 use tidewatch_core::model::importance::WeekWindow;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::planning::active::Active;
 use tidewatch_core::planning::budget::Budget;
+use tidewatch_core::planning::build;
 use tidewatch_core::planning::execution::{Obstacle, RuleId};
 use tidewatch_core::planning::expected::Forecast;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::planning::prediction::Life;
+use tidewatch_core::planning::rule::{Part, RuleTerms};
 use tidewatch_core::rng::Stream;
+use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
 fn start() -> Timestamp {
@@ -274,7 +275,7 @@ fn lived(every: u32, window: Span, granted: Budget) -> (f64, usize) {
     loop {
         for order in fleet.plan_orders(now, 10) {
             let wants = order.wants.expect("a rule waits for it");
-            let spans = making::spans(&wants, &rate, now);
+            let spans = build::spans(&wants, &rate, now);
             fleet.adopt_spans(order.source, order.made_from, Some(&spans), now).unwrap();
         }
         let Some(next) = fleet.next_step(now).filter(|&next| next < start() + Span::from_days(days)) else {

@@ -7,7 +7,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use tidewatch_core::engine::{Answered, Failure, Fleet, Order, PlanOrder, Report};
+use tidewatch_core::engine::{Answered, Failure, Fleet, Order, Report};
+use tidewatch_core::planning::build::PlanOrder;
 use tidewatch_core::planning::plan::Plan;
 use tidewatch_core::time::{Span, Timestamp};
 

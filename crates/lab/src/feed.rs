@@ -10,17 +10,17 @@ use std::sync::Arc;
 use jiff::tz::TimeZone;
 
 use tidewatch_core::engine::Answered;
-use tidewatch_core::engine::beliefs::{Beliefs, Foretold};
-use tidewatch_core::engine::learn::Look;
-use tidewatch_core::engine::making::{Rhythm, WELL_FOUNDED};
 use tidewatch_core::model::aggregate::{Aggregate, Borrow, Origin, estimate};
+use tidewatch_core::model::beliefs::{Beliefs, Foretold};
 use tidewatch_core::model::burst::Params;
 use tidewatch_core::model::censored;
 use tidewatch_core::model::cyclic::Rate;
 use tidewatch_core::model::habits::{FEW, Foresight, Habits, WEIGHED_FOR};
 use tidewatch_core::model::history::{Evidence, History};
+use tidewatch_core::model::learn::Look;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::observe::{Kind, Observation, Occurred, Present, Update, UpdateKind};
+use tidewatch_core::planning::build::{Rhythm, WELL_FOUNDED};
 use tidewatch_core::time::{Span, Timestamp};
 
 /// How a source is watched.

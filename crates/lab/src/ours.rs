@@ -7,17 +7,19 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use tidewatch_core::engine::making::{PlanParams, ahead};
-use tidewatch_core::engine::params::{HostGroup, SourceId, Terms};
+use tidewatch_core::engine::params::{HostGroup, Terms};
 use tidewatch_core::engine::source::Memory;
-use tidewatch_core::engine::{Allocator, BurstTerms, Failure, Fleet, FleetParams, Known, Order, PlanOrder};
+use tidewatch_core::engine::{Allocator, BurstTerms, Failure, Fleet, FleetParams, Known, Order};
 use tidewatch_core::model::aggregate::Aggregate;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::planning::budget::Budget;
+use tidewatch_core::planning::build::PlanOrder;
+use tidewatch_core::planning::build::{PlanParams, ahead};
 use tidewatch_core::planning::plan::Plan;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::planning::rolling;
 use tidewatch_core::rng::Stream;
+use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
 use super::driver;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use tidewatch_core::engine::gate::{Constraint, past_skips};
-use tidewatch_core::engine::params::{HostGroup, SourceId, Terms};
+use tidewatch_core::engine::params::{HostGroup, Terms};
 use tidewatch_core::engine::source::{Memory, State};
 use tidewatch_core::engine::{
     Answered, Changed, Failure, Fleet, FleetParams, Known, Moved, Note, Refusal, Report,
@@ -16,6 +16,7 @@ use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::plan::Plan;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::rng::Stream;
+use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 use tidewatch_lab::driver::{self, Sent};
 

@@ -4,19 +4,19 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use tidewatch_core::engine::params::{HostGroup, SourceId, Terms};
+use tidewatch_core::engine::params::{HostGroup, Terms};
 use tidewatch_core::engine::source::{Memory, Reason, State};
-use tidewatch_core::engine::{
-    Answered, Changed, Failure, Fleet, FleetParams, Known, Moved, PlanOrder, Report,
-};
+use tidewatch_core::engine::{Answered, Changed, Failure, Fleet, FleetParams, Known, Moved, Report};
 use tidewatch_core::model::importance::WeekWindow;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::observe::FeedHints;
 use tidewatch_core::planning::budget::Budget;
+use tidewatch_core::planning::build::PlanOrder;
 use tidewatch_core::planning::plan::Plan;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::planning::rolling;
 use tidewatch_core::rng::Stream;
+use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 use tidewatch_lab::driver;
 

@@ -4,15 +4,16 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tidewatch_core::engine::params::{HostGroup, SourceId, Terms};
-use tidewatch_core::engine::pulse::Pulse;
+use tidewatch_core::engine::params::{HostGroup, Terms};
 use tidewatch_core::engine::source::{Memory, Reason};
 use tidewatch_core::engine::{Allocator, Answered, Failure, Fleet, FleetParams, Known, Order, Report};
 use tidewatch_core::model::importance::WeekWindow;
+use tidewatch_core::model::pulse::Pulse;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::rng::Stream;
+use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 use tidewatch_lab::driver::{self, Sent};
 

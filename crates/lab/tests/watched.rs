@@ -2,7 +2,7 @@
 //! taken for a burst, a change for good or a silence. Nobody knows the true rate but the test.
 
 use jiff::tz::TimeZone;
-use tidewatch_core::engine::beliefs::Heard;
+use tidewatch_core::model::beliefs::Heard;
 use tidewatch_core::model::burst::Change;
 use tidewatch_core::model::importance::WeekWindow;
 use tidewatch_core::model::steps::Steps;

@@ -8,7 +8,7 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::store::review::BurstReview;
-use tidewatch_core::engine::params::SourceId;
+use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
 use super::cast::Character;

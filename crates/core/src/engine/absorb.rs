@@ -12,15 +12,16 @@ use crate::planning::execution::Obstacle;
 use crate::planning::policy::Policy;
 use crate::time::{Span, Timestamp};
 
-use super::beliefs::Heard;
 use super::book::{Follows, Look, Told};
 use super::frontier::Frontier;
 use super::gate::Constraint;
 use super::life::Why;
 use super::outage::Change;
-use super::params::{HostGroup, SourceId};
+use super::params::HostGroup;
 use super::source::{Member, Memory, MoveProof, Reason, State};
 use super::state::Fleet;
+use crate::model::beliefs::Heard;
+use crate::source_id::SourceId;
 
 /// How a probe went.
 #[derive(Debug, Clone, PartialEq)]

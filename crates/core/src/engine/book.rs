@@ -14,8 +14,8 @@ use crate::planning::execution::RuleId;
 use crate::planning::prediction::Life;
 use crate::time::{Span, Timestamp};
 
-use super::params::SourceId;
-use super::rule::{Part, RuleTerms};
+use crate::planning::rule::{Part, RuleTerms};
+use crate::source_id::SourceId;
 
 /// For so long it is remembered that a rule was executable: who still owes it a look is heard.
 const REMEMBERED: Span = Span::from_days(1);

@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use crate::planning::execution::{Interval, Open};
 use crate::time::{Span, Timestamp};
 
-use super::params::SourceId;
+use crate::source_id::SourceId;
 
 /// What was probed, and how many intervals that served.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

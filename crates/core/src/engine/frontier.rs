@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::time::{Span, Timestamp};
 
-use super::params::SourceId;
+use crate::source_id::SourceId;
 
 /// A host group's number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -24,9 +24,9 @@ use crate::planning::ttl::Ttl;
 use crate::time::{Span, Timestamp};
 
 use super::absorb::Note;
-use super::beliefs::Heard;
 use super::params::{BurstTerms, Response};
 use super::source::{Member, State};
+use crate::model::beliefs::Heard;
 
 /// What of a source's life must survive a restart.
 #[derive(Debug, Clone, PartialEq, Eq)]

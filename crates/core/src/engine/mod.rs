@@ -11,24 +11,18 @@
 
 mod absorb;
 pub mod allocate;
-pub mod beliefs;
 pub mod book;
 pub mod bounds;
 mod calendar;
 pub mod deadlines;
-pub mod estimate;
 pub mod frontier;
 pub mod garden;
 pub mod gate;
-pub mod learn;
 pub mod life;
 pub mod load;
-pub mod making;
 pub mod outage;
 pub mod params;
 mod planning;
-pub mod pulse;
-pub mod rule;
 mod rules;
 pub mod serving;
 pub mod source;
@@ -40,5 +34,4 @@ mod turns;
 
 pub use absorb::{Absorbed, Answered, Asked, Failure, HostAsks, Note, Report};
 pub use params::{Allocator, BurstTerms, CostBy, FleetParams, Response};
-pub use planning::PlanOrder;
 pub use state::{Changed, Explanation, Fleet, Known, Moved, Order, Refusal, Stale};

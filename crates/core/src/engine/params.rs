@@ -154,10 +154,6 @@ impl Allocator {
     }
 }
 
-/// A source's number, given by the store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SourceId(pub i64);
-
 /// Sources that share a server, as far as we can tell: one request at a time among them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostGroup {

@@ -7,31 +7,17 @@
 
 use crate::model::drift::Drift;
 use crate::planning::budget::Budget;
-use crate::planning::plan::{Plan, Revision};
+use crate::planning::build::PlanOrder;
+use crate::planning::plan::Plan;
 use crate::planning::policy::Policy;
 use crate::planning::rolling::{self, Standing};
 use crate::time::{Span, Timestamp};
 
 use super::absorb::Note;
-use super::params::{BurstTerms, SourceId};
-use super::serving::Wants;
+use super::params::BurstTerms;
 use super::source::{Member, Reason, State, Wish};
 use super::state::{Fleet, Stale};
-
-/// A plan to be made.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PlanOrder {
-    /// For whom.
-    pub source: SourceId,
-    /// By which policy; `auto` leaves that to whoever knows its rhythm.
-    pub policy: Policy,
-    /// The state that the plan must name.
-    pub made_from: Revision,
-    /// That state, as far as a plan depends on it.
-    pub standing: Standing,
-    /// What is to be foretold for rules.
-    pub wants: Option<Box<Wants>>,
-}
+use crate::source_id::SourceId;
 
 /// What a source asks to be kept to by every plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -271,6 +257,7 @@ impl Member {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::planning::plan::Revision;
 
     fn hour(n: i64) -> Timestamp {
         Timestamp::from_secs(3_600 * n)

@@ -18,10 +18,12 @@ use crate::time::{Span, Timestamp};
 use super::absorb::Note;
 use super::book::{Book, RuleState};
 use super::calendar::{Full, Terms};
-use super::params::{FleetParams, SourceId};
-use super::serving::{Serving, Wants};
+use super::params::FleetParams;
+use super::serving::Serving;
 use super::source::{Member, Reason, Wish};
 use super::state::{Fleet, Stale};
+use crate::planning::build::Wants;
+use crate::source_id::SourceId;
 
 impl Fleet {
     /// Follows these rules from now on. Nobody is probed at once because of it.

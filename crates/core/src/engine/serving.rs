@@ -16,7 +16,6 @@ use crate::model::drift::Drift;
 use crate::planning::budget::Budget;
 use crate::planning::execution::{Interval, Limits, Obstacle, Open, RuleId, satisfy};
 use crate::planning::policy::Policy;
-use crate::planning::prediction::Want;
 use crate::planning::rolling;
 use crate::time::{Span, Timestamp};
 
@@ -24,19 +23,7 @@ use super::absorb::Note;
 use super::book::Book;
 use super::calendar::Kept;
 use super::gate;
-use super::rule::RuleTerms;
 use super::source::{Member, Reason, Wish};
-
-/// What is to be foretold of a source for rules that wait for it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Wants {
-    /// All updates up to here are known.
-    pub looked: Timestamp,
-    /// How much faster than its rate it has been lately.
-    pub factor: f64,
-    /// Each with the rule's terms.
-    pub of: Vec<(Want, Arc<RuleTerms>)>,
-}
 
 /// What a source owes to rules.
 #[derive(Debug, Clone, Default)]

@@ -13,15 +13,16 @@ use crate::planning::spread;
 use crate::rng::Stream;
 use crate::time::{Span, Timestamp};
 
-use super::estimate::Forgetting;
 use super::frontier::HostIx;
 use super::gate::Constraint;
 use super::life::Life;
-use super::params::{BurstTerms, SourceId, Terms};
-use super::pulse::Pulse;
+use super::params::{BurstTerms, Terms};
 use super::serving::Serving;
 use super::tardiness::{Bed, Toll};
 use super::turns::Waits;
+use crate::model::estimate::Forgetting;
+use crate::model::pulse::Pulse;
+use crate::source_id::SourceId;
 
 /// The phase a source is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

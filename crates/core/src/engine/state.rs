@@ -16,12 +16,13 @@ use super::gate::{self, Constraint, Verdict};
 use super::life::Reserve;
 use super::load::Load;
 use super::outage::Outage;
-use super::params::{FleetParams, HostGroup, SourceId, Terms};
+use super::params::{FleetParams, HostGroup, Terms};
 use super::source::{Member, Memory, Reason, State, Wish};
 use super::spacing::Spacing;
 use super::step::Mean;
 use super::tardiness::{self, Tardiness};
 use super::turns::{Turns, Waits};
+use crate::source_id::SourceId;
 
 /// All sources and all that is known of them.
 #[derive(Debug)]

@@ -15,16 +15,16 @@ use crate::time::{Span, Timestamp};
 
 use super::allocate::Turn;
 use super::bounds::Demand;
-use super::estimate::Prior;
 use super::frontier::{Frontier, HostIx};
 use super::gate::Constraint;
 use super::load::Load;
-use super::params::SourceId;
-use super::pulse::{self, Pulse};
 use super::source::{Member, Reason};
 use super::state::{Fleet, Order};
 use super::tardiness::Bed;
 use super::turns::{End, Turns, Waits};
+use crate::model::estimate::Prior;
+use crate::model::pulse::{self, Pulse};
+use crate::source_id::SourceId;
 
 /// How soon a host that is busy is looked at again by a source whose redirects lead there.
 const BUSY_AGAIN: Span = Span::from_secs(1);
@@ -324,7 +324,7 @@ impl Fleet {
             // Once it has learned from its own probes it knows better what has changed since.
             if member.memory.estimate.known_rate().is_none() {
                 let span = f64::from(updates.max(1)) / per_hour;
-                member.memory.estimate = super::estimate::Forgetting::seeded(per_hour, span);
+                member.memory.estimate = crate::model::estimate::Forgetting::seeded(per_hour, span);
             }
         }
     }

@@ -22,10 +22,11 @@ use super::absorb::Note;
 use super::frontier::HostIx;
 use super::garden::medd::{Medd, SEEN};
 use super::garden::{Plant, UNIT, Work};
-use super::params::{CostBy, FleetParams, SourceId};
+use super::params::{CostBy, FleetParams};
 use super::source::{Member, Reason, State, Wish};
 use super::state::{Fleet, Known};
 use super::turns::Waits;
+use crate::source_id::SourceId;
 
 /// A deadline of a source.
 #[derive(Debug, Clone)]

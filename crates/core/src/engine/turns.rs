@@ -12,7 +12,8 @@ use crate::time::{Span, Timestamp};
 
 use super::allocate::{Allocation, Turn};
 use super::garden::Work;
-use super::params::{Allocator, FleetParams, SourceId};
+use super::params::{Allocator, FleetParams};
+use crate::source_id::SourceId;
 
 /// How a source waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -9,7 +9,7 @@ use rand_distr::{Distribution, Poisson};
 use rand_pcg::Pcg64Mcg;
 
 use tidewatch_core::engine::Allocator;
-use tidewatch_core::engine::estimate::{Counted, Forgetting, Prior};
+use tidewatch_core::model::estimate::{Counted, Forgetting, Prior};
 use tidewatch_core::rng::Stream;
 
 /// How often a source's rate is thought to change for good, per step.

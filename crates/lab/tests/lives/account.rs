@@ -3,12 +3,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use tidewatch_core::engine::params::{HostGroup, SourceId, Terms};
+use tidewatch_core::engine::params::{HostGroup, Terms};
 use tidewatch_core::engine::source::{Memory, Reason};
 use tidewatch_core::engine::{Answered, BurstTerms, Failure, Note, Order, Response};
 use tidewatch_core::model::burst::Change;
 use tidewatch_core::observe::FeedHints;
 use tidewatch_core::planning::policy::Policy;
+use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
 const DAY: Span = Span::from_days(1);

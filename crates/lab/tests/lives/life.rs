@@ -5,24 +5,25 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
-use tidewatch_core::engine::beliefs::{Aside, Beliefs, Foretold};
-use tidewatch_core::engine::learn::Look;
-use tidewatch_core::engine::params::{HostGroup, SourceId, Terms};
+use tidewatch_core::engine::params::{HostGroup, Terms};
 use tidewatch_core::engine::source::{Memory, Reason, State};
 use tidewatch_core::engine::{
     Answered, BurstTerms, Changed, Failure, Fleet, FleetParams, Known, Moved, Order, Report,
 };
 use tidewatch_core::model::aggregate::Origin;
+use tidewatch_core::model::beliefs::{Aside, Beliefs, Foretold};
 use tidewatch_core::model::burst::watch::Watch;
 use tidewatch_core::model::burst::{Params, Test};
 use tidewatch_core::model::cyclic::Rate;
 use tidewatch_core::model::fit::{Prior, fit, level};
 use tidewatch_core::model::habits::diary::Diary;
 use tidewatch_core::model::history::History;
+use tidewatch_core::model::learn::Look;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::plan::Plan;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::rng::Stream;
+use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
 use crate::account::Ledger;

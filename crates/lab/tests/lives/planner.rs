@@ -1,10 +1,10 @@
 //! Plans as the daemon makes them: by what is known of a source's rhythm, and where that is from.
 
-use tidewatch_core::engine::PlanOrder;
-use tidewatch_core::engine::making::{self, PlanParams, Rhythm};
 use tidewatch_core::model::aggregate::Origin;
 use tidewatch_core::model::cyclic::Rate;
 use tidewatch_core::model::steps::Steps;
+use tidewatch_core::planning::build::PlanOrder;
+use tidewatch_core::planning::build::{self, PlanParams, Rhythm};
 use tidewatch_core::planning::plan::Plan;
 
 /// What is known of a source's rhythm.
@@ -20,7 +20,7 @@ pub fn plan(order: &PlanOrder, known: &KnownRate) -> Option<Plan> {
     let rhythm = Rhythm { rate: Steps::from(&known.rate), origin, updates, foresight: None };
     let params =
         PlanParams { importance: Steps::constant(1.0).unwrap(), freshness_threshold: 1.0, switches: false };
-    let ahead = making::ahead(order, &rhythm, &params)?;
+    let ahead = build::ahead(order, &rhythm, &params)?;
     assert!(ahead.times.is_sorted() && !ahead.times.is_empty(), "{ahead:?}");
     assert!(ahead.expected_cost.is_finite() && ahead.lower_bound.is_finite() && ahead.price.is_finite());
     Some(Plan::new(order.made_from, &ahead))

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use proptest::prelude::*;
 use tidewatch_core::engine::deadlines::{Served, earliest_deadline, last_moment, sup_fleet, wic};
-use tidewatch_core::engine::params::SourceId;
 use tidewatch_core::planning::execution::{Interval, RuleId};
+use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
 const STEPS: i64 = 6;

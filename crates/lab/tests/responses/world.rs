@@ -4,19 +4,21 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use tidewatch_core::engine::making::{PlanParams, ahead};
-use tidewatch_core::engine::params::{HostGroup, SourceId, Terms};
+use tidewatch_core::engine::params::{HostGroup, Terms};
 use tidewatch_core::engine::source::Memory;
-use tidewatch_core::engine::{Answered, BurstTerms, Fleet, FleetParams, Known, PlanOrder, Response};
+use tidewatch_core::engine::{Answered, BurstTerms, Fleet, FleetParams, Known, Response};
 use tidewatch_core::model::burst::Evidence;
 use tidewatch_core::model::burst::excess::Excess;
 use tidewatch_core::model::importance::WeekWindow;
 use tidewatch_core::model::steps::{Steps, cut_together};
 use tidewatch_core::planning::budget::Budget;
+use tidewatch_core::planning::build::PlanOrder;
+use tidewatch_core::planning::build::{PlanParams, ahead};
 use tidewatch_core::planning::plan::Plan;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::planning::rolling::{Ahead, Standing, plan_under};
 use tidewatch_core::rng::Stream;
+use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 use tidewatch_lab::driver;
 use tidewatch_lab::feed::{Feed, Watching};

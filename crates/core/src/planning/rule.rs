@@ -7,9 +7,9 @@
 
 use std::sync::Arc;
 
-use crate::planning::active::Active;
-use crate::planning::execution::RuleId;
-use crate::planning::prediction::Life;
+use super::active::Active;
+use super::execution::RuleId;
+use super::prediction::Life;
 
 /// What a rule asks of the fleet.
 #[derive(Debug, Clone, PartialEq)]

@@ -6,20 +6,47 @@
 
 use std::sync::Arc;
 
+use super::ask::Knowledge;
+use super::chain;
+use super::execution::Interval;
+use super::plan::Revision;
+use super::policy::Policy;
+use super::prediction::{Want, intervals};
+use super::rolling::{self, Ahead, Standing};
 use crate::model::aggregate::Origin;
 use crate::model::habits::Foresight;
 use crate::model::steps::Steps;
-use crate::planning::ask::Knowledge;
-use crate::planning::chain;
-use crate::planning::execution::Interval;
-use crate::planning::policy::Policy;
-use crate::planning::prediction::intervals;
-use crate::planning::rolling::{self, Ahead, Standing};
 
+use crate::source_id::SourceId;
 use crate::time::{Span, Timestamp};
 
-use super::planning::PlanOrder;
-use super::serving::Wants;
+use super::rule::RuleTerms;
+
+/// A plan to be made.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlanOrder {
+    /// For whom.
+    pub source: SourceId,
+    /// By which policy; `auto` leaves that to whoever knows its rhythm.
+    pub policy: Policy,
+    /// The state that the plan must name.
+    pub made_from: Revision,
+    /// That state, as far as a plan depends on it.
+    pub standing: Standing,
+    /// What is to be foretold for rules.
+    pub wants: Option<Box<Wants>>,
+}
+
+/// What is to be foretold of a source for rules that wait for it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Wants {
+    /// All updates up to here are known.
+    pub looked: Timestamp,
+    /// How much faster than its rate it has been lately.
+    pub factor: f64,
+    /// Each with the rule's terms.
+    pub of: Vec<(Want, Arc<RuleTerms>)>,
+}
 
 /// A rate that rests on fewer updates than this is not planned by, unless others lend theirs, and not
 /// held against anyone: too much is a surprise to it.
@@ -117,9 +144,9 @@ pub fn spans(wants: &Wants, rate: &Steps, now: Timestamp) -> Vec<Interval> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::params::SourceId;
     use crate::planning::budget::Budget;
     use crate::planning::plan::Revision;
+    use crate::source_id::SourceId;
 
     #[test]
     fn who_knows_the_rate_decides_what_auto_may_follow() {
