@@ -10,8 +10,8 @@ use std::hint::black_box;
 use std::io::Write;
 
 use tidewatch::clock::Stopwatch;
-use tidewatch_core::engine::Allocator;
 use tidewatch_core::engine::allocate::{Allocation, Turn};
+use tidewatch_core::engine::params::Allocator;
 use tidewatch_core::model::estimate::{Counted, Forgetting, Prior};
 use tidewatch_core::rng::Stream;
 use tidewatch_lab::fleet::shapes::Shape;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use tidewatch::config::{Config, fault::Faults, load, valid};
-use tidewatch_core::engine::Allocator;
+use tidewatch_core::engine::params::Allocator;
 use tidewatch_core::observe::Kind;
 use tidewatch_core::observe::query::Said;
 use tidewatch_core::planning::policy::Policy;

@@ -18,8 +18,9 @@ use tidewatch::daemon::planner::Made;
 use tidewatch::daemon::probe::Finished;
 use tidewatch::store::load::{Remembered, Standing};
 use tidewatch::store::record::Outcome;
-use tidewatch_core::engine::source::Memory;
-use tidewatch_core::engine::{Answered, Failure, Response};
+use tidewatch_core::engine::event::{Answered, Failure};
+use tidewatch_core::engine::memory::Memory;
+use tidewatch_core::engine::params::Response;
 use tidewatch_core::model::aggregate::Origin;
 use tidewatch_core::model::beliefs::Heard;
 use tidewatch_core::model::burst::excess::Excess;
@@ -172,7 +173,7 @@ type Sent = (Timestamp, SourceId, Timestamp, &'static str, &'static str);
 fn simulate(response: Response, until: Timestamp, foresight: Foreseeing) -> Vec<Sent> {
     let Mustered { mut fleet, .. } = mustered(&config(response));
     let mut counts: HashMap<SourceId, u32> = HashMap::new();
-    let answer = |order: &tidewatch_core::engine::Order, _| {
+    let answer = |order: &tidewatch_core::engine::action::Attempt, _| {
         let nth = counts.entry(order.source).or_default();
         *nth += 1;
         recorded(order.source, *nth)

@@ -10,9 +10,11 @@ use crate::config::Config;
 use crate::store::plans::PlanRow;
 use crate::store::reader::Reader;
 use crate::store::report::{ProbeRow, SourceRow};
-use tidewatch_core::engine::life::{Life, Reserve};
-use tidewatch_core::engine::source::Reason;
-use tidewatch_core::engine::{Explanation, FleetParams};
+use tidewatch_core::engine::life::Reserve;
+use tidewatch_core::engine::memory::Life;
+use tidewatch_core::engine::params::FleetParams;
+use tidewatch_core::engine::reason::Reason;
+use tidewatch_core::engine::views::Explanation;
 use tidewatch_core::planning::plan::{Plan, Revision};
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::time::{Span, Timestamp};
@@ -31,10 +33,10 @@ pub fn run(config: &Config, name: &str, as_json: bool, out: &mut dyn Write) -> R
         return Ok(writeln!(out, "{:#}", to_json(&case, now))?);
     }
     let zone = &config.importance.time_zone;
-    let when = |at: Timestamp| match at {
-        Timestamp::MAX => "not until someone says so".to_owned(),
-        at if at <= now => format!("{} (now)", at.iso_in(zone)),
-        at => format!("{} (in {})", at.iso_in(zone), at - now),
+    let when = |at: Option<Timestamp>| match at {
+        None => "not until someone says so".to_owned(),
+        Some(at) if at <= now => format!("{} (now)", at.iso_in(zone)),
+        Some(at) => format!("{} (in {})", at.iso_in(zone), at - now),
     };
     let Case { row, explanation, probes, .. } = &case;
     writeln!(out, "{}  {}", row.name, row.adopted_url.as_deref().unwrap_or(&row.url))?;
@@ -53,13 +55,13 @@ pub fn run(config: &Config, name: &str, as_json: bool, out: &mut dyn Write) -> R
         "budget      {} of {} probes left in the last {}, {} apart{price}",
         explanation.left, budget.probes, budget.per, budget.min_spacing
     )?;
-    writeln!(out, "next probe  {}, because of: {}", when(explanation.due), explanation.reason.name())?;
+    writeln!(out, "next probe  {}, because of: {}", when(explanation.due.at()), explanation.reason.name())?;
     if let Some(line) = explanation.rule.as_deref().and_then(|name| reasons::rule(&config.rules, name)) {
         writeln!(out, "rule        {line}")?;
     }
     if let Some(by) = explanation.look_by {
         let tardy = if by < now { format!(", {} tardy", now - by) } else { String::new() };
-        writeln!(out, "max gap     to be looked at by {}{tardy}", when(by))?;
+        writeln!(out, "max gap     to be looked at by {}{tardy}", when(Some(by)))?;
     }
     for (head, lines) in case.reasons(&config.fleet, zone, now) {
         for (index, line) in lines.iter().enumerate() {
@@ -71,7 +73,7 @@ pub fn run(config: &Config, name: &str, as_json: bool, out: &mut dyn Write) -> R
     }
     writeln!(out)?;
     let mut table =
-        vec![constraint(asking(explanation), when(explanation.wanted), binds_policy(explanation))];
+        vec![constraint(asking(explanation), when(explanation.wanted.at()), binds_policy(explanation))];
     for &(rule, until) in &explanation.constraints {
         let binds = explanation.reason.name() == rule.name();
         table.push(constraint(rule.name(), when(until), binds));
@@ -103,15 +105,16 @@ struct Case {
 }
 
 async fn look_up(config: &Config, name: &str, now: Timestamp) -> Result<Case, CliError> {
-    let (rows, mut fleet) = look(config, now).await?;
+    let (rows, engine) = look(config, now).await?;
     let unknown = || CliError::Refused(format!("`{name}` is not in the store yet; is the daemon running?"));
     let row = rows.into_iter().find(|row| row.name == name).ok_or_else(unknown)?;
     let reader = Reader::open(&config.daemon.store).await?;
     let probes = reader.last_probes(row.id, 5).await?;
-    // Only what the source would follow: it may be of another policy by now.
     let stored = reader.latest_plan(row.id).await?;
-    let plan = stored.filter(|plan| fleet.resume_plan(row.id, to_plan(plan), now));
-    let memory = fleet.memory(row.id).ok_or_else(unknown)?;
+    let explanation = engine.explain(row.id, stored.as_ref().map(to_plan), now).ok_or_else(unknown)?;
+    // Only what the source would follow: it may be of another policy by now.
+    let plan = stored.filter(|_| explanation.follows_plan);
+    let memory = engine.memory(row.id).ok_or_else(unknown)?;
     let (life, holds) = (memory.life.clone(), memory.holds);
     let burst = match life.burst_since {
         Some(_) => reader.open_burst(row.id).await?,
@@ -124,7 +127,6 @@ async fn look_up(config: &Config, name: &str, now: Timestamp) -> Result<Case, Cl
         }
         _ => None,
     };
-    let explanation = fleet.explain(row.id, now).ok_or_else(unknown)?;
     let policy = Policy::from_name(&row.policy).unwrap_or_default();
     Ok(Case { row, explanation, policy, life, burst, overdue, plan, holds, probes })
 }
@@ -140,7 +142,8 @@ impl Case {
         let Explanation { budget, price, reserve, due, reason, .. } = self.explanation;
         let terms = &params.burst;
         let stance = Stance { policy: self.policy, terms, budget, price, reserve, life: &self.life };
-        let slot = reasons::slot(&self.life, reason, now - due, params).map(|line| vec![line]);
+        let slot =
+            reasons::slot(&self.life, reason, now - due.at().unwrap_or(now), params).map(|line| vec![line]);
         let burst = self.burst.map(|burst| reasons::burst(burst, &stance, zone));
         let quiet = reasons::quiet(&self.life, self.overdue, zone).map(|line| vec![line]);
         let reserve = reasons::reserve(&stance).map(|line| vec![line]);
@@ -195,7 +198,7 @@ fn to_plan(row: &PlanRow) -> Plan {
 
 fn to_json(case: &Case, now: Timestamp) -> serde_json::Value {
     let Case { row, explanation, life, .. } = case;
-    let iso = |at: Timestamp| (at != Timestamp::MAX).then(|| at.iso());
+    let iso = |at: Option<Timestamp>| at.map(Timestamp::iso);
     let constraints: Vec<_> = explanation
         .constraints
         .iter()
@@ -217,8 +220,8 @@ fn to_json(case: &Case, now: Timestamp) -> serde_json::Value {
     let Reserve { probes: reserved, left, kept } = explanation.reserve;
     json!({
         "name": row.name, "url": row.url, "state": row.state, "policy": row.policy,
-        "asking": explanation.asking.name(), "wanted_at": iso(explanation.wanted),
-        "next_probe_at": iso(explanation.due), "next_probe_reason": explanation.reason.name(),
+        "asking": explanation.asking.name(), "wanted_at": iso(explanation.wanted.at()),
+        "next_probe_at": iso(explanation.due.at()), "next_probe_reason": explanation.reason.name(),
         "rule": explanation.rule.as_deref(), "look_by": explanation.look_by.map(Timestamp::iso),
         "budget": {
             "probes": explanation.budget.probes, "per_ms": explanation.budget.per.as_millis(),

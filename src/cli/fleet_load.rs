@@ -7,9 +7,9 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 
 use tidewatch_core::engine::bounds::{self, Demand};
+use tidewatch_core::engine::deadline_index::Deadlines;
 use tidewatch_core::engine::load::Load;
 use tidewatch_core::engine::params::FleetParams;
-use tidewatch_core::engine::tardiness::Deadlines;
 use tidewatch_core::time::Span;
 
 /// The fleet over the last day.

@@ -9,13 +9,12 @@ use std::time::Duration;
 
 use crate::clock::{Clock, Stopwatch, real_pause};
 use crate::config::{Config, Secret, Source};
-use crate::daemon::muster::spec;
 use crate::daemon::once::{OnceError, once};
 use crate::daemon::probe::{Finished, request};
 use crate::daemon::run::DaemonError;
+use crate::daemon::startup::spec;
 use crate::store::StoreError;
 use crate::store::reader::{Dossier, Reader, ask};
-use tidewatch_core::engine::gate::Constraint;
 use tidewatch_core::observe::{self, Document, Kind};
 use tidewatch_core::time::Timestamp;
 
@@ -53,7 +52,9 @@ pub fn run(config: &Config, arguments: &Args, out: &mut dyn Write) -> Result<(),
         Err(OnceError::Daemon(DaemonError::Store(StoreError::InUse(_)))) => {
             runtime.block_on(ask_daemon(config, source, &clock, out))
         }
-        Err(OnceError::Refused(refusal)) => Err(CliError::Refused(format!("not now: {refusal}"))),
+        Err(error @ (OnceError::Refused(_) | OnceError::Cancelled)) => {
+            Err(CliError::Refused(error.to_string()))
+        }
         Err(OnceError::Daemon(error)) => Err(error.into()),
     }
 }
@@ -144,18 +145,16 @@ async fn dry_run(
     let mut adopted = None;
     let mut verdict = "the gate allows it now".to_owned();
     match look(config, now).await {
-        Ok((rows, fleet)) => {
+        Ok((rows, engine)) => {
             if let Some(row) = rows.into_iter().find(|row| row.name == source.name) {
                 let reader = Reader::open(&config.daemon.store).await?;
                 dossier = reader.dossier(row.id).await?;
                 last_text = reader.page_text(row.id).await?;
                 adopted = row.adopted_url;
-                let blocking = fleet.explain(row.id, now).and_then(|explanation| {
-                    let hard = explanation
-                        .constraints
-                        .into_iter()
-                        .filter(|(rule, _)| *rule != Constraint::Resting);
-                    hard.filter(|&(_, until)| until > now).max_by_key(|&(_, until)| until)
+                let blocking = engine.explain(row.id, None, now).and_then(|explanation| {
+                    let timed = explanation.constraints.into_iter();
+                    let timed = timed.filter_map(|(rule, until)| Some((rule, until?)));
+                    timed.filter(|&(_, until)| until > now).max_by_key(|&(_, until)| until)
                 });
                 if let Some((rule, until)) = blocking {
                     verdict = format!("the gate forbids it until {until}: {}", rule.name());

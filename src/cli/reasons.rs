@@ -8,9 +8,10 @@ use serde_json::{Value, json};
 
 use crate::config::profile::Rules;
 use crate::store::plans::PlanRow;
-use tidewatch_core::engine::life::{Life, Reserve};
-use tidewatch_core::engine::source::Reason;
-use tidewatch_core::engine::{BurstTerms, FleetParams, Response};
+use tidewatch_core::engine::life::Reserve;
+use tidewatch_core::engine::memory::Life;
+use tidewatch_core::engine::params::{BurstTerms, FleetParams, Response};
+use tidewatch_core::engine::reason::Reason;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::planning::prediction;

@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 
 use crate::config::Config;
-use crate::daemon::muster::usual;
+use crate::daemon::startup::usual;
 use crate::store::past::{Past, Pasts};
 use crate::store::reader::Reader;
 use tidewatch_core::model::steps::Steps;

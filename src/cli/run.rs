@@ -7,8 +7,8 @@ use tokio::sync::{mpsc, watch};
 
 use crate::clock::Clock;
 use crate::config;
-use crate::daemon::pilot::Progress;
 use crate::daemon::run::{Ended, Setup, run as run_daemon};
+use crate::daemon::scheduler::Progress;
 use crate::daemon::signals;
 
 use super::{CliError, log, runtime};

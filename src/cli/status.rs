@@ -7,10 +7,10 @@ use serde_json::json;
 
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::daemon::muster::muster;
+use crate::daemon::startup::load_engine;
 use crate::store::reader::Reader;
 use crate::store::report::{FitRow, SourceRow};
-use tidewatch_core::engine::Fleet;
+use tidewatch_core::engine::state::Engine;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
@@ -79,19 +79,18 @@ pub fn run(
 }
 
 /// The stored sources, and the fleet that a daemon would make of them now.
-pub async fn look(config: &Config, now: Timestamp) -> Result<(Vec<SourceRow>, Fleet), CliError> {
+pub async fn look(config: &Config, now: Timestamp) -> Result<(Vec<SourceRow>, Engine), CliError> {
     let reader = Reader::open(&config.daemon.store).await?;
     let rows = reader.sources().await?;
-    let mustered = muster(config, &mut *reader.connection().await?, now).await?;
-    Ok((rows, mustered.fleet))
+    let loaded = load_engine(config, &mut *reader.connection().await?, now).await?;
+    Ok((rows, loaded.engine))
 }
 
 /// When the next probe will be and why then, as far as can be told now: a host may have asked for
 /// rest since the source's own due time was stored.
-fn outlook(row: &SourceRow, fleet: &Fleet, now: Timestamp) -> (Option<Timestamp>, Option<String>) {
+fn outlook(row: &SourceRow, fleet: &Engine, now: Timestamp) -> (Option<Timestamp>, Option<String>) {
     match fleet.outlook(row.id, now) {
-        Some((Timestamp::MAX, reason)) => (None, Some(reason.name().to_owned())),
-        Some((at, reason)) => (Some(at), Some(reason.name().to_owned())),
+        Some((due, reason)) => (due.at(), Some(reason.name().to_owned())),
         None => (row.next_probe_at, row.next_probe_reason.clone()),
     }
 }
@@ -108,7 +107,7 @@ fn rhythm(fit: &FitRow) -> String {
 
 fn to_json(
     row: &SourceRow,
-    fleet: &Fleet,
+    fleet: &Engine,
     fits: &HashMap<SourceId, FitRow>,
     now: Timestamp,
 ) -> serde_json::Value {
@@ -134,11 +133,16 @@ fn to_json(
 }
 
 /// For how long it should have been looked at.
-fn tardy(id: SourceId, fleet: &Fleet, now: Timestamp) -> Span {
+fn tardy(id: SourceId, fleet: &Engine, now: Timestamp) -> Span {
     fleet.look_by(id).map_or(Span::ZERO, |by| (now - by).max(Span::ZERO))
 }
 
-fn to_cells(row: &SourceRow, fleet: &Fleet, fits: &HashMap<SourceId, FitRow>, now: Timestamp) -> Vec<Cell> {
+fn to_cells(
+    row: &SourceRow,
+    fleet: &Engine,
+    fits: &HashMap<SourceId, FitRow>,
+    now: Timestamp,
+) -> Vec<Cell> {
     let tone = match row.state.as_str() {
         "burst" => Tone::Warn,
         "backoff" | "resting" => Tone::Bad,

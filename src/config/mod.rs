@@ -10,7 +10,7 @@ use std::sync::Arc;
 use jiff::tz::TimeZone;
 use url::Url;
 
-use tidewatch_core::engine::FleetParams;
+use tidewatch_core::engine::params::FleetParams;
 use tidewatch_core::model::aggregate::Borrow;
 use tidewatch_core::model::burst;
 use tidewatch_core::model::importance::Importance;

@@ -103,6 +103,16 @@ impl Rules {
         self.all.get(id.0 as usize)
     }
 
+    /// The rule of that name: `profile/rule`.
+    pub fn named(&self, name: &str) -> Option<&Arc<Rule>> {
+        self.all.iter().find(|rule| *rule.terms.name == *name)
+    }
+
+    /// The names of all rules.
+    pub fn names(&self) -> Vec<Arc<str>> {
+        self.all.iter().map(|rule| Arc::clone(&rule.terms.name)).collect()
+    }
+
     /// What a source is to rules, in the order of those.
     pub fn of(&self, source: &Source) -> Vec<Part> {
         let by_name = self.by_name.get(&source.name);

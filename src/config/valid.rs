@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 
-use tidewatch_core::engine::{Allocator, BurstTerms, CostBy, FleetParams, Response};
+use tidewatch_core::engine::params::{Allocator, BurstTerms, CostBy, FleetParams, Response};
 use tidewatch_core::model::aggregate::Borrow;
 use tidewatch_core::model::burst;
 use tidewatch_core::model::importance::Importance;

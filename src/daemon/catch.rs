@@ -4,6 +4,8 @@
 //! question are at hand. An edit of an item that is known is no update to a rule. Knows questions and words;
 //! must not know counts, nor when anyone is told.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value, json};
 
 use crate::config::Source;
@@ -22,7 +24,8 @@ pub fn told(rules: &Rules, source: &Source, seen: &mut Observation) -> Vec<Told>
     let mut kept = vec![false; seen.updates.len()];
     for part in rules.of(source) {
         let Some(rule) = rules.get(part.rule) else { continue };
-        let mut of = Told { rule: part.rule, ..Told::default() };
+        let name = Arc::clone(&rule.terms.name);
+        let mut of = Told { rule: name, caught: Vec::new(), counts: Vec::new() };
         for (index, update) in seen.updates.iter().enumerate() {
             let at = occurred(update);
             if update.kind == UpdateKind::Edited || !rule.terms.active.holds(at) {
@@ -61,7 +64,7 @@ fn holds(wanted: Option<&Where>, update: &Update) -> bool {
 /// What was caught, as it is stored and told.
 pub fn records(finished: &Finished, notices: &[Notice]) -> Vec<CaughtRecord> {
     let record = |notice: &Notice| {
-        let rule = finished.rules.get(notice.rule)?;
+        let rule = finished.rules.named(&notice.rule)?;
         let updates = &finished.observation.as_ref()?.updates;
         let caught = notice.caught.iter().filter_map(|&index| updates.get(index as usize));
         Some(CaughtRecord {

@@ -15,7 +15,7 @@ use tidewatch_core::model::learn::Look;
 use tidewatch_core::planning::build::WELL_FOUNDED;
 use tidewatch_core::time::Timestamp;
 
-use super::muster::Learning;
+use super::startup::Learning;
 
 /// Beliefs on their way.
 #[derive(Debug, Clone)]

@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 
 use crate::clock::{Clock, patience, real_pause};
 
-use super::pilot::Progress;
+use super::scheduler::Progress;
 
 /// We are up.
 pub async fn ready(status: String) {

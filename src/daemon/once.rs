@@ -2,25 +2,25 @@
 
 use std::sync::Arc;
 
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::fetch::client::Fetcher;
 use crate::store::lock::Lock;
 use crate::store::reader::Reader;
-use crate::store::record::Flight;
-use crate::store::writer::{Write, Writer};
+use crate::store::writer::{Desk, Writer};
 use crate::store::{StoreError, load, open};
-use tidewatch_core::engine::Refusal;
-use tidewatch_core::engine::source::Reason;
-use tidewatch_core::planning::policy::Policy;
+use tidewatch_core::engine::action::Refusal;
+use tidewatch_core::source_id::SourceId;
 
-use super::landing::landing;
-use super::muster::{Mustered, muster};
-use super::orders::Launch;
-use super::probe::{Bench, Finished, probe};
+use super::messages::{Control, ProbeRequest};
+use super::probe::{Bench, Finished};
+use super::prober;
 use super::run::DaemonError;
+use super::scheduler::{Channels, Progress, Scheduler};
+use super::startup::{Loaded, load_engine};
 
 /// Why a single probe was not made.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +28,9 @@ pub enum OnceError {
     /// The gate.
     #[error("not now: {0}")]
     Refused(#[from] Refusal),
+    /// The gate, at the last moment.
+    #[error("not now: what was allowed when it was requested no longer is")]
+    Cancelled,
     /// Everything else.
     #[error(transparent)]
     Daemon(#[from] DaemonError),
@@ -40,50 +43,78 @@ impl From<StoreError> for OnceError {
 }
 
 /// Probes the source of that name, if the gate allows, and stores what came of it. The store must
-/// not be in use by a daemon.
+/// not be in use by a daemon. The daemon's own scheduler does it: with a single slot in its step, which a
+/// requested probe takes first, and told to stop as soon as that is taken.
 pub async fn once(config: &Config, name: &str, clock: &Clock) -> Result<Finished, OnceError> {
     let store = &config.daemon.store;
     let _lock = Lock::take(store)?;
     let mut connection = open::for_writing(store).await?;
     let now = clock.now();
     load::begin(&mut connection, &config.sources, now).await?;
-    let Mustered { mut fleet, roster, .. } = muster(config, &mut connection, now).await?;
-    let (&id, spec) = roster
-        .iter()
-        .find(|(_, spec)| spec.source.name == name)
-        .ok_or(OnceError::Refused(Refusal::Unknown))?;
-    fleet.request(id, now)?;
-    let policy = fleet.memory(id).map_or_else(Policy::default, |memory| memory.life.asked_by);
-    let flight = Flight { source: id, due: now, started: now, policy, reason: Reason::Manual };
+    let mut config = config.clone();
+    config.fleet.probes_per_step = 1;
+    let Loaded { engine, roster, .. } = load_engine(&config, &mut connection, now).await?;
+    let named = roster.iter().find(|(_, spec)| spec.source.name == name);
+    let source = *named.ok_or(OnceError::Refused(Refusal::Unknown))?.0;
 
-    let reader = Reader::open(store).await?;
     let fetcher =
         Fetcher::new(&config.fetch, config.daemon.contact.as_deref()).map_err(DaemonError::from)?;
-    let (writer, desk) = Writer::new(connection);
-    let (stop, stopped) = oneshot::channel();
-    let writer = tokio::spawn(writer.run(stopped));
-    let gone = |_| StoreError::Stopped;
-    let flush = async || {
-        let (done, committed) = oneshot::channel();
-        desk.writes.send(Write::Flush(done)).map_err(|_| StoreError::Stopped)?;
-        committed.await.map_err(gone)
+    let (writer, Desk { writes, receipts, health }) = Writer::new(connection);
+    let (stop_writer, writer_stopped) = oneshot::channel();
+    let writer = tokio::spawn(writer.run(writer_stopped));
+    let (control, controls) = mpsc::unbounded_channel();
+    let (launches, to_launch) = mpsc::unbounded_channel();
+    let (ended, has_ended) = mpsc::unbounded_channel();
+    let (finished, has_finished) = mpsc::unbounded_channel();
+    let (plans, _) = mpsc::unbounded_channel();
+    let (progress, mut shown) = watch::channel(Progress::default());
+    let bench = Bench { reader: Reader::open(store).await?, writes: writes.clone(), clock: clock.clone() };
+    let prober = tokio::spawn(prober::run(bench, to_launch, ended, CancellationToken::new()));
+    let seen = tokio::spawn(keep_one(source, has_ended, finished));
+    let channels = Channels {
+        control: controls,
+        finished: has_finished,
+        receipts,
+        writes,
+        launches,
+        plans,
+        health,
+        progress,
+        deliver: Arc::default(),
     };
-    let _ = desk.writes.send(Write::TakeOff(vec![flight]));
-    flush().await?;
-    let bench = Bench { reader, writes: desk.writes.clone(), clock: clock.clone() };
-    let launch = Launch {
-        flight,
-        spec: Arc::clone(spec),
-        fetcher: Some(fetcher),
-        host_spacing: config.fleet.host_spacing,
-        rules: Arc::clone(&config.rules),
-    };
-    let finished = probe(&bench, launch).await;
-    if let Some(absorbed) = fleet.absorb(&finished.report()) {
-        let _ = desk.writes.send(Write::Land(Box::new(landing(finished.clone(), absorbed))));
+    let rules = Arc::clone(&config.rules);
+    let (answer, answered) = oneshot::channel();
+    let request = ProbeRequest { number: 0, source, answer: Some(answer) };
+    // Before the scheduler runs, so that it comes before anything that is due.
+    let _ = control.send(Control::Request(request));
+    let scheduler = Scheduler::new(engine, roster, clock.clone(), Some(fetcher), rules, channels);
+    let scheduler = tokio::spawn(scheduler.run());
+    let accepted = answered.await.unwrap_or(Err(Refusal::Unknown));
+    if accepted.is_ok() {
+        let begun = |shown: &Progress| shown.in_flight > 0 || shown.probes > 0 || shown.cancelled > 0;
+        let _ = shown.wait_for(begun).await;
     }
-    flush().await?;
-    let _ = stop.send(());
+    let _ = control.send(Control::Stop);
+    let _ = scheduler.await;
+    let _ = stop_writer.send(());
     let _ = writer.await;
-    Ok(finished)
+    prober.abort();
+    accepted?;
+    seen.await.ok().flatten().ok_or(OnceError::Cancelled)
+}
+
+/// Passes on what probes saw, and keeps what the one of this source did.
+async fn keep_one(
+    source: SourceId,
+    mut ended: mpsc::UnboundedReceiver<Finished>,
+    finished: mpsc::UnboundedSender<Finished>,
+) -> Option<Finished> {
+    let mut kept = None;
+    while let Some(probe) = ended.recv().await {
+        if probe.attempt.source == source {
+            kept = Some(probe.clone());
+        }
+        let _ = finished.send(probe);
+    }
+    kept
 }

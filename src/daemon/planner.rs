@@ -1,7 +1,7 @@
 //! Making plans, off the hot path.
 //!
 //! Takes the orders that wait, reads the rates of those sources in one query and what is known of their
-//! habits in another, and computes on a thread where that may take its time; the pilot hears of what
+//! habits in another, and computes on a thread where that may take its time; the scheduler hears of what
 //! came of it, and may find it stale. A source without a rate is left out: it asks again when it lands
 //! or has one. Knows where rates and habits come from; must not know what becomes of a plan.
 
@@ -13,6 +13,7 @@ use crate::config::Config;
 use crate::store::StoreError;
 use crate::store::reader::Reader;
 use crate::store::rhythm::{DiaryRow, KnownRate};
+use tidewatch_core::engine::event::{Event, HourlyProfile, MadePlan, PlansReady, PredictedIntervals};
 use tidewatch_core::model::aggregate::Borrow;
 use tidewatch_core::model::cyclic::Rate;
 use tidewatch_core::model::habits::diary::Diary;
@@ -21,50 +22,9 @@ use tidewatch_core::model::pulse::Pulse;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::planning::build::PlanOrder;
 use tidewatch_core::planning::build::{self, PlanParams, Rhythm, WELL_FOUNDED};
-use tidewatch_core::planning::execution::Interval;
-use tidewatch_core::planning::plan::Revision;
-use tidewatch_core::planning::rolling::Ahead;
 use tidewatch_core::source_id::SourceId;
-use tidewatch_core::time::Timestamp;
 
-use super::orders::Control;
-
-/// A plan that was made.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Made {
-    /// For whom.
-    pub source: SourceId,
-    /// From what state.
-    pub made_from: Revision,
-    /// When.
-    pub at: Timestamp,
-    /// The plan.
-    pub ahead: Ahead,
-}
-
-/// How busy a source is at which hour.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Beat {
-    /// Whose.
-    pub source: SourceId,
-    /// At which hour how much more than in the mean.
-    pub pulse: Pulse,
-    /// The mean.
-    pub per_hour: f64,
-    /// How many updates that rests on.
-    pub updates: u32,
-}
-
-/// When updates are foretold that rules wait for.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Foretold {
-    /// Whose.
-    pub source: SourceId,
-    /// From what state.
-    pub made_from: Revision,
-    /// The spans that want a probe; `None` where its updates cannot be foretold.
-    pub spans: Option<Vec<Interval>>,
-}
+use super::messages::Control;
 
 /// Makes plans until nobody orders any.
 #[derive(Debug)]
@@ -72,7 +32,7 @@ pub struct Planner {
     /// Where rates come from.
     pub reader: Reader,
     /// What is ordered.
-    pub orders: mpsc::Receiver<PlanOrder>,
+    pub orders: mpsc::UnboundedReceiver<PlanOrder>,
     /// Where plans go.
     pub control: mpsc::UnboundedSender<Control>,
     /// What plans follow beside rates.
@@ -98,36 +58,36 @@ impl Planner {
     pub async fn run(mut self) {
         let mut orders = Vec::with_capacity(BATCH);
         while self.orders.recv_many(&mut orders, BATCH).await > 0 {
-            let ordered = orders.len();
-            match self.plan(std::mem::take(&mut orders)).await {
-                Ok((plans, beats, foretold)) => {
-                    tracing::debug!(ordered, made = plans.len(), "plans made");
-                    // In this order: what a plan changes is changed before rules look at it.
-                    let news =
-                        [Control::Pulses(beats), Control::Planned(plans), Control::Foretold(foretold)];
-                    for news in news {
-                        if self.control.send(news).is_err() {
-                            return;
-                        }
-                    }
+            let requests = orders.len();
+            let ready = match self.plan(std::mem::take(&mut orders)).await {
+                Ok(ready) => {
+                    tracing::debug!(requests, made = ready.plans.len(), "plans made");
+                    PlansReady { requests, ..ready }
                 }
-                Err(error) => tracing::warn!(%error, "rates cannot be read now; nothing is planned"),
+                Err(error) => {
+                    tracing::warn!(%error, "rates cannot be read now; nothing is planned");
+                    PlansReady { requests, ..PlansReady::default() }
+                }
+            };
+            if self.control.send(Control::Tell(Event::PlansReady(ready))).is_err() {
+                return;
             }
         }
     }
 
-    async fn plan(
-        &self,
-        orders: Vec<PlanOrder>,
-    ) -> Result<(Vec<Made>, Vec<Beat>, Vec<Foretold>), StoreError> {
+    async fn plan(&self, orders: Vec<PlanOrder>) -> Result<PlansReady, StoreError> {
         let ids: Vec<SourceId> = orders.iter().map(|order| order.source).collect();
         let mut rates = self.reader.rates(&ids).await?;
         let closely = orders.iter().filter(|order| order.standing.closely).map(|order| order.source);
         let mut diaries = self.reader.diaries(&closely.collect::<Vec<_>>()).await?;
         let unknown =
             orders.iter().filter(|order| order.wants.is_some() && !rates.contains_key(&order.source));
-        let mut foretold: Vec<Foretold> = unknown
-            .map(|order| Foretold { source: order.source, made_from: order.made_from, spans: None })
+        let mut intervals: Vec<PredictedIntervals> = unknown
+            .map(|&PlanOrder { source, made_from, .. }| PredictedIntervals {
+                source,
+                made_from,
+                intervals: None,
+            })
             .collect();
         // Of two orders for one source the first is stale.
         let jobs: Vec<Job> = orders
@@ -141,11 +101,12 @@ impl Planner {
             .collect();
         let params = Arc::clone(&self.params.borrow());
         let jobs = Arc::new(jobs);
-        let beats = compute(Arc::clone(&jobs), Arc::clone(&params), beat).await;
+        let profiles = compute(Arc::clone(&jobs), Arc::clone(&params), profile).await;
         if jobs.iter().any(|job| job.order.wants.is_some()) {
-            foretold.extend(compute(Arc::clone(&jobs), Arc::clone(&params), foretell).await);
+            intervals.extend(compute(Arc::clone(&jobs), Arc::clone(&params), predict).await);
         }
-        Ok((compute(jobs, params, make).await, beats, foretold))
+        let plans = compute(jobs, params, make).await;
+        Ok(PlansReady { requests: 0, profiles, plans, intervals })
     }
 }
 
@@ -194,19 +155,19 @@ async fn compute<T: Send + 'static>(
     plans
 }
 
-fn beat(Job { order, known, .. }: &Job, _: &PlanParams) -> Option<Beat> {
+fn profile(Job { order, known, .. }: &Job, _: &PlanParams) -> Option<HourlyProfile> {
     let (pulse, per_hour) = Pulse::of(&Steps::from(&known.rate), order.standing.now)?;
-    Some(Beat { source: order.source, pulse, per_hour, updates: known.updates })
+    Some(HourlyProfile { source: order.source, pulse, per_hour, updates: known.updates })
 }
 
-fn foretell(Job { order, known, .. }: &Job, _: &PlanParams) -> Option<Foretold> {
+fn predict(Job { order, known, .. }: &Job, _: &PlanParams) -> Option<PredictedIntervals> {
     let wants = order.wants.as_ref()?;
     let founded = known.updates >= WELL_FOUNDED;
-    let spans = founded.then(|| build::spans(wants, &Steps::from(&known.rate), order.standing.now));
-    Some(Foretold { source: order.source, made_from: order.made_from, spans })
+    let intervals = founded.then(|| build::spans(wants, &Steps::from(&known.rate), order.standing.now));
+    Some(PredictedIntervals { source: order.source, made_from: order.made_from, intervals })
 }
 
-fn make(job: &Job, params: &PlanParams) -> Option<Made> {
+fn make(job: &Job, params: &PlanParams) -> Option<MadePlan> {
     let Job { order, known, .. } = job;
     let KnownRate { origin, updates, .. } = *known;
     let rhythm = Rhythm { rate: Steps::from(&known.rate), origin, updates, foresight: job.foresight() };
@@ -217,7 +178,7 @@ fn make(job: &Job, params: &PlanParams) -> Option<Made> {
         tracing::error!(source = order.source.0, ?numbers, "a plan makes no sense; please report it");
         return None;
     }
-    Some(Made { source: order.source, made_from: order.made_from, at: order.standing.now, ahead })
+    Some(MadePlan { source: order.source, made_from: order.made_from, at: order.standing.now, ahead })
 }
 
 #[cfg(test)]
@@ -225,9 +186,12 @@ mod tests {
     use super::*;
     use tidewatch_core::model::aggregate::Origin;
     use tidewatch_core::planning::budget::Budget;
+    use tidewatch_core::planning::plan::Revision;
     use tidewatch_core::planning::policy::Policy;
+    use tidewatch_core::planning::rolling::Ahead;
     use tidewatch_core::planning::rolling::Standing;
     use tidewatch_core::time::Span;
+    use tidewatch_core::time::Timestamp;
 
     fn job(id: i64) -> Job {
         let standing = Standing::new(Timestamp::from_secs(0), Budget::default());
@@ -251,7 +215,7 @@ mod tests {
             freshness_threshold: 1.0,
             switches: false,
         };
-        let beat = beat(&job, &params).unwrap();
+        let beat = profile(&job, &params).unwrap();
         assert_eq!((beat.source, beat.per_hour, beat.updates), (SourceId(1), 1.0, 50));
         assert_eq!(beat.pulse.at(Timestamp::from_secs(0)), 1.0);
         assert_eq!(make(&job, &params), None);
@@ -302,7 +266,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_source_that_makes_planning_panic_costs_its_own_plan_only() {
-        fn make(Job { order, .. }: &Job, _: &PlanParams) -> Option<Made> {
+        fn make(Job { order, .. }: &Job, _: &PlanParams) -> Option<MadePlan> {
             assert_ne!(order.source, SourceId(2), "this one is poison");
             let at = order.standing.now;
             let ahead = Ahead {
@@ -315,7 +279,7 @@ mod tests {
                 price: 0.0,
                 overflow: None,
             };
-            Some(Made { source: order.source, made_from: order.made_from, at, ahead })
+            Some(MadePlan { source: order.source, made_from: order.made_from, at, ahead })
         }
         let jobs = Arc::new((1..5).map(job).collect());
         let params = PlanParams {

@@ -16,11 +16,12 @@ use crate::fetch::host_group::host_group;
 use crate::fetch::robots::{Robots, robots_url};
 use crate::fetch::{Answer, Request, Validators, secret};
 use crate::store::reader::{Dossier, Reader};
-use crate::store::record::{BeliefsRecord, Flight, Outcome, RobotsRecord, ValidatorsChange};
+use crate::store::record::{BeliefsRecord, Outcome, RobotsRecord, ValidatorsChange};
 use crate::store::writer::Write;
+use tidewatch_core::engine::action::Attempt;
 use tidewatch_core::engine::book::Told;
+use tidewatch_core::engine::event::{Answered, Asked, Failure, MovedTo, Report};
 use tidewatch_core::engine::params::HostGroup;
-use tidewatch_core::engine::{Answered, Asked, Failure, Report};
 use tidewatch_core::model::beliefs::Heard;
 use tidewatch_core::model::learn::Look;
 use tidewatch_core::model::steps::Steps;
@@ -30,15 +31,15 @@ use tidewatch_core::planning::expected::Forecast;
 use tidewatch_core::time::{Span, Timestamp};
 
 use super::catch;
+use super::messages::Launch;
 use super::mind::Mind;
-use super::muster::Spec;
-use super::orders::Launch;
+use super::startup::Spec;
 
 /// A probe that ended.
 #[derive(Debug, Clone)]
 pub struct Finished {
-    /// What was ordered, with the time it was really sent.
-    pub flight: Flight,
+    /// What was to be sent, with the time it was really sent.
+    pub attempt: Attempt,
     /// When it ended.
     pub finished: Timestamp,
     /// Who answered, if anyone.
@@ -73,8 +74,8 @@ impl Finished {
     /// What the fleet hears of it.
     pub fn report(&self) -> Report {
         Report {
-            source: self.flight.source,
-            started: self.flight.started,
+            source: self.attempt.source,
+            started: self.attempt.started,
             finished: self.finished,
             answered_by: self.answered_by.clone(),
             crawl_delay: self.crawl_delay,
@@ -82,10 +83,17 @@ impl Finished {
         }
     }
 
+    /// The same without what it brought: its source was moved elsewhere meanwhile.
+    pub fn discarded(self) -> Self {
+        let said = "its address was changed while the answer was under way".to_owned();
+        let failed = Self::failed(self.attempt, self.finished, Failure::Interrupted, said);
+        Self { http_status: self.http_status, ..failed }
+    }
+
     /// A probe that failed without an answer.
-    pub fn failed(flight: Flight, finished: Timestamp, failure: Failure, error: String) -> Self {
+    pub fn failed(attempt: Attempt, finished: Timestamp, failure: Failure, error: String) -> Self {
         Self {
-            flight,
+            attempt,
             finished,
             answered_by: None,
             crawl_delay: None,
@@ -131,13 +139,13 @@ impl Stopped {
 
 /// Runs one probe to its end.
 pub async fn probe(bench: &Bench, launch: Launch) -> Finished {
-    let mut flight = launch.flight;
-    flight.started = bench.clock.now();
+    let mut attempt = launch.attempt;
+    attempt.started = bench.clock.now();
     let mut crawl_delay = None;
-    match look(bench, &launch, flight, &mut crawl_delay).await {
+    match look(bench, &launch, attempt, &mut crawl_delay).await {
         Ok(finished) => finished,
         Err(stopped) => {
-            let mut finished = Finished::failed(flight, bench.clock.now(), stopped.failure, stopped.error);
+            let mut finished = Finished::failed(attempt, bench.clock.now(), stopped.failure, stopped.error);
             finished.http_status = stopped.http_status;
             finished.answered_by = stopped.answered_by;
             finished.crawl_delay = crawl_delay;
@@ -150,7 +158,7 @@ pub async fn probe(bench: &Bench, launch: Launch) -> Finished {
 async fn look(
     bench: &Bench,
     launch: &Launch,
-    flight: Flight,
+    attempt: Attempt,
     crawl_delay: &mut Option<Span>,
 ) -> Result<Finished, Stopped> {
     let source = &launch.spec.source;
@@ -159,17 +167,17 @@ async fn look(
     };
     let unreadable_store =
         |error: crate::store::StoreError| Stopped::new(Failure::Interrupted, error.to_string());
-    let dossier = bench.reader.dossier(flight.source).await.map_err(unreadable_store)?;
+    let dossier = bench.reader.dossier(attempt.source).await.map_err(unreadable_store)?;
     let headers = headers(&launch.spec).await.map_err(|error| Stopped::new(Failure::Interrupted, error))?;
     let request = request(&launch.spec, headers, &dossier);
     if source.robots {
         ask_robots(bench, fetcher, launch, &request, crawl_delay).await?;
     }
     let crawl_delay = *crawl_delay;
-    let mut mind = Mind::read(&launch.spec.learning, &dossier, flight.started);
+    let mut mind = Mind::read(&launch.spec.learning, &dossier, attempt.started);
     let conditional = request.validators.is_some();
     let serves = !launch.rules.is_empty() && !launch.rules.of(source).is_empty();
-    let expected = expected(&dossier, flight.started).filter(|_| serves);
+    let expected = expected(&dossier, attempt.started).filter(|_| serves);
     let mut answer = fetcher.get(&request, &bench.clock).await.map_err(|error| {
         Stopped::new(if error.reached { Failure::Unreadable } else { Failure::Unreachable }, error.message)
     })?;
@@ -177,13 +185,16 @@ async fn look(
     let mut answered = Answered {
         fresh_for: answer.fresh_for,
         bytes: answer.wire_bytes,
-        moved_to: answer.moved_to.as_ref().map(ToString::to_string),
+        moved_to: answer
+            .moved_to
+            .as_ref()
+            .map(|url| MovedTo { url: url.to_string(), host: host_group(url) }),
         ..Answered::default()
     };
     let (status, wire_bytes) = (answer.status, answer.wire_bytes);
     let answered_by = Some(host_group(&answer.final_url));
     let done = |outcome, answered, validators, observation, beliefs: BeliefsRecord| Finished {
-        flight,
+        attempt,
         finished,
         answered_by: answered_by.clone(),
         crawl_delay,
@@ -205,7 +216,7 @@ async fn look(
             last_modified: answer.last_modified.clone(),
         };
         let (kind, last) = (source.kind, dossier.seen.last_look);
-        let look = Look { kind, last, now: flight.started, seen: None, except: None };
+        let look = Look { kind, last, now: attempt.started, seen: None, except: None };
         answered.heard = mind.look(&look, answer.modified_at);
         let beliefs = mind.record(answered.heard.for_good);
         answered.asked = serves.then(|| Box::new(Asked { told: Vec::new(), found: 0, expected }));
@@ -214,7 +225,7 @@ async fn look(
     if answer.status != 200 {
         return Err(refused(&answer));
     }
-    let times = (flight.started, finished);
+    let times = (attempt.started, finished);
     let read = read(launch, &mut answer, dossier.seen, times, mind).await;
     let Read { observation, heard, beliefs, told } = read.map_err(|error| Stopped {
         http_status: Some(status),

@@ -6,10 +6,10 @@ use tokio::sync::mpsc;
 use tokio::task::{Id, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use crate::store::record::Flight;
-use tidewatch_core::engine::Failure;
+use tidewatch_core::engine::action::Attempt;
+use tidewatch_core::engine::event::Failure;
 
-use super::orders::Launch;
+use super::messages::Launch;
 use super::probe::{Bench, Finished, probe};
 
 /// Sends what it is told to send until nobody tells it anything more. `abort` cuts short what is
@@ -21,17 +21,17 @@ pub async fn run(
     abort: CancellationToken,
 ) {
     let mut under_way = JoinSet::new();
-    let mut flights: HashMap<Id, Flight> = HashMap::new();
+    let mut attempts: HashMap<Id, Attempt> = HashMap::new();
     let mut open = true;
     while open || !under_way.is_empty() {
         let ended = tokio::select! {
             launch = launches.recv(), if open => {
                 match launch {
                     Some(launch) => {
-                        let flight = launch.flight;
+                        let attempt = launch.attempt;
                         let bench = bench.clone();
                         let task = under_way.spawn(async move { probe(&bench, launch).await });
-                        flights.insert(task.id(), flight);
+                        attempts.insert(task.id(), attempt);
                     }
                     None => open = false,
                 }
@@ -42,16 +42,16 @@ pub async fn run(
         };
         let result = match ended {
             Ok((id, result)) => {
-                flights.remove(&id);
+                attempts.remove(&id);
                 Some(result)
             }
-            Err(error) => flights.remove(&error.id()).map(|flight| {
+            Err(error) => attempts.remove(&error.id()).map(|attempt| {
                 let said = "the probe panicked; please report it".to_owned();
-                Finished::failed(flight, bench.clock.now(), Failure::Unreadable, said)
+                Finished::failed(attempt, bench.clock.now(), Failure::Unreadable, said)
             }),
         };
         if let Some(result) = result {
-            // A pilot that is gone is noticed by whoever joins it.
+            // A scheduler that is gone is noticed by the task that joins it.
             let _ = finished.send(result);
         }
     }

@@ -19,6 +19,7 @@ use crate::store::reader::{HistoryRow, Reader};
 use crate::store::record::RateRecord;
 use crate::store::rhythm::{BurstSpan, DiaryRow};
 use crate::store::writer::Write;
+use tidewatch_core::engine::event::Event;
 use tidewatch_core::model::aggregate::{Aggregate, Borrow, Gathered, estimate};
 use tidewatch_core::model::censored;
 use tidewatch_core::model::habits::diary::Diary;
@@ -30,8 +31,8 @@ use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
-use super::muster::{Learning, usual};
-use super::orders::Control;
+use super::messages::Control;
+use super::startup::{Learning, usual};
 
 /// What refitting needs of the configuration.
 #[derive(Debug, Clone, PartialEq)]
@@ -174,7 +175,7 @@ impl Refitter {
             let ids = rates.iter().map(|rate| rate.source).collect();
             self.publish(rates).await?;
             // A scheduler that is gone plans nothing.
-            let _ = self.control.send(Control::Refitted(ids));
+            let _ = self.control.send(Control::Tell(Event::RatesFitted(ids)));
         }
         Ok(fitted)
     }

@@ -20,15 +20,15 @@ use crate::store::record::Event;
 use crate::store::sync::{Listed, Synced};
 use crate::store::writer::Write;
 use crate::store::{StoreError, load};
-use tidewatch_core::engine::{Changed, Known, Moved};
+use tidewatch_core::engine::event::{Changed, Known, Moved};
 use tidewatch_core::planning::build::PlanParams;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
-use super::muster::{self, Learning, Spec, spec_by, terms};
-use super::orders::{Control, Reconfiguration};
+use super::messages::{Control, Reconfiguration};
 use super::planner;
 use super::refit::RefitParams;
+use super::startup::{self, Learning, Spec, spec_by, terms};
 
 /// Reads the configuration again when asked.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ pub struct Reloader {
     pub reader: Reader,
     /// To store the list.
     pub writes: mpsc::UnboundedSender<Write>,
-    /// To tell the pilot.
+    /// To tell the scheduler.
     pub control: mpsc::UnboundedSender<Control>,
     /// What time it is.
     pub clock: Clock,
@@ -53,6 +53,8 @@ pub struct Reloader {
     pub targets: watch::Sender<Arc<Vec<Arc<Target>>>>,
     /// And how they reach the network.
     pub posts: watch::Sender<Fetcher>,
+    /// To tell how long probes are kept.
+    pub retention: watch::Sender<Span>,
 }
 
 /// Why a reload changed nothing.
@@ -100,25 +102,25 @@ impl Reloader {
             .map_err(|error| Refused(error.message))?;
         let at = self.clock.now();
         let synced = self.sync(&added, &changed, &diff.removed, at).await?;
-        let usual = muster::usual(&new);
+        let usual = startup::usual(&new);
         let added = self.added(added, &synced, &usual, at).await?;
         let changed = self.changed(changed, &synced, &usual, at).await?;
         // Before anyone plans by the new list.
         let planning = planner::params(&new);
         let replan = *planning != **self.planning.borrow() || new.fleet.burst != self.config.fleet.burst;
         self.planning.send_replace(planning);
-        let learning = Some(usual).filter(|new| *new != muster::usual(&self.config));
+        let learning = Some(usual).filter(|new| *new != startup::usual(&self.config));
         // Also where only sources came or went: which of them rules have to do with is another matter.
         let same = diff.added.is_empty() && diff.removed.is_empty() && diff.changed.is_empty();
         let kept = new.rules == self.config.rules && (same || new.rules.is_empty());
         let rules = (!kept).then(|| Arc::clone(&new.rules));
+        self.retention.send_replace(new.daemon.retain_probes);
         self.posts.send_replace(fetcher.clone());
         self.targets.send_replace(Arc::new(new.targets.clone()));
         let summary = diff.to_string();
         let (applied, done) = oneshot::channel();
         let apply = Reconfiguration {
             params: new.fleet.clone(),
-            retain: new.daemon.retain_probes,
             fetcher: Some(fetcher),
             added,
             changed,
@@ -185,7 +187,10 @@ impl Reloader {
             let spec = spec_by(usual, &source, memory.adopted_url.as_deref());
             let terms = terms(&source, spec.url());
             let probes = probes.remove(&id).unwrap_or_default();
-            Some((Known { id, terms, memory, probes, answered_by: None }, Arc::new(spec)))
+            Some((
+                Known { id, terms, memory, probes, answered_by: None, moved: Moved::Same },
+                Arc::new(spec),
+            ))
         };
         Ok(added.into_iter().filter_map(known).collect())
     }

@@ -1,6 +1,6 @@
 //! Putting the tasks together, and taking them apart again.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,18 +17,18 @@ use crate::store::lock::Lock;
 use crate::store::reader::Reader;
 use crate::store::record::Event;
 use crate::store::writer::{Desk, Write, Writer};
-use crate::store::{StoreError, load, open};
+use crate::store::{Connection, StoreError, load, open};
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Timestamp;
 
-use super::muster::{Mustered, muster};
-use super::orders::Control;
-use super::pilot::{self, Lines, Pilot, Progress, Settings};
+use super::messages::{Control, ProbeRequest};
 use super::planner::{self, Planner};
 use super::probe::Bench;
 use super::refit::{RefitParams, Refitter};
 use super::reload::Reloader;
-use super::{notify, prober};
+use super::scheduler::{Channels, Progress, Scheduler};
+use super::startup::{Loaded, load_engine};
+use super::{notify, prober, retention};
 
 /// What a daemon is started with.
 #[derive(Debug)]
@@ -96,38 +96,94 @@ pub async fn run(
     setup: Setup,
     mut commands: mpsc::UnboundedReceiver<Command>,
 ) -> Result<Ended, DaemonError> {
+    let clock = setup.clock.clone();
+    let store = setup.config.daemon.store.clone();
+    let _lock = Lock::take(&store)?;
+    let mut tasks = start(setup, &store).await?;
+    notify::ready(format!("watching {} sources", tasks.sources)).await;
+    tracing::info!(sources = tasks.sources, store = %store.display(), "watching");
+    let ended = loop {
+        tokio::select! {
+            // In order: without a scheduler the planner ends as well, and is not to blame.
+            biased;
+            command = commands.recv() => match command {
+                Some(Command::Reload) => drop(tasks.reloads.send(())),
+                Some(Command::Abort) => break Ok(Ended::Aborted),
+                Some(Command::Stop) | None => {
+                    let _ = tasks.control.send(Control::Stop);
+                    tokio::spawn(notify::stopping());
+                    break drain(&mut tasks.scheduler, &mut commands).await;
+                }
+            },
+            died = &mut tasks.writer => break Err(died_writer(died)),
+            died = &mut tasks.prober => break Err(died_task("prober", died)),
+            died = &mut tasks.scheduler => break Err(died_task("scheduler", died)),
+            died = &mut tasks.planner => break Err(died_task("planner", died)),
+            died = &mut tasks.courier => break Err(died_task("courier", died)),
+        }
+    };
+    tasks.end(matches!(ended, Ok(Ended::Drained)), &clock).await?;
+    ended
+}
+
+/// The tasks of a running daemon.
+struct Tasks {
+    sources: usize,
+    writes: mpsc::UnboundedSender<Write>,
+    control: mpsc::UnboundedSender<Control>,
+    reloads: mpsc::UnboundedSender<()>,
+    stop_writer: oneshot::Sender<()>,
+    abort: CancellationToken,
+    writer: JoinHandle<Result<(), StoreError>>,
+    prober: JoinHandle<()>,
+    scheduler: JoinHandle<()>,
+    planner: JoinHandle<()>,
+    courier: JoinHandle<()>,
+    /// Those whose end is no crash.
+    others: Vec<JoinHandle<()>>,
+    last_fit: Refitter,
+}
+
+/// What is stored at a start before anything else happens.
+struct Begun {
+    connection: Connection,
+    loaded: Loaded,
+    first_due: Vec<(SourceId, Timestamp)>,
+}
+
+async fn begin(config: &Config, store: &Path, now: Timestamp) -> Result<Begun, DaemonError> {
+    let mut connection = open::for_writing(store).await?;
+    load::begin(&mut connection, &config.sources, now).await?;
+    let loaded = load_engine(config, &mut connection, now).await?;
+    let due = |&id: &SourceId| Some((id, loaded.engine.memory(id)?.due.at()?));
+    let first_due = loaded.unscheduled.iter().filter_map(due).collect();
+    Ok(Begun { connection, loaded, first_due })
+}
+
+/// Starts all tasks.
+async fn start(setup: Setup, store: &Path) -> Result<Tasks, DaemonError> {
     let Setup { config, path, clock, progress } = setup;
     let config = Arc::new(config);
-    let store = config.daemon.store.clone();
-    let _lock = Lock::take(&store)?;
-    let mut connection = open::for_writing(&store).await?;
-    let now = clock.now();
-    load::begin(&mut connection, &config.sources, now).await?;
-    let Mustered { fleet, roster, unscheduled } = muster(&config, &mut connection, now).await?;
-    let due = |id| Some((id, fleet.memory(id)?.due));
-    let first_due: Vec<(SourceId, Timestamp)> = unscheduled.into_iter().filter_map(due).collect();
-    let reader = Reader::open(&store).await?;
+    let Begun { connection, loaded, first_due } = begin(&config, store, clock.now()).await?;
+    let reader = Reader::open(store).await?;
     let fetcher = Fetcher::new(&config.fetch, config.daemon.contact.as_deref())?;
-    let sources = fleet.len();
-
+    let sources = loaded.engine.len();
     let (writer, Desk { writes, receipts, health }) = Writer::new(connection);
     let (stop_writer, writer_stopped) = oneshot::channel();
-    let mut writer = tokio::spawn(writer.run(writer_stopped));
-    let event = |kind, detail| Write::Event(Event { at: clock.now(), kind, source: None, detail });
-    let _ = writes.send(event("started", Some(format!("tidewatch {}", env!("CARGO_PKG_VERSION")))));
-
-    let _ = writes.send(Write::Rules(pilot::names(&config.rules)));
+    let writer = tokio::spawn(writer.run(writer_stopped));
+    let detail = Some(format!("tidewatch {}", env!("CARGO_PKG_VERSION")));
+    let _ = writes.send(Write::Event(Event { at: clock.now(), kind: "started", source: None, detail }));
+    let _ = writes.send(Write::Rules(config.rules.names()));
     let (launches, to_launch) = mpsc::unbounded_channel();
     let (finished, has_finished) = mpsc::unbounded_channel();
-    let (control, orders) = mpsc::unbounded_channel();
-    let (plans, to_plan) = mpsc::channel(planner::BATCH);
+    let (control, controls) = mpsc::unbounded_channel();
+    let (plans, to_plan) = mpsc::unbounded_channel();
+    let (deliver, shown) = (Arc::new(Notify::new()), progress.subscribe());
     let abort = CancellationToken::new();
     let bench = Bench { reader: reader.clone(), writes: writes.clone(), clock: clock.clone() };
-    let mut prober = tokio::spawn(prober::run(bench, to_launch, finished, abort.clone()));
-    let poke = Arc::new(Notify::new());
-    let shown = progress.subscribe();
-    let lines = Lines {
-        control: orders,
+    let prober = tokio::spawn(prober::run(bench, to_launch, finished, abort.clone()));
+    let channels = Channels {
+        control: controls,
         finished: has_finished,
         receipts,
         writes: writes.clone(),
@@ -135,108 +191,105 @@ pub async fn run(
         plans,
         health,
         progress,
-        poke: Arc::clone(&poke),
+        deliver: Arc::clone(&deliver),
     };
-    let (posts, fetcher_of_posts) = watch::channel(fetcher.clone());
+    let rules = Arc::clone(&config.rules);
+    let scheduler =
+        Scheduler::new(loaded.engine, loaded.roster, clock.clone(), Some(fetcher.clone()), rules, channels);
+    let (posts, fetcher_of_posts) = watch::channel(fetcher);
     let (targets, told) = watch::channel(Arc::new(config.targets.clone()));
     let courier = Courier {
         // Of its own: documents may be long, and no probe waits for a connection because of them.
-        reader: Reader::open(&store).await?,
+        reader: Reader::open(store).await?,
         writes: writes.clone(),
         clock: clock.clone(),
         targets: told,
         fetcher: fetcher_of_posts,
-        poke,
+        poke: deliver,
     };
-    let mut courier = tokio::spawn(courier.run());
-    let settings = Settings::from(&*config);
-    let pilot = Pilot::new(fleet, roster, clock.clone(), Some(fetcher), settings, lines);
-    let mut pilot = tokio::spawn(pilot.fly());
-    let keeper = tokio::spawn(notify::keep(shown, clock.clone()));
-    let scheduler = tokio::spawn(note_first_due(first_due, writes.clone()));
-    let requests = tokio::spawn(pass_requests(reader.clone(), control.clone()));
-    let (refits, params_of_refits) = watch::channel(Arc::new(RefitParams::new(&config)));
+    let (refits, params) = watch::channel(Arc::new(RefitParams::new(&config)));
     let refitter = Refitter {
         reader: reader.clone(),
         writes: writes.clone(),
         control: control.clone(),
         clock: clock.clone(),
-        params: params_of_refits,
+        params,
     };
-    let last_fit = refitter.clone();
-    let refitter = tokio::spawn(refitter.run());
-    let (planning, params_of_plans) = watch::channel(planner::params(&config));
-    let planner = Planner {
-        reader: reader.clone(),
-        orders: to_plan,
-        control: control.clone(),
-        params: params_of_plans,
-    };
-    let mut planner = tokio::spawn(planner.run());
-    let (reloads, to_reload) = mpsc::unbounded_channel();
-    let reloader = path.map(|path| {
-        let (control, writes, clock) = (control.clone(), writes.clone(), clock.clone());
-        let reloader =
-            Reloader { config, path, reader, writes, control, clock, refits, planning, targets, posts };
-        tokio::spawn(keep_reloading(reloader, to_reload))
-    });
-    notify::ready(format!("watching {sources} sources")).await;
-    tracing::info!(sources, store = %store.display(), "watching");
-
-    let ended = loop {
-        tokio::select! {
-            // In order: without a scheduler the planner ends as well, and is not to blame.
-            biased;
-            command = commands.recv() => match command {
-                Some(Command::Reload) => drop(reloads.send(())),
-                Some(Command::Abort) => break Ok(Ended::Aborted),
-                Some(Command::Stop) | None => {
-                    let _ = control.send(Control::Stop);
-                    tokio::spawn(notify::stopping());
-                    break drain(&mut pilot, &mut commands).await;
-                }
-            },
-            died = &mut writer => break Err(died_writer(died)),
-            died = &mut prober => break Err(died_task("prober", died)),
-            died = &mut pilot => break Err(died_task("scheduler", died)),
-            died = &mut planner => break Err(died_task("planner", died)),
-            died = &mut courier => break Err(died_task("courier", died)),
-        }
-    };
-    abort.cancel();
-    let tasks = [
-        Some(pilot),
-        Some(planner),
-        Some(courier),
-        Some(keeper),
-        Some(scheduler),
-        Some(requests),
-        Some(refitter),
-        reloader,
+    let (planning, params) = watch::channel(planner::params(&config));
+    let planner = Planner { reader: reader.clone(), orders: to_plan, control: control.clone(), params };
+    let (retention, retain) = watch::channel(config.daemon.retain_probes);
+    let mut others = vec![
+        tokio::spawn(notify::keep(shown, clock.clone())),
+        tokio::spawn(note_first_due(first_due, writes.clone())),
+        tokio::spawn(pass_requests(reader.clone(), control.clone())),
+        tokio::spawn(refitter.clone().run()),
+        tokio::spawn(retention::prune(clock.clone(), retain, writes.clone())),
     ];
-    for task in tasks.into_iter().flatten() {
-        task.abort();
-    }
-    if matches!(ended, Ok(Ended::Drained)) {
-        // What is left out is made up for at the next start.
-        let _ = patience(LAST_FIT, last_fit.refit(clock.now())).await;
-        let _ = writes.send(event("stopped", None));
-        let _ = stop_writer.send(());
-        match patience(LAST_WRITES, &mut writer).await {
-            Ok(Ok(Ok(()))) => {}
-            Ok(died) => return Err(died_writer(died)),
-            Err(_) => tracing::error!(
-                "the store could not be written in time; what is missing will be seen again"
-            ),
+    let (reloads, to_reload) = mpsc::unbounded_channel();
+    others.extend(path.map(|path| {
+        let (control, writes) = (control.clone(), writes.clone());
+        tokio::spawn(keep_reloading(
+            Reloader {
+                config,
+                path,
+                reader,
+                writes,
+                control,
+                clock,
+                refits,
+                planning,
+                targets,
+                posts,
+                retention,
+            },
+            to_reload,
+        ))
+    }));
+    Ok(Tasks {
+        sources,
+        writes,
+        control,
+        reloads,
+        stop_writer,
+        abort,
+        writer,
+        prober,
+        scheduler: tokio::spawn(scheduler.run()),
+        planner: tokio::spawn(planner.run()),
+        courier: tokio::spawn(courier.run()),
+        others,
+        last_fit: refitter,
+    })
+}
+
+impl Tasks {
+    /// Ends all of them; what was seen is stored first if they were drained.
+    async fn end(mut self, drained: bool, clock: &Clock) -> Result<(), DaemonError> {
+        self.abort.cancel();
+        let tasks = [self.scheduler, self.planner, self.courier];
+        tasks.into_iter().chain(self.others).for_each(|task| task.abort());
+        if drained {
+            // What is left out is made up for at the next start.
+            let _ = patience(LAST_FIT, self.last_fit.refit(clock.now())).await;
+            let stopped = Event { at: clock.now(), kind: "stopped", source: None, detail: None };
+            let _ = self.writes.send(Write::Event(stopped));
+            let _ = self.stop_writer.send(());
+            match patience(LAST_WRITES, &mut self.writer).await {
+                Ok(Ok(Ok(()))) => {}
+                Ok(died) => return Err(died_writer(died)),
+                Err(_) => tracing::error!(
+                    "the store could not be written in time; what is missing will be seen again"
+                ),
+            }
         }
+        self.writer.abort();
+        Ok(())
     }
-    writer.abort();
-    ended
 }
 
 /// Waits for what is under way, up to the deadline or a second signal.
 async fn drain(
-    pilot: &mut JoinHandle<()>,
+    scheduler: &mut JoinHandle<()>,
     commands: &mut mpsc::UnboundedReceiver<Command>,
 ) -> Result<Ended, DaemonError> {
     let aborted = async {
@@ -248,7 +301,7 @@ async fn drain(
         std::future::pending::<()>().await;
     };
     tokio::select! {
-        landed = patience(DRAIN, &mut *pilot) => {
+        landed = patience(DRAIN, &mut *scheduler) => {
             match landed {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => return Err(DaemonError::TaskDied { task: "scheduler", why: error.to_string() }),
@@ -306,6 +359,7 @@ async fn pass_requests(reader: Reader, control: mpsc::UnboundedSender<Control>) 
                     requests.into_iter().filter(|request| request.id > last_passed).collect::<Vec<_>>()
                 {
                     last_passed = request.id;
+                    let request = ProbeRequest { number: request.id, source: request.source, answer: None };
                     if control.send(Control::Request(request)).is_err() {
                         return;
                     }

@@ -6,10 +6,9 @@ use std::collections::HashMap;
 use serde_json::json;
 use sqlx::{Connection, Row, SqliteConnection};
 
-use tidewatch_core::engine::life::Life;
+use tidewatch_core::engine::memory::{Due, Life, Memory, MoveProof, Toll};
 use tidewatch_core::engine::params::HostGroup;
-use tidewatch_core::engine::source::{Memory, MoveProof, Reason, State};
-use tidewatch_core::engine::tardiness::Toll;
+use tidewatch_core::engine::reason::{Reason, State};
 use tidewatch_core::model::estimate::Forgetting;
 use tidewatch_core::observe::FeedHints;
 use tidewatch_core::planning::policy::Policy;
@@ -23,7 +22,7 @@ use super::sync::{Listing, sync_all};
 #[derive(Debug, Clone, Default)]
 pub struct Standing {
     /// What host groups asked for: paused until, crawl delay.
-    pub hosts: Vec<(HostGroup, Timestamp, Span)>,
+    pub hosts: Vec<(HostGroup, Option<Timestamp>, Span)>,
     /// The latest instant that the store knows of: if it lies ahead, the clock was set back.
     pub latest: Option<Timestamp>,
     /// What jitter is drawn from.
@@ -90,8 +89,7 @@ pub async fn standing(connection: &mut SqliteConnection) -> Result<Standing, Sto
         .await?
     {
         let host = HostGroup { key: row.get::<String, _>(0).into(), public: row.get(1) };
-        let paused = instant(row.get(2)).unwrap_or(Timestamp::MIN);
-        standing.hosts.push((host, paused, Span::from_millis(row.get(3))));
+        standing.hosts.push((host, instant(row.get(2)), Span::from_millis(row.get(3))));
     }
     // Not events: they stay where the clock was when they happened, also when it was set since.
     let latest: Option<i64> =
@@ -241,10 +239,11 @@ fn instant(millis: Option<i64>) -> Option<Timestamp> {
 impl Told {
     fn remembered(self) -> Remembered {
         let state = State::from_name(&self.state).unwrap_or_default();
-        let due = instant(self.next_probe_at).unwrap_or(match state {
-            State::Resting => Timestamp::MAX,
-            _ => Timestamp::default(),
-        });
+        let due = match (instant(self.next_probe_at), state) {
+            (Some(at), _) => Due::At(at),
+            (None, State::Resting) => Due::Stopped,
+            (None, _) => Due::Unscheduled,
+        };
         let moving = self.moving_to.map(|target| {
             Box::new(MoveProof {
                 target,

@@ -6,14 +6,15 @@
 use serde_json::{Value, json};
 use sqlx::{Row, SqliteConnection};
 
+use tidewatch_core::engine::action::AdoptedPlan;
 use tidewatch_core::planning::policy::Policy;
+use tidewatch_core::planning::rolling::Ahead;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
 use super::StoreError;
 use super::load::read_text;
 use super::reader::Reader;
-use super::record::PlanRecord;
 
 /// A plan as it was stored.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,7 +49,7 @@ fn method(by: Policy) -> &'static str {
 }
 
 /// The times of a plan, counted from its start.
-fn offsets(plan: &PlanRecord) -> Vec<i64> {
+fn offsets(plan: &Ahead) -> Vec<i64> {
     let mut offsets: Vec<i64> = plan.times.iter().map(|&at| (at - plan.starts).as_millis()).collect();
     offsets.sort_unstable();
     offsets.dedup();
@@ -58,14 +59,14 @@ fn offsets(plan: &PlanRecord) -> Vec<i64> {
 /// Plans that were adopted, and the due times that follow. At most one for each source.
 pub(super) async fn plans(
     connection: &mut SqliteConnection,
-    plans: &[PlanRecord],
+    plans: &[AdoptedPlan],
 ) -> Result<(), sqlx::Error> {
     let rows: Vec<Value> = plans
         .iter()
-        .map(|plan| {
+        .map(|AdoptedPlan { made_at, plan, due, .. }| {
             json!([
-                plan.source.0,
-                plan.made_at.as_millis(),
+                due.source.0,
+                made_at.as_millis(),
                 plan.starts.as_millis(),
                 plan.ends.as_millis(),
                 plan.times.len(),
@@ -88,10 +89,11 @@ pub(super) async fn plans(
     .bind(Value::from(rows).to_string())
     .execute(&mut *connection)
     .await?;
-    let ids: Vec<i64> = plans.iter().map(|plan| plan.source.0).collect();
+    let ids: Vec<i64> = plans.iter().map(|plan| plan.due.source.0).collect();
     // Of plans that pass with the next probe, one in half of what they look ahead is remembered: as many as
     // of those that are made to last.
-    let passing: Vec<i64> = plans.iter().filter(|plan| plan.passing).map(|plan| plan.source.0).collect();
+    let passing: Vec<i64> =
+        plans.iter().filter(|plan| plan.passing).map(|plan| plan.due.source.0).collect();
     sqlx::query(
         "DELETE FROM plans WHERE id IN (
              SELECT last.id FROM json_each(?) AS new
@@ -115,10 +117,10 @@ pub(super) async fn plans(
     .await?;
     let due: Vec<Value> = plans
         .iter()
-        .map(|plan| {
-            let at = (plan.due != Timestamp::MAX).then(|| plan.due.as_millis());
-            let (reason, asked_by) = (plan.reason.name(), plan.asked_by.name());
-            json!([plan.source.0, at, reason, asked_by, plan.follows.name(), plan.rule.as_deref()])
+        .map(|AdoptedPlan { due, follows, .. }| {
+            let at = due.due.at().map(Timestamp::as_millis);
+            let (reason, asked_by) = (due.reason.name(), due.asked_by.name());
+            json!([due.source.0, at, reason, asked_by, follows.name(), due.rule.as_deref()])
         })
         .collect();
     sqlx::query(

@@ -4,28 +4,13 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use tidewatch_core::engine::action::Attempt;
 use tidewatch_core::engine::book::RuleState;
-use tidewatch_core::engine::source::{Memory, Reason};
+use tidewatch_core::engine::memory::Memory;
 use tidewatch_core::model::burst::{Change, Evidence};
 use tidewatch_core::observe::Observation;
-use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
-
-/// A probe about to be sent.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Flight {
-    /// Whose.
-    pub source: SourceId,
-    /// When it was due.
-    pub due: Timestamp,
-    /// When it is sent.
-    pub started: Timestamp,
-    /// Who asked.
-    pub policy: Policy,
-    /// Why then.
-    pub reason: Reason,
-}
 
 /// How a probe ended, for the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,8 +63,8 @@ pub enum ValidatorsChange {
 /// A probe that ended, with everything that follows from it. Committed whole or not at all.
 #[derive(Debug, Clone)]
 pub struct Landing {
-    /// The flight it ends.
-    pub flight: Flight,
+    /// The probe that it ends.
+    pub attempt: Attempt,
     /// When it ended.
     pub finished: Timestamp,
     /// How.
@@ -135,31 +120,16 @@ pub struct CaughtRecord {
     pub tells: bool,
 }
 
-/// A source that is due at another time.
-#[derive(Debug, Clone, PartialEq)]
-pub struct DueRecord {
-    /// Which.
-    pub source: SourceId,
-    /// When.
-    pub due: Timestamp,
-    /// Why then.
-    pub reason: Reason,
-    /// Who asks.
-    pub asked_by: Policy,
-    /// The rule behind it, if one is.
-    pub rule: Option<Arc<str>>,
-}
-
 /// What is believed of a source's rhythm, as bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BeliefsRecord {
-    /// See `rate::history`.
+    /// See `model::history`.
     pub history: Vec<u8>,
-    /// See `rate::burst::watch`.
+    /// See `model::burst::watch`.
     pub watch: Option<Vec<u8>>,
     /// What is to be learned if the rhythm is another since the last burst began.
     pub aside: Option<Vec<u8>>,
-    /// See `rate::habits::diary`; `None`: nothing stands in it.
+    /// See `model::habits::diary`; `None`: nothing stands in it.
     pub diary: Option<Vec<u8>>,
     /// The rhythm is another, since then: rates fitted before now are void.
     pub changed: Option<Timestamp>,
@@ -214,45 +184,8 @@ pub struct RateRecord {
     pub updates: u32,
     /// Evidence since.
     pub since: Option<Timestamp>,
-    /// What is believed of its habits, see `rate::habits`; `None`: as before.
+    /// What is believed of its habits, see `model::habits`; `None`: as before.
     pub habits: Option<Vec<u8>>,
-}
-
-/// A plan that was adopted.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PlanRecord {
-    /// Whose.
-    pub source: SourceId,
-    /// When it was made.
-    pub made_at: Timestamp,
-    /// From when it was planned.
-    pub starts: Timestamp,
-    /// Until when.
-    pub ends: Timestamp,
-    /// When to probe, ascending.
-    pub times: Vec<Timestamp>,
-    /// C̄ over it.
-    pub expected_cost: f64,
-    /// No allowed plan can cost less.
-    pub lower_bound: f64,
-    /// About what one probe more would save.
-    pub price: f64,
-    /// The largest chance that more items come between two probes than the feed holds.
-    pub overflow: Option<f64>,
-    /// The next one comes with the next probe, so that this one is seldom worth remembering.
-    pub passing: bool,
-    /// When the source is due since.
-    pub due: Timestamp,
-    /// Why then.
-    pub reason: Reason,
-    /// Whose times these are.
-    pub by: Policy,
-    /// Who asks for that probe.
-    pub asked_by: Policy,
-    /// The policy that `auto` follows since.
-    pub follows: Policy,
-    /// The rule behind that probe, if one is.
-    pub rule: Option<Arc<str>>,
 }
 
 /// An attempt to deliver that ended.

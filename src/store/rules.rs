@@ -8,13 +8,14 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use sqlx::{Row, SqliteConnection};
 
+use tidewatch_core::engine::action::DueChange;
 use tidewatch_core::engine::book::{Executable, RuleState};
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Timestamp;
 
 use super::outbox::{self, NewDelivery};
 use super::reader::Reader;
-use super::record::{CaughtRecord, DueRecord};
+use super::record::CaughtRecord;
 use super::{Connection, StoreError};
 
 type Result = std::result::Result<(), sqlx::Error>;
@@ -100,12 +101,12 @@ pub(super) async fn state(connection: &mut SqliteConnection, state: &RuleState) 
 }
 
 /// Sources that are due at another time.
-pub(super) async fn due(connection: &mut SqliteConnection, due: &[DueRecord]) -> Result {
+pub(super) async fn due(connection: &mut SqliteConnection, due: &[DueChange]) -> Result {
     let rows: Vec<Value> = due
         .iter()
         .map(|one| {
             let rule = one.rule.as_deref();
-            let at = (one.due != Timestamp::MAX).then(|| one.due.as_millis());
+            let at = one.due.at().map(Timestamp::as_millis);
             json!([one.source.0, at, one.reason.name(), one.asked_by.name(), rule])
         })
         .collect();

@@ -8,13 +8,14 @@ use sqlx::SqliteConnection;
 use sqlx::query::Query;
 use sqlx::sqlite::{Sqlite, SqliteArguments};
 
+use tidewatch_core::engine::action::Attempt;
 use tidewatch_core::engine::load::Load;
-use tidewatch_core::engine::tardiness::Toll;
+use tidewatch_core::engine::memory::Toll;
 use tidewatch_core::observe::{Observation, Occurred};
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
-use super::record::{Event, Flight, HostRecord, Landing, RobotsRecord, ValidatorsChange};
+use super::record::{Event, HostRecord, Landing, RobotsRecord, ValidatorsChange};
 use super::{outbox, rhythm, rules};
 
 /// An item that returns within this time after it left its feed is known; it keeps a busy feed's
@@ -24,8 +25,8 @@ const ITEMS_REMEMBERED: Span = Span::from_days(180);
 type Result = std::result::Result<(), sqlx::Error>;
 
 /// Probes about to be sent.
-pub(super) async fn take_off(connection: &mut SqliteConnection, flights: &[Flight]) -> Result {
-    let rows: Vec<Value> = flights
+pub(super) async fn started(connection: &mut SqliteConnection, attempts: &[Attempt]) -> Result {
+    let rows: Vec<Value> = attempts
         .iter()
         .map(|f| {
             json!([f.source.0, f.due.as_millis(), f.started.as_millis(), f.policy.name(), f.reason.name()])
@@ -42,16 +43,16 @@ pub(super) async fn take_off(connection: &mut SqliteConnection, flights: &[Fligh
 }
 
 /// A probe that was about to be sent and was not.
-pub(super) async fn recall(connection: &mut SqliteConnection, id: SourceId) -> Result {
+pub(super) async fn cancelled(connection: &mut SqliteConnection, id: SourceId) -> Result {
     sqlx::query("DELETE FROM flights WHERE source_id = ?").bind(id.0).execute(connection).await?;
     Ok(())
 }
 
 /// A probe that ended: log, updates, items, validators and the source's new state.
-pub(super) async fn land(connection: &mut SqliteConnection, landing: &Landing) -> Result {
-    let id = landing.flight.source.0;
+pub(super) async fn ended(connection: &mut SqliteConnection, landing: &Landing) -> Result {
+    let id = landing.attempt.source.0;
     let finished = landing.finished.as_millis();
-    let started = landing.flight.started.as_millis();
+    let started = landing.attempt.started.as_millis();
     let updates = landing.observation.as_ref().map_or(0, |seen| seen.updates.len());
     let probe_id = sqlx::query(
         "INSERT INTO probes (source_id, due_at, started_at, duration_ms, outcome, http_status, bytes,
@@ -59,21 +60,21 @@ pub(super) async fn land(connection: &mut SqliteConnection, landing: &Landing) -
          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     )
     .bind(id)
-    .bind(landing.flight.due.as_millis())
+    .bind(landing.attempt.due.as_millis())
     .bind(started)
     .bind(finished - started)
     .bind(landing.outcome.name())
     .bind(landing.http_status)
     .bind(signed(landing.bytes))
     .bind(i64::try_from(updates).unwrap_or(i64::MAX))
-    .bind(landing.flight.policy.name())
-    .bind(landing.flight.reason.name())
+    .bind(landing.attempt.policy.name())
+    .bind(landing.attempt.reason.name())
     .bind(landing.error.as_deref())
     .bind(landing.tardy.map(Span::as_millis))
     .execute(&mut *connection)
     .await?
     .last_insert_rowid();
-    recall(connection, landing.flight.source).await?;
+    cancelled(connection, landing.attempt.source).await?;
     if let Some(observation) = &landing.observation {
         observe(connection, id, probe_id, landing.finished, observation).await?;
     }
@@ -90,7 +91,7 @@ pub(super) async fn land(connection: &mut SqliteConnection, landing: &Landing) -
         self::event(connection, event).await?;
     }
     for caught in &landing.caught {
-        rules::caught(connection, landing.flight.source, landing.finished, caught).await?;
+        rules::caught(connection, landing.attempt.source, landing.finished, caught).await?;
     }
     for state in &landing.rules {
         rules::state(connection, state).await?;
@@ -210,7 +211,7 @@ fn labels(list: &[String]) -> Option<String> {
 async fn state(connection: &mut SqliteConnection, landing: &Landing) -> Result {
     let memory = &landing.memory;
     // From its start: what is published while an answer travels was not in it, and lies after this look.
-    let looked = landing.error.is_none().then(|| landing.flight.started.as_millis());
+    let looked = landing.error.is_none().then(|| landing.attempt.started.as_millis());
     let millis = |at: Option<Timestamp>| at.map(Timestamp::as_millis);
     let moving = memory.moving.as_deref();
     let toll = Some(memory.toll).filter(Toll::is_known);
@@ -228,9 +229,9 @@ async fn state(connection: &mut SqliteConnection, landing: &Landing) -> Result {
              next_probe_rule = ?32, look_by_at = ?33, mean_bytes = ?34, mean_ms = ?35
          WHERE id = ?1",
     )
-    .bind(landing.flight.source.0)
+    .bind(landing.attempt.source.0)
     .bind(memory.state.name())
-    .bind((memory.due != Timestamp::MAX).then(|| memory.due.as_millis()))
+    .bind(millis(memory.due.at()))
     .bind(memory.reason.name())
     .bind(millis(memory.last_probe))
     .bind(looked)

@@ -12,14 +12,14 @@ use sqlx::{Connection, SqliteConnection};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::clock::real_pause;
+use tidewatch_core::engine::action::{AdoptedPlan, Attempt, DueChange};
+use tidewatch_core::engine::event::Committed;
 use tidewatch_core::engine::load::Load;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
 use super::error::may_pass;
-use super::record::{
-    DeliveryRecord, DueRecord, Event, Flight, Landing, PlanRecord, RateRecord, RobotsRecord,
-};
+use super::record::{DeliveryRecord, Event, Landing, RateRecord, RobotsRecord};
 use super::retention;
 use super::rhythm;
 use super::sync::{Listed, Synced};
@@ -28,18 +28,18 @@ use super::{StoreError, outbox, plans, rules, sync, write};
 /// Something to be written.
 #[derive(Debug)]
 pub enum Write {
-    /// Probes about to be sent. Receipt: [`Receipt::TookOff`].
-    TakeOff(Vec<Flight>),
+    /// Probes about to be sent. Receipt: [`Committed::Started`].
+    Started(Vec<Attempt>),
     /// A probe that was about to be sent and was not.
-    Recall(SourceId),
-    /// A probe that ended. Receipt: [`Receipt::Landed`].
-    Land(Box<Landing>),
+    Cancelled(SourceId),
+    /// A probe that ended. Receipt: [`Committed::Ended`].
+    Ended(Box<Landing>),
     /// An event.
     Event(Event),
     /// Fitted rates.
     Rates(Vec<RateRecord>),
     /// Adopted plans, at most one for each source.
-    Plans(Vec<PlanRecord>),
+    Plans(Vec<AdoptedPlan>),
     /// A robots.txt.
     Robots(RobotsRecord),
     /// The answer to a probe asked for by hand.
@@ -72,7 +72,7 @@ pub enum Write {
     /// An attempt to deliver that ended.
     Delivery(DeliveryRecord),
     /// Sources that are due at another time because of rules.
-    Due(Vec<DueRecord>),
+    Due(Vec<DueChange>),
     /// These rules there are; what belongs to others is forgotten.
     Rules(Vec<Arc<str>>),
     /// What the fleet did.
@@ -85,17 +85,6 @@ pub enum Write {
     /// Tells when everything before it is committed.
     Flush(oneshot::Sender<()>),
 }
-
-/// What was committed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Receipt {
-    /// These probes may be sent now.
-    TookOff(Vec<Flight>),
-    /// This probe is in the store.
-    Landed(SourceId),
-}
-
-impl Eq for Flight {}
 
 /// Whether writing works.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -113,7 +102,7 @@ pub struct Writer {
     connection: SqliteConnection,
     inbox: mpsc::UnboundedReceiver<Write>,
     outbox: mpsc::UnboundedSender<Write>,
-    receipts: mpsc::UnboundedSender<Receipt>,
+    receipts: mpsc::UnboundedSender<Committed>,
     health: watch::Sender<Health>,
 }
 
@@ -124,7 +113,7 @@ pub struct Desk {
     /// probe under way at most.
     pub writes: mpsc::UnboundedSender<Write>,
     /// Where receipts come out.
-    pub receipts: mpsc::UnboundedReceiver<Receipt>,
+    pub receipts: mpsc::UnboundedReceiver<Committed>,
     /// Whether writing works.
     pub health: watch::Receiver<Health>,
 }
@@ -203,8 +192,11 @@ impl Writer {
         for write in batch.drain(..) {
             // A receiver that is gone has stopped listening: that is its business.
             match write {
-                Write::TakeOff(flights) => drop(self.receipts.send(Receipt::TookOff(flights))),
-                Write::Land(landing) => drop(self.receipts.send(Receipt::Landed(landing.flight.source))),
+                Write::Started(attempts) => {
+                    let sources = attempts.iter().map(|attempt| attempt.source).collect();
+                    drop(self.receipts.send(Committed::Started(sources)));
+                }
+                Write::Ended(landing) => drop(self.receipts.send(Committed::Ended(landing.attempt.source))),
                 Write::Sync { reply, .. } => {
                     if let Some(synced) = synced.next() {
                         drop(reply.send(synced));
@@ -246,9 +238,9 @@ async fn write_all(
     let mut more_to_prune = None;
     for item in batch {
         match item {
-            Write::TakeOff(flights) => write::take_off(connection, flights).await?,
-            Write::Recall(id) => write::recall(connection, *id).await?,
-            Write::Land(landing) => write::land(connection, landing).await?,
+            Write::Started(attempts) => write::started(connection, attempts).await?,
+            Write::Cancelled(id) => write::cancelled(connection, *id).await?,
+            Write::Ended(landing) => write::ended(connection, landing).await?,
             Write::Event(event) => write::event(connection, event).await?,
             Write::Rates(rates) => rhythm::rates(connection, rates).await?,
             Write::Plans(plans) => plans::plans(connection, plans).await?,

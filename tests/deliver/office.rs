@@ -19,7 +19,8 @@ use tidewatch::store::record::{CaughtRecord, Flight, Landing, Outcome, Validator
 use tidewatch::store::sync::Listed;
 use tidewatch::store::writer::{Desk, Write, Writer};
 use tidewatch::store::{load, open};
-use tidewatch_core::engine::source::{Memory, Reason};
+use tidewatch_core::engine::memory::Memory;
+use tidewatch_core::engine::reason::Reason;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};

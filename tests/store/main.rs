@@ -19,10 +19,11 @@ use tidewatch::store::record::{
 use tidewatch::store::sync::Listed;
 use tidewatch::store::writer::{Desk, Health, Receipt, Write, Writer};
 use tidewatch::store::{StoreError, open};
-use tidewatch_core::engine::gate::Constraint;
-use tidewatch_core::engine::life::Life;
-use tidewatch_core::engine::source::{Memory, MoveProof, Reason, State};
-use tidewatch_core::engine::tardiness::Toll;
+use tidewatch_core::engine::constraint::Constraint;
+use tidewatch_core::engine::memory::Life;
+use tidewatch_core::engine::memory::Toll;
+use tidewatch_core::engine::memory::{Memory, MoveProof};
+use tidewatch_core::engine::reason::{Reason, State};
 use tidewatch_core::model::estimate::Forgetting;
 use tidewatch_core::observe::{
     FeedHints, Observation, Occurred, PageText, Present, Update, UpdateKind, compare::key_hash,

@@ -17,4 +17,5 @@ pub mod observe;
 pub mod planning;
 pub mod rng;
 pub mod source_id;
+pub mod step;
 pub mod time;

@@ -3,12 +3,15 @@
 
 use std::sync::Arc;
 
-use tidewatch_core::engine::life::{Life, Why};
+use tidewatch_core::engine::event::{Answered, Changed, Known, Moved, Report};
+use tidewatch_core::engine::memory::Life;
+use tidewatch_core::engine::memory::Memory;
+use tidewatch_core::engine::note::Note;
+use tidewatch_core::engine::note::Why;
+use tidewatch_core::engine::params::{BurstTerms, FleetParams, Response};
 use tidewatch_core::engine::params::{HostGroup, Terms};
-use tidewatch_core::engine::source::{Memory, Reason, State};
-use tidewatch_core::engine::{
-    Answered, BurstTerms, Changed, Fleet, FleetParams, Known, Moved, Note, Report, Response,
-};
+use tidewatch_core::engine::reason::{Reason, State};
+use tidewatch_core::engine::state::Engine;
 use tidewatch_core::model::beliefs::Heard;
 use tidewatch_core::model::burst::excess::Excess;
 use tidewatch_core::model::burst::{Change, Evidence};

@@ -4,11 +4,15 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use tidewatch_core::engine::event::{Answered, Failure, Known, Report};
 use tidewatch_core::engine::garden::medd::Medd;
 use tidewatch_core::engine::garden::{Gardener, Plant, UNIT};
+use tidewatch_core::engine::memory::Memory;
+use tidewatch_core::engine::note::Note;
+use tidewatch_core::engine::params::{Allocator, FleetParams};
 use tidewatch_core::engine::params::{HostGroup, Terms};
-use tidewatch_core::engine::source::{Memory, Reason};
-use tidewatch_core::engine::{Allocator, Answered, Failure, Fleet, FleetParams, Known, Note, Report};
+use tidewatch_core::engine::reason::Reason;
+use tidewatch_core::engine::state::Engine;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::rng::Stream;

@@ -5,10 +5,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
+use tidewatch_core::engine::action::ProbeResult;
 use tidewatch_core::engine::book::{Book, Notice, Told};
+use tidewatch_core::engine::event::{Answered, Asked, Known, Report};
+use tidewatch_core::engine::memory::Memory;
+use tidewatch_core::engine::note::Note;
+use tidewatch_core::engine::params::FleetParams;
 use tidewatch_core::engine::params::{HostGroup, Terms};
-use tidewatch_core::engine::source::{Memory, Reason};
-use tidewatch_core::engine::{Absorbed, Answered, Asked, Fleet, FleetParams, Known, Note, Report};
+use tidewatch_core::engine::reason::Reason;
+use tidewatch_core::engine::state::Engine;
 use tidewatch_core::model::importance::WeekWindow;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::planning::active::Active;

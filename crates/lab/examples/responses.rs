@@ -11,7 +11,7 @@ mod world;
 
 use std::io::Write;
 
-use tidewatch_core::engine::Response;
+use tidewatch_core::engine::params::Response;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::time::Span;
 use world::{KINDS, Score, Source, Who, at_equal_probes, run, ttl_at};

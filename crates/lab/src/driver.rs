@@ -1,89 +1,201 @@
-//! The event loop of a simulated fleet.
+//! The loop that feeds an engine in simulated time.
 //!
-//! Does what the daemon's pilot does: steps the fleet when it is worth it, hands out orders, takes
-//! reports when they are in, has plans made. The world that answers is a function, and so is whoever
-//! plans.
+//! Does what the daemon's scheduler does: hands over events when they are due and obeys the actions. The world
+//! answers probes and commits, and may take its time for both. Knows no clock but the time of the next event.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, VecDeque};
 
-use tidewatch_core::engine::{Answered, Failure, Fleet, Order, Report};
+use tidewatch_core::engine::action::{Action, Attempt, Persist};
+use tidewatch_core::engine::event::{Answered, Committed, Event, Failure, MadePlan, PlansReady, Report};
+use tidewatch_core::engine::state::Engine;
 use tidewatch_core::planning::build::PlanOrder;
-use tidewatch_core::planning::plan::Plan;
 use tidewatch_core::time::{Span, Timestamp};
+
+/// What is at the other end of an engine's actions.
+pub trait World {
+    /// A probe is sent. Returns how it ends, at the time that it says.
+    fn probe(&mut self, attempt: &Attempt, now: Timestamp) -> Report;
+
+    /// A plan is requested. Returns after how long what is there.
+    fn plan(&mut self, request: &PlanOrder, now: Timestamp) -> (Span, PlansReady);
+
+    /// How long the store takes to commit this.
+    fn commit(&mut self, _: &Persist) -> Span {
+        Span::ZERO
+    }
+
+    /// An action, before it is obeyed.
+    fn watch(&mut self, _: &Action, _: Timestamp) {}
+}
+
+/// What is on its way to an engine.
+#[derive(Debug, Default)]
+pub struct Pending {
+    events: BTreeMap<(Timestamp, u64), Event>,
+    /// Counts events, so that of those at one time the first comes first.
+    count: u64,
+    wake: Option<Timestamp>,
+}
+
+impl Pending {
+    fn push(&mut self, at: Timestamp, event: Event) {
+        self.count += 1;
+        self.events.insert((at, self.count), event);
+    }
+
+    /// The events on their way, in the order of their times.
+    pub fn events(&self) -> impl Iterator<Item = (Timestamp, &Event)> {
+        self.events.iter().map(|(&(at, _), event)| (at, event))
+    }
+
+    /// When something happens next.
+    pub fn next(&self) -> Option<Timestamp> {
+        let event = self.events.first_key_value().map(|(&(at, _), _)| at);
+        event.into_iter().chain(self.wake).min()
+    }
+
+    /// Tells the engine something, and obeys it until it asks for nothing more at this time.
+    pub fn tell(&mut self, engine: &mut Engine, world: &mut impl World, now: Timestamp, event: Event) {
+        let mut at_once = VecDeque::from([event]);
+        let mut actions = Vec::new();
+        while let Some(event) = at_once.pop_front() {
+            engine.handle(now, event, &mut actions);
+            for action in actions.drain(..) {
+                world.watch(&action, now);
+                let (at, event) = match action {
+                    Action::Send(attempt) => {
+                        let report = world.probe(&attempt, now);
+                        (report.finished.max(now), Event::ProbeEnded(Box::new(report)))
+                    }
+                    Action::BuildPlan(request) => {
+                        let (after, ready) = world.plan(&request, now);
+                        (now + after, Event::PlansReady(ready))
+                    }
+                    Action::Persist(persist) => {
+                        let at = now + world.commit(&persist);
+                        match persist {
+                            Persist::Started(attempts) => {
+                                let sources = attempts.iter().map(|attempt| attempt.source).collect();
+                                (at, Event::Committed(Committed::Started(sources)))
+                            }
+                            Persist::Ended(result) => {
+                                (at, Event::Committed(Committed::Ended(result.source)))
+                            }
+                            _ => continue,
+                        }
+                    }
+                    Action::WakeAt(at) => {
+                        self.wake = at;
+                        continue;
+                    }
+                    _ => continue,
+                };
+                // A probe that ends at once ends after whatever else happens at this time.
+                match event {
+                    Event::ProbeEnded(_) => self.push(at, event),
+                    event if at <= now => at_once.push_back(event),
+                    event => self.push(at, event),
+                }
+            }
+        }
+    }
+
+    /// Lets time pass until `until`. Returns when the last thing happened.
+    pub fn run(
+        &mut self,
+        engine: &mut Engine,
+        world: &mut impl World,
+        from: Timestamp,
+        until: Timestamp,
+    ) -> Timestamp {
+        let mut now = from;
+        loop {
+            let event = self.events.first_key_value().map(|(&(at, _), _)| at).filter(|&at| at <= until);
+            let wake = self.wake.filter(|&at| at <= until);
+            match (event, wake) {
+                (Some(at), wake) if wake.is_none_or(|wake| at.max(now) <= wake.max(now)) => {
+                    now = now.max(at);
+                    if let Some((_, event)) = self.events.pop_first() {
+                        self.tell(engine, world, now, event);
+                    }
+                }
+                (_, Some(at)) => {
+                    now = now.max(at);
+                    self.wake = None;
+                    self.tell(engine, world, now, Event::Tick);
+                }
+                (_, None) => return now,
+            }
+        }
+    }
+
+    /// Awaits what is on its way. No more probes are started meanwhile, because no tick comes.
+    pub fn drain(&mut self, engine: &mut Engine, world: &mut impl World, from: Timestamp) -> Timestamp {
+        let mut now = from;
+        while let Some(((at, _), event)) = self.events.pop_first() {
+            now = now.max(at);
+            self.tell(engine, world, now, event);
+        }
+        now
+    }
+}
 
 /// How the world answers one probe: how long it takes, and with what.
 pub type Reply = (Span, Result<Answered, Failure>);
 
-/// A probe that was sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sent {
-    /// When.
-    pub at: Timestamp,
-    /// What was ordered.
-    pub order: Order,
+/// A world of two functions that commits everything at once.
+struct Answering<A, P> {
+    answer: A,
+    planner: P,
+    sent: Vec<Attempt>,
 }
 
-/// Runs the fleet from `from` until `until` against a world, and returns every probe sent. Answers
-/// still under way at the end are awaited, as the daemon does when it drains. Nobody plans.
-pub fn run(
-    fleet: &mut Fleet,
-    world: impl FnMut(&Order, Timestamp) -> Reply,
-    from: Timestamp,
-    until: Timestamp,
-) -> Vec<Sent> {
-    run_planned(fleet, world, |_| None, from, until)
-}
-
-/// The same with a planner, whose plans are there as soon as they are ordered.
-pub fn run_planned(
-    fleet: &mut Fleet,
-    mut world: impl FnMut(&Order, Timestamp) -> Reply,
-    mut planner: impl FnMut(&PlanOrder) -> Option<Plan>,
-    from: Timestamp,
-    until: Timestamp,
-) -> Vec<Sent> {
-    let mut now = from;
-    let mut sent = Vec::new();
-    let mut answers: BinaryHeap<Reverse<(Timestamp, usize)>> = BinaryHeap::new();
-    let mut replies = Vec::new();
-    loop {
-        while let Some(&Reverse((at, index))) = answers.peek().filter(|answer| answer.0.0 <= now) {
-            answers.pop();
-            let Some((order, started, result)) = Option::take(&mut replies[index]) else { continue };
-            let order: Order = order;
-            let report = Report {
-                source: order.source,
-                started,
-                finished: at,
-                answered_by: None,
-                crawl_delay: None,
-                result,
-            };
-            if fleet.absorb(&report).is_some() {
-                fleet.landed(order.source);
-            }
-        }
-        for order in fleet.plan_orders(now, usize::MAX) {
-            if let Some(plan) = planner(&order) {
-                // Never stale: nothing happens between an order and its plan.
-                let _ = fleet.adopt(order.source, plan, now);
-            }
-        }
-        let orders = if now <= until { fleet.step(now) } else { Vec::new() };
-        for order in orders {
-            sent.push(Sent { at: now, order });
-            let (took, result) = world(&order, now);
-            answers.push(Reverse((now + took, replies.len())));
-            replies.push(Some((order, now, result)));
-        }
-        let next_answer = answers.peek().map(|answer| answer.0.0);
-        let next_step = fleet.next_step(now).filter(|&at| at <= until);
-        let next = match (next_answer, next_step) {
-            (Some(a), Some(b)) => a.min(b),
-            (Some(at), None) | (None, Some(at)) => at,
-            (None, None) => return sent,
-        };
-        now = now.max(next);
+impl<A, P> World for Answering<A, P>
+where
+    A: FnMut(&Attempt, Timestamp) -> Reply,
+    P: FnMut(&PlanOrder) -> Option<MadePlan>,
+{
+    fn probe(&mut self, attempt: &Attempt, now: Timestamp) -> Report {
+        self.sent.push(*attempt);
+        let (took, result) = (self.answer)(attempt, now);
+        let (source, started, finished) = (attempt.source, now, now + took);
+        Report { source, started, finished, answered_by: None, crawl_delay: None, result }
     }
+
+    fn plan(&mut self, request: &PlanOrder, _: Timestamp) -> (Span, PlansReady) {
+        let plans = (self.planner)(request).into_iter().collect();
+        (Span::ZERO, PlansReady { requests: 1, plans, ..PlansReady::default() })
+    }
+}
+
+/// Runs an engine from `from` until `until` against a world, and returns every probe sent. Answers still
+/// under way at the end are awaited, as the daemon does when it drains. No plan is made.
+pub fn run(
+    engine: &mut Engine,
+    answer: impl FnMut(&Attempt, Timestamp) -> Reply,
+    from: Timestamp,
+    until: Timestamp,
+) -> Vec<Attempt> {
+    run_planned(engine, answer, |_| None, &[], from, until)
+}
+
+/// The same with a planner, whose plans are there as soon as they are requested. It is told at first that these
+/// sources have a new rate.
+pub fn run_planned(
+    engine: &mut Engine,
+    answer: impl FnMut(&Attempt, Timestamp) -> Reply,
+    planner: impl FnMut(&PlanOrder) -> Option<MadePlan>,
+    fitted: &[tidewatch_core::source_id::SourceId],
+    from: Timestamp,
+    until: Timestamp,
+) -> Vec<Attempt> {
+    let mut world = Answering { answer, planner, sent: Vec::new() };
+    let mut pending = Pending::default();
+    if !fitted.is_empty() {
+        pending.tell(engine, &mut world, from, Event::RatesFitted(fitted.to_vec()));
+    }
+    pending.tell(engine, &mut world, from, Event::Tick);
+    let now = pending.run(engine, &mut world, from, until);
+    pending.drain(engine, &mut world, now);
+    world.sent
 }

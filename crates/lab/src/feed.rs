@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 
-use tidewatch_core::engine::Answered;
+use tidewatch_core::engine::event::Answered;
 use tidewatch_core::model::aggregate::{Aggregate, Borrow, Origin, estimate};
 use tidewatch_core::model::beliefs::{Beliefs, Foretold};
 use tidewatch_core::model::burst::Params;

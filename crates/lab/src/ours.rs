@@ -7,15 +7,15 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use tidewatch_core::engine::params::{HostGroup, Terms};
-use tidewatch_core::engine::source::Memory;
-use tidewatch_core::engine::{Allocator, BurstTerms, Failure, Fleet, FleetParams, Known, Order};
+use tidewatch_core::engine::action::Attempt;
+use tidewatch_core::engine::event::{Failure, Known, MadePlan, Moved};
+use tidewatch_core::engine::loading::Loader;
+use tidewatch_core::engine::memory::Memory;
+use tidewatch_core::engine::params::{Allocator, BurstTerms, FleetParams, HostGroup, Terms};
 use tidewatch_core::model::aggregate::Aggregate;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::planning::budget::Budget;
-use tidewatch_core::planning::build::PlanOrder;
-use tidewatch_core::planning::build::{PlanParams, ahead};
-use tidewatch_core::planning::plan::Plan;
+use tidewatch_core::planning::build::{PlanOrder, PlanParams, ahead};
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::planning::rolling;
 use tidewatch_core::rng::Stream;
@@ -74,10 +74,11 @@ pub fn watch(
     (from, until): (Timestamp, Timestamp),
     mut refitted: impl FnMut(Timestamp, &[Feed]),
 ) -> Vec<Vec<Timestamp>> {
-    let mut fleet = Fleet::new(setup.params(), setup.seed, from);
     let ids: Vec<SourceId> = (1..).take(sources.len()).map(SourceId).collect();
+    let mut loader = Loader::new(setup.params(), setup.seed, from);
     let known = ids.iter().zip(sources).map(|(&id, source)| setup.known(id, source.budget));
-    fleet.load(known.collect(), from);
+    loader.sources(known.collect());
+    let mut engine = loader.finish();
     let feeds: RefCell<Vec<Feed>> = RefCell::new(
         sources
             .iter()
@@ -91,31 +92,33 @@ pub fn watch(
         switches: false,
     };
     let planner = |order: &PlanOrder| {
-        if let Some(truth) = sources[place(order.source)].truth {
-            let ahead = rolling::plan(&order.standing, truth, &params.importance)?;
-            return Some(Plan::new(order.made_from, &ahead));
-        }
-        let rhythm = feeds.borrow()[place(order.source)].rhythm()?;
-        Some(Plan::new(order.made_from, &ahead(order, &rhythm, &params)?))
+        let (source, made_from, at) = (order.source, order.made_from, order.standing.now);
+        let ahead = match sources[place(source)].truth {
+            Some(truth) => rolling::plan(&order.standing, truth, &params.importance)?,
+            None => ahead(order, &feeds.borrow()[place(source)].rhythm()?, &params)?,
+        };
+        Some(MadePlan { source, made_from, at, ahead })
     };
     let mut probes: Vec<Vec<Timestamp>> = vec![Vec::new(); sources.len()];
     let mut now = from;
+    let mut fitted = &[][..];
     while now < until {
         let stop = (now + setup.refit_every).min(until);
-        let world = |order: &Order, at: Timestamp| {
-            if setup.fails(order.source, at) {
+        let world = |attempt: &Attempt, at: Timestamp| {
+            if setup.fails(attempt.source, at) {
                 return (setup.latency, Err(Failure::Unreachable));
             }
-            (setup.latency, Ok(feeds.borrow_mut()[place(order.source)].look(at)))
+            (setup.latency, Ok(feeds.borrow_mut()[place(attempt.source)].look(at)))
         };
-        let sent = driver::run_planned(&mut fleet, world, planner, now, stop - Span::from_millis(1));
-        sent.iter().for_each(|sent| probes[place(sent.order.source)].push(sent.at));
+        let sent =
+            driver::run_planned(&mut engine, world, planner, fitted, now, stop - Span::from_millis(1));
+        sent.iter().for_each(|sent| probes[place(sent.source)].push(sent.started));
         if setup.fits() {
             for (feed, source) in feeds.borrow_mut().iter_mut().zip(sources) {
                 let since = source.kin.partition_point(|(since, _)| *since <= stop);
                 feed.refit(stop, since.checked_sub(1).map(|at| &source.kin[at].1));
             }
-            fleet.refitted(&ids);
+            fitted = &ids;
         }
         refitted(stop, &feeds.borrow());
         now = stop;
@@ -154,6 +157,7 @@ impl Setup<'_> {
             memory: Memory::default(),
             probes: Vec::new(),
             answered_by: None,
+            moved: Moved::Same,
         }
     }
 

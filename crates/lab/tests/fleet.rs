@@ -5,12 +5,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use tidewatch_core::engine::action::Refusal;
+use tidewatch_core::engine::event::{Answered, Changed, Failure, Known, Moved, Report};
 use tidewatch_core::engine::gate::{Constraint, past_skips};
+use tidewatch_core::engine::memory::Memory;
+use tidewatch_core::engine::note::Note;
+use tidewatch_core::engine::params::FleetParams;
 use tidewatch_core::engine::params::{HostGroup, Terms};
-use tidewatch_core::engine::source::{Memory, State};
-use tidewatch_core::engine::{
-    Answered, Changed, Failure, Fleet, FleetParams, Known, Moved, Note, Refusal, Report,
-};
+use tidewatch_core::engine::reason::State;
+use tidewatch_core::engine::state::Engine;
 use tidewatch_core::observe::FeedHints;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::plan::Plan;

@@ -4,9 +4,12 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use tidewatch_core::engine::event::{Answered, Changed, Failure, Known, Moved, Report};
+use tidewatch_core::engine::memory::Memory;
+use tidewatch_core::engine::params::FleetParams;
 use tidewatch_core::engine::params::{HostGroup, Terms};
-use tidewatch_core::engine::source::{Memory, Reason, State};
-use tidewatch_core::engine::{Answered, Changed, Failure, Fleet, FleetParams, Known, Moved, Report};
+use tidewatch_core::engine::reason::{Reason, State};
+use tidewatch_core::engine::state::Engine;
 use tidewatch_core::model::importance::WeekWindow;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::observe::FeedHints;

@@ -4,9 +4,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use tidewatch_core::engine::action::Attempt;
+use tidewatch_core::engine::event::{Answered, Failure, Known, Report};
+use tidewatch_core::engine::memory::Memory;
+use tidewatch_core::engine::params::{Allocator, FleetParams};
 use tidewatch_core::engine::params::{HostGroup, Terms};
-use tidewatch_core::engine::source::{Memory, Reason};
-use tidewatch_core::engine::{Allocator, Answered, Failure, Fleet, FleetParams, Known, Order, Report};
+use tidewatch_core::engine::reason::Reason;
+use tidewatch_core::engine::state::Engine;
 use tidewatch_core::model::importance::WeekWindow;
 use tidewatch_core::model::pulse::Pulse;
 use tidewatch_core::model::steps::Steps;

@@ -39,8 +39,8 @@ use tokio::sync::{mpsc, watch};
 
 use crate::clock::{Clock, Stopwatch};
 use crate::config::{self, Config};
-use crate::daemon::pilot::Progress;
 use crate::daemon::run::{Command, Ended, Setup, run as run_daemon};
+use crate::daemon::scheduler::Progress;
 use crate::daemon::signals;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::time::Timestamp;

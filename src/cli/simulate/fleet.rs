@@ -11,8 +11,8 @@ use clap::ValueEnum;
 
 use crate::cli::{CliError, colours};
 use crate::clock::Stopwatch;
-use tidewatch_core::engine::Allocator;
 use tidewatch_core::engine::bounds::{Demand, theorem_1, tight};
+use tidewatch_core::engine::params::Allocator;
 use tidewatch_lab::fleet::minds::Estimate;
 use tidewatch_lab::fleet::shapes::Shape;
 use tidewatch_lab::fleet::{Change, MOST_STEPS, Sim, Trial, World};

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::cli::table::{Cell, Tone, cell, print};
 use crate::cli::words::number;
-use tidewatch_core::engine::Allocator;
+use tidewatch_core::engine::params::Allocator;
 use tidewatch_lab::fleet::minds::Estimate;
 
 use super::fleet::{Outcome, Question};

@@ -1,224 +1,33 @@
-//! What follows from a probe's answer.
+//! What follows from the end of a probe.
 //!
 //! Takes a report, decides when the source is due again and in what state it is, and says what is
-//! to be remembered. The source stays in flight until [`Fleet::landed`] hears that it *was*
-//! remembered, so nothing is built on what a crash would undo.
+//! to be remembered. The probe stays in progress until it is known that this *was* remembered, so nothing
+//! is built on what a crash would undo.
 
-use std::sync::Arc;
-
-use crate::model::burst;
-use crate::observe::FeedHints;
-use crate::planning::execution::Obstacle;
-use crate::planning::policy::Policy;
+use crate::source_id::SourceId;
 use crate::time::{Span, Timestamp};
 
-use super::book::{Follows, Look, Told};
-use super::frontier::Frontier;
-use super::gate::Constraint;
-use super::life::Why;
+use super::action::{Action, HostAsks, Persist, ProbeResult};
+use super::book::{Follows, Look};
+use super::condition::{Condition, InProgress, ProbeHosts};
+use super::event::{Answered, Failure, MovedTo, Report};
+use super::hosts::{HostIx, Hosts};
+use super::mean::Mean;
+use super::memory::MoveProof;
+use super::note::Note;
 use super::outage::Change;
 use super::params::HostGroup;
-use super::source::{Member, Memory, MoveProof, Reason, State};
-use super::state::Fleet;
-use crate::model::beliefs::Heard;
-use crate::source_id::SourceId;
-
-/// How a probe went.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Report {
-    /// Whose.
-    pub source: SourceId,
-    /// When the request was sent.
-    pub started: Timestamp,
-    /// When it ended; the budget counts from here.
-    pub finished: Timestamp,
-    /// Who answered, if anyone: the source's own host group, or the one that redirects led to.
-    pub answered_by: Option<HostGroup>,
-    /// What robots.txt asks to keep between requests, when it was read.
-    pub crawl_delay: Option<Span>,
-    /// What came of it.
-    pub result: Result<Answered, Failure>,
-}
-
-/// The source answered, and the answer could be read.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Answered {
-    /// Updates found.
-    pub updates: u32,
-    /// Dated items found at first contact: history, not news.
-    pub history: u32,
-    /// Items may have been lost since the last look.
-    pub gap: bool,
-    /// How many items the document holds, when a feed was read whole.
-    pub holds: Option<u32>,
-    /// What the feed asks of us; `None` when the answer said nothing (not modified).
-    pub hints: Option<FeedHints>,
-    /// Not before this long.
-    pub fresh_for: Option<Span>,
-    /// Permanently redirected to.
-    pub moved_to: Option<String>,
-    /// Bytes of the body.
-    pub bytes: u64,
-    /// What the look said of its rhythm.
-    pub heard: Heard,
-    /// What it means to rules, where they have to do with the source.
-    pub asked: Option<Box<Asked>>,
-}
-
-/// What a look means to rules.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Asked {
-    /// To each.
-    pub told: Vec<Told>,
-    /// How many updates it found, edits of known items apart: those the rate foretells.
-    pub found: u32,
-    /// How many updates its rate foretold since the look before.
-    pub expected: Option<f64>,
-}
-
-/// The probe failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Failure {
-    /// 410: for good.
-    Gone,
-    /// It, or its host, asks for rest.
-    Throttled {
-        /// For how long, if it said so.
-        retry_after: Option<Span>,
-    },
-    /// Any other answer that is none.
-    Refused,
-    /// No answer.
-    Unreachable,
-    /// An answer that could not be read, or that broke a cap.
-    Unreadable,
-    /// robots.txt closes it to us.
-    Forbidden,
-    /// We were stopped before the answer was in: nobody's fault.
-    Interrupted,
-}
-
-/// What is to be stored, and said.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Absorbed {
-    /// What must survive a restart.
-    pub memory: Memory,
-    /// What a host group asks, when that changed.
-    pub host: Option<HostAsks>,
-    /// What is worth an event.
-    pub notes: Vec<Note>,
-    /// How late it was seen, where it has a deadline.
-    pub tardy: Option<Span>,
-    /// By when it must be seen next, where that is bound.
-    pub look_by: Option<Timestamp>,
-    /// What rules caught, and how far they are.
-    pub follows: Follows,
-    /// Sources that are due at another time because of it, and what is worth an event about them.
-    pub others: Vec<(SourceId, Vec<Note>)>,
-}
-
-/// What a host group asks of us.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HostAsks {
-    /// Which.
-    pub host: HostGroup,
-    /// Not before.
-    pub paused_until: Timestamp,
-    /// Between requests.
-    pub crawl_delay: Span,
-}
-
-/// Something worth an event in the log.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Note {
-    /// The source's new address was adopted after repeated proof.
-    MoveAdopted {
-        /// Where it is now.
-        to: String,
-    },
-    /// The source rests.
-    Rests {
-        /// Why.
-        why: &'static str,
-    },
-    /// A host group is paused.
-    HostPaused {
-        /// Its name.
-        host: String,
-        /// Until when.
-        until: Timestamp,
-    },
-    /// Our own network is down.
-    OutageBegan,
-    /// It is up again.
-    OutageEnded,
-    /// The source went from one state to another.
-    StateChanged {
-        /// Before.
-        from: State,
-        /// Now.
-        to: State,
-    },
-    /// A burst began, ended or passed.
-    Burst(burst::Change),
-    /// A burst is no longer known to be on: nothing is known of the rhythm that it would break.
-    BurstForgotten,
-    /// A burst has become the rhythm: what was known before is forgotten.
-    RhythmChanged,
-    /// `auto` goes over to another policy.
-    PolicySwitched {
-        /// Before.
-        from: Policy,
-        /// Now.
-        to: Policy,
-        /// The reason.
-        why: Why,
-    },
-    /// It should have updated and has not.
-    WentQuiet {
-        /// The last update known.
-        since: Option<Timestamp>,
-        /// How many were expected since.
-        expected: f64,
-    },
-    /// It updated again.
-    SpokeAgain,
-    /// A span of a rule that no probe will serve.
-    RuleUnmet {
-        /// Whose.
-        rule: Arc<str>,
-        /// It ends then.
-        until: Timestamp,
-        /// What is in the way.
-        why: Obstacle,
-    },
-    /// It has gone unseen for longer than it may.
-    Tardy {
-        /// It was to be looked at by then.
-        by: Timestamp,
-        /// What forbids it; nothing: there were no slots, or no capacity.
-        why: Option<Constraint>,
-    },
-    /// It was looked at, too late.
-    TardyEnded {
-        /// By so much.
-        late: Span,
-    },
-    /// A span of a rule was over when the probe came.
-    RuleMissed {
-        /// Whose.
-        rule: Arc<str>,
-        /// It ended then.
-        until: Timestamp,
-    },
-}
+use super::reason::{Reason, State};
+use super::source::{Member, Wish};
+use super::state::Engine;
+use crate::model::pulse;
 
 const DAY: Span = Span::from_days(1);
 
-/// However seldom a source is updated, rules that wait for it expect it again within so long.
+/// However seldom a source is updated, rules that wait for it expect it again within this time.
 const LONGEST_AGAIN_HOURS: f64 = 24.0 * 366.0;
 
-/// The least rest after a 429 that does not say how long.
+/// The least pause after a 429 that does not say how long.
 const BARE_THROTTLE: Span = Span::from_mins(15);
 
 /// A permanent redirect is adopted after this many in a row …
@@ -226,166 +35,295 @@ const MOVE_PROOFS: u32 = 5;
 /// … over at least this long.
 const MOVE_PROVEN_OVER: Span = Span::from_days(3);
 
-impl Fleet {
-    /// Takes in how a probe went. The source stays in flight until [`Fleet::landed`].
-    /// `None` for a source that is not known.
-    pub fn absorb(&mut self, report: &Report) -> Option<Absorbed> {
-        let (seed, terms) = (self.seed, self.params.burst);
-        let ended = report.finished;
-        let mut notes = Vec::new();
-        let ((host, also), own) = {
-            let member = self.members.get(&report.source)?;
-            (member.in_flight.unwrap_or(member.hosts()), member.terms.host.clone())
-        };
-        let answering = report.answered_by.as_ref().map(|group| self.frontier.host(&group.key));
-        // A plea for rest is meant by whoever answered; everything else concerns the source's own host.
-        let throttled = matches!(report.result, Err(Failure::Throttled { .. }));
-        let asking = report.answered_by.clone().filter(|_| throttled).unwrap_or(own);
-        let asking_ix = self.frontier.host(&asking.key);
-        let asks = |frontier: &Frontier| HostAsks {
-            host: asking.clone(),
-            paused_until: frontier.paused_until(asking_ix),
-            crawl_delay: frontier.crawl_delay(asking_ix),
-        };
-        let before = asks(&self.frontier);
-        if let Some(delay) = report.crawl_delay {
-            self.frontier.set_crawl_delay(host, delay);
-        }
+/// What is known so far of what follows from a probe.
+struct Consequences {
+    wish: Wish,
+    notes: Vec<Note>,
+    follows: Follows,
+    tardy: Option<Span>,
+    adopted: Option<MovedTo>,
+}
 
-        let outage = match report.result {
-            Err(Failure::Unreachable) => self.outage.unreachable(host, self.frontier.hosts()),
+/// The host group that a report speaks for.
+struct Speaker {
+    group: HostGroup,
+    ix: HostIx,
+}
+
+impl Speaker {
+    fn asks(&self, hosts: &Hosts) -> HostAsks {
+        HostAsks {
+            host: self.group.clone(),
+            paused_until: hosts.paused_until(self.ix),
+            crawl_delay: hosts.crawl_delay(self.ix),
+        }
+    }
+}
+
+impl Engine {
+    /// Takes in how a probe ended. It stays in progress until that is committed.
+    pub(super) fn end_probe(&mut self, mut report: Report, actions: &mut Vec<Action>) {
+        let (id, ended) = (report.source, report.finished);
+        let Some(probe) = self.members.get(&id).and_then(|member| member.condition.in_progress()) else {
+            return;
+        };
+        if probe.moved {
+            // It was sent and counts; what it brought belongs to the old address.
+            (report.answered_by, report.crawl_delay) = (None, None);
+            report.result = Err(Failure::Interrupted);
+        }
+        let Some(speaker) = self.speaker(&report) else { return };
+        let answering = report.answered_by.as_ref().map(|group| self.hosts.host(&group.key));
+        let before = speaker.asks(&self.hosts);
+        if let Some(delay) = report.crawl_delay {
+            self.hosts.set_crawl_delay(probe.hosts.0, delay);
+        }
+        let outage = self.watch_network(&report, probe.hosts.0);
+        let Some(mut then) = self.learn_from(&report, answering, &speaker) else { return };
+        then.notes.splice(0..0, outage);
+        let mut others = Vec::new();
+        for &(rule, until) in &then.follows.triggered {
+            others.extend(self.open_spans(rule, until, id, ended));
+        }
+        then.notes.extend(self.reserve_slot(id, ended));
+        self.release_hosts(probe.hosts, answering, ended);
+        let Some(member) = self.members.get_mut(&id) else { return };
+        let deliver = then.follows.notices.iter().any(|notice| notice.tells);
+        member.condition = Condition::InProgress(InProgress { deliver, ..probe });
+        let result = ProbeResult {
+            source: id,
+            discarded: probe.moved,
+            memory: member.memory.clone(),
+            look_by: member.bed.as_ref().map(|bed| bed.by),
+            host: Some(speaker.asks(&self.hosts)).filter(|after| *after != before),
+            notes: then.notes,
+            tardy: then.tardy,
+            follows: then.follows,
+        };
+        if let Some(MovedTo { url, host }) = then.adopted {
+            self.rehost(id, host);
+            actions.push(Action::AdoptAddress { source: id, url });
+        }
+        let notes = result.notes.iter().cloned();
+        actions.extend(notes.map(|note| Action::Log { source: id, note }));
+        let due: Vec<SourceId> = others.iter().map(|&(other, _)| other).collect();
+        for (other, notes) in others {
+            self.tell(other, ended, notes, actions);
+        }
+        self.persist_due(&due, actions);
+        actions.push(Action::Persist(Persist::Ended(Box::new(result))));
+    }
+
+    /// A plea for a pause is meant by the host group that answered; everything else concerns the source's own.
+    fn speaker(&mut self, report: &Report) -> Option<Speaker> {
+        let own = &self.members.get(&report.source)?.terms.host;
+        let throttled = matches!(report.result, Err(Failure::Throttled { .. }));
+        let group = report.answered_by.as_ref().filter(|_| throttled).unwrap_or(own).clone();
+        Some(Speaker { ix: self.hosts.host(&group.key), group })
+    }
+
+    /// Whether our own network is down: that is no source's fault.
+    fn watch_network(&mut self, report: &Report, host: HostIx) -> Option<Note> {
+        let change = match report.result {
+            Err(Failure::Unreachable) => self.outage.unreachable(host, self.hosts.hosts()),
             Err(Failure::Interrupted) => None,
             _ => self.outage.answered(),
         };
-        notes.extend(outage.map(|change| match change {
+        change.map(|change| match change {
             Change::Began => Note::OutageBegan,
             Change::Ended => Note::OutageEnded,
-        }));
-        let blameless = self.outage.is_on();
+        })
+    }
 
+    /// What the source's state is after the probe, and when the next one is due.
+    fn learn_from(
+        &mut self,
+        report: &Report,
+        answering: Option<HostIx>,
+        speaker: &Speaker,
+    ) -> Option<Consequences> {
+        let (seed, terms, ended) = (self.seed, self.params.burst, report.finished);
         let member = self.members.get_mut(&report.source)?;
         let state_before = member.memory.state;
         member.revision.0 += 1;
         member.also = answering.map_or(member.also, |ix| (ix != member.host).then_some(ix));
-        let (asked, last) = (member.asks(), member.spent.last().unwrap_or(Timestamp::MIN));
-        if last > Timestamp::MIN && member.memory.reason != Reason::Manual {
+        let (asked, last) = (member.asks(), member.spent.last());
+        if let Some(last) = last.filter(|_| member.memory.reason != Reason::Manual) {
             member.pay(last, member.calm_wish(last, seed).at, ended, &terms);
         }
         member.spent.note(ended, &member.terms.budget);
         member.memory.last_probe = Some(ended);
-        member.hurried = false;
-        let mut wish = member.own_wish(ended, seed, &terms);
-        let mut follows = Follows::default();
-        let mut tardy = None;
-        match &report.result {
-            Ok(answer) => {
-                let undiscovered = member.learn(answer.updates, ended, &mut self.mean, self.params.step);
-                self.load.undiscovered_hours += undiscovered;
-                member.take_answer(answer, ended);
-                self.tardiness.count_toll(member.memory.toll, false);
-                member.memory.toll.learn(answer.bytes, ended - report.started);
-                self.tardiness.count_toll(member.memory.toll, true);
-                tardy = self.tardiness.seen(member, report.started);
-                if let Some(late) = tardy.filter(|&late| late > Span::ZERO) {
-                    self.load.tardy(late);
-                    notes.push(Note::TardyEnded { late });
-                }
-                notes.extend(member.hear(&answer.heard, answer.updates, ended, &terms));
-                wish = member.own_wish(ended, seed, &terms);
-                let owed = member.owed(report.started);
-                notes.extend(member.serve(report.started, &self.book));
-                if let Some(asked) = &answer.asked {
-                    member.drifts(asked.found, asked.expected);
-                    let rate = member.memory.estimate.rate(self.mean.prior()).max(1e-6);
-                    let again_after = Span::from_hours(1).scaled(rate.recip().min(LONGEST_AGAIN_HOURS));
-                    let (source, started) = (report.source, report.started);
-                    let look = Look { source, started, ended, again_after };
-                    follows = self.book.hear(look, &asked.told, |rule| owed.contains(&rule));
-                }
-                if answer.gap {
-                    member.hurried = true;
-                    wish.at = ended + Span::from_millis((wish.at - ended).as_millis() / 2);
-                    wish.because = Reason::Gap;
-                }
-                notes.extend(member.weigh_move(answer.moved_to.as_deref(), ended));
-            }
-            Err(failure) => {
-                let rest = member.take_failure(*failure, ended, blameless, seed);
-                if let Some(until) = rest.filter(|_| throttled && asking.public) {
-                    self.frontier.pause(asking_ix, until);
-                    notes.push(Note::HostPaused { host: asking.key.to_string(), until });
-                }
-                if *failure == Failure::Gone && member.memory.life.burst_since.take().is_some() {
-                    notes.push(Note::BurstForgotten);
-                }
-                match failure {
-                    Failure::Gone => notes.push(Note::Rests { why: "410 Gone" }),
-                    Failure::Forbidden => notes.push(Note::Rests { why: "robots.txt" }),
-                    _ => {}
-                }
-            }
-        }
+        member.lost_items = false;
+        let mut then = match &report.result {
+            Ok(answer) => self.take_answer(report, answer)?,
+            Err(failure) => self.take_failure(report, *failure, speaker)?,
+        };
+        let member = self.members.get_mut(&report.source)?;
         member.weigh_plan(last, ended, asked, report.result.is_ok());
-        let paused = self.frontier.paused_until(member.host);
-        notes.extend(member.settle(&self.book, ended, paused, self.params.step));
-        let frontier = &self.frontier;
+        let paused = self.hosts.paused_until(member.host);
+        then.notes.extend(member.settle(&self.book, ended, paused, self.params.step));
+        let hosts = &self.hosts;
         let looked = report.result.as_ref().map_or(member.memory.looked, |_| Some(report.started));
-        self.tardiness
-            .tend(member, &self.params, looked, |member, at| Self::ask_gate(member, frontier, at).at);
-        let wish = member.rule_wish(wish);
-        // A failure that is nobody's fault has no backoff: a deadline that is past would ask again and again.
-        let rests = member.memory.backoff_until.max(member.memory.retry_until) > Some(ended);
-        let wish = if report.result.is_ok() || rests { member.by_max_gap(wish) } else { wish };
-        // Gone until it answers: a probe by hand that came to nothing asks once, and for no more.
-        let was_gone = std::mem::take(&mut member.was_gone) && report.result.is_err();
-        if was_gone && member.memory.state != State::Removed {
+        self.tardiness.tend(member, &self.params, looked, |member, at| member.ask_gate(hosts, at).at);
+        let wish = member.rule_wish(then.wish);
+        // A failure that is no fault has no backoff: a deadline that is past would ask again and again.
+        let pauses = member.memory.backoff_until.max(member.memory.retry_until) > Some(ended);
+        let wish = if report.result.is_ok() || pauses { member.by_max_gap(wish) } else { wish };
+        // Stopped until it answers: a requested probe that failed is sent once, and no more.
+        let was_stopped = std::mem::take(&mut member.was_stopped) && report.result.is_err();
+        if was_stopped && member.memory.state != State::Removed {
             member.memory.state = State::Resting;
         }
-        let gone = was_gone || matches!(report.result, Err(Failure::Gone));
+        let gone = was_stopped || matches!(report.result, Err(Failure::Gone));
         if gone || member.memory.state == State::Removed {
-            member.memory.due = Timestamp::MAX;
-            member.memory.reason = Reason::Constraint(super::gate::Constraint::Resting);
+            member.stop();
             self.tardiness.forget(member);
         } else {
-            Self::set_due(member, &self.frontier, wish);
+            member.set_due(&self.hosts, wish);
         }
         if member.memory.state != state_before {
-            notes.push(Note::StateChanged { from: state_before, to: member.memory.state });
+            then.notes.push(Note::StateChanged { from: state_before, to: member.memory.state });
         }
-        let mut others = Vec::new();
-        for &(rule, until) in &follows.triggered {
-            others.extend(self.open_spans(rule, until, report.source, ended));
-        }
-        notes.extend(self.keep_slot(report.source, ended));
-        let look_by = self.look_by(report.source);
-        let memory = self.members.get(&report.source)?.memory.clone();
-        for host in [Some(host), also, answering].into_iter().flatten() {
-            // From the end, too: the request reached the host at some time before it, not at the step.
-            self.frontier.hold(host, ended + self.params.host_spacing);
-        }
-        for host in [Some(host), also].into_iter().flatten() {
-            self.frontier.release(host, ended);
-        }
-        let host = Some(asks(&self.frontier)).filter(|after| *after != before);
-        Some(Absorbed { memory, host, notes, tardy, look_by, follows, others })
+        Some(then)
     }
 
-    /// What was absorbed is stored: the source may be probed again when it is due.
-    pub fn landed(&mut self, id: SourceId) {
+    fn take_answer(&mut self, report: &Report, answer: &Answered) -> Option<Consequences> {
+        let (seed, terms, ended) = (self.seed, self.params.burst, report.finished);
+        let member = self.members.get_mut(&report.source)?;
+        let mut notes = Vec::new();
+        let undiscovered = member.learn(answer.updates, ended, &mut self.mean, self.params.step);
+        self.load.undiscovered_hours += undiscovered;
+        member.remember(answer, ended);
+        self.tardiness.count_toll(member.memory.toll, false);
+        member.memory.toll.learn(answer.bytes, ended - report.started);
+        self.tardiness.count_toll(member.memory.toll, true);
+        let tardy = self.tardiness.seen(member, report.started);
+        if let Some(late) = tardy.filter(|&late| late > Span::ZERO) {
+            self.load.tardy(late);
+            notes.push(Note::TardyEnded { late });
+        }
+        notes.extend(member.hear(&answer.heard, answer.updates, ended, &terms));
+        let mut wish = member.own_wish(ended, seed, &terms);
+        let owed = member.owed(report.started);
+        notes.extend(member.serve(report.started, &self.book));
+        let mut follows = Follows::default();
+        if let Some(asked) = &answer.asked {
+            member.drifts(asked.found, asked.expected);
+            let rate = member.memory.estimate.rate(self.mean.prior()).max(1e-6);
+            let again_after = Span::from_hours(1).scaled(rate.recip().min(LONGEST_AGAIN_HOURS));
+            let look = Look { source: report.source, started: report.started, ended, again_after };
+            follows = self.book.hear(look, &asked.told, |rule| owed.contains(&rule));
+        }
+        if answer.gap {
+            member.lost_items = true;
+            wish.at = ended + Span::from_millis((wish.at - ended).as_millis() / 2);
+            wish.because = Reason::Gap;
+        }
+        let adopted = member.weigh_move(answer.moved_to.as_ref(), ended);
+        notes.extend(adopted.as_ref().map(|moved| Note::MoveAdopted { to: moved.url.clone() }));
+        Some(Consequences { wish, notes, follows, tardy, adopted })
+    }
+
+    fn take_failure(
+        &mut self,
+        report: &Report,
+        failure: Failure,
+        speaker: &Speaker,
+    ) -> Option<Consequences> {
+        let (ended, blameless) = (report.finished, self.outage.is_on());
+        let member = self.members.get_mut(&report.source)?;
+        let wish = member.own_wish(ended, self.seed, &self.params.burst);
+        let mut notes = Vec::new();
+        let pause = member.fail(failure, ended, blameless, self.seed);
+        let throttled = matches!(failure, Failure::Throttled { .. });
+        if let Some(until) = pause.filter(|_| throttled && speaker.group.public) {
+            self.hosts.pause(speaker.ix, until);
+            notes.push(Note::HostPaused { host: speaker.group.key.to_string(), until });
+        }
+        if failure == Failure::Gone && member.memory.life.burst_since.take().is_some() {
+            notes.push(Note::BurstForgotten);
+        }
+        match failure {
+            Failure::Gone => notes.push(Note::Rests { why: "410 Gone" }),
+            Failure::Forbidden => notes.push(Note::Rests { why: "robots.txt" }),
+            _ => {}
+        }
+        Some(Consequences { wish, notes, follows: Follows::default(), tardy: None, adopted: None })
+    }
+
+    fn release_hosts(&mut self, (host, also): ProbeHosts, answering: Option<HostIx>, ended: Timestamp) {
+        for host in [Some(host), also, answering].into_iter().flatten() {
+            // From the end, too: the request reached the host at some time before it, not at the step.
+            self.hosts.hold(host, ended + self.params.host_spacing);
+        }
+        for host in [Some(host), also].into_iter().flatten() {
+            self.hosts.release(host, ended);
+        }
+    }
+
+    /// The end of a probe is committed: the next one may start when it is due.
+    pub(super) fn end_committed(&mut self, id: SourceId, actions: &mut Vec<Action>) {
         let Some(member) = self.members.get_mut(&id) else { return };
-        member.in_flight = None;
+        let Some(probe) = member.condition.in_progress() else { return };
+        self.in_progress -= 1;
+        if probe.deliver {
+            actions.push(Action::Deliver);
+        }
         if member.memory.state == State::Removed {
             self.let_go(id);
+            actions.push(Action::Forget(id));
         } else {
-            Self::queue(member, &mut self.frontier);
+            member.enqueue(&mut self.hosts);
             self.tend(id);
-            self.ask_for_plan(id, Timestamp::MIN);
+            self.ask_for_plan(id, None);
+        }
+    }
+
+    /// The start of a probe is committed: it is sent, unless what was allowed no longer is.
+    pub(super) fn start_committed(&mut self, id: SourceId, now: Timestamp, actions: &mut Vec<Action>) {
+        let Some(member) = self.members.get_mut(&id) else { return };
+        let allowed = member.ask_gate(&self.hosts, now).at <= now;
+        let Some(probe) = member.condition.in_progress_mut() else { return };
+        if allowed {
+            // It goes to the address that the source has now.
+            probe.moved = false;
+            actions.push(Action::Send(probe.attempt));
+            return;
+        }
+        let hosts = probe.hosts;
+        self.in_progress -= 1;
+        for host in [Some(hosts.0), hosts.1].into_iter().flatten() {
+            self.hosts.cancel(host);
+        }
+        actions.push(Action::Persist(Persist::Cancelled(id)));
+        if member.memory.state == State::Removed {
+            self.let_go(id);
+            actions.push(Action::Forget(id));
+        } else {
+            member.enqueue(&mut self.hosts);
+            self.tend(id);
         }
     }
 }
 
 impl Member {
-    fn take_answer(&mut self, answer: &Answered, ended: Timestamp) {
+    /// Learns from a probe that found so many updates. Returns the expected number of updates that lay
+    /// undiscovered until it, times the hours that each did, times its weight.
+    fn learn(&mut self, found: u32, ended: Timestamp, mean: &mut Mean, step: Span) -> f64 {
+        let Some(looked) = self.memory.looked.replace(ended).filter(|&looked| looked < ended) else {
+            return 0.0;
+        };
+        let prior = mean.prior();
+        let hours = pulse::hours(self.pulse.as_deref(), looked, ended);
+        let expected = self.memory.estimate.rate(prior) * hours;
+        self.memory.estimate.learn(u64::from(found), hours, prior);
+        mean.learn(f64::from(found), hours);
+        // A gap of ℓ steps costs π·ℓ(ℓ+1)/2: half of what came, over one step more than it lasted.
+        let lasted = (ended - looked + step).as_secs_f64() / 3600.0;
+        f64::from(self.terms.weight) * expected * lasted / 2.0
+    }
+
+    fn remember(&mut self, answer: &Answered, ended: Timestamp) {
         let memory = &mut self.memory;
         memory.error_streak = 0;
         memory.backoff_until = None;
@@ -405,28 +343,26 @@ impl Member {
     }
 
     /// Counts proof that the source has moved for good; enough of it is adopted.
-    fn weigh_move(&mut self, moved_to: Option<&str>, ended: Timestamp) -> Option<Note> {
-        let Some(target) = moved_to else {
-            self.memory.moving = None;
-            return None;
-        };
-        let proof = match self.memory.moving.take() {
-            Some(mut proof) if proof.target == target => {
+    fn weigh_move(&mut self, moved_to: Option<&MovedTo>, ended: Timestamp) -> Option<MovedTo> {
+        let before = self.memory.moving.take();
+        let moved = moved_to?;
+        let proof = match before {
+            Some(mut proof) if proof.target == moved.url => {
                 proof.times = proof.times.saturating_add(1);
                 proof
             }
-            _ => Box::new(MoveProof { target: target.to_owned(), times: 1, since: ended }),
+            _ => Box::new(MoveProof { target: moved.url.clone(), times: 1, since: ended }),
         };
         if proof.times >= MOVE_PROOFS && ended - proof.since >= MOVE_PROVEN_OVER {
-            self.memory.adopted_url = Some(target.into());
-            return Some(Note::MoveAdopted { to: target.to_owned() });
+            self.memory.adopted_url = Some(moved.url.as_str().into());
+            return Some(moved.clone());
         }
         self.memory.moving = Some(proof);
         None
     }
 
-    /// Takes a failure; says until when the source itself asked for rest, if it did.
-    fn take_failure(
+    /// Takes a failure. Returns until when the source itself asked for a pause, if it did.
+    fn fail(
         &mut self,
         failure: Failure,
         ended: Timestamp,

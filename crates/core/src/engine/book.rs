@@ -7,29 +7,38 @@
 //!
 //! Knows rules and counts. Must not know what items say, nor when anyone is probed.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::planning::execution::RuleId;
 use crate::planning::prediction::Life;
-use crate::time::{Span, Timestamp};
-
 use crate::planning::rule::{Part, RuleTerms};
 use crate::source_id::SourceId;
+use crate::time::{Span, Timestamp};
 
 /// For so long it is remembered that a rule was executable: who still owes it a look is heard.
 const REMEMBERED: Span = Span::from_days(1);
+
+/// All rules, and which sources concern them.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RuleSet {
+    /// By their numbers.
+    pub terms: Vec<Arc<RuleTerms>>,
+    /// What sources are to rules.
+    pub parts: BTreeMap<SourceId, Box<[Part]>>,
+}
 
 /// All rules and how far they are.
 #[derive(Debug, Default)]
 pub struct Book {
     rules: Vec<Arc<RuleTerms>>,
-    parts: HashMap<SourceId, Box<[Part]>>,
+    numbers: BTreeMap<Arc<str>, RuleId>,
+    parts: BTreeMap<SourceId, Box<[Part]>>,
     /// Whom rules ask about.
-    asked: HashMap<RuleId, Vec<SourceId>>,
+    asked: BTreeMap<RuleId, Vec<SourceId>>,
     /// Since somebody was last told: by rule, and by source where each counts for itself.
-    counted: HashMap<(RuleId, Option<SourceId>), u32>,
-    executable: HashMap<RuleId, Executable>,
+    counted: BTreeMap<(RuleId, Option<SourceId>), u32>,
+    executable: BTreeMap<RuleId, Executable>,
 }
 
 /// When a rule that waits for others is executable.
@@ -42,10 +51,10 @@ pub struct Executable {
 }
 
 /// What a look means to a rule.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Told {
-    /// To which.
-    pub rule: RuleId,
+    /// To which, by name: a reload may change the numbers while a probe is in progress.
+    pub rule: Arc<str>,
     /// Which of the updates found it asks for.
     pub caught: Vec<u32>,
     /// When those occurred that it waits for, in their order.
@@ -56,7 +65,7 @@ pub struct Told {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
     /// By which rule.
-    pub rule: RuleId,
+    pub rule: Arc<str>,
     /// Which of the updates found.
     pub caught: Vec<u32>,
     /// Now, with all that waits to be told; else it waits too.
@@ -101,25 +110,23 @@ pub struct Follows {
 }
 
 impl Book {
-    /// These rules, by their numbers, and what sources are to them.
-    pub fn new(rules: Vec<Arc<RuleTerms>>, parts: HashMap<SourceId, Box<[Part]>>) -> Self {
-        let mut asked: HashMap<RuleId, Vec<SourceId>> = HashMap::new();
+    /// These rules.
+    pub fn new(RuleSet { terms: rules, parts }: RuleSet) -> Self {
+        let mut asked: BTreeMap<RuleId, Vec<SourceId>> = BTreeMap::new();
         for (&source, parts) in &parts {
             for part in parts.iter().filter(|part| part.asked) {
                 asked.entry(part.rule).or_default().push(source);
             }
         }
-        // The order of a map is nobody's.
-        asked.values_mut().for_each(|sources| sources.sort_unstable());
-        Self { rules, parts, asked, ..Self::default() }
+        let numbers =
+            rules.iter().zip(0..).map(|(rule, at)| (Arc::clone(&rule.name), RuleId(at))).collect();
+        Self { rules, numbers, parts, asked, ..Self::default() }
     }
 
     /// Goes on from what is remembered; what is of no rule any more is left out.
     pub fn resume(&mut self, states: &[RuleState]) {
-        let numbers: HashMap<Arc<str>, RuleId> =
-            self.rules.iter().zip(0..).map(|(rule, at)| (Arc::clone(&rule.name), RuleId(at))).collect();
         for state in states {
-            let Some(&rule) = numbers.get(&state.rule) else { continue };
+            let Some(&rule) = self.numbers.get(&state.rule) else { continue };
             let every = self.rules[rule.0 as usize].every;
             self.counted.insert((rule, state.source), state.counted.min(every.saturating_sub(1)));
             if let Some(executable) = state.executable {
@@ -201,12 +208,14 @@ impl Book {
     /// Takes in a look. `waits` says whether the source still owes a rule a probe, however late.
     pub fn hear(&mut self, look: Look, told: &[Told], waits: impl Fn(RuleId) -> bool) -> Follows {
         let mut follows = Follows::default();
-        for Told { rule, caught, counts } in told {
-            let Some(terms) = self.terms(*rule).cloned() else { continue };
+        for Told { rule: name, caught, counts } in told {
+            // A rule that is gone since the probe was sent matches nothing.
+            let Some(&rule) = self.numbers.get(name) else { continue };
+            let Some(terms) = self.terms(rule).cloned() else { continue };
             let parts = self.parts(look.source);
-            let Some(&part) = parts.iter().find(|part| part.rule == *rule) else { continue };
+            let Some(&part) = parts.iter().find(|part| part.rule == rule) else { continue };
             let whose = terms.own.then_some(look.source);
-            let reached = if part.triggers { self.count(*rule, whose, &terms, counts) } else { None };
+            let reached = if part.triggers { self.count(rule, whose, &terms, counts) } else { None };
             if let Some(occurred) = reached.filter(|_| !terms.own) {
                 let until = match terms.life {
                     Life::Window(span) => occurred + span,
@@ -215,19 +224,19 @@ impl Book {
                 };
                 let until = until.max(look.ended);
                 // Set off again before it was over: what was sent for the first time still counts.
-                let before = self.executable.get(rule).filter(|before| before.until >= look.started);
+                let before = self.executable.get(&rule).filter(|before| before.until >= look.started);
                 let since = before.map_or(look.started, |before| before.since);
                 let lasts = before.map_or(until, |before| before.until.max(until));
-                self.executable.insert(*rule, Executable { since, until: lasts });
-                follows.triggered.push((*rule, until));
+                self.executable.insert(rule, Executable { since, until: lasts });
+                follows.triggered.push((rule, until));
             }
             if part.triggers && !counts.is_empty() {
-                follows.states.extend(self.state(*rule, whose));
+                follows.states.extend(self.state(rule, whose));
             }
-            let heeded = terms.own || self.is_executable(*rule, look.started) || waits(*rule);
+            let heeded = terms.own || self.is_executable(rule, look.started) || waits(rule);
             if part.asked && heeded && (!caught.is_empty() || terms.own && reached.is_some()) {
                 let tells = !terms.own || reached.is_some();
-                follows.notices.push(Notice { rule: *rule, caught: caught.clone(), tells });
+                follows.notices.push(Notice { rule: Arc::clone(name), caught: caught.clone(), tells });
             }
         }
         follows
@@ -269,6 +278,10 @@ mod tests {
         Arc::new(RuleTerms { name, own, every, life, confidence: 0.9, active: Active::default() })
     }
 
+    fn rules(terms: Arc<RuleTerms>, parts: BTreeMap<SourceId, Box<[Part]>>) -> RuleSet {
+        RuleSet { terms: vec![terms], parts }
+    }
+
     fn look(source: i64, secs: i64) -> Look {
         let (started, ended) = (at(secs), at(secs + 1));
         Look { source: SourceId(source), started, ended, again_after: Span::from_hours(1) }
@@ -276,7 +289,7 @@ mod tests {
 
     fn told(caught: &[u32], counts: &[i64]) -> Vec<Told> {
         let counts = counts.iter().map(|&secs| at(secs)).collect();
-        vec![Told { rule: RuleId(0), caught: caught.to_vec(), counts }]
+        vec![Told { rule: "p/r".into(), caught: caught.to_vec(), counts }]
     }
 
     fn part(asked: bool, triggers: bool) -> Box<[Part]> {
@@ -285,15 +298,15 @@ mod tests {
 
     #[test]
     fn every_third_update_tells_of_all_since_and_a_restart_forgets_nothing() {
-        let parts = HashMap::from([(SourceId(1), part(true, true)), (SourceId(2), part(true, true))]);
-        let mut book = Book::new(vec![terms(true, 3)], parts.clone());
+        let parts = BTreeMap::from([(SourceId(1), part(true, true)), (SourceId(2), part(true, true))]);
+        let mut book = Book::new(rules(terms(true, 3), parts.clone()));
         let tells = |book: &mut Book, source, told: &[Told]| {
             let follows = book.hear(look(source, 10), told, |_| false);
             follows.notices.iter().map(|notice| notice.tells).collect::<Vec<_>>()
         };
         assert_eq!(tells(&mut book, 1, &told(&[0, 1], &[5, 6])), [false]);
         assert_eq!(tells(&mut book, 2, &told(&[0], &[5])), [false], "each counts for itself");
-        let mut again = Book::new(vec![terms(true, 3)], parts);
+        let mut again = Book::new(rules(terms(true, 3), parts));
         again.resume(&book.states());
         assert_eq!(again.counted(RuleId(0), SourceId(1)), 2);
         assert_eq!(tells(&mut again, 1, &told(&[], &[7])), [true], "with what waits");
@@ -304,8 +317,8 @@ mod tests {
 
     #[test]
     fn a_rule_that_waits_for_others_hears_only_while_it_is_executable() {
-        let parts = HashMap::from([(SourceId(1), part(false, true)), (SourceId(2), part(true, false))]);
-        let mut book = Book::new(vec![terms(false, 2)], parts);
+        let parts = BTreeMap::from([(SourceId(1), part(false, true)), (SourceId(2), part(true, false))]);
+        let mut book = Book::new(rules(terms(false, 2), parts));
         let page = |book: &mut Book, secs, waits| {
             book.hear(look(2, secs), &told(&[0], &[]), |_| waits).notices.len()
         };

@@ -4,32 +4,23 @@
 //! if others are, too; so a slot is kept beforehand, in the last step in which both are to be had. Knows
 //! steps, hosts and how many are kept; must not know who keeps one, nor why.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
-use crate::time::{Span, Timestamp};
+use crate::step::{Step, StepLength};
+use crate::time::Timestamp;
 
-use super::frontier::HostIx;
+use super::hosts::HostIx;
+use super::params::FleetParams;
 
 /// Slots that are kept.
 #[derive(Debug, Default)]
 pub(super) struct Calendar {
-    steps: BTreeMap<i64, u32>,
-    hosts: HashMap<HostIx, BTreeMap<i64, u32>>,
+    steps: BTreeMap<Step, u32>,
+    hosts: BTreeMap<HostIx, BTreeMap<Step, u32>>,
 }
 
 /// A slot that is kept: in which step, at which host.
-pub(super) type Kept = (i64, HostIx);
-
-/// What slots there are.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Terms {
-    /// The length of a step.
-    pub step: Span,
-    /// c.
-    pub probes_per_step: u32,
-    /// Between two requests to one host.
-    pub host_spacing: Span,
-}
+pub(super) type Kept = (Step, HostIx);
 
 /// Why there is no slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,27 +34,22 @@ pub(super) enum Full {
 /// How many steps before the last one a slot is looked for.
 const FURTHEST_BACK: i64 = 4096;
 
-impl Terms {
-    pub fn step_of(&self, at: Timestamp) -> i64 {
-        at.as_millis().div_euclid(self.step.as_millis().max(1))
-    }
-}
-
 impl Calendar {
     /// Keeps the last slot from one time to another.
     pub fn keep(
         &mut self,
         host: HostIx,
         (from, until): (Timestamp, Timestamp),
-        terms: &Terms,
+        params: &FleetParams,
     ) -> Result<Kept, Full> {
-        let (first, last) = (terms.step_of(from), terms.step_of(until));
+        let length = StepLength::new(params.step);
+        let (first, last) = (length.step_of(from), length.step_of(until));
         let mut found = Err(Full::Steps);
-        for step in (first.max(last.saturating_sub(FURTHEST_BACK))..=last).rev() {
-            if self.steps.get(&step).is_some_and(|&kept| kept >= terms.probes_per_step) {
+        for step in (first.max(last.plus(-FURTHEST_BACK)).0..=last.0).rev().map(Step) {
+            if self.steps.get(&step).is_some_and(|&kept| kept >= params.probes_per_step) {
                 continue;
             }
-            if self.host_has_room(host, step, terms) {
+            if self.host_has_room(host, step, params) {
                 found = Ok((step, host));
                 break;
             }
@@ -76,16 +62,16 @@ impl Calendar {
         found
     }
 
-    fn host_has_room(&self, host: HostIx, step: i64, terms: &Terms) -> bool {
+    fn host_has_room(&self, host: HostIx, step: Step, params: &FleetParams) -> bool {
         let Some(kept) = self.hosts.get(&host) else { return true };
-        let (spacing, length) = (terms.host_spacing.as_millis(), terms.step.as_millis().max(1));
-        if spacing <= length {
-            let most = length / spacing.max(1);
+        let (spacing, length) = (params.host_spacing, StepLength::new(params.step));
+        if spacing <= length.span() {
+            let most = length.span().as_millis() / spacing.as_millis().max(1);
             return kept.get(&step).is_none_or(|&kept| i64::from(kept) < most);
         }
         // None within a spacing before or after.
-        let apart = (spacing + length - 1) / length;
-        kept.range(step - apart + 1..step + apart).next().is_none()
+        let apart = length.steps_to_cover(spacing);
+        kept.range(step.plus(1 - apart)..step.plus(apart)).next().is_none()
     }
 
     /// A slot is no longer kept.
@@ -101,7 +87,7 @@ impl Calendar {
     }
 
     /// What is past is over.
-    pub fn forget_before(&mut self, step: i64) {
+    pub fn forget_before(&mut self, step: Step) {
         if self.steps.first_key_value().is_none_or(|(&first, _)| first >= step) {
             return;
         }
@@ -118,7 +104,7 @@ impl Calendar {
     }
 }
 
-fn less(counts: &mut BTreeMap<i64, u32>, step: i64) {
+fn less(counts: &mut BTreeMap<Step, u32>, step: Step) {
     if let Some(count) = counts.get_mut(&step) {
         *count -= 1;
         if *count == 0 {
@@ -130,36 +116,38 @@ fn less(counts: &mut BTreeMap<i64, u32>, step: i64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::time::Span;
 
     fn at(secs: i64) -> Timestamp {
         Timestamp::from_secs(secs)
     }
 
-    fn terms(probes_per_step: u32, host_spacing: i64) -> Terms {
-        Terms { step: Span::from_secs(10), probes_per_step, host_spacing: Span::from_secs(host_spacing) }
+    fn params(probes_per_step: u32, host_spacing: i64) -> FleetParams {
+        let (step, host_spacing) = (Span::from_secs(10), Span::from_secs(host_spacing));
+        FleetParams { step, probes_per_step, host_spacing, ..FleetParams::default() }
     }
 
     #[test]
     fn the_last_that_is_to_be_had_is_kept() {
-        let (mut calendar, terms) = (Calendar::default(), terms(2, 0));
-        let mut keep = |host| calendar.keep(HostIx(host), (at(0), at(25)), &terms).map(|(step, _)| step);
+        let (mut calendar, params) = (Calendar::default(), params(2, 0));
+        let mut keep = |host| calendar.keep(HostIx(host), (at(0), at(25)), &params).map(|(step, _)| step.0);
         assert_eq!((0..6).map(&mut keep).collect::<Vec<_>>(), [Ok(2), Ok(2), Ok(1), Ok(1), Ok(0), Ok(0)]);
         assert_eq!(keep(7), Err(Full::Steps));
-        calendar.release(Some((1, HostIx(2))));
-        assert_eq!(calendar.keep(HostIx(7), (at(0), at(25)), &terms), Ok((1, HostIx(7))));
+        calendar.release(Some((Step(1), HostIx(2))));
+        assert_eq!(calendar.keep(HostIx(7), (at(0), at(25)), &params), Ok((Step(1), HostIx(7))));
     }
 
     #[test]
     fn a_host_is_asked_no_oftener_than_it_may() {
         let span = (at(0), at(59));
         let steps = |spacing: i64| {
-            let (mut calendar, terms) = (Calendar::default(), terms(100, spacing));
+            let (mut calendar, params) = (Calendar::default(), params(100, spacing));
             let mut kept = Vec::new();
-            while let Ok((step, _)) = calendar.keep(HostIx(1), span, &terms) {
-                kept.push(step);
+            while let Ok((step, _)) = calendar.keep(HostIx(1), span, &params) {
+                kept.push(step.0);
             }
-            assert_eq!(calendar.keep(HostIx(1), span, &terms), Err(Full::Host));
-            assert!(calendar.keep(HostIx(2), span, &terms).is_ok(), "others may");
+            assert_eq!(calendar.keep(HostIx(1), span, &params), Err(Full::Host));
+            assert!(calendar.keep(HostIx(2), span, &params).is_ok(), "others may");
             kept
         };
         assert_eq!(steps(25), [5, 2], "three steps apart");
@@ -169,15 +157,15 @@ mod tests {
 
     #[test]
     fn what_is_past_takes_no_room() {
-        let (mut calendar, terms) = (Calendar::default(), terms(1, 0));
+        let (mut calendar, params) = (Calendar::default(), params(1, 0));
         for step in 0..100 {
             assert!(
                 calendar
-                    .keep(HostIx(step), (at(i64::from(step) * 10), at(i64::from(step) * 10)), &terms)
+                    .keep(HostIx(step), (at(i64::from(step) * 10), at(i64::from(step) * 10)), &params)
                     .is_ok()
             );
         }
-        calendar.forget_before(90);
+        calendar.forget_before(Step(90));
         assert_eq!((calendar.steps.len(), calendar.hosts.len()), (10, 10));
     }
 }

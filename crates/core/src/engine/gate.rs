@@ -8,68 +8,8 @@ use crate::observe::FeedHints;
 use crate::planning::budget::{Budget, Spent};
 use crate::time::{Span, Timestamp};
 
-use super::source::Memory;
-
-/// What may forbid a probe for a while.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Constraint {
-    /// δ since the last probe.
-    Spacing,
-    /// n per T.
-    Budget,
-    /// `max-age` or `Expires`.
-    MaxAge,
-    /// `Retry-After` and its kin, for this source.
-    RetryAfter,
-    /// Backoff after failures.
-    Backoff,
-    /// RSS `ttl`.
-    Ttl,
-    /// `sy:updatePeriod`.
-    UpdatePeriod,
-    /// `skipHours` and `skipDays`.
-    Skip,
-    /// The host group was asked to rest.
-    HostPause,
-    /// Spacing between requests to one host group.
-    HostSpacing,
-    /// It rests: gone, or closed to us.
-    Resting,
-}
-
-impl Constraint {
-    /// Every constraint.
-    pub const ALL: [Self; 11] = [
-        Self::Spacing,
-        Self::Budget,
-        Self::MaxAge,
-        Self::RetryAfter,
-        Self::Backoff,
-        Self::Ttl,
-        Self::UpdatePeriod,
-        Self::Skip,
-        Self::HostPause,
-        Self::HostSpacing,
-        Self::Resting,
-    ];
-
-    /// The name in the store and at the terminal.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Spacing => "min_spacing",
-            Self::Budget => "budget",
-            Self::MaxAge => "max-age",
-            Self::RetryAfter => "retry-after",
-            Self::Backoff => "backoff",
-            Self::Ttl => "ttl",
-            Self::UpdatePeriod => "update period",
-            Self::Skip => "skip hours/days",
-            Self::HostPause => "host pause",
-            Self::HostSpacing => "host spacing",
-            Self::Resting => "resting",
-        }
-    }
-}
+use super::constraint::Constraint;
+use super::memory::Memory;
 
 /// From when a probe is allowed, and by what.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,11 +47,11 @@ pub fn verdict(
     memory: &Memory,
     spent: &Spent,
     budget: &Budget,
-    host_paused_until: Timestamp,
+    host_paused_until: Option<Timestamp>,
 ) -> Verdict {
     let mut verdict = Verdict { at: wanted, binding: None };
-    let pause = (Constraint::HostPause, host_paused_until);
-    for (constraint, until) in constraints(memory, spent, budget).into_iter().chain([pause]) {
+    let pause = host_paused_until.map(|until| (Constraint::HostPause, until));
+    for (constraint, until) in constraints(memory, spent, budget).into_iter().chain(pause) {
         if until > verdict.at {
             verdict = Verdict { at: until, binding: Some(constraint) };
         }
@@ -178,19 +118,19 @@ mod tests {
         let wanted = at("2026-11-16T09:05:00Z");
         let ask = |memory: &Memory, pause| verdict(wanted, memory, &spent, &budget, pause);
 
-        let by_budget = ask(&memory, Timestamp::MIN);
+        let by_budget = ask(&memory, None);
         assert_eq!(by_budget.at, at("2026-11-16T12:00:00Z"));
         assert_eq!(by_budget.binding, Some(Constraint::Budget));
 
         memory.hints = FeedHints { skip_hours: 1 << 12 | 1 << 13, ..FeedHints::default() };
-        let by_skip = ask(&memory, Timestamp::MIN);
+        let by_skip = ask(&memory, None);
         assert_eq!(by_skip.at, at("2026-11-16T14:00:00Z"));
         assert_eq!(by_skip.binding, Some(Constraint::Skip));
 
         memory.hints.skip_days = 1;
-        assert_eq!(ask(&memory, Timestamp::MIN).at, at("2026-11-17T00:00:00Z"));
+        assert_eq!(ask(&memory, None).at, at("2026-11-17T00:00:00Z"));
 
-        let by_host = ask(&memory, at("2026-11-18T00:30:00Z"));
+        let by_host = ask(&memory, Some(at("2026-11-18T00:30:00Z")));
         assert_eq!(by_host.at, at("2026-11-18T00:30:00Z"));
         assert_eq!(by_host.binding, Some(Constraint::HostPause));
     }

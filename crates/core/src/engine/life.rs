@@ -16,84 +16,20 @@
 //!
 //! Must not know other sources, nor how a burst is recognised.
 
+use crate::model::beliefs::Heard;
 use crate::model::burst::excess::Excess;
-use crate::model::burst::{Change, Evidence};
 use crate::planning::ask::{OLD, YOUNG};
 use crate::planning::policy::Policy;
 use crate::planning::ttl::Ttl;
 use crate::time::{Span, Timestamp};
 
-use super::absorb::Note;
+use super::note::{Note, Why};
 use super::params::{BurstTerms, Response};
-use super::source::{Member, State};
-use crate::model::beliefs::Heard;
-
-/// What of a source's life must survive a restart.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Life {
-    /// The policy that asked for the probe that is due.
-    pub asked_by: Policy,
-    /// The policy that `auto` follows: `adaptive` while nothing is known, `agg_hist` while its rhythm is
-    /// its group's, `plan`, and `ttl` in a burst.
-    pub follows: Policy,
-    /// The latest update known: what an age is counted from.
-    pub newest: Option<Timestamp>,
-    /// A burst is on, since then.
-    pub burst_since: Option<Timestamp>,
-    /// Of its last updates, how many in a million came in bursts.
-    pub in_bursts: u32,
-    /// It should have updated and has not; noticed then.
-    pub quiet_since: Option<Timestamp>,
-    /// When the reserve will be whole again, if nothing more is taken from it.
-    pub reserve_whole_at: Option<Timestamp>,
-}
-
-impl Default for Life {
-    fn default() -> Self {
-        Self {
-            asked_by: Policy::Uniform,
-            follows: Policy::Adaptive,
-            newest: None,
-            burst_since: None,
-            in_bursts: 0,
-            quiet_since: None,
-            reserve_whole_at: None,
-        }
-    }
-}
+use super::reason::State;
+use super::source::Member;
 
 /// How long a burst goes on of which nothing is known but that it is on, as after a restart.
 const MODEST: Span = Span::from_hours(2);
-
-/// So many updates are its last ones.
-const REMEMBERED: f64 = 300.0;
-
-impl Life {
-    /// Moves every instant when the clock was found to have been set.
-    pub fn shift(&mut self, by: Span) {
-        let instants =
-            [&mut self.newest, &mut self.burst_since, &mut self.quiet_since, &mut self.reserve_whole_at];
-        instants.into_iter().flatten().for_each(|at| *at += by);
-    }
-
-    /// Counts updates, in a burst or not.
-    fn count(&mut self, updates: u32, in_burst: bool) {
-        let goal = if in_burst { 1e6 } else { 0.0 };
-        let faded = (-f64::from(updates) / REMEMBERED).exp();
-        self.in_bursts = (goal + (f64::from(self.in_bursts) - goal) * faded).round() as u32;
-    }
-
-    /// The share of its last updates that came in bursts.
-    pub fn bursty(&self) -> f64 {
-        f64::from(self.in_bursts) / 1e6
-    }
-
-    /// How much of a reserve of so many probes per T is used at `now`. It comes back evenly.
-    fn used(&self, reserve: u32, per: Span, now: Timestamp) -> f64 {
-        let until_whole = self.reserve_whole_at.map_or(Span::ZERO, |whole| (whole - now).max(Span::ZERO));
-        until_whole.as_secs_f64() / per.as_secs_f64().max(1e-3) * f64::from(reserve)
-    }
-}
 
 /// What is left of a source's reserve.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -245,10 +181,10 @@ impl Member {
             self.memory.state = State::Burst;
         }
         // A burst that began, ended or passed leaves nothing as it was planned.
-        self.replan |= heard.burst.is_some() || heard.for_good.is_some();
+        self.plan.outdate_if(heard.burst.is_some() || heard.for_good.is_some());
         let planned = self.planned_excess(terms);
         self.excess = heard.excess.map(Box::new);
-        self.replan |= planned.is_some() || self.planned_excess(terms).is_some();
+        self.plan.outdate_if(planned.is_some() || self.planned_excess(terms).is_some());
         notes.extend(self.weigh_burst(heard, terms));
         notes
     }
@@ -270,12 +206,12 @@ impl Member {
     /// What `auto` follows when no burst is on.
     fn calm_policy(&self) -> Policy {
         let usual = if self.settled() == State::Planned { Policy::Plan } else { Policy::Adaptive };
-        self.plan.as_ref().map_or(usual, |plan| plan.by)
+        self.plan.current().map_or(usual, |plan| plan.by)
     }
 
     /// What follows from a plan that was adopted.
     pub fn weigh_adoption(&mut self) -> Option<Note> {
-        let by = self.plan.as_ref()?.by;
+        let by = self.plan.current()?.by;
         let why = if by == Policy::AggHist { Why::Borrowed } else { Why::Known };
         if self.memory.life.follows == Policy::Ttl { None } else { self.switch_to(by, why) }
     }
@@ -285,55 +221,4 @@ impl Member {
         let switched = self.terms.policy == Policy::Auto && from != to;
         switched.then_some(Note::PolicySwitched { from, to, why })
     }
-}
-
-/// Why `auto` goes over to another policy.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Why {
-    /// Its group's rhythm is known, and it has little history of its own.
-    Borrowed,
-    /// Its rhythm is known.
-    Known,
-    /// A burst began, of which this was seen.
-    BurstOf(Evidence),
-    /// A burst is on.
-    Burst,
-    /// The burst is over.
-    BurstOver,
-    /// The burst is what it does from now on.
-    Changed,
-}
-
-impl std::fmt::Display for Why {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Borrowed => f.write_str("its own history is thin, and it borrows its group's rhythm"),
-            Self::Known => f.write_str("its rhythm is known"),
-            Self::BurstOf(evidence) => write!(f, "a burst: {}", InWords(evidence)),
-            Self::Burst => f.write_str("a burst is on"),
-            Self::BurstOver => f.write_str("the burst is over"),
-            Self::Changed => f.write_str("bursts have gone on for a whole cycle: its rhythm has changed"),
-        }
-    }
-}
-
-/// Evidence of a burst, for people.
-#[derive(Debug, Clone, Copy)]
-pub struct InWords<'e>(pub &'e Evidence);
-
-impl std::fmt::Display for InWords<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Evidence { since, at, observed, expected } = *self.0;
-        write!(f, "{observed} updates from {since} to {at}, {expected:.1} expected")
-    }
-}
-
-/// A burst's part in the log: what it is called there, and what is known of it.
-pub fn burst_event(change: &Change) -> (&'static str, String) {
-    let kind = match change {
-        Change::Began(_) => "burst_began",
-        Change::Ended(_) => "burst_ended",
-        Change::Passed(_) => "burst_passed",
-    };
-    (kind, InWords(&change.evidence()).to_string())
 }

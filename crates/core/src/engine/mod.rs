@@ -1,37 +1,47 @@
-//! *All* sources under one limit: who is probed in this step, and what follows from what it found.
+//! All sources under one limit: which is probed when, and what follows from what a probe found.
 //!
-//! [`Fleet`] is a pure state machine. The daemon and the simulator own one each and drive it the
-//! same way: [`Fleet::step`] says what to probe, [`Fleet::absorb`] takes what came of it and says
-//! what to remember, [`Fleet::landed`] hears that it was remembered, [`Fleet::plan_orders`] says for
-//! whom plans are to be made, [`Fleet::adopt`] takes them, [`Fleet::reconfigure`] a changed source list,
-//! [`Fleet::fell_late`] says who has gone unseen for too long. The politeness gate has the last word on every
-//! probe. [`deadlines`] has who is probed first where all are wanted within a time, [`garden`] how everybody is
-//! looked at every so often with the least work, [`tardiness`] what that means for sources. Must not know the
-//! network, the store or what time it is: `now` is passed in.
+//! [`state::Engine`] is a pure state machine with one entry point: it is told of an
+//! [event](event::Event) and appends the [actions](action::Action) to be taken. The daemon, the simulator
+//! and the tests drive that same function. Nothing is sent before its start is committed, and nothing is
+//! built on a result before that is committed. The politeness [gate](mod@gate) has the last word on every
+//! probe. Must not know the network, the store or what time it is: `now` is passed in.
 
-mod absorb;
+pub mod action;
 pub mod allocate;
 pub mod book;
 pub mod bounds;
-mod calendar;
+pub mod constraint;
+pub mod deadline_index;
 pub mod deadlines;
-pub mod frontier;
+pub mod event;
 pub mod garden;
 pub mod gate;
 pub mod life;
 pub mod load;
-pub mod outage;
+pub mod loading;
+pub mod memory;
+pub mod note;
 pub mod params;
-mod planning;
-mod rules;
-pub mod serving;
-pub mod source;
-mod spacing;
-mod state;
-mod step;
-pub mod tardiness;
-mod turns;
+pub mod reason;
+pub mod state;
+pub mod views;
 
-pub use absorb::{Absorbed, Answered, Asked, Failure, HostAsks, Note, Report};
-pub use params::{Allocator, BurstTerms, CostBy, FleetParams, Response};
-pub use state::{Changed, Explanation, Fleet, Known, Moved, Order, Refusal, Stale};
+mod absorb;
+mod calendar;
+mod condition;
+mod configure;
+mod deadline;
+mod handle;
+mod hosts;
+mod keep_deadlines;
+mod mean;
+mod outage;
+mod plan_state;
+mod plans;
+mod rule_wish;
+mod rules;
+mod serving;
+mod source;
+mod step;
+mod turns;
+mod waiting;

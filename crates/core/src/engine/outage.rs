@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use super::frontier::HostIx;
+use super::hosts::HostIx;
 
 /// This many different hosts unreachable in a row, with no answer from anyone, is an outage here.
 const HOSTS: usize = 4;

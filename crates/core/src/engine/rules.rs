@@ -8,26 +8,24 @@
 //!
 //! Must not know what rules ask for, nor who is told.
 
-use std::sync::Arc;
-
 use crate::planning::execution::{Interval, Obstacle, RuleId};
-use crate::planning::plan::Revision;
-use crate::planning::prediction::Want;
-use crate::time::{Span, Timestamp};
-
-use super::absorb::Note;
-use super::book::{Book, RuleState};
-use super::calendar::{Full, Terms};
-use super::params::FleetParams;
-use super::serving::Serving;
-use super::source::{Member, Reason, Wish};
-use super::state::{Fleet, Stale};
-use crate::planning::build::Wants;
 use crate::source_id::SourceId;
+use crate::time::Timestamp;
 
-impl Fleet {
+use super::book::Book;
+use super::calendar::Full;
+use super::event::PredictedIntervals;
+use super::memory::Due;
+use super::note::Note;
+use super::plans::Stale;
+use super::reason::Reason;
+use super::serving::Serving;
+use super::source::{Member, Wish};
+use super::state::Engine;
+
+impl Engine {
     /// Follows these rules from now on. Nobody is probed at once because of it.
-    pub fn set_rules(&mut self, book: Book, now: Timestamp) {
+    pub(super) fn set_rules(&mut self, book: Book, now: Timestamp) {
         self.book = book;
         self.book.tidy(now);
         self.kept.clear();
@@ -48,11 +46,11 @@ impl Fleet {
             // What is known of its pace outlasts its rules.
             let drift = member.serving.as_ref().map(|serving| serving.drift).unwrap_or_default();
             member.serving = Some(Box::new(Serving { own, drift, ..Serving::default() }));
-            if own && !std::mem::replace(&mut member.queued, true) {
+            if own && member.plan.request() {
                 self.unplanned.push_back(member.id);
-                if member.memory.due != Timestamp::MAX {
-                    // A plan that follows makes nobody fetch.
-                    member.plan_from = member.plan_from.max(member.memory.due);
+                if let Due::At(due) = member.memory.due {
+                    // A plan that follows causes no request.
+                    member.plan.begin_no_sooner(due);
                 }
             }
         }
@@ -65,11 +63,6 @@ impl Fleet {
                 self.open_span(id, rule, executable.until, now);
             }
         }
-    }
-
-    /// How far all rules are.
-    pub fn rule_states(&self) -> Vec<RuleState> {
-        self.book.states()
     }
 
     /// A rule became executable: whom it asks about wants a probe by then. Says whose due time changed, and
@@ -102,35 +95,34 @@ impl Fleet {
         serving.open.withdraw(rule);
         // Of one that is over nobody is in a hurry, but what is found is still heard.
         serving.open.add(Interval { rule, from: now.min(until), until });
-        let paused = self.frontier.paused_until(member.host);
+        let paused = self.hosts.paused_until(member.host);
         let mut notes = member.settle(&self.book, now, paused, self.params.step);
         notes.extend(self.due_anew(id, now));
         Some(notes)
     }
 
-    /// Spans in which a source's updates are foretold for the rules that wait for them; `None` where they
-    /// cannot be. Says what is in the way of some.
-    pub fn adopt_spans(
+    /// Takes the intervals in which a source's updates are predicted for the rules that wait for them; `None` where
+    /// they cannot be. Says what is in the way of some.
+    pub(super) fn adopt_intervals(
         &mut self,
-        id: SourceId,
-        made_from: Revision,
-        spans: Option<&[Interval]>,
+        predicted: &PredictedIntervals,
         now: Timestamp,
     ) -> Result<Vec<Note>, Stale> {
-        let margin = self.params.step;
-        let member =
-            self.members.get_mut(&id).filter(|member| member.revision == made_from).ok_or(Stale)?;
-        let Some(serving) = member.serving.as_mut().filter(|_| member.in_flight.is_none()) else {
+        let (id, margin) = (predicted.source, self.params.step);
+        let member = self.members.get_mut(&id);
+        let member = member.filter(|member| member.revision == predicted.made_from).ok_or(Stale)?;
+        let idle = !member.condition.is_in_progress();
+        let Some(serving) = member.serving.as_mut().filter(|_| idle) else {
             return Err(Stale);
         };
-        serving.foretold = spans.is_some();
+        serving.foretold = predicted.intervals.is_some();
         for part in self.book.parts(id) {
             if self.book.terms(part.rule).is_some_and(|terms| terms.own) {
                 serving.open.withdraw(part.rule);
             }
         }
-        spans.unwrap_or_default().iter().for_each(|&span| serving.open.add(span));
-        let paused = self.frontier.paused_until(member.host);
+        predicted.intervals.iter().flatten().for_each(|&span| serving.open.add(span));
+        let paused = self.hosts.paused_until(member.host);
         let mut notes = member.settle(&self.book, now, paused, margin);
         notes.extend(self.due_anew(id, now));
         Ok(notes)
@@ -139,15 +131,15 @@ impl Fleet {
     /// A source's due time after what rules want of it has changed.
     fn due_anew(&mut self, id: SourceId, now: Timestamp) -> Option<Note> {
         let member = self.members.get_mut(&id)?;
-        let settled = member.in_flight.is_none()
+        let settled = !member.condition.is_in_progress()
             && member.is_well()
             && !matches!(member.memory.reason, Reason::Manual | Reason::FirstContact);
         if !settled {
             return None;
         }
         let for_rules = member.memory.rule.is_some();
-        let due =
-            Wish { at: member.memory.due, because: member.memory.reason, by: member.memory.life.asked_by };
+        let at = member.memory.due.at()?;
+        let due = Wish { at, because: member.memory.reason, by: member.memory.life.asked_by };
         let wish = match for_rules || member.serving.as_ref().is_some_and(|serving| serving.own) {
             // What it was due for may be no longer wanted.
             true => member.wish(member.spent.last().unwrap_or(now), self.seed, &self.params.burst),
@@ -155,29 +147,29 @@ impl Fleet {
         };
         // Items that may have been lost are looked for no later because of rules, and what no rule asks for
         // comes no sooner.
-        let later = member.hurried && due.at < wish.at;
+        let later = member.lost_items && due.at < wish.at;
         let sooner = !for_rules && wish.because != Reason::Rule && wish.at < due.at;
         let wish = if later || sooner { due } else { wish };
         if wish != due {
-            Self::withdraw(member, &mut self.frontier, &mut self.turns);
-            Self::set_due(member, &self.frontier, Wish { at: wish.at.max(now), ..wish });
-            Self::queue(member, &mut self.frontier);
+            member.withdraw(&mut self.hosts, &mut self.turns);
+            member.set_due(&self.hosts, Wish { at: wish.at.max(now), ..wish });
+            member.enqueue(&mut self.hosts);
         }
-        self.keep_slot(id, now)
+        self.reserve_slot(id, now)
     }
 
-    /// Keeps a slot for a probe that a rule wants, in the last step that has one.
-    pub(super) fn keep_slot(&mut self, id: SourceId, now: Timestamp) -> Option<Note> {
-        let FleetParams { step, probes_per_step, host_spacing, .. } = self.params;
-        let terms = Terms { step, probes_per_step, host_spacing };
-        self.kept.forget_before(terms.step_of(now));
+    /// Reserves a slot for a probe that a rule wants, in the last step that has one.
+    pub(super) fn reserve_slot(&mut self, id: SourceId, now: Timestamp) -> Option<Note> {
+        let length = self.step_length();
+        self.kept.forget_before(length.step_of(now));
         let member = self.members.get_mut(&id)?;
-        let (due, host, waits) = (member.memory.due, member.host, member.memory.reason == Reason::Rule);
+        let (host, waits) = (member.host, member.memory.reason == Reason::Rule);
         let serving = member.serving.as_mut()?;
         self.kept.release(serving.slot.take());
         let next = serving.next.clone().filter(|_| waits)?;
+        let due = member.memory.due.at()?;
         let from = next.from.max(now);
-        let kept = match self.kept.keep(host, (from, due), &terms) {
+        let kept = match self.kept.keep(host, (from, due), &self.params) {
             Ok(kept) => kept,
             Err(full) => {
                 let why = if full == Full::Host { Obstacle::Host } else { Obstacle::Slots };
@@ -186,40 +178,20 @@ impl Fleet {
             }
         };
         serving.slot = Some(kept);
-        if kept.0 < terms.step_of(due) {
-            let at = Timestamp::from_millis(kept.0.saturating_mul(step.as_millis())).max(from);
+        if kept.0 < length.step_of(due) {
+            let at = length.start_of(kept.0).max(from);
             // Only where the gate lets it.
-            match Self::ask_gate(member, &self.frontier, at).at == at {
-                true if member.in_flight.is_none() => {
-                    Self::withdraw(member, &mut self.frontier, &mut self.turns);
-                    member.memory.due = at;
-                    Self::queue(member, &mut self.frontier);
+            match member.ask_gate(&self.hosts, at).at == at {
+                true if !member.condition.is_in_progress() => {
+                    member.withdraw(&mut self.hosts, &mut self.turns);
+                    member.memory.due = Due::At(at);
+                    member.enqueue(&mut self.hosts);
                 }
-                // It is queued when it has landed.
-                true => member.memory.due = at,
+                // It is queued when the end of its probe is committed.
+                true => member.memory.due = Due::At(at),
                 false => {}
             }
         }
         None
-    }
-
-    /// What is to be foretold of a source for rules that wait for it, if it can be.
-    pub(super) fn wants(book: &Book, member: &Member) -> Option<Box<Wants>> {
-        let serving = member.serving.as_ref().filter(|serving| serving.own && member.is_well())?;
-        let looked = member.memory.looked.filter(|_| member.in_flight.is_none())?;
-        let own = book.parts(member.id).iter().filter(|part| part.asked);
-        let of = own.filter_map(|part| {
-            let terms = book.terms(part.rule).filter(|terms| terms.own)?;
-            let (every, life, confidence) = (terms.every, terms.life, terms.confidence);
-            let counted = book.counted(part.rule, member.id);
-            Some((Want { rule: part.rule, every, counted, life, confidence }, Arc::clone(terms)))
-        });
-        Some(Box::new(Wants { looked, factor: serving.drift.factor(), of: of.collect() }))
-    }
-
-    /// The clock was set: all spans are foretold anew.
-    pub(super) fn shift_rules(&mut self, by: Span) {
-        self.book.shift(by);
-        self.kept.clear();
     }
 }

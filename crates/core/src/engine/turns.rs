@@ -6,39 +6,23 @@
 //! spare slots go by the configured allocator. Knows places and turns; must not know why anyone waits.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
+use crate::source_id::SourceId;
+use crate::step::{Step, StepLength};
 use crate::time::{Span, Timestamp};
 
 use super::allocate::{Allocation, Turn};
+use super::condition::SlotClass;
 use super::garden::Work;
 use super::params::{Allocator, FleetParams};
-use crate::source_id::SourceId;
-
-/// How a source waits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Waits {
-    /// Not at all: a probe of it is under way, or it rests.
-    #[default]
-    Not,
-    /// For its time, in its host's queue.
-    Queued,
-    /// For its host, which was found closed when its turn had come.
-    Parked,
-    /// For a slot that it must have by a certain time: a rule wants a probe, or it may go unseen for no longer.
-    Ends,
-    /// For a slot, because its probe is due.
-    Due,
-    /// For a slot to spare.
-    Spare,
-}
 
 /// Those that wait for a slot.
 #[derive(Debug)]
 pub(super) struct Turns {
     /// Whose time ends when, and who that is by place.
     ends: BTreeSet<(End, u32)>,
-    end_of: HashMap<u32, End>,
+    end_of: BTreeMap<u32, End>,
     due: Allocation,
     spare: Allocation,
     waiting: usize,
@@ -47,14 +31,14 @@ pub(super) struct Turns {
     free: Vec<u32>,
     /// Steps are counted from here.
     began: Timestamp,
-    step: Span,
+    step: StepLength,
 }
 
 /// By when a slot must be had: in steps, then the cheapest and the one with the longest window first (MEDD), then by
 /// the instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct End {
-    pub step: i64,
+    pub step: Step,
     pub cost: Work,
     pub window: Reverse<u32>,
     pub at: Timestamp,
@@ -69,16 +53,16 @@ const MOST_STEPS: f64 = (1_u64 << 29) as f64;
 
 impl Turns {
     pub fn new(params: &FleetParams, seed: u64, now: Timestamp) -> Self {
-        let step = params.step.max(Span::from_millis(1));
+        let step = StepLength::new(params.step);
         Self {
             ends: BTreeSet::new(),
-            end_of: HashMap::new(),
+            end_of: BTreeMap::new(),
             due: Allocation::new(Allocator::Index, seed),
             spare: Allocation::new(params.allocator, seed),
             waiting: 0,
             places: Vec::new(),
             free: Vec::new(),
-            began: now - LONGEST_AGE.min(step.scaled(MOST_STEPS / 2.0)),
+            began: now - LONGEST_AGE.min(step.span().scaled(MOST_STEPS / 2.0)),
             step,
         }
     }
@@ -118,32 +102,32 @@ impl Turns {
     }
 
     /// The step that a time is in, as the fleet counts them.
-    pub fn step_of(&self, at: Timestamp) -> i64 {
-        at.as_millis().div_euclid(self.step.as_millis().max(1))
+    pub fn step_of(&self, at: Timestamp) -> Step {
+        self.step.step_of(at)
     }
 
     /// A time in steps.
     pub fn steps(&self, at: Timestamp) -> f64 {
-        (at - self.began).max(Span::ZERO).as_secs_f64() / self.step.as_secs_f64()
+        (at - self.began).max(Span::ZERO).as_secs_f64() / self.step.span().as_secs_f64()
     }
 
     /// Moves with the clock when that was set: ages stay what they are.
     pub fn shift(&mut self, by: Span) {
-        let steps = by.as_millis().div_euclid(self.step.as_millis().max(1));
-        self.end_of.values_mut().for_each(|end| (end.step, end.at) = (end.step + steps, end.at + by));
+        let steps = self.step.whole_steps_in(by);
+        self.end_of.values_mut().for_each(|end| (end.step, end.at) = (end.step.plus(steps), end.at + by));
         self.ends = self.end_of.iter().map(|(&place, &end)| (end, place)).collect();
         self.began += by;
     }
 
     /// The step in hours.
     pub fn step_hours(&self) -> f64 {
-        self.step.as_secs_f64() / 3600.0
+        self.step.hours()
     }
 
     /// A source waits for a slot.
-    pub fn open(&mut self, place: u32, turn: Turn, waits: Waits) {
+    pub fn open(&mut self, place: u32, turn: Turn, class: SlotClass) {
         self.waiting += 1;
-        self.of(waits).open(place, turn);
+        self.of(class).open(place, turn);
     }
 
     /// A source waits for a slot, and must have it by then.
@@ -161,24 +145,24 @@ impl Turns {
     }
 
     /// It waits no longer.
-    pub fn close(&mut self, place: u32, waits: Waits) {
+    pub fn close(&mut self, place: u32, class: SlotClass) {
         self.waiting -= 1;
-        match waits {
-            Waits::Ends => self.close_end(place),
-            _ => self.of(waits).close(place),
+        match class {
+            SlotClass::Deadline => self.close_end(place),
+            class => self.of(class).close(place),
         }
     }
 
     /// Takes out who is to go now, at most so many.
-    pub fn choose(&mut self, waits: Waits, now: Timestamp, most: usize) -> Vec<SourceId> {
+    pub fn choose(&mut self, class: SlotClass, now: Timestamp, most: usize) -> Vec<SourceId> {
         let mut chosen = Vec::new();
         if self.waiting > 0 && most > 0 {
-            if waits == Waits::Ends {
+            if class == SlotClass::Deadline {
                 chosen.extend(self.ends.iter().take(most).map(|&(_, place)| place));
                 chosen.iter().for_each(|&place| self.close_end(place));
             } else {
                 let now = self.steps(now);
-                self.of(waits).choose(now, most, &mut chosen);
+                self.of(class).choose(now, most, &mut chosen);
             }
         }
         self.waiting -= chosen.len();
@@ -195,7 +179,7 @@ impl Turns {
         self.waiting
     }
 
-    fn of(&mut self, waits: Waits) -> &mut Allocation {
-        if waits == Waits::Spare { &mut self.spare } else { &mut self.due }
+    fn of(&mut self, class: SlotClass) -> &mut Allocation {
+        if class == SlotClass::Sampled { &mut self.spare } else { &mut self.due }
     }
 }

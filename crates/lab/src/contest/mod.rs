@@ -9,7 +9,7 @@ mod kin;
 pub mod knobs;
 mod stage;
 
-use tidewatch_core::engine::BurstTerms;
+use tidewatch_core::engine::params::BurstTerms;
 use tidewatch_core::model::cyclic::Rate;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::planning::budget::Budget;

@@ -11,7 +11,7 @@ use crate::ours::{self, Setup, Watched};
 use crate::peers;
 use crate::score::{Score, Trial};
 use crate::trace::{Exam, Trace};
-use tidewatch_core::engine::Allocator;
+use tidewatch_core::engine::params::Allocator;
 use tidewatch_core::model::aggregate::{Aggregate, Borrow};
 use tidewatch_core::observe::Kind;
 use tidewatch_core::planning::budget::Budget;

@@ -8,7 +8,7 @@ use rand::SeedableRng;
 use rand_distr::{Distribution, Poisson};
 use rand_pcg::Pcg64Mcg;
 
-use tidewatch_core::engine::Allocator;
+use tidewatch_core::engine::params::Allocator;
 use tidewatch_core::model::estimate::{Counted, Forgetting, Prior};
 use tidewatch_core::rng::Stream;
 

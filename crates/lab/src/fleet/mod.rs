@@ -11,8 +11,8 @@ pub mod minds;
 pub mod shapes;
 mod sum;
 
-use tidewatch_core::engine::Allocator;
 use tidewatch_core::engine::allocate::{Allocation, Turn};
+use tidewatch_core::engine::params::Allocator;
 use tidewatch_core::rng::Stream;
 
 use minds::{Counts, Estimate, Minds};
@@ -60,7 +60,7 @@ pub struct Trial {
 /// A run under way.
 ///
 /// ```
-/// use tidewatch_core::engine::Allocator;
+/// use tidewatch_core::engine::params::Allocator;
 /// use tidewatch_lab::fleet::{Sim, Trial, World};
 ///
 /// let world = World { rates: vec![0.5, 0.5], per_step: 1, change: None };

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use tidewatch_core::engine::Allocator;
 use tidewatch_core::engine::allocate::{Allocation, Turn};
+use tidewatch_core::engine::params::Allocator;
 use tidewatch_lab::fleet::minds::Estimate;
 use tidewatch_lab::fleet::shapes::Shape;
 use tidewatch_lab::fleet::{Sim, Trial};

@@ -1,6 +1,6 @@
 //! What each allocator costs in the long run, as a multiple of the bounds.
 
-use tidewatch_core::engine::Allocator;
+use tidewatch_core::engine::params::Allocator;
 use tidewatch_lab::fleet::World;
 use tidewatch_lab::fleet::shapes::Shape;
 

@@ -1,6 +1,6 @@
 //! What it costs not to be told the rates, when they change.
 
-use tidewatch_core::engine::Allocator;
+use tidewatch_core::engine::params::Allocator;
 use tidewatch_lab::fleet::minds::Estimate;
 use tidewatch_lab::fleet::shapes::Shape;
 use tidewatch_lab::fleet::{Change, Sim, Trial, World};

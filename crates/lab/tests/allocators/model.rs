@@ -1,8 +1,8 @@
 //! Sources that open and close as they please, against a list that is looked through from end to end.
 
 use proptest::prelude::*;
-use tidewatch_core::engine::Allocator;
 use tidewatch_core::engine::allocate::{Allocation, Claim, Turn};
+use tidewatch_core::engine::params::Allocator;
 use tidewatch_core::rng::Stream;
 use tidewatch_lab::fleet::shapes::Shape;
 

@@ -5,7 +5,7 @@
 //! between the least and the largest by which a round changes one of them.
 
 use proptest::prelude::*;
-use tidewatch_core::engine::Allocator;
+use tidewatch_core::engine::params::Allocator;
 
 use crate::worlds::{bounds, settled, still};
 

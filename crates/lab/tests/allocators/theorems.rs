@@ -1,8 +1,8 @@
 //! Lemma 2 and Theorem 4 of Mahmoody et al., as far as they can be seen.
 
 use proptest::prelude::*;
-use tidewatch_core::engine::Allocator;
 use tidewatch_core::engine::allocate::{Allocation, Turn};
+use tidewatch_core::engine::params::Allocator;
 use tidewatch_lab::fleet::minds::Estimate;
 use tidewatch_lab::fleet::shapes::Shape;
 use tidewatch_lab::fleet::{Sim, Trial, World};

@@ -1,7 +1,7 @@
 //! Worlds to try allocators in, and their cost there.
 
-use tidewatch_core::engine::Allocator;
 use tidewatch_core::engine::bounds::{Demand, theorem_1, tight};
+use tidewatch_core::engine::params::Allocator;
 use tidewatch_lab::fleet::minds::Estimate;
 use tidewatch_lab::fleet::shapes::Shape;
 use tidewatch_lab::fleet::{Sim, Trial, World};

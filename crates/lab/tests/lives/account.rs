@@ -3,9 +3,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use tidewatch_core::engine::action::Attempt;
+use tidewatch_core::engine::event::{Answered, Failure};
+use tidewatch_core::engine::memory::Memory;
+use tidewatch_core::engine::note::Note;
+use tidewatch_core::engine::params::{BurstTerms, Response};
 use tidewatch_core::engine::params::{HostGroup, Terms};
-use tidewatch_core::engine::source::{Memory, Reason};
-use tidewatch_core::engine::{Answered, BurstTerms, Failure, Note, Order, Response};
+use tidewatch_core::engine::reason::Reason;
 use tidewatch_core::model::burst::Change;
 use tidewatch_core::observe::FeedHints;
 use tidewatch_core::planning::policy::Policy;

@@ -1,11 +1,13 @@
 //! What random lives have shown, each by itself.
 
-use tidewatch_core::engine::gate::Constraint;
+use tidewatch_core::engine::action::Refusal;
+use tidewatch_core::engine::constraint::Constraint;
+use tidewatch_core::engine::event::{Answered, Changed, Failure, Known, Moved, Report};
+use tidewatch_core::engine::memory::Memory;
+use tidewatch_core::engine::params::FleetParams;
 use tidewatch_core::engine::params::Terms;
-use tidewatch_core::engine::source::{Memory, State};
-use tidewatch_core::engine::{
-    Answered, Changed, Failure, Fleet, FleetParams, Known, Moved, Refusal, Report,
-};
+use tidewatch_core::engine::reason::State;
+use tidewatch_core::engine::state::Engine;
 use tidewatch_core::observe::FeedHints;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::policy::Policy;

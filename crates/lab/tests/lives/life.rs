@@ -5,11 +5,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
+use tidewatch_core::engine::action::Attempt;
+use tidewatch_core::engine::event::{Answered, Changed, Failure, Known, Moved, Report};
+use tidewatch_core::engine::memory::Memory;
+use tidewatch_core::engine::params::{BurstTerms, FleetParams};
 use tidewatch_core::engine::params::{HostGroup, Terms};
-use tidewatch_core::engine::source::{Memory, Reason, State};
-use tidewatch_core::engine::{
-    Answered, BurstTerms, Changed, Failure, Fleet, FleetParams, Known, Moved, Order, Report,
-};
+use tidewatch_core::engine::reason::{Reason, State};
+use tidewatch_core::engine::state::Engine;
 use tidewatch_core::model::aggregate::Origin;
 use tidewatch_core::model::beliefs::{Aside, Beliefs, Foretold};
 use tidewatch_core::model::burst::watch::Watch;

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
+use tidewatch_core::engine::event::{Answered, Failure};
 use tidewatch_core::engine::params::HostGroup;
-use tidewatch_core::engine::{Answered, Failure};
 use tidewatch_core::observe::{
     FeedHints, Kind, Observation, Occurred, PageText, Present, Update, UpdateKind,
 };

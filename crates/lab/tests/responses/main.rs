@@ -4,7 +4,7 @@
 #[allow(dead_code, reason = "shared with an example, which uses all of it")]
 mod world;
 
-use tidewatch_core::engine::Response;
+use tidewatch_core::engine::params::Response;
 use tidewatch_core::planning::budget::Budget;
 use world::{KINDS, Kind, Score, Source, Who, at_equal_probes, run, ttl_at};
 

@@ -4,9 +4,11 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
+use tidewatch_core::engine::event::{Answered, Known};
+use tidewatch_core::engine::memory::Memory;
+use tidewatch_core::engine::params::{BurstTerms, FleetParams, Response};
 use tidewatch_core::engine::params::{HostGroup, Terms};
-use tidewatch_core::engine::source::Memory;
-use tidewatch_core::engine::{Answered, BurstTerms, Fleet, FleetParams, Known, Response};
+use tidewatch_core::engine::state::Engine;
 use tidewatch_core::model::burst::Evidence;
 use tidewatch_core::model::burst::excess::Excess;
 use tidewatch_core::model::importance::WeekWindow;

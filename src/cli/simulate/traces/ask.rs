@@ -5,7 +5,7 @@
 use crate::cli::CliError;
 use crate::config::curves::Curve;
 use crate::config::load::curves;
-use tidewatch_core::engine::BurstTerms;
+use tidewatch_core::engine::params::BurstTerms;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::time::{Span, Timestamp};

@@ -12,7 +12,7 @@ use clap::ValueEnum;
 
 use crate::cli::measures::length;
 use crate::cli::{CliError, colours, write_file};
-use tidewatch_core::engine::Response;
+use tidewatch_core::engine::params::Response;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::time::Span;
 use tidewatch_lab::contest::{Rules, Who, hold};

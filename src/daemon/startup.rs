@@ -1,4 +1,4 @@
-//! Configuration and memory become a fleet.
+//! Configuration and store become an engine.
 //!
 //! Shared by the daemon at its start and by the commands that look at its store: so what
 //! `explain` shows is what the daemon would do.
@@ -14,9 +14,12 @@ use crate::config::{Config, Source};
 use crate::fetch::host_group::host_group;
 use crate::store::load::{self, Remembered, Standing};
 use crate::store::{Connection, StoreError, rules};
-use tidewatch_core::engine::book::{Book, RuleState};
+use tidewatch_core::engine::book::{RuleSet, RuleState};
+use tidewatch_core::engine::event::{Known, Moved};
+use tidewatch_core::engine::loading::Loader;
+use tidewatch_core::engine::memory::Due;
 use tidewatch_core::engine::params::Terms;
-use tidewatch_core::engine::{Fleet, Known};
+use tidewatch_core::engine::state::Engine;
 use tidewatch_core::model::burst;
 use tidewatch_core::model::history::History;
 use tidewatch_core::source_id::SourceId;
@@ -114,52 +117,46 @@ pub fn look_back(config: &Config) -> Span {
     config.sources.iter().map(|source| source.budget.per).max().unwrap_or(Span::ZERO) + Span::from_hours(1)
 }
 
-/// Everybody, ready to go.
+/// An engine that is ready to run.
 #[derive(Debug)]
-pub struct Mustered {
+pub struct Loaded {
     /// All configured sources that the store knows.
-    pub fleet: Fleet,
+    pub engine: Engine,
     /// What their probes need.
     pub roster: Roster,
     /// Those that had no due time before.
     pub unscheduled: Vec<SourceId>,
 }
 
-/// A fleet of all configured sources that the store knows.
-pub async fn muster(
+/// An engine of all configured sources that the store knows.
+pub async fn load_engine(
     config: &Config,
     connection: &mut Connection,
     now: Timestamp,
-) -> Result<Mustered, StoreError> {
-    let mut muster = Muster::new(config, load::standing(connection).await?, now);
-    load::each(connection, now, now - look_back(config), |remembered| muster.take(remembered)).await?;
-    let mut mustered = muster.done();
-    if !config.rules.is_empty() {
-        let states = rules::states(connection).await?;
-        mustered.fleet.set_rules(book(&config.rules, &mustered.roster, &states), now);
-    }
-    Ok(mustered)
+) -> Result<Loaded, StoreError> {
+    let mut startup = Startup::new(config, load::standing(connection).await?, now);
+    load::each(connection, now, now - look_back(config), |remembered| startup.take(remembered)).await?;
+    let states = if config.rules.is_empty() { Vec::new() } else { rules::states(connection).await? };
+    Ok(startup.done(&config.rules, &states))
 }
 
-/// The book of these rules, as far as they are.
-pub fn book(rules: &Rules, roster: &Roster, states: &[RuleState]) -> Book {
+/// The rules, and which of these sources concern them.
+pub fn rule_set(rules: &Rules, roster: &Roster) -> RuleSet {
     let part = |(&id, spec): (&SourceId, &Arc<Spec>)| {
         let parts = rules.of(&spec.source);
         (!parts.is_empty()).then(|| (id, parts.into_boxed_slice()))
     };
     let terms = rules.all().iter().map(|rule| Arc::clone(&rule.terms)).collect();
-    let mut book = Book::new(terms, roster.iter().filter_map(part).collect());
-    book.resume(states);
-    book
+    RuleSet { terms, parts: roster.iter().filter_map(part).collect() }
 }
 
-/// Sources that the fleet takes in at a time. First contacts come at a pace by their number: of so
+/// Sources that the engine takes in at a time. First contacts come at a pace by their number: of so
 /// many it is longer than any spacing that they must keep within.
 const AT_A_TIME: usize = 20_000;
 
-/// A fleet in the making, source by source, so that what the store gives need not be held for all.
+/// An engine that is filled source by source, so that what the store gives need not be held for all.
 #[derive(Debug)]
-pub struct Muster<'c> {
+pub struct Startup<'c> {
     now: Timestamp,
     set_back: Span,
     usual: Arc<Learning>,
@@ -168,21 +165,22 @@ pub struct Muster<'c> {
     hosts: HashSet<Arc<str>>,
     known: Vec<Known>,
     first: Vec<Known>,
-    mustered: Mustered,
+    loader: Loader,
+    roster: Roster,
+    unscheduled: Vec<SourceId>,
 }
 
-impl<'c> Muster<'c> {
+impl<'c> Startup<'c> {
     /// Nobody yet.
     pub fn new(config: &'c Config, standing: Standing, now: Timestamp) -> Self {
-        let mut fleet = Fleet::new(config.fleet.clone(), standing.seed, now);
+        let mut loader = Loader::new(config.fleet.clone(), standing.seed, now);
         // The store knows of a later time than now: the clock was set back while nobody watched.
         // Moving everything back with it keeps every promise and blocks nobody for years.
         let latest = standing.latest.filter(|&latest| latest > now);
         let set_back = latest.map_or(Span::ZERO, |latest| now - latest);
         for (host, paused_until, crawl_delay) in &standing.hosts {
-            fleet.load_host(host, *paused_until + set_back, *crawl_delay);
+            loader.host(host, paused_until.map(|until| until + set_back), *crawl_delay);
         }
-        let roster = Roster::with_capacity(config.sources.len());
         Self {
             now,
             set_back,
@@ -191,7 +189,9 @@ impl<'c> Muster<'c> {
             hosts: HashSet::new(),
             known: Vec::new(),
             first: Vec::new(),
-            mustered: Mustered { fleet, roster, unscheduled: Vec::new() },
+            loader,
+            roster: Roster::with_capacity(config.sources.len()),
+            unscheduled: Vec::new(),
         }
     }
 
@@ -200,17 +200,16 @@ impl<'c> Muster<'c> {
         let Remembered { id, name, mut memory, answered_at, mut probes } = remembered;
         let Some(source) = self.sources.get(name.as_str()) else { return };
         let spec = spec_by(&self.usual, source, memory.adopted_url.as_deref());
-        let first = memory.due == Timestamp::default();
+        let first = memory.due == Due::Unscheduled;
         if !first {
             memory.shift(self.set_back);
         }
         // Who was never asked is asked within its spacing. Later than that only a clock that was set says.
         let first = first
             || memory.last_probe.is_none()
-                && memory.due != Timestamp::MAX
-                && memory.due > self.now + source.budget.min_spacing;
+                && memory.due.at().is_some_and(|due| due > self.now + source.budget.min_spacing);
         if first {
-            memory.due = Timestamp::default();
+            memory.due = Due::Unscheduled;
         }
         probes.iter_mut().for_each(|at| *at += self.set_back);
         let mut terms = terms(source, spec.url());
@@ -220,21 +219,24 @@ impl<'c> Muster<'c> {
         }
         let answered_by = answered_at.and_then(|url| Url::parse(&url).ok()).map(|url| host_group(&url));
         let answered_by = answered_by.filter(|group| group.key != terms.host.key);
-        self.mustered.roster.insert(id, Arc::new(spec));
+        self.roster.insert(id, Arc::new(spec));
         let group = if first { &mut self.first } else { &mut self.known };
-        group.push(Known { id, terms, memory, probes, answered_by });
+        group.push(Known { id, terms, memory, probes, answered_by, moved: Moved::Same });
         if first {
-            self.mustered.unscheduled.push(id);
+            self.unscheduled.push(id);
         }
         if group.len() >= AT_A_TIME {
-            self.mustered.fleet.load(std::mem::take(group), self.now);
+            self.loader.sources(std::mem::take(group));
         }
     }
 
-    /// All are there.
-    pub fn done(mut self) -> Mustered {
-        self.mustered.fleet.load(self.known, self.now);
-        self.mustered.fleet.load(self.first, self.now);
-        self.mustered
+    /// All are there; these rules have come this far.
+    pub fn done(mut self, rules: &Rules, states: &[RuleState]) -> Loaded {
+        self.loader.sources(self.known);
+        self.loader.sources(self.first);
+        if !rules.is_empty() {
+            self.loader.rules(rule_set(rules, &self.roster), states);
+        }
+        Loaded { engine: self.loader.finish(), roster: self.roster, unscheduled: self.unscheduled }
     }
 }

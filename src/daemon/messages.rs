@@ -1,4 +1,4 @@
-//! What the pilot is told and tells others to do: messages, and nothing that acts.
+//! What the scheduler is told and tells others to do: messages, and nothing that acts.
 
 use std::sync::Arc;
 
@@ -6,31 +6,36 @@ use tokio::sync::oneshot;
 
 use crate::config::profile::Rules;
 use crate::fetch::client::Fetcher;
-use crate::store::record::Flight;
-use tidewatch_core::engine::{Changed, FleetParams, Known};
+use tidewatch_core::engine::action::{Attempt, Refusal};
+use tidewatch_core::engine::event::{Changed, Event, Known};
+use tidewatch_core::engine::params::FleetParams;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Span;
 
-use super::muster::{Learning, Spec};
-use super::planner::{Beat, Foretold, Made};
+use super::startup::{Learning, Spec};
 
-/// What the pilot can be told.
+/// What the scheduler can be told.
 #[derive(Debug)]
 pub enum Control {
-    /// Finish what is under way and end.
+    /// Finish what is in progress and end.
     Stop,
     /// The configuration changed.
     Apply(Box<Reconfiguration>),
-    /// Someone asks for a probe by hand; the answer goes into the store.
-    Request(crate::store::reader::Request),
-    /// These have a new rate in the store.
-    Refitted(Vec<SourceId>),
-    /// Plans that were ordered.
-    Planned(Vec<Made>),
-    /// How busy sources are at which hour.
-    Pulses(Vec<Beat>),
-    /// When updates are foretold that rules wait for.
-    Foretold(Vec<Foretold>),
+    /// Someone requests a probe.
+    Request(ProbeRequest),
+    /// Something that the engine is to know.
+    Tell(Event),
+}
+
+/// A requested probe.
+#[derive(Debug)]
+pub struct ProbeRequest {
+    /// The number of the request.
+    pub number: i64,
+    /// Of which source.
+    pub source: SourceId,
+    /// Where the answer goes; into the store if to nobody.
+    pub answer: Option<oneshot::Sender<Result<(), Refusal>>>,
 }
 
 /// A changed configuration, ready to be used.
@@ -38,19 +43,17 @@ pub enum Control {
 pub struct Reconfiguration {
     /// Limits for all.
     pub params: FleetParams,
-    /// How long probes are kept.
-    pub retain: Span,
-    /// Who fetches from now on.
+    /// How probes are sent from now on.
     pub fetcher: Option<Fetcher>,
     /// New sources.
     pub added: Vec<(Known, Arc<Spec>)>,
     /// Changed sources.
     pub changed: Vec<(Changed, Arc<Spec>)>,
-    /// Gone sources.
+    /// Sources that are no longer listed.
     pub removed: Vec<SourceId>,
-    /// How rhythms are learned and bursts recognised, if that changed.
+    /// How rates are learned and bursts recognised, if that changed.
     pub learning: Option<Arc<Learning>>,
-    /// What is asked for, if that changed.
+    /// All rules, if they changed.
     pub rules: Option<Arc<Rules>>,
     /// What plans follow has changed: they are to be made anew.
     pub replan: bool,
@@ -63,14 +66,14 @@ pub struct Reconfiguration {
 /// A probe to be sent now.
 #[derive(Debug, Clone)]
 pub struct Launch {
-    /// Logged already.
-    pub flight: Flight,
-    /// Whom and how.
+    /// Its start is committed.
+    pub attempt: Attempt,
+    /// Which source, and how it is asked.
     pub spec: Arc<Spec>,
-    /// By whom; `None` in tests without a network.
+    /// What sends it; `None` in tests without a network.
     pub fetcher: Option<Fetcher>,
     /// What the host wants between two requests, should the probe need more than one.
     pub host_spacing: Span,
-    /// What is asked for.
+    /// What its updates are matched with.
     pub rules: Arc<Rules>,
 }

@@ -5,19 +5,31 @@
 //! nothing is counted per step, and what waits costs a few bytes. Knows when a plan no longer fits;
 //! must not know how plans are made, nor rates.
 
+use std::sync::Arc;
+
 use crate::model::drift::Drift;
+use crate::model::estimate::Forgetting;
 use crate::planning::budget::Budget;
-use crate::planning::build::PlanOrder;
+use crate::planning::build::{PlanOrder, Wants};
 use crate::planning::plan::Plan;
 use crate::planning::policy::Policy;
+use crate::planning::prediction::Want;
 use crate::planning::rolling::{self, Standing};
+use crate::source_id::SourceId;
 use crate::time::{Span, Timestamp};
 
-use super::absorb::Note;
+use super::action::{Action, AdoptedPlan, Persist};
+use super::book::Book;
+use super::event::{HourlyProfile, MadePlan, PlansReady};
+use super::memory::Due;
+use super::note::Note;
 use super::params::BurstTerms;
-use super::source::{Member, Reason, State, Wish};
-use super::state::{Fleet, Stale};
-use crate::source_id::SourceId;
+use super::reason::{Reason, State};
+use super::source::{Member, Wish};
+use super::state::Engine;
+
+/// Plans that may be requested and not be there yet: enough to keep a planner busy.
+const MOST_REQUESTS: usize = 512;
 
 /// What a source asks to be kept to by every plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,43 +54,88 @@ fn fits(plan: &Plan, last: Timestamp, ended: Timestamp, before: Asks, after: Opt
     in_turn && goes_on && same
 }
 
-impl Fleet {
-    /// Plans to be made, at most so many; the others wait. Those of sources that cannot be planned
-    /// for at the moment are dropped: they ask again when they land.
-    pub fn plan_orders(&mut self, now: Timestamp, most: usize) -> Vec<PlanOrder> {
-        let mut orders = Vec::new();
-        while orders.len() < most
+impl Engine {
+    /// Requests plans, as many as may be on their way; the others wait. Sources that cannot be planned for at the
+    /// moment are dropped: they ask again when their probe ends.
+    pub(super) fn request_plans(&mut self, now: Timestamp, actions: &mut Vec<Action>) {
+        while !self.stopping
+            && self.plans_requested < MOST_REQUESTS
             && let Some(id) = self.unplanned.pop_front()
         {
             let Some(member) = self.members.get_mut(&id) else { continue };
-            member.queued = false;
-            let not_before = std::mem::replace(&mut member.plan_from, Timestamp::MIN);
-            let wants = Self::wants(&self.book, member);
+            let not_before = member.plan.take_request();
+            let wants = member.wants(&self.book);
             if !member.is_plannable() && member.terms.policy != Policy::Adaptive && wants.is_none() {
                 continue;
             }
-            let paused = self.frontier.paused_until(member.host);
-            let standing = member.standing(now, paused.max(not_before), self.seed, &self.params.burst);
-            // It borrows no more once it had a rhythm of its own: what is thin comes and goes.
-            let follows = member.memory.life.follows;
-            let settled = member.terms.policy == Policy::Auto
-                && (follows == Policy::Plan
-                    || follows == Policy::Ttl && member.settled() == State::Planned);
-            // Where only rules are to be foretold, no plan is made.
-            let fits = member.plan.is_some() && !member.replan && member.terms.policy != Policy::Adaptive;
-            let policy = match settled {
-                _ if fits => Policy::Profile,
-                true => Policy::Plan,
-                false => member.terms.policy,
-            };
-            orders.push(PlanOrder { source: id, policy, made_from: member.revision, standing, wants });
+            let not_before = self.hosts.paused_until(member.host).max(not_before);
+            let standing = member.standing(now, not_before, self.seed, &self.params.burst);
+            let (policy, made_from) = (member.policy_to_plan_by(), member.revision);
+            self.plans_requested += 1;
+            actions.push(Action::BuildPlan(Box::new(PlanOrder {
+                source: id,
+                policy,
+                made_from,
+                standing,
+                wants,
+            })));
         }
-        orders
+    }
+
+    /// Takes what was planned. In this order: what a plan changes is changed before rules look at it.
+    pub(super) fn take_plans(&mut self, ready: PlansReady, now: Timestamp, actions: &mut Vec<Action>) {
+        self.plans_requested = self.plans_requested.saturating_sub(ready.requests);
+        for profile in ready.profiles {
+            self.take_profile(profile);
+        }
+        let mut adopted: Vec<AdoptedPlan> = Vec::new();
+        for made in ready.plans {
+            let source = made.source;
+            match self.adopt(made, now) {
+                Err(Stale) => actions.push(Action::Log { source, note: Note::PlanStale }),
+                Ok((plan, note)) => {
+                    self.tell(source, now, note, actions);
+                    // The later of two: the other was never followed.
+                    adopted.retain(|before| before.due.source != source);
+                    adopted.push(plan);
+                }
+            }
+        }
+        if !adopted.is_empty() {
+            actions.push(Action::Persist(Persist::Plans(adopted)));
+        }
+        let mut moved = Vec::new();
+        for predicted in ready.intervals {
+            let source = predicted.source;
+            let due = |engine: &Self| {
+                engine.members.get(&source).map(|member| (member.memory.due, member.memory.rule.clone()))
+            };
+            let before = due(self);
+            match self.adopt_intervals(&predicted, now) {
+                Err(Stale) => actions.push(Action::Log { source, note: Note::PlanStale }),
+                Ok(notes) => self.tell(source, now, notes, actions),
+            }
+            if before != due(self) {
+                moved.push(source);
+            }
+        }
+        self.persist_due(&moved, actions);
+    }
+
+    fn take_profile(&mut self, HourlyProfile { source, pulse, per_hour, updates }: HourlyProfile) {
+        if let Some(member) = self.members.get_mut(&source) {
+            member.pulse = Some(Box::new(pulse));
+            // Once it has learned from its own probes it knows better what has changed since.
+            if member.memory.estimate.known_rate().is_none() {
+                let span = f64::from(updates.max(1)) / per_hour;
+                member.memory.estimate = Forgetting::seeded(per_hour, span);
+            }
+        }
     }
 
     /// These have a new rate: their plans are made anew, and those of sources under way or in
     /// backoff when they have landed.
-    pub fn refitted(&mut self, ids: &[SourceId]) {
+    pub(super) fn rates_fitted(&mut self, ids: &[SourceId]) {
         for id in ids {
             let Some(member) = self.members.get_mut(id) else { continue };
             let serves = member.serving.as_mut().is_some_and(|serving| {
@@ -88,89 +145,81 @@ impl Fleet {
             });
             if member.terms.policy == Policy::Adaptive || serves {
                 // It is sampled, and counts with the hour; or rules wait for it.
-                if !std::mem::replace(&mut member.queued, true) {
+                if member.plan.request() {
                     self.unplanned.push_back(*id);
                 }
             }
-            if member.policy_plans() && !(member.terms.policy == Policy::Auto && member.plan.is_some()) {
-                // `auto` plans anew whenever it lands.
-                member.replan = true;
-                if member.plan.is_none() && member.memory.due != Timestamp::MAX {
+            let has_plan = member.plan.current().is_some();
+            if member.policy_plans() && !(member.terms.policy == Policy::Auto && has_plan) {
+                // `auto` plans anew whenever its probe ends.
+                member.plan.outdate_if(true);
+                if let (false, Due::At(due)) = (has_plan, member.memory.due) {
                     // It is due as it was before a restart, or before anything was known of it.
-                    member.plan_from = member.plan_from.max(member.memory.due);
+                    member.plan.begin_no_sooner(due);
                 }
-                if member.is_plannable() && !std::mem::replace(&mut member.queued, true) {
+                if member.is_plannable() && member.plan.request() {
                     self.unplanned.push_back(*id);
                 }
             }
         }
     }
 
-    /// Takes a plan, unless the source has moved on since it was made. Says what is worth an event.
-    pub fn adopt(&mut self, id: SourceId, mut plan: Plan, now: Timestamp) -> Result<Option<Note>, Stale> {
-        let member = self.members.get_mut(&id).filter(|m| m.revision == plan.made_from).ok_or(Stale)?;
-        if member.in_flight.is_some() {
+    /// Takes a plan, unless the source has changed since it was requested. Says what is worth an event.
+    fn adopt(&mut self, made: MadePlan, now: Timestamp) -> Result<(AdoptedPlan, Option<Note>), Stale> {
+        let MadePlan { source: id, made_from, at: made_at, ahead } = made;
+        let member =
+            self.members.get_mut(&id).filter(|member| member.revision == made_from).ok_or(Stale)?;
+        if member.condition.is_in_progress() {
             // It was made for this probe as well, and that is not where it was planned to be.
             return Err(Stale);
         }
-        plan.times.shrink_to_fit();
-        member.plan = Some(Box::new(plan));
-        member.replan = false;
+        member.plan.follow(Plan::new(made_from, &ahead));
         let asked_by_hand = member.memory.reason == Reason::Manual;
         let switched = member.weigh_adoption();
         if !asked_by_hand && member.is_well() {
-            Self::withdraw(member, &mut self.frontier, &mut self.turns);
+            member.withdraw(&mut self.hosts, &mut self.turns);
             let last = member.spent.last().unwrap_or(now);
             let wish = member.wish(last, self.seed, &self.params.burst);
             let chasing = wish.because == Reason::Burst && member.memory.life.asked_by == Policy::Ttl;
-            // A plan is for when the chase is over, and makes none of its probes sooner.
-            let hurried = member.hurried && member.memory.due <= wish.at;
-            if !chasing && !hurried {
-                Self::set_due(member, &self.frontier, Wish { at: wish.at.max(now), ..wish });
+            // A plan is for when the burst is over, and makes none of the probes that follow it sooner.
+            let sooner = member.lost_items && member.memory.due.at().is_some_and(|due| due <= wish.at);
+            if !chasing && !sooner {
+                member.set_due(&self.hosts, Wish { at: wish.at.max(now), ..wish });
             }
-            Self::queue(member, &mut self.frontier);
+            member.enqueue(&mut self.hosts);
         }
-        Ok(switched)
-    }
-
-    /// Gives back the plan that a source had when it was last heard of, so that it can be
-    /// explained. Its due time stays. Says whether it is a plan that the source would follow.
-    pub fn resume_plan(&mut self, id: SourceId, plan: Plan, now: Timestamp) -> bool {
-        let Some(member) = self.members.get_mut(&id) else { return false };
-        let by = match member.terms.policy {
-            Policy::Auto => matches!(plan.by, Policy::Plan | Policy::AggHist),
-            policy => plan.by == policy,
-        };
-        let follows = by && member.policy_plans() && plan.ends > now;
-        if follows {
-            member.plan = Some(Box::new(plan));
-        }
-        follows
+        let (follows, passing) = (member.memory.life.follows, member.terms.policy == Policy::Auto);
+        Ok((AdoptedPlan { made_at, plan: ahead, passing, due: member.due_change(), follows }, switched))
     }
 
     /// Something that all plans follow has changed: they are made anew as their sources land.
-    pub fn replan_all(&mut self) {
+    pub(super) fn replan_all(&mut self) {
         for member in self.members.values_mut() {
-            member.replan = true;
+            member.plan.outdate_if(true);
             // What is being made follows what has changed.
             member.revision.0 += 1;
         }
     }
 
     /// The source is stored as it stands: it asks for a plan if it wants one and has none that fits.
-    pub(super) fn ask_for_plan(&mut self, id: SourceId, not_before: Timestamp) {
+    pub(super) fn ask_for_plan(&mut self, id: SourceId, not_before: Option<Timestamp>) {
         if let Some(member) = self.members.get_mut(&id)
-            && ((member.plan.is_none() || member.replan) && member.is_plannable()
-                || Self::wants(&self.book, member).is_some())
+            && (member.plan.is_wanting() && member.is_plannable() || member.wants(&self.book).is_some())
         {
-            member.plan_from = member.plan_from.max(not_before);
-            if !std::mem::replace(&mut member.queued, true) {
+            if let Some(at) = not_before {
+                member.plan.begin_no_sooner(at);
+            }
+            if member.plan.request() {
                 // Before those that were merely fitted anew, which have a plan to go on with.
                 self.unplanned.push_front(id);
             }
         }
     }
 }
+
+/// A plan that was made from a state the source is no longer in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stale;
 
 impl Member {
     /// Whether its policy goes by its rate, which only whoever makes plans knows.
@@ -186,7 +235,36 @@ impl Member {
     }
 
     fn is_plannable(&self) -> bool {
-        self.policy_plans() && self.in_flight.is_none() && self.is_well()
+        self.policy_plans() && !self.condition.is_in_progress() && self.is_well()
+    }
+
+    /// The policy that a plan is to follow; `auto` leaves that to whatever knows the rate.
+    fn policy_to_plan_by(&self) -> Policy {
+        // It borrows no more once it had a rhythm of its own: what is thin comes and goes.
+        let follows = self.memory.life.follows;
+        let settled = self.terms.policy == Policy::Auto
+            && (follows == Policy::Plan || follows == Policy::Ttl && self.settled() == State::Planned);
+        // Where only intervals of rules are to be predicted, no plan is made.
+        let fits = self.plan.fits() && self.terms.policy != Policy::Adaptive;
+        match settled {
+            _ if fits => Policy::Profile,
+            true => Policy::Plan,
+            false => self.terms.policy,
+        }
+    }
+
+    /// What is to be predicted of a source for rules that wait for it, if it can be.
+    fn wants(&self, book: &Book) -> Option<Box<Wants>> {
+        let serving = self.serving.as_ref().filter(|serving| serving.own && self.is_well())?;
+        let looked = self.memory.looked.filter(|_| !self.condition.is_in_progress())?;
+        let own = book.parts(self.id).iter().filter(|part| part.asked);
+        let of = own.filter_map(|part| {
+            let terms = book.terms(part.rule).filter(|terms| terms.own)?;
+            let (every, life, confidence) = (terms.every, terms.life, terms.confidence);
+            let counted = book.counted(part.rule, self.id);
+            Some((Want { rule: part.rule, every, counted, life, confidence }, Arc::clone(terms)))
+        });
+        Some(Box::new(Wants { looked, factor: serving.drift.factor(), of: of.collect() }))
     }
 
     /// Whether it answers and may be asked.
@@ -202,10 +280,18 @@ impl Member {
     }
 
     /// Notes whether the plan still fits after a probe.
-    pub(super) fn weigh_plan(&mut self, last: Timestamp, ended: Timestamp, before: Asks, answered: bool) {
+    pub(super) fn weigh_plan(
+        &mut self,
+        last: Option<Timestamp>,
+        ended: Timestamp,
+        before: Asks,
+        answered: bool,
+    ) {
         let after = answered.then(|| self.asks());
-        self.replan |= self.terms.policy == Policy::Auto;
-        self.replan |= self.plan.as_ref().is_some_and(|plan| !fits(plan, last, ended, before, after));
+        self.plan.outdate_if(self.terms.policy == Policy::Auto);
+        let last = last.unwrap_or(Timestamp::MIN);
+        let fits = self.plan.current().is_none_or(|plan| fits(plan, last, ended, before, after));
+        self.plan.outdate_if(!fits);
     }
 
     /// `max-age` as the last answer had it.
@@ -232,15 +318,21 @@ impl Member {
         Budget { probes: budget.probes.min(hourly), per, min_spacing }
     }
 
-    fn standing(&self, now: Timestamp, not_before: Timestamp, seed: u64, terms: &BurstTerms) -> Standing {
+    fn standing(
+        &self,
+        now: Timestamp,
+        not_before: Option<Timestamp>,
+        seed: u64,
+        terms: &BurstTerms,
+    ) -> Standing {
         let memory = &self.memory;
-        let one_off = [memory.retry_until, memory.backoff_until, memory.fresh_until];
+        let one_off = [memory.retry_until, memory.backoff_until, memory.fresh_until, not_before];
         let budget = self.planning_budget(terms, now);
         Standing {
             now,
             budget,
             spent: self.spent.times().collect(),
-            not_before: one_off.into_iter().flatten().fold(now.max(not_before), Timestamp::max),
+            not_before: one_off.into_iter().flatten().fold(now, Timestamp::max),
             fresh_for: self.fresh_for(),
             hints: memory.hints,
             holds: memory.holds,

@@ -1,0 +1,281 @@
+//! The source list and its limits change: sources come, change and go.
+//!
+//! Nothing becomes due at once because of it, and what was learned is kept.
+
+use crate::planning::budget::Spent;
+use crate::planning::plan::Revision;
+use crate::planning::policy::Policy;
+use crate::source_id::SourceId;
+use crate::time::{Span, Timestamp};
+
+use super::action::{Action, Persist};
+use super::book::Book;
+use super::condition::{Condition, InProgress};
+use super::event::{Changed, Configuration, Known, Moved};
+use super::memory::{Due, Memory};
+use super::params::{FleetParams, HostGroup};
+use super::plan_state::PlanState;
+use super::reason::{Reason, State};
+use super::source::{Member, Wish};
+use super::state::Engine;
+
+impl Engine {
+    /// Follows a changed configuration.
+    pub(super) fn configure(&mut self, new: Configuration, now: Timestamp, actions: &mut Vec<Action>) {
+        self.set_params(new.params, now);
+        for id in new.removed {
+            self.remove(id, actions);
+        }
+        for change in new.changed {
+            self.change(change, now);
+        }
+        let added: Vec<SourceId> = new.added.iter().map(|known| known.id).collect();
+        for known in new.added {
+            let within = known.terms.budget.min_spacing;
+            self.take_in(known, now, within);
+        }
+        self.settle_deadlines(&[], now);
+        if let Some(rules) = new.rules {
+            let states = self.book.states();
+            let mut book = Book::new(rules);
+            book.resume(&states);
+            self.set_rules(book, now);
+        }
+        if new.replan {
+            self.replan_all();
+        }
+        let due = |id: SourceId| Some((id, self.members.get(&id)?.memory.due.at()?));
+        let first_due: Vec<(SourceId, Timestamp)> = added.into_iter().filter_map(due).collect();
+        if !first_due.is_empty() {
+            actions.push(Action::Persist(Persist::FirstDue(first_due)));
+        }
+    }
+
+    /// Takes in a source: a first contact comes within this time.
+    pub(super) fn take_in(&mut self, known: Known, now: Timestamp, first_within: Span) {
+        let host = self.hosts.host(&known.terms.host.key);
+        // Taken off the list and put back while a probe is in progress: it is queued when the end of that is
+        // committed, and not twice.
+        let condition = match self.members.get(&known.id).map(|member| member.condition) {
+            Some(Condition::InProgress(probe)) => Condition::InProgress(InProgress {
+                moved: probe.moved || known.moved == Moved::Elsewhere,
+                ..probe
+            }),
+            _ => Condition::Idle,
+        };
+        let mut spent = Spent::default();
+        for at in known.probes {
+            spent.note(at, &known.terms.budget);
+        }
+        if let Some(last) = spent.last() {
+            self.hosts.resume_after(host, self.params.host_spacing, last);
+        }
+        let also = known.answered_by.map(|group| self.hosts.host(&group.key));
+        self.taken_in += 1;
+        if let Some(per_hour) = known.memory.estimate.known_rate() {
+            // As if each had told of its last day.
+            self.mean.learn(24.0 * per_hour, 24.0);
+        }
+        // One that comes back while a probe is in progress has its place still.
+        let place = self.members.get_mut(&known.id).map(|member| {
+            member.withdraw(&mut self.hosts, &mut self.turns);
+            member.place
+        });
+        let mut member = Member {
+            id: known.id,
+            place: place.unwrap_or_else(|| self.turns.place(known.id)),
+            condition,
+            pressing: false,
+            ready_at: now,
+            pulse: None,
+            terms: known.terms,
+            host,
+            memory: known.memory,
+            spent,
+            plan: PlanState::default(),
+            excess: None,
+            serving: None,
+            bed: None,
+            lost_items: false,
+            was_stopped: false,
+            // A source that comes back is another than the one that plans are still being made for.
+            revision: Revision(self.taken_in << 32),
+            also,
+        };
+        if member.memory.due == Due::Unscheduled {
+            let wait = first_within.scaled(member.chance(self.seed, "first", Timestamp::default()));
+            let (at, because, by) = (now + wait, Reason::FirstContact, member.by_default());
+            member.set_due(&self.hosts, Wish { at, because, by });
+        }
+        if !member.condition.is_in_progress() {
+            member.enqueue(&mut self.hosts);
+        }
+        let id = member.id;
+        self.tardiness.count_toll(member.memory.toll, true);
+        if let Some(mut before) = self.members.insert(id, Box::new(member)) {
+            self.tardiness.forget(&mut before);
+            self.tardiness.count_toll(before.memory.toll, false);
+        }
+        self.tend(id);
+        if let Some(member) = self.members.get_mut(&id) {
+            self.tardiness.mark_if_passed(member, now);
+        }
+        self.bring_forward(id, now);
+    }
+
+    fn set_params(&mut self, params: FleetParams, now: Timestamp) {
+        if params.host_spacing != self.params.host_spacing {
+            self.hosts.forget_starts();
+        }
+        let otherwise = params.step != self.params.step || params.allocator != self.params.allocator;
+        let changed = std::mem::replace(&mut self.params, params) != self.params;
+        if changed {
+            self.tend_all(now);
+        }
+        if otherwise {
+            self.kept.clear();
+            self.requeue_for_slots(now);
+        }
+    }
+
+    /// Sources that wait for a slot queue again, by another rule or another clock.
+    pub(super) fn requeue_for_slots(&mut self, now: Timestamp) {
+        for member in self.members.values_mut().filter(|member| member.condition.waits_for_slot()) {
+            member.enqueue(&mut self.hosts);
+        }
+        self.turns.reset(&self.params, self.seed, now);
+    }
+
+    fn remove(&mut self, id: SourceId, actions: &mut Vec<Action>) {
+        let Some(member) = self.members.get_mut(&id) else { return };
+        if member.condition.is_in_progress() {
+            // It goes when the end of its probe is committed.
+            member.memory.state = State::Removed;
+            return;
+        }
+        member.withdraw(&mut self.hosts, &mut self.turns);
+        self.kept.release(member.serving.as_mut().and_then(|serving| serving.slot.take()));
+        self.let_go(id);
+        actions.push(Action::Forget(id));
+    }
+
+    fn change(&mut self, change: Changed, now: Timestamp) {
+        let Changed { id, terms, moved, probes } = change;
+        let host = self.hosts.host(&terms.host.key);
+        let Some(member) = self.members.get_mut(&id) else { return };
+        member.withdraw(&mut self.hosts, &mut self.turns);
+        let repaced = terms.budget != member.terms.budget || terms.own_budget != member.terms.own_budget;
+        let otherwise = terms.policy != member.terms.policy;
+        let revalued = terms.price != member.terms.price || terms.weight != member.terms.weight;
+        member.host = host;
+        member.terms = terms;
+        member.recount(probes);
+        member.revision.0 += 1;
+        if moved == Moved::Elsewhere {
+            self.tardiness.count_toll(member.memory.toll, false);
+            member.forget_address();
+            self.tardiness.forget(member);
+        }
+        if moved == Moved::Elsewhere || repaced || otherwise || revalued {
+            member.plan.clear();
+        }
+        if otherwise {
+            (member.memory.life.follows, member.excess) = (Policy::Adaptive, None);
+            member.memory.life.asked_by = member.by_default();
+        }
+        if moved == Moved::Elsewhere || repaced {
+            // Never at once: a reload must not cause a request.
+            let soon = now + member.gap().scaled(member.chance(self.seed, "changed", now));
+            let spread = Wish { at: soon, because: Reason::Policy, by: member.by_default() };
+            let last = member.spent.last();
+            let wish = last.map_or(spread, |last| member.wish(last, self.seed, &self.params.burst));
+            if member.memory.due != Due::Stopped {
+                member.set_due(&self.hosts, Wish { at: wish.at.max(soon), ..wish });
+            }
+        }
+        if !member.condition.is_in_progress() {
+            let due = member.memory.due.at();
+            member.enqueue(&mut self.hosts);
+            // Nor may the plan that follows cause a request.
+            self.ask_for_plan(id, due);
+        }
+        self.tend(id);
+        self.bring_forward(id, now);
+    }
+
+    /// A source is on another host now: its new address was adopted.
+    pub(super) fn rehost(&mut self, id: SourceId, host: HostGroup) {
+        let ix = self.hosts.host(&host.key);
+        let Some(member) = self.members.get_mut(&id) else { return };
+        member.withdraw(&mut self.hosts, &mut self.turns);
+        member.host = ix;
+        member.also = None;
+        member.terms.host = host;
+        if !member.condition.is_in_progress() {
+            member.enqueue(&mut self.hosts);
+        }
+    }
+
+    /// The clock was set: everything moves with it, so that what was promised in real time is kept in real time.
+    pub(super) fn shift(&mut self, by: Span) {
+        self.turns.shift(by);
+        self.load.shift(by);
+        self.load_at += by;
+        self.hosts.shift(by);
+        self.slots = (crate::step::Step::FIRST, 0);
+        self.book.shift(by);
+        self.kept.clear();
+        for member in self.members.values_mut() {
+            member.shift(by);
+        }
+        self.step_due = None;
+        self.tend_all(self.load.since);
+    }
+}
+
+impl Member {
+    /// Counts logged probes again, where they were read again.
+    fn recount(&mut self, probes: Vec<Timestamp>) {
+        if let Some(&read_until) = probes.iter().max() {
+            let before = std::mem::take(&mut self.spent);
+            // What ended after the log was read is known here only.
+            let since = before.times().filter(|&at| at > read_until);
+            probes.into_iter().chain(since).for_each(|at| self.spent.note(at, &self.terms.budget));
+        }
+    }
+
+    /// Forgets what only the old address said.
+    fn forget_address(&mut self) {
+        self.memory = Memory {
+            last_probe: self.memory.last_probe,
+            last_update: self.memory.last_update,
+            known_updates: self.memory.known_updates,
+            ..Memory::default()
+        };
+        self.memory.state = self.settled();
+        (self.also, self.was_stopped, self.pulse) = (None, false, None);
+        self.plan.begin_any_time();
+        if let Some(probe) = self.condition.in_progress_mut() {
+            probe.moved = true;
+        }
+    }
+
+    /// Moves every instant.
+    fn shift(&mut self, by: Span) {
+        self.memory.shift(by);
+        self.spent.shift(by);
+        if let Some(excess) = &mut self.excess {
+            excess.at += by;
+        }
+        if let Some(serving) = &mut self.serving {
+            serving.shift(by);
+        }
+        if let Some(bed) = &mut self.bed {
+            bed.seen += by;
+        }
+        self.plan.shift(by);
+        self.ready_at += by;
+        // What is being planned was requested by the clock as it was.
+        self.revision.0 += 1;
+    }
+}

@@ -1,0 +1,139 @@
+//! The one entry point of an engine: an event comes in, actions go out.
+
+use crate::source_id::SourceId;
+use crate::time::{Span, Timestamp};
+
+use super::action::{Action, DueChange, Persist, Refusal};
+use super::event::{Committed, Event};
+use super::load::Load;
+use super::loading::LOADS_EVERY;
+use super::memory::Due;
+use super::note::Note;
+use super::reason::Reason;
+use super::state::Engine;
+
+impl Engine {
+    /// Takes in what happened, and appends what is to be done about it, in this order.
+    ///
+    /// Equal engines that are told the same events at the same times ask for the same actions.
+    pub fn handle(&mut self, now: Timestamp, event: Event, actions: &mut Vec<Action>) {
+        match event {
+            Event::Tick => self.tick(now, actions),
+            Event::Committed(Committed::Started(sources)) => {
+                for id in sources {
+                    self.start_committed(id, now, actions);
+                }
+            }
+            Event::Committed(Committed::Ended(source)) => self.end_committed(source, actions),
+            Event::ProbeEnded(report) => self.end_probe(*report, actions),
+            Event::PlansReady(ready) => self.take_plans(ready, now, actions),
+            Event::RatesFitted(sources) => self.rates_fitted(&sources),
+            Event::Configured(new) => self.configure(*new, now, actions),
+            Event::ProbeRequested { source, request } => {
+                actions.push(Action::Answer { request, answer: self.request(source, now) });
+            }
+            Event::ClockSet { by } => self.clock_set(by, now, actions),
+            Event::Stopping => self.stopping = true,
+        }
+        self.report_deadlines(now, actions);
+        self.report_load(now, actions);
+        self.request_plans(now, actions);
+        self.ask_to_wake(now, actions);
+    }
+
+    fn tick(&mut self, now: Timestamp, actions: &mut Vec<Action>) {
+        self.wake = None;
+        if !self.stopping && self.step_due.is_some_and(|at| at <= now) {
+            self.step_due = None;
+            self.hand_out_slots(now, actions);
+        }
+    }
+
+    /// Someone requests a probe. It is as polite as any other.
+    fn request(&mut self, id: SourceId, now: Timestamp) -> Result<(), Refusal> {
+        let member = self.members.get_mut(&id).ok_or(Refusal::Unknown)?;
+        if member.condition.is_in_progress() {
+            return Err(Refusal::InFlight);
+        }
+        let verdict = member.ask_gate(&self.hosts, now);
+        if let Some(constraint) = verdict.binding {
+            return Err(Refusal::Until { constraint, until: verdict.at });
+        }
+        member.withdraw(&mut self.hosts, &mut self.turns);
+        member.was_stopped |= member.memory.due == Due::Stopped;
+        member.memory.due = Due::At(now);
+        (member.memory.reason, member.memory.rule) = (Reason::Manual, None);
+        member.pressing = true;
+        member.enqueue(&mut self.hosts);
+        Ok(())
+    }
+
+    fn clock_set(&mut self, by: Span, now: Timestamp, actions: &mut Vec<Action>) {
+        self.shift(by);
+        let longest = self.members.values().map(|member| member.terms.budget.per).max();
+        let since = now - by - longest.unwrap_or(Span::ZERO) - Span::from_hours(1);
+        actions.push(Action::Persist(Persist::ClockSet { by, at: now, since }));
+    }
+
+    /// Says which deadlines have passed.
+    fn report_deadlines(&mut self, now: Timestamp, actions: &mut Vec<Action>) {
+        self.watch_deadlines(now);
+        for (source, note) in self.tardiness.take_passed() {
+            self.tell(source, now, Some(note), actions);
+        }
+    }
+
+    /// Says now and then what the slots were used for.
+    fn report_load(&mut self, now: Timestamp, actions: &mut Vec<Action>) {
+        if now < self.load_at && now >= self.load_at - LOADS_EVERY {
+            return;
+        }
+        self.load_at = now + LOADS_EVERY;
+        let next = Load { waiting: self.load.waiting, ..Load::new(now) };
+        let overdue = self.tardiness.tardy;
+        let load = Load { until: now, overdue, ..std::mem::replace(&mut self.load, next) };
+        if !load.is_idle() {
+            actions.push(Action::Persist(Persist::Load(load)));
+        }
+    }
+
+    /// Asks for a tick when there is something to be done, if that is at another time than was asked for.
+    fn ask_to_wake(&mut self, now: Timestamp, actions: &mut Vec<Action>) {
+        // Slots that were worth handing out before now still are.
+        if self.stopping {
+            self.step_due = None;
+        } else if self.step_due.is_none_or(|at| at > now) {
+            self.step_due = self.next_step(now);
+        }
+        let deadline = self.tardiness.next_passing().map(|by| by + Span::from_millis(1));
+        let load = (!self.load.is_idle()).then_some(self.load_at);
+        let wake = [self.step_due, deadline, load].into_iter().flatten().min();
+        if wake != self.wake {
+            self.wake = wake;
+            actions.push(Action::WakeAt(wake));
+        }
+    }
+
+    /// Says something about a source that goes with no probe.
+    pub(super) fn tell(
+        &self,
+        source: SourceId,
+        at: Timestamp,
+        notes: impl IntoIterator<Item = Note>,
+        actions: &mut Vec<Action>,
+    ) {
+        for note in notes {
+            actions.push(Action::Log { source, note: note.clone() });
+            actions.push(Action::Persist(Persist::Note { at, source, note }));
+        }
+    }
+
+    /// Stores when these sources are due since.
+    pub(super) fn persist_due(&self, sources: &[SourceId], actions: &mut Vec<Action>) {
+        let due = sources.iter().filter_map(|id| Some(self.members.get(id)?.due_change()));
+        let due: Vec<DueChange> = due.collect();
+        if !due.is_empty() {
+            actions.push(Action::Persist(Persist::Due(due)));
+        }
+    }
+}

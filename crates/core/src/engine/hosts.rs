@@ -1,0 +1,398 @@
+//! Host groups: which of their sources is due next, and when a request to them is allowed.
+//!
+//! Each host group keeps its own queue of sources by due time, and one ordered set holds the hosts
+//! by the time at which their first source may go. So ten thousand sources on one busy host cost
+//! the step nothing: the host has one entry, and none while a request to it is in progress. All
+//! operations are O(log n). Keeps all that is known of one host: whether it is busy, its pause, its
+//! spacing and its crawl delay. Must not know why a source is due.
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use governor::clock::FakeRelativeClock;
+use governor::middleware::NoOpMiddleware;
+use governor::nanos::Nanos;
+use governor::state::StateStore;
+use governor::state::direct::NotKeyed;
+use governor::{Quota, RateLimiter};
+
+use crate::time::{Span, Timestamp};
+
+use crate::source_id::SourceId;
+
+/// A host group's number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HostIx(pub u32);
+
+#[derive(Debug)]
+struct Host {
+    waiting: BTreeSet<(Timestamp, SourceId)>,
+    /// Sources whose turn came while the host was closed: those that are due, and those that are sampled.
+    parked: [Parked; 2],
+    condition: HostCondition,
+    /// The pause that it asked for, kept apart because it is shown and stored.
+    paused_until: Option<Timestamp>,
+    /// Not before, because of the end of the last request: spacing or crawl delay.
+    held_until: Option<Timestamp>,
+    /// Not before, because of the start of the last request.
+    spaced_until: Option<Timestamp>,
+    crawl_delay: Span,
+    /// Its entry in the ordered set.
+    listed: Option<Ready>,
+}
+
+/// What a host does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum HostCondition {
+    /// Nothing.
+    Idle,
+    /// It answers a request.
+    Busy,
+}
+
+/// When the first source of a host may go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Ready {
+    /// As soon as anyone looks: a parked source, and nothing closes the host.
+    Now,
+    /// Not before.
+    At(Timestamp),
+}
+
+impl Ready {
+    fn time(self) -> Timestamp {
+        match self {
+            Self::Now => Timestamp::MIN,
+            Self::At(at) => at,
+        }
+    }
+}
+
+/// Those that wait for a host to open.
+#[derive(Debug, Default)]
+struct Parked {
+    line: VecDeque<SourceId>,
+    /// How many were let go since a request was last sent.
+    let_go: u8,
+}
+
+impl Parked {
+    fn next(&mut self) -> Option<SourceId> {
+        let source = if self.let_go < LET_GO { self.line.pop_front() } else { None };
+        self.let_go += u8::from(source.is_some());
+        source
+    }
+
+    fn has_next(&self) -> bool {
+        self.let_go < LET_GO && !self.line.is_empty()
+    }
+}
+
+impl Host {
+    /// Until when a pause, its spacing or its crawl delay close it.
+    fn closed_until(&self) -> Option<Timestamp> {
+        self.paused_until.max(self.held_until)
+    }
+}
+
+/// When the request after one that starts now may start, or from when one may start at all. governor
+/// does the arithmetic (a burst of one); its state is the host's, so that it can be shown and recorded.
+fn next_start(
+    spaced_until: Option<Timestamp>,
+    spacing: Span,
+    now: Timestamp,
+) -> Result<Option<Timestamp>, Timestamp> {
+    // A spacing of zero allows everything.
+    let Some(quota) = Quota::with_period(spacing.to_duration()) else { return Ok(None) };
+    let until = spaced_until.filter(|&until| until > now);
+    let cell = StartCell(Cell::new(until.map(|until| Nanos::from((until - now).to_duration()))));
+    let quota = quota.allow_burst(NonZeroU32::MIN);
+    let limiter: RateLimiter<NotKeyed, StartCell, FakeRelativeClock, NoOpMiddleware<Nanos>> =
+        RateLimiter::new(quota, cell, FakeRelativeClock::default());
+    let allowed = limiter.check().is_ok();
+    let next = limiter.into_state_store().0.get().map(|nanos| {
+        now + Span::from_millis(i64::try_from(nanos.as_u64().div_ceil(1_000_000)).unwrap_or(i64::MAX))
+    });
+    if allowed { Ok(next) } else { Err(next.unwrap_or(now)) }
+}
+
+/// How long until the next request may start, as governor keeps it.
+struct StartCell(Cell<Option<Nanos>>);
+
+impl StateStore for StartCell {
+    type Key = NotKeyed;
+
+    fn measure_and_replace<T, F, E>(&self, _: &NotKeyed, measure: F) -> Result<T, E>
+    where
+        F: Fn(Option<Nanos>) -> Result<(T, Nanos), E>,
+    {
+        let (allowed, next) = measure(self.0.get())?;
+        self.0.set(Some(next));
+        Ok(allowed)
+    }
+}
+
+/// Of those that are parked at a host, so many at a time try again when it opens: only one of them can
+/// go, and more than a few would be turned away for nothing.
+const LET_GO: u8 = 4;
+
+/// All host groups.
+#[derive(Debug, Default)]
+pub struct Hosts {
+    hosts: Vec<Host>,
+    by_key: BTreeMap<Arc<str>, HostIx>,
+    ready: BTreeSet<(Ready, HostIx)>,
+}
+
+impl Hosts {
+    /// Forgets when requests started: the spacing between them is another.
+    pub fn forget_starts(&mut self) {
+        self.hosts.iter_mut().for_each(|host| host.spaced_until = None);
+    }
+
+    /// Takes the host's turn for a request that starts now, or says from when it can be taken: two starts are at
+    /// least `spacing` apart.
+    pub fn take_turn(&mut self, host: HostIx, spacing: Span, now: Timestamp) -> Result<(), Timestamp> {
+        let entry = self.at_mut(host);
+        match next_start(entry.spaced_until, spacing, now) {
+            Ok(next) => {
+                entry.spaced_until = next;
+                Ok(())
+            }
+            Err(from) => Err(from),
+        }
+    }
+
+    /// The number of a host group, new or known.
+    pub fn host(&mut self, key: &Arc<str>) -> HostIx {
+        if let Some(&ix) = self.by_key.get(key) {
+            return ix;
+        }
+        let ix = HostIx(u32::try_from(self.hosts.len()).unwrap_or(u32::MAX));
+        self.hosts.push(Host {
+            waiting: BTreeSet::new(),
+            parked: Default::default(),
+            condition: HostCondition::Idle,
+            paused_until: None,
+            held_until: None,
+            spaced_until: None,
+            crawl_delay: Span::ZERO,
+            listed: None,
+        });
+        self.by_key.insert(key.clone(), ix);
+        ix
+    }
+
+    /// How many host groups there are.
+    pub fn hosts(&self) -> usize {
+        self.hosts.len()
+    }
+
+    /// Queues a source.
+    pub fn push(&mut self, host: HostIx, due: Timestamp, source: SourceId) {
+        self.at_mut(host).waiting.insert((due, source));
+        self.list(host);
+    }
+
+    /// Takes a source out of its queue.
+    pub fn remove(&mut self, host: HostIx, due: Timestamp, source: SourceId) {
+        self.at_mut(host).waiting.remove(&(due, source));
+        self.list(host);
+    }
+
+    /// The next source of the earliest host that may go by `now`, taken out, and whether it was parked.
+    pub fn pop(&mut self, now: Timestamp) -> Option<(HostIx, SourceId, bool)> {
+        let &(ready, host) = self.ready.first()?;
+        if ready.time() > now {
+            return None;
+        }
+        let entry = self.at_mut(host);
+        let popped = match entry.parked.iter_mut().find_map(Parked::next) {
+            Some(source) => (host, source, true),
+            None => (host, entry.waiting.pop_first()?.1, false),
+        };
+        self.list(host);
+        Some(popped)
+    }
+
+    /// A source whose turn had come finds the host closed: it tries again when that opens, who is due
+    /// before who is sampled.
+    pub fn park(&mut self, host: HostIx, source: SourceId, sampled: bool) {
+        self.at_mut(host).parked[usize::from(sampled)].line.push_back(source);
+        self.list(host);
+    }
+
+    /// Somebody who was let go did not go after all: others may try instead.
+    pub fn let_others_go(&mut self, host: HostIx) {
+        self.at_mut(host).parked.iter_mut().for_each(|parked| parked.let_go = 0);
+        self.list(host);
+    }
+
+    /// When the next source may go, if any waits.
+    pub fn next(&self) -> Option<Timestamp> {
+        self.ready.first().map(|&(ready, _)| ready.time())
+    }
+
+    /// A request to the host is under way.
+    pub fn occupy(&mut self, host: HostIx) {
+        let entry = self.at_mut(host);
+        entry.condition = HostCondition::Busy;
+        entry.parked.iter_mut().for_each(|parked| parked.let_go = 0);
+        self.list(host);
+    }
+
+    /// The request to the host has ended.
+    pub fn release(&mut self, host: HostIx, now: Timestamp) {
+        let entry = self.at_mut(host);
+        entry.condition = HostCondition::Idle;
+        entry.held_until = entry.held_until.max(Some(now + entry.crawl_delay));
+        self.list(host);
+    }
+
+    /// The request to the host was not sent after all.
+    pub fn cancel(&mut self, host: HostIx) {
+        self.at_mut(host).condition = HostCondition::Idle;
+        self.list(host);
+    }
+
+    /// A probe ended before a restart: what the host was promised then is kept.
+    pub fn resume_after(&mut self, host: HostIx, spacing: Span, ended: Timestamp) {
+        self.hold(host, ended + spacing.max(self.crawl_delay(host)));
+    }
+
+    /// No request to the host before `until`, because of spacing.
+    pub fn hold(&mut self, host: HostIx, until: Timestamp) {
+        let entry = self.at_mut(host);
+        entry.held_until = entry.held_until.max(Some(until));
+        self.list(host);
+    }
+
+    /// No request to the host before `until`, because it said so.
+    pub fn pause(&mut self, host: HostIx, until: Timestamp) {
+        let entry = self.at_mut(host);
+        entry.paused_until = entry.paused_until.max(Some(until));
+        self.list(host);
+    }
+
+    /// Until when the host asked for rest.
+    pub fn paused_until(&self, host: HostIx) -> Option<Timestamp> {
+        self.at(host).paused_until
+    }
+
+    /// Until when spacing or crawl delay hold the host.
+    pub fn held_until(&self, host: HostIx) -> Option<Timestamp> {
+        self.at(host).held_until
+    }
+
+    /// From when a request to the host is allowed; `None` while one is in progress.
+    pub fn open_from(&self, host: HostIx) -> Option<Timestamp> {
+        let entry = self.at(host);
+        (entry.condition == HostCondition::Idle).then(|| entry.closed_until().unwrap_or(Timestamp::MIN))
+    }
+
+    /// What robots.txt asks to keep between requests.
+    pub fn crawl_delay(&self, host: HostIx) -> Span {
+        self.at(host).crawl_delay
+    }
+
+    /// Sets what robots.txt asks to keep between requests.
+    pub fn set_crawl_delay(&mut self, host: HostIx, delay: Span) {
+        self.at_mut(host).crawl_delay = delay;
+    }
+
+    /// Moves everything when the clock was found to have been set.
+    pub fn shift(&mut self, by: Span) {
+        for host in &mut self.hosts {
+            host.waiting = host.waiting.iter().map(|&(due, id)| (due + by, id)).collect();
+            for at in [&mut host.paused_until, &mut host.held_until, &mut host.spaced_until] {
+                *at = at.map(|at| at + by);
+            }
+        }
+        (0..self.hosts.len() as u32).for_each(|ix| self.list(HostIx(ix)));
+    }
+
+    /// Brings the host's entry in the ordered set up to date.
+    fn list(&mut self, host: HostIx) {
+        let entry = &mut self.hosts[host.0 as usize];
+        let first = match entry.waiting.first() {
+            _ if entry.parked.iter().any(Parked::has_next) => Some(Ready::Now),
+            first => first.map(|&(due, _)| Ready::At(due)),
+        };
+        let open = entry.closed_until().map_or(Ready::Now, Ready::At);
+        let ready = first.filter(|_| entry.condition == HostCondition::Idle).map(|first| first.max(open));
+        if entry.listed == ready {
+            return;
+        }
+        if let Some(old) = entry.listed {
+            self.ready.remove(&(old, host));
+        }
+        entry.listed = ready;
+        if let Some(ready) = ready {
+            self.ready.insert((ready, host));
+        }
+    }
+
+    fn at(&self, host: HostIx) -> &Host {
+        &self.hosts[host.0 as usize]
+    }
+
+    fn at_mut(&mut self, host: HostIx) -> &mut Host {
+        &mut self.hosts[host.0 as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn t(secs: i64) -> Timestamp {
+        Timestamp::from_secs(secs)
+    }
+
+    #[test]
+    fn a_busy_or_paused_host_steps_aside() {
+        let mut frontier = Hosts::default();
+        let (a, b) = (frontier.host(&"a".into()), frontier.host(&"b".into()));
+        frontier.push(a, t(1), SourceId(1));
+        frontier.push(a, t(2), SourceId(2));
+        frontier.push(b, t(3), SourceId(3));
+        assert_eq!(frontier.pop(t(0)), None);
+        assert_eq!(frontier.pop(t(5)), Some((a, SourceId(1), false)));
+        frontier.occupy(a);
+        assert_eq!(frontier.pop(t(5)), Some((b, SourceId(3), false)));
+        assert_eq!(frontier.pop(t(5)), None, "a is busy");
+        frontier.release(a, t(6));
+        frontier.pause(a, t(9));
+        assert_eq!(frontier.pop(t(8)), None, "a rests");
+        assert_eq!(frontier.next(), Some(t(9)));
+        assert_eq!(frontier.pop(t(9)), Some((a, SourceId(2), false)));
+        assert_eq!(frontier.next(), None);
+    }
+
+    #[test]
+    fn a_crawl_delay_counts_from_the_end_of_a_request() {
+        let mut frontier = Hosts::default();
+        let a = frontier.host(&"a".into());
+        frontier.set_crawl_delay(a, Span::from_secs(30));
+        frontier.push(a, t(1), SourceId(1));
+        frontier.occupy(a);
+        frontier.release(a, t(10));
+        assert_eq!(frontier.next(), Some(t(40)));
+    }
+
+    #[test]
+    fn two_starts_are_a_spacing_apart() {
+        let mut hosts = Hosts::default();
+        let (a, b) = (hosts.host(&"a".into()), hosts.host(&"b".into()));
+        let spacing = Span::from_secs(2);
+        assert_eq!(hosts.take_turn(a, spacing, t(1_000)), Ok(()));
+        assert_eq!(hosts.take_turn(a, spacing, t(1_001)), Err(t(1_002)));
+        assert_eq!(hosts.take_turn(b, spacing, t(1_001)), Ok(()));
+        assert_eq!(hosts.take_turn(a, spacing, t(1_002)), Ok(()));
+        hosts.shift(Span::from_secs(100));
+        assert_eq!(hosts.take_turn(a, spacing, t(1_103)), Err(t(1_104)));
+        assert_eq!(hosts.take_turn(a, Span::ZERO, t(1_103)), Ok(()), "no spacing allows everything");
+    }
+}

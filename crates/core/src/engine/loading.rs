@@ -1,0 +1,99 @@
+//! An engine at its start, filled with what the store remembers.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::source_id::SourceId;
+use crate::step::{Step, StepLength};
+use crate::time::{Span, Timestamp};
+
+use super::book::{Book, RuleSet, RuleState};
+use super::calendar::Calendar;
+use super::deadline_index::Tardiness;
+use super::event::Known;
+use super::hosts::Hosts;
+use super::load::Load;
+use super::mean::Mean;
+use super::memory::Due;
+use super::outage::Outage;
+use super::params::{FleetParams, HostGroup};
+use super::state::Engine;
+use super::turns::Turns;
+
+/// First contacts at a start follow one another at this pace.
+const FIRST_CONTACT_PACE: Span = Span::from_secs(3);
+
+/// How often it is written down what the slots were used for.
+pub(super) const LOADS_EVERY: Span = Span::from_mins(1);
+
+/// An engine that does not run yet.
+#[derive(Debug)]
+pub struct Loader {
+    engine: Engine,
+    now: Timestamp,
+}
+
+impl Loader {
+    /// No sources yet. Equal seeds give equal jitter.
+    pub fn new(params: FleetParams, seed: u64, now: Timestamp) -> Self {
+        let step = StepLength::new(params.step).step_of(now);
+        let engine = Engine {
+            turns: Turns::new(&params, seed, now),
+            mean: Mean::default(),
+            load: Load::new(now),
+            load_at: now + LOADS_EVERY,
+            book: Book::default(),
+            kept: Calendar::default(),
+            tardiness: Tardiness::new(&params, step),
+            work: 0.0,
+            params,
+            seed,
+            members: BTreeMap::new(),
+            hosts: Hosts::default(),
+            outage: Outage::default(),
+            unplanned: VecDeque::new(),
+            plans_requested: 0,
+            taken_in: 0,
+            slots: (Step::FIRST, 0),
+            step_due: None,
+            wake: None,
+            stopping: false,
+            in_progress: 0,
+        };
+        Self { engine, now }
+    }
+
+    /// What a host group asked for before a restart.
+    pub fn host(&mut self, host: &HostGroup, paused_until: Option<Timestamp>, crawl_delay: Span) {
+        let ix = self.engine.hosts.host(&host.key);
+        if let Some(until) = paused_until {
+            self.engine.hosts.pause(ix, until);
+        }
+        self.engine.hosts.set_crawl_delay(ix, crawl_delay);
+    }
+
+    /// Takes in sources. Those with a due time keep it; first contacts follow one another at a gentle pace, within
+    /// their spacing δ.
+    pub fn sources(&mut self, known: Vec<Known>) {
+        let new = known.iter().filter(|known| known.memory.due == Due::Unscheduled).count();
+        let pace = FIRST_CONTACT_PACE.scaled(new as f64);
+        let bound = known.iter().filter(|known| known.terms.max_gap.is_some());
+        let bound: Vec<SourceId> = bound.map(|known| known.id).collect();
+        for known in known {
+            let within = pace.min(known.terms.budget.min_spacing);
+            self.engine.take_in(known, self.now, within);
+        }
+        self.engine.settle_deadlines(&bound, self.now);
+    }
+
+    /// Follows these rules, which have come this far.
+    pub fn rules(&mut self, rules: RuleSet, states: &[RuleState]) {
+        let mut book = Book::new(rules);
+        book.resume(states);
+        self.engine.set_rules(book, self.now);
+    }
+
+    /// The engine, ready to be told what happens.
+    pub fn finish(self) -> Engine {
+        self.engine
+    }
+}

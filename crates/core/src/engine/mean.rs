@@ -1,0 +1,39 @@
+//! What is expected of a source of which nothing is known: what all of them do in the mean.
+
+use crate::model::estimate::Prior;
+
+/// A source's rate changes for good about once in so many hours: two months.
+const CHANGES_EVERY: f64 = 1440.0;
+
+/// Before anything is known, two updates a day are expected, as firmly as after half a day.
+const NEWCOMER: (f64, f64) = (1.0, 12.0);
+
+/// What all sources found counts over about so many hours of watching, all together.
+const REMEMBERED_HOURS: f64 = 1e6;
+
+/// What is expected of a source of which nothing is known: what all of them do in the mean.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Mean {
+    found: f64,
+    hours: f64,
+}
+
+impl Default for Mean {
+    fn default() -> Self {
+        Self { found: NEWCOMER.0, hours: NEWCOMER.1 }
+    }
+}
+
+impl Mean {
+    /// So many were found over so many hours.
+    pub fn learn(&mut self, found: f64, hours: f64) {
+        (self.found, self.hours) = (self.found + found, self.hours + hours);
+        if self.hours > REMEMBERED_HOURS {
+            (self.found, self.hours) = (self.found / 2.0, self.hours / 2.0);
+        }
+    }
+
+    pub fn prior(self) -> Prior {
+        Prior { rate: self.found / self.hours, changes: CHANGES_EVERY.recip() }
+    }
+}

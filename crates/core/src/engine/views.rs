@@ -1,0 +1,228 @@
+//! What can be read of an engine without changing it.
+
+use std::sync::Arc;
+
+use crate::model::pulse;
+use crate::planning::budget::Budget;
+use crate::planning::plan::{Plan, Revision};
+use crate::planning::policy::Policy;
+use crate::source_id::SourceId;
+use crate::time::Timestamp;
+
+use super::book::RuleState;
+use super::bounds::Demand;
+use super::constraint::Constraint;
+use super::deadline_index::Deadlines;
+use super::gate;
+use super::life::Reserve;
+use super::load::Load;
+use super::memory::{Due, Memory};
+use super::params::{FleetParams, HostGroup};
+use super::reason::Reason;
+use super::source::Member;
+use super::state::Engine;
+
+/// Why the next probe is when it is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Explanation {
+    /// When the policy wants it.
+    pub wanted: Due,
+    /// Which policy asked.
+    pub asking: Policy,
+    /// What bursts may cost.
+    pub reserve: Reserve,
+    /// When it is due.
+    pub due: Due,
+    /// Why then.
+    pub reason: Reason,
+    /// The rule that asks for it, if one does.
+    pub rule: Option<Arc<str>>,
+    /// By when it must start, where that is bound.
+    pub look_by: Option<Timestamp>,
+    /// What forbids it until when; `None`: until someone requests a probe.
+    pub constraints: Vec<(Constraint, Option<Timestamp>)>,
+    /// Its budget.
+    pub budget: Budget,
+    /// z, in hours that an update would wait.
+    pub price: f32,
+    /// Probes left in the window that ends now.
+    pub left: u32,
+    /// The plan that was given is one that the source would follow.
+    pub follows_plan: bool,
+}
+
+impl Engine {
+    /// How many sources there are.
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// How many probes are in progress: from their start until their end is committed.
+    pub fn in_progress(&self) -> usize {
+        self.in_progress
+    }
+
+    /// When slots are next handed out.
+    pub fn next_start(&self) -> Option<Timestamp> {
+        self.step_due
+    }
+
+    /// Limits for all sources.
+    pub fn params(&self) -> &FleetParams {
+        &self.params
+    }
+
+    /// What is remembered of a source.
+    pub fn memory(&self, id: SourceId) -> Option<&Memory> {
+        self.members.get(&id).map(|member| &member.memory)
+    }
+
+    /// The host group that a source is asked at.
+    pub fn host(&self, id: SourceId) -> Option<&HostGroup> {
+        self.members.get(&id).map(|member| &member.terms.host)
+    }
+
+    /// The state that a plan for this source must name.
+    pub fn revision(&self, id: SourceId) -> Option<Revision> {
+        self.members.get(&id).map(|member| member.revision)
+    }
+
+    /// How many probes a source has left in the window that ends now.
+    pub fn budget_left(&self, id: SourceId, now: Timestamp) -> Option<u32> {
+        self.members.get(&id).map(|member| member.spent.left(&member.terms.budget, now))
+    }
+
+    /// How far all rules are.
+    pub fn rule_states(&self) -> Vec<RuleState> {
+        self.book.states()
+    }
+
+    /// What the slots were used for since that was last written down.
+    pub fn load(&self) -> &Load {
+        &self.load
+    }
+
+    /// How the deadlines stand.
+    pub fn deadlines(&self) -> Deadlines {
+        let sources = self.members.values().filter(|member| member.bed.is_some()).count() as u64;
+        Deadlines { sources, tardy: self.tardiness.tardy, omega: self.tardiness.omega() }
+    }
+
+    /// By when the next probe of a source must start, where that is bound.
+    pub fn look_by(&self, id: SourceId) -> Option<Timestamp> {
+        self.members.get(&id)?.bed.as_ref().map(|bed| bed.by)
+    }
+
+    /// What a probe of a source costs beside a mean one.
+    pub fn cost(&self, id: SourceId) -> Option<f64> {
+        self.members.get(&id).map(|member| self.tardiness.cost(member, self.params.cost_by))
+    }
+
+    /// What sources that can be probed ask of it: their weighted rates per step by what their probes
+    /// found, and their budgets.
+    pub fn demands(&self) -> Vec<Demand> {
+        let (prior, step_hours) = (self.mean.prior(), self.step_length().hours());
+        let well = self.members.values().filter(|member| member.is_well());
+        well.map(|member| Demand {
+            rate: f64::from(member.terms.weight) * member.memory.estimate.rate(prior) * step_hours,
+            least_gap: member.terms.budget.even_gap().as_secs_f64() / 3600.0 / step_hours,
+        })
+        .collect()
+    }
+
+    /// How many updates, by weight, are expected to lie undiscovered now at sources that can be probed: π
+    /// for every step since the last probe, and for half of the one that is on.
+    pub fn undiscovered(&self, now: Timestamp) -> f64 {
+        let (prior, half_step) = (self.mean.prior(), self.step_length().hours() / 2.0);
+        let well = self.members.values().filter(|member| member.is_well());
+        let expected = |member: &Member| {
+            let looked = member.memory.looked?;
+            let hours = pulse::hours(member.pulse.as_deref(), looked, now.max(looked)) + half_step;
+            Some(f64::from(member.terms.weight) * member.memory.estimate.rate(prior) * hours)
+        };
+        well.filter_map(|member| expected(member)).sum()
+    }
+
+    /// When the source will be probed next as far as is known now, and why then: its due time, or
+    /// what has come up against it since.
+    pub fn outlook(&self, id: SourceId, now: Timestamp) -> Option<(Due, Reason)> {
+        self.members.get(&id).map(|member| self.outlook_of(member, now))
+    }
+
+    fn outlook_of(&self, member: &Member, now: Timestamp) -> (Due, Reason) {
+        let Due::At(due) = member.memory.due else {
+            return (member.memory.due, Reason::Constraint(Constraint::Resting));
+        };
+        let verdict = member.ask_gate(&self.hosts, due.max(now));
+        match verdict.binding {
+            Some(constraint) => (Due::At(verdict.at), Reason::Constraint(constraint)),
+            None => (member.memory.due, member.memory.reason),
+        }
+    }
+
+    /// What the policy wants, every constraint with its time, and the verdict. `plan` is the one that the source
+    /// had when it was last heard of, where the engine holds none.
+    pub fn explain(&self, id: SourceId, plan: Option<Plan>, now: Timestamp) -> Option<Explanation> {
+        let mut member = Member::clone(self.members.get(&id)?);
+        let follows_plan = plan.as_ref().is_some_and(|plan| member.would_follow(plan, now));
+        if let Some(plan) = plan.filter(|_| follows_plan) {
+            member.plan.follow(plan);
+        }
+        let terms = &self.params.burst;
+        let due = member.memory.due;
+        let wanted = match member.spent.last().map(|last| member.wish(last, self.seed, terms)) {
+            // Where the due time is its wish, that was made when the probe before was known to be due.
+            // So it is in a burst: what it went by is not all known from the store.
+            Some(wish) if wish.because == Reason::Policy && member.memory.reason == Reason::Policy => due,
+            Some(_) if matches!(member.memory.reason, Reason::Burst | Reason::Rule | Reason::MaxGap) => due,
+            Some(wish) => Due::At(wish.at),
+            None => due,
+        };
+        let (due, reason) = self.outlook_of(&member, now);
+        Some(Explanation {
+            wanted,
+            asking: member.memory.life.asked_by,
+            reserve: member.reserve(terms, now),
+            due,
+            reason,
+            rule: member.memory.rule.clone(),
+            look_by: member.bed.as_ref().map(|bed| bed.by),
+            constraints: self.constraints(&member, now),
+            budget: member.terms.budget,
+            price: member.terms.price,
+            left: member.spent.left(&member.terms.budget, now),
+            follows_plan,
+        })
+    }
+
+    fn constraints(&self, member: &Member, now: Timestamp) -> Vec<(Constraint, Option<Timestamp>)> {
+        let mut constraints = gate::constraints(&member.memory, &member.spent, &member.terms.budget);
+        let paused = self.hosts.paused_until(member.host).map(|until| (Constraint::HostPause, until));
+        let held = self.hosts.held_until(member.host).map(|until| (Constraint::HostSpacing, until));
+        constraints.extend(paused.into_iter().chain(held));
+        let hints = &member.memory.hints;
+        if hints.skip_hours != 0 || hints.skip_days != 0 {
+            let from = constraints.iter().map(|&(_, until)| until).max().unwrap_or(now).max(now);
+            constraints.push((Constraint::Skip, gate::past_skips(from, hints)));
+        }
+        let stopped = (member.memory.due == Due::Stopped).then_some((Constraint::Resting, None));
+        let constraints = constraints.into_iter().map(|(constraint, until)| (constraint, Some(until)));
+        constraints.chain(stopped).collect()
+    }
+}
+
+impl Member {
+    /// Whether the source would follow a plan that was stored.
+    fn would_follow(&self, plan: &Plan, now: Timestamp) -> bool {
+        let by = match self.terms.policy {
+            Policy::Auto => matches!(plan.by, Policy::Plan | Policy::AggHist),
+            policy => plan.by == policy,
+        };
+        by && self.policy_plans() && plan.ends > now
+    }
+}

@@ -1,0 +1,161 @@
+//! What one source waits for, and how it goes from one condition to the next.
+//!
+//! A source waits for its due time in the queue of its host, then for a slot. The gate is asked before each. Knows one
+//! source, the hosts and the queue for slots; must not know other sources.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use crate::model::estimate::Prior;
+use crate::planning::policy::Policy;
+use crate::time::{Span, Timestamp};
+
+use super::action::DueChange;
+use super::allocate::Turn;
+use super::condition::{Condition, SlotClass};
+use super::constraint::Constraint;
+use super::deadline::Bed;
+use super::gate::{self, Verdict};
+use super::hosts::{HostIx, Hosts};
+use super::memory::{Due, Memory};
+use super::reason::Reason;
+use super::source::{Member, Wish};
+use super::turns::{End, Turns};
+
+/// How soon a host that is busy is looked at again by a source whose redirects lead there.
+const BUSY_AGAIN: Span = Span::from_secs(1);
+
+impl Member {
+    /// From when on the gate allows a probe at or after `wanted`.
+    pub fn ask_gate(&self, hosts: &Hosts, wanted: Timestamp) -> Verdict {
+        let paused = hosts.paused_until(self.host);
+        gate::verdict(wanted, &self.memory, &self.spent, &self.terms.budget, paused)
+    }
+
+    /// Sets the due time to the first that the gate allows at or after what is wanted.
+    pub fn set_due(&mut self, hosts: &Hosts, wish: Wish) {
+        let verdict = self.ask_gate(hosts, wish.at);
+        self.memory.due = Due::At(verdict.at);
+        self.memory.reason = verdict.binding.map_or(wish.because, Reason::Constraint);
+        self.memory.life.asked_by = wish.by;
+        let next = self.serving.as_ref().and_then(|serving| serving.next.as_ref());
+        self.memory.rule = next.filter(|_| wish.because == Reason::Rule).map(|next| Arc::clone(&next.name));
+        self.pressing = matches!(wish.because, Reason::FirstContact | Reason::Gap);
+    }
+
+    /// When it is due, as it is stored.
+    pub fn due_change(&self) -> DueChange {
+        let Memory { due, reason, rule, life, .. } = &self.memory;
+        DueChange {
+            source: self.id,
+            due: *due,
+            reason: *reason,
+            asked_by: life.asked_by,
+            rule: rule.clone(),
+        }
+    }
+
+    /// Stops it: no probe is due until someone requests one.
+    pub fn stop(&mut self) {
+        (self.memory.due, self.memory.reason) = (Due::Stopped, Reason::Constraint(Constraint::Resting));
+    }
+
+    /// Waits for its due time in the queue of its host.
+    pub fn enqueue(&mut self, hosts: &mut Hosts) {
+        self.condition = match self.memory.due {
+            Due::At(due) => {
+                hosts.push(self.host, due, self.id);
+                Condition::Queued
+            }
+            Due::Unscheduled | Due::Stopped => Condition::Idle,
+        };
+    }
+
+    /// Waits no longer, for whatever it did. A probe in progress goes on.
+    pub fn withdraw(&mut self, hosts: &mut Hosts, turns: &mut Turns) {
+        match self.condition {
+            Condition::Queued => {
+                if let Due::At(due) = self.memory.due {
+                    hosts.remove(self.host, due, self.id);
+                }
+            }
+            Condition::WaitsForSlot(class) => {
+                turns.close(self.place, class);
+                hosts.let_others_go(self.host);
+            }
+            // A parked source is passed over when its host opens.
+            Condition::Parked | Condition::Idle => {}
+            Condition::InProgress(_) => return,
+        }
+        self.condition = Condition::Idle;
+    }
+
+    /// Defers the source if the gate or the host that its redirects lead to is closed. Returns whether it was deferred.
+    pub fn defer_if_gated(&mut self, hosts: &mut Hosts, now: Timestamp) -> bool {
+        let verdict = self.ask_gate(hosts, now);
+        let also = self.hosts().1.and_then(|also| closed_until(hosts, also, now));
+        let (until, reason) = match also {
+            _ if verdict.at > now => {
+                (verdict.at, verdict.binding.map_or(Reason::Policy, Reason::Constraint))
+            }
+            Some(until) => (until, Reason::Constraint(Constraint::HostSpacing)),
+            None => return false,
+        };
+        (self.memory.due, self.memory.reason) = (Due::At(until), reason);
+        self.enqueue(hosts);
+        true
+    }
+
+    /// Waits for a slot.
+    pub fn wait_for_slot(&mut self, turns: &mut Turns, prior: Prior, now: Timestamp) {
+        let next = self.serving.as_ref().and_then(|serving| serving.next.as_ref());
+        // There is no hurry for an interval that is over.
+        let next = next.filter(|next| self.memory.rule.is_some() && next.until >= now);
+        let rule = next.map(|next| End {
+            step: turns.step_of(next.until),
+            cost: 0,
+            window: Reverse(u32::MAX),
+            at: next.until,
+        });
+        let bed = self.bed.as_deref().filter(|bed| bed.look_at <= now);
+        let gap = bed.map(|Bed { step, plant, by, .. }| End {
+            step: *step,
+            cost: plant.cost,
+            window: Reverse(plant.window),
+            at: *by,
+        });
+        let class = if let Some(end) = rule.into_iter().chain(gap).min() {
+            turns.open_until(self.place, end);
+            SlotClass::Deadline
+        } else {
+            let class = if self.is_sampled() { SlotClass::Sampled } else { SlotClass::Due };
+            turns.open(self.place, self.turn(turns, prior, now), class);
+            class
+        };
+        self.condition = Condition::WaitsForSlot(class);
+    }
+
+    /// Whether it is sampled: probed as slots are to spare.
+    fn is_sampled(&self) -> bool {
+        let known = self.memory.last_probe.is_some();
+        self.memory.life.asked_by == Policy::Adaptive && known && !self.pressing
+    }
+
+    /// Its turn, by what is believed of it at this hour.
+    fn turn(&self, turns: &Turns, prior: Prior, now: Timestamp) -> Turn {
+        let beat = self.pulse.as_ref().map_or(1.0, |pulse| pulse.at(now));
+        let per_step = self.memory.estimate.rate(prior) * beat * turns.step_hours();
+        let root = (f64::from(self.terms.weight) * per_step).sqrt().max(f64::from(f32::MIN_POSITIVE));
+        let last = self.spent.last().max(self.memory.last_probe);
+        let last = last.unwrap_or_else(|| self.memory.due.at().unwrap_or(now) - self.gap());
+        Turn { root: root as f32, last: turns.steps(last) }
+    }
+}
+
+/// Until when a host cannot be asked, if it cannot now.
+pub(super) fn closed_until(hosts: &Hosts, host: HostIx, now: Timestamp) -> Option<Timestamp> {
+    match hosts.open_from(host) {
+        None => Some(now + BUSY_AGAIN),
+        Some(from) => (from > now).then_some(from),
+    }
+}

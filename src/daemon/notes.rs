@@ -1,0 +1,95 @@
+//! What an engine notes about sources, as events in the store and lines in the log.
+
+use crate::store::record::Event;
+use tidewatch_core::engine::note::{Note, burst_event};
+use tidewatch_core::source_id::SourceId;
+use tidewatch_core::time::Timestamp;
+
+/// A note as an event, if it is worth one.
+pub fn event(id: SourceId, at: Timestamp, note: &Note) -> Option<Event> {
+    let (kind, source, detail) = match note {
+        Note::MoveAdopted { to } => ("redirect_adopted", Some(id), Some(to.clone())),
+        Note::Rests { why } => ("rests", Some(id), Some((*why).to_owned())),
+        Note::HostPaused { host, until } => {
+            ("host_paused", Some(id), Some(format!("{host} until {until}")))
+        }
+        Note::OutageBegan => ("outage_began", None, Some("no host can be reached".to_owned())),
+        Note::OutageEnded => ("outage_ended", None, None),
+        Note::StateChanged { from, to } => {
+            ("state_changed", Some(id), Some(format!("{} -> {}", from.name(), to.name())))
+        }
+        Note::Burst(change) => {
+            let (kind, said) = burst_event(change);
+            (kind, Some(id), Some(said))
+        }
+        Note::BurstForgotten => {
+            let said = "nothing is known any more of the rhythm that it broke";
+            ("burst_ended", Some(id), Some(said.to_owned()))
+        }
+        Note::RhythmChanged => ("rhythm_changed", Some(id), Some("the burst is its rhythm now".to_owned())),
+        Note::PolicySwitched { from, to, why } => {
+            ("policy_switched", Some(id), Some(format!("{} -> {}: {why}", from.name(), to.name())))
+        }
+        Note::WentQuiet { since, expected } => {
+            let since = since.map_or_else(String::new, |at| format!(" since {at}"));
+            ("quiet", Some(id), Some(format!("no update{since}, {expected:.1} expected")))
+        }
+        Note::SpokeAgain => ("quiet_ended", Some(id), None),
+        Note::RuleUnmet { rule, until, why } => {
+            let said = format!("{rule}: no probe can come by {until}; {} is in the way", why.name());
+            ("rule_unmet", Some(id), Some(said))
+        }
+        Note::Tardy { by, why } => {
+            let why = why.map_or("slots or capacity", |why| why.name());
+            ("tardy_began", Some(id), Some(format!("to be looked at by {by}; {why} is in the way")))
+        }
+        Note::TardyEnded { late } => ("tardy_ended", Some(id), Some(format!("looked at {late} late"))),
+        Note::PlanStale => return None,
+        Note::RuleMissed { rule, until } => {
+            ("rule_missed", Some(id), Some(format!("{rule}: the probe came after {until}")))
+        }
+    };
+    Some(Event { at, kind, source, detail })
+}
+
+/// Says a note about the source of that name to people.
+pub fn log_note(source: &str, note: &Note) {
+    match note {
+        Note::OutageBegan => {
+            tracing::error!("no host can be reached: the network here is down; no source is blamed for it");
+        }
+        Note::OutageEnded => tracing::info!("the network is up again"),
+        Note::HostPaused { host, until } => tracing::warn!(%host, %until, "the host asks for rest"),
+        Note::Burst(change) => {
+            let (kind, said) = burst_event(change);
+            tracing::info!(source, "{kind}: {said}");
+        }
+        Note::BurstForgotten => {
+            tracing::info!(source, "its burst is no longer known to be on");
+        }
+        Note::RhythmChanged => {
+            tracing::info!(source, "its rhythm has changed; it is learned anew");
+        }
+        Note::PolicySwitched { from, to, why } => {
+            tracing::info!(source, from = from.name(), to = to.name(), "{why}");
+        }
+        Note::WentQuiet { expected, .. } => {
+            tracing::warn!(source, expected, "it should have updated and has not");
+        }
+        Note::SpokeAgain => tracing::info!(source, "it updates again"),
+        Note::RuleUnmet { rule, until, why } => {
+            let why = why.name();
+            tracing::warn!(source, %rule, %until, why, "a rule cannot be served in time");
+        }
+        Note::RuleMissed { rule, until } => {
+            tracing::warn!(source, %rule, %until, "a rule was served too late");
+        }
+        Note::Tardy { by, why } => {
+            let why = why.map_or("slots or capacity", |why| why.name());
+            tracing::warn!(source, %by, why, "it has gone unseen for longer than it may");
+        }
+        Note::TardyEnded { late } => tracing::info!(source, %late, "it was looked at"),
+        Note::PlanStale => tracing::debug!(source, "a plan is stale: the source has changed since"),
+        Note::MoveAdopted { .. } | Note::Rests { .. } | Note::StateChanged { .. } => {}
+    }
+}

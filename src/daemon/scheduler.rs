@@ -1,0 +1,364 @@
+//! The task that owns the engine and obeys it.
+//!
+//! A loop over a handful of messages: each becomes an event, and each action is carried out. It decides nothing
+//! itself and waits for nothing: the store and the network answer by message. Knows no socket and no SQL, so a
+//! test can sit at the other ends of its channels.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Notify, mpsc, oneshot, watch};
+
+use crate::clock::{Clock, Watch};
+use crate::config::profile::Rules;
+use crate::fetch::client::Fetcher;
+use crate::store::record::Event as StoredEvent;
+use crate::store::writer::{Health, Write};
+use tidewatch_core::engine::action::{Action, Persist, ProbeResult, Refusal};
+use tidewatch_core::engine::event::{Committed, Configuration, Event, Moved};
+use tidewatch_core::engine::state::Engine;
+use tidewatch_core::planning::build::PlanOrder;
+use tidewatch_core::source_id::SourceId;
+use tidewatch_core::time::Timestamp;
+
+use super::landing::landing;
+use super::messages::{Control, Launch, ProbeRequest, Reconfiguration};
+use super::notes::{event, log_note};
+use super::probe::Finished;
+use super::startup::{Roster, Spec, learning_of, rule_set};
+
+/// What the scheduler shows of itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Counts turns of the loop: as long as it grows, the scheduler lives.
+    pub beats: u64,
+    /// Sources watched.
+    pub sources: usize,
+    /// Probes in progress.
+    pub in_flight: usize,
+    /// Probes ended since the start.
+    pub probes: u64,
+    /// Probes that were not sent after all since the start.
+    pub cancelled: u64,
+    /// Updates found since the start.
+    pub updates: u64,
+    /// When slots are next handed out.
+    pub next_step: Option<Timestamp>,
+    /// What the last reload did.
+    pub last_reload: Option<String>,
+    /// Why nothing can be stored.
+    pub stalled: Option<String>,
+}
+
+/// The scheduler's channels.
+#[derive(Debug)]
+pub struct Channels {
+    /// What it is told.
+    pub control: mpsc::UnboundedReceiver<Control>,
+    /// Probes that ended.
+    pub finished: mpsc::UnboundedReceiver<Finished>,
+    /// What was committed.
+    pub receipts: mpsc::UnboundedReceiver<Committed>,
+    /// What is to be written.
+    pub writes: mpsc::UnboundedSender<Write>,
+    /// What is to be sent.
+    pub launches: mpsc::UnboundedSender<Launch>,
+    /// Plans to be made. The engine bounds how many wait here.
+    pub plans: mpsc::UnboundedSender<PlanOrder>,
+    /// Whether writing works.
+    pub health: watch::Receiver<Health>,
+    /// Where it shows itself.
+    pub progress: watch::Sender<Progress>,
+    /// Notified when something to be delivered was stored.
+    pub deliver: Arc<Notify>,
+}
+
+/// Owns the engine.
+#[derive(Debug)]
+pub struct Scheduler {
+    engine: Engine,
+    roster: Roster,
+    clock: Clock,
+    clock_watch: Watch,
+    fetcher: Option<Fetcher>,
+    rules: Arc<Rules>,
+    channels: Channels,
+    /// When the engine wants a tick.
+    wake: Option<Timestamp>,
+    /// Requests that are answered by message, by their numbers.
+    requests: BTreeMap<i64, oneshot::Sender<Result<(), Refusal>>>,
+    stopping: bool,
+    shown: Progress,
+    /// Actions that the engine asked for and that are not carried out yet.
+    actions: Vec<Action>,
+}
+
+/// How often, in real time, the scheduler looks up from its work even when there is none.
+const BEAT: Duration = Duration::from_millis(500);
+
+impl Scheduler {
+    /// A scheduler for this engine.
+    pub fn new(
+        engine: Engine,
+        roster: Roster,
+        clock: Clock,
+        fetcher: Option<Fetcher>,
+        rules: Arc<Rules>,
+        channels: Channels,
+    ) -> Self {
+        Self {
+            engine,
+            roster,
+            clock_watch: clock.watch(),
+            clock,
+            fetcher,
+            rules,
+            channels,
+            wake: None,
+            requests: BTreeMap::new(),
+            stopping: false,
+            shown: Progress::default(),
+            actions: Vec::new(),
+        }
+    }
+
+    /// Runs until told to stop and everything in progress has been stored.
+    pub async fn run(mut self) {
+        self.tell(Event::Tick);
+        loop {
+            self.show();
+            if self.stopping && self.engine.in_progress() == 0 {
+                return;
+            }
+            let wake = self.wake.unwrap_or(Timestamp::MAX);
+            tokio::select! {
+                biased;
+                Some(committed) = self.channels.receipts.recv() => self.tell(Event::Committed(committed)),
+                Some(finished) = self.channels.finished.recv() => self.end(finished),
+                control = self.channels.control.recv() => match control {
+                    Some(Control::Tell(event)) => self.tell(event),
+                    Some(Control::Request(request)) => self.request(request),
+                    Some(Control::Apply(new)) => self.apply(*new),
+                    Some(Control::Stop) | None => self.stop(),
+                },
+                () = self.clock.sleep_until(wake), if self.wake.is_some() => self.tell(Event::Tick),
+                () = crate::clock::real_pause(BEAT) => self.watch_clock(),
+            }
+        }
+    }
+
+    /// Tells the engine what happened, and carries out what it asks for.
+    fn tell(&mut self, event: Event) {
+        self.watch_clock();
+        self.hand_over(event, None);
+    }
+
+    /// Tells the engine that a probe ended. What it saw goes into the store with what follows from it.
+    fn end(&mut self, finished: Finished) {
+        self.watch_clock();
+        self.hand_over(Event::ProbeEnded(Box::new(finished.report())), Some(finished));
+    }
+
+    /// Tells the engine if the wall clock was set: before anything that happened since.
+    fn watch_clock(&mut self) {
+        if let Some(by) = self.clock_watch.jumped() {
+            tracing::warn!("the clock was set by {by}; the schedule moves with it");
+            self.hand_over(Event::ClockSet { by }, None);
+        }
+    }
+
+    fn hand_over(&mut self, event: Event, mut ended: Option<Finished>) {
+        let mut actions = std::mem::take(&mut self.actions);
+        self.engine.handle(self.clock.now(), event, &mut actions);
+        for action in actions.drain(..) {
+            self.obey(action, &mut ended);
+        }
+        self.actions = actions;
+        if let Some(finished) = ended {
+            tracing::warn!(source = finished.attempt.source.0, "an answer for a source that is not listed");
+        }
+    }
+
+    fn obey(&mut self, action: Action, ended: &mut Option<Finished>) {
+        match action {
+            Action::Persist(persist) => self.persist(persist, ended),
+            Action::Send(attempt) => {
+                let Some(spec) = self.roster.get(&attempt.source).cloned() else { return };
+                let launch = Launch {
+                    attempt,
+                    spec,
+                    fetcher: self.fetcher.clone(),
+                    host_spacing: self.engine.params().host_spacing,
+                    rules: Arc::clone(&self.rules),
+                };
+                // A prober that is gone is noticed by the task that joins it.
+                let _ = self.channels.launches.send(launch);
+            }
+            Action::BuildPlan(order) => {
+                // A planner that is gone is noticed by the task that joins it.
+                let _ = self.channels.plans.send(*order);
+            }
+            Action::Deliver => self.channels.deliver.notify_one(),
+            Action::Log { source, note } => log_note(self.name(source), &note),
+            Action::AdoptAddress { source, url } => self.adopt_address(source, &url),
+            Action::Forget(source) => drop(self.roster.remove(&source)),
+            Action::Answer { request, answer } => match self.requests.remove(&request) {
+                Some(reply) => drop(reply.send(answer)),
+                None => {
+                    let refused = |refusal| format!("refused: {refusal}");
+                    let answer = answer.map_or_else(refused, |()| "accepted".to_owned());
+                    self.write(Write::Answer { request, answer });
+                }
+            },
+            Action::WakeAt(at) => self.wake = at,
+        }
+    }
+
+    fn persist(&mut self, persist: Persist, ended: &mut Option<Finished>) {
+        let write = match persist {
+            Persist::Started(attempts) => Write::Started(attempts),
+            Persist::Cancelled(source) => {
+                self.shown.cancelled += 1;
+                Write::Cancelled(source)
+            }
+            Persist::Ended(result) => match ended.take() {
+                Some(finished) => self.record(finished, *result),
+                None => return,
+            },
+            Persist::Due(due) => Write::Due(due),
+            Persist::FirstDue(due) => Write::FirstDue(due),
+            Persist::Plans(plans) => Write::Plans(plans),
+            Persist::Note { at, source, note } => match event(source, at, &note) {
+                Some(event) => Write::Event(event),
+                None => return,
+            },
+            Persist::Load(load) => Write::Load(load),
+            Persist::ClockSet { by, at, since } => {
+                self.write(Write::Shift { by, since });
+                let detail = Some(by.to_string());
+                Write::Event(StoredEvent { at, kind: "clock_set", source: None, detail })
+            }
+        };
+        self.write(write);
+    }
+
+    /// What a probe saw, and what follows from it.
+    fn record(&mut self, mut finished: Finished, result: ProbeResult) -> Write {
+        if result.discarded {
+            finished = finished.discarded();
+        }
+        // Matches are delivered as the rules have it now.
+        finished.rules = Arc::clone(&self.rules);
+        self.shown.probes += 1;
+        let found = finished.observation.as_ref().map_or(0, |seen| seen.updates.len());
+        self.shown.updates += found as u64;
+        self.log_end(&finished, &result, found);
+        Write::Ended(Box::new(landing(finished, result)))
+    }
+
+    fn log_end(&self, finished: &Finished, result: &ProbeResult, found: usize) {
+        let name = self.name(finished.attempt.source);
+        let next = result.memory.due.at().unwrap_or(Timestamp::MAX);
+        match &finished.error {
+            Some(error) => tracing::warn!(source = name, %error, %next, "probe failed"),
+            None => {
+                let outcome = finished.outcome.name();
+                tracing::info!(source = name, outcome, updates = found, %next, "probed");
+            }
+        }
+        if let Some(note) = finished.observation.as_ref().and_then(|seen| seen.note.as_deref()) {
+            tracing::info!(source = name, "{note}");
+        }
+    }
+
+    fn name(&self, id: SourceId) -> &str {
+        self.roster.get(&id).map_or("", |spec| &spec.source.name)
+    }
+
+    fn adopt_address(&mut self, id: SourceId, to: &str) {
+        let (Some(spec), Ok(url)) = (self.roster.get_mut(&id), url::Url::parse(to)) else { return };
+        tracing::info!(source = %spec.source.name, %to, "moved for good; asked there from now on");
+        *spec = Arc::new(Spec { adopted: Some(Box::new(url)), ..(**spec).clone() });
+    }
+
+    fn request(&mut self, ProbeRequest { number: request, source, answer }: ProbeRequest) {
+        if let Some(answer) = answer {
+            self.requests.insert(request, answer);
+        }
+        self.tell(Event::ProbeRequested { source, request });
+    }
+
+    fn stop(&mut self) {
+        if !std::mem::replace(&mut self.stopping, true) {
+            let in_flight = self.engine.in_progress();
+            tracing::info!(in_flight, "stopping: finishing what is under way");
+            self.tell(Event::Stopping);
+        }
+    }
+
+    fn apply(&mut self, new: Reconfiguration) {
+        if new.fetcher.is_some() {
+            self.fetcher = new.fetcher;
+        }
+        let mut added = Vec::with_capacity(new.added.len());
+        for (mut known, spec) in new.added {
+            let before = self.roster.insert(known.id, Arc::clone(&spec));
+            // Taken off the list and put back elsewhere, while the old address has yet to answer.
+            if before.is_some_and(|before| before.url() != spec.url()) {
+                known.moved = Moved::Elsewhere;
+            }
+            added.push(known);
+        }
+        let mut changed = Vec::with_capacity(new.changed.len());
+        for (change, spec) in new.changed {
+            self.roster.insert(change.id, spec);
+            changed.push(change);
+        }
+        if let Some(usual) = new.learning {
+            for spec in self.roster.values_mut() {
+                *spec = Arc::new(Spec { learning: learning_of(&usual, &spec.source), ..(**spec).clone() });
+            }
+        }
+        let rules = new.rules.map(|rules| {
+            self.rules = rules;
+            self.write(Write::Rules(self.rules.names()));
+            rule_set(&self.rules, &self.roster)
+        });
+        let (params, removed, replan) = (new.params, new.removed, new.replan);
+        self.tell(Event::Configured(Box::new(Configuration {
+            params,
+            added,
+            changed,
+            removed,
+            rules,
+            replan,
+        })));
+        self.write(Write::Event(StoredEvent {
+            at: self.clock.now(),
+            kind: "reloaded",
+            source: None,
+            detail: Some(new.summary.clone()),
+        }));
+        tracing::info!("reloaded: {}", new.summary);
+        self.shown.last_reload = Some(new.summary);
+        let _ = new.applied.send(());
+    }
+
+    fn show(&mut self) {
+        self.shown.beats += 1;
+        self.shown.sources = self.engine.len();
+        self.shown.in_flight = self.engine.in_progress();
+        self.shown.next_step = self.engine.next_start();
+        self.shown.stalled = match &*self.channels.health.borrow() {
+            Health::Well => None,
+            Health::Stalled(why) => Some(why.clone()),
+        };
+        self.channels.progress.send_replace(self.shown.clone());
+    }
+
+    fn write(&self, write: Write) {
+        // A writer that is gone is noticed by the task that joins it.
+        let _ = self.channels.writes.send(write);
+    }
+}
