@@ -4,6 +4,7 @@
 //! of weeks, and so that a test can hold the daemon to the same probes. Must not know tokio, the
 //! network or SQL.
 
+pub mod by_hand;
 pub mod clairvoyant;
 pub mod compare;
 pub mod contest;

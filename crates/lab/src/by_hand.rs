@@ -1,0 +1,265 @@
+//! An engine that is driven by hand, one event at a time: for tests that look at a single decision.
+//!
+//! Commits everything at once. Every method tells the engine one thing, and returns what it asked for because of it.
+
+use std::collections::VecDeque;
+
+use tidewatch_core::engine::action::{Action, Attempt, Persist, ProbeResult, Refusal};
+use tidewatch_core::engine::book::{RuleSet, RuleState};
+use tidewatch_core::engine::event::{
+    Changed, Committed, Configuration, Event, Known, MadePlan, PlansReady, PredictedIntervals, Report,
+};
+use tidewatch_core::engine::load::Load;
+use tidewatch_core::engine::loading::Loader;
+use tidewatch_core::engine::note::Note;
+use tidewatch_core::engine::params::{FleetParams, HostGroup};
+use tidewatch_core::engine::state::Engine;
+use tidewatch_core::planning::build::PlanOrder;
+use tidewatch_core::planning::plan::Plan;
+use tidewatch_core::planning::rolling::Ahead;
+use tidewatch_core::source_id::SourceId;
+use tidewatch_core::time::{Span, Timestamp};
+
+/// A plan that the engine refused because its source has changed since.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stale;
+
+/// An engine and what it asked for.
+#[derive(Debug)]
+pub struct ByHand {
+    engine: Engine,
+    /// Plans that were requested and not asked for yet.
+    requests: VecDeque<PlanOrder>,
+    /// What was noted about sources besides the ends of probes.
+    notes: Vec<(SourceId, Note)>,
+    loads: Vec<Load>,
+    /// What is told of sources because of rules, by the last event.
+    others: Vec<SourceId>,
+}
+
+impl ByHand {
+    /// An engine with these sources.
+    pub fn new(params: FleetParams, seed: u64, now: Timestamp, known: Vec<Known>) -> Self {
+        let mut loader = Loader::new(params, seed, now);
+        loader.sources(known);
+        Self::of(loader)
+    }
+
+    /// An engine with these sources, where host groups asked for these pauses and crawl delays.
+    pub fn resumed(
+        params: FleetParams,
+        seed: u64,
+        now: Timestamp,
+        hosts: &[(HostGroup, Option<Timestamp>, Span)],
+        known: Vec<Known>,
+    ) -> Self {
+        let mut loader = Loader::new(params, seed, now);
+        hosts.iter().for_each(|(host, paused_until, delay)| loader.host(host, *paused_until, *delay));
+        loader.sources(known);
+        Self::of(loader)
+    }
+
+    /// An engine that was filled.
+    pub fn of(loader: Loader) -> Self {
+        let engine = loader.finish();
+        Self { engine, requests: VecDeque::new(), notes: Vec::new(), loads: Vec::new(), others: Vec::new() }
+    }
+
+    /// The engine, to be read.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// The engine, to be driven otherwise.
+    pub fn engine_mut(&mut self) -> &mut Engine {
+        &mut self.engine
+    }
+
+    /// Tells the engine something. Returns what it asks for, but for what is kept here.
+    pub fn tell(&mut self, now: Timestamp, event: Event) -> Vec<Action> {
+        let mut actions = Vec::new();
+        self.engine.handle(now, event, &mut actions);
+        self.others.clear();
+        let mut rest = Vec::new();
+        for action in actions {
+            match action {
+                Action::BuildPlan(request) => self.requests.push_back(*request),
+                Action::Persist(Persist::Note { source, note, .. }) => self.notes.push((source, note)),
+                Action::Persist(Persist::Load(load)) => self.loads.push(load),
+                Action::Persist(Persist::Due(due)) => self.others.extend(due.iter().map(|due| due.source)),
+                action => rest.push(action),
+            }
+        }
+        rest
+    }
+
+    /// Hands out slots. Returns what is sent.
+    pub fn step(&mut self, now: Timestamp) -> Vec<Attempt> {
+        let mut actions = self.tell(now, Event::Tick);
+        if actions.iter().all(|action| matches!(action, Action::WakeAt(_))) && self.is_due(now) {
+            // It did not know yet when slots are worth handing out.
+            actions = self.tell(now, Event::Tick);
+        }
+        let started = actions.into_iter().find_map(|action| match action {
+            Action::Persist(Persist::Started(attempts)) => Some(attempts),
+            _ => None,
+        });
+        let started: Vec<SourceId> = started.into_iter().flatten().map(|attempt| attempt.source).collect();
+        if started.is_empty() {
+            return Vec::new();
+        }
+        let sent = self.tell(now, Event::Committed(Committed::Started(started)));
+        let sent = sent.into_iter().filter_map(|action| match action {
+            Action::Send(attempt) => Some(attempt),
+            _ => None,
+        });
+        sent.collect()
+    }
+
+    fn is_due(&self, now: Timestamp) -> bool {
+        self.engine.next_start().is_some_and(|at| at <= now)
+    }
+
+    /// When slots are next worth handing out.
+    pub fn next_step(&mut self, now: Timestamp) -> Option<Timestamp> {
+        if self.engine.next_start().is_none_or(|at| at > now) {
+            self.tell(now, Event::RatesFitted(Vec::new()));
+        }
+        self.engine.next_start()
+    }
+
+    /// A probe ended. Returns what is to be stored of it.
+    pub fn absorb(&mut self, report: &Report) -> Option<ProbeResult> {
+        let actions = self.tell(report.finished, Event::ProbeEnded(Box::new(report.clone())));
+        actions.into_iter().find_map(|action| match action {
+            Action::Persist(Persist::Ended(result)) => Some(*result),
+            _ => None,
+        })
+    }
+
+    /// The end of a probe is committed.
+    pub fn landed(&mut self, source: SourceId, now: Timestamp) -> Vec<Action> {
+        self.tell(now, Event::Committed(Committed::Ended(source)))
+    }
+
+    /// Sources that were due at another time because of what was told last.
+    pub fn others(&self) -> &[SourceId] {
+        &self.others
+    }
+
+    /// Plans that were requested since this was last asked.
+    pub fn plan_orders(&mut self) -> Vec<PlanOrder> {
+        self.requests.drain(..).collect()
+    }
+
+    /// A plan is there.
+    pub fn adopt(&mut self, source: SourceId, plan: Plan, now: Timestamp) -> Result<Option<Note>, Stale> {
+        let Plan { made_from, by, times, starts, ends } = plan;
+        let (expected_cost, lower_bound, price, overflow) = (0.0, 0.0, 0.0, None);
+        let ahead = Ahead { by, times, starts, ends, expected_cost, lower_bound, price, overflow };
+        let plans = vec![MadePlan { source, made_from, at: now, ahead }];
+        let ready = PlansReady { requests: 1, plans, ..PlansReady::default() };
+        self.take(now, ready).map(|mut notes| notes.pop())
+    }
+
+    /// Intervals are predicted.
+    pub fn adopt_intervals(
+        &mut self,
+        predicted: PredictedIntervals,
+        now: Timestamp,
+    ) -> Result<Vec<Note>, Stale> {
+        self.take(now, PlansReady { intervals: vec![predicted], ..PlansReady::default() })
+    }
+
+    fn take(&mut self, now: Timestamp, ready: PlansReady) -> Result<Vec<Note>, Stale> {
+        let mut notes = Vec::new();
+        for action in self.tell(now, Event::PlansReady(ready)) {
+            match action {
+                Action::Log { note: Note::PlanStale, .. } => return Err(Stale),
+                Action::Log { note, .. } => notes.push(note),
+                _ => {}
+            }
+        }
+        Ok(notes)
+    }
+
+    /// Someone requests a probe.
+    pub fn request(&mut self, source: SourceId, now: Timestamp) -> Result<(), Refusal> {
+        let actions = self.tell(now, Event::ProbeRequested { source, request: 1 });
+        let answer = actions.into_iter().find_map(|action| match action {
+            Action::Answer { answer, .. } => Some(answer),
+            _ => None,
+        });
+        answer.unwrap_or(Err(Refusal::Unknown))
+    }
+
+    /// These sources have a new rate.
+    pub fn rates_fitted(&mut self, sources: &[SourceId], now: Timestamp) {
+        self.tell(now, Event::RatesFitted(sources.to_vec()));
+    }
+
+    /// The source list changed.
+    pub fn reconfigure(
+        &mut self,
+        added: Vec<Known>,
+        changed: Vec<Changed>,
+        removed: &[SourceId],
+        now: Timestamp,
+    ) -> Vec<Action> {
+        let new = Configuration { added, changed, removed: removed.to_vec(), ..self.same() };
+        self.tell(now, Event::Configured(Box::new(new)))
+    }
+
+    /// The limits changed.
+    pub fn set_params(&mut self, params: FleetParams, now: Timestamp) {
+        let new = Configuration { params, ..self.same() };
+        self.tell(now, Event::Configured(Box::new(new)));
+    }
+
+    /// The rules changed.
+    pub fn set_rules(&mut self, rules: RuleSet, now: Timestamp) {
+        let new = Configuration { rules: Some(rules), ..self.same() };
+        self.tell(now, Event::Configured(Box::new(new)));
+    }
+
+    /// What plans follow changed.
+    pub fn replan_all(&mut self, now: Timestamp) {
+        let new = Configuration { replan: true, ..self.same() };
+        self.tell(now, Event::Configured(Box::new(new)));
+    }
+
+    /// A configuration that changes nothing.
+    fn same(&self) -> Configuration {
+        let params = self.engine.params().clone();
+        let (added, changed, removed) = (Vec::new(), Vec::new(), Vec::new());
+        Configuration { params, added, changed, removed, rules: None, replan: false }
+    }
+
+    /// The clock was set by so much, and shows `now` since.
+    pub fn shift(&mut self, by: Span, now: Timestamp) {
+        self.tell(now, Event::ClockSet { by });
+    }
+
+    /// What was noted about sources since this was last asked, but for the ends of probes.
+    pub fn take_notes(&mut self) -> Vec<(SourceId, Note)> {
+        std::mem::take(&mut self.notes)
+    }
+
+    /// What the slots were used for, added up at every full minute since this was last asked.
+    pub fn take_loads(&mut self) -> Vec<Load> {
+        std::mem::take(&mut self.loads)
+    }
+
+    /// How far all rules are.
+    pub fn rule_states(&self) -> Vec<RuleState> {
+        self.engine.rule_states()
+    }
+}
+
+impl std::ops::Deref for ByHand {
+    type Target = Engine;
+
+    fn deref(&self) -> &Engine {
+        &self.engine
+    }
+}
