@@ -48,6 +48,19 @@ impl Pending {
         self.events.iter().map(|(&(at, _), event)| (at, event))
     }
 
+    /// Moves what is on its way when the clock is set: it comes as late in real time as it would have.
+    pub fn shift(&mut self, by: Span) {
+        let moved = |(at, count): (Timestamp, u64), mut event: Event| {
+            if let Event::ProbeEnded(report) = &mut event {
+                (report.started, report.finished) = (report.started + by, report.finished + by);
+            }
+            ((at + by, count), event)
+        };
+        self.events =
+            std::mem::take(&mut self.events).into_iter().map(|(key, event)| moved(key, event)).collect();
+        self.wake = self.wake.map(|at| at + by);
+    }
+
     /// When something happens next.
     pub fn next(&self) -> Option<Timestamp> {
         let event = self.events.first_key_value().map(|(&(at, _), _)| at);
@@ -56,10 +69,21 @@ impl Pending {
 
     /// Tells the engine something, and obeys it until it asks for nothing more at this time.
     pub fn tell(&mut self, engine: &mut Engine, world: &mut impl World, now: Timestamp, event: Event) {
-        let mut at_once = VecDeque::from([event]);
         let mut actions = Vec::new();
-        while let Some(event) = at_once.pop_front() {
-            engine.handle(now, event, &mut actions);
+        engine.handle(now, event, &mut actions);
+        self.obey(engine, world, now, actions);
+    }
+
+    /// Obeys an engine until it asks for nothing more at this time.
+    pub fn obey(
+        &mut self,
+        engine: &mut Engine,
+        world: &mut impl World,
+        now: Timestamp,
+        mut actions: Vec<Action>,
+    ) {
+        let mut at_once = VecDeque::new();
+        loop {
             for action in actions.drain(..) {
                 world.watch(&action, now);
                 let (at, event) = match action {
@@ -97,6 +121,8 @@ impl Pending {
                     event => self.push(at, event),
                 }
             }
+            let Some(event) = at_once.pop_front() else { return };
+            engine.handle(now, event, &mut actions);
         }
     }
 

@@ -109,7 +109,7 @@ impl Ledger {
     }
 
     /// A probe is sent: is that polite? Skipped hours go by the clock, all else by real time.
-    pub fn sent(&mut self, order: &Order, now: Timestamp, clock: Timestamp) {
+    pub fn sent(&mut self, order: &Attempt, now: Timestamp, clock: Timestamp) {
         let reserve = reserve(&self.accounts[&order.source].terms, &self.burst);
         let paused = self.pauses.get(&*self.accounts[&order.source].terms.host.key).copied();
         let account = self.of(order.source);

@@ -3,15 +3,15 @@
 use tidewatch_core::engine::action::Refusal;
 use tidewatch_core::engine::constraint::Constraint;
 use tidewatch_core::engine::event::{Answered, Changed, Failure, Known, Moved, Report};
-use tidewatch_core::engine::memory::Memory;
+use tidewatch_core::engine::memory::{Due, Memory};
 use tidewatch_core::engine::params::FleetParams;
 use tidewatch_core::engine::params::Terms;
 use tidewatch_core::engine::reason::State;
-use tidewatch_core::engine::state::Engine;
 use tidewatch_core::observe::FeedHints;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::time::{Span, Timestamp};
+use tidewatch_lab::by_hand::ByHand;
 
 use crate::life::{ONE, host, start};
 
@@ -35,27 +35,26 @@ fn terms(policy: Policy, budget: Budget) -> Terms {
 
 fn known(policy: Policy, memory: Memory) -> Known {
     let terms = terms(policy, hourly(Span::from_hours(2)));
-    Known { id: ONE, terms, memory, probes: Vec::new(), answered_by: None }
+    Known { id: ONE, terms, memory, probes: Vec::new(), answered_by: None, moved: Moved::Same }
 }
 
 /// Sends the first probe, and brings it home.
-fn probed(policy: Policy, result: Result<Answered, Failure>) -> (Fleet, Timestamp) {
-    let mut fleet = Fleet::new(FleetParams::default(), 7, start());
-    fleet.load(vec![known(policy, Memory::default())], start());
-    let at = fleet.memory(ONE).unwrap().due;
+fn probed(policy: Policy, result: Result<Answered, Failure>) -> (ByHand, Timestamp) {
+    let mut fleet = ByHand::new(FleetParams::default(), 7, start(), vec![known(policy, Memory::default())]);
+    let at = fleet.memory(ONE).unwrap().due.at().unwrap();
     probe(&mut fleet, at, result);
     (fleet, at)
 }
 
-fn probe(fleet: &mut Fleet, at: Timestamp, result: Result<Answered, Failure>) {
+fn probe(fleet: &mut ByHand, at: Timestamp, result: Result<Answered, Failure>) {
     assert_eq!(fleet.step(at).len(), 1);
     let report =
         Report { source: ONE, started: at, finished: at, answered_by: None, crawl_delay: None, result };
     fleet.absorb(&report).unwrap();
-    fleet.landed(ONE);
+    fleet.landed(ONE, at);
 }
 
-fn change(fleet: &mut Fleet, budget: Budget, moved: Moved, probes: Vec<Timestamp>, now: Timestamp) {
+fn change(fleet: &mut ByHand, budget: Budget, moved: Moved, probes: Vec<Timestamp>, now: Timestamp) {
     let change = Changed { id: ONE, terms: terms(Policy::Plan, budget), moved, probes };
     fleet.reconfigure(Vec::new(), vec![change], &[], now);
 }
@@ -64,7 +63,7 @@ fn change(fleet: &mut Fleet, budget: Budget, moved: Moved, probes: Vec<Timestamp
 fn a_probe_that_ended_after_the_log_was_read_counts() {
     let (mut fleet, first) = probed(Policy::Plan, Ok(Answered::default()));
     let logged = vec![first];
-    let second = fleet.memory(ONE).unwrap().due;
+    let second = fleet.memory(ONE).unwrap().due.at().unwrap();
     probe(&mut fleet, second, Ok(Answered::default()));
     // T is longer now, so what was logged is read; only then did the second end.
     change(&mut fleet, hourly(Span::from_days(1)), Moved::Same, logged, second);
@@ -82,14 +81,14 @@ fn what_a_feed_asks_for_outlasts_what_is_known_to_be_spent() {
     let memory = fleet.memory(ONE).unwrap().clone();
     // Days later no probe is within T, neither at a start nor when it is put back on the list.
     let (now, until) = (at + Span::from_days(3), at + Span::from_days(7));
-    let mut again = Fleet::new(FleetParams::default(), 7, now);
-    again.load(vec![known(Policy::Uniform, memory.clone())], now);
+    let mut again =
+        ByHand::new(FleetParams::default(), 7, now, vec![known(Policy::Uniform, memory.clone())]);
     let refused = again.request(ONE, now);
     assert_eq!(refused, Err(Refusal::Until { constraint: Constraint::UpdatePeriod, until }));
     again.reconfigure(Vec::new(), Vec::new(), &[ONE], now);
-    let back = Memory { due: Timestamp::default(), ..memory };
+    let back = Memory { due: Due::Unscheduled, ..memory };
     again.reconfigure(vec![known(Policy::Uniform, back)], Vec::new(), &[], now);
-    assert_eq!(again.memory(ONE).unwrap().due, until);
+    assert_eq!(again.memory(ONE).unwrap().due, Due::At(until));
 }
 
 #[test]
@@ -108,7 +107,7 @@ fn who_is_gone_is_asked_by_hand_and_no_more_than_that() {
         probe(&mut fleet, later, Err(failure));
         assert_eq!(fleet.next_step(later), None, "{failure:?}");
         let memory = fleet.memory(ONE).unwrap();
-        assert_eq!((memory.state, memory.due), (State::Resting, Timestamp::MAX), "{failure:?}");
+        assert_eq!((memory.state, memory.due), (State::Resting, Due::Stopped), "{failure:?}");
     }
     // Who answers is back.
     let (mut fleet, at) = probed(Policy::Uniform, Err(Failure::Gone));
@@ -121,15 +120,15 @@ fn who_is_gone_is_asked_by_hand_and_no_more_than_that() {
 #[test]
 fn who_was_gone_is_planned_for_at_its_new_address() {
     let (mut fleet, at) = probed(Policy::Plan, Err(Failure::Gone));
-    fleet.refitted(&[ONE]);
+    fleet.rates_fitted(&[ONE], at);
     change(&mut fleet, hourly(Span::from_hours(2)), Moved::Elsewhere, Vec::new(), at);
-    let orders = fleet.plan_orders(at, 1);
-    assert_eq!(orders[0].standing.not_before, fleet.memory(ONE).unwrap().due);
+    let orders = fleet.plan_orders();
+    assert_eq!(Due::At(orders[0].standing.not_before), fleet.memory(ONE).unwrap().due);
     // So it is where it answers again.
     let (mut fleet, at) = probed(Policy::Plan, Err(Failure::Gone));
-    fleet.refitted(&[ONE]);
+    fleet.rates_fitted(&[ONE], at);
     let later = at + Span::from_days(2);
     assert_eq!(fleet.request(ONE, later), Ok(()));
     probe(&mut fleet, later, Ok(Answered::default()));
-    assert_eq!(fleet.plan_orders(later, 1)[0].standing.not_before, later);
+    assert_eq!(fleet.plan_orders()[0].standing.not_before, later);
 }

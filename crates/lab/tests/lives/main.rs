@@ -173,14 +173,16 @@ fn live(birth: &Birth, turns: Vec<Turn>) -> Tally {
             Turn::Launch => life.launch(),
             Turn::Spell(times, mins) => {
                 let spell = (life.now, life.now + Span::from_mins(mins), times);
-                life.publisher.spells.push(spell);
+                life.side.publisher.spells.push(spell);
             }
-            Turn::Hints(hints) => life.publisher.hints = hints,
-            Turn::MaxAge(mins) => life.publisher.max_age = mins.map(Span::from_mins),
-            Turn::Fails(failure, times) => life.publisher.failures.extend(vec![failure; times]),
-            Turn::Gap => life.publisher.gap = true,
-            Turn::Redirects(yes) => life.publisher.redirects_to = yes.then(|| host(1)),
-            Turn::NeighbourThrottled(mins) => life.neighbour_throttled = Some(mins.map(Span::from_mins)),
+            Turn::Hints(hints) => life.side.publisher.hints = hints,
+            Turn::MaxAge(mins) => life.side.publisher.max_age = mins.map(Span::from_mins),
+            Turn::Fails(failure, times) => life.side.publisher.failures.extend(vec![failure; times]),
+            Turn::Gap => life.side.publisher.gap = true,
+            Turn::Redirects(yes) => life.side.publisher.redirects_to = yes.then(|| host(1)),
+            Turn::NeighbourThrottled(mins) => {
+                life.side.neighbour_throttled = Some(mins.map(Span::from_mins))
+            }
             Turn::Refit => life.refit(),
             Turn::Ask => life.ask(),
             Turn::Restart(gently) => life.restart(gently),
@@ -198,7 +200,7 @@ fn live(birth: &Birth, turns: Vec<Turn>) -> Tally {
         }
     }
     life.drain();
-    life.ledger.tally
+    life.side.ledger.tally
 }
 
 proptest! {

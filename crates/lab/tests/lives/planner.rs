@@ -1,11 +1,11 @@
 //! Plans as the daemon makes them: by what is known of a source's rhythm, and where that is from.
 
+use tidewatch_core::engine::event::MadePlan;
 use tidewatch_core::model::aggregate::Origin;
 use tidewatch_core::model::cyclic::Rate;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::planning::build::PlanOrder;
 use tidewatch_core::planning::build::{self, PlanParams, Rhythm};
-use tidewatch_core::planning::plan::Plan;
 
 /// What is known of a source's rhythm.
 #[derive(Debug, Clone)]
@@ -15,7 +15,7 @@ pub struct KnownRate {
     pub updates: u32,
 }
 
-pub fn plan(order: &PlanOrder, known: &KnownRate) -> Option<Plan> {
+pub fn plan(order: &PlanOrder, known: &KnownRate) -> Option<MadePlan> {
     let KnownRate { origin, updates, .. } = *known;
     let rhythm = Rhythm { rate: Steps::from(&known.rate), origin, updates, foresight: None };
     let params =
@@ -23,5 +23,5 @@ pub fn plan(order: &PlanOrder, known: &KnownRate) -> Option<Plan> {
     let ahead = build::ahead(order, &rhythm, &params)?;
     assert!(ahead.times.is_sorted() && !ahead.times.is_empty(), "{ahead:?}");
     assert!(ahead.expected_cost.is_finite() && ahead.lower_bound.is_finite() && ahead.price.is_finite());
-    Some(Plan::new(order.made_from, &ahead))
+    Some(MadePlan { source: order.source, made_from: order.made_from, at: order.standing.now, ahead })
 }
