@@ -23,7 +23,7 @@ use super::record::{
 use super::retention;
 use super::rhythm;
 use super::sync::{Listed, Synced};
-use super::{StoreError, outbox, plans, rules, sync, write};
+use super::{StoreError, events, outbox, plans, rules, sync, write};
 
 /// Something to be written.
 #[derive(Debug)]
@@ -249,7 +249,7 @@ async fn write_all(
             Write::TakeOff(flights) => write::take_off(connection, flights).await?,
             Write::Recall(id) => write::recall(connection, *id).await?,
             Write::Land(landing) => write::land(connection, landing).await?,
-            Write::Event(event) => write::event(connection, event).await?,
+            Write::Event(event) => events::insert(connection, event).await?,
             Write::Rates(rates) => rhythm::rates(connection, rates).await?,
             Write::Plans(plans) => plans::plans(connection, plans).await?,
             Write::Robots(robots) => write::robots(connection, robots).await?,
