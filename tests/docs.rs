@@ -6,7 +6,7 @@ use std::path::Path;
 
 use clap::CommandFactory;
 use sqlx::{AssertSqlSafe, Row, SqliteConnection};
-use tidewatch::cli::Cli;
+use tidewatch::cli::command_line::Cli;
 use tidewatch::config::load;
 use tidewatch::config::valid;
 use tidewatch::store::open;

@@ -12,8 +12,9 @@ use crate::store::outbox::{Retried, Which, retry};
 use crate::store::reader::Reader;
 use tidewatch_core::time::Timestamp;
 
+use super::error::CliError;
+use super::process::{colours, runtime};
 use super::table::{Cell, Tone, cell, cut, print};
-use super::{CliError, colours, runtime};
 
 /// What `deliveries` is asked.
 #[derive(Debug, clap::Args)]

@@ -17,10 +17,12 @@ use tidewatch_core::planning::plan::{Plan, Revision};
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::time::{Span, Timestamp};
 
+use super::configured::find_source;
+use super::error::CliError;
+use super::process::{colours, runtime};
 use super::reasons::{self, OpenBurst, Stance};
 use super::status::look;
 use super::table::{Cell, Tone, cell, cut, print};
-use super::{CliError, colours, find_source, runtime};
 
 /// Explains one source.
 pub fn run(config: &Config, name: &str, as_json: bool, out: &mut dyn Write) -> Result<(), CliError> {

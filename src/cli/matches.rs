@@ -17,8 +17,10 @@ use tidewatch_core::observe::query::{Field, Said};
 use tidewatch_core::planning::rule::Part;
 use tidewatch_core::time::Timestamp;
 
+use super::configured::find_source;
+use super::error::CliError;
+use super::process::{colours, runtime};
 use super::table::{Cell, Tone, cell, cut, print};
-use super::{CliError, colours, find_source, runtime};
 
 /// What is asked.
 #[derive(Debug, ClapArgs)]

@@ -11,7 +11,7 @@ use crate::store::measures::{Measures, PeriodMeasures};
 use crate::store::report::SourceRow;
 use tidewatch_core::time::{Span, SpanError, Timestamp};
 
-use super::colours;
+use super::process::colours;
 use super::table::{Cell, Tone, cell, cut, print};
 
 /// A time that has passed, up to now.

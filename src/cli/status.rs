@@ -15,10 +15,11 @@ use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
+use super::error::CliError;
 use super::fleet_load::{self, FleetLoad};
 use super::measures::{self, Period};
+use super::process::{colours, runtime};
 use super::table::{Cell, Tone, cell, cut, print};
-use super::{CliError, colours, runtime};
 
 /// Prints the table, or one JSON document. With a period, the table is that of its measures.
 pub fn run(
