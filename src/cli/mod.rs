@@ -14,6 +14,7 @@ mod files;
 mod fleet_load;
 pub mod garden;
 pub mod import;
+mod json_document;
 pub mod log;
 pub mod matches;
 pub mod measures;
