@@ -1,7 +1,8 @@
 //! Holds the three packages to the design: no import cycles, no long functions, one home for SQL and
 //! for requests, and a core that touches nothing outside itself.
 //!
-//! Files are read as tokens, without comments and texts. The reading is tested on small bad samples. Cargo.toml already keeps runtime, network and database out of the core.
+//! Files are read as tokens, without comments and texts. The reading is tested on small bad samples.
+//! Cargo.toml already keeps runtime, network and database out of the core.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
