@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    match tidewatch::cli::main(std::env::args_os()) {
+    match tidewatch::cli::command_line::main(std::env::args_os()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let said = error.to_string();

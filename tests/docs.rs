@@ -6,7 +6,7 @@ use std::path::Path;
 
 use clap::CommandFactory;
 use sqlx::{AssertSqlSafe, Row, SqliteConnection};
-use tidewatch::cli::Cli;
+use tidewatch::cli::command_line::Cli;
 use tidewatch::config::load;
 use tidewatch::config::valid;
 use tidewatch::store::open;
@@ -15,6 +15,14 @@ use tidewatch_core::planning::policy::Policy;
 fn shipped(path: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The code of a folder, without the folders in it.
+fn code_in(folder: &str) -> String {
+    let entries = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)).expect("a folder");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let files = paths.filter(|path| path.extension().is_some_and(|extension| extension == "rs"));
+    files.map(|path| fs::read_to_string(path).expect("UTF-8 text")).collect()
 }
 
 /// The fenced blocks of a language, their indentation taken off.
@@ -134,9 +142,8 @@ fn the_readme_lists_the_policies_that_there_are() {
 fn the_readme_lists_the_events_that_there_are() {
     let rows = table(&shipped("README.md"), "| kind | what happened |");
     let listed: BTreeSet<String> = rows.iter().flat_map(|row| quoted(&row[0])).map(str::to_owned).collect();
-    let files =
-        ["daemon/landing", "daemon/run", "daemon/reload", "daemon/pilot", "deliver/lane", "fleet/life"];
-    let code: String = files.iter().map(|file| shipped(&format!("src/{file}.rs"))).collect();
+    let folders = ["src/daemon", "src/deliver", "crates/core/src/engine"];
+    let code: String = folders.into_iter().map(code_in).collect();
     for kind in &listed {
         assert!(code.contains(&format!("\"{kind}\"")), "there is no event {kind}");
     }
@@ -233,9 +240,9 @@ fn files_that_the_documents_name_are_there() {
         let text = shipped(document);
         let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
         let links = links.filter(|link| !link.starts_with('#') && !link.contains("://"));
-        let tests =
-            quoted(&text).into_iter().filter(|word| word.starts_with("tests/") && !word.contains(' '));
-        for path in links.chain(tests) {
+        let named = |word: &&str| word.starts_with("tests/") || word.starts_with("crates/");
+        let paths = quoted(&text).into_iter().filter(|word| named(word) && !word.contains(' '));
+        for path in links.chain(paths) {
             assert!(root.join(path).exists(), "{document} names {path}, which is not there");
         }
     }

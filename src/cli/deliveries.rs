@@ -2,8 +2,10 @@
 //! Reads and mends the store, beside a running daemon or not.
 
 use std::io::Write;
+use std::path::Path;
 
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
 use crate::clock::Clock;
 use crate::config::Config;
@@ -12,8 +14,10 @@ use crate::store::outbox::{Retried, Which, retry};
 use crate::store::reader::Reader;
 use tidewatch_core::time::Timestamp;
 
+use super::error::CliError;
+use super::json_document;
+use super::process::{colours, runtime};
 use super::table::{Cell, Tone, cell, cut, print};
-use super::{CliError, colours, runtime};
 
 /// What `deliveries` is asked.
 #[derive(Debug, clap::Args)]
@@ -91,13 +95,13 @@ fn list(config: &Config, arguments: &Args, out: &mut dyn Write) -> Result<(), Cl
         Ok::<_, CliError>((reader.deliveries(&filter).await?, reader.delivery_totals(&filter).await?))
     })?;
     if arguments.json {
-        let document = json!({
-            "at": now.iso(),
-            "store": config.daemon.store,
-            "deliveries": rows.iter().map(to_json).collect::<Vec<_>>(),
-            "totals": totals.iter().map(total_to_json).collect::<Vec<_>>(),
-        });
-        return Ok(writeln!(out, "{document:#}")?);
+        let document = DeliveriesDocument {
+            at: now.iso(),
+            store: &config.daemon.store,
+            deliveries: rows.iter().map(DeliveryEntry::from).collect(),
+            totals: totals.iter().map(TotalsEntry::from).collect(),
+        };
+        return Ok(json_document::write(out, &document)?);
     }
     if totals.is_empty() {
         return Ok(writeln!(out, "no deliveries")?);
@@ -122,21 +126,68 @@ fn in_words(total: &Totals) -> String {
     )
 }
 
-fn total_to_json(total: &Totals) -> Value {
-    json!({
-        "target": total.target, "waiting": total.waiting, "delivered": total.delivered, "dead": total.dead,
-    })
+/// All that `deliveries` tells programs.
+#[derive(Serialize)]
+struct DeliveriesDocument<'a> {
+    at: String,
+    store: &'a Path,
+    deliveries: Vec<DeliveryEntry<'a>>,
+    totals: Vec<TotalsEntry<'a>>,
 }
 
-fn to_json(row: &DeliveryRow) -> Value {
-    let iso = |at: Option<Timestamp>| at.map(Timestamp::iso);
-    json!({
-        "id": row.id, "key": row.key, "profile": row.profile, "rule": row.rule, "target": row.target,
-        "source": row.source, "created_at": row.created_at.iso(), "state": row.state,
-        "attempts": row.attempts, "first_tried_at": iso(row.first_tried_at), "next_at": iso(row.next_at),
-        "delivered_at": iso(row.delivered_at), "last_error": row.last_error,
-        "document": serde_json::from_str::<Value>(&row.document).unwrap_or_default(),
-    })
+#[derive(Serialize)]
+struct DeliveryEntry<'a> {
+    id: i64,
+    key: &'a str,
+    profile: &'a str,
+    rule: &'a str,
+    target: &'a str,
+    source: &'a str,
+    created_at: String,
+    state: &'a str,
+    attempts: u32,
+    first_tried_at: Option<String>,
+    next_at: Option<String>,
+    delivered_at: Option<String>,
+    last_error: Option<&'a str>,
+    document: Value,
+}
+
+impl<'a> From<&'a DeliveryRow> for DeliveryEntry<'a> {
+    fn from(row: &'a DeliveryRow) -> Self {
+        let iso = |at: Option<Timestamp>| at.map(Timestamp::iso);
+        Self {
+            id: row.id,
+            key: &row.key,
+            profile: &row.profile,
+            rule: &row.rule,
+            target: &row.target,
+            source: &row.source,
+            created_at: row.created_at.iso(),
+            state: &row.state,
+            attempts: row.attempts,
+            first_tried_at: iso(row.first_tried_at),
+            next_at: iso(row.next_at),
+            delivered_at: iso(row.delivered_at),
+            last_error: row.last_error.as_deref(),
+            document: serde_json::from_str(&row.document).unwrap_or_default(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct TotalsEntry<'a> {
+    target: &'a str,
+    waiting: u64,
+    delivered: u64,
+    dead: u64,
+}
+
+impl<'a> From<&'a Totals> for TotalsEntry<'a> {
+    fn from(totals: &'a Totals) -> Self {
+        let Totals { target, waiting, delivered, dead } = totals;
+        Self { target, waiting: *waiting, delivered: *delivered, dead: *dead }
+    }
 }
 
 fn to_cells(row: &DeliveryRow, now: Timestamp) -> Vec<Cell> {

@@ -3,14 +3,13 @@
 use std::io::Write;
 
 use jiff::tz::TimeZone;
-use serde_json::json;
+use serde::Serialize;
 
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::store::plans::PlanRow;
 use crate::store::reader::Reader;
 use crate::store::report::{ProbeRow, SourceRow};
-use tidewatch_core::engine::life::Reserve;
 use tidewatch_core::engine::memory::Life;
 use tidewatch_core::engine::params::FleetParams;
 use tidewatch_core::engine::reason::Reason;
@@ -19,10 +18,13 @@ use tidewatch_core::planning::plan::{Plan, Revision};
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::time::{Span, Timestamp};
 
-use super::reasons::{self, OpenBurst, Stance};
+use super::configured::find_source;
+use super::error::CliError;
+use super::json_document;
+use super::process::{colours, runtime};
+use super::reasons::{self, OpenBurst, PlanDocument, Stance};
 use super::status::look;
 use super::table::{Cell, Tone, cell, cut, print};
-use super::{CliError, colours, find_source, runtime};
 
 /// Explains one source.
 pub fn run(config: &Config, name: &str, as_json: bool, out: &mut dyn Write) -> Result<(), CliError> {
@@ -30,7 +32,7 @@ pub fn run(config: &Config, name: &str, as_json: bool, out: &mut dyn Write) -> R
     let now = Clock::wall().now();
     let case = runtime()?.block_on(look_up(config, name, now))?;
     if as_json {
-        return Ok(writeln!(out, "{:#}", to_json(&case, now))?);
+        return Ok(json_document::write(out, &ExplainDocument::new(&case, now))?);
     }
     let zone = &config.importance.time_zone;
     let when = |at: Option<Timestamp>| match at {
@@ -196,45 +198,128 @@ fn to_plan(row: &PlanRow) -> Plan {
     Plan { made_from: Revision::default(), by: row.by, times: row.times.clone(), starts, ends }
 }
 
-fn to_json(case: &Case, now: Timestamp) -> serde_json::Value {
-    let Case { row, explanation, life, .. } = case;
-    let iso = |at: Option<Timestamp>| at.map(Timestamp::iso);
-    let constraints: Vec<_> = explanation
-        .constraints
-        .iter()
-        .map(|&(rule, until)| {
-            json!({ "rule": rule.name(), "until": iso(until), "binds": rule.name() == explanation.reason.name() })
-        })
-        .collect();
-    let probes: Vec<_> = case
-        .probes
-        .iter()
-        .map(|probe| {
-            json!({
-                "started_at": probe.started_at.iso(), "outcome": probe.outcome, "http_status": probe.http_status,
-                "updates_found": probe.updates_found, "duration_ms": probe.duration_ms,
-                "policy": probe.policy, "reason": probe.reason, "error": probe.error,
-            })
-        })
-        .collect();
-    let Reserve { probes: reserved, left, kept } = explanation.reserve;
-    json!({
-        "name": row.name, "url": row.url, "state": row.state, "policy": row.policy,
-        "asking": explanation.asking.name(), "wanted_at": iso(explanation.wanted.at()),
-        "next_probe_at": iso(explanation.due.at()), "next_probe_reason": explanation.reason.name(),
-        "rule": explanation.rule.as_deref(), "look_by": explanation.look_by.map(Timestamp::iso),
-        "budget": {
-            "probes": explanation.budget.probes, "per_ms": explanation.budget.per.as_millis(),
-            "min_spacing_ms": explanation.budget.min_spacing.as_millis(), "left": explanation.left,
-            "price_ms": price(explanation).as_millis(),
-        },
-        "burst": case.burst.map(|(since, observed, expected)| {
-            json!({ "since": since.iso(), "observed": observed, "expected": expected })
-        }),
-        "reserve": { "probes": reserved, "left": left, "kept": kept },
-        "quiet_since": life.quiet_since.map(Timestamp::iso),
-        "newest_update_at": life.newest.map(Timestamp::iso),
-        "plan": case.plan.as_ref().map(|plan| reasons::plan_to_json(plan, now)),
-        "constraints": constraints, "last_probes": probes,
-    })
+/// All that `explain` tells programs.
+#[derive(Serialize)]
+struct ExplainDocument<'a> {
+    name: &'a str,
+    url: &'a str,
+    state: &'a str,
+    policy: &'a str,
+    asking: &'static str,
+    wanted_at: Option<String>,
+    next_probe_at: Option<String>,
+    next_probe_reason: &'static str,
+    rule: Option<&'a str>,
+    look_by: Option<String>,
+    budget: BudgetEntry,
+    burst: Option<BurstEntry>,
+    reserve: ReserveEntry,
+    quiet_since: Option<String>,
+    newest_update_at: Option<String>,
+    plan: Option<PlanDocument>,
+    constraints: Vec<ConstraintEntry>,
+    last_probes: Vec<ProbeEntry<'a>>,
+}
+
+#[derive(Serialize)]
+struct BudgetEntry {
+    probes: u32,
+    per_ms: i64,
+    min_spacing_ms: i64,
+    left: u32,
+    price_ms: i64,
+}
+
+#[derive(Serialize)]
+struct BurstEntry {
+    since: String,
+    observed: u32,
+    expected: f64,
+}
+
+#[derive(Serialize)]
+struct ReserveEntry {
+    probes: u32,
+    left: u32,
+    kept: u32,
+}
+
+#[derive(Serialize)]
+struct ConstraintEntry {
+    rule: &'static str,
+    until: Option<String>,
+    binds: bool,
+}
+
+#[derive(Serialize)]
+struct ProbeEntry<'a> {
+    started_at: String,
+    outcome: &'a str,
+    http_status: Option<u16>,
+    updates_found: i64,
+    duration_ms: i64,
+    policy: &'a str,
+    reason: &'a str,
+    error: Option<&'a str>,
+}
+
+impl<'a> ExplainDocument<'a> {
+    fn new(case: &'a Case, now: Timestamp) -> Self {
+        let Case { row, explanation, life, burst, plan, probes, .. } = case;
+        let iso = |at: Option<Timestamp>| at.map(Timestamp::iso);
+        let Explanation { budget, reserve, reason, .. } = *explanation;
+        Self {
+            name: &row.name,
+            url: &row.url,
+            state: &row.state,
+            policy: &row.policy,
+            asking: explanation.asking.name(),
+            wanted_at: iso(explanation.wanted.at()),
+            next_probe_at: iso(explanation.due.at()),
+            next_probe_reason: reason.name(),
+            rule: explanation.rule.as_deref(),
+            look_by: explanation.look_by.map(Timestamp::iso),
+            budget: BudgetEntry {
+                probes: budget.probes,
+                per_ms: budget.per.as_millis(),
+                min_spacing_ms: budget.min_spacing.as_millis(),
+                left: explanation.left,
+                price_ms: price(explanation).as_millis(),
+            },
+            burst: burst.map(|(since, observed, expected)| BurstEntry {
+                since: since.iso(),
+                observed,
+                expected,
+            }),
+            reserve: ReserveEntry { probes: reserve.probes, left: reserve.left, kept: reserve.kept },
+            quiet_since: life.quiet_since.map(Timestamp::iso),
+            newest_update_at: life.newest.map(Timestamp::iso),
+            plan: plan.as_ref().map(|plan| PlanDocument::new(plan, now)),
+            constraints: explanation
+                .constraints
+                .iter()
+                .map(|&(rule, until)| ConstraintEntry {
+                    rule: rule.name(),
+                    until: iso(until),
+                    binds: rule.name() == reason.name(),
+                })
+                .collect(),
+            last_probes: probes.iter().map(ProbeEntry::from).collect(),
+        }
+    }
+}
+
+impl<'a> From<&'a ProbeRow> for ProbeEntry<'a> {
+    fn from(probe: &'a ProbeRow) -> Self {
+        Self {
+            started_at: probe.started_at.iso(),
+            outcome: &probe.outcome,
+            http_status: probe.http_status,
+            updates_found: probe.updates_found,
+            duration_ms: probe.duration_ms,
+            policy: &probe.policy,
+            reason: &probe.reason,
+            error: probe.error.as_deref(),
+        }
+    }
 }

@@ -4,7 +4,7 @@
 
 use std::io::{self, Write};
 
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use tidewatch_core::engine::bounds::{self, Demand};
 use tidewatch_core::engine::deadline_index::Deadlines;
@@ -31,6 +31,34 @@ pub struct FleetLoad {
     tight_lower_bound: f64,
     /// By how much that would fall with one more probe per step.
     one_more: f64,
+}
+
+/// The same for programs.
+#[derive(Debug, Serialize)]
+pub struct FleetLoadDocument {
+    since: String,
+    until: String,
+    probes_per_step: u32,
+    step_s: f64,
+    spent_per_step: f64,
+    due: u64,
+    sampled: u64,
+    late: u64,
+    late_mean_s: f64,
+    late_max_s: f64,
+    waiting: u64,
+    undiscovered: f64,
+    lower_bound: f64,
+    tight_lower_bound: f64,
+    one_more_per_step_saves: f64,
+    capacity: Option<f64>,
+    work_per_step: f64,
+    deadlines: u64,
+    omega: f64,
+    overdue: u64,
+    tardy: u64,
+    tardy_mean_s: f64,
+    tardy_max_s: f64,
 }
 
 /// What is looked back over.
@@ -68,23 +96,36 @@ impl FleetLoad {
     }
 
     /// As a part of the JSON document.
-    pub fn to_json(&self) -> Value {
+    pub fn document(&self) -> FleetLoadDocument {
         let Load { due, sampled, late, latest, late_for, waiting, tardy, tardy_for, tardiest, .. } =
             self.loads;
-        json!({
-            "since": self.loads.since.iso(), "until": self.loads.until.iso(),
-            "probes_per_step": self.per_step, "step_s": self.step.as_secs_f64(),
-            "spent_per_step": self.spent, "due": due, "sampled": sampled, "late": late,
-            "late_mean_s": if late == 0 { 0.0 } else { late_for.as_secs_f64() / late as f64 },
-            "late_max_s": latest.as_secs_f64(), "waiting": waiting,
-            "undiscovered": self.undiscovered, "lower_bound": self.lower_bound,
-            "tight_lower_bound": self.tight_lower_bound, "one_more_per_step_saves": self.one_more,
-            "capacity": self.capacity, "work_per_step": self.work_per_step(),
-            "deadlines": self.deadlines.sources, "omega": self.deadlines.omega,
-            "overdue": self.deadlines.tardy, "tardy": tardy,
-            "tardy_mean_s": if tardy == 0 { 0.0 } else { tardy_for.as_secs_f64() / tardy as f64 },
-            "tardy_max_s": tardiest.as_secs_f64(),
-        })
+        let mean_s =
+            |all: Span, count: u64| if count == 0 { 0.0 } else { all.as_secs_f64() / count as f64 };
+        FleetLoadDocument {
+            since: self.loads.since.iso(),
+            until: self.loads.until.iso(),
+            probes_per_step: self.per_step,
+            step_s: self.step.as_secs_f64(),
+            spent_per_step: self.spent,
+            due,
+            sampled,
+            late,
+            late_mean_s: mean_s(late_for, late),
+            late_max_s: latest.as_secs_f64(),
+            waiting,
+            undiscovered: self.undiscovered,
+            lower_bound: self.lower_bound,
+            tight_lower_bound: self.tight_lower_bound,
+            one_more_per_step_saves: self.one_more,
+            capacity: self.capacity,
+            work_per_step: self.work_per_step(),
+            deadlines: self.deadlines.sources,
+            omega: self.deadlines.omega,
+            overdue: self.deadlines.tardy,
+            tardy,
+            tardy_mean_s: mean_s(tardy_for, tardy),
+            tardy_max_s: tardiest.as_secs_f64(),
+        }
     }
 
     /// What the probes of a step cost, in the mean.
@@ -224,9 +265,9 @@ mod tests {
             said.contains("deadlines: 3 sources take 0.250 of 2 slots a step; 1 is tardy now; 4 looks came late, 2m in the mean, 5m at most"),
             "{said}"
         );
-        let json = load.to_json();
-        assert_eq!(json["late_mean_s"], 60.0);
-        assert!((json["tight_lower_bound"].as_f64().unwrap() - 50.5).abs() < 1e-6, "{json}");
+        let document = load.document();
+        assert_eq!(document.late_mean_s, 60.0);
+        assert!((document.tight_lower_bound - 50.5).abs() < 1e-6, "{document:?}");
         let frugal = FleetLoad::new(
             loads,
             9.0,

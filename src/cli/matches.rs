@@ -6,7 +6,7 @@
 use std::io::Write;
 
 use clap::Args as ClapArgs;
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::config::Config;
 use crate::config::profile::{Rule, Where};
@@ -17,8 +17,11 @@ use tidewatch_core::observe::query::{Field, Said};
 use tidewatch_core::planning::rule::Part;
 use tidewatch_core::time::Timestamp;
 
+use super::configured::find_source;
+use super::error::CliError;
+use super::json_document;
+use super::process::{colours, runtime};
 use super::table::{Cell, Tone, cell, cut, print};
-use super::{CliError, colours, find_source, runtime};
 
 /// What is asked.
 #[derive(Debug, ClapArgs)]
@@ -82,9 +85,12 @@ pub fn run(config: &Config, arguments: &Args, out: &mut dyn Write) -> Result<(),
     let matched: Vec<Matched<'_>> =
         rules.into_iter().map(|(rule, part)| matched(rule, part, &updates, page.as_deref())).collect();
     if arguments.json {
-        let all: Vec<Value> = matched.iter().map(|matched| to_json(matched, &updates)).collect();
-        let document = json!({ "source": source.name, "updates": updates.len(), "rules": all });
-        return Ok(writeln!(out, "{document:#}")?);
+        let document = MatchDocument {
+            source: &source.name,
+            updates: updates.len(),
+            rules: matched.iter().map(|matched| RuleMatchEntry::new(matched, &updates)).collect(),
+        };
+        return Ok(json_document::write(out, &document)?);
     }
     let zone = &config.importance.time_zone;
     for (index, matched) in matched.iter().enumerate() {
@@ -173,19 +179,66 @@ fn occurred(update: &StoredUpdate) -> Timestamp {
     if update.exact { update.occurred_at } else { update.detected_at }
 }
 
-fn to_json(matched: &Matched<'_>, updates: &[StoredUpdate]) -> Value {
-    let item = |&at: &usize| {
-        let update = &updates[at];
-        json!({
-            "kind": update.kind, "id": update.key, "title": update.title, "link": update.link,
-            "authors": update.authors, "categories": update.categories,
-            "occurred_at": update.occurred_at.iso(), "detected_at": update.detected_at.iso(),
-        })
-    };
-    let Matched { rule, part, caught, counts, blind } = matched;
-    json!({
-        "profile": &*rule.profile, "rule": &*rule.name, "asked": part.asked, "triggers": part.triggers,
-        "where": rule.wanted.as_ref().map(|wanted| &wanted.text), "counts": counts.len(),
-        "text_not_kept": blind, "caught": caught.iter().map(item).collect::<Vec<_>>(),
-    })
+/// All that `match` tells programs.
+#[derive(Serialize)]
+struct MatchDocument<'a> {
+    source: &'a str,
+    updates: usize,
+    rules: Vec<RuleMatchEntry<'a>>,
+}
+
+#[derive(Serialize)]
+struct RuleMatchEntry<'a> {
+    profile: &'a str,
+    rule: &'a str,
+    asked: bool,
+    triggers: bool,
+    #[serde(rename = "where")]
+    condition: Option<&'a str>,
+    counts: usize,
+    text_not_kept: bool,
+    caught: Vec<UpdateEntry<'a>>,
+}
+
+#[derive(Serialize)]
+struct UpdateEntry<'a> {
+    kind: &'a str,
+    id: &'a str,
+    title: Option<&'a str>,
+    link: Option<&'a str>,
+    authors: &'a [String],
+    categories: &'a [String],
+    occurred_at: String,
+    detected_at: String,
+}
+
+impl<'a> RuleMatchEntry<'a> {
+    fn new(matched: &Matched<'a>, updates: &'a [StoredUpdate]) -> Self {
+        let Matched { rule, part, caught, counts, blind } = matched;
+        Self {
+            profile: &rule.profile,
+            rule: &rule.name,
+            asked: part.asked,
+            triggers: part.triggers,
+            condition: rule.wanted.as_ref().map(|wanted| wanted.text.as_str()),
+            counts: counts.len(),
+            text_not_kept: *blind,
+            caught: caught.iter().map(|&at| UpdateEntry::from(&updates[at])).collect(),
+        }
+    }
+}
+
+impl<'a> From<&'a StoredUpdate> for UpdateEntry<'a> {
+    fn from(update: &'a StoredUpdate) -> Self {
+        Self {
+            kind: &update.kind,
+            id: &update.key,
+            title: update.title.as_deref(),
+            link: update.link.as_deref(),
+            authors: &update.authors,
+            categories: &update.categories,
+            occurred_at: update.occurred_at.iso(),
+            detected_at: update.detected_at.iso(),
+        }
+    }
 }

@@ -5,13 +5,13 @@
 use std::io::{self, Write};
 
 use jiff::tz::TimeZone;
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::store::measures::{Measures, PeriodMeasures};
 use crate::store::report::SourceRow;
 use tidewatch_core::time::{Span, SpanError, Timestamp};
 
-use super::colours;
+use super::process::colours;
 use super::table::{Cell, Tone, cell, cut, print};
 
 /// A time that has passed, up to now.
@@ -49,14 +49,43 @@ pub fn length(text: &str) -> Result<Span, PeriodError> {
     }
 }
 
-/// Adds period, measures and totals to the document of `status`. Its sources are in the order of
-/// `rows`.
-pub fn add(document: &mut Value, rows: &[SourceRow], period: Period, measured: &PeriodMeasures) {
-    for (source, row) in document["sources"].as_array_mut().into_iter().flatten().zip(rows) {
-        source["measures"] = to_json(&of(measured, row));
+/// A period in the JSON document of `status`.
+#[derive(Debug, Serialize)]
+pub struct PeriodDocument {
+    since: String,
+    until: String,
+}
+
+impl From<Period> for PeriodDocument {
+    fn from(period: Period) -> Self {
+        Self { since: period.since.iso(), until: period.until.iso() }
     }
-    document["period"] = json!({ "since": period.since.iso(), "until": period.until.iso() });
-    document["totals"] = to_json(&measured.total);
+}
+
+/// Measures in the JSON document of `status`.
+#[derive(Debug, Serialize)]
+pub struct MeasuresDocument {
+    validations: u64,
+    useful_validations: u64,
+    freshness_misses: u64,
+    failed: u64,
+    updates: u64,
+    average_delay_s: Option<f64>,
+    median_delay_s: Option<f64>,
+}
+
+impl From<&Measures> for MeasuresDocument {
+    fn from(measures: &Measures) -> Self {
+        Self {
+            validations: measures.validations,
+            useful_validations: measures.useful_validations,
+            freshness_misses: measures.freshness_misses,
+            failed: measures.failed,
+            updates: measures.updates,
+            average_delay_s: measures.average_delay_s,
+            median_delay_s: measures.median_delay_s,
+        }
+    }
 }
 
 /// Prints a line per source in the order of `rows`, and one for all of them; the time in `zone`.
@@ -94,17 +123,8 @@ pub fn show(
 }
 
 /// A source that came between two readings of the store has none yet.
-fn of(measured: &PeriodMeasures, row: &SourceRow) -> Measures {
+pub fn of(measured: &PeriodMeasures, row: &SourceRow) -> Measures {
     measured.sources.get(&row.id).cloned().unwrap_or_default()
-}
-
-fn to_json(measures: &Measures) -> Value {
-    json!({
-        "validations": measures.validations, "useful_validations": measures.useful_validations,
-        "freshness_misses": measures.freshness_misses, "failed": measures.failed,
-        "updates": measures.updates, "average_delay_s": measures.average_delay_s,
-        "median_delay_s": measures.median_delay_s,
-    })
 }
 
 fn to_cells(measures: &Measures) -> [Cell; 7] {

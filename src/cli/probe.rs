@@ -18,9 +18,12 @@ use crate::store::reader::{Dossier, Reader, ask};
 use tidewatch_core::observe::{self, Document, Kind};
 use tidewatch_core::time::Timestamp;
 
+use super::configured::find_source;
+use super::error::CliError;
+use super::log;
+use super::process::runtime;
 use super::status::look;
 use super::table::cut;
-use super::{CliError, find_source, log, runtime};
 
 /// What `probe` is asked.
 #[derive(Debug, clap::Args)]

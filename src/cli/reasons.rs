@@ -4,7 +4,7 @@
 //! store's connection, nor what time it is.
 
 use jiff::tz::TimeZone;
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::config::profile::Rules;
 use crate::store::plans::PlanRow;
@@ -212,15 +212,37 @@ fn worth(plan: &PlanRow) -> String {
     format!("expected cost {cost} ({above}); one probe more would save {price} at most")
 }
 
-/// The same for programs.
-pub fn plan_to_json(plan: &PlanRow, now: Timestamp) -> Value {
-    json!({
-        "by": plan.by.name(),
-        "made_at": plan.made_at.iso(), "starts_at": plan.starts_at.iso(), "ends_at": plan.ends_at.iso(),
-        "probes": plan.probes, "expected_cost": plan.expected_cost, "lower_bound": plan.lower_bound,
-        "price": plan.price, "overflow": plan.overflow,
-        "next": ahead(plan, now).map(Timestamp::iso).collect::<Vec<_>>(),
-    })
+/// A plan in the JSON document of `explain`.
+#[derive(Debug, Serialize)]
+pub struct PlanDocument {
+    by: &'static str,
+    made_at: String,
+    starts_at: String,
+    ends_at: String,
+    probes: u32,
+    expected_cost: f64,
+    lower_bound: f64,
+    price: f64,
+    overflow: Option<f64>,
+    next: Vec<String>,
+}
+
+impl PlanDocument {
+    /// With the times that come next.
+    pub fn new(plan: &PlanRow, now: Timestamp) -> Self {
+        Self {
+            by: plan.by.name(),
+            made_at: plan.made_at.iso(),
+            starts_at: plan.starts_at.iso(),
+            ends_at: plan.ends_at.iso(),
+            probes: plan.probes,
+            expected_cost: plan.expected_cost,
+            lower_bound: plan.lower_bound,
+            price: plan.price,
+            overflow: plan.overflow,
+            next: ahead(plan, now).map(Timestamp::iso).collect(),
+        }
+    }
 }
 
 /// Two digits that count.
@@ -300,7 +322,7 @@ mod tests {
             let told = plan(&row, policy, Some(20), &TimeZone::UTC, noon());
             assert_eq!(told[0], format!("made 2h ago for 1d: 48 probes, {said}"));
             assert!(told[1].starts_with("next: 2026-11-16 1"), "{}", told[1]);
-            assert_eq!(plan_to_json(&row, noon())["by"], by.name());
+            assert_eq!(PlanDocument::new(&row, noon()).by, by.name());
         }
     }
 

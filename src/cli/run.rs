@@ -11,7 +11,9 @@ use crate::daemon::run::{Ended, Setup, run as run_daemon};
 use crate::daemon::scheduler::Progress;
 use crate::daemon::signals;
 
-use super::{CliError, log, runtime};
+use super::error::CliError;
+use super::log;
+use super::process::runtime;
 
 /// Runs until a signal says otherwise.
 pub fn run(path: Option<&Path>) -> Result<(), CliError> {

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 use std::io::Write;
+use std::path::Path;
 
-use serde_json::json;
+use serde::Serialize;
 
 use crate::clock::Clock;
 use crate::config::Config;
@@ -15,10 +16,12 @@ use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
-use super::fleet_load::{self, FleetLoad};
-use super::measures::{self, Period};
+use super::error::CliError;
+use super::fleet_load::{self, FleetLoad, FleetLoadDocument};
+use super::json_document;
+use super::measures::{self, MeasuresDocument, Period, PeriodDocument};
+use super::process::{colours, runtime};
 use super::table::{Cell, Tone, cell, cut, print};
-use super::{CliError, colours, runtime};
 
 /// Prints the table, or one JSON document. With a period, the table is that of its measures.
 pub fn run(
@@ -44,13 +47,19 @@ pub fn run(
         FleetLoad::new(loads, fleet.undiscovered(now), &fleet.demands(), fleet.deadlines(), &config.fleet)
     });
     if as_json {
-        let sources: Vec<_> = rows.iter().map(|row| to_json(row, &fleet, &fits, now)).collect();
-        let mut document = json!({ "at": now.iso(), "store": config.daemon.store, "sources": sources });
-        document["fleet"] = load.as_ref().map_or(serde_json::Value::Null, FleetLoad::to_json);
-        if let Some((period, measured)) = &measured {
-            measures::add(&mut document, &rows, *period, measured);
-        }
-        return Ok(writeln!(out, "{document:#}")?);
+        let sources = rows.iter().map(|row| {
+            let measures = measured.as_ref().map(|(_, measured)| (&measures::of(measured, row)).into());
+            SourceStatus { measures, ..source_status(row, &fleet, &fits, now) }
+        });
+        let document = StatusDocument {
+            at: now.iso(),
+            store: &config.daemon.store,
+            sources: sources.collect(),
+            fleet: load.as_ref().map(FleetLoad::document),
+            period: measured.as_ref().map(|(period, _)| (*period).into()),
+            totals: measured.as_ref().map(|(_, measured)| (&measured.total).into()),
+        };
+        return Ok(json_document::write(out, &document)?);
     }
     if rows.is_empty() {
         return Ok(writeln!(out, "no sources yet")?);
@@ -105,31 +114,90 @@ fn rhythm(fit: &FitRow) -> String {
     }
 }
 
-fn to_json(
-    row: &SourceRow,
+/// All that `status` tells programs.
+#[derive(Serialize)]
+struct StatusDocument<'a> {
+    at: String,
+    store: &'a Path,
+    sources: Vec<SourceStatus<'a>>,
+    fleet: Option<FleetLoadDocument>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    period: Option<PeriodDocument>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    totals: Option<MeasuresDocument>,
+}
+
+#[derive(Serialize)]
+struct SourceStatus<'a> {
+    name: &'a str,
+    url: &'a str,
+    adopted_url: Option<&'a str>,
+    kind: &'a str,
+    policy: &'a str,
+    group: Option<&'a str>,
+    state: &'a str,
+    last_probe_at: Option<String>,
+    last_update_at: Option<String>,
+    next_probe_at: Option<String>,
+    next_probe_reason: Option<String>,
+    asked_by: Option<&'a str>,
+    follows: Option<&'a str>,
+    burst_since: Option<String>,
+    quiet_since: Option<String>,
+    look_by: Option<String>,
+    tardy_s: f64,
+    cost: Option<f64>,
+    budget_left: Option<u32>,
+    updates: u64,
+    probes: u64,
+    per_week: Option<f64>,
+    cycle: Option<&'a str>,
+    dispersion: Option<f64>,
+    error_streak: u32,
+    last_error: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    measures: Option<MeasuresDocument>,
+}
+
+fn source_status<'a>(
+    row: &'a SourceRow,
     fleet: &Engine,
-    fits: &HashMap<SourceId, FitRow>,
+    fits: &'a HashMap<SourceId, FitRow>,
     now: Timestamp,
-) -> serde_json::Value {
+) -> SourceStatus<'a> {
     let iso = |at: Option<Timestamp>| at.map(Timestamp::iso);
-    let (next_probe_at, because) = outlook(row, fleet, now);
-    // Who names a policy gets that one: only `auto` follows others.
-    let follows = row.follows.as_ref().filter(|_| row.policy == Policy::Auto.name());
-    json!({
-        "name": row.name, "url": row.url, "adopted_url": row.adopted_url, "kind": row.kind,
-        "policy": row.policy, "group": row.group, "state": row.state,
-        "last_probe_at": iso(row.last_probe_at), "last_update_at": iso(row.last_update_at),
-        "next_probe_at": iso(next_probe_at), "next_probe_reason": because,
-        "asked_by": row.next_probe_policy, "follows": follows,
-        "burst_since": iso(row.burst_since), "quiet_since": iso(row.quiet_since),
-        "look_by": iso(fleet.look_by(row.id)), "tardy_s": tardy(row.id, fleet, now).as_secs_f64(),
-        "cost": fleet.cost(row.id),
-        "budget_left": fleet.budget_left(row.id, now), "updates": row.updates, "probes": row.probes,
-        "per_week": fits.get(&row.id).map(|fit| fit.per_week),
-        "cycle": fits.get(&row.id).map(|fit| &fit.cycle),
-        "dispersion": fits.get(&row.id).and_then(|fit| fit.dispersion),
-        "error_streak": row.error_streak, "last_error": row.last_error,
-    })
+    let (next_probe_at, next_probe_reason) = outlook(row, fleet, now);
+    let fit = fits.get(&row.id);
+    SourceStatus {
+        name: &row.name,
+        url: &row.url,
+        adopted_url: row.adopted_url.as_deref(),
+        kind: &row.kind,
+        policy: &row.policy,
+        group: row.group.as_deref(),
+        state: &row.state,
+        last_probe_at: iso(row.last_probe_at),
+        last_update_at: iso(row.last_update_at),
+        next_probe_at: iso(next_probe_at),
+        next_probe_reason,
+        asked_by: row.next_probe_policy.as_deref(),
+        // A source that names a policy gets that one: only `auto` follows others.
+        follows: row.follows.as_deref().filter(|_| row.policy == Policy::Auto.name()),
+        burst_since: iso(row.burst_since),
+        quiet_since: iso(row.quiet_since),
+        look_by: iso(fleet.look_by(row.id)),
+        tardy_s: tardy(row.id, fleet, now).as_secs_f64(),
+        cost: fleet.cost(row.id),
+        budget_left: fleet.budget_left(row.id, now),
+        updates: row.updates,
+        probes: row.probes,
+        per_week: fit.map(|fit| fit.per_week),
+        cycle: fit.map(|fit| fit.cycle.as_str()),
+        dispersion: fit.and_then(|fit| fit.dispersion),
+        error_streak: row.error_streak,
+        last_error: row.last_error.as_deref(),
+        measures: None,
+    }
 }
 
 /// For how long it should have been looked at.

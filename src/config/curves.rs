@@ -16,7 +16,7 @@ use tidewatch_core::model::steps::Steps;
 use super::fault::{Faults, Spot};
 use super::raw::syntax;
 use super::reader::{At, Table};
-use super::{valid, values, week};
+use super::{values, week};
 
 /// What a file describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,7 +95,7 @@ fn one(file: usize, words: Words, text: &str, faults: &mut Faults) -> Option<Ste
     let (sound, before) = (torn.is_empty(), faults.len());
     let mut table = Table::new(file, 0..0, torn, "this file", document.into_inner());
     let zone = match table.text("time_zone", faults) {
-        Some(name) => valid::time_zone(&name, faults),
+        Some(name) => values::time_zone(&name, faults),
         None => Some(TimeZone::UTC),
     };
     let is_set = table.has("segments") || table.has(words.default);
@@ -126,8 +126,8 @@ fn segment(mut row: Table<'_>, words: &Words, faults: &mut Faults) -> Option<(We
     let (days, hours) = (row.text("days", faults), row.text("hours", faults));
     let number = row.needed_number(words.row, faults);
     row.finish(faults);
-    let days = valid::part(days, week::days, week::ALL_DAYS, faults);
-    let hours = valid::part(hours, week::hours, (0, week::DAY_MINUTES), faults);
+    let days = values::week_part(days, week::days, week::ALL_DAYS, faults);
+    let hours = values::week_part(hours, week::hours, (0, week::DAY_MINUTES), faults);
     let value = number.and_then(|number| value(words.row, number, words, faults));
     let (from_minute, until_minute) = hours?;
     Some((WeekWindow { days: days?, from_minute, until_minute }, value?))

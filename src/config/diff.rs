@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use tidewatch_core::observe::page::PageRules;
 
-use super::{Config, Source};
+use super::configuration::Config;
+use super::source::Source;
 
 /// The difference from an old configuration to a new one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

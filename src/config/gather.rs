@@ -14,56 +14,14 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-use tidewatch_core::planning::budget::Budget;
-use tidewatch_core::planning::policy::Policy;
-use tidewatch_core::time::Span;
-
 use super::allowance::Allowance;
+use super::configuration::Config;
 use super::diff::same;
 use super::fault::{Faults, Spot};
+use super::origin::{Defaults, File, Origin, spends};
 use super::raw::Raw;
-use super::source::{self, Common, GroupDefaults, Surroundings};
+use super::source::{self, Common, GroupDefaults, Source, Surroundings};
 use super::valid::{Groups, Longest, assemble};
-use super::{Config, Source};
-
-/// How the sources of a configuration came about, for whoever reads it again.
-#[derive(Debug, Clone, Default)]
-pub struct Origin {
-    defaults: Defaults,
-    files: Vec<File>,
-}
-
-/// What sources fall back on: as long as it is the same, equal text means equal sources.
-#[derive(Debug, Clone, Default, PartialEq)]
-struct Defaults {
-    spends: Spends,
-    groups: HashMap<String, (Option<Policy>, Spends, bool)>,
-}
-
-/// What may be spent, and for what.
-type Spends = (Budget, Span);
-
-fn spends(allowance: &Allowance) -> Spends {
-    (allowance.budget(), allowance.price())
-}
-
-impl Defaults {
-    fn new(around: &Surroundings) -> Self {
-        let group = |(name, group): (&String, &GroupDefaults)| {
-            let GroupDefaults { policy, allowance } = group;
-            (name.clone(), (*policy, spends(allowance), allowance.own))
-        };
-        Self { spends: spends(&around.allowance), groups: around.groups.iter().map(group).collect() }
-    }
-}
-
-/// A file that was read, in the order of the sources.
-#[derive(Debug, Clone)]
-struct File {
-    /// Of its text; `None` where it held more than sources, and must be read.
-    digest: Option<[u8; 32]>,
-    sources: usize,
-}
 
 /// Reads and checks the files, the main one first; `before` is the configuration so far, if there
 /// is one. `None`: something is wrong with them.

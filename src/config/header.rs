@@ -6,9 +6,10 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 
-use super::Secret;
 use super::fault::Faults;
-use super::raw::{At, HeaderValue};
+use super::raw_header::HeaderValue;
+use super::reader::At;
+use super::secret::Secret;
 
 /// Headers that the daemon sets itself or never sends, and why.
 const OURS: [(&str, &str); 12] = [

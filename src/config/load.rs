@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 
 use tidewatch_core::model::steps::Steps;
 
+use super::configuration::Config;
 use super::curves::{self, Curve};
 use super::fault::Faults;
-use super::{Config, gather, valid};
+use super::{gather, valid};
 
 /// Where the main file is looked for when none is named.
 const PLACES: [&str; 2] = ["tidewatch.toml", "/etc/tidewatch/tidewatch.toml"];

@@ -13,7 +13,7 @@ use tidewatch_core::observe::query::{Condition, Field};
 use tidewatch_core::planning::execution::RuleId;
 use tidewatch_core::planning::rule::{Part, RuleTerms};
 
-use super::Source;
+use super::source::Source;
 
 /// Sources by their names and groups.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

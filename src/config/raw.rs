@@ -9,7 +9,9 @@ use std::rc::Rc;
 use toml::de::{DeTable, DeValue};
 
 use super::fault::{Faults, Spot};
+use super::raw_header::{HeaderValue, read_headers};
 pub use super::raw_profile::{Profile, Target};
+use super::raw_window::Window;
 pub use super::reader::{At, Size};
 use super::reader::{Table, wrong_type};
 use super::torn::Torn;
@@ -86,11 +88,6 @@ section! {
         reserve: f64 = number,
     }
 }
-section! {
-    /// One of `importance.windows`.
-    Window { days: String = text, hours: String = text, weight: f64 = needed_number }
-}
-
 /// `[fetch]`
 #[derive(Debug, Default)]
 pub struct Fetch {
@@ -115,17 +112,6 @@ pub struct Group {
     pub name: At<String>,
     pub policy: Option<At<String>>,
     pub budget: Budget,
-}
-
-/// A header's value as written.
-#[derive(Debug)]
-pub enum HeaderValue {
-    /// In the file.
-    Literal(String),
-    /// `{ file = … }`
-    File(String),
-    /// `{ credential = … }`
-    Credential(String),
 }
 
 /// `[[source]]`
@@ -304,16 +290,6 @@ impl Importance {
     }
 }
 
-impl Window {
-    /// One that has no weight: it is in it or not.
-    pub(super) fn read_unweighted(mut table: Table<'_>, faults: &mut Faults) -> Self {
-        let window =
-            Self { days: table.text("days", faults), hours: table.text("hours", faults), weight: None };
-        table.finish(faults);
-        window
-    }
-}
-
 impl Source {
     fn read(mut table: Table<'_>, faults: &mut Faults) -> Self {
         let source = Self {
@@ -339,65 +315,5 @@ impl Source {
         };
         table.finish(faults);
         source
-    }
-}
-
-/// Header values by their names.
-pub(super) fn read_headers(
-    mut table: Table<'_>,
-    faults: &mut Faults,
-) -> Vec<(At<String>, At<HeaderValue>)> {
-    let mut headers = Vec::new();
-    for (name, at, value) in table.take_values() {
-        let title = format!("header `{}`", name.value);
-        headers.extend(secret_value(&title, at, value, &table, faults).map(|value| (name, value)));
-    }
-    headers
-}
-
-/// A value that may be a secret kept elsewhere; as it is written, it is not to be shown.
-pub(super) fn secret_value<'i>(
-    title: &str,
-    at: Spot,
-    value: DeValue<'i>,
-    within: &Table<'i>,
-    faults: &mut Faults,
-) -> Option<At<HeaderValue>> {
-    let expected = "a text in quotes, { file = \"path\" } or { credential = \"name\" }";
-    match value {
-        DeValue::String(text) => {
-            faults.hide(at);
-            Some(At { value: HeaderValue::Literal(text.into_owned()), at })
-        }
-        DeValue::Table(inner) => {
-            let mut inner = within.inner(at, title, inner);
-            if inner.holds_other_than(&["file", "credential"]) {
-                // Whatever it is, it may have been meant to be the secret.
-                faults.hide(at);
-            }
-            let file = inner.text("file", faults);
-            let credential = inner.text("credential", faults);
-            inner.finish(faults);
-            match (file, credential) {
-                (Some(path), None) => Some(At { value: HeaderValue::File(path.value), at: path.at }),
-                (None, Some(word)) => Some(At { value: HeaderValue::Credential(word.value), at: word.at }),
-                (Some(_), Some(_)) => {
-                    let hint = "keep either `file` or `credential`";
-                    faults.add_with_hint(at, format!("{title} has two values"), hint);
-                    None
-                }
-                (None, None) => {
-                    let hint = format!("expected {expected}");
-                    faults.add_with_hint(at, format!("{title} has no value"), hint);
-                    None
-                }
-            }
-        }
-        other => {
-            faults.hide(at);
-            let key = title.trim_start_matches("header ").trim_matches('`');
-            wrong_type(key, at, &other, expected, faults);
-            None
-        }
     }
 }

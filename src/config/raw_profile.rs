@@ -5,8 +5,9 @@
 //! of keys and TOML's types.
 
 use super::fault::{Faults, Spot};
-use super::raw::{At, HeaderValue, Window, read_headers, secret_value};
-use super::reader::{Either, Table};
+use super::raw_header::{HeaderValue, read_headers, secret_value};
+use super::raw_window::Window;
+use super::reader::{At, Either, Table};
 
 type Texts = Option<At<Vec<At<String>>>>;
 

@@ -21,9 +21,10 @@ use tidewatch_core::time::{Span, Timestamp};
 use super::fault::Faults;
 use super::profile::{Domain, Rule, Rules, Where};
 use super::raw::{self, At};
+use super::source::{Source, label};
 use super::target::Target;
 use super::values::{self, Least};
-use super::{Source, raw_profile, spelling, valid, week};
+use super::{raw_profile, spelling, week};
 
 /// How sure a rule is to be served in time, unless it says otherwise.
 const CONFIDENCE: f64 = 0.9;
@@ -54,8 +55,7 @@ pub fn check(raw: Vec<raw::Profile>, around: &Around<'_>, faults: &mut Faults) -
     let mut taken: HashMap<String, String> = HashMap::new();
     let mut rules = Vec::new();
     for profile in raw {
-        let name =
-            profile.name.and_then(|name| super::source::label("the name of this profile", name, faults));
+        let name = profile.name.and_then(|name| label("the name of this profile", name, faults));
         let sources = match &profile.sources {
             Some(list) => known.domain(list, around, faults),
             None => {
@@ -98,7 +98,7 @@ fn one(
     around: &Around<'_>,
     faults: &mut Faults,
 ) -> Option<Rule> {
-    let name = raw.name.and_then(|name| super::source::label("the name of this rule", name, faults));
+    let name = raw.name.and_then(|name| label("the name of this rule", name, faults));
     let fields = match raw.fields {
         None => vec![Field::Title, Field::Link],
         Some(list) => list.value.iter().filter_map(|word| field(word, faults)).collect(),
@@ -205,14 +205,14 @@ fn life(raw: Option<raw_profile::Life>, step: Span, faults: &mut Faults) -> Opti
 }
 
 fn active(raw: raw_profile::Active, zone: &TimeZone, faults: &mut Faults) -> Option<Active> {
-    let zone = raw.time_zone.map_or(Some(zone.clone()), |name| valid::time_zone(&name, faults))?;
+    let zone = raw.time_zone.map_or(Some(zone.clone()), |name| values::time_zone(&name, faults))?;
     let from = raw.from.as_ref().map(|text| instant("from", text, &zone, faults));
     let until = raw.until.as_ref().map(|text| instant("until", text, &zone, faults));
     let mut windows: Vec<(WeekWindow, f64)> = Vec::with_capacity(raw.windows.len());
     for window in raw.windows {
-        let days = valid::part(window.days, week::days, week::ALL_DAYS, faults)?;
+        let days = values::week_part(window.days, week::days, week::ALL_DAYS, faults)?;
         let (from_minute, until_minute) =
-            valid::part(window.hours, week::hours, (0, week::DAY_MINUTES), faults)?;
+            values::week_part(window.hours, week::hours, (0, week::DAY_MINUTES), faults)?;
         windows.push((WeekWindow { days, from_minute, until_minute }, 1.0));
     }
     let from = match from {

@@ -1,4 +1,4 @@
-//! Stage two for one `[[source]]`.
+//! One `[[source]]`, and stage two for it.
 //!
 //! Knows what makes a source sound on its own and how it takes defaults from its group. Must not
 //! know other sources: names used twice are found by whoever holds them all.
@@ -7,7 +7,9 @@ use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use jiff::tz::TimeZone;
 use regex::Regex;
+use url::Url;
 
 use tidewatch_core::observe::Kind;
 use tidewatch_core::observe::page::PageRules;
@@ -19,8 +21,47 @@ use super::address;
 use super::allowance::Allowance;
 use super::fault::{Faults, Spot};
 use super::raw::{self, At};
-use super::values::Least;
-use super::{Secret, Source, header, spelling, values};
+use super::secret::Secret;
+use super::values::{self, Least};
+use super::{header, spelling};
+
+/// `[[source]]`.
+#[derive(Debug, Clone)]
+pub struct Source {
+    /// Unique name.
+    pub name: String,
+    /// Where it is.
+    pub url: Url,
+    /// Feed or page.
+    pub kind: Kind,
+    /// Who decides when it is probed.
+    pub policy: Policy,
+    /// Whose aggregate history it may borrow.
+    pub group: Option<Arc<str>>,
+    /// Its budget, defaults filled in.
+    pub budget: Budget,
+    /// How long an update's wait a probe must spare to be worth sending; zero if the budget is to be spent
+    /// whole.
+    pub price: Span,
+    /// Its section (or its group's) set a budget itself, so the cautious hourly start is waived.
+    pub own_budget: bool,
+    /// Extra request headers. Those of all sources that have none are the same.
+    pub headers: Arc<Vec<(String, Secret)>>,
+    /// It may live at, or redirect to, private addresses.
+    pub allow_private: bool,
+    /// Obey robots.txt. Pages: on unless said otherwise; feeds: off unless said otherwise.
+    pub robots: bool,
+    /// For pages: what is compared. Those of all sources that have none are the same.
+    pub page: Arc<PageRules>,
+    /// Importance across sources.
+    pub weight: f64,
+    /// It is to be looked at at least so often.
+    pub max_gap: Option<Span>,
+    /// What a probe of it costs beside a mean one; `None`: what its probes have shown.
+    pub cost: Option<f64>,
+    /// Whose week its rhythm follows; `None`: that of `[importance]`.
+    pub time_zone: Option<TimeZone>,
+}
 
 /// What a source falls back on.
 #[derive(Debug, Clone)]
@@ -132,7 +173,7 @@ pub fn check(raw: raw::Source, around: &Surroundings, faults: &mut Faults) -> Op
         weight: weight.unwrap_or(1.0),
         max_gap,
         cost,
-        time_zone: raw.time_zone.and_then(|name| super::valid::time_zone(&name, faults)),
+        time_zone: raw.time_zone.and_then(|name| values::time_zone(&name, faults)),
     };
     Some((source, allowance))
 }

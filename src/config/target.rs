@@ -7,7 +7,7 @@ use url::Url;
 
 use tidewatch_core::time::Span;
 
-use super::Secret;
+use super::secret::Secret;
 
 /// Who is told.
 #[derive(Debug, Clone, PartialEq)]

@@ -9,8 +9,6 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use jiff::tz::TimeZone;
-
 use tidewatch_core::engine::params::{Allocator, BurstTerms, CostBy, FleetParams, Response};
 use tidewatch_core::model::aggregate::Borrow;
 use tidewatch_core::model::burst;
@@ -19,12 +17,14 @@ use tidewatch_core::planning::ttl::Form;
 use tidewatch_core::time::Span;
 
 use super::allowance::Allowance;
+use super::configuration::Config;
 use super::fault::{Faults, Spot};
-use super::gather::Origin;
+use super::origin::Origin;
+use super::params::{DaemonParams, FetchParams, RateParams};
 use super::raw::{self, At, Raw};
-use super::source::{self, Common, GroupDefaults, Surroundings};
+use super::source::{self, Common, GroupDefaults, Source, Surroundings};
 use super::values::{self, Least};
-use super::{Config, DaemonParams, FetchParams, RateParams, Source, rules, spelling, tell, week};
+use super::{rules, tell, week};
 
 /// Checks all files (path and text, the main one first) and puts them together.
 ///
@@ -378,8 +378,8 @@ fn importance(raw: raw::Importance, faults: &mut Faults) -> Importance {
     let default = Importance::default();
     let mut windows = Vec::with_capacity(raw.windows.len());
     for window in raw.windows {
-        let days = part(window.days, week::days, week::ALL_DAYS, faults);
-        let hours = part(window.hours, week::hours, (0, week::DAY_MINUTES), faults);
+        let days = values::week_part(window.days, week::days, week::ALL_DAYS, faults);
+        let hours = values::week_part(window.hours, week::hours, (0, week::DAY_MINUTES), faults);
         let weight = window.weight.and_then(|weight| values::weight("weight", weight, faults));
         if let (Some(days), Some((from_minute, until_minute)), Some(weight)) = (days, hours, weight) {
             windows.push((
@@ -389,41 +389,16 @@ fn importance(raw: raw::Importance, faults: &mut Faults) -> Importance {
         }
     }
     Importance {
-        time_zone: raw.time_zone.and_then(|name| time_zone(&name, faults)).unwrap_or(default.time_zone),
+        time_zone: raw
+            .time_zone
+            .and_then(|name| values::time_zone(&name, faults))
+            .unwrap_or(default.time_zone),
         baseline: raw
             .baseline
             .and_then(|weight| values::weight("baseline", weight, faults))
             .unwrap_or(default.baseline),
         windows,
     }
-}
-
-/// Days or hours of a window, or their default.
-pub(super) fn part<T>(
-    text: Option<At<String>>,
-    read: impl Fn(&str) -> Result<T, week::WeekError>,
-    default: T,
-    faults: &mut Faults,
-) -> Option<T> {
-    let Some(text) = text else { return Some(default) };
-    read(&text.value).map_err(|error| faults.add_with_hint(text.at, error.to_string(), error.hint())).ok()
-}
-
-/// The zone of that name.
-pub(super) fn time_zone(name: &At<String>, faults: &mut Faults) -> Option<TimeZone> {
-    if name.value == "UTC" {
-        return Some(TimeZone::UTC);
-    }
-    if let Ok(zone) = TimeZone::get(&name.value) {
-        return Some(zone);
-    }
-    let zones: Vec<String> = jiff::tz::db().available().map(|zone| zone.as_str().to_owned()).collect();
-    let hint = match spelling::closest(&name.value, zones.iter().map(String::as_str)) {
-        Some(meant) => format!("did you mean `{meant}`?"),
-        None => "expected a name such as UTC, Europe/London or America/New_York".to_owned(),
-    };
-    faults.add_with_hint(name.at, format!("unknown time zone `{}`", name.value), hint);
-    None
 }
 
 fn span_or(key: &str, text: Option<At<String>>, least: Least, default: Span, faults: &mut Faults) -> Span {

@@ -1,13 +1,15 @@
-//! Single values: durations, sizes, shares, words from a list, names.
+//! Single values: durations, sizes, shares, words from a list, names, time zones, parts of a week.
 //!
 //! Exists so that every setting of one sort is checked and refused in the same words. Knows what
 //! makes a value of its sort good; must not know which setting it is for, beyond the key's name.
 
+use jiff::tz::TimeZone;
+
 use tidewatch_core::time::{Span, SpanError};
 
 use super::fault::Faults;
-use super::raw::{At, Size};
-use super::spelling;
+use super::reader::{At, Size};
+use super::{spelling, week};
 
 /// Longest name of a source or group, in characters.
 pub const LONGEST_NAME: usize = 200;
@@ -178,6 +180,34 @@ fn bytes(text: &str) -> Option<u64> {
         _ => return None,
     };
     Some((number * factor).round() as u64)
+}
+
+/// Days or hours of a window, or their default.
+pub fn week_part<T>(
+    text: Option<At<String>>,
+    read: impl Fn(&str) -> Result<T, week::WeekError>,
+    default: T,
+    faults: &mut Faults,
+) -> Option<T> {
+    let Some(text) = text else { return Some(default) };
+    read(&text.value).map_err(|error| faults.add_with_hint(text.at, error.to_string(), error.hint())).ok()
+}
+
+/// The zone of that name.
+pub fn time_zone(name: &At<String>, faults: &mut Faults) -> Option<TimeZone> {
+    if name.value == "UTC" {
+        return Some(TimeZone::UTC);
+    }
+    if let Ok(zone) = TimeZone::get(&name.value) {
+        return Some(zone);
+    }
+    let zones: Vec<String> = jiff::tz::db().available().map(|zone| zone.as_str().to_owned()).collect();
+    let hint = match spelling::closest(&name.value, zones.iter().map(String::as_str)) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None => "expected a name such as UTC, Europe/London or America/New_York".to_owned(),
+    };
+    faults.add_with_hint(name.at, format!("unknown time zone `{}`", name.value), hint);
+    None
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use crate::store::outbox::Told;
 use crate::store::reader::Reader;
 use tidewatch_core::time::Timestamp;
 
-use super::attempt::Parcel;
+use super::parcel::Parcel;
 use super::verdict::Verdict;
 
 /// Rows that are read at a time: documents may be large.

@@ -2,32 +2,12 @@
 //!
 //! Exists so that a lane need not know how its target is told. Must not touch the row.
 
-use crate::clock::{Clock, patience};
+use crate::clock::patience;
 use crate::config::target::{Target, Way};
-use crate::fetch::client::Fetcher;
-use crate::store::reader::Reader;
 
+use super::parcel::{Parcel, Tools};
 use super::verdict::Verdict;
 use super::{atom, exec, webhook};
-
-/// What is sent.
-#[derive(Debug, Clone)]
-pub(super) struct Parcel {
-    /// The number of its row.
-    pub(super) id: i64,
-    /// The same whenever the same is sent.
-    pub(super) key: String,
-    /// JSON, exactly as it goes out.
-    pub(super) document: String,
-}
-
-/// What attempts are made with.
-#[derive(Debug, Clone)]
-pub(super) struct Tools {
-    pub(super) reader: Reader,
-    pub(super) fetcher: Fetcher,
-    pub(super) clock: Clock,
-}
 
 /// Tries once. When this is dropped, whatever it started ends.
 pub(super) async fn attempt(target: &Target, parcel: Parcel, tools: &Tools) -> Verdict {

@@ -14,7 +14,7 @@ use tokio::process::{ChildStderr, ChildStdin, Command};
 
 use crate::clock::patience;
 
-use super::attempt::Parcel;
+use super::parcel::Parcel;
 use super::verdict::Verdict;
 
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";

@@ -19,7 +19,8 @@ use crate::store::record::{DeliveryRecord, Event, Settled};
 use crate::store::writer::Write;
 use tidewatch_core::time::Timestamp;
 
-use super::attempt::{Parcel, Tools, attempt};
+use super::attempt::attempt;
+use super::parcel::{Parcel, Tools};
 use super::verdict::{LONGEST_REST, Verdict, settled};
 
 /// What a lane works with.

@@ -11,5 +11,6 @@ mod attempt;
 pub mod courier;
 mod exec;
 mod lane;
+mod parcel;
 mod verdict;
 mod webhook;

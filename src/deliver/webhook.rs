@@ -14,7 +14,7 @@ use crate::config::Secret;
 use crate::fetch::post::{Answered, Post};
 use crate::fetch::secret::{read_headers, read_one};
 
-use super::attempt::{Parcel, Tools};
+use super::parcel::{Parcel, Tools};
 use super::verdict::Verdict;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");

@@ -10,9 +10,10 @@
 
 use std::time::Duration;
 
+use super::address::host_of;
 use super::decode::{self, Coding};
+use super::error::FetchError;
 use super::failure::explain;
-use super::{FetchError, client::host_of};
 use crate::clock::{Stopwatch, patience};
 use crate::config::FetchParams;
 use tidewatch_core::time::Span;

@@ -14,13 +14,17 @@ use std::sync::Arc;
 
 use http::header::{self, HeaderMap, HeaderValue};
 use reqwest::{Client, Response};
-use url::{Host, Url};
+use url::Url;
 
+use super::address::{host_of, strip};
+use super::answer::Answer;
+use super::body;
+use super::error::FetchError;
 use super::failure::explain;
 use super::freshness::{self, http_date};
 use super::guard::{Guard, Resolver};
+use super::request::{Request, Validators};
 use super::robots::PRODUCT;
-use super::{Answer, FetchError, Request, Validators, body};
 use crate::clock::{Clock, patience};
 use crate::config::FetchParams;
 use tidewatch_core::time::Span;
@@ -250,21 +254,4 @@ fn redirect(from: &Url, response: &Response) -> Result<Option<Url>, FetchError> 
         })?;
     strip(&mut next);
     Ok(Some(next))
-}
-
-/// Removes what is not sent as part of a URL: user and password (ours go into a header, a
-/// redirect's are not followed) and the fragment.
-pub(super) fn strip(url: &mut Url) {
-    url.set_fragment(None);
-    let _ = url.set_username("");
-    let _ = url.set_password(None);
-}
-
-/// What errors call a server: host, and port where it is unusual.
-pub(super) fn host_of(url: &Url) -> String {
-    let host = url.host().unwrap_or(Host::Domain("nowhere"));
-    match url.port() {
-        Some(port) => format!("{host}:{port}"),
-        None => host.to_string(),
-    }
 }

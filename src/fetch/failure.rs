@@ -6,7 +6,7 @@
 
 use std::error::Error;
 
-use super::FetchError;
+use super::error::FetchError;
 use super::guard::OnlyPrivate;
 
 impl FetchError {

@@ -19,7 +19,7 @@ use url::{Host, Url};
 
 use crate::config::address::{is_private, wrapped};
 
-use super::FetchError;
+use super::error::FetchError;
 
 /// Says which addresses are public.
 #[derive(Debug, Clone, Default)]

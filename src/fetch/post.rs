@@ -11,9 +11,11 @@ use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderValue};
 use url::Url;
 
-use super::client::{Fetcher, host_of};
+use super::address::host_of;
+use super::client::Fetcher;
+use super::error::FetchError;
 use super::failure::explain;
-use super::{FetchError, freshness};
+use super::freshness;
 use crate::clock::Clock;
 use tidewatch_core::time::Span;
 

@@ -8,6 +8,8 @@ use url::Url;
 
 use tidewatch_core::time::Span;
 
+use super::address::strip;
+
 /// The name by which robots.txt addresses us. The whole User-Agent would match no group.
 pub const PRODUCT: &str = "tidewatch";
 
@@ -58,7 +60,7 @@ pub fn robots_url(url: &Url) -> Url {
     let mut robots = url.clone();
     robots.set_path("/robots.txt");
     robots.set_query(None);
-    super::client::strip(&mut robots);
+    strip(&mut robots);
     robots
 }
 

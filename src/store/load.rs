@@ -16,6 +16,7 @@ use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
 use super::StoreError;
+use super::json_rows::read_text;
 use super::sync::{Listing, sync_all};
 
 /// What is remembered beside the sources.
@@ -225,11 +226,6 @@ pub async fn remembered_of(
         memories.extend(told.into_iter().map(Told::remembered).map(|told| (told.id, told.memory)));
     }
     Ok(memories)
-}
-
-/// Rows that SQLite put into one text.
-pub(super) fn read_text<'t, T: serde::Deserialize<'t>>(text: &'t str) -> Result<T, sqlx::Error> {
-    serde_json::from_str(text).map_err(|error| sqlx::Error::Decode(error.into()))
 }
 
 fn instant(millis: Option<i64>) -> Option<Timestamp> {

@@ -7,6 +7,9 @@
 pub mod cube;
 pub mod deliveries;
 pub mod error;
+mod events;
+mod json_rows;
+pub mod known_rate;
 pub mod load;
 pub mod lock;
 pub mod measures;

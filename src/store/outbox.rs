@@ -18,7 +18,7 @@ use tidewatch_core::time::{Span, Timestamp};
 
 use super::reader::Reader;
 use super::record::{DeliveryRecord, Settled};
-use super::{StoreError, open, write};
+use super::{StoreError, events, open};
 
 /// Something that somebody is to be told.
 #[derive(Debug, Clone, PartialEq)]
@@ -173,7 +173,7 @@ pub(super) async fn settle(
     .execute(&mut *connection)
     .await?;
     if let Some(event) = &record.event {
-        write::event(connection, event).await?;
+        events::insert(connection, event).await?;
     }
     Ok(())
 }

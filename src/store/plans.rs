@@ -13,7 +13,7 @@ use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
 use super::StoreError;
-use super::load::read_text;
+use super::json_rows::read_text;
 use super::reader::Reader;
 
 /// A plan as it was stored.

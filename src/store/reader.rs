@@ -11,8 +11,8 @@ use tidewatch_core::observe::{Seen, SeenItem};
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Timestamp;
 
+use super::known_rate::KnownRate;
 use super::record::RobotsRecord;
-use super::rhythm::KnownRate;
 use super::{StoreError, open};
 
 /// Reads, and cannot write.

@@ -16,21 +16,11 @@ use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Timestamp;
 
 use super::StoreError;
+pub use super::known_rate::KnownRate;
 use super::reader::Reader;
 use super::record::{BeliefsRecord, Landing, RateRecord};
 
 type Result = std::result::Result<(), sqlx::Error>;
-
-/// A source's rate, and how well founded it is.
-#[derive(Debug, Clone, PartialEq)]
-pub struct KnownRate {
-    /// λ(t).
-    pub rate: Rate,
-    /// Whose history it is from.
-    pub origin: Origin,
-    /// Updates of its own in evidence.
-    pub updates: u32,
-}
 
 /// A source's last updates, and what is believed of them.
 #[derive(Debug, Clone, PartialEq, Eq)]

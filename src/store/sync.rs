@@ -14,7 +14,7 @@ use crate::config::Source;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Timestamp;
 
-use super::load::read_text;
+use super::json_rows::read_text;
 
 /// A source as configured.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,12 +11,12 @@ use sqlx::sqlite::{Sqlite, SqliteArguments};
 use tidewatch_core::engine::action::Attempt;
 use tidewatch_core::engine::load::Load;
 use tidewatch_core::engine::memory::Toll;
-use tidewatch_core::observe::{Observation, Occurred};
+use tidewatch_core::observe::{Observation, Occurred, Present, Update};
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
-use super::record::{Event, HostRecord, Landing, RobotsRecord, ValidatorsChange};
-use super::{outbox, rhythm, rules};
+use super::record::{HostRecord, Landing, RobotsRecord, ValidatorsChange};
+use super::{events, outbox, rhythm, rules};
 
 /// An item that returns within this time after it left its feed is known; it keeps a busy feed's
 /// memory from growing for ever.
@@ -88,7 +88,7 @@ pub(super) async fn ended(connection: &mut SqliteConnection, landing: &Landing) 
         self::host(connection, host).await?;
     }
     for event in &landing.events {
-        self::event(connection, event).await?;
+        events::insert(connection, event).await?;
     }
     for caught in &landing.caught {
         rules::caught(connection, landing.attempt.source, landing.finished, caught).await?;
@@ -99,6 +99,7 @@ pub(super) async fn ended(connection: &mut SqliteConnection, landing: &Landing) 
     Ok(())
 }
 
+/// What a probe saw: updates, the items that are there and those that left, a gap, the page.
 async fn observe(
     connection: &mut SqliteConnection,
     source: i64,
@@ -107,71 +108,8 @@ async fn observe(
     seen: &Observation,
 ) -> Result {
     let at = now.as_millis();
-    if !seen.updates.is_empty() {
-        let rows: Vec<Value> = seen
-            .updates
-            .iter()
-            .map(|update| {
-                let (occurred, after, exact) = match update.occurred {
-                    Occurred::At(at) => (at, None, 1),
-                    Occurred::Between(from, to) => (middle(from, to), Some(from.as_millis()), 0),
-                };
-                json!([
-                    occurred.as_millis(),
-                    after,
-                    exact,
-                    update.kind.name(),
-                    update.key,
-                    update.title,
-                    update.link,
-                    labels(&update.labels.authors),
-                    labels(&update.labels.categories)
-                ])
-            })
-            .collect();
-        sqlx::query(
-            "INSERT INTO updates (source_id, probe_id, detected_at, occurred_at, occurred_after, occurred_exact,
-                                  kind, key, title, link, authors, categories)
-             SELECT ?1, ?2, ?3, value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5,
-                    value ->> 6, value ->> 7, value ->> 8
-             FROM json_each(?4) WHERE true
-             ON CONFLICT DO NOTHING",
-        )
-        .bind(source)
-        .bind(probe)
-        .bind(at)
-        .bind(Value::from(rows).to_string())
-        .execute(&mut *connection)
-        .await?;
-    }
-    if !seen.present.is_empty() {
-        let rows: Vec<Value> = seen
-            .present
-            .iter()
-            .map(|item| {
-                json!([item.key_hash as i64, item.fingerprint as i64, item.dated.map(Timestamp::as_millis)])
-            })
-            .collect();
-        sqlx::query(
-            "INSERT INTO items (source_id, key_hash, fingerprint, dated_at, first_seen_at, last_seen_at)
-             SELECT ?1, value ->> 0, value ->> 1, value ->> 2, ?2, ?2 FROM json_each(?3) WHERE true
-             ON CONFLICT (source_id, key_hash) DO UPDATE
-             SET fingerprint = excluded.fingerprint, last_seen_at = excluded.last_seen_at, gone_at = NULL",
-        )
-        .bind(source)
-        .bind(at)
-        .bind(Value::from(rows).to_string())
-        .execute(&mut *connection)
-        .await?;
-    }
-    if !seen.present.is_empty() {
-        // What is in the document was touched just now, so only what long left it is forgotten.
-        sqlx::query("DELETE FROM items WHERE source_id = ? AND last_seen_at < ?")
-            .bind(source)
-            .bind((now - ITEMS_REMEMBERED).as_millis())
-            .execute(&mut *connection)
-            .await?;
-    }
+    updates(connection, source, probe, at, &seen.updates).await?;
+    items(connection, source, now, &seen.present).await?;
     if !seen.gone.is_empty() {
         let keys: Vec<i64> = seen.gone.iter().map(|&key| key as i64).collect();
         sqlx::query(
@@ -200,6 +138,84 @@ async fn observe(
             .execute(&mut *connection)
             .await?;
     }
+    Ok(())
+}
+
+async fn updates(
+    connection: &mut SqliteConnection,
+    source: i64,
+    probe: i64,
+    detected_at: i64,
+    updates: &[Update],
+) -> Result {
+    if updates.is_empty() {
+        return Ok(());
+    }
+    let row = |update: &Update| {
+        let (occurred, after, exact) = match update.occurred {
+            Occurred::At(at) => (at, None, 1),
+            Occurred::Between(from, to) => (middle(from, to), Some(from.as_millis()), 0),
+        };
+        json!([
+            occurred.as_millis(),
+            after,
+            exact,
+            update.kind.name(),
+            update.key,
+            update.title,
+            update.link,
+            labels(&update.labels.authors),
+            labels(&update.labels.categories)
+        ])
+    };
+    let rows: Vec<Value> = updates.iter().map(row).collect();
+    sqlx::query(
+        "INSERT INTO updates (source_id, probe_id, detected_at, occurred_at, occurred_after, occurred_exact,
+                              kind, key, title, link, authors, categories)
+         SELECT ?1, ?2, ?3, value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5,
+                value ->> 6, value ->> 7, value ->> 8
+         FROM json_each(?4) WHERE true
+         ON CONFLICT DO NOTHING",
+    )
+    .bind(source)
+    .bind(probe)
+    .bind(detected_at)
+    .bind(Value::from(rows).to_string())
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// The items of a document. Items that left it long ago are forgotten.
+async fn items(
+    connection: &mut SqliteConnection,
+    source: i64,
+    now: Timestamp,
+    present: &[Present],
+) -> Result {
+    if present.is_empty() {
+        return Ok(());
+    }
+    let row = |item: &Present| {
+        json!([item.key_hash as i64, item.fingerprint as i64, item.dated.map(Timestamp::as_millis)])
+    };
+    let rows: Vec<Value> = present.iter().map(row).collect();
+    sqlx::query(
+        "INSERT INTO items (source_id, key_hash, fingerprint, dated_at, first_seen_at, last_seen_at)
+         SELECT ?1, value ->> 0, value ->> 1, value ->> 2, ?2, ?2 FROM json_each(?3) WHERE true
+         ON CONFLICT (source_id, key_hash) DO UPDATE
+         SET fingerprint = excluded.fingerprint, last_seen_at = excluded.last_seen_at, gone_at = NULL",
+    )
+    .bind(source)
+    .bind(now.as_millis())
+    .bind(Value::from(rows).to_string())
+    .execute(&mut *connection)
+    .await?;
+    sqlx::query("DELETE FROM items WHERE source_id = ? AND last_seen_at < ?")
+        .bind(source)
+        .bind((now - ITEMS_REMEMBERED).as_millis())
+        .execute(connection)
+        .await?;
     Ok(())
 }
 
@@ -358,18 +374,6 @@ pub(super) async fn host(connection: &mut SqliteConnection, host: &HostRecord) -
     .bind(host.crawl_delay.as_millis())
     .execute(connection)
     .await?;
-    Ok(())
-}
-
-/// An event.
-pub(super) async fn event(connection: &mut SqliteConnection, event: &Event) -> Result {
-    sqlx::query("INSERT INTO events (at, kind, source_id, detail) VALUES (?, ?, ?, ?)")
-        .bind(event.at.as_millis())
-        .bind(event.kind)
-        .bind(event.source.map(|id| id.0))
-        .bind(event.detail.as_deref())
-        .execute(connection)
-        .await?;
     Ok(())
 }
 

@@ -23,7 +23,7 @@ use super::record::{DeliveryRecord, Event, Landing, RateRecord, RobotsRecord};
 use super::retention;
 use super::rhythm;
 use super::sync::{Listed, Synced};
-use super::{StoreError, outbox, plans, rules, sync, write};
+use super::{StoreError, events, outbox, plans, rules, sync, write};
 
 /// Something to be written.
 #[derive(Debug)]
@@ -241,7 +241,7 @@ async fn write_all(
             Write::Started(attempts) => write::started(connection, attempts).await?,
             Write::Cancelled(id) => write::cancelled(connection, *id).await?,
             Write::Ended(landing) => write::ended(connection, landing).await?,
-            Write::Event(event) => write::event(connection, event).await?,
+            Write::Event(event) => events::insert(connection, event).await?,
             Write::Rates(rates) => rhythm::rates(connection, rates).await?,
             Write::Plans(plans) => plans::plans(connection, plans).await?,
             Write::Robots(robots) => write::robots(connection, robots).await?,

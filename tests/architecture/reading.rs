@@ -1,36 +1,51 @@
-//! From a source's text to the paths and words in it.
+//! Reads a Rust file as tokens: the paths in it, some words, and its functions.
 
-/// A path that occurs, groups taken apart.
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A path in the code. Groups in braces are taken apart.
 #[derive(Debug)]
 pub struct Mention {
-    /// Its parts. When `rooted`, from the crate's root on; `*` for all there is.
+    /// Its parts; from the crate's root on if `in_crate`.
     pub path: Vec<String>,
-    /// Where.
     pub line: usize,
-    /// It leads into this crate.
-    pub rooted: bool,
-    /// It stands in a module for tests.
+    /// It leads into the same crate.
+    pub in_crate: bool,
     pub in_tests: bool,
 }
 
-/// A word or sign that is looked for.
+/// A keyword, or the name of a macro with its `!`.
 #[derive(Debug)]
 pub struct Word {
-    /// `unsafe`, `async`, `await`, `static mut`, `Arc<Mutex`, or a macro's name with its `!`.
     pub text: String,
-    /// Where.
     pub line: usize,
-    /// It stands in a module for tests.
     pub in_tests: bool,
 }
 
-/// What was read.
+/// A function with a body, outside tests.
+#[derive(Debug)]
+pub struct Function {
+    pub name: String,
+    pub line: usize,
+    /// Lines from `fn` to its closing brace.
+    pub lines: usize,
+}
+
+/// What a file holds, in the order of the file (functions: in the order of their ends).
 #[derive(Debug, Default)]
 pub struct Reading {
-    /// In order.
     pub paths: Vec<Mention>,
-    /// In order.
     pub words: Vec<Word>,
+    pub functions: Vec<Function>,
+}
+
+/// The module that a file is, in the crate that it belongs to.
+pub struct Place<'a> {
+    /// The crate's name in paths.
+    pub crate_name: &'a str,
+    /// The file's module path.
+    pub module: &'a [String],
+    /// The module paths of all files of the crate.
+    pub modules: &'a BTreeSet<Vec<String>>,
 }
 
 /// A word, or a sign (`::` is one).
@@ -46,53 +61,75 @@ impl Token {
     }
 }
 
-/// Reads the text of the file that is this module.
-pub fn read(text: &str, module: &[String]) -> Reading {
+/// A block that is still open.
+enum Block {
+    Module(String),
+    Function { name: String, line: usize },
+    Tests,
+    Other,
+}
+
+/// Reads the text of a file.
+pub fn read(text: &str, place: &Place) -> Reading {
     let tokens = tokens(text);
     let is = |at: usize, text: &str| tokens.get(at).is_some_and(|token| token.text == text);
     let word = |at: usize| tokens.get(at).is_some_and(Token::is_word);
     let mut reading = Reading::default();
-    // Inline modules around us: name, for tests, depth of braces outside.
-    let mut around: Vec<(String, bool, usize)> = Vec::new();
-    let (mut depth, mut at, mut cfg_test) = (0_usize, 0, false);
+    let mut blocks: Vec<Block> = Vec::new();
+    // What the next brace opens, and the names that `use` brought in.
+    let mut next_block = Block::Other;
+    let mut imported: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    // `#[cfg(test)]` stands before the item that is being read; parentheses and brackets are open.
+    let (mut for_tests, mut nested) = (false, 0_usize);
+    let mut at = 0;
     while at < tokens.len() {
         let line = tokens[at].line;
-        let in_tests = around.iter().any(|(_, tests, _)| *tests);
+        let in_tests = for_tests || blocks.iter().any(|block| matches!(block, Block::Tests));
+        if let Some(text) = notable(&tokens, at) {
+            reading.words.push(Word { text, line, in_tests });
+        }
         match tokens[at].text.as_str() {
-            "{" => depth += 1,
-            "}" => {
-                depth = depth.saturating_sub(1);
-                around.retain(|(_, _, outside)| *outside < depth);
-            }
             "#" if ["[", "cfg", "(", "test", ")", "]"]
                 .iter()
                 .zip(at + 1..)
                 .all(|(text, at)| is(at, text)) =>
             {
-                cfg_test = true;
+                for_tests = true;
                 at += 7;
                 continue;
             }
-            "mod" if word(at + 1) => {
-                if is(at + 2, "{") {
-                    around.push((tokens[at + 1].text.clone(), cfg_test, depth));
+            "(" | "[" => nested += 1,
+            ")" | "]" => nested = nested.saturating_sub(1),
+            "{" => {
+                let block = std::mem::replace(&mut next_block, Block::Other);
+                blocks.push(if std::mem::take(&mut for_tests) { Block::Tests } else { block });
+            }
+            "}" => {
+                if let Some(Block::Function { name, line: start }) = blocks.pop()
+                    && !in_tests
+                {
+                    reading.functions.push(Function { name, line: start, lines: line - start + 1 });
                 }
-                cfg_test = false;
+            }
+            // The item has no block: `mod x;`, `fn f();`, `use x;`.
+            ";" if nested == 0 => (for_tests, next_block) = (false, Block::Other),
+            "mod" if word(at + 1) => {
+                next_block = Block::Module(tokens[at + 1].text.clone());
                 at += 2;
                 continue;
             }
-            // What the attribute stood before has ended without a module.
-            ";" => cfg_test = false,
+            "fn" if word(at + 1) => {
+                next_block = Block::Function { name: tokens[at + 1].text.clone(), line };
+                at += 2;
+                continue;
+            }
             _ => {}
-        }
-        if let Some(text) = notable(&tokens, at) {
-            reading.words.push(Word { text, line, in_tests });
         }
         if !word(at) {
             at += 1;
             continue;
         }
-        let whole_use = at > 0 && is(at - 1, "use");
+        let in_use = at > 0 && (is(at - 1, "use") || at > 1 && is(at - 1, "::") && is(at - 2, "use"));
         let mut found = Vec::new();
         let next = follow(&tokens, at, &mut Vec::new(), &mut found);
         for inner in at + 1..next {
@@ -100,16 +137,23 @@ pub fn read(text: &str, module: &[String]) -> Reading {
                 reading.words.push(Word { text, line: tokens[inner].line, in_tests });
             }
         }
-        let here: Vec<&str> = module
-            .iter()
-            .map(String::as_str)
-            .chain(around.iter().map(|(name, _, _)| name.as_str()))
-            .collect();
-        for (path, line) in found {
-            let (path, rooted) = resolve(path, &here);
-            // `pub(crate)` and `pub(super)` name the crate's root without using anything of it.
-            if !rooted || whole_use || !path.is_empty() {
-                reading.paths.push(Mention { path, line, rooted, in_tests });
+        let mut here = place.module.to_vec();
+        here.extend(blocks.iter().filter_map(|block| match block {
+            Block::Module(name) => Some(name.clone()),
+            _ => None,
+        }));
+        // `pub(super)` and `pub(in crate::x)` name a module without using anything of it.
+        let opens_visibility = |at: usize| at > 1 && is(at - 1, "(") && is(at - 2, "pub");
+        let visibility = opens_visibility(at) || at > 1 && is(at - 1, "in") && opens_visibility(at - 1);
+        for Found { path, line, alias } in found {
+            let mentioned = in_use || path.len() > 1 && !visibility;
+            let (path, in_crate) = resolve(path, &here, place, &imported);
+            if in_use && in_crate {
+                let name = alias.or_else(|| path.last().cloned()).unwrap_or_default();
+                imported.insert(name, path.clone());
+            }
+            if mentioned {
+                reading.paths.push(Mention { path, line, in_crate, in_tests });
             }
         }
         at = next;
@@ -117,28 +161,25 @@ pub fn read(text: &str, module: &[String]) -> Reading {
     reading
 }
 
-/// The word or sign at this place, when it is one that is looked for.
+/// The word at this place, if it is one that is looked for.
 fn notable(tokens: &[Token], at: usize) -> Option<String> {
     let text = |at: usize| tokens.get(at).map_or("", |token| token.text.as_str());
     match (text(at), text(at + 1)) {
         (word @ ("unsafe" | "async" | "await"), _) => Some(word.to_owned()),
-        ("static", "mut") => Some("static mut".to_owned()),
-        ("Arc", "<") => {
-            let inside = tokens[at + 2..].iter().take_while(|token| token.is_word() || token.text == "::");
-            inside.into_iter().any(|token| token.text == "Mutex").then(|| "Arc<Mutex".to_owned())
-        }
         (name, "!") if tokens[at].is_word() && text(at + 2) != "=" => Some(format!("{name}!")),
         _ => None,
     }
 }
 
+/// A path as it is written.
+struct Found {
+    path: Vec<String>,
+    line: usize,
+    alias: Option<String>,
+}
+
 /// Follows the path that starts here, groups included; returns where it ends.
-fn follow(
-    tokens: &[Token],
-    mut at: usize,
-    path: &mut Vec<String>,
-    found: &mut Vec<(Vec<String>, usize)>,
-) -> usize {
+fn follow(tokens: &[Token], mut at: usize, path: &mut Vec<String>, found: &mut Vec<Found>) -> usize {
     let text = |at: usize| tokens.get(at).map_or("", |token| token.text.as_str());
     let before = path.len();
     let line = tokens[at].line;
@@ -147,12 +188,8 @@ fn follow(
             "{" => {
                 at += 1;
                 while at < tokens.len() && text(at) != "}" {
-                    let plain = tokens[at].is_word() || text(at) == "*" || text(at) == "{";
-                    at = if plain { follow(tokens, at, path, found) } else { at + 1 };
-                    // `as another` names nothing that is used.
-                    if text(at) == "as" {
-                        at += 2;
-                    }
+                    let starts_path = tokens[at].is_word() || text(at) == "*" || text(at) == "{";
+                    at = if starts_path { follow(tokens, at, path, found) } else { at + 1 };
                 }
                 path.truncate(before);
                 return at + 1;
@@ -164,31 +201,42 @@ fn follow(
                 .get(at + 2)
                 .is_some_and(|next| next.is_word() || next.text == "{" || next.text == "*");
         if !goes_on {
-            found.push((path.clone(), line));
+            let renamed = text(at + 1) == "as";
+            let alias = renamed.then(|| text(at + 2).to_owned());
+            found.push(Found { path: path.clone(), line, alias });
             path.truncate(before);
-            return at + 1;
+            // `x as u8` in code is read on at the type, which may be a path.
+            return if renamed && before > 0 { at + 3 } else { at + 1 };
         }
         at += 2;
     }
 }
 
-/// The path from the crate's root, when it leads into this crate; else as it was.
-fn resolve(path: Vec<String>, here: &[&str]) -> (Vec<String>, bool) {
-    let mut base: Vec<String> = match path[0].as_str() {
-        "crate" | "tidewatch" => Vec::new(),
-        "self" | "super" if path.len() > 1 || path[0] == "super" => {
-            here.iter().map(|&part| part.to_owned()).collect()
-        }
+/// The path from the crate's root if it leads into this crate; else as it was.
+fn resolve(
+    path: Vec<String>,
+    here: &[String],
+    place: &Place,
+    imported: &BTreeMap<String, Vec<String>>,
+) -> (Vec<String>, bool) {
+    let first = path[0].as_str();
+    let child = || [here, &path[..1]].concat();
+    let mut base = match first {
+        "crate" => Vec::new(),
+        name if name == place.crate_name => Vec::new(),
+        "self" | "super" => here.to_vec(),
+        name if imported.contains_key(name) => imported[name].clone(),
+        _ if place.modules.contains(&child()) => child(),
         _ => return (path, false),
     };
-    let mut parts = path.into_iter().peekable();
-    if parts.peek().is_some_and(|first| first != "super") {
-        parts.next();
+    let skipped = usize::from(first != "super");
+    for part in path.into_iter().skip(skipped) {
+        match part.as_str() {
+            "super" => drop(base.pop()),
+            "self" => {}
+            _ => base.push(part),
+        }
     }
-    while parts.next_if(|part| part == "super").is_some() {
-        base.pop();
-    }
-    base.extend(parts.filter(|part| part != "self"));
     (base, true)
 }
 

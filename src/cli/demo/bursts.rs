@@ -12,7 +12,7 @@ use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
 use super::cast::Character;
-use super::report::{Circumstances, day};
+use super::circumstances::{Circumstances, day};
 
 /// Where probes are sent later than this after they were due, the machine is too slow for the clock,
 /// and when a burst was noticed says nothing about the daemon.

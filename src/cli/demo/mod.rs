@@ -45,10 +45,13 @@ use crate::daemon::signals;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::time::Timestamp;
 
-use super::{CliError, colours, log, runtime};
+use super::error::CliError;
+use super::log;
+use super::process::{colours, runtime};
 
 mod bursts;
 mod cast;
+mod circumstances;
 mod judge;
 mod manners;
 mod report;
@@ -57,8 +60,9 @@ mod server;
 mod text;
 mod world;
 
+use circumstances::Circumstances;
 use judge::Judge;
-use report::{Circumstances, Report};
+use report::Report;
 use server::{House, Ports, Shared, enter};
 use world::Calendar;
 

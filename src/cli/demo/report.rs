@@ -18,6 +18,7 @@ use tidewatch_core::time::{Span, Timestamp};
 
 use super::bursts::{self, BurstReport};
 use super::cast::{Character, Form, Quirk};
+use super::circumstances::{Circumstances, day};
 use super::judge::{Account, Judge};
 use super::text::{key, revision};
 
@@ -27,21 +28,6 @@ const PATIENCE: Span = Span::from_hours(12);
 
 /// The state of a source that has a plan.
 const PLANNED: &str = "planned";
-
-/// The run's circumstances.
-#[derive(Debug, Clone)]
-pub struct Circumstances {
-    /// When it began.
-    pub began: Timestamp,
-    /// When it ended, on its own clock.
-    pub ended: Timestamp,
-    /// How fast that clock ran.
-    pub speed: f64,
-    /// How long it really took.
-    pub wall_s: f64,
-    /// Somebody ended it early.
-    pub interrupted: bool,
-}
 
 /// The report; its fields are described in [`super`].
 #[derive(Debug, Clone, Serialize)]
@@ -442,10 +428,6 @@ fn quantile(sorted: &[Span], share: f64) -> f64 {
 
 fn span(seconds: Option<f64>) -> String {
     seconds.map_or_else(|| "-".to_owned(), |s| Span::from_secs(s.round() as i64).to_string())
-}
-
-pub(super) fn day(iso: &str) -> &str {
-    iso.split_once('.').map_or(iso, |(seconds, _)| seconds)
 }
 
 /// A path as a shell takes it.

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use serde_json::json;
+use serde::Serialize;
 
 use tidewatch_core::time::Timestamp;
 
@@ -57,15 +57,20 @@ pub fn document(character: &Character, posts: &[Post]) -> (String, &'static str)
             (text + "</feed>\n", "application/atom+xml")
         }
         Form::Json => {
-            let items: Vec<_> = shown()
-                .map(|post| {
-                    json!({ "id": key(character, post.number), "url": link(post),
-                            "title": format!("Story {}", post.number),
-                            "content_text": "What happened.", "date_published": post.at.iso() })
-                })
-                .collect();
-            let feed = json!({ "version": "https://jsonfeed.org/version/1.1", "title": character.name, "items": items });
-            (feed.to_string(), "application/feed+json")
+            let items = shown().map(|post| JsonFeedItem {
+                content_text: "What happened.",
+                date_published: post.at.iso(),
+                id: key(character, post.number),
+                title: format!("Story {}", post.number),
+                url: link(post),
+            });
+            let feed = JsonFeed {
+                items: items.collect(),
+                title: character.name,
+                version: "https://jsonfeed.org/version/1.1",
+            };
+            // Only texts, which are always JSON.
+            (serde_json::to_string(&feed).unwrap_or_default(), "application/feed+json")
         }
         Form::Page => {
             let number = posts.last().map_or(0, |post| post.number);
@@ -76,6 +81,22 @@ pub fn document(character: &Character, posts: &[Post]) -> (String, &'static str)
             (page, "text/html; charset=utf-8")
         }
     }
+}
+
+#[derive(Serialize)]
+struct JsonFeed<'a> {
+    items: Vec<JsonFeedItem>,
+    title: &'a str,
+    version: &'static str,
+}
+
+#[derive(Serialize)]
+struct JsonFeedItem {
+    content_text: &'static str,
+    date_published: String,
+    id: String,
+    title: String,
+    url: String,
 }
 
 fn rss<'a>(

@@ -12,12 +12,13 @@
 use jiff::tz::TimeZone;
 
 use crate::model::steps::Steps;
-use crate::model::week::stretches;
+use crate::model::week::{local_millis, stretches};
 use crate::time::{Span, Timestamp};
 
 use super::diary::Diary;
+use super::mixture::Habits;
+use super::predictors::{ACCOUNTS, ANYWHEN, Account, Comb, Memory};
 use super::regular::{Regularity, Stages};
-use super::{ACCOUNTS, ANYWHEN, Account, Comb, Foresight, Habits, Memory, local_millis};
 
 const MINUTE_MS: i64 = 60_000;
 const HOUR: usize = 60;
@@ -100,7 +101,21 @@ impl Detail {
     pub const MINUTES: Self = Self { fine: Span::from_mins(1), coarser: None };
 }
 
+/// What a source's updates so far foretell.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Foresight {
+    diary: Diary,
+    habits: Habits,
+    tables: Tables,
+}
+
 impl Foresight {
+    /// By its last updates and what is believed of them, as of `now`; it may be asked for a few hours.
+    pub fn new(diary: Diary, habits: Habits, zone: &TimeZone, now: Timestamp) -> Self {
+        let tables = Tables::new(&diary, &habits, zone, now);
+        Self { diary, habits, tables }
+    }
+
     /// The pieces of the rate over [from, until), as [`Steps::over`] gives them, by what is known at
     /// `now`; `rhythm` is the weekly rate.
     pub fn over(

@@ -3,7 +3,8 @@
 //! Twenty-odd weights tell nobody anything. Accounts that people would call the same are one here, and
 //! what is hardly believed is left out. Knows the accounts; must not know who asks.
 
-use super::{ACCOUNTS, Account, Comb, Habits};
+use super::mixture::Habits;
+use super::predictors::{ACCOUNTS, Account, Comb};
 
 /// What is believed less than this is not worth a word.
 const WORTH_A_WORD: f64 = 0.05;

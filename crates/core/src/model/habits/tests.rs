@@ -1,8 +1,15 @@
+use jiff::tz::TimeZone;
+
+use super::diary::Diary;
+use super::predictors::{ACCOUNTS, Account, COUNT};
+use super::regular::Regularity;
+use super::weigh::foretold;
 use super::*;
 use crate::model::cyclic::Rate;
 use crate::model::steps::Steps;
+use crate::model::week::HOUR_MS;
 use crate::rng::Stream;
-use crate::time::Span;
+use crate::time::{Span, Timestamp};
 
 fn start() -> Timestamp {
     Timestamp::parse_iso("2026-08-03T00:00:00Z").unwrap()

@@ -1,0 +1,39 @@
+//! How much is believed of each account, and its bytes in the store.
+
+use super::predictors::{ACCOUNTS, COUNT};
+use super::regular::{self, Regularity};
+
+/// How much is believed of each account.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Habits {
+    pub(super) shares: [f32; COUNT],
+    pub(super) regularity: Regularity,
+}
+
+impl Habits {
+    /// ρ: how many updates each brings about, by what is believed.
+    pub fn echoing(&self) -> f64 {
+        let echoes = ACCOUNTS.iter().zip(&self.shares).filter(|(account, _)| account.is_echo());
+        echoes.map(|(_, &share)| f64::from(share)).sum()
+    }
+
+    /// As bytes, to be kept.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let Regularity { stages, share, pauses, slow } = self.regularity;
+        let all = self.shares.iter().copied().chain([f32::from(stages), share, pauses, slow]);
+        all.flat_map(f32::to_le_bytes).collect()
+    }
+
+    /// From [`Habits::to_bytes`]; `None` when they are not such bytes.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (chunks, []) = bytes.as_chunks::<4>() else { return None };
+        let numbers: Vec<f32> = chunks.iter().map(|&number| f32::from_le_bytes(number)).collect();
+        let (shares, &[stages, share, pauses, slow]) = numbers.split_first_chunk::<COUNT>()? else {
+            return None;
+        };
+        let stages = (1..=regular::MOST).find(|&known| f32::from(known) == stages)?;
+        let all = shares.iter().chain([&share, &pauses, &slow]).all(|share| (0.0..=1.0).contains(share));
+        let regularity = Regularity { stages, share, pauses, slow };
+        (all && pauses < slow).then_some(Self { shares: *shares, regularity })
+    }
+}

@@ -1,0 +1,11 @@
+//! The answer of a command as one JSON document.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+/// Writes it indented, the keys of every object in alphabetical order.
+pub(super) fn write(out: &mut dyn Write, document: &impl Serialize) -> io::Result<()> {
+    let document = serde_json::to_value(document)?;
+    writeln!(out, "{document:#}")
+}

@@ -1,0 +1,24 @@
+//! Values that may be secrets.
+
+use std::path::PathBuf;
+
+/// A header's value, which may be a secret kept elsewhere. Never shown by `Debug`.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Secret {
+    /// Written in the file.
+    Literal(String),
+    /// The content of a file, trimmed.
+    File(PathBuf),
+    /// A systemd credential: a file of that name in `$CREDENTIALS_DIRECTORY`.
+    Credential(String),
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Literal(_) => f.write_str("Literal(…)"),
+            Self::File(path) => write!(f, "File({})", path.display()),
+            Self::Credential(name) => write!(f, "Credential({name})"),
+        }
+    }
+}
