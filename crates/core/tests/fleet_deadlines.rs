@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tidewatch_core::engine::garden::medd::Medd;
-use tidewatch_core::engine::garden::{Gardener, Plant, UNIT};
+use tidewatch_core::engine::garden::{Plant, UNIT};
 use tidewatch_core::engine::params::{HostGroup, Terms};
 use tidewatch_core::engine::source::{Memory, Reason};
 use tidewatch_core::engine::{Allocator, Answered, Failure, Fleet, FleetParams, Known, Note, Report};

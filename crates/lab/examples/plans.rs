@@ -13,9 +13,10 @@ use tidewatch_core::model::importance::WeekWindow;
 use tidewatch_core::model::obsolescence::Obsolescence;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::planning::horizon::{End, Grid, Horizon};
-use tidewatch_core::planning::moves::{Moves, improve};
-use tidewatch_core::planning::{baselines, bound, finish, optimal, reference};
+use tidewatch_core::planning::optimal;
 use tidewatch_core::time::{Span, Timestamp};
+use tidewatch_lab::plans::moves::{Moves, improve};
+use tidewatch_lab::plans::{baselines, bound, finish, reference};
 
 const COUNTS: [u32; 7] = [7, 14, 28, 56, 84, 168, 336];
 

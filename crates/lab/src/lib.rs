@@ -13,6 +13,7 @@ pub mod fleet;
 pub mod garden;
 pub mod ours;
 pub mod peers;
+pub mod plans;
 pub mod profiles;
 pub mod score;
 pub mod trace;

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::cli::{CliError, load};
-use crate::store::slice::Dim;
+use tidewatch_lab::garden::slice::Dim;
 use tidewatch_lab::garden::walk::Trial;
 use tidewatch_lab::garden::{Instance, Policy, made_up, sweep, units, walk};
 

@@ -7,8 +7,8 @@ use std::io;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::store::slice::{Mark, Slice};
 use tidewatch_lab::garden::Outcome;
+use tidewatch_lab::garden::slice::{Mark, Slice};
 
 use super::Answer;
 
@@ -75,7 +75,7 @@ pub fn slice(slice: &Slice) -> io::Result<String> {
 }
 
 fn rows(slice: &Slice) -> Vec<Value> {
-    let row = |row: &crate::store::slice::SliceRow| {
+    let row = |row: &tidewatch_lab::garden::slice::SliceRow| {
         let mut map = Map::new();
         for (dim, mark) in slice.by.iter().zip(&row.marks) {
             let value = match mark {

@@ -9,7 +9,7 @@ use std::io::Write;
 use std::path::Path;
 
 use crate::store::StoreError;
-use crate::store::cube::{BedRow, Cube, CubeError, RunRow};
+use tidewatch_lab::garden::cube::{BedRow, Cube, CubeError, RunRow};
 use tidewatch_lab::garden::{Outcome, front};
 
 use super::{CliError, colours, runtime, write_file};

@@ -9,8 +9,8 @@ use tokio::runtime::Runtime;
 
 use crate::cli::CliError;
 use crate::cli::simulate::progress::Bar;
-use crate::store::cube::{CellRow, Cube, CubeError};
 use tidewatch_lab::contest::on_all_cores;
+use tidewatch_lab::garden::cube::{CellRow, Cube, CubeError};
 use tidewatch_lab::garden::walk::{Cell, Trial, walk};
 use tidewatch_lab::garden::{Outcome, units};
 

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use crate::cli::table::{Cell, cell, cut, print};
 use crate::cli::words::number;
-use crate::store::slice::{Mark, Slice, SliceRow};
+use tidewatch_lab::garden::slice::{Mark, Slice, SliceRow};
 
 /// A slice for people.
 pub fn table(slice: &Slice, colours: bool, out: &mut dyn Write) -> io::Result<()> {

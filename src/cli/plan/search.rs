@@ -8,8 +8,9 @@ use std::time::Duration;
 use crate::cli::CliError;
 use crate::clock::Stopwatch;
 use tidewatch_core::planning::horizon::{Grid, Horizon, Impossible, Schedule};
-use tidewatch_core::planning::{baselines, bound, finish, moves, optimal, reference};
+use tidewatch_core::planning::optimal;
 use tidewatch_core::time::Span;
+use tidewatch_lab::plans::{baselines, bound, finish, moves, reference};
 
 use super::refusal::refusal;
 use super::{Improver, Method, Problem};

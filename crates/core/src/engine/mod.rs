@@ -5,8 +5,8 @@
 //! what to remember, [`Fleet::landed`] hears that it was remembered, [`Fleet::plan_orders`] says for
 //! whom plans are to be made, [`Fleet::adopt`] takes them, [`Fleet::reconfigure`] a changed source list,
 //! [`Fleet::fell_late`] says who has gone unseen for too long. The politeness gate has the last word on every
-//! probe. [`deadlines`] has who is probed first where all are wanted within a time, [`garden`] how everybody is
-//! looked at every so often with the least work, [`tardiness`] what that means for sources. Must not know the
+//! probe. [`garden`] has how everybody is looked at every so often with the least work, [`tardiness`] what that
+//! means for sources. Must not know the
 //! network, the store or what time it is: `now` is passed in.
 
 mod absorb;
@@ -14,7 +14,6 @@ pub mod allocate;
 pub mod book;
 pub mod bounds;
 mod calendar;
-pub mod deadlines;
 pub mod frontier;
 pub mod garden;
 pub mod gate;

@@ -11,11 +11,11 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::iter;
 
-use crate::time::Span;
+use tidewatch_core::time::Span;
 
-use super::horizon::Horizon;
 pub use super::line::Improved;
 use super::line::Line;
+use tidewatch_core::planning::horizon::Horizon;
 
 /// The parameters of Algorithm 10.
 #[derive(Debug, Clone, Copy, PartialEq)]

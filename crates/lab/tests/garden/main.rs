@@ -5,12 +5,13 @@ mod line_by_line;
 mod walk;
 
 use proptest::prelude::*;
-use tidewatch_core::engine::garden::edd::Edd;
 use tidewatch_core::engine::garden::medd::Medd;
-use tidewatch_core::engine::garden::power::PowerOfTwo;
-use tidewatch_core::engine::garden::printed::Printed;
-use tidewatch_core::engine::garden::{Gardener, Plant, UNIT, omega};
+use tidewatch_core::engine::garden::{Plant, UNIT, omega};
 use tidewatch_core::rng::Stream;
+use tidewatch_lab::garden::Gardener;
+use tidewatch_lab::garden::edd::Edd;
+use tidewatch_lab::garden::power::PowerOfTwo;
+use tidewatch_lab::garden::printed::Printed;
 
 use line_by_line::LineByLine;
 use walk::walk;

@@ -6,7 +6,9 @@
 
 use std::collections::BTreeSet;
 
-use super::{Gardener, Plant, Work};
+use tidewatch_core::engine::garden::{Plant, Work};
+
+use super::Gardener;
 
 /// Earliest due day first.
 #[derive(Debug, Clone)]

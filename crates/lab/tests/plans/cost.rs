@@ -2,10 +2,10 @@
 
 use proptest::prelude::*;
 use tidewatch_core::model::obsolescence::{Cell, Obsolescence, hours};
-use tidewatch_core::planning::baselines::uniform;
 use tidewatch_core::planning::horizon::Horizon;
 use tidewatch_core::rng::Stream;
 use tidewatch_core::time::Span;
+use tidewatch_lab::plans::baselines::uniform;
 
 use crate::world::{cost, dbworld, horizon, micronet};
 

@@ -2,12 +2,12 @@
 
 use proptest::prelude::*;
 use tidewatch_core::model::obsolescence::Obsolescence;
-use tidewatch_core::planning::baselines::{first_arrival, threshold, uniform};
-use tidewatch_core::planning::finish::descend;
 use tidewatch_core::planning::horizon::{End, Grid, Horizon};
-use tidewatch_core::planning::moves::{Moves, improve};
-use tidewatch_core::planning::reference::solve;
 use tidewatch_core::time::Span;
+use tidewatch_lab::plans::baselines::{first_arrival, threshold, uniform};
+use tidewatch_lab::plans::finish::descend;
+use tidewatch_lab::plans::moves::{Moves, improve};
+use tidewatch_lab::plans::reference::solve;
 
 use crate::world::{cost_in_days, dbworld, horizon, papers};
 

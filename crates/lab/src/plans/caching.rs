@@ -11,18 +11,19 @@
 //!
 //! Knows one copy. Must not know who asks for it, nor whether the source may be asked now.
 
-use crate::time::Timestamp;
+use tidewatch_core::time::Timestamp;
 
-use super::ask::{Knowledge, Wish, next};
-use super::policy::Policy;
+use tidewatch_core::planning::ask::{Knowledge, Wish, next};
+use tidewatch_core::planning::policy::Policy;
 
 /// Whether a copy of `last_refresh` may be served at `now` without asking the source. One whose refresh
 /// is left to chance may not: nothing says how old it gets.
 ///
 /// ```
 /// # use tidewatch_core::model::steps::Steps;
-/// # use tidewatch_core::planning::{ask::Knowledge, budget::Budget, policy::Policy, serve::may_serve};
+/// # use tidewatch_core::planning::{ask::Knowledge, budget::Budget, policy::Policy};
 /// # use tidewatch_core::time::{Span, Timestamp};
+/// # use tidewatch_lab::plans::caching::may_serve;
 /// let (two_an_hour, even) = (Steps::constant(2.0).unwrap(), Steps::constant(1.0).unwrap());
 /// let known = Knowledge { rate: Some(&two_an_hour), ..Knowledge::nothing(Budget::default(), &even) };
 /// let copied = Timestamp::from_secs(0);

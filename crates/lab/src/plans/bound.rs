@@ -14,10 +14,10 @@
 //! rounding may lead into them, up to a step on either side: both only lower the bound. Where breakpoints lie off the grid
 //! Proposition 8 itself is used (Eckstein, Gal, Reiner: āλ̄(n/2·γ² + Tγ)).
 
-use crate::time::Span;
+use tidewatch_core::time::Span;
 
-use super::horizon::{End, Grid, Horizon, Impossible, Schedule};
-use super::pass::{Reached, Track};
+use tidewatch_core::planning::horizon::{End, Grid, Horizon, Impossible, Schedule};
+use tidewatch_core::planning::optimal;
 
 /// A lower bound on the cost of every schedule that the horizon allows, on the grid or not, from the
 /// price that was found on the grid.
@@ -35,10 +35,8 @@ pub fn continuous(horizon: &Horizon, grid: Grid, found: &Schedule) -> Result<f64
         allowance: Vec::new(),
         ..horizon.clone()
     };
-    let mut reached = Reached::default();
-    Track::new(&relaxed, grid)?.at_price(found.price, &mut reached);
     let steps = f64::from(horizon.probes) + if horizon.end == End::Open { 1.0 } else { 0.0 };
-    let dual = reached.cost.last().copied().unwrap_or(0.0) - found.price * steps;
+    let dual = optimal::priced_cost(&relaxed, grid, found.price)? - found.price * steps;
 
     let gamma = grid.step.as_secs_f64() / 3600.0;
     let most = |value: fn(f64, f64) -> f64| {

@@ -2,9 +2,9 @@
 
 use proptest::prelude::*;
 use tidewatch_core::model::obsolescence::Obsolescence;
-use tidewatch_core::planning::baselines::{first_arrival, threshold, uniform};
 use tidewatch_core::planning::horizon::{End, Horizon};
 use tidewatch_core::time::Span;
+use tidewatch_lab::plans::baselines::{first_arrival, threshold, uniform};
 
 use crate::world::{cost_in_days, dbworld, horizon, papers};
 

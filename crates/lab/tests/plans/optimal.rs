@@ -4,8 +4,9 @@
 use proptest::prelude::*;
 use tidewatch_core::model::obsolescence::Obsolescence;
 use tidewatch_core::planning::horizon::{End, Grid, Horizon};
-use tidewatch_core::planning::{bound, finish, optimal, reference};
+use tidewatch_core::planning::optimal;
 use tidewatch_core::time::Span;
+use tidewatch_lab::plans::{bound, finish, reference};
 
 /// The least cost of at most n probes on the grid, by the recursion written out.
 fn by_recursion(horizon: &Horizon, grid: Grid, probes: u32) -> f64 {

@@ -6,7 +6,7 @@
 
 use std::ops::RangeInclusive;
 
-use crate::time::Span;
+use tidewatch_core::time::Span;
 
 use super::{Descent, Side, curvature};
 

@@ -6,7 +6,7 @@
 //! that moves as a whole. A step that would go too far is shortened until something is in the way;
 //! that probe then stays out of the next one.
 
-use crate::time::Span;
+use tidewatch_core::time::Span;
 
 use super::{Descent, Piece, Side, curvature};
 

@@ -7,10 +7,10 @@
 //!
 //! Knows one horizon. Must not know how good the schedules are.
 
-use crate::model::obsolescence::Sums;
-use crate::time::Span;
+use tidewatch_core::model::obsolescence::Sums;
+use tidewatch_core::time::Span;
 
-use super::horizon::{End, Horizon, Impossible};
+use tidewatch_core::planning::horizon::{End, Horizon, Impossible};
 
 const TICK: Span = Span::from_millis(1);
 

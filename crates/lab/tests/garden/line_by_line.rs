@@ -2,7 +2,8 @@
 
 use std::cmp::Reverse;
 
-use tidewatch_core::engine::garden::{Gardener, Plant};
+use tidewatch_core::engine::garden::Plant;
+use tidewatch_lab::garden::Gardener;
 
 pub struct LineByLine {
     plants: Vec<Plant>,

@@ -5,7 +5,9 @@
 //! so on, until all are watered every day. Each level adds less than 2^(1−s) to Ω, all of them less than 2, and rounding
 //! makes it at most four times as much: no day works more than 4Ω + 2, where the unit is the dearest plant.
 
-use super::{Gardener, Plant, UNIT, Work, omega};
+use tidewatch_core::engine::garden::{Plant, UNIT, Work, omega};
+
+use super::Gardener;
 
 /// Who is watered on which days.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Execution intervals of many sources under c probes per step: who is probed when not all can be.
 //!
-//! [`execution`](crate::planning::execution) has the fewest probes that serve all intervals (Venu Gopal et al., OptMon2), source by
+//! [`execution`](tidewatch_core::planning::execution) has the fewest probes that serve all intervals (Venu Gopal et al., OptMon2), source by
 //! source ([`sup_fleet`]). With c probes per step for all sources the question is the other way round, how many
 //! intervals can be served (OptMon1):
 //!
@@ -21,10 +21,10 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use crate::planning::execution::{Interval, Open};
-use crate::time::{Span, Timestamp};
+use tidewatch_core::planning::execution::{Interval, Open};
+use tidewatch_core::time::{Span, Timestamp};
 
-use crate::source_id::SourceId;
+use tidewatch_core::source_id::SourceId;
 
 /// What was probed, and how many intervals that served.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -50,9 +50,10 @@ struct Waiting {
 /// At every step those whose first open interval ends soonest. Steps are at the multiples of `step`.
 ///
 /// ```
-/// # use tidewatch_core::engine::{deadlines::{earliest_deadline, wic}, params::SourceId};
 /// # use tidewatch_core::planning::execution::{Interval, RuleId};
+/// # use tidewatch_core::source_id::SourceId;
 /// # use tidewatch_core::time::{Span, Timestamp};
+/// # use tidewatch_lab::profiles::intervals::{earliest_deadline, wic};
 /// let of = |source, from, until| {
 ///     let (from, until) = (Timestamp::from_secs(from), Timestamp::from_secs(until));
 ///     (SourceId(source), Interval { rule: RuleId(0), from, until })

@@ -1,6 +1,7 @@
 //! Walking with a gardener: what was done, and how late.
 
-use tidewatch_core::engine::garden::{Gardener, Plant};
+use tidewatch_core::engine::garden::Plant;
+use tidewatch_lab::garden::Gardener;
 
 /// What came of some days.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use tidewatch_core::planning::horizon::{End, Grid, Horizon};
-use tidewatch_core::planning::reference::solve;
 use tidewatch_core::time::Span;
+use tidewatch_lab::plans::reference::solve;
 
 use crate::world::{cost_in_days, horizon, papers};
 

@@ -8,10 +8,10 @@
 //!
 //! Knows a horizon and a grid. Must not know of shortcuts.
 
-use crate::model::obsolescence::{Obsolescence, Sums};
-use crate::time::Span;
+use tidewatch_core::model::obsolescence::{Obsolescence, Sums};
+use tidewatch_core::time::Span;
 
-use super::horizon::{End, Grid, Horizon, Impossible, Schedule};
+use tidewatch_core::planning::horizon::{End, Grid, Horizon, Impossible, Schedule};
 
 /// Half of K takes 400 MB at this many grid points.
 const MOST_POINTS: usize = 10_000;

@@ -4,10 +4,10 @@
 //! may move, and what that saves. Knows one horizon and one schedule. Must not know which moves are
 //! tried.
 
-use crate::model::obsolescence::Sums;
-use crate::time::Span;
+use tidewatch_core::model::obsolescence::Sums;
+use tidewatch_core::time::Span;
 
-use super::horizon::{End, Horizon};
+use tidewatch_core::planning::horizon::{End, Horizon};
 
 /// A schedule that was improved.
 #[derive(Debug, Clone, PartialEq)]

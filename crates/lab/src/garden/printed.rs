@@ -13,8 +13,10 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use super::kinetic::Least;
-use super::{Gardener, Plant, Work};
+use tidewatch_core::engine::garden::kinetic::Least;
+use tidewatch_core::engine::garden::{Plant, Work};
+
+use super::Gardener;
 
 /// A plant in the order in which those that are due are watered.
 type Place = (i64, Work, Reverse<u32>, usize);

@@ -11,11 +11,11 @@
 mod chains;
 mod newton;
 
-use crate::model::obsolescence::{Sums, hours};
-use crate::time::Span;
+use tidewatch_core::model::obsolescence::{Sums, hours};
+use tidewatch_core::time::Span;
 
-use super::horizon::Horizon;
 use super::line::{Improved, Line, saved};
+use tidewatch_core::planning::horizon::Horizon;
 
 /// A sweep that saves less of the cost than this is the last.
 const LEAST_GAIN: f64 = 1e-13;
