@@ -7,6 +7,7 @@
 pub mod clairvoyant;
 pub mod compare;
 pub mod contest;
+pub mod draw;
 pub mod driver;
 pub mod feed;
 pub mod fleet;
@@ -15,6 +16,9 @@ pub mod ours;
 pub mod peers;
 pub mod plans;
 pub mod profiles;
+pub mod replay;
 pub mod score;
+pub mod tables;
 pub mod trace;
+pub mod words;
 pub mod world;

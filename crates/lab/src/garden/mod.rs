@@ -12,14 +12,20 @@ use std::collections::BTreeMap;
 use tidewatch_core::engine::garden::medd::Medd;
 use tidewatch_core::engine::garden::{self, Plant, UNIT, Work};
 
+pub mod answer;
 pub mod cube;
+pub mod document;
 pub mod edd;
 pub mod front;
 pub mod made_up;
+pub mod picture;
 pub mod power;
 pub mod printed;
+pub mod scatter;
 pub mod slice;
 pub mod sweep;
+pub mod text;
+pub mod trials;
 pub mod walk;
 
 use edd::Edd;

@@ -5,7 +5,7 @@ use tidewatch_core::model::obsolescence::Obsolescence;
 use tidewatch_core::planning::horizon::{End, Grid, Horizon};
 use tidewatch_core::time::Span;
 use tidewatch_lab::plans::baselines::{first_arrival, threshold, uniform};
-use tidewatch_lab::plans::finish::descend;
+use tidewatch_lab::plans::exact_descent::descend;
 use tidewatch_lab::plans::moves::{Moves, improve};
 use tidewatch_lab::plans::reference::solve;
 

@@ -6,7 +6,7 @@ use tidewatch_core::model::obsolescence::Obsolescence;
 use tidewatch_core::planning::horizon::{End, Grid, Horizon};
 use tidewatch_core::planning::optimal;
 use tidewatch_core::time::Span;
-use tidewatch_lab::plans::{bound, finish, reference};
+use tidewatch_lab::plans::{bound, exact_descent, reference};
 
 /// The least cost of at most n probes on the grid, by the recursion written out.
 fn by_recursion(horizon: &Horizon, grid: Grid, probes: u32) -> f64 {
@@ -166,7 +166,7 @@ proptest! {
             let bound = bound::continuous(&horizon, grid, &found).unwrap();
             let fine = optimal::solve(&horizon, Grid::every(Span::from_secs(20))).unwrap();
             for start in [found.times, fine.times] {
-                let improved = finish::descend(&horizon, start);
+                let improved = exact_descent::descend(&horizon, start);
                 let cost = horizon.cost.cost_of(&improved.times);
                 prop_assert!(bound <= cost * (1.0 + 1e-9) + 1e-12, "bound {bound} above {cost}");
             }

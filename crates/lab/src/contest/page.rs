@@ -6,14 +6,15 @@
 use std::ffi::OsString;
 use std::fmt::{Result, Write};
 
-use crate::cli::picture::escaped;
-use crate::cli::table::Tone;
+use crate::draw::chart::{Frame, Scale, bar, plain};
+use crate::draw::svg::{Picture, Shape, escaped, tenth};
+use crate::tables::{Emphasis, Table};
+use crate::words::cut;
 
-use super::Question;
-use super::chart::{Frame, Scale, bar, plain};
 use super::curve::{self, WIDTH, keys, keys_height};
+use super::question::Question;
 use super::results::Results;
-use super::show::{Table, by_kind, extremes, kinds, policies, spent, summary};
+use super::tables::{by_kind, extremes, kinds, policies, spent, summary};
 
 const STYLE: &str = "\
 :root{color-scheme:light dark;--ink:#1f2328;--soft:#59636e;--grid:#d1d9e0;--page:#ffffff;--good:#1a7f37;\
@@ -95,15 +96,14 @@ fn write(
 
 fn trade_off(all: &[&Results], page: &mut String) -> Result {
     let height = curve::height(all.first().map_or(0, |results| results.standings.len()));
-    writeln!(page, "<h2>What probes buy</h2>")?;
-    figure((curve::TOP, height), "Mean delay against probes per source and week, a line per policy", page)?;
-    curve::draw(all, page)?;
-    writeln!(page, "</svg><figcaption>Lower and further left is better.</figcaption></figure>")
-}
-
-fn figure((top, bottom): (usize, usize), label: &str, page: &mut String) -> Result {
-    let height = bottom - top;
-    writeln!(page, r#"<figure><svg viewBox="0 {top} {WIDTH} {height}" role="img" aria-label="{label}">"#)
+    let label = "Mean delay against probes per source and week, a line per policy";
+    let mut picture = Picture::figure(WIDTH, (curve::TOP, height), label);
+    curve::draw(all, &mut picture);
+    writeln!(
+        page,
+        "<h2>What probes buy</h2>\n<figure>{}<figcaption>Lower and further left is better.</figcaption></figure>",
+        picture.finish()
+    )
 }
 
 /// For each kind a bar per policy, from 1 to its ratio.
@@ -121,35 +121,26 @@ fn bars(results: &Results, page: &mut String) -> Result {
         height: step * results.kinds.len() as f64,
     };
     let below = plot.bottom() + 44.0;
-    figure(
-        (0, below as usize + keys_height(policies)),
-        "Ratio of mean delays to the baseline, by kind and policy",
-        page,
-    )?;
-    plot.upright(&scale, &scale.round(), plain, page)?;
+    let label = "Ratio of mean delays to the baseline, by kind and policy";
+    let mut picture = Picture::figure(WIDTH, (0, below as usize + keys_height(policies)), label);
+    plot.upright(&scale, &scale.round(), plain, &mut picture);
     let one = plot.x(scale.share(1.0));
-    writeln!(page, r#"<line class="one" x1="{one:.1}" x2="{one:.1}" y1="{TOP}" y2="{}"/>"#, plot.bottom())?;
+    picture.add(&Shape::line((tenth(one), TOP), (tenth(one), plot.bottom())).class("one"));
     for (place, kind) in results.kinds.iter().enumerate() {
         let top = TOP + place as f64 * step + BETWEEN / 2.0;
-        let name = escaped(&crate::cli::table::cut(&kind.name, 22));
+        let name = cut(&kind.name, 22);
         let middle = top + policies as f64 * BAR / 2.0 + 4.0;
-        writeln!(page, r#"<text text-anchor="end" x="{}" y="{middle:.1}">{name}</text>"#, LEFT - 10.0)?;
+        picture.add(&Shape::text(LEFT - 10.0, tenth(middle), &name).anchor("end"));
         for (index, share) in kind.shares.iter().enumerate() {
             let Some(ratio) = share.ratio else { continue };
             let word = format!("{name}, {}: {ratio:.3}", share.who.name());
-            let y = top + index as f64 * BAR;
-            bar(
-                index,
-                (one, plot.x(scale.share(ratio.clamp(LEAST, LEAST.recip())))),
-                (y, BAR - 2.0),
-                &word,
-                page,
-            )?;
+            let reach = (one, plot.x(scale.share(ratio.clamp(LEAST, LEAST.recip()))));
+            bar(index, reach, (top + index as f64 * BAR, BAR - 2.0), &word, &mut picture);
         }
     }
     let names: Vec<&str> = results.standings.iter().map(|standing| standing.who.name()).collect();
-    keys(&names, below, page)?;
-    writeln!(page, "</svg></figure>")
+    keys(&names, below, &mut picture);
+    writeln!(page, "<figure>{}</figure>", picture.finish())
 }
 
 fn table(table: &Table, page: &mut String) -> Result {
@@ -160,15 +151,15 @@ fn table(table: &Table, page: &mut String) -> Result {
     write!(page, "</tr></thead><tbody>")?;
     for row in &table.rows {
         write!(page, "<tr>")?;
-        for cell in row {
-            let class = match cell.stands_out() {
-                Tone::Plain | Tone::Head => "",
-                Tone::Faint => r#" class="faint""#,
-                Tone::Good => r#" class="good""#,
-                Tone::Warn => r#" class="warn""#,
-                Tone::Bad => r#" class="bad""#,
+        for entry in row {
+            let class = match entry.emphasis {
+                Emphasis::Plain | Emphasis::Strong => "",
+                Emphasis::Faint => r#" class="faint""#,
+                Emphasis::Good => r#" class="good""#,
+                Emphasis::Warn => r#" class="warn""#,
+                Emphasis::Bad => r#" class="bad""#,
             };
-            write!(page, "<td{class}>{}</td>", escaped(cell.text()))?;
+            write!(page, "<td{class}>{}</td>", escaped(&entry.text))?;
         }
         write!(page, "</tr>")?;
     }

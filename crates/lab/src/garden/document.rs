@@ -5,15 +5,13 @@
 use std::io;
 
 use serde::Serialize;
-use serde_json::{Map, Value, json};
 
-use tidewatch_lab::garden::Outcome;
-use tidewatch_lab::garden::slice::{Mark, Slice};
-
-use super::Answer;
+use super::Outcome;
+use super::answer::Answer;
+use super::slice::{Dim, Mark, Slice, SliceRow};
 
 #[derive(Serialize)]
-struct Document {
+struct Document<'s> {
     plants: usize,
     omega: f64,
     capacity: f64,
@@ -21,7 +19,33 @@ struct Document {
     alternatives: Vec<Alternative>,
     knee: Alternative,
     #[serde(skip_serializing_if = "Option::is_none")]
-    slice: Option<Vec<Value>>,
+    slice: Option<Vec<Row<'s>>>,
+}
+
+/// A row of a slice: the dimensions that it is summed up by, and the measures, by name.
+#[derive(Serialize, Default)]
+struct Row<'s> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    capacity: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    day: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group: Option<&'s str>,
+    mean_tardiness: f64,
+    mean_workload: f64,
+    missed: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    policy: Option<&'s str>,
+    probes: i64,
+    tardiness: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    window: Option<&'s str>,
+    workload: f64,
+}
+
+#[derive(Serialize)]
+struct Sliced<'s> {
+    slice: Vec<Row<'s>>,
 }
 
 #[derive(Serialize)]
@@ -71,27 +95,33 @@ pub fn document(answer: &Answer, slice: Option<&Slice>) -> io::Result<String> {
 
 /// A slice of a cube that was there.
 pub fn slice(slice: &Slice) -> io::Result<String> {
-    Ok(serde_json::to_string_pretty(&json!({ "slice": rows(slice) }))?)
+    Ok(serde_json::to_string_pretty(&Sliced { slice: rows(slice) })?)
 }
 
-fn rows(slice: &Slice) -> Vec<Value> {
-    let row = |row: &tidewatch_lab::garden::slice::SliceRow| {
-        let mut map = Map::new();
+fn rows(slice: &Slice) -> Vec<Row<'_>> {
+    slice.rows.iter().map(|row| Row::of(slice, row)).collect()
+}
+
+impl<'s> Row<'s> {
+    fn of(slice: &Slice, row: &'s SliceRow) -> Self {
+        let mut document = Self {
+            mean_tardiness: row.mean_tardiness(),
+            mean_workload: row.mean_workload(),
+            missed: row.missed,
+            probes: row.probes,
+            tardiness: row.tardiness,
+            workload: row.workload,
+            ..Self::default()
+        };
         for (dim, mark) in slice.by.iter().zip(&row.marks) {
-            let value = match mark {
-                Mark::Capacity(capacity) => json!(capacity),
-                Mark::Name(name) => json!(name),
-                Mark::Day(day) => json!(day),
-            };
-            map.insert(dim.name().to_owned(), value);
+            match (dim, mark) {
+                (_, Mark::Capacity(capacity)) => document.capacity = Some(*capacity),
+                (_, Mark::Day(day)) => document.day = Some(*day),
+                (Dim::Policy, Mark::Name(name)) => document.policy = Some(name),
+                (Dim::Group, Mark::Name(name)) => document.group = Some(name),
+                (_, Mark::Name(name)) => document.window = Some(name),
+            }
         }
-        map.insert("tardiness".to_owned(), json!(row.tardiness));
-        map.insert("workload".to_owned(), json!(row.workload));
-        map.insert("probes".to_owned(), json!(row.probes));
-        map.insert("missed".to_owned(), json!(row.missed));
-        map.insert("mean_tardiness".to_owned(), json!(row.mean_tardiness()));
-        map.insert("mean_workload".to_owned(), json!(row.mean_workload()));
-        Value::Object(map)
-    };
-    slice.rows.iter().map(row).collect()
+        document
+    }
 }

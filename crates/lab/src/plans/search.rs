@@ -1,19 +1,69 @@
-//! Has the schedule searched, and what it can be compared with.
+//! Searches a schedule, and what it can be compared with.
 //!
-//! Knows which method gives what. Must not know where the problem came from, nor how its answer is
-//! shown.
+//! [`find`] is the search itself, which may be timed; [`Found::compared`] adds bounds, prices and rivals. Must
+//! not know where the problem came from, nor how its answer is shown.
 
 use std::time::Duration;
 
-use crate::cli::CliError;
-use crate::clock::Stopwatch;
 use tidewatch_core::planning::horizon::{Grid, Horizon, Impossible, Schedule};
 use tidewatch_core::planning::optimal;
 use tidewatch_core::time::Span;
-use tidewatch_lab::plans::{baselines, bound, finish, moves, reference};
 
-use super::refusal::refusal;
-use super::{Improver, Method, Problem};
+use super::problem::Problem;
+use super::{baselines, bound, exact_descent, moves, reference};
+
+/// How a schedule is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// The best on the grid, found fast.
+    Optimal,
+    /// The same by the published Algorithms 1, 2 and 4, as corrected.
+    Paper,
+    /// Evenly in time.
+    Uniform,
+    /// Whenever equally much obsolescence has gathered.
+    Threshold,
+    /// Whenever an update is equally likely to have come.
+    FirstArrival,
+}
+
+impl Method {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Optimal => "optimal",
+            Self::Paper => "paper",
+            Self::Uniform => "uniform",
+            Self::Threshold => "threshold",
+            Self::FirstArrival => "first_arrival",
+        }
+    }
+
+    /// Its times are on a grid.
+    pub fn has_grid(self) -> bool {
+        matches!(self, Self::Optimal | Self::Paper)
+    }
+}
+
+/// How a schedule is improved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Improver {
+    /// Descent to the nearest optimum in continuous time.
+    Exact,
+    /// The published Algorithm 10.
+    Moves,
+}
+
+/// Why there is no schedule.
+#[derive(Debug, thiserror::Error)]
+pub enum SearchError {
+    /// None keeps what the horizon asks.
+    #[error(transparent)]
+    Impossible(#[from] Impossible),
+    /// Costs are not finite.
+    #[error("the rate and the importance are too large to add up")]
+    TooLarge,
+}
 
 /// With more probes than this the rules without a grid take too long to be asked five times.
 const MOST_COMPARED: u32 = 20_000;
@@ -72,54 +122,70 @@ impl Outcome {
     }
 }
 
-/// Searches.
-pub fn search(problem: &Problem, method: Method, improver: Option<Improver>) -> Result<Outcome, CliError> {
-    let refuse = |why: Impossible| refusal(problem, &why);
+/// A schedule before it is compared.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Found {
+    method: Method,
+    improver: Option<Improver>,
+    /// What was found on the grid, where there is one.
+    schedule: Option<Schedule>,
+    times: Vec<Span>,
+    moves: u64,
+}
+
+/// Searches, and improves what was found.
+pub fn find(problem: &Problem, method: Method, improver: Option<Improver>) -> Result<Found, Impossible> {
     let horizon = &problem.horizon;
-    horizon.check().map_err(refuse)?;
+    horizon.check()?;
     if problem.step <= Span::ZERO {
-        return Err(refuse(Impossible::BadGrid));
+        return Err(Impossible::BadGrid);
     }
-    let watch = Stopwatch::start();
     let (schedule, mut times) = match method {
         Method::Optimal => on_grid(optimal::solve(horizon, problem.grid())),
         Method::Paper => on_grid(reference::solve(horizon, problem.grid())),
         _ => baseline(method, horizon).map(|times| (None, times)),
-    }
-    .map_err(refuse)?;
-    let mut steps = 0;
+    }?;
+    let mut moves = 0;
     if let Some(improver) = improver {
         let improved = match improver {
-            Improver::Exact => finish::descend(horizon, times),
+            Improver::Exact => exact_descent::descend(horizon, times),
             Improver::Moves => moves::improve(horizon, times, &moves::Moves::default()),
         };
-        (times, steps) = (improved.times, improved.moves);
+        (times, moves) = (improved.times, improved.moves);
     }
-    let elapsed = watch.elapsed();
-    let expected_cost = horizon.cost.cost_of(&times);
-    if !expected_cost.is_finite() {
-        return Err(CliError::Refused("the rate and the importance are too large to add up".to_owned()));
+    Ok(Found { method, improver, schedule, times, moves })
+}
+
+impl Found {
+    /// The answer, with what it can be compared with. `elapsed` is how long the search took.
+    pub fn compared(self, problem: &Problem, elapsed: Duration) -> Result<Outcome, SearchError> {
+        let Self { method, improver, schedule, times, moves } = self;
+        let horizon = &problem.horizon;
+        let expected_cost = horizon.cost.cost_of(&times);
+        if !expected_cost.is_finite() {
+            return Err(SearchError::TooLarge);
+        }
+        let trade_off = trade_off(problem, method);
+        let here = trade_off.iter().find(|trade| trade.probes == horizon.probes);
+        let mut outcome = Outcome {
+            method,
+            improver,
+            expected_cost,
+            lower_bound: schedule.as_ref().map(|schedule| schedule.lower_bound),
+            moves,
+            elapsed,
+            price: here.and_then(|trade| trade.price),
+            uniform: baselines::uniform(horizon).ok().map(|times| horizon.cost.cost_of(&times)),
+            trade_off,
+            notes: problem.notes.clone(),
+            times,
+        };
+        if outcome.is_off_grid() {
+            outcome.lower_bound = continuous_bound(problem, schedule, outcome.price);
+        }
+        remark(problem, &mut outcome);
+        Ok(outcome)
     }
-    let trade_off = trade_off(problem, method);
-    let here = trade_off.iter().find(|trade| trade.probes == horizon.probes);
-    let mut outcome = Outcome {
-        method,
-        improver,
-        expected_cost,
-        lower_bound: schedule.as_ref().map(|schedule| schedule.lower_bound),
-        moves: steps,
-        elapsed,
-        price: here.and_then(|trade| trade.price),
-        uniform: baselines::uniform(horizon).ok().map(|times| horizon.cost.cost_of(&times)),
-        trade_off,
-        notes: problem.notes.clone(),
-        times,
-    };
-    if outcome.is_off_grid() {
-        outcome.lower_bound = continuous_bound(problem, schedule, outcome.price);
-    }
-    remark(problem, &mut outcome);
-    Ok(outcome)
 }
 
 fn on_grid(found: Result<Schedule, Impossible>) -> Result<(Option<Schedule>, Vec<Span>), Impossible> {

@@ -6,7 +6,7 @@
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
-use crate::cli::words::local;
+use crate::words::local;
 use tidewatch_core::time::{Span, Timestamp};
 
 use super::days::{Day, days};

@@ -1,17 +1,57 @@
-//! What allocators cost, as a table for people and as JSON for programs.
+//! What allocators cost: figures, a document for programs and a table for people.
 //!
-//! Knows which figures are told and what the paper has proven of whom. Must not reckon costs.
+//! Knows which figures are told and what the paper has proven of whom. Must not simulate.
 
-use std::io::{self, Write};
+use std::io;
+use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::cli::table::{Cell, Tone, cell, print};
-use crate::cli::words::number;
 use tidewatch_core::engine::Allocator;
-use tidewatch_lab::fleet::minds::Estimate;
 
-use super::fleet::{Outcome, Question};
+use crate::tables::{Emphasis, Entry, Table, entry};
+use crate::words::{number, plural};
+
+use super::World;
+use super::minds::Estimate;
+
+/// What was simulated.
+#[derive(Debug)]
+pub struct Question {
+    /// The file or the shape.
+    pub title: String,
+    /// The sources.
+    pub world: World,
+    /// How long.
+    pub steps: u64,
+    /// Of these not counted.
+    pub warm_up: u64,
+    /// The seed.
+    pub seed: u64,
+    /// The rates are hidden.
+    pub unknown: bool,
+    /// Theorem 1.
+    pub lower_bound: f64,
+    /// The tighter bound.
+    pub tight_bound: f64,
+    /// What an index costs that knows the rates, where they are hidden.
+    pub oracle: Option<f64>,
+}
+
+/// What came of one allocator.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Which.
+    pub allocator: Allocator,
+    /// How it learned, if it did.
+    pub learned: Option<Estimate>,
+    /// Its cost.
+    pub cost: f64,
+    /// Its probes, all steps together.
+    pub probes: u64,
+    /// How long it took, everything included.
+    pub elapsed: Duration,
+}
 
 /// The keys up to `elapsed_ms` are promised, in this order.
 #[derive(Serialize)]
@@ -99,15 +139,8 @@ pub fn all_as_json(question: &Question, outcomes: &[Outcome]) -> io::Result<Stri
     Ok(serde_json::to_string_pretty(&Documents { allocators })?)
 }
 
-/// All of it for people.
-pub fn table(
-    question: &Question,
-    outcomes: &[Outcome],
-    colours: bool,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    head(question, out)?;
-    writeln!(out)?;
+/// A row per allocator.
+pub fn table(question: &Question, outcomes: &[Outcome]) -> Table {
     let mut heads = vec!["allocator", "cost", "× bound", "proven", "× tight bound"];
     if question.oracle.is_some() {
         heads.push("regret");
@@ -118,54 +151,58 @@ pub fn table(
         let said = document(question, outcome);
         let ratio =
             |ratio: Option<f64>, digits| ratio.map_or("–".to_owned(), |x| format!("{x:.digits$}"));
-        let tone = if outcome.cost == best && outcomes.len() > 1 { Tone::Good } else { Tone::Plain };
-        let mut row: Vec<Cell> = vec![
-            cell(said.allocator),
-            cell(number(said.cost)),
-            cell(ratio(said.ratio, 3)),
-            cell(ratio(said.proven_ratio, 1)).tone(Tone::Faint),
-            cell(ratio(said.tight_ratio, 3)).tone(tone),
+        let is_best = outcome.cost == best && outcomes.len() > 1;
+        let emphasis = if is_best { Emphasis::Good } else { Emphasis::Plain };
+        let mut row: Vec<Entry> = vec![
+            entry(said.allocator),
+            entry(number(said.cost)),
+            entry(ratio(said.ratio, 3)),
+            entry(ratio(said.proven_ratio, 1)).marked(Emphasis::Faint),
+            entry(ratio(said.tight_ratio, 3)).marked(emphasis),
         ];
         if question.oracle.is_some() {
-            row.push(cell(said.regret.map_or("–".to_owned(), |regret| format!("{:.1} %", regret * 100.0))));
+            let regret = said.regret.map_or("–".to_owned(), |regret| format!("{:.1} %", regret * 100.0));
+            row.push(entry(regret));
         }
-        row.push(cell(ratio(said.ns_per_probe, 0)).tone(Tone::Faint));
+        row.push(entry(ratio(said.ns_per_probe, 0)).marked(Emphasis::Faint));
         row
     };
-    let rows: Vec<Vec<Cell>> = outcomes.iter().map(row).collect();
-    print(out, &heads, &rows, colours)
+    Table::new(heads, outcomes.iter().map(row).collect())
 }
 
-fn head(question: &Question, out: &mut dyn Write) -> io::Result<()> {
-    let counted = |count: u64, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+/// What was simulated and what no schedule undercuts, line by line.
+pub fn head(question: &Question) -> Vec<String> {
+    let counted = |count: u64, what: &str| {
+        format!("{count} {what}{}", plural(usize::try_from(count).unwrap_or(usize::MAX)))
+    };
     let scored = match question.warm_up {
         0 => String::new(),
         warm_up => format!(", the first {warm_up} not counted"),
     };
-    writeln!(
-        out,
-        "{}  {}, {} a step, {}{scored}; seed {}",
-        question.title,
-        counted(question.world.rates.len() as u64, "source"),
-        counted(question.world.per_step as u64, "probe"),
-        counted(question.steps, "step"),
-        question.seed
-    )?;
     let told = if question.unknown { "hidden from all but an oracle" } else { "known to all but adaptive" };
     let change = match question.world.change {
         None => String::new(),
         Some(change) if change.share >= 1.0 => format!(", all permuted at step {}", change.at),
         Some(change) => format!(", {:.0} % of them permuted at step {}", change.share * 100.0, change.at),
     };
-    writeln!(out, "rates           {told}{change}")?;
-    writeln!(
-        out,
-        "no schedule is  below {} undiscovered updates (Theorem 1), nor below {} (tight bound)",
-        number(question.lower_bound),
-        number(question.tight_bound)
-    )?;
-    match question.oracle {
-        Some(oracle) => writeln!(out, "the oracle      index, told the rates: {}", number(oracle)),
-        None => Ok(()),
+    let mut lines = vec![
+        format!(
+            "{}  {}, {} a step, {}{scored}; seed {}",
+            question.title,
+            counted(question.world.rates.len() as u64, "source"),
+            counted(question.world.per_step as u64, "probe"),
+            counted(question.steps, "step"),
+            question.seed
+        ),
+        format!("rates           {told}{change}"),
+        format!(
+            "no schedule is  below {} undiscovered updates (Theorem 1), nor below {} (tight bound)",
+            number(question.lower_bound),
+            number(question.tight_bound)
+        ),
+    ];
+    if let Some(oracle) = question.oracle {
+        lines.push(format!("the oracle      index, told the rates: {}", number(oracle)));
     }
+    lines
 }

@@ -3,13 +3,14 @@
 //! Exists so that table, document and page tell the same. Knows whom everybody is compared with. Must
 //! not know how results look.
 
+use crate::compare::{Comparison, FLOOR_SECS, Pair, compare, geometric_mean_ratio};
+use crate::score::Score;
+use crate::trace::Trace;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::time::Span;
-use tidewatch_lab::compare::{Comparison, FLOOR_SECS, Pair, compare, geometric_mean_ratio};
-use tidewatch_lab::contest::{Contest, Entrant, Run, Who};
-use tidewatch_lab::score::Score;
-use tidewatch_lab::trace::Trace;
+
+use super::{Contest, Entrant, Run, Who};
 
 const WEEK_MS: f64 = Span::from_days(7).as_millis() as f64;
 
@@ -176,13 +177,13 @@ pub fn probes_per_week(score: &Score) -> Option<f64> {
 }
 
 #[cfg(test)]
-pub mod tests {
-    use super::super::Question;
+pub(super) mod tests {
+    use super::super::Rules;
+    use super::super::question::Question;
     use super::*;
+    use crate::score::Trial;
     use tidewatch_core::model::steps::Steps;
     use tidewatch_core::time::Timestamp;
-    use tidewatch_lab::contest::Rules;
-    use tidewatch_lab::score::Trial;
 
     /// Three sources of two kinds, two days, probed every so many seconds by each policy.
     pub fn contest(probed: &[(&str, i64)]) -> (Vec<Trace>, Contest) {

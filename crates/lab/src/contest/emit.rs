@@ -5,34 +5,46 @@
 //! and names. Must not know what the times are worth.
 
 use std::fmt::Write;
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
-use crate::cli::CliError;
 use tidewatch_core::time::Timestamp;
-use tidewatch_lab::trace::Trace;
 
-use super::read::HEADER;
+use crate::trace::{HEADER, Trace};
+
 use super::results::{Results, runs};
 
 /// What a file is called until it is complete.
 const PARTIAL: &str = ".partial";
 
+/// Why the times are not written.
+#[derive(Debug, thiserror::Error)]
+pub enum EmitError {
+    /// The name of a source is a path.
+    #[error("the source {0:?} would be written outside of its folder; give its trace another name")]
+    Outside(String),
+    /// A file or folder cannot be written.
+    #[error("{}: {why}", .path.display())]
+    Unwritable {
+        /// Which.
+        path: PathBuf,
+        /// What the system says.
+        why: std::io::Error,
+    },
+}
+
 /// Makes the folder and looks at the names, so that nothing is refused after a long calculation.
-pub fn prepare(folder: &Path, traces: &[Trace]) -> Result<(), CliError> {
+pub fn prepare(folder: &Path, traces: &[Trace]) -> Result<(), EmitError> {
     for trace in traces {
         let mut parts = Path::new(&trace.name).components();
         if !matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None)) {
-            return Err(CliError::Refused(format!(
-                "the source {:?} would be written outside of its folder; give its trace another name",
-                trace.name
-            )));
+            return Err(EmitError::Outside(trace.name.clone()));
         }
     }
-    std::fs::create_dir_all(folder).map_err(|error| unwritable(folder, &error))
+    std::fs::create_dir_all(folder).map_err(|error| unwritable(folder, error))
 }
 
 /// Writes them: a folder per policy, and above that one per budget if there are several.
-pub fn write(folder: &Path, traces: &[Trace], all: &[Results]) -> Result<(), CliError> {
+pub fn write(folder: &Path, traces: &[Trace], all: &[Results]) -> Result<(), EmitError> {
     for results in all {
         let folder = match all.len() {
             1 => folder.to_owned(),
@@ -40,7 +52,7 @@ pub fn write(folder: &Path, traces: &[Trace], all: &[Results]) -> Result<(), Cli
         };
         for entrant in &results.contest.entrants {
             let folder = folder.join(entrant.who.name());
-            std::fs::create_dir_all(&folder).map_err(|error| unwritable(&folder, &error))?;
+            std::fs::create_dir_all(&folder).map_err(|error| unwritable(&folder, error))?;
             for (index, run) in runs(entrant) {
                 let (Some(trace), Some(exam)) = (traces.get(index), results.contest.exams.get(index))
                 else {
@@ -50,15 +62,15 @@ pub fn write(folder: &Path, traces: &[Trace], all: &[Results]) -> Result<(), Cli
                 let written = std::fs::write(&partial, text(&run.probes, exam.to));
                 written
                     .and_then(|()| std::fs::rename(&partial, &file))
-                    .map_err(|error| unwritable(&file, &error))?;
+                    .map_err(|error| unwritable(&file, error))?;
             }
         }
     }
     Ok(())
 }
 
-fn unwritable(path: &Path, error: &std::io::Error) -> CliError {
-    CliError::Refused(format!("{}: {error}", path.display()))
+fn unwritable(path: &Path, why: std::io::Error) -> EmitError {
+    EmitError::Unwritable { path: path.to_owned(), why }
 }
 
 /// The times, and the end among them.

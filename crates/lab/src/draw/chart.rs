@@ -1,13 +1,9 @@
-//! Charts as SVG: logarithmic axes, lines through points, bars.
+//! Charts: scales, axes, lines through points, bars.
 //!
-//! Draws shapes with classes and leaves colours of text and grid to whoever puts them on a page, light or
-//! dark. Knows places and labels. Must not know what is drawn.
+//! Shapes have classes; the page or file that holds them says how text and grid look. Must not know what is drawn.
 
-use std::fmt::{Result, Write};
-
-/// Colours that can be told apart on light and on dark pages.
-const INKS: [&str; 8] =
-    ["#e8590c", "#1c7ed6", "#2f9e44", "#868e96", "#ae3ec9", "#d6336c", "#1098ad", "#a68a00"];
+use super::colour::{INKS, ink};
+use super::svg::{Picture, Shape, tenth};
 
 /// How a line is broken once the colours are used up.
 const DASHES: [&str; 3] = ["none", "7 4", "2 3"];
@@ -15,13 +11,19 @@ const DASHES: [&str; 3] = ["none", "7 4", "2 3"];
 /// More labels than this are too many for a scale.
 const MOST_TICKS: usize = 10;
 
-/// The ink of the n-th of several.
-pub fn ink(index: usize) -> &'static str {
-    INKS[index % INKS.len()]
-}
-
 fn dash(index: usize) -> &'static str {
     DASHES[index / INKS.len() % DASHES.len()]
+}
+
+/// Round numbers from one to another, about so many, with their labels.
+pub fn round_ticks(from: f64, to: f64, about: f64) -> Vec<(f64, String)> {
+    let rough = (to - from) / about;
+    let power = 10_f64.powf(rough.log10().floor());
+    let step = [1.0, 2.0, 5.0, 10.0].map(|times| times * power).into_iter().find(|step| *step >= rough);
+    let step = step.unwrap_or(rough);
+    let digits = (-step.log10().floor()).clamp(0.0, 12.0) as usize;
+    let (first, last) = ((from / step).ceil() as i64, (to / step).floor() as i64);
+    (first..=last).map(|index| index as f64 * step).map(|at| (at, format!("{at:.digits$}"))).collect()
 }
 
 /// A logarithmic scale.
@@ -107,19 +109,22 @@ impl Frame {
         scale: &Scale,
         ticks: &[f64],
         label: impl Fn(f64) -> String,
-        svg: &mut String,
-    ) -> Result {
+        picture: &mut Picture,
+    ) {
         let (top, bottom) = (self.top, self.bottom());
         for &tick in ticks {
             let x = self.x(scale.share(tick));
-            writeln!(
-                svg,
-                r#"<line class="grid" x1="{x:.1}" x2="{x:.1}" y1="{top}" y2="{bottom}"/><text class="soft" text-anchor="middle" x="{x:.1}" y="{:.1}">{}</text>"#,
-                bottom + 18.0,
-                label(tick)
-            )?;
+            picture.add(
+                &Shape::new("line")
+                    .class("grid")
+                    .with("x1", tenth(x))
+                    .with("x2", tenth(x))
+                    .with("y1", top)
+                    .with("y2", bottom),
+            );
+            let below = Shape::new("text").class("soft").anchor("middle");
+            picture.add(&below.with("x", tenth(x)).with("y", tenth(bottom + 18.0)).holding(&label(tick)));
         }
-        Ok(())
     }
 
     /// Level lines at these values, labelled at the left.
@@ -128,56 +133,59 @@ impl Frame {
         scale: &Scale,
         ticks: &[f64],
         label: impl Fn(f64) -> String,
-        svg: &mut String,
-    ) -> Result {
+        picture: &mut Picture,
+    ) {
+        let (left, right) = (self.left, self.left + self.width);
         for &tick in ticks {
             let y = self.y(scale.share(tick));
-            writeln!(
-                svg,
-                r#"<line class="grid" x1="{}" x2="{}" y1="{y:.1}" y2="{y:.1}"/><text class="soft" text-anchor="end" x="{}" y="{:.1}">{}</text>"#,
-                self.left,
-                self.left + self.width,
-                self.left - 8.0,
-                y + 4.0,
-                label(tick)
-            )?;
+            picture.add(
+                &Shape::new("line")
+                    .class("grid")
+                    .with("x1", left)
+                    .with("x2", right)
+                    .with("y1", tenth(y))
+                    .with("y2", tenth(y)),
+            );
+            let beside = Shape::new("text").class("soft").anchor("end");
+            picture.add(&beside.with("x", left - 8.0).with("y", tenth(y + 4.0)).holding(&label(tick)));
         }
-        Ok(())
     }
 }
 
-/// The n-th line: through these places, each with a word for whoever points at it. The words are escaped
-/// already.
-pub fn line(index: usize, points: &[(f64, f64, String)], svg: &mut String) -> Result {
+/// The points of a line as SVG has them.
+pub fn points(places: impl IntoIterator<Item = (f64, f64)>) -> String {
+    let all: Vec<String> = places.into_iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+    all.join(" ")
+}
+
+/// The n-th line: through these places, each with a text for those who point at it.
+pub fn line(index: usize, places: &[(f64, f64, String)], picture: &mut Picture) {
     let (ink, dash) = (ink(index), dash(index));
-    let places: Vec<String> = points.iter().map(|(x, y, _)| format!("{x:.1},{y:.1}")).collect();
-    writeln!(
-        svg,
-        r#"<polyline points="{}" fill="none" stroke="{ink}" stroke-width="2" stroke-dasharray="{dash}"/>"#,
-        places.join(" ")
-    )?;
-    for (x, y, word) in points {
-        writeln!(
-            svg,
-            r#"<circle cx="{x:.1}" cy="{y:.1}" r="4" fill="{ink}"><title>{word}</title></circle>"#
-        )?;
+    let through = points(places.iter().map(|&(x, y, _)| (x, y)));
+    picture.add(
+        &Shape::new("polyline")
+            .with("points", through)
+            .fill("none")
+            .stroke(ink)
+            .with("stroke-width", 2)
+            .with("stroke-dasharray", dash),
+    );
+    for (x, y, word) in places {
+        picture.add(&Shape::circle(tenth(*x), tenth(*y), 4).fill(ink).hint(word));
     }
-    Ok(())
 }
 
-/// The n-th sort of bar, lying between two places, with a word for whoever points at it.
+/// The n-th sort of bar, lying between two places, with a text for those who point at it.
 pub fn bar(
     index: usize,
     (from, to): (f64, f64),
     (y, height): (f64, f64),
     word: &str,
-    svg: &mut String,
-) -> Result {
-    let (x, width, ink) = (from.min(to), (from - to).abs().max(0.5), ink(index));
-    writeln!(
-        svg,
-        r#"<rect x="{x:.1}" y="{y:.1}" width="{width:.1}" height="{height:.1}" rx="1" fill="{ink}"><title>{word}</title></rect>"#
-    )
+    picture: &mut Picture,
+) {
+    let (x, width) = (from.min(to), (from - to).abs().max(0.5));
+    let bar = Shape::rect(tenth(x), tenth(y), tenth(width), tenth(height)).with("rx", 1);
+    picture.add(&bar.fill(ink(index)).hint(word));
 }
 
 #[cfg(test)]
@@ -205,5 +213,12 @@ mod tests {
     fn more_lines_than_inks_differ_by_dashes() {
         assert_eq!(ink(0), ink(8));
         assert_ne!(dash(0), dash(8));
+    }
+
+    #[test]
+    fn ticks_are_round() {
+        let said = |from, to| round_ticks(from, to, 5.0).into_iter().map(|tick| tick.1).collect::<Vec<_>>();
+        assert_eq!(said(0.0, 0.26), ["0.0", "0.1", "0.2"]);
+        assert_eq!(said(138.0, 360.0), ["150", "200", "250", "300", "350"]);
     }
 }

@@ -1,18 +1,16 @@
 //! What probes buy: the mean delay against the number of probes, a line per policy.
 //!
-//! As a picture of its own, dark like the others, or as a part of a page. Knows what the axes are. Must
-//! not know where it is written.
+//! As a picture of its own, or as a part of a page. Must not know where it is written.
 
-use std::fmt::{Result, Write};
+use crate::draw::chart::{Frame, Scale, line, plain};
+use crate::draw::colour::ink;
+use crate::draw::svg::{Picture, Shape};
+use crate::score::Score;
+use crate::words::{delay, number};
 
-use crate::cli::picture::{begin, escaped, key};
-use crate::cli::words::number;
-use tidewatch_lab::score::Score;
-
-use super::Question;
-use super::chart::{Frame, Scale, ink, line, plain};
+use super::question::Question;
 use super::results::{Results, probes_per_week};
-use super::show::{delay, summary};
+use super::tables::summary;
 
 const MINUTE: f64 = 60.0;
 const HOUR: f64 = 3600.0;
@@ -65,20 +63,18 @@ pub fn keys_height(policies: usize) -> usize {
 /// As an SVG file.
 pub fn to_svg(question: &Question, all: &[&Results]) -> String {
     let policies = all.first().map_or(0, |results| results.standings.len());
-    let summary = escaped(&summary(question));
+    let summary = summary(question);
     let description =
         format!("Mean delay against probes per source and week, a line per policy: {summary}.");
     let title = "How long updates go unseen, by what is spent";
-    let mut svg = begin((WIDTH, height(policies)), title, &description, ".grid{stroke:#2b3440}");
-    // Writing to a string does not fail.
-    let _ = writeln!(svg, r#"<text class="name" x="20" y="32">{title}</text>"#);
-    let _ = writeln!(svg, r#"<text class="soft" x="20" y="52">{summary}</text>"#);
-    let _ = draw(all, &mut svg);
-    svg + "</svg>\n"
+    let mut picture = Picture::new((WIDTH, height(policies)), title, &description, ".grid{stroke:#2b3440}");
+    picture.head(title, (52, &summary));
+    draw(all, &mut picture);
+    picture.finish() + "\n"
 }
 
 /// The chart and its key, without what is around it.
-pub fn draw(all: &[&Results], svg: &mut String) -> Result {
+pub fn draw(all: &[&Results], picture: &mut Picture) {
     let places =
         |index: usize| all.iter().filter_map(move |results| place(&results.standings.get(index)?.score));
     let names: Vec<&str> = all
@@ -89,34 +85,31 @@ pub fn draw(all: &[&Results], svg: &mut String) -> Result {
     let across = Scale::around(every().map(|(probes, _)| probes));
     let up = Scale::around(every().map(|(_, delay)| delay));
     let (Some(across), Some(up)) = (across, up) else {
-        return writeln!(svg, r#"<text class="soft" x="20" y="{}">nothing to draw</text>"#, FRAME.top);
+        return picture.add(&Shape::text(20, FRAME.top, "nothing to draw").class("soft"));
     };
-    FRAME.upright(&across, &across.round(), plain, svg)?;
-    FRAME.level(&up, &up.among(&DELAYS), |secs| delay(Some(secs)), svg)?;
+    FRAME.upright(&across, &across.round(), plain, picture);
+    FRAME.level(&up, &up.among(&DELAYS), |secs| delay(Some(secs)), picture);
     let (middle, below) = (FRAME.x(0.5), FRAME.bottom() + 38.0);
-    writeln!(
-        svg,
-        r#"<text class="soft" text-anchor="middle" x="{middle}" y="{below}">probes per source and week</text><text class="soft" x="20" y="{}">mean delay</text>"#,
-        FRAME.top - 6.0
-    )?;
+    let name = Shape::text(middle, below, "probes per source and week").anchor("middle");
+    picture.add(&name.class("soft"));
+    picture.add(&Shape::text(20, FRAME.top - 6.0, "mean delay").class("soft"));
     for (index, name) in names.iter().enumerate() {
         let point = |(probes, secs): (f64, f64)| {
             let word = format!("{name}: {} probes a week, {}", number(probes), delay(Some(secs)));
             (FRAME.x(across.share(probes)), FRAME.y(up.share(secs)), word)
         };
-        line(index, &places(index).map(point).collect::<Vec<_>>(), svg)?;
+        line(index, &places(index).map(point).collect::<Vec<_>>(), picture);
     }
-    keys(&names, below + 24.0, svg)
+    keys(&names, below + 24.0, picture);
 }
 
-/// What each ink stands for.
-pub fn keys(names: &[&str], top: f64, svg: &mut String) -> Result {
+/// What each colour stands for.
+pub fn keys(names: &[&str], top: f64, picture: &mut Picture) {
     let step = (WIDTH - 40) as f64 / KEYS_A_LINE as f64;
     for (index, name) in names.iter().enumerate() {
         let x = 20.0 + (index % KEYS_A_LINE) as f64 * step;
-        key(x, top + (index / KEYS_A_LINE) as f64 * KEY, ink(index), name, svg)?;
+        picture.key(x, top + (index / KEYS_A_LINE) as f64 * KEY, ink(index), name);
     }
-    Ok(())
 }
 
 /// Where a score is drawn. A policy without delay is drawn at the least that can be.

@@ -5,7 +5,8 @@ use serde_json::Number;
 
 use tidewatch_core::time::Span;
 
-use super::{Outcome, Problem};
+use super::problem::Problem;
+use super::search::Outcome;
 
 #[derive(Serialize)]
 struct Document<'a> {

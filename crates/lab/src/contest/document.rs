@@ -8,11 +8,12 @@ use serde::Serialize;
 use serde_json::Number;
 
 use tidewatch_core::time::Timestamp;
-use tidewatch_lab::compare::Interval;
-use tidewatch_lab::contest::Matching;
-use tidewatch_lab::score::Score;
 
-use super::Question;
+use crate::compare::Interval;
+use crate::score::Score;
+
+use super::Matching;
+use super::question::Question;
 use super::results::{Results, probes_per_week, runs, useful};
 
 /// With several budgets, the keys beside `budgets` are those of the first.

@@ -2,9 +2,9 @@
 //!
 //! Must not know how alternatives came about.
 
-use crate::cli::words::number;
+use crate::words::number;
 
-use super::Answer;
+use super::answer::Answer;
 
 const WIDTH: usize = 64;
 const HEIGHT: usize = 12;
