@@ -90,9 +90,8 @@ pub fn draw(all: &[&Results], picture: &mut Picture) {
     FRAME.upright(&across, &across.round(), plain, picture);
     FRAME.level(&up, &up.among(&DELAYS), |secs| delay(Some(secs)), picture);
     let (middle, below) = (FRAME.x(0.5), FRAME.bottom() + 38.0);
-    let name = Shape::text(middle, below, "probes per source and week").anchor("middle");
-    picture.add(&name.class("soft"));
-    picture.add(&Shape::text(20, FRAME.top - 6.0, "mean delay").class("soft"));
+    let name = Shape::text(middle, below, "probes per source and week").anchor("middle").class("soft");
+    picture.add_row(&[name, Shape::text(20, FRAME.top - 6.0, "mean delay").class("soft")]);
     for (index, name) in names.iter().enumerate() {
         let point = |(probes, secs): (f64, f64)| {
             let word = format!("{name}: {} probes a week, {}", number(probes), delay(Some(secs)));

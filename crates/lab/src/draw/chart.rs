@@ -114,16 +114,9 @@ impl Frame {
         let (top, bottom) = (self.top, self.bottom());
         for &tick in ticks {
             let x = self.x(scale.share(tick));
-            picture.add(
-                &Shape::new("line")
-                    .class("grid")
-                    .with("x1", tenth(x))
-                    .with("x2", tenth(x))
-                    .with("y1", top)
-                    .with("y2", bottom),
-            );
-            let below = Shape::new("text").class("soft").anchor("middle");
-            picture.add(&below.with("x", tenth(x)).with("y", tenth(bottom + 18.0)).holding(&label(tick)));
+            let line = Shape::line((tenth(x), top), (tenth(x), bottom)).class("grid");
+            let below = Shape::text(tenth(x), tenth(bottom + 18.0), &label(tick)).class("soft");
+            picture.add_row(&[line, below.anchor("middle")]);
         }
     }
 
@@ -138,16 +131,9 @@ impl Frame {
         let (left, right) = (self.left, self.left + self.width);
         for &tick in ticks {
             let y = self.y(scale.share(tick));
-            picture.add(
-                &Shape::new("line")
-                    .class("grid")
-                    .with("x1", left)
-                    .with("x2", right)
-                    .with("y1", tenth(y))
-                    .with("y2", tenth(y)),
-            );
-            let beside = Shape::new("text").class("soft").anchor("end");
-            picture.add(&beside.with("x", left - 8.0).with("y", tenth(y + 4.0)).holding(&label(tick)));
+            let line = Shape::line((left, tenth(y)), (right, tenth(y))).class("grid");
+            let beside = Shape::text(left - 8.0, tenth(y + 4.0), &label(tick)).class("soft");
+            picture.add_row(&[line, beside.anchor("end")]);
         }
     }
 }

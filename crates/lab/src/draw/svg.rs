@@ -27,6 +27,8 @@ pub fn tenth(value: f64) -> impl Display {
 #[derive(Debug, Clone)]
 pub struct Shape {
     name: &'static str,
+    class: Option<&'static str>,
+    anchor: Option<&'static str>,
     attributes: String,
     inside: String,
 }
@@ -34,7 +36,7 @@ pub struct Shape {
 impl Shape {
     /// An element of that name.
     pub fn new(name: &'static str) -> Self {
-        Self { name, attributes: String::new(), inside: String::new() }
+        Self { name, class: None, anchor: None, attributes: String::new(), inside: String::new() }
     }
 
     /// A rectangle.
@@ -65,9 +67,8 @@ impl Shape {
     }
 
     /// The same with a class of the picture's style.
-    pub fn class(mut self, class: &str) -> Self {
-        self.attributes.insert_str(0, &format!(r#" class="{class}""#));
-        self
+    pub fn class(self, class: &'static str) -> Self {
+        Self { class: Some(class), ..self }
     }
 
     /// The same, filled with a colour.
@@ -81,8 +82,8 @@ impl Shape {
     }
 
     /// The same with text aligned to its `middle` or `end`.
-    pub fn anchor(self, anchor: &str) -> Self {
-        self.with("text-anchor", anchor)
+    pub fn anchor(self, anchor: &'static str) -> Self {
+        Self { anchor: Some(anchor), ..self }
     }
 
     /// The same, holding text.
@@ -105,10 +106,16 @@ impl Shape {
 
 impl Display for Shape {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, attributes, inside } = self;
+        let Self { name, class, anchor, attributes, inside } = self;
+        write!(out, "<{name}")?;
+        for (attribute, value) in [("class", class), ("text-anchor", anchor)] {
+            if let Some(value) = value {
+                write!(out, r#" {attribute}="{value}""#)?;
+            }
+        }
         match inside.is_empty() && *name != "text" {
-            true => write!(out, "<{name}{attributes}/>"),
-            false => write!(out, "<{name}{attributes}>{inside}</{name}>"),
+            true => write!(out, "{attributes}/>"),
+            false => write!(out, "{attributes}>{inside}</{name}>"),
         }
     }
 }
@@ -139,19 +146,28 @@ impl Picture {
 
     /// Adds a shape.
     pub fn add(&mut self, shape: &Shape) {
-        let _ = writeln!(self.0, "{shape}");
+        self.add_row(std::slice::from_ref(shape));
+    }
+
+    /// Adds shapes that belong together, in one line of the file.
+    pub fn add_row(&mut self, shapes: &[Shape]) {
+        for shape in shapes {
+            // Writing to a string does not fail.
+            let _ = write!(self.0, "{shape}");
+        }
+        self.0.push('\n');
     }
 
     /// Adds the name and a line below it.
     pub fn head(&mut self, name: &str, (y, summary): (usize, &str)) {
-        self.add(&Shape::new("text").class("name").with("x", 20).with("y", 32).holding(name));
-        self.add(&Shape::new("text").class("soft").with("x", 20).with("y", y).holding(summary));
+        self.add(&Shape::text(20, 32, name).class("name"));
+        self.add(&Shape::text(20, y, summary).class("soft"));
     }
 
     /// Adds a small square of a colour and what it stands for.
     pub fn key(&mut self, x: f64, y: f64, fill: &str, label: &str) {
-        self.add(&Shape::rect(x, y - 10.0, 12, 12).with("rx", 2).fill(fill).stroke("#4a5562"));
-        self.add(&Shape::new("text").class("soft").with("x", x + 19.0).with("y", y).holding(label));
+        let square = Shape::rect(x, y - 10.0, 12, 12).with("rx", 2).fill(fill).stroke("#4a5562");
+        self.add_row(&[square, Shape::text(x + 19.0, y, label).class("soft")]);
     }
 
     /// The text of the picture.

@@ -1,7 +1,7 @@
 //! The plan as a picture: rate, importance and probes along one time axis, in one SVG file that
 //! needs nothing else. It has a title and a description for those who do not see it.
 
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 
 use tidewatch_core::model::obsolescence::hours;
 use tidewatch_core::time::Span;
@@ -69,7 +69,7 @@ pub fn to_svg(problem: &Problem, outcome: &Outcome) -> String {
     probes(problem, outcome, &mut picture);
     legend(problem, &mut picture);
     let foot = format!("{manner}; {cost} {}", unit(problem));
-    picture.add(&Shape::new("text").class("soft").with("x", 20).with("y", HEIGHT - 16).holding(&foot));
+    picture.add(&Shape::text(20, HEIGHT - 16, &foot).class("soft"));
     picture.finish() + "\n"
 }
 
@@ -90,9 +90,9 @@ fn x(problem: &Problem, at: Span) -> f64 {
     LEFT + PLOT * hours(at) / hours(problem.horizon.length()).max(f64::MIN_POSITIVE)
 }
 
-/// A line of the plot's style.
-fn small(x: impl std::fmt::Display, y: f64, words: &str) -> Shape {
-    Shape::new("text").class("small").with("x", x).with("y", y).holding(words)
+/// A label of the plot.
+fn small(x: impl Display, y: f64, words: &str) -> Shape {
+    Shape::text(x, y, words).class("small")
 }
 
 /// Times without probes, hatched.
@@ -191,8 +191,9 @@ fn curve(
     }
     let (top, bottom, line) = (lane.top, lane.bottom(), path.replacen('L', "M", 1));
     let area = Shape::new("path").with("d", format!("M{LEFT} {bottom}{path}V{bottom}Z"));
-    picture.add(&area.fill(ink).with("fill-opacity", 0.22));
-    picture.add(&Shape::new("path").with("d", line).fill("none").stroke(ink).with("stroke-width", 1.5));
+    let area = area.fill(ink).with("fill-opacity", 0.22);
+    let line = Shape::new("path").with("d", line).fill("none").stroke(ink).with("stroke-width", 1.5);
+    picture.add_row(&[area, line]);
     picture.add(&Shape::line((LEFT, bottom), (LEFT + PLOT, bottom)).stroke(AXIS));
     picture.add(&small(LEFT, top - 8.0, label));
     for (value, y) in [(number(peak).replace(".00", ""), top + 4.0), ("0".to_owned(), bottom + 4.0)] {
