@@ -11,9 +11,10 @@ use std::io::Write;
 
 use tidewatch::clock::Stopwatch;
 use tidewatch_core::engine::garden::medd::Medd;
-use tidewatch_core::engine::garden::printed::Printed;
-use tidewatch_core::engine::garden::{Gardener, Plant, UNIT, Work, omega};
+use tidewatch_core::engine::garden::{Plant, UNIT, Work, omega};
 use tidewatch_core::rng::Stream;
+use tidewatch_lab::garden::Gardener;
+use tidewatch_lab::garden::printed::Printed;
 
 const SIZES: [usize; 3] = [1_000, 10_000, 100_000];
 const DAYS: u32 = 10_000;

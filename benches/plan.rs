@@ -14,10 +14,11 @@ use tidewatch_core::model::obsolescence::Obsolescence;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::horizon::{End, Grid, Horizon};
+use tidewatch_core::planning::optimal;
 use tidewatch_core::planning::rolling::{Standing, plan};
-use tidewatch_core::planning::{optimal, reference};
 use tidewatch_core::rng::Stream;
 use tidewatch_core::time::{Span, Timestamp};
+use tidewatch_lab::plans::reference;
 
 const WORK: u8 = 0b1_1111;
 

@@ -4,7 +4,6 @@
 //! commit whole or not at all; everything else reads through read-only connections ([`reader`]).
 //! Must not decide anything: what is stored was decided elsewhere.
 
-pub mod cube;
 pub mod deliveries;
 pub mod error;
 mod events;
@@ -24,7 +23,6 @@ pub mod retention;
 pub mod review;
 pub mod rhythm;
 pub mod rules;
-pub mod slice;
 pub mod sync;
 mod write;
 pub mod writer;

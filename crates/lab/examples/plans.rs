@@ -3,7 +3,7 @@
 //!
 //! Expected cost in update·days over four weeks, δ = 0, on the model alone: uniform, threshold, first
 //! arrival and DOE (Algorithms 1, 2 and 4 on the hourly grid, N = 672), each as it is and after
-//! Algorithm 10, then the best on the minute grid with the exact finish, and how far above the lower
+//! Algorithm 10, then the best on the minute grid with the exact exact_descent, and how far above the lower
 //! bound for all schedules that is at most. Fails if it is not the smallest in its row.
 
 use std::io::{Error, Write};
@@ -13,9 +13,10 @@ use tidewatch_core::model::importance::WeekWindow;
 use tidewatch_core::model::obsolescence::Obsolescence;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::planning::horizon::{End, Grid, Horizon};
-use tidewatch_core::planning::moves::{Moves, improve};
-use tidewatch_core::planning::{baselines, bound, finish, optimal, reference};
+use tidewatch_core::planning::optimal;
 use tidewatch_core::time::{Span, Timestamp};
+use tidewatch_lab::plans::moves::{Moves, improve};
+use tidewatch_lab::plans::{baselines, bound, exact_descent, reference};
 
 const COUNTS: [u32; 7] = [7, 14, 28, 56, 84, 168, 336];
 
@@ -106,7 +107,7 @@ fn row(out: &mut impl Write, cost: &Obsolescence, probes: u32) -> Result<(), Err
     }
     let best = optimal::solve(&horizon, minute).map_err(Error::other)?;
     let bound = bound::continuous(&horizon, minute, &best).map_err(Error::other)? / 24.0;
-    let finished = days(&finish::descend(&horizon, best.times).times);
+    let finished = days(&exact_descent::descend(&horizon, best.times).times);
     writeln!(out, " {finished:.4} | {:.0e} |", finished / bound - 1.0)?;
     match finished <= smallest * (1.0 + 1e-12) {
         true => Ok(()),

@@ -8,10 +8,10 @@
 
 use std::io::Write;
 
-use tidewatch_core::engine::deadlines::{earliest_deadline, last_moment, wic};
 use tidewatch_core::planning::execution::{Interval, RuleId};
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Span;
+use tidewatch_lab::profiles::intervals::{earliest_deadline, last_moment, wic};
 use tidewatch_lab::profiles::policies::{Feedback, by_points, sup, sup_spending, with_feedback};
 use tidewatch_lab::profiles::rivals::Rival;
 use tidewatch_lab::profiles::sources::{Rhythm, Source, sources};

@@ -4,9 +4,9 @@
 //! with probes at the times of updates, as one that stands later than the last update before it can be
 //! moved back there at no loss. A gap from slot i to slot j then costs, with P the updates so far, A = ∫a
 //! and B the sum of A over the updates so far, A_j (P_j − P_i) − (B_j − B_i): the planner's cost with
-//! points instead of a rate (`schedule::pass`), and Monge like that. So the least cost f(k) of k probes is
+//! points instead of a rate (`planning::pass`), and Monge like that. So the least cost f(k) of k probes is
 //! convex, a price per probe finds its vertices in one pass each over an envelope of lines, and between
-//! two vertices with nothing below their chord the two schedules are spliced, as `schedule::optimal` does.
+//! two vertices with nothing below their chord the two schedules are spliced, as `planning::optimal` does.
 //! The pass is its own, as the planner's stands on a grid and a source may publish at any millisecond. It
 //! carries H = E + B, E being the least cost of a slot, prices included, and B drops out:
 //!

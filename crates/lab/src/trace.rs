@@ -6,6 +6,9 @@ use tidewatch_core::model::steps::Steps;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::time::{Span, Timestamp};
 
+/// The first line of a file of times.
+pub const HEADER: &str = "unix_time";
+
 /// What a source published.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trace {

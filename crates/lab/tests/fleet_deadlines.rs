@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tidewatch_core::engine::event::{Answered, Failure, Known, Report};
 use tidewatch_core::engine::garden::medd::Medd;
-use tidewatch_core::engine::garden::{Gardener, Plant, UNIT};
+use tidewatch_core::engine::garden::{Plant, UNIT};
 use tidewatch_core::engine::memory::Memory;
 use tidewatch_core::engine::note::Note;
 use tidewatch_core::engine::params::{Allocator, FleetParams};

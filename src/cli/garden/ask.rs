@@ -5,11 +5,11 @@
 use std::path::{Path, PathBuf};
 
 use crate::cli::{CliError, load};
-use crate::store::slice::Dim;
-use tidewatch_lab::garden::walk::Trial;
-use tidewatch_lab::garden::{Instance, Policy, made_up, sweep, units, walk};
+use tidewatch_lab::garden::answer::{Question, trials};
+use tidewatch_lab::garden::slice::Dim;
+use tidewatch_lab::garden::{Policy, made_up, sweep, units};
 
-use super::configured::{Configured, Day};
+use super::configured::Configured;
 use super::{configured, file};
 
 /// The most plants that are made up.
@@ -112,21 +112,6 @@ fn once<T: Copy + PartialEq>(list: &[T]) -> Vec<T> {
     kept
 }
 
-/// What is tried out.
-#[derive(Debug)]
-pub struct Question {
-    /// The plants.
-    pub instance: Instance,
-    /// The largest capacity.
-    pub capacity: f64,
-    /// How long.
-    pub days: u32,
-    /// What a day is, of configured sources.
-    pub day: Option<Day>,
-    /// Every policy with every capacity.
-    pub trials: Vec<Trial>,
-}
-
 impl Args {
     /// The dimensions asked for.
     pub fn by(&self) -> Vec<Dim> {
@@ -165,21 +150,4 @@ impl Args {
         let trials = trials(&instance, &once(&self.policy), most, self.capacities as usize, days);
         Ok(Question { capacity: units(most), days, trials, instance, day })
     }
-}
-
-/// Every policy with every capacity; who keeps to none once, with its busiest day.
-fn trials(instance: &Instance, policies: &[Policy], most: u64, count: usize, days: u32) -> Vec<Trial> {
-    let capacities = sweep::capacities(instance, most, count);
-    let mut trials = Vec::new();
-    for &policy in policies {
-        if policy.keeps_to_capacity() {
-            trials.extend(capacities.iter().map(|&capacity| Trial { policy, capacity, days }));
-        } else {
-            let trial = Trial { policy, capacity: most, days };
-            let busiest =
-                walk::walk(instance, trial, &mut |_| true).map_or(0.0, |outcome| outcome.capacity);
-            trials.push(Trial { capacity: sweep::work(busiest), ..trial });
-        }
-    }
-    trials
 }

@@ -11,8 +11,8 @@ use crate::cli::{CliError, runtime};
 use crate::clock::Clock;
 use crate::config::Config;
 use tidewatch_core::engine::garden::Plant;
-use tidewatch_core::time::Span;
 use tidewatch_lab::garden::Instance;
+use tidewatch_lab::garden::answer::Day;
 
 /// What is configured.
 #[derive(Debug)]
@@ -23,15 +23,6 @@ pub struct Configured {
     pub capacity: Option<f64>,
     /// What a day is.
     pub day: Day,
-}
-
-/// Some steps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Day {
-    /// How many.
-    pub steps: u32,
-    /// How long each is.
-    pub step: Span,
 }
 
 /// A day is to have room for so many of the dearest looks, …

@@ -9,23 +9,19 @@ use std::io::Write;
 use std::path::Path;
 
 use crate::store::StoreError;
-use crate::store::cube::{BedRow, Cube, CubeError, RunRow};
-use tidewatch_lab::garden::{Outcome, front};
+use tidewatch_lab::garden::answer::{Answer, beds};
+use tidewatch_lab::garden::cube::{Cube, CubeError};
+use tidewatch_lab::garden::{document, picture};
 
 use super::{CliError, colours, runtime, write_file};
 
 mod ask;
 mod configured;
 mod file;
-mod json;
 mod run;
-mod scatter;
 mod show;
-mod sliced;
-mod svg;
 
 pub use ask::Args;
-use ask::Question;
 
 impl From<CubeError> for CliError {
     fn from(error: CubeError) -> Self {
@@ -33,56 +29,6 @@ impl From<CubeError> for CliError {
             CubeError::Sql(error) => Self::Store(StoreError::Sql(error)),
             error => Self::Refused(error.to_string()),
         }
-    }
-}
-
-/// What came of a question.
-#[derive(Debug)]
-pub struct Answer {
-    /// The question.
-    question: Question,
-    /// Every alternative.
-    outcomes: Vec<Outcome>,
-    /// The places of those that none dominates, by work.
-    front: Vec<usize>,
-    /// Of these the one at the knee, within the largest capacity.
-    knee: usize,
-    /// How much the front bends there.
-    bend: f64,
-}
-
-impl Answer {
-    fn new(question: Question, outcomes: Vec<Outcome>) -> Self {
-        let front = front::front(&outcomes);
-        // Whoever keeps to no capacity may need more than there is.
-        let within = |&index: &usize| outcomes[index].capacity <= question.capacity;
-        let allowed: Vec<usize> = front.iter().copied().filter(within).collect();
-        let of = if allowed.is_empty() { &front } else { &allowed };
-        let knee = front::knee(&outcomes, of).unwrap_or(0);
-        let bend = front::bend(&outcomes, of, knee);
-        Self { question, outcomes, front, knee, bend }
-    }
-
-    fn knee(&self) -> &Outcome {
-        &self.outcomes[self.knee]
-    }
-
-    /// The rows of the cube's `runs`.
-    fn runs(&self) -> Vec<RunRow> {
-        let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-        let row = |(index, outcome): (usize, &Outcome)| RunRow {
-            capacity: outcome.capacity,
-            policy: outcome.policy.name().to_owned(),
-            days: i64::from(self.question.days),
-            mean_tardiness: outcome.mean_tardiness,
-            mean_workload: outcome.mean_work,
-            most_tardiness: signed(outcome.most_tardiness),
-            most_workload: outcome.most_work,
-            probes: signed(outcome.probes),
-            missed: signed(outcome.missed),
-            on_front: self.front.contains(&index),
-        };
-        self.outcomes.iter().enumerate().map(row).collect()
     }
 }
 
@@ -96,14 +42,14 @@ pub fn run(arguments: &Args, config: Option<&Path>, out: &mut dyn Write) -> Resu
         let slice =
             runtime.block_on(async { Cube::open(file).await?.slice(&by, &arguments.held).await })?;
         match arguments.json {
-            true => writeln!(out, "{}", json::slice(&slice)?)?,
-            false => sliced::table(&slice, colours(), out)?,
+            true => writeln!(out, "{}", document::slice(&slice)?)?,
+            false => show::slice(&slice, colours(), out)?,
         }
         return Ok(());
     }
     let question = arguments.question(config)?;
     let mut cube = match arguments.cube.is_some() || !by.is_empty() {
-        true => Some(runtime.block_on(Cube::begin(arguments.cube.as_deref(), &beds(&question)))?),
+        true => Some(runtime.block_on(Cube::begin(arguments.cube.as_deref(), &beds(&question.instance)))?),
         false => None,
     };
     let outcomes = match (run::all(&question, cube.as_mut(), &runtime), cube.take()) {
@@ -128,26 +74,16 @@ pub fn run(arguments: &Args, config: Option<&Path>, out: &mut dyn Write) -> Resu
         None => None,
     };
     if let Some(file) = &arguments.svg {
-        write_file(file, &svg::to_svg(&answer))?;
+        write_file(file, &picture::to_svg(&answer))?;
     }
     if arguments.json {
-        writeln!(out, "{}", json::document(&answer, slice.as_ref())?)?;
+        writeln!(out, "{}", document::document(&answer, slice.as_ref())?)?;
     } else {
         show::all(&answer, colours(), out)?;
         if let Some(slice) = &slice {
             writeln!(out)?;
-            sliced::table(slice, colours(), out)?;
+            show::slice(slice, colours(), out)?;
         }
     }
     Ok(())
-}
-
-fn beds(question: &Question) -> Vec<BedRow> {
-    let row = |bed: &tidewatch_lab::garden::Bed| BedRow {
-        group: bed.group.clone(),
-        window_class: bed.window_class(),
-        plants: i64::try_from(bed.plants).unwrap_or(i64::MAX),
-        omega: bed.omega,
-    };
-    question.instance.beds().iter().map(row).collect()
 }

@@ -21,10 +21,11 @@ use tidewatch_core::observe::FeedHints;
 use tidewatch_core::planning::horizon::{End, Horizon};
 use tidewatch_core::planning::rolling;
 use tidewatch_core::time::{Span, Timestamp};
+use tidewatch_lab::plans::problem::Problem;
+use tidewatch_lab::words::exact;
 
+use super::Args;
 use super::closed::{self, skipped};
-use super::refusal::exact;
-use super::{Args, Problem};
 
 /// The longest horizon that is planned.
 const LONGEST: Span = Span::from_days(3660);

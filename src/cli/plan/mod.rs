@@ -10,25 +10,17 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Stopwatch};
 use tidewatch_core::time::{Span, SpanError};
+use tidewatch_lab::plans::{document, picture, search};
 
 use super::{CliError, colours, write_file};
 
 mod ask;
-mod axis;
 mod closed;
-mod days;
-mod json;
-mod problem;
 mod refusal;
-mod search;
 mod show;
 mod strip;
-mod svg;
-
-use problem::Problem;
-use search::Outcome;
 
 /// What `plan` is asked.
 #[derive(Debug, clap::Args)]
@@ -96,20 +88,15 @@ pub enum Method {
     FirstArrival,
 }
 
-impl Method {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Optimal => "optimal",
-            Self::Paper => "paper",
-            Self::Uniform => "uniform",
-            Self::Threshold => "threshold",
-            Self::FirstArrival => "first_arrival",
+impl From<Method> for search::Method {
+    fn from(method: Method) -> Self {
+        match method {
+            Method::Optimal => Self::Optimal,
+            Method::Paper => Self::Paper,
+            Method::Uniform => Self::Uniform,
+            Method::Threshold => Self::Threshold,
+            Method::FirstArrival => Self::FirstArrival,
         }
-    }
-
-    /// It stands on a grid.
-    fn has_grid(self) -> bool {
-        matches!(self, Self::Optimal | Self::Paper)
     }
 }
 
@@ -123,6 +110,15 @@ pub enum Improver {
     Moves,
 }
 
+impl From<Improver> for search::Improver {
+    fn from(improver: Improver) -> Self {
+        match improver {
+            Improver::Exact => Self::Exact,
+            Improver::Moves => Self::Moves,
+        }
+    }
+}
+
 fn duration(text: &str) -> Result<Span, SpanError> {
     Span::parse(text)
 }
@@ -130,12 +126,17 @@ fn duration(text: &str) -> Result<Span, SpanError> {
 /// Plans and shows; with `--svg`, also draws.
 pub fn run(arguments: &Args, config: Option<&Path>, out: &mut dyn Write) -> Result<(), CliError> {
     let problem = ask::problem(arguments, config, Clock::wall().now())?;
-    let outcome = search::search(&problem, arguments.method, arguments.improver())?;
+    let watch = Stopwatch::start();
+    let found = search::find(&problem, arguments.method.into(), arguments.improver().map(Into::into));
+    let elapsed = watch.elapsed();
+    let found = found.map_err(|why| refusal::refusal(&problem, &why))?;
+    let outcome =
+        found.compared(&problem, elapsed).map_err(|error| CliError::Refused(error.to_string()))?;
     if let Some(file) = &arguments.svg {
-        write_file(file, &svg::to_svg(&problem, &outcome))?;
+        write_file(file, &picture::to_svg(&problem, &outcome))?;
     }
     match (arguments.json, &arguments.svg) {
-        (true, _) => writeln!(out, "{}", json::to_json(&problem, &outcome)?)?,
+        (true, _) => writeln!(out, "{}", document::to_json(&problem, &outcome)?)?,
         (false, Some(file)) => writeln!(out, "drawn into {}", file.display())?,
         (false, None) => show::show(&problem, &outcome, colours(), out)?,
     }

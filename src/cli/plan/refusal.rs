@@ -1,13 +1,10 @@
 //! Why there is no plan, and what to do about it.
 
-use std::fmt::Write;
-
 use crate::cli::CliError;
-use crate::cli::words::local;
 use tidewatch_core::planning::horizon::Impossible;
 use tidewatch_core::time::Span;
-
-use super::Problem;
+use tidewatch_lab::plans::problem::Problem;
+use tidewatch_lab::words::{exact, local};
 
 /// So many grid points are not too many for every method.
 const OPTIMAL_TAKES: i64 = 1_000_000;
@@ -47,31 +44,4 @@ pub fn refusal(problem: &Problem, why: &Impossible) -> CliError {
         Impossible::EndTooEarly => format!("{why}; give a longer --horizon"),
     };
     CliError::Refused(said)
-}
-
-/// A duration to the millisecond, as it can be given again.
-pub fn exact(span: Span) -> String {
-    let mut left = span.as_millis().unsigned_abs();
-    let mut text = String::new();
-    for (unit, size) in [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)] {
-        if left >= size {
-            // Writing to a string does not fail.
-            let _ = write!(text, "{}{unit}", left / size);
-            left %= size;
-        }
-    }
-    if text.is_empty() { "0s".to_owned() } else { text }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn exact_durations_can_be_given_again() {
-        for text in ["0s", "28d", "1d6h30m", "59s", "1h1ms", "250ms"] {
-            let span = Span::parse(text).unwrap();
-            assert_eq!(exact(span), text);
-        }
-    }
 }

@@ -6,12 +6,11 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use crate::cli::picture::{shade, shades, swatch};
+use crate::cli::shades::{shade, shades, swatch};
 use tidewatch_core::model::obsolescence::hours;
 use tidewatch_core::time::Span;
-
-use super::Problem;
-use super::days::{Day, days, minute_of_day};
+use tidewatch_lab::plans::days::{Day, days, minute_of_day};
+use tidewatch_lab::plans::problem::Problem;
 
 const COLUMNS: i64 = 48;
 const MINUTES: i64 = 24 * 60 / COLUMNS;

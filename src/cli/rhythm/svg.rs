@@ -1,14 +1,13 @@
 //! The map as a picture: one SVG file that needs nothing else.
 //!
-//! Brings its own dark background, so it looks the same on light and dark pages; has a title and a
-//! description for those who do not see it. Knows shapes and colours. Must not know where it will
-//! be written.
+//! It has a title and a description for those who do not see it. Must not know where it will be written.
 
-use std::fmt::Write;
-
-use crate::cli::picture::{BACKGROUND, SHADES, begin, colour, escaped, intensity, shade_from};
+use crate::cli::shades::{SHADES, intensity, shade_from};
+use crate::cli::table::cut;
 use crate::cli::words::{DAYS, count, number, zone};
 use tidewatch_core::time::Timestamp;
+use tidewatch_lab::draw::colour::{BACKGROUND, ramp};
+use tidewatch_lab::draw::svg::{Picture, Shape};
 
 use super::Rhythm;
 use super::grid::{here, hours, peak};
@@ -23,82 +22,65 @@ const HEIGHT: usize = TOP + 7 * STEP + 102;
 
 /// The rhythm as an SVG document.
 pub fn to_svg(rhythm: &Rhythm, now: Timestamp) -> String {
-    let mut svg = String::new();
-    // Writing to a string does not fail.
-    let _ = draw(rhythm, now, &mut svg);
-    svg
-}
-
-fn draw(rhythm: &Rhythm, now: Timestamp, svg: &mut String) -> std::fmt::Result {
     let rate = &rhythm.rate;
-    let (name, zone_name) = (escaped(&rhythm.name), escaped(&zone(rate.zone())));
-    let shown = escaped(&crate::cli::table::cut(&rhythm.name, 60));
     let summary = match rhythm.is_known() {
-        true => format!("{} updates a week, hours in {zone_name}", count(rate.per_week())),
-        false => escaped(&nothing(rhythm)),
+        true => format!("{} updates a week, hours in {}", count(rate.per_week()), zone(rate.zone())),
+        false => nothing(rhythm),
     };
+    let title = format!("When {} is updated", rhythm.name);
     let description =
-        format!("Heat map of the week, days by hours: {summary}. {}", escaped(&caption(rhythm).join("; ")));
-    svg.push_str(&begin((WIDTH, HEIGHT), &format!("When {name} is updated"), &description, ""));
-    writeln!(svg, r#"<text class="name" x="20" y="32">{shown}</text>"#)?;
-    writeln!(svg, r#"<text class="soft" x="20" y="52">{summary}</text>"#)?;
-    cells(rhythm, now, svg)?;
+        format!("Heat map of the week, days by hours: {summary}. {}", caption(rhythm).join("; "));
+    let mut picture = Picture::new((WIDTH, HEIGHT), &title, &description, "");
+    picture.head(&cut(&rhythm.name, 60), (52, &summary));
+    cells(rhythm, now, &mut picture);
     let bottom = TOP + 7 * STEP;
     if rhythm.is_known() {
-        legend(peak(&hours(rate)), bottom + 18, svg)?;
+        legend(peak(&hours(rate)), bottom + 18, &mut picture);
     }
     for (line, text) in caption(rhythm).iter().enumerate() {
-        let y = bottom + 64 + 20 * line;
-        writeln!(svg, r#"<text class="soft" x="20" y="{y}">{}</text>"#, escaped(text))?;
+        picture.add(&Shape::text(20, bottom + 64 + 20 * line, text).class("soft"));
     }
-    writeln!(svg, "</svg>")
+    picture.finish() + "\n"
 }
 
-fn cells(rhythm: &Rhythm, now: Timestamp, svg: &mut String) -> std::fmt::Result {
+fn cells(rhythm: &Rhythm, now: Timestamp, picture: &mut Picture) {
     let hours = hours(&rhythm.rate);
     let (peak, now) = (peak(&hours), here(rhythm.rate.zone(), now));
     for hour in (0..24).step_by(3) {
-        let x = LEFT + hour * STEP;
-        writeln!(svg, r#"<text class="soft" x="{x}" y="{}">{hour:02}:00</text>"#, TOP - 8)?;
+        let label = Shape::text(LEFT + hour * STEP, TOP - 8, &format!("{hour:02}:00"));
+        picture.add(&label.class("soft"));
     }
     for (day, row) in hours.iter().enumerate() {
         let y = TOP + day * STEP;
-        writeln!(svg, r#"<text x="20" y="{}">{}</text>"#, y + 18, DAYS[day])?;
+        picture.add(&Shape::text(20, y + 18, DAYS[day]));
         for (hour, &value) in row.iter().enumerate() {
-            let (x, fill) = (LEFT + hour * STEP, colour(intensity(value, peak)));
-            let is_now = (day, hour) == now;
-            let said = if is_now { " (now)" } else { "" };
-            writeln!(
-                svg,
-                r#"<rect class="cell" x="{x}" y="{y}" width="{CELL}" height="{CELL}" rx="4" fill="{fill}"><title>{} {hour:02}:00–{:02}:00: {} an hour{said}</title></rect>"#,
-                DAYS[day],
-                hour + 1,
-                number(value)
-            )?;
+            let said = if (day, hour) == now { " (now)" } else { "" };
+            let (name, until, rate) = (DAYS[day], hour + 1, number(value));
+            let hint = format!("{name} {hour:02}:00–{until:02}:00: {rate} an hour{said}");
+            let cell = Shape::rect(LEFT + hour * STEP, y, CELL, CELL).class("cell").with("rx", 4);
+            picture.add(&cell.fill(&ramp(intensity(value, peak))).hint(&hint));
         }
     }
-    mark(LEFT + now.1 * STEP + CELL / 2, TOP + now.0 * STEP + CELL / 2, svg)
+    mark(LEFT + now.1 * STEP + CELL / 2, TOP + now.0 * STEP + CELL / 2, picture);
 }
 
 /// The sign of the current hour: dark in light, so that it shows on every colour.
-fn mark(x: usize, y: usize, svg: &mut String) -> std::fmt::Result {
-    writeln!(
-        svg,
-        r##"<circle cx="{x}" cy="{y}" r="5" fill="{BACKGROUND}" stroke="#ffffff" stroke-width="2" pointer-events="none"/>"##
-    )
+fn mark(x: usize, y: usize, picture: &mut Picture) {
+    let circle = Shape::circle(x, y, 5).fill(BACKGROUND).stroke("#ffffff").with("stroke-width", 2);
+    picture.add(&circle.with("pointer-events", "none"));
 }
 
-fn legend(peak: f64, y: usize, svg: &mut String) -> std::fmt::Result {
-    writeln!(svg, r#"<text class="soft" x="20" y="{}">updates an hour</text>"#, y + 13)?;
+fn legend(peak: f64, y: usize, picture: &mut Picture) {
+    picture.add(&Shape::text(20, y + 13, "updates an hour").class("soft"));
     for step in 0..=SHADES {
         let x = 150 + step * 84;
-        let (fill, label) = (colour(step as f64 / SHADES as f64), number(shade_from(step, peak)));
-        writeln!(svg, r#"<rect x="{x}" y="{y}" width="18" height="18" rx="3" fill="{fill}"/>"#)?;
-        writeln!(svg, r#"<text class="soft" x="{}" y="{}">{label}</text>"#, x + 25, y + 13)?;
+        let (fill, label) = (ramp(step as f64 / SHADES as f64), number(shade_from(step, peak)));
+        picture.add(&Shape::rect(x, y, 18, 18).with("rx", 3).fill(&fill));
+        picture.add(&Shape::text(x + 25, y + 13, &label).class("soft"));
     }
     let x = 150 + (SHADES + 1) * 84;
-    mark(x + 9, y + 9, svg)?;
-    writeln!(svg, r#"<text class="soft" x="{}" y="{}">now</text>"#, x + 25, y + 13)
+    mark(x + 9, y + 9, picture);
+    picture.add(&Shape::text(x + 25, y + 13, "now").class("soft"));
 }
 
 /// The evidence in two lines.

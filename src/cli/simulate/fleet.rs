@@ -5,20 +5,21 @@
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::ValueEnum;
 
+use crate::cli::lab_table::print;
 use crate::cli::{CliError, colours};
 use crate::clock::Stopwatch;
 use tidewatch_core::engine::bounds::{Demand, theorem_1, tight};
 use tidewatch_core::engine::params::Allocator;
 use tidewatch_lab::fleet::minds::Estimate;
+use tidewatch_lab::fleet::report::{self, Outcome, Question};
 use tidewatch_lab::fleet::shapes::Shape;
 use tidewatch_lab::fleet::{Change, MOST_STEPS, Sim, Trial, World};
 
 use super::progress::Bar;
-use super::{rates, show};
+use super::rates;
 
 /// The most sources that are simulated.
 const MOST_SOURCES: u32 = 10_000_000;
@@ -102,44 +103,6 @@ pub(super) fn share(text: &str) -> Result<f64, String> {
     }
 }
 
-/// What was simulated.
-#[derive(Debug)]
-pub struct Question {
-    /// The file or the shape.
-    pub title: String,
-    /// The sources.
-    pub world: World,
-    /// How long.
-    pub steps: u64,
-    /// Of these not counted.
-    pub warm_up: u64,
-    /// The seed.
-    pub seed: u64,
-    /// The rates are hidden.
-    pub unknown: bool,
-    /// Theorem 1.
-    pub lower_bound: f64,
-    /// The tighter bound.
-    pub tight_bound: f64,
-    /// What an index costs that knows the rates, where they are hidden.
-    pub oracle: Option<f64>,
-}
-
-/// What came of one allocator.
-#[derive(Debug)]
-pub struct Outcome {
-    /// Which.
-    pub allocator: Allocator,
-    /// How it learned, if it did.
-    pub learned: Option<Estimate>,
-    /// Its cost.
-    pub cost: f64,
-    /// Its probes, all steps together.
-    pub probes: u64,
-    /// How long it took, everything included.
-    pub elapsed: Duration,
-}
-
 /// Simulates and shows.
 pub fn run(arguments: &Args, out: &mut dyn Write) -> Result<(), CliError> {
     let mut question = question(arguments)?;
@@ -156,9 +119,15 @@ pub fn run(arguments: &Args, out: &mut dyn Write) -> Result<(), CliError> {
     let outcomes: Vec<Outcome> = list.into_iter().map(outcome).collect();
     drop(bar);
     match (arguments.json, arguments.allocator, &outcomes[..]) {
-        (true, Some(_), [only]) => writeln!(out, "{}", show::one_as_json(&question, only)?)?,
-        (true, ..) => writeln!(out, "{}", show::all_as_json(&question, &outcomes)?)?,
-        (false, ..) => show::table(&question, &outcomes, colours(), out)?,
+        (true, Some(_), [only]) => writeln!(out, "{}", report::one_as_json(&question, only)?)?,
+        (true, ..) => writeln!(out, "{}", report::all_as_json(&question, &outcomes)?)?,
+        (false, ..) => {
+            for line in report::head(&question) {
+                writeln!(out, "{line}")?;
+            }
+            writeln!(out)?;
+            print(&report::table(&question, &outcomes), colours(), out)?;
+        }
     }
     Ok(())
 }

@@ -12,7 +12,6 @@ pub(super) mod column;
 pub mod fleet;
 pub(super) mod progress;
 mod rates;
-mod show;
 pub mod traces;
 
 /// What is simulated.

@@ -12,7 +12,6 @@ pub mod book;
 pub mod bounds;
 pub mod constraint;
 pub mod deadline_index;
-pub mod deadlines;
 pub mod event;
 pub mod garden;
 pub mod gate;

@@ -140,7 +140,7 @@ impl<'k> Knowledge<'k> {
     }
 
     /// By which history updates are expected. A share of nothing says nothing.
-    pub(super) fn forecast(&self, policy: Policy) -> Option<Forecast<'k>> {
+    pub fn forecast(&self, policy: Policy) -> Option<Forecast<'k>> {
         match policy {
             Policy::IndHist => self.rate.map(Forecast::individual),
             Policy::AggHist => self
@@ -166,7 +166,7 @@ impl<'k> Knowledge<'k> {
     }
 
     /// The latest time at which a source is looked at again by its history.
-    pub(super) fn latest(&self, last: Timestamp) -> Timestamp {
+    pub fn latest(&self, last: Timestamp) -> Timestamp {
         last + self.seldom()
     }
 

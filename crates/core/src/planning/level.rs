@@ -1,7 +1,7 @@
 //! Threshold and first arrival without a horizon: the level at which a running source is probed next.
 //!
-//! On a horizon both are brought to n probes by the level that takes n (Eckstein, Gal, Reiner, §5.2;
-//! [`baselines`](super::baselines)). A running source has none, so the level is taken from the span T
+//! On a horizon both are brought to n probes by the level that takes n (Eckstein, Gal, Reiner, §5.2).
+//! A running source has none, so the level is taken from the span T
 //! around the last probe in which most is to be done: the one after it, or where the rhythm is longer
 //! than T, one that began before. By the time ahead alone the level would sink with what is left of a
 //! busy day, and the last hour before a quiet weekend would be given n probes again and again. So a

@@ -113,6 +113,13 @@ pub(super) fn at_price(
     Ok(Schedule { times: track.times(&path).collect(), expected_cost: cost, lower_bound: cost, price })
 }
 
+/// The least cost of a schedule on the grid where every step costs this price more, prices included.
+pub fn priced_cost(horizon: &Horizon, grid: Grid, price: f64) -> Result<f64, Impossible> {
+    let mut reached = Reached::default();
+    Track::new(horizon, grid)?.at_price(price, &mut reached);
+    Ok(reached.cost.last().copied().unwrap_or(0.0))
+}
+
 /// The same schedule, each probe as soon after its time as spending allows.
 fn put_off(horizon: &Horizon, found: &Schedule) -> Schedule {
     let (mut times, mut last) = (Vec::with_capacity(found.times.len()), Span::ZERO);

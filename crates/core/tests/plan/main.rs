@@ -1,11 +1,4 @@
-//! Planning: that the cost is what it says, that schedules keep what they must, that the paper's
-//! method finds the best on its grid, and that improvers improve.
+//! Planning: intervals are served with the fewest probes, and plans of a running source keep its budget.
 
-mod baselines;
-mod cost;
 mod execution;
-mod improve;
-mod optimal;
-mod reference;
 mod rolling;
-mod world;

@@ -3,11 +3,21 @@
 //! Exists because a policy that probes more finds more: only at equal expense does it mean anything who
 //! is sooner. So each has a knob of its own (a budget, a threshold, a factor) that is turned until it
 //! spends what all spend. Knows who may take part and how they are matched. Must not know how traces are
-//! read, nor how results are shown.
+//! read.
+//!
+//! A [`question`] has [`results`]; [`tables`], [`document`], [`curve`] and [`page`] tell them, [`emit`] writes
+//! the times of all probes.
 
+pub mod curve;
+pub mod document;
+pub mod emit;
 mod kin;
 pub mod knobs;
+pub mod page;
+pub mod question;
+pub mod results;
 mod stage;
+pub mod tables;
 
 use tidewatch_core::engine::params::BurstTerms;
 use tidewatch_core::model::cyclic::Rate;

@@ -8,6 +8,7 @@
 //! more for more sources. Knows no budgets, hosts or calendars; must not know where rates come from.
 
 pub mod minds;
+pub mod report;
 pub mod shapes;
 mod sum;
 

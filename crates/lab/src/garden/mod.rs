@@ -2,20 +2,35 @@
 //!
 //! Exists so that a capacity can be chosen by what it costs and what it buys: less work is later work, and which of
 //! the two counts more is for people to say. Knows plants, the beds they are counted in, and who may water them
-//! ([`fleet::garden`](tidewatch_core::engine::garden)). Must not know where plants come from nor where measures go.
+//! ([`engine::garden`](tidewatch_core::engine::garden)). Must not know where plants come from.
+//!
+//! MEDD is the engine's. [`edd`] waters whatever is due next as long as there is capacity, [`printed`] is MEDD as the
+//! paper has it, and [`power`] is a fixed schedule that keeps every window. A [`cube`] keeps the measures of all days.
 
 use std::collections::BTreeMap;
 
-use tidewatch_core::engine::garden::edd::Edd;
 use tidewatch_core::engine::garden::medd::Medd;
-use tidewatch_core::engine::garden::power::PowerOfTwo;
-use tidewatch_core::engine::garden::printed::Printed;
-use tidewatch_core::engine::garden::{self, Gardener, Plant, UNIT, Work};
+use tidewatch_core::engine::garden::{self, Plant, UNIT, Work};
 
+pub mod answer;
+pub mod cube;
+pub mod document;
+pub mod edd;
 pub mod front;
 pub mod made_up;
+pub mod picture;
+pub mod power;
+pub mod printed;
+pub mod scatter;
+pub mod slice;
 pub mod sweep;
+pub mod text;
+pub mod trials;
 pub mod walk;
+
+use edd::Edd;
+use power::PowerOfTwo;
+use printed::Printed;
 
 /// The longest window there may be, in days.
 pub const LONGEST_WINDOW: u32 = 100_000;
@@ -23,6 +38,19 @@ pub const LONGEST_WINDOW: u32 = 100_000;
 /// Work in units, as people say it.
 pub fn units(work: Work) -> f64 {
     work as f64 / UNIT as f64
+}
+
+/// A policy that says what is watered on each day.
+pub trait Gardener {
+    /// What is watered today, by its place in the list, and the day is over. The first day is 1; everything was
+    /// watered on day 0.
+    fn day(&mut self) -> Vec<usize>;
+}
+
+impl Gardener for Medd {
+    fn day(&mut self) -> Vec<usize> {
+        Medd::day(self)
+    }
 }
 
 /// Plants of one group whose windows are alike.

@@ -5,6 +5,7 @@
 //! [`sources`]. Every source has one profile, and each counts alike, because the confidence is promised to each.
 //! Must not know how intervals are derived.
 
+pub mod intervals;
 pub mod policies;
 pub mod rivals;
 pub mod sources;

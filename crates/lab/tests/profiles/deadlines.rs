@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use proptest::prelude::*;
-use tidewatch_core::engine::deadlines::{Served, earliest_deadline, last_moment, sup_fleet, wic};
 use tidewatch_core::planning::execution::{Interval, RuleId};
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
+use tidewatch_lab::profiles::intervals::{Served, earliest_deadline, last_moment, sup_fleet, wic};
 
 const STEPS: i64 = 6;
 const STEP: Span = Span::from_secs(1);

@@ -9,7 +9,8 @@ use tidewatch_core::engine::params::BurstTerms;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::time::{Span, Timestamp};
-use tidewatch_lab::contest::{Matching, Rules, Who};
+use tidewatch_lab::contest::question::Question;
+use tidewatch_lab::contest::{Matching, Rules};
 use tidewatch_lab::trace::Trace;
 use tidewatch_lab::world::world;
 
@@ -26,25 +27,6 @@ const OLDER_WEEKS: i64 = 4;
 
 /// Budgets around the one that was asked for, for a picture.
 const AROUND: [f64; 3] = [0.25, 0.5, 2.0];
-
-/// What is asked.
-#[derive(Debug)]
-pub struct Question {
-    /// The folder or the world.
-    pub title: String,
-    /// The sources; each has published something.
-    pub traces: Vec<Trace>,
-    /// Who takes part.
-    pub policies: Vec<Who>,
-    /// How they are tried, but for the budget.
-    pub rules: Rules,
-    /// The budgets, one contest each.
-    pub budgets: Vec<Budget>,
-    /// Further budgets, for pictures alone.
-    pub around: Vec<Budget>,
-    /// What should be known before results are believed.
-    pub notes: Vec<String>,
-}
 
 /// What is asked, if it can be.
 pub fn question(arguments: &Args) -> Result<Question, CliError> {

@@ -15,23 +15,17 @@ use crate::cli::{CliError, colours, write_file};
 use tidewatch_core::engine::params::Response;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::time::Span;
-use tidewatch_lab::contest::{Rules, Who, hold};
+use tidewatch_lab::contest::emit::{self, EmitError};
+use tidewatch_lab::contest::question::Question;
+use tidewatch_lab::contest::results::Results;
+use tidewatch_lab::contest::{Rules, Who, curve, document, hold, page};
 
 use super::fleet::share;
 use super::progress::Bar;
 
 mod ask;
-mod chart;
-mod curve;
-mod emit;
-mod json;
-mod page;
 mod read;
-mod results;
-pub(in crate::cli) mod show;
-
-use ask::Question;
-use results::Results;
+mod show;
 
 /// The most sources that are made up.
 const MOST_SOURCES: i64 = 10_000;
@@ -131,6 +125,12 @@ pub struct Args {
     json: bool,
 }
 
+impl From<EmitError> for CliError {
+    fn from(error: EmitError) -> Self {
+        Self::Refused(error.to_string())
+    }
+}
+
 /// What policies are matched by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Match {
@@ -183,7 +183,7 @@ pub fn run(arguments: &Args, line: &[OsString], out: &mut dyn Write) -> Result<(
     // them cost anybody the files.
     let written = write_files(arguments, &question, (&held, &around), line);
     match arguments.json {
-        true => writeln!(out, "{}", json::to_json(&question, &held)?)?,
+        true => writeln!(out, "{}", document::to_json(&question, &held)?)?,
         false => show::show(&question, &held, colours(), out)?,
     }
     written

@@ -10,10 +10,7 @@ use crate::cli::CliError;
 use crate::cli::simulate::column::{self, Fault};
 use crate::cli::table::cut;
 use tidewatch_core::time::Timestamp;
-use tidewatch_lab::trace::Trace;
-
-/// What the first line of a trace says.
-pub const HEADER: &str = "unix_time";
+use tidewatch_lab::trace::{HEADER, Trace};
 
 /// A file of a folder of traces that tells about them, and is none.
 const INDEX: &str = "index";

@@ -1,246 +1,26 @@
-//! Contests in words and tables.
-//!
-//! Knows which figures are told and what stands out. Must not reckon anything.
+//! Contests at a terminal.
 
 use std::io::{self, Write};
 
-use crate::cli::table::{Cell, Tone, cell, cut, print};
-use crate::cli::words::number;
-use tidewatch_core::time::Span;
-use tidewatch_lab::compare::Comparison;
-use tidewatch_lab::contest::{Matching, Who};
-
-use super::Question;
-use super::results::{Extreme, Extremes, Results, Standing, probes_per_week, useful};
-
-/// A table before it is laid out.
-pub struct Table {
-    /// The names of the columns.
-    pub heads: Vec<String>,
-    /// The rows.
-    pub rows: Vec<Vec<Cell>>,
-}
-
-impl Table {
-    fn print(&self, colours: bool, out: &mut dyn Write) -> io::Result<()> {
-        let heads: Vec<&str> = self.heads.iter().map(String::as_str).collect();
-        print(out, &heads, &self.rows, colours)
-    }
-}
+use crate::cli::lab_table::print;
+use tidewatch_lab::contest::question::Question;
+use tidewatch_lab::contest::results::Results;
+use tidewatch_lab::contest::tables::{by_kind, extremes, kinds, policies, spent, summary};
 
 /// All contests.
 pub fn show(question: &Question, all: &[Results], colours: bool, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}  {}", question.title, summary(question))?;
     for results in all {
         writeln!(out, "\n{}:", spent(question, results))?;
-        policies(results).print(colours, out)?;
+        print(&policies(results), colours, out)?;
         if results.kinds.len() > 1 {
             writeln!(out, "\n{}:", by_kind(results))?;
-            kinds(results).print(colours, out)?;
+            print(&kinds(results), colours, out)?;
         }
         for (title, table) in results.extremes.iter().flat_map(extremes) {
             writeln!(out, "\n{title}:")?;
-            table.print(colours, out)?;
+            print(&table, colours, out)?;
         }
     }
     Ok(())
-}
-
-/// What was tried, in a line.
-pub fn summary(question: &Question) -> String {
-    let count = question.traces.len();
-    let plural = if count == 1 { "" } else { "s" };
-    let rules = &question.rules;
-    format!(
-        "{count} source{plural}, each watched for {} and then judged for {}; seed {}",
-        rules.train, rules.test, rules.seed
-    )
-}
-
-/// What could be spent, and who was made to.
-pub fn spent(question: &Question, results: &Results) -> String {
-    let (budget, plural) = (results.budget, if results.budget.probes == 1 { "" } else { "s" });
-    let spacing = match budget.min_spacing {
-        Span::ZERO => String::new(),
-        spacing => format!(", at least {spacing} apart"),
-    };
-    let matched = match question.rules.matching {
-        Matching::Nothing => "each policy as it is",
-        Matching::Probes => "spent by every policy on every source",
-        Matching::Total => "spent by every policy on all sources together",
-    };
-    format!("{} probe{plural} in {} for a source{spacing}, {matched}", budget.probes, budget.per)
-}
-
-/// A table of a row per policy.
-pub fn policies(results: &Results) -> Table {
-    let mut heads: Vec<String> = [
-        "policy",
-        "mean",
-        "median",
-        "p95",
-        "worst",
-        "update·hours",
-        "useful",
-        "missed",
-        "lost",
-        "probes/week",
-    ]
-    .map(str::to_owned)
-    .to_vec();
-    if let Some(baseline) = results.baseline {
-        heads.extend([format!("× {}", baseline.name()), "95 %".to_owned()]);
-    }
-    Table { heads, rows: results.standings.iter().map(|standing| row(standing, results)).collect() }
-}
-
-fn row(standing: &Standing, results: &Results) -> Vec<Cell> {
-    let score = &standing.score;
-    let rivals = results.standings.iter().filter(|one| !is_bound(one.who));
-    let least = rivals.filter_map(|one| one.score.mean_delay()).fold(f64::INFINITY, f64::min);
-    let is_best = results.standings.len() > 1 && score.mean_delay() == Some(least);
-    let mut row = vec![
-        cell(standing.who.name()),
-        cell(delay(score.mean_delay())).tone(if is_best { Tone::Good } else { Tone::Plain }),
-        cell(delay(score.quantile(0.5))),
-        cell(delay(score.quantile(0.95))),
-        cell(delay(score.worst())),
-        cell(number(score.obsolescence)),
-        cell(percent(useful(score))),
-        cell(percent(Some(score.missed()))),
-        cell(score.gaps.to_string()).tone(if score.gaps > 0 { Tone::Warn } else { Tone::Plain }),
-        cell(probes_per_week(score).map_or_else(nothing, number)),
-    ];
-    match standing.versus {
-        Some(versus) if Some(standing.who) != results.baseline => {
-            let found = versus.geometric;
-            row.push(cell(ratio(found.value)).tone(tone(&versus)));
-            row.push(cell(format!("{}–{}", ratio(found.low), ratio(found.high))).tone(Tone::Faint));
-        }
-        Some(_) => row.push(cell("1").tone(Tone::Faint)),
-        None => row.push(cell(nothing())),
-    }
-    row
-}
-
-/// It knows what nobody can know.
-fn is_bound(who: Who) -> bool {
-    matches!(who, Who::Oracle | Who::Clairvoyant)
-}
-
-/// Sooner or later than the baseline, if that is sure.
-fn tone(versus: &Comparison) -> Tone {
-    match versus.geometric {
-        found if found.high < 1.0 => Tone::Good,
-        found if found.low > 1.0 => Tone::Bad,
-        _ => Tone::Plain,
-    }
-}
-
-/// What the table of kinds shows.
-pub fn by_kind(results: &Results) -> String {
-    let baseline = results.baseline.map_or("the first", |who| who.name());
-    format!("mean delays over those of {baseline}, geometric mean over the sources of a kind")
-}
-
-/// A table of a row per kind, and a column per policy but the baseline.
-pub fn kinds(results: &Results) -> Table {
-    let others: Vec<usize> = (0..results.standings.len())
-        .filter(|&at| Some(results.standings[at].who) != results.baseline)
-        .collect();
-    let mut heads = ["kind", "sources", "updates"].map(str::to_owned).to_vec();
-    heads.extend(others.iter().map(|&at| results.standings[at].who.name().to_owned()));
-    let rows = results.kinds.iter().map(|kind| {
-        let most =
-            |count: fn(&super::results::Share) -> usize| kind.shares.iter().map(count).max().unwrap_or(0);
-        let mut row = vec![
-            cell(cut(&kind.name, 40)),
-            cell(most(|share| share.sources).to_string()),
-            cell(most(|share| share.score.updates).to_string()),
-        ];
-        row.extend(others.iter().map(|&at| match kind.shares[at].ratio {
-            Some(times) => cell(ratio(times)).tone(if times > 1.0 { Tone::Bad } else { Tone::Good }),
-            None => cell(nothing()),
-        }));
-        row
-    });
-    Table { heads, rows: rows.collect() }
-}
-
-/// Tables of where a policy gains and loses most, with their titles.
-pub fn extremes(extremes: &Extremes) -> Vec<(String, Table)> {
-    let (who, baseline) = (extremes.who.name(), extremes.baseline.name());
-    let table = |list: &[Extreme]| {
-        let heads = ["source", "kind", "updates", who, baseline, "ratio"].map(str::to_owned).to_vec();
-        let row = |one: &Extreme| {
-            vec![
-                cell(cut(&one.source, 60)),
-                cell(cut(&one.kind, 40)),
-                cell(one.pair.updates.to_string()),
-                cell(delay(Some(one.pair.a))),
-                cell(delay(Some(one.pair.b))),
-                cell(ratio(one.ratio())),
-            ]
-        };
-        Table { heads, rows: list.iter().map(row).collect() }
-    };
-    [("gains", &extremes.gains), ("loses", &extremes.losses)]
-        .into_iter()
-        .filter(|(_, list)| !list.is_empty())
-        .map(|(what, list)| {
-            (format!("mean delays where {who} {what} most against {baseline}"), table(list))
-        })
-        .collect()
-}
-
-fn nothing() -> String {
-    "–".to_owned()
-}
-
-fn percent(share: Option<f64>) -> String {
-    share.map_or_else(nothing, |share| format!("{:.1} %", share * 100.0))
-}
-
-/// How many times as long, with the digits that matter.
-fn ratio(times: f64) -> String {
-    if times < 0.1 { number(times) } else { format!("{times:.3}") }
-}
-
-/// A delay in seconds, as people say it.
-pub fn delay(secs: Option<f64>) -> String {
-    secs.map_or_else(nothing, |secs| Span::from_secs(1).scaled(secs).to_string())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::results::tests::results;
-    use super::*;
-
-    fn text(table: &Table) -> String {
-        let mut out = Vec::new();
-        table.print(false, &mut out).unwrap();
-        String::from_utf8(out).unwrap()
-    }
-
-    #[test]
-    fn a_row_per_policy() {
-        let (_, results) = results(&[("auto", 600), ("uniform", 3600), ("oracle", 1)]);
-        let said = text(&policies(&results));
-        let rows: Vec<&str> = said.lines().collect();
-        assert!(rows[0].contains("× uniform  95 %") && rows[0].contains("lost  probes/week"), "{said}");
-        assert!(rows[1].starts_with("auto     ") && rows[1].contains("1008"), "{said}");
-        assert!(rows[1].contains('–') && rows[2].trim_end().ends_with('1'), "{said}");
-        assert!(rows[3].starts_with("oracle   –") && !said.contains("NaN"), "{said}");
-    }
-
-    #[test]
-    fn kinds_and_extremes() {
-        let (_, results) = results(&[("auto", 600), ("uniform", 3600)]);
-        let said = text(&kinds(&results));
-        assert!(said.starts_with("kind  sources  updates  auto\nnews  2 "), "{said}");
-        let tables = extremes(results.extremes.as_ref().unwrap());
-        assert_eq!(tables[0].0, "mean delays where auto gains most against uniform");
-        assert!(text(&tables[0].1).contains("a<b>"));
-        assert_eq!((delay(None), delay(Some(754.4))), ("–".to_owned(), "12m34s".to_owned()));
-    }
 }

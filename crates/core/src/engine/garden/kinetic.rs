@@ -46,7 +46,7 @@ struct Match {
 
 /// The least of many lines.
 #[derive(Debug, Clone)]
-pub(super) struct Least {
+pub struct Least {
     lines: Vec<Option<Line>>,
     /// A heap-shaped tree: the leaves are at `width..`.
     matches: Vec<Match>,

@@ -26,7 +26,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::demand::{Demand, Overload};
 use super::kinetic::Least;
-use super::{Gardener, Plant, UNIT, Work};
+use super::{Plant, UNIT, Work};
 
 /// Waterings of a plant that are foreseen.
 pub const SEEN: i64 = 4;
@@ -40,7 +40,7 @@ const PASSED_OVER: usize = 64;
 /// MEDD.
 ///
 /// ```
-/// use tidewatch_core::engine::garden::{Gardener, Plant, UNIT, medd::Medd};
+/// use tidewatch_core::engine::garden::{Plant, UNIT, medd::Medd};
 ///
 /// // Two that may wait for a week, and a gardener who can do one a day: one of them is a day early.
 /// let mut medd = Medd::of(&[Plant::new(1.0, 7); 2], UNIT);
@@ -280,6 +280,25 @@ impl Medd {
         chosen
     }
 
+    /// What is watered today, by its place, and the day is over.
+    pub fn day(&mut self) -> Vec<usize> {
+        let (mut left, mut watered) = (self.capacity, Vec::new());
+        for &(due, cost, _, place) in &self.queue {
+            if due > self.today || cost > left {
+                break;
+            }
+            left -= cost;
+            watered.push(place);
+        }
+        watered.iter().for_each(|&place| self.water(place));
+        for place in self.early(left, |_| true) {
+            self.water(place);
+            watered.push(place);
+        }
+        self.turn_to(self.today + 1);
+        watered
+    }
+
     /// Who wastes least of those that are due after today and by then.
     fn thriftiest(&mut self, by: i64) -> Option<(usize, Bed)> {
         let from = self.demand.bucket(self.today + 1);
@@ -390,25 +409,5 @@ impl Medd {
             self.counted = counted;
             self.demand.set_capacity(counted);
         }
-    }
-}
-
-impl Gardener for Medd {
-    fn day(&mut self) -> Vec<usize> {
-        let (mut left, mut watered) = (self.capacity, Vec::new());
-        for &(due, cost, _, place) in &self.queue {
-            if due > self.today || cost > left {
-                break;
-            }
-            left -= cost;
-            watered.push(place);
-        }
-        watered.iter().for_each(|&place| self.water(place));
-        for place in self.early(left, |_| true) {
-            self.water(place);
-            watered.push(place);
-        }
-        self.turn_to(self.today + 1);
-        watered
     }
 }

@@ -4,19 +4,13 @@
 //! gardener who can do k a day. Here plants are sources that state how long they may go unseen, and days are
 //! steps. No schedule that is always in time works less than Ω = Σ c/w in the mean (Property 1).
 //!
-//! [`edd`] waters whatever is due next as long as there is capacity, and so works all the time. [`medd`] waters
-//! what is due, and spends what is left only where it is foreseen that there will not be enough; [`printed`] is the
-//! same as the paper has it. [`power`] is a fixed schedule that keeps every window with no more work on any day than
-//! four times Ω, and two waterings.
+//! [`medd`] waters what is due, and spends what is left only where it is foreseen that there will not be enough.
 //!
 //! Knows days, windows and costs. Must not know what a plant is.
 
 mod demand;
-pub mod edd;
-mod kinetic;
+pub mod kinetic;
 pub mod medd;
-pub mod power;
-pub mod printed;
 
 pub use demand::Overload;
 
@@ -53,11 +47,4 @@ impl Plant {
 /// ```
 pub fn omega(plants: &[Plant]) -> f64 {
     plants.iter().map(|plant| plant.cost as f64 / UNIT as f64 / f64::from(plant.window)).sum()
-}
-
-/// Who waters.
-pub trait Gardener {
-    /// What is watered today, by its place in the list, and the day is over. The first day is 1; everything was
-    /// watered on day 0.
-    fn day(&mut self) -> Vec<usize>;
 }

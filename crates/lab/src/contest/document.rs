@@ -1,0 +1,234 @@
+//! Contests as JSON for programs.
+//!
+//! Knows the names that are promised. Must not reckon anything.
+
+use std::io;
+
+use serde::Serialize;
+use serde_json::Number;
+
+use tidewatch_core::time::Timestamp;
+
+use crate::compare::Interval;
+use crate::score::Score;
+
+use super::Matching;
+use super::question::Question;
+use super::results::{Results, probes_per_week, runs, useful};
+
+/// With several budgets, the keys beside `budgets` are those of the first.
+#[derive(Serialize)]
+struct Document<'r> {
+    #[serde(flatten)]
+    first: Option<Part<'r>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    budgets: Vec<Part<'r>>,
+}
+
+/// One contest.
+#[derive(Serialize)]
+struct Part<'r> {
+    policies: Vec<Policy>,
+    sources: Vec<Source<'r>>,
+    kinds: Vec<Kind<'r>>,
+    baseline: Option<&'static str>,
+    probes: u32,
+    per_s: f64,
+    min_spacing_s: f64,
+    matched: Option<&'static str>,
+    seed: u64,
+}
+
+/// What every score tells, of one source or of several.
+#[derive(Serialize)]
+struct Figures {
+    updates: usize,
+    probes: usize,
+    mean_delay_s: Option<f64>,
+    p50_delay_s: Option<f64>,
+    p95_delay_s: Option<f64>,
+    worst_delay_s: Option<f64>,
+    /// In update·hours times importance.
+    obsolescence: f64,
+    /// The share of probes that found something.
+    useful: Option<f64>,
+    /// Their number.
+    useful_probes: usize,
+    /// The share of the time at which something lay undiscovered.
+    missed: f64,
+    /// Updates that were gone again before a probe could see them.
+    gaps: usize,
+}
+
+#[derive(Serialize)]
+struct Policy {
+    policy: &'static str,
+    #[serde(flatten)]
+    figures: Figures,
+    probes_per_source_week: Option<f64>,
+    compared_sources: usize,
+    geometric_mean_ratio: Option<f64>,
+    geometric_mean_ratio_low: Option<f64>,
+    geometric_mean_ratio_high: Option<f64>,
+    mean_ratio: Option<f64>,
+    mean_ratio_low: Option<f64>,
+    mean_ratio_high: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct Source<'r> {
+    source: &'r str,
+    kind: &'r str,
+    policy: &'static str,
+    test_from: Option<Number>,
+    test_to: Option<Number>,
+    #[serde(flatten)]
+    figures: Figures,
+    knob: f64,
+}
+
+#[derive(Serialize)]
+struct Kind<'r> {
+    kind: &'r str,
+    policy: &'static str,
+    sources: usize,
+    updates: usize,
+    mean_delay_s: Option<f64>,
+    geometric_mean_ratio: Option<f64>,
+}
+
+/// All contests as one document.
+pub fn to_json(question: &Question, all: &[Results]) -> io::Result<String> {
+    let first = all.first().map(|results| part(question, results));
+    let several = if all.len() > 1 { all } else { &[] };
+    let budgets = several.iter().map(|results| part(question, results)).collect();
+    Ok(serde_json::to_string_pretty(&Document { first, budgets })?)
+}
+
+fn part<'r>(question: &'r Question, results: &'r Results) -> Part<'r> {
+    Part {
+        policies: policies(results),
+        sources: sources(question, results),
+        kinds: kinds(results),
+        baseline: results.baseline.map(|who| who.name()),
+        probes: results.budget.probes,
+        per_s: results.budget.per.as_secs_f64(),
+        min_spacing_s: results.budget.min_spacing.as_secs_f64(),
+        matched: match question.rules.matching {
+            Matching::Nothing => None,
+            Matching::Probes => Some("probes"),
+            Matching::Total => Some("total"),
+        },
+        seed: question.rules.seed,
+    }
+}
+
+fn policies(results: &Results) -> Vec<Policy> {
+    let told = results.standings.iter().map(|standing| {
+        let geometric = standing.versus.map(|versus| versus.geometric);
+        let mean = standing.versus.map(|versus| versus.ratio);
+        let end = |interval: Option<Interval>, end: fn(&Interval) -> f64| interval.as_ref().map(end);
+        Policy {
+            policy: standing.who.name(),
+            figures: figures(&standing.score),
+            probes_per_source_week: probes_per_week(&standing.score),
+            compared_sources: standing.versus.map_or(0, |versus| versus.sources),
+            geometric_mean_ratio: end(geometric, |interval| interval.value),
+            geometric_mean_ratio_low: end(geometric, |interval| interval.low),
+            geometric_mean_ratio_high: end(geometric, |interval| interval.high),
+            mean_ratio: end(mean, |interval| interval.value),
+            mean_ratio_low: end(mean, |interval| interval.low),
+            mean_ratio_high: end(mean, |interval| interval.high),
+        }
+    });
+    told.collect()
+}
+
+fn sources<'r>(question: &'r Question, results: &'r Results) -> Vec<Source<'r>> {
+    let contest = &results.contest;
+    let all = contest.entrants.iter().flat_map(|entrant| runs(entrant).map(|run| (entrant.who, run)));
+    let told = all.filter_map(|(who, (index, run))| {
+        let (trace, exam) = (question.traces.get(index)?, contest.exams.get(index)?);
+        Some(Source {
+            source: &trace.name,
+            kind: &trace.kind,
+            policy: who.name(),
+            test_from: seconds(exam.from),
+            test_to: seconds(exam.to),
+            figures: figures(&run.score),
+            knob: run.knob,
+        })
+    });
+    told.collect()
+}
+
+fn kinds(results: &Results) -> Vec<Kind<'_>> {
+    let told = results.kinds.iter().flat_map(|kind| {
+        kind.shares.iter().map(|share| Kind {
+            kind: &kind.name,
+            policy: share.who.name(),
+            sources: share.sources,
+            updates: share.score.updates,
+            mean_delay_s: share.score.mean_delay(),
+            geometric_mean_ratio: share.ratio,
+        })
+    });
+    told.collect()
+}
+
+fn figures(score: &Score) -> Figures {
+    Figures {
+        updates: score.updates,
+        probes: score.probes,
+        mean_delay_s: score.mean_delay(),
+        p50_delay_s: score.quantile(0.5),
+        p95_delay_s: score.quantile(0.95),
+        worst_delay_s: score.worst(),
+        obsolescence: score.obsolescence,
+        useful: useful(score),
+        useful_probes: score.useful,
+        missed: score.missed(),
+        gaps: score.gaps,
+    }
+}
+
+/// Unix seconds: whole ones as whole numbers.
+fn seconds(at: Timestamp) -> Option<Number> {
+    match at.as_millis() % 1000 {
+        0 => Some(Number::from(at.as_millis() / 1000)),
+        _ => Number::from_f64(at.as_millis() as f64 / 1000.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::super::results::tests::{question, results};
+    use super::*;
+
+    #[test]
+    fn the_document_is_as_promised() {
+        let (traces, few) = results(&[("auto", 600), ("uniform", 3600), ("oracle", 1)]);
+        let (_, more) = results(&[("auto", 300), ("uniform", 1800), ("oracle", 1)]);
+        let question = question(traces);
+        let read =
+            |all: &[Results]| -> Value { serde_json::from_str(&to_json(&question, all).unwrap()).unwrap() };
+        let both = read(&[few, more]);
+        assert_eq!(both["budgets"].as_array().unwrap().len(), 2);
+        for key in ["policies", "sources", "kinds", "probes", "per_s", "baseline"] {
+            assert_eq!(both[key], both["budgets"][0][key], "{key}");
+        }
+        // The oracle took part nowhere.
+        assert_eq!(both["sources"].as_array().unwrap().len(), 6);
+        assert_eq!(both["policies"][2]["mean_delay_s"], Value::Null);
+        let source = &both["sources"][0];
+        assert_eq!((&source["source"], &source["policy"]), (&Value::from("a<b>"), &Value::from("auto")));
+        assert!(source["test_to"].is_i64() && source["knob"] == 600.0, "{source}");
+        let share = source["useful_probes"].as_f64().unwrap() / source["probes"].as_f64().unwrap();
+        assert_eq!(source["useful"].as_f64(), Some(share));
+        assert_eq!(both["policies"][1]["geometric_mean_ratio"], 1.0);
+        let (_, alone) = results(&[("uniform", 600)]);
+        assert!(read(&[alone]).get("budgets").is_none());
+    }
+}

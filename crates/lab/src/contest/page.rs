@@ -1,0 +1,238 @@
+//! Contests as one page that needs nothing else: no scripts, no network, light or dark as its reader
+//! likes.
+//!
+//! Knows what is shown in which order. Must not reckon anything, nor know where it is written.
+
+use std::ffi::OsString;
+use std::fmt::{Result, Write};
+
+use crate::draw::chart::{Frame, Scale, bar, plain};
+use crate::draw::svg::{Picture, Shape, escaped, tenth};
+use crate::tables::{Emphasis, Table};
+use crate::words::cut;
+
+use super::curve::{self, WIDTH, keys, keys_height};
+use super::question::Question;
+use super::results::Results;
+use super::tables::{by_kind, extremes, kinds, policies, spent, summary};
+
+const STYLE: &str = "\
+:root{color-scheme:light dark;--ink:#1f2328;--soft:#59636e;--grid:#d1d9e0;--page:#ffffff;--good:#1a7f37;\
+--bad:#c62828;--warn:#9a6700}\
+@media(prefers-color-scheme:dark){:root{--ink:#e6edf3;--soft:#9aa4af;--grid:#2b3440;--page:#10151c;\
+--good:#3fb950;--bad:#ff7b72;--warn:#d29922}}\
+body{background:var(--page);color:var(--ink);font:15px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,\
+'DejaVu Sans',sans-serif;max-width:1000px;margin:2rem auto;padding:0 1rem}\
+h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2.2rem}p,figcaption{color:var(--soft)}\
+figure{margin:0}svg{width:100%;height:auto}svg text{fill:var(--ink);font-size:13px}\
+svg .soft{fill:var(--soft)}.grid{stroke:var(--grid)}.one{stroke:var(--ink)}\
+.wide{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.9rem}\
+th,td{padding:.25rem .7rem .25rem 0;text-align:right;border-bottom:1px solid var(--grid);white-space:nowrap}\
+th:first-child,td:first-child{text-align:left}.good{color:var(--good)}.bad{color:var(--bad)}\
+.warn{color:var(--warn)}.faint{color:var(--soft)}\
+pre{white-space:pre-wrap;overflow-wrap:anywhere;border:1px solid var(--grid);padding:.7rem}";
+
+/// The bars of kinds.
+const LEFT: f64 = 170.0;
+const TOP: f64 = 10.0;
+const BAR: f64 = 10.0;
+const BETWEEN: f64 = 12.0;
+/// Ratios beyond this, and beyond as many times, are cut off.
+const LEAST: f64 = 0.05;
+
+/// The page: `shown` with tables, `all` in the curve. `line` is what was typed after the program's name.
+pub fn to_html(question: &Question, shown: &[Results], all: &[&Results], line: &[OsString]) -> String {
+    let mut page = String::new();
+    // Writing to a string does not fail.
+    let _ = write(question, shown, all, line, &mut page);
+    page
+}
+
+fn write(
+    question: &Question,
+    shown: &[Results],
+    all: &[&Results],
+    line: &[OsString],
+    page: &mut String,
+) -> Result {
+    let title = escaped(&question.title);
+    writeln!(
+        page,
+        r#"<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Policies on {title}</title>
+<style>{STYLE}</style></head><body>
+<h1>Policies on {title}</h1>
+<p>{}</p>"#,
+        escaped(&summary(question))
+    )?;
+    trade_off(all, page)?;
+    if let Some(first) = shown.first() {
+        writeln!(
+            page,
+            "<h2>By kind of source</h2><p>{}; {}. Bars to the left of 1 are sooner; they end at {} and {}.</p>",
+            escaped(&spent(question, first)),
+            escaped(&by_kind(first)),
+            plain(LEAST),
+            plain(LEAST.recip())
+        )?;
+        bars(first, page)?;
+        table(&kinds(first), page)?;
+        for (title, rows) in first.extremes.iter().flat_map(extremes) {
+            writeln!(page, "<h2>{}</h2>", escaped(&capital(&title)))?;
+            table(&rows, page)?;
+        }
+    }
+    for results in shown {
+        writeln!(page, "<h2>{}</h2>", escaped(&capital(&spent(question, results))))?;
+        table(&policies(results), page)?;
+    }
+    let typed: Vec<String> = line.iter().map(|word| quoted(&word.to_string_lossy())).collect();
+    writeln!(
+        page,
+        "<h2>How this was made</h2><pre>tidewatch {}</pre>\n</body></html>",
+        escaped(&typed.join(" "))
+    )
+}
+
+fn trade_off(all: &[&Results], page: &mut String) -> Result {
+    let height = curve::height(all.first().map_or(0, |results| results.standings.len()));
+    let label = "Mean delay against probes per source and week, a line per policy";
+    let mut picture = Picture::figure(WIDTH, (curve::TOP, height), label);
+    curve::draw(all, &mut picture);
+    writeln!(
+        page,
+        "<h2>What probes buy</h2>\n<figure>{}<figcaption>Lower and further left is better.</figcaption></figure>",
+        picture.finish()
+    )
+}
+
+/// For each kind a bar per policy, from 1 to its ratio.
+fn bars(results: &Results, page: &mut String) -> Result {
+    let ratios = results.kinds.iter().flat_map(|kind| &kind.shares).filter_map(|share| share.ratio);
+    // Not less than half and twice, so that small differences look small; nor so much that all others do.
+    let within = ratios.map(|ratio| ratio.clamp(LEAST, LEAST.recip()));
+    let Some(scale) = Scale::around(within.chain([0.5, 2.0])) else { return Ok(()) };
+    let policies = results.standings.len();
+    let step = policies as f64 * BAR + BETWEEN;
+    let plot = Frame {
+        left: LEFT,
+        top: TOP,
+        width: WIDTH as f64 - LEFT - 20.0,
+        height: step * results.kinds.len() as f64,
+    };
+    let below = plot.bottom() + 44.0;
+    let label = "Ratio of mean delays to the baseline, by kind and policy";
+    let mut picture = Picture::figure(WIDTH, (0, below as usize + keys_height(policies)), label);
+    plot.upright(&scale, &scale.round(), plain, &mut picture);
+    let one = plot.x(scale.share(1.0));
+    picture.add(&Shape::line((tenth(one), TOP), (tenth(one), plot.bottom())).class("one"));
+    for (place, kind) in results.kinds.iter().enumerate() {
+        let top = TOP + place as f64 * step + BETWEEN / 2.0;
+        let name = cut(&kind.name, 22);
+        let middle = top + policies as f64 * BAR / 2.0 + 4.0;
+        picture.add(&Shape::text(LEFT - 10.0, tenth(middle), &name).anchor("end"));
+        for (index, share) in kind.shares.iter().enumerate() {
+            let Some(ratio) = share.ratio else { continue };
+            let word = format!("{name}, {}: {ratio:.3}", share.who.name());
+            let reach = (one, plot.x(scale.share(ratio.clamp(LEAST, LEAST.recip()))));
+            bar(index, reach, (top + index as f64 * BAR, BAR - 2.0), &word, &mut picture);
+        }
+    }
+    let names: Vec<&str> = results.standings.iter().map(|standing| standing.who.name()).collect();
+    keys(&names, below, &mut picture);
+    writeln!(page, "<figure>{}</figure>", picture.finish())
+}
+
+fn table(table: &Table, page: &mut String) -> Result {
+    write!(page, r#"<div class="wide"><table><thead><tr>"#)?;
+    for head in &table.heads {
+        write!(page, "<th>{}</th>", escaped(head))?;
+    }
+    write!(page, "</tr></thead><tbody>")?;
+    for row in &table.rows {
+        write!(page, "<tr>")?;
+        for entry in row {
+            let class = match entry.emphasis {
+                Emphasis::Plain | Emphasis::Strong => "",
+                Emphasis::Faint => r#" class="faint""#,
+                Emphasis::Good => r#" class="good""#,
+                Emphasis::Warn => r#" class="warn""#,
+                Emphasis::Bad => r#" class="bad""#,
+            };
+            write!(page, "<td{class}>{}</td>", escaped(&entry.text))?;
+        }
+        write!(page, "</tr>")?;
+    }
+    writeln!(page, "</tbody></table></div>")
+}
+
+fn capital(text: &str) -> String {
+    let mut signs = text.chars();
+    signs.next().map_or_else(String::new, |first| first.to_uppercase().chain(signs).collect())
+}
+
+/// A word as a shell would have to be given it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./,:=+@%".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quick_xml::events::Event;
+
+    use super::super::results::tests::{question, results};
+    use super::*;
+
+    /// Every element that is opened is closed, and nothing is left of a name's own marks.
+    fn check(text: &str) {
+        let mut reader = quick_xml::Reader::from_str(text);
+        loop {
+            match reader.read_event() {
+                Ok(Event::Eof) => break,
+                Ok(_) => {}
+                Err(error) => panic!("{error} at {}", reader.error_position()),
+            }
+        }
+        assert!(!text.contains("a<b>") && !text.contains("NaN") && !text.contains("inf\""), "{text}");
+    }
+
+    #[test]
+    fn pages_and_pictures_are_well_formed() {
+        let (traces, few) = results(&[("auto", 600), ("uniform", 3600), ("oracle", 1)]);
+        let (_, more) = results(&[("auto", 300), ("uniform", 1800), ("oracle", 1)]);
+        let question = question(traces);
+        let line = ["simulate", "traces", "--traces", "it's <here>"].map(OsString::from);
+        let page = to_html(&question, &[few], &[&more], &line);
+        // HTML's own, which XML would want closed.
+        check(
+            &page
+                .replace(r#"charset="utf-8">"#, r#"charset="utf-8"/>"#)
+                .replace(r#"device-width">"#, r#"device-width"/>"#),
+        );
+        assert!(page.contains("a&lt;b&gt;") && page.contains("simulate traces --traces"), "{page}");
+        assert!(!page.contains("http") && !page.contains("<script"), "{page}");
+        let svg = curve::to_svg(&question, &[&more]);
+        check(&svg);
+        assert_eq!(svg.matches("<polyline").count(), 3);
+        assert_eq!(svg.matches("http").count(), 1);
+    }
+
+    #[test]
+    fn nothing_is_a_page_too() {
+        let (traces, nobody) = results(&[]);
+        let page = to_html(&question(traces), &[nobody], &[], &[]);
+        assert!(page.contains("nothing to draw") && page.ends_with("</body></html>\n"), "{page}");
+    }
+
+    #[test]
+    fn words_are_quoted_as_shells_want_them() {
+        assert_eq!(
+            ["--a=b/c,d", "", "x y", "it's"].map(quoted),
+            ["--a=b/c,d", "''", "'x y'", r"'it'\''s'"]
+        );
+    }
+}

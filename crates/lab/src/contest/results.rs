@@ -1,0 +1,279 @@
+//! What a contest says: per policy, per kind of source, and where a policy gains and loses most.
+//!
+//! Exists so that table, document and page tell the same. Knows whom everybody is compared with. Must
+//! not know how results look.
+
+use crate::compare::{Comparison, FLOOR_SECS, Pair, compare, geometric_mean_ratio};
+use crate::score::Score;
+use crate::trace::Trace;
+use tidewatch_core::planning::budget::Budget;
+use tidewatch_core::planning::policy::Policy;
+use tidewatch_core::time::Span;
+
+use super::{Contest, Entrant, Run, Who};
+
+const WEEK_MS: f64 = Span::from_days(7).as_millis() as f64;
+
+/// How many sources are listed where a policy gains most, and where it loses most.
+const MOST_LISTED: usize = 5;
+
+/// A contest, and what it says.
+#[derive(Debug)]
+pub struct Results {
+    /// What could be spent on a source.
+    pub budget: Budget,
+    /// The contest itself.
+    pub contest: Contest,
+    /// Whom everybody is compared with: uniform if it takes part, else the first.
+    pub baseline: Option<Who>,
+    /// Per policy, in the order of the contest.
+    pub standings: Vec<Standing>,
+    /// Per kind, by name.
+    pub kinds: Vec<Kind>,
+    /// Where the first policy that is not the baseline gains and loses.
+    pub extremes: Option<Extremes>,
+}
+
+/// One policy on all sources together.
+#[derive(Debug)]
+pub struct Standing {
+    /// Which.
+    pub who: Who,
+    /// As if all sources were one.
+    pub score: Score,
+    /// Against the baseline.
+    pub versus: Option<Comparison>,
+}
+
+/// The sources of one kind.
+#[derive(Debug)]
+pub struct Kind {
+    /// Its name.
+    pub name: String,
+    /// Per policy, in the order of the contest.
+    pub shares: Vec<Share>,
+}
+
+/// One policy on the sources of one kind.
+#[derive(Debug)]
+pub struct Share {
+    /// Which.
+    pub who: Who,
+    /// On how many it was tried.
+    pub sources: usize,
+    /// As if all of these were one.
+    pub score: Score,
+    /// The geometric mean of its mean delays over the baseline's.
+    pub ratio: Option<f64>,
+}
+
+/// Where one policy differs most from the baseline.
+#[derive(Debug)]
+pub struct Extremes {
+    /// Which.
+    pub who: Who,
+    /// The baseline.
+    pub baseline: Who,
+    /// Where it is sooner, most of all first.
+    pub gains: Vec<Extreme>,
+    /// Where it is later, most of all first.
+    pub losses: Vec<Extreme>,
+}
+
+/// One source where two policies differ.
+#[derive(Debug, Clone)]
+pub struct Extreme {
+    /// Its name.
+    pub source: String,
+    /// What kind it is of.
+    pub kind: String,
+    /// Both mean delays.
+    pub pair: Pair,
+}
+
+impl Extreme {
+    /// The one's mean delay over the other's.
+    pub fn ratio(&self) -> f64 {
+        self.pair.a.max(FLOOR_SECS) / self.pair.b.max(FLOOR_SECS)
+    }
+}
+
+impl Results {
+    /// Of a contest on these traces.
+    pub fn of(traces: &[Trace], contest: Contest, budget: Budget, seed: u64) -> Self {
+        let uniform = Who::Ours(Policy::Uniform);
+        let has = |who: Who| contest.entrants.iter().find(|entrant| entrant.who == who);
+        let baseline = has(uniform).or(contest.entrants.first());
+        let standings = contest.entrants.iter().map(|entrant| Standing {
+            who: entrant.who,
+            score: Score::pooled(runs(entrant).map(|(_, run)| &run.score)),
+            versus: baseline.and_then(|baseline| {
+                let pairs: Vec<Pair> = pairs(entrant, baseline).map(|(_, pair)| pair).collect();
+                compare(&pairs, seed)
+            }),
+        });
+        let standings = standings.collect();
+        let mut names: Vec<&str> = traces.iter().map(|trace| trace.kind.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        let kinds = names.into_iter().map(|name| Kind {
+            name: name.to_owned(),
+            shares: contest.entrants.iter().map(|entrant| share(traces, name, entrant, baseline)).collect(),
+        });
+        let kinds = kinds.collect();
+        let extremes = baseline.and_then(|baseline| {
+            let first = contest.entrants.iter().find(|entrant| entrant.who != baseline.who)?;
+            Some(extremes(traces, first, baseline))
+        });
+        let baseline = baseline.map(|baseline| baseline.who);
+        Self { budget, baseline, standings, kinds, extremes, contest }
+    }
+}
+
+/// Where it took part: which trace, and how it went.
+pub fn runs(entrant: &Entrant) -> impl Iterator<Item = (usize, &Run)> {
+    entrant.runs.iter().enumerate().filter_map(|(index, run)| Some((index, run.as_ref()?)))
+}
+
+/// Where both took part and something was published: which trace, and both mean delays.
+fn pairs(one: &Entrant, other: &Entrant) -> impl Iterator<Item = (usize, Pair)> {
+    let both = one.runs.iter().zip(&other.runs).enumerate();
+    both.filter_map(|(index, (a, b))| Some((index, Pair::of(&a.as_ref()?.score, &b.as_ref()?.score)?)))
+}
+
+fn share(traces: &[Trace], kind: &str, entrant: &Entrant, baseline: Option<&Entrant>) -> Share {
+    let is_of = |index: usize| traces.get(index).is_some_and(|trace| trace.kind == kind);
+    let scores: Vec<&Score> =
+        runs(entrant).filter(|&(index, _)| is_of(index)).map(|(_, run)| &run.score).collect();
+    let ratio = baseline.and_then(|baseline| {
+        let means = pairs(entrant, baseline).filter(|&(index, _)| is_of(index));
+        geometric_mean_ratio(&means.map(|(_, pair)| (pair.a, pair.b)).collect::<Vec<_>>())
+    });
+    Share { who: entrant.who, sources: scores.len(), score: Score::pooled(scores), ratio }
+}
+
+fn extremes(traces: &[Trace], entrant: &Entrant, baseline: &Entrant) -> Extremes {
+    let mut list: Vec<Extreme> = pairs(entrant, baseline)
+        .filter_map(|(index, pair)| {
+            let trace = traces.get(index)?;
+            Some(Extreme { source: trace.name.clone(), kind: trace.kind.clone(), pair })
+        })
+        .collect();
+    list.sort_by(|a, b| a.ratio().total_cmp(&b.ratio()));
+    let gains = list.iter().filter(|one| one.ratio() < 1.0).take(MOST_LISTED).cloned().collect();
+    let losses = list.iter().rev().filter(|one| one.ratio() > 1.0).take(MOST_LISTED).cloned().collect();
+    Extremes { who: entrant.who, baseline: baseline.who, gains, losses }
+}
+
+/// The share of probes that found something.
+pub fn useful(score: &Score) -> Option<f64> {
+    (score.probes > 0).then(|| score.useful as f64 / score.probes as f64)
+}
+
+/// How many probes a source got in a week.
+pub fn probes_per_week(score: &Score) -> Option<f64> {
+    let weeks = score.span.as_millis() as f64 / WEEK_MS;
+    (weeks > 0.0).then(|| score.probes as f64 / weeks)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::super::Rules;
+    use super::super::question::Question;
+    use super::*;
+    use crate::score::Trial;
+    use tidewatch_core::model::steps::Steps;
+    use tidewatch_core::time::Timestamp;
+
+    /// Three sources of two kinds, two days, probed every so many seconds by each policy.
+    pub fn contest(probed: &[(&str, i64)]) -> (Vec<Trace>, Contest) {
+        let monday = Timestamp::parse_iso("2026-11-16T00:00:00Z").unwrap();
+        let trace = |(name, kind, every): (&str, &str, i64)| {
+            let at = |n: i64| monday + Span::from_secs(n * every + 7);
+            Trace::new(name, kind, (1..172_800 / every).map(at).collect())
+        };
+        let traces: Vec<Trace> = [("a<b>", "news", 5000), ("c", "news", 9000), ("d", "rare", 40_000)]
+            .into_iter()
+            .map(trace)
+            .collect();
+        let exam = |trace: &Trace| trace.exam(Span::from_days(1), Span::from_days(1)).unwrap();
+        let importance = Steps::constant(1.0).unwrap();
+        let run = |trace: &Trace, every: i64| {
+            let exam = exam(trace);
+            let probes: Vec<Timestamp> = (1..)
+                .map(|n| exam.begins + Span::from_secs(n * every))
+                .take_while(|&at| at < exam.to)
+                .collect();
+            let score = Score::of(&Trial {
+                events: &trace.events,
+                probes: &probes,
+                from: exam.from,
+                to: exam.to,
+                importance: &importance,
+                holds: 50,
+            });
+            Run { knob: every as f64, probes, score }
+        };
+        let entrants = probed.iter().map(|&(name, every)| Entrant {
+            who: Who::from_name(name).unwrap(),
+            runs: traces.iter().map(|trace| (name != "oracle").then(|| run(trace, every))).collect(),
+        });
+        let entrants = entrants.collect();
+        let exams = traces.iter().map(exam).collect();
+        (traces, Contest { exams, entrants })
+    }
+
+    /// What is asked of these traces.
+    pub fn question(traces: Vec<Trace>) -> Question {
+        let rules = Rules::new(Budget::default());
+        Question {
+            title: "a <folder>".to_owned(),
+            traces,
+            policies: Vec::new(),
+            budgets: vec![rules.budget],
+            around: Vec::new(),
+            rules,
+            notes: Vec::new(),
+        }
+    }
+
+    /// The results of such a contest.
+    pub fn results(probed: &[(&str, i64)]) -> (Vec<Trace>, Results) {
+        let (traces, contest) = contest(probed);
+        let results = Results::of(&traces, contest, Budget::default(), 1);
+        (traces, results)
+    }
+
+    #[test]
+    fn everybody_is_compared_with_uniform() {
+        let (_, results) = results(&[("auto", 600), ("uniform", 3600), ("fixed", 7200), ("oracle", 1)]);
+        assert_eq!(results.baseline, Who::from_name("uniform"));
+        let ratios: Vec<Option<f64>> =
+            results.standings.iter().map(|one| one.versus.map(|versus| versus.geometric.value)).collect();
+        assert!(ratios[0].unwrap() < 1.0 && ratios[2].unwrap() > 1.0, "{ratios:?}");
+        assert_eq!((ratios[1], ratios[3]), (Some(1.0), None));
+        assert_eq!(
+            results.kinds.iter().map(|kind| kind.name.as_str()).collect::<Vec<_>>(),
+            ["news", "rare"]
+        );
+        let news = &results.kinds[0].shares;
+        assert_eq!((news[0].sources, news[3].sources, news[3].ratio), (2, 0, None));
+        let extremes = results.extremes.unwrap();
+        assert_eq!(extremes.who.name(), "auto");
+        assert!(!extremes.gains.is_empty() && extremes.gains.iter().all(|one| one.pair.a < one.pair.b));
+        assert!(extremes.gains.is_sorted_by(|a, b| a.ratio() <= b.ratio()));
+        let probes = probes_per_week(&results.standings[1].score).unwrap();
+        assert!((probes - 168.0).abs() < 1e-9, "{probes}");
+    }
+
+    #[test]
+    fn without_uniform_the_first_is_the_measure() {
+        let (_, results) = results(&[("ttl", 600), ("auto", 700)]);
+        assert_eq!(results.baseline, Who::from_name("ttl"));
+        assert_eq!(results.extremes.unwrap().who.name(), "auto");
+        let (_, alone) = super::tests::results(&[("ttl", 600)]);
+        assert!(alone.extremes.is_none() && alone.baseline.is_some());
+        let (_, nobody) = super::tests::results(&[]);
+        assert!(nobody.baseline.is_none() && nobody.standings.is_empty());
+    }
+}

@@ -1,0 +1,51 @@
+//! Earliest due day first: the gardener who never rests.
+//!
+//! Plants are watered in the order of their due days for as long as there is capacity, due or not (Gao et al.,
+//! §4). That minimises tardiness in scheduling where jobs end; plants are never done, and so it works every
+//! day. There to compare with.
+
+use std::collections::BTreeSet;
+
+use tidewatch_core::engine::garden::{Plant, Work};
+
+use super::Gardener;
+
+/// Earliest due day first.
+#[derive(Debug, Clone)]
+pub struct Edd {
+    plants: Vec<Plant>,
+    capacity: Work,
+    today: i64,
+    /// By due day; then the cheapest, so that more are watered, then the one with the longest window.
+    queue: BTreeSet<(i64, Work, std::cmp::Reverse<u32>, usize)>,
+}
+
+impl Edd {
+    /// All were watered on day 0.
+    pub fn new(plants: &[Plant], capacity: Work) -> Self {
+        let key = |(index, plant): (usize, &Plant)| {
+            (i64::from(plant.window), plant.cost, std::cmp::Reverse(plant.window), index)
+        };
+        let queue = plants.iter().enumerate().map(key).collect();
+        Self { plants: plants.to_vec(), capacity, today: 0, queue }
+    }
+}
+
+impl Gardener for Edd {
+    fn day(&mut self) -> Vec<usize> {
+        self.today += 1;
+        let (mut left, mut watered) = (self.capacity, Vec::new());
+        // Each once a day, however much capacity there is: they line up again when it is over.
+        while let Some(&key @ (_, cost, _, index)) = self.queue.first().filter(|key| key.1 <= left) {
+            self.queue.remove(&key);
+            left -= cost;
+            watered.push(index);
+        }
+        for &index in &watered {
+            let Plant { cost, window } = self.plants[index];
+            let due = self.today + i64::from(window);
+            self.queue.insert((due, cost, std::cmp::Reverse(window), index));
+        }
+        watered
+    }
+}

@@ -1,0 +1,177 @@
+//! Earliest due day first, for plants that are never done (MEDD, Gao et al., Algorithm 1).
+//!
+//! What is due is watered, the latest first. Of what is left of the day's capacity only so much is spent on plants
+//! that are not yet due as will be missing: the *overload* is what all plants cost in the next w_max days, each
+//! watered on its due days, less the capacity of those days. It is spent where it wastes least, (days until
+//! due)/w·c (the paper's own formula lacks the sign: its L is negative there).
+//!
+//! The printed algorithm sorts all plants twice a day. Here they stay in order: those that wait by their due days,
+//! the wasteness of each in a kinetic tournament, and the cost of the coming days is kept up from day to day, plant by
+//! plant, as its next watering comes into sight. A day costs O(log n) for each plant that is watered, falls due or
+//! comes into sight. A test holds it against the algorithm as it is printed.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use tidewatch_core::engine::garden::kinetic::Least;
+use tidewatch_core::engine::garden::{Plant, Work};
+
+use super::Gardener;
+
+/// A plant in the order in which those that are due are watered.
+type Place = (i64, Work, Reverse<u32>, usize);
+
+/// MEDD as it is printed.
+#[derive(Debug, Clone)]
+pub struct Printed {
+    plants: Vec<Plant>,
+    capacity: Work,
+    today: i64,
+    longest: i64,
+    due: Vec<i64>,
+    queue: BTreeSet<Place>,
+    least: Least,
+    /// What the next w_max days cost, today included.
+    ahead: u128,
+    /// The first watering of each plant that is beyond them; those that are late have none.
+    sights: BTreeSet<(i64, usize)>,
+    /// When that is, by plant; 0: late.
+    beyond: Vec<i64>,
+}
+
+impl Printed {
+    /// All were watered on day 0.
+    pub fn new(plants: &[Plant], capacity: Work) -> Self {
+        let longest = plants.iter().map(|plant| i64::from(plant.window)).max().unwrap_or(1);
+        let mut printed = Self {
+            plants: plants.to_vec(),
+            capacity,
+            today: 1,
+            longest,
+            due: vec![0; plants.len()],
+            queue: BTreeSet::new(),
+            least: Least::new(plants.len()),
+            ahead: 0,
+            sights: BTreeSet::new(),
+            beyond: vec![0; plants.len()],
+        };
+        for (index, plant) in plants.iter().enumerate() {
+            printed.sow(index, i64::from(plant.window));
+        }
+        printed
+    }
+
+    /// Work that is missing over the next w_max days.
+    pub fn overload(&self) -> Work {
+        let capacity = u128::from(self.capacity) * self.longest.unsigned_abs() as u128;
+        Work::try_from(self.ahead.saturating_sub(capacity)).unwrap_or(Work::MAX)
+    }
+
+    fn place(&self, index: usize) -> Place {
+        let Plant { cost, window } = self.plants[index];
+        (self.due[index], cost, Reverse(window), index)
+    }
+
+    /// Takes a plant in, due on that day, which is not past.
+    fn sow(&mut self, index: usize, due: i64) {
+        let Plant { cost, window } = self.plants[index];
+        self.due[index] = due;
+        self.queue.insert(self.place(index));
+        if due > self.today {
+            self.least.put(index, &self.plants[index], due);
+        }
+        let (horizon, window) = (self.today + self.longest, i64::from(window));
+        let count = if due < horizon { (horizon - 1 - due) / window + 1 } else { 0 };
+        self.ahead += u128::from(cost) * count.unsigned_abs() as u128;
+        self.beyond[index] = due + count * window;
+        self.sights.insert((self.beyond[index], index));
+    }
+
+    /// Takes a plant out.
+    fn lift(&mut self, index: usize) {
+        self.queue.remove(&self.place(index));
+        self.least.take(index);
+        self.ahead -= self.within(index);
+        if self.beyond[index] != 0 {
+            self.sights.remove(&(self.beyond[index], index));
+        }
+    }
+
+    /// What it costs within the days ahead.
+    fn within(&self, index: usize) -> u128 {
+        let Plant { cost, window } = self.plants[index];
+        let window = i64::from(window);
+        let count = match self.beyond[index] {
+            // Late: today, and then with its window.
+            0 => (self.longest - 1) / window + 1,
+            beyond => (beyond - self.due[index]) / window,
+        };
+        u128::from(cost) * count.unsigned_abs() as u128
+    }
+
+    /// Waters a plant today.
+    fn water(&mut self, index: usize) {
+        self.lift(index);
+        self.sow(index, self.today + i64::from(self.plants[index].window));
+    }
+
+    /// The next day.
+    fn turn(&mut self) {
+        self.today += 1;
+        // One more day is in sight.
+        let last = self.today + self.longest - 1;
+        while let Some(&(day, index)) = self.sights.first().filter(|&&(day, _)| day <= last) {
+            self.sights.remove(&(day, index));
+            let Plant { cost, window } = self.plants[index];
+            self.ahead += u128::from(cost);
+            self.beyond[index] = day + i64::from(window);
+            self.sights.insert((self.beyond[index], index));
+        }
+        // Who was due yesterday and was not watered is late, and counts from today on.
+        let yesterday = (self.today - 1, Work::MAX, Reverse(0), usize::MAX);
+        let fallen = (self.today - 1, 0, Reverse(u32::MAX), 0);
+        for (.., index) in self.queue.range(fallen..=yesterday).copied().collect::<Vec<_>>() {
+            self.ahead -= self.within(index);
+            self.sights.remove(&(self.beyond[index], index));
+            self.beyond[index] = 0;
+            self.ahead += self.within(index);
+        }
+        // Who is due today wastes nothing, and is no longer watered early.
+        let from = (self.today, 0, Reverse(u32::MAX), 0);
+        let to = (self.today, Work::MAX, Reverse(0), usize::MAX);
+        for (.., index) in self.queue.range(from..=to).copied().collect::<Vec<_>>() {
+            self.least.take(index);
+        }
+    }
+}
+
+impl Gardener for Printed {
+    fn day(&mut self) -> Vec<usize> {
+        let (mut left, mut watered) = (self.capacity, Vec::new());
+        // By the state at the beginning of the day, as it is printed.
+        let due = self.queue.iter().take_while(|place| place.0 <= self.today);
+        for &(_, cost, _, index) in due {
+            if cost > left {
+                break;
+            }
+            left -= cost;
+            watered.push(index);
+        }
+        let mut spare = left.min(self.overload());
+        let mut early = Vec::new();
+        while spare > 0
+            && let Some(index) = self.least.least(self.today)
+            && self.plants[index].cost <= spare
+        {
+            spare -= self.plants[index].cost;
+            self.least.take(index);
+            early.push(index);
+        }
+        watered.extend(early);
+        for &index in &watered {
+            self.water(index);
+        }
+        self.turn();
+        watered
+    }
+}

@@ -1,0 +1,148 @@
+//! Copies are served until the policy would refresh them, and the policies that run are those of a horizon.
+
+use jiff::tz::TimeZone;
+use proptest::prelude::*;
+use tidewatch_core::model::cyclic::{Rate, WEEK_S};
+use tidewatch_core::model::importance::WeekWindow;
+use tidewatch_core::model::obsolescence::Obsolescence;
+use tidewatch_core::model::steps::Steps;
+use tidewatch_core::planning::ask::{Knowledge, Wish, next};
+use tidewatch_core::planning::budget::Budget;
+use tidewatch_core::planning::horizon;
+use tidewatch_core::planning::plan::{Plan, Revision};
+use tidewatch_core::planning::policy::Policy;
+use tidewatch_core::planning::ttl::Form;
+use tidewatch_core::time::{Span, Timestamp};
+use tidewatch_lab::plans::baselines;
+use tidewatch_lab::plans::caching::may_serve;
+
+const TICK: Span = Span::from_millis(1);
+const DAILY: u8 = 0b111_1111;
+
+fn window(days: u8, from: u16, until: u16) -> WeekWindow {
+    WeekWindow { days, from_minute: from * 60, until_minute: until * 60 }
+}
+
+fn monday() -> Timestamp {
+    Timestamp::parse_iso("2026-11-16T00:00:00Z").unwrap()
+}
+
+/// With quiet stretches, in zones that change their clocks, one of them by half an hour.
+fn any_rate() -> impl Strategy<Value = Rate> {
+    let zone =
+        prop::sample::select(vec!["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe"]);
+    let value = prop_oneof![2 => Just(0.0), 3 => 0.001_f64..30.0];
+    let minutes = prop::collection::btree_set(1_u32..WEEK_S / 60, 0..12);
+    (zone, minutes, prop::collection::vec(value, 13)).prop_map(|(zone, minutes, values)| {
+        let ends = minutes.into_iter().map(|minute| minute * 60).chain([WEEK_S]);
+        Rate::new(TimeZone::get(zone).unwrap(), ends.zip(values)).unwrap()
+    })
+}
+
+/// In two years, so that every change of the clock is met.
+fn any_time() -> impl Strategy<Value = Timestamp> {
+    (0_i64..2 * 365 * 86_400_000).prop_map(|millis| monday() + Span::from_millis(millis))
+}
+
+fn any_budget() -> impl Strategy<Value = Budget> {
+    (1_u32..60, prop::sample::select(vec![1_i64, 6, 24, 168]), 0_i64..120).prop_map(
+        |(probes, hours, minutes)| Budget {
+            probes,
+            per: Span::from_hours(hours),
+            min_spacing: Span::from_mins(minutes),
+        },
+    )
+}
+
+fn time(policy: Policy, known: &Knowledge<'_>, last: Timestamp) -> Timestamp {
+    match next(policy, known, last, last) {
+        Wish::At { at, .. } => at,
+        Wish::Sampled => panic!("{policy:?} gives no time"),
+    }
+}
+
+/// From probe to probe until then.
+fn followed(policy: Policy, known: &Knowledge<'_>, from: Timestamp, until: Timestamp) -> Vec<Timestamp> {
+    let mut last = from;
+    let mut times = Vec::new();
+    while last < until {
+        let at = time(policy, known, last);
+        assert!(at > last, "{policy:?} stands still at {at}");
+        times.push(at);
+        last = at;
+        assert!(times.len() < 100_000);
+    }
+    times.pop();
+    times
+}
+
+proptest! {
+    /// By whatever policy, a copy is good to the millisecond before its refresh.
+    #[test]
+    fn copies_are_served_until_they_are_refreshed(
+        rate in any_rate(), from in any_time(), budget in any_budget(), threshold in 0.0_f64..5.0,
+        age in prop::option::of(0_i64..100_000_000), known_rate: bool, known_group: bool,
+        after in 0_i64..100_000_000, jitter in 0.0_f64..1.0, prefetching: bool,
+    ) {
+        let (rate, even) = (Steps::from(&rate), Steps::constant(1.0).unwrap());
+        let plan = Plan {
+            by: Policy::Plan,
+            made_from: Revision(0),
+            times: vec![from + Span::from_mins(7), from + Span::from_hours(2)],
+            starts: from,
+            ends: from + Span::from_days(1),
+        };
+        let known = Knowledge {
+            rate: known_rate.then_some(&rate),
+            aggregate: known_group.then_some((&rate, 0.1)),
+            last_modified: age.map(|age| from - Span::from_millis(age)),
+            freshness_threshold: threshold,
+            ttl_form: if prefetching { Form::Prefetching } else { Form::Caches },
+            plan: (after % 2 == 0).then_some(&plan),
+            jitter,
+            ..Knowledge::nothing(budget, &even)
+        };
+        let now = from + Span::from_millis(after);
+        for policy in Policy::ALL.into_iter().filter(|&policy| policy != Policy::Adaptive) {
+            let refresh = time(policy, &known, from);
+            prop_assert!(refresh == from || may_serve(policy, &known, from, refresh - TICK), "{policy:?}");
+            prop_assert!(!may_serve(policy, &known, from, refresh), "{policy:?}");
+            prop_assert_eq!(may_serve(policy, &known, from, now), now < refresh, "{:?}", policy);
+            // Whoever asks later is told the same, or at once.
+            let asked_later = match next(policy, &known, from, now) {
+                Wish::At { at, .. } => at,
+                Wish::Sampled => Timestamp::MIN,
+            };
+            prop_assert_eq!(asked_later, refresh.max(now), "{:?}", policy);
+        }
+        prop_assert!(!may_serve(Policy::Adaptive, &known, from, now));
+    }
+}
+
+/// On a horizon of one cycle they cost what the policies of the horizon cost.
+#[test]
+fn they_are_the_baselines_policies() {
+    let rate = Steps::windows(TimeZone::UTC, 0.2, &[(window(DAILY, 9, 18), 2.0)]).unwrap();
+    let importance = Steps::windows(TimeZone::UTC, 1.0, &[(window(DAILY, 8, 17), 3.0)]).unwrap();
+    let budget = Budget { probes: 24, per: Span::from_days(1), min_spacing: Span::ZERO };
+    let known = Knowledge { rate: Some(&rate), ..Knowledge::nothing(budget, &importance) };
+    let (from, until) = (monday(), monday() + budget.per);
+    let horizon = horizon::Horizon {
+        cost: Obsolescence::new(&rate, &importance, from, until),
+        probes: budget.probes,
+        min_spacing: Span::ZERO,
+        closed: Vec::new(),
+        allowance: Vec::new(),
+        longest_gap: None,
+        end: horizon::End::Probed,
+    };
+    for (policy, planned) in [
+        (Policy::Threshold, baselines::threshold(&horizon).unwrap()),
+        (Policy::FirstArrival, baselines::first_arrival(&horizon).unwrap()),
+    ] {
+        let online: Vec<Span> =
+            followed(policy, &known, from, until).into_iter().map(|at| at - from).collect();
+        let (online, planned) = (horizon.cost.cost_of(&online), horizon.cost.cost_of(&planned));
+        assert!((online / planned - 1.0).abs() < 0.02, "{policy:?}: {online} and {planned}");
+    }
+}

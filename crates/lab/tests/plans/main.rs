@@ -1,0 +1,10 @@
+//! Schedules: the cost is what it says, schedules keep what they must, the paper's method finds the best on
+//! its grid, improvers improve, and copies are served until they are refreshed.
+
+mod baselines;
+mod caching;
+mod cost;
+mod improve;
+mod optimal;
+mod reference;
+mod world;

@@ -1,0 +1,25 @@
+//! Tables of the lab at a terminal.
+
+use std::io::{self, Write};
+
+use tidewatch_lab::tables::{Emphasis, Entry, Table};
+
+use super::table::{self, Cell, Tone, cell};
+
+/// Prints a table.
+pub fn print(table: &Table, colours: bool, out: &mut dyn Write) -> io::Result<()> {
+    let heads: Vec<&str> = table.heads.iter().map(String::as_str).collect();
+    let rows: Vec<Vec<Cell>> = table.rows.iter().map(|row| row.iter().map(shown).collect()).collect();
+    table::print(out, &heads, &rows, colours)
+}
+
+fn shown(entry: &Entry) -> Cell {
+    cell(entry.text.as_str()).tone(match entry.emphasis {
+        Emphasis::Plain => Tone::Plain,
+        Emphasis::Faint => Tone::Faint,
+        Emphasis::Good => Tone::Good,
+        Emphasis::Warn => Tone::Warn,
+        Emphasis::Bad => Tone::Bad,
+        Emphasis::Strong => Tone::Head,
+    })
+}
