@@ -6,6 +6,8 @@
 //! real seconds on any clock ([`patience`]): a server is not faster because our week is short.
 
 use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -19,7 +21,7 @@ pub struct Clock(Kind);
 #[derive(Debug, Clone)]
 enum Kind {
     Wall,
-    Accelerated { origin: Timestamp, started: Instant, speed: f64 },
+    Accelerated { origin: Timestamp, started: Instant, speed: f64, set_by: Arc<AtomicI64> },
 }
 
 /// A wall-clock sleep is cut into naps, so that time which passed in suspend, or a clock that was
@@ -35,16 +37,24 @@ impl Clock {
     /// A clock that shows `origin` now and runs `speed` times as fast as real time. It stands on
     /// tokio's time, so it can be paused in tests.
     pub fn accelerated(origin: Timestamp, speed: f64) -> Self {
-        Self(Kind::Accelerated { origin, started: Instant::now(), speed })
+        Self(Kind::Accelerated { origin, started: Instant::now(), speed, set_by: Arc::default() })
     }
 
     /// What time it is.
     pub fn now(&self) -> Timestamp {
         match &self.0 {
             Kind::Wall => wall_now(),
-            Kind::Accelerated { origin, started, speed } => {
-                *origin + Span::from_duration(started.elapsed().mul_f64(*speed))
+            Kind::Accelerated { origin, started, speed, set_by } => {
+                let passed = Span::from_duration(started.elapsed().mul_f64(*speed));
+                *origin + passed + Span::from_millis(set_by.load(Ordering::Relaxed))
             }
+        }
+    }
+
+    /// Sets an accelerated clock, and all that were cloned from it, by so much: as an operator sets a machine's.
+    pub fn set(&self, by: Span) {
+        if let Kind::Accelerated { set_by, .. } = &self.0 {
+            set_by.fetch_add(by.as_millis(), Ordering::Relaxed);
         }
     }
 
@@ -81,7 +91,11 @@ impl Clock {
 
     /// Starts to watch for a clock that is set while we run.
     pub fn watch(&self) -> Watch {
-        Watch { clock: self.clone(), last: (self.now(), boot_time()) }
+        let set_by = match &self.0 {
+            Kind::Wall => Span::ZERO,
+            Kind::Accelerated { set_by, .. } => Span::from_millis(set_by.load(Ordering::Relaxed)),
+        };
+        Watch { clock: self.clone(), last: (self.now(), boot_time()), set_by }
     }
 }
 
@@ -91,6 +105,8 @@ impl Clock {
 pub struct Watch {
     clock: Clock,
     last: (Timestamp, Duration),
+    /// By how much an accelerated clock was set.
+    set_by: Span,
 }
 
 /// Below this the difference is the clock being disciplined, not set.
@@ -99,8 +115,10 @@ const SET: Span = Span::from_secs(2);
 impl Watch {
     /// By how much the clock was set since the last call, if it was.
     pub fn jumped(&mut self) -> Option<Span> {
-        if matches!(self.clock.0, Kind::Accelerated { .. }) {
-            return None;
+        if let Kind::Accelerated { set_by, .. } = &self.clock.0 {
+            let set_by = Span::from_millis(set_by.load(Ordering::Relaxed));
+            let before = std::mem::replace(&mut self.set_by, set_by);
+            return (before != set_by).then(|| set_by - before);
         }
         let seen = (self.clock.now(), boot_time());
         let jump = jump_between(self.last, seen);

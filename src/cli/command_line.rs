@@ -40,7 +40,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run the daemon in the foreground. SIGHUP re-reads the configuration, SIGTERM drains and ends.
-    Run,
+    Run(run::Args),
     /// Check the configuration; print every fault as file:line:col with the line.
     Check,
     /// Show the real daemon at work: a week of loopback sources in about a minute.
@@ -119,7 +119,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Result<(), CliErro
     let mut out = std::io::stdout().lock();
     let path = cli.config.as_deref();
     match cli.command {
-        Command::Run => run::run(path),
+        Command::Run(arguments) => run::run(path, &arguments),
         Command::Check => match check::run(path, &mut out) {
             Ok(true) => Ok(()),
             Ok(false) => Err(CliError::Found),

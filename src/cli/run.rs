@@ -1,12 +1,13 @@
 //! `tidewatch run`: the daemon in the foreground.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 
 use crate::clock::Clock;
 use crate::config;
+use crate::daemon::record::RecordTo;
 use crate::daemon::run::{Ended, Setup, run as run_daemon};
 use crate::daemon::scheduler::Progress;
 use crate::daemon::signals;
@@ -15,8 +16,27 @@ use super::error::CliError;
 use super::log;
 use super::process::runtime;
 
+/// What `run` is asked.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Record what the scheduler is told and does into this file, without addresses and texts:
+    /// `simulate recorded FILE` plays it again. The part before the last stays as FILE.previous.
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+    /// How many megabytes the recording may take, both parts together.
+    #[arg(long, value_name = "COUNT", default_value_t = 64, requires = "record")]
+    record_megabytes: u32,
+}
+
+impl Args {
+    fn record(&self) -> Option<RecordTo> {
+        let limit = u64::from(self.record_megabytes.max(1)) * 1_000_000;
+        self.record.clone().map(|path| RecordTo { path, limit })
+    }
+}
+
 /// Runs until a signal says otherwise.
-pub fn run(path: Option<&Path>) -> Result<(), CliError> {
+pub fn run(path: Option<&Path>, arguments: &Args) -> Result<(), CliError> {
     log::start("info");
     let path = config::load::find(path)?;
     let config = config::load::load(&path)?;
@@ -26,7 +46,8 @@ pub fn run(path: Option<&Path>) -> Result<(), CliError> {
     let runtime = runtime()?;
     let (commands, orders) = mpsc::unbounded_channel();
     let (progress, _) = watch::channel(Progress::default());
-    let setup = Setup { config, path: Some(path), clock: Clock::wall(), progress };
+    let setup =
+        Setup { config, path: Some(path), clock: Clock::wall(), progress, record: arguments.record() };
     let ended = runtime.block_on(async {
         signals::listen(commands)?;
         Ok::<_, CliError>(run_daemon(setup, orders).await?)

@@ -15,6 +15,7 @@ pub mod once;
 pub mod planner;
 pub mod probe;
 pub mod prober;
+pub mod record;
 pub mod refit;
 pub mod reload;
 mod retention;

@@ -9,7 +9,7 @@ use tidewatch_core::time::Timestamp;
 pub fn event(id: SourceId, at: Timestamp, note: &Note) -> Option<Event> {
     let (kind, source, detail) = match note {
         Note::MoveAdopted { to } => ("redirect_adopted", Some(id), Some(to.clone())),
-        Note::Rests { why } => ("rests", Some(id), Some((*why).to_owned())),
+        Note::Rests { why } => ("rests", Some(id), Some(why.name().to_owned())),
         Note::HostPaused { host, until } => {
             ("host_paused", Some(id), Some(format!("{host} until {until}")))
         }

@@ -24,6 +24,7 @@ use tidewatch_core::time::Timestamp;
 use super::messages::{Control, ProbeRequest};
 use super::planner::{self, Planner};
 use super::probe::Bench;
+use super::record::RecordTo;
 use super::refit::{RefitParams, Refitter};
 use super::reload::Reloader;
 use super::scheduler::{Channels, Progress, Scheduler};
@@ -41,6 +42,8 @@ pub struct Setup {
     pub clock: Clock,
     /// Where the scheduler shows itself.
     pub progress: watch::Sender<Progress>,
+    /// Where what it is told and does is recorded, if anywhere.
+    pub record: Option<RecordTo>,
 }
 
 /// What a running daemon can be told.
@@ -72,6 +75,14 @@ pub enum DaemonError {
     /// The network client.
     #[error("the network client cannot be made: {0}")]
     Fetch(#[from] FetchError),
+    /// The recording.
+    #[error("{}: the recording cannot be begun: {why}", .path.display())]
+    Record {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        why: std::io::Error,
+    },
     /// A task ended that must not.
     #[error("the {task} ended by itself: {why}")]
     TaskDied {
@@ -139,6 +150,8 @@ struct Tasks {
     scheduler: JoinHandle<()>,
     planner: JoinHandle<()>,
     courier: JoinHandle<()>,
+    /// Ends when the scheduler has, and all is written.
+    recording: Option<JoinHandle<()>>,
     /// Those whose end is no crash.
     others: Vec<JoinHandle<()>>,
     last_fit: Refitter,
@@ -162,7 +175,7 @@ async fn begin(config: &Config, store: &Path, now: Timestamp) -> Result<Begun, D
 
 /// Starts all tasks.
 async fn start(setup: Setup, store: &Path) -> Result<Tasks, DaemonError> {
-    let Setup { config, path, clock, progress } = setup;
+    let Setup { config, path, clock, progress, record } = setup;
     let config = Arc::new(config);
     let Begun { connection, loaded, first_due } = begin(&config, store, clock.now()).await?;
     let reader = Reader::open(store).await?;
@@ -194,8 +207,11 @@ async fn start(setup: Setup, store: &Path) -> Result<Tasks, DaemonError> {
         deliver: Arc::clone(&deliver),
     };
     let rules = Arc::clone(&config.rules);
-    let scheduler =
+    let mut scheduler =
         Scheduler::new(loaded.engine, loaded.roster, clock.clone(), Some(fetcher.clone()), rules, channels);
+    let recording = record
+        .map(|to| scheduler.begin_recording(&to).map_err(|why| DaemonError::Record { path: to.path, why }));
+    let recording = recording.transpose()?;
     let (posts, fetcher_of_posts) = watch::channel(fetcher);
     let (targets, told) = watch::channel(Arc::new(config.targets.clone()));
     let courier = Courier {
@@ -257,6 +273,7 @@ async fn start(setup: Setup, store: &Path) -> Result<Tasks, DaemonError> {
         scheduler: tokio::spawn(scheduler.run()),
         planner: tokio::spawn(planner.run()),
         courier: tokio::spawn(courier.run()),
+        recording,
         others,
         last_fit: refitter,
     })
@@ -271,6 +288,9 @@ impl Tasks {
         if drained {
             // What is left out is made up for at the next start.
             let _ = patience(LAST_FIT, self.last_fit.refit(clock.now())).await;
+            if let Some(recording) = self.recording {
+                let _ = patience(LAST_WRITES, recording).await;
+            }
             let stopped = Event { at: clock.now(), kind: "stopped", source: None, detail: None };
             let _ = self.writes.send(Write::Event(stopped));
             let _ = self.stop_writer.send(());

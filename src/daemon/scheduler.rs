@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
 
 use crate::clock::{Clock, Watch};
 use crate::config::profile::Rules;
@@ -26,6 +27,7 @@ use super::landing::landing;
 use super::messages::{Control, Launch, ProbeRequest, Reconfiguration};
 use super::notes::{event, log_note};
 use super::probe::Finished;
+use super::record::{RecordTo, Recording};
 use super::startup::{Roster, Spec, learning_of, rule_set};
 
 /// What the scheduler shows of itself.
@@ -92,6 +94,7 @@ pub struct Scheduler {
     shown: Progress,
     /// Actions that the engine asked for and that are not carried out yet.
     actions: Vec<Action>,
+    recording: Option<Recording>,
 }
 
 /// How often, in real time, the scheduler looks up from its work even when there is none.
@@ -120,7 +123,15 @@ impl Scheduler {
             stopping: false,
             shown: Progress::default(),
             actions: Vec::new(),
+            recording: None,
         }
+    }
+
+    /// Records from now on what the engine is told and asks for. The task ends when all is written.
+    pub fn begin_recording(&mut self, to: &RecordTo) -> std::io::Result<JoinHandle<()>> {
+        let (recording, writer) = Recording::begin(&self.engine, to)?;
+        self.recording = Some(recording);
+        Ok(writer)
     }
 
     /// Runs until told to stop and everything in progress has been stored.
@@ -170,7 +181,14 @@ impl Scheduler {
 
     fn hand_over(&mut self, event: Event, mut ended: Option<Finished>) {
         let mut actions = std::mem::take(&mut self.actions);
-        self.engine.handle(self.clock.now(), event, &mut actions);
+        let now = self.clock.now();
+        let told = self.recording.as_ref().map(|_| event.clone());
+        self.engine.handle(now, event, &mut actions);
+        if let (Some(recording), Some(told)) = (&mut self.recording, told)
+            && !recording.note(&self.engine, now, told, actions.clone())
+        {
+            self.recording = None;
+        }
         for action in actions.drain(..) {
             self.obey(action, &mut ended);
         }

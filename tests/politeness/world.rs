@@ -84,7 +84,8 @@ impl World {
         let config = config::load::load(&self.config()).unwrap_or_else(|error| panic!("{error}"));
         let (commands, orders) = mpsc::unbounded_channel();
         let (progress, mut shown) = watch::channel(Progress::default());
-        let setup = Setup { config, path: Some(self.config()), clock: self.clock.clone(), progress };
+        let setup =
+            Setup { config, path: Some(self.config()), clock: self.clock.clone(), progress, record: None };
         let (ending, ended) = oneshot::channel();
         // On a thread of its own, as in service, where nothing of the test can hold it up.
         std::thread::spawn(move || {

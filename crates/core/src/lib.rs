@@ -11,6 +11,8 @@
 //! | [`planning`] | when one source wants a probe |
 //! | [`engine`] | all sources under one limit, and the politeness gate |
 
+#![deny(clippy::iter_over_hash_type)]
+
 pub mod engine;
 pub mod model;
 pub mod observe;

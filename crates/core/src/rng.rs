@@ -6,10 +6,11 @@
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 /// A stream of random numbers that belongs to one label.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Stream(Pcg64Mcg);
 
 impl Stream {

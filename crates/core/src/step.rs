@@ -1,9 +1,11 @@
 //! Steps: the pieces of time that slots are counted in.
 
+use serde::{Deserialize, Serialize};
+
 use crate::time::{Span, Timestamp};
 
 /// The number of a step, counted from the Unix epoch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Step(pub i64);
 
 impl Step {
@@ -17,7 +19,7 @@ impl Step {
 }
 
 /// How long a step is: at least a millisecond.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepLength(Span);
 
 impl StepLength {

@@ -39,6 +39,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::clock::{Clock, Stopwatch};
 use crate::config::{self, Config};
+use crate::daemon::record::RecordTo;
 use crate::daemon::run::{Command, Ended, Setup, run as run_daemon};
 use crate::daemon::scheduler::Progress;
 use crate::daemon::signals;
@@ -81,10 +82,16 @@ pub struct Args {
     /// The store to make; must not exist [default: a file in a new directory for temporary files].
     #[arg(long, value_name = "FILE")]
     store: Option<PathBuf>,
+    /// Record what the scheduler is told and does into this file, for `simulate recorded`.
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
     /// One JSON document.
     #[arg(long)]
     json: bool,
 }
+
+/// Bytes that a recording of the demo may take.
+const RECORDED: u64 = 256_000_000;
 
 /// Above this a real millisecond is more than a virtual quarter of an hour, and no probe could
 /// ever be in time.
@@ -148,7 +155,10 @@ async fn perform(arguments: &Args, store: PathBuf) -> Result<Report, CliError> {
             let _ = stage.commands.send(command);
         }
     };
-    let mut both = std::pin::pin!(async { tokio::join!(by_plan.perform(&clock), spread.perform(&clock)) });
+    let record = arguments.record.clone().map(|path| RecordTo { path, limit: RECORDED });
+    let mut both = std::pin::pin!(async {
+        tokio::join!(by_plan.perform(&clock, record), spread.perform(&clock, None))
+    });
     let mut interrupted = false;
     let mut time_is_up = std::pin::pin!(clock.sleep_until(calendar.end()));
     let mut over = false;
@@ -200,10 +210,10 @@ struct Act {
 
 impl Act {
     /// Opens the house and runs the daemon until it ends.
-    async fn perform(self, clock: &Clock) -> Result<Ended, CliError> {
+    async fn perform(self, clock: &Clock, record: Option<RecordTo>) -> Result<Ended, CliError> {
         let serving = tokio::spawn(server::serve(self.ports, self.house, clock.clone()));
         let (progress, _) = watch::channel(Progress::default());
-        let setup = Setup { config: self.config, path: None, clock: clock.clone(), progress };
+        let setup = Setup { config: self.config, path: None, clock: clock.clone(), progress, record };
         let ended = run_daemon(setup, self.orders).await;
         serving.abort();
         Ok(ended?)

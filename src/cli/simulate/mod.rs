@@ -12,6 +12,7 @@ pub(super) mod column;
 pub mod fleet;
 pub(super) mod progress;
 mod rates;
+pub mod recorded;
 pub mod traces;
 
 /// What is simulated.
@@ -20,6 +21,9 @@ pub enum Command {
     /// Who is probed when more sources could be than may be: every allocator against what no schedule
     /// can undercut.
     Fleet(Box<fleet::Args>),
+    /// Play a recording of a daemon (`run --record`) through the engine and compare everything that it asks
+    /// for.
+    Recorded(recorded::Args),
     /// Who is sooner for the same expense: policies and other pollers' rules, on recorded traces or in a
     /// made-up world.
     Traces(Box<traces::Args>),
@@ -29,6 +33,7 @@ pub enum Command {
 pub fn run(command: &Command, line: &[OsString], out: &mut dyn Write) -> Result<(), CliError> {
     match command {
         Command::Fleet(arguments) => fleet::run(arguments, out),
+        Command::Recorded(arguments) => recorded::run(arguments, out),
         Command::Traces(arguments) => traces::run(arguments, line, out),
     }
 }

@@ -14,7 +14,7 @@ use super::event::{Answered, Failure, MovedTo, Report};
 use super::hosts::{HostIx, Hosts};
 use super::mean::Mean;
 use super::memory::MoveProof;
-use super::note::Note;
+use super::note::{Note, StopReason};
 use super::outage::Change;
 use super::params::HostGroup;
 use super::reason::{Reason, State};
@@ -244,8 +244,8 @@ impl Engine {
             notes.push(Note::BurstForgotten);
         }
         match failure {
-            Failure::Gone => notes.push(Note::Rests { why: "410 Gone" }),
-            Failure::Forbidden => notes.push(Note::Rests { why: "robots.txt" }),
+            Failure::Gone => notes.push(Note::Rests { why: StopReason::Gone }),
+            Failure::Forbidden => notes.push(Note::Rests { why: StopReason::Robots }),
             _ => {}
         }
         Some(Consequences { wish, notes, follows: Follows::default(), tardy: None, adopted: None })

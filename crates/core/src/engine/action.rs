@@ -1,5 +1,6 @@
 //! What an engine tells its shell to do, in this order: plain values, and nothing that acts.
 
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use crate::planning::build::PlanOrder;
@@ -17,7 +18,7 @@ use super::params::HostGroup;
 use super::reason::Reason;
 
 /// Something to be done.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Action {
     /// Store this.
     Persist(Persist),
@@ -55,7 +56,7 @@ pub enum Action {
 }
 
 /// What is to be stored.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Persist {
     /// Probes about to be sent. To be answered by [`Committed::Started`](super::event::Committed::Started).
     Started(Vec<Attempt>),
@@ -93,7 +94,7 @@ pub enum Persist {
 }
 
 /// A probe about to be sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempt {
     /// Of which source.
     pub source: SourceId,
@@ -108,7 +109,7 @@ pub struct Attempt {
 }
 
 /// What follows from a probe that ended.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProbeResult {
     /// Of which source.
     pub source: SourceId,
@@ -129,7 +130,7 @@ pub struct ProbeResult {
 }
 
 /// What a host group asks of us.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostAsks {
     /// Which.
     pub host: HostGroup,
@@ -140,7 +141,7 @@ pub struct HostAsks {
 }
 
 /// A source that is due at another time.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DueChange {
     /// Which.
     pub source: SourceId,
@@ -155,7 +156,7 @@ pub struct DueChange {
 }
 
 /// A plan that was adopted.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AdoptedPlan {
     /// When it was made.
     pub made_at: Timestamp,
@@ -170,7 +171,7 @@ pub struct AdoptedPlan {
 }
 
 /// A requested probe that is not allowed now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum Refusal {
     /// No such source.
     #[error("no such source")]

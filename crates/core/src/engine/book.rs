@@ -7,6 +7,7 @@
 //!
 //! Knows rules and counts. Must not know what items say, nor when anyone is probed.
 
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ use crate::time::{Span, Timestamp};
 const REMEMBERED: Span = Span::from_days(1);
 
 /// All rules, and which sources concern them.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RuleSet {
     /// By their numbers.
     pub terms: Vec<Arc<RuleTerms>>,
@@ -29,7 +30,7 @@ pub struct RuleSet {
 }
 
 /// All rules and how far they are.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub struct Book {
     rules: Vec<Arc<RuleTerms>>,
     numbers: BTreeMap<Arc<str>, RuleId>,
@@ -42,7 +43,7 @@ pub struct Book {
 }
 
 /// When a rule that waits for others is executable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Executable {
     /// Probes that are sent from then on count.
     pub since: Timestamp,
@@ -51,7 +52,7 @@ pub struct Executable {
 }
 
 /// What a look means to a rule.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Told {
     /// To which, by name: a reload may change the numbers while a probe is in progress.
     pub rule: Arc<str>,
@@ -62,7 +63,7 @@ pub struct Told {
 }
 
 /// What was caught, and whether somebody is to be told now.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notice {
     /// By which rule.
     pub rule: Arc<str>,
@@ -73,7 +74,7 @@ pub struct Notice {
 }
 
 /// How far a rule is, as it is remembered.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleState {
     /// As people know it.
     pub rule: Arc<str>,
@@ -86,7 +87,7 @@ pub struct RuleState {
 }
 
 /// A look at a source.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Look {
     /// Whom.
     pub source: SourceId,
@@ -99,7 +100,7 @@ pub struct Look {
 }
 
 /// What follows from a look.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Follows {
     /// What was caught.
     pub notices: Vec<Notice>,
@@ -133,6 +134,13 @@ impl Book {
                 self.executable.insert(rule, executable);
             }
         }
+    }
+
+    /// Changes every rule, its name included.
+    pub(super) fn rename(&mut self, change: impl FnMut(&mut Arc<RuleTerms>)) {
+        self.rules.iter_mut().for_each(change);
+        self.numbers =
+            self.rules.iter().zip(0..).map(|(rule, at)| (Arc::clone(&rule.name), RuleId(at))).collect();
     }
 
     /// Forgets when rules were executable that have long not been, or will be by a clock that was set.

@@ -4,6 +4,7 @@
 //! if others are, too; so a slot is kept beforehand, in the last step in which both are to be had. Knows
 //! steps, hosts and how many are kept; must not know who keeps one, nor why.
 
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 use crate::step::{Step, StepLength};
@@ -13,7 +14,7 @@ use super::hosts::HostIx;
 use super::params::FleetParams;
 
 /// Slots that are kept.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub(super) struct Calendar {
     steps: BTreeMap<Step, u32>,
     hosts: BTreeMap<HostIx, BTreeMap<Step, u32>>,
@@ -23,7 +24,7 @@ pub(super) struct Calendar {
 pub(super) type Kept = (Step, HostIx);
 
 /// Why there is no slot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Full {
     /// All are kept for others.
     Steps,

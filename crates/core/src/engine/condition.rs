@@ -1,10 +1,12 @@
 //! What a source waits for at the moment.
 
+use serde::{Deserialize, Serialize};
+
 use super::action::Attempt;
 use super::hosts::HostIx;
 
 /// What a source waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) enum Condition {
     /// For nothing: no probe of it is due until someone requests one.
     #[default]
@@ -20,7 +22,7 @@ pub(super) enum Condition {
 }
 
 /// Which slots a source may have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum SlotClass {
     /// The first ones: a rule or a deadline wants a probe by a certain time.
     Deadline,
@@ -34,7 +36,7 @@ pub(super) enum SlotClass {
 pub(super) type ProbeHosts = (HostIx, Option<HostIx>);
 
 /// A probe from its start until its end is committed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct InProgress {
     pub attempt: Attempt,
     /// Busy until it ends.

@@ -1,7 +1,9 @@
 //! What may forbid a probe for a while: the rules of politeness by name.
 
+use serde::{Deserialize, Serialize};
+
 /// What may forbid a probe for a while.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Constraint {
     /// δ since the last probe.
     Spacing,

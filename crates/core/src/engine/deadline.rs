@@ -1,5 +1,7 @@
 //! The deadline of one source: by when its next probe must start.
 
+use serde::{Deserialize, Serialize};
+
 use crate::step::Step;
 use crate::time::{Span, Timestamp};
 
@@ -7,7 +9,7 @@ use super::garden::Plant;
 use super::hosts::HostIx;
 
 /// A deadline of a source.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Bed {
     /// When its last look began.
     pub seen: Timestamp,

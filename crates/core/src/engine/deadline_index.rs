@@ -14,6 +14,7 @@
 //!
 //! Knows deadlines, costs and steps. Must not know how a probe is sent.
 
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::source_id::SourceId;
@@ -31,7 +32,7 @@ use super::reason::State;
 use super::source::Member;
 
 /// All deadlines.
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Tardiness {
     garden: Medd,
     /// When each is due by its deadline, in steps: then it goes before others.
@@ -48,7 +49,7 @@ pub(super) struct Tardiness {
 }
 
 /// What probes cost in the mean over all sources.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 struct Tolls {
     bytes: f64,
     millis: f64,
@@ -84,7 +85,7 @@ impl Tolls {
 }
 
 /// The deadlines of a fleet as they stand.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Deadlines {
     /// How many sources have one.
     pub sources: u64,
@@ -187,6 +188,11 @@ impl Tardiness {
                 self.tardy += 1;
             }
         }
+    }
+
+    /// What passed and was not told yet, to be changed.
+    pub fn notes_mut(&mut self) -> impl Iterator<Item = &mut Note> {
+        self.fell.iter_mut().map(|(_, note)| note)
     }
 
     /// What passed and was not told yet.

@@ -1,5 +1,7 @@
 //! What an engine is told: plain values, and nothing that acts.
 
+use serde::{Deserialize, Serialize};
+
 use crate::model::beliefs::Heard;
 use crate::model::pulse::Pulse;
 use crate::observe::FeedHints;
@@ -14,7 +16,7 @@ use super::memory::Memory;
 use super::params::{FleetParams, HostGroup, Terms};
 
 /// Something that happened.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Event {
     /// The time asked for by [`WakeAt`](super::action::Action::WakeAt) has come.
     Tick,
@@ -45,7 +47,7 @@ pub enum Event {
 }
 
 /// What was committed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Committed {
     /// The start of these sources' probes.
     Started(Vec<SourceId>),
@@ -54,7 +56,7 @@ pub enum Committed {
 }
 
 /// How a probe ended.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Of which source.
     pub source: SourceId,
@@ -71,7 +73,7 @@ pub struct Report {
 }
 
 /// The source answered, and the answer could be read.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Answered {
     /// Updates found.
     pub updates: u32,
@@ -96,7 +98,7 @@ pub struct Answered {
 }
 
 /// Where a permanent redirect leads.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MovedTo {
     /// The address.
     pub url: String,
@@ -105,7 +107,7 @@ pub struct MovedTo {
 }
 
 /// What a probe means to rules.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Asked {
     /// To each.
     pub told: Vec<Told>,
@@ -116,7 +118,7 @@ pub struct Asked {
 }
 
 /// The probe failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Failure {
     /// 410: for good.
     Gone,
@@ -138,7 +140,7 @@ pub enum Failure {
 }
 
 /// Results of plans that were requested.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PlansReady {
     /// How many requests this answers, those without a result included.
     pub requests: usize,
@@ -151,7 +153,7 @@ pub struct PlansReady {
 }
 
 /// A plan that was made.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MadePlan {
     /// For which source.
     pub source: SourceId,
@@ -164,7 +166,7 @@ pub struct MadePlan {
 }
 
 /// How busy a source is at each hour of the week.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HourlyProfile {
     /// Which source.
     pub source: SourceId,
@@ -177,7 +179,7 @@ pub struct HourlyProfile {
 }
 
 /// Intervals in which updates are predicted that rules wait for.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PredictedIntervals {
     /// Of which source.
     pub source: SourceId,
@@ -188,7 +190,7 @@ pub struct PredictedIntervals {
 }
 
 /// The difference between two configurations.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Configuration {
     /// Limits for all sources.
     pub params: FleetParams,
@@ -205,7 +207,7 @@ pub struct Configuration {
 }
 
 /// A source as it comes from the store and the configuration.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Known {
     /// Its number.
     pub id: SourceId,
@@ -222,7 +224,7 @@ pub struct Known {
 }
 
 /// A source whose terms changed.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Changed {
     /// Which.
     pub id: SourceId,
@@ -236,7 +238,7 @@ pub struct Changed {
 }
 
 /// Whether a changed source is still at the same address.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Moved {
     /// Yes.
     Same,

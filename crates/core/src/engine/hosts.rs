@@ -6,6 +6,7 @@
 //! operations are O(log n). Keeps all that is known of one host: whether it is busy, its pause, its
 //! spacing and its crawl delay. Must not know why a source is due.
 
+use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU32;
@@ -23,10 +24,10 @@ use crate::time::{Span, Timestamp};
 use crate::source_id::SourceId;
 
 /// A host group's number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct HostIx(pub u32);
 
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 struct Host {
     waiting: BTreeSet<(Timestamp, SourceId)>,
     /// Sources whose turn came while the host was closed: those that are due, and those that are sampled.
@@ -44,7 +45,7 @@ struct Host {
 }
 
 /// What a host does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 enum HostCondition {
     /// Nothing.
     Idle,
@@ -53,7 +54,7 @@ enum HostCondition {
 }
 
 /// When the first source of a host may go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 enum Ready {
     /// As soon as anyone looks: a parked source, and nothing closes the host.
     Now,
@@ -71,7 +72,7 @@ impl Ready {
 }
 
 /// Those that wait for a host to open.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
 struct Parked {
     line: VecDeque<SourceId>,
     /// How many were let go since a request was last sent.
@@ -139,7 +140,7 @@ impl StateStore for StartCell {
 const LET_GO: u8 = 4;
 
 /// All host groups.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub struct Hosts {
     hosts: Vec<Host>,
     by_key: BTreeMap<Arc<str>, HostIx>,
@@ -183,6 +184,11 @@ impl Hosts {
         });
         self.by_key.insert(key.clone(), ix);
         ix
+    }
+
+    /// Gives every host group another name.
+    pub fn rename(&mut self, mut name: impl FnMut(&str) -> Arc<str>) {
+        self.by_key = self.by_key.iter().map(|(key, &host)| (name(key), host)).collect();
     }
 
     /// How many host groups there are.

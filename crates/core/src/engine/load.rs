@@ -2,10 +2,12 @@
 //!
 //! Added up as it goes, so that nobody has to read the log for it. Knows nothing of sources.
 
+use serde::{Deserialize, Serialize};
+
 use crate::time::{Span, Timestamp};
 
 /// What was done over a while.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Load {
     /// Since when.
     pub since: Timestamp,

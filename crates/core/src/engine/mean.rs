@@ -1,5 +1,7 @@
 //! What is expected of a source of which nothing is known: what all of them do in the mean.
 
+use serde::{Deserialize, Serialize};
+
 use crate::model::estimate::Prior;
 
 /// A source's rate changes for good about once in so many hours: two months.
@@ -12,7 +14,7 @@ const NEWCOMER: (f64, f64) = (1.0, 12.0);
 const REMEMBERED_HOURS: f64 = 1e6;
 
 /// What is expected of a source of which nothing is known: what all of them do in the mean.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Mean {
     found: f64,
     hours: f64,

@@ -3,6 +3,7 @@
 //! Plain values, stored with every probe and read back at a start. Knows no other source, nor what follows
 //! from the values.
 
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use crate::model::estimate::Forgetting;
@@ -13,7 +14,7 @@ use crate::time::{Span, Timestamp};
 use super::reason::{Reason, State};
 
 /// Repeated proof that a source has moved for good.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MoveProof {
     /// Where to.
     pub target: String,
@@ -24,7 +25,7 @@ pub struct MoveProof {
 }
 
 /// When the next probe of a source is due.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Due {
     /// No time was set yet.
     #[default]
@@ -46,7 +47,7 @@ impl Due {
 }
 
 /// What must survive a restart.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Memory {
     /// Its phase.
     pub state: State,
@@ -115,7 +116,7 @@ impl Memory {
 }
 
 /// What of a source's life must survive a restart.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Life {
     /// The policy that asked for the probe that is due.
     pub asked_by: Policy,
@@ -179,7 +180,7 @@ impl Life {
 }
 
 /// What probes of a source cost lately: zero where nothing is known.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Toll {
     /// Bytes of a body in the mean.
     pub bytes: f32,

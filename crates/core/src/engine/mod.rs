@@ -22,6 +22,7 @@ pub mod memory;
 pub mod note;
 pub mod params;
 pub mod reason;
+pub mod recording;
 pub mod state;
 pub mod views;
 
@@ -37,6 +38,7 @@ mod mean;
 mod outage;
 mod plan_state;
 mod plans;
+mod redact;
 mod rule_wish;
 mod rules;
 mod serving;

@@ -1,5 +1,6 @@
 //! What happened to a source that is worth an event in the store or a line in the log.
 
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use crate::model::burst::{self, Change, Evidence};
@@ -11,7 +12,7 @@ use super::constraint::Constraint;
 use super::reason::State;
 
 /// Something worth an event in the log.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Note {
     /// The source's new address was adopted after repeated proof.
     MoveAdopted {
@@ -21,7 +22,7 @@ pub enum Note {
     /// The source rests.
     Rests {
         /// Why.
-        why: &'static str,
+        why: StopReason,
     },
     /// A host group is paused.
     HostPaused {
@@ -97,8 +98,27 @@ pub enum Note {
     PlanStale,
 }
 
+/// Why a source rests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StopReason {
+    /// 410.
+    Gone,
+    /// robots.txt closes it to us.
+    Robots,
+}
+
+impl StopReason {
+    /// In the log.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Gone => "410 Gone",
+            Self::Robots => "robots.txt",
+        }
+    }
+}
+
 /// Why `auto` goes over to another policy.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Why {
     /// Its group's rhythm is known, and it has little history of its own.
     Borrowed,

@@ -2,6 +2,7 @@
 //!
 //! Counts host groups that could not be reached since anything last could. Knows nothing of why.
 
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 use super::hosts::HostIx;
@@ -10,14 +11,14 @@ use super::hosts::HostIx;
 const HOSTS: usize = 4;
 
 /// Watches for an outage of our own network.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub struct Outage {
     unreachable: BTreeSet<HostIx>,
     on: bool,
 }
 
 /// What an observation changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Change {
     /// It has just become clear.
     Began,

@@ -1,5 +1,6 @@
 //! What the fleet is told by its user, and the identity of a source within it.
 
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use crate::planning::budget::Budget;
@@ -8,7 +9,7 @@ use crate::planning::ttl::Form;
 use crate::time::Span;
 
 /// Limits over all sources.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FleetParams {
     /// The length of a step.
     pub step: Span,
@@ -27,7 +28,7 @@ pub struct FleetParams {
 }
 
 /// What is done about a burst, and how the age of an update counts.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct BurstTerms {
     /// What is done.
     pub response: Response,
@@ -54,7 +55,7 @@ impl Default for BurstTerms {
 }
 
 /// What `auto` does about a burst.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Response {
     /// The papers' switch: time to live while it lasts, paid for by the reserve.
     #[default]
@@ -91,7 +92,7 @@ impl Default for FleetParams {
 }
 
 /// What a probe's cost is learned from. A mean probe costs 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum CostBy {
     /// Bytes of the body.
     #[default]
@@ -114,7 +115,7 @@ impl CostBy {
 }
 
 /// The allocators, under the papers' names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Allocator {
     /// Algorithm 1 of Mahmoody et al.
     #[default]
@@ -155,7 +156,7 @@ impl Allocator {
 }
 
 /// Sources that share a server, as far as we can tell: one request at a time among them.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostGroup {
     /// The registrable domain of a public name, else host and port.
     pub key: Arc<str>,
@@ -164,7 +165,7 @@ pub struct HostGroup {
 }
 
 /// What the user grants a source.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Terms {
     /// n per T, δ apart.
     pub budget: Budget,

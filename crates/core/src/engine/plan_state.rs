@@ -1,10 +1,12 @@
 //! The plan that one source follows, and whether it wants another.
 
+use serde::{Deserialize, Serialize};
+
 use crate::planning::plan::Plan;
 use crate::time::{Span, Timestamp};
 
 /// The plan of a source.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct PlanState {
     current: Option<Box<Plan>>,
     /// The plan, if there is one, no longer fits.

@@ -1,9 +1,11 @@
 //! The phase that a source is in and why its next probe is when it is: names that the store knows.
 
+use serde::{Deserialize, Serialize};
+
 use super::constraint::Constraint;
 
 /// The phase a source is in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum State {
     /// Its rhythm is not known yet.
     #[default]
@@ -43,7 +45,7 @@ impl State {
 }
 
 /// Why the next probe is when it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Reason {
     /// Never probed before.
     #[default]

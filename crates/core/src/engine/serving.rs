@@ -10,6 +10,7 @@
 //!
 //! Must not know what rules ask for, nor rates.
 
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use crate::model::drift::Drift;
@@ -21,7 +22,7 @@ use super::calendar::Kept;
 use super::note::Note;
 
 /// What a source owes to rules.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Serving {
     /// Spans that want a probe.
     pub open: Open,
@@ -40,7 +41,7 @@ pub(super) struct Serving {
 }
 
 /// A probe that a rule wants.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Next {
     /// As late as may be.
     pub at: Timestamp,

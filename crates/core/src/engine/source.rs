@@ -2,6 +2,8 @@
 //!
 //! Knows the phases of a source's life. Must not know other sources.
 
+use serde::{Deserialize, Serialize};
+
 use crate::model::burst::excess::Excess;
 use crate::model::pulse::Pulse;
 use crate::planning::budget::Spent;
@@ -40,7 +42,7 @@ const UNASKED_GAP: Span = Span::from_days(1);
 const MADE_UP: f64 = 0.1;
 
 /// A source in the fleet.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Member {
     pub id: SourceId,
     /// Its place among those that may wait for a slot.
@@ -200,7 +202,7 @@ impl Member {
 }
 
 /// What a source wants: a probe, when, and on whose word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Wish {
     pub at: Timestamp,
     pub because: Reason,

@@ -2,6 +2,7 @@
 //!
 //! Only the state, and how many slots the step still has. What happens to it stands in the files of the stages.
 
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::source_id::SourceId;
@@ -21,7 +22,7 @@ use super::turns::Turns;
 
 /// All sources under one limit. Told of [events](super::event::Event), it says which
 /// [actions](super::action::Action) are to be taken.
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Engine {
     pub(super) params: FleetParams,
     pub(super) seed: u64,

@@ -5,6 +5,7 @@
 //! due goes by what waiting costs (the index, whatever allocator is configured: it is that cost);
 //! spare slots go by the configured allocator. Knows places and turns; must not know why anyone waits.
 
+use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +19,7 @@ use super::garden::Work;
 use super::params::{Allocator, FleetParams};
 
 /// Those that wait for a slot.
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Turns {
     /// Whose time ends when, and who that is by place.
     ends: BTreeSet<(End, u32)>,
@@ -36,7 +37,7 @@ pub(super) struct Turns {
 
 /// By when a slot must be had: in steps, then the cheapest and the one with the longest window first (MEDD), then by
 /// the instant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct End {
     pub step: Step,
     pub cost: Work,

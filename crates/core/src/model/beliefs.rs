@@ -7,6 +7,8 @@
 //! rhythm has its quiet nights and Sundays too, in which a burst seems to be over, it counts on how
 //! many sevenths of the cycle one was on. Must not know when the next probe is, nor who fits rates.
 
+use serde::{Deserialize, Serialize};
+
 use crate::model::burst::excess::Excess;
 use crate::model::burst::watch::Watch;
 use crate::model::burst::{self, Change, Evidence, Params, Seen, is_quiet};
@@ -75,7 +77,7 @@ pub struct Foretold<'r> {
 }
 
 /// What a look says of the rhythm.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Heard {
     /// The burst that is on since or over with this look.
     pub burst: Option<Change>,

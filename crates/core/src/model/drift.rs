@@ -11,6 +11,8 @@
 //!
 //! Knows counts and what was expected. Must not know times, nor what the factor is used for.
 
+use serde::{Deserialize, Serialize};
+
 /// k: so many updates would have to be missing before half of the rate is believed. Of 1, 2, 4, 8 and 16 it is
 /// the nearest over the first twenty updates when every second source is as foretold, and the others publish
 /// twice or half as much (tested below).
@@ -32,7 +34,7 @@ const MOST: f64 = 8.0;
 /// drift.learn(9, 4.0);
 /// assert_eq!(drift.factor(), 13.0 / 8.0);
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Drift {
     /// a, faded.
     found: f64,

@@ -8,6 +8,8 @@
 //! answer, "since this gap", may take the place of the least likely. Kept small, because every source
 //! has one. Counts updates against time in any unit, and must not know calendars.
 
+use serde::{Deserialize, Serialize};
+
 /// The paper's estimate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counted {
@@ -43,13 +45,13 @@ const KEPT: usize = 4;
 const NEGLIGIBLE: f32 = -15.0;
 
 /// The estimate that forgets.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Forgetting {
     runs: [Run; KEPT],
 }
 
 /// The rate has been the same for a while: a Gamma posterior over that while.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 struct Run {
     /// The logarithm of how likely that is, the likeliest being zero.
     likely: f32,

@@ -4,6 +4,8 @@
 //! steps of √2, are enough to choose by. In UTC, for the week to come; made anew whenever the rate is
 //! fitted, so a change of the clocks is followed within hours. Knows hours; must not know whose.
 
+use serde::{Deserialize, Serialize};
+
 use crate::model::steps::Steps;
 use crate::time::{Span, Timestamp};
 
@@ -13,8 +15,23 @@ const HOURS: usize = 7 * 24;
 const MEAN: i32 = 8;
 
 /// How busy a source is at each hour of the week.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Vec<u8>", into = "Vec<u8>")]
 pub struct Pulse([u8; HOURS / 2]);
+
+impl From<Pulse> for Vec<u8> {
+    fn from(pulse: Pulse) -> Self {
+        pulse.0.to_vec()
+    }
+}
+
+impl TryFrom<Vec<u8>> for Pulse {
+    type Error = &'static str;
+
+    fn try_from(bytes: Vec<u8>) -> Result<Self, Self::Error> {
+        bytes.try_into().map(Self).map_err(|_| "a week has another number of hours")
+    }
+}
 
 /// Milliseconds of an hour.
 const HOUR: i64 = 3_600_000;

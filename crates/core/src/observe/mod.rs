@@ -4,6 +4,7 @@
 //! what was seen before they become updates, each with its time or the interval it must lie in
 //! ([`compare`]); which of them somebody asked for, a [`query`] says. Must not know where bytes come from or where values go: no I/O, no clock.
 
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
 use crate::time::{Span, Timestamp};
@@ -97,7 +98,7 @@ pub struct Item {
 }
 
 /// What a feed asks of its pollers.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FeedHints {
     /// RSS `ttl`: not more often than this.
     pub ttl: Option<Span>,

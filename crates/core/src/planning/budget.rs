@@ -2,12 +2,13 @@
 //!
 //! Knows the arithmetic of the constraint and nothing of who wants to spend it.
 
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 use crate::time::{Span, Timestamp};
 
 /// n probes per T, at least δ apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Budget {
     /// n: how many probes any window of length `per` may hold. At least 1.
     pub probes: u32,
@@ -35,7 +36,7 @@ impl Budget {
 ///
 /// A probe counts at the moment it *ended*. The server saw it no later than that, so spacing and
 /// budget hold at the server's door too, whatever the network's latency did.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spent(VecDeque<Timestamp>);
 
 impl Spent {

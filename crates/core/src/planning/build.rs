@@ -4,6 +4,7 @@
 //! what each policy makes of a rate, and so what `auto` may follow. Must not know where rates come
 //! from, nor what becomes of a plan.
 
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use super::ask::Knowledge;
@@ -23,7 +24,7 @@ use crate::time::{Span, Timestamp};
 use super::rule::RuleTerms;
 
 /// A plan to be made.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlanOrder {
     /// For whom.
     pub source: SourceId,
@@ -38,7 +39,7 @@ pub struct PlanOrder {
 }
 
 /// What is to be foretold of a source for rules that wait for it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Wants {
     /// All updates up to here are known.
     pub looked: Timestamp,

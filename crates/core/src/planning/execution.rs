@@ -19,16 +19,18 @@
 //! Knows one source's intervals and what forbids its probes. Must not know what rules want, nor how it is
 //! foretold when updates come.
 
+use serde::{Deserialize, Serialize};
+
 use crate::time::{Span, Timestamp};
 
 use super::budget::Budget;
 
 /// Which rule an interval is of.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RuleId(pub u32);
 
 /// A probe from the beginning to the end, both included, serves it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interval {
     /// Whose it is.
     pub rule: RuleId,
@@ -60,7 +62,7 @@ impl Interval {
 /// assert_eq!(open.probed(at(30)).served.len(), 2);
 /// assert_eq!(open.next().unwrap().until, at(70));
 /// ```
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Open {
     /// By their ends.
     intervals: Vec<Interval>,
@@ -137,7 +139,7 @@ pub struct Limits {
 }
 
 /// What is in an interval's way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Obstacle {
     /// δ.
     Spacing,

@@ -3,17 +3,19 @@
 //! Made off the hot path and handed to the fleet, which refuses it when the source has moved on
 //! since. Knows only the times and what they were computed from, not how they were found.
 
+use serde::{Deserialize, Serialize};
+
 use crate::time::{Span, Timestamp};
 
 use super::policy::Policy;
 use super::rolling::Ahead;
 
 /// Counts what has happened to a source; a plan made from an older count is stale.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Revision(pub u64);
 
 /// Probe times for one source.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     /// The state of the source it was computed from.
     pub made_from: Revision,

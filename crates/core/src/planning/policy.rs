@@ -2,8 +2,10 @@
 //!
 //! A closed set. Knows the names; must not know how they are stored or configured.
 
+use serde::{Deserialize, Serialize};
+
 /// Who decides when a source is probed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Policy {
     /// Whatever fits what is known of the source.
     #[default]

@@ -24,6 +24,8 @@
 //!
 //! Knows one source's rate and one rule. Must not know limits, other rules, or where the rate comes from.
 
+use serde::{Deserialize, Serialize};
+
 use crate::model::steps::Steps;
 use crate::time::{Span, Timestamp};
 
@@ -47,7 +49,7 @@ const AHEAD: Span = Span::from_days(56);
 const MOST_EVERY: u32 = 1000;
 
 /// How long an update can be caught (the paper's *life*).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Life {
     /// window(Y): until Y after it.
     Window(Span),
@@ -56,7 +58,7 @@ pub enum Life {
 }
 
 /// What a rule wants of a source.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Want {
     /// Whose wish it is.
     pub rule: RuleId,

@@ -21,6 +21,8 @@
 //! Knows one source as it stands. Must not know where its rate came from, nor who carries the plan
 //! out.
 
+use serde::{Deserialize, Serialize};
+
 use crate::model::burst::excess::Excess;
 use crate::model::habits::Detail;
 use crate::model::obsolescence::Obsolescence;
@@ -36,7 +38,7 @@ use super::optimal;
 use super::policy::Policy;
 
 /// A source as it stands when a plan is made.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Standing {
     /// When.
     pub now: Timestamp,
@@ -69,7 +71,7 @@ pub struct Standing {
 }
 
 /// A plan for the time ahead.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ahead {
     /// The policy that these times follow.
     pub by: Policy,

@@ -5,6 +5,7 @@
 //! had (*life*), how sure that is to be, and when it is in force. The query, and who is told, are others'
 //! business.
 
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use super::active::Active;
@@ -12,7 +13,7 @@ use super::execution::RuleId;
 use super::prediction::Life;
 
 /// What a rule asks of the fleet.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RuleTerms {
     /// As people know it: `profile/rule`.
     pub name: Arc<str>,
@@ -24,12 +25,13 @@ pub struct RuleTerms {
     pub life: Life,
     /// How sure it is to be that a probe comes in time.
     pub confidence: f64,
-    /// When it is in force.
+    /// When it is in force. An engine leaves that to whatever predicts and matches, and does not record it.
+    #[serde(skip)]
     pub active: Active,
 }
 
 /// What a source is to a rule.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
     /// Which rule.
     pub rule: RuleId,

@@ -12,10 +12,12 @@
 //! One modified at the refresh, or by its own clock after it, has the age 0: it is looked at again
 //! after the least time that the caller allows. An old one is after the most.
 
+use serde::{Deserialize, Serialize};
+
 use crate::time::{Span, Timestamp};
 
 /// Which of the two.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Form {
     /// Eq. 6.
     #[default]

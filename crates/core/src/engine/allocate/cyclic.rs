@@ -7,6 +7,7 @@
 //! all at once. A step takes c turns (Corollary 3). Turns that lead to no source are lost, as in the
 //! paper. Knows turns and rates; must not know what a source is.
 
+use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -16,7 +17,7 @@ use super::Turn;
 const LONGEST: u32 = 62;
 
 /// Sources by their next turn.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Cyclic {
     places: Vec<Place>,
     /// Turns so far.
@@ -33,7 +34,7 @@ pub struct Cyclic {
     step: Option<f64>,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Place {
     root: f32,
     log_period: u32,

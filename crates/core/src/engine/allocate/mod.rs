@@ -13,6 +13,8 @@ mod rota;
 mod sums;
 mod wheel;
 
+use serde::{Deserialize, Serialize};
+
 use crate::rng::Stream;
 
 use cyclic::Cyclic;
@@ -24,7 +26,7 @@ use sums::Sums;
 use super::params::Allocator;
 
 /// What an allocator knows of a source that may be probed.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Turn {
     /// √π: the square root of the updates that it is expected to have per step, times its weight.
     pub root: f32,
@@ -46,10 +48,10 @@ pub struct Turn {
 /// allocation.choose(1.0, 2, &mut chosen);
 /// assert_eq!(chosen, [0, 2]);
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Allocation(Rule);
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 enum Rule {
     /// In proportion to √π: with π known R (Theorem 3), with π learned Algorithm 1.
     Sampled { weights: Sums, stream: Stream },

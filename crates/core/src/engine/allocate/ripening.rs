@@ -7,11 +7,13 @@
 //! the claims themselves decide. So a probe costs the same however many wait, and the times on
 //! the wheel need only be about right. Knows ages and rates; must not know what a source is.
 
+use serde::{Deserialize, Serialize};
+
 use super::Turn;
 use super::wheel::Wheel;
 
 /// How a claim grows with age.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Claim {
     /// π·τ·(τ+1).
     Index,
@@ -85,7 +87,7 @@ const SMOOTHED: f64 = 0.01;
 const FILED_PER_PROBE: usize = 4;
 
 /// Sources by when their turn comes.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Ripening {
     claim: Claim,
     places: Vec<Place>,
@@ -102,7 +104,7 @@ pub struct Ripening {
     since: usize,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Place {
     root: f32,
     last: u32,
@@ -115,7 +117,7 @@ const POOLED: u32 = u32::MAX - 1;
 /// It does not wait.
 const CLOSED: u32 = u32::MAX;
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Candidate {
     claim: f64,
     place: u32,

@@ -2,10 +2,11 @@
 //!
 //! Knows nothing of rates. Here as the yardstick that everybody knows.
 
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 /// Sources in turn.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Rota {
     line: VecDeque<(u32, u32)>,
     /// The ticket under which each waits; even while it does not.

@@ -4,11 +4,13 @@
 //! weights are five lines deep. A node is added up afresh whenever one of its children changes:
 //! nothing drifts, however long it runs. Knows numbers only.
 
+use serde::{Deserialize, Serialize};
+
 /// Children of a node.
 const WIDTH: usize = 16;
 
 /// Weights, and their sums over ever larger blocks.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Sums {
     /// From the weights themselves up to a level of one node.
     levels: Vec<Vec<[f32; WIDTH]>>,

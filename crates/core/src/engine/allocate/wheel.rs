@@ -4,6 +4,8 @@
 //! over until that. Putting in costs the same whatever waits, and taking out is one list after the
 //! other. Knows times and places, and that they are taken in order; must not know what they mean.
 
+use serde::{Deserialize, Serialize};
+
 /// Lists on the wheel.
 const LISTS: usize = 4096;
 
@@ -14,7 +16,7 @@ const TICKS: u32 = 4;
 const ROOMY: usize = 1024;
 
 /// Places by time.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Wheel {
     lists: Vec<Vec<(u32, u32)>>,
     /// A bit for each list that is not empty, so that the others need not be looked at.

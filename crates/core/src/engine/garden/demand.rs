@@ -7,13 +7,15 @@
 //!
 //! Knows days and costs. Must not know plants.
 
+use serde::{Deserialize, Serialize};
+
 use super::Work;
 
 /// The most days that are told apart.
 const MOST: usize = 1 << 17;
 
 /// Costs by day.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Demand {
     /// Days that share a place in the ring: 1, or more where the ring would be too large.
     width: i64,
@@ -26,7 +28,7 @@ pub(super) struct Demand {
 }
 
 /// Some days in a row.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Node {
     /// Cost less capacity.
     sum: i64,
@@ -54,7 +56,7 @@ impl Node {
 }
 
 /// Work that will be missing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Overload {
     /// How much.
     pub work: Work,

@@ -7,13 +7,15 @@
 //!
 //! Lines are compared exactly, in whole numbers.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Plant, Work};
 
 /// Nobody.
 const NONE: u32 = u32::MAX;
 
 /// A line: (due − t)·cost/window.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Line {
     due: i64,
     cost: Work,
@@ -38,14 +40,14 @@ impl Line {
 }
 
 /// A match: who won it, and from which day on it must be played again.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Match {
     winner: u32,
     until: i64,
 }
 
 /// The least of many lines.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Least {
     lines: Vec<Option<Line>>,
     /// A heap-shaped tree: the leaves are at `width..`.

@@ -21,6 +21,7 @@
 //! O(log n) for each plant that is watered or becomes late. Plants come and go, and windows and capacity change, as
 //! they do in a fleet.
 
+use serde::{Deserialize, Serialize};
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,7 +48,7 @@ const PASSED_OVER: usize = 64;
 /// let days: Vec<usize> = (1..=14).map(|_| medd.day().len()).collect();
 /// assert_eq!(days, [0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 1, 1]);
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Medd {
     beds: Vec<Option<Bed>>,
     capacity: Work,
@@ -73,7 +74,7 @@ pub struct Medd {
 }
 
 /// A plant where it grows.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Bed {
     plant: Plant,
     due: i64,
@@ -82,7 +83,7 @@ struct Bed {
 }
 
 /// c/w.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Slope(Plant);
 
 impl Ord for Slope {

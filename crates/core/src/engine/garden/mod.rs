@@ -8,6 +8,8 @@
 //!
 //! Knows days, windows and costs. Must not know what a plant is.
 
+use serde::{Deserialize, Serialize};
+
 mod demand;
 pub mod kinetic;
 pub mod medd;
@@ -24,7 +26,7 @@ pub const UNIT: Work = 1_000_000;
 const DEAREST: f64 = 1e6;
 
 /// A plant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plant {
     /// c: what watering it takes.
     pub cost: Work,

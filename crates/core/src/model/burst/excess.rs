@@ -6,12 +6,14 @@
 //! long served worse in simulations, whether bursts lasted three hours or six: what is left of a budget
 //! is better spent soon.) Knows one belief at one time; must not know how it was come by.
 
+use serde::{Deserialize, Serialize};
+
 use crate::model::obsolescence::hours;
 use crate::model::steps::cut_together;
 use crate::time::{Span, Timestamp};
 
 /// Updates to be expected beyond the rhythm, as of one look.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Excess {
     /// The look.
     pub at: Timestamp,

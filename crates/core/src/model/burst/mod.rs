@@ -17,6 +17,8 @@ mod recent;
 pub mod tail;
 pub mod watch;
 
+use serde::{Deserialize, Serialize};
+
 use crate::time::{Span, Timestamp};
 
 /// How a burst is recognised.
@@ -93,7 +95,7 @@ pub enum Seen<'u> {
 }
 
 /// A burst begins or ends.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Change {
     /// It was off and is on.
     Began(Evidence),
@@ -115,7 +117,7 @@ impl Change {
 /// The updates of [since, at] against those that the rhythm foretells. For the filter, `since` is the
 /// update from which on a burst was thought of; for the other tests, where the window that raised the
 /// alarm begins.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
     /// Where counting begins.
     pub since: Timestamp,

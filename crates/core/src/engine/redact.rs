@@ -1,0 +1,185 @@
+//! Numbers in place of texts, so that a recording names no address and nothing that a user wrote.
+//!
+//! Equal texts get equal numbers, which is all that an engine looks at.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::planning::active::Active;
+use crate::planning::build::PlanOrder;
+use crate::planning::rule::RuleTerms;
+
+use super::action::{Action, DueChange, Persist, ProbeResult};
+use super::book::{Book, Follows, RuleSet};
+use super::event::{Configuration, Event, MovedTo, Report};
+use super::memory::Memory;
+use super::note::Note;
+use super::params::{HostGroup, Terms};
+use super::source::Member;
+use super::state::Engine;
+
+/// The numbers that texts were given.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Redaction {
+    numbers: BTreeMap<Arc<str>, Arc<str>>,
+}
+
+impl Redaction {
+    fn number(&mut self, text: &str) -> Arc<str> {
+        if let Some(number) = self.numbers.get(text) {
+            return Arc::clone(number);
+        }
+        let number: Arc<str> = format!("#{}", self.numbers.len()).into();
+        self.numbers.insert(text.into(), Arc::clone(&number));
+        number
+    }
+
+    fn shared(&mut self, text: &mut Arc<str>) {
+        *text = self.number(text);
+    }
+
+    fn owned(&mut self, text: &mut String) {
+        *text = self.number(text).to_string();
+    }
+
+    fn host(&mut self, host: &mut HostGroup) {
+        self.shared(&mut host.key);
+    }
+
+    fn terms(&mut self, terms: &mut Terms) {
+        self.host(&mut terms.host);
+    }
+
+    fn rule(&mut self, rule: &mut Arc<RuleTerms>) {
+        let name = self.number(&rule.name);
+        *rule = Arc::new(RuleTerms { name, active: Active::default(), ..(**rule).clone() });
+    }
+
+    fn memory(&mut self, memory: &mut Memory) {
+        if let Some(moving) = &mut memory.moving {
+            self.owned(&mut moving.target);
+        }
+        if let Some(url) = &mut memory.adopted_url {
+            *url = Box::from(&*self.number(url));
+        }
+        memory.rule.iter_mut().for_each(|rule| self.shared(rule));
+    }
+
+    fn rules(&mut self, rules: &mut RuleSet) {
+        rules.terms.iter_mut().for_each(|rule| self.rule(rule));
+    }
+
+    fn note(&mut self, note: &mut Note) {
+        match note {
+            Note::MoveAdopted { to } => self.owned(to),
+            Note::HostPaused { host, .. } => self.owned(host),
+            Note::RuleUnmet { rule, .. } | Note::RuleMissed { rule, .. } => self.shared(rule),
+            _ => {}
+        }
+    }
+
+    fn follows(&mut self, follows: &mut Follows) {
+        follows.notices.iter_mut().for_each(|notice| self.shared(&mut notice.rule));
+        follows.states.iter_mut().for_each(|state| self.shared(&mut state.rule));
+    }
+
+    fn due(&mut self, due: &mut DueChange) {
+        due.rule.iter_mut().for_each(|rule| self.shared(rule));
+    }
+
+    fn member(&mut self, member: &mut Member) {
+        self.terms(&mut member.terms);
+        self.memory(&mut member.memory);
+        let next = member.serving.as_mut().and_then(|serving| serving.next.as_mut());
+        next.into_iter().for_each(|next| self.shared(&mut next.name));
+    }
+
+    fn book(&mut self, book: &mut Book) {
+        book.rename(|rule| self.rule(rule));
+    }
+
+    /// An engine without texts.
+    pub fn engine(&mut self, engine: &mut Engine) {
+        engine.hosts.rename(|key| self.number(key));
+        self.book(&mut engine.book);
+        engine.members.values_mut().for_each(|member| self.member(member));
+        engine.tardiness.notes_mut().for_each(|note| self.note(note));
+    }
+
+    fn report(&mut self, report: &mut Report) {
+        report.answered_by.iter_mut().for_each(|host| self.host(host));
+        let Ok(answered) = &mut report.result else { return };
+        if let Some(MovedTo { url, host }) = &mut answered.moved_to {
+            self.owned(url);
+            self.host(host);
+        }
+        let told = answered.asked.iter_mut().flat_map(|asked| &mut asked.told);
+        told.for_each(|told| self.shared(&mut told.rule));
+    }
+
+    fn configuration(&mut self, new: &mut Configuration) {
+        for known in &mut new.added {
+            self.terms(&mut known.terms);
+            self.memory(&mut known.memory);
+            known.answered_by.iter_mut().for_each(|host| self.host(host));
+        }
+        new.changed.iter_mut().for_each(|change| self.terms(&mut change.terms));
+        new.rules.iter_mut().for_each(|rules| self.rules(rules));
+    }
+
+    /// An event without texts.
+    pub fn event(&mut self, event: &mut Event) {
+        match event {
+            Event::ProbeEnded(report) => self.report(report),
+            Event::Configured(new) => self.configuration(new),
+            Event::Tick
+            | Event::Committed(_)
+            | Event::PlansReady(_)
+            | Event::RatesFitted(_)
+            | Event::ProbeRequested { .. }
+            | Event::ClockSet { .. }
+            | Event::Stopping => {}
+        }
+    }
+
+    fn order(&mut self, order: &mut PlanOrder) {
+        let wants = order.wants.iter_mut().flat_map(|wants| &mut wants.of);
+        wants.for_each(|(_, rule)| self.rule(rule));
+    }
+
+    fn result(&mut self, result: &mut ProbeResult) {
+        self.memory(&mut result.memory);
+        result.host.iter_mut().for_each(|asks| self.host(&mut asks.host));
+        result.notes.iter_mut().for_each(|note| self.note(note));
+        self.follows(&mut result.follows);
+    }
+
+    fn persist(&mut self, persist: &mut Persist) {
+        match persist {
+            Persist::Ended(result) => self.result(result),
+            Persist::Due(due) => due.iter_mut().for_each(|due| self.due(due)),
+            Persist::Plans(plans) => plans.iter_mut().for_each(|plan| self.due(&mut plan.due)),
+            Persist::Note { note, .. } => self.note(note),
+            Persist::Started(_)
+            | Persist::Cancelled(_)
+            | Persist::FirstDue(_)
+            | Persist::Load(_)
+            | Persist::ClockSet { .. } => {}
+        }
+    }
+
+    /// An action without texts.
+    pub fn action(&mut self, action: &mut Action) {
+        match action {
+            Action::Persist(persist) => self.persist(persist),
+            Action::BuildPlan(order) => self.order(order),
+            Action::Log { note, .. } => self.note(note),
+            Action::AdoptAddress { url, .. } => self.owned(url),
+            Action::Send(_)
+            | Action::Deliver
+            | Action::Forget(_)
+            | Action::Answer { .. }
+            | Action::WakeAt(_) => {}
+        }
+    }
+}
