@@ -440,7 +440,7 @@ mod tests {
         let config = crate::config::valid::parse(&[("t.toml".into(), text.to_owned())]).expect("valid");
         let source = &config.sources[0];
         let sent = async |adopted| {
-            headers(&super::super::muster::spec(&config, source, adopted)).await.expect("literal").len()
+            headers(&super::super::startup::spec(&config, source, adopted)).await.expect("literal").len()
         };
         assert_eq!(sent(None).await, 1);
         assert_eq!(sent(Some("https://a.example/moved")).await, 1);

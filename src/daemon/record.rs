@@ -9,8 +9,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
+use tokio::sync::{mpsc, oneshot};
 
 use tidewatch_core::engine::action::Action;
 use tidewatch_core::engine::event::Event;
@@ -49,20 +48,23 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Begins a recording of an engine as it stands. The task ends when all is written.
-    pub fn begin(engine: &Engine, to: &RecordTo) -> io::Result<(Self, JoinHandle<()>)> {
+    /// Begins a recording of an engine as it stands. The receiver hears when all is written.
+    pub fn begin(engine: &Engine, to: &RecordTo) -> io::Result<(Self, oneshot::Receiver<()>)> {
         let file = File::create(&to.path)?;
         let (pieces, to_write) = mpsc::channel(WAITING);
         let path = to.path.clone();
-        let writer = tokio::task::spawn_blocking(move || {
+        let (done, written) = oneshot::channel();
+        // A thread of its own: it lives as long as the daemon, and would hold one of tokio's for good.
+        std::thread::Builder::new().name("recording".to_owned()).spawn(move || {
             if let Err(error) = write(&path, file, to_write) {
                 tracing::error!(%error, file = %path.display(), "the recording cannot be written and ends");
             }
-        });
+            let _ = done.send(());
+        })?;
         let (recorder, bytes) = Recorder::begin(engine);
         let mut recording = Self { recorder, size: 0, most: to.limit / 2, pieces };
         recording.hand_over(Piece::More(bytes));
-        Ok((recording, writer))
+        Ok((recording, written))
     }
 
     /// Notes what the engine was told and asked for. Returns whether the recording goes on.

@@ -151,7 +151,7 @@ struct Tasks {
     planner: JoinHandle<()>,
     courier: JoinHandle<()>,
     /// Ends when the scheduler has, and all is written.
-    recording: Option<JoinHandle<()>>,
+    recording: Option<oneshot::Receiver<()>>,
     /// Those whose end is no crash.
     others: Vec<JoinHandle<()>>,
     last_fit: Refitter,

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc, oneshot, watch};
-use tokio::task::JoinHandle;
 
 use crate::clock::{Clock, Watch};
 use crate::config::profile::Rules;
@@ -127,11 +126,11 @@ impl Scheduler {
         }
     }
 
-    /// Records from now on what the engine is told and asks for. The task ends when all is written.
-    pub fn begin_recording(&mut self, to: &RecordTo) -> std::io::Result<JoinHandle<()>> {
-        let (recording, writer) = Recording::begin(&self.engine, to)?;
+    /// Records from now on what the engine is told and asks for. The receiver hears when all is written.
+    pub fn begin_recording(&mut self, to: &RecordTo) -> std::io::Result<oneshot::Receiver<()>> {
+        let (recording, written) = Recording::begin(&self.engine, to)?;
         self.recording = Some(recording);
-        Ok(writer)
+        Ok(written)
     }
 
     /// Runs until told to stop and everything in progress has been stored.

@@ -15,7 +15,7 @@ use tidewatch::deliver::courier::Courier;
 use tidewatch::fetch::client::Fetcher;
 use tidewatch::store::deliveries::{DeliveryRow, Filter};
 use tidewatch::store::reader::Reader;
-use tidewatch::store::record::{CaughtRecord, Flight, Landing, Outcome, ValidatorsChange};
+use tidewatch::store::record::{Attempt, CaughtRecord, Landing, Outcome, ValidatorsChange};
 use tidewatch::store::sync::Listed;
 use tidewatch::store::writer::{Desk, Write, Writer};
 use tidewatch::store::{load, open};
@@ -231,7 +231,7 @@ impl Office {
         let now = self.clock.now();
         let (policy, reason) = (Policy::Uniform, Reason::Policy);
         let landing = Landing {
-            flight: Flight { source: self.source, due: now, started: now, policy, reason },
+            attempt: Attempt { source: self.source, due: now, started: now, policy, reason },
             finished: now,
             outcome: Outcome::Updated,
             http_status: Some(200),
@@ -250,7 +250,7 @@ impl Office {
             caught: titles.iter().map(caught).collect(),
             rules: Vec::new(),
         };
-        self.write(Write::Land(Box::new(landing))).await;
+        self.write(Write::Ended(Box::new(landing))).await;
         self.poke.notify_one();
     }
 

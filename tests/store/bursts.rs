@@ -15,7 +15,7 @@ fn look(id: SourceId, secs: i64, policy: Policy, burst: Option<Change>) -> Landi
     let follows = if matches!(burst, Some(Change::Ended(_))) { Policy::Plan } else { Policy::Ttl };
     let life = Life { follows, ..Life::default() };
     Landing {
-        flight: Flight { policy, ..plain.flight },
+        attempt: Attempt { policy, ..plain.attempt },
         memory: Memory { life, ..plain.memory.clone() },
         burst,
         ..plain
@@ -26,7 +26,7 @@ fn look(id: SourceId, secs: i64, policy: Policy, burst: Option<Change>) -> Landi
 async fn a_burst_grows_ends_and_is_reviewed() {
     let store = Store::new().await;
     let (a, b) = (store.id("a"), store.id("b"));
-    let land = |landing: Landing| store.write(Write::Land(Box::new(landing)));
+    let land = |landing: Landing| store.write(Write::Ended(Box::new(landing)));
     land(look(a, 500, Policy::Plan, None));
     land(look(a, 1_600, Policy::Plan, Some(Change::Began(evidence(1_600, 5)))));
     land(look(b, 1_650, Policy::Ttl, None));
@@ -85,7 +85,7 @@ fn rate(source: SourceId, fitted: i64) -> Write {
 async fn a_change_for_good_voids_the_rate_and_says_so() {
     let store = Store::new().await;
     let a = store.id("a");
-    let land = |landing: Landing| store.write(Write::Land(Box::new(landing)));
+    let land = |landing: Landing| store.write(Write::Ended(Box::new(landing)));
     land(Landing { beliefs: Some(believed(&[1])), ..look(a, 1_000, Policy::Plan, None) });
     store.write(rate(a, 1_100));
     land(look(a, 1_200, Policy::Plan, Some(Change::Passed(Evidence { at: at(900), ..evidence(900, 3) }))));
@@ -121,7 +121,7 @@ async fn a_new_address_begins_another_life() {
         reserve_whole_at: Some(at(5_000)),
     };
     let memory = Memory { life: life.clone(), ..first.memory.clone() };
-    store.write(Write::Land(Box::new(Landing { memory, ..first })));
+    store.write(Write::Ended(Box::new(Landing { memory, ..first })));
     let sync = async |listed: Listed| {
         let (reply, synced) = oneshot::channel();
         store.write(Write::Sync { listed: vec![listed], gone: Vec::new(), at: at(2_000), reply });
@@ -151,8 +151,8 @@ async fn a_clock_that_was_set_moves_every_promise() {
         life: Life { newest: Some(at(9_000)), ..Life::default() },
         ..first.memory.clone()
     };
-    store.write(Write::Land(Box::new(landing(a, 50))));
-    store.write(Write::Land(Box::new(Landing { memory, ..first })));
+    store.write(Write::Ended(Box::new(landing(a, 50))));
+    store.write(Write::Ended(Box::new(Landing { memory, ..first })));
     store.write(Write::Shift { by: Span::from_secs(-5_000), since: at(1_000) });
     store.flush().await;
     let reader = store.reader().await;
@@ -181,7 +181,7 @@ async fn a_page_is_blind_for_itself() {
         };
         let beliefs = Some(believed(&[1]));
         let landing = Landing { observation: Some(seen), beliefs, ..landing(id, 100) };
-        store.write(Write::Land(Box::new(landing)));
+        store.write(Write::Ended(Box::new(landing)));
     }
     store.flush().await;
     let rows = store.reader().await.histories(SourceId(0), 9, false).await.unwrap();

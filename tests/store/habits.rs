@@ -28,7 +28,7 @@ fn diary(hours: i64) -> Diary {
 fn look(id: SourceId, secs: i64, diary: Option<Vec<u8>>) -> Write {
     let history = History::new(jiff::tz::TimeZone::UTC, Span::from_days(56), at(0)).to_bytes();
     let beliefs = Some(BeliefsRecord { history, diary, ..BeliefsRecord::default() });
-    Write::Land(Box::new(Landing { beliefs, ..landing(id, secs) }))
+    Write::Ended(Box::new(Landing { beliefs, ..landing(id, secs) }))
 }
 
 fn rate(source: SourceId, fitted: i64, habits: Option<Vec<u8>>) -> Write {

@@ -13,7 +13,7 @@ use tidewatch::store::load::{Remembered, begin, each, standing};
 use tidewatch::store::lock::Lock;
 use tidewatch::store::reader::{Reader, ask};
 use tidewatch::store::record::{
-    BeliefsRecord, Event, Flight, HostRecord, Landing, Outcome, PlanRecord, RateRecord, RobotsRecord,
+    Attempt, BeliefsRecord, Event, HostRecord, Landing, Outcome, PlanRecord, RateRecord, RobotsRecord,
     ValidatorsChange,
 };
 use tidewatch::store::sync::Listed;
@@ -50,8 +50,8 @@ fn listed(name: &str, url: &str) -> Listed {
     Listed { name: name.into(), url: url.into(), kind: "feed", policy: "auto", group: Some("g".into()) }
 }
 
-fn flight(id: SourceId, secs: i64) -> Flight {
-    Flight {
+fn flight(id: SourceId, secs: i64) -> Attempt {
+    Attempt {
         source: id,
         due: at(secs - 5),
         started: at(secs),
@@ -225,8 +225,8 @@ async fn a_landing_is_stored_whole_and_comes_back_as_it_was() {
         page: Some(PageText { title: None, text: "text".into(), fingerprint: u64::MAX - 1 }),
         ..Observation::default()
     };
-    store.write(Write::TakeOff(vec![flight(id, 100)]));
-    store.write(Write::Land(Box::new(Landing {
+    store.write(Write::Started(vec![flight(id, 100)]));
+    store.write(Write::Ended(Box::new(Landing {
         outcome: Outcome::Updated,
         memory: memory.clone(),
         observation: Some(seen),
@@ -244,8 +244,8 @@ async fn a_landing_is_stored_whole_and_comes_back_as_it_was() {
         events: vec![Event { at: at(101), kind: "rests", source: Some(id), detail: Some("x".into()) }],
         ..landing(id, 100)
     })));
-    assert_eq!(store.desk.receipts.recv().await, Some(Receipt::TookOff(vec![flight(id, 100)])));
-    assert_eq!(store.desk.receipts.recv().await, Some(Receipt::Landed(id)));
+    assert_eq!(store.desk.receipts.recv().await, Some(Committed::Started(vec![id])));
+    assert_eq!(store.desk.receipts.recv().await, Some(Committed::Ended(id)));
 
     let dossier = store.reader().await.dossier(id).await.unwrap();
     assert_eq!(dossier.etag.as_deref(), Some(&b"W/\"x\xff\""[..]), "byte for byte, also when not UTF-8");
@@ -296,14 +296,14 @@ async fn a_304_overwrites_only_what_it_carries_and_an_error_nothing() {
     };
     let refresh = ValidatorsChange::Refresh { etag: Some(b"\"2\"".to_vec()), last_modified: None };
     for (n, validators) in [replace, refresh, ValidatorsChange::Keep].into_iter().enumerate() {
-        store.write(Write::Land(Box::new(Landing { validators, ..landing(id, 100 + n as i64) })));
+        store.write(Write::Ended(Box::new(Landing { validators, ..landing(id, 100 + n as i64) })));
     }
     store.flush().await;
     let dossier = store.reader().await.dossier(id).await.unwrap();
     assert_eq!(dossier.etag.as_deref(), Some(&b"\"2\""[..]));
     assert_eq!(dossier.last_modified.as_deref(), Some(&b"then"[..]));
     let drop = ValidatorsChange::Replace { url: "http://a/".into(), etag: None, last_modified: None };
-    store.write(Write::Land(Box::new(Landing { validators: drop, ..landing(id, 200) })));
+    store.write(Write::Ended(Box::new(Landing { validators: drop, ..landing(id, 200) })));
     store.flush().await;
     let dossier = store.reader().await.dossier(id).await.unwrap();
     assert_eq!((dossier.etag, dossier.last_modified), (None, None), "one pair, from one answer");
@@ -320,7 +320,7 @@ async fn an_item_is_new_once_and_the_last_document_is_known() {
             gone: vec![key_hash("x")],
             ..Observation::default()
         };
-        store.write(Write::Land(Box::new(Landing {
+        store.write(Write::Ended(Box::new(Landing {
             observation: Some(seen),
             ..landing(id, 100 * (n as i64 + 1))
         })));
@@ -340,7 +340,7 @@ async fn items_that_long_left_their_feed_are_forgotten_and_no_others() {
     let look = |keys: &[&str], days: i64| {
         let present = keys.iter().map(|key| present(key, 1)).collect();
         let observation = Some(Observation { present, ..Observation::default() });
-        Write::Land(Box::new(Landing { observation, ..landing(id, 86_400 * days) }))
+        Write::Ended(Box::new(Landing { observation, ..landing(id, 86_400 * days) }))
     };
     store.write(look(&["old", "stays"], 0));
     store.write(look(&["stays", "recent"], 100));
@@ -355,7 +355,7 @@ async fn items_that_long_left_their_feed_are_forgotten_and_no_others() {
 async fn a_flight_that_nobody_heard_of_again_is_counted_at_the_next_start() {
     let store = Store::new().await;
     let id = store.id("a");
-    store.write(Write::TakeOff(vec![flight(id, 100)]));
+    store.write(Write::Started(vec![flight(id, 100)]));
     store.flush().await;
     let (_dir, path) = store.close().await;
     let mut connection = open::for_writing(&path).await.unwrap();
@@ -381,10 +381,10 @@ async fn a_full_store_is_retried_until_there_is_room_and_nothing_is_acknowledged
         assert!(sent < 500, "the limit was never reached");
         let event = Event { at: at(sent), kind: "filler", source: None, detail: Some(big.clone()) };
         store.write(Write::Event(event));
-        store.write(Write::Land(Box::new(landing(id, 100 + sent))));
+        store.write(Write::Ended(Box::new(landing(id, 100 + sent))));
         sent += 1;
         tokio::select! {
-            Some(Receipt::Landed(_)) = store.desk.receipts.recv() => acknowledged += 1,
+            Some(Committed::Ended(_)) = store.desk.receipts.recv() => acknowledged += 1,
             changed = store.desk.health.changed() => changed.unwrap(),
         }
     }
@@ -392,7 +392,7 @@ async fn a_full_store_is_retried_until_there_is_room_and_nothing_is_acknowledged
         matches!(&*store.desk.health.borrow(), Health::Stalled(why) if why.contains("full")),
         "says why"
     );
-    while let Ok(Receipt::Landed(_)) = store.desk.receipts.try_recv() {
+    while let Ok(Committed::Ended(_)) = store.desk.receipts.try_recv() {
         acknowledged += 1;
     }
     let committed = store.count("SELECT count(*) FROM probes").await;
@@ -416,7 +416,7 @@ async fn others_may_read_and_write_while_the_daemon_writes() {
     let mut other = store.connection().await;
     sqlx::query("CREATE TABLE mine (n INTEGER)").execute(&mut other).await.unwrap();
     for n in 0..100 {
-        store.write(Write::Land(Box::new(landing(id, n))));
+        store.write(Write::Ended(Box::new(landing(id, n))));
         sqlx::query("INSERT INTO mine VALUES (1)").execute(&mut other).await.unwrap();
         sqlx::query("SELECT count(*) FROM readable_probes").fetch_one(&mut other).await.unwrap();
     }
@@ -430,10 +430,10 @@ async fn old_probes_are_forgotten_in_bites_and_updates_stay() {
     let store = Store::new().await;
     let id = store.id("a");
     for n in 0..1_300 {
-        store.write(Write::Land(Box::new(landing(id, n))));
+        store.write(Write::Ended(Box::new(landing(id, n))));
     }
     let seen = Observation { updates: vec![new_item("k", 1)], ..Observation::default() };
-    store.write(Write::Land(Box::new(Landing { observation: Some(seen), ..landing(id, 50) })));
+    store.write(Write::Ended(Box::new(Landing { observation: Some(seen), ..landing(id, 50) })));
     store.write(Write::Prune { before: at(1_200) });
     // Each bite asks for the next one; a flush comes through between them.
     let mut left = 1_301;
@@ -534,9 +534,9 @@ async fn robots_are_remembered() {
 async fn evidence_and_rates_are_kept_and_replaced() {
     let store = Store::new().await;
     let (a, b) = (store.id("a"), store.id("b"));
-    store.write(Write::Land(Box::new(Landing { beliefs: Some(believed(&[1, 2, 3])), ..landing(a, 100) })));
-    store.write(Write::Land(Box::new(Landing { outcome: Outcome::Updated, ..landing(b, 110) })));
-    store.write(Write::Land(Box::new(Landing { outcome: Outcome::Failed, ..landing(b, 120) })));
+    store.write(Write::Ended(Box::new(Landing { beliefs: Some(believed(&[1, 2, 3])), ..landing(a, 100) })));
+    store.write(Write::Ended(Box::new(Landing { outcome: Outcome::Updated, ..landing(b, 110) })));
+    store.write(Write::Ended(Box::new(Landing { outcome: Outcome::Failed, ..landing(b, 120) })));
     let rate = |source, segments: &[(u32, u32, f64)]| RateRecord {
         source,
         fitted_at: at(200),

@@ -17,7 +17,7 @@ fn update(kind: UpdateKind, key: &str, occurred: Occurred) -> Update {
 fn probe(id: SourceId, secs: i64, outcome: Outcome, updates: Vec<Update>) -> Write {
     let error = (outcome == Outcome::Failed).then(|| "no answer".to_owned());
     let observation = (!updates.is_empty()).then(|| Observation { updates, ..Observation::default() });
-    Write::Land(Box::new(Landing { outcome, observation, error, ..landing(id, secs) }))
+    Write::Ended(Box::new(Landing { outcome, observation, error, ..landing(id, secs) }))
 }
 
 /// Each probe takes a second. Delays of `a`: 100 s and 450.5 s, after midnight 100 s and 300.5 s; of

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use tidewatch_core::engine::action::{Action, Attempt, Persist};
 use tidewatch_core::engine::event::{Answered, Committed, Event, Failure, MadePlan, PlansReady, Report};
+use tidewatch_core::engine::recording::Recorder;
 use tidewatch_core::engine::state::Engine;
 use tidewatch_core::planning::build::PlanOrder;
 use tidewatch_core::time::{Span, Timestamp};
@@ -35,9 +36,30 @@ pub struct Pending {
     /// Counts events, so that of those at one time the first comes first.
     count: u64,
     wake: Option<Timestamp>,
+    recording: Option<(Recorder, Vec<u8>)>,
 }
 
 impl Pending {
+    /// Records from now on what the engine is told and asks for.
+    pub fn record(&mut self, engine: &Engine) {
+        self.recording = Some(Recorder::begin(engine));
+    }
+
+    /// The recording so far.
+    pub fn recorded(&self) -> &[u8] {
+        self.recording.as_ref().map_or(&[], |(_, bytes)| bytes)
+    }
+
+    fn handle(&mut self, engine: &mut Engine, now: Timestamp, event: Event) -> Vec<Action> {
+        let told = self.recording.as_ref().map(|_| event.clone());
+        let mut actions = Vec::new();
+        engine.handle(now, event, &mut actions);
+        if let (Some((recorder, bytes)), Some(told)) = (&mut self.recording, told) {
+            bytes.extend(recorder.exchange(now, told, actions.clone()));
+        }
+        actions
+    }
+
     fn push(&mut self, at: Timestamp, event: Event) {
         self.count += 1;
         self.events.insert((at, self.count), event);
@@ -69,22 +91,9 @@ impl Pending {
 
     /// Tells the engine something, and obeys it until it asks for nothing more at this time.
     pub fn tell(&mut self, engine: &mut Engine, world: &mut impl World, now: Timestamp, event: Event) {
-        let mut actions = Vec::new();
-        engine.handle(now, event, &mut actions);
-        self.obey(engine, world, now, actions);
-    }
-
-    /// Obeys an engine until it asks for nothing more at this time.
-    pub fn obey(
-        &mut self,
-        engine: &mut Engine,
-        world: &mut impl World,
-        now: Timestamp,
-        mut actions: Vec<Action>,
-    ) {
-        let mut at_once = VecDeque::new();
-        loop {
-            for action in actions.drain(..) {
+        let mut at_once = VecDeque::from([event]);
+        while let Some(event) = at_once.pop_front() {
+            for action in self.handle(engine, now, event) {
                 world.watch(&action, now);
                 let (at, event) = match action {
                     Action::Send(attempt) => {
@@ -121,8 +130,6 @@ impl Pending {
                     event => self.push(at, event),
                 }
             }
-            let Some(event) = at_once.pop_front() else { return };
-            engine.handle(now, event, &mut actions);
         }
     }
 

@@ -106,14 +106,30 @@ pub struct Replayed {
     pub difference: Option<Box<Difference>>,
 }
 
-/// Plays a recording through the engine and compares every action.
-pub fn replay(bytes: &[u8]) -> Result<Replayed, BadRecording> {
+/// The engine that a recording begins with, and where its exchanges begin.
+fn snapshot(bytes: &[u8]) -> Result<(Engine, usize), BadRecording> {
     if !bytes.starts_with(MAGIC) {
         return Err(BadRecording::NotARecording);
     }
-    let (snapshot, mut at) = frame_at(bytes, MAGIC.len()).ok_or(BadRecording::NoSnapshot)?;
-    let mut engine: Engine =
-        postcard::from_bytes(snapshot).map_err(|_| BadRecording::Damaged(MAGIC.len()))?;
+    let (body, next) = frame_at(bytes, MAGIC.len()).ok_or(BadRecording::NoSnapshot)?;
+    let engine = postcard::from_bytes(body).map_err(|_| BadRecording::Damaged(MAGIC.len()))?;
+    Ok((engine, next))
+}
+
+/// The exchanges of a recording.
+pub fn exchanges(bytes: &[u8]) -> Result<Vec<Exchange>, BadRecording> {
+    let (_, mut at) = snapshot(bytes)?;
+    let mut exchanges = Vec::new();
+    while let Some((body, next)) = frame_at(bytes, at) {
+        exchanges.push(postcard::from_bytes(body).map_err(|_| BadRecording::Damaged(at))?);
+        at = next;
+    }
+    Ok(exchanges)
+}
+
+/// Plays a recording through the engine and compares every action.
+pub fn replay(bytes: &[u8]) -> Result<Replayed, BadRecording> {
+    let (mut engine, mut at) = snapshot(bytes)?;
     let mut done = Replayed { exchanges: 0, actions: 0, span: None, difference: None };
     let mut actions = Vec::new();
     while let Some((body, next)) = frame_at(bytes, at) {

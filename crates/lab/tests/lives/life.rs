@@ -14,6 +14,7 @@ use tidewatch_core::engine::memory::{Due, Memory};
 use tidewatch_core::engine::note::Note;
 use tidewatch_core::engine::params::{BurstTerms, FleetParams, HostGroup, Terms};
 use tidewatch_core::engine::reason::{Reason, State};
+use tidewatch_core::engine::recording::replay;
 use tidewatch_core::engine::state::Engine;
 use tidewatch_core::model::aggregate::Origin;
 use tidewatch_core::model::beliefs::{Aside, Beliefs, Foretold};
@@ -106,6 +107,8 @@ pub struct Side {
     log: BTreeMap<SourceId, Vec<(Timestamp, Timestamp)>>,
     hosts: BTreeMap<Arc<str>, (HostGroup, Option<Timestamp>, Span)>,
     chance: Stream,
+    /// Whether the last requested probe was granted.
+    answer: Option<bool>,
 }
 
 pub struct Life {
@@ -161,6 +164,13 @@ impl World for Side {
             Action::Persist(Persist::Note { source, note, .. }) => self.ledger.noted(*source, note),
             Action::Persist(Persist::Plans(plans)) => {
                 plans.iter().for_each(|_| self.ledger.count("plans adopted"));
+            }
+            Action::Answer { answer, .. } => {
+                self.answer = Some(answer.is_ok());
+                match answer {
+                    Ok(()) => self.ledger.asked(ONE),
+                    Err(_) => self.ledger.count("refused by hand"),
+                }
             }
             Action::Log { note: Note::PlanStale, .. } => self.ledger.count("plans stale"),
             _ => {}
@@ -276,6 +286,7 @@ impl Life {
             log: BTreeMap::new(),
             hosts: BTreeMap::new(),
             chance: Stream::new(seed, "world"),
+            answer: None,
         };
         let mut life = Self {
             engine: Loader::new(params.clone(), seed, start()).finish(),
@@ -303,8 +314,18 @@ impl Life {
             loader.host(host, *paused_until, *crawl_delay);
         }
         loader.sources(known);
+        self.check_recording();
         (self.engine, self.pending) = (loader.finish(), Pending::default());
+        self.pending.record(&self.engine);
         self.tell(Event::Tick);
+    }
+
+    /// What was recorded so far is answered in the same way again.
+    pub fn check_recording(&self) {
+        if !self.pending.recorded().is_empty() {
+            let replayed = replay(self.pending.recorded()).unwrap();
+            assert_eq!(replayed.difference, None);
+        }
     }
 
     pub fn clock(&self) -> Timestamp {
@@ -352,17 +373,11 @@ impl Life {
 
     pub fn ask(&mut self) {
         let due = self.engine.memory(ONE).map(|memory| (memory.due, memory.reason));
-        let mut actions = Vec::new();
-        let (clock, event) = (self.clock(), Event::ProbeRequested { source: ONE, request: 1 });
-        self.engine.handle(clock, event, &mut actions);
-        let accepted = actions.iter().any(|action| matches!(action, Action::Answer { answer: Ok(()), .. }));
-        if accepted {
+        self.side.answer = None;
+        self.tell(Event::ProbeRequested { source: ONE, request: 1 });
+        if self.side.answer == Some(true) {
             self.due_unasked = due.filter(|due| due.1 != Reason::Manual).unwrap_or(self.due_unasked);
-            self.side.ledger.asked(ONE);
-        } else {
-            self.side.ledger.count("refused by hand");
         }
-        self.pending.obey(&mut self.engine, &mut self.side, clock, actions);
     }
 
     pub fn refit(&mut self) {

@@ -200,6 +200,7 @@ fn live(birth: &Birth, turns: Vec<Turn>) -> Tally {
         }
     }
     life.drain();
+    life.check_recording();
     life.side.ledger.tally
 }
 

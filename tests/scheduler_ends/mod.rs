@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use tidewatch::daemon::orders::{Control, Launch};
-use tidewatch::daemon::pilot::{Lines, Progress};
+use tidewatch::daemon::messages::{Control, Launch};
+use tidewatch::daemon::scheduler::{Lines, Progress};
 use tidewatch::daemon::probe::Finished;
 use tidewatch::store::writer::{Health, Receipt, Write};
 use tidewatch_core::planning::build::PlanOrder;
@@ -31,8 +31,8 @@ pub fn lines() -> (Lines, Ends) {
     tokio::spawn(async move {
         while let Some(write) = to_write.recv().await {
             match write {
-                Write::TakeOff(flights) => drop(receipt.send(Receipt::TookOff(flights))),
-                Write::Land(landing) => drop(receipt.send(Receipt::Landed(landing.flight.source))),
+                Write::Started(flights) => drop(receipt.send(Receipt::TookOff(flights))),
+                Write::Ended(landing) => drop(receipt.send(Committed::Ended(landing.attempt.source))),
                 _ => {}
             }
         }
