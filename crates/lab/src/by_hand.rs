@@ -173,7 +173,7 @@ impl ByHand {
         predicted: PredictedIntervals,
         now: Timestamp,
     ) -> Result<Vec<Note>, Stale> {
-        self.take(now, PlansReady { intervals: vec![predicted], ..PlansReady::default() })
+        self.take(now, PlansReady { requests: 1, intervals: vec![predicted], ..PlansReady::default() })
     }
 
     fn take(&mut self, now: Timestamp, ready: PlansReady) -> Result<Vec<Note>, Stale> {
