@@ -205,7 +205,8 @@ fn the_host_that_a_redirect_led_to_rests_when_it_asks() {
     let absorbed = fleet.absorb(&asked).unwrap();
     assert_eq!(&*absorbed.host.unwrap().host.key, "target.example");
     fleet.landed(SourceId(1), at);
-    let sent = driver::run(fleet.engine_mut(), |_, _| (Span::ZERO, fine()), at, at + rest - Span::from_millis(1));
+    let sent =
+        driver::run(fleet.engine_mut(), |_, _| (Span::ZERO, fine()), at, at + rest - Span::from_millis(1));
     assert!(times_of(&sent, 1).is_empty(), "it was told itself");
     assert!(!times_of(&sent, 2).is_empty(), "the redirector asked for nothing");
     assert!(times_of(&sent, 3).iter().all(|&sent| sent <= at), "the target rests");
@@ -240,7 +241,10 @@ fn a_host_that_redirects_lead_to_bears_one_request_at_a_time_and_rests_for_all()
         until + Span::from_days(1),
     );
     let told = told.unwrap();
-    assert!(sent.iter().all(|sent| sent.started <= told || sent.started >= told + rest), "nobody asks meanwhile");
+    assert!(
+        sent.iter().all(|sent| sent.started <= told || sent.started >= told + rest),
+        "nobody asks meanwhile"
+    );
     assert!(times_of(&sent, 1).iter().any(|&at| at > told + rest));
 }
 

@@ -52,7 +52,8 @@ fn params(response: Response) -> FleetParams {
 }
 
 fn load(memory: Memory, probes: Vec<Timestamp>, policy: Policy, response: Response) -> ByHand {
-    let known = Known { id: ONE, terms: terms(policy), memory, probes, answered_by: None, moved: Moved::Same };
+    let known =
+        Known { id: ONE, terms: terms(policy), memory, probes, answered_by: None, moved: Moved::Same };
     ByHand::new(params(response), 7, start(), vec![known])
 }
 
@@ -418,7 +419,8 @@ fn time_to_live_is_cautious_too_and_looks_at_the_old_every_day() {
     let next = |known_updates, own_budget, age: Span| {
         let memory = Memory { known_updates, ..Memory::default() };
         let terms = Terms { own_budget, ..terms(Policy::Ttl) };
-        let known = Known { id: ONE, terms, memory, probes: Vec::new(), answered_by: None, moved: Moved::Same };
+        let known =
+            Known { id: ONE, terms, memory, probes: Vec::new(), answered_by: None, moved: Moved::Same };
         let mut fleet = ByHand::new(FleetParams::default(), 7, start(), vec![known]);
         let at = due(&fleet);
         probe(&mut fleet, at, Heard { newest: Some(at - age), ..Heard::default() });

@@ -237,10 +237,13 @@ fn without_a_new_plan_the_old_one_is_followed_to_its_end_and_then_the_budget_is_
     let order = fleet.plan_orders().remove(0);
     let plan = Plan { times: every(60, &order).times[..2].to_vec(), ..every(60, &order) };
     fleet.adopt(ONE, plan, at).unwrap();
-    let sent =
-        driver::run(fleet.engine_mut(), |_, _| (Span::ZERO, Ok(Answered::default())), at, at + Span::from_hours(4));
-    let told: Vec<(Policy, Reason)> =
-        sent.iter().map(|sent| (sent.policy, sent.reason)).collect();
+    let sent = driver::run(
+        fleet.engine_mut(),
+        |_, _| (Span::ZERO, Ok(Answered::default())),
+        at,
+        at + Span::from_hours(4),
+    );
+    let told: Vec<(Policy, Reason)> = sent.iter().map(|sent| (sent.policy, sent.reason)).collect();
     assert_eq!(told[..2], [(Policy::Plan, Reason::Plan); 2]);
     assert_eq!(told[2..5], [(Policy::Uniform, Reason::Policy); 3]);
 }
@@ -411,7 +414,11 @@ fn a_stored_plan_explains_the_due_time() {
     let explained = fleet.explain(ONE, Some(every(45, &order)), at).unwrap();
     assert!(explained.follows_plan);
     assert_eq!(explained.wanted, Due::At(at + Span::from_mins(45)));
-    assert_eq!((explained.asking, explained.due), (Policy::Uniform, Due::At(due)), "that stays as it was set");
+    assert_eq!(
+        (explained.asking, explained.due),
+        (Policy::Uniform, Due::At(due)),
+        "that stays as it was set"
+    );
     let over = Plan { ends: at, ..every(45, &order) };
     assert!(!fleet.explain(ONE, Some(over), at).unwrap().follows_plan);
     let (other, at) = probed(Policy::Uniform, 20);
@@ -474,8 +481,7 @@ fn two_weeks(policy: Policy) -> (usize, Span) {
     let until = start() + Span::from_days(15);
     let answer = |_: &_, _| (Span::from_secs(1), Ok(Answered::default()));
     let even = Steps::constant(1.0).unwrap();
-    let planner =
-        |order: &PlanOrder| Some(made(order, rolling::plan(&order.standing, &office(), &even)?));
+    let planner = |order: &PlanOrder| Some(made(order, rolling::plan(&order.standing, &office(), &even)?));
     let sent = driver::run_planned(fleet.engine_mut(), answer, planner, &[], start(), until);
     let mut waits = Vec::new();
     for id in 1..=10 {

@@ -251,7 +251,10 @@ fn the_earlier_of_policy_and_rule_asks() {
     let known = vec![
         source(0, Policy::Profile, budget(100, MINUTE)),
         Known {
-            memory: Memory { due: Due::At(at(12)), ..source(1, Policy::Uniform, budget(96, MINUTE)).memory },
+            memory: Memory {
+                due: Due::At(at(12)),
+                ..source(1, Policy::Uniform, budget(96, MINUTE)).memory
+            },
             ..source(1, Policy::Uniform, budget(96, MINUTE))
         },
     ];

@@ -275,7 +275,10 @@ fn every_allocator_serves_everybody_and_the_index_serves_best() {
         let used = sent.len() as f64 / (8.0 * 1440.0);
         assert!(used > if allocator == Allocator::Cyclic { 0.5 } else { 0.99 }, "{allocator:?}: {used}");
         for pair in sent.iter().filter(|s| s.source.0 == 0).collect::<Vec<_>>().windows(2) {
-            assert!(pair[1].started - pair[0].started >= Span::from_mins(10), "{allocator:?}: the spacing holds");
+            assert!(
+                pair[1].started - pair[0].started >= Span::from_mins(10),
+                "{allocator:?}: the spacing holds"
+            );
         }
         costs.insert(allocator.name(), undiscovered(&sent, &rates, until));
     }
