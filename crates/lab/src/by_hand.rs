@@ -95,16 +95,7 @@ impl ByHand {
 
     /// Hands out slots. Returns what is sent.
     pub fn step(&mut self, now: Timestamp) -> Vec<Attempt> {
-        let mut actions = self.tell(now, Event::Tick);
-        if actions.iter().all(|action| matches!(action, Action::WakeAt(_))) && self.is_due(now) {
-            // It did not know yet when slots are worth handing out.
-            actions = self.tell(now, Event::Tick);
-        }
-        let started = actions.into_iter().find_map(|action| match action {
-            Action::Persist(Persist::Started(attempts)) => Some(attempts),
-            _ => None,
-        });
-        let started: Vec<SourceId> = started.into_iter().flatten().map(|attempt| attempt.source).collect();
+        let started: Vec<SourceId> = self.start(now).iter().map(|attempt| attempt.source).collect();
         if started.is_empty() {
             return Vec::new();
         }
@@ -114,6 +105,20 @@ impl ByHand {
             _ => None,
         });
         sent.collect()
+    }
+
+    /// Hands out slots. Returns whose start is to be committed.
+    pub fn start(&mut self, now: Timestamp) -> Vec<Attempt> {
+        let mut actions = self.tell(now, Event::Tick);
+        if actions.iter().all(|action| matches!(action, Action::WakeAt(_))) && self.is_due(now) {
+            // It did not know yet when slots are worth handing out.
+            actions = self.tell(now, Event::Tick);
+        }
+        let started = actions.into_iter().find_map(|action| match action {
+            Action::Persist(Persist::Started(attempts)) => Some(attempts),
+            _ => None,
+        });
+        started.unwrap_or_default()
     }
 
     fn is_due(&self, now: Timestamp) -> bool {
@@ -168,7 +173,7 @@ impl ByHand {
         predicted: PredictedIntervals,
         now: Timestamp,
     ) -> Result<Vec<Note>, Stale> {
-        self.take(now, PlansReady { intervals: vec![predicted], ..PlansReady::default() })
+        self.take(now, PlansReady { requests: 1, intervals: vec![predicted], ..PlansReady::default() })
     }
 
     fn take(&mut self, now: Timestamp, ready: PlansReady) -> Result<Vec<Note>, Stale> {

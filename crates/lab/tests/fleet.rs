@@ -5,15 +5,17 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use tidewatch_core::engine::action::Refusal;
-use tidewatch_core::engine::event::{Answered, Changed, Failure, Known, Moved, Report};
-use tidewatch_core::engine::gate::{Constraint, past_skips};
-use tidewatch_core::engine::memory::Memory;
+use tidewatch_core::engine::action::{Action, Attempt, Persist, Refusal};
+use tidewatch_core::engine::constraint::Constraint;
+use tidewatch_core::engine::event::{
+    Answered, Changed, Committed, Event, Failure, Known, Moved, MovedTo, Report,
+};
+use tidewatch_core::engine::gate::past_skips;
+use tidewatch_core::engine::memory::{Due, Memory};
 use tidewatch_core::engine::note::Note;
 use tidewatch_core::engine::params::FleetParams;
 use tidewatch_core::engine::params::{HostGroup, Terms};
 use tidewatch_core::engine::reason::State;
-use tidewatch_core::engine::state::Engine;
 use tidewatch_core::observe::FeedHints;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::plan::Plan;
@@ -21,7 +23,8 @@ use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::rng::Stream;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
-use tidewatch_lab::driver::{self, Sent};
+use tidewatch_lab::by_hand::ByHand;
+use tidewatch_lab::driver;
 
 fn start() -> Timestamp {
     Timestamp::parse_iso("2026-11-16T00:00:00Z").unwrap()
@@ -48,6 +51,7 @@ fn source(id: i64, host: &str, budget: Budget) -> Known {
         memory: Memory::default(),
         probes: Vec::new(),
         answered_by: None,
+        moved: Moved::Same,
     }
 }
 
@@ -59,10 +63,8 @@ fn half_hourly() -> Budget {
     Budget { probes: 48, per: Span::from_days(1), min_spacing: Span::from_mins(15) }
 }
 
-fn fleet_of(known: Vec<Known>) -> Fleet {
-    let mut fleet = Fleet::new(FleetParams::default(), 7, start());
-    fleet.load(known, start());
-    fleet
+fn fleet_of(known: Vec<Known>) -> ByHand {
+    ByHand::new(FleetParams::default(), 7, start(), known)
 }
 
 fn fine() -> Result<Answered, Failure> {
@@ -73,15 +75,15 @@ fn report(source: SourceId, at: Timestamp, result: Result<Answered, Failure>) ->
     Report { source, started: at, finished: at, answered_by: None, crawl_delay: None, result }
 }
 
-fn times_of(sent: &[Sent], id: i64) -> Vec<Timestamp> {
-    sent.iter().filter(|sent| sent.order.source == SourceId(id)).map(|sent| sent.at).collect()
+fn times_of(sent: &[Attempt], id: i64) -> Vec<Timestamp> {
+    sent.iter().filter(|sent| sent.source == SourceId(id)).map(|sent| sent.started).collect()
 }
 
 #[test]
 fn a_healthy_source_spends_its_budget_evenly() {
     let mut fleet = fleet_of(vec![source(1, "a.example", half_hourly())]);
     let until = start() + Span::from_days(7);
-    let sent = driver::run(&mut fleet, |_, _| (Span::from_millis(200), fine()), start(), until);
+    let sent = driver::run(fleet.engine_mut(), |_, _| (Span::from_millis(200), fine()), start(), until);
     let probes = times_of(&sent, 1);
     assert!((320..=337).contains(&probes.len()), "{} probes in a week of 48 a day", probes.len());
     for pair in probes.windows(2) {
@@ -96,7 +98,7 @@ fn an_unknown_source_without_a_budget_of_its_own_is_probed_hourly() {
     let mut fleet = fleet_of(vec![known]);
     let until = start() + Span::from_days(1);
     let quiet = |_: &_, _| (Span::from_millis(200), Ok(Answered::default()));
-    let sent = driver::run(&mut fleet, quiet, start(), until);
+    let sent = driver::run(fleet.engine_mut(), quiet, start(), until);
     assert!((22..=25).contains(&sent.len()), "{}", sent.len());
     assert_eq!(fleet.memory(SourceId(1)).unwrap().state, State::Learning);
 }
@@ -104,16 +106,15 @@ fn an_unknown_source_without_a_budget_of_its_own_is_probed_hourly() {
 #[test]
 fn a_step_never_sends_more_than_its_slots_and_nobody_starves() {
     let params = FleetParams { probes_per_step: 3, ..FleetParams::default() };
-    let mut fleet = Fleet::new(params.clone(), 7, start());
     let known = (0..200).map(|id| source(id, &format!("host{id}.example"), half_hourly())).collect();
-    fleet.load(known, start());
+    let mut fleet = ByHand::new(params.clone(), 7, start(), known);
     let until = start() + Span::from_hours(3);
-    let sent = driver::run(&mut fleet, |_, _| (Span::from_millis(300), fine()), start(), until);
+    let sent = driver::run(fleet.engine_mut(), |_, _| (Span::from_millis(300), fine()), start(), until);
     let mut per_step: HashMap<i64, u32> = HashMap::new();
     let mut per_source: HashMap<SourceId, u32> = HashMap::new();
     for sent in &sent {
-        *per_step.entry(sent.at.as_millis() / params.step.as_millis()).or_default() += 1;
-        *per_source.entry(sent.order.source).or_default() += 1;
+        *per_step.entry(sent.started.as_millis() / params.step.as_millis()).or_default() += 1;
+        *per_source.entry(sent.source).or_default() += 1;
     }
     assert!(per_step.values().all(|&count| count <= 3));
     assert_eq!(per_source.len(), 200);
@@ -127,10 +128,10 @@ fn one_request_at_a_time_per_host_and_spaced() {
     let mut fleet = fleet_of(known);
     let took = Span::from_secs(5);
     let until = start() + Span::from_hours(1);
-    let sent = driver::run(&mut fleet, |_, _| (took, fine()), start(), until);
+    let sent = driver::run(fleet.engine_mut(), |_, _| (took, fine()), start(), until);
     assert!(sent.len() >= 40);
     for pair in sent.windows(2) {
-        assert!(pair[1].at >= pair[0].at + took, "two in flight at {}", pair[1].at);
+        assert!(pair[1].started >= pair[0].started + took, "two in flight at {}", pair[1].started);
     }
 }
 
@@ -150,7 +151,7 @@ fn retry_after_rests_the_whole_public_host_group_and_only_that() {
     let rest = Span::from_hours(30);
     let mut throttled_at = None;
     let sent = driver::run(
-        &mut fleet,
+        fleet.engine_mut(),
         |order, now| {
             let result = match order.source.0 {
                 1 if throttled_at.is_none() => {
@@ -192,7 +193,7 @@ fn the_host_that_a_redirect_led_to_rests_when_it_asks() {
         }
         for order in orders {
             fleet.absorb(&report(order.source, at, fine()));
-            fleet.landed(order.source);
+            fleet.landed(order.source, at);
         }
         at += Span::from_secs(3);
     }
@@ -203,8 +204,9 @@ fn the_host_that_a_redirect_led_to_rests_when_it_asks() {
     };
     let absorbed = fleet.absorb(&asked).unwrap();
     assert_eq!(&*absorbed.host.unwrap().host.key, "target.example");
-    fleet.landed(SourceId(1));
-    let sent = driver::run(&mut fleet, |_, _| (Span::ZERO, fine()), at, at + rest - Span::from_millis(1));
+    fleet.landed(SourceId(1), at);
+    let sent =
+        driver::run(fleet.engine_mut(), |_, _| (Span::ZERO, fine()), at, at + rest - Span::from_millis(1));
     assert!(times_of(&sent, 1).is_empty(), "it was told itself");
     assert!(!times_of(&sent, 2).is_empty(), "the redirector asked for nothing");
     assert!(times_of(&sent, 3).iter().all(|&sent| sent <= at), "the target rests");
@@ -218,16 +220,16 @@ fn a_host_that_redirects_lead_to_bears_one_request_at_a_time_and_rests_for_all()
     let mut fleet = fleet_of(vec![redirected, source(2, "target.example", half_hourly())]);
     let took = Span::from_secs(4);
     let until = start() + Span::from_days(1);
-    let sent = driver::run(&mut fleet, |_, _| (took, fine()), start(), until);
+    let sent = driver::run(fleet.engine_mut(), |_, _| (took, fine()), start(), until);
     assert!(times_of(&sent, 1).len() > 40 && times_of(&sent, 2).len() > 40);
     for pair in sent.windows(2) {
-        assert!(pair[1].at >= pair[0].at + took, "two in flight at {}", pair[1].at);
+        assert!(pair[1].started >= pair[0].started + took, "two in flight at {}", pair[1].started);
     }
     // The target asks for rest; the redirected source keeps away as well.
     let rest = Span::from_hours(6);
     let mut told = None;
     let sent = driver::run(
-        &mut fleet,
+        fleet.engine_mut(),
         |order, now| {
             if order.source == SourceId(2) && told.is_none() {
                 told = Some(now);
@@ -239,24 +241,37 @@ fn a_host_that_redirects_lead_to_bears_one_request_at_a_time_and_rests_for_all()
         until + Span::from_days(1),
     );
     let told = told.unwrap();
-    assert!(sent.iter().all(|sent| sent.at <= told || sent.at >= told + rest), "nobody asks meanwhile");
+    assert!(
+        sent.iter().all(|sent| sent.started <= told || sent.started >= told + rest),
+        "nobody asks meanwhile"
+    );
     assert!(times_of(&sent, 1).iter().any(|&at| at > told + rest));
 }
 
 #[test]
 fn an_order_that_waited_into_a_skipped_hour_is_not_sent() {
-    let mut fleet = fleet_of(vec![source(1, "a.example", half_hourly())]);
     let at = start() + Span::from_hours(1);
-    assert_eq!(fleet.step(at).len(), 1);
-    let hints = FeedHints { skip_hours: 0b1100, ..FeedHints::default() };
-    fleet.absorb(&report(SourceId(1), at, Ok(Answered { hints: Some(hints), ..Answered::default() })));
-    fleet.landed(SourceId(1));
     let ordered = at + Span::from_mins(59);
-    assert_eq!(fleet.step(ordered).len(), 1);
-    assert!(fleet.may_go(SourceId(1), ordered));
+    // Its start is committed at `committed`.
+    let then = |committed: Timestamp| {
+        let mut fleet = fleet_of(vec![source(1, "a.example", half_hourly())]);
+        assert_eq!(fleet.step(at).len(), 1);
+        let hints = FeedHints { skip_hours: 0b1100, ..FeedHints::default() };
+        let answer = Answered { hints: Some(hints), ..Answered::default() };
+        fleet.absorb(&report(SourceId(1), at, Ok(answer)));
+        fleet.landed(SourceId(1), at);
+        assert_eq!(fleet.start(ordered).len(), 1);
+        let started = Committed::Started(vec![SourceId(1)]);
+        let actions = fleet.tell(committed, Event::Committed(started));
+        (fleet, actions)
+    };
+    let sent = |actions: &[Action]| actions.iter().any(|action| matches!(action, Action::Send(_)));
+    let (_, actions) = then(ordered);
+    assert!(sent(&actions), "{actions:?}");
     let late = at + Span::from_mins(61);
-    assert!(!fleet.may_go(SourceId(1), late));
-    fleet.recall(SourceId(1));
+    let (mut fleet, actions) = then(late);
+    assert!(!sent(&actions), "{actions:?}");
+    assert!(actions.contains(&Action::Persist(Persist::Cancelled(SourceId(1)))), "{actions:?}");
     assert_eq!(fleet.step(late), vec![]);
     assert_eq!(fleet.next_step(late), Some(start() + Span::from_hours(4)));
 }
@@ -267,7 +282,7 @@ fn failures_back_off_up_to_a_day_and_success_forgives() {
         fleet_of(vec![source(1, "a.example", half_hourly()), source(2, "b.example", half_hourly())]);
     let well_from = start() + Span::from_days(10);
     let sent = driver::run(
-        &mut fleet,
+        fleet.engine_mut(),
         |order, now| {
             let sick = order.source.0 == 1 && now < well_from;
             (Span::from_millis(100), if sick { Err(Failure::Refused) } else { fine() })
@@ -288,7 +303,7 @@ fn failures_back_off_up_to_a_day_and_success_forgives() {
 fn gone_is_gone_until_someone_asks() {
     let mut fleet = fleet_of(vec![source(1, "a.example", half_hourly())]);
     let until = start() + Span::from_days(5);
-    let sent = driver::run(&mut fleet, |_, _| (Span::ZERO, Err(Failure::Gone)), start(), until);
+    let sent = driver::run(fleet.engine_mut(), |_, _| (Span::ZERO, Err(Failure::Gone)), start(), until);
     assert_eq!(sent.len(), 1);
     assert_eq!(fleet.memory(SourceId(1)).unwrap().state, State::Resting);
     assert_eq!(fleet.next_step(until), None);
@@ -302,7 +317,7 @@ fn when_everything_fails_nobody_is_blamed() {
     let mut fleet = fleet_of(known);
     let down = start() + Span::from_hours(2)..start() + Span::from_hours(12);
     driver::run(
-        &mut fleet,
+        fleet.engine_mut(),
         |_, now| (Span::from_secs(1), if down.contains(&now) { Err(Failure::Unreachable) } else { fine() }),
         start(),
         start() + Span::from_hours(11),
@@ -313,13 +328,17 @@ fn when_everything_fails_nobody_is_blamed() {
 
 #[test]
 fn a_move_is_adopted_after_five_proofs_over_three_days() {
-    let moved = |target: &str| Answered { moved_to: Some(target.into()), ..Answered::default() };
-    let absorb = |fleet: &mut Fleet, days: f64, answer: Answered| {
-        let at = start() + Span::from_days(1).scaled(days);
-        fleet.step(at);
+    let moved = |target: &str| {
+        let host = HostGroup { key: format!("{target}.example").into(), public: true };
+        Answered { moved_to: Some(MovedTo { url: target.into(), host }), ..Answered::default() }
+    };
+    let absorb = |fleet: &mut ByHand, days: f64, answer: Answered| {
+        // From when its first probe is due.
+        let at = start() + Span::from_mins(1) + Span::from_days(1).scaled(days);
+        assert_eq!(fleet.step(at).len(), 1);
         let report = report(SourceId(1), at, Ok(answer));
         let notes = fleet.absorb(&report).unwrap().notes;
-        fleet.landed(SourceId(1));
+        fleet.landed(SourceId(1), at);
         notes.into_iter().any(|note| matches!(note, Note::MoveAdopted { .. }))
     };
     let fresh = || fleet_of(vec![source(1, "a.example", half_hourly())]);
@@ -352,7 +371,7 @@ fn a_move_is_adopted_after_five_proofs_over_three_days() {
 fn a_manual_probe_is_as_polite_as_any() {
     let mut fleet = fleet_of(vec![source(1, "a.example", half_hourly())]);
     let soon = start() + Span::from_mins(20);
-    driver::run(&mut fleet, |_, _| (Span::ZERO, fine()), start(), soon);
+    driver::run(fleet.engine_mut(), |_, _| (Span::ZERO, fine()), start(), soon);
     let last = fleet.memory(SourceId(1)).unwrap().last_probe.unwrap();
     let refused = fleet.request(SourceId(1), last + Span::from_mins(1));
     let until = last + Span::from_mins(15);
@@ -370,7 +389,7 @@ fn a_stale_plan_is_refused_and_a_fresh_one_followed() {
     let mut fleet = fleet_of(vec![planned]);
     let made_from = fleet.revision(SourceId(1)).unwrap();
     let soon = start() + Span::from_mins(20);
-    driver::run(&mut fleet, |_, _| (Span::ZERO, fine()), start(), soon);
+    driver::run(fleet.engine_mut(), |_, _| (Span::ZERO, fine()), start(), soon);
     let times: Vec<Timestamp> = (1..5).map(|n| start() + Span::from_hours(3 * n)).collect();
     let plan = |made_from| Plan {
         by: Policy::Plan,
@@ -382,7 +401,7 @@ fn a_stale_plan_is_refused_and_a_fresh_one_followed() {
     assert!(fleet.adopt(SourceId(1), plan(made_from), soon).is_err());
     let made_from = fleet.revision(SourceId(1)).unwrap();
     assert!(fleet.adopt(SourceId(1), plan(made_from), soon).is_ok());
-    let sent = driver::run(&mut fleet, |_, _| (Span::ZERO, fine()), soon, *times.last().unwrap());
+    let sent = driver::run(fleet.engine_mut(), |_, _| (Span::ZERO, fine()), soon, *times.last().unwrap());
     assert_eq!(times_of(&sent, 1), times);
 }
 
@@ -391,8 +410,8 @@ fn a_reload_makes_nothing_due() {
     let mut fleet =
         fleet_of((0..50).map(|id| source(id, &format!("h{id}.example"), half_hourly())).collect());
     let at = start() + Span::from_days(2);
-    driver::run(&mut fleet, |_, _| (Span::ZERO, fine()), start(), at);
-    let before: Vec<Timestamp> = (0..50).map(|id| fleet.memory(SourceId(id)).unwrap().due).collect();
+    driver::run(fleet.engine_mut(), |_, _| (Span::ZERO, fine()), start(), at);
+    let before: Vec<Due> = (0..50).map(|id| fleet.memory(SourceId(id)).unwrap().due).collect();
     let generous = Budget { probes: 1_000, per: Span::from_days(1), min_spacing: Span::from_secs(1) };
     let repaced = (0..10)
         .map(|id| {
@@ -407,7 +426,7 @@ fn a_reload_makes_nothing_due() {
         assert_eq!(fleet.memory(SourceId(id)).unwrap().due, before[id as usize], "untouched");
     }
     assert!(fleet.memory(SourceId(49)).is_none());
-    let sent = driver::run(&mut fleet, |_, _| (Span::ZERO, fine()), at, at + Span::from_hours(1));
+    let sent = driver::run(fleet.engine_mut(), |_, _| (Span::ZERO, fine()), at, at + Span::from_hours(1));
     assert!(!times_of(&sent, 100).is_empty());
     assert!(times_of(&sent, 1).len() > 20, "the new pace");
     assert!(times_of(&sent, 49).is_empty());
@@ -422,7 +441,7 @@ fn a_source_removed_in_flight_goes_when_its_answer_is_in() {
     fleet.reconfigure(Vec::new(), Vec::new(), &[order.source], at);
     let report = report(order.source, at, fine());
     assert_eq!(fleet.absorb(&report).unwrap().memory.state, State::Removed);
-    fleet.landed(order.source);
+    fleet.landed(order.source, at);
     assert_eq!(fleet.len(), 1);
     assert_eq!(fleet.step(at + Span::from_secs(10)).len(), 1, "and its host is free for the other");
 }
@@ -462,8 +481,7 @@ proptest! {
         let per = Span::from_hours(6);
         let mut budget = Budget { probes: 10, per, min_spacing: Span::from_mins(10) };
         let params = FleetParams::default();
-        let mut fleet = Fleet::new(params.clone(), seed, start());
-        fleet.load(vec![source(1, "a.example", budget)], start());
+        let mut fleet = ByHand::new(params.clone(), seed, start(), vec![source(1, "a.example", budget)]);
         let mut chance = Stream::new(seed, "world");
         // The clock shows `now`; real time is `now - offset`.
         let (mut now, mut offset) = (start(), Span::ZERO);
@@ -474,7 +492,7 @@ proptest! {
             match turn {
                 Turn::Wait(secs) => {
                     let until = now + Span::from_secs(secs);
-                    let sent = driver::run(&mut fleet, |_, at| {
+                    let sent = driver::run(fleet.engine_mut(), |_, at| {
                         assert!(at - offset >= not_before, "a probe before a hint");
                         assert_eq!(past_skips(at, &hints), at, "a probe in a skipped hour");
                         let took = Span::from_millis((chance.unit() * 5_000.0) as i64);
@@ -505,14 +523,14 @@ proptest! {
                         };
                         (took, result)
                     }, now, until);
-                    log.extend(sent.iter().map(|sent| (sent.at - offset, budget)));
+                    log.extend(sent.iter().map(|sent| (sent.started - offset, budget)));
                     now = until + Span::from_secs(5);
                 }
                 Turn::Restart => {
                     let probes: Vec<Timestamp> = log.iter().map(|(at, _)| *at + offset + Span::from_secs(5)).collect();
                     let memory = fleet.memory(SourceId(1)).unwrap().clone();
-                    fleet = Fleet::new(params.clone(), seed, now);
-                    fleet.load(vec![Known { memory, probes, ..source(1, "a.example", budget) }], now);
+                    let known = Known { memory, probes, ..source(1, "a.example", budget) };
+                    fleet = ByHand::new(params.clone(), seed, now, vec![known]);
                 }
                 Turn::Reload(probes, spacing) => {
                     let min_spacing = Span::from_secs(spacing.min(per.as_millis() / 1000 / i64::from(probes)));
@@ -523,7 +541,7 @@ proptest! {
                     let by = Span::from_secs(secs);
                     now += by;
                     offset = offset + by;
-                    fleet.shift(by);
+                    fleet.shift(by, now);
                 }
                 Turn::Ask => {
                     let _ = fleet.request(SourceId(1), now);

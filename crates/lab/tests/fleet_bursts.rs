@@ -4,14 +4,12 @@
 use std::sync::Arc;
 
 use tidewatch_core::engine::event::{Answered, Changed, Known, Moved, Report};
-use tidewatch_core::engine::memory::Life;
-use tidewatch_core::engine::memory::Memory;
+use tidewatch_core::engine::memory::{Due, Life, Memory};
 use tidewatch_core::engine::note::Note;
 use tidewatch_core::engine::note::Why;
 use tidewatch_core::engine::params::{BurstTerms, FleetParams, Response};
 use tidewatch_core::engine::params::{HostGroup, Terms};
 use tidewatch_core::engine::reason::{Reason, State};
-use tidewatch_core::engine::state::Engine;
 use tidewatch_core::model::beliefs::Heard;
 use tidewatch_core::model::burst::excess::Excess;
 use tidewatch_core::model::burst::{Change, Evidence};
@@ -23,6 +21,7 @@ use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::planning::rolling;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
+use tidewatch_lab::by_hand::ByHand;
 
 const ONE: SourceId = SourceId(1);
 
@@ -52,20 +51,19 @@ fn params(response: Response) -> FleetParams {
     FleetParams { burst: BurstTerms { response, ..BurstTerms::default() }, ..FleetParams::default() }
 }
 
-fn load(memory: Memory, probes: Vec<Timestamp>, policy: Policy, response: Response) -> Fleet {
-    let mut fleet = Fleet::new(params(response), 7, start());
-    let known = Known { id: ONE, terms: terms(policy), memory, probes, answered_by: None };
-    fleet.load(vec![known], start());
-    fleet
+fn load(memory: Memory, probes: Vec<Timestamp>, policy: Policy, response: Response) -> ByHand {
+    let known =
+        Known { id: ONE, terms: terms(policy), memory, probes, answered_by: None, moved: Moved::Same };
+    ByHand::new(params(response), 7, start(), vec![known])
 }
 
 /// A source with a plan for every half hour, first probed at what is returned.
-fn planned(policy: Policy, response: Response) -> (Fleet, Timestamp) {
+fn planned(policy: Policy, response: Response) -> (ByHand, Timestamp) {
     let memory = Memory { known_updates: 100, ..Memory::default() };
     let mut fleet = load(memory, Vec::new(), policy, response);
-    let at = fleet.memory(ONE).unwrap().due;
+    let at = due(&fleet);
     probe(&mut fleet, at, heard(None, at));
-    for order in fleet.plan_orders(at, usize::MAX) {
+    for order in fleet.plan_orders() {
         fleet.adopt(ONE, every(30, &order), at).unwrap();
     }
     (fleet, at)
@@ -77,13 +75,13 @@ fn every(minutes: i64, order: &PlanOrder) -> Plan {
     Plan { made_from: order.made_from, by: Policy::Plan, times, starts, ends }
 }
 
-fn probe(fleet: &mut Fleet, at: Timestamp, heard: Heard) -> Vec<Note> {
+fn probe(fleet: &mut ByHand, at: Timestamp, heard: Heard) -> Vec<Note> {
     assert_eq!(fleet.step(at).len(), 1, "due at {at}");
     let result = Ok(Answered { updates: 5, heard, ..Answered::default() });
     let report =
         Report { source: ONE, started: at, finished: at, answered_by: None, crawl_delay: None, result };
     let notes = fleet.absorb(&report).unwrap().notes;
-    fleet.landed(ONE);
+    fleet.landed(ONE, at);
     notes
 }
 
@@ -107,11 +105,11 @@ fn ended(since: Timestamp, at: Timestamp) -> Heard {
     Heard { burst: Some(Change::Ended(evidence(since, at))), ..heard(None, at) }
 }
 
-fn due(fleet: &Fleet) -> Timestamp {
-    fleet.memory(ONE).unwrap().due
+fn due(fleet: &ByHand) -> Timestamp {
+    fleet.memory(ONE).unwrap().due.at().unwrap()
 }
 
-fn asked_by(fleet: &Fleet) -> Policy {
+fn asked_by(fleet: &ByHand) -> Policy {
     fleet.memory(ONE).unwrap().life.asked_by
 }
 
@@ -132,6 +130,7 @@ fn a_burst_is_chased_and_the_plan_comes_back() {
     );
     let memory = fleet.memory(ONE).unwrap();
     assert_eq!((asked_by(&fleet), memory.reason), (Policy::Ttl, Reason::Burst));
+    assert_eq!(fleet.plan_orders().len(), 1, "for after it");
     // Ten to spend in the half hour that five updates take and the twenty minutes that it has lasted, and
     // one by plan in half an hour: about one in four and a half minutes, but for the spacing.
     assert_eq!(due(&fleet), at + Span::from_mins(5));
@@ -148,7 +147,7 @@ fn a_burst_is_chased_and_the_plan_comes_back() {
     };
     let over = Answered { heard: ended(burst.since, now), ..Answered::default() };
     let notes = fleet.absorb(&report(Ok(over))).unwrap().notes;
-    fleet.landed(ONE);
+    fleet.landed(ONE, now);
     assert!(notes.contains(&Note::PolicySwitched {
         from: Policy::Ttl,
         to: Policy::Plan,
@@ -156,7 +155,7 @@ fn a_burst_is_chased_and_the_plan_comes_back() {
     }));
     assert_eq!(fleet.memory(ONE).unwrap().state, State::Planned);
     assert_eq!(asked_by(&fleet), Policy::Plan);
-    assert_eq!(fleet.plan_orders(now, usize::MAX).len(), 1, "the rest of the period is planned anew");
+    assert_eq!(fleet.plan_orders().len(), 1, "the rest of the period is planned anew");
 }
 
 #[test]
@@ -172,7 +171,7 @@ fn a_chase_slows_down_as_the_reserve_runs_out_and_never_breaks_the_budget() {
         gaps.push(next - at);
         at = next;
         probe(&mut fleet, at, heard(Some(since), at));
-        for order in fleet.plan_orders(at, usize::MAX) {
+        if let Some(order) = fleet.plan_orders().pop() {
             fleet.adopt(ONE, every(30, &order), at).unwrap();
         }
     }
@@ -197,7 +196,7 @@ fn a_chase_leaves_the_rest_of_the_budget_alone() {
         at = next;
         let on = at - begins < Span::from_hours(10);
         probe(&mut fleet, at, if on { heard(Some(since), at) } else { heard(None, at) });
-        for order in fleet.plan_orders(at, usize::MAX) {
+        if let Some(order) = fleet.plan_orders().pop() {
             let even = Steps::constant(1.0).unwrap();
             let ahead = rolling::plan(&order.standing, &even, &even).unwrap();
             fleet.adopt(ONE, Plan::new(order.made_from, &ahead), at).unwrap();
@@ -233,18 +232,18 @@ fn planning_for_a_burst_is_told_what_it_adds_and_spends_the_reserve() {
     let at = due(&fleet);
     let notes = probe(&mut fleet, at, began(at));
     assert!(!notes.iter().any(|note| matches!(note, Note::PolicySwitched { .. })), "it follows its plan");
-    let order = fleet.plan_orders(at, usize::MAX).remove(0);
+    let order = fleet.plan_orders().remove(0);
     assert_eq!(order.standing.excess.unwrap().per_hour, 10.0);
     assert_eq!(order.standing.budget.probes, 50);
     fleet.adopt(ONE, every(10, &order), at).unwrap();
     let at = due(&fleet);
     probe(&mut fleet, at, ended(at, at));
-    let order = fleet.plan_orders(at, usize::MAX).remove(0);
+    let order = fleet.plan_orders().remove(0);
     assert_eq!(order.standing.excess, None);
     let (mut fleet, _) = planned(Policy::Auto, Response::Ttl);
     let at = due(&fleet);
     probe(&mut fleet, at, began(at));
-    assert_eq!(fleet.plan_orders(at, usize::MAX).remove(0).standing.excess, None, "ttl does that");
+    assert_eq!(fleet.plan_orders().remove(0).standing.excess, None, "ttl does that");
 }
 
 #[test]
@@ -255,7 +254,7 @@ fn plans_leave_alone_what_bursts_have_shown_to_need() {
         let mut fleet = load(memory, Vec::new(), policy, Response::Ttl);
         let at = due(&fleet);
         probe(&mut fleet, at, heard(None, at));
-        fleet.plan_orders(at, usize::MAX).remove(0).standing.budget.probes
+        fleet.plan_orders().remove(0).standing.budget.probes
     };
     assert_eq!(of(0, None, Policy::Auto), 50, "it never had a burst");
     assert_eq!(of(500_000, None, Policy::Auto), 45);
@@ -269,14 +268,14 @@ fn plans_leave_alone_what_bursts_have_shown_to_need() {
 #[test]
 fn what_a_planned_burst_took_of_the_reserve_comes_back_evenly() {
     let life = Life { in_bursts: 1_000_000, burst_since: Some(start()), ..Life::default() };
-    let memory = Memory { due: start(), known_updates: 100, life, ..Memory::default() };
+    let memory = Memory { due: Due::At(start()), known_updates: 100, life, ..Memory::default() };
     let spent: Vec<Timestamp> = (0..47).map(|n| start() - Span::from_mins(20 * n + 20)).rev().collect();
     let mut fleet = load(memory, spent, Policy::Auto, Response::Replan);
     probe(&mut fleet, start(), ended(start(), start()));
     // Forty-eight are spent: of the ten kept for bursts eight are gone.
     let whole = fleet.memory(ONE).unwrap().life.reserve_whole_at.unwrap();
     assert_eq!(whole, start() + Span::from_days(1).scaled(0.8));
-    let kept = |hours| fleet.explain(ONE, start() + Span::from_hours(hours)).unwrap().reserve.kept;
+    let kept = |hours| fleet.explain(ONE, None, start() + Span::from_hours(hours)).unwrap().reserve.kept;
     assert_eq!([0, 6, 12, 20, 30].map(kept), [2, 5, 7, 10, 10]);
 }
 
@@ -307,8 +306,8 @@ fn every_switch_is_told_with_its_reason_once() {
     for by in [Policy::AggHist, Policy::AggHist, Policy::Plan, Policy::Plan] {
         let at = due(&fleet);
         probe(&mut fleet, at, heard(None, at));
-        fleet.refitted(&[ONE]);
-        let order = fleet.plan_orders(at, usize::MAX).remove(0);
+        fleet.rates_fitted(&[ONE], at);
+        let order = fleet.plan_orders().pop().unwrap();
         told.push((order.policy, fleet.adopt(ONE, Plan { by, ..every(60, &order) }, at).unwrap()));
         assert_eq!(asked_by(&fleet), by);
     }
@@ -376,9 +375,9 @@ fn a_restart_makes_no_chase_sooner() {
     let (before, memory) = (due(&fleet), fleet.memory(ONE).unwrap().clone());
     assert_eq!(memory.life.asked_by, Policy::Ttl);
     let mut again = load(memory, vec![at], Policy::Auto, Response::Ttl);
-    again.refitted(&[ONE]);
     let now = at + Span::from_mins(1);
-    for order in again.plan_orders(now, usize::MAX) {
+    again.rates_fitted(&[ONE], now);
+    for order in again.plan_orders() {
         again.adopt(ONE, every(30, &order), now).unwrap();
     }
     assert_eq!(due(&again), before);
@@ -394,7 +393,7 @@ fn whoever_names_a_policy_gets_it_whatever_was_followed() {
         let mut fleet = load(memory, Vec::new(), policy, Response::Ttl);
         let at = due(&fleet);
         probe(&mut fleet, at, heard(None, at));
-        assert_eq!(fleet.plan_orders(at, usize::MAX).remove(0).policy, policy);
+        assert_eq!(fleet.plan_orders().remove(0).policy, policy);
     }
 }
 
@@ -419,9 +418,10 @@ fn a_change_for_good_leaves_no_reserve_behind() {
 fn time_to_live_is_cautious_too_and_looks_at_the_old_every_day() {
     let next = |known_updates, own_budget, age: Span| {
         let memory = Memory { known_updates, ..Memory::default() };
-        let mut fleet = Fleet::new(FleetParams::default(), 7, start());
         let terms = Terms { own_budget, ..terms(Policy::Ttl) };
-        fleet.load(vec![Known { id: ONE, terms, memory, probes: Vec::new(), answered_by: None }], start());
+        let known =
+            Known { id: ONE, terms, memory, probes: Vec::new(), answered_by: None, moved: Moved::Same };
+        let mut fleet = ByHand::new(FleetParams::default(), 7, start(), vec![known]);
         let at = due(&fleet);
         probe(&mut fleet, at, Heard { newest: Some(at - age), ..Heard::default() });
         assert_eq!(asked_by(&fleet), Policy::Ttl);

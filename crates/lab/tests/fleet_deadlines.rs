@@ -4,20 +4,21 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tidewatch_core::engine::event::{Answered, Failure, Known, Report};
+use tidewatch_core::engine::event::{Answered, Failure, Known, Moved, Report};
 use tidewatch_core::engine::garden::medd::Medd;
 use tidewatch_core::engine::garden::{Plant, UNIT};
-use tidewatch_core::engine::memory::Memory;
+use tidewatch_core::engine::memory::{Due, Memory};
 use tidewatch_core::engine::note::Note;
 use tidewatch_core::engine::params::{Allocator, FleetParams};
 use tidewatch_core::engine::params::{HostGroup, Terms};
 use tidewatch_core::engine::reason::Reason;
-use tidewatch_core::engine::state::Engine;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::rng::Stream;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
+use tidewatch_lab::by_hand::ByHand;
+use tidewatch_lab::driver;
 
 const STEP: Span = Span::from_mins(1);
 
@@ -46,14 +47,14 @@ fn source(id: i64, policy: Policy, max_gap: Option<Span>, every: Span) -> Known 
     let terms =
         Terms { budget, own_budget: true, policy, weight: 1.0, price: 0.0, max_gap, cost: None, host };
     let memory = Memory {
-        due: start() + every,
+        due: Due::At(start() + every),
         reason: Reason::Policy,
         last_probe: Some(start()),
         looked: Some(start()),
         known_updates: 20,
         ..Memory::default()
     };
-    Known { id: SourceId(id), terms, memory, probes: vec![start()], answered_by: None }
+    Known { id: SourceId(id), terms, memory, probes: vec![start()], answered_by: None, moved: Moved::Same }
 }
 
 fn params(per_step: u32) -> FleetParams {
@@ -67,7 +68,7 @@ fn params(per_step: u32) -> FleetParams {
 }
 
 struct World {
-    fleet: Fleet,
+    fleet: ByHand,
     /// When looks began, by source.
     looks: HashMap<SourceId, Vec<Timestamp>>,
     /// Looks by step.
@@ -78,8 +79,7 @@ struct World {
 impl World {
     fn new(known: Vec<Known>, params: FleetParams) -> Self {
         let looks = known.iter().map(|known| (known.id, vec![start()])).collect();
-        let mut fleet = Fleet::new(params, 7, start());
-        fleet.load(known, start());
+        let fleet = ByHand::new(params, 7, start(), known);
         Self { fleet, looks, sent: Vec::new(), notes: Vec::new() }
     }
 
@@ -94,7 +94,7 @@ impl World {
                 self.answer(order.source, now, result);
                 self.looks.entry(order.source).or_default().push(now);
             }
-            self.notes.extend(self.fleet.fell_late(now));
+            self.notes.extend(self.fleet.take_notes());
         }
     }
 
@@ -104,7 +104,7 @@ impl World {
         let report = Report { source, started: now, finished, answered_by, crawl_delay, result };
         let absorbed = self.fleet.absorb(&report).unwrap();
         self.notes.extend(absorbed.notes.into_iter().map(|note| (source, note)));
-        self.fleet.landed(source);
+        self.fleet.landed(source, finished);
     }
 
     /// The longest that a source went unseen between two times.
@@ -200,38 +200,73 @@ fn lateness_is_shared_reported_and_made_up_for() {
     }
 }
 
+/// Sources with nothing but deadlines to go by, and the same as plants.
+fn garden(seed: u64, per_step: u32, capacity: Option<f64>) -> (Vec<Known>, Vec<Plant>) {
+    let mut chance = Stream::new(seed, "deadlines");
+    let (mut known, mut plants) = (Vec::new(), Vec::new());
+    for id in 0..40 {
+        let steps = 10 + (chance.unit() * 60.0) as u32;
+        let gap = STEP.scaled(f64::from(steps));
+        let cost = capacity.map(|_| if chance.unit() < 0.5 { 1.0 } else { 2.0 });
+        let mut one = source(id, Policy::Uniform, Some(gap), Span::from_days(300));
+        // Its policy asks for nothing, and its budget forbids nothing.
+        one.terms.policy = Policy::Profile;
+        one.terms.budget = Budget { probes: 14_400, ..one.terms.budget };
+        one.terms.cost = cost;
+        known.push(one);
+        let slots = match (cost, capacity) {
+            (Some(cost), Some(capacity)) => (f64::from(cost) * f64::from(per_step) / capacity).max(1.0),
+            _ => 1.0,
+        };
+        plants.push(Plant::new(slots, steps - 1));
+    }
+    (known, plants)
+}
+
+/// Slots a step, and what a step may cost: with and without enough.
+const GARDENS: [(u64, u32, Option<f64>); 4] =
+    [(1, 2, None), (2, 1, None), (3, 3, Some(4.0)), (4, 4, Some(3.0))];
+
+/// Looks by step are those of MEDD.
+fn assert_medd(looks: &[Vec<SourceId>], plants: &[Plant], per_step: u32, capacity: Option<f64>) {
+    let mut medd = Medd::of(plants, u64::from(per_step) * UNIT);
+    for (step, sent) in looks.iter().enumerate() {
+        let mut sent: Vec<usize> = sent.iter().map(|id| id.0 as usize).collect();
+        let mut watered = medd.day();
+        sent.sort_unstable();
+        watered.sort_unstable();
+        assert_eq!(sent, watered, "step {} with {per_step} slots, {capacity:?}", step + 1);
+    }
+}
+
 /// With nothing but deadlines to go by, the fleet looks at whom MEDD waters, step by step, with and without enough.
 #[test]
 fn the_fleet_is_medd_where_there_are_only_deadlines() {
-    for (seed, per_step, capacity) in [(1, 2, None), (2, 1, None), (3, 3, Some(4.0)), (4, 4, Some(3.0))] {
-        let mut chance = Stream::new(seed, "deadlines");
-        let (mut known, mut plants) = (Vec::new(), Vec::new());
-        for id in 0..40 {
-            let steps = 10 + (chance.unit() * 60.0) as u32;
-            let gap = STEP.scaled(f64::from(steps));
-            let cost = capacity.map(|_| if chance.unit() < 0.5 { 1.0 } else { 2.0 });
-            let mut one = source(id, Policy::Uniform, Some(gap), Span::from_days(300));
-            // Its policy asks for nothing, and its budget forbids nothing.
-            one.terms.policy = Policy::Profile;
-            one.terms.budget = Budget { probes: 14_400, ..one.terms.budget };
-            one.terms.cost = cost;
-            known.push(one);
-            let slots = match (cost, capacity) {
-                (Some(cost), Some(capacity)) => (f64::from(cost) * f64::from(per_step) / capacity).max(1.0),
-                _ => 1.0,
-            };
-            plants.push(Plant::new(slots, steps - 1));
-        }
+    for (seed, per_step, capacity) in GARDENS {
+        let (known, plants) = garden(seed, per_step, capacity);
         let mut world = World::new(known, FleetParams { capacity, ..params(per_step) });
-        let mut medd = Medd::of(&plants, u64::from(per_step) * UNIT);
         world.pass(1..600);
-        for (step, sent) in world.sent.iter().enumerate() {
-            let mut sent: Vec<usize> = sent.iter().map(|id| id.0 as usize).collect();
-            let mut watered = medd.day();
-            sent.sort_unstable();
-            watered.sort_unstable();
-            assert_eq!(sent, watered, "step {} with {per_step} slots, {capacity:?}", step + 1);
+        assert_medd(&world.sent, &plants, per_step, capacity);
+    }
+}
+
+/// Also where it is not told of every step, but only of the times that it asked for.
+#[test]
+fn it_asks_to_be_woken_for_whoever_goes_before_its_deadline() {
+    for (seed, per_step, capacity) in GARDENS {
+        let (known, plants) = garden(seed, per_step, capacity);
+        let mut fleet = ByHand::new(FleetParams { capacity, ..params(per_step) }, 7, start(), known);
+        let answer = |_: &_, _| {
+            let answered = Answered { updates: 1, bytes: 1000, ..Answered::default() };
+            (Span::from_millis(500), Ok(answered))
+        };
+        let sent = driver::run(fleet.engine_mut(), answer, at(1), at(599));
+        let mut looks = vec![Vec::new(); 599];
+        for attempt in sent {
+            let step = (attempt.started - start()).as_millis() / STEP.as_millis();
+            looks[step as usize - 1].push(attempt.source);
         }
+        assert_medd(&looks, &plants, per_step, capacity);
     }
 }
 
@@ -308,7 +343,7 @@ fn a_budget_that_just_allows_it_is_not_spent_before_its_time() {
                 world.answer(order.source, now, Ok(Answered::default()));
                 world.looks.entry(order.source).or_default().push(now);
             }
-            world.notes.extend(world.fleet.fell_late(now));
+            world.notes.extend(world.fleet.take_notes());
         }
     }
     for id in 0..30 {

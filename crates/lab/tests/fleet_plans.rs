@@ -4,12 +4,13 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use tidewatch_core::engine::event::{Answered, Changed, Failure, Known, Moved, Report};
-use tidewatch_core::engine::memory::Memory;
+use tidewatch_core::engine::event::{
+    Answered, Changed, Event, Failure, Known, MadePlan, Moved, PlansReady, Report,
+};
+use tidewatch_core::engine::memory::{Due, Memory};
 use tidewatch_core::engine::params::FleetParams;
 use tidewatch_core::engine::params::{HostGroup, Terms};
 use tidewatch_core::engine::reason::{Reason, State};
-use tidewatch_core::engine::state::Engine;
 use tidewatch_core::model::importance::WeekWindow;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::observe::FeedHints;
@@ -17,10 +18,11 @@ use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::build::PlanOrder;
 use tidewatch_core::planning::plan::Plan;
 use tidewatch_core::planning::policy::Policy;
-use tidewatch_core::planning::rolling;
+use tidewatch_core::planning::rolling::{self, Ahead};
 use tidewatch_core::rng::Stream;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
+use tidewatch_lab::by_hand::ByHand;
 use tidewatch_lab::driver;
 
 const ONE: SourceId = SourceId(1);
@@ -46,42 +48,37 @@ fn known(id: i64, policy: Policy, updates: u64) -> Known {
         memory: Memory { known_updates: updates, ..Memory::default() },
         probes: Vec::new(),
         answered_by: None,
+        moved: Moved::Same,
     }
 }
 
-fn fleet_of(known: Vec<Known>) -> Fleet {
-    let mut fleet = Fleet::new(FleetParams::default(), 7, start());
-    fleet.load(known, start());
-    fleet
+fn fleet_of(known: Vec<Known>) -> ByHand {
+    ByHand::new(FleetParams::default(), 7, start(), known)
 }
 
 /// One source that has been probed once.
-fn probed(policy: Policy, updates: u64) -> (Fleet, Timestamp) {
+fn probed(policy: Policy, updates: u64) -> (ByHand, Timestamp) {
     let mut fleet = fleet_of(vec![known(1, policy, updates)]);
     let at = next_due(&fleet);
     probe(&mut fleet, at, Ok(Answered::default()));
     (fleet, at)
 }
 
-fn next_due(fleet: &Fleet) -> Timestamp {
-    fleet.memory(ONE).unwrap().due
-}
-
-fn orders(fleet: &mut Fleet, now: Timestamp) -> Vec<PlanOrder> {
-    fleet.plan_orders(now, usize::MAX)
+fn next_due(fleet: &ByHand) -> Timestamp {
+    fleet.memory(ONE).unwrap().due.at().unwrap()
 }
 
 /// Sends the probe that is due, and brings it home.
-fn probe(fleet: &mut Fleet, at: Timestamp, result: Result<Answered, Failure>) {
+fn probe(fleet: &mut ByHand, at: Timestamp, result: Result<Answered, Failure>) {
     assert_eq!(fleet.step(at).len(), 1, "due at {at}");
     land(fleet, at, result);
 }
 
-fn land(fleet: &mut Fleet, at: Timestamp, result: Result<Answered, Failure>) {
+fn land(fleet: &mut ByHand, at: Timestamp, result: Result<Answered, Failure>) {
     let report =
         Report { source: ONE, started: at, finished: at, answered_by: None, crawl_delay: None, result };
     fleet.absorb(&report).unwrap();
-    fleet.landed(ONE);
+    fleet.landed(ONE, at);
 }
 
 /// A plan for a day, every so many minutes from `now` on.
@@ -92,21 +89,42 @@ fn every(minutes: i64, order: &PlanOrder) -> Plan {
 }
 
 /// One source with a plan for every half hour, the first at what is returned.
-fn planned() -> (Fleet, Timestamp) {
+fn planned() -> (ByHand, Timestamp) {
     let (mut fleet, at) = probed(Policy::Plan, 0);
-    let order = orders(&mut fleet, at).remove(0);
+    let order = fleet.plan_orders().remove(0);
     fleet.adopt(ONE, every(30, &order), at).unwrap();
     assert_eq!(next_due(&fleet), at + Span::from_mins(30));
     assert_eq!(fleet.memory(ONE).unwrap().reason, Reason::Plan);
     (fleet, at + Span::from_mins(30))
 }
 
+/// So many plans may be requested and not be there yet.
+const MOST_REQUESTS: usize = 512;
+
+fn ids_of_others(count: usize) -> Vec<SourceId> {
+    (1_000..).map(SourceId).take(count).collect()
+}
+
+/// Sources that are due much later, and want plans.
+fn others(count: usize) -> impl Iterator<Item = Known> {
+    let memory =
+        Memory { due: Due::At(start() + Span::from_days(30)), known_updates: 20, ..Memory::default() };
+    ids_of_others(count)
+        .into_iter()
+        .map(move |id| Known { memory: memory.clone(), ..known(id.0, Policy::Plan, 20) })
+}
+
+/// So many of the plans that were requested could not be made.
+fn answer_requests(fleet: &mut ByHand, requests: usize, now: Timestamp) {
+    fleet.tell(now, Event::PlansReady(PlansReady { requests, ..PlansReady::default() }));
+}
+
 #[test]
 fn a_landing_asks_for_a_plan_where_the_policy_plans() {
     let asks = |policy, updates| {
-        let (mut fleet, at) = probed(policy, updates);
-        let first = orders(&mut fleet, at).len();
-        assert!(orders(&mut fleet, at).is_empty(), "once");
+        let (mut fleet, _) = probed(policy, updates);
+        let first = fleet.plan_orders().len();
+        assert!(fleet.plan_orders().is_empty(), "once");
         first
     };
     assert_eq!(asks(Policy::Plan, 0), 1);
@@ -122,22 +140,30 @@ fn a_landing_asks_for_a_plan_where_the_policy_plans() {
 
 #[test]
 fn nothing_is_asked_at_a_start_or_while_under_way() {
-    let mut fleet = fleet_of(vec![known(1, Policy::Plan, 20)]);
-    assert!(orders(&mut fleet, start()).is_empty());
+    let mut all = vec![known(1, Policy::Plan, 20)];
+    all.extend(others(MOST_REQUESTS));
+    let mut fleet = fleet_of(all);
+    fleet.tell(start(), Event::Tick);
+    assert!(fleet.plan_orders().is_empty());
     let at = next_due(&fleet);
-    fleet.refitted(&[ONE, SourceId(77)]);
+    // Whoever makes plans has enough to do: it waits.
+    fleet.rates_fitted(&ids_of_others(MOST_REQUESTS), start());
+    assert_eq!(fleet.plan_orders().len(), MOST_REQUESTS);
+    fleet.rates_fitted(&[ONE, SourceId(77)], start());
+    assert!(fleet.plan_orders().is_empty());
     assert_eq!(fleet.step(at).len(), 1);
-    assert!(orders(&mut fleet, at).is_empty(), "it left meanwhile");
-    fleet.refitted(&[ONE]);
-    assert!(orders(&mut fleet, at).is_empty(), "it is under way");
+    answer_requests(&mut fleet, 1, at);
+    assert!(fleet.plan_orders().is_empty(), "it left meanwhile");
+    fleet.rates_fitted(&[ONE], at);
+    assert!(fleet.plan_orders().is_empty(), "it is under way");
     land(&mut fleet, at, Ok(Answered::default()));
-    assert_eq!(orders(&mut fleet, at).len(), 1);
+    assert_eq!(fleet.plan_orders().len(), 1);
 }
 
 #[test]
 fn an_order_tells_how_the_source_stands() {
     let (mut fleet, at) = probed(Policy::Plan, 20);
-    let first = orders(&mut fleet, at).remove(0);
+    let first = fleet.plan_orders().remove(0);
     assert_eq!((first.source, Some(first.made_from)), (ONE, fleet.revision(ONE)));
     assert_eq!((first.standing.now, first.standing.not_before), (at, at));
     assert_eq!((first.standing.budget, &first.standing.spent[..]), (budget(), &[at][..]));
@@ -150,7 +176,7 @@ fn an_order_tells_how_the_source_stands() {
         ..Answered::default()
     };
     probe(&mut fleet, due, Ok(answer));
-    let second = orders(&mut fleet, due + MIN).remove(0);
+    let second = fleet.plan_orders().remove(0);
     assert_eq!(second.standing.not_before, due + Span::from_mins(50));
     assert_eq!(second.standing.fresh_for, Span::from_mins(50));
     assert_eq!((second.standing.hints, second.standing.holds), (hints, Some(25)));
@@ -159,7 +185,7 @@ fn an_order_tells_how_the_source_stands() {
     // Not modified: what is in the feed is as before.
     let due = next_due(&fleet);
     probe(&mut fleet, due, Ok(Answered::default()));
-    assert_eq!(orders(&mut fleet, due).remove(0).standing.holds, Some(25));
+    assert_eq!(fleet.plan_orders().remove(0).standing.holds, Some(25));
 }
 
 #[test]
@@ -170,7 +196,7 @@ fn while_little_is_known_plans_are_as_cautious_as_the_spread() {
         let mut fleet = fleet_of(vec![known]);
         let at = next_due(&fleet);
         probe(&mut fleet, at, Ok(Answered::default()));
-        orders(&mut fleet, at).remove(0).standing.budget
+        fleet.plan_orders().remove(0).standing.budget
     };
     assert_eq!(of(budget(), false, 0), Budget { probes: 24, min_spacing: Span::from_hours(1), ..budget() });
     assert_eq!(of(budget(), true, 0), budget());
@@ -193,28 +219,31 @@ fn a_plan_is_followed_and_asked_for_again_at_half_time() {
         let order = fleet.step(at)[0];
         assert_eq!((order.policy, order.reason, order.due), (Policy::Plan, Reason::Plan, at));
         land(&mut fleet, at, Ok(Answered::default()));
-        assert!(orders(&mut fleet, at).is_empty(), "probe {nth}");
+        assert!(fleet.plan_orders().is_empty(), "probe {nth}");
         at = next_due(&fleet);
     }
     assert_eq!(at, begun + Span::from_hours(12));
     // Half is left at this very moment; it is not quite when the next has ended.
     probe(&mut fleet, at, Ok(Answered::default()));
-    assert!(orders(&mut fleet, at).is_empty());
+    assert!(fleet.plan_orders().is_empty());
     at = next_due(&fleet);
     probe(&mut fleet, at, Ok(Answered::default()));
-    assert_eq!(orders(&mut fleet, at).len(), 1);
+    assert_eq!(fleet.plan_orders().len(), 1);
 }
 
 #[test]
 fn without_a_new_plan_the_old_one_is_followed_to_its_end_and_then_the_budget_is_spread() {
     let (mut fleet, at) = probed(Policy::Plan, 0);
-    let order = orders(&mut fleet, at).remove(0);
+    let order = fleet.plan_orders().remove(0);
     let plan = Plan { times: every(60, &order).times[..2].to_vec(), ..every(60, &order) };
     fleet.adopt(ONE, plan, at).unwrap();
-    let sent =
-        driver::run(&mut fleet, |_, _| (Span::ZERO, Ok(Answered::default())), at, at + Span::from_hours(4));
-    let told: Vec<(Policy, Reason)> =
-        sent.iter().map(|sent| (sent.order.policy, sent.order.reason)).collect();
+    let sent = driver::run(
+        fleet.engine_mut(),
+        |_, _| (Span::ZERO, Ok(Answered::default())),
+        at,
+        at + Span::from_hours(4),
+    );
+    let told: Vec<(Policy, Reason)> = sent.iter().map(|sent| (sent.policy, sent.reason)).collect();
     assert_eq!(told[..2], [(Policy::Plan, Reason::Plan); 2]);
     assert_eq!(told[2..5], [(Policy::Uniform, Reason::Policy); 3]);
 }
@@ -224,7 +253,7 @@ fn what_comes_between_ends_a_plan() {
     let after = |result: Result<Answered, Failure>| {
         let (mut fleet, at) = planned();
         probe(&mut fleet, at, result);
-        orders(&mut fleet, at).len()
+        fleet.plan_orders().len()
     };
     assert_eq!(after(Ok(Answered::default())), 0);
     assert_eq!(after(Ok(Answered { updates: 3, holds: Some(9), ..Answered::default() })), 0);
@@ -241,34 +270,34 @@ fn what_comes_between_ends_a_plan() {
 fn a_source_that_failed_asks_when_it_is_well_again() {
     let (mut fleet, at) = planned();
     probe(&mut fleet, at, Err(Failure::Refused));
-    fleet.refitted(&[ONE]);
-    assert!(orders(&mut fleet, at).is_empty());
+    fleet.rates_fitted(&[ONE], at);
+    assert!(fleet.plan_orders().is_empty());
     let again = next_due(&fleet);
     probe(&mut fleet, again, Ok(Answered::default()));
-    assert_eq!(orders(&mut fleet, again).len(), 1);
+    assert_eq!(fleet.plan_orders().len(), 1);
 }
 
 #[test]
 fn a_probe_by_hand_ends_a_plan_and_no_plan_undoes_it() {
     let (mut fleet, at) = planned();
     let asked = at - Span::from_mins(10);
-    fleet.refitted(&[ONE]);
-    let order = orders(&mut fleet, asked).remove(0);
+    fleet.rates_fitted(&[ONE], asked);
+    let order = fleet.plan_orders().remove(0);
     assert_eq!(fleet.request(ONE, asked), Ok(()));
     fleet.adopt(ONE, every(60, &order), asked).unwrap();
     assert_eq!(next_due(&fleet), asked, "what was promised is kept");
     probe(&mut fleet, asked, Ok(Answered::default()));
-    assert_eq!(orders(&mut fleet, asked).len(), 1, "out of turn");
+    assert_eq!(fleet.plan_orders().len(), 1, "out of turn");
 }
 
 #[test]
 fn a_gap_hurries_whatever_is_planned() {
     let (mut fleet, at) = planned();
-    fleet.refitted(&[ONE]);
+    fleet.rates_fitted(&[ONE], at);
     probe(&mut fleet, at, Ok(Answered { gap: true, ..Answered::default() }));
     let soon = at + Span::from_mins(15);
     assert_eq!((next_due(&fleet), fleet.memory(ONE).unwrap().reason), (soon, Reason::Gap));
-    let order = orders(&mut fleet, at).remove(0);
+    let order = fleet.plan_orders().pop().unwrap();
     fleet.adopt(ONE, every(120, &order), at).unwrap();
     assert_eq!((next_due(&fleet), fleet.memory(ONE).unwrap().reason), (soon, Reason::Gap));
     probe(&mut fleet, soon, Ok(Answered::default()));
@@ -278,14 +307,14 @@ fn a_gap_hurries_whatever_is_planned() {
 #[test]
 fn a_stale_plan_is_refused_and_asked_for_again() {
     let (mut fleet, at) = planned();
-    fleet.refitted(&[ONE]);
-    let order = orders(&mut fleet, at).remove(0);
+    fleet.rates_fitted(&[ONE], at);
+    let order = fleet.plan_orders().remove(0);
     assert_eq!(fleet.step(at).len(), 1);
     assert!(fleet.adopt(ONE, every(20, &order), at).is_err(), "it is under way");
     land(&mut fleet, at, Ok(Answered::default()));
     assert!(fleet.adopt(ONE, every(20, &order), at).is_err(), "it has been probed since");
     assert_eq!(next_due(&fleet), at + Span::from_mins(30), "the old plan holds");
-    let order = orders(&mut fleet, at).remove(0);
+    let order = fleet.plan_orders().remove(0);
     fleet.adopt(ONE, every(20, &order), at).unwrap();
     assert_eq!(next_due(&fleet), at + Span::from_mins(20));
 }
@@ -294,9 +323,9 @@ fn a_stale_plan_is_refused_and_asked_for_again() {
 fn a_refit_fetches_nothing_by_itself() {
     let (mut fleet, at) = planned();
     let now = at - Span::from_mins(5);
-    fleet.refitted(&[ONE]);
+    fleet.rates_fitted(&[ONE], now);
     assert_eq!(next_due(&fleet), at);
-    let order = orders(&mut fleet, now).remove(0);
+    let order = fleet.plan_orders().remove(0);
     // A plan whose first time has passed while it was made.
     let mut plan = every(30, &order);
     plan.times.insert(0, now - MIN);
@@ -307,22 +336,29 @@ fn a_refit_fetches_nothing_by_itself() {
     // A plan that wants what the spacing forbids is held to it.
     let at = next_due(&fleet);
     probe(&mut fleet, at, Ok(Answered::default()));
-    fleet.refitted(&[ONE]);
-    let order = orders(&mut fleet, at).remove(0);
+    fleet.rates_fitted(&[ONE], at);
+    let order = fleet.plan_orders().remove(0);
     fleet.adopt(ONE, every(1, &order), at).unwrap();
     assert_eq!(next_due(&fleet), at + Span::from_mins(15));
 }
 
 #[test]
 fn orders_wait_for_whoever_has_room() {
-    let mut fleet = fleet_of((0..50).map(|id| known(id, Policy::Plan, 20)).collect());
-    let ids: Vec<SourceId> = (0..50).map(SourceId).collect();
-    fleet.refitted(&ids);
-    fleet.refitted(&ids);
-    assert_eq!(fleet.plan_orders(start(), 0).len(), 0);
+    let all = ids_of_others(MOST_REQUESTS + 50);
+    let (before, ids) = all.split_at(MOST_REQUESTS);
+    let mut fleet = fleet_of(others(all.len()).collect());
+    fleet.rates_fitted(before, start());
+    assert_eq!(fleet.plan_orders().len(), MOST_REQUESTS);
+    fleet.rates_fitted(ids, start());
+    fleet.rates_fitted(ids, start());
+    answer_requests(&mut fleet, 0, start());
+    assert_eq!(fleet.plan_orders().len(), 0);
     let mut seen = Vec::new();
     for most in [20, 20, 20] {
-        seen.extend(fleet.plan_orders(start(), most).into_iter().map(|order| order.source));
+        answer_requests(&mut fleet, most, start());
+        let orders = fleet.plan_orders();
+        assert!(orders.len() <= most);
+        seen.extend(orders.into_iter().map(|order| order.source));
     }
     assert_eq!(seen, ids, "each once");
 }
@@ -339,59 +375,68 @@ fn another_budget_needs_another_plan_and_makes_nothing_due() {
     fleet.reconfigure(Vec::new(), change(Policy::Plan, generous), &[], now);
     let due = next_due(&fleet);
     assert_ne!(due, at, "the old plan is no more");
-    let order = orders(&mut fleet, now).remove(0);
+    let order = fleet.plan_orders().remove(0);
     assert_eq!((order.standing.budget, order.standing.not_before), (generous, due.max(now)));
     fleet.adopt(ONE, every(40, &order), now).unwrap();
     // The same terms once more: the plan stays, and nobody asks.
     fleet.reconfigure(Vec::new(), change(Policy::Plan, generous), &[], now);
     assert_eq!(next_due(&fleet), now + Span::from_mins(40));
-    assert!(orders(&mut fleet, now).is_empty());
+    assert!(fleet.plan_orders().is_empty());
     // Another policy: what is due stays due, then the budget is spread.
     fleet.reconfigure(Vec::new(), change(Policy::Uniform, generous), &[], now);
     let due = next_due(&fleet);
     assert_eq!(due, now + Span::from_mins(40));
     probe(&mut fleet, due, Ok(Answered::default()));
     assert_eq!(fleet.memory(ONE).unwrap().reason, Reason::Policy);
-    assert!(orders(&mut fleet, due).is_empty());
+    assert!(fleet.plan_orders().is_empty());
     // And back.
     fleet.reconfigure(Vec::new(), change(Policy::Plan, generous), &[], due);
-    assert_eq!(orders(&mut fleet, due).len(), 1);
+    assert_eq!(fleet.plan_orders().len(), 1);
 }
 
 #[test]
 fn a_plan_moves_with_the_clock() {
     let (mut fleet, at) = planned();
     let by = Span::from_hours(-7);
-    fleet.shift(by);
+    fleet.shift(by, at - Span::from_mins(20) + by);
     assert_eq!(next_due(&fleet), at + by);
     probe(&mut fleet, at + by, Ok(Answered::default()));
     assert_eq!(next_due(&fleet), at + by + Span::from_mins(30));
-    assert_eq!(orders(&mut fleet, at + by).len(), 1, "the hours of the week are others now");
+    assert_eq!(fleet.plan_orders().len(), 1, "the hours of the week are others now");
 }
 
 #[test]
 fn a_stored_plan_explains_the_due_time() {
     let (mut fleet, at) = probed(Policy::Plan, 0);
-    let order = orders(&mut fleet, at).remove(0);
+    let order = fleet.plan_orders().remove(0);
     let due = next_due(&fleet);
-    assert_eq!(fleet.explain(ONE, at).unwrap().asking, Policy::Uniform);
-    assert!(fleet.resume_plan(ONE, every(45, &order), at));
-    let explained = fleet.explain(ONE, at).unwrap();
-    assert_eq!(explained.wanted, at + Span::from_mins(45));
-    assert_eq!((explained.asking, explained.due), (Policy::Uniform, due), "that stays as it was set");
+    assert_eq!(fleet.explain(ONE, None, at).unwrap().asking, Policy::Uniform);
+    let explained = fleet.explain(ONE, Some(every(45, &order)), at).unwrap();
+    assert!(explained.follows_plan);
+    assert_eq!(explained.wanted, Due::At(at + Span::from_mins(45)));
+    assert_eq!(
+        (explained.asking, explained.due),
+        (Policy::Uniform, Due::At(due)),
+        "that stays as it was set"
+    );
     let over = Plan { ends: at, ..every(45, &order) };
-    assert!(!fleet.resume_plan(ONE, over, at));
-    let (mut other, at) = probed(Policy::Uniform, 20);
-    assert!(!other.resume_plan(ONE, every(45, &order), at), "its policy is another");
+    assert!(!fleet.explain(ONE, Some(over), at).unwrap().follows_plan);
+    let (other, at) = probed(Policy::Uniform, 20);
+    let explained = other.explain(ONE, Some(every(45, &order)), at).unwrap();
+    assert!(!explained.follows_plan, "its policy is another");
 }
 
 /// The real planner for sources that keep office hours.
-fn plan(order: &PlanOrder, per_hour: f64) -> Option<Plan> {
+fn plan(order: &PlanOrder, per_hour: f64) -> Option<MadePlan> {
     let office = WeekWindow { days: 0b111_1111, from_minute: 8 * 60, until_minute: 18 * 60 };
     let rate = Steps::windows(jiff::tz::TimeZone::UTC, per_hour / 10.0, &[(office, per_hour)]).unwrap();
     let ahead = rolling::plan(&order.standing, &rate, &Steps::constant(1.0).unwrap())?;
     assert!(ahead.times.is_sorted(), "{ahead:?}");
-    Some(Plan::new(order.made_from, &ahead))
+    Some(made(order, ahead))
+}
+
+fn made(order: &PlanOrder, ahead: Ahead) -> MadePlan {
+    MadePlan { source: order.source, made_from: order.made_from, at: order.standing.now, ahead }
 }
 
 #[derive(Debug, Clone)]
@@ -436,14 +481,12 @@ fn two_weeks(policy: Policy) -> (usize, Span) {
     let until = start() + Span::from_days(15);
     let answer = |_: &_, _| (Span::from_secs(1), Ok(Answered::default()));
     let even = Steps::constant(1.0).unwrap();
-    let planner = |order: &PlanOrder| {
-        Some(Plan::new(order.made_from, &rolling::plan(&order.standing, &office(), &even)?))
-    };
-    let sent = driver::run_planned(&mut fleet, answer, planner, start(), until);
+    let planner = |order: &PlanOrder| Some(made(order, rolling::plan(&order.standing, &office(), &even)?));
+    let sent = driver::run_planned(fleet.engine_mut(), answer, planner, &[], start(), until);
     let mut waits = Vec::new();
     for id in 1..=10 {
         let probes: Vec<Timestamp> =
-            sent.iter().filter(|sent| sent.order.source == SourceId(id)).map(|sent| sent.at).collect();
+            sent.iter().filter(|sent| sent.source == SourceId(id)).map(|sent| sent.started).collect();
         for update in updates(id) {
             waits.push(probes[probes.partition_point(|&at| at < update)] - update);
         }
@@ -488,18 +531,18 @@ proptest! {
         let of = |id: SourceId, memory, probes| Known {
             terms: terms(Policy::Plan, budget), memory, probes, ..known(id.0, Policy::Plan, 0)
         };
-        let mut fleet = Fleet::new(FleetParams::default(), seed, start());
-        fleet.load(ids.map(|id| of(id, Memory::default(), Vec::new())).to_vec(), start());
+        let known = ids.map(|id| of(id, Memory::default(), Vec::new())).to_vec();
+        let mut fleet = ByHand::new(FleetParams::default(), seed, start(), known);
         let mut chance = Stream::new(seed, "world");
         let (mut now, mut offset) = (start(), Span::ZERO);
         let mut log: Vec<(SourceId, Timestamp, Timestamp)> = Vec::new();
-        let mut planned = 0;
+        let (mut planned, mut fitted) = (0, Vec::new());
         for turn in turns {
             match turn {
                 Turn::Wait(secs) => {
                     let until = now + Span::from_secs(secs);
                     let mut last = until;
-                    driver::run_planned(&mut fleet, |order, at| {
+                    driver::run_planned(fleet.engine_mut(), |order, at| {
                         let slow = if chance.unit() < 0.1 { 1_800_000.0 } else { 4_000.0 };
                         let took = Span::from_millis((chance.unit() * slow) as i64);
                         last = last.max(at + took);
@@ -520,24 +563,24 @@ proptest! {
                         let plan = plan(order, 0.5 + order.source.0 as f64);
                         planned += usize::from(plan.is_some());
                         plan
-                    }, now, until);
+                    }, &std::mem::take(&mut fitted), now, until);
                     now = last;
                 }
-                Turn::Refit => fleet.refitted(&ids),
+                Turn::Refit => fitted = ids.to_vec(),
                 Turn::Ask => drop(fleet.request(ONE, now)),
                 Turn::Restart => {
                     let again = ids.map(|id| {
                         let ends = log.iter().filter(|probe| probe.0 == id).map(|probe| probe.2 + offset);
                         of(id, fleet.memory(id).unwrap().clone(), ends.collect())
                     });
-                    fleet = Fleet::new(FleetParams::default(), seed, now);
-                    fleet.load(again.to_vec(), now);
+                    fleet = ByHand::new(FleetParams::default(), seed, now, again.to_vec());
+                    fitted.clear();
                 }
                 Turn::ClockSet(secs) => {
                     let by = Span::from_secs(secs);
                     now += by;
                     offset = offset + by;
-                    fleet.shift(by);
+                    fleet.shift(by, now);
                 }
             }
         }

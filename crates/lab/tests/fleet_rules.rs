@@ -1,25 +1,24 @@
 //! Rules in the fleet: what is foretold is looked for in time, what others set off is looked at by when it
 //! was asked for, and what cannot be is said before.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 use tidewatch_core::engine::action::ProbeResult;
-use tidewatch_core::engine::book::{Book, Notice, Told};
-use tidewatch_core::engine::event::{Answered, Asked, Known, Report};
-use tidewatch_core::engine::memory::Memory;
+use tidewatch_core::engine::book::{Notice, RuleSet, Told};
+use tidewatch_core::engine::event::{Answered, Asked, Known, Moved, PredictedIntervals, Report};
+use tidewatch_core::engine::memory::{Due, Memory};
 use tidewatch_core::engine::note::Note;
 use tidewatch_core::engine::params::FleetParams;
 use tidewatch_core::engine::params::{HostGroup, Terms};
 use tidewatch_core::engine::reason::Reason;
-use tidewatch_core::engine::state::Engine;
 use tidewatch_core::model::importance::WeekWindow;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::planning::active::Active;
 use tidewatch_core::planning::budget::Budget;
-use tidewatch_core::planning::build;
-use tidewatch_core::planning::execution::{Obstacle, RuleId};
+use tidewatch_core::planning::build::{self, PlanOrder};
+use tidewatch_core::planning::execution::{Interval, Obstacle, RuleId};
 use tidewatch_core::planning::expected::Forecast;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::planning::prediction::Life;
@@ -27,6 +26,7 @@ use tidewatch_core::planning::rule::{Part, RuleTerms};
 use tidewatch_core::rng::Stream;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
+use tidewatch_lab::by_hand::ByHand;
 
 fn start() -> Timestamp {
     Timestamp::parse_iso("2026-11-16T00:00:00Z").unwrap()
@@ -45,7 +45,7 @@ fn source(id: i64, policy: Policy, budget: Budget) -> Known {
     let host = HostGroup { key: Arc::from(format!("host{id}.example")), public: true };
     let last = start() - Span::from_mins(1);
     let memory = Memory {
-        due: start() + Span::from_days(30),
+        due: Due::At(start() + Span::from_days(30)),
         reason: Reason::Policy,
         last_probe: Some(last),
         looked: Some(last),
@@ -67,6 +67,7 @@ fn source(id: i64, policy: Policy, budget: Budget) -> Known {
         memory,
         probes: vec![last],
         answered_by: None,
+        moved: Moved::Same,
     }
 }
 
@@ -79,18 +80,21 @@ fn part(asked: bool, triggers: bool) -> Box<[Part]> {
     Box::new([Part { rule: RuleId(0), asked, triggers }])
 }
 
-fn fleet(known: Vec<Known>, per_step: u32, rule: Arc<RuleTerms>, parts: &[(i64, Box<[Part]>)]) -> Fleet {
+fn fleet(known: Vec<Known>, per_step: u32, rule: Arc<RuleTerms>, parts: &[(i64, Box<[Part]>)]) -> ByHand {
     let params =
         FleetParams { probes_per_step: per_step, step: Span::from_mins(1), ..FleetParams::default() };
-    let mut fleet = Fleet::new(params, 7, start());
-    fleet.load(known, start());
-    let parts: HashMap<_, _> = parts.iter().map(|(id, parts)| (SourceId(*id), parts.clone())).collect();
-    fleet.set_rules(Book::new(vec![rule], parts), start());
+    let mut fleet = ByHand::new(params, 7, start(), known);
+    fleet.set_rules(rules(rule, parts), start());
     fleet
 }
 
+fn rules(rule: Arc<RuleTerms>, parts: &[(i64, Box<[Part]>)]) -> RuleSet {
+    let parts: BTreeMap<_, _> = parts.iter().map(|(id, parts)| (SourceId(*id), parts.clone())).collect();
+    RuleSet { terms: vec![rule], parts }
+}
+
 /// Source 0 sets a rule off that asks about source 1, within half an hour.
-fn feed_and_page(granted: Budget) -> Fleet {
+fn feed_and_page(granted: Budget) -> ByHand {
     let known = (0..2).map(|id| source(id, Policy::Profile, granted)).collect();
     let parts = [(0, part(false, true)), (1, part(true, false))];
     fleet(known, 10, rule(false, 1, Span::from_mins(30)), &parts)
@@ -104,18 +108,34 @@ fn report(source: SourceId, started: Timestamp, updates: u32, told: Option<Told>
     Report { source, started, finished, answered_by: None, crawl_delay: None, result: Ok(answered) }
 }
 
+/// What came of the end of a probe.
+struct Absorbed {
+    result: ProbeResult,
+    /// Other sources that a rule wants to be looked at, and what is in the way of that.
+    others: Vec<(SourceId, Vec<Note>)>,
+}
+
+fn absorb(fleet: &mut ByHand, report: &Report) -> Absorbed {
+    fleet.take_notes();
+    let result = fleet.absorb(report).unwrap();
+    let notes = fleet.take_notes();
+    let about = |id: SourceId| notes.iter().filter(move |note| note.0 == id).map(|note| note.1.clone());
+    let others = fleet.others().iter().map(|&id| (id, about(id).collect())).collect();
+    Absorbed { result, others }
+}
+
 /// Source 0 shows something that sets the rule off.
-fn set_off(fleet: &mut Fleet, now: Timestamp) -> Absorbed {
+fn set_off(fleet: &mut ByHand, now: Timestamp) -> Absorbed {
     fleet.request(SourceId(0), now).unwrap();
     assert!(fleet.step(now).iter().any(|order| order.source == SourceId(0)));
-    let told = Told { rule: RuleId(0), caught: Vec::new(), counts: vec![now] };
-    let absorbed = fleet.absorb(&report(SourceId(0), now, 1, Some(told))).unwrap();
-    fleet.landed(SourceId(0));
+    let told = Told { rule: "p/r".into(), caught: Vec::new(), counts: vec![now] };
+    let absorbed = absorb(fleet, &report(SourceId(0), now, 1, Some(told)));
+    fleet.landed(SourceId(0), now + Span::from_secs(1));
     absorbed
 }
 
 /// Runs until then; every probe is answered with nothing. Says who was probed when, and why.
-fn run(fleet: &mut Fleet, until: Timestamp) -> Vec<(Timestamp, SourceId, Reason)> {
+fn run(fleet: &mut ByHand, until: Timestamp) -> Vec<(Timestamp, SourceId, Reason)> {
     let mut sent = Vec::new();
     let mut now = start();
     while let Some(next) = fleet.next_step(now).filter(|&next| next <= until) {
@@ -123,10 +143,15 @@ fn run(fleet: &mut Fleet, until: Timestamp) -> Vec<(Timestamp, SourceId, Reason)
         for order in fleet.step(now) {
             sent.push((now, order.source, order.reason));
             fleet.absorb(&report(order.source, now, 0, None)).unwrap();
-            fleet.landed(order.source);
+            fleet.landed(order.source, now + Span::from_secs(1));
         }
     }
     sent
+}
+
+/// What was predicted because it was asked for.
+fn predicted(order: &PlanOrder, intervals: Option<Vec<Interval>>) -> PredictedIntervals {
+    PredictedIntervals { source: order.source, made_from: order.made_from, intervals }
 }
 
 const MINUTE: Span = Span::from_mins(1);
@@ -138,8 +163,8 @@ fn what_others_set_off_is_looked_at_at_the_last_moment_and_once() {
     let mut fleet = fleet(known, 10, rule(false, 1, Span::from_mins(30)), &parts);
     let absorbed = set_off(&mut fleet, at(10));
     assert_eq!(absorbed.others.len(), 2);
-    assert!(absorbed.follows.notices.is_empty());
-    let explained = fleet.explain(SourceId(1), at(11)).unwrap();
+    assert!(absorbed.result.follows.notices.is_empty());
+    let explained = fleet.explain(SourceId(1), None, at(11)).unwrap();
     assert_eq!((explained.reason, explained.rule.as_deref()), (Reason::Rule, Some("p/r")));
     // Set off once more before anyone has looked: one look does for both, by the end of the first.
     set_off(&mut fleet, at(20));
@@ -155,17 +180,17 @@ fn what_others_set_off_is_looked_at_at_the_last_moment_and_once() {
 #[test]
 fn what_is_caught_in_time_is_told_and_otherwise_not() {
     let mut fleet = feed_and_page(budget(100, MINUTE));
-    let catch = |fleet: &mut Fleet, now: Timestamp| {
+    let catch = |fleet: &mut ByHand, now: Timestamp| {
         fleet.request(SourceId(1), now).unwrap();
         fleet.step(now);
-        let told = Told { rule: RuleId(0), caught: vec![0], counts: Vec::new() };
-        let absorbed = fleet.absorb(&report(SourceId(1), now, 1, Some(told))).unwrap();
-        fleet.landed(SourceId(1));
-        absorbed.follows.notices
+        let told = Told { rule: "p/r".into(), caught: vec![0], counts: Vec::new() };
+        let absorbed = absorb(fleet, &report(SourceId(1), now, 1, Some(told)));
+        fleet.landed(SourceId(1), now + Span::from_secs(1));
+        absorbed.result.follows.notices
     };
     assert!(catch(&mut fleet, at(5)).is_empty());
     set_off(&mut fleet, at(10));
-    assert_eq!(catch(&mut fleet, at(15)), [Notice { rule: RuleId(0), caught: vec![0], tells: true }]);
+    assert_eq!(catch(&mut fleet, at(15)), [Notice { rule: "p/r".into(), caught: vec![0], tells: true }]);
     assert_eq!(catch(&mut fleet, at(39)).len(), 1, "again, while it lasts");
     assert!(catch(&mut fleet, at(60)).is_empty());
 }
@@ -226,7 +251,10 @@ fn the_earlier_of_policy_and_rule_asks() {
     let known = vec![
         source(0, Policy::Profile, budget(100, MINUTE)),
         Known {
-            memory: Memory { due: at(12), ..source(1, Policy::Uniform, budget(96, MINUTE)).memory },
+            memory: Memory {
+                due: Due::At(at(12)),
+                ..source(1, Policy::Uniform, budget(96, MINUTE)).memory
+            },
             ..source(1, Policy::Uniform, budget(96, MINUTE))
         },
     ];
@@ -278,10 +306,11 @@ fn lived(every: u32, window: Span, granted: Budget) -> (f64, usize) {
     );
     let (mut now, mut seen, mut probes) = (start(), 0, Vec::new());
     loop {
-        for order in fleet.plan_orders(now, 10) {
-            let wants = order.wants.expect("a rule waits for it");
-            let spans = build::spans(&wants, &rate, now);
-            fleet.adopt_spans(order.source, order.made_from, Some(&spans), now).unwrap();
+        for order in fleet.plan_orders() {
+            let wants = order.wants.as_ref().expect("a rule waits for it");
+            let now = order.standing.now;
+            let spans = build::spans(wants, &rate, now);
+            fleet.adopt_intervals(predicted(&order, Some(spans)), now).unwrap();
         }
         let Some(next) = fleet.next_step(now).filter(|&next| next < start() + Span::from_days(days)) else {
             break;
@@ -292,9 +321,9 @@ fn lived(every: u32, window: Span, granted: Budget) -> (f64, usize) {
             let found: Vec<Timestamp> =
                 updates[seen..].iter().copied().take_while(|&at| at <= now).collect();
             seen += found.len();
-            let told = Told { rule: RuleId(0), caught: Vec::new(), counts: found.clone() };
+            let told = Told { rule: "p/r".into(), caught: Vec::new(), counts: found.clone() };
             fleet.absorb(&report(order.source, now, found.len() as u32, Some(told))).unwrap();
-            fleet.landed(order.source);
+            fleet.landed(order.source, now + Span::from_secs(1));
         }
     }
     let wanted: Vec<Timestamp> =
@@ -344,9 +373,9 @@ fn what_was_sent_for_a_rule_is_heard_although_it_was_set_off_again_meanwhile() {
     fleet.request(SourceId(1), at(20)).unwrap();
     assert_eq!(fleet.step(at(20)).len(), 1);
     set_off(&mut fleet, at(21));
-    let told = Told { rule: RuleId(0), caught: vec![0], counts: Vec::new() };
-    let absorbed = fleet.absorb(&report(SourceId(1), at(20), 1, Some(told))).unwrap();
-    assert_eq!(absorbed.follows.notices.len(), 1);
+    let told = Told { rule: "p/r".into(), caught: vec![0], counts: Vec::new() };
+    let absorbed = absorb(&mut fleet, &report(SourceId(1), at(20), 1, Some(told)));
+    assert_eq!(absorbed.result.follows.notices.len(), 1);
 }
 
 #[test]
@@ -357,20 +386,17 @@ fn who_was_looked_at_just_before_a_rule_was_set_off_is_looked_at_again() {
     }
     assert_eq!(fleet.step(at(10)).len(), 2);
     fleet.absorb(&report(SourceId(1), at(10), 0, None)).unwrap();
-    fleet.landed(SourceId(1));
-    let told = Told { rule: RuleId(0), caught: Vec::new(), counts: vec![at(9)] };
-    let absorbed = fleet.absorb(&report(SourceId(0), at(10), 1, Some(told))).unwrap();
-    fleet.landed(SourceId(0));
+    fleet.landed(SourceId(1), at(10) + Span::from_secs(1));
+    let told = Told { rule: "p/r".into(), caught: Vec::new(), counts: vec![at(9)] };
+    let absorbed = absorb(&mut fleet, &report(SourceId(0), at(10), 1, Some(told)));
+    fleet.landed(SourceId(0), at(10) + Span::from_secs(1));
     assert_eq!(absorbed.others.len(), 1);
     assert_eq!(run(&mut fleet, at(60)).len(), 1);
 }
 
 /// The fleet's rules are read again, as they were.
-fn reload(fleet: &mut Fleet, rule: Arc<RuleTerms>, parts: &[(i64, Box<[Part]>)], now: Timestamp) {
-    let parts: HashMap<_, _> = parts.iter().map(|(id, parts)| (SourceId(*id), parts.clone())).collect();
-    let mut book = Book::new(vec![rule], parts);
-    book.resume(&fleet.rule_states());
-    fleet.set_rules(book, now);
+fn reload(fleet: &mut ByHand, rule: Arc<RuleTerms>, parts: &[(i64, Box<[Part]>)], now: Timestamp) {
+    fleet.set_rules(rules(rule, parts), now);
 }
 
 #[test]
@@ -394,10 +420,10 @@ fn a_reload_makes_nobody_fetch_for_what_is_over_and_keeps_what_is_not() {
     // But what it owes is heard when it is looked at, late as it is.
     fleet.request(SourceId(1), at(400)).unwrap();
     fleet.step(at(400));
-    let told = Told { rule: RuleId(0), caught: vec![0], counts: Vec::new() };
-    let absorbed = fleet.absorb(&report(SourceId(1), at(400), 1, Some(told))).unwrap();
-    assert_eq!(absorbed.follows.notices.len(), 1);
-    assert!(absorbed.notes.iter().any(|note| matches!(note, Note::RuleMissed { .. })));
+    let told = Told { rule: "p/r".into(), caught: vec![0], counts: Vec::new() };
+    let absorbed = absorb(&mut fleet, &report(SourceId(1), at(400), 1, Some(told)));
+    assert_eq!(absorbed.result.follows.notices.len(), 1);
+    assert!(absorbed.result.notes.iter().any(|note| matches!(note, Note::RuleMissed { .. })));
 }
 
 #[test]
@@ -406,11 +432,11 @@ fn what_was_foretold_by_other_rules_is_stale() {
     let own = rule(true, 1, Span::from_mins(30));
     let mut fleet =
         fleet(vec![source(1, Policy::Profile, budget(100, MINUTE))], 10, Arc::clone(&own), &parts);
-    let order = fleet.plan_orders(at(1), 10).remove(0);
+    let order = fleet.plan_orders().remove(0);
     reload(&mut fleet, own, &parts, at(2));
-    assert!(fleet.adopt_spans(order.source, order.made_from, Some(&[]), at(3)).is_err());
-    let order = fleet.plan_orders(at(4), 10).remove(0);
-    assert!(fleet.adopt_spans(order.source, order.made_from, None, at(5)).is_ok());
+    assert!(fleet.adopt_intervals(predicted(&order, Some(Vec::new())), at(3)).is_err());
+    let order = fleet.plan_orders().remove(0);
+    assert!(fleet.adopt_intervals(predicted(&order, None), at(5)).is_ok());
 }
 
 #[test]

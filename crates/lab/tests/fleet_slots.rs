@@ -4,22 +4,26 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tidewatch_core::engine::action::Attempt;
-use tidewatch_core::engine::event::{Answered, Failure, Known, Report};
-use tidewatch_core::engine::memory::Memory;
+use tidewatch_core::engine::action::{Action, Attempt, Persist};
+use tidewatch_core::engine::event::{
+    Answered, Event, Failure, HourlyProfile, Known, Moved, PlansReady, Report,
+};
+use tidewatch_core::engine::load::Load;
+use tidewatch_core::engine::memory::{Due, Memory};
 use tidewatch_core::engine::params::{Allocator, FleetParams};
 use tidewatch_core::engine::params::{HostGroup, Terms};
 use tidewatch_core::engine::reason::Reason;
-use tidewatch_core::engine::state::Engine;
 use tidewatch_core::model::importance::WeekWindow;
 use tidewatch_core::model::pulse::Pulse;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::planning::budget::Budget;
+use tidewatch_core::planning::build::PlanOrder;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::rng::Stream;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
-use tidewatch_lab::driver::{self, Sent};
+use tidewatch_lab::by_hand::ByHand;
+use tidewatch_lab::driver::{self, Pending, Reply, World};
 
 fn start() -> Timestamp {
     Timestamp::parse_iso("2026-11-16T00:00:00Z").unwrap()
@@ -47,14 +51,13 @@ fn source(id: i64, policy: Policy) -> Known {
         memory: Memory::default(),
         probes: Vec::new(),
         answered_by: None,
+        moved: Moved::Same,
     }
 }
 
-fn fleet(known: Vec<Known>, per_step: u32, allocator: Allocator) -> Fleet {
+fn fleet(known: Vec<Known>, per_step: u32, allocator: Allocator) -> ByHand {
     let params = FleetParams { probes_per_step: per_step, allocator, ..FleetParams::default() };
-    let mut fleet = Fleet::new(params, 7, start());
-    fleet.load(known, start());
-    fleet
+    ByHand::new(params, 7, start(), known)
 }
 
 /// One slot a minute.
@@ -75,7 +78,7 @@ impl Poisson {
         Self { seen: vec![start(); rates.len()], rates, stream: Stream::new(1, "world") }
     }
 
-    fn answer(&mut self, order: &Order, now: Timestamp) -> (Span, Result<Answered, Failure>) {
+    fn answer(&mut self, order: &Attempt, now: Timestamp) -> (Span, Result<Answered, Failure>) {
         let id = order.source.0 as usize;
         let took = Span::from_millis(100);
         let hours = (now + took - self.seen[id]).as_secs_f64() / 3600.0;
@@ -91,23 +94,71 @@ impl Poisson {
     }
 }
 
-fn per_source(sent: &[Sent]) -> HashMap<i64, usize> {
+/// A world that counts what the slots are used for.
+struct Counting<A> {
+    answer: A,
+    sent: Vec<Attempt>,
+    loads: Vec<Load>,
+}
+
+impl<A: FnMut(&Attempt, Timestamp) -> Reply> World for Counting<A> {
+    fn probe(&mut self, attempt: &Attempt, now: Timestamp) -> Report {
+        self.sent.push(*attempt);
+        let (took, result) = (self.answer)(attempt, now);
+        Report { started: now, finished: now + took, result, ..report(attempt.source, now) }
+    }
+
+    fn plan(&mut self, _: &PlanOrder, _: Timestamp) -> (Span, PlansReady) {
+        (Span::ZERO, PlansReady { requests: 1, ..PlansReady::default() })
+    }
+
+    fn watch(&mut self, action: &Action, _: Timestamp) {
+        if let Action::Persist(Persist::Load(load)) = action {
+            self.loads.push(load.clone());
+        }
+    }
+}
+
+/// What is sent until then, and what the slots were used for in all.
+fn counted(
+    fleet: &mut ByHand,
+    answer: impl FnMut(&Attempt, Timestamp) -> Reply,
+    until: Timestamp,
+) -> (Vec<Attempt>, Load) {
+    let mut world = Counting { answer, sent: Vec::new(), loads: Vec::new() };
+    let mut pending = Pending::default();
+    pending.tell(fleet.engine_mut(), &mut world, start(), Event::Tick);
+    let now = pending.run(fleet.engine_mut(), &mut world, start(), until);
+    pending.drain(fleet.engine_mut(), &mut world, now);
+    world.loads.push(fleet.load().clone());
+    let sum = world.loads.into_iter().reduce(|before, load| Load {
+        due: before.due + load.due,
+        sampled: before.sampled + load.sampled,
+        late: before.late + load.late,
+        late_for: before.late_for + load.late_for,
+        latest: before.latest.max(load.latest),
+        ..load
+    });
+    (world.sent, sum.unwrap())
+}
+
+fn per_source(sent: &[Attempt]) -> HashMap<i64, usize> {
     let mut counts = HashMap::new();
     for sent in sent {
-        *counts.entry(sent.order.source.0).or_default() += 1;
+        *counts.entry(sent.source.0).or_default() += 1;
     }
     counts
 }
 
 /// What lies undiscovered over the second half of the time, up to a factor.
-fn undiscovered(sent: &[Sent], rates: &[f64], until: Timestamp) -> f64 {
+fn undiscovered(sent: &[Attempt], rates: &[f64], until: Timestamp) -> f64 {
     let middle = start() + Span::from_millis((until - start()).as_millis() / 2);
     let mut last: HashMap<i64, Timestamp> = HashMap::new();
     let mut cost = 0.0;
     for sent in sent {
-        let id = sent.order.source.0;
-        if let Some(before) = last.insert(id, sent.at).filter(|_| sent.at > middle) {
-            cost += rates[id as usize] * (sent.at - before.max(middle)).as_secs_f64().powi(2);
+        let id = sent.source.0;
+        if let Some(before) = last.insert(id, sent.started).filter(|_| sent.started > middle) {
+            cost += rates[id as usize] * (sent.started - before.max(middle)).as_secs_f64().powi(2);
         }
     }
     cost
@@ -119,25 +170,23 @@ fn who_is_due_goes_before_who_is_sampled() {
     let known = (0..360).map(|id| source(id, if id < 180 { Policy::Uniform } else { Policy::Adaptive }));
     let mut fleet = fleet(known.collect(), 4, Allocator::Adaptive);
     let until = start() + Span::from_hours(12);
-    let sent = driver::run(
+    let (sent, load) = counted(
         &mut fleet,
         |_, _| (Span::from_millis(100), Ok(Answered { updates: 1, ..Answered::default() })),
-        start(),
         until,
     );
-    let later: Vec<Sent> =
-        sent.into_iter().filter(|sent| sent.at > start() + Span::from_hours(2)).collect();
+    let later: Vec<Attempt> =
+        sent.into_iter().filter(|sent| sent.started > start() + Span::from_hours(2)).collect();
     let counts = per_source(&later);
     let (due, sampled): (Vec<_>, Vec<_>) = counts.into_iter().partition(|&(id, _)| id < 180);
     // Ten hours at six an hour, a little less for jitter and steps.
     assert!(due.iter().all(|&(_, count)| (54..=61).contains(&count)), "{due:?}");
     let sampled: usize = sampled.iter().map(|&(_, count)| count).sum();
     assert!((3_300..=3_900).contains(&sampled), "one a step is left over: {sampled}");
-    for sent in later.iter().filter(|sent| sent.order.source.0 < 180) {
+    for sent in later.iter().filter(|sent| sent.source.0 < 180) {
         // In some steps more than four fall due by chance, and they queue up for a while.
-        assert!(sent.at - sent.order.due <= Span::from_secs(120), "late by {}", sent.at - sent.order.due);
+        assert!(sent.started - sent.due <= Span::from_secs(120), "late by {}", sent.started - sent.due);
     }
-    let load = fleet.take_load(until);
     assert!(load.due > 10_000 && load.sampled > 3_000, "{load:?}");
 }
 
@@ -147,11 +196,10 @@ fn if_more_are_due_than_slots_the_ones_go_whose_waiting_costs_most_and_the_rest_
     let known = (0..120).map(|id| source(id, Policy::Uniform)).collect();
     // Two a step are wanted; there is one slot every other step.
     let params = FleetParams { probes_per_step: 1, step: Span::from_secs(20), ..FleetParams::default() };
-    let mut fleet = Fleet::new(params, 7, start());
-    fleet.load(known, start());
+    let mut fleet = ByHand::new(params, 7, start(), known);
     let until = start() + Span::from_days(2);
     let mut world = Poisson::new(rates.clone());
-    let sent = driver::run(&mut fleet, |order, now| world.answer(order, now), start(), until);
+    let (sent, load) = counted(&mut fleet, |order, now| world.answer(order, now), until);
     let counts = per_source(&sent);
     assert_eq!(counts.len(), 120, "nobody is lost");
     let mean = |ids: std::ops::Range<i64>| {
@@ -161,16 +209,15 @@ fn if_more_are_due_than_slots_the_ones_go_whose_waiting_costs_most_and_the_rest_
     let (busy, calm) = (mean(0..20), mean(20..120));
     assert!(busy > 230.0 && calm < 45.0 && calm > 20.0, "{busy} {calm}");
     // By the steady state: every gap's mean age times its rate, give or take what is believed of rates.
-    let (last, hour) = (sent.last().unwrap().at, Span::from_hours(1).as_secs_f64());
+    let (last, hour) = (sent.last().unwrap().started, Span::from_hours(1).as_secs_f64());
     let truly: f64 = (0..120)
         .map(|id| {
-            let looked = sent.iter().rfind(|sent| sent.order.source.0 == id).unwrap().at;
+            let looked = sent.iter().rfind(|sent| sent.source.0 == id).unwrap().started;
             rates[id as usize] * (last - looked).as_secs_f64() / hour
         })
         .sum();
     let believed = fleet.undiscovered(last);
     assert!((believed / truly - 1.0).abs() < 0.25, "{believed} for {truly}");
-    let load = fleet.take_load(until);
     assert_eq!(load.sampled, 0);
     assert!(load.late > load.due / 4, "{load:?}");
     assert!(load.latest > Span::from_mins(30) && load.waiting > 0, "{load:?}");
@@ -178,7 +225,7 @@ fn if_more_are_due_than_slots_the_ones_go_whose_waiting_costs_most_and_the_rest_
     // A few go later than ever before, but all go.
     let longest = (20..120)
         .map(|id| {
-            let times: Vec<_> = sent.iter().filter(|s| s.order.source.0 == id).map(|s| s.at).collect();
+            let times: Vec<_> = sent.iter().filter(|s| s.source.0 == id).map(|s| s.started).collect();
             times.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap()
         })
         .max();
@@ -196,7 +243,7 @@ fn weight_counts_like_a_rate() {
         fleet.set_params(one_a_minute(allocator), start());
         let mut world = Poisson::new(vec![1.0; 100]);
         let until = start() + Span::from_days(4);
-        let sent = driver::run(&mut fleet, |order, now| world.answer(order, now), start(), until);
+        let sent = driver::run(fleet.engine_mut(), |order, now| world.answer(order, now), start(), until);
         let counts = per_source(&sent);
         let mean = |ids: std::ops::Range<i64>| {
             ids.clone().map(|id| counts[&id]).sum::<usize>() as f64 / ids.count() as f64
@@ -217,18 +264,21 @@ fn every_allocator_serves_everybody_and_the_index_serves_best() {
         let mut fleet = fleet(known, 1, allocator);
         fleet.set_params(one_a_minute(allocator), start());
         let mut world = Poisson::new(rates.clone());
-        let sent = driver::run(&mut fleet, |order, now| world.answer(order, now), start(), until);
+        let sent = driver::run(fleet.engine_mut(), |order, now| world.answer(order, now), start(), until);
         assert_eq!(per_source(&sent).len(), 200, "{allocator:?}");
         let mut per_step: HashMap<i64, u32> = HashMap::new();
         for sent in &sent {
-            *per_step.entry(sent.at.as_millis() / 60_000).or_default() += 1;
+            *per_step.entry(sent.started.as_millis() / 60_000).or_default() += 1;
         }
         assert!(per_step.values().all(|&count| count == 1));
         // D loses the turns that lead nowhere; the others lose none.
         let used = sent.len() as f64 / (8.0 * 1440.0);
         assert!(used > if allocator == Allocator::Cyclic { 0.5 } else { 0.99 }, "{allocator:?}: {used}");
-        for pair in sent.iter().filter(|s| s.order.source.0 == 0).collect::<Vec<_>>().windows(2) {
-            assert!(pair[1].at - pair[0].at >= Span::from_mins(10), "{allocator:?}: the spacing holds");
+        for pair in sent.iter().filter(|s| s.source.0 == 0).collect::<Vec<_>>().windows(2) {
+            assert!(
+                pair[1].started - pair[0].started >= Span::from_mins(10),
+                "{allocator:?}: the spacing holds"
+            );
         }
         costs.insert(allocator.name(), undiscovered(&sent, &rates, until));
     }
@@ -248,19 +298,20 @@ fn the_current_hour_counts() {
     let day = Steps::windows(zone.clone(), 0.5, &[(window(8 * 60, 20 * 60), 3.5)]).unwrap();
     let night = Steps::windows(zone, 3.5, &[(window(8 * 60, 20 * 60), 0.5)]).unwrap();
     let known = (0..100).map(|id| source(id, Policy::Adaptive)).collect();
-    let mut fleet = Fleet::new(one_a_minute(Allocator::Index), 7, start());
-    fleet.load(known, start());
-    for id in 0..100 {
+    let mut fleet = ByHand::new(one_a_minute(Allocator::Index), 7, start(), known);
+    let profiles = (0..100).map(|id| {
         let rate = if id < 50 { &day } else { &night };
         let (pulse, per_hour) = Pulse::of(rate, start()).unwrap();
-        fleet.take_pulse(SourceId(id), pulse, per_hour, 200);
-    }
+        HourlyProfile { source: SourceId(id), pulse, per_hour, updates: 200 }
+    });
+    let profiles = profiles.collect();
+    fleet.tell(start(), Event::PlansReady(PlansReady { profiles, ..PlansReady::default() }));
     let mut world = Poisson::new(vec![2.0; 100]);
     let until = start() + Span::from_days(4);
-    let sent = driver::run(&mut fleet, |order, now| world.answer(order, now), start(), until);
-    let by_day = |sent: &&Sent| (10..20).contains(&sent.at.utc_hour());
+    let sent = driver::run(fleet.engine_mut(), |order, now| world.answer(order, now), start(), until);
+    let by_day = |sent: &&Attempt| (10..20).contains(&sent.started.utc_hour());
     let of = |ids: std::ops::Range<i64>| {
-        sent.iter().filter(by_day).filter(|sent| ids.contains(&sent.order.source.0)).count() as f64
+        sent.iter().filter(by_day).filter(|sent| ids.contains(&sent.source.0)).count() as f64
     };
     let ratio = of(0..50) / of(50..100);
     assert!(ratio > 1.8, "√7 = 2.6 times as often while it is busy, not {ratio}");
@@ -277,13 +328,13 @@ fn no_slot_is_spent_on_a_host_that_is_closed() {
         let mut fleet = fleet(known.clone(), 6, allocator);
         let until = start() + Span::from_hours(6);
         let sent = driver::run(
-            &mut fleet,
+            fleet.engine_mut(),
             |_, _| (Span::from_millis(500), Ok(Answered::default())),
             start(),
             until,
         );
         let crowded: Vec<Timestamp> =
-            sent.iter().filter(|s| s.order.source.0 < 1_000).map(|s| s.at).collect();
+            sent.iter().filter(|s| s.source.0 < 1_000).map(|s| s.started).collect();
         assert!(crowded.windows(2).all(|pair| pair[1] - pair[0] >= Span::from_secs(2)));
         let counts = per_source(&sent);
         assert_eq!(counts.len(), 1_010, "{allocator:?}");
@@ -311,15 +362,14 @@ fn by_hand_comes_first_and_a_first_contact_is_not_left_to_chance() {
     // A newcomer among many that are sampled is due, not sampled.
     let mut known: Vec<Known> = (0..400).map(|id| source(id, Policy::Adaptive)).collect();
     for sampled in &mut known[1..] {
-        sampled.memory.due = start();
+        sampled.memory.due = Due::At(start());
         sampled.memory.reason = Reason::Policy;
         sampled.memory.life.asked_by = Policy::Adaptive;
         sampled.memory.known_updates = 20;
     }
     let params = FleetParams { probes_per_step: 1, ..FleetParams::default() };
-    let mut fleet = Fleet::new(params, 7, start());
-    fleet.load(known, start());
-    let due = fleet.memory(SourceId(0)).unwrap().due;
+    let mut fleet = ByHand::new(params, 7, start(), known);
+    let due = fleet.memory(SourceId(0)).unwrap().due.at().unwrap();
     let orders = fleet.step(due.max(start()));
     assert_eq!(orders[0].source, SourceId(0));
 }
@@ -333,8 +383,8 @@ fn who_waits_for_a_slot_can_be_taken_off_changed_or_moved_with_the_clock() {
     assert_eq!(gone.len(), 1);
     let removed: Vec<SourceId> = (0..25).map(SourceId).filter(|id| *id != gone[0].source).collect();
     fleet.reconfigure(Vec::new(), Vec::new(), &removed, now);
-    fleet.shift(Span::from_hours(3));
     now += Span::from_hours(3);
+    fleet.shift(Span::from_hours(3), now);
     let params =
         FleetParams { probes_per_step: 1, allocator: Allocator::RoundRobin, ..FleetParams::default() };
     fleet.set_params(params, now);
@@ -347,7 +397,7 @@ fn who_waits_for_a_slot_can_be_taken_off_changed_or_moved_with_the_clock() {
     // What is absorbed makes way for the next.
     let order = gone[3];
     assert!(fleet.absorb(&report(order.source, now)).is_some());
-    fleet.landed(order.source);
+    fleet.landed(order.source, now);
     assert!(fleet.next_step(now).is_some_and(|next| next > now + Span::from_mins(9)));
 }
 
@@ -369,9 +419,10 @@ fn crowd(policies: &[Policy]) -> Vec<Known> {
         known.terms.host.key = Arc::from("crowded.example");
         let asked_by =
             if known.terms.policy == Policy::Adaptive { Policy::Adaptive } else { Policy::Uniform };
-        known.memory.due = start() - Span::from_hours(1) - Span::from_secs(back);
+        let due = start() - Span::from_hours(1) - Span::from_secs(back);
+        known.memory.due = Due::At(due);
         known.memory.reason = Reason::Policy;
-        known.memory.last_probe = Some(known.memory.due - Span::from_mins(10));
+        known.memory.last_probe = Some(due - Span::from_mins(10));
         known.memory.life.asked_by = asked_by;
     }
     known
@@ -390,7 +441,7 @@ fn who_waits_for_a_host_goes_whoever_else_leaves() {
         fleet.reconfigure(Vec::new(), Vec::new(), &leave, now);
         now += Span::from_secs(1);
         fleet.absorb(&report(under_way, now)).unwrap();
-        fleet.landed(under_way);
+        fleet.landed(under_way, now);
         let next = fleet.next_step(now).expect("one is left");
         assert!(next <= now + Span::from_secs(2), "{next}");
         assert_eq!(fleet.step(next.max(now)).len(), 1, "{first}");
@@ -402,9 +453,9 @@ fn at_a_host_too_who_is_due_goes_first() {
     let mut policies = vec![Policy::Adaptive; 200];
     policies.extend([Policy::Uniform; 5]);
     let mut fleet = fleet(crowd(&policies), 20, Allocator::Index);
-    let answer = |_: &Order, _| (Span::from_millis(500), Ok(Answered::default()));
-    let sent = driver::run(&mut fleet, answer, start(), start() + Span::from_mins(5));
-    let when = |id: i64| sent.iter().position(|sent| sent.order.source.0 == id);
+    let answer = |_: &Attempt, _| (Span::from_millis(500), Ok(Answered::default()));
+    let sent = driver::run(fleet.engine_mut(), answer, start(), start() + Span::from_mins(5));
+    let when = |id: i64| sent.iter().position(|sent| sent.source.0 == id);
     for id in 200..205 {
         assert!(when(id).is_some_and(|place| place < 7), "{id}: {:?}", when(id));
     }
@@ -418,13 +469,12 @@ fn a_first_contact_that_is_put_off_is_still_no_matter_of_chance() {
     known.push(source(200, Policy::Auto));
     let host = known[200].terms.host.clone();
     let params = FleetParams { probes_per_step: 1, step: Span::from_secs(10), ..FleetParams::default() };
-    let mut fleet = Fleet::new(params, 7, start());
-    fleet.load_host(&host, start() + Span::from_hours(2), Span::ZERO);
-    fleet.load(known, start());
-    let answer = |_: &Order, _| (Span::from_millis(100), Ok(Answered::default()));
-    let sent = driver::run(&mut fleet, answer, start(), start() + Span::from_hours(4));
-    let first = sent.iter().find(|sent| sent.order.source == SourceId(200));
-    assert!(first.is_some_and(|first| first.at >= start() + Span::from_hours(2)), "{first:?}");
+    let rest = (host, Some(start() + Span::from_hours(2)), Span::ZERO);
+    let mut fleet = ByHand::resumed(params, 7, start(), &[rest], known);
+    let answer = |_: &Attempt, _| (Span::from_millis(100), Ok(Answered::default()));
+    let sent = driver::run(fleet.engine_mut(), answer, start(), start() + Span::from_hours(4));
+    let first = sent.iter().find(|sent| sent.source == SourceId(200));
+    assert!(first.is_some_and(|first| first.started >= start() + Span::from_hours(2)), "{first:?}");
 }
 
 #[test]
@@ -435,16 +485,15 @@ fn steps_of_a_millisecond_are_counted_too() {
         host_spacing: Span::ZERO,
         ..FleetParams::default()
     };
-    let mut fleet = Fleet::new(params, 7, start());
     let mut known: Vec<Known> = (0..3).map(|id| source(id, Policy::Uniform)).collect();
     for known in &mut known {
         known.terms.budget =
             Budget { probes: 2, per: Span::from_days(1), min_spacing: Span::from_hours(12) };
     }
-    fleet.load(known, start());
-    let answer = |_: &Order, _| (Span::from_millis(100), Ok(Answered::default()));
+    let mut fleet = ByHand::new(params, 7, start(), known);
+    let answer = |_: &Attempt, _| (Span::from_millis(100), Ok(Answered::default()));
     let until = start() + Span::from_days(30);
-    let sent = driver::run(&mut fleet, answer, start(), until);
+    let sent = driver::run(fleet.engine_mut(), answer, start(), until);
     let counts = per_source(&sent);
     assert!(counts.values().all(|count| (55..=61).contains(count)), "{counts:?}");
 }

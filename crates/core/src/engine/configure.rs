@@ -228,7 +228,7 @@ impl Engine {
         for member in self.members.values_mut() {
             member.shift(by);
         }
-        self.step_due = None;
+        (self.step_due, self.wake) = (None, None);
         self.tend_all(self.load.since);
     }
 }

@@ -210,6 +210,11 @@ impl Tardiness {
         self.garden.early(Self::left(slots, room, params), may)
     }
 
+    /// When the next probe before its deadline comes is worth a slot, as far as is foreseen.
+    pub fn next_early(&self) -> Option<Step> {
+        self.garden.next_early().map(Step)
+    }
+
     /// Ω: what keeping all deadlines takes of a step, in slots.
     pub fn omega(&self) -> f64 {
         self.garden.omega()

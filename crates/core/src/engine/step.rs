@@ -172,10 +172,11 @@ impl Engine {
         let boundary = length.start_of(current.plus(1));
         let spent = self.slots.0 == current && self.slots_left() == 0;
         let next = self.hosts.next().map(|next| if spent { next.max(boundary) } else { next });
-        match (next, self.turns.waiting()) {
-            (next, 0) => next,
-            // Whatever could go has gone: the others wait for the next step's slots.
-            (next, _) => Some(next.map_or(boundary, |next| next.min(boundary))),
-        }
+        // Whatever could go has gone: the others wait for the next step's slots.
+        let waiting = (self.turns.waiting() > 0).then_some(boundary);
+        // So has whatever was to go early.
+        let early = self.tardiness.next_early().map(|step| length.start_of(step));
+        let early = early.map(|early| if self.slots.0 == current { early.max(boundary) } else { early });
+        [next, waiting, early].into_iter().flatten().min()
     }
 }

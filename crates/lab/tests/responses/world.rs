@@ -4,11 +4,11 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use tidewatch_core::engine::event::{Answered, Known};
+use tidewatch_core::engine::action::Attempt;
+use tidewatch_core::engine::event::{Answered, Known, MadePlan, Moved};
 use tidewatch_core::engine::memory::Memory;
 use tidewatch_core::engine::params::{BurstTerms, FleetParams, Response};
 use tidewatch_core::engine::params::{HostGroup, Terms};
-use tidewatch_core::engine::state::Engine;
 use tidewatch_core::model::burst::Evidence;
 use tidewatch_core::model::burst::excess::Excess;
 use tidewatch_core::model::importance::WeekWindow;
@@ -16,12 +16,12 @@ use tidewatch_core::model::steps::{Steps, cut_together};
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::build::PlanOrder;
 use tidewatch_core::planning::build::{PlanParams, ahead};
-use tidewatch_core::planning::plan::Plan;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::planning::rolling::{Ahead, Standing, plan_under};
 use tidewatch_core::rng::Stream;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
+use tidewatch_lab::by_hand::ByHand;
 use tidewatch_lab::driver;
 use tidewatch_lab::feed::{Feed, Watching};
 
@@ -168,9 +168,9 @@ fn watch(source: &Source, who: Who, budget: Budget) -> Score {
 }
 
 /// Every probe of a source.
-pub fn sent(source: &Source, who: Who, budget: Budget) -> Vec<driver::Sent> {
+pub fn sent(source: &Source, who: Who, budget: Budget) -> Vec<Attempt> {
     let (policy, terms) = who.terms();
-    let mut fleet = Fleet::new(FleetParams { burst: terms, ..FleetParams::default() }, 7, start());
+    let params = FleetParams { burst: terms, ..FleetParams::default() };
     let host = HostGroup { key: Arc::from("a.example"), public: true };
     let known = Known {
         id: ONE,
@@ -187,8 +187,9 @@ pub fn sent(source: &Source, who: Who, budget: Budget) -> Vec<driver::Sent> {
         memory: Memory::default(),
         probes: Vec::new(),
         answered_by: None,
+        moved: Moved::Same,
     };
-    fleet.load(vec![known], start());
+    let mut fleet = ByHand::new(params, 7, start(), vec![known]);
     // By their rhythm alone, as pages and undated feeds are: what follows flurries by itself would hide what
     // an answer to bursts is worth.
     let watching = Watching { habits: false, ..Watching::default() };
@@ -220,16 +221,21 @@ pub fn sent(source: &Source, who: Who, budget: Budget) -> Vec<driver::Sent> {
         .chain([end()])
         .collect();
     stops.sort_unstable();
-    let (mut sent, mut now) = (Vec::new(), start());
+    let (mut sent, mut now, mut fitted) = (Vec::new(), start(), Vec::new());
     for stop in stops {
-        let planner = |order: &PlanOrder| Some(Plan::new(order.made_from, &make(order)?));
+        let planner = |order: &PlanOrder| {
+            let PlanOrder { source, made_from, .. } = *order;
+            Some(MadePlan { source, made_from, at: order.standing.now, ahead: make(order)? })
+        };
         let last = stop - Span::from_millis(1);
-        sent.extend(driver::run_planned(&mut fleet, |_, at| look(at), planner, now, last));
+        let answer = |_: &Attempt, at| look(at);
+        sent.extend(driver::run_planned(fleet.engine_mut(), answer, planner, &fitted, now, last));
+        fitted.clear();
         if (stop - start()).as_millis() % Span::from_hours(6).as_millis() == 0 {
             feed.borrow_mut().refit(stop, None);
-            fleet.refitted(&[ONE]);
+            fitted.push(ONE);
         } else if who == Who::Told {
-            fleet.refitted(&[ONE]);
+            fitted.push(ONE);
         }
         now = stop;
     }
@@ -247,10 +253,10 @@ fn tell(source: &Source, answered: &mut Answered, at: Timestamp) {
     heard.excess = burst.map(excess);
 }
 
-fn score(source: &Source, sent: &[driver::Sent]) -> Score {
+fn score(source: &Source, sent: &[Attempt]) -> Score {
     let counts = start() + Span::from_days(7 * TRAIN);
     let days = (7 * (WEEKS - TRAIN)) as f64;
-    let probes: Vec<Timestamp> = sent.iter().map(|sent| sent.at).collect();
+    let probes: Vec<Timestamp> = sent.iter().map(|sent| sent.started).collect();
     let (mut calm, mut burst) = (Vec::new(), Vec::new());
     // What comes last is found by the probe after the end, which nobody waits for.
     let last = probes.last().copied().unwrap_or(start());
@@ -259,10 +265,10 @@ fn score(source: &Source, sent: &[driver::Sent]) -> Score {
         if source.burst_at(item).is_some() { burst.push(wait) } else { calm.push(wait) }
     }
     let sum = |waits: &[f64]| waits.iter().sum::<f64>();
-    let counted = || sent.iter().filter(|sent| sent.at >= counts);
+    let counted = || sent.iter().filter(|sent| sent.started >= counts);
     Score {
         probes: counted().count() as f64 / days,
-        by_ttl: counted().filter(|sent| sent.order.policy == Policy::Ttl).count() as f64 / days,
+        by_ttl: counted().filter(|sent| sent.policy == Policy::Ttl).count() as f64 / days,
         delay: (sum(&calm) + sum(&burst)) / (calm.len() + burst.len()) as f64,
         calm_delay: sum(&calm) / calm.len().max(1) as f64,
         burst_delay: sum(&burst) / burst.len().max(1) as f64,

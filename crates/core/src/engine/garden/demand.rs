@@ -131,7 +131,7 @@ impl Demand {
     }
 
     /// What is due then.
-    fn due(&self, bucket: i64) -> i64 {
+    pub fn due(&self, bucket: i64) -> i64 {
         let sum = self.nodes[self.places + self.place(bucket)].sum;
         sum.saturating_add(self.capacity.saturating_mul(self.width))
     }

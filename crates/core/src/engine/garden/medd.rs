@@ -241,6 +241,19 @@ impl Medd {
         self.demand.overload(self.today, self.late)
     }
 
+    /// On which day something is next to be watered before it is due, if nothing comes, goes or is watered after
+    /// today; `None` if nothing will be missing before the next is due.
+    pub fn next_early(&self) -> Option<i64> {
+        let &(next, ..) = self.queue.range((self.today + 1, 0, Reverse(u32::MAX), 0)..).next()?;
+        let (today, last) = (self.demand.bucket(self.today), self.demand.bucket(next - 1));
+        // What is not watered today is late then.
+        let late = if today < last { u64::try_from(self.demand.due(today)).unwrap_or(0) } else { 0 };
+        let overload = self.demand.overload(next - 1, self.late + late)?;
+        // Nothing is due until then: every day before, a day's capacity less is missing.
+        let days = overload.work.div_ceil(self.counted.max(1));
+        Some(next.saturating_sub_unsigned(days).max(self.today + 1))
+    }
+
     /// A plant is watered today.
     pub fn water(&mut self, place: usize) {
         if let Some(bed) = self.beds.get(place).copied().flatten() {
