@@ -1,17 +1,19 @@
 //! A changed `[rate]` or `[burst]` reaches every source that is watched, not only those whose own
-//! section changed. The pilot runs as it is; network and store are played by the test.
+//! section changed. The scheduler runs as it is; network and store are played by the test.
 
-mod pilot;
+mod scheduler_ends;
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
-use pilot::{Ends, lines};
+use scheduler_ends::{Ends, channels};
 use tidewatch::clock::Clock;
 use tidewatch::config::Config;
-use tidewatch::daemon::startup::{Muster, Mustered, usual};
 use tidewatch::daemon::messages::{Control, Launch, Reconfiguration};
-use tidewatch::daemon::scheduler::{Pilot, Settings};
 use tidewatch::daemon::probe::Finished;
+use tidewatch::daemon::scheduler::Scheduler;
+use tidewatch::daemon::startup::{Loaded, Startup, usual};
 use tidewatch::store::load::{Remembered, Standing};
 use tidewatch_core::engine::event::Failure;
 use tidewatch_core::engine::memory::Memory;
@@ -32,9 +34,9 @@ async fn what_is_learned_by_changes_for_all() {
     let start = Timestamp::parse_iso("2026-11-16T00:00:00Z").unwrap();
     let clock = Clock::accelerated(start, 1.0);
     let old = config("");
-    let mut muster = Muster::new(&old, Standing::default(), start);
+    let mut startup = Startup::new(&old, Standing::default(), start);
     for (id, name) in [(1, "a"), (2, "b")] {
-        muster.take(Remembered {
+        startup.take(Remembered {
             id: SourceId(id),
             name: name.to_owned(),
             memory: Memory::default(),
@@ -42,19 +44,20 @@ async fn what_is_learned_by_changes_for_all() {
             probes: Vec::new(),
         });
     }
-    let Mustered { fleet, roster, .. } = muster.done();
-    let (lines, Ends { control, finished, mut launched, to_plan: _to_plan, .. }) = lines();
-    let retain = Span::from_days(1);
-    let pilot = Pilot::new(fleet, roster, clock.clone(), None, Settings::from(&old), lines);
-    tokio::spawn(pilot.fly());
+    let Loaded { engine, roster, .. } = startup.done(&old.rules, &[]);
+    let (channels, Ends { control, finished, mut launched, to_plan: _to_plan, .. }) =
+        channels(Duration::ZERO, Duration::ZERO);
+    let rules = Arc::clone(&old.rules);
+    let scheduler = Scheduler::new(engine, roster, clock.clone(), None, rules, channels);
+    tokio::spawn(scheduler.run());
     let mut next_two = async || {
         let mut learning = Vec::new();
         while learning.len() < 2 {
-            let Launch { flight, spec, .. } = launched.recv().await.unwrap();
+            let Launch { attempt, spec, .. } = launched.recv().await.unwrap();
             let zone = spec.learning.zone.iana_name().unwrap_or_default().to_owned();
             let (test, half_life) = (spec.learning.bursts.test, spec.learning.half_life);
             learning.push((spec.source.name.clone(), test, half_life, zone));
-            let over = Finished::failed(flight, clock.now(), Failure::Interrupted, String::new());
+            let over = Finished::failed(attempt, clock.now(), Failure::Interrupted, String::new());
             finished.send(over).unwrap();
         }
         learning.sort_by_key(|of| of.0.clone());
@@ -73,7 +76,6 @@ async fn what_is_learned_by_changes_for_all() {
     let apply = Reconfiguration {
         rules: None,
         params: new.fleet.clone(),
-        retain,
         fetcher: None,
         added: Vec::new(),
         changed: Vec::new(),

@@ -1,26 +1,35 @@
-//! The daemon and the simulator run the same fleet: given the same answers, they send the same
-//! probes, to the millisecond. The daemon's pilot runs here as it is, under paused time; only the
-//! far ends of its channels, network and store, are played by the test.
+//! The daemon and the simulator drive one engine: in the same world both are told the same and asked for the same,
+//! element by element; and a recording of either, played again, is answered in the same way. The daemon's scheduler
+//! runs here as it is, under paused time; only the far ends of its channels, network, store and planner, are
+//! played by the test.
 
-mod pilot;
+mod scheduler_ends;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
-use pilot::{Ends, lines};
-use tidewatch::clock::Clock;
+use scheduler_ends::{Ends, channels};
+use tidewatch::clock::{Clock, real_pause};
 use tidewatch::config::Config;
-use tidewatch::daemon::startup::{Muster, Mustered};
-use tidewatch::daemon::messages::{Control, Launch};
-use tidewatch::daemon::scheduler::{Pilot, Settings};
-use tidewatch::daemon::planner::Made;
+use tidewatch::daemon::messages::{Control, Launch, ProbeRequest, Reconfiguration};
 use tidewatch::daemon::probe::Finished;
+use tidewatch::daemon::record::RecordTo;
+use tidewatch::daemon::scheduler::Scheduler;
+use tidewatch::daemon::startup::{Loaded, Roster, Spec, Startup, rule_set, spec, terms};
 use tidewatch::store::load::{Remembered, Standing};
 use tidewatch::store::record::Outcome;
-use tidewatch_core::engine::event::{Answered, Failure};
+use tidewatch_core::engine::action::{Action, Attempt, Persist};
+use tidewatch_core::engine::book::Told;
+use tidewatch_core::engine::event::{
+    Answered, Asked, Changed, Configuration, Event, Failure, Known, MadePlan, Moved, PlansReady,
+    PredictedIntervals, Report,
+};
 use tidewatch_core::engine::memory::Memory;
+use tidewatch_core::engine::note::Note;
 use tidewatch_core::engine::params::Response;
+use tidewatch_core::engine::recording::{Exchange, exchanges, replay};
 use tidewatch_core::model::aggregate::Origin;
 use tidewatch_core::model::beliefs::Heard;
 use tidewatch_core::model::burst::excess::Excess;
@@ -31,27 +40,51 @@ use tidewatch_core::model::habits::{Foresight, Habits};
 use tidewatch_core::model::importance::WeekWindow;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::observe::FeedHints;
-use tidewatch_core::planning::build::PlanOrder;
-use tidewatch_core::planning::build::{self, PlanParams, Rhythm};
-use tidewatch_core::planning::plan::Plan;
+use tidewatch_core::planning::build::{self, PlanOrder, PlanParams, Rhythm};
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::rng::Stream;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
-use tidewatch_lab::driver;
+use tidewatch_lab::driver::{Pending, World};
+use tokio::sync::oneshot;
 
 const SOURCES: i64 = 40;
 const DAYS: i64 = 2;
+
+// Odd, so that hardly two things happen in one millisecond.
+const COMMIT_START: Span = Span::from_millis(3);
+const COMMIT_END: Span = Span::from_millis(7);
+const PLAN: Span = Span::from_millis(137);
 
 fn start() -> Timestamp {
     Timestamp::parse_iso("2026-11-16T00:00:00Z").unwrap()
 }
 
-/// Forty sources, every third on one of two shared domains, with different budgets.
-fn config(response: Response) -> Config {
-    let mut text = format!("[fleet]\nprobes_per_step = 4\n[burst]\nresponse = '{}'\n", response.name());
-    for id in 0..SOURCES {
+/// Forty sources, every third on one of two shared domains, with different budgets; some with deadlines, and rules
+/// that wait for their own sources or for others. The second configuration has other limits, another budget,
+/// another address, one source less and one more, and a rule less.
+fn config(response: Response, second: bool) -> Config {
+    let (step, slots) = if second { ("20s", 6) } else { ("10s", 4) };
+    let response = response.name();
+    let mut text = format!(
+        "[fleet]\nstep = '{step}'\nprobes_per_step = {slots}\n[burst]\nresponse = '{response}'\n\
+         [[deliver]]\nname = 'out'\nfeed = 'out.atom'\n"
+    );
+    text.push_str(
+        "[[profile]]\nname = 'p'\nsources = ['s1', 's2', 's4']\ndeliver = ['out']\n\
+         [[profile.rule]]\nname = 'own'\nlife = '30m'\n[profile.rule.trigger]\nevery = 2\n",
+    );
+    if !second {
+        text.push_str(
+            "[[profile.rule]]\nname = 'others'\nlife = '40m'\n[profile.rule.trigger]\nof = ['s7', 's10']\nevery = 3\n",
+        );
+    }
+    for id in 0..SOURCES + 1 {
+        if (id == SOURCES) != second && (id == SOURCES || id == 11) {
+            continue;
+        }
         let host = match id % 3 {
+            _ if second && id == 8 => "elsewhere.example".to_owned(),
             0 => format!("s{id}.shared{}.example", id % 2),
             _ => format!("host{id}.example"),
         };
@@ -60,29 +93,71 @@ fn config(response: Response) -> Config {
         let policy = Policy::ALL.get(id as usize % 12).map_or("auto", |policy| policy.name());
         text.push_str(&format!("policy = \"{policy}\"\n"));
         if id % 4 == 0 {
-            text.push_str("budget = { probes = 120, per = \"1d\", min_spacing = \"5m\" }\n");
+            let probes = if second && id == 16 { 60 } else { 120 };
+            text.push_str(&format!(
+                "budget = {{ probes = {probes}, per = \"1d\", min_spacing = \"5m\" }}\n"
+            ));
+        }
+        if id % 5 == 2 {
+            text.push_str("max_gap = \"50m\"\n");
         }
     }
-    tidewatch::config::valid::parse(&[(PathBuf::from("t.toml"), text)]).unwrap()
+    tidewatch::config::valid::parse(&[(PathBuf::from("t.toml"), text)])
+        .unwrap_or_else(|faults| panic!("{faults}"))
 }
 
-fn remembered(id: i64) -> Remembered {
-    let (name, memory) = (format!("s{id}"), Memory::default());
-    Remembered { id: SourceId(id), name, memory, answered_at: None, probes: Vec::new() }
+fn number(name: &str) -> SourceId {
+    SourceId(name[1..].parse().unwrap())
 }
 
-fn mustered(config: &Config) -> Mustered {
-    let mut muster = Muster::new(config, Standing { seed: 11, ..Standing::default() }, start());
-    (0..SOURCES).for_each(|id| muster.take(remembered(id)));
-    muster.done()
+fn loaded(config: &Config) -> Loaded {
+    let mut startup = Startup::new(config, Standing { seed: 11, ..Standing::default() }, start());
+    for source in &config.sources {
+        startup.take(Remembered {
+            id: number(&source.name),
+            name: source.name.clone(),
+            memory: Memory::default(),
+            answered_at: None,
+            probes: Vec::new(),
+        });
+    }
+    startup.done(&config.rules, &[])
 }
 
-/// The recorded observations: what the n-th probe of a source is answered, and how fast.
-fn recorded(source: SourceId, nth: u32) -> (Span, Result<Answered, Failure>) {
+/// What happens besides answers, so long after the start, in real time.
+#[derive(Debug, Clone, Copy)]
+enum Happening {
+    Request(i64),
+    Reload,
+    ClockSet(Span),
+    Fitted,
+}
+
+fn script() -> Vec<(Span, Happening)> {
+    let hours = |hours: i64, millis: i64| Span::from_hours(hours) + Span::from_millis(millis);
+    let mut script = vec![
+        (hours(9, 321), Happening::Reload),
+        (hours(15, 571), Happening::ClockSet(Span::from_mins(20))),
+        (hours(27, 777), Happening::ClockSet(-Span::from_mins(35))),
+    ];
+    for nth in 0..12 {
+        script.push((hours(3 * nth + 1, 211 + nth), Happening::Request(nth * 3)));
+        script.push((hours(4 * nth + 2, 431 + nth), Happening::Fitted));
+    }
+    script.sort_by_key(|&(at, _)| at);
+    script
+}
+
+/// Nothing can be reached between these, in real time.
+const OUTAGE: (Span, Span) = (Span::from_hours(20), Span::from_hours(22));
+
+/// What the n-th probe of a source is answered, and how fast. `since` is real time since the start.
+fn answer(source: SourceId, nth: u32, since: Span, now: Timestamp) -> (Span, Result<Answered, Failure>) {
     let mut chance = Stream::new(5, format!("{}/{nth}", source.0));
-    let took = Span::from_millis(1 + (chance.unit() * 30_000.0) as i64);
+    let took = Span::from_millis(11 + (chance.unit() * 30_000.0) as i64);
     let draw = chance.unit();
     let result = match () {
+        () if OUTAGE.0 <= since && since < OUTAGE.1 => Err(Failure::Unreachable),
         () if draw < 0.05 => Err(Failure::Unreachable),
         () if draw < 0.08 => Err(Failure::Refused),
         () if draw < 0.10 => Err(Failure::Throttled { retry_after: Some(Span::from_mins(50)) }),
@@ -98,13 +173,31 @@ fn recorded(source: SourceId, nth: u32) -> (Span, Result<Answered, Failure>) {
                 ..FeedHints::default()
             }),
             heard: heard(source, nth),
+            asked: asked(source, chance.unit() < 0.5, now),
+            bytes: (chance.unit() * 90_000.0) as u64,
             ..Answered::default()
         }),
     };
     (took, result)
 }
 
-/// Of every sixteen looks, four are in a burst.
+/// What a probe means to the rules.
+fn asked(source: SourceId, news: bool, now: Timestamp) -> Option<Box<Asked>> {
+    let counts = if news { vec![now] } else { Vec::new() };
+    let told = |rule: &str, asks: bool, counts: Vec<Timestamp>| Told {
+        rule: rule.into(),
+        caught: if asks && news { vec![0] } else { Vec::new() },
+        counts,
+    };
+    let told = match source.0 {
+        1 | 2 | 4 => vec![told("p/own", true, counts), told("p/others", true, Vec::new())],
+        7 | 10 => vec![told("p/others", false, counts)],
+        _ => return None,
+    };
+    Some(Box::new(Asked { told, found: u32::from(news), expected: Some(0.4) }))
+}
+
+/// Of every sixteen probes, four are in a burst.
 fn heard(source: SourceId, nth: u32) -> Heard {
     let at = |look: u32| start() + Span::from_mins(40 * i64::from(look));
     let (burst, now) = (at(nth - nth % 16 + 8), at(nth));
@@ -125,9 +218,9 @@ fn heard(source: SourceId, nth: u32) -> Heard {
     }
 }
 
-/// What is foretold of every third source: some update by the clock, some in pairs.
+/// What is predicted of every third source: some update by the clock, some in pairs.
 fn foresight(source: SourceId) -> Option<Arc<Foresight>> {
-    static ALL: LazyLock<Vec<Option<Arc<Foresight>>>> = LazyLock::new(|| {
+    static ALL: LazyLock<BTreeMap<i64, Arc<Foresight>>> = LazyLock::new(|| {
         let utc = jiff::tz::TimeZone::UTC;
         let foreseen = |id: i64| {
             let mut diary = Diary::default();
@@ -145,140 +238,292 @@ fn foresight(source: SourceId) -> Option<Arc<Foresight>> {
             let habits = Habits::weigh(&diary, &rhythm, start(), true);
             Arc::new(Foresight::new(diary, habits, &utc, start()))
         };
-        (0..SOURCES).map(|id| (id % 3 == 1).then(|| foreseen(id))).collect()
+        (0..SOURCES).filter(|id| id % 3 == 1).map(|id| (id, foreseen(id))).collect()
     });
-    ALL[source.0 as usize].clone()
+    ALL.get(&source.0).cloned()
 }
 
 /// What is planned: sources of four rhythms, two of them by the hour of the day.
-fn make(order: &PlanOrder, foresight: Foreseeing) -> Option<Made> {
+fn plan(order: &PlanOrder) -> PlansReady {
     let office = WeekWindow { days: 0b111_1111, from_minute: 8 * 60, until_minute: 18 * 60 };
     let rate = match order.source.0 % 4 {
         0 => Steps::from(&Rate::constant(0.5)),
         1 => Steps::from(&Rate::constant(4.0)),
         n => Steps::windows(jiff::tz::TimeZone::UTC, 0.1, &[(office, n as f64)]).unwrap(),
     };
+    let (source, made_from, now) = (order.source, order.made_from, order.standing.now);
+    let intervals = order.wants.as_ref().map(|wants| PredictedIntervals {
+        source,
+        made_from,
+        intervals: Some(build::spans(wants, &rate, now)),
+    });
     let origin = if order.source.0 % 3 == 0 { Origin::Blend } else { Origin::Individual };
-    let rhythm = Rhythm { rate, origin, updates: 20, foresight: foresight(order.source) };
+    let rhythm = Rhythm { rate, origin, updates: 20, foresight: foresight(source) };
     let params =
         PlanParams { importance: Steps::constant(1.0).unwrap(), freshness_threshold: 1.0, switches: false };
-    let ahead = build::ahead(order, &rhythm, &params)?;
-    Some(Made { source: order.source, made_from: order.made_from, at: order.standing.now, ahead })
+    let plans = build::ahead(order, &rhythm, &params);
+    PlansReady {
+        requests: 1,
+        profiles: Vec::new(),
+        plans: plans.map(|ahead| MadePlan { source, made_from, at: now, ahead }).into_iter().collect(),
+        intervals: intervals.into_iter().collect(),
+    }
 }
 
-type Foreseeing = fn(SourceId) -> Option<Arc<Foresight>>;
+/// What changes with the second configuration.
+struct Reload {
+    new: Config,
+    added: Vec<(Known, Arc<Spec>)>,
+    changed: Vec<(Changed, Arc<Spec>)>,
+    removed: Vec<SourceId>,
+}
 
-type Sent = (Timestamp, SourceId, Timestamp, &'static str, &'static str);
-
-fn simulate(response: Response, until: Timestamp, foresight: Foreseeing) -> Vec<Sent> {
-    let Mustered { mut fleet, .. } = mustered(&config(response));
-    let mut counts: HashMap<SourceId, u32> = HashMap::new();
-    let answer = |order: &tidewatch_core::engine::action::Attempt, _| {
-        let nth = counts.entry(order.source).or_default();
-        *nth += 1;
-        recorded(order.source, *nth)
+fn reload(response: Response) -> Reload {
+    let new = config(response, true);
+    let of = |id: i64| new.sources.iter().find(|source| number(&source.name).0 == id).unwrap();
+    let specified = |id: i64| {
+        let spec = spec(&new, of(id), None);
+        (terms(of(id), spec.url()), Arc::new(spec))
     };
-    let planner =
-        |order: &PlanOrder| make(order, foresight).map(|made| Plan::new(made.made_from, &made.ahead));
-    driver::run_planned(&mut fleet, answer, planner, start(), until)
-        .into_iter()
-        .map(|sent| {
-            let order = sent.order;
-            (sent.at, order.source, order.due, order.policy.name(), order.reason.name())
-        })
-        .collect()
+    let (terms, spec) = specified(SOURCES);
+    let (id, memory, moved) = (SourceId(SOURCES), Memory::default(), Moved::Same);
+    let added = vec![(Known { id, terms, memory, probes: Vec::new(), answered_by: None, moved }, spec)];
+    let changed = [(8, Moved::Elsewhere), (16, Moved::Same)].map(|(id, moved)| {
+        let (terms, spec) = specified(id);
+        (Changed { id: SourceId(id), terms, moved, probes: Vec::new() }, spec)
+    });
+    Reload { added, changed: changed.into(), removed: vec![SourceId(11)], new }
 }
 
-async fn fly(response: Response, until: Timestamp) -> Vec<Sent> {
-    let clock = Clock::accelerated(start(), 1.0);
-    let config = config(response);
-    let Mustered { fleet, roster, .. } = mustered(&config);
-    let (lines, Ends { control, finished, launched: mut to_launch, mut to_plan, .. }) = lines();
-    let pilot = Pilot::new(fleet, roster, clock.clone(), None, Settings::from(&config), lines);
+/// The simulator's world.
+struct Simulated {
+    counts: HashMap<SourceId, u32>,
+    /// How far the clock is ahead of real time.
+    ahead: Span,
+}
 
-    // The planner: every plan is made at once.
+impl World for Simulated {
+    fn probe(&mut self, attempt: &Attempt, now: Timestamp) -> Report {
+        let nth = self.counts.entry(attempt.source).or_default();
+        *nth += 1;
+        let (took, result) = answer(attempt.source, *nth, now - self.ahead - start(), now);
+        let (source, finished) = (attempt.source, now + took);
+        Report { source, started: now, finished, answered_by: None, crawl_delay: None, result }
+    }
+
+    fn plan(&mut self, request: &PlanOrder, _: Timestamp) -> (Span, PlansReady) {
+        (PLAN, plan(request))
+    }
+
+    fn commit(&mut self, persist: &Persist) -> Span {
+        match persist {
+            Persist::Started(_) => COMMIT_START,
+            Persist::Ended(_) => COMMIT_END,
+            _ => Span::ZERO,
+        }
+    }
+}
+
+fn simulate(response: Response, days: i64) -> Vec<u8> {
+    let first = config(response, false);
+    let Loaded { mut engine, roster, .. } = loaded(&first);
+    let mut roster: Roster = roster;
+    let mut world = Simulated { counts: HashMap::new(), ahead: Span::ZERO };
+    let mut pending = Pending::default();
+    pending.record(&engine);
+    pending.tell(&mut engine, &mut world, start(), Event::Tick);
+    let mut now = start();
+    for (after, happening) in script() {
+        let clock = start() + after + world.ahead;
+        pending.run(&mut engine, &mut world, now, clock - Span::from_millis(1));
+        now = clock;
+        match happening {
+            Happening::Request(id) => {
+                let event = Event::ProbeRequested { source: SourceId(id), request: id };
+                pending.tell(&mut engine, &mut world, now, event);
+            }
+            Happening::Fitted => {
+                let all = (0..SOURCES).map(SourceId).collect();
+                pending.tell(&mut engine, &mut world, now, Event::RatesFitted(all));
+            }
+            Happening::ClockSet(by) => {
+                (world.ahead, now) = (world.ahead + by, now + by);
+                pending.shift(by);
+                pending.tell(&mut engine, &mut world, now, Event::ClockSet { by });
+                pending.tell(&mut engine, &mut world, now, Event::RatesFitted(Vec::new()));
+            }
+            Happening::Reload => {
+                let Reload { new, added, changed, removed } = reload(response);
+                let specs = added.iter().map(|(known, spec)| (known.id, spec));
+                let specs = specs.chain(changed.iter().map(|(change, spec)| (change.id, spec)));
+                specs.for_each(|(id, spec)| drop(roster.insert(id, Arc::clone(spec))));
+                let new = Configuration {
+                    params: new.fleet.clone(),
+                    added: added.into_iter().map(|(known, _)| known).collect(),
+                    changed: changed.into_iter().map(|(change, _)| change).collect(),
+                    removed,
+                    rules: Some(rule_set(&new.rules, &roster)),
+                    replan: true,
+                };
+                pending.tell(&mut engine, &mut world, now, Event::Configured(Box::new(new)));
+            }
+        }
+    }
+    let until = start() + Span::from_days(days) + world.ahead;
+    pending.run(&mut engine, &mut world, now, until - Span::from_millis(1));
+    pending.tell(&mut engine, &mut world, until, Event::Stopping);
+    pending.drain(&mut engine, &mut world, until);
+    pending.recorded().to_vec()
+}
+
+fn real(span: Span) -> Duration {
+    span.to_duration()
+}
+
+async fn run_daemon(response: Response, days: i64) -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("recording");
+    let clock = Clock::accelerated(start(), 1.0);
+    let first = config(response, false);
+    let Loaded { engine, roster, .. } = loaded(&first);
+    let (channels, ends) = channels(real(COMMIT_START), real(COMMIT_END));
+    let Ends { control, finished, launched: mut to_launch, mut to_plan, .. } = ends;
+    let rules = Arc::clone(&first.rules);
+    let mut scheduler = Scheduler::new(engine, roster, clock.clone(), None, rules, channels);
+    let written = scheduler.begin_recording(&RecordTo { path: path.clone(), limit: u64::MAX }).unwrap();
+
+    // The planner takes its time for every plan.
     let planned = control.clone();
     tokio::spawn(async move {
         while let Some(order) = to_plan.recv().await {
-            let plans = make(&order, foresight).into_iter().collect();
-            let _ = planned.send(Control::Planned(plans));
-        }
-    });
-    // The network: the recorded answers.
-    let log = Arc::new(Mutex::new(Vec::new()));
-    let network = (clock.clone(), Arc::clone(&log));
-    tokio::spawn(async move {
-        let (clock, log) = network;
-        let mut counts: HashMap<SourceId, u32> = HashMap::new();
-        while let Some(Launch { flight, .. }) = to_launch.recv().await {
-            let nth = counts.entry(flight.source).or_default();
-            *nth += 1;
-            let (took, result) = recorded(flight.source, *nth);
-            let sent = (clock.now(), flight.source, flight.due, flight.policy.name(), flight.reason.name());
-            log.lock().unwrap().push(sent);
-            let (clock, finished) = (clock.clone(), finished.clone());
+            let planned = planned.clone();
             tokio::spawn(async move {
-                let at = clock.now() + took;
-                clock.sleep_until(at).await;
-                let said = String::new();
-                let told = Finished::failed(flight, clock.now(), Failure::Interrupted, said);
-                let (outcome, error) = (Outcome::Unchanged, None);
-                let _ = finished.send(Finished { result, outcome, error, ..told });
+                real_pause(real(PLAN)).await;
+                let _ = planned.send(Control::Tell(Event::PlansReady(plan(&order))));
             });
         }
     });
-    let flying = tokio::spawn(pilot.fly());
-    clock.sleep_until(until).await;
+    // The network: the same answers.
+    let network = clock.clone();
+    let began = tokio::time::Instant::now();
+    tokio::spawn(async move {
+        let mut counts: HashMap<SourceId, u32> = HashMap::new();
+        while let Some(Launch { attempt, .. }) = to_launch.recv().await {
+            let nth = counts.entry(attempt.source).or_default();
+            *nth += 1;
+            let (since, now) = (Span::from_duration(began.elapsed()), network.now());
+            let (took, result) = answer(attempt.source, *nth, since, now);
+            let (network, finished) = (network.clone(), finished.clone());
+            tokio::spawn(async move {
+                real_pause(real(took)).await;
+                let at = network.now();
+                let told = Finished::failed(attempt, at, Failure::Interrupted, String::new());
+                let attempt = Attempt { started: at - took, ..attempt };
+                let (outcome, error) = (Outcome::Unchanged, None);
+                let _ = finished.send(Finished { attempt, result, outcome, error, ..told });
+            });
+        }
+    });
+    let running = tokio::spawn(scheduler.run());
+    for (after, happening) in script() {
+        real_pause(real(after) - began.elapsed()).await;
+        let order = match happening {
+            Happening::Request(id) => {
+                Control::Request(ProbeRequest { number: id, source: SourceId(id), answer: None })
+            }
+            Happening::Fitted => Control::Tell(Event::RatesFitted((0..SOURCES).map(SourceId).collect())),
+            Happening::ClockSet(by) => {
+                clock.set(by);
+                // So that the scheduler looks up.
+                Control::Tell(Event::RatesFitted(Vec::new()))
+            }
+            Happening::Reload => {
+                let Reload { new, added, changed, removed } = reload(response);
+                let (applied, _) = oneshot::channel();
+                Control::Apply(Box::new(Reconfiguration {
+                    params: new.fleet.clone(),
+                    fetcher: None,
+                    added,
+                    changed,
+                    removed,
+                    learning: None,
+                    rules: Some(Arc::clone(&new.rules)),
+                    replan: true,
+                    summary: String::new(),
+                    applied,
+                }))
+            }
+        };
+        control.send(order).unwrap();
+    }
+    real_pause(real(Span::from_days(days)) - began.elapsed()).await;
     control.send(Control::Stop).unwrap();
-    flying.await.unwrap();
-    let log = log.lock().unwrap();
-    log.clone()
+    running.await.unwrap();
+    written.await.unwrap();
+    std::fs::read(path).unwrap()
 }
 
-/// What both send, if it is the same.
-async fn sent_by_both(response: Response, until: Timestamp) -> Vec<Sent> {
-    let mut simulated = simulate(response, until - Span::from_millis(1), foresight);
-    let mut flown = fly(response, until).await;
-    flown.retain(|sent| sent.0 < until);
-    simulated.sort();
-    flown.sort();
-    assert!(simulated.len() > 1_500, "{}", simulated.len());
-    for (nth, (simulated, flown)) in simulated.iter().zip(&flown).enumerate() {
-        assert_eq!(simulated, flown, "probe {nth}");
+/// What both were told and asked for, if it is the same.
+async fn both(response: Response) -> Vec<Exchange> {
+    let simulated = simulate(response, DAYS);
+    let lived = run_daemon(response, DAYS).await;
+    for recording in [&simulated, &lived] {
+        assert_eq!(replay(recording).unwrap().difference, None);
     }
-    assert_eq!(simulated.len(), flown.len());
+    let (simulated, lived) = (exchanges(&simulated).unwrap(), exchanges(&lived).unwrap());
+    for (nth, (simulated, lived)) in simulated.iter().zip(&lived).enumerate() {
+        assert_eq!(simulated, lived, "exchange {nth}");
+    }
+    assert_eq!(simulated.len(), lived.len());
     simulated
 }
 
-#[tokio::test(start_paused = true)]
-async fn the_daemon_sends_the_probes_that_the_simulator_sends_whatever_bursts_are_answered_with() {
-    let until = start() + Span::from_days(DAYS);
-    let planned = sent_by_both(Response::Replan, until).await;
-    assert!(!planned.iter().any(|sent| sent.4 == "burst"), "nobody is chased");
+fn sent(exchanges: &[Exchange]) -> Vec<Attempt> {
+    let actions = exchanges.iter().flat_map(|exchange| &exchange.actions);
+    let sent = actions.filter_map(|action| match action {
+        Action::Send(attempt) => Some(*attempt),
+        _ => None,
+    });
+    sent.collect()
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_daemon_sends_the_probes_that_the_simulator_sends() {
-    let until = start() + Span::from_days(DAYS);
-    let simulated = sent_by_both(Response::Ttl, until).await;
-    // Nobody is dull: `auto` follows others, `adaptive` is spread evenly so far, and no rule asks.
-    let silent = [Policy::Auto, Policy::Adaptive, Policy::Profile];
+async fn daemon_simulator_and_replay_ask_for_the_same_where_bursts_are_planned_for() {
+    let all = both(Response::Replan).await;
+    assert!(!sent(&all).iter().any(|attempt| attempt.reason.name() == "burst"), "no burst is followed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn daemon_simulator_and_replay_ask_for_the_same() {
+    let all = both(Response::Ttl).await;
+    let sent = sent(&all);
+    assert!(sent.len() > 1_500, "{}", sent.len());
+    // `auto` follows others, and `adaptive` is spread evenly so far.
+    let silent = [Policy::Auto, Policy::Adaptive];
     for policy in Policy::ALL.into_iter().filter(|policy| !silent.contains(policy)) {
-        let by = simulated.iter().filter(|sent| sent.3 == policy.name()).count();
-        assert!(by > 10, "{by} by {}", policy.name());
+        let by = sent.iter().filter(|attempt| attempt.policy == policy).count();
+        assert!(by > 5, "{by} by {}", policy.name());
     }
-    assert!(simulated.iter().any(|sent| sent.4 == "burst"));
-    // Habits count.
-    let mut blind = simulate(Response::Ttl, until - Span::from_millis(1), |_| None);
-    blind.sort();
-    let sources = config(Response::Ttl).sources;
-    let mut follow = 0;
-    for (id, source) in sources.iter().enumerate() {
-        let of = |all: &[Sent]| -> Vec<Timestamp> {
-            all.iter().filter(|sent| sent.1.0 == id as i64 && sent.3 == "plan").map(|sent| sent.0).collect()
-        };
-        let foresees = source.policy == Policy::Auto && foresight(SourceId(id as i64)).is_some();
-        follow += u32::from(foresees && of(&blind) != of(&simulated));
+    for reason in ["burst", "rule", "max gap", "manual", "gap", "first contact", "retry-after", "backoff"] {
+        assert!(sent.iter().any(|attempt| attempt.reason.name() == reason), "none because of {reason}");
     }
-    assert!(follow >= 3, "{follow} are probed otherwise by their habits");
+    let notes: Vec<&Note> = all
+        .iter()
+        .flat_map(|exchange| &exchange.actions)
+        .filter_map(|action| match action {
+            Action::Log { note, .. } => Some(note),
+            _ => None,
+        })
+        .collect();
+    let noted = |what: fn(&Note) -> bool| notes.iter().filter(|note| what(note)).count();
+    assert!(noted(|note| matches!(note, Note::OutageBegan)) > 0);
+    assert!(noted(|note| matches!(note, Note::OutageEnded)) > 0);
+    assert!(noted(|note| matches!(note, Note::Burst(_))) > 20);
+    assert!(noted(|note| matches!(note, Note::PolicySwitched { .. })) > 20);
+    assert!(noted(|note| matches!(note, Note::Tardy { .. })) > 0);
+    let told = |what: fn(&Event) -> bool| all.iter().filter(|exchange| what(&exchange.event)).count();
+    assert_eq!(told(|event| matches!(event, Event::ClockSet { .. })), 2);
+    assert_eq!(told(|event| matches!(event, Event::Configured(_))), 1);
+    assert_eq!(told(|event| matches!(event, Event::ProbeRequested { .. })), 12);
+    assert!(told(|event| matches!(event, Event::PlansReady(_))) > 500);
 }

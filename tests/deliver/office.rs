@@ -15,11 +15,12 @@ use tidewatch::deliver::courier::Courier;
 use tidewatch::fetch::client::Fetcher;
 use tidewatch::store::deliveries::{DeliveryRow, Filter};
 use tidewatch::store::reader::Reader;
-use tidewatch::store::record::{Attempt, CaughtRecord, Landing, Outcome, ValidatorsChange};
+use tidewatch::store::record::{CaughtRecord, Landing, Outcome, ValidatorsChange};
 use tidewatch::store::sync::Listed;
 use tidewatch::store::writer::{Desk, Write, Writer};
 use tidewatch::store::{load, open};
-use tidewatch_core::engine::memory::Memory;
+use tidewatch_core::engine::action::Attempt;
+use tidewatch_core::engine::memory::{Due, Memory};
 use tidewatch_core::engine::reason::Reason;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::source_id::SourceId;
@@ -241,7 +242,7 @@ impl Office {
             tardy: None,
             look_by: None,
             observation: None,
-            memory: Memory { due: now + HOUR, ..Memory::default() },
+            memory: Memory { due: Due::At(now + HOUR), ..Memory::default() },
             beliefs: None,
             burst: None,
             burst_so_far: None,

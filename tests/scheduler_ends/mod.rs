@@ -1,11 +1,14 @@
-//! The far ends of a pilot's channels, for tests that play network, store and planner themselves.
+//! The far ends of a scheduler's channels, for tests that play network, store and planner themselves.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use tidewatch::clock::real_pause;
 use tidewatch::daemon::messages::{Control, Launch};
-use tidewatch::daemon::scheduler::{Lines, Progress};
 use tidewatch::daemon::probe::Finished;
-use tidewatch::store::writer::{Health, Receipt, Write};
+use tidewatch::daemon::scheduler::{Channels, Progress};
+use tidewatch::store::writer::{Health, Write};
+use tidewatch_core::engine::event::Committed;
 use tidewatch_core::planning::build::PlanOrder;
 use tokio::sync::{mpsc, watch};
 
@@ -14,31 +17,40 @@ pub struct Ends {
     pub control: mpsc::UnboundedSender<Control>,
     pub finished: mpsc::UnboundedSender<Finished>,
     pub launched: mpsc::UnboundedReceiver<Launch>,
-    pub to_plan: mpsc::Receiver<PlanOrder>,
+    pub to_plan: mpsc::UnboundedReceiver<PlanOrder>,
     _well: watch::Sender<Health>,
 }
 
-/// A pilot's lines, to a store that commits everything at once.
-pub fn lines() -> (Lines, Ends) {
-    let (control, orders) = mpsc::unbounded_channel();
+/// A scheduler's channels, to a store that takes so long for the start and for the end of a probe.
+pub fn channels(start: Duration, end: Duration) -> (Channels, Ends) {
+    let (control, controls) = mpsc::unbounded_channel();
     let (finished, has_finished) = mpsc::unbounded_channel();
     let (receipt, receipts) = mpsc::unbounded_channel();
     let (writes, mut to_write) = mpsc::unbounded_channel();
     let (launches, launched) = mpsc::unbounded_channel();
-    let (plans, to_plan) = mpsc::channel(8);
+    let (plans, to_plan) = mpsc::unbounded_channel();
     let (_well, health) = watch::channel(Health::Well);
     let (progress, _) = watch::channel(Progress::default());
     tokio::spawn(async move {
         while let Some(write) = to_write.recv().await {
-            match write {
-                Write::Started(flights) => drop(receipt.send(Receipt::TookOff(flights))),
-                Write::Ended(landing) => drop(receipt.send(Committed::Ended(landing.attempt.source))),
-                _ => {}
-            }
+            let (after, committed) = match write {
+                Write::Started(attempts) => {
+                    (start, Committed::Started(attempts.iter().map(|attempt| attempt.source).collect()))
+                }
+                Write::Ended(landing) => (end, Committed::Ended(landing.attempt.source)),
+                _ => continue,
+            };
+            let receipt = receipt.clone();
+            tokio::spawn(async move {
+                if !after.is_zero() {
+                    real_pause(after).await;
+                }
+                let _ = receipt.send(committed);
+            });
         }
     });
-    let lines = Lines {
-        control: orders,
+    let channels = Channels {
+        control: controls,
         finished: has_finished,
         receipts,
         writes,
@@ -46,7 +58,7 @@ pub fn lines() -> (Lines, Ends) {
         plans,
         health,
         progress,
-        poke: Arc::default(),
+        deliver: Arc::default(),
     };
-    (lines, Ends { control, finished, launched, to_plan, _well })
+    (channels, Ends { control, finished, launched, to_plan, _well })
 }

@@ -145,7 +145,7 @@ async fn a_clock_that_was_set_moves_every_promise() {
     let a = store.id("a");
     let first = landing(a, 10_000);
     let memory = Memory {
-        due: at(20_000),
+        due: Due::At(at(20_000)),
         last_probe: Some(at(10_001)),
         retry_until: Some(at(15_000)),
         life: Life { newest: Some(at(9_000)), ..Life::default() },
@@ -158,7 +158,7 @@ async fn a_clock_that_was_set_moves_every_promise() {
     let reader = store.reader().await;
     let mut connection = reader.connection().await.unwrap();
     let moved = load::remembered(&mut connection, a).await.unwrap();
-    assert_eq!((moved.due, moved.retry_until), (at(15_000), Some(at(10_000))));
+    assert_eq!((moved.due, moved.retry_until), (Due::At(at(15_000)), Some(at(10_000))));
     assert_eq!((moved.last_probe, moved.life.newest), (Some(at(5_001)), Some(at(4_000))));
     let starts: Vec<Timestamp> =
         reader.last_probes(a, 9).await.unwrap().iter().map(|probe| probe.started_at).collect();

@@ -13,16 +13,16 @@ use tidewatch::store::load::{Remembered, begin, each, standing};
 use tidewatch::store::lock::Lock;
 use tidewatch::store::reader::{Reader, ask};
 use tidewatch::store::record::{
-    Attempt, BeliefsRecord, Event, HostRecord, Landing, Outcome, PlanRecord, RateRecord, RobotsRecord,
+    BeliefsRecord, Event, HostRecord, Landing, Outcome, RateRecord, RobotsRecord,
     ValidatorsChange,
 };
 use tidewatch::store::sync::Listed;
-use tidewatch::store::writer::{Desk, Health, Receipt, Write, Writer};
+use tidewatch::store::writer::{Desk, Health, Write, Writer};
 use tidewatch::store::{StoreError, open};
+use tidewatch_core::engine::action::{AdoptedPlan, Attempt, DueChange};
 use tidewatch_core::engine::constraint::Constraint;
-use tidewatch_core::engine::memory::Life;
-use tidewatch_core::engine::memory::Toll;
-use tidewatch_core::engine::memory::{Memory, MoveProof};
+use tidewatch_core::engine::event::Committed;
+use tidewatch_core::engine::memory::{Due, Life, Memory, MoveProof, Toll};
 use tidewatch_core::engine::reason::{Reason, State};
 use tidewatch_core::model::estimate::Forgetting;
 use tidewatch_core::observe::{
@@ -66,7 +66,7 @@ fn believed(history: &[u8]) -> BeliefsRecord {
 
 fn landing(id: SourceId, secs: i64) -> Landing {
     Landing {
-        flight: flight(id, secs),
+        attempt: flight(id, secs),
         finished: at(secs + 1),
         outcome: Outcome::Unchanged,
         http_status: Some(200),
@@ -76,7 +76,11 @@ fn landing(id: SourceId, secs: i64) -> Landing {
         tardy: None,
         look_by: None,
         observation: None,
-        memory: Memory { due: at(secs + 100), last_probe: Some(at(secs + 1)), ..Memory::default() },
+        memory: Memory {
+            due: Due::At(at(secs + 100)),
+            last_probe: Some(at(secs + 1)),
+            ..Memory::default()
+        },
         beliefs: None,
         burst: None,
         burst_so_far: None,
@@ -183,7 +187,7 @@ async fn a_landing_is_stored_whole_and_comes_back_as_it_was() {
     let memory = Memory {
         rule: Some("profile/rule".into()),
         state: State::Backoff,
-        due: at(500),
+        due: Due::At(at(500)),
         reason: Reason::Constraint(Constraint::RetryAfter),
         last_probe: Some(at(101)),
         // What is stored is when it was asked: see the flight.
@@ -282,7 +286,7 @@ async fn a_landing_is_stored_whole_and_comes_back_as_it_was() {
     // The budget counts from the end of a probe.
     assert_eq!(loaded["a"], Remembered { id, name, memory, answered_at, probes: vec![at(101)] });
     let (host, paused, delay) = &standing(&mut connection).await.unwrap().hosts[0];
-    assert_eq!((&*host.key, host.public, *paused, *delay), ("a", true, at(500), Span::from_secs(7)));
+    assert_eq!((&*host.key, host.public, *paused, *delay), ("a", true, Some(at(500)), Span::from_secs(7)));
 }
 
 #[tokio::test]

@@ -1,28 +1,24 @@
 //! Plans, and the rates that they are made from.
 
 use tidewatch_core::model::steps::Steps;
+use tidewatch_core::planning::rolling::Ahead;
 
 use super::*;
 
-fn plan_record(source: SourceId, made: i64, times: &[i64]) -> PlanRecord {
-    PlanRecord {
-        source,
-        made_at: at(made),
+fn plan_record(source: SourceId, made: i64, times: &[i64]) -> AdoptedPlan {
+    let plan = Ahead {
+        by: Policy::Plan,
+        times: times.iter().map(|&secs| at(secs)).collect(),
         starts: at(made),
         ends: at(made + 86_400),
-        times: times.iter().map(|&secs| at(secs)).collect(),
         expected_cost: 3.0,
         lower_bound: 2.5,
         price: 0.25,
         overflow: Some(0.125),
-        passing: false,
-        due: at(times[0]),
-        reason: Reason::Plan,
-        by: Policy::Plan,
-        asked_by: Policy::Plan,
-        rule: None,
-        follows: Policy::Plan,
-    }
+    };
+    let due = Due::At(at(times[0]));
+    let due = DueChange { source, due, reason: Reason::Plan, asked_by: Policy::Plan, rule: None };
+    AdoptedPlan { made_at: at(made), plan, passing: false, due, follows: Policy::Plan }
 }
 
 #[tokio::test]
@@ -68,7 +64,7 @@ async fn of_plans_that_pass_as_many_are_remembered_as_of_those_that_last() {
     for hour in 0..49 {
         let made = 3_600 * hour;
         let plan = plan_record(a, made, &[made + 100, made + 4_000]);
-        store.write(Write::Plans(vec![PlanRecord { passing: true, ..plan }]));
+        store.write(Write::Plans(vec![AdoptedPlan { passing: true, ..plan }]));
     }
     store.flush().await;
     let made: Vec<i64> = sqlx::query_scalar("SELECT made_at FROM plans ORDER BY id")
