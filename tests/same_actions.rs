@@ -53,7 +53,7 @@ const DAYS: i64 = 2;
 
 // Odd, so that hardly two things happen in one millisecond.
 const COMMIT_START: Span = Span::from_millis(3);
-const COMMIT_END: Span = Span::from_millis(7);
+const COMMIT_END: Span = Span::from_millis(8);
 const PLAN: Span = Span::from_millis(137);
 
 fn start() -> Timestamp {
@@ -68,15 +68,17 @@ fn config(response: Response, second: bool) -> Config {
     let response = response.name();
     let mut text = format!(
         "[fleet]\nstep = '{step}'\nprobes_per_step = {slots}\n[burst]\nresponse = '{response}'\n\
-         [[deliver]]\nname = 'out'\nfeed = 'out.atom'\n"
+         [deliver.out]\nexec = ['/bin/true']\n"
     );
     text.push_str(
-        "[[profile]]\nname = 'p'\nsources = ['s1', 's2', 's4']\ndeliver = ['out']\n\
-         [[profile.rule]]\nname = 'own'\nlife = '30m'\n[profile.rule.trigger]\nevery = 2\n",
+        "[[profile]]\nname = 'p'\nsources = ['s1', 's2', 's4']\n\
+         [[profile.rule]]\nname = 'own'\nlife = { window = '30m' }\ntrigger = { every = 2 }\n\
+         deliver = ['exec:out']\n",
     );
     if !second {
         text.push_str(
-            "[[profile.rule]]\nname = 'others'\nlife = '40m'\n[profile.rule.trigger]\nof = ['s7', 's10']\nevery = 3\n",
+            "[[profile.rule]]\nname = 'others'\nlife = { window = '40m' }\ndeliver = ['exec:out']\n\
+             trigger = { of = ['s7', 's10'], every = 3 }\n",
         );
     }
     for id in 0..SOURCES + 1 {

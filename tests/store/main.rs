@@ -13,8 +13,7 @@ use tidewatch::store::load::{Remembered, begin, each, standing};
 use tidewatch::store::lock::Lock;
 use tidewatch::store::reader::{Reader, ask};
 use tidewatch::store::record::{
-    BeliefsRecord, Event, HostRecord, Landing, Outcome, RateRecord, RobotsRecord,
-    ValidatorsChange,
+    BeliefsRecord, Event, HostRecord, Landing, Outcome, RateRecord, RobotsRecord, ValidatorsChange,
 };
 use tidewatch::store::sync::Listed;
 use tidewatch::store::writer::{Desk, Health, Write, Writer};
