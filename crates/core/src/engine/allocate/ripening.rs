@@ -7,7 +7,7 @@
 //! the claims themselves decide. So a probe costs the same however many wait, and the times on
 //! the wheel need only be about right. Knows ages and rates; must not know what a source is.
 
-use super::Turn;
+use super::turn::Turn;
 use super::wheel::Wheel;
 
 /// How a claim grows with age.

@@ -8,11 +8,9 @@
 //!
 //! Knows days, windows and costs. Must not know what a plant is.
 
-mod demand;
+pub mod demand;
 pub mod kinetic;
 pub mod medd;
-
-pub use demand::Overload;
 
 /// Work, in millionths of a unit: sums of it are exact, in whatever order they are made.
 pub type Work = u64;
