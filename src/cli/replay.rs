@@ -15,14 +15,15 @@ use tidewatch_core::model::steps::Steps;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::time::Span;
-use tidewatch_lab::contest::{Matching, Rules, Who};
+use tidewatch_lab::contest::rules::{Matching, Rules};
+use tidewatch_lab::contest::who::Who;
 use tidewatch_lab::feed::Watching;
 use tidewatch_lab::replay::{HALVINGS, Log, Logged, TooShort, table};
 
 use super::lab_table::print;
 use super::measures::length;
 use super::simulate::progress::Bar;
-use super::simulate::traces::policy;
+use super::simulate::traces::args::policy;
 use super::{CliError, colours, runtime};
 
 /// What `replay` is asked.

@@ -11,8 +11,8 @@ use crate::cli::{CliError, runtime};
 use crate::clock::Clock;
 use crate::config::Config;
 use tidewatch_core::engine::garden::Plant;
-use tidewatch_lab::garden::Instance;
 use tidewatch_lab::garden::answer::Day;
+use tidewatch_lab::garden::instance::Instance;
 
 /// What is configured.
 #[derive(Debug)]

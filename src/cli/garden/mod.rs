@@ -15,13 +15,13 @@ use tidewatch_lab::garden::{document, picture};
 
 use super::{CliError, colours, runtime, write_file};
 
-mod ask;
+pub mod ask;
 mod configured;
 mod file;
 mod run;
 mod show;
 
-pub use ask::Args;
+use ask::Args;
 
 impl From<CubeError> for CliError {
     fn from(error: CubeError) -> Self {
