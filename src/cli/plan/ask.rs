@@ -24,7 +24,7 @@ use tidewatch_core::time::{Span, Timestamp};
 use tidewatch_lab::plans::problem::Problem;
 use tidewatch_lab::words::exact;
 
-use super::Args;
+use super::args::Args;
 use super::closed::{self, skipped};
 
 /// The longest horizon that is planned.

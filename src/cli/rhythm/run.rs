@@ -13,7 +13,10 @@ use tidewatch_core::model::habits::Habits;
 use tidewatch_core::planning::policy::Policy;
 
 use super::super::{CliError, colours, find_source, runtime, write_file};
-use super::{Rhythm, show, to_json, to_svg};
+use super::document::to_json;
+use super::known::Rhythm;
+use super::show::show;
+use super::svg::to_svg;
 
 /// Shows a source's rhythm; with `svg`, also draws it into that file.
 pub fn run(

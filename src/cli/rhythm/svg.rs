@@ -9,8 +9,8 @@ use tidewatch_core::time::Timestamp;
 use tidewatch_lab::draw::colour::{BACKGROUND, ramp};
 use tidewatch_lab::draw::svg::{Picture, Shape};
 
-use super::Rhythm;
 use super::grid::{here, hours, peak};
+use super::known::Rhythm;
 use super::words::{cycle, nothing, origin, seen, temper};
 
 const CELL: usize = 26;

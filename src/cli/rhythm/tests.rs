@@ -4,8 +4,13 @@ use jiff::tz::TimeZone;
 use quick_xml::Reader;
 use quick_xml::events::Event;
 
-use super::*;
+use super::document::to_json;
+use super::known::Rhythm;
+use super::show::show;
+use super::svg::to_svg;
 use tidewatch_core::model::cyclic::DAY_S;
+use tidewatch_core::model::cyclic::Rate;
+use tidewatch_core::time::Timestamp;
 
 const NOW: &str = "2026-06-16T09:20:00Z";
 

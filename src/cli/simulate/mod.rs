@@ -22,7 +22,7 @@ pub enum Command {
     Fleet(Box<fleet::Args>),
     /// Who is sooner for the same expense: policies and other pollers' rules, on recorded traces or in a
     /// made-up world.
-    Traces(Box<traces::Args>),
+    Traces(Box<traces::args::Args>),
 }
 
 /// Simulates and shows. `line` is what was typed after the program's name.
