@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::clock::Clock;
-use crate::config::Config;
+use crate::config::configuration::Config;
 use crate::store::deliveries::{DeliveryRow, Filter, Totals};
 use crate::store::outbox::{Retried, Which, retry};
 use crate::store::reader::Reader;

@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use crate::clock::Clock;
-use crate::config::Config;
+use crate::config::configuration::Config;
 use crate::store::plans::PlanRow;
 use crate::store::reader::Reader;
 use crate::store::report::{ProbeRow, SourceRow};

@@ -8,7 +8,7 @@ use std::io::Write;
 use clap::Args as ClapArgs;
 use serde::Serialize;
 
-use crate::config::Config;
+use crate::config::configuration::Config;
 use crate::config::profile::{Rule, Where};
 use crate::store::reader::Reader;
 use crate::store::rules::StoredUpdate;

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::{Clock, Stopwatch, real_pause};
-use crate::config::{Config, Secret, Source};
+use crate::config::configuration::Config;
+use crate::config::secret::Secret;
+use crate::config::source::Source;
 use crate::daemon::once::{OnceError, once};
 use crate::daemon::probe::{Finished, request};
 use crate::daemon::run::DaemonError;

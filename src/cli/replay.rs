@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::io::Write;
 
-use crate::config::Config;
+use crate::config::configuration::Config;
 use crate::daemon::startup::usual;
 use crate::store::past::{Past, Pasts};
 use crate::store::reader::Reader;
@@ -20,11 +20,12 @@ use tidewatch_lab::contest::who::Who;
 use tidewatch_lab::feed::Watching;
 use tidewatch_lab::replay::{HALVINGS, Log, Logged, TooShort, table};
 
+use super::error::CliError;
 use super::lab_table::print;
 use super::measures::length;
+use super::process::{colours, runtime};
 use super::simulate::progress::Bar;
 use super::simulate::traces::args::policy;
-use super::{CliError, colours, runtime};
 
 /// What `replay` is asked.
 #[derive(Debug, clap::Args)]

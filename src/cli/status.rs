@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::clock::Clock;
-use crate::config::Config;
+use crate::config::configuration::Config;
 use crate::daemon::startup::load_engine;
 use crate::store::reader::Reader;
 use crate::store::report::{FitRow, SourceRow};

@@ -6,8 +6,8 @@
 
 use std::sync::Arc;
 
-use crate::config::Source;
 use crate::config::profile::{Rules, Where};
+use crate::config::source::Source;
 use tidewatch_core::engine::book::Told;
 use tidewatch_core::observe::query::Field;
 use tidewatch_core::observe::{Observation, Occurred, Update, UpdateKind};

@@ -11,10 +11,12 @@ use tokio::sync::mpsc;
 
 use crate::clock::Clock;
 use crate::config::profile::Rules;
+use crate::fetch::answer::Answer;
 use crate::fetch::client::Fetcher;
 use crate::fetch::host_group::host_group;
+use crate::fetch::request::{Request, Validators};
 use crate::fetch::robots::{Robots, robots_url};
-use crate::fetch::{Answer, Request, Validators, secret};
+use crate::fetch::secret;
 use crate::store::reader::{Dossier, Reader};
 use crate::store::record::{BeliefsRecord, Outcome, RobotsRecord, ValidatorsChange};
 use crate::store::writer::Write;

@@ -10,10 +10,12 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::clock::Clock;
+use crate::config;
+use crate::config::configuration::Config;
 use crate::config::diff::Diff;
 use crate::config::load::LoadError;
+use crate::config::source::Source;
 use crate::config::target::Target;
-use crate::config::{self, Config, Source};
 use crate::fetch::client::Fetcher;
 use crate::store::reader::Reader;
 use crate::store::record::Event;

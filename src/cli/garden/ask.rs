@@ -4,7 +4,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::cli::{CliError, load};
+use crate::cli::configured::load;
+use crate::cli::error::CliError;
 use tidewatch_lab::garden::answer::{Question, trials};
 use tidewatch_lab::garden::cube::slice::Dim;
 use tidewatch_lab::garden::instance::units;

@@ -13,7 +13,9 @@ use tidewatch_lab::garden::answer::{Answer, beds};
 use tidewatch_lab::garden::cube::{Cube, CubeError};
 use tidewatch_lab::garden::{document, picture};
 
-use super::{CliError, colours, runtime, write_file};
+use super::error::CliError;
+use super::files::write_file;
+use super::process::{colours, runtime};
 
 pub mod ask;
 mod configured;

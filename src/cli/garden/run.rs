@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 
 use tokio::runtime::Runtime;
 
-use crate::cli::CliError;
+use crate::cli::error::CliError;
 use crate::cli::simulate::progress::Bar;
 use tidewatch_lab::garden::answer::Question;
 use tidewatch_lab::garden::cube::{Cube, CubeError};

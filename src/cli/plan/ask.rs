@@ -7,11 +7,14 @@ use std::path::Path;
 
 use jiff::tz::TimeZone;
 
+use crate::cli::configured::{find_source, load};
+use crate::cli::error::CliError;
+use crate::cli::process::runtime;
 use crate::cli::table::cut;
-use crate::cli::{CliError, find_source, load, runtime};
+use crate::config::configuration::Config;
 use crate::config::curves::Curve;
 use crate::config::load::curves;
-use crate::config::{Config, Source};
+use crate::config::source::Source;
 use crate::store::load::remembered;
 use crate::store::reader::Reader;
 use tidewatch_core::model::cyclic::Rate;

@@ -11,7 +11,9 @@ use std::path::Path;
 use crate::clock::{Clock, Stopwatch};
 use tidewatch_lab::plans::{document, picture, search};
 
-use super::{CliError, colours, write_file};
+use super::error::CliError;
+use super::files::write_file;
+use super::process::colours;
 
 pub mod args;
 mod ask;

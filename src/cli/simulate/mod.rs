@@ -6,7 +6,7 @@
 use std::ffi::OsString;
 use std::io::Write;
 
-use super::CliError;
+use super::error::CliError;
 
 pub(super) mod column;
 pub mod fleet;

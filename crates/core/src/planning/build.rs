@@ -14,7 +14,7 @@ use super::policy::Policy;
 use super::prediction::{Want, intervals};
 use super::rolling::{self, Ahead, Standing};
 use crate::model::aggregate::Origin;
-use crate::model::habits::Foresight;
+use crate::model::habits::foretell::Foresight;
 use crate::model::steps::Steps;
 
 use crate::source_id::SourceId;

@@ -22,7 +22,7 @@
 //! out.
 
 use crate::model::burst::excess::Excess;
-use crate::model::habits::Detail;
+use crate::model::habits::foretell::Detail;
 use crate::model::obsolescence::Obsolescence;
 use crate::model::steps::Steps;
 use crate::model::week::HOUR_MS;

@@ -2,7 +2,7 @@
 //!
 //! Knows limits and defaults. Must not hold contests, nor show them.
 
-use crate::cli::CliError;
+use crate::cli::error::CliError;
 use crate::config::curves::Curve;
 use crate::config::load::curves;
 use tidewatch_core::engine::params::BurstTerms;

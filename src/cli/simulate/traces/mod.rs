@@ -7,7 +7,9 @@
 use std::ffi::OsString;
 use std::io::Write;
 
-use crate::cli::{CliError, colours, write_file};
+use crate::cli::error::CliError;
+use crate::cli::files::write_file;
+use crate::cli::process::colours;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_lab::contest::emit::{self, EmitError};
 use tidewatch_lab::contest::question::Question;

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::cli::CliError;
+use crate::cli::error::CliError;
 use crate::cli::simulate::column::{self, Fault};
 use crate::cli::table::cut;
 use tidewatch_core::time::Timestamp;
