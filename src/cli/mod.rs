@@ -30,4 +30,3 @@ mod shades;
 pub mod simulate;
 pub mod status;
 pub mod table;
-mod words;

@@ -19,13 +19,13 @@ use crate::store::StoreError;
 use crate::store::reader::{Dossier, Reader, ask};
 use tidewatch_core::observe::{self, Document, Kind};
 use tidewatch_core::time::Timestamp;
+use tidewatch_lab::words::cut;
 
 use super::configured::find_source;
 use super::error::CliError;
 use super::log;
 use super::process::runtime;
 use super::status::look;
-use super::table::cut;
 
 /// What `probe` is asked.
 #[derive(Debug, clap::Args)]

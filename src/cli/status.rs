@@ -15,13 +15,14 @@ use tidewatch_core::engine::state::Engine;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
+use tidewatch_lab::words::cut;
 
 use super::error::CliError;
 use super::fleet_load::{self, FleetLoad, FleetLoadDocument};
 use super::json_document;
 use super::measures::{self, MeasuresDocument, Period, PeriodDocument};
 use super::process::{colours, runtime};
-use super::table::{Cell, Tone, cell, cut, print};
+use super::table::{Cell, Tone, cell, print};
 
 /// Prints the table, or one JSON document. With a period, the table is that of its measures.
 pub fn run(

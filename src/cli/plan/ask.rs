@@ -10,7 +10,6 @@ use jiff::tz::TimeZone;
 use crate::cli::configured::{find_source, load};
 use crate::cli::error::CliError;
 use crate::cli::process::runtime;
-use crate::cli::table::cut;
 use crate::config::configuration::Config;
 use crate::config::curves::Curve;
 use crate::config::load::curves;
@@ -25,7 +24,7 @@ use tidewatch_core::planning::horizon::{End, Horizon};
 use tidewatch_core::planning::rolling;
 use tidewatch_core::time::{Span, Timestamp};
 use tidewatch_lab::plans::problem::Problem;
-use tidewatch_lab::words::exact;
+use tidewatch_lab::words::{cut, exact};
 
 use super::args::Args;
 use super::closed::{self, skipped};

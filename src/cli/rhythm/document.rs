@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::cli::words::zone;
 use tidewatch_core::time::Timestamp;
+use tidewatch_lab::words::zone;
 
 use super::grid::{Ahead, hours};
 use super::known::Rhythm;

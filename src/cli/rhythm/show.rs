@@ -2,9 +2,8 @@
 
 use std::io::{self, Write};
 
-use crate::cli::table::cut;
-use crate::cli::words::{count, zone};
 use tidewatch_core::time::Timestamp;
+use tidewatch_lab::words::{count, cut, zone};
 
 use super::grid::{self, Ahead, here, hours};
 use super::known::Rhythm;

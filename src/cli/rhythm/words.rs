@@ -2,9 +2,9 @@
 
 use jiff::tz::TimeZone;
 
-use crate::cli::words::{count, local};
 use tidewatch_core::model::habits::named::Believed;
 use tidewatch_core::time::Timestamp;
+use tidewatch_lab::words::{count, local};
 
 use super::grid::Ahead;
 use super::known::Rhythm;
