@@ -88,7 +88,7 @@ pub fn run(
     Ok(())
 }
 
-/// The stored sources, and the fleet that a daemon would make of them now.
+/// The stored sources, and the engine that a daemon would make of them now.
 pub async fn look(config: &Config, now: Timestamp) -> Result<(Vec<SourceRow>, Engine), CliError> {
     let reader = Reader::open(&config.daemon.store).await?;
     let rows = reader.sources().await?;

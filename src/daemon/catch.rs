@@ -1,6 +1,6 @@
 //! What rules ask for among what a look found.
 //!
-//! Exists apart from probes and from the fleet because only here both an item's words and a rule's
+//! Exists apart from probes and from the engine because only here both an item's words and a rule's
 //! question are at hand. An edit of an item that is known is no update to a rule. Knows questions and words;
 //! must not know counts, nor when anyone is told.
 

@@ -1,7 +1,7 @@
 //! Reading the configuration again while running.
 //!
-//! Read, compare, prepare; only when all of that went well is anything changed, in one move of
-//! the pilot. A file with faults changes nothing. Nothing is fetched because of a reload.
+//! Read, compare, prepare; only when all of that went well is anything changed, in one step of
+//! the scheduler. A file with faults changes nothing. Nothing is fetched because of a reload.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! What a plan that was ordered looks like, for whoever knows the source's rhythm.
 //!
-//! The fleet holds no rates; this is for whoever reads them, in the daemon or in a simulation. Knows
+//! The engine holds no rates; this is for whoever reads them, in the daemon or in a simulation. Knows
 //! what each policy makes of a rate, and so what `auto` may follow. Must not know where rates come
 //! from, nor what becomes of a plan.
 
