@@ -35,15 +35,7 @@ const HOMES: [(&str, &[&str]); 2] =
 const PRINTING: [&str; 5] = ["println!", "eprintln!", "print!", "eprint!", "dbg!"];
 
 /// Folders whose imports and long functions are not judged, each with the reason.
-const EXCEPTIONS: [(&str, &str); 7] = [
-    ("crates/core/src/engine/", "being rewritten"),
-    ("crates/lab/src/", "being rewritten"),
-    ("src/daemon/", "being rewritten"),
-    ("src/cli/garden/", "being rewritten"),
-    ("src/cli/plan/", "being rewritten"),
-    ("src/cli/rhythm/", "being rewritten"),
-    ("src/cli/simulate/", "being rewritten"),
-];
+const EXCEPTIONS: [(&str, &str); 0] = [];
 
 /// The files of one package with their texts; names are relative to the repository.
 type Files = BTreeMap<String, String>;

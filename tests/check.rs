@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
-use tidewatch::config::{Config, fault::Faults, load, valid};
+use tidewatch::config::configuration::Config;
+use tidewatch::config::{fault::Faults, load, valid};
 use tidewatch_core::engine::params::Allocator;
 use tidewatch_core::observe::Kind;
 use tidewatch_core::observe::query::Said;

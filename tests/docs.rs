@@ -147,7 +147,7 @@ fn the_readme_lists_the_events_that_there_are() {
     for kind in &listed {
         assert!(code.contains(&format!("\"{kind}\"")), "there is no event {kind}");
     }
-    let made = shipped("src/daemon/landing.rs");
+    let made = shipped("src/daemon/notes.rs");
     let kinds =
         made.split("(\"").skip(1).filter(|rest| rest.contains("\", Some(") || rest.contains("\", None"));
     for kind in kinds.filter_map(|rest| rest.split('"').next()) {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use scheduler_ends::{Ends, channels};
 use tidewatch::clock::Clock;
-use tidewatch::config::Config;
+use tidewatch::config::configuration::Config;
 use tidewatch::daemon::messages::{Control, Launch, Reconfiguration};
 use tidewatch::daemon::probe::Finished;
 use tidewatch::daemon::scheduler::Scheduler;

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use scheduler_ends::{Ends, channels};
 use tidewatch::clock::{Clock, real_pause};
-use tidewatch::config::Config;
+use tidewatch::config::configuration::Config;
 use tidewatch::daemon::messages::{Control, Launch, ProbeRequest, Reconfiguration};
 use tidewatch::daemon::probe::Finished;
 use tidewatch::daemon::record::RecordTo;
@@ -36,7 +36,8 @@ use tidewatch_core::model::burst::excess::Excess;
 use tidewatch_core::model::burst::{Change, Evidence};
 use tidewatch_core::model::cyclic::Rate;
 use tidewatch_core::model::habits::diary::Diary;
-use tidewatch_core::model::habits::{Foresight, Habits};
+use tidewatch_core::model::habits::foretell::Foresight;
+use tidewatch_core::model::habits::mixture::Habits;
 use tidewatch_core::model::importance::WeekWindow;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::observe::FeedHints;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use serde_json::Value;
-use tidewatch_lab::contest::Who;
+use tidewatch_lab::contest::who::Who;
 use tidewatch_lab::world::world;
 
 mod desk;

@@ -8,9 +8,11 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::config::configuration::Config;
+use crate::config::fault::Faults;
 use crate::config::load::{self, LoadError};
 use crate::config::profile::Rule;
-use crate::config::{Config, Source, fault::Faults};
+use crate::config::source::Source;
 use crate::fetch::host_group::host_group;
 use tidewatch_core::observe::Kind;
 use tidewatch_core::planning::budget::Budget;

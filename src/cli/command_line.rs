@@ -75,7 +75,7 @@ enum Command {
         svg: Option<PathBuf>,
     },
     /// Compute a schedule of probes: for a source, or from a rate file.
-    Plan(Box<plan::Args>),
+    Plan(Box<plan::args::Args>),
     /// Probe a source now, once and politely, if the gate allows.
     Probe(probe::Args),
     /// Show what rules would catch among the updates that are stored.
@@ -86,7 +86,7 @@ enum Command {
     #[command(subcommand)]
     Simulate(simulate::Command),
     /// Show what a capacity costs: every source in time against the least work, as a Pareto front.
-    Garden(Box<garden::Args>),
+    Garden(Box<garden::ask::Args>),
     /// Play the store's log again: other policies with as many probes, other budgets, and what half the
     /// delay would take.
     Replay(replay::Args),

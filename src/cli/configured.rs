@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::config;
+use crate::config::configuration::Config;
 use crate::config::load::LoadError;
-use crate::config::{self, Config};
 
 use super::error::CliError;
 
@@ -14,7 +15,10 @@ pub(super) fn load(explicit: Option<&Path>) -> Result<Config, LoadError> {
 }
 
 /// The configured source of that name, or a word about the names there are.
-pub(super) fn find_source<'a>(config: &'a Config, name: &str) -> Result<&'a Arc<config::Source>, CliError> {
+pub(super) fn find_source<'a>(
+    config: &'a Config,
+    name: &str,
+) -> Result<&'a Arc<config::source::Source>, CliError> {
     config.sources.iter().find(|source| source.name == name).ok_or_else(|| {
         let near =
             config::spelling::closest(name, config.sources.iter().map(|source| source.name.as_str()));

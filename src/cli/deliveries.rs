@@ -8,16 +8,17 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::clock::Clock;
-use crate::config::Config;
+use crate::config::configuration::Config;
 use crate::store::deliveries::{DeliveryRow, Filter, Totals};
 use crate::store::outbox::{Retried, Which, retry};
 use crate::store::reader::Reader;
 use tidewatch_core::time::Timestamp;
+use tidewatch_lab::words::cut;
 
 use super::error::CliError;
 use super::json_document;
 use super::process::{colours, runtime};
-use super::table::{Cell, Tone, cell, cut, print};
+use super::table::{Cell, Tone, cell, print};
 
 /// What `deliveries` is asked.
 #[derive(Debug, clap::Args)]

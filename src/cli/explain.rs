@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use crate::clock::Clock;
-use crate::config::Config;
+use crate::config::configuration::Config;
 use crate::store::plans::PlanRow;
 use crate::store::reader::Reader;
 use crate::store::report::{ProbeRow, SourceRow};
@@ -17,6 +17,7 @@ use tidewatch_core::engine::views::Explanation;
 use tidewatch_core::planning::plan::{Plan, Revision};
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::time::{Span, Timestamp};
+use tidewatch_lab::words::cut;
 
 use super::configured::find_source;
 use super::error::CliError;
@@ -24,7 +25,7 @@ use super::json_document;
 use super::process::{colours, runtime};
 use super::reasons::{self, OpenBurst, PlanDocument, Stance};
 use super::status::look;
-use super::table::{Cell, Tone, cell, cut, print};
+use super::table::{Cell, Tone, cell, print};
 
 /// Explains one source.
 pub fn run(config: &Config, name: &str, as_json: bool, out: &mut dyn Write) -> Result<(), CliError> {

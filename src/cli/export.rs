@@ -8,7 +8,8 @@ use std::io::{self, Write};
 
 use quick_xml::escape::escape;
 
-use crate::config::{Config, Source};
+use crate::config::configuration::Config;
+use crate::config::source::Source;
 use tidewatch_core::observe::Kind;
 
 /// Names the attribute that carries a source's name, so that an import gives it back unchanged.

@@ -8,7 +8,7 @@ use std::io::Write;
 use clap::Args as ClapArgs;
 use serde::Serialize;
 
-use crate::config::Config;
+use crate::config::configuration::Config;
 use crate::config::profile::{Rule, Where};
 use crate::store::reader::Reader;
 use crate::store::rules::StoredUpdate;
@@ -16,12 +16,13 @@ use tidewatch_core::observe::Kind;
 use tidewatch_core::observe::query::{Field, Said};
 use tidewatch_core::planning::rule::Part;
 use tidewatch_core::time::Timestamp;
+use tidewatch_lab::words::cut;
 
 use super::configured::find_source;
 use super::error::CliError;
 use super::json_document;
 use super::process::{colours, runtime};
-use super::table::{Cell, Tone, cell, cut, print};
+use super::table::{Cell, Tone, cell, print};
 
 /// What is asked.
 #[derive(Debug, ClapArgs)]

@@ -10,9 +10,10 @@ use serde::Serialize;
 use crate::store::measures::{Measures, PeriodMeasures};
 use crate::store::report::SourceRow;
 use tidewatch_core::time::{Span, SpanError, Timestamp};
+use tidewatch_lab::words::cut;
 
 use super::process::colours;
-use super::table::{Cell, Tone, cell, cut, print};
+use super::table::{Cell, Tone, cell, print};
 
 /// A time that has passed, up to now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -30,10 +30,3 @@ mod shades;
 pub mod simulate;
 pub mod status;
 pub mod table;
-mod words;
-
-pub use error::CliError;
-
-use configured::{find_source, load};
-use files::{read_input, write_file};
-use process::{colours, runtime};

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::{Clock, Stopwatch, real_pause};
-use crate::config::{Config, Secret, Source};
+use crate::config::configuration::Config;
+use crate::config::secret::Secret;
+use crate::config::source::Source;
 use crate::daemon::once::{OnceError, once};
 use crate::daemon::probe::{Finished, request};
 use crate::daemon::run::DaemonError;
@@ -17,13 +19,13 @@ use crate::store::StoreError;
 use crate::store::reader::{Dossier, Reader, ask};
 use tidewatch_core::observe::{self, Document, Kind};
 use tidewatch_core::time::Timestamp;
+use tidewatch_lab::words::cut;
 
 use super::configured::find_source;
 use super::error::CliError;
 use super::log;
 use super::process::runtime;
 use super::status::look;
-use super::table::cut;
 
 /// What `probe` is asked.
 #[derive(Debug, clap::Args)]

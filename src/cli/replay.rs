@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::io::Write;
 
-use crate::config::Config;
+use crate::config::configuration::Config;
 use crate::daemon::startup::usual;
 use crate::store::past::{Past, Pasts};
 use crate::store::reader::Reader;
@@ -15,15 +15,17 @@ use tidewatch_core::model::steps::Steps;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::time::Span;
-use tidewatch_lab::contest::{Matching, Rules, Who};
+use tidewatch_lab::contest::rules::{Matching, Rules};
+use tidewatch_lab::contest::who::Who;
 use tidewatch_lab::feed::Watching;
 use tidewatch_lab::replay::{HALVINGS, Log, Logged, TooShort, table};
 
+use super::error::CliError;
 use super::lab_table::print;
 use super::measures::length;
+use super::process::{colours, runtime};
 use super::simulate::progress::Bar;
-use super::simulate::traces::policy;
-use super::{CliError, colours, runtime};
+use super::simulate::traces::args::policy;
 
 /// What `replay` is asked.
 #[derive(Debug, clap::Args)]

@@ -1,6 +1,6 @@
 //! Shades of maps at a terminal. Must not know what is drawn.
 
-use super::words::number;
+use tidewatch_lab::words::number;
 
 /// How many shades a map has.
 pub const SHADES: usize = 5;

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::clock::Clock;
-use crate::config::Config;
+use crate::config::configuration::Config;
 use crate::daemon::startup::load_engine;
 use crate::store::reader::Reader;
 use crate::store::report::{FitRow, SourceRow};
@@ -15,13 +15,14 @@ use tidewatch_core::engine::state::Engine;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
+use tidewatch_lab::words::cut;
 
 use super::error::CliError;
 use super::fleet_load::{self, FleetLoad, FleetLoadDocument};
 use super::json_document;
 use super::measures::{self, MeasuresDocument, Period, PeriodDocument};
 use super::process::{colours, runtime};
-use super::table::{Cell, Tone, cell, cut, print};
+use super::table::{Cell, Tone, cell, print};
 
 /// Prints the table, or one JSON document. With a period, the table is that of its measures.
 pub fn run(
@@ -87,7 +88,7 @@ pub fn run(
     Ok(())
 }
 
-/// The stored sources, and the fleet that a daemon would make of them now.
+/// The stored sources, and the engine that a daemon would make of them now.
 pub async fn look(config: &Config, now: Timestamp) -> Result<(Vec<SourceRow>, Engine), CliError> {
     let reader = Reader::open(&config.daemon.store).await?;
     let rows = reader.sources().await?;

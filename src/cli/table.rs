@@ -89,22 +89,6 @@ pub fn print(out: &mut dyn Write, head: &[&str], rows: &[Vec<Cell>], colours: bo
     Ok(())
 }
 
-/// A text cut to a width, with a sign that it was.
-pub fn cut(text: &str, width: usize) -> String {
-    let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    if line.width() <= width {
-        return line;
-    }
-    let mut short = String::new();
-    for c in line.chars() {
-        if short.width() + 2 > width {
-            break;
-        }
-        short.push(c);
-    }
-    short + "…"
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,12 +104,5 @@ mod tests {
         print(&mut out, &["name", "n"], &rows, false).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert_eq!(text, "name       n\na          1\n日本       2\nlong name  3\n");
-    }
-
-    #[test]
-    fn long_texts_are_cut_with_a_sign() {
-        assert_eq!(cut("abcdef", 6), "abcdef");
-        assert_eq!(cut("abcdefg", 6), "abcde…");
-        assert_eq!(cut("a\nb", 6), "a b");
     }
 }

@@ -1,12 +1,12 @@
 //! Text to validated parameters.
 //!
-//! Two stages: what the user wrote, with its place in the file, and what it means. A [`Config`]
+//! Two stages: what the user wrote, with its place in the file, and what it means. A [`Config`](configuration::Config)
 //! cannot hold a bad value; every fault of all files is found in one go and shown where it is.
 //! Must not know how parameters are used, nor open anything but configuration files.
 
 pub mod address;
 mod allowance;
-mod configuration;
+pub mod configuration;
 pub mod curves;
 pub mod diff;
 pub mod fault;
@@ -14,7 +14,7 @@ pub mod gather;
 mod header;
 pub mod load;
 mod origin;
-mod params;
+pub mod params;
 pub mod profile;
 mod raw;
 mod raw_header;
@@ -22,8 +22,8 @@ mod raw_profile;
 mod raw_window;
 mod reader;
 mod rules;
-mod secret;
-mod source;
+pub mod secret;
+pub mod source;
 pub mod spelling;
 pub mod target;
 mod tell;
@@ -31,8 +31,3 @@ mod torn;
 pub mod valid;
 mod values;
 pub mod week;
-
-pub use configuration::Config;
-pub use params::{DaemonParams, FetchParams, RateParams};
-pub use secret::Secret;
-pub use source::Source;

@@ -10,10 +10,9 @@ use toml::de::{DeTable, DeValue};
 
 use super::fault::{Faults, Spot};
 use super::raw_header::{HeaderValue, read_headers};
-pub use super::raw_profile::{Profile, Target};
+use super::raw_profile::{Profile, Target};
 use super::raw_window::Window;
-pub use super::reader::{At, Size};
-use super::reader::{Table, wrong_type};
+use super::reader::{At, Size, Table, wrong_type};
 use super::torn::Torn;
 
 /// All files, read.
@@ -299,10 +298,7 @@ impl Source {
             policy: table.text("policy", faults),
             group: table.text("group", faults),
             budget: budget_of(&mut table, "the budget of this source", faults),
-            headers: table
-                .table("headers", "headers", faults)
-                .map(|headers| read_headers(headers, faults))
-                .unwrap_or_default(),
+            headers: read_headers(&mut table, faults),
             allow_private: table.flag("allow_private", faults),
             robots: table.flag("robots", faults),
             select: table.texts("select", faults),

@@ -16,11 +16,12 @@ pub enum HeaderValue {
     Credential(String),
 }
 
-/// Header values by their names.
+/// The `headers` of a source or target, by their names.
 pub(super) fn read_headers(
-    mut table: Table<'_>,
+    table: &mut Table<'_>,
     faults: &mut Faults,
 ) -> Vec<(At<String>, At<HeaderValue>)> {
+    let Some(mut table) = table.table("headers", "headers", faults) else { return Vec::new() };
     let mut headers = Vec::new();
     for (name, at, value) in table.take_values() {
         let title = format!("header `{}`", name.value);

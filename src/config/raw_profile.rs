@@ -175,10 +175,7 @@ impl Target {
             secret: table
                 .value("secret")
                 .and_then(|(at, value)| secret_value("`secret`", at, value, &table, faults)),
-            headers: table
-                .table("headers", "headers", faults)
-                .map(|headers| read_headers(headers, faults))
-                .unwrap_or_default(),
+            headers: read_headers(&mut table, faults),
             allow_private: table.flag("allow_private", faults),
             timeout: table.text("timeout", faults),
             give_up: table.text("give_up", faults),

@@ -20,7 +20,7 @@ use tidewatch_core::time::{Span, Timestamp};
 
 use super::fault::Faults;
 use super::profile::{Domain, Rule, Rules, Where};
-use super::raw::{self, At};
+use super::reader::At;
 use super::source::{Source, label};
 use super::target::Target;
 use super::values::{self, Least};
@@ -47,7 +47,7 @@ pub struct Around<'c> {
 }
 
 /// Checks all profiles.
-pub fn check(raw: Vec<raw::Profile>, around: &Around<'_>, faults: &mut Faults) -> Rules {
+pub fn check(raw: Vec<raw_profile::Profile>, around: &Around<'_>, faults: &mut Faults) -> Rules {
     if raw.is_empty() {
         return Rules::default();
     }

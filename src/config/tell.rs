@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tidewatch_core::time::Span;
 
 use super::fault::Faults;
-use super::raw;
+use super::raw_profile;
 use super::target::{Target, Way};
 use super::values::{self, Least};
 use super::{address, header};
@@ -18,11 +18,11 @@ const GIVE_UP: Span = Span::from_days(3);
 const ENTRIES: u32 = 100;
 
 /// Checks all targets.
-pub fn check(raw: Vec<raw::Target>, faults: &mut Faults) -> Vec<Arc<Target>> {
+pub fn check(raw: Vec<raw_profile::Target>, faults: &mut Faults) -> Vec<Arc<Target>> {
     raw.into_iter().filter_map(|target| one(target, faults).map(Arc::new)).collect()
 }
 
-fn one(raw: raw::Target, faults: &mut Faults) -> Option<Target> {
+fn one(raw: raw_profile::Target, faults: &mut Faults) -> Option<Target> {
     let at = raw.name.at;
     let mut span = |key, text: Option<_>, default| {
         text.and_then(|text| values::span(key, &text, Least::Positive, faults)).unwrap_or(default)

@@ -3,14 +3,14 @@
 use crate::store::record::{HostRecord, Landing};
 use tidewatch_core::engine::action::ProbeResult;
 
-use super::catch;
+use super::caught;
 use super::notes::event;
 use super::probe::Finished;
 
 /// Everything that follows from a probe, ready to be committed.
 pub fn landing(finished: Finished, result: ProbeResult) -> Landing {
     let id = finished.attempt.source;
-    let caught = catch::records(&finished, &result.follows.notices);
+    let caught = caught::records(&finished, &result.follows.notices);
     let heard = finished.result.ok().map(|answered| answered.heard).unwrap_or_default();
     let events = result.notes.iter().filter_map(|note| event(id, finished.finished, note)).collect();
     let host = result.host.map(|asks| HostRecord {

@@ -6,6 +6,7 @@
 //! crash, and the process says so.
 
 mod catch;
+mod caught;
 pub mod landing;
 pub mod messages;
 mod mind;

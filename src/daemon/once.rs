@@ -6,7 +6,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
-use crate::config::Config;
+use crate::config::configuration::Config;
 use crate::fetch::client::Fetcher;
 use crate::store::lock::Lock;
 use crate::store::reader::Reader;

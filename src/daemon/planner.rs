@@ -9,15 +9,18 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
 
-use crate::config::Config;
+use crate::config::configuration::Config;
 use crate::store::StoreError;
+use crate::store::known_rate::KnownRate;
 use crate::store::reader::Reader;
-use crate::store::rhythm::{DiaryRow, KnownRate};
+use crate::store::rhythm::DiaryRow;
 use tidewatch_core::engine::event::{Event, HourlyProfile, MadePlan, PlansReady, PredictedIntervals};
 use tidewatch_core::model::aggregate::Borrow;
 use tidewatch_core::model::cyclic::Rate;
 use tidewatch_core::model::habits::diary::Diary;
-use tidewatch_core::model::habits::{FEW, Foresight, Habits};
+use tidewatch_core::model::habits::foretell::Foresight;
+use tidewatch_core::model::habits::mixture::Habits;
+use tidewatch_core::model::habits::weigh::FEW;
 use tidewatch_core::model::pulse::Pulse;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::planning::build::PlanOrder;

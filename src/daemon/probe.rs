@@ -11,10 +11,12 @@ use tokio::sync::mpsc;
 
 use crate::clock::Clock;
 use crate::config::profile::Rules;
+use crate::fetch::answer::Answer;
 use crate::fetch::client::Fetcher;
 use crate::fetch::host_group::host_group;
+use crate::fetch::request::{Request, Validators};
 use crate::fetch::robots::{Robots, robots_url};
-use crate::fetch::{Answer, Request, Validators, secret};
+use crate::fetch::secret;
 use crate::store::reader::{Dossier, Reader};
 use crate::store::record::{BeliefsRecord, Outcome, RobotsRecord, ValidatorsChange};
 use crate::store::writer::Write;
@@ -46,7 +48,7 @@ pub struct Finished {
     pub answered_by: Option<HostGroup>,
     /// What robots.txt asks to keep between requests, when it was read.
     pub crawl_delay: Option<Span>,
-    /// For the fleet.
+    /// For the engine.
     pub result: Result<Answered, Failure>,
     /// For the log.
     pub outcome: Outcome,
@@ -71,7 +73,7 @@ pub struct Finished {
 }
 
 impl Finished {
-    /// What the fleet hears of it.
+    /// What the engine is told of it.
     pub fn report(&self) -> Report {
         Report {
             source: self.attempt.source,
@@ -182,15 +184,7 @@ async fn look(
         Stopped::new(if error.reached { Failure::Unreadable } else { Failure::Unreachable }, error.message)
     })?;
     let finished = bench.clock.now();
-    let mut answered = Answered {
-        fresh_for: answer.fresh_for,
-        bytes: answer.wire_bytes,
-        moved_to: answer
-            .moved_to
-            .as_ref()
-            .map(|url| MovedTo { url: url.to_string(), host: host_group(url) }),
-        ..Answered::default()
-    };
+    let mut answered = answered(&answer);
     let (status, wire_bytes) = (answer.status, answer.wire_bytes);
     let answered_by = Some(host_group(&answer.final_url));
     let done = |outcome, answered, validators, observation, beliefs: BeliefsRecord| Finished {
@@ -255,6 +249,17 @@ async fn look(
     };
     let outcome = if observation.updates.is_empty() { Outcome::Unchanged } else { Outcome::Updated };
     Ok(done(outcome, answered, validators, Some(observation), beliefs))
+}
+
+/// What the engine is to know of any answer.
+fn answered(answer: &Answer) -> Answered {
+    let moved_to = answer.moved_to.as_ref();
+    Answered {
+        fresh_for: answer.fresh_for,
+        bytes: answer.wire_bytes,
+        moved_to: moved_to.map(|url| MovedTo { url: url.to_string(), host: host_group(url) }),
+        ..Answered::default()
+    }
 }
 
 /// What is sent to a source: its validators included, where it gave any.

@@ -13,7 +13,7 @@ use jiff::tz::TimeZone;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::clock::Clock;
-use crate::config::Config;
+use crate::config::configuration::Config;
 use crate::store::StoreError;
 use crate::store::reader::{HistoryRow, Reader};
 use crate::store::record::RateRecord;
@@ -23,7 +23,8 @@ use tidewatch_core::engine::event::Event;
 use tidewatch_core::model::aggregate::{Aggregate, Borrow, Gathered, estimate};
 use tidewatch_core::model::censored;
 use tidewatch_core::model::habits::diary::Diary;
-use tidewatch_core::model::habits::{FEW, Habits, WEIGHED_FOR};
+use tidewatch_core::model::habits::mixture::Habits;
+use tidewatch_core::model::habits::weigh::{FEW, WEIGHED_FOR};
 use tidewatch_core::model::history::{Evidence, History};
 use tidewatch_core::model::residuals::dispersion;
 use tidewatch_core::model::steps::Steps;

@@ -1,7 +1,7 @@
 //! Reading the configuration again while running.
 //!
-//! Read, compare, prepare; only when all of that went well is anything changed, in one move of
-//! the pilot. A file with faults changes nothing. Nothing is fetched because of a reload.
+//! Read, compare, prepare; only when all of that went well is anything changed, in one step of
+//! the scheduler. A file with faults changes nothing. Nothing is fetched because of a reload.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -10,10 +10,12 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::clock::Clock;
+use crate::config;
+use crate::config::configuration::Config;
 use crate::config::diff::Diff;
 use crate::config::load::LoadError;
+use crate::config::source::Source;
 use crate::config::target::Target;
-use crate::config::{self, Config, Source};
 use crate::fetch::client::Fetcher;
 use crate::store::reader::Reader;
 use crate::store::record::Event;

@@ -9,10 +9,10 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::{Clock, patience, real_pause};
-use crate::config::Config;
+use crate::config::configuration::Config;
 use crate::deliver::courier::Courier;
-use crate::fetch::FetchError;
 use crate::fetch::client::Fetcher;
+use crate::fetch::error::FetchError;
 use crate::store::lock::Lock;
 use crate::store::reader::Reader;
 use crate::store::record::Event;

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use jiff::tz::TimeZone;
 use url::Url;
 
+use crate::config::configuration::Config;
 use crate::config::profile::Rules;
-use crate::config::{Config, Source};
+use crate::config::source::Source;
 use crate::fetch::host_group::host_group;
 use crate::store::load::{self, Remembered, Standing};
 use crate::store::{Connection, StoreError, rules};

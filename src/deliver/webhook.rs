@@ -10,7 +10,7 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use sha2::Sha256;
 use url::Url;
 
-use crate::config::Secret;
+use crate::config::secret::Secret;
 use crate::fetch::post::{Answered, Post};
 use crate::fetch::secret::{read_headers, read_one};
 

@@ -15,7 +15,7 @@ use super::decode::{self, Coding};
 use super::error::FetchError;
 use super::failure::explain;
 use crate::clock::{Stopwatch, patience};
-use crate::config::FetchParams;
+use crate::config::params::FetchParams;
 use tidewatch_core::time::Span;
 
 /// Slower than this on average, after one `read_timeout`, is a drip that only holds us up.

@@ -26,7 +26,7 @@ use super::guard::{Guard, Resolver};
 use super::request::{Request, Validators};
 use super::robots::PRODUCT;
 use crate::clock::{Clock, patience};
-use crate::config::FetchParams;
+use crate::config::params::FetchParams;
 use tidewatch_core::time::Span;
 
 /// More than this is a loop in disguise.

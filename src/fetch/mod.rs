@@ -19,7 +19,3 @@ pub mod post;
 pub mod request;
 pub mod robots;
 pub mod secret;
-
-pub use answer::Answer;
-pub use error::FetchError;
-pub use request::{Request, Validators};

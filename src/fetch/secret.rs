@@ -10,7 +10,7 @@ use std::path::{Component, Path, PathBuf};
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
-use crate::config::Secret;
+use crate::config::secret::Secret;
 
 /// More than this is not a header value, it's the wrong file.
 const LONGEST: u64 = 16 * 1024;

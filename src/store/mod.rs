@@ -1,4 +1,4 @@
-//! The SQLite file: the only room that speaks SQL.
+//! The SQLite file: the only module that speaks SQL.
 //!
 //! All writes of the daemon go through one task on one connection ([`writer`]), in batches that
 //! commit whole or not at all; everything else reads through read-only connections ([`reader`]).

@@ -16,7 +16,7 @@ use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Timestamp;
 
 use super::StoreError;
-pub use super::known_rate::KnownRate;
+use super::known_rate::KnownRate;
 use super::reader::Reader;
 use super::record::{BeliefsRecord, Landing, RateRecord};
 

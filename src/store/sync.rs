@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use sqlx::{Row, SqliteConnection};
 
-use crate::config::Source;
+use crate::config::source::Source;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Timestamp;
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 use tidewatch::clock::{Clock, patience, real_pause};
-use tidewatch::config::FetchParams;
+use tidewatch::config::params::FetchParams;
 use tidewatch::config::target::{Target, Way};
 use tidewatch::deliver::courier::Courier;
 use tidewatch::fetch::client::Fetcher;

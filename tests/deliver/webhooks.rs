@@ -5,7 +5,7 @@ use std::fs;
 use hmac::{Hmac, Mac};
 use serde_json::Value;
 use sha2::Sha256;
-use tidewatch::config::Secret;
+use tidewatch::config::secret::Secret;
 use tidewatch::config::target::{Target, Way};
 use tidewatch::store::deliveries::DeliveryRow;
 use url::Url;

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use tidewatch::clock::Stopwatch;
-use tidewatch::config::FetchParams;
+use tidewatch::config::params::FetchParams;
 use tidewatch_core::time::Span;
 
 use crate::web::{Reply, Step};

@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 
 use http::{HeaderMap, HeaderValue};
 use tidewatch::clock::Clock;
-use tidewatch::config::FetchParams;
-use tidewatch::fetch::Request;
+use tidewatch::config::params::FetchParams;
+use tidewatch::fetch::request::Request;
 use url::Url;
 
 use crate::web::{Reply, Step, Web};

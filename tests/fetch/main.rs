@@ -4,10 +4,12 @@ use std::net::IpAddr;
 
 use http::HeaderMap;
 use tidewatch::clock::Clock;
-use tidewatch::config::FetchParams;
+use tidewatch::config::params::FetchParams;
+use tidewatch::fetch::answer::Answer;
 use tidewatch::fetch::client::Fetcher;
+use tidewatch::fetch::error::FetchError;
 use tidewatch::fetch::guard::Guard;
-use tidewatch::fetch::{Answer, FetchError, Request, Validators};
+use tidewatch::fetch::request::{Request, Validators};
 use tidewatch_core::time::{Span, Timestamp};
 use url::Url;
 

@@ -1,6 +1,6 @@
 //! Instants and spans.
 //!
-//! Exists so that every room speaks of time in one unit, the store's: whole milliseconds since the
+//! Exists so that every module speaks of time in one unit, the store's: whole milliseconds since the
 //! Unix epoch, UTC. Knows how people write durations and how instants are shown. Must not know
 //! what time it is now: that is the clock's business.
 

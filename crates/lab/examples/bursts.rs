@@ -1,5 +1,5 @@
 //! How often burst tests are wrong, and how many bursts they find, on simulated sources of a known
-//! rate: `cargo run --release --example bursts`.
+//! rate: `cargo run --release -p tidewatch-lab --example bursts`.
 //!
 //! False alarms per 1,000 updates, from 30,000 each, and for bursts of ten updates at 4, 10 and 30 times
 //! the rate: how many of 300 were found, after how many of their updates, and how many mean gaps after

@@ -1,5 +1,5 @@
 //! The comparison of Eckstein, Gal, Reiner, §5, with their rates (Tables 2 and 3), and what this
-//! planner makes of the same: `cargo run --release --example plans`.
+//! planner makes of the same: `cargo run --release -p tidewatch-lab --example plans`.
 //!
 //! Expected cost in update·days over four weeks, δ = 0, on the model alone: uniform, threshold, first
 //! arrival and DOE (Algorithms 1, 2 and 4 on the hourly grid, N = 672), each as it is and after

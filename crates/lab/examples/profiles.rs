@@ -1,5 +1,5 @@
 //! How many probes it takes to tell of every X-th update within Y, on forty made-up sources of known rates
-//! in four weeks: `cargo run --release --example profiles -- [confidence]`.
+//! in four weeks: `cargo run --release -p tidewatch-lab --example profiles -- [confidence]`.
 //!
 //! SUP is derived once for the week from what is expected, fbSUP anew after every probe from what it showed,
 //! SUP(λ) also adjusts the rate. The rivals' one knob each is turned in hindsight until they see the same share

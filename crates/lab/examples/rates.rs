@@ -1,6 +1,6 @@
 //! How well fitted rates foretell updates that were not seen: log-likelihoods on recorded traces.
 //!
-//! `cargo run --release --example rates -- FOLDER` reads a folder of traces (CSV files with the
+//! `cargo run --release -p tidewatch-lab --example rates -- FOLDER` reads a folder of traces (CSV files with the
 //! header `unix_time`, one event a line; `index.csv`, if there, gives each trace's kind, which is
 //! taken for its group). Two questions are answered. With the first 70 % of each trace to learn
 //! from: how does the default fit compare with a homogeneous rate and with a plain histogram of the

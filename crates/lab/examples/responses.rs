@@ -1,5 +1,5 @@
 //! What `auto` is worth where bursts break a rhythm, and what it costs where none do:
-//! `cargo run --release --example responses`.
+//! `cargo run --release -p tidewatch-lab --example responses`.
 //!
 //! Minutes that updates waited, on average, at as many probes a day as `auto` took, for every response:
 //! against a plan that knows nothing of bursts, time to live, and planners that are told of each burst

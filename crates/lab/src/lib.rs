@@ -15,6 +15,7 @@ pub mod feed;
 pub mod fleet;
 pub mod garden;
 pub mod ours;
+pub mod parallel;
 pub mod peers;
 pub mod plans;
 pub mod profiles;

@@ -12,7 +12,9 @@ use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::time::{Span, Timestamp};
 
 use crate::compare::{Pair, compare};
-use crate::contest::{Rules, Who, hold};
+use crate::contest::hold;
+use crate::contest::rules::Rules;
+use crate::contest::who::Who;
 use crate::score::{Score, Trial};
 use crate::tables::{Emphasis, Entry, Table, entry};
 use crate::trace::{Exam, Trace};

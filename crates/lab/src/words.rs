@@ -1,4 +1,4 @@
-//! Numbers, spans and zones in plain words, for tables and pictures alike.
+//! Numbers, spans, days and zones in plain words, for tables and pictures alike.
 //!
 //! Must not know what the numbers are about.
 
@@ -8,6 +8,9 @@ use jiff::tz::TimeZone;
 use unicode_width::UnicodeWidthStr;
 
 use tidewatch_core::time::{Span, Timestamp};
+
+/// The days, Monday first.
+pub const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
 /// A number with the digits that matter.
 pub fn number(value: f64) -> String {

@@ -38,7 +38,8 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 
 use crate::clock::{Clock, Stopwatch};
-use crate::config::{self, Config};
+use crate::config;
+use crate::config::configuration::Config;
 use crate::daemon::record::RecordTo;
 use crate::daemon::run::{Command, Ended, Setup, run as run_daemon};
 use crate::daemon::scheduler::Progress;

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::cli::table::cut;
 use crate::clock::{Clock, real_pause};
 use crate::store::reader::Reader;
 use crate::store::report::SourceRow;
 use tidewatch_core::time::{Span, Timestamp};
+use tidewatch_lab::words::{DAYS, cut};
 
 use super::server::{Shared, enter};
 use super::world::Calendar;
@@ -94,7 +94,7 @@ impl Screen {
                 live.time.set_position((now - calendar.origin).as_millis().unsigned_abs());
                 live.time.set_message(format!(
                     "{} {} {:02}h  {probes} probes, {updates} updates, {violations} violations",
-                    WEEKDAYS[now.utc_weekday() as usize % 7],
+                    DAYS[now.utc_weekday() as usize % 7],
                     now.iso().get(..10).unwrap_or_default(),
                     now.utc_hour(),
                 ));
@@ -112,8 +112,6 @@ impl Screen {
         }
     }
 }
-
-const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
 /// A line per source, in the order of the cast.
 fn lines(rows: &[SourceRow], house: &Shared) -> Vec<String> {

@@ -4,10 +4,13 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::cli::{CliError, load};
+use crate::cli::configured::load;
+use crate::cli::error::CliError;
 use tidewatch_lab::garden::answer::{Question, trials};
-use tidewatch_lab::garden::slice::Dim;
-use tidewatch_lab::garden::{Policy, made_up, sweep, units};
+use tidewatch_lab::garden::cube::slice::Dim;
+use tidewatch_lab::garden::instance::units;
+use tidewatch_lab::garden::policy::Policy;
+use tidewatch_lab::garden::{made_up, sweep};
 
 use super::configured::Configured;
 use super::{configured, file};

@@ -6,13 +6,14 @@
 
 use std::collections::HashMap;
 
+use crate::cli::error::CliError;
+use crate::cli::process::runtime;
 use crate::cli::status::look;
-use crate::cli::{CliError, runtime};
 use crate::clock::Clock;
-use crate::config::Config;
+use crate::config::configuration::Config;
 use tidewatch_core::engine::garden::Plant;
-use tidewatch_lab::garden::Instance;
 use tidewatch_lab::garden::answer::Day;
+use tidewatch_lab::garden::instance::Instance;
 
 /// What is configured.
 #[derive(Debug)]

@@ -5,10 +5,10 @@
 
 use std::path::Path;
 
-use crate::cli::CliError;
+use crate::cli::error::CliError;
 use crate::cli::simulate::column::{self, Fault};
 use tidewatch_core::engine::garden::{Plant, UNIT};
-use tidewatch_lab::garden::{Instance, LONGEST_WINDOW};
+use tidewatch_lab::garden::instance::{Instance, LONGEST_WINDOW};
 
 /// What the first line says.
 const HEADER: &str = "cost,window";

@@ -13,15 +13,17 @@ use tidewatch_lab::garden::answer::{Answer, beds};
 use tidewatch_lab::garden::cube::{Cube, CubeError};
 use tidewatch_lab::garden::{document, picture};
 
-use super::{CliError, colours, runtime, write_file};
+use super::error::CliError;
+use super::files::write_file;
+use super::process::{colours, runtime};
 
-mod ask;
+pub mod ask;
 mod configured;
 mod file;
 mod run;
 mod show;
 
-pub use ask::Args;
+use ask::Args;
 
 impl From<CubeError> for CliError {
     fn from(error: CubeError) -> Self {

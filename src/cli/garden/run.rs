@@ -6,12 +6,13 @@ use std::sync::mpsc::{Receiver, sync_channel};
 
 use tokio::runtime::Runtime;
 
-use crate::cli::CliError;
+use crate::cli::error::CliError;
 use crate::cli::simulate::progress::Bar;
 use tidewatch_lab::garden::answer::Question;
 use tidewatch_lab::garden::cube::{Cube, CubeError};
+use tidewatch_lab::garden::instance::units;
+use tidewatch_lab::garden::outcome::Outcome;
 use tidewatch_lab::garden::trials::{self, Batch};
-use tidewatch_lab::garden::{Outcome, units};
 
 /// Batches that may wait.
 const WAITING: usize = 8;

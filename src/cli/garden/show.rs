@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use crate::cli::lab_table::print;
 use tidewatch_lab::garden::answer::Answer;
-use tidewatch_lab::garden::slice::Slice;
+use tidewatch_lab::garden::cube::slice::Slice;
 use tidewatch_lab::garden::{scatter, text};
 
 /// All of it.

@@ -7,11 +7,13 @@ use std::path::Path;
 
 use jiff::tz::TimeZone;
 
-use crate::cli::table::cut;
-use crate::cli::{CliError, find_source, load, runtime};
+use crate::cli::configured::{find_source, load};
+use crate::cli::error::CliError;
+use crate::cli::process::runtime;
+use crate::config::configuration::Config;
 use crate::config::curves::Curve;
 use crate::config::load::curves;
-use crate::config::{Config, Source};
+use crate::config::source::Source;
 use crate::store::load::remembered;
 use crate::store::reader::Reader;
 use tidewatch_core::model::cyclic::Rate;
@@ -22,9 +24,9 @@ use tidewatch_core::planning::horizon::{End, Horizon};
 use tidewatch_core::planning::rolling;
 use tidewatch_core::time::{Span, Timestamp};
 use tidewatch_lab::plans::problem::Problem;
-use tidewatch_lab::words::exact;
+use tidewatch_lab::words::{cut, exact};
 
-use super::Args;
+use super::args::Args;
 use super::closed::{self, skipped};
 
 /// The longest horizon that is planned.

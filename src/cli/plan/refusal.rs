@@ -1,6 +1,6 @@
 //! Why there is no plan, and what to do about it.
 
-use crate::cli::CliError;
+use crate::cli::error::CliError;
 use tidewatch_core::planning::horizon::Impossible;
 use tidewatch_core::time::Span;
 use tidewatch_lab::plans::problem::Problem;

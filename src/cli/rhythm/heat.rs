@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use jiff::tz::TimeZone;
 
 use crate::cli::shades::{shade, shades, swatch};
-use crate::cli::words::DAYS;
+use tidewatch_lab::words::DAYS;
 
 use super::grid::{Ahead, Hours, here, peak};
 

@@ -6,14 +6,20 @@ use std::path::Path;
 use jiff::tz::TimeZone;
 
 use crate::clock::Clock;
-use crate::config::Config;
+use crate::config::configuration::Config;
 use crate::store::reader::Reader;
 use tidewatch_core::model::cyclic::Rate;
-use tidewatch_core::model::habits::Habits;
+use tidewatch_core::model::habits::mixture::Habits;
 use tidewatch_core::planning::policy::Policy;
 
-use super::super::{CliError, colours, find_source, runtime, write_file};
-use super::{Rhythm, show, to_json, to_svg};
+use super::super::configured::find_source;
+use super::super::error::CliError;
+use super::super::files::write_file;
+use super::super::process::{colours, runtime};
+use super::document::to_json;
+use super::known::Rhythm;
+use super::show::show;
+use super::svg::to_svg;
 
 /// Shows a source's rhythm; with `svg`, also draws it into that file.
 pub fn run(

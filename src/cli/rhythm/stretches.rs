@@ -1,8 +1,8 @@
 //! The fitted segments as people would tell them: nearly equal neighbours told as one, equal days
 //! told together, the quiet hours told last and all at once.
 
-use crate::cli::words::{DAYS, count, number};
 use tidewatch_core::model::cyclic::{DAY_S, Rate};
+use tidewatch_lab::words::{DAYS, count, number};
 
 /// More lines than this are not read.
 const MOST: usize = 10;

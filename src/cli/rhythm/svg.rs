@@ -3,14 +3,13 @@
 //! It has a title and a description for those who do not see it. Must not know where it will be written.
 
 use crate::cli::shades::{SHADES, intensity, shade_from};
-use crate::cli::table::cut;
-use crate::cli::words::{DAYS, count, number, zone};
 use tidewatch_core::time::Timestamp;
 use tidewatch_lab::draw::colour::{BACKGROUND, ramp};
 use tidewatch_lab::draw::svg::{Picture, Shape};
+use tidewatch_lab::words::{DAYS, count, cut, number, zone};
 
-use super::Rhythm;
 use super::grid::{here, hours, peak};
+use super::known::Rhythm;
 use super::words::{cycle, nothing, origin, seen, temper};
 
 const CELL: usize = 26;

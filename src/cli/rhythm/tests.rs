@@ -3,9 +3,17 @@
 use jiff::tz::TimeZone;
 use quick_xml::Reader;
 use quick_xml::events::Event;
+use serde_json::json;
 
-use super::*;
-use tidewatch_core::model::cyclic::DAY_S;
+use super::document::to_json;
+use super::grid::{self, Ahead};
+use super::known::Rhythm;
+use super::show::show;
+use super::svg::to_svg;
+use super::{stretches, words};
+use tidewatch_core::model::cyclic::{DAY_S, Rate};
+use tidewatch_core::model::habits::named::Believed;
+use tidewatch_core::time::Timestamp;
 
 const NOW: &str = "2026-06-16T09:20:00Z";
 

@@ -2,12 +2,12 @@
 
 use jiff::tz::TimeZone;
 
-use crate::cli::words::{count, local};
 use tidewatch_core::model::habits::named::Believed;
 use tidewatch_core::time::Timestamp;
+use tidewatch_lab::words::{count, local};
 
-use super::Rhythm;
 use super::grid::Ahead;
+use super::known::Rhythm;
 
 /// What is said when there is nothing to draw.
 pub fn nothing(rhythm: &Rhythm) -> String {

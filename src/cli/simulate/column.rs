@@ -4,8 +4,9 @@
 
 use std::path::Path;
 
-use crate::cli::table::cut;
-use crate::cli::{CliError, read_input};
+use crate::cli::error::CliError;
+use crate::cli::files::read_input;
+use tidewatch_lab::words::cut;
 
 /// More faults than this are only counted.
 const MOST_SHOWN: usize = 20;

@@ -8,8 +8,9 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 
+use crate::cli::error::CliError;
 use crate::cli::lab_table::print;
-use crate::cli::{CliError, colours};
+use crate::cli::process::colours;
 use crate::clock::Stopwatch;
 use tidewatch_core::engine::bounds::{Demand, theorem_1, tight};
 use tidewatch_core::engine::params::Allocator;

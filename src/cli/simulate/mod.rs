@@ -6,7 +6,7 @@
 use std::ffi::OsString;
 use std::io::Write;
 
-use super::CliError;
+use super::error::CliError;
 
 pub(super) mod column;
 pub mod fleet;
@@ -26,7 +26,7 @@ pub enum Command {
     Recorded(recorded::Args),
     /// Who is sooner for the same expense: policies and other pollers' rules, on recorded traces or in a
     /// made-up world.
-    Traces(Box<traces::Args>),
+    Traces(Box<traces::args::Args>),
 }
 
 /// Simulates and shows. `line` is what was typed after the program's name.

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use crate::cli::CliError;
+use crate::cli::error::CliError;
 use tidewatch_lab::fleet::shapes::LARGEST;
 
 use super::column::{self, Fault};

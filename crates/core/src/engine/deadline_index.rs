@@ -1,4 +1,4 @@
-//! Sources that must be looked at every so often, whatever their rhythm: the garden in the fleet.
+//! Sources that must be looked at every so often, whatever their rhythm: the garden in the engine.
 //!
 //! A source may state the longest that it may go unseen, w. That is a deadline beside any policy: its probe is due
 //! at the latest in the last whole step before w is over, it then stands before all that are merely due, the one that
@@ -84,8 +84,8 @@ impl Tolls {
     }
 }
 
-/// The deadlines of a fleet as they stand.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+/// The deadlines of all sources as they stand.
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Deadlines {
     /// How many sources have one.
     pub sources: u64,

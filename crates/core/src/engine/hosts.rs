@@ -359,33 +359,33 @@ mod tests {
 
     #[test]
     fn a_busy_or_paused_host_steps_aside() {
-        let mut frontier = Hosts::default();
-        let (a, b) = (frontier.host(&"a".into()), frontier.host(&"b".into()));
-        frontier.push(a, t(1), SourceId(1));
-        frontier.push(a, t(2), SourceId(2));
-        frontier.push(b, t(3), SourceId(3));
-        assert_eq!(frontier.pop(t(0)), None);
-        assert_eq!(frontier.pop(t(5)), Some((a, SourceId(1), false)));
-        frontier.occupy(a);
-        assert_eq!(frontier.pop(t(5)), Some((b, SourceId(3), false)));
-        assert_eq!(frontier.pop(t(5)), None, "a is busy");
-        frontier.release(a, t(6));
-        frontier.pause(a, t(9));
-        assert_eq!(frontier.pop(t(8)), None, "a rests");
-        assert_eq!(frontier.next(), Some(t(9)));
-        assert_eq!(frontier.pop(t(9)), Some((a, SourceId(2), false)));
-        assert_eq!(frontier.next(), None);
+        let mut hosts = Hosts::default();
+        let (a, b) = (hosts.host(&"a".into()), hosts.host(&"b".into()));
+        hosts.push(a, t(1), SourceId(1));
+        hosts.push(a, t(2), SourceId(2));
+        hosts.push(b, t(3), SourceId(3));
+        assert_eq!(hosts.pop(t(0)), None);
+        assert_eq!(hosts.pop(t(5)), Some((a, SourceId(1), false)));
+        hosts.occupy(a);
+        assert_eq!(hosts.pop(t(5)), Some((b, SourceId(3), false)));
+        assert_eq!(hosts.pop(t(5)), None, "a is busy");
+        hosts.release(a, t(6));
+        hosts.pause(a, t(9));
+        assert_eq!(hosts.pop(t(8)), None, "a rests");
+        assert_eq!(hosts.next(), Some(t(9)));
+        assert_eq!(hosts.pop(t(9)), Some((a, SourceId(2), false)));
+        assert_eq!(hosts.next(), None);
     }
 
     #[test]
     fn a_crawl_delay_counts_from_the_end_of_a_request() {
-        let mut frontier = Hosts::default();
-        let a = frontier.host(&"a".into());
-        frontier.set_crawl_delay(a, Span::from_secs(30));
-        frontier.push(a, t(1), SourceId(1));
-        frontier.occupy(a);
-        frontier.release(a, t(10));
-        assert_eq!(frontier.next(), Some(t(40)));
+        let mut hosts = Hosts::default();
+        let a = hosts.host(&"a".into());
+        hosts.set_crawl_delay(a, Span::from_secs(30));
+        hosts.push(a, t(1), SourceId(1));
+        hosts.occupy(a);
+        hosts.release(a, t(10));
+        assert_eq!(hosts.next(), Some(t(40)));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What the fleet did over a while, in a few numbers: slots, tardiness, what went undiscovered.
+//! What the engine did over a while, in a few numbers: slots, tardiness, what went undiscovered.
 //!
 //! Added up as it goes, so that nobody has to read the log for it. Knows nothing of sources.
 

@@ -1,4 +1,4 @@
-//! What the fleet is told by its user, and the identity of a source within it.
+//! What the engine is told by its user, and the identity of a source within it.
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! One source as the fleet sees it: what must survive a restart, and the pace that follows from it.
+//! One source as the engine sees it: what must survive a restart, and the pace that follows from it.
 //!
 //! Knows the phases of a source's life. Must not know other sources.
 
@@ -41,7 +41,7 @@ const UNASKED_GAP: Span = Span::from_days(1);
 /// Lateness up to this share of a gap is made up for when the budget is spread evenly.
 const MADE_UP: f64 = 0.1;
 
-/// A source in the fleet.
+/// A source in the engine.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Member {
     pub id: SourceId,
@@ -133,7 +133,7 @@ impl Member {
     }
 
     /// A number in [0, 1) that belongs to this source, this purpose and this instant, so that
-    /// jitter is the same whoever drives the fleet and in whatever order.
+    /// jitter is the same whoever drives the engine and in whatever order.
     pub fn chance(&self, seed: u64, purpose: &str, at: Timestamp) -> f64 {
         Stream::new(seed, format!("{purpose}/{}/{}", self.id.0, at.as_millis())).unit()
     }

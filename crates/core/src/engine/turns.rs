@@ -102,7 +102,7 @@ impl Turns {
         self.steps(now) > MOST_STEPS
     }
 
-    /// The step that a time is in, as the fleet counts them.
+    /// The step that a time is in, as the engine counts them.
     pub fn step_of(&self, at: Timestamp) -> Step {
         self.step.step_of(at)
     }

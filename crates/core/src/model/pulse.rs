@@ -1,6 +1,6 @@
 //! How busy a source is at each hour of the week, against its mean.
 //!
-//! So that the fleet can count with the current hour without holding rates: four bits an hour, in
+//! So that the engine can count with the current hour without holding rates: four bits an hour, in
 //! steps of √2, are enough to choose by. In UTC, for the week to come; made anew whenever the rate is
 //! fitted, so a change of the clocks is followed within hours. Knows hours; must not know whose.
 

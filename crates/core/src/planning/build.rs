@@ -1,6 +1,6 @@
 //! What a plan that was ordered looks like, for whoever knows the source's rhythm.
 //!
-//! The fleet holds no rates; this is for whoever reads them, in the daemon or in a simulation. Knows
+//! The engine holds no rates; this is for whoever reads them, in the daemon or in a simulation. Knows
 //! what each policy makes of a rate, and so what `auto` may follow. Must not know where rates come
 //! from, nor what becomes of a plan.
 
@@ -15,7 +15,7 @@ use super::policy::Policy;
 use super::prediction::{Want, intervals};
 use super::rolling::{self, Ahead, Standing};
 use crate::model::aggregate::Origin;
-use crate::model::habits::Foresight;
+use crate::model::habits::foretell::Foresight;
 use crate::model::steps::Steps;
 
 use crate::source_id::SourceId;

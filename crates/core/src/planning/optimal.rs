@@ -15,7 +15,7 @@
 //! schedule is made to share it). When spending is bound before the end (`allowance`) and the schedule
 //! would overspend, `layers` counts probes one by one instead.
 //!
-//! Tested against the paper's own algorithm and brute force (`tests/plan`).
+//! Tested against the paper's own algorithm and brute force (`crates/lab/tests/plans`).
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! A plan: the times at which one source is to be probed.
 //!
-//! Made off the hot path and handed to the fleet, which refuses it when the source has moved on
+//! Made off the hot path and handed to the engine, which refuses it when the source has moved on
 //! since. Knows only the times and what they were computed from, not how they were found.
 
 use serde::{Deserialize, Serialize};

@@ -20,7 +20,7 @@
 //!   paper's prediction of a point), because it tells how many are missing.
 //! - X > 1, asked once ([`intervals_once`]): z from the share that the forecast holds. This is SUP without feedback.
 //!
-//! Tests hold the parts against sums, brute force and simulation; `tests/profiles` the whole against a world.
+//! Tests hold the parts against sums, brute force and simulation; `crates/lab/tests/profiles` the whole against a world.
 //!
 //! Knows one source's rate and one rule. Must not know limits, other rules, or where the rate comes from.
 

@@ -24,7 +24,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::model::burst::excess::Excess;
-use crate::model::habits::Detail;
+use crate::model::habits::foretell::Detail;
 use crate::model::obsolescence::Obsolescence;
 use crate::model::steps::Steps;
 use crate::model::week::HOUR_MS;

@@ -1,4 +1,4 @@
-//! What a rule asks of the fleet.
+//! What a rule asks of the engine.
 //!
 //! Venu Gopal et al. have a notification rule ⟨Q, Tr, 𝒯, U⟩: a query, a trigger, a period, a utility. Here is
 //! what of it says *when* somebody wants a probe: what triggers it, how long what it waits for can be
@@ -12,7 +12,7 @@ use super::active::Active;
 use super::execution::RuleId;
 use super::prediction::Life;
 
-/// What a rule asks of the fleet.
+/// What a rule asks of the engine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RuleTerms {
     /// As people know it: `profile/rule`.

@@ -12,9 +12,9 @@ use tidewatch_core::time::Timestamp;
 use crate::compare::Interval;
 use crate::score::Score;
 
-use super::Matching;
 use super::question::Question;
 use super::results::{Results, probes_per_week, runs, useful};
+use super::rules::Matching;
 
 /// With several budgets, the keys beside `budgets` are those of the first.
 #[derive(Serialize)]

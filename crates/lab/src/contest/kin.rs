@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use crate::ours::{self, Setup, Watched};
+use crate::parallel::on_all_cores;
 use crate::trace::Trace;
 use tidewatch_core::model::aggregate::{Aggregate, Gathered};
 use tidewatch_core::model::history::Evidence;
@@ -13,8 +14,7 @@ use tidewatch_core::observe::Kind;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::time::{Span, Timestamp};
 
-use super::Rules;
-use super::stage::on_all_cores;
+use super::rules::Rules;
 
 /// A group is gathered so often.
 const EVERY: Span = Span::from_days(7);

@@ -11,139 +11,25 @@
 pub mod curve;
 pub mod document;
 pub mod emit;
+pub mod entrant;
 mod kin;
 pub mod knobs;
 pub mod page;
 pub mod question;
 pub mod results;
+pub mod rules;
 mod stage;
 pub mod tables;
+pub mod who;
 
-use tidewatch_core::engine::params::BurstTerms;
-use tidewatch_core::model::cyclic::Rate;
-use tidewatch_core::model::steps::Steps;
-use tidewatch_core::planning::budget::Budget;
-use tidewatch_core::planning::policy::Policy;
-use tidewatch_core::time::{Span, Timestamp};
+use crate::trace::{Exam, Trace};
 
-use super::feed::Watching;
-use super::peers::Peer;
-use super::score::Score;
-use super::trace::{Exam, Trace};
+use entrant::Entrant;
+use rules::Matching;
 use stage::Stage;
-pub use stage::on_all_cores;
 
-/// Who takes part.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Who {
-    /// One of our policies.
-    Ours(Policy),
-    /// Sampled, with the `index` allocator.
-    Index,
-    /// Another poller's rule.
-    Peer(Peer),
-    /// The best plan for the true rate, where that is known.
-    Oracle,
-    /// The best times, had one known the updates: a bound.
-    Clairvoyant,
-}
-
-impl Who {
-    /// Everybody.
-    pub fn all() -> Vec<Self> {
-        // Without rules nobody asks by `profile`.
-        let ours = Policy::ALL.into_iter().filter(|&policy| policy != Policy::Profile).map(Self::Ours);
-        let peers = Peer::ALL.into_iter().map(Self::Peer);
-        ours.chain([Self::Index]).chain(peers).chain([Self::Oracle, Self::Clairvoyant]).collect()
-    }
-
-    /// The name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Ours(policy) => policy.name(),
-            Self::Index => "index",
-            Self::Peer(peer) => peer.name(),
-            Self::Oracle => "oracle",
-            Self::Clairvoyant => "clairvoyant",
-        }
-    }
-
-    /// Who has that name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::all().into_iter().find(|who| who.name() == name)
-    }
-}
-
-/// What all are matched by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Matching {
-    /// Nothing: each as it is by default, ours with the budget.
-    #[default]
-    Nothing,
-    /// Each spends the budget's probes on each source.
-    Probes,
-    /// Each spends as many in all as the budgets of all sources amount to.
-    Total,
-}
-
-/// How they are tried.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Rules {
-    /// What may be spent on a source.
-    pub budget: Budget,
-    /// How long it is learned.
-    pub train: Span,
-    /// How long it is judged, after that.
-    pub test: Span,
-    /// When it matters that news is fresh.
-    pub importance: Steps,
-    /// M: how many items a feed shows.
-    pub holds: usize,
-    /// Sources are pages: they show neither dates nor counts.
-    pub pages: bool,
-    /// How long an answer takes.
-    pub latency: Span,
-    /// The share of probes that fail.
-    pub errors: f64,
-    /// What all are matched by.
-    pub matching: Matching,
-    /// How often rates are fitted.
-    pub refit_every: Span,
-    /// What is done about bursts.
-    pub burst: BurstTerms,
-    /// z: what a probe must be worth, in hours that an update would wait, where no knob turns it.
-    pub price: f32,
-    /// θ of the policies that go by one, where no knob turns it.
-    pub freshness_threshold: f64,
-    /// How sources are watched, but for what the other rules say of it: kind, `holds`, `echoes`, and what
-    /// a policy brings with it.
-    pub watching: Watching,
-    /// Whether updates are taken to bring others.
-    pub echoes: bool,
-    /// Equal seeds give equal runs.
-    pub seed: u64,
-}
-
-/// One policy on one source.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Run {
-    /// Where its knob ended up; what that means is the policy's own. For `auto` it is the price of a probe,
-    /// in hours that an update would wait.
-    pub knob: f64,
-    /// When it probed, training included.
-    pub probes: Vec<Timestamp>,
-    /// What that was worth.
-    pub score: Score,
-}
-
-/// One policy on all sources.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Entrant {
-    /// Which.
-    pub who: Who,
-    /// In the order of the traces; `None` where it cannot take part, as the oracle without the truth.
-    pub runs: Vec<Option<Run>>,
-}
+pub use rules::Rules;
+pub use who::Who;
 
 /// How it went.
 #[derive(Debug, Clone, PartialEq)]
@@ -159,7 +45,7 @@ pub struct Contest {
 ///
 /// ```
 /// # use tidewatch_core::planning::{budget::Budget, policy::Policy};
-/// # use tidewatch_lab::{contest::{Matching, Rules, Who, hold}, trace::Trace};
+/// # use tidewatch_lab::{contest::{Rules, Who, hold}, trace::Trace};
 /// # use tidewatch_core::time::{Span, Timestamp};
 /// let daily = (0..30).map(|day| Timestamp::from_secs(86_400 * day + 40_000)).collect();
 /// let traces = [Trace::new("a", "all", daily)];
@@ -179,50 +65,12 @@ pub fn hold(traces: &[Trace], entrants: &[Who], rules: &Rules, done: &(dyn Fn() 
     Contest { exams: traces.iter().map(|trace| rules.exam(trace)).collect(), entrants }
 }
 
-impl Rules {
-    /// The usual rules with this budget.
-    pub fn new(budget: Budget) -> Self {
-        Self {
-            budget,
-            train: Span::from_days(56),
-            test: Span::from_days(28),
-            importance: Steps::from(&Rate::constant(1.0)),
-            holds: 50,
-            pages: false,
-            latency: Span::ZERO,
-            errors: 0.0,
-            matching: Matching::default(),
-            refit_every: Span::from_days(1),
-            burst: BurstTerms::default(),
-            price: 0.0,
-            freshness_threshold: 1.0,
-            watching: Watching::default(),
-            echoes: true,
-            seed: 1,
-        }
-    }
-
-    /// When a source is judged; one that never published, at the beginning of time.
-    fn exam(&self, trace: &Trace) -> Exam {
-        let never = Timestamp::default();
-        trace.exam(self.train, self.test).unwrap_or(Exam { begins: never, from: never, to: never })
-    }
-
-    /// What may be spent on a source.
-    fn budget(&self, trace: &Trace) -> Budget {
-        trace.budget.unwrap_or(self.budget)
-    }
-
-    /// Probes of a source in the time that is judged.
-    fn wanted(&self, trace: &Trace) -> f64 {
-        let (Budget { probes, per, .. }, Exam { from, to, .. }) = (self.budget(trace), self.exam(trace));
-        f64::from(probes) * (to - from).as_secs_f64() / per.as_secs_f64().max(1e-3)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::peers::peer::Peer;
+    use tidewatch_core::planning::budget::Budget;
+    use tidewatch_core::time::{Span, Timestamp};
 
     /// Matched is only who is: also where the usual setting is far off, in either direction.
     #[test]

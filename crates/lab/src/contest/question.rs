@@ -4,7 +4,8 @@ use tidewatch_core::planning::budget::Budget;
 
 use crate::trace::Trace;
 
-use super::{Rules, Who};
+use super::rules::Rules;
+use super::who::Who;
 
 /// What is asked.
 #[derive(Debug)]

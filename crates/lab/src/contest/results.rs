@@ -10,7 +10,9 @@ use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::time::Span;
 
-use super::{Contest, Entrant, Run, Who};
+use super::Contest;
+use super::entrant::{Entrant, Run};
+use super::who::Who;
 
 const WEEK_MS: f64 = Span::from_days(7).as_millis() as f64;
 
@@ -178,8 +180,8 @@ pub fn probes_per_week(score: &Score) -> Option<f64> {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::Rules;
     use super::super::question::Question;
+    use super::super::rules::Rules;
     use super::*;
     use crate::score::Trial;
     use tidewatch_core::model::steps::Steps;

@@ -3,11 +3,10 @@
 //! Knows how each kind of entrant is run and what it is wanted to spend. Must not know how a knob is
 //! turned, nor what a score means.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use crate::clairvoyant;
 use crate::feed::Watching;
 use crate::ours::{self, Setup, Watched};
+use crate::parallel::on_all_cores;
 use crate::peers;
 use crate::score::{Score, Trial};
 use crate::trace::{Exam, Trace};
@@ -19,8 +18,10 @@ use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::rng::Stream;
 use tidewatch_core::time::{Span, Timestamp};
 
+use super::entrant::{Entrant, Run};
 use super::knobs::{self, Turned, turn};
-use super::{Entrant, Matching, Rules, Run, Who};
+use super::rules::{Matching, Rules};
+use super::who::Who;
 
 /// Traces, rules, and what each trace's kind has in common.
 pub(super) struct Stage<'s> {
@@ -124,7 +125,7 @@ impl Stage<'_> {
             }
             Who::Index => self.ours(Policy::Adaptive, source, knob, budget, bound, false),
             Who::Peer(peer) => {
-                let watched = peers::Watched {
+                let watched = peers::watch::Watched {
                     events: &trace.events,
                     holds: rules.holds,
                     from: exam.begins,
@@ -132,7 +133,7 @@ impl Stage<'_> {
                     min_spacing: budget.min_spacing,
                     phase: Stream::new(rules.seed, format!("phase/{}", trace.name)).unit(),
                 };
-                peers::watch(peer, (rules.matching != Matching::Nothing).then_some(knob), &watched)
+                peers::watch::watch(peer, (rules.matching != Matching::Nothing).then_some(knob), &watched)
             }
             Who::Clairvoyant => {
                 let share = (exam.to - exam.from).as_secs_f64() / budget.per.as_secs_f64().max(1e-3);
@@ -305,33 +306,4 @@ fn ends(who: Who) -> (f64, f64) {
         Who::Peer(peer) => (peer.knob().fewest, peer.knob().most),
         _ => turned(who).ends(),
     }
-}
-
-/// Does so many jobs on as many threads as there are cores, and returns what came of each, in order.
-pub fn on_all_cores<T: Send>(jobs: usize, job: impl Fn(usize) -> T + Sync) -> Vec<T> {
-    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(jobs.max(1));
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mut results = Vec::new();
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            if index >= jobs {
-                return results;
-            }
-            results.push((index, job(index)));
-        }
-    };
-    let mut all: Vec<(usize, T)> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
-        let mut all = work();
-        for thread in threads {
-            match thread.join() {
-                Ok(results) => all.extend(results),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-        all
-    });
-    all.sort_unstable_by_key(|(index, _)| *index);
-    all.into_iter().map(|(_, result)| result).collect()
 }

@@ -10,7 +10,8 @@ use crate::words::{cut, delay, number, plural};
 
 use super::question::Question;
 use super::results::{Extreme, Extremes, Results, Share, Standing, probes_per_week, useful};
-use super::{Matching, Who};
+use super::rules::Matching;
+use super::who::Who;
 
 /// What was tried, in a line.
 pub fn summary(question: &Question) -> String {

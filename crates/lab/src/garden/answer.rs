@@ -6,8 +6,11 @@
 use tidewatch_core::time::Span;
 
 use super::cube::{BedRow, RunRow};
+use super::instance::{Bed, Instance};
+use super::outcome::Outcome;
+use super::policy::Policy;
 use super::walk::Trial;
-use super::{Bed, Instance, Outcome, Policy, front, sweep, walk};
+use super::{front, sweep, walk};
 
 /// Some steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,9 +6,9 @@ use std::io;
 
 use serde::Serialize;
 
-use super::Outcome;
 use super::answer::Answer;
-use super::slice::{Dim, Mark, Slice, SliceRow};
+use super::cube::slice::{Dim, Mark, Slice, SliceRow};
+use super::outcome::Outcome;
 
 #[derive(Serialize)]
 struct Document<'s> {

@@ -2,7 +2,7 @@
 //!
 //! Must not know how alternatives came about.
 
-use super::Outcome;
+use super::outcome::Outcome;
 
 /// Whether one is as good as another in both and better in one of tardiness and work.
 pub fn dominates(one: &Outcome, other: &Outcome) -> bool {
@@ -61,7 +61,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::garden::Policy;
+    use crate::garden::policy::Policy;
 
     fn outcomes(points: &[(f64, f64)]) -> Vec<Outcome> {
         let outcome = |(index, &(mean_tardiness, mean_work)): (usize, &(f64, f64))| Outcome {

@@ -6,7 +6,7 @@
 use tidewatch_core::engine::garden::Plant;
 use tidewatch_core::rng::Stream;
 
-use super::Instance;
+use super::instance::Instance;
 
 const GROUPS: [&str; 4] = ["east", "north", "south", "west"];
 const SHORTEST: f64 = 2.0;

@@ -9,8 +9,9 @@ use crate::draw::svg::{Picture, Shape, tenth};
 use crate::words::number;
 
 use super::answer::Answer;
+use super::outcome::Outcome;
+use super::policy::Policy;
 use super::text::{summary, title};
-use super::{Outcome, Policy};
 
 const WIDTH: usize = 1000;
 const HEIGHT: usize = 560;

@@ -4,7 +4,7 @@
 
 use tidewatch_core::engine::garden::{UNIT, Work};
 
-use super::{Instance, units};
+use super::instance::{Instance, units};
 
 /// Where a capacity is not given: so many times Ω.
 const ROOM: f64 = 1.25;

@@ -4,8 +4,9 @@ use crate::tables::{Emphasis, Entry, Table, entry};
 use crate::words::{cut, number, plural};
 
 use super::answer::{Answer, Day};
-use super::slice::{Mark, Slice, SliceRow};
-use super::{Outcome, Policy};
+use super::cube::slice::{Mark, Slice, SliceRow};
+use super::outcome::Outcome;
+use super::policy::Policy;
 
 /// How many, what they cost at least, and what there is.
 pub fn title(answer: &Answer) -> String {

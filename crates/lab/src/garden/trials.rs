@@ -5,11 +5,11 @@
 
 use std::sync::mpsc::SyncSender;
 
-use crate::contest::on_all_cores;
+use crate::parallel::on_all_cores;
 
-use super::Outcome;
 use super::answer::Question;
 use super::cube::CellRow;
+use super::outcome::Outcome;
 use super::walk::{Cell, Trial, walk};
 
 /// Cells of a batch.

@@ -6,7 +6,9 @@
 
 use tidewatch_core::engine::garden::Work;
 
-use super::{Instance, Outcome, Policy, units};
+use super::instance::{Instance, units};
+use super::outcome::Outcome;
+use super::policy::Policy;
 
 /// What is tried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,13 +54,13 @@ pub fn walk(
             let plant = plants[index];
             let late = u64::from(day).saturating_sub(due[index]);
             due[index] = u64::from(day) + u64::from(plant.window);
-            today.note(instance.bed_of[index], Cell { work: plant.cost, probes: 1, ..lateness(late) });
+            today.note(instance.bed_of(index), Cell { work: plant.cost, probes: 1, ..lateness(late) });
             all.latest = all.latest.max(late);
         }
         if day == trial.days {
             for (index, &due) in due.iter().enumerate().filter(|&(_, &due)| due < u64::from(day)) {
                 let late = u64::from(day) - due;
-                today.note(instance.bed_of[index], lateness(late));
+                today.note(instance.bed_of(index), lateness(late));
                 all.latest = all.latest.max(late);
             }
         }

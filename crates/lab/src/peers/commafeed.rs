@@ -15,7 +15,7 @@
 
 use tidewatch_core::time::Span;
 
-use super::{Rule, Shown};
+use super::rule::{Rule, Shown};
 
 const SHORTEST: Span = Span::from_mins(5);
 const LONGEST: Span = Span::from_hours(4);
@@ -58,7 +58,8 @@ impl Rule for Empirical {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Peer, Watched, watch};
+    use super::super::peer::Peer;
+    use super::super::watch::{Watched, watch};
     use super::*;
     use tidewatch_core::time::Timestamp;
 

@@ -20,7 +20,7 @@
 
 use tidewatch_core::time::{Span, Timestamp};
 
-use super::{Rule, Shown};
+use super::rule::{Rule, Shown};
 
 const WEEK: Span = Span::from_days(7);
 const SHORTEST: Span = Span::from_mins(5);
@@ -68,7 +68,8 @@ impl Rule for EntryFrequency {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Peer, Watched, watch};
+    use super::super::peer::Peer;
+    use super::super::watch::{Watched, watch};
     use super::*;
 
     fn at(mins: i64) -> Timestamp {

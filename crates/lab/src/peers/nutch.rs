@@ -19,7 +19,7 @@
 
 use tidewatch_core::time::{Span, Timestamp};
 
-use super::{Rule, Shown};
+use super::rule::{Rule, Shown};
 
 const START: f64 = 30.0 * 86_400.0;
 const SHORTEST: f64 = 60.0;
@@ -73,7 +73,8 @@ impl Rule for Adaptive {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Peer, Watched, watch};
+    use super::super::peer::Peer;
+    use super::super::watch::{Watched, watch};
     use super::*;
 
     const DAY: i64 = 86_400;

@@ -13,7 +13,7 @@ use std::iter;
 
 use tidewatch_core::time::Span;
 
-pub use super::line::Improved;
+use super::line::Improved;
 use super::line::Line;
 use tidewatch_core::planning::horizon::Horizon;
 

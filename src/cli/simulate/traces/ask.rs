@@ -2,7 +2,7 @@
 //!
 //! Knows limits and defaults. Must not hold contests, nor show them.
 
-use crate::cli::CliError;
+use crate::cli::error::CliError;
 use crate::config::curves::Curve;
 use crate::config::load::curves;
 use tidewatch_core::engine::params::BurstTerms;
@@ -10,11 +10,12 @@ use tidewatch_core::model::steps::Steps;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::time::{Span, Timestamp};
 use tidewatch_lab::contest::question::Question;
-use tidewatch_lab::contest::{Matching, Rules};
+use tidewatch_lab::contest::rules::{Matching, Rules};
 use tidewatch_lab::trace::Trace;
 use tidewatch_lab::world::world;
 
-use super::{Args, Match, read};
+use super::args::{Args, Match};
+use super::read;
 
 /// The longest time that is simulated.
 const LONGEST: Span = Span::from_days(3660);

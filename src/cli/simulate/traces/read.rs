@@ -6,11 +6,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::cli::CliError;
+use crate::cli::error::CliError;
 use crate::cli::simulate::column::{self, Fault};
-use crate::cli::table::cut;
 use tidewatch_core::time::Timestamp;
 use tidewatch_lab::trace::{HEADER, Trace};
+use tidewatch_lab::words::cut;
 
 /// A file of a folder of traces that tells about them, and is none.
 const INDEX: &str = "index";

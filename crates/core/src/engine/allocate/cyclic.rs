@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::Turn;
+use super::turn::Turn;
 
 /// Periods are at most 2 to this.
 const LONGEST: u32 = 62;

@@ -9,7 +9,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Turn;
+use super::turn::Turn;
 use super::wheel::Wheel;
 
 /// How a claim grows with age.
@@ -55,7 +55,7 @@ impl Claim {
     }
 }
 
-/// Time is counted in quarters of a step, from when the fleet began: 2³² of them are centuries.
+/// Time is counted in quarters of a step, from when the engine began: 2³² of them are centuries.
 const PER_STEP: f64 = 4.0;
 
 fn ticks(steps: f64) -> u32 {

@@ -4,7 +4,7 @@
 //! window. Of what is left of the day's capacity only so much is spent on plants that are not yet due as will be
 //! missing, and where it wastes least, (days until due)/w·c.
 //!
-//! The paper looks for what is missing over the next w_max days all together ([`printed`](super::printed)). That is
+//! The paper looks for what is missing over the next w_max days all together (`printed` in the lab). That is
 //! blind to due days that meet: 1,000 plants that were all watered on day 0, at half the capacity, were late 222 days
 //! in all within 1,500, where earliest due day first was never late. Here the *overload* is the most that any number
 //! of coming days lacks, and it is spent on plants that are due by the end of those days: watering others would not
@@ -19,7 +19,7 @@
 //! Plants stay in order: by due day, by wasteness (a kinetic tournament over due days; on the same day the one with
 //! the least c/w wastes least), and the cost of coming days in a tree (`demand`). A day costs
 //! O(log n) for each plant that is watered or becomes late. Plants come and go, and windows and capacity change, as
-//! they do in a fleet.
+//! sources do.
 
 use serde::{Deserialize, Serialize};
 use std::cmp::{Ordering, Reverse};

@@ -10,11 +10,9 @@
 
 use serde::{Deserialize, Serialize};
 
-mod demand;
+pub mod demand;
 pub mod kinetic;
 pub mod medd;
-
-pub use demand::Overload;
 
 /// Work, in millionths of a unit: sums of it are exact, in whatever order they are made.
 pub type Work = u64;

@@ -18,16 +18,12 @@
 //! Knows one source's diary and rhythm. Must not know when it is probed, nor of bursts.
 
 pub mod diary;
-mod foretell;
-mod mixture;
+pub mod foretell;
+pub mod mixture;
 pub mod named;
 mod predictors;
 mod regular;
-mod weigh;
-
-pub use foretell::{Detail, Foresight};
-pub use mixture::Habits;
-pub use weigh::{FEW, WEIGHED_FOR};
+pub mod weigh;
 
 #[cfg(test)]
 mod tests;

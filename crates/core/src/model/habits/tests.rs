@@ -1,10 +1,11 @@
 use jiff::tz::TimeZone;
 
 use super::diary::Diary;
+use super::foretell::{Detail, Foresight};
+use super::mixture::Habits;
 use super::predictors::{ACCOUNTS, Account, COUNT};
 use super::regular::Regularity;
 use super::weigh::foretold;
-use super::*;
 use crate::model::cyclic::Rate;
 use crate::model::steps::Steps;
 use crate::model::week::HOUR_MS;

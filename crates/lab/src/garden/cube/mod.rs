@@ -5,6 +5,8 @@
 //! place and takes it when it is whole, so that one that is cut short never stands for a cube; and it takes the place
 //! of a cube only, never of any other file. Must not know how a garden is simulated nor how a slice is shown.
 
+pub mod slice;
+
 use std::path::{Path, PathBuf};
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};

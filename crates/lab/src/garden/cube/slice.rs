@@ -5,7 +5,7 @@
 
 use sqlx::{AssertSqlSafe, Row};
 
-use super::cube::{BedRow, Cube, CubeError, RunRow};
+use super::{BedRow, Cube, CubeError, RunRow};
 
 /// A capacity is meant if it is this near.
 const NEAR: f64 = 0.05;

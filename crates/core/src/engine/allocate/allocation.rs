@@ -1,0 +1,100 @@
+//! The allocators as one closed set behind one type.
+
+use serde::{Deserialize, Serialize};
+
+use crate::engine::params::Allocator;
+use crate::rng::Stream;
+
+use super::cyclic::Cyclic;
+use super::ripening::{Claim, Ripening};
+use super::rota::Rota;
+use super::sums::Sums;
+use super::turn::Turn;
+
+/// Those that may be probed, and the rule by which some of them are.
+///
+/// ```
+/// use tidewatch_core::engine::params::Allocator;
+/// use tidewatch_core::engine::allocate::{Allocation, Turn};
+///
+/// let mut allocation = Allocation::new(Allocator::Index, 1);
+/// for (place, rate) in [0.5_f32, 0.1, 0.3].into_iter().enumerate() {
+///     allocation.open(place as u32, Turn { root: rate.sqrt(), last: 0.0 });
+/// }
+/// let mut chosen = Vec::new();
+/// allocation.choose(1.0, 2, &mut chosen);
+/// assert_eq!(chosen, [0, 2]);
+/// ```
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Allocation(Rule);
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+enum Rule {
+    /// In proportion to √π: with π known R (Theorem 3), with π learned Algorithm 1.
+    Sampled { weights: Sums, stream: Stream },
+    /// D.
+    Cyclic(Cyclic),
+    /// The largest claim.
+    Ripest(Ripening),
+    /// In turn.
+    Rota(Rota),
+}
+
+impl Allocation {
+    /// Nobody may be probed yet.
+    pub fn new(allocator: Allocator, seed: u64) -> Self {
+        Self(match allocator {
+            Allocator::Adaptive | Allocator::Memoryless => {
+                Rule::Sampled { weights: Sums::default(), stream: Stream::new(seed, "allocation") }
+            }
+            Allocator::Cyclic => Rule::Cyclic(Cyclic::default()),
+            Allocator::Index => Rule::Ripest(Ripening::new(Claim::Index)),
+            Allocator::Greedy => Rule::Ripest(Ripening::new(Claim::Gain)),
+            Allocator::RoundRobin => Rule::Rota(Rota::default()),
+        })
+    }
+
+    /// This one may be probed.
+    pub fn open(&mut self, place: u32, turn: Turn) {
+        match &mut self.0 {
+            Rule::Sampled { weights, .. } => weights.set(place, turn.root),
+            Rule::Cyclic(cyclic) => cyclic.open(place, turn),
+            Rule::Ripest(ripening) => ripening.open(place, turn),
+            Rule::Rota(rota) => rota.open(place),
+        }
+    }
+
+    /// This one may not be probed any more.
+    pub fn close(&mut self, place: u32) {
+        match &mut self.0 {
+            Rule::Sampled { weights, .. } => weights.set(place, 0.0),
+            Rule::Cyclic(cyclic) => cyclic.close(place),
+            Rule::Ripest(ripening) => ripening.close(place),
+            Rule::Rota(rota) => rota.close(place),
+        }
+    }
+
+    /// This one has left for good: its place will be another's.
+    pub fn forget(&mut self, place: u32) {
+        match &mut self.0 {
+            Rule::Cyclic(cyclic) => cyclic.forget(place),
+            _ => self.close(place),
+        }
+    }
+
+    /// Appends those to be probed now, at most `most`. They are open no longer.
+    pub fn choose(&mut self, now: f64, most: usize, chosen: &mut Vec<u32>) {
+        match &mut self.0 {
+            Rule::Sampled { weights, stream } => {
+                for _ in 0..most {
+                    let Some(place) = weights.draw(stream.unit()) else { break };
+                    weights.set(place, 0.0);
+                    chosen.push(place);
+                }
+            }
+            Rule::Cyclic(cyclic) => cyclic.choose(now, most, chosen),
+            Rule::Ripest(ripening) => ripening.choose(now, most, chosen),
+            Rule::Rota(rota) => rota.choose(most, chosen),
+        }
+    }
+}
