@@ -47,15 +47,22 @@ pub struct Reloader {
     pub control: mpsc::UnboundedSender<Control>,
     /// What time it is.
     pub clock: Clock,
-    /// To tell who fits rates.
+    /// Those that are told of what changed, besides the scheduler.
+    pub told: Told,
+}
+
+/// Where the tasks learn what holds since a reload.
+#[derive(Debug)]
+pub struct Told {
+    /// How rates are fitted.
     pub refits: watch::Sender<Arc<RefitParams>>,
-    /// To tell who plans.
+    /// What plans follow.
     pub planning: watch::Sender<Arc<PlanParams>>,
-    /// To tell who delivers.
+    /// Where matches are delivered.
     pub targets: watch::Sender<Arc<Vec<Arc<Target>>>>,
-    /// And how they reach the network.
+    /// How deliveries reach the network.
     pub posts: watch::Sender<Fetcher>,
-    /// To tell how long probes are kept.
+    /// How long probes are kept.
     pub retention: watch::Sender<Span>,
 }
 
@@ -109,16 +116,17 @@ impl Reloader {
         let changed = self.changed(changed, &synced, &usual, at).await?;
         // Before anyone plans by the new list.
         let planning = planner::params(&new);
-        let replan = *planning != **self.planning.borrow() || new.fleet.burst != self.config.fleet.burst;
-        self.planning.send_replace(planning);
+        let replan =
+            *planning != **self.told.planning.borrow() || new.fleet.burst != self.config.fleet.burst;
+        self.told.planning.send_replace(planning);
         let learning = Some(usual).filter(|new| *new != startup::usual(&self.config));
         // Also where only sources came or went: which of them rules have to do with is another matter.
         let same = diff.added.is_empty() && diff.removed.is_empty() && diff.changed.is_empty();
         let kept = new.rules == self.config.rules && (same || new.rules.is_empty());
         let rules = (!kept).then(|| Arc::clone(&new.rules));
-        self.retention.send_replace(new.daemon.retain_probes);
-        self.posts.send_replace(fetcher.clone());
-        self.targets.send_replace(Arc::new(new.targets.clone()));
+        self.told.retention.send_replace(new.daemon.retain_probes);
+        self.told.posts.send_replace(fetcher.clone());
+        self.told.targets.send_replace(Arc::new(new.targets.clone()));
         let summary = diff.to_string();
         let (applied, done) = oneshot::channel();
         let apply = Reconfiguration {
@@ -135,7 +143,7 @@ impl Reloader {
         };
         self.control.send(Control::Apply(Box::new(apply))).map_err(|_| stopping())?;
         done.await.map_err(|_| stopping())?;
-        self.refits.send_replace(refits);
+        self.told.refits.send_replace(refits);
         let old = std::mem::replace(&mut self.config, Arc::new(new));
         // A million sources are not let go of in an instant.
         drop(tokio::task::spawn_blocking(move || drop(old)));

@@ -26,7 +26,7 @@ use super::planner::{self, Planner};
 use super::probe::Bench;
 use super::record::RecordTo;
 use super::refit::{RefitParams, Refitter};
-use super::reload::Reloader;
+use super::reload::{Reloader, Told};
 use super::scheduler::{Channels, Progress, Scheduler};
 use super::startup::{Loaded, load_engine};
 use super::{notify, prober, retention};
@@ -242,25 +242,12 @@ async fn start(setup: Setup, store: &Path) -> Result<Tasks, DaemonError> {
         tokio::spawn(retention::prune(clock.clone(), retain, writes.clone())),
     ];
     let (reloads, to_reload) = mpsc::unbounded_channel();
-    others.extend(path.map(|path| {
+    if let Some(path) = path {
         let (control, writes) = (control.clone(), writes.clone());
-        tokio::spawn(keep_reloading(
-            Reloader {
-                config,
-                path,
-                reader,
-                writes,
-                control,
-                clock,
-                refits,
-                planning,
-                targets,
-                posts,
-                retention,
-            },
-            to_reload,
-        ))
-    }));
+        let told = Told { refits, planning, targets, posts, retention };
+        let reloader = Reloader { config, path, reader, writes, control, clock, told };
+        others.push(tokio::spawn(keep_reloading(reloader, to_reload)));
+    }
     Ok(Tasks {
         sources,
         writes,

@@ -152,7 +152,10 @@ impl Scheduler {
                     Some(Control::Apply(new)) => self.apply(*new),
                     Some(Control::Stop) | None => self.stop(),
                 },
-                () = self.clock.sleep_until(wake), if self.wake.is_some() => self.tell(Event::Tick),
+                () = self.clock.sleep_until(wake), if self.wake.is_some() => {
+                    self.wake = None;
+                    self.tell(Event::Tick);
+                }
                 () = crate::clock::real_pause(BEAT) => self.watch_clock(),
             }
         }

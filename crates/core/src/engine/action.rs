@@ -51,7 +51,8 @@ pub enum Action {
         /// Whether the probe will be sent.
         answer: Result<(), Refusal>,
     },
-    /// Send a [`Tick`](super::event::Event::Tick) at this time, and not at the one named before; `None`: at none.
+    /// Send one [`Tick`](super::event::Event::Tick) at this time, and none at the time named before; `None`: at no
+    /// time. After a tick none is pending until this is asked for again.
     WakeAt(Option<Timestamp>),
 }
 
