@@ -15,13 +15,14 @@ use crate::store::reader::Reader;
 use crate::store::rhythm::{DiaryRow, KnownRate};
 use tidewatch_core::engine::event::{Event, HourlyProfile, MadePlan, PlansReady, PredictedIntervals};
 use tidewatch_core::model::aggregate::Borrow;
+use tidewatch_core::model::beliefs::WELL_FOUNDED;
 use tidewatch_core::model::cyclic::Rate;
 use tidewatch_core::model::habits::diary::Diary;
 use tidewatch_core::model::habits::{FEW, Foresight, Habits};
 use tidewatch_core::model::pulse::Pulse;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::planning::build::PlanOrder;
-use tidewatch_core::planning::build::{self, PlanParams, Rhythm, WELL_FOUNDED};
+use tidewatch_core::planning::build::{self, PlanParams, Rhythm};
 use tidewatch_core::source_id::SourceId;
 
 use super::messages::Control;

@@ -10,12 +10,14 @@
 //! | [`observe`] | bytes in, values out: feeds, pages, items, updates |
 //! | [`planning`] | when one source wants a probe |
 //! | [`engine`] | all sources under one limit, and the politeness gate |
+//! | [`rule_matching`] | which updates the rules of profiles match |
 
 pub mod engine;
 pub mod model;
 pub mod observe;
 pub mod planning;
 pub mod rng;
+pub mod rule_matching;
 pub mod source_id;
 pub mod step;
 pub mod time;
