@@ -19,6 +19,7 @@ pub mod peers;
 pub mod plans;
 pub mod profiles;
 pub mod replay;
+pub mod rules;
 pub mod score;
 pub mod tables;
 pub mod trace;

@@ -13,23 +13,29 @@ pub mod document;
 pub mod emit;
 mod kin;
 pub mod knobs;
+pub mod lateness;
 pub mod page;
 pub mod question;
 pub mod results;
 mod stage;
 pub mod tables;
 
+use std::sync::Arc;
+
 use tidewatch_core::engine::params::BurstTerms;
 use tidewatch_core::model::cyclic::Rate;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::policy::Policy;
+use tidewatch_core::planning::rule::Part;
 use tidewatch_core::time::{Span, Timestamp};
 
 use super::feed::Watching;
 use super::peers::Peer;
+use super::rules::{RuleService, SimulatedRules, SourceProbes};
 use super::score::Score;
 use super::trace::{Exam, Trace};
+use lateness::Lateness;
 use stage::Stage;
 pub use stage::on_all_cores;
 
@@ -87,7 +93,7 @@ pub enum Matching {
 }
 
 /// How they are tried.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Rules {
     /// What may be spent on a source.
     pub budget: Budget,
@@ -120,6 +126,10 @@ pub struct Rules {
     pub watching: Watching,
     /// Whether updates are taken to bring others.
     pub echoes: bool,
+    /// Our policies must probe each source at least this often, unless it has a deadline of its own.
+    pub max_gap: Option<Span>,
+    /// The rules that our policies serve beside; they watch all sources in one engine then.
+    pub profiles: Option<Arc<SimulatedRules>>,
     /// Equal seeds give equal runs.
     pub seed: u64,
 }
@@ -134,6 +144,10 @@ pub struct Run {
     pub probes: Vec<Timestamp>,
     /// What that was worth.
     pub score: Score,
+    /// How well its deadlines were kept, if it has any.
+    pub lateness: Option<Lateness>,
+    /// Probes that were sent because of rules, with their names.
+    pub for_rules: Vec<(Timestamp, Arc<str>)>,
 }
 
 /// One policy on all sources.
@@ -179,6 +193,23 @@ pub fn hold(traces: &[Trace], entrants: &[Who], rules: &Rules, done: &(dyn Fn() 
     Contest { exams: traces.iter().map(|trace| rules.exam(trace)).collect(), entrants }
 }
 
+impl Contest {
+    /// How well an entrant's probes served each rule; nothing where it could not take part.
+    pub fn served(&self, entrant: &Entrant, traces: &[Trace], rules: &SimulatedRules) -> Vec<RuleService> {
+        let knows_rules = !matches!(entrant.who, Who::Peer(_) | Who::Clairvoyant);
+        let probes: Option<Vec<SourceProbes<'_>>> = entrant
+            .runs
+            .iter()
+            .map(|run| {
+                let run = run.as_ref()?;
+                let for_rules = knows_rules.then_some(&run.for_rules[..]);
+                Some(SourceProbes { times: &run.probes, for_rules })
+            })
+            .collect();
+        probes.map(|probes| rules.served(traces, &self.exams, &probes)).unwrap_or_default()
+    }
+}
+
 impl Rules {
     /// The usual rules with this budget.
     pub fn new(budget: Budget) -> Self {
@@ -198,8 +229,20 @@ impl Rules {
             freshness_threshold: 1.0,
             watching: Watching::default(),
             echoes: true,
+            max_gap: None,
+            profiles: None,
             seed: 1,
         }
+    }
+
+    /// How often a source must be probed.
+    fn max_gap(&self, trace: &Trace) -> Option<Span> {
+        trace.max_gap.or(self.max_gap)
+    }
+
+    /// What a source is to rules.
+    fn parts(&self, trace: &Trace) -> &[Part] {
+        self.profiles.as_ref().map_or(&[], |rules| rules.parts(&trace.name))
     }
 
     /// When a source is judged; one that never published, at the beginning of time.

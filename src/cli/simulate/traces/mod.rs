@@ -14,6 +14,7 @@ use crate::cli::measures::length;
 use crate::cli::{CliError, colours, write_file};
 use tidewatch_core::engine::params::Response;
 use tidewatch_core::planning::budget::Budget;
+use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::time::Span;
 use tidewatch_lab::contest::emit::{self, EmitError};
 use tidewatch_lab::contest::question::Question;
@@ -25,6 +26,7 @@ use super::progress::Bar;
 
 mod ask;
 mod read;
+pub(in crate::cli) mod rules;
 mod show;
 
 /// The most sources that are made up.
@@ -65,6 +67,16 @@ pub struct Args {
     /// The least time between two probes of a source.
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = Span::parse)]
     min_spacing: Span,
+    /// Our policies must probe every source at least this often; it is told how often and how late anybody
+    /// missed that.
+    #[arg(long, value_name = "DURATION", value_parser = length)]
+    max_gap: Option<Span>,
+    /// A TOML file with `[[profile]]` sections as in the configuration: our policies serve these rules beside.
+    /// Sources are named as the traces are, groups as their kinds. All sources are judged in one span then. An
+    /// update of a trace has neither title nor text: a rule without `where` matches all updates, one that asks for
+    /// words none. `deliver` is not looked at.
+    #[arg(long, value_name = "FILE")]
+    profiles: Option<PathBuf>,
     /// What a probe of auto and plan must be worth: how long it spares updates in waiting. Where auto is
     /// matched, that is its knob.
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = Span::parse,
@@ -142,7 +154,8 @@ enum Match {
 
 /// Who has that name, or who there is.
 pub(in crate::cli) fn policy(text: &str) -> Result<Who, String> {
-    Who::from_name(text).ok_or_else(|| {
+    let by_rules = Who::Ours(Policy::Profile);
+    Who::from_name(text).or((text == by_rules.name()).then_some(by_rules)).ok_or_else(|| {
         let names: Vec<&str> = Who::all().into_iter().map(Who::name).collect();
         format!("there is no such policy; there are {}", names.join(", "))
     })
@@ -216,5 +229,5 @@ fn contest(question: &Question, budget: Budget, bar: &Bar) -> Results {
     bar.name(format!("{} probes in {}", budget.probes, budget.per));
     let rules = Rules { budget, ..question.rules.clone() };
     let contest = hold(&question.traces, &question.policies, &rules, &|| bar.forward(1));
-    Results::of(&question.traces, contest, budget, rules.seed)
+    Results::of(&question.traces, contest, &rules)
 }
