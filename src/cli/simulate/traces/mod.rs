@@ -73,8 +73,8 @@ pub struct Args {
     max_gap: Option<Span>,
     /// A TOML file with `[[profile]]` sections as in the configuration: our policies serve these rules beside.
     /// Sources are named as the traces are, groups as their kinds. All sources are judged in one span then. An
-    /// update of a trace has neither title nor text: a rule without `where` matches all updates, one that asks for
-    /// words none. `deliver` is not looked at.
+    /// update of a trace has neither title nor text: a rule without `where` matches all updates, and a `where`
+    /// that asks for words holds for none. `deliver` is not looked at.
     #[arg(long, value_name = "FILE")]
     profiles: Option<PathBuf>,
     /// What a probe of auto and plan must be worth: how long it spares updates in waiting. Where auto is
