@@ -242,7 +242,7 @@ async fn deadlines_and_rules_of_the_configuration_are_kept() {
     let source = "name = \"nightly\"\n";
     let config = config.replace(source, &format!("{source}max_gap = \"5h\"\n"));
     let rules = "\n[[profile]]\nname = \"p\"\nsources = [\"nightly\"]\n\n[[profile.rule]]\nname = \"r\"\n\
-        life = { window = \"2h\" }\ndeliver = [\"exec:e\"]\n\n[deliver.e]\nexec = [\"true\"]\n";
+        life = { window = \"2h\" }\ndeliver = [\"exec:e\"]\n\n[deliver.e]\nexec = [\"/bin/true\"]\n";
     desk.write("tidewatch.toml", &(config + rules));
     let bound = json(&desk, &[]);
     for row in policies(&bound) {
