@@ -232,3 +232,28 @@ async fn what_cannot_be_played_is_refused_kindly() {
         desk.refused(2, &wrong);
     }
 }
+
+#[tokio::test]
+async fn deadlines_and_rules_of_the_configuration_are_kept() {
+    let desk = with_log().await;
+    let config = std::fs::read_to_string(desk.path().join("tidewatch.toml")).unwrap();
+    let free = json(&desk, &[]);
+    assert!(free.get("rules").is_none() && policies(&free)[0].get("deadlines").is_none());
+    let source = "name = \"nightly\"\n";
+    let config = config.replace(source, &format!("{source}max_gap = \"5h\"\n"));
+    let rules = "\n[[profile]]\nname = \"p\"\nsources = [\"nightly\"]\n\n[[profile.rule]]\nname = \"r\"\n\
+        life = { window = \"2h\" }\ndeliver = [\"exec:e\"]\n\n[deliver.e]\nexec = [\"/bin/true\"]\n";
+    desk.write("tidewatch.toml", &(config + rules));
+    let bound = json(&desk, &[]);
+    for row in policies(&bound) {
+        assert!(row["deadlines"].as_u64().is_some_and(|count| count > 30), "{row}");
+    }
+    assert_eq!(policies(&bound)[0]["deadlines_missed"], 0, "it was probed every four hours");
+    let rules = bound["rules"].as_array().unwrap();
+    let names: Vec<&str> = rules.iter().map(|rule| rule["policy"].as_str().unwrap()).collect();
+    assert_eq!(names, ["as it was", "auto", "uniform"]);
+    // What came at three was found at eight, because the probe at four had failed.
+    assert_eq!((&rules[0]["waited_for"], &rules[0]["in_time"]), (&7.into(), &0.into()));
+    assert!(rules[1]["in_time"].as_u64() >= Some(5), "{}", rules[1]);
+    assert!(desk.said(&SHORT).contains("updates that rules waited for"));
+}

@@ -403,3 +403,59 @@ fn wrong_usage_is_told() {
         assert!(err.contains(said), "{arguments:?}: {err}");
     }
 }
+
+#[test]
+fn a_deadline_is_kept_by_our_policies_and_told_of_all() {
+    let desk = with_traces();
+    let policies = ["--policies", "auto,uniform,commafeed"];
+    let free = json(&desk, &policies);
+    assert!(free.get("max_gap_s").is_none() && free["policies"][0].get("deadlines").is_none());
+    let bound = json(&desk, &[&policies[..], &["--max-gap", "4h"]].concat());
+    assert_eq!(number(&bound, "max_gap_s"), 14_400.0);
+    for policy in &list(&bound, "policies")[..2] {
+        assert!(number(policy, "deadlines") >= 3.0 * 42.0, "{policy}");
+        assert_eq!(number(policy, "deadlines_missed"), 0.0, "{policy}");
+        assert!(policy["worst_late_s"].is_null(), "{policy}");
+    }
+    let (table, _) = short(&desk, &[&policies[..], &["--max-gap", "4h"]].concat());
+    assert!(table.contains("deadlines missed"), "{table}");
+    let all = [&["--traces", "traces"], &SHORT[..], &["--max-gap", "1h"]].concat();
+    let (code, _, err) = desk.run(&all);
+    assert!(code != 0 && err.contains("--max-gap 1h can't be kept"), "{err}");
+}
+
+#[test]
+fn rules_of_a_file_are_served_and_its_faults_are_shown_where_they_are() {
+    let desk = with_traces();
+    let rule = |window: &str| {
+        format!(
+            "[[profile]]\nname = \"p\"\nsources = [\"office\"]\n\n[[profile.rule]]\nname = \"soon\"\n\
+             life = {{ window = \"{window}\" }}\ndeliver = [\"exec:nobody\"]\n"
+        )
+    };
+    desk.write("p.toml", &rule("15m"));
+    let wide = ["--probes", "150", "--price", "3h", "--policies", "auto,profile,commafeed"];
+    let run = |more: &[&str]| {
+        let all = [&["--traces", "traces", "--train", "2w", "--test", "1w"], &wide[..], more].concat();
+        let (code, out, err) = desk.run(&all);
+        assert_eq!(code, 0, "{err}");
+        out
+    };
+    let told: Value = serde_json::from_str(&run(&["--profiles", "p.toml", "--json"])).unwrap();
+    let rules = list(&told, "rules");
+    assert_eq!(rules.len(), 3, "{told}");
+    for rule in &rules[..2] {
+        assert_eq!(rule["rule"], "p/soon");
+        assert!(number(rule, "share") >= 0.8 && number(rule, "probes") > 0.0, "{rule}");
+    }
+    assert!(number(&rules[2], "share") < 0.5 && rules[2]["probes"].is_null(), "{}", rules[2]);
+    let spans: Vec<_> = list(&told, "sources").iter().map(|source| &source["test_to"]).collect();
+    assert!(spans.windows(2).all(|pair| pair[0] == pair[1]), "all are judged at the same time");
+    assert!(run(&["--profiles", "p.toml"]).contains("probes for it"));
+    desk.write("p.toml", &rule("1s").replace("office", "offce"));
+    let (code, _, err) = desk.run(&["--traces", "traces", "--profiles", "p.toml"]);
+    assert!(code != 0 && err.contains("p.toml:3:12: there is no source `offce`"), "{err}");
+    assert!(err.contains("did you mean `office`?") && err.contains("p.toml:7:"), "{err}");
+    let (code, _, err) = desk.run(&["--traces", "traces", "--policies", "profile"]);
+    assert!(code == 2 && err.contains("give --profiles FILE"), "{code} {err}");
+}

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::io::Write;
+use std::sync::Arc;
 
 use crate::config::configuration::Config;
 use crate::daemon::startup::usual;
@@ -16,9 +17,11 @@ use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::time::Span;
 use tidewatch_lab::contest::rules::{Matching, Rules};
+use tidewatch_lab::contest::tables::BY_RULE;
 use tidewatch_lab::contest::who::Who;
 use tidewatch_lab::feed::Watching;
-use tidewatch_lab::replay::{HALVINGS, Log, Logged, TooShort, table};
+use tidewatch_lab::replay::{HALVINGS, Log, Logged, TooShort, rules_table, table};
+use tidewatch_lab::served_rules::SimulatedRules;
 
 use super::error::CliError;
 use super::lab_table::print;
@@ -26,6 +29,7 @@ use super::measures::length;
 use super::process::{colours, runtime};
 use super::simulate::progress::Bar;
 use super::simulate::traces::args::policy;
+use super::simulate::traces::rules::{check_policies, simulated};
 
 /// What `replay` is asked.
 #[derive(Debug, clap::Args)]
@@ -73,8 +77,10 @@ pub fn run(config: &Config, arguments: &Args, out: &mut dyn Write) -> Result<(),
         runtime()?.block_on(async { Reader::open(&config.daemon.store).await?.pasts(sample).await })?;
     let importance = Steps::try_from(&config.importance)
         .map_err(|error| CliError::Refused(format!("importance: {error}")))?;
+    let profiles = profiles(config);
+    check_policies(policies, profiles.is_some(), "add a `[[profile]]`")?;
     let log = log(config, pasts, arguments, &importance)?;
-    let rules = rules(config, importance, arguments.seed);
+    let rules = Rules { profiles, ..rules(config, importance, arguments.seed) };
     let contests = arguments.policies.len() + arguments.budgets.len() + HALVINGS;
     let bar = Bar::new((contests * log.len()) as u64);
     let tick = || bar.forward(1);
@@ -94,6 +100,10 @@ pub fn run(config: &Config, arguments: &Args, out: &mut dyn Write) -> Result<(),
     }
     writeln!(out)?;
     print(&table(&rows), colours(), out)?;
+    if let Some(rules) = rules_table(&rows) {
+        writeln!(out, "\n{BY_RULE}:")?;
+        print(&rules, colours(), out)?;
+    }
     writeln!(out, "\n{}", log.foot(half.as_ref()))?;
     Ok(())
 }
@@ -121,12 +131,21 @@ fn rules(config: &Config, importance: Steps, seed: u64) -> Rules {
     }
 }
 
+/// The configured rules, for the configured sources.
+fn profiles(config: &Config) -> Option<Arc<SimulatedRules>> {
+    let sources = config.sources.iter().map(|source| (source.name.as_str(), source.group.as_deref()));
+    simulated(&config.rules, sources)
+}
+
 fn log(config: &Config, pasts: Pasts, arguments: &Args, importance: &Steps) -> Result<Log, CliError> {
     let Pasts { pasts, sources } = pasts;
-    let terms: HashMap<&str, (Budget, Span)> =
-        config.sources.iter().map(|source| (source.name.as_str(), (source.budget, source.price))).collect();
+    let terms: HashMap<&str, (Budget, Span, Option<Span>)> = config
+        .sources
+        .iter()
+        .map(|source| (source.name.as_str(), (source.budget, source.price, source.max_gap)))
+        .collect();
     let logged = |past: Past| {
-        let (budget, price) = terms.get(past.name.as_str()).copied().unwrap_or_default();
+        let (budget, price, max_gap) = terms.get(past.name.as_str()).copied().unwrap_or_default();
         Logged {
             name: past.name,
             kind: past.group.unwrap_or_else(|| "all".to_owned()),
@@ -137,6 +156,7 @@ fn log(config: &Config, pasts: Pasts, arguments: &Args, importance: &Steps) -> R
             answered: past.answered,
             budget,
             price,
+            max_gap,
         }
     };
     let store = config.daemon.store.display();

@@ -12,6 +12,7 @@ use tidewatch_core::model::steps::Steps;
 use super::configuration::Config;
 use super::curves::{self, Curve};
 use super::fault::Faults;
+use super::profile::Rules;
 use super::{gather, valid};
 
 /// Where the main file is looked for when none is named.
@@ -95,6 +96,11 @@ pub fn curves(files: &[(Curve, &Path)]) -> Result<Vec<Steps>, LoadError> {
         texts.push((curve, path, text));
     }
     curves::parse(&texts).map_err(LoadError::Faults)
+}
+
+/// Reads a file of profiles for sources that are known by name and group.
+pub fn profiles(path: &Path, sources: &[(&str, &str)]) -> Result<Rules, LoadError> {
+    valid::profiles(read_text(path)?, sources).map_err(LoadError::Faults)
 }
 
 /// The texts of the main file and of `sources.d/*.toml` beside it, sorted by name.

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use tidewatch_core::observe::query::{Condition, Field};
 use tidewatch_core::planning::execution::RuleId;
 use tidewatch_core::planning::rule::{Part, RuleTerms};
+use tidewatch_core::rule_matching::RuleQuery;
 
 use super::source::Source;
 
@@ -60,6 +61,17 @@ pub struct Rule {
     pub terms: Arc<RuleTerms>,
     /// Who is told, as in [`super::target::Target::name`].
     pub deliver: Vec<Arc<str>>,
+}
+
+impl Rule {
+    /// What it asks of updates.
+    pub fn query(&self) -> RuleQuery<'_> {
+        RuleQuery {
+            terms: &self.terms,
+            wanted: self.wanted.as_ref().map(|wanted| &wanted.condition),
+            counts: self.counts.as_ref().map(|counts| &counts.condition),
+        }
+    }
 }
 
 /// All rules, and which sources they have to do with.
@@ -115,8 +127,13 @@ impl Rules {
 
     /// What a source is to rules, in the order of those.
     pub fn of(&self, source: &Source) -> Vec<Part> {
-        let by_name = self.by_name.get(&source.name);
-        let by_group = source.group.as_ref().and_then(|group| self.by_group.get(&**group));
+        self.parts(&source.name, source.group.as_deref())
+    }
+
+    /// The same for the source of that name and group.
+    pub fn parts(&self, name: &str, group: Option<&str>) -> Vec<Part> {
+        let by_name = self.by_name.get(name);
+        let by_group = group.and_then(|group| self.by_group.get(group));
         let mut parts: Vec<Part> = Vec::new();
         for &part in by_name.into_iter().chain(by_group).flatten() {
             add(&mut parts, part);

@@ -35,9 +35,9 @@ const MOST_EVERY: i64 = 1000;
 /// What rules are checked against.
 pub struct Around<'c> {
     /// All sources.
-    pub sources: &'c [Arc<Source>],
-    /// Who can be told.
-    pub targets: &'c [Arc<Target>],
+    pub sources: &'c Known<'c>,
+    /// Who can be told; `None`: nobody is, and `deliver` is not looked at.
+    pub targets: Option<&'c [Arc<Target>]>,
     /// The zone of hours and days, unless a rule has its own.
     pub zone: &'c TimeZone,
     /// The length of a step: nothing is sooner than that.
@@ -51,7 +51,7 @@ pub fn check(raw: Vec<raw_profile::Profile>, around: &Around<'_>, faults: &mut F
     if raw.is_empty() {
         return Rules::default();
     }
-    let known = Known::new(around.sources);
+    let known = around.sources;
     let mut taken: HashMap<String, String> = HashMap::new();
     let mut rules = Vec::new();
     for profile in raw {
@@ -79,7 +79,7 @@ pub fn check(raw: Vec<raw_profile::Profile>, around: &Around<'_>, faults: &mut F
                     "give each rule of a profile a name of its own",
                 );
             }
-            let rule = one(rule, &known, around, faults);
+            let rule = one(rule, around, faults);
             if let (Some(profile), Some(rule), Some(sources)) = (&name, rule, &sources) {
                 let profile: Arc<str> = profile.as_str().into();
                 let name = format!("{profile}/{}", rule.name).into();
@@ -92,12 +92,7 @@ pub fn check(raw: Vec<raw_profile::Profile>, around: &Around<'_>, faults: &mut F
 }
 
 /// A rule, but for its profile's name and sources.
-fn one(
-    raw: raw_profile::Rule,
-    known: &Known<'_>,
-    around: &Around<'_>,
-    faults: &mut Faults,
-) -> Option<Rule> {
+fn one(raw: raw_profile::Rule, around: &Around<'_>, faults: &mut Faults) -> Option<Rule> {
     let name = raw.name.and_then(|name| label("the name of this rule", name, faults));
     let fields = match raw.fields {
         None => vec![Field::Title, Field::Link],
@@ -116,7 +111,7 @@ fn one(
             None
         }
     });
-    let of = trigger.of.as_ref().map(|list| known.domain(list, around, faults));
+    let of = trigger.of.as_ref().map(|list| around.sources.domain(list, around, faults));
     let counts = trigger.condition.and_then(|text| condition(text, faults));
     let life = life(raw.life, around.step, faults);
     let share = |x: f64| x > 0.0 && x < 1.0;
@@ -125,6 +120,7 @@ fn one(
         .and_then(|value| values::number("confidence", value, share, "above 0 and below 1", faults));
     let active = active(raw.active, around.zone, faults);
     let deliver = match &raw.deliver {
+        _ if around.targets.is_none() => Vec::new(),
         Some(list) if !list.value.is_empty() => {
             list.value.iter().filter_map(|word| target(word, around, faults)).collect()
         }
@@ -259,15 +255,16 @@ fn instant(key: &str, text: &At<String>, zone: &TimeZone, faults: &mut Faults) -
 }
 
 fn target(word: &At<String>, around: &Around<'_>, faults: &mut Faults) -> Option<Arc<str>> {
-    if let Some(target) = around.targets.iter().find(|target| *target.name == *word.value) {
+    let targets = around.targets.unwrap_or_default();
+    if let Some(target) = targets.iter().find(|target| *target.name == *word.value) {
         return Some(Arc::clone(&target.name));
     }
     if around.torn {
         return None;
     }
     let bare = word.value.rsplit(':').next().unwrap_or_default();
-    let named = around.targets.iter().find(|target| target.name.ends_with(&format!(":{bare}")));
-    let close = || spelling::closest(&word.value, around.targets.iter().map(|target| &*target.name));
+    let named = targets.iter().find(|target| target.name.ends_with(&format!(":{bare}")));
+    let close = || spelling::closest(&word.value, targets.iter().map(|target| &*target.name));
     let hint = match named.map(|target| &*target.name).or_else(close) {
         Some(meant) => format!("did you mean `{meant}`?"),
         None => format!("add a `[deliver.{bare}]` with `exec`, `webhook` or `atom`"),
@@ -277,15 +274,22 @@ fn target(word: &At<String>, around: &Around<'_>, faults: &mut Faults) -> Option
 }
 
 /// The names and groups that sources have.
-struct Known<'c> {
+pub struct Known<'c> {
     names: HashSet<&'c str>,
     groups: HashSet<&'c str>,
 }
 
 impl<'c> Known<'c> {
-    fn new(sources: &'c [Arc<Source>]) -> Self {
+    /// Those of these sources.
+    pub fn new(sources: &'c [Arc<Source>]) -> Self {
         let names = sources.iter().map(|source| source.name.as_str()).collect();
         Self { names, groups: sources.iter().filter_map(|source| source.group.as_deref()).collect() }
+    }
+
+    /// Those of sources that are only known by name and group.
+    pub fn named(sources: impl IntoIterator<Item = (&'c str, &'c str)>) -> Self {
+        let (names, groups) = sources.into_iter().unzip();
+        Self { names, groups }
     }
 
     fn domain(

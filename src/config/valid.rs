@@ -21,6 +21,7 @@ use super::configuration::Config;
 use super::fault::{Faults, Spot};
 use super::origin::Origin;
 use super::params::{DaemonParams, FetchParams, RateParams};
+use super::profile::Rules;
 use super::raw::{self, Raw};
 use super::reader::At;
 use super::source::{self, Common, GroupDefaults, Source, Surroundings};
@@ -42,6 +43,33 @@ pub fn parse(files: &[(PathBuf, String)]) -> Result<Config, Faults> {
     let config = check(raw, paths, &mut faults);
     if faults.is_empty() {
         return Ok(config);
+    }
+    faults.sort();
+    Err(faults)
+}
+
+/// Checks the profiles of one file for sources that are known by name and group, as in a simulation. Nobody is
+/// told there: `deliver` is not looked at, and of the other sections only the time zone of [importance].
+pub fn profiles(file: (PathBuf, String), sources: &[(&str, &str)]) -> Result<Rules, Faults> {
+    let files = [file];
+    let mut faults = Faults::new(&files);
+    let mut raw = Raw::read(&files, &mut faults);
+    if raw.profiles.is_empty() && !raw.torn {
+        let nothing = Spot { file: 0, start: 0, end: 0 };
+        let hint = "add a `[[profile]]` with a `[[profile.rule]]`";
+        faults.add_with_hint(nothing, "this file holds no profile", hint);
+    }
+    let importance = importance(std::mem::take(&mut raw.importance), &mut faults);
+    let around = rules::Around {
+        sources: &rules::Known::named(sources.iter().copied()),
+        targets: None,
+        zone: &importance.time_zone,
+        step: FleetParams::default().step,
+        torn: raw.torn,
+    };
+    let rules = rules::check(raw.profiles, &around, &mut faults);
+    if faults.is_empty() {
+        return Ok(rules);
     }
     faults.sort();
     Err(faults)
@@ -75,9 +103,10 @@ pub(super) fn assemble(
     let importance = importance(raw.importance, faults);
     let fleet = fleet(raw.fleet, faults);
     let targets = tell::check(raw.targets, faults);
+    let known = rules::Known::new(&sources);
     let around = rules::Around {
-        sources: &sources,
-        targets: &targets,
+        sources: &known,
+        targets: Some(&targets),
         zone: &importance.time_zone,
         step: fleet.step,
         torn: unsure,

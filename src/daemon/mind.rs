@@ -5,14 +5,13 @@
 
 use std::sync::Arc;
 
+use crate::store::known_rate::KnownRate;
 use crate::store::reader::Dossier;
 use crate::store::record::BeliefsRecord;
-use tidewatch_core::model::beliefs::{Aside, Beliefs, Foretold, Heard};
+use tidewatch_core::model::beliefs::{Aside, Beliefs, Heard, PriorKnowledge, learn_from_probe};
 use tidewatch_core::model::burst::watch::Watch;
-use tidewatch_core::model::cyclic::Rate;
 use tidewatch_core::model::habits::diary::Diary;
 use tidewatch_core::model::learn::Look;
-use tidewatch_core::planning::build::WELL_FOUNDED;
 use tidewatch_core::time::Timestamp;
 
 use super::startup::Learning;
@@ -22,7 +21,7 @@ use super::startup::Learning;
 pub struct Mind {
     learning: Arc<Learning>,
     beliefs: Beliefs,
-    rate: Option<Rate>,
+    rate: Option<KnownRate>,
     newest: Option<Timestamp>,
 }
 
@@ -33,11 +32,10 @@ impl Mind {
         let aside = dossier.aside.as_deref().and_then(|bytes| Aside::from_bytes(bytes, &history));
         let watch = dossier.watch.as_deref().and_then(Watch::from_bytes).unwrap_or_default();
         let diary = dossier.diary.as_deref().and_then(Diary::from_bytes).unwrap_or_default();
-        let rate = dossier.rate.clone().filter(|known| known.updates >= WELL_FOUNDED);
         Self {
             learning: Arc::clone(learning),
             beliefs: Beliefs { history, watch, aside, diary },
-            rate: rate.map(|known| known.rate),
+            rate: dossier.rate.clone(),
             // Not after now: the clock may have been set back.
             newest: dossier.newest.map(|at| at.min(now)),
         }
@@ -47,10 +45,9 @@ impl Mind {
     /// holds no dates, that is how old it is.
     pub fn look(&mut self, look: &Look<'_>, modified: Option<Timestamp>) -> Heard {
         let Learning { bursts, cycle, .. } = *self.learning;
-        let foretold = self.rate.as_ref().map(|rate| Foretold { rate, params: bursts, cycle });
-        let mut heard = self.beliefs.look(look, foretold.as_ref(), self.newest);
-        heard.newest = heard.newest.or(modified.filter(|&at| at <= look.now));
-        heard
+        let rate = self.rate.as_ref().map(|known| (&known.rate, known.updates));
+        let prior = PriorKnowledge { rate, bursts, cycle, newest: self.newest };
+        learn_from_probe(&mut self.beliefs, look, &prior, modified)
     }
 
     /// As it is stored.

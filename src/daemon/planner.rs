@@ -16,6 +16,7 @@ use crate::store::reader::Reader;
 use crate::store::rhythm::DiaryRow;
 use tidewatch_core::engine::event::{Event, HourlyProfile, MadePlan, PlansReady, PredictedIntervals};
 use tidewatch_core::model::aggregate::Borrow;
+use tidewatch_core::model::beliefs::WELL_FOUNDED;
 use tidewatch_core::model::cyclic::Rate;
 use tidewatch_core::model::habits::diary::Diary;
 use tidewatch_core::model::habits::foretell::Foresight;
@@ -24,7 +25,7 @@ use tidewatch_core::model::habits::weigh::FEW;
 use tidewatch_core::model::pulse::Pulse;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::planning::build::PlanOrder;
-use tidewatch_core::planning::build::{self, PlanParams, Rhythm, WELL_FOUNDED};
+use tidewatch_core::planning::build::{self, PlanParams, Rhythm};
 use tidewatch_core::source_id::SourceId;
 
 use super::messages::Control;

@@ -26,10 +26,8 @@ use tidewatch_core::engine::event::{Answered, Asked, Failure, MovedTo, Report};
 use tidewatch_core::engine::params::HostGroup;
 use tidewatch_core::model::beliefs::Heard;
 use tidewatch_core::model::learn::Look;
-use tidewatch_core::model::steps::Steps;
 use tidewatch_core::observe::{self, Document, Kind, Observation, Seen, Unreadable, UpdateKind};
-use tidewatch_core::planning::build::WELL_FOUNDED;
-use tidewatch_core::planning::expected::Forecast;
+use tidewatch_core::planning::expected::since_last_probe;
 use tidewatch_core::time::{Span, Timestamp};
 
 use super::catch;
@@ -309,9 +307,8 @@ fn refused(answer: &Answer) -> Stopped {
 
 /// How many updates the source's rate foretells since it was last looked at.
 fn expected(dossier: &Dossier, now: Timestamp) -> Option<f64> {
-    let known = dossier.rate.as_ref().filter(|known| known.updates >= WELL_FOUNDED)?;
-    let last = dossier.seen.last_look.filter(|&last| last < now)?;
-    Some(Forecast::individual(&Steps::from(&known.rate)).expected(last, now))
+    let known = dossier.rate.as_ref()?;
+    since_last_probe((&known.rate, known.updates), dossier.seen.last_look, now)
 }
 
 /// An answer that was read.

@@ -173,6 +173,17 @@ async fn begin(config: &Config, store: &Path, now: Timestamp) -> Result<Begun, D
     Ok(Begun { connection, loaded, first_due })
 }
 
+/// Stores that the daemon started, and which rules it has.
+fn note_start(config: &Config, now: Timestamp, writes: &mpsc::UnboundedSender<Write>) {
+    let detail = Some(format!("tidewatch {}", env!("CARGO_PKG_VERSION")));
+    let _ = writes.send(Write::Event(Event { at: now, kind: "started", source: None, detail }));
+    let _ = writes.send(Write::Rules(config.rules.names()));
+}
+
+fn begin_recording(scheduler: &mut Scheduler, to: RecordTo) -> Result<oneshot::Receiver<()>, DaemonError> {
+    scheduler.begin_recording(&to).map_err(|why| DaemonError::Record { path: to.path, why })
+}
+
 /// Starts all tasks.
 async fn start(setup: Setup, store: &Path) -> Result<Tasks, DaemonError> {
     let Setup { config, path, clock, progress, record } = setup;
@@ -184,9 +195,7 @@ async fn start(setup: Setup, store: &Path) -> Result<Tasks, DaemonError> {
     let (writer, Desk { writes, receipts, health }) = Writer::new(connection);
     let (stop_writer, writer_stopped) = oneshot::channel();
     let writer = tokio::spawn(writer.run(writer_stopped));
-    let detail = Some(format!("tidewatch {}", env!("CARGO_PKG_VERSION")));
-    let _ = writes.send(Write::Event(Event { at: clock.now(), kind: "started", source: None, detail }));
-    let _ = writes.send(Write::Rules(config.rules.names()));
+    note_start(&config, clock.now(), &writes);
     let (launches, to_launch) = mpsc::unbounded_channel();
     let (finished, has_finished) = mpsc::unbounded_channel();
     let (control, controls) = mpsc::unbounded_channel();
@@ -209,9 +218,7 @@ async fn start(setup: Setup, store: &Path) -> Result<Tasks, DaemonError> {
     let rules = Arc::clone(&config.rules);
     let mut scheduler =
         Scheduler::new(loaded.engine, loaded.roster, clock.clone(), Some(fetcher.clone()), rules, channels);
-    let recording = record
-        .map(|to| scheduler.begin_recording(&to).map_err(|why| DaemonError::Record { path: to.path, why }));
-    let recording = recording.transpose()?;
+    let recording = record.map(|to| begin_recording(&mut scheduler, to)).transpose()?;
     let (posts, fetcher_of_posts) = watch::channel(fetcher);
     let (targets, told) = watch::channel(Arc::new(config.targets.clone()));
     let courier = Courier {

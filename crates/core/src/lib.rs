@@ -10,6 +10,7 @@
 //! | [`observe`] | bytes in, values out: feeds, pages, items, updates |
 //! | [`planning`] | when one source wants a probe |
 //! | [`engine`] | all sources under one limit, and the politeness gate |
+//! | [`rule_matching`] | which updates the rules of profiles match |
 
 #![deny(clippy::iter_over_hash_type)]
 
@@ -18,6 +19,7 @@ pub mod model;
 pub mod observe;
 pub mod planning;
 pub mod rng;
+pub mod rule_matching;
 pub mod source_id;
 pub mod step;
 pub mod time;

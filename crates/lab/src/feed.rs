@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 
-use tidewatch_core::engine::event::Answered;
+use tidewatch_core::engine::event::{Answered, Asked};
 use tidewatch_core::model::aggregate::{Aggregate, Borrow, Origin, estimate};
-use tidewatch_core::model::beliefs::{Beliefs, Foretold};
+use tidewatch_core::model::beliefs::{Beliefs, PriorKnowledge, learn_from_probe};
 use tidewatch_core::model::burst::Params;
 use tidewatch_core::model::censored;
 use tidewatch_core::model::cyclic::Rate;
@@ -22,8 +22,12 @@ use tidewatch_core::model::history::{Evidence, History};
 use tidewatch_core::model::learn::Look;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::observe::{Kind, Observation, Occurred, Present, Update, UpdateKind};
-use tidewatch_core::planning::build::{Rhythm, WELL_FOUNDED};
+use tidewatch_core::planning::build::Rhythm;
+use tidewatch_core::planning::expected::since_last_probe;
+use tidewatch_core::planning::rule::Part;
 use tidewatch_core::time::{Span, Timestamp};
+
+use crate::served_rules::SimulatedRules;
 
 /// How a source is watched.
 #[derive(Debug, Clone, PartialEq)]
@@ -80,6 +84,8 @@ pub struct Feed {
     found: usize,
     last: Option<Timestamp>,
     newest: Option<Timestamp>,
+    /// The rules that concern it, and how.
+    rules: Option<(Arc<SimulatedRules>, Box<[Part]>)>,
 }
 
 impl Feed {
@@ -97,7 +103,14 @@ impl Feed {
             found: 0,
             last: None,
             newest: None,
+            rules: None,
         }
+    }
+
+    /// The same, where rules ask for its updates or count them.
+    pub fn with_rules(self, rules: &Arc<SimulatedRules>, parts: &[Part]) -> Self {
+        let rules = (!parts.is_empty()).then(|| (Arc::clone(rules), parts.into()));
+        Self { rules, ..self }
     }
 
     /// What a probe at `now` finds, learned from.
@@ -110,17 +123,24 @@ impl Feed {
         };
         self.found += found;
         let look = Look { kind: self.watching.kind, last, now, seen: Some(&seen), except: None };
-        let foretold = self.rate.as_ref().filter(|(_, _, updates)| *updates >= WELL_FOUNDED);
-        let (params, cycle) = (self.watching.bursts, self.watching.cycle);
-        let foretold = foretold.map(|(rate, ..)| Foretold { rate, params, cycle });
-        let heard = self.beliefs.look(&look, foretold.as_ref(), self.newest);
+        let rate = self.rate.as_ref().map(|(rate, _, updates)| (rate, *updates));
+        let Watching { bursts, cycle, .. } = self.watching;
+        let prior = PriorKnowledge { rate, bursts, cycle, newest: self.newest };
+        let heard = learn_from_probe(&mut self.beliefs, &look, &prior, None);
         let shown = u32::try_from(seen.present.len()).unwrap_or(u32::MAX);
+        let updates = u32::try_from(found).unwrap_or(u32::MAX);
+        let asked = self.rules.as_ref().map(|(rules, parts)| {
+            let expected = rate.and_then(|rate| since_last_probe(rate, last, now));
+            let told = rules.matches(parts, &seen.updates);
+            Box::new(Asked { told, found: updates, expected })
+        });
         let answered = Answered {
-            updates: u32::try_from(found).unwrap_or(u32::MAX),
+            updates,
             history: if last.is_none() { shown } else { 0 },
             gap: seen.gap,
             holds: Some(shown).filter(|&items| items > 0),
             heard,
+            asked,
             ..Answered::default()
         };
         (self.last, self.newest) = (Some(now), answered.heard.newest);

@@ -21,6 +21,7 @@ pub mod plans;
 pub mod profiles;
 pub mod replay;
 pub mod score;
+pub mod served_rules;
 pub mod tables;
 pub mod trace;
 pub mod words;

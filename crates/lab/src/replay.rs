@@ -12,10 +12,16 @@ use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::time::{Span, Timestamp};
 
 use crate::compare::{Pair, compare};
-use crate::contest::hold;
+use crate::contest::document::{Deadlines, Rule, deadlines, rule_documents};
+use crate::contest::entrant::Entrant;
+use crate::contest::lateness::Lateness;
+use crate::contest::results::lateness;
 use crate::contest::rules::Rules;
+use crate::contest::tables::{self, LATE, late};
 use crate::contest::who::Who;
+use crate::contest::{Contest, hold};
 use crate::score::{Score, Trial};
+use crate::served_rules::{RuleService, SourceProbes};
 use crate::tables::{Emphasis, Entry, Table, entry};
 use crate::trace::{Exam, Trace};
 use crate::words::{delay, number};
@@ -53,6 +59,8 @@ pub struct Logged {
     pub budget: Budget,
     /// What a probe must be worth.
     pub price: Span,
+    /// It must be probed at least this often.
+    pub max_gap: Option<Span>,
 }
 
 /// Why a log cannot be played again.
@@ -70,6 +78,8 @@ pub struct Log {
     traces: Vec<Trace>,
     /// What was really done, judged.
     really: Vec<Score>,
+    /// When sources were really probed, and answered.
+    probed: Vec<(Vec<Timestamp>, Vec<Timestamp>)>,
     since: Timestamp,
     until: Timestamp,
     /// Sources in the store.
@@ -89,6 +99,10 @@ pub struct Row {
     score: Score,
     /// How many times the log's delay, over sources.
     ratio: Option<f64>,
+    /// How well deadlines were kept, where there are any.
+    lateness: Option<Lateness>,
+    /// How well each rule was served.
+    rules: Vec<RuleService>,
 }
 
 /// What it takes for half the delay of the log.
@@ -105,6 +119,9 @@ struct Document<'l> {
     guessed: usize,
     half_the_delay: Option<HalfDocument>,
     policies: Vec<RowDocument<'l>>,
+    /// Only where there are profiles.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    rules: Vec<Rule<'l>>,
     since: String,
     sources: usize,
     sources_in_all: usize,
@@ -134,6 +151,8 @@ struct RowDocument<'l> {
     updates: usize,
     useful: f64,
     worst_delay_s: Option<f64>,
+    #[serde(flatten)]
+    deadlines: Option<Deadlines>,
 }
 
 impl Log {
@@ -152,7 +171,8 @@ impl Log {
         }
         let test = test.min(Span::from_millis((until - begins).as_millis() / 2));
         let since = until - test;
-        let mut log = Self { traces: vec![], really: vec![], since, until, sources, judged: 0, guessed: 0 };
+        let (traces, really, probed) = (vec![], vec![], vec![]);
+        let mut log = Self { traces, really, probed, since, until, sources, judged: 0, guessed: 0 };
         for one in logged {
             let first = one.probed.first().copied().unwrap_or(begins);
             // What came before the first probe could not be found.
@@ -171,10 +191,12 @@ impl Log {
         self.judged += usize::from(score.updates > 0);
         self.guessed += one.guessed.iter().filter(|&&at| at > exam.from && at <= exam.to).count();
         self.really.push(score);
+        self.probed.push((one.probed, one.answered));
         self.traces.push(Trace {
             page: one.page,
             budget: Some(Budget { per, ..one.budget }),
             price: Some((one.price.as_secs_f64() / 3600.0) as f32),
+            max_gap: one.max_gap,
             tried: Some(exam),
             ..Trace::new(one.name, one.kind, one.published)
         });
@@ -192,12 +214,46 @@ impl Log {
 
     /// What was really done, and each of these policies with as many probes.
     pub fn rows(&self, policies: &[Who], rules: &Rules, tick: &(dyn Fn() + Sync)) -> Vec<Row> {
-        let mut rows = vec![self.row("as it was".to_owned(), 1.0, self.really.iter().map(Some).collect())];
-        for entrant in &hold(&self.traces, policies, rules, tick).entrants {
-            let scores = entrant.runs.iter().map(|run| run.as_ref().map(|run| &run.score)).collect();
-            rows.push(self.row(entrant.who.name().to_owned(), 1.0, scores));
-        }
+        let was = self.row("as it was".to_owned(), 1.0, self.really.iter().map(Some).collect());
+        let mut rows = vec![Row { lateness: self.lateness(), rules: self.served(rules), ..was }];
+        rows.extend(self.rows_of(&hold(&self.traces, policies, rules, tick), 1.0, rules));
         rows
+    }
+
+    /// A row per policy of a contest.
+    fn rows_of(&self, contest: &Contest, factor: f64, rules: &Rules) -> Vec<Row> {
+        let row = |entrant: &Entrant| {
+            let scores = entrant.runs.iter().map(|run| run.as_ref().map(|run| &run.score)).collect();
+            let profiles = rules.profiles.as_ref();
+            Row {
+                lateness: lateness(entrant),
+                rules: profiles
+                    .map(|rules| contest.served(entrant, &self.traces, rules))
+                    .unwrap_or_default(),
+                ..self.row(entrant.who.name().to_owned(), factor, scores)
+            }
+        };
+        contest.entrants.iter().map(row).collect()
+    }
+
+    /// How well deadlines were really kept.
+    fn lateness(&self) -> Option<Lateness> {
+        let each = self.traces.iter().zip(&self.probed).filter_map(|(trace, (probed, _))| {
+            Some(Lateness::of(probed, trace.tried.as_ref()?, trace.max_gap?))
+        });
+        let all: Vec<Lateness> = each.collect();
+        (!all.is_empty()).then(|| Lateness::pooled(&all))
+    }
+
+    /// How well rules were really served: a probe that failed served none. For which rule a probe was sent is
+    /// not in the log.
+    fn served(&self, rules: &Rules) -> Vec<RuleService> {
+        let Some(rules) = &rules.profiles else { return Vec::new() };
+        let exams: Option<Vec<Exam>> = self.traces.iter().map(|trace| trace.tried).collect();
+        let answered = self.probed.iter().map(|(_, answered)| &answered[..]);
+        let probes: Vec<SourceProbes<'_>> =
+            answered.map(|times| SourceProbes { times, for_rules: None }).collect();
+        exams.map(|exams| rules.served(&self.traces, &exams, &probes)).unwrap_or_default()
     }
 
     fn row(&self, name: String, factor: f64, scores: Vec<Option<&Score>>) -> Row {
@@ -207,7 +263,8 @@ impl Log {
             .filter_map(|(score, really)| Pair::of((*score)?, really))
             .collect();
         let ratio = compare(&pairs, 1).map(|compared| compared.geometric.value);
-        Row { name, factor, score: Score::pooled(scores.into_iter().flatten()), ratio }
+        let score = Score::pooled(scores.into_iter().flatten());
+        Row { name, factor, score, ratio, lateness: None, rules: Vec::new() }
     }
 
     /// One policy with so many times the probes.
@@ -218,13 +275,8 @@ impl Log {
             Trace { budget, ..trace.clone() }
         };
         let traces: Vec<Trace> = self.traces.iter().map(scaled).collect();
-        let contest = hold(&traces, &[who], rules, tick);
-        let runs = contest.entrants.iter().flat_map(|entrant| &entrant.runs);
-        self.row(
-            who.name().to_owned(),
-            factor,
-            runs.map(|run| run.as_ref().map(|run| &run.score)).collect(),
-        )
+        let mut rows = self.rows_of(&hold(&traces, &[who], rules, tick), factor, rules);
+        rows.pop().unwrap_or_else(|| self.row(who.name().to_owned(), factor, Vec::new()))
     }
 
     /// How many times the probes would give half of the delay that the log has, between what was tried
@@ -301,6 +353,7 @@ impl Log {
                 probes_per_source_and_day: half.probes_per_day,
             }),
             policies: rows.iter().map(Row::document).collect(),
+            rules: first_of_each(rows).flat_map(|row| rule_documents(&row.name, &row.rules)).collect(),
             since: self.since.iso(),
             sources: self.traces.len(),
             sources_in_all: self.sources,
@@ -328,6 +381,7 @@ impl Row {
             updates: score.updates,
             useful: score.useful as f64 / score.probes.max(1) as f64,
             worst_delay_s: score.worst(),
+            deadlines: self.lateness.as_ref().map(deadlines),
         }
     }
 
@@ -352,7 +406,25 @@ impl Row {
 pub fn table(rows: &[Row]) -> Table {
     let heads =
         ["policy", "probes", "probes/day", "mean", "median", "p95", "worst", "useful", "× as it was"];
-    Table::new(heads, rows.iter().map(Row::entries).collect())
+    let mut table = Table::new(heads, rows.iter().map(Row::entries).collect());
+    if rows.iter().any(|row| row.lateness.is_some()) {
+        table.heads.extend(LATE.map(str::to_owned));
+        for (cells, row) in table.rows.iter_mut().zip(rows) {
+            cells.extend(late(row.lateness.as_ref()));
+        }
+    }
+    table
+}
+
+/// How well rules were served, by policies with as many probes as were sent; `None` without rules.
+pub fn rules_table(rows: &[Row]) -> Option<Table> {
+    let served = || first_of_each(rows).map(|row| (row.name.as_str(), &row.rules[..]));
+    served().any(|(_, rules)| !rules.is_empty()).then(|| tables::rules(served()))
+}
+
+/// The rows with as many probes as were sent.
+fn first_of_each(rows: &[Row]) -> impl Iterator<Item = &Row> {
+    rows.iter().filter(|row| row.factor == 1.0)
 }
 
 /// What was really done: a probe that failed found nothing, and was spent all the same.

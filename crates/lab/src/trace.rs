@@ -26,6 +26,8 @@ pub struct Trace {
     pub budget: Option<Budget>,
     /// What a probe of it must be worth, if not what all are; in hours that an update would wait.
     pub price: Option<f32>,
+    /// It must be probed at least this often, if that is its own.
+    pub max_gap: Option<Span>,
     /// When it is to be tried, if not up to its last event.
     pub tried: Option<Exam>,
 }
@@ -47,7 +49,8 @@ impl Trace {
     /// A feed of which nothing is known but what it published, ascending.
     pub fn new(name: impl Into<String>, kind: impl Into<String>, events: Vec<Timestamp>) -> Self {
         let (name, kind) = (name.into(), kind.into());
-        Self { name, kind, events, truth: None, page: false, budget: None, price: None, tried: None }
+        let (truth, page, tried) = (None, false, None);
+        Self { name, kind, events, truth, page, budget: None, price: None, max_gap: None, tried }
     }
 
     /// The last `test` of it is judged, after `train` of watching. It ends with the day (UTC) of the

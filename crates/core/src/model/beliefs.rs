@@ -65,6 +65,39 @@ impl Aside {
     }
 }
 
+/// A rate that rests on fewer updates than this is not planned by, unless others lend theirs, and no probe is
+/// judged by it: too much would surprise it.
+pub const WELL_FOUNDED: u32 = 10;
+
+/// What is known of a source before a probe of it is learned from.
+#[derive(Debug, Clone, Copy)]
+pub struct PriorKnowledge<'r> {
+    /// λ(t), and how many updates it rests on.
+    pub rate: Option<(&'r Rate, u32)>,
+    /// How bursts are recognised.
+    pub bursts: Params,
+    /// The cycle that the rate repeats in.
+    pub cycle: Span,
+    /// The latest update known.
+    pub newest: Option<Timestamp>,
+}
+
+/// Learns from one probe. `modified` is when the server says that the document last changed: where the document
+/// holds no dates, that is its age.
+pub fn learn_from_probe(
+    beliefs: &mut Beliefs,
+    look: &Look<'_>,
+    prior: &PriorKnowledge<'_>,
+    modified: Option<Timestamp>,
+) -> Heard {
+    let PriorKnowledge { rate, bursts: params, cycle, newest } = *prior;
+    let founded = rate.filter(|&(_, updates)| updates >= WELL_FOUNDED);
+    let foretold = founded.map(|(rate, _)| Foretold { rate, params, cycle });
+    let mut heard = beliefs.look(look, foretold.as_ref(), newest);
+    heard.newest = heard.newest.or(modified.filter(|&at| at <= look.now));
+    heard
+}
+
 /// What a look is held against: the rhythm that was believed before it.
 #[derive(Debug, Clone, Copy)]
 pub struct Foretold<'r> {
@@ -303,6 +336,23 @@ mod tests {
         assert_eq!(beliefs.look(&look(30, 36, &nothing), Some(&foretold), newest).overdue, None);
         let silent = beliefs.look(&look(36, 38, &nothing), Some(&foretold), newest).overdue;
         assert!(silent.is_some_and(|expected| expected > 7.0), "{silent:?}");
+    }
+
+    #[test]
+    fn a_thin_rate_is_held_against_nobody_and_a_document_without_dates_is_as_old_as_the_server_says() {
+        let rate = Rate::constant(0.1);
+        let at = |n: i64| update(Occurred::At(hour(1) + Span::from_mins(5 * n)));
+        let many = seen((1..12).map(at).collect());
+        let learned = |updates: u32, look: &Look<'_>, modified| {
+            let (bursts, cycle) = (Params::default(), Span::from_days(7));
+            let prior = PriorKnowledge { rate: Some((&rate, updates)), bursts, cycle, newest: None };
+            learn_from_probe(&mut beliefs(), look, &prior, modified)
+        };
+        assert!(learned(WELL_FOUNDED, &look(1, 2, &many), None).burst.is_some());
+        assert_eq!(learned(WELL_FOUNDED - 1, &look(1, 2, &many), None).burst, None);
+        let nothing = seen(Vec::new());
+        let newest = |modified: i64| learned(0, &look(1, 4, &nothing), Some(hour(modified))).newest;
+        assert_eq!((newest(3), newest(5)), (Some(hour(3)), None), "no server knows the future");
     }
 
     #[test]

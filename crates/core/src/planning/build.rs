@@ -15,6 +15,7 @@ use super::policy::Policy;
 use super::prediction::{Want, intervals};
 use super::rolling::{self, Ahead, Standing};
 use crate::model::aggregate::Origin;
+use crate::model::beliefs::WELL_FOUNDED;
 use crate::model::habits::foretell::Foresight;
 use crate::model::steps::Steps;
 
@@ -48,10 +49,6 @@ pub struct Wants {
     /// Each with the rule's terms.
     pub of: Vec<(Want, Arc<RuleTerms>)>,
 }
-
-/// A rate that rests on fewer updates than this is not planned by, unless others lend theirs, and not
-/// held against anyone: too much is a surprise to it.
-pub const WELL_FOUNDED: u32 = 10;
 
 /// A source's rhythm, and how well founded it is.
 #[derive(Debug, Clone, PartialEq)]

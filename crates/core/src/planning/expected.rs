@@ -11,6 +11,8 @@
 //!
 //! Knows a rate and one gap. Must not know where the rate or the threshold came from.
 
+use crate::model::beliefs::WELL_FOUNDED;
+use crate::model::cyclic::Rate;
 use crate::model::steps::Steps;
 use crate::model::week::HOUR_MS;
 use crate::time::{Span, Timestamp};
@@ -105,6 +107,17 @@ impl<'r> Forecast<'r> {
     fn grown(self, per_hour: f64, millis: i64) -> f64 {
         per_hour * self.share * (millis as f64 / HOUR_MS as f64)
     }
+}
+
+/// How many updates a rate predicts since the last probe. `None` if there was none, or if the rate rests on too
+/// few updates.
+pub fn since_last_probe(
+    (rate, updates): (&Rate, u32),
+    last: Option<Timestamp>,
+    now: Timestamp,
+) -> Option<f64> {
+    let last = last.filter(|&last| updates >= WELL_FOUNDED && last < now)?;
+    Some(Forecast::individual(&Steps::from(rate)).expected(last, now))
 }
 
 #[cfg(test)]

@@ -7,11 +7,13 @@ use std::io;
 use serde::Serialize;
 use serde_json::Number;
 
-use tidewatch_core::time::Timestamp;
+use tidewatch_core::time::{Span, Timestamp};
 
 use crate::compare::Interval;
 use crate::score::Score;
+use crate::served_rules::RuleService;
 
+use super::lateness::Lateness;
 use super::question::Question;
 use super::results::{Results, probes_per_week, runs, useful};
 use super::rules::Matching;
@@ -37,6 +39,32 @@ struct Part<'r> {
     min_spacing_s: f64,
     matched: Option<&'static str>,
     seed: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_gap_s: Option<f64>,
+    /// Only where there are profiles.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rules: Option<Vec<Rule<'r>>>,
+}
+
+/// How well deadlines were kept.
+#[derive(Serialize)]
+pub struct Deadlines {
+    deadlines: usize,
+    deadlines_missed: usize,
+    mean_late_s: Option<f64>,
+    worst_late_s: Option<f64>,
+}
+
+/// How well one policy served one rule.
+#[derive(Serialize)]
+pub struct Rule<'r> {
+    rule: &'r str,
+    policy: &'r str,
+    waited_for: usize,
+    in_time: usize,
+    share: Option<f64>,
+    /// Sent because of the rule.
+    probes: Option<usize>,
 }
 
 /// What every score tells, of one source or of several.
@@ -73,6 +101,8 @@ struct Policy {
     mean_ratio: Option<f64>,
     mean_ratio_low: Option<f64>,
     mean_ratio_high: Option<f64>,
+    #[serde(flatten)]
+    deadlines: Option<Deadlines>,
 }
 
 #[derive(Serialize)]
@@ -120,6 +150,34 @@ fn part<'r>(question: &'r Question, results: &'r Results) -> Part<'r> {
             Matching::Total => Some("total"),
         },
         seed: question.rules.seed,
+        max_gap_s: question.rules.max_gap.map(Span::as_secs_f64),
+        rules: question.rules.profiles.as_ref().map(|_| {
+            let served = results.standings.iter().map(|one| (one.who.name(), &one.rules[..]));
+            served.flat_map(|(policy, rules)| rule_documents(policy, rules)).collect()
+        }),
+    }
+}
+
+/// How well one policy served each rule.
+pub fn rule_documents<'r>(policy: &'r str, rules: &'r [RuleService]) -> impl Iterator<Item = Rule<'r>> {
+    rules.iter().map(move |service| Rule {
+        rule: &service.rule,
+        policy,
+        waited_for: service.waited_for,
+        in_time: service.in_time,
+        share: service.share(),
+        probes: service.probes,
+    })
+}
+
+/// How well deadlines were kept.
+pub fn deadlines(lateness: &Lateness) -> Deadlines {
+    let worst = Some(lateness.worst).filter(|_| lateness.missed > 0);
+    Deadlines {
+        deadlines: lateness.deadlines,
+        deadlines_missed: lateness.missed,
+        mean_late_s: lateness.mean_late().map(Span::as_secs_f64),
+        worst_late_s: worst.map(Span::as_secs_f64),
     }
 }
 
@@ -139,6 +197,7 @@ fn policies(results: &Results) -> Vec<Policy> {
             mean_ratio: end(mean, |interval| interval.value),
             mean_ratio_low: end(mean, |interval| interval.low),
             mean_ratio_high: end(mean, |interval| interval.high),
+            deadlines: standing.lateness.as_ref().map(deadlines),
         }
     });
     told.collect()

@@ -1,8 +1,11 @@
 //! One policy on all sources of a contest.
 
+use std::sync::Arc;
+
 use crate::score::Score;
 use tidewatch_core::time::Timestamp;
 
+use super::lateness::Lateness;
 use super::who::Who;
 
 /// One policy on one source.
@@ -15,6 +18,10 @@ pub struct Run {
     pub probes: Vec<Timestamp>,
     /// What that was worth.
     pub score: Score,
+    /// How well its deadlines were kept, if it has any.
+    pub lateness: Option<Lateness>,
+    /// Probes that were sent because of rules, with their names.
+    pub for_rules: Vec<(Timestamp, Arc<str>)>,
 }
 
 /// One policy on all sources.

@@ -10,7 +10,6 @@ use crate::parallel::on_all_cores;
 use crate::trace::Trace;
 use tidewatch_core::model::aggregate::{Aggregate, Gathered};
 use tidewatch_core::model::history::Evidence;
-use tidewatch_core::observe::Kind;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::time::{Span, Timestamp};
 
@@ -24,11 +23,8 @@ const EVERY: Span = Span::from_days(7);
 pub(super) fn gather(traces: &[Trace], rules: &Rules) -> Vec<Vec<(Timestamp, Aggregate)>> {
     let all: Vec<Vec<(Timestamp, Evidence)>> = on_all_cores(traces.len(), |index| {
         let (trace, exam) = (&traces[index], rules.exam(&traces[index]));
-        let source = Watched { events: &trace.events, budget: rules.budget(trace), kin: &[], truth: None };
-        let mut setup = Setup { refit_every: EVERY, ..rules.setup(Policy::Uniform) };
-        if trace.page {
-            setup.watching.kind = Kind::Page;
-        }
+        let source = Watched { page: trace.page, ..Watched::new(&trace.events, rules.budget(trace)) };
+        let setup = Setup { refit_every: EVERY, rules: None, ..rules.setup(Policy::Uniform) };
         let mut evidence = Vec::new();
         ours::watch(&[source], &setup, (exam.begins, exam.to), |now, feeds| {
             evidence.extend(feeds.iter().map(|feed| (now, feed.evidence(now))));

@@ -14,6 +14,7 @@ pub mod emit;
 pub mod entrant;
 mod kin;
 pub mod knobs;
+pub mod lateness;
 pub mod page;
 pub mod question;
 pub mod results;
@@ -22,6 +23,7 @@ mod stage;
 pub mod tables;
 pub mod who;
 
+use crate::served_rules::{RuleService, SimulatedRules, SourceProbes};
 use crate::trace::{Exam, Trace};
 
 use entrant::Entrant;
@@ -63,6 +65,23 @@ pub fn hold(traces: &[Trace], entrants: &[Who], rules: &Rules, done: &(dyn Fn() 
         Matching::Total => entrants.iter().map(|&who| stage.together(who, done)).collect(),
     };
     Contest { exams: traces.iter().map(|trace| rules.exam(trace)).collect(), entrants }
+}
+
+impl Contest {
+    /// How well an entrant's probes served each rule; nothing where it could not take part.
+    pub fn served(&self, entrant: &Entrant, traces: &[Trace], rules: &SimulatedRules) -> Vec<RuleService> {
+        let knows_rules = !matches!(entrant.who, Who::Peer(_) | Who::Clairvoyant);
+        let probes: Option<Vec<SourceProbes<'_>>> = entrant
+            .runs
+            .iter()
+            .map(|run| {
+                let run = run.as_ref()?;
+                let for_rules = knows_rules.then_some(&run.for_rules[..]);
+                Some(SourceProbes { times: &run.probes, for_rules })
+            })
+            .collect();
+        probes.map(|probes| rules.served(traces, &self.exams, &probes)).unwrap_or_default()
+    }
 }
 
 #[cfg(test)]

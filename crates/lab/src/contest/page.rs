@@ -14,7 +14,7 @@ use crate::words::cut;
 use super::curve::{self, WIDTH, keys, keys_height};
 use super::question::Question;
 use super::results::Results;
-use super::tables::{by_kind, extremes, kinds, policies, spent, summary};
+use super::tables::{BY_RULE, by_kind, contest_rules, extremes, kinds, policies, spent, summary};
 
 const STYLE: &str = "\
 :root{color-scheme:light dark;--ink:#1f2328;--soft:#59636e;--grid:#d1d9e0;--page:#ffffff;--good:#1a7f37;\
@@ -85,6 +85,10 @@ fn write(
     for results in shown {
         writeln!(page, "<h2>{}</h2>", escaped(&capital(&spent(question, results))))?;
         table(&policies(results), page)?;
+        if question.rules.profiles.is_some() {
+            writeln!(page, "<h3>{}</h3>", escaped(&capital(BY_RULE)))?;
+            table(&contest_rules(results), page)?;
+        }
     }
     let typed: Vec<String> = line.iter().map(|word| quoted(&word.to_string_lossy())).collect();
     writeln!(

@@ -5,6 +5,7 @@
 
 use crate::compare::{Comparison, FLOOR_SECS, Pair, compare, geometric_mean_ratio};
 use crate::score::Score;
+use crate::served_rules::RuleService;
 use crate::trace::Trace;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::policy::Policy;
@@ -12,6 +13,8 @@ use tidewatch_core::time::Span;
 
 use super::Contest;
 use super::entrant::{Entrant, Run};
+use super::lateness::Lateness;
+use super::rules::Rules;
 use super::who::Who;
 
 const WEEK_MS: f64 = Span::from_days(7).as_millis() as f64;
@@ -45,6 +48,10 @@ pub struct Standing {
     pub score: Score,
     /// Against the baseline.
     pub versus: Option<Comparison>,
+    /// How well deadlines were kept, where there are any.
+    pub lateness: Option<Lateness>,
+    /// How well each rule was served.
+    pub rules: Vec<RuleService>,
 }
 
 /// The sources of one kind.
@@ -102,7 +109,8 @@ impl Extreme {
 
 impl Results {
     /// Of a contest on these traces.
-    pub fn of(traces: &[Trace], contest: Contest, budget: Budget, seed: u64) -> Self {
+    pub fn of(traces: &[Trace], contest: Contest, rules: &Rules) -> Self {
+        let (budget, seed) = (rules.budget, rules.seed);
         let uniform = Who::Ours(Policy::Uniform);
         let has = |who: Who| contest.entrants.iter().find(|entrant| entrant.who == who);
         let baseline = has(uniform).or(contest.entrants.first());
@@ -113,6 +121,12 @@ impl Results {
                 let pairs: Vec<Pair> = pairs(entrant, baseline).map(|(_, pair)| pair).collect();
                 compare(&pairs, seed)
             }),
+            lateness: lateness(entrant),
+            rules: rules
+                .profiles
+                .as_ref()
+                .map(|rules| contest.served(entrant, traces, rules))
+                .unwrap_or_default(),
         });
         let standings = standings.collect();
         let mut names: Vec<&str> = traces.iter().map(|trace| trace.kind.as_str()).collect();
@@ -130,6 +144,12 @@ impl Results {
         let baseline = baseline.map(|baseline| baseline.who);
         Self { budget, baseline, standings, kinds, extremes, contest }
     }
+}
+
+/// How well an entrant kept deadlines, on the sources that have any.
+pub fn lateness(entrant: &Entrant) -> Option<Lateness> {
+    let all: Vec<&Lateness> = runs(entrant).filter_map(|(_, run)| run.lateness.as_ref()).collect();
+    (!all.is_empty()).then(|| Lateness::pooled(all))
 }
 
 /// Where it took part: which trace, and how it went.
@@ -214,7 +234,7 @@ pub(super) mod tests {
                 importance: &importance,
                 holds: 50,
             });
-            Run { knob: every as f64, probes, score }
+            Run { knob: every as f64, probes, score, lateness: None, for_rules: Vec::new() }
         };
         let entrants = probed.iter().map(|&(name, every)| Entrant {
             who: Who::from_name(name).unwrap(),
@@ -242,7 +262,7 @@ pub(super) mod tests {
     /// The results of such a contest.
     pub fn results(probed: &[(&str, i64)]) -> (Vec<Trace>, Results) {
         let (traces, contest) = contest(probed);
-        let results = Results::of(&traces, contest, Budget::default(), 1);
+        let results = Results::of(&traces, contest, &Rules::new(Budget::default()));
         (traces, results)
     }
 

@@ -1,11 +1,15 @@
 //! How the entrants of a contest are tried and matched.
 
+use std::sync::Arc;
+
 use crate::feed::Watching;
+use crate::served_rules::SimulatedRules;
 use crate::trace::{Exam, Trace};
 use tidewatch_core::engine::params::BurstTerms;
 use tidewatch_core::model::cyclic::Rate;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::planning::budget::Budget;
+use tidewatch_core::planning::rule::Part;
 use tidewatch_core::time::{Span, Timestamp};
 
 /// What all are matched by.
@@ -21,7 +25,7 @@ pub enum Matching {
 }
 
 /// How they are tried.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Rules {
     /// What may be spent on a source.
     pub budget: Budget,
@@ -54,6 +58,10 @@ pub struct Rules {
     pub watching: Watching,
     /// Whether updates are taken to bring others.
     pub echoes: bool,
+    /// Our policies must probe each source at least this often, unless it has a deadline of its own.
+    pub max_gap: Option<Span>,
+    /// The rules that our policies serve beside; they watch all sources in one engine then.
+    pub profiles: Option<Arc<SimulatedRules>>,
     /// Equal seeds give equal runs.
     pub seed: u64,
 }
@@ -77,8 +85,20 @@ impl Rules {
             freshness_threshold: 1.0,
             watching: Watching::default(),
             echoes: true,
+            max_gap: None,
+            profiles: None,
             seed: 1,
         }
+    }
+
+    /// How often a source must be probed.
+    pub(super) fn max_gap(&self, trace: &Trace) -> Option<Span> {
+        trace.max_gap.or(self.max_gap)
+    }
+
+    /// What a source is to rules.
+    pub(super) fn parts(&self, trace: &Trace) -> &[Part] {
+        self.profiles.as_ref().map_or(&[], |rules| rules.parts(&trace.name))
     }
 
     /// When a source is judged; one that never published, at the beginning of time.

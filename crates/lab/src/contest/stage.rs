@@ -5,7 +5,7 @@
 
 use crate::clairvoyant;
 use crate::feed::Watching;
-use crate::ours::{self, Setup, Watched};
+use crate::ours::{self, Probed, Setup, Watched};
 use crate::parallel::on_all_cores;
 use crate::peers;
 use crate::score::{Score, Trial};
@@ -20,6 +20,7 @@ use tidewatch_core::time::{Span, Timestamp};
 
 use super::entrant::{Entrant, Run};
 use super::knobs::{self, Turned, turn};
+use super::lateness::Lateness;
 use super::rules::{Matching, Rules};
 use super::who::Who;
 
@@ -40,13 +41,29 @@ impl Stage<'_> {
     /// Each source by itself.
     pub fn one_by_one(&self, entrants: &[Who], done: &(dyn Fn() + Sync)) -> Vec<Entrant> {
         let sources = self.traces.len();
+        if self.rules.profiles.is_some() {
+            return on_all_cores(entrants.len(), |job| self.with_rules(entrants[job], done));
+        }
         let mut runs = on_all_cores(entrants.len() * sources, |job| {
             let run = self.matched(entrants[job / sources.max(1)], job % sources.max(1));
             done();
             run
         })
         .into_iter();
-        entrants.iter().map(|&who| Entrant { who, runs: runs.by_ref().take(sources).collect() }).collect()
+        let runs = |&who: &Who| Entrant { who, runs: runs.by_ref().take(sources).collect() };
+        entrants.iter().map(runs).collect()
+    }
+
+    /// Each source by itself, or all in one engine where that serves rules.
+    fn with_rules(&self, who: Who, done: &(dyn Fn() + Sync)) -> Entrant {
+        let sources = self.traces.len();
+        let budgets: Vec<Budget> = self.traces.iter().map(|trace| self.rules.budget(trace)).collect();
+        let runs = match engine_policy(who) {
+            Some(by) => self.in_one_engine(by, usual(who), &budgets, true),
+            None => (0..sources).map(|source| self.matched(who, source)).collect(),
+        };
+        (0..sources).for_each(|_| done());
+        Entrant { who, runs }
     }
 
     /// One source, with the knob where it usually stands or where as much is spent as is wanted.
@@ -75,9 +92,12 @@ impl Stage<'_> {
         let wanted: f64 = self.traces.iter().map(|trace| self.rules.wanted(trace)).sum();
         let budgets = self.shares(who);
         let everybody = |knob: f64| -> Vec<Option<Run>> {
-            match allocator(who) {
-                Some(allocator) => self.by_slots(knob, allocator).into_iter().map(Some).collect(),
-                None => on_all_cores(sources, |source| self.run(who, source, knob, budgets[source], false)),
+            match (allocator(who), engine_policy(who).filter(|_| self.rules.profiles.is_some())) {
+                (Some(allocator), _) => self.by_slots(knob, allocator).into_iter().map(Some).collect(),
+                (None, Some(by)) => self.in_one_engine(by, knob, &budgets, false),
+                (None, None) => {
+                    on_all_cores(sources, |source| self.run(who, source, knob, budgets[source], false))
+                }
             }
         };
         let (_, runs) = turn(wanted, ends(who), usual(who), |knob| {
@@ -118,12 +138,10 @@ impl Stage<'_> {
         let (trace, rules) = (&self.traces[source], self.rules);
         let exam = rules.exam(trace);
         let probes = match who {
-            Who::Ours(policy) => self.ours(policy, source, knob, budget, bound, false),
-            Who::Oracle => {
-                trace.truth.as_ref()?;
-                self.ours(Policy::Plan, source, knob, budget, bound, true)
+            Who::Ours(_) | Who::Oracle | Who::Index => {
+                let (policy, told) = engine_policy(who)?;
+                self.ours(policy, source, knob, budget, bound, told)?
             }
-            Who::Index => self.ours(Policy::Adaptive, source, knob, budget, bound, false),
             Who::Peer(peer) => {
                 let watched = peers::watch::Watched {
                     events: &trace.events,
@@ -141,22 +159,31 @@ impl Stage<'_> {
                 clairvoyant::best(&trace.events, &rules.importance, exam.from, exam.to, most).times
             }
         };
-        let knob = match turned(who) {
-            Turned::Price if bound => f64::from(trace.price.unwrap_or(rules.price)),
-            Turned::Price => self.price(source) / knob / knob,
-            _ => knob,
-        };
-        Some(self.judged(source, exam, knob, probes))
+        let knob = self.shown_knob(turned(who), source, knob, bound);
+        Some(self.judged(source, exam, knob, Probed { times: probes, for_rules: Vec::new() }))
     }
 
-    fn judged(&self, source: usize, exam: Exam, knob: f64, probes: Vec<Timestamp>) -> Run {
+    /// A knob as it is told.
+    fn shown_knob(&self, turned: Turned, source: usize, knob: f64, bound: bool) -> f64 {
+        match turned {
+            Turned::Price if bound => f64::from(self.traces[source].price.unwrap_or(self.rules.price)),
+            Turned::Price => self.price(source) / knob / knob,
+            _ => knob,
+        }
+    }
+
+    fn judged(&self, source: usize, exam: Exam, knob: f64, probed: Probed) -> Run {
+        let Probed { times: probes, for_rules } = probed;
         let Exam { from, to, .. } = exam;
         let (events, rules) = (&self.traces[source].events, self.rules);
         let (importance, holds) = (&rules.importance, rules.holds);
         let score = Score::of(&Trial { events, probes: &probes, from, to, importance, holds });
-        Run { knob, probes, score }
+        let max_gap = rules.max_gap(&self.traces[source]);
+        let lateness = max_gap.map(|max_gap| Lateness::of(&probes, &exam, max_gap));
+        Run { knob, probes, score, lateness, for_rules }
     }
 
+    /// One source by itself; `None` where its true rate is to be told and is not known.
     fn ours(
         &self,
         policy: Policy,
@@ -165,36 +192,72 @@ impl Stage<'_> {
         budget: Budget,
         bound: bool,
         told: bool,
-    ) -> Vec<Timestamp> {
+    ) -> Option<Vec<Timestamp>> {
+        let exam = self.rules.exam(&self.traces[source]);
+        let watched = self.watched((policy, told), source, knob, budget, bound)?;
+        let setup = self.rules.turned_setup(policy, knob);
+        let probed = ours::watch(&[watched], &setup, (exam.begins, exam.to), |_, _| {}).pop();
+        Some(probed.unwrap_or_default().times)
+    }
+
+    /// All sources in one engine, at their own times, because a rule may wait for several of them. A source whose
+    /// time begins later is there from the start, and not judged before.
+    fn in_one_engine(
+        &self,
+        (policy, told): (Policy, bool),
+        knob: f64,
+        budgets: &[Budget],
+        bound: bool,
+    ) -> Vec<Option<Run>> {
+        let exams: Vec<Exam> = self.traces.iter().map(|trace| self.rules.exam(trace)).collect();
+        let from = exams.iter().map(|exam| exam.begins).min().unwrap_or_default();
+        let until = exams.iter().map(|exam| exam.to).max().unwrap_or_default();
+        let each = budgets.iter().enumerate();
+        let watched: Option<Vec<Watched<'_>>> = each
+            .map(|(source, &budget)| self.watched((policy, told), source, knob, budget, bound))
+            .collect();
+        let Some(watched) = watched else { return vec![None; self.traces.len()] };
+        let sent = ours::watch(&watched, &self.rules.turned_setup(policy, knob), (from, until), |_, _| {});
+        let judged = |(source, mut probed): (usize, Probed)| {
+            let exam = exams[source];
+            probed.times.retain(|&at| at >= exam.begins && at < exam.to);
+            let knob = self.shown_knob(knobs::of(policy), source, knob, bound);
+            Some(self.judged(source, exam, knob, probed))
+        };
+        sent.into_iter().enumerate().map(judged).collect()
+    }
+
+    /// A source as it is watched with that knob; `None` where its true rate is to be told and is not known.
+    fn watched(
+        &self,
+        (policy, told): (Policy, bool),
+        source: usize,
+        knob: f64,
+        budget: Budget,
+        bound: bool,
+    ) -> Option<Watched<'_>> {
         let (trace, rules) = (&self.traces[source], self.rules);
-        let exam = rules.exam(trace);
-        let mut setup = rules.setup(policy);
-        if trace.page {
-            setup.watching.kind = Kind::Page;
-        }
-        if rules.matching == Matching::Nothing {
-            setup.price = trace.price.unwrap_or(rules.price);
-        }
+        let mut price = match rules.matching {
+            Matching::Nothing => trace.price.unwrap_or(rules.price),
+            _ => 0.0,
+        };
         let free = Budget { probes: budget.probes.saturating_mul(UNBOUND), ..budget };
         let budget = match knobs::of(policy) {
             Turned::Budget => Budget { per: budget.per.scaled(1.0 / knob), ..budget },
-            Turned::Freshness => {
-                setup.freshness_threshold = knob;
-                if bound { budget } else { free }
-            }
-            Turned::Ttl => {
-                setup.burst.ttl_factor = knob;
-                if bound { budget } else { free }
-            }
-            Turned::Price if bound => budget,
+            Turned::Freshness | Turned::Ttl | Turned::Price if bound => budget,
+            Turned::Freshness | Turned::Ttl => free,
             Turned::Price => {
-                setup.price = (self.price(source) / knob / knob) as f32;
+                price = (self.price(source) / knob / knob) as f32;
                 free
             }
         };
-        let truth = trace.truth.as_ref().filter(|_| told);
-        let watched = Watched { events: &trace.events, budget, kin: &self.kin[source], truth };
-        ours::watch(&[watched], &setup, (exam.begins, exam.to), |_, _| {}).pop().unwrap_or_default()
+        let truth = match told {
+            true => Some(trace.truth.as_ref()?),
+            false => None,
+        };
+        let (kin, parts) = (&self.kin[source][..], rules.parts(trace));
+        let (page, max_gap) = (trace.page, rules.max_gap(trace));
+        Some(Watched { events: &trace.events, budget, kin, truth, page, price, max_gap, parts })
     }
 
     /// The price of a probe before a knob is turned: where all share, the same for all, else what the mean
@@ -226,8 +289,14 @@ impl Stage<'_> {
             .collect();
         let Budget { probes, per, min_spacing } = self.rules.budget;
         let free = Budget { probes: probes.saturating_mul(UNBOUND), per, min_spacing };
-        let watched: Vec<Watched<'_>> =
-            moved.iter().map(|events| Watched { events, budget: free, kin: &[], truth: None }).collect();
+        let watched: Vec<Watched<'_>> = moved
+            .iter()
+            .zip(self.traces)
+            .map(|(events, trace)| {
+                let (max_gap, parts) = (self.rules.max_gap(trace), self.rules.parts(trace));
+                Watched { max_gap, parts, ..Watched::new(events, free) }
+            })
+            .collect();
         let slots = (self.traces.len() as u32 / 8).max(1);
         let all = f64::from(probes) * self.traces.len() as f64 * knob;
         let step = per.scaled(f64::from(slots) / all).max(Span::from_millis(1));
@@ -235,10 +304,12 @@ impl Stage<'_> {
         let from = exams.iter().map(|exam| exam.begins + shift(exam)).min().unwrap_or(base);
         let until = exams.iter().map(|exam| exam.to + shift(exam)).max().unwrap_or(base);
         let sent = ours::watch(&watched, &setup, (from, until), |_, _| {});
-        let back = |(source, probes): (usize, Vec<Timestamp>)| {
+        let back = |(source, mut probed): (usize, Probed)| {
             let (exam, by) = (exams[source], shift(&exams[source]));
-            let probes = probes.into_iter().map(|at| at - by).filter(|&at| at < exam.to).collect();
-            self.judged(source, exam, knob, probes)
+            probed.times.iter_mut().for_each(|at| *at = *at - by);
+            probed.times.retain(|&at| at < exam.to);
+            probed.for_rules.iter_mut().for_each(|(at, _)| *at = *at - by);
+            self.judged(source, exam, knob, probed)
         };
         sent.into_iter().enumerate().map(back).collect()
     }
@@ -269,9 +340,20 @@ impl Rules {
             latency: self.latency,
             errors: self.errors,
             slots: None,
-            price: 0.0,
+            rules: self.profiles.as_ref(),
             seed: self.seed,
         }
+    }
+
+    /// The same with the knobs that all sources share.
+    fn turned_setup(&self, policy: Policy, knob: f64) -> Setup<'_> {
+        let mut setup = self.setup(policy);
+        match knobs::of(policy) {
+            Turned::Freshness => setup.freshness_threshold = knob,
+            Turned::Ttl => setup.burst.ttl_factor = knob,
+            Turned::Budget | Turned::Price => {}
+        }
+        setup
     }
 }
 
@@ -284,6 +366,16 @@ fn allocator(who: Who) -> Option<Allocator> {
         Who::Index => Some(Allocator::Index),
         Who::Ours(Policy::Adaptive) => Some(Allocator::Adaptive),
         _ => None,
+    }
+}
+
+/// The policy of whoever is driven by an engine, and whether it is told the true rate.
+fn engine_policy(who: Who) -> Option<(Policy, bool)> {
+    match who {
+        Who::Ours(policy) => Some((policy, false)),
+        Who::Oracle => Some((Policy::Plan, true)),
+        Who::Index => Some((Policy::Adaptive, false)),
+        Who::Peer(_) | Who::Clairvoyant => None,
     }
 }
 

@@ -5,9 +5,11 @@
 use tidewatch_core::time::Span;
 
 use crate::compare::Comparison;
+use crate::served_rules::RuleService;
 use crate::tables::{Emphasis, Entry, Table, entry};
 use crate::words::{cut, delay, number, plural};
 
+use super::lateness::Lateness;
 use super::question::Question;
 use super::results::{Extreme, Extremes, Results, Share, Standing, probes_per_week, useful};
 use super::rules::Matching;
@@ -55,6 +57,9 @@ pub fn policies(results: &Results) -> Table {
     ]
     .map(str::to_owned)
     .to_vec();
+    if results.standings.iter().any(|standing| standing.lateness.is_some()) {
+        heads.extend(LATE.map(str::to_owned));
+    }
     if let Some(baseline) = results.baseline {
         heads.extend([format!("× {}", baseline.name()), "95 %".to_owned()]);
     }
@@ -78,6 +83,9 @@ fn row(standing: &Standing, results: &Results) -> Vec<Entry> {
         entry(score.gaps.to_string()).marked(if score.gaps > 0 { Emphasis::Warn } else { Emphasis::Plain }),
         entry(probes_per_week(score).map_or_else(nothing, number)),
     ];
+    if results.standings.iter().any(|standing| standing.lateness.is_some()) {
+        row.extend(late(standing.lateness.as_ref()));
+    }
     match standing.versus {
         Some(versus) if Some(standing.who) != results.baseline => {
             let found = versus.geometric;
@@ -89,6 +97,50 @@ fn row(standing: &Standing, results: &Results) -> Vec<Entry> {
     }
     row
 }
+
+/// The columns of [`late`].
+pub const LATE: [&str; 3] = ["deadlines missed", "mean late", "worst late"];
+
+/// How well deadlines were kept, in three cells.
+pub fn late(lateness: Option<&Lateness>) -> [Entry; 3] {
+    let Some(of) = lateness else { return [(); 3].map(|()| entry(nothing())) };
+    let emphasis = if of.missed > 0 { Emphasis::Warn } else { Emphasis::Plain };
+    let worst = Some(of.worst).filter(|_| of.missed > 0);
+    [
+        entry(format!("{} of {}", of.missed, of.deadlines)).marked(emphasis),
+        entry(delay(of.mean_late().map(Span::as_secs_f64))),
+        entry(delay(worst.map(Span::as_secs_f64))),
+    ]
+}
+
+/// A table of a row per rule and policy.
+pub fn rules<'r>(served: impl IntoIterator<Item = (&'r str, &'r [RuleService])>) -> Table {
+    let heads = ["rule", "policy", "waited for", "in time", "share", "probes for it"];
+    let row = |policy: &str, service: &RuleService| {
+        vec![
+            entry(cut(&service.rule, 40)),
+            entry(policy),
+            entry(service.waited_for.to_string()),
+            entry(service.in_time.to_string()),
+            entry(percent(service.share())),
+            entry(service.probes.map_or_else(nothing, |probes| probes.to_string())),
+        ]
+    };
+    let rows = served.into_iter().flat_map(|(policy, rules)| {
+        rules.iter().enumerate().map(move |(place, service)| (place, row(policy, service)))
+    });
+    let mut rows: Vec<(usize, Vec<Entry>)> = rows.collect();
+    rows.sort_by_key(|&(place, _)| place);
+    Table::new(heads, rows.into_iter().map(|(_, row)| row).collect())
+}
+
+/// The same of a contest.
+pub fn contest_rules(results: &Results) -> Table {
+    rules(results.standings.iter().map(|standing| (standing.who.name(), &standing.rules[..])))
+}
+
+/// What the table of rules shows.
+pub const BY_RULE: &str = "updates that rules waited for, and those that a probe found in time";
 
 /// It knows what nobody can know.
 fn is_bound(who: Who) -> bool {

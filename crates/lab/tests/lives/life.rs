@@ -17,7 +17,7 @@ use tidewatch_core::engine::reason::{Reason, State};
 use tidewatch_core::engine::recording::replay;
 use tidewatch_core::engine::state::Engine;
 use tidewatch_core::model::aggregate::Origin;
-use tidewatch_core::model::beliefs::{Aside, Beliefs, Foretold};
+use tidewatch_core::model::beliefs::{Aside, Beliefs, PriorKnowledge, WELL_FOUNDED, learn_from_probe};
 use tidewatch_core::model::burst::watch::Watch;
 use tidewatch_core::model::burst::{Params, Test};
 use tidewatch_core::model::cyclic::Rate;
@@ -203,13 +203,13 @@ impl Side {
         let (kind, now) = (self.publisher.kind, started + self.ahead);
         let last = mind.before.last_look;
         let look = Look { kind, last, now, seen: seen.as_ref(), except: None };
-        let rate = self.rate.as_ref().filter(|known| known.updates >= 10);
-        let params = Params { test: self.test, ..Params::default() };
-        let foretold = rate.map(|known| Foretold { rate: &known.rate, params, cycle: CYCLE });
-        answered.heard = mind.beliefs.look(&look, foretold.as_ref(), mind.newest);
+        let rate = self.rate.as_ref().map(|known| (&known.rate, known.updates));
+        let bursts = Params { test: self.test, ..Params::default() };
+        let prior = PriorKnowledge { rate, bursts, cycle: CYCLE, newest: mind.newest };
+        answered.heard = learn_from_probe(&mut mind.beliefs, &look, &prior, None);
         let strange = last.is_none() || seen.as_ref().is_some_and(|seen| seen.first_contact);
         mind.before = Before { last_look: Some(now), seen_until: started, strange: false };
-        let watched = foretold.is_some() && !strange;
+        let watched = rate.is_some_and(|(_, updates)| updates >= WELL_FOUNDED) && !strange;
         Seen { started, answered_by, result: Ok(answered), mind: Some(mind), watched }
     }
 

@@ -7,6 +7,7 @@ use clap::ValueEnum;
 use crate::cli::measures::length;
 use crate::cli::simulate::fleet::share;
 use tidewatch_core::engine::params::Response;
+use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::time::Span;
 use tidewatch_lab::contest::who::Who;
 
@@ -48,6 +49,16 @@ pub struct Args {
     /// The least time between two probes of a source.
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = Span::parse)]
     pub(super) min_spacing: Span,
+    /// Our policies must probe every source at least this often; it is told how often and how late anybody
+    /// missed that.
+    #[arg(long, value_name = "DURATION", value_parser = length)]
+    pub(super) max_gap: Option<Span>,
+    /// A TOML file with `[[profile]]` sections as in the configuration: our policies serve these rules beside.
+    /// Sources are named as the traces are, groups as their kinds. All sources are judged in one span then. An
+    /// update of a trace has neither title nor text: a rule without `where` matches all updates, and a `where`
+    /// that asks for words holds for none. `deliver` is not looked at.
+    #[arg(long, value_name = "FILE")]
+    pub(super) profiles: Option<PathBuf>,
     /// What a probe of auto and plan must be worth: how long it spares updates in waiting. Where auto is
     /// matched, that is its knob.
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = Span::parse,
@@ -119,7 +130,8 @@ pub(super) enum Match {
 
 /// Who has that name, or who there is.
 pub(in crate::cli) fn policy(text: &str) -> Result<Who, String> {
-    Who::from_name(text).ok_or_else(|| {
+    let by_rules = Who::Ours(Policy::Profile);
+    Who::from_name(text).or((text == by_rules.name()).then_some(by_rules)).ok_or_else(|| {
         let names: Vec<&str> = Who::all().into_iter().map(Who::name).collect();
         format!("there is no such policy; there are {}", names.join(", "))
     })

@@ -2,20 +2,23 @@
 //!
 //! Knows limits and defaults. Must not hold contests, nor show them.
 
+use std::sync::Arc;
+
 use crate::cli::error::CliError;
 use crate::config::curves::Curve;
-use crate::config::load::curves;
+use crate::config::load::{self, curves};
 use tidewatch_core::engine::params::BurstTerms;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::time::{Span, Timestamp};
 use tidewatch_lab::contest::question::Question;
 use tidewatch_lab::contest::rules::{Matching, Rules};
+use tidewatch_lab::served_rules::SimulatedRules;
 use tidewatch_lab::trace::Trace;
 use tidewatch_lab::world::world;
 
 use super::args::{Args, Match};
-use super::read;
+use super::{read, rules};
 
 /// The longest time that is simulated.
 const LONGEST: Span = Span::from_days(3660);
@@ -35,6 +38,7 @@ pub fn question(arguments: &Args) -> Result<Question, CliError> {
     if let Some(twice) = (1..policies.len()).find(|&at| policies[..at].contains(&policies[at])) {
         return Err(CliError::Usage(format!("--policies names `{}` twice", policies[twice].name())));
     }
+    rules::check_policies(&policies, arguments.profiles.is_some(), "give --profiles FILE")?;
     let length = arguments.train + arguments.test;
     if length > LONGEST {
         return Err(CliError::Refused(format!(
@@ -55,6 +59,7 @@ pub fn question(arguments: &Args) -> Result<Question, CliError> {
     if traces.is_empty() {
         return Err(CliError::Refused(format!("{title}: no source has published anything")));
     }
+    let profiles = profiles(arguments, &mut traces)?;
     let rules = Rules {
         train: arguments.train,
         test: arguments.test,
@@ -75,6 +80,8 @@ pub fn question(arguments: &Args) -> Result<Question, CliError> {
         },
         price: (arguments.price.as_secs_f64() / 3600.0) as f32,
         echoes: !arguments.no_echoes,
+        max_gap: arguments.max_gap,
+        profiles,
         seed: arguments.seed,
         ..Rules::new(budget)
     };
@@ -93,6 +100,13 @@ fn budgets(arguments: &Args) -> Result<Vec<Budget>, CliError> {
             let per = arguments.per;
             return Err(CliError::Refused(format!("{probes} probes in {per} are more than one a second")));
         }
+        let least = budget.even_gap().max(budget.min_spacing);
+        if let Some(gap) = arguments.max_gap.filter(|&gap| gap < least) {
+            return Err(CliError::Refused(format!(
+                "--max-gap {gap} can't be kept with {probes} probes in {}, {} apart; allow at least {least}",
+                arguments.per, arguments.min_spacing
+            )));
+        }
         if budgets.contains(&budget) {
             return Err(CliError::Usage(format!("--budgets names {probes} twice")));
         }
@@ -106,6 +120,17 @@ fn around(budget: Budget) -> Vec<Budget> {
     let mut counts: Vec<u32> = AROUND.into_iter().map(times).filter(|&n| n != budget.probes).collect();
     counts.dedup();
     counts.into_iter().map(|probes| Budget { probes, ..budget }).collect()
+}
+
+/// The rules that are to be served. One may wait for several sources, so that all are judged at the same time.
+fn profiles(arguments: &Args, traces: &mut [Trace]) -> Result<Option<Arc<SimulatedRules>>, CliError> {
+    let Some(file) = &arguments.profiles else { return Ok(None) };
+    let exams = traces.iter().filter_map(|trace| trace.exam(arguments.train, arguments.test));
+    let last = exams.max_by_key(|exam| exam.to);
+    traces.iter_mut().for_each(|trace| trace.tried = last);
+    let named: Vec<(&str, &str)> = traces.iter().map(|trace| (&*trace.name, &*trace.kind)).collect();
+    let read = load::profiles(file, &named)?;
+    Ok(rules::simulated(&read, named.into_iter().map(|(name, kind)| (name, Some(kind)))))
 }
 
 fn importance(arguments: &Args) -> Result<Steps, CliError> {

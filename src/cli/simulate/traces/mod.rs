@@ -22,6 +22,7 @@ use crate::cli::simulate::progress::Bar;
 pub mod args;
 mod ask;
 mod read;
+pub(in crate::cli) mod rules;
 mod show;
 
 use args::Args;
@@ -80,7 +81,7 @@ fn contest(question: &Question, budget: Budget, bar: &Bar) -> Results {
     bar.name(format!("{} probes in {}", budget.probes, budget.per));
     let rules = Rules { budget, ..question.rules.clone() };
     let contest = hold(&question.traces, &question.policies, &rules, &|| bar.forward(1));
-    Results::of(&question.traces, contest, budget, rules.seed)
+    Results::of(&question.traces, contest, &rules)
 }
 
 impl From<EmitError> for CliError {

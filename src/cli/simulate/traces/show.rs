@@ -5,7 +5,9 @@ use std::io::{self, Write};
 use crate::cli::lab_table::print;
 use tidewatch_lab::contest::question::Question;
 use tidewatch_lab::contest::results::Results;
-use tidewatch_lab::contest::tables::{by_kind, extremes, kinds, policies, spent, summary};
+use tidewatch_lab::contest::tables::{
+    BY_RULE, by_kind, contest_rules, extremes, kinds, policies, spent, summary,
+};
 
 /// All contests.
 pub fn show(question: &Question, all: &[Results], colours: bool, out: &mut dyn Write) -> io::Result<()> {
@@ -13,6 +15,10 @@ pub fn show(question: &Question, all: &[Results], colours: bool, out: &mut dyn W
     for results in all {
         writeln!(out, "\n{}:", spent(question, results))?;
         print(&policies(results), colours, out)?;
+        if question.rules.profiles.is_some() {
+            writeln!(out, "\n{BY_RULE}:")?;
+            print(&contest_rules(results), colours, out)?;
+        }
         if results.kinds.len() > 1 {
             writeln!(out, "\n{}:", by_kind(results))?;
             print(&kinds(results), colours, out)?;

@@ -1,0 +1,102 @@
+//! Which of a probe's updates each rule matches.
+//!
+//! The engine counts matches and never sees what items say; here a rule's query meets the updates. The daemon
+//! and the simulator share it. An edit of a known item is no update to a rule.
+
+use std::sync::Arc;
+
+use crate::engine::book::Told;
+use crate::observe::query::Condition;
+use crate::observe::{Occurred, Update, UpdateKind};
+use crate::planning::execution::RuleId;
+use crate::planning::rule::{Part, RuleTerms};
+use crate::time::Timestamp;
+
+/// A rule's terms and its conditions on updates; `None` matches all.
+#[derive(Debug, Clone, Copy)]
+pub struct RuleQuery<'q> {
+    /// Its terms.
+    pub terms: &'q RuleTerms,
+    /// Which updates it asks for.
+    pub wanted: Option<&'q Condition>,
+    /// Which updates it counts.
+    pub counts: Option<&'q Condition>,
+}
+
+/// What these updates of a source mean to each rule that the source is part of. Rules without a match are left
+/// out.
+pub fn match_rules<'q>(
+    parts: &[Part],
+    query: impl Fn(RuleId) -> Option<RuleQuery<'q>>,
+    updates: &[Update],
+) -> Vec<Told> {
+    let matched = parts.iter().filter_map(|part| Some(match_rule(*part, query(part.rule)?, updates)));
+    matched.filter(|told| !told.caught.is_empty() || !told.counts.is_empty()).collect()
+}
+
+fn match_rule(part: Part, query: RuleQuery<'_>, updates: &[Update]) -> Told {
+    let rule = Arc::clone(&query.terms.name);
+    let mut told = Told { rule, caught: Vec::new(), counts: Vec::new() };
+    for (index, update) in updates.iter().enumerate() {
+        let at = latest(update);
+        if update.kind == UpdateKind::Edited || !query.terms.active.holds(at) {
+            continue;
+        }
+        if part.asked && holds(query.wanted, update) {
+            told.caught.push(u32::try_from(index).unwrap_or(u32::MAX));
+        }
+        if part.triggers && holds(query.counts, update) {
+            told.counts.push(at);
+        }
+    }
+    told.counts.sort_unstable();
+    told
+}
+
+/// The latest time at which it can have occurred: the life of a rule's match begins no earlier.
+fn latest(update: &Update) -> Timestamp {
+    match update.occurred {
+        Occurred::At(at) | Occurred::Between(_, at) => at,
+    }
+}
+
+fn holds(condition: Option<&Condition>, update: &Update) -> bool {
+    condition.is_none_or(|condition| condition.holds(&update.said()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::planning::active::Active;
+    use crate::planning::prediction::Life;
+    use crate::time::Span;
+
+    fn update(kind: UpdateKind, secs: i64, title: Option<&str>) -> Update {
+        let bare = Update::bare(kind, Occurred::At(Timestamp::from_secs(secs)), "k");
+        Update { title: title.map(str::to_owned), ..bare }
+    }
+
+    #[test]
+    fn conditions_hours_and_parts_say_what_is_matched() {
+        let active = Active { from: Some(Timestamp::from_secs(10)), ..Active::default() };
+        let life = Life::Window(Span::from_mins(5));
+        let terms = RuleTerms { name: "p/r".into(), own: true, every: 1, life, confidence: 0.9, active };
+        let release = Condition::parse("title contains \"release\"").unwrap();
+        let updates = [
+            update(UpdateKind::New, 30, Some("a release")),
+            update(UpdateKind::New, 20, None),
+            update(UpdateKind::Edited, 25, Some("a release")),
+            update(UpdateKind::New, 5, Some("a release")),
+        ];
+        let told = |asked, triggers, wanted| {
+            let part = Part { rule: RuleId(0), asked, triggers };
+            let query = |_| Some(RuleQuery { terms: &terms, wanted, counts: None });
+            match_rules(&[part], query, &updates)
+        };
+        let found = told(true, true, Some(&release));
+        assert_eq!((&found[0].caught[..], found[0].counts.len()), (&[0][..], 2));
+        assert!(found[0].counts.is_sorted());
+        assert_eq!(told(true, false, None)[0].caught, [0, 1]);
+        assert!(told(false, false, None).is_empty());
+    }
+}

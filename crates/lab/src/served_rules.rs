@@ -1,0 +1,192 @@
+//! The rules of profiles in a simulation: what they match on traces, and how well probes served them.
+//!
+//! A trace holds times and no words: a condition is asked about an update whose title, link and text are empty.
+//! Must not know who probes, nor where rules are written.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tidewatch_core::engine::book::Told;
+use tidewatch_core::observe::query::Condition;
+use tidewatch_core::observe::{Occurred, Update, UpdateKind};
+use tidewatch_core::planning::execution::RuleId;
+use tidewatch_core::planning::prediction::Life;
+use tidewatch_core::planning::rule::{Part, RuleTerms};
+use tidewatch_core::rule_matching::{RuleQuery, match_rules};
+use tidewatch_core::time::Timestamp;
+
+use crate::trace::{Exam, Trace};
+
+/// A rule of a profile.
+#[derive(Debug, Clone)]
+pub struct SimulatedRule {
+    /// Its terms.
+    pub terms: Arc<RuleTerms>,
+    /// Which updates it asks for; `None`: all.
+    pub wanted: Option<Condition>,
+    /// Which updates it counts; `None`: all.
+    pub counts: Option<Condition>,
+}
+
+/// All rules, by number, and which sources concern them.
+#[derive(Debug, Clone, Default)]
+pub struct SimulatedRules {
+    /// The rules.
+    pub rules: Vec<SimulatedRule>,
+    /// By the names of sources.
+    pub parts: BTreeMap<String, Box<[Part]>>,
+}
+
+/// How well a rule was served by the probes of one policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuleService {
+    /// The rule's name.
+    pub rule: Arc<str>,
+    /// Updates it waited for. A rule that waits for others counts one for each source to be probed.
+    pub waited_for: usize,
+    /// Those of them that a probe found within the rule's life.
+    pub in_time: usize,
+    /// Probes that were sent because of it; `None` where the policy knows no rules.
+    pub probes: Option<usize>,
+}
+
+impl RuleService {
+    /// The share that was found in time.
+    pub fn share(&self) -> Option<f64> {
+        (self.waited_for > 0).then(|| self.in_time as f64 / self.waited_for as f64)
+    }
+}
+
+/// How one source was probed.
+#[derive(Debug, Clone, Copy)]
+pub struct SourceProbes<'p> {
+    /// When, ascending.
+    pub times: &'p [Timestamp],
+    /// Those sent because of a rule; `None` where the policy knows no rules.
+    pub for_rules: Option<&'p [(Timestamp, Arc<str>)]>,
+}
+
+impl SimulatedRules {
+    /// What the source of that name is to rules.
+    pub fn parts(&self, source: &str) -> &[Part] {
+        self.parts.get(source).map_or(&[], |parts| parts)
+    }
+
+    /// What updates of a source mean to rules.
+    pub fn matches(&self, parts: &[Part], updates: &[Update]) -> Vec<Told> {
+        let query = |RuleId(number): RuleId| {
+            let SimulatedRule { terms, wanted, counts } = self.rules.get(number as usize)?;
+            Some(RuleQuery { terms, wanted: wanted.as_ref(), counts: counts.as_ref() })
+        };
+        match_rules(parts, query, updates)
+    }
+
+    /// How well each rule was served, by when sources published and were probed. Updates are counted as they
+    /// were published; those whose life outlasts the test span are left out.
+    pub fn served(
+        &self,
+        traces: &[Trace],
+        exams: &[Exam],
+        probes: &[SourceProbes<'_>],
+    ) -> Vec<RuleService> {
+        let sources: Vec<Judged<'_>> = traces
+            .iter()
+            .zip(exams)
+            .zip(probes)
+            .map(|((trace, &exam), &probes)| Judged { trace, exam, probes })
+            .collect();
+        let numbered = self.rules.iter().zip(0..);
+        numbered.map(|(rule, number)| self.serve(&rule.terms, RuleId(number), &sources)).collect()
+    }
+
+    fn serve(&self, terms: &RuleTerms, rule: RuleId, sources: &[Judged<'_>]) -> RuleService {
+        let part = |source: &Judged<'_>| {
+            self.parts(&source.trace.name).iter().find(|part| part.rule == rule).copied()
+        };
+        let asked: Vec<&Judged<'_>> =
+            sources.iter().filter(|source| part(source).is_some_and(|part| part.asked)).collect();
+        let counted = |source: &Judged<'_>| match part(source).filter(|part| part.triggers) {
+            Some(part) => self.counted(part, source),
+            None => Vec::new(),
+        };
+        let every = terms.every.max(1) as usize;
+        let nth = |n: &usize| (n + 1) % every == 0;
+        let mut service = RuleService {
+            rule: Arc::clone(&terms.name),
+            waited_for: 0,
+            in_time: 0,
+            probes: sources.iter().map(|source| source.spent_on(&terms.name)).sum(),
+        };
+        let mut judge = |due: Timestamp, since: Option<Timestamp>, source: &Judged<'_>| {
+            if due <= source.exam.to {
+                service.waited_for += 1;
+                let found = since.and_then(|since| source.probed_since(since));
+                service.in_time += usize::from(found.is_some_and(|at| at <= due));
+            }
+        };
+        if terms.own {
+            for source in &asked {
+                let times = counted(source).into_iter().enumerate().filter(|(n, _)| nth(n));
+                for (_, at) in times.filter(|&(_, at)| at > source.exam.from) {
+                    judge(source.life_ends(at, terms.life), Some(at), source);
+                }
+            }
+            return service;
+        }
+        let all = sources.iter().flat_map(|source| counted(source).into_iter().map(move |at| (at, source)));
+        let mut all: Vec<(Timestamp, &Judged<'_>)> = all.collect();
+        all.sort_by_key(|&(at, _)| at);
+        let triggers = all.into_iter().enumerate().filter(|(n, _)| nth(n)).map(|(_, trigger)| trigger);
+        for (at, by) in triggers.filter(|(at, by)| *at > by.exam.from) {
+            // Nobody knows of it before its source was probed.
+            let (known, due) = (by.probed_since(at), by.life_ends(at, terms.life));
+            for source in asked.iter().filter(|source| source.trace.name != by.trace.name) {
+                judge(due, known, source);
+            }
+        }
+        service
+    }
+
+    /// When the updates occurred that a rule counts, since the source is watched.
+    fn counted(&self, part: Part, source: &Judged<'_>) -> Vec<Timestamp> {
+        let kind = if source.trace.page { UpdateKind::Changed } else { UpdateKind::New };
+        let watched = source.trace.events.iter().filter(|&&at| at > source.exam.begins);
+        let updates: Vec<Update> =
+            watched.map(|&at| Update::bare(kind, Occurred::At(at), at.as_millis().to_string())).collect();
+        self.matches(&[part], &updates).into_iter().flat_map(|told| told.counts).collect()
+    }
+}
+
+/// A source whose probes are judged.
+struct Judged<'j> {
+    trace: &'j Trace,
+    exam: Exam,
+    probes: SourceProbes<'j>,
+}
+
+impl Judged<'_> {
+    /// The first probe at that time or after it.
+    fn probed_since(&self, at: Timestamp) -> Option<Timestamp> {
+        let times = self.probes.times;
+        times.get(times.partition_point(|&probe| probe < at)).copied()
+    }
+
+    /// Until when a probe finds the update of that time.
+    fn life_ends(&self, at: Timestamp, life: Life) -> Timestamp {
+        let events = &self.trace.events;
+        match life {
+            Life::Window(span) => at + span,
+            Life::Overwrite => {
+                let next = events.get(events.partition_point(|&event| event <= at));
+                next.copied().unwrap_or(Timestamp::MAX)
+            }
+        }
+    }
+
+    /// Probes of the test span that were sent because of a rule.
+    fn spent_on(&self, rule: &str) -> Option<usize> {
+        let Exam { from, to, .. } = self.exam;
+        let sent = self.probes.for_rules?.iter();
+        Some(sent.filter(|(at, because)| **because == *rule && *at > from && *at <= to).count())
+    }
+}

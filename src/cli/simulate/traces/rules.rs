@@ -1,0 +1,40 @@
+//! Configured rules as a simulation takes them.
+
+use std::sync::Arc;
+
+use crate::cli::error::CliError;
+use crate::config::profile::{Rule, Rules, Where};
+use tidewatch_core::planning::policy::Policy;
+use tidewatch_lab::contest::who::Who;
+use tidewatch_lab::served_rules::{SimulatedRule, SimulatedRules};
+
+/// These rules, for sources of these names and groups; `None` if there are none.
+pub fn simulated<'s>(
+    rules: &Rules,
+    sources: impl IntoIterator<Item = (&'s str, Option<&'s str>)>,
+) -> Option<Arc<SimulatedRules>> {
+    if rules.is_empty() {
+        return None;
+    }
+    let condition = |text: &Option<Where>| text.as_ref().map(|text| text.condition.clone());
+    let rule = |rule: &Arc<Rule>| SimulatedRule {
+        terms: Arc::clone(&rule.terms),
+        wanted: condition(&rule.wanted),
+        counts: condition(&rule.counts),
+    };
+    let parts = sources.into_iter().filter_map(|(name, group)| {
+        let parts = rules.parts(name, group);
+        (!parts.is_empty()).then(|| (name.to_owned(), parts.into_boxed_slice()))
+    });
+    Some(Arc::new(SimulatedRules { parts: parts.collect(), rules: rules.all().iter().map(rule).collect() }))
+}
+
+/// Refuses the policy that only rules ask by, where there are none.
+pub fn check_policies(policies: &[Who], has_rules: bool, remedy: &str) -> Result<(), CliError> {
+    match policies.contains(&Who::Ours(Policy::Profile)) && !has_rules {
+        true => {
+            Err(CliError::Usage(format!("`profile` probes only for rules, and there are none; {remedy}")))
+        }
+        false => Ok(()),
+    }
+}
