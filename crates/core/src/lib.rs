@@ -5,12 +5,82 @@
 //!
 //! | module | subject |
 //! |---|---|
-//! | [`time`], [`rng`], [`source_id`] | instants and spans in milliseconds; seeded random streams; the number of a source |
+//! | [`time`], [`rng`], [`step`], [`source_id`] | instants and spans in milliseconds; seeded random streams; pieces of time; the number of a source |
 //! | [`model`] | what is believed of one source |
 //! | [`observe`] | bytes in, values out: feeds, pages, items, updates |
 //! | [`planning`] | when one source wants a probe |
 //! | [`engine`] | all sources under one limit, and the politeness gate |
 //! | [`rule_matching`] | which updates the rules of profiles match |
+//!
+//! # Example
+//!
+//! Three sources with a budget of four probes a day each, polled for a day. The loop at the end is all that a
+//! shell has to do: tell the engine what happened, and do what it asks for. Here requests take no time, everything is
+//! stored at once and the clock jumps to the next time that matters; a program would wait, fetch and store.
+//!
+//! ```
+//! use tidewatch_core::engine::action::{Action, Persist};
+//! use tidewatch_core::engine::event::{Answered, Committed, Event, Known, Moved, Report};
+//! use tidewatch_core::engine::loading::Loader;
+//! use tidewatch_core::engine::memory::Memory;
+//! use tidewatch_core::engine::params::{FleetParams, HostGroup, Terms};
+//! use tidewatch_core::planning::{budget::Budget, policy::Policy};
+//! use tidewatch_core::source_id::SourceId;
+//! use tidewatch_core::time::{Span, Timestamp};
+//!
+//! let budget = Budget { probes: 4, per: Span::from_days(1), min_spacing: Span::from_hours(1) };
+//! let source = |id: i64, host: &str| Known {
+//!     id: SourceId(id),
+//!     terms: Terms {
+//!         budget,
+//!         own_budget: true,
+//!         policy: Policy::Uniform,
+//!         weight: 1.0,
+//!         price: 0.0,
+//!         max_gap: None,
+//!         cost: None,
+//!         host: HostGroup { key: host.into(), public: true },
+//!     },
+//!     memory: Memory::default(),
+//!     probes: Vec::new(),
+//!     answered_by: None,
+//!     moved: Moved::Same,
+//! };
+//! let mut now = Timestamp::parse_iso("2026-11-16T00:00:00Z").unwrap();
+//! let end = now + Span::from_days(1);
+//! let mut loader = Loader::new(FleetParams::default(), 1, now);
+//! loader.sources(vec![source(1, "a.example"), source(2, "b.example"), source(3, "b.example")]);
+//! let mut engine = loader.finish();
+//!
+//! let (mut events, mut actions, mut sent) = (vec![Event::Tick], Vec::new(), 0);
+//! while now < end {
+//!     engine.handle(now, events.pop().unwrap_or(Event::Tick), &mut actions);
+//!     for action in actions.drain(..) {
+//!         events.extend(match action {
+//!             Action::Persist(Persist::Started(probes)) => {
+//!                 let sources = probes.iter().map(|probe| probe.source).collect();
+//!                 Some(Event::Committed(Committed::Started(sources)))
+//!             }
+//!             Action::Send(probe) => {
+//!                 sent += 1; // Here the source is fetched.
+//!                 let result = Ok(Answered { updates: 1, ..Answered::default() });
+//!                 let (source, answered_by, crawl_delay) = (probe.source, None, None);
+//!                 let report =
+//!                     Report { source, started: now, finished: now, answered_by, crawl_delay, result };
+//!                 Some(Event::ProbeEnded(Box::new(report)))
+//!             }
+//!             Action::Persist(Persist::Ended(result)) => {
+//!                 Some(Event::Committed(Committed::Ended(result.source)))
+//!             }
+//!             _ => None,
+//!         });
+//!     }
+//!     if events.is_empty() {
+//!         now = now.max(engine.wake_at().unwrap_or(end)); // Here the shell waits.
+//!     }
+//! }
+//! assert_eq!(sent, 3 * 4);
+//! ```
 
 #![deny(clippy::iter_over_hash_type)]
 

@@ -67,6 +67,11 @@ impl Engine {
         self.in_progress
     }
 
+    /// When the engine wants a tick.
+    pub fn wake_at(&self) -> Option<Timestamp> {
+        self.wake
+    }
+
     /// When slots are next handed out.
     pub fn next_start(&self) -> Option<Timestamp> {
         self.step_due
