@@ -110,7 +110,7 @@ impl SimulatedRules {
             None => Vec::new(),
         };
         let every = terms.every.max(1) as usize;
-        let nth = |n: &usize| (n + 1) % every == 0;
+        let nth = |n: &usize| (n + 1).is_multiple_of(every);
         let mut service = RuleService {
             rule: Arc::clone(&terms.name),
             waited_for: 0,
