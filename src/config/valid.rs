@@ -49,7 +49,7 @@ pub fn parse(files: &[(PathBuf, String)]) -> Result<Config, Faults> {
 }
 
 /// Checks the profiles of one file for sources that are known by name and group, as in a simulation. Nobody is
-/// told there: `deliver` is not looked at, and of the other sections only the time zone of [importance].
+/// told there: `deliver` is not looked at, and of the other sections only the time zone of `[importance]`.
 pub fn profiles(file: (PathBuf, String), sources: &[(&str, &str)]) -> Result<Rules, Faults> {
     let files = [file];
     let mut faults = Faults::new(&files);
