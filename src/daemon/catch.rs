@@ -1,8 +1,7 @@
-//! What rules ask for among what a look found.
+//! Which updates of a probe the configured rules match.
 //!
-//! Exists apart from probes and from the engine because only here both an item's words and a rule's
-//! question are at hand. An edit of an item that is known is no update to a rule. Knows questions and words;
-//! must not know counts, nor when anyone is told.
+//! Hands the rules that concern a source to `rule_matching`, and keeps an item's text only where a rule delivers
+//! it. Knows rules and observations; must not know counts, nor when anything is delivered.
 
 use crate::config::profile::Rules;
 use crate::config::source::Source;

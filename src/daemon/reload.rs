@@ -48,12 +48,12 @@ pub struct Reloader {
     /// What time it is.
     pub clock: Clock,
     /// Those that are told of what changed, besides the scheduler.
-    pub told: Told,
+    pub settings: SettingsSenders,
 }
 
 /// Where the tasks learn what holds since a reload.
 #[derive(Debug)]
-pub struct Told {
+pub struct SettingsSenders {
     /// How rates are fitted.
     pub refits: watch::Sender<Arc<RefitParams>>,
     /// What plans follow.
@@ -117,16 +117,16 @@ impl Reloader {
         // Before anyone plans by the new list.
         let planning = planner::params(&new);
         let replan =
-            *planning != **self.told.planning.borrow() || new.fleet.burst != self.config.fleet.burst;
-        self.told.planning.send_replace(planning);
+            *planning != **self.settings.planning.borrow() || new.fleet.burst != self.config.fleet.burst;
+        self.settings.planning.send_replace(planning);
         let learning = Some(usual).filter(|new| *new != startup::usual(&self.config));
         // Also where only sources came or went: which of them rules have to do with is another matter.
         let same = diff.added.is_empty() && diff.removed.is_empty() && diff.changed.is_empty();
         let kept = new.rules == self.config.rules && (same || new.rules.is_empty());
         let rules = (!kept).then(|| Arc::clone(&new.rules));
-        self.told.retention.send_replace(new.daemon.retain_probes);
-        self.told.posts.send_replace(fetcher.clone());
-        self.told.targets.send_replace(Arc::new(new.targets.clone()));
+        self.settings.retention.send_replace(new.daemon.retain_probes);
+        self.settings.posts.send_replace(fetcher.clone());
+        self.settings.targets.send_replace(Arc::new(new.targets.clone()));
         let summary = diff.to_string();
         let (applied, done) = oneshot::channel();
         let apply = Reconfiguration {
@@ -143,7 +143,7 @@ impl Reloader {
         };
         self.control.send(Control::Apply(Box::new(apply))).map_err(|_| stopping())?;
         done.await.map_err(|_| stopping())?;
-        self.told.refits.send_replace(refits);
+        self.settings.refits.send_replace(refits);
         let old = std::mem::replace(&mut self.config, Arc::new(new));
         // A million sources are not let go of in an instant.
         drop(tokio::task::spawn_blocking(move || drop(old)));

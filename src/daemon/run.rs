@@ -26,7 +26,7 @@ use super::planner::{self, Planner};
 use super::probe::Bench;
 use super::record::RecordTo;
 use super::refit::{RefitParams, Refitter};
-use super::reload::{Reloader, Told};
+use super::reload::{Reloader, SettingsSenders};
 use super::scheduler::{Channels, Progress, Scheduler};
 use super::startup::{Loaded, load_engine};
 use super::{notify, prober, retention};
@@ -251,8 +251,8 @@ async fn start(setup: Setup, store: &Path) -> Result<Tasks, DaemonError> {
     let (reloads, to_reload) = mpsc::unbounded_channel();
     if let Some(path) = path {
         let (control, writes) = (control.clone(), writes.clone());
-        let told = Told { refits, planning, targets, posts, retention };
-        let reloader = Reloader { config, path, reader, writes, control, clock, told };
+        let settings = SettingsSenders { refits, planning, targets, posts, retention };
+        let reloader = Reloader { config, path, reader, writes, control, clock, settings };
         others.push(tokio::spawn(keep_reloading(reloader, to_reload)));
     }
     Ok(Tasks {
