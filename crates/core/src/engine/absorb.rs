@@ -307,7 +307,7 @@ impl Engine {
 }
 
 impl Member {
-    /// Learns from a probe that found so many updates. Returns the expected number of updates that lay
+    /// Learns from a probe and the number of updates it found. Returns the expected number of updates that lay
     /// undiscovered until it, times the hours that each did, times its weight.
     fn learn(&mut self, found: u32, ended: Timestamp, mean: &mut Mean, step: Span) -> f64 {
         let Some(looked) = self.memory.looked.replace(ended).filter(|&looked| looked < ended) else {

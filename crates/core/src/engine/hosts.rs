@@ -230,7 +230,7 @@ impl Hosts {
         self.list(host);
     }
 
-    /// Somebody who was let go did not go after all: others may try instead.
+    /// A source that was let go was not probed after all: others may try instead.
     pub fn let_others_go(&mut self, host: HostIx) {
         self.at_mut(host).parked.iter_mut().for_each(|parked| parked.let_go = 0);
         self.list(host);
