@@ -55,7 +55,7 @@ fn any_budget() -> impl Strategy<Value = Budget> {
 fn time(policy: Policy, known: &Knowledge<'_>, last: Timestamp) -> Timestamp {
     match next(policy, known, last, last) {
         Wish::At { at, .. } => at,
-        Wish::Sampled => panic!("{policy:?} gives no time"),
+        Wish::Sampled { .. } => panic!("{policy:?} gives no time"),
     }
 }
 

@@ -20,6 +20,7 @@ use super::params::HostGroup;
 use super::reason::{Reason, State};
 use super::source::{Member, Wish};
 use super::state::Engine;
+use super::urgency::Urgency;
 use crate::model::pulse;
 
 const DAY: Span = Span::from_days(1);
@@ -149,11 +150,11 @@ impl Engine {
         member.also = answering.map_or(member.also, |ix| (ix != member.host).then_some(ix));
         let (asked, last) = (member.asks(), member.spent.last());
         if let Some(last) = last.filter(|_| member.memory.reason != Reason::Manual) {
-            member.pay(last, member.calm_wish(last, seed).at, ended, &terms);
+            member.pay(last, member.calm_wish(last, seed, &terms).at, ended, &terms);
         }
         member.spent.note(ended, &member.terms.budget);
         member.memory.last_probe = Some(ended);
-        member.lost_items = false;
+        let was_stopped = std::mem::take(&mut member.urgency).was_stopped() && report.result.is_err();
         let mut then = match &report.result {
             Ok(answer) => self.take_answer(report, answer)?,
             Err(failure) => self.take_failure(report, *failure, speaker)?,
@@ -170,7 +171,6 @@ impl Engine {
         let pauses = member.memory.backoff_until.max(member.memory.retry_until) > Some(ended);
         let wish = if report.result.is_ok() || pauses { member.by_max_gap(wish) } else { wish };
         // Stopped until it answers: a requested probe that failed is sent once, and no more.
-        let was_stopped = std::mem::take(&mut member.was_stopped) && report.result.is_err();
         if was_stopped && member.memory.state != State::Removed {
             member.memory.state = State::Resting;
         }
@@ -215,7 +215,7 @@ impl Engine {
             follows = self.book.hear(look, &asked.told, |rule| owed.contains(&rule));
         }
         if answer.gap {
-            member.lost_items = true;
+            member.urgency = Urgency::ItemsLost;
             wish.at = ended + Span::from_millis((wish.at - ended).as_millis() / 2);
             wish.because = Reason::Gap;
         }

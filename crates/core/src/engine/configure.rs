@@ -2,6 +2,7 @@
 //!
 //! Nothing becomes due at once because of it, and what was learned is kept.
 
+use crate::planning::ask::stand_in;
 use crate::planning::budget::Spent;
 use crate::planning::plan::Revision;
 use crate::planning::policy::Policy;
@@ -18,6 +19,7 @@ use super::plan_state::PlanState;
 use super::reason::{Reason, State};
 use super::source::{Member, Wish};
 use super::state::Engine;
+use super::urgency::Urgency;
 
 impl Engine {
     /// Follows a changed configuration.
@@ -85,7 +87,7 @@ impl Engine {
             id: known.id,
             place: place.unwrap_or_else(|| self.turns.place(known.id)),
             condition,
-            pressing: false,
+            urgency: Urgency::Usual,
             ready_at: now,
             pulse: None,
             terms: known.terms,
@@ -96,15 +98,13 @@ impl Engine {
             excess: None,
             serving: None,
             bed: None,
-            lost_items: false,
-            was_stopped: false,
             // A source that comes back is another than the one that plans are still being made for.
             revision: Revision(self.taken_in << 32),
             also,
         };
         if member.memory.due == Due::Unscheduled {
             let wait = first_within.scaled(member.chance(self.seed, "first", Timestamp::default()));
-            let (at, because, by) = (now + wait, Reason::FirstContact, member.by_default());
+            let (at, because, by) = (now + wait, Reason::FirstContact, stand_in(member.terms.policy));
             member.set_due(&self.hosts, Wish { at, because, by });
         }
         if !member.condition.is_in_progress() {
@@ -181,12 +181,12 @@ impl Engine {
         }
         if otherwise {
             (member.memory.life.follows, member.excess) = (Policy::Adaptive, None);
-            member.memory.life.asked_by = member.by_default();
+            member.memory.life.asked_by = stand_in(member.terms.policy);
         }
         if moved == Moved::Elsewhere || repaced {
             // Never at once: a reload must not cause a request.
             let soon = now + member.gap().scaled(member.chance(self.seed, "changed", now));
-            let spread = Wish { at: soon, because: Reason::Policy, by: member.by_default() };
+            let spread = Wish { at: soon, because: Reason::Policy, by: stand_in(member.terms.policy) };
             let last = member.spent.last();
             let wish = last.map_or(spread, |last| member.wish(last, self.seed, &self.params.burst));
             if member.memory.due != Due::Stopped {
@@ -253,7 +253,7 @@ impl Member {
             ..Memory::default()
         };
         self.memory.state = self.settled();
-        (self.also, self.was_stopped, self.pulse) = (None, false, None);
+        (self.also, self.urgency, self.pulse) = (None, Urgency::Usual, None);
         self.plan.begin_any_time();
         if let Some(probe) = self.condition.in_progress_mut() {
             probe.moved = true;

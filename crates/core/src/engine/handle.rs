@@ -60,10 +60,9 @@ impl Engine {
             return Err(Refusal::Until { constraint, until: verdict.at });
         }
         member.withdraw(&mut self.hosts, &mut self.turns);
-        member.was_stopped |= member.memory.due == Due::Stopped;
+        member.urgency = member.urgency.requested(member.memory.due == Due::Stopped);
         member.memory.due = Due::At(now);
         (member.memory.reason, member.memory.rule) = (Reason::Manual, None);
-        member.pressing = true;
         member.enqueue(&mut self.hosts);
         Ok(())
     }

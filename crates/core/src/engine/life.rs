@@ -18,7 +18,7 @@
 
 use crate::model::beliefs::Heard;
 use crate::model::burst::excess::Excess;
-use crate::planning::ask::{OLD, YOUNG};
+use crate::planning::ask::YOUNG;
 use crate::planning::policy::Policy;
 use crate::planning::ttl::Ttl;
 use crate::time::{Span, Timestamp};
@@ -99,21 +99,10 @@ impl Member {
         let more = left.min(self.spent.left(&self.terms.budget, last));
         let per_second = usual.as_secs_f64().recip() + f64::from(more) / lasts.as_secs_f64();
         let pace = Span::from_secs(1).scaled(per_second.recip());
-        let ttl = self.ttl(terms, self.terms.budget.min_spacing, usual);
-        (left > 0).then(|| ttl.next(last, newest, last).max(last + pace))
-    }
-
-    /// The same as a policy of its own: an old source is looked at every day.
-    pub fn by_age(&self, last: Timestamp, terms: &BurstTerms) -> Option<Timestamp> {
-        let newest = self.memory.life.newest.filter(|_| self.terms.policy == Policy::Ttl)?;
-        let spacing = self.terms.budget.min_spacing;
-        let least = if self.is_cautious() { spacing.max(self.cautious_gap()) } else { spacing };
-        Some(self.ttl(terms, least, self.gap().max(OLD)).next(last, newest, last))
-    }
-
-    fn ttl(&self, terms: &BurstTerms, least: Span, most: Span) -> Ttl {
         let BurstTerms { ttl_form: form, ttl_factor: factor, freshness_threshold, .. } = *terms;
-        Ttl { form, factor, freshness_threshold, least: least.max(YOUNG), most }
+        let least = self.terms.budget.min_spacing.max(YOUNG);
+        let ttl = Ttl { form, factor, freshness_threshold, least, most: usual };
+        (left > 0).then(|| ttl.next(last, newest, last).max(last + pace))
     }
 
     /// A probe that a burst asked for has ended, where the one before did at `last` and the next would

@@ -45,4 +45,5 @@ mod serving;
 mod source;
 mod step;
 mod turns;
+mod urgency;
 mod waiting;

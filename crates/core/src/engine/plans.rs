@@ -182,7 +182,8 @@ impl Engine {
             let wish = member.wish(last, self.seed, &self.params.burst);
             let chasing = wish.because == Reason::Burst && member.memory.life.asked_by == Policy::Ttl;
             // A plan is for when the burst is over, and makes none of the probes that follow it sooner.
-            let sooner = member.lost_items && member.memory.due.at().is_some_and(|due| due <= wish.at);
+            let sooner =
+                member.urgency.keeps_its_time() && member.memory.due.at().is_some_and(|due| due <= wish.at);
             if !chasing && !sooner {
                 member.set_due(&self.hosts, Wish { at: wish.at.max(now), ..wish });
             }
@@ -224,14 +225,9 @@ pub(super) struct Stale;
 impl Member {
     /// Whether its policy goes by its rate, which only whoever makes plans knows.
     pub fn policy_plans(&self) -> bool {
-        match self.terms.policy {
-            Policy::Plan | Policy::IndHist | Policy::AggHist | Policy::Threshold | Policy::FirstArrival => {
-                true
-            }
-            // Without an update there is neither a rhythm nor a share of its group's.
-            Policy::Auto => self.memory.known_updates > 0,
-            Policy::Ttl | Policy::Adaptive | Policy::Uniform | Policy::Profile => false,
-        }
+        // Without an update there is neither a rhythm nor a share of its group's.
+        let known = self.terms.policy != Policy::Auto || self.memory.known_updates > 0;
+        known && self.terms.policy.goes_by_rate()
     }
 
     fn is_plannable(&self) -> bool {

@@ -147,7 +147,7 @@ impl Engine {
         };
         // Items that may have been lost are looked for no later because of rules, and what no rule asks for
         // comes no sooner.
-        let later = member.lost_items && due.at < wish.at;
+        let later = member.urgency.keeps_its_time() && due.at < wish.at;
         let sooner = !for_rules && wish.because != Reason::Rule && wish.at < due.at;
         let wish = if later || sooner { due } else { wish };
         if wish != due {

@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::burst::excess::Excess;
 use crate::model::pulse::Pulse;
+use crate::planning::ask::{self, Knowledge};
 use crate::planning::budget::Spent;
 use crate::planning::plan::Revision;
 use crate::planning::policy::Policy;
-use crate::planning::spread;
 use crate::rng::Stream;
 use crate::source_id::SourceId;
 use crate::time::{Span, Timestamp};
@@ -22,6 +22,7 @@ use super::params::{BurstTerms, Terms};
 use super::plan_state::PlanState;
 use super::reason::{Reason, State};
 use super::serving::Serving;
+use super::urgency::Urgency;
 
 /// A source that has shown this many updates has a rhythm to speak of; until then it is probed
 /// hourly unless its section says otherwise.
@@ -38,9 +39,6 @@ const LONGEST_WAIT_HOURS: f64 = 24.0;
 /// Who serves only rules, and is not asked for anything, is looked at so often.
 const UNASKED_GAP: Span = Span::from_days(1);
 
-/// Lateness up to this share of a gap is made up for when the budget is spread evenly.
-const MADE_UP: f64 = 0.1;
-
 /// A source in the engine.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Member {
@@ -49,9 +47,8 @@ pub(super) struct Member {
     pub place: u32,
     /// What it waits for.
     pub condition: Condition,
-    /// It is not left to sampling: a first contact, items that may have been lost, a requested probe;
-    /// whatever defers it meanwhile.
-    pub pressing: bool,
+    /// What makes its next probe urgent.
+    pub urgency: Urgency,
     /// Since when nothing but slots kept it from being probed.
     pub ready_at: Timestamp,
     /// How busy it is at which hour, where that is known.
@@ -67,10 +64,6 @@ pub(super) struct Member {
     pub serving: Option<Box<Serving>>,
     /// By when it must be looked at, where that is bound.
     pub bed: Option<Box<Bed>>,
-    /// Items may have been lost, so it is due sooner than its policy wants; no plan changes that.
-    pub lost_items: bool,
-    /// It was stopped when someone requested the probe that is due.
-    pub was_stopped: bool,
     pub revision: Revision,
     /// Another host group that its redirects lead to: it bears our requests as well.
     pub also: Option<HostIx>,
@@ -144,43 +137,46 @@ impl Member {
         self.by_max_gap(self.rule_wish(self.own_wish(last, seed, terms)))
     }
 
-    /// What its policy wants.
+    /// What its policy wants, sooner where a burst is chased.
     pub fn own_wish(&self, last: Timestamp, seed: u64, terms: &BurstTerms) -> Wish {
-        if let Some(at) = self.by_age(last, terms) {
-            return Wish { at, because: Reason::Policy, by: Policy::Ttl };
-        }
-        let calm = self.calm_wish(last, seed);
+        let calm = self.calm_wish(last, seed, terms);
         let chased = self.chase(last, calm.at, terms).filter(|&at| at <= calm.at);
         chased.map_or(calm, |at| Wish { at, because: Reason::Burst, by: Policy::Ttl })
     }
 
     /// The same as if no burst were on.
-    pub fn calm_wish(&self, last: Timestamp, seed: u64) -> Wish {
-        self.planned_after(last).unwrap_or_else(|| self.spread_after(last, seed))
-    }
-
-    fn spread_after(&self, last: Timestamp, seed: u64) -> Wish {
-        let gap = self.gap().max(self.worth_a_probe()).max(self.unasked());
-        // From when it was due, lest the time that answers take be lost every time. Not by
-        // much, though: a slow answer does not bring the next probe forward.
-        let made_up = last - gap.scaled(MADE_UP);
-        let from = match self.memory.due {
-            Due::At(due) if due <= last => due.max(made_up),
-            Due::At(_) | Due::Stopped => last,
-            Due::Unscheduled => made_up,
+    pub fn calm_wish(&self, last: Timestamp, seed: u64, terms: &BurstTerms) -> Wish {
+        let (at, by) = match ask::next(self.terms.policy, &self.knowledge(last, seed, terms), last, last) {
+            ask::Wish::At { at, asked_by } => (at, asked_by),
+            ask::Wish::Sampled { from } => (from, Policy::Adaptive),
         };
-        let unit = self.chance(seed, "spread", last);
-        let at = spread::next(from, gap, &self.terms.budget, unit);
-        let at = at.max(last + self.terms.budget.min_spacing);
-        Wish { at, because: Reason::Policy, by: self.by_default() }
+        let because = if by == Policy::Plan { Reason::Plan } else { Reason::Policy };
+        Wish { at, because, by }
     }
 
-    /// Who asks while there is no plan: who is sampled leaves it to the allocator, whether its policy says
-    /// so or `auto` while nothing is known.
-    pub fn by_default(&self) -> Policy {
-        match self.terms.policy {
-            Policy::Adaptive | Policy::Auto => Policy::Adaptive,
-            _ => Policy::Uniform,
+    /// What its policy is told. Rates and what they promise are known to whoever makes plans.
+    fn knowledge(&self, last: Timestamp, seed: u64, terms: &BurstTerms) -> Knowledge<'_> {
+        let budget = self.terms.budget;
+        let gap = self.gap().max(self.worth_a_probe()).max(self.unasked());
+        let least_gap = if self.is_cautious() { self.cautious_gap() } else { Span::ZERO };
+        Knowledge {
+            rate: None,
+            aggregate: None,
+            importance: None,
+            plan: self.plan.current().filter(|_| self.policy_plans()),
+            last_modified: self.memory.life.newest,
+            budget,
+            gap,
+            least_gap: least_gap.max(budget.min_spacing),
+            late: match self.memory.due {
+                Due::At(due) => (last - due).max(Span::ZERO),
+                Due::Stopped => Span::ZERO,
+                Due::Unscheduled => gap,
+            },
+            freshness_threshold: terms.freshness_threshold,
+            ttl_factor: terms.ttl_factor,
+            ttl_form: terms.ttl_form,
+            jitter: self.chance(seed, "spread", last),
         }
     }
 
@@ -192,12 +188,6 @@ impl Member {
             }
             _ => otherwise,
         }
-    }
-
-    fn planned_after(&self, last: Timestamp) -> Option<Wish> {
-        let plan = self.plan.current().filter(|_| self.policy_plans())?;
-        let because = if plan.by == Policy::Plan { Reason::Plan } else { Reason::Policy };
-        plan.next_after(last).map(|at| Wish { at, because, by: plan.by })
     }
 }
 

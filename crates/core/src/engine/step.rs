@@ -147,7 +147,7 @@ impl Engine {
             let (policy, reason) = (memory.life.asked_by, memory.reason);
             let attempt = Attempt { source: id, due, started: now, policy, reason };
             let probe = InProgress { attempt, hosts: (host, also), moved: false, deliver: false };
-            (member.condition, member.pressing) = (Condition::InProgress(probe), false);
+            member.condition = Condition::InProgress(probe);
             self.kept.release(member.serving.as_mut().and_then(|serving| serving.slot.take()));
             for host in [Some(host), also].into_iter().flatten() {
                 self.hosts.occupy(host);

@@ -40,7 +40,7 @@ impl Member {
         self.memory.life.asked_by = wish.by;
         let next = self.serving.as_ref().and_then(|serving| serving.next.as_ref());
         self.memory.rule = next.filter(|_| wish.because == Reason::Rule).map(|next| Arc::clone(&next.name));
-        self.pressing = matches!(wish.because, Reason::FirstContact | Reason::Gap);
+        self.urgency = self.urgency.due_for(wish.because);
     }
 
     /// When it is due, as it is stored.
@@ -138,7 +138,7 @@ impl Member {
     /// Whether it is sampled: probed as slots are to spare.
     fn is_sampled(&self) -> bool {
         let known = self.memory.last_probe.is_some();
-        self.memory.life.asked_by == Policy::Adaptive && known && !self.pressing
+        self.memory.life.asked_by == Policy::Adaptive && known && self.urgency.may_be_sampled()
     }
 
     /// Its turn, by what is believed of it at this hour.

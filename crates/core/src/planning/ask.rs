@@ -27,9 +27,13 @@ pub struct Knowledge<'k> {
     pub budget: Budget,
     /// Between two probes of an even spread: the budget's even gap, or longer.
     pub gap: Span,
-    /// a.
-    pub importance: &'k Steps,
-    /// Its plan, if one was made.
+    /// The least between two probes by age: δ, or longer.
+    pub least_gap: Span,
+    /// By how much the last probe missed its time. An even spread makes up for some of it.
+    pub late: Span,
+    /// a, where it is known.
+    pub importance: Option<&'k Steps>,
+    /// Its plan, if one was made: the answers of a policy ahead of time.
     pub plan: Option<&'k Plan>,
     /// θ.
     pub freshness_threshold: f64,
@@ -52,7 +56,10 @@ pub enum Wish {
         asked_by: Policy,
     },
     /// A probe whenever the allocator draws it.
-    Sampled,
+    Sampled {
+        /// From then on; not before it was asked.
+        from: Timestamp,
+    },
 }
 
 /// What is not looked at is not learned: a source is looked at once in the longest rhythm, if its
@@ -60,10 +67,13 @@ pub enum Wish {
 const SELDOM: Span = Span::from_days(7);
 
 /// An old page is looked at every day.
-pub(crate) const OLD: Span = Span::from_days(1);
+const OLD: Span = Span::from_days(1);
 
 /// Dates of modification come in whole seconds, so an age of less is not known.
 pub(crate) const YOUNG: Span = Span::from_secs(1);
+
+/// Lateness up to this share of a gap is made up for when the budget is spread evenly.
+const MADE_UP: f64 = 0.1;
 
 /// When this policy wants the next probe after one at `last_refresh`.
 ///
@@ -78,15 +88,28 @@ pub(crate) const YOUNG: Span = Span::from_secs(1);
 /// assert_eq!(wish, Wish::At { at: now + Span::from_mins(30), asked_by: Policy::IndHist });
 /// ```
 pub fn next(policy: Policy, known: &Knowledge<'_>, last_refresh: Timestamp, now: Timestamp) -> Wish {
-    if policy == Policy::Adaptive {
-        return Wish::Sampled;
-    }
-    let (at, asked_by) = match policy {
+    let own = || match policy {
         Policy::Auto => known.auto(last_refresh),
         _ => known.by(policy, last_refresh).map(|at| (at, policy)),
+    };
+    match known.planned(policy, last_refresh).or_else(own) {
+        Some((at, asked_by)) => Wish::At { at: at.max(now), asked_by },
+        None => {
+            let at = known.spread(last_refresh).max(now);
+            match stand_in(policy) {
+                Policy::Adaptive => Wish::Sampled { from: at },
+                asked_by => Wish::At { at, asked_by },
+            }
+        }
     }
-    .unwrap_or_else(|| (known.spread(last_refresh), Policy::Uniform));
-    Wish::At { at: at.max(now), asked_by }
+}
+
+/// Who answers for a policy that lacks what it needs. `auto` leaves it to the allocator.
+pub fn stand_in(policy: Policy) -> Policy {
+    match policy {
+        Policy::Adaptive | Policy::Auto => Policy::Adaptive,
+        _ => Policy::Uniform,
+    }
 }
 
 impl<'k> Knowledge<'k> {
@@ -98,7 +121,9 @@ impl<'k> Knowledge<'k> {
             last_modified: None,
             budget,
             gap: budget.even_gap(),
-            importance,
+            least_gap: budget.min_spacing,
+            late: Span::ZERO,
+            importance: Some(importance),
             plan: None,
             freshness_threshold: 1.0,
             ttl_factor: 0.2,
@@ -107,28 +132,33 @@ impl<'k> Knowledge<'k> {
         }
     }
 
-    /// The plan; the group's history while there is none of its own; else nothing yet.
+    /// What its plan says, and whose times those are, where the policy goes by plans.
+    fn planned(&self, policy: Policy, last: Timestamp) -> Option<(Timestamp, Policy)> {
+        let plan = self.plan.filter(|_| policy.goes_by_rate())?;
+        plan.next_after(last).map(|at| (at, plan.by))
+    }
+
+    /// The group's history while there is none of its own; else nothing yet.
     fn auto(&self, last: Timestamp) -> Option<(Timestamp, Policy)> {
-        let by = |policy| self.by(policy, last).map(|at| (at, policy));
-        by(Policy::Plan).or_else(|| self.rate.is_none().then(|| by(Policy::AggHist)).flatten())
+        let by = Policy::AggHist;
+        self.rate.is_none().then(|| self.by(by, last)).flatten().map(|at| (at, by))
     }
 
     /// What a policy by itself has to say, if it knows enough.
     fn by(&self, policy: Policy, last: Timestamp) -> Option<Timestamp> {
         let in_time = |at: Option<Timestamp>| self.in_time(at, last);
         match policy {
-            Policy::Auto | Policy::Adaptive | Policy::Profile => None,
+            Policy::Auto | Policy::Adaptive | Policy::Plan | Policy::Profile => None,
             Policy::Uniform => Some(self.spread(last)),
-            Policy::Plan => self.plan?.next_after(last),
             // Asked when it was refreshed: otherwise the time would run away from whoever asks again.
             Policy::Ttl => Some(self.ttl().next(last, self.last_modified?, last)),
             Policy::IndHist | Policy::AggHist => {
                 Some(in_time(self.forecast(policy)?.reaches(self.freshness_threshold, last)))
             }
             Policy::Threshold => {
-                let (rate, budget) = (self.rate?, &self.budget);
-                let level = level::threshold(rate, self.importance, budget, last);
-                let reached = |level| pile::reaches(rate, self.importance, level, last, self.seldom());
+                let (rate, importance) = (self.rate?, self.importance?);
+                let level = level::threshold(rate, importance, &self.budget, last);
+                let reached = |level| pile::reaches(rate, importance, level, last, self.seldom());
                 Some(in_time(level.and_then(reached)))
             }
             Policy::FirstArrival => {
@@ -153,12 +183,15 @@ impl<'k> Knowledge<'k> {
 
     fn ttl(&self) -> Ttl {
         let Self { ttl_form: form, ttl_factor: factor, freshness_threshold, .. } = *self;
-        let least = self.budget.min_spacing.max(YOUNG);
+        let least = self.least_gap.max(YOUNG);
         Ttl { form, factor, freshness_threshold, least, most: self.gap.max(OLD) }
     }
 
     fn spread(&self, last: Timestamp) -> Timestamp {
-        spread::next(last, self.gap, &self.budget, self.jitter)
+        // From when the last one was due, lest the time that answers take be lost every time. Not by much,
+        // though: a slow answer does not bring the next probe forward.
+        let from = last - self.late.min(self.gap.scaled(MADE_UP));
+        spread::next(from, self.gap, &self.budget, self.jitter).max(last + self.budget.min_spacing)
     }
 
     fn seldom(&self) -> Span {
@@ -187,7 +220,7 @@ mod tests {
     fn asked(policy: Policy, known: &Knowledge<'_>) -> (Timestamp, Policy) {
         match next(policy, known, hours(0), hours(0)) {
             Wish::At { at, asked_by } => (at, asked_by),
-            Wish::Sampled => panic!("{policy:?} gives no time"),
+            Wish::Sampled { from } => (from, Policy::Adaptive),
         }
     }
 
@@ -196,13 +229,19 @@ mod tests {
         let even = Steps::constant(1.0).unwrap();
         let budget = Budget { probes: 24, per: Span::from_days(1), min_spacing: Span::ZERO };
         let known = Knowledge::nothing(budget, &even);
-        for policy in Policy::ALL.into_iter().filter(|&policy| policy != Policy::Adaptive) {
-            assert_eq!(asked(policy, &known), (hours(1), Policy::Uniform), "{policy:?}");
+        for policy in Policy::ALL {
+            let sampled = matches!(policy, Policy::Adaptive | Policy::Auto);
+            let by = if sampled { Policy::Adaptive } else { Policy::Uniform };
+            assert_eq!(asked(policy, &known), (hours(1), by), "{policy:?}");
         }
-        assert_eq!(next(Policy::Adaptive, &known, hours(0), hours(0)), Wish::Sampled);
         // More caution than the budget asks for.
         let slow = Knowledge { gap: Span::from_hours(3), ..known };
-        assert_eq!(asked(Policy::Auto, &slow), (hours(3), Policy::Uniform));
+        assert_eq!(asked(Policy::Auto, &slow), (hours(3), Policy::Adaptive));
+        // It was due two minutes before it ended, and two hours before: six minutes are made up for.
+        for (late, made_up) in [(2, 2), (120, 6)] {
+            let late = Knowledge { late: Span::from_mins(late), ..known };
+            assert_eq!(asked(Policy::Uniform, &late).0, hours(1) - Span::from_mins(made_up));
+        }
         assert_eq!(
             asked(Policy::AggHist, &Knowledge { aggregate: Some((&even, 0.0)), ..known }).0,
             hours(1)
@@ -236,11 +275,14 @@ mod tests {
         let (at, asked_by) = asked(Policy::Threshold, &known);
         assert!((at - hours(3)).as_millis().abs() <= 1 && asked_by == Policy::Threshold, "{at}");
         // Its rate is known and its plan not made yet.
-        assert_eq!(asked(Policy::Auto, &known), (hours(3), Policy::Uniform));
+        assert_eq!(asked(Policy::Auto, &known), (hours(3), Policy::Adaptive));
         assert_eq!(asked(Policy::Auto, &Knowledge { rate: None, ..known }), (hours(2), Policy::AggHist));
         let planned = Knowledge { plan: Some(&plan), ..known };
         assert_eq!(asked(Policy::Auto, &planned), (hours(5), Policy::Plan));
         assert_eq!(asked(Policy::Plan, &planned), (hours(5), Policy::Plan));
+        assert_eq!(asked(Policy::Uniform, &planned).1, Policy::Uniform, "it goes by no plan");
+        let patient = Knowledge { least_gap: Span::from_hours(6), ..known };
+        assert_eq!(asked(Policy::Ttl, &patient), (hours(6), Policy::Ttl));
         // A plan that is over, and a time that has passed.
         let late = |last, now| next(Policy::Plan, &planned, hours(last), hours(now));
         assert_eq!(late(9, 9), Wish::At { at: hours(12), asked_by: Policy::Uniform });

@@ -19,6 +19,7 @@ const LONGEST: usize = 16;
 /// The next times of this policy under this rate, in updates per hour. `None` where it has no answer
 /// of its own.
 pub fn follow(policy: Policy, standing: &Standing, known: &Knowledge<'_>, rate: &Steps) -> Option<Ahead> {
+    let importance = known.importance?;
     let Standing { now, budget, .. } = standing;
     let starts = standing.spent.last().map_or(*now, |&last| last.clamp(*now - budget.per, *now));
     let apart = apart(budget.min_spacing, &standing.hints, standing.fresh_for);
@@ -35,7 +36,7 @@ pub fn follow(policy: Policy, standing: &Standing, known: &Knowledge<'_>, rate: 
         last = at.max(soonest).max(last + Span::from_millis(1));
         times.push(last);
     }
-    let cost = Obsolescence::new(rate, known.importance, starts, last);
+    let cost = Obsolescence::new(rate, importance, starts, last);
     let spans: Vec<Span> = times.iter().map(|&at| at - starts).collect();
     Some(Ahead {
         by: policy,

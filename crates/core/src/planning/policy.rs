@@ -61,6 +61,19 @@ impl Policy {
         }
     }
 
+    /// Whether it goes by the source's rate, so that its answers come as plans from whoever knows the rate.
+    pub fn goes_by_rate(self) -> bool {
+        match self {
+            Self::Auto
+            | Self::Plan
+            | Self::IndHist
+            | Self::AggHist
+            | Self::Threshold
+            | Self::FirstArrival => true,
+            Self::Ttl | Self::Adaptive | Self::Uniform | Self::Profile => false,
+        }
+    }
+
     /// The policy of that name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|policy| policy.name() == name)

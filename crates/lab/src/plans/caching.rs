@@ -32,12 +32,14 @@ use tidewatch_core::planning::policy::Policy;
 /// ```
 pub fn may_serve(policy: Policy, known: &Knowledge<'_>, last_refresh: Timestamp, now: Timestamp) -> bool {
     // No time needs to be found for what the histories expect by now.
-    if let Some(forecast) = known.forecast(policy) {
+    if known.plan.is_none()
+        && let Some(forecast) = known.forecast(policy)
+    {
         return now < known.latest(last_refresh)
             && !forecast.has_reached(known.freshness_threshold, last_refresh, now);
     }
     match next(policy, known, last_refresh, last_refresh) {
         Wish::At { at, .. } => now < at,
-        Wish::Sampled => false,
+        Wish::Sampled { .. } => false,
     }
 }
