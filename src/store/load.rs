@@ -2,21 +2,19 @@
 //! a page at a time.
 
 use std::collections::HashMap;
+use std::sync::LazyLock;
 
 use serde_json::json;
-use sqlx::{Connection, Row, SqliteConnection};
+use sqlx::{AssertSqlSafe, Connection, Row, SqliteConnection};
 
-use tidewatch_core::engine::memory::{Due, Life, Memory, MoveProof, Toll};
+use tidewatch_core::engine::memory::Memory;
 use tidewatch_core::engine::params::HostGroup;
-use tidewatch_core::engine::reason::{Reason, State};
-use tidewatch_core::model::estimate::Forgetting;
-use tidewatch_core::observe::FeedHints;
-use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
 use super::StoreError;
 use super::json_rows::read_text;
+use super::source_row::{self, SourceRow};
 use super::sync::{Listing, sync_all};
 
 /// What is remembered beside the sources.
@@ -90,7 +88,12 @@ pub async fn standing(connection: &mut SqliteConnection) -> Result<Standing, Sto
         .await?
     {
         let host = HostGroup { key: row.get::<String, _>(0).into(), public: row.get(1) };
-        standing.hosts.push((host, instant(row.get(2)), Span::from_millis(row.get(3))));
+        let paused_until: Option<i64> = row.get(2);
+        standing.hosts.push((
+            host,
+            paused_until.map(Timestamp::from_millis),
+            Span::from_millis(row.get(3)),
+        ));
     }
     // Not events: they stay where the clock was when they happened, also when it was set since.
     let latest: Option<i64> =
@@ -106,71 +109,37 @@ pub async fn standing(connection: &mut SqliteConnection) -> Result<Standing, Sto
 /// made of them.
 const PAGE: i64 = 2_000;
 
-/// What is told of the sources that the rest of the query finds, with a column `recent` of the ends
+/// A query for what is remembered of the sources that its rest finds, with a column `recent` of the ends
 /// of their probes: all in one text. A row for each, and a value for each column of it, would take
 /// several times as long.
-macro_rules! told {
-    ($recent:literal, $rest:literal) => {
-        concat!(
-            "SELECT json_group_array(json_array(
-                 id, name, state, next_probe_at, next_probe_reason, last_probe_at, last_update_at, error_streak,
-                 known_updates, fresh_until, retry_until, backoff_until, ttl_ms, skip_hours, skip_days,
-                 update_period_ms, moving_to, moving_times, moving_since, adopted_url, holds, validators_url,
-                 next_probe_policy, follows, newest_at, burst_since, in_bursts, quiet_since, reserve_whole_at,
-                 last_look_at, estimate, next_probe_rule, mean_bytes, mean_ms, recent))
-             FROM (
-                 SELECT id, name, state, next_probe_at, next_probe_reason, last_probe_at, last_update_at,
-                        error_streak, known_updates, fresh_until, retry_until, backoff_until, ttl_ms, skip_hours,
-                        skip_days, update_period_ms, moving_to, moving_times, moving_since, adopted_url, holds,
-                        validators_url, next_probe_policy, follows, newest_at, burst_since, in_bursts,
-                        quiet_since, reserve_whole_at, iif(moved, NULL, last_look_at) AS last_look_at, estimate,
-                        next_probe_rule, mean_bytes, mean_ms, ",
-            $recent,
-            " AS recent FROM sources ",
-            $rest,
-            ")"
-        )
-    };
+fn query_for(recent: &str, rest: &str) -> String {
+    format!(
+        "SELECT json_group_array(json_array(id, name, validators_url, recent, json_array({})))
+         FROM (SELECT id, name, validators_url, {recent} AS recent, {} FROM sources {rest})",
+        *source_row::NAMES,
+        *source_row::AS_READ,
+    )
 }
 
-/// One source of such a text, in the order of its columns.
+static A_PAGE: LazyLock<String> = LazyLock::new(|| {
+    query_for(
+        "(SELECT group_concat(started_at + duration_ms) FROM probes
+          WHERE source_id = sources.id AND started_at >= ?2)",
+        "WHERE id > ?1 AND state <> 'removed' ORDER BY id LIMIT ?3",
+    )
+});
+
+static BY_NUMBER: LazyLock<String> =
+    LazyLock::new(|| query_for("NULL", "WHERE id IN (SELECT value FROM json_each(?))"));
+
+/// One source of such a text.
 #[derive(Debug, serde::Deserialize)]
-struct Told {
+struct Stored {
     id: i64,
     name: String,
-    state: String,
-    next_probe_at: Option<i64>,
-    next_probe_reason: Option<String>,
-    last_probe_at: Option<i64>,
-    last_update_at: Option<i64>,
-    error_streak: u32,
-    known_updates: i64,
-    fresh_until: Option<i64>,
-    retry_until: Option<i64>,
-    backoff_until: Option<i64>,
-    ttl_ms: Option<i64>,
-    skip_hours: u32,
-    skip_days: u8,
-    update_period_ms: Option<i64>,
-    moving_to: Option<String>,
-    moving_times: Option<u32>,
-    moving_since: Option<i64>,
-    adopted_url: Option<String>,
-    holds: Option<u32>,
     validators_url: Option<String>,
-    next_probe_policy: Option<String>,
-    follows: Option<String>,
-    newest_at: Option<i64>,
-    burst_since: Option<i64>,
-    in_bursts: u32,
-    quiet_since: Option<i64>,
-    reserve_whole_at: Option<i64>,
-    last_look_at: Option<i64>,
-    estimate: Option<String>,
-    next_probe_rule: Option<String>,
-    mean_bytes: Option<f32>,
-    mean_ms: Option<f32>,
     recent: Option<String>,
+    row: SourceRow,
 }
 
 /// Hands over every source that is not removed, in the order of their numbers, with its probes as
@@ -186,20 +155,16 @@ pub async fn each(
     let weeks = (now - since).as_millis() / Span::from_days(7).as_millis();
     let page = (PAGE / weeks.max(1)).max(20);
     loop {
-        let text: String = sqlx::query_scalar(told!(
-            "(SELECT group_concat(started_at + duration_ms) FROM probes
-              WHERE source_id = sources.id AND started_at >= ?2)",
-            "WHERE id > ?1 AND state <> 'removed' ORDER BY id LIMIT ?3"
-        ))
-        .bind(after)
-        .bind(since.as_millis())
-        .bind(page)
-        .fetch_one(&mut *connection)
-        .await?;
-        let page: Vec<Told> = read_text(&text)?;
+        let text: String = sqlx::query_scalar(AssertSqlSafe(A_PAGE.as_str()))
+            .bind(after)
+            .bind(since.as_millis())
+            .bind(page)
+            .fetch_one(&mut *connection)
+            .await?;
+        let page: Vec<Stored> = read_text(&text)?;
         let Some(last) = page.last() else { return Ok(()) };
         after = last.id;
-        page.into_iter().for_each(|told| take(told.remembered()));
+        page.into_iter().for_each(|stored| take(stored.remembered()));
     }
 }
 
@@ -217,78 +182,24 @@ pub async fn remembered_of(
     let mut memories = HashMap::with_capacity(ids.len());
     let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
     for chunk in ids.chunks(usize::try_from(PAGE).unwrap_or(1)) {
-        let text: String =
-            sqlx::query_scalar(told!("NULL", "WHERE id IN (SELECT value FROM json_each(?))"))
-                .bind(json!(chunk).to_string())
-                .fetch_one(&mut *connection)
-                .await?;
-        let told: Vec<Told> = read_text(&text)?;
-        memories.extend(told.into_iter().map(Told::remembered).map(|told| (told.id, told.memory)));
+        let text: String = sqlx::query_scalar(AssertSqlSafe(BY_NUMBER.as_str()))
+            .bind(json!(chunk).to_string())
+            .fetch_one(&mut *connection)
+            .await?;
+        let stored: Vec<Stored> = read_text(&text)?;
+        memories.extend(stored.into_iter().map(|stored| (SourceId(stored.id), stored.row.memory())));
     }
     Ok(memories)
 }
 
-fn instant(millis: Option<i64>) -> Option<Timestamp> {
-    millis.map(Timestamp::from_millis)
-}
-
-impl Told {
+impl Stored {
     fn remembered(self) -> Remembered {
-        let state = State::from_name(&self.state).unwrap_or_default();
-        let due = match (instant(self.next_probe_at), state) {
-            (Some(at), _) => Due::At(at),
-            (None, State::Resting) => Due::Stopped,
-            (None, _) => Due::Unscheduled,
-        };
-        let moving = self.moving_to.map(|target| {
-            Box::new(MoveProof {
-                target,
-                times: self.moving_times.unwrap_or(0),
-                since: instant(self.moving_since).unwrap_or(Timestamp::MAX),
-            })
-        });
-        let policy = |name: Option<String>| name.as_deref().and_then(Policy::from_name);
-        let life = Life {
-            asked_by: policy(self.next_probe_policy).unwrap_or(Policy::Uniform),
-            follows: policy(self.follows).unwrap_or(Policy::Adaptive),
-            newest: instant(self.newest_at),
-            burst_since: instant(self.burst_since),
-            in_bursts: self.in_bursts,
-            quiet_since: instant(self.quiet_since),
-            reserve_whole_at: instant(self.reserve_whole_at),
-        };
-        let memory = Memory {
-            rule: self.next_probe_rule.map(Into::into),
-            state,
-            due,
-            reason: self.next_probe_reason.as_deref().and_then(Reason::from_name).unwrap_or_default(),
-            last_probe: instant(self.last_probe_at),
-            looked: instant(self.last_look_at),
-            estimate: self.estimate.as_deref().and_then(Forgetting::from_text).unwrap_or_default(),
-            last_update: instant(self.last_update_at),
-            error_streak: self.error_streak,
-            known_updates: self.known_updates.max(0).unsigned_abs(),
-            fresh_until: instant(self.fresh_until),
-            retry_until: instant(self.retry_until),
-            backoff_until: instant(self.backoff_until),
-            hints: FeedHints {
-                ttl: self.ttl_ms.map(Span::from_millis),
-                skip_hours: self.skip_hours,
-                skip_days: self.skip_days,
-                update_period: self.update_period_ms.map(Span::from_millis),
-            },
-            holds: self.holds,
-            moving,
-            adopted_url: self.adopted_url.map(String::into_boxed_str),
-            toll: Toll { bytes: self.mean_bytes.unwrap_or(0.0), millis: self.mean_ms.unwrap_or(0.0) },
-            life,
-        };
         let recent = self.recent.as_deref().unwrap_or_default();
         let ends = recent.split(',').filter_map(|end| end.parse().ok());
         Remembered {
             id: SourceId(self.id),
             name: self.name,
-            memory,
+            memory: self.row.memory(),
             answered_at: self.validators_url,
             probes: ends.map(Timestamp::from_millis).collect(),
         }

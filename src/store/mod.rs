@@ -23,6 +23,7 @@ pub mod retention;
 pub mod review;
 pub mod rhythm;
 pub mod rules;
+mod source_row;
 pub mod sync;
 mod write;
 pub mod writer;

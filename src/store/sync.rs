@@ -15,6 +15,7 @@ use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Timestamp;
 
 use super::json_rows::read_text;
+use super::source_row;
 
 /// A source as configured.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -334,19 +335,7 @@ async fn change(
     .bind(&rows)
     .execute(&mut *connection)
     .await?;
-    // Elsewhere now: validators, hints and errors of the old address say nothing of the new one.
-    sqlx::query(
-        "UPDATE sources SET etag = NULL, last_modified = NULL, validators_url = NULL, error_streak = 0,
-                last_error = NULL, fresh_until = NULL, retry_until = NULL, backoff_until = NULL, ttl_ms = NULL,
-                skip_hours = 0, skip_days = 0, update_period_ms = NULL, moving_to = NULL, moving_times = NULL,
-                moving_since = NULL, adopted_url = NULL, holds = NULL, moved = 1, newest_at = NULL,
-                burst_since = NULL, in_bursts = 0, quiet_since = NULL, reserve_whole_at = NULL, estimate = NULL,
-                found_per_hour = NULL
-         FROM json_each(?) AS new WHERE sources.id = new.value ->> 0 AND new.value ->> 5",
-    )
-    .bind(&rows)
-    .execute(&mut *connection)
-    .await?;
+    source_row::forget_address(connection, &rows).await?;
     sqlx::query(
         "UPDATE bursts SET ended_at = ?2 WHERE ended_at IS NULL AND source_id IN (
              SELECT new.value ->> 0 FROM json_each(?1) AS new WHERE new.value ->> 5)",

@@ -10,13 +10,12 @@ use sqlx::sqlite::{Sqlite, SqliteArguments};
 
 use tidewatch_core::engine::action::Attempt;
 use tidewatch_core::engine::load::Load;
-use tidewatch_core::engine::memory::Toll;
 use tidewatch_core::observe::{Observation, Occurred, Present, Update};
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
 use super::record::{HostRecord, Landing, RobotsRecord, ValidatorsChange};
-use super::{events, outbox, rhythm, rules};
+use super::{events, outbox, rhythm, rules, source_row};
 
 /// An item that returns within this time after it left its feed is known; it keeps a busy feed's
 /// memory from growing for ever.
@@ -78,7 +77,7 @@ pub(super) async fn ended(connection: &mut SqliteConnection, landing: &Landing) 
     if let Some(observation) = &landing.observation {
         observe(connection, id, probe_id, landing.finished, observation).await?;
     }
-    state(connection, landing).await?;
+    source_row::write(connection, landing).await?;
     validators(connection, id, &landing.validators).await?;
     if let Some(beliefs) = &landing.beliefs {
         rhythm::beliefs(connection, id, beliefs, landing.finished).await?;
@@ -224,67 +223,6 @@ fn labels(list: &[String]) -> Option<String> {
     (!list.is_empty()).then(|| json!(list).to_string())
 }
 
-async fn state(connection: &mut SqliteConnection, landing: &Landing) -> Result {
-    let memory = &landing.memory;
-    // From its start: what is published while an answer travels was not in it, and lies after this look.
-    let looked = landing.error.is_none().then(|| landing.attempt.started.as_millis());
-    let millis = |at: Option<Timestamp>| at.map(Timestamp::as_millis);
-    let moving = memory.moving.as_deref();
-    let toll = Some(memory.toll).filter(Toll::is_known);
-    sqlx::query(
-        "UPDATE sources SET
-             state = CASE state WHEN 'removed' THEN state ELSE ?2 END,
-             next_probe_at = ?3, next_probe_reason = ?4, last_probe_at = ?5,
-             last_look_at = coalesce(?6, last_look_at), moved = CASE WHEN ?6 IS NULL THEN moved ELSE 0 END,
-             last_update_at = ?7, error_streak = ?8, last_error = ?9, known_updates = ?10,
-             fresh_until = ?11, retry_until = ?12, backoff_until = ?13,
-             ttl_ms = ?14, skip_hours = ?15, skip_days = ?16, update_period_ms = ?17,
-             moving_to = ?18, moving_times = ?19, moving_since = ?20, adopted_url = ?21, holds = ?22,
-             next_probe_policy = ?23, follows = ?24, newest_at = ?25, burst_since = ?26, in_bursts = ?27,
-             quiet_since = ?28, reserve_whole_at = ?29, estimate = ?30, found_per_hour = ?31,
-             next_probe_rule = ?32, look_by_at = ?33, mean_bytes = ?34, mean_ms = ?35
-         WHERE id = ?1",
-    )
-    .bind(landing.attempt.source.0)
-    .bind(memory.state.name())
-    .bind(millis(memory.due.at()))
-    .bind(memory.reason.name())
-    .bind(millis(memory.last_probe))
-    .bind(looked)
-    .bind(millis(memory.last_update))
-    .bind(memory.error_streak)
-    .bind(landing.error.as_deref())
-    .bind(signed(memory.known_updates))
-    .bind(millis(memory.fresh_until))
-    .bind(millis(memory.retry_until))
-    .bind(millis(memory.backoff_until))
-    .bind(memory.hints.ttl.map(|span| span.as_millis()))
-    .bind(memory.hints.skip_hours)
-    .bind(memory.hints.skip_days)
-    .bind(memory.hints.update_period.map(|span| span.as_millis()))
-    .bind(moving.map(|proof| proof.target.as_str()))
-    .bind(moving.map(|proof| proof.times))
-    .bind(moving.map(|proof| proof.since.as_millis()))
-    .bind(memory.adopted_url.as_deref())
-    .bind(memory.holds)
-    .bind(memory.life.asked_by.name())
-    .bind(memory.life.follows.name())
-    .bind(millis(memory.life.newest))
-    .bind(millis(memory.life.burst_since))
-    .bind(memory.life.in_bursts)
-    .bind(millis(memory.life.quiet_since))
-    .bind(millis(memory.life.reserve_whole_at))
-    .bind(memory.estimate.known_rate().map(|_| memory.estimate.to_text()))
-    .bind(memory.estimate.known_rate())
-    .bind(memory.rule.as_deref())
-    .bind(millis(landing.look_by))
-    .bind(toll.map(|toll| f64::from(toll.bytes)))
-    .bind(toll.map(|toll| f64::from(toll.millis)))
-    .execute(connection)
-    .await?;
-    Ok(())
-}
-
 async fn validators(connection: &mut SqliteConnection, id: i64, change: &ValidatorsChange) -> Result {
     let query = match change {
         ValidatorsChange::Keep => return Ok(()),
@@ -321,17 +259,7 @@ fn bind_bytes<'q>(query: Statement<'q>, bytes: Option<&'q [u8]>) -> Statement<'q
 /// it does in memory, so that a restart finds the promises of real time. What is older than `since` by
 /// the old clock binds nobody any more.
 pub(super) async fn shift(connection: &mut SqliteConnection, by: Span, since: Timestamp) -> Result {
-    sqlx::query(
-        "UPDATE sources SET next_probe_at = next_probe_at + ?1, last_probe_at = last_probe_at + ?1,
-             last_look_at = last_look_at + ?1, last_update_at = last_update_at + ?1,
-             fresh_until = fresh_until + ?1, retry_until = retry_until + ?1, backoff_until = backoff_until + ?1,
-             moving_since = moving_since + ?1, newest_at = newest_at + ?1, burst_since = burst_since + ?1,
-             quiet_since = quiet_since + ?1, reserve_whole_at = reserve_whole_at + ?1,
-             look_by_at = look_by_at + ?1",
-    )
-    .bind(by.as_millis())
-    .execute(&mut *connection)
-    .await?;
+    source_row::shift(connection, by).await?;
     sqlx::query(
         "UPDATE rule_states SET executable_since = executable_since + ?1,
              executable_until = executable_until + ?1",

@@ -591,3 +591,18 @@ async fn every_table_has_a_readable_view_that_can_be_read() {
     let sources = store.reader().await.sources().await.unwrap();
     assert_eq!(sources.iter().map(|row| row.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
 }
+
+#[tokio::test]
+async fn tables_and_views_have_the_columns_that_users_rely_on() {
+    let store = Store::new().await;
+    let rows: Vec<String> = sqlx::query_scalar(
+        "SELECT t.type || ' ' || t.name || ': ' || group_concat(c.name, ', ' ORDER BY c.cid)
+         FROM sqlite_schema t JOIN pragma_table_info(t.name) c
+         WHERE t.type IN ('table', 'view') AND t.name NOT LIKE 'sqlite%' AND t.name <> '_sqlx_migrations'
+         GROUP BY t.name ORDER BY t.type, t.name",
+    )
+    .fetch_all(&mut store.connection().await)
+    .await
+    .unwrap();
+    insta::assert_snapshot!(rows.join("\n"));
+}

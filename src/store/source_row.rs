@@ -1,0 +1,286 @@
+//! What is remembered of a source, as columns of its row. Each column is named here, once.
+//!
+//! Knows which columns are instants, and which say nothing of a new address. The statements follow from
+//! that.
+
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use sqlx::query::Query;
+use sqlx::sqlite::{Sqlite, SqliteArguments};
+use sqlx::{AssertSqlSafe, SqliteConnection};
+
+use tidewatch_core::engine::memory::{Due, Life, Memory, MoveProof, Toll};
+use tidewatch_core::engine::reason::{Reason, State};
+use tidewatch_core::model::estimate::Forgetting;
+use tidewatch_core::observe::FeedHints;
+use tidewatch_core::planning::policy::Policy;
+use tidewatch_core::time::{Span, Timestamp};
+
+use super::record::Landing;
+
+type Result = std::result::Result<(), sqlx::Error>;
+type Statement = Query<'static, Sqlite, SqliteArguments>;
+
+/// What a column holds.
+#[derive(PartialEq)]
+enum Kind {
+    /// A time, which moves when the clock is set.
+    Instant,
+    Value,
+}
+
+/// What becomes of a column when the source's address changes.
+enum AtMove {
+    Kept,
+    Null,
+    Zero,
+}
+
+struct Column {
+    name: &'static str,
+    kind: Kind,
+    at_move: AtMove,
+}
+
+macro_rules! columns {
+    ($($name:ident: $type:ty, $kind:ident, $at_move:ident;)*) => {
+        /// The columns of one source, in their order.
+        #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
+        pub(super) struct SourceRow {
+            $($name: $type,)*
+        }
+
+        const COLUMNS: &[Column] = &[
+            $(Column { name: stringify!($name), kind: Kind::$kind, at_move: AtMove::$at_move },)*
+        ];
+
+        impl SourceRow {
+            fn bind(self, statement: Statement) -> Statement {
+                statement$(.bind(self.$name))*
+            }
+        }
+    };
+}
+
+type Text = Cow<'static, str>;
+
+columns! {
+    state: Text, Value, Kept;
+    next_probe_at: Option<i64>, Instant, Kept;
+    next_probe_reason: Option<Text>, Value, Kept;
+    next_probe_policy: Option<Text>, Value, Kept;
+    next_probe_rule: Option<Text>, Value, Kept;
+    last_probe_at: Option<i64>, Instant, Kept;
+    last_look_at: Option<i64>, Instant, Kept;
+    last_update_at: Option<i64>, Instant, Kept;
+    look_by_at: Option<i64>, Instant, Kept;
+    known_updates: i64, Value, Kept;
+    follows: Option<Text>, Value, Kept;
+    mean_bytes: Option<f32>, Value, Kept;
+    mean_ms: Option<f32>, Value, Kept;
+    error_streak: u32, Value, Zero;
+    last_error: Option<Text>, Value, Null;
+    fresh_until: Option<i64>, Instant, Null;
+    retry_until: Option<i64>, Instant, Null;
+    backoff_until: Option<i64>, Instant, Null;
+    ttl_ms: Option<i64>, Value, Null;
+    skip_hours: u32, Value, Zero;
+    skip_days: u8, Value, Zero;
+    update_period_ms: Option<i64>, Value, Null;
+    moving_to: Option<Text>, Value, Null;
+    moving_times: Option<u32>, Value, Null;
+    moving_since: Option<i64>, Instant, Null;
+    adopted_url: Option<Text>, Value, Null;
+    holds: Option<u32>, Value, Null;
+    newest_at: Option<i64>, Instant, Null;
+    burst_since: Option<i64>, Instant, Null;
+    in_bursts: u32, Value, Zero;
+    quiet_since: Option<i64>, Instant, Null;
+    reserve_whole_at: Option<i64>, Instant, Null;
+    estimate: Option<Text>, Value, Null;
+    found_per_hour: Option<f64>, Value, Null;
+}
+
+fn list(of: impl Fn(&Column) -> Option<String>) -> String {
+    COLUMNS.iter().filter_map(of).collect::<Vec<_>>().join(", ")
+}
+
+/// The columns by name.
+pub(super) static NAMES: LazyLock<String> = LazyLock::new(|| list(|column| Some(column.name.to_owned())));
+
+/// The columns as they are read: a look at another address is none at this one.
+pub(super) static AS_READ: LazyLock<String> = LazyLock::new(|| {
+    list(|column| {
+        Some(match column.name {
+            "last_look_at" => "iif(moved, NULL, last_look_at) AS last_look_at".to_owned(),
+            name => name.to_owned(),
+        })
+    })
+});
+
+static WRITE: LazyLock<String> = LazyLock::new(|| {
+    let set = list(|Column { name, .. }| {
+        Some(match *name {
+            "state" => "state = CASE state WHEN 'removed' THEN state ELSE ? END".to_owned(),
+            // A probe that failed has seen nothing.
+            "last_look_at" => "last_look_at = coalesce(?, last_look_at)".to_owned(),
+            name => format!("{name} = ?"),
+        })
+    });
+    format!("UPDATE sources SET {set}, moved = iif(?, 0, moved) WHERE id = ?")
+});
+
+static SHIFT: LazyLock<String> = LazyLock::new(|| {
+    let set =
+        list(|Column { name, kind, .. }| (*kind == Kind::Instant).then(|| format!("{name} = {name} + ?1")));
+    format!("UPDATE sources SET {set}")
+});
+
+static FORGET_ADDRESS: LazyLock<String> = LazyLock::new(|| {
+    let set = list(|Column { name, at_move, .. }| match at_move {
+        AtMove::Kept => None,
+        AtMove::Null => Some(format!("{name} = NULL")),
+        AtMove::Zero => Some(format!("{name} = 0")),
+    });
+    format!(
+        "UPDATE sources SET etag = NULL, last_modified = NULL, validators_url = NULL, moved = 1, {set}
+         FROM json_each(?) AS new WHERE sources.id = new.value ->> 0 AND new.value ->> 5"
+    )
+});
+
+/// A source's state after a probe.
+pub(super) async fn write(connection: &mut SqliteConnection, landing: &Landing) -> Result {
+    let row = SourceRow::after(landing);
+    let looked = row.last_look_at.is_some();
+    row.bind(sqlx::query(AssertSqlSafe(WRITE.as_str())))
+        .bind(looked)
+        .bind(landing.attempt.source.0)
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+/// The clock was set by so much.
+pub(super) async fn shift(connection: &mut SqliteConnection, by: Span) -> Result {
+    sqlx::query(AssertSqlSafe(SHIFT.as_str())).bind(by.as_millis()).execute(connection).await?;
+    Ok(())
+}
+
+/// Of sources that are elsewhere now: validators, hints and errors of the old address say nothing of the
+/// new one. Takes rows as the source list is compared with the stored one.
+pub(super) async fn forget_address(connection: &mut SqliteConnection, rows: &str) -> Result {
+    sqlx::query(AssertSqlSafe(FORGET_ADDRESS.as_str())).bind(rows.to_owned()).execute(connection).await?;
+    Ok(())
+}
+
+fn instant(millis: Option<i64>) -> Option<Timestamp> {
+    millis.map(Timestamp::from_millis)
+}
+
+fn millis(at: Option<Timestamp>) -> Option<i64> {
+    at.map(Timestamp::as_millis)
+}
+
+fn text(text: &str) -> Text {
+    text.to_owned().into()
+}
+
+impl SourceRow {
+    /// What is stored after a probe.
+    fn after(landing: &Landing) -> Self {
+        let memory = &landing.memory;
+        // From its start: what is published while an answer travels was not in it, and lies after this look.
+        let looked = landing.error.is_none().then_some(landing.attempt.started);
+        let toll = Some(memory.toll).filter(Toll::is_known);
+        let moving = memory.moving.as_deref();
+        Self {
+            state: memory.state.name().into(),
+            next_probe_at: millis(memory.due.at()),
+            next_probe_reason: Some(memory.reason.name().into()),
+            next_probe_policy: Some(memory.life.asked_by.name().into()),
+            next_probe_rule: memory.rule.as_deref().map(text),
+            last_probe_at: millis(memory.last_probe),
+            last_look_at: millis(looked),
+            last_update_at: millis(memory.last_update),
+            look_by_at: millis(landing.look_by),
+            known_updates: i64::try_from(memory.known_updates).unwrap_or(i64::MAX),
+            follows: Some(memory.life.follows.name().into()),
+            mean_bytes: toll.map(|toll| toll.bytes),
+            mean_ms: toll.map(|toll| toll.millis),
+            error_streak: memory.error_streak,
+            last_error: landing.error.as_deref().map(text),
+            fresh_until: millis(memory.fresh_until),
+            retry_until: millis(memory.retry_until),
+            backoff_until: millis(memory.backoff_until),
+            ttl_ms: memory.hints.ttl.map(Span::as_millis),
+            skip_hours: memory.hints.skip_hours,
+            skip_days: memory.hints.skip_days,
+            update_period_ms: memory.hints.update_period.map(Span::as_millis),
+            moving_to: moving.map(|proof| text(&proof.target)),
+            moving_times: moving.map(|proof| proof.times),
+            moving_since: moving.map(|proof| proof.since.as_millis()),
+            adopted_url: memory.adopted_url.as_deref().map(text),
+            holds: memory.holds,
+            newest_at: millis(memory.life.newest),
+            burst_since: millis(memory.life.burst_since),
+            in_bursts: memory.life.in_bursts,
+            quiet_since: millis(memory.life.quiet_since),
+            reserve_whole_at: millis(memory.life.reserve_whole_at),
+            estimate: memory.estimate.known_rate().map(|_| memory.estimate.to_text().into()),
+            found_per_hour: memory.estimate.known_rate(),
+        }
+    }
+
+    /// What is remembered.
+    pub(super) fn memory(self) -> Memory {
+        let state = State::from_name(&self.state).unwrap_or_default();
+        let due = match (instant(self.next_probe_at), state) {
+            (Some(at), _) => Due::At(at),
+            (None, State::Resting) => Due::Stopped,
+            (None, _) => Due::Unscheduled,
+        };
+        let moving = self.moving_to.map(|target| {
+            Box::new(MoveProof {
+                target: target.into_owned(),
+                times: self.moving_times.unwrap_or(0),
+                since: instant(self.moving_since).unwrap_or(Timestamp::MAX),
+            })
+        });
+        let policy = |name: Option<Text>| name.as_deref().and_then(Policy::from_name);
+        Memory {
+            state,
+            due,
+            reason: self.next_probe_reason.as_deref().and_then(Reason::from_name).unwrap_or_default(),
+            rule: self.next_probe_rule.map(|rule| rule.as_ref().into()),
+            last_probe: instant(self.last_probe_at),
+            looked: instant(self.last_look_at),
+            last_update: instant(self.last_update_at),
+            known_updates: self.known_updates.max(0).unsigned_abs(),
+            toll: Toll { bytes: self.mean_bytes.unwrap_or(0.0), millis: self.mean_ms.unwrap_or(0.0) },
+            error_streak: self.error_streak,
+            fresh_until: instant(self.fresh_until),
+            retry_until: instant(self.retry_until),
+            backoff_until: instant(self.backoff_until),
+            hints: FeedHints {
+                ttl: self.ttl_ms.map(Span::from_millis),
+                skip_hours: self.skip_hours,
+                skip_days: self.skip_days,
+                update_period: self.update_period_ms.map(Span::from_millis),
+            },
+            moving,
+            adopted_url: self.adopted_url.map(|url| url.into_owned().into_boxed_str()),
+            holds: self.holds,
+            estimate: self.estimate.as_deref().and_then(Forgetting::from_text).unwrap_or_default(),
+            life: Life {
+                asked_by: policy(self.next_probe_policy).unwrap_or(Policy::Uniform),
+                follows: policy(self.follows).unwrap_or(Policy::Adaptive),
+                newest: instant(self.newest_at),
+                burst_since: instant(self.burst_since),
+                in_bursts: self.in_bursts,
+                quiet_since: instant(self.quiet_since),
+                reserve_whole_at: instant(self.reserve_whole_at),
+            },
+        }
+    }
+}
