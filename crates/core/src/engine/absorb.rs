@@ -9,7 +9,7 @@ use crate::time::{Span, Timestamp};
 
 use super::action::{Action, HostAsks, Persist, ProbeResult};
 use super::book::{Follows, Look};
-use super::condition::{Condition, InProgress, ProbeHosts};
+use super::condition::ProbeHosts;
 use super::event::{Answered, Failure, MovedTo, Report};
 use super::hosts::{HostIx, Hosts};
 use super::mean::Mean;
@@ -65,7 +65,7 @@ impl Engine {
     /// Takes in how a probe ended. It stays in progress until that is committed.
     pub(super) fn end_probe(&mut self, mut report: Report, actions: &mut Vec<Action>) {
         let (id, ended) = (report.source, report.finished);
-        let Some(probe) = self.members.get(&id).and_then(|member| member.condition.in_progress()) else {
+        let Some(probe) = self.members.get(&id).and_then(|member| member.condition().in_progress()) else {
             return;
         };
         if probe.moved {
@@ -89,8 +89,9 @@ impl Engine {
         then.notes.extend(self.reserve_slot(id, ended));
         self.release_hosts(probe.hosts, answering, ended);
         let Some(member) = self.members.get_mut(&id) else { return };
-        let deliver = then.follows.notices.iter().any(|notice| notice.tells);
-        member.condition = Condition::InProgress(InProgress { deliver, ..probe });
+        if let Some(probe) = member.probe_mut() {
+            probe.deliver = then.follows.notices.iter().any(|notice| notice.tells);
+        }
         let result = ProbeResult {
             source: id,
             discarded: probe.moved,
@@ -264,7 +265,7 @@ impl Engine {
     /// The end of a probe is committed: the next one may start when it is due.
     pub(super) fn end_committed(&mut self, id: SourceId, actions: &mut Vec<Action>) {
         let Some(member) = self.members.get_mut(&id) else { return };
-        let Some(probe) = member.condition.in_progress() else { return };
+        let Some(probe) = member.condition().in_progress() else { return };
         self.in_progress -= 1;
         if probe.deliver {
             actions.push(Action::Deliver);
@@ -273,6 +274,7 @@ impl Engine {
             self.let_go(id);
             actions.push(Action::Forget(id));
         } else {
+            member.leave();
             member.enqueue(&mut self.hosts);
             self.tend(id);
             self.ask_for_plan(id, None);
@@ -283,7 +285,7 @@ impl Engine {
     pub(super) fn start_committed(&mut self, id: SourceId, now: Timestamp, actions: &mut Vec<Action>) {
         let Some(member) = self.members.get_mut(&id) else { return };
         let allowed = member.ask_gate(&self.hosts, now).at <= now;
-        let Some(probe) = member.condition.in_progress_mut() else { return };
+        let Some(probe) = member.probe_mut() else { return };
         if allowed {
             // It goes to the address that the source has now.
             probe.moved = false;
@@ -300,6 +302,7 @@ impl Engine {
             self.let_go(id);
             actions.push(Action::Forget(id));
         } else {
+            member.leave();
             member.enqueue(&mut self.hosts);
             self.tend(id);
         }

@@ -61,14 +61,6 @@ impl Condition {
         }
     }
 
-    /// The same, to be changed.
-    pub fn in_progress_mut(&mut self) -> Option<&mut InProgress> {
-        match self {
-            Self::InProgress(probe) => Some(probe),
-            _ => None,
-        }
-    }
-
     /// Whether it waits for a slot.
     pub fn waits_for_slot(self) -> bool {
         matches!(self, Self::WaitsForSlot(_))

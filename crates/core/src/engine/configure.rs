@@ -11,7 +11,7 @@ use crate::time::{Span, Timestamp};
 
 use super::action::{Action, Persist};
 use super::book::Book;
-use super::condition::{Condition, InProgress};
+use super::condition::InProgress;
 use super::event::{Changed, Configuration, Known, Moved};
 use super::memory::{Due, Memory};
 use super::params::{FleetParams, HostGroup};
@@ -20,6 +20,7 @@ use super::reason::{Reason, State};
 use super::source::{Member, Wish};
 use super::state::Engine;
 use super::urgency::Urgency;
+use super::waiting::Waiting;
 
 impl Engine {
     /// Follows a changed configuration.
@@ -58,13 +59,9 @@ impl Engine {
         let host = self.hosts.host(&known.terms.host.key);
         // Taken off the list and put back while a probe is in progress: it is queued when the end of that is
         // committed, and not twice.
-        let condition = match self.members.get(&known.id).map(|member| member.condition) {
-            Some(Condition::InProgress(probe)) => Condition::InProgress(InProgress {
-                moved: probe.moved || known.moved == Moved::Elsewhere,
-                ..probe
-            }),
-            _ => Condition::Idle,
-        };
+        let probe = self.members.get(&known.id).and_then(|member| member.condition().in_progress());
+        let probe = probe
+            .map(|probe| InProgress { moved: probe.moved || known.moved == Moved::Elsewhere, ..probe });
         let mut spent = Spent::default();
         for at in known.probes {
             spent.note(at, &known.terms.budget);
@@ -86,7 +83,7 @@ impl Engine {
         let mut member = Member {
             id: known.id,
             place: place.unwrap_or_else(|| self.turns.place(known.id)),
-            condition,
+            waiting: Waiting::resumed(probe),
             urgency: Urgency::Usual,
             ready_at: now,
             pulse: None,
@@ -107,9 +104,7 @@ impl Engine {
             let (at, because, by) = (now + wait, Reason::FirstContact, stand_in(member.terms.policy));
             member.set_due(&self.hosts, Wish { at, because, by });
         }
-        if !member.condition.is_in_progress() {
-            member.enqueue(&mut self.hosts);
-        }
+        member.enqueue(&mut self.hosts);
         let id = member.id;
         self.tardiness.count_toll(member.memory.toll, true);
         if let Some(mut before) = self.members.insert(id, Box::new(member)) {
@@ -140,7 +135,7 @@ impl Engine {
 
     /// Sources that wait for a slot queue again, by another rule or another clock.
     pub(super) fn requeue_for_slots(&mut self, now: Timestamp) {
-        for member in self.members.values_mut().filter(|member| member.condition.waits_for_slot()) {
+        for member in self.members.values_mut().filter(|member| member.condition().waits_for_slot()) {
             member.enqueue(&mut self.hosts);
         }
         self.turns.reset(&self.params, self.seed, now);
@@ -148,7 +143,7 @@ impl Engine {
 
     fn remove(&mut self, id: SourceId, actions: &mut Vec<Action>) {
         let Some(member) = self.members.get_mut(&id) else { return };
-        if member.condition.is_in_progress() {
+        if member.condition().is_in_progress() {
             // It goes when the end of its probe is committed.
             member.memory.state = State::Removed;
             return;
@@ -193,7 +188,7 @@ impl Engine {
                 member.set_due(&self.hosts, Wish { at: wish.at.max(soon), ..wish });
             }
         }
-        if !member.condition.is_in_progress() {
+        if !member.condition().is_in_progress() {
             let due = member.memory.due.at();
             member.enqueue(&mut self.hosts);
             // Nor may the plan that follows cause a request.
@@ -211,9 +206,7 @@ impl Engine {
         member.host = ix;
         member.also = None;
         member.terms.host = host;
-        if !member.condition.is_in_progress() {
-            member.enqueue(&mut self.hosts);
-        }
+        member.enqueue(&mut self.hosts);
     }
 
     /// The clock was set: everything moves with it, so that what was promised in real time is kept in real time.
@@ -255,7 +248,7 @@ impl Member {
         self.memory.state = self.settled();
         (self.also, self.urgency, self.pulse) = (None, Urgency::Usual, None);
         self.plan.begin_any_time();
-        if let Some(probe) = self.condition.in_progress_mut() {
+        if let Some(probe) = self.probe_mut() {
             probe.moved = true;
         }
     }

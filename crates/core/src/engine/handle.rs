@@ -7,9 +7,7 @@ use super::action::{Action, DueChange, Persist, Refusal};
 use super::event::{Committed, Event};
 use super::load::Load;
 use super::loading::LOADS_EVERY;
-use super::memory::Due;
 use super::note::Note;
-use super::reason::Reason;
 use super::state::Engine;
 
 impl Engine {
@@ -52,7 +50,7 @@ impl Engine {
     /// Someone requests a probe. It is as polite as any other.
     fn request(&mut self, id: SourceId, now: Timestamp) -> Result<(), Refusal> {
         let member = self.members.get_mut(&id).ok_or(Refusal::Unknown)?;
-        if member.condition.is_in_progress() {
+        if member.condition().is_in_progress() {
             return Err(Refusal::InFlight);
         }
         let verdict = member.ask_gate(&self.hosts, now);
@@ -60,9 +58,7 @@ impl Engine {
             return Err(Refusal::Until { constraint, until: verdict.at });
         }
         member.withdraw(&mut self.hosts, &mut self.turns);
-        member.urgency = member.urgency.requested(member.memory.due == Due::Stopped);
-        member.memory.due = Due::At(now);
-        (member.memory.reason, member.memory.rule) = (Reason::Manual, None);
+        member.request(now);
         member.enqueue(&mut self.hosts);
         Ok(())
     }

@@ -18,7 +18,7 @@ impl Engine {
             let hosts = &self.hosts;
             let looked = member.memory.looked;
             self.tardiness.tend(member, &self.params, looked, |member, at| member.ask_gate(hosts, at).at);
-            if member.condition.is_in_progress() {
+            if member.condition().is_in_progress() {
                 self.tardiness.sent(member);
             }
         }
@@ -53,7 +53,7 @@ impl Engine {
 
     /// A source with a deadline before its due time is due sooner, yet not at once.
     pub(super) fn bring_forward(&mut self, id: SourceId, now: Timestamp) {
-        let member = self.members.get_mut(&id).filter(|member| !member.condition.is_in_progress());
+        let member = self.members.get_mut(&id).filter(|member| !member.condition().is_in_progress());
         let Some(member) = member else { return };
         let Some(look_at) = member.bed.as_ref().map(|bed| bed.look_at) else { return };
         let soon = now + member.cautious_gap().scaled(0.1 * member.chance(self.seed, "changed", now));
@@ -89,7 +89,7 @@ impl Engine {
         self.tardiness.turn_to(step);
         while let Some(id) = self.tardiness.pop_due(step) {
             let Some(member) = self.members.get_mut(&id) else { continue };
-            if member.condition.waits_for_slot() {
+            if member.condition().waits_for_slot() {
                 member.withdraw(&mut self.hosts, &mut self.turns);
                 member.wait_for_slot(&mut self.turns, self.mean.prior(), now);
             }
@@ -103,8 +103,8 @@ impl Engine {
         let may = |place: usize| {
             let member = turns.who(place as u32).and_then(|id| members.get(&id));
             member.is_some_and(|member| {
-                !member.condition.is_in_progress()
-                    && member.condition != Condition::Parked
+                !member.condition().is_in_progress()
+                    && member.condition() != Condition::Parked
                     && member.is_well()
                     && member
                         .bed

@@ -169,7 +169,7 @@ impl Engine {
         let MadePlan { source: id, made_from, at: made_at, ahead } = made;
         let member =
             self.members.get_mut(&id).filter(|member| member.revision == made_from).ok_or(Stale)?;
-        if member.condition.is_in_progress() {
+        if member.condition().is_in_progress() {
             // It was made for this probe as well, and that is not where it was planned to be.
             return Err(Stale);
         }
@@ -231,7 +231,7 @@ impl Member {
     }
 
     fn is_plannable(&self) -> bool {
-        self.policy_plans() && !self.condition.is_in_progress() && self.is_well()
+        self.policy_plans() && !self.condition().is_in_progress() && self.is_well()
     }
 
     /// The policy that a plan is to follow; `auto` leaves that to whatever knows the rate.
@@ -252,7 +252,7 @@ impl Member {
     /// What is to be predicted of a source for rules that wait for it, if it can be.
     fn wants(&self, book: &Book) -> Option<Box<Wants>> {
         let serving = self.serving.as_ref().filter(|serving| serving.own && self.is_well())?;
-        let looked = self.memory.looked.filter(|_| !self.condition.is_in_progress())?;
+        let looked = self.memory.looked.filter(|_| !self.condition().is_in_progress())?;
         let own = book.parts(self.id).iter().filter(|part| part.asked);
         let of = own.filter_map(|part| {
             let terms = book.terms(part.rule).filter(|terms| terms.own)?;

@@ -111,7 +111,7 @@ impl Engine {
         let (id, margin) = (predicted.source, self.params.step);
         let member = self.members.get_mut(&id);
         let member = member.filter(|member| member.revision == predicted.made_from).ok_or(Stale)?;
-        let idle = !member.condition.is_in_progress();
+        let idle = !member.condition().is_in_progress();
         let Some(serving) = member.serving.as_mut().filter(|_| idle) else {
             return Err(Stale);
         };
@@ -131,7 +131,7 @@ impl Engine {
     /// A source's due time after what rules want of it has changed.
     fn due_anew(&mut self, id: SourceId, now: Timestamp) -> Option<Note> {
         let member = self.members.get_mut(&id)?;
-        let settled = !member.condition.is_in_progress()
+        let settled = !member.condition().is_in_progress()
             && member.is_well()
             && !matches!(member.memory.reason, Reason::Manual | Reason::FirstContact);
         if !settled {
@@ -181,15 +181,10 @@ impl Engine {
         if kept.0 < length.step_of(due) {
             let at = length.start_of(kept.0).max(from);
             // Only where the gate lets it.
-            match member.ask_gate(&self.hosts, at).at == at {
-                true if !member.condition.is_in_progress() => {
-                    member.withdraw(&mut self.hosts, &mut self.turns);
-                    member.memory.due = Due::At(at);
-                    member.enqueue(&mut self.hosts);
-                }
-                // It is queued when the end of its probe is committed.
-                true => member.memory.due = Due::At(at),
-                false => {}
+            if member.ask_gate(&self.hosts, at).at == at {
+                member.withdraw(&mut self.hosts, &mut self.turns);
+                member.memory.due = Due::At(at);
+                member.enqueue(&mut self.hosts);
             }
         }
         None

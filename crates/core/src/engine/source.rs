@@ -14,7 +14,7 @@ use crate::rng::Stream;
 use crate::source_id::SourceId;
 use crate::time::{Span, Timestamp};
 
-use super::condition::{Condition, ProbeHosts};
+use super::condition::ProbeHosts;
 use super::deadline::Bed;
 use super::hosts::HostIx;
 use super::memory::{Due, Memory};
@@ -23,6 +23,7 @@ use super::plan_state::PlanState;
 use super::reason::{Reason, State};
 use super::serving::Serving;
 use super::urgency::Urgency;
+use super::waiting::Waiting;
 
 /// A source that has shown this many updates has a rhythm to speak of; until then it is probed
 /// hourly unless its section says otherwise.
@@ -46,7 +47,7 @@ pub(super) struct Member {
     /// Its place among those that may wait for a slot.
     pub place: u32,
     /// What it waits for.
-    pub condition: Condition,
+    pub waiting: Waiting,
     /// What makes its next probe urgent.
     pub urgency: Urgency,
     /// Since when nothing but slots kept it from being probed.

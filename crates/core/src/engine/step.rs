@@ -104,12 +104,12 @@ impl Engine {
         while let Some((host, id, parked)) = self.hosts.pop(now) {
             let expected = if parked { Condition::Parked } else { Condition::Queued };
             // A source that waits for something else since, or has left, is passed over.
-            let member = self.members.get_mut(&id).filter(|member| member.condition == expected);
+            let member = self.members.get_mut(&id).filter(|member| member.condition() == expected);
             let Some(member) = member else {
                 self.hosts.let_others_go(host);
                 continue;
             };
-            member.condition = Condition::Idle;
+            member.leave();
             if member.defer_if_gated(&mut self.hosts, now) {
                 self.hosts.let_others_go(host);
                 continue;
@@ -129,8 +129,8 @@ impl Engine {
     /// Starts the probe of a source whose turn it is, unless something has come up against it since.
     fn start(&mut self, id: SourceId, now: Timestamp) -> Option<Attempt> {
         let member = self.members.get_mut(&id)?;
-        debug_assert!(!member.condition.is_in_progress(), "one at a time");
-        let condition = std::mem::take(&mut member.condition);
+        debug_assert!(!member.condition().is_in_progress(), "one at a time");
+        let condition = member.leave();
         let sampled = condition == Condition::WaitsForSlot(SlotClass::Sampled);
         if member.defer_if_gated(&mut self.hosts, now) {
             return None;
@@ -147,7 +147,7 @@ impl Engine {
             let (policy, reason) = (memory.life.asked_by, memory.reason);
             let attempt = Attempt { source: id, due, started: now, policy, reason };
             let probe = InProgress { attempt, hosts: (host, also), moved: false, deliver: false };
-            member.condition = Condition::InProgress(probe);
+            member.begin(probe);
             self.kept.release(member.serving.as_mut().and_then(|serving| serving.slot.take()));
             for host in [Some(host), also].into_iter().flatten() {
                 self.hosts.occupy(host);
@@ -160,8 +160,7 @@ impl Engine {
             self.load.sent(sampled, now - member.ready_at, self.params.step, cost);
             return Some(attempt);
         }
-        member.condition = Condition::Parked;
-        self.hosts.park(host, id, sampled);
+        member.park(&mut self.hosts, sampled);
         None
     }
 

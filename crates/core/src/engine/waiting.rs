@@ -3,6 +3,7 @@
 //! A source waits for its due time in the queue of its host, then for a slot. The gate is asked before each. Knows one
 //! source, the hosts and the queue for slots; must not know other sources.
 
+use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use crate::time::{Span, Timestamp};
 
 use super::action::DueChange;
 use super::allocate::Turn;
-use super::condition::{Condition, SlotClass};
+use super::condition::{Condition, InProgress, SlotClass};
 use super::constraint::Constraint;
 use super::deadline::Bed;
 use super::gate::{self, Verdict};
@@ -25,7 +26,54 @@ use super::turns::{End, Turns};
 /// How soon a host that is busy is looked at again by a source whose redirects lead there.
 const BUSY_AGAIN: Span = Span::from_secs(1);
 
+/// What a source waits for. Changed only here, together with the queues that it waits in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Waiting(Condition);
+
+impl Waiting {
+    /// Nothing yet, but for the end of a probe that is in progress.
+    pub fn resumed(probe: Option<InProgress>) -> Self {
+        Self(probe.map_or(Condition::Idle, Condition::InProgress))
+    }
+}
+
 impl Member {
+    /// What it waits for.
+    pub fn condition(&self) -> Condition {
+        self.waiting.0
+    }
+
+    /// The probe in progress, to be changed.
+    pub fn probe_mut(&mut self) -> Option<&mut InProgress> {
+        match &mut self.waiting.0 {
+            Condition::InProgress(probe) => Some(probe),
+            _ => None,
+        }
+    }
+
+    /// Its turn has come, and whoever had it in a queue has taken it out. Returns what it waited for.
+    pub fn leave(&mut self) -> Condition {
+        std::mem::take(&mut self.waiting.0)
+    }
+
+    /// Its probe begins.
+    pub fn begin(&mut self, probe: InProgress) {
+        self.waiting.0 = Condition::InProgress(probe);
+    }
+
+    /// Waits for its host, which is closed.
+    pub fn park(&mut self, hosts: &mut Hosts, sampled: bool) {
+        self.waiting.0 = Condition::Parked;
+        hosts.park(self.host, self.id, sampled);
+    }
+
+    /// Someone requests a probe of it.
+    pub fn request(&mut self, now: Timestamp) {
+        self.urgency = self.urgency.requested(self.memory.due == Due::Stopped);
+        self.memory.due = Due::At(now);
+        (self.memory.reason, self.memory.rule) = (Reason::Manual, None);
+    }
+
     /// From when on the gate allows a probe at or after `wanted`.
     pub fn ask_gate(&self, hosts: &Hosts, wanted: Timestamp) -> Verdict {
         let paused = hosts.paused_until(self.host);
@@ -60,9 +108,13 @@ impl Member {
         (self.memory.due, self.memory.reason) = (Due::Stopped, Reason::Constraint(Constraint::Resting));
     }
 
-    /// Waits for its due time in the queue of its host.
+    /// Waits for its due time in the queue of its host, unless a probe is in progress: then it does when the
+    /// end of that is committed.
     pub fn enqueue(&mut self, hosts: &mut Hosts) {
-        self.condition = match self.memory.due {
+        if self.condition().is_in_progress() {
+            return;
+        }
+        self.waiting.0 = match self.memory.due {
             Due::At(due) => {
                 hosts.push(self.host, due, self.id);
                 Condition::Queued
@@ -73,7 +125,7 @@ impl Member {
 
     /// Waits no longer, for whatever it did. A probe in progress goes on.
     pub fn withdraw(&mut self, hosts: &mut Hosts, turns: &mut Turns) {
-        match self.condition {
+        match self.waiting.0 {
             Condition::Queued => {
                 if let Due::At(due) = self.memory.due {
                     hosts.remove(self.host, due, self.id);
@@ -87,7 +139,7 @@ impl Member {
             Condition::Parked | Condition::Idle => {}
             Condition::InProgress(_) => return,
         }
-        self.condition = Condition::Idle;
+        self.waiting.0 = Condition::Idle;
     }
 
     /// Defers the source if the gate or the host that its redirects lead to is closed. Returns whether it was deferred.
@@ -132,7 +184,7 @@ impl Member {
             turns.open(self.place, self.turn(turns, prior, now), class);
             class
         };
-        self.condition = Condition::WaitsForSlot(class);
+        self.waiting.0 = Condition::WaitsForSlot(class);
     }
 
     /// Whether it is sampled: probed as slots are to spare.
