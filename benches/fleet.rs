@@ -12,7 +12,7 @@ use std::io::Write;
 use tidewatch::clock::Stopwatch;
 use tidewatch_core::engine::allocate::{Allocation, Turn};
 use tidewatch_core::engine::params::Allocator;
-use tidewatch_core::model::estimate::{Counted, Forgetting, Prior};
+use tidewatch_core::model::estimate::{ChangePointRate, CountedRate, RatePrior};
 use tidewatch_core::rng::Stream;
 use tidewatch_lab::fleet::shapes::Shape;
 
@@ -39,8 +39,8 @@ const TIMED: [(Allocator, bool); 4] = [
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
 struct Mind {
-    forgetting: Forgetting,
-    counted: Counted,
+    forgetting: ChangePointRate,
+    counted: CountedRate,
     last: u32,
     rate: f32,
 }
@@ -48,7 +48,7 @@ struct Mind {
 /// Sources, and what is made of their answers.
 struct World {
     minds: Vec<Mind>,
-    prior: Prior,
+    prior: RatePrior,
     counts: bool,
     chance: u64,
 }
@@ -67,10 +67,10 @@ impl World {
         let mut stream = Stream::new(1, "ages");
         let mind = |&rate: &f64| {
             let gap = roots / (PER_STEP as f64 * rate.sqrt());
-            let mut counted = Counted::default();
+            let mut counted = CountedRate::default();
             counted.learn((rate * f64::from(START)) as u64, f64::from(START));
             Mind {
-                forgetting: Forgetting::seeded(rate, 10.0 / rate),
+                forgetting: ChangePointRate::seeded(rate, 10.0 / rate),
                 counted,
                 last: START - (stream.unit() * gap) as u32,
                 rate: rate as f32,
@@ -80,7 +80,7 @@ impl World {
         // A rate holds for about a hundred probes: at a fixed number of steps there would, of a million
         // sources, be nothing left to learn.
         let per_step = PER_STEP as f64 / sources as f64;
-        let prior = Prior { rate: 0.2 * per_step, changes: 0.01 * per_step };
+        let prior = RatePrior { rate: 0.2 * per_step, changes: 0.01 * per_step };
         Self { minds, prior, counts, chance: 1 }
     }
 

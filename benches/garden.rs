@@ -11,7 +11,7 @@ use std::io::Write;
 
 use tidewatch::clock::Stopwatch;
 use tidewatch_core::engine::garden::medd::Medd;
-use tidewatch_core::engine::garden::{Plant, UNIT, Work, omega};
+use tidewatch_core::engine::garden::{Task, UNIT, Work, omega};
 use tidewatch_core::rng::Stream;
 use tidewatch_lab::garden::Gardener;
 use tidewatch_lab::garden::printed::Printed;
@@ -28,13 +28,13 @@ const MOST_GROWTH: f64 = 12.0;
 const LEAST_SPEED: f64 = 50.0;
 
 /// Windows spread over a factor of a hundred, costs from a half to two.
-fn plants(count: usize) -> Vec<Plant> {
+fn plants(count: usize) -> Vec<Task> {
     let mut chance = Stream::new(1, "garden");
     let drawn: Vec<(f64, f64)> =
         (0..count).map(|_| (0.5 + 1.5 * chance.unit(), 100.0_f64.powf(chance.unit()))).collect();
     let need: f64 = drawn.iter().map(|(cost, window)| cost / window).sum();
     let scale = need / (LOAD * CAPACITY as f64);
-    drawn.into_iter().map(|(cost, window)| Plant::new(cost, (window * scale).ceil() as u32)).collect()
+    drawn.into_iter().map(|(cost, window)| Task::new(cost, (window * scale).ceil() as u32)).collect()
 }
 
 /// Microseconds a day.
@@ -48,7 +48,7 @@ fn time(days: u32, gardener: &mut dyn Gardener) -> f64 {
 
 /// Algorithm 1 line by line.
 struct Sorted {
-    plants: Vec<Plant>,
+    plants: Vec<Task>,
     due: Vec<i64>,
     order: Vec<usize>,
     today: i64,
@@ -80,7 +80,7 @@ impl Gardener for Sorted {
             .sum();
         let overload = ahead.saturating_sub(CAPACITY * UNIT * longest.unsigned_abs());
         let wasteness = |i: usize| {
-            let Plant { cost, window } = plants[i];
+            let Task { cost, window } = plants[i];
             (due[i] - today) as f64 / f64::from(window) * cost as f64
         };
         order.sort_unstable_by(|&i, &j| wasteness(i).total_cmp(&wasteness(j)));

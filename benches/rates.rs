@@ -8,7 +8,7 @@ use std::io::Write;
 
 use jiff::tz::TimeZone;
 use tidewatch::clock::Stopwatch;
-use tidewatch_core::model::fit::{Prior, fit, level};
+use tidewatch_core::model::fit::{WeeklyPrior, fit, level};
 use tidewatch_core::model::history::History;
 use tidewatch_core::rng::Stream;
 use tidewatch_core::time::{Span, Timestamp};
@@ -57,7 +57,7 @@ fn main() -> std::io::Result<()> {
     let mut segments = 0;
     for history in &histories {
         let evidence = history.evidence(now);
-        segments += black_box(fit(&evidence, &Prior::flat(level(&evidence)), &zone)).segments;
+        segments += black_box(fit(&evidence, &WeeklyPrior::flat(level(&evidence)), &zone)).segments;
     }
     let fitted = stopwatch.elapsed().as_secs_f64();
 

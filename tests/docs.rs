@@ -77,13 +77,54 @@ fn blocks_and_tables_are_found() {
     assert_eq!(quoted("`c` d, `e f`"), ["c", "e f"]);
 }
 
+/// The front page and the manual, by path.
+fn pages() -> Vec<(String, String)> {
+    let folder = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs")).expect("a folder");
+    let mut names: Vec<String> = folder
+        .map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8"))
+        .filter(|name| name.ends_with(".md"))
+        .map(|name| format!("docs/{name}"))
+        .collect();
+    names.sort();
+    names.insert(0, "README.md".to_owned());
+    names.into_iter().map(|name| (name.clone(), shipped(&name))).collect()
+}
+
 #[test]
-fn configurations_in_the_readme_are_sound() {
-    let snippets = blocks(&shipped("README.md"), "toml");
-    assert!(snippets.len() >= 3, "only {} snippets", snippets.len());
-    for snippet in snippets {
-        if let Err(faults) = valid::parse(&[("README.md".into(), snippet.clone())]) {
-            panic!("{faults}\nin\n{snippet}");
+fn the_front_page_fits_one_sitting() {
+    assert!(shipped("README.md").lines().count() <= 200);
+}
+
+#[test]
+fn configurations_in_the_manual_are_sound() {
+    let mut found = 0;
+    for (page, text) in pages() {
+        for snippet in blocks(&text, "toml") {
+            found += 1;
+            if let Err(faults) = valid::parse(&[(page.clone().into(), snippet.clone())]) {
+                panic!("{faults}\nin\n{snippet}");
+            }
+        }
+    }
+    assert!(found >= 10, "only {found} snippets");
+}
+
+#[test]
+fn the_manual_lists_the_keys_that_there_are() {
+    let page = shipped("docs/configuration.md");
+    let listed: BTreeSet<&str> = page
+        .lines()
+        .filter(|line| line.starts_with("| `"))
+        .flat_map(|line| quoted(line.split(" | ").next().unwrap_or_default()))
+        .collect();
+    // Every key stands as a field where it is read.
+    for file in ["src/config/raw.rs", "src/config/raw_profile.rs", "src/config/raw_window.rs"] {
+        let code = shipped(file);
+        let fields = code.lines().filter_map(|line| line.trim().strip_prefix("pub ")?.split_once(": "));
+        for (key, _) in fields.filter(|(key, _)| !key.contains(['(', ' '])) {
+            let key = key.trim_start_matches("r#");
+            let is_listed = listed.iter().any(|cell| cell.split(['.', ' ']).any(|word| word == key));
+            assert!(is_listed || page.contains(&format!("`{key}`")), "no page has the key {key} of {file}");
         }
     }
 }
@@ -131,16 +172,16 @@ fn the_readme_lists_the_commands_that_there_are() {
 }
 
 #[test]
-fn the_readme_lists_the_policies_that_there_are() {
-    let rows = table(&shipped("README.md"), "| policy | when it wants a probe |");
+fn the_manual_lists_the_policies_that_there_are() {
+    let rows = table(&shipped("docs/scheduling.md"), "| policy | when it wants a probe |");
     let listed: BTreeSet<String> = rows.iter().flat_map(|row| quoted(&row[0])).map(str::to_owned).collect();
     assert_eq!(listed, Policy::ALL.map(|policy| policy.name().to_owned()).into_iter().collect());
 }
 
 /// Kinds of events stand as literals where the daemon makes them.
 #[test]
-fn the_readme_lists_the_events_that_there_are() {
-    let rows = table(&shipped("README.md"), "| kind | what happened |");
+fn the_manual_lists_the_events_that_there_are() {
+    let rows = table(&shipped("docs/store.md"), "| kind | what happened |");
     let listed: BTreeSet<String> = rows.iter().flat_map(|row| quoted(&row[0])).map(str::to_owned).collect();
     let folders = ["src/daemon", "src/deliver", "crates/core/src/engine"];
     let code: String = folders.into_iter().map(code_in).collect();
@@ -151,39 +192,62 @@ fn the_readme_lists_the_events_that_there_are() {
     let kinds =
         made.split("(\"").skip(1).filter(|rest| rest.contains("\", Some(") || rest.contains("\", None"));
     for kind in kinds.filter_map(|rest| rest.split('"').next()) {
-        assert!(listed.contains(kind), "README lists no event {kind}");
+        assert!(listed.contains(kind), "docs/store.md lists no event {kind}");
     }
 }
 
 #[tokio::test]
-async fn the_readme_lists_the_tables_that_there_are() {
+async fn the_manual_lists_the_tables_that_there_are() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut store = empty_store(&folder).await;
     let tables = names(&mut store, "table").await;
-    let readme = shipped("README.md");
-    let rows = table(&readme, "| table | one row is |");
+    let page = shipped("docs/store.md");
+    let rows = table(&page, "| table | one row is |");
     let listed: BTreeSet<String> = rows.iter().flat_map(|row| quoted(&row[0])).map(str::to_owned).collect();
-    assert_eq!(listed, tables, "README and migrations differ");
-    let rows = table(&readme, "| view | one row is |");
+    assert_eq!(listed, tables, "docs/store.md and migrations differ");
+    let rows = table(&page, "| view | one row is |");
     let others: BTreeSet<String> = rows.iter().flat_map(|row| quoted(&row[0])).map(str::to_owned).collect();
     let readable = tables.union(&others).map(|name| format!("readable_{name}"));
     let wanted: BTreeSet<String> = readable.chain(others.iter().cloned()).collect();
     let views = names(&mut store, "view").await;
-    assert_eq!(views, wanted, "the README lists the views, and everything has its readable one");
+    assert_eq!(views, wanted, "docs/store.md lists the views, and everything has its readable one");
 }
 
 #[tokio::test]
-async fn queries_in_the_readme_run() {
+async fn queries_in_the_manual_run() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut store = empty_store(&folder).await;
-    let queries = blocks(&shipped("README.md"), "sql");
-    assert!(queries.len() >= 5, "only {} queries", queries.len());
-    for query in queries {
-        let answer = sqlx::query(AssertSqlSafe(query.clone())).fetch_all(&mut store).await;
-        if let Err(error) = answer {
-            panic!("{error}\nin\n{query}");
+    let mut found = 0;
+    for (page, text) in pages() {
+        for query in blocks(&text, "sql") {
+            found += 1;
+            if let Err(error) = sqlx::query(AssertSqlSafe(query.clone())).fetch_all(&mut store).await {
+                panic!("{page}: {error}\nin\n{query}");
+            }
         }
     }
+    assert!(found >= 5, "only {found} queries");
+}
+
+/// Every command line of the manual is one that the program takes.
+#[test]
+fn command_lines_in_the_manual_are_understood() {
+    let mut found = 0;
+    for (page, text) in pages() {
+        let joined = blocks(&text, "sh").join("\n").replace("\\\n", " ");
+        for line in joined.lines().flat_map(|line| line.split(['|', ';', '&'])) {
+            let words: Vec<&str> =
+                line.split_whitespace().take_while(|word| !word.starts_with('>')).collect();
+            if words.first() != Some(&"tidewatch") || line.contains(['$', '"', '\'']) {
+                continue;
+            }
+            found += 1;
+            if let Err(error) = Cli::command().try_get_matches_from(&words) {
+                assert!(!error.use_stderr(), "{page}: {line}\n{error}");
+            }
+        }
+    }
+    assert!(found >= 20, "only {found} command lines");
 }
 
 #[test]
@@ -227,7 +291,7 @@ fn the_unit_names_the_places_of_the_readme() {
     // The exit codes that keep systemd from trying again are those of a bad configuration.
     let code = set("RestartPreventExitStatus");
     assert!(
-        table(&readme, "| exit code | meaning |")
+        table(&shipped("docs/service.md"), "| exit code | meaning |")
             .iter()
             .any(|row| row[0] == code && row[1].contains("configuration"))
     );
@@ -236,13 +300,18 @@ fn the_unit_names_the_places_of_the_readme() {
 #[test]
 fn files_that_the_documents_name_are_there() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    for document in ["README.md", "CONTRIBUTING.md"] {
-        let text = shipped(document);
-        let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
-        let links = links.filter(|link| !link.starts_with('#') && !link.contains("://"));
-        let named = |word: &&str| word.starts_with("tests/") || word.starts_with("crates/");
-        let paths = quoted(&text).into_iter().filter(|word| named(word) && !word.contains(' '));
-        for path in links.chain(paths) {
+    let contributing = ("CONTRIBUTING.md".to_owned(), shipped("CONTRIBUTING.md"));
+    for (document, text) in pages().into_iter().chain([contributing]) {
+        let links = text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
+        let links = links.filter(|link| !link.is_empty() && !link.contains("://"));
+        let folder = root.join(&document).parent().expect("a folder").to_owned();
+        for link in links {
+            assert!(folder.join(link).exists(), "{document} links to {link}, which is not there");
+        }
+        let named =
+            |word: &&str| ["tests/", "crates/", "src/", "benches/"].iter().any(|top| word.starts_with(top));
+        let paths = quoted(&text).into_iter().filter(|word| named(word) && !word.contains([' ', '*', '…']));
+        for path in paths {
             assert!(root.join(path).exists(), "{document} names {path}, which is not there");
         }
     }

@@ -16,7 +16,7 @@ use tidewatch::daemon::scheduler::Scheduler;
 use tidewatch::daemon::startup::{Loaded, Startup, usual};
 use tidewatch::store::load::{Remembered, Standing};
 use tidewatch_core::engine::event::Failure;
-use tidewatch_core::engine::memory::Memory;
+use tidewatch_core::engine::memory::SourceMemory;
 use tidewatch_core::model::burst::Test;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
@@ -39,7 +39,7 @@ async fn what_is_learned_by_changes_for_all() {
         startup.take(Remembered {
             id: SourceId(id),
             name: name.to_owned(),
-            memory: Memory::default(),
+            memory: SourceMemory::default(),
             answered_at: None,
             probes: Vec::new(),
         });

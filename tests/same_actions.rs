@@ -21,23 +21,23 @@ use tidewatch::daemon::startup::{Loaded, Roster, Spec, Startup, rule_set, spec, 
 use tidewatch::store::load::{Remembered, Standing};
 use tidewatch::store::record::Outcome;
 use tidewatch_core::engine::action::{Action, Attempt, Persist};
-use tidewatch_core::engine::book::Told;
+use tidewatch_core::engine::book::RuleMatches;
 use tidewatch_core::engine::event::{
-    Answered, Asked, Changed, Configuration, Event, Failure, Known, MadePlan, Moved, PlansReady,
-    PredictedIntervals, Report,
+    Changed, Configuration, EngineEvent, Failure, KnownSource, MadePlan, Moved, PlansReady,
+    PredictedIntervals, ProbeAnswer, ProbeReport, RuleReading,
 };
-use tidewatch_core::engine::memory::Memory;
+use tidewatch_core::engine::memory::SourceMemory;
 use tidewatch_core::engine::note::Note;
 use tidewatch_core::engine::params::Response;
 use tidewatch_core::engine::recording::{Exchange, exchanges, replay};
-use tidewatch_core::model::aggregate::Origin;
-use tidewatch_core::model::beliefs::Heard;
+use tidewatch_core::model::aggregate::RateOrigin;
+use tidewatch_core::model::beliefs::ModelUpdate;
 use tidewatch_core::model::burst::excess::Excess;
-use tidewatch_core::model::burst::{Change, Evidence};
+use tidewatch_core::model::burst::{BurstChange, BurstEvidence};
 use tidewatch_core::model::cyclic::Rate;
-use tidewatch_core::model::habits::diary::Diary;
+use tidewatch_core::model::habits::diary::UpdateTimes;
 use tidewatch_core::model::habits::foretell::Foresight;
-use tidewatch_core::model::habits::mixture::Habits;
+use tidewatch_core::model::habits::mixture::PredictorMix;
 use tidewatch_core::model::importance::WeekWindow;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::observe::FeedHints;
@@ -119,7 +119,7 @@ fn loaded(config: &Config) -> Loaded {
         startup.take(Remembered {
             id: number(&source.name),
             name: source.name.clone(),
-            memory: Memory::default(),
+            memory: SourceMemory::default(),
             answered_at: None,
             probes: Vec::new(),
         });
@@ -155,7 +155,7 @@ fn script() -> Vec<(Span, Happening)> {
 const OUTAGE: (Span, Span) = (Span::from_hours(20), Span::from_hours(22));
 
 /// What the n-th probe of a source is answered, and how fast. `since` is real time since the start.
-fn answer(source: SourceId, nth: u32, since: Span, now: Timestamp) -> (Span, Result<Answered, Failure>) {
+fn answer(source: SourceId, nth: u32, since: Span, now: Timestamp) -> (Span, Result<ProbeAnswer, Failure>) {
     let mut chance = Stream::new(5, format!("{}/{nth}", source.0));
     let took = Span::from_millis(11 + (chance.unit() * 30_000.0) as i64);
     let draw = chance.unit();
@@ -166,7 +166,7 @@ fn answer(source: SourceId, nth: u32, since: Span, now: Timestamp) -> (Span, Res
         () if draw < 0.10 => Err(Failure::Throttled { retry_after: Some(Span::from_mins(50)) }),
         () if draw < 0.11 => Err(Failure::Throttled { retry_after: None }),
         () if draw < 0.112 => Err(Failure::Gone),
-        () => Ok(Answered {
+        () => Ok(ProbeAnswer {
             updates: (chance.unit() * 3.0) as u32,
             gap: chance.unit() < 0.05,
             fresh_for: (chance.unit() < 0.2).then(|| Span::from_mins(40)),
@@ -178,16 +178,16 @@ fn answer(source: SourceId, nth: u32, since: Span, now: Timestamp) -> (Span, Res
             heard: heard(source, nth),
             asked: asked(source, chance.unit() < 0.5, now),
             bytes: (chance.unit() * 90_000.0) as u64,
-            ..Answered::default()
+            ..ProbeAnswer::default()
         }),
     };
     (took, result)
 }
 
 /// What a probe means to the rules.
-fn asked(source: SourceId, news: bool, now: Timestamp) -> Option<Box<Asked>> {
+fn asked(source: SourceId, news: bool, now: Timestamp) -> Option<Box<RuleReading>> {
     let counts = if news { vec![now] } else { Vec::new() };
-    let told = |rule: &str, asks: bool, counts: Vec<Timestamp>| Told {
+    let told = |rule: &str, asks: bool, counts: Vec<Timestamp>| RuleMatches {
         rule: rule.into(),
         caught: if asks && news { vec![0] } else { Vec::new() },
         counts,
@@ -197,27 +197,27 @@ fn asked(source: SourceId, news: bool, now: Timestamp) -> Option<Box<Asked>> {
         7 | 10 => vec![told("p/others", false, counts)],
         _ => return None,
     };
-    Some(Box::new(Asked { told, found: u32::from(news), expected: Some(0.4) }))
+    Some(Box::new(RuleReading { told, found: u32::from(news), expected: Some(0.4) }))
 }
 
 /// Of every sixteen probes, four are in a burst.
-fn heard(source: SourceId, nth: u32) -> Heard {
+fn heard(source: SourceId, nth: u32) -> ModelUpdate {
     let at = |look: u32| start() + Span::from_mins(40 * i64::from(look));
     let (burst, now) = (at(nth - nth % 16 + 8), at(nth));
-    let evidence = Evidence { since: burst, at: now, observed: 9, expected: 0.5 };
+    let evidence = BurstEvidence { since: burst, at: now, observed: 9, expected: 0.5 };
     let on = (8..12).contains(&(nth % 16)).then_some(evidence);
     let lasted = now - burst;
-    Heard {
+    ModelUpdate {
         burst: match nth % 16 {
-            8 => Some(Change::Began(evidence)),
-            12 => Some(Change::Ended(evidence)),
+            8 => Some(BurstChange::Began(evidence)),
+            12 => Some(BurstChange::Ended(evidence)),
             _ => None,
         },
         on,
         excess: on.map(|_| Excess { at: now, probability: 0.9, per_hour: 6.0, lasted }),
         overdue: (nth % 16 == 5).then_some(7.0 + source.0 as f64),
         newest: Some(now - Span::from_mins(10)),
-        ..Heard::default()
+        ..ModelUpdate::default()
     }
 }
 
@@ -226,7 +226,7 @@ fn foresight(source: SourceId) -> Option<Arc<Foresight>> {
     static ALL: LazyLock<BTreeMap<i64, Arc<Foresight>>> = LazyLock::new(|| {
         let utc = jiff::tz::TimeZone::UTC;
         let foreseen = |id: i64| {
-            let mut diary = Diary::default();
+            let mut diary = UpdateTimes::default();
             diary.watched_since(start() - Span::from_days(10));
             let mut chance = Stream::new(7, format!("habits of {id}"));
             for hours in (1..120).rev() {
@@ -238,7 +238,7 @@ fn foresight(source: SourceId) -> Option<Arc<Foresight>> {
                 }
             }
             let rhythm = Steps::from(&Rate::constant(0.5));
-            let habits = Habits::weigh(&diary, &rhythm, start(), true);
+            let habits = PredictorMix::weigh(&diary, &rhythm, start(), true);
             Arc::new(Foresight::new(diary, habits, &utc, start()))
         };
         (0..SOURCES).filter(|id| id % 3 == 1).map(|id| (id, foreseen(id))).collect()
@@ -260,7 +260,7 @@ fn plan(order: &PlanOrder) -> PlansReady {
         made_from,
         intervals: Some(build::spans(wants, &rate, now)),
     });
-    let origin = if order.source.0 % 3 == 0 { Origin::Blend } else { Origin::Individual };
+    let origin = if order.source.0 % 3 == 0 { RateOrigin::Blend } else { RateOrigin::Individual };
     let rhythm = Rhythm { rate, origin, updates: 20, foresight: foresight(source) };
     let params =
         PlanParams { importance: Steps::constant(1.0).unwrap(), freshness_threshold: 1.0, switches: false };
@@ -276,7 +276,7 @@ fn plan(order: &PlanOrder) -> PlansReady {
 /// What changes with the second configuration.
 struct Reload {
     new: Config,
-    added: Vec<(Known, Arc<Spec>)>,
+    added: Vec<(KnownSource, Arc<Spec>)>,
     changed: Vec<(Changed, Arc<Spec>)>,
     removed: Vec<SourceId>,
 }
@@ -289,8 +289,9 @@ fn reload(response: Response) -> Reload {
         (terms(of(id), spec.url()), Arc::new(spec))
     };
     let (terms, spec) = specified(SOURCES);
-    let (id, memory, moved) = (SourceId(SOURCES), Memory::default(), Moved::Same);
-    let added = vec![(Known { id, terms, memory, probes: Vec::new(), answered_by: None, moved }, spec)];
+    let (id, memory, moved) = (SourceId(SOURCES), SourceMemory::default(), Moved::Same);
+    let added =
+        vec![(KnownSource { id, terms, memory, probes: Vec::new(), answered_by: None, moved }, spec)];
     let changed = [(8, Moved::Elsewhere), (16, Moved::Same)].map(|(id, moved)| {
         let (terms, spec) = specified(id);
         (Changed { id: SourceId(id), terms, moved, probes: Vec::new() }, spec)
@@ -306,12 +307,12 @@ struct Simulated {
 }
 
 impl World for Simulated {
-    fn probe(&mut self, attempt: &Attempt, now: Timestamp) -> Report {
+    fn probe(&mut self, attempt: &Attempt, now: Timestamp) -> ProbeReport {
         let nth = self.counts.entry(attempt.source).or_default();
         *nth += 1;
         let (took, result) = answer(attempt.source, *nth, now - self.ahead - start(), now);
         let (source, finished) = (attempt.source, now + took);
-        Report { source, started: now, finished, answered_by: None, crawl_delay: None, result }
+        ProbeReport { source, started: now, finished, answered_by: None, crawl_delay: None, result }
     }
 
     fn plan(&mut self, request: &PlanOrder, _: Timestamp) -> (Span, PlansReady) {
@@ -334,7 +335,7 @@ fn simulate(response: Response, days: i64) -> Vec<u8> {
     let mut world = Simulated { counts: HashMap::new(), ahead: Span::ZERO };
     let mut pending = Pending::default();
     pending.record(&engine);
-    pending.tell(&mut engine, &mut world, start(), Event::Tick);
+    pending.tell(&mut engine, &mut world, start(), EngineEvent::Tick);
     let mut now = start();
     for (after, happening) in script() {
         let clock = start() + after + world.ahead;
@@ -342,18 +343,18 @@ fn simulate(response: Response, days: i64) -> Vec<u8> {
         now = clock;
         match happening {
             Happening::Request(id) => {
-                let event = Event::ProbeRequested { source: SourceId(id), request: id };
+                let event = EngineEvent::ProbeRequested { source: SourceId(id), request: id };
                 pending.tell(&mut engine, &mut world, now, event);
             }
             Happening::Fitted => {
                 let all = (0..SOURCES).map(SourceId).collect();
-                pending.tell(&mut engine, &mut world, now, Event::RatesFitted(all));
+                pending.tell(&mut engine, &mut world, now, EngineEvent::RatesFitted(all));
             }
             Happening::ClockSet(by) => {
                 (world.ahead, now) = (world.ahead + by, now + by);
                 pending.shift(by);
-                pending.tell(&mut engine, &mut world, now, Event::ClockSet { by });
-                pending.tell(&mut engine, &mut world, now, Event::RatesFitted(Vec::new()));
+                pending.tell(&mut engine, &mut world, now, EngineEvent::ClockSet { by });
+                pending.tell(&mut engine, &mut world, now, EngineEvent::RatesFitted(Vec::new()));
             }
             Happening::Reload => {
                 let Reload { new, added, changed, removed } = reload(response);
@@ -368,13 +369,13 @@ fn simulate(response: Response, days: i64) -> Vec<u8> {
                     rules: Some(rule_set(&new.rules, &roster)),
                     replan: true,
                 };
-                pending.tell(&mut engine, &mut world, now, Event::Configured(Box::new(new)));
+                pending.tell(&mut engine, &mut world, now, EngineEvent::Configured(Box::new(new)));
             }
         }
     }
     let until = start() + Span::from_days(days) + world.ahead;
     pending.run(&mut engine, &mut world, now, until - Span::from_millis(1));
-    pending.tell(&mut engine, &mut world, until, Event::Stopping);
+    pending.tell(&mut engine, &mut world, until, EngineEvent::Stopping);
     pending.drain(&mut engine, &mut world, until);
     pending.recorded().to_vec()
 }
@@ -402,7 +403,7 @@ async fn run_daemon(response: Response, days: i64) -> Vec<u8> {
             let planned = planned.clone();
             tokio::spawn(async move {
                 real_pause(real(PLAN)).await;
-                let _ = planned.send(Control::Tell(Event::PlansReady(plan(&order))));
+                let _ = planned.send(Control::Tell(EngineEvent::PlansReady(plan(&order))));
             });
         }
     });
@@ -434,11 +435,13 @@ async fn run_daemon(response: Response, days: i64) -> Vec<u8> {
             Happening::Request(id) => {
                 Control::Request(ProbeRequest { number: id, source: SourceId(id), answer: None })
             }
-            Happening::Fitted => Control::Tell(Event::RatesFitted((0..SOURCES).map(SourceId).collect())),
+            Happening::Fitted => {
+                Control::Tell(EngineEvent::RatesFitted((0..SOURCES).map(SourceId).collect()))
+            }
             Happening::ClockSet(by) => {
                 clock.set(by);
                 // So that the scheduler looks up.
-                Control::Tell(Event::RatesFitted(Vec::new()))
+                Control::Tell(EngineEvent::RatesFitted(Vec::new()))
             }
             Happening::Reload => {
                 let Reload { new, added, changed, removed } = reload(response);
@@ -524,9 +527,9 @@ async fn daemon_simulator_and_replay_ask_for_the_same() {
     assert!(noted(|note| matches!(note, Note::Burst(_))) > 20);
     assert!(noted(|note| matches!(note, Note::PolicySwitched { .. })) > 20);
     assert!(noted(|note| matches!(note, Note::Tardy { .. })) > 0);
-    let told = |what: fn(&Event) -> bool| all.iter().filter(|exchange| what(&exchange.event)).count();
-    assert_eq!(told(|event| matches!(event, Event::ClockSet { .. })), 2);
-    assert_eq!(told(|event| matches!(event, Event::Configured(_))), 1);
-    assert_eq!(told(|event| matches!(event, Event::ProbeRequested { .. })), 12);
-    assert!(told(|event| matches!(event, Event::PlansReady(_))) > 500);
+    let told = |what: fn(&EngineEvent) -> bool| all.iter().filter(|exchange| what(&exchange.event)).count();
+    assert_eq!(told(|event| matches!(event, EngineEvent::ClockSet { .. })), 2);
+    assert_eq!(told(|event| matches!(event, EngineEvent::Configured(_))), 1);
+    assert_eq!(told(|event| matches!(event, EngineEvent::ProbeRequested { .. })), 12);
+    assert!(told(|event| matches!(event, EngineEvent::PlansReady(_))) > 500);
 }

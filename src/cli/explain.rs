@@ -10,7 +10,7 @@ use crate::config::configuration::Config;
 use crate::store::plans::PlanRow;
 use crate::store::reader::Reader;
 use crate::store::report::{ProbeRow, SourceRow};
-use tidewatch_core::engine::memory::Life;
+use tidewatch_core::engine::memory::BurstState;
 use tidewatch_core::engine::params::FleetParams;
 use tidewatch_core::engine::reason::Reason;
 use tidewatch_core::engine::views::Explanation;
@@ -97,7 +97,7 @@ struct Case {
     row: SourceRow,
     explanation: Explanation,
     policy: Policy,
-    life: Life,
+    life: BurstState,
     /// The burst that is on.
     burst: Option<OpenBurst>,
     /// Updates expected since the last one, of a source that is silent.

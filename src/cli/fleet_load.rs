@@ -6,17 +6,17 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use tidewatch_core::engine::bounds::{self, Demand};
-use tidewatch_core::engine::deadline_index::Deadlines;
-use tidewatch_core::engine::load::Load;
+use tidewatch_core::engine::bounds::{self, SourceDemand};
+use tidewatch_core::engine::deadline_index::DeadlineStats;
+use tidewatch_core::engine::load::SlotStats;
 use tidewatch_core::engine::params::FleetParams;
 use tidewatch_core::time::Span;
 
 /// The fleet over the last day.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FleetLoad {
-    loads: Load,
-    deadlines: Deadlines,
+    loads: SlotStats,
+    deadlines: DeadlineStats,
     capacity: Option<f64>,
     step: Span,
     /// c.
@@ -67,10 +67,10 @@ pub const OVER: Span = Span::from_days(1);
 impl FleetLoad {
     /// From what the fleet did, how much is undiscovered now, and what its sources ask of it.
     pub fn new(
-        loads: Load,
+        loads: SlotStats,
         undiscovered: f64,
-        demands: &[Demand],
-        deadlines: Deadlines,
+        demands: &[SourceDemand],
+        deadlines: DeadlineStats,
         params: &FleetParams,
     ) -> Option<Self> {
         let hours = (loads.until - loads.since).as_secs_f64() / 3600.0;
@@ -97,7 +97,7 @@ impl FleetLoad {
 
     /// As a part of the JSON document.
     pub fn document(&self) -> FleetLoadDocument {
-        let Load { due, sampled, late, latest, late_for, waiting, tardy, tardy_for, tardiest, .. } =
+        let SlotStats { due, sampled, late, latest, late_for, waiting, tardy, tardy_for, tardiest, .. } =
             self.loads;
         let mean_s =
             |all: Span, count: u64| if count == 0 { 0.0 } else { all.as_secs_f64() / count as f64 };
@@ -139,8 +139,8 @@ impl FleetLoad {
             let spent = short(self.work_per_step());
             writeln!(out, "capacity: probes cost {spent} of {} a step in the mean", short(capacity))?;
         }
-        let Load { tardy, tardy_for, tardiest, .. } = self.loads;
-        let Deadlines { sources, tardy: now, omega } = self.deadlines;
+        let SlotStats { tardy, tardy_for, tardiest, .. } = self.loads;
+        let DeadlineStats { sources, tardy: now, omega } = self.deadlines;
         if sources == 0 {
             return Ok(());
         }
@@ -164,7 +164,7 @@ impl FleetLoad {
 
     /// In a few lines.
     pub fn show(&self, out: &mut dyn Write) -> io::Result<()> {
-        let Load { since, until, due, sampled, late, latest, late_for, waiting, .. } = self.loads;
+        let SlotStats { since, until, due, sampled, late, latest, late_for, waiting, .. } = self.loads;
         writeln!(
             out,
             "\nthe fleet, last {}: {} probes ({due} due, {sampled} sampled), {} of {} per step of {}",
@@ -222,14 +222,14 @@ mod tests {
     use super::*;
     use tidewatch_core::time::Timestamp;
 
-    fn deadlines() -> Deadlines {
-        Deadlines { sources: 3, tardy: 1, omega: 0.25 }
+    fn deadlines() -> DeadlineStats {
+        DeadlineStats { sources: 3, tardy: 1, omega: 0.25 }
     }
 
     #[test]
     fn it_says_how_far_from_the_best() {
         let since = Timestamp::parse_iso("2026-11-16T00:00:00Z").unwrap();
-        let loads = Load {
+        let loads = SlotStats {
             since,
             until: since + Span::from_days(1),
             due: 7_000,
@@ -245,7 +245,7 @@ mod tests {
             tardiest: Span::from_mins(5),
             overdue: 1,
         };
-        let demands = vec![Demand { rate: 0.01, least_gap: 30.0 }; 100];
+        let demands = vec![SourceDemand { rate: 0.01, least_gap: 30.0 }; 100];
         let params = FleetParams { probes_per_step: 2, ..FleetParams::default() };
         let load = FleetLoad::new(loads.clone(), 50.5, &demands, deadlines(), &params).unwrap();
         let mut said = Vec::new();
@@ -271,8 +271,8 @@ mod tests {
         let frugal = FleetLoad::new(
             loads,
             9.0,
-            &[Demand { rate: 0.01, least_gap: 900.0 }],
-            Deadlines { sources: 0, ..deadlines() },
+            &[SourceDemand { rate: 0.01, least_gap: 900.0 }],
+            DeadlineStats { sources: 0, ..deadlines() },
             &params,
         )
         .unwrap();

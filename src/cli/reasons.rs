@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::config::profile::Rules;
 use crate::store::plans::PlanRow;
 use tidewatch_core::engine::life::Reserve;
-use tidewatch_core::engine::memory::Life;
+use tidewatch_core::engine::memory::BurstState;
 use tidewatch_core::engine::params::{BurstTerms, FleetParams, Response};
 use tidewatch_core::engine::reason::Reason;
 use tidewatch_core::planning::budget::Budget;
@@ -42,11 +42,11 @@ pub struct Stance<'s> {
     /// What bursts may cost.
     pub reserve: Reserve,
     /// Where it stands.
-    pub life: &'s Life,
+    pub life: &'s BurstState,
 }
 
 /// How it comes by a slot, where that takes a word: it is sampled, or has been due for longer than a step.
-pub fn slot(life: &Life, reason: Reason, due_for: Span, params: &FleetParams) -> Option<String> {
+pub fn slot(life: &BurstState, reason: Reason, due_for: Span, params: &FleetParams) -> Option<String> {
     let FleetParams { step, probes_per_step, allocator, .. } = params;
     let late = due_for > *step;
     match life.asked_by {
@@ -150,7 +150,7 @@ pub fn reserve(stance: &Stance<'_>) -> Option<String> {
 }
 
 /// A silence. `expected` updates were due since the last one, where that can be told.
-pub fn quiet(life: &Life, expected: Option<f64>, zone: &TimeZone) -> Option<String> {
+pub fn quiet(life: &BurstState, expected: Option<f64>, zone: &TimeZone) -> Option<String> {
     let since = life.quiet_since?.iso_in(zone);
     let none = match life.newest {
         Some(newest) => format!("no update since {}", newest.iso_in(zone)),
@@ -283,13 +283,13 @@ mod tests {
     #[test]
     fn who_is_sampled_or_late_is_told_about_slots() {
         let params = FleetParams::default();
-        let sampled = Life::default();
-        let told = |life: &Life, reason, late| slot(life, reason, Span::from_secs(late), &params);
+        let sampled = BurstState::default();
+        let told = |life: &BurstState, reason, late| slot(life, reason, Span::from_secs(late), &params);
         assert_eq!(told(&sampled, Reason::FirstContact, 3), None);
-        let life = Life { asked_by: Policy::Adaptive, ..sampled };
+        let life = BurstState { asked_by: Policy::Adaptive, ..sampled };
         let said = told(&life, Reason::Policy, -50).unwrap();
         assert!(said.contains("20 slots per 10s") && said.contains("`adaptive`"), "{said}");
-        let planned = Life { asked_by: Policy::Plan, ..life };
+        let planned = BurstState { asked_by: Policy::Plan, ..life };
         assert_eq!(told(&planned, Reason::Plan, -50), None);
         assert!(told(&planned, Reason::Plan, 50).unwrap().starts_with("due for 50s: others go first"));
     }
@@ -328,12 +328,12 @@ mod tests {
 
     #[test]
     fn a_burst_is_told_with_what_is_done_about_it() {
-        let life = Life {
+        let life = BurstState {
             asked_by: Policy::Ttl,
             follows: Policy::Ttl,
             newest: Some(noon() - Span::from_mins(50)),
             burst_since: Some(noon() - Span::from_hours(2)),
-            ..Life::default()
+            ..BurstState::default()
         };
         let budget = Budget { probes: 96, per: Span::from_days(1), min_spacing: Span::from_mins(10) };
         let terms = BurstTerms { response: Response::Ttl, ..BurstTerms::default() };
@@ -362,7 +362,7 @@ mod tests {
         let told = said(&Stance { terms: &prefetching, ..stance });
         assert!(told[1].contains("after 60 % of the age"), "{told:?}");
 
-        let by_plan = Life { asked_by: Policy::Plan, ..life.clone() };
+        let by_plan = BurstState { asked_by: Policy::Plan, ..life.clone() };
         let stance = Stance { life: &by_plan, ..stance };
         let told = said(&stance);
         assert_eq!(
@@ -396,7 +396,7 @@ mod tests {
 
     #[test]
     fn after_a_burst_the_reserve_is_told_and_so_is_a_silence() {
-        let mut life = Life { in_bursts: 440_000, ..Life::default() };
+        let mut life = BurstState { in_bursts: 440_000, ..BurstState::default() };
         let terms = BurstTerms::default();
         let budget = Budget::default();
         let stance = |life, kept| Stance {

@@ -27,7 +27,7 @@ pub struct Config {
     /// `[rate]`
     pub rate: RateParams,
     /// `[burst]`: how bursts are recognised. What is done about them is among `fleet`.
-    pub burst: burst::Params,
+    pub burst: burst::BurstParams,
     /// `[importance]`
     pub importance: Importance,
     /// `[[profile]]`

@@ -374,11 +374,15 @@ fn rate(raw: raw::Rate, faults: &mut Faults) -> RateParams {
 }
 
 /// How bursts are recognised, and what is done about them.
-fn burst(raw: raw::Burst, freshness_threshold: f64, faults: &mut Faults) -> (burst::Params, BurstTerms) {
+fn burst(
+    raw: raw::Burst,
+    freshness_threshold: f64,
+    faults: &mut Faults,
+) -> (burst::BurstParams, BurstTerms) {
     let mut number = |key, value: Option<At<f64>>, good: fn(f64) -> bool, expected, default| {
         value.and_then(|value| values::number(key, value, good, expected, faults)).unwrap_or(default)
     };
-    let (known, terms) = (burst::Params::default(), BurstTerms::default());
+    let (known, terms) = (burst::BurstParams::default(), BurstTerms::default());
     let threshold = number("threshold", raw.threshold, |x| x > 0.0, "above 0", known.threshold);
     let share = |x: f64| (0.0..=1.0).contains(&x);
     let false_alarms = number("false_alarms", raw.false_alarms, share, "from 0 to 1", known.false_alarms);
@@ -393,7 +397,7 @@ fn burst(raw: raw::Burst, freshness_threshold: f64, faults: &mut Faults) -> (bur
     let response = raw.response.and_then(|word| values::choice("response", &word, &responses, faults));
     let forms = [("caches", Form::Caches), ("prefetching", Form::Prefetching)];
     let ttl_form = raw.ttl_form.and_then(|word| values::choice("ttl_form", &word, &forms, faults));
-    let params = burst::Params { test, window, threshold, false_alarms };
+    let params = burst::BurstParams { test, window, threshold, false_alarms };
     let terms = BurstTerms {
         response: response.unwrap_or_default(),
         reserve,

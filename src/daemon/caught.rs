@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::config::profile::Rule;
 use crate::store::record::CaughtRecord;
-use tidewatch_core::engine::book::Notice;
+use tidewatch_core::engine::book::RuleMatch;
 use tidewatch_core::observe::query::Field;
 use tidewatch_core::observe::{Occurred, Update};
 use tidewatch_core::time::Timestamp;
@@ -12,8 +12,8 @@ use tidewatch_core::time::Timestamp;
 use super::probe::Finished;
 
 /// A record for each rule that caught something.
-pub fn records(finished: &Finished, notices: &[Notice]) -> Vec<CaughtRecord> {
-    let record = |notice: &Notice| {
+pub fn records(finished: &Finished, notices: &[RuleMatch]) -> Vec<CaughtRecord> {
+    let record = |notice: &RuleMatch| {
         let rule = finished.rules.named(&notice.rule)?;
         let updates = &finished.observation.as_ref()?.updates;
         let caught = notice.caught.iter().filter_map(|&index| updates.get(index as usize));

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use crate::config::profile::Rules;
 use crate::fetch::client::Fetcher;
 use tidewatch_core::engine::action::{Attempt, Refusal};
-use tidewatch_core::engine::event::{Changed, Event, Known};
+use tidewatch_core::engine::event::{Changed, EngineEvent, KnownSource};
 use tidewatch_core::engine::params::FleetParams;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Span;
@@ -24,7 +24,7 @@ pub enum Control {
     /// Someone requests a probe.
     Request(ProbeRequest),
     /// Something that the engine is to know.
-    Tell(Event),
+    Tell(EngineEvent),
 }
 
 /// A requested probe.
@@ -46,7 +46,7 @@ pub struct Reconfiguration {
     /// How probes are sent from now on.
     pub fetcher: Option<Fetcher>,
     /// New sources.
-    pub added: Vec<(Known, Arc<Spec>)>,
+    pub added: Vec<(KnownSource, Arc<Spec>)>,
     /// Changed sources.
     pub changed: Vec<(Changed, Arc<Spec>)>,
     /// Sources that are no longer listed.

@@ -8,10 +8,12 @@ use std::sync::Arc;
 use crate::store::known_rate::KnownRate;
 use crate::store::reader::Dossier;
 use crate::store::record::BeliefsRecord;
-use tidewatch_core::model::beliefs::{Aside, Beliefs, Heard, PriorKnowledge, learn_from_probe};
-use tidewatch_core::model::burst::watch::Watch;
-use tidewatch_core::model::habits::diary::Diary;
-use tidewatch_core::model::learn::Look;
+use tidewatch_core::model::beliefs::{
+    ModelUpdate, PostBurstEvidence, PriorKnowledge, SourceModel, learn_from_probe,
+};
+use tidewatch_core::model::burst::watch::BurstDetector;
+use tidewatch_core::model::habits::diary::UpdateTimes;
+use tidewatch_core::model::learn::ProbedUpdates;
 use tidewatch_core::time::Timestamp;
 
 use super::startup::Learning;
@@ -20,7 +22,7 @@ use super::startup::Learning;
 #[derive(Debug, Clone)]
 pub struct Mind {
     learning: Arc<Learning>,
-    beliefs: Beliefs,
+    beliefs: SourceModel,
     rate: Option<KnownRate>,
     newest: Option<Timestamp>,
 }
@@ -29,12 +31,13 @@ impl Mind {
     /// As it was left by the last look.
     pub fn read(learning: &Arc<Learning>, dossier: &Dossier, now: Timestamp) -> Self {
         let history = learning.history(dossier.history.as_deref(), now);
-        let aside = dossier.aside.as_deref().and_then(|bytes| Aside::from_bytes(bytes, &history));
-        let watch = dossier.watch.as_deref().and_then(Watch::from_bytes).unwrap_or_default();
-        let diary = dossier.diary.as_deref().and_then(Diary::from_bytes).unwrap_or_default();
+        let aside =
+            dossier.aside.as_deref().and_then(|bytes| PostBurstEvidence::from_bytes(bytes, &history));
+        let watch = dossier.watch.as_deref().and_then(BurstDetector::from_bytes).unwrap_or_default();
+        let diary = dossier.diary.as_deref().and_then(UpdateTimes::from_bytes).unwrap_or_default();
         Self {
             learning: Arc::clone(learning),
-            beliefs: Beliefs { history, watch, aside, diary },
+            beliefs: SourceModel { history, watch, aside, diary },
             rate: dossier.rate.clone(),
             // Not after now: the clock may have been set back.
             newest: dossier.newest.map(|at| at.min(now)),
@@ -43,7 +46,7 @@ impl Mind {
 
     /// Takes in a look. `modified` is when the server says that the document last changed: where it
     /// holds no dates, that is how old it is.
-    pub fn look(&mut self, look: &Look<'_>, modified: Option<Timestamp>) -> Heard {
+    pub fn look(&mut self, look: &ProbedUpdates<'_>, modified: Option<Timestamp>) -> ModelUpdate {
         let Learning { bursts, cycle, .. } = *self.learning;
         let rate = self.rate.as_ref().map(|known| (&known.rate, known.updates));
         let prior = PriorKnowledge { rate, bursts, cycle, newest: self.newest };
@@ -52,12 +55,12 @@ impl Mind {
 
     /// As it is stored.
     pub fn record(&self, changed: Option<Timestamp>) -> BeliefsRecord {
-        let Beliefs { history, watch, aside, diary } = &self.beliefs;
+        let SourceModel { history, watch, aside, diary } = &self.beliefs;
         BeliefsRecord {
             history: history.to_bytes(),
-            watch: (*watch != Watch::default()).then(|| watch.to_bytes()),
-            aside: aside.as_ref().map(Aside::to_bytes),
-            diary: (*diary != Diary::default()).then(|| diary.to_bytes()),
+            watch: (*watch != BurstDetector::default()).then(|| watch.to_bytes()),
+            aside: aside.as_ref().map(PostBurstEvidence::to_bytes),
+            diary: (*diary != UpdateTimes::default()).then(|| diary.to_bytes()),
             changed,
         }
     }
@@ -68,7 +71,7 @@ mod tests {
     use jiff::tz::TimeZone;
 
     use super::*;
-    use tidewatch_core::model::burst::Params;
+    use tidewatch_core::model::burst::BurstParams;
     use tidewatch_core::observe::{Kind, Observation, Occurred, Present, Update, UpdateKind};
     use tidewatch_core::time::Span;
 
@@ -84,17 +87,18 @@ mod tests {
     /// A look at this hour, and what the next one will find in the store.
     fn look(dossier: &Dossier, now: i64, last: Option<i64>, seen: Option<&Observation>) -> Dossier {
         let (zone, half_life) = (TimeZone::UTC, Span::from_days(56));
-        let (bursts, cycle) = (Params::default(), Span::from_days(7));
+        let (bursts, cycle) = (BurstParams::default(), Span::from_days(7));
         let learning = Arc::new(Learning { zone, half_life, bursts, cycle });
         let mut mind = Mind::read(&learning, dossier, hour(now));
-        let look = Look { kind: Kind::Feed, last: last.map(hour), now: hour(now), seen, except: None };
+        let look =
+            ProbedUpdates { kind: Kind::Feed, last: last.map(hour), now: hour(now), seen, except: None };
         let heard = mind.look(&look, None);
         let BeliefsRecord { history, watch, aside, diary, .. } = mind.record(heard.for_good);
         Dossier { history: Some(history), watch, aside, diary, newest: heard.newest, ..Dossier::default() }
     }
 
     fn noted(dossier: &Dossier) -> Vec<Timestamp> {
-        let diary = dossier.diary.as_deref().and_then(Diary::from_bytes).unwrap_or_default();
+        let diary = dossier.diary.as_deref().and_then(UpdateTimes::from_bytes).unwrap_or_default();
         diary.entries().map(|entry| entry.at).collect()
     }
 

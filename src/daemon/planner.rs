@@ -14,15 +14,15 @@ use crate::store::StoreError;
 use crate::store::known_rate::KnownRate;
 use crate::store::reader::Reader;
 use crate::store::rhythm::DiaryRow;
-use tidewatch_core::engine::event::{Event, HourlyProfile, MadePlan, PlansReady, PredictedIntervals};
+use tidewatch_core::engine::event::{EngineEvent, MadePlan, PlansReady, PredictedIntervals, SourceProfile};
 use tidewatch_core::model::aggregate::Borrow;
 use tidewatch_core::model::beliefs::WELL_FOUNDED;
 use tidewatch_core::model::cyclic::Rate;
-use tidewatch_core::model::habits::diary::Diary;
+use tidewatch_core::model::habits::diary::UpdateTimes;
 use tidewatch_core::model::habits::foretell::Foresight;
-use tidewatch_core::model::habits::mixture::Habits;
+use tidewatch_core::model::habits::mixture::PredictorMix;
 use tidewatch_core::model::habits::weigh::FEW;
-use tidewatch_core::model::pulse::Pulse;
+use tidewatch_core::model::pulse::HourlyProfile;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::planning::build::PlanOrder;
 use tidewatch_core::planning::build::{self, PlanParams, Rhythm};
@@ -73,7 +73,7 @@ impl Planner {
                     PlansReady { requests, ..PlansReady::default() }
                 }
             };
-            if self.control.send(Control::Tell(Event::PlansReady(ready))).is_err() {
+            if self.control.send(Control::Tell(EngineEvent::PlansReady(ready))).is_err() {
                 return;
             }
         }
@@ -127,8 +127,8 @@ impl Job {
     /// What the source's last updates foretell, once its habits have been weighed.
     fn foresight(&self) -> Option<Arc<Foresight>> {
         let DiaryRow { diary, habits, .. } = self.diary.as_ref()?;
-        let habits = Habits::from_bytes(habits.as_deref()?)?;
-        let diary = Diary::from_bytes(diary).filter(|diary| diary.entries().len() >= FEW)?;
+        let habits = PredictorMix::from_bytes(habits.as_deref()?)?;
+        let diary = UpdateTimes::from_bytes(diary).filter(|diary| diary.entries().len() >= FEW)?;
         Some(Arc::new(Foresight::new(diary, habits, self.known.rate.zone(), self.order.standing.now)))
     }
 }
@@ -159,9 +159,9 @@ async fn compute<T: Send + 'static>(
     plans
 }
 
-fn profile(Job { order, known, .. }: &Job, _: &PlanParams) -> Option<HourlyProfile> {
-    let (pulse, per_hour) = Pulse::of(&Steps::from(&known.rate), order.standing.now)?;
-    Some(HourlyProfile { source: order.source, pulse, per_hour, updates: known.updates })
+fn profile(Job { order, known, .. }: &Job, _: &PlanParams) -> Option<SourceProfile> {
+    let (pulse, per_hour) = HourlyProfile::of(&Steps::from(&known.rate), order.standing.now)?;
+    Some(SourceProfile { source: order.source, pulse, per_hour, updates: known.updates })
 }
 
 fn predict(Job { order, known, .. }: &Job, _: &PlanParams) -> Option<PredictedIntervals> {
@@ -188,7 +188,7 @@ fn make(job: &Job, params: &PlanParams) -> Option<MadePlan> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidewatch_core::model::aggregate::Origin;
+    use tidewatch_core::model::aggregate::RateOrigin;
     use tidewatch_core::planning::budget::Budget;
     use tidewatch_core::planning::plan::Revision;
     use tidewatch_core::planning::policy::Policy;
@@ -207,7 +207,7 @@ mod tests {
             wants: None,
         };
         let rate = Rate::constant(1.0);
-        Job { order, known: KnownRate { rate, origin: Origin::Individual, updates: 50 }, diary: None }
+        Job { order, known: KnownRate { rate, origin: RateOrigin::Individual, updates: 50 }, diary: None }
     }
 
     #[test]
@@ -228,7 +228,7 @@ mod tests {
     /// A source that updates at four minutes past each hour, and has long done so.
     fn by_the_clock(habits: bool) -> Job {
         let now = Timestamp::parse_iso("2026-11-16T09:30:00Z").unwrap();
-        let mut diary = Diary::default();
+        let mut diary = UpdateTimes::default();
         for hours in (0..200).rev() {
             let at = now - Span::from_mins(26) - Span::from_hours(hours);
             diary.watched_since(at);
@@ -239,7 +239,7 @@ mod tests {
         job.order.standing =
             Standing { closely: true, ..Standing::new(now, Budget { probes: 24, ..Budget::default() }) };
         let rhythm = Steps::from(&job.known.rate);
-        let weighed = habits.then(|| Habits::weigh(&diary, &rhythm, now, true).to_bytes());
+        let weighed = habits.then(|| PredictorMix::weigh(&diary, &rhythm, now, true).to_bytes());
         job.diary = Some(DiaryRow { diary: diary.to_bytes(), habits: weighed, weighed_at: None });
         job
     }

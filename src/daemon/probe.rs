@@ -21,11 +21,11 @@ use crate::store::reader::{Dossier, Reader};
 use crate::store::record::{BeliefsRecord, Outcome, RobotsRecord, ValidatorsChange};
 use crate::store::writer::Write;
 use tidewatch_core::engine::action::Attempt;
-use tidewatch_core::engine::book::Told;
-use tidewatch_core::engine::event::{Answered, Asked, Failure, MovedTo, Report};
+use tidewatch_core::engine::book::RuleMatches;
+use tidewatch_core::engine::event::{Failure, MovedTo, ProbeAnswer, ProbeReport, RuleReading};
 use tidewatch_core::engine::params::HostGroup;
-use tidewatch_core::model::beliefs::Heard;
-use tidewatch_core::model::learn::Look;
+use tidewatch_core::model::beliefs::ModelUpdate;
+use tidewatch_core::model::learn::ProbedUpdates;
 use tidewatch_core::observe::{self, Document, Kind, Observation, Seen, Unreadable, UpdateKind};
 use tidewatch_core::planning::expected::since_last_probe;
 use tidewatch_core::time::{Span, Timestamp};
@@ -47,7 +47,7 @@ pub struct Finished {
     /// What robots.txt asks to keep between requests, when it was read.
     pub crawl_delay: Option<Span>,
     /// For the engine.
-    pub result: Result<Answered, Failure>,
+    pub result: Result<ProbeAnswer, Failure>,
     /// For the log.
     pub outcome: Outcome,
     /// Status of the last answer.
@@ -72,8 +72,8 @@ pub struct Finished {
 
 impl Finished {
     /// What the engine is told of it.
-    pub fn report(&self) -> Report {
-        Report {
+    pub fn report(&self) -> ProbeReport {
+        ProbeReport {
             source: self.attempt.source,
             started: self.attempt.started,
             finished: self.finished,
@@ -208,10 +208,10 @@ async fn look(
             last_modified: answer.last_modified.clone(),
         };
         let (kind, last) = (source.kind, dossier.seen.last_look);
-        let look = Look { kind, last, now: attempt.started, seen: None, except: None };
+        let look = ProbedUpdates { kind, last, now: attempt.started, seen: None, except: None };
         answered.heard = mind.look(&look, answer.modified_at);
         let beliefs = mind.record(answered.heard.for_good);
-        answered.asked = serves.then(|| Box::new(Asked { told: Vec::new(), found: 0, expected }));
+        answered.asked = serves.then(|| Box::new(RuleReading { told: Vec::new(), found: 0, expected }));
         return Ok(done(Outcome::NotModified, answered, validators, None, beliefs));
     }
     if answer.status != 200 {
@@ -228,7 +228,7 @@ async fn look(
     answered.heard = heard;
     answered.asked = serves.then(|| {
         let new = observation.updates.iter().filter(|update| update.kind != UpdateKind::Edited).count();
-        Box::new(Asked { told, found: u32::try_from(new).unwrap_or(u32::MAX), expected })
+        Box::new(RuleReading { told, found: u32::try_from(new).unwrap_or(u32::MAX), expected })
     });
     answered.gap = observation.gap;
     answered.hints = Some(observation.hints);
@@ -250,13 +250,13 @@ async fn look(
 }
 
 /// What the engine is to know of any answer.
-fn answered(answer: &Answer) -> Answered {
+fn answered(answer: &Answer) -> ProbeAnswer {
     let moved_to = answer.moved_to.as_ref();
-    Answered {
+    ProbeAnswer {
         fresh_for: answer.fresh_for,
         bytes: answer.wire_bytes,
         moved_to: moved_to.map(|url| MovedTo { url: url.to_string(), host: host_group(url) }),
-        ..Answered::default()
+        ..ProbeAnswer::default()
     }
 }
 
@@ -314,9 +314,9 @@ fn expected(dossier: &Dossier, now: Timestamp) -> Option<f64> {
 /// An answer that was read.
 struct Read {
     observation: Observation,
-    heard: Heard,
+    heard: ModelUpdate,
     beliefs: BeliefsRecord,
-    told: Vec<Told>,
+    told: Vec<RuleMatches>,
 }
 
 /// Reads an answer on a thread where it may take its time, and where a panic costs this probe only.
@@ -341,7 +341,7 @@ async fn read(
             }
         };
         let (kind, last) = (source.kind, seen.last_look);
-        let look = Look { kind, last, now: started, seen: Some(&observation), except: None };
+        let look = ProbedUpdates { kind, last, now: started, seen: Some(&observation), except: None };
         let heard = mind.look(&look, modified_at);
         let beliefs = mind.record(heard.for_good);
         let told = catch::told(&rules, &source, &mut observation);

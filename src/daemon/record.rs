@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use tokio::sync::{mpsc, oneshot};
 
 use tidewatch_core::engine::action::Action;
-use tidewatch_core::engine::event::Event;
+use tidewatch_core::engine::event::EngineEvent;
 use tidewatch_core::engine::recording::Recorder;
 use tidewatch_core::engine::state::Engine;
 use tidewatch_core::time::Timestamp;
@@ -68,7 +68,13 @@ impl Recording {
     }
 
     /// Notes what the engine was told and asked for. Returns whether the recording goes on.
-    pub fn note(&mut self, engine: &Engine, now: Timestamp, event: Event, actions: Vec<Action>) -> bool {
+    pub fn note(
+        &mut self,
+        engine: &Engine,
+        now: Timestamp,
+        event: EngineEvent,
+        actions: Vec<Action>,
+    ) -> bool {
         let bytes = self.recorder.exchange(now, event, actions);
         if !self.hand_over(Piece::More(bytes)) {
             return false;

@@ -19,13 +19,13 @@ use crate::store::reader::{HistoryRow, Reader};
 use crate::store::record::RateRecord;
 use crate::store::rhythm::{BurstSpan, DiaryRow};
 use crate::store::writer::Write;
-use tidewatch_core::engine::event::Event;
+use tidewatch_core::engine::event::EngineEvent;
 use tidewatch_core::model::aggregate::{Aggregate, Borrow, Gathered, estimate};
 use tidewatch_core::model::censored;
-use tidewatch_core::model::habits::diary::Diary;
-use tidewatch_core::model::habits::mixture::Habits;
+use tidewatch_core::model::habits::diary::UpdateTimes;
+use tidewatch_core::model::habits::mixture::PredictorMix;
 use tidewatch_core::model::habits::weigh::{FEW, WEIGHED_FOR};
-use tidewatch_core::model::history::{Evidence, History};
+use tidewatch_core::model::history::{History, WeeklyEvidence};
 use tidewatch_core::model::residuals::dispersion;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::planning::policy::Policy;
@@ -176,7 +176,7 @@ impl Refitter {
             let ids = rates.iter().map(|rate| rate.source).collect();
             self.publish(rates).await?;
             // A scheduler that is gone plans nothing.
-            let _ = self.control.send(Control::Tell(Event::RatesFitted(ids)));
+            let _ = self.control.send(Control::Tell(EngineEvent::RatesFitted(ids)));
         }
         Ok(fitted)
     }
@@ -253,7 +253,7 @@ struct Known {
     policy: Policy,
     group: Option<String>,
     history: History,
-    evidence: Evidence,
+    evidence: WeeklyEvidence,
 }
 
 impl Known {
@@ -307,12 +307,12 @@ fn fit(
 
 /// Habits as the diary shows them; `None` where that is too little, or where nothing has changed since
 /// they were last weighed.
-fn weigh(row: &DiaryRow, rhythm: &Steps, now: Timestamp, echoes: bool) -> Option<Habits> {
-    let before = row.habits.as_deref().and_then(Habits::from_bytes);
+fn weigh(row: &DiaryRow, rhythm: &Steps, now: Timestamp, echoes: bool) -> Option<PredictorMix> {
+    let before = row.habits.as_deref().and_then(PredictorMix::from_bytes);
     let recently = row.weighed_at.is_some_and(|at| at <= now && now - at < WEIGHED_FOR);
     if recently && before.is_some_and(|habits| echoes || habits.echoing() == 0.0) {
         return None;
     }
-    let diary = Diary::from_bytes(&row.diary).filter(|diary| diary.entries().len() >= FEW)?;
-    Some(Habits::weigh(&diary, rhythm, now, echoes))
+    let diary = UpdateTimes::from_bytes(&row.diary).filter(|diary| diary.entries().len() >= FEW)?;
+    Some(PredictorMix::weigh(&diary, rhythm, now, echoes))
 }

@@ -22,7 +22,7 @@ use crate::store::record::Event;
 use crate::store::sync::{Listed, Synced};
 use crate::store::writer::Write;
 use crate::store::{StoreError, load};
-use tidewatch_core::engine::event::{Changed, Known, Moved};
+use tidewatch_core::engine::event::{Changed, KnownSource, Moved};
 use tidewatch_core::planning::build::PlanParams;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
@@ -179,7 +179,7 @@ impl Reloader {
         synced: &Synced,
         usual: &Arc<Learning>,
         at: Timestamp,
-    ) -> Result<Vec<(Known, Arc<Spec>)>, Refused> {
+    ) -> Result<Vec<(KnownSource, Arc<Spec>)>, Refused> {
         // One that was listed before keeps its budget and whatever its publisher asked for.
         let revived: Vec<(SourceId, Timestamp)> = added
             .iter()
@@ -198,7 +198,7 @@ impl Reloader {
             let terms = terms(&source, spec.url());
             let probes = probes.remove(&id).unwrap_or_default();
             Some((
-                Known { id, terms, memory, probes, answered_by: None, moved: Moved::Same },
+                KnownSource { id, terms, memory, probes, answered_by: None, moved: Moved::Same },
                 Arc::new(spec),
             ))
         };

@@ -16,7 +16,7 @@ use crate::fetch::client::Fetcher;
 use crate::store::record::Event as StoredEvent;
 use crate::store::writer::{Health, Write};
 use tidewatch_core::engine::action::{Action, Persist, ProbeResult, Refusal};
-use tidewatch_core::engine::event::{Committed, Configuration, Event, Moved};
+use tidewatch_core::engine::event::{Committed, Configuration, EngineEvent, Moved};
 use tidewatch_core::engine::state::Engine;
 use tidewatch_core::planning::build::PlanOrder;
 use tidewatch_core::source_id::SourceId;
@@ -135,7 +135,7 @@ impl Scheduler {
 
     /// Runs until told to stop and everything in progress has been stored.
     pub async fn run(mut self) {
-        self.tell(Event::Tick);
+        self.tell(EngineEvent::Tick);
         loop {
             self.show();
             if self.stopping && self.engine.in_progress() == 0 {
@@ -144,7 +144,7 @@ impl Scheduler {
             let wake = self.wake.unwrap_or(Timestamp::MAX);
             tokio::select! {
                 biased;
-                Some(committed) = self.channels.receipts.recv() => self.tell(Event::Committed(committed)),
+                Some(committed) = self.channels.receipts.recv() => self.tell(EngineEvent::Committed(committed)),
                 Some(finished) = self.channels.finished.recv() => self.end(finished),
                 control = self.channels.control.recv() => match control {
                     Some(Control::Tell(event)) => self.tell(event),
@@ -154,7 +154,7 @@ impl Scheduler {
                 },
                 () = self.clock.sleep_until(wake), if self.wake.is_some() => {
                     self.wake = None;
-                    self.tell(Event::Tick);
+                    self.tell(EngineEvent::Tick);
                 }
                 () = crate::clock::real_pause(BEAT) => self.watch_clock(),
             }
@@ -162,7 +162,7 @@ impl Scheduler {
     }
 
     /// Tells the engine what happened, and carries out what it asks for.
-    fn tell(&mut self, event: Event) {
+    fn tell(&mut self, event: EngineEvent) {
         self.watch_clock();
         self.hand_over(event, None);
     }
@@ -170,18 +170,18 @@ impl Scheduler {
     /// Tells the engine that a probe ended. What it saw goes into the store with what follows from it.
     fn end(&mut self, finished: Finished) {
         self.watch_clock();
-        self.hand_over(Event::ProbeEnded(Box::new(finished.report())), Some(finished));
+        self.hand_over(EngineEvent::ProbeEnded(Box::new(finished.report())), Some(finished));
     }
 
     /// Tells the engine if the wall clock was set: before anything that happened since.
     fn watch_clock(&mut self) {
         if let Some(by) = self.clock_watch.jumped() {
             tracing::warn!("the clock was set by {by}; the schedule moves with it");
-            self.hand_over(Event::ClockSet { by }, None);
+            self.hand_over(EngineEvent::ClockSet { by }, None);
         }
     }
 
-    fn hand_over(&mut self, event: Event, mut ended: Option<Finished>) {
+    fn hand_over(&mut self, event: EngineEvent, mut ended: Option<Finished>) {
         let mut actions = std::mem::take(&mut self.actions);
         let now = self.clock.now();
         let told = self.recording.as_ref().map(|_| event.clone());
@@ -306,14 +306,14 @@ impl Scheduler {
         if let Some(answer) = answer {
             self.requests.insert(request, answer);
         }
-        self.tell(Event::ProbeRequested { source, request });
+        self.tell(EngineEvent::ProbeRequested { source, request });
     }
 
     fn stop(&mut self) {
         if !std::mem::replace(&mut self.stopping, true) {
             let in_flight = self.engine.in_progress();
             tracing::info!(in_flight, "stopping: finishing what is under way");
-            self.tell(Event::Stopping);
+            self.tell(EngineEvent::Stopping);
         }
     }
 
@@ -346,7 +346,7 @@ impl Scheduler {
             rule_set(&self.rules, &self.roster)
         });
         let (params, removed, replan) = (new.params, new.removed, new.replan);
-        self.tell(Event::Configured(Box::new(Configuration {
+        self.tell(EngineEvent::Configured(Box::new(Configuration {
             params,
             added,
             changed,

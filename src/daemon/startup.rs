@@ -16,7 +16,7 @@ use crate::fetch::host_group::host_group;
 use crate::store::load::{self, Remembered, Standing};
 use crate::store::{Connection, StoreError, rules};
 use tidewatch_core::engine::book::{RuleSet, RuleState};
-use tidewatch_core::engine::event::{Known, Moved};
+use tidewatch_core::engine::event::{KnownSource, Moved};
 use tidewatch_core::engine::loading::Loader;
 use tidewatch_core::engine::memory::Due;
 use tidewatch_core::engine::params::Terms;
@@ -52,7 +52,7 @@ pub struct Learning {
     /// How fast old evidence fades.
     pub half_life: Span,
     /// How bursts are recognised.
-    pub bursts: burst::Params,
+    pub bursts: burst::BurstParams,
     /// What outlasts this is no burst.
     pub cycle: Span,
 }
@@ -164,8 +164,8 @@ pub struct Startup<'c> {
     sources: HashMap<&'c str, &'c Arc<Source>>,
     /// Names of host groups, each kept once.
     hosts: HashSet<Arc<str>>,
-    known: Vec<Known>,
-    first: Vec<Known>,
+    known: Vec<KnownSource>,
+    first: Vec<KnownSource>,
     loader: Loader,
     roster: Roster,
     unscheduled: Vec<SourceId>,
@@ -222,7 +222,7 @@ impl<'c> Startup<'c> {
         let answered_by = answered_by.filter(|group| group.key != terms.host.key);
         self.roster.insert(id, Arc::new(spec));
         let group = if first { &mut self.first } else { &mut self.known };
-        group.push(Known { id, terms, memory, probes, answered_by, moved: Moved::Same });
+        group.push(KnownSource { id, terms, memory, probes, answered_by, moved: Moved::Same });
         if first {
             self.unscheduled.push(id);
         }

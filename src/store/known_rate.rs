@@ -1,6 +1,6 @@
 //! A rate as it is stored.
 
-use tidewatch_core::model::aggregate::Origin;
+use tidewatch_core::model::aggregate::RateOrigin;
 use tidewatch_core::model::cyclic::Rate;
 
 /// A source's rate, and how well founded it is.
@@ -9,7 +9,7 @@ pub struct KnownRate {
     /// λ(t).
     pub rate: Rate,
     /// Whose history it is from.
-    pub origin: Origin,
+    pub origin: RateOrigin,
     /// Updates of its own in evidence.
     pub updates: u32,
 }

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use serde_json::json;
 use sqlx::{AssertSqlSafe, Connection, Row, SqliteConnection};
 
-use tidewatch_core::engine::memory::Memory;
+use tidewatch_core::engine::memory::SourceMemory;
 use tidewatch_core::engine::params::HostGroup;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
@@ -36,7 +36,7 @@ pub struct Remembered {
     /// Its name.
     pub name: String,
     /// What must survive a restart.
-    pub memory: Memory,
+    pub memory: SourceMemory,
     /// The address that last gave a document, after redirects.
     pub answered_at: Option<String>,
     /// When its recent probes ended.
@@ -169,7 +169,10 @@ pub async fn each(
 }
 
 /// What is remembered of one source, also while it is not listed.
-pub async fn remembered(connection: &mut SqliteConnection, id: SourceId) -> Result<Memory, StoreError> {
+pub async fn remembered(
+    connection: &mut SqliteConnection,
+    id: SourceId,
+) -> Result<SourceMemory, StoreError> {
     let mut memories = remembered_of(connection, &[id]).await?;
     memories.remove(&id).ok_or(StoreError::Sql(sqlx::Error::RowNotFound))
 }
@@ -178,7 +181,7 @@ pub async fn remembered(connection: &mut SqliteConnection, id: SourceId) -> Resu
 pub async fn remembered_of(
     connection: &mut SqliteConnection,
     ids: &[SourceId],
-) -> Result<HashMap<SourceId, Memory>, StoreError> {
+) -> Result<HashMap<SourceId, SourceMemory>, StoreError> {
     let mut memories = HashMap::with_capacity(ids.len());
     let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
     for chunk in ids.chunks(usize::try_from(PAGE).unwrap_or(1)) {

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use sqlx::Row;
 
-use tidewatch_core::engine::load::Load;
+use tidewatch_core::engine::load::SlotStats;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
@@ -120,7 +120,7 @@ impl Reader {
 
 impl Reader {
     /// What the fleet did since then, all together; `None` if it did nothing.
-    pub async fn loads(&self, since: Timestamp) -> Result<Option<Load>, StoreError> {
+    pub async fn loads(&self, since: Timestamp) -> Result<Option<SlotStats>, StoreError> {
         let row = sqlx::query(
             "SELECT min(since), max(until), sum(due), sum(sampled), sum(late), sum(late_ms), max(latest_ms),
                     total(undiscovered_hours), (SELECT waiting FROM loads ORDER BY since DESC LIMIT 1),
@@ -135,7 +135,7 @@ impl Reader {
         let count = |at: usize| number(at).unwrap_or(0).unsigned_abs();
         let span = |at: usize| Span::from_millis(number(at).unwrap_or(0));
         let (Some(since), Some(until)) = (number(0), number(1)) else { return Ok(None) };
-        Ok(Some(Load {
+        Ok(Some(SlotStats {
             since: Timestamp::from_millis(since),
             until: Timestamp::from_millis(until),
             due: count(2),

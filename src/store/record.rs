@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 
 use tidewatch_core::engine::action::Attempt;
 use tidewatch_core::engine::book::RuleState;
-use tidewatch_core::engine::memory::Memory;
-use tidewatch_core::model::burst::{Change, Evidence};
+use tidewatch_core::engine::memory::SourceMemory;
+use tidewatch_core::model::burst::{BurstChange, BurstEvidence};
 use tidewatch_core::observe::Observation;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
@@ -84,13 +84,13 @@ pub struct Landing {
     /// What was seen; `None` when the document was not read (not modified, failed).
     pub observation: Option<Observation>,
     /// The source's new state.
-    pub memory: Memory,
+    pub memory: SourceMemory,
     /// What is believed of its rhythm, when this added to it.
     pub beliefs: Option<BeliefsRecord>,
     /// A burst that began, ended or passed.
-    pub burst: Option<Change>,
+    pub burst: Option<BurstChange>,
     /// The burst that is on.
-    pub burst_so_far: Option<Evidence>,
+    pub burst_so_far: Option<BurstEvidence>,
     /// The host group's new state, if it changed.
     pub host: Option<HostRecord>,
     /// Events that go with it.

@@ -9,8 +9,8 @@ use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 use sqlx::{Row, SqliteConnection};
 
-use tidewatch_core::model::aggregate::Origin;
-use tidewatch_core::model::burst::{Change, Evidence};
+use tidewatch_core::model::aggregate::RateOrigin;
+use tidewatch_core::model::burst::{BurstChange, BurstEvidence};
 use tidewatch_core::model::cyclic::Rate;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Timestamp;
@@ -74,9 +74,9 @@ pub(super) async fn beliefs(
 /// The bursts that a landing tells of. One that is on grows with every look.
 pub(super) async fn bursts(connection: &mut SqliteConnection, id: i64, landing: &Landing) -> Result {
     match landing.burst {
-        Some(Change::Began(evidence)) => begin(connection, id, &evidence, None).await?,
-        Some(Change::Passed(evidence)) => begin(connection, id, &evidence, Some(evidence.at)).await?,
-        Some(Change::Ended(evidence)) => go_on(connection, id, &evidence, Some(evidence.at)).await?,
+        Some(BurstChange::Began(evidence)) => begin(connection, id, &evidence, None).await?,
+        Some(BurstChange::Passed(evidence)) => begin(connection, id, &evidence, Some(evidence.at)).await?,
+        Some(BurstChange::Ended(evidence)) => go_on(connection, id, &evidence, Some(evidence.at)).await?,
         None => match landing.burst_so_far {
             Some(evidence) => go_on(connection, id, &evidence, None).await?,
             None if landing.memory.life.burst_since.is_none() => {
@@ -101,7 +101,7 @@ pub(super) async fn bursts(connection: &mut SqliteConnection, id: i64, landing: 
 async fn begin(
     connection: &mut SqliteConnection,
     id: i64,
-    evidence: &Evidence,
+    evidence: &BurstEvidence,
     ended: Option<Timestamp>,
 ) -> Result {
     sqlx::query(
@@ -120,7 +120,7 @@ async fn begin(
 async fn go_on(
     connection: &mut SqliteConnection,
     id: i64,
-    evidence: &Evidence,
+    evidence: &BurstEvidence,
     ended: Option<Timestamp>,
 ) -> Result {
     sqlx::query(
@@ -225,7 +225,8 @@ impl Reader {
             let zone = TimeZone::get(segments[0].get(1)).unwrap_or(TimeZone::UTC);
             match Rate::new(zone, segments.iter().map(|row| (row.get(2), row.get(3)))) {
                 Ok(rate) => {
-                    let origin = Origin::from_name(segments[0].get(4)).unwrap_or(Origin::Individual);
+                    let origin =
+                        RateOrigin::from_name(segments[0].get(4)).unwrap_or(RateOrigin::Individual);
                     rates.insert(SourceId(id), KnownRate { rate, origin, updates: segments[0].get(5) });
                 }
                 Err(error) => tracing::warn!(source = id, %error, "the stored rate is broken"),

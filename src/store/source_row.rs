@@ -10,9 +10,9 @@ use sqlx::query::Query;
 use sqlx::sqlite::{Sqlite, SqliteArguments};
 use sqlx::{AssertSqlSafe, SqliteConnection};
 
-use tidewatch_core::engine::memory::{Due, Life, Memory, MoveProof, Toll};
-use tidewatch_core::engine::reason::{Reason, State};
-use tidewatch_core::model::estimate::Forgetting;
+use tidewatch_core::engine::memory::{BurstState, Due, MoveProof, ProbeCost, SourceMemory};
+use tidewatch_core::engine::reason::{Reason, SourceState};
+use tidewatch_core::model::estimate::ChangePointRate;
 use tidewatch_core::observe::FeedHints;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::time::{Span, Timestamp};
@@ -192,7 +192,7 @@ impl SourceRow {
         let memory = &landing.memory;
         // From its start: what is published while an answer travels was not in it, and lies after this look.
         let looked = landing.error.is_none().then_some(landing.attempt.started);
-        let toll = Some(memory.toll).filter(Toll::is_known);
+        let toll = Some(memory.toll).filter(ProbeCost::is_known);
         let moving = memory.moving.as_deref();
         Self {
             state: memory.state.name().into(),
@@ -233,11 +233,11 @@ impl SourceRow {
     }
 
     /// What is remembered.
-    pub(super) fn memory(self) -> Memory {
-        let state = State::from_name(&self.state).unwrap_or_default();
+    pub(super) fn memory(self) -> SourceMemory {
+        let state = SourceState::from_name(&self.state).unwrap_or_default();
         let due = match (instant(self.next_probe_at), state) {
             (Some(at), _) => Due::At(at),
-            (None, State::Resting) => Due::Stopped,
+            (None, SourceState::Resting) => Due::Stopped,
             (None, _) => Due::Unscheduled,
         };
         let moving = self.moving_to.map(|target| {
@@ -248,7 +248,7 @@ impl SourceRow {
             })
         });
         let policy = |name: Option<Text>| name.as_deref().and_then(Policy::from_name);
-        Memory {
+        SourceMemory {
             state,
             due,
             reason: self.next_probe_reason.as_deref().and_then(Reason::from_name).unwrap_or_default(),
@@ -257,7 +257,7 @@ impl SourceRow {
             looked: instant(self.last_look_at),
             last_update: instant(self.last_update_at),
             known_updates: self.known_updates.max(0).unsigned_abs(),
-            toll: Toll { bytes: self.mean_bytes.unwrap_or(0.0), millis: self.mean_ms.unwrap_or(0.0) },
+            toll: ProbeCost { bytes: self.mean_bytes.unwrap_or(0.0), millis: self.mean_ms.unwrap_or(0.0) },
             error_streak: self.error_streak,
             fresh_until: instant(self.fresh_until),
             retry_until: instant(self.retry_until),
@@ -271,8 +271,8 @@ impl SourceRow {
             moving,
             adopted_url: self.adopted_url.map(|url| url.into_owned().into_boxed_str()),
             holds: self.holds,
-            estimate: self.estimate.as_deref().and_then(Forgetting::from_text).unwrap_or_default(),
-            life: Life {
+            estimate: self.estimate.as_deref().and_then(ChangePointRate::from_text).unwrap_or_default(),
+            life: BurstState {
                 asked_by: policy(self.next_probe_policy).unwrap_or(Policy::Uniform),
                 follows: policy(self.follows).unwrap_or(Policy::Adaptive),
                 newest: instant(self.newest_at),

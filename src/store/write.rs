@@ -9,7 +9,7 @@ use sqlx::query::Query;
 use sqlx::sqlite::{Sqlite, SqliteArguments};
 
 use tidewatch_core::engine::action::Attempt;
-use tidewatch_core::engine::load::Load;
+use tidewatch_core::engine::load::SlotStats;
 use tidewatch_core::observe::{Observation, Occurred, Present, Update};
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
@@ -306,7 +306,7 @@ pub(super) async fn host(connection: &mut SqliteConnection, host: &HostRecord) -
 }
 
 /// What the fleet did. A clock that was set back may come to the same instant again.
-pub(super) async fn load(connection: &mut SqliteConnection, load: &Load) -> Result {
+pub(super) async fn load(connection: &mut SqliteConnection, load: &SlotStats) -> Result {
     sqlx::query(
         "INSERT OR REPLACE INTO loads (since, until, due, sampled, late, late_ms, latest_ms, waiting,
                                        undiscovered_hours, work, tardy, tardy_ms, tardiest_ms, overdue)

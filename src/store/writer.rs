@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::clock::real_pause;
 use tidewatch_core::engine::action::{AdoptedPlan, Attempt, DueChange};
 use tidewatch_core::engine::event::Committed;
-use tidewatch_core::engine::load::Load;
+use tidewatch_core::engine::load::SlotStats;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
@@ -76,7 +76,7 @@ pub enum Write {
     /// These rules there are; what belongs to others is forgotten.
     Rules(Vec<Arc<str>>),
     /// What the fleet did.
-    Load(Load),
+    Load(SlotStats),
     /// Old probes are to be forgotten, a bite at a time.
     Prune {
         /// Forget what is older.

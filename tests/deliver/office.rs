@@ -20,7 +20,7 @@ use tidewatch::store::sync::Listed;
 use tidewatch::store::writer::{Desk, Write, Writer};
 use tidewatch::store::{load, open};
 use tidewatch_core::engine::action::Attempt;
-use tidewatch_core::engine::memory::{Due, Memory};
+use tidewatch_core::engine::memory::{Due, SourceMemory};
 use tidewatch_core::engine::reason::Reason;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::source_id::SourceId;
@@ -242,7 +242,7 @@ impl Office {
             tardy: None,
             look_by: None,
             observation: None,
-            memory: Memory { due: Due::At(now + HOUR), ..Memory::default() },
+            memory: SourceMemory { due: Due::At(now + HOUR), ..SourceMemory::default() },
             beliefs: None,
             burst: None,
             burst_so_far: None,

@@ -2,21 +2,21 @@
 
 use tidewatch::store::load;
 use tidewatch::store::review::BurstReview;
-use tidewatch_core::model::burst::{Change, Evidence};
+use tidewatch_core::model::burst::{BurstChange, BurstEvidence};
 
 use super::*;
 
-fn evidence(until: i64, observed: u32) -> Evidence {
-    Evidence { since: at(1_000), at: at(until), observed, expected: 0.5 }
+fn evidence(until: i64, observed: u32) -> BurstEvidence {
+    BurstEvidence { since: at(1_000), at: at(until), observed, expected: 0.5 }
 }
 
-fn look(id: SourceId, secs: i64, policy: Policy, burst: Option<Change>) -> Landing {
+fn look(id: SourceId, secs: i64, policy: Policy, burst: Option<BurstChange>) -> Landing {
     let plain = landing(id, secs);
-    let follows = if matches!(burst, Some(Change::Ended(_))) { Policy::Plan } else { Policy::Ttl };
-    let life = Life { follows, ..Life::default() };
+    let follows = if matches!(burst, Some(BurstChange::Ended(_))) { Policy::Plan } else { Policy::Ttl };
+    let life = BurstState { follows, ..BurstState::default() };
     Landing {
         attempt: Attempt { policy, ..plain.attempt },
-        memory: Memory { life, ..plain.memory.clone() },
+        memory: SourceMemory { life, ..plain.memory.clone() },
         burst,
         ..plain
     }
@@ -28,7 +28,7 @@ async fn a_burst_grows_ends_and_is_reviewed() {
     let (a, b) = (store.id("a"), store.id("b"));
     let land = |landing: Landing| store.write(Write::Ended(Box::new(landing)));
     land(look(a, 500, Policy::Plan, None));
-    land(look(a, 1_600, Policy::Plan, Some(Change::Began(evidence(1_600, 5)))));
+    land(look(a, 1_600, Policy::Plan, Some(BurstChange::Began(evidence(1_600, 5)))));
     land(look(b, 1_650, Policy::Ttl, None));
     land(Landing { burst_so_far: Some(evidence(1_700, 9)), ..look(a, 1_700, Policy::Ttl, None) });
     store.flush().await;
@@ -47,8 +47,8 @@ async fn a_burst_grows_ends_and_is_reviewed() {
     };
     assert_eq!(reader.bursts().await.unwrap().as_slice(), std::slice::from_ref(&on));
 
-    land(look(a, 1_900, Policy::Ttl, Some(Change::Ended(evidence(1_900, 11)))));
-    land(look(b, 2_000, Policy::Ttl, Some(Change::Passed(evidence(1_990, 4)))));
+    land(look(a, 1_900, Policy::Ttl, Some(BurstChange::Ended(evidence(1_900, 11)))));
+    land(look(b, 2_000, Policy::Ttl, Some(BurstChange::Passed(evidence(1_990, 4)))));
     land(look(a, 2_500, Policy::Ttl, None));
     store.flush().await;
     assert_eq!(reader.open_burst(a).await.unwrap(), None);
@@ -88,9 +88,14 @@ async fn a_change_for_good_voids_the_rate_and_says_so() {
     let land = |landing: Landing| store.write(Write::Ended(Box::new(landing)));
     land(Landing { beliefs: Some(believed(&[1])), ..look(a, 1_000, Policy::Plan, None) });
     store.write(rate(a, 1_100));
-    land(look(a, 1_200, Policy::Plan, Some(Change::Passed(Evidence { at: at(900), ..evidence(900, 3) }))));
-    land(look(a, 1_600, Policy::Plan, Some(Change::Began(evidence(1_600, 5)))));
-    let last = look(a, 9_000, Policy::Ttl, Some(Change::Ended(evidence(9_000, 99))));
+    land(look(
+        a,
+        1_200,
+        Policy::Plan,
+        Some(BurstChange::Passed(BurstEvidence { at: at(900), ..evidence(900, 3) })),
+    ));
+    land(look(a, 1_600, Policy::Plan, Some(BurstChange::Began(evidence(1_600, 5)))));
+    let last = look(a, 9_000, Policy::Ttl, Some(BurstChange::Ended(evidence(9_000, 99))));
     land(Landing { beliefs: Some(changed_since(1_000)), ..last });
     store.flush().await;
     let reader = store.reader().await;
@@ -110,8 +115,8 @@ async fn a_change_for_good_voids_the_rate_and_says_so() {
 async fn a_new_address_begins_another_life() {
     let store = Store::new().await;
     let a = store.id("a");
-    let first = look(a, 1_600, Policy::Plan, Some(Change::Began(evidence(1_600, 5))));
-    let life = Life {
+    let first = look(a, 1_600, Policy::Plan, Some(BurstChange::Began(evidence(1_600, 5))));
+    let life = BurstState {
         asked_by: Policy::Ttl,
         follows: Policy::Ttl,
         newest: Some(at(1_500)),
@@ -120,7 +125,7 @@ async fn a_new_address_begins_another_life() {
         quiet_since: Some(at(1)),
         reserve_whole_at: Some(at(5_000)),
     };
-    let memory = Memory { life: life.clone(), ..first.memory.clone() };
+    let memory = SourceMemory { life: life.clone(), ..first.memory.clone() };
     store.write(Write::Ended(Box::new(Landing { memory, ..first })));
     let sync = async |listed: Listed| {
         let (reply, synced) = oneshot::channel();
@@ -132,10 +137,10 @@ async fn a_new_address_begins_another_life() {
     };
     let same = listed("a", "http://a/");
     assert_eq!(sync(same.clone()).await, life, "nothing changed");
-    let otherwise = Life { follows: Policy::Adaptive, ..life.clone() };
+    let otherwise = BurstState { follows: Policy::Adaptive, ..life.clone() };
     assert_eq!(sync(Listed { policy: "uniform", ..same.clone() }).await, otherwise, "another policy");
     let moved = sync(Listed { policy: "uniform", ..listed("a", "http://elsewhere/") }).await;
-    assert_eq!(moved, Life { asked_by: Policy::Ttl, ..Life::default() });
+    assert_eq!(moved, BurstState { asked_by: Policy::Ttl, ..BurstState::default() });
     assert_eq!(store.reader().await.open_burst(a).await.unwrap(), None, "its burst is over");
 }
 
@@ -144,11 +149,11 @@ async fn a_clock_that_was_set_moves_every_promise() {
     let store = Store::new().await;
     let a = store.id("a");
     let first = landing(a, 10_000);
-    let memory = Memory {
+    let memory = SourceMemory {
         due: Due::At(at(20_000)),
         last_probe: Some(at(10_001)),
         retry_until: Some(at(15_000)),
-        life: Life { newest: Some(at(9_000)), ..Life::default() },
+        life: BurstState { newest: Some(at(9_000)), ..BurstState::default() },
         ..first.memory.clone()
     };
     store.write(Write::Ended(Box::new(landing(a, 50))));

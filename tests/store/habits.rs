@@ -6,8 +6,8 @@ use tidewatch::clock::Clock;
 use tidewatch::config::valid;
 use tidewatch::daemon::refit::{RefitParams, Refitter};
 use tidewatch_core::model::cyclic::Rate;
-use tidewatch_core::model::habits::diary::Diary;
-use tidewatch_core::model::habits::mixture::Habits;
+use tidewatch_core::model::habits::diary::UpdateTimes;
+use tidewatch_core::model::habits::mixture::PredictorMix;
 use tidewatch_core::model::habits::weigh::FEW;
 use tidewatch_core::model::history::History;
 use tidewatch_core::model::steps::Steps;
@@ -19,8 +19,8 @@ use super::*;
 const HOUR: i64 = 3_600;
 
 /// Updates at four minutes past each hour.
-fn diary(hours: i64) -> Diary {
-    let mut diary = Diary::default();
+fn diary(hours: i64) -> UpdateTimes {
+    let mut diary = UpdateTimes::default();
     diary.watched_since(at(-HOUR));
     (0..hours).for_each(|n| diary.note(at(n * HOUR + 240), Some(1.0)));
     diary
@@ -54,7 +54,7 @@ async fn a_diary_and_habits_are_kept_until_they_are_others() {
     let (a, b) = (store.id("a"), store.id("b"));
     let first = diary(20).to_bytes();
     let rhythm = Steps::from(&Rate::constant(1.0));
-    let habits = Habits::weigh(&diary(20), &rhythm, at(20 * HOUR), true).to_bytes();
+    let habits = PredictorMix::weigh(&diary(20), &rhythm, at(20 * HOUR), true).to_bytes();
     store.write(look(a, 100, Some(first.clone())));
     store.write(look(b, 100, None));
     store.flush().await;
@@ -161,13 +161,13 @@ async fn a_refit_weighs_habits_where_somebody_plans_by_them() {
         assert_eq!(refitter.refit(at(secs)).await.unwrap(), 2);
         let rows = reader.diaries(&[a, b]).await.unwrap();
         assert_eq!(rows[&b].habits, None, "nobody plans by them");
-        (rows[&a].weighed_at, Habits::from_bytes(rows[&a].habits.as_deref().unwrap()).unwrap())
+        (rows[&a].weighed_at, PredictorMix::from_bytes(rows[&a].habits.as_deref().unwrap()).unwrap())
     };
     let now = 100 * HOUR;
     let (when, habits) = weighed(now).await;
     assert_eq!(when, Some(at(now)));
     let rhythm = async || Steps::from(&reader.rates(&[a]).await.unwrap()[&a].rate);
-    assert_eq!(habits, Habits::weigh(&diary(100), &rhythm().await, at(now), true));
+    assert_eq!(habits, PredictorMix::weigh(&diary(100), &rhythm().await, at(now), true));
 
     assert_eq!(weighed(now + 6 * HOUR).await.0, Some(at(now)), "nothing is new");
     assert_eq!(weighed(now + 30 * HOUR).await.0, Some(at(now + 30 * HOUR)), "what is old fades");
@@ -175,10 +175,10 @@ async fn a_refit_weighs_habits_where_somebody_plans_by_them() {
     store.flush().await;
     let (when, habits) = weighed(now + 32 * HOUR).await;
     assert_eq!(when, Some(at(now + 32 * HOUR)));
-    assert_eq!(habits, Habits::weigh(&diary(101), &rhythm().await, at(now + 32 * HOUR), true));
+    assert_eq!(habits, PredictorMix::weigh(&diary(101), &rhythm().await, at(now + 32 * HOUR), true));
 
     // Echoes that are not wanted any more are not kept for a day.
-    let mut in_flurries = Diary::default();
+    let mut in_flurries = UpdateTimes::default();
     let mut chance = Stream::new(3, "flurries");
     for _ in 0..60 {
         let first = at(now - (chance.unit() * 1_500.0 * HOUR as f64) as i64);

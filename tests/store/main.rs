@@ -21,9 +21,9 @@ use tidewatch::store::{StoreError, open};
 use tidewatch_core::engine::action::{AdoptedPlan, Attempt, DueChange};
 use tidewatch_core::engine::constraint::Constraint;
 use tidewatch_core::engine::event::Committed;
-use tidewatch_core::engine::memory::{Due, Life, Memory, MoveProof, Toll};
-use tidewatch_core::engine::reason::{Reason, State};
-use tidewatch_core::model::estimate::Forgetting;
+use tidewatch_core::engine::memory::{BurstState, Due, MoveProof, ProbeCost, SourceMemory};
+use tidewatch_core::engine::reason::{Reason, SourceState};
+use tidewatch_core::model::estimate::ChangePointRate;
 use tidewatch_core::observe::{
     FeedHints, Observation, Occurred, PageText, Present, Update, UpdateKind, compare::key_hash,
 };
@@ -75,10 +75,10 @@ fn landing(id: SourceId, secs: i64) -> Landing {
         tardy: None,
         look_by: None,
         observation: None,
-        memory: Memory {
+        memory: SourceMemory {
             due: Due::At(at(secs + 100)),
             last_probe: Some(at(secs + 1)),
-            ..Memory::default()
+            ..SourceMemory::default()
         },
         beliefs: None,
         burst: None,
@@ -183,15 +183,15 @@ async fn other_program(path: &Path) -> SqliteConnection {
 async fn a_landing_is_stored_whole_and_comes_back_as_it_was() {
     let mut store = Store::new().await;
     let id = store.id("a");
-    let memory = Memory {
+    let memory = SourceMemory {
         rule: Some("profile/rule".into()),
-        state: State::Backoff,
+        state: SourceState::Backoff,
         due: Due::At(at(500)),
         reason: Reason::Constraint(Constraint::RetryAfter),
         last_probe: Some(at(101)),
         // What is stored is when it was asked: see the flight.
         looked: Some(at(100)),
-        estimate: Forgetting::seeded(0.25, 40.0),
+        estimate: ChangePointRate::seeded(0.25, 40.0),
         last_update: Some(at(101)),
         error_streak: 3,
         known_updates: 17,
@@ -205,10 +205,10 @@ async fn a_landing_is_stored_whole_and_comes_back_as_it_was() {
             update_period: Some(Span::from_days(1)),
         },
         holds: Some(20),
-        toll: Toll { bytes: 1234.5, millis: 80.25 },
+        toll: ProbeCost { bytes: 1234.5, millis: 80.25 },
         moving: Some(Box::new(MoveProof { target: "http://c/".into(), times: 2, since: at(50) })),
         adopted_url: Some("http://adopted/".into()),
-        life: Life {
+        life: BurstState {
             asked_by: Policy::Ttl,
             follows: Policy::AggHist,
             newest: Some(at(81)),

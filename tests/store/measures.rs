@@ -1,7 +1,7 @@
 //! How well probes were spent: counted by hand, by the reader and by the views.
 
 use tidewatch::store::measures::Measures;
-use tidewatch_core::engine::load::Load;
+use tidewatch_core::engine::load::SlotStats;
 
 use super::*;
 
@@ -186,7 +186,7 @@ async fn the_view_over_all_reads_by_index_and_sorts_nothing() {
 async fn what_the_fleet_did_is_added_up_and_pruned() {
     let store = Store::new().await;
     assert_eq!(store.reader().await.loads(at(0)).await.unwrap(), None);
-    let load = |since: i64, due, latest| Load {
+    let load = |since: i64, due, latest| SlotStats {
         until: at(since + 60),
         due,
         sampled: 5,
@@ -200,13 +200,13 @@ async fn what_the_fleet_did_is_added_up_and_pruned() {
         tardy_for: Span::from_secs(latest + 2),
         tardiest: Span::from_secs(latest),
         overdue: due,
-        ..Load::new(at(since))
+        ..SlotStats::new(at(since))
     };
     for minute in [load(0, 7, 90), load(60, 10, 30), load(120, 3, 40)] {
         store.write(Write::Load(minute));
     }
     store.flush().await;
-    let expected = Load {
+    let expected = SlotStats {
         since: at(60),
         until: at(180),
         due: 13,

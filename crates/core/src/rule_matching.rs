@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::engine::book::Told;
+use crate::engine::book::RuleMatches;
 use crate::observe::query::Condition;
 use crate::observe::{Occurred, Update, UpdateKind};
 use crate::planning::execution::RuleId;
@@ -29,14 +29,14 @@ pub fn match_rules<'q>(
     parts: &[Part],
     query: impl Fn(RuleId) -> Option<RuleQuery<'q>>,
     updates: &[Update],
-) -> Vec<Told> {
+) -> Vec<RuleMatches> {
     let matched = parts.iter().filter_map(|part| Some(match_rule(*part, query(part.rule)?, updates)));
     matched.filter(|told| !told.caught.is_empty() || !told.counts.is_empty()).collect()
 }
 
-fn match_rule(part: Part, query: RuleQuery<'_>, updates: &[Update]) -> Told {
+fn match_rule(part: Part, query: RuleQuery<'_>, updates: &[Update]) -> RuleMatches {
     let rule = Arc::clone(&query.terms.name);
-    let mut told = Told { rule, caught: Vec::new(), counts: Vec::new() };
+    let mut told = RuleMatches { rule, caught: Vec::new(), counts: Vec::new() };
     for (index, update) in updates.iter().enumerate() {
         let at = latest(update);
         if update.kind == UpdateKind::Edited || !query.terms.active.holds(at) {

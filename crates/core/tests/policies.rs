@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use tidewatch_core::model::cyclic::{Rate, WEEK_S};
 use tidewatch_core::model::importance::WeekWindow;
 use tidewatch_core::model::steps::Steps;
-use tidewatch_core::planning::ask::{Knowledge, Wish, next};
+use tidewatch_core::planning::ask::{Knowledge, NextProbe, next};
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::expected::Forecast;
 use tidewatch_core::planning::policy::Policy;
@@ -54,8 +54,8 @@ fn any_budget() -> impl Strategy<Value = Budget> {
 
 fn time(policy: Policy, known: &Knowledge<'_>, last: Timestamp) -> Timestamp {
     match next(policy, known, last, last) {
-        Wish::At { at, .. } => at,
-        Wish::Sampled { .. } => panic!("{policy:?} gives no time"),
+        NextProbe::At { at, .. } => at,
+        NextProbe::Sampled { .. } => panic!("{policy:?} gives no time"),
     }
 }
 

@@ -11,13 +11,13 @@ mod world;
 
 use std::io::Write;
 
-use world::{Found, Params, Test, WINDOW_COUNTS, detection, false_alarms};
+use world::{BurstParams, Found, Test, WINDOW_COUNTS, detection, false_alarms};
 
 fn main() -> std::io::Result<()> {
     let out = &mut std::io::stdout().lock();
     for test in [Test::Filter, Test::Tail] {
         for in_window in WINDOW_COUNTS {
-            let params = Params { test, ..Params::default() };
+            let params = BurstParams { test, ..BurstParams::default() };
             let alarms = false_alarms(in_window, 30_000, &params) / 30.0;
             write!(out, "{} Λ(W) = {in_window}: {alarms:.2} false alarms per 1,000;", test.name())?;
             for times in [4.0, 10.0, 30.0] {

@@ -17,8 +17,8 @@ use anyhow::Context;
 use jiff::tz::TimeZone;
 use tidewatch_core::model::aggregate::{Aggregate, blend};
 use tidewatch_core::model::cyclic::Rate;
-use tidewatch_core::model::fit::{Cycle, Prior, fit, level};
-use tidewatch_core::model::history::{CELLS, Evidence, History};
+use tidewatch_core::model::fit::{Cycle, WeeklyPrior, fit, level};
+use tidewatch_core::model::history::{CELLS, History, WeeklyEvidence};
 use tidewatch_core::time::{Span, Timestamp};
 
 struct Trace {
@@ -38,7 +38,7 @@ impl Trace {
     }
 
     /// What is known at the cut when watching began at `from`.
-    fn evidence(&self, from: Timestamp) -> Evidence {
+    fn evidence(&self, from: Timestamp) -> WeeklyEvidence {
         self.history(from).evidence(self.cut())
     }
 
@@ -97,7 +97,7 @@ fn read(folder: &Path) -> anyhow::Result<Vec<Trace>> {
 
 /// The plain histogram: every hour of the week its own rate, with a tenth of an update added so
 /// that it can be scored at all.
-fn histogram(evidence: &Evidence) -> Rate {
+fn histogram(evidence: &WeeklyEvidence) -> Rate {
     let mean = level(evidence);
     let hours = (0..CELLS).map(|cell| {
         let rate = (evidence.updates[cell] + 0.1) / (evidence.hours[cell] + 0.1 / mean);
@@ -116,10 +116,10 @@ fn main() -> anyhow::Result<()> {
     let (mut worse, mut unseen) = (Vec::new(), 0);
     let mut cycles = [0; 4];
     let mut sizes = Vec::new();
-    let all: Vec<Evidence> = traces.iter().map(|trace| trace.evidence(trace.ends().0)).collect();
+    let all: Vec<WeeklyEvidence> = traces.iter().map(|trace| trace.evidence(trace.ends().0)).collect();
     for (trace, evidence) in traces.iter().zip(&all) {
         let mean = level(evidence);
-        let fitted = fit(evidence, &Prior::flat(mean), &zone);
+        let fitted = fit(evidence, &WeeklyPrior::flat(mean), &zone);
         let history = trace.history(trace.ends().0);
         let heap = history.heap_bytes() + fitted.rate.heap_bytes();
         sizes.push(size_of::<History>() + size_of::<Rate>() + heap);
@@ -162,7 +162,7 @@ fn main() -> anyhow::Result<()> {
         let mean = level(&own);
         let rates = [
             Rate::constant(mean),
-            fit(&own, &Prior::flat(mean), &zone).rate,
+            fit(&own, &WeeklyPrior::flat(mean), &zone).rate,
             group.history(mean, &zone),
             blend(&own, Some(&group), &zone).0.rate,
         ];

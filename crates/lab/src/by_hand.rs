@@ -7,9 +7,10 @@ use std::collections::VecDeque;
 use tidewatch_core::engine::action::{Action, Attempt, Persist, ProbeResult, Refusal};
 use tidewatch_core::engine::book::{RuleSet, RuleState};
 use tidewatch_core::engine::event::{
-    Changed, Committed, Configuration, Event, Known, MadePlan, PlansReady, PredictedIntervals, Report,
+    Changed, Committed, Configuration, EngineEvent, KnownSource, MadePlan, PlansReady, PredictedIntervals,
+    ProbeReport,
 };
-use tidewatch_core::engine::load::Load;
+use tidewatch_core::engine::load::SlotStats;
 use tidewatch_core::engine::loading::Loader;
 use tidewatch_core::engine::note::Note;
 use tidewatch_core::engine::params::{FleetParams, HostGroup};
@@ -32,14 +33,14 @@ pub struct ByHand {
     requests: VecDeque<PlanOrder>,
     /// What was noted about sources besides the ends of probes.
     notes: Vec<(SourceId, Note)>,
-    loads: Vec<Load>,
+    loads: Vec<SlotStats>,
     /// What is told of sources because of rules, by the last event.
     others: Vec<SourceId>,
 }
 
 impl ByHand {
     /// An engine with these sources.
-    pub fn new(params: FleetParams, seed: u64, now: Timestamp, known: Vec<Known>) -> Self {
+    pub fn new(params: FleetParams, seed: u64, now: Timestamp, known: Vec<KnownSource>) -> Self {
         let mut loader = Loader::new(params, seed, now);
         loader.sources(known);
         Self::of(loader)
@@ -51,7 +52,7 @@ impl ByHand {
         seed: u64,
         now: Timestamp,
         hosts: &[(HostGroup, Option<Timestamp>, Span)],
-        known: Vec<Known>,
+        known: Vec<KnownSource>,
     ) -> Self {
         let mut loader = Loader::new(params, seed, now);
         hosts.iter().for_each(|(host, paused_until, delay)| loader.host(host, *paused_until, *delay));
@@ -76,7 +77,7 @@ impl ByHand {
     }
 
     /// Tells the engine something. Returns what it asks for, but for what is kept here.
-    pub fn tell(&mut self, now: Timestamp, event: Event) -> Vec<Action> {
+    pub fn tell(&mut self, now: Timestamp, event: EngineEvent) -> Vec<Action> {
         let mut actions = Vec::new();
         self.engine.handle(now, event, &mut actions);
         self.others.clear();
@@ -99,7 +100,7 @@ impl ByHand {
         if started.is_empty() {
             return Vec::new();
         }
-        let sent = self.tell(now, Event::Committed(Committed::Started(started)));
+        let sent = self.tell(now, EngineEvent::Committed(Committed::Started(started)));
         let sent = sent.into_iter().filter_map(|action| match action {
             Action::Send(attempt) => Some(attempt),
             _ => None,
@@ -109,10 +110,10 @@ impl ByHand {
 
     /// Hands out slots. Returns whose start is to be committed.
     pub fn start(&mut self, now: Timestamp) -> Vec<Attempt> {
-        let mut actions = self.tell(now, Event::Tick);
+        let mut actions = self.tell(now, EngineEvent::Tick);
         if actions.iter().all(|action| matches!(action, Action::WakeAt(_))) && self.is_due(now) {
             // It did not know yet when slots are worth handing out.
-            actions = self.tell(now, Event::Tick);
+            actions = self.tell(now, EngineEvent::Tick);
         }
         let started = actions.into_iter().find_map(|action| match action {
             Action::Persist(Persist::Started(attempts)) => Some(attempts),
@@ -128,14 +129,14 @@ impl ByHand {
     /// When slots are next worth handing out.
     pub fn next_step(&mut self, now: Timestamp) -> Option<Timestamp> {
         if self.engine.next_start().is_none_or(|at| at > now) {
-            self.tell(now, Event::RatesFitted(Vec::new()));
+            self.tell(now, EngineEvent::RatesFitted(Vec::new()));
         }
         self.engine.next_start()
     }
 
     /// A probe ended. Returns what is to be stored of it.
-    pub fn absorb(&mut self, report: &Report) -> Option<ProbeResult> {
-        let actions = self.tell(report.finished, Event::ProbeEnded(Box::new(report.clone())));
+    pub fn absorb(&mut self, report: &ProbeReport) -> Option<ProbeResult> {
+        let actions = self.tell(report.finished, EngineEvent::ProbeEnded(Box::new(report.clone())));
         actions.into_iter().find_map(|action| match action {
             Action::Persist(Persist::Ended(result)) => Some(*result),
             _ => None,
@@ -144,7 +145,7 @@ impl ByHand {
 
     /// The end of a probe is committed.
     pub fn landed(&mut self, source: SourceId, now: Timestamp) -> Vec<Action> {
-        self.tell(now, Event::Committed(Committed::Ended(source)))
+        self.tell(now, EngineEvent::Committed(Committed::Ended(source)))
     }
 
     /// Sources that were due at another time because of what was told last.
@@ -178,7 +179,7 @@ impl ByHand {
 
     fn take(&mut self, now: Timestamp, ready: PlansReady) -> Result<Vec<Note>, Stale> {
         let mut notes = Vec::new();
-        for action in self.tell(now, Event::PlansReady(ready)) {
+        for action in self.tell(now, EngineEvent::PlansReady(ready)) {
             match action {
                 Action::Log { note: Note::PlanStale, .. } => return Err(Stale),
                 Action::Log { note, .. } => notes.push(note),
@@ -190,7 +191,7 @@ impl ByHand {
 
     /// Someone requests a probe.
     pub fn request(&mut self, source: SourceId, now: Timestamp) -> Result<(), Refusal> {
-        let actions = self.tell(now, Event::ProbeRequested { source, request: 1 });
+        let actions = self.tell(now, EngineEvent::ProbeRequested { source, request: 1 });
         let answer = actions.into_iter().find_map(|action| match action {
             Action::Answer { answer, .. } => Some(answer),
             _ => None,
@@ -200,37 +201,37 @@ impl ByHand {
 
     /// These sources have a new rate.
     pub fn rates_fitted(&mut self, sources: &[SourceId], now: Timestamp) {
-        self.tell(now, Event::RatesFitted(sources.to_vec()));
+        self.tell(now, EngineEvent::RatesFitted(sources.to_vec()));
     }
 
     /// The source list changed.
     pub fn reconfigure(
         &mut self,
-        added: Vec<Known>,
+        added: Vec<KnownSource>,
         changed: Vec<Changed>,
         removed: &[SourceId],
         now: Timestamp,
     ) -> Vec<Action> {
         let new = Configuration { added, changed, removed: removed.to_vec(), ..self.same() };
-        self.tell(now, Event::Configured(Box::new(new)))
+        self.tell(now, EngineEvent::Configured(Box::new(new)))
     }
 
     /// The limits changed.
     pub fn set_params(&mut self, params: FleetParams, now: Timestamp) {
         let new = Configuration { params, ..self.same() };
-        self.tell(now, Event::Configured(Box::new(new)));
+        self.tell(now, EngineEvent::Configured(Box::new(new)));
     }
 
     /// The rules changed.
     pub fn set_rules(&mut self, rules: RuleSet, now: Timestamp) {
         let new = Configuration { rules: Some(rules), ..self.same() };
-        self.tell(now, Event::Configured(Box::new(new)));
+        self.tell(now, EngineEvent::Configured(Box::new(new)));
     }
 
     /// What plans follow changed.
     pub fn replan_all(&mut self, now: Timestamp) {
         let new = Configuration { replan: true, ..self.same() };
-        self.tell(now, Event::Configured(Box::new(new)));
+        self.tell(now, EngineEvent::Configured(Box::new(new)));
     }
 
     /// A configuration that changes nothing.
@@ -242,7 +243,7 @@ impl ByHand {
 
     /// The clock was set by so much, and shows `now` since.
     pub fn shift(&mut self, by: Span, now: Timestamp) {
-        self.tell(now, Event::ClockSet { by });
+        self.tell(now, EngineEvent::ClockSet { by });
     }
 
     /// What was noted about sources since this was last asked, but for the ends of probes.
@@ -251,7 +252,7 @@ impl ByHand {
     }
 
     /// What the slots were used for, added up at every full minute since this was last asked.
-    pub fn take_loads(&mut self) -> Vec<Load> {
+    pub fn take_loads(&mut self) -> Vec<SlotStats> {
         std::mem::take(&mut self.loads)
     }
 

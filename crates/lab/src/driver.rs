@@ -6,7 +6,9 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use tidewatch_core::engine::action::{Action, Attempt, Persist};
-use tidewatch_core::engine::event::{Answered, Committed, Event, Failure, MadePlan, PlansReady, Report};
+use tidewatch_core::engine::event::{
+    Committed, EngineEvent, Failure, MadePlan, PlansReady, ProbeAnswer, ProbeReport,
+};
 use tidewatch_core::engine::recording::Recorder;
 use tidewatch_core::engine::state::Engine;
 use tidewatch_core::planning::build::PlanOrder;
@@ -15,7 +17,7 @@ use tidewatch_core::time::{Span, Timestamp};
 /// What is at the other end of an engine's actions.
 pub trait World {
     /// A probe is sent. Returns how it ends, at the time that it says.
-    fn probe(&mut self, attempt: &Attempt, now: Timestamp) -> Report;
+    fn probe(&mut self, attempt: &Attempt, now: Timestamp) -> ProbeReport;
 
     /// A plan is requested. Returns after how long what is there.
     fn plan(&mut self, request: &PlanOrder, now: Timestamp) -> (Span, PlansReady);
@@ -32,7 +34,7 @@ pub trait World {
 /// What is on its way to an engine.
 #[derive(Debug, Default)]
 pub struct Pending {
-    events: BTreeMap<(Timestamp, u64), Event>,
+    events: BTreeMap<(Timestamp, u64), EngineEvent>,
     /// Counts events, so that of those at one time the first comes first.
     count: u64,
     wake: Option<Timestamp>,
@@ -50,7 +52,7 @@ impl Pending {
         self.recording.as_ref().map_or(&[], |(_, bytes)| bytes)
     }
 
-    fn handle(&mut self, engine: &mut Engine, now: Timestamp, event: Event) -> Vec<Action> {
+    fn handle(&mut self, engine: &mut Engine, now: Timestamp, event: EngineEvent) -> Vec<Action> {
         let told = self.recording.as_ref().map(|_| event.clone());
         let mut actions = Vec::new();
         engine.handle(now, event, &mut actions);
@@ -60,20 +62,20 @@ impl Pending {
         actions
     }
 
-    fn push(&mut self, at: Timestamp, event: Event) {
+    fn push(&mut self, at: Timestamp, event: EngineEvent) {
         self.count += 1;
         self.events.insert((at, self.count), event);
     }
 
     /// The events on their way, in the order of their times.
-    pub fn events(&self) -> impl Iterator<Item = (Timestamp, &Event)> {
+    pub fn events(&self) -> impl Iterator<Item = (Timestamp, &EngineEvent)> {
         self.events.iter().map(|(&(at, _), event)| (at, event))
     }
 
     /// Moves what is on its way when the clock is set: it comes as late in real time as it would have.
     pub fn shift(&mut self, by: Span) {
-        let moved = |(at, count): (Timestamp, u64), mut event: Event| {
-            if let Event::ProbeEnded(report) = &mut event {
+        let moved = |(at, count): (Timestamp, u64), mut event: EngineEvent| {
+            if let EngineEvent::ProbeEnded(report) = &mut event {
                 (report.started, report.finished) = (report.started + by, report.finished + by);
             }
             ((at + by, count), event)
@@ -90,7 +92,13 @@ impl Pending {
     }
 
     /// Tells the engine something, and obeys it until it asks for nothing more at this time.
-    pub fn tell(&mut self, engine: &mut Engine, world: &mut impl World, now: Timestamp, event: Event) {
+    pub fn tell(
+        &mut self,
+        engine: &mut Engine,
+        world: &mut impl World,
+        now: Timestamp,
+        event: EngineEvent,
+    ) {
         let mut at_once = VecDeque::from([event]);
         while let Some(event) = at_once.pop_front() {
             for action in self.handle(engine, now, event) {
@@ -98,21 +106,21 @@ impl Pending {
                 let (at, event) = match action {
                     Action::Send(attempt) => {
                         let report = world.probe(&attempt, now);
-                        (report.finished.max(now), Event::ProbeEnded(Box::new(report)))
+                        (report.finished.max(now), EngineEvent::ProbeEnded(Box::new(report)))
                     }
                     Action::BuildPlan(request) => {
                         let (after, ready) = world.plan(&request, now);
-                        (now + after, Event::PlansReady(ready))
+                        (now + after, EngineEvent::PlansReady(ready))
                     }
                     Action::Persist(persist) => {
                         let at = now + world.commit(&persist);
                         match persist {
                             Persist::Started(attempts) => {
                                 let sources = attempts.iter().map(|attempt| attempt.source).collect();
-                                (at, Event::Committed(Committed::Started(sources)))
+                                (at, EngineEvent::Committed(Committed::Started(sources)))
                             }
                             Persist::Ended(result) => {
-                                (at, Event::Committed(Committed::Ended(result.source)))
+                                (at, EngineEvent::Committed(Committed::Ended(result.source)))
                             }
                             _ => continue,
                         }
@@ -125,7 +133,7 @@ impl Pending {
                 };
                 // A probe that ends at once ends after whatever else happens at this time.
                 match event {
-                    Event::ProbeEnded(_) => self.push(at, event),
+                    EngineEvent::ProbeEnded(_) => self.push(at, event),
                     event if at <= now => at_once.push_back(event),
                     event => self.push(at, event),
                 }
@@ -155,7 +163,7 @@ impl Pending {
                 (_, Some(at)) => {
                     now = now.max(at);
                     self.wake = None;
-                    self.tell(engine, world, now, Event::Tick);
+                    self.tell(engine, world, now, EngineEvent::Tick);
                 }
                 (_, None) => return now,
             }
@@ -174,7 +182,7 @@ impl Pending {
 }
 
 /// How the world answers one probe: how long it takes, and with what.
-pub type Reply = (Span, Result<Answered, Failure>);
+pub type Reply = (Span, Result<ProbeAnswer, Failure>);
 
 /// A world of two functions that commits everything at once.
 struct Answering<A, P> {
@@ -188,11 +196,11 @@ where
     A: FnMut(&Attempt, Timestamp) -> Reply,
     P: FnMut(&PlanOrder) -> Option<MadePlan>,
 {
-    fn probe(&mut self, attempt: &Attempt, now: Timestamp) -> Report {
+    fn probe(&mut self, attempt: &Attempt, now: Timestamp) -> ProbeReport {
         self.sent.push(*attempt);
         let (took, result) = (self.answer)(attempt, now);
         let (source, started, finished) = (attempt.source, now, now + took);
-        Report { source, started, finished, answered_by: None, crawl_delay: None, result }
+        ProbeReport { source, started, finished, answered_by: None, crawl_delay: None, result }
     }
 
     fn plan(&mut self, request: &PlanOrder, _: Timestamp) -> (Span, PlansReady) {
@@ -225,9 +233,9 @@ pub fn run_planned(
     let mut world = Answering { answer, planner, sent: Vec::new() };
     let mut pending = Pending::default();
     if !fitted.is_empty() {
-        pending.tell(engine, &mut world, from, Event::RatesFitted(fitted.to_vec()));
+        pending.tell(engine, &mut world, from, EngineEvent::RatesFitted(fitted.to_vec()));
     }
-    pending.tell(engine, &mut world, from, Event::Tick);
+    pending.tell(engine, &mut world, from, EngineEvent::Tick);
     let now = pending.run(engine, &mut world, from, until);
     pending.drain(engine, &mut world, now);
     world.sent

@@ -9,17 +9,17 @@ use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 
-use tidewatch_core::engine::event::{Answered, Asked};
-use tidewatch_core::model::aggregate::{Aggregate, Borrow, Origin, estimate};
-use tidewatch_core::model::beliefs::{Beliefs, PriorKnowledge, learn_from_probe};
-use tidewatch_core::model::burst::Params;
+use tidewatch_core::engine::event::{ProbeAnswer, RuleReading};
+use tidewatch_core::model::aggregate::{Aggregate, Borrow, RateOrigin, estimate};
+use tidewatch_core::model::beliefs::{PriorKnowledge, SourceModel, learn_from_probe};
+use tidewatch_core::model::burst::BurstParams;
 use tidewatch_core::model::censored;
 use tidewatch_core::model::cyclic::Rate;
 use tidewatch_core::model::habits::foretell::Foresight;
-use tidewatch_core::model::habits::mixture::Habits;
+use tidewatch_core::model::habits::mixture::PredictorMix;
 use tidewatch_core::model::habits::weigh::{FEW, WEIGHED_FOR};
-use tidewatch_core::model::history::{Evidence, History};
-use tidewatch_core::model::learn::Look;
+use tidewatch_core::model::history::{History, WeeklyEvidence};
+use tidewatch_core::model::learn::ProbedUpdates;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::observe::{Kind, Observation, Occurred, Present, Update, UpdateKind};
 use tidewatch_core::planning::build::Rhythm;
@@ -41,7 +41,7 @@ pub struct Watching {
     /// What its rhythm repeats in.
     pub cycle: Span,
     /// How bursts are recognised.
-    pub bursts: Params,
+    pub bursts: BurstParams,
     /// M: how many items a feed shows.
     pub holds: usize,
     /// What it takes from its group.
@@ -59,7 +59,7 @@ impl Default for Watching {
             zone: TimeZone::UTC,
             half_life: Span::from_days(56),
             cycle: Span::from_days(7),
-            bursts: Params::default(),
+            bursts: BurstParams::default(),
             holds: 50,
             borrow: Borrow::default(),
             habits: true,
@@ -74,10 +74,10 @@ pub struct Feed {
     watching: Watching,
     /// When it publishes, ascending.
     items: Vec<Timestamp>,
-    beliefs: Beliefs,
-    rate: Option<(Rate, Origin, u32)>,
+    beliefs: SourceModel,
+    rate: Option<(Rate, RateOrigin, u32)>,
     /// What is believed of its habits, since when, and how many updates had been seen then.
-    habits: Option<(Habits, Timestamp, usize)>,
+    habits: Option<(PredictorMix, Timestamp, usize)>,
     foresight: Option<Arc<Foresight>>,
     /// From one look to the next, and whether it had changed: all that is known of a page.
     gaps: Vec<(Timestamp, Timestamp, bool)>,
@@ -95,7 +95,7 @@ impl Feed {
         Self {
             watching,
             items,
-            beliefs: Beliefs::new(history),
+            beliefs: SourceModel::new(history),
             rate: None,
             habits: None,
             foresight: None,
@@ -114,7 +114,7 @@ impl Feed {
     }
 
     /// What a probe at `now` finds, learned from.
-    pub fn look(&mut self, now: Timestamp) -> Answered {
+    pub fn look(&mut self, now: Timestamp) -> ProbeAnswer {
         let there = self.items.partition_point(|&at| at <= now);
         let last = self.last;
         let (seen, found) = match self.watching.kind {
@@ -122,7 +122,7 @@ impl Feed {
             Kind::Page => self.page(there, last, now),
         };
         self.found += found;
-        let look = Look { kind: self.watching.kind, last, now, seen: Some(&seen), except: None };
+        let look = ProbedUpdates { kind: self.watching.kind, last, now, seen: Some(&seen), except: None };
         let rate = self.rate.as_ref().map(|(rate, _, updates)| (rate, *updates));
         let Watching { bursts, cycle, .. } = self.watching;
         let prior = PriorKnowledge { rate, bursts, cycle, newest: self.newest };
@@ -132,16 +132,16 @@ impl Feed {
         let asked = self.rules.as_ref().map(|(rules, parts)| {
             let expected = rate.and_then(|rate| since_last_probe(rate, last, now));
             let told = rules.matches(parts, &seen.updates);
-            Box::new(Asked { told, found: updates, expected })
+            Box::new(RuleReading { told, found: updates, expected })
         });
-        let answered = Answered {
+        let answered = ProbeAnswer {
             updates,
             history: if last.is_none() { shown } else { 0 },
             gap: seen.gap,
             holds: Some(shown).filter(|&items| items > 0),
             heard,
             asked,
-            ..Answered::default()
+            ..ProbeAnswer::default()
         };
         (self.last, self.newest) = (Some(now), answered.heard.newest);
         if answered.heard.for_good.is_some() {
@@ -177,7 +177,7 @@ impl Feed {
     }
 
     /// What its rhythm rests on.
-    pub fn evidence(&self, now: Timestamp) -> Evidence {
+    pub fn evidence(&self, now: Timestamp) -> WeeklyEvidence {
         let Watching { zone, half_life, .. } = &self.watching;
         match self.gaps.is_empty() {
             true => self.beliefs.history.evidence(now),
@@ -190,12 +190,13 @@ impl Feed {
         let Watching { zone, borrow, .. } = &self.watching;
         let (fitted, origin) = estimate(&self.evidence(now), group, *borrow, zone);
         self.rate = Some((fitted.rate.clone(), origin, self.beliefs.history.seen()));
-        let stale =
-            |(_, at, found): &(Habits, Timestamp, usize)| *found != self.found || now - *at >= WEIGHED_FOR;
+        let stale = |(_, at, found): &(PredictorMix, Timestamp, usize)| {
+            *found != self.found || now - *at >= WEIGHED_FOR
+        };
         let enough = self.beliefs.diary.entries().len() >= FEW;
         if self.watching.habits && enough && self.habits.as_ref().is_none_or(stale) {
             let rhythm = Steps::from(&fitted.rate);
-            let habits = Habits::weigh(&self.beliefs.diary, &rhythm, now, self.watching.echoes);
+            let habits = PredictorMix::weigh(&self.beliefs.diary, &rhythm, now, self.watching.echoes);
             self.habits = Some((habits, now, self.found));
         }
         self.foresee(now);

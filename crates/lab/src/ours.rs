@@ -10,10 +10,10 @@ use std::sync::Arc;
 use tidewatch_core::engine::action::{Action, Attempt, Persist};
 use tidewatch_core::engine::book::RuleSet;
 use tidewatch_core::engine::event::{
-    Event, Failure, Known, MadePlan, Moved, PlansReady, PredictedIntervals, Report,
+    EngineEvent, Failure, KnownSource, MadePlan, Moved, PlansReady, PredictedIntervals, ProbeReport,
 };
 use tidewatch_core::engine::loading::Loader;
-use tidewatch_core::engine::memory::Memory;
+use tidewatch_core::engine::memory::SourceMemory;
 use tidewatch_core::engine::params::{Allocator, BurstTerms, FleetParams, HostGroup, Terms};
 use tidewatch_core::model::aggregate::Aggregate;
 use tidewatch_core::model::beliefs::WELL_FOUNDED;
@@ -124,9 +124,9 @@ pub fn watch(
         let stop = (now + setup.refit_every).min(until);
         let mut pending = Pending::default();
         if !fitted.is_empty() {
-            pending.tell(&mut engine, &mut world, now, Event::RatesFitted(fitted.to_vec()));
+            pending.tell(&mut engine, &mut world, now, EngineEvent::RatesFitted(fitted.to_vec()));
         }
-        pending.tell(&mut engine, &mut world, now, Event::Tick);
+        pending.tell(&mut engine, &mut world, now, EngineEvent::Tick);
         let last = pending.run(&mut engine, &mut world, now, stop - Span::from_millis(1));
         pending.drain(&mut engine, &mut world, last);
         if setup.fits() {
@@ -209,7 +209,7 @@ impl<'w> Watcher<'w> {
 }
 
 impl World for Watcher<'_> {
-    fn probe(&mut self, attempt: &Attempt, now: Timestamp) -> Report {
+    fn probe(&mut self, attempt: &Attempt, now: Timestamp) -> ProbeReport {
         let (source, at) = (attempt.source, place(attempt.source));
         self.probed[at].times.push(attempt.started);
         if let Some(rule) = self.due_for.remove(&source) {
@@ -220,7 +220,7 @@ impl World for Watcher<'_> {
             false => Ok(self.feeds[at].look(now)),
         };
         let (started, finished) = (now, now + self.setup.latency);
-        Report { source, started, finished, answered_by: None, crawl_delay: None, result }
+        ProbeReport { source, started, finished, answered_by: None, crawl_delay: None, result }
     }
 
     fn plan(&mut self, order: &PlanOrder, _: Timestamp) -> (Span, PlansReady) {
@@ -264,9 +264,9 @@ impl Setup<'_> {
         }
     }
 
-    fn known(&self, id: SourceId, source: &Watched<'_>) -> Known {
+    fn known(&self, id: SourceId, source: &Watched<'_>) -> KnownSource {
         let host = HostGroup { key: Arc::from(format!("s{}.example", id.0)), public: true };
-        Known {
+        KnownSource {
             id,
             terms: Terms {
                 max_gap: source.max_gap,
@@ -278,7 +278,7 @@ impl Setup<'_> {
                 price: source.price,
                 host,
             },
-            memory: Memory::default(),
+            memory: SourceMemory::default(),
             probes: Vec::new(),
             answered_by: None,
             moved: Moved::Same,

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tidewatch_core::engine::book::Told;
+use tidewatch_core::engine::book::RuleMatches;
 use tidewatch_core::observe::query::Condition;
 use tidewatch_core::observe::{Occurred, Update, UpdateKind};
 use tidewatch_core::planning::execution::RuleId;
@@ -73,7 +73,7 @@ impl SimulatedRules {
     }
 
     /// What updates of a source mean to rules.
-    pub fn matches(&self, parts: &[Part], updates: &[Update]) -> Vec<Told> {
+    pub fn matches(&self, parts: &[Part], updates: &[Update]) -> Vec<RuleMatches> {
         let query = |RuleId(number): RuleId| {
             let SimulatedRule { terms, wanted, counts } = self.rules.get(number as usize)?;
             Some(RuleQuery { terms, wanted: wanted.as_ref(), counts: counts.as_ref() })

@@ -13,8 +13,8 @@ use world::*;
 
 const DAY: Span = Span::from_days(1);
 
-fn params(test: Test) -> Params {
-    Params { test, ..Params::default() }
+fn params(test: Test) -> BurstParams {
+    BurstParams { test, ..BurstParams::default() }
 }
 
 /// Office hours, Monday to Friday, and a little at night.
@@ -43,7 +43,7 @@ fn false_alarms_are_as_few_as_configured() {
 fn other_rates_of_false_alarms_are_kept_too() {
     for test in [Test::Filter, Test::Tail] {
         for false_alarms_per_update in [0.0025, 0.01, 0.05] {
-            let params = Params { false_alarms: false_alarms_per_update, ..params(test) };
+            let params = BurstParams { false_alarms: false_alarms_per_update, ..params(test) };
             let alarms = false_alarms(1.0, 8_000, &params);
             let allowed = false_alarms_per_update * 8_000.0;
             assert!(alarms <= allowed + 3.0 * allowed.sqrt(), "{test:?}: {alarms} > {allowed}");
@@ -59,13 +59,17 @@ fn the_papers_ratio_fires_on_single_updates() {
         let (rate, mut stream) = (Rate::constant(in_window), Stream::new(3, format!("ratio {in_window}")));
         let looks = 6000;
         let updates = poisson(in_window, (1.1 * in_window * f64::from(looks)) as usize + 100, &mut stream);
-        let (mut watch, mut rest, mut on) = (Watch::default(), &updates[..], 0);
+        let (mut watch, mut rest, mut on) = (BurstDetector::default(), &updates[..], 0);
         for hour in 0..looks {
             let from = monday() + Span::from_hours(hour.into());
             let until = from + Span::from_hours(1);
             let (now, later) = rest.split_at(rest.partition_point(|&at| at <= until));
             rest = later;
-            watch.look(&Look { from, until, seen: Seen::Dated(now) }, &rate, &params(Test::Ratio));
+            watch.look(
+                &ProbeWindow { from, until, seen: WindowUpdates::Dated(now) },
+                &rate,
+                &params(Test::Ratio),
+            );
             on += u32::from(watch.is_on());
         }
         let (seen, looks) = (f64::from(on) / f64::from(looks), f64::from(looks));
@@ -111,24 +115,28 @@ fn a_burst_begins_and_ends_and_says_why() {
     let start = monday() + DAY;
     let burst: Vec<_> = (0..10).map(|minute| start + Span::from_mins(3 * minute)).collect();
     for test in [Test::Filter, Test::Tail] {
-        let mut watch = Watch::default();
+        let mut watch = BurstDetector::default();
         let mut look = |from, until, seen| {
-            let change = watch.look(&Look { from, until, seen: Seen::Dated(seen) }, &rate, &params(test));
+            let change = watch.look(
+                &ProbeWindow { from, until, seen: WindowUpdates::Dated(seen) },
+                &rate,
+                &params(test),
+            );
             (change, watch.is_on(), watch.probability(test), watch.excess_rate())
         };
         assert_eq!(look(monday(), start - Span::from_mins(1), &[]).0, None);
         let end = start + Span::from_mins(28);
         let (change, on, probability, excess) = look(start - Span::from_mins(1), end, &burst);
-        let Some(Change::Began(evidence)) = change else { panic!("{test:?}: {change:?}") };
+        let Some(BurstChange::Began(evidence)) = change else { panic!("{test:?}: {change:?}") };
         assert!(on && probability > 0.9 && excess > 4.0, "{test:?}: {probability} {excess}");
         assert!(evidence.observed >= 5 && evidence.expected < 0.26, "{test:?}: {evidence:?}");
         let (change, on, probability, _) = look(end, start + DAY, &[]);
-        assert!(matches!(change, Some(Change::Ended(_))) && !on && probability < 0.1, "{test:?}");
+        assert!(matches!(change, Some(BurstChange::Ended(_))) && !on && probability < 0.1, "{test:?}");
     }
     // All of it within one look.
-    let look = Look { from: monday(), until: start + DAY, seen: Seen::Dated(&burst) };
-    let change = Watch::default().look(&look, &rate, &params(Test::Filter));
-    assert!(matches!(change, Some(Change::Passed(evidence)) if evidence.observed == 10), "{change:?}");
+    let look = ProbeWindow { from: monday(), until: start + DAY, seen: WindowUpdates::Dated(&burst) };
+    let change = BurstDetector::default().look(&look, &rate, &params(Test::Filter));
+    assert!(matches!(change, Some(BurstChange::Passed(evidence)) if evidence.observed == 10), "{change:?}");
 }
 
 #[test]
@@ -136,10 +144,10 @@ fn the_ratios_ends_are_ttl_and_ind_hist() {
     let updates = poisson(0.5, 300, &mut Stream::new(5, "ends"));
     for rate in [Rate::constant(0.5), Rate::constant(0.0)] {
         let every = Span::from_mins(40);
-        let always = Params { threshold: 0.0, ..params(Test::Ratio) };
-        let never = Params { threshold: f64::INFINITY, ..params(Test::Ratio) };
+        let always = BurstParams { threshold: 0.0, ..params(Test::Ratio) };
+        let never = BurstParams { threshold: f64::INFINITY, ..params(Test::Ratio) };
         let changes = watch(&updates, every, &rate, &always);
-        assert!(matches!(changes[..], [Change::Began(evidence)] if evidence.at == monday() + every));
+        assert!(matches!(changes[..], [BurstChange::Began(evidence)] if evidence.at == monday() + every));
         assert_eq!(watch(&updates, every, &rate, &never), []);
     }
 }
@@ -147,27 +155,28 @@ fn the_ratios_ends_are_ttl_and_ind_hist() {
 #[test]
 fn pages_that_only_change_are_watched_too() {
     let (rate, params) = (Rate::constant(1.0 / 24.0), params(Test::Filter));
-    let change_at = |watch: &mut Watch, hour: i64, hours: i64, seen| {
+    let change_at = |watch: &mut BurstDetector, hour: i64, hours: i64, seen| {
         let from = monday() + Span::from_hours(hour);
-        watch.look(&Look { from, until: from + Span::from_hours(hours), seen }, &rate, &params)
+        watch.look(&ProbeWindow { from, until: from + Span::from_hours(hours), seen }, &rate, &params)
     };
     // Changed at two daily looks of three, as it should: 1 − 1/e.
-    let mut watch = Watch::default();
-    let daily = |day| if day % 3 == 0 { Seen::Dated(&[]) } else { Seen::Changed };
+    let mut watch = BurstDetector::default();
+    let daily = |day| if day % 3 == 0 { WindowUpdates::Dated(&[]) } else { WindowUpdates::Changed };
     assert!((0..61).all(|day| change_at(&mut watch, day * 24, 24, daily(day)).is_none()));
     // And now every hour.
-    let begun = (0..10).find(|hour| change_at(&mut watch, 1464 + hour, 1, Seen::Changed).is_some());
+    let begun =
+        (0..10).find(|hour| change_at(&mut watch, 1464 + hour, 1, WindowUpdates::Changed).is_some());
     assert!(begun.is_some_and(|looks| (1..8).contains(&looks)), "{begun:?}");
 }
 
 #[test]
 fn a_source_without_a_rate_is_watched_without_harm() {
     for test in Test::ALL {
-        let mut watch = Watch::default();
+        let mut watch = BurstDetector::default();
         for day in 0..30 {
             let from = monday() + Span::from_days(day);
-            let seen = Seen::Counted(u32::from(day % 10 == 9) * 1_000_000);
-            watch.look(&Look { from, until: from + DAY, seen }, &Rate::constant(0.0), &params(test));
+            let seen = WindowUpdates::Counted(u32::from(day % 10 == 9) * 1_000_000);
+            watch.look(&ProbeWindow { from, until: from + DAY, seen }, &Rate::constant(0.0), &params(test));
             assert!((0.0..=1.0).contains(&watch.probability(test)) && watch.excess_rate().is_finite());
         }
     }
@@ -191,12 +200,12 @@ proptest! {
                 if test == Test::Tail && rate.at(at(0)) != rate.at(at(600)) {
                     continue;
                 }
-                let (mut whole, mut first) = (Watch::default(), Watch::default());
-                let dated = |from, until, seen| Look { from, until, seen: Seen::Dated(seen) };
+                let (mut whole, mut first) = (BurstDetector::default(), BurstDetector::default());
+                let dated = |from, until, seen| ProbeWindow { from, until, seen: WindowUpdates::Dated(seen) };
                 whole.look(&dated(at(0), at(2880), &times), &rate, &params(test));
                 first.look(&dated(at(0), at(cut), early), &rate, &params(test));
                 let bytes = first.to_bytes();
-                let mut second = Watch::from_bytes(&bytes).unwrap();
+                let mut second = BurstDetector::from_bytes(&bytes).unwrap();
                 prop_assert_eq!(&second, &first);
                 prop_assert!(test != Test::Filter || bytes.len() < 100);
                 second.look(&dated(at(cut), at(2880), late), &rate, &params(test));
@@ -209,9 +218,9 @@ proptest! {
 
     #[test]
     fn other_bytes_are_refused_or_harmless(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
-        if let Some(mut watch) = Watch::from_bytes(&bytes) {
-            let look = Look { from: monday(), until: monday() + DAY, seen: Seen::Counted(3) };
-            watch.look(&look, &Rate::constant(1.0), &Params::default());
+        if let Some(mut watch) = BurstDetector::from_bytes(&bytes) {
+            let look = ProbeWindow { from: monday(), until: monday() + DAY, seen: WindowUpdates::Counted(3) };
+            watch.look(&look, &Rate::constant(1.0), &BurstParams::default());
         }
     }
 }

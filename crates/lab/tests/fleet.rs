@@ -8,14 +8,14 @@ use proptest::prelude::*;
 use tidewatch_core::engine::action::{Action, Attempt, Persist, Refusal};
 use tidewatch_core::engine::constraint::Constraint;
 use tidewatch_core::engine::event::{
-    Answered, Changed, Committed, Event, Failure, Known, Moved, MovedTo, Report,
+    Changed, Committed, EngineEvent, Failure, KnownSource, Moved, MovedTo, ProbeAnswer, ProbeReport,
 };
 use tidewatch_core::engine::gate::past_skips;
-use tidewatch_core::engine::memory::{Due, Memory};
+use tidewatch_core::engine::memory::{Due, SourceMemory};
 use tidewatch_core::engine::note::Note;
 use tidewatch_core::engine::params::FleetParams;
 use tidewatch_core::engine::params::{HostGroup, Terms};
-use tidewatch_core::engine::reason::State;
+use tidewatch_core::engine::reason::SourceState;
 use tidewatch_core::observe::FeedHints;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::plan::Plan;
@@ -44,11 +44,11 @@ fn terms(host: &str, budget: Budget) -> Terms {
     }
 }
 
-fn source(id: i64, host: &str, budget: Budget) -> Known {
-    Known {
+fn source(id: i64, host: &str, budget: Budget) -> KnownSource {
+    KnownSource {
         id: SourceId(id),
         terms: terms(host, budget),
-        memory: Memory::default(),
+        memory: SourceMemory::default(),
         probes: Vec::new(),
         answered_by: None,
         moved: Moved::Same,
@@ -63,16 +63,16 @@ fn half_hourly() -> Budget {
     Budget { probes: 48, per: Span::from_days(1), min_spacing: Span::from_mins(15) }
 }
 
-fn fleet_of(known: Vec<Known>) -> ByHand {
+fn fleet_of(known: Vec<KnownSource>) -> ByHand {
     ByHand::new(FleetParams::default(), 7, start(), known)
 }
 
-fn fine() -> Result<Answered, Failure> {
-    Ok(Answered { updates: 1, ..Answered::default() })
+fn fine() -> Result<ProbeAnswer, Failure> {
+    Ok(ProbeAnswer { updates: 1, ..ProbeAnswer::default() })
 }
 
-fn report(source: SourceId, at: Timestamp, result: Result<Answered, Failure>) -> Report {
-    Report { source, started: at, finished: at, answered_by: None, crawl_delay: None, result }
+fn report(source: SourceId, at: Timestamp, result: Result<ProbeAnswer, Failure>) -> ProbeReport {
+    ProbeReport { source, started: at, finished: at, answered_by: None, crawl_delay: None, result }
 }
 
 fn times_of(sent: &[Attempt], id: i64) -> Vec<Timestamp> {
@@ -97,10 +97,10 @@ fn an_unknown_source_without_a_budget_of_its_own_is_probed_hourly() {
     known.terms.own_budget = false;
     let mut fleet = fleet_of(vec![known]);
     let until = start() + Span::from_days(1);
-    let quiet = |_: &_, _| (Span::from_millis(200), Ok(Answered::default()));
+    let quiet = |_: &_, _| (Span::from_millis(200), Ok(ProbeAnswer::default()));
     let sent = driver::run(fleet.engine_mut(), quiet, start(), until);
     assert!((22..=25).contains(&sent.len()), "{}", sent.len());
-    assert_eq!(fleet.memory(SourceId(1)).unwrap().state, State::Learning);
+    assert_eq!(fleet.memory(SourceId(1)).unwrap().state, SourceState::Learning);
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn the_host_that_a_redirect_led_to_rests_when_it_asks() {
         }
         at += Span::from_secs(3);
     }
-    let asked = Report {
+    let asked = ProbeReport {
         answered_by: Some(HostGroup { key: "target.example".into(), public: true }),
         crawl_delay: None,
         ..report(SourceId(1), at, Err(Failure::Throttled { retry_after: Some(rest) }))
@@ -257,12 +257,12 @@ fn an_order_that_waited_into_a_skipped_hour_is_not_sent() {
         let mut fleet = fleet_of(vec![source(1, "a.example", half_hourly())]);
         assert_eq!(fleet.step(at).len(), 1);
         let hints = FeedHints { skip_hours: 0b1100, ..FeedHints::default() };
-        let answer = Answered { hints: Some(hints), ..Answered::default() };
+        let answer = ProbeAnswer { hints: Some(hints), ..ProbeAnswer::default() };
         fleet.absorb(&report(SourceId(1), at, Ok(answer)));
         fleet.landed(SourceId(1), at);
         assert_eq!(fleet.start(ordered).len(), 1);
         let started = Committed::Started(vec![SourceId(1)]);
-        let actions = fleet.tell(committed, Event::Committed(started));
+        let actions = fleet.tell(committed, EngineEvent::Committed(started));
         (fleet, actions)
     };
     let sent = |actions: &[Action]| actions.iter().any(|action| matches!(action, Action::Send(_)));
@@ -305,7 +305,7 @@ fn gone_is_gone_until_someone_asks() {
     let until = start() + Span::from_days(5);
     let sent = driver::run(fleet.engine_mut(), |_, _| (Span::ZERO, Err(Failure::Gone)), start(), until);
     assert_eq!(sent.len(), 1);
-    assert_eq!(fleet.memory(SourceId(1)).unwrap().state, State::Resting);
+    assert_eq!(fleet.memory(SourceId(1)).unwrap().state, SourceState::Resting);
     assert_eq!(fleet.next_step(until), None);
     assert_eq!(fleet.request(SourceId(1), until), Ok(()));
     assert_eq!(fleet.step(until).len(), 1);
@@ -330,9 +330,9 @@ fn when_everything_fails_nobody_is_blamed() {
 fn a_move_is_adopted_after_five_proofs_over_three_days() {
     let moved = |target: &str| {
         let host = HostGroup { key: format!("{target}.example").into(), public: true };
-        Answered { moved_to: Some(MovedTo { url: target.into(), host }), ..Answered::default() }
+        ProbeAnswer { moved_to: Some(MovedTo { url: target.into(), host }), ..ProbeAnswer::default() }
     };
-    let absorb = |fleet: &mut ByHand, days: f64, answer: Answered| {
+    let absorb = |fleet: &mut ByHand, days: f64, answer: ProbeAnswer| {
         // From when its first probe is due.
         let at = start() + Span::from_mins(1) + Span::from_days(1).scaled(days);
         assert_eq!(fleet.step(at).len(), 1);
@@ -357,11 +357,12 @@ fn a_move_is_adopted_after_five_proofs_over_three_days() {
     assert_eq!(fleet.memory(SourceId(1)).unwrap().adopted_url.as_deref(), Some("b"));
     // Another target, or an answer from the old place, begins anew.
     let mut fleet = fresh();
-    for (day, answer) in [moved("b"), moved("b"), moved("c"), moved("b"), Answered::default(), moved("b")]
-        .into_iter()
-        .cycle()
-        .take(30)
-        .enumerate()
+    for (day, answer) in
+        [moved("b"), moved("b"), moved("c"), moved("b"), ProbeAnswer::default(), moved("b")]
+            .into_iter()
+            .cycle()
+            .take(30)
+            .enumerate()
     {
         assert!(!absorb(&mut fleet, day as f64, answer), "day {day}");
     }
@@ -440,7 +441,7 @@ fn a_source_removed_in_flight_goes_when_its_answer_is_in() {
     let order = fleet.step(at)[0];
     fleet.reconfigure(Vec::new(), Vec::new(), &[order.source], at);
     let report = report(order.source, at, fine());
-    assert_eq!(fleet.absorb(&report).unwrap().memory.state, State::Removed);
+    assert_eq!(fleet.absorb(&report).unwrap().memory.state, SourceState::Removed);
     fleet.landed(order.source, at);
     assert_eq!(fleet.len(), 1);
     assert_eq!(fleet.step(at + Span::from_secs(10)).len(), 1, "and its host is free for the other");
@@ -513,12 +514,12 @@ proptest! {
                                 skip_hours: if chance.unit() < 0.3 { 0b1110 } else { 0 },
                                 ..FeedHints::default()
                             };
-                            Ok(Answered {
+                            Ok(ProbeAnswer {
                                 updates: 1,
                                 fresh_for: Some(fresh),
                                 hints: Some(hints),
                                 gap: chance.unit() < 0.2,
-                                ..Answered::default()
+                                ..ProbeAnswer::default()
                             })
                         };
                         (took, result)
@@ -529,7 +530,7 @@ proptest! {
                 Turn::Restart => {
                     let probes: Vec<Timestamp> = log.iter().map(|(at, _)| *at + offset + Span::from_secs(5)).collect();
                     let memory = fleet.memory(SourceId(1)).unwrap().clone();
-                    let known = Known { memory, probes, ..source(1, "a.example", budget) };
+                    let known = KnownSource { memory, probes, ..source(1, "a.example", budget) };
                     fleet = ByHand::new(params.clone(), seed, now, vec![known]);
                 }
                 Turn::Reload(probes, spacing) => {

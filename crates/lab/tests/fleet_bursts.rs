@@ -3,16 +3,16 @@
 
 use std::sync::Arc;
 
-use tidewatch_core::engine::event::{Answered, Changed, Known, Moved, Report};
-use tidewatch_core::engine::memory::{Due, Life, Memory};
+use tidewatch_core::engine::event::{Changed, KnownSource, Moved, ProbeAnswer, ProbeReport};
+use tidewatch_core::engine::memory::{BurstState, Due, SourceMemory};
 use tidewatch_core::engine::note::Note;
 use tidewatch_core::engine::note::Why;
 use tidewatch_core::engine::params::{BurstTerms, FleetParams, Response};
 use tidewatch_core::engine::params::{HostGroup, Terms};
-use tidewatch_core::engine::reason::{Reason, State};
-use tidewatch_core::model::beliefs::Heard;
+use tidewatch_core::engine::reason::{Reason, SourceState};
+use tidewatch_core::model::beliefs::ModelUpdate;
 use tidewatch_core::model::burst::excess::Excess;
-use tidewatch_core::model::burst::{Change, Evidence};
+use tidewatch_core::model::burst::{BurstChange, BurstEvidence};
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::build::PlanOrder;
@@ -51,15 +51,21 @@ fn params(response: Response) -> FleetParams {
     FleetParams { burst: BurstTerms { response, ..BurstTerms::default() }, ..FleetParams::default() }
 }
 
-fn load(memory: Memory, probes: Vec<Timestamp>, policy: Policy, response: Response) -> ByHand {
-    let known =
-        Known { id: ONE, terms: terms(policy), memory, probes, answered_by: None, moved: Moved::Same };
+fn load(memory: SourceMemory, probes: Vec<Timestamp>, policy: Policy, response: Response) -> ByHand {
+    let known = KnownSource {
+        id: ONE,
+        terms: terms(policy),
+        memory,
+        probes,
+        answered_by: None,
+        moved: Moved::Same,
+    };
     ByHand::new(params(response), 7, start(), vec![known])
 }
 
 /// A source with a plan for every half hour, first probed at what is returned.
 fn planned(policy: Policy, response: Response) -> (ByHand, Timestamp) {
-    let memory = Memory { known_updates: 100, ..Memory::default() };
+    let memory = SourceMemory { known_updates: 100, ..SourceMemory::default() };
     let mut fleet = load(memory, Vec::new(), policy, response);
     let at = due(&fleet);
     probe(&mut fleet, at, heard(None, at));
@@ -75,34 +81,45 @@ fn every(minutes: i64, order: &PlanOrder) -> Plan {
     Plan { made_from: order.made_from, by: Policy::Plan, times, starts, ends }
 }
 
-fn probe(fleet: &mut ByHand, at: Timestamp, heard: Heard) -> Vec<Note> {
+fn probe(fleet: &mut ByHand, at: Timestamp, heard: ModelUpdate) -> Vec<Note> {
     assert_eq!(fleet.step(at).len(), 1, "due at {at}");
-    let result = Ok(Answered { updates: 5, heard, ..Answered::default() });
-    let report =
-        Report { source: ONE, started: at, finished: at, answered_by: None, crawl_delay: None, result };
+    let result = Ok(ProbeAnswer { updates: 5, heard, ..ProbeAnswer::default() });
+    let report = ProbeReport {
+        source: ONE,
+        started: at,
+        finished: at,
+        answered_by: None,
+        crawl_delay: None,
+        result,
+    };
     let notes = fleet.absorb(&report).unwrap().notes;
     fleet.landed(ONE, at);
     notes
 }
 
-fn evidence(since: Timestamp, at: Timestamp) -> Evidence {
-    Evidence { since, at, observed: 12, expected: 0.5 }
+fn evidence(since: Timestamp, at: Timestamp) -> BurstEvidence {
+    BurstEvidence { since, at, observed: 12, expected: 0.5 }
 }
 
 /// What a look at `at` heard, where a burst is on since then or none is.
-fn heard(burst_since: Option<Timestamp>, at: Timestamp) -> Heard {
+fn heard(burst_since: Option<Timestamp>, at: Timestamp) -> ModelUpdate {
     let on = burst_since.map(|since| evidence(since, at));
     let excess = |since| Excess { at, probability: 0.95, per_hour: 10.0, lasted: at - since };
-    Heard { on, excess: burst_since.map(excess), newest: Some(at - Span::from_mins(1)), ..Heard::default() }
+    ModelUpdate {
+        on,
+        excess: burst_since.map(excess),
+        newest: Some(at - Span::from_mins(1)),
+        ..ModelUpdate::default()
+    }
 }
 
-fn began(at: Timestamp) -> Heard {
+fn began(at: Timestamp) -> ModelUpdate {
     let since = at - Span::from_mins(20);
-    Heard { burst: Some(Change::Began(evidence(since, at))), ..heard(Some(since), at) }
+    ModelUpdate { burst: Some(BurstChange::Began(evidence(since, at))), ..heard(Some(since), at) }
 }
 
-fn ended(since: Timestamp, at: Timestamp) -> Heard {
-    Heard { burst: Some(Change::Ended(evidence(since, at))), ..heard(None, at) }
+fn ended(since: Timestamp, at: Timestamp) -> ModelUpdate {
+    ModelUpdate { burst: Some(BurstChange::Ended(evidence(since, at))), ..heard(None, at) }
 }
 
 fn due(fleet: &ByHand) -> Timestamp {
@@ -123,9 +140,9 @@ fn a_burst_is_chased_and_the_plan_comes_back() {
     assert_eq!(
         notes,
         [
-            Note::Burst(Change::Began(burst)),
+            Note::Burst(BurstChange::Began(burst)),
             Note::PolicySwitched { from: Policy::Plan, to: Policy::Ttl, why: Why::BurstOf(burst) },
-            Note::StateChanged { from: State::Planned, to: State::Burst },
+            Note::StateChanged { from: SourceState::Planned, to: SourceState::Burst },
         ]
     );
     let memory = fleet.memory(ONE).unwrap();
@@ -137,7 +154,7 @@ fn a_burst_is_chased_and_the_plan_comes_back() {
     let order = fleet.step(due(&fleet))[0];
     assert_eq!((order.policy, order.reason), (Policy::Ttl, Reason::Burst));
     let now = due(&fleet);
-    let report = |result| Report {
+    let report = |result| ProbeReport {
         source: ONE,
         started: now,
         finished: now,
@@ -145,7 +162,7 @@ fn a_burst_is_chased_and_the_plan_comes_back() {
         crawl_delay: None,
         result,
     };
-    let over = Answered { heard: ended(burst.since, now), ..Answered::default() };
+    let over = ProbeAnswer { heard: ended(burst.since, now), ..ProbeAnswer::default() };
     let notes = fleet.absorb(&report(Ok(over))).unwrap().notes;
     fleet.landed(ONE, now);
     assert!(notes.contains(&Note::PolicySwitched {
@@ -153,7 +170,7 @@ fn a_burst_is_chased_and_the_plan_comes_back() {
         to: Policy::Plan,
         why: Why::BurstOver
     }));
-    assert_eq!(fleet.memory(ONE).unwrap().state, State::Planned);
+    assert_eq!(fleet.memory(ONE).unwrap().state, SourceState::Planned);
     assert_eq!(asked_by(&fleet), Policy::Plan);
     assert_eq!(fleet.plan_orders().len(), 1, "the rest of the period is planned anew");
 }
@@ -183,7 +200,7 @@ fn a_chase_slows_down_as_the_reserve_runs_out_and_never_breaks_the_budget() {
 /// Nothing was spent before: still no more than the reserve is spent on it, and enough is left for after.
 #[test]
 fn a_chase_leaves_the_rest_of_the_budget_alone() {
-    let memory = Memory { known_updates: 100, ..Memory::default() };
+    let memory = SourceMemory { known_updates: 100, ..SourceMemory::default() };
     let mut fleet = load(memory, Vec::new(), Policy::Auto, Response::Ttl);
     let begins = due(&fleet);
     let mut at = begins;
@@ -212,9 +229,9 @@ fn only_auto_chases_and_only_from_a_reserve() {
         let (mut fleet, _) = planned(policy, Response::Ttl);
         let at = due(&fleet);
         let notes = probe(&mut fleet, at, began(at));
-        assert!(matches!(notes[0], Note::Burst(Change::Began(_))), "it is told of all the same");
+        assert!(matches!(notes[0], Note::Burst(BurstChange::Began(_))), "it is told of all the same");
         assert!(!notes.iter().any(|note| matches!(note, Note::PolicySwitched { .. })), "{policy:?}");
-        assert_eq!(fleet.memory(ONE).unwrap().state, State::Burst);
+        assert_eq!(fleet.memory(ONE).unwrap().state, SourceState::Burst);
         assert_ne!(fleet.memory(ONE).unwrap().reason, Reason::Burst, "{policy:?}");
     }
     let (mut fleet, _) = planned(Policy::Auto, Response::Ttl);
@@ -249,8 +266,8 @@ fn planning_for_a_burst_is_told_what_it_adds_and_spends_the_reserve() {
 #[test]
 fn plans_leave_alone_what_bursts_have_shown_to_need() {
     let of = |in_bursts: u32, reserve_whole_at, policy| {
-        let life = Life { in_bursts, reserve_whole_at, ..Life::default() };
-        let memory = Memory { known_updates: 100, life, ..Memory::default() };
+        let life = BurstState { in_bursts, reserve_whole_at, ..BurstState::default() };
+        let memory = SourceMemory { known_updates: 100, life, ..SourceMemory::default() };
         let mut fleet = load(memory, Vec::new(), policy, Response::Ttl);
         let at = due(&fleet);
         probe(&mut fleet, at, heard(None, at));
@@ -267,8 +284,9 @@ fn plans_leave_alone_what_bursts_have_shown_to_need() {
 
 #[test]
 fn what_a_planned_burst_took_of_the_reserve_comes_back_evenly() {
-    let life = Life { in_bursts: 1_000_000, burst_since: Some(start()), ..Life::default() };
-    let memory = Memory { due: Due::At(start()), known_updates: 100, life, ..Memory::default() };
+    let life = BurstState { in_bursts: 1_000_000, burst_since: Some(start()), ..BurstState::default() };
+    let memory =
+        SourceMemory { due: Due::At(start()), known_updates: 100, life, ..SourceMemory::default() };
     let spent: Vec<Timestamp> = (0..47).map(|n| start() - Span::from_mins(20 * n + 20)).rev().collect();
     let mut fleet = load(memory, spent, Policy::Auto, Response::Replan);
     probe(&mut fleet, start(), ended(start(), start()));
@@ -300,7 +318,7 @@ fn a_burst_outlives_a_restart_and_not_another_policy() {
 
 #[test]
 fn every_switch_is_told_with_its_reason_once() {
-    let memory = Memory { known_updates: 5, ..Memory::default() };
+    let memory = SourceMemory { known_updates: 5, ..SourceMemory::default() };
     let mut fleet = load(memory, Vec::new(), Policy::Auto, Response::Ttl);
     let mut told = Vec::new();
     for by in [Policy::AggHist, Policy::AggHist, Policy::Plan, Policy::Plan] {
@@ -328,7 +346,7 @@ fn every_switch_is_told_with_its_reason_once() {
 fn silence_is_told_once_and_asks_for_nothing() {
     let (mut fleet, first) = planned(Policy::Auto, Response::Ttl);
     let at = due(&fleet);
-    let quiet = |at| Heard { overdue: Some(7.5), ..heard(None, at) };
+    let quiet = |at| ModelUpdate { overdue: Some(7.5), ..heard(None, at) };
     let notes = probe(&mut fleet, at, quiet(at));
     assert!(matches!(notes[..], [Note::WentQuiet { expected: 7.5, .. }]), "{notes:?}");
     assert_eq!(due(&fleet), first + Span::from_mins(60), "no sooner");
@@ -343,9 +361,13 @@ fn silence_ends_with_an_update_and_not_because_less_is_expected() {
     let (mut fleet, _) = planned(Policy::Auto, Response::Ttl);
     let at = due(&fleet);
     let newest = Some(at - Span::from_days(3));
-    probe(&mut fleet, at, Heard { overdue: Some(7.5), newest, ..Heard::default() });
+    probe(&mut fleet, at, ModelUpdate { overdue: Some(7.5), newest, ..ModelUpdate::default() });
     let at = due(&fleet);
-    assert_eq!(probe(&mut fleet, at, Heard { newest, ..Heard::default() }), [], "a slower rate was fitted");
+    assert_eq!(
+        probe(&mut fleet, at, ModelUpdate { newest, ..ModelUpdate::default() }),
+        [],
+        "a slower rate was fitted"
+    );
     let at = due(&fleet);
     assert_eq!(probe(&mut fleet, at, heard(None, at)), [Note::SpokeAgain]);
 }
@@ -359,7 +381,7 @@ fn a_burst_of_which_nothing_is_known_any_more_is_over() {
     let notes = probe(&mut fleet, at, heard(None, at));
     assert!(notes.contains(&Note::BurstForgotten), "{notes:?}");
     assert_eq!(fleet.memory(ONE).unwrap().life.burst_since, None);
-    assert_eq!(fleet.memory(ONE).unwrap().state, State::Planned);
+    assert_eq!(fleet.memory(ONE).unwrap().state, SourceState::Planned);
 }
 
 #[test]
@@ -388,8 +410,8 @@ fn a_restart_makes_no_chase_sooner() {
 fn whoever_names_a_policy_gets_it_whatever_was_followed() {
     for policy in [Policy::IndHist, Policy::AggHist, Policy::Threshold, Policy::FirstArrival, Policy::Plan]
     {
-        let life = Life { follows: Policy::Plan, ..Life::default() };
-        let memory = Memory { known_updates: 100, life, ..Memory::default() };
+        let life = BurstState { follows: Policy::Plan, ..BurstState::default() };
+        let memory = SourceMemory { known_updates: 100, life, ..SourceMemory::default() };
         let mut fleet = load(memory, Vec::new(), policy, Response::Ttl);
         let at = due(&fleet);
         probe(&mut fleet, at, heard(None, at));
@@ -404,7 +426,7 @@ fn a_change_for_good_leaves_no_reserve_behind() {
     probe(&mut fleet, at, began(at));
     assert!(fleet.memory(ONE).unwrap().life.in_bursts > 0);
     let at = due(&fleet);
-    let notes = probe(&mut fleet, at, Heard { for_good: Some(start()), ..ended(start(), at) });
+    let notes = probe(&mut fleet, at, ModelUpdate { for_good: Some(start()), ..ended(start(), at) });
     assert!(notes.contains(&Note::RhythmChanged), "{notes:?}");
     let why = Why::Changed;
     assert!(
@@ -417,13 +439,19 @@ fn a_change_for_good_leaves_no_reserve_behind() {
 #[test]
 fn time_to_live_is_cautious_too_and_looks_at_the_old_every_day() {
     let next = |known_updates, own_budget, age: Span| {
-        let memory = Memory { known_updates, ..Memory::default() };
+        let memory = SourceMemory { known_updates, ..SourceMemory::default() };
         let terms = Terms { own_budget, ..terms(Policy::Ttl) };
-        let known =
-            Known { id: ONE, terms, memory, probes: Vec::new(), answered_by: None, moved: Moved::Same };
+        let known = KnownSource {
+            id: ONE,
+            terms,
+            memory,
+            probes: Vec::new(),
+            answered_by: None,
+            moved: Moved::Same,
+        };
         let mut fleet = ByHand::new(FleetParams::default(), 7, start(), vec![known]);
         let at = due(&fleet);
-        probe(&mut fleet, at, Heard { newest: Some(at - age), ..Heard::default() });
+        probe(&mut fleet, at, ModelUpdate { newest: Some(at - age), ..ModelUpdate::default() });
         assert_eq!(asked_by(&fleet), Policy::Ttl);
         due(&fleet) - at
     };

@@ -4,10 +4,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tidewatch_core::engine::event::{Answered, Failure, Known, Moved, Report};
+use tidewatch_core::engine::event::{Failure, KnownSource, Moved, ProbeAnswer, ProbeReport};
 use tidewatch_core::engine::garden::medd::Medd;
-use tidewatch_core::engine::garden::{Plant, UNIT};
-use tidewatch_core::engine::memory::{Due, Memory};
+use tidewatch_core::engine::garden::{Task, UNIT};
+use tidewatch_core::engine::memory::{Due, SourceMemory};
 use tidewatch_core::engine::note::Note;
 use tidewatch_core::engine::params::{Allocator, FleetParams};
 use tidewatch_core::engine::params::{HostGroup, Terms};
@@ -31,7 +31,7 @@ fn at(step: i64) -> Timestamp {
 }
 
 /// A source that was looked at when all began, and whose policy asks once in `every`.
-fn source(id: i64, policy: Policy, max_gap: Option<Span>, every: Span) -> Known {
+fn source(id: i64, policy: Policy, max_gap: Option<Span>, every: Span) -> KnownSource {
     let day = Span::from_days(1);
     let probes = (day.as_secs_f64() / every.as_secs_f64()).max(1.0) as u32;
     let host = HostGroup { key: Arc::from(format!("host{id}.example")), public: true };
@@ -46,15 +46,22 @@ fn source(id: i64, policy: Policy, max_gap: Option<Span>, every: Span) -> Known 
     };
     let terms =
         Terms { budget, own_budget: true, policy, weight: 1.0, price: 0.0, max_gap, cost: None, host };
-    let memory = Memory {
+    let memory = SourceMemory {
         due: Due::At(start() + every),
         reason: Reason::Policy,
         last_probe: Some(start()),
         looked: Some(start()),
         known_updates: 20,
-        ..Memory::default()
+        ..SourceMemory::default()
     };
-    Known { id: SourceId(id), terms, memory, probes: vec![start()], answered_by: None, moved: Moved::Same }
+    KnownSource {
+        id: SourceId(id),
+        terms,
+        memory,
+        probes: vec![start()],
+        answered_by: None,
+        moved: Moved::Same,
+    }
 }
 
 fn params(per_step: u32) -> FleetParams {
@@ -77,7 +84,7 @@ struct World {
 }
 
 impl World {
-    fn new(known: Vec<Known>, params: FleetParams) -> Self {
+    fn new(known: Vec<KnownSource>, params: FleetParams) -> Self {
         let looks = known.iter().map(|known| (known.id, vec![start()])).collect();
         let fleet = ByHand::new(params, 7, start(), known);
         Self { fleet, looks, sent: Vec::new(), notes: Vec::new() }
@@ -90,7 +97,7 @@ impl World {
             let orders = self.fleet.step(now);
             self.sent.push(orders.iter().map(|order| order.source).collect());
             for order in orders {
-                let result = Ok(Answered { updates: 1, bytes: 1000, ..Answered::default() });
+                let result = Ok(ProbeAnswer { updates: 1, bytes: 1000, ..ProbeAnswer::default() });
                 self.answer(order.source, now, result);
                 self.looks.entry(order.source).or_default().push(now);
             }
@@ -98,10 +105,10 @@ impl World {
         }
     }
 
-    fn answer(&mut self, source: SourceId, now: Timestamp, result: Result<Answered, Failure>) {
+    fn answer(&mut self, source: SourceId, now: Timestamp, result: Result<ProbeAnswer, Failure>) {
         let finished = now + Span::from_millis(500);
         let (answered_by, crawl_delay) = (None, None);
-        let report = Report { source, started: now, finished, answered_by, crawl_delay, result };
+        let report = ProbeReport { source, started: now, finished, answered_by, crawl_delay, result };
         let absorbed = self.fleet.absorb(&report).unwrap();
         self.notes.extend(absorbed.notes.into_iter().map(|note| (source, note)));
         self.fleet.landed(source, finished);
@@ -119,7 +126,7 @@ impl World {
 const DAY: i64 = 1440;
 
 /// Half an hour, an hour, two: 13/12 of a slot a minute, beside sources that would take everything.
-fn mixed() -> (Vec<Known>, Vec<(SourceId, Span)>) {
+fn mixed() -> (Vec<KnownSource>, Vec<(SourceId, Span)>) {
     let (mut known, mut bound) = (Vec::new(), Vec::new());
     let kinds = [(20, 30), (20, 60), (10, 120)];
     let policies = [Policy::Uniform, Policy::Adaptive, Policy::Ttl, Policy::Auto];
@@ -201,7 +208,7 @@ fn lateness_is_shared_reported_and_made_up_for() {
 }
 
 /// Sources with nothing but deadlines to go by, and the same as plants.
-fn garden(seed: u64, per_step: u32, capacity: Option<f64>) -> (Vec<Known>, Vec<Plant>) {
+fn garden(seed: u64, per_step: u32, capacity: Option<f64>) -> (Vec<KnownSource>, Vec<Task>) {
     let mut chance = Stream::new(seed, "deadlines");
     let (mut known, mut plants) = (Vec::new(), Vec::new());
     for id in 0..40 {
@@ -218,7 +225,7 @@ fn garden(seed: u64, per_step: u32, capacity: Option<f64>) -> (Vec<Known>, Vec<P
             (Some(cost), Some(capacity)) => (f64::from(cost) * f64::from(per_step) / capacity).max(1.0),
             _ => 1.0,
         };
-        plants.push(Plant::new(slots, steps - 1));
+        plants.push(Task::new(slots, steps - 1));
     }
     (known, plants)
 }
@@ -228,7 +235,7 @@ const GARDENS: [(u64, u32, Option<f64>); 4] =
     [(1, 2, None), (2, 1, None), (3, 3, Some(4.0)), (4, 4, Some(3.0))];
 
 /// Looks by step are those of MEDD.
-fn assert_medd(looks: &[Vec<SourceId>], plants: &[Plant], per_step: u32, capacity: Option<f64>) {
+fn assert_medd(looks: &[Vec<SourceId>], plants: &[Task], per_step: u32, capacity: Option<f64>) {
     let mut medd = Medd::of(plants, u64::from(per_step) * UNIT);
     for (step, sent) in looks.iter().enumerate() {
         let mut sent: Vec<usize> = sent.iter().map(|id| id.0 as usize).collect();
@@ -257,7 +264,7 @@ fn it_asks_to_be_woken_for_whoever_goes_before_its_deadline() {
         let (known, plants) = garden(seed, per_step, capacity);
         let mut fleet = ByHand::new(FleetParams { capacity, ..params(per_step) }, 7, start(), known);
         let answer = |_: &_, _| {
-            let answered = Answered { updates: 1, bytes: 1000, ..Answered::default() };
+            let answered = ProbeAnswer { updates: 1, bytes: 1000, ..ProbeAnswer::default() };
             (Span::from_millis(500), Ok(answered))
         };
         let sent = driver::run(fleet.engine_mut(), answer, at(1), at(599));
@@ -299,7 +306,7 @@ fn politeness_goes_before_deadlines_and_the_event_says_so() {
 #[test]
 fn costs_are_learned_and_what_a_step_may_cost_is_kept() {
     // Odd ones are three times as dear.
-    let known: Vec<Known> =
+    let known: Vec<KnownSource> =
         (0..20).map(|id| source(id, Policy::Uniform, None, Span::from_mins(10))).collect();
     let capacity = 1.0;
     let mut world = World::new(known, FleetParams { capacity: Some(capacity), ..params(5) });
@@ -310,7 +317,7 @@ fn costs_are_learned_and_what_a_step_may_cost_is_kept() {
         spent.push(orders.iter().map(|order| world.fleet.cost(order.source).unwrap()).sum::<f64>());
         for order in orders {
             let bytes = if order.source.0 % 2 == 1 { 3000 } else { 1000 };
-            let result = Ok(Answered { bytes, ..Answered::default() });
+            let result = Ok(ProbeAnswer { bytes, ..ProbeAnswer::default() });
             world.answer(order.source, now, result);
         }
     }
@@ -340,7 +347,7 @@ fn a_budget_that_just_allows_it_is_not_spent_before_its_time() {
         for part in 0..6 {
             let now = at(step) + Span::from_secs(10 * part);
             for order in world.fleet.step(now) {
-                world.answer(order.source, now, Ok(Answered::default()));
+                world.answer(order.source, now, Ok(ProbeAnswer::default()));
                 world.looks.entry(order.source).or_default().push(now);
             }
             world.notes.extend(world.fleet.take_notes());

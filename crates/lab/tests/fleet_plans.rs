@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use tidewatch_core::engine::event::{
-    Answered, Changed, Event, Failure, Known, MadePlan, Moved, PlansReady, Report,
+    Changed, EngineEvent, Failure, KnownSource, MadePlan, Moved, PlansReady, ProbeAnswer, ProbeReport,
 };
-use tidewatch_core::engine::memory::{Due, Memory};
+use tidewatch_core::engine::memory::{Due, SourceMemory};
 use tidewatch_core::engine::params::FleetParams;
 use tidewatch_core::engine::params::{HostGroup, Terms};
-use tidewatch_core::engine::reason::{Reason, State};
+use tidewatch_core::engine::reason::{Reason, SourceState};
 use tidewatch_core::model::importance::WeekWindow;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::observe::FeedHints;
@@ -41,18 +41,18 @@ fn terms(policy: Policy, budget: Budget) -> Terms {
     Terms { budget, own_budget: true, policy, weight: 1.0, price: 0.0, max_gap: None, cost: None, host }
 }
 
-fn known(id: i64, policy: Policy, updates: u64) -> Known {
-    Known {
+fn known(id: i64, policy: Policy, updates: u64) -> KnownSource {
+    KnownSource {
         id: SourceId(id),
         terms: terms(policy, budget()),
-        memory: Memory { known_updates: updates, ..Memory::default() },
+        memory: SourceMemory { known_updates: updates, ..SourceMemory::default() },
         probes: Vec::new(),
         answered_by: None,
         moved: Moved::Same,
     }
 }
 
-fn fleet_of(known: Vec<Known>) -> ByHand {
+fn fleet_of(known: Vec<KnownSource>) -> ByHand {
     ByHand::new(FleetParams::default(), 7, start(), known)
 }
 
@@ -60,7 +60,7 @@ fn fleet_of(known: Vec<Known>) -> ByHand {
 fn probed(policy: Policy, updates: u64) -> (ByHand, Timestamp) {
     let mut fleet = fleet_of(vec![known(1, policy, updates)]);
     let at = next_due(&fleet);
-    probe(&mut fleet, at, Ok(Answered::default()));
+    probe(&mut fleet, at, Ok(ProbeAnswer::default()));
     (fleet, at)
 }
 
@@ -69,14 +69,20 @@ fn next_due(fleet: &ByHand) -> Timestamp {
 }
 
 /// Sends the probe that is due, and brings it home.
-fn probe(fleet: &mut ByHand, at: Timestamp, result: Result<Answered, Failure>) {
+fn probe(fleet: &mut ByHand, at: Timestamp, result: Result<ProbeAnswer, Failure>) {
     assert_eq!(fleet.step(at).len(), 1, "due at {at}");
     land(fleet, at, result);
 }
 
-fn land(fleet: &mut ByHand, at: Timestamp, result: Result<Answered, Failure>) {
-    let report =
-        Report { source: ONE, started: at, finished: at, answered_by: None, crawl_delay: None, result };
+fn land(fleet: &mut ByHand, at: Timestamp, result: Result<ProbeAnswer, Failure>) {
+    let report = ProbeReport {
+        source: ONE,
+        started: at,
+        finished: at,
+        answered_by: None,
+        crawl_delay: None,
+        result,
+    };
     fleet.absorb(&report).unwrap();
     fleet.landed(ONE, at);
 }
@@ -106,17 +112,20 @@ fn ids_of_others(count: usize) -> Vec<SourceId> {
 }
 
 /// Sources that are due much later, and want plans.
-fn others(count: usize) -> impl Iterator<Item = Known> {
-    let memory =
-        Memory { due: Due::At(start() + Span::from_days(30)), known_updates: 20, ..Memory::default() };
+fn others(count: usize) -> impl Iterator<Item = KnownSource> {
+    let memory = SourceMemory {
+        due: Due::At(start() + Span::from_days(30)),
+        known_updates: 20,
+        ..SourceMemory::default()
+    };
     ids_of_others(count)
         .into_iter()
-        .map(move |id| Known { memory: memory.clone(), ..known(id.0, Policy::Plan, 20) })
+        .map(move |id| KnownSource { memory: memory.clone(), ..known(id.0, Policy::Plan, 20) })
 }
 
 /// So many of the plans that were requested could not be made.
 fn answer_requests(fleet: &mut ByHand, requests: usize, now: Timestamp) {
-    fleet.tell(now, Event::PlansReady(PlansReady { requests, ..PlansReady::default() }));
+    fleet.tell(now, EngineEvent::PlansReady(PlansReady { requests, ..PlansReady::default() }));
 }
 
 #[test]
@@ -143,7 +152,7 @@ fn nothing_is_asked_at_a_start_or_while_under_way() {
     let mut all = vec![known(1, Policy::Plan, 20)];
     all.extend(others(MOST_REQUESTS));
     let mut fleet = fleet_of(all);
-    fleet.tell(start(), Event::Tick);
+    fleet.tell(start(), EngineEvent::Tick);
     assert!(fleet.plan_orders().is_empty());
     let at = next_due(&fleet);
     // Whoever makes plans has enough to do: it waits.
@@ -156,7 +165,7 @@ fn nothing_is_asked_at_a_start_or_while_under_way() {
     assert!(fleet.plan_orders().is_empty(), "it left meanwhile");
     fleet.rates_fitted(&[ONE], at);
     assert!(fleet.plan_orders().is_empty(), "it is under way");
-    land(&mut fleet, at, Ok(Answered::default()));
+    land(&mut fleet, at, Ok(ProbeAnswer::default()));
     assert_eq!(fleet.plan_orders().len(), 1);
 }
 
@@ -169,11 +178,11 @@ fn an_order_tells_how_the_source_stands() {
     assert_eq!((first.standing.budget, &first.standing.spent[..]), (budget(), &[at][..]));
     let due = next_due(&fleet);
     let hints = FeedHints { ttl: Some(Span::from_mins(20)), ..FeedHints::default() };
-    let answer = Answered {
+    let answer = ProbeAnswer {
         hints: Some(hints),
         holds: Some(25),
         fresh_for: Some(Span::from_mins(50)),
-        ..Answered::default()
+        ..ProbeAnswer::default()
     };
     probe(&mut fleet, due, Ok(answer));
     let second = fleet.plan_orders().remove(0);
@@ -184,7 +193,7 @@ fn an_order_tells_how_the_source_stands() {
     assert_eq!(second.standing.phase, first.standing.phase, "its own");
     // Not modified: what is in the feed is as before.
     let due = next_due(&fleet);
-    probe(&mut fleet, due, Ok(Answered::default()));
+    probe(&mut fleet, due, Ok(ProbeAnswer::default()));
     assert_eq!(fleet.plan_orders().remove(0).standing.holds, Some(25));
 }
 
@@ -195,7 +204,7 @@ fn while_little_is_known_plans_are_as_cautious_as_the_spread() {
         known.terms = Terms { budget, own_budget, ..known.terms };
         let mut fleet = fleet_of(vec![known]);
         let at = next_due(&fleet);
-        probe(&mut fleet, at, Ok(Answered::default()));
+        probe(&mut fleet, at, Ok(ProbeAnswer::default()));
         fleet.plan_orders().remove(0).standing.budget
     };
     assert_eq!(of(budget(), false, 0), Budget { probes: 24, min_spacing: Span::from_hours(1), ..budget() });
@@ -218,16 +227,16 @@ fn a_plan_is_followed_and_asked_for_again_at_half_time() {
         assert_eq!(fleet.step(at - Span::from_millis(1)), vec![]);
         let order = fleet.step(at)[0];
         assert_eq!((order.policy, order.reason, order.due), (Policy::Plan, Reason::Plan, at));
-        land(&mut fleet, at, Ok(Answered::default()));
+        land(&mut fleet, at, Ok(ProbeAnswer::default()));
         assert!(fleet.plan_orders().is_empty(), "probe {nth}");
         at = next_due(&fleet);
     }
     assert_eq!(at, begun + Span::from_hours(12));
     // Half is left at this very moment; it is not quite when the next has ended.
-    probe(&mut fleet, at, Ok(Answered::default()));
+    probe(&mut fleet, at, Ok(ProbeAnswer::default()));
     assert!(fleet.plan_orders().is_empty());
     at = next_due(&fleet);
-    probe(&mut fleet, at, Ok(Answered::default()));
+    probe(&mut fleet, at, Ok(ProbeAnswer::default()));
     assert_eq!(fleet.plan_orders().len(), 1);
 }
 
@@ -239,7 +248,7 @@ fn without_a_new_plan_the_old_one_is_followed_to_its_end_and_then_the_budget_is_
     fleet.adopt(ONE, plan, at).unwrap();
     let sent = driver::run(
         fleet.engine_mut(),
-        |_, _| (Span::ZERO, Ok(Answered::default())),
+        |_, _| (Span::ZERO, Ok(ProbeAnswer::default())),
         at,
         at + Span::from_hours(4),
     );
@@ -250,18 +259,18 @@ fn without_a_new_plan_the_old_one_is_followed_to_its_end_and_then_the_budget_is_
 
 #[test]
 fn what_comes_between_ends_a_plan() {
-    let after = |result: Result<Answered, Failure>| {
+    let after = |result: Result<ProbeAnswer, Failure>| {
         let (mut fleet, at) = planned();
         probe(&mut fleet, at, result);
         fleet.plan_orders().len()
     };
-    assert_eq!(after(Ok(Answered::default())), 0);
-    assert_eq!(after(Ok(Answered { updates: 3, holds: Some(9), ..Answered::default() })), 0);
-    let fresh = |mins| Ok(Answered { fresh_for: Some(Span::from_mins(mins)), ..Answered::default() });
+    assert_eq!(after(Ok(ProbeAnswer::default())), 0);
+    assert_eq!(after(Ok(ProbeAnswer { updates: 3, holds: Some(9), ..ProbeAnswer::default() })), 0);
+    let fresh = |mins| Ok(ProbeAnswer { fresh_for: Some(Span::from_mins(mins)), ..ProbeAnswer::default() });
     assert_eq!(after(fresh(10)), 0, "below the spacing");
     assert_eq!(after(fresh(20)), 1);
     let hints = FeedHints { skip_hours: 0b1000, ..FeedHints::default() };
-    assert_eq!(after(Ok(Answered { hints: Some(hints), ..Answered::default() })), 1);
+    assert_eq!(after(Ok(ProbeAnswer { hints: Some(hints), ..ProbeAnswer::default() })), 1);
     assert_eq!(after(Err(Failure::Interrupted)), 1);
     assert_eq!(after(Err(Failure::Refused)), 0, "not while it fails");
 }
@@ -273,7 +282,7 @@ fn a_source_that_failed_asks_when_it_is_well_again() {
     fleet.rates_fitted(&[ONE], at);
     assert!(fleet.plan_orders().is_empty());
     let again = next_due(&fleet);
-    probe(&mut fleet, again, Ok(Answered::default()));
+    probe(&mut fleet, again, Ok(ProbeAnswer::default()));
     assert_eq!(fleet.plan_orders().len(), 1);
 }
 
@@ -286,7 +295,7 @@ fn a_probe_by_hand_ends_a_plan_and_no_plan_undoes_it() {
     assert_eq!(fleet.request(ONE, asked), Ok(()));
     fleet.adopt(ONE, every(60, &order), asked).unwrap();
     assert_eq!(next_due(&fleet), asked, "what was promised is kept");
-    probe(&mut fleet, asked, Ok(Answered::default()));
+    probe(&mut fleet, asked, Ok(ProbeAnswer::default()));
     assert_eq!(fleet.plan_orders().len(), 1, "out of turn");
 }
 
@@ -294,13 +303,13 @@ fn a_probe_by_hand_ends_a_plan_and_no_plan_undoes_it() {
 fn a_gap_hurries_whatever_is_planned() {
     let (mut fleet, at) = planned();
     fleet.rates_fitted(&[ONE], at);
-    probe(&mut fleet, at, Ok(Answered { gap: true, ..Answered::default() }));
+    probe(&mut fleet, at, Ok(ProbeAnswer { gap: true, ..ProbeAnswer::default() }));
     let soon = at + Span::from_mins(15);
     assert_eq!((next_due(&fleet), fleet.memory(ONE).unwrap().reason), (soon, Reason::Gap));
     let order = fleet.plan_orders().pop().unwrap();
     fleet.adopt(ONE, every(120, &order), at).unwrap();
     assert_eq!((next_due(&fleet), fleet.memory(ONE).unwrap().reason), (soon, Reason::Gap));
-    probe(&mut fleet, soon, Ok(Answered::default()));
+    probe(&mut fleet, soon, Ok(ProbeAnswer::default()));
     assert_eq!(next_due(&fleet), at + Span::from_mins(120));
 }
 
@@ -311,7 +320,7 @@ fn a_stale_plan_is_refused_and_asked_for_again() {
     let order = fleet.plan_orders().remove(0);
     assert_eq!(fleet.step(at).len(), 1);
     assert!(fleet.adopt(ONE, every(20, &order), at).is_err(), "it is under way");
-    land(&mut fleet, at, Ok(Answered::default()));
+    land(&mut fleet, at, Ok(ProbeAnswer::default()));
     assert!(fleet.adopt(ONE, every(20, &order), at).is_err(), "it has been probed since");
     assert_eq!(next_due(&fleet), at + Span::from_mins(30), "the old plan holds");
     let order = fleet.plan_orders().remove(0);
@@ -331,11 +340,11 @@ fn a_refit_fetches_nothing_by_itself() {
     plan.times.insert(0, now - MIN);
     fleet.adopt(ONE, plan, now).unwrap();
     assert_eq!(next_due(&fleet), now, "at once, and not before");
-    probe(&mut fleet, now, Ok(Answered::default()));
+    probe(&mut fleet, now, Ok(ProbeAnswer::default()));
     assert_eq!(next_due(&fleet), now + Span::from_mins(30));
     // A plan that wants what the spacing forbids is held to it.
     let at = next_due(&fleet);
-    probe(&mut fleet, at, Ok(Answered::default()));
+    probe(&mut fleet, at, Ok(ProbeAnswer::default()));
     fleet.rates_fitted(&[ONE], at);
     let order = fleet.plan_orders().remove(0);
     fleet.adopt(ONE, every(1, &order), at).unwrap();
@@ -386,7 +395,7 @@ fn another_budget_needs_another_plan_and_makes_nothing_due() {
     fleet.reconfigure(Vec::new(), change(Policy::Uniform, generous), &[], now);
     let due = next_due(&fleet);
     assert_eq!(due, now + Span::from_mins(40));
-    probe(&mut fleet, due, Ok(Answered::default()));
+    probe(&mut fleet, due, Ok(ProbeAnswer::default()));
     assert_eq!(fleet.memory(ONE).unwrap().reason, Reason::Policy);
     assert!(fleet.plan_orders().is_empty());
     // And back.
@@ -400,7 +409,7 @@ fn a_plan_moves_with_the_clock() {
     let by = Span::from_hours(-7);
     fleet.shift(by, at - Span::from_mins(20) + by);
     assert_eq!(next_due(&fleet), at + by);
-    probe(&mut fleet, at + by, Ok(Answered::default()));
+    probe(&mut fleet, at + by, Ok(ProbeAnswer::default()));
     assert_eq!(next_due(&fleet), at + by + Span::from_mins(30));
     assert_eq!(fleet.plan_orders().len(), 1, "the hours of the week are others now");
 }
@@ -479,7 +488,7 @@ fn two_weeks(policy: Policy) -> (usize, Span) {
     };
     let mut fleet = fleet_of((1..=10).map(on_its_own).collect());
     let until = start() + Span::from_days(15);
-    let answer = |_: &_, _| (Span::from_secs(1), Ok(Answered::default()));
+    let answer = |_: &_, _| (Span::from_secs(1), Ok(ProbeAnswer::default()));
     let even = Steps::constant(1.0).unwrap();
     let planner = |order: &PlanOrder| Some(made(order, rolling::plan(&order.standing, &office(), &even)?));
     let sent = driver::run_planned(fleet.engine_mut(), answer, planner, &[], start(), until);
@@ -528,10 +537,10 @@ proptest! {
         let budget = Budget { probes, per, min_spacing: Span::from_mins(spacing) };
         let ids = [SourceId(1), SourceId(2), SourceId(3)];
         // One host, so that they wait for one another.
-        let of = |id: SourceId, memory, probes| Known {
+        let of = |id: SourceId, memory, probes| KnownSource {
             terms: terms(Policy::Plan, budget), memory, probes, ..known(id.0, Policy::Plan, 0)
         };
-        let known = ids.map(|id| of(id, Memory::default(), Vec::new())).to_vec();
+        let known = ids.map(|id| of(id, SourceMemory::default(), Vec::new())).to_vec();
         let mut fleet = ByHand::new(FleetParams::default(), seed, start(), known);
         let mut chance = Stream::new(seed, "world");
         let (mut now, mut offset) = (start(), Span::ZERO);
@@ -550,12 +559,12 @@ proptest! {
                         let result = match chance.unit() {
                             draw if draw < 0.05 => Err(Failure::Refused),
                             draw if draw < 0.08 => Err(Failure::Interrupted),
-                            _ => Ok(Answered {
+                            _ => Ok(ProbeAnswer {
                                 updates: 1,
                                 gap: chance.unit() < 0.05,
                                 holds: Some(5),
                                 fresh_for: (chance.unit() < 0.2).then(|| Span::from_mins(20)),
-                                ..Answered::default()
+                                ..ProbeAnswer::default()
                             }),
                         };
                         (took, result)
@@ -594,6 +603,6 @@ proptest! {
             }
         }
         prop_assert!(planned > 0);
-        prop_assert_ne!(fleet.memory(ONE).unwrap().state, State::Removed);
+        prop_assert_ne!(fleet.memory(ONE).unwrap().state, SourceState::Removed);
     }
 }

@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 use tidewatch_core::engine::action::ProbeResult;
-use tidewatch_core::engine::book::{Notice, RuleSet, Told};
-use tidewatch_core::engine::event::{Answered, Asked, Known, Moved, PredictedIntervals, Report};
-use tidewatch_core::engine::memory::{Due, Memory};
+use tidewatch_core::engine::book::{RuleMatch, RuleMatches, RuleSet};
+use tidewatch_core::engine::event::{
+    KnownSource, Moved, PredictedIntervals, ProbeAnswer, ProbeReport, RuleReading,
+};
+use tidewatch_core::engine::memory::{Due, SourceMemory};
 use tidewatch_core::engine::note::Note;
 use tidewatch_core::engine::params::FleetParams;
 use tidewatch_core::engine::params::{HostGroup, Terms};
@@ -41,18 +43,18 @@ fn budget(probes: u32, min_spacing: Span) -> Budget {
 }
 
 /// Watched for long: it has been looked at a minute ago.
-fn source(id: i64, policy: Policy, budget: Budget) -> Known {
+fn source(id: i64, policy: Policy, budget: Budget) -> KnownSource {
     let host = HostGroup { key: Arc::from(format!("host{id}.example")), public: true };
     let last = start() - Span::from_mins(1);
-    let memory = Memory {
+    let memory = SourceMemory {
         due: Due::At(start() + Span::from_days(30)),
         reason: Reason::Policy,
         last_probe: Some(last),
         looked: Some(last),
         known_updates: 100,
-        ..Memory::default()
+        ..SourceMemory::default()
     };
-    Known {
+    KnownSource {
         id: SourceId(id),
         terms: Terms {
             budget,
@@ -80,7 +82,12 @@ fn part(asked: bool, triggers: bool) -> Box<[Part]> {
     Box::new([Part { rule: RuleId(0), asked, triggers }])
 }
 
-fn fleet(known: Vec<Known>, per_step: u32, rule: Arc<RuleTerms>, parts: &[(i64, Box<[Part]>)]) -> ByHand {
+fn fleet(
+    known: Vec<KnownSource>,
+    per_step: u32,
+    rule: Arc<RuleTerms>,
+    parts: &[(i64, Box<[Part]>)],
+) -> ByHand {
     let params =
         FleetParams { probes_per_step: per_step, step: Span::from_mins(1), ..FleetParams::default() };
     let mut fleet = ByHand::new(params, 7, start(), known);
@@ -101,11 +108,12 @@ fn feed_and_page(granted: Budget) -> ByHand {
 }
 
 /// A probe that takes a second and says this to the rule.
-fn report(source: SourceId, started: Timestamp, updates: u32, told: Option<Told>) -> Report {
-    let asked = Some(Box::new(Asked { told: told.into_iter().collect(), found: updates, expected: None }));
-    let answered = Answered { updates, asked, ..Answered::default() };
+fn report(source: SourceId, started: Timestamp, updates: u32, told: Option<RuleMatches>) -> ProbeReport {
+    let asked =
+        Some(Box::new(RuleReading { told: told.into_iter().collect(), found: updates, expected: None }));
+    let answered = ProbeAnswer { updates, asked, ..ProbeAnswer::default() };
     let finished = started + Span::from_secs(1);
-    Report { source, started, finished, answered_by: None, crawl_delay: None, result: Ok(answered) }
+    ProbeReport { source, started, finished, answered_by: None, crawl_delay: None, result: Ok(answered) }
 }
 
 /// What came of the end of a probe.
@@ -115,7 +123,7 @@ struct Absorbed {
     others: Vec<(SourceId, Vec<Note>)>,
 }
 
-fn absorb(fleet: &mut ByHand, report: &Report) -> Absorbed {
+fn absorb(fleet: &mut ByHand, report: &ProbeReport) -> Absorbed {
     fleet.take_notes();
     let result = fleet.absorb(report).unwrap();
     let notes = fleet.take_notes();
@@ -128,7 +136,7 @@ fn absorb(fleet: &mut ByHand, report: &Report) -> Absorbed {
 fn set_off(fleet: &mut ByHand, now: Timestamp) -> Absorbed {
     fleet.request(SourceId(0), now).unwrap();
     assert!(fleet.step(now).iter().any(|order| order.source == SourceId(0)));
-    let told = Told { rule: "p/r".into(), caught: Vec::new(), counts: vec![now] };
+    let told = RuleMatches { rule: "p/r".into(), caught: Vec::new(), counts: vec![now] };
     let absorbed = absorb(fleet, &report(SourceId(0), now, 1, Some(told)));
     fleet.landed(SourceId(0), now + Span::from_secs(1));
     absorbed
@@ -183,14 +191,14 @@ fn what_is_caught_in_time_is_told_and_otherwise_not() {
     let catch = |fleet: &mut ByHand, now: Timestamp| {
         fleet.request(SourceId(1), now).unwrap();
         fleet.step(now);
-        let told = Told { rule: "p/r".into(), caught: vec![0], counts: Vec::new() };
+        let told = RuleMatches { rule: "p/r".into(), caught: vec![0], counts: Vec::new() };
         let absorbed = absorb(fleet, &report(SourceId(1), now, 1, Some(told)));
         fleet.landed(SourceId(1), now + Span::from_secs(1));
         absorbed.result.follows.notices
     };
     assert!(catch(&mut fleet, at(5)).is_empty());
     set_off(&mut fleet, at(10));
-    assert_eq!(catch(&mut fleet, at(15)), [Notice { rule: "p/r".into(), caught: vec![0], tells: true }]);
+    assert_eq!(catch(&mut fleet, at(15)), [RuleMatch { rule: "p/r".into(), caught: vec![0], tells: true }]);
     assert_eq!(catch(&mut fleet, at(39)).len(), 1, "again, while it lasts");
     assert!(catch(&mut fleet, at(60)).is_empty());
 }
@@ -221,7 +229,7 @@ fn a_budget_in_the_way_is_said_at_once() {
 #[test]
 fn where_slots_are_few_looks_come_earlier_and_who_cannot_be_served_is_named() {
     let pages = 8;
-    let known: Vec<Known> =
+    let known: Vec<KnownSource> =
         (0..=pages).map(|id| source(id, Policy::Profile, budget(100, MINUTE))).collect();
     let mut parts = vec![(0, part(false, true))];
     parts.extend((1..=pages).map(|id| (id, part(true, false))));
@@ -250,8 +258,8 @@ fn the_earlier_of_policy_and_rule_asks() {
     // Its policy wants a look every quarter of an hour or so.
     let known = vec![
         source(0, Policy::Profile, budget(100, MINUTE)),
-        Known {
-            memory: Memory {
+        KnownSource {
+            memory: SourceMemory {
                 due: Due::At(at(12)),
                 ..source(1, Policy::Uniform, budget(96, MINUTE)).memory
             },
@@ -321,7 +329,7 @@ fn lived(every: u32, window: Span, granted: Budget) -> (f64, usize) {
             let found: Vec<Timestamp> =
                 updates[seen..].iter().copied().take_while(|&at| at <= now).collect();
             seen += found.len();
-            let told = Told { rule: "p/r".into(), caught: Vec::new(), counts: found.clone() };
+            let told = RuleMatches { rule: "p/r".into(), caught: Vec::new(), counts: found.clone() };
             fleet.absorb(&report(order.source, now, found.len() as u32, Some(told))).unwrap();
             fleet.landed(order.source, now + Span::from_secs(1));
         }
@@ -373,7 +381,7 @@ fn what_was_sent_for_a_rule_is_heard_although_it_was_set_off_again_meanwhile() {
     fleet.request(SourceId(1), at(20)).unwrap();
     assert_eq!(fleet.step(at(20)).len(), 1);
     set_off(&mut fleet, at(21));
-    let told = Told { rule: "p/r".into(), caught: vec![0], counts: Vec::new() };
+    let told = RuleMatches { rule: "p/r".into(), caught: vec![0], counts: Vec::new() };
     let absorbed = absorb(&mut fleet, &report(SourceId(1), at(20), 1, Some(told)));
     assert_eq!(absorbed.result.follows.notices.len(), 1);
 }
@@ -387,7 +395,7 @@ fn who_was_looked_at_just_before_a_rule_was_set_off_is_looked_at_again() {
     assert_eq!(fleet.step(at(10)).len(), 2);
     fleet.absorb(&report(SourceId(1), at(10), 0, None)).unwrap();
     fleet.landed(SourceId(1), at(10) + Span::from_secs(1));
-    let told = Told { rule: "p/r".into(), caught: Vec::new(), counts: vec![at(9)] };
+    let told = RuleMatches { rule: "p/r".into(), caught: Vec::new(), counts: vec![at(9)] };
     let absorbed = absorb(&mut fleet, &report(SourceId(0), at(10), 1, Some(told)));
     fleet.landed(SourceId(0), at(10) + Span::from_secs(1));
     assert_eq!(absorbed.others.len(), 1);
@@ -420,7 +428,7 @@ fn a_reload_makes_nobody_fetch_for_what_is_over_and_keeps_what_is_not() {
     // But what it owes is heard when it is looked at, late as it is.
     fleet.request(SourceId(1), at(400)).unwrap();
     fleet.step(at(400));
-    let told = Told { rule: "p/r".into(), caught: vec![0], counts: Vec::new() };
+    let told = RuleMatches { rule: "p/r".into(), caught: vec![0], counts: Vec::new() };
     let absorbed = absorb(&mut fleet, &report(SourceId(1), at(400), 1, Some(told)));
     assert_eq!(absorbed.result.follows.notices.len(), 1);
     assert!(absorbed.result.notes.iter().any(|note| matches!(note, Note::RuleMissed { .. })));
@@ -464,7 +472,7 @@ fn who_is_little_known_is_looked_at_hourly_at_most() {
 #[test]
 fn sources_of_one_host_are_looked_at_one_after_the_other_and_in_time() {
     let pages = 5;
-    let mut known: Vec<Known> =
+    let mut known: Vec<KnownSource> =
         (0..=pages).map(|id| source(id, Policy::Profile, budget(1000, Span::ZERO))).collect();
     for page in &mut known[1..] {
         page.terms.host = HostGroup { key: Arc::from("one.example"), public: true };

@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use tidewatch_core::engine::action::{Action, Attempt, Persist};
 use tidewatch_core::engine::event::{
-    Answered, Event, Failure, HourlyProfile, Known, Moved, PlansReady, Report,
+    EngineEvent, Failure, KnownSource, Moved, PlansReady, ProbeAnswer, ProbeReport, SourceProfile,
 };
-use tidewatch_core::engine::load::Load;
-use tidewatch_core::engine::memory::{Due, Memory};
+use tidewatch_core::engine::load::SlotStats;
+use tidewatch_core::engine::memory::{Due, SourceMemory};
 use tidewatch_core::engine::params::{Allocator, FleetParams};
 use tidewatch_core::engine::params::{HostGroup, Terms};
 use tidewatch_core::engine::reason::Reason;
 use tidewatch_core::model::importance::WeekWindow;
-use tidewatch_core::model::pulse::Pulse;
+use tidewatch_core::model::pulse::HourlyProfile;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::build::PlanOrder;
@@ -34,9 +34,9 @@ fn often() -> Budget {
     Budget { probes: 144, per: Span::from_days(1), min_spacing: Span::from_mins(10) }
 }
 
-fn source(id: i64, policy: Policy) -> Known {
+fn source(id: i64, policy: Policy) -> KnownSource {
     let host = HostGroup { key: Arc::from(format!("host{id}.example")), public: true };
-    Known {
+    KnownSource {
         id: SourceId(id),
         terms: Terms {
             budget: often(),
@@ -48,14 +48,14 @@ fn source(id: i64, policy: Policy) -> Known {
             cost: None,
             host,
         },
-        memory: Memory::default(),
+        memory: SourceMemory::default(),
         probes: Vec::new(),
         answered_by: None,
         moved: Moved::Same,
     }
 }
 
-fn fleet(known: Vec<Known>, per_step: u32, allocator: Allocator) -> ByHand {
+fn fleet(known: Vec<KnownSource>, per_step: u32, allocator: Allocator) -> ByHand {
     let params = FleetParams { probes_per_step: per_step, allocator, ..FleetParams::default() };
     ByHand::new(params, 7, start(), known)
 }
@@ -78,7 +78,7 @@ impl Poisson {
         Self { seen: vec![start(); rates.len()], rates, stream: Stream::new(1, "world") }
     }
 
-    fn answer(&mut self, order: &Attempt, now: Timestamp) -> (Span, Result<Answered, Failure>) {
+    fn answer(&mut self, order: &Attempt, now: Timestamp) -> (Span, Result<ProbeAnswer, Failure>) {
         let id = order.source.0 as usize;
         let took = Span::from_millis(100);
         let hours = (now + took - self.seen[id]).as_secs_f64() / 3600.0;
@@ -87,7 +87,7 @@ impl Poisson {
         loop {
             left += (1.0 - self.stream.unit()).ln();
             if left < 0.0 {
-                return (took, Ok(Answered { updates, ..Answered::default() }));
+                return (took, Ok(ProbeAnswer { updates, ..ProbeAnswer::default() }));
             }
             updates += 1;
         }
@@ -98,14 +98,14 @@ impl Poisson {
 struct Counting<A> {
     answer: A,
     sent: Vec<Attempt>,
-    loads: Vec<Load>,
+    loads: Vec<SlotStats>,
 }
 
 impl<A: FnMut(&Attempt, Timestamp) -> Reply> World for Counting<A> {
-    fn probe(&mut self, attempt: &Attempt, now: Timestamp) -> Report {
+    fn probe(&mut self, attempt: &Attempt, now: Timestamp) -> ProbeReport {
         self.sent.push(*attempt);
         let (took, result) = (self.answer)(attempt, now);
-        Report { started: now, finished: now + took, result, ..report(attempt.source, now) }
+        ProbeReport { started: now, finished: now + took, result, ..report(attempt.source, now) }
     }
 
     fn plan(&mut self, _: &PlanOrder, _: Timestamp) -> (Span, PlansReady) {
@@ -124,14 +124,14 @@ fn counted(
     fleet: &mut ByHand,
     answer: impl FnMut(&Attempt, Timestamp) -> Reply,
     until: Timestamp,
-) -> (Vec<Attempt>, Load) {
+) -> (Vec<Attempt>, SlotStats) {
     let mut world = Counting { answer, sent: Vec::new(), loads: Vec::new() };
     let mut pending = Pending::default();
-    pending.tell(fleet.engine_mut(), &mut world, start(), Event::Tick);
+    pending.tell(fleet.engine_mut(), &mut world, start(), EngineEvent::Tick);
     let now = pending.run(fleet.engine_mut(), &mut world, start(), until);
     pending.drain(fleet.engine_mut(), &mut world, now);
     world.loads.push(fleet.load().clone());
-    let sum = world.loads.into_iter().reduce(|before, load| Load {
+    let sum = world.loads.into_iter().reduce(|before, load| SlotStats {
         due: before.due + load.due,
         sampled: before.sampled + load.sampled,
         late: before.late + load.late,
@@ -172,7 +172,7 @@ fn who_is_due_goes_before_who_is_sampled() {
     let until = start() + Span::from_hours(12);
     let (sent, load) = counted(
         &mut fleet,
-        |_, _| (Span::from_millis(100), Ok(Answered { updates: 1, ..Answered::default() })),
+        |_, _| (Span::from_millis(100), Ok(ProbeAnswer { updates: 1, ..ProbeAnswer::default() })),
         until,
     );
     let later: Vec<Attempt> =
@@ -234,7 +234,7 @@ fn if_more_are_due_than_slots_the_ones_go_whose_waiting_costs_most_and_the_rest_
 
 #[test]
 fn weight_counts_like_a_rate() {
-    let mut known: Vec<Known> = (0..100).map(|id| source(id, Policy::Adaptive)).collect();
+    let mut known: Vec<KnownSource> = (0..100).map(|id| source(id, Policy::Adaptive)).collect();
     for heavy in &mut known[..10] {
         heavy.terms.weight = 9.0;
     }
@@ -301,11 +301,11 @@ fn the_current_hour_counts() {
     let mut fleet = ByHand::new(one_a_minute(Allocator::Index), 7, start(), known);
     let profiles = (0..100).map(|id| {
         let rate = if id < 50 { &day } else { &night };
-        let (pulse, per_hour) = Pulse::of(rate, start()).unwrap();
-        HourlyProfile { source: SourceId(id), pulse, per_hour, updates: 200 }
+        let (pulse, per_hour) = HourlyProfile::of(rate, start()).unwrap();
+        SourceProfile { source: SourceId(id), pulse, per_hour, updates: 200 }
     });
     let profiles = profiles.collect();
-    fleet.tell(start(), Event::PlansReady(PlansReady { profiles, ..PlansReady::default() }));
+    fleet.tell(start(), EngineEvent::PlansReady(PlansReady { profiles, ..PlansReady::default() }));
     let mut world = Poisson::new(vec![2.0; 100]);
     let until = start() + Span::from_days(4);
     let sent = driver::run(fleet.engine_mut(), |order, now| world.answer(order, now), start(), until);
@@ -320,7 +320,7 @@ fn the_current_hour_counts() {
 #[test]
 fn no_slot_is_spent_on_a_host_that_is_closed() {
     // A thousand sources on one host that allows one request in two seconds, and ten elsewhere.
-    let mut known: Vec<Known> = (0..1_010).map(|id| source(id, Policy::Adaptive)).collect();
+    let mut known: Vec<KnownSource> = (0..1_010).map(|id| source(id, Policy::Adaptive)).collect();
     for crowded in &mut known[..1_000] {
         crowded.terms.host.key = Arc::from("crowded.example");
     }
@@ -329,7 +329,7 @@ fn no_slot_is_spent_on_a_host_that_is_closed() {
         let until = start() + Span::from_hours(6);
         let sent = driver::run(
             fleet.engine_mut(),
-            |_, _| (Span::from_millis(500), Ok(Answered::default())),
+            |_, _| (Span::from_millis(500), Ok(ProbeAnswer::default())),
             start(),
             until,
         );
@@ -360,7 +360,7 @@ fn by_hand_comes_first_and_a_first_contact_is_not_left_to_chance() {
         [(last, Reason::Manual)]
     );
     // A newcomer among many that are sampled is due, not sampled.
-    let mut known: Vec<Known> = (0..400).map(|id| source(id, Policy::Adaptive)).collect();
+    let mut known: Vec<KnownSource> = (0..400).map(|id| source(id, Policy::Adaptive)).collect();
     for sampled in &mut known[1..] {
         sampled.memory.due = Due::At(start());
         sampled.memory.reason = Reason::Policy;
@@ -401,20 +401,20 @@ fn who_waits_for_a_slot_can_be_taken_off_changed_or_moved_with_the_clock() {
     assert!(fleet.next_step(now).is_some_and(|next| next > now + Span::from_mins(9)));
 }
 
-fn report(source: SourceId, at: Timestamp) -> Report {
-    Report {
+fn report(source: SourceId, at: Timestamp) -> ProbeReport {
+    ProbeReport {
         source,
         started: at,
         finished: at,
         answered_by: None,
         crawl_delay: None,
-        result: Ok(Answered::default()),
+        result: Ok(ProbeAnswer::default()),
     }
 }
 
 /// Sources of one host, all of them long due.
-fn crowd(policies: &[Policy]) -> Vec<Known> {
-    let mut known: Vec<Known> = (0..).zip(policies).map(|(id, policy)| source(id, *policy)).collect();
+fn crowd(policies: &[Policy]) -> Vec<KnownSource> {
+    let mut known: Vec<KnownSource> = (0..).zip(policies).map(|(id, policy)| source(id, *policy)).collect();
     for (back, known) in (0..).zip(&mut known) {
         known.terms.host.key = Arc::from("crowded.example");
         let asked_by =
@@ -453,7 +453,7 @@ fn at_a_host_too_who_is_due_goes_first() {
     let mut policies = vec![Policy::Adaptive; 200];
     policies.extend([Policy::Uniform; 5]);
     let mut fleet = fleet(crowd(&policies), 20, Allocator::Index);
-    let answer = |_: &Attempt, _| (Span::from_millis(500), Ok(Answered::default()));
+    let answer = |_: &Attempt, _| (Span::from_millis(500), Ok(ProbeAnswer::default()));
     let sent = driver::run(fleet.engine_mut(), answer, start(), start() + Span::from_mins(5));
     let when = |id: i64| sent.iter().position(|sent| sent.source.0 == id);
     for id in 200..205 {
@@ -465,13 +465,13 @@ fn at_a_host_too_who_is_due_goes_first() {
 #[test]
 fn a_first_contact_that_is_put_off_is_still_no_matter_of_chance() {
     // More are due than there are slots, for ever; and one that is new, at a host that asked for rest.
-    let mut known: Vec<Known> = (0..200).map(|id| source(id, Policy::Uniform)).collect();
+    let mut known: Vec<KnownSource> = (0..200).map(|id| source(id, Policy::Uniform)).collect();
     known.push(source(200, Policy::Auto));
     let host = known[200].terms.host.clone();
     let params = FleetParams { probes_per_step: 1, step: Span::from_secs(10), ..FleetParams::default() };
     let rest = (host, Some(start() + Span::from_hours(2)), Span::ZERO);
     let mut fleet = ByHand::resumed(params, 7, start(), &[rest], known);
-    let answer = |_: &Attempt, _| (Span::from_millis(100), Ok(Answered::default()));
+    let answer = |_: &Attempt, _| (Span::from_millis(100), Ok(ProbeAnswer::default()));
     let sent = driver::run(fleet.engine_mut(), answer, start(), start() + Span::from_hours(4));
     let first = sent.iter().find(|sent| sent.source == SourceId(200));
     assert!(first.is_some_and(|first| first.started >= start() + Span::from_hours(2)), "{first:?}");
@@ -485,13 +485,13 @@ fn steps_of_a_millisecond_are_counted_too() {
         host_spacing: Span::ZERO,
         ..FleetParams::default()
     };
-    let mut known: Vec<Known> = (0..3).map(|id| source(id, Policy::Uniform)).collect();
+    let mut known: Vec<KnownSource> = (0..3).map(|id| source(id, Policy::Uniform)).collect();
     for known in &mut known {
         known.terms.budget =
             Budget { probes: 2, per: Span::from_days(1), min_spacing: Span::from_hours(12) };
     }
     let mut fleet = ByHand::new(params, 7, start(), known);
-    let answer = |_: &Attempt, _| (Span::from_millis(100), Ok(Answered::default()));
+    let answer = |_: &Attempt, _| (Span::from_millis(100), Ok(ProbeAnswer::default()));
     let until = start() + Span::from_days(30);
     let sent = driver::run(fleet.engine_mut(), answer, start(), until);
     let counts = per_source(&sent);

@@ -2,8 +2,8 @@
 //! taken for a burst, a change for good or a silence. Nobody knows the true rate but the test.
 
 use jiff::tz::TimeZone;
-use tidewatch_core::model::beliefs::Heard;
-use tidewatch_core::model::burst::Change;
+use tidewatch_core::model::beliefs::ModelUpdate;
+use tidewatch_core::model::burst::BurstChange;
 use tidewatch_core::model::importance::WeekWindow;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::planning::budget::Budget;
@@ -48,7 +48,7 @@ fn items(rate: &Steps, from: Timestamp, until: Timestamp, label: &str) -> Vec<Ti
 }
 
 /// Every look from the start until `until`, half an hour apart; rates are fitted every six hours.
-fn watch(feed: &mut Feed, from: Timestamp, until: Timestamp) -> Vec<(Timestamp, Heard)> {
+fn watch(feed: &mut Feed, from: Timestamp, until: Timestamp) -> Vec<(Timestamp, ModelUpdate)> {
     let mut looks = Vec::new();
     let mut now = from;
     while now < until {
@@ -65,8 +65,9 @@ fn feed(items: Vec<Timestamp>) -> Feed {
     Feed::new(items, Watching::default(), start())
 }
 
-fn begun(looks: &[(Timestamp, Heard)]) -> usize {
-    let begins = |heard: &Heard| matches!(heard.burst, Some(Change::Began(_) | Change::Passed(_)));
+fn begun(looks: &[(Timestamp, ModelUpdate)]) -> usize {
+    let begins =
+        |heard: &ModelUpdate| matches!(heard.burst, Some(BurstChange::Began(_) | BurstChange::Passed(_)));
     looks.iter().filter(|(_, heard)| begins(heard)).count()
 }
 
@@ -97,9 +98,9 @@ fn a_burst_is_found_ends_and_leaves_the_rhythm_alone() {
     feed.refit(week(8), None);
     let before = feed.rhythm().unwrap();
     let looks = watch(&mut feed, week(8), week(9));
-    let changes: Vec<(Timestamp, Change)> =
+    let changes: Vec<(Timestamp, BurstChange)> =
         looks.iter().filter_map(|(at, heard)| Some((*at, heard.burst?))).collect();
-    let [(noticed, Change::Began(first)), (over, Change::Ended(all))] = changes[..] else {
+    let [(noticed, BurstChange::Began(first)), (over, BurstChange::Ended(all))] = changes[..] else {
         panic!("{changes:?}")
     };
     assert!(noticed - begins <= Span::from_hours(1), "{noticed}");

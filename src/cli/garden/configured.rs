@@ -11,7 +11,7 @@ use crate::cli::process::runtime;
 use crate::cli::status::look;
 use crate::clock::Clock;
 use crate::config::configuration::Config;
-use tidewatch_core::engine::garden::Plant;
+use tidewatch_core::engine::garden::Task;
 use tidewatch_lab::garden::answer::Day;
 use tidewatch_lab::garden::instance::Instance;
 
@@ -54,7 +54,7 @@ pub fn read(config: &Config) -> Result<Configured, CliError> {
     let dearest = all.iter().map(|&(cost, ..)| cost).fold(0.0, f64::max);
     let steps = ((ROOM * dearest / omega).ceil() as u32).clamp(1, (shortest / SHORTEST).max(1));
     let plant =
-        |(cost, window, group): (f64, u32, String)| (Plant::new(cost, (window / steps).max(1)), group);
+        |(cost, window, group): (f64, u32, String)| (Task::new(cost, (window / steps).max(1)), group);
     Ok(Configured {
         instance: Instance::new(all.into_iter().map(plant).collect()),
         capacity: config.fleet.capacity.map(|capacity| capacity * f64::from(steps)),

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::cli::error::CliError;
 use crate::cli::simulate::column::{self, Fault};
-use tidewatch_core::engine::garden::{Plant, UNIT};
+use tidewatch_core::engine::garden::{Task, UNIT};
 use tidewatch_lab::garden::instance::{Instance, LONGEST_WINDOW};
 
 /// What the first line says.
@@ -24,7 +24,7 @@ pub fn read(file: &Path) -> Result<Instance, CliError> {
     Ok(Instance::new(column::read(file, parse)?))
 }
 
-fn parse(text: &str) -> Result<Vec<(Plant, String)>, Vec<Fault>> {
+fn parse(text: &str) -> Result<Vec<(Task, String)>, Vec<Fault>> {
     let with_group = column::lines(text).next().is_some_and(|(_, first)| first == WITH_GROUP);
     let (header, fields) = if with_group { (WITH_GROUP, 3) } else { (HEADER, 2) };
     let planted = column::parse(text, header, |line| plant(line, fields))?;
@@ -34,7 +34,7 @@ fn parse(text: &str) -> Result<Vec<(Plant, String)>, Vec<Fault>> {
     Ok(planted)
 }
 
-fn plant(line: &str, fields: usize) -> Result<(Plant, String), String> {
+fn plant(line: &str, fields: usize) -> Result<(Task, String), String> {
     let parts: Vec<&str> = line.splitn(3, ',').map(str::trim).collect();
     let (cost, window, group) = match &parts[..] {
         [cost, window] if fields == 2 => (*cost, *window, ""),
@@ -55,7 +55,7 @@ fn plant(line: &str, fields: usize) -> Result<(Plant, String), String> {
             ));
         }
     };
-    Ok((Plant::new(cost, window), group.to_owned()))
+    Ok((Task::new(cost, window), group.to_owned()))
 }
 
 #[cfg(test)]
@@ -64,10 +64,10 @@ mod tests {
 
     #[test]
     fn plants_are_read_with_and_without_groups() {
-        assert_eq!(parse("cost,window\n1,7\n0.5, 30\n").unwrap()[1], (Plant::new(0.5, 30), String::new()));
+        assert_eq!(parse("cost,window\n1,7\n0.5, 30\n").unwrap()[1], (Task::new(0.5, 30), String::new()));
         let planted = parse("\u{feff}cost,window,group\r\n1,7,news, local\r\n\r\n2,3,\r\n").unwrap();
-        assert_eq!(planted[0], (Plant::new(1.0, 7), "news, local".to_owned()));
-        assert_eq!(planted[1], (Plant::new(2.0, 3), String::new()));
+        assert_eq!(planted[0], (Task::new(1.0, 7), "news, local".to_owned()));
+        assert_eq!(planted[1], (Task::new(2.0, 3), String::new()));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::clock::Clock;
 use crate::config::configuration::Config;
 use crate::store::reader::Reader;
 use tidewatch_core::model::cyclic::Rate;
-use tidewatch_core::model::habits::mixture::Habits;
+use tidewatch_core::model::habits::mixture::PredictorMix;
 use tidewatch_core::planning::policy::Policy;
 
 use super::super::configured::find_source;
@@ -57,7 +57,7 @@ async fn read(config: &Config, name: &str) -> Result<Rhythm, CliError> {
         Some(Policy::Auto) => reader.diaries(&[row.id]).await?.remove(&row.id),
         _ => None,
     };
-    let habits = diary.and_then(|diary| diary.habits).and_then(|bytes| Habits::from_bytes(&bytes));
+    let habits = diary.and_then(|diary| diary.habits).and_then(|bytes| PredictorMix::from_bytes(&bytes));
     Ok(Rhythm {
         name: row.name,
         rate,

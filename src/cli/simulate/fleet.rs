@@ -12,7 +12,7 @@ use crate::cli::error::CliError;
 use crate::cli::lab_table::print;
 use crate::cli::process::colours;
 use crate::clock::Stopwatch;
-use tidewatch_core::engine::bounds::{Demand, theorem_1, tight};
+use tidewatch_core::engine::bounds::{SourceDemand, theorem_1, tight};
 use tidewatch_core::engine::params::Allocator;
 use tidewatch_lab::fleet::minds::Estimate;
 use tidewatch_lab::fleet::report::{self, Outcome, Question};
@@ -170,7 +170,7 @@ fn question(arguments: &Args) -> Result<Question, CliError> {
     if warm_up >= steps {
         return refuse(format!("--warm-up {warm_up} leaves none of {steps} steps to be counted"));
     }
-    let demands: Vec<Demand> = rates.iter().copied().map(Demand::of).collect();
+    let demands: Vec<SourceDemand> = rates.iter().copied().map(SourceDemand::of).collect();
     Ok(Question {
         title,
         lower_bound: theorem_1(rates.iter().copied(), per_step as f64),

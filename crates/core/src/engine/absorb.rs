@@ -8,17 +8,17 @@ use crate::source_id::SourceId;
 use crate::time::{Span, Timestamp};
 
 use super::action::{Action, HostAsks, Persist, ProbeResult};
-use super::book::{Follows, Look};
+use super::book::{AnsweredProbe, RuleEffects};
 use super::condition::ProbeHosts;
-use super::event::{Answered, Failure, MovedTo, Report};
+use super::event::{Failure, MovedTo, ProbeAnswer, ProbeReport};
 use super::hosts::{HostIx, Hosts};
-use super::mean::Mean;
+use super::mean::FleetMean;
 use super::memory::MoveProof;
 use super::note::{Note, StopReason};
-use super::outage::Change;
+use super::outage::OutageChange;
 use super::params::HostGroup;
-use super::reason::{Reason, State};
-use super::source::{Member, Wish};
+use super::reason::{Reason, SourceState};
+use super::source::{ProbeWish, Source};
 use super::state::Engine;
 use super::urgency::Urgency;
 use crate::model::pulse;
@@ -38,20 +38,20 @@ const MOVE_PROVEN_OVER: Span = Span::from_days(3);
 
 /// What is known so far of what follows from a probe.
 struct Consequences {
-    wish: Wish,
+    wish: ProbeWish,
     notes: Vec<Note>,
-    follows: Follows,
+    follows: RuleEffects,
     tardy: Option<Span>,
     adopted: Option<MovedTo>,
 }
 
 /// The host group that a report speaks for.
-struct Speaker {
+struct AnsweringHost {
     group: HostGroup,
     ix: HostIx,
 }
 
-impl Speaker {
+impl AnsweringHost {
     fn asks(&self, hosts: &Hosts) -> HostAsks {
         HostAsks {
             host: self.group.clone(),
@@ -63,7 +63,7 @@ impl Speaker {
 
 impl Engine {
     /// Takes in how a probe ended. It stays in progress until that is committed.
-    pub(super) fn end_probe(&mut self, mut report: Report, actions: &mut Vec<Action>) {
+    pub(super) fn end_probe(&mut self, mut report: ProbeReport, actions: &mut Vec<Action>) {
         let (id, ended) = (report.source, report.finished);
         let Some(probe) = self.members.get(&id).and_then(|member| member.condition().in_progress()) else {
             return;
@@ -117,32 +117,32 @@ impl Engine {
     }
 
     /// A plea for a pause is meant by the host group that answered; everything else concerns the source's own.
-    fn speaker(&mut self, report: &Report) -> Option<Speaker> {
+    fn speaker(&mut self, report: &ProbeReport) -> Option<AnsweringHost> {
         let own = &self.members.get(&report.source)?.terms.host;
         let throttled = matches!(report.result, Err(Failure::Throttled { .. }));
         let group = report.answered_by.as_ref().filter(|_| throttled).unwrap_or(own).clone();
-        Some(Speaker { ix: self.hosts.host(&group.key), group })
+        Some(AnsweringHost { ix: self.hosts.host(&group.key), group })
     }
 
     /// Whether our own network is down: that is no source's fault.
-    fn watch_network(&mut self, report: &Report, host: HostIx) -> Option<Note> {
+    fn watch_network(&mut self, report: &ProbeReport, host: HostIx) -> Option<Note> {
         let change = match report.result {
             Err(Failure::Unreachable) => self.outage.unreachable(host, self.hosts.hosts()),
             Err(Failure::Interrupted) => None,
             _ => self.outage.answered(),
         };
         change.map(|change| match change {
-            Change::Began => Note::OutageBegan,
-            Change::Ended => Note::OutageEnded,
+            OutageChange::Began => Note::OutageBegan,
+            OutageChange::Ended => Note::OutageEnded,
         })
     }
 
     /// What the source's state is after the probe, and when the next one is due.
     fn learn_from(
         &mut self,
-        report: &Report,
+        report: &ProbeReport,
         answering: Option<HostIx>,
-        speaker: &Speaker,
+        speaker: &AnsweringHost,
     ) -> Option<Consequences> {
         let (seed, terms, ended) = (self.seed, self.params.burst, report.finished);
         let member = self.members.get_mut(&report.source)?;
@@ -172,11 +172,11 @@ impl Engine {
         let pauses = member.memory.backoff_until.max(member.memory.retry_until) > Some(ended);
         let wish = if report.result.is_ok() || pauses { member.by_max_gap(wish) } else { wish };
         // Stopped until it answers: a requested probe that failed is sent once, and no more.
-        if was_stopped && member.memory.state != State::Removed {
-            member.memory.state = State::Resting;
+        if was_stopped && member.memory.state != SourceState::Removed {
+            member.memory.state = SourceState::Resting;
         }
         let gone = was_stopped || matches!(report.result, Err(Failure::Gone));
-        if gone || member.memory.state == State::Removed {
+        if gone || member.memory.state == SourceState::Removed {
             member.stop();
             self.tardiness.forget(member);
         } else {
@@ -188,7 +188,7 @@ impl Engine {
         Some(then)
     }
 
-    fn take_answer(&mut self, report: &Report, answer: &Answered) -> Option<Consequences> {
+    fn take_answer(&mut self, report: &ProbeReport, answer: &ProbeAnswer) -> Option<Consequences> {
         let (seed, terms, ended) = (self.seed, self.params.burst, report.finished);
         let member = self.members.get_mut(&report.source)?;
         let mut notes = Vec::new();
@@ -207,12 +207,12 @@ impl Engine {
         let mut wish = member.own_wish(ended, seed, &terms);
         let owed = member.owed(report.started);
         notes.extend(member.serve(report.started, &self.book));
-        let mut follows = Follows::default();
+        let mut follows = RuleEffects::default();
         if let Some(asked) = &answer.asked {
             member.drifts(asked.found, asked.expected);
             let rate = member.memory.estimate.rate(self.mean.prior()).max(1e-6);
             let again_after = Span::from_hours(1).scaled(rate.recip().min(LONGEST_AGAIN_HOURS));
-            let look = Look { source: report.source, started: report.started, ended, again_after };
+            let look = AnsweredProbe { source: report.source, started: report.started, ended, again_after };
             follows = self.book.hear(look, &asked.told, |rule| owed.contains(&rule));
         }
         if answer.gap {
@@ -227,9 +227,9 @@ impl Engine {
 
     fn take_failure(
         &mut self,
-        report: &Report,
+        report: &ProbeReport,
         failure: Failure,
-        speaker: &Speaker,
+        speaker: &AnsweringHost,
     ) -> Option<Consequences> {
         let (ended, blameless) = (report.finished, self.outage.is_on());
         let member = self.members.get_mut(&report.source)?;
@@ -249,7 +249,7 @@ impl Engine {
             Failure::Forbidden => notes.push(Note::Rests { why: StopReason::Robots }),
             _ => {}
         }
-        Some(Consequences { wish, notes, follows: Follows::default(), tardy: None, adopted: None })
+        Some(Consequences { wish, notes, follows: RuleEffects::default(), tardy: None, adopted: None })
     }
 
     fn release_hosts(&mut self, (host, also): ProbeHosts, answering: Option<HostIx>, ended: Timestamp) {
@@ -270,7 +270,7 @@ impl Engine {
         if probe.deliver {
             actions.push(Action::Deliver);
         }
-        if member.memory.state == State::Removed {
+        if member.memory.state == SourceState::Removed {
             self.let_go(id);
             actions.push(Action::Forget(id));
         } else {
@@ -298,7 +298,7 @@ impl Engine {
             self.hosts.cancel(host);
         }
         actions.push(Action::Persist(Persist::Cancelled(id)));
-        if member.memory.state == State::Removed {
+        if member.memory.state == SourceState::Removed {
             self.let_go(id);
             actions.push(Action::Forget(id));
         } else {
@@ -309,10 +309,10 @@ impl Engine {
     }
 }
 
-impl Member {
+impl Source {
     /// Learns from a probe and the number of updates it found. Returns the expected number of updates that lay
     /// undiscovered until it, times the hours that each did, times its weight.
-    fn learn(&mut self, found: u32, ended: Timestamp, mean: &mut Mean, step: Span) -> f64 {
+    fn learn(&mut self, found: u32, ended: Timestamp, mean: &mut FleetMean, step: Span) -> f64 {
         let Some(looked) = self.memory.looked.replace(ended).filter(|&looked| looked < ended) else {
             return 0.0;
         };
@@ -326,7 +326,7 @@ impl Member {
         f64::from(self.terms.weight) * expected * lasted / 2.0
     }
 
-    fn remember(&mut self, answer: &Answered, ended: Timestamp) {
+    fn remember(&mut self, answer: &ProbeAnswer, ended: Timestamp) {
         let memory = &mut self.memory;
         memory.error_streak = 0;
         memory.backoff_until = None;
@@ -340,7 +340,7 @@ impl Member {
             memory.hints = hints;
         }
         memory.holds = answer.holds.or(memory.holds);
-        if memory.state != State::Removed {
+        if memory.state != SourceState::Removed {
             self.memory.state = self.settled();
         }
     }
@@ -375,15 +375,15 @@ impl Member {
         let state = match failure {
             Failure::Interrupted => return None,
             Failure::Unreachable if blameless => return None,
-            Failure::Gone => State::Resting,
+            Failure::Gone => SourceState::Resting,
             Failure::Forbidden => {
                 self.memory.backoff_until = Some(ended + DAY);
-                State::Resting
+                SourceState::Resting
             }
-            _ => State::Backoff,
+            _ => SourceState::Backoff,
         };
         self.memory.error_streak = self.memory.error_streak.saturating_add(1);
-        if self.memory.state != State::Removed {
+        if self.memory.state != SourceState::Removed {
             self.memory.state = state;
         }
         match failure {

@@ -9,10 +9,10 @@ use crate::planning::rolling::Ahead;
 use crate::source_id::SourceId;
 use crate::time::{Span, Timestamp};
 
-use super::book::Follows;
+use super::book::RuleEffects;
 use super::constraint::Constraint;
-use super::load::Load;
-use super::memory::{Due, Memory};
+use super::load::SlotStats;
+use super::memory::{Due, SourceMemory};
 use super::note::Note;
 use super::params::HostGroup;
 use super::reason::Reason;
@@ -82,7 +82,7 @@ pub enum Persist {
         note: Note,
     },
     /// What the slots were used for.
-    Load(Load),
+    Load(SlotStats),
     /// The clock was set: what was promised in real time moves with it.
     ClockSet {
         /// By so much.
@@ -117,7 +117,7 @@ pub struct ProbeResult {
     /// The source moved while the probe was in progress: what it saw says nothing about the new address.
     pub discarded: bool,
     /// What must survive a restart.
-    pub memory: Memory,
+    pub memory: SourceMemory,
     /// What a host group asks, when that changed.
     pub host: Option<HostAsks>,
     /// What is worth an event.
@@ -127,7 +127,7 @@ pub struct ProbeResult {
     /// By when the next probe must start, where that is bound.
     pub look_by: Option<Timestamp>,
     /// What rules matched, and their counts.
-    pub follows: Follows,
+    pub follows: RuleEffects,
 }
 
 /// What a host group asks of us.

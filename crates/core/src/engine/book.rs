@@ -31,7 +31,7 @@ pub struct RuleSet {
 
 /// All rules and how far they are.
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
-pub struct Book {
+pub struct RuleRegistry {
     rules: Vec<Arc<RuleTerms>>,
     numbers: BTreeMap<Arc<str>, RuleId>,
     parts: BTreeMap<SourceId, Box<[Part]>>,
@@ -53,7 +53,7 @@ pub struct Executable {
 
 /// What a look means to a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Told {
+pub struct RuleMatches {
     /// To which, by name: a reload may change the numbers while a probe is in progress.
     pub rule: Arc<str>,
     /// Which of the updates found it asks for.
@@ -64,7 +64,7 @@ pub struct Told {
 
 /// What was caught, and whether somebody is to be told now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Notice {
+pub struct RuleMatch {
     /// By which rule.
     pub rule: Arc<str>,
     /// Which of the updates found.
@@ -88,7 +88,7 @@ pub struct RuleState {
 
 /// A look at a source.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub struct Look {
+pub struct AnsweredProbe {
     /// Whom.
     pub source: SourceId,
     /// When it was sent.
@@ -101,16 +101,16 @@ pub struct Look {
 
 /// What follows from a look.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Follows {
+pub struct RuleEffects {
     /// What was caught.
-    pub notices: Vec<Notice>,
+    pub notices: Vec<RuleMatch>,
     /// What is to be remembered.
     pub states: Vec<RuleState>,
     /// Rules that became executable, and until when.
     pub triggered: Vec<(RuleId, Timestamp)>,
 }
 
-impl Book {
+impl RuleRegistry {
     /// These rules.
     pub fn new(RuleSet { terms: rules, parts }: RuleSet) -> Self {
         let mut asked: BTreeMap<RuleId, Vec<SourceId>> = BTreeMap::new();
@@ -214,9 +214,14 @@ impl Book {
     }
 
     /// Takes in a look. `waits` says whether the source still owes a rule a probe, however late.
-    pub fn hear(&mut self, look: Look, told: &[Told], waits: impl Fn(RuleId) -> bool) -> Follows {
-        let mut follows = Follows::default();
-        for Told { rule: name, caught, counts } in told {
+    pub fn hear(
+        &mut self,
+        look: AnsweredProbe,
+        told: &[RuleMatches],
+        waits: impl Fn(RuleId) -> bool,
+    ) -> RuleEffects {
+        let mut follows = RuleEffects::default();
+        for RuleMatches { rule: name, caught, counts } in told {
             // A rule that is gone since the probe was sent matches nothing.
             let Some(&rule) = self.numbers.get(name) else { continue };
             let Some(terms) = self.terms(rule).cloned() else { continue };
@@ -244,7 +249,7 @@ impl Book {
             let heeded = terms.own || self.is_executable(rule, look.started) || waits(rule);
             if part.asked && heeded && (!caught.is_empty() || terms.own && reached.is_some()) {
                 let tells = !terms.own || reached.is_some();
-                follows.notices.push(Notice { rule: Arc::clone(name), caught: caught.clone(), tells });
+                follows.notices.push(RuleMatch { rule: Arc::clone(name), caught: caught.clone(), tells });
             }
         }
         follows
@@ -290,14 +295,14 @@ mod tests {
         RuleSet { terms: vec![terms], parts }
     }
 
-    fn look(source: i64, secs: i64) -> Look {
+    fn look(source: i64, secs: i64) -> AnsweredProbe {
         let (started, ended) = (at(secs), at(secs + 1));
-        Look { source: SourceId(source), started, ended, again_after: Span::from_hours(1) }
+        AnsweredProbe { source: SourceId(source), started, ended, again_after: Span::from_hours(1) }
     }
 
-    fn told(caught: &[u32], counts: &[i64]) -> Vec<Told> {
+    fn told(caught: &[u32], counts: &[i64]) -> Vec<RuleMatches> {
         let counts = counts.iter().map(|&secs| at(secs)).collect();
-        vec![Told { rule: "p/r".into(), caught: caught.to_vec(), counts }]
+        vec![RuleMatches { rule: "p/r".into(), caught: caught.to_vec(), counts }]
     }
 
     fn part(asked: bool, triggers: bool) -> Box<[Part]> {
@@ -307,14 +312,14 @@ mod tests {
     #[test]
     fn every_third_update_tells_of_all_since_and_a_restart_forgets_nothing() {
         let parts = BTreeMap::from([(SourceId(1), part(true, true)), (SourceId(2), part(true, true))]);
-        let mut book = Book::new(rules(terms(true, 3), parts.clone()));
-        let tells = |book: &mut Book, source, told: &[Told]| {
+        let mut book = RuleRegistry::new(rules(terms(true, 3), parts.clone()));
+        let tells = |book: &mut RuleRegistry, source, told: &[RuleMatches]| {
             let follows = book.hear(look(source, 10), told, |_| false);
             follows.notices.iter().map(|notice| notice.tells).collect::<Vec<_>>()
         };
         assert_eq!(tells(&mut book, 1, &told(&[0, 1], &[5, 6])), [false]);
         assert_eq!(tells(&mut book, 2, &told(&[0], &[5])), [false], "each counts for itself");
-        let mut again = Book::new(rules(terms(true, 3), parts));
+        let mut again = RuleRegistry::new(rules(terms(true, 3), parts));
         again.resume(&book.states());
         assert_eq!(again.counted(RuleId(0), SourceId(1)), 2);
         assert_eq!(tells(&mut again, 1, &told(&[], &[7])), [true], "with what waits");
@@ -326,8 +331,8 @@ mod tests {
     #[test]
     fn a_rule_that_waits_for_others_hears_only_while_it_is_executable() {
         let parts = BTreeMap::from([(SourceId(1), part(false, true)), (SourceId(2), part(true, false))]);
-        let mut book = Book::new(rules(terms(false, 2), parts));
-        let page = |book: &mut Book, secs, waits| {
+        let mut book = RuleRegistry::new(rules(terms(false, 2), parts));
+        let page = |book: &mut RuleRegistry, secs, waits| {
             book.hear(look(2, secs), &told(&[0], &[]), |_| waits).notices.len()
         };
         assert_eq!(page(&mut book, 10, false), 0, "nothing has set it off");

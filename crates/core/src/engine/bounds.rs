@@ -10,14 +10,14 @@
 
 /// What is known of a source by whoever asks for a bound.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Demand {
+pub struct SourceDemand {
     /// π: updates per step, times the source's weight.
     pub rate: f64,
     /// Its budget: no less than so many steps between probes, in the mean. One if it has none.
     pub least_gap: f64,
 }
 
-impl Demand {
+impl SourceDemand {
     /// A source without a budget of its own.
     pub fn of(rate: f64) -> Self {
         Self { rate, least_gap: 1.0 }
@@ -60,7 +60,7 @@ pub fn theorem_1(rates: impl Iterator<Item = f64>, per_step: f64) -> f64 {
 
 /// The tighter bound: whole gaps, no shorter than budgets allow, at the price that sells
 /// `per_step` probes.
-pub fn tight(demands: &[Demand], per_step: f64) -> Bound {
+pub fn tight(demands: &[SourceDemand], per_step: f64) -> Bound {
     let demands = || demands.iter().filter(|demand| demand.rate > 0.0);
     let sold = |price: f64| demands().map(|demand| demand.gap(price).recip()).sum::<f64>();
     let value = |price: f64| demands().map(|demand| demand.cost(price)).sum::<f64>() - per_step * price;

@@ -15,17 +15,17 @@ use super::params::FleetParams;
 
 /// Slots that are kept.
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
-pub(super) struct Calendar {
+pub(super) struct Reservations {
     steps: BTreeMap<Step, u32>,
     hosts: BTreeMap<HostIx, BTreeMap<Step, u32>>,
 }
 
 /// A slot that is kept: in which step, at which host.
-pub(super) type Kept = (Step, HostIx);
+pub(super) type Reservation = (Step, HostIx);
 
 /// Why there is no slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Full {
+pub(super) enum NoReservation {
     /// All are kept for others.
     Steps,
     /// There are some, but the host is to be asked for others.
@@ -35,17 +35,17 @@ pub(super) enum Full {
 /// How many steps before the last one a slot is looked for.
 const FURTHEST_BACK: i64 = 4096;
 
-impl Calendar {
+impl Reservations {
     /// Keeps the last slot from one time to another.
     pub fn keep(
         &mut self,
         host: HostIx,
         (from, until): (Timestamp, Timestamp),
         params: &FleetParams,
-    ) -> Result<Kept, Full> {
+    ) -> Result<Reservation, NoReservation> {
         let length = StepLength::new(params.step);
         let (first, last) = (length.step_of(from), length.step_of(until));
-        let mut found = Err(Full::Steps);
+        let mut found = Err(NoReservation::Steps);
         for step in (first.max(last.plus(-FURTHEST_BACK)).0..=last.0).rev().map(Step) {
             if self.steps.get(&step).is_some_and(|&kept| kept >= params.probes_per_step) {
                 continue;
@@ -54,7 +54,7 @@ impl Calendar {
                 found = Ok((step, host));
                 break;
             }
-            found = Err(Full::Host);
+            found = Err(NoReservation::Host);
         }
         if let Ok((step, host)) = found {
             *self.steps.entry(step).or_default() += 1;
@@ -76,7 +76,7 @@ impl Calendar {
     }
 
     /// A slot is no longer kept.
-    pub fn release(&mut self, kept: Option<Kept>) {
+    pub fn release(&mut self, kept: Option<Reservation>) {
         let Some((step, host)) = kept else { return };
         less(&mut self.steps, step);
         if let Some(of_host) = self.hosts.get_mut(&host) {
@@ -130,10 +130,10 @@ mod tests {
 
     #[test]
     fn the_last_that_is_to_be_had_is_kept() {
-        let (mut calendar, params) = (Calendar::default(), params(2, 0));
+        let (mut calendar, params) = (Reservations::default(), params(2, 0));
         let mut keep = |host| calendar.keep(HostIx(host), (at(0), at(25)), &params).map(|(step, _)| step.0);
         assert_eq!((0..6).map(&mut keep).collect::<Vec<_>>(), [Ok(2), Ok(2), Ok(1), Ok(1), Ok(0), Ok(0)]);
-        assert_eq!(keep(7), Err(Full::Steps));
+        assert_eq!(keep(7), Err(NoReservation::Steps));
         calendar.release(Some((Step(1), HostIx(2))));
         assert_eq!(calendar.keep(HostIx(7), (at(0), at(25)), &params), Ok((Step(1), HostIx(7))));
     }
@@ -142,12 +142,12 @@ mod tests {
     fn a_host_is_asked_no_oftener_than_it_may() {
         let span = (at(0), at(59));
         let steps = |spacing: i64| {
-            let (mut calendar, params) = (Calendar::default(), params(100, spacing));
+            let (mut calendar, params) = (Reservations::default(), params(100, spacing));
             let mut kept = Vec::new();
             while let Ok((step, _)) = calendar.keep(HostIx(1), span, &params) {
                 kept.push(step.0);
             }
-            assert_eq!(calendar.keep(HostIx(1), span, &params), Err(Full::Host));
+            assert_eq!(calendar.keep(HostIx(1), span, &params), Err(NoReservation::Host));
             assert!(calendar.keep(HostIx(2), span, &params).is_ok(), "others may");
             kept
         };
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn what_is_past_takes_no_room() {
-        let (mut calendar, params) = (Calendar::default(), params(1, 0));
+        let (mut calendar, params) = (Reservations::default(), params(1, 0));
         for step in 0..100 {
             assert!(
                 calendar

@@ -10,17 +10,17 @@ use crate::source_id::SourceId;
 use crate::time::{Span, Timestamp};
 
 use super::action::{Action, Persist};
-use super::book::Book;
+use super::book::RuleRegistry;
 use super::condition::InProgress;
-use super::event::{Changed, Configuration, Known, Moved};
-use super::memory::{Due, Memory};
+use super::event::{Changed, Configuration, KnownSource, Moved};
+use super::memory::{Due, SourceMemory};
 use super::params::{FleetParams, HostGroup};
 use super::plan_state::PlanState;
-use super::reason::{Reason, State};
-use super::source::{Member, Wish};
+use super::reason::{Reason, SourceState};
+use super::source::{ProbeWish, Source};
 use super::state::Engine;
 use super::urgency::Urgency;
-use super::waiting::Waiting;
+use super::waiting::WaitState;
 
 impl Engine {
     /// Follows a changed configuration.
@@ -40,7 +40,7 @@ impl Engine {
         self.settle_deadlines(&[], now);
         if let Some(rules) = new.rules {
             let states = self.book.states();
-            let mut book = Book::new(rules);
+            let mut book = RuleRegistry::new(rules);
             book.resume(&states);
             self.set_rules(book, now);
         }
@@ -55,7 +55,7 @@ impl Engine {
     }
 
     /// Takes in a source: a first contact comes within this time.
-    pub(super) fn take_in(&mut self, known: Known, now: Timestamp, first_within: Span) {
+    pub(super) fn take_in(&mut self, known: KnownSource, now: Timestamp, first_within: Span) {
         let host = self.hosts.host(&known.terms.host.key);
         // Taken off the list and put back while a probe is in progress: it is queued when the end of that is
         // committed, and not twice.
@@ -80,10 +80,10 @@ impl Engine {
             member.withdraw(&mut self.hosts, &mut self.turns);
             member.place
         });
-        let mut member = Member {
+        let mut member = Source {
             id: known.id,
             place: place.unwrap_or_else(|| self.turns.place(known.id)),
-            waiting: Waiting::resumed(probe),
+            waiting: WaitState::resumed(probe),
             urgency: Urgency::Usual,
             ready_at: now,
             pulse: None,
@@ -102,7 +102,7 @@ impl Engine {
         if member.memory.due == Due::Unscheduled {
             let wait = first_within.scaled(member.chance(self.seed, "first", Timestamp::default()));
             let (at, because, by) = (now + wait, Reason::FirstContact, stand_in(member.terms.policy));
-            member.set_due(&self.hosts, Wish { at, because, by });
+            member.set_due(&self.hosts, ProbeWish { at, because, by });
         }
         member.enqueue(&mut self.hosts);
         let id = member.id;
@@ -145,7 +145,7 @@ impl Engine {
         let Some(member) = self.members.get_mut(&id) else { return };
         if member.condition().is_in_progress() {
             // It goes when the end of its probe is committed.
-            member.memory.state = State::Removed;
+            member.memory.state = SourceState::Removed;
             return;
         }
         member.withdraw(&mut self.hosts, &mut self.turns);
@@ -181,11 +181,11 @@ impl Engine {
         if moved == Moved::Elsewhere || repaced {
             // Never at once: a reload must not cause a request.
             let soon = now + member.gap().scaled(member.chance(self.seed, "changed", now));
-            let spread = Wish { at: soon, because: Reason::Policy, by: stand_in(member.terms.policy) };
+            let spread = ProbeWish { at: soon, because: Reason::Policy, by: stand_in(member.terms.policy) };
             let last = member.spent.last();
             let wish = last.map_or(spread, |last| member.wish(last, self.seed, &self.params.burst));
             if member.memory.due != Due::Stopped {
-                member.set_due(&self.hosts, Wish { at: wish.at.max(soon), ..wish });
+                member.set_due(&self.hosts, ProbeWish { at: wish.at.max(soon), ..wish });
             }
         }
         if !member.condition().is_in_progress() {
@@ -226,7 +226,7 @@ impl Engine {
     }
 }
 
-impl Member {
+impl Source {
     /// Counts logged probes again, where they were read again.
     fn recount(&mut self, probes: Vec<Timestamp>) {
         if let Some(&read_until) = probes.iter().max() {
@@ -239,11 +239,11 @@ impl Member {
 
     /// Forgets what only the old address said.
     fn forget_address(&mut self) {
-        self.memory = Memory {
+        self.memory = SourceMemory {
             last_probe: self.memory.last_probe,
             last_update: self.memory.last_update,
             known_updates: self.memory.known_updates,
-            ..Memory::default()
+            ..SourceMemory::default()
         };
         self.memory.state = self.settled();
         (self.also, self.urgency, self.pulse) = (None, Urgency::Usual, None);

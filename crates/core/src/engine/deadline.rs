@@ -5,12 +5,12 @@ use serde::{Deserialize, Serialize};
 use crate::step::Step;
 use crate::time::{Span, Timestamp};
 
-use super::garden::Plant;
+use super::garden::Task;
 use super::hosts::HostIx;
 
 /// A deadline of a source.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Bed {
+pub(super) struct Deadline {
     /// When its last look began.
     pub seen: Timestamp,
     /// The next must begin by then.
@@ -22,7 +22,7 @@ pub(super) struct Bed {
     /// From one look to the next, as plans are to have it.
     pub apart: Span,
     /// What it takes, and how many steps may pass.
-    pub plant: Plant,
+    pub plant: Task,
     /// Where it lives.
     pub host: HostIx,
     /// It was said that it is tardy.

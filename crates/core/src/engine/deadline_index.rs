@@ -21,19 +21,19 @@ use crate::source_id::SourceId;
 use crate::step::{Step, StepLength};
 use crate::time::{Span, Timestamp};
 
-use super::deadline::Bed;
+use super::deadline::Deadline;
 use super::garden::medd::{Medd, SEEN};
-use super::garden::{Plant, UNIT, Work};
+use super::garden::{Task, UNIT, Work};
 use super::hosts::HostIx;
-use super::memory::{Due, Toll};
+use super::memory::{Due, ProbeCost};
 use super::note::Note;
 use super::params::{CostBy, FleetParams};
-use super::reason::State;
-use super::source::Member;
+use super::reason::SourceState;
+use super::source::Source;
 
 /// All deadlines.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Tardiness {
+pub(super) struct DeadlineIndex {
     garden: Medd,
     /// When each is due by its deadline, in steps: then it goes before others.
     bells: BTreeSet<(Step, SourceId)>,
@@ -45,12 +45,12 @@ pub(super) struct Tardiness {
     pub tardy: u64,
     /// What is worth an event, and was not asked for yet.
     fell: Vec<(SourceId, Note)>,
-    tolls: Tolls,
+    tolls: CostSums,
 }
 
 /// What probes cost in the mean over all sources.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
-struct Tolls {
+struct CostSums {
     bytes: f64,
     millis: f64,
     sources: u32,
@@ -61,8 +61,8 @@ const COSTS: (f64, f64) = (0.125, 16.0);
 /// And are told apart in such steps, lest every answer move all that is foreseen.
 const GRAIN: f64 = 8.0;
 
-impl Tolls {
-    fn count(&mut self, toll: Toll, sign: f64) {
+impl CostSums {
+    fn count(&mut self, toll: ProbeCost, sign: f64) {
         if toll.is_known() {
             self.bytes += sign * f64::from(toll.bytes);
             self.millis += sign * f64::from(toll.millis);
@@ -71,7 +71,7 @@ impl Tolls {
     }
 
     /// What such a probe costs beside a mean one.
-    fn cost(&self, toll: Toll, by: CostBy) -> f64 {
+    fn cost(&self, toll: ProbeCost, by: CostBy) -> f64 {
         let (own, all) = match by {
             CostBy::Bytes => (toll.bytes, self.bytes),
             CostBy::Milliseconds => (toll.millis, self.millis),
@@ -86,7 +86,7 @@ impl Tolls {
 
 /// The deadlines of all sources as they stand.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Deadlines {
+pub struct DeadlineStats {
     /// How many sources have one.
     pub sources: u64,
     /// How many of them are tardy.
@@ -95,7 +95,7 @@ pub struct Deadlines {
     pub omega: f64,
 }
 
-impl Tardiness {
+impl DeadlineIndex {
     pub fn new(params: &FleetParams, step: Step) -> Self {
         Self {
             garden: Medd::new(whole(params), step.0),
@@ -104,17 +104,17 @@ impl Tardiness {
             hosts: BTreeMap::new(),
             tardy: 0,
             fell: Vec::new(),
-            tolls: Tolls::default(),
+            tolls: CostSums::default(),
         }
     }
 
     /// What a probe of this source costs beside a mean one.
-    pub fn cost(&self, member: &Member, by: CostBy) -> f64 {
+    pub fn cost(&self, member: &Source, by: CostBy) -> f64 {
         member.terms.cost.map_or_else(|| self.tolls.cost(member.memory.toll, by), f64::from)
     }
 
     /// Counts what a source's probes cost, or no longer.
-    pub fn count_toll(&mut self, toll: Toll, counts: bool) {
+    pub fn count_toll(&mut self, toll: ProbeCost, counts: bool) {
         self.tolls.count(toll, if counts { 1.0 } else { -1.0 });
     }
 
@@ -163,7 +163,7 @@ impl Tardiness {
     }
 
     /// The source is tardy, and that is told unless it was before.
-    pub fn mark_tardy(&mut self, member: &mut Member, note: Option<Note>) {
+    pub fn mark_tardy(&mut self, member: &mut Source, note: Option<Note>) {
         if let Some(bed) = member.bed.as_deref_mut() {
             bed.said = true;
             self.tardy += 1;
@@ -172,7 +172,7 @@ impl Tardiness {
     }
 
     /// The deadline of a source had passed when it was taken in: it is tardy, and that is not told again.
-    pub fn mark_if_passed(&mut self, member: &mut Member, now: Timestamp) {
+    pub fn mark_if_passed(&mut self, member: &mut Source, now: Timestamp) {
         let by = member.bed.as_ref().map(|bed| bed.by).filter(|&by| by < now);
         if by.is_some_and(|by| self.passing.remove(&(by, member.id))) {
             self.mark_tardy(member, None);
@@ -180,7 +180,7 @@ impl Tardiness {
     }
 
     /// Puts back what was known of a deadline before the steps changed.
-    pub fn resume(&mut self, member: &mut Member, seen: Timestamp, said: bool) {
+    pub fn resume(&mut self, member: &mut Source, seen: Timestamp, said: bool) {
         if let Some(bed) = member.bed.as_deref_mut() {
             bed.seen = seen;
             if said && !bed.said {
@@ -221,13 +221,13 @@ impl Tardiness {
     }
 
     /// Nothing is known of a source's deadline any more.
-    pub fn forget(&mut self, member: &mut Member) {
+    pub fn forget(&mut self, member: &mut Source) {
         self.garden.uproot(member.place as usize);
         self.strike(member);
     }
 
     /// Takes a deadline off the lists.
-    fn strike(&mut self, member: &mut Member) {
+    fn strike(&mut self, member: &mut Source) {
         let Some(bed) = member.bed.take() else { return };
         self.bells.remove(&(bed.step, member.id));
         self.passing.remove(&(bed.by, member.id));
@@ -241,7 +241,7 @@ impl Tardiness {
     }
 
     /// A source was looked at from then on; says how late that was.
-    pub fn seen(&mut self, member: &mut Member, started: Timestamp) -> Option<Span> {
+    pub fn seen(&mut self, member: &mut Source, started: Timestamp) -> Option<Span> {
         let bed = member.bed.as_deref_mut()?;
         bed.seen = bed.seen.max(started);
         self.tardy -= u64::from(std::mem::take(&mut bed.said));
@@ -252,14 +252,14 @@ impl Tardiness {
     /// noted yet; `allowed` says from when on one may be sent at or after a time.
     pub fn tend(
         &mut self,
-        member: &mut Member,
+        member: &mut Source,
         params: &FleetParams,
         looked: Option<Timestamp>,
-        allowed: impl FnOnce(&Member, Timestamp) -> Timestamp,
+        allowed: impl FnOnce(&Source, Timestamp) -> Timestamp,
     ) {
         let before = member.bed.as_ref().map(|bed| (bed.seen, bed.said));
         self.strike(member);
-        let rests = member.memory.due == Due::Stopped || member.memory.state == State::Removed;
+        let rests = member.memory.due == Due::Stopped || member.memory.state == SourceState::Removed;
         let seen = before.map(|(seen, _)| seen).or(looked);
         let (Some(gap), Some(seen), false) = (member.terms.max_gap, seen, rests) else {
             self.garden.uproot(member.place as usize);
@@ -285,11 +285,11 @@ impl Tardiness {
             }
             None => 1.0,
         };
-        let plant = Plant::new(slots, window);
+        let plant = Task::new(slots, window);
         let window_span = Span::from_millis(length.span().as_millis().saturating_mul(i64::from(window)));
         let apart = window_span.max(even.min(gap));
         let said = before.is_some_and(|(_, said)| said);
-        let bed = Bed { seen, by, step: due, look_at, apart, plant, host: member.host, said };
+        let bed = Deadline { seen, by, step: due, look_at, apart, plant, host: member.host, said };
         member.bed = Some(Box::new(bed));
         *self.hosts.entry(member.host).or_default() += 1;
         self.tardy += u64::from(said);
@@ -304,7 +304,7 @@ impl Tardiness {
     }
 
     /// A probe of a source is sent.
-    pub fn sent(&mut self, member: &Member) {
+    pub fn sent(&mut self, member: &Source) {
         if let Some(bed) = &member.bed {
             self.garden.water(member.place as usize);
             self.bells.remove(&(bed.step, member.id));

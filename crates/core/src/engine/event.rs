@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::beliefs::Heard;
-use crate::model::pulse::Pulse;
+use crate::model::beliefs::ModelUpdate;
+use crate::model::pulse::HourlyProfile;
 use crate::observe::FeedHints;
 use crate::planning::execution::Interval;
 use crate::planning::plan::Revision;
@@ -11,19 +11,19 @@ use crate::planning::rolling::Ahead;
 use crate::source_id::SourceId;
 use crate::time::{Span, Timestamp};
 
-use super::book::{RuleSet, Told};
-use super::memory::Memory;
+use super::book::{RuleMatches, RuleSet};
+use super::memory::SourceMemory;
 use super::params::{FleetParams, HostGroup, Terms};
 
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub enum Event {
+pub enum EngineEvent {
     /// The time asked for by [`WakeAt`](super::action::Action::WakeAt) has come.
     Tick,
     /// The store has committed what it was told to persist.
     Committed(Committed),
     /// A probe ended.
-    ProbeEnded(Box<Report>),
+    ProbeEnded(Box<ProbeReport>),
     /// Results of plans that were requested.
     PlansReady(PlansReady),
     /// These sources have a new rate.
@@ -57,7 +57,7 @@ pub enum Committed {
 
 /// How a probe ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Report {
+pub struct ProbeReport {
     /// Of which source.
     pub source: SourceId,
     /// When the request was sent.
@@ -69,12 +69,12 @@ pub struct Report {
     /// What robots.txt asks to keep between requests, when it was read.
     pub crawl_delay: Option<Span>,
     /// What came of it.
-    pub result: Result<Answered, Failure>,
+    pub result: Result<ProbeAnswer, Failure>,
 }
 
 /// The source answered, and the answer could be read.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Answered {
+pub struct ProbeAnswer {
     /// Updates found.
     pub updates: u32,
     /// Dated items found at first contact: history, not news.
@@ -92,9 +92,9 @@ pub struct Answered {
     /// Bytes of the body.
     pub bytes: u64,
     /// What the model learned from it.
-    pub heard: Heard,
+    pub heard: ModelUpdate,
     /// What it means to rules, where they concern the source.
-    pub asked: Option<Box<Asked>>,
+    pub asked: Option<Box<RuleReading>>,
 }
 
 /// Where a permanent redirect leads.
@@ -108,9 +108,9 @@ pub struct MovedTo {
 
 /// What a probe means to rules.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Asked {
+pub struct RuleReading {
     /// To each.
-    pub told: Vec<Told>,
+    pub told: Vec<RuleMatches>,
     /// How many updates it found, edits of known items apart: those that the rate predicts.
     pub found: u32,
     /// How many updates its rate predicted since the probe before.
@@ -145,7 +145,7 @@ pub struct PlansReady {
     /// How many requests this answers, those without a result included.
     pub requests: usize,
     /// Rates by the hour.
-    pub profiles: Vec<HourlyProfile>,
+    pub profiles: Vec<SourceProfile>,
     /// Plans.
     pub plans: Vec<MadePlan>,
     /// Intervals in which updates are predicted, for rules.
@@ -167,11 +167,11 @@ pub struct MadePlan {
 
 /// How busy a source is at each hour of the week.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct HourlyProfile {
+pub struct SourceProfile {
     /// Which source.
     pub source: SourceId,
     /// Each hour beside the mean.
-    pub pulse: Pulse,
+    pub pulse: HourlyProfile,
     /// The mean.
     pub per_hour: f64,
     /// How many updates that rests on.
@@ -195,7 +195,7 @@ pub struct Configuration {
     /// Limits for all sources.
     pub params: FleetParams,
     /// New sources.
-    pub added: Vec<Known>,
+    pub added: Vec<KnownSource>,
     /// Changed sources.
     pub changed: Vec<Changed>,
     /// Sources that are no longer listed.
@@ -208,13 +208,13 @@ pub struct Configuration {
 
 /// A source as it comes from the store and the configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Known {
+pub struct KnownSource {
     /// Its number.
     pub id: SourceId,
     /// What the user grants it.
     pub terms: Terms,
     /// What is remembered of it.
-    pub memory: Memory,
+    pub memory: SourceMemory,
     /// When its logged probes ended.
     pub probes: Vec<Timestamp>,
     /// The host group that answered last, where redirects led to another than its own.

@@ -9,11 +9,11 @@ use crate::planning::budget::{Budget, Spent};
 use crate::time::{Span, Timestamp};
 
 use super::constraint::Constraint;
-use super::memory::Memory;
+use super::memory::SourceMemory;
 
 /// From when a probe is allowed, and by what.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verdict {
+pub struct GateVerdict {
     /// Allowed from here on.
     pub at: Timestamp,
     /// What forbids it before, if anything does past the wanted time.
@@ -21,7 +21,7 @@ pub struct Verdict {
 }
 
 /// Every constraint that says anything about this source, with the time until which it holds.
-pub fn constraints(memory: &Memory, spent: &Spent, budget: &Budget) -> Vec<(Constraint, Timestamp)> {
+pub fn constraints(memory: &SourceMemory, spent: &Spent, budget: &Budget) -> Vec<(Constraint, Timestamp)> {
     let mut list = Vec::new();
     let mut say = |constraint, until: Option<Timestamp>| {
         if let Some(until) = until.filter(|&until| until > Timestamp::MIN) {
@@ -44,22 +44,22 @@ pub fn constraints(memory: &Memory, spent: &Spent, budget: &Budget) -> Vec<(Cons
 /// The first allowed time at or after `wanted`.
 pub fn verdict(
     wanted: Timestamp,
-    memory: &Memory,
+    memory: &SourceMemory,
     spent: &Spent,
     budget: &Budget,
     host_paused_until: Option<Timestamp>,
-) -> Verdict {
-    let mut verdict = Verdict { at: wanted, binding: None };
+) -> GateVerdict {
+    let mut verdict = GateVerdict { at: wanted, binding: None };
     let pause = host_paused_until.map(|until| (Constraint::HostPause, until));
     for (constraint, until) in constraints(memory, spent, budget).into_iter().chain(pause) {
         if until > verdict.at {
-            verdict = Verdict { at: until, binding: Some(constraint) };
+            verdict = GateVerdict { at: until, binding: Some(constraint) };
         }
     }
     // Last, because it is the only one that is not a simple "not before".
     let open = past_skips(verdict.at, &memory.hints);
     if open > verdict.at {
-        verdict = Verdict { at: open, binding: Some(Constraint::Skip) };
+        verdict = GateVerdict { at: open, binding: Some(Constraint::Skip) };
     }
     verdict
 }
@@ -114,9 +114,9 @@ mod tests {
         let mut spent = Spent::default();
         spent.note(at("2026-11-16T08:00:00Z"), &budget);
         spent.note(at("2026-11-16T09:00:00Z"), &budget);
-        let mut memory = Memory::default();
+        let mut memory = SourceMemory::default();
         let wanted = at("2026-11-16T09:05:00Z");
-        let ask = |memory: &Memory, pause| verdict(wanted, memory, &spent, &budget, pause);
+        let ask = |memory: &SourceMemory, pause| verdict(wanted, memory, &spent, &budget, pause);
 
         let by_budget = ask(&memory, None);
         assert_eq!(by_budget.at, at("2026-11-16T12:00:00Z"));

@@ -4,8 +4,8 @@ use crate::source_id::SourceId;
 use crate::time::{Span, Timestamp};
 
 use super::action::{Action, DueChange, Persist, Refusal};
-use super::event::{Committed, Event};
-use super::load::Load;
+use super::event::{Committed, EngineEvent};
+use super::load::SlotStats;
 use super::loading::LOADS_EVERY;
 use super::note::Note;
 use super::state::Engine;
@@ -14,24 +14,24 @@ impl Engine {
     /// Takes in what happened, and appends what is to be done about it, in this order.
     ///
     /// Equal engines that are told the same events at the same times ask for the same actions.
-    pub fn handle(&mut self, now: Timestamp, event: Event, actions: &mut Vec<Action>) {
+    pub fn handle(&mut self, now: Timestamp, event: EngineEvent, actions: &mut Vec<Action>) {
         match event {
-            Event::Tick => self.tick(now, actions),
-            Event::Committed(Committed::Started(sources)) => {
+            EngineEvent::Tick => self.tick(now, actions),
+            EngineEvent::Committed(Committed::Started(sources)) => {
                 for id in sources {
                     self.start_committed(id, now, actions);
                 }
             }
-            Event::Committed(Committed::Ended(source)) => self.end_committed(source, actions),
-            Event::ProbeEnded(report) => self.end_probe(*report, actions),
-            Event::PlansReady(ready) => self.take_plans(ready, now, actions),
-            Event::RatesFitted(sources) => self.rates_fitted(&sources),
-            Event::Configured(new) => self.configure(*new, now, actions),
-            Event::ProbeRequested { source, request } => {
+            EngineEvent::Committed(Committed::Ended(source)) => self.end_committed(source, actions),
+            EngineEvent::ProbeEnded(report) => self.end_probe(*report, actions),
+            EngineEvent::PlansReady(ready) => self.take_plans(ready, now, actions),
+            EngineEvent::RatesFitted(sources) => self.rates_fitted(&sources),
+            EngineEvent::Configured(new) => self.configure(*new, now, actions),
+            EngineEvent::ProbeRequested { source, request } => {
                 actions.push(Action::Answer { request, answer: self.request(source, now) });
             }
-            Event::ClockSet { by } => self.clock_set(by, now, actions),
-            Event::Stopping => self.stopping = true,
+            EngineEvent::ClockSet { by } => self.clock_set(by, now, actions),
+            EngineEvent::Stopping => self.stopping = true,
         }
         self.report_deadlines(now, actions);
         self.report_load(now, actions);
@@ -84,9 +84,9 @@ impl Engine {
             return;
         }
         self.load_at = now + LOADS_EVERY;
-        let next = Load { waiting: self.load.waiting, ..Load::new(now) };
+        let next = SlotStats { waiting: self.load.waiting, ..SlotStats::new(now) };
         let overdue = self.tardiness.tardy;
-        let load = Load { until: now, overdue, ..std::mem::replace(&mut self.load, next) };
+        let load = SlotStats { until: now, overdue, ..std::mem::replace(&mut self.load, next) };
         if !load.is_idle() {
             actions.push(Action::Persist(Persist::Load(load)));
         }

@@ -8,7 +8,7 @@ use super::condition::Condition;
 use super::memory::Due;
 use super::note::Note;
 use super::reason::Reason;
-use super::source::Wish;
+use super::source::ProbeWish;
 use super::state::Engine;
 
 impl Engine {
@@ -68,7 +68,7 @@ impl Engine {
         }
         member.withdraw(&mut self.hosts, &mut self.turns);
         let by = member.memory.life.asked_by;
-        member.set_due(&self.hosts, Wish { at: look_at, because: Reason::MaxGap, by });
+        member.set_due(&self.hosts, ProbeWish { at: look_at, because: Reason::MaxGap, by });
         member.enqueue(&mut self.hosts);
     }
 

@@ -16,7 +16,7 @@
 //!
 //! Must not know other sources, nor how a burst is recognised.
 
-use crate::model::beliefs::Heard;
+use crate::model::beliefs::ModelUpdate;
 use crate::model::burst::excess::Excess;
 use crate::planning::ask::YOUNG;
 use crate::planning::policy::Policy;
@@ -25,8 +25,8 @@ use crate::time::{Span, Timestamp};
 
 use super::note::{Note, Why};
 use super::params::{BurstTerms, Response};
-use super::reason::State;
-use super::source::Member;
+use super::reason::SourceState;
+use super::source::Source;
 
 /// How long a burst goes on of which nothing is known but that it is on, as after a restart.
 const MODEST: Span = Span::from_hours(2);
@@ -42,7 +42,7 @@ pub struct Reserve {
     pub kept: u32,
 }
 
-impl Member {
+impl Source {
     /// Whether a burst is chased: by `auto` only, for whoever names another policy wants that.
     pub fn is_chasing(&self, terms: &BurstTerms) -> bool {
         self.answers_bursts(terms, Response::Ttl)
@@ -132,7 +132,13 @@ impl Member {
     }
 
     /// What a look heard of the rhythm.
-    pub fn hear(&mut self, heard: &Heard, updates: u32, ended: Timestamp, terms: &BurstTerms) -> Vec<Note> {
+    pub fn hear(
+        &mut self,
+        heard: &ModelUpdate,
+        updates: u32,
+        ended: Timestamp,
+        terms: &BurstTerms,
+    ) -> Vec<Note> {
         let mut notes = Vec::new();
         let life = &mut self.memory.life;
         life.count(updates, heard.on.is_some() || heard.burst.is_some());
@@ -166,8 +172,8 @@ impl Member {
         if !on && (before.is_some() || heard.burst.is_some()) {
             self.settle_up(ended, terms);
         }
-        if on && self.memory.state != State::Removed {
-            self.memory.state = State::Burst;
+        if on && self.memory.state != SourceState::Removed {
+            self.memory.state = SourceState::Burst;
         }
         // A burst that began, ended or passed leaves nothing as it was planned.
         self.plan.outdate_if(heard.burst.is_some() || heard.for_good.is_some());
@@ -179,7 +185,7 @@ impl Member {
     }
 
     /// Goes over to time to live when a burst is to be chased, and back when it is over.
-    fn weigh_burst(&mut self, heard: &Heard, terms: &BurstTerms) -> Option<Note> {
+    fn weigh_burst(&mut self, heard: &ModelUpdate, terms: &BurstTerms) -> Option<Note> {
         let follows = self.memory.life.follows;
         match (self.is_chasing(terms), follows) {
             (true, Policy::Ttl) => None,
@@ -194,7 +200,7 @@ impl Member {
 
     /// What `auto` follows when no burst is on.
     fn calm_policy(&self) -> Policy {
-        let usual = if self.settled() == State::Planned { Policy::Plan } else { Policy::Adaptive };
+        let usual = if self.settled() == SourceState::Planned { Policy::Plan } else { Policy::Adaptive };
         self.plan.current().map_or(usual, |plan| plan.by)
     }
 

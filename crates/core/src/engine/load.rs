@@ -8,7 +8,7 @@ use crate::time::{Span, Timestamp};
 
 /// What was done over a while.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Load {
+pub struct SlotStats {
     /// Since when.
     pub since: Timestamp,
     /// Until when.
@@ -40,7 +40,7 @@ pub struct Load {
     pub overdue: u64,
 }
 
-impl Load {
+impl SlotStats {
     /// Nothing yet.
     pub fn new(since: Timestamp) -> Self {
         Self {

@@ -6,18 +6,18 @@ use crate::source_id::SourceId;
 use crate::step::{Step, StepLength};
 use crate::time::{Span, Timestamp};
 
-use super::book::{Book, RuleSet, RuleState};
-use super::calendar::Calendar;
-use super::deadline_index::Tardiness;
-use super::event::Known;
+use super::book::{RuleRegistry, RuleSet, RuleState};
+use super::calendar::Reservations;
+use super::deadline_index::DeadlineIndex;
+use super::event::KnownSource;
 use super::hosts::Hosts;
-use super::load::Load;
-use super::mean::Mean;
+use super::load::SlotStats;
+use super::mean::FleetMean;
 use super::memory::Due;
 use super::outage::Outage;
 use super::params::{FleetParams, HostGroup};
 use super::state::Engine;
-use super::turns::Turns;
+use super::turns::SlotQueue;
 
 /// First contacts at a start follow one another at this pace.
 const FIRST_CONTACT_PACE: Span = Span::from_secs(3);
@@ -37,13 +37,13 @@ impl Loader {
     pub fn new(params: FleetParams, seed: u64, now: Timestamp) -> Self {
         let step = StepLength::new(params.step).step_of(now);
         let engine = Engine {
-            turns: Turns::new(&params, seed, now),
-            mean: Mean::default(),
-            load: Load::new(now),
+            turns: SlotQueue::new(&params, seed, now),
+            mean: FleetMean::default(),
+            load: SlotStats::new(now),
             load_at: now + LOADS_EVERY,
-            book: Book::default(),
-            kept: Calendar::default(),
-            tardiness: Tardiness::new(&params, step),
+            book: RuleRegistry::default(),
+            kept: Reservations::default(),
+            tardiness: DeadlineIndex::new(&params, step),
             work: 0.0,
             params,
             seed,
@@ -73,7 +73,7 @@ impl Loader {
 
     /// Takes in sources. Those with a due time keep it; first contacts follow one another at a gentle pace, within
     /// their spacing δ.
-    pub fn sources(&mut self, known: Vec<Known>) {
+    pub fn sources(&mut self, known: Vec<KnownSource>) {
         let new = known.iter().filter(|known| known.memory.due == Due::Unscheduled).count();
         let pace = FIRST_CONTACT_PACE.scaled(new as f64);
         let bound = known.iter().filter(|known| known.terms.max_gap.is_some());
@@ -87,7 +87,7 @@ impl Loader {
 
     /// Follows these rules, which have come this far.
     pub fn rules(&mut self, rules: RuleSet, states: &[RuleState]) {
-        let mut book = Book::new(rules);
+        let mut book = RuleRegistry::new(rules);
         book.resume(states);
         self.engine.set_rules(book, self.now);
     }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::estimate::Prior;
+use crate::model::estimate::RatePrior;
 
 /// A source's rate changes for good about once in so many hours: two months.
 const CHANGES_EVERY: f64 = 1440.0;
@@ -15,18 +15,18 @@ const REMEMBERED_HOURS: f64 = 1e6;
 
 /// What is expected of a source of which nothing is known: what all of them do in the mean.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(super) struct Mean {
+pub(super) struct FleetMean {
     found: f64,
     hours: f64,
 }
 
-impl Default for Mean {
+impl Default for FleetMean {
     fn default() -> Self {
         Self { found: NEWCOMER.0, hours: NEWCOMER.1 }
     }
 }
 
-impl Mean {
+impl FleetMean {
     /// So many were found over so many hours.
     pub fn learn(&mut self, found: f64, hours: f64) {
         (self.found, self.hours) = (self.found + found, self.hours + hours);
@@ -35,7 +35,7 @@ impl Mean {
         }
     }
 
-    pub fn prior(self) -> Prior {
-        Prior { rate: self.found / self.hours, changes: CHANGES_EVERY.recip() }
+    pub fn prior(self) -> RatePrior {
+        RatePrior { rate: self.found / self.hours, changes: CHANGES_EVERY.recip() }
     }
 }

@@ -6,12 +6,12 @@
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-use crate::model::estimate::Forgetting;
+use crate::model::estimate::ChangePointRate;
 use crate::observe::FeedHints;
 use crate::planning::policy::Policy;
 use crate::time::{Span, Timestamp};
 
-use super::reason::{Reason, State};
+use super::reason::{Reason, SourceState};
 
 /// Repeated proof that a source has moved for good.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,9 +48,9 @@ impl Due {
 
 /// What must survive a restart.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Memory {
+pub struct SourceMemory {
     /// Its phase.
-    pub state: State,
+    pub state: SourceState,
     /// When its next probe is due.
     pub due: Due,
     /// Why then.
@@ -60,7 +60,7 @@ pub struct Memory {
     /// End of the last probe that was answered.
     pub looked: Option<Timestamp>,
     /// What is believed of its rate by what its probes found.
-    pub estimate: Forgetting,
+    pub estimate: ChangePointRate,
     /// End of the last probe that found an update.
     pub last_update: Option<Timestamp>,
     /// Failures in a row.
@@ -84,12 +84,12 @@ pub struct Memory {
     /// The rule behind the probe that is due, if one is.
     pub rule: Option<Arc<str>>,
     /// What its probes cost.
-    pub toll: Toll,
+    pub toll: ProbeCost,
     /// The phases of its life.
-    pub life: Life,
+    pub life: BurstState,
 }
 
-impl Memory {
+impl SourceMemory {
     /// Moves every instant when the clock was found to have been set.
     pub fn shift(&mut self, by: Span) {
         if let Due::At(at) = &mut self.due {
@@ -117,7 +117,7 @@ impl Memory {
 
 /// What of a source's life must survive a restart.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Life {
+pub struct BurstState {
     /// The policy that asked for the probe that is due.
     pub asked_by: Policy,
     /// The policy that `auto` follows: `adaptive` while nothing is known, `agg_hist` while its rhythm is
@@ -135,7 +135,7 @@ pub struct Life {
     pub reserve_whole_at: Option<Timestamp>,
 }
 
-impl Default for Life {
+impl Default for BurstState {
     fn default() -> Self {
         Self {
             asked_by: Policy::Uniform,
@@ -152,7 +152,7 @@ impl Default for Life {
 /// So many updates are its last ones.
 const REMEMBERED: f64 = 300.0;
 
-impl Life {
+impl BurstState {
     /// Moves every instant when the clock was found to have been set.
     pub fn shift(&mut self, by: Span) {
         let instants =
@@ -181,7 +181,7 @@ impl Life {
 
 /// What probes of a source cost lately: zero where nothing is known.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-pub struct Toll {
+pub struct ProbeCost {
     /// Bytes of a body in the mean.
     pub bytes: f32,
     /// How long one took in the mean.
@@ -192,7 +192,7 @@ pub struct Toll {
 const LATELY: f32 = 0.2;
 /// A mean of nothing is unknown, so something is the least.
 const LEAST: f32 = 1e-3;
-impl Toll {
+impl ProbeCost {
     /// Whether anything is known.
     pub fn is_known(&self) -> bool {
         self.millis > 0.0

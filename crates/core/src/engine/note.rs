@@ -3,13 +3,13 @@
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-use crate::model::burst::{self, Change, Evidence};
+use crate::model::burst::{self, BurstChange, BurstEvidence};
 use crate::planning::execution::Obstacle;
 use crate::planning::policy::Policy;
 use crate::time::{Span, Timestamp};
 
 use super::constraint::Constraint;
-use super::reason::State;
+use super::reason::SourceState;
 
 /// Something worth an event in the log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -38,12 +38,12 @@ pub enum Note {
     /// The source went from one state to another.
     StateChanged {
         /// Before.
-        from: State,
+        from: SourceState,
         /// Now.
-        to: State,
+        to: SourceState,
     },
     /// A burst began, ended or passed.
-    Burst(burst::Change),
+    Burst(burst::BurstChange),
     /// A burst is no longer known to be on: nothing is known of the rhythm that it would break.
     BurstForgotten,
     /// A burst has become the rhythm: what was known before is forgotten.
@@ -125,7 +125,7 @@ pub enum Why {
     /// Its rhythm is known.
     Known,
     /// A burst began, of which this was seen.
-    BurstOf(Evidence),
+    BurstOf(BurstEvidence),
     /// A burst is on.
     Burst,
     /// The burst is over.
@@ -149,21 +149,21 @@ impl std::fmt::Display for Why {
 
 /// Evidence of a burst, for people.
 #[derive(Debug, Clone, Copy)]
-pub struct InWords<'e>(pub &'e Evidence);
+pub struct InWords<'e>(pub &'e BurstEvidence);
 
 impl std::fmt::Display for InWords<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Evidence { since, at, observed, expected } = *self.0;
+        let BurstEvidence { since, at, observed, expected } = *self.0;
         write!(f, "{observed} updates from {since} to {at}, {expected:.1} expected")
     }
 }
 
 /// A burst's part in the log: what it is called there, and what is known of it.
-pub fn burst_event(change: &Change) -> (&'static str, String) {
+pub fn burst_event(change: &BurstChange) -> (&'static str, String) {
     let kind = match change {
-        Change::Began(_) => "burst_began",
-        Change::Ended(_) => "burst_ended",
-        Change::Passed(_) => "burst_passed",
+        BurstChange::Began(_) => "burst_began",
+        BurstChange::Ended(_) => "burst_ended",
+        BurstChange::Passed(_) => "burst_passed",
     };
     (kind, InWords(&change.evidence()).to_string())
 }

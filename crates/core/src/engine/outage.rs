@@ -19,7 +19,7 @@ pub struct Outage {
 
 /// What an observation changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Change {
+pub enum OutageChange {
     /// It has just become clear.
     Began,
     /// Something answered again.
@@ -28,19 +28,19 @@ pub enum Change {
 
 impl Outage {
     /// Something answered, whatever it said.
-    pub fn answered(&mut self) -> Option<Change> {
+    pub fn answered(&mut self) -> Option<OutageChange> {
         self.unreachable.clear();
-        std::mem::take(&mut self.on).then_some(Change::Ended)
+        std::mem::take(&mut self.on).then_some(OutageChange::Ended)
     }
 
     /// A host could not be reached; `hosts` is how many there are in all.
-    pub fn unreachable(&mut self, host: HostIx, hosts: usize) -> Option<Change> {
+    pub fn unreachable(&mut self, host: HostIx, hosts: usize) -> Option<OutageChange> {
         self.unreachable.insert(host);
         // With few hosts all of them must fail; a single one proves nothing.
         let enough = self.unreachable.len() >= HOSTS.min(hosts.max(2));
         if !self.on && enough {
             self.on = true;
-            return Some(Change::Began);
+            return Some(OutageChange::Began);
         }
         None
     }
@@ -63,9 +63,9 @@ mod tests {
         }
         assert_eq!(outage.unreachable(HostIx(1), 50), None);
         assert_eq!(outage.unreachable(HostIx(2), 50), None);
-        assert_eq!(outage.unreachable(HostIx(3), 50), Some(Change::Began));
+        assert_eq!(outage.unreachable(HostIx(3), 50), Some(OutageChange::Began));
         assert!(outage.is_on());
-        assert_eq!(outage.answered(), Some(Change::Ended));
+        assert_eq!(outage.answered(), Some(OutageChange::Ended));
         assert!(!outage.is_on());
         assert_eq!(outage.unreachable(HostIx(0), 1), None, "a single host proves nothing");
     }

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use crate::model::drift::Drift;
-use crate::model::estimate::Forgetting;
+use crate::model::estimate::ChangePointRate;
 use crate::planning::budget::Budget;
 use crate::planning::build::{PlanOrder, Wants};
 use crate::planning::plan::Plan;
@@ -19,13 +19,13 @@ use crate::source_id::SourceId;
 use crate::time::{Span, Timestamp};
 
 use super::action::{Action, AdoptedPlan, Persist};
-use super::book::Book;
-use super::event::{HourlyProfile, MadePlan, PlansReady};
+use super::book::RuleRegistry;
+use super::event::{MadePlan, PlansReady, SourceProfile};
 use super::memory::Due;
 use super::note::Note;
 use super::params::BurstTerms;
-use super::reason::{Reason, State};
-use super::source::{Member, Wish};
+use super::reason::{Reason, SourceState};
+use super::source::{ProbeWish, Source};
 use super::state::Engine;
 
 /// Plans that may be requested and not be there yet: enough to keep a planner busy.
@@ -92,7 +92,7 @@ impl Engine {
         for made in ready.plans {
             let source = made.source;
             match self.adopt(made, now) {
-                Err(Stale) => actions.push(Action::Log { source, note: Note::PlanStale }),
+                Err(StalePlan) => actions.push(Action::Log { source, note: Note::PlanStale }),
                 Ok((plan, note)) => {
                     self.tell(source, now, note, actions);
                     // The later of two: the other was never followed.
@@ -112,7 +112,7 @@ impl Engine {
             };
             let before = due(self);
             match self.adopt_intervals(&predicted, now) {
-                Err(Stale) => actions.push(Action::Log { source, note: Note::PlanStale }),
+                Err(StalePlan) => actions.push(Action::Log { source, note: Note::PlanStale }),
                 Ok(notes) => self.tell(source, now, notes, actions),
             }
             if before != due(self) {
@@ -122,13 +122,13 @@ impl Engine {
         self.persist_due(&moved, actions);
     }
 
-    fn take_profile(&mut self, HourlyProfile { source, pulse, per_hour, updates }: HourlyProfile) {
+    fn take_profile(&mut self, SourceProfile { source, pulse, per_hour, updates }: SourceProfile) {
         if let Some(member) = self.members.get_mut(&source) {
             member.pulse = Some(Box::new(pulse));
             // Once it has learned from its own probes it knows better what has changed since.
             if member.memory.estimate.known_rate().is_none() {
                 let span = f64::from(updates.max(1)) / per_hour;
-                member.memory.estimate = Forgetting::seeded(per_hour, span);
+                member.memory.estimate = ChangePointRate::seeded(per_hour, span);
             }
         }
     }
@@ -165,13 +165,13 @@ impl Engine {
     }
 
     /// Takes a plan, unless the source has changed since it was requested. Says what is worth an event.
-    fn adopt(&mut self, made: MadePlan, now: Timestamp) -> Result<(AdoptedPlan, Option<Note>), Stale> {
+    fn adopt(&mut self, made: MadePlan, now: Timestamp) -> Result<(AdoptedPlan, Option<Note>), StalePlan> {
         let MadePlan { source: id, made_from, at: made_at, ahead } = made;
         let member =
-            self.members.get_mut(&id).filter(|member| member.revision == made_from).ok_or(Stale)?;
+            self.members.get_mut(&id).filter(|member| member.revision == made_from).ok_or(StalePlan)?;
         if member.condition().is_in_progress() {
             // It was made for this probe as well, and that is not where it was planned to be.
-            return Err(Stale);
+            return Err(StalePlan);
         }
         member.plan.follow(Plan::new(made_from, &ahead));
         let asked_by_hand = member.memory.reason == Reason::Manual;
@@ -185,7 +185,7 @@ impl Engine {
             let sooner =
                 member.urgency.keeps_its_time() && member.memory.due.at().is_some_and(|due| due <= wish.at);
             if !chasing && !sooner {
-                member.set_due(&self.hosts, Wish { at: wish.at.max(now), ..wish });
+                member.set_due(&self.hosts, ProbeWish { at: wish.at.max(now), ..wish });
             }
             member.enqueue(&mut self.hosts);
         }
@@ -220,9 +220,9 @@ impl Engine {
 
 /// A plan that was made from a state the source is no longer in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stale;
+pub(super) struct StalePlan;
 
-impl Member {
+impl Source {
     /// Whether its policy goes by its rate, which only whoever makes plans knows.
     pub fn policy_plans(&self) -> bool {
         // Without an update there is neither a rhythm nor a share of its group's.
@@ -239,7 +239,8 @@ impl Member {
         // It borrows no more once it had a rhythm of its own: what is thin comes and goes.
         let follows = self.memory.life.follows;
         let settled = self.terms.policy == Policy::Auto
-            && (follows == Policy::Plan || follows == Policy::Ttl && self.settled() == State::Planned);
+            && (follows == Policy::Plan
+                || follows == Policy::Ttl && self.settled() == SourceState::Planned);
         // Where only intervals of rules are to be predicted, no plan is made.
         let fits = self.plan.fits() && self.terms.policy != Policy::Adaptive;
         match settled {
@@ -250,7 +251,7 @@ impl Member {
     }
 
     /// What is to be predicted of a source for rules that wait for it, if it can be.
-    fn wants(&self, book: &Book) -> Option<Box<Wants>> {
+    fn wants(&self, book: &RuleRegistry) -> Option<Box<Wants>> {
         let serving = self.serving.as_ref().filter(|serving| serving.own && self.is_well())?;
         let looked = self.memory.looked.filter(|_| !self.condition().is_in_progress())?;
         let own = book.parts(self.id).iter().filter(|part| part.asked);
@@ -265,7 +266,7 @@ impl Member {
 
     /// Whether it answers and may be asked.
     pub(super) fn is_well(&self) -> bool {
-        matches!(self.memory.state, State::Learning | State::Planned | State::Burst)
+        matches!(self.memory.state, SourceState::Learning | SourceState::Planned | SourceState::Burst)
     }
 
     /// What it asks to be kept to.

@@ -6,7 +6,7 @@ use super::constraint::Constraint;
 
 /// The phase a source is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub enum State {
+pub enum SourceState {
     /// Its rhythm is not known yet.
     #[default]
     Learning,
@@ -22,7 +22,7 @@ pub enum State {
     Removed,
 }
 
-impl State {
+impl SourceState {
     const ALL: [Self; 6] =
         [Self::Learning, Self::Planned, Self::Burst, Self::Backoff, Self::Resting, Self::Removed];
 

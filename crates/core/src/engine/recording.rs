@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::time::Timestamp;
 
 use super::action::Action;
-use super::event::Event;
+use super::event::EngineEvent;
 use super::redact::Redaction;
 use super::state::Engine;
 
@@ -22,7 +22,7 @@ pub struct Exchange {
     /// When.
     pub now: Timestamp,
     /// What it was told.
-    pub event: Event,
+    pub event: EngineEvent,
     /// What it asked for.
     pub actions: Vec<Action>,
 }
@@ -59,7 +59,12 @@ impl Recorder {
     }
 
     /// The next bytes. `event` is what the engine was told, `actions` what it asked for.
-    pub fn exchange(&mut self, now: Timestamp, mut event: Event, mut actions: Vec<Action>) -> Vec<u8> {
+    pub fn exchange(
+        &mut self,
+        now: Timestamp,
+        mut event: EngineEvent,
+        mut actions: Vec<Action>,
+    ) -> Vec<u8> {
         self.redaction.event(&mut event);
         actions.iter_mut().for_each(|action| self.redaction.action(action));
         frame(&Exchange { now, event, actions })

@@ -10,12 +10,12 @@ use crate::planning::build::PlanOrder;
 use crate::planning::rule::RuleTerms;
 
 use super::action::{Action, DueChange, Persist, ProbeResult};
-use super::book::{Book, Follows, RuleSet};
-use super::event::{Configuration, Event, MovedTo, Report};
-use super::memory::Memory;
+use super::book::{RuleEffects, RuleRegistry, RuleSet};
+use super::event::{Configuration, EngineEvent, MovedTo, ProbeReport};
+use super::memory::SourceMemory;
 use super::note::Note;
 use super::params::{HostGroup, Terms};
-use super::source::Member;
+use super::source::Source;
 use super::state::Engine;
 
 /// The numbers that texts were given.
@@ -55,7 +55,7 @@ impl Redaction {
         *rule = Arc::new(RuleTerms { name, active: Active::default(), ..(**rule).clone() });
     }
 
-    fn memory(&mut self, memory: &mut Memory) {
+    fn memory(&mut self, memory: &mut SourceMemory) {
         if let Some(moving) = &mut memory.moving {
             self.owned(&mut moving.target);
         }
@@ -78,7 +78,7 @@ impl Redaction {
         }
     }
 
-    fn follows(&mut self, follows: &mut Follows) {
+    fn follows(&mut self, follows: &mut RuleEffects) {
         follows.notices.iter_mut().for_each(|notice| self.shared(&mut notice.rule));
         follows.states.iter_mut().for_each(|state| self.shared(&mut state.rule));
     }
@@ -87,14 +87,14 @@ impl Redaction {
         due.rule.iter_mut().for_each(|rule| self.shared(rule));
     }
 
-    fn member(&mut self, member: &mut Member) {
+    fn member(&mut self, member: &mut Source) {
         self.terms(&mut member.terms);
         self.memory(&mut member.memory);
         let next = member.serving.as_mut().and_then(|serving| serving.next.as_mut());
         next.into_iter().for_each(|next| self.shared(&mut next.name));
     }
 
-    fn book(&mut self, book: &mut Book) {
+    fn book(&mut self, book: &mut RuleRegistry) {
         book.rename(|rule| self.rule(rule));
     }
 
@@ -106,7 +106,7 @@ impl Redaction {
         engine.tardiness.notes_mut().for_each(|note| self.note(note));
     }
 
-    fn report(&mut self, report: &mut Report) {
+    fn report(&mut self, report: &mut ProbeReport) {
         report.answered_by.iter_mut().for_each(|host| self.host(host));
         let Ok(answered) = &mut report.result else { return };
         if let Some(MovedTo { url, host }) = &mut answered.moved_to {
@@ -128,17 +128,17 @@ impl Redaction {
     }
 
     /// An event without texts.
-    pub fn event(&mut self, event: &mut Event) {
+    pub fn event(&mut self, event: &mut EngineEvent) {
         match event {
-            Event::ProbeEnded(report) => self.report(report),
-            Event::Configured(new) => self.configuration(new),
-            Event::Tick
-            | Event::Committed(_)
-            | Event::PlansReady(_)
-            | Event::RatesFitted(_)
-            | Event::ProbeRequested { .. }
-            | Event::ClockSet { .. }
-            | Event::Stopping => {}
+            EngineEvent::ProbeEnded(report) => self.report(report),
+            EngineEvent::Configured(new) => self.configuration(new),
+            EngineEvent::Tick
+            | EngineEvent::Committed(_)
+            | EngineEvent::PlansReady(_)
+            | EngineEvent::RatesFitted(_)
+            | EngineEvent::ProbeRequested { .. }
+            | EngineEvent::ClockSet { .. }
+            | EngineEvent::Stopping => {}
         }
     }
 

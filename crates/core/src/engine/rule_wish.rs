@@ -10,12 +10,12 @@ use crate::planning::policy::Policy;
 use crate::planning::rolling;
 use crate::time::{Span, Timestamp};
 
-use super::book::Book;
+use super::book::RuleRegistry;
 use super::gate;
 use super::note::Note;
 use super::reason::Reason;
-use super::serving::Next;
-use super::source::{Member, Wish};
+use super::serving::NextInterval;
+use super::source::{ProbeWish, Source};
 
 /// Of so many spans, those that end first, it is looked how they can be served.
 const LOOKED_AT: usize = 256;
@@ -23,12 +23,12 @@ const LOOKED_AT: usize = 256;
 /// The look ahead for closed hours.
 const CLOSED_AHEAD: Span = Span::from_days(8);
 
-impl Member {
+impl Source {
     /// What rules want, if that comes before what its policy does.
-    pub(super) fn rule_wish(&self, otherwise: Wish) -> Wish {
+    pub(super) fn rule_wish(&self, otherwise: ProbeWish) -> ProbeWish {
         let next = self.serving.as_ref().and_then(|serving| serving.next.as_ref());
         match next.filter(|next| next.at <= otherwise.at) {
-            Some(next) => Wish { at: next.at, because: Reason::Rule, by: Policy::Profile },
+            Some(next) => ProbeWish { at: next.at, because: Reason::Rule, by: Policy::Profile },
             None => otherwise,
         }
     }
@@ -47,7 +47,7 @@ impl Member {
     }
 
     /// A look was answered: what it served is served. What was not foretold and came too late is told.
-    pub(super) fn serve(&mut self, started: Timestamp, book: &Book) -> Vec<Note> {
+    pub(super) fn serve(&mut self, started: Timestamp, book: &RuleRegistry) -> Vec<Note> {
         let Some(serving) = self.serving.as_mut() else { return Vec::new() };
         let probed = serving.open.probed(started);
         let mut notes = Vec::new();
@@ -62,7 +62,7 @@ impl Member {
     /// Looks anew when the next probe is due for rules. `margin` before a span ends is early enough.
     pub(super) fn settle(
         &mut self,
-        book: &Book,
+        book: &RuleRegistry,
         now: Timestamp,
         paused: Option<Timestamp>,
         margin: Span,
@@ -75,7 +75,7 @@ impl Member {
         let next = served.probes.first().and_then(|&at| {
             let first = some.iter().filter(|span| span.is_served_at(at)).min_by_key(|span| span.until)?;
             let name = Arc::clone(&book.terms(first.rule)?.name);
-            Some(Next { at, from: first.from, until: first.until + margin, rule: first.rule, name })
+            Some(NextInterval { at, from: first.from, until: first.until + margin, rule: first.rule, name })
         });
         let Some(serving) = self.serving.as_mut() else { return Vec::new() };
         serving.next = next;

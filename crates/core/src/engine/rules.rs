@@ -12,20 +12,20 @@ use crate::planning::execution::{Interval, Obstacle, RuleId};
 use crate::source_id::SourceId;
 use crate::time::Timestamp;
 
-use super::book::Book;
-use super::calendar::Full;
+use super::book::RuleRegistry;
+use super::calendar::NoReservation;
 use super::event::PredictedIntervals;
 use super::memory::Due;
 use super::note::Note;
-use super::plans::Stale;
+use super::plans::StalePlan;
 use super::reason::Reason;
-use super::serving::Serving;
-use super::source::{Member, Wish};
+use super::serving::PendingIntervals;
+use super::source::{ProbeWish, Source};
 use super::state::Engine;
 
 impl Engine {
     /// Follows these rules from now on. Nobody is probed at once because of it.
-    pub(super) fn set_rules(&mut self, book: Book, now: Timestamp) {
+    pub(super) fn set_rules(&mut self, book: RuleRegistry, now: Timestamp) {
         self.book = book;
         self.book.tidy(now);
         self.kept.clear();
@@ -45,7 +45,7 @@ impl Engine {
                 .any(|part| part.asked && self.book.terms(part.rule).is_some_and(|terms| terms.own));
             // What is known of its pace outlasts its rules.
             let drift = member.serving.as_ref().map(|serving| serving.drift).unwrap_or_default();
-            member.serving = Some(Box::new(Serving { own, drift, ..Serving::default() }));
+            member.serving = Some(Box::new(PendingIntervals { own, drift, ..PendingIntervals::default() }));
             if own && member.plan.request() {
                 self.unplanned.push_back(member.id);
                 if let Due::At(due) = member.memory.due {
@@ -56,7 +56,7 @@ impl Engine {
         }
         for (rule, executable) in self.book.executables() {
             // Whoever was looked at since has served it, before a restart or a reload.
-            let served = |member: &Member| member.memory.looked.is_some_and(|at| at >= executable.since);
+            let served = |member: &Source| member.memory.looked.is_some_and(|at| at >= executable.since);
             let asked = self.book.asked(rule).iter().copied();
             let owing = asked.filter(|id| self.members.get(id).is_some_and(|member| !served(member)));
             for id in owing.collect::<Vec<_>>() {
@@ -107,13 +107,13 @@ impl Engine {
         &mut self,
         predicted: &PredictedIntervals,
         now: Timestamp,
-    ) -> Result<Vec<Note>, Stale> {
+    ) -> Result<Vec<Note>, StalePlan> {
         let (id, margin) = (predicted.source, self.params.step);
         let member = self.members.get_mut(&id);
-        let member = member.filter(|member| member.revision == predicted.made_from).ok_or(Stale)?;
+        let member = member.filter(|member| member.revision == predicted.made_from).ok_or(StalePlan)?;
         let idle = !member.condition().is_in_progress();
         let Some(serving) = member.serving.as_mut().filter(|_| idle) else {
-            return Err(Stale);
+            return Err(StalePlan);
         };
         serving.foretold = predicted.intervals.is_some();
         for part in self.book.parts(id) {
@@ -139,7 +139,7 @@ impl Engine {
         }
         let for_rules = member.memory.rule.is_some();
         let at = member.memory.due.at()?;
-        let due = Wish { at, because: member.memory.reason, by: member.memory.life.asked_by };
+        let due = ProbeWish { at, because: member.memory.reason, by: member.memory.life.asked_by };
         let wish = match for_rules || member.serving.as_ref().is_some_and(|serving| serving.own) {
             // What it was due for may be no longer wanted.
             true => member.wish(member.spent.last().unwrap_or(now), self.seed, &self.params.burst),
@@ -152,7 +152,7 @@ impl Engine {
         let wish = if later || sooner { due } else { wish };
         if wish != due {
             member.withdraw(&mut self.hosts, &mut self.turns);
-            member.set_due(&self.hosts, Wish { at: wish.at.max(now), ..wish });
+            member.set_due(&self.hosts, ProbeWish { at: wish.at.max(now), ..wish });
             member.enqueue(&mut self.hosts);
         }
         self.reserve_slot(id, now)
@@ -172,7 +172,7 @@ impl Engine {
         let kept = match self.kept.keep(host, (from, due), &self.params) {
             Ok(kept) => kept,
             Err(full) => {
-                let why = if full == Full::Host { Obstacle::Host } else { Obstacle::Slots };
+                let why = if full == NoReservation::Host { Obstacle::Host } else { Obstacle::Slots };
                 let span = Interval { rule: next.rule, from: next.from, until: next.until };
                 return serving.trouble(&span, why, &self.book, now);
             }

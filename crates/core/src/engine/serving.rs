@@ -17,13 +17,13 @@ use crate::model::drift::Drift;
 use crate::planning::execution::{Interval, Obstacle, Open, RuleId};
 use crate::time::{Span, Timestamp};
 
-use super::book::Book;
-use super::calendar::Kept;
+use super::book::RuleRegistry;
+use super::calendar::Reservation;
 use super::note::Note;
 
 /// What a source owes to rules.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(super) struct Serving {
+pub(super) struct PendingIntervals {
     /// Spans that want a probe.
     pub open: Open,
     /// By how much it differs from its rate lately.
@@ -33,16 +33,16 @@ pub(super) struct Serving {
     /// Spans were foretold from its rate.
     pub foretold: bool,
     /// When the next probe is due for rules, and for which.
-    pub next: Option<Next>,
+    pub next: Option<NextInterval>,
     /// The slot that is kept for it.
-    pub slot: Option<Kept>,
+    pub slot: Option<Reservation>,
     /// What was said to be in the way of a rule, and when.
     pub unmet: Vec<(RuleId, Obstacle, Timestamp)>,
 }
 
 /// A probe that a rule wants.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Next {
+pub(super) struct NextInterval {
     /// As late as may be.
     pub at: Timestamp,
     /// Not before.
@@ -58,7 +58,7 @@ pub(super) struct Next {
 /// The same trouble of the same rule is told again after this.
 const TOLD_AGAIN: Span = Span::from_days(1);
 
-impl Serving {
+impl PendingIntervals {
     /// Moves with the clock.
     pub(super) fn shift(&mut self, by: Span) {
         self.open.shift(by);
@@ -74,7 +74,7 @@ impl Serving {
         &mut self,
         span: &Interval,
         why: Obstacle,
-        book: &Book,
+        book: &RuleRegistry,
         now: Timestamp,
     ) -> Option<Note> {
         self.unmet.retain(|&(_, _, said)| said <= now && now - said < TOLD_AGAIN);

@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::model::burst::excess::Excess;
-use crate::model::pulse::Pulse;
+use crate::model::pulse::HourlyProfile;
 use crate::planning::ask::{self, Knowledge};
 use crate::planning::budget::Spent;
 use crate::planning::plan::Revision;
@@ -15,15 +15,15 @@ use crate::source_id::SourceId;
 use crate::time::{Span, Timestamp};
 
 use super::condition::ProbeHosts;
-use super::deadline::Bed;
+use super::deadline::Deadline;
 use super::hosts::HostIx;
-use super::memory::{Due, Memory};
+use super::memory::{Due, SourceMemory};
 use super::params::{BurstTerms, Terms};
 use super::plan_state::PlanState;
-use super::reason::{Reason, State};
-use super::serving::Serving;
+use super::reason::{Reason, SourceState};
+use super::serving::PendingIntervals;
 use super::urgency::Urgency;
-use super::waiting::Waiting;
+use super::waiting::WaitState;
 
 /// A source that has shown this many updates has a rhythm to speak of; until then it is probed
 /// hourly unless its section says otherwise.
@@ -42,35 +42,35 @@ const UNASKED_GAP: Span = Span::from_days(1);
 
 /// A source in the engine.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Member {
+pub(super) struct Source {
     pub id: SourceId,
     /// Its place among those that may wait for a slot.
     pub place: u32,
     /// What it waits for.
-    pub waiting: Waiting,
+    pub waiting: WaitState,
     /// What makes its next probe urgent.
     pub urgency: Urgency,
     /// Since when nothing but slots kept it from being probed.
     pub ready_at: Timestamp,
     /// How busy it is at which hour, where that is known.
-    pub pulse: Option<Box<Pulse>>,
+    pub pulse: Option<Box<HourlyProfile>>,
     pub terms: Terms,
     pub host: HostIx,
-    pub memory: Memory,
+    pub memory: SourceMemory,
     pub spent: Spent,
     pub plan: PlanState,
     /// What a burst adds to its rhythm, where plans are to follow that.
     pub excess: Option<Box<Excess>>,
     /// What it owes to rules, where they have to do with it.
-    pub serving: Option<Box<Serving>>,
+    pub serving: Option<Box<PendingIntervals>>,
     /// By when it must be looked at, where that is bound.
-    pub bed: Option<Box<Bed>>,
+    pub bed: Option<Box<Deadline>>,
     pub revision: Revision,
     /// Another host group that its redirects lead to: it bears our requests as well.
     pub also: Option<HostIx>,
 }
 
-impl Member {
+impl Source {
     /// The gap between probes while the budget is spread evenly. Cautious while little is known,
     /// also when it fails meanwhile.
     pub fn gap(&self) -> Span {
@@ -117,8 +117,8 @@ impl Member {
     }
 
     /// The settled state by what is known.
-    pub fn settled(&self) -> State {
-        if self.is_known() { State::Planned } else { State::Learning }
+    pub fn settled(&self) -> SourceState {
+        if self.is_known() { SourceState::Planned } else { SourceState::Learning }
     }
 
     /// The host groups that a probe of it asks.
@@ -134,25 +134,25 @@ impl Member {
 
     /// What is wanted after a probe that ended at `last`: by its policy, by a rule or because it may go unseen for no
     /// longer, whichever is sooner.
-    pub fn wish(&self, last: Timestamp, seed: u64, terms: &BurstTerms) -> Wish {
+    pub fn wish(&self, last: Timestamp, seed: u64, terms: &BurstTerms) -> ProbeWish {
         self.by_max_gap(self.rule_wish(self.own_wish(last, seed, terms)))
     }
 
     /// What its policy wants, sooner where a burst is chased.
-    pub fn own_wish(&self, last: Timestamp, seed: u64, terms: &BurstTerms) -> Wish {
+    pub fn own_wish(&self, last: Timestamp, seed: u64, terms: &BurstTerms) -> ProbeWish {
         let calm = self.calm_wish(last, seed, terms);
         let chased = self.chase(last, calm.at, terms).filter(|&at| at <= calm.at);
-        chased.map_or(calm, |at| Wish { at, because: Reason::Burst, by: Policy::Ttl })
+        chased.map_or(calm, |at| ProbeWish { at, because: Reason::Burst, by: Policy::Ttl })
     }
 
     /// The same as if no burst were on.
-    pub fn calm_wish(&self, last: Timestamp, seed: u64, terms: &BurstTerms) -> Wish {
+    pub fn calm_wish(&self, last: Timestamp, seed: u64, terms: &BurstTerms) -> ProbeWish {
         let (at, by) = match ask::next(self.terms.policy, &self.knowledge(last, seed, terms), last, last) {
-            ask::Wish::At { at, asked_by } => (at, asked_by),
-            ask::Wish::Sampled { from } => (from, Policy::Adaptive),
+            ask::NextProbe::At { at, asked_by } => (at, asked_by),
+            ask::NextProbe::Sampled { from } => (from, Policy::Adaptive),
         };
         let because = if by == Policy::Plan { Reason::Plan } else { Reason::Policy };
-        Wish { at, because, by }
+        ProbeWish { at, because, by }
     }
 
     /// What its policy is told. Rates and what they promise are known to whoever makes plans.
@@ -182,10 +182,10 @@ impl Member {
     }
 
     /// What is wanted at the latest, if that comes before what its policy and its rules want.
-    pub fn by_max_gap(&self, otherwise: Wish) -> Wish {
+    pub fn by_max_gap(&self, otherwise: ProbeWish) -> ProbeWish {
         match &self.bed {
             Some(bed) if bed.look_at < otherwise.at => {
-                Wish { at: bed.look_at, because: Reason::MaxGap, by: otherwise.by }
+                ProbeWish { at: bed.look_at, because: Reason::MaxGap, by: otherwise.by }
             }
             _ => otherwise,
         }
@@ -194,7 +194,7 @@ impl Member {
 
 /// What a source wants: a probe, when, and on whose word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Wish {
+pub(super) struct ProbeWish {
     pub at: Timestamp,
     pub because: Reason,
     pub by: Policy,

@@ -9,16 +9,16 @@ use crate::source_id::SourceId;
 use crate::step::{Step, StepLength};
 use crate::time::Timestamp;
 
-use super::book::Book;
-use super::calendar::Calendar;
-use super::deadline_index::Tardiness;
+use super::book::RuleRegistry;
+use super::calendar::Reservations;
+use super::deadline_index::DeadlineIndex;
 use super::hosts::Hosts;
-use super::load::Load;
-use super::mean::Mean;
+use super::load::SlotStats;
+use super::mean::FleetMean;
 use super::outage::Outage;
 use super::params::FleetParams;
-use super::source::Member;
-use super::turns::Turns;
+use super::source::Source;
+use super::turns::SlotQueue;
 
 /// All sources under one limit. Told of [events](super::event::Event), it says which
 /// [actions](super::action::Action) are to be taken.
@@ -27,7 +27,7 @@ pub struct Engine {
     pub(super) params: FleetParams,
     pub(super) seed: u64,
     /// Boxed, because nodes of a tree that hold whole sources would be half empty.
-    pub(super) members: BTreeMap<SourceId, Box<Member>>,
+    pub(super) members: BTreeMap<SourceId, Box<Source>>,
     pub(super) hosts: Hosts,
     pub(super) outage: Outage,
     /// Sources that want a plan.
@@ -41,18 +41,18 @@ pub struct Engine {
     /// What the probes of the step cost so far.
     pub(super) work: f64,
     /// Sources that wait for a slot.
-    pub(super) turns: Turns,
+    pub(super) turns: SlotQueue,
     /// What is to be expected of a source of which nothing is known.
-    pub(super) mean: Mean,
-    pub(super) load: Load,
+    pub(super) mean: FleetMean,
+    pub(super) load: SlotStats,
     /// When the load is next written down.
     pub(super) load_at: Timestamp,
     /// What rules wait for.
-    pub(super) book: Book,
+    pub(super) book: RuleRegistry,
     /// Slots that are reserved for probes that rules want.
-    pub(super) kept: Calendar,
+    pub(super) kept: Reservations,
     /// Sources whose next probe must start by a certain time.
-    pub(super) tardiness: Tardiness,
+    pub(super) tardiness: DeadlineIndex,
     /// When slots are next worth handing out.
     pub(super) step_due: Option<Timestamp>,
     /// When a tick was last asked for.

@@ -20,10 +20,10 @@ use super::params::{Allocator, FleetParams};
 
 /// Those that wait for a slot.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Turns {
+pub(super) struct SlotQueue {
     /// Whose time ends when, and who that is by place.
-    ends: BTreeSet<(End, u32)>,
-    end_of: BTreeMap<u32, End>,
+    ends: BTreeSet<(SlotDeadline, u32)>,
+    end_of: BTreeMap<u32, SlotDeadline>,
     due: Allocation,
     spare: Allocation,
     waiting: usize,
@@ -38,7 +38,7 @@ pub(super) struct Turns {
 /// By when a slot must be had: in steps, then the cheapest and the one with the longest window first (MEDD), then by
 /// the instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(super) struct End {
+pub(super) struct SlotDeadline {
     pub step: Step,
     pub cost: Work,
     pub window: Reverse<u32>,
@@ -52,7 +52,7 @@ const LONGEST_AGE: Span = Span::from_days(60);
 /// a step that is a century and a half, at a millisecond six days.
 const MOST_STEPS: f64 = (1_u64 << 29) as f64;
 
-impl Turns {
+impl SlotQueue {
     pub fn new(params: &FleetParams, seed: u64, now: Timestamp) -> Self {
         let step = StepLength::new(params.step);
         Self {
@@ -132,7 +132,7 @@ impl Turns {
     }
 
     /// A source waits for a slot, and must have it by then.
-    pub fn open_until(&mut self, place: u32, until: End) {
+    pub fn open_until(&mut self, place: u32, until: SlotDeadline) {
         self.waiting += 1;
         self.close_end(place);
         self.end_of.insert(place, until);

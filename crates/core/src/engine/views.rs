@@ -10,16 +10,16 @@ use crate::source_id::SourceId;
 use crate::time::Timestamp;
 
 use super::book::RuleState;
-use super::bounds::Demand;
+use super::bounds::SourceDemand;
 use super::constraint::Constraint;
-use super::deadline_index::Deadlines;
+use super::deadline_index::DeadlineStats;
 use super::gate;
 use super::life::Reserve;
-use super::load::Load;
-use super::memory::{Due, Memory};
+use super::load::SlotStats;
+use super::memory::{Due, SourceMemory};
 use super::params::{FleetParams, HostGroup};
 use super::reason::Reason;
-use super::source::Member;
+use super::source::Source;
 use super::state::Engine;
 
 /// Why the next probe is when it is.
@@ -83,7 +83,7 @@ impl Engine {
     }
 
     /// What is remembered of a source.
-    pub fn memory(&self, id: SourceId) -> Option<&Memory> {
+    pub fn memory(&self, id: SourceId) -> Option<&SourceMemory> {
         self.members.get(&id).map(|member| &member.memory)
     }
 
@@ -108,14 +108,14 @@ impl Engine {
     }
 
     /// What the slots were used for since that was last written down.
-    pub fn load(&self) -> &Load {
+    pub fn load(&self) -> &SlotStats {
         &self.load
     }
 
     /// How the deadlines stand.
-    pub fn deadlines(&self) -> Deadlines {
+    pub fn deadlines(&self) -> DeadlineStats {
         let sources = self.members.values().filter(|member| member.bed.is_some()).count() as u64;
-        Deadlines { sources, tardy: self.tardiness.tardy, omega: self.tardiness.omega() }
+        DeadlineStats { sources, tardy: self.tardiness.tardy, omega: self.tardiness.omega() }
     }
 
     /// By when the next probe of a source must start, where that is bound.
@@ -130,10 +130,10 @@ impl Engine {
 
     /// What sources that can be probed ask of it: their weighted rates per step by what their probes
     /// found, and their budgets.
-    pub fn demands(&self) -> Vec<Demand> {
+    pub fn demands(&self) -> Vec<SourceDemand> {
         let (prior, step_hours) = (self.mean.prior(), self.step_length().hours());
         let well = self.members.values().filter(|member| member.is_well());
-        well.map(|member| Demand {
+        well.map(|member| SourceDemand {
             rate: f64::from(member.terms.weight) * member.memory.estimate.rate(prior) * step_hours,
             least_gap: member.terms.budget.even_gap().as_secs_f64() / 3600.0 / step_hours,
         })
@@ -145,7 +145,7 @@ impl Engine {
     pub fn undiscovered(&self, now: Timestamp) -> f64 {
         let (prior, half_step) = (self.mean.prior(), self.step_length().hours() / 2.0);
         let well = self.members.values().filter(|member| member.is_well());
-        let expected = |member: &Member| {
+        let expected = |member: &Source| {
             let looked = member.memory.looked?;
             let hours = pulse::hours(member.pulse.as_deref(), looked, now.max(looked)) + half_step;
             Some(f64::from(member.terms.weight) * member.memory.estimate.rate(prior) * hours)
@@ -159,7 +159,7 @@ impl Engine {
         self.members.get(&id).map(|member| self.outlook_of(member, now))
     }
 
-    fn outlook_of(&self, member: &Member, now: Timestamp) -> (Due, Reason) {
+    fn outlook_of(&self, member: &Source, now: Timestamp) -> (Due, Reason) {
         let Due::At(due) = member.memory.due else {
             return (member.memory.due, Reason::Constraint(Constraint::Resting));
         };
@@ -173,7 +173,7 @@ impl Engine {
     /// What the policy wants, every constraint with its time, and the verdict. `plan` is the one that the source
     /// had when it was last heard of, where the engine holds none.
     pub fn explain(&self, id: SourceId, plan: Option<Plan>, now: Timestamp) -> Option<Explanation> {
-        let mut member = Member::clone(self.members.get(&id)?);
+        let mut member = Source::clone(self.members.get(&id)?);
         let follows_plan = plan.as_ref().is_some_and(|plan| member.would_follow(plan, now));
         if let Some(plan) = plan.filter(|_| follows_plan) {
             member.plan.follow(plan);
@@ -205,7 +205,7 @@ impl Engine {
         })
     }
 
-    fn constraints(&self, member: &Member, now: Timestamp) -> Vec<(Constraint, Option<Timestamp>)> {
+    fn constraints(&self, member: &Source, now: Timestamp) -> Vec<(Constraint, Option<Timestamp>)> {
         let mut constraints = gate::constraints(&member.memory, &member.spent, &member.terms.budget);
         let paused = self.hosts.paused_until(member.host).map(|until| (Constraint::HostPause, until));
         let held = self.hosts.held_until(member.host).map(|until| (Constraint::HostSpacing, until));
@@ -221,7 +221,7 @@ impl Engine {
     }
 }
 
-impl Member {
+impl Source {
     /// Whether the source would follow a plan that was stored.
     fn would_follow(&self, plan: &Plan, now: Timestamp) -> bool {
         let by = match self.terms.policy {

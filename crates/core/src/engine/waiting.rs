@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use crate::model::estimate::Prior;
+use crate::model::estimate::RatePrior;
 use crate::planning::policy::Policy;
 use crate::time::{Span, Timestamp};
 
@@ -15,29 +15,29 @@ use super::action::DueChange;
 use super::allocate::Turn;
 use super::condition::{Condition, InProgress, SlotClass};
 use super::constraint::Constraint;
-use super::deadline::Bed;
-use super::gate::{self, Verdict};
+use super::deadline::Deadline;
+use super::gate::{self, GateVerdict};
 use super::hosts::{HostIx, Hosts};
-use super::memory::{Due, Memory};
+use super::memory::{Due, SourceMemory};
 use super::reason::Reason;
-use super::source::{Member, Wish};
-use super::turns::{End, Turns};
+use super::source::{ProbeWish, Source};
+use super::turns::{SlotDeadline, SlotQueue};
 
 /// How soon a host that is busy is looked at again by a source whose redirects lead there.
 const BUSY_AGAIN: Span = Span::from_secs(1);
 
 /// What a source waits for. Changed only here, together with the queues that it waits in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Waiting(Condition);
+pub(super) struct WaitState(Condition);
 
-impl Waiting {
+impl WaitState {
     /// Nothing yet, but for the end of a probe that is in progress.
     pub fn resumed(probe: Option<InProgress>) -> Self {
         Self(probe.map_or(Condition::Idle, Condition::InProgress))
     }
 }
 
-impl Member {
+impl Source {
     /// What it waits for.
     pub fn condition(&self) -> Condition {
         self.waiting.0
@@ -75,13 +75,13 @@ impl Member {
     }
 
     /// From when on the gate allows a probe at or after `wanted`.
-    pub fn ask_gate(&self, hosts: &Hosts, wanted: Timestamp) -> Verdict {
+    pub fn ask_gate(&self, hosts: &Hosts, wanted: Timestamp) -> GateVerdict {
         let paused = hosts.paused_until(self.host);
         gate::verdict(wanted, &self.memory, &self.spent, &self.terms.budget, paused)
     }
 
     /// Sets the due time to the first that the gate allows at or after what is wanted.
-    pub fn set_due(&mut self, hosts: &Hosts, wish: Wish) {
+    pub fn set_due(&mut self, hosts: &Hosts, wish: ProbeWish) {
         let verdict = self.ask_gate(hosts, wish.at);
         self.memory.due = Due::At(verdict.at);
         self.memory.reason = verdict.binding.map_or(wish.because, Reason::Constraint);
@@ -93,7 +93,7 @@ impl Member {
 
     /// When it is due, as it is stored.
     pub fn due_change(&self) -> DueChange {
-        let Memory { due, reason, rule, life, .. } = &self.memory;
+        let SourceMemory { due, reason, rule, life, .. } = &self.memory;
         DueChange {
             source: self.id,
             due: *due,
@@ -124,7 +124,7 @@ impl Member {
     }
 
     /// Waits no longer, for whatever it did. A probe in progress goes on.
-    pub fn withdraw(&mut self, hosts: &mut Hosts, turns: &mut Turns) {
+    pub fn withdraw(&mut self, hosts: &mut Hosts, turns: &mut SlotQueue) {
         match self.waiting.0 {
             Condition::Queued => {
                 if let Due::At(due) = self.memory.due {
@@ -159,18 +159,18 @@ impl Member {
     }
 
     /// Waits for a slot.
-    pub fn wait_for_slot(&mut self, turns: &mut Turns, prior: Prior, now: Timestamp) {
+    pub fn wait_for_slot(&mut self, turns: &mut SlotQueue, prior: RatePrior, now: Timestamp) {
         let next = self.serving.as_ref().and_then(|serving| serving.next.as_ref());
         // There is no hurry for an interval that is over.
         let next = next.filter(|next| self.memory.rule.is_some() && next.until >= now);
-        let rule = next.map(|next| End {
+        let rule = next.map(|next| SlotDeadline {
             step: turns.step_of(next.until),
             cost: 0,
             window: Reverse(u32::MAX),
             at: next.until,
         });
         let bed = self.bed.as_deref().filter(|bed| bed.look_at <= now);
-        let gap = bed.map(|Bed { step, plant, by, .. }| End {
+        let gap = bed.map(|Deadline { step, plant, by, .. }| SlotDeadline {
             step: *step,
             cost: plant.cost,
             window: Reverse(plant.window),
@@ -194,7 +194,7 @@ impl Member {
     }
 
     /// Its turn, by what is believed of it at this hour.
-    fn turn(&self, turns: &Turns, prior: Prior, now: Timestamp) -> Turn {
+    fn turn(&self, turns: &SlotQueue, prior: RatePrior, now: Timestamp) -> Turn {
         let beat = self.pulse.as_ref().map_or(1.0, |pulse| pulse.at(now));
         let per_step = self.memory.estimate.rate(prior) * beat * turns.step_hours();
         let root = (f64::from(self.terms.weight) * per_step).sqrt().max(f64::from(f32::MIN_POSITIVE));

@@ -9,8 +9,8 @@
 use jiff::tz::TimeZone;
 
 use super::cyclic::Rate;
-use super::fit::{Cycle, Fitted, Prior, fit, level, to_rate};
-use super::history::{CELLS, Evidence};
+use super::fit::{Cycle, Fitted, WeeklyPrior, fit, level, to_rate};
+use super::history::{CELLS, WeeklyEvidence};
 
 /// The shape that a group's sources share: relative rates by hour of the week, of mean 1.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,7 +47,7 @@ impl Default for Gathered {
 
 impl Gathered {
     /// Adds a source's shape, weighed by what it has shown.
-    pub fn add(&mut self, evidence: &Evidence) {
+    pub fn add(&mut self, evidence: &WeeklyEvidence) {
         let flurries = (evidence.total_updates() / evidence.clumping).min(LOUDEST);
         let mean = evidence.total_updates() / evidence.total_hours();
         if flurries < 1.0 || !mean.is_finite() || mean <= 0.0 {
@@ -73,7 +73,7 @@ impl Gathered {
 
 impl Aggregate {
     /// A group's shape from its sources' evidence.
-    pub fn of<'e>(sources: impl IntoIterator<Item = &'e Evidence>) -> Self {
+    pub fn of<'e>(sources: impl IntoIterator<Item = &'e WeeklyEvidence>) -> Self {
         let mut gathered = Gathered::default();
         sources.into_iter().for_each(|evidence| gathered.add(evidence));
         gathered.aggregate()
@@ -86,12 +86,12 @@ impl Aggregate {
 
     /// AggHist: the group's shape at the source's own level.
     pub fn history(&self, level: f64, zone: &TimeZone) -> Rate {
-        to_rate(&Prior::shaped(level, &self.shape).per_hour, zone)
+        to_rate(&WeeklyPrior::shaped(level, &self.shape).per_hour, zone)
     }
 
     /// How probable it is, by what the source has shown, that it follows the group and not the
     /// clock of nobody: the likelihood of its evidence under the one shape and the other.
-    pub fn credence(&self, evidence: &Evidence) -> f64 {
+    pub fn credence(&self, evidence: &WeeklyEvidence) -> f64 {
         if !self.is_founded() {
             return 0.0;
         }
@@ -108,7 +108,7 @@ impl Aggregate {
 
 /// Where a rate comes from, as the store names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
+pub enum RateOrigin {
     /// The source's own evidence.
     Individual,
     /// The group's shape.
@@ -117,7 +117,7 @@ pub enum Origin {
     Blend,
 }
 
-impl Origin {
+impl RateOrigin {
     /// The name in the store.
     pub fn name(self) -> &'static str {
         match self {
@@ -153,13 +153,13 @@ pub enum Borrow {
 
 /// The rate of a source, from its own evidence and what it takes from its group.
 pub fn estimate(
-    evidence: &Evidence,
+    evidence: &WeeklyEvidence,
     group: Option<&Aggregate>,
     borrow: Borrow,
     zone: &TimeZone,
-) -> (Fitted, Origin) {
+) -> (Fitted, RateOrigin) {
     let level = level(evidence);
-    let own = || (fit(evidence, &Prior::flat(level), zone), Origin::Individual);
+    let own = || (fit(evidence, &WeeklyPrior::flat(level), zone), RateOrigin::Individual);
     let Some(group) = group.filter(|group| group.is_founded()) else { return own() };
     match borrow {
         Borrow::Never => own(),
@@ -175,21 +175,25 @@ pub fn estimate(
     }
 }
 
-fn borrowed(group: &Aggregate, level: f64, zone: &TimeZone) -> (Fitted, Origin) {
+fn borrowed(group: &Aggregate, level: f64, zone: &TimeZone) -> (Fitted, RateOrigin) {
     let rate = group.history(level, zone);
-    (Fitted { rate, cycle: Cycle::None, segments: 1, gain: 0.0 }, Origin::Aggregate)
+    (Fitted { rate, cycle: Cycle::None, segments: 1, gain: 0.0 }, RateOrigin::Aggregate)
 }
 
 /// The default rate of a source: its own fit around the group's shape, as far as that is credible.
-pub fn blend(evidence: &Evidence, group: Option<&Aggregate>, zone: &TimeZone) -> (Fitted, Origin) {
+pub fn blend(
+    evidence: &WeeklyEvidence,
+    group: Option<&Aggregate>,
+    zone: &TimeZone,
+) -> (Fitted, RateOrigin) {
     let level = level(evidence);
     let credence = group.map_or(0.0, |group| group.credence(evidence));
     let Some(group) = group.filter(|_| credence > 0.01) else {
-        return (fit(evidence, &Prior::flat(level), zone), Origin::Individual);
+        return (fit(evidence, &WeeklyPrior::flat(level), zone), RateOrigin::Individual);
     };
     let shape: Vec<f64> = group.shape.iter().map(|share| credence * share + 1.0 - credence).collect();
-    let fitted = fit(evidence, &Prior::shaped(level, &shape), zone);
-    let origin = if fitted.segments > 1 { Origin::Blend } else { Origin::Aggregate };
+    let fitted = fit(evidence, &WeeklyPrior::shaped(level, &shape), zone);
+    let origin = if fitted.segments > 1 { RateOrigin::Blend } else { RateOrigin::Aggregate };
     (fitted, origin)
 }
 

@@ -10,32 +10,32 @@
 use serde::{Deserialize, Serialize};
 
 use crate::model::burst::excess::Excess;
-use crate::model::burst::watch::Watch;
-use crate::model::burst::{self, Change, Evidence, Params, Seen, is_quiet};
+use crate::model::burst::watch::BurstDetector;
+use crate::model::burst::{self, BurstChange, BurstEvidence, BurstParams, WindowUpdates, is_quiet};
 use crate::model::cyclic::Rate;
-use crate::model::habits::diary::Diary;
+use crate::model::habits::diary::UpdateTimes;
 use crate::model::history::History;
 use crate::observe::{Kind, Observation, Occurred, UpdateKind};
 use crate::time::{Span, Timestamp};
 
-use super::learn::{Look, learn};
+use super::learn::{ProbedUpdates, learn};
 
 /// What is carried from look to look.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Beliefs {
+pub struct SourceModel {
     /// The evidence behind the rhythm.
     pub history: History,
     /// The watch for bursts.
-    pub watch: Watch,
+    pub watch: BurstDetector,
     /// What is to be learned if the rhythm is another since the last burst began.
-    pub aside: Option<Aside>,
+    pub aside: Option<PostBurstEvidence>,
     /// The last updates, where their times are known.
-    pub diary: Diary,
+    pub diary: UpdateTimes,
 }
 
 /// What has been seen since a burst began.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Aside {
+pub struct PostBurstEvidence {
     history: History,
     /// The sevenths of the cycle that a burst was on.
     sevenths: u8,
@@ -44,7 +44,7 @@ pub struct Aside {
 /// A burst that was on in so many sevenths of a cycle is the rhythm: a working week's days.
 const FOR_GOOD: u32 = 5;
 
-impl Aside {
+impl PostBurstEvidence {
     /// Since when.
     fn since(&self) -> Option<Timestamp> {
         self.history.span().map(|(since, _)| since)
@@ -75,7 +75,7 @@ pub struct PriorKnowledge<'r> {
     /// λ(t), and how many updates it rests on.
     pub rate: Option<(&'r Rate, u32)>,
     /// How bursts are recognised.
-    pub bursts: Params,
+    pub bursts: BurstParams,
     /// The cycle that the rate repeats in.
     pub cycle: Span,
     /// The latest update known.
@@ -85,14 +85,14 @@ pub struct PriorKnowledge<'r> {
 /// Learns from one probe. `modified` is when the server says that the document last changed: where the document
 /// holds no dates, that is its age.
 pub fn learn_from_probe(
-    beliefs: &mut Beliefs,
-    look: &Look<'_>,
+    beliefs: &mut SourceModel,
+    look: &ProbedUpdates<'_>,
     prior: &PriorKnowledge<'_>,
     modified: Option<Timestamp>,
-) -> Heard {
+) -> ModelUpdate {
     let PriorKnowledge { rate, bursts: params, cycle, newest } = *prior;
     let founded = rate.filter(|&(_, updates)| updates >= WELL_FOUNDED);
-    let foretold = founded.map(|(rate, _)| Foretold { rate, params, cycle });
+    let foretold = founded.map(|(rate, _)| ExpectedRate { rate, params, cycle });
     let mut heard = beliefs.look(look, foretold.as_ref(), newest);
     heard.newest = heard.newest.or(modified.filter(|&at| at <= look.now));
     heard
@@ -100,22 +100,22 @@ pub fn learn_from_probe(
 
 /// What a look is held against: the rhythm that was believed before it.
 #[derive(Debug, Clone, Copy)]
-pub struct Foretold<'r> {
+pub struct ExpectedRate<'r> {
     /// λ(t).
     pub rate: &'r Rate,
     /// How bursts are recognised.
-    pub params: Params,
+    pub params: BurstParams,
     /// The cycle that the rhythm repeats in.
     pub cycle: Span,
 }
 
 /// What a look says of the rhythm.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Heard {
+pub struct ModelUpdate {
     /// The burst that is on since or over with this look.
-    pub burst: Option<Change>,
+    pub burst: Option<BurstChange>,
     /// The burst that is on, so far.
-    pub on: Option<Evidence>,
+    pub on: Option<BurstEvidence>,
     /// What it adds to the rhythm.
     pub excess: Option<Excess>,
     /// A burst outlasted a cycle: it is the rhythm, since then.
@@ -126,50 +126,54 @@ pub struct Heard {
     pub newest: Option<Timestamp>,
 }
 
-impl Beliefs {
+impl SourceModel {
     /// Nothing yet but the evidence.
     pub fn new(history: History) -> Self {
-        Self { history, watch: Watch::default(), aside: None, diary: Diary::default() }
+        Self { history, watch: BurstDetector::default(), aside: None, diary: UpdateTimes::default() }
     }
 
     /// Takes in a look. `newest` is the latest update that was known before it; without a rhythm to
     /// hold it against, it is learned from and nothing else.
     pub fn look(
         &mut self,
-        look: &Look<'_>,
-        foretold: Option<&Foretold<'_>>,
+        look: &ProbedUpdates<'_>,
+        foretold: Option<&ExpectedRate<'_>>,
         newest: Option<Timestamp>,
-    ) -> Heard {
+    ) -> ModelUpdate {
         let newest = latest(look).max(newest);
         let first_contact = look.last.is_none() || look.seen.is_some_and(|seen| seen.first_contact);
         self.diary.not_after(look.now);
         self.write_down(look, first_contact, foretold.map(|foretold| foretold.rate));
         let Some(foretold) = foretold.filter(|_| !first_contact) else {
             // Another document: what was thought of the one before says nothing about it.
-            (self.watch, self.aside) = (Watch::default(), None);
+            (self.watch, self.aside) = (BurstDetector::default(), None);
             learn(&mut self.history, look);
-            return Heard { newest, ..Heard::default() };
+            return ModelUpdate { newest, ..ModelUpdate::default() };
         };
         let mut change = self.watch_over(look, foretold);
         let on = self.watch.so_far(foretold.rate);
-        let mut heard =
-            Heard { on, newest, excess: self.excess(look.now, on, &foretold.params), ..Heard::default() };
+        let mut heard = ModelUpdate {
+            on,
+            newest,
+            excess: self.excess(look.now, on, &foretold.params),
+            ..ModelUpdate::default()
+        };
         let burst = match change {
             // Until its end: what is published while the answer travels may be in it.
-            Some(Change::Began(evidence)) => Some((evidence.since, Timestamp::MAX)),
-            Some(Change::Passed(evidence)) => Some((evidence.since, evidence.at)),
-            Some(Change::Ended(evidence)) => Some((Timestamp::MIN, evidence.at)),
+            Some(BurstChange::Began(evidence)) => Some((evidence.since, Timestamp::MAX)),
+            Some(BurstChange::Passed(evidence)) => Some((evidence.since, evidence.at)),
+            Some(BurstChange::Ended(evidence)) => Some((Timestamp::MIN, evidence.at)),
             None => on.map(|_| (Timestamp::MIN, Timestamp::MAX)),
         };
-        learn(&mut self.history, &Look { except: burst, ..*look });
+        learn(&mut self.history, &ProbedUpdates { except: burst, ..*look });
         heard.for_good = self.set_aside(look, burst, on.is_some(), foretold.cycle);
         if let Some(since) = heard.for_good {
             self.diary.forget_before(since);
             (heard.on, heard.excess) = (None, None);
             change = match change {
                 // The last of several, which nobody has heard of yet.
-                Some(Change::Began(evidence)) => Some(Change::Passed(evidence)),
-                change => on.map(Change::Ended).or(change),
+                Some(BurstChange::Began(evidence)) => Some(BurstChange::Passed(evidence)),
+                change => on.map(BurstChange::Ended).or(change),
             };
         }
         heard.burst = change;
@@ -181,10 +185,10 @@ impl Beliefs {
     }
 
     /// Notes the times of updates, where a feed tells them all.
-    fn write_down(&mut self, look: &Look<'_>, first_contact: bool, rate: Option<&Rate>) {
+    fn write_down(&mut self, look: &ProbedUpdates<'_>, first_contact: bool, rate: Option<&Rate>) {
         let Some(seen) = look.seen.filter(|_| look.kind == Kind::Feed) else { return };
         if first_contact {
-            self.diary = Diary::default();
+            self.diary = UpdateTimes::default();
             let mut dates: Vec<Timestamp> =
                 seen.present.iter().filter_map(|item| item.dated).filter(|&at| at <= look.now).collect();
             dates.sort_unstable();
@@ -213,7 +217,7 @@ impl Beliefs {
     /// Goes on with what is set aside, from the burst on. Says since when it is the rhythm, if it is.
     fn set_aside(
         &mut self,
-        look: &Look<'_>,
+        look: &ProbedUpdates<'_>,
         burst: Option<(Timestamp, Timestamp)>,
         on: bool,
         cycle: Span,
@@ -224,10 +228,10 @@ impl Beliefs {
             None if !on => return None,
             None => {
                 except = burst.map(|(from, _)| (Timestamp::MIN, from - Span::from_millis(1)));
-                Aside { history: self.history.afresh(look.now), sevenths: 0 }
+                PostBurstEvidence { history: self.history.afresh(look.now), sevenths: 0 }
             }
         };
-        learn(&mut aside.history, &Look { except, ..*look });
+        learn(&mut aside.history, &ProbedUpdates { except, ..*look });
         let since = aside.since().unwrap_or(look.now);
         let sevenths = (look.now - since).as_secs_f64() / cycle.as_secs_f64() * 7.0;
         if on {
@@ -239,12 +243,12 @@ impl Beliefs {
         }
         let for_good = aside.sevenths.count_ones() >= FOR_GOOD;
         for_good.then(|| {
-            (self.history, self.watch) = (aside.history, Watch::default());
+            (self.history, self.watch) = (aside.history, BurstDetector::default());
             since
         })
     }
 
-    fn watch_over(&mut self, look: &Look<'_>, foretold: &Foretold<'_>) -> Option<Change> {
+    fn watch_over(&mut self, look: &ProbedUpdates<'_>, foretold: &ExpectedRate<'_>) -> Option<BurstChange> {
         let mut from = look.last?;
         if let Some(seen) = look.seen.filter(|seen| seen.gap) {
             let oldest = seen.present.iter().filter_map(|item| item.dated).min();
@@ -261,17 +265,17 @@ impl Beliefs {
         let count = news().count();
         let seen = match look.kind {
             // Only the last change shows.
-            Kind::Page if count > 0 => Seen::Changed,
-            _ if times.len() == count => Seen::Dated(&times),
-            _ => Seen::Counted(u32::try_from(count).unwrap_or(u32::MAX)),
+            Kind::Page if count > 0 => WindowUpdates::Changed,
+            _ if times.len() == count => WindowUpdates::Dated(&times),
+            _ => WindowUpdates::Counted(u32::try_from(count).unwrap_or(u32::MAX)),
         };
         // What is published while an answer travels may be in it.
         let until = times.iter().copied().fold(look.now, Timestamp::max);
         self.watch.not_after(look.now);
-        self.watch.look(&burst::Look { from, until, seen }, foretold.rate, &foretold.params)
+        self.watch.look(&burst::ProbeWindow { from, until, seen }, foretold.rate, &foretold.params)
     }
 
-    fn excess(&self, at: Timestamp, on: Option<Evidence>, params: &Params) -> Option<Excess> {
+    fn excess(&self, at: Timestamp, on: Option<BurstEvidence>, params: &BurstParams) -> Option<Excess> {
         // Not before it is on: a source that keeps its rhythm is under some suspicion after every few
         // updates, and planning for that cost it 2 %.
         let lasted = (at - on?.since).max(Span::ZERO);
@@ -281,7 +285,7 @@ impl Beliefs {
 }
 
 /// The latest update that a look shows; at first contact, the latest that was there.
-fn latest(look: &Look<'_>) -> Option<Timestamp> {
+fn latest(look: &ProbedUpdates<'_>) -> Option<Timestamp> {
     let seen: &Observation = look.seen?;
     let updates = seen.updates.iter().filter(|update| update.kind != UpdateKind::Edited);
     let occurred = updates.map(|update| match update.occurred {
@@ -303,16 +307,22 @@ mod tests {
         Timestamp::parse_iso("2026-11-16T00:00:00Z").unwrap() + Span::from_hours(n)
     }
 
-    fn beliefs() -> Beliefs {
-        Beliefs::new(History::new(TimeZone::UTC, Span::from_days(56), hour(0)))
+    fn beliefs() -> SourceModel {
+        SourceModel::new(History::new(TimeZone::UTC, Span::from_days(56), hour(0)))
     }
 
     fn update(occurred: Occurred) -> Update {
         Update::bare(UpdateKind::New, occurred, "k")
     }
 
-    fn look<'s>(from: i64, now: i64, seen: &'s Observation) -> Look<'s> {
-        Look { kind: Kind::Feed, last: Some(hour(from)), now: hour(now), seen: Some(seen), except: None }
+    fn look<'s>(from: i64, now: i64, seen: &'s Observation) -> ProbedUpdates<'s> {
+        ProbedUpdates {
+            kind: Kind::Feed,
+            last: Some(hour(from)),
+            now: hour(now),
+            seen: Some(seen),
+            except: None,
+        }
     }
 
     fn seen(updates: Vec<Update>) -> Observation {
@@ -323,7 +333,8 @@ mod tests {
     #[test]
     fn what_has_no_date_is_as_new_as_the_look() {
         let (mut beliefs, rate) = (beliefs(), Rate::constant(1.0));
-        let foretold = Foretold { rate: &rate, params: Params::default(), cycle: Span::from_days(7) };
+        let foretold =
+            ExpectedRate { rate: &rate, params: BurstParams::default(), cycle: Span::from_days(7) };
         let mut newest = Some(hour(0));
         for n in 0..30 {
             let late = hour(n + 1) + Span::from_secs(3);
@@ -343,8 +354,8 @@ mod tests {
         let rate = Rate::constant(0.1);
         let at = |n: i64| update(Occurred::At(hour(1) + Span::from_mins(5 * n)));
         let many = seen((1..12).map(at).collect());
-        let learned = |updates: u32, look: &Look<'_>, modified| {
-            let (bursts, cycle) = (Params::default(), Span::from_days(7));
+        let learned = |updates: u32, look: &ProbedUpdates<'_>, modified| {
+            let (bursts, cycle) = (BurstParams::default(), Span::from_days(7));
             let prior = PriorKnowledge { rate: Some((&rate, updates)), bursts, cycle, newest: None };
             learn_from_probe(&mut beliefs(), look, &prior, modified)
         };
@@ -358,19 +369,20 @@ mod tests {
     #[test]
     fn a_burst_ends_with_what_is_known_of_the_rhythm() {
         let (mut beliefs, rate) = (beliefs(), Rate::constant(0.1));
-        let foretold = Foretold { rate: &rate, params: Params::default(), cycle: Span::from_days(7) };
+        let foretold =
+            ExpectedRate { rate: &rate, params: BurstParams::default(), cycle: Span::from_days(7) };
         let at = |n: i64| update(Occurred::At(hour(1) + Span::from_mins(5 * n)));
         let many = seen((1..12).map(at).collect());
         let heard = beliefs.look(&look(1, 2, &many), Some(&foretold), None);
-        assert!(matches!(heard.burst, Some(Change::Began(_))) && heard.on.is_some());
+        assert!(matches!(heard.burst, Some(BurstChange::Began(_))) && heard.on.is_some());
         assert!(heard.excess.is_some_and(|excess| excess.per_hour > 1.0 && excess.probability > 0.8));
         // Each is evidence or aside, and none is both. The first may well have been the rhythm's.
         assert_eq!((beliefs.history.seen(), beliefs.aside.as_ref().unwrap().history.seen()), (1, 10));
         let stored = beliefs.aside.as_ref().unwrap().to_bytes();
-        assert_eq!(Aside::from_bytes(&stored, &beliefs.history), beliefs.aside);
-        assert_eq!(Aside::from_bytes(&[], &beliefs.history), None);
+        assert_eq!(PostBurstEvidence::from_bytes(&stored, &beliefs.history), beliefs.aside);
+        assert_eq!(PostBurstEvidence::from_bytes(&[], &beliefs.history), None);
         let heard = beliefs.look(&look(2, 3, &seen(Vec::new())), None, None);
         assert_eq!((heard.on, heard.burst), (None, None));
-        assert_eq!((beliefs.aside, beliefs.watch), (None, Watch::default()));
+        assert_eq!((beliefs.aside, beliefs.watch), (None, BurstDetector::default()));
     }
 }

@@ -13,8 +13,8 @@ use jiff::tz::TimeZone;
 use crate::time::{Span, Timestamp};
 
 use super::cyclic::Rate;
-use super::fit::{Division, Prior, divide, level};
-use super::history::{Evidence, History};
+use super::fit::{Division, WeeklyPrior, divide, level};
+use super::history::{History, WeeklyEvidence};
 use super::week::{HOUR_MS, WEEK_MS, stretches};
 
 /// Bisection halves this often at most: f64 has no more digits to give.
@@ -101,7 +101,7 @@ pub fn from_looks(
     let mut history = completed(&watched, looks, &rate);
     let mut evidence = history.evidence(now);
     for _ in 1..ROUNDS {
-        let division = divide(&evidence, &Prior::flat(level(&evidence)));
+        let division = divide(&evidence, &WeeklyPrior::flat(level(&evidence)));
         rate = refine(looks, &division, zone, half_life, now);
         let next = completed(&watched, looks, &rate);
         let after = next.evidence(now);
@@ -209,6 +209,6 @@ pub fn behind_a_change(expected: f64) -> f64 {
 }
 
 /// How many updates lie in other hours in one than in the other.
-fn distance(a: &Evidence, b: &Evidence) -> f64 {
+fn distance(a: &WeeklyEvidence, b: &WeeklyEvidence) -> f64 {
     a.updates.iter().zip(&b.updates).map(|(a, b)| (a - b).abs()).sum()
 }

@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 
 /// The paper's estimate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counted {
+pub struct CountedRate {
     found: u64,
 }
 
-impl Counted {
+impl CountedRate {
     /// A probe at time `t` found so many updates: π̃ = max(1, found so far)/t.
     pub fn learn(&mut self, found: u64, t: f64) -> f64 {
         self.found += found;
@@ -26,7 +26,7 @@ impl Counted {
 
 /// What is believed before anything is known, in the same unit of time as everything else.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Prior {
+pub struct RatePrior {
     /// The rate that is to be expected, such as the mean of all sources.
     pub rate: f64,
     /// How often a source's rate changes for good.
@@ -46,13 +46,13 @@ const NEGLIGIBLE: f32 = -15.0;
 
 /// The estimate that forgets.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Forgetting {
-    runs: [Run; KEPT],
+pub struct ChangePointRate {
+    runs: [RateRun; KEPT],
 }
 
 /// The rate has been the same for a while: a Gamma posterior over that while.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-struct Run {
+struct RateRun {
     /// The logarithm of how likely that is, the likeliest being zero.
     likely: f32,
     /// Updates seen, those of the prior included.
@@ -61,22 +61,22 @@ struct Run {
     span: f32,
 }
 
-impl Default for Forgetting {
+impl Default for ChangePointRate {
     fn default() -> Self {
-        Self { runs: [Run { likely: f32::NEG_INFINITY, shape: 1.0, span: 1.0 }; KEPT] }
+        Self { runs: [RateRun { likely: f32::NEG_INFINITY, shape: 1.0, span: 1.0 }; KEPT] }
     }
 }
 
-impl Forgetting {
+impl ChangePointRate {
     /// A belief in this rate, as firm as if it had been counted over `span`.
     pub fn seeded(rate: f64, span: f64) -> Self {
         let mut belief = Self::default();
-        belief.runs[0] = Run { likely: 0.0, shape: (rate * span) as f32, span: span as f32 };
+        belief.runs[0] = RateRun { likely: 0.0, shape: (rate * span) as f32, span: span as f32 };
         belief
     }
 
     /// A probe found so many updates that came about over `span`.
-    pub fn learn(&mut self, found: u64, span: f64, prior: Prior) {
+    pub fn learn(&mut self, found: u64, span: f64, prior: RatePrior) {
         let (found, span) = (found as f64, span.max(f64::MIN_POSITIVE));
         // The odds of a change within the gap; of more than one nothing would be learned.
         let odds = (span * prior.changes).max(f64::MIN_POSITIVE);
@@ -90,7 +90,7 @@ impl Forgetting {
             }
             least = if self.runs[at].likely < self.runs[least].likely { at } else { least };
         }
-        let mut new = Run {
+        let mut new = RateRun {
             likely: 0.0,
             shape: PRIOR_SHAPE as f32,
             span: (PRIOR_SHAPE / prior.rate.max(f64::MIN_POSITIVE)) as f32,
@@ -127,13 +127,13 @@ impl Forgetting {
             if likely > 0.0 || shape <= 0.0 || span <= 0.0 || numbers.next().is_some() {
                 return None;
             }
-            *belief.runs.get_mut(at)? = Run { likely, shape, span };
+            *belief.runs.get_mut(at)? = RateRun { likely, shape, span };
         }
         Some(belief)
     }
 
     /// The rate to be expected; the prior's before anything was found or not found.
-    pub fn rate(&self, prior: Prior) -> f64 {
+    pub fn rate(&self, prior: RatePrior) -> f64 {
         self.known_rate().unwrap_or(prior.rate)
     }
 
@@ -149,7 +149,7 @@ impl Forgetting {
     }
 }
 
-impl Run {
+impl RateRun {
     /// The logarithm of the chance to find so many over `span`, but for what is the same for all.
     fn chance(&self, found: f64, span: f64) -> f64 {
         let (shape, time) = (f64::from(self.shape), f64::from(self.span));
@@ -187,11 +187,11 @@ fn ln_rising(a: f64, k: f64) -> f64 {
 mod tests {
     use super::*;
 
-    const PRIOR: Prior = Prior { rate: 0.1, changes: 1.0 / 20_000.0 };
+    const PRIOR: RatePrior = RatePrior { rate: 0.1, changes: 1.0 / 20_000.0 };
 
     #[test]
     fn the_papers_estimate_is_as_printed() {
-        let mut counted = Counted::default();
+        let mut counted = CountedRate::default();
         assert_eq!(counted.learn(0, 4.0), 0.25);
         assert_eq!(counted.learn(3, 6.0), 0.5);
         assert_eq!(counted.learn(0, 12.0), 0.25);
@@ -199,9 +199,9 @@ mod tests {
 
     #[test]
     fn without_changes_it_is_the_gamma_posterior() {
-        let mut belief = Forgetting::default();
+        let mut belief = ChangePointRate::default();
         assert_eq!(belief.rate(PRIOR), 0.1);
-        let still = Prior { changes: 0.0, ..PRIOR };
+        let still = RatePrior { changes: 0.0, ..PRIOR };
         for (found, span) in [(2, 10.0), (0, 30.0), (20, 50.0), (1, 10.0)] {
             belief.learn(found, span, still);
         }
@@ -211,24 +211,24 @@ mod tests {
 
     #[test]
     fn it_comes_back_from_the_store_as_it_was() {
-        let mut belief = Forgetting::default();
+        let mut belief = ChangePointRate::default();
         for found in [3, 0, 0, 9] {
             belief.learn(found, 20.0, PRIOR);
-            let again = Forgetting::from_text(&belief.to_text()).unwrap();
+            let again = ChangePointRate::from_text(&belief.to_text()).unwrap();
             assert_eq!(again.rate(PRIOR), belief.rate(PRIOR));
             assert_eq!(again.to_text(), belief.to_text());
         }
         for torn in ["", "0", "0 1", "0 1 NaN", "1 1 1", "0 0 1", "0 1 1;", "0 1 1;;", "0 1 1 1", "x"] {
-            assert_eq!(Forgetting::from_text(torn), None, "{torn}");
+            assert_eq!(ChangePointRate::from_text(torn), None, "{torn}");
         }
         let many = ["0 1 1"; KEPT + 1].join(";");
-        assert_eq!(Forgetting::from_text(&many), None);
+        assert_eq!(ChangePointRate::from_text(&many), None);
     }
 
     #[test]
     fn it_learns_again_soon_after_a_change_and_not_before() {
-        let mut belief = Forgetting::default();
-        let mut paper = Counted::default();
+        let mut belief = ChangePointRate::default();
+        let mut paper = CountedRate::default();
         let mut counted = 0.0;
         // A hundred looks at one update in ten steps, then at none.
         for look in 1..=100 {

@@ -15,7 +15,7 @@
 use jiff::tz::TimeZone;
 
 use super::cyclic::{DAY_S, Rate};
-use super::history::{CELLS, Evidence};
+use super::history::{CELLS, WeeklyEvidence};
 
 /// What repeats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,12 +72,12 @@ impl Cycle {
 
 /// What is believed before the evidence: a rate per hour for each hour of the week.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Prior {
+pub struct WeeklyPrior {
     /// Updates per hour, by hour of the local week.
     pub per_hour: Vec<f64>,
 }
 
-impl Prior {
+impl WeeklyPrior {
     /// The same rate at all hours.
     pub fn flat(level: f64) -> Self {
         Self { per_hour: vec![level.max(LEAST_RATE); CELLS] }
@@ -117,7 +117,7 @@ pub struct Fitted {
 
 /// The mean rate per hour that the evidence supports, with half an update added so that silence
 /// never means never.
-pub fn level(evidence: &Evidence) -> f64 {
+pub fn level(evidence: &WeeklyEvidence) -> f64 {
     ((evidence.total_updates() + 0.5) / (evidence.total_hours() + 1.0)).max(LEAST_RATE)
 }
 
@@ -136,7 +136,7 @@ pub struct Division {
 }
 
 /// The division that the evidence supports, around a prior.
-pub fn divide(evidence: &Evidence, prior: &Prior) -> Division {
+pub fn divide(evidence: &WeeklyEvidence, prior: &WeeklyPrior) -> Division {
     let (flat, one) = partition(Cycle::None, evidence, prior);
     let mut best = (flat, Cycle::None, one);
     for cycle in [Cycle::Day, Cycle::WorkWeek, Cycle::Week] {
@@ -161,7 +161,7 @@ pub fn divide(evidence: &Evidence, prior: &Prior) -> Division {
 }
 
 /// The rate that the evidence supports, around a prior.
-pub fn fit(evidence: &Evidence, prior: &Prior, zone: &TimeZone) -> Fitted {
+pub fn fit(evidence: &WeeklyEvidence, prior: &WeeklyPrior, zone: &TimeZone) -> Fitted {
     let Division { cycle, segments, per_hour, gain, .. } = divide(evidence, prior);
     Fitted { rate: to_rate(&per_hour, zone), cycle, segments, gain }
 }
@@ -196,7 +196,7 @@ pub fn to_rate(cells: &[f64], zone: &TimeZone) -> Rate {
 /// on the prior.
 ///
 /// f(j) = max over i < j of f(i) + likelihood(i..j) − penalty, the usual exact recursion, O(bins²).
-fn partition(cycle: Cycle, evidence: &Evidence, prior: &Prior) -> (f64, Vec<(usize, f64)>) {
+fn partition(cycle: Cycle, evidence: &WeeklyEvidence, prior: &WeeklyPrior) -> (f64, Vec<(usize, f64)>) {
     let bins = cycle.bins();
     let mut updates = vec![0.0; bins + 1];
     let mut expected = vec![0.0; bins + 1];

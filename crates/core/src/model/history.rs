@@ -85,7 +85,7 @@ pub struct History {
 
 /// Evidence as of one instant: faded updates and exposure in hours, by hour of the week.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Evidence {
+pub struct WeeklyEvidence {
     /// Faded number of updates.
     pub updates: Vec<f64>,
     /// Faded hours of exposure.
@@ -96,7 +96,7 @@ pub struct Evidence {
     pub daily: (f64, f64),
 }
 
-impl Evidence {
+impl WeeklyEvidence {
     /// No evidence at all.
     pub fn none() -> Self {
         Self { updates: vec![0.0; CELLS], hours: vec![0.0; CELLS], clumping: 1.0, daily: (0.0, 0.0) }
@@ -283,7 +283,7 @@ impl History {
     }
 
     /// The evidence as of `now`.
-    pub fn evidence(&self, now: Timestamp) -> Evidence {
+    pub fn evidence(&self, now: Timestamp) -> WeeklyEvidence {
         let fade = 1.0 / self.weight(now);
         let [days, counts, squares] = {
             let open = f64::from(self.day.1);
@@ -298,7 +298,7 @@ impl History {
         let updates: Vec<f64> = (0..CELLS).map(|cell| self.updates.get(cell) * fade).collect();
         let hours: Vec<f64> = (0..CELLS).map(|cell| self.exposure_hours.get(cell) * fade).collect();
         let clumping = clumping(daily, days * fade, &updates, &hours);
-        Evidence { daily, updates, hours, clumping }
+        WeeklyEvidence { daily, updates, hours, clumping }
     }
 
     /// As bytes, to be kept. The zone and the half-life are settings, not evidence, and are not

@@ -7,14 +7,14 @@
 //! but for the guess that undated updates are spread by.
 
 use crate::model::censored::behind_a_change;
-use crate::model::fit::{Prior, fit, level};
+use crate::model::fit::{WeeklyPrior, fit, level};
 use crate::model::history::History;
 use crate::observe::{Kind, Observation, Occurred, Update, UpdateKind};
 use crate::time::Timestamp;
 
 /// One look at a source.
 #[derive(Debug, Clone, Copy)]
-pub struct Look<'a> {
+pub struct ProbedUpdates<'a> {
     /// Feed or page.
     pub kind: Kind,
     /// The look before; `None` on first contact.
@@ -29,7 +29,7 @@ pub struct Look<'a> {
 }
 
 /// Adds what a look saw to the evidence.
-pub fn learn(history: &mut History, look: &Look<'_>) {
+pub fn learn(history: &mut History, look: &ProbedUpdates<'_>) {
     let first_contact = look.seen.is_some_and(|seen| seen.first_contact);
     match (look.last, look.seen) {
         (_, Some(seen)) if first_contact => learn_past(history, seen, look.now),
@@ -48,8 +48,8 @@ fn learn_past(history: &mut History, seen: &Observation, now: Timestamp) {
     }
 }
 
-fn learn_since(history: &mut History, look: &Look<'_>, last: Timestamp) {
-    let Look { kind, now, seen, except, .. } = *look;
+fn learn_since(history: &mut History, look: &ProbedUpdates<'_>, last: Timestamp) {
+    let ProbedUpdates { kind, now, seen, except, .. } = *look;
     let updates = seen.map_or(&[][..], |seen| &seen.updates);
     let burst = except.filter(|(from, until)| from < until && *until > last);
     let undated = |update: &Update| {
@@ -76,7 +76,7 @@ fn learn_since(history: &mut History, look: &Look<'_>, last: Timestamp) {
             }
             (Occurred::Between(from, until), _) => {
                 let evidence = history.evidence(now);
-                let rate = fit(&evidence, &Prior::flat(level(&evidence)), history.zone()).rate;
+                let rate = fit(&evidence, &WeeklyPrior::flat(level(&evidence)), history.zone()).rate;
                 // A page that changed did so at least once: the mean of a Poisson number that is
                 // not zero.
                 let count = match kind {
@@ -134,7 +134,7 @@ mod tests {
         };
         learn(
             &mut history,
-            &Look { kind: Kind::Feed, last: None, now: start(), seen: Some(&seen), except: None },
+            &ProbedUpdates { kind: Kind::Feed, last: None, now: start(), seen: Some(&seen), except: None },
         );
         assert!(close(totals(&history, start()), (2.0, 10.0)), "{:?}", totals(&history, start()));
         assert_eq!(history.seen(), 2);
@@ -144,7 +144,10 @@ mod tests {
     fn quiet_time_counts_and_a_gap_does_not() {
         let mut history = history();
         let now = start() + Span::from_hours(6);
-        learn(&mut history, &Look { kind: Kind::Feed, last: Some(start()), now, seen: None, except: None });
+        learn(
+            &mut history,
+            &ProbedUpdates { kind: Kind::Feed, last: Some(start()), now, seen: None, except: None },
+        );
         assert!(close(totals(&history, now), (0.0, 6.0)));
         let lost = Observation {
             gap: true,
@@ -155,7 +158,13 @@ mod tests {
         let later = now + Span::from_hours(4);
         learn(
             &mut history,
-            &Look { kind: Kind::Feed, last: Some(now), now: later, seen: Some(&lost), except: None },
+            &ProbedUpdates {
+                kind: Kind::Feed,
+                last: Some(now),
+                now: later,
+                seen: Some(&lost),
+                except: None,
+            },
         );
         assert!(close(totals(&history, later), (1.0, 7.0)), "{:?}", totals(&history, later));
     }
@@ -169,7 +178,7 @@ mod tests {
         let seen = Observation { updates: vec![edited, undated], ..Observation::default() };
         learn(
             &mut history,
-            &Look { kind: Kind::Feed, last: Some(start()), now, seen: Some(&seen), except: None },
+            &ProbedUpdates { kind: Kind::Feed, last: Some(start()), now, seen: Some(&seen), except: None },
         );
         let evidence = history.evidence(now);
         assert!((evidence.updates[0] - 0.5).abs() < 0.02 && (evidence.updates[1] - 0.5).abs() < 0.02);
@@ -184,7 +193,7 @@ mod tests {
         let seen = Observation { updates: vec![changed], ..Observation::default() };
         learn(
             &mut history,
-            &Look { kind: Kind::Page, last: Some(start()), now, seen: Some(&seen), except: None },
+            &ProbedUpdates { kind: Kind::Page, last: Some(start()), now, seen: Some(&seen), except: None },
         );
         assert!(close(totals(&history, now), (1.0, 3.0)), "{:?}", totals(&history, now));
     }
@@ -196,7 +205,7 @@ mod tests {
             let mut history = history();
             let seen = Observation { updates, ..Observation::default() };
             let (last, now) = (Some(start()), hours(10));
-            learn(&mut history, &Look { kind, last, now, seen: Some(&seen), except });
+            learn(&mut history, &ProbedUpdates { kind, last, now, seen: Some(&seen), except });
             totals(&history, now)
         };
         let dated = |list: &[i64]| list.iter().map(|&at| new_item(Occurred::At(hours(at)))).collect();

@@ -21,12 +21,12 @@ const HOUR_MS: f64 = 3_600_000.0;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Obsolescence {
     length: Span,
-    cells: Vec<Cell>,
+    cells: Vec<CostCell>,
 }
 
 /// A stretch in which rate and importance are constant.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Cell {
+pub struct CostCell {
     /// Where it begins.
     pub from: Span,
     /// Where it ends.
@@ -36,12 +36,12 @@ pub struct Cell {
     /// a.
     pub weight: f64,
     /// P, A and B where it begins.
-    sums: Sums,
+    sums: PrefixSums,
 }
 
 /// The running integrals at some time.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Sums {
+pub struct PrefixSums {
     /// P = ∫λ: expected updates.
     pub updates: f64,
     /// A = ∫a.
@@ -50,7 +50,7 @@ pub struct Sums {
     pub mixed: f64,
 }
 
-impl Sums {
+impl PrefixSums {
     /// C̄ from here to there.
     ///
     /// ```
@@ -65,14 +65,14 @@ impl Sums {
     }
 }
 
-impl Cell {
+impl CostCell {
     fn hours_into(&self, at: Span) -> f64 {
         hours(at - self.from)
     }
 
-    fn sums(&self, at: Span) -> Sums {
+    fn sums(&self, at: Span) -> PrefixSums {
         let (x, start) = (self.hours_into(at), self.sums);
-        Sums {
+        PrefixSums {
             updates: start.updates + self.rate * x,
             importance: start.importance + self.weight * x,
             mixed: start.mixed + self.rate * x * (start.importance + self.weight * x / 2.0),
@@ -99,10 +99,10 @@ impl Obsolescence {
 
     /// From cells one after the other: where each ends, updates per hour, importance.
     pub fn of_cells(pieces: impl IntoIterator<Item = (Span, f64, f64)>) -> Self {
-        let mut cells: Vec<Cell> = Vec::new();
-        let (mut from, mut sums) = (Span::ZERO, Sums::default());
+        let mut cells: Vec<CostCell> = Vec::new();
+        let (mut from, mut sums) = (Span::ZERO, PrefixSums::default());
         for (until, rate, weight) in pieces.into_iter().filter(|&(until, ..)| until > Span::ZERO) {
-            let cell = Cell { from, until, rate, weight, sums };
+            let cell = CostCell { from, until, rate, weight, sums };
             (from, sums) = (until, cell.sums(until));
             cells.push(cell);
         }
@@ -115,7 +115,7 @@ impl Obsolescence {
     }
 
     /// The cells, in order.
-    pub fn cells(&self) -> &[Cell] {
+    pub fn cells(&self) -> &[CostCell] {
         &self.cells
     }
 
@@ -125,21 +125,21 @@ impl Obsolescence {
     }
 
     /// The running integrals at a time.
-    pub fn sums(&self, at: Span) -> Sums {
-        self.cells.get(self.cell_at(at)).map_or(Sums::default(), |cell| cell.sums(at))
+    pub fn sums(&self, at: Span) -> PrefixSums {
+        self.cells.get(self.cell_at(at)).map_or(PrefixSums::default(), |cell| cell.sums(at))
     }
 
     /// The running integrals at ascending times, in one walk.
     pub fn sums_at<'a>(
         &'a self,
         times: impl IntoIterator<Item = Span> + 'a,
-    ) -> impl Iterator<Item = Sums> + 'a {
+    ) -> impl Iterator<Item = PrefixSums> + 'a {
         let mut index = 0;
         times.into_iter().map(move |at| {
             while index + 1 < self.cells.len() && self.cells[index].until <= at {
                 index += 1;
             }
-            self.cells.get(index).map_or(Sums::default(), |cell| cell.sums(at))
+            self.cells.get(index).map_or(PrefixSums::default(), |cell| cell.sums(at))
         })
     }
 

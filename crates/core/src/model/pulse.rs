@@ -17,15 +17,15 @@ const MEAN: i32 = 8;
 /// How busy a source is at each hour of the week.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<u8>", into = "Vec<u8>")]
-pub struct Pulse([u8; HOURS / 2]);
+pub struct HourlyProfile([u8; HOURS / 2]);
 
-impl From<Pulse> for Vec<u8> {
-    fn from(pulse: Pulse) -> Self {
+impl From<HourlyProfile> for Vec<u8> {
+    fn from(pulse: HourlyProfile) -> Self {
         pulse.0.to_vec()
     }
 }
 
-impl TryFrom<Vec<u8>> for Pulse {
+impl TryFrom<Vec<u8>> for HourlyProfile {
     type Error = &'static str;
 
     fn try_from(bytes: Vec<u8>) -> Result<Self, Self::Error> {
@@ -36,7 +36,7 @@ impl TryFrom<Vec<u8>> for Pulse {
 /// Milliseconds of an hour.
 const HOUR: i64 = 3_600_000;
 
-impl Pulse {
+impl HourlyProfile {
     /// From a rate in updates per hour, over the week that begins now; and the mean rate. `None` for a
     /// source that has none.
     pub fn of(rate: &Steps, now: Timestamp) -> Option<(Self, f64)> {
@@ -100,7 +100,7 @@ fn place(hour: i64) -> usize {
 }
 
 /// A stretch of time in hours of mean business, by a pulse if one is known.
-pub fn hours(pulse: Option<&Pulse>, from: Timestamp, until: Timestamp) -> f64 {
+pub fn hours(pulse: Option<&HourlyProfile>, from: Timestamp, until: Timestamp) -> f64 {
     match pulse {
         Some(pulse) => pulse.hours(from, until),
         None => (until - from).max(Span::ZERO).as_secs_f64() / 3600.0,
@@ -119,7 +119,7 @@ mod tests {
         let busy = WeekWindow { days: 0b001_1111, from_minute: 9 * 60, until_minute: 17 * 60 };
         let rate = Steps::windows(TimeZone::UTC, 0.5, &[(busy, 4.0)]).unwrap();
         let monday = Timestamp::parse_iso("2026-11-16T00:00:00Z").unwrap();
-        let (pulse, mean) = Pulse::of(&rate, monday + Span::from_mins(90)).unwrap();
+        let (pulse, mean) = HourlyProfile::of(&rate, monday + Span::from_mins(90)).unwrap();
         assert!((mean - (40.0 * 4.0 + 128.0 * 0.5) / 168.0).abs() < 1e-9, "{mean}");
         let at = |hours: i64| pulse.at(monday + Span::from_hours(hours));
         // To the nearest √2.
@@ -134,6 +134,6 @@ mod tests {
 
     #[test]
     fn a_source_that_never_updates_has_none() {
-        assert_eq!(Pulse::of(&Steps::constant(0.0).unwrap(), Timestamp::from_secs(0)), None);
+        assert_eq!(HourlyProfile::of(&Steps::constant(0.0).unwrap(), Timestamp::from_secs(0)), None);
     }
 }

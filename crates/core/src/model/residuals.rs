@@ -8,10 +8,10 @@
 use crate::time::Timestamp;
 
 use super::cyclic::{DAY_S, Rate};
-use super::history::Evidence;
+use super::history::WeeklyEvidence;
 
 /// The variance of the daily counts over what the rate foretells. `None` without evidence.
-pub fn dispersion(evidence: &Evidence, rate: &Rate) -> Option<f64> {
+pub fn dispersion(evidence: &WeeklyEvidence, rate: &Rate) -> Option<f64> {
     let (mean, square) = evidence.daily;
     if mean <= 0.0 {
         return None;

@@ -47,7 +47,7 @@ pub struct Knowledge<'k> {
 
 /// What a source wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wish {
+pub enum NextProbe {
     /// A probe at a time, as soon as possible if that has passed.
     At {
         /// When; not before it was asked.
@@ -87,18 +87,18 @@ const MADE_UP: f64 = 0.1;
 /// let wish = next(Policy::IndHist, &known, now, now);
 /// assert_eq!(wish, Wish::At { at: now + Span::from_mins(30), asked_by: Policy::IndHist });
 /// ```
-pub fn next(policy: Policy, known: &Knowledge<'_>, last_refresh: Timestamp, now: Timestamp) -> Wish {
+pub fn next(policy: Policy, known: &Knowledge<'_>, last_refresh: Timestamp, now: Timestamp) -> NextProbe {
     let own = || match policy {
         Policy::Auto => known.auto(last_refresh),
         _ => known.by(policy, last_refresh).map(|at| (at, policy)),
     };
     match known.planned(policy, last_refresh).or_else(own) {
-        Some((at, asked_by)) => Wish::At { at: at.max(now), asked_by },
+        Some((at, asked_by)) => NextProbe::At { at: at.max(now), asked_by },
         None => {
             let at = known.spread(last_refresh).max(now);
             match stand_in(policy) {
-                Policy::Adaptive => Wish::Sampled { from: at },
-                asked_by => Wish::At { at, asked_by },
+                Policy::Adaptive => NextProbe::Sampled { from: at },
+                asked_by => NextProbe::At { at, asked_by },
             }
         }
     }
@@ -219,8 +219,8 @@ mod tests {
 
     fn asked(policy: Policy, known: &Knowledge<'_>) -> (Timestamp, Policy) {
         match next(policy, known, hours(0), hours(0)) {
-            Wish::At { at, asked_by } => (at, asked_by),
-            Wish::Sampled { from } => (from, Policy::Adaptive),
+            NextProbe::At { at, asked_by } => (at, asked_by),
+            NextProbe::Sampled { from } => (from, Policy::Adaptive),
         }
     }
 
@@ -285,8 +285,8 @@ mod tests {
         assert_eq!(asked(Policy::Ttl, &patient), (hours(6), Policy::Ttl));
         // A plan that is over, and a time that has passed.
         let late = |last, now| next(Policy::Plan, &planned, hours(last), hours(now));
-        assert_eq!(late(9, 9), Wish::At { at: hours(12), asked_by: Policy::Uniform });
-        assert_eq!(late(0, 6), Wish::At { at: hours(6), asked_by: Policy::Plan });
+        assert_eq!(late(9, 9), NextProbe::At { at: hours(12), asked_by: Policy::Uniform });
+        assert_eq!(late(0, 6), NextProbe::At { at: hours(6), asked_by: Policy::Plan });
     }
 
     #[test]

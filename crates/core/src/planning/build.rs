@@ -14,7 +14,7 @@ use super::plan::Revision;
 use super::policy::Policy;
 use super::prediction::{Want, intervals};
 use super::rolling::{self, Ahead, Standing};
-use crate::model::aggregate::Origin;
+use crate::model::aggregate::RateOrigin;
 use crate::model::beliefs::WELL_FOUNDED;
 use crate::model::habits::foretell::Foresight;
 use crate::model::steps::Steps;
@@ -56,7 +56,7 @@ pub struct Rhythm {
     /// λ, updates per hour.
     pub rate: Steps,
     /// Whose history it is from.
-    pub origin: Origin,
+    pub origin: RateOrigin,
     /// Updates of its own in evidence.
     pub updates: u32,
     /// What its last updates foretell, where their times are known.
@@ -97,7 +97,7 @@ pub fn ahead(order: &PlanOrder, known: &Rhythm, params: &PlanParams) -> Option<A
         };
         chain::follow(policy, standing, &knowledge, rate)
     };
-    let borrowed = known.origin != Origin::Individual;
+    let borrowed = known.origin != RateOrigin::Individual;
     match order.policy {
         Policy::Plan => best(),
         // The group's history at its own level; without a group there is none.
@@ -105,7 +105,7 @@ pub fn ahead(order: &PlanOrder, known: &Rhythm, params: &PlanParams) -> Option<A
         Policy::IndHist | Policy::Threshold | Policy::FirstArrival => chain(order.policy),
         Policy::Auto => {
             let thin = match params.switches {
-                true => known.origin == Origin::Aggregate,
+                true => known.origin == RateOrigin::Aggregate,
                 false => known.updates < WELL_FOUNDED,
             };
             match (thin, borrowed) {
@@ -157,7 +157,7 @@ mod tests {
             ahead(&order, &Rhythm { rate: even.clone(), origin, updates, foresight: None }, &params)
                 .map(|ahead| ahead.by)
         };
-        use Origin::{Aggregate, Blend, Individual};
+        use RateOrigin::{Aggregate, Blend, Individual};
         assert_eq!(by(Policy::Auto, Individual, 9, false), None, "nothing is known yet");
         assert_eq!(by(Policy::Auto, Individual, 10, false), Some(Policy::Plan));
         assert_eq!(by(Policy::Auto, Blend, 9, false), Some(Policy::AggHist));

@@ -9,7 +9,7 @@ use crate::model::obsolescence::Obsolescence;
 use crate::model::steps::Steps;
 use crate::time::{Span, Timestamp};
 
-use super::ask::{self, Knowledge, Wish};
+use super::ask::{self, Knowledge, NextProbe};
 use super::policy::Policy;
 use super::rolling::{Ahead, Standing, apart};
 
@@ -27,7 +27,7 @@ pub fn follow(policy: Policy, standing: &Standing, known: &Knowledge<'_>, rate: 
     let mut times: Vec<Timestamp> = Vec::with_capacity(most);
     let mut last = starts;
     while times.len() < most {
-        let Wish::At { at, asked_by } = ask::next(policy, known, last, last) else { return None };
+        let NextProbe::At { at, asked_by } = ask::next(policy, known, last, last) else { return None };
         if asked_by != policy {
             return None;
         }

@@ -19,7 +19,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::obsolescence::{Cell, Obsolescence, hours};
+use crate::model::obsolescence::{CostCell, Obsolescence, hours};
 use crate::time::Span;
 
 use super::horizon::{End, Grid, Horizon, Impossible, Schedule};
@@ -312,7 +312,7 @@ impl<'t> Search<'t> {
             }
         }
         // Many probes are best sent at a rate that goes like √(aλ), at a cost of (∫√(aλ))²/2k.
-        let density = |cell: &Cell| (cell.rate * cell.weight).sqrt() * hours(cell.until - cell.from);
+        let density = |cell: &CostCell| (cell.rate * cell.weight).sqrt() * hours(cell.until - cell.from);
         let mut guess = (self.cost.cells().iter().map(density).sum::<f64>() / wanted as f64).powi(2) / 2.0;
         for _ in 0..GUESSES {
             let fewer = self.vertices.range(..=wanted).next_back();

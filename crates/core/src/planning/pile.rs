@@ -5,7 +5,7 @@
 //! updates that wait cost a·x·(w + λx/2) over x hours more, which is solved for x. Must not know what
 //! the cost is compared with.
 
-use crate::model::obsolescence::{Cell, Obsolescence, hours};
+use crate::model::obsolescence::{CostCell, Obsolescence, hours};
 use crate::model::steps::Steps;
 use crate::model::week::HOUR_MS;
 use crate::time::{Span, Timestamp};
@@ -19,13 +19,13 @@ struct Pile {
 
 impl Pile {
     /// After how many hours in this cell the cost is reached; infinite or not a number if never.
-    fn hours_until(self, level: f64, cell: &Cell) -> f64 {
+    fn hours_until(self, level: f64, cell: &CostCell) -> f64 {
         let missing = (level - self.cost) / cell.weight;
         // The root that does not subtract, and holds without updates to come.
         2.0 * missing / (self.waiting + (self.waiting.powi(2) + 2.0 * cell.rate * missing).sqrt())
     }
 
-    fn pass(&mut self, hours: f64, cell: &Cell) {
+    fn pass(&mut self, hours: f64, cell: &CostCell) {
         self.cost += cell.weight * hours * (self.waiting + cell.rate * hours / 2.0);
         self.waiting += cell.rate * hours;
     }

@@ -2,15 +2,15 @@
 
 use jiff::tz::TimeZone;
 use tidewatch_core::model::cyclic::Rate;
-use tidewatch_core::model::fit::{Cycle, Fitted, Prior, fit, level};
-use tidewatch_core::model::history::{Evidence, History};
+use tidewatch_core::model::fit::{Cycle, Fitted, WeeklyPrior, fit, level};
+use tidewatch_core::model::history::{History, WeeklyEvidence};
 use tidewatch_core::rng::Stream;
 use tidewatch_core::time::{Span, Timestamp};
 
 use crate::truth::{end, feed, monday, office, poisson, steady, weekend};
 
-fn fitted(evidence: &Evidence) -> Fitted {
-    fit(evidence, &Prior::flat(level(evidence)), &TimeZone::UTC)
+fn fitted(evidence: &WeeklyEvidence) -> Fitted {
+    fit(evidence, &WeeklyPrior::flat(level(evidence)), &TimeZone::UTC)
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! What a group lends, to whom; and how far daily counts scatter around a rhythm.
 
 use jiff::tz::TimeZone;
-use tidewatch_core::model::aggregate::{Aggregate, Origin, blend};
+use tidewatch_core::model::aggregate::{Aggregate, RateOrigin, blend};
 use tidewatch_core::model::cyclic::Rate;
-use tidewatch_core::model::fit::{Prior, fit, level};
-use tidewatch_core::model::history::{CELLS, Evidence, History};
+use tidewatch_core::model::fit::{WeeklyPrior, fit, level};
+use tidewatch_core::model::history::{CELLS, History, WeeklyEvidence};
 use tidewatch_core::model::residuals::{dispersion, rescaled};
 use tidewatch_core::rng::Stream;
 use tidewatch_core::time::{Span, Timestamp};
@@ -14,7 +14,7 @@ use crate::truth::{
 };
 
 fn offices() -> Aggregate {
-    let all: Vec<Evidence> = (0..10)
+    let all: Vec<WeeklyEvidence> = (0..10)
         .map(|seed| {
             feed(&poisson(&office(2.0), 26, &mut Stream::new(seed, "group")), end()).evidence(end())
         })
@@ -35,11 +35,11 @@ fn a_new_source_gets_its_groups_rhythm() {
     // The first fetch shows nothing new: an hour of exposure and no update.
     let mut history = History::new(TimeZone::UTC, HALF_LIFE, end());
     history.exposed(end() - Span::from_hours(1), end());
-    for evidence in [Evidence::none(), history.evidence(end())] {
+    for evidence in [WeeklyEvidence::none(), history.evidence(end())] {
         let (fitted, origin) = blend(&evidence, Some(&group), &TimeZone::UTC);
         // Office hours are 24 % of the week.
         assert!(in_office(&fitted.rate) > 0.5, "{}", in_office(&fitted.rate));
-        assert_eq!(origin, Origin::Aggregate);
+        assert_eq!(origin, RateOrigin::Aggregate);
     }
 }
 
@@ -50,8 +50,8 @@ fn a_source_that_goes_its_own_way_is_not_pulled() {
     let evidence = feed(&poisson(&nights, 26, &mut Stream::new(1, "nights")), end()).evidence(end());
     assert!(group.credence(&evidence) < 1e-6);
     let (fitted, origin) = blend(&evidence, Some(&group), &TimeZone::UTC);
-    assert_eq!(origin, Origin::Individual);
-    assert_eq!(fitted, fit(&evidence, &Prior::flat(level(&evidence)), &TimeZone::UTC));
+    assert_eq!(origin, RateOrigin::Individual);
+    assert_eq!(fitted, fit(&evidence, &WeeklyPrior::flat(level(&evidence)), &TimeZone::UTC));
     assert!(in_office(&fitted.rate) < 0.05, "{}", in_office(&fitted.rate));
 }
 
@@ -60,12 +60,12 @@ fn a_group_that_has_shown_little_lends_nothing() {
     let few = feed(&[monday(), end() - Span::from_hours(1)], end()).evidence(end());
     let group = Aggregate::of([&few]);
     assert!(!group.is_founded());
-    assert_eq!(blend(&Evidence::none(), Some(&group), &TimeZone::UTC).1, Origin::Individual);
+    assert_eq!(blend(&WeeklyEvidence::none(), Some(&group), &TimeZone::UTC).1, RateOrigin::Individual);
 }
 
 fn scatter(events: &[Timestamp]) -> f64 {
     let evidence = feed(events, end()).evidence(end());
-    let rate = fit(&evidence, &Prior::flat(level(&evidence)), &TimeZone::UTC).rate;
+    let rate = fit(&evidence, &WeeklyPrior::flat(level(&evidence)), &TimeZone::UTC).rate;
     dispersion(&evidence, &rate).unwrap()
 }
 

@@ -3,7 +3,7 @@
 use jiff::tz::TimeZone;
 use proptest::prelude::*;
 use tidewatch_core::model::cyclic::Rate;
-use tidewatch_core::model::fit::{Prior, fit, level};
+use tidewatch_core::model::fit::{WeeklyPrior, fit, level};
 use tidewatch_core::model::history::{CELLS, History};
 use tidewatch_core::rng::Stream;
 use tidewatch_core::time::{Span, Timestamp};
@@ -85,7 +85,7 @@ proptest! {
             history.update(end());
             history.exposed(end(), end() + Span::from_hours(3));
             let evidence = history.evidence(end());
-            let _ = fit(&evidence, &Prior::flat(level(&evidence)), &TimeZone::UTC);
+            let _ = fit(&evidence, &WeeklyPrior::flat(level(&evidence)), &TimeZone::UTC);
         }
     }
 

@@ -22,8 +22,8 @@
 use jiff::tz::TimeZone;
 use tidewatch_core::model::censored::from_looks;
 use tidewatch_core::model::cyclic::Rate;
-use tidewatch_core::model::fit::{Prior, fit, level};
-use tidewatch_core::model::history::{CELLS, Evidence};
+use tidewatch_core::model::fit::{WeeklyPrior, fit, level};
+use tidewatch_core::model::history::{CELLS, WeeklyEvidence};
 use tidewatch_core::rng::Stream;
 use tidewatch_core::time::{Span, Timestamp};
 
@@ -63,8 +63,8 @@ fn weeks() -> (f64, f64) {
 
 /// Holds a fit of evidence to the bound. For pages, `per_gap` is the most updates that a gap
 /// expects, and `blur` how many may lie on the wrong side of an edge.
-fn check(name: &str, evidence: &Evidence, truth: &[f64], per_gap: f64, blur: f64) {
-    let rate = fit(evidence, &Prior::flat(level(evidence)), &TimeZone::UTC).rate;
+fn check(name: &str, evidence: &WeeklyEvidence, truth: &[f64], per_gap: f64, blur: f64) {
+    let rate = fit(evidence, &WeeklyPrior::flat(level(evidence)), &TimeZone::UTC).rate;
     let (sum, effective) = weeks();
     let open = if per_gap > 0.0 { per_gap.exp_m1() / per_gap } else { 1.0 };
     let parts = |cells: &[f64]| match evidence.total_updates() < 10.0 {
@@ -119,7 +119,7 @@ fn feeds_are_known_by_their_dates() {
 fn the_minute_of_a_nightly_job_is_known_to_the_hour() {
     let events = cron(1.0, WEEKS, &mut Stream::new(1, "cron"));
     let evidence = feed(&events, end()).evidence(end());
-    let hours = hours_of(&fit(&evidence, &Prior::flat(level(&evidence)), &TimeZone::UTC).rate);
+    let hours = hours_of(&fit(&evidence, &WeeklyPrior::flat(level(&evidence)), &TimeZone::UTC).rate);
     for day in hours.chunks(24) {
         // Three quarters stay in the hour, the rest leaks by design.
         assert!((0.7..0.85).contains(&day[3]), "{}", day[3]);

@@ -9,7 +9,7 @@ use crate::ours::{self, Setup, Watched};
 use crate::parallel::on_all_cores;
 use crate::trace::Trace;
 use tidewatch_core::model::aggregate::{Aggregate, Gathered};
-use tidewatch_core::model::history::Evidence;
+use tidewatch_core::model::history::WeeklyEvidence;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::time::{Span, Timestamp};
 
@@ -21,7 +21,7 @@ const EVERY: Span = Span::from_days(7);
 /// For each trace what its kind has in common, from when on. Times are told by how many weeks are left
 /// until a source's end: what others had shown a week before that is known for certain.
 pub(super) fn gather(traces: &[Trace], rules: &Rules) -> Vec<Vec<(Timestamp, Aggregate)>> {
-    let all: Vec<Vec<(Timestamp, Evidence)>> = on_all_cores(traces.len(), |index| {
+    let all: Vec<Vec<(Timestamp, WeeklyEvidence)>> = on_all_cores(traces.len(), |index| {
         let (trace, exam) = (&traces[index], rules.exam(&traces[index]));
         let source = Watched { page: trace.page, ..Watched::new(&trace.events, rules.budget(trace)) };
         let setup = Setup { refit_every: EVERY, rules: None, ..rules.setup(Policy::Uniform) };
@@ -40,7 +40,7 @@ pub(super) fn gather(traces: &[Trace], rules: &Rules) -> Vec<Vec<(Timestamp, Agg
     }
     let groups: HashMap<(&str, i64), Aggregate> =
         groups.into_iter().map(|(when, gathered)| (when, gathered.aggregate())).collect();
-    let of = |(trace, evidence): (&Trace, &Vec<(Timestamp, Evidence)>)| {
+    let of = |(trace, evidence): (&Trace, &Vec<(Timestamp, WeeklyEvidence)>)| {
         let known = |at: Timestamp| groups.get(&(trace.kind.as_str(), left(trace, at) + 1)).cloned();
         evidence.iter().filter_map(|&(at, _)| Some((at, known(at)?))).collect()
     };

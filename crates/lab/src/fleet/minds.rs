@@ -9,7 +9,7 @@ use rand_distr::{Distribution, Poisson};
 use rand_pcg::Pcg64Mcg;
 
 use tidewatch_core::engine::params::Allocator;
-use tidewatch_core::model::estimate::{Counted, Forgetting, Prior};
+use tidewatch_core::model::estimate::{ChangePointRate, CountedRate, RatePrior};
 use tidewatch_core::rng::Stream;
 
 /// How often a source's rate is thought to change for good, per step.
@@ -45,8 +45,8 @@ pub struct Minds {
 
 #[derive(Debug, Clone)]
 enum Beliefs {
-    Counted(Vec<(Counted, f64)>),
-    Forgetting(Vec<Forgetting>),
+    Counted(Vec<(CountedRate, f64)>),
+    Forgetting(Vec<ChangePointRate>),
 }
 
 /// π̃ before the first look, as in Algorithm 1.
@@ -56,8 +56,8 @@ impl Minds {
     /// Nothing is known of so many sources.
     pub fn new(estimate: Estimate, sources: usize) -> Self {
         let beliefs = match estimate {
-            Estimate::Counted => Beliefs::Counted(vec![(Counted::default(), UNSEEN); sources]),
-            Estimate::Forgetting => Beliefs::Forgetting(vec![Forgetting::default(); sources]),
+            Estimate::Counted => Beliefs::Counted(vec![(CountedRate::default(), UNSEEN); sources]),
+            Estimate::Forgetting => Beliefs::Forgetting(vec![ChangePointRate::default(); sources]),
         };
         // As if half an update had been seen in half a step of everybody, so that the mean is never
         // nothing; soon forgotten.
@@ -88,14 +88,14 @@ impl Minds {
         match &self.beliefs {
             Beliefs::Counted(list) => list[place as usize].1,
             Beliefs::Forgetting(list) => match &list[place as usize] {
-                belief if *belief == Forgetting::default() => UNSEEN,
+                belief if *belief == ChangePointRate::default() => UNSEEN,
                 belief => belief.rate(self.prior()),
             },
         }
     }
 
-    fn prior(&self) -> Prior {
-        Prior { rate: self.found / self.watched, changes: CHANGES }
+    fn prior(&self) -> RatePrior {
+        RatePrior { rate: self.found / self.watched, changes: CHANGES }
     }
 }
 

@@ -6,14 +6,14 @@
 
 use std::collections::BTreeSet;
 
-use tidewatch_core::engine::garden::{Plant, Work};
+use tidewatch_core::engine::garden::{Task, Work};
 
 use super::Gardener;
 
 /// Earliest due day first.
 #[derive(Debug, Clone)]
 pub struct Edd {
-    plants: Vec<Plant>,
+    plants: Vec<Task>,
     capacity: Work,
     today: i64,
     /// By due day; then the cheapest, so that more are watered, then the one with the longest window.
@@ -22,8 +22,8 @@ pub struct Edd {
 
 impl Edd {
     /// All were watered on day 0.
-    pub fn new(plants: &[Plant], capacity: Work) -> Self {
-        let key = |(index, plant): (usize, &Plant)| {
+    pub fn new(plants: &[Task], capacity: Work) -> Self {
+        let key = |(index, plant): (usize, &Task)| {
             (i64::from(plant.window), plant.cost, std::cmp::Reverse(plant.window), index)
         };
         let queue = plants.iter().enumerate().map(key).collect();
@@ -42,7 +42,7 @@ impl Gardener for Edd {
             watered.push(index);
         }
         for &index in &watered {
-            let Plant { cost, window } = self.plants[index];
+            let Task { cost, window } = self.plants[index];
             let due = self.today + i64::from(window);
             self.queue.insert((due, cost, std::cmp::Reverse(window), index));
         }

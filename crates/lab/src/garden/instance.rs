@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tidewatch_core::engine::garden::{self, Plant, UNIT, Work};
+use tidewatch_core::engine::garden::{self, Task, UNIT, Work};
 
 /// The longest window there may be, in days.
 pub const LONGEST_WINDOW: u32 = 100_000;
@@ -38,7 +38,7 @@ impl Bed {
 /// Plants, and the beds they are counted in.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Instance {
-    plants: Vec<Plant>,
+    plants: Vec<Task>,
     beds: Vec<Bed>,
     /// Each plant's bed.
     bed_of: Vec<usize>,
@@ -46,11 +46,11 @@ pub struct Instance {
 
 impl Instance {
     /// These plants, each with the name of its group.
-    pub fn new(planted: Vec<(Plant, String)>) -> Self {
+    pub fn new(planted: Vec<(Task, String)>) -> Self {
         let mut places: BTreeMap<(String, u32), Vec<usize>> = BTreeMap::new();
         let (mut plants, mut bed_of) = (Vec::with_capacity(planted.len()), vec![0; planted.len()]);
         for (index, (plant, group)) in planted.into_iter().enumerate() {
-            let plant = Plant { window: plant.window.clamp(1, LONGEST_WINDOW), ..plant };
+            let plant = Task { window: plant.window.clamp(1, LONGEST_WINDOW), ..plant };
             places.entry((group, 1 << plant.window.ilog2())).or_default().push(index);
             plants.push(plant);
         }
@@ -64,7 +64,7 @@ impl Instance {
     }
 
     /// The plants.
-    pub fn plants(&self) -> &[Plant] {
+    pub fn plants(&self) -> &[Task] {
         &self.plants
     }
 
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn beds_hold_what_is_alike() {
         let planted = [(1.0, 1, "b"), (2.0, 3, "a"), (1.0, 2, "a"), (1.0, 16, "a"), (1.0, 9, "b")];
-        let planted = planted.map(|(cost, window, group)| (Plant::new(cost, window), group.to_owned()));
+        let planted = planted.map(|(cost, window, group)| (Task::new(cost, window), group.to_owned()));
         let instance = Instance::new(planted.to_vec());
         let said: Vec<(&str, String, usize)> =
             instance.beds().iter().map(|bed| (&*bed.group, bed.window_class(), bed.plants)).collect();

@@ -3,7 +3,7 @@
 //! Windows from 2 to 200 days, as many between 2 and 20 as between 20 and 200, costs from half a unit to two, four
 //! groups. Must not know what is done with them.
 
-use tidewatch_core::engine::garden::Plant;
+use tidewatch_core::engine::garden::Task;
 use tidewatch_core::rng::Stream;
 
 use super::instance::Instance;
@@ -21,7 +21,7 @@ pub fn instance(plants: usize, seed: u64) -> Instance {
         let window = SHORTEST * (LONGEST / SHORTEST).powf(chance.unit());
         // To the hundredth, as people write costs.
         let cost = ((CHEAPEST + (DEAREST - CHEAPEST) * chance.unit()) * 100.0).round() / 100.0;
-        (Plant::new(cost, window.round() as u32), GROUPS[index % GROUPS.len()].to_owned())
+        (Task::new(cost, window.round() as u32), GROUPS[index % GROUPS.len()].to_owned())
     };
     Instance::new((0..plants).map(plant).collect())
 }

@@ -1,7 +1,7 @@
 //! The policies that a garden can be watered by.
 
 use tidewatch_core::engine::garden::medd::Medd;
-use tidewatch_core::engine::garden::{Plant, Work};
+use tidewatch_core::engine::garden::{Task, Work};
 
 use super::Gardener;
 use super::edd::Edd;
@@ -46,7 +46,7 @@ impl Policy {
     }
 
     /// One who waters these plants by it.
-    pub(super) fn gardener(self, plants: &[Plant], capacity: Work) -> Box<dyn Gardener> {
+    pub(super) fn gardener(self, plants: &[Task], capacity: Work) -> Box<dyn Gardener> {
         match self {
             Self::Medd => Box::new(Medd::of(plants, capacity)),
             Self::Edd => Box::new(Edd::new(plants, capacity)),

@@ -5,7 +5,7 @@
 //! so on, until all are watered every day. Each level adds less than 2^(1−s) to Ω, all of them less than 2, and rounding
 //! makes it at most four times as much: no day works more than 4Ω + 2, where the unit is the dearest plant.
 
-use tidewatch_core::engine::garden::{Plant, UNIT, Work, omega};
+use tidewatch_core::engine::garden::{Task, UNIT, Work, omega};
 
 use super::Gardener;
 
@@ -28,7 +28,7 @@ enum Bed {
 
 impl PowerOfTwo {
     /// The schedule for these plants.
-    pub fn new(plants: &[Plant]) -> Self {
+    pub fn new(plants: &[Task]) -> Self {
         let unit = plants.iter().map(|plant| plant.cost).max().unwrap_or(UNIT).max(1);
         let log = |window: u32| 31 - window.max(1).leading_zeros();
         let longest = plants.iter().map(|plant| log(plant.window)).max().unwrap_or(0);
@@ -77,7 +77,7 @@ impl PowerOfTwo {
     }
 
     /// No day works more than this, in units: 4Ω + 2, where the two are of the dearest plant.
-    pub fn most(plants: &[Plant]) -> f64 {
+    pub fn most(plants: &[Task]) -> f64 {
         let dearest = plants.iter().map(|plant| plant.cost).max().unwrap_or(0);
         4.0 * omega(plants) + 2.0 * dearest as f64 / UNIT as f64
     }

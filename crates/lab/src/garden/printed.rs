@@ -13,8 +13,8 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use tidewatch_core::engine::garden::kinetic::Least;
-use tidewatch_core::engine::garden::{Plant, Work};
+use tidewatch_core::engine::garden::kinetic::KineticMinimum;
+use tidewatch_core::engine::garden::{Task, Work};
 
 use super::Gardener;
 
@@ -24,13 +24,13 @@ type Place = (i64, Work, Reverse<u32>, usize);
 /// MEDD as it is printed.
 #[derive(Debug, Clone)]
 pub struct Printed {
-    plants: Vec<Plant>,
+    plants: Vec<Task>,
     capacity: Work,
     today: i64,
     longest: i64,
     due: Vec<i64>,
     queue: BTreeSet<Place>,
-    least: Least,
+    least: KineticMinimum,
     /// What the next w_max days cost, today included.
     ahead: u128,
     /// The first watering of each plant that is beyond them; those that are late have none.
@@ -41,7 +41,7 @@ pub struct Printed {
 
 impl Printed {
     /// All were watered on day 0.
-    pub fn new(plants: &[Plant], capacity: Work) -> Self {
+    pub fn new(plants: &[Task], capacity: Work) -> Self {
         let longest = plants.iter().map(|plant| i64::from(plant.window)).max().unwrap_or(1);
         let mut printed = Self {
             plants: plants.to_vec(),
@@ -50,7 +50,7 @@ impl Printed {
             longest,
             due: vec![0; plants.len()],
             queue: BTreeSet::new(),
-            least: Least::new(plants.len()),
+            least: KineticMinimum::new(plants.len()),
             ahead: 0,
             sights: BTreeSet::new(),
             beyond: vec![0; plants.len()],
@@ -68,13 +68,13 @@ impl Printed {
     }
 
     fn place(&self, index: usize) -> Place {
-        let Plant { cost, window } = self.plants[index];
+        let Task { cost, window } = self.plants[index];
         (self.due[index], cost, Reverse(window), index)
     }
 
     /// Takes a plant in, due on that day, which is not past.
     fn sow(&mut self, index: usize, due: i64) {
-        let Plant { cost, window } = self.plants[index];
+        let Task { cost, window } = self.plants[index];
         self.due[index] = due;
         self.queue.insert(self.place(index));
         if due > self.today {
@@ -99,7 +99,7 @@ impl Printed {
 
     /// What it costs within the days ahead.
     fn within(&self, index: usize) -> u128 {
-        let Plant { cost, window } = self.plants[index];
+        let Task { cost, window } = self.plants[index];
         let window = i64::from(window);
         let count = match self.beyond[index] {
             // Late: today, and then with its window.
@@ -122,7 +122,7 @@ impl Printed {
         let last = self.today + self.longest - 1;
         while let Some(&(day, index)) = self.sights.first().filter(|&&(day, _)| day <= last) {
             self.sights.remove(&(day, index));
-            let Plant { cost, window } = self.plants[index];
+            let Task { cost, window } = self.plants[index];
             self.ahead += u128::from(cost);
             self.beyond[index] = day + i64::from(window);
             self.sights.insert((self.beyond[index], index));

@@ -56,7 +56,7 @@ fn up(value: f64, digits: i32) -> f64 {
 mod tests {
     use super::*;
     use crate::garden::made_up;
-    use tidewatch_core::engine::garden::Plant;
+    use tidewatch_core::engine::garden::Task;
 
     #[test]
     fn capacities_are_round_and_reach_from_end_to_end() {
@@ -73,10 +73,8 @@ mod tests {
     #[test]
     fn nobody_is_too_dear() {
         // Ω is tiny, and one is dear.
-        let garden = Instance::new(vec![
-            (Plant::new(3.0, 100), String::new()),
-            (Plant::new(0.1, 50), String::new()),
-        ]);
+        let garden =
+            Instance::new(vec![(Task::new(3.0, 100), String::new()), (Task::new(0.1, 50), String::new())]);
         assert_eq!(capacities(&garden, usual(&garden), 24), [3 * UNIT]);
         let all = capacities(&garden, 4 * UNIT, 5);
         assert_eq!(all, [3_000_000, 3_250_000, 3_500_000, 3_750_000, 4_000_000]);

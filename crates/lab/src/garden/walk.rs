@@ -150,7 +150,7 @@ impl Sums {
 mod tests {
     use super::*;
     use crate::garden::made_up;
-    use tidewatch_core::engine::garden::{Plant, UNIT};
+    use tidewatch_core::engine::garden::{Task, UNIT};
 
     fn walked(instance: &Instance, trial: Trial) -> (Outcome, Vec<Cell>) {
         let mut all = Vec::new();
@@ -165,7 +165,7 @@ mod tests {
     fn one_too_many_is_late_every_other_day() {
         // Both are due daily, and one can be watered: each is every other day, and a day late then. Who waits on the
         // last day is due on it, and not yet late.
-        let instance = Instance::new(vec![(Plant::new(1.0, 1), "a".to_owned()); 2]);
+        let instance = Instance::new(vec![(Task::new(1.0, 1), "a".to_owned()); 2]);
         let (outcome, cells) = walked(&instance, Trial { policy: Policy::Edd, capacity: UNIT, days: 4 });
         assert_eq!((outcome.probes, outcome.missed, outcome.most_tardiness), (4, 3, 1));
         assert_eq!((outcome.mean_tardiness, outcome.mean_work, outcome.most_work), (3.0 / 8.0, 1.0, 1.0));
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn who_is_never_watered_again_is_owed_on_the_last_day() {
         let instance =
-            Instance::new(vec![(Plant::new(1.0, 2), String::new()), (Plant::new(3.0, 2), String::new())]);
+            Instance::new(vec![(Task::new(1.0, 2), String::new()), (Task::new(3.0, 2), String::new())]);
         // The dear one does not fit.
         let (outcome, cells) = walked(&instance, Trial { policy: Policy::Medd, capacity: UNIT, days: 6 });
         assert!(outcome.most_tardiness == 4 && outcome.missed >= 1, "{outcome:?}");

@@ -7,7 +7,7 @@
 //!
 //! Knows one horizon. Must not know how good the schedules are.
 
-use tidewatch_core::model::obsolescence::Sums;
+use tidewatch_core::model::obsolescence::PrefixSums;
 use tidewatch_core::time::Span;
 
 use tidewatch_core::planning::horizon::{End, Horizon, Impossible};
@@ -27,7 +27,7 @@ pub fn uniform(horizon: &Horizon) -> Result<Vec<Span>, Impossible> {
 /// A probe whenever the expected cost since the last one has reached Π, the smallest with which n
 /// probes are enough.
 pub fn threshold(horizon: &Horizon) -> Result<Vec<Span>, Impossible> {
-    least_level(horizon, Sums::cost_until)
+    least_level(horizon, PrefixSums::cost_until)
 }
 
 /// A probe whenever there is something new with probability π, which is when Λ since the last one
@@ -77,7 +77,10 @@ fn follow(
 /// The schedule of the smallest level with which probes wherever `grown` has reached it are not too
 /// many. A higher level puts every single probe off, so there is one such level; as numbers of 0 or
 /// more are ordered like their bits, the bits are bisected, to the last.
-fn least_level(horizon: &Horizon, grown: impl Fn(Sums, Sums) -> f64) -> Result<Vec<Span>, Impossible> {
+fn least_level(
+    horizon: &Horizon,
+    grown: impl Fn(PrefixSums, PrefixSums) -> f64,
+) -> Result<Vec<Span>, Impossible> {
     horizon.check()?;
     let most = most_before_end(horizon);
     let reached = |last: Span, level: f64| {

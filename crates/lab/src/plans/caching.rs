@@ -13,7 +13,7 @@
 
 use tidewatch_core::time::Timestamp;
 
-use tidewatch_core::planning::ask::{Knowledge, Wish, next};
+use tidewatch_core::planning::ask::{Knowledge, NextProbe, next};
 use tidewatch_core::planning::policy::Policy;
 
 /// Whether a copy of `last_refresh` may be served at `now` without asking the source. One whose refresh
@@ -39,7 +39,7 @@ pub fn may_serve(policy: Policy, known: &Knowledge<'_>, last_refresh: Timestamp,
             && !forecast.has_reached(known.freshness_threshold, last_refresh, now);
     }
     match next(policy, known, last_refresh, last_refresh) {
-        Wish::At { at, .. } => now < at,
-        Wish::Sampled { .. } => false,
+        NextProbe::At { at, .. } => now < at,
+        NextProbe::Sampled { .. } => false,
     }
 }

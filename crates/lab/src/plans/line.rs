@@ -4,7 +4,7 @@
 //! may move, and what that saves. Knows one horizon and one schedule. Must not know which moves are
 //! tried.
 
-use tidewatch_core::model::obsolescence::Sums;
+use tidewatch_core::model::obsolescence::PrefixSums;
 use tidewatch_core::time::Span;
 
 use tidewatch_core::planning::horizon::{End, Horizon};
@@ -70,7 +70,7 @@ impl<'a> Line<'a> {
 /// What is saved if the probe between s and u moves from t to x. By Lemma 3 of the paper, which holds
 /// in either direction, C̄(s,t) + C̄(t,u) − C̄(s,x) − C̄(x,u) = Λ(s,x)·A(x,t) − Λ(x,t)·A(t,u): small
 /// differences of small numbers, where four costs would be large ones.
-pub(super) fn saved(s: Sums, t: Sums, x: Sums, u: Sums) -> f64 {
+pub(super) fn saved(s: PrefixSums, t: PrefixSums, x: PrefixSums, u: PrefixSums) -> f64 {
     (x.updates - s.updates) * (t.importance - x.importance)
         - (t.updates - x.updates) * (u.importance - t.importance)
 }

@@ -8,7 +8,7 @@
 //!
 //! Knows a horizon and a grid. Must not know of shortcuts.
 
-use tidewatch_core::model::obsolescence::{Obsolescence, Sums};
+use tidewatch_core::model::obsolescence::{Obsolescence, PrefixSums};
 use tidewatch_core::time::Span;
 
 use tidewatch_core::planning::horizon::{End, Grid, Horizon, Impossible, Schedule};
@@ -57,7 +57,7 @@ pub fn solve(horizon: &Horizon, grid: Grid) -> Result<Schedule, Impossible> {
 /// Algorithm 4: K[i][j − i − 1] = C̄(tᵢ, tⱼ) for i < j, from neighbours by Lemma 3 (eq. 14). Row by
 /// row from the last, which takes the same numbers in the order in which they lie in memory.
 fn cost_matrix(cost: &Obsolescence, points: &[Span]) -> Vec<Vec<f64>> {
-    let sums: Vec<Sums> = cost.sums_at(points.iter().copied()).collect();
+    let sums: Vec<PrefixSums> = cost.sums_at(points.iter().copied()).collect();
     let importance: Vec<f64> =
         sums.windows(2).map(|pair| pair[1].importance - pair[0].importance).collect();
     let updates: Vec<f64> = sums.windows(2).map(|pair| pair[1].updates - pair[0].updates).collect();

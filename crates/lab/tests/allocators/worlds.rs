@@ -1,6 +1,6 @@
 //! Worlds to try allocators in, and their cost there.
 
-use tidewatch_core::engine::bounds::{Demand, theorem_1, tight};
+use tidewatch_core::engine::bounds::{SourceDemand, theorem_1, tight};
 use tidewatch_core::engine::params::Allocator;
 use tidewatch_lab::fleet::minds::Estimate;
 use tidewatch_lab::fleet::shapes::Shape;
@@ -26,6 +26,6 @@ pub fn settled(world: &World, allocator: Allocator, steps: u64) -> f64 {
 /// Theorem 1's bound and the tighter one.
 pub fn bounds(world: &World) -> (f64, f64) {
     let per_step = world.per_step as f64;
-    let demands: Vec<Demand> = world.rates.iter().copied().map(Demand::of).collect();
+    let demands: Vec<SourceDemand> = world.rates.iter().copied().map(SourceDemand::of).collect();
     (theorem_1(world.rates.iter().copied(), per_step), tight(&demands, per_step).cost)
 }

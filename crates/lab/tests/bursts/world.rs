@@ -1,7 +1,7 @@
 //! Steady sources, with and without bursts, and what a watch makes of them.
 
-pub use tidewatch_core::model::burst::watch::Watch;
-pub use tidewatch_core::model::burst::{Change, Look, Params, Seen, Test};
+pub use tidewatch_core::model::burst::watch::BurstDetector;
+pub use tidewatch_core::model::burst::{BurstChange, BurstParams, ProbeWindow, Test, WindowUpdates};
 pub use tidewatch_core::model::cyclic::Rate;
 pub use tidewatch_core::rng::Stream;
 pub use tidewatch_core::time::{Span, Timestamp};
@@ -34,13 +34,17 @@ pub fn poisson(per_hour: f64, updates: usize, stream: &mut Stream) -> Vec<Timest
 }
 
 /// Looks at equal steps until all updates are seen; what changed.
-pub fn watch(updates: &[Timestamp], every: Span, rate: &Rate, params: &Params) -> Vec<Change> {
-    let (mut watch, mut from, mut rest) = (Watch::default(), monday(), updates);
+pub fn watch(updates: &[Timestamp], every: Span, rate: &Rate, params: &BurstParams) -> Vec<BurstChange> {
+    let (mut watch, mut from, mut rest) = (BurstDetector::default(), monday(), updates);
     let mut changes = Vec::new();
     while !rest.is_empty() {
         let until = from + every;
         let (now, later) = rest.split_at(rest.partition_point(|&at| at <= until));
-        changes.extend(watch.look(&Look { from, until, seen: Seen::Dated(now) }, rate, params));
+        changes.extend(watch.look(
+            &ProbeWindow { from, until, seen: WindowUpdates::Dated(now) },
+            rate,
+            params,
+        ));
         (from, rest) = (until, later);
     }
     changes
@@ -53,12 +57,12 @@ pub fn rhythmic(rate: &Rate, most_per_hour: f64, weeks: i64, stream: &mut Stream
 }
 
 /// How many bursts began.
-pub fn begun(changes: &[Change]) -> f64 {
-    changes.iter().filter(|change| !matches!(change, Change::Ended(_))).count() as f64
+pub fn begun(changes: &[BurstChange]) -> f64 {
+    changes.iter().filter(|change| !matches!(change, BurstChange::Ended(_))).count() as f64
 }
 
 /// How many bursts begin at a steady source that has none.
-pub fn false_alarms(in_window: f64, updates: usize, params: &Params) -> f64 {
+pub fn false_alarms(in_window: f64, updates: usize, params: &BurstParams) -> f64 {
     let per_hour = in_window / (params.window.as_secs_f64() / 3600.0);
     let mut stream = Stream::new(1, format!("steady {in_window}"));
     let times = poisson(per_hour, updates, &mut stream);
@@ -82,23 +86,27 @@ const STEP: f64 = 0.2;
 /// Bursts of ten updates at so many times the rate: quiet for a while that
 /// fills five windows, the burst, quiet again.
 /// Found if on at one of the ten.
-pub fn detection(in_window: f64, times: f64, bursts: u32, params: &Params) -> Found {
+pub fn detection(in_window: f64, times: f64, bursts: u32, params: &BurstParams) -> Found {
     let per_hour = in_window / (params.window.as_secs_f64() / 3600.0);
     let rate = Rate::constant(per_hour);
     let mut stream = Stream::new(2, format!("burst {in_window} {times}"));
     let (mut found, mut taken, mut ended) = (0, 0, 0.0);
     for _ in 0..bursts {
         let before = poisson(per_hour, 10 + (5.0 * in_window) as usize, &mut stream);
-        let mut watch = Watch::default();
+        let mut watch = BurstDetector::default();
         let begin = before[before.len() - 1];
-        watch.look(&Look { from: monday(), until: begin, seen: Seen::Dated(&before) }, &rate, params);
+        watch.look(
+            &ProbeWindow { from: monday(), until: begin, seen: WindowUpdates::Dated(&before) },
+            &rate,
+            params,
+        );
         let mut at = 0.0;
         let mut look = |hours: f64, update: bool| {
             let (from, until) = (begin + span(at), begin + span(at + hours));
             at += hours;
             let seen = [until];
             watch.look(
-                &Look { from, until, seen: Seen::Dated(&seen[..usize::from(update)]) },
+                &ProbeWindow { from, until, seen: WindowUpdates::Dated(&seen[..usize::from(update)]) },
                 &rate,
                 params,
             );

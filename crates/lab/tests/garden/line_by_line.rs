@@ -2,18 +2,18 @@
 
 use std::cmp::Reverse;
 
-use tidewatch_core::engine::garden::Plant;
+use tidewatch_core::engine::garden::Task;
 use tidewatch_lab::garden::Gardener;
 
 pub struct LineByLine {
-    plants: Vec<Plant>,
+    plants: Vec<Task>,
     capacity: u64,
     due: Vec<i64>,
     today: i64,
 }
 
 impl LineByLine {
-    pub fn new(plants: &[Plant], capacity: u64) -> Self {
+    pub fn new(plants: &[Task], capacity: u64) -> Self {
         let due = plants.iter().map(|plant| i64::from(plant.window)).collect();
         Self { plants: plants.to_vec(), capacity, due, today: 0 }
     }
@@ -50,7 +50,7 @@ impl Gardener for LineByLine {
         let mut later: Vec<usize> = (0..plants.len()).filter(|&i| self.due[i] > today).collect();
         later.sort_by(|&i, &j| {
             let wasteness = |i: usize| {
-                let Plant { cost, window } = plants[i];
+                let Task { cost, window } = plants[i];
                 (i128::from(self.due[i] - today) * i128::from(cost), i128::from(window))
             };
             let ((a, w), (b, v)) = (wasteness(i), wasteness(j));

@@ -6,7 +6,7 @@ mod walk;
 
 use proptest::prelude::*;
 use tidewatch_core::engine::garden::medd::Medd;
-use tidewatch_core::engine::garden::{Plant, UNIT, omega};
+use tidewatch_core::engine::garden::{Task, UNIT, omega};
 use tidewatch_core::rng::Stream;
 use tidewatch_lab::garden::Gardener;
 use tidewatch_lab::garden::edd::Edd;
@@ -16,16 +16,16 @@ use tidewatch_lab::garden::printed::Printed;
 use line_by_line::LineByLine;
 use walk::walk;
 
-fn plants(most: usize, longest: u32) -> impl Strategy<Value = Vec<Plant>> {
+fn plants(most: usize, longest: u32) -> impl Strategy<Value = Vec<Task>> {
     let plant =
-        (1_u32..8, 1..=longest).prop_map(|(halves, window)| Plant::new(f64::from(halves) / 2.0, window));
+        (1_u32..8, 1..=longest).prop_map(|(halves, window)| Task::new(f64::from(halves) / 2.0, window));
     prop::collection::vec(plant, 1..most)
 }
 
 /// The paper's example: two plants that may wait a year, and a gardener who can do both in a day.
 #[test]
 fn who_works_by_due_day_works_every_day_and_who_waits_once_a_year() {
-    let plants = [Plant::new(1.0, 365); 2];
+    let plants = [Task::new(1.0, 365); 2];
     let busy = |gardener: &mut dyn Gardener| (0..3 * 365).filter(|_| !gardener.day().is_empty()).count();
     assert_eq!(busy(&mut Edd::new(&plants, 2 * UNIT)), 3 * 365);
     let mut medd = Medd::of(&plants, 2 * UNIT);
@@ -84,12 +84,12 @@ proptest! {
 }
 
 /// Drawn with windows from 2 to 200 days, loaded to this share of the capacity.
-fn drawn(seed: u64, load: f64, sources: usize) -> (Vec<Plant>, u64) {
+fn drawn(seed: u64, load: f64, sources: usize) -> (Vec<Task>, u64) {
     let mut chance = Stream::new(seed, "garden");
-    let plants: Vec<Plant> = (0..sources)
+    let plants: Vec<Task> = (0..sources)
         .map(|_| {
             let window = 2.0 * 100.0_f64.powf(chance.unit());
-            Plant::new(0.5 + 1.5 * chance.unit(), window as u32)
+            Task::new(0.5 + 1.5 * chance.unit(), window as u32)
         })
         .collect();
     let capacity = (omega(&plants) / load * UNIT as f64) as u64;
@@ -141,8 +141,8 @@ fn in_small_gardens_medd_is_nearly_as_punctual_as_can_be() {
     for _ in 0..gardens {
         let mut whole = |least: f64, most: f64| (least + chance.unit() * (most - least + 1.0)).floor();
         let count = whole(2.0, 3.0) as usize;
-        let plants: Vec<Plant> =
-            (0..count).map(|_| Plant::new(whole(1.0, 2.0), whole(1.0, 5.0) as u32)).collect();
+        let plants: Vec<Task> =
+            (0..count).map(|_| Task::new(whole(1.0, 2.0), whole(1.0, 5.0) as u32)).collect();
         let capacity = whole(2.0, 3.0) as u64 * UNIT;
         let late = walk(&mut Medd::of(&plants, capacity), &plants, 15).tardiness;
         let least = brute::least_tardiness(&plants, capacity, 15);
@@ -161,7 +161,7 @@ fn in_small_gardens_medd_is_nearly_as_punctual_as_can_be() {
 fn a_garden_that_changes_is_as_one_laid_out_anew() {
     let mut chance = Stream::new(4, "changes");
     let mut medd = Medd::new(5 * UNIT, 1);
-    let mut beds: Vec<Option<(Plant, i64)>> = vec![None; 40];
+    let mut beds: Vec<Option<(Task, i64)>> = vec![None; 40];
     let mut today = 1;
     for _ in 0..2000 {
         let place = (chance.unit() * 40.0) as usize;
@@ -172,7 +172,7 @@ fn a_garden_that_changes_is_as_one_laid_out_anew() {
             }
             1 => {
                 let window = 1 + (chance.unit() * 60.0) as u32;
-                let plant = Plant::new(1.0 + (chance.unit() * 4.0).floor(), window);
+                let plant = Task::new(1.0 + (chance.unit() * 4.0).floor(), window);
                 let due = today + (chance.unit() * 70.0) as i64 - 5;
                 medd.plant(place, plant, due);
                 beds[place] = Some((plant, due));

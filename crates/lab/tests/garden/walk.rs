@@ -1,6 +1,6 @@
 //! Walking with a gardener: what was done, and how late.
 
-use tidewatch_core::engine::garden::Plant;
+use tidewatch_core::engine::garden::Task;
 use tidewatch_lab::garden::Gardener;
 
 /// What came of some days.
@@ -22,7 +22,7 @@ impl Walked {
 }
 
 /// So many days. What is late at the end counts as if it were watered then.
-pub fn walk(gardener: &mut dyn Gardener, plants: &[Plant], days: u32) -> Walked {
+pub fn walk(gardener: &mut dyn Gardener, plants: &[Task], days: u32) -> Walked {
     let mut walked = Walked::default();
     let mut due: Vec<u64> = plants.iter().map(|plant| u64::from(plant.window)).collect();
     for today in 1..=u64::from(days) {

@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, HashMap};
 
 use tidewatch_core::engine::action::Attempt;
-use tidewatch_core::engine::event::{Answered, Failure};
-use tidewatch_core::engine::memory::Memory;
+use tidewatch_core::engine::event::{Failure, ProbeAnswer};
+use tidewatch_core::engine::memory::SourceMemory;
 use tidewatch_core::engine::note::Note;
 use tidewatch_core::engine::params::{BurstTerms, Response};
 use tidewatch_core::engine::params::{HostGroup, Terms};
 use tidewatch_core::engine::reason::Reason;
-use tidewatch_core::model::burst::Change;
+use tidewatch_core::model::burst::BurstChange;
 use tidewatch_core::observe::FeedHints;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::source_id::SourceId;
@@ -180,7 +180,7 @@ impl Ledger {
         id: SourceId,
         end: Timestamp,
         answered_by: Option<&HostGroup>,
-        result: &Result<Answered, Failure>,
+        result: &Result<ProbeAnswer, Failure>,
         notes: &[Note],
     ) {
         for note in notes {
@@ -219,15 +219,15 @@ impl Ledger {
             *was = Some(is);
         };
         let what = match note {
-            Note::Burst(Change::Began(_)) => {
+            Note::Burst(BurstChange::Began(_)) => {
                 alternates(&mut account.burst, true);
                 "bursts begun"
             }
-            Note::Burst(Change::Ended(_)) => {
+            Note::Burst(BurstChange::Ended(_)) => {
                 alternates(&mut account.burst, false);
                 "bursts ended"
             }
-            Note::Burst(Change::Passed(_)) => {
+            Note::Burst(BurstChange::Passed(_)) => {
                 assert_ne!(account.burst, Some(true), "within another: {note:?}");
                 "bursts passed"
             }
@@ -255,7 +255,7 @@ impl Ledger {
 
     /// What is remembered must be what was said. `watched` where the look had a rate to be held
     /// against and was at the document that was looked at before.
-    pub fn remembered(&mut self, id: SourceId, memory: &Memory, watched: bool) {
+    pub fn remembered(&mut self, id: SourceId, memory: &SourceMemory, watched: bool) {
         let account = self.of(id);
         let on = memory.life.burst_since.is_some();
         if !watched {
@@ -280,7 +280,7 @@ impl Ledger {
     }
 
     /// It was off the list and is back: who it was in between, nobody says.
-    pub fn returned(&mut self, id: SourceId, terms: &Terms, memory: &Memory) {
+    pub fn returned(&mut self, id: SourceId, terms: &Terms, memory: &SourceMemory) {
         let changed = self.of(id).terms.policy != terms.policy;
         self.regranted(id, terms);
         let account = self.of(id);
@@ -334,7 +334,7 @@ impl Account {
         self.excused = true;
     }
 
-    fn take_answer(&mut self, answer: &Answered, end: Timestamp) {
+    fn take_answer(&mut self, answer: &ProbeAnswer, end: Timestamp) {
         self.fresh_until = answer.fresh_for.map(|span| end + span);
         (self.retry_until, self.backoff_until, self.failures, self.gone) = (None, None, 0, false);
         self.updates += u64::from(answer.updates + answer.history);

@@ -2,11 +2,11 @@
 
 use tidewatch_core::engine::action::Refusal;
 use tidewatch_core::engine::constraint::Constraint;
-use tidewatch_core::engine::event::{Answered, Changed, Failure, Known, Moved, Report};
-use tidewatch_core::engine::memory::{Due, Memory};
+use tidewatch_core::engine::event::{Changed, Failure, KnownSource, Moved, ProbeAnswer, ProbeReport};
+use tidewatch_core::engine::memory::{Due, SourceMemory};
 use tidewatch_core::engine::params::FleetParams;
 use tidewatch_core::engine::params::Terms;
-use tidewatch_core::engine::reason::State;
+use tidewatch_core::engine::reason::SourceState;
 use tidewatch_core::observe::FeedHints;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::policy::Policy;
@@ -33,23 +33,30 @@ fn terms(policy: Policy, budget: Budget) -> Terms {
     }
 }
 
-fn known(policy: Policy, memory: Memory) -> Known {
+fn known(policy: Policy, memory: SourceMemory) -> KnownSource {
     let terms = terms(policy, hourly(Span::from_hours(2)));
-    Known { id: ONE, terms, memory, probes: Vec::new(), answered_by: None, moved: Moved::Same }
+    KnownSource { id: ONE, terms, memory, probes: Vec::new(), answered_by: None, moved: Moved::Same }
 }
 
 /// Sends the first probe, and brings it home.
-fn probed(policy: Policy, result: Result<Answered, Failure>) -> (ByHand, Timestamp) {
-    let mut fleet = ByHand::new(FleetParams::default(), 7, start(), vec![known(policy, Memory::default())]);
+fn probed(policy: Policy, result: Result<ProbeAnswer, Failure>) -> (ByHand, Timestamp) {
+    let mut fleet =
+        ByHand::new(FleetParams::default(), 7, start(), vec![known(policy, SourceMemory::default())]);
     let at = fleet.memory(ONE).unwrap().due.at().unwrap();
     probe(&mut fleet, at, result);
     (fleet, at)
 }
 
-fn probe(fleet: &mut ByHand, at: Timestamp, result: Result<Answered, Failure>) {
+fn probe(fleet: &mut ByHand, at: Timestamp, result: Result<ProbeAnswer, Failure>) {
     assert_eq!(fleet.step(at).len(), 1);
-    let report =
-        Report { source: ONE, started: at, finished: at, answered_by: None, crawl_delay: None, result };
+    let report = ProbeReport {
+        source: ONE,
+        started: at,
+        finished: at,
+        answered_by: None,
+        crawl_delay: None,
+        result,
+    };
     fleet.absorb(&report).unwrap();
     fleet.landed(ONE, at);
 }
@@ -61,10 +68,10 @@ fn change(fleet: &mut ByHand, budget: Budget, moved: Moved, probes: Vec<Timestam
 
 #[test]
 fn a_probe_that_ended_after_the_log_was_read_counts() {
-    let (mut fleet, first) = probed(Policy::Plan, Ok(Answered::default()));
+    let (mut fleet, first) = probed(Policy::Plan, Ok(ProbeAnswer::default()));
     let logged = vec![first];
     let second = fleet.memory(ONE).unwrap().due.at().unwrap();
-    probe(&mut fleet, second, Ok(Answered::default()));
+    probe(&mut fleet, second, Ok(ProbeAnswer::default()));
     // T is longer now, so what was logged is read; only then did the second end.
     change(&mut fleet, hourly(Span::from_days(1)), Moved::Same, logged, second);
     assert_eq!(fleet.budget_left(ONE, second), Some(22));
@@ -76,7 +83,7 @@ fn a_probe_that_ended_after_the_log_was_read_counts() {
 #[test]
 fn what_a_feed_asks_for_outlasts_what_is_known_to_be_spent() {
     let weekly = FeedHints { update_period: Some(Span::from_days(7)), ..FeedHints::default() };
-    let answer = Answered { hints: Some(weekly), ..Answered::default() };
+    let answer = ProbeAnswer { hints: Some(weekly), ..ProbeAnswer::default() };
     let (fleet, at) = probed(Policy::Uniform, Ok(answer));
     let memory = fleet.memory(ONE).unwrap().clone();
     // Days later no probe is within T, neither at a start nor when it is put back on the list.
@@ -86,7 +93,7 @@ fn what_a_feed_asks_for_outlasts_what_is_known_to_be_spent() {
     let refused = again.request(ONE, now);
     assert_eq!(refused, Err(Refusal::Until { constraint: Constraint::UpdatePeriod, until }));
     again.reconfigure(Vec::new(), Vec::new(), &[ONE], now);
-    let back = Memory { due: Due::Unscheduled, ..memory };
+    let back = SourceMemory { due: Due::Unscheduled, ..memory };
     again.reconfigure(vec![known(Policy::Uniform, back)], Vec::new(), &[], now);
     assert_eq!(again.memory(ONE).unwrap().due, Due::At(until));
 }
@@ -107,13 +114,13 @@ fn who_is_gone_is_asked_by_hand_and_no_more_than_that() {
         probe(&mut fleet, later, Err(failure));
         assert_eq!(fleet.next_step(later), None, "{failure:?}");
         let memory = fleet.memory(ONE).unwrap();
-        assert_eq!((memory.state, memory.due), (State::Resting, Due::Stopped), "{failure:?}");
+        assert_eq!((memory.state, memory.due), (SourceState::Resting, Due::Stopped), "{failure:?}");
     }
     // Who answers is back.
     let (mut fleet, at) = probed(Policy::Uniform, Err(Failure::Gone));
     let later = at + Span::from_days(2);
     assert_eq!(fleet.request(ONE, later), Ok(()));
-    probe(&mut fleet, later, Ok(Answered::default()));
+    probe(&mut fleet, later, Ok(ProbeAnswer::default()));
     assert!(fleet.next_step(later).is_some());
 }
 
@@ -129,6 +136,6 @@ fn who_was_gone_is_planned_for_at_its_new_address() {
     fleet.rates_fitted(&[ONE], at);
     let later = at + Span::from_days(2);
     assert_eq!(fleet.request(ONE, later), Ok(()));
-    probe(&mut fleet, later, Ok(Answered::default()));
+    probe(&mut fleet, later, Ok(ProbeAnswer::default()));
     assert_eq!(fleet.plan_orders()[0].standing.not_before, later);
 }

@@ -7,24 +7,27 @@ use std::sync::Arc;
 use jiff::tz::TimeZone;
 use tidewatch_core::engine::action::{Action, Attempt, Persist, ProbeResult};
 use tidewatch_core::engine::event::{
-    Answered, Changed, Committed, Configuration, Event, Failure, Known, Moved, PlansReady, Report,
+    Changed, Committed, Configuration, EngineEvent, Failure, KnownSource, Moved, PlansReady, ProbeAnswer,
+    ProbeReport,
 };
 use tidewatch_core::engine::loading::Loader;
-use tidewatch_core::engine::memory::{Due, Memory};
+use tidewatch_core::engine::memory::{Due, SourceMemory};
 use tidewatch_core::engine::note::Note;
 use tidewatch_core::engine::params::{BurstTerms, FleetParams, HostGroup, Terms};
-use tidewatch_core::engine::reason::{Reason, State};
+use tidewatch_core::engine::reason::{Reason, SourceState};
 use tidewatch_core::engine::recording::replay;
 use tidewatch_core::engine::state::Engine;
-use tidewatch_core::model::aggregate::Origin;
-use tidewatch_core::model::beliefs::{Aside, Beliefs, PriorKnowledge, WELL_FOUNDED, learn_from_probe};
-use tidewatch_core::model::burst::watch::Watch;
-use tidewatch_core::model::burst::{Params, Test};
+use tidewatch_core::model::aggregate::RateOrigin;
+use tidewatch_core::model::beliefs::{
+    PostBurstEvidence, PriorKnowledge, SourceModel, WELL_FOUNDED, learn_from_probe,
+};
+use tidewatch_core::model::burst::watch::BurstDetector;
+use tidewatch_core::model::burst::{BurstParams, Test};
 use tidewatch_core::model::cyclic::Rate;
-use tidewatch_core::model::fit::{Prior, fit, level};
-use tidewatch_core::model::habits::diary::Diary;
+use tidewatch_core::model::fit::{WeeklyPrior, fit, level};
+use tidewatch_core::model::habits::diary::UpdateTimes;
 use tidewatch_core::model::history::History;
-use tidewatch_core::model::learn::Look;
+use tidewatch_core::model::learn::ProbedUpdates;
 use tidewatch_core::observe::Kind;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::build::PlanOrder;
@@ -56,7 +59,7 @@ pub fn host(number: usize) -> HostGroup {
 /// What the store keeps for a look.
 #[derive(Debug, Clone)]
 struct Mind {
-    beliefs: Beliefs,
+    beliefs: SourceModel,
     before: Before,
     newest: Option<Timestamp>,
 }
@@ -67,7 +70,7 @@ struct Seen {
     /// In real time.
     started: Timestamp,
     answered_by: Option<HostGroup>,
-    result: Result<Answered, Failure>,
+    result: Result<ProbeAnswer, Failure>,
     mind: Option<Mind>,
     watched: bool,
 }
@@ -102,7 +105,7 @@ pub struct Side {
     mind: Mind,
     rate: Option<KnownRate>,
     /// What is stored of the source while it is off the list.
-    shelf: Option<Memory>,
+    shelf: Option<SourceMemory>,
     /// When logged probes began and ended, in real time.
     log: BTreeMap<SourceId, Vec<(Timestamp, Timestamp)>>,
     hosts: BTreeMap<Arc<str>, (HostGroup, Option<Timestamp>, Span)>,
@@ -125,7 +128,7 @@ pub struct Life {
 }
 
 impl World for Side {
-    fn probe(&mut self, attempt: &Attempt, clock: Timestamp) -> Report {
+    fn probe(&mut self, attempt: &Attempt, clock: Timestamp) -> ProbeReport {
         let now = clock - self.ahead;
         self.ledger.sent(attempt, now, clock);
         let slow = if self.chance.unit() < 0.05 { 1_800_000.0 } else { 4_000.0 };
@@ -134,7 +137,7 @@ impl World for Side {
         let (answered_by, result) = (seen.answered_by.clone(), seen.result.clone());
         self.seen.insert(attempt.source, seen);
         let (source, started, finished) = (attempt.source, clock, clock + took);
-        Report { source, started, finished, answered_by, crawl_delay: None, result }
+        ProbeReport { source, started, finished, answered_by, crawl_delay: None, result }
     }
 
     fn plan(&mut self, request: &PlanOrder, _: Timestamp) -> (Span, PlansReady) {
@@ -183,7 +186,7 @@ impl Side {
         let result = match self.neighbour_throttled.take() {
             Some(retry_after) => Err(Failure::Throttled { retry_after }),
             None if self.chance.unit() < 0.1 => Err(Failure::Unreachable),
-            None => Ok(Answered::default()),
+            None => Ok(ProbeAnswer::default()),
         };
         Seen { started, answered_by: None, result, mind: None, watched: true }
     }
@@ -202,9 +205,9 @@ impl Side {
         };
         let (kind, now) = (self.publisher.kind, started + self.ahead);
         let last = mind.before.last_look;
-        let look = Look { kind, last, now, seen: seen.as_ref(), except: None };
+        let look = ProbedUpdates { kind, last, now, seen: seen.as_ref(), except: None };
         let rate = self.rate.as_ref().map(|known| (&known.rate, known.updates));
-        let bursts = Params { test: self.test, ..Params::default() };
+        let bursts = BurstParams { test: self.test, ..BurstParams::default() };
         let prior = PriorKnowledge { rate, bursts, cycle: CYCLE, newest: mind.newest };
         answered.heard = learn_from_probe(&mut mind.beliefs, &look, &prior, None);
         let strange = last.is_none() || seen.as_ref().is_some_and(|seen| seen.first_contact);
@@ -243,12 +246,14 @@ impl Side {
         let history = |history: &History| {
             History::from_bytes(&history.to_bytes(), history.zone().clone(), HALF_LIFE).unwrap()
         };
-        let Beliefs { history: evidence, watch, aside, diary } = &self.mind.beliefs;
-        let stored = Beliefs {
+        let SourceModel { history: evidence, watch, aside, diary } = &self.mind.beliefs;
+        let stored = SourceModel {
             history: history(evidence),
-            watch: Watch::from_bytes(&watch.to_bytes()).unwrap(),
-            aside: aside.as_ref().map(|aside| Aside::from_bytes(&aside.to_bytes(), evidence).unwrap()),
-            diary: Diary::from_bytes(&diary.to_bytes()).unwrap(),
+            watch: BurstDetector::from_bytes(&watch.to_bytes()).unwrap(),
+            aside: aside
+                .as_ref()
+                .map(|aside| PostBurstEvidence::from_bytes(&aside.to_bytes(), evidence).unwrap()),
+            diary: UpdateTimes::from_bytes(&diary.to_bytes()).unwrap(),
         };
         assert_eq!(stored, self.mind.beliefs);
         self.mind.beliefs = stored;
@@ -268,7 +273,7 @@ impl Life {
         }
         let rate = known.then(|| KnownRate {
             rate: Rate::constant(per_hour),
-            origin: if birth.grouped { Origin::Blend } else { Origin::Individual },
+            origin: if birth.grouped { RateOrigin::Blend } else { RateOrigin::Individual },
             updates: 40,
         });
         let before = Before { last_look: None, seen_until: start(), strange: false };
@@ -280,7 +285,7 @@ impl Life {
             test: birth.test,
             host: birth.terms.host.clone(),
             seen: BTreeMap::new(),
-            mind: Mind { beliefs: Beliefs::new(history), before, newest: None },
+            mind: Mind { beliefs: SourceModel::new(history), before, newest: None },
             rate,
             shelf: None,
             log: BTreeMap::new(),
@@ -299,16 +304,16 @@ impl Life {
             due_unasked: Default::default(),
         };
         let updates = if known { 40 } else { 0 };
-        let memory = Memory { known_updates: updates, ..Memory::default() };
+        let memory = SourceMemory { known_updates: updates, ..SourceMemory::default() };
         life.side.ledger.open(ONE, &life.terms, updates);
         life.side.ledger.open(NEIGHBOUR, &neighbour_terms(), 0);
-        let known = vec![life.known(ONE, memory), life.known(NEIGHBOUR, Memory::default())];
+        let known = vec![life.known(ONE, memory), life.known(NEIGHBOUR, SourceMemory::default())];
         life.begin(known);
         life
     }
 
     /// Begins with what is stored.
-    fn begin(&mut self, known: Vec<Known>) {
+    fn begin(&mut self, known: Vec<KnownSource>) {
         let mut loader = Loader::new(self.params.clone(), self.birth.seed, self.clock());
         for (host, paused_until, crawl_delay) in self.side.hosts.values() {
             loader.host(host, *paused_until, *crawl_delay);
@@ -317,7 +322,7 @@ impl Life {
         self.check_recording();
         (self.engine, self.pending) = (loader.finish(), Pending::default());
         self.pending.record(&self.engine);
-        self.tell(Event::Tick);
+        self.tell(EngineEvent::Tick);
     }
 
     /// What was recorded so far is answered in the same way again.
@@ -332,15 +337,15 @@ impl Life {
         self.now + self.side.ahead
     }
 
-    fn tell(&mut self, event: Event) {
+    fn tell(&mut self, event: EngineEvent) {
         let clock = self.clock();
         self.pending.tell(&mut self.engine, &mut self.side, clock, event);
     }
 
-    fn known(&self, id: SourceId, memory: Memory) -> Known {
+    fn known(&self, id: SourceId, memory: SourceMemory) -> KnownSource {
         let terms = if id == ONE { self.terms.clone() } else { neighbour_terms() };
         let probes = self.probes_since(id, terms.budget.per);
-        Known { id, terms, memory, probes, answered_by: None, moved: Moved::Same }
+        KnownSource { id, terms, memory, probes, answered_by: None, moved: Moved::Same }
     }
 
     /// What the store is asked for: probes that began within T and an hour, and when they ended.
@@ -374,7 +379,7 @@ impl Life {
     pub fn ask(&mut self) {
         let due = self.engine.memory(ONE).map(|memory| (memory.due, memory.reason));
         self.side.answer = None;
-        self.tell(Event::ProbeRequested { source: ONE, request: 1 });
+        self.tell(EngineEvent::ProbeRequested { source: ONE, request: 1 });
         if self.side.answer == Some(true) {
             self.due_unasked = due.filter(|due| due.1 != Reason::Manual).unwrap_or(self.due_unasked);
         }
@@ -384,10 +389,10 @@ impl Life {
         let history = &self.side.mind.beliefs.history;
         if history.span().is_some() {
             let evidence = history.evidence(self.clock());
-            let rate = fit(&evidence, &Prior::flat(level(&evidence)), &TimeZone::UTC).rate;
-            let origin = if self.birth.grouped { Origin::Blend } else { Origin::Individual };
+            let rate = fit(&evidence, &WeeklyPrior::flat(level(&evidence)), &TimeZone::UTC).rate;
+            let origin = if self.birth.grouped { RateOrigin::Blend } else { RateOrigin::Individual };
             self.side.rate = Some(KnownRate { rate, origin, updates: history.seen() });
-            self.tell(Event::RatesFitted(vec![ONE, NEIGHBOUR]));
+            self.tell(EngineEvent::RatesFitted(vec![ONE, NEIGHBOUR]));
         }
     }
 
@@ -402,7 +407,7 @@ impl Life {
         }
         let hosts = self.side.hosts.values_mut();
         hosts.for_each(|host| host.1 = host.1.map(|at| at + by));
-        self.tell(Event::ClockSet { by });
+        self.tell(EngineEvent::ClockSet { by });
     }
 
     /// A configuration that changes nothing.
@@ -412,7 +417,7 @@ impl Life {
     }
 
     fn configure(&mut self, new: Configuration) {
-        self.tell(Event::Configured(Box::new(new)));
+        self.tell(EngineEvent::Configured(Box::new(new)));
     }
 
     pub fn set_burst(&mut self, burst: BurstTerms) {
@@ -468,7 +473,8 @@ impl Life {
     pub fn put_back(&mut self, budget: Budget, policy: Policy) {
         let Some(mut memory) = self.side.shelf.take() else { return };
         self.terms = Terms { budget, policy, ..self.terms.clone() };
-        (memory.state, memory.due, memory.reason) = (State::Learning, Due::Unscheduled, Reason::default());
+        (memory.state, memory.due, memory.reason) =
+            (SourceState::Learning, Due::Unscheduled, Reason::default());
         self.side.ledger.returned(ONE, &self.terms, &memory);
         let added = vec![self.known(ONE, memory)];
         self.configure(Configuration { added, ..self.same() });
@@ -483,10 +489,12 @@ impl Life {
         let mut lost: Vec<(SourceId, Timestamp)> = Vec::new();
         for (_, event) in self.pending.events() {
             match event {
-                Event::Committed(Committed::Started(sources)) => {
+                EngineEvent::Committed(Committed::Started(sources)) => {
                     lost.extend(sources.iter().map(|&source| (source, self.now)));
                 }
-                Event::ProbeEnded(report) => lost.push((report.source, report.started - self.side.ahead)),
+                EngineEvent::ProbeEnded(report) => {
+                    lost.push((report.source, report.started - self.side.ahead))
+                }
                 _ => {}
             }
         }

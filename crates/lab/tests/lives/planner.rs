@@ -1,7 +1,7 @@
 //! Plans as the daemon makes them: by what is known of a source's rhythm, and where that is from.
 
 use tidewatch_core::engine::event::MadePlan;
-use tidewatch_core::model::aggregate::Origin;
+use tidewatch_core::model::aggregate::RateOrigin;
 use tidewatch_core::model::cyclic::Rate;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::planning::build::PlanOrder;
@@ -11,7 +11,7 @@ use tidewatch_core::planning::build::{self, PlanParams, Rhythm};
 #[derive(Debug, Clone)]
 pub struct KnownRate {
     pub rate: Rate,
-    pub origin: Origin,
+    pub origin: RateOrigin,
     pub updates: u32,
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use tidewatch_core::engine::event::{Answered, Failure};
+use tidewatch_core::engine::event::{Failure, ProbeAnswer};
 use tidewatch_core::engine::params::HostGroup;
 use tidewatch_core::observe::{
     FeedHints, Kind, Observation, Occurred, PageText, Present, Update, UpdateKind,
@@ -96,7 +96,7 @@ impl Publisher {
         now: Timestamp,
         ahead: Span,
         before: &Before,
-    ) -> Result<(Answered, Option<Observation>), Failure> {
+    ) -> Result<(ProbeAnswer, Option<Observation>), Failure> {
         self.publish(now);
         if let Some(failure) = self.failures.pop_front() {
             return Err(failure);
@@ -107,11 +107,11 @@ impl Publisher {
             draw if draw < 0.03 => return Err(Failure::Interrupted),
             _ => {}
         }
-        let answered = Answered { fresh_for: self.max_age, ..Answered::default() };
+        let answered = ProbeAnswer { fresh_for: self.max_age, ..ProbeAnswer::default() };
         let seen = self.look(now, ahead, before);
         let Some(seen) = seen else { return Ok((answered, None)) };
         let dated = seen.present.iter().filter(|item| item.dated.is_some()).count();
-        let answered = Answered {
+        let answered = ProbeAnswer {
             updates: seen.updates.len() as u32,
             history: if seen.first_contact { dated as u32 } else { 0 },
             gap: seen.gap,

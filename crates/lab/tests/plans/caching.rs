@@ -6,7 +6,7 @@ use tidewatch_core::model::cyclic::{Rate, WEEK_S};
 use tidewatch_core::model::importance::WeekWindow;
 use tidewatch_core::model::obsolescence::Obsolescence;
 use tidewatch_core::model::steps::Steps;
-use tidewatch_core::planning::ask::{Knowledge, Wish, next};
+use tidewatch_core::planning::ask::{Knowledge, NextProbe, next};
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::horizon;
 use tidewatch_core::planning::plan::{Plan, Revision};
@@ -56,8 +56,8 @@ fn any_budget() -> impl Strategy<Value = Budget> {
 
 fn time(policy: Policy, known: &Knowledge<'_>, last: Timestamp) -> Timestamp {
     match next(policy, known, last, last) {
-        Wish::At { at, .. } => at,
-        Wish::Sampled { .. } => panic!("{policy:?} gives no time"),
+        NextProbe::At { at, .. } => at,
+        NextProbe::Sampled { .. } => panic!("{policy:?} gives no time"),
     }
 }
 
@@ -104,7 +104,7 @@ proptest! {
         };
         let now = from + Span::from_millis(after);
         for policy in Policy::ALL {
-            let Wish::At { at: refresh, .. } = next(policy, &known, from, from) else {
+            let NextProbe::At { at: refresh, .. } = next(policy, &known, from, from) else {
                 prop_assert!(matches!(policy, Policy::Adaptive | Policy::Auto), "{policy:?}");
                 prop_assert!(!may_serve(policy, &known, from, now), "{policy:?}: nothing says how old it gets");
                 continue;
@@ -114,8 +114,8 @@ proptest! {
             prop_assert_eq!(may_serve(policy, &known, from, now), now < refresh, "{:?}", policy);
             // Whoever asks later is told the same, or at once.
             let asked_later = match next(policy, &known, from, now) {
-                Wish::At { at, .. } => at,
-                Wish::Sampled { .. } => Timestamp::MIN,
+                NextProbe::At { at, .. } => at,
+                NextProbe::Sampled { .. } => Timestamp::MIN,
             };
             prop_assert_eq!(asked_later, refresh.max(now), "{:?}", policy);
         }

@@ -1,7 +1,7 @@
 //! The closed form of C̄ against its integral, and against updates that are drawn.
 
 use proptest::prelude::*;
-use tidewatch_core::model::obsolescence::{Cell, Obsolescence, hours};
+use tidewatch_core::model::obsolescence::{CostCell, Obsolescence, hours};
 use tidewatch_core::planning::horizon::Horizon;
 use tidewatch_core::rng::Stream;
 use tidewatch_core::time::Span;
@@ -10,7 +10,7 @@ use tidewatch_lab::plans::baselines::uniform;
 use crate::world::{cost, dbworld, horizon, micronet};
 
 /// ∫ of a value of the cells from s to f, both in hours, by adding up pieces.
-fn integral(cells: &[Cell], s: f64, f: f64, value: impl Fn(&Cell) -> f64) -> f64 {
+fn integral(cells: &[CostCell], s: f64, f: f64, value: impl Fn(&CostCell) -> f64) -> f64 {
     cells
         .iter()
         .map(|cell| value(cell) * (f.min(hours(cell.until)) - s.max(hours(cell.from))).max(0.0))
@@ -25,7 +25,7 @@ fn by_midpoints(cost: &Obsolescence, s: Span, f: Span) -> f64 {
     (0..parts)
         .map(|part| {
             let t = s + (f64::from(part) + 0.5) * width;
-            let at = |cell: &&Cell| hours(cell.from) <= t && t < hours(cell.until);
+            let at = |cell: &&CostCell| hours(cell.from) <= t && t < hours(cell.until);
             let rate = cost.cells().iter().find(at).map_or(0.0, |cell| cell.rate);
             rate * integral(cost.cells(), t, f, |cell| cell.weight) * width
         })

@@ -5,11 +5,11 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use tidewatch_core::engine::action::Attempt;
-use tidewatch_core::engine::event::{Answered, Known, MadePlan, Moved};
-use tidewatch_core::engine::memory::Memory;
+use tidewatch_core::engine::event::{KnownSource, MadePlan, Moved, ProbeAnswer};
+use tidewatch_core::engine::memory::SourceMemory;
 use tidewatch_core::engine::params::{BurstTerms, FleetParams, Response};
 use tidewatch_core::engine::params::{HostGroup, Terms};
-use tidewatch_core::model::burst::Evidence;
+use tidewatch_core::model::burst::BurstEvidence;
 use tidewatch_core::model::burst::excess::Excess;
 use tidewatch_core::model::importance::WeekWindow;
 use tidewatch_core::model::steps::{Steps, cut_together};
@@ -172,7 +172,7 @@ pub fn sent(source: &Source, who: Who, budget: Budget) -> Vec<Attempt> {
     let (policy, terms) = who.terms();
     let params = FleetParams { burst: terms, ..FleetParams::default() };
     let host = HostGroup { key: Arc::from("a.example"), public: true };
-    let known = Known {
+    let known = KnownSource {
         id: ONE,
         terms: Terms {
             budget,
@@ -184,7 +184,7 @@ pub fn sent(source: &Source, who: Who, budget: Budget) -> Vec<Attempt> {
             cost: None,
             host,
         },
-        memory: Memory::default(),
+        memory: SourceMemory::default(),
         probes: Vec::new(),
         answered_by: None,
         moved: Moved::Same,
@@ -243,11 +243,11 @@ pub fn sent(source: &Source, who: Who, budget: Budget) -> Vec<Attempt> {
 }
 
 /// The truth instead of what was found out.
-fn tell(source: &Source, answered: &mut Answered, at: Timestamp) {
+fn tell(source: &Source, answered: &mut ProbeAnswer, at: Timestamp) {
     let heard = &mut answered.heard;
     (heard.burst, heard.for_good) = (None, None);
     let burst = source.burst_at(at);
-    heard.on = burst.map(|(since, _)| Evidence { since, at, observed: 0, expected: 0.0 });
+    heard.on = burst.map(|(since, _)| BurstEvidence { since, at, observed: 0, expected: 0.0 });
     // Plans know better; that there is any is what counts.
     let excess = |_| Excess { at, probability: 1.0, per_hour: source.kind.burst, lasted: Span::ZERO };
     heard.excess = burst.map(excess);

@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 use crate::engine::params::Allocator;
 use crate::rng::Stream;
 
-use super::cyclic::Cyclic;
-use super::ripening::{Claim, Ripening};
-use super::rota::Rota;
-use super::sums::Sums;
+use super::cyclic::CyclicOrder;
+use super::ripening::{Claim, IndexWheel};
+use super::rota::RoundRobin;
+use super::sums::WeightedSampler;
 use super::turn::Turn;
 
 /// Those that may be probed, and the rule by which some of them are.
@@ -26,58 +26,59 @@ use super::turn::Turn;
 /// assert_eq!(chosen, [0, 2]);
 /// ```
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Allocation(Rule);
+pub struct Allocation(AllocatorState);
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-enum Rule {
+enum AllocatorState {
     /// In proportion to √π: with π known R (Theorem 3), with π learned Algorithm 1.
-    Sampled { weights: Sums, stream: Stream },
+    Sampled { weights: WeightedSampler, stream: Stream },
     /// D.
-    Cyclic(Cyclic),
+    Cyclic(CyclicOrder),
     /// The largest claim.
-    Ripest(Ripening),
+    Ripest(IndexWheel),
     /// In turn.
-    Rota(Rota),
+    Rota(RoundRobin),
 }
 
 impl Allocation {
     /// Nobody may be probed yet.
     pub fn new(allocator: Allocator, seed: u64) -> Self {
         Self(match allocator {
-            Allocator::Adaptive | Allocator::Memoryless => {
-                Rule::Sampled { weights: Sums::default(), stream: Stream::new(seed, "allocation") }
-            }
-            Allocator::Cyclic => Rule::Cyclic(Cyclic::default()),
-            Allocator::Index => Rule::Ripest(Ripening::new(Claim::Index)),
-            Allocator::Greedy => Rule::Ripest(Ripening::new(Claim::Gain)),
-            Allocator::RoundRobin => Rule::Rota(Rota::default()),
+            Allocator::Adaptive | Allocator::Memoryless => AllocatorState::Sampled {
+                weights: WeightedSampler::default(),
+                stream: Stream::new(seed, "allocation"),
+            },
+            Allocator::Cyclic => AllocatorState::Cyclic(CyclicOrder::default()),
+            Allocator::Index => AllocatorState::Ripest(IndexWheel::new(Claim::Index)),
+            Allocator::Greedy => AllocatorState::Ripest(IndexWheel::new(Claim::Gain)),
+            Allocator::RoundRobin => AllocatorState::Rota(RoundRobin::default()),
         })
     }
 
     /// This one may be probed.
     pub fn open(&mut self, place: u32, turn: Turn) {
         match &mut self.0 {
-            Rule::Sampled { weights, .. } => weights.set(place, turn.root),
-            Rule::Cyclic(cyclic) => cyclic.open(place, turn),
-            Rule::Ripest(ripening) => ripening.open(place, turn),
-            Rule::Rota(rota) => rota.open(place),
+            AllocatorState::Sampled { weights, .. } => weights.set(place, turn.root),
+            AllocatorState::Cyclic(cyclic) => cyclic.open(place, turn),
+            AllocatorState::Ripest(ripening) => ripening.open(place, turn),
+            AllocatorState::Rota(rota) => rota.open(place),
         }
     }
 
     /// This one may not be probed any more.
     pub fn close(&mut self, place: u32) {
         match &mut self.0 {
-            Rule::Sampled { weights, .. } => weights.set(place, 0.0),
-            Rule::Cyclic(cyclic) => cyclic.close(place),
-            Rule::Ripest(ripening) => ripening.close(place),
-            Rule::Rota(rota) => rota.close(place),
+            AllocatorState::Sampled { weights, .. } => weights.set(place, 0.0),
+            AllocatorState::Cyclic(cyclic) => cyclic.close(place),
+            AllocatorState::Ripest(ripening) => ripening.close(place),
+            AllocatorState::Rota(rota) => rota.close(place),
         }
     }
 
     /// This one has left for good: its place will be another's.
     pub fn forget(&mut self, place: u32) {
         match &mut self.0 {
-            Rule::Cyclic(cyclic) => cyclic.forget(place),
+            AllocatorState::Cyclic(cyclic) => cyclic.forget(place),
             _ => self.close(place),
         }
     }
@@ -85,16 +86,16 @@ impl Allocation {
     /// Appends those to be probed now, at most `most`. They are open no longer.
     pub fn choose(&mut self, now: f64, most: usize, chosen: &mut Vec<u32>) {
         match &mut self.0 {
-            Rule::Sampled { weights, stream } => {
+            AllocatorState::Sampled { weights, stream } => {
                 for _ in 0..most {
                     let Some(place) = weights.draw(stream.unit()) else { break };
                     weights.set(place, 0.0);
                     chosen.push(place);
                 }
             }
-            Rule::Cyclic(cyclic) => cyclic.choose(now, most, chosen),
-            Rule::Ripest(ripening) => ripening.choose(now, most, chosen),
-            Rule::Rota(rota) => rota.choose(most, chosen),
+            AllocatorState::Cyclic(cyclic) => cyclic.choose(now, most, chosen),
+            AllocatorState::Ripest(ripening) => ripening.choose(now, most, chosen),
+            AllocatorState::Rota(rota) => rota.choose(most, chosen),
         }
     }
 }

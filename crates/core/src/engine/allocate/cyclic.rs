@@ -18,8 +18,8 @@ const LONGEST: u32 = 62;
 
 /// Sources by their next turn.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Cyclic {
-    places: Vec<Place>,
+pub struct CyclicOrder {
+    places: Vec<CyclicPlace>,
     /// Turns so far.
     turn: u64,
     heap: BinaryHeap<Reverse<(u64, u32)>>,
@@ -35,7 +35,7 @@ pub struct Cyclic {
 }
 
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-struct Place {
+struct CyclicPlace {
     root: f32,
     log_period: u32,
     first: u64,
@@ -47,12 +47,12 @@ struct Place {
 /// It does not stand in the heap.
 const NOWHERE: u64 = u64::MAX;
 
-impl Cyclic {
+impl CyclicOrder {
     /// A source waits from now on.
     pub fn open(&mut self, place: u32, turn: Turn) {
         let at = place as usize;
         if self.places.len() <= at {
-            let unknown = Place { root: 0.0, log_period: 0, first: 0, next: NOWHERE, waits: false };
+            let unknown = CyclicPlace { root: 0.0, log_period: 0, first: 0, next: NOWHERE, waits: false };
             self.places.resize(at + 1, unknown);
         }
         let entry = &mut self.places[at];

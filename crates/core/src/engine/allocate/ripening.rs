@@ -88,9 +88,9 @@ const FILED_PER_PROBE: usize = 4;
 
 /// Sources by when their turn comes.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Ripening {
+pub struct IndexWheel {
     claim: Claim,
-    places: Vec<Place>,
+    places: Vec<WheelPlace>,
     /// By when the claim reaches the level. What comes no later than where it stands is in the pool.
     wheel: Wheel,
     pool: Vec<Candidate>,
@@ -105,7 +105,7 @@ pub struct Ripening {
 }
 
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-struct Place {
+struct WheelPlace {
     root: f32,
     last: u32,
     /// Where it waits: its time on the wheel, or one of the two marks.
@@ -123,7 +123,7 @@ struct Candidate {
     place: u32,
 }
 
-impl Ripening {
+impl IndexWheel {
     /// Nobody waits.
     pub fn new(claim: Claim) -> Self {
         Self {
@@ -143,11 +143,11 @@ impl Ripening {
     pub fn open(&mut self, place: u32, turn: Turn) {
         let at = place as usize;
         if self.places.len() <= at {
-            self.places.resize(at + 1, Place { root: 0.0, last: 0, filed: CLOSED });
+            self.places.resize(at + 1, WheelPlace { root: 0.0, last: 0, filed: CLOSED });
         }
         self.demand += self.claim.demand(f64::from(turn.root));
         self.demand -= self.claim.demand(f64::from(self.places[at].root));
-        self.places[at] = Place { root: turn.root, last: ticks(turn.last), filed: CLOSED };
+        self.places[at] = WheelPlace { root: turn.root, last: ticks(turn.last), filed: CLOSED };
         self.file(place, self.level, 0.0);
     }
 

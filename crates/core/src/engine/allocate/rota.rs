@@ -7,13 +7,13 @@ use std::collections::VecDeque;
 
 /// Sources in turn.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Rota {
+pub struct RoundRobin {
     line: VecDeque<(u32, u32)>,
     /// The ticket under which each waits; even while it does not.
     tickets: Vec<u32>,
 }
 
-impl Rota {
+impl RoundRobin {
     /// A source waits from now on.
     pub fn open(&mut self, place: u32) {
         let at = place as usize;

@@ -11,12 +11,12 @@ const WIDTH: usize = 16;
 
 /// Weights, and their sums over ever larger blocks.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Sums {
+pub struct WeightedSampler {
     /// From the weights themselves up to a level of one node.
     levels: Vec<Vec<[f32; WIDTH]>>,
 }
 
-impl Sums {
+impl WeightedSampler {
     /// Sets the weight of a place, which is made if it is not there.
     pub fn set(&mut self, place: u32, weight: f32) {
         self.reach(place as usize);
@@ -109,7 +109,7 @@ mod tests {
             sets in prop::collection::vec((0_u32..5_000, 0_u32..4), 1..300),
             unit in 0.0..1.0,
         ) {
-            let mut sums = Sums::default();
+            let mut sums = WeightedSampler::default();
             let mut plain = vec![0.0_f32; 5_000];
             for (place, weight) in sets {
                 sums.set(place, weight as f32);
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn nothing_is_drawn_from_nothing() {
-        let mut sums = Sums::default();
+        let mut sums = WeightedSampler::default();
         assert_eq!(sums.draw(0.5), None);
         sums.set(40_000, 2.0);
         assert_eq!(sums.draw(0.999_999_999), Some(40_000));

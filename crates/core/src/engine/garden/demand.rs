@@ -16,7 +16,7 @@ const MOST: usize = 1 << 17;
 
 /// Costs by day.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Demand {
+pub(super) struct DayCosts {
     /// Days that share a place in the ring: 1, or more where the ring would be too large.
     width: i64,
     /// Places in the ring, a power of two.
@@ -24,12 +24,12 @@ pub(super) struct Demand {
     /// What a day has, of what will be there.
     capacity: i64,
     /// Heap-shaped; the leaves are at `places..`.
-    nodes: Vec<Node>,
+    nodes: Vec<DayNode>,
 }
 
 /// Some days in a row.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-struct Node {
+struct DayNode {
     /// Cost less capacity.
     sum: i64,
     /// The greatest such sum of the first of these days, one at least.
@@ -38,7 +38,7 @@ struct Node {
     days: u32,
 }
 
-impl Node {
+impl DayNode {
     fn of(value: i64) -> Self {
         Self { sum: value, most: value, days: 1 }
     }
@@ -64,13 +64,13 @@ pub struct Overload {
     pub by: i64,
 }
 
-impl Demand {
+impl DayCosts {
     /// Nothing is due; `days` ahead can be told.
     pub fn new(days: i64) -> Self {
         let days = usize::try_from(days.max(1)).unwrap_or(MOST);
         let width = days.div_ceil(MOST - 1).max(1);
         let places = (days / width + 2).next_power_of_two();
-        let nodes = vec![Node::of(0); 2 * places];
+        let nodes = vec![DayNode::of(0); 2 * places];
         let mut demand = Self { width: width as i64, places, capacity: 0, nodes };
         demand.build();
         demand
@@ -108,7 +108,7 @@ impl Demand {
         if more != 0 {
             self.capacity = capacity;
             for leaf in &mut self.nodes[self.places..] {
-                *leaf = Node::of(leaf.sum.saturating_sub(more));
+                *leaf = DayNode::of(leaf.sum.saturating_sub(more));
             }
             self.build();
         }
@@ -158,7 +158,7 @@ impl Demand {
 
     fn change(&mut self, bucket: i64, by: i64) {
         let mut node = self.places + self.place(bucket);
-        self.nodes[node] = Node::of(self.nodes[node].sum.saturating_add(by));
+        self.nodes[node] = DayNode::of(self.nodes[node].sum.saturating_add(by));
         let mut length = 1;
         while node > 1 {
             node /= 2;
@@ -178,12 +178,12 @@ impl Demand {
     }
 
     /// The places from one to another as if they were one node.
-    fn over(&self, from: usize, to: usize) -> Option<Node> {
+    fn over(&self, from: usize, to: usize) -> Option<DayNode> {
         let (mut left, mut right) = (from + self.places, to + self.places);
-        let mut before: Option<(Node, u32)> = None;
-        let mut after: Option<(Node, u32)> = None;
+        let mut before: Option<(DayNode, u32)> = None;
+        let mut after: Option<(DayNode, u32)> = None;
         let mut length = 1;
-        let join = |one: Option<(Node, u32)>, other: Option<(Node, u32)>| match (one, other) {
+        let join = |one: Option<(DayNode, u32)>, other: Option<(DayNode, u32)>| match (one, other) {
             (Some((one, a)), Some((other, b))) => Some((one.then(other, a), a + b)),
             (one, other) => one.or(other),
         };
@@ -211,7 +211,7 @@ mod tests {
     fn the_overload_is_what_counting_day_by_day_finds() {
         let mut chance = Stream::new(5, "demand");
         for days in [1, 3, 30, 200] {
-            let (mut demand, mut capacity) = (Demand::new(days), 7);
+            let (mut demand, mut capacity) = (DayCosts::new(days), 7);
             demand.set_capacity(capacity);
             let mut plain = vec![0_u64; 1000 + days as usize];
             for today in 0..600_i64 {
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn many_days_share_their_places() {
-        let demand = Demand::new(1_000_000);
+        let demand = DayCosts::new(1_000_000);
         assert_eq!((demand.width, demand.places), (8, MOST));
         assert!(demand.span() * demand.width > 1_000_000);
     }

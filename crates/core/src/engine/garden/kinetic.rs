@@ -9,20 +9,20 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Plant, Work};
+use super::{Task, Work};
 
 /// Nobody.
 const NONE: u32 = u32::MAX;
 
 /// A line: (due − t)·cost/window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-struct Line {
+struct CostLine {
     due: i64,
     cost: Work,
     window: u32,
 }
 
-impl Line {
+impl CostLine {
     /// (due − t)·c as a fraction over w.
     fn at(&self, t: i64) -> (i128, i128) {
         (i128::from(self.due - t) * i128::from(self.cost), i128::from(self.window))
@@ -41,32 +41,32 @@ impl Line {
 
 /// A match: who won it, and from which day on it must be played again.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-struct Match {
+struct TreeMatch {
     winner: u32,
     until: i64,
 }
 
 /// The least of many lines.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Least {
-    lines: Vec<Option<Line>>,
+pub struct KineticMinimum {
+    lines: Vec<Option<CostLine>>,
     /// A heap-shaped tree: the leaves are at `width..`.
-    matches: Vec<Match>,
+    matches: Vec<TreeMatch>,
     width: usize,
     now: i64,
 }
 
-impl Least {
+impl KineticMinimum {
     /// Nobody takes part yet.
     pub fn new(plants: usize) -> Self {
         let width = plants.next_power_of_two().max(1);
-        let none = Match { winner: NONE, until: i64::MAX };
+        let none = TreeMatch { winner: NONE, until: i64::MAX };
         Self { lines: vec![None; plants], matches: vec![none; 2 * width], width, now: 0 }
     }
 
     /// A plant takes part, due on that day.
-    pub fn put(&mut self, index: usize, plant: &Plant, due: i64) {
-        self.lines[index] = Some(Line { due, cost: plant.cost, window: plant.window });
+    pub fn put(&mut self, index: usize, plant: &Task, due: i64) {
+        self.lines[index] = Some(CostLine { due, cost: plant.cost, window: plant.window });
         self.replay(index);
     }
 
@@ -134,7 +134,7 @@ impl Least {
     fn replay(&mut self, index: usize) {
         let leaf = self.width + index;
         let winner = if self.lines[index].is_some() { index as u32 } else { NONE };
-        self.matches[leaf] = Match { winner, until: i64::MAX };
+        self.matches[leaf] = TreeMatch { winner, until: i64::MAX };
         let mut node = leaf / 2;
         while node >= 1 {
             self.play(node);
@@ -157,22 +157,22 @@ impl Least {
         let until = left.until.min(right.until);
         let line = |winner: u32| self.lines.get(winner as usize).copied().flatten();
         self.matches[node] = match (line(left.winner), line(right.winner)) {
-            (_, None) => Match { winner: left.winner, until },
-            (None, Some(_)) => Match { winner: right.winner, until },
+            (_, None) => TreeMatch { winner: left.winner, until },
+            (None, Some(_)) => TreeMatch { winner: right.winner, until },
             (Some(one), Some(other)) => {
                 let wins = one.beats(&other, self.now, true);
                 let (winner, loser) = if wins { (one, other) } else { (other, one) };
                 let place = if wins { left.winner } else { right.winner };
-                Match { winner: place, until: until.min(overtaken(&winner, &loser, self.now, wins)) }
+                TreeMatch { winner: place, until: until.min(overtaken(&winner, &loser, self.now, wins)) }
             }
         };
     }
 }
 
 /// The first day after `now` on which the loser is the winner, if ever.
-fn overtaken(winner: &Line, loser: &Line, now: i64, winner_is_first: bool) -> i64 {
+fn overtaken(winner: &CostLine, loser: &CostLine, now: i64, winner_is_first: bool) -> i64 {
     // Slopes −c/w: the loser catches up only if it falls faster.
-    let falls = |line: &Line| (i128::from(line.cost), i128::from(line.window));
+    let falls = |line: &CostLine| (i128::from(line.cost), i128::from(line.window));
     let ((c, w), (d, v)) = (falls(winner), falls(loser));
     let faster = d * w - c * v;
     if faster <= 0 {
@@ -195,14 +195,14 @@ mod tests {
     fn the_least_is_what_a_look_at_all_finds() {
         let mut chance = Stream::new(3, "lines");
         for plants in [1_usize, 2, 3, 17, 64] {
-            let mut least = Least::new(plants);
-            let mut all: Vec<Option<(Plant, i64)>> = vec![None; plants];
+            let mut least = KineticMinimum::new(plants);
+            let mut all: Vec<Option<(Task, i64)>> = vec![None; plants];
             for today in 0..400 {
                 for _ in 0..3 {
                     let index = (chance.unit() * plants as f64) as usize;
                     if chance.unit() < 0.7 {
                         let window = 1 + (chance.unit() * 40.0) as u32;
-                        let plant = Plant::new((1.0 + (chance.unit() * 5.0).floor()) / 2.0, window);
+                        let plant = Task::new((1.0 + (chance.unit() * 5.0).floor()) / 2.0, window);
                         let due = today + (chance.unit() * f64::from(window + 1)) as i64;
                         all[index] = Some((plant, due));
                         least.put(index, &plant, due);
@@ -211,7 +211,7 @@ mod tests {
                         least.take(index);
                     }
                 }
-                let wasteness = |(plant, due): &(Plant, i64)| {
+                let wasteness = |(plant, due): &(Task, i64)| {
                     (due - today) as f64 / f64::from(plant.window) * plant.cost as f64
                 };
                 let end = |share: f64| (share * (plants + 1) as f64) as usize;

@@ -25,9 +25,9 @@ use serde::{Deserialize, Serialize};
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::demand::{Demand, Overload};
-use super::kinetic::Least;
-use super::{Plant, UNIT, Work};
+use super::demand::{DayCosts, Overload};
+use super::kinetic::KineticMinimum;
+use super::{Task, UNIT, Work};
 
 /// Waterings of a plant that are foreseen.
 pub const SEEN: i64 = 4;
@@ -50,7 +50,7 @@ const PASSED_OVER: usize = 64;
 /// ```
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Medd {
-    beds: Vec<Option<Bed>>,
+    beds: Vec<Option<TaskState>>,
     capacity: Work,
     today: i64,
     /// In the order in which those that are due are watered: by due day, then cost, then window.
@@ -58,8 +58,8 @@ pub struct Medd {
     /// By due day, then by how little it wastes.
     thrift: BTreeSet<(i64, Slope, usize)>,
     /// Of each due day to come, the one that wastes least.
-    least: Least,
-    demand: Demand,
+    least: KineticMinimum,
+    demand: DayCosts,
     /// What is due since before today's place in the ring.
     late: Work,
     /// Ω, in millionths of millionths a day, exactly.
@@ -75,8 +75,8 @@ pub struct Medd {
 
 /// A plant where it grows.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-struct Bed {
-    plant: Plant,
+struct TaskState {
+    plant: Task,
     due: i64,
     /// When its coming waterings were noted.
     sown: i64,
@@ -84,7 +84,7 @@ struct Bed {
 
 /// c/w.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-struct Slope(Plant);
+struct Slope(Task);
 
 impl Ord for Slope {
     fn cmp(&self, other: &Self) -> Ordering {
@@ -104,7 +104,7 @@ impl PartialOrd for Slope {
 }
 
 /// c/w in millionths of millionths.
-fn share(plant: &Plant) -> u128 {
+fn share(plant: &Task) -> u128 {
     u128::from(plant.cost) * u128::from(UNIT) / u128::from(plant.window)
 }
 
@@ -115,14 +115,14 @@ fn divisor(one: Work, other: Work) -> Work {
 impl Medd {
     /// An empty garden on that day.
     pub fn new(capacity: Work, today: i64) -> Self {
-        let demand = Demand::new(1);
+        let demand = DayCosts::new(1);
         let mut medd = Self {
             beds: Vec::new(),
             capacity,
             today,
             queue: BTreeSet::new(),
             thrift: BTreeSet::new(),
-            least: Least::new(demand.span() as usize),
+            least: KineticMinimum::new(demand.span() as usize),
             demand,
             late: 0,
             omega: 0,
@@ -136,7 +136,7 @@ impl Medd {
     }
 
     /// These plants, all watered on day 0.
-    pub fn of(plants: &[Plant], capacity: Work) -> Self {
+    pub fn of(plants: &[Task], capacity: Work) -> Self {
         let mut medd = Self::new(capacity, 1);
         for (index, &plant) in plants.iter().enumerate() {
             medd.plant(index, plant, i64::from(plant.window));
@@ -146,7 +146,7 @@ impl Medd {
     }
 
     /// A plant grows at this place, or another than before, and is due on that day.
-    pub fn plant(&mut self, place: usize, plant: Plant, due: i64) {
+    pub fn plant(&mut self, place: usize, plant: Task, due: i64) {
         if let Some(bed) = self.beds.get(place).copied().flatten().filter(|bed| bed.plant == plant) {
             self.lift(place, bed);
             self.sow(place, plant, due);
@@ -314,7 +314,7 @@ impl Medd {
     }
 
     /// Who wastes least of those that are due after today and by then.
-    fn thriftiest(&mut self, by: i64) -> Option<(usize, Bed)> {
+    fn thriftiest(&mut self, by: i64) -> Option<(usize, TaskState)> {
         let from = self.demand.bucket(self.today + 1);
         let to = self.demand.bucket(by).min(from + self.demand.span() - 1);
         let (first, last) = (self.demand.place(from), self.demand.place(to));
@@ -333,7 +333,7 @@ impl Medd {
     /// Who wastes least of those that are due at the same place in the ring, after today.
     fn cheapest(&self, due: i64) -> Option<usize> {
         let bucket = self.demand.bucket(due);
-        let none = Slope(Plant { cost: 0, window: 0 });
+        let none = Slope(Task { cost: 0, window: 0 });
         let from = self.demand.first_day(bucket).max(self.today + 1);
         let to = self.demand.first_day(bucket + 1);
         self.thrift.range((from, none, 0)..(to.max(from), none, 0)).next().map(|&(.., place)| place)
@@ -355,8 +355,8 @@ impl Medd {
         }
     }
 
-    fn sow(&mut self, place: usize, plant: Plant, due: i64) {
-        let bed = Bed { plant, due, sown: self.today };
+    fn sow(&mut self, place: usize, plant: Task, due: i64) {
+        let bed = TaskState { plant, due, sown: self.today };
         self.beds[place] = Some(bed);
         self.queue.insert((due, plant.cost, Reverse(plant.window), place));
         self.thrift.insert((due, Slope(plant), place));
@@ -364,8 +364,8 @@ impl Medd {
         self.show(due);
     }
 
-    fn lift(&mut self, place: usize, bed: Bed) {
-        let Bed { plant, due, .. } = bed;
+    fn lift(&mut self, place: usize, bed: TaskState) {
+        let TaskState { plant, due, .. } = bed;
         self.queue.remove(&(due, plant.cost, Reverse(plant.window), place));
         self.thrift.remove(&(due, Slope(plant), place));
         self.beds[place] = None;
@@ -374,8 +374,8 @@ impl Medd {
     }
 
     /// Counts what a plant will cost on the coming days, or no longer.
-    fn note(&mut self, bed: Bed, counts: bool) {
-        let Bed { plant: Plant { cost, window }, due, sown } = bed;
+    fn note(&mut self, bed: TaskState, counts: bool) {
+        let TaskState { plant: Task { cost, window }, due, sown } = bed;
         let now = self.demand.bucket(self.today);
         let seen_until = self.demand.bucket(sown) + self.demand.span();
         if self.demand.bucket(due) < now {
@@ -394,8 +394,8 @@ impl Medd {
     /// Makes the ring large enough, and notes everything anew.
     fn lay_out(&mut self) {
         let longest = self.longest.max(1).unsigned_abs().next_power_of_two();
-        self.demand = Demand::new(SEEN * i64::try_from(longest).unwrap_or(i64::MAX / SEEN));
-        self.least = Least::new(self.demand.span() as usize);
+        self.demand = DayCosts::new(SEEN * i64::try_from(longest).unwrap_or(i64::MAX / SEEN));
+        self.least = KineticMinimum::new(self.demand.span() as usize);
         self.late = 0;
         self.count_on(true);
         let mut dues = BTreeSet::new();

@@ -25,14 +25,14 @@ const DEAREST: f64 = 1e6;
 
 /// A plant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Plant {
+pub struct Task {
     /// c: what watering it takes.
     pub cost: Work,
     /// w: every so many days.
     pub window: u32,
 }
 
-impl Plant {
+impl Task {
     /// A plant that costs this many units.
     pub fn new(cost: f64, window: u32) -> Self {
         Self { cost: (cost.clamp(0.0, DEAREST) * UNIT as f64).round() as Work, window: window.max(1) }
@@ -45,6 +45,6 @@ impl Plant {
 /// # use tidewatch_core::engine::garden::{Plant, omega};
 /// assert_eq!(omega(&[Plant::new(1.0, 4), Plant::new(3.0, 6)]), 0.75);
 /// ```
-pub fn omega(plants: &[Plant]) -> f64 {
+pub fn omega(plants: &[Task]) -> f64 {
     plants.iter().map(|plant| plant.cost as f64 / UNIT as f64 / f64::from(plant.window)).sum()
 }

@@ -54,7 +54,7 @@ impl Test {
 
 /// What a test goes by.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Params {
+pub struct BurstParams {
     /// Which test.
     pub test: Test,
     /// W, of the ratio test; the tail test's windows are multiples of it. The filter has no window.
@@ -65,7 +65,7 @@ pub struct Params {
     pub false_alarms: f64,
 }
 
-impl Default for Params {
+impl Default for BurstParams {
     fn default() -> Self {
         Self { test: Test::default(), window: Span::from_hours(1), threshold: 2.0, false_alarms: 0.001 }
     }
@@ -73,18 +73,18 @@ impl Default for Params {
 
 /// What one probe saw: the updates in (from, until].
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Look<'u> {
+pub struct ProbeWindow<'u> {
     /// The probe before, or the oldest item that a feed still shows, if that is later.
     pub from: Timestamp,
     /// This probe.
     pub until: Timestamp,
     /// What came between.
-    pub seen: Seen<'u>,
+    pub seen: WindowUpdates<'u>,
 }
 
 /// Updates, as well as they are known.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Seen<'u> {
+pub enum WindowUpdates<'u> {
     /// Their times, in any order; none for a look that found nothing.
     Dated(&'u [Timestamp]),
     /// Their number only. They are taken as spread evenly, which no burst is: so a burst within one
@@ -96,18 +96,18 @@ pub enum Seen<'u> {
 
 /// A burst begins or ends.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub enum Change {
+pub enum BurstChange {
     /// It was off and is on.
-    Began(Evidence),
+    Began(BurstEvidence),
     /// It was on and is off.
-    Ended(Evidence),
+    Ended(BurstEvidence),
     /// It began and ended within one look.
-    Passed(Evidence),
+    Passed(BurstEvidence),
 }
 
-impl Change {
+impl BurstChange {
     /// What it rests on.
-    pub fn evidence(&self) -> Evidence {
+    pub fn evidence(&self) -> BurstEvidence {
         match *self {
             Self::Began(evidence) | Self::Ended(evidence) | Self::Passed(evidence) => evidence,
         }
@@ -118,7 +118,7 @@ impl Change {
 /// update from which on a burst was thought of; for the other tests, where the window that raised the
 /// alarm begins.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Evidence {
+pub struct BurstEvidence {
     /// Where counting begins.
     pub since: Timestamp,
     /// The look that showed it; for a burst that ended before the look did, the update before which

@@ -10,7 +10,7 @@ use crate::time::{Span, Timestamp};
 
 use super::filter::{Belief, Chain};
 use super::recent::Recent;
-use super::{Change, Evidence, Look, Params, Seen, Test, ratio, tail};
+use super::{BurstChange, BurstEvidence, BurstParams, ProbeWindow, Test, WindowUpdates, ratio, tail};
 
 /// Times into which a count without dates is spread at most.
 const SPREAD: u32 = 64;
@@ -25,7 +25,7 @@ const VERSION: u8 = 1;
 /// What is remembered of a source between looks: with the filter 63 bytes when stored; the other
 /// tests keep the times of their windows' updates besides.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Watch {
+pub struct BurstDetector {
     /// A burst is on.
     on: bool,
     /// Which of the tail test's windows raised it.
@@ -41,7 +41,7 @@ pub struct Watch {
     recent: Recent,
 }
 
-impl Default for Watch {
+impl Default for BurstDetector {
     fn default() -> Self {
         Self {
             on: false,
@@ -64,12 +64,12 @@ struct Moment {
 }
 
 /// The rate a source is held against, with the little that is always added to it.
-struct Rhythm<'r> {
+struct ExpectedCounts<'r> {
     rate: &'r Rate,
     mean_per_hour: f64,
 }
 
-impl<'r> Rhythm<'r> {
+impl<'r> ExpectedCounts<'r> {
     fn new(rate: &'r Rate) -> Self {
         Self { rate, mean_per_hour: (rate.per_week() / 168.0).max(LEAST_PER_HOUR) }
     }
@@ -87,7 +87,7 @@ impl<'r> Rhythm<'r> {
     }
 }
 
-impl Watch {
+impl BurstDetector {
     /// Takes in one look, under the rate that was believed before it.
     ///
     /// ```
@@ -103,13 +103,18 @@ impl Watch {
     /// let change = watch.look(&look(day, later, Seen::Counted(6)), &rate, &params);
     /// assert!(matches!(change, Some(Change::Began(_))) && watch.is_on());
     /// ```
-    pub fn look(&mut self, look: &Look<'_>, rate: &Rate, params: &Params) -> Option<Change> {
+    pub fn look(
+        &mut self,
+        look: &ProbeWindow<'_>,
+        rate: &Rate,
+        params: &BurstParams,
+    ) -> Option<BurstChange> {
         let from = self.seen_until.map_or(look.from, |seen| seen.max(look.from));
         if look.until <= from {
             return None;
         }
         let (was_on, mut ever_on) = (self.on, self.on);
-        let look = Look { from, ..*look };
+        let look = ProbeWindow { from, ..*look };
         let evidence = match params.test {
             Test::Filter => self.filter(&look, rate, params, &mut ever_on),
             Test::Tail => self.tail(&look, rate, params, &mut ever_on),
@@ -117,21 +122,27 @@ impl Watch {
         };
         self.seen_until = Some(look.until);
         match (was_on, self.on) {
-            (false, true) => Some(Change::Began(evidence)),
-            (true, false) => Some(Change::Ended(evidence)),
-            (false, false) if ever_on => Some(Change::Passed(evidence)),
+            (false, true) => Some(BurstChange::Began(evidence)),
+            (true, false) => Some(BurstChange::Ended(evidence)),
+            (false, false) if ever_on => Some(BurstChange::Passed(evidence)),
             _ => None,
         }
     }
 
-    fn filter(&mut self, look: &Look<'_>, rate: &Rate, params: &Params, ever_on: &mut bool) -> Evidence {
+    fn filter(
+        &mut self,
+        look: &ProbeWindow<'_>,
+        rate: &Rate,
+        params: &BurstParams,
+        ever_on: &mut bool,
+    ) -> BurstEvidence {
         self.recent.clear();
-        let (rhythm, chain) = (Rhythm::new(rate), Chain::new(params.false_alarms));
+        let (rhythm, chain) = (ExpectedCounts::new(rate), Chain::new(params.false_alarms));
         if let Some(seen) = self.seen_until {
             chain.pass_unseen(&mut self.belief, rhythm.gaps(seen, look.from));
         }
         let (mut at, mut over) = (look.from, None);
-        if look.seen == Seen::Changed {
+        if look.seen == WindowUpdates::Changed {
             let gaps = rhythm.gaps(look.from, look.until);
             self.begin_run(look.from, &chain);
             chain.change(&mut self.belief, gaps, rhythm.expected(look.from, look.until));
@@ -169,19 +180,25 @@ impl Watch {
     }
 
     /// The burst that is over, if one is.
-    fn end_run(&mut self, at: Timestamp, rate: &Rate) -> Option<Evidence> {
+    fn end_run(&mut self, at: Timestamp, rate: &Rate) -> Option<BurstEvidence> {
         let over = self.on && self.belief.is_calm();
         self.on &= !over;
         over.then(|| self.run(at, rate))
     }
 
-    fn run(&self, at: Timestamp, rate: &Rate) -> Evidence {
+    fn run(&self, at: Timestamp, rate: &Rate) -> BurstEvidence {
         let (since, observed) = (self.run_from, self.run_updates);
-        Evidence { since, at, observed, expected: rate.expected(since, at) }
+        BurstEvidence { since, at, observed, expected: rate.expected(since, at) }
     }
 
-    fn tail(&mut self, look: &Look<'_>, rate: &Rate, params: &Params, ever_on: &mut bool) -> Evidence {
-        let rhythm = Rhythm::new(rate);
+    fn tail(
+        &mut self,
+        look: &ProbeWindow<'_>,
+        rate: &Rate,
+        params: &BurstParams,
+        ever_on: &mut bool,
+    ) -> BurstEvidence {
+        let rhythm = ExpectedCounts::new(rate);
         let windows = tail::WINDOWS.map(|factor| params.window.scaled(factor));
         let longest = windows[windows.len() - 1];
         for moment in moments(look, rate) {
@@ -209,14 +226,14 @@ impl Watch {
         self.run(look.until, rate)
     }
 
-    fn end_tail(&mut self, at: Timestamp, windows: &[Span], rhythm: &Rhythm<'_>) {
+    fn end_tail(&mut self, at: Timestamp, windows: &[Span], rhythm: &ExpectedCounts<'_>) {
         if self.on {
             let from = at - windows[usize::from(self.window) % windows.len()];
             self.on = !tail::is_ordinary(self.recent.count(from, at), rhythm.expected(from, at));
         }
     }
 
-    fn ratio(&mut self, look: &Look<'_>, rate: &Rate, params: &Params) -> Evidence {
+    fn ratio(&mut self, look: &ProbeWindow<'_>, rate: &Rate, params: &BurstParams) -> BurstEvidence {
         for moment in moments(look, rate) {
             self.recent.push(moment.at, moment.count, params.window);
             self.run_updates = self.run_updates.saturating_add(moment.count);
@@ -239,7 +256,7 @@ impl Watch {
     }
 
     /// The burst that is on, as far as it has been seen.
-    pub fn so_far(&self, rate: &Rate) -> Option<Evidence> {
+    pub fn so_far(&self, rate: &Rate) -> Option<BurstEvidence> {
         self.seen_until.filter(|_| self.on).map(|seen| self.run(seen, rate))
     }
 
@@ -335,17 +352,17 @@ fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
 
 /// A look's updates in order. Those without times are spread evenly, each at the middle of its
 /// share of the look.
-fn moments(look: &Look<'_>, rate: &Rate) -> Vec<Moment> {
+fn moments(look: &ProbeWindow<'_>, rate: &Rate) -> Vec<Moment> {
     match look.seen {
-        Seen::Dated(times) => {
+        WindowUpdates::Dated(times) => {
             let inside = look.from + Span::from_millis(1);
             let mut times: Vec<_> = times.iter().map(|&at| at.clamp(inside, look.until)).collect();
             times.sort_unstable();
             times.into_iter().map(|at| Moment { at, count: 1, per_hour: rate.at(at) }).collect()
         }
-        Seen::Counted(0) => Vec::new(),
-        Seen::Counted(_) | Seen::Changed => {
-            let count = if let Seen::Counted(count) = look.seen { count } else { 1 };
+        WindowUpdates::Counted(0) => Vec::new(),
+        WindowUpdates::Counted(_) | WindowUpdates::Changed => {
+            let count = if let WindowUpdates::Counted(count) = look.seen { count } else { 1 };
             let length = look.until - look.from;
             let per_hour = rate.expected(look.from, look.until) / hours(length);
             let parts = count.min(SPREAD);

@@ -22,7 +22,7 @@ const LAYOUT: u8 = 1;
 
 /// One update.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Entry {
+pub struct UpdateTime {
     /// When it came.
     pub at: Timestamp,
     /// Updates per hour that were foretold for then; `None` before anything was.
@@ -31,14 +31,14 @@ pub struct Entry {
 
 /// The last updates of a source.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Diary {
+pub struct UpdateTimes {
     /// Ascending.
-    entries: VecDeque<Entry>,
+    entries: VecDeque<UpdateTime>,
     /// Since when it is complete.
     since: Option<Timestamp>,
 }
 
-impl Diary {
+impl UpdateTimes {
     /// Somebody watches: nothing is missing from then on.
     pub fn watched_since(&mut self, at: Timestamp) {
         self.since = Some(self.since.map_or(at, |since| since.min(at)));
@@ -47,7 +47,7 @@ impl Diary {
     /// An update, in order or not.
     pub fn note(&mut self, at: Timestamp, foretold: Option<f32>) {
         let place = self.entries.partition_point(|entry| entry.at <= at);
-        self.entries.insert(place, Entry { at, foretold });
+        self.entries.insert(place, UpdateTime { at, foretold });
         let newest = self.entries.back().map_or(at, |newest| newest.at);
         while self.entries.len() > MOST || self.entries.front().is_some_and(|old| newest - old.at > LONGEST)
         {
@@ -63,7 +63,7 @@ impl Diary {
     }
 
     /// The updates, ascending.
-    pub fn entries(&self) -> impl DoubleEndedIterator<Item = &Entry> + ExactSizeIterator {
+    pub fn entries(&self) -> impl DoubleEndedIterator<Item = &UpdateTime> + ExactSizeIterator {
         self.entries.iter()
     }
 
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn it_is_sorted_keeps_the_last_and_knows_since_when() {
         let at = |n: i64| Timestamp::from_secs(1_000_000 + 60 * n);
-        let mut diary = Diary::default();
+        let mut diary = UpdateTimes::default();
         assert_eq!(diary.since(), None);
         diary.note(at(5), None);
         assert_eq!(diary.since(), Some(at(5)));
@@ -125,20 +125,20 @@ mod tests {
         diary.note(at(3), Some(0.5));
         assert_eq!(diary.entries().map(|entry| entry.at).collect::<Vec<_>>(), [at(3), at(5)]);
         assert_eq!(diary.since(), Some(at(0)));
-        assert_eq!(Diary::from_bytes(&diary.to_bytes()), Some(diary.clone()));
+        assert_eq!(UpdateTimes::from_bytes(&diary.to_bytes()), Some(diary.clone()));
         (10..10 + MOST as i64).for_each(|n| diary.note(at(n), None));
         assert_eq!((diary.entries().len(), diary.since()), (MOST, Some(at(5))));
-        assert_eq!(Diary::from_bytes(&diary.to_bytes()), Some(diary));
-        let mut later = Diary::default();
+        assert_eq!(UpdateTimes::from_bytes(&diary.to_bytes()), Some(diary));
+        let mut later = UpdateTimes::default();
         (0..9).for_each(|n| later.note(at(n), None));
         later.forget_before(at(6));
         assert_eq!((later.entries().len(), later.since()), (3, Some(at(6))));
         later.not_after(at(7));
         assert_eq!((later.entries().len(), later.since()), (2, Some(at(6))));
         later.not_after(at(5));
-        assert_eq!(later, Diary::default());
-        assert_eq!(Diary::from_bytes(&[]), None);
-        assert_eq!(Diary::from_bytes(&[LAYOUT, 0, 0]), None);
-        assert_eq!(Diary::from_bytes(&[LAYOUT; 12]), None);
+        assert_eq!(later, UpdateTimes::default());
+        assert_eq!(UpdateTimes::from_bytes(&[]), None);
+        assert_eq!(UpdateTimes::from_bytes(&[LAYOUT, 0, 0]), None);
+        assert_eq!(UpdateTimes::from_bytes(&[LAYOUT; 12]), None);
     }
 }

@@ -15,9 +15,9 @@ use crate::model::steps::Steps;
 use crate::model::week::{local_millis, stretches};
 use crate::time::{Span, Timestamp};
 
-use super::diary::Diary;
-use super::mixture::Habits;
-use super::predictors::{ACCOUNTS, ANYWHEN, Account, Comb, Memory};
+use super::diary::UpdateTimes;
+use super::mixture::PredictorMix;
+use super::predictors::{ACCOUNTS, ANYWHEN, Periodic, Predictor, PredictorMemory};
 use super::regular::{Regularity, Stages};
 
 const MINUTE_MS: i64 = 60_000;
@@ -43,17 +43,17 @@ const LONGEST_PAST: Span = Span::from_days(35);
 pub(super) struct Tables {
     flat: f64,
     /// What the rhythm counts, by minute of the hour.
-    hour: Cyclic<HOUR>,
-    week: Cyclic<WEEK>,
+    hour: CyclicPredictor<HOUR>,
+    week: CyclicPredictor<WEEK>,
 }
 
 /// Values by the minute of a cycle, as sums from its beginning, so that a mean takes two of them.
 #[derive(Debug, Clone, PartialEq)]
-struct Cyclic<const CYCLE: usize> {
+struct CyclicPredictor<const CYCLE: usize> {
     sums: Vec<f64>,
 }
 
-impl<const CYCLE: usize> Cyclic<CYCLE> {
+impl<const CYCLE: usize> CyclicPredictor<CYCLE> {
     fn new(values: &[f64]) -> Self {
         debug_assert_eq!(values.len(), CYCLE);
         let mut sum = 0.0;
@@ -104,14 +104,14 @@ impl Detail {
 /// What a source's updates so far foretell.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Foresight {
-    diary: Diary,
-    habits: Habits,
+    diary: UpdateTimes,
+    habits: PredictorMix,
     tables: Tables,
 }
 
 impl Foresight {
     /// By its last updates and what is believed of them, as of `now`; it may be asked for a few hours.
-    pub fn new(diary: Diary, habits: Habits, zone: &TimeZone, now: Timestamp) -> Self {
+    pub fn new(diary: UpdateTimes, habits: PredictorMix, zone: &TimeZone, now: Timestamp) -> Self {
         let tables = Tables::new(&diary, &habits, zone, now);
         Self { diary, habits, tables }
     }
@@ -179,15 +179,15 @@ impl Foresight {
         // However much echoes, it dies away.
         let kept = (MOST_ECHOING / echoing).min(1.0);
         let hours = |span: Span| span.as_secs_f64() / 3600.0;
-        let mut echoes: Vec<Echo> = Vec::new();
+        let mut echoes: Vec<SelfExciting> = Vec::new();
         for (account, &share) in ACCOUNTS.iter().zip(&self.habits.shares) {
-            if let Account::Echo(mean) = account {
+            if let Predictor::Echo(mean) = account {
                 let (mean, share) = (f64::from(*mean) / 60.0, f64::from(share) * kept);
                 let ages = self.diary.entries().rev().map(|entry| hours(now - entry.at) / mean);
                 // What is older has faded to nothing.
                 let ages = ages.skip_while(|&age| age < 0.0).take_while(|&age| age < FADED);
                 let excited = ages.map(|age| (-age).exp() / mean).sum::<f64>();
-                echoes.push(Echo { mean, share, rate: share * excited, stays: 1.0, brings: 0.0 });
+                echoes.push(SelfExciting { mean, share, rate: share * excited, stays: 1.0, brings: 0.0 });
             }
         }
         let mut before = (now - from).as_millis().max(0);
@@ -209,7 +209,7 @@ impl Foresight {
 }
 
 /// One echo on its way ahead.
-struct Echo {
+struct SelfExciting {
     /// β, in hours.
     mean: f64,
     /// ρ.
@@ -222,7 +222,7 @@ struct Echo {
     brings: f64,
 }
 
-impl Echo {
+impl SelfExciting {
     /// For pieces of so many hours.
     fn lasts(&mut self, passed: f64) {
         self.stays = self.mean / (self.mean + passed);
@@ -232,7 +232,7 @@ impl Echo {
 
 impl Tables {
     /// By what is known at `now`.
-    pub fn new(diary: &Diary, habits: &Habits, zone: &TimeZone, now: Timestamp) -> Self {
+    pub fn new(diary: &UpdateTimes, habits: &PredictorMix, zone: &TimeZone, now: Timestamp) -> Self {
         let shares = &habits.shares;
         let mut tables = Values {
             flat: 0.0,
@@ -243,13 +243,15 @@ impl Tables {
         let Some(since) = diary.since() else { return tables.tables() };
         let days = (now - since).as_secs_f64() / 86_400.0;
         let entries = || diary.entries().filter(|entry| entry.at <= now);
-        for memory in Memory::ALL {
-            let of = |account: &&(usize, &Account)| match account.1 {
-                Account::Level(m) | Account::Comb(_, _, m) => *m == memory && shares[account.0] >= WORTH_IT,
+        for memory in PredictorMemory::ALL {
+            let of = |account: &&(usize, &Predictor)| match account.1 {
+                Predictor::Level(m) | Predictor::Comb(_, _, m) => {
+                    *m == memory && shares[account.0] >= WORTH_IT
+                }
                 _ => false,
             };
-            let accounts: Vec<(usize, &Account)> = ACCOUNTS.iter().enumerate().collect();
-            let used: Vec<&(usize, &Account)> = accounts.iter().filter(of).collect();
+            let accounts: Vec<(usize, &Predictor)> = ACCOUNTS.iter().enumerate().collect();
+            let used: Vec<&(usize, &Predictor)> = accounts.iter().filter(of).collect();
             if used.is_empty() {
                 continue;
             }
@@ -267,8 +269,8 @@ impl Tables {
             for &&(index, account) in &used {
                 let share = f64::from(shares[index]);
                 match *account {
-                    Account::Level(_) => tables.flat += share * level,
-                    Account::Comb(comb, width, _) => {
+                    Predictor::Level(_) => tables.flat += share * level,
+                    Predictor::Comb(comb, width, _) => {
                         tables.flat += share * ANYWHEN * level;
                         let share = share * (1.0 - ANYWHEN);
                         let near = now - Span::from_millis(comb.period_ms() / 2);
@@ -277,7 +279,7 @@ impl Tables {
                             far.iter().map(|&(_, at, weight)| (at, weight)).collect();
                         tables.add_comb(comb, width, share, &far, comb.exposure_days(memory, days));
                     }
-                    Account::Rhythm | Account::Echo(_) => {}
+                    Predictor::Rhythm | Predictor::Echo(_) => {}
                 }
             }
         }
@@ -323,14 +325,25 @@ impl Values {
         for (number, day) in self.week.chunks_exact_mut(DAY).enumerate() {
             add(day, 1.0, &self.days[usize::from(number >= WORKING_DAYS)]);
         }
-        Tables { flat: self.flat, hour: Cyclic::new(&self.hour), week: Cyclic::new(&self.week) }
+        Tables {
+            flat: self.flat,
+            hour: CyclicPredictor::new(&self.hour),
+            week: CyclicPredictor::new(&self.week),
+        }
     }
 
     /// Adds the comb of updates at these minutes of the week.
-    fn add_comb(&mut self, comb: Comb, width: u16, share: f64, weights: &[(usize, f64)], exposure: f64) {
+    fn add_comb(
+        &mut self,
+        comb: Periodic,
+        width: u16,
+        share: f64,
+        weights: &[(usize, f64)],
+        exposure: f64,
+    ) {
         let width = usize::from(width);
         match comb {
-            Comb::Hour => {
+            Periodic::Hour => {
                 let total: f64 = weights.iter().map(|&(_, weight)| weight).sum();
                 if total <= 0.0 {
                     self.hour.iter_mut().for_each(|sum| *sum += share);
@@ -339,18 +352,18 @@ impl Values {
                 let near = spread(HOUR, weights.iter().map(|&(at, weight)| (at % HOUR, weight)), width);
                 add(&mut self.hour, share / total, &near);
             }
-            Comb::Day => {
+            Periodic::Day => {
                 let near = spread(DAY, weights.iter().map(|&(at, weight)| (at % DAY, weight)), width);
                 self.days.iter_mut().for_each(|day| add(day, share / exposure, &near));
             }
-            Comb::WorkWeek => {
+            Periodic::WorkWeek => {
                 for (weekend, periods) in [(false, 5.0 / 7.0), (true, 2.0 / 7.0)] {
                     let alike = weights.iter().filter(|&&(at, _)| (at / DAY >= WORKING_DAYS) == weekend);
                     let near = spread(DAY, alike.map(|&(at, weight)| (at % DAY, weight)), width);
                     add(&mut self.days[usize::from(weekend)], share / (exposure * periods), &near);
                 }
             }
-            Comb::Week => {
+            Periodic::Week => {
                 let near = spread(WEEK, weights.iter().copied(), width);
                 add(&mut self.week, share * 7.0 / exposure, &near);
             }

@@ -5,12 +5,12 @@ use super::regular::{self, Regularity};
 
 /// How much is believed of each account.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Habits {
+pub struct PredictorMix {
     pub(super) shares: [f32; COUNT],
     pub(super) regularity: Regularity,
 }
 
-impl Habits {
+impl PredictorMix {
     /// ρ: how many updates each brings about, by what is believed.
     pub fn echoing(&self) -> f64 {
         let echoes = ACCOUNTS.iter().zip(&self.shares).filter(|(account, _)| account.is_echo());

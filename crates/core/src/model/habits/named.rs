@@ -3,8 +3,8 @@
 //! Twenty-odd weights tell nobody anything. Accounts that people would call the same are one here, and
 //! what is hardly believed is left out. Knows the accounts; must not know who asks.
 
-use super::mixture::Habits;
-use super::predictors::{ACCOUNTS, Account, Comb};
+use super::mixture::PredictorMix;
+use super::predictors::{ACCOUNTS, Periodic, Predictor};
 
 /// What is believed less than this is not worth a word.
 const WORTH_A_WORD: f64 = 0.05;
@@ -18,15 +18,15 @@ pub struct Believed {
     pub share: f64,
 }
 
-impl Account {
+impl Predictor {
     fn name(self) -> &'static str {
         match self {
             Self::Rhythm => "weekly rhythm",
             Self::Level(_) => "as many as lately",
-            Self::Comb(Comb::Hour, ..) => "minute of the hour",
-            Self::Comb(Comb::Day, ..) => "time of day",
-            Self::Comb(Comb::WorkWeek, ..) => "time of working days and weekends",
-            Self::Comb(Comb::Week, ..) => "time of the week",
+            Self::Comb(Periodic::Hour, ..) => "minute of the hour",
+            Self::Comb(Periodic::Day, ..) => "time of day",
+            Self::Comb(Periodic::WorkWeek, ..) => "time of working days and weekends",
+            Self::Comb(Periodic::Week, ..) => "time of the week",
             Self::Echo(..=9) => "an echo within minutes",
             Self::Echo(10..=30) => "an echo after about 15 min",
             Self::Echo(31..=120) => "an echo after about 1 h",
@@ -36,7 +36,7 @@ impl Account {
     }
 }
 
-impl Habits {
+impl PredictorMix {
     /// What is believed most, first.
     pub fn believed(&self) -> Vec<Believed> {
         let mut all: Vec<Believed> = Vec::new();
@@ -57,7 +57,7 @@ impl Habits {
 mod tests {
     use super::*;
     use crate::model::cyclic::Rate;
-    use crate::model::habits::diary::Diary;
+    use crate::model::habits::diary::UpdateTimes;
     use crate::model::habits::regular::Regularity;
     use crate::model::steps::Steps;
     use crate::time::{Span, Timestamp};
@@ -65,10 +65,14 @@ mod tests {
     #[test]
     fn what_runs_by_the_clock_is_said_to() {
         let start = Timestamp::parse_iso("2026-11-16T00:04:00Z").unwrap();
-        let mut diary = Diary::default();
+        let mut diary = UpdateTimes::default();
         (0..150).for_each(|n| diary.note(start + Span::from_hours(n), Some(1.0)));
-        let habits =
-            Habits::weigh(&diary, &Steps::from(&Rate::constant(1.0)), start + Span::from_hours(150), true);
+        let habits = PredictorMix::weigh(
+            &diary,
+            &Steps::from(&Rate::constant(1.0)),
+            start + Span::from_hours(150),
+            true,
+        );
         let believed = habits.believed();
         assert_eq!(believed[0].account, "minute of the hour", "{believed:?}");
         assert!(believed[0].share > 0.5, "{believed:?}");
@@ -80,11 +84,11 @@ mod tests {
     fn what_people_would_call_the_same_is_one() {
         let mut shares = ACCOUNTS.map(|_| 0.0);
         shares[0] = 0.28;
-        let hourly = |account: &Account| matches!(account, Account::Comb(Comb::Hour, ..));
+        let hourly = |account: &Predictor| matches!(account, Predictor::Comb(Periodic::Hour, ..));
         shares[ACCOUNTS.iter().position(hourly).unwrap()] += 0.3;
         shares[ACCOUNTS.iter().rposition(hourly).unwrap()] += 0.22;
-        shares[ACCOUNTS.iter().position(|account| *account == Account::Echo(15)).unwrap()] = 0.2;
-        let said: Vec<_> = Habits { shares, regularity: Regularity::NONE }
+        shares[ACCOUNTS.iter().position(|account| *account == Predictor::Echo(15)).unwrap()] = 0.2;
+        let said: Vec<_> = PredictorMix { shares, regularity: Regularity::NONE }
             .believed()
             .iter()
             .map(|one| (one.account, (one.share * 100.0).round()))

@@ -5,7 +5,7 @@ use crate::time::Timestamp;
 
 /// What repeats, in an account that tells minutes apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Comb {
+pub(super) enum Periodic {
     /// The minute of the hour; the rhythm says how busy each hour is.
     Hour,
     /// The time of day.
@@ -16,7 +16,7 @@ pub(super) enum Comb {
     Week,
 }
 
-impl Comb {
+impl Periodic {
     /// After how long its times come again. What is nearer than half of that has not come *again*: it is
     /// for echoes to foretell.
     pub(super) fn period_ms(self) -> i64 {
@@ -28,27 +28,27 @@ impl Comb {
     }
 
     /// Days of watching that count for it, of so many.
-    pub(super) fn exposure_days(self, memory: Memory, days: f64) -> f64 {
+    pub(super) fn exposure_days(self, memory: PredictorMemory, days: f64) -> f64 {
         memory.exposure_days(days - self.period_ms() as f64 / DAY_MS as f64 / 2.0)
     }
 }
 
 /// One way of foretelling.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Account {
+pub(super) enum Predictor {
     /// The weekly rate that was fitted.
     Rhythm,
     /// As many as lately, at any time.
-    Level(Memory),
+    Level(PredictorMemory),
     /// When it updated before, give or take so many minutes.
-    Comb(Comb, u16, Memory),
+    Comb(Periodic, u16, PredictorMemory),
     /// Each update brings others, after so many minutes on average.
     Echo(u16),
 }
 
 /// How fast an account forgets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Memory {
+pub(super) enum PredictorMemory {
     /// Habits.
     Long,
     /// What is usual these days.
@@ -57,7 +57,7 @@ pub(super) enum Memory {
     Short,
 }
 
-impl Memory {
+impl PredictorMemory {
     pub(super) const ALL: [Self; 3] = [Self::Long, Self::Middle, Self::Short];
 
     pub(super) fn half_life_days(self) -> f64 {
@@ -81,34 +81,34 @@ impl Memory {
 }
 
 /// Every account. The rhythm comes first.
-pub(super) const ACCOUNTS: [Account; 27] = [
-    Account::Rhythm,
-    Account::Level(Memory::Long),
-    Account::Level(Memory::Middle),
-    Account::Level(Memory::Short),
-    Account::Comb(Comb::Day, 90, Memory::Long),
-    Account::Comb(Comb::Day, 30, Memory::Long),
-    Account::Comb(Comb::Day, 10, Memory::Long),
-    Account::Comb(Comb::Day, 3, Memory::Long),
-    Account::Comb(Comb::WorkWeek, 90, Memory::Long),
-    Account::Comb(Comb::WorkWeek, 30, Memory::Long),
-    Account::Comb(Comb::WorkWeek, 10, Memory::Long),
-    Account::Comb(Comb::WorkWeek, 3, Memory::Long),
-    Account::Comb(Comb::Week, 90, Memory::Long),
-    Account::Comb(Comb::Week, 30, Memory::Long),
-    Account::Comb(Comb::Week, 10, Memory::Long),
-    Account::Comb(Comb::Week, 3, Memory::Long),
-    Account::Comb(Comb::Day, 90, Memory::Middle),
-    Account::Comb(Comb::Day, 30, Memory::Short),
-    Account::Comb(Comb::Day, 10, Memory::Short),
-    Account::Comb(Comb::Day, 3, Memory::Short),
-    Account::Comb(Comb::Hour, 3, Memory::Middle),
-    Account::Comb(Comb::Hour, 1, Memory::Middle),
-    Account::Echo(4),
-    Account::Echo(15),
-    Account::Echo(60),
-    Account::Echo(240),
-    Account::Echo(1440),
+pub(super) const ACCOUNTS: [Predictor; 27] = [
+    Predictor::Rhythm,
+    Predictor::Level(PredictorMemory::Long),
+    Predictor::Level(PredictorMemory::Middle),
+    Predictor::Level(PredictorMemory::Short),
+    Predictor::Comb(Periodic::Day, 90, PredictorMemory::Long),
+    Predictor::Comb(Periodic::Day, 30, PredictorMemory::Long),
+    Predictor::Comb(Periodic::Day, 10, PredictorMemory::Long),
+    Predictor::Comb(Periodic::Day, 3, PredictorMemory::Long),
+    Predictor::Comb(Periodic::WorkWeek, 90, PredictorMemory::Long),
+    Predictor::Comb(Periodic::WorkWeek, 30, PredictorMemory::Long),
+    Predictor::Comb(Periodic::WorkWeek, 10, PredictorMemory::Long),
+    Predictor::Comb(Periodic::WorkWeek, 3, PredictorMemory::Long),
+    Predictor::Comb(Periodic::Week, 90, PredictorMemory::Long),
+    Predictor::Comb(Periodic::Week, 30, PredictorMemory::Long),
+    Predictor::Comb(Periodic::Week, 10, PredictorMemory::Long),
+    Predictor::Comb(Periodic::Week, 3, PredictorMemory::Long),
+    Predictor::Comb(Periodic::Day, 90, PredictorMemory::Middle),
+    Predictor::Comb(Periodic::Day, 30, PredictorMemory::Short),
+    Predictor::Comb(Periodic::Day, 10, PredictorMemory::Short),
+    Predictor::Comb(Periodic::Day, 3, PredictorMemory::Short),
+    Predictor::Comb(Periodic::Hour, 3, PredictorMemory::Middle),
+    Predictor::Comb(Periodic::Hour, 1, PredictorMemory::Middle),
+    Predictor::Echo(4),
+    Predictor::Echo(15),
+    Predictor::Echo(60),
+    Predictor::Echo(240),
+    Predictor::Echo(1440),
 ];
 
 pub(super) const COUNT: usize = ACCOUNTS.len();
@@ -120,7 +120,7 @@ pub(super) const WIDEST_OF_HOUR: f64 = 3.0;
 /// No hour is impossible: this share of an account that tells times apart is spread over all.
 pub(super) const ANYWHEN: f64 = 0.03;
 
-impl Account {
+impl Predictor {
     pub(super) fn is_echo(self) -> bool {
         matches!(self, Self::Echo(_))
     }

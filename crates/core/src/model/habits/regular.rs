@@ -33,7 +33,7 @@ pub(super) struct Regularity {
 
 /// A gap between two updates, and what the accounts said of the later.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Gap {
+pub(super) struct UpdateGap {
     /// u, all accounts but echoes.
     pub expected: f64,
     /// What they foretold for when it ended, in updates per hour …
@@ -60,7 +60,7 @@ impl Regularity {
     pub const NONE: Self = Self { stages: 1, share: 0.0, pauses: 0.0, slow: 1.0 };
 
     /// The most likely.
-    pub fn of(gaps: &[Gap]) -> Self {
+    pub fn of(gaps: &[UpdateGap]) -> Self {
         let mut best = (Self::NONE, Self::NONE.likelihood(gaps) + PAYS);
         let mut try_one = |one: Self| {
             let likelihood = one.likelihood(gaps);
@@ -101,9 +101,9 @@ impl Regularity {
     }
 
     /// The logarithm of how likely these gaps are.
-    fn likelihood(self, gaps: &[Gap]) -> f64 {
+    fn likelihood(self, gaps: &[UpdateGap]) -> f64 {
         let share = f64::from(self.share);
-        let of = |gap: &Gap| {
+        let of = |gap: &UpdateGap| {
             let (hazard, survival) = self.hazard(gap.expected);
             let rate = gap.foretold * (1.0 - share + share * hazard) + gap.echoed;
             let expected = (1.0 - share) * gap.expected - share * survival;
@@ -226,9 +226,9 @@ mod tests {
     }
 
     /// Gaps of a mean of 1, drawn by `draw`.
-    fn gaps(seed: u64, draw: impl Fn(&mut Stream) -> f64) -> Vec<Gap> {
+    fn gaps(seed: u64, draw: impl Fn(&mut Stream) -> f64) -> Vec<UpdateGap> {
         let mut chance = Stream::new(seed, "gaps");
-        let gap = |expected| Gap { expected, foretold: 1.0, echoed: 0.0, weight: 1.0 };
+        let gap = |expected| UpdateGap { expected, foretold: 1.0, echoed: 0.0, weight: 1.0 };
         (0..200).map(|_| gap(draw(&mut chance))).collect()
     }
 

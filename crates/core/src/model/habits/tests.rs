@@ -1,9 +1,9 @@
 use jiff::tz::TimeZone;
 
-use super::diary::Diary;
+use super::diary::UpdateTimes;
 use super::foretell::{Detail, Foresight};
-use super::mixture::Habits;
-use super::predictors::{ACCOUNTS, Account, COUNT};
+use super::mixture::PredictorMix;
+use super::predictors::{ACCOUNTS, COUNT, Predictor};
 use super::regular::Regularity;
 use super::weigh::foretold;
 use crate::model::cyclic::Rate;
@@ -25,8 +25,8 @@ fn minutes(n: f64) -> Span {
     Span::from_mins(1).scaled(n)
 }
 
-fn diary(times: impl IntoIterator<Item = Timestamp>, foretold: f32) -> Diary {
-    let mut diary = Diary::default();
+fn diary(times: impl IntoIterator<Item = Timestamp>, foretold: f32) -> UpdateTimes {
+    let mut diary = UpdateTimes::default();
     diary.watched_since(start());
     times.into_iter().for_each(|at| diary.note(at, Some(foretold)));
     diary
@@ -66,7 +66,7 @@ fn echoing(per_hour: f64, rho: f64, beta: f64, hours: f64, seed: u64) -> Vec<Tim
     times
 }
 
-fn share(habits: &Habits, of: impl Fn(&Account) -> bool) -> f64 {
+fn share(habits: &PredictorMix, of: impl Fn(&Predictor) -> bool) -> f64 {
     ACCOUNTS.iter().zip(&habits.shares).filter(|(account, _)| of(account)).map(|(_, s)| f64::from(*s)).sum()
 }
 
@@ -76,18 +76,18 @@ fn shares_are_shares_and_are_kept() {
         let diary = diary(poisson(per_hour, 2000.0, seed), per_hour as f32);
         let now = start() + Span::from_hours(2000);
         for echoes in [true, false] {
-            let habits = Habits::weigh(&diary, &even(1.0), now, echoes);
+            let habits = PredictorMix::weigh(&diary, &even(1.0), now, echoes);
             assert!((share(&habits, |_| true) - 1.0).abs() < 1e-5);
             assert!(habits.shares.iter().all(|share| (0.0..=1.0).contains(share)));
             assert!(echoes || habits.echoing() == 0.0);
-            assert_eq!(Habits::from_bytes(&habits.to_bytes()), Some(habits));
+            assert_eq!(PredictorMix::from_bytes(&habits.to_bytes()), Some(habits));
         }
     }
-    let nothing = Habits::weigh(&Diary::default(), &even(1.0), start(), true);
+    let nothing = PredictorMix::weigh(&UpdateTimes::default(), &even(1.0), start(), true);
     let [rhythm, others @ ..] = nothing.shares;
     assert!(others.iter().all(|&other| other < rhythm / 4.0), "without evidence the rhythm is believed");
-    assert_eq!(Habits::from_bytes(&[0; 7]), None);
-    assert_eq!(Habits::from_bytes(&f32::NAN.to_le_bytes().repeat(COUNT)), None);
+    assert_eq!(PredictorMix::from_bytes(&[0; 7]), None);
+    assert_eq!(PredictorMix::from_bytes(&f32::NAN.to_le_bytes().repeat(COUNT)), None);
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn a_job_at_four_past_is_expected_at_four_past() {
     let jobs: Vec<Timestamp> =
         (0..200).map(|n| start() + Span::from_hours(4 * n) + minutes(4.0 + 1.5 * chance.unit())).collect();
     let (now, rhythm) = (start() + Span::from_hours(800), Rate::constant(0.25));
-    let habits = Habits::weigh(&diary(jobs.clone(), 0.25), &even(0.25), now, true);
+    let habits = PredictorMix::weigh(&diary(jobs.clone(), 0.25), &even(0.25), now, true);
     let foresight = Foresight::new(diary(jobs, 0.25), habits, &TimeZone::UTC, now);
     let day = foresight.over(&Steps::from(&rhythm), now, (now, now + Span::from_days(1)), Detail::MINUTES);
     let at_the_job = |&(end, _): &&(i64, f64)| {
@@ -114,7 +114,7 @@ fn a_job_at_four_past_is_expected_at_four_past() {
 fn echoes_are_found_where_there_are_some_and_nowhere_else() {
     let hours = 1500.0;
     let now = start() + Span::from_hours(1500);
-    let weighed = |times: Vec<Timestamp>| Habits::weigh(&diary(times, 0.15), &even(0.15), now, true);
+    let weighed = |times: Vec<Timestamp>| PredictorMix::weigh(&diary(times, 0.15), &even(0.15), now, true);
     for seed in 0..4 {
         let found = weighed(echoing(0.15, 0.5, 30.0, hours, seed)).echoing();
         assert!((0.3..0.8).contains(&found), "ρ = 0.5: {found}");
@@ -130,10 +130,10 @@ fn the_rate_ahead_is_the_one_that_was_weighed() {
     let now = start() + Span::from_hours(1500);
     let rhythm = Steps::constant(0.5).unwrap();
     // Without the finest, which a minute is too coarse for.
-    for account in (0..COUNT).filter(|&account| !matches!(ACCOUNTS[account], Account::Comb(_, ..30, _))) {
+    for account in (0..COUNT).filter(|&account| !matches!(ACCOUNTS[account], Predictor::Comb(_, ..30, _))) {
         let mut shares = [0.0; COUNT];
         shares[account] = 1.0;
-        let habits = Habits { shares, regularity: Regularity::NONE };
+        let habits = PredictorMix { shares, regularity: Regularity::NONE };
         let believed = Foresight::new(diary(times.clone(), 0.5), habits, &TimeZone::UTC, now);
         let ahead = believed.over(&rhythm, now, (now, now + Span::from_mins(2)), Detail::MINUTES);
         let soon = now + Span::from_secs(30);
@@ -157,7 +157,7 @@ fn who_has_stopped_is_expected_less_and_less() {
     let jobs: Vec<Timestamp> = (0..200).map(|n| start() + Span::from_hours(n)).collect();
     let last = start() + Span::from_hours(199);
     let weighed = diary(jobs, 1.0);
-    let habits = Habits::weigh(&weighed, &even(1.0), last, true);
+    let habits = PredictorMix::weigh(&weighed, &even(1.0), last, true);
     let ahead = |now: Timestamp| {
         let foresight = Foresight::new(weighed.clone(), habits.clone(), &TimeZone::UTC, last);
         let pieces = foresight.over(&even(1.0), now, (now, now + Span::from_hours(3)), Detail::MINUTES);
@@ -173,7 +173,7 @@ fn coarse_pieces_hold_as_much_as_fine_ones() {
     let times = echoing(1.0, 0.4, 45.0, 240.0, 5);
     let now = start() + Span::from_hours(240);
     let diary = diary(times, 1.0);
-    let habits = Habits::weigh(&diary, &even(1.0), now, true);
+    let habits = PredictorMix::weigh(&diary, &even(1.0), now, true);
     let foresight = Foresight::new(diary, habits, &TimeZone::UTC, now);
     let rhythm = Steps::constant(1.0).unwrap();
     let until = now + Span::from_days(3);

@@ -6,11 +6,13 @@ use crate::model::steps::Steps;
 use crate::model::week::{DAY_MS, HOUR_MS, WEEK_MS, local_millis};
 use crate::time::{Span, Timestamp};
 
-use super::diary::Diary;
+use super::diary::UpdateTimes;
 use super::foretell::Tables;
-use super::mixture::Habits;
-use super::predictors::{ACCOUNTS, ANYWHEN, Account, COUNT, Comb, Memory, WIDEST, WIDEST_OF_HOUR};
-use super::regular::{Gap, Regularity};
+use super::mixture::PredictorMix;
+use super::predictors::{
+    ACCOUNTS, ANYWHEN, COUNT, Periodic, Predictor, PredictorMemory, WIDEST, WIDEST_OF_HOUR,
+};
+use super::regular::{Regularity, UpdateGap};
 
 /// Habits that nothing new was learned of are weighed anew after this, because what is old fades.
 pub const WEIGHED_FOR: Span = Span::from_days(1);
@@ -36,11 +38,11 @@ const HELD_BACK: f64 = 0.3;
 const LEAST_HELD_BACK: usize = 8;
 
 /// A source's updates so far, seen from each of them: what every account foretold.
-pub(super) type Foretold = Vec<[f64; COUNT]>;
+pub(super) type PredictedUpdate = Vec<[f64; COUNT]>;
 
-impl Habits {
+impl PredictorMix {
     /// The weights that foretold this diary best.
-    pub fn weigh(diary: &Diary, rhythm: &Steps, now: Timestamp, echoes: bool) -> Self {
+    pub fn weigh(diary: &UpdateTimes, rhythm: &Steps, now: Timestamp, echoes: bool) -> Self {
         let zone = rhythm.zone();
         let foretold = foretold(diary, zone);
         let ages: Vec<f64> =
@@ -65,9 +67,9 @@ impl Habits {
         let gap = |((row, age), expected): ((&[f64; COUNT], &f64), f64)| {
             let echoed = (0..COUNT).filter(|&account| ACCOUNTS[account].is_echo());
             let echoed = echoed.map(|account| row[account] * shares[account]).sum::<f64>();
-            Gap { expected, foretold: mixed(row, &shares) - echoed, echoed, weight: weight(*age) }
+            UpdateGap { expected, foretold: mixed(row, &shares) - echoed, echoed, weight: weight(*age) }
         };
-        let gaps: Vec<Gap> = later.zip(expected).map(gap).collect();
+        let gaps: Vec<UpdateGap> = later.zip(expected).map(gap).collect();
         Self { regularity: Regularity::of(&gaps), ..habits }
     }
 }
@@ -113,15 +115,15 @@ fn maximise(foretold: &[[f64; COUNT]], ages: &[f64], echoes: bool) -> [f64; COUN
 }
 
 /// What every account foretold of every update, in updates per hour, from those before it.
-pub(super) fn foretold(diary: &Diary, zone: &TimeZone) -> Foretold {
+pub(super) fn foretold(diary: &UpdateTimes, zone: &TimeZone) -> PredictedUpdate {
     let Some(since) = diary.since() else { return Vec::new() };
     let reference = since;
-    struct Before {
+    struct PastUpdate {
         at: Timestamp,
         local: i64,
         weights: [f64; 3],
     }
-    let mut before: Vec<Before> = Vec::with_capacity(diary.entries().len());
+    let mut before: Vec<PastUpdate> = Vec::with_capacity(diary.entries().len());
     let mut totals = [0.0; 3];
     let mut echoes = [0.0; COUNT];
     let mut rows = Vec::with_capacity(diary.entries().len());
@@ -129,8 +131,8 @@ pub(super) fn foretold(diary: &Diary, zone: &TimeZone) -> Foretold {
         let at = entry.at;
         let local = local_millis(zone, at);
         let days = (at - since).as_secs_f64() / 86_400.0;
-        let weights = Memory::ALL.map(|memory| memory.weight(at, reference));
-        let exposure = Memory::ALL.map(|memory| memory.exposure_days(days));
+        let weights = PredictorMemory::ALL.map(|memory| memory.weight(at, reference));
+        let exposure = PredictorMemory::ALL.map(|memory| memory.exposure_days(days));
         // Updates per hour, by how far back is remembered; half an update is always added.
         let level: [f64; 3] = std::array::from_fn(|memory| {
             (totals[memory] / weights[memory] + 0.5) / (exposure[memory] * 24.0 + 1.0)
@@ -140,14 +142,14 @@ pub(super) fn foretold(diary: &Diary, zone: &TimeZone) -> Foretold {
         let mut hours = 0.0;
         for earlier in &before {
             if local - earlier.local >= HOUR_MS / 2 {
-                hours += earlier.weights[Memory::Middle as usize];
+                hours += earlier.weights[PredictorMemory::Middle as usize];
             }
             let lags = Lags::between(earlier.local, local);
             if lags.are_too_long() {
                 continue;
             }
             for (account, sum) in ACCOUNTS.iter().zip(&mut near) {
-                if let &Account::Comb(comb, width, memory) = account
+                if let &Predictor::Comb(comb, width, memory) = account
                     && local - earlier.local >= comb.period_ms() / 2
                 {
                     *sum += lags.kernel(comb, width) * earlier.weights[memory as usize];
@@ -157,19 +159,19 @@ pub(super) fn foretold(diary: &Diary, zone: &TimeZone) -> Foretold {
         let rhythm = entry.foretold.map_or(level[0], f64::from);
         for (index, account) in ACCOUNTS.iter().enumerate() {
             row[index] = match *account {
-                Account::Rhythm => rhythm,
-                Account::Level(memory) => level[memory as usize],
-                Account::Comb(comb, _, memory) => {
+                Predictor::Rhythm => rhythm,
+                Predictor::Level(memory) => level[memory as usize],
+                Predictor::Comb(comb, _, memory) => {
                     let m = memory as usize;
                     let found = near[index] / weights[m];
                     let rate = match comb {
-                        Comb::Hour if hours > 0.0 => rhythm * near[index] / hours,
-                        Comb::Hour => rhythm,
+                        Periodic::Hour if hours > 0.0 => rhythm * near[index] / hours,
+                        Periodic::Hour => rhythm,
                         _ => found / (comb.exposure_days(memory, days) * periods_a_day(comb, local)),
                     };
                     (1.0 - ANYWHEN) * rate + ANYWHEN * level[m]
                 }
-                Account::Echo(mean) => {
+                Predictor::Echo(mean) => {
                     let mean = f64::from(mean) / 60.0;
                     match before.last() {
                         None => 0.0,
@@ -184,24 +186,24 @@ pub(super) fn foretold(diary: &Diary, zone: &TimeZone) -> Foretold {
         }
         rows.push(row);
         totals.iter_mut().zip(weights).for_each(|(total, weight)| *total += weight);
-        before.push(Before { at, local, weights });
+        before.push(PastUpdate { at, local, weights });
     }
     rows
 }
 
 /// How often a comb's time comes in a day, for times like this one.
-fn periods_a_day(comb: Comb, local: i64) -> f64 {
+fn periods_a_day(comb: Periodic, local: i64) -> f64 {
     match comb {
-        Comb::Hour => 24.0,
-        Comb::Day => 1.0,
-        Comb::WorkWeek => {
+        Periodic::Hour => 24.0,
+        Periodic::Day => 1.0,
+        Periodic::WorkWeek => {
             if is_weekend(local) {
                 2.0 / 7.0
             } else {
                 5.0 / 7.0
             }
         }
-        Comb::Week => 1.0 / 7.0,
+        Periodic::Week => 1.0 / 7.0,
     }
 }
 
@@ -233,14 +235,14 @@ impl Lags {
     }
 
     /// A triangle of the comb's width, in parts per hour; for the hour's comb, relative to an even hour.
-    fn kernel(&self, comb: Comb, width: u16) -> f64 {
+    fn kernel(&self, comb: Periodic, width: u16) -> f64 {
         let width = f64::from(width);
         let lag = match comb {
-            Comb::Hour => self.hour,
-            Comb::Day => self.day,
-            Comb::WorkWeek if self.alike => self.day,
-            Comb::WorkWeek => return 0.0,
-            Comb::Week => self.week,
+            Periodic::Hour => self.hour,
+            Periodic::Day => self.day,
+            Periodic::WorkWeek if self.alike => self.day,
+            Periodic::WorkWeek => return 0.0,
+            Periodic::Week => self.week,
         };
         (1.0 - lag / width).max(0.0) * 60.0 / width
     }

@@ -11,7 +11,7 @@
 mod chains;
 mod newton;
 
-use tidewatch_core::model::obsolescence::{Sums, hours};
+use tidewatch_core::model::obsolescence::{PrefixSums, hours};
 use tidewatch_core::time::Span;
 
 use super::line::{Improved, Line, saved};
@@ -31,7 +31,7 @@ struct Piece {
     rate: f64,
     weight: f64,
     /// At `first`.
-    sums: Sums,
+    sums: PrefixSums,
 }
 
 /// A schedule, and the pieces its probes stand in.
@@ -100,7 +100,7 @@ fn pieces(horizon: &Horizon) -> Vec<Piece> {
 
 impl Piece {
     /// The best time in here between two bounds, for a probe between s and u.
-    fn best(&self, (low, high): (Span, Span), s: Sums, u: Sums) -> Option<Span> {
+    fn best(&self, (low, high): (Span, Span), s: PrefixSums, u: PrefixSums) -> Option<Span> {
         let (low, high) = (low.max(self.first), high.min(self.last));
         if low > high {
             return None;
@@ -118,9 +118,9 @@ impl Piece {
     }
 
     /// P and A at a time in here; B takes no part in what a move saves.
-    fn sums_at(&self, at: Span) -> Sums {
+    fn sums_at(&self, at: Span) -> PrefixSums {
         let x = hours(at - self.first);
-        Sums {
+        PrefixSums {
             updates: self.sums.updates + self.rate * x,
             importance: self.sums.importance + self.weight * x,
             mixed: 0.0,
