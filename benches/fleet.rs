@@ -12,9 +12,9 @@ use std::io::Write;
 use tidewatch::clock::Stopwatch;
 use tidewatch_core::engine::allocate::{Allocation, Turn};
 use tidewatch_core::engine::params::Allocator;
-use tidewatch_core::model::estimate::{ChangePointRate, CountedRate, RatePrior};
+use tidewatch_core::model::change_point_rate::{ChangePointRate, CountedRate, RatePrior};
 use tidewatch_core::rng::Stream;
-use tidewatch_lab::fleet::shapes::Shape;
+use tidewatch_lab::fleet::shapes::FleetShape;
 
 const PER_STEP: usize = 100;
 const SIZES: [usize; 3] = [1_000, 100_000, 1_000_000];
@@ -60,7 +60,7 @@ impl World {
     /// Pareto rates, a fifth as many updates as probes. They have been learned, and sources are as old as
     /// they come to be in the long run, so that what is timed is not a beginning.
     fn new(sources: usize, counts: bool) -> Self {
-        let mut rates = Shape::Pareto(1.2).rates(sources, 1);
+        let mut rates = FleetShape::Pareto(1.2).rates(sources, 1);
         let scale = 0.2 * PER_STEP as f64 / rates.iter().sum::<f64>();
         rates.iter_mut().for_each(|rate| *rate *= scale);
         let roots: f64 = rates.iter().map(|rate| rate.sqrt()).sum();

@@ -13,9 +13,9 @@ use tidewatch_core::model::importance::WeekWindow;
 use tidewatch_core::model::obsolescence::Obsolescence;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::planning::budget::Budget;
-use tidewatch_core::planning::horizon::{End, Grid, Horizon};
+use tidewatch_core::planning::horizon::{Grid, Horizon, HorizonEnd};
 use tidewatch_core::planning::optimal;
-use tidewatch_core::planning::rolling::{Standing, plan};
+use tidewatch_core::planning::plan_input::{PlanInput, plan};
 use tidewatch_core::rng::Stream;
 use tidewatch_core::time::{Span, Timestamp};
 use tidewatch_lab::plans::reference;
@@ -47,7 +47,7 @@ fn dbworld(probes: u32) -> Horizon {
         closed,
         allowance,
         longest_gap: None,
-        end: End::Probed,
+        end: HorizonEnd::Probed,
     }
 }
 
@@ -82,11 +82,11 @@ fn replan(out: &mut impl Write) -> std::io::Result<()> {
     let importance =
         Steps::windows(TimeZone::UTC, 1.0, &[(window(WORK, 9, 18), 3.0)]).expect("good weights");
     let mut chance = Stream::new(1, "replan");
-    let standing = |now, spent: Vec<Timestamp>, phase| Standing {
+    let standing = |now, spent: Vec<Timestamp>, phase| PlanInput {
         spent,
         holds: Some(30),
         phase,
-        ..Standing::new(now, budget)
+        ..PlanInput::new(now, budget)
     };
     let (mut seconds, mut first_seconds, mut probes, mut worst) = (0.0, 0.0, 0, 0.0_f64);
     for _ in 0..SOURCES {

@@ -1,14 +1,14 @@
-//! tidewatch watches many feeds and web pages from one machine, spends a stated politeness budget
-//! where it helps most, and writes everything that it saw into one SQLite file.
+//! tidewatch polls many feeds and web pages from one machine. It spends a configured probe budget where it
+//! reduces delay most, and stores all updates in one SQLite file.
 //!
-//! This package is the product around the pure core (`tidewatch-core`). It alone reads wall time, network,
-//! SQL and signals. `tests/architecture.rs` holds it to that, and to imports without cycles.
+//! This package is built around the pure core (`tidewatch-core`). Only it uses wall time, network,
+//! SQL and signals. `tests/architecture.rs` checks that, and that imports have no cycles.
 //!
 //! | module | subject |
 //! |---|---|
-//! | [`config`] | text to validated parameters, faults with line and column |
+//! | [`config`] | text to validated parameters, errors with line and column |
 //! | [`clock`], [`fetch`], [`store`] | wall time, network and SQL |
-//! | [`deliver`] | programs, webhooks and feed files are told of matches, at least once and in order |
+//! | [`deliver`] | delivers matches to programs, webhooks and feed files, at least once and in order |
 //! | [`daemon`] | the process that owns the engine and runs its probes |
 //! | [`cli`] | one file per subcommand |
 
@@ -18,4 +18,5 @@ pub mod config;
 pub mod daemon;
 pub mod deliver;
 pub mod fetch;
+mod pace;
 pub mod store;

@@ -6,10 +6,10 @@ use proptest::prelude::*;
 use tidewatch::config::configuration::Config;
 use tidewatch::config::{fault::Faults, load, valid};
 use tidewatch_core::engine::params::Allocator;
-use tidewatch_core::observe::Kind;
+use tidewatch_core::observe::SourceKind;
 use tidewatch_core::observe::query::Said;
 use tidewatch_core::planning::policy::Policy;
-use tidewatch_core::planning::prediction::Life;
+use tidewatch_core::planning::prediction::Lifetime;
 use tidewatch_core::time::{Span, Timestamp};
 
 fn parse(text: &str) -> Result<Config, Faults> {
@@ -216,7 +216,7 @@ fn budgets_and_policies_come_from_source_then_group_then_default() {
     assert_eq!((own.policy, own.own_budget), (Policy::Plan, true));
     assert_eq!((grouped.budget.probes, grouped.policy, grouped.own_budget), (20, Policy::Ttl, true));
     assert_eq!((plain.budget.probes, plain.policy, plain.own_budget), (10, Policy::Auto, false));
-    assert_eq!((plain.kind, plain.robots, own.robots), (Kind::Page, true, false));
+    assert_eq!((plain.kind, plain.robots, own.robots), (SourceKind::Page, true, false));
 }
 
 #[test]
@@ -412,7 +412,7 @@ fn a_profile_means_what_it_says() {
     let [rule] = config.rules.all() else { panic!("one rule") };
     assert_eq!((&*rule.profile, &*rule.name), ("advisories", "every tenth post"));
     assert_eq!((&*rule.terms.name, rule.terms.every), ("advisories/every tenth post", 10));
-    assert_eq!(rule.terms.life, Life::Window(Span::from_mins(30)));
+    assert_eq!(rule.terms.life, Lifetime::Window(Span::from_mins(30)));
     assert!(rule.wanted.as_ref().is_some_and(|wanted| {
         wanted.condition.holds(&Said { title: Some("CVE-2026-1"), ..Said::default() })
     }));

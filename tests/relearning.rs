@@ -14,7 +14,7 @@ use tidewatch::daemon::messages::{Control, Launch, Reconfiguration};
 use tidewatch::daemon::probe::Finished;
 use tidewatch::daemon::scheduler::Scheduler;
 use tidewatch::daemon::startup::{Loaded, Startup, usual};
-use tidewatch::store::load::{Remembered, Standing};
+use tidewatch::store::load::{Remembered, StoredState};
 use tidewatch_core::engine::event::Failure;
 use tidewatch_core::engine::memory::SourceMemory;
 use tidewatch_core::model::burst::Test;
@@ -34,7 +34,7 @@ async fn what_is_learned_by_changes_for_all() {
     let start = Timestamp::parse_iso("2026-11-16T00:00:00Z").unwrap();
     let clock = Clock::accelerated(start, 1.0);
     let old = config("");
-    let mut startup = Startup::new(&old, Standing::default(), start);
+    let mut startup = Startup::new(&old, StoredState::default(), start);
     for (id, name) in [(1, "a"), (2, "b")] {
         startup.take(Remembered {
             id: SourceId(id),

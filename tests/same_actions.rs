@@ -18,10 +18,9 @@ use tidewatch::daemon::probe::Finished;
 use tidewatch::daemon::record::RecordTo;
 use tidewatch::daemon::scheduler::Scheduler;
 use tidewatch::daemon::startup::{Loaded, Roster, Spec, Startup, rule_set, spec, terms};
-use tidewatch::store::load::{Remembered, Standing};
-use tidewatch::store::record::Outcome;
+use tidewatch::store::load::{Remembered, StoredState};
+use tidewatch::store::record::ProbeOutcome;
 use tidewatch_core::engine::action::{Action, Attempt, Persist};
-use tidewatch_core::engine::book::RuleMatches;
 use tidewatch_core::engine::event::{
     Changed, Configuration, EngineEvent, Failure, KnownSource, MadePlan, Moved, PlansReady,
     PredictedIntervals, ProbeAnswer, ProbeReport, RuleReading,
@@ -30,23 +29,24 @@ use tidewatch_core::engine::memory::SourceMemory;
 use tidewatch_core::engine::note::Note;
 use tidewatch_core::engine::params::Response;
 use tidewatch_core::engine::recording::{Exchange, exchanges, replay};
+use tidewatch_core::engine::rule_registry::RuleMatches;
 use tidewatch_core::model::aggregate::RateOrigin;
-use tidewatch_core::model::beliefs::ModelUpdate;
 use tidewatch_core::model::burst::excess::Excess;
 use tidewatch_core::model::burst::{BurstChange, BurstEvidence};
 use tidewatch_core::model::cyclic::Rate;
-use tidewatch_core::model::habits::diary::UpdateTimes;
-use tidewatch_core::model::habits::foretell::Foresight;
 use tidewatch_core::model::habits::mixture::PredictorMix;
+use tidewatch_core::model::habits::predict::Foresight;
+use tidewatch_core::model::habits::update_times::UpdateTimes;
 use tidewatch_core::model::importance::WeekWindow;
+use tidewatch_core::model::source_model::ModelUpdate;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::observe::FeedHints;
-use tidewatch_core::planning::build::{self, PlanOrder, PlanParams, Rhythm};
+use tidewatch_core::planning::build::{self, KnownRhythm, PlanOrder, PlanParams};
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::rng::Stream;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
-use tidewatch_lab::driver::{Pending, World};
+use tidewatch_lab::driver::{Pending, SimulatedWorld};
 use tokio::sync::oneshot;
 
 const SOURCES: i64 = 40;
@@ -114,7 +114,7 @@ fn number(name: &str) -> SourceId {
 }
 
 fn loaded(config: &Config) -> Loaded {
-    let mut startup = Startup::new(config, Standing { seed: 11, ..Standing::default() }, start());
+    let mut startup = Startup::new(config, StoredState { seed: 11, ..StoredState::default() }, start());
     for source in &config.sources {
         startup.take(Remembered {
             id: number(&source.name),
@@ -261,7 +261,7 @@ fn plan(order: &PlanOrder) -> PlansReady {
         intervals: Some(build::spans(wants, &rate, now)),
     });
     let origin = if order.source.0 % 3 == 0 { RateOrigin::Blend } else { RateOrigin::Individual };
-    let rhythm = Rhythm { rate, origin, updates: 20, foresight: foresight(source) };
+    let rhythm = KnownRhythm { rate, origin, updates: 20, foresight: foresight(source) };
     let params =
         PlanParams { importance: Steps::constant(1.0).unwrap(), freshness_threshold: 1.0, switches: false };
     let plans = build::ahead(order, &rhythm, &params);
@@ -306,7 +306,7 @@ struct Simulated {
     ahead: Span,
 }
 
-impl World for Simulated {
+impl SimulatedWorld for Simulated {
     fn probe(&mut self, attempt: &Attempt, now: Timestamp) -> ProbeReport {
         let nth = self.counts.entry(attempt.source).or_default();
         *nth += 1;
@@ -423,7 +423,7 @@ async fn run_daemon(response: Response, days: i64) -> Vec<u8> {
                 let at = network.now();
                 let told = Finished::failed(attempt, at, Failure::Interrupted, String::new());
                 let attempt = Attempt { started: at - took, ..attempt };
-                let (outcome, error) = (Outcome::Unchanged, None);
+                let (outcome, error) = (ProbeOutcome::Unchanged, None);
                 let _ = finished.send(Finished { attempt, result, outcome, error, ..told });
             });
         }

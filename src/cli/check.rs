@@ -1,7 +1,7 @@
-//! `tidewatch check`: is the configuration sound?
+//! `tidewatch check`: validates the configuration.
 //!
-//! Shows every fault, or says what the configuration amounts to and what in it is allowed but
-//! unwise. Must not touch the network or the store.
+//! Prints every fault, or a summary with warnings about settings that are valid but unwise. Must not
+//! touch the network or the store.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io::Write;
@@ -11,16 +11,16 @@ use std::sync::Arc;
 use crate::config::configuration::Config;
 use crate::config::fault::Faults;
 use crate::config::load::{self, LoadError};
-use crate::config::profile::Rule;
-use crate::config::source::Source;
+use crate::config::profile::RuleConfig;
+use crate::config::source::SourceConfig;
 use crate::fetch::host_group::host_group;
-use tidewatch_core::observe::Kind;
+use tidewatch_core::observe::SourceKind;
 use tidewatch_core::planning::budget::Budget;
-use tidewatch_core::planning::prediction::Life;
+use tidewatch_core::planning::prediction::Lifetime;
 use tidewatch_core::time::Span;
 
-/// Checks the configuration at `path`, or where it is found, and writes the result. Whether it is
-/// sound; an error when there is nothing that could be read.
+/// Checks the configuration at `path`, or at a default path, and prints the result. Returns whether it
+/// is valid; an error if no file can be read.
 pub fn run(path: Option<&Path>, out: &mut dyn Write) -> anyhow::Result<bool> {
     let path = load::find(path)?;
     match load::load(&path) {
@@ -55,7 +55,7 @@ fn report(path: &Path, config: &Config, out: &mut dyn Write) -> std::io::Result<
         path.display(),
         counted(config.sources.len(), "source"),
         counted(groups.len(), "group"),
-        // A sum of fractions must not round up by its last bit.
+        // Floating-point error in the sum must not round the count up.
         counted((a_day - 1e-6).ceil() as usize, "probe"),
     )
 }
@@ -69,17 +69,17 @@ fn times_a_day(span: Span) -> f64 {
     Span::from_days(1).as_secs_f64() / span.as_secs_f64()
 }
 
-/// Probes a day, in the long run, if every source spends its budget.
+/// Probes per day in the long run if every source spends its whole budget.
 fn wanted_a_day(config: &Config) -> f64 {
     config.sources.iter().map(|s| f64::from(s.budget.probes) * times_a_day(s.budget.per)).sum()
 }
 
-/// Probes a day that the fleet lets through.
+/// Probes per day that `[fleet]` permits.
 fn possible_a_day(config: &Config) -> f64 {
     f64::from(config.fleet.probes_per_step) * times_a_day(config.fleet.step)
 }
 
-/// What is allowed, but worth a second thought.
+/// Warnings about valid but unwise settings.
 fn warnings(config: &Config) -> Vec<String> {
     let mut warnings = Vec::new();
     if config.daemon.contact.is_none() {
@@ -99,7 +99,7 @@ fn warnings(config: &Config) -> Vec<String> {
     let rude: Vec<&str> = config
         .sources
         .iter()
-        .filter(|source| source.kind == Kind::Page && !source.robots)
+        .filter(|source| source.kind == SourceKind::Page && !source.robots)
         .map(|source| source.name.as_str())
         .collect();
     if let Some(first) = rude.first() {
@@ -117,15 +117,16 @@ fn warnings(config: &Config) -> Vec<String> {
     warnings
 }
 
-/// What deadlines take of a step, and more than there is of it (Ω > k): with the worst offenders.
+/// Warns if the deadlines need more of a step than there is (Ω > k), and names the sources that need
+/// most.
 fn too_often(config: &Config) -> Vec<String> {
     let fleet = &config.fleet;
     let mut warnings = Vec::new();
-    let share = |source: &Source, cost: f64| {
+    let share = |source: &SourceConfig, cost: f64| {
         source.max_gap.map_or(0.0, |gap| cost * fleet.step.as_secs_f64() / gap.as_secs_f64())
     };
-    let mut said = |what: &str, limit: f64, key: &str, cost: &dyn Fn(&Source) -> f64| {
-        let all: Vec<(f64, &Source)> =
+    let mut said = |what: &str, limit: f64, key: &str, cost: &dyn Fn(&SourceConfig) -> f64| {
+        let all: Vec<(f64, &SourceConfig)> =
             config.sources.iter().map(|source| (share(source, cost(source)), &**source)).collect();
         let omega: f64 = all.iter().map(|(share, _)| share).sum();
         if omega > limit {
@@ -153,8 +154,8 @@ fn too_often(config: &Config) -> Vec<String> {
     warnings
 }
 
-/// The three that take most.
-fn worst(mut all: Vec<(f64, &Source)>, omega: f64) -> String {
+/// The three sources with the largest shares.
+fn worst(mut all: Vec<(f64, &SourceConfig)>, omega: f64) -> String {
     all.sort_by(|one, other| other.0.total_cmp(&one.0));
     let shown = all.iter().take(3).filter(|(share, _)| *share > 0.0).map(|(share, source)| {
         let gap = source.max_gap.unwrap_or(Span::ZERO);
@@ -163,7 +164,7 @@ fn worst(mut all: Vec<(f64, &Source)>, omega: f64) -> String {
     shown.collect::<Vec<_>>().join(", ")
 }
 
-/// A host that would have to be asked more often than [fleet] lets anyone be.
+/// Warns about the host whose deadlines need more requests than `host_spacing` permits.
 fn crowded(config: &Config) -> Option<String> {
     let spacing = config.fleet.host_spacing.as_secs_f64();
     let mut hosts: BTreeMap<Arc<str>, f64> = BTreeMap::new();
@@ -182,9 +183,9 @@ fn crowded(config: &Config) -> Option<String> {
     })
 }
 
-/// What a rule may want and a budget does not grant: whoever has the least room for it.
-fn unkept(rule: &Rule, config: &Config) -> Option<String> {
-    let Life::Window(window) = rule.terms.life else { return None };
+/// Warns if a budget is too small for a rule; names the source with the tightest budget.
+fn unkept(rule: &RuleConfig, config: &Config) -> Option<String> {
+    let Lifetime::Window(window) = rule.terms.life else { return None };
     let asked = config.sources.iter().filter(|source| {
         let group = source.group.as_deref();
         rule.sources.names.contains(&source.name)
@@ -229,7 +230,7 @@ mod tests {
     const SOURCE: &str = "[[source]]\nname = \"a\"\nurl = \"https://example.org/\"\ngroup = \"g\"\n";
 
     #[test]
-    fn a_sound_file_is_summed_up() {
+    fn a_valid_file_is_summed_up() {
         let text = format!("[daemon]\ncontact = \"me@example.org\"\n{SOURCE}");
         assert_eq!(
             check(&text),
@@ -246,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn unwise_settings_are_warned_of() {
+    fn unwise_settings_give_warnings() {
         let (fine, shown) = check(&format!(
             "[fleet]\nstep = \"1h\"\nprobes_per_step = 1\n{SOURCE}kind = \"page\"\nrobots = false\n"
         ));
@@ -262,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn deadlines_that_cannot_all_be_kept_are_warned_of() {
+    fn too_many_deadlines_give_warnings() {
         let source = |name: &str, gap: &str, cost: &str| {
             format!(
                 "[[source]]\nname = '{name}'\nurl = 'https://{name}.example/'\nmax_gap = '{gap}'\ncost = {cost}\n\
@@ -279,7 +280,7 @@ mod tests {
                 && said.contains("widen these: `often` (every 1m, 100 %), `seldom` (every 1h, 0 %)"),
             "{said}"
         );
-        assert!(!said.contains("probes a step"), "half a probe a step is enough: {said}");
+        assert!(!said.contains("probes a step"), "the deadlines need only half a probe per step: {said}");
         let (_, said) = check(&text("probes_per_step = 9\ncapacity = 2.6"));
         assert!(!said.contains("max_gap"), "{said}");
         let (_, said) = check(&text("probes_per_step = 9\nhost_spacing = '2m'"));
@@ -296,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_that_a_budget_is_too_small_for_is_worth_a_word() {
+    fn a_rule_with_too_small_a_budget_gives_a_warning() {
         let text = |window: &str, spacing: &str| {
             format!(
                 "[daemon]\ncontact = 'https://example.org'\n\

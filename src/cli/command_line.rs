@@ -1,4 +1,4 @@
-//! The command line: options, and which command they lead to.
+//! The command line: options, and the dispatch to commands.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -16,7 +16,7 @@ use super::{
     rhythm, run, simulate, status,
 };
 
-/// What every command has in common, shown below the help and in the manual page.
+/// Text below the help and in the manual page.
 const AFTER: &str = "\
 Exit codes: 0 fine; 1 the command found faults; 2 wrong usage; 69 the store or the network is \
 unavailable; 78 bad configuration.
@@ -24,11 +24,11 @@ unavailable; 78 bad configuration.
 $TIDEWATCH_LOG sets what is logged: error, warn, info (default) or debug. $NO_COLOR switches \
 colours off.";
 
-/// Watches many feeds and web pages, politely, and logs what changed when.
+/// Watch many feeds and web pages politely, and log what changed when.
 #[derive(Debug, Parser)]
 #[command(name = "tidewatch", version, arg_required_else_help = true, max_term_width = 100, after_help = AFTER)]
 pub struct Cli {
-    /// The configuration; else ./tidewatch.toml, else /etc/tidewatch/tidewatch.toml.
+    /// Configuration file; by default ./tidewatch.toml, then /etc/tidewatch/tidewatch.toml.
     /// `sources.d/*.toml` beside it is read too.
     #[arg(long, short, global = true, env = "TIDEWATCH_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
@@ -39,74 +39,75 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run the daemon in the foreground. SIGHUP re-reads the configuration, SIGTERM drains and ends.
+    /// Run the daemon in the foreground. SIGHUP reloads the configuration; SIGTERM finishes open probes
+    /// and ends.
     Run(run::Args),
     /// Check the configuration; print every fault as file:line:col with the line.
     Check,
-    /// Show the real daemon at work: a week of loopback sources in about a minute.
+    /// Run the real daemon against local test sources: one week in about a minute.
     Demo(demo::Args),
-    /// Show every source: state, last and next probe, why then, budget left, error.
+    /// Show every source: state, last and next probe, reason, budget left, last error.
     Status {
-        /// Show how well probes were spent over the time up to now, such as 7d: how many found
-        /// something, how many were in vain or failed, how long updates went unseen.
+        /// Show how well the probes of the last DURATION (such as 7d) were spent: useful, useless,
+        /// failed, delays.
         #[arg(long, value_name = "DURATION", value_parser = measures::length)]
         period: Option<Span>,
-        /// One JSON document; --period adds to it.
+        /// Print one JSON document; --period adds to it.
         #[arg(long)]
         json: bool,
     },
-    /// Say why the next probe of a source is when it is.
+    /// Explain the time of a source's next probe.
     Explain {
-        /// The source's name.
+        /// Name of the source.
         source: String,
-        /// One JSON document.
+        /// Print one JSON document.
         #[arg(long)]
         json: bool,
     },
     /// Show a source's weekly rhythm as a heat map.
     Rhythm {
-        /// The source's name.
+        /// Name of the source.
         source: String,
-        /// One JSON document.
+        /// Print one JSON document.
         #[arg(long)]
         json: bool,
-        /// Draw it into this file.
+        /// Draw the heat map into this SVG file.
         #[arg(long, value_name = "FILE")]
         svg: Option<PathBuf>,
     },
-    /// Compute a schedule of probes: for a source, or from a rate file.
+    /// Compute a schedule of probes for a source or for a rate file.
     Plan(Box<plan::args::Args>),
-    /// Probe a source now, once and politely, if the gate allows.
+    /// Probe a source now, once, if the politeness rules allow it.
     Probe(probe::Args),
-    /// Show what rules would catch among the updates that are stored.
+    /// Show which stored updates would match the rules.
     Match(matches::Args),
-    /// Show what was told to whom, what waits and what was given up; `retry` tries again.
+    /// List deliveries: waiting, delivered and abandoned; `retry` sends them again.
     Deliveries(deliveries::Args),
-    /// Try out schedules in a simulated world, without configuration, network or store.
+    /// Simulate schedules, without configuration, network or store.
     #[command(subcommand)]
-    Simulate(simulate::Command),
-    /// Show what a capacity costs: every source in time against the least work, as a Pareto front.
+    Simulate(simulate::SimulateCommand),
+    /// Show which capacity keeps every `max_gap`: lateness against work, as a Pareto front.
     Garden(Box<garden::ask::Args>),
-    /// Play the store's log again: other policies with as many probes, other budgets, and what half the
-    /// delay would take.
+    /// Replay the stored log with other policies and budgets, and estimate the probes for half the
+    /// delay.
     Replay(replay::Args),
-    /// Turn an OPML file into source TOML on stdout.
+    /// Convert an OPML file to TOML sources on stdout.
     Import {
-        /// The OPML file; `-` reads standard input.
+        /// OPML file; `-` reads standard input.
         file: PathBuf,
     },
-    /// Write the configured sources as OPML to stdout.
+    /// Write the configured sources to stdout as OPML.
     Export,
-    /// Print the manual page, for `man -l -` or for installing.
+    /// Print the manual page, for `man -l -` or for installation.
     Man,
     /// Print completions for a shell.
     Completions {
-        /// Which shell.
+        /// Name of the shell.
         shell: clap_complete::Shell,
     },
 }
 
-/// Runs one command line.
+/// Parses and runs one command line.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Result<(), CliError> {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let cli = match Cli::try_parse_from(&arguments) {

@@ -1,4 +1,4 @@
-//! The configuration that a command works on.
+//! The configuration that a command uses.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,16 +9,16 @@ use crate::config::load::LoadError;
 
 use super::error::CliError;
 
-/// Loads the named file, or the first that is found.
+/// Loads the given file, or the first one at a default path.
 pub(super) fn load(explicit: Option<&Path>) -> Result<Config, LoadError> {
     config::load::load(&config::load::find(explicit)?)
 }
 
-/// The configured source of that name, or a word about the names there are.
+/// The configured source with that name, or an error that suggests a similar name.
 pub(super) fn find_source<'a>(
     config: &'a Config,
     name: &str,
-) -> Result<&'a Arc<config::source::Source>, CliError> {
+) -> Result<&'a Arc<config::source::SourceConfig>, CliError> {
     config.sources.iter().find(|source| source.name == name).ok_or_else(|| {
         let near =
             config::spelling::closest(name, config.sources.iter().map(|source| source.name.as_str()));

@@ -1,5 +1,5 @@
-//! `tidewatch deliveries`: what was told to whom, what waits, what was given up; and trying again.
-//! Reads and mends the store, beside a running daemon or not.
+//! `tidewatch deliveries`: lists deliveries and resets them for a new attempt. Works on the store, with
+//! or without a running daemon.
 
 use std::io::Write;
 use std::path::Path;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::clock::Clock;
 use crate::config::configuration::Config;
-use crate::store::deliveries::{DeliveryRow, Filter, Totals};
+use crate::store::deliveries::{DeliveryRow, DeliveryTotals, Filter};
 use crate::store::outbox::{Retried, Which, retry};
 use crate::store::reader::Reader;
 use tidewatch_core::time::Timestamp;
@@ -18,51 +18,51 @@ use tidewatch_lab::words::cut;
 use super::error::CliError;
 use super::json_document;
 use super::process::{colours, runtime};
-use super::table::{Cell, Tone, cell, print};
+use super::table::{TableCell, Tone, cell, print};
 
-/// What `deliveries` is asked.
+/// Options of `deliveries`.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Args {
     #[command(subcommand)]
-    command: Option<Command>,
-    /// Only those in this state.
+    command: Option<DeliveriesCommand>,
+    /// Show only deliveries in this state.
     #[arg(long, value_name = "STATE", value_parser = ["waiting", "delivered", "dead"])]
     state: Option<String>,
-    /// Only those for this target, such as exec:notify.
+    /// Show only deliveries for this target, such as exec:notify.
     #[arg(long, value_name = "TARGET")]
     target: Option<String>,
-    /// The last so many.
+    /// Show only the latest N.
     #[arg(long, value_name = "N", default_value_t = 50)]
     limit: u32,
-    /// One JSON document, with the deliveries' own documents.
+    /// Print one JSON document that includes the delivered documents.
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Command {
+enum DeliveriesCommand {
     /// Set deliveries back to waiting, as if they had never been tried.
     Retry(Retry),
 }
 
 #[derive(Debug, clap::Args)]
 struct Retry {
-    /// Their numbers.
+    /// Numbers of the deliveries.
     #[arg(value_name = "ID", required_unless_present = "dead", conflicts_with = "dead")]
     ids: Vec<i64>,
-    /// Whatever was given up.
+    /// Retry all abandoned deliveries.
     #[arg(long)]
     dead: bool,
-    /// With --dead: only for this target.
+    /// With --dead: only those for this target.
     #[arg(long, value_name = "TARGET", requires = "dead", conflicts_with = "ids")]
     target: Option<String>,
 }
 
-/// Lists deliveries, or sets some back.
+/// Lists deliveries, or resets some.
 pub fn run(config: &Config, arguments: &Args, out: &mut dyn Write) -> Result<(), CliError> {
     match &arguments.command {
-        Some(Command::Retry(retry)) => set_back(config, retry, out),
+        Some(DeliveriesCommand::Retry(retry)) => set_back(config, retry, out),
         None => list(config, arguments, out),
     }
 }
@@ -108,7 +108,7 @@ fn list(config: &Config, arguments: &Args, out: &mut dyn Write) -> Result<(), Cl
         return Ok(writeln!(out, "no deliveries")?);
     }
     let head = ["id", "to", "rule", "source", "matched", "state", "tried", "next", "error"];
-    let table: Vec<Vec<Cell>> = rows.iter().map(|row| to_cells(row, now)).collect();
+    let table: Vec<Vec<TableCell>> = rows.iter().map(|row| to_cells(row, now)).collect();
     print(out, &head, &table, colours())?;
     writeln!(out)?;
     for total in &totals {
@@ -117,7 +117,7 @@ fn list(config: &Config, arguments: &Args, out: &mut dyn Write) -> Result<(), Cl
     Ok(())
 }
 
-fn in_words(total: &Totals) -> String {
+fn in_words(total: &DeliveryTotals) -> String {
     format!(
         "{}: {} waiting, {} delivered, {} dead",
         cut(&total.target, 40),
@@ -127,7 +127,7 @@ fn in_words(total: &Totals) -> String {
     )
 }
 
-/// All that `deliveries` tells programs.
+/// JSON document of `deliveries`.
 #[derive(Serialize)]
 struct DeliveriesDocument<'a> {
     at: String,
@@ -184,14 +184,14 @@ struct TotalsEntry<'a> {
     dead: u64,
 }
 
-impl<'a> From<&'a Totals> for TotalsEntry<'a> {
-    fn from(totals: &'a Totals) -> Self {
-        let Totals { target, waiting, delivered, dead } = totals;
+impl<'a> From<&'a DeliveryTotals> for TotalsEntry<'a> {
+    fn from(totals: &'a DeliveryTotals) -> Self {
+        let DeliveryTotals { target, waiting, delivered, dead } = totals;
         Self { target, waiting: *waiting, delivered: *delivered, dead: *dead }
     }
 }
 
-fn to_cells(row: &DeliveryRow, now: Timestamp) -> Vec<Cell> {
+fn to_cells(row: &DeliveryRow, now: Timestamp) -> Vec<TableCell> {
     let tone = match row.state.as_str() {
         "delivered" => Tone::Good,
         "dead" => Tone::Bad,

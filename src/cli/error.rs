@@ -1,16 +1,16 @@
-//! Why a command failed, and the exit code for it.
+//! Errors of commands, and their exit codes.
 
 use crate::config::load::LoadError;
 use crate::daemon::run::DaemonError;
 use crate::store::StoreError;
 
-/// Why a command did not do what it was asked.
+/// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CliError {
-    /// It did its work and found faults, which it has shown.
+    /// The command completed and printed faults.
     #[error("")]
     Found,
-    /// It found that it cannot be done: why.
+    /// The command cannot be carried out, for this reason.
     #[error("{0}")]
     Refused(String),
     /// Wrong usage.
@@ -19,13 +19,13 @@ pub enum CliError {
     /// Bad configuration.
     #[error("{}", with_cause(.0))]
     Config(#[from] LoadError),
-    /// The store.
+    /// Error of the store.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The daemon.
+    /// Error of the daemon.
     #[error(transparent)]
     Daemon(#[from] DaemonError),
-    /// Stdout, stdin or a file.
+    /// Error of stdout, stdin or a file.
     #[error(transparent)]
     Io(#[from] std::io::Error),
 }
@@ -41,7 +41,7 @@ impl CliError {
     /// The exit code.
     pub fn code(&self) -> u8 {
         match self {
-            // Whoever read our output has read enough.
+            // The reader of our output has closed the pipe, which is not a failure.
             Self::Io(error) if error.kind() == std::io::ErrorKind::BrokenPipe => 0,
             Self::Found | Self::Refused(_) => 1,
             Self::Usage(_) => 2,

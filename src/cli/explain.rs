@@ -1,4 +1,4 @@
-//! `tidewatch explain`: why the next probe is when it is, rule by rule.
+//! `tidewatch explain`: the reasons for the time of the next probe, rule by rule.
 
 use std::io::Write;
 
@@ -9,7 +9,7 @@ use crate::clock::Clock;
 use crate::config::configuration::Config;
 use crate::store::plans::PlanRow;
 use crate::store::reader::Reader;
-use crate::store::report::{ProbeRow, SourceRow};
+use crate::store::report::{ProbeRow, SourceReportRow};
 use tidewatch_core::engine::memory::BurstState;
 use tidewatch_core::engine::params::FleetParams;
 use tidewatch_core::engine::reason::Reason;
@@ -25,7 +25,7 @@ use super::json_document;
 use super::process::{colours, runtime};
 use super::reasons::{self, OpenBurst, PlanDocument, Stance};
 use super::status::look;
-use super::table::{Cell, Tone, cell, print};
+use super::table::{TableCell, Tone, cell, print};
 
 /// Explains one source.
 pub fn run(config: &Config, name: &str, as_json: bool, out: &mut dyn Write) -> Result<(), CliError> {
@@ -84,7 +84,7 @@ pub fn run(config: &Config, name: &str, as_json: bool, out: &mut dyn Write) -> R
     print(out, &["rule", "allows it from", ""], &table, colours())?;
     if !probes.is_empty() {
         writeln!(out)?;
-        let rows: Vec<Vec<Cell>> =
+        let rows: Vec<Vec<TableCell>> =
             probes.iter().map(|probe| to_cells(probe, &probe.started_at.iso_in(zone))).collect();
         let head = ["last probes", "outcome", "status", "updates", "took", "asked by", "because", "error"];
         print(out, &head, &rows, colours())?;
@@ -92,15 +92,15 @@ pub fn run(config: &Config, name: &str, as_json: bool, out: &mut dyn Write) -> R
     Ok(())
 }
 
-/// Everything that has a say in a source's next probe.
+/// Everything that determines the next probe of a source.
 struct Case {
-    row: SourceRow,
+    row: SourceReportRow,
     explanation: Explanation,
     policy: Policy,
     life: BurstState,
-    /// The burst that is on.
+    /// The current burst.
     burst: Option<OpenBurst>,
-    /// Updates expected since the last one, of a source that is silent.
+    /// Updates expected since the last one, if the source is quiet.
     overdue: Option<f64>,
     plan: Option<PlanRow>,
     holds: Option<u32>,
@@ -115,7 +115,7 @@ async fn look_up(config: &Config, name: &str, now: Timestamp) -> Result<Case, Cl
     let probes = reader.last_probes(row.id, 5).await?;
     let stored = reader.latest_plan(row.id).await?;
     let explanation = engine.explain(row.id, stored.as_ref().map(to_plan), now).ok_or_else(unknown)?;
-    // Only what the source would follow: it may be of another policy by now.
+    // Only a plan that the source follows; its policy may have changed.
     let plan = stored.filter(|_| explanation.follows_plan);
     let memory = engine.memory(row.id).ok_or_else(unknown)?;
     let (life, holds) = (memory.life.clone(), memory.holds);
@@ -135,7 +135,7 @@ async fn look_up(config: &Config, name: &str, now: Timestamp) -> Result<Case, Cl
 }
 
 impl Case {
-    /// What lies behind the due time, each with its heading.
+    /// The reasons behind the due time, each with its heading.
     fn reasons(
         &self,
         params: &FleetParams,
@@ -158,12 +158,12 @@ impl Case {
     }
 }
 
-/// How long an update must wait for a probe to be worth it.
+/// Waiting time that a probe must save to be sent.
 fn price(explanation: &Explanation) -> Span {
     Span::from_hours(1).scaled(f64::from(explanation.price))
 }
 
-/// Who wants the probe.
+/// What requests the probe.
 fn asking(explanation: &Explanation) -> &'static str {
     match explanation.reason {
         Reason::MaxGap => "it may go unseen for no longer",
@@ -176,12 +176,12 @@ fn binds_policy(explanation: &Explanation) -> bool {
     !explanation.constraints.iter().any(|(rule, _)| rule.name() == explanation.reason.name())
 }
 
-fn constraint(name: &str, when: String, binds: bool) -> Vec<Cell> {
+fn constraint(name: &str, when: String, binds: bool) -> Vec<TableCell> {
     let tone = if binds { Tone::Warn } else { Tone::Plain };
     vec![cell(name).tone(tone), cell(when).tone(tone), cell(if binds { "<- binds" } else { "" }).tone(tone)]
 }
 
-fn to_cells(probe: &ProbeRow, at: &str) -> Vec<Cell> {
+fn to_cells(probe: &ProbeRow, at: &str) -> Vec<TableCell> {
     vec![
         cell(at),
         cell(&probe.outcome).tone(if probe.error.is_some() { Tone::Bad } else { Tone::Good }),
@@ -199,7 +199,7 @@ fn to_plan(row: &PlanRow) -> Plan {
     Plan { made_from: Revision::default(), by: row.by, times: row.times.clone(), starts, ends }
 }
 
-/// All that `explain` tells programs.
+/// JSON document of `explain`.
 #[derive(Serialize)]
 struct ExplainDocument<'a> {
     name: &'a str,

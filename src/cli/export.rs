@@ -1,7 +1,7 @@
-//! `tidewatch export`: the sources as OPML, for other readers.
+//! `tidewatch export`: the sources as OPML, for other feed readers.
 //!
-//! Groups become folders. Headers, budgets and policies have no place in OPML and stay behind.
-//! Must not write anything secret.
+//! Groups become folders. OPML has no place for headers, budgets and policies, so they are left out.
+//! Must not write secrets.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -9,10 +9,10 @@ use std::io::{self, Write};
 use quick_xml::escape::escape;
 
 use crate::config::configuration::Config;
-use crate::config::source::Source;
-use tidewatch_core::observe::Kind;
+use crate::config::source::SourceConfig;
+use tidewatch_core::observe::SourceKind;
 
-/// Names the attribute that carries a source's name, so that an import gives it back unchanged.
+/// Namespace of the attribute that keeps a source's name, so that an import restores it unchanged.
 pub const NAMESPACE: &str = "urn:tidewatch:opml";
 
 /// Writes all sources as OPML 2.0.
@@ -21,7 +21,7 @@ pub fn run(config: &Config, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, r#"<opml version="2.0" xmlns:tidewatch="{NAMESPACE}">"#)?;
     writeln!(out, "  <head>\n    <title>tidewatch sources</title>\n  </head>\n  <body>")?;
     let mut order: Vec<Option<&str>> = Vec::new();
-    let mut groups: HashMap<Option<&str>, Vec<&Source>> = HashMap::new();
+    let mut groups: HashMap<Option<&str>, Vec<&SourceConfig>> = HashMap::new();
     for source in &config.sources {
         let group = source.group.as_deref();
         groups
@@ -46,13 +46,13 @@ pub fn run(config: &Config, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "  </body>\n</opml>")
 }
 
-fn outlines(sources: &[&Source], indent: &str, out: &mut dyn Write) -> io::Result<()> {
+fn outlines(sources: &[&SourceConfig], indent: &str, out: &mut dyn Write) -> io::Result<()> {
     for source in sources {
         let (name, url) = (escape(source.name.as_str()), escape(source.url.as_str()));
-        // Readers subscribe to whatever has an xmlUrl, so a page must not have one.
+        // Readers subscribe to every xmlUrl, so a page must not have one.
         let address = match source.kind {
-            Kind::Feed => format!(r#"type="rss" xmlUrl="{url}""#),
-            Kind::Page => format!(r#"type="link" url="{url}""#),
+            SourceKind::Feed => format!(r#"type="rss" xmlUrl="{url}""#),
+            SourceKind::Page => format!(r#"type="link" url="{url}""#),
         };
         writeln!(out, r#"{indent}<outline text="{name}" {address} tidewatch:name="{name}"/>"#)?;
     }
@@ -79,7 +79,7 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
-    fn told(config: &Config) -> Vec<(String, String, Option<String>, Kind)> {
+    fn told(config: &Config) -> Vec<(String, String, Option<String>, SourceKind)> {
         let mut told: Vec<_> = config
             .sources
             .iter()
@@ -106,7 +106,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_exported_comes_back(
+        fn an_import_restores_exported_sources(
             sources in prop::collection::hash_map(
                 "[^\\p{C}\\p{Z}]([^\\p{C}]{0,20}[^\\p{C}\\p{Z}])?",
                 ("[^\\p{C}\\p{Z}/?#\\\\]{0,12}", prop::option::of("[a-z&<\"' /]{0,5}[a-z]"), any::<bool>()),

@@ -1,6 +1,7 @@
-//! The fleet's part of `tidewatch status`: slots, tardiness, and how far from the best possible.
+//! The summary of `tidewatch status`: slots, lateness, and the distance from the best possible
+//! schedule.
 //!
-//! Knows how it is computed from what the store has and how it is shown; must not know SQL.
+//! Computes and shows it from stored values; must not know SQL.
 
 use std::io::{self, Write};
 
@@ -8,32 +9,32 @@ use serde::Serialize;
 
 use tidewatch_core::engine::bounds::{self, SourceDemand};
 use tidewatch_core::engine::deadline_index::DeadlineStats;
-use tidewatch_core::engine::load::SlotStats;
 use tidewatch_core::engine::params::FleetParams;
+use tidewatch_core::engine::slot_stats::SlotStats;
 use tidewatch_core::time::Span;
 
-/// The fleet over the last day.
+/// Load of all sources together over the last day.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FleetLoad {
     loads: SlotStats,
     deadlines: DeadlineStats,
     capacity: Option<f64>,
     step: Span,
-    /// c.
+    /// c, the slots of a step.
     per_step: u32,
-    /// Probes per step as they were.
+    /// Probes per step on average.
     spent: f64,
-    /// Weighted updates that are expected to lie undiscovered now.
+    /// Weighted updates that are expected to be undiscovered now.
     undiscovered: f64,
-    /// Theorem 1's bound for that, with the probes that were spent.
+    /// Lower bound of that by Theorem 1, for the probes that were sent.
     lower_bound: f64,
-    /// The tighter one.
+    /// A tighter lower bound.
     tight_lower_bound: f64,
-    /// By how much that would fall with one more probe per step.
+    /// Decrease of that bound with one more probe per step.
     one_more: f64,
 }
 
-/// The same for programs.
+/// The same values for the JSON document.
 #[derive(Debug, Serialize)]
 pub struct FleetLoadDocument {
     since: String,
@@ -61,11 +62,11 @@ pub struct FleetLoadDocument {
     tardy_max_s: f64,
 }
 
-/// What is looked back over.
+/// Period that the summary covers.
 pub const OVER: Span = Span::from_days(1);
 
 impl FleetLoad {
-    /// From what the fleet did, how much is undiscovered now, and what its sources ask of it.
+    /// From slot statistics, the undiscovered updates now, and the demands of the sources.
     pub fn new(
         loads: SlotStats,
         undiscovered: f64,
@@ -95,7 +96,7 @@ impl FleetLoad {
         })
     }
 
-    /// As a part of the JSON document.
+    /// As part of the JSON document.
     pub fn document(&self) -> FleetLoadDocument {
         let SlotStats { due, sampled, late, latest, late_for, waiting, tardy, tardy_for, tardiest, .. } =
             self.loads;
@@ -128,7 +129,7 @@ impl FleetLoad {
         }
     }
 
-    /// What the probes of a step cost, in the mean.
+    /// Mean cost of the probes of a step.
     fn work_per_step(&self) -> f64 {
         let steps = (self.loads.until - self.loads.since).as_secs_f64() / self.step.as_secs_f64();
         self.loads.work / steps.max(1e-9)
@@ -162,7 +163,7 @@ impl FleetLoad {
         }
     }
 
-    /// In a few lines.
+    /// Prints the summary in a few lines.
     pub fn show(&self, out: &mut dyn Write) -> io::Result<()> {
         let SlotStats { since, until, due, sampled, late, latest, late_for, waiting, .. } = self.loads;
         writeln!(
@@ -193,7 +194,7 @@ impl FleetLoad {
                 short(best),
                 100.0 * (self.undiscovered / best - 1.0)
             )?,
-            // The bound is for the mean, and for rates that are the same at all hours.
+            // The bound holds for the mean, and for rates that are constant over the day.
             false => writeln!(
                 out,
                 "with these probes no schedule has fewer than {} in the mean, unless it knows the hours",
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn it_says_how_far_from_the_best() {
+    fn the_summary_shows_the_distance_from_the_bound() {
         let since = Timestamp::parse_iso("2026-11-16T00:00:00Z").unwrap();
         let loads = SlotStats {
             since,
@@ -259,7 +260,7 @@ mod tests {
         // Every source every 100 steps: π·(ℓ+1)/2 each.
         assert!(said.contains("50.5 updates are expected to be now"), "{said}");
         assert!(said.contains("at most 0 % from the best possible"), "{said}");
-        // (101 - 51)/2 of a hundredth of a hundred.
+        // (101 - 51)/2 times a rate of 0.01, times 100 sources.
         assert!(said.contains("one more probe per step would save 25.0 of them"), "{said}");
         assert!(
             said.contains("deadlines: 3 sources take 0.250 of 2 slots a step; 1 is tardy now; 4 looks came late, 2m in the mean, 5m at most"),

@@ -1,8 +1,8 @@
-//! `tidewatch import`: a list of feeds from another reader (OPML) as `[[source]]` tables.
+//! `tidewatch import`: converts an OPML file of another feed reader to `[[source]]` tables.
 //!
-//! Exists because nobody types in three hundred feeds. Knows OPML as readers really write it:
-//! attributes in any case, bare ampersands, other encodings than they claim. What it writes passes
-//! `tidewatch check`; what can't be polled is left out with a remark. Fetches nothing.
+//! Accepts OPML as readers really write it: attributes in any case, unescaped ampersands, wrong
+//! encoding declarations. The output passes `tidewatch check`. Feeds that cannot be polled are left out
+//! with a remark. Sends no requests.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
@@ -13,7 +13,7 @@ use url::Url;
 
 use crate::config::address;
 
-/// Longest name made from a title, in characters, so that `-2` still fits behind it.
+/// Longest name made from a title, in characters; leaves room for a suffix such as `-2`.
 const LONGEST_SLUG: usize = 60;
 /// Longest group, in characters.
 const LONGEST_GROUP: usize = 200;
@@ -24,15 +24,15 @@ pub enum ImportError {
     /// Broken XML.
     #[error("line {line} is not well-formed XML: {what}; export the file again, or mend that line")]
     Malformed {
-        /// Where.
+        /// The line.
         line: usize,
-        /// What the parser says.
+        /// Message of the parser.
         what: String,
     },
-    /// Something else than OPML.
+    /// The root element is not `<opml>`.
     #[error("this is not OPML: it starts with <{0}> instead of <opml>")]
     NotOpml(String),
-    /// No element at all.
+    /// The file has no element.
     #[error("this is not OPML: there is no <opml> in it")]
     Empty,
     /// The output could not be written.
@@ -40,20 +40,20 @@ pub enum ImportError {
     Write(#[from] io::Error),
 }
 
-/// One source found in the list.
+/// One source of the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
-    /// A unique name.
+pub struct ImportedFeed {
+    /// Unique name.
     pub name: String,
-    /// Its address.
+    /// Address.
     pub url: Url,
-    /// The folders it was in, joined with slashes.
+    /// Names of its folders, joined by slashes.
     pub group: Option<String>,
-    /// A page rather than a feed.
+    /// Whether it is a page and not a feed.
     pub page: bool,
 }
 
-/// Reads OPML and writes sources to `out`, and what was left out and why to `remarks`.
+/// Reads OPML, writes sources to `out`, and writes the reasons for omissions to `remarks`.
 pub fn run(opml: &[u8], out: &mut dyn Write, remarks: &mut dyn Write) -> Result<(), ImportError> {
     let (found, said) = read(opml)?;
     for remark in said {
@@ -79,7 +79,7 @@ pub fn run(opml: &[u8], out: &mut dyn Write, remarks: &mut dyn Write) -> Result<
     Ok(())
 }
 
-/// A TOML text on one line.
+/// Quotes a text as a one-line TOML string.
 fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -94,12 +94,12 @@ fn quoted(text: &str) -> String {
     out
 }
 
-/// Reads OPML: the sources in it, and remarks on what was left out.
-pub fn read(opml: &[u8]) -> Result<(Vec<Found>, Vec<String>), ImportError> {
+/// Parses OPML: the sources, and remarks on omissions.
+pub fn read(opml: &[u8]) -> Result<(Vec<ImportedFeed>, Vec<String>), ImportError> {
     let text = decode(opml);
     let mut reader = Reader::from_str(&text);
     let mut list = List::default();
-    // One entry for each open element: how long the path of folders was before it.
+    // For each open element, the length of the folder path before it.
     let mut open: Vec<usize> = Vec::new();
     let mut folders: Vec<String> = Vec::new();
     let mut rooted = false;
@@ -154,7 +154,7 @@ fn malformed(text: &str, at: u64, error: &dyn std::error::Error) -> ImportError 
     ImportError::Malformed { line, what: tidy(&error.to_string()) }
 }
 
-/// The text, by its byte order mark, its XML declaration, or as UTF-8.
+/// Decodes the text by byte order mark, XML declaration, or as UTF-8.
 fn decode(bytes: &[u8]) -> String {
     let claimed = || {
         let head = String::from_utf8_lossy(&bytes[..bytes.len().min(200)]);
@@ -165,7 +165,7 @@ fn decode(bytes: &[u8]) -> String {
         let label = declaration[1..].split(quote).next()?;
         encoding_rs::Encoding::for_label(label.as_bytes())
     };
-    // Text that is valid UTF-8 is UTF-8, whatever it claims.
+    // Valid UTF-8 is read as UTF-8, whatever the declaration says.
     let encoding = match std::str::from_utf8(bytes) {
         Ok(_) => encoding_rs::UTF_8,
         Err(_) => claimed().unwrap_or(encoding_rs::UTF_8),
@@ -173,7 +173,7 @@ fn decode(bytes: &[u8]) -> String {
     encoding.decode(bytes).0.into_owned()
 }
 
-/// The attributes of an outline that matter.
+/// The used attributes of an outline.
 #[derive(Debug, Default)]
 struct Outline {
     text: String,
@@ -188,7 +188,7 @@ impl Outline {
     fn read(element: &BytesStart<'_>) -> Result<Self, quick_xml::Error> {
         let mut outline = Self::default();
         let mut attributes = element.attributes();
-        // An attribute given twice is no reason to refuse three hundred feeds.
+        // A duplicate attribute must not stop the whole import.
         attributes.with_checks(false);
         for attribute in attributes {
             let attribute = attribute?;
@@ -204,7 +204,7 @@ impl Outline {
             if field.is_empty() {
                 *field = match attribute.normalized_value(XmlVersion::Implicit1_0) {
                     Ok(value) => tidy(&value),
-                    // A bare ampersand, or an entity of HTML.
+                    // An unescaped ampersand or an HTML entity.
                     Err(_) => tidy(&html_escape::decode_html_entities(&attribute.value)),
                 };
             }
@@ -216,7 +216,7 @@ impl Outline {
         self.xml_url.is_empty() && self.kind.eq_ignore_ascii_case("link")
     }
 
-    /// What it points to, unless it is a folder or another list.
+    /// Its address, unless it is a folder or another list.
     fn address(&self) -> Option<&str> {
         let address = if self.is_page() { &self.url } else { &self.xml_url };
         let ours = !self.name.is_empty();
@@ -229,18 +229,18 @@ impl Outline {
     }
 }
 
-/// On one line, without control characters or white space at the ends.
+/// Replaces control characters by spaces and trims white space.
 fn tidy(text: &str) -> String {
     text.replace(char::is_control, " ").trim().to_owned()
 }
 
 #[derive(Default)]
 struct List {
-    found: Vec<Found>,
+    found: Vec<ImportedFeed>,
     remarks: Vec<String>,
     urls: HashMap<Url, String>,
     names: HashSet<String>,
-    /// The next number to try behind a name.
+    /// Next suffix to try for a name.
     numbers: HashMap<String, usize>,
 }
 
@@ -272,7 +272,7 @@ impl List {
         let name = self.unique(wanted);
         self.urls.insert(url.clone(), name.clone());
         let page = outline.is_page();
-        self.found.push(Found { name, url, group: group(folders), page });
+        self.found.push(ImportedFeed { name, url, group: group(folders), page });
     }
 
     fn unique(&mut self, wanted: String) -> String {
@@ -291,14 +291,14 @@ impl List {
     }
 }
 
-/// Folders as one label.
+/// Joins folder names to one group label.
 fn group(folders: &[String]) -> Option<String> {
     let label: String = folders.join("/").chars().take(LONGEST_GROUP).collect();
     let label = label.trim();
     (!label.is_empty()).then(|| label.to_owned())
 }
 
-/// A title as a name that is easy to type: small letters, digits and hyphens.
+/// Makes a name from a title: lower-case letters, digits and hyphens.
 fn slug(title: &str) -> String {
     let mut slug = String::new();
     for c in title.chars().flat_map(char::to_lowercase) {
@@ -327,12 +327,12 @@ mod tests {
         format!("<?xml version=\"1.0\"?>\n<opml version=\"1.0\"><head/><body>{body}</body></opml>")
     }
 
-    fn found(body: &str) -> Vec<Found> {
+    fn found(body: &str) -> Vec<ImportedFeed> {
         read(outlines(body).as_bytes()).unwrap().0
     }
 
     #[test]
-    fn folders_titles_and_entities() {
+    fn folders_titles_and_entities_are_read() {
         let list = found(
             r#"<outline text="News"><outline title="Tech &amp; Co">
                  <outline text="It&#8217;s &quot;LWN&quot;" xmlUrl="https://lwn.net/?a=1&amp;b=2"/>
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_polled_is_left_out_with_a_remark() {
+    fn feeds_that_cannot_be_polled_are_left_out_with_a_remark() {
         let body = r#"<outline text="A" xmlUrl="https://example.org/"/>
             <outline text="A again" xmlUrl="https://EXAMPLE.org"/>
             <outline text="Router" xmlUrl="http://192.168.0.1/feed"/>
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn other_encodings() {
+    fn other_encodings_are_read() {
         let latin = b"<?xml version='1.0' encoding='ISO-8859-1'?><opml><body>\
             <outline text='Caf\xe9' xmlUrl='https://example.org/'/></body></opml>";
         assert_eq!(read(latin).unwrap().0[0].name, "café");
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_opml_is_refused_clearly() {
+    fn a_file_that_is_not_opml_is_refused() {
         for (text, message) in [
             ("", "this is not OPML: there is no <opml> in it"),
             ("just words", "this is not OPML: there is no <opml> in it"),
@@ -412,7 +412,7 @@ mod tests {
         }
     }
 
-    /// What is written must pass the check, whatever was read.
+    /// Asserts that the output passes the check.
     fn assert_sound(opml: &str) {
         let mut out = Vec::new();
         if run(opml.as_bytes(), &mut out, &mut Vec::new()).is_ok() {
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_titles_give_sound_sources() {
+    fn odd_titles_give_valid_sources() {
         for title in [
             "",
             "\"",
@@ -456,7 +456,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn arbitrary_outlines_give_sound_sources(
+        fn arbitrary_outlines_give_valid_sources(
             sources in prop::collection::vec((any::<String>(), any::<String>(), any::<String>()), 0..8),
         ) {
             let mut body = String::new();

@@ -1,4 +1,4 @@
-//! Where log lines go: stderr, or the journal with its fields when systemd started us.
+//! Log output: stderr, or the journal with structured fields if systemd started the process.
 
 use std::io::IsTerminal;
 
@@ -6,11 +6,11 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// Starts logging at `$TIDEWATCH_LOG`, or at this level.
+/// Starts logging at the level in `$TIDEWATCH_LOG`, else at `level`.
 pub fn start(level: &str) {
     let filter = EnvFilter::try_from_env("TIDEWATCH_LOG").unwrap_or_else(|_| EnvFilter::new(level));
     let registry = tracing_subscriber::registry().with(filter);
-    // systemd sets this when stderr is the journal.
+    // systemd sets this variable if stderr is the journal.
     if std::env::var_os("JOURNAL_STREAM").is_some()
         && !std::io::stderr().is_terminal()
         && let Ok(journal) = tracing_journald::layer()

@@ -1,7 +1,7 @@
-//! `tidewatch match`: what rules would catch among the updates that are stored.
+//! `tidewatch match`: shows which stored updates would match rules.
 //!
-//! For trying out a rule before anyone is told anything. Asks the same questions as the daemon, of what the
-//! store still knows: the text of an item is not kept, and that is said where a rule asks for it.
+//! Lets users try a rule before anything is delivered. Evaluates rules like the daemon, but on stored
+//! values only. The store keeps no item texts; the output says so if a rule needs them.
 
 use std::io::Write;
 
@@ -9,12 +9,12 @@ use clap::Args as ClapArgs;
 use serde::Serialize;
 
 use crate::config::configuration::Config;
-use crate::config::profile::{Rule, Where};
+use crate::config::profile::{RuleConfig, Where};
 use crate::store::reader::Reader;
 use crate::store::rules::StoredUpdate;
-use tidewatch_core::observe::Kind;
-use tidewatch_core::observe::query::{Field, Said};
-use tidewatch_core::planning::rule::Part;
+use tidewatch_core::observe::SourceKind;
+use tidewatch_core::observe::query::{QueryField, Said};
+use tidewatch_core::planning::rule::RulePart;
 use tidewatch_core::time::Timestamp;
 use tidewatch_lab::words::cut;
 
@@ -22,40 +22,40 @@ use super::configured::find_source;
 use super::error::CliError;
 use super::json_document;
 use super::process::{colours, runtime};
-use super::table::{Cell, Tone, cell, print};
+use super::table::{TableCell, Tone, cell, print};
 
-/// What is asked.
+/// Options of `match`.
 #[derive(Debug, ClapArgs)]
 pub struct Args {
-    /// The source's name.
+    /// Name of the source.
     source: String,
-    /// Only this rule, as `profile/rule`.
+    /// Evaluate only this rule, written as `profile/rule`.
     #[arg(long, value_name = "RULE")]
     rule: Option<String>,
-    /// How many of the last updates are looked at.
+    /// Number of latest updates to check.
     #[arg(long, value_name = "N", default_value_t = 200)]
     last: u32,
-    /// One JSON document.
+    /// Print one JSON document.
     #[arg(long)]
     json: bool,
 }
 
-/// A rule and what of the stored updates it asks for or waits for.
+/// A rule, and the stored updates that match or count for it.
 struct Matched<'c> {
-    rule: &'c Rule,
-    part: Part,
-    /// By their places.
+    rule: &'c RuleConfig,
+    part: RulePart,
+    /// Indexes into the updates.
     caught: Vec<usize>,
     counts: Vec<usize>,
-    /// It asks for words that are not kept.
+    /// Whether a condition uses texts that are not stored.
     blind: bool,
 }
 
-/// Shows what rules would catch.
+/// Evaluates the rules and shows the matches.
 pub fn run(config: &Config, arguments: &Args, out: &mut dyn Write) -> Result<(), CliError> {
     let source = find_source(config, &arguments.source)?;
     let parts = config.rules.of(source);
-    let rules: Vec<(&Rule, Part)> = parts
+    let rules: Vec<(&RuleConfig, RulePart)> = parts
         .into_iter()
         .filter_map(|part| Some((&**config.rules.get(part.rule)?, part)))
         .filter(|(rule, _)| arguments.rule.as_ref().is_none_or(|name| **name == *rule.terms.name))
@@ -78,8 +78,8 @@ pub fn run(config: &Config, arguments: &Args, out: &mut dyn Write) -> Result<(),
         };
         let id = rows.iter().find(|row| row.name == source.name).map(|row| row.id).ok_or_else(unknown)?;
         let page = match source.kind {
-            Kind::Page => reader.page_text(id).await?,
-            Kind::Feed => None,
+            SourceKind::Page => reader.page_text(id).await?,
+            SourceKind::Feed => None,
         };
         Ok::<_, CliError>((reader.last_updates(id, arguments.last).await?, page))
     })?;
@@ -124,7 +124,7 @@ pub fn run(config: &Config, arguments: &Args, out: &mut dyn Write) -> Result<(),
             )?;
         }
         let shown = if part.asked { caught } else { counts };
-        let row = |&at: &usize| -> Option<Vec<Cell>> {
+        let row = |&at: &usize| -> Option<Vec<TableCell>> {
             let update = updates.get(at)?;
             Some(vec![
                 cell(update.detected_at.iso_in(zone)),
@@ -133,7 +133,7 @@ pub fn run(config: &Config, arguments: &Args, out: &mut dyn Write) -> Result<(),
                 cell(cut(update.link.as_deref().unwrap_or_default(), 60)).tone(Tone::Faint),
             ])
         };
-        let rows: Vec<Vec<Cell>> = shown.iter().filter_map(row).collect();
+        let rows: Vec<Vec<TableCell>> = shown.iter().filter_map(row).collect();
         if !rows.is_empty() {
             print(out, &["found", "kind", "title", "link"], &rows, colours())?;
         }
@@ -141,10 +141,15 @@ pub fn run(config: &Config, arguments: &Args, out: &mut dyn Write) -> Result<(),
     Ok(())
 }
 
-fn matched<'c>(rule: &'c Rule, part: Part, updates: &[StoredUpdate], page: Option<&str>) -> Matched<'c> {
+fn matched<'c>(
+    rule: &'c RuleConfig,
+    part: RulePart,
+    updates: &[StoredUpdate],
+    page: Option<&str>,
+) -> Matched<'c> {
     let holds = |wanted: Option<&Where>, at: usize| {
         let update = &updates[at];
-        // A page is kept as it was last.
+        // Only the latest text of a page is stored.
         let text = page.filter(|_| at == 0);
         let said = Said {
             title: update.title.as_deref(),
@@ -165,7 +170,7 @@ fn matched<'c>(rule: &'c Rule, part: Part, updates: &[StoredUpdate], page: Optio
         places.iter().copied().filter(|&at| is && holds(wanted, at)).collect()
     };
     let asks =
-        |wanted: Option<&Where>| wanted.is_some_and(|wanted| wanted.condition.asks_about(Field::Text));
+        |wanted: Option<&Where>| wanted.is_some_and(|wanted| wanted.condition.asks_about(QueryField::Text));
     Matched {
         rule,
         part,
@@ -176,11 +181,11 @@ fn matched<'c>(rule: &'c Rule, part: Part, updates: &[StoredUpdate], page: Optio
 }
 
 fn occurred(update: &StoredUpdate) -> Timestamp {
-    // As when it is caught: of what has no date it is only known when it was found.
+    // Undated updates take the time of detection, as in the daemon.
     if update.exact { update.occurred_at } else { update.detected_at }
 }
 
-/// All that `match` tells programs.
+/// JSON document of `match`.
 #[derive(Serialize)]
 struct MatchDocument<'a> {
     source: &'a str,

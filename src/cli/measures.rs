@@ -1,6 +1,6 @@
-//! `tidewatch status --period`: how well the probes of a period were spent.
+//! `tidewatch status --period`: measures of the probes in a period.
 //!
-//! Knows how measures are asked for and shown. What they are is the store's business.
+//! Knows how measures are requested and shown. The store defines and computes them.
 
 use std::io::{self, Write};
 
@@ -8,41 +8,41 @@ use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use crate::store::measures::{Measures, PeriodMeasures};
-use crate::store::report::SourceRow;
+use crate::store::report::SourceReportRow;
 use tidewatch_core::time::{Span, SpanError, Timestamp};
 use tidewatch_lab::words::cut;
 
 use super::process::colours;
-use super::table::{Cell, Tone, cell, print};
+use super::table::{TableCell, Tone, cell, print};
 
-/// A time that has passed, up to now.
+/// A time span that ends now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Period {
-    /// Its first instant.
+    /// First instant.
     pub since: Timestamp,
-    /// The first that is no longer in it.
+    /// First instant after it.
     pub until: Timestamp,
 }
 
 impl Period {
-    /// The last so much time.
+    /// The span up to now.
     pub fn last(span: Span, now: Timestamp) -> Self {
         Self { since: now - span, until: now }
     }
 }
 
-/// Why a text is no length of a period.
+/// Why a text is not the length of a period.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PeriodError {
-    /// It is no duration.
+    /// Not a duration.
     #[error(transparent)]
     Span(#[from] SpanError),
-    /// Nothing can be in it.
+    /// Zero length.
     #[error("a period of no length; write it like `1d` or `7d`")]
     Empty,
 }
 
-/// Reads the length of a period, a duration as the configuration has them.
+/// Parses the length of a period, in the duration format of the configuration.
 pub fn length(text: &str) -> Result<Span, PeriodError> {
     match Span::parse(text)? {
         Span::ZERO => Err(PeriodError::Empty),
@@ -89,10 +89,10 @@ impl From<&Measures> for MeasuresDocument {
     }
 }
 
-/// Prints a line per source in the order of `rows`, and one for all of them; the time in `zone`.
+/// Prints one line per source in the order of `rows`, and a total; times are in `zone`.
 pub fn show(
     out: &mut dyn Write,
-    rows: &[SourceRow],
+    rows: &[SourceReportRow],
     period: Period,
     measured: &PeriodMeasures,
     zone: &TimeZone,
@@ -109,7 +109,7 @@ pub fn show(
         "mean delay",
         "median delay",
     ];
-    let mut table: Vec<Vec<Cell>> = rows
+    let mut table: Vec<Vec<TableCell>> = rows
         .iter()
         .map(|row| {
             let mut line = vec![cell(cut(&row.name, 32)), cell(&row.policy)];
@@ -123,12 +123,12 @@ pub fn show(
     print(out, &head, &table, colours())
 }
 
-/// A source that came between two readings of the store has none yet.
-pub fn of(measured: &PeriodMeasures, row: &SourceRow) -> Measures {
+/// Measures of a source; zero if the source was added between two reads of the store.
+pub fn of(measured: &PeriodMeasures, row: &SourceReportRow) -> Measures {
     measured.sources.get(&row.id).cloned().unwrap_or_default()
 }
 
-fn to_cells(measures: &Measures) -> [Cell; 7] {
+fn to_cells(measures: &Measures) -> [TableCell; 7] {
     let useful = match measures.validations {
         0 => "0".to_owned(),
         all => {

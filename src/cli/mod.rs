@@ -1,6 +1,6 @@
-//! The commands: one file each, results to stdout, everything else to stderr.
+//! The commands, one file each. Results go to stdout, everything else to stderr.
 //!
-//! Knows how people ask and how answers are shown. Must not decide anything about sources.
+//! Knows options and output. Must not make decisions about sources.
 
 pub mod check;
 pub mod command_line;

@@ -1,6 +1,6 @@
-//! `tidewatch probe`: one polite probe now; or, with `--dry-run`, what it would send and compare.
+//! `tidewatch probe`: one probe now; with `--dry-run`, only the request and the comparison are shown.
 //!
-//! Beside a running daemon the daemon is asked, so that the budget has one keeper.
+//! If a daemon runs, it sends the probe, so that only one process counts the budget.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -10,14 +10,14 @@ use std::time::Duration;
 use crate::clock::{Clock, Stopwatch, real_pause};
 use crate::config::configuration::Config;
 use crate::config::secret::Secret;
-use crate::config::source::Source;
+use crate::config::source::SourceConfig;
 use crate::daemon::once::{OnceError, once};
 use crate::daemon::probe::{Finished, request};
 use crate::daemon::run::DaemonError;
 use crate::daemon::startup::spec;
 use crate::store::StoreError;
-use crate::store::reader::{Dossier, Reader, ask};
-use tidewatch_core::observe::{self, Document, Kind};
+use crate::store::reader::{ProbeInputs, Reader, ask};
+use tidewatch_core::observe::{self, FetchedDocument, SourceKind};
 use tidewatch_core::time::Timestamp;
 use tidewatch_lab::words::cut;
 
@@ -27,23 +27,23 @@ use super::log;
 use super::process::runtime;
 use super::status::look;
 
-/// What `probe` is asked.
+/// Options of `probe`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The source's name.
+    /// Name of the source.
     source: String,
-    /// Send nothing: say what would be sent, whether the gate allows it, and what would be compared.
+    /// Send nothing; show the request, whether the gate allows it, and what would be compared.
     #[arg(long)]
     dry_run: bool,
-    /// With --dry-run: read this file as if the source had answered with it, and show what would be compared.
+    /// With --dry-run: treat this file as the response, and show what would be compared.
     #[arg(long, value_name = "FILE", requires = "dry_run")]
     body: Option<PathBuf>,
 }
 
-/// How long the daemon gets to answer and to probe.
+/// Time limit for the daemon to respond and to probe.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// Probes, or says what it would do.
+/// Probes, or shows what it would do.
 pub fn run(config: &Config, arguments: &Args, out: &mut dyn Write) -> Result<(), CliError> {
     let source = find_source(config, &arguments.source)?;
     let runtime = runtime()?;
@@ -92,7 +92,7 @@ fn tell(finished: &Finished, out: &mut dyn Write) -> Result<(), CliError> {
 
 async fn ask_daemon(
     config: &Config,
-    source: &Arc<Source>,
+    source: &Arc<SourceConfig>,
     clock: &Clock,
     out: &mut dyn Write,
 ) -> Result<(), CliError> {
@@ -140,12 +140,12 @@ async fn ask_daemon(
 
 async fn dry_run(
     config: &Config,
-    source: &Arc<Source>,
+    source: &Arc<SourceConfig>,
     arguments: &Args,
     out: &mut dyn Write,
 ) -> Result<(), CliError> {
     let now = Clock::wall().now();
-    let mut dossier = Dossier::default();
+    let mut dossier = ProbeInputs::default();
     let mut last_text = None;
     let mut adopted = None;
     let mut verdict = "the gate allows it now".to_owned();
@@ -182,12 +182,12 @@ async fn dry_run(
 
 fn show_request(
     config: &Config,
-    source: &Arc<Source>,
+    source: &Arc<SourceConfig>,
     adopted: Option<&str>,
-    dossier: &Dossier,
+    dossier: &ProbeInputs,
     out: &mut dyn Write,
 ) -> Result<(), CliError> {
-    // Secrets are not read for this: only where they would come from is shown.
+    // Secrets are not read; only their places are shown.
     let request = request(&spec(config, source, adopted), http::HeaderMap::new(), dossier);
     writeln!(out, "GET {}", request.url)?;
     for (name, value) in crate::fetch::client::standing_headers(config.daemon.contact.as_deref())
@@ -220,14 +220,14 @@ fn show_request(
 }
 
 fn show_comparison(
-    source: &Source,
-    dossier: &Dossier,
+    source: &SourceConfig,
+    dossier: &ProbeInputs,
     last_text: Option<&str>,
     out: &mut dyn Write,
 ) -> Result<(), CliError> {
     match (source.kind, dossier.seen.last_look) {
         (_, None) => writeln!(out, "compared with nothing: this would be the first contact")?,
-        (Kind::Feed, Some(at)) => {
+        (SourceKind::Feed, Some(at)) => {
             let there = dossier.seen.items.values().filter(|item| item.in_last).count();
             writeln!(
                 out,
@@ -235,7 +235,7 @@ fn show_comparison(
                 dossier.seen.items.len()
             )?;
         }
-        (Kind::Page, Some(at)) => {
+        (SourceKind::Page, Some(at)) => {
             writeln!(out, "compared with this text, seen at {at}:")?;
             show_text(last_text.unwrap_or_default(), out)?;
         }
@@ -244,18 +244,18 @@ fn show_comparison(
 }
 
 fn show_body(
-    source: &Source,
+    source: &SourceConfig,
     file: &PathBuf,
-    dossier: &Dossier,
+    dossier: &ProbeInputs,
     now: Timestamp,
     out: &mut dyn Write,
 ) -> Result<(), CliError> {
     let unreadable = |error: std::io::Error| CliError::Refused(format!("{}: {error}", file.display()));
     let bytes = std::fs::read(file).map_err(unreadable)?;
-    let document = Document { bytes: &bytes, content_type: None, url: source.url.as_str() };
+    let document = FetchedDocument { bytes: &bytes, content_type: None, url: source.url.as_str() };
     let refused = |error: observe::Unreadable| CliError::Refused(format!("{}: {error}", file.display()));
     match source.kind {
-        Kind::Feed => {
+        SourceKind::Feed => {
             let feed = observe::feed::read(&document).map_err(refused)?;
             writeln!(out, "{}: a feed of {} items", file.display(), feed.items.len())?;
             if let Some(repaired) = &feed.repaired {
@@ -270,7 +270,7 @@ fn show_body(
             let seen = observe::compare::feed(feed, &dossier.seen, now).map_err(refused)?;
             writeln!(out, "it would bring {} updates", seen.updates.len())?;
         }
-        Kind::Page => {
+        SourceKind::Page => {
             let page = observe::page::read(&document, &source.page).map_err(refused)?;
             let changed = dossier.seen.page.is_some_and(|old| old != page.fingerprint);
             writeln!(

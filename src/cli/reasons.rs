@@ -1,14 +1,14 @@
-//! What lies behind a source's next probe, in plain words: its plan, a burst, a silence.
+//! The reasons for the next probe as text: slot, rule, plan, burst, quiet period.
 //!
-//! Apart from [`super::explain`], which looks these up and puts them into order. Must not know the
-//! store's connection, nor what time it is.
+//! [`super::explain`] loads the values and orders the lines. Must not know the store's connection or
+//! the clock.
 
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
-use crate::config::profile::Rules;
+use crate::config::profile::RulesConfig;
 use crate::store::plans::PlanRow;
-use tidewatch_core::engine::life::Reserve;
+use tidewatch_core::engine::burst_state::Reserve;
 use tidewatch_core::engine::memory::BurstState;
 use tidewatch_core::engine::params::{BurstTerms, FleetParams, Response};
 use tidewatch_core::engine::reason::Reason;
@@ -16,36 +16,36 @@ use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::planning::prediction;
 use tidewatch_core::planning::rule::RuleTerms;
-use tidewatch_core::planning::ttl::Form;
+use tidewatch_core::planning::ttl::TtlForm;
 use tidewatch_core::time::{Span, Timestamp};
 
-/// A feed that overflows with a smaller chance than this is not worth a word.
+/// Smallest probability of feed overflow to report.
 const WORTH_A_WORD: f64 = 0.01;
 
-/// Planned times that are shown.
+/// Number of planned times to show.
 const SHOWN: usize = 3;
 
-/// A burst that is on: since when, updates seen, updates expected.
+/// The current burst: start, observed updates, expected updates.
 pub type OpenBurst = (Timestamp, u32, f64);
 
-/// What a source's answer to a burst depends on.
+/// Inputs that determine the response to a burst.
 #[derive(Debug, Clone, Copy)]
 pub struct Stance<'s> {
-    /// As configured.
+    /// Configured policy.
     pub policy: Policy,
-    /// What is done about bursts.
+    /// Configured response to bursts.
     pub terms: &'s BurstTerms,
-    /// Its budget.
+    /// Budget of the source.
     pub budget: Budget,
-    /// What a probe must be worth, in hours that an update would wait.
+    /// Waiting time that a probe must save, in hours.
     pub price: f32,
-    /// What bursts may cost.
+    /// Part of the budget that bursts may use.
     pub reserve: Reserve,
-    /// Where it stands.
+    /// Current state of the source.
     pub life: &'s BurstState,
 }
 
-/// How it comes by a slot, where that takes a word: it is sampled, or has been due for longer than a step.
+/// How the source gets a slot, if it is sampled or overdue by more than a step.
 pub fn slot(life: &BurstState, reason: Reason, due_for: Span, params: &FleetParams) -> Option<String> {
     let FleetParams { step, probes_per_step, allocator, .. } = params;
     let late = due_for > *step;
@@ -63,13 +63,13 @@ pub fn slot(life: &BurstState, reason: Reason, due_for: Span, params: &FleetPara
     }
 }
 
-/// The rule behind a probe: what it wants, and how soon.
-pub fn rule(rules: &Rules, name: &str) -> Option<String> {
+/// The rule behind a probe: which updates it covers, and how soon.
+pub fn rule(rules: &RulesConfig, name: &str) -> Option<String> {
     let rule = rules.all().iter().find(|rule| *rule.terms.name == *name)?;
     let RuleTerms { own, every, life, confidence, .. } = &*rule.terms;
     let soon = match life {
-        prediction::Life::Window(span) => format!("within {span} of"),
-        prediction::Life::Overwrite => "before what follows".to_owned(),
+        prediction::Lifetime::Window(span) => format!("within {span} of"),
+        prediction::Lifetime::Overwrite => "before what follows".to_owned(),
     };
     let nth = match every {
         1 => "each update".to_owned(),
@@ -83,7 +83,7 @@ pub fn rule(rules: &Rules, name: &str) -> Option<String> {
     Some(format!("`{name}` wants a look {soon} {nth} {whose}{sure}"))
 }
 
-/// A burst: what was seen, and what is done about it.
+/// A burst: the counts, and the response.
 pub fn burst((since, observed, expected): OpenBurst, stance: &Stance<'_>, zone: &TimeZone) -> Vec<String> {
     vec![
         format!("since {}: {observed} updates, {} expected", since.iso_in(zone), short(expected)),
@@ -112,8 +112,8 @@ fn response(stance: &Stance<'_>, zone: &TimeZone) -> String {
         }
         (Policy::Auto, Response::Ttl, Some(newest)) if life.asked_by == Policy::Ttl => {
             let share = match terms.ttl_form {
-                Form::Caches => terms.ttl_factor,
-                Form::Prefetching => terms.freshness_threshold * (1.0 + terms.ttl_factor),
+                TtlForm::Caches => terms.ttl_factor,
+                TtlForm::Prefetching => terms.freshness_threshold * (1.0 + terms.ttl_factor),
             };
             format!(
                 "chased by ttl: the next look after {} of the age of the last update ({}), {} at least and no faster \
@@ -136,7 +136,7 @@ fn response(stance: &Stance<'_>, zone: &TimeZone) -> String {
     }
 }
 
-/// What of the budget is kept for the next burst, where the last one still costs plans some of it.
+/// The part of the budget that plans leave free for bursts; `None` during a burst or if it is zero.
 pub fn reserve(stance: &Stance<'_>) -> Option<String> {
     let Reserve { probes, left, kept } = stance.reserve;
     let waits = kept > 0 && stance.life.burst_since.is_none();
@@ -149,7 +149,7 @@ pub fn reserve(stance: &Stance<'_>) -> Option<String> {
     })
 }
 
-/// A silence. `expected` updates were due since the last one, where that can be told.
+/// A quiet period. `expected` is the number of updates expected since the last one, if known.
 pub fn quiet(life: &BurstState, expected: Option<f64>, zone: &TimeZone) -> Option<String> {
     let since = life.quiet_since?.iso_in(zone);
     let none = match life.newest {
@@ -164,7 +164,7 @@ fn ahead(plan: &PlanRow, now: Timestamp) -> impl Iterator<Item = Timestamp> {
     plan.times.iter().copied().filter(move |&at| at > now).take(SHOWN)
 }
 
-/// A plan in a few lines: whose it is, how good, what comes next, and what it cannot help.
+/// A plan in a few lines: origin, quality, next times, and the risk of feed overflow.
 pub fn plan(
     plan: &PlanRow,
     policy: Policy,
@@ -199,7 +199,7 @@ pub fn plan(
     lines
 }
 
-/// How good a plan is. Only of one that was made to be the best can that be said.
+/// Quality of a plan that was optimised.
 fn worth(plan: &PlanRow) -> String {
     let above = match plan.expected_cost - plan.lower_bound {
         more if more > 0.0 && plan.lower_bound > 0.0 => {
@@ -228,7 +228,7 @@ pub struct PlanDocument {
 }
 
 impl PlanDocument {
-    /// With the times that come next.
+    /// With the next planned times.
     pub fn new(plan: &PlanRow, now: Timestamp) -> Self {
         Self {
             by: plan.by.name(),
@@ -245,7 +245,7 @@ impl PlanDocument {
     }
 }
 
-/// Two digits that count.
+/// A number with two significant digits.
 fn short(number: f64) -> String {
     let digits = if number > 0.0 { (1.0 - number.log10().floor()).clamp(0.0, 6.0) } else { 0.0 };
     format!("{number:.*}", digits as usize)
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_sampled_or_late_is_told_about_slots() {
+    fn sampled_or_late_sources_get_a_line_about_slots() {
         let params = FleetParams::default();
         let sampled = BurstState::default();
         let told = |life: &BurstState, reason, late| slot(life, reason, Span::from_secs(late), &params);
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_is_told_in_a_few_words() {
+    fn a_plan_is_described_in_a_few_lines() {
         let mut row = some_plan();
         let told = plan(&row, Policy::Auto, Some(20), &TimeZone::UTC, noon());
         assert_eq!(
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_best_plan_is_praised() {
+    fn only_an_optimised_plan_shows_its_quality() {
         for (by, policy, said) in [
             (Policy::IndHist, Policy::IndHist, "by the policy ind_hist"),
             (Policy::AggHist, Policy::AggHist, "by the policy agg_hist"),
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_is_told_with_what_is_done_about_it() {
+    fn a_burst_is_described_with_the_response() {
         let life = BurstState {
             asked_by: Policy::Ttl,
             follows: Policy::Ttl,
@@ -358,7 +358,7 @@ mod tests {
             "{told:?}"
         );
 
-        let prefetching = BurstTerms { ttl_form: Form::Prefetching, freshness_threshold: 0.5, ..terms };
+        let prefetching = BurstTerms { ttl_form: TtlForm::Prefetching, freshness_threshold: 0.5, ..terms };
         let told = said(&Stance { terms: &prefetching, ..stance });
         assert!(told[1].contains("after 60 % of the age"), "{told:?}");
 
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_burst_the_reserve_is_told_and_so_is_a_silence() {
+    fn the_reserve_and_quiet_periods_are_described() {
         let mut life = BurstState { in_bursts: 440_000, ..BurstState::default() };
         let terms = BurstTerms::default();
         let budget = Budget::default();
@@ -411,7 +411,7 @@ mod tests {
             reserve(&stance(&life, 7)).expect("something"),
             "9 of 9 probes for bursts left; plans leave 7 alone, because 44 % of its last updates came in bursts"
         );
-        assert_eq!(reserve(&stance(&life, 0)), None, "plans have all of it");
+        assert_eq!(reserve(&stance(&life, 0)), None, "plans use the whole budget");
         assert_eq!(quiet(&life, None, &TimeZone::UTC), None);
         life.quiet_since = Some(noon());
         assert!(quiet(&life, None, &TimeZone::UTC).is_some_and(|told| told.ends_with(": no update")));

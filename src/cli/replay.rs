@@ -1,8 +1,8 @@
-//! `tidewatch replay`: what the last weeks would have been like with other budgets or policies.
+//! `tidewatch replay`: estimates the last weeks with other budgets or policies.
 //!
-//! Takes what the store says was published and tries policies on it, with as many probes as were really
-//! sent, beside the probes that were; then with more and with fewer; and says how many it would take for
-//! half the delay. Knows what is asked and told. Must not know how a policy is tried.
+//! Runs policies on the stored publications with the same number of probes, and compares them with the
+//! real probes. Then runs one policy with more and fewer probes, and estimates the number for half the
+//! delay. Knows options and output. Must not know how a policy is simulated.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -16,10 +16,10 @@ use tidewatch_core::model::steps::Steps;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::time::Span;
-use tidewatch_lab::contest::rules::{Matching, Rules};
+use tidewatch_lab::contest::contest_terms::{ContestTerms, Matching};
 use tidewatch_lab::contest::tables::BY_RULE;
 use tidewatch_lab::contest::who::Who;
-use tidewatch_lab::feed::Watching;
+use tidewatch_lab::learned_feed::Watching;
 use tidewatch_lab::replay::{HALVINGS, Log, Logged, TooShort, rules_table, table};
 use tidewatch_lab::served_rules::SimulatedRules;
 
@@ -31,28 +31,28 @@ use super::simulate::progress::Bar;
 use super::simulate::traces::args::policy;
 use super::simulate::traces::rules::{check_policies, simulated};
 
-/// What `replay` is asked.
+/// Options of `replay`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The time up to the last probe that is played again, at most half of what the log holds.
+    /// Length of the replay, up to the last probe; at most half of the log.
     #[arg(long, value_name = "DURATION", default_value = "4w", value_parser = length)]
     test: Span,
-    /// Who takes part beside the log, by names with commas between them.
+    /// Policies to compare with the log, separated by commas.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = policy,
         default_value = "auto,plan,uniform,ttl")]
     policies: Vec<Who>,
-    /// What the first of them is tried with besides: so many times the probes that were sent.
+    /// Extra budgets for the first policy, as multiples of the probes that were sent.
     #[arg(long, value_name = "FACTORS", value_delimiter = ',', default_value = "0.5,2,4",
         value_parser = factor)]
     budgets: Vec<f64>,
-    /// Only so many sources, spread evenly over all of them by name.
+    /// Largest number of sources, spread evenly over all of them by name.
     #[arg(long, value_name = "COUNT", default_value = "200",
         value_parser = clap::value_parser!(u32).range(1..))]
     sample: u32,
-    /// Equal seeds give equal runs.
+    /// Random seed; equal seeds give equal runs.
     #[arg(long, value_name = "NUMBER", default_value = "1")]
     seed: u64,
-    /// One JSON document.
+    /// Print one JSON document.
     #[arg(long)]
     json: bool,
 }
@@ -62,11 +62,11 @@ fn factor(text: &str) -> Result<f64, String> {
     text.trim().parse().ok().filter(|factor| (0.001..=1000.0).contains(factor)).ok_or_else(wrong)
 }
 
-/// Rates are fitted no more often than this. It is played for many sources and policies, and a fit that
-/// is some hours old is hardly another.
+/// Shortest time between two fits. A replay fits rates for many sources and policies, and a fit some
+/// hours old differs little.
 const FITTED_AT_MOST_EVERY: Span = Span::from_hours(6);
 
-/// Plays the log again.
+/// Replays the log.
 pub fn run(config: &Config, arguments: &Args, out: &mut dyn Write) -> Result<(), CliError> {
     let policies = &arguments.policies;
     if let Some(twice) = (1..policies.len()).find(|&at| policies[..at].contains(&policies[at])) {
@@ -80,7 +80,7 @@ pub fn run(config: &Config, arguments: &Args, out: &mut dyn Write) -> Result<(),
     let profiles = profiles(config);
     check_policies(policies, profiles.is_some(), "add a `[[profile]]`")?;
     let log = log(config, pasts, arguments, &importance)?;
-    let rules = Rules { profiles, ..rules(config, importance, arguments.seed) };
+    let rules = ContestTerms { profiles, ..rules(config, importance, arguments.seed) };
     let contests = arguments.policies.len() + arguments.budgets.len() + HALVINGS;
     let bar = Bar::new((contests * log.len()) as u64);
     let tick = || bar.forward(1);
@@ -108,10 +108,10 @@ pub fn run(config: &Config, arguments: &Args, out: &mut dyn Write) -> Result<(),
     Ok(())
 }
 
-/// Sources are watched as the daemon would, but for those that have a time zone of their own.
-fn rules(config: &Config, importance: Steps, seed: u64) -> Rules {
+/// Settings as in the daemon, except for time zones of single sources.
+fn rules(config: &Config, importance: Steps, seed: u64) -> ContestTerms {
     let (learning, rate) = (usual(config), &config.rate);
-    Rules {
+    ContestTerms {
         importance,
         matching: Matching::Probes,
         burst: config.fleet.burst,
@@ -127,7 +127,7 @@ fn rules(config: &Config, importance: Steps, seed: u64) -> Rules {
             ..Watching::default()
         },
         seed,
-        ..Rules::new(Budget::default())
+        ..ContestTerms::new(Budget::default())
     }
 }
 

@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, watch};
 use crate::clock::Clock;
 use crate::config;
 use crate::daemon::record::RecordTo;
-use crate::daemon::run::{Ended, Setup, run as run_daemon};
+use crate::daemon::run::{DaemonSetup, Ended, run as run_daemon};
 use crate::daemon::scheduler::Progress;
 use crate::daemon::signals;
 
@@ -16,14 +16,14 @@ use super::error::CliError;
 use super::log;
 use super::process::runtime;
 
-/// What `run` is asked.
+/// Options of `run`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Record what the scheduler is told and does into this file, without addresses and texts:
-    /// `simulate recorded FILE` plays it again. The part before the last stays as FILE.previous.
+    /// Record the scheduler's events and actions into this file, without addresses and texts; `simulate
+    /// recorded FILE` replays it. A full file is renamed to FILE.previous.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// How many megabytes the recording may take, both parts together.
+    /// Largest size of the recording in megabytes, both files together.
     #[arg(long, value_name = "COUNT", default_value_t = 64, requires = "record")]
     record_megabytes: u32,
 }
@@ -35,7 +35,7 @@ impl Args {
     }
 }
 
-/// Runs until a signal says otherwise.
+/// Runs until a signal ends it.
 pub fn run(path: Option<&Path>, arguments: &Args) -> Result<(), CliError> {
     log::start("info");
     let path = config::load::find(path)?;
@@ -46,13 +46,18 @@ pub fn run(path: Option<&Path>, arguments: &Args) -> Result<(), CliError> {
     let runtime = runtime()?;
     let (commands, orders) = mpsc::unbounded_channel();
     let (progress, _) = watch::channel(Progress::default());
-    let setup =
-        Setup { config, path: Some(path), clock: Clock::wall(), progress, record: arguments.record() };
+    let setup = DaemonSetup {
+        config,
+        path: Some(path),
+        clock: Clock::wall(),
+        progress,
+        record: arguments.record(),
+    };
     let ended = runtime.block_on(async {
         signals::listen(commands)?;
         Ok::<_, CliError>(run_daemon(setup, orders).await?)
     });
-    // A parser that is still busy with a hostile document is not waited for.
+    // Does not wait for a parser that is busy with a hostile document.
     runtime.shutdown_timeout(Duration::from_millis(100));
     match ended? {
         Ended::Drained => {

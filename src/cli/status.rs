@@ -1,4 +1,4 @@
-//! `tidewatch status`: every source as it stands. Reads the store, beside a running daemon or not.
+//! `tidewatch status`: the state of every source. Reads the store, with or without a running daemon.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -10,7 +10,7 @@ use crate::clock::Clock;
 use crate::config::configuration::Config;
 use crate::daemon::startup::load_engine;
 use crate::store::reader::Reader;
-use crate::store::report::{FitRow, SourceRow};
+use crate::store::report::{FitRow, SourceReportRow};
 use tidewatch_core::engine::state::Engine;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::source_id::SourceId;
@@ -22,9 +22,9 @@ use super::fleet_load::{self, FleetLoad, FleetLoadDocument};
 use super::json_document;
 use super::measures::{self, MeasuresDocument, Period, PeriodDocument};
 use super::process::{colours, runtime};
-use super::table::{Cell, Tone, cell, print};
+use super::table::{TableCell, Tone, cell, print};
 
-/// Prints the table, or one JSON document. With a period, the table is that of its measures.
+/// Prints the table, or one JSON document. With a period, the table shows its measures.
 pub fn run(
     config: &Config,
     as_json: bool,
@@ -80,7 +80,7 @@ pub fn run(
         "rhythm",
         "error",
     ];
-    let table: Vec<Vec<Cell>> = rows.iter().map(|row| to_cells(row, &fleet, &fits, now)).collect();
+    let table: Vec<Vec<TableCell>> = rows.iter().map(|row| to_cells(row, &fleet, &fits, now)).collect();
     print(out, &head, &table, colours())?;
     if let Some(load) = load {
         load.show(out)?;
@@ -88,25 +88,25 @@ pub fn run(
     Ok(())
 }
 
-/// The stored sources, and the engine that a daemon would make of them now.
-pub async fn look(config: &Config, now: Timestamp) -> Result<(Vec<SourceRow>, Engine), CliError> {
+/// The stored sources, and an engine loaded from them as the daemon would.
+pub async fn look(config: &Config, now: Timestamp) -> Result<(Vec<SourceReportRow>, Engine), CliError> {
     let reader = Reader::open(&config.daemon.store).await?;
     let rows = reader.sources().await?;
     let loaded = load_engine(config, &mut *reader.connection().await?, now).await?;
     Ok((rows, loaded.engine))
 }
 
-/// When the next probe will be and why then, as far as can be told now: a host may have asked for
-/// rest since the source's own due time was stored.
-fn outlook(row: &SourceRow, fleet: &Engine, now: Timestamp) -> (Option<Timestamp>, Option<String>) {
+/// Time and reason of the next probe as of now. They may differ from the stored ones, since a host may
+/// have set `Retry-After` later.
+fn outlook(row: &SourceReportRow, fleet: &Engine, now: Timestamp) -> (Option<Timestamp>, Option<String>) {
     match fleet.outlook(row.id, now) {
         Some((due, reason)) => (due.at(), Some(reason.name().to_owned())),
         None => (row.next_probe_at, row.next_probe_reason.clone()),
     }
 }
 
-/// A rhythm in a few words: how often, what repeats, and in brackets how well that fits (about 1: it
-/// keeps its rhythm; well above: it comes in bursts; near 0: it runs by the clock).
+/// A rhythm in a few words: updates per week, pattern, and dispersion in brackets (about 1: as
+/// expected; far above: bursts; near 0: regular).
 fn rhythm(fit: &FitRow) -> String {
     let fits = fit.dispersion.map_or_else(String::new, |dispersion| format!(" ({dispersion:.1})"));
     match fit.cycle.as_str() {
@@ -115,7 +115,7 @@ fn rhythm(fit: &FitRow) -> String {
     }
 }
 
-/// All that `status` tells programs.
+/// JSON document of `status`.
 #[derive(Serialize)]
 struct StatusDocument<'a> {
     at: String,
@@ -161,7 +161,7 @@ struct SourceStatus<'a> {
 }
 
 fn source_status<'a>(
-    row: &'a SourceRow,
+    row: &'a SourceReportRow,
     fleet: &Engine,
     fits: &'a HashMap<SourceId, FitRow>,
     now: Timestamp,
@@ -182,7 +182,7 @@ fn source_status<'a>(
         next_probe_at: iso(next_probe_at),
         next_probe_reason,
         asked_by: row.next_probe_policy.as_deref(),
-        // A source that names a policy gets that one: only `auto` follows others.
+        // Only `auto` switches between policies.
         follows: row.follows.as_deref().filter(|_| row.policy == Policy::Auto.name()),
         burst_since: iso(row.burst_since),
         quiet_since: iso(row.quiet_since),
@@ -201,17 +201,17 @@ fn source_status<'a>(
     }
 }
 
-/// For how long it should have been looked at.
+/// Time since the deadline of `max_gap`; zero before it.
 fn tardy(id: SourceId, fleet: &Engine, now: Timestamp) -> Span {
     fleet.look_by(id).map_or(Span::ZERO, |by| (now - by).max(Span::ZERO))
 }
 
 fn to_cells(
-    row: &SourceRow,
+    row: &SourceReportRow,
     fleet: &Engine,
     fits: &HashMap<SourceId, FitRow>,
     now: Timestamp,
-) -> Vec<Cell> {
+) -> Vec<TableCell> {
     let tone = match row.state.as_str() {
         "burst" => Tone::Warn,
         "backoff" | "resting" => Tone::Bad,

@@ -1,24 +1,24 @@
-//! Aligned columns for people.
+//! Tables with aligned columns.
 
 use std::io::{self, Write};
 
 use unicode_width::UnicodeWidthStr;
 
-/// How a cell stands out where colours are shown.
+/// Colour of a cell, if colours are on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Tone {
-    /// Not at all.
+    /// No colour.
     #[default]
     Plain,
-    /// Less than the rest.
+    /// Less visible.
     Faint,
-    /// Well.
+    /// Good value.
     Good,
-    /// Worth a look.
+    /// Value that needs attention.
     Warn,
-    /// Wrong.
+    /// Bad value.
     Bad,
-    /// A heading.
+    /// Heading.
     Head,
 }
 
@@ -37,28 +37,28 @@ impl Tone {
 
 /// One cell.
 #[derive(Debug, Clone, Default)]
-pub struct Cell {
+pub struct TableCell {
     text: String,
     tone: Tone,
 }
 
-/// A cell of that text.
-pub fn cell(text: impl Into<String>) -> Cell {
-    Cell { text: text.into(), tone: Tone::Plain }
+/// A cell with that text.
+pub fn cell(text: impl Into<String>) -> TableCell {
+    TableCell { text: text.into(), tone: Tone::Plain }
 }
 
-impl Cell {
-    /// What it says.
+impl TableCell {
+    /// Its text.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// How it stands out.
+    /// Its colour.
     pub fn stands_out(&self) -> Tone {
         self.tone
     }
 
-    /// In that tone.
+    /// Sets the colour.
     pub fn tone(mut self, tone: Tone) -> Self {
         self.tone = tone;
         self
@@ -66,8 +66,8 @@ impl Cell {
 }
 
 /// Prints rows in aligned columns, two spaces apart.
-pub fn print(out: &mut dyn Write, head: &[&str], rows: &[Vec<Cell>], colours: bool) -> io::Result<()> {
-    let head: Vec<Cell> = head.iter().map(|text| cell(*text).tone(Tone::Head)).collect();
+pub fn print(out: &mut dyn Write, head: &[&str], rows: &[Vec<TableCell>], colours: bool) -> io::Result<()> {
+    let head: Vec<TableCell> = head.iter().map(|text| cell(*text).tone(Tone::Head)).collect();
     let all = || std::iter::once(&head).filter(|head| !head.is_empty()).chain(rows);
     let columns = all().map(Vec::len).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns)

@@ -1,23 +1,23 @@
 //! Addresses of sources.
 //!
-//! Exists because a configuration (or an imported list of feeds) must not make the daemon knock on
-//! doors inside its own network unasked. Knows URLs and which addresses are not public; must not
-//! resolve names: what a name points to is checked again when it is connected to.
+//! A configuration or an imported feed list must not make the daemon send requests into its own network
+//! without permission. This module parses URLs and recognises addresses that are not public. It
+//! resolves no names; `fetch` checks the resolved address again when it connects.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use url::{Host, Url};
 
-/// Why a text is no address that may be polled.
+/// Why a text is not an address that may be polled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
-    /// Not a URL at all.
+    /// Not a URL.
     #[error("the URL can't be read: {0}")]
     Malformed(String),
-    /// No `https://` in front.
+    /// No scheme such as `https://`.
     #[error("the URL has no scheme")]
     NoScheme,
-    /// Some other scheme.
+    /// A scheme other than `http` and `https`.
     #[error("`{0}` addresses can't be polled")]
     Scheme(String),
     /// `user:password@`.
@@ -29,7 +29,7 @@ pub enum AddressError {
 }
 
 impl AddressError {
-    /// What to do about it.
+    /// How to fix it.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Malformed(_) => "expected a URL such as https://example.org/feed.xml",
@@ -41,7 +41,7 @@ impl AddressError {
     }
 }
 
-/// Reads the address of a source.
+/// Parses the address of a source.
 pub fn read(text: &str, allow_private: bool) -> Result<Url, AddressError> {
     if text.chars().any(|c| c.is_control() || c.is_whitespace()) {
         return Err(AddressError::Malformed("it holds white space or control characters".to_owned()));
@@ -51,7 +51,7 @@ pub fn read(text: &str, allow_private: bool) -> Result<Url, AddressError> {
         other => AddressError::Malformed(other.to_string()),
     })?;
     if !matches!(url.scheme(), "http" | "https") {
-        // `example.org:8080/feed` reads as a scheme called `example.org`.
+        // The URL parser takes the `example.org` in `example.org:8080/feed` for a scheme.
         return Err(match url.scheme().contains('.') {
             true => AddressError::NoScheme,
             false => AddressError::Scheme(url.scheme().to_owned()),
@@ -72,14 +72,14 @@ pub fn read(text: &str, allow_private: bool) -> Result<Url, AddressError> {
     Ok(url)
 }
 
-/// A name that always means this machine.
+/// Whether the name always resolves to this machine.
 pub fn is_local_name(name: &str) -> bool {
     let name = name.trim_end_matches('.').to_ascii_lowercase();
     name == "localhost" || name.ends_with(".localhost")
 }
 
-/// An address that no public site has: loopback, private, link-local, shared, unspecified,
-/// multicast, reserved; also when wrapped into IPv6.
+/// Whether no public site can have this address: loopback, private, link-local, shared, unspecified,
+/// multicast or reserved, also when embedded in IPv6.
 pub fn is_private(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(ip) => is_private_v4(ip),
@@ -90,7 +90,7 @@ pub fn is_private(ip: IpAddr) -> bool {
     }
 }
 
-/// The IPv4 address that an IPv6 one only wraps: mapped, NAT64 by the well-known prefix, 6to4.
+/// The IPv4 address embedded in an IPv6 address: mapped, NAT64 (well-known prefix) or 6to4.
 pub fn wrapped(ip: Ipv6Addr) -> Option<Ipv4Addr> {
     match ip.segments() {
         [0, 0, 0, 0, 0, 0xffff, high, low]
@@ -103,7 +103,7 @@ pub fn wrapped(ip: Ipv6Addr) -> Option<Ipv4Addr> {
     }
 }
 
-/// By what is global, not by what is special: a block nobody has thought of is private.
+/// Lists the global blocks, not the special ones, so that an unknown block counts as private.
 fn is_private_v6(ip: Ipv6Addr) -> bool {
     match ip.segments() {
         // IETF protocol assignments: Teredo, benchmarking, ORCHID.
@@ -125,9 +125,9 @@ fn is_private_v4(ip: Ipv4Addr) -> bool {
             [0, ..] => true,
             // Carrier-grade NAT.
             [100, b, ..] => b & 0xc0 == 64,
-            // Protocol assignments and the relays of 6to4.
+            // Protocol assignments and 6to4 relays.
             [192, 0, 0, _] | [192, 88, 99, _] => true,
-            // Benchmarks.
+            // Benchmarking.
             [198, 18 | 19, ..] => true,
             [a, ..] => a >= 240,
         }
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn public_addresses_pass() {
+    fn public_addresses_are_accepted() {
         for text in [
             "https://lwn.net/headlines/rss",
             "http://93.184.216.34/feed",
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn private_addresses_need_consent() {
+    fn private_addresses_need_allow_private() {
         for text in [
             "http://localhost/",
             "http://LOCALHOST.:80/",
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn other_faults() {
+    fn other_faults_are_named() {
         for (text, error) in [
             ("lwn.net/rss", AddressError::NoScheme),
             ("lwn.net:8080/rss", AddressError::NoScheme),

@@ -1,25 +1,26 @@
-//! Budgets, laid over one another: `[budget]`, then the group's, then the source's own.
+//! Budgets in three layers: `[budget]`, then the group's, then the source's own.
 //!
-//! Knows which of the three said what and whether the sum of it can be kept. Must not know what
-//! else a source or group holds.
+//! Each layer overrides single parts of the layer below. This module checks that the result can be
+//! kept. It must not know other settings of sources or groups.
 
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::time::Span;
 
 use super::fault::{Faults, Spot};
 use super::raw;
-use super::values::{self, Least};
+use super::values::{self, LowerBound};
 
-/// A budget in the making. `None` = that part was at fault, and what depends on it is not checked.
+/// A budget under construction. `None` marks a part with a fault; checks that need the part are
+/// skipped.
 #[derive(Debug, Clone, Copy)]
 pub struct Allowance {
     probes: Option<u32>,
     per: Option<Span>,
     min_spacing: Option<Span>,
     price: Option<Span>,
-    /// Where `per` was written, if it was.
+    /// Where `per` is written; `None` for the default.
     per_at: Option<Spot>,
-    /// A group or source said something of its own.
+    /// Whether a group or source sets a part of the budget.
     pub own: bool,
 }
 
@@ -38,16 +39,16 @@ impl Default for Allowance {
 }
 
 impl Allowance {
-    /// What `[budget]` says over what holds if it says nothing: nobody's own yet.
+    /// `[budget]` over the built-in defaults; not an own budget.
     pub fn everyones(raw: &raw::Budget, faults: &mut Faults) -> Self {
         Self { own: false, ..Self::default().overlaid(raw, faults) }
     }
 
-    /// This allowance with what a section says laid over it.
+    /// This allowance with the keys of one section on top.
     pub fn overlaid(mut self, raw: &raw::Budget, faults: &mut Faults) -> Self {
         let mut blame = None;
         if let Some(text) = &raw.per {
-            self.per = values::span("per", text, Least::Positive, faults);
+            self.per = values::span("per", text, LowerBound::Positive, faults);
             self.per_at = Some(text.at);
             blame = Some(text.at);
         }
@@ -56,12 +57,12 @@ impl Allowance {
             blame = Some(number.at);
         }
         if let Some(text) = &raw.min_spacing {
-            self.min_spacing = values::span("min_spacing", text, Least::Zero, faults);
+            self.min_spacing = values::span("min_spacing", text, LowerBound::Zero, faults);
             blame = Some(text.at);
         }
         if let Some(text) = &raw.price {
-            // What a probe is worth says nothing of how many may be sent.
-            self.price = values::span("price", text, Least::Zero, faults);
+            // The price does not limit the number of probes, so it does not make the budget an own one.
+            self.price = values::span("price", text, LowerBound::Zero, faults);
         }
         if let Some(at) = blame {
             self.own = true;
@@ -93,17 +94,17 @@ impl Allowance {
         );
     }
 
-    /// What a probe must be worth.
+    /// The least benefit that justifies a probe; see `price`.
     pub fn price(&self) -> Span {
         self.price.unwrap_or(Span::ZERO)
     }
 
-    /// T, and where it was written.
+    /// T, the window of the budget, and where it is written.
     pub fn per(&self) -> Option<(Span, Option<Spot>)> {
         self.per.map(|per| (per, self.per_at))
     }
 
-    /// The budget; parts at fault as in the default, since nobody will see it.
+    /// The budget. Parts with a fault take the default; the configuration is refused anyway.
     pub fn budget(&self) -> Budget {
         let default = Budget::default();
         Budget {

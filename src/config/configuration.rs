@@ -1,4 +1,4 @@
-//! The whole of what the user configured.
+//! The complete, valid configuration.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,16 +7,16 @@ use tidewatch_core::engine::params::FleetParams;
 use tidewatch_core::model::burst;
 use tidewatch_core::model::importance::Importance;
 
-use super::origin::Origin;
+use super::origin::ConfigOrigin;
 use super::params::{DaemonParams, FetchParams, RateParams};
-use super::profile::Rules;
-use super::source::Source;
-use super::target::Target;
+use super::profile::RulesConfig;
+use super::source::SourceConfig;
+use super::target::TargetConfig;
 
-/// Everything the user configured, valid.
+/// All settings after validation.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Every file that was read, the main one first.
+    /// Every file that was read; the main file is first.
     pub files: Vec<PathBuf>,
     /// `[daemon]`
     pub daemon: DaemonParams,
@@ -26,17 +26,16 @@ pub struct Config {
     pub fetch: FetchParams,
     /// `[rate]`
     pub rate: RateParams,
-    /// `[burst]`: how bursts are recognised. What is done about them is among `fleet`.
+    /// `[burst]`: burst detection. The response to bursts is in `fleet`.
     pub burst: burst::BurstParams,
     /// `[importance]`
     pub importance: Importance,
     /// `[[profile]]`
-    pub rules: Arc<Rules>,
+    pub rules: Arc<RulesConfig>,
     /// `[deliver.…]`
-    pub targets: Vec<Arc<Target>>,
-    /// `[[source]]`, in the order of the files. Shared with whoever works on one: a million of them
-    /// are kept once.
-    pub sources: Vec<Arc<Source>>,
-    /// How they came about, for whoever reads them again.
-    pub origin: Origin,
+    pub targets: Vec<Arc<TargetConfig>>,
+    /// `[[source]]`, in file order. Shared by reference count, because there may be a million.
+    pub sources: Vec<Arc<SourceConfig>>,
+    /// Files and defaults that the sources came from; used by the next reload.
+    pub origin: ConfigOrigin,
 }

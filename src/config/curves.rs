@@ -1,8 +1,8 @@
 //! Rate and importance files: a weekly curve, row by row, for plans and simulations.
 //!
-//! Exists so that a schedule can be computed for a rhythm that is written down, without a
-//! configuration or a store. Knows the keys of both files and what their values may be; every fault
-//! of all files is found in one go. Must not read files, nor know what the curves are used for.
+//! A schedule can thus be computed for a given rhythm, without a configuration or a store. This module
+//! knows the keys and limits of both files and reports the faults of all files together. It must not
+//! read files, nor know the use of the curves.
 
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -15,19 +15,19 @@ use tidewatch_core::model::steps::Steps;
 
 use super::fault::{Faults, Spot};
 use super::raw::syntax;
-use super::reader::{At, Table};
+use super::reader::{At, TomlTable};
 use super::{values, week};
 
-/// What a file describes.
+/// The quantity that a file describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Curve {
-    /// λ(t): written in updates per day, read as updates per hour.
+    /// λ(t): written in updates per day, returned in updates per hour.
     Rate,
-    /// a(t).
+    /// a(t), the importance.
     Importance,
 }
 
-/// The keys of one sort of file, and what holds for its values.
+/// Keys and limits of one kind of file.
 struct Words {
     row: &'static str,
     default: &'static str,
@@ -40,7 +40,7 @@ struct Words {
 impl Curve {
     fn words(self) -> Words {
         match self {
-            // More than one update a millisecond is more than times can tell apart.
+            // The limit is one update per millisecond, the resolution of timestamps.
             Self::Rate => Words {
                 row: "per_day",
                 default: "default_per_day",
@@ -61,7 +61,7 @@ impl Curve {
     }
 }
 
-/// Reads files, each with what it describes; the result has them in the same order.
+/// Parses files, each with its kind of curve. The result has the same order.
 ///
 /// ```
 /// # use tidewatch::config::curves::{Curve, parse};
@@ -93,7 +93,7 @@ fn one(file: usize, words: Words, text: &str, faults: &mut Faults) -> Option<Ste
     let (document, errors) = DeTable::parse_recoverable(text);
     let torn = Rc::new(syntax(file, text, &errors, faults));
     let (sound, before) = (torn.is_empty(), faults.len());
-    let mut table = Table::new(file, 0..0, torn, "this file", document.into_inner());
+    let mut table = TomlTable::new(file, 0..0, torn, "this file", document.into_inner());
     let zone = match table.text("time_zone", faults) {
         Some(name) => values::time_zone(&name, faults),
         None => Some(TimeZone::UTC),
@@ -122,7 +122,7 @@ fn one(file: usize, words: Words, text: &str, faults: &mut Faults) -> Option<Ste
     Steps::windows(zone?, outside?, &rows).ok()
 }
 
-fn segment(mut row: Table<'_>, words: &Words, faults: &mut Faults) -> Option<(WeekWindow, f64)> {
+fn segment(mut row: TomlTable<'_>, words: &Words, faults: &mut Faults) -> Option<(WeekWindow, f64)> {
     let (days, hours) = (row.text("days", faults), row.text("hours", faults));
     let number = row.needed_number(words.row, faults);
     row.finish(faults);
@@ -147,7 +147,7 @@ mod tests {
         parse(&[(curve, "curve.toml".into(), text.to_owned())]).map(|mut curves| curves.remove(0))
     }
 
-    /// The values of Monday, in hours.
+    /// The curve over one Monday, in hours.
     fn monday(steps: &Steps) -> Vec<(f64, f64)> {
         let from = Timestamp::parse_iso("2026-11-16T00:00:00Z").unwrap();
         let pieces = steps.over(from, from + Span::from_days(1));
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults() {
+    fn rows_and_default_weights_fill_the_whole_day() {
         let rate = read(Curve::Rate, "segments = [ { hours = \"06:00-12:00\", per_day = 6 } ]").unwrap();
         assert_eq!(monday(&rate), [(6.0, 0.0), (12.0, 0.25), (24.0, 0.0)]);
         let weight =
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn every_value_is_looked_at() {
+    fn every_value_is_checked() {
         for (text, said) in [
             ("default_per_day = nan", "`default_per_day` can't be NaN"),
             ("default_per_day = -inf", "`default_per_day` can't be -inf"),
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_both_files_come_together() {
+    fn faults_of_both_files_are_reported_together() {
         let files = [
             (Curve::Rate, "r.toml".into(), "default_per_day = -1\nsegments = [ { days = 1 } ]\n".into()),
             (Curve::Importance, "i.toml".into(), "segments = [ { weight = nan } ]\nper_day = 1\n".into()),

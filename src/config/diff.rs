@@ -1,7 +1,7 @@
-//! What changed between two configurations.
+//! Difference between two configurations.
 //!
-//! Exists so that a reload can say what it did, touch only what changed, and refuse what can't
-//! change while running. Knows every setting; must not know how a change is carried out.
+//! A reload reports the difference, applies only what changed, and refuses settings that need a
+//! restart. This module compares every setting. It must not know how a change is applied.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -10,25 +10,25 @@ use std::sync::Arc;
 use tidewatch_core::observe::page::PageRules;
 
 use super::configuration::Config;
-use super::source::Source;
+use super::source::SourceConfig;
 
-/// The difference from an old configuration to a new one.
+/// Changes from an old configuration to a new one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Diff {
-    /// Names of sources that are new, in the new order.
+    /// Names of new sources, in the new order.
     pub added: Vec<String>,
-    /// Names of sources that are gone, in the old order.
+    /// Names of removed sources, in the old order.
     pub removed: Vec<String>,
-    /// Names of sources that are set otherwise, in the new order.
+    /// Names of sources with other settings, in the new order.
     pub changed: Vec<String>,
-    /// Settings that differ and can't change at run time.
+    /// Changed settings that need a restart.
     pub needs_restart: Vec<String>,
-    /// Settings that differ and can.
+    /// Changed settings that apply at run time.
     pub other: Vec<String>,
 }
 
 impl Diff {
-    /// Nothing differs.
+    /// Whether nothing differs.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -37,7 +37,7 @@ impl Diff {
 /// Compares two configurations.
 pub fn diff(old: &Config, new: &Config) -> Diff {
     let mut diff = Diff::default();
-    let before: HashMap<&str, &Arc<Source>> =
+    let before: HashMap<&str, &Arc<SourceConfig>> =
         old.sources.iter().map(|source| (source.name.as_str(), source)).collect();
     let mut kept = 0;
     for source in &new.sources {
@@ -51,7 +51,7 @@ pub fn diff(old: &Config, new: &Config) -> Diff {
             Some(_) => {}
         }
     }
-    // Names are unique: where all are found again, none is gone.
+    // Names are unique. If every old name is found again, none is removed.
     if kept < old.sources.len() {
         let after: HashSet<&str> = new.sources.iter().map(|source| source.name.as_str()).collect();
         let gone = old.sources.iter().filter(|source| !after.contains(source.name.as_str()));
@@ -66,7 +66,7 @@ pub fn diff(old: &Config, new: &Config) -> Diff {
     diff
 }
 
-/// Every setting: its name, whether it differs, whether a change needs a restart.
+/// Every setting: its name, whether it differs, and whether a change needs a restart.
 fn settings(old: &Config, new: &Config) -> [(&'static str, bool, bool); 34] {
     macro_rules! setting {
         ($section:ident . $field:ident) => {
@@ -86,7 +86,7 @@ fn settings(old: &Config, new: &Config) -> [(&'static str, bool, bool); 34] {
         };
     }
     [
-        // The store is opened once, and everything learned is in it.
+        // The store is opened once at startup.
         setting!(daemon.store, true),
         setting!(daemon.contact),
         setting!(daemon.retain_probes),
@@ -124,9 +124,10 @@ fn settings(old: &Config, new: &Config) -> [(&'static str, bool, bool); 34] {
     ]
 }
 
-/// Two sources are set alike. Taken apart field by field, so that a new field can't be forgotten.
-pub(super) fn same(old: &Source, new: &Source) -> bool {
-    let Source {
+/// Whether two sources have equal settings. The destructuring makes the compiler reject a forgotten
+/// field.
+pub(super) fn same(old: &SourceConfig, new: &SourceConfig) -> bool {
+    let SourceConfig {
         name,
         url,
         kind,
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn same_text_means_no_difference_even_in_other_order() {
+    fn sources_in_another_order_are_no_difference() {
         let page = "kind = \"page\"\nselect = \"main\"\nignore = ['\\d+ views']";
         let one = config(&(source("a", page) + &source("b", "")));
         let other = config(&(source("b", "") + &source("a", page)));
@@ -222,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_at_once() {
+    fn sources_and_settings_are_reported_in_one_line() {
         let page = |pattern: &str| format!("kind = \"page\"\nignore = ['{pattern}']");
         let old = config(
             &(source("gone", "")

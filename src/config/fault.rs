@@ -1,8 +1,8 @@
-//! What is wrong with a configuration, and where.
+//! Faults of a configuration and their places.
 //!
-//! Exists so that a user sees every fault of every file in one go, each with the line it is in and
-//! the place underlined. Knows files, byte ranges and how a terminal lays out text. Must not know
-//! what any setting means.
+//! A user sees every fault of every file at once, each with its line and the place underlined. This
+//! module knows files, byte ranges and text layout in a terminal. It must not know the meaning of any
+//! setting.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 
 use unicode_width::UnicodeWidthStr;
 
-/// Widest piece of a line that is shown; longer lines are cut around the fault.
+/// Widest part of a line to show; longer lines are cut around the fault.
 const WIDEST: usize = 160;
-/// What a tab is shown as, so that line and caret agree whatever the terminal's tab stops.
+/// Replaces a tab, so that the caret fits whatever tab stops the terminal has.
 const TAB: &str = "    ";
 
-/// A place in one of the files that were read.
+/// A byte range in one of the files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Spot {
     /// Index of the file.
@@ -27,7 +27,7 @@ pub struct Spot {
     pub end: usize,
 }
 
-/// One thing that is wrong.
+/// One fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     /// Where.
@@ -38,27 +38,27 @@ pub struct Fault {
     pub hint: Option<String>,
 }
 
-/// Every fault of all files, in file order, with the texts to show them in.
+/// All faults of all files, with the texts to show them in.
 #[derive(Debug, Clone, Default)]
 pub struct Faults {
-    files: Vec<File>,
+    files: Vec<FaultyFile>,
     list: Vec<Fault>,
     secrets: Vec<Spot>,
     unreadable: BTreeSet<(usize, usize)>,
 }
 
 #[derive(Debug, Clone)]
-struct File {
+struct FaultyFile {
     path: PathBuf,
     text: String,
-    /// Where each line starts.
+    /// Byte offset of each line.
     starts: Vec<usize>,
 }
 
 impl Faults {
-    /// No faults yet in these files.
+    /// An empty list for these files.
     pub fn new(files: &[(PathBuf, String)]) -> Self {
-        let file = |(path, text): &(PathBuf, String)| File {
+        let file = |(path, text): &(PathBuf, String)| FaultyFile {
             path: path.clone(),
             text: text.clone(),
             starts: line_starts(text),
@@ -66,8 +66,8 @@ impl Faults {
         Self { files: files.iter().map(file).collect(), ..Self::default() }
     }
 
-    /// The place of a piece of a text that stands in quotation marks at `at`, counted in the text's own
-    /// bytes; the whole, where that cannot be told.
+    /// The place of a piece of the quoted text at `at`; `piece` counts bytes of the unquoted text.
+    /// Returns `at` if the piece cannot be located.
     pub fn within(&self, at: Spot, piece: std::ops::Range<usize>) -> Spot {
         let written = self.files.get(at.file).and_then(|file| file.text.get(at.start..at.end));
         let place = written.and_then(|written| {
@@ -77,18 +77,17 @@ impl Faults {
         place.unwrap_or(at)
     }
 
-    /// Notes a fault.
+    /// Adds a fault.
     pub fn add(&mut self, at: Spot, message: impl Into<String>) {
         self.push(at, message.into(), None);
     }
 
-    /// Notes a fault together with what was expected or what to do.
+    /// Adds a fault with a hint: the expected value or a fix.
     pub fn add_with_hint(&mut self, at: Spot, message: impl Into<String>, hint: impl Into<String>) {
         self.push(at, message.into(), Some(hint.into()));
     }
 
-    /// Notes that a line can't be read at all, unless that is known. What else seems to be wrong on
-    /// it means nothing and is not noted.
+    /// Adds an unreadable line, once per line. Later faults on that line are ignored as consequences.
     pub fn add_unreadable(&mut self, at: Spot, message: impl Into<String>, hint: Option<String>) {
         let line = (at.file, self.line(at));
         if !self.unreadable.contains(&line) {
@@ -104,38 +103,38 @@ impl Faults {
         self.list.push(Fault { at, message: one_line(message), hint: hint.map(one_line) });
     }
 
-    /// Never shows what stands at this place: faults may end up in a log that others read.
+    /// Masks this place in all output, because faults may reach a log that others read.
     pub fn hide(&mut self, at: Spot) {
         self.secrets.push(at);
     }
 
-    /// All faults; in file order once [`Faults::sort`] was called.
+    /// All faults; in file order after [`Faults::sort`].
     pub fn list(&self) -> &[Fault] {
         &self.list
     }
 
-    /// How many.
+    /// Number of faults.
     pub fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// None at all.
+    /// Whether there are no faults.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// Puts faults into the order of the files.
+    /// Sorts the faults by file and position.
     pub fn sort(&mut self) {
         self.list.sort_by_key(|fault| fault.at);
         self.secrets.sort_unstable();
     }
 
-    /// The line (1-based) that a place starts in.
+    /// The 1-based line in which a place starts.
     pub fn line(&self, at: Spot) -> usize {
         self.files.get(at.file).map_or(1, |file| line_of(&file.starts, at.start))
     }
 
-    /// A place as `file:line:col`, line and column (in characters) counted from 1.
+    /// The place as `file:line:col`; line and column (in characters) count from 1.
     pub fn place(&self, at: Spot) -> String {
         let line = self.line(at);
         let (text, range) = self.line_text(at.file, line);
@@ -148,9 +147,9 @@ impl Faults {
         self.files.get(file).map_or(Path::new("?"), |file| &file.path)
     }
 
-    /// The text of a line without its end, and where it stands in the file.
+    /// The text of a line without its line end, and its byte range in the file.
     fn line_text(&self, file: usize, line: usize) -> (&str, Range<usize>) {
-        let Some(File { text, starts, .. }) = self.files.get(file) else { return ("", 0..0) };
+        let Some(FaultyFile { text, starts, .. }) = self.files.get(file) else { return ("", 0..0) };
         let start = starts.get(line - 1).copied().unwrap_or(text.len());
         let end = starts.get(line).copied().unwrap_or(text.len());
         let whole = &text[start..end];
@@ -159,7 +158,7 @@ impl Faults {
         (shown, start..start + shown.len())
     }
 
-    /// One fault as it is shown: place and message, the line, the caret.
+    /// One fault as shown to the user: place and message, the line, the caret.
     pub fn render(&self, fault: &Fault) -> String {
         let line = self.line(fault.at);
         let (text, range) = self.line_text(fault.at.file, line);
@@ -217,8 +216,8 @@ fn line_of(starts: &[usize], at: usize) -> usize {
     starts.partition_point(|&start| start <= at).max(1)
 }
 
-/// A message may quote what the user wrote, and must still be one line that does nothing to the
-/// terminal.
+/// Replaces control characters. A message may quote user text, but must stay on one line and not
+/// control the terminal.
 fn one_line(text: String) -> String {
     if !text.contains(char::is_control) {
         return text;
@@ -231,7 +230,7 @@ fn floor(text: &str, at: usize) -> usize {
     text.floor_char_boundary(at.min(text.len()))
 }
 
-/// Which part of a long line to show so that the fault is in it.
+/// The part of a long line to show around the fault.
 fn cut_around(text: &str, from: usize) -> Range<usize> {
     if text.len() <= WIDEST {
         return 0..text.len();
@@ -241,7 +240,7 @@ fn cut_around(text: &str, from: usize) -> Range<usize> {
     start..end
 }
 
-/// Part of a line, made safe to print and of predictable width; hidden ranges become stars.
+/// Part of a line, safe to print and of known width; hidden ranges become stars.
 fn show(text: &str, part: Range<usize>, hidden: &[Range<usize>]) -> String {
     let mut out = String::with_capacity(part.len());
     for (at, c) in text[part.clone()].char_indices() {
@@ -257,7 +256,8 @@ fn show(text: &str, part: Range<usize>, hidden: &[Range<usize>]) -> String {
     out
 }
 
-/// Where in a TOML string, as it is written with its quotation marks, so many bytes of its value are read.
+/// Byte offset, in a TOML string as written with quotation marks, at which `bytes` bytes of its value
+/// end.
 fn unescaped(written: &str, bytes: usize) -> Option<usize> {
     let (mark, escapes) = match written {
         _ if written.starts_with("\"\"\"") || written.starts_with("'''") => return None,

@@ -1,7 +1,7 @@
 //! Extra request headers of a source.
 //!
-//! Exists because some headers are the daemon's own: a user who set them would break conditional
-//! requests or politeness. Knows names and values of headers; must not open secret files.
+//! The daemon sets some headers itself; other values for them would break conditional requests or
+//! politeness. This module checks header names and values. It must not open secret files.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use super::raw_header::HeaderValue;
 use super::reader::At;
 use super::secret::Secret;
 
-/// Headers that the daemon sets itself or never sends, and why.
+/// Headers that users cannot set, and why.
 const OURS: [(&str, &str); 12] = [
     ("if-none-match", "it is sent from what the store remembers"),
     ("if-modified-since", "it is sent from what the store remembers"),
@@ -54,7 +54,7 @@ pub fn check(raw: Vec<(At<String>, At<HeaderValue>)>, faults: &mut Faults) -> Ve
     headers
 }
 
-/// A value that may be a secret kept elsewhere; `what` it is for.
+/// Checks a value that may be a secret stored elsewhere. `what` names it in messages.
 pub(super) fn secret(what: &str, value: At<HeaderValue>, faults: &mut Faults) -> Option<Secret> {
     match value.value {
         HeaderValue::Literal(text) => {

@@ -1,7 +1,7 @@
 //! Finds and reads the files.
 //!
-//! The only part of the configuration that touches the disk. Knows where files are looked for;
-//! must not know what is in them.
+//! The only part of the configuration that touches the disk. It knows the default paths; it must not
+//! know the content of the files.
 
 use std::fs;
 use std::io;
@@ -12,19 +12,19 @@ use tidewatch_core::model::steps::Steps;
 use super::configuration::Config;
 use super::curves::{self, Curve};
 use super::fault::Faults;
-use super::profile::Rules;
-use super::{gather, valid};
+use super::profile::RulesConfig;
+use super::{merge, valid};
 
-/// Where the main file is looked for when none is named.
+/// Default paths of the main file.
 const PLACES: [&str; 2] = ["tidewatch.toml", "/etc/tidewatch/tidewatch.toml"];
 
-/// Why there is no configuration.
+/// Why no configuration was loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// It was read, and this is wrong with it.
+    /// The files have faults.
     #[error("{0}")]
     Faults(Faults),
-    /// It is not where it was looked for.
+    /// No file at the default paths.
     #[error(
         "there is no configuration: looked for {}; write one there, or name it with --config",
         .0.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" and ")
@@ -33,17 +33,17 @@ pub enum LoadError {
     /// A file or folder can't be read.
     #[error("{} can't be read; {}", .path.display(), advice(.source))]
     Unreadable {
-        /// Which.
+        /// The file or folder.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// A file is not UTF-8.
     #[error("{} is not UTF-8 text (line {line}); save it as UTF-8", .path.display())]
     NotText {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// The first line that is not.
+        /// The first line that is not UTF-8.
         line: usize,
     },
 }
@@ -57,7 +57,7 @@ fn advice(error: &io::Error) -> &'static str {
     }
 }
 
-/// The main file: the one that was named, else the first that is there.
+/// The path of the main file: the given one, or the first default path that exists.
 pub fn find(explicit: Option<&Path>) -> Result<PathBuf, LoadError> {
     find_among(explicit, &PLACES.map(PathBuf::from))
 }
@@ -66,7 +66,7 @@ fn find_among(explicit: Option<&Path>, places: &[PathBuf]) -> Result<PathBuf, Lo
     if let Some(path) = explicit {
         return Ok(path.to_owned());
     }
-    // A file that is there but can't be looked at is found, so that reading it says why.
+    // A file whose existence cannot be checked counts as found; reading it then gives the reason.
     let there = |path: &&PathBuf| path.try_exists().unwrap_or(true);
     places.iter().find(there).cloned().ok_or_else(|| LoadError::Nowhere(places.to_vec()))
 }
@@ -76,19 +76,20 @@ pub fn load(path: &Path) -> Result<Config, LoadError> {
     load_again(path, None)
 }
 
-/// The same; what is as it was `before` is shared with that.
+/// Like [`load`], but shares unchanged sources with `before`.
 pub fn load_again(path: &Path, before: Option<&Config>) -> Result<Config, LoadError> {
     let mut files = vec![path.to_owned()];
     files.extend(beside(&path.with_file_name("sources.d"))?);
     let text = |path: &Path| read_text(path).map(|(_, text)| text);
-    match gather::gather(&files, text, before)? {
+    match merge::gather(&files, text, before)? {
         Some(config) => Ok(config),
-        // All texts at once, to show what is wrong where it stands.
+        // Parses all texts together, to show each fault at its place.
         None => valid::parse(&read(path)?).map_err(LoadError::Faults),
     }
 }
 
-/// Reads rate and importance files, each with what it describes; every fault of both at once.
+/// Reads rate and importance files, each with its kind of curve. Faults of all files are reported
+/// together.
 pub fn curves(files: &[(Curve, &Path)]) -> Result<Vec<Steps>, LoadError> {
     let mut texts = Vec::with_capacity(files.len());
     for &(curve, path) in files {
@@ -98,8 +99,8 @@ pub fn curves(files: &[(Curve, &Path)]) -> Result<Vec<Steps>, LoadError> {
     curves::parse(&texts).map_err(LoadError::Faults)
 }
 
-/// Reads a file of profiles for sources that are known by name and group.
-pub fn profiles(path: &Path, sources: &[(&str, &str)]) -> Result<Rules, LoadError> {
+/// Reads a file of profiles. `sources` are pairs of name and group.
+pub fn profiles(path: &Path, sources: &[(&str, &str)]) -> Result<RulesConfig, LoadError> {
     valid::profiles(read_text(path)?, sources).map_err(LoadError::Faults)
 }
 
@@ -170,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_all_files_come_together() {
+    fn faults_of_all_files_are_reported_together() {
         let folder = tempfile::tempdir().unwrap();
         let main = folder.path().join("tidewatch.toml");
         fs::write(&main, "[fleet]\nstep = \"0s\"\n").unwrap();
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_read_is_named() {
+    fn an_unreadable_file_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let missing = folder.path().join("no.toml");
         let error = load(&missing).unwrap_err().to_string();

@@ -1,8 +1,9 @@
 //! Text to validated parameters.
 //!
-//! Two stages: what the user wrote, with its place in the file, and what it means. A [`Config`](configuration::Config)
-//! cannot hold a bad value; every fault of all files is found in one go and shown where it is.
-//! Must not know how parameters are used, nor open anything but configuration files.
+//! Stage one records the written values with their places; stage two checks them and gives them
+//! meaning. A [`Config`](configuration::Config) never holds an invalid value. All faults of all files
+//! are reported together. Must not know how parameters are used, nor open files other than
+//! configuration files.
 
 pub mod address;
 mod allowance;
@@ -10,9 +11,9 @@ pub mod configuration;
 pub mod curves;
 pub mod diff;
 pub mod fault;
-pub mod gather;
 mod header;
 pub mod load;
+pub mod merge;
 mod origin;
 pub mod params;
 pub mod profile;
@@ -25,9 +26,9 @@ mod rules;
 pub mod secret;
 pub mod source;
 pub mod spelling;
+mod syntax_gaps;
 pub mod target;
-mod tell;
-mod torn;
+mod targets;
 pub mod valid;
 mod values;
 pub mod week;

@@ -1,4 +1,4 @@
-//! How the sources of a configuration came about: the files, and the defaults at that time.
+//! Origin of the sources of a configuration: the files, and the defaults at the time of reading.
 
 use std::collections::HashMap;
 
@@ -9,24 +9,24 @@ use tidewatch_core::time::Span;
 use super::allowance::Allowance;
 use super::source::{GroupDefaults, Surroundings};
 
-/// How the sources of a configuration came about, for whoever reads it again.
+/// Origin of the sources, for the next reload.
 #[derive(Debug, Clone, Default)]
-pub struct Origin {
+pub struct ConfigOrigin {
     pub(super) defaults: Defaults,
-    pub(super) files: Vec<File>,
+    pub(super) files: Vec<ReadFile>,
 }
 
-/// What sources fall back on: as long as it is the same, equal text means equal sources.
+/// Defaults that sources fall back on. While they are equal, equal text gives equal sources.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Defaults {
     pub spends: Spends,
     groups: HashMap<String, (Option<Policy>, Spends, bool)>,
 }
 
-/// What may be spent, and for what.
+/// Budget and price.
 pub(super) type Spends = (Budget, Span);
 
-/// Of an allowance.
+/// Budget and price of an allowance.
 pub(super) fn spends(allowance: &Allowance) -> Spends {
     (allowance.budget(), allowance.price())
 }
@@ -41,10 +41,11 @@ impl Defaults {
     }
 }
 
-/// A file that was read, in the order of the sources.
+/// A file that was read.
 #[derive(Debug, Clone)]
-pub(super) struct File {
-    /// Of its text; `None` where it held more than sources, and must be read.
+pub(super) struct ReadFile {
+    /// Digest of the text. `None` for the main file and for files with groups; these are always parsed
+    /// again.
     pub digest: Option<[u8; 32]>,
     pub sources: usize,
 }

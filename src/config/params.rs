@@ -1,4 +1,4 @@
-//! The sections that set up the process, its requests and its learning.
+//! Parameters of the process, its requests and its rate estimation.
 
 use std::path::PathBuf;
 
@@ -8,11 +8,11 @@ use tidewatch_core::time::Span;
 /// `[daemon]`: the process.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DaemonParams {
-    /// The SQLite file; relative paths are taken from the working directory of the daemon.
+    /// The SQLite file. A relative path starts in the daemon's working directory.
     pub store: PathBuf,
-    /// Goes into the User-Agent, so that a publisher can reach whoever runs this.
+    /// Contact address, sent in the User-Agent so that publishers can reach the operator.
     pub contact: Option<String>,
-    /// How long probes are kept in the log.
+    /// How long the log keeps probes.
     pub retain_probes: Span,
 }
 
@@ -21,31 +21,31 @@ pub struct DaemonParams {
 pub struct FetchParams {
     /// Largest body after decompression, in bytes.
     pub max_body: usize,
-    /// To connect.
+    /// Limit for connecting.
     pub connect_timeout: Span,
-    /// Between two pieces of an answer.
+    /// Limit between two parts of a response.
     pub read_timeout: Span,
-    /// For the whole exchange.
+    /// Limit for the whole request.
     pub total_timeout: Span,
-    /// Fixed addresses for names, before the resolver is asked (like /etc/hosts).
+    /// Fixed addresses for host names, used before the resolver (like /etc/hosts).
     pub resolve: Vec<(String, std::net::IpAddr)>,
 }
 
-/// `[rate]`: learning.
+/// `[rate]`: rate estimation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RateParams {
-    /// The cycle that the rhythm repeats in.
+    /// Period of the rhythm.
     pub cycle: Span,
-    /// Finest segment.
+    /// Length of the shortest segment.
     pub resolution: Span,
-    /// How often rates are fitted anew.
+    /// Time between two fits of the rates.
     pub refit_every: Span,
-    /// How fast old evidence fades.
+    /// Half-life of evidence.
     pub half_life: Span,
-    /// What a source with little history takes from its group.
+    /// How a source with little history uses the rate of its group.
     pub borrow: Borrow,
-    /// θ: how many updates are expected when histories ask for a probe.
+    /// θ: the policies by history send a probe when this many updates are expected.
     pub freshness_threshold: f64,
-    /// Whether an update is taken to bring others, where that pays.
+    /// Whether the model may have a self-exciting term; it is used only where it improves predictions.
     pub echoes: bool,
 }

@@ -1,20 +1,21 @@
-//! Profiles, sound: who asked for what.
+//! Profiles after validation: the rules and their sources.
 //!
-//! The language of Venu Gopal et al. in this file's syntax. Their *domain* is `sources`, their *notification
-//! rule* ⟨Q, Tr, 𝒯, U⟩ is `[[profile.rule]]` with `query`, `trigger`, `active` and `life`; utility is strict:
-//! told in time or not. Their *users* are those named by `deliver`. `COUNT(*) % X = 0` is `every = X`.
+//! The language of Venu Gopal et al. in TOML. Their *domain* is `sources`. Their *notification rule*
+//! ⟨Q, Tr, 𝒯, U⟩ is `[[profile.rule]]` with `query`, `trigger`, `active` and `life`. Their *users* are
+//! the targets in `deliver`. Utility is strict: a match is delivered in time or not. `COUNT(*) % X = 0`
+//! is `every = X`.
 //!
-//! Knows what a rule means, and which rules a source has to do with. Must not know what was seen.
+//! Knows the meaning of a rule and the rules of each source. Must not know observations.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use tidewatch_core::observe::query::{Condition, Field};
+use tidewatch_core::observe::query::{QueryCondition, QueryField};
 use tidewatch_core::planning::execution::RuleId;
-use tidewatch_core::planning::rule::{Part, RuleTerms};
+use tidewatch_core::planning::rule::{RulePart, RuleTerms};
 use tidewatch_core::rule_matching::RuleQuery;
 
-use super::source::Source;
+use super::source::SourceConfig;
 
 /// Sources by their names and groups.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -25,13 +26,13 @@ pub struct Domain {
     pub groups: HashSet<String>,
 }
 
-/// A condition as it was written.
+/// A condition and its text.
 #[derive(Debug, Clone)]
 pub struct Where {
-    /// The text.
+    /// As written.
     pub text: String,
-    /// What it means.
-    pub condition: Condition,
+    /// Parsed.
+    pub condition: QueryCondition,
 }
 
 impl PartialEq for Where {
@@ -42,29 +43,29 @@ impl PartialEq for Where {
 
 /// `[[profile.rule]]`
 #[derive(Debug, Clone, PartialEq)]
-pub struct Rule {
-    /// The profile's name.
+pub struct RuleConfig {
+    /// Name of the profile.
     pub profile: Arc<str>,
-    /// Its own.
+    /// Name of the rule within the profile.
     pub name: Arc<str>,
-    /// Whose updates are asked for.
+    /// Sources whose updates are queried.
     pub sources: Domain,
-    /// What is told of each.
-    pub fields: Vec<Field>,
-    /// Which of them; `None`: all.
+    /// Fields that a delivery contains.
+    pub fields: Vec<QueryField>,
+    /// Which updates match; `None`: all.
     pub wanted: Option<Where>,
-    /// Whose updates it waits for; `None`: those of each of its sources by itself.
+    /// Sources whose updates trigger the rule; `None`: each queried source triggers for itself.
     pub of: Option<Domain>,
-    /// Which of these count; `None`: all.
+    /// Which updates count for the trigger; `None`: all.
     pub counts: Option<Where>,
-    /// When it wants probes.
+    /// The terms that scheduling uses.
     pub terms: Arc<RuleTerms>,
-    /// Who is told, as in [`super::target::Target::name`].
+    /// Delivery targets, as in [`super::target::TargetConfig::name`].
     pub deliver: Vec<Arc<str>>,
 }
 
-impl Rule {
-    /// What it asks of updates.
+impl RuleConfig {
+    /// The part of the rule that is evaluated on updates.
     pub fn query(&self) -> RuleQuery<'_> {
         RuleQuery {
             terms: &self.terms,
@@ -74,23 +75,23 @@ impl Rule {
     }
 }
 
-/// All rules, and which sources they have to do with.
+/// All rules, indexed by the sources they use.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Rules {
-    all: Vec<Arc<Rule>>,
-    by_name: HashMap<String, Vec<Part>>,
-    by_group: HashMap<String, Vec<Part>>,
+pub struct RulesConfig {
+    all: Vec<Arc<RuleConfig>>,
+    by_name: HashMap<String, Vec<RulePart>>,
+    by_group: HashMap<String, Vec<RulePart>>,
 }
 
-impl Rules {
-    /// All of these; each is numbered by its place.
-    pub fn new(all: Vec<Arc<Rule>>) -> Self {
+impl RulesConfig {
+    /// Indexes the rules; a rule's number is its position.
+    pub fn new(all: Vec<Arc<RuleConfig>>) -> Self {
         let (mut by_name, mut by_group) = (HashMap::new(), HashMap::new());
         for (index, rule) in all.iter().enumerate() {
             let number = RuleId(u32::try_from(index).unwrap_or(u32::MAX));
-            // A rule that waits for its own sources is triggered by those that it asks about.
-            let own = Part { rule: number, asked: true, triggers: rule.of.is_none() };
-            let others = Part { rule: number, asked: false, triggers: true };
+            // Without `of`, the queried sources also trigger the rule.
+            let own = RulePart { rule: number, asked: true, triggers: rule.of.is_none() };
+            let others = RulePart { rule: number, asked: false, triggers: true };
             for (domain, part) in [(Some(&rule.sources), own), (rule.of.as_ref(), others)] {
                 let Some(domain) = domain else { continue };
                 domain.names.iter().for_each(|name| note(&mut by_name, name, part));
@@ -100,23 +101,23 @@ impl Rules {
         Self { all, by_name, by_group }
     }
 
-    /// Whether there are none.
+    /// Whether there are no rules.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// All of them, by number.
-    pub fn all(&self) -> &[Arc<Rule>] {
+    /// All rules, by number.
+    pub fn all(&self) -> &[Arc<RuleConfig>] {
         &self.all
     }
 
-    /// The rule of that number.
-    pub fn get(&self, id: RuleId) -> Option<&Arc<Rule>> {
+    /// The rule with that number.
+    pub fn get(&self, id: RuleId) -> Option<&Arc<RuleConfig>> {
         self.all.get(id.0 as usize)
     }
 
-    /// The rule of that name: `profile/rule`.
-    pub fn named(&self, name: &str) -> Option<&Arc<Rule>> {
+    /// The rule with that name, written `profile/rule`.
+    pub fn named(&self, name: &str) -> Option<&Arc<RuleConfig>> {
         self.all.iter().find(|rule| *rule.terms.name == *name)
     }
 
@@ -125,16 +126,16 @@ impl Rules {
         self.all.iter().map(|rule| Arc::clone(&rule.terms.name)).collect()
     }
 
-    /// What a source is to rules, in the order of those.
-    pub fn of(&self, source: &Source) -> Vec<Part> {
+    /// The parts that a source has in rules, by rule number.
+    pub fn of(&self, source: &SourceConfig) -> Vec<RulePart> {
         self.parts(&source.name, source.group.as_deref())
     }
 
-    /// The same for the source of that name and group.
-    pub fn parts(&self, name: &str, group: Option<&str>) -> Vec<Part> {
+    /// Like [`Self::of`], for a source given by name and group.
+    pub fn parts(&self, name: &str, group: Option<&str>) -> Vec<RulePart> {
         let by_name = self.by_name.get(name);
         let by_group = group.and_then(|group| self.by_group.get(group));
-        let mut parts: Vec<Part> = Vec::new();
+        let mut parts: Vec<RulePart> = Vec::new();
         for &part in by_name.into_iter().chain(by_group).flatten() {
             add(&mut parts, part);
         }
@@ -143,12 +144,12 @@ impl Rules {
     }
 }
 
-fn note(by: &mut HashMap<String, Vec<Part>>, name: &str, part: Part) {
+fn note(by: &mut HashMap<String, Vec<RulePart>>, name: &str, part: RulePart) {
     add(by.entry(name.to_owned()).or_default(), part);
 }
 
-/// Named twice is the same as once.
-fn add(parts: &mut Vec<Part>, part: Part) {
+/// Adds a part, or merges it into the part of the same rule.
+fn add(parts: &mut Vec<RulePart>, part: RulePart) {
     match parts.iter_mut().find(|known| known.rule == part.rule) {
         Some(known) => {
             known.asked |= part.asked;

@@ -1,7 +1,7 @@
-//! Stage one: what the user wrote.
+//! Stage one: the written values.
 //!
-//! Mirrors the files key by key, every value with its place, and checks nothing but names of keys
-//! and TOML's own types. Must not know what values mean: that is stage two.
+//! Mirrors the files key by key; every value has its place. Checks only the names of keys and TOML
+//! types. Must not know the meaning of values; that is stage two.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -10,26 +10,26 @@ use toml::de::{DeTable, DeValue};
 
 use super::fault::{Faults, Spot};
 use super::raw_header::{HeaderValue, read_headers};
-use super::raw_profile::{Profile, Target};
-use super::raw_window::Window;
-use super::reader::{At, Size, Table, wrong_type};
-use super::torn::Torn;
+use super::raw_profile::{Profile, RawTarget};
+use super::raw_window::RawWindow;
+use super::reader::{At, Size, TomlTable, wrong_type};
+use super::syntax_gaps::Torn;
 
-/// All files, read.
+/// The content of all files.
 #[derive(Debug, Default)]
 pub struct Raw {
     pub daemon: Daemon,
     pub fleet: Fleet,
     pub fetch: Fetch,
     pub budget: Budget,
-    pub importance: Importance,
+    pub importance: RawImportance,
     pub rate: Rate,
     pub burst: Burst,
-    pub sources: Vec<Source>,
-    pub groups: Vec<Group>,
+    pub sources: Vec<RawSource>,
+    pub groups: Vec<RawGroup>,
     pub profiles: Vec<Profile>,
-    pub targets: Vec<Target>,
-    /// A file had syntax errors: what seems to be missing may only have been unreadable.
+    pub targets: Vec<RawTarget>,
+    /// Whether a file has syntax errors. A key that seems missing may then only be unreadable.
     pub torn: bool,
 }
 
@@ -40,7 +40,7 @@ macro_rules! section {
         pub struct $name { $(pub $field: Option<At<$kind>>),* }
 
         impl $name {
-            fn read(mut table: Table<'_>, faults: &mut Faults) -> Self {
+            fn read(mut table: TomlTable<'_>, faults: &mut Faults) -> Self {
                 let section = Self { $($field: table.$take(stringify!($field), faults)),* };
                 table.finish(faults);
                 section
@@ -58,7 +58,7 @@ section! {
     Fleet { step: String = text, probes_per_step: i64 = whole, allocator: String = text, host_spacing: String = text, capacity: f64 = number, cost_by: String = text }
 }
 section! {
-    /// `[budget]`, also within a source or group.
+    /// `[budget]`, also inside a source or group.
     Budget { probes: i64 = whole, per: String = text, min_spacing: String = text, price: String = text }
 }
 section! {
@@ -99,15 +99,15 @@ pub struct Fetch {
 
 /// `[importance]`
 #[derive(Debug, Default)]
-pub struct Importance {
+pub struct RawImportance {
     pub time_zone: Option<At<String>>,
     pub baseline: Option<At<f64>>,
-    pub windows: Vec<Window>,
+    pub windows: Vec<RawWindow>,
 }
 
 /// `[group.NAME]`
 #[derive(Debug)]
-pub struct Group {
+pub struct RawGroup {
     pub name: At<String>,
     pub policy: Option<At<String>>,
     pub budget: Budget,
@@ -115,7 +115,7 @@ pub struct Group {
 
 /// `[[source]]`
 #[derive(Debug)]
-pub struct Source {
+pub struct RawSource {
     pub name: Option<At<String>>,
     pub url: Option<At<String>>,
     pub kind: Option<At<String>>,
@@ -135,7 +135,7 @@ pub struct Source {
 }
 
 impl Raw {
-    /// Reads all files; the first one is the main one, the others may hold only sources and groups.
+    /// Reads all files. The first is the main file; the others may hold only sources and groups.
     pub fn read(files: &[(PathBuf, String)], faults: &mut Faults) -> Self {
         let mut raw = Self::default();
         let main = files.first().map_or(Path::new(""), |(path, _)| path);
@@ -150,7 +150,7 @@ impl Raw {
         let (document, errors) = DeTable::parse_recoverable(text);
         let torn = Rc::new(syntax(index, text, &errors, faults));
         self.torn |= !torn.is_empty();
-        let mut table = Table::new(index, 0..0, torn, "this file", document.into_inner());
+        let mut table = TomlTable::new(index, 0..0, torn, "this file", document.into_inner());
         if index == 0 {
             self.read_settings(&mut table, faults);
         }
@@ -158,7 +158,7 @@ impl Raw {
         table.refuse_rest(faults, |key| (index > 0).then(|| only_sources(key, main)).flatten());
     }
 
-    fn read_settings(&mut self, top: &mut Table<'_>, faults: &mut Faults) {
+    fn read_settings(&mut self, top: &mut TomlTable<'_>, faults: &mut Faults) {
         if let Some(table) = top.table("daemon", "[daemon]", faults) {
             self.daemon = Daemon::read(table, faults);
         }
@@ -172,7 +172,7 @@ impl Raw {
             self.budget = Budget::read(table, faults);
         }
         if let Some(table) = top.table("importance", "[importance]", faults) {
-            self.importance = Importance::read(table, faults);
+            self.importance = RawImportance::read(table, faults);
         }
         if let Some(table) = top.table("rate", "[rate]", faults) {
             self.rate = Rate::read(table, faults);
@@ -185,16 +185,16 @@ impl Raw {
         }
         if let Some(mut targets) = top.table("deliver", "[deliver]", faults) {
             for (name, table) in targets.take_tables(|name| format!("[deliver.{name}]"), faults) {
-                self.targets.push(Target::read(name, table, faults));
+                self.targets.push(RawTarget::read(name, table, faults));
             }
         }
     }
 
-    fn read_sources(&mut self, top: &mut Table<'_>, faults: &mut Faults) {
+    fn read_sources(&mut self, top: &mut TomlTable<'_>, faults: &mut Faults) {
         if let Some(mut groups) = top.table("group", "[group]", faults) {
             for (name, mut table) in groups.take_tables(|name| format!("[group.{name}]"), faults) {
                 let title = format!("the budget of group `{}`", name.value);
-                self.groups.push(Group {
+                self.groups.push(RawGroup {
                     name,
                     policy: table.text("policy", faults),
                     budget: budget_of(&mut table, &title, faults),
@@ -203,7 +203,7 @@ impl Raw {
             }
         }
         for table in top.tables("source", "this source", faults) {
-            self.sources.push(Source::read(table, faults));
+            self.sources.push(RawSource::read(table, faults));
         }
     }
 }
@@ -220,11 +220,11 @@ fn only_sources(key: &str, main: &Path) -> Option<(String, String)> {
     })
 }
 
-fn budget_of(table: &mut Table<'_>, title: &str, faults: &mut Faults) -> Budget {
+fn budget_of(table: &mut TomlTable<'_>, title: &str, faults: &mut Faults) -> Budget {
     table.table("budget", title, faults).map(|table| Budget::read(table, faults)).unwrap_or_default()
 }
 
-/// Notes syntax errors, one a line.
+/// Adds syntax errors to the faults, at most one per line.
 pub(super) fn syntax(file: usize, text: &str, errors: &[toml::de::Error], faults: &mut Faults) -> Torn {
     let mut places: Vec<_> = errors
         .iter()
@@ -250,7 +250,7 @@ pub(super) fn syntax(file: usize, text: &str, errors: &[toml::de::Error], faults
 }
 
 impl Fetch {
-    fn read(mut table: Table<'_>, faults: &mut Faults) -> Self {
+    fn read(mut table: TomlTable<'_>, faults: &mut Faults) -> Self {
         let mut fetch = Self {
             max_body: table.size("max_body", faults),
             connect_timeout: table.text("connect_timeout", faults),
@@ -273,15 +273,15 @@ impl Fetch {
     }
 }
 
-impl Importance {
-    fn read(mut table: Table<'_>, faults: &mut Faults) -> Self {
+impl RawImportance {
+    fn read(mut table: TomlTable<'_>, faults: &mut Faults) -> Self {
         let importance = Self {
             time_zone: table.text("time_zone", faults),
             baseline: table.number("baseline", faults),
             windows: table
                 .tables("windows", "this window", faults)
                 .into_iter()
-                .map(|window| Window::read(window, faults))
+                .map(|window| RawWindow::read(window, faults))
                 .collect(),
         };
         table.finish(faults);
@@ -289,8 +289,8 @@ impl Importance {
     }
 }
 
-impl Source {
-    fn read(mut table: Table<'_>, faults: &mut Faults) -> Self {
+impl RawSource {
+    fn read(mut table: TomlTable<'_>, faults: &mut Faults) -> Self {
         let source = Self {
             name: table.needed_text("name", faults),
             url: table.needed_text("url", faults),

@@ -1,14 +1,14 @@
-//! Stage one for headers and secrets: a text, or where it is kept.
+//! Stage one for headers and secrets: a literal text, or the place where the text is stored.
 
 use toml::de::DeValue;
 
 use super::fault::{Faults, Spot};
-use super::reader::{At, Table, wrong_type};
+use super::reader::{At, TomlTable, wrong_type};
 
-/// A header's value as written.
+/// A header value as written.
 #[derive(Debug)]
 pub enum HeaderValue {
-    /// In the file.
+    /// Literal text.
     Literal(String),
     /// `{ file = … }`
     File(String),
@@ -16,9 +16,9 @@ pub enum HeaderValue {
     Credential(String),
 }
 
-/// The `headers` of a source or target, by their names.
+/// The `headers` of a source or target.
 pub(super) fn read_headers(
-    table: &mut Table<'_>,
+    table: &mut TomlTable<'_>,
     faults: &mut Faults,
 ) -> Vec<(At<String>, At<HeaderValue>)> {
     let Some(mut table) = table.table("headers", "headers", faults) else { return Vec::new() };
@@ -30,12 +30,12 @@ pub(super) fn read_headers(
     headers
 }
 
-/// A value that may be a secret kept elsewhere; as it is written, it is not to be shown.
+/// A value that may be a secret. A literal value is masked in messages.
 pub(super) fn secret_value<'i>(
     title: &str,
     at: Spot,
     value: DeValue<'i>,
-    within: &Table<'i>,
+    within: &TomlTable<'i>,
     faults: &mut Faults,
 ) -> Option<At<HeaderValue>> {
     let expected = "a text in quotes, { file = \"path\" } or { credential = \"name\" }";
@@ -47,7 +47,7 @@ pub(super) fn secret_value<'i>(
         DeValue::Table(inner) => {
             let mut inner = within.inner(at, title, inner);
             if inner.holds_other_than(&["file", "credential"]) {
-                // Whatever it is, it may have been meant to be the secret.
+                // An unexpected key may hold the secret itself, so the whole table is masked.
                 faults.hide(at);
             }
             let file = inner.text("file", faults);

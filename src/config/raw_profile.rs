@@ -1,13 +1,11 @@
-//! Stage one for profiles and for those who are told: what the user wrote in `[[profile]]` and
-//! `[deliver.NAME]`.
+//! Stage one for profiles and targets: the written values of `[[profile]]` and `[deliver.NAME]`.
 //!
-//! Apart from the other sections because a rule is a small document of its own. Checks nothing but names
-//! of keys and TOML's types.
+//! Checks only the names of keys and TOML types.
 
 use super::fault::{Faults, Spot};
 use super::raw_header::{HeaderValue, read_headers, secret_value};
-use super::raw_window::Window;
-use super::reader::{At, Either, Table};
+use super::raw_window::RawWindow;
+use super::reader::{At, Either, TomlTable};
 
 type Texts = Option<At<Vec<At<String>>>>;
 
@@ -16,23 +14,23 @@ type Texts = Option<At<Vec<At<String>>>>;
 pub struct Profile {
     pub name: Option<At<String>>,
     pub sources: Texts,
-    pub rules: Vec<Rule>,
-    /// Where it begins.
+    pub rules: Vec<RawRule>,
+    /// Where it starts.
     pub at: Spot,
 }
 
 /// `[[profile.rule]]`
 #[derive(Debug)]
-pub struct Rule {
+pub struct RawRule {
     pub name: Option<At<String>>,
     pub fields: Texts,
     pub condition: Option<At<String>>,
     pub trigger: Trigger,
-    pub active: Active,
-    pub life: Option<Life>,
+    pub active: RawActive,
+    pub life: Option<RawLife>,
     pub confidence: Option<At<f64>>,
     pub deliver: Texts,
-    /// Where it begins.
+    /// Where it starts.
     pub at: Spot,
 }
 
@@ -47,25 +45,25 @@ pub struct Trigger {
 
 /// `active = { … }`
 #[derive(Debug, Default)]
-pub struct Active {
+pub struct RawActive {
     pub from: Option<At<String>>,
     pub until: Option<At<String>>,
     pub time_zone: Option<At<String>>,
-    pub windows: Vec<Window>,
-    /// Where it stands.
+    pub windows: Vec<RawWindow>,
+    /// Where it is written.
     pub at: Spot,
 }
 
 /// `life = "overwrite"` or `life = { window = … }`
 #[derive(Debug)]
-pub enum Life {
+pub enum RawLife {
     Word(At<String>),
     Window(Option<At<String>>),
 }
 
 /// `[deliver.NAME]`
 #[derive(Debug)]
-pub struct Target {
+pub struct RawTarget {
     pub name: At<String>,
     pub exec: Texts,
     pub webhook: Option<At<String>>,
@@ -79,8 +77,8 @@ pub struct Target {
 }
 
 impl Profile {
-    /// Reads one.
-    pub fn read(mut table: Table<'_>, faults: &mut Faults) -> Self {
+    /// Reads one profile.
+    pub fn read(mut table: TomlTable<'_>, faults: &mut Faults) -> Self {
         let at = table.at;
         let profile = Self {
             name: table.needed_text("name", faults),
@@ -88,7 +86,7 @@ impl Profile {
             rules: table
                 .tables("rule", "this rule", faults)
                 .into_iter()
-                .map(|rule| Rule::read(rule, faults))
+                .map(|rule| RawRule::read(rule, faults))
                 .collect(),
             at,
         };
@@ -97,8 +95,8 @@ impl Profile {
     }
 }
 
-impl Rule {
-    fn read(mut table: Table<'_>, faults: &mut Faults) -> Self {
+impl RawRule {
+    fn read(mut table: TomlTable<'_>, faults: &mut Faults) -> Self {
         let at = table.at;
         let name = table.needed_text("name", faults);
         let (mut fields, mut condition) = (None, None);
@@ -111,11 +109,11 @@ impl Rule {
         let active = table.table("active", "`active`", faults);
         let life = match table.text_or_table("life", "`life`", faults) {
             None => None,
-            Some(Either::Text(word)) => Some(Life::Word(word)),
+            Some(Either::Text(word)) => Some(RawLife::Word(word)),
             Some(Either::Table(mut table)) => {
                 let window = table.needed_text("window", faults);
                 table.finish(faults);
-                Some(Life::Window(window))
+                Some(RawLife::Window(window))
             }
         };
         let rule = Self {
@@ -123,7 +121,7 @@ impl Rule {
             fields,
             condition,
             trigger: trigger.map(|table| Trigger::read(table, faults)).unwrap_or_default(),
-            active: active.map(|table| Active::read(table, faults)).unwrap_or_default(),
+            active: active.map(|table| RawActive::read(table, faults)).unwrap_or_default(),
             life,
             confidence: table.number("confidence", faults),
             deliver: table.texts("deliver", faults),
@@ -135,7 +133,7 @@ impl Rule {
 }
 
 impl Trigger {
-    fn read(mut table: Table<'_>, faults: &mut Faults) -> Self {
+    fn read(mut table: TomlTable<'_>, faults: &mut Faults) -> Self {
         let trigger = Self {
             on: table.text("on", faults),
             of: table.texts("of", faults),
@@ -147,8 +145,8 @@ impl Trigger {
     }
 }
 
-impl Active {
-    fn read(mut table: Table<'_>, faults: &mut Faults) -> Self {
+impl RawActive {
+    fn read(mut table: TomlTable<'_>, faults: &mut Faults) -> Self {
         let active = Self {
             from: table.text("from", faults),
             until: table.text("until", faults),
@@ -156,7 +154,7 @@ impl Active {
             windows: table
                 .tables("windows", "this window", faults)
                 .into_iter()
-                .map(|window| Window::read_unweighted(window, faults))
+                .map(|window| RawWindow::read_unweighted(window, faults))
                 .collect(),
             at: table.at,
         };
@@ -165,9 +163,9 @@ impl Active {
     }
 }
 
-impl Target {
-    /// Reads one.
-    pub fn read(name: At<String>, mut table: Table<'_>, faults: &mut Faults) -> Self {
+impl RawTarget {
+    /// Reads one target.
+    pub fn read(name: At<String>, mut table: TomlTable<'_>, faults: &mut Faults) -> Self {
         let target = Self {
             exec: table.texts("exec", faults),
             webhook: table.text("webhook", faults),

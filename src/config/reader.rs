@@ -1,7 +1,7 @@
-//! Takes known keys out of a TOML table and complains about the rest.
+//! Takes known keys out of a TOML table and reports the others.
 //!
-//! Exists because derived deserialisers stop at the first fault, and a user wants to see them all.
-//! Knows TOML's types and where each value stands. Must not know any key by name.
+//! Derived deserialisers stop at the first fault, and users need all faults at once. This module knows
+//! TOML types and the place of each value. It must not know any key by name.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -11,18 +11,18 @@ use toml::de::{DeTable, DeValue};
 
 use super::fault::{Faults, Spot};
 use super::spelling;
-use super::torn::Torn;
+use super::syntax_gaps::Torn;
 
-/// A value and where it was written.
+/// A value and its place.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct At<T> {
-    /// What.
+    /// The value.
     pub value: T,
-    /// Where.
+    /// Its place.
     pub at: Spot,
 }
 
-/// A number of bytes may be written as a number or as a text with a unit.
+/// A number of bytes, written as a number or as a text with a unit.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Size {
     /// Bytes.
@@ -31,34 +31,33 @@ pub enum Size {
     Text(String),
 }
 
-/// What may be written in two ways.
+/// A value with a short and a long form.
 pub enum Either<'i> {
-    /// In a word.
+    /// The short form.
     Text(At<String>),
-    /// In detail.
-    Table(Table<'i>),
+    /// The long form.
+    Table(TomlTable<'i>),
 }
 
-struct Entry<'i> {
+struct TomlEntry<'i> {
     key: String,
     key_at: Spot,
     value: Spanned<DeValue<'i>>,
 }
 
-/// A table that is being read: what was asked for is gone from it, what is left at the end is
-/// unknown.
-pub struct Table<'i> {
-    /// Where its header (or, for an inline table, all of it) stands.
+/// A table being read. Each key that is read is removed; keys that are left at the end are unknown.
+pub struct TomlTable<'i> {
+    /// Place of its header, or of the whole inline table.
     pub at: Spot,
-    /// Where the file has syntax errors.
+    /// Syntax errors of the file.
     pub torn: Rc<Torn>,
     title: String,
-    entries: Vec<Entry<'i>>,
+    entries: Vec<TomlEntry<'i>>,
     known: Vec<&'static str>,
 }
 
-impl<'i> Table<'i> {
-    /// A table called `title` in messages.
+impl<'i> TomlTable<'i> {
+    /// A table that messages call `title`.
     pub fn new(
         file: usize,
         span: Range<usize>,
@@ -69,7 +68,7 @@ impl<'i> Table<'i> {
         let spot = |span: Range<usize>| Spot { file, start: span.start, end: span.end };
         let entries = table
             .into_iter()
-            .map(|(key, value)| Entry {
+            .map(|(key, value)| TomlEntry {
                 key_at: spot(key.span()),
                 key: key.into_inner().into_owned(),
                 value,
@@ -83,7 +82,7 @@ impl<'i> Table<'i> {
         Spot { file: self.at.file, start: span.start, end: span.end }
     }
 
-    fn take(&mut self, key: &'static str) -> Option<Entry<'i>> {
+    fn take(&mut self, key: &'static str) -> Option<TomlEntry<'i>> {
         self.known.push(key);
         let index = self.entries.iter().position(|entry| entry.key == key)?;
         Some(self.entries.swap_remove(index))
@@ -95,7 +94,7 @@ impl<'i> Table<'i> {
         self.as_text(key, entry.value, faults)
     }
 
-    /// Takes a text that must be there.
+    /// Takes a required text.
     pub fn needed_text(&mut self, key: &'static str, faults: &mut Faults) -> Option<At<String>> {
         if !self.has(key) {
             self.missing(key, faults);
@@ -103,7 +102,7 @@ impl<'i> Table<'i> {
         self.text(key, faults)
     }
 
-    /// Takes a number that must be there.
+    /// Takes a required number.
     pub fn needed_number(&mut self, key: &'static str, faults: &mut Faults) -> Option<At<f64>> {
         if !self.has(key) {
             self.missing(key, faults);
@@ -111,18 +110,18 @@ impl<'i> Table<'i> {
         self.number(key, faults)
     }
 
-    /// The key is there and was not yet taken.
+    /// Whether the key is present and not yet taken.
     pub fn has(&self, key: &str) -> bool {
         self.entries.iter().any(|entry| entry.key == key)
     }
 
-    /// There is a key that is none of these.
+    /// Whether there is a key other than these.
     pub fn holds_other_than(&self, keys: &[&str]) -> bool {
         self.entries.iter().any(|entry| !keys.contains(&entry.key.as_str()))
     }
 
     fn missing(&self, key: &str, faults: &mut Faults) {
-        // A misspelt key is reported as unknown, and the hint there names this one.
+        // A misspelt key is reported as unknown; that hint names the right key.
         let misspelt = self.entries.iter().any(|entry| spelling::closest(&entry.key, [key]).is_some());
         if !self.torn.touches(self.at) && !misspelt {
             faults.add_with_hint(
@@ -144,7 +143,7 @@ impl<'i> Table<'i> {
         }
     }
 
-    /// Takes one text or a list of texts. Also says where the key stands.
+    /// Takes one text or a list of texts. The outer place is that of the key.
     pub fn texts(&mut self, key: &'static str, faults: &mut Faults) -> Option<At<Vec<At<String>>>> {
         let entry = self.take(key)?;
         let at = self.spot(&entry.value);
@@ -180,7 +179,7 @@ impl<'i> Table<'i> {
         }
     }
 
-    /// Takes a number, whole or not.
+    /// Takes a number, with or without a fraction.
     pub fn number(&mut self, key: &'static str, faults: &mut Faults) -> Option<At<f64>> {
         let entry = self.take(key)?;
         let at = self.spot(&entry.value);
@@ -230,21 +229,21 @@ impl<'i> Table<'i> {
         }
     }
 
-    /// Takes a table, to be called `title`.
-    pub fn table(&mut self, key: &'static str, title: &str, faults: &mut Faults) -> Option<Table<'i>> {
+    /// Takes a table; messages call it `title`.
+    pub fn table(&mut self, key: &'static str, title: &str, faults: &mut Faults) -> Option<TomlTable<'i>> {
         let entry = self.take(key)?;
         let at = self.spot(&entry.value);
         self.as_table(key, at, title, entry.value, faults)
     }
 
-    /// Takes any value, and where it stands.
+    /// Takes a value of any type, with its place.
     pub fn value(&mut self, key: &'static str) -> Option<(Spot, DeValue<'i>)> {
         let entry = self.take(key)?;
         let at = self.spot(&entry.value);
         Some((at, entry.value.into_inner()))
     }
 
-    /// Takes a text or a table, to be called `title`.
+    /// Takes a text or a table; messages call the table `title`.
     pub fn text_or_table(
         &mut self,
         key: &'static str,
@@ -262,9 +261,9 @@ impl<'i> Table<'i> {
         }
     }
 
-    /// A table that stands in this one.
-    pub fn inner(&self, at: Spot, title: impl Into<String>, table: DeTable<'i>) -> Table<'i> {
-        Table::new(at.file, at.start..at.end, Rc::clone(&self.torn), title, table)
+    /// A table inside this one.
+    pub fn inner(&self, at: Spot, title: impl Into<String>, table: DeTable<'i>) -> TomlTable<'i> {
+        TomlTable::new(at.file, at.start..at.end, Rc::clone(&self.torn), title, table)
     }
 
     fn as_table(
@@ -274,7 +273,7 @@ impl<'i> Table<'i> {
         title: &str,
         value: Spanned<DeValue<'i>>,
         faults: &mut Faults,
-    ) -> Option<Table<'i>> {
+    ) -> Option<TomlTable<'i>> {
         match value.into_inner() {
             DeValue::Table(table) => Some(self.inner(at, title, table)),
             other => {
@@ -284,8 +283,8 @@ impl<'i> Table<'i> {
         }
     }
 
-    /// Takes a list of tables, written `[[key]]` or as a list, each to be called `title`.
-    pub fn tables(&mut self, key: &'static str, title: &str, faults: &mut Faults) -> Vec<Table<'i>> {
+    /// Takes a list of tables, written as `[[key]]` or as a list; messages call each `title`.
+    pub fn tables(&mut self, key: &'static str, title: &str, faults: &mut Faults) -> Vec<TomlTable<'i>> {
         let Some(entry) = self.take(key) else { return Vec::new() };
         let at = self.spot(&entry.value);
         match entry.value.into_inner() {
@@ -311,12 +310,12 @@ impl<'i> Table<'i> {
         }
     }
 
-    /// Takes what is left, whatever its keys: for tables whose keys are names.
+    /// Takes all remaining tables; their keys are names that users choose.
     pub fn take_tables(
         &mut self,
         title: impl Fn(&str) -> String,
         faults: &mut Faults,
-    ) -> Vec<(At<String>, Table<'i>)> {
+    ) -> Vec<(At<String>, TomlTable<'i>)> {
         std::mem::take(&mut self.entries)
             .into_iter()
             .filter_map(|entry| {
@@ -327,7 +326,7 @@ impl<'i> Table<'i> {
             .collect()
     }
 
-    /// Takes what is left as raw values by name, in the order of the file.
+    /// Takes all remaining values with their keys, in file order.
     pub fn take_values(&mut self) -> Vec<(At<String>, Spot, DeValue<'i>)> {
         let mut values: Vec<_> = std::mem::take(&mut self.entries)
             .into_iter()
@@ -340,7 +339,7 @@ impl<'i> Table<'i> {
         values
     }
 
-    /// Every key that is left is a fault with the message that `why` gives for it.
+    /// Reports every remaining key: with the message that `why` returns, or as unknown.
     pub fn refuse_rest(self, faults: &mut Faults, why: impl Fn(&str) -> Option<(String, String)>) {
         for entry in self.entries {
             if let Some((message, hint)) = why(&entry.key) {
@@ -363,13 +362,13 @@ impl<'i> Table<'i> {
         }
     }
 
-    /// Every key that is left is unknown.
+    /// Reports every remaining key as unknown.
     pub fn finish(self, faults: &mut Faults) {
         self.refuse_rest(faults, |_| None);
     }
 }
 
-/// Notes that a value is of another type than expected.
+/// Reports a value of the wrong type.
 pub fn wrong_type(key: &str, at: Spot, found: &DeValue<'_>, expected: &str, faults: &mut Faults) {
     let found = match found {
         DeValue::String(_) => "a text",

@@ -1,7 +1,8 @@
-//! Stage two for `[[profile]]`: what was asked for, and whether it can be had at all.
+//! Stage two for `[[profile]]`: checks the rules.
 //!
-//! Knows what must hold between a rule, the sources and those who are told. What no probe could ever do is
-//! a fault, with the reason; what budgets may be in the way of is not, since that depends on what comes.
+//! Knows the conditions between a rule, the sources and the targets. A rule that no probe could satisfy
+//! is a fault, with the reason. A rule that a budget may only hinder is not, since that depends on
+//! future updates.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -12,44 +13,44 @@ use jiff::tz::TimeZone;
 
 use tidewatch_core::model::importance::WeekWindow;
 use tidewatch_core::model::steps::Steps;
-use tidewatch_core::observe::query::{Condition, Field};
-use tidewatch_core::planning::active::Active;
-use tidewatch_core::planning::prediction::Life;
+use tidewatch_core::observe::query::{QueryCondition, QueryField};
+use tidewatch_core::planning::active::ActiveHours;
+use tidewatch_core::planning::prediction::Lifetime;
 use tidewatch_core::planning::rule::RuleTerms;
 use tidewatch_core::time::{Span, Timestamp};
 
 use super::fault::Faults;
-use super::profile::{Domain, Rule, Rules, Where};
+use super::profile::{Domain, RuleConfig, RulesConfig, Where};
 use super::reader::At;
-use super::source::{Source, label};
-use super::target::Target;
-use super::values::{self, Least};
+use super::source::{SourceConfig, label};
+use super::target::TargetConfig;
+use super::values::{self, LowerBound};
 use super::{raw_profile, spelling, week};
 
-/// How sure a rule is to be served in time, unless it says otherwise.
+/// Default probability that a match is delivered in time.
 const CONFIDENCE: f64 = 0.9;
 
-/// X is this at most.
+/// Largest value of `every` (X).
 const MOST_EVERY: i64 = 1000;
 
-/// What rules are checked against.
+/// Everything that a rule is checked against.
 pub struct Around<'c> {
     /// All sources.
-    pub sources: &'c Known<'c>,
-    /// Who can be told; `None`: nobody is, and `deliver` is not looked at.
-    pub targets: Option<&'c [Arc<Target>]>,
-    /// The zone of hours and days, unless a rule has its own.
+    pub sources: &'c KnownNames<'c>,
+    /// All targets; `None`: `deliver` is not checked.
+    pub targets: Option<&'c [Arc<TargetConfig>]>,
+    /// Time zone of days and hours, unless a rule sets its own.
     pub zone: &'c TimeZone,
-    /// The length of a step: nothing is sooner than that.
+    /// Length of a step, the shortest possible delay.
     pub step: Span,
-    /// A file had syntax errors: what seems to be missing may only have been unreadable.
+    /// Whether a file has syntax errors. A name that seems missing may then only be unreadable.
     pub torn: bool,
 }
 
 /// Checks all profiles.
-pub fn check(raw: Vec<raw_profile::Profile>, around: &Around<'_>, faults: &mut Faults) -> Rules {
+pub fn check(raw: Vec<raw_profile::Profile>, around: &Around<'_>, faults: &mut Faults) -> RulesConfig {
     if raw.is_empty() {
-        return Rules::default();
+        return RulesConfig::default();
     }
     let known = around.sources;
     let mut taken: HashMap<String, String> = HashMap::new();
@@ -84,18 +85,18 @@ pub fn check(raw: Vec<raw_profile::Profile>, around: &Around<'_>, faults: &mut F
                 let profile: Arc<str> = profile.as_str().into();
                 let name = format!("{profile}/{}", rule.name).into();
                 let terms = Arc::new(RuleTerms { name, ..(*rule.terms).clone() });
-                rules.push(Arc::new(Rule { profile, sources: sources.clone(), terms, ..rule }));
+                rules.push(Arc::new(RuleConfig { profile, sources: sources.clone(), terms, ..rule }));
             }
         }
     }
-    Rules::new(rules)
+    RulesConfig::new(rules)
 }
 
-/// A rule, but for its profile's name and sources.
-fn one(raw: raw_profile::Rule, around: &Around<'_>, faults: &mut Faults) -> Option<Rule> {
+/// Checks one rule. The caller adds the profile's name and sources.
+fn one(raw: raw_profile::RawRule, around: &Around<'_>, faults: &mut Faults) -> Option<RuleConfig> {
     let name = raw.name.and_then(|name| label("the name of this rule", name, faults));
     let fields = match raw.fields {
-        None => vec![Field::Title, Field::Link],
+        None => vec![QueryField::Title, QueryField::Link],
         Some(list) => list.value.iter().filter_map(|word| field(word, faults)).collect(),
     };
     let wanted = raw.condition.and_then(|text| condition(text, faults));
@@ -139,7 +140,7 @@ fn one(raw: raw_profile::Rule, around: &Around<'_>, faults: &mut Faults) -> Opti
         confidence: confidence.unwrap_or(CONFIDENCE),
         active: active?,
     };
-    Some(Rule {
+    Some(RuleConfig {
         profile: "".into(),
         name: name?.into(),
         sources: Domain::default(),
@@ -155,8 +156,8 @@ fn one(raw: raw_profile::Rule, around: &Around<'_>, faults: &mut Faults) -> Opti
     })
 }
 
-fn field(word: &At<String>, faults: &mut Faults) -> Option<Field> {
-    let field = Field::from_name(&word.value);
+fn field(word: &At<String>, faults: &mut Faults) -> Option<QueryField> {
+    let field = QueryField::from_name(&word.value);
     if field.is_none() {
         let hint = "there are title, link, id, authors, categories and text";
         faults.add_with_hint(word.at, format!("there is no field `{}`", word.value), hint);
@@ -165,7 +166,7 @@ fn field(word: &At<String>, faults: &mut Faults) -> Option<Field> {
 }
 
 fn condition(text: At<String>, faults: &mut Faults) -> Option<Where> {
-    match Condition::parse(&text.value) {
+    match QueryCondition::parse(&text.value) {
         Ok(condition) => Some(Where { text: text.value, condition }),
         Err(error) => {
             let Range { start, end } = error.at.clone();
@@ -176,19 +177,19 @@ fn condition(text: At<String>, faults: &mut Faults) -> Option<Where> {
     }
 }
 
-fn life(raw: Option<raw_profile::Life>, step: Span, faults: &mut Faults) -> Option<Life> {
+fn life(raw: Option<raw_profile::RawLife>, step: Span, faults: &mut Faults) -> Option<Lifetime> {
     let window = match raw {
-        None => return Some(Life::Window(Span::from_hours(1))),
-        Some(raw_profile::Life::Word(word)) => {
+        None => return Some(Lifetime::Window(Span::from_hours(1))),
+        Some(raw_profile::RawLife::Word(word)) => {
             if word.value != "overwrite" {
                 let hint = "expected \"overwrite\", or { window = \"30m\" }";
                 faults.add_with_hint(word.at, format!("unknown life `{}`", word.value), hint);
             }
-            return Some(Life::Overwrite);
+            return Some(Lifetime::Overwrite);
         }
-        Some(raw_profile::Life::Window(text)) => text?,
+        Some(raw_profile::RawLife::Window(text)) => text?,
     };
-    let span = values::span("window", &window, Least::Positive, faults)?;
+    let span = values::span("window", &window, LowerBound::Positive, faults)?;
     if span < step {
         faults.add_with_hint(
             window.at,
@@ -197,10 +198,10 @@ fn life(raw: Option<raw_profile::Life>, step: Span, faults: &mut Faults) -> Opti
         );
         return None;
     }
-    Some(Life::Window(span))
+    Some(Lifetime::Window(span))
 }
 
-fn active(raw: raw_profile::Active, zone: &TimeZone, faults: &mut Faults) -> Option<Active> {
+fn active(raw: raw_profile::RawActive, zone: &TimeZone, faults: &mut Faults) -> Option<ActiveHours> {
     let zone = raw.time_zone.map_or(Some(zone.clone()), |name| values::time_zone(&name, faults))?;
     let from = raw.from.as_ref().map(|text| instant("from", text, &zone, faults));
     let until = raw.until.as_ref().map(|text| instant("until", text, &zone, faults));
@@ -220,9 +221,9 @@ fn active(raw: raw_profile::Active, zone: &TimeZone, faults: &mut Faults) -> Opt
         None => None,
     };
     let week = (!windows.is_empty()).then(|| Steps::windows(zone, 0.0, &windows)).and_then(Result::ok);
-    let active = Active { from, until, week };
+    let active = ActiveHours { from, until, week };
     if let (Some(from), Some(until)) = (from, until) {
-        // Whatever repeats with the week shows within one, and a clock change moves it by hours.
+        // Windows repeat each week; nine days cover a week and any clock change.
         let spans = active.spans(from, until.min(from + Span::from_days(9)));
         let (why, hint) = match until <= from {
             true => ("it ends before it begins", "`until` must be later than `from`"),
@@ -236,7 +237,7 @@ fn active(raw: raw_profile::Active, zone: &TimeZone, faults: &mut Faults) -> Opt
     Some(active)
 }
 
-/// A day, which begins at midnight, or an instant of it.
+/// Parses a day, which means its midnight, or an instant.
 fn instant(key: &str, text: &At<String>, zone: &TimeZone, faults: &mut Faults) -> Option<Timestamp> {
     let written = text.value.trim();
     let at = Timestamp::parse_iso(written).or_else(|| {
@@ -273,20 +274,20 @@ fn target(word: &At<String>, around: &Around<'_>, faults: &mut Faults) -> Option
     None
 }
 
-/// The names and groups that sources have.
-pub struct Known<'c> {
+/// Names and groups of all sources.
+pub struct KnownNames<'c> {
     names: HashSet<&'c str>,
     groups: HashSet<&'c str>,
 }
 
-impl<'c> Known<'c> {
-    /// Those of these sources.
-    pub fn new(sources: &'c [Arc<Source>]) -> Self {
+impl<'c> KnownNames<'c> {
+    /// From configured sources.
+    pub fn new(sources: &'c [Arc<SourceConfig>]) -> Self {
         let names = sources.iter().map(|source| source.name.as_str()).collect();
         Self { names, groups: sources.iter().filter_map(|source| source.group.as_deref()).collect() }
     }
 
-    /// Those of sources that are only known by name and group.
+    /// From pairs of name and group.
     pub fn named(sources: impl IntoIterator<Item = (&'c str, &'c str)>) -> Self {
         let (names, groups) = sources.into_iter().unzip();
         Self { names, groups }

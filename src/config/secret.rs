@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-/// A header's value, which may be a secret kept elsewhere. Never shown by `Debug`.
+/// A value that may be a secret stored elsewhere. `Debug` never shows it.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Secret {
-    /// Written in the file.
+    /// Literal text in the configuration file.
     Literal(String),
     /// The content of a file, trimmed.
     File(PathBuf),

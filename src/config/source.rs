@@ -1,7 +1,7 @@
 //! One `[[source]]`, and stage two for it.
 //!
-//! Knows what makes a source sound on its own and how it takes defaults from its group. Must not
-//! know other sources: names used twice are found by whoever holds them all.
+//! Checks a source by itself and applies the defaults of its group. Must not know other sources; the
+//! caller finds duplicate names.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -11,7 +11,7 @@ use jiff::tz::TimeZone;
 use regex::Regex;
 use url::Url;
 
-use tidewatch_core::observe::Kind;
+use tidewatch_core::observe::SourceKind;
 use tidewatch_core::observe::page::PageRules;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::policy::Policy;
@@ -23,70 +23,69 @@ use super::fault::{Faults, Spot};
 use super::raw;
 use super::reader::At;
 use super::secret::Secret;
-use super::values::{self, Least};
+use super::values::{self, LowerBound};
 use super::{header, spelling};
 
 /// `[[source]]`.
 #[derive(Debug, Clone)]
-pub struct Source {
+pub struct SourceConfig {
     /// Unique name.
     pub name: String,
-    /// Where it is.
+    /// Address to probe.
     pub url: Url,
     /// Feed or page.
-    pub kind: Kind,
-    /// Who decides when it is probed.
+    pub kind: SourceKind,
+    /// Policy that decides the times of its probes.
     pub policy: Policy,
-    /// Whose aggregate history it may borrow.
+    /// Group whose aggregate history the source may use.
     pub group: Option<Arc<str>>,
-    /// Its budget, defaults filled in.
+    /// Budget, with defaults filled in.
     pub budget: Budget,
-    /// How long an update's wait a probe must spare to be worth sending; zero if the budget is to be spent
-    /// whole.
+    /// The least waiting time that a probe must save to be sent. Zero: the whole budget is spent.
     pub price: Span,
-    /// Its section (or its group's) set a budget itself, so the cautious hourly start is waived.
+    /// Whether the source or its group sets a budget. If so, the cautious hourly start does not apply.
     pub own_budget: bool,
-    /// Extra request headers. Those of all sources that have none are the same.
+    /// Extra request headers. All sources without headers share one empty list.
     pub headers: Arc<Vec<(String, Secret)>>,
-    /// It may live at, or redirect to, private addresses.
+    /// Whether it may be at, or redirect to, private addresses.
     pub allow_private: bool,
-    /// Obey robots.txt. Pages: on unless said otherwise; feeds: off unless said otherwise.
+    /// Whether robots.txt applies. Default: yes for pages, no for feeds.
     pub robots: bool,
-    /// For pages: what is compared. Those of all sources that have none are the same.
+    /// For pages: which parts are compared. All sources without rules share one value.
     pub page: Arc<PageRules>,
-    /// Importance across sources.
+    /// Weight relative to other sources.
     pub weight: f64,
-    /// It is to be looked at at least so often.
+    /// Longest allowed time between two probes.
     pub max_gap: Option<Span>,
-    /// What a probe of it costs beside a mean one; `None`: what its probes have shown.
+    /// Cost of a probe relative to a mean probe; `None`: learned from its probes.
     pub cost: Option<f64>,
-    /// Whose week its rhythm follows; `None`: that of `[importance]`.
+    /// Time zone of its rhythm; `None`: that of `[importance]`.
     pub time_zone: Option<TimeZone>,
 }
 
-/// What a source falls back on.
+/// Defaults of a group.
 #[derive(Debug, Clone)]
 pub struct GroupDefaults {
-    /// Its policy.
+    /// Policy of the group.
     pub policy: Option<Policy>,
-    /// `[budget]` with the group's laid over it.
+    /// `[budget]` with the group's budget on top.
     pub allowance: Allowance,
 }
 
-/// What sources are checked against.
+/// Everything that a source is checked against.
 #[derive(Debug)]
 pub struct Surroundings {
     /// `[budget]`.
     pub allowance: Allowance,
-    /// `[group.…]`; when empty, labels are free.
+    /// `[group.…]`. If empty, any group label is allowed.
     pub groups: HashMap<String, GroupDefaults>,
-    /// A group's table may have been unreadable, or is yet to be read.
+    /// Whether a group's table may be unreadable or not yet read.
     pub torn: bool,
-    /// What many sources have in common, kept once.
+    /// Values shared by many sources.
     pub common: Common,
 }
 
-/// What many sources have in common: of a million, few have headers or rules of their own.
+/// Values shared by many sources. Few of a million have headers or rules of their own.
 #[derive(Debug, Default)]
 pub struct Common {
     no_rules: Arc<PageRules>,
@@ -116,14 +115,18 @@ impl Common {
     }
 }
 
-/// The policy of that name.
+/// The policy with that name.
 pub fn policy(word: &At<String>, faults: &mut Faults) -> Option<Policy> {
     let all = Policy::ALL.map(|policy| (policy.name(), policy));
     values::choice("policy", word, &all, faults)
 }
 
-/// Checks one source. `None` when it has no usable name or address; its faults are noted.
-pub fn check(raw: raw::Source, around: &Surroundings, faults: &mut Faults) -> Option<(Source, Allowance)> {
+/// Checks one source. `None` if its name or address is unusable; the faults are recorded.
+pub fn check(
+    raw: raw::RawSource,
+    around: &Surroundings,
+    faults: &mut Faults,
+) -> Option<(SourceConfig, Allowance)> {
     let name = raw.name.and_then(|name| label("the name of this source", name, faults));
     let allow_private = raw.allow_private.is_some_and(|flag| flag.value);
     let url = raw.url.and_then(|text| match address::read(&text.value, allow_private) {
@@ -136,10 +139,10 @@ pub fn check(raw: raw::Source, around: &Surroundings, faults: &mut Faults) -> Op
             None
         }
     });
-    let kinds = [Kind::Feed, Kind::Page].map(|kind| (kind.name(), kind));
+    let kinds = [SourceKind::Feed, SourceKind::Page].map(|kind| (kind.name(), kind));
     let kind = match &raw.kind {
         Some(word) => values::choice("kind", word, &kinds, faults),
-        None => Some(Kind::Feed),
+        None => Some(SourceKind::Feed),
     };
     let group = raw.group.and_then(|group| {
         known_group(&group, around, faults);
@@ -158,7 +161,7 @@ pub fn check(raw: raw::Source, around: &Surroundings, faults: &mut Faults) -> Op
         values::number("cost", cost, |x| x > 0.0 && x <= 1e6, "above 0, up to a million", faults)
     });
     let kind = kind.unwrap_or_default();
-    let source = Source {
+    let source = SourceConfig {
         name: name?,
         url: url?,
         kind,
@@ -169,7 +172,7 @@ pub fn check(raw: raw::Source, around: &Surroundings, faults: &mut Faults) -> Op
         own_budget: allowance.own,
         headers,
         allow_private,
-        robots: raw.robots.map_or(kind == Kind::Page, |flag| flag.value),
+        robots: raw.robots.map_or(kind == SourceKind::Page, |flag| flag.value),
         page,
         weight: weight.unwrap_or(1.0),
         max_gap,
@@ -179,9 +182,9 @@ pub fn check(raw: raw::Source, around: &Surroundings, faults: &mut Faults) -> Op
     Some((source, allowance))
 }
 
-/// The longest that a source may go unseen, which its budget must allow.
+/// Checks that the budget permits `max_gap`.
 fn max_gap(text: &At<String>, allowance: &Allowance, faults: &mut Faults) -> Option<Span> {
-    let gap = values::span("max_gap", text, Least::Positive, faults)?;
+    let gap = values::span("max_gap", text, LowerBound::Positive, faults)?;
     let Budget { probes, per, min_spacing } = allowance.budget();
     let least = allowance.budget().even_gap().max(min_spacing);
     if gap >= least {
@@ -204,7 +207,7 @@ fn max_gap(text: &At<String>, allowance: &Allowance, faults: &mut Faults) -> Opt
     None
 }
 
-/// A name that may be used.
+/// Checks a name; `what` it names is for the message.
 pub fn label(what: &str, name: At<String>, faults: &mut Faults) -> Option<String> {
     match values::bad_name(&name.value) {
         None => Some(name.value),
@@ -228,17 +231,17 @@ fn known_group(group: &At<String>, around: &Surroundings, faults: &mut Faults) {
     faults.add_with_hint(group.at, format!("there is no group `{}`", group.value), hint);
 }
 
-/// A TOML key, in quotes if it needs them.
+/// A TOML key, quoted if necessary.
 fn key(name: &str) -> String {
     let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if !name.is_empty() && name.chars().all(bare) { name.to_owned() } else { format!("{name:?}") }
 }
 
-/// Where `user:password` stands, or may stand, within a URL at fault.
+/// The place of `user:password` in a faulty URL; the whole URL if the place is uncertain.
 fn userinfo(text: &At<String>) -> Option<Spot> {
     let to = text.value.rfind('@')?;
     let from = text.value.find("://").map_or(0, |at| at + 3).min(to);
-    // Counted from the opening quote. Escapes would shift it, so then everything is hidden.
+    // The offset counts from the opening quote. Escapes would shift it; then the whole URL is masked.
     let plain = text.at.end - text.at.start == text.value.len() + 2;
     let within = Spot { file: text.at.file, start: text.at.start + 1 + from, end: text.at.start + 1 + to };
     Some(if plain { within } else { text.at })
@@ -246,11 +249,11 @@ fn userinfo(text: &At<String>) -> Option<Spot> {
 
 fn page_rules(
     [select, remove, ignore]: [Option<At<Vec<At<String>>>>; 3],
-    kind: Option<Kind>,
+    kind: Option<SourceKind>,
     faults: &mut Faults,
 ) -> PageRules {
     for (key, list) in [("select", &select), ("remove", &remove), ("ignore", &ignore)] {
-        if let (Some(list), Some(Kind::Feed)) = (list, kind) {
+        if let (Some(list), Some(SourceKind::Feed)) = (list, kind) {
             faults.add_with_hint(
                 list.at,
                 format!("`{key}` means nothing for a feed"),
@@ -289,7 +292,7 @@ fn selectors(key: &str, list: Option<At<Vec<At<String>>>>, faults: &mut Faults) 
         .collect()
 }
 
-/// An error of another crate as the end of a sentence of ours.
+/// Makes an error text of another crate fit the end of a sentence.
 fn uncapped(text: &str) -> String {
     let text = text.trim_end_matches('.');
     let mut chars = text.chars();
@@ -300,7 +303,7 @@ fn pattern(text: &At<String>, faults: &mut Faults) -> Option<Regex> {
     match Regex::new(&text.value) {
         Ok(regex) => Some(regex),
         Err(error) => {
-            // The crate draws a caret of its own over several lines; the last one says what it is.
+            // The regex crate prints several lines with its own caret; the last line has the reason.
             let why = error.to_string();
             let why = why.lines().last().unwrap_or_default();
             let why = why.strip_prefix("error: ").unwrap_or(why);

@@ -1,13 +1,13 @@
-//! "Did you mean …?"
+//! Suggestions: "Did you mean …?"
 //!
-//! Knows how far apart two spellings are. Must not know which words there are.
+//! Computes the distance between two spellings. Must not know any vocabulary.
 
-/// More candidates than this are not searched: a hint is not worth that wait.
+/// Most candidates to compare; more would take too long for a hint.
 const MOST_CANDIDATES: usize = 2000;
-/// Longer words are not compared.
+/// Longest word to compare, in characters.
 const LONGEST: usize = 64;
 
-/// The candidate that is close enough to `word` to be what was meant.
+/// The candidate closest to `word`, if it is close enough.
 pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_lowercase();
     let length = word.chars().count();
@@ -24,13 +24,13 @@ pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .take(MOST_CANDIDATES)
         .filter(|candidate| candidate.chars().count().abs_diff(length) <= allowed)
         .map(|candidate| (distance(&word, &candidate.to_lowercase()), candidate))
-        // Everything replaced is no resemblance.
+        // A word with every letter replaced is not similar.
         .filter(|&(apart, candidate)| apart <= allowed && apart < candidate.chars().count().min(length))
         .min_by_key(|&(apart, _)| apart)
         .map(|(_, candidate)| candidate)
 }
 
-/// Edits between two words: letters put in, left out, replaced, or two neighbours swapped.
+/// Edit distance: insertions, deletions, replacements, and swaps of two neighbours.
 fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let mut before: Vec<usize> = Vec::new();
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_slips_of_the_hand_and_nothing_else() {
+    fn finds_misspellings_and_nothing_else() {
         let words = ["probes", "per", "min_spacing", "allocator"];
         assert_eq!(closest("porbes", words), Some("probes"));
         assert_eq!(closest("probe", words), Some("probes"));
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn distances() {
+    fn each_edit_counts_one() {
         for (a, b, apart) in
             [("", "", 0), ("abc", "abc", 0), ("abc", "acb", 1), ("abc", "", 3), ("ab", "xaby", 2)]
         {

@@ -1,4 +1,4 @@
-//! Where matches go: what `[deliver.NAME]` means once it is known to be sound.
+//! Delivery targets: `[deliver.NAME]` after validation.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,43 +9,43 @@ use tidewatch_core::time::Span;
 
 use super::secret::Secret;
 
-/// Who is told.
+/// A delivery target.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Target {
-    /// As rules name it and as it is stored: `exec:notify`, `webhook:ops`, `atom:news`.
+pub struct TargetConfig {
+    /// Name in rules and in the store: `exec:notify`, `webhook:ops`, `atom:news`.
     pub name: Arc<str>,
-    /// How.
+    /// Method of delivery.
     pub way: Way,
-    /// How long one attempt may take, in real time.
+    /// Limit of one attempt, in real time.
     pub timeout: Span,
-    /// How long a delivery is tried before it is given up.
+    /// Time after which a failing delivery is abandoned.
     pub give_up: Span,
 }
 
-/// How somebody is told.
+/// Method of delivery.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Way {
-    /// A program gets the document on its standard input. No shell.
+    /// Runs a program with the document on its standard input, without a shell.
     Exec {
-        /// The program, by its full path, and its arguments.
+        /// Full path of the program, and its arguments.
         command: Vec<String>,
     },
-    /// The document is posted.
+    /// Posts the document.
     Webhook {
-        /// Where.
+        /// Address to post to.
         url: Url,
-        /// What it is signed with.
+        /// Key of the signature.
         secret: Option<Secret>,
         /// Extra request headers.
         headers: Vec<(String, Secret)>,
-        /// It may live at a private address.
+        /// Whether it may be at a private address.
         allow_private: bool,
     },
-    /// A feed of matches in a local file.
+    /// Writes a feed of matches to a local file.
     Atom {
         /// The file.
         path: PathBuf,
-        /// It holds the last so many.
+        /// Number of latest matches in the feed.
         entries: u32,
     },
 }

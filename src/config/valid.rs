@@ -1,7 +1,7 @@
-//! Stage two: from what was written to what it means.
+//! Stage two: from written values to valid parameters.
 //!
-//! Exists so that the rest of the program never meets a bad value. Knows defaults, limits and what
-//! must hold between settings. Must not read files, nor know how parameters are used later.
+//! The rest of the program never receives an invalid value. This module knows defaults, limits and
+//! conditions between settings. It must not read files, nor know how parameters are used later.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -13,22 +13,22 @@ use tidewatch_core::engine::params::{Allocator, BurstTerms, CostBy, FleetParams,
 use tidewatch_core::model::aggregate::Borrow;
 use tidewatch_core::model::burst;
 use tidewatch_core::model::importance::Importance;
-use tidewatch_core::planning::ttl::Form;
+use tidewatch_core::planning::ttl::TtlForm;
 use tidewatch_core::time::Span;
 
 use super::allowance::Allowance;
 use super::configuration::Config;
 use super::fault::{Faults, Spot};
-use super::origin::Origin;
+use super::origin::ConfigOrigin;
 use super::params::{DaemonParams, FetchParams, RateParams};
-use super::profile::Rules;
+use super::profile::RulesConfig;
 use super::raw::{self, Raw};
 use super::reader::At;
-use super::source::{self, Common, GroupDefaults, Source, Surroundings};
-use super::values::{self, Least};
-use super::{rules, tell, week};
+use super::source::{self, Common, GroupDefaults, SourceConfig, Surroundings};
+use super::values::{self, LowerBound};
+use super::{rules, targets, week};
 
-/// Checks all files (path and text, the main one first) and puts them together.
+/// Checks all files (path and text, the main file first) and merges them.
 ///
 /// ```
 /// # use tidewatch::config;
@@ -48,9 +48,9 @@ pub fn parse(files: &[(PathBuf, String)]) -> Result<Config, Faults> {
     Err(faults)
 }
 
-/// Checks the profiles of one file for sources that are known by name and group, as in a simulation. Nobody is
-/// told there: `deliver` is not looked at, and of the other sections only the time zone of `[importance]`.
-pub fn profiles(file: (PathBuf, String), sources: &[(&str, &str)]) -> Result<Rules, Faults> {
+/// Checks the profiles of one file, for a simulation. `sources` are pairs of name and group. `deliver`
+/// is not checked. Of the other sections only the time zone of `[importance]` is used.
+pub fn profiles(file: (PathBuf, String), sources: &[(&str, &str)]) -> Result<RulesConfig, Faults> {
     let files = [file];
     let mut faults = Faults::new(&files);
     let mut raw = Raw::read(&files, &mut faults);
@@ -61,7 +61,7 @@ pub fn profiles(file: (PathBuf, String), sources: &[(&str, &str)]) -> Result<Rul
     }
     let importance = importance(std::mem::take(&mut raw.importance), &mut faults);
     let around = rules::Around {
-        sources: &rules::Known::named(sources.iter().copied()),
+        sources: &rules::KnownNames::named(sources.iter().copied()),
         targets: None,
         zone: &importance.time_zone,
         step: FleetParams::default().step,
@@ -75,11 +75,11 @@ pub fn profiles(file: (PathBuf, String), sources: &[(&str, &str)]) -> Result<Rul
     Err(faults)
 }
 
-/// Values at fault are replaced by defaults here; the caller throws the result away.
+/// Replaces invalid values by defaults. If there are faults, the caller discards the result.
 fn check(mut raw: Raw, files: Vec<PathBuf>, faults: &mut Faults) -> Config {
     let allowance = Allowance::everyones(&raw.budget, faults);
     let mut longest = Longest(allowance.per());
-    let mut groups = Groups::default();
+    let mut groups = GroupIndex::default();
     for group in std::mem::take(&mut raw.groups) {
         groups.declare(group, &allowance, &mut longest, faults);
     }
@@ -89,21 +89,21 @@ fn check(mut raw: Raw, files: Vec<PathBuf>, faults: &mut Faults) -> Config {
     assemble(raw, files, sources, &longest, faults)
 }
 
-/// Everything but sources and groups, which were looked at before.
+/// Checks everything but sources and groups, which are already checked.
 pub(super) fn assemble(
     raw: Raw,
     files: Vec<PathBuf>,
-    sources: Vec<Arc<Source>>,
+    sources: Vec<Arc<SourceConfig>>,
     longest: &Longest,
     faults: &mut Faults,
 ) -> Config {
-    // A source at fault is not among them, and who asks for it is not to blame.
+    // After a fault, a source may be missing from the list; a rule that names it is not at fault.
     let unsure = raw.torn || !faults.is_empty();
     let rate = rate(raw.rate, faults);
     let importance = importance(raw.importance, faults);
     let fleet = fleet(raw.fleet, faults);
-    let targets = tell::check(raw.targets, faults);
-    let known = rules::Known::new(&sources);
+    let targets = targets::check(raw.targets, faults);
+    let known = rules::KnownNames::new(&sources);
     let around = rules::Around {
         sources: &known,
         targets: Some(&targets),
@@ -124,11 +124,11 @@ pub(super) fn assemble(
         rules,
         targets,
         sources,
-        origin: Origin::default(),
+        origin: ConfigOrigin::default(),
     }
 }
 
-/// The longest window of any budget, and where it was written.
+/// The longest window of any budget, and its place.
 pub(super) struct Longest(pub Option<(Span, Option<Spot>)>);
 
 impl Longest {
@@ -147,17 +147,17 @@ impl Longest {
     }
 }
 
-/// Groups that were declared, and where.
+/// Declared groups and their places.
 #[derive(Default)]
-pub(super) struct Groups {
+pub(super) struct GroupIndex {
     pub known: HashMap<String, GroupDefaults>,
     places: HashMap<String, Spot>,
 }
 
-impl Groups {
+impl GroupIndex {
     pub fn declare(
         &mut self,
-        group: raw::Group,
+        group: raw::RawGroup,
         base: &Allowance,
         longest: &mut Longest,
         faults: &mut Faults,
@@ -182,11 +182,11 @@ impl Groups {
 }
 
 fn sources(
-    raw: Vec<raw::Source>,
+    raw: Vec<raw::RawSource>,
     around: &Surroundings,
     longest: &mut Longest,
     faults: &mut Faults,
-) -> Vec<Arc<Source>> {
+) -> Vec<Arc<SourceConfig>> {
     let mut places: HashMap<String, Spot> = HashMap::with_capacity(raw.len());
     let mut sources = Vec::with_capacity(raw.len());
     for source in raw {
@@ -226,7 +226,7 @@ fn daemon(raw: raw::Daemon, longest: &Longest, faults: &mut Faults) -> DaemonPar
     }
     let default = Span::from_days(180);
     let written_at = raw.retain_probes.as_ref().map(|text| text.at);
-    let retain_probes = span_or("retain_probes", raw.retain_probes, Least::Positive, default, faults);
+    let retain_probes = span_or("retain_probes", raw.retain_probes, LowerBound::Positive, default, faults);
     if let Some((per, per_at)) = longest.0
         && retain_probes < per
         && let Some(at) = written_at.or(per_at)
@@ -265,7 +265,7 @@ fn fleet(raw: raw::Fleet, faults: &mut Faults) -> FleetParams {
     let allocators = Allocator::ALL.map(|allocator| (allocator.name(), allocator));
     let costs = CostBy::ALL.map(|cost| (cost.name(), cost));
     FleetParams {
-        step: span_or("step", raw.step, Least::Positive, default.step, faults),
+        step: span_or("step", raw.step, LowerBound::Positive, default.step, faults),
         probes_per_step: raw
             .probes_per_step
             .and_then(|number| values::count("probes_per_step", number, faults))
@@ -274,7 +274,13 @@ fn fleet(raw: raw::Fleet, faults: &mut Faults) -> FleetParams {
             .allocator
             .and_then(|word| values::choice("allocator", &word, &allocators, faults))
             .unwrap_or_default(),
-        host_spacing: span_or("host_spacing", raw.host_spacing, Least::Zero, default.host_spacing, faults),
+        host_spacing: span_or(
+            "host_spacing",
+            raw.host_spacing,
+            LowerBound::Zero,
+            default.host_spacing,
+            faults,
+        ),
         capacity: raw
             .capacity
             .and_then(|value| values::number("capacity", value, |x| x > 0.0, "above 0", faults)),
@@ -320,7 +326,7 @@ fn fetch(raw: raw::Fetch, faults: &mut Faults) -> FetchParams {
         resolve.push((host, ip));
     }
     let timeout = |key, text, secs, faults: &mut Faults| {
-        span_or(key, text, Least::Positive, Span::from_secs(secs), faults)
+        span_or(key, text, LowerBound::Positive, Span::from_secs(secs), faults)
     };
     FetchParams {
         max_body: raw
@@ -352,10 +358,22 @@ fn rate(raw: raw::Rate, faults: &mut Faults) -> RateParams {
     let (cycle_at, resolution_at) =
         (raw.cycle.as_ref().map(|text| text.at), raw.resolution.as_ref().map(|text| text.at));
     let params = RateParams {
-        cycle: span_or("cycle", raw.cycle, Least::Positive, week, faults),
-        resolution: span_or("resolution", raw.resolution, Least::Positive, Span::from_hours(1), faults),
-        refit_every: span_or("refit_every", raw.refit_every, Least::Positive, Span::from_hours(6), faults),
-        half_life: span_or("half_life", raw.half_life, Least::Positive, Span::from_days(56), faults),
+        cycle: span_or("cycle", raw.cycle, LowerBound::Positive, week, faults),
+        resolution: span_or(
+            "resolution",
+            raw.resolution,
+            LowerBound::Positive,
+            Span::from_hours(1),
+            faults,
+        ),
+        refit_every: span_or(
+            "refit_every",
+            raw.refit_every,
+            LowerBound::Positive,
+            Span::from_hours(6),
+            faults,
+        ),
+        half_life: span_or("half_life", raw.half_life, LowerBound::Positive, Span::from_days(56), faults),
         borrow,
         freshness_threshold: freshness_threshold.unwrap_or(1.0),
         echoes: raw.echoes.is_none_or(|flag| flag.value),
@@ -373,7 +391,7 @@ fn rate(raw: raw::Rate, faults: &mut Faults) -> RateParams {
     params
 }
 
-/// How bursts are recognised, and what is done about them.
+/// Parameters of burst detection and of the response.
 fn burst(
     raw: raw::Burst,
     freshness_threshold: f64,
@@ -390,12 +408,12 @@ fn burst(
         number("ttl_factor", raw.ttl_factor, |x| x > 0.0 && x <= 1.0, "above 0, up to 1", terms.ttl_factor);
     let less = |x: f64| (0.0..1.0).contains(&x);
     let reserve = number("reserve", raw.reserve, less, "from 0 to less than 1", terms.reserve);
-    let window = span_or("window", raw.window, Least::Positive, known.window, faults);
+    let window = span_or("window", raw.window, LowerBound::Positive, known.window, faults);
     let tests = burst::Test::ALL.map(|test| (test.name(), test));
     let test = raw.test.and_then(|word| values::choice("test", &word, &tests, faults)).unwrap_or_default();
     let responses = Response::ALL.map(|response| (response.name(), response));
     let response = raw.response.and_then(|word| values::choice("response", &word, &responses, faults));
-    let forms = [("caches", Form::Caches), ("prefetching", Form::Prefetching)];
+    let forms = [("caches", TtlForm::Caches), ("prefetching", TtlForm::Prefetching)];
     let ttl_form = raw.ttl_form.and_then(|word| values::choice("ttl_form", &word, &forms, faults));
     let params = burst::BurstParams { test, window, threshold, false_alarms };
     let terms = BurstTerms {
@@ -408,7 +426,7 @@ fn burst(
     (params, terms)
 }
 
-fn importance(raw: raw::Importance, faults: &mut Faults) -> Importance {
+fn importance(raw: raw::RawImportance, faults: &mut Faults) -> Importance {
     let default = Importance::default();
     let mut windows = Vec::with_capacity(raw.windows.len());
     for window in raw.windows {
@@ -435,6 +453,12 @@ fn importance(raw: raw::Importance, faults: &mut Faults) -> Importance {
     }
 }
 
-fn span_or(key: &str, text: Option<At<String>>, least: Least, default: Span, faults: &mut Faults) -> Span {
+fn span_or(
+    key: &str,
+    text: Option<At<String>>,
+    least: LowerBound,
+    default: Span,
+    faults: &mut Faults,
+) -> Span {
     text.and_then(|text| values::span(key, &text, least, faults)).unwrap_or(default)
 }

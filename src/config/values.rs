@@ -1,7 +1,7 @@
 //! Single values: durations, sizes, shares, words from a list, names, time zones, parts of a week.
 //!
-//! Exists so that every setting of one sort is checked and refused in the same words. Knows what
-//! makes a value of its sort good; must not know which setting it is for, beyond the key's name.
+//! All settings of one kind are checked by the same rules, with the same messages. This module must not
+//! know the setting beyond the name of its key.
 
 use jiff::tz::TimeZone;
 
@@ -13,20 +13,20 @@ use super::{spelling, week};
 
 /// Longest name of a source or group, in characters.
 pub const LONGEST_NAME: usize = 200;
-/// Most probes that a budget or step may name.
+/// Largest count of probes in a budget or step.
 pub const MOST_PROBES: u32 = 1_000_000;
 
-/// The shortest duration that a setting takes.
+/// The shortest duration that a setting accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Least {
-    /// None at all is fine.
+pub enum LowerBound {
+    /// Zero is allowed.
     Zero,
     /// At least a millisecond.
     Positive,
 }
 
-/// A duration.
-pub fn span(key: &str, text: &At<String>, least: Least, faults: &mut Faults) -> Option<Span> {
+/// Checks a duration.
+pub fn span(key: &str, text: &At<String>, least: LowerBound, faults: &mut Faults) -> Option<Span> {
     if text.value.trim_start().starts_with('-') {
         faults.add_with_hint(
             text.at,
@@ -36,7 +36,7 @@ pub fn span(key: &str, text: &At<String>, least: Least, faults: &mut Faults) -> 
         return None;
     }
     match Span::parse(&text.value) {
-        Ok(span) if span == Span::ZERO && least == Least::Positive => {
+        Ok(span) if span == Span::ZERO && least == LowerBound::Positive => {
             faults.add_with_hint(
                 text.at,
                 format!("`{key}` can't be zero"),
@@ -65,7 +65,7 @@ pub fn span(key: &str, text: &At<String>, least: Least, faults: &mut Faults) -> 
     }
 }
 
-/// A count of probes.
+/// Checks a count of probes.
 pub fn count(key: &str, number: At<i64>, faults: &mut Faults) -> Option<u32> {
     let hint = format!("expected a whole number from 1 to {MOST_PROBES}");
     match u32::try_from(number.value) {
@@ -81,7 +81,7 @@ pub fn count(key: &str, number: At<i64>, faults: &mut Faults) -> Option<u32> {
     }
 }
 
-/// A number that `good` accepts, described by `expected`.
+/// Checks a number by `good`; `expected` describes the valid range.
 pub fn number(
     key: &str,
     number: At<f64>,
@@ -101,12 +101,12 @@ pub fn number(
     None
 }
 
-/// A weight.
+/// Checks a weight.
 pub fn weight(key: &str, value: At<f64>, faults: &mut Faults) -> Option<f64> {
     number(key, value, |w| (0.0..=1e6).contains(&w), "from 0 to a million", faults)
 }
 
-/// One of a closed set of words.
+/// Checks a word from a closed set.
 pub fn choice<T>(key: &str, word: &At<String>, all: &[(&'static str, T)], faults: &mut Faults) -> Option<T>
 where
     T: Copy,
@@ -124,7 +124,7 @@ where
     None
 }
 
-/// What is wrong with a name of a source or group, if anything, and what to do.
+/// The fault of a source or group name, if any, and its fix.
 pub fn bad_name(name: &str) -> Option<(&'static str, String)> {
     if name.is_empty() {
         Some(("is empty", "give it a short name such as \"lwn\"".to_owned()))
@@ -139,10 +139,10 @@ pub fn bad_name(name: &str) -> Option<(&'static str, String)> {
     }
 }
 
-/// Smallest and largest body that may be asked for.
+/// Smallest and largest allowed body, in bytes.
 const BODY: std::ops::RangeInclusive<u64> = 1_000..=1_000_000_000;
 
-/// A number of bytes.
+/// Checks a number of bytes.
 pub fn size(key: &str, size: &At<Size>, faults: &mut Faults) -> Option<usize> {
     let bytes = match &size.value {
         Size::Bytes(bytes) => Some(u64::try_from(*bytes).unwrap_or(0)),
@@ -182,7 +182,7 @@ fn bytes(text: &str) -> Option<u64> {
     Some((number * factor).round() as u64)
 }
 
-/// Days or hours of a window, or their default.
+/// Checks days or hours of a window, or returns the default.
 pub fn week_part<T>(
     text: Option<At<String>>,
     read: impl Fn(&str) -> Result<T, week::WeekError>,
@@ -193,7 +193,7 @@ pub fn week_part<T>(
     read(&text.value).map_err(|error| faults.add_with_hint(text.at, error.to_string(), error.hint())).ok()
 }
 
-/// The zone of that name.
+/// The time zone with that name.
 pub fn time_zone(name: &At<String>, faults: &mut Faults) -> Option<TimeZone> {
     if name.value == "UTC" {
         return Some(TimeZone::UTC);
@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes() {
+    fn sizes_are_parsed_with_units() {
         for (text, expected) in [
             ("10MB", Some(10_000_000)),
             ("10 mb", Some(10_000_000)),
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn names() {
+    fn names_are_checked() {
         for good in ["lwn", "LWN news", "日本", &"x".repeat(200)] {
             assert_eq!(bad_name(good), None, "{good}");
         }

@@ -1,13 +1,13 @@
-//! Days and hours as people write them: `mon-fri`, `09:00-18:00`.
+//! Days and hours in text form: `mon-fri`, `09:00-18:00`.
 //!
-//! Exists apart from the configuration file because rate and importance files use the same words.
-//! Knows the text form of a [`WeekWindow`]; must not know which file the text came from.
+//! The configuration, rate files and importance files use the same form. This module knows the text
+//! form of a [`WeekWindow`]; it must not know the file.
 
 use tidewatch_core::model::importance::WeekWindow;
 
 /// Every day of the week.
 pub const ALL_DAYS: u8 = 0b111_1111;
-/// Minutes of a day.
+/// Minutes in a day.
 pub const DAY_MINUTES: u16 = 24 * 60;
 
 const DAYS: [(&str, &str); 7] = [
@@ -20,13 +20,13 @@ const DAYS: [(&str, &str); 7] = [
     ("sun", "sunday"),
 ];
 
-/// Why a text is no set of days or span of hours.
+/// Why a text is not a set of days or a span of hours.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WeekError {
-    /// Not a day's name.
+    /// Not the name of a day.
     #[error("`{0}` is not a day of the week")]
     Day(String),
-    /// Nothing between two commas, or nothing at all.
+    /// An empty list item, or an empty text.
     #[error("a day is missing")]
     NoDay,
     /// Not `from-until`.
@@ -35,13 +35,13 @@ pub enum WeekError {
     /// Not a time of day.
     #[error("`{0}` is not a time of day")]
     Time(String),
-    /// Starts when it ends.
+    /// Starts and ends at the same minute.
     #[error("`{0}` starts and ends at the same time")]
     Empty(String),
 }
 
 impl WeekError {
-    /// How it should be written.
+    /// The expected form.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Day(_) | Self::NoDay => {
@@ -53,7 +53,7 @@ impl WeekError {
     }
 }
 
-/// Reads days and hours into a window.
+/// Parses days and hours into a window.
 ///
 /// ```
 /// # use tidewatch::config::week;
@@ -66,7 +66,7 @@ pub fn window(days: &str, hours: &str) -> Result<WeekWindow, WeekError> {
     Ok(WeekWindow { days, from_minute, until_minute })
 }
 
-/// Reads a set of days; bit 0 is Monday. A range may run over the week's end (`sat-mon`).
+/// Parses a set of days; bit 0 is Monday. A range may cross the end of the week (`sat-mon`).
 pub fn days(text: &str) -> Result<u8, WeekError> {
     let mut set = 0;
     for part in text.split(',') {
@@ -102,8 +102,8 @@ fn day(text: &str) -> Result<u8, WeekError> {
         .ok_or_else(|| WeekError::Day(text.to_owned()))
 }
 
-/// Reads a span of hours: first minute (0 to 1439) and one past the last (1 to 1440). It runs past
-/// midnight when the second is not above the first.
+/// Parses a span of hours into the first minute (0 to 1439) and the end (1 to 1440, exclusive). The
+/// span crosses midnight if the end is not above the start.
 pub fn hours(text: &str) -> Result<(u16, u16), WeekError> {
     let (from, until) = text.split_once('-').ok_or_else(|| WeekError::Hours(text.to_owned()))?;
     let (from, until) = (minute(from)?, minute(until)?);
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sets_of_days() {
+    fn sets_of_days_are_parsed() {
         for (text, set) in [
             ("mon", 0b000_0001),
             ("mon-fri", 0b001_1111),
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_of_hours() {
+    fn spans_of_hours_are_parsed() {
         for (text, span) in [
             ("09:00-18:00", (540, 1080)),
             ("9:30 - 10:00", (570, 600)),

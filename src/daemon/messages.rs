@@ -1,10 +1,10 @@
-//! What the scheduler is told and tells others to do: messages, and nothing that acts.
+//! The messages between the scheduler and the other tasks. Data only, no behaviour.
 
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use crate::config::profile::Rules;
+use crate::config::profile::RulesConfig;
 use crate::fetch::client::Fetcher;
 use tidewatch_core::engine::action::{Attempt, Refusal};
 use tidewatch_core::engine::event::{Changed, EngineEvent, KnownSource};
@@ -14,36 +14,36 @@ use tidewatch_core::time::Span;
 
 use super::startup::{Learning, Spec};
 
-/// What the scheduler can be told.
+/// A message to the scheduler.
 #[derive(Debug)]
 pub enum Control {
-    /// Finish what is in progress and end.
+    /// Finish the probes in progress, then end.
     Stop,
     /// The configuration changed.
     Apply(Box<Reconfiguration>),
-    /// Someone requests a probe.
+    /// A probe was requested by hand.
     Request(ProbeRequest),
-    /// Something that the engine is to know.
+    /// An event for the engine.
     Tell(EngineEvent),
 }
 
 /// A requested probe.
 #[derive(Debug)]
 pub struct ProbeRequest {
-    /// The number of the request.
+    /// The request's number.
     pub number: i64,
-    /// Of which source.
+    /// The source to probe.
     pub source: SourceId,
-    /// Where the answer goes; into the store if to nobody.
+    /// Channel for the answer; `None`: the answer is stored.
     pub answer: Option<oneshot::Sender<Result<(), Refusal>>>,
 }
 
-/// A changed configuration, ready to be used.
+/// A changed configuration, ready to be applied.
 #[derive(Debug)]
 pub struct Reconfiguration {
-    /// Limits for all.
+    /// Limits for all sources together.
     pub params: FleetParams,
-    /// How probes are sent from now on.
+    /// The HTTP client for later probes.
     pub fetcher: Option<Fetcher>,
     /// New sources.
     pub added: Vec<(KnownSource, Arc<Spec>)>,
@@ -51,29 +51,29 @@ pub struct Reconfiguration {
     pub changed: Vec<(Changed, Arc<Spec>)>,
     /// Sources that are no longer listed.
     pub removed: Vec<SourceId>,
-    /// How rates are learned and bursts recognised, if that changed.
+    /// New parameters of learning and burst detection, if they changed.
     pub learning: Option<Arc<Learning>>,
     /// All rules, if they changed.
-    pub rules: Option<Arc<Rules>>,
-    /// What plans follow has changed: they are to be made anew.
+    pub rules: Option<Arc<RulesConfig>>,
+    /// Plan parameters changed: all plans are rebuilt.
     pub replan: bool,
-    /// In one line.
+    /// The change in one line.
     pub summary: String,
-    /// Told when it is done.
+    /// Signalled when the change is applied.
     pub applied: oneshot::Sender<()>,
 }
 
 /// A probe to be sent now.
 #[derive(Debug, Clone)]
 pub struct Launch {
-    /// Its start is committed.
+    /// The probe; its start is committed to the store.
     pub attempt: Attempt,
-    /// Which source, and how it is asked.
+    /// The source and its request settings.
     pub spec: Arc<Spec>,
-    /// What sends it; `None` in tests without a network.
+    /// The HTTP client; `None` in tests without a network.
     pub fetcher: Option<Fetcher>,
-    /// What the host wants between two requests, should the probe need more than one.
+    /// Minimum time between two requests to the host, if the probe needs more than one.
     pub host_spacing: Span,
-    /// What its updates are matched with.
-    pub rules: Arc<Rules>,
+    /// The rules that its updates are matched with.
+    pub rules: Arc<RulesConfig>,
 }

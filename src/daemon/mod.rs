@@ -1,26 +1,26 @@
-//! The long-running process: tokio lives here.
+//! The long-running process and its tokio tasks.
 //!
-//! One task owns the engine and obeys it ([`scheduler`]); others fetch ([`prober`]), write (the
-//! store's writer), fit rates ([`refit`]), plan by them ([`planner`]), and re-read the configuration
-//! ([`reload`]). They exchange messages and share no state. A task that ends before it was told to is a
-//! crash, and the process says so.
+//! One task owns the engine and carries out its actions ([`scheduler`]). Others fetch ([`prober`]), write
+//! (the store's writer), fit rates ([`refit`]), build plans ([`planner`]) and reload the configuration
+//! ([`reload`]). Tasks exchange messages and share no state. A task that ends without a stop command is a
+//! crash and ends the process with an error.
 
-mod catch;
-mod caught;
-pub mod landing;
+mod match_records;
 pub mod messages;
-mod mind;
 mod notes;
 pub mod notify;
 pub mod once;
 pub mod planner;
 pub mod probe;
+pub mod probe_record;
 pub mod prober;
 pub mod record;
 pub mod refit;
 pub mod reload;
 mod retention;
+mod rule_checks;
 pub mod run;
 pub mod scheduler;
 pub mod signals;
 pub mod startup;
+mod stored_model;

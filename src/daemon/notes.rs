@@ -1,12 +1,12 @@
-//! What an engine notes about sources, as events in the store and lines in the log.
+//! The engine's notes about sources, as events in the store and lines in the log.
 
-use crate::store::record::Event;
+use crate::store::record::EventRecord;
 use tidewatch_core::engine::note::{Note, burst_event};
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Timestamp;
 
-/// A note as an event, if it is worth one.
-pub fn event(id: SourceId, at: Timestamp, note: &Note) -> Option<Event> {
+/// The event for a note; `None` for a note that is not stored.
+pub fn event(id: SourceId, at: Timestamp, note: &Note) -> Option<EventRecord> {
     let (kind, source, detail) = match note {
         Note::MoveAdopted { to } => ("redirect_adopted", Some(id), Some(to.clone())),
         Note::Rests { why } => ("rests", Some(id), Some(why.name().to_owned())),
@@ -49,10 +49,10 @@ pub fn event(id: SourceId, at: Timestamp, note: &Note) -> Option<Event> {
             ("rule_missed", Some(id), Some(format!("{rule}: the probe came after {until}")))
         }
     };
-    Some(Event { at, kind, source, detail })
+    Some(EventRecord { at, kind, source, detail })
 }
 
-/// Says a note about the source of that name to people.
+/// Logs a note about the source with that name.
 pub fn log_note(source: &str, note: &Note) {
     match note {
         Note::OutageBegan => {

@@ -1,7 +1,7 @@
-//! What systemd is told: ready, reloading, stopping, a line of status, and that we live.
+//! Notifications to systemd: ready, reloading, stopping, a status line, and the watchdog.
 //!
-//! Does nothing where there is no notification socket. The watchdog is fed only while the
-//! scheduler's loop turns, so a stuck scheduler is restarted by systemd.
+//! Does nothing without a notification socket. The watchdog is notified only while the scheduler's loop
+//! runs, so systemd restarts a stuck scheduler.
 
 use std::time::Duration;
 
@@ -13,21 +13,21 @@ use crate::clock::{Clock, patience, real_pause};
 
 use super::scheduler::Progress;
 
-/// We are up.
+/// Reports that the daemon is ready.
 pub async fn ready(status: String) {
     tell(move || sd_notify::notify(&[NotifyState::Ready, NotifyState::Status(&status)])).await;
 }
 
-/// The configuration is being read again.
+/// Reports that the configuration is being reloaded.
 pub async fn reloading() {
-    // systemd wants to know *when*, to tell this reload from the one before.
+    // systemd requires the time, to distinguish this reload from the one before.
     let when = NotifyState::monotonic_usec_now().ok();
     let status = NotifyState::Status("reloading the configuration");
     let states: Vec<_> = [Some(NotifyState::Reloading), when, Some(status)].into_iter().flatten().collect();
     tell(move || sd_notify::notify(&states)).await;
 }
 
-/// We are on our way out.
+/// Reports that the daemon is stopping.
 pub async fn stopping() {
     tell(|| {
         sd_notify::notify(&[NotifyState::Stopping, NotifyState::Status("finishing what is under way")])
@@ -35,11 +35,11 @@ pub async fn stopping() {
     .await;
 }
 
-/// A service manager that does not listen is not waited for longer than this.
+/// Longest wait for one notification to be sent.
 const LISTENS_WITHIN: Duration = Duration::from_secs(1);
 
-/// Off the async threads: where nobody reads from the socket, and it is full, sending blocks. What was
-/// not heard in time is returned.
+/// Sends on a blocking thread: the send blocks if the socket is full and not read. Returns the task if it
+/// has not finished in time.
 async fn tell(send: impl FnOnce() -> std::io::Result<()> + Send + 'static) -> Option<JoinHandle<()>> {
     let mut telling = tokio::task::spawn_blocking(move || {
         if let Err(error) = send() {
@@ -49,10 +49,10 @@ async fn tell(send: impl FnOnce() -> std::io::Result<()> + Send + 'static) -> Op
     patience(LISTENS_WITHIN, &mut telling).await.is_err().then_some(telling)
 }
 
-/// How often the status is looked at when no watchdog asks for more.
+/// Interval of status updates, unless the watchdog requires a shorter one.
 const STATUS_EVERY: Duration = Duration::from_secs(2);
 
-/// Feeds the watchdog and keeps the status line current, as long as the scheduler shows itself.
+/// Notifies the watchdog and updates the status line, as long as the scheduler reports progress.
 pub async fn keep(mut progress: watch::Receiver<Progress>, clock: Clock) {
     let watchdog = sd_notify::watchdog_enabled();
     let every = watchdog.map_or(STATUS_EVERY, |limit| (limit / 3).min(STATUS_EVERY));
@@ -64,7 +64,7 @@ pub async fn keep(mut progress: watch::Receiver<Progress>, clock: Clock) {
             return;
         }
         if unheard.as_ref().is_some_and(|telling| !telling.is_finished()) {
-            // One word at a time, lest they queue up for ever.
+            // One notification at a time, so that blocked ones do not accumulate.
             continue;
         }
         let shown = progress.borrow_and_update().clone();
@@ -80,7 +80,7 @@ pub async fn keep(mut progress: watch::Receiver<Progress>, clock: Clock) {
     }
 }
 
-/// The daemon in one line.
+/// The status line.
 pub fn status_line(shown: &Progress, clock: &Clock) -> String {
     let mut line = format!("watching {} sources, {} in flight", shown.sources, shown.in_flight);
     if let Some(next) = shown.next_step {

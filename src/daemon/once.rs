@@ -1,4 +1,4 @@
-//! One polite probe without a daemon: same gate, same request, same record.
+//! One probe without a daemon: with the same gate, the same request and the same record.
 
 use std::sync::Arc;
 
@@ -10,28 +10,28 @@ use crate::config::configuration::Config;
 use crate::fetch::client::Fetcher;
 use crate::store::lock::Lock;
 use crate::store::reader::Reader;
-use crate::store::writer::{Desk, Writer};
+use crate::store::writer::{Writer, WriterHandle};
 use crate::store::{StoreError, load, open};
 use tidewatch_core::engine::action::Refusal;
 use tidewatch_core::source_id::SourceId;
 
 use super::messages::{Control, ProbeRequest};
-use super::probe::{Bench, Finished};
+use super::probe::{Finished, ProbeContext};
 use super::prober;
 use super::run::DaemonError;
 use super::scheduler::{Channels, Progress, Scheduler};
 use super::startup::{Loaded, load_engine};
 
-/// Why a single probe was not made.
+/// The error of a single probe.
 #[derive(Debug, thiserror::Error)]
 pub enum OnceError {
-    /// The gate.
+    /// The gate refused the request.
     #[error("not now: {0}")]
     Refused(#[from] Refusal),
-    /// The gate, at the last moment.
+    /// The gate cancelled the probe after it accepted the request.
     #[error("not now: what was allowed when it was requested no longer is")]
     Cancelled,
-    /// Everything else.
+    /// Any other error.
     #[error(transparent)]
     Daemon(#[from] DaemonError),
 }
@@ -42,9 +42,11 @@ impl From<StoreError> for OnceError {
     }
 }
 
-/// Probes the source of that name, if the gate allows, and stores what came of it. The store must
-/// not be in use by a daemon. The daemon's own scheduler does it: with a single slot in its step, which a
-/// requested probe takes first, and told to stop as soon as that is taken.
+/// Probes the source with that name, if the gate allows it, and stores the result. The store must not be in
+/// use by a daemon.
+///
+/// Runs the daemon's scheduler with one slot per step, which goes to the requested probe first. Stops the
+/// scheduler as soon as that probe has started.
 pub async fn once(config: &Config, name: &str, clock: &Clock) -> Result<Finished, OnceError> {
     let store = &config.daemon.store;
     let _lock = Lock::take(store)?;
@@ -59,7 +61,7 @@ pub async fn once(config: &Config, name: &str, clock: &Clock) -> Result<Finished
 
     let fetcher =
         Fetcher::new(&config.fetch, config.daemon.contact.as_deref()).map_err(DaemonError::from)?;
-    let (writer, Desk { writes, receipts, health }) = Writer::new(connection);
+    let (writer, WriterHandle { writes, receipts, health }) = Writer::new(connection);
     let (stop_writer, writer_stopped) = oneshot::channel();
     let writer = tokio::spawn(writer.run(writer_stopped));
     let (control, controls) = mpsc::unbounded_channel();
@@ -68,7 +70,8 @@ pub async fn once(config: &Config, name: &str, clock: &Clock) -> Result<Finished
     let (finished, has_finished) = mpsc::unbounded_channel();
     let (plans, _) = mpsc::unbounded_channel();
     let (progress, mut shown) = watch::channel(Progress::default());
-    let bench = Bench { reader: Reader::open(store).await?, writes: writes.clone(), clock: clock.clone() };
+    let bench =
+        ProbeContext { reader: Reader::open(store).await?, writes: writes.clone(), clock: clock.clone() };
     let prober = tokio::spawn(prober::run(bench, to_launch, ended, CancellationToken::new()));
     let seen = tokio::spawn(keep_one(source, has_ended, finished));
     let channels = Channels {
@@ -85,7 +88,7 @@ pub async fn once(config: &Config, name: &str, clock: &Clock) -> Result<Finished
     let rules = Arc::clone(&config.rules);
     let (answer, answered) = oneshot::channel();
     let request = ProbeRequest { number: 0, source, answer: Some(answer) };
-    // Before the scheduler runs, so that it comes before anything that is due.
+    // Sent before the scheduler runs, so that the request comes before any due source.
     let _ = control.send(Control::Request(request));
     let scheduler = Scheduler::new(engine, roster, clock.clone(), Some(fetcher), rules, channels);
     let scheduler = tokio::spawn(scheduler.run());
@@ -103,7 +106,7 @@ pub async fn once(config: &Config, name: &str, clock: &Clock) -> Result<Finished
     seen.await.ok().flatten().ok_or(OnceError::Cancelled)
 }
 
-/// Passes on what probes saw, and keeps what the one of this source did.
+/// Forwards finished probes, and returns the last one of this source.
 async fn keep_one(
     source: SourceId,
     mut ended: mpsc::UnboundedReceiver<Finished>,

@@ -1,9 +1,9 @@
-//! Making plans, off the hot path.
+//! Builds plans outside the scheduler's loop.
 //!
-//! Takes the orders that wait, reads the rates of those sources in one query and what is known of their
-//! habits in another, and computes on a thread where that may take its time; the scheduler hears of what
-//! came of it, and may find it stale. A source without a rate is left out: it asks again when it lands
-//! or has one. Knows where rates and habits come from; must not know what becomes of a plan.
+//! Takes the queued orders as one batch. Reads the rates of their sources in one query and their update
+//! times in another, then computes on a blocking thread. The scheduler receives the plans and may reject
+//! them as stale. A source without a rate gets no plan; it is ordered again after its next probe or fit.
+//! Must not know how a plan is used.
 
 use std::sync::Arc;
 
@@ -16,39 +16,39 @@ use crate::store::reader::Reader;
 use crate::store::rhythm::DiaryRow;
 use tidewatch_core::engine::event::{EngineEvent, MadePlan, PlansReady, PredictedIntervals, SourceProfile};
 use tidewatch_core::model::aggregate::Borrow;
-use tidewatch_core::model::beliefs::WELL_FOUNDED;
 use tidewatch_core::model::cyclic::Rate;
-use tidewatch_core::model::habits::diary::UpdateTimes;
-use tidewatch_core::model::habits::foretell::Foresight;
 use tidewatch_core::model::habits::mixture::PredictorMix;
-use tidewatch_core::model::habits::weigh::FEW;
-use tidewatch_core::model::pulse::HourlyProfile;
+use tidewatch_core::model::habits::predict::Foresight;
+use tidewatch_core::model::habits::update_times::UpdateTimes;
+use tidewatch_core::model::habits::weights::FEW;
+use tidewatch_core::model::hourly_profile::HourlyProfile;
+use tidewatch_core::model::source_model::WELL_FOUNDED;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::planning::build::PlanOrder;
-use tidewatch_core::planning::build::{self, PlanParams, Rhythm};
+use tidewatch_core::planning::build::{self, KnownRhythm, PlanParams};
 use tidewatch_core::source_id::SourceId;
 
 use super::messages::Control;
 
-/// Makes plans until nobody orders any.
+/// Builds plans until the order channel closes.
 #[derive(Debug)]
 pub struct Planner {
-    /// Where rates come from.
+    /// Source of rates and update times.
     pub reader: Reader,
-    /// What is ordered.
+    /// Orders for plans.
     pub orders: mpsc::UnboundedReceiver<PlanOrder>,
-    /// Where plans go.
+    /// Receives the plans, as events for the engine.
     pub control: mpsc::UnboundedSender<Control>,
-    /// What plans follow beside rates.
+    /// Plan parameters from the configuration.
     pub params: watch::Receiver<Arc<PlanParams>>,
 }
 
-/// Orders that are taken at a time, and that may wait.
+/// Largest number of orders in one batch, and in the queue.
 pub const BATCH: usize = 256;
 
-/// What plans follow, from the configuration.
+/// The plan parameters of a configuration.
 pub fn params(config: &Config) -> Arc<PlanParams> {
-    // A configuration holds no other than good values.
+    // A validated configuration always converts; the fallback is never used.
     let importance = Steps::try_from(&config.importance);
     Arc::new(PlanParams {
         importance: importance.unwrap_or_else(|_| Steps::from(&Rate::constant(1.0))),
@@ -58,7 +58,7 @@ pub fn params(config: &Config) -> Arc<PlanParams> {
 }
 
 impl Planner {
-    /// Plans until nobody orders any.
+    /// Builds plans until the order channel closes.
     pub async fn run(mut self) {
         let mut orders = Vec::with_capacity(BATCH);
         while self.orders.recv_many(&mut orders, BATCH).await > 0 {
@@ -93,7 +93,7 @@ impl Planner {
                 intervals: None,
             })
             .collect();
-        // Of two orders for one source the first is stale.
+        // If a source has two orders, the earlier one is stale.
         let jobs: Vec<Job> = orders
             .into_iter()
             .rev()
@@ -114,17 +114,17 @@ impl Planner {
     }
 }
 
-/// An order, and what is known of its source.
+/// An order, with the stored inputs of its source.
 #[derive(Debug)]
 struct Job {
     order: PlanOrder,
     known: KnownRate,
-    /// Only of whoever is planned closely.
+    /// Only for a source that is planned closely.
     diary: Option<DiaryRow>,
 }
 
 impl Job {
-    /// What the source's last updates foretell, once its habits have been weighed.
+    /// The forecast from the source's last updates, if its predictors have weights.
     fn foresight(&self) -> Option<Arc<Foresight>> {
         let DiaryRow { diary, habits, .. } = self.diary.as_ref()?;
         let habits = PredictorMix::from_bytes(habits.as_deref()?)?;
@@ -133,8 +133,8 @@ impl Job {
     }
 }
 
-/// Computes on a thread where it may take its time. A source that makes that panic costs its own
-/// plan: the others of its batch are computed again one by one.
+/// Computes on a blocking thread. If one source panics, the sources of the batch are computed again one by
+/// one, and only that source has no result.
 async fn compute<T: Send + 'static>(
     jobs: Arc<Vec<Job>>,
     params: Arc<PlanParams>,
@@ -174,11 +174,12 @@ fn predict(Job { order, known, .. }: &Job, _: &PlanParams) -> Option<PredictedIn
 fn make(job: &Job, params: &PlanParams) -> Option<MadePlan> {
     let Job { order, known, .. } = job;
     let KnownRate { origin, updates, .. } = *known;
-    let rhythm = Rhythm { rate: Steps::from(&known.rate), origin, updates, foresight: job.foresight() };
+    let rhythm =
+        KnownRhythm { rate: Steps::from(&known.rate), origin, updates, foresight: job.foresight() };
     let ahead = build::ahead(order, &rhythm, params)?;
     let numbers = [ahead.expected_cost, ahead.lower_bound, ahead.price, ahead.overflow.unwrap_or(0.0)];
     if numbers.iter().any(|number| !number.is_finite()) {
-        // Could not be stored, and cannot be right.
+        // A non-finite number cannot be stored and is a bug.
         tracing::error!(source = order.source.0, ?numbers, "a plan makes no sense; please report it");
         return None;
     }
@@ -191,14 +192,14 @@ mod tests {
     use tidewatch_core::model::aggregate::RateOrigin;
     use tidewatch_core::planning::budget::Budget;
     use tidewatch_core::planning::plan::Revision;
+    use tidewatch_core::planning::plan_input::PlanInput;
+    use tidewatch_core::planning::plan_input::PlannedTimes;
     use tidewatch_core::planning::policy::Policy;
-    use tidewatch_core::planning::rolling::Ahead;
-    use tidewatch_core::planning::rolling::Standing;
     use tidewatch_core::time::Span;
     use tidewatch_core::time::Timestamp;
 
     fn job(id: i64) -> Job {
-        let standing = Standing::new(Timestamp::from_secs(0), Budget::default());
+        let standing = PlanInput::new(Timestamp::from_secs(0), Budget::default());
         let order = PlanOrder {
             source: SourceId(id),
             policy: Policy::Plan,
@@ -211,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_a_rate_has_a_pulse_also_where_nothing_is_planned() {
+    fn a_source_with_a_rate_has_a_profile_even_without_a_plan() {
         let mut job = job(1);
         job.order.policy = Policy::Adaptive;
         let params = PlanParams {
@@ -225,7 +226,7 @@ mod tests {
         assert_eq!(make(&job, &params), None);
     }
 
-    /// A source that updates at four minutes past each hour, and has long done so.
+    /// A source with 200 updates, each four minutes past the hour.
     fn by_the_clock(habits: bool) -> Job {
         let now = Timestamp::parse_iso("2026-11-16T09:30:00Z").unwrap();
         let mut diary = UpdateTimes::default();
@@ -237,7 +238,7 @@ mod tests {
         let mut job = job(1);
         job.order.policy = Policy::Auto;
         job.order.standing =
-            Standing { closely: true, ..Standing::new(now, Budget { probes: 24, ..Budget::default() }) };
+            PlanInput { closely: true, ..PlanInput::new(now, Budget { probes: 24, ..Budget::default() }) };
         let rhythm = Steps::from(&job.known.rate);
         let weighed = habits.then(|| PredictorMix::weigh(&diary, &rhythm, now, true).to_bytes());
         job.diary = Some(DiaryRow { diary: diary.to_bytes(), habits: weighed, weighed_at: None });
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn who_knows_the_minute_plans_by_it() {
+    fn predictor_weights_move_planned_probes_close_to_the_update_minute() {
         let params = PlanParams {
             importance: Steps::from(&Rate::constant(1.0)),
             freshness_threshold: 1.0,
@@ -262,18 +263,18 @@ mod tests {
         assert!(unweighed.iter().any(|&late| late > 3), "{unweighed:?}");
         let mut broken = by_the_clock(true);
         broken.diary = broken.diary.map(|row| DiaryRow { habits: Some(vec![1]), ..row });
-        assert_eq!(late(&broken), unweighed, "what cannot be read is not followed");
+        assert_eq!(late(&broken), unweighed, "unreadable weights are ignored");
         let mut seldom = by_the_clock(true);
         seldom.order.standing.closely = false;
-        assert_ne!(late(&seldom), informed, "only what comes next is planned by habits");
+        assert_ne!(late(&seldom), informed, "predictors are used only for close planning");
     }
 
     #[tokio::test]
-    async fn a_source_that_makes_planning_panic_costs_its_own_plan_only() {
+    async fn a_panic_in_planning_loses_only_that_sources_plan() {
         fn make(Job { order, .. }: &Job, _: &PlanParams) -> Option<MadePlan> {
-            assert_ne!(order.source, SourceId(2), "this one is poison");
+            assert_ne!(order.source, SourceId(2), "panics for source 2");
             let at = order.standing.now;
-            let ahead = Ahead {
+            let ahead = PlannedTimes {
                 by: Policy::Plan,
                 times: vec![at],
                 starts: at,

@@ -1,8 +1,8 @@
-//! One probe, from what is known of the source to what was seen of it.
+//! One probe, from the stored inputs of its source to the observation.
 //!
-//! Reads the source's dossier, asks robots.txt where that is obeyed, sends one conditional GET,
-//! reads the answer off the async threads. Whatever goes wrong is the probe's result, never the
-//! daemon's end. Decides nothing about schedules.
+//! Reads the inputs, checks robots.txt if the source obeys it, sends one conditional GET, and parses the
+//! answer on a blocking thread. Every failure is a result of the probe and never ends the daemon. Must not
+//! decide anything about schedules.
 
 use std::sync::Arc;
 
@@ -10,68 +10,70 @@ use http::HeaderMap;
 use tokio::sync::mpsc;
 
 use crate::clock::Clock;
-use crate::config::profile::Rules;
-use crate::fetch::answer::Answer;
+use crate::config::profile::RulesConfig;
+use crate::fetch::answer::HttpAnswer;
 use crate::fetch::client::Fetcher;
 use crate::fetch::host_group::host_group;
-use crate::fetch::request::{Request, Validators};
+use crate::fetch::request::{FetchRequest, Validators};
 use crate::fetch::robots::{Robots, robots_url};
 use crate::fetch::secret;
-use crate::store::reader::{Dossier, Reader};
-use crate::store::record::{BeliefsRecord, Outcome, RobotsRecord, ValidatorsChange};
+use crate::store::reader::{ProbeInputs, Reader};
+use crate::store::record::{BeliefsRecord, ProbeOutcome, RobotsRecord, ValidatorsChange};
 use crate::store::writer::Write;
 use tidewatch_core::engine::action::Attempt;
-use tidewatch_core::engine::book::RuleMatches;
 use tidewatch_core::engine::event::{Failure, MovedTo, ProbeAnswer, ProbeReport, RuleReading};
 use tidewatch_core::engine::params::HostGroup;
-use tidewatch_core::model::beliefs::ModelUpdate;
+use tidewatch_core::engine::rule_registry::RuleMatches;
 use tidewatch_core::model::learn::ProbedUpdates;
-use tidewatch_core::observe::{self, Document, Kind, Observation, Seen, Unreadable, UpdateKind};
+use tidewatch_core::model::source_model::ModelUpdate;
+use tidewatch_core::observe::{
+    self, FetchedDocument, Observation, SourceKind, StoredView, Unreadable, UpdateKind,
+};
 use tidewatch_core::planning::expected::since_last_probe;
 use tidewatch_core::time::{Span, Timestamp};
 
-use super::catch;
 use super::messages::Launch;
-use super::mind::Mind;
+use super::rule_checks;
 use super::startup::Spec;
+use super::stored_model::StoredModel;
 
-/// A probe that ended.
+/// A finished probe.
 #[derive(Debug, Clone)]
 pub struct Finished {
-    /// What was to be sent, with the time it was really sent.
+    /// The probe as scheduled, with the time at which it was really sent.
     pub attempt: Attempt,
-    /// When it ended.
+    /// End of the probe.
     pub finished: Timestamp,
-    /// Who answered, if anyone.
+    /// The host group that answered, if any.
     pub answered_by: Option<HostGroup>,
-    /// What robots.txt asks to keep between requests, when it was read.
+    /// The crawl delay of robots.txt, if that was read.
     pub crawl_delay: Option<Span>,
-    /// For the engine.
+    /// The result for the engine.
     pub result: Result<ProbeAnswer, Failure>,
-    /// For the log.
-    pub outcome: Outcome,
+    /// The result for the log of probes.
+    pub outcome: ProbeOutcome,
     /// Status of the last answer.
     pub http_status: Option<u16>,
     /// Bytes on the wire.
     pub bytes: u64,
-    /// What went wrong, in words.
+    /// The error message.
     pub error: Option<String>,
-    /// What becomes of the validators.
+    /// The change to the stored validators.
     pub validators: ValidatorsChange,
-    /// What was seen.
+    /// The parsed document, compared with the last one.
     pub observation: Option<Observation>,
-    /// What is believed of its rhythm, when this added to it.
+    /// The updated model, if the probe was answered.
     pub beliefs: Option<BeliefsRecord>,
-    /// The rules that it was read by.
-    pub rules: Arc<Rules>,
-    /// The source's name, for whoever is told.
+    /// The rules in force.
+    pub rules: Arc<RulesConfig>,
+    /// The source's name, for deliveries.
     pub name: String,
-    /// Its configured address, without what follows a `?`: tokens stand there.
+    /// The configured URL without its query, which may contain tokens.
     pub url: String,
 }
 
 impl Finished {
-    /// What the engine is told of it.
+    /// The report for the engine.
     pub fn report(&self) -> ProbeReport {
         ProbeReport {
             source: self.attempt.source,
@@ -83,14 +85,15 @@ impl Finished {
         }
     }
 
-    /// The same without what it brought: its source was moved elsewhere meanwhile.
+    /// The same probe as a failure without an observation: the source's URL changed while it was in
+    /// progress.
     pub fn discarded(self) -> Self {
         let said = "its address was changed while the answer was under way".to_owned();
         let failed = Self::failed(self.attempt, self.finished, Failure::Interrupted, said);
         Self { http_status: self.http_status, ..failed }
     }
 
-    /// A probe that failed without an answer.
+    /// Creates a probe that failed without an answer.
     pub fn failed(attempt: Attempt, finished: Timestamp, failure: Failure, error: String) -> Self {
         Self {
             attempt,
@@ -98,7 +101,7 @@ impl Finished {
             answered_by: None,
             crawl_delay: None,
             result: Err(failure),
-            outcome: Outcome::Failed,
+            outcome: ProbeOutcome::Failed,
             http_status: None,
             bytes: 0,
             error: Some(error),
@@ -112,18 +115,18 @@ impl Finished {
     }
 }
 
-/// What every probe needs.
+/// Shared context of all probes.
 #[derive(Debug, Clone)]
-pub struct Bench {
-    /// What is known.
+pub struct ProbeContext {
+    /// Reads the inputs of a probe.
     pub reader: Reader,
-    /// Where robots.txt files go.
+    /// Stores fetched robots.txt files.
     pub writes: mpsc::UnboundedSender<Write>,
-    /// What time it is.
+    /// The clock.
     pub clock: Clock,
 }
 
-/// Why a probe ended without an answer that could be read.
+/// The error of a probe without a readable answer.
 struct Stopped {
     failure: Failure,
     error: String,
@@ -138,7 +141,7 @@ impl Stopped {
 }
 
 /// Runs one probe to its end.
-pub async fn probe(bench: &Bench, launch: Launch) -> Finished {
+pub async fn probe(bench: &ProbeContext, launch: Launch) -> Finished {
     let mut attempt = launch.attempt;
     attempt.started = bench.clock.now();
     let mut crawl_delay = None;
@@ -154,9 +157,9 @@ pub async fn probe(bench: &Bench, launch: Launch) -> Finished {
     }
 }
 
-/// `crawl_delay` is told as soon as it is known: it holds whatever comes of the page.
+/// Sets `crawl_delay` as soon as robots.txt is parsed: it applies whether or not the page can be read.
 async fn look(
-    bench: &Bench,
+    bench: &ProbeContext,
     launch: &Launch,
     attempt: Attempt,
     crawl_delay: &mut Option<Span>,
@@ -174,7 +177,7 @@ async fn look(
         ask_robots(bench, fetcher, launch, &request, crawl_delay).await?;
     }
     let crawl_delay = *crawl_delay;
-    let mut mind = Mind::read(&launch.spec.learning, &dossier, attempt.started);
+    let mut mind = StoredModel::read(&launch.spec.learning, &dossier, attempt.started);
     let conditional = request.validators.is_some();
     let serves = !launch.rules.is_empty() && !launch.rules.of(source).is_empty();
     let expected = expected(&dossier, attempt.started).filter(|_| serves);
@@ -212,7 +215,7 @@ async fn look(
         answered.heard = mind.look(&look, answer.modified_at);
         let beliefs = mind.record(answered.heard.for_good);
         answered.asked = serves.then(|| Box::new(RuleReading { told: Vec::new(), found: 0, expected }));
-        return Ok(done(Outcome::NotModified, answered, validators, None, beliefs));
+        return Ok(done(ProbeOutcome::NotModified, answered, validators, None, beliefs));
     }
     if answer.status != 200 {
         return Err(refused(&answer));
@@ -232,8 +235,8 @@ async fn look(
     });
     answered.gap = observation.gap;
     answered.hints = Some(observation.hints);
-    if source.kind == Kind::Feed {
-        // An empty feed says nothing of how much it would hold.
+    if source.kind == SourceKind::Feed {
+        // An empty feed gives no evidence of its capacity.
         answered.holds = u32::try_from(observation.present.len()).ok().filter(|&items| items > 0);
     }
     if observation.first_contact {
@@ -245,12 +248,13 @@ async fn look(
         etag: answer.etag.clone(),
         last_modified: answer.last_modified.clone(),
     };
-    let outcome = if observation.updates.is_empty() { Outcome::Unchanged } else { Outcome::Updated };
+    let outcome =
+        if observation.updates.is_empty() { ProbeOutcome::Unchanged } else { ProbeOutcome::Updated };
     Ok(done(outcome, answered, validators, Some(observation), beliefs))
 }
 
-/// What the engine is to know of any answer.
-fn answered(answer: &Answer) -> ProbeAnswer {
+/// The parts of a report that every answer has.
+fn answered(answer: &HttpAnswer) -> ProbeAnswer {
     let moved_to = answer.moved_to.as_ref();
     ProbeAnswer {
         fresh_for: answer.fresh_for,
@@ -260,17 +264,17 @@ fn answered(answer: &Answer) -> ProbeAnswer {
     }
 }
 
-/// What is sent to a source: its validators included, where it gave any.
-pub fn request(spec: &Spec, headers: HeaderMap, dossier: &Dossier) -> Request {
+/// The request for a source, with its stored validators, if any.
+pub fn request(spec: &Spec, headers: HeaderMap, dossier: &ProbeInputs) -> FetchRequest {
     let validators = dossier.validators_url.clone().and_then(|url| {
         let (etag, last_modified) = (dossier.etag.clone(), dossier.last_modified.clone());
         (etag.is_some() || last_modified.is_some()).then_some(Validators { url, etag, last_modified })
     });
-    Request { url: spec.url().clone(), validators, headers, allow_private: spec.source.allow_private }
+    FetchRequest { url: spec.url().clone(), validators, headers, allow_private: spec.source.allow_private }
 }
 
-/// The source's own headers, with secrets read at the last moment and off the async threads. They
-/// were configured for the configured origin: an address adopted elsewhere never gets them.
+/// The source's configured headers. Secrets are read just before the request, on a blocking thread. The
+/// headers go only to the configured origin, never to an adopted URL of another origin.
 async fn headers(spec: &Spec) -> Result<HeaderMap, String> {
     if spec.source.headers.is_empty() || spec.url().origin() != spec.source.url.origin() {
         return Ok(HeaderMap::new());
@@ -283,7 +287,7 @@ async fn headers(spec: &Spec) -> Result<HeaderMap, String> {
     reading.await.unwrap_or_else(|_| Err("reading the headers panicked; please report it".to_owned()))
 }
 
-fn refused(answer: &Answer) -> Stopped {
+fn refused(answer: &HttpAnswer) -> Stopped {
     let failure = match answer.status {
         410 => Failure::Gone,
         _ if answer.throttled => Failure::Throttled { retry_after: answer.retry_after },
@@ -305,13 +309,13 @@ fn refused(answer: &Answer) -> Stopped {
     Stopped { failure, error, http_status: Some(answer.status), answered_by }
 }
 
-/// How many updates the source's rate foretells since it was last looked at.
-fn expected(dossier: &Dossier, now: Timestamp) -> Option<f64> {
+/// The number of updates that the source's rate predicts since its last probe.
+fn expected(dossier: &ProbeInputs, now: Timestamp) -> Option<f64> {
     let known = dossier.rate.as_ref()?;
     since_last_probe((&known.rate, known.updates), dossier.seen.last_look, now)
 }
 
-/// An answer that was read.
+/// A parsed answer.
 struct Read {
     observation: Observation,
     heard: ModelUpdate,
@@ -319,23 +323,23 @@ struct Read {
     told: Vec<RuleMatches>,
 }
 
-/// Reads an answer on a thread where it may take its time, and where a panic costs this probe only.
+/// Parses an answer on a blocking thread, where a panic fails only this probe.
 async fn read(
     launch: &Launch,
-    answer: &mut Answer,
-    seen: Seen,
+    answer: &mut HttpAnswer,
+    seen: StoredView,
     (started, now): (Timestamp, Timestamp),
-    mut mind: Mind,
+    mut mind: StoredModel,
 ) -> Result<Read, String> {
     let rules = Arc::clone(&launch.rules);
     let source = Arc::clone(&launch.spec.source);
     let (body, content_type) = (std::mem::take(&mut answer.body), answer.content_type.take());
     let (url, modified_at) = (answer.final_url.to_string(), answer.modified_at);
     let reading = tokio::task::spawn_blocking(move || -> Result<Read, Unreadable> {
-        let document = Document { bytes: &body, content_type: content_type.as_deref(), url: &url };
+        let document = FetchedDocument { bytes: &body, content_type: content_type.as_deref(), url: &url };
         let mut observation = match source.kind {
-            Kind::Feed => observe::compare::feed(observe::feed::read(&document)?, &seen, now)?,
-            Kind::Page => {
+            SourceKind::Feed => observe::compare::feed(observe::feed::read(&document)?, &seen, now)?,
+            SourceKind::Page => {
                 let page = observe::page::read(&document, &source.page)?;
                 observe::compare::page(page, modified_at, &seen, now, &url)
             }
@@ -344,7 +348,7 @@ async fn read(
         let look = ProbedUpdates { kind, last, now: started, seen: Some(&observation), except: None };
         let heard = mind.look(&look, modified_at);
         let beliefs = mind.record(heard.for_good);
-        let told = catch::told(&rules, &source, &mut observation);
+        let told = rule_checks::told(&rules, &source, &mut observation);
         Ok(Read { observation, heard, beliefs, told })
     });
     match reading.await {
@@ -354,18 +358,18 @@ async fn read(
     }
 }
 
-/// A robots.txt is asked for at most once in this long.
+/// A robots.txt is fetched at most once in this time.
 const ROBOTS_LAST: Span = Span::from_days(1);
 
-/// A probe waits at most this long between robots.txt and its page.
+/// Longest wait of a probe between robots.txt and its page.
 const LONGEST_WAIT: Span = Span::from_mins(1);
 
-/// Whether robots.txt lets us in. What it asks to keep between requests is told either way.
+/// Checks that robots.txt allows the page. Sets `crawl_delay` whether or not it does.
 async fn ask_robots(
-    bench: &Bench,
+    bench: &ProbeContext,
     fetcher: &Fetcher,
     launch: &Launch,
-    request: &Request,
+    request: &FetchRequest,
     crawl_delay: &mut Option<Span>,
 ) -> Result<(), Stopped> {
     let address = robots_url(&request.url);
@@ -379,35 +383,41 @@ async fn ask_robots(
     let record = match stored {
         Some(record) if record.fetched_at + ROBOTS_LAST > now && record.fetched_at <= now => record,
         stored => {
-            let ask =
-                Request { url: address, validators: None, headers: HeaderMap::new(), ..request.clone() };
+            let ask = FetchRequest {
+                url: address,
+                validators: None,
+                headers: HeaderMap::new(),
+                ..request.clone()
+            };
             let answer = fetcher.get(&ask, &bench.clock).await;
             let plea = answer.as_ref().ok().filter(|answer| answer.throttled).map(refused);
             let (http_status, body) = answer.map_or((0, Vec::new()), |answer| (answer.status, answer.body));
             let mut record = RobotsRecord { origin, fetched_at: bench.clock.now(), http_status, body };
             let reachable = (200..500).contains(&http_status) && http_status != 429;
-            // While it cannot be had, the last one that could stays good.
+            // If robots.txt cannot be fetched, the last successful copy stays valid.
             if let (false, Some(old)) =
                 (reachable, stored.filter(|old| (200..300).contains(&old.http_status)))
             {
                 record = RobotsRecord { fetched_at: record.fetched_at, ..old };
             }
-            // A writer that is gone is noticed by whoever joins it.
+            // The task that joins the writer notices its end.
             let _ = bench.writes.send(Write::Robots(record.clone()));
             if let Some(stopped) = plea {
-                // The host asks for rest: meant for everything on it, also for the page.
+                // The throttling applies to the whole host, so the page is not requested either.
                 return Err(Stopped { error: format!("robots.txt: {}", stopped.error), ..stopped });
             }
-            // Two requests in a row to one host: as far apart as any two.
+            // The page request keeps the same distance from this one as any two requests to the host.
             let asked = Robots::parse(record.http_status, &record.body).crawl_delay();
             *crawl_delay = Some(asked.unwrap_or(Span::ZERO));
             let apart = launch.host_spacing.max(asked.unwrap_or(Span::ZERO));
             if apart > LONGEST_WAIT {
-                // Not worth keeping the host busy for: the next probe finds robots.txt in the store.
+                // Too long to wait here: the next probe finds robots.txt in the store.
                 let error = "robots.txt was read; the page waits for its crawl delay";
                 return Err(Stopped::new(Failure::Interrupted, error));
             }
+            let waits = bench.clock.waiting();
             bench.clock.sleep(apart).await;
+            drop(waits);
             record
         }
     };
@@ -446,7 +456,7 @@ mod tests {
         };
         assert_eq!(sent(None).await, 1);
         assert_eq!(sent(Some("https://a.example/moved")).await, 1);
-        assert_eq!(sent(Some("https://b.example/feed")).await, 0, "another host");
-        assert_eq!(sent(Some("http://a.example/feed")).await, 0, "in the clear");
+        assert_eq!(sent(Some("https://b.example/feed")).await, 0, "another host gets no headers");
+        assert_eq!(sent(Some("http://a.example/feed")).await, 0, "no headers without TLS");
     }
 }

@@ -1,4 +1,4 @@
-//! Runs probes side by side, and matches each end to its source, also when it ends in a panic.
+//! Runs probes concurrently, and reports the end of each for its source, also after a panic.
 
 use std::collections::HashMap;
 
@@ -10,12 +10,11 @@ use tidewatch_core::engine::action::Attempt;
 use tidewatch_core::engine::event::Failure;
 
 use super::messages::Launch;
-use super::probe::{Bench, Finished, probe};
+use super::probe::{Finished, ProbeContext, probe};
 
-/// Sends what it is told to send until nobody tells it anything more. `abort` cuts short what is
-/// under way.
+/// Runs each launched probe until the channel closes. `abort` cancels the probes in progress.
 pub async fn run(
-    bench: Bench,
+    bench: ProbeContext,
     mut launches: mpsc::UnboundedReceiver<Launch>,
     finished: mpsc::UnboundedSender<Finished>,
     abort: CancellationToken,
@@ -51,7 +50,7 @@ pub async fn run(
             }),
         };
         if let Some(result) = result {
-            // A scheduler that is gone is noticed by the task that joins it.
+            // The task that joins the scheduler notices its end.
             let _ = finished.send(result);
         }
     }

@@ -1,8 +1,8 @@
-//! A recording of what the engine is told and asks for, in a file of bounded size.
+//! A recording of the engine's events and actions, in a file of bounded size.
 //!
-//! The scheduler hands over bytes and goes on; a thread of its own writes them. When the file has grown to half of
-//! what is allowed, it becomes `FILE.previous` and a new one begins with a snapshot: what is older goes. A recording
-//! that cannot be written ends, and the daemon goes on without it.
+//! The scheduler passes on bytes without waiting; a separate thread writes them. When the file reaches half
+//! of the limit, it becomes `FILE.previous`, and a new file begins with a snapshot. The previous part
+//! before that is overwritten. If the recording cannot be written, it ends and the daemon continues.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -17,21 +17,21 @@ use tidewatch_core::engine::recording::Recorder;
 use tidewatch_core::engine::state::Engine;
 use tidewatch_core::time::Timestamp;
 
-/// Where to, and how large it may become.
+/// The file of a recording and its size limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordTo {
     /// The file.
     pub path: PathBuf,
-    /// Bytes of both parts together.
+    /// Largest size of both parts together, in bytes.
     pub limit: u64,
 }
 
-/// Frames that may wait to be written.
+/// Capacity of the queue of frames to be written.
 const WAITING: usize = 4_096;
 
 #[derive(Debug)]
-enum Piece {
-    /// A new part begins.
+enum RecordingPart {
+    /// The first bytes of a new part.
     Begin(Vec<u8>),
     More(Vec<u8>),
 }
@@ -40,21 +40,22 @@ enum Piece {
 #[derive(Debug)]
 pub struct Recording {
     recorder: Recorder,
-    /// Bytes of this part so far.
+    /// Bytes in the current part.
     size: u64,
-    /// Bytes that a part may have.
+    /// Largest size of a part, in bytes.
     most: u64,
-    pieces: mpsc::Sender<Piece>,
+    pieces: mpsc::Sender<RecordingPart>,
 }
 
 impl Recording {
-    /// Begins a recording of an engine as it stands. The receiver hears when all is written.
+    /// Begins a recording with a snapshot of the engine. The receiver is signalled when everything is
+    /// written.
     pub fn begin(engine: &Engine, to: &RecordTo) -> io::Result<(Self, oneshot::Receiver<()>)> {
         let file = File::create(&to.path)?;
         let (pieces, to_write) = mpsc::channel(WAITING);
         let path = to.path.clone();
         let (done, written) = oneshot::channel();
-        // A thread of its own: it lives as long as the daemon, and would hold one of tokio's for good.
+        // A dedicated thread: it runs as long as the daemon and would block one of tokio's pool.
         std::thread::Builder::new().name("recording".to_owned()).spawn(move || {
             if let Err(error) = write(&path, file, to_write) {
                 tracing::error!(%error, file = %path.display(), "the recording cannot be written and ends");
@@ -63,11 +64,11 @@ impl Recording {
         })?;
         let (recorder, bytes) = Recorder::begin(engine);
         let mut recording = Self { recorder, size: 0, most: to.limit / 2, pieces };
-        recording.hand_over(Piece::More(bytes));
+        recording.hand_over(RecordingPart::More(bytes));
         Ok((recording, written))
     }
 
-    /// Notes what the engine was told and asked for. Returns whether the recording goes on.
+    /// Appends an event and the resulting actions. Returns whether the recording continues.
     pub fn note(
         &mut self,
         engine: &Engine,
@@ -76,7 +77,7 @@ impl Recording {
         actions: Vec<Action>,
     ) -> bool {
         let bytes = self.recorder.exchange(now, event, actions);
-        if !self.hand_over(Piece::More(bytes)) {
+        if !self.hand_over(RecordingPart::More(bytes)) {
             return false;
         }
         if self.size <= self.most {
@@ -84,11 +85,11 @@ impl Recording {
         }
         let (recorder, bytes) = Recorder::begin(engine);
         (self.recorder, self.size) = (recorder, 0);
-        self.hand_over(Piece::Begin(bytes))
+        self.hand_over(RecordingPart::Begin(bytes))
     }
 
-    fn hand_over(&mut self, piece: Piece) -> bool {
-        let (Piece::Begin(bytes) | Piece::More(bytes)) = &piece;
+    fn hand_over(&mut self, piece: RecordingPart) -> bool {
+        let (RecordingPart::Begin(bytes) | RecordingPart::More(bytes)) = &piece;
         self.size += bytes.len() as u64;
         let handed_over = self.pieces.try_send(piece).is_ok();
         if !handed_over {
@@ -98,19 +99,19 @@ impl Recording {
     }
 }
 
-/// The part before the one that is being written.
+/// The path of the previous part.
 fn previous(path: &Path) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(".previous");
     name.into()
 }
 
-fn write(path: &Path, file: File, mut pieces: mpsc::Receiver<Piece>) -> io::Result<()> {
+fn write(path: &Path, file: File, mut pieces: mpsc::Receiver<RecordingPart>) -> io::Result<()> {
     let mut file = BufWriter::new(file);
     while let Some(piece) = pieces.blocking_recv() {
         match piece {
-            Piece::More(bytes) => file.write_all(&bytes)?,
-            Piece::Begin(bytes) => {
+            RecordingPart::More(bytes) => file.write_all(&bytes)?,
+            RecordingPart::Begin(bytes) => {
                 file.flush()?;
                 fs::rename(path, previous(path))?;
                 file = BufWriter::new(File::create(path)?);

@@ -1,10 +1,9 @@
-//! Fitting every source's rate anew, in the background.
+//! Refits the rate of every source in the background.
 //!
-//! Reads the evidence in batches, first to gather what each group has in common, then to fit each
-//! source around it and, where somebody plans by them, to weigh its habits; the fitting runs off the
-//! async threads, and between batches everybody else has a turn, so a million sources disturb no probe.
-//! Once at the start, because the evidence is stored with every probe and may be newer than the last
-//! fit, then every `refit_every`, and once more at the end if there is time.
+//! Reads the evidence in batches: first to aggregate each group, then to fit each source and, under policy
+//! `auto`, to weigh its predictors. Fitting runs on blocking threads, and other tasks run between batches,
+//! so a refit of a million sources delays no probe. Refits at the start (evidence may be newer than the
+//! last fit), then every `refit_every`, and at the end if time allows.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,9 +21,9 @@ use crate::store::writer::Write;
 use tidewatch_core::engine::event::EngineEvent;
 use tidewatch_core::model::aggregate::{Aggregate, Borrow, Gathered, estimate};
 use tidewatch_core::model::censored;
-use tidewatch_core::model::habits::diary::UpdateTimes;
 use tidewatch_core::model::habits::mixture::PredictorMix;
-use tidewatch_core::model::habits::weigh::{FEW, WEIGHED_FOR};
+use tidewatch_core::model::habits::update_times::UpdateTimes;
+use tidewatch_core::model::habits::weights::{FEW, WEIGHED_FOR};
 use tidewatch_core::model::history::{History, WeeklyEvidence};
 use tidewatch_core::model::residuals::dispersion;
 use tidewatch_core::model::steps::Steps;
@@ -35,7 +34,7 @@ use tidewatch_core::time::{Span, Timestamp};
 use super::messages::Control;
 use super::startup::{Learning, usual};
 
-/// What refitting needs of the configuration.
+/// The refit parameters of a configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RefitParams {
     every: Span,
@@ -44,12 +43,12 @@ pub struct RefitParams {
     borrow: Borrow,
     echoes: bool,
     usual: Arc<Learning>,
-    /// Sources whose week is another than usual.
+    /// Time zones of the sources that have their own, by name.
     zones: HashMap<String, TimeZone>,
 }
 
 impl RefitParams {
-    /// From the configuration.
+    /// Takes the parameters from a configuration.
     pub fn new(config: &Config) -> Self {
         let zones =
             config.sources.iter().filter_map(|s| Some((s.name.clone(), s.time_zone.clone()?))).collect();
@@ -74,39 +73,40 @@ impl RefitParams {
     }
 }
 
-/// Refits until it is dropped.
+/// Refits rates until it is dropped.
 #[derive(Debug, Clone)]
 pub struct Refitter {
-    /// Where evidence comes from.
+    /// Source of the evidence.
     pub reader: Reader,
-    /// Where rates go.
+    /// Stores the rates.
     pub writes: mpsc::UnboundedSender<Write>,
-    /// Who is told that there are new ones.
+    /// Receives an event for each batch of new rates.
     pub control: mpsc::UnboundedSender<Control>,
-    /// What time it is.
+    /// The clock.
     pub clock: Clock,
-    /// How.
+    /// The current parameters.
     pub params: watch::Receiver<Arc<RefitParams>>,
 }
 
-/// Sources fitted at a time.
+/// Sources per batch.
 const BATCH: u32 = 500;
 
-/// Sources whose rates are stored at a time: each has up to 168 segments.
+/// Sources whose rates one transaction stores: each has up to 168 segments.
 const STORED_AT_A_TIME: usize = 50;
 
-/// How often sources without a rate are looked for.
+/// Interval between searches for sources without a rate.
 const NEWCOMERS_EVERY: Span = Span::from_mins(10);
 
-/// What each group has in common, by name.
-type Groups = Arc<HashMap<String, Aggregate>>;
+/// The aggregated evidence of each group, by name.
+type FitGroups = Arc<HashMap<String, Aggregate>>;
 
 impl Refitter {
-    /// Refits at the start and then every `refit_every`; in between, sources that are new get a first
-    /// rate soon after their first contact.
+    /// Refits at the start and then every `refit_every`. In between, fits new sources soon after their
+    /// first probe.
     pub async fn run(self) {
-        let mut groups = Groups::default();
+        let mut groups = FitGroups::default();
         let mut next_refit = self.clock.now();
+        let mut alarm = self.clock.alarm();
         loop {
             let now = self.clock.now();
             let all = now >= next_refit;
@@ -121,18 +121,19 @@ impl Refitter {
                 Ok(fitted) => tracing::debug!(fitted, "rates fitted"),
                 Err(error) => tracing::warn!(%error, "rates cannot be fitted now; trying again later"),
             }
-            self.clock.sleep_until(next_refit.min(now + NEWCOMERS_EVERY)).await;
+            alarm.set(Some(next_refit.min(now + NEWCOMERS_EVERY)));
+            alarm.wait().await;
         }
     }
 
-    /// Fits every source that has evidence; returns how many.
+    /// Fits every source that has evidence. Returns their number.
     pub async fn refit(&self, now: Timestamp) -> Result<usize, StoreError> {
         let groups = self.gather(now).await?;
         self.fit_all(&groups, now, false).await
     }
 
-    /// What each group has in common.
-    async fn gather(&self, now: Timestamp) -> Result<Groups, StoreError> {
+    /// The aggregated evidence of each group, by name.
+    async fn gather(&self, now: Timestamp) -> Result<FitGroups, StoreError> {
         let mut groups: HashMap<String, Gathered> = HashMap::new();
         let mut after = SourceId(i64::MIN);
         loop {
@@ -148,7 +149,12 @@ impl Refitter {
         Ok(Arc::new(groups.into_iter().map(|(name, gathered)| (name, gathered.aggregate())).collect()))
     }
 
-    async fn fit_all(&self, groups: &Groups, now: Timestamp, newcomers: bool) -> Result<usize, StoreError> {
+    async fn fit_all(
+        &self,
+        groups: &FitGroups,
+        now: Timestamp,
+        newcomers: bool,
+    ) -> Result<usize, StoreError> {
         let (borrow, echoes) = {
             let params = self.params.borrow();
             (params.borrow, params.echoes)
@@ -159,12 +165,12 @@ impl Refitter {
             let batch = self.batch(after, now, newcomers).await?;
             let Some(last) = batch.last() else { break };
             after = last.id;
-            // Nobody else plans by habits.
+            // Only the policy `auto` uses predictors.
             let planned = batch.iter().filter(|source| source.policy == Policy::Auto);
             let diaries = self.reader.diaries(&planned.map(|source| source.id).collect::<Vec<_>>()).await?;
             let groups = Arc::clone(groups);
             let fit_batch = move || -> Vec<RateRecord> {
-                let fit = |source: &Known| {
+                let fit = |source: &FitSubject| {
                     let (record, rhythm) = fit(source, &groups, borrow, now);
                     let weighed = diaries.get(&source.id).and_then(|row| weigh(row, &rhythm, now, echoes));
                     RateRecord { habits: weighed.map(|habits| habits.to_bytes()), ..record }
@@ -175,14 +181,14 @@ impl Refitter {
             fitted += rates.len();
             let ids = rates.iter().map(|rate| rate.source).collect();
             self.publish(rates).await?;
-            // A scheduler that is gone plans nothing.
+            // If the scheduler has ended, no plan needs the rates.
             let _ = self.control.send(Control::Tell(EngineEvent::RatesFitted(ids)));
         }
         Ok(fitted)
     }
 
-    /// Stores rates, and returns when whoever plans can read them. A few at a time, so that no probe
-    /// waits for long to be logged.
+    /// Stores rates, and returns when they can be read. Writes small parts, so that records of probes are
+    /// not delayed.
     async fn publish(&self, mut rates: Vec<RateRecord>) -> Result<(), StoreError> {
         while !rates.is_empty() {
             let some = rates.split_off(rates.len().saturating_sub(STORED_AT_A_TIME));
@@ -195,13 +201,13 @@ impl Refitter {
         Ok(())
     }
 
-    /// The next sources, with their evidence as of now.
+    /// The next batch of sources, with their evidence as of `now`.
     async fn batch(
         &self,
         after: SourceId,
         now: Timestamp,
         newcomers: bool,
-    ) -> Result<Vec<Known>, StoreError> {
+    ) -> Result<Vec<FitSubject>, StoreError> {
         let params = Arc::clone(&self.params.borrow());
         let mut rows = Vec::new();
         for row in self.reader.histories(after, BATCH, newcomers).await? {
@@ -210,23 +216,23 @@ impl Refitter {
             rows.push((row, looks, learning));
         }
         let (cycle, resolution) = (params.cycle, params.resolution);
-        let read = move || -> Vec<Known> {
+        let read = move || -> Vec<FitSubject> {
             rows.into_iter()
                 .map(|(row, looks, learning)| {
-                    Known::read(row, &looks, &learning, now).coarsened(cycle, resolution)
+                    FitSubject::read(row, &looks, &learning, now).coarsened(cycle, resolution)
                 })
                 .collect()
         };
-        // Evidence that makes its reader panic is a bug, and costs one refit.
+        // A panic while decoding evidence is a bug; it loses one refit.
         Ok(tokio::task::spawn_blocking(read).await.unwrap_or_default())
     }
 
-    /// The gaps between the looks at a source, and whether it had changed in them; without those in a
-    /// burst, which say nothing of its rhythm, and those from before that changed.
-    async fn calm_gaps(&self, id: SourceId) -> Result<Vec<Gap>, StoreError> {
+    /// The intervals between consecutive probes of a source, and whether it changed in each. Leaves out the
+    /// intervals within bursts and those before the last change of rhythm.
+    async fn calm_gaps(&self, id: SourceId) -> Result<Vec<ProbeGap>, StoreError> {
         let looks = self.reader.looks(id).await?;
         let bursts = self.reader.burst_spans(id).await?;
-        // The first of the last bursts that became the rhythm.
+        // The start of the last run of bursts that became the rhythm.
         let last_change = bursts.iter().rposition(|burst| burst.for_good);
         let since = last_change.map_or(Timestamp::MIN, |last| {
             let first = bursts[..=last].iter().rposition(|burst| !burst.for_good).map_or(0, |at| at + 1);
@@ -236,19 +242,19 @@ impl Refitter {
             !burst.for_good && burst.began < until && burst.ended.is_none_or(|ended| from < ended)
         };
         let gaps = looks.windows(2).map(|pair| (pair[0].0, pair[1].0, pair[1].1));
-        let calm = |&(from, until, _): &Gap| {
+        let calm = |&(from, until, _): &ProbeGap| {
             from >= since && !bursts.iter().any(|burst| during(from, until, burst))
         };
         Ok(gaps.filter(calm).collect())
     }
 }
 
-/// From one look to the next, and whether there was a change.
-type Gap = (Timestamp, Timestamp, bool);
+/// From one probe to the next, and whether the source changed in between.
+type ProbeGap = (Timestamp, Timestamp, bool);
 
-/// A source about to be fitted.
+/// A source with the evidence for its fit.
 #[derive(Debug)]
-struct Known {
+struct FitSubject {
     id: SourceId,
     policy: Policy,
     group: Option<String>,
@@ -256,9 +262,10 @@ struct Known {
     evidence: WeeklyEvidence,
 }
 
-impl Known {
-    fn read(row: HistoryRow, gaps: &[Gap], learning: &Learning, now: Timestamp) -> Self {
-        // Of a page that tells only whether it changed, the whole log says more than each look did.
+impl FitSubject {
+    fn read(row: HistoryRow, gaps: &[ProbeGap], learning: &Learning, now: Timestamp) -> Self {
+        // If a page shows only whether it changed, all logged intervals together give more evidence than
+        // the stored history.
         let history = match gaps.is_empty() {
             true => learning.history(Some(&row.bytes), now),
             false => censored::from_looks(gaps, &learning.zone, learning.half_life, now),
@@ -273,16 +280,16 @@ impl Known {
     }
 }
 
-/// Its rate, to be kept and to go on with.
+/// Fits a source's rate. Returns the record for the store, and the rate as steps.
 fn fit(
-    source: &Known,
+    source: &FitSubject,
     groups: &HashMap<String, Aggregate>,
     borrow: Borrow,
     now: Timestamp,
 ) -> (RateRecord, Steps) {
     let zone = source.history.zone();
     let group = source.group.as_ref().and_then(|group| groups.get(group));
-    // Whoever names a history gets that one.
+    // These two policies fix the evidence to be used.
     let borrow = match source.policy {
         Policy::IndHist => Borrow::Never,
         Policy::AggHist => Borrow::Always,
@@ -305,8 +312,8 @@ fn fit(
     (record, Steps::from(&fitted.rate))
 }
 
-/// Habits as the diary shows them; `None` where that is too little, or where nothing has changed since
-/// they were last weighed.
+/// Weighs the predictors on the stored update times. `None` if there are too few, or if current weights
+/// exist.
 fn weigh(row: &DiaryRow, rhythm: &Steps, now: Timestamp, echoes: bool) -> Option<PredictorMix> {
     let before = row.habits.as_deref().and_then(PredictorMix::from_bytes);
     let recently = row.weighed_at.is_some_and(|at| at <= now && now - at < WEIGHED_FOR);

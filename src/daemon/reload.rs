@@ -1,7 +1,7 @@
-//! Reading the configuration again while running.
+//! Reloads the configuration while the daemon runs.
 //!
-//! Read, compare, prepare; only when all of that went well is anything changed, in one step of
-//! the scheduler. A file with faults changes nothing. Nothing is fetched because of a reload.
+//! Reads, compares and prepares everything first. The changes are then applied in one step of the
+//! scheduler. A configuration with errors changes nothing. A reload sends no probe.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -14,11 +14,11 @@ use crate::config;
 use crate::config::configuration::Config;
 use crate::config::diff::Diff;
 use crate::config::load::LoadError;
-use crate::config::source::Source;
-use crate::config::target::Target;
+use crate::config::source::SourceConfig;
+use crate::config::target::TargetConfig;
 use crate::fetch::client::Fetcher;
 use crate::store::reader::Reader;
-use crate::store::record::Event;
+use crate::store::record::EventRecord;
 use crate::store::sync::{Listed, Synced};
 use crate::store::writer::Write;
 use crate::store::{StoreError, load};
@@ -32,41 +32,41 @@ use super::planner;
 use super::refit::RefitParams;
 use super::startup::{self, Learning, Spec, spec_by, terms};
 
-/// Reads the configuration again when asked.
+/// Reloads the configuration on request.
 #[derive(Debug)]
 pub struct Reloader {
-    /// What runs now.
+    /// The configuration in force.
     pub config: Arc<Config>,
-    /// Where it was read from.
+    /// Its file.
     pub path: PathBuf,
-    /// To look up probes.
+    /// Reads past probes.
     pub reader: Reader,
-    /// To store the list.
+    /// Stores the source list.
     pub writes: mpsc::UnboundedSender<Write>,
-    /// To tell the scheduler.
+    /// Sends the changes to the scheduler.
     pub control: mpsc::UnboundedSender<Control>,
-    /// What time it is.
+    /// The clock.
     pub clock: Clock,
-    /// Those that are told of what changed, besides the scheduler.
+    /// Channels to the tasks other than the scheduler.
     pub settings: SettingsSenders,
 }
 
-/// Where the tasks learn what holds since a reload.
+/// Channels through which tasks receive changed settings.
 #[derive(Debug)]
 pub struct SettingsSenders {
-    /// How rates are fitted.
+    /// Refit parameters.
     pub refits: watch::Sender<Arc<RefitParams>>,
-    /// What plans follow.
+    /// Plan parameters.
     pub planning: watch::Sender<Arc<PlanParams>>,
-    /// Where matches are delivered.
-    pub targets: watch::Sender<Arc<Vec<Arc<Target>>>>,
-    /// How deliveries reach the network.
+    /// Delivery targets.
+    pub targets: watch::Sender<Arc<Vec<Arc<TargetConfig>>>>,
+    /// The HTTP client of deliveries.
     pub posts: watch::Sender<Fetcher>,
-    /// How long probes are kept.
+    /// Retention time of probes.
     pub retention: watch::Sender<Span>,
 }
 
-/// Why a reload changed nothing.
+/// The error of a reload that changed nothing.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Refused(String);
@@ -78,7 +78,7 @@ impl From<StoreError> for Refused {
 }
 
 impl Reloader {
-    /// Reads and applies the configuration; on any fault the old one keeps running.
+    /// Reads and applies the configuration. After any error the old one stays in force.
     pub async fn reload(&mut self) -> Result<String, Refused> {
         let outcome = self.try_reload().await;
         if let Err(refused) = &outcome {
@@ -86,7 +86,7 @@ impl Reloader {
                 tracing::error!("{line}");
             }
             tracing::error!("the new configuration is refused; the old one keeps running");
-            let event = Event {
+            let event = EventRecord {
                 at: self.clock.now(),
                 kind: "reload_refused",
                 source: None,
@@ -114,13 +114,13 @@ impl Reloader {
         let usual = startup::usual(&new);
         let added = self.added(added, &synced, &usual, at).await?;
         let changed = self.changed(changed, &synced, &usual, at).await?;
-        // Before anyone plans by the new list.
+        // Set before the new source list is applied, so that no plan uses the old parameters.
         let planning = planner::params(&new);
         let replan =
             *planning != **self.settings.planning.borrow() || new.fleet.burst != self.config.fleet.burst;
         self.settings.planning.send_replace(planning);
         let learning = Some(usual).filter(|new| *new != startup::usual(&self.config));
-        // Also where only sources came or went: which of them rules have to do with is another matter.
+        // Rules are sent again if only sources changed: the sources that match a rule may differ.
         let same = diff.added.is_empty() && diff.removed.is_empty() && diff.changed.is_empty();
         let kept = new.rules == self.config.rules && (same || new.rules.is_empty());
         let rules = (!kept).then(|| Arc::clone(&new.rules));
@@ -145,21 +145,21 @@ impl Reloader {
         done.await.map_err(|_| stopping())?;
         self.settings.refits.send_replace(refits);
         let old = std::mem::replace(&mut self.config, Arc::new(new));
-        // A million sources are not let go of in an instant.
+        // Freeing a million sources takes time, so it runs on a blocking thread.
         drop(tokio::task::spawn_blocking(move || drop(old)));
         Ok(summary)
     }
 
-    /// Stores what changed in the list, a piece at a time: between them, probes take off and land.
+    /// Stores the changes to the source list in parts, so that probes are recorded in between.
     async fn sync(
         &self,
-        added: &[Arc<Source>],
-        changed: &[(Arc<Source>, Before)],
+        added: &[Arc<SourceConfig>],
+        changed: &[(Arc<SourceConfig>, EarlierSource)],
         gone: &[String],
         at: Timestamp,
     ) -> Result<Synced, Refused> {
         let mut synced = Synced::default();
-        let listed: Vec<&Arc<Source>> =
+        let listed: Vec<&Arc<SourceConfig>> =
             added.iter().chain(changed.iter().map(|(source, _)| source)).collect();
         let listed = listed.chunks(PIECE).map(|piece| (piece, &[][..]));
         let gone = gone.chunks(PIECE).map(|piece| (&[][..], piece));
@@ -175,12 +175,12 @@ impl Reloader {
 
     async fn added(
         &self,
-        added: Vec<Arc<Source>>,
+        added: Vec<Arc<SourceConfig>>,
         synced: &Synced,
         usual: &Arc<Learning>,
         at: Timestamp,
     ) -> Result<Vec<(KnownSource, Arc<Spec>)>, Refused> {
-        // One that was listed before keeps its budget and whatever its publisher asked for.
+        // A source that was listed before keeps its used budget and its stored state.
         let revived: Vec<(SourceId, Timestamp)> = added
             .iter()
             .filter(|source| synced.stored.contains(&source.name))
@@ -191,7 +191,7 @@ impl Reloader {
         let mut connection = self.reader.connection().await?;
         let mut memories = load::remembered_of(&mut connection, &ids).await?;
         drop(connection);
-        let known = |source: Arc<Source>| {
+        let known = |source: Arc<SourceConfig>| {
             let &id = synced.ids.get(&source.name)?;
             let memory = memories.remove(&id).unwrap_or_default();
             let spec = spec_by(usual, &source, memory.adopted_url.as_deref());
@@ -207,7 +207,7 @@ impl Reloader {
 
     async fn changed(
         &self,
-        changed: Vec<(Arc<Source>, Before)>,
+        changed: Vec<(Arc<SourceConfig>, EarlierSource)>,
         synced: &Synced,
         usual: &Arc<Learning>,
         at: Timestamp,
@@ -224,9 +224,10 @@ impl Reloader {
         }
         let mut probes = self.reader.probes_since(&longer).await?;
         let adopted = self.reader.adopted_urls(&same).await?;
-        let change = |(source, before): (Arc<Source>, Before)| {
+        let change = |(source, before): (Arc<SourceConfig>, EarlierSource)| {
             let &id = synced.ids.get(&source.name)?;
-            // By what ran until now, not by what is stored: a reload that failed halfway is tried again.
+            // Compared with the running configuration, not with the store: a reload that failed halfway is
+            // repeated.
             let moved = if before.elsewhere { Moved::Elsewhere } else { Moved::Same };
             let spec = spec_by(usual, &source, adopted.get(&id).map(String::as_str));
             let terms = terms(&source, spec.url());
@@ -237,33 +238,33 @@ impl Reloader {
     }
 }
 
-/// Sources that are stored at a time.
+/// Sources stored in one write.
 const PIECE: usize = 1_000;
 
 fn stopping() -> Refused {
     Refused("tidewatch is stopping".to_owned())
 }
 
-/// From when on probes count for a budget.
+/// The earliest time from which probes count for a budget.
 fn since(now: Timestamp, per: Span) -> Timestamp {
     now - per - Span::from_hours(1)
 }
 
-/// What needs a look at every source, and so is done off the async threads.
+/// The results that need a pass over all sources; computed on a blocking thread.
 struct Prepared {
     new: Config,
     diff: Diff,
-    added: Vec<Arc<Source>>,
-    changed: Vec<(Arc<Source>, Before)>,
+    added: Vec<Arc<SourceConfig>>,
+    changed: Vec<(Arc<SourceConfig>, EarlierSource)>,
     refits: Arc<RefitParams>,
 }
 
-/// What a changed source was before.
+/// The earlier settings of a changed source.
 #[derive(Debug, Clone, Copy)]
-struct Before {
-    /// The window of its budget.
+struct EarlierSource {
+    /// The window of the budget.
     per: Span,
-    /// It was at another address, or of another kind.
+    /// The URL or the kind was a different one.
     elsewhere: bool,
 }
 
@@ -272,16 +273,16 @@ fn prepare(path: &Path, old: &Config) -> Result<Prepared, LoadError> {
     let diff = config::diff::diff(old, &new);
     let added: HashSet<&str> = diff.added.iter().map(String::as_str).collect();
     let names: HashSet<&str> = diff.changed.iter().map(String::as_str).collect();
-    let before: HashMap<&str, &Arc<Source>> = old
+    let before: HashMap<&str, &Arc<SourceConfig>> = old
         .sources
         .iter()
         .filter(|source| names.contains(source.name.as_str()))
         .map(|source| (source.name.as_str(), source))
         .collect();
-    let changed = |source: &Arc<Source>| {
+    let changed = |source: &Arc<SourceConfig>| {
         let old = before.get(source.name.as_str())?;
         let elsewhere = old.url != source.url || old.kind != source.kind;
-        Some((Arc::clone(source), Before { per: old.budget.per, elsewhere }))
+        Some((Arc::clone(source), EarlierSource { per: old.budget.per, elsewhere }))
     };
     let changed = new.sources.iter().filter_map(changed).collect();
     let added = new.sources.iter().filter(|source| added.contains(source.name.as_str())).cloned().collect();

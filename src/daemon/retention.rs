@@ -1,4 +1,4 @@
-//! Old probes are forgotten, now and then.
+//! Deletes old probes at a fixed interval.
 
 use tokio::sync::{mpsc, watch};
 
@@ -6,13 +6,13 @@ use crate::clock::Clock;
 use crate::store::writer::Write;
 use tidewatch_core::time::Span;
 
-/// The first time is so long after a start.
+/// Delay of the first deletion after a start.
 const FIRST_AFTER: Span = Span::from_mins(1);
 
-/// How often old probes are pruned.
+/// Interval between deletions.
 const EVERY: Span = Span::from_hours(1);
 
-/// Prunes until it is dropped or the writer is gone.
+/// Requests deletions until it is dropped or the writer has ended.
 pub async fn prune(clock: Clock, retain: watch::Receiver<Span>, writes: mpsc::UnboundedSender<Write>) {
     clock.sleep(FIRST_AFTER).await;
     loop {

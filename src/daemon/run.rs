@@ -1,4 +1,4 @@
-//! Putting the tasks together, and taking them apart again.
+//! Starts the daemon's tasks, watches them, and stops them in order.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,20 +10,20 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::{Clock, patience, real_pause};
 use crate::config::configuration::Config;
-use crate::deliver::courier::Courier;
+use crate::deliver::dispatcher::Dispatcher;
 use crate::fetch::client::Fetcher;
 use crate::fetch::error::FetchError;
 use crate::store::lock::Lock;
 use crate::store::reader::Reader;
-use crate::store::record::Event;
-use crate::store::writer::{Desk, Write, Writer};
+use crate::store::record::EventRecord;
+use crate::store::writer::{Write, Writer, WriterHandle};
 use crate::store::{Connection, StoreError, load, open};
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Timestamp;
 
 use super::messages::{Control, ProbeRequest};
 use super::planner::{self, Planner};
-use super::probe::Bench;
+use super::probe::ProbeContext;
 use super::record::RecordTo;
 use super::refit::{RefitParams, Refitter};
 use super::reload::{Reloader, SettingsSenders};
@@ -31,42 +31,42 @@ use super::scheduler::{Channels, Progress, Scheduler};
 use super::startup::{Loaded, load_engine};
 use super::{notify, prober, retention};
 
-/// What a daemon is started with.
+/// The inputs of a daemon.
 #[derive(Debug)]
-pub struct Setup {
-    /// What to do.
+pub struct DaemonSetup {
+    /// The configuration.
     pub config: Config,
-    /// Where that was read from, for reloads; without it a reload is refused.
+    /// The configuration file, for reloads; without it a reload is refused.
     pub path: Option<PathBuf>,
-    /// What time it is.
+    /// The clock.
     pub clock: Clock,
-    /// Where the scheduler shows itself.
+    /// Receives the scheduler's progress.
     pub progress: watch::Sender<Progress>,
-    /// Where what it is told and does is recorded, if anywhere.
+    /// The recording, if any.
     pub record: Option<RecordTo>,
 }
 
-/// What a running daemon can be told.
+/// A command to a running daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Command {
-    /// Read the configuration again.
+pub enum DaemonCommand {
+    /// Reload the configuration.
     Reload,
-    /// Finish what is under way and end.
+    /// Finish the probes in progress, then end.
     Stop,
     /// End now.
     Abort,
 }
 
-/// How a daemon ended when it was told to.
+/// How a daemon ended after a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// Everything under way was finished or, at the deadline, cut short; what was seen is stored.
+    /// All probes finished or were cancelled at the deadline; finished ones are stored.
     Drained,
-    /// At once.
+    /// Ended at once.
     Aborted,
 }
 
-/// Why a daemon could not start or go on.
+/// An error that ends the daemon or prevents its start.
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {
     /// The store.
@@ -80,32 +80,32 @@ pub enum DaemonError {
     Record {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         why: std::io::Error,
     },
-    /// A task ended that must not.
+    /// A task ended without a command.
     #[error("the {task} ended by itself: {why}")]
     TaskDied {
-        /// Which.
+        /// The task.
         task: &'static str,
-        /// How.
+        /// The reason.
         why: String,
     },
 }
 
-/// Probes get this long to finish after a stop.
+/// Time for probes to finish after a stop.
 const DRAIN: Duration = Duration::from_secs(6);
-/// Then rates are fitted once more, as far as that goes in this long.
+/// Time for the last refit, which may stay incomplete.
 const LAST_FIT: Duration = Duration::from_secs(1);
-/// Then the writer gets this long.
+/// Time for the last writes.
 const LAST_WRITES: Duration = Duration::from_secs(2);
-/// How often the store is asked whether someone wants a probe.
+/// Interval between checks for requested probes in the store.
 const REQUESTS_EVERY: Duration = Duration::from_secs(1);
 
-/// Runs until told to stop.
+/// Runs the daemon until a command ends it.
 pub async fn run(
-    setup: Setup,
-    mut commands: mpsc::UnboundedReceiver<Command>,
+    setup: DaemonSetup,
+    mut commands: mpsc::UnboundedReceiver<DaemonCommand>,
 ) -> Result<Ended, DaemonError> {
     let clock = setup.clock.clone();
     let store = setup.config.daemon.store.clone();
@@ -115,12 +115,12 @@ pub async fn run(
     tracing::info!(sources = tasks.sources, store = %store.display(), "watching");
     let ended = loop {
         tokio::select! {
-            // In order: without a scheduler the planner ends as well, and is not to blame.
+            // Polled in order: the planner ends with the scheduler, whose error must be reported.
             biased;
             command = commands.recv() => match command {
-                Some(Command::Reload) => drop(tasks.reloads.send(())),
-                Some(Command::Abort) => break Ok(Ended::Aborted),
-                Some(Command::Stop) | None => {
+                Some(DaemonCommand::Reload) => drop(tasks.reloads.send(())),
+                Some(DaemonCommand::Abort) => break Ok(Ended::Aborted),
+                Some(DaemonCommand::Stop) | None => {
                     let _ = tasks.control.send(Control::Stop);
                     tokio::spawn(notify::stopping());
                     break drain(&mut tasks.scheduler, &mut commands).await;
@@ -150,14 +150,14 @@ struct Tasks {
     scheduler: JoinHandle<()>,
     planner: JoinHandle<()>,
     courier: JoinHandle<()>,
-    /// Ends when the scheduler has, and all is written.
+    /// Signalled when the scheduler has ended and the recording is written.
     recording: Option<oneshot::Receiver<()>>,
-    /// Those whose end is no crash.
+    /// Tasks that may end at any time.
     others: Vec<JoinHandle<()>>,
     last_fit: Refitter,
 }
 
-/// What is stored at a start before anything else happens.
+/// The state after the store is opened and the sources are loaded.
 struct Begun {
     connection: Connection,
     loaded: Loaded,
@@ -173,10 +173,10 @@ async fn begin(config: &Config, store: &Path, now: Timestamp) -> Result<Begun, D
     Ok(Begun { connection, loaded, first_due })
 }
 
-/// Stores that the daemon started, and which rules it has.
+/// Stores the start event and the names of the configured rules.
 fn note_start(config: &Config, now: Timestamp, writes: &mpsc::UnboundedSender<Write>) {
     let detail = Some(format!("tidewatch {}", env!("CARGO_PKG_VERSION")));
-    let _ = writes.send(Write::Event(Event { at: now, kind: "started", source: None, detail }));
+    let _ = writes.send(Write::Event(EventRecord { at: now, kind: "started", source: None, detail }));
     let _ = writes.send(Write::Rules(config.rules.names()));
 }
 
@@ -185,14 +185,14 @@ fn begin_recording(scheduler: &mut Scheduler, to: RecordTo) -> Result<oneshot::R
 }
 
 /// Starts all tasks.
-async fn start(setup: Setup, store: &Path) -> Result<Tasks, DaemonError> {
-    let Setup { config, path, clock, progress, record } = setup;
+async fn start(setup: DaemonSetup, store: &Path) -> Result<Tasks, DaemonError> {
+    let DaemonSetup { config, path, clock, progress, record } = setup;
     let config = Arc::new(config);
     let Begun { connection, loaded, first_due } = begin(&config, store, clock.now()).await?;
     let reader = Reader::open(store).await?;
     let fetcher = Fetcher::new(&config.fetch, config.daemon.contact.as_deref())?;
     let sources = loaded.engine.len();
-    let (writer, Desk { writes, receipts, health }) = Writer::new(connection);
+    let (writer, WriterHandle { writes, receipts, health }) = Writer::new(connection);
     let (stop_writer, writer_stopped) = oneshot::channel();
     let writer = tokio::spawn(writer.run(writer_stopped));
     note_start(&config, clock.now(), &writes);
@@ -202,7 +202,7 @@ async fn start(setup: Setup, store: &Path) -> Result<Tasks, DaemonError> {
     let (plans, to_plan) = mpsc::unbounded_channel();
     let (deliver, shown) = (Arc::new(Notify::new()), progress.subscribe());
     let abort = CancellationToken::new();
-    let bench = Bench { reader: reader.clone(), writes: writes.clone(), clock: clock.clone() };
+    let bench = ProbeContext { reader: reader.clone(), writes: writes.clone(), clock: clock.clone() };
     let prober = tokio::spawn(prober::run(bench, to_launch, finished, abort.clone()));
     let channels = Channels {
         control: controls,
@@ -221,8 +221,8 @@ async fn start(setup: Setup, store: &Path) -> Result<Tasks, DaemonError> {
     let recording = record.map(|to| begin_recording(&mut scheduler, to)).transpose()?;
     let (posts, fetcher_of_posts) = watch::channel(fetcher);
     let (targets, told) = watch::channel(Arc::new(config.targets.clone()));
-    let courier = Courier {
-        // Of its own: documents may be long, and no probe waits for a connection because of them.
+    let courier = Dispatcher {
+        // A separate pool: long documents must not take connections from probes.
         reader: Reader::open(store).await?,
         writes: writes.clone(),
         clock: clock.clone(),
@@ -274,18 +274,18 @@ async fn start(setup: Setup, store: &Path) -> Result<Tasks, DaemonError> {
 }
 
 impl Tasks {
-    /// Ends all of them; what was seen is stored first if they were drained.
+    /// Ends all tasks. If the daemon was drained, stores pending results first.
     async fn end(mut self, drained: bool, clock: &Clock) -> Result<(), DaemonError> {
         self.abort.cancel();
         let tasks = [self.scheduler, self.planner, self.courier];
         tasks.into_iter().chain(self.others).for_each(|task| task.abort());
         if drained {
-            // What is left out is made up for at the next start.
+            // The next start refits the sources that are left out.
             let _ = patience(LAST_FIT, self.last_fit.refit(clock.now())).await;
             if let Some(recording) = self.recording {
                 let _ = patience(LAST_WRITES, recording).await;
             }
-            let stopped = Event { at: clock.now(), kind: "stopped", source: None, detail: None };
+            let stopped = EventRecord { at: clock.now(), kind: "stopped", source: None, detail: None };
             let _ = self.writes.send(Write::Event(stopped));
             let _ = self.stop_writer.send(());
             match patience(LAST_WRITES, &mut self.writer).await {
@@ -301,14 +301,14 @@ impl Tasks {
     }
 }
 
-/// Waits for what is under way, up to the deadline or a second signal.
+/// Waits for the probes in progress, until the deadline or an abort command.
 async fn drain(
     scheduler: &mut JoinHandle<()>,
-    commands: &mut mpsc::UnboundedReceiver<Command>,
+    commands: &mut mpsc::UnboundedReceiver<DaemonCommand>,
 ) -> Result<Ended, DaemonError> {
     let aborted = async {
         while let Some(command) = commands.recv().await {
-            if command == Command::Abort {
+            if command == DaemonCommand::Abort {
                 return;
             }
         }
@@ -329,7 +329,7 @@ async fn drain(
 
 async fn keep_reloading(mut reloader: Reloader, mut asked: mpsc::UnboundedReceiver<()>) {
     while asked.recv().await.is_some() {
-        // Several signals at once are one reload.
+        // Several pending signals cause one reload.
         while asked.try_recv().is_ok() {}
         notify::reloading().await;
         let status = match reloader.reload().await {
@@ -343,11 +343,11 @@ async fn keep_reloading(mut reloader: Reloader, mut asked: mpsc::UnboundedReceiv
     }
 }
 
-/// Sources whose first due time is stored at a time.
+/// Sources whose first due time one write stores.
 const NOTED_AT_A_TIME: usize = 500;
 
-/// Stores when sources that were never probed are due, a few at a time and behind everything else:
-/// for who looks at the store. Were it lost, they would be drawn again.
+/// Stores the first due times of sources that were never probed, in small parts after other writes. They
+/// are stored for display only; lost ones are drawn again.
 async fn note_first_due(due: Vec<(SourceId, Timestamp)>, writes: mpsc::UnboundedSender<Write>) {
     for some in due.chunks(NOTED_AT_A_TIME) {
         let (done, committed) = oneshot::channel();
@@ -362,7 +362,7 @@ async fn note_first_due(due: Vec<(SourceId, Timestamp)>, writes: mpsc::Unbounded
     }
 }
 
-/// Passes on probes asked for by hand.
+/// Forwards requested probes from the store to the scheduler.
 async fn pass_requests(reader: Reader, control: mpsc::UnboundedSender<Control>) {
     let mut last_passed = 0;
     loop {

@@ -1,8 +1,8 @@
-//! The task that owns the engine and obeys it.
+//! The task that owns the engine and carries out its actions.
 //!
-//! A loop over a handful of messages: each becomes an event, and each action is carried out. It decides nothing
-//! itself and waits for nothing: the store and the network answer by message. Knows no socket and no SQL, so a
-//! test can sit at the other ends of its channels.
+//! A loop over a few message channels: each message becomes an event, and each action is carried out. It
+//! decides nothing and never blocks: the store and the network answer by message. It uses no socket and no
+//! SQL, so tests can replace the other ends of its channels.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
-use crate::clock::{Clock, Watch};
-use crate::config::profile::Rules;
+use crate::clock::{Alarm, Clock, PendingWork, WatchedClock};
+use crate::config::profile::RulesConfig;
 use crate::fetch::client::Fetcher;
-use crate::store::record::Event as StoredEvent;
+use crate::store::record::EventRecord as StoredEvent;
 use crate::store::writer::{Health, Write};
 use tidewatch_core::engine::action::{Action, Persist, ProbeResult, Refusal};
 use tidewatch_core::engine::event::{Committed, Configuration, EngineEvent, Moved};
@@ -22,17 +22,17 @@ use tidewatch_core::planning::build::PlanOrder;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Timestamp;
 
-use super::landing::landing;
 use super::messages::{Control, Launch, ProbeRequest, Reconfiguration};
 use super::notes::{event, log_note};
 use super::probe::Finished;
+use super::probe_record::landing;
 use super::record::{RecordTo, Recording};
 use super::startup::{Roster, Spec, learning_of, rule_set};
 
-/// What the scheduler shows of itself.
+/// The scheduler's progress, for the status line and for tests.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Counts turns of the loop: as long as it grows, the scheduler lives.
+    /// Iterations of the loop; the watchdog is notified while it grows.
     pub beats: u64,
     /// Sources watched.
     pub sources: usize,
@@ -40,63 +40,69 @@ pub struct Progress {
     pub in_flight: usize,
     /// Probes ended since the start.
     pub probes: u64,
-    /// Probes that were not sent after all since the start.
+    /// Probes cancelled before they were sent, since the start.
     pub cancelled: u64,
     /// Updates found since the start.
     pub updates: u64,
-    /// When slots are next handed out.
+    /// Start of the next step.
     pub next_step: Option<Timestamp>,
-    /// What the last reload did.
+    /// Summary of the last reload.
     pub last_reload: Option<String>,
-    /// Why nothing can be stored.
+    /// The error, while the store cannot be written.
     pub stalled: Option<String>,
 }
 
 /// The scheduler's channels.
 #[derive(Debug)]
 pub struct Channels {
-    /// What it is told.
+    /// Messages to the scheduler.
     pub control: mpsc::UnboundedReceiver<Control>,
-    /// Probes that ended.
+    /// Finished probes.
     pub finished: mpsc::UnboundedReceiver<Finished>,
-    /// What was committed.
+    /// Receipts of the store.
     pub receipts: mpsc::UnboundedReceiver<Committed>,
-    /// What is to be written.
+    /// Writes to the store.
     pub writes: mpsc::UnboundedSender<Write>,
-    /// What is to be sent.
+    /// Probes to send.
     pub launches: mpsc::UnboundedSender<Launch>,
-    /// Plans to be made. The engine bounds how many wait here.
+    /// Orders for plans. The engine bounds the length of this queue.
     pub plans: mpsc::UnboundedSender<PlanOrder>,
-    /// Whether writing works.
+    /// State of the store's writer.
     pub health: watch::Receiver<Health>,
-    /// Where it shows itself.
+    /// Publishes the progress.
     pub progress: watch::Sender<Progress>,
-    /// Notified when something to be delivered was stored.
+    /// Notified when a delivery is stored.
     pub deliver: Arc<Notify>,
 }
 
-/// Owns the engine.
+/// Owns the engine, and connects it to the other tasks.
 #[derive(Debug)]
 pub struct Scheduler {
     engine: Engine,
     roster: Roster,
     clock: Clock,
-    clock_watch: Watch,
+    clock_watch: WatchedClock,
     fetcher: Option<Fetcher>,
-    rules: Arc<Rules>,
+    rules: Arc<RulesConfig>,
     channels: Channels,
-    /// When the engine wants a tick.
-    wake: Option<Timestamp>,
-    /// Requests that are answered by message, by their numbers.
+    /// Time of the engine's next tick.
+    alarm: Alarm,
+    /// Number of probes in progress and of plans being built, for a paced clock.
+    pending: PendingWork,
+    /// Number of plans being built.
+    planning: usize,
+    /// Whether the alarm has expired and is not set again.
+    rang: bool,
+    /// Channels for the answers to requests, by request number.
     requests: BTreeMap<i64, oneshot::Sender<Result<(), Refusal>>>,
     stopping: bool,
     shown: Progress,
-    /// Actions that the engine asked for and that are not carried out yet.
+    /// Reused buffer of actions; empty between events.
     actions: Vec<Action>,
     recording: Option<Recording>,
 }
 
-/// How often, in real time, the scheduler looks up from its work even when there is none.
+/// Longest real time between two iterations of the loop.
 const BEAT: Duration = Duration::from_millis(500);
 
 impl Scheduler {
@@ -106,18 +112,21 @@ impl Scheduler {
         roster: Roster,
         clock: Clock,
         fetcher: Option<Fetcher>,
-        rules: Arc<Rules>,
+        rules: Arc<RulesConfig>,
         channels: Channels,
     ) -> Self {
         Self {
             engine,
             roster,
             clock_watch: clock.watch(),
-            clock,
             fetcher,
             rules,
             channels,
-            wake: None,
+            alarm: clock.alarm(),
+            pending: clock.pending_work(),
+            planning: 0,
+            rang: false,
+            clock,
             requests: BTreeMap::new(),
             stopping: false,
             shown: Progress::default(),
@@ -126,14 +135,15 @@ impl Scheduler {
         }
     }
 
-    /// Records from now on what the engine is told and asks for. The receiver hears when all is written.
+    /// Starts to record the engine's events and actions. The receiver is signalled when everything is
+    /// written.
     pub fn begin_recording(&mut self, to: &RecordTo) -> std::io::Result<oneshot::Receiver<()>> {
         let (recording, written) = Recording::begin(&self.engine, to)?;
         self.recording = Some(recording);
         Ok(written)
     }
 
-    /// Runs until told to stop and everything in progress has been stored.
+    /// Runs until a stop message, and until all probes in progress are stored.
     pub async fn run(mut self) {
         self.tell(EngineEvent::Tick);
         loop {
@@ -141,7 +151,6 @@ impl Scheduler {
             if self.stopping && self.engine.in_progress() == 0 {
                 return;
             }
-            let wake = self.wake.unwrap_or(Timestamp::MAX);
             tokio::select! {
                 biased;
                 Some(committed) = self.channels.receipts.recv() => self.tell(EngineEvent::Committed(committed)),
@@ -152,28 +161,33 @@ impl Scheduler {
                     Some(Control::Apply(new)) => self.apply(*new),
                     Some(Control::Stop) | None => self.stop(),
                 },
-                () = self.clock.sleep_until(wake), if self.wake.is_some() => {
-                    self.wake = None;
+                () = self.alarm.wait() => {
+                    self.rang = true;
                     self.tell(EngineEvent::Tick);
+                    if self.rang {
+                        // The engine has set no other time.
+                        self.alarm.set(None);
+                    }
                 }
                 () = crate::clock::real_pause(BEAT) => self.watch_clock(),
             }
         }
     }
 
-    /// Tells the engine what happened, and carries out what it asks for.
+    /// Passes an event to the engine, and carries out the resulting actions.
     fn tell(&mut self, event: EngineEvent) {
         self.watch_clock();
         self.hand_over(event, None);
     }
 
-    /// Tells the engine that a probe ended. What it saw goes into the store with what follows from it.
+    /// Passes the end of a probe to the engine. Its observation is stored together with the engine's
+    /// result.
     fn end(&mut self, finished: Finished) {
         self.watch_clock();
         self.hand_over(EngineEvent::ProbeEnded(Box::new(finished.report())), Some(finished));
     }
 
-    /// Tells the engine if the wall clock was set: before anything that happened since.
+    /// Reports a change of the wall clock to the engine, before any later event.
     fn watch_clock(&mut self) {
         if let Some(by) = self.clock_watch.jumped() {
             tracing::warn!("the clock was set by {by}; the schedule moves with it");
@@ -185,7 +199,11 @@ impl Scheduler {
         let mut actions = std::mem::take(&mut self.actions);
         let now = self.clock.now();
         let told = self.recording.as_ref().map(|_| event.clone());
+        if let EngineEvent::PlansReady(ready) = &event {
+            self.planning = self.planning.saturating_sub(ready.requests);
+        }
         self.engine.handle(now, event, &mut actions);
+        self.count_pending();
         if let (Some(recording), Some(told)) = (&mut self.recording, told)
             && !recording.note(&self.engine, now, told, actions.clone())
         {
@@ -200,6 +218,10 @@ impl Scheduler {
         }
     }
 
+    fn count_pending(&mut self) {
+        self.pending.set(self.engine.in_progress() + self.planning);
+    }
+
     fn obey(&mut self, action: Action, ended: &mut Option<Finished>) {
         match action {
             Action::Persist(persist) => self.persist(persist, ended),
@@ -212,12 +234,14 @@ impl Scheduler {
                     host_spacing: self.engine.params().host_spacing,
                     rules: Arc::clone(&self.rules),
                 };
-                // A prober that is gone is noticed by the task that joins it.
+                // The task that joins the prober notices its end.
                 let _ = self.channels.launches.send(launch);
             }
             Action::BuildPlan(order) => {
-                // A planner that is gone is noticed by the task that joins it.
+                // The task that joins the planner notices its end.
                 let _ = self.channels.plans.send(*order);
+                self.planning += 1;
+                self.count_pending();
             }
             Action::Deliver => self.channels.deliver.notify_one(),
             Action::Log { source, note } => log_note(self.name(source), &note),
@@ -231,7 +255,10 @@ impl Scheduler {
                     self.write(Write::Answer { request, answer });
                 }
             },
-            Action::WakeAt(at) => self.wake = at,
+            Action::WakeAt(at) => {
+                self.alarm.set(at);
+                self.rang = false;
+            }
         }
     }
 
@@ -263,12 +290,12 @@ impl Scheduler {
         self.write(write);
     }
 
-    /// What a probe saw, and what follows from it.
+    /// Builds the write for a finished probe and its result.
     fn record(&mut self, mut finished: Finished, result: ProbeResult) -> Write {
         if result.discarded {
             finished = finished.discarded();
         }
-        // Matches are delivered as the rules have it now.
+        // Matches are delivered under the current rules.
         finished.rules = Arc::clone(&self.rules);
         self.shown.probes += 1;
         let found = finished.observation.as_ref().map_or(0, |seen| seen.updates.len());
@@ -324,7 +351,8 @@ impl Scheduler {
         let mut added = Vec::with_capacity(new.added.len());
         for (mut known, spec) in new.added {
             let before = self.roster.insert(known.id, Arc::clone(&spec));
-            // Taken off the list and put back elsewhere, while the old address has yet to answer.
+            // The source was removed and added again with another URL, while a probe of the old URL is in
+            // progress.
             if before.is_some_and(|before| before.url() != spec.url()) {
                 known.moved = Moved::Elsewhere;
             }
@@ -378,7 +406,7 @@ impl Scheduler {
     }
 
     fn write(&self, write: Write) {
-        // A writer that is gone is noticed by the task that joins it.
+        // The task that joins the writer notices its end.
         let _ = self.channels.writes.send(write);
     }
 }

@@ -1,13 +1,13 @@
-//! Signals become commands.
+//! Converts Unix signals to daemon commands.
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
-use super::run::Command;
+use super::run::DaemonCommand;
 
-/// Listens for SIGHUP, SIGTERM and SIGINT from now on: the first of the latter two drains, the
-/// next one aborts.
-pub fn listen(commands: mpsc::UnboundedSender<Command>) -> std::io::Result<()> {
+/// Starts to handle SIGHUP, SIGTERM and SIGINT. The first SIGTERM or SIGINT drains the daemon, the next one
+/// aborts it.
+pub fn listen(commands: mpsc::UnboundedSender<DaemonCommand>) -> std::io::Result<()> {
     let mut hangup = signal(SignalKind::hangup())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -15,7 +15,7 @@ pub fn listen(commands: mpsc::UnboundedSender<Command>) -> std::io::Result<()> {
         let mut stopping = false;
         loop {
             let command = tokio::select! {
-                Some(()) = hangup.recv() => Command::Reload,
+                Some(()) = hangup.recv() => DaemonCommand::Reload,
                 Some(()) = terminate.recv() => stop(&mut stopping),
                 Some(()) = interrupt.recv() => stop(&mut stopping),
                 else => return,
@@ -28,6 +28,6 @@ pub fn listen(commands: mpsc::UnboundedSender<Command>) -> std::io::Result<()> {
     Ok(())
 }
 
-fn stop(stopping: &mut bool) -> Command {
-    if std::mem::replace(stopping, true) { Command::Abort } else { Command::Stop }
+fn stop(stopping: &mut bool) -> DaemonCommand {
+    if std::mem::replace(stopping, true) { DaemonCommand::Abort } else { DaemonCommand::Stop }
 }

@@ -1,7 +1,7 @@
-//! Configuration and store become an engine.
+//! Builds an engine from the configuration and the store.
 //!
-//! Shared by the daemon at its start and by the commands that look at its store: so what
-//! `explain` shows is what the daemon would do.
+//! Used by the daemon at its start and by the commands that read its store, so `explain` shows the schedule
+//! that the daemon would compute.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -10,55 +10,55 @@ use jiff::tz::TimeZone;
 use url::Url;
 
 use crate::config::configuration::Config;
-use crate::config::profile::Rules;
-use crate::config::source::Source;
+use crate::config::profile::RulesConfig;
+use crate::config::source::SourceConfig;
 use crate::fetch::host_group::host_group;
-use crate::store::load::{self, Remembered, Standing};
+use crate::store::load::{self, Remembered, StoredState};
 use crate::store::{Connection, StoreError, rules};
-use tidewatch_core::engine::book::{RuleSet, RuleState};
 use tidewatch_core::engine::event::{KnownSource, Moved};
 use tidewatch_core::engine::loading::Loader;
 use tidewatch_core::engine::memory::Due;
 use tidewatch_core::engine::params::Terms;
+use tidewatch_core::engine::rule_registry::{RuleSet, RuleState};
 use tidewatch_core::engine::state::Engine;
 use tidewatch_core::model::burst;
 use tidewatch_core::model::history::History;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
-/// A source as its probes need it. There are as many as sources, so what can be shared is.
+/// The settings that a probe needs. There is one per source, so parts are shared.
 #[derive(Debug, Clone)]
 pub struct Spec {
-    /// As configured.
-    pub source: Arc<Source>,
-    /// The address that was adopted since, if any.
+    /// The configured source.
+    pub source: Arc<SourceConfig>,
+    /// The URL adopted after a permanent redirect, if any.
     pub adopted: Option<Box<Url>>,
-    /// How its rhythm is learned.
+    /// Learning parameters.
     pub learning: Arc<Learning>,
 }
 
 impl Spec {
-    /// Where it is asked: the configured address, or the one adopted since.
+    /// The URL to probe: the adopted one, else the configured one.
     pub fn url(&self) -> &Url {
         self.adopted.as_deref().unwrap_or(&self.source.url)
     }
 }
 
-/// How a source's rhythm is learned.
+/// Parameters of learning a source's rate and bursts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Learning {
-    /// Whose week it follows.
+    /// The time zone of its week.
     pub zone: TimeZone,
-    /// How fast old evidence fades.
+    /// Half-life of the evidence.
     pub half_life: Span,
-    /// How bursts are recognised.
+    /// Parameters of burst detection.
     pub bursts: burst::BurstParams,
-    /// What outlasts this is no burst.
+    /// The longest burst; a longer one becomes the rhythm.
     pub cycle: Span,
 }
 
 impl Learning {
-    /// A source's history from stored bytes; a new one where there are none that can be read.
+    /// Decodes a source's history; returns a new one if there are no readable bytes.
     pub fn history(&self, bytes: Option<&[u8]>, now: Timestamp) -> History {
         bytes
             .and_then(|bytes| History::from_bytes(bytes, self.zone.clone(), self.half_life))
@@ -66,11 +66,11 @@ impl Learning {
     }
 }
 
-/// Sources by number.
+/// The sources by number.
 pub type Roster = HashMap<SourceId, Arc<Spec>>;
 
-/// What the user grants a source that is asked at `url`.
-pub fn terms(source: &Source, url: &Url) -> Terms {
+/// The configured limits of a source that is probed at `url`.
+pub fn terms(source: &SourceConfig, url: &Url) -> Terms {
     Terms {
         budget: source.budget,
         own_budget: source.own_budget,
@@ -83,53 +83,53 @@ pub fn terms(source: &Source, url: &Url) -> Terms {
     }
 }
 
-/// The specification of a source whose adopted address, if any, is `adopted`.
-pub fn spec(config: &Config, source: &Arc<Source>, adopted: Option<&str>) -> Spec {
+/// The spec of a source with this adopted URL, if any.
+pub fn spec(config: &Config, source: &Arc<SourceConfig>, adopted: Option<&str>) -> Spec {
     spec_by(&usual(config), source, adopted)
 }
 
-/// The same, where it is known how rhythms are usually learned.
-pub fn spec_by(usual: &Arc<Learning>, source: &Arc<Source>, adopted: Option<&str>) -> Spec {
+/// The same, with the default learning parameters already computed.
+pub fn spec_by(usual: &Arc<Learning>, source: &Arc<SourceConfig>, adopted: Option<&str>) -> Spec {
     let adopted = adopted.and_then(|url| Url::parse(url).ok()).map(Box::new);
     Spec { source: Arc::clone(source), adopted, learning: learning_of(usual, source) }
 }
 
-/// How the rhythm of a source is learned: as usual, but for its own week.
-pub fn learning_of(usual: &Arc<Learning>, source: &Source) -> Arc<Learning> {
+/// The learning parameters of a source: the default ones with its own time zone, if any.
+pub fn learning_of(usual: &Arc<Learning>, source: &SourceConfig) -> Arc<Learning> {
     match &source.time_zone {
         None => Arc::clone(usual),
         Some(zone) => Arc::new(Learning { zone: zone.clone(), ..(**usual).clone() }),
     }
 }
 
-/// How rhythms are learned, but for sources with a week of their own.
+/// The default learning parameters, for sources without their own time zone.
 pub fn usual(config: &Config) -> Arc<Learning> {
     Arc::new(learning(config, config.importance.time_zone.clone()))
 }
 
-/// How the rhythm of a source in that zone is learned.
+/// The learning parameters for a time zone.
 pub fn learning(config: &Config, zone: TimeZone) -> Learning {
     let (half_life, cycle) = (config.rate.half_life, config.rate.cycle);
     Learning { zone, half_life, bursts: config.burst, cycle }
 }
 
-/// How far back probes must be known for every budget to be counted.
+/// The age up to which probes count for some budget.
 pub fn look_back(config: &Config) -> Span {
     config.sources.iter().map(|source| source.budget.per).max().unwrap_or(Span::ZERO) + Span::from_hours(1)
 }
 
-/// An engine that is ready to run.
+/// An engine that is ready to run, with the specs of its sources.
 #[derive(Debug)]
 pub struct Loaded {
-    /// All configured sources that the store knows.
+    /// Contains all configured sources that are stored.
     pub engine: Engine,
-    /// What their probes need.
+    /// The specs of these sources.
     pub roster: Roster,
-    /// Those that had no due time before.
+    /// Sources without a stored due time.
     pub unscheduled: Vec<SourceId>,
 }
 
-/// An engine of all configured sources that the store knows.
+/// Builds an engine with all configured sources that are stored.
 pub async fn load_engine(
     config: &Config,
     connection: &mut Connection,
@@ -141,8 +141,8 @@ pub async fn load_engine(
     Ok(startup.done(&config.rules, &states))
 }
 
-/// The rules, and which of these sources concern them.
-pub fn rule_set(rules: &Rules, roster: &Roster) -> RuleSet {
+/// The rules, with the sources that each applies to.
+pub fn rule_set(rules: &RulesConfig, roster: &Roster) -> RuleSet {
     let part = |(&id, spec): (&SourceId, &Arc<Spec>)| {
         let parts = rules.of(&spec.source);
         (!parts.is_empty()).then(|| (id, parts.into_boxed_slice()))
@@ -151,18 +151,18 @@ pub fn rule_set(rules: &Rules, roster: &Roster) -> RuleSet {
     RuleSet { terms, parts: roster.iter().filter_map(part).collect() }
 }
 
-/// Sources that the engine takes in at a time. First contacts come at a pace by their number: of so
-/// many it is longer than any spacing that they must keep within.
+/// Sources passed to the engine in one call. The engine spreads the first probes of a call over 3 s per
+/// source, at most over the minimum spacing; this size allows more than 16 h.
 const AT_A_TIME: usize = 20_000;
 
-/// An engine that is filled source by source, so that what the store gives need not be held for all.
+/// An engine that is filled source by source, so that the stored rows need not all be in memory.
 #[derive(Debug)]
 pub struct Startup<'c> {
     now: Timestamp,
     set_back: Span,
     usual: Arc<Learning>,
-    sources: HashMap<&'c str, &'c Arc<Source>>,
-    /// Names of host groups, each kept once.
+    sources: HashMap<&'c str, &'c Arc<SourceConfig>>,
+    /// Shared names of host groups.
     hosts: HashSet<Arc<str>>,
     known: Vec<KnownSource>,
     first: Vec<KnownSource>,
@@ -172,11 +172,11 @@ pub struct Startup<'c> {
 }
 
 impl<'c> Startup<'c> {
-    /// Nobody yet.
-    pub fn new(config: &'c Config, standing: Standing, now: Timestamp) -> Self {
+    /// Starts without sources.
+    pub fn new(config: &'c Config, standing: StoredState, now: Timestamp) -> Self {
         let mut loader = Loader::new(config.fleet.clone(), standing.seed, now);
-        // The store knows of a later time than now: the clock was set back while nobody watched.
-        // Moving everything back with it keeps every promise and blocks nobody for years.
+        // The store contains a later time than now: the clock was set back while the daemon was stopped.
+        // All times move back with it, so that limits hold and no source is blocked for years.
         let latest = standing.latest.filter(|&latest| latest > now);
         let set_back = latest.map_or(Span::ZERO, |latest| now - latest);
         for (host, paused_until, crawl_delay) in &standing.hosts {
@@ -196,7 +196,7 @@ impl<'c> Startup<'c> {
         }
     }
 
-    /// Takes in a source, if it is configured.
+    /// Adds a stored source, if it is configured.
     pub fn take(&mut self, remembered: Remembered) {
         let Remembered { id, name, mut memory, answered_at, mut probes } = remembered;
         let Some(source) = self.sources.get(name.as_str()) else { return };
@@ -205,7 +205,7 @@ impl<'c> Startup<'c> {
         if !first {
             memory.shift(self.set_back);
         }
-        // Who was never asked is asked within its spacing. Later than that only a clock that was set says.
+        // The first probe is due within the minimum spacing. A later due time results from a changed clock.
         let first = first
             || memory.last_probe.is_none()
                 && memory.due.at().is_some_and(|due| due > self.now + source.budget.min_spacing);
@@ -231,8 +231,8 @@ impl<'c> Startup<'c> {
         }
     }
 
-    /// All are there; these rules have come this far.
-    pub fn done(mut self, rules: &Rules, states: &[RuleState]) -> Loaded {
+    /// Completes the engine with the rules and their stored states.
+    pub fn done(mut self, rules: &RulesConfig, states: &[RuleState]) -> Loaded {
         self.loader.sources(self.known);
         self.loader.sources(self.first);
         if !rules.is_empty() {

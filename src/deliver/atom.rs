@@ -1,9 +1,8 @@
-//! Telling a feed reader: the last matches as an Atom feed in a file.
+//! Delivers to a file: the last matches as an Atom feed.
 //!
-//! Exists so that matches can be read where news is read. The feed is made anew each time from what
-//! the store says was told, so it needs no memory of its own and never reads its own file. Whoever
-//! reads the file finds the old feed or the new one, never a part of one. Titles are strangers'
-//! words: they are escaped, and what XML cannot carry is left out.
+//! Each time, the feed is built from the accepted deliveries in the store; the old file is never read. A
+//! reader of the file sees the old feed or the new one, never a part. Titles and texts come from sources,
+//! so they are escaped, and characters that XML forbids are dropped.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -13,41 +12,46 @@ use serde_json::Value;
 use url::Url;
 
 use crate::store::StoreError;
-use crate::store::outbox::Told;
+use crate::store::outbox::DeliveredDocument;
 use crate::store::reader::Reader;
 use tidewatch_core::time::Timestamp;
 
-use super::parcel::Parcel;
-use super::verdict::Verdict;
+use super::delivery_outcome::DeliveryOutcome;
+use super::shipment::Shipment;
 
-/// Rows that are read at a time: documents may be large.
+/// Rows per query: documents may be large.
 const PAGE: u32 = 16;
 
-/// Nobody reads a feed that is larger: older entries are left out then.
+/// Size limit of the feed, in bytes; older entries are left out.
 const LARGEST: usize = 32 * 1024 * 1024;
 
-/// Writes the feed with this parcel in it.
+/// Writes the feed, including this document.
 pub(super) async fn publish(
     target: &str,
     path: &Path,
     most: u32,
-    parcel: &Parcel,
+    parcel: &Shipment,
     reader: &Reader,
-) -> Verdict {
+) -> DeliveryOutcome {
     let feed = match compose(target, most, parcel, reader).await {
         Ok(feed) => feed,
-        Err(error) => return Verdict::failed(error.to_string()),
+        Err(error) => return DeliveryOutcome::failed(error.to_string()),
     };
     let (place, shown) = (path.to_owned(), path.display().to_string());
     match tokio::task::spawn_blocking(move || replace(&place, feed.as_bytes())).await {
-        Ok(Ok(())) => Verdict::Delivered,
-        Ok(Err(error)) => Verdict::failed(format!("{shown} cannot be written: {error}")),
-        Err(_) => Verdict::failed("writing the feed panicked; please report it"),
+        Ok(Ok(())) => DeliveryOutcome::Delivered,
+        Ok(Err(error)) => DeliveryOutcome::failed(format!("{shown} cannot be written: {error}")),
+        Err(_) => DeliveryOutcome::failed("writing the feed panicked; please report it"),
     }
 }
 
-async fn compose(target: &str, most: u32, parcel: &Parcel, reader: &Reader) -> Result<String, StoreError> {
-    let mut feed = Feed { entries: String::new(), left: most, updated: None };
+async fn compose(
+    target: &str,
+    most: u32,
+    parcel: &Shipment,
+    reader: &Reader,
+) -> Result<String, StoreError> {
+    let mut feed = AtomFeed { entries: String::new(), left: most, updated: None };
     let mut below = i64::MAX;
     loop {
         let rows = reader.told(target, parcel.id, below, PAGE).await?;
@@ -61,22 +65,22 @@ async fn compose(target: &str, most: u32, parcel: &Parcel, reader: &Reader) -> R
     }
 }
 
-/// A feed in the making, the latest first.
-struct Feed {
+/// A feed under construction, newest entries first.
+struct AtomFeed {
     entries: String,
-    /// How many entries may be added.
+    /// Number of entries that may still be added.
     left: u32,
-    /// The latest entry's time.
+    /// Time of the newest entry.
     updated: Option<String>,
 }
 
-impl Feed {
+impl AtomFeed {
     fn wants_more(&self) -> bool {
         self.left > 0 && self.entries.len() < LARGEST
     }
 
     /// Adds the items of one document.
-    fn add(&mut self, told: &Told) {
+    fn add(&mut self, told: &DeliveredDocument) {
         let document: Value = serde_json::from_str(&told.document).unwrap_or_default();
         let items = document["items"].as_array().map_or(&[][..], Vec::as_slice);
         for (n, item) in items.iter().enumerate() {
@@ -88,7 +92,7 @@ impl Feed {
         }
     }
 
-    fn entry(&mut self, told: &Told, n: usize, item: &Value, document: &Value) {
+    fn entry(&mut self, told: &DeliveredDocument, n: usize, item: &Value, document: &Value) {
         let text = |value: &Value| value.as_str().map(str::to_owned).filter(|text| !text.trim().is_empty());
         let kind = text(&item["kind"]).unwrap_or_else(|| "match".to_owned());
         let source = text(&document["source"]).unwrap_or_else(|| "a source".to_owned());
@@ -155,7 +159,7 @@ fn element(out: &mut String, name: &str, text: &str) {
     out.push_str(">\n");
 }
 
-/// Text for an element or an attribute; characters that XML 1.0 forbids are left out.
+/// Escapes text for an element or an attribute; drops characters that XML 1.0 forbids.
 fn escape(out: &mut String, text: &str) {
     for c in text.chars() {
         match c {
@@ -164,7 +168,7 @@ fn escape(out: &mut String, text: &str) {
             '&' => out.push_str("&amp;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&apos;"),
-            // As they are, a parser would make spaces or line feeds of them.
+            // Unescaped, a parser would change them to spaces or line feeds.
             '\t' => out.push_str("&#9;"),
             '\n' => out.push_str("&#10;"),
             '\r' => out.push_str("&#13;"),
@@ -174,7 +178,8 @@ fn escape(out: &mut String, text: &str) {
     }
 }
 
-/// A link that leads to the web, and nowhere else: a stranger wrote it, and someone may click on it.
+/// The link, if it is http or https. It comes from a source and may be clicked, so other schemes are
+/// dropped.
 fn web_address(link: &str) -> Option<String> {
     let url = Url::parse(link).ok()?;
     matches!(url.scheme(), "http" | "https").then(|| url.into())
@@ -184,7 +189,7 @@ fn date(value: &Value) -> Option<String> {
     Timestamp::parse_iso(value.as_str()?).map(rfc)
 }
 
-/// RFC 3339, which knows only the years 0 to 9999.
+/// RFC 3339, which allows only the years 0 to 9999; other times become the epoch.
 fn rfc(at: Timestamp) -> String {
     let text = at.iso();
     if text.len() == 24 && text.starts_with(|c: char| c.is_ascii_digit()) {
@@ -193,7 +198,7 @@ fn rfc(at: Timestamp) -> String {
     Timestamp::from_secs(0).iso()
 }
 
-/// Replaces a file by another content, whole or not at all, also when the power fails.
+/// Replaces the content of a file atomically, also if the power fails.
 fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let name = path.file_name().ok_or_else(|| io::Error::other("it names no file"))?;
     let folder = match path.parent() {
@@ -204,8 +209,8 @@ fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     fresh_name.push(name);
     fresh_name.push(".new");
     let fresh: PathBuf = folder.join(fresh_name);
-    // One that was left behind goes. Then it is made, never opened: whoever else may write to the
-    // folder cannot make us write through a link.
+    // Removes a leftover file, then creates a new one and never opens an existing one. So no link that
+    // others place in the folder is followed.
     match fs::remove_file(&fresh) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}

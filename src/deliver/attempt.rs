@@ -1,18 +1,18 @@
-//! One attempt, whatever the way.
+//! One attempt to deliver, by any kind of target.
 //!
-//! Exists so that a lane need not know how its target is told. Must not touch the row.
+//! Hides the kind of target from the worker of a target. Must not change the row in the outbox.
 
 use crate::clock::patience;
-use crate::config::target::{Target, Way};
+use crate::config::target::{TargetConfig, Way};
 
-use super::parcel::{Parcel, Tools};
-use super::verdict::Verdict;
+use super::delivery_outcome::DeliveryOutcome;
+use super::shipment::{Shipment, Tools};
 use super::{atom, exec, webhook};
 
-/// Tries once. When this is dropped, whatever it started ends.
-pub(super) async fn attempt(target: &Target, parcel: Parcel, tools: &Tools) -> Verdict {
+/// Makes one attempt. Dropping the future ends everything that it started, except a write of a feed file.
+pub(super) async fn attempt(target: &TargetConfig, parcel: Shipment, tools: &Tools) -> DeliveryOutcome {
     let limit = target.timeout.to_duration();
-    let late = |what: &str| Verdict::failed(format!("{what} after {}", target.timeout));
+    let late = |what: &str| DeliveryOutcome::failed(format!("{what} after {}", target.timeout));
     match &target.way {
         Way::Exec { command } => patience(limit, exec::run(command, &target.name, &parcel))
             .await
@@ -22,8 +22,7 @@ pub(super) async fn attempt(target: &Target, parcel: Parcel, tools: &Tools) -> V
                 webhook::Hook { url, secret: secret.as_ref(), headers, allow_private: *allow_private };
             patience(limit, webhook::post(hook, parcel, tools)).await.unwrap_or_else(|_| late("no answer"))
         }
-        // Without a limit: a write to a local disk cannot be called off, and must not go on beside
-        // the next one.
+        // No time limit: a file write cannot be cancelled, and must not overlap with the next one.
         Way::Atom { path, entries } => {
             atom::publish(&target.name, path, *entries, &parcel, &tools.reader).await
         }

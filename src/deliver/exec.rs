@@ -1,9 +1,7 @@
-//! Telling a program: the document on its standard input, no shell in between.
+//! Delivers to a program: the document on its standard input, without a shell.
 //!
-//! Exists so that a program of the user's can do what we need not know. It gets an environment
-//! with nothing of ours in it, and a process group of its own, so that it can be ended with all
-//! that it started. What it writes to its standard output is nobody's business; of its standard
-//! error the end is kept, for the log.
+//! The program gets a fixed environment and its own process group, so that it can be killed with all its
+//! children. Its standard output is discarded. The end of its standard error is kept for the log.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -14,21 +12,21 @@ use tokio::process::{ChildStderr, ChildStdin, Command};
 
 use crate::clock::patience;
 
-use super::parcel::Parcel;
-use super::verdict::Verdict;
+use super::delivery_outcome::DeliveryOutcome;
+use super::shipment::Shipment;
 
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// So much of what it says last is kept.
+/// Bytes of standard error that are kept.
 const KEPT: usize = 4096;
 
-/// A program that has ended may leave children who still hold its standard error.
+/// Longest wait for the rest of standard error: children of an ended program may keep it open.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// Runs the program and waits for its end. Dropped before, it kills the whole process group.
-pub(super) async fn run(command: &[String], target: &str, parcel: &Parcel) -> Verdict {
+/// Runs the program and waits for its end. Dropping the future kills the whole process group.
+pub(super) async fn run(command: &[String], target: &str, parcel: &Shipment) -> DeliveryOutcome {
     let Some((program, arguments)) = command.split_first() else {
-        return Verdict::failed("no program is configured");
+        return DeliveryOutcome::failed("no program is configured");
     };
     let spawned = Command::new(program)
         .args(arguments)
@@ -44,20 +42,20 @@ pub(super) async fn run(command: &[String], target: &str, parcel: &Parcel) -> Ve
         .process_group(0)
         .kill_on_drop(true)
         .spawn();
-    // Arguments may hold secrets; the program's name does not.
+    // Errors show the program only: its arguments may contain secrets.
     let mut child = match spawned {
         Ok(child) => child,
-        Err(error) => return Verdict::failed(format!("cannot start {program}: {error}")),
+        Err(error) => return DeliveryOutcome::failed(format!("cannot start {program}: {error}")),
     };
-    // After the child, so that it is dropped before it: while nobody has waited for the child, its
-    // number cannot belong to another group.
-    let mut group = Group(child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)));
+    // Declared after the child, so it is dropped first: until the child is reaped, its process group number
+    // cannot be reused.
+    let mut group = ProcessGroup(child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)));
     let (stdin, mut stderr) = (child.stdin.take(), child.stderr.take());
     let mut said = Vec::new();
     let ended = {
         let talk =
             async { tokio::join!(feed(stdin, &parcel.document), listen(stderr.as_mut(), &mut said)) };
-        // Its end counts, whatever it has read or said by then.
+        // The program's end decides, even if its pipes are still open.
         tokio::select! {
             ended = child.wait() => ended,
             _ = talk => child.wait().await,
@@ -65,17 +63,17 @@ pub(super) async fn run(command: &[String], target: &str, parcel: &Parcel) -> Ve
     };
     group.0 = None;
     match ended {
-        Ok(status) if status.success() => Verdict::Delivered,
+        Ok(status) if status.success() => DeliveryOutcome::Delivered,
         Ok(status) => {
             let _ = patience(LAST_WORDS, listen(stderr.as_mut(), &mut said)).await;
             let said = String::from_utf8_lossy(&said);
-            Verdict::failed(format!("{program} ended with {status}: {}", said.trim()))
+            DeliveryOutcome::failed(format!("{program} ended with {status}: {}", said.trim()))
         }
-        Err(error) => Verdict::failed(format!("{program} cannot be waited for: {error}")),
+        Err(error) => DeliveryOutcome::failed(format!("{program} cannot be waited for: {error}")),
     }
 }
 
-/// The document and a newline. A program need not read them: that it ended well is enough.
+/// Writes the document and a newline. The program need not read them; only its exit status counts.
 async fn feed(stdin: Option<ChildStdin>, document: &str) {
     let Some(mut stdin) = stdin else { return };
     if stdin.write_all(document.as_bytes()).await.is_ok() {
@@ -83,7 +81,7 @@ async fn feed(stdin: Option<ChildStdin>, document: &str) {
     }
 }
 
-/// Reads to the end and keeps the last of it.
+/// Reads standard error to its end and keeps the last bytes.
 async fn listen(stderr: Option<&mut ChildStderr>, said: &mut Vec<u8>) {
     let Some(stderr) = stderr else { return };
     let mut piece = [0; KEPT];
@@ -93,13 +91,13 @@ async fn listen(stderr: Option<&mut ChildStderr>, said: &mut Vec<u8>) {
     }
 }
 
-/// A process group that is killed when this is dropped, unless its leader was waited for.
-struct Group(Option<Pid>);
+/// A process group that is killed on drop, unless its leader was reaped.
+struct ProcessGroup(Option<Pid>);
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         if let Some(leader) = self.0 {
-            // Fails only when nobody of it is left.
+            // Fails only if no process of the group is left.
             let _ = kill_process_group(leader, Signal::KILL);
         }
     }

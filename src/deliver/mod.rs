@@ -1,16 +1,14 @@
-//! Telling those who asked.
+//! Delivers matches to programs, webhooks and feed files.
 //!
-//! Exists so that whoever is to be told is told at least once and in order, whatever happens to
-//! them or to us meanwhile, and so that no probe ever waits for it. Takes up rows of the outbox,
-//! makes one attempt at a time for each target, and settles a row only when it is known how the
-//! attempt ended. Knows how programs, webhooks and feed files are told. Must not know what is worth
-//! telling: a row of the outbox is all that it sees of sources, rules and updates.
+//! Each match is delivered at least once and in order, across failures and restarts, and delays no probe.
+//! Makes one attempt at a time for each target. Settles a row of the outbox only when the result of its
+//! attempt is known. Must not know sources, rules or updates: it sees only rows of the outbox.
 
 mod atom;
 mod attempt;
-pub mod courier;
+mod delivery_outcome;
+pub mod dispatcher;
 mod exec;
-mod lane;
-mod parcel;
-mod verdict;
+mod shipment;
+mod target_worker;
 mod webhook;

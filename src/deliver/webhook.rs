@@ -1,8 +1,7 @@
-//! Telling a webhook: the document as a signed POST.
+//! Delivers to a webhook: the document as a signed POST.
 //!
-//! Knows what the receiver needs to trust a document and to drop a repeat, and what its status
-//! means for the row. Secrets are read at the last moment and end with the attempt. Must not open a
-//! socket: that is the fetcher's.
+//! Sets the signature and the idempotency key, and maps the response status to a result. Secrets are read
+//! just before the request and dropped after it. Must not open a socket: the fetcher does.
 
 use bytes::Bytes;
 use hmac::{Hmac, Mac};
@@ -11,16 +10,16 @@ use sha2::Sha256;
 use url::Url;
 
 use crate::config::secret::Secret;
-use crate::fetch::post::{Answered, Post};
+use crate::fetch::post::{PostAnswer, PostRequest};
 use crate::fetch::secret::{read_headers, read_one};
 
-use super::parcel::{Parcel, Tools};
-use super::verdict::Verdict;
+use super::delivery_outcome::DeliveryOutcome;
+use super::shipment::{Shipment, Tools};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const SIGNATURE: HeaderName = HeaderName::from_static("x-tidewatch-signature");
 
-/// Answers that speak of the document itself: sending it again cannot help.
+/// Statuses that concern the document itself: a retry cannot succeed.
 const REFUSALS: [u16; 9] = [400, 405, 406, 410, 411, 413, 414, 415, 422];
 
 /// A webhook as configured.
@@ -32,34 +31,34 @@ pub(super) struct Hook<'a> {
 }
 
 /// Posts the document once.
-pub(super) async fn post(hook: Hook<'_>, parcel: Parcel, tools: &Tools) -> Verdict {
+pub(super) async fn post(hook: Hook<'_>, parcel: Shipment, tools: &Tools) -> DeliveryOutcome {
     let body = Bytes::from(parcel.document);
     let headers = match headers(&hook, &parcel.key, body.clone()).await {
         Ok(headers) => headers,
-        Err(error) => return Verdict::failed(error),
+        Err(error) => return DeliveryOutcome::failed(error),
     };
-    let post = Post { url: hook.url.clone(), headers, body, allow_private: hook.allow_private };
+    let post = PostRequest { url: hook.url.clone(), headers, body, allow_private: hook.allow_private };
     match tools.fetcher.post(post, &tools.clock).await {
         Ok(answered) => judge(answered),
-        Err(error) => Verdict::failed(error.message),
+        Err(error) => DeliveryOutcome::failed(error.message),
     }
 }
 
-/// What the answer means for the row.
-fn judge(Answered { status, retry_after }: Answered) -> Verdict {
+/// Maps the response to the result of the attempt.
+fn judge(PostAnswer { status, retry_after }: PostAnswer) -> DeliveryOutcome {
     match status {
-        200..=299 => Verdict::Delivered,
-        300..=399 => Verdict::failed(format!(
+        200..=299 => DeliveryOutcome::Delivered,
+        300..=399 => DeliveryOutcome::failed(format!(
             "HTTP {status}: a redirect, which is not followed; configure the address it leads to"
         )),
         _ if REFUSALS.contains(&status) => {
-            Verdict::Refused(format!("HTTP {status}: the receiver refuses this document"))
+            DeliveryOutcome::Refused(format!("HTTP {status}: the receiver refuses this document"))
         }
-        _ => Verdict::Failed { error: format!("HTTP {status}"), rest: retry_after },
+        _ => DeliveryOutcome::Failed { error: format!("HTTP {status}"), rest: retry_after },
     }
 }
 
-/// The headers, with secrets read off the async threads. Ours replace configured ones.
+/// Builds the headers; reads secrets on a blocking thread. Fixed headers replace configured ones.
 async fn headers(hook: &Hook<'_>, key: &str, body: Bytes) -> Result<HeaderMap, String> {
     let (secret, configured) = (hook.secret.cloned(), hook.headers.to_vec());
     let reading = tokio::task::spawn_blocking(move || {
@@ -103,13 +102,13 @@ mod tests {
     }
 
     #[test]
-    fn what_concerns_the_document_is_final_and_the_rest_is_not() {
-        let of = |status| judge(Answered { status, retry_after: Some(Span::from_secs(9)) });
-        assert_eq!(of(204), Verdict::Delivered);
-        assert!(REFUSALS.into_iter().all(|status| matches!(of(status), Verdict::Refused(_))));
+    fn only_statuses_about_the_document_are_final() {
+        let of = |status| judge(PostAnswer { status, retry_after: Some(Span::from_secs(9)) });
+        assert_eq!(of(204), DeliveryOutcome::Delivered);
+        assert!(REFUSALS.into_iter().all(|status| matches!(of(status), DeliveryOutcome::Refused(_))));
         for status in [301, 401, 403, 404, 408, 409, 425, 429, 500, 503] {
-            assert!(matches!(of(status), Verdict::Failed { .. }), "{status}");
+            assert!(matches!(of(status), DeliveryOutcome::Failed { .. }), "{status}");
         }
-        assert!(matches!(of(429), Verdict::Failed { rest: Some(_), .. }));
+        assert!(matches!(of(429), DeliveryOutcome::Failed { rest: Some(_), .. }));
     }
 }

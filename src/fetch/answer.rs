@@ -4,27 +4,27 @@ use url::Url;
 
 use tidewatch_core::time::{Span, Timestamp};
 
-/// What came back.
+/// The response after all redirects.
 #[derive(Debug, Clone)]
-pub struct Answer {
-    /// The last hop's status.
+pub struct HttpAnswer {
+    /// Status of the last hop.
     pub status: u16,
-    /// Where the answer came from after redirects, without user, password and fragment.
+    /// The URL after redirects, without user, password and fragment.
     pub final_url: Url,
-    /// Every hop on the way was permanent (301/308) and the last one answered with 2xx or 304:
-    /// the address the source says it has moved to.
+    /// The new address of the source: set if every redirect was permanent (301/308) and the last hop
+    /// answered with 2xx or 304.
     pub moved_to: Option<Url>,
-    /// Validators this answer carried (a 304 carries only some, or none).
+    /// The `ETag` of this answer; a 304 may lack it.
     pub etag: Option<Vec<u8>>,
-    /// See `etag`.
+    /// The `Last-Modified` of this answer; a 304 may lack it.
     pub last_modified: Option<Vec<u8>>,
-    /// `Last-Modified` as an instant.
+    /// `Last-Modified` as a time.
     pub modified_at: Option<Timestamp>,
-    /// `max-age` (less `Age`) or `Expires`: the publisher says it won't change for this long.
+    /// `max-age` (less `Age`) or `Expires`: the time for which the document stays fresh.
     pub fresh_for: Option<Span>,
-    /// `Retry-After`, `x-ratelimit-reset`, `ratelimit`: not before this long from now.
+    /// `Retry-After`, `x-ratelimit-reset` or `ratelimit`: the time before the next allowed request.
     pub retry_after: Option<Span>,
-    /// 429, or a 403/503 that speaks of a rate limit: the whole host group must rest.
+    /// A 429, or a 403/503 with a rate limit: pauses the whole host group.
     pub throttled: bool,
     /// `Content-Type`.
     pub content_type: Option<String>,

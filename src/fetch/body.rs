@@ -1,12 +1,8 @@
-//! Reading a body off the wire.
+//! Reads a response body within limits of size and real time.
 //!
-//! Exists so that no server can hold us longer, or fill more memory, than the configuration says.
-//! Knows the limits in bytes and in real time. Must not know what the bytes are. The length that
-//! a server announces is used only to refuse early: memory grows with what has really come.
-//!
-//! A body that ends before its announced length, or without its last chunk, is an error of the
-//! client. One that is delimited by the end of the connection can be cut without a trace, unless
-//! it is compressed.
+//! The announced length serves only to refuse early; memory grows with the bytes received. A body that ends
+//! before its announced length or its last chunk is an error. A body that ends with the connection can be
+//! truncated unnoticed, unless it is compressed. Must not know what the bytes mean.
 
 use std::time::Duration;
 
@@ -18,19 +14,19 @@ use crate::clock::{Stopwatch, patience};
 use crate::config::params::FetchParams;
 use tidewatch_core::time::Span;
 
-/// Slower than this on average, after one `read_timeout`, is a drip that only holds us up.
+/// Minimum mean speed after one `read_timeout`; a slower body is refused.
 const SLOWEST_BYTES_PER_SECOND: f64 = 256.0;
 
-/// A body, decoded, and what it weighed on the wire.
+/// A decoded body, and its size on the wire.
 #[derive(Debug)]
 pub struct Body {
     /// Decoded bytes.
     pub bytes: Vec<u8>,
-    /// Bytes as they came.
+    /// Number of bytes received.
     pub wire_bytes: u64,
 }
 
-/// Reads and decodes the body of an answer within the limits. The total time-out is the caller's.
+/// Reads and decodes the body of a response within the limits. The caller sets the total time-out.
 pub async fn read(response: reqwest::Response, params: &FetchParams) -> Result<Body, FetchError> {
     let codings =
         decode::codings(response.headers()).map_err(|error| FetchError::remote(error.to_string()))?;
@@ -41,11 +37,11 @@ pub async fn read(response: reqwest::Response, params: &FetchParams) -> Result<B
     Ok(Body { bytes, wire_bytes })
 }
 
-/// Off the async threads: decoding a hostile body is bounded, but may take a while.
+/// Decodes on a blocking thread: decoding a hostile body is bounded but may be slow.
 async fn decode_aside(wire: Vec<u8>, codings: Vec<Coding>, max_body: usize) -> Result<Vec<u8>, FetchError> {
     match tokio::task::spawn_blocking(move || decode::decode(wire, &codings, max_body)).await {
         Ok(decoded) => decoded.map_err(|error| FetchError::remote(error.to_string())),
-        // A decoder that panics on hostile bytes costs this probe only.
+        // A panic of the decoder fails only this probe.
         Err(_) => Err(FetchError::remote("the body broke its decoder")),
     }
 }
@@ -97,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_drip_is_slow_on_average_and_after_the_grace() {
+    fn a_body_is_too_slow_by_its_mean_speed_after_the_grace_time() {
         let grace = Duration::from_secs(10);
         assert!(!drips(1, Duration::from_secs(9), grace));
         assert!(drips(1, Duration::from_secs(11), grace));

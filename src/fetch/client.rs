@@ -1,13 +1,9 @@
-//! One conditional GET, redirects included.
+//! Makes one conditional GET and follows its redirects.
 //!
-//! Exists so that there is one way out of this program, with the same manners for everybody: no
-//! cookies, no Referer, no proxies, no silent retries. Knows which hop may see what: validators go
-//! to the URL that gave them, configured headers to the origin they are for. Must not know why it
-//! is asked, nor decide when to ask again.
-//!
-//! Redirects are followed here and not by the client below, because every hop has to be checked
-//! and none may inherit headers. From https to http is followed, since some publishers do it, but
-//! that is another origin: it sees no configured header.
+//! All requests of this program use this client: no cookies, no Referer, no proxies, no silent retries.
+//! Validators go only to the URL that gave them, configured headers only to their origin. Redirects are
+//! followed here, not by `reqwest`, because every hop is checked and none inherits headers. A redirect from
+//! https to http is followed, but counts as another origin. Must not know why or when a request is made.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -17,48 +13,49 @@ use reqwest::{Client, Response};
 use url::Url;
 
 use super::address::{host_of, strip};
-use super::answer::Answer;
+use super::answer::HttpAnswer;
 use super::body;
 use super::error::FetchError;
 use super::failure::explain;
 use super::freshness::{self, http_date};
 use super::guard::{Guard, Resolver};
-use super::request::{Request, Validators};
+use super::request::{FetchRequest, Validators};
 use super::robots::PRODUCT;
 use crate::clock::{Clock, patience};
 use crate::config::params::FetchParams;
 use tidewatch_core::time::Span;
 
-/// More than this is a loop in disguise.
+/// Largest number of redirects.
 const MOST_REDIRECTS: usize = 5;
 
-/// For HTTP/2; over HTTP/1 the library below stops at about 400 KiB and 100 fields.
+/// Header limit for HTTP/2; for HTTP/1, the HTTP library stops at about 400 KiB and 100 fields.
 const MOST_HEADER_BYTES: u32 = 64 * 1024;
 
 const ACCEPT: &str = "application/atom+xml, application/rss+xml, application/feed+json, \
      application/xml;q=0.9, application/json;q=0.9, text/html;q=0.8, */*;q=0.5";
 
-/// Connections that a redirect, or the next source on the same host, may use again.
+/// Time for which an idle connection is kept, for a redirect or the next source of the host.
 const IDLE: Span = Span::from_secs(30);
 
-/// Makes requests. Cheap to clone; clones share their connections.
+/// An HTTP client. Cheap to clone; clones share connections.
 #[derive(Debug, Clone)]
 pub struct Fetcher {
     /// Connects to public addresses only.
     guarded: Client,
-    /// Connects anywhere. Apart, so that no request without permission finds its connections.
+    /// Connects to any address. Separate, so that a request without permission cannot reuse its
+    /// connections.
     open: Client,
     guard: Guard,
     params: Arc<FetchParams>,
 }
 
 impl Fetcher {
-    /// A fetcher with these limits. `contact` goes into the User-Agent.
+    /// Creates a fetcher with these limits. `contact` goes into the User-Agent.
     pub fn new(params: &FetchParams, contact: Option<&str>) -> Result<Self, FetchError> {
         Self::with_guard(params, contact, Guard::default())
     }
 
-    /// A fetcher with its own idea of which addresses are public, for tests.
+    /// Creates a fetcher with another definition of public addresses, for tests.
     pub fn with_guard(
         params: &FetchParams,
         contact: Option<&str>,
@@ -74,23 +71,24 @@ impl Fetcher {
         })
     }
 
-    /// Makes one request and follows where it leads, all within the total time-out.
+    /// Makes one request and follows its redirects within the total time-out.
     ///
-    /// An answer of any status is an answer; an error means that there is none, or none that can
-    /// be believed. The body is read only of a 2xx.
-    pub async fn get(&self, request: &Request, clock: &Clock) -> Result<Answer, FetchError> {
+    /// Returns an answer for any status. An error means that there is no answer, or none that is valid. The
+    /// body is read only for 2xx.
+    pub async fn get(&self, request: &FetchRequest, clock: &Clock) -> Result<HttpAnswer, FetchError> {
         let total = self.params.total_timeout;
         patience(total.to_duration(), self.follow(request, clock)).await.map_err(|_| {
             FetchError::remote(format!("{} took longer than {total} in all", host_of(&request.url)))
         })?
     }
 
-    async fn follow(&self, request: &Request, clock: &Clock) -> Result<Answer, FetchError> {
+    async fn follow(&self, request: &FetchRequest, clock: &Clock) -> Result<HttpAnswer, FetchError> {
         let mut url = request.url.clone();
         strip(&mut url);
         let mut visited = HashSet::from([url.clone()]);
         let mut permanent = true;
-        // Once a redirect has left the origin, even one that leads back was a stranger's choice.
+        // After a redirect to another origin, a redirect back gets no credentials either: the other origin
+        // chose it.
         let mut at_home = true;
         loop {
             at_home &= url.origin() == request.url.origin();
@@ -110,11 +108,11 @@ impl Fetcher {
         }
     }
 
-    async fn hop(&self, request: &Request, url: &Url, at_home: bool) -> Result<Response, FetchError> {
+    async fn hop(&self, request: &FetchRequest, url: &Url, at_home: bool) -> Result<Response, FetchError> {
         let client = self.client(url, request.allow_private)?;
         let mut target = url.clone();
         if at_home {
-            // The client turns these into `Authorization`. They fail only where there is no host.
+            // The HTTP library converts these to `Authorization`. Setting them fails only without a host.
             let _ = target.set_username(request.url.username());
             let _ = target.set_password(request.url.password());
         }
@@ -123,10 +121,10 @@ impl Fetcher {
             builder = builder.headers(request.headers.clone());
         }
         let host = host_of(url);
-        // Connecting has its own time-out, below; the headers may then take one reading's time.
+        // Connecting has its own time-out in the HTTP library; the headers may then take one read time-out.
         let limit = self.params.connect_timeout + self.params.read_timeout;
         match patience(limit.to_duration(), builder.send()).await {
-            // There was a connection, or its own time-out would have come first.
+            // The host was connected; otherwise the connect time-out would have come first.
             Err(_) => Err(FetchError::remote(format!("{host} did not answer within {limit}"))),
             Ok(Err(error)) if error.is_connect() && error.is_timeout() => {
                 let limit = self.params.connect_timeout;
@@ -138,7 +136,7 @@ impl Fetcher {
         }
     }
 
-    /// The client that may go to this URL, if any may.
+    /// The client that is allowed to request this URL, if any.
     pub(super) fn client(&self, url: &Url, allow_private: bool) -> Result<&Client, FetchError> {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(FetchError::remote(format!("`{}` is not http or https", url.scheme())));
@@ -156,7 +154,7 @@ impl Fetcher {
         url: Url,
         moved: bool,
         clock: &Clock,
-    ) -> Result<Answer, FetchError> {
+    ) -> Result<HttpAnswer, FetchError> {
         let status = response.status().as_u16();
         let headers = response.headers().clone();
         let timing = freshness::read(status, &headers, clock.now());
@@ -171,7 +169,7 @@ impl Fetcher {
                 .map(|value: &HeaderValue| value.as_bytes().to_vec())
                 .filter(|bytes| !bytes.is_empty())
         };
-        Ok(Answer {
+        Ok(HttpAnswer {
             status,
             moved_to: (moved && matches!(status, 200..=299 | 304)).then(|| url.clone()),
             final_url: url,
@@ -205,7 +203,7 @@ fn build(params: &FetchParams, headers: HeaderMap, resolver: Resolver) -> Result
         .map_err(|error| explain("cannot set up the HTTP client:", "TLS", &error))
 }
 
-/// The headers that every request carries.
+/// The headers of every request.
 pub fn standing_headers(contact: Option<&str>) -> Result<HeaderMap, FetchError> {
     let version = env!("CARGO_PKG_VERSION");
     let agent = match contact {
@@ -222,11 +220,11 @@ pub fn standing_headers(contact: Option<&str>) -> Result<HeaderMap, FetchError> 
     ]))
 }
 
-/// `If-None-Match` and `If-Modified-Since`, if this very URL gave us something to put into them.
-fn conditions(request: &Request, url: &Url) -> HeaderMap {
+/// `If-None-Match` and `If-Modified-Since`, if this URL gave the validators.
+fn conditions(request: &FetchRequest, url: &Url) -> HeaderMap {
     let mut headers = HeaderMap::new();
     let Some(Validators { url: from, etag, last_modified }) = &request.validators else { return headers };
-    // A user or fragment in the configured URL never reaches `url`, nor `Answer::final_url`.
+    // `url` and `HttpAnswer::final_url` never contain the user or fragment of the configured URL.
     let mut asked = request.url.clone();
     strip(&mut asked);
     if from != url.as_str() && !(from == request.url.as_str() && asked == *url) {
@@ -240,7 +238,7 @@ fn conditions(request: &Request, url: &Url) -> HeaderMap {
     headers
 }
 
-/// Where a redirect leads, if it is one that leads anywhere.
+/// The target of a redirect; `None` for other responses.
 fn redirect(from: &Url, response: &Response) -> Result<Option<Url>, FetchError> {
     if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
         return Ok(None);

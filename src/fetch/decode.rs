@@ -1,12 +1,9 @@
-//! Content codings.
+//! Decodes content codings within limits of size and ratio.
 //!
-//! Exists so that a compressed body costs at most what the configuration permits, however it is
-//! made. Knows gzip, deflate (with and without zlib's wrapper), brotli and zstd, and stops each at
-//! a size and at a ratio. Must not know where the bytes came from. Synchronous and bounded in
-//! work: the caller moves it off the async threads.
-//!
-//! A stream that ends early is an error even where the decoder would shrug: half a feed looks
-//! like a feed from which items have vanished.
+//! Supports gzip, deflate (with and without the zlib header), brotli and zstd. A stream that ends early is
+//! an error, even if the decoder accepts it: half a feed would look like a feed with missing items.
+//! Synchronous with bounded work: the caller uses a blocking thread. Must not know where the bytes come
+//! from.
 
 use std::io::{self, Read};
 
@@ -16,24 +13,25 @@ use http::header::CONTENT_ENCODING;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
-/// More than one is rare and more than two is mischief.
+/// Largest number of nested codings.
 const MOST_CODINGS: usize = 2;
 
-/// Text compresses to a twentieth, repetitive text to a fiftieth; beyond this it's a bomb …
+/// Largest expansion ratio. Text reaches about 20, repetitive text about 50; more indicates a decompression
+/// bomb.
 const MOST_RATIO: u64 = 100;
 
-/// … unless it is so small that it does not matter.
+/// Decoded size below which the ratio is not checked, in bytes.
 const RATIO_MATTERS: u64 = 1024 * 1024;
 
-/// RFC 9659: what a zstd decoder for the web must be able to keep in memory.
+/// The zstd window size that RFC 9659 requires of decoders.
 const ZSTD_WINDOW: usize = 8 * 1024 * 1024;
 
-/// How a body is coded.
+/// A content coding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Coding {
     /// gzip, any number of members.
     Gzip,
-    /// zlib, or what some servers send under that name: the bare stream.
+    /// zlib, or the raw deflate stream that some servers send instead.
     Deflate,
     /// brotli.
     Brotli,
@@ -41,30 +39,30 @@ pub enum Coding {
     Zstd,
 }
 
-/// Why a body could not be decoded.
+/// The error of a body that cannot be decoded.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
-    /// Something we did not ask for.
+    /// A coding that was not requested.
     #[error("the body is encoded as `{0}`, which was not asked for")]
     Unknown(String),
-    /// Wrapped too often.
+    /// Too many nested codings.
     #[error("the body is encoded {0} times over; at most {MOST_CODINGS} are accepted")]
     TooMany(usize),
     /// Larger than `max_body`.
     #[error("the body is larger than max_body ({0} bytes) after decompression")]
     TooLarge(usize),
-    /// Suspiciously well compressed.
+    /// The expansion ratio is too large.
     #[error("the body expands more than {MOST_RATIO} times; it looks like a decompression bomb")]
     Bomb,
-    /// The end is missing.
+    /// The stream ends early.
     #[error("the {0:?} body ends too early")]
     Truncated(Coding),
-    /// Not what it says it is. Brotli does not tell this from an early end.
+    /// The stream is invalid. For brotli, this includes an early end.
     #[error("the {0:?} body is corrupt or cut short")]
     Corrupt(Coding),
 }
 
-/// The codings of an answer in the order in which they were applied.
+/// The codings of a response, in the order of their application.
 pub fn codings(headers: &HeaderMap) -> Result<Vec<Coding>, DecodeError> {
     let mut found = Vec::new();
     for line in headers.get_all(CONTENT_ENCODING) {
@@ -76,7 +74,7 @@ pub fn codings(headers: &HeaderMap) -> Result<Vec<Coding>, DecodeError> {
                 "deflate" => Coding::Deflate,
                 "br" => Coding::Brotli,
                 "zstd" => Coding::Zstd,
-                // It may be anything: cut, and without control characters in our log.
+                // The name is untrusted: shortened and escaped for the log.
                 _ => return Err(DecodeError::Unknown(name.escape_debug().take(40).collect())),
             });
         }
@@ -87,16 +85,16 @@ pub fn codings(headers: &HeaderMap) -> Result<Vec<Coding>, DecodeError> {
     Ok(found)
 }
 
-/// Undoes `codings`, last one first, with no stage longer than `max_body`.
+/// Decodes `codings` in reverse order; no stage may exceed `max_body`.
 pub fn decode(wire: Vec<u8>, codings: &[Coding], max_body: usize) -> Result<Vec<u8>, DecodeError> {
     let wire_bytes = wire.len() as u64;
     let mut bytes = wire;
     for coding in codings.iter().rev() {
-        let mut out = Output { bytes: Vec::new(), wire_bytes, max_body };
+        let mut out = DecodedOutput { bytes: Vec::new(), wire_bytes, max_body };
         match coding {
             Coding::Gzip => gunzip(&bytes, &mut out)?,
             Coding::Deflate => {
-                // RFC 1950: the header is a multiple of 31 and names method 8.
+                // RFC 1950: the header is a multiple of 31 and has method 8.
                 let zlib = matches!(bytes[..], [a, b, ..]
                     if a & 0x0f == 8 && u16::from_be_bytes([a, b]).is_multiple_of(31));
                 inflate(&bytes, zlib, &mut out)?;
@@ -113,13 +111,13 @@ pub fn decode(wire: Vec<u8>, codings: &[Coding], max_body: usize) -> Result<Vec<
 }
 
 /// Decoded bytes and their limits.
-struct Output {
+struct DecodedOutput {
     bytes: Vec<u8>,
     wire_bytes: u64,
     max_body: usize,
 }
 
-impl Output {
+impl DecodedOutput {
     fn push(&mut self, piece: &[u8]) -> Result<(), DecodeError> {
         let length = self.bytes.len() + piece.len();
         if length > self.max_body {
@@ -133,7 +131,7 @@ impl Output {
     }
 }
 
-fn copy(mut reader: impl Read, coding: Coding, out: &mut Output) -> Result<(), DecodeError> {
+fn copy(mut reader: impl Read, coding: Coding, out: &mut DecodedOutput) -> Result<(), DecodeError> {
     let mut piece = [0; 16 * 1024];
     loop {
         match reader.read(&mut piece) {
@@ -148,7 +146,7 @@ fn copy(mut reader: impl Read, coding: Coding, out: &mut Output) -> Result<(), D
     }
 }
 
-fn gunzip(mut input: &[u8], out: &mut Output) -> Result<(), DecodeError> {
+fn gunzip(mut input: &[u8], out: &mut DecodedOutput) -> Result<(), DecodeError> {
     loop {
         copy(flate2::bufread::GzDecoder::new(&mut input), Coding::Gzip, out)?;
         // Padding after the last member is common and harmless.
@@ -158,8 +156,8 @@ fn gunzip(mut input: &[u8], out: &mut Output) -> Result<(), DecodeError> {
     }
 }
 
-/// By hand, because flate2's reader takes the end of the input for the end of the stream.
-fn inflate(input: &[u8], zlib: bool, out: &mut Output) -> Result<(), DecodeError> {
+/// Uses the low-level interface, because flate2's reader accepts a truncated stream.
+fn inflate(input: &[u8], zlib: bool, out: &mut DecodedOutput) -> Result<(), DecodeError> {
     let mut inflater = Decompress::new(zlib);
     let mut piece = [0; 16 * 1024];
     loop {
@@ -181,13 +179,13 @@ fn inflate(input: &[u8], zlib: bool, out: &mut Output) -> Result<(), DecodeError
     }
 }
 
-fn unzstd(mut input: &[u8], out: &mut Output) -> Result<(), DecodeError> {
+fn unzstd(mut input: &[u8], out: &mut DecodedOutput) -> Result<(), DecodeError> {
     let corrupt = DecodeError::Corrupt(Coding::Zstd);
     if input.is_empty() {
         return Err(DecodeError::Truncated(Coding::Zstd));
     }
     let mut decoder = FrameDecoder::new();
-    // A frame in a single segment claims its whole content as window, and that may be `max_body`.
+    // A single-segment frame has its whole content as window, which may be `max_body` bytes.
     decoder.set_max_window_size(ZSTD_WINDOW.max(out.max_body) as u64);
     while !input.is_empty() {
         match decoder.init(&mut input) {
@@ -206,9 +204,9 @@ fn unzstd(mut input: &[u8], out: &mut Output) -> Result<(), DecodeError> {
         }
         while !decoder.is_finished() || decoder.can_collect() > 0 {
             if !decoder.is_finished() {
-                // A block is 128 KiB at most, so this is how far the limits can be overshot.
+                // A block has at most 128 KiB, so the limits are exceeded by at most that.
                 decoder.decode_blocks(&mut input, BlockDecodingStrategy::UptoBlocks(1)).map_err(|_| {
-                    // The decoder doesn't tell an early end from nonsense, but what is left does.
+                    // The decoder reports one error for both cases; an empty rest shows an early end.
                     if input.is_empty() {
                         DecodeError::Truncated(Coding::Zstd)
                     } else {

@@ -11,13 +11,13 @@ use super::*;
 const TEXT: &[u8] = b"a feed, a feed, a feed of words";
 const MAX: usize = 10 * 1024 * 1024;
 
-/// `TEXT` as brotli's reference encoder writes it at its best.
+/// `TEXT`, compressed by brotli's reference encoder at its highest quality.
 const BROTLI: &[u8] = &[
     0x1b, 0x1e, 0x00, 0xf8, 0x8d, 0xd4, 0x4e, 0x77, 0xf3, 0xa7, 0xca, 0x32, 0xb2, 0xb0, 0x06, 0x31, 0x63,
     0x79, 0x5b, 0xa3, 0xe8, 0x53, 0x0e, 0x54, 0x11, 0x89, 0x07, 0x4f,
 ];
 
-/// 64 MiB of zeros, as above.
+/// 64 MiB of zeros, compressed in the same way.
 const BROTLI_BOMB: &[u8] = &[
     0xcb, 0xff, 0xff, 0x3f, 0xf8, 0x27, 0x00, 0xe2, 0xb1, 0x40, 0x20, 0xf7, 0xfe, 0x8f, 0xff, 0xff, 0x7f,
     0xf0, 0x4f, 0x00, 0xc4, 0x61, 0x11, 0x80, 0xee, 0xfd, 0x1f, 0xff, 0xff, 0xff, 0xe0, 0x9f, 0x00, 0x88,
@@ -28,14 +28,14 @@ const BROTLI_BOMB: &[u8] = &[
     0xa0, 0x7b, 0xff, 0x07,
 ];
 
-/// `TEXT` as zstd's reference encoder writes it at level 19, with a checksum.
+/// `TEXT`, compressed by zstd's reference encoder at level 19, with a checksum.
 const ZSTD: &[u8] = &[
     0x28, 0xb5, 0x2f, 0xfd, 0x04, 0x68, 0xbd, 0x00, 0x00, 0x88, 0x61, 0x20, 0x66, 0x65, 0x65, 0x64, 0x2c,
     0x20, 0x20, 0x6f, 0x66, 0x20, 0x77, 0x6f, 0x72, 0x64, 0x73, 0x01, 0x00, 0xe5, 0xcb, 0x05, 0xaa, 0x9e,
     0x06, 0x58,
 ];
 
-/// Brotli's stored form: every quality of encoder may emit it, so it can be written by hand.
+/// Encodes bytes in brotli's uncompressed form.
 fn brotli_stored(bytes: &[u8]) -> Vec<u8> {
     assert!(bytes.len() <= 65536 && !bytes.is_empty());
     // WBITS 16 (one bit 0), ISLAST 0, MNIBBLES 0 (4 nibbles), MLEN-1, ISUNCOMPRESSED 1; then bytes.
@@ -79,7 +79,7 @@ fn samples(bytes: &[u8]) -> Vec<(Coding, Vec<u8>)> {
 }
 
 #[test]
-fn every_coding_comes_back() {
+fn every_coding_is_decoded() {
     for (coding, wire) in samples(TEXT) {
         assert_eq!(decode(wire, &[coding], MAX).unwrap(), TEXT, "{coding:?}");
     }
@@ -92,7 +92,7 @@ fn every_coding_comes_back() {
 }
 
 #[test]
-fn every_cut_is_noticed() {
+fn every_truncation_is_an_error() {
     let text: Vec<u8> = (0..3000_u32).flat_map(|n| n.to_string().into_bytes()).collect();
     for (coding, wire) in samples(&text) {
         for length in 0..wire.len() {
@@ -114,16 +114,16 @@ fn bombs_are_stopped_by_size_or_ratio() {
     {
         assert!(matches!(decode(wire.1, &[wire.0], MAX), Err(DecodeError::Bomb)), "{:?}", wire.0);
     }
-    // Wrapped once more, the outer layer is harmless and the inner one is not.
+    // Nested: the outer layer is within the limits, the inner one is not.
     let nested = gzip(&gzip(&vec![0; 64 * 1024 * 1024]));
     assert!(matches!(decode(nested, &[Coding::Gzip, Coding::Gzip], MAX), Err(DecodeError::Bomb)));
-    // Small and repetitive is fine.
+    // Small repetitive content is accepted.
     let small = vec![b' '; 1000 * 1024];
     assert_eq!(decode(gzip(&small), &[Coding::Gzip], MAX).unwrap(), small);
 }
 
 #[test]
-fn the_size_is_exact() {
+fn the_size_limit_is_exact() {
     for (coding, wire) in samples(TEXT) {
         assert!(decode(wire.clone(), &[coding], TEXT.len()).is_ok());
         let error = decode(wire, &[coding], TEXT.len() - 1).unwrap_err();
@@ -132,7 +132,7 @@ fn the_size_is_exact() {
 }
 
 #[test]
-fn a_flipped_checksum_is_noticed() {
+fn a_wrong_checksum_is_an_error() {
     for (coding, mut wire) in [(Coding::Gzip, gzip(TEXT)), (Coding::Deflate, zlib(TEXT))] {
         let at = wire.len() - if coding == Coding::Gzip { 8 } else { 1 };
         wire[at] ^= 1;
@@ -141,7 +141,7 @@ fn a_flipped_checksum_is_noticed() {
 }
 
 #[test]
-fn codings_as_headers_name_them() {
+fn codings_are_read_from_headers() {
     let read = |lines: &[&'static str]| {
         let mut headers = HeaderMap::new();
         for line in lines {
@@ -159,7 +159,7 @@ fn codings_as_headers_name_them() {
 }
 
 #[test]
-fn from_reference_encoders() {
+fn output_of_reference_encoders_is_decoded() {
     assert_eq!(decode(ZSTD.to_vec(), &[Coding::Zstd], MAX).unwrap(), TEXT);
     let mut flipped = ZSTD.to_vec();
     flipped[ZSTD.len() - 1] ^= 1;
@@ -173,7 +173,7 @@ fn from_reference_encoders() {
 
 proptest! {
     #[test]
-    fn rubbish_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..300), flip in 0_usize..60) {
+    fn no_input_panics(bytes in proptest::collection::vec(any::<u8>(), 0..300), flip in 0_usize..60) {
         for coding in [Coding::Gzip, Coding::Deflate, Coding::Brotli, Coding::Zstd] {
             let _ = decode(bytes.clone(), &[coding], 4096);
         }

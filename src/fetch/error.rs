@@ -1,12 +1,12 @@
-//! Why there is no answer.
+//! The error of a request without a valid answer.
 
-/// Why there is no answer.
+/// The error of a request without a valid answer.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct FetchError {
-    /// What happened, with what to do where that can be said. Never holds a secret.
+    /// The cause and, if known, a remedy. Never contains a secret.
     pub message: String,
-    /// The host was reached, or the failure has nothing to do with reaching it; when nobody can be
-    /// reached, it's our own network.
+    /// The host was reached, or the error does not concern the connection. If no host is reached, the local
+    /// network is down.
     pub reached: bool,
 }

@@ -1,8 +1,7 @@
-//! Errors of the client in one line.
+//! Formats errors of the HTTP library in one line.
 //!
-//! Exists because `reqwest`'s errors show the URL and hide the cause. Knows how to find the cause
-//! in a chain of errors. Must not show URLs: they may
-//! hold user names, passwords and tokens.
+//! `reqwest`'s errors show the URL and hide the cause; this finds the cause in the error chain. Must not
+//! show URLs: they may contain user names, passwords and tokens.
 
 use std::error::Error;
 
@@ -10,7 +9,7 @@ use super::error::FetchError;
 use super::guard::OnlyPrivate;
 
 impl FetchError {
-    /// A failure after the host was reached, or one that has nothing to do with reaching it.
+    /// An error after the host was reached, or one that does not concern the connection.
     pub(super) fn remote(message: impl Into<String>) -> Self {
         Self { message: message.into(), reached: true }
     }
@@ -21,12 +20,12 @@ impl FetchError {
     }
 }
 
-/// Explains an error that came while `doing` something with `host`.
+/// Formats an error that occurred while `doing` something with `host`.
 pub(super) fn explain(doing: &str, host: &str, error: &(dyn Error + 'static)) -> FetchError {
     if let Some(refused) = chain(error).find_map(|cause| cause.downcast_ref::<OnlyPrivate>()) {
         return FetchError::remote(refused.to_string());
     }
-    // The outermost error is the one that would show the URL.
+    // The outermost error is skipped because it shows the URL.
     let cause = chain(error).skip(1).last().map_or_else(|| "unknown cause".to_owned(), one_line);
     FetchError::unreachable(format!("{doing} {host}: {cause}"))
 }
@@ -64,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cause_is_told_and_the_url_is_not() {
+    fn errors_show_the_cause_and_not_the_url() {
         let error = explain("cannot connect to", "host", &Wrapped(io::Error::from_raw_os_error(111)));
         assert_eq!(error.message, "cannot connect to host: Connection refused (os error 111)");
         assert!(!error.reached);

@@ -1,8 +1,8 @@
-//! What an answer's headers say about time.
+//! Reads the time limits in response headers.
 //!
-//! Exists because the publisher's word on when to come back outranks every plan of ours. Knows
-//! `Cache-Control`, `Expires`, `Retry-After` and the rate-limit headers in use. Pure: headers and
-//! `now` in, spans out. Must not know what is done with them.
+//! Supports `Cache-Control`, `Expires`, `Retry-After` and the common rate-limit headers. The publisher's
+//! limits take precedence over every plan. Pure functions of headers and `now`. Must not know how the
+//! limits are used.
 
 use std::time::UNIX_EPOCH;
 
@@ -10,25 +10,25 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 use tidewatch_core::time::{Span, Timestamp};
 
-/// A promise of freshness for longer than this is not believed.
+/// Longest accepted freshness.
 const YEAR: Span = Span::from_days(365);
 
-/// `Retry-After` is obeyed however long it is; this only keeps the arithmetic sane.
+/// Bounds `Retry-After` against overflow only.
 const DECADE: Span = Span::from_days(3650);
 
-/// The headers' say on time.
+/// Time limits from response headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Timing {
-    /// It won't change for this long. Only from 2xx and 304: an error is no promise.
+    /// The time for which the document stays fresh. Only for 2xx and 304.
     pub fresh_for: Option<Span>,
-    /// Not before this long from now. Only from 4xx and 5xx.
+    /// The time before the next allowed request. Only for 4xx and 5xx.
     pub retry_after: Option<Span>,
-    /// We are asked to slow down: 429 always, 503 with `Retry-After`, 403 with `Retry-After` or
-    /// with rate-limit headers that say nothing is left.
+    /// The server limits the request rate: any 429, a 503 with `Retry-After`, a 403 with `Retry-After` or
+    /// with an exhausted rate limit.
     pub throttled: bool,
 }
 
-/// Reads what an answer that came `now` says about time.
+/// Reads the time limits of a response received at `now`.
 pub fn read(status: u16, headers: &HeaderMap, now: Timestamp) -> Timing {
     let fresh_for = match status {
         200..=299 | 304 => fresh_for(headers, now),
@@ -52,7 +52,7 @@ pub fn read(status: u16, headers: &HeaderMap, now: Timestamp) -> Timing {
     Timing { fresh_for, retry_after, throttled }
 }
 
-/// A header that holds an HTTP date, in any of its three forms.
+/// Parses an HTTP date in any of its three forms.
 pub fn http_date(value: &HeaderValue) -> Option<Timestamp> {
     let date = httpdate::parse_http_date(value.to_str().ok()?.trim()).ok()?;
     let since = date.duration_since(UNIX_EPOCH).ok()?;
@@ -63,7 +63,7 @@ fn date_of(headers: &HeaderMap, name: HeaderName) -> Option<Timestamp> {
     headers.get(name).and_then(http_date)
 }
 
-/// The sender's clock, if it shows it: its dates are meant against that one, not against ours.
+/// The server's clock, if it sends `Date`: its dates are relative to that clock.
 fn their_now(headers: &HeaderMap, now: Timestamp) -> Timestamp {
     date_of(headers, header::DATE).unwrap_or(now)
 }
@@ -72,7 +72,7 @@ fn fresh_for(headers: &HeaderMap, now: Timestamp) -> Option<Span> {
     let (mut max_age, mut s_maxage) = (None, None);
     for (name, value) in directives(headers, &header::CACHE_CONTROL, ',') {
         match name.as_str() {
-            // With a list of fields it restricts those fields only.
+            // With a list of fields, it applies to those fields only.
             "no-cache" if value.is_empty() => return None,
             "no-store" => return None,
             "max-age" => max_age = max_age.or_else(|| delta_seconds(&value)),
@@ -96,8 +96,8 @@ fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Span> {
     Some(span.max(Span::ZERO).min(DECADE))
 }
 
-/// Whether a rate limit is used up, and when it is filled again. A header that shows requests
-/// left says nothing about this refusal, so its reset is not taken.
+/// Whether a rate limit is exhausted, and the time until its reset. The reset of a limit with remaining
+/// requests is ignored.
 fn rate_limit(headers: &HeaderMap, now: Timestamp) -> (bool, Option<Span>) {
     let (mut reached, mut reset) = (false, None);
     let mut learn = |remaining: Option<String>, at: Option<String>| {
@@ -129,7 +129,7 @@ fn rate_limit(headers: &HeaderMap, now: Timestamp) -> (bool, Option<Span>) {
     (reached, reset)
 }
 
-/// Services disagree on whether a reset is a moment or a delay; the size tells them apart.
+/// The time until a reset. Servers send either a time or a delay; the magnitude distinguishes them.
 fn until_reset(value: &str, headers: &HeaderMap, now: Timestamp) -> Option<Span> {
     let number = number(value)?;
     let span = if number >= 1e12 {
@@ -146,7 +146,7 @@ fn number(text: &str) -> Option<f64> {
     text.trim().parse().ok().filter(|number: &f64| number.is_finite())
 }
 
-/// Whole seconds. Too many digits is still a number: a very large one.
+/// Parses whole seconds. A number that overflows becomes the largest span.
 fn delta_seconds(text: &str) -> Option<Span> {
     let digits = text.trim();
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {

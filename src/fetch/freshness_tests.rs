@@ -22,7 +22,7 @@ fn wait(status: u16, lines: &[(&'static str, &str)]) -> Option<i64> {
 }
 
 #[test]
-fn now_is_what_the_dates_below_assume() {
+fn now_equals_the_date_used_in_these_tests() {
     let date = HeaderValue::from_static("Mon, 16 Nov 2026 12:00:00 GMT");
     assert_eq!(http_date(&date), Some(NOW));
 }
@@ -61,7 +61,7 @@ fn freshness_by_cache_control() {
 fn freshness_by_expires() {
     let later = ("expires", "Mon, 16 Nov 2026 13:00:00 GMT");
     assert_eq!(fresh(&[later]), Some(3600));
-    // The server's clock is half an hour ahead of ours: it means half an hour.
+    // The server's clock is half an hour ahead, so half an hour remains.
     assert_eq!(fresh(&[later, ("date", "Mon, 16 Nov 2026 12:30:00 GMT")]), Some(1800));
     assert_eq!(fresh(&[later, ("age", "600")]), Some(3000));
     assert_eq!(fresh(&[later, ("cache-control", "max-age=5")]), Some(5));
@@ -74,7 +74,7 @@ fn freshness_by_expires() {
 }
 
 #[test]
-fn only_a_good_answer_promises_freshness() {
+fn only_2xx_and_304_give_freshness() {
     let lines = [("cache-control", "max-age=600")];
     for (status, promised) in [(200, true), (304, true), (301, false), (404, false), (500, false)] {
         assert_eq!(timing(status, &lines).fresh_for.is_some(), promised, "{status}");
@@ -96,7 +96,7 @@ fn retry_after_in_both_forms() {
 }
 
 #[test]
-fn resets_are_moments_or_delays() {
+fn resets_are_times_or_delays() {
     let soon = NOW.as_millis() / 1000 + 90;
     for name in ["x-ratelimit-reset", "x-rate-limit-reset", "ratelimit-reset"] {
         assert_eq!(wait(429, &[(name, &soon.to_string())]), Some(90), "{name}");
@@ -112,7 +112,7 @@ fn resets_are_moments_or_delays() {
 }
 
 #[test]
-fn the_draft_header_in_both_editions() {
+fn the_draft_header_is_read_in_both_versions() {
     assert_eq!(wait(429, &[("ratelimit", "limit=10, remaining=0, reset=50")]), Some(50));
     assert_eq!(wait(429, &[("ratelimit", "\"a,b;t=9\";r=0;t=50")]), Some(50));
     assert_eq!(wait(429, &[("ratelimit", "\"hour\";r=0;t=50, \"day\";r=7;t=9000")]), Some(50));
@@ -122,7 +122,7 @@ fn the_draft_header_in_both_editions() {
 }
 
 #[test]
-fn who_asks_us_to_slow_down() {
+fn throttling_depends_on_status_and_headers() {
     assert_eq!(timing(429, &[]), Timing { throttled: true, ..Timing::default() });
     assert!(timing(503, &[("retry-after", "5")]).throttled);
     assert!(timing(403, &[("retry-after", "5")]).throttled);
@@ -135,7 +135,7 @@ fn who_asks_us_to_slow_down() {
 
 proptest! {
     #[test]
-    fn no_header_panics_and_no_span_is_wild(
+    fn no_header_panics_and_all_spans_are_bounded(
         status in 100_u16..600,
         values in proptest::collection::vec("[ -~]{0,40}", 6),
     ) {

@@ -1,13 +1,9 @@
-//! Which addresses a source may live at.
+//! Checks that requests go to public addresses only.
 //!
-//! Exists so that a stranger's redirect or DNS record cannot make us talk to this machine or its
-//! neighbours. Resolves names itself, because the check has to be
-//! made on the very addresses that are then connected to: a name checked earlier may resolve to
-//! something else by then. Must not know about sources; whether private addresses are permitted
-//! is said by whoever builds the resolver.
-//!
-//! A NAT64 prefix other than the well-known one cannot be told from any other global prefix, so
-//! private addresses embedded in it are not found.
+//! Prevents that a redirect or a DNS record leads to this machine or its network. Resolves names itself, so
+//! that the checked addresses are the ones connected to. Private addresses inside a NAT64 prefix other than
+//! the well-known one are not detected. Must not know sources; the caller decides whether private addresses
+//! are allowed.
 
 use std::error::Error;
 use std::fmt;
@@ -21,19 +17,19 @@ use crate::config::address::{is_private, wrapped};
 
 use super::error::FetchError;
 
-/// Says which addresses are public.
+/// Decides which addresses are public.
 #[derive(Debug, Clone, Default)]
 pub struct Guard {
     also_public: Vec<IpAddr>,
 }
 
 impl Guard {
-    /// A guard to which these addresses are public too: lets tests play the internet on loopback.
+    /// Creates a guard that also accepts these addresses, for tests on loopback.
     pub fn treating_as_public(addresses: Vec<IpAddr>) -> Self {
         Self { also_public: addresses }
     }
 
-    /// Whether anyone on the internet would reach the same machine by this address.
+    /// Whether the address is globally reachable.
     ///
     /// ```
     /// # use tidewatch::fetch::guard::Guard;
@@ -50,7 +46,7 @@ impl Guard {
         self.also_public.contains(&within) || !is_private(address)
     }
 
-    /// Checks a URL that names an address instead of a host: the resolver never sees those.
+    /// Checks a URL with an IP address as host, which the resolver never sees.
     pub fn check_literal(&self, url: &Url) -> Result<(), FetchError> {
         let address = match url.host() {
             Some(Host::Ipv4(v4)) => IpAddr::V4(v4),
@@ -66,7 +62,7 @@ impl Guard {
     }
 }
 
-/// A name has addresses, but none that may be used.
+/// The name resolves to private addresses only.
 #[derive(Debug)]
 pub struct OnlyPrivate {
     name: String,
@@ -75,7 +71,7 @@ pub struct OnlyPrivate {
 
 impl fmt::Display for OnlyPrivate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A hostile name may have hundreds of addresses; a few are enough to see what is meant.
+        // A hostile name may have hundreds of addresses; only a few are shown.
         let shown: Vec<String> = self.addresses.iter().take(4).map(ToString::to_string).collect();
         write!(
             f,
@@ -96,12 +92,12 @@ pub struct Resolver(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     fixed: Vec<(String, IpAddr)>,
-    /// Absent when private addresses are permitted.
+    /// `None` if private addresses are allowed.
     guard: Option<Guard>,
 }
 
 impl Resolver {
-    /// A resolver that yields only what `guard` lets through, or everything without one.
+    /// Creates a resolver that returns only public addresses, or all addresses without a guard.
     pub fn new(fixed: &[(String, IpAddr)], guard: Option<Guard>) -> Self {
         let fixed = fixed.iter().map(|(name, address)| (plain(name), *address)).collect();
         Self(Arc::new(Inner { fixed, guard }))
@@ -121,7 +117,7 @@ impl Resolve for Resolver {
             if permitted.is_empty() && !found.is_empty() {
                 return Err(OnlyPrivate { name, addresses: found }.into());
             }
-            // Port 0 is replaced by the URL's.
+            // The port of the URL replaces port 0.
             Ok(Box::new(permitted.into_iter().map(|ip| SocketAddr::new(ip, 0))) as Addrs)
         })
     }
@@ -134,7 +130,7 @@ impl Inner {
         if !fixed.is_empty() {
             return Ok(fixed);
         }
-        // RFC 6761: these never leave the machine, whatever the resolver would say.
+        // RFC 6761: these names are always loopback and are not sent to a DNS server.
         if name == "localhost" || name.ends_with(".localhost") {
             return Ok(vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]);
         }
@@ -234,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn literals_are_seen_through_their_disguises() {
+    fn private_addresses_are_detected_in_every_notation() {
         for text in [
             "http://127.0.0.1/",
             "http://0x7f.1/",
@@ -258,7 +254,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_permitted_addresses_come_out() {
+    async fn only_allowed_addresses_are_resolved() {
         let fixed = [
             ("Mixed.Example".to_owned(), "10.0.0.1".parse().unwrap()),
             ("mixed.example".to_owned(), "1.1.1.1".parse().unwrap()),

@@ -1,17 +1,14 @@
-//! Who has to bear our requests together.
+//! Groups hosts that share request limits.
 //!
-//! Exists because politeness is owed to whoever runs the machines, and one organisation often
-//! answers under many names. Knows the public suffix list. Must not know what a group's limits are.
-//!
-//! The list's private section counts: `alice.github.io` and `bob.github.io` are two groups, like
-//! two registered domains. Such hosts are built to carry many sites, and asking one user's page
-//! must not hold up another's.
+//! One operator often serves many names, so limits apply to the registrable domain. The private section of
+//! the public suffix list counts: `alice.github.io` and `bob.github.io` are two groups, so that probes of
+//! one user's page do not delay another's. Must not know the limits of a group.
 
 use url::{Host, Url};
 
 use tidewatch_core::engine::params::HostGroup;
 
-/// Names that mean something only on this network, so that only host and port tell them apart.
+/// Suffixes of local names; these are grouped by host and port.
 const LOCAL: [&str; 9] =
     ["localhost", "local", "internal", "home.arpa", "lan", "home", "corp", "intranet", "private"];
 
@@ -32,7 +29,7 @@ pub fn host_group(url: &Url) -> HostGroup {
             if is_local(&name) {
                 (format!("{name}:{port}"), false)
             } else {
-                // A name that is itself a public suffix is its own group.
+                // A public suffix is its own group.
                 (psl::domain_str(&name).map_or_else(|| name.clone(), str::to_owned), true)
             }
         }
@@ -74,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn local_hosts_stand_alone() {
+    fn local_hosts_are_grouped_by_host_and_port() {
         for (text, group) in [
             ("http://127.0.0.1/", "127.0.0.1:80"),
             ("https://[::1]:8443/", "[::1]:8443"),

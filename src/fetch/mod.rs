@@ -1,9 +1,8 @@
-//! The network.
+//! Network access; the only module that opens network sockets.
 //!
-//! Exists so that one probe is one polite, bounded, conditional GET, one delivery is one guarded
-//! POST, and nothing else in the crate opens a socket. Knows HTTP: validators, redirects, encodings,
-//! freshness, throttling, robots.txt, which addresses are private. Must not know when to probe, nor
-//! what a body means, nor keep anything between two requests but idle connections.
+//! A probe is one bounded, conditional GET; a delivery is one guarded POST. Handles validators, redirects,
+//! encodings, freshness, throttling, robots.txt and private addresses. Must not know when to probe, nor
+//! what a body means. Keeps only idle connections between requests.
 
 mod address;
 pub mod answer;

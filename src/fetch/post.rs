@@ -1,9 +1,8 @@
-//! One POST: a document to somebody who asked for it.
+//! Makes one POST for a delivery.
 //!
-//! Exists because deliveries go through the same door as probes: the same client, the same guard
-//! against private addresses, the same care that no error shows a URL. Follows no redirect: whoever
-//! configured an address meant that one, and a document with its headers goes nowhere else. Must
-//! not know what is posted, nor whether to try again.
+//! Uses the same client as probes, with the same guard against private addresses, and shows no URL in
+//! errors. Follows no redirect: the document and its headers go to the configured URL only. Must not know
+//! what is posted, nor whether it is retried.
 
 use std::fmt;
 
@@ -19,20 +18,20 @@ use super::freshness;
 use crate::clock::Clock;
 use tidewatch_core::time::Span;
 
-/// One POST to be made. `Debug` shows neither what is posted nor anything that may be secret.
+/// One POST to be made. `Debug` shows neither the body nor secrets.
 #[derive(Clone)]
-pub struct Post {
-    /// Where. User and password in it become `Authorization`.
+pub struct PostRequest {
+    /// The URL; its user and password become `Authorization`.
     pub url: Url,
     /// Headers with secrets already read.
     pub headers: HeaderMap,
-    /// What.
+    /// The body.
     pub body: Bytes,
-    /// Private addresses are permitted.
+    /// Whether private addresses are allowed.
     pub allow_private: bool,
 }
 
-impl fmt::Debug for Post {
+impl fmt::Debug for PostRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Post")
             .field("host", &format_args!("{}", host_of(&self.url)))
@@ -43,26 +42,25 @@ impl fmt::Debug for Post {
     }
 }
 
-/// How a POST was answered. What the answer says beyond this is not read.
+/// The response to a POST; its body is not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Answered {
-    /// Status.
+pub struct PostAnswer {
+    /// HTTP status.
     pub status: u16,
-    /// `Retry-After` and its kin: not before this long from now.
+    /// The time before the next allowed request, from `Retry-After` or a rate-limit header.
     pub retry_after: Option<Span>,
 }
 
 impl Fetcher {
-    /// Posts, once. An answer of any status is an answer. How long it may take in all is the
-    /// caller's to say.
-    pub async fn post(&self, post: Post, clock: &Clock) -> Result<Answered, FetchError> {
+    /// Makes one POST. Returns a response for any status. The caller sets the total time-out.
+    pub async fn post(&self, post: PostRequest, clock: &Clock) -> Result<PostAnswer, FetchError> {
         let client = self.client(&post.url, post.allow_private)?;
         let host = host_of(&post.url);
         let mut url = post.url;
         url.set_fragment(None);
         let response = client
             .post(url)
-            // What the answer holds does not matter, so whatever comes is fine.
+            // The response body is not read, so any type is accepted.
             .header(header::ACCEPT, HeaderValue::from_static("*/*"))
             .headers(post.headers)
             .body(post.body)
@@ -74,6 +72,6 @@ impl Fetcher {
             })?;
         let status = response.status().as_u16();
         let timing = freshness::read(status, response.headers(), clock.now());
-        Ok(Answered { status, retry_after: timing.retry_after })
+        Ok(PostAnswer { status, retry_after: timing.retry_after })
     }
 }

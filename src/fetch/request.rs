@@ -4,10 +4,11 @@ use std::fmt;
 
 use url::Url;
 
-/// `ETag` and `Last-Modified` byte for byte, as one pair, and the URL that gave them.
+/// `ETag` and `Last-Modified`, byte for byte, and the URL that gave them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Validators {
-    /// The URL whose answer carried them ([`final_url`](super::answer::Answer::final_url)); they are sent to no other.
+    /// The URL that gave them ([`final_url`](super::answer::HttpAnswer::final_url)); they are sent to no
+    /// other.
     pub url: String,
     /// `ETag`, quotes and `W/` included.
     pub etag: Option<Vec<u8>>,
@@ -15,21 +16,21 @@ pub struct Validators {
     pub last_modified: Option<Vec<u8>>,
 }
 
-/// One conditional GET to be made. `Debug` shows neither the values of headers nor the parts of
-/// the URL in which people keep passwords and tokens.
+/// One conditional GET to be made. `Debug` shows neither header values nor the user, password and query of
+/// the URL.
 #[derive(Clone)]
-pub struct Request {
-    /// Where.
+pub struct FetchRequest {
+    /// The URL.
     pub url: Url,
-    /// What earlier answers gave.
+    /// Validators of an earlier answer.
     pub validators: Option<Validators>,
-    /// Extra headers with secrets already read. Sent only to the origin of `url`.
+    /// Configured headers, with secrets already read. Sent only to the origin of `url`.
     pub headers: http::HeaderMap,
-    /// Private addresses are permitted.
+    /// Whether private addresses are allowed.
     pub allow_private: bool,
 }
 
-impl fmt::Debug for Request {
+impl fmt::Debug for FetchRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Request")
             .field(

@@ -1,8 +1,7 @@
-//! robots.txt (RFC 9309).
+//! Evaluates robots.txt (RFC 9309).
 //!
-//! Exists so that what a site asks of robots is one question away. Knows how an answer, or the
-//! lack of one, is to be read. Must not fetch, nor remember: the store keeps status and body, and
-//! whoever asks decides how old they may be.
+//! Interprets a response or its absence. Must not fetch or cache: the store keeps status and body, and the
+//! caller decides how old they may be.
 
 use url::Url;
 
@@ -10,46 +9,46 @@ use tidewatch_core::time::Span;
 
 use super::address::strip;
 
-/// The name by which robots.txt addresses us. The whole User-Agent would match no group.
+/// This program's product name in robots.txt. The whole User-Agent would match no group.
 pub const PRODUCT: &str = "tidewatch";
 
-/// A longer delay is a mistake, or a refusal that ought to be a `Disallow`.
+/// Longest accepted crawl delay; a longer one is probably a mistake.
 const LONGEST_DELAY: Span = Span::from_days(1);
 
-/// What one site asks of us.
+/// The robots.txt rules of one site.
 #[derive(Debug, Clone)]
 pub struct Robots(robotxt::Robots);
 
 impl Robots {
-    /// Reads an answer. 2xx: the rules in it (the first 500 KiB of them, to the last whole line).
-    /// 4xx: there are none, everything is allowed. 5xx and 429: nothing is allowed for now.
+    /// Parses a response. 2xx: the rules in it (the first 500 KiB, up to the last whole line). 4xx:
+    /// everything is allowed. 5xx and 429: nothing is allowed for now.
     pub fn parse(status: u16, body: &[u8]) -> Self {
         match status {
             200..=299 => Self(robotxt::Robots::parse(body, PRODUCT)),
             429 | 500.. => Self::unreachable(),
-            // 4xx, and a redirect that leads nowhere, which the RFC permits to be read as 4xx.
+            // 4xx, and an unresolved redirect, which the RFC allows to be treated as 4xx.
             _ => Self(robotxt::Robots::allow_all()),
         }
     }
 
-    /// For when there was no answer at all: nothing is allowed for now.
+    /// The rules without any response: nothing is allowed for now.
     pub fn unreachable() -> Self {
         Self(robotxt::Robots::disallow_all())
     }
 
-    /// Whether we may ask for this URL, which must be of the site that the rules came from.
+    /// Whether the rules allow this URL, which must belong to their site.
     pub fn allows(&self, url: &Url) -> bool {
         self.0.is_url_allowed(url)
     }
 
-    /// The pause between two requests that the site asks for, a day at most.
+    /// The crawl delay of the site, at most a day.
     pub fn crawl_delay(&self) -> Option<Span> {
         let delay = self.0.crawl_delay().map(Span::from_duration)?;
         (delay > Span::ZERO).then_some(delay.min(LONGEST_DELAY))
     }
 }
 
-/// Where the rules for this URL are: same scheme, host and port, no user, no query.
+/// The robots.txt URL for this URL: same scheme, host and port, no user, no query.
 ///
 /// ```
 /// # use tidewatch::fetch::robots::robots_url;
@@ -73,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn our_group_wins_over_everybodys() {
+    fn the_own_group_takes_precedence_over_the_wildcard() {
         let text = b"User-agent: *\nDisallow: /\n\n\
             User-agent: TideWatch\nDisallow: /private\nAllow: /private/feed\nCrawl-delay: 20\n";
         let robots = Robots::parse(200, text);
@@ -83,14 +82,14 @@ mod tests {
     }
 
     #[test]
-    fn without_our_group_everybodys_counts() {
+    fn without_an_own_group_the_wildcard_applies() {
         let robots = Robots::parse(200, b"\xef\xbb\xbfUser-agent: *\r\nDisallow: /*.cgi$\r\n");
         assert!(!allows(&robots, "/a.cgi") && allows(&robots, "/a.cgi?x"));
         assert_eq!(robots.crawl_delay(), None);
     }
 
     #[test]
-    fn the_status_decides_first() {
+    fn the_status_takes_precedence_over_the_body() {
         let all = b"User-agent: *\nDisallow: /";
         for (status, body, allowed) in [
             (200, &b"<html>Not here</html>"[..], true),
@@ -110,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn oversized_files_and_delays_are_cut() {
+    fn oversized_files_and_delays_are_limited() {
         let mut text = b"User-agent: *\nDisallow: /early\n".to_vec();
         text.extend(b"#padding\n".repeat(70_000));
         text.extend(b"Disallow: /late\n");

@@ -1,8 +1,8 @@
-//! Header values and keys that are secrets.
+//! Reads header values and keys that are secrets.
 //!
-//! Exists so that secrets are read in one place, at the last moment, and marked so that no
-//! `Debug` shows them. Knows files and the directory of systemd credentials. Must not show, log or
-//! keep what it read. Reads synchronously: it's a few bytes from a local file, at start and reload.
+//! Secrets are read only here, from files or systemd credentials, just before they are used. Header values
+//! are marked so that `Debug` does not show them. Reads synchronously: callers use a blocking thread. Must
+//! not show, log or keep a secret.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -12,10 +12,10 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 use crate::config::secret::Secret;
 
-/// More than this is not a header value, it's the wrong file.
+/// Longest secret in bytes; a longer file is probably the wrong one.
 const LONGEST: u64 = 16 * 1024;
 
-/// These are ours to set: another value would break framing, decoding or conditional requests.
+/// Headers that cannot be configured: another value would break framing, decoding or conditional requests.
 const OURS: [HeaderName; 12] = [
     header::ACCEPT_ENCODING,
     header::CONNECTION,
@@ -31,16 +31,16 @@ const OURS: [HeaderName; 12] = [
     header::UPGRADE,
 ];
 
-/// Why a header could not be made. Never holds a value.
+/// An error in a configured header or secret. Never contains the value.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
     /// Not a header's name.
     #[error("`{0}` is not a header name")]
     Name(String),
-    /// A header that configuration must not touch.
+    /// A header that cannot be configured.
     #[error("the header `{0}` is set by tidewatch itself and cannot be configured")]
     Ours(HeaderName),
-    /// The value has bytes that no header may have, such as a line break.
+    /// The value has bytes that are not allowed in a header, such as a line break.
     #[error("the value for the header `{0}` has characters that a header cannot carry")]
     Value(HeaderName),
     /// The file is empty.
@@ -52,7 +52,7 @@ pub enum SecretError {
     /// The file could not be read.
     #[error("cannot read {0}: {1}")]
     Unreadable(PathBuf, #[source] io::Error),
-    /// A credential is wanted, but systemd gave us none.
+    /// A credential is configured, but systemd provides none.
     #[error(
         "the credential `{0}` needs $CREDENTIALS_DIRECTORY; use LoadCredential= in the unit, or a file"
     )]
@@ -62,7 +62,7 @@ pub enum SecretError {
     CredentialName(String),
 }
 
-/// Reads all of a source's headers. `credentials` is systemd's `$CREDENTIALS_DIRECTORY`.
+/// Reads all configured headers. `credentials` is systemd's `$CREDENTIALS_DIRECTORY`.
 pub fn read_headers(
     headers: &[(String, Secret)],
     credentials: Option<&Path>,
@@ -81,7 +81,7 @@ pub fn read_headers(
     Ok(map)
 }
 
-/// Reads one secret, without the white space around it. Whoever gets it keeps it from every `Debug`.
+/// Reads one secret, without the white space around it. The caller must keep it out of `Debug`.
 pub fn read_one(secret: &Secret, credentials: Option<&Path>) -> Result<Vec<u8>, SecretError> {
     let bytes = match secret {
         Secret::Literal(text) => text.clone().into_bytes(),
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_tell_the_place_and_not_the_secret() {
+    fn errors_name_the_file_and_not_the_secret() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("token");
         std::fs::write(&path, "hunter2\nhunter3").unwrap();
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn our_own_headers_are_not_for_configuration() {
+    fn reserved_headers_cannot_be_configured() {
         assert!(matches!(
             one("if-none-match", Secret::Literal("x".into()), None),
             Err(SecretError::Ours(_))

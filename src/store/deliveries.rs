@@ -1,4 +1,4 @@
-//! Deliveries as people ask for them: the last ones, and how many there are.
+//! Deliveries for display: the last ones, and the number in each state.
 
 use sqlx::sqlite::SqliteRow;
 use sqlx::{QueryBuilder, Row, Sqlite};
@@ -9,65 +9,65 @@ use super::StoreError;
 use super::outbox::instant;
 use super::reader::Reader;
 
-/// Which rows are asked for.
+/// Selects deliveries.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// In this state only.
+    /// Only in this state.
     pub state: Option<String>,
-    /// For this target only.
+    /// Only for this target.
     pub target: Option<String>,
-    /// The last so many.
+    /// Largest number of rows, the newest ones.
     pub limit: u32,
 }
 
-/// A row as people see it.
+/// A delivery, for display.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeliveryRow {
-    /// Its number.
+    /// The row's number.
     pub id: i64,
-    /// Its key.
+    /// Idempotency key; the same for every attempt.
     pub key: String,
-    /// Whose wish.
+    /// The profile.
     pub profile: String,
-    /// Which of their rules.
+    /// The rule of that profile.
     pub rule: String,
-    /// Who is told.
+    /// The target's name.
     pub target: String,
     /// The source's name.
     pub source: String,
-    /// When it matched.
+    /// Time of the match.
     pub created_at: Timestamp,
     /// `waiting`, `delivered` or `dead`.
     pub state: String,
-    /// How often it was tried.
+    /// Number of attempts.
     pub attempts: u32,
-    /// When it was first tried.
+    /// Start of the first attempt.
     pub first_tried_at: Option<Timestamp>,
-    /// Not before.
+    /// Earliest time of the next attempt.
     pub next_at: Option<Timestamp>,
-    /// When it was taken.
+    /// End of the successful attempt.
     pub delivered_at: Option<Timestamp>,
-    /// Why it was not.
+    /// Error of the last attempt.
     pub last_error: Option<String>,
-    /// JSON as it is sent.
+    /// The JSON document.
     pub document: String,
 }
 
-/// How many rows of a target are in each state.
+/// Number of deliveries in each state, for one target.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Totals {
-    /// Who is told.
+pub struct DeliveryTotals {
+    /// The target's name.
     pub target: String,
-    /// Not taken yet.
+    /// Still to be delivered.
     pub waiting: u64,
-    /// Taken, as far as the log reaches.
+    /// Delivered, and not yet pruned.
     pub delivered: u64,
-    /// Given up.
+    /// Failed for good.
     pub dead: u64,
 }
 
 impl Reader {
-    /// The last deliveries, the newest last.
+    /// The last matching deliveries, in ascending order.
     pub async fn deliveries(&self, filter: &Filter) -> Result<Vec<DeliveryRow>, StoreError> {
         let mut query = QueryBuilder::new(
             "SELECT deliveries.*, sources.name AS source FROM deliveries
@@ -98,8 +98,8 @@ impl Reader {
             .collect())
     }
 
-    /// How many there are, by target; the filter's limit does not count here.
-    pub async fn delivery_totals(&self, filter: &Filter) -> Result<Vec<Totals>, StoreError> {
+    /// The number of matching deliveries by target. Ignores the limit of the filter.
+    pub async fn delivery_totals(&self, filter: &Filter) -> Result<Vec<DeliveryTotals>, StoreError> {
         let mut query = QueryBuilder::new(
             "SELECT target, sum(deliveries.state = 'waiting'), sum(deliveries.state = 'delivered'),
                     sum(deliveries.state = 'dead')
@@ -111,7 +111,7 @@ impl Reader {
         let count = |row: &SqliteRow, at: usize| row.get::<i64, _>(at).unsigned_abs();
         Ok(rows
             .iter()
-            .map(|row| Totals {
+            .map(|row| DeliveryTotals {
                 target: row.get(0),
                 waiting: count(row, 1),
                 delivered: count(row, 2),

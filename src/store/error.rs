@@ -1,11 +1,11 @@
-//! What can be wrong with the store, in words that say what to do.
+//! Errors of the store, with messages that name a remedy.
 
 use std::path::PathBuf;
 
 /// The store cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Made by a later version.
+    /// Written by a later version.
     #[error(
         "{}: written by a newer tidewatch (schema {found}, this one knows {known}); upgrade tidewatch or point [daemon] store elsewhere", .path.display()
     )]
@@ -14,38 +14,38 @@ pub enum StoreError {
         path: PathBuf,
         /// The schema version in it.
         found: i64,
-        /// The newest that this program knows.
+        /// The newest version that this program supports.
         known: i64,
     },
-    /// Not SQLite.
+    /// Not a SQLite file.
     #[error("{}: not a SQLite database; move it away or point [daemon] store elsewhere", .0.display())]
     NotADatabase(PathBuf),
-    /// SQLite, but not ours.
+    /// A SQLite file of another program.
     #[error("{}: a SQLite database of another program; point [daemon] store elsewhere", .0.display())]
     Foreign(PathBuf),
-    /// Not there.
+    /// The file does not exist.
     #[error("{}: no store yet; `tidewatch run` makes it", .0.display())]
     Missing(PathBuf),
-    /// Cannot be written.
+    /// The file cannot be written.
     #[error("{}: cannot be written ({reason}); check the owner and mode of the file and its folder", .path.display())]
     ReadOnly {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error message.
         reason: String,
     },
-    /// Another daemon has it.
+    /// Another process holds the lock.
     #[error("{}: another tidewatch is using this store; stop it first or point [daemon] store elsewhere", .0.display())]
     InUse(PathBuf),
-    /// Anything else that SQLite says.
+    /// Any other SQLite error.
     #[error("the store: {0}")]
     Sql(#[from] sqlx::Error),
-    /// The writer is gone.
+    /// The writer has ended.
     #[error("the store's writer has stopped")]
     Stopped,
 }
 
-/// SQLite's primary result code, when this is one of its errors.
+/// SQLite's primary result code; `None` for other errors.
 pub(super) fn primary_code(error: &sqlx::Error) -> Option<i32> {
     let extended: i32 = error.as_database_error()?.code()?.parse().ok()?;
     Some(extended & 0xff)
@@ -60,7 +60,7 @@ const FULL: i32 = 13;
 const CANTOPEN: i32 = 14;
 pub(super) const NOTADB: i32 = 26;
 
-/// Whether trying again later can help, as with a full disk; anything else is a bug or a broken file.
+/// Whether a retry can succeed, as after a full disk. Other errors are a bug or a corrupt file.
 pub(super) fn may_pass(error: &sqlx::Error) -> bool {
     primary_code(error)
         .is_some_and(|code| [BUSY, LOCKED, NOMEM, READONLY, IOERR, FULL, CANTOPEN].contains(&code))

@@ -1,11 +1,14 @@
-//! The log of events: what happened to the daemon or to a source.
+//! The log of events of the daemon and its sources.
 
 use sqlx::SqliteConnection;
 
-use super::record::Event;
+use super::record::EventRecord;
 
-/// Adds one.
-pub(super) async fn insert(connection: &mut SqliteConnection, event: &Event) -> Result<(), sqlx::Error> {
+/// Adds an event.
+pub(super) async fn insert(
+    connection: &mut SqliteConnection,
+    event: &EventRecord,
+) -> Result<(), sqlx::Error> {
     sqlx::query("INSERT INTO events (at, kind, source_id, detail) VALUES (?, ?, ?, ?)")
         .bind(event.at.as_millis())
         .bind(event.kind)

@@ -1,15 +1,15 @@
-//! A rate as it is stored.
+//! A stored rate.
 
 use tidewatch_core::model::aggregate::RateOrigin;
 use tidewatch_core::model::cyclic::Rate;
 
-/// A source's rate, and how well founded it is.
+/// A source's rate, and the amount of evidence for it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KnownRate {
     /// λ(t).
     pub rate: Rate,
-    /// Whose history it is from.
+    /// Whether it was fitted from the source's history, its group's, or both.
     pub origin: RateOrigin,
-    /// Updates of its own in evidence.
+    /// Updates of the source in the evidence.
     pub updates: u32,
 }

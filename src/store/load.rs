@@ -1,5 +1,4 @@
-//! What a daemon needs to know when it starts: everything that was remembered, in one scan,
-//! a page at a time.
+//! Loads the state that a daemon needs at its start, in one scan, page by page.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -17,37 +16,37 @@ use super::json_rows::read_text;
 use super::source_row::{self, SourceRow};
 use super::sync::{Listing, sync_all};
 
-/// What is remembered beside the sources.
+/// The stored state that belongs to no single source.
 #[derive(Debug, Clone, Default)]
-pub struct Standing {
-    /// What host groups asked for: paused until, crawl delay.
+pub struct StoredState {
+    /// Host groups: the end of their pause, and their crawl delay.
     pub hosts: Vec<(HostGroup, Option<Timestamp>, Span)>,
-    /// The latest instant that the store knows of: if it lies ahead, the clock was set back.
+    /// The latest start of a logged probe. If it is in the future, the clock was set back.
     pub latest: Option<Timestamp>,
-    /// What jitter is drawn from.
+    /// Seed of the jitter.
     pub seed: u64,
 }
 
-/// What is remembered of one source.
+/// The stored state of one source.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Remembered {
-    /// Its number.
+    /// The source's number.
     pub id: SourceId,
-    /// Its name.
+    /// The source's name.
     pub name: String,
-    /// What must survive a restart.
+    /// The engine's state of the source.
     pub memory: SourceMemory,
-    /// The address that last gave a document, after redirects.
+    /// The URL of the last document, after redirects.
     pub answered_at: Option<String>,
-    /// When its recent probes ended.
+    /// End times of its recent probes.
     pub probes: Vec<Timestamp>,
 }
 
-/// A probe ends within its time-outs, however they are set; one that was interrupted counts until here.
+/// Longest duration that is logged for an interrupted probe.
 const LONGEST_REQUEST: Span = Span::from_hours(1);
 
-/// Brings the store up to date with the configured list. What a process does first when it becomes
-/// the store's only writer.
+/// Synchronizes the store with the configured source list. Must run first when a process becomes the
+/// store's only writer.
 pub async fn begin(
     connection: &mut SqliteConnection,
     listed: &[impl Listing],
@@ -63,8 +62,8 @@ pub async fn begin(
     Ok(())
 }
 
-/// Turns flights that nobody heard of again into failed probes, so that the budget counts them.
-/// Returns how many there were.
+/// Logs the probes that were in progress at the last end (table `flights`) as failed, so that budgets count
+/// them. Returns their number.
 async fn recover(connection: &mut SqliteConnection, now: Timestamp) -> Result<u64, StoreError> {
     let done = sqlx::query(
         "INSERT INTO probes (source_id, due_at, started_at, duration_ms, outcome, policy, reason, error)
@@ -80,9 +79,9 @@ async fn recover(connection: &mut SqliteConnection, now: Timestamp) -> Result<u6
     Ok(done.rows_affected())
 }
 
-/// What is remembered beside the sources.
-pub async fn standing(connection: &mut SqliteConnection) -> Result<Standing, StoreError> {
-    let mut standing = Standing::default();
+/// The stored state that belongs to no single source.
+pub async fn standing(connection: &mut SqliteConnection) -> Result<StoredState, StoreError> {
+    let mut standing = StoredState::default();
     for row in sqlx::query("SELECT host, public, paused_until, crawl_delay_ms FROM hosts")
         .fetch_all(&mut *connection)
         .await?
@@ -95,7 +94,7 @@ pub async fn standing(connection: &mut SqliteConnection) -> Result<Standing, Sto
             Span::from_millis(row.get(3)),
         ));
     }
-    // Not events: they stay where the clock was when they happened, also when it was set since.
+    // Events are not considered: they keep their time when the clock is set.
     let latest: Option<i64> =
         sqlx::query_scalar("SELECT max(started_at) FROM probes").fetch_one(&mut *connection).await?;
     standing.latest = latest.map(Timestamp::from_millis);
@@ -105,13 +104,11 @@ pub async fn standing(connection: &mut SqliteConnection) -> Result<Standing, Sto
     Ok(standing)
 }
 
-/// Sources that are read at a time: the rows of a million would take more memory than all that is
-/// made of them.
+/// Sources per page: all rows of a million sources would take more memory than the engine.
 const PAGE: i64 = 2_000;
 
-/// A query for what is remembered of the sources that its rest finds, with a column `recent` of the ends
-/// of their probes: all in one text. A row for each, and a value for each column of it, would take
-/// several times as long.
+/// A query for the stored state of the sources selected by `rest`, with the end times of their probes in
+/// the column `recent`. It returns one JSON text, which is several times faster than single rows.
 fn query_for(recent: &str, rest: &str) -> String {
     format!(
         "SELECT json_group_array(json_array(id, name, validators_url, recent, json_array({})))
@@ -132,9 +129,9 @@ static A_PAGE: LazyLock<String> = LazyLock::new(|| {
 static BY_NUMBER: LazyLock<String> =
     LazyLock::new(|| query_for("NULL", "WHERE id IN (SELECT value FROM json_each(?))"));
 
-/// One source of such a text.
+/// One source in the JSON text.
 #[derive(Debug, serde::Deserialize)]
-struct Stored {
+struct StoredMemory {
     id: i64,
     name: String,
     validators_url: Option<String>,
@@ -142,8 +139,7 @@ struct Stored {
     row: SourceRow,
 }
 
-/// Hands over every source that is not removed, in the order of their numbers, with its probes as
-/// far back as `since`.
+/// Passes every source that is not removed to `take`, by ascending number, with its probes since `since`.
 pub async fn each(
     connection: &mut SqliteConnection,
     now: Timestamp,
@@ -151,7 +147,7 @@ pub async fn each(
     mut take: impl FnMut(Remembered),
 ) -> Result<(), StoreError> {
     let mut after = i64::MIN;
-    // The longer a budget's window, the more probes a page holds.
+    // A longer window has more probes per source, so a page has fewer sources.
     let weeks = (now - since).as_millis() / Span::from_days(7).as_millis();
     let page = (PAGE / weeks.max(1)).max(20);
     loop {
@@ -161,14 +157,14 @@ pub async fn each(
             .bind(page)
             .fetch_one(&mut *connection)
             .await?;
-        let page: Vec<Stored> = read_text(&text)?;
+        let page: Vec<StoredMemory> = read_text(&text)?;
         let Some(last) = page.last() else { return Ok(()) };
         after = last.id;
         page.into_iter().for_each(|stored| take(stored.remembered()));
     }
 }
 
-/// What is remembered of one source, also while it is not listed.
+/// The stored state of one source, listed or not.
 pub async fn remembered(
     connection: &mut SqliteConnection,
     id: SourceId,
@@ -177,7 +173,7 @@ pub async fn remembered(
     memories.remove(&id).ok_or(StoreError::Sql(sqlx::Error::RowNotFound))
 }
 
-/// The same of several.
+/// The stored state of several sources.
 pub async fn remembered_of(
     connection: &mut SqliteConnection,
     ids: &[SourceId],
@@ -189,13 +185,13 @@ pub async fn remembered_of(
             .bind(json!(chunk).to_string())
             .fetch_one(&mut *connection)
             .await?;
-        let stored: Vec<Stored> = read_text(&text)?;
+        let stored: Vec<StoredMemory> = read_text(&text)?;
         memories.extend(stored.into_iter().map(|stored| (SourceId(stored.id), stored.row.memory())));
     }
     Ok(memories)
 }
 
-impl Stored {
+impl StoredMemory {
     fn remembered(self) -> Remembered {
         let recent = self.recent.as_deref().unwrap_or_default();
         let ends = recent.split(',').filter_map(|end| end.parse().ok());

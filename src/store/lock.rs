@@ -1,19 +1,19 @@
-//! One daemon per store.
+//! Ensures one daemon per store.
 //!
-//! A lock on a file beside the store, held as long as the process lives; the system lets go of it
-//! however the process ends.
+//! Locks a file beside the store until the process ends. The system releases the lock however the process
+//! ends.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
 
 use super::StoreError;
 
-/// Held while this process is the store's daemon.
+/// The lock, held while this process writes to the store.
 #[derive(Debug)]
 pub struct Lock(#[expect(dead_code, reason = "held for its lock")] File);
 
 impl Lock {
-    /// Takes the lock, or says who is in the way.
+    /// Takes the lock; fails with [`StoreError::InUse`] if another process holds it.
     pub fn take(store: &Path) -> Result<Self, StoreError> {
         let path = lock_path(store);
         let unwritable =

@@ -1,58 +1,55 @@
-//! How well the probes of a period were spent, by the measures of Bright, Gal, Raschid, §7.2.3.
+//! Measures of the probes of a period, after Bright, Gal, Raschid, §7.2.3.
 //!
-//! Apart from [`super::report`], which tells how sources stand now. The views `daily_measures` and
-//! `measures` give the same figures by day and over all; they are not asked here because they read
-//! the whole log, and a period may be a small part of it. What is counted and why is said where
-//! they are made, in `migrations/0005_measures.sql`.
+//! Separate from [`super::report`], which shows the current state. The views `daily_measures` and
+//! `measures` give the same figures by day and in total. They are not used here because they read the whole
+//! log. `migrations/0005_measures.sql` defines the figures and gives reasons.
 
 use std::collections::HashMap;
 
 use sqlx::Row;
 
-use tidewatch_core::engine::load::SlotStats;
+use tidewatch_core::engine::slot_stats::SlotStats;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
 use super::StoreError;
 use super::reader::Reader;
 
-/// What the probes of a period came to. The paper's stale hits are not among it: they are counted
-/// over the requests of a cache's clients, and there are none here.
+/// The measures of some probes. The paper's stale hits are left out: they count client requests to a cache,
+/// which do not exist here.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Measures {
-    /// Probes that learned something about the document: all that did not fail.
+    /// Probes that did not fail.
     pub validations: u64,
-    /// Those that found it modified.
+    /// Validations that found an update.
     pub useful_validations: u64,
-    /// Those that found it as it was, and could have been spared.
+    /// Validations that found no update.
     pub freshness_misses: u64,
-    /// Probes that learned nothing, which are no validations.
+    /// Failed probes, which are not validations.
     pub failed: u64,
-    /// Updates found: one useful validation may find many.
+    /// Updates found; one validation may find several.
     pub updates: u64,
-    /// Seconds from an update until it was found, on average; `None` without updates. All kinds of
-    /// update take part, since each has a date of its own between two looks or else their middle.
+    /// Mean seconds from an update to its detection; `None` without updates. An update without a date
+    /// counts from the middle between two probes.
     pub average_delay_s: Option<f64>,
-    /// Half of the updates were found within so many seconds; unlike the average it does not follow
-    /// a few that waited long.
+    /// Median seconds from an update to its detection; robust against a few long delays.
     pub median_delay_s: Option<f64>,
 }
 
 /// The measures of a period.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PeriodMeasures {
-    /// Of each source, those without a probe in the period included and the removed ones left out.
+    /// By source. Includes sources without a probe in the period, and leaves out removed ones.
     pub sources: HashMap<SourceId, Measures>,
-    /// Of these sources together. The delays are those over all their updates, so that a source
-    /// weighs as much as it was updated.
+    /// All these sources together. Its delays are computed over all their updates.
     pub total: Measures,
 }
 
 impl Reader {
-    /// The measures from `since` until just before `until`. A probe counts at its start and an
-    /// update when it was found: of a probe under way at an edge they may be on either side.
+    /// The measures from `since` (inclusive) to `until` (exclusive). A probe counts at its start, an update
+    /// at its detection; around `since` and `until` the two may fall on different sides.
     pub async fn measures(&self, since: Timestamp, until: Timestamp) -> Result<PeriodMeasures, StoreError> {
-        // One transaction, so that both statements see the same moment.
+        // One transaction, so that both statements read the same snapshot.
         let mut snapshot = self.pool().begin().await?;
         let probes = sqlx::query(
             "SELECT s.id,
@@ -68,8 +65,8 @@ impl Reader {
         .bind(until.as_millis())
         .fetch_all(&mut *snapshot)
         .await?;
-        // Every delay is there twice, for its source and, under NULL, for the total, whose median
-        // cannot be had from those of the sources.
+        // Each delay appears twice: for its source and, with NULL, for the total. The total median cannot
+        // be computed from the medians of the sources.
         let updates = sqlx::query(
             "WITH found AS (
                  SELECT u.source_id, u.detected_at - u.occurred_at AS delay
@@ -119,7 +116,7 @@ impl Reader {
 }
 
 impl Reader {
-    /// What the fleet did since then, all together; `None` if it did nothing.
+    /// The summed slot statistics since `since`; `None` if there are none.
     pub async fn loads(&self, since: Timestamp) -> Result<Option<SlotStats>, StoreError> {
         let row = sqlx::query(
             "SELECT min(since), max(until), sum(due), sum(sampled), sum(late), sum(late_ms), max(latest_ms),

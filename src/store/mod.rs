@@ -1,8 +1,8 @@
-//! The SQLite file: the only module that speaks SQL.
+//! The SQLite file; the only module with SQL.
 //!
-//! All writes of the daemon go through one task on one connection ([`writer`]), in batches that
-//! commit whole or not at all; everything else reads through read-only connections ([`reader`]).
-//! Must not decide anything: what is stored was decided elsewhere.
+//! The daemon writes through one task on one connection ([`writer`]), in batches that commit completely or
+//! not at all. All other access uses read-only connections ([`reader`]). Must not decide anything: it
+//! stores the decisions of other modules.
 
 pub mod deliveries;
 pub mod error;
@@ -29,5 +29,5 @@ mod write;
 pub mod writer;
 
 pub use error::StoreError;
-/// A connection, for whoever only hands it on.
+/// A connection, for callers that only pass it on.
 pub use sqlx::SqliteConnection as Connection;

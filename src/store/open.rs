@@ -1,4 +1,4 @@
-//! Opening the file: created, migrated, and refused with a clear word when it is not ours.
+//! Opens the file: creates and migrates it, and rejects files of other programs with a clear error.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use super::error::{NOTADB, is_read_only, primary_code};
 
 static MIGRATIONS: Migrator = sqlx::migrate!("./migrations");
 
-/// Marks the file as ours for `file` and its kin: "tide".
+/// SQLite's application id of a store, shown by `file`: "tide".
 const APPLICATION_ID: i64 = 0x7469_6465;
 
-/// How long a statement waits for another process that writes.
+/// Longest wait of a statement for the lock of another process.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Opens the store for writing, creating and migrating it as needed.
@@ -24,8 +24,8 @@ pub async fn for_writing(path: &Path) -> Result<SqliteConnection, StoreError> {
         .filename(path)
         .create_if_missing(true)
         .journal_mode(SqliteJournalMode::Wal)
-        // A crash of this process loses nothing; a power cut may lose the last moments, whose
-        // updates are then found again because their validators are lost with them.
+        // A crash of this process loses nothing. A power cut may lose the last commits; their updates are
+        // found again because the validators are lost with them.
         .synchronous(SqliteSynchronous::Normal)
         .foreign_keys(true)
         .busy_timeout(BUSY_TIMEOUT)
@@ -41,7 +41,7 @@ pub async fn for_writing(path: &Path) -> Result<SqliteConnection, StoreError> {
     Ok(connection)
 }
 
-/// Opens the store for reading only; it must be there.
+/// Options to open an existing store for reading only.
 pub fn for_reading(path: &Path) -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .filename(path)
@@ -50,7 +50,7 @@ pub fn for_reading(path: &Path) -> SqliteConnectOptions {
         .disable_statement_logging()
 }
 
-/// Checks, before anything is read from it, that a file is a store of a version we know.
+/// Checks that a file is a store of a supported version.
 pub async fn check_readable(path: &Path) -> Result<(), StoreError> {
     if !path.exists() {
         return Err(StoreError::Missing(path.to_owned()));

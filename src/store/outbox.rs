@@ -1,9 +1,8 @@
-//! The outbox: what somebody is to be told, until it is known that they were.
+//! The outbox: deliveries that are queued until their target has accepted them.
 //!
-//! Exists so that nothing is lost between an update and whoever waits for it: a row is written in
-//! the transaction of its update and settled only after its target has taken it. Knows the order
-//! of rows within a target and what may become of one. Must not know how a target is reached, nor
-//! when to try again: that is decided by whoever tries.
+//! A row is written in the transaction of its update and settled after its target has accepted it, so that
+//! no match is lost. Knows the order of the rows of a target and their states. Must not know how a target
+//! is reached, nor when a delivery is tried again.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,75 +19,75 @@ use super::reader::Reader;
 use super::record::{DeliveryRecord, Settled};
 use super::{StoreError, events, open};
 
-/// Something that somebody is to be told.
+/// A delivery to be queued.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewDelivery {
-    /// Whose wish.
+    /// The profile.
     pub profile: Arc<str>,
-    /// Which of their rules.
+    /// The rule of that profile.
     pub rule: Arc<str>,
-    /// Who is told: the name of a configured target.
+    /// The name of a configured target.
     pub target: Arc<str>,
-    /// What it is about.
+    /// The source of the match.
     pub source: SourceId,
-    /// When it matched.
+    /// Time of the match.
     pub at: Timestamp,
-    /// What is told, all but its `key`.
+    /// The document without its `key`.
     pub document: Map<String, Value>,
 }
 
-/// A row that waits, without its document.
+/// A queued delivery without its document.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Waiting {
-    /// Its number; lower ones go first.
+pub struct WaitingDelivery {
+    /// The row's number; lower ones are delivered first.
     pub id: i64,
-    /// The same whenever the same is sent.
+    /// Idempotency key; the same for every attempt.
     pub key: String,
-    /// What it is about.
+    /// The source of the match.
     pub source: SourceId,
-    /// How often it was tried.
+    /// Number of attempts.
     pub attempts: u32,
-    /// When it was first tried.
+    /// Start of the first attempt.
     pub first_tried_at: Option<Timestamp>,
-    /// Not before.
+    /// Earliest time of the next attempt.
     pub next_at: Option<Timestamp>,
 }
 
-/// A document that its target has taken, or is about to.
+/// A document that its target has accepted or is about to accept.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
-    /// The number of its row.
+pub struct DeliveredDocument {
+    /// The row's number.
     pub id: i64,
-    /// Its key.
+    /// The delivery's key.
     pub key: String,
-    /// When it matched.
+    /// Time of the match.
     pub at: Timestamp,
-    /// JSON.
+    /// The JSON document.
     pub document: String,
 }
 
-/// Which rows are to be tried again by hand.
+/// Selects deliveries to be retried by hand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Which {
-    /// These. All of them must be there and not be delivered.
+    /// These numbers. All must exist and be undelivered.
     Numbers(Vec<i64>),
-    /// Whatever was given up, for one target or for all.
+    /// All deliveries in state `dead`.
     Dead {
-        /// For this one only.
+        /// Only for this target.
         target: Option<String>,
     },
 }
 
-/// What came of trying again by hand.
+/// The result of a retry by hand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Retried {
-    /// So many rows wait again.
+    /// This many deliveries are queued again.
     Waiting(u64),
-    /// Nothing was changed: these are not there, or delivered.
+    /// Nothing changed: these numbers do not exist or are delivered.
     Unfit(Vec<i64>),
 }
 
-/// A document with its key in front.
+/// A document with its key as the first field.
 struct Keyed<'a> {
     key: &'a Value,
     rest: &'a Map<String, Value>,
@@ -102,8 +101,7 @@ impl Serialize for Keyed<'_> {
 }
 
 impl NewDelivery {
-    /// What tells this from everything else that the target is told. The same match gives the same
-    /// key, whenever it is found.
+    /// The idempotency key. The same match has the same key, whenever it is found.
     pub fn key(&self) -> String {
         let items = self.document.get("items").map(Value::to_string).unwrap_or_default();
         let source = self.source.0.to_le_bytes();
@@ -116,7 +114,7 @@ impl NewDelivery {
         ];
         let mut digest = Sha256::new();
         for part in parts {
-            // With its length, so that no two lists of parts are the same bytes.
+            // The length prefix makes the encoding of the parts unambiguous.
             digest.update((part.len() as u64).to_le_bytes());
             digest.update(part);
         }
@@ -124,8 +122,8 @@ impl NewDelivery {
     }
 }
 
-/// Puts a delivery into the outbox, once however often it is asked. Belongs into the transaction of
-/// what it is about.
+/// Queues a delivery; does nothing if its key is already queued for the target. Must run in the transaction
+/// of the update.
 pub(super) async fn enqueue(
     connection: &mut SqliteConnection,
     delivery: &NewDelivery,
@@ -149,7 +147,7 @@ pub(super) async fn enqueue(
     Ok(())
 }
 
-/// An attempt that ended. One that was set back by hand meanwhile is settled all the same.
+/// Stores the result of an attempt, also if the row was reset by hand during the attempt.
 pub(super) async fn settle(
     connection: &mut SqliteConnection,
     record: &DeliveryRecord,
@@ -178,7 +176,7 @@ pub(super) async fn settle(
     Ok(())
 }
 
-/// The clock was set by so much: those that wait, wait as long as before.
+/// Moves the times of queued deliveries when the clock is set by `by`.
 pub(super) async fn shift(connection: &mut SqliteConnection, by: Span) -> Result<(), sqlx::Error> {
     sqlx::query(
         "UPDATE deliveries SET next_at = next_at + ?1, first_tried_at = first_tried_at + ?1
@@ -190,10 +188,9 @@ pub(super) async fn shift(connection: &mut SqliteConnection, by: Span) -> Result
     Ok(())
 }
 
-/// Sets rows back to waiting, as if they had never been tried: from another process, beside a
-/// daemon or without one.
+/// Resets deliveries to `waiting`, with no attempts. Runs in another process, with or without a daemon.
 pub async fn retry(path: &Path, which: &Which) -> Result<Retried, StoreError> {
-    // What opens for writing would make a store where there is none.
+    // Opening for writing would create a missing store.
     open::check_readable(path).await?;
     let mut connection = open::for_writing(path).await?;
     let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
@@ -229,8 +226,8 @@ pub async fn retry(path: &Path, which: &Which) -> Result<Retried, StoreError> {
 }
 
 impl Reader {
-    /// The oldest row that waits for a target.
-    pub async fn next_waiting(&self, target: &str) -> Result<Option<Waiting>, StoreError> {
+    /// The oldest queued delivery of a target.
+    pub async fn next_waiting(&self, target: &str) -> Result<Option<WaitingDelivery>, StoreError> {
         let row = sqlx::query(
             "SELECT id, key, source_id, attempts, first_tried_at, next_at FROM deliveries
              WHERE target = ? AND state = 'waiting' ORDER BY id LIMIT 1",
@@ -238,7 +235,7 @@ impl Reader {
         .bind(target)
         .fetch_optional(self.pool())
         .await?;
-        Ok(row.map(|row| Waiting {
+        Ok(row.map(|row| WaitingDelivery {
             id: row.get(0),
             key: row.get(1),
             source: SourceId(row.get(2)),
@@ -248,7 +245,7 @@ impl Reader {
         }))
     }
 
-    /// A row's document.
+    /// The document of a delivery.
     pub async fn document(&self, id: i64) -> Result<Option<String>, StoreError> {
         Ok(sqlx::query_scalar("SELECT document FROM deliveries WHERE id = ?")
             .bind(id)
@@ -256,7 +253,7 @@ impl Reader {
             .await?)
     }
 
-    /// The targets that rows wait for. Cheap, however many wait: it goes from name to name.
+    /// The targets that have queued deliveries. Cost depends on the number of targets, not of rows.
     pub async fn waiting_targets(&self) -> Result<Vec<String>, StoreError> {
         Ok(sqlx::query_scalar(
             "WITH RECURSIVE names (name) AS (
@@ -270,15 +267,15 @@ impl Reader {
         .await?)
     }
 
-    /// What a target has taken and, as if it had, the row `current`: the latest first, those with
-    /// numbers below `below`.
+    /// The documents that a target has accepted, plus the row `current`: those with numbers below `below`,
+    /// newest first.
     pub async fn told(
         &self,
         target: &str,
         current: i64,
         below: i64,
         limit: u32,
-    ) -> Result<Vec<Told>, StoreError> {
+    ) -> Result<Vec<DeliveredDocument>, StoreError> {
         let rows = sqlx::query(
             "SELECT id, key, created_at, document FROM deliveries
              WHERE target = ? AND id < ? AND (state = 'delivered' OR id = ?) ORDER BY id DESC LIMIT ?",
@@ -291,7 +288,7 @@ impl Reader {
         .await?;
         Ok(rows
             .iter()
-            .map(|row| Told {
+            .map(|row| DeliveredDocument {
                 id: row.get(0),
                 key: row.get(1),
                 at: Timestamp::from_millis(row.get(2)),
@@ -325,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_tell_matches_apart_and_nothing_else_does() {
+    fn keys_differ_between_matches_and_do_not_depend_on_the_time() {
         let key = delivery("exec:a", "r", "t").key();
         assert_eq!(key.len(), 32);
         let later = NewDelivery { at: Timestamp::from_secs(9), ..delivery("exec:a", "r", "t") };
@@ -338,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn the_key_comes_first_and_once() {
+    fn the_key_is_the_first_field_and_appears_once() {
         let delivery = delivery("exec:a", "r", "\0\u{1b}\n\"");
         let keyed = Keyed { key: &"k".into(), rest: &delivery.document };
         let text = serde_json::to_string(&keyed).unwrap();

@@ -1,8 +1,7 @@
-//! What sources published in the past, and when they were probed: the log, to be tried out again.
+//! The past updates and probes of sources, for commands that replay the log.
 //!
-//! Suits the commands that look back. The log of all sources may be larger than memory, so it is first
-//! asked who has one, and then read for those only who are wanted, a few at a time. Must not know what
-//! is made of it.
+//! The log may be larger than memory. So the sources with enough probes are listed first, and then only the
+//! sampled ones are read, some at a time. Must not know how the result is used.
 
 use std::collections::{HashMap, HashSet};
 use std::future::poll_fn;
@@ -18,49 +17,49 @@ use tidewatch_core::time::Timestamp;
 use super::StoreError;
 use super::reader::Reader;
 
-/// A source's past.
+/// The past of one source.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Past {
-    /// Whose.
+    /// The source's number.
     pub id: SourceId,
-    /// Its name.
+    /// The source's name.
     pub name: String,
-    /// Its group.
+    /// The source's group.
     pub group: Option<String>,
-    /// It is a page.
+    /// Whether it is a page.
     pub page: bool,
-    /// When it published, ascending; from before it was watched, what its feed still dated.
+    /// Times of its updates, ascending. Includes dated items of the feed from before its first probe.
     pub published: Vec<Timestamp>,
-    /// Those of these times that are guesses, ascending: all that is known is between which looks.
+    /// The estimated ones of these times, ascending: the middle between two probes.
     pub guessed: Vec<Timestamp>,
-    /// When its probes were sent, ascending, as far as the log goes back.
+    /// Start times of its logged probes, ascending.
     pub probed: Vec<Timestamp>,
-    /// Those of them that were answered: the others saw nothing.
+    /// Start times of the probes that did not fail.
     pub answered: Vec<Timestamp>,
 }
 
 /// The past of some sources.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pasts {
-    /// In the order of their names.
+    /// Ordered by name.
     pub pasts: Vec<Past>,
-    /// How many sources are watched in all.
+    /// Number of all sources that are not removed.
     pub sources: usize,
 }
 
-/// Sources whose log is read at a time.
+/// Sources whose log one query reads.
 const CHUNK: usize = 100;
 
 impl Reader {
-    /// The past of at most `sample` sources, spread evenly by name over those that are still watched and
-    /// have more than two probes in the log.
+    /// The past of at most `sample` sources, spread evenly by name over the listed sources with more than
+    /// two logged probes.
     pub async fn pasts(&self, sample: usize) -> Result<Pasts, StoreError> {
         let mut connection = self.connection().await?;
         let sources: i64 = sqlx::query_scalar("SELECT count(*) FROM sources WHERE state <> 'removed'")
             .fetch_one(&mut *connection)
             .await?;
         let mut logged = Vec::new();
-        // Counts no further than it must: a log may be long.
+        // Counts at most three probes: a log may be long.
         let query = "SELECT id, name, group_name, kind = 'page' FROM sources
              WHERE state <> 'removed'
                AND (SELECT count(*) FROM (SELECT 1 FROM probes WHERE source_id = sources.id LIMIT 3)) > 2
@@ -91,14 +90,14 @@ fn unread(row: &SqliteRow) -> Past {
     }
 }
 
-/// So many of them, or all if they are fewer, at even distances.
+/// At most `sample` of them, at even distances.
 fn spread<T>(all: Vec<T>, sample: usize) -> Vec<T> {
     let (len, sample) = (all.len(), sample.min(all.len()));
     let wanted: HashSet<usize> = (0..sample).map(|n| n * len / sample).collect();
     all.into_iter().enumerate().filter(|(at, _)| wanted.contains(at)).map(|(_, one)| one).collect()
 }
 
-/// Reads the log of these.
+/// Reads the log of these sources.
 async fn read(connection: &mut SqliteConnection, pasts: &mut [Past]) -> Result<(), StoreError> {
     let ids = json!(pasts.iter().map(|past| past.id.0).collect::<Vec<_>>()).to_string();
     let places: HashMap<i64, usize> = pasts.iter().enumerate().map(|(at, past)| (past.id.0, at)).collect();
@@ -118,7 +117,7 @@ async fn read(connection: &mut SqliteConnection, pasts: &mut [Past]) -> Result<(
     }
     drop(rows);
 
-    // Items that were news. They are told by their key, since a time may be anything.
+    // Items that were found as new, identified by key, since their times are not unique.
     let mut news: HashSet<(usize, u64)> = HashSet::new();
     let query = "SELECT source_id, occurred_at, occurred_exact, kind = 'new', key FROM updates
          WHERE kind <> 'edited' AND source_id IN (SELECT value FROM json_each(?))";
@@ -137,9 +136,9 @@ async fn read(connection: &mut SqliteConnection, pasts: &mut [Past]) -> Result<(
     }
     drop(rows);
 
-    // What was there at first contact is no update, but it is known when it came. Items that were first
-    // seen later are updates, which outlast the probes that found them. Where all of first contact are
-    // forgotten, the first that are left are updates too.
+    // Items of the first probe are no updates, but their dates are known. Items first seen later are stored
+    // as updates, which are kept longer than probes. If all items of the first probe are deleted, the
+    // oldest remaining ones are updates too.
     let query = "SELECT source_id, dated_at, key_hash FROM items AS i
          WHERE source_id IN (SELECT value FROM json_each(?)) AND dated_at <= first_seen_at
            AND first_seen_at = (SELECT min(first_seen_at) FROM items WHERE source_id = i.source_id)";

@@ -1,14 +1,14 @@
-//! Plans: how they are kept, and the latest of a source.
+//! Stores plans, and reads the latest plan of a source.
 //!
-//! Apart from the other statements because a plan has its times in one text with it. Must not know how a
-//! plan is made, nor who follows it.
+//! Separate from the other statements because the times of a plan are one JSON column. Must not know how a
+//! plan is built or used.
 
 use serde_json::{Value, json};
 use sqlx::{Row, SqliteConnection};
 
 use tidewatch_core::engine::action::AdoptedPlan;
+use tidewatch_core::planning::plan_input::PlannedTimes;
 use tidewatch_core::planning::policy::Policy;
-use tidewatch_core::planning::rolling::Ahead;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
@@ -16,47 +16,47 @@ use super::StoreError;
 use super::json_rows::read_text;
 use super::reader::Reader;
 
-/// A plan as it was stored.
+/// A stored plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlanRow {
-    /// The policy that its times follow.
+    /// The policy that produced its times.
     pub by: Policy,
-    /// When it was made.
+    /// Time at which the plan was built.
     pub made_at: Timestamp,
-    /// From when.
+    /// Start of the planned period.
     pub starts_at: Timestamp,
-    /// Until when.
+    /// End of the planned period.
     pub ends_at: Timestamp,
-    /// How many probes.
+    /// Number of planned probes.
     pub probes: u32,
-    /// C̄ over it.
+    /// C̄ over the planned period.
     pub expected_cost: f64,
-    /// No allowed plan can cost less.
+    /// Lower bound on the cost of any feasible plan.
     pub lower_bound: f64,
-    /// About what one probe more would save.
+    /// Approximate saving of one more probe.
     pub price: f64,
-    /// The largest chance that more items come between two probes than the feed holds.
+    /// The largest probability that a feed drops items between two probes.
     pub overflow: Option<f64>,
-    /// Its times, ascending.
+    /// The planned times, ascending.
     pub times: Vec<Timestamp>,
 }
 
-/// How the best plans are made, for the log; the others are called by their policy.
+/// Stored method name of plans of policy `plan`; other plans have the name of their policy.
 const BEST: &str = "rolling";
 
 fn method(by: Policy) -> &'static str {
     if by == Policy::Plan { BEST } else { by.name() }
 }
 
-/// The times of a plan, counted from its start.
-fn offsets(plan: &Ahead) -> Vec<i64> {
+/// The times of a plan, in milliseconds from its start.
+fn offsets(plan: &PlannedTimes) -> Vec<i64> {
     let mut offsets: Vec<i64> = plan.times.iter().map(|&at| (at - plan.starts).as_millis()).collect();
     offsets.sort_unstable();
     offsets.dedup();
     offsets
 }
 
-/// Plans that were adopted, and the due times that follow. At most one for each source.
+/// Stores adopted plans and the resulting due times. At most one plan per source.
 pub(super) async fn plans(
     connection: &mut SqliteConnection,
     plans: &[AdoptedPlan],
@@ -90,8 +90,8 @@ pub(super) async fn plans(
     .execute(&mut *connection)
     .await?;
     let ids: Vec<i64> = plans.iter().map(|plan| plan.due.source.0).collect();
-    // Of plans that pass with the next probe, one in half of what they look ahead is remembered: as many as
-    // of those that are made to last.
+    // Thins out plans that last only until the next probe: keeps about one per half planned period, as many
+    // as of lasting plans.
     let passing: Vec<i64> =
         plans.iter().filter(|plan| plan.passing).map(|plan| plan.due.source.0).collect();
     sqlx::query(
@@ -106,7 +106,7 @@ pub(super) async fn plans(
     .bind(json!(passing).to_string())
     .execute(&mut *connection)
     .await?;
-    // The times of the plan before the last one: of those before it, they are gone already.
+    // Drops the times of the third newest plan; older plans have lost theirs already.
     sqlx::query(
         "UPDATE plans SET times = NULL WHERE id IN (
              SELECT (SELECT id FROM plans WHERE source_id = new.value ORDER BY id DESC LIMIT 1 OFFSET 2)
@@ -136,7 +136,7 @@ pub(super) async fn plans(
 }
 
 impl Reader {
-    /// The latest plan of a source, as long as its times are kept.
+    /// The latest plan of a source.
     pub async fn latest_plan(&self, id: SourceId) -> Result<Option<PlanRow>, StoreError> {
         let row = sqlx::query(
             "SELECT made_at, starts_at, ends_at, probes, expected_cost, lower_bound, price, overflow, times, method

@@ -1,4 +1,4 @@
-//! Read-only connections: what a probe needs to know of its source, and what people ask.
+//! Read-only connections: the stored inputs of probes, refits and commands.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use serde_json::json;
 use sqlx::sqlite::{SqlitePool, SqlitePoolOptions};
 use sqlx::{Row, SqliteConnection};
 
-use tidewatch_core::observe::{Seen, SeenItem};
+use tidewatch_core::observe::{SeenItem, StoredView};
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Timestamp;
 
@@ -15,65 +15,65 @@ use super::known_rate::KnownRate;
 use super::record::RobotsRecord;
 use super::{StoreError, open};
 
-/// Reads, and cannot write.
+/// A pool of read-only connections.
 #[derive(Debug, Clone)]
 pub struct Reader {
     pool: SqlitePool,
     path: PathBuf,
 }
 
-/// What is known of a source that only its probe needs, and that is not worth keeping in memory.
+/// The stored inputs of a probe, which are not kept in memory.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Dossier {
+pub struct ProbeInputs {
     /// The URL that gave the validators.
     pub validators_url: Option<String>,
     /// `ETag`, byte for byte.
     pub etag: Option<Vec<u8>>,
     /// `Last-Modified`, byte for byte.
     pub last_modified: Option<Vec<u8>>,
-    /// What earlier probes saw.
-    pub seen: Seen,
-    /// The evidence on its rhythm.
+    /// The items or the page of earlier probes.
+    pub seen: StoredView,
+    /// Evidence for the rate; see `model::history`.
     pub history: Option<Vec<u8>>,
-    /// The watch for bursts.
+    /// State of the burst detector.
     pub watch: Option<Vec<u8>>,
-    /// What is to be learned if the rhythm is another since the last burst began.
+    /// Evidence since the last burst began; used if that becomes the rhythm.
     pub aside: Option<Vec<u8>>,
-    /// Its last updates.
+    /// Times of the last updates.
     pub diary: Option<Vec<u8>>,
-    /// Its rate as it was last fitted.
+    /// The fitted rate.
     pub rate: Option<KnownRate>,
-    /// The latest update known.
+    /// Time of the latest known update.
     pub newest: Option<Timestamp>,
 }
 
-/// The evidence on one source's rhythm.
+/// The evidence for the rate of one source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HistoryRow {
-    /// Whose.
+    /// The source's number.
     pub id: SourceId,
-    /// Its name.
+    /// The source's name.
     pub name: String,
-    /// Its policy, as configured.
+    /// The configured policy.
     pub policy: String,
-    /// Its group.
+    /// The source's group.
     pub group: Option<String>,
-    /// A page that never said when it changed: only looks are known.
+    /// A page without any dated change: the evidence is only whether each probe found a change.
     pub blind: bool,
-    /// See `rate::history`.
+    /// The encoded evidence; see `model::history`.
     pub bytes: Vec<u8>,
 }
 
-/// A probe asked for by hand.
+/// A probe requested by hand.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Request {
-    /// Its number.
+pub struct StoredRequest {
+    /// The request's number.
     pub id: i64,
-    /// For whom.
+    /// The source to probe.
     pub source: SourceId,
 }
 
-/// Sources that one query asks about.
+/// Sources per query.
 const CHUNK: usize = 5_000;
 
 impl Reader {
@@ -85,7 +85,7 @@ impl Reader {
         Ok(Self { pool, path: path.to_owned() })
     }
 
-    /// The file.
+    /// The path of the store.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -99,8 +99,8 @@ impl Reader {
         Ok(self.pool.acquire().await?)
     }
 
-    /// What a probe needs to know.
-    pub async fn dossier(&self, id: SourceId) -> Result<Dossier, StoreError> {
+    /// Reads the inputs of a probe.
+    pub async fn dossier(&self, id: SourceId) -> Result<ProbeInputs, StoreError> {
         let rate = self.rates(&[id]).await?.remove(&id);
         let mut connection = self.pool.acquire().await?;
         let row = sqlx::query(
@@ -111,7 +111,7 @@ impl Reader {
         .bind(id.0)
         .fetch_one(&mut *connection)
         .await?;
-        Ok(Dossier {
+        Ok(ProbeInputs {
             etag: row.get(0),
             last_modified: row.get(1),
             validators_url: row.get(2),
@@ -121,7 +121,7 @@ impl Reader {
             newest: row.get::<Option<i64>, _>(9).map(Timestamp::from_millis),
             diary: row.get(10),
             rate,
-            seen: Seen {
+            seen: StoredView {
                 last_look: row.get::<Option<i64>, _>(3).map(Timestamp::from_millis),
                 items: items(&mut connection, id).await?,
                 page: row.get::<Option<i64>, _>(4).map(|fingerprint| fingerprint as u64),
@@ -130,7 +130,7 @@ impl Reader {
         })
     }
 
-    /// The addresses adopted after sources had moved for good; those that have none are left out.
+    /// The URLs adopted after permanent redirects; sources without one are left out.
     pub async fn adopted_urls(&self, ids: &[SourceId]) -> Result<HashMap<SourceId, String>, StoreError> {
         let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
         let mut urls = HashMap::new();
@@ -147,7 +147,7 @@ impl Reader {
         Ok(urls)
     }
 
-    /// A page's text as it was last compared.
+    /// The text of a page at its last probe.
     pub async fn page_text(&self, id: SourceId) -> Result<Option<String>, StoreError> {
         let text = sqlx::query_scalar("SELECT page_text FROM sources WHERE id = ?")
             .bind(id.0)
@@ -156,7 +156,7 @@ impl Reader {
         Ok(text.flatten())
     }
 
-    /// The robots.txt that was last fetched from an origin.
+    /// The stored robots.txt of an origin.
     pub async fn robots(&self, origin: &str) -> Result<Option<RobotsRecord>, StoreError> {
         let row = sqlx::query("SELECT fetched_at, http_status, body FROM robots WHERE origin = ?")
             .bind(origin)
@@ -170,7 +170,7 @@ impl Reader {
         }))
     }
 
-    /// When the probes of sources ended, of each since its own instant.
+    /// End times of the probes of these sources, each since its own start time.
     pub async fn probes_since(
         &self,
         sources: &[(SourceId, Timestamp)],
@@ -192,16 +192,16 @@ impl Reader {
         Ok(probes)
     }
 
-    /// Probes asked for by hand that nobody has looked at.
-    pub async fn open_requests(&self) -> Result<Vec<Request>, StoreError> {
+    /// Requested probes without an answer.
+    pub async fn open_requests(&self) -> Result<Vec<StoredRequest>, StoreError> {
         let rows = sqlx::query("SELECT id, source_id FROM requests WHERE answer IS NULL ORDER BY id")
             .fetch_all(&self.pool)
             .await?;
-        Ok(rows.iter().map(|row| Request { id: row.get(0), source: SourceId(row.get(1)) }).collect())
+        Ok(rows.iter().map(|row| StoredRequest { id: row.get(0), source: SourceId(row.get(1)) }).collect())
     }
 
-    /// The evidence on sources, in the order of their numbers, after one of them; or only on those
-    /// that have no rate yet, or none since their rhythm changed.
+    /// The evidence of at most `limit` sources with numbers above `after`, by ascending number. With
+    /// `without_rate`, only sources without a rate, or without one since their rhythm changed.
     pub async fn histories(
         &self,
         after: SourceId,
@@ -236,7 +236,7 @@ impl Reader {
             .collect())
     }
 
-    /// The looks at a source in the log: when, and whether it had changed.
+    /// The logged probes of a source that did not fail: start time, and whether an update was found.
     pub async fn looks(&self, id: SourceId) -> Result<Vec<(Timestamp, bool)>, StoreError> {
         let rows = sqlx::query(
             "SELECT started_at, outcome = 'updated' FROM probes
@@ -248,7 +248,7 @@ impl Reader {
         Ok(rows.iter().map(|row| (Timestamp::from_millis(row.get(0)), row.get(1))).collect())
     }
 
-    /// Whether the daemon has answered a request, and what.
+    /// The daemon's answer to a request; `None` before it has answered.
     pub async fn answer(&self, request: i64) -> Result<Option<String>, StoreError> {
         Ok(sqlx::query_scalar("SELECT answer FROM requests WHERE id = ?")
             .bind(request)
@@ -262,7 +262,8 @@ async fn items(
     connection: &mut SqliteConnection,
     id: SourceId,
 ) -> Result<HashMap<u64, SeenItem>, StoreError> {
-    // Items are touched only when a document is read, so those of the last one share the latest time.
+    // `last_seen_at` changes only when a document is read, so the items of the last document have the
+    // latest value.
     let rows = sqlx::query(
         "SELECT key_hash, fingerprint,
                 last_seen_at = (SELECT max(last_seen_at) FROM items WHERE source_id = ?1)
@@ -280,7 +281,7 @@ async fn items(
         .collect())
 }
 
-/// Asks a running daemon for a probe: one row, from another process. Returns the request's number.
+/// Requests a probe from a running daemon of another process, with one row. Returns the request's number.
 pub async fn ask(path: &Path, source: SourceId, now: Timestamp) -> Result<i64, StoreError> {
     let mut connection = open::for_writing(path).await?;
     let done = sqlx::query("INSERT INTO requests (source_id, asked_at) VALUES (?, ?)")

@@ -1,31 +1,31 @@
-//! What is written: plain values that others fill in.
+//! The records that the writer stores. Data only, no behaviour.
 
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
 use tidewatch_core::engine::action::Attempt;
-use tidewatch_core::engine::book::RuleState;
 use tidewatch_core::engine::memory::SourceMemory;
+use tidewatch_core::engine::rule_registry::RuleState;
 use tidewatch_core::model::burst::{BurstChange, BurstEvidence};
 use tidewatch_core::observe::Observation;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
-/// How a probe ended, for the log.
+/// The outcome of a probe in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
-    /// Something was new.
+pub enum ProbeOutcome {
+    /// An update was found.
     Updated,
-    /// Nothing was new.
+    /// The document has no update.
     Unchanged,
-    /// 304.
+    /// HTTP 304.
     NotModified,
     /// No answer, or none that could be read.
     Failed,
 }
 
-impl Outcome {
+impl ProbeOutcome {
     /// The name in the store.
     pub fn name(self) -> &'static str {
         match self {
@@ -37,21 +37,21 @@ impl Outcome {
     }
 }
 
-/// What becomes of the validators.
+/// A change to the stored validators.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ValidatorsChange {
-    /// Nothing: an error, or an answer that said nothing.
+    /// No change, after a failure.
     Keep,
-    /// A 200 gives a new pair; what it does not carry is dropped.
+    /// After a 200: both are replaced; a missing one is deleted.
     Replace {
-        /// The URL that gave it.
+        /// The URL that gave them.
         url: String,
         /// `ETag`.
         etag: Option<Vec<u8>>,
         /// `Last-Modified`.
         last_modified: Option<Vec<u8>>,
     },
-    /// A 304 overwrites what it carries.
+    /// After a 304: the given ones are replaced.
     Refresh {
         /// `ETag`.
         etag: Option<Vec<u8>>,
@@ -60,177 +60,177 @@ pub enum ValidatorsChange {
     },
 }
 
-/// A probe that ended, with everything that follows from it. Committed whole or not at all.
+/// A finished probe, with all resulting changes. Committed in one transaction.
 #[derive(Debug, Clone)]
-pub struct Landing {
-    /// The probe that it ends.
+pub struct ProbeRecord {
+    /// The probe.
     pub attempt: Attempt,
-    /// When it ended.
+    /// End of the probe.
     pub finished: Timestamp,
-    /// How.
-    pub outcome: Outcome,
+    /// The outcome.
+    pub outcome: ProbeOutcome,
     /// Status of the last answer, if there was one.
     pub http_status: Option<u16>,
     /// Bytes of the body on the wire.
     pub bytes: u64,
-    /// What went wrong.
+    /// The error message.
     pub error: Option<String>,
-    /// What the source said about itself.
+    /// The change to the validators.
     pub validators: ValidatorsChange,
-    /// How late it came, where it has a deadline.
+    /// How late the probe was, if the source has a deadline.
     pub tardy: Option<Span>,
-    /// By when it must be seen next, where that is bound.
+    /// Deadline of the next probe, if there is one.
     pub look_by: Option<Timestamp>,
-    /// What was seen; `None` when the document was not read (not modified, failed).
+    /// The observation; `None` if no document was read (not modified, failed).
     pub observation: Option<Observation>,
-    /// The source's new state.
+    /// The engine's new state of the source.
     pub memory: SourceMemory,
-    /// What is believed of its rhythm, when this added to it.
+    /// The updated model, if the probe was answered.
     pub beliefs: Option<BeliefsRecord>,
-    /// A burst that began, ended or passed.
+    /// A burst that began, ended, or did both since the last probe.
     pub burst: Option<BurstChange>,
-    /// The burst that is on.
+    /// The burst in progress.
     pub burst_so_far: Option<BurstEvidence>,
     /// The host group's new state, if it changed.
     pub host: Option<HostRecord>,
-    /// Events that go with it.
-    pub events: Vec<Event>,
-    /// What rules caught.
+    /// Events of this probe.
+    pub events: Vec<EventRecord>,
+    /// Rule matches.
     pub caught: Vec<CaughtRecord>,
-    /// How far rules are since.
+    /// Changed states of rules.
     pub rules: Vec<RuleState>,
 }
 
-/// What a rule caught.
+/// The matches of one rule in one probe.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CaughtRecord {
-    /// As people know it: `profile/rule`.
+    /// The full name: `profile/rule`.
     pub name: Arc<str>,
     /// The profile.
     pub profile: Arc<str>,
     /// The rule.
     pub rule: Arc<str>,
-    /// Who is told.
+    /// The targets of deliveries.
     pub targets: Vec<Arc<str>>,
-    /// What they are told, but for the items.
+    /// The document to deliver, without its items.
     pub document: Map<String, Value>,
     /// The items.
     pub items: Vec<Value>,
-    /// They are told now, with all that waits to be told; else it waits too.
+    /// Whether to deliver now, together with held matches; otherwise these are held too.
     pub tells: bool,
 }
 
-/// What is believed of a source's rhythm, as bytes.
+/// The encoded model of a source.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BeliefsRecord {
-    /// See `model::history`.
+    /// Evidence; see `model::history`.
     pub history: Vec<u8>,
-    /// See `model::burst::watch`.
+    /// State of the burst detector; see `model::burst::detector`.
     pub watch: Option<Vec<u8>>,
-    /// What is to be learned if the rhythm is another since the last burst began.
+    /// Evidence since the last burst began; used if that becomes the rhythm.
     pub aside: Option<Vec<u8>>,
-    /// See `model::habits::diary`; `None`: nothing stands in it.
+    /// Update times, see `model::habits::update_times`; `None` if empty.
     pub diary: Option<Vec<u8>>,
-    /// The rhythm is another, since then: rates fitted before now are void.
+    /// Start of a new rhythm; earlier rates become invalid.
     pub changed: Option<Timestamp>,
 }
 
-/// What a host group asked of us.
+/// The limits that a host group has sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostRecord {
-    /// Its name.
+    /// The group's name.
     pub key: String,
-    /// Registrable domain of a public name.
+    /// Whether the name is a registrable domain.
     pub public: bool,
-    /// Not before.
+    /// End of the pause, if the host is paused.
     pub paused_until: Option<Timestamp>,
-    /// Between requests.
+    /// Minimum time between requests.
     pub crawl_delay: Span,
 }
 
-/// Something that happened to the daemon or to a source.
+/// An event of the daemon or of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Event {
-    /// When.
+pub struct EventRecord {
+    /// Time of the event.
     pub at: Timestamp,
-    /// What: `started`, `stopped`, `reloaded`, `reload_refused`, `redirect_adopted`, …
+    /// The kind: `started`, `stopped`, `reloaded`, `reload_refused`, `redirect_adopted`, …
     pub kind: &'static str,
-    /// To whom.
+    /// The source, if it concerns one.
     pub source: Option<SourceId>,
-    /// In words.
+    /// A text for display.
     pub detail: Option<String>,
 }
 
-/// A rate as it was fitted.
+/// A fitted rate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RateRecord {
-    /// Whose.
+    /// The source.
     pub source: SourceId,
-    /// When.
+    /// Time of the fit.
     pub fitted_at: Timestamp,
     /// `individual`, `aggregate` or `blend`.
     pub origin: &'static str,
-    /// What repeats.
+    /// Name of the fitted cycle.
     pub cycle: &'static str,
-    /// Whose week the segments are of.
+    /// Time zone of the segments.
     pub time_zone: String,
     /// (start, end) in seconds into the week, updates per hour.
     pub segments: Vec<(u32, u32, f64)>,
     /// Updates per week.
     pub per_week: f64,
-    /// How much more than foretold it scatters.
+    /// Dispersion of the counts relative to the fitted rate.
     pub dispersion: Option<f64>,
-    /// Updates in evidence.
+    /// Updates in the evidence.
     pub updates: u32,
-    /// Evidence since.
+    /// Start of the evidence.
     pub since: Option<Timestamp>,
-    /// What is believed of its habits, see `model::habits`; `None`: as before.
+    /// Weights of the predictors, see `model::habits`; `None`: unchanged.
     pub habits: Option<Vec<u8>>,
 }
 
-/// An attempt to deliver that ended.
+/// The result of an attempt to deliver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeliveryRecord {
-    /// The row.
+    /// The row's number.
     pub id: i64,
-    /// When it began.
+    /// Start of the attempt.
     pub tried_at: Timestamp,
-    /// When it ended.
+    /// End of the attempt.
     pub at: Timestamp,
-    /// How.
+    /// The resulting state.
     pub settled: Settled,
-    /// What else is to be noted with it.
-    pub event: Option<Event>,
+    /// An event of this attempt.
+    pub event: Option<EventRecord>,
 }
 
-/// What becomes of a delivery after an attempt.
+/// The state of a delivery after an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Settled {
-    /// It was taken.
+    /// The target accepted it.
     Delivered,
-    /// It waits.
+    /// It failed and will be retried.
     Failed {
-        /// Not before.
+        /// Earliest time of the next attempt.
         next_at: Timestamp,
-        /// Why it was not taken.
+        /// The error message.
         error: String,
     },
-    /// It is given up.
+    /// It failed and will not be retried.
     Dead {
-        /// Why it was not taken.
+        /// The error message.
         error: String,
     },
 }
 
-/// A robots.txt as it was fetched.
+/// A fetched robots.txt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RobotsRecord {
     /// Scheme, host and port.
     pub origin: String,
-    /// When.
+    /// Time of the request.
     pub fetched_at: Timestamp,
-    /// 0: no answer.
+    /// HTTP status; 0 without an answer.
     pub http_status: u16,
-    /// What it said.
+    /// The content.
     pub body: Vec<u8>,
 }

@@ -1,4 +1,4 @@
-//! What people ask of the store: sources as they stand, and the last probes of one.
+//! The current state of sources and their last probes, for display.
 
 use std::collections::HashMap;
 
@@ -10,96 +10,96 @@ use tidewatch_core::time::Timestamp;
 use super::StoreError;
 use super::reader::Reader;
 
-/// A source as it stands.
+/// The current state of a source.
 #[derive(Debug, Clone, PartialEq)]
-pub struct SourceRow {
-    /// Its number.
+pub struct SourceReportRow {
+    /// The source's number.
     pub id: SourceId,
-    /// Its name.
+    /// The source's name.
     pub name: String,
-    /// Where it is.
+    /// The configured URL.
     pub url: String,
-    /// Where it is since it moved.
+    /// The URL adopted after a permanent redirect.
     pub adopted_url: Option<String>,
     /// `feed` or `page`.
     pub kind: String,
-    /// As configured.
+    /// The configured policy.
     pub policy: String,
-    /// Its group.
+    /// The source's group.
     pub group: Option<String>,
-    /// Its phase.
+    /// The state's name.
     pub state: String,
-    /// Last probe.
+    /// Time of the last probe.
     pub last_probe_at: Option<Timestamp>,
-    /// Last probe that found something.
+    /// End of the last probe that found an update.
     pub last_update_at: Option<Timestamp>,
-    /// Next probe.
+    /// Time of the next probe.
     pub next_probe_at: Option<Timestamp>,
-    /// Why then.
+    /// Reason for the scheduled time.
     pub next_probe_reason: Option<String>,
-    /// Which policy asked for it.
+    /// The policy that scheduled the next probe.
     pub next_probe_policy: Option<String>,
-    /// The policy that `auto` follows.
+    /// The policy that `auto` currently uses.
     pub follows: Option<String>,
-    /// A burst is on.
+    /// Start of the burst in progress.
     pub burst_since: Option<Timestamp>,
-    /// It should have updated and has not; noticed then.
+    /// Time since which an expected update is missing.
     pub quiet_since: Option<Timestamp>,
-    /// Failures in a row.
+    /// Number of consecutive failures.
     pub error_streak: u32,
-    /// The last probe's error.
+    /// Error of the last probe.
     pub last_error: Option<String>,
-    /// Updates found in all.
+    /// Number of stored updates.
     pub updates: u64,
-    /// Probes in the log.
+    /// Number of logged probes.
     pub probes: u64,
 }
 
-/// A source's rhythm as it was last fitted.
+/// The last fit of a source's rate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FitRow {
-    /// When.
+    /// Time of the fit.
     pub fitted_at: Timestamp,
     /// `individual`, `aggregate` or `blend`.
     pub origin: String,
-    /// What repeats.
+    /// Name of the fitted cycle.
     pub cycle: String,
-    /// Whose week the segments are of.
+    /// Time zone of the segments.
     pub time_zone: String,
     /// Updates per week.
     pub per_week: f64,
-    /// How much more than foretold it scatters.
+    /// Dispersion of the counts relative to the fitted rate.
     pub dispersion: Option<f64>,
-    /// Updates in evidence.
+    /// Updates in the evidence.
     pub updates: u64,
-    /// Evidence since.
+    /// Start of the evidence.
     pub since: Option<Timestamp>,
 }
 
-/// A probe from the log.
+/// A logged probe.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProbeRow {
-    /// When it was sent.
+    /// Start of the probe.
     pub started_at: Timestamp,
-    /// How long it took.
+    /// Duration in milliseconds.
     pub duration_ms: i64,
-    /// How it ended.
+    /// The outcome's name.
     pub outcome: String,
-    /// Status.
+    /// HTTP status.
     pub http_status: Option<u16>,
-    /// Updates found.
+    /// Number of updates found.
     pub updates_found: i64,
-    /// Who asked.
+    /// The policy that scheduled it.
     pub policy: String,
-    /// Why then.
+    /// Reason for the scheduled time.
     pub reason: String,
-    /// What went wrong.
+    /// The error message.
     pub error: Option<String>,
 }
 
 impl Reader {
-    /// Every source, by name, the removed ones left out.
-    pub async fn sources(&self) -> Result<Vec<SourceRow>, StoreError> {
+    /// All sources that are not removed, ordered by name.
+    pub async fn sources(&self) -> Result<Vec<SourceReportRow>, StoreError> {
         let rows = sqlx::query(
             "SELECT id, name, url, adopted_url, kind, policy, group_name, state, last_probe_at, last_update_at,
                     next_probe_at, next_probe_reason, next_probe_policy, follows, burst_since, quiet_since,
@@ -115,7 +115,7 @@ impl Reader {
         let at = |value: Option<i64>| value.map(Timestamp::from_millis);
         Ok(rows
             .iter()
-            .map(|row| SourceRow {
+            .map(|row| SourceReportRow {
                 id: SourceId(row.get("id")),
                 name: row.get("name"),
                 url: row.get("url"),
@@ -140,7 +140,7 @@ impl Reader {
             .collect())
     }
 
-    /// Every source's rhythm, by number.
+    /// The fits of all sources, by number.
     pub async fn fits(&self) -> Result<HashMap<SourceId, FitRow>, StoreError> {
         let rows = sqlx::query("SELECT * FROM fits").fetch_all(self.pool()).await?;
         Ok(rows

@@ -1,16 +1,16 @@
-//! Forgetting old probes and plans in small bites, so that no commit is long.
+//! Deletes old rows in small parts, so that no transaction is long.
 //!
-//! Updates, gaps and events stay; only the logs of probes and plans, answered requests, and
-//! deliveries that were taken are pruned. What somebody has yet to be told, or was not, stays.
+//! Deletes probes, plans, slot statistics, answered requests and completed deliveries. Updates, gaps and
+//! events stay, and so do queued and failed deliveries.
 
 use sqlx::SqliteConnection;
 
 use tidewatch_core::time::Timestamp;
 
-/// Rows of a kind that one transaction forgets.
+/// Rows of each kind that one transaction deletes.
 const BITE: i64 = 500;
 
-/// Forgets some of what is older than `before`; says whether there is more.
+/// Deletes some rows older than `before`. Returns whether more may remain.
 pub(super) async fn bite(
     connection: &mut SqliteConnection,
     before: Timestamp,

@@ -1,8 +1,7 @@
-//! What a whole run came to: everything that was found, how late every probe was sent, and what was
-//! done about bursts.
+//! A review of a whole run: all updates, the lateness of all probes, and all bursts.
 //!
-//! Apart from [`super::report`], which answers about sources as they stand: this reads all rows,
-//! and suits stores of a size that fits into memory.
+//! Separate from [`super::report`], which shows the current state. Reads all rows, so the store must fit
+//! into memory.
 
 use sqlx::Row;
 
@@ -12,44 +11,44 @@ use tidewatch_core::time::{Span, Timestamp};
 use super::StoreError;
 use super::reader::Reader;
 
-/// Something that was found.
+/// A detected update.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Detection {
-    /// Where.
+    /// The source.
     pub source: SourceId,
-    /// When.
+    /// Time of detection.
     pub at: Timestamp,
     /// `new`, `edited` or `changed`.
     pub kind: String,
-    /// The item's identity.
+    /// The item's key.
     pub key: String,
-    /// Its title.
+    /// The item's title.
     pub title: Option<String>,
 }
 
-/// A burst, and what was done about it.
+/// A burst, and the probes in it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BurstReview {
-    /// Whose.
+    /// The source.
     pub source: SourceId,
-    /// Since when.
+    /// Start of the burst.
     pub began: Timestamp,
-    /// Until when, if it is over.
+    /// End of the burst, if it has ended.
     pub ended: Option<Timestamp>,
-    /// Updates seen in it.
+    /// Updates found in the burst.
     pub observed: u32,
-    /// Updates that its rhythm foretold.
+    /// Updates that the rate predicted.
     pub expected: f64,
-    /// Probes in it, the one that found it over included.
+    /// Probes in the burst, including the one that found its end.
     pub probes: u64,
-    /// Those of them that time to live asked for.
+    /// Those that the policy `ttl` scheduled.
     pub by_ttl: u64,
-    /// It is over, and a plan has asked for a probe since, or is to ask for the next.
+    /// Whether the burst has ended and the policy `plan` has scheduled a probe since, or is used now.
     pub planned_again: bool,
 }
 
 impl Reader {
-    /// Every burst, in the order in which they began.
+    /// All bursts, ordered by start.
     pub async fn bursts(&self) -> Result<Vec<BurstReview>, StoreError> {
         let rows = sqlx::query(
             "SELECT b.source_id, b.began_at, b.ended_at, b.observed, b.expected,
@@ -81,7 +80,7 @@ impl Reader {
             .collect())
     }
 
-    /// Everything that was found, in the order in which it was.
+    /// All updates, ordered by time of detection.
     pub async fn detections(&self) -> Result<Vec<Detection>, StoreError> {
         let rows = sqlx::query(
             "SELECT source_id, detected_at, kind, key, title FROM updates ORDER BY detected_at, id",
@@ -100,7 +99,7 @@ impl Reader {
             .collect())
     }
 
-    /// How long after it was due each probe was sent, the least late first.
+    /// The lateness of each probe, ascending.
     pub async fn lateness(&self) -> Result<Vec<Span>, StoreError> {
         let late: Vec<i64> = sqlx::query_scalar("SELECT started_at - due_at FROM probes ORDER BY 1")
             .fetch_all(self.pool())

@@ -1,7 +1,7 @@
-//! Rhythms: what is believed of them, the rates fitted from that, and the bursts that break them.
+//! Stores and reads the learned models of sources, their fitted rates, and their bursts.
 //!
-//! Apart from the other statements because it has tables of its own. Must not know how rates are
-//! fitted, how bursts are recognised, nor what is made of habits.
+//! Separate from the other statements because it has its own tables. Must not know how rates are fitted,
+//! how bursts are detected, nor how predictor weights are used.
 
 use std::collections::HashMap;
 
@@ -18,33 +18,33 @@ use tidewatch_core::time::Timestamp;
 use super::StoreError;
 use super::known_rate::KnownRate;
 use super::reader::Reader;
-use super::record::{BeliefsRecord, Landing, RateRecord};
+use super::record::{BeliefsRecord, ProbeRecord, RateRecord};
 
 type Result = std::result::Result<(), sqlx::Error>;
 
-/// A source's last updates, and what is believed of them.
+/// The last update times of a source, and the weights of its predictors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiaryRow {
-    /// See `rate::habits::diary`.
+    /// Update times; see `model::habits::update_times`.
     pub diary: Vec<u8>,
-    /// See `rate::habits`; `None` before they were weighed.
+    /// Predictor weights, see `model::habits`; `None` before the first fit.
     pub habits: Option<Vec<u8>>,
-    /// When they were weighed; `None` when the diary is another since.
+    /// Time of the weights; `None` if the update times changed since.
     pub weighed_at: Option<Timestamp>,
 }
 
-/// When a source was in a burst.
+/// The period of a burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BurstSpan {
-    /// From when.
+    /// Start of the burst.
     pub began: Timestamp,
-    /// Until when; `None` while it is on.
+    /// End of the burst; `None` while it is in progress.
     pub ended: Option<Timestamp>,
-    /// It is part of how the rhythm changed.
+    /// Whether the burst became the rhythm.
     pub for_good: bool,
 }
 
-/// What a look left believed.
+/// Stores the model after a probe.
 pub(super) async fn beliefs(
     connection: &mut SqliteConnection,
     id: i64,
@@ -71,8 +71,8 @@ pub(super) async fn beliefs(
     Ok(())
 }
 
-/// The bursts that a landing tells of. One that is on grows with every look.
-pub(super) async fn bursts(connection: &mut SqliteConnection, id: i64, landing: &Landing) -> Result {
+/// Stores the burst changes of a finished probe. A burst in progress is updated by every probe.
+pub(super) async fn bursts(connection: &mut SqliteConnection, id: i64, landing: &ProbeRecord) -> Result {
     match landing.burst {
         Some(BurstChange::Began(evidence)) => begin(connection, id, &evidence, None).await?,
         Some(BurstChange::Passed(evidence)) => begin(connection, id, &evidence, Some(evidence.at)).await?,
@@ -80,7 +80,7 @@ pub(super) async fn bursts(connection: &mut SqliteConnection, id: i64, landing: 
         None => match landing.burst_so_far {
             Some(evidence) => go_on(connection, id, &evidence, None).await?,
             None if landing.memory.life.burst_since.is_none() => {
-                // Seldom any: the document is another, or nothing is known of its rhythm any more.
+                // Rarely closes a burst: only if the document was replaced or the rhythm is unknown again.
                 let query = "UPDATE bursts SET ended_at = ? WHERE source_id = ? AND ended_at IS NULL";
                 let ended = landing.finished.as_millis();
                 sqlx::query(query).bind(ended).bind(id).execute(&mut *connection).await?;
@@ -135,7 +135,7 @@ async fn go_on(
     Ok(())
 }
 
-/// Fitted rates and the habits weighed with them, in place of the ones before.
+/// Replaces fitted rates and predictor weights.
 pub(super) async fn rates(connection: &mut SqliteConnection, rates: &[RateRecord]) -> Result {
     let ids: Vec<i64> = rates.iter().map(|rate| rate.source.0).collect();
     sqlx::query("DELETE FROM rates WHERE source_id IN (SELECT value FROM json_each(?))")
@@ -195,14 +195,14 @@ pub(super) async fn rates(connection: &mut SqliteConnection, rates: &[RateRecord
     Ok(())
 }
 
-/// As text, because JSON holds no bytes.
+/// Encodes bytes as hexadecimal text, because JSON has no bytes.
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl Reader {
-    /// The rates of these sources; those that have none, or one from before their rhythm changed, are
-    /// left out.
+    /// The rates of these sources. Sources without a rate, or with one older than their rhythm, are left
+    /// out.
     pub async fn rates(
         &self,
         ids: &[SourceId],
@@ -235,7 +235,7 @@ impl Reader {
         Ok(rates)
     }
 
-    /// The diaries of these sources; those that have none are left out.
+    /// The update times of these sources; sources without any are left out.
     pub async fn diaries(
         &self,
         ids: &[SourceId],
@@ -259,7 +259,7 @@ impl Reader {
         Ok(rows.iter().map(|row| (SourceId(row.get(0)), diary(row))).collect())
     }
 
-    /// The burst that a source is in: since when, updates seen, updates expected.
+    /// The burst in progress of a source: start, updates found, updates expected.
     pub async fn open_burst(
         &self,
         id: SourceId,
@@ -271,7 +271,7 @@ impl Reader {
         Ok(row.map(|row| (Timestamp::from_millis(row.get(0)), row.get(1), row.get(2))))
     }
 
-    /// The bursts of a source, in order.
+    /// The bursts of a source, ordered by start.
     pub async fn burst_spans(&self, id: SourceId) -> std::result::Result<Vec<BurstSpan>, StoreError> {
         let query = "SELECT began_at, ended_at, for_good FROM bursts WHERE source_id = ? ORDER BY began_at";
         let rows = sqlx::query(query).bind(id.0).fetch_all(self.pool()).await?;

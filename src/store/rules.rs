@@ -1,7 +1,7 @@
-//! What rules caught, and how far they are.
+//! Stores and reads rule matches and the states of rules.
 //!
-//! Written in the transaction of the update it is about. Knows tables; what is caught and who is told is
-//! decided elsewhere.
+//! Matches are written in the transaction of their update. Must not decide which updates match, nor when
+//! they are delivered.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use sqlx::{Row, SqliteConnection};
 
 use tidewatch_core::engine::action::DueChange;
-use tidewatch_core::engine::book::{Executable, RuleState};
+use tidewatch_core::engine::rule_registry::{Executable, RuleState};
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Timestamp;
 
@@ -20,10 +20,10 @@ use super::{Connection, StoreError};
 
 type Result = std::result::Result<(), sqlx::Error>;
 
-/// Of one source, a rule holds so many items at most until it tells; the oldest go first.
+/// Largest number of matches that a rule holds per source; the oldest are dropped first.
 const MOST_HELD: i64 = 1000;
 
-/// What a probe caught: told now with all that waits, or kept until then.
+/// Stores the matches of one rule: queues them with all held ones for delivery, or holds them.
 pub(super) async fn caught(
     connection: &mut SqliteConnection,
     source: SourceId,
@@ -41,7 +41,7 @@ pub(super) async fn caught(
         .bind(rows.to_string())
         .execute(&mut *connection)
         .await?;
-        // What is never told must not grow for ever.
+        // Bounds matches that are never delivered.
         sqlx::query(
             "DELETE FROM held_matches WHERE rule = ?1 AND source_id = ?2 AND id <=
                  (SELECT id FROM held_matches WHERE rule = ?1 AND source_id = ?2 ORDER BY id DESC LIMIT 1 OFFSET ?3)",
@@ -84,7 +84,7 @@ pub(super) async fn caught(
     Ok(())
 }
 
-/// How far a rule is.
+/// Stores the state of a rule.
 pub(super) async fn state(connection: &mut SqliteConnection, state: &RuleState) -> Result {
     sqlx::query(
         "INSERT OR REPLACE INTO rule_states (rule, source_id, counted, executable_since, executable_until)
@@ -100,7 +100,7 @@ pub(super) async fn state(connection: &mut SqliteConnection, state: &RuleState) 
     Ok(())
 }
 
-/// Sources that are due at another time.
+/// Stores changed due times.
 pub(super) async fn due(connection: &mut SqliteConnection, due: &[DueChange]) -> Result {
     let rows: Vec<Value> = due
         .iter()
@@ -121,7 +121,7 @@ pub(super) async fn due(connection: &mut SqliteConnection, due: &[DueChange]) ->
     Ok(())
 }
 
-/// Forgets what belongs to rules that there no longer are.
+/// Deletes the states and held matches of rules that no longer exist.
 pub(super) async fn forget_others(connection: &mut SqliteConnection, known: &[Arc<str>]) -> Result {
     let known = json!(known.iter().map(|name| &**name).collect::<Vec<_>>()).to_string();
     for table in [
@@ -133,7 +133,7 @@ pub(super) async fn forget_others(connection: &mut SqliteConnection, known: &[Ar
     Ok(())
 }
 
-/// How far all rules are, as it is remembered.
+/// The stored states of all rules.
 pub async fn states(connection: &mut Connection) -> std::result::Result<Vec<RuleState>, StoreError> {
     let rows =
         sqlx::query("SELECT rule, source_id, counted, executable_since, executable_until FROM rule_states")
@@ -153,31 +153,31 @@ pub async fn states(connection: &mut Connection) -> std::result::Result<Vec<Rule
         .collect())
 }
 
-/// An update that is stored, as far as rules may ask about it.
+/// A stored update, with the fields that rules can match.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredUpdate {
-    /// When it was found.
+    /// Time of detection.
     pub detected_at: Timestamp,
-    /// When it occurred, as far as is known.
+    /// Time of the update, maybe estimated.
     pub occurred_at: Timestamp,
-    /// That is its own date.
+    /// Whether that time is the item's own date.
     pub exact: bool,
     /// `new`, `edited` or `changed`.
     pub kind: String,
-    /// By what it is known.
+    /// The item's key.
     pub key: String,
     /// Title, if any.
     pub title: Option<String>,
     /// Link, if any.
     pub link: Option<String>,
-    /// Who wrote it.
+    /// The authors.
     pub authors: Vec<String>,
-    /// What it is filed under.
+    /// The categories.
     pub categories: Vec<String>,
 }
 
 impl Reader {
-    /// The last updates of a source, the newest first.
+    /// The last updates of a source, newest first.
     pub async fn last_updates(
         &self,
         source: SourceId,

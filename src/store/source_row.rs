@@ -1,7 +1,7 @@
-//! What is remembered of a source, as columns of its row. Each column is named here, once.
+//! The columns of a source's state. Each column is named once, here.
 //!
-//! Knows which columns are instants, and which say nothing of a new address. The statements follow from
-//! that.
+//! Defines which columns are times, and which are cleared when the URL changes. The statements are built
+//! from that.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -12,25 +12,25 @@ use sqlx::{AssertSqlSafe, SqliteConnection};
 
 use tidewatch_core::engine::memory::{BurstState, Due, MoveProof, ProbeCost, SourceMemory};
 use tidewatch_core::engine::reason::{Reason, SourceState};
-use tidewatch_core::model::estimate::ChangePointRate;
+use tidewatch_core::model::change_point_rate::ChangePointRate;
 use tidewatch_core::observe::FeedHints;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::time::{Span, Timestamp};
 
-use super::record::Landing;
+use super::record::ProbeRecord;
 
 type Result = std::result::Result<(), sqlx::Error>;
-type Statement = Query<'static, Sqlite, SqliteArguments>;
+type RowStatement = Query<'static, Sqlite, SqliteArguments>;
 
-/// What a column holds.
+/// The kind of a column.
 #[derive(PartialEq)]
-enum Kind {
-    /// A time, which moves when the clock is set.
+enum ColumnKind {
+    /// A time, which is shifted when the clock is set.
     Instant,
     Value,
 }
 
-/// What becomes of a column when the source's address changes.
+/// The effect of a changed URL on a column.
 enum AtMove {
     Kept,
     Null,
@@ -39,24 +39,24 @@ enum AtMove {
 
 struct Column {
     name: &'static str,
-    kind: Kind,
+    kind: ColumnKind,
     at_move: AtMove,
 }
 
 macro_rules! columns {
     ($($name:ident: $type:ty, $kind:ident, $at_move:ident;)*) => {
-        /// The columns of one source, in their order.
+        /// The columns of one source, in order.
         #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
         pub(super) struct SourceRow {
             $($name: $type,)*
         }
 
         const COLUMNS: &[Column] = &[
-            $(Column { name: stringify!($name), kind: Kind::$kind, at_move: AtMove::$at_move },)*
+            $(Column { name: stringify!($name), kind: ColumnKind::$kind, at_move: AtMove::$at_move },)*
         ];
 
         impl SourceRow {
-            fn bind(self, statement: Statement) -> Statement {
+            fn bind(self, statement: RowStatement) -> RowStatement {
                 statement$(.bind(self.$name))*
             }
         }
@@ -106,10 +106,10 @@ fn list(of: impl Fn(&Column) -> Option<String>) -> String {
     COLUMNS.iter().filter_map(of).collect::<Vec<_>>().join(", ")
 }
 
-/// The columns by name.
+/// The column names.
 pub(super) static NAMES: LazyLock<String> = LazyLock::new(|| list(|column| Some(column.name.to_owned())));
 
-/// The columns as they are read: a look at another address is none at this one.
+/// The columns as read. `last_look_at` counts only for the current URL.
 pub(super) static AS_READ: LazyLock<String> = LazyLock::new(|| {
     list(|column| {
         Some(match column.name {
@@ -123,7 +123,7 @@ static WRITE: LazyLock<String> = LazyLock::new(|| {
     let set = list(|Column { name, .. }| {
         Some(match *name {
             "state" => "state = CASE state WHEN 'removed' THEN state ELSE ? END".to_owned(),
-            // A probe that failed has seen nothing.
+            // A failed probe keeps the last value.
             "last_look_at" => "last_look_at = coalesce(?, last_look_at)".to_owned(),
             name => format!("{name} = ?"),
         })
@@ -132,8 +132,9 @@ static WRITE: LazyLock<String> = LazyLock::new(|| {
 });
 
 static SHIFT: LazyLock<String> = LazyLock::new(|| {
-    let set =
-        list(|Column { name, kind, .. }| (*kind == Kind::Instant).then(|| format!("{name} = {name} + ?1")));
+    let set = list(|Column { name, kind, .. }| {
+        (*kind == ColumnKind::Instant).then(|| format!("{name} = {name} + ?1"))
+    });
     format!("UPDATE sources SET {set}")
 });
 
@@ -149,8 +150,8 @@ static FORGET_ADDRESS: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// A source's state after a probe.
-pub(super) async fn write(connection: &mut SqliteConnection, landing: &Landing) -> Result {
+/// Stores the state of a source after a probe.
+pub(super) async fn write(connection: &mut SqliteConnection, landing: &ProbeRecord) -> Result {
     let row = SourceRow::after(landing);
     let looked = row.last_look_at.is_some();
     row.bind(sqlx::query(AssertSqlSafe(WRITE.as_str())))
@@ -161,14 +162,14 @@ pub(super) async fn write(connection: &mut SqliteConnection, landing: &Landing) 
     Ok(())
 }
 
-/// The clock was set by so much.
+/// Shifts all times when the clock is set by `by`.
 pub(super) async fn shift(connection: &mut SqliteConnection, by: Span) -> Result {
     sqlx::query(AssertSqlSafe(SHIFT.as_str())).bind(by.as_millis()).execute(connection).await?;
     Ok(())
 }
 
-/// Of sources that are elsewhere now: validators, hints and errors of the old address say nothing of the
-/// new one. Takes rows as the source list is compared with the stored one.
+/// Clears the validators, hints and errors of sources whose URL changed. Takes the rows that
+/// [`super::sync`] builds.
 pub(super) async fn forget_address(connection: &mut SqliteConnection, rows: &str) -> Result {
     sqlx::query(AssertSqlSafe(FORGET_ADDRESS.as_str())).bind(rows.to_owned()).execute(connection).await?;
     Ok(())
@@ -187,10 +188,11 @@ fn text(text: &str) -> Text {
 }
 
 impl SourceRow {
-    /// What is stored after a probe.
-    fn after(landing: &Landing) -> Self {
+    /// The columns after a probe.
+    fn after(landing: &ProbeRecord) -> Self {
         let memory = &landing.memory;
-        // From its start: what is published while an answer travels was not in it, and lies after this look.
+        // The start counts: an update published during the answer was not in it and belongs to the next
+        // probe.
         let looked = landing.error.is_none().then_some(landing.attempt.started);
         let toll = Some(memory.toll).filter(ProbeCost::is_known);
         let moving = memory.moving.as_deref();
@@ -232,7 +234,7 @@ impl SourceRow {
         }
     }
 
-    /// What is remembered.
+    /// The engine's state from the columns.
     pub(super) fn memory(self) -> SourceMemory {
         let state = SourceState::from_name(&self.state).unwrap_or_default();
         let due = match (instant(self.next_probe_at), state) {

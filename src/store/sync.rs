@@ -1,7 +1,7 @@
-//! The configured source list meets the stored one.
+//! Synchronizes the stored source list with the configured one.
 //!
-//! A source is its name. New names get a number, names no longer listed are marked removed and
-//! kept, a changed URL drops what only the old one could have given.
+//! A source is identified by its name. A new name gets a number; a name no longer listed is marked as
+//! removed and kept. A changed URL clears the state that belongs to the old one.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use sqlx::{Row, SqliteConnection};
 
-use crate::config::source::Source;
+use crate::config::source::SourceConfig;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Timestamp;
 
@@ -20,29 +20,29 @@ use super::source_row;
 /// A source as configured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
-    /// Its name.
+    /// The source's name.
     pub name: String,
-    /// Where it is.
+    /// The configured URL.
     pub url: String,
     /// `feed` or `page`.
     pub kind: &'static str,
     /// The policy's name.
     pub policy: &'static str,
-    /// Its group.
+    /// The source's group.
     pub group: Option<String>,
 }
 
-/// Whatever can be listed: a configured source as it stands, or a copy of what the list needs.
+/// A source for the list: a configured source, or a copy of the fields needed.
 pub trait Listing {
-    /// Its name.
+    /// The source's name.
     fn name(&self) -> &str;
-    /// Where it is.
+    /// The configured URL.
     fn url(&self) -> &str;
     /// `feed` or `page`.
     fn kind(&self) -> &'static str;
     /// The policy's name.
     fn policy(&self) -> &'static str;
-    /// Its group.
+    /// The source's group.
     fn group(&self) -> Option<&str>;
 }
 
@@ -68,7 +68,7 @@ impl Listing for Listed {
     }
 }
 
-impl Listing for Arc<Source> {
+impl Listing for Arc<SourceConfig> {
     fn name(&self) -> &str {
         &self.name
     }
@@ -91,7 +91,7 @@ impl Listing for Arc<Source> {
 }
 
 impl Listed {
-    /// A copy of what the list needs of a source.
+    /// Copies the fields that the list needs.
     pub fn new(source: &impl Listing) -> Self {
         Self {
             name: source.name().to_owned(),
@@ -103,21 +103,21 @@ impl Listed {
     }
 }
 
-/// What became of a changed list.
+/// The result of a synchronization.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Synced {
-    /// The number of every source that was named, but for those that are gone.
+    /// The numbers of all sources in the change, without removed ones.
     pub ids: HashMap<String, SourceId>,
-    /// Names whose URL is another than before.
+    /// Names of sources whose URL or kind changed.
     pub moved: HashSet<String>,
-    /// Names that the store knew already, on the list or off it.
+    /// Names that were stored before, removed or not.
     pub stored: HashSet<String>,
-    /// Numbers of sources that are no longer listed.
+    /// Numbers of the sources that are now removed.
     pub removed: Vec<SourceId>,
 }
 
 impl Synced {
-    /// Together with what became of more of the list.
+    /// Adds the result of another part of the list.
     pub fn extend(&mut self, more: Self) {
         self.ids.extend(more.ids);
         self.moved.extend(more.moved);
@@ -126,12 +126,12 @@ impl Synced {
     }
 }
 
-/// Rows that one statement takes.
+/// Rows per statement.
 const CHUNK: usize = 5_000;
 
-/// A source as stored: rows of many come as one text, which takes far less time than a row each.
+/// A stored source. Many of them are read as one JSON text, which is much faster than single rows.
 #[derive(Debug, serde::Deserialize)]
-struct Stored<'t> {
+struct ListedRow<'t> {
     id: i64,
     #[serde(borrow)]
     name: Cow<'t, str>,
@@ -145,7 +145,7 @@ struct Stored<'t> {
     removed: u8,
 }
 
-/// Sources as stored, of those that the rest of the query finds.
+/// The query for the stored sources that `$rest` selects.
 macro_rules! stored {
     ($rest:literal) => {
         concat!(
@@ -157,14 +157,14 @@ macro_rules! stored {
     };
 }
 
-/// What a stored source is otherwise than it is listed.
+/// The differences between a stored source and the list.
 struct Otherwise {
     moved: bool,
-    /// As [`change`] takes it, if anything is.
+    /// The row for [`change`], if anything differs.
     row: Option<Value>,
 }
 
-fn compare(stored: &Stored<'_>, listed: &impl Listing) -> Otherwise {
+fn compare(stored: &ListedRow<'_>, listed: &impl Listing) -> Otherwise {
     let moved = stored.url != listed.url() || stored.kind != listed.kind();
     let revived = stored.removed != 0;
     let policy = stored.policy != listed.policy();
@@ -176,7 +176,7 @@ fn compare(stored: &Stored<'_>, listed: &impl Listing) -> Otherwise {
     Otherwise { moved, row }
 }
 
-/// Brings the stored list up to date with all of the configured one.
+/// Synchronizes the stored list with the whole configured one.
 pub(super) async fn sync_all(
     connection: &mut SqliteConnection,
     listed: &[impl Listing],
@@ -192,7 +192,7 @@ pub(super) async fn sync_all(
             .bind(i64::try_from(CHUNK).unwrap_or(i64::MAX))
             .fetch_one(&mut *connection)
             .await?;
-        let rows: Vec<Stored<'_>> = read_text(&text)?;
+        let rows: Vec<ListedRow<'_>> = read_text(&text)?;
         let Some(last) = rows.last() else { break };
         after = last.id;
         let mut changed = Vec::new();
@@ -214,8 +214,7 @@ pub(super) async fn sync_all(
     remove(connection, &gone, at).await
 }
 
-/// Brings the stored list up to date with what changed in the configured one: sources that are new
-/// or otherwise, and the names of those that are gone. Says what became of them.
+/// Applies a change of the configured list: new or changed sources, and the names of removed ones.
 pub(super) async fn sync(
     connection: &mut SqliteConnection,
     listed: &[Listed],
@@ -232,7 +231,7 @@ pub(super) async fn sync(
             .bind(json!(names).to_string())
             .fetch_one(&mut *connection)
             .await?;
-        for row in read_text::<Vec<Stored<'_>>>(&text)? {
+        for row in read_text::<Vec<ListedRow<'_>>>(&text)? {
             let Some(source) = new.remove(&*row.name) else { continue };
             let otherwise = compare(&row, source);
             synced.ids.insert(source.name.clone(), SourceId(row.id));
@@ -243,7 +242,7 @@ pub(super) async fn sync(
             changed.extend(otherwise.row);
         }
         change(connection, changed, at).await?;
-        // In the order of the list.
+        // Inserted in the order of the list.
         let rows: Vec<_> =
             chunk.iter().filter(|source| new.contains_key(source.name.as_str())).map(new_row).collect();
         insert(connection, &rows, at).await?;
@@ -327,7 +326,7 @@ async fn change(
     .bind(&rows)
     .execute(&mut *connection)
     .await?;
-    // Back on the list: due when the fleet says so.
+    // Sources with a new URL or listed again: the engine sets a new due time.
     sqlx::query(
         "UPDATE sources SET state = 'learning', next_probe_at = NULL, next_probe_reason = NULL
          FROM json_each(?) AS new WHERE sources.id = new.value ->> 0 AND (new.value ->> 5 OR new.value ->> 6)",
@@ -351,7 +350,7 @@ async fn change(
     .bind(&rows)
     .execute(&mut *connection)
     .await?;
-    // A page tells no times of its updates. What is asked as a feed elsewhere may well be the same feed.
+    // Pages have no update times. A feed at another URL may be the same feed and keeps them.
     sqlx::query(
         "UPDATE histories SET diary = NULL, habits = NULL, weighed_at = NULL WHERE source_id IN (
              SELECT new.value ->> 0 FROM json_each(?) AS new WHERE new.value ->> 5 AND new.value ->> 2 = 'page')",
@@ -359,7 +358,7 @@ async fn change(
     .bind(&rows)
     .execute(&mut *connection)
     .await?;
-    // Another policy begins where nothing is known.
+    // After a new policy or URL, `auto` starts without a choice.
     sqlx::query(
         "UPDATE sources SET follows = NULL FROM json_each(?) AS new
          WHERE sources.id = new.value ->> 0 AND (new.value ->> 5 OR new.value ->> 7)",
@@ -370,7 +369,7 @@ async fn change(
     Ok(())
 }
 
-/// When sources without a due time are due. One that has one has been probed meanwhile.
+/// Stores the first due times. A source that has a due time already was probed meanwhile and keeps it.
 pub(super) async fn first_due(
     connection: &mut SqliteConnection,
     due: &[(SourceId, Timestamp)],

@@ -1,7 +1,7 @@
-//! The statements that write: each takes plain values and one connection inside a transaction.
+//! The statements that write. Each takes plain values and a connection inside a transaction.
 //!
-//! Many rows of one kind go in one statement, as JSON that SQLite takes apart again: a row a
-//! round trip would cost more than the row.
+//! Many rows of one kind go into one statement as JSON, which SQLite decodes. One statement per row would
+//! cost more than the row itself.
 
 use serde_json::{Value, json};
 use sqlx::SqliteConnection;
@@ -9,21 +9,21 @@ use sqlx::query::Query;
 use sqlx::sqlite::{Sqlite, SqliteArguments};
 
 use tidewatch_core::engine::action::Attempt;
-use tidewatch_core::engine::load::SlotStats;
+use tidewatch_core::engine::slot_stats::SlotStats;
 use tidewatch_core::observe::{Observation, Occurred, Present, Update};
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
-use super::record::{HostRecord, Landing, RobotsRecord, ValidatorsChange};
+use super::record::{HostRecord, ProbeRecord, RobotsRecord, ValidatorsChange};
 use super::{events, outbox, rhythm, rules, source_row};
 
-/// An item that returns within this time after it left its feed is known; it keeps a busy feed's
-/// memory from growing for ever.
+/// Items are kept this long after they left their feed, and recognized if they return. Bounds the number of
+/// items.
 const ITEMS_REMEMBERED: Span = Span::from_days(180);
 
 type Result = std::result::Result<(), sqlx::Error>;
 
-/// Probes about to be sent.
+/// Stores probes that are about to be sent.
 pub(super) async fn started(connection: &mut SqliteConnection, attempts: &[Attempt]) -> Result {
     let rows: Vec<Value> = attempts
         .iter()
@@ -41,14 +41,14 @@ pub(super) async fn started(connection: &mut SqliteConnection, attempts: &[Attem
     Ok(())
 }
 
-/// A probe that was about to be sent and was not.
+/// Deletes a probe that was not sent.
 pub(super) async fn cancelled(connection: &mut SqliteConnection, id: SourceId) -> Result {
     sqlx::query("DELETE FROM flights WHERE source_id = ?").bind(id.0).execute(connection).await?;
     Ok(())
 }
 
-/// A probe that ended: log, updates, items, validators and the source's new state.
-pub(super) async fn ended(connection: &mut SqliteConnection, landing: &Landing) -> Result {
+/// Stores a finished probe: log, updates, items, validators and the state of the source.
+pub(super) async fn ended(connection: &mut SqliteConnection, landing: &ProbeRecord) -> Result {
     let id = landing.attempt.source.0;
     let finished = landing.finished.as_millis();
     let started = landing.attempt.started.as_millis();
@@ -98,7 +98,7 @@ pub(super) async fn ended(connection: &mut SqliteConnection, landing: &Landing) 
     Ok(())
 }
 
-/// What a probe saw: updates, the items that are there and those that left, a gap, the page.
+/// Stores an observation: updates, items present and gone, a gap, the page.
 async fn observe(
     connection: &mut SqliteConnection,
     source: i64,
@@ -185,7 +185,7 @@ async fn updates(
     Ok(())
 }
 
-/// The items of a document. Items that left it long ago are forgotten.
+/// Stores the items of a document. Deletes items that left it long ago.
 async fn items(
     connection: &mut SqliteConnection,
     source: i64,
@@ -218,7 +218,7 @@ async fn items(
     Ok(())
 }
 
-/// A list as JSON; `None` where nothing is in it.
+/// A list as JSON; `None` if empty.
 fn labels(list: &[String]) -> Option<String> {
     (!list.is_empty()).then(|| json!(list).to_string())
 }
@@ -246,7 +246,7 @@ async fn validators(connection: &mut SqliteConnection, id: i64, change: &Validat
 
 type Statement<'q> = Query<'q, Sqlite, SqliteArguments>;
 
-/// TEXT where it can be read as such, so that people can; the very bytes where not.
+/// Binds valid UTF-8 as TEXT, which is readable in the store, and other bytes as BLOB.
 fn bind_bytes<'q>(query: Statement<'q>, bytes: Option<&'q [u8]>) -> Statement<'q> {
     match bytes.map(|bytes| (std::str::from_utf8(bytes), bytes)) {
         None => query.bind(None::<&str>),
@@ -255,9 +255,8 @@ fn bind_bytes<'q>(query: Statement<'q>, bytes: Option<&'q [u8]>) -> Statement<'q
     }
 }
 
-/// The clock was set by so much while the daemon ran: everything that holds a promise moves with it, as
-/// it does in memory, so that a restart finds the promises of real time. What is older than `since` by
-/// the old clock binds nobody any more.
+/// Shifts all times that limits depend on when the clock is set by `by`, as the engine does in memory. So
+/// limits hold in real time after a restart. Probes before `since` (old clock) no longer count and stay.
 pub(super) async fn shift(connection: &mut SqliteConnection, by: Span, since: Timestamp) -> Result {
     source_row::shift(connection, by).await?;
     sqlx::query(
@@ -289,7 +288,7 @@ pub(super) async fn shift(connection: &mut SqliteConnection, by: Span, since: Ti
     outbox::shift(connection, by).await
 }
 
-/// A host group's state.
+/// Stores the state of a host group.
 pub(super) async fn host(connection: &mut SqliteConnection, host: &HostRecord) -> Result {
     sqlx::query(
         "INSERT INTO hosts (host, public, paused_until, crawl_delay_ms) VALUES (?, ?, ?, ?)
@@ -305,7 +304,8 @@ pub(super) async fn host(connection: &mut SqliteConnection, host: &HostRecord) -
     Ok(())
 }
 
-/// What the fleet did. A clock that was set back may come to the same instant again.
+/// Stores slot statistics. Replaces a row with the same start, which may occur after the clock was set
+/// back.
 pub(super) async fn load(connection: &mut SqliteConnection, load: &SlotStats) -> Result {
     sqlx::query(
         "INSERT OR REPLACE INTO loads (since, until, due, sampled, late, late_ms, latest_ms, waiting,
@@ -331,7 +331,7 @@ pub(super) async fn load(connection: &mut SqliteConnection, load: &SlotStats) ->
     Ok(())
 }
 
-/// A robots.txt.
+/// Stores a robots.txt.
 pub(super) async fn robots(connection: &mut SqliteConnection, robots: &RobotsRecord) -> Result {
     sqlx::query(
         "INSERT OR REPLACE INTO robots (origin, fetched_at, http_status, body) VALUES (?, ?, ?, ?)",
@@ -345,7 +345,7 @@ pub(super) async fn robots(connection: &mut SqliteConnection, robots: &RobotsRec
     Ok(())
 }
 
-/// The answer to a probe asked for by hand.
+/// Stores the answer to a requested probe.
 pub(super) async fn answer(connection: &mut SqliteConnection, request: i64, answer: &str) -> Result {
     sqlx::query("UPDATE requests SET answer = ? WHERE id = ?")
         .bind(answer)

@@ -1,9 +1,9 @@
-//! The one writer: a task that owns the only writing connection of the daemon.
+//! The task that owns the daemon's only writing connection.
 //!
-//! Whatever is waiting is written in one `BEGIN IMMEDIATE` transaction; only after its commit are
-//! receipts sent. When the disk is full or the file is busy, the same batch is tried again until
-//! it passes: nothing is acknowledged that was not committed, and nothing is dropped. An error
-//! that no waiting can mend ends the task, and with it the daemon.
+//! Writes all queued items in one `BEGIN IMMEDIATE` transaction, and sends receipts after its commit. If
+//! the disk is full or the file is busy, it retries the same batch until that succeeds. So only committed
+//! writes are acknowledged, and none is dropped. An error that a retry cannot fix ends the task and the
+//! daemon.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,89 +14,89 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::clock::real_pause;
 use tidewatch_core::engine::action::{AdoptedPlan, Attempt, DueChange};
 use tidewatch_core::engine::event::Committed;
-use tidewatch_core::engine::load::SlotStats;
+use tidewatch_core::engine::slot_stats::SlotStats;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
 use super::error::may_pass;
-use super::record::{DeliveryRecord, Event, Landing, RateRecord, RobotsRecord};
+use super::record::{DeliveryRecord, EventRecord, ProbeRecord, RateRecord, RobotsRecord};
 use super::retention;
 use super::rhythm;
 use super::sync::{Listed, Synced};
 use super::{StoreError, events, outbox, plans, rules, sync, write};
 
-/// Something to be written.
+/// A write to the store.
 #[derive(Debug)]
 pub enum Write {
     /// Probes about to be sent. Receipt: [`Committed::Started`].
     Started(Vec<Attempt>),
-    /// A probe that was about to be sent and was not.
+    /// A started probe that was not sent.
     Cancelled(SourceId),
-    /// A probe that ended. Receipt: [`Committed::Ended`].
-    Ended(Box<Landing>),
+    /// A finished probe. Receipt: [`Committed::Ended`].
+    Ended(Box<ProbeRecord>),
     /// An event.
-    Event(Event),
+    Event(EventRecord),
     /// Fitted rates.
     Rates(Vec<RateRecord>),
     /// Adopted plans, at most one for each source.
     Plans(Vec<AdoptedPlan>),
     /// A robots.txt.
     Robots(RobotsRecord),
-    /// The answer to a probe asked for by hand.
+    /// The answer to a requested probe.
     Answer {
-        /// Which request.
+        /// The request's number.
         request: i64,
-        /// What to say.
+        /// The text of the answer.
         answer: String,
     },
-    /// When sources that were never probed are due.
+    /// First due times of sources that were never probed.
     FirstDue(Vec<(SourceId, Timestamp)>),
-    /// What changed in the configured source list; the answer names the numbers of those sources.
+    /// A change of the configured source list. The reply contains the numbers of its sources.
     Sync {
-        /// Sources that are new or otherwise.
+        /// New or changed sources.
         listed: Vec<Listed>,
-        /// Names of those that are gone.
+        /// Names of removed sources.
         gone: Vec<String>,
-        /// When.
+        /// Time of the change.
         at: Timestamp,
-        /// Where the numbers go.
+        /// Receives the result.
         reply: oneshot::Sender<Synced>,
     },
     /// The clock was set while the daemon ran.
     Shift {
-        /// By so much.
+        /// The change of the clock.
         by: Span,
-        /// What is older, by the clock as it was, binds nobody.
+        /// Probes before this time (old clock) no longer count.
         since: Timestamp,
     },
-    /// An attempt to deliver that ended.
+    /// The result of an attempt to deliver.
     Delivery(DeliveryRecord),
-    /// Sources that are due at another time because of rules.
+    /// Due times changed by rules.
     Due(Vec<DueChange>),
-    /// These rules there are; what belongs to others is forgotten.
+    /// The existing rules; the stored state of all others is deleted.
     Rules(Vec<Arc<str>>),
-    /// What the fleet did.
+    /// Slot statistics.
     Load(SlotStats),
-    /// Old probes are to be forgotten, a bite at a time.
+    /// Deletes old rows, a part at a time.
     Prune {
-        /// Forget what is older.
+        /// Rows before this time are deleted.
         before: Timestamp,
     },
-    /// Tells when everything before it is committed.
+    /// Signalled when everything before it is committed.
     Flush(oneshot::Sender<()>),
 }
 
 /// Whether writing works.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Health {
-    /// It does.
+    /// Writing works.
     #[default]
     Well,
-    /// It does not, and is being retried: why.
+    /// Writing fails and is retried; the error message.
     Stalled(String),
 }
 
-/// The writer's end of the line.
+/// The writer task.
 #[derive(Debug)]
 pub struct Writer {
     connection: SqliteConnection,
@@ -106,36 +106,36 @@ pub struct Writer {
     health: watch::Sender<Health>,
 }
 
-/// What the rest of the daemon holds of the writer.
+/// The channels to and from the writer.
 #[derive(Debug)]
-pub struct Desk {
-    /// Where to hand things in. What waits is bounded by the number of sources: each has one
-    /// probe under way at most.
+pub struct WriterHandle {
+    /// The queue of writes. The number of sources bounds its length: each has at most one probe in
+    /// progress.
     pub writes: mpsc::UnboundedSender<Write>,
-    /// Where receipts come out.
+    /// Receipts of committed writes.
     pub receipts: mpsc::UnboundedReceiver<Committed>,
     /// Whether writing works.
     pub health: watch::Receiver<Health>,
 }
 
-/// At most this many writes share a transaction, so that readers see progress.
+/// Largest number of writes in a transaction, so that readers see progress.
 const BATCH: usize = 512;
 
 const FIRST_RETRY: Duration = Duration::from_millis(250);
 const LAST_RETRY: Duration = Duration::from_secs(30);
 
 impl Writer {
-    /// A writer on this connection, and the desk in front of it.
-    pub fn new(connection: SqliteConnection) -> (Self, Desk) {
+    /// Creates a writer on this connection, and the channels to it.
+    pub fn new(connection: SqliteConnection) -> (Self, WriterHandle) {
         let (writes, inbox) = mpsc::unbounded_channel();
         let (receipts_in, receipts) = mpsc::unbounded_channel();
         let (health_in, health) = watch::channel(Health::Well);
         let writer =
             Self { connection, inbox, outbox: writes.clone(), receipts: receipts_in, health: health_in };
-        (writer, Desk { writes, receipts, health })
+        (writer, WriterHandle { writes, receipts, health })
     }
 
-    /// Writes until `stop` says that nothing more will come, or until something is beyond repair.
+    /// Writes until `stop` is signalled, or until an error that a retry cannot fix.
     pub async fn run(mut self, mut stop: oneshot::Receiver<()>) -> Result<(), StoreError> {
         let mut batch = Vec::with_capacity(BATCH);
         let mut stopping = false;
@@ -146,7 +146,7 @@ impl Writer {
                     if count == 0 { break }
                 }
                 _ = &mut stop, if !stopping => {
-                    // Whatever was handed in before is still written.
+                    // Writes that are already queued are still stored.
                     stopping = true;
                     self.inbox.close();
                     continue;
@@ -154,7 +154,7 @@ impl Writer {
             }
             self.commit(&mut batch).await?;
         }
-        // Leaves one tidy file behind where nobody else is reading.
+        // Closing merges the write-ahead log into the file, if no other process reads it.
         let _ = sqlx::query("PRAGMA optimize").execute(&mut self.connection).await;
         self.connection.close().await?;
         Ok(())
@@ -185,12 +185,12 @@ impl Writer {
             tracing::info!("the store can be written again");
         }
         if let Some(before) = more_to_prune {
-            // Behind whatever came in meanwhile. Not when stopping: the inbox is closed then.
+            // Queued after newer writes. Fails when stopping, because the inbox is closed then.
             let _ = self.outbox.send(Write::Prune { before });
         }
         let mut synced = synced.into_iter();
         for write in batch.drain(..) {
-            // A receiver that is gone has stopped listening: that is its business.
+            // A closed receiver needs no receipt.
             match write {
                 Write::Started(attempts) => {
                     let sources = attempts.iter().map(|attempt| attempt.source).collect();
@@ -210,8 +210,8 @@ impl Writer {
     }
 }
 
-/// One transaction, begun and ended by plain statements: when the disk is full SQLite may roll back
-/// by itself, after which sqlx's own transaction would believe itself open for ever.
+/// Runs one transaction with plain statements. If the disk is full, SQLite may roll back by itself; a
+/// transaction of sqlx would then stay open.
 async fn try_commit(
     connection: &mut SqliteConnection,
     batch: &[Write],
@@ -224,7 +224,7 @@ async fn try_commit(
     };
     let outcome = written.await;
     if outcome.is_err() {
-        // Fails where SQLite has rolled back already, which is as good.
+        // Fails if SQLite has already rolled back, which has the same effect.
         let _ = sqlx::query("ROLLBACK").execute(connection).await;
     }
     outcome

@@ -4,7 +4,7 @@ use std::fs;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use tidewatch::config::target::Target;
+use tidewatch::config::target::TargetConfig;
 use tidewatch_core::time::Span;
 
 use super::office::{HOSTILE, Office, exec, script, until};
@@ -99,7 +99,7 @@ async fn only_a_good_end_counts_whatever_was_read_or_said() {
 async fn a_program_that_hangs_is_killed_with_all_that_it_started() {
     let office = Office::closed(60.0).await;
     let file = office.path("pids");
-    let hangs = Target { timeout: Span::from_secs(1), ..script("exec:hangs", HANGS, &file) };
+    let hangs = TargetConfig { timeout: Span::from_secs(1), ..script("exec:hangs", HANGS, &file) };
     let office = office.at_work(vec![hangs]);
     office.tell("exec:hangs", &["x"]).await;
     // On a busy machine not with the first attempt.

@@ -5,13 +5,13 @@ use std::path::Path;
 
 use feed_rs::model::Feed;
 use serde_json::{Value, json};
-use tidewatch::config::target::{Target, Way};
+use tidewatch::config::target::{TargetConfig, Way};
 
 use super::office::{HOSTILE, HOUR, Office, at, document, until};
 
-fn atom(path: &Path, entries: u32) -> Target {
+fn atom(path: &Path, entries: u32) -> TargetConfig {
     let way = Way::Atom { path: path.to_owned(), entries };
-    Target { name: "atom:news".into(), way, timeout: HOUR, give_up: HOUR }
+    TargetConfig { name: "atom:news".into(), way, timeout: HOUR, give_up: HOUR }
 }
 
 fn read(path: &Path) -> Feed {

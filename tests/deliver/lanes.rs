@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use serde_json::Value;
-use tidewatch::config::target::Target;
+use tidewatch::config::target::TargetConfig;
 use tidewatch::store::outbox::{Retried, Which, retry};
 use tidewatch_core::time::{Span, Timestamp};
 use tokio::sync::Notify;
@@ -99,7 +99,7 @@ async fn what_is_never_taken_is_given_up_and_can_be_tried_again_by_hand() {
     let well = Arc::new(AtomicBool::new(false));
     let is_well = Arc::clone(&well);
     let web = Web::start(move |_| Reply::new(if is_well.load(Ordering::SeqCst) { 200 } else { 500 })).await;
-    let hook = Target { give_up: HOUR, ..webhook("webhook:a", web.url("/")) };
+    let hook = TargetConfig { give_up: HOUR, ..webhook("webhook:a", web.url("/")) };
     let office = Office::open(36_000.0, vec![hook]).await;
     office.tell("webhook:a", &["first", "second"]).await;
     until("both are given up", async || office.states().await.get("dead") == Some(&2)).await;

@@ -10,14 +10,14 @@ use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 use tidewatch::clock::{Clock, patience, real_pause};
 use tidewatch::config::params::FetchParams;
-use tidewatch::config::target::{Target, Way};
-use tidewatch::deliver::courier::Courier;
+use tidewatch::config::target::{TargetConfig, Way};
+use tidewatch::deliver::dispatcher::Dispatcher;
 use tidewatch::fetch::client::Fetcher;
 use tidewatch::store::deliveries::{DeliveryRow, Filter};
 use tidewatch::store::reader::Reader;
-use tidewatch::store::record::{CaughtRecord, Landing, Outcome, ValidatorsChange};
+use tidewatch::store::record::{CaughtRecord, ProbeOutcome, ProbeRecord, ValidatorsChange};
 use tidewatch::store::sync::Listed;
-use tidewatch::store::writer::{Desk, Write, Writer};
+use tidewatch::store::writer::{Write, Writer, WriterHandle};
 use tidewatch::store::{load, open};
 use tidewatch_core::engine::action::Attempt;
 use tidewatch_core::engine::memory::{Due, SourceMemory};
@@ -57,19 +57,24 @@ pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     soon(what, seen).await;
 }
 
-pub fn exec(name: &str, command: &[&str]) -> Target {
+pub fn exec(name: &str, command: &[&str]) -> TargetConfig {
     let command = command.iter().map(|word| (*word).to_owned()).collect();
-    Target { name: name.into(), way: Way::Exec { command }, timeout: HOUR, give_up: Span::from_days(3) }
+    TargetConfig {
+        name: name.into(),
+        way: Way::Exec { command },
+        timeout: HOUR,
+        give_up: Span::from_days(3),
+    }
 }
 
 /// A program of the user's that happens to be a shell; `$0` is `file`.
-pub fn script(name: &str, text: &str, file: &Path) -> Target {
+pub fn script(name: &str, text: &str, file: &Path) -> TargetConfig {
     exec(name, &["/bin/sh", "-c", text, file.to_str().unwrap()])
 }
 
-pub fn webhook(name: &str, url: Url) -> Target {
+pub fn webhook(name: &str, url: Url) -> TargetConfig {
     let way = Way::Webhook { url, secret: None, headers: Vec::new(), allow_private: true };
-    Target { name: name.into(), way, timeout: HOUR, give_up: Span::from_days(3) }
+    TargetConfig { name: name.into(), way, timeout: HOUR, give_up: Span::from_days(3) }
 }
 
 /// A document about one item of that title.
@@ -127,8 +132,8 @@ pub struct Office {
     pub reader: Reader,
     pub source: SourceId,
     pub poke: Arc<Notify>,
-    desk: Desk,
-    targets: watch::Sender<Arc<Vec<Arc<Target>>>>,
+    desk: WriterHandle,
+    targets: watch::Sender<Arc<Vec<Arc<TargetConfig>>>>,
     fetcher: watch::Sender<Fetcher>,
     courier: Option<JoinHandle<()>>,
     _stop: oneshot::Sender<()>,
@@ -171,19 +176,19 @@ impl Office {
     }
 
     /// An office at work for these targets.
-    pub async fn open(speed: f64, targets: Vec<Target>) -> Self {
+    pub async fn open(speed: f64, targets: Vec<TargetConfig>) -> Self {
         Self::closed(speed).await.at_work(targets)
     }
 
     /// The same, at work for these targets.
-    pub fn at_work(mut self, targets: Vec<Target>) -> Self {
+    pub fn at_work(mut self, targets: Vec<TargetConfig>) -> Self {
         self.configure(targets);
         self.start();
         self
     }
 
     pub fn start(&mut self) {
-        let courier = Courier {
+        let courier = Dispatcher {
             reader: self.reader.clone(),
             writes: self.desk.writes.clone(),
             clock: self.clock.clone(),
@@ -201,7 +206,7 @@ impl Office {
         assert!(courier.await.unwrap_err().is_cancelled());
     }
 
-    pub fn configure(&self, targets: Vec<Target>) {
+    pub fn configure(&self, targets: Vec<TargetConfig>) {
         self.targets.send_replace(Arc::new(targets.into_iter().map(Arc::new).collect()));
     }
 
@@ -231,10 +236,10 @@ impl Office {
         };
         let now = self.clock.now();
         let (policy, reason) = (Policy::Uniform, Reason::Policy);
-        let landing = Landing {
+        let landing = ProbeRecord {
             attempt: Attempt { source: self.source, due: now, started: now, policy, reason },
             finished: now,
-            outcome: Outcome::Updated,
+            outcome: ProbeOutcome::Updated,
             http_status: Some(200),
             bytes: 0,
             error: None,

@@ -3,7 +3,7 @@
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, SqliteConnection};
 use tidewatch::store::outbox::{Retried, Which, retry};
-use tidewatch::store::record::{DeliveryRecord, Event, Settled};
+use tidewatch::store::record::{DeliveryRecord, EventRecord, Settled};
 use tidewatch::store::writer::Write;
 use tidewatch_core::time::Span;
 
@@ -62,7 +62,8 @@ async fn what_became_of_a_row_is_stored_with_its_event() {
     let row = office.rows().await.remove(0);
     assert_eq!((row.state.as_str(), row.attempts, row.first_tried_at), ("waiting", 2, Some(at(10))));
     assert_eq!((row.next_at, row.last_error.as_deref()), (Some(at(40)), Some("no")));
-    let event = Event { at: at(41), kind: "delivery_dead", source: Some(office.source), detail: None };
+    let event =
+        EventRecord { at: at(41), kind: "delivery_dead", source: Some(office.source), detail: None };
     office
         .write(Write::Delivery(DeliveryRecord {
             id,

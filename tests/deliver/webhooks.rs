@@ -6,7 +6,7 @@ use hmac::{Hmac, Mac};
 use serde_json::Value;
 use sha2::Sha256;
 use tidewatch::config::secret::Secret;
-use tidewatch::config::target::{Target, Way};
+use tidewatch::config::target::{TargetConfig, Way};
 use tidewatch::store::deliveries::DeliveryRow;
 use url::Url;
 
@@ -14,15 +14,15 @@ use super::office::{HOSTILE, Log, Office, soon, webhook};
 use super::web::{Reply, Seen, Web};
 
 /// The same webhook, with secrets.
-fn with(target: Target, signed_with: Option<Secret>, extra: &[(&str, Secret)]) -> Target {
+fn with(target: TargetConfig, signed_with: Option<Secret>, extra: &[(&str, Secret)]) -> TargetConfig {
     let Way::Webhook { url, allow_private, .. } = target.way else { panic!("a webhook") };
     let headers = extra.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-    Target { way: Way::Webhook { url, secret: signed_with, headers, allow_private }, ..target }
+    TargetConfig { way: Way::Webhook { url, secret: signed_with, headers, allow_private }, ..target }
 }
 
-fn guarded(target: Target) -> Target {
+fn guarded(target: TargetConfig) -> TargetConfig {
     let Way::Webhook { url, secret, headers, .. } = target.way else { panic!("a webhook") };
-    Target { way: Way::Webhook { url, secret, headers, allow_private: false }, ..target }
+    TargetConfig { way: Way::Webhook { url, secret, headers, allow_private: false }, ..target }
 }
 
 fn key(seen: &Seen) -> String {

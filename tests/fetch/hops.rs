@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use http::{HeaderMap, HeaderValue};
 use tidewatch::clock::Clock;
 use tidewatch::config::params::FetchParams;
-use tidewatch::fetch::request::Request;
+use tidewatch::fetch::request::FetchRequest;
 use url::Url;
 
 use crate::web::{Reply, Step, Web};
@@ -100,7 +100,7 @@ async fn strangers_cannot_send_us_inside() {
         let direct = request(Url::parse(&format!("http://{host}:{port}/")).unwrap());
         assert!(get_with(&fixed, &direct).await.unwrap_err().message.contains(told), "{host}");
         assert_eq!(inside.connections(), 0, "{host}");
-        let permitted = Request { allow_private: true, ..asked };
+        let permitted = FetchRequest { allow_private: true, ..asked };
         assert_eq!(get_with(&fixed, &permitted).await.unwrap().body, b"secret of the house", "{host}");
         assert_eq!(inside.connections(), 1, "{host}");
         inside.forget();
@@ -120,7 +120,7 @@ async fn permission_does_not_leak_through_open_connections() {
     };
     let fetcher = fetcher(&fixed);
     let plain = request(inside.url_as("name.example", "/"));
-    let permitted = Request { allow_private: true, ..plain.clone() };
+    let permitted = FetchRequest { allow_private: true, ..plain.clone() };
     assert_eq!(fetcher.get(&permitted, &Clock::wall()).await.unwrap().body, b"ok");
     let refused = fetcher.get(&plain, &Clock::wall()).await.unwrap_err();
     assert!(refused.message.contains("only to private addresses"), "{refused}");
@@ -152,7 +152,7 @@ async fn secrets_stay_with_their_origin() {
         let mut url = home.url(path);
         url.set_username("me").unwrap();
         url.set_password(Some("hunter3")).unwrap();
-        Request { headers: headers.clone(), ..request(url) }
+        FetchRequest { headers: headers.clone(), ..request(url) }
     };
     let near = get(&asked("/near")).await.unwrap();
     assert_eq!(near.final_url, home.url("/here"));
@@ -182,7 +182,7 @@ async fn secrets_are_in_no_error() {
     gone.set_password(Some("hunter2")).unwrap();
     let mut headers = HeaderMap::new();
     headers.insert("x-key", HeaderValue::from_static("hunter3"));
-    let refused = get(&Request { headers, ..request(gone.clone()) }).await.unwrap_err();
+    let refused = get(&FetchRequest { headers, ..request(gone.clone()) }).await.unwrap_err();
     assert!(refused.message.contains("Connection refused"), "{refused}");
     let hops = web(move |_| Reply::redirect(302, gone.as_str())).await;
     let hop = get(&request(hops.url("/"))).await.unwrap_err();

@@ -5,11 +5,11 @@ use std::net::IpAddr;
 use http::HeaderMap;
 use tidewatch::clock::Clock;
 use tidewatch::config::params::FetchParams;
-use tidewatch::fetch::answer::Answer;
+use tidewatch::fetch::answer::HttpAnswer;
 use tidewatch::fetch::client::Fetcher;
 use tidewatch::fetch::error::FetchError;
 use tidewatch::fetch::guard::Guard;
-use tidewatch::fetch::request::{Request, Validators};
+use tidewatch::fetch::request::{FetchRequest, Validators};
 use tidewatch_core::time::{Span, Timestamp};
 use url::Url;
 
@@ -51,24 +51,24 @@ fn fetcher(params: &FetchParams) -> Fetcher {
         .unwrap()
 }
 
-fn request(url: Url) -> Request {
-    Request { url, validators: None, headers: HeaderMap::new(), allow_private: false }
+fn request(url: Url) -> FetchRequest {
+    FetchRequest { url, validators: None, headers: HeaderMap::new(), allow_private: false }
 }
 
 async fn web(script: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> Web {
     Web::start_on(internet(), script).await
 }
 
-async fn get_with(params: &FetchParams, request: &Request) -> Result<Answer, FetchError> {
+async fn get_with(params: &FetchParams, request: &FetchRequest) -> Result<HttpAnswer, FetchError> {
     fetcher(params).get(request, &Clock::wall()).await
 }
 
-async fn get(request: &Request) -> Result<Answer, FetchError> {
+async fn get(request: &FetchRequest) -> Result<HttpAnswer, FetchError> {
     get_with(&params(), request).await
 }
 
 /// One request to a server that always replies the same.
-async fn once(params: &FetchParams, reply: Reply) -> Result<Answer, FetchError> {
+async fn once(params: &FetchParams, reply: Reply) -> Result<HttpAnswer, FetchError> {
     let web = web(move |_| reply.clone()).await;
     get_with(params, &request(web.url("/"))).await
 }
@@ -131,7 +131,7 @@ async fn validators_come_back_byte_for_byte() {
             etag: first.etag,
             last_modified: first.last_modified,
         };
-        let again = Request { validators: Some(validators), ..request(web.url("/")) };
+        let again = FetchRequest { validators: Some(validators), ..request(web.url("/")) };
         assert_eq!(fetcher.get(&again, &Clock::wall()).await.unwrap().status, 304);
         let seen = &web.requests()[1];
         assert_eq!(seen.header("if-none-match").as_deref(), Some(etag));
@@ -150,7 +150,7 @@ async fn validators_go_only_to_the_url_that_gave_them() {
         let before = web.requests().len();
         let validators =
             Validators { url: from.into(), etag: Some(b"\"e\"".to_vec()), last_modified: None };
-        let request = Request { validators: Some(validators), ..request(web.url("/old")) };
+        let request = FetchRequest { validators: Some(validators), ..request(web.url("/old")) };
         get(&request).await.unwrap();
         let seen = web.requests();
         (seen[before].text("if-none-match"), seen[before + 1].text("if-none-match"))

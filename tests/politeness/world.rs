@@ -10,7 +10,7 @@ use sqlx::{ConnectOptions, FromRow, SqliteConnection};
 use tempfile::TempDir;
 use tidewatch::clock::{Clock, patience, real_pause};
 use tidewatch::config;
-use tidewatch::daemon::run::{Command, DaemonError, Ended, Setup, run};
+use tidewatch::daemon::run::{DaemonCommand, DaemonError, DaemonSetup, Ended, run};
 use tidewatch::daemon::scheduler::Progress;
 use tidewatch_core::time::{Span, Timestamp};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -44,7 +44,7 @@ impl World {
     pub fn new(speed: f64) -> Self {
         Self {
             folder: tempfile::tempdir().unwrap(),
-            clock: Clock::accelerated(monday(), speed),
+            clock: Clock::paced(monday(), speed),
             settings: "[fleet]\nstep = \"1s\"\nprobes_per_step = 1000\nhost_spacing = \"0s\"\n".to_owned(),
         }
     }
@@ -84,8 +84,13 @@ impl World {
         let config = config::load::load(&self.config()).unwrap_or_else(|error| panic!("{error}"));
         let (commands, orders) = mpsc::unbounded_channel();
         let (progress, mut shown) = watch::channel(Progress::default());
-        let setup =
-            Setup { config, path: Some(self.config()), clock: self.clock.clone(), progress, record: None };
+        let setup = DaemonSetup {
+            config,
+            path: Some(self.config()),
+            clock: self.clock.clone(),
+            progress,
+            record: None,
+        };
         let (ending, ended) = oneshot::channel();
         // On a thread of its own, as in service, where nothing of the test can hold it up.
         std::thread::spawn(move || {
@@ -101,7 +106,7 @@ impl World {
         let reloads = "SELECT count(*) FROM events WHERE kind = 'reloaded'";
         let before = self.number(reloads).await;
         self.write(sources);
-        daemon.commands.send(Command::Reload).unwrap();
+        daemon.commands.send(DaemonCommand::Reload).unwrap();
         self.until(reloads, |now| now > before).await;
     }
 
@@ -142,14 +147,14 @@ impl World {
 
 /// A daemon at work.
 pub struct Daemon {
-    pub commands: mpsc::UnboundedSender<Command>,
+    pub commands: mpsc::UnboundedSender<DaemonCommand>,
     ended: oneshot::Receiver<Result<Ended, DaemonError>>,
 }
 
 impl Daemon {
     /// Stops it, and fails the test if it had not run until now.
     pub async fn stop(self) {
-        let _ = self.commands.send(Command::Stop);
+        let _ = self.commands.send(DaemonCommand::Stop);
         let ended = soon("the daemon ends", self.ended).await.expect("no panic");
         assert_eq!(ended.expect("it ran until it was stopped"), Ended::Drained);
     }
@@ -174,7 +179,8 @@ impl Site {
     pub async fn start(world: &World, script: impl Fn(&Visit) -> Reply + Send + Sync + 'static) -> Self {
         let log = Arc::new(Mutex::new(Vec::new()));
         let (clock, noted) = (world.clock.clone(), Arc::clone(&log));
-        let web = Web::start_on(Ipv4Addr::LOCALHOST.into(), move |seen| {
+        let paced = Some(world.clock.clone());
+        let web = Web::start_for(paced, Ipv4Addr::LOCALHOST.into(), move |seen| {
             // Before any answer, so never later than the end of the probe.
             let visit = Visit { at: clock.now(), seen: seen.clone() };
             noted.lock().unwrap().push(visit.clone());

@@ -10,11 +10,11 @@ fn evidence(until: i64, observed: u32) -> BurstEvidence {
     BurstEvidence { since: at(1_000), at: at(until), observed, expected: 0.5 }
 }
 
-fn look(id: SourceId, secs: i64, policy: Policy, burst: Option<BurstChange>) -> Landing {
+fn look(id: SourceId, secs: i64, policy: Policy, burst: Option<BurstChange>) -> ProbeRecord {
     let plain = landing(id, secs);
     let follows = if matches!(burst, Some(BurstChange::Ended(_))) { Policy::Plan } else { Policy::Ttl };
     let life = BurstState { follows, ..BurstState::default() };
-    Landing {
+    ProbeRecord {
         attempt: Attempt { policy, ..plain.attempt },
         memory: SourceMemory { life, ..plain.memory.clone() },
         burst,
@@ -26,11 +26,11 @@ fn look(id: SourceId, secs: i64, policy: Policy, burst: Option<BurstChange>) -> 
 async fn a_burst_grows_ends_and_is_reviewed() {
     let store = Store::new().await;
     let (a, b) = (store.id("a"), store.id("b"));
-    let land = |landing: Landing| store.write(Write::Ended(Box::new(landing)));
+    let land = |landing: ProbeRecord| store.write(Write::Ended(Box::new(landing)));
     land(look(a, 500, Policy::Plan, None));
     land(look(a, 1_600, Policy::Plan, Some(BurstChange::Began(evidence(1_600, 5)))));
     land(look(b, 1_650, Policy::Ttl, None));
-    land(Landing { burst_so_far: Some(evidence(1_700, 9)), ..look(a, 1_700, Policy::Ttl, None) });
+    land(ProbeRecord { burst_so_far: Some(evidence(1_700, 9)), ..look(a, 1_700, Policy::Ttl, None) });
     store.flush().await;
     let reader = store.reader().await;
     assert_eq!(reader.open_burst(a).await.unwrap(), Some((at(1_000), 9, 0.5)));
@@ -85,8 +85,8 @@ fn rate(source: SourceId, fitted: i64) -> Write {
 async fn a_change_for_good_voids_the_rate_and_says_so() {
     let store = Store::new().await;
     let a = store.id("a");
-    let land = |landing: Landing| store.write(Write::Ended(Box::new(landing)));
-    land(Landing { beliefs: Some(believed(&[1])), ..look(a, 1_000, Policy::Plan, None) });
+    let land = |landing: ProbeRecord| store.write(Write::Ended(Box::new(landing)));
+    land(ProbeRecord { beliefs: Some(believed(&[1])), ..look(a, 1_000, Policy::Plan, None) });
     store.write(rate(a, 1_100));
     land(look(
         a,
@@ -96,14 +96,14 @@ async fn a_change_for_good_voids_the_rate_and_says_so() {
     ));
     land(look(a, 1_600, Policy::Plan, Some(BurstChange::Began(evidence(1_600, 5)))));
     let last = look(a, 9_000, Policy::Ttl, Some(BurstChange::Ended(evidence(9_000, 99))));
-    land(Landing { beliefs: Some(changed_since(1_000)), ..last });
+    land(ProbeRecord { beliefs: Some(changed_since(1_000)), ..last });
     store.flush().await;
     let reader = store.reader().await;
     assert!(reader.rates(&[a]).await.unwrap().is_empty(), "it is another's");
     assert_eq!(reader.histories(SourceId(0), 9, true).await.unwrap().len(), 1, "fitted soon");
     let spans = reader.burst_spans(a).await.unwrap();
     assert_eq!(spans.iter().map(|span| span.for_good).collect::<Vec<_>>(), [false, true]);
-    land(Landing { beliefs: Some(believed(&[2])), ..look(a, 9_500, Policy::Plan, None) });
+    land(ProbeRecord { beliefs: Some(believed(&[2])), ..look(a, 9_500, Policy::Plan, None) });
     store.write(rate(a, 9_600));
     store.flush().await;
     assert_eq!(reader.rates(&[a]).await.unwrap().len(), 1);
@@ -126,7 +126,7 @@ async fn a_new_address_begins_another_life() {
         reserve_whole_at: Some(at(5_000)),
     };
     let memory = SourceMemory { life: life.clone(), ..first.memory.clone() };
-    store.write(Write::Ended(Box::new(Landing { memory, ..first })));
+    store.write(Write::Ended(Box::new(ProbeRecord { memory, ..first })));
     let sync = async |listed: Listed| {
         let (reply, synced) = oneshot::channel();
         store.write(Write::Sync { listed: vec![listed], gone: Vec::new(), at: at(2_000), reply });
@@ -157,7 +157,7 @@ async fn a_clock_that_was_set_moves_every_promise() {
         ..first.memory.clone()
     };
     store.write(Write::Ended(Box::new(landing(a, 50))));
-    store.write(Write::Ended(Box::new(Landing { memory, ..first })));
+    store.write(Write::Ended(Box::new(ProbeRecord { memory, ..first })));
     store.write(Write::Shift { by: Span::from_secs(-5_000), since: at(1_000) });
     store.flush().await;
     let reader = store.reader().await;
@@ -185,7 +185,7 @@ async fn a_page_is_blind_for_itself() {
             ..Observation::default()
         };
         let beliefs = Some(believed(&[1]));
-        let landing = Landing { observation: Some(seen), beliefs, ..landing(id, 100) };
+        let landing = ProbeRecord { observation: Some(seen), beliefs, ..landing(id, 100) };
         store.write(Write::Ended(Box::new(landing)));
     }
     store.flush().await;

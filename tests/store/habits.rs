@@ -6,9 +6,9 @@ use tidewatch::clock::Clock;
 use tidewatch::config::valid;
 use tidewatch::daemon::refit::{RefitParams, Refitter};
 use tidewatch_core::model::cyclic::Rate;
-use tidewatch_core::model::habits::diary::UpdateTimes;
 use tidewatch_core::model::habits::mixture::PredictorMix;
-use tidewatch_core::model::habits::weigh::FEW;
+use tidewatch_core::model::habits::update_times::UpdateTimes;
+use tidewatch_core::model::habits::weights::FEW;
 use tidewatch_core::model::history::History;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::rng::Stream;
@@ -29,7 +29,7 @@ fn diary(hours: i64) -> UpdateTimes {
 fn look(id: SourceId, secs: i64, diary: Option<Vec<u8>>) -> Write {
     let history = History::new(jiff::tz::TimeZone::UTC, Span::from_days(56), at(0)).to_bytes();
     let beliefs = Some(BeliefsRecord { history, diary, ..BeliefsRecord::default() });
-    Write::Ended(Box::new(Landing { beliefs, ..landing(id, secs) }))
+    Write::Ended(Box::new(ProbeRecord { beliefs, ..landing(id, secs) }))
 }
 
 fn rate(source: SourceId, fitted: i64, habits: Option<Vec<u8>>) -> Write {

@@ -43,7 +43,7 @@ async fn a_first_due_time_does_not_undo_what_a_probe_has_found_since() {
     let store = Store::new().await;
     let (a, b) = (store.id("a"), store.id("b"));
     let memory = SourceMemory { due: Due::At(at(900)), ..SourceMemory::default() };
-    store.write(Write::Ended(Box::new(Landing { memory, ..landing(a, 100) })));
+    store.write(Write::Ended(Box::new(ProbeRecord { memory, ..landing(a, 100) })));
     store.write(Write::FirstDue(vec![(a, at(5)), (b, at(6))]));
     store.flush().await;
     let due: Vec<i64> = sqlx::query_scalar("SELECT next_probe_at FROM sources ORDER BY name")
@@ -63,7 +63,7 @@ async fn the_list_is_followed_and_nothing_learned_is_lost() {
         last_modified: None,
     };
     let memory = SourceMemory { known_updates: 12, due: Due::At(at(900)), ..SourceMemory::default() };
-    store.write(Write::Ended(Box::new(Landing { validators, memory, ..landing(a, 100) })));
+    store.write(Write::Ended(Box::new(ProbeRecord { validators, memory, ..landing(a, 100) })));
     let sync = |listed: Vec<Listed>, gone: &[&str]| {
         let (reply, synced) = oneshot::channel();
         let gone = gone.iter().map(|name| (*name).to_owned()).collect();

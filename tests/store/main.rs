@@ -13,17 +13,18 @@ use tidewatch::store::load::{Remembered, begin, each, standing};
 use tidewatch::store::lock::Lock;
 use tidewatch::store::reader::{Reader, ask};
 use tidewatch::store::record::{
-    BeliefsRecord, Event, HostRecord, Landing, Outcome, RateRecord, RobotsRecord, ValidatorsChange,
+    BeliefsRecord, EventRecord, HostRecord, ProbeOutcome, ProbeRecord, RateRecord, RobotsRecord,
+    ValidatorsChange,
 };
 use tidewatch::store::sync::Listed;
-use tidewatch::store::writer::{Desk, Health, Write, Writer};
+use tidewatch::store::writer::{Health, Write, Writer, WriterHandle};
 use tidewatch::store::{StoreError, open};
 use tidewatch_core::engine::action::{AdoptedPlan, Attempt, DueChange};
 use tidewatch_core::engine::constraint::Constraint;
 use tidewatch_core::engine::event::Committed;
 use tidewatch_core::engine::memory::{BurstState, Due, MoveProof, ProbeCost, SourceMemory};
 use tidewatch_core::engine::reason::{Reason, SourceState};
-use tidewatch_core::model::estimate::ChangePointRate;
+use tidewatch_core::model::change_point_rate::ChangePointRate;
 use tidewatch_core::observe::{
     FeedHints, Observation, Occurred, PageText, Present, Update, UpdateKind, compare::key_hash,
 };
@@ -63,11 +64,11 @@ fn believed(history: &[u8]) -> BeliefsRecord {
     BeliefsRecord { history: history.to_vec(), ..BeliefsRecord::default() }
 }
 
-fn landing(id: SourceId, secs: i64) -> Landing {
-    Landing {
+fn landing(id: SourceId, secs: i64) -> ProbeRecord {
+    ProbeRecord {
         attempt: flight(id, secs),
         finished: at(secs + 1),
-        outcome: Outcome::Unchanged,
+        outcome: ProbeOutcome::Unchanged,
         http_status: Some(200),
         bytes: 10,
         error: None,
@@ -102,7 +103,7 @@ fn present(key: &str, fingerprint: u64) -> Present {
 struct Store {
     _dir: TempDir,
     path: PathBuf,
-    desk: Desk,
+    desk: WriterHandle,
     stop: oneshot::Sender<()>,
     task: tokio::task::JoinHandle<Result<(), StoreError>>,
     loaded: HashMap<String, Remembered>,
@@ -229,8 +230,8 @@ async fn a_landing_is_stored_whole_and_comes_back_as_it_was() {
         ..Observation::default()
     };
     store.write(Write::Started(vec![flight(id, 100)]));
-    store.write(Write::Ended(Box::new(Landing {
-        outcome: Outcome::Updated,
+    store.write(Write::Ended(Box::new(ProbeRecord {
+        outcome: ProbeOutcome::Updated,
         memory: memory.clone(),
         observation: Some(seen),
         validators: ValidatorsChange::Replace {
@@ -244,7 +245,12 @@ async fn a_landing_is_stored_whole_and_comes_back_as_it_was() {
             paused_until: Some(at(500)),
             crawl_delay: Span::from_secs(7),
         }),
-        events: vec![Event { at: at(101), kind: "rests", source: Some(id), detail: Some("x".into()) }],
+        events: vec![EventRecord {
+            at: at(101),
+            kind: "rests",
+            source: Some(id),
+            detail: Some("x".into()),
+        }],
         ..landing(id, 100)
     })));
     assert_eq!(store.desk.receipts.recv().await, Some(Committed::Started(vec![id])));
@@ -299,14 +305,14 @@ async fn a_304_overwrites_only_what_it_carries_and_an_error_nothing() {
     };
     let refresh = ValidatorsChange::Refresh { etag: Some(b"\"2\"".to_vec()), last_modified: None };
     for (n, validators) in [replace, refresh, ValidatorsChange::Keep].into_iter().enumerate() {
-        store.write(Write::Ended(Box::new(Landing { validators, ..landing(id, 100 + n as i64) })));
+        store.write(Write::Ended(Box::new(ProbeRecord { validators, ..landing(id, 100 + n as i64) })));
     }
     store.flush().await;
     let dossier = store.reader().await.dossier(id).await.unwrap();
     assert_eq!(dossier.etag.as_deref(), Some(&b"\"2\""[..]));
     assert_eq!(dossier.last_modified.as_deref(), Some(&b"then"[..]));
     let drop = ValidatorsChange::Replace { url: "http://a/".into(), etag: None, last_modified: None };
-    store.write(Write::Ended(Box::new(Landing { validators: drop, ..landing(id, 200) })));
+    store.write(Write::Ended(Box::new(ProbeRecord { validators: drop, ..landing(id, 200) })));
     store.flush().await;
     let dossier = store.reader().await.dossier(id).await.unwrap();
     assert_eq!((dossier.etag, dossier.last_modified), (None, None), "one pair, from one answer");
@@ -323,7 +329,7 @@ async fn an_item_is_new_once_and_the_last_document_is_known() {
             gone: vec![key_hash("x")],
             ..Observation::default()
         };
-        store.write(Write::Ended(Box::new(Landing {
+        store.write(Write::Ended(Box::new(ProbeRecord {
             observation: Some(seen),
             ..landing(id, 100 * (n as i64 + 1))
         })));
@@ -343,7 +349,7 @@ async fn items_that_long_left_their_feed_are_forgotten_and_no_others() {
     let look = |keys: &[&str], days: i64| {
         let present = keys.iter().map(|key| present(key, 1)).collect();
         let observation = Some(Observation { present, ..Observation::default() });
-        Write::Ended(Box::new(Landing { observation, ..landing(id, 86_400 * days) }))
+        Write::Ended(Box::new(ProbeRecord { observation, ..landing(id, 86_400 * days) }))
     };
     store.write(look(&["old", "stays"], 0));
     store.write(look(&["stays", "recent"], 100));
@@ -382,7 +388,7 @@ async fn a_full_store_is_retried_until_there_is_room_and_nothing_is_acknowledged
     let mut acknowledged = 0;
     while *store.desk.health.borrow() == Health::Well {
         assert!(sent < 500, "the limit was never reached");
-        let event = Event { at: at(sent), kind: "filler", source: None, detail: Some(big.clone()) };
+        let event = EventRecord { at: at(sent), kind: "filler", source: None, detail: Some(big.clone()) };
         store.write(Write::Event(event));
         store.write(Write::Ended(Box::new(landing(id, 100 + sent))));
         sent += 1;
@@ -436,7 +442,7 @@ async fn old_probes_are_forgotten_in_bites_and_updates_stay() {
         store.write(Write::Ended(Box::new(landing(id, n))));
     }
     let seen = Observation { updates: vec![new_item("k", 1)], ..Observation::default() };
-    store.write(Write::Ended(Box::new(Landing { observation: Some(seen), ..landing(id, 50) })));
+    store.write(Write::Ended(Box::new(ProbeRecord { observation: Some(seen), ..landing(id, 50) })));
     store.write(Write::Prune { before: at(1_200) });
     // Each bite asks for the next one; a flush comes through between them.
     let mut left = 1_301;
@@ -537,9 +543,12 @@ async fn robots_are_remembered() {
 async fn evidence_and_rates_are_kept_and_replaced() {
     let store = Store::new().await;
     let (a, b) = (store.id("a"), store.id("b"));
-    store.write(Write::Ended(Box::new(Landing { beliefs: Some(believed(&[1, 2, 3])), ..landing(a, 100) })));
-    store.write(Write::Ended(Box::new(Landing { outcome: Outcome::Updated, ..landing(b, 110) })));
-    store.write(Write::Ended(Box::new(Landing { outcome: Outcome::Failed, ..landing(b, 120) })));
+    store.write(Write::Ended(Box::new(ProbeRecord {
+        beliefs: Some(believed(&[1, 2, 3])),
+        ..landing(a, 100)
+    })));
+    store.write(Write::Ended(Box::new(ProbeRecord { outcome: ProbeOutcome::Updated, ..landing(b, 110) })));
+    store.write(Write::Ended(Box::new(ProbeRecord { outcome: ProbeOutcome::Failed, ..landing(b, 120) })));
     let rate = |source, segments: &[(u32, u32, f64)]| RateRecord {
         source,
         fitted_at: at(200),

@@ -1,7 +1,7 @@
 //! How well probes were spent: counted by hand, by the reader and by the views.
 
 use tidewatch::store::measures::Measures;
-use tidewatch_core::engine::load::SlotStats;
+use tidewatch_core::engine::slot_stats::SlotStats;
 
 use super::*;
 
@@ -14,10 +14,10 @@ fn update(kind: UpdateKind, key: &str, occurred: Occurred) -> Update {
     Update { kind, occurred, ..new_item(key, 0) }
 }
 
-fn probe(id: SourceId, secs: i64, outcome: Outcome, updates: Vec<Update>) -> Write {
-    let error = (outcome == Outcome::Failed).then(|| "no answer".to_owned());
+fn probe(id: SourceId, secs: i64, outcome: ProbeOutcome, updates: Vec<Update>) -> Write {
+    let error = (outcome == ProbeOutcome::Failed).then(|| "no answer".to_owned());
     let observation = (!updates.is_empty()).then(|| Observation { updates, ..Observation::default() });
-    Write::Ended(Box::new(Landing { outcome, observation, error, ..landing(id, secs) }))
+    Write::Ended(Box::new(ProbeRecord { outcome, observation, error, ..landing(id, secs) }))
 }
 
 /// Each probe takes a second. Delays of `a`: 100 s and 450.5 s, after midnight 100 s and 300.5 s; of
@@ -32,16 +32,16 @@ async fn logged() -> Store {
     ];
     let edit = vec![update(UpdateKind::Edited, "dated", Occurred::At(at(MIDNIGHT - 100)))];
     let change = vec![update(UpdateKind::Changed, "page", Occurred::Between(at(MIDNIGHT), at(7_001)))];
-    store.write(probe(a, 100, Outcome::Unchanged, vec![]));
-    store.write(probe(a, 1_000, Outcome::Updated, first));
-    store.write(probe(a, 2_000, Outcome::NotModified, vec![]));
-    store.write(probe(a, 3_000, Outcome::Failed, vec![]));
+    store.write(probe(a, 100, ProbeOutcome::Unchanged, vec![]));
+    store.write(probe(a, 1_000, ProbeOutcome::Updated, first));
+    store.write(probe(a, 2_000, ProbeOutcome::NotModified, vec![]));
+    store.write(probe(a, 3_000, ProbeOutcome::Failed, vec![]));
     // Sent on the one day, back on the other.
-    store.write(probe(a, MIDNIGHT - 1, Outcome::Updated, edit));
-    store.write(probe(a, MIDNIGHT, Outcome::Unchanged, vec![]));
-    store.write(probe(a, 7_000, Outcome::Updated, change));
-    store.write(probe(b, 500, Outcome::Failed, vec![]));
-    store.write(probe(b, 600, Outcome::Updated, vec![new_item("only", 591)]));
+    store.write(probe(a, MIDNIGHT - 1, ProbeOutcome::Updated, edit));
+    store.write(probe(a, MIDNIGHT, ProbeOutcome::Unchanged, vec![]));
+    store.write(probe(a, 7_000, ProbeOutcome::Updated, change));
+    store.write(probe(b, 500, ProbeOutcome::Failed, vec![]));
+    store.write(probe(b, 600, ProbeOutcome::Updated, vec![new_item("only", 591)]));
     store.flush().await;
     store
 }

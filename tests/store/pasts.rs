@@ -14,14 +14,14 @@ fn dated(key: &str, secs: i64) -> Present {
 }
 
 fn look(id: SourceId, secs: i64, updates: Vec<Update>, present: Vec<Present>) -> Write {
-    let outcome = if updates.is_empty() { Outcome::Unchanged } else { Outcome::Updated };
+    let outcome = if updates.is_empty() { ProbeOutcome::Unchanged } else { ProbeOutcome::Updated };
     let observation = Some(Observation { updates, present, ..Observation::default() });
-    Write::Ended(Box::new(Landing { outcome, observation, ..landing(id, secs) }))
+    Write::Ended(Box::new(ProbeRecord { outcome, observation, ..landing(id, secs) }))
 }
 
 fn failed(id: SourceId, secs: i64) -> Write {
     let error = Some("no answer".to_owned());
-    Write::Ended(Box::new(Landing { outcome: Outcome::Failed, error, ..landing(id, secs) }))
+    Write::Ended(Box::new(ProbeRecord { outcome: ProbeOutcome::Failed, error, ..landing(id, secs) }))
 }
 
 /// Three looks at `a` and a probe that fails, two items of first contact, and three updates: dated,

@@ -1,12 +1,12 @@
 //! Plans, and the rates that they are made from.
 
 use tidewatch_core::model::steps::Steps;
-use tidewatch_core::planning::rolling::Ahead;
+use tidewatch_core::planning::plan_input::PlannedTimes;
 
 use super::*;
 
 fn plan_record(source: SourceId, made: i64, times: &[i64]) -> AdoptedPlan {
-    let plan = Ahead {
+    let plan = PlannedTimes {
         by: Policy::Plan,
         times: times.iter().map(|&secs| at(secs)).collect(),
         starts: at(made),

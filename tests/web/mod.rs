@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use tidewatch::clock::{Stopwatch, real_pause};
+use tidewatch::clock::{Clock, Stopwatch, real_pause};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
@@ -164,6 +164,8 @@ struct Shared {
     arrived: Notify,
     stopwatch: Stopwatch,
     script: Box<Script>,
+    /// The clock of the client: it runs while an answer is held back on purpose.
+    clock: Option<Clock>,
 }
 
 impl Shared {
@@ -187,6 +189,15 @@ impl Web {
 
     /// Starts on this address, any free port.
     pub async fn start_on(ip: IpAddr, script: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> Self {
+        Self::start_for(None, ip, script).await
+    }
+
+    /// Starts for a client that runs on this clock.
+    pub async fn start_for(
+        clock: Option<Clock>,
+        ip: IpAddr,
+        script: impl Fn(&Seen) -> Reply + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind((ip, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let shared = Arc::new(Shared {
@@ -194,6 +205,7 @@ impl Web {
             arrived: Notify::new(),
             stopwatch: Stopwatch::start(),
             script: Box::new(script),
+            clock,
         });
         let task = tokio::spawn(accept(listener, Arc::clone(&shared)));
         Self { address, shared, task }
@@ -347,15 +359,21 @@ async fn serve(mut stream: TcpStream, shared: Arc<Shared>) {
     let in_flight = InFlight(Arc::clone(&shared));
     shared.arrived.notify_waiters();
     let steps = (shared.script)(&seen).into_steps();
-    if act(&mut stream, steps, in_flight).await.is_ok() {
+    if act(&mut stream, steps, in_flight, shared.clock.as_ref()).await.is_ok() {
         shared.log().answered.push(seen.order);
     }
 }
 
-async fn act(stream: &mut TcpStream, steps: Vec<Step>, in_flight: InFlight) -> std::io::Result<()> {
+async fn act(
+    stream: &mut TcpStream,
+    steps: Vec<Step>,
+    in_flight: InFlight,
+    clock: Option<&Clock>,
+) -> std::io::Result<()> {
     let last = steps.len().saturating_sub(1);
     let mut in_flight = Some(in_flight);
     for (at, step) in steps.into_iter().enumerate() {
+        let _waits = clock.filter(|_| !matches!(step, Step::Send(_))).map(Clock::waiting);
         match step {
             Step::Send(bytes) => {
                 // Over before the client can have read it all: its next request may come at once.

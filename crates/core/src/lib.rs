@@ -1,22 +1,22 @@
 //! Polite and optimal polling of many sources.
 //!
-//! Everything here is pure: no clock, no I/O, no async, no global. The time is always passed in and
-//! chance comes from seeded streams, so equal inputs give equal outputs on any machine.
+//! Everything here is pure: no clock, no I/O, no async, no global state. The time is a parameter and random
+//! numbers come from seeded streams. So equal inputs give equal outputs on any machine.
 //!
 //! | module | subject |
 //! |---|---|
-//! | [`time`], [`rng`], [`step`], [`source_id`] | instants and spans in milliseconds; seeded random streams; pieces of time; the number of a source |
-//! | [`model`] | what is believed of one source |
-//! | [`observe`] | bytes in, values out: feeds, pages, items, updates |
-//! | [`planning`] | when one source wants a probe |
+//! | [`time`], [`rng`], [`step`], [`source_id`] | instants and spans in milliseconds; seeded random streams; time steps; the number of a source |
+//! | [`model`] | the update rate of one source |
+//! | [`observe`] | parses responses: feeds, pages, items, updates |
+//! | [`planning`] | the probe times of one source |
 //! | [`engine`] | all sources under one limit, and the politeness gate |
 //! | [`rule_matching`] | which updates the rules of profiles match |
 //!
 //! # Example
 //!
-//! Three sources with a budget of four probes a day each, polled for a day. The loop at the end is all that a
-//! shell has to do: tell the engine what happened, and do what it asks for. Here requests take no time, everything is
-//! stored at once and the clock jumps to the next time that matters; a program would wait, fetch and store.
+//! Three sources with a budget of four probes a day each, polled for a day. The loop at the end is all that
+//! a shell does: pass events to the engine and execute its actions. Here requests take no time, writes
+//! succeed at once and the clock advances to the next relevant time. A program would wait, fetch and store.
 //!
 //! ```
 //! use tidewatch_core::engine::action::{Action, Persist};

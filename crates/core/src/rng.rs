@@ -1,15 +1,15 @@
 //! Seeded random streams, one per (seed, label).
 //!
-//! Exists so that jitter is repeatable: the daemon and the simulator, given the same seed, draw
-//! the same numbers for the same purpose, whatever order things happen in. Knows nothing of what
-//! the numbers are for. Must not read the system's randomness.
+//! Makes jitter reproducible: with the same seed, the daemon and the simulator draw the same numbers for the
+//! same label, in any order of events. May not know the use of the numbers. May not read the system's
+//! randomness.
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// A stream of random numbers that belongs to one label.
+/// A stream of random numbers for one label.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Stream(Pcg64Mcg);
 

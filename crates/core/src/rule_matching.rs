@@ -1,15 +1,15 @@
-//! Which of a probe's updates each rule matches.
+//! Matches the updates of a probe against rules.
 //!
-//! The engine counts matches and never sees what items say; here a rule's query meets the updates. The daemon
-//! and the simulator share it. An edit of a known item is no update to a rule.
+//! The engine counts matches and does not read items; this module evaluates the queries. The daemon and the
+//! simulator share it. An edit of a known item is not an update for a rule.
 
 use std::sync::Arc;
 
-use crate::engine::book::RuleMatches;
-use crate::observe::query::Condition;
+use crate::engine::rule_registry::RuleMatches;
+use crate::observe::query::QueryCondition;
 use crate::observe::{Occurred, Update, UpdateKind};
 use crate::planning::execution::RuleId;
-use crate::planning::rule::{Part, RuleTerms};
+use crate::planning::rule::{RulePart, RuleTerms};
 use crate::time::Timestamp;
 
 /// A rule's terms and its conditions on updates; `None` matches all.
@@ -17,16 +17,15 @@ use crate::time::Timestamp;
 pub struct RuleQuery<'q> {
     /// Its terms.
     pub terms: &'q RuleTerms,
-    /// Which updates it asks for.
-    pub wanted: Option<&'q Condition>,
-    /// Which updates it counts.
-    pub counts: Option<&'q Condition>,
+    /// The updates it queries.
+    pub wanted: Option<&'q QueryCondition>,
+    /// The updates that trigger it.
+    pub counts: Option<&'q QueryCondition>,
 }
 
-/// What these updates of a source mean to each rule that the source is part of. Rules without a match are left
-/// out.
+/// The matches of these updates for each rule of the source. Rules without a match are omitted.
 pub fn match_rules<'q>(
-    parts: &[Part],
+    parts: &[RulePart],
     query: impl Fn(RuleId) -> Option<RuleQuery<'q>>,
     updates: &[Update],
 ) -> Vec<RuleMatches> {
@@ -34,7 +33,7 @@ pub fn match_rules<'q>(
     matched.filter(|told| !told.caught.is_empty() || !told.counts.is_empty()).collect()
 }
 
-fn match_rule(part: Part, query: RuleQuery<'_>, updates: &[Update]) -> RuleMatches {
+fn match_rule(part: RulePart, query: RuleQuery<'_>, updates: &[Update]) -> RuleMatches {
     let rule = Arc::clone(&query.terms.name);
     let mut told = RuleMatches { rule, caught: Vec::new(), counts: Vec::new() };
     for (index, update) in updates.iter().enumerate() {
@@ -53,22 +52,22 @@ fn match_rule(part: Part, query: RuleQuery<'_>, updates: &[Update]) -> RuleMatch
     told
 }
 
-/// The latest time at which it can have occurred: the life of a rule's match begins no earlier.
+/// The latest possible time of the update: the lifetime of a match begins no earlier.
 fn latest(update: &Update) -> Timestamp {
     match update.occurred {
         Occurred::At(at) | Occurred::Between(_, at) => at,
     }
 }
 
-fn holds(condition: Option<&Condition>, update: &Update) -> bool {
+fn holds(condition: Option<&QueryCondition>, update: &Update) -> bool {
     condition.is_none_or(|condition| condition.holds(&update.said()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::planning::active::Active;
-    use crate::planning::prediction::Life;
+    use crate::planning::active::ActiveHours;
+    use crate::planning::prediction::Lifetime;
     use crate::time::Span;
 
     fn update(kind: UpdateKind, secs: i64, title: Option<&str>) -> Update {
@@ -77,11 +76,11 @@ mod tests {
     }
 
     #[test]
-    fn conditions_hours_and_parts_say_what_is_matched() {
-        let active = Active { from: Some(Timestamp::from_secs(10)), ..Active::default() };
-        let life = Life::Window(Span::from_mins(5));
+    fn matches_depend_on_conditions_hours_and_parts() {
+        let active = ActiveHours { from: Some(Timestamp::from_secs(10)), ..ActiveHours::default() };
+        let life = Lifetime::Window(Span::from_mins(5));
         let terms = RuleTerms { name: "p/r".into(), own: true, every: 1, life, confidence: 0.9, active };
-        let release = Condition::parse("title contains \"release\"").unwrap();
+        let release = QueryCondition::parse("title contains \"release\"").unwrap();
         let updates = [
             update(UpdateKind::New, 30, Some("a release")),
             update(UpdateKind::New, 20, None),
@@ -89,7 +88,7 @@ mod tests {
             update(UpdateKind::New, 5, Some("a release")),
         ];
         let told = |asked, triggers, wanted| {
-            let part = Part { rule: RuleId(0), asked, triggers };
+            let part = RulePart { rule: RuleId(0), asked, triggers };
             let query = |_| Some(RuleQuery { terms: &terms, wanted, counts: None });
             match_rules(&[part], query, &updates)
         };

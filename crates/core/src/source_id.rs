@@ -2,6 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A source's number, given by the store.
+/// The number of a source, assigned by the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SourceId(pub i64);

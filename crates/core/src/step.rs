@@ -1,4 +1,4 @@
-//! Steps: the pieces of time that slots are counted in.
+//! Steps: the time units in which slots are counted.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,21 +9,21 @@ use crate::time::{Span, Timestamp};
 pub struct Step(pub i64);
 
 impl Step {
-    /// Before all others.
+    /// The earliest step.
     pub const FIRST: Self = Self(i64::MIN);
 
-    /// So many steps later.
+    /// The step `steps` later.
     pub fn plus(self, steps: i64) -> Self {
         Self(self.0.saturating_add(steps))
     }
 }
 
-/// How long a step is: at least a millisecond.
+/// The length of a step: at least a millisecond.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepLength(Span);
 
 impl StepLength {
-    /// Of this length.
+    /// A step of this length.
     pub fn new(length: Span) -> Self {
         Self(length.max(Span::from_millis(1)))
     }
@@ -38,7 +38,7 @@ impl StepLength {
         self.0.as_secs_f64() / 3600.0
     }
 
-    /// The step that a time is in.
+    /// The step that contains a time.
     ///
     /// ```
     /// # use tidewatch_core::step::{Step, StepLength};
@@ -51,17 +51,17 @@ impl StepLength {
         Step(at.as_millis().div_euclid(self.0.as_millis()))
     }
 
-    /// When a step begins.
+    /// The start of a step.
     pub fn start_of(self, step: Step) -> Timestamp {
         Timestamp::from_millis(step.0.saturating_mul(self.0.as_millis()))
     }
 
-    /// How many whole steps are in a span.
+    /// The number of whole steps in a span.
     pub fn whole_steps_in(self, span: Span) -> i64 {
         span.as_millis().div_euclid(self.0.as_millis())
     }
 
-    /// How many steps cover a span.
+    /// The number of steps that cover a span.
     pub fn steps_to_cover(self, span: Span) -> i64 {
         span.as_millis().saturating_add(self.0.as_millis() - 1) / self.0.as_millis()
     }

@@ -1,8 +1,7 @@
 //! Instants and spans.
 //!
-//! Exists so that every module speaks of time in one unit, the store's: whole milliseconds since the
-//! Unix epoch, UTC. Knows how people write durations and how instants are shown. Must not know
-//! what time it is now: that is the clock's business.
+//! All modules use the time unit of the store: whole milliseconds since the Unix epoch, UTC. Parses
+//! durations and formats instants. May not know the current time.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -19,9 +18,9 @@ pub struct Timestamp(i64);
 pub struct Span(i64);
 
 impl Timestamp {
-    /// The earliest instant: "always has been".
+    /// The earliest instant, displayed as "always".
     pub const MIN: Self = Self(i64::MIN);
-    /// The latest instant: "never".
+    /// The latest instant, displayed as "never".
     pub const MAX: Self = Self(i64::MAX);
 
     /// An instant from Unix milliseconds.
@@ -50,7 +49,7 @@ impl Timestamp {
         (self.0.div_euclid(86_400_000) + 3).rem_euclid(7) as u32
     }
 
-    /// ISO 8601 in UTC with milliseconds, as the store's readable views show it.
+    /// ISO 8601 in UTC with milliseconds, as in the readable views of the store.
     ///
     /// ```
     /// # use tidewatch_core::time::Timestamp;
@@ -64,7 +63,7 @@ impl Timestamp {
         }
     }
 
-    /// ISO 8601 in a time zone, to the second, with the offset: for people at a terminal.
+    /// ISO 8601 in a time zone, to the second, with the offset: for terminal output.
     pub fn iso_in(self, zone: &TimeZone) -> String {
         match jiff::Timestamp::from_millisecond(self.0) {
             Ok(at) => at.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S %:z").to_string(),
@@ -72,7 +71,7 @@ impl Timestamp {
         }
     }
 
-    /// Reads RFC 3339 / ISO 8601 with an offset or `Z`.
+    /// Parses RFC 3339 / ISO 8601 with an offset or `Z`.
     pub fn parse_iso(text: &str) -> Option<Self> {
         let at: jiff::Timestamp = text.parse().ok()?;
         Some(Self(at.as_millisecond()))
@@ -80,7 +79,7 @@ impl Timestamp {
 }
 
 impl Span {
-    /// No time at all.
+    /// Zero length.
     pub const ZERO: Self = Self(0);
 
     /// A span of milliseconds.
@@ -133,8 +132,8 @@ impl Span {
         Self((self.0 as f64 * factor).round() as i64)
     }
 
-    /// Reads a duration as people write it: `90s`, `15m`, `1h30m`, `1d`, `8w`, `250ms`, `1.5h`,
-    /// units also in words (`10 minutes`), parts separated by spaces if they like.
+    /// Parses a duration such as `90s`, `15m`, `1h30m`, `1d`, `8w`, `250ms`, `1.5h`. Units may be words (`10
+    /// minutes`), and spaces may separate the parts.
     ///
     /// ```
     /// # use tidewatch_core::time::Span;
@@ -177,16 +176,16 @@ fn unit_millis(unit: &str, text: &str) -> Result<f64, SpanError> {
     })
 }
 
-/// Why a text is not a duration.
+/// The error of a text that is not a duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpanError {
-    /// Nothing there.
+    /// An empty text.
     #[error("an empty duration; write it like `15m`, `6h` or `1d`")]
     Empty,
     /// A bare number.
     #[error("`{0}` has no unit; write it like `{0}s`, `{0}m` or `{0}h`")]
     NoUnit(String),
-    /// A unit that is none.
+    /// An unknown unit.
     #[error("unknown unit `{0}`; use ms, s, m, h, d or w")]
     UnknownUnit(String),
     /// Anything else.
@@ -201,7 +200,7 @@ impl fmt::Display for Timestamp {
 }
 
 impl fmt::Display for Span {
-    /// The two largest units that matter: `2d3h`, `1h30m`, `15m`, `2.5s`, `40ms`.
+    /// The two largest nonzero units: `2d3h`, `1h30m`, `15m`, `2.5s`, `40ms`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0 < 0 {
             f.write_str("-")?;
@@ -284,7 +283,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_as_people_write_them() {
+    fn durations_are_parsed() {
         for (text, millis) in [
             ("10s", 10_000),
             ("15m", 900_000),
@@ -308,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_shown_briefly() {
+    fn spans_are_displayed_with_two_units() {
         for (millis, text) in [
             (0, "0s"),
             (40, "40ms"),
@@ -324,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn place_in_the_week() {
+    fn weekday_and_hour_in_utc() {
         let monday_noon = Timestamp::parse_iso("2026-11-16T12:30:00Z").expect("valid");
         assert_eq!((monday_noon.utc_weekday(), monday_noon.utc_hour()), (0, 12));
         let before_epoch = Timestamp::from_millis(-1);
@@ -332,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_of_time_do_not_overflow() {
+    fn extreme_instants_do_not_overflow() {
         assert_eq!(Timestamp::MAX + Span::from_days(1), Timestamp::MAX);
         assert_eq!(Timestamp::MIN - Span::from_days(1), Timestamp::MIN);
         assert_eq!(Timestamp::MAX.iso(), "never");

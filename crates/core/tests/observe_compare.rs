@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 use tidewatch_core::observe::compare::{self, key_hash};
 use tidewatch_core::observe::{
-    Document, Feed, Item, Observation, Occurred, PageText, Seen, SeenItem, Unreadable, UpdateKind, feed,
+    FeedItem, FetchedDocument, Observation, Occurred, PageText, ParsedFeed, SeenItem, StoredView,
+    Unreadable, UpdateKind, feed,
 };
 use tidewatch_core::time::Timestamp;
 
@@ -14,20 +15,20 @@ fn at(secs: i64) -> Timestamp {
     Timestamp::from_secs(1_780_000_000 + secs)
 }
 
-fn item(key: &str, fingerprint: u64) -> Item {
-    Item { key: key.to_owned(), fingerprint, ..Item::default() }
+fn item(key: &str, fingerprint: u64) -> FeedItem {
+    FeedItem { key: key.to_owned(), fingerprint, ..FeedItem::default() }
 }
 
-fn feed_of(items: Vec<Item>) -> Feed {
-    Feed { items, ..Feed::default() }
+fn feed_of(items: Vec<FeedItem>) -> ParsedFeed {
+    ParsedFeed { items, ..ParsedFeed::default() }
 }
 
-fn keyed(keys: &[&str]) -> Feed {
+fn keyed(keys: &[&str]) -> ParsedFeed {
     feed_of(keys.iter().map(|key| item(key, 1)).collect())
 }
 
 /// What a store does: remembers what is present, and that the rest is no longer in the document.
-fn carry(seen: &mut Seen, observation: &Observation, now: Timestamp) {
+fn carry(seen: &mut StoredView, observation: &Observation, now: Timestamp) {
     for known in seen.items.values_mut() {
         known.in_last = false;
     }
@@ -42,14 +43,14 @@ fn carry(seen: &mut Seen, observation: &Observation, now: Timestamp) {
     seen.moved = false;
 }
 
-fn seen_with(keys: &[&str], last_look: Timestamp) -> Seen {
-    let mut seen = Seen::default();
+fn seen_with(keys: &[&str], last_look: Timestamp) -> StoredView {
+    let mut seen = StoredView::default();
     let first = compare::feed(keyed(keys), &seen, last_look).expect("first contact");
     carry(&mut seen, &first, last_look);
     seen
 }
 
-fn observed(feed: Feed, seen: &Seen, now: Timestamp) -> Observation {
+fn observed(feed: ParsedFeed, seen: &StoredView, now: Timestamp) -> Observation {
     compare::feed(feed, seen, now).expect("comparable")
 }
 
@@ -66,7 +67,7 @@ fn first_contact_is_history() {
     future.updated = Some(at(-5));
     let mut ancient = item("c", 1);
     ancient.published = Some(Timestamp::from_millis(0));
-    let first = observed(feed_of(vec![dated, future, ancient]), &Seen::default(), at(0));
+    let first = observed(feed_of(vec![dated, future, ancient]), &StoredView::default(), at(0));
     assert!(first.first_contact && first.updates.is_empty() && !first.gap);
     let dates: Vec<_> = first.present.iter().map(|present| present.dated).collect();
     assert_eq!(dates, [Some(at(-1000)), Some(at(-5)), None]);
@@ -112,7 +113,7 @@ fn gaps_moves_and_sudden_silence() {
     let gap = observed(keyed(&["c", "d"]), &seen, at(10));
     assert!(gap.gap && !gap.first_contact);
     assert_eq!(gap.updates.len(), 2);
-    let moved = Seen { moved: true, ..seen.clone() };
+    let moved = StoredView { moved: true, ..seen.clone() };
     let elsewhere = observed(keyed(&["c", "d"]), &moved, at(10));
     assert!(elsewhere.first_contact && !elsewhere.gap && elsewhere.updates.is_empty());
     let same = observed(keyed(&["c", "a"]), &moved, at(10));
@@ -131,18 +132,18 @@ fn gone_is_what_arrivals_do_not_explain() {
     assert!(observed(keyed(&["d", "a", "b"]), &seen, at(10)).gone.is_empty(), "c was pushed out");
     assert_eq!(observed(keyed(&["d", "a"]), &seen, at(10)).gone.len(), 2);
     assert!(observed(keyed(&["x", "y"]), &seen, at(10)).gone.is_empty(), "a gap says nothing");
-    let cut = Feed { truncated: true, ..keyed(&["a"]) };
+    let cut = ParsedFeed { truncated: true, ..keyed(&["a"]) };
     assert!(observed(cut, &seen, at(10)).gone.is_empty(), "a cut says nothing");
 }
 
 #[test]
 fn pages() {
     let page = |fingerprint| PageText { title: Some("T".into()), text: "x".into(), fingerprint };
-    let mut seen = Seen::default();
+    let mut seen = StoredView::default();
     let first = compare::page(page(1), Some(at(0)), &seen, at(0), "http://p/");
     assert!(first.first_contact && first.updates.is_empty());
     // A source that was a feed before: looked at, but never as a page.
-    let switched = Seen { last_look: Some(at(-5)), ..Seen::default() };
+    let switched = StoredView { last_look: Some(at(-5)), ..StoredView::default() };
     assert!(compare::page(page(1), None, &switched, at(0), "http://p/").first_contact);
     carry(&mut seen, &first, at(0));
     assert!(compare::page(page(1), Some(at(5)), &seen, at(10), "http://p/").updates.is_empty());
@@ -160,19 +161,20 @@ const FEEDS: [&str; 3] = [
     r#"{"version":"https://jsonfeed.org/version/1.1","title":"J","items":[{"id":"1","title":"é","date_published":"2026-11-01T10:00:00Z"},{"id":2,"url":"/x"}]}"#,
 ];
 
-fn read(bytes: &[u8]) -> Result<Feed, Unreadable> {
-    feed::read(&Document { bytes, content_type: None, url: "https://example.org/" })
+fn read(bytes: &[u8]) -> Result<ParsedFeed, Unreadable> {
+    feed::read(&FetchedDocument { bytes, content_type: None, url: "https://example.org/" })
 }
 
-fn any_document() -> impl Strategy<Value = Vec<Item>> {
+fn any_document() -> impl Strategy<Value = Vec<FeedItem>> {
     let any_item =
         (0..12_u8, 0..3_u64, proptest::option::of(-50..150_i64), proptest::option::of(-50..150_i64));
     proptest::collection::vec(any_item, 0..8).prop_map(|items| {
-        let dated = |(key, fingerprint, published, updated): (u8, u64, Option<i64>, Option<i64>)| Item {
-            published: published.map(at),
-            updated: updated.map(at),
-            ..item(&key.to_string(), fingerprint)
-        };
+        let dated =
+            |(key, fingerprint, published, updated): (u8, u64, Option<i64>, Option<i64>)| FeedItem {
+                published: published.map(at),
+                updated: updated.map(at),
+                ..item(&key.to_string(), fingerprint)
+            };
         items.into_iter().map(dated).collect()
     })
 }
@@ -214,7 +216,7 @@ proptest! {
 
     #[test]
     fn looking_twice_shows_nothing_new(items in any_document()) {
-        let mut seen = Seen::default();
+        let mut seen = StoredView::default();
         let first = observed(feed_of(items.clone()), &seen, at(0));
         carry(&mut seen, &first, at(0));
         let second = observed(feed_of(items), &seen, at(100));
@@ -225,7 +227,7 @@ proptest! {
     fn each_key_is_new_at_most_once_and_dated_between_the_looks(
         documents in proptest::collection::vec(any_document(), 1..12)
     ) {
-        let mut seen = Seen::default();
+        let mut seen = StoredView::default();
         let mut times_new: HashMap<String, u32> = HashMap::new();
         for (document, items) in documents.into_iter().enumerate() {
             let now = at(document as i64 * 10);

@@ -1,21 +1,21 @@
 //! Feeds of every dialect, and every malady that publishers are known for.
 
-use tidewatch_core::observe::{Document, Feed, Unreadable, feed};
+use tidewatch_core::observe::{FetchedDocument, ParsedFeed, Unreadable, feed};
 use tidewatch_core::time::{Span, Timestamp};
 
-fn bytes_as(bytes: &[u8], content_type: Option<&str>) -> Result<Feed, Unreadable> {
-    feed::read(&Document { bytes, content_type, url: "https://example.org/blog/feed.xml" })
+fn bytes_as(bytes: &[u8], content_type: Option<&str>) -> Result<ParsedFeed, Unreadable> {
+    feed::read(&FetchedDocument { bytes, content_type, url: "https://example.org/blog/feed.xml" })
 }
 
-fn read(text: &str) -> Feed {
+fn read(text: &str) -> ParsedFeed {
     bytes_as(text.as_bytes(), None).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-fn keys(feed: &Feed) -> Vec<&str> {
+fn keys(feed: &ParsedFeed) -> Vec<&str> {
     feed.items.iter().map(|item| item.key.as_str()).collect()
 }
 
-fn titles(feed: &Feed) -> Vec<&str> {
+fn titles(feed: &ParsedFeed) -> Vec<&str> {
     feed.items.iter().map(|item| item.title.as_deref().unwrap_or("-")).collect()
 }
 

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use regex::Regex;
 use tidewatch_core::observe::page::{PageRules, check_selector, read};
-use tidewatch_core::observe::{Document, PageText, Unreadable};
+use tidewatch_core::observe::{FetchedDocument, PageText, Unreadable};
 
 fn rules(select: &[&str], remove: &[&str]) -> PageRules {
     let owned = |list: &[&str]| list.iter().map(|&selector| selector.to_owned()).collect();
@@ -11,7 +11,7 @@ fn rules(select: &[&str], remove: &[&str]) -> PageRules {
 }
 
 fn page(bytes: &[u8], content_type: Option<&str>, rules: &PageRules) -> Result<PageText, Unreadable> {
-    read(&Document { bytes, content_type, url: "https://example.org/" }, rules)
+    read(&FetchedDocument { bytes, content_type, url: "https://example.org/" }, rules)
 }
 
 fn text(html: &str, select: &[&str], remove: &[&str]) -> String {

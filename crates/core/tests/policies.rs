@@ -6,11 +6,11 @@ use proptest::prelude::*;
 use tidewatch_core::model::cyclic::{Rate, WEEK_S};
 use tidewatch_core::model::importance::WeekWindow;
 use tidewatch_core::model::steps::Steps;
-use tidewatch_core::planning::ask::{Knowledge, NextProbe, next};
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::expected::Forecast;
+use tidewatch_core::planning::next_probe::{Knowledge, NextProbe, next};
 use tidewatch_core::planning::policy::Policy;
-use tidewatch_core::planning::ttl::Form;
+use tidewatch_core::planning::ttl::TtlForm;
 use tidewatch_core::time::{Span, Timestamp};
 
 const TICK: Span = Span::from_millis(1);
@@ -124,7 +124,7 @@ proptest! {
         factor in 0.0_f64..1.0, more in 0.0_f64..1.0, age in 0_i64..100_000_000, prefetching: bool,
     ) {
         let (rate, even) = (Steps::from(&rate), Steps::constant(1.0).unwrap());
-        let ttl_form = if prefetching { Form::Prefetching } else { Form::Caches };
+        let ttl_form = if prefetching { TtlForm::Prefetching } else { TtlForm::Caches };
         let known = Knowledge {
             rate: Some(&rate),
             aggregate: Some((&rate, 0.1)),

@@ -12,7 +12,7 @@ use jiff::tz::TimeZone;
 use tidewatch_core::model::importance::WeekWindow;
 use tidewatch_core::model::obsolescence::Obsolescence;
 use tidewatch_core::model::steps::Steps;
-use tidewatch_core::planning::horizon::{End, Grid, Horizon};
+use tidewatch_core::planning::horizon::{Grid, Horizon, HorizonEnd};
 use tidewatch_core::planning::optimal;
 use tidewatch_core::time::{Span, Timestamp};
 use tidewatch_lab::plans::moves::{Moves, improve};
@@ -86,7 +86,7 @@ fn row(out: &mut impl Write, cost: &Obsolescence, probes: u32) -> Result<(), Err
         closed: Vec::new(),
         allowance: Vec::new(),
         longest_gap: None,
-        end: End::Probed,
+        end: HorizonEnd::Probed,
     };
     let hourly = Grid::every(Span::from_hours(1));
     let minute = Grid::every(Span::from_mins(1));

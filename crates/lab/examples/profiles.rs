@@ -14,11 +14,11 @@ use tidewatch_core::time::Span;
 use tidewatch_lab::profiles::intervals::{earliest_deadline, last_moment, wic};
 use tidewatch_lab::profiles::policies::{Feedback, by_points, sup, sup_spending, with_feedback};
 use tidewatch_lab::profiles::rivals::Rival;
-use tidewatch_lab::profiles::sources::{Rhythm, Source, sources};
-use tidewatch_lab::profiles::{Score, Setting, score};
+use tidewatch_lab::profiles::sources::{ProfileRhythm, ProfileSource, sources};
+use tidewatch_lab::profiles::{ProfileScore, Setting, score};
 
 /// SUP, fbSUP and SUP(λ), which are told so many times the true rate.
-fn ours(setting: &Setting, sources: &[Source], told: f64) -> [Score; 3] {
+fn ours(setting: &Setting, sources: &[ProfileSource], told: f64) -> [ProfileScore; 3] {
     [
         score(setting, sources, |source| sup(setting, source, told)),
         score(setting, sources, |source| with_feedback(setting, source, told, Feedback::Counts)),
@@ -26,13 +26,13 @@ fn ours(setting: &Setting, sources: &[Source], told: f64) -> [Score; 3] {
     ]
 }
 
-fn shown(score: &Score) -> String {
+fn shown(score: &ProfileScore) -> String {
     format!("{:>6.3} {:>5.3} {:>7}", score.of_all, score.share, score.probes)
 }
 
 fn against_rivals(
     out: &mut impl Write,
-    sources: &[Source],
+    sources: &[ProfileSource],
     settings: &[(u32, i64)],
     confidence: f64,
 ) -> std::io::Result<()> {
@@ -51,7 +51,7 @@ fn against_rivals(
         for rival in Rival::ALL {
             let of_all = rival.seeing(ours[1].of_all, |score| score.of_all, &setting, sources);
             let share = rival.seeing(ours[1].share, |score| score.share, &setting, sources);
-            let probes = |score: Option<Score>| match score {
+            let probes = |score: Option<ProfileScore>| match score {
                 Some(score) => score.probes.to_string(),
                 None => "not reached".to_owned(),
             };
@@ -65,7 +65,7 @@ fn against_rivals(
 fn main() -> std::io::Result<()> {
     let confidence = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(0.9);
     let out = &mut std::io::stdout().lock();
-    let weekly = sources(Rhythm::Weekly, 40, 4, 1);
+    let weekly = sources(ProfileRhythm::Weekly, 40, 4, 1);
 
     writeln!(out, "Confidence {confidence}. Ours: share of all, mean share of sources, probes.")?;
     writeln!(out, "Rivals: probes at fbSUP's share of all, and at its mean share of sources.")?;
@@ -73,7 +73,7 @@ fn main() -> std::io::Result<()> {
     against_rivals(out, &weekly, &all, confidence)?;
 
     writeln!(out, "\nThe same without a rhythm")?;
-    let even = sources(Rhythm::Even, 40, 4, 1);
+    let even = sources(ProfileRhythm::Even, 40, 4, 1);
     against_rivals(out, &even, &[(1, 30), (5, 30), (10, 30)], confidence)?;
 
     let heading = "Told so many times the true rate, Y = 30m: share of all, mean share of sources, probes";

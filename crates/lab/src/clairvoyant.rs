@@ -1,42 +1,43 @@
-//! The best n probes for a source whose future is known: what no policy can beat.
+//! The best n probes for a source whose updates are known in advance: a lower bound for every policy.
 //!
-//! Exists to say how much of a delay is left to win. The sum of delays, weighted by importance, is least
-//! with probes at the times of updates, as one that stands later than the last update before it can be
-//! moved back there at no loss. A gap from slot i to slot j then costs, with P the updates so far, A = ∫a
-//! and B the sum of A over the updates so far, A_j (P_j − P_i) − (B_j − B_i): the planner's cost with
-//! points instead of a rate (`planning::pass`), and Monge like that. So the least cost f(k) of k probes is
-//! convex, a price per probe finds its vertices in one pass each over an envelope of lines, and between
-//! two vertices with nothing below their chord the two schedules are spliced, as `planning::optimal` does.
-//! The pass is its own, as the planner's stands on a grid and a source may publish at any millisecond. It
-//! carries H = E + B, E being the least cost of a slot, prices included, and B drops out:
+//! It shows how much of a delay could still be saved. Must not be used by any policy, because it has all
+//! events.
+//!
+//! The sum of delays, weighted by importance, is least with probes at the times of updates: a later probe can
+//! be moved back to the last update before it at no loss. Let P be the number of updates so far, A = ∫a, and
+//! B the sum of A over the updates so far. A gap from slot i to slot j then costs A_j (P_j − P_i) − (B_j −
+//! B_i). That is the planner's cost with points instead of a rate, and it is Monge too. So the least cost
+//! f(k) of k probes is convex. A price per probe finds each vertex of f in one pass over an envelope of
+//! lines. If nothing lies below the chord of two vertices, the two schedules are spliced, as in
+//! `planning::optimal`. The pass is separate from the planner's, because that one uses a grid and updates
+//! here are at any millisecond. It computes H = E + B, where E is the least cost up to a slot, prices
+//! included; B cancels:
 //!
 //! H(j) = A_j P_j + z + min over i of { H(i) − A_j P_i }.
 //!
-//! Spacing is not kept: with one, nobody does better than this. A bound, that is, and the best itself
-//! where no two updates are closer than the spacing.
-//!
-//! Knows all events. So must not be asked by any policy.
+//! A minimum spacing is not enforced. The result is therefore a bound, and the optimum if no two updates are
+//! closer than the spacing.
 
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::time::Timestamp;
 
 use super::score::Weight;
 
-/// A chord counts as an edge if nothing lies below it by more than this part of the cost.
+/// A chord counts as an edge of f if nothing lies below it by more than this share of the cost.
 const ROUNDING: f64 = 1e-12;
 
 /// The best probes of a span.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Best {
-    /// When to probe, ascending; the last at the span's end.
+pub struct ClairvoyantTimes {
+    /// Probe times, ascending; the last is the end of the span.
     pub times: Vec<Timestamp>,
     /// The sum over updates of ∫a from the update to the probe that finds it, in update·hours times
     /// importance: the obsolescence of [`Score`](super::score::Score).
     pub cost: f64,
 }
 
-/// The best of at most so many probes in (from, to] for a source that publishes at these times, ascending.
-/// The last probe is at `to`, whether anything is published then or not; so there is always one.
+/// The best schedule of at most `probes` probes in (from, to], for a source with these update times,
+/// ascending. The last probe is always at `to`, so there is at least one.
 ///
 /// ```
 /// # use tidewatch_core::model::steps::Steps;
@@ -54,36 +55,39 @@ pub fn best(
     from: Timestamp,
     to: Timestamp,
     probes: usize,
-) -> Best {
+) -> ClairvoyantTimes {
     if to <= from {
-        return Best::default();
+        return ClairvoyantTimes::default();
     }
     let within = events.partition_point(|&at| at <= from)..events.partition_point(|&at| at <= to);
     let slots = Slots::new(&events[within], &Weight::new(importance, from, to), to);
     let path = slots.best(probes.max(1));
-    Best { times: path.iter().map(|&slot| slots.times[slot]).collect(), cost: slots.cost(&path) }
+    ClairvoyantTimes {
+        times: path.iter().map(|&slot| slots.times[slot]).collect(),
+        cost: slots.cost(&path),
+    }
 }
 
-/// Where probes may stand.
+/// The possible probe times.
 #[derive(Debug, Clone)]
 struct Slots {
-    /// The distinct times of updates and the end, after a first one that stands for the beginning.
+    /// The distinct times of updates and the end, after a first entry for the beginning.
     times: Vec<Timestamp>,
-    /// P up to each and at it.
+    /// P up to and including each.
     updates: Vec<f64>,
     /// A at each.
     importance: Vec<f64>,
 }
 
-/// A slot to come from: a line in A.
+/// A possible previous slot, as a line in A.
 #[derive(Debug, Clone, Copy)]
-struct Line {
+struct ClairvoyantLine {
     slot: usize,
     updates: f64,
     height: f64,
 }
 
-impl Line {
+impl ClairvoyantLine {
     fn at(&self, importance: f64) -> f64 {
         self.height - importance * self.updates
     }
@@ -109,7 +113,7 @@ impl Slots {
         self.importance.push(weight.by(time));
     }
 
-    /// The best path of at most so many slots to the end.
+    /// The best path of at most `probes` slots to the end.
     fn best(&self, probes: usize) -> Vec<usize> {
         let end = self.times.len() - 1;
         let mut more: Vec<usize> = (1..=end).collect();
@@ -118,7 +122,7 @@ impl Slots {
         }
         let mut fewer = vec![end];
         let (mut lower, mut upper) = (self.cost(&more), self.cost(&fewer));
-        // What the two cost. The wanted number is at least the one's and below the other's.
+        // `lower` and `upper` are their costs. The number wanted is at least `fewer`'s and below `more`'s.
         while fewer.len() < probes {
             let price = (upper - lower) / (more.len() - fewer.len()) as f64;
             let path = self.at_price(price);
@@ -136,12 +140,12 @@ impl Slots {
         fewer
     }
 
-    /// The cheapest path to the end when each slot of it has a price.
+    /// The cheapest path to the end at this price per slot.
     fn at_price(&self, price: f64) -> Vec<usize> {
         let end = self.times.len() - 1;
         let mut from = vec![0];
-        let mut lines = vec![Line { slot: 0, updates: 0.0, height: 0.0 }];
-        // Lines before this one are no longer the lowest, and never will be again: A only grows.
+        let mut lines = vec![ClairvoyantLine { slot: 0, updates: 0.0, height: 0.0 }];
+        // Lines before this one are never the lowest again, because A only grows.
         let mut lowest = 0;
         let slots = self.updates.iter().copied().zip(self.importance.iter().copied()).enumerate();
         for (slot, (updates, importance)) in slots.skip(1) {
@@ -155,7 +159,7 @@ impl Slots {
             }
             from.push(lines[lowest].slot);
             let height = least + importance * updates + price;
-            let new = Line { slot, updates, height };
+            let new = ClairvoyantLine { slot, updates, height };
             while let [.., before, last] = lines[lowest..] {
                 let hidden = (new.height - before.height) * (last.updates - before.updates)
                     <= (last.height - before.height) * (new.updates - before.updates);
@@ -172,12 +176,12 @@ impl Slots {
         path
     }
 
-    /// What a path costs.
+    /// The cost of a path.
     fn cost(&self, path: &[usize]) -> f64 {
         let mut before = 0;
         let mut total = 0.0;
         for &slot in path {
-            // Slot by slot: no difference of large numbers.
+            // Summed slot by slot, to avoid differences of large numbers.
             for each in before + 1..slot {
                 let updates = self.updates[each] - self.updates[each - 1];
                 total += updates * (self.importance[slot] - self.importance[each]);
@@ -188,8 +192,8 @@ impl Slots {
     }
 }
 
-/// A path of so many slots from two that are on one edge of f, one with fewer and one with more: along
-/// the larger until a step of the smaller encloses its next one, then along the smaller.
+/// Joins two paths on one edge of f, one with fewer and one with more slots, to a path of `probes` slots. It
+/// follows the longer path until a step of the shorter encloses the longer's next step, then the shorter one.
 fn splice(fewer: &[usize], more: &[usize], probes: usize) -> Vec<usize> {
     let extra = probes.saturating_sub(fewer.len());
     let meets = |&at: &usize| more.get(at + extra).is_some_and(|&slot| slot <= fewer[at]);
@@ -199,7 +203,7 @@ fn splice(fewer: &[usize], more: &[usize], probes: usize) -> Vec<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::score::{Score, Trial};
+    use super::super::score::{Score, ScoredProbes};
     use super::*;
     use jiff::tz::TimeZone;
     use proptest::prelude::*;
@@ -217,10 +221,10 @@ mod tests {
     }
 
     fn obsolescence(events: &[Timestamp], probes: &[Timestamp], importance: &Steps, to: Timestamp) -> f64 {
-        Score::of(&Trial { events, probes, from: at(0), to, importance, holds: 9 }).obsolescence
+        Score::of(&ScoredProbes { events, probes, from: at(0), to, importance, holds: 9 }).obsolescence
     }
 
-    /// The least cost of at most so many, by trying every slot before every other, probe by probe.
+    /// The least cost of at most `probes` probes, by trying every predecessor of every slot, probe by probe.
     fn plainly(slots: &Slots, probes: usize) -> f64 {
         let end = slots.times.len() - 1;
         let gap = |from: usize, to: usize| {
@@ -243,7 +247,7 @@ mod tests {
     }
 
     fn instance() -> impl Strategy<Value = (Vec<Timestamp>, Timestamp)> {
-        // Close together, so that many are at one time and many gaps are alike.
+        // Close together, so that many times coincide and many gaps are equal.
         let few = prop::collection::vec(-5_i64..60, 0..25).prop_map(|list| (list, 120));
         let many = prop::collection::vec(-500_i64..9000, 0..40).prop_map(|list| (list, 1));
         (prop_oneof![few, many], 1_i64..9000).prop_map(|((mut list, step), to)| {
@@ -254,7 +258,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn as_good_as_trying_everything(
+        fn cost_equals_exhaustive_search(
             (events, to) in instance(),
             inside in prop_oneof![Just(0.0), Just(1.0), Just(7.5)],
             probes in 1_usize..30,
@@ -273,7 +277,7 @@ mod tests {
         }
 
         #[test]
-        fn nobody_is_better(
+        fn no_other_schedule_costs_less(
             (events, to) in instance(),
             mut others in prop::collection::vec(1_i64..9000, 1..20),
         ) {
@@ -286,18 +290,18 @@ mod tests {
     }
 
     #[test]
-    fn there_is_always_a_probe_at_the_end() {
+    fn last_probe_is_always_at_the_end() {
         let importance = Steps::constant(1.0).unwrap();
         let none = best(&[], &importance, at(0), at(60), 0);
         assert_eq!((none.times, none.cost), (vec![at(60)], 0.0));
         let one = best(&[at(60)], &importance, at(0), at(60), 5);
         assert_eq!((one.times, one.cost), (vec![at(60)], 0.0));
-        assert_eq!(best(&[at(5)], &importance, at(9), at(9), 5), Best::default());
+        assert_eq!(best(&[at(5)], &importance, at(9), at(9), 5), ClairvoyantTimes::default());
     }
 
-    /// Ten thousand updates in eight weeks: at random, evenly, and in flurries.
+    /// Ten thousand updates in eight weeks: at random, evenly, and in bursts.
     #[test]
-    fn large_histories_take_few_passes() {
+    fn large_histories_are_solved_and_cost_falls_with_probes() {
         let importance = windows(4.0);
         let span = 56 * 86_400;
         let mut chance = Stream::new(5, "large");

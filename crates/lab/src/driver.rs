@@ -1,7 +1,8 @@
-//! The loop that feeds an engine in simulated time.
+//! The loop that drives an engine in simulated time.
 //!
-//! Does what the daemon's scheduler does: hands over events when they are due and obeys the actions. The world
-//! answers probes and commits, and may take its time for both. Knows no clock but the time of the next event.
+//! It does the work of the daemon's scheduler: it delivers events when they are due and executes the actions.
+//! The world responds to probes and commits, each after a delay of its choice. The only clock is the time of
+//! the next event.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -14,35 +15,35 @@ use tidewatch_core::engine::state::Engine;
 use tidewatch_core::planning::build::PlanOrder;
 use tidewatch_core::time::{Span, Timestamp};
 
-/// What is at the other end of an engine's actions.
-pub trait World {
-    /// A probe is sent. Returns how it ends, at the time that it says.
+/// The environment that executes an engine's actions.
+pub trait SimulatedWorld {
+    /// Sends a probe. Returns its report, which carries the time of its end.
     fn probe(&mut self, attempt: &Attempt, now: Timestamp) -> ProbeReport;
 
-    /// A plan is requested. Returns after how long what is there.
+    /// Builds a plan. Returns the time this takes, and the result.
     fn plan(&mut self, request: &PlanOrder, now: Timestamp) -> (Span, PlansReady);
 
-    /// How long the store takes to commit this.
+    /// The time that the store takes to commit this.
     fn commit(&mut self, _: &Persist) -> Span {
         Span::ZERO
     }
 
-    /// An action, before it is obeyed.
+    /// Called with every action before it is executed.
     fn watch(&mut self, _: &Action, _: Timestamp) {}
 }
 
-/// What is on its way to an engine.
+/// Events that are not yet due.
 #[derive(Debug, Default)]
 pub struct Pending {
     events: BTreeMap<(Timestamp, u64), EngineEvent>,
-    /// Counts events, so that of those at one time the first comes first.
+    /// Counts events, so that events at the same time keep their order.
     count: u64,
     wake: Option<Timestamp>,
     recording: Option<(Recorder, Vec<u8>)>,
 }
 
 impl Pending {
-    /// Records from now on what the engine is told and asks for.
+    /// Starts to record the engine's events and actions.
     pub fn record(&mut self, engine: &Engine) {
         self.recording = Some(Recorder::begin(engine));
     }
@@ -67,12 +68,12 @@ impl Pending {
         self.events.insert((at, self.count), event);
     }
 
-    /// The events on their way, in the order of their times.
+    /// The pending events, in the order of their times.
     pub fn events(&self) -> impl Iterator<Item = (Timestamp, &EngineEvent)> {
         self.events.iter().map(|(&(at, _), event)| (at, event))
     }
 
-    /// Moves what is on its way when the clock is set: it comes as late in real time as it would have.
+    /// Moves the pending events when the clock is set, so that their delay in real time stays the same.
     pub fn shift(&mut self, by: Span) {
         let moved = |(at, count): (Timestamp, u64), mut event: EngineEvent| {
             if let EngineEvent::ProbeEnded(report) = &mut event {
@@ -85,17 +86,17 @@ impl Pending {
         self.wake = self.wake.map(|at| at + by);
     }
 
-    /// When something happens next.
+    /// The time of the next event or tick.
     pub fn next(&self) -> Option<Timestamp> {
         let event = self.events.first_key_value().map(|(&(at, _), _)| at);
         event.into_iter().chain(self.wake).min()
     }
 
-    /// Tells the engine something, and obeys it until it asks for nothing more at this time.
+    /// Passes an event to the engine and executes its actions until none are left at this time.
     pub fn tell(
         &mut self,
         engine: &mut Engine,
-        world: &mut impl World,
+        world: &mut impl SimulatedWorld,
         now: Timestamp,
         event: EngineEvent,
     ) {
@@ -131,7 +132,7 @@ impl Pending {
                     }
                     _ => continue,
                 };
-                // A probe that ends at once ends after whatever else happens at this time.
+                // A probe that ends at once ends after everything else at this time.
                 match event {
                     EngineEvent::ProbeEnded(_) => self.push(at, event),
                     event if at <= now => at_once.push_back(event),
@@ -141,11 +142,11 @@ impl Pending {
         }
     }
 
-    /// Lets time pass until `until`. Returns when the last thing happened.
+    /// Advances time to `until`. Returns the time of the last event.
     pub fn run(
         &mut self,
         engine: &mut Engine,
-        world: &mut impl World,
+        world: &mut impl SimulatedWorld,
         from: Timestamp,
         until: Timestamp,
     ) -> Timestamp {
@@ -170,8 +171,13 @@ impl Pending {
         }
     }
 
-    /// Awaits what is on its way. No more probes are started meanwhile, because no tick comes.
-    pub fn drain(&mut self, engine: &mut Engine, world: &mut impl World, from: Timestamp) -> Timestamp {
+    /// Processes the pending events. No probe starts meanwhile, because no tick is sent.
+    pub fn drain(
+        &mut self,
+        engine: &mut Engine,
+        world: &mut impl SimulatedWorld,
+        from: Timestamp,
+    ) -> Timestamp {
         let mut now = from;
         while let Some(((at, _), event)) = self.events.pop_first() {
             now = now.max(at);
@@ -181,19 +187,19 @@ impl Pending {
     }
 }
 
-/// How the world answers one probe: how long it takes, and with what.
-pub type Reply = (Span, Result<ProbeAnswer, Failure>);
+/// The response to one probe: its duration and its result.
+pub type SimulatedReply = (Span, Result<ProbeAnswer, Failure>);
 
-/// A world of two functions that commits everything at once.
+/// A world made of two functions. It commits everything at once.
 struct Answering<A, P> {
     answer: A,
     planner: P,
     sent: Vec<Attempt>,
 }
 
-impl<A, P> World for Answering<A, P>
+impl<A, P> SimulatedWorld for Answering<A, P>
 where
-    A: FnMut(&Attempt, Timestamp) -> Reply,
+    A: FnMut(&Attempt, Timestamp) -> SimulatedReply,
     P: FnMut(&PlanOrder) -> Option<MadePlan>,
 {
     fn probe(&mut self, attempt: &Attempt, now: Timestamp) -> ProbeReport {
@@ -209,22 +215,22 @@ where
     }
 }
 
-/// Runs an engine from `from` until `until` against a world, and returns every probe sent. Answers still
-/// under way at the end are awaited, as the daemon does when it drains. No plan is made.
+/// Runs an engine from `from` until `until` against a world, and returns every probe sent. Probes in flight
+/// at the end are completed, as in the daemon's shutdown. No plan is built.
 pub fn run(
     engine: &mut Engine,
-    answer: impl FnMut(&Attempt, Timestamp) -> Reply,
+    answer: impl FnMut(&Attempt, Timestamp) -> SimulatedReply,
     from: Timestamp,
     until: Timestamp,
 ) -> Vec<Attempt> {
     run_planned(engine, answer, |_| None, &[], from, until)
 }
 
-/// The same with a planner, whose plans are there as soon as they are requested. It is told at first that these
-/// sources have a new rate.
+/// The same with a planner, whose plans are available at once. First, new rates of the `fitted` sources are
+/// reported to the engine.
 pub fn run_planned(
     engine: &mut Engine,
-    answer: impl FnMut(&Attempt, Timestamp) -> Reply,
+    answer: impl FnMut(&Attempt, Timestamp) -> SimulatedReply,
     planner: impl FnMut(&PlanOrder) -> Option<MadePlan>,
     fitted: &[tidewatch_core::source_id::SourceId],
     from: Timestamp,

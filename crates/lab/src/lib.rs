@@ -1,20 +1,18 @@
-//! What compares and explains: a simulator that drives the daemon's engine, other pollers' rules, the papers'
-//! reference algorithms, gardens, and the documents, tables and pictures that tell the results.
+//! Comparisons and explanations of policies.
 //!
-//! Time is whatever the next event says. No network, no clock, no async runtime; only a garden's
-//! [`cube`](garden::cube) is an SQLite file. [`draw`] has what pictures share, [`tables`] and [`words`] what
-//! texts share.
+//! The crate has a simulator that drives the daemon's engine, other pollers' rules, the papers' reference
+//! algorithms, gardens, and documents, tables and pictures of the results. Time is the time of the next
+//! event. No network, no clock, no async runtime; only a garden's [`cube`](garden::cube) is an SQLite file.
+//! [`draw`] is shared by pictures, [`tables`] and [`words`] by texts.
 
-pub mod by_hand;
 pub mod clairvoyant;
 pub mod compare;
 pub mod contest;
 pub mod draw;
 pub mod driver;
-pub mod feed;
 pub mod fleet;
 pub mod garden;
-pub mod ours;
+pub mod learned_feed;
 pub mod parallel;
 pub mod peers;
 pub mod plans;
@@ -22,6 +20,8 @@ pub mod profiles;
 pub mod replay;
 pub mod score;
 pub mod served_rules;
+pub mod simulation;
+pub mod stepper;
 pub mod tables;
 pub mod trace;
 pub mod words;

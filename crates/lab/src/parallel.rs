@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Does so many jobs on as many threads as there are cores, and returns what came of each, in order.
+/// Runs `jobs` jobs on as many threads as there are cores, and returns their results in order.
 pub fn on_all_cores<T: Send>(jobs: usize, job: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(jobs.max(1));
     let next = AtomicUsize::new(0);

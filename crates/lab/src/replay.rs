@@ -1,7 +1,8 @@
-//! A log played again: what the last weeks would have been like with other budgets or policies.
+//! Replays a log with other budgets or policies.
 //!
-//! Takes what sources published and tries policies on it with as many probes as were really sent, then with more
-//! and with fewer, and finds how many it takes for half the delay. Must not know where the log comes from.
+//! It takes the updates that sources published and runs policies on them with the logged number of probes,
+//! then with more and fewer. It also finds how many probes halve the delay. Must not know the origin of the
+//! log.
 
 use std::io;
 
@@ -12,30 +13,30 @@ use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::time::{Span, Timestamp};
 
 use crate::compare::{Pair, compare};
-use crate::contest::document::{Deadlines, Rule, deadlines, rule_documents};
+use crate::contest::contest_terms::ContestTerms;
+use crate::contest::deadline_score::DeadlineScore;
+use crate::contest::document::{DeadlineEntry, RuleEntry, deadlines, rule_documents};
 use crate::contest::entrant::Entrant;
-use crate::contest::lateness::Lateness;
 use crate::contest::results::lateness;
-use crate::contest::rules::Rules;
 use crate::contest::tables::{self, LATE, late};
 use crate::contest::who::Who;
 use crate::contest::{Contest, hold};
-use crate::score::{Score, Trial};
+use crate::score::{Score, ScoredProbes};
 use crate::served_rules::{RuleService, SourceProbes};
-use crate::tables::{Emphasis, Entry, Table, entry};
-use crate::trace::{Exam, Trace};
+use crate::tables::{Emphasis, ResultTable, TableEntry, entry};
+use crate::trace::{TestSpan, Trace};
 use crate::words::{delay, number};
 
-/// A log must be this long to tell anything.
+/// Minimum length of a log.
 const SHORTEST: Span = Span::from_hours(1);
 
-/// How many numbers of probes are tried to find half the delay.
+/// Number of bisection steps in the search for half the delay.
 pub const HALVINGS: usize = 6;
 
-/// The fewest times the probes with which half the delay is looked for.
+/// The smallest factor on the number of probes in that search.
 const FEWEST: f64 = 0.05;
 
-/// The most.
+/// The largest factor.
 const MOST: f64 = 50.0;
 
 /// One source in the log.
@@ -43,69 +44,69 @@ const MOST: f64 = 50.0;
 pub struct Logged {
     /// Its name.
     pub name: String,
-    /// What kind it is of.
+    /// Its group.
     pub kind: String,
-    /// It is a page: a probe sees that something changed, not when.
+    /// True if it is a page: a probe shows that something changed, not when.
     pub page: bool,
-    /// When it published.
+    /// Update times.
     pub published: Vec<Timestamp>,
-    /// Of these, those that are only known to lie between two probes.
+    /// The update times that are only known to lie between two probes.
     pub guessed: Vec<Timestamp>,
-    /// When it was probed.
+    /// Probe times.
     pub probed: Vec<Timestamp>,
-    /// Of these, those that were answered.
+    /// The times of probes that succeeded.
     pub answered: Vec<Timestamp>,
-    /// What may be spent on it.
+    /// Its probe budget.
     pub budget: Budget,
-    /// What a probe must be worth.
+    /// The minimum value of a probe.
     pub price: Span,
-    /// It must be probed at least this often.
+    /// The maximum interval between probes.
     pub max_gap: Option<Span>,
 }
 
-/// Why a log cannot be played again.
+/// The reason why a log cannot be replayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TooShort {
     /// There are no probes.
     Empty,
-    /// It is only this long.
+    /// The log is only this long.
     Only(Span),
 }
 
-/// The log of some sources, and what may be tried on it.
+/// The log of some sources, prepared for runs of policies.
 #[derive(Debug)]
 pub struct Log {
     traces: Vec<Trace>,
-    /// What was really done, judged.
+    /// The scores of the logged probes.
     really: Vec<Score>,
-    /// When sources were really probed, and answered.
+    /// The logged probe times of each source: all, and those that succeeded.
     probed: Vec<(Vec<Timestamp>, Vec<Timestamp>)>,
     since: Timestamp,
     until: Timestamp,
     /// Sources in the store.
     sources: usize,
-    /// How many of them published something.
+    /// Number of them with updates.
     judged: usize,
-    /// Updates that are judged, of which it is only guessed when they were.
+    /// Number of scored updates whose time is estimated.
     guessed: usize,
 }
 
 /// One policy with one number of probes.
 #[derive(Debug)]
-pub struct Row {
+pub struct ReplayRow {
     name: String,
     factor: f64,
-    /// As if all sources were one.
+    /// Pooled over all sources.
     score: Score,
-    /// How many times the log's delay, over sources.
+    /// The delay relative to the log's, as a geometric mean over sources.
     ratio: Option<f64>,
-    /// How well deadlines were kept, where there are any.
-    lateness: Option<Lateness>,
+    /// How well deadlines were met, if there are any.
+    lateness: Option<DeadlineScore>,
     /// How well each rule was served.
     rules: Vec<RuleService>,
 }
 
-/// What it takes for half the delay of the log.
+/// The number of probes that halves the log's delay.
 #[derive(Debug)]
 pub struct Half {
     who: Who,
@@ -113,15 +114,15 @@ pub struct Half {
     probes_per_day: f64,
 }
 
-/// The keys are in the order of the alphabet.
+/// The keys are in alphabetical order.
 #[derive(Serialize)]
-struct Document<'l> {
+struct ReplayDocument<'l> {
     guessed: usize,
     half_the_delay: Option<HalfDocument>,
     policies: Vec<RowDocument<'l>>,
     /// Only where there are profiles.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    rules: Vec<Rule<'l>>,
+    rules: Vec<RuleEntry<'l>>,
     since: String,
     sources: usize,
     sources_in_all: usize,
@@ -152,11 +153,12 @@ struct RowDocument<'l> {
     useful: f64,
     worst_delay_s: Option<f64>,
     #[serde(flatten)]
-    deadlines: Option<Deadlines>,
+    deadlines: Option<DeadlineEntry>,
 }
 
 impl Log {
-    /// The log of these sources, out of so many: the last `test` of it, at most half.
+    /// Prepares the log of these sources, out of `sources` in the store. The last `test` of it is scored, at
+    /// most half.
     pub fn new(
         logged: Vec<Logged>,
         sources: usize,
@@ -175,18 +177,18 @@ impl Log {
         let mut log = Self { traces, really, probed, since, until, sources, judged: 0, guessed: 0 };
         for one in logged {
             let first = one.probed.first().copied().unwrap_or(begins);
-            // What came before the first probe could not be found.
+            // Updates before the first probe could not be found.
             let from = since.max(first);
             if until - from >= SHORTEST.min(test) {
-                log.add(one, Exam { begins: first.min(from), from, to: until }, importance);
+                log.add(one, TestSpan { begins: first.min(from), from, to: until }, importance);
             }
         }
         Ok(log)
     }
 
-    fn add(&mut self, one: Logged, exam: Exam, importance: &Steps) {
+    fn add(&mut self, one: Logged, exam: TestSpan, importance: &Steps) {
         let score = really(&one, &exam, importance);
-        // As many probes as were sent, in the time in which they were.
+        // As many probes as were sent, in the same time.
         let per = (exam.to - exam.from).scaled(f64::from(one.budget.probes) / score.probes.max(1) as f64);
         self.judged += usize::from(score.updates > 0);
         self.guessed += one.guessed.iter().filter(|&&at| at > exam.from && at <= exam.to).count();
@@ -202,30 +204,30 @@ impl Log {
         });
     }
 
-    /// How many sources are played again.
+    /// Number of replayed sources.
     pub fn len(&self) -> usize {
         self.traces.len()
     }
 
-    /// Whether none is.
+    /// Whether no source is replayed.
     pub fn is_empty(&self) -> bool {
         self.traces.is_empty()
     }
 
-    /// What was really done, and each of these policies with as many probes.
-    pub fn rows(&self, policies: &[Who], rules: &Rules, tick: &(dyn Fn() + Sync)) -> Vec<Row> {
+    /// The logged result, and each of these policies with as many probes.
+    pub fn rows(&self, policies: &[Who], rules: &ContestTerms, tick: &(dyn Fn() + Sync)) -> Vec<ReplayRow> {
         let was = self.row("as it was".to_owned(), 1.0, self.really.iter().map(Some).collect());
-        let mut rows = vec![Row { lateness: self.lateness(), rules: self.served(rules), ..was }];
+        let mut rows = vec![ReplayRow { lateness: self.lateness(), rules: self.served(rules), ..was }];
         rows.extend(self.rows_of(&hold(&self.traces, policies, rules, tick), 1.0, rules));
         rows
     }
 
     /// A row per policy of a contest.
-    fn rows_of(&self, contest: &Contest, factor: f64, rules: &Rules) -> Vec<Row> {
+    fn rows_of(&self, contest: &Contest, factor: f64, rules: &ContestTerms) -> Vec<ReplayRow> {
         let row = |entrant: &Entrant| {
             let scores = entrant.runs.iter().map(|run| run.as_ref().map(|run| &run.score)).collect();
             let profiles = rules.profiles.as_ref();
-            Row {
+            ReplayRow {
                 lateness: lateness(entrant),
                 rules: profiles
                     .map(|rules| contest.served(entrant, &self.traces, rules))
@@ -236,27 +238,27 @@ impl Log {
         contest.entrants.iter().map(row).collect()
     }
 
-    /// How well deadlines were really kept.
-    fn lateness(&self) -> Option<Lateness> {
+    /// How well deadlines were met in the log.
+    fn lateness(&self) -> Option<DeadlineScore> {
         let each = self.traces.iter().zip(&self.probed).filter_map(|(trace, (probed, _))| {
-            Some(Lateness::of(probed, trace.tried.as_ref()?, trace.max_gap?))
+            Some(DeadlineScore::of(probed, trace.tried.as_ref()?, trace.max_gap?))
         });
-        let all: Vec<Lateness> = each.collect();
-        (!all.is_empty()).then(|| Lateness::pooled(&all))
+        let all: Vec<DeadlineScore> = each.collect();
+        (!all.is_empty()).then(|| DeadlineScore::pooled(&all))
     }
 
-    /// How well rules were really served: a probe that failed served none. For which rule a probe was sent is
-    /// not in the log.
-    fn served(&self, rules: &Rules) -> Vec<RuleService> {
+    /// How well rules were served in the log. A failed probe serves none. The log does not state the rule
+    /// that a probe was sent for.
+    fn served(&self, rules: &ContestTerms) -> Vec<RuleService> {
         let Some(rules) = &rules.profiles else { return Vec::new() };
-        let exams: Option<Vec<Exam>> = self.traces.iter().map(|trace| trace.tried).collect();
+        let exams: Option<Vec<TestSpan>> = self.traces.iter().map(|trace| trace.tried).collect();
         let answered = self.probed.iter().map(|(_, answered)| &answered[..]);
         let probes: Vec<SourceProbes<'_>> =
             answered.map(|times| SourceProbes { times, for_rules: None }).collect();
         exams.map(|exams| rules.served(&self.traces, &exams, &probes)).unwrap_or_default()
     }
 
-    fn row(&self, name: String, factor: f64, scores: Vec<Option<&Score>>) -> Row {
+    fn row(&self, name: String, factor: f64, scores: Vec<Option<&Score>>) -> ReplayRow {
         let pairs: Vec<Pair> = scores
             .iter()
             .zip(&self.really)
@@ -264,11 +266,17 @@ impl Log {
             .collect();
         let ratio = compare(&pairs, 1).map(|compared| compared.geometric.value);
         let score = Score::pooled(scores.into_iter().flatten());
-        Row { name, factor, score, ratio, lateness: None, rules: Vec::new() }
+        ReplayRow { name, factor, score, ratio, lateness: None, rules: Vec::new() }
     }
 
-    /// One policy with so many times the probes.
-    pub fn tried(&self, who: Who, factor: f64, rules: &Rules, tick: &(dyn Fn() + Sync)) -> Row {
+    /// Runs one policy with `factor` times the probes.
+    pub fn tried(
+        &self,
+        who: Who,
+        factor: f64,
+        rules: &ContestTerms,
+        tick: &(dyn Fn() + Sync),
+    ) -> ReplayRow {
         let scaled = |trace: &Trace| {
             let budget =
                 trace.budget.map(|budget| Budget { per: budget.per.scaled(1.0 / factor), ..budget });
@@ -279,12 +287,18 @@ impl Log {
         rows.pop().unwrap_or_else(|| self.row(who.name().to_owned(), factor, Vec::new()))
     }
 
-    /// How many times the probes would give half of the delay that the log has, between what was tried
-    /// already.
-    pub fn half(&self, who: Who, rows: &[Row], rules: &Rules, tick: &(dyn Fn() + Sync)) -> Option<Half> {
+    /// Finds the factor on the number of probes that halves the log's delay, starting from the rows already
+    /// computed.
+    pub fn half(
+        &self,
+        who: Who,
+        rows: &[ReplayRow],
+        rules: &ContestTerms,
+        tick: &(dyn Fn() + Sync),
+    ) -> Option<Half> {
         let goal = rows.first()?.score.mean_delay()? / 2.0;
-        let reached = |row: &Row| row.score.mean_delay().is_some_and(|delay| delay <= goal);
-        let half = |row: &Row| Half { who, factor: row.factor, probes_per_day: per_day(&row.score) };
+        let reached = |row: &ReplayRow| row.score.mean_delay().is_some_and(|delay| delay <= goal);
+        let half = |row: &ReplayRow| Half { who, factor: row.factor, probes_per_day: per_day(&row.score) };
         let tried = || rows.iter().skip(1).filter(|row| row.name == who.name());
         let least = tried().filter(|row| reached(row)).min_by(|a, b| a.factor.total_cmp(&b.factor));
         let mut found = least.map(half);
@@ -302,7 +316,7 @@ impl Log {
         found
     }
 
-    /// What was played again, line by line.
+    /// A description of the replay, line by line.
     pub fn head(&self) -> Vec<String> {
         let mut lines = vec![format!(
             "from {} to {}: {} of {} sources, of which {} published something",
@@ -322,7 +336,7 @@ impl Log {
         lines
     }
 
-    /// What half the delay would take.
+    /// A sentence on the probes for half the delay.
     pub fn foot(&self, half: Option<&Half>) -> String {
         match half {
             Some(half) => format!(
@@ -338,21 +352,21 @@ impl Log {
         }
     }
 
-    /// Updates that are judged.
+    /// Number of scored updates.
     fn updates(&self) -> usize {
         self.really.iter().map(|score| score.updates).sum()
     }
 
-    /// The document for programs.
-    pub fn to_json(&self, rows: &[Row], half: Option<&Half>) -> io::Result<String> {
-        let document = Document {
+    /// The JSON document.
+    pub fn to_json(&self, rows: &[ReplayRow], half: Option<&Half>) -> io::Result<String> {
+        let document = ReplayDocument {
             guessed: self.guessed,
             half_the_delay: half.map(|half| HalfDocument {
                 factor: half.factor,
                 policy: half.who.name(),
                 probes_per_source_and_day: half.probes_per_day,
             }),
-            policies: rows.iter().map(Row::document).collect(),
+            policies: rows.iter().map(ReplayRow::document).collect(),
             rules: first_of_each(rows).flat_map(|row| rule_documents(&row.name, &row.rules)).collect(),
             since: self.since.iso(),
             sources: self.traces.len(),
@@ -364,7 +378,7 @@ impl Log {
     }
 }
 
-impl Row {
+impl ReplayRow {
     fn document(&self) -> RowDocument<'_> {
         let score = &self.score;
         RowDocument {
@@ -385,7 +399,7 @@ impl Row {
         }
     }
 
-    fn entries(&self) -> Vec<Entry> {
+    fn entries(&self) -> Vec<TableEntry> {
         let score = &self.score;
         let emphasis = |ratio: f64| if ratio < 0.98 { Emphasis::Good } else { Emphasis::Plain };
         vec![
@@ -402,11 +416,11 @@ impl Row {
     }
 }
 
-/// A row per policy and number of probes.
-pub fn table(rows: &[Row]) -> Table {
+/// The table with a row per policy and number of probes.
+pub fn table(rows: &[ReplayRow]) -> ResultTable {
     let heads =
         ["policy", "probes", "probes/day", "mean", "median", "p95", "worst", "useful", "× as it was"];
-    let mut table = Table::new(heads, rows.iter().map(Row::entries).collect());
+    let mut table = ResultTable::new(heads, rows.iter().map(ReplayRow::entries).collect());
     if rows.iter().any(|row| row.lateness.is_some()) {
         table.heads.extend(LATE.map(str::to_owned));
         for (cells, row) in table.rows.iter_mut().zip(rows) {
@@ -416,29 +430,29 @@ pub fn table(rows: &[Row]) -> Table {
     table
 }
 
-/// How well rules were served, by policies with as many probes as were sent; `None` without rules.
-pub fn rules_table(rows: &[Row]) -> Option<Table> {
+/// How well policies with the logged number of probes served rules; `None` without rules.
+pub fn rules_table(rows: &[ReplayRow]) -> Option<ResultTable> {
     let served = || first_of_each(rows).map(|row| (row.name.as_str(), &row.rules[..]));
     served().any(|(_, rules)| !rules.is_empty()).then(|| tables::rules(served()))
 }
 
-/// The rows with as many probes as were sent.
-fn first_of_each(rows: &[Row]) -> impl Iterator<Item = &Row> {
+/// The rows with the logged number of probes.
+fn first_of_each(rows: &[ReplayRow]) -> impl Iterator<Item = &ReplayRow> {
     rows.iter().filter(|row| row.factor == 1.0)
 }
 
-/// What was really done: a probe that failed found nothing, and was spent all the same.
-fn really(one: &Logged, exam: &Exam, importance: &Steps) -> Score {
+/// The score of the log. A failed probe finds nothing and still counts as a probe.
+fn really(one: &Logged, exam: &TestSpan, importance: &Steps) -> Score {
     let by = |probes: &[Timestamp]| {
-        let Exam { from, to, .. } = *exam;
-        Score::of(&Trial { events: &one.published, probes, from, to, importance, holds: usize::MAX })
+        let TestSpan { from, to, .. } = *exam;
+        Score::of(&ScoredProbes { events: &one.published, probes, from, to, importance, holds: usize::MAX })
     };
     Score { probes: by(&one.probed).probes, ..by(&one.answered) }
 }
 
-/// Probes of a source and day.
+/// Probes per source and day.
 fn per_day(score: &Score) -> f64 {
-    // The spans of all sources that were tried, one after another.
+    // The sum of the scored spans of all sources.
     let days = score.span.as_secs_f64() / 86_400.0;
     score.probes as f64 / days.max(1e-9)
 }

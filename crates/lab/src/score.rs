@@ -1,60 +1,57 @@
-//! What a schedule of probes was worth, on a span of a history that is known by now.
+//! Scores a schedule of probes on a span of known history.
 //!
-//! Exists so that all policies are judged by one measure, whoever they are. The edges are the same for
-//! all: updates and probes count if they are in (from, to], so that spans that follow each other share
-//! none. The span ends with a probe: one is added at `to` if none is there, and counts as a probe. So
-//! every update of the span is found in it, and the delay of the last ones is charged to everybody up to
-//! the same time. What was published by `from` counts for nothing, found or not.
-//!
-//! Knows events and probes. Must not know who sent them, nor why.
+//! All policies are scored by one measure with the same edges. Updates and probes count if they are in (from,
+//! to], so consecutive spans share none. A probe at `to` is added if there is none, and counts as a probe. So
+//! every update of the span is found in it, and the delay of the last updates ends at the same time for all
+//! policies. Updates up to `from` do not count, found or not. Must not know which policy sent the probes.
 
 use tidewatch_core::model::obsolescence::Obsolescence;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::time::{Span, Timestamp};
 
-/// What is judged.
+/// The input of a score.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Trial<'t> {
-    /// When the source published, ascending; also before the span and after it.
+pub struct ScoredProbes<'t> {
+    /// Update times, ascending; those outside the span are allowed.
     pub events: &'t [Timestamp],
-    /// When it was probed, ascending; also before the span and after it.
+    /// Probe times, ascending; those outside the span are allowed.
     pub probes: &'t [Timestamp],
-    /// The span's beginning, which is not of it.
+    /// The span's beginning, exclusive.
     pub from: Timestamp,
-    /// The span's end, which is.
+    /// The span's end, inclusive.
     pub to: Timestamp,
-    /// a: how much an hour of delay matters, and when.
+    /// a: the weight of an hour of delay, over time.
     pub importance: &'t Steps,
-    /// How many items the source shows.
+    /// The number of items that the source shows.
     pub holds: usize,
 }
 
-/// What a schedule was worth, on one source or on several.
+/// The score of a schedule on one or several sources.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Score {
-    /// How many updates there were.
+    /// Number of updates.
     pub updates: usize,
-    /// How many probes were sent, the one at the end included.
+    /// Number of probes, including one added at the end.
     pub probes: usize,
     /// From each update to the first probe at or after it, in seconds, ascending.
     pub delays: Vec<f64>,
     /// The sum over updates of ∫a from the update to that probe, in update·hours times importance.
     pub obsolescence: f64,
-    /// How many probes found at least one of the updates.
+    /// Number of probes that found at least one of the updates.
     pub useful: usize,
-    /// How long at least one of the updates lay undiscovered.
+    /// The time during which at least one of the updates was not yet found.
     pub waited: Span,
-    /// How long was judged.
+    /// The length of the scored span.
     pub span: Span,
-    /// How many of the updates were gone again from what the source shows when the first probe came.
-    /// They have a delay all the same: from then on it was known that something had been there.
+    /// Number of updates that the source no longer showed at the first probe after them. They still have a
+    /// delay: that probe shows that something was missed.
     pub gaps: usize,
 }
 
 impl Score {
-    /// The score of one trial. A span that is none has no updates and no probes.
-    pub fn of(trial: &Trial<'_>) -> Self {
-        let Trial { events, probes, from, to, importance, holds } = *trial;
+    /// The score of one trial. An empty span has no updates and no probes.
+    pub fn of(trial: &ScoredProbes<'_>) -> Self {
+        let ScoredProbes { events, probes, from, to, importance, holds } = *trial;
         if to <= from {
             return Self::default();
         }
@@ -89,8 +86,8 @@ impl Score {
         score
     }
 
-    /// The scores of several sources as if they were one: means and quantiles over all updates, so that
-    /// a source counts as much as it publishes.
+    /// The scores of several sources as one. Means and quantiles are over all updates, so sources are
+    /// weighted by their number of updates.
     pub fn pooled<'s>(scores: impl IntoIterator<Item = &'s Self>) -> Self {
         let mut all = Self::default();
         for score in scores {
@@ -107,7 +104,7 @@ impl Score {
         all
     }
 
-    /// All delays together, in seconds.
+    /// The sum of all delays, in seconds.
     pub fn total_delay(&self) -> f64 {
         self.delays.iter().sum()
     }
@@ -117,9 +114,9 @@ impl Score {
         (!self.delays.is_empty()).then(|| self.total_delay() / self.delays.len() as f64)
     }
 
-    /// The delay in seconds that this share of the updates did not exceed, by nearest rank: the
-    /// smallest of the delays that is not exceeded by at least so many. So 0 asks for the least, 1 for
-    /// the most, and 0.5 of two for the lesser.
+    /// The delay in seconds that this share of the updates did not exceed, by nearest rank. It is the
+    /// smallest delay such that at least this share of the delays is no longer. So 0 gives the shortest, 1
+    /// the longest, and 0.5 of two the shorter.
     pub fn quantile(&self, share: f64) -> Option<f64> {
         let rank = (share.clamp(0.0, 1.0) * self.delays.len() as f64).ceil() as usize;
         self.delays.get(rank.saturating_sub(1)).copied()
@@ -130,8 +127,8 @@ impl Score {
         self.delays.last().copied()
     }
 
-    /// The share of the time at which at least one update lay undiscovered: how often a reader who
-    /// comes at any time misses something. Over several sources, a reader of any one of them.
+    /// The share of the time during which at least one update was not yet found: the probability that a
+    /// reader at a random time misses something. Over several sources, for a reader of a random one.
     pub fn missed(&self) -> f64 {
         match self.span.as_millis() {
             0 => 0.0,
@@ -153,7 +150,7 @@ impl Weight {
         Self { from, sums }
     }
 
-    /// Up to this time of the span, in hours times importance.
+    /// The integral up to this time of the span, in hours times importance.
     pub(super) fn by(&self, at: Timestamp) -> f64 {
         self.sums.sums(at - self.from).importance
     }
@@ -179,13 +176,20 @@ mod tests {
         let importance = Steps::constant(2.0).unwrap();
         let (events, probes) = (times(events), times(probes));
         let (from, to) = (at(from), at(to));
-        Score::of(&Trial { events: &events, probes: &probes, from, to, importance: &importance, holds })
+        Score::of(&ScoredProbes {
+            events: &events,
+            probes: &probes,
+            from,
+            to,
+            importance: &importance,
+            holds,
+        })
     }
 
     #[test]
-    fn a_schedule_by_hand() {
+    fn score_matches_hand_computation() {
         let score = score(&[0, 100, 700, 3600, 5000, 9000], &[-50, 50, 900, 1000, 4000], (0, 7200), 2);
-        // The update at 0 is not of the span, nor is the one after it; a probe at the end is added.
+        // The update at 0 is outside the span, as is the last one. A probe at the end is added.
         assert_eq!((score.updates, score.probes, score.useful, score.gaps), (4, 5, 3, 0));
         assert_eq!(score.delays, [200.0, 400.0, 800.0, 2200.0]);
         assert_eq!((score.mean_delay(), score.worst()), (Some(900.0), Some(2200.0)));
@@ -195,8 +199,9 @@ mod tests {
     }
 
     #[test]
-    fn the_edges_are_the_same_for_all() {
-        // At the beginning: not of the span. At the end: found at once. A probe at the end is not doubled.
+    fn span_is_open_at_start_and_closed_at_end() {
+        // An update at the beginning is outside; one at the end is found at once. A probe at the end is not
+        // doubled.
         let ends = score(&[0, 100], &[0, 100], (0, 100), 9);
         assert_eq!((ends.updates, ends.probes, ends.useful), (1, 1, 1));
         assert_eq!(ends.delays, [0.0]);
@@ -204,17 +209,17 @@ mod tests {
         assert_eq!((nothing.updates, nothing.probes, nothing.useful), (0, 1, 0));
         assert_eq!((nothing.mean_delay(), nothing.quantile(0.5), nothing.missed()), (None, None, 0.0));
         assert_eq!(score(&[5], &[6], (10, 10), 9), Score::default());
-        // Found earlier or never mind: what was published by then does not count.
+        // Updates before the span do not count, even if they were not found.
         assert_eq!(score(&[-5], &[50], (0, 100), 9).useful, 0);
     }
 
     #[test]
-    fn what_is_gone_before_it_is_seen_is_a_gap() {
+    fn items_gone_before_a_probe_count_as_gaps() {
         let events = [-30, 10, 20, 30, 40, 60];
         // At 50 the newest three are 20, 30 and 40.
         assert_eq!(score(&events, &[0, 50], (0, 100), 3).gaps, 1);
         assert_eq!(score(&events, &[0, 15, 50], (0, 100), 3).gaps, 0);
-        // What is gone at the end may still have been seen.
+        // An item that is gone at the end may have been found before.
         assert_eq!(score(&events, &[0, 35], (0, 100), 2).gaps, 1);
     }
 
@@ -245,9 +250,9 @@ mod tests {
     }
 
     proptest! {
-        /// Against a look at every pair of update and probe, and at every second.
+        /// Checks against every pair of update and probe, and every second.
         #[test]
-        fn as_counted_one_by_one(
+        fn score_matches_direct_counting(
             events in sorted(9000, 30),
             probes in sorted(9000, 30),
             to in 1_i64..8000,
@@ -258,7 +263,7 @@ mod tests {
             let (all, sent) = (times(&events), times(&probes));
             let (from, until) = (at(0), at(to));
             let trial =
-                Trial { events: &all, probes: &sent, from, to: until, importance: &importance, holds };
+                ScoredProbes { events: &all, probes: &sent, from, to: until, importance: &importance, holds };
             let score = Score::of(&trial);
 
             let mut sent: Vec<i64> = probes.iter().copied().filter(|&p| p > 0 && p <= to).collect();

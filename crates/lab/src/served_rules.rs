@@ -1,40 +1,40 @@
-//! The rules of profiles in a simulation: what they match on traces, and how well probes served them.
+//! The rules of profiles in a simulation: their matches on traces, and how well probes served them.
 //!
-//! A trace holds times and no words: a condition is asked about an update whose title, link and text are empty.
-//! Must not know who probes, nor where rules are written.
+//! A trace has times and no text, so conditions are evaluated on updates with empty title, link and text.
+//! Must not know the policy, nor where rules are written.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tidewatch_core::engine::book::RuleMatches;
-use tidewatch_core::observe::query::Condition;
+use tidewatch_core::engine::rule_registry::RuleMatches;
+use tidewatch_core::observe::query::QueryCondition;
 use tidewatch_core::observe::{Occurred, Update, UpdateKind};
 use tidewatch_core::planning::execution::RuleId;
-use tidewatch_core::planning::prediction::Life;
-use tidewatch_core::planning::rule::{Part, RuleTerms};
+use tidewatch_core::planning::prediction::Lifetime;
+use tidewatch_core::planning::rule::{RulePart, RuleTerms};
 use tidewatch_core::rule_matching::{RuleQuery, match_rules};
 use tidewatch_core::time::Timestamp;
 
-use crate::trace::{Exam, Trace};
+use crate::trace::{TestSpan, Trace};
 
 /// A rule of a profile.
 #[derive(Debug, Clone)]
 pub struct SimulatedRule {
     /// Its terms.
     pub terms: Arc<RuleTerms>,
-    /// Which updates it asks for; `None`: all.
-    pub wanted: Option<Condition>,
-    /// Which updates it counts; `None`: all.
-    pub counts: Option<Condition>,
+    /// The updates it requests; `None`: all.
+    pub wanted: Option<QueryCondition>,
+    /// The updates it counts; `None`: all.
+    pub counts: Option<QueryCondition>,
 }
 
-/// All rules, by number, and which sources concern them.
+/// All rules by number, and the sources they concern.
 #[derive(Debug, Clone, Default)]
 pub struct SimulatedRules {
     /// The rules.
     pub rules: Vec<SimulatedRule>,
-    /// By the names of sources.
-    pub parts: BTreeMap<String, Box<[Part]>>,
+    /// The parts of each source, by its name.
+    pub parts: BTreeMap<String, Box<[RulePart]>>,
 }
 
 /// How well a rule was served by the probes of one policy.
@@ -42,38 +42,38 @@ pub struct SimulatedRules {
 pub struct RuleService {
     /// The rule's name.
     pub rule: Arc<str>,
-    /// Updates it waited for. A rule that waits for others counts one for each source to be probed.
+    /// Updates it requested. A rule triggered by other sources counts one for each source to be probed.
     pub waited_for: usize,
-    /// Those of them that a probe found within the rule's life.
+    /// Those of them that a probe found before they expired.
     pub in_time: usize,
-    /// Probes that were sent because of it; `None` where the policy knows no rules.
+    /// Probes that were sent because of it; `None` if the policy has no rules.
     pub probes: Option<usize>,
 }
 
 impl RuleService {
-    /// The share that was found in time.
+    /// The share found in time.
     pub fn share(&self) -> Option<f64> {
         (self.waited_for > 0).then(|| self.in_time as f64 / self.waited_for as f64)
     }
 }
 
-/// How one source was probed.
+/// The probes of one source.
 #[derive(Debug, Clone, Copy)]
 pub struct SourceProbes<'p> {
-    /// When, ascending.
+    /// Probe times, ascending.
     pub times: &'p [Timestamp],
-    /// Those sent because of a rule; `None` where the policy knows no rules.
+    /// The probes sent because of a rule; `None` if the policy has no rules.
     pub for_rules: Option<&'p [(Timestamp, Arc<str>)]>,
 }
 
 impl SimulatedRules {
-    /// What the source of that name is to rules.
-    pub fn parts(&self, source: &str) -> &[Part] {
+    /// The parts of the source of that name.
+    pub fn parts(&self, source: &str) -> &[RulePart] {
         self.parts.get(source).map_or(&[], |parts| parts)
     }
 
-    /// What updates of a source mean to rules.
-    pub fn matches(&self, parts: &[Part], updates: &[Update]) -> Vec<RuleMatches> {
+    /// The rules that updates of a source match.
+    pub fn matches(&self, parts: &[RulePart], updates: &[Update]) -> Vec<RuleMatches> {
         let query = |RuleId(number): RuleId| {
             let SimulatedRule { terms, wanted, counts } = self.rules.get(number as usize)?;
             Some(RuleQuery { terms, wanted: wanted.as_ref(), counts: counts.as_ref() })
@@ -81,12 +81,12 @@ impl SimulatedRules {
         match_rules(parts, query, updates)
     }
 
-    /// How well each rule was served, by when sources published and were probed. Updates are counted as they
-    /// were published; those whose life outlasts the test span are left out.
+    /// How well each rule was served, from update and probe times. Updates count in the order of publication;
+    /// those that expire after the test span are left out.
     pub fn served(
         &self,
         traces: &[Trace],
-        exams: &[Exam],
+        exams: &[TestSpan],
         probes: &[SourceProbes<'_>],
     ) -> Vec<RuleService> {
         let sources: Vec<Judged<'_>> = traces
@@ -138,7 +138,7 @@ impl SimulatedRules {
         all.sort_by_key(|&(at, _)| at);
         let triggers = all.into_iter().enumerate().filter(|(n, _)| nth(n)).map(|(_, trigger)| trigger);
         for (at, by) in triggers.filter(|(at, by)| *at > by.exam.from) {
-            // Nobody knows of it before its source was probed.
+            // The trigger is unknown before its source was probed.
             let (known, due) = (by.probed_since(at), by.life_ends(at, terms.life));
             for source in asked.iter().filter(|source| source.trace.name != by.trace.name) {
                 judge(due, known, source);
@@ -147,8 +147,8 @@ impl SimulatedRules {
         service
     }
 
-    /// When the updates occurred that a rule counts, since the source is watched.
-    fn counted(&self, part: Part, source: &Judged<'_>) -> Vec<Timestamp> {
+    /// The times of the updates that a rule counts, from the first probe of the source on.
+    fn counted(&self, part: RulePart, source: &Judged<'_>) -> Vec<Timestamp> {
         let kind = if source.trace.page { UpdateKind::Changed } else { UpdateKind::New };
         let watched = source.trace.events.iter().filter(|&&at| at > source.exam.begins);
         let updates: Vec<Update> =
@@ -157,26 +157,26 @@ impl SimulatedRules {
     }
 }
 
-/// A source whose probes are judged.
+/// A source whose probes are scored.
 struct Judged<'j> {
     trace: &'j Trace,
-    exam: Exam,
+    exam: TestSpan,
     probes: SourceProbes<'j>,
 }
 
 impl Judged<'_> {
-    /// The first probe at that time or after it.
+    /// The first probe at or after that time.
     fn probed_since(&self, at: Timestamp) -> Option<Timestamp> {
         let times = self.probes.times;
         times.get(times.partition_point(|&probe| probe < at)).copied()
     }
 
-    /// Until when a probe finds the update of that time.
-    fn life_ends(&self, at: Timestamp, life: Life) -> Timestamp {
+    /// The time until which a probe finds the update of that time.
+    fn life_ends(&self, at: Timestamp, life: Lifetime) -> Timestamp {
         let events = &self.trace.events;
         match life {
-            Life::Window(span) => at + span,
-            Life::Overwrite => {
+            Lifetime::Window(span) => at + span,
+            Lifetime::Overwrite => {
                 let next = events.get(events.partition_point(|&event| event <= at));
                 next.copied().unwrap_or(Timestamp::MAX)
             }
@@ -185,7 +185,7 @@ impl Judged<'_> {
 
     /// Probes of the test span that were sent because of a rule.
     fn spent_on(&self, rule: &str) -> Option<usize> {
-        let Exam { from, to, .. } = self.exam;
+        let TestSpan { from, to, .. } = self.exam;
         let sent = self.probes.for_rules?.iter();
         Some(sent.filter(|(at, because)| **because == *rule && *at > from && *at <= to).count())
     }

@@ -1,55 +1,55 @@
-//! Tables before they are laid out: what stands in which cell, and what it should draw attention to.
+//! Tables before layout: the text and the emphasis of each cell.
 //!
-//! A terminal and a page each lay them out in their own way.
+//! A terminal and a page each have their own layout.
 
 /// A table.
 #[derive(Debug, Clone, Default)]
-pub struct Table {
+pub struct ResultTable {
     /// The names of the columns.
     pub heads: Vec<String>,
     /// The rows.
-    pub rows: Vec<Vec<Entry>>,
+    pub rows: Vec<Vec<TableEntry>>,
 }
 
-impl Table {
+impl ResultTable {
     /// A table of these columns and rows.
-    pub fn new<'h>(heads: impl IntoIterator<Item = &'h str>, rows: Vec<Vec<Entry>>) -> Self {
+    pub fn new<'h>(heads: impl IntoIterator<Item = &'h str>, rows: Vec<Vec<TableEntry>>) -> Self {
         Self { heads: heads.into_iter().map(str::to_owned).collect(), rows }
     }
 }
 
 /// A cell of a table.
 #[derive(Debug, Clone)]
-pub struct Entry {
-    /// What it says.
+pub struct TableEntry {
+    /// Its text.
     pub text: String,
-    /// How it differs from the others.
+    /// Its emphasis.
     pub emphasis: Emphasis,
 }
 
-/// How a cell differs from the others.
+/// The emphasis of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Emphasis {
-    /// Not at all.
+    /// No emphasis.
     Plain,
-    /// It matters less.
+    /// Less important.
     Faint,
-    /// It is good.
+    /// A good value.
     Good,
-    /// It should be looked at.
+    /// A value that needs attention.
     Warn,
-    /// It is bad.
+    /// A bad value.
     Bad,
-    /// It matters more.
+    /// More important.
     Strong,
 }
 
 /// A plain cell.
-pub fn entry(text: impl Into<String>) -> Entry {
-    Entry { text: text.into(), emphasis: Emphasis::Plain }
+pub fn entry(text: impl Into<String>) -> TableEntry {
+    TableEntry { text: text.into(), emphasis: Emphasis::Plain }
 }
 
-impl Entry {
+impl TableEntry {
     /// The same with that emphasis.
     pub fn marked(self, emphasis: Emphasis) -> Self {
         Self { emphasis, ..self }

@@ -1,6 +1,6 @@
-//! What a source published when, and which part of that is learned from and which is judged.
+//! The update times of a source, and the spans for training and test.
 //!
-//! Knows times. Must not know where they come from, nor who watches.
+//! Must not know the origin of the times, nor the policy.
 
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::planning::budget::Budget;
@@ -9,59 +9,59 @@ use tidewatch_core::time::{Span, Timestamp};
 /// The first line of a file of times.
 pub const HEADER: &str = "unix_time";
 
-/// What a source published.
+/// The updates of a source.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trace {
     /// Its name.
     pub name: String,
-    /// What kind of source it is: sources of one kind are a group, and borrow from each other.
+    /// Its kind. Sources of one kind form a group and share rate information.
     pub kind: String,
-    /// When it published, ascending.
+    /// Update times, ascending.
     pub events: Vec<Timestamp>,
-    /// Its true rate, updates per hour, where the world is made up.
+    /// Its true rate in updates per hour, if the source is simulated.
     pub truth: Option<Steps>,
-    /// It is a page, which shows neither dates nor how much is new.
+    /// True if it is a page, which shows neither dates nor the number of updates.
     pub page: bool,
-    /// What may be spent on it, if that is its own.
+    /// Its own probe budget, if any.
     pub budget: Option<Budget>,
-    /// What a probe of it must be worth, if not what all are; in hours that an update would wait.
+    /// Its own minimum value of a probe, if any, in hours of delay of one update.
     pub price: Option<f32>,
-    /// It must be probed at least this often, if that is its own.
+    /// Its own maximum interval between probes, if any.
     pub max_gap: Option<Span>,
-    /// When it is to be tried, if not up to its last event.
-    pub tried: Option<Exam>,
+    /// Its own test span, if that is not up to its last event.
+    pub tried: Option<TestSpan>,
 }
 
-/// The time that a policy is tried in.
+/// The span in which a policy is tested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Exam {
-    /// From when it watches.
+pub struct TestSpan {
+    /// The start of training.
     pub begins: Timestamp,
-    /// After this it is judged …
+    /// Scores start after this …
     pub from: Timestamp,
-    /// … up to and including this.
+    /// … and end at this, inclusive.
     pub to: Timestamp,
 }
 
 const DAY_MS: i64 = 86_400_000;
 
 impl Trace {
-    /// A feed of which nothing is known but what it published, ascending.
+    /// A feed with these update times, ascending, and no other properties.
     pub fn new(name: impl Into<String>, kind: impl Into<String>, events: Vec<Timestamp>) -> Self {
         let (name, kind) = (name.into(), kind.into());
         let (truth, page, tried) = (None, false, None);
         Self { name, kind, events, truth, page, budget: None, price: None, max_gap: None, tried }
     }
 
-    /// The last `test` of it is judged, after `train` of watching. It ends with the day (UTC) of the
-    /// last event, so that no policy is judged on a moment that was chosen by the event itself.
-    pub fn exam(&self, train: Span, test: Span) -> Option<Exam> {
+    /// The last `test` is scored, after `train` of training. The span ends with the UTC day of the last
+    /// event, so that its end does not depend on the event's time of day.
+    pub fn exam(&self, train: Span, test: Span) -> Option<TestSpan> {
         if self.tried.is_some() {
             return self.tried;
         }
         let last = self.events.last()?.as_millis().div_euclid(DAY_MS);
         let to = Timestamp::from_millis((last + 1) * DAY_MS);
-        Some(Exam { begins: to - test - train, from: to - test, to })
+        Some(TestSpan { begins: to - test - train, from: to - test, to })
     }
 }
 
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_exam_ends_with_the_last_day() {
+    fn exam_ends_with_the_day_of_the_last_event() {
         let noon = Timestamp::parse_iso("2026-11-16T12:00:00Z").unwrap();
         let trace = Trace::new("a", "b", vec![noon]);
         let exam = trace.exam(Span::from_days(14), Span::from_days(7)).unwrap();
@@ -79,7 +79,7 @@ mod tests {
             (exam.to - exam.from, exam.from - exam.begins),
             (Span::from_days(7), Span::from_days(14))
         );
-        let never = Exam { to: noon, ..exam };
+        let never = TestSpan { to: noon, ..exam };
         let told = Trace { tried: Some(never), ..trace.clone() };
         assert_eq!(told.exam(Span::ZERO, Span::ZERO), Some(never));
         assert_eq!(Trace { events: Vec::new(), ..trace }.exam(Span::ZERO, Span::ZERO), None);

@@ -1,6 +1,6 @@
-//! Numbers, spans, days and zones in plain words, for tables and pictures alike.
+//! Numbers, spans, days and zones as text, for tables and pictures.
 //!
-//! Must not know what the numbers are about.
+//! Must not know the meaning of the numbers.
 
 use std::fmt::Write;
 
@@ -9,10 +9,10 @@ use unicode_width::UnicodeWidthStr;
 
 use tidewatch_core::time::{Span, Timestamp};
 
-/// The days, Monday first.
+/// Names of the days, Monday first.
 pub const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
-/// A number with the digits that matter.
+/// A number with its significant digits.
 pub fn number(value: f64) -> String {
     match value {
         v if v <= 0.0 => "0".to_owned(),
@@ -38,7 +38,7 @@ pub fn count(value: f64) -> String {
     }
 }
 
-/// The ending of a word that stands for so many.
+/// The plural ending for a count.
 pub fn plural(count: usize) -> &'static str {
     if count == 1 { "" } else { "s" }
 }
@@ -65,7 +65,7 @@ pub fn delay(secs: Option<f64>) -> String {
     secs.map_or_else(|| "–".to_owned(), |secs| Span::from_secs(1).scaled(secs).to_string())
 }
 
-/// A span to the millisecond, as an option takes it.
+/// A span to the millisecond, in the form that options accept.
 pub fn exact(span: Span) -> String {
     let mut left = span.as_millis().unsigned_abs();
     let mut text = String::new();
@@ -79,7 +79,7 @@ pub fn exact(span: Span) -> String {
     if text.is_empty() { "0s".to_owned() } else { text }
 }
 
-/// A text cut to a width, with a sign that it was.
+/// A text cut to a width, with an ellipsis if it was longer.
 pub fn cut(text: &str, width: usize) -> String {
     let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     if line.width() <= width {
@@ -100,13 +100,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_keep_the_digits_that_matter() {
+    fn numbers_keep_significant_digits() {
         let said = [0.0, 1e-9, 0.000_24, 0.0412, 0.41, 1.02, 12.34, 1234.5].map(number);
         assert_eq!(said, ["0", "<0.000001", "0.00024", "0.041", "0.41", "1.02", "12.3", "1234"]);
     }
 
     #[test]
-    fn exact_durations_can_be_given_again() {
+    fn exact_durations_parse_back() {
         for text in ["0s", "28d", "1d6h30m", "59s", "1h1ms", "250ms"] {
             let span = Span::parse(text).unwrap();
             assert_eq!(exact(span), text);
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn long_texts_are_cut_with_a_sign() {
+    fn long_texts_are_cut_with_an_ellipsis() {
         assert_eq!(cut("abcdef", 6), "abcdef");
         assert_eq!(cut("abcdefg", 6), "abcde…");
         assert_eq!(cut("a\nb", 6), "a b");

@@ -1,9 +1,9 @@
-//! Sources that are made up, for contests without anybody's traces.
+//! Simulated sources, for comparisons without recorded traces.
 //!
-//! Exists so that policies can be tried by whoever has no record of real sources, and against a truth
-//! that is known. Six kinds in turn, from a newsroom to a page that changes twice a month; how much each
-//! source publishes, and when in the day, is drawn from the seed. All ends on one date, so that equal
-//! arguments give equal worlds on any day. Must not know who watches.
+//! Policies can be tested without a record of real sources, and against a known true rate. There are six
+//! kinds in turn, from a newsroom to a page that changes twice a month. The level of each source and its
+//! hours are drawn from the seed. All traces end on one date, so equal arguments give equal worlds on any
+//! day. Must not know the policies.
 
 use jiff::tz::TimeZone;
 
@@ -23,30 +23,30 @@ const HOUR_MS: f64 = 3_600_000.0;
 const HOURS: usize = 168;
 const ALL_DAYS: u8 = 0b111_1111;
 
-/// ρ: how many others an update of a flurry brings on average.
+/// ρ: the mean number of further updates that an update of a burst triggers.
 const BRINGS: f64 = 0.5;
 
-/// β: how long after it they come on average.
+/// β: their mean delay after it.
 const WITHIN: Span = Span::from_mins(30);
 
-/// What kinds of sources there are.
+/// The kinds of sources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum WorldKind {
     /// In working hours.
     Office,
-    /// Day and night, and much.
+    /// Day and night, at a high rate.
     Newsroom,
     /// A job at a fixed minute of the night.
     Nightly,
     /// A job at a fixed minute of every n-th hour.
     Hourly,
-    /// A few occasions with several updates each.
+    /// A few occasions with several updates each (bursts).
     Flurries,
-    /// A few a month.
+    /// A few updates a month.
     Seldom,
 }
 
-impl Kind {
+impl WorldKind {
     const ALL: [Self; 6] =
         [Self::Office, Self::Newsroom, Self::Nightly, Self::Hourly, Self::Flurries, Self::Seldom];
 
@@ -62,8 +62,8 @@ impl Kind {
     }
 }
 
-/// So many sources, for so many weeks up to 2026-11-16. The truth of each is its rate in the mean over
-/// such worlds; office, newsroom and seldom are Poisson processes of that rate.
+/// `count` sources, for `weeks` weeks up to 2026-11-16. The truth of each is its mean rate over such worlds;
+/// office, newsroom and seldom are Poisson processes of that rate.
 ///
 /// ```
 /// # use tidewatch_lab::world::world;
@@ -77,27 +77,27 @@ pub fn world(count: usize, weeks: i64, seed: u64) -> Vec<Trace> {
 }
 
 fn source(index: usize, from: Timestamp, seed: u64) -> Option<Trace> {
-    let kind = Kind::ALL[index % Kind::ALL.len()];
-    let name = format!("{}-{}", kind.name(), index / Kind::ALL.len() + 1);
+    let kind = WorldKind::ALL[index % WorldKind::ALL.len()];
+    let name = format!("{}-{}", kind.name(), index / WorldKind::ALL.len() + 1);
     let chance = &mut Stream::new(seed, format!("world {name}"));
     let (mut events, truth) = match kind {
-        Kind::Office => poisson(by_hour(chance, 3.0, 150.0, office)?, from, chance),
-        Kind::Newsroom => poisson(by_hour(chance, 60.0, 2000.0, newsroom)?, from, chance),
-        Kind::Seldom => poisson(by_hour(chance, 0.5, 2.0, office)?, from, chance),
-        Kind::Nightly => {
+        WorldKind::Office => poisson(by_hour(chance, 3.0, 150.0, office)?, from, chance),
+        WorldKind::Newsroom => poisson(by_hour(chance, 60.0, 2000.0, newsroom)?, from, chance),
+        WorldKind::Seldom => poisson(by_hour(chance, 0.5, 2.0, office)?, from, chance),
+        WorldKind::Nightly => {
             let at = (chance.unit() * 6.0) as u16;
             let (minute, width) = ((chance.unit() * 50.0) as u16, 2 + (chance.unit() * 8.0) as u16);
             let kept = 0.8 + 0.2 * chance.unit();
             job(&[at], minute, width, kept, from, chance)?
         }
-        Kind::Hourly => {
+        WorldKind::Hourly => {
             let every = [1, 2, 3, 4, 6, 8, 12][(chance.unit() * 7.0) as usize % 7];
             let first = (chance.unit() * every as f64) as u16;
             let hours: Vec<u16> = (first..24).step_by(every).collect();
             let (minute, width) = ((chance.unit() * 55.0) as u16, 1 + (chance.unit() * 3.0) as u16);
             job(&hours, minute, width, 0.97, from, chance)?
         }
-        Kind::Flurries => {
+        WorldKind::Flurries => {
             let occasions = by_hour(chance, 2.0, 30.0, newsroom)?;
             let truth = steps(brought(&occasions))?;
             let (firsts, _) = poisson(occasions, from, chance);
@@ -109,7 +109,7 @@ fn source(index: usize, from: Timestamp, seed: u64) -> Option<Trace> {
     Some(Trace { truth: Some(truth), ..Trace::new(name, kind.name(), events) })
 }
 
-/// How much of a week's updates fall into an hour of working days, and how much into others.
+/// Relative rate of an hour for a source with working hours.
 pub(super) fn office(day: usize, hour: usize) -> f64 {
     match (day, hour) {
         (0..5, 9..18) => 1.0,
@@ -119,13 +119,14 @@ pub(super) fn office(day: usize, hour: usize) -> f64 {
     }
 }
 
-/// The same day and night.
+/// Relative rate of an hour for a source that publishes day and night.
 pub(super) fn newsroom(day: usize, hour: usize) -> f64 {
     let by_day = if (6..22).contains(&hour) { 1.0 } else { 0.25 };
     if day < 5 { by_day } else { 0.6 * by_day }
 }
 
-/// A weekly rate of this shape with a level between these, in updates a week; somewhere on the globe.
+/// A weekly rate of this shape, with a random level between these limits in updates a week and a random time
+/// zone.
 pub(super) fn by_hour(
     chance: &mut Stream,
     least: f64,
@@ -146,7 +147,7 @@ pub(super) fn steps(hours: impl IntoIterator<Item = f64>) -> Option<Steps> {
     Rate::new(TimeZone::UTC, ends).ok().map(|rate| Steps::from(&rate))
 }
 
-/// Updates at that rate, each by itself.
+/// Poisson updates at that rate.
 pub(super) fn poisson(rate: Steps, from: Timestamp, chance: &mut Stream) -> (Vec<Timestamp>, Steps) {
     let mut events = Vec::new();
     let mut begins = 0;
@@ -161,7 +162,7 @@ pub(super) fn poisson(rate: Steps, from: Timestamp, chance: &mut Stream) -> (Vec
     (events, rate)
 }
 
-/// A job at a minute of these hours, so many minutes late at most; now and then it is left out.
+/// A job at a minute of these hours, up to `width` minutes late. It is skipped with probability 1 − `kept`.
 fn job(
     hours: &[u16],
     minute: u16,
@@ -190,11 +191,11 @@ fn job(
     Some((events, Steps::windows(TimeZone::UTC, 0.0, &windows).ok()?))
 }
 
-/// These updates and those that they bring, and those that these bring.
+/// These updates and all that they trigger, directly or indirectly.
 fn with_others(mut events: Vec<Timestamp>, chance: &mut Stream) -> Vec<Timestamp> {
     let mut next = 0;
     while let Some(&event) = events.get(next) {
-        // As many as fit one after the other into the time in which ρ are expected.
+        // A Poisson number with mean ρ: unit-rate arrivals before ρ.
         let mut passed = exponential(chance);
         while passed < BRINGS {
             events.push(second(event + WITHIN.scaled(exponential(chance))));
@@ -205,14 +206,14 @@ fn with_others(mut events: Vec<Timestamp>, chance: &mut Stream) -> Vec<Timestamp
     events
 }
 
-/// The mean rate, hour by hour, when each update brings others: m = μ + E, where E follows ρ·m with
-/// the delay β.
+/// The mean rate, hour by hour, if each update triggers others: m = μ + E, where E follows ρ·m with the delay
+/// β.
 fn brought(occasions: &Steps) -> Vec<f64> {
     let monday = END;
     let pieces = occasions.over(monday, monday + Span::from_days(7));
     let fade = (-60.0 / WITHIN.as_secs_f64()).exp();
     let (mut hours, mut echo) = (vec![0.0; HOURS], 0.0);
-    // The first week only brings the echo of its end into the second.
+    // The first week only provides the initial E of the second.
     for week in 0..2 {
         let mut pieces = pieces.iter().peekable();
         for minute in 0..HOURS * 60 {
@@ -227,12 +228,12 @@ fn brought(occasions: &Steps) -> Vec<f64> {
     hours
 }
 
-/// Drawn with mean 1.
+/// An exponential variate with mean 1.
 fn exponential(chance: &mut Stream) -> f64 {
     -(1.0 - chance.unit()).ln()
 }
 
-/// To whole seconds, as traces have them.
+/// Rounds down to whole seconds, the resolution of traces.
 fn second(at: Timestamp) -> Timestamp {
     Timestamp::from_secs(at.as_millis().div_euclid(1000))
 }
@@ -252,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_publishes_as_much_as_its_truth_says() {
+    fn number_of_updates_matches_the_true_rate() {
         let weeks = 200;
         let from = END - Span::from_days(7 * weeks);
         for trace in world(24, weeks, 3) {
@@ -275,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn flurries_come_together() {
+    fn updates_of_bursts_are_clustered() {
         let worlds = world(60, 50, 2);
         let near = |kind: &str| {
             let (mut close, mut all) = (0, 0);
@@ -290,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_spread_and_seeds_matter() {
+    fn rates_vary_and_depend_on_the_seed_only() {
         let offices: Vec<usize> = world(300, 12, 1)
             .iter()
             .filter(|trace| trace.kind == "office")
@@ -298,7 +299,7 @@ mod tests {
             .collect();
         assert!(*offices.iter().max().unwrap() > 20 * offices.iter().min().unwrap().max(&1));
         assert_ne!(world(6, 12, 1), world(6, 12, 2));
-        // A source is what it is, however many there are.
+        // A source does not depend on the number of sources.
         assert_eq!(world(6, 12, 1), world(600, 12, 1)[..6]);
     }
 }

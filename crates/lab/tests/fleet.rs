@@ -23,8 +23,8 @@ use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::rng::Stream;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
-use tidewatch_lab::by_hand::ByHand;
 use tidewatch_lab::driver;
+use tidewatch_lab::stepper::ByHand;
 
 fn start() -> Timestamp {
     Timestamp::parse_iso("2026-11-16T00:00:00Z").unwrap()

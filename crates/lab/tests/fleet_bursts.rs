@@ -10,18 +10,18 @@ use tidewatch_core::engine::note::Why;
 use tidewatch_core::engine::params::{BurstTerms, FleetParams, Response};
 use tidewatch_core::engine::params::{HostGroup, Terms};
 use tidewatch_core::engine::reason::{Reason, SourceState};
-use tidewatch_core::model::beliefs::ModelUpdate;
 use tidewatch_core::model::burst::excess::Excess;
 use tidewatch_core::model::burst::{BurstChange, BurstEvidence};
+use tidewatch_core::model::source_model::ModelUpdate;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::build::PlanOrder;
 use tidewatch_core::planning::plan::Plan;
+use tidewatch_core::planning::plan_input;
 use tidewatch_core::planning::policy::Policy;
-use tidewatch_core::planning::rolling;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
-use tidewatch_lab::by_hand::ByHand;
+use tidewatch_lab::stepper::ByHand;
 
 const ONE: SourceId = SourceId(1);
 
@@ -215,7 +215,7 @@ fn a_chase_leaves_the_rest_of_the_budget_alone() {
         probe(&mut fleet, at, if on { heard(Some(since), at) } else { heard(None, at) });
         if let Some(order) = fleet.plan_orders().pop() {
             let even = Steps::constant(1.0).unwrap();
-            let ahead = rolling::plan(&order.standing, &even, &even).unwrap();
+            let ahead = plan_input::plan(&order.standing, &even, &even).unwrap();
             fleet.adopt(ONE, Plan::new(order.made_from, &ahead), at).unwrap();
         }
     }

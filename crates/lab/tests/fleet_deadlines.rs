@@ -17,8 +17,8 @@ use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::rng::Stream;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
-use tidewatch_lab::by_hand::ByHand;
 use tidewatch_lab::driver;
+use tidewatch_lab::stepper::ByHand;
 
 const STEP: Span = Span::from_mins(1);
 

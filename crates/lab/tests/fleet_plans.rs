@@ -17,13 +17,13 @@ use tidewatch_core::observe::FeedHints;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::build::PlanOrder;
 use tidewatch_core::planning::plan::Plan;
+use tidewatch_core::planning::plan_input::{self, PlannedTimes};
 use tidewatch_core::planning::policy::Policy;
-use tidewatch_core::planning::rolling::{self, Ahead};
 use tidewatch_core::rng::Stream;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
-use tidewatch_lab::by_hand::ByHand;
 use tidewatch_lab::driver;
+use tidewatch_lab::stepper::ByHand;
 
 const ONE: SourceId = SourceId(1);
 const MIN: Span = Span::from_mins(1);
@@ -439,12 +439,12 @@ fn a_stored_plan_explains_the_due_time() {
 fn plan(order: &PlanOrder, per_hour: f64) -> Option<MadePlan> {
     let office = WeekWindow { days: 0b111_1111, from_minute: 8 * 60, until_minute: 18 * 60 };
     let rate = Steps::windows(jiff::tz::TimeZone::UTC, per_hour / 10.0, &[(office, per_hour)]).unwrap();
-    let ahead = rolling::plan(&order.standing, &rate, &Steps::constant(1.0).unwrap())?;
+    let ahead = plan_input::plan(&order.standing, &rate, &Steps::constant(1.0).unwrap())?;
     assert!(ahead.times.is_sorted(), "{ahead:?}");
     Some(made(order, ahead))
 }
 
-fn made(order: &PlanOrder, ahead: Ahead) -> MadePlan {
+fn made(order: &PlanOrder, ahead: PlannedTimes) -> MadePlan {
     MadePlan { source: order.source, made_from: order.made_from, at: order.standing.now, ahead }
 }
 
@@ -490,7 +490,8 @@ fn two_weeks(policy: Policy) -> (usize, Span) {
     let until = start() + Span::from_days(15);
     let answer = |_: &_, _| (Span::from_secs(1), Ok(ProbeAnswer::default()));
     let even = Steps::constant(1.0).unwrap();
-    let planner = |order: &PlanOrder| Some(made(order, rolling::plan(&order.standing, &office(), &even)?));
+    let planner =
+        |order: &PlanOrder| Some(made(order, plan_input::plan(&order.standing, &office(), &even)?));
     let sent = driver::run_planned(fleet.engine_mut(), answer, planner, &[], start(), until);
     let mut waits = Vec::new();
     for id in 1..=10 {

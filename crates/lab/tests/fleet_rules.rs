@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 use tidewatch_core::engine::action::ProbeResult;
-use tidewatch_core::engine::book::{RuleMatch, RuleMatches, RuleSet};
 use tidewatch_core::engine::event::{
     KnownSource, Moved, PredictedIntervals, ProbeAnswer, ProbeReport, RuleReading,
 };
@@ -15,20 +14,21 @@ use tidewatch_core::engine::note::Note;
 use tidewatch_core::engine::params::FleetParams;
 use tidewatch_core::engine::params::{HostGroup, Terms};
 use tidewatch_core::engine::reason::Reason;
+use tidewatch_core::engine::rule_registry::{RuleMatch, RuleMatches, RuleSet};
 use tidewatch_core::model::importance::WeekWindow;
 use tidewatch_core::model::steps::Steps;
-use tidewatch_core::planning::active::Active;
+use tidewatch_core::planning::active::ActiveHours;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::build::{self, PlanOrder};
 use tidewatch_core::planning::execution::{Interval, Obstacle, RuleId};
 use tidewatch_core::planning::expected::Forecast;
 use tidewatch_core::planning::policy::Policy;
-use tidewatch_core::planning::prediction::Life;
-use tidewatch_core::planning::rule::{Part, RuleTerms};
+use tidewatch_core::planning::prediction::Lifetime;
+use tidewatch_core::planning::rule::{RulePart, RuleTerms};
 use tidewatch_core::rng::Stream;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
-use tidewatch_lab::by_hand::ByHand;
+use tidewatch_lab::stepper::ByHand;
 
 fn start() -> Timestamp {
     Timestamp::parse_iso("2026-11-16T00:00:00Z").unwrap()
@@ -74,19 +74,19 @@ fn source(id: i64, policy: Policy, budget: Budget) -> KnownSource {
 }
 
 fn rule(own: bool, every: u32, window: Span) -> Arc<RuleTerms> {
-    let (name, life) = ("p/r".into(), Life::Window(window));
-    Arc::new(RuleTerms { name, own, every, life, confidence: 0.9, active: Active::default() })
+    let (name, life) = ("p/r".into(), Lifetime::Window(window));
+    Arc::new(RuleTerms { name, own, every, life, confidence: 0.9, active: ActiveHours::default() })
 }
 
-fn part(asked: bool, triggers: bool) -> Box<[Part]> {
-    Box::new([Part { rule: RuleId(0), asked, triggers }])
+fn part(asked: bool, triggers: bool) -> Box<[RulePart]> {
+    Box::new([RulePart { rule: RuleId(0), asked, triggers }])
 }
 
 fn fleet(
     known: Vec<KnownSource>,
     per_step: u32,
     rule: Arc<RuleTerms>,
-    parts: &[(i64, Box<[Part]>)],
+    parts: &[(i64, Box<[RulePart]>)],
 ) -> ByHand {
     let params =
         FleetParams { probes_per_step: per_step, step: Span::from_mins(1), ..FleetParams::default() };
@@ -95,7 +95,7 @@ fn fleet(
     fleet
 }
 
-fn rules(rule: Arc<RuleTerms>, parts: &[(i64, Box<[Part]>)]) -> RuleSet {
+fn rules(rule: Arc<RuleTerms>, parts: &[(i64, Box<[RulePart]>)]) -> RuleSet {
     let parts: BTreeMap<_, _> = parts.iter().map(|(id, parts)| (SourceId(*id), parts.clone())).collect();
     RuleSet { terms: vec![rule], parts }
 }
@@ -403,7 +403,7 @@ fn who_was_looked_at_just_before_a_rule_was_set_off_is_looked_at_again() {
 }
 
 /// The fleet's rules are read again, as they were.
-fn reload(fleet: &mut ByHand, rule: Arc<RuleTerms>, parts: &[(i64, Box<[Part]>)], now: Timestamp) {
+fn reload(fleet: &mut ByHand, rule: Arc<RuleTerms>, parts: &[(i64, Box<[RulePart]>)], now: Timestamp) {
     fleet.set_rules(rules(rule, parts), now);
 }
 

@@ -8,13 +8,13 @@ use tidewatch_core::engine::action::{Action, Attempt, Persist};
 use tidewatch_core::engine::event::{
     EngineEvent, Failure, KnownSource, Moved, PlansReady, ProbeAnswer, ProbeReport, SourceProfile,
 };
-use tidewatch_core::engine::load::SlotStats;
 use tidewatch_core::engine::memory::{Due, SourceMemory};
 use tidewatch_core::engine::params::{Allocator, FleetParams};
 use tidewatch_core::engine::params::{HostGroup, Terms};
 use tidewatch_core::engine::reason::Reason;
+use tidewatch_core::engine::slot_stats::SlotStats;
+use tidewatch_core::model::hourly_profile::HourlyProfile;
 use tidewatch_core::model::importance::WeekWindow;
-use tidewatch_core::model::pulse::HourlyProfile;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::build::PlanOrder;
@@ -22,8 +22,8 @@ use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::rng::Stream;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
-use tidewatch_lab::by_hand::ByHand;
-use tidewatch_lab::driver::{self, Pending, Reply, World};
+use tidewatch_lab::driver::{self, Pending, SimulatedReply, SimulatedWorld};
+use tidewatch_lab::stepper::ByHand;
 
 fn start() -> Timestamp {
     Timestamp::parse_iso("2026-11-16T00:00:00Z").unwrap()
@@ -101,7 +101,7 @@ struct Counting<A> {
     loads: Vec<SlotStats>,
 }
 
-impl<A: FnMut(&Attempt, Timestamp) -> Reply> World for Counting<A> {
+impl<A: FnMut(&Attempt, Timestamp) -> SimulatedReply> SimulatedWorld for Counting<A> {
     fn probe(&mut self, attempt: &Attempt, now: Timestamp) -> ProbeReport {
         self.sent.push(*attempt);
         let (took, result) = (self.answer)(attempt, now);
@@ -122,7 +122,7 @@ impl<A: FnMut(&Attempt, Timestamp) -> Reply> World for Counting<A> {
 /// What is sent until then, and what the slots were used for in all.
 fn counted(
     fleet: &mut ByHand,
-    answer: impl FnMut(&Attempt, Timestamp) -> Reply,
+    answer: impl FnMut(&Attempt, Timestamp) -> SimulatedReply,
     until: Timestamp,
 ) -> (Vec<Attempt>, SlotStats) {
     let mut world = Counting { answer, sent: Vec::new(), loads: Vec::new() };

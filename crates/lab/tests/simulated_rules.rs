@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tidewatch_core::planning::active::Active;
+use tidewatch_core::planning::active::ActiveHours;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::execution::RuleId;
 use tidewatch_core::planning::policy::Policy;
-use tidewatch_core::planning::prediction::Life;
-use tidewatch_core::planning::rule::{Part, RuleTerms};
+use tidewatch_core::planning::prediction::Lifetime;
+use tidewatch_core::planning::rule::{RulePart, RuleTerms};
 use tidewatch_core::time::{Span, Timestamp};
-use tidewatch_lab::contest::entrant::Run;
-use tidewatch_lab::contest::rules::{Matching, Rules};
+use tidewatch_lab::contest::contest_terms::{ContestTerms, Matching};
+use tidewatch_lab::contest::entrant::SourceRun;
 use tidewatch_lab::contest::who::Who;
 use tidewatch_lab::contest::{Contest, hold};
 use tidewatch_lab::served_rules::{RuleService, SimulatedRule, SimulatedRules};
@@ -28,22 +28,27 @@ fn office(name: &str, minute: i64) -> Trace {
     Trace::new(name, "office", days.flat_map(|day| (0..6).map(move |n| at(day, n))).collect())
 }
 
-fn setting(probes: u32) -> Rules {
+fn setting(probes: u32) -> ContestTerms {
     let budget = Budget { probes, per: Span::from_days(1), min_spacing: Span::ZERO };
-    Rules { train: Span::from_days(14), test: Span::from_days(7), price: 1.0, ..Rules::new(budget) }
+    ContestTerms {
+        train: Span::from_days(14),
+        test: Span::from_days(7),
+        price: 1.0,
+        ..ContestTerms::new(budget)
+    }
 }
 
-fn contest(traces: &[Trace], policies: &[Policy], rules: &Rules) -> Contest {
+fn contest(traces: &[Trace], policies: &[Policy], rules: &ContestTerms) -> Contest {
     let entrants: Vec<Who> = policies.iter().copied().map(Who::Ours).collect();
     hold(traces, &entrants, rules, &|| {})
 }
 
 /// One rule, which the sources have these parts in: asked about, counted.
-fn rule(own: bool, every: u32, life: Life, sources: &[(&str, bool, bool)]) -> Arc<SimulatedRules> {
-    let (name, active) = ("p/r".into(), Active::default());
+fn rule(own: bool, every: u32, life: Lifetime, sources: &[(&str, bool, bool)]) -> Arc<SimulatedRules> {
+    let (name, active) = ("p/r".into(), ActiveHours::default());
     let terms = Arc::new(RuleTerms { name, own, every, life, confidence: 0.9, active });
     let part = |&(name, asked, triggers): &(&str, bool, bool)| {
-        (name.to_owned(), Box::from([Part { rule: RuleId(0), asked, triggers }]))
+        (name.to_owned(), Box::from([RulePart { rule: RuleId(0), asked, triggers }]))
     };
     let parts: BTreeMap<_, _> = sources.iter().map(part).collect();
     Arc::new(SimulatedRules { rules: vec![SimulatedRule { terms, wanted: None, counts: None }], parts })
@@ -59,9 +64,9 @@ fn deadlines_are_kept_where_there_is_room() {
     let traces = [office("a", 0)];
     let policies = [Policy::Auto, Policy::Plan, Policy::IndHist, Policy::Uniform];
     let missed = |max_gap| {
-        let rules = Rules { max_gap, ..setting(24) };
+        let rules = ContestTerms { max_gap, ..setting(24) };
         let judged = contest(&traces, &policies, &rules);
-        let of = |run: &Option<Run>| run.as_ref().unwrap().lateness;
+        let of = |run: &Option<SourceRun>| run.as_ref().unwrap().lateness;
         judged.entrants.iter().map(|entrant| of(&entrant.runs[0])).collect::<Vec<_>>()
     };
     assert!(missed(None).iter().all(Option::is_none));
@@ -79,10 +84,11 @@ fn deadlines_are_kept_where_there_is_room() {
 #[test]
 fn a_rule_with_a_short_life_is_served_more_often_with_it_than_without() {
     let traces = [office("a", 0), office("b", 40)];
-    let rules = rule(true, 1, Life::Window(Span::from_mins(10)), &[("a", true, true)]);
-    let setting = Rules { price: 3.0, ..setting(200) };
+    let rules = rule(true, 1, Lifetime::Window(Span::from_mins(10)), &[("a", true, true)]);
+    let setting = ContestTerms { price: 3.0, ..setting(200) };
     let without = contest(&traces, &[Policy::Auto], &setting);
-    let with = contest(&traces, &[Policy::Auto], &Rules { profiles: Some(Arc::clone(&rules)), ..setting });
+    let with =
+        contest(&traces, &[Policy::Auto], &ContestTerms { profiles: Some(Arc::clone(&rules)), ..setting });
     let (before, after) = (served(&without, &traces, &rules), served(&with, &traces, &rules));
     assert_eq!((before.waited_for, after.waited_for), (30, 30));
     assert!(after.in_time >= 25 && after.in_time >= before.in_time + 10, "{before:?} {after:?}");
@@ -93,9 +99,9 @@ fn a_rule_with_a_short_life_is_served_more_often_with_it_than_without() {
 #[test]
 fn a_rule_that_waits_for_another_source_is_served_after_it() {
     let traces = [office("feed", 0), office("page", 40)];
-    let life = Life::Window(Span::from_mins(40));
+    let life = Lifetime::Window(Span::from_mins(40));
     let rules = rule(false, 2, life, &[("feed", false, true), ("page", true, false)]);
-    let mut setting = Rules { profiles: Some(Arc::clone(&rules)), ..setting(150) };
+    let mut setting = ContestTerms { profiles: Some(Arc::clone(&rules)), ..setting(150) };
     let judged = contest(&traces, &[Policy::Profile], &setting);
     let seldom = served(&judged, &traces, &rules);
     assert_eq!(seldom.waited_for, 15, "every other update, in one source");

@@ -2,16 +2,16 @@
 //! taken for a burst, a change for good or a silence. Nobody knows the true rate but the test.
 
 use jiff::tz::TimeZone;
-use tidewatch_core::model::beliefs::ModelUpdate;
 use tidewatch_core::model::burst::BurstChange;
 use tidewatch_core::model::importance::WeekWindow;
+use tidewatch_core::model::source_model::ModelUpdate;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::rng::Stream;
 use tidewatch_core::time::{Span, Timestamp};
-use tidewatch_lab::contest::{Rules, Who, hold};
-use tidewatch_lab::feed::{Feed, Watching};
+use tidewatch_lab::contest::{ContestTerms, Who, hold};
+use tidewatch_lab::learned_feed::{LearnedFeed, Watching};
 use tidewatch_lab::trace::Trace;
 
 fn start() -> Timestamp {
@@ -48,7 +48,7 @@ fn items(rate: &Steps, from: Timestamp, until: Timestamp, label: &str) -> Vec<Ti
 }
 
 /// Every look from the start until `until`, half an hour apart; rates are fitted every six hours.
-fn watch(feed: &mut Feed, from: Timestamp, until: Timestamp) -> Vec<(Timestamp, ModelUpdate)> {
+fn watch(feed: &mut LearnedFeed, from: Timestamp, until: Timestamp) -> Vec<(Timestamp, ModelUpdate)> {
     let mut looks = Vec::new();
     let mut now = from;
     while now < until {
@@ -61,8 +61,8 @@ fn watch(feed: &mut Feed, from: Timestamp, until: Timestamp) -> Vec<(Timestamp, 
     looks
 }
 
-fn feed(items: Vec<Timestamp>) -> Feed {
-    Feed::new(items, Watching::default(), start())
+fn feed(items: Vec<Timestamp>) -> LearnedFeed {
+    LearnedFeed::new(items, Watching::default(), start())
 }
 
 fn begun(looks: &[(Timestamp, ModelUpdate)]) -> usize {
@@ -169,7 +169,7 @@ fn at_one_price_busy_sources_are_asked_often_and_quiet_ones_seldom() {
     let budget = Budget { probes: 24, per: Span::from_days(1), min_spacing: Span::from_mins(15) };
     let spent = |price| {
         let (train, test) = (Span::from_days(21), Span::from_days(14));
-        let rules = Rules { train, test, price, ..Rules::new(budget) };
+        let rules = ContestTerms { train, test, price, ..ContestTerms::new(budget) };
         let contest = hold(&traces, &[Who::Ours(Policy::Auto)], &rules, &|| {});
         let runs = contest.entrants[0].runs.iter().flatten();
         runs.map(|run| run.score.probes as f64 / 14.0).collect::<Vec<_>>()

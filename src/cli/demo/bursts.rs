@@ -1,7 +1,7 @@
-//! Bursts in the report: which were noticed, what was done about them, and whether one was missed.
+//! Bursts in the report: the detected ones, the response, and the undetected ones.
 //!
-//! Knows when the cast breaks its rhythm and what the store says of that. Must not know how a burst
-//! is recognised.
+//! Knows the planned bursts of the demo sources and the stored ones. Must not know how bursts are
+//! detected.
 
 use std::fmt;
 
@@ -11,18 +11,18 @@ use crate::store::review::BurstReview;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
-use super::cast::Character;
 use super::circumstances::{Circumstances, day};
+use super::demo_sources::Character;
 
-/// Where probes are sent later than this after they were due, the machine is too slow for the clock,
-/// and when a burst was noticed says nothing about the daemon.
+/// Largest lateness of probes (95th percentile) for which missed bursts count. Above it the machine is
+/// too slow for the clock, so the time of detection says nothing about the daemon.
 pub const IN_TIME: Span = Span::from_mins(30);
 
-/// A rhythm can only be broken once it is known. What is in a feed at first contact helps, but not
-/// everyone has dates in it.
+/// Time until a rhythm is learned. The first probe shows old posts, but not every source gives their
+/// dates.
 const KNOWN_AFTER: Span = Span::from_days(2);
 
-/// A burst, for the report.
+/// A burst in the report.
 #[derive(Debug, Clone, Serialize)]
 pub struct BurstReport {
     source: String,
@@ -37,7 +37,7 @@ pub struct BurstReport {
     span: (Timestamp, Option<Timestamp>),
 }
 
-/// The bursts of a store, with the names of their sources.
+/// The stored bursts, with the names of their sources.
 pub fn draw_up<'n>(
     reviews: &[BurstReview],
     name: impl Fn(SourceId) -> Option<&'n str>,
@@ -56,9 +56,10 @@ pub fn draw_up<'n>(
     reviews.iter().map(report).collect()
 }
 
-/// Who had a burst that was not noticed at about its time. It may be seen to begin an hour too early,
-/// because counting begins with the update before, or two hours late; and to end an hour too early,
-/// in a lull, or by midnight. A run that began shortly before, or ended before then, owes nothing.
+/// Names of sources whose burst was not detected near its time. The detected start may be one hour
+/// early, because counting starts at the update before, or two hours late. The detected end may be one
+/// hour early, in a pause, or up to seven hours late. Bursts are ignored if the run starts too shortly
+/// before or ends too early.
 pub fn missed(
     cast: &[Character],
     found: &[BurstReport],
@@ -101,16 +102,16 @@ impl fmt::Display for BurstReport {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::demo::cast::cast;
-    use crate::cli::demo::world::Calendar;
+    use crate::cli::demo::demo_sources::cast;
+    use crate::cli::demo::world::DemoCalendar;
 
     fn at(iso: &str) -> Timestamp {
         Timestamp::parse_iso(iso).expect("valid")
     }
 
     #[test]
-    fn a_burst_is_owed_by_runs_that_cover_it() {
-        let calendar = Calendar { origin: at("2026-11-02T00:00:00Z"), days: 7 };
+    fn a_burst_counts_as_missed_only_if_the_run_covers_it() {
+        let calendar = DemoCalendar { origin: at("2026-11-02T00:00:00Z"), days: 7 };
         let cast = cast(&calendar);
         let review = |began, ended: Option<&str>| BurstReview {
             source: SourceId(1),
@@ -133,8 +134,8 @@ mod tests {
             super::missed(&cast, &draw_up(reviews, |_| Some("newsroom")), &run(days)).collect()
         };
         assert_eq!(missed(&[], 7), ["newsroom"]);
-        assert_eq!(missed(&[], 4), ["newsroom"], "until midnight of that day");
-        assert!(missed(&[], 3).is_empty(), "it was interrupted before");
+        assert_eq!(missed(&[], 4), ["newsroom"], "the run covers that day to midnight");
+        assert!(missed(&[], 3).is_empty(), "the run ends before the burst");
         let good = review("2026-11-05T13:02:00Z", Some("2026-11-05T18:30:00Z"));
         assert!(missed(std::slice::from_ref(&good), 7).is_empty());
         for bad in [
@@ -145,7 +146,7 @@ mod tests {
         ] {
             assert_eq!(missed(std::slice::from_ref(&bad), 7), ["newsroom"], "{bad:?}");
         }
-        // One that broke off in a lull and came back is as good.
+        // A burst detected in two parts, with a pause between them, also counts.
         let halves = [
             review("2026-11-05T13:02:00Z", Some("2026-11-05T14:30:00Z")),
             review("2026-11-05T15:10:00Z", Some("2026-11-05T18:30:00Z")),

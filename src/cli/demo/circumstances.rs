@@ -1,19 +1,19 @@
-//! When and how fast a run went, and how its times are shown.
+//! Time span and speed of a run, and the format of its times.
 
 use tidewatch_core::time::Timestamp;
 
-/// The run's circumstances.
+/// Time span and speed of a run.
 #[derive(Debug, Clone)]
 pub struct Circumstances {
-    /// When it began.
+    /// Start of the run.
     pub began: Timestamp,
-    /// When it ended, on its own clock.
+    /// End of the run, on its own clock.
     pub ended: Timestamp,
-    /// How fast that clock ran.
+    /// Speed of that clock.
     pub speed: f64,
-    /// How long it really took.
+    /// Duration in real seconds.
     pub wall_s: f64,
-    /// Somebody ended it early.
+    /// Whether a signal ended the run early.
     pub interrupted: bool,
 }
 

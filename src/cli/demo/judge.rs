@@ -1,15 +1,14 @@
-//! What the server saw, and whether it was polite.
+//! Checks politeness at the server.
 //!
-//! Exists because a poller's own log proves nothing: only the server's door counts. Knows what
-//! each source was promised (its budget) and what it told its visitor ([`Told`]); times are those
-//! at which a request's head was in and its answer was out. Must not know the daemon's state, nor
-//! share its arithmetic.
+//! The log of a poller cannot prove that it is polite, so this module checks requests where they
+//! arrive. It knows the budget of each source and the content of its responses ([`DemoAnswerHeaders`]). It must not
+//! know the state of the daemon, nor share its arithmetic. Times: the head of the request is read; the
+//! response is sent.
 //!
-//! No rule has a tolerance but one. The daemon counts budget and spacing from the *end* of a
-//! probe, which is after the answer left here, so they hold at this door to the millisecond, as do
-//! `max-age`, `ttl` and `Retry-After`. Skipped hours are bound to the clock instead: a request
-//! that was decided on before the hour may come in after it, because at this speed the way through
-//! the store and the socket takes minutes. [`GRACE`] is what that way may take.
+//! Only one rule has a tolerance. The daemon counts budget and spacing from the end of a probe, after
+//! the response is sent, so they hold here exactly, as do `max-age`, `ttl` and `Retry-After`. Skipped
+//! hours depend on the clock: a request scheduled before the hour may arrive in it. [`GRACE`] is the
+//! allowed delay.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -17,43 +16,43 @@ use std::time::Duration;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::time::{Span, Timestamp};
 
-use super::cast::{CLOSED, Character};
-use super::manners::{Asked, Told};
+use super::demo_sources::{CLOSED, Character};
+use super::server_behaviour::{DemoAnswerHeaders, DemoRequest};
 
-/// How long, in real time, a request may be on its way: a commit, a connection, and the turns of a
-/// busy machine.
+/// Longest real time between scheduling a request and its arrival: a commit, a connection, and a busy
+/// machine.
 pub const GRACE: Duration = Duration::from_millis(100);
 
-/// A redirect may be adopted after this many answers …
+/// Permanent redirects before the daemon may adopt the new address …
 const MOVE_PROOFS: u32 = 5;
-/// … over this long.
+/// … and the least time they must span.
 const MOVE_PROVEN_OVER: Span = Span::from_days(3);
 
-/// Something that a polite visitor does not do.
+/// A violation of a politeness rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// The source's name, or the host where it is no source's.
+    /// Name of the source, or the host if the request belongs to no source.
     pub source: String,
-    /// When.
+    /// Time of the request.
     pub at: Timestamp,
-    /// The rule.
+    /// The violated rule.
     pub rule: &'static str,
-    /// What happened.
+    /// Details.
     pub detail: String,
 }
 
-/// What is judged about a request beside what it asks for.
+/// Parts of a request that are checked but do not affect the response.
 #[derive(Debug, Clone, Default)]
 pub struct Bearing {
-    /// Its method.
+    /// HTTP method.
     pub method: String,
-    /// Its `User-Agent`.
+    /// `User-Agent` header.
     pub agent: String,
-    /// Names of headers that nobody wants to see.
+    /// Names of headers that a poller must not send.
     pub unwanted: Vec<String>,
 }
 
-/// Headers that a poller has no reason to send.
+/// Headers that a poller must not send.
 pub const UNWANTED: [&str; 6] = ["cookie", "referer", "authorization", "range", "if-match", "if-range"];
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -62,46 +61,45 @@ struct Given {
     last_modified: Option<Vec<u8>>,
 }
 
-/// What is known of one source's visitor.
+/// The requests to one source, and the limits that its responses set.
 #[derive(Debug, Clone, Default)]
-pub struct Account {
-    /// Probes: requests that followed no redirect.
+pub struct SourceAccount {
+    /// Probes: requests that do not follow a redirect.
     pub arrivals: Vec<Timestamp>,
-    /// The first answer that could be read.
+    /// Time of the first readable response.
     pub first_look: Option<Timestamp>,
-    /// The last status given.
+    /// Last status sent.
     pub last_status: Option<u16>,
-    /// A redirect that was given and not followed yet.
+    /// Target of a redirect that is not yet followed.
     hop: Option<(String, String)>,
     not_before: HashMap<&'static str, Timestamp>,
     ttl: Option<Span>,
     skip_hours: u32,
     gone: bool,
-    /// Permanent redirects given, and when the first was.
+    /// Number of permanent redirects sent, and the time of the first.
     moves: (u32, Option<Timestamp>),
-    /// The address it was first asked at.
+    /// Address of the first request.
     home: Option<(String, String)>,
-    /// It has been asked at another one.
+    /// Whether another address was requested directly.
     adopted: bool,
-    /// What the last readable answer gave, and at which address: one pair, sent to no other. An
-    /// answer that broke off gave nothing: sending its validators would mean to have read what
-    /// never came.
+    /// Address and validators of the last readable response. They may be sent to that address only. A
+    /// response that broke off gives none, because its content was not received.
     given: Option<((String, String), Given)>,
 }
 
-/// Watches the door.
+/// Checks all requests to the server.
 #[derive(Debug, Clone)]
 pub struct Judge {
     agent: String,
-    /// [`GRACE`] on the run's clock.
+    /// [`GRACE`] in time of the run's clock.
     grace: Span,
     budgets: Vec<Budget>,
     names: Vec<&'static str>,
-    accounts: Vec<Account>,
+    accounts: Vec<SourceAccount>,
     inside: HashMap<String, u32>,
     robots: HashMap<String, Timestamp>,
     crawl_delays: HashMap<String, Span>,
-    /// By host group: not before.
+    /// Time before which no request may come, by host group.
     paused: HashMap<String, Timestamp>,
     left: HashMap<String, Timestamp>,
     violations: Vec<Violation>,
@@ -109,14 +107,14 @@ pub struct Judge {
 }
 
 impl Judge {
-    /// A judge of visitors that call themselves `agent`, at a clock of that speed.
+    /// Checks requests with the User-Agent `agent`, on a clock of that speed.
     pub fn new(cast: &[Character], budgets: Vec<Budget>, agent: String, speed: f64) -> Self {
         Self {
             agent,
             grace: Span::from_duration(GRACE.mul_f64(speed)),
             budgets,
             names: cast.iter().map(|character| character.name).collect(),
-            accounts: vec![Account::default(); cast.len()],
+            accounts: vec![SourceAccount::default(); cast.len()],
             inside: HashMap::new(),
             robots: HashMap::new(),
             crawl_delays: HashMap::new(),
@@ -127,17 +125,17 @@ impl Judge {
         }
     }
 
-    /// What it saw that should not have been.
+    /// All violations so far.
     pub fn violations(&self) -> &[Violation] {
         &self.violations
     }
 
-    /// What it knows of a source.
-    pub fn account(&self, source: usize) -> &Account {
+    /// The record of a source.
+    pub fn account(&self, source: usize) -> &SourceAccount {
         &self.accounts[source]
     }
 
-    /// All requests, redirects and robots.txt included.
+    /// Number of all requests, with redirects and robots.txt.
     pub fn requests(&self) -> u64 {
         self.requests
     }
@@ -146,8 +144,14 @@ impl Judge {
         self.violations.push(Violation { source: who.to_owned(), at, rule, detail: detail.into() });
     }
 
-    /// Someone is at the door. `source` is whom they ask for, if it is anyone.
-    pub fn arrives(&mut self, source: Option<usize>, asked: &Asked, bearing: &Bearing, at: Timestamp) {
+    /// Checks an incoming request. `source` is the requested source, if any.
+    pub fn arrives(
+        &mut self,
+        source: Option<usize>,
+        asked: &DemoRequest,
+        bearing: &Bearing,
+        at: Timestamp,
+    ) {
         self.requests += 1;
         let group = Character::group_of(&asked.host).to_owned();
         let who = source.map_or_else(|| asked.host.clone(), |source| self.names[source].to_owned());
@@ -181,7 +185,7 @@ impl Judge {
         }
     }
 
-    fn asks_robots(&mut self, asked: &Asked, at: Timestamp) {
+    fn asks_robots(&mut self, asked: &DemoRequest, at: Timestamp) {
         let before = self.robots.insert(asked.host.clone(), at);
         if let Some(before) = before.filter(|&before| at - before < Span::from_days(1)) {
             self.blame(
@@ -196,7 +200,7 @@ impl Judge {
         }
     }
 
-    fn visits(&mut self, source: usize, asked: &Asked, group: &str, at: Timestamp) {
+    fn visits(&mut self, source: usize, asked: &DemoRequest, group: &str, at: Timestamp) {
         let who = self.names[source];
         let mut found: Vec<(&'static str, String)> = Vec::new();
         let budget = self.budgets[source];
@@ -220,13 +224,13 @@ impl Judge {
         }
     }
 
-    /// The answer that a request is given, before it is sent.
+    /// Records the response to a request before it is sent.
     pub fn answers(
         &mut self,
         source: Option<usize>,
-        asked: &Asked,
+        asked: &DemoRequest,
         status: u16,
-        told: &Told,
+        told: &DemoAnswerHeaders,
         at: Timestamp,
     ) {
         if let Some(delay) = told.crawl_delay {
@@ -240,7 +244,7 @@ impl Judge {
         self.accounts[source].told(asked, status, told, at);
     }
 
-    /// The answer has left, or the visitor has.
+    /// Records that the response is sent, or that the client has disconnected.
     pub fn leaves(&mut self, host: &str, robots: bool, at: Timestamp) {
         let group = Character::group_of(host);
         if let Some(inside) = self.inside.get_mut(group) {
@@ -252,9 +256,9 @@ impl Judge {
     }
 }
 
-impl Account {
-    /// Validators go back as they came, only to the address that gave them, and always once it has.
-    fn validators_at_fault(&self, address: &(String, String), asked: &Asked) -> Option<String> {
+impl SourceAccount {
+    /// Checks the validators: unchanged, only at the address that gave them, and always there.
+    fn validators_at_fault(&self, address: &(String, String), asked: &DemoRequest) -> Option<String> {
         let shown = |sent: &Option<Vec<u8>>| {
             sent.as_ref().map_or("none".into(), |sent| String::from_utf8_lossy(sent).into_owned())
         };
@@ -288,7 +292,8 @@ impl Account {
         found
     }
 
-    /// The new address is asked directly only after enough proof, the old one never again then.
+    /// Checks the address: a new one needs enough redirects first; after that the old one must not be
+    /// used.
     fn at_wrong_address(
         &mut self,
         address: &(String, String),
@@ -303,7 +308,7 @@ impl Account {
         (!proven).then(|| ("redirects are adopted after proof", format!("after {proofs} answers")))
     }
 
-    fn told(&mut self, asked: &Asked, status: u16, told: &Told, at: Timestamp) {
+    fn told(&mut self, asked: &DemoRequest, status: u16, told: &DemoAnswerHeaders, at: Timestamp) {
         self.last_status = Some(status);
         self.gone |= told.gone;
         self.hop.clone_from(&told.elsewhere);

@@ -1,34 +1,31 @@
-//! `tidewatch demo`: the real daemon against sources that it meets on loopback, a week in a minute.
+//! `tidewatch demo`: runs the real daemon against local sources, a week in about a minute.
 //!
-//! Exists so that anyone can see, on a fresh machine and without the internet, what the daemon does
-//! and that it keeps its manners. Starts a web server whose sources have characters (`cast`) and
-//! publish by a fixed calendar (`world`); runs the daemon on the same accelerated clock, with its
-//! real client and a real store; a judge at the server's door counts breaches (`judge`). A second
-//! daemon with a house and a store of its own meets the same week with `policy = "uniform"`, for
-//! comparison. Knows how these are put together. Must not reach into the daemon: it is given a configuration and a
-//! clock, and told to stop.
+//! Shows, without the internet, what the daemon does and that it is polite. A local web server has sources with
+//! special behaviour (`demo_sources`) and a fixed publication calendar (`world`). The daemon runs on the same accelerated
+//! clock, with its real client and a real store. Every request is checked at the server (`judge`). A second daemon
+//! with its own server and store runs the same week with `policy = "uniform"`, for comparison. Must not use the
+//! internals of the daemon: it gets a configuration, a clock and a stop command.
 //!
 //! # The report (`--json`)
 //! | field | meaning |
 //! |---|---|
-//! | `fine` | no violation, nothing missed and no burst unnoticed, by either daemon: the exit code is 0 |
-//! | `interrupted` | somebody ended the run early; it is judged up to there |
+//! | `fine` | both daemons: no violation, no update missed, no burst undetected; the exit code is then 0 |
+//! | `interrupted` | a signal ended the run early; the report covers the time up to then |
 //! | `began`, `ended` | ISO 8601, on the run's clock |
-//! | `speed`, `wall_s` | seconds of that clock in a real one; real seconds that it took |
+//! | `speed`, `wall_s` | seconds of that clock per real second; duration in real seconds |
 //! | `store` | the SQLite file |
 //! | `totals` | `probes`, `requests` (with robots.txt and redirects), `published`, `found`, `missed`, `updates_stored` (rows), `mean_delay_s`, `median_delay_s`, `violations` |
-//! | `lateness` | how long after its due time a probe was sent, waits for a busy or resting host included: `median_s`, `p95_s`, `max_s` on the run's clock, `p95_real_ms` in real time |
-//! | `sources[]` | `name`, `character`, `state`, `probes`, `published`, `found`, `missed`, `mean_delay_s`, `median_delay_s`, `violations`, and of the daemon that spreads evenly `uniform`: `probes`, `found`, `missed`, `mean_delay_s` |
-//! | `comparison` | over the sources that were planned: `sources`, and for `plan` and `uniform` `probes`, `found`, `missed`, `mean_delay_s` |
-//! | `bursts[]` | every burst that was noticed, in the order in which they began: `source`, `began`, `ended` (or null), `observed` and `expected` updates, `probes` in it, `by_ttl` of them, and `planned_again`: it is over and a plan asks again |
-//! | `bursts_missed[]` | names of sources that had a burst which was not noticed while it was on, or never seen to end; empty where the run is too short or was too slow for its clock to ask that |
+//! | `lateness` | time from the due time of a probe to its start, delays by a busy or closed host included: `median_s`, `p95_s`, `max_s` on the run's clock, `p95_real_ms` in real time |
+//! | `sources[]` | `name`, `character`, `state`, `probes`, `published`, `found`, `missed`, `mean_delay_s`, `median_delay_s`, `violations`; `uniform` has `probes`, `found`, `missed`, `mean_delay_s` of the second daemon |
+//! | `comparison` | sums over the sources with a plan: `sources`; `probes`, `found`, `missed`, `mean_delay_s` for `plan` and `uniform` |
+//! | `bursts[]` | every detected burst, by start: `source`, `began`, `ended` (or null), `observed` and `expected` updates, `probes` in it, `by_ttl` of them, and `planned_again`: it has ended and a plan is in use again |
+//! | `bursts_missed[]` | sources with a burst that was not detected in time or whose end was not detected; empty if the run is too short, or too slow for its clock |
 //! | `violations[]` | `source`, `at`, `rule`, `detail` |
 //!
-//! `published` counts what a source published during the run and after the first look at it,
-//! `found` what of it is in the store; `missed` is what was published at least twelve hours before
-//! the end of the run (or of the source) and is not in the store; the throttling source owes
-//! nothing. Delays are from the true moment
-//! of publication to the end of the probe that found it, in seconds of the run's clock.
+//! `published` counts updates during the run and after the first probe of the source. `found` counts those of them in
+//! the store. `missed` counts those that are not in the store although they were published at least twelve hours before
+//! the end of the run (or of the source). The source that sends 429 is exempt from `missed`. Delays run from publication
+//! to the end of the probe that found the update, in seconds of the run's clock.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -41,7 +38,7 @@ use crate::clock::{Clock, Stopwatch};
 use crate::config;
 use crate::config::configuration::Config;
 use crate::daemon::record::RecordTo;
-use crate::daemon::run::{Command, Ended, Setup, run as run_daemon};
+use crate::daemon::run::{DaemonCommand, DaemonSetup, Ended, run as run_daemon};
 use crate::daemon::scheduler::Progress;
 use crate::daemon::signals;
 use tidewatch_core::planning::policy::Policy;
@@ -52,50 +49,50 @@ use super::log;
 use super::process::{colours, runtime};
 
 mod bursts;
-mod cast;
 mod circumstances;
+mod demo_sources;
 mod judge;
-mod manners;
 mod report;
 mod screen;
 mod server;
+mod server_behaviour;
 mod text;
 mod world;
 
 use circumstances::Circumstances;
 use judge::Judge;
-use report::Report;
-use server::{House, Ports, Shared, enter};
-use world::Calendar;
+use report::DemoReport;
+use server::{DemoServer, Ports, Shared, enter};
+use world::DemoCalendar;
 
-/// 2026-11-02, a Monday, 00:00 UTC: always the same, so that runs can be compared.
+/// 2026-11-02, a Monday, 00:00 UTC. Fixed, so that runs are comparable.
 const ORIGIN: Timestamp = Timestamp::from_secs(1_793_577_600);
 
-/// What `demo` is asked.
+/// Options of `demo`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// How many days pass.
+    /// Number of simulated days.
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=366))]
     days: u32,
-    /// How many times faster than real time.
+    /// Speed relative to real time.
     #[arg(long, default_value_t = 10_080.0, value_parser = speed)]
     speed: f64,
-    /// The store to make; must not exist [default: a file in a new directory for temporary files].
+    /// Store to create; must not exist [default: a file in a new temporary directory].
     #[arg(long, value_name = "FILE")]
     store: Option<PathBuf>,
-    /// Record what the scheduler is told and does into this file, for `simulate recorded`.
+    /// Record the scheduler's events and actions into this file, for `simulate recorded`.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// One JSON document.
+    /// Print one JSON document.
     #[arg(long)]
     json: bool,
 }
 
-/// Bytes that a recording of the demo may take.
+/// Largest size of a recording, in bytes.
 const RECORDED: u64 = 256_000_000;
 
-/// Above this a real millisecond is more than a virtual quarter of an hour, and no probe could
-/// ever be in time.
+/// At a higher speed a real millisecond exceeds a quarter of an hour of the run, too long for any probe
+/// to be on time.
 const FASTEST: f64 = 1_000_000.0;
 
 fn speed(text: &str) -> Result<f64, String> {
@@ -108,9 +105,9 @@ fn speed(text: &str) -> Result<f64, String> {
 /// Runs the demo and prints its report.
 ///
 /// # Errors
-/// [`CliError::Found`] when the report, which is printed all the same, is not fine.
+/// [`CliError::Found`] if the report is not fine; the report is printed anyway.
 pub fn run(arguments: &Args, out: &mut dyn Write) -> Result<(), CliError> {
-    // The screen shows what goes on; only what should never happen may come between.
+    // The progress display uses the terminal, so only errors are logged.
     log::start("error");
     let store = match &arguments.store {
         Some(path) if path.exists() => {
@@ -133,16 +130,16 @@ pub fn run(arguments: &Args, out: &mut dyn Write) -> Result<(), CliError> {
     if report.is_fine() { Ok(()) } else { Err(CliError::Found) }
 }
 
-/// Two daemons side by side, each with a house of its own: the one that is shown, and one that spreads
-/// the same budgets evenly over the same sources, so that the two can be compared.
-async fn perform(arguments: &Args, store: PathBuf) -> Result<Report, CliError> {
-    let calendar = Calendar { origin: ORIGIN, days: arguments.days };
-    let cast = cast::cast(&calendar);
+/// Runs two daemons side by side, each with its own server: the displayed one, and one that spreads the
+/// same budgets evenly.
+async fn perform(arguments: &Args, store: PathBuf) -> Result<DemoReport, CliError> {
+    let calendar = DemoCalendar { origin: ORIGIN, days: arguments.days };
+    let cast = demo_sources::cast(&calendar);
     let publishing = cast.iter().filter(|character| character.publishes()).cloned().collect();
     let speed = arguments.speed;
     let evenly = store.with_extension("uniform.db");
-    let (shown, by_plan) = Stage::set(cast, Policy::Auto, store, speed).await?;
-    let (other, spread) = Stage::set(publishing, Policy::Uniform, evenly, speed).await?;
+    let (shown, by_plan) = DemoStage::set(cast, Policy::Auto, store, speed).await?;
+    let (other, spread) = DemoStage::set(publishing, Policy::Uniform, evenly, speed).await?;
 
     let (signals_in, mut signals) = mpsc::unbounded_channel();
     signals::listen(signals_in)?;
@@ -150,7 +147,7 @@ async fn perform(arguments: &Args, store: PathBuf) -> Result<Report, CliError> {
     let clock = Clock::accelerated(calendar.origin, speed);
     let showing =
         tokio::spawn(screen::show(calendar, clock.clone(), shown.house.clone(), shown.store.clone()));
-    // A daemon that is gone says why below.
+    // If a daemon has ended, its result below has the reason.
     let tell = |command| {
         for stage in [&shown, &other] {
             let _ = stage.commands.send(command);
@@ -172,13 +169,13 @@ async fn perform(arguments: &Args, store: PathBuf) -> Result<Report, CliError> {
             }
             () = &mut time_is_up, if !over => {
                 over = true;
-                tell(Command::Stop);
+                tell(DaemonCommand::Stop);
             }
         }
     };
     let now = clock.now();
     showing.abort();
-    // So that the screen is cleared before anything is printed.
+    // Waits until the display is cleared, before anything is printed.
     let _ = showing.await;
     if ended.0? == Ended::Aborted || ended.1? == Ended::Aborted {
         return Err(CliError::Refused("aborted by a second signal".to_owned()));
@@ -194,61 +191,61 @@ async fn perform(arguments: &Args, store: PathBuf) -> Result<Report, CliError> {
     Ok(shown.report(&run).await?.beside(other))
 }
 
-/// A house, and what is left of the daemon that watches its sources.
-struct Stage {
+/// A server and store, and the command channel of the daemon that probes it.
+struct DemoStage {
     store: PathBuf,
     house: Shared,
-    commands: mpsc::UnboundedSender<Command>,
+    commands: mpsc::UnboundedSender<DaemonCommand>,
 }
 
-/// What is about to happen on a stage.
+/// Everything needed to run one daemon and its server.
 struct Act {
     config: Config,
     ports: Ports,
     house: Shared,
-    orders: mpsc::UnboundedReceiver<Command>,
+    orders: mpsc::UnboundedReceiver<DaemonCommand>,
 }
 
 impl Act {
-    /// Opens the house and runs the daemon until it ends.
+    /// Starts the server and runs the daemon until it ends.
     async fn perform(self, clock: &Clock, record: Option<RecordTo>) -> Result<Ended, CliError> {
         let serving = tokio::spawn(server::serve(self.ports, self.house, clock.clone()));
         let (progress, _) = watch::channel(Progress::default());
-        let setup = Setup { config: self.config, path: None, clock: clock.clone(), progress, record };
+        let setup = DaemonSetup { config: self.config, path: None, clock: clock.clone(), progress, record };
         let ended = run_daemon(setup, self.orders).await;
         serving.abort();
         Ok(ended?)
     }
 }
 
-impl Stage {
+impl DemoStage {
     async fn set(
-        cast: Vec<cast::Character>,
+        cast: Vec<demo_sources::Character>,
         policy: Policy,
         store: PathBuf,
         speed: f64,
     ) -> Result<(Self, Act), CliError> {
         let ports = Ports::take().await?;
-        let text = cast::configuration(&cast, policy, &store, ports.open()?, ports.closed()?);
-        // For whoever wants to look at the store with the other commands afterwards.
+        let text = demo_sources::configuration(&cast, policy, &store, ports.open()?, ports.closed()?);
+        // Kept for other commands on the store.
         std::fs::write(store.with_extension("toml"), &text)?;
         let config = configure(&text)?;
         let budgets = config.sources.iter().map(|source| source.budget).collect();
-        let agent = format!("tidewatch/{} (+{})", env!("CARGO_PKG_VERSION"), cast::CONTACT);
+        let agent = format!("tidewatch/{} (+{})", env!("CARGO_PKG_VERSION"), demo_sources::CONTACT);
         let judge = Judge::new(&cast, budgets, agent, speed);
-        let house = Arc::new(Mutex::new(House::new(cast, judge)));
+        let house = Arc::new(Mutex::new(DemoServer::new(cast, judge)));
         let (commands, orders) = mpsc::unbounded_channel();
         let act = Act { config, ports, house: house.clone(), orders };
         Ok((Self { store, house, commands }, act))
     }
 
-    async fn report(&self, run: &Circumstances) -> Result<Report, CliError> {
-        // A copy, because the report waits for the store and the door may not be held that long.
+    async fn report(&self, run: &Circumstances) -> Result<DemoReport, CliError> {
+        // Copied, because the report reads the store and the lock must not be held that long.
         let (cast, judge) = {
             let house = enter(&self.house);
             (house.cast().to_vec(), house.judge.clone())
         };
-        Ok(Report::draw_up(&cast, &judge, run, &self.store).await?)
+        Ok(DemoReport::draw_up(&cast, &judge, run, &self.store).await?)
     }
 }
 
@@ -260,7 +257,7 @@ fn configure(text: &str) -> Result<Config, CliError> {
     })
 }
 
-/// A directory that nobody had before, kept after the run.
+/// Creates a new directory, which is kept after the run.
 fn fresh_directory() -> Result<PathBuf, CliError> {
     let parent = std::env::temp_dir();
     let process = std::process::id();
@@ -268,7 +265,7 @@ fn fresh_directory() -> Result<PathBuf, CliError> {
     for path in (1..=1000).map(name) {
         match make_private(&path) {
             Ok(()) => return Ok(path),
-            // Left by an earlier process of that number.
+            // An earlier process with the same id left it.
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
             Err(error) => {
                 return Err(CliError::Refused(format!("{}: {error}", path.display())));
@@ -278,7 +275,7 @@ fn fresh_directory() -> Result<PathBuf, CliError> {
     Err(CliError::Refused(format!("{}: full of earlier demos; use --store", parent.display())))
 }
 
-/// Ours alone: others may write to the parent.
+/// Accessible to this user only, because others can write to the parent.
 fn make_private(path: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     std::fs::DirBuilder::new().mode(0o700).create(path)

@@ -1,8 +1,8 @@
-//! What the run came to: what was published against what was found, and how politely.
+//! The result of a run: publications against findings, and politeness.
 //!
-//! Joins three witnesses: the world (what was published when), the judge (what the server saw) and
-//! the store (what the daemon wrote). Knows how they are compared and shown. Must not know how
-//! any of them came by it.
+//! Combines three inputs: the calendar (publications), the checks (requests at the server) and the
+//! store (findings of the daemon). Knows how to compare and show them. Must not know how each of them
+//! is obtained.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -10,28 +10,28 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::cli::table::{Cell, Tone, cell, print};
+use crate::cli::table::{TableCell, Tone, cell, print};
 use crate::store::StoreError;
 use crate::store::reader::Reader;
 use crate::store::review::Detection;
 use tidewatch_core::time::{Span, Timestamp};
 
 use super::bursts::{self, BurstReport};
-use super::cast::{Character, Form, Quirk};
 use super::circumstances::{Circumstances, day};
-use super::judge::{Account, Judge};
+use super::demo_sources::{Character, DemoFormat, Quirk};
+use super::judge::{Judge, SourceAccount};
 use super::text::{key, revision};
 
-/// What is published later than this before the end, the source's or the run's, need not have been found: a night of skipped
-/// hours, and a backoff after it, fit in.
+/// Updates published later than this before the end (of the source or the run) need not be found. The
+/// time covers a night of skipped hours and a backoff after it.
 const PATIENCE: Span = Span::from_hours(12);
 
-/// The state of a source that has a plan.
+/// State of a source with a plan.
 const PLANNED: &str = "planned";
 
-/// The report; its fields are described in [`super`].
+/// The report; [`super`] describes its fields.
 #[derive(Debug, Clone, Serialize)]
-pub struct Report {
+pub struct DemoReport {
     fine: bool,
     interrupted: bool,
     began: String,
@@ -39,26 +39,26 @@ pub struct Report {
     speed: f64,
     wall_s: f64,
     store: PathBuf,
-    totals: Totals,
-    lateness: Lateness,
+    totals: DemoTotals,
+    lateness: DemoDeadlines,
     sources: Vec<SourceReport>,
-    comparison: Option<Comparison>,
+    comparison: Option<DemoComparison>,
     bursts: Vec<BurstReport>,
     bursts_missed: Vec<String>,
     violations: Vec<ViolationReport>,
 }
 
-/// Planned sources, and the same asked evenly.
+/// Totals of the sources with a plan, and of the same sources probed evenly.
 #[derive(Debug, Clone, Serialize)]
-struct Comparison {
+struct DemoComparison {
     sources: usize,
-    plan: Share,
-    uniform: Share,
+    plan: DemoShare,
+    uniform: DemoShare,
 }
 
-/// What one daemon spent on sources and made of them.
+/// Probes and findings of one daemon, summed over sources.
 #[derive(Debug, Clone, Default, Serialize)]
-struct Share {
+struct DemoShare {
     probes: u64,
     found: usize,
     missed: usize,
@@ -66,7 +66,7 @@ struct Share {
 }
 
 #[derive(Debug, Clone, Default, Serialize)]
-struct Totals {
+struct DemoTotals {
     probes: u64,
     requests: u64,
     published: usize,
@@ -79,7 +79,7 @@ struct Totals {
 }
 
 #[derive(Debug, Clone, Serialize)]
-struct Lateness {
+struct DemoDeadlines {
     median_s: f64,
     p95_s: f64,
     max_s: f64,
@@ -98,7 +98,7 @@ struct SourceReport {
     mean_delay_s: Option<f64>,
     median_delay_s: Option<f64>,
     violations: usize,
-    uniform: Option<Share>,
+    uniform: Option<DemoShare>,
     #[serde(skip)]
     delays: Vec<f64>,
 }
@@ -111,8 +111,8 @@ struct ViolationReport {
     detail: String,
 }
 
-impl Report {
-    /// Draws it up.
+impl DemoReport {
+    /// Builds the report.
     pub async fn draw_up(
         cast: &[Character],
         judge: &Judge,
@@ -139,7 +139,7 @@ impl Report {
             sources.push(source);
         }
         let mut delays: Vec<f64> = sources.iter().flat_map(|source| source.delays.clone()).collect();
-        let totals = Totals {
+        let totals = DemoTotals {
             probes: sources.iter().map(|source| source.probes).sum(),
             requests: judge.requests(),
             published: sources.iter().map(|source| source.published).sum(),
@@ -164,7 +164,7 @@ impl Report {
             wall_s: run.wall_s,
             store: store.to_owned(),
             totals,
-            lateness: Lateness {
+            lateness: DemoDeadlines {
                 median_s: quantile(&late, 0.5),
                 p95_s: p95,
                 max_s: quantile(&late, 1.0),
@@ -187,7 +187,7 @@ impl Report {
         })
     }
 
-    /// The same with what another daemon made of the same sources by spreading its probes evenly.
+    /// Adds the results of the daemon that probes evenly.
     pub fn beside(mut self, evenly: Self) -> Self {
         self.fine &= evenly.fine;
         let mut planned: Vec<(&SourceReport, &SourceReport)> = Vec::new();
@@ -201,7 +201,7 @@ impl Report {
             }
         }
         let (plan, uniform): (Vec<_>, Vec<_>) = planned.into_iter().unzip();
-        self.comparison = (!plan.is_empty()).then(|| Comparison {
+        self.comparison = (!plan.is_empty()).then(|| DemoComparison {
             sources: plan.len(),
             plan: share(&plan),
             uniform: share(&uniform),
@@ -217,18 +217,18 @@ impl Report {
         self
     }
 
-    /// No violation, nothing missed, and no burst unnoticed.
+    /// Whether there was no violation, no missed update and no undetected burst.
     pub fn is_fine(&self) -> bool {
         self.fine
     }
 
-    /// As one JSON document.
+    /// Prints one JSON document.
     pub fn print_json(&self, out: &mut dyn Write) -> io::Result<()> {
         serde_json::to_writer_pretty(&mut *out, self)?;
         writeln!(out)
     }
 
-    /// For people.
+    /// Prints tables and text.
     pub fn print(&self, out: &mut dyn Write, colours: bool) -> io::Result<()> {
         let head = [
             "source",
@@ -242,7 +242,7 @@ impl Report {
             "violations",
             "evenly",
         ];
-        let rows: Vec<Vec<Cell>> = self.sources.iter().map(SourceReport::cells).collect();
+        let rows: Vec<Vec<TableCell>> = self.sources.iter().map(SourceReport::cells).collect();
         print(out, &head, &rows, colours)?;
         let totals = &self.totals;
         writeln!(
@@ -269,7 +269,7 @@ impl Report {
             self.lateness.p95_real_ms,
             self.lateness.max_s * 1000.0 / self.speed,
         )?;
-        if let Some(Comparison { sources, plan, uniform }) = &self.comparison {
+        if let Some(DemoComparison { sources, plan, uniform }) = &self.comparison {
             writeln!(
                 out,
                 "The {sources} sources with a plan: {} probes, delay {} on average. Asked evenly within the \
@@ -312,7 +312,7 @@ impl Report {
 }
 
 impl SourceReport {
-    fn cells(&self) -> Vec<Cell> {
+    fn cells(&self) -> Vec<TableCell> {
         let alarm = |count: usize| if count > 0 { Tone::Bad } else { Tone::Plain };
         let evenly = self.uniform.as_ref().map_or_else(String::new, |share| {
             format!("{} after {} probes", span(share.mean_delay_s), share.probes)
@@ -336,10 +336,10 @@ impl SourceReport {
     }
 }
 
-/// One source's publications against what was found of them.
+/// Compares the publications of one source with the findings.
 fn compare(
     character: &Character,
-    account: &Account,
+    account: &SourceAccount,
     seen: &[Detection],
     run: &Circumstances,
 ) -> SourceReport {
@@ -349,9 +349,9 @@ fn compare(
         .map(|detection| (detection.key.as_str(), detection.at))
         .collect();
     let detected_at = |number: u32| match character.form {
-        // A page that changed twice between two looks was seen to change once: the later revision
-        // stands for both.
-        Form::Page => seen
+        // If a page changes twice between two probes, only the later revision is found; it counts for
+        // both.
+        DemoFormat::Page => seen
             .iter()
             .find(|d| d.title.as_deref().and_then(revision).is_some_and(|shown| shown >= number))
             .map(|d| d.at),
@@ -371,7 +371,7 @@ fn compare(
         uniform: None,
         delays: Vec::new(),
     };
-    // What was there at the first look is history, not news.
+    // Updates from before the first probe do not count.
     let news = |at: Timestamp| account.first_look.is_none_or(|first| at > first) && at >= run.began;
     let last_chance = match character.quirk {
         Quirk::Gone(from) => from.min(run.ended),
@@ -395,10 +395,10 @@ fn compare(
     source
 }
 
-/// What some sources came to together.
-fn share(sources: &[&SourceReport]) -> Share {
+/// Sums over some sources.
+fn share(sources: &[&SourceReport]) -> DemoShare {
     let delays: Vec<f64> = sources.iter().flat_map(|source| source.delays.iter().copied()).collect();
-    Share {
+    DemoShare {
         probes: sources.iter().map(|source| source.probes).sum(),
         found: sources.iter().map(|source| source.found).sum(),
         missed: sources.iter().map(|source| source.missed).sum(),
@@ -420,7 +420,7 @@ fn median(values: &mut [f64]) -> Option<f64> {
     }
 }
 
-/// The value below which that share of the sorted spans lies, in seconds.
+/// The quantile of the sorted spans, in seconds.
 fn quantile(sorted: &[Span], share: f64) -> f64 {
     let place = (sorted.len().saturating_sub(1) as f64 * share).round() as usize;
     sorted.get(place).map_or(0.0, |span| span.as_secs_f64())
@@ -430,7 +430,7 @@ fn span(seconds: Option<f64>) -> String {
     seconds.map_or_else(|| "-".to_owned(), |s| Span::from_secs(s.round() as i64).to_string())
 }
 
-/// A path as a shell takes it.
+/// A path quoted for the shell.
 fn quoted(path: &Path) -> String {
     let text = path.to_string_lossy();
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);

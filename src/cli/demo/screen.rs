@@ -1,7 +1,7 @@
-//! The run as it goes: a line per source and a bar of virtual time on a terminal, a line per
-//! virtual day elsewhere.
+//! Progress display: one line per source and a bar of simulated time on a terminal, else one line per
+//! simulated day.
 //!
-//! Looks at the store and at the door now and then, as anybody could. Must not touch the run.
+//! Reads the store and the server state from time to time. Must not affect the run.
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -11,28 +11,28 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::clock::{Clock, real_pause};
 use crate::store::reader::Reader;
-use crate::store::report::SourceRow;
+use crate::store::report::SourceReportRow;
 use tidewatch_core::time::{Span, Timestamp};
 use tidewatch_lab::words::{DAYS, cut};
 
 use super::server::{Shared, enter};
-use super::world::Calendar;
+use super::world::DemoCalendar;
 
-/// How often it is looked at: often enough to seem alive, seldom enough not to slow the run.
+/// Time between two updates: short enough to look live, long enough not to slow the run.
 const EVERY: Duration = Duration::from_millis(400);
 
-/// Redraws a second: every line that changes asks for one, and most can wait for the next.
+/// Redraws per second. Every changed line requests one, and most are merged.
 const REDRAWS: u8 = 5;
 
-/// Shows the run until it is dropped.
-pub async fn show(calendar: Calendar, clock: Clock, house: Shared, store: PathBuf) {
+/// Shows the run until dropped.
+pub async fn show(calendar: DemoCalendar, clock: Clock, house: Shared, store: PathBuf) {
     let mut screen = match std::io::stderr().is_terminal() {
         true => Screen::Live(Live::new(&calendar, enter(&house).cast().len())),
         false => Screen::Lines { next: calendar.origin + Span::from_days(1) },
     };
     let reader = loop {
         real_pause(EVERY).await;
-        // The daemon makes the store; until then there is nothing to see.
+        // The daemon creates the store; until then there is nothing to show.
         if let Ok(reader) = Reader::open(&store).await {
             break reader;
         }
@@ -58,7 +58,7 @@ struct Live {
 }
 
 impl Live {
-    fn new(calendar: &Calendar, sources: usize) -> Self {
+    fn new(calendar: &DemoCalendar, sources: usize) -> Self {
         let all = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(REDRAWS));
         let line = ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
         let sources =
@@ -73,15 +73,15 @@ impl Live {
 
 impl Drop for Live {
     fn drop(&mut self) {
-        // A terminal that is gone needs no clearing. Hidden then, so that no line comes back as
-        // its bar is dropped.
+        // Errors are ignored if the terminal is gone. Hiding the target keeps dropped bars from
+        // redrawing.
         let _ = self.all.clear();
         self.all.set_draw_target(ProgressDrawTarget::hidden());
     }
 }
 
 impl Screen {
-    fn draw(&mut self, calendar: &Calendar, now: Timestamp, rows: &[SourceRow], house: &Shared) {
+    fn draw(&mut self, calendar: &DemoCalendar, now: Timestamp, rows: &[SourceReportRow], house: &Shared) {
         let day = (now - calendar.origin).as_millis() / Span::from_days(1).as_millis();
         let (probes, updates) =
             rows.iter().fold((0, 0), |(probes, updates), row| (probes + row.probes, updates + row.updates));
@@ -101,7 +101,7 @@ impl Screen {
             }
             Self::Lines { next } if now >= *next => {
                 *next = calendar.origin + Span::from_days(day + 1);
-                // A closed stderr is nobody's loss.
+                // Errors are ignored if stderr is closed.
                 let _ = writeln!(
                     std::io::stderr(),
                     "day {day} of {}: {probes} probes, {updates} updates, {violations} violations",
@@ -113,8 +113,8 @@ impl Screen {
     }
 }
 
-/// A line per source, in the order of the cast.
-fn lines(rows: &[SourceRow], house: &Shared) -> Vec<String> {
+/// One line per source, in the order of the table.
+fn lines(rows: &[SourceReportRow], house: &Shared) -> Vec<String> {
     let house = enter(house);
     let line = |(index, name): (usize, &str)| {
         let row = rows.iter().find(|row| row.name == name);

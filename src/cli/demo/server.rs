@@ -1,8 +1,8 @@
-//! The loopback web server behind all sources of the demo.
+//! The local web server of all demo sources.
 //!
-//! One listener; the `Host` header tells the characters apart. Takes the time when a request's
-//! head is in, lets the judge look at it, answers in character, and tells the judge when the
-//! answer is out. Knows sockets and headers. Must not know manners or rules.
+//! One listener; the `Host` header selects the source. Takes the time when the head of a request is
+//! read, has the request checked, sends the response, and reports when it is sent. Knows sockets and
+//! headers. Must not know the behaviour of sources or the politeness rules.
 
 use std::convert::Infallible;
 use std::io;
@@ -22,61 +22,61 @@ use tokio::task::JoinSet;
 
 use crate::clock::Clock;
 
-use super::cast::{Character, Quirk};
+use super::demo_sources::{Character, Quirk};
 use super::judge::{Bearing, Judge, UNWANTED};
-use super::manners::{Asked, Habit, Reply, answer};
+use super::server_behaviour::{DemoReply, DemoRequest, Habit, answer};
 use super::text::http_date;
 
-/// A port that answers and one that never will.
+/// A port that accepts connections and one that refuses them.
 #[derive(Debug)]
 pub struct Ports {
     open: TcpListener,
-    /// Bound and never listened on: connections are refused, and nobody else can take the port.
+    /// Bound but never listened on, so connections are refused and the port stays reserved.
     closed: TcpSocket,
 }
 
 impl Ports {
-    /// Takes both, on loopback.
+    /// Binds both on loopback.
     pub async fn take() -> io::Result<Self> {
         let closed = TcpSocket::new_v4()?;
         closed.bind(([127, 0, 0, 1], 0).into())?;
         Ok(Self { open: TcpListener::bind(("127.0.0.1", 0)).await?, closed })
     }
 
-    /// The one that answers.
+    /// The port that accepts.
     pub fn open(&self) -> io::Result<u16> {
         Ok(self.open.local_addr()?.port())
     }
 
-    /// The one that refuses.
+    /// The port that refuses.
     pub fn closed(&self) -> io::Result<u16> {
         Ok(self.closed.local_addr()?.port())
     }
 }
 
-/// Everyone who lives behind the door, and the judge at it.
+/// All sources behind the server, with the checks.
 #[derive(Debug)]
-pub struct House {
+pub struct DemoServer {
     cast: Vec<Character>,
     habits: Vec<Habit>,
-    /// The judge.
+    /// Checks every request.
     pub judge: Judge,
 }
 
-impl House {
-    /// A house for this cast.
+impl DemoServer {
+    /// A server state for these sources.
     pub fn new(cast: Vec<Character>, judge: Judge) -> Self {
         let habits = vec![Habit::default(); cast.len()];
         Self { cast, habits, judge }
     }
 
-    /// Who lives here.
+    /// All sources.
     pub fn cast(&self) -> &[Character] {
         &self.cast
     }
 
-    /// Whom an address belongs to, the one that a mover has moved to included.
-    fn owner(&self, asked: &Asked) -> Option<usize> {
+    /// The source at an address, also after its move to another host.
+    fn owner(&self, asked: &DemoRequest) -> Option<usize> {
         self.cast.iter().position(|character| match character.quirk {
             Quirk::Moved { host, .. } if asked.host == host => asked.path == character.path,
             Quirk::Carousel => {
@@ -87,21 +87,22 @@ impl House {
     }
 }
 
-/// A house that several connections knock at. A plain mutex, because it is held only to compute.
-pub type Shared = Arc<Mutex<House>>;
+/// Server state shared by connections. A blocking mutex is enough, because it is never held across an
+/// await.
+pub type Shared = Arc<Mutex<DemoServer>>;
 
-/// Opens the house for a moment. A panic of another holder is no reason to hide what was seen.
-pub fn enter(house: &Shared) -> MutexGuard<'_, House> {
+/// Locks the state. If another holder panicked, the recorded data is still used.
+pub fn enter(house: &Shared) -> MutexGuard<'_, DemoServer> {
     house.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Serves until it is dropped.
+/// Serves until dropped.
 pub async fn serve(ports: Ports, house: Shared, clock: Clock) -> io::Result<()> {
     let port = ports.open()?;
     let mut connections = JoinSet::new();
     loop {
         let (stream, _) = ports.open.accept().await?;
-        // Many small answers: none may wait for the other side's acknowledgement.
+        // Sends small responses at once, without waiting for acknowledgements.
         stream.set_nodelay(true)?;
         let (house, clock) = (house.clone(), clock.clone());
         connections.spawn(async move {
@@ -109,7 +110,7 @@ pub async fn serve(ports: Ports, house: Shared, clock: Clock) -> io::Result<()> 
                 let response = respond(&house, &clock, port, &request);
                 async move { Ok::<_, Infallible>(response) }
             });
-            // What breaks off, by plan or because the visitor left, is no news.
+            // Broken connections are expected here.
             let _ = http1::Builder::new()
                 .auto_date_header(false)
                 .header_read_timeout(None)
@@ -132,11 +133,11 @@ fn respond(house: &Shared, clock: &Clock, port: u16, request: &Request<Incoming>
         let reply = match owner {
             _ if robots => {
                 let pages = house.cast.iter().any(|c| c.quirk == Quirk::Closed && c.host == asked.host);
-                Reply::robots(pages)
+                DemoReply::robots(pages)
             }
             Some(owner) => answer(&house.cast[owner], &mut house.habits[owner], &asked, at, port)
-                .unwrap_or_else(|_| Reply { status: 500, ..Reply::default() }),
-            None => Reply::not_found(),
+                .unwrap_or_else(|_| DemoReply { status: 500, ..DemoReply::default() }),
+            None => DemoReply::not_found(),
         };
         house.judge.answers(owner, &asked, reply.status, &reply.told, clock.now());
         reply
@@ -162,12 +163,12 @@ fn respond(house: &Shared, clock: &Clock, port: u16, request: &Request<Incoming>
     response
 }
 
-fn read(request: &Request<Incoming>) -> (Asked, Bearing) {
+fn read(request: &Request<Incoming>) -> (DemoRequest, Bearing) {
     let bytes = |name: HeaderName| request.headers().get(name).map(|value| value.as_bytes().to_vec());
     let text =
         |name| bytes(name).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
     let host = text(http::header::HOST);
-    let asked = Asked {
+    let asked = DemoRequest {
         host: host.rsplit_once(':').map_or(host.as_str(), |(name, _)| name).to_owned(),
         path: request.uri().path_and_query().map(ToString::to_string).unwrap_or_default(),
         etag: bytes(http::header::IF_NONE_MATCH),
@@ -190,17 +191,17 @@ struct Receipt {
     robots: bool,
 }
 
-/// Whether, and how far on, a body is about to break off.
+/// How far a response that must break off has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Breach {
     None,
-    /// What there is has yet to be sent.
+    /// The bytes are not yet sent.
     Ahead,
-    /// It is being sent.
+    /// The bytes are being sent.
     Now,
 }
 
-/// A body that tells when it is out.
+/// A response body that reports when it is sent.
 #[derive(Debug)]
 struct Delivery {
     bytes: Option<Bytes>,
@@ -209,8 +210,8 @@ struct Delivery {
 }
 
 impl Delivery {
-    /// Signed when the last piece is handed over, which is before it can reach the visitor: an
-    /// answer that has been read has left.
+    /// Reports the end when the last piece is handed over. That is before the client can receive it, so
+    /// a response that was read is always reported.
     fn sign(&mut self) {
         if let Some(receipt) = self.receipt.take() {
             let at = receipt.clock.now();
@@ -241,8 +242,8 @@ impl Body for Delivery {
                 return Poll::Ready(Some(Ok(Frame::data(bytes))));
             }
             (None, Breach::Ahead) => {
-                // Lets what was handed over go out first: else the visitor would see no answer at
-                // all instead of half a one.
+                // Flushes the bytes first; otherwise the client would get no response instead of half
+                // of one.
                 self.breach = Breach::Now;
                 context.waker().wake_by_ref();
                 return Poll::Pending;

@@ -1,7 +1,6 @@
-//! Posts as documents: RSS, Atom, JSON Feed, a page.
+//! Posts as documents: RSS, Atom, JSON Feed, HTML page.
 //!
-//! Knows formats, and the one way in which the malformed source gets RSS wrong. Must not know
-//! headers, nor who asks.
+//! Knows the formats, and the faults of the malformed source. Must not know headers or requests.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -9,35 +8,35 @@ use serde::Serialize;
 
 use tidewatch_core::time::Timestamp;
 
-use super::cast::{Character, Form, Quirk};
-use super::world::Post;
+use super::demo_sources::{Character, DemoFormat, Quirk};
+use super::world::DemoPost;
 
-/// A feed shows its latest posts: enough that a burst does not push anything out unseen.
+/// Posts in a feed; enough that a burst pushes none out between two probes.
 const SHOWN: usize = 100;
 
-/// A date as HTTP and RSS write it.
+/// A date in the format of HTTP and RSS.
 pub fn http_date(at: Timestamp) -> String {
     let since = Duration::from_millis(at.as_millis().max(0).unsigned_abs());
     httpdate::fmt_http_date(UNIX_EPOCH + since)
 }
 
-/// A post's identity.
+/// Identifier of a post.
 pub fn key(character: &Character, number: u32) -> String {
     format!("tag:{},2026:{number}", character.host)
 }
 
-/// The revision that a page's title names.
+/// The revision number in a page title.
 pub fn revision(title: &str) -> Option<u32> {
     title.rsplit_once(' ')?.1.parse().ok()
 }
 
-/// The document at a moment when these posts are out, and its `Content-Type`.
-pub fn document(character: &Character, posts: &[Post]) -> (String, &'static str) {
+/// The document with these posts, and its `Content-Type`.
+pub fn document(character: &Character, posts: &[DemoPost]) -> (String, &'static str) {
     let shown = || posts.iter().rev().take(SHOWN);
-    let link = |post: &Post| format!("http://{}/{}", character.host, post.number);
+    let link = |post: &DemoPost| format!("http://{}/{}", character.host, post.number);
     match character.form {
-        Form::Rss => (rss(character, shown(), link), "application/rss+xml; charset=utf-8"),
-        Form::Atom => {
+        DemoFormat::Rss => (rss(character, shown(), link), "application/rss+xml; charset=utf-8"),
+        DemoFormat::Atom => {
             let mut text = format!(
                 "<?xml version=\"1.0\"?>\n<feed xmlns=\"http://www.w3.org/2005/Atom\"><title>{}</title>\
                  <id>tag:{},2026:feed</id><updated>{}</updated>\n",
@@ -56,7 +55,7 @@ pub fn document(character: &Character, posts: &[Post]) -> (String, &'static str)
             }
             (text + "</feed>\n", "application/atom+xml")
         }
-        Form::Json => {
+        DemoFormat::Json => {
             let items = shown().map(|post| JsonFeedItem {
                 content_text: "What happened.",
                 date_published: post.at.iso(),
@@ -69,10 +68,10 @@ pub fn document(character: &Character, posts: &[Post]) -> (String, &'static str)
                 title: character.name,
                 version: "https://jsonfeed.org/version/1.1",
             };
-            // Only texts, which are always JSON.
+            // Serialising strings to JSON cannot fail.
             (serde_json::to_string(&feed).unwrap_or_default(), "application/feed+json")
         }
-        Form::Page => {
+        DemoFormat::Page => {
             let number = posts.last().map_or(0, |post| post.number);
             let page = format!(
                 "<!doctype html><html><head><title>Quiet page, revision {number}</title></head>\
@@ -101,8 +100,8 @@ struct JsonFeedItem {
 
 fn rss<'a>(
     character: &Character,
-    shown: impl Iterator<Item = &'a Post>,
-    link: impl Fn(&Post) -> String,
+    shown: impl Iterator<Item = &'a DemoPost>,
+    link: impl Fn(&DemoPost) -> String,
 ) -> String {
     let malformed = character.quirk == Quirk::Malformed;
     let and = if malformed { "&" } else { "&amp;" };

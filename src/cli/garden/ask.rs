@@ -1,44 +1,44 @@
-//! What `tidewatch garden` may be asked, and what cannot be.
+//! Options of `tidewatch garden`, and their checks.
 //!
-//! Knows options and what stands in for those that are not given. Must not simulate.
+//! Knows the options and their defaults. Must not simulate.
 
 use std::path::{Path, PathBuf};
 
 use crate::cli::configured::load;
 use crate::cli::error::CliError;
-use tidewatch_lab::garden::answer::{Question, trials};
+use tidewatch_lab::garden::answer::{GardenQuestion, trials};
 use tidewatch_lab::garden::cube::slice::Dim;
 use tidewatch_lab::garden::instance::units;
-use tidewatch_lab::garden::policy::Policy;
+use tidewatch_lab::garden::policy::GardenPolicy;
 use tidewatch_lab::garden::{made_up, sweep};
 
 use super::configured::Configured;
 use super::{configured, file};
 
-/// The most plants that are made up.
+/// Largest number of generated plants.
 const MOST_PLANTS: u32 = 1_000_000;
 
-/// The most days that are walked.
+/// Largest number of simulated days.
 const MOST_DAYS: u32 = 100_000;
 
-/// Where no days are given: so many of the longest window, within these bounds.
+/// Default length: this many times the longest window, within these bounds.
 const WINDOWS: u32 = 4;
 const USUAL_DAYS: (u32, u32) = (400, 4000);
-/// Of configured sources, whose days are minutes.
+/// Upper bound for configured sources, whose days are short.
 const LONGEST_CONFIGURED: u32 = 40_000;
 
-/// What `garden` is asked.
+/// Options of `garden`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The garden: a line `cost,window` or `cost,window,group`, then a plant a line; windows in days. `-`
-    /// reads standard input. Default: every configured source with a max_gap.
+    /// Read the garden from FILE (`-`: standard input): a header `cost,window` or `cost,window,group`,
+    /// then one plant per line, windows in days. Default: every configured source with a max_gap.
     #[arg(long, value_name = "FILE", conflicts_with = "generate")]
     instance: Option<PathBuf>,
-    /// So many made-up sources instead: windows from 2 to 200 days, costs from 0.5 to 2, four groups.
+    /// Generate this many sources instead: windows of 2 to 200 days, costs of 0.5 to 2, four groups.
     #[arg(long, value_name = "COUNT", allow_negative_numbers = true,
         value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_PLANTS)))]
     generate: Option<u32>,
-    /// Equal seeds make up equal gardens.
+    /// Seed of the generator; equal seeds give equal gardens.
     #[arg(
         long,
         value_name = "NUMBER",
@@ -47,35 +47,36 @@ pub struct Args {
         allow_negative_numbers = true
     )]
     seed: u64,
-    /// The largest capacity: work a day. Default: the configured one, else a quarter more than Ω.
+    /// Largest capacity (work per day). Default: the configured one, else a quarter more than Ω.
     #[arg(long, value_name = "WORK", allow_negative_numbers = true, value_parser = capacity)]
     capacity: Option<f64>,
-    /// So many capacities are tried, evenly from half of Ω to the largest.
+    /// Number of capacities to try, evenly spaced from half of Ω to the largest.
     #[arg(long, value_name = "COUNT", default_value = "24", allow_negative_numbers = true,
         value_parser = clap::value_parser!(u32).range(1..=1000))]
     capacities: u32,
-    /// Who waters: medd, edd, medd_printed or power_of_two, which keeps to no capacity and is tried once.
+    /// Policies to try: medd, edd, medd_printed or power_of_two, which ignores the capacity and is
+    /// tried once.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "medd,edd,power_of_two",
         value_parser = policy)]
-    policy: Vec<Policy>,
-    /// How long each is tried. Default: four times the longest window, from 400 to 4000.
+    policy: Vec<GardenPolicy>,
+    /// Days to simulate per trial. Default: four times the longest window, from 400 to 4000.
     #[arg(long, value_name = "DAYS", allow_negative_numbers = true,
         value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_DAYS)))]
     days: Option<u32>,
-    /// Keep all measures in this file, by capacity, policy, group, window and day, as SQLite tables. With --by
-    /// and no garden, one that is there is sliced.
+    /// Store all measures in this SQLite file, by capacity, policy, group, window and day. With --by
+    /// and without a garden, slice an existing file.
     #[arg(long, value_name = "FILE")]
     pub(super) cube: Option<PathBuf>,
-    /// Sum the measures up by some of capacity, policy, group, window and day.
+    /// Sum the measures by some of capacity, policy, group, window and day.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = dimension)]
     by: Vec<Dim>,
-    /// Only what has this value, such as capacity=20 or group=news; may be repeated.
+    /// Restrict the sums to one value, such as capacity=20 or group=news; may be repeated.
     #[arg(long = "where", value_name = "DIM=VALUE", requires = "by", value_parser = held)]
     pub(super) held: Vec<(Dim, String)>,
-    /// Draw the front into this file.
+    /// Draw the Pareto front into this SVG file.
     #[arg(long, value_name = "FILE")]
     pub(super) svg: Option<PathBuf>,
-    /// One JSON document.
+    /// Print one JSON document.
     #[arg(long)]
     pub(super) json: bool,
 }
@@ -87,9 +88,12 @@ fn capacity(text: &str) -> Result<f64, String> {
     }
 }
 
-fn policy(text: &str) -> Result<Policy, String> {
-    Policy::from_name(text).ok_or_else(|| {
-        format!("there is no such policy; there are {}", Policy::ALL.map(Policy::name).join(", "))
+fn policy(text: &str) -> Result<GardenPolicy, String> {
+    GardenPolicy::from_name(text).ok_or_else(|| {
+        format!(
+            "there is no such policy; there are {}",
+            GardenPolicy::ALL.map(GardenPolicy::name).join(", ")
+        )
     })
 }
 
@@ -104,7 +108,7 @@ fn held(text: &str) -> Result<(Dim, String), String> {
     Ok((dimension(dim)?, value.to_owned()))
 }
 
-/// Each once, in the order of the first.
+/// Removes duplicates and keeps the order.
 fn once<T: Copy + PartialEq>(list: &[T]) -> Vec<T> {
     let mut kept = Vec::new();
     for item in list {
@@ -116,19 +120,19 @@ fn once<T: Copy + PartialEq>(list: &[T]) -> Vec<T> {
 }
 
 impl Args {
-    /// The dimensions asked for.
+    /// The requested dimensions, without duplicates.
     pub fn by(&self) -> Vec<Dim> {
         once(&self.by)
     }
 
-    /// The cube that is only sliced, if that is what is asked.
+    /// The existing cube to slice, if no trial is requested.
     pub fn only_sliced(&self) -> Option<&Path> {
         let asked = !self.by.is_empty() && self.instance.is_none() && self.generate.is_none();
         self.cube.as_deref().filter(|file| asked && file.exists())
     }
 
-    /// What is asked, if it can be.
-    pub fn question(&self, config: Option<&Path>) -> Result<Question, CliError> {
+    /// Checks the options and builds the question for the lab.
+    pub fn question(&self, config: Option<&Path>) -> Result<GardenQuestion, CliError> {
         let (instance, configured, day) = match (&self.instance, self.generate) {
             (Some(file), _) => (file::read(file)?, None, None),
             (None, Some(plants)) => (made_up::instance(plants as usize, self.seed), None, None),
@@ -151,6 +155,6 @@ impl Args {
         let usual = instance.longest().saturating_mul(WINDOWS).clamp(USUAL_DAYS.0, longest);
         let days = self.days.unwrap_or(usual);
         let trials = trials(&instance, &once(&self.policy), most, self.capacities as usize, days);
-        Ok(Question { capacity: units(most), days, trials, instance, day })
+        Ok(GardenQuestion { capacity: units(most), days, trials, instance, day })
     }
 }

@@ -1,8 +1,8 @@
-//! A garden of the configured sources: every one that states a `max_gap`.
+//! A garden of the configured sources that have a `max_gap`.
 //!
-//! Days are steps, or several of them: a gardener who may do less than one look a step could not be tried out step by
-//! step. Costs are those that sources state, else what their probes have shown, if there is a store. Knows which
-//! settings make a plant of a source. Must not know what is done with it.
+//! A day of the garden is one or more steps, because a capacity below one probe per step could not be
+//! tried with single steps. Costs are the configured ones, else learned ones from the store, else 1.
+//! Must not know the use of the garden.
 
 use std::collections::HashMap;
 
@@ -12,32 +12,32 @@ use crate::cli::status::look;
 use crate::clock::Clock;
 use crate::config::configuration::Config;
 use tidewatch_core::engine::garden::Task;
-use tidewatch_lab::garden::answer::Day;
+use tidewatch_lab::garden::answer::GardenDay;
 use tidewatch_lab::garden::instance::Instance;
 
-/// What is configured.
+/// The garden from the configuration.
 #[derive(Debug)]
 pub struct Configured {
-    /// Every source that has to be looked at within some time.
+    /// One plant for every source with a `max_gap`.
     pub instance: Instance,
-    /// What a day has, where that is configured.
+    /// Configured capacity of a day, if any.
     pub capacity: Option<f64>,
-    /// What a day is.
-    pub day: Day,
+    /// Length of a day.
+    pub day: GardenDay,
 }
 
-/// A day is to have room for so many of the dearest looks, …
+/// A day has room for this many of the dearest probes …
 const ROOM: f64 = 8.0;
-/// … and the shortest window at least so many days.
+/// … and the shortest window has at least this many days.
 const SHORTEST: u32 = 4;
 
-/// The garden that is configured.
+/// Builds the garden from the configuration.
 pub fn read(config: &Config) -> Result<Configured, CliError> {
     let step = config.fleet.step;
     let learned = learned(config);
     let bound = config.sources.iter().filter_map(|source| {
         let gap = source.max_gap?;
-        // As the fleet has it: the last whole step before the gap is over.
+        // As in the engine: the last whole step before the gap ends.
         let steps =
             u32::try_from((gap.as_millis() / step.as_millis().max(1)).max(2)).unwrap_or(u32::MAX) - 1;
         let known = learned.get(source.name.as_str()).copied();
@@ -58,11 +58,11 @@ pub fn read(config: &Config) -> Result<Configured, CliError> {
     Ok(Configured {
         instance: Instance::new(all.into_iter().map(plant).collect()),
         capacity: config.fleet.capacity.map(|capacity| capacity * f64::from(steps)),
-        day: Day { steps, step },
+        day: GardenDay { steps, step },
     })
 }
 
-/// What probes have shown of their costs, by name; nothing where there is no store yet.
+/// Learned probe costs by source name; empty without a store.
 fn learned(config: &Config) -> HashMap<String, f64> {
     let now = Clock::wall().now();
     let looked = runtime().and_then(|runtime| runtime.block_on(look(config, now)));

@@ -1,30 +1,29 @@
-//! A garden from a file: a header, and a plant a line.
+//! A garden from a file: a header, then one plant per line.
 //!
-//! Knows which numbers are costs and windows, and says of every other line why it is no plant. Must not know what is
-//! done with it.
+//! Checks costs and windows, and reports each bad line. Must not know the use of the garden.
 
 use std::path::Path;
 
 use crate::cli::error::CliError;
-use crate::cli::simulate::column::{self, Fault};
+use crate::cli::simulate::column::{self, ColumnFault};
 use tidewatch_core::engine::garden::{Task, UNIT};
 use tidewatch_lab::garden::instance::{Instance, LONGEST_WINDOW};
 
-/// What the first line says.
+/// Header without groups.
 const HEADER: &str = "cost,window";
 
-/// Or this.
+/// Header with groups.
 const WITH_GROUP: &str = "cost,window,group";
 
-/// The dearest plant there may be.
+/// Largest cost of a plant.
 const DEAREST: f64 = 1e6;
 
-/// The garden in a file.
+/// Reads the garden from a file.
 pub fn read(file: &Path) -> Result<Instance, CliError> {
     Ok(Instance::new(column::read(file, parse)?))
 }
 
-fn parse(text: &str) -> Result<Vec<(Task, String)>, Vec<Fault>> {
+fn parse(text: &str) -> Result<Vec<(Task, String)>, Vec<ColumnFault>> {
     let with_group = column::lines(text).next().is_some_and(|(_, first)| first == WITH_GROUP);
     let (header, fields) = if with_group { (WITH_GROUP, 3) } else { (HEADER, 2) };
     let planted = column::parse(text, header, |line| plant(line, fields))?;

@@ -1,15 +1,15 @@
-//! `tidewatch garden`: what a capacity costs and what it buys, from too little work to more than enough.
+//! `tidewatch garden`: lateness and work as functions of the capacity.
 //!
-//! Sources that must be looked at within some time are plants that must be watered (B. J. Gao et al., *The Gardener's
-//! Problem*, 2009). Every policy is tried with many capacities (MMEDD); of what comes of them only those are worth a
-//! thought that no other beats in both tardiness and work. Knows the order of things. Must not simulate, nor lay
-//! anything out.
+//! Sources with a `max_gap` are the plants of B. J. Gao et al., *The Gardener's Problem* (2009). Every
+//! policy is tried with many capacities (MMEDD). The Pareto front keeps the trials that no other beats
+//! in both tardiness and work. This module runs the steps in order. It must not simulate or lay out
+//! text.
 
 use std::io::Write;
 use std::path::Path;
 
 use crate::store::StoreError;
-use tidewatch_lab::garden::answer::{Answer, beds};
+use tidewatch_lab::garden::answer::{GardenAnswer, beds};
 use tidewatch_lab::garden::cube::{Cube, CubeError};
 use tidewatch_lab::garden::{document, picture};
 
@@ -34,7 +34,7 @@ impl From<CubeError> for CliError {
     }
 }
 
-/// Tries out and shows, or slices a cube that is there.
+/// Runs the trials and shows them, or slices an existing cube.
 pub fn run(arguments: &Args, config: Option<&Path>, out: &mut dyn Write) -> Result<(), CliError> {
     let (runtime, by) = (runtime()?, arguments.by());
     if let Some(file) = arguments.only_sliced() {
@@ -64,12 +64,12 @@ pub fn run(arguments: &Args, config: Option<&Path>, out: &mut dyn Write) -> Resu
             outcomes?
         }
     };
-    let answer = Answer::new(question, outcomes);
+    let answer = GardenAnswer::new(question, outcomes);
     let slice = match cube {
         Some(mut cube) => runtime.block_on(async {
             cube.conclude(&answer.runs()).await?;
             let slice = if by.is_empty() { None } else { Some(cube.slice(&by, &arguments.held).await) };
-            // Whether or not there is such a slice, what was found stays.
+            // Keeps the measures even if the slice fails.
             cube.keep().await?;
             slice.transpose()
         })?,

@@ -1,14 +1,14 @@
-//! A garden's answer at a terminal.
+//! Output of `garden` at a terminal.
 
 use std::io::{self, Write};
 
 use crate::cli::lab_table::print;
-use tidewatch_lab::garden::answer::Answer;
+use tidewatch_lab::garden::answer::GardenAnswer;
 use tidewatch_lab::garden::cube::slice::Slice;
 use tidewatch_lab::garden::{scatter, text};
 
-/// All of it.
-pub fn all(answer: &Answer, colours: bool, out: &mut dyn Write) -> io::Result<()> {
+/// Prints everything.
+pub fn all(answer: &GardenAnswer, colours: bool, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}\n{}\n", text::title(answer), text::summary(answer))?;
     print(&text::front(answer), colours, out)?;
     writeln!(out)?;
@@ -22,7 +22,7 @@ pub fn all(answer: &Answer, colours: bool, out: &mut dyn Write) -> io::Result<()
     Ok(())
 }
 
-/// A slice of the cube.
+/// Prints a slice of the cube.
 pub fn slice(slice: &Slice, colours: bool, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}\n", text::slice_title(slice))?;
     print(&text::slice(slice), colours, out)

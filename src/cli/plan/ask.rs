@@ -1,7 +1,7 @@
-//! Puts the question together: from files, or from the configuration and the store, with what the
-//! user said on top.
+//! Builds the planning problem from files, or from the configuration and the store. Options override
+//! both.
 //!
-//! Knows defaults and where each part is found. Must not know how a schedule is searched or shown.
+//! Knows defaults and the origin of each part. Must not know how a schedule is searched or shown.
 
 use std::path::Path;
 
@@ -13,15 +13,15 @@ use crate::cli::process::runtime;
 use crate::config::configuration::Config;
 use crate::config::curves::Curve;
 use crate::config::load::curves;
-use crate::config::source::Source;
+use crate::config::source::SourceConfig;
 use crate::store::load::remembered;
 use crate::store::reader::Reader;
 use tidewatch_core::model::cyclic::Rate;
 use tidewatch_core::model::obsolescence::Obsolescence;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::observe::FeedHints;
-use tidewatch_core::planning::horizon::{End, Horizon};
-use tidewatch_core::planning::rolling;
+use tidewatch_core::planning::horizon::{Horizon, HorizonEnd};
+use tidewatch_core::planning::plan_input;
 use tidewatch_core::time::{Span, Timestamp};
 use tidewatch_lab::plans::problem::Problem;
 use tidewatch_lab::words::{cut, exact};
@@ -29,22 +29,22 @@ use tidewatch_lab::words::{cut, exact};
 use super::args::Args;
 use super::closed::{self, skipped};
 
-/// The longest horizon that is planned.
+/// Longest horizon.
 const LONGEST: Span = Span::from_days(3660);
-/// The most probes that are.
+/// Largest number of probes.
 const MOST_PROBES: u32 = 1_000_000;
 
-/// What is known before the options are heeded.
-struct Known {
+/// Inputs before options apply.
+struct PlanSubject {
     title: String,
     rate: Steps,
     importance: Steps,
-    /// What the feed asks.
+    /// Hints of the feed: skipped times and ttl.
     hints: FeedHints,
     notes: Vec<String>,
 }
 
-/// The question.
+/// Builds the planning problem.
 pub fn problem(arguments: &Args, config: Option<&Path>, now: Timestamp) -> Result<Problem, CliError> {
     if arguments.source.is_none() && arguments.rate.is_none() {
         let what = "name a source to plan for, or give a rate with --rate FILE";
@@ -107,7 +107,7 @@ pub fn problem(arguments: &Args, config: Option<&Path>, now: Timestamp) -> Resul
         return Err(CliError::Refused(format!("--probes can be at most {MOST_PROBES}")));
     }
     let granted = budget.map_or(Span::ZERO, |budget| budget.min_spacing);
-    let asked = rolling::apart(granted, &known.hints, Span::ZERO);
+    let asked = plan_input::apart(granted, &known.hints, Span::ZERO);
     if arguments.min_spacing.is_none() && asked > granted {
         known
             .notes
@@ -122,7 +122,7 @@ pub fn problem(arguments: &Args, config: Option<&Path>, now: Timestamp) -> Resul
         closed,
         allowance: Vec::new(),
         longest_gap: None,
-        end: End::Probed,
+        end: HorizonEnd::Probed,
     };
     let mut problem =
         Problem { title: known.title, start, zone, horizon, step: arguments.grid, notes: known.notes };
@@ -134,7 +134,7 @@ pub fn problem(arguments: &Args, config: Option<&Path>, now: Timestamp) -> Resul
     Ok(problem)
 }
 
-fn known(arguments: &Args, source: Option<(&Config, &Source)>) -> Result<Known, CliError> {
+fn known(arguments: &Args, source: Option<(&Config, &SourceConfig)>) -> Result<PlanSubject, CliError> {
     let files: Vec<(Curve, &Path)> = [
         arguments.rate.as_deref().map(|path| (Curve::Rate, path)),
         arguments.importance.as_deref().map(|path| (Curve::Importance, path)),
@@ -149,8 +149,8 @@ fn known(arguments: &Args, source: Option<(&Config, &Source)>) -> Result<Known, 
     let mut known = match source {
         Some((config, source)) => {
             let stored = match &rate {
-                // Nothing needs to be known of it, then.
-                Some(_) if !config.daemon.store.exists() => Stored::default(),
+                // A given rate needs no store.
+                Some(_) if !config.daemon.store.exists() => StoredSubject::default(),
                 _ => runtime()?.block_on(stored(config, &source.name))?,
             };
             let fitted = match (&rate, stored.rate) {
@@ -158,7 +158,7 @@ fn known(arguments: &Args, source: Option<(&Config, &Source)>) -> Result<Known, 
                 (None, Some(rate)) => Steps::from(&rate),
                 (None, None) => return Err(no_rate(&source.name)),
             };
-            Known {
+            PlanSubject {
                 title: cut(&source.name, 60),
                 rate: fitted,
                 importance: Steps::try_from(&config.importance).map_err(bad)?,
@@ -166,7 +166,7 @@ fn known(arguments: &Args, source: Option<(&Config, &Source)>) -> Result<Known, 
                 notes: Vec::new(),
             }
         }
-        None => Known {
+        None => PlanSubject {
             title: file_name(arguments.rate.as_deref().unwrap_or(Path::new(""))),
             rate: rate.unwrap_or(Steps::constant(0.0).map_err(bad)?),
             importance: Steps::constant(1.0).map_err(bad)?,
@@ -192,30 +192,30 @@ fn no_rate(name: &str) -> CliError {
     ))
 }
 
-/// What the store has on a source.
+/// Stored values of a source.
 #[derive(Default)]
-struct Stored {
+struct StoredSubject {
     rate: Option<Rate>,
     hints: FeedHints,
 }
 
-async fn stored(config: &Config, name: &str) -> Result<Stored, CliError> {
+async fn stored(config: &Config, name: &str) -> Result<StoredSubject, CliError> {
     let reader = Reader::open(&config.daemon.store).await?;
     let Some(row) = reader.sources().await?.into_iter().find(|row| row.name == name) else {
-        return Ok(Stored::default());
+        return Ok(StoredSubject::default());
     };
     let hints = remembered(&mut *reader.connection().await?, row.id).await?.hints;
     let segments = reader.rate_segments(row.id).await?;
     let Some(fit) = reader.fits().await?.remove(&row.id).filter(|_| !segments.is_empty()) else {
-        return Ok(Stored { rate: None, hints });
+        return Ok(StoredSubject { rate: None, hints });
     };
     let zone = TimeZone::get(&fit.time_zone).unwrap_or(TimeZone::UTC);
     let broken = |error| CliError::Refused(format!("the stored rate of `{name}` is broken: {error}"));
     let rate = Rate::new(zone, segments.into_iter().map(|(_, end, rate)| (end, rate))).map_err(broken)?;
-    Ok(Stored { rate: Some(rate), hints })
+    Ok(StoredSubject { rate: Some(rate), hints })
 }
 
-/// An instant with its offset, or a local date or time.
+/// Parses an instant with offset, or a local date or time.
 fn read_start(text: &str, zone: &TimeZone) -> Result<Timestamp, CliError> {
     let local = || {
         let at: jiff::civil::DateTime = text.parse().ok()?;
@@ -236,7 +236,7 @@ fn rounded_up(now: Timestamp, step: Span) -> Timestamp {
     if over == 0 { now } else { now + Span::from_millis(step - over) }
 }
 
-/// Midnight before the next Monday.
+/// Start of the next Monday.
 fn next_monday(now: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
     let today = jiff::Timestamp::from_millisecond(now.as_millis()).ok()?.to_zoned(zone.clone()).date();
     let monday = today.nth_weekday(1, jiff::civil::Weekday::Monday).ok()?;
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn where_plans_begin() {
+    fn start_times_are_computed_and_parsed() {
         let berlin = TimeZone::get("Europe/Berlin").unwrap();
         let monday = at("2026-11-16T00:00:00Z");
         assert_eq!(next_monday(monday, &TimeZone::UTC), Some(at("2026-11-23T00:00:00Z")));

@@ -1,6 +1,6 @@
-//! When not to probe: windows as the user writes them, and the hours and days that a feed skips.
+//! Times without probes: windows from options, and the hours and days that a feed skips.
 //!
-//! Knows weeks. Must not know why a time is closed.
+//! Knows weekly windows. Must not know why a time is closed.
 
 use jiff::tz::TimeZone;
 
@@ -10,22 +10,22 @@ use tidewatch_core::model::steps::Steps;
 use tidewatch_core::observe::FeedHints;
 use tidewatch_core::time::{Span, Timestamp};
 
-/// A window that was asked for.
+/// A window from an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Window(pub WeekWindow);
+pub struct ClosedWindow(pub WeekWindow);
 
-/// Reads days, hours or both: `sat,sun`, `22:00-06:00`, `mon-fri 22:00-06:00`.
-pub fn window(text: &str) -> Result<Window, String> {
+/// Parses days, hours or both: `sat,sun`, `22:00-06:00`, `mon-fri 22:00-06:00`.
+pub fn window(text: &str) -> Result<ClosedWindow, String> {
     let text = text.trim();
     let (days, hours) = match text.rsplit_once(char::is_whitespace) {
         Some((days, hours)) if hours.contains(':') => (days, hours),
         None if text.contains(':') => ("daily", text),
         _ => (text, "00:00-24:00"),
     };
-    week::window(days, hours).map(Window).map_err(|error| format!("{error}; {}", error.hint()))
+    week::window(days, hours).map(ClosedWindow).map_err(|error| format!("{error}; {}", error.hint()))
 }
 
-/// The windows of what a feed skips, which are in UTC. A feed that skips everything says nothing.
+/// The windows that a feed skips, in UTC. If a feed skips the whole week, its hints are ignored.
 pub fn skipped(hints: &FeedHints) -> Vec<WeekWindow> {
     let hours = (0..24_u16).filter(|hour| hints.skip_hours >> hour & 1 == 1);
     let windows = hours.map(|hour| WeekWindow {
@@ -43,8 +43,8 @@ pub fn skipped(hints: &FeedHints) -> Vec<WeekWindow> {
     all
 }
 
-/// The closed times after `from`, ascending and apart, told from it on; one that holds `until` is
-/// told to its own end, as far as that is within a week.
+/// The closed times after `from`, relative to it, ascending and disjoint. A closed time that contains
+/// `until` keeps its own end, up to about a week later.
 pub fn times(
     windows: &[(TimeZone, Vec<WeekWindow>)],
     from: Timestamp,
@@ -53,7 +53,7 @@ pub fn times(
     let mut closed: Vec<(Span, Span)> = Vec::new();
     for (zone, windows) in windows {
         let rows: Vec<(WeekWindow, f64)> = windows.iter().map(|&window| (window, 1.0)).collect();
-        // Values are 0 and 1, which are good ones.
+        // The values 0 and 1 are always valid.
         let Ok(steps) = Steps::windows(zone.clone(), 0.0, &rows) else { continue };
         let mut begins = 0;
         for (ends, value) in steps.over(from, until + Span::from_days(8)) {
@@ -84,20 +84,20 @@ mod tests {
     }
 
     #[test]
-    fn windows_as_they_are_written() {
+    fn windows_are_parsed() {
         let nights = WeekWindow { days: 0b111_1111, from_minute: 1320, until_minute: 360 };
-        assert_eq!(window("daily 22:00-06:00"), Ok(Window(nights)));
-        assert_eq!(window("22:00-06:00"), Ok(Window(nights)));
+        assert_eq!(window("daily 22:00-06:00"), Ok(ClosedWindow(nights)));
+        assert_eq!(window("22:00-06:00"), Ok(ClosedWindow(nights)));
         let weekend = WeekWindow { days: 0b110_0000, from_minute: 0, until_minute: 1440 };
-        assert_eq!(window(" sat, sun "), Ok(Window(weekend)));
-        assert_eq!(window("sat,sun 00:00-24:00"), Ok(Window(weekend)));
+        assert_eq!(window(" sat, sun "), Ok(ClosedWindow(weekend)));
+        assert_eq!(window("sat,sun 00:00-24:00"), Ok(ClosedWindow(weekend)));
         let wrong = window("mon-fry 09:00-10:00").unwrap_err();
         assert!(wrong.starts_with("`fry` is not a day of the week; expected days such as"), "{wrong}");
         assert!(window("").is_err() && window("22-06").is_err());
     }
 
     #[test]
-    fn closed_times_are_joined_and_told_beyond_the_end() {
+    fn closed_times_are_merged_and_extend_beyond_the_end() {
         let monday = Timestamp::parse_iso("2026-11-16T00:00:00Z").unwrap();
         let zone = TimeZone::get("Europe/Berlin").unwrap();
         let night = window("22:00-06:00").unwrap().0;
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_feed_skips() {
+    fn skipped_hours_and_days_become_windows() {
         let hints = FeedHints { skip_hours: 0b11, skip_days: 1, ..FeedHints::default() };
         let sunday = Timestamp::parse_iso("2026-11-15T00:00:00Z").unwrap();
         let closed = times(&[(TimeZone::UTC, skipped(&hints))], sunday, sunday + Span::from_days(3));

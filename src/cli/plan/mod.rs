@@ -1,9 +1,7 @@
-//! `tidewatch plan`: one schedule of probes, as a picture for people, as JSON for programs, as SVG
-//! for pages.
+//! `tidewatch plan`: computes one schedule of probes and shows it as text, JSON or SVG.
 //!
-//! Exists so that a plan can be looked at, and its cost compared, before anything is probed. Knows
-//! what may be asked of a plan and where its parts come from. Must not search itself, and sends
-//! nothing.
+//! Users can inspect a plan and compare costs before any probe is sent. This module knows the inputs of
+//! a plan. It must not search itself, and sends nothing.
 
 use std::io::Write;
 use std::path::Path;
@@ -24,7 +22,7 @@ mod strip;
 
 use args::Args;
 
-/// Plans and shows; with `--svg`, also draws.
+/// Plans and shows the result; with `--svg`, also draws it.
 pub fn run(arguments: &Args, config: Option<&Path>, out: &mut dyn Write) -> Result<(), CliError> {
     let problem = ask::problem(arguments, config, Clock::wall().now())?;
     let watch = Stopwatch::start();

@@ -1,4 +1,4 @@
-//! Why there is no plan, and what to do about it.
+//! Messages for plans that are impossible.
 
 use crate::cli::error::CliError;
 use tidewatch_core::planning::horizon::Impossible;
@@ -6,10 +6,10 @@ use tidewatch_core::time::Span;
 use tidewatch_lab::plans::problem::Problem;
 use tidewatch_lab::words::{exact, local};
 
-/// So many grid points are not too many for every method.
+/// Grid points that the method `optimal` can handle.
 const OPTIMAL_TAKES: i64 = 1_000_000;
 
-/// The refusal that a user sees.
+/// The message for the user: the reason, and what to change.
 pub fn refusal(problem: &Problem, why: &Impossible) -> CliError {
     let length = problem.horizon.length();
     let step = problem.step;

@@ -1,23 +1,28 @@
-//! The plan in words and tables.
+//! The plan as text and tables.
 
 use std::io::{self, Write};
 
 use crate::cli::lab_table::print;
 use tidewatch_core::time::{Span, Timestamp};
 use tidewatch_lab::plans::problem::Problem;
-use tidewatch_lab::plans::search::Outcome;
+use tidewatch_lab::plans::search::SearchOutcome;
 use tidewatch_lab::plans::text;
 use tidewatch_lab::words::{count, exact, local, plural, zone};
 
 use super::strip::strip;
 
-/// More probe times than this are not listed one by one.
+/// Largest number of probe times to list in full.
 const MOST_LISTED: usize = 60;
-/// How many of them are, then, at either end.
+/// Otherwise this many are listed at each end.
 const LISTED: usize = 8;
 
-/// Shows all of it: what was planned, the picture, the costs, the times.
-pub fn show(problem: &Problem, outcome: &Outcome, colours: bool, out: &mut dyn Write) -> io::Result<()> {
+/// Prints the summary, the picture, the costs and the times.
+pub fn show(
+    problem: &Problem,
+    outcome: &SearchOutcome,
+    colours: bool,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     head(problem, outcome, out)?;
     writeln!(out)?;
     strip(problem, &outcome.times, colours, out)?;
@@ -37,7 +42,7 @@ pub fn show(problem: &Problem, outcome: &Outcome, colours: bool, out: &mut dyn W
     Ok(())
 }
 
-fn head(problem: &Problem, outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
+fn head(problem: &Problem, outcome: &SearchOutcome, out: &mut dyn Write) -> io::Result<()> {
     let n = outcome.times.len();
     let plural = plural(n);
     let spacing = match problem.horizon.min_spacing {
@@ -61,7 +66,7 @@ fn head(problem: &Problem, outcome: &Outcome, out: &mut dyn Write) -> io::Result
     )
 }
 
-/// The times, those of a day in one line.
+/// Prints the times, one line per day.
 fn list(problem: &Problem, times: &[Span], out: &mut dyn Write) -> io::Result<()> {
     if times.len() <= MOST_LISTED {
         writeln!(out, "Probes:")?;

@@ -1,5 +1,5 @@
-//! The plan at a terminal: a row for each day, a column for each half hour, the rate as shades and
-//! probes as signs.
+//! The plan at a terminal: one row per day, one column per half hour, the rate as shades, probes as
+//! signs.
 //!
 //! Knows characters and colours. Must not know how the plan was found.
 
@@ -9,15 +9,15 @@ use std::io::{self, Write};
 use crate::cli::shades::{shade, shades, swatch};
 use tidewatch_core::model::obsolescence::hours;
 use tidewatch_core::time::Span;
-use tidewatch_lab::plans::days::{Day, days, minute_of_day};
+use tidewatch_lab::plans::days::{PlannedDay, days, minute_of_day};
 use tidewatch_lab::plans::problem::Problem;
 
 const COLUMNS: i64 = 48;
 const MINUTES: i64 = 24 * 60 / COLUMNS;
-/// More rows than this are not looked at.
+/// Largest number of rows.
 const MOST: usize = 35;
 
-/// Draws it.
+/// Draws the plan.
 pub fn strip(problem: &Problem, times: &[Span], colours: bool, out: &mut dyn Write) -> io::Result<()> {
     let all = days(&problem.zone, problem.start, problem.end(), MOST + 1);
     let shown = &all[..all.len().min(MOST)];
@@ -40,8 +40,7 @@ pub fn strip(problem: &Problem, times: &[Span], colours: bool, out: &mut dyn Wri
     writeln!(out, "● probe, 2-9 and + several in half an hour{closed}")
 }
 
-/// How many probes by day, as days since the epoch, and column. The last one stands in the time that
-/// it ends.
+/// Number of probes by date and column. A probe at the very end counts in the last column of the plan.
 fn probes(problem: &Problem, times: &[Span]) -> HashMap<(jiff::civil::Date, i64), usize> {
     let mut found = HashMap::new();
     for &at in times {
@@ -55,7 +54,7 @@ fn probes(problem: &Problem, times: &[Span]) -> HashMap<(jiff::civil::Date, i64)
 
 fn cell(
     problem: &Problem,
-    day: &Day,
+    day: &PlannedDay,
     column: i64,
     probes: &HashMap<(jiff::civil::Date, i64), usize>,
     peak: f64,

@@ -5,12 +5,12 @@ use serde_json::{Value, json};
 use tidewatch_core::time::Timestamp;
 use tidewatch_lab::words::zone;
 
-use super::grid::{Ahead, hours};
-use super::known::Rhythm;
+use super::grid::{NextHours, hours};
+use super::known::StoredRhythm;
 
-/// The rhythm as one JSON document. `hours` are expected updates by day, Monday first, and hour of
-/// the local week; `by_hour` are whole clock hours, the one that `now` lies in first.
-pub fn to_json(rhythm: &Rhythm, now: Timestamp) -> Value {
+/// The rhythm as one JSON document. `hours` has expected updates by day (Monday first) and hour of the
+/// local week. `by_hour` has whole clock hours, starting with the current one.
+pub fn to_json(rhythm: &StoredRhythm, now: Timestamp) -> Value {
     let rate = &rhythm.rate;
     let segments: Vec<Value> = rate
         .segments()
@@ -20,7 +20,7 @@ pub fn to_json(rhythm: &Rhythm, now: Timestamp) -> Value {
     let habits = rhythm.habits.as_ref().map(|habits| -> Vec<Value> {
         habits.iter().map(|one| json!({ "account": one.account, "share": one.share })).collect()
     });
-    let ahead = Ahead::of(rate, now);
+    let ahead = NextHours::of(rate, now);
     json!({
         "source": rhythm.name, "time_zone": zone(rate.zone()), "origin": rhythm.origin,
         "cycle": rhythm.cycle, "updates": rhythm.updates, "since": rhythm.since.map(Timestamp::iso),

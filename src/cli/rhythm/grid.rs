@@ -1,7 +1,7 @@
-//! The numbers behind the pictures: the week by hours, and the day ahead.
+//! The numbers behind the pictures: the week by hours, and the next 24 hours.
 //!
-//! The week's cells are hours of the fitted local week, which has no dates and so no change of the
-//! clock; the day ahead is real time. Must not know how either is drawn.
+//! The cells of the week are hours of the fitted local week, which has no clock changes. The next 24
+//! hours are real time. Must not know how either is drawn.
 
 use jiff::tz::TimeZone;
 
@@ -11,10 +11,10 @@ use tidewatch_core::time::{Span, Timestamp};
 
 const HOUR_MS: i64 = 3_600_000;
 
-/// Expected updates by day, Monday first, and hour.
+/// Expected updates by day (Monday first) and hour.
 pub type Hours = [[f64; 24]; 7];
 
-/// The week's cells: the rate's integral over each hour.
+/// The cells of the week: the integral of the rate over each hour.
 pub fn hours(rate: &Rate) -> Hours {
     let mut cells = [[0.0; 24]; 7];
     for (start, end, per_hour) in rate.segments() {
@@ -27,30 +27,30 @@ pub fn hours(rate: &Rate) -> Hours {
     cells
 }
 
-/// The busiest hour's updates.
+/// Updates in the busiest hour.
 pub fn peak(hours: &Hours) -> f64 {
     hours.iter().flatten().copied().fold(0.0, f64::max)
 }
 
-/// The cell that an instant lies in: (day, hour).
+/// The cell of an instant: (day, hour).
 pub fn here(zone: &TimeZone, now: Timestamp) -> (usize, usize) {
     let into = local_millis(zone, now).rem_euclid(WEEK_MS);
     ((into / DAY_MS) as usize, (into % DAY_MS / HOUR_MS) as usize)
 }
 
-/// What is expected of the next day.
+/// Expected updates in the next 24 hours.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Ahead {
-    /// The beginning of the clock hour that now lies in.
+pub struct NextHours {
+    /// Start of the current clock hour.
     pub from: Timestamp,
-    /// Updates in the 24 hours from now on.
+    /// Updates in the 24 hours from now.
     pub expected: f64,
-    /// Updates by whole hour from `from` on.
+    /// Updates by whole hour, starting at `from`.
     pub by_hour: [f64; 24],
 }
 
-impl Ahead {
-    /// The day from `now` on.
+impl NextHours {
+    /// The 24 hours from `now`.
     pub fn of(rate: &Rate, now: Timestamp) -> Self {
         let into_hour = local_millis(rate.zone(), now).rem_euclid(HOUR_MS);
         let from = now - Span::from_millis(into_hour);
@@ -62,12 +62,13 @@ impl Ahead {
         }
     }
 
-    /// The busiest hour.
+    /// Updates in the busiest hour.
     pub fn peak(&self) -> f64 {
         self.by_hour.iter().copied().fold(0.0, f64::max)
     }
 
-    /// The longest run of hours about as busy as the busiest, first and last; none if all hours are alike.
+    /// The longest run of hours with at least 90 % of the peak, as first and last hour; `None` if it
+    /// covers all 24.
     pub fn likeliest(&self) -> Option<(usize, usize)> {
         let busiest = |value: f64| value >= 0.9 * self.peak();
         let (mut best, mut start) = (None, None);

@@ -1,6 +1,6 @@
-//! The heat map at a terminal: a row for each day, two columns for each hour.
+//! The heat map at a terminal: one row per day, two columns per hour.
 //!
-//! Knows characters and colours. Must not know what the numbers mean.
+//! Knows characters and colours. Must not know the meaning of the numbers.
 
 use std::io::{self, Write};
 
@@ -9,11 +9,11 @@ use jiff::tz::TimeZone;
 use crate::cli::shades::{shade, shades, swatch};
 use tidewatch_lab::words::DAYS;
 
-use super::grid::{Ahead, Hours, here, peak};
+use super::grid::{Hours, NextHours, here, peak};
 
 const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// The map, with an hour ruler above it, and signs at the row and the column of `now`.
+/// Draws the map with a ruler of hours above, and marks the row and column of `now`.
 pub fn map(hours: &Hours, now: (usize, usize), colours: bool, out: &mut dyn Write) -> io::Result<()> {
     let ruler: String = (0..24).step_by(3).map(|hour| format!("{hour:02}    ")).collect();
     writeln!(out, "      {}", ruler.trim_end())?;
@@ -30,13 +30,13 @@ pub fn map(hours: &Hours, now: (usize, usize), colours: bool, out: &mut dyn Writ
     writeln!(out, "{}^^ now", " ".repeat(6 + 2 * now.1))
 }
 
-/// Which shade stands for how many updates an hour.
+/// Draws the legend: updates per hour for each shade.
 pub fn legend(peak: f64, colours: bool, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "an hour:{}", shades(peak, "  ", colours))
 }
 
-/// The day ahead as bars, an hour each, with a ruler of local hours below.
-pub fn spark(ahead: &Ahead, zone: &TimeZone, out: &mut dyn Write) -> io::Result<()> {
+/// Draws the next 24 hours as bars, with a ruler of local hours below.
+pub fn spark(ahead: &NextHours, zone: &TimeZone, out: &mut dyn Write) -> io::Result<()> {
     let top = ahead.peak();
     let bars: String = ahead.by_hour.iter().flat_map(|&value| [bar(value, top); 2]).collect();
     let first = here(zone, ahead.from).1;
@@ -49,6 +49,6 @@ fn bar(value: f64, top: f64) -> char {
     if value <= 0.0 || top <= 0.0 {
         return BARS[0];
     }
-    // The least that is expected still shows.
+    // The smallest positive value is still visible.
     BARS[((value / top * 8.0).round() as usize).clamp(1, 8)]
 }

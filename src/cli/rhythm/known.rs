@@ -1,34 +1,34 @@
-//! What is known of one source's rhythm.
+//! The stored rhythm of one source.
 
 use tidewatch_core::model::cyclic::Rate;
 use tidewatch_core::model::habits::named::Believed;
 use tidewatch_core::time::Timestamp;
 
-/// A fitted rate, and the evidence for it.
+/// A fitted rate and its evidence.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Rhythm {
-    /// The source's name.
+pub struct StoredRhythm {
+    /// Name of the source.
     pub name: String,
-    /// Its rate; the zone is in it.
+    /// Fitted rate, with its time zone.
     pub rate: Rate,
-    /// Whose history the rate is from: `individual`, `aggregate` or `blend`.
+    /// Origin of the rate: `individual`, `aggregate` or `blend`.
     pub origin: String,
-    /// What repeats: `none`, `day`, `work week` or `week`.
+    /// Repeating pattern: `none`, `day`, `work week` or `week`.
     pub cycle: String,
-    /// The evidence: updates seen in all.
+    /// Number of observed updates.
     pub updates: u64,
-    /// The evidence begins here.
+    /// Start of the evidence.
     pub since: Option<Timestamp>,
-    /// When the rate was fitted.
+    /// Time of the fit.
     pub fitted_at: Timestamp,
-    /// How much more the updates scatter than the rate foretells; 1 = keeps its rhythm.
+    /// Dispersion: scatter of the updates relative to the rate; 1 means as expected.
     pub dispersion: Option<f64>,
-    /// What else it is foretold by, the most believed first; `None` where nobody plans by that.
+    /// Predictors by weight, largest first; `None` if the policy does not use them.
     pub habits: Option<Vec<Believed>>,
 }
 
-impl Rhythm {
-    /// Whether there is anything to draw.
+impl StoredRhythm {
+    /// Whether there is a rhythm to draw.
     pub(super) fn is_known(&self) -> bool {
         self.updates > 0 && self.rate.per_week() > 0.0
     }

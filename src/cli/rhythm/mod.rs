@@ -1,9 +1,7 @@
-//! `tidewatch rhythm`: when in the week a source is updated, as a heat map for people, as JSON for
-//! programs, as SVG for pages.
+//! `tidewatch rhythm`: shows the weekly rhythm of a source as a heat map, JSON or SVG.
 //!
-//! Exists so that what was learned of a source can be looked at before it is believed. Knows how a
-//! weekly rate is shown. Must not know where the rate comes from, nor what time it is: both are
-//! handed in.
+//! Lets users inspect the learned rhythm of a source. Knows how a weekly rate is shown. Except for the
+//! command itself (`run`), must not know where the rate or the current time comes from.
 
 mod document;
 mod grid;

@@ -1,4 +1,4 @@
-//! The command: reads what was fitted, and shows it.
+//! The command: reads the fitted rate and shows it.
 
 use std::io::Write;
 use std::path::Path;
@@ -17,11 +17,11 @@ use super::super::error::CliError;
 use super::super::files::write_file;
 use super::super::process::{colours, runtime};
 use super::document::to_json;
-use super::known::Rhythm;
+use super::known::StoredRhythm;
 use super::show::show;
 use super::svg::to_svg;
 
-/// Shows a source's rhythm; with `svg`, also draws it into that file.
+/// Shows the rhythm of a source; with `svg`, also draws it into that file.
 pub fn run(
     config: &Config,
     name: &str,
@@ -43,7 +43,7 @@ pub fn run(
     Ok(())
 }
 
-async fn read(config: &Config, name: &str) -> Result<Rhythm, CliError> {
+async fn read(config: &Config, name: &str) -> Result<StoredRhythm, CliError> {
     let reader = Reader::open(&config.daemon.store).await?;
     let unknown = || CliError::Refused(format!("nothing is known of `{name}` yet; is the daemon running?"));
     let row = reader.sources().await?.into_iter().find(|row| row.name == name).ok_or_else(unknown)?;
@@ -52,13 +52,13 @@ async fn read(config: &Config, name: &str) -> Result<Rhythm, CliError> {
     let segments = reader.rate_segments(row.id).await?;
     let broken = |error| CliError::Refused(format!("the stored rate of `{name}` is broken: {error}"));
     let rate = Rate::new(zone, segments.into_iter().map(|(_, end, rate)| (end, rate))).map_err(broken)?;
-    // Whoever has another policy now may have had habits.
+    // After a change of policy, the store may hold predictors that are no longer used.
     let diary = match Policy::from_name(&row.policy) {
         Some(Policy::Auto) => reader.diaries(&[row.id]).await?.remove(&row.id),
         _ => None,
     };
     let habits = diary.and_then(|diary| diary.habits).and_then(|bytes| PredictorMix::from_bytes(&bytes));
-    Ok(Rhythm {
+    Ok(StoredRhythm {
         name: row.name,
         rate,
         origin: fit.origin,

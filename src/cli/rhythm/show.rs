@@ -5,12 +5,12 @@ use std::io::{self, Write};
 use tidewatch_core::time::Timestamp;
 use tidewatch_lab::words::{count, cut, zone};
 
-use super::grid::{self, Ahead, here, hours};
-use super::known::Rhythm;
+use super::grid::{self, NextHours, here, hours};
+use super::known::StoredRhythm;
 use super::{heat, stretches, words};
 
-/// Shows the rhythm at a terminal: the map, its legend, the stretches, the evidence, the day ahead.
-pub fn show(rhythm: &Rhythm, now: Timestamp, colours: bool, out: &mut dyn Write) -> io::Result<()> {
+/// Prints the map, its legend, the periods, the evidence and the next 24 hours.
+pub fn show(rhythm: &StoredRhythm, now: Timestamp, colours: bool, out: &mut dyn Write) -> io::Result<()> {
     let name = cut(&rhythm.name, 60);
     if !rhythm.is_known() {
         return writeln!(out, "{name}: {}", words::nothing(rhythm));
@@ -29,7 +29,7 @@ pub fn show(rhythm: &Rhythm, now: Timestamp, colours: bool, out: &mut dyn Write)
     for (label, text) in words::evidence(rhythm, now) {
         writeln!(out, "{label:<12}{text}")?;
     }
-    let ahead = Ahead::of(rate, now);
+    let ahead = NextHours::of(rate, now);
     writeln!(out, "{:<12}{}", "next 24h", words::ahead(&ahead, rate.zone()))?;
     heat::spark(&ahead, rate.zone(), out)
 }

@@ -1,25 +1,24 @@
-//! The fitted segments as people would tell them: nearly equal neighbours told as one, equal days
-//! told together, the quiet hours told last and all at once.
+//! The fitted segments as text. Similar neighbours and equal days are merged; all quiet hours are
+//! summed in the last line.
 
 use tidewatch_core::model::cyclic::{DAY_S, Rate};
 use tidewatch_lab::words::{DAYS, count, number};
 
-/// More lines than this are not read.
+/// Largest number of lines.
 const MOST: usize = 10;
-/// Neighbours whose rates differ by less than this share are told as one.
+/// Largest relative difference between neighbours that are merged.
 const ALIKE: f64 = 0.1;
-/// Hours below this share of the busiest are quiet: what leaks from a busy hour to those beside it is
-/// not told apart.
+/// Hours below this share of the peak count as quiet, so that hours beside a busy one are not listed.
 const QUIET: f64 = 0.15;
 
-/// A stretch of the day, on some days that follow each other.
+/// A period of the day, on consecutive days.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Stretch {
     first: usize,
     last: usize,
     from: u32,
     to: u32,
-    /// Expected on each of the days.
+    /// Updates expected on each of the days.
     updates: f64,
 }
 
@@ -75,7 +74,7 @@ pub fn lines(rate: &Rate) -> Vec<String> {
             count(one.updates)
         )];
     }
-    // The busiest are worth the lines; the week's order is how they are read.
+    // Selects the busiest periods, then sorts them by day and time.
     busy.sort_by(|a, b| b.total().total_cmp(&a.total()));
     let more = busy.len().saturating_sub(MOST);
     busy.truncate(MOST);
@@ -101,7 +100,7 @@ pub fn lines(rate: &Rate) -> Vec<String> {
     lines
 }
 
-/// Every day's stretches, nearly equal neighbours as one.
+/// The periods of every day, with similar neighbours merged.
 fn all(rate: &Rate) -> Vec<Stretch> {
     let mut list: Vec<Stretch> = Vec::new();
     for (start, end, per_hour) in rate.segments() {
@@ -130,7 +129,7 @@ fn all(rate: &Rate) -> Vec<Stretch> {
     list
 }
 
-/// The same stretch on days that follow each other, told once.
+/// Merges the same period on consecutive days.
 fn together(list: Vec<Stretch>) -> Vec<Stretch> {
     let mut told: Vec<Stretch> = Vec::new();
     for stretch in list {
@@ -162,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn days_that_are_not_alike_are_told_apart() {
+    fn different_days_have_different_lines() {
         let nine = |day: u32, rate| [(day * DAY_S + 9 * 3600, 0.0), (day * DAY_S + 10 * 3600, rate)];
         let mut segments: Vec<(u32, f64)> =
             (0..7).flat_map(|day| nine(day, if day == 2 { 4.0 } else { 2.0 })).collect();

@@ -1,6 +1,6 @@
-//! The map as a picture: one SVG file that needs nothing else.
+//! The heat map as a self-contained SVG file.
 //!
-//! It has a title and a description for those who do not see it. Must not know where it will be written.
+//! Has a title and a description for screen readers. Must not know where it is written.
 
 use crate::cli::shades::{SHADES, intensity, shade_from};
 use tidewatch_core::time::Timestamp;
@@ -9,7 +9,7 @@ use tidewatch_lab::draw::svg::{Picture, Shape};
 use tidewatch_lab::words::{DAYS, count, cut, number, zone};
 
 use super::grid::{here, hours, peak};
-use super::known::Rhythm;
+use super::known::StoredRhythm;
 use super::words::{cycle, nothing, origin, seen, temper};
 
 const CELL: usize = 26;
@@ -20,7 +20,7 @@ const WIDTH: usize = LEFT + 24 * STEP + 21;
 const HEIGHT: usize = TOP + 7 * STEP + 102;
 
 /// The rhythm as an SVG document.
-pub fn to_svg(rhythm: &Rhythm, now: Timestamp) -> String {
+pub fn to_svg(rhythm: &StoredRhythm, now: Timestamp) -> String {
     let rate = &rhythm.rate;
     let summary = match rhythm.is_known() {
         true => format!("{} updates a week, hours in {}", count(rate.per_week()), zone(rate.zone())),
@@ -42,7 +42,7 @@ pub fn to_svg(rhythm: &Rhythm, now: Timestamp) -> String {
     picture.finish() + "\n"
 }
 
-fn cells(rhythm: &Rhythm, now: Timestamp, picture: &mut Picture) {
+fn cells(rhythm: &StoredRhythm, now: Timestamp, picture: &mut Picture) {
     let hours = hours(&rhythm.rate);
     let (peak, now) = (peak(&hours), here(rhythm.rate.zone(), now));
     for hour in (0..24).step_by(3) {
@@ -63,7 +63,7 @@ fn cells(rhythm: &Rhythm, now: Timestamp, picture: &mut Picture) {
     mark(LEFT + now.1 * STEP + CELL / 2, TOP + now.0 * STEP + CELL / 2, picture);
 }
 
-/// The sign of the current hour: dark in light, so that it shows on every colour.
+/// Marks the current hour: dark with a light border, visible on every colour.
 fn mark(x: usize, y: usize, picture: &mut Picture) {
     let circle = Shape::circle(x, y, 5).fill(BACKGROUND).stroke("#ffffff").with("stroke-width", 2);
     picture.add(&circle.with("pointer-events", "none"));
@@ -83,7 +83,7 @@ fn legend(peak: f64, y: usize, picture: &mut Picture) {
 }
 
 /// The evidence in two lines.
-fn caption(rhythm: &Rhythm) -> [String; 2] {
+fn caption(rhythm: &StoredRhythm) -> [String; 2] {
     let mut seen = seen(rhythm);
     if let Some(dispersion) = rhythm.dispersion.filter(|value| value.is_finite()) {
         seen = format!("{seen}; {}", temper(dispersion));

@@ -1,4 +1,4 @@
-//! The rhythm as people, programs and pages see it.
+//! Output of the rhythm as text, JSON and SVG.
 
 use jiff::tz::TimeZone;
 use quick_xml::Reader;
@@ -6,8 +6,8 @@ use quick_xml::events::Event;
 use serde_json::json;
 
 use super::document::to_json;
-use super::grid::{self, Ahead};
-use super::known::Rhythm;
+use super::grid::{self, NextHours};
+use super::known::StoredRhythm;
 use super::show::show;
 use super::svg::to_svg;
 use super::{stretches, words};
@@ -21,14 +21,14 @@ fn at(text: &str) -> Timestamp {
     Timestamp::parse_iso(text).unwrap()
 }
 
-fn office() -> Rhythm {
+fn office() -> StoredRhythm {
     let day = |start: u32, office: f64| {
         [(9, 0.02), (12, office), (13, office * 0.4), (17, office), (19, office * 0.2), (24, 0.02)]
             .map(|(hour, rate)| (start + hour * 3600, rate))
     };
     let segments = day(0, 1.02).into_iter().chain([(2 * DAY_S, 0.02)]);
     let zone = TimeZone::get("Europe/London").unwrap();
-    Rhythm {
+    StoredRhythm {
         name: "office-news".into(),
         rate: Rate::of_days(zone, [0, 0, 0, 0, 0, 1, 1], segments).unwrap(),
         origin: "individual".into(),
@@ -41,14 +41,14 @@ fn office() -> Rhythm {
     }
 }
 
-fn shown(rhythm: &Rhythm, colours: bool) -> String {
+fn shown(rhythm: &StoredRhythm, colours: bool) -> String {
     let mut out = Vec::new();
     show(rhythm, at(NOW), colours, &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 
 #[test]
-fn office_hours_at_a_terminal() {
+fn office_hours_are_drawn_at_a_terminal() {
     insta::assert_snapshot!(shown(&office(), false), @"
     office-news  42.1 updates a week, hours in Europe/London
 
@@ -83,13 +83,13 @@ fn colours_mark_the_current_hour_and_are_always_reset() {
     let text = shown(&office(), true);
     assert_eq!(text.matches("[]").count(), 1);
     assert_eq!(text.matches("\x1b[48").count(), text.matches("\x1b[0m").count());
-    // No line but the map's and the legend's is coloured, and the map is as wide as without.
+    // Only the map and the legend are coloured.
     assert_eq!(text.lines().filter(|line| line.contains('\x1b')).count(), 8);
 }
 
 #[test]
-fn nothing_seen_is_a_sentence() {
-    let mut rhythm = Rhythm { updates: 0, rate: Rate::constant(0.0), ..office() };
+fn without_updates_there_is_one_sentence() {
+    let mut rhythm = StoredRhythm { updates: 0, rate: Rate::constant(0.0), ..office() };
     assert_eq!(shown(&rhythm, false), "office-news: no updates seen yet, so no rhythm to show.\n");
     rhythm.rate = Rate::constant(0.25);
     assert!(shown(&rhythm, false).contains("until then 42.0 a week are assumed"));
@@ -98,7 +98,7 @@ fn nothing_seen_is_a_sentence() {
 }
 
 #[test]
-fn json_adds_up() {
+fn hours_and_segments_in_json_sum_to_the_week() {
     let rhythm = office();
     let value = to_json(&rhythm, at(NOW));
     let per_week = value["per_week"].as_f64().unwrap();
@@ -120,7 +120,7 @@ fn json_adds_up() {
         })
         .sum();
     assert!((segments - per_week).abs() < 1e-9);
-    // Tuesday and Wednesday are alike, so the clock hours hold what the next 24 hours do.
+    // Tuesday and Wednesday are equal, so whole clock hours have the same sum as the next 24 hours.
     let ahead = value["next_24h"]["by_hour"].as_array().unwrap();
     let sum: f64 = ahead.iter().map(|hour| hour.as_f64().unwrap()).sum();
     assert_eq!(ahead.len(), 24);
@@ -130,13 +130,13 @@ fn json_adds_up() {
 }
 
 #[test]
-fn hours_that_are_cut_by_segments_are_integrals() {
+fn hours_across_segments_are_integrals() {
     let rate = Rate::of_days(TimeZone::UTC, [0; 7], [(9 * 3600 + 900, 0.0), (DAY_S, 2.0)]).unwrap();
     let hours = grid::hours(&rate);
     assert_eq!((hours[3][8], hours[3][9], hours[3][10]), (0.0, 1.5, 2.0));
 }
 
-/// Reads the picture to the end as XML, and counts the map's cells.
+/// Parses the picture as XML, and counts the cells of the map.
 fn cells_of(svg: &str) -> usize {
     let mut reader = Reader::from_str(svg);
     let (mut cells, mut depth) = (0, 0);
@@ -166,8 +166,9 @@ fn the_picture_is_well_formed() {
 }
 
 #[test]
-fn hostile_names_stay_text() {
-    let rhythm = Rhythm { name: "</title><script>x('\"&')</script>\u{1b}[2J\u{0}\n]]>".into(), ..office() };
+fn hostile_names_are_escaped() {
+    let rhythm =
+        StoredRhythm { name: "</title><script>x('\"&')</script>\u{1b}[2J\u{0}\n]]>".into(), ..office() };
     let svg = to_svg(&rhythm, at(NOW));
     assert_eq!(cells_of(&svg), 168);
     assert!(!svg.contains("<script") && !svg.contains('\u{1b}') && !svg.contains('\u{0}'));
@@ -176,30 +177,30 @@ fn hostile_names_stay_text() {
 }
 
 #[test]
-fn the_day_ahead_follows_the_clock_over_its_change() {
+fn the_next_24_hours_follow_a_clock_change() {
     let zone = TimeZone::get("Europe/London").unwrap();
     let at_nine = [(9 * 3600, 0.0), (10 * 3600, 1.0), (DAY_S, 0.0)];
     let rate = Rate::of_days(zone.clone(), [0; 7], at_nine).unwrap();
-    // Clocks go back in the night to 2026-10-25, so nine o'clock is an hour further away.
+    // Clocks go back in the night to 2026-10-25, so nine o'clock is one hour later.
     let (change, before) = (at("2026-10-24T20:30:00Z"), at("2026-10-17T20:30:00Z"));
-    assert_eq!(Ahead::of(&rate, change).likeliest(), Some((13, 13)));
-    assert_eq!(Ahead::of(&rate, before).likeliest(), Some((12, 12)));
-    let said = words::ahead(&Ahead::of(&rate, change), &zone);
+    assert_eq!(NextHours::of(&rate, change).likeliest(), Some((13, 13)));
+    assert_eq!(NextHours::of(&rate, before).likeliest(), Some((12, 12)));
+    let said = words::ahead(&NextHours::of(&rate, change), &zone);
     assert_eq!(said, "1.0 expected, most likely Sun 09:00-10:00");
 }
 
 #[test]
-fn no_hour_is_named_where_all_are_alike() {
-    let text = shown(&Rhythm { rate: Rate::constant(0.5), cycle: "none".into(), ..office() }, false);
+fn no_hour_is_named_if_all_are_equal() {
+    let text = shown(&StoredRhythm { rate: Rate::constant(0.5), cycle: "none".into(), ..office() }, false);
     assert!(text.contains("12.0 expected, no hour likelier than another"), "{text}");
     assert!(text.contains("always   0.50 an hour"), "{text}");
 }
 
 #[test]
-fn habits_are_told_where_there_are_any() {
+fn predictors_are_shown_if_there_are_any() {
     let one = |account, share| Believed { account, share };
     let habits = Some(vec![one("minute of the hour", 0.524), one("weekly rhythm", 0.28)]);
-    let rhythm = Rhythm { habits, ..office() };
+    let rhythm = StoredRhythm { habits, ..office() };
     let text = shown(&rhythm, false);
     assert!(text.contains("\nhabits      minute of the hour 52 %, weekly rhythm 28 %\n"), "{text}");
     let told = &to_json(&rhythm, at(NOW))["habits"];
@@ -209,13 +210,13 @@ fn habits_are_told_where_there_are_any() {
 }
 
 #[test]
-fn dispersion_in_words() {
+fn dispersion_is_described_in_words() {
     let said = [0.3, 0.7, 1.5, 4.0].map(words::temper);
     assert_eq!(said, ["runs by the clock", "keeps its rhythm", "comes in flurries", "erratic"]);
 }
 
 #[test]
-fn what_leaks_beside_busy_hours_is_not_told_apart() {
+fn hours_beside_busy_ones_are_not_listed() {
     let busy = |cell: usize| cell / 24 < 5 && (9..17).contains(&(cell % 24));
     let cells: Vec<f64> = (0..168).map(|cell| if busy(cell) { 1.0 } else { 0.01 }).collect();
     let rate = tidewatch_core::model::fit::to_rate(&cells, &TimeZone::UTC);
@@ -226,6 +227,6 @@ fn what_leaks_beside_busy_hours_is_not_told_apart() {
             "otherwise             0.029 an hour  (3.7 a week)",
         ]
     );
-    let said = words::ahead(&Ahead::of(&rate, at(NOW)), rate.zone());
+    let said = words::ahead(&NextHours::of(&rate, at(NOW)), rate.zone());
     assert!(said.ends_with("most likely Tue 09:00-17:00"), "{said}");
 }

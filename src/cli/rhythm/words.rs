@@ -1,4 +1,4 @@
-//! The evidence in plain words, for the terminal and the picture alike.
+//! The evidence as text, for the terminal and the picture.
 
 use jiff::tz::TimeZone;
 
@@ -6,11 +6,11 @@ use tidewatch_core::model::habits::named::Believed;
 use tidewatch_core::time::Timestamp;
 use tidewatch_lab::words::{count, local};
 
-use super::grid::Ahead;
-use super::known::Rhythm;
+use super::grid::NextHours;
+use super::known::StoredRhythm;
 
-/// What is said when there is nothing to draw.
-pub fn nothing(rhythm: &Rhythm) -> String {
+/// The text if there is no rhythm to draw.
+pub fn nothing(rhythm: &StoredRhythm) -> String {
     let rate = rhythm.rate.per_week();
     match rhythm.updates {
         0 if rate > 0.0 => {
@@ -24,7 +24,7 @@ pub fn nothing(rhythm: &Rhythm) -> String {
     }
 }
 
-/// How a source keeps to its rate.
+/// Regularity of a source, from its dispersion.
 pub fn temper(dispersion: f64) -> &'static str {
     match dispersion {
         d if d < 0.7 => "runs by the clock",
@@ -34,8 +34,8 @@ pub fn temper(dispersion: f64) -> &'static str {
     }
 }
 
-/// How much was seen over how long.
-pub fn seen(rhythm: &Rhythm) -> String {
+/// Number of updates, and the time they cover.
+pub fn seen(rhythm: &StoredRhythm) -> String {
     let plural = if rhythm.updates == 1 { "" } else { "s" };
     let mut text = format!("{} update{plural}", rhythm.updates);
     if let Some(since) = rhythm.since {
@@ -50,8 +50,8 @@ pub fn seen(rhythm: &Rhythm) -> String {
     text
 }
 
-/// Whose history it is.
-pub fn origin(rhythm: &Rhythm) -> &str {
+/// Origin of the rate.
+pub fn origin(rhythm: &StoredRhythm) -> &str {
     match rhythm.origin.as_str() {
         "individual" => "its own history",
         "aggregate" => "its group's history",
@@ -60,8 +60,8 @@ pub fn origin(rhythm: &Rhythm) -> &str {
     }
 }
 
-/// What repeats.
-pub fn cycle(rhythm: &Rhythm) -> &str {
+/// Repeating pattern.
+pub fn cycle(rhythm: &StoredRhythm) -> &str {
     match rhythm.cycle.as_str() {
         "none" => "no cycle",
         "day" => "every day alike",
@@ -71,8 +71,8 @@ pub fn cycle(rhythm: &Rhythm) -> &str {
     }
 }
 
-/// The evidence, in labelled lines.
-pub fn evidence(rhythm: &Rhythm, now: Timestamp) -> Vec<(&'static str, String)> {
+/// The evidence, as labelled lines.
+pub fn evidence(rhythm: &StoredRhythm, now: Timestamp) -> Vec<(&'static str, String)> {
     let ago = match now - rhythm.fitted_at {
         age if age.as_millis() < 1000 => "just now".to_owned(),
         age => format!("{age} ago"),
@@ -90,15 +90,15 @@ pub fn evidence(rhythm: &Rhythm, now: Timestamp) -> Vec<(&'static str, String)> 
     lines
 }
 
-/// What it is foretold by.
+/// The predictors and their weights.
 fn believed(habits: &[Believed]) -> String {
     let said: Vec<String> =
         habits.iter().map(|one| format!("{} {:.0} %", one.account, one.share * 100.0)).collect();
     said.join(", ")
 }
 
-/// The day ahead in a sentence.
-pub fn ahead(ahead: &Ahead, zone: &TimeZone) -> String {
+/// The next 24 hours in one phrase.
+pub fn ahead(ahead: &NextHours, zone: &TimeZone) -> String {
     let expected = count(ahead.expected);
     let hour = |hour: usize| ahead.from + tidewatch_core::time::Span::from_hours(hour as i64);
     match ahead.likeliest() {

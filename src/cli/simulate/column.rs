@@ -1,6 +1,6 @@
-//! Files of one column: a header, and a value a line.
+//! Files with a header and one value per line.
 //!
-//! Knows lines, and says of every one that is wrong where it is. Must not know what the values mean.
+//! Knows lines, and reports each bad one with its number. Must not know the meaning of the values.
 
 use std::path::Path;
 
@@ -8,18 +8,18 @@ use crate::cli::error::CliError;
 use crate::cli::files::read_input;
 use tidewatch_lab::words::cut;
 
-/// More faults than this are only counted.
+/// Largest number of faults to show; the rest is only counted.
 const MOST_SHOWN: usize = 20;
 
-/// What is wrong in which line.
-pub type Fault = (usize, String);
+/// Line number and message.
+pub type ColumnFault = (usize, String);
 
-/// The values in a file, by a parser of its text.
-pub fn read<T>(file: &Path, parse: impl Fn(&str) -> Result<T, Vec<Fault>>) -> Result<T, CliError> {
+/// Reads a file with the given parser.
+pub fn read<T>(file: &Path, parse: impl Fn(&str) -> Result<T, Vec<ColumnFault>>) -> Result<T, CliError> {
     let bytes = read_input(file)?;
     parse(&String::from_utf8_lossy(&bytes)).map_err(|faults| {
         let more = faults.len().saturating_sub(MOST_SHOWN);
-        let line = |(line, what): &Fault| format!("{}:{line}: {what}", file.display());
+        let line = |(line, what): &ColumnFault| format!("{}:{line}: {what}", file.display());
         let mut said: Vec<String> = faults.iter().take(MOST_SHOWN).map(line).collect();
         if more > 0 {
             said.push(format!("and {more} more"));
@@ -28,17 +28,17 @@ pub fn read<T>(file: &Path, parse: impl Fn(&str) -> Result<T, Vec<Fault>>) -> Re
     })
 }
 
-/// The lines of a text with their numbers, without the white space around them.
+/// The lines of a text, numbered and trimmed.
 pub fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     (1..).zip(text.trim_start_matches('\u{feff}').lines()).map(|(at, line)| (at, line.trim()))
 }
 
-/// The values under this header, or what is wrong in which line. Empty lines are none.
+/// Parses the values below the header; empty lines are skipped. Returns all faults with their lines.
 pub fn parse<T>(
     text: &str,
     header: &str,
     value: impl Fn(&str) -> Result<T, String>,
-) -> Result<Vec<T>, Vec<Fault>> {
+) -> Result<Vec<T>, Vec<ColumnFault>> {
     let mut lines = lines(text);
     let first = lines.next().map_or("nothing", |(_, line)| line);
     if first != header {

@@ -1,7 +1,7 @@
-//! `tidewatch simulate fleet`: allocators in the paper's world, against its bound and a tighter one.
+//! `tidewatch simulate fleet`: allocators in the paper's model, against its bound and a tighter one.
 //!
-//! Knows what may be asked, what cannot be, and how long it took. Must not know how an allocator chooses
-//! nor how a table is laid out.
+//! Knows the options and their checks, and measures the run time. Must not know how an allocator
+//! selects or how a table is laid out.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -14,78 +14,80 @@ use crate::cli::process::colours;
 use crate::clock::Stopwatch;
 use tidewatch_core::engine::bounds::{SourceDemand, theorem_1, tight};
 use tidewatch_core::engine::params::Allocator;
-use tidewatch_lab::fleet::minds::Estimate;
-use tidewatch_lab::fleet::report::{self, Outcome, Question};
-use tidewatch_lab::fleet::shapes::Shape;
-use tidewatch_lab::fleet::{Change, MOST_STEPS, Sim, Trial, World};
+use tidewatch_lab::fleet::estimators::Estimate;
+use tidewatch_lab::fleet::report::{self, FleetOutcome, FleetQuestion};
+use tidewatch_lab::fleet::shapes::FleetShape;
+use tidewatch_lab::fleet::{AllocatorTrial, FleetWorld, MOST_STEPS, RateChange, Sim};
 
 use super::progress::Bar;
 use super::rates;
 
-/// The most sources that are simulated.
+/// Largest number of sources.
 const MOST_SOURCES: u32 = 10_000_000;
 
-/// The bar moves on after so many steps.
+/// Steps between two updates of the progress bar.
 const EVERY: u64 = 1000;
 
-/// What `simulate fleet` is asked.
+/// Options of `simulate fleet`.
 #[derive(Debug, clap::Args)]
 #[command(group(clap::ArgGroup::new("world").required(true).args(["rates", "shape"])))]
 pub struct Args {
-    /// The sources' rates, in updates per step: a line `per_step`, then a number a line. `-` reads
-    /// standard input.
+    /// File with the rates in updates per step: a header `per_step`, then one number per line; `-`
+    /// reads standard input.
     #[arg(long, value_name = "FILE")]
     rates: Option<PathBuf>,
-    /// Rates of this shape instead: powers (1/2, 1/4, …), equal, uniform, zipf:1 or pareto:1.2.
+    /// Generate rates of this shape instead: powers (1/2, 1/4, …), equal, uniform, zipf:1 or
+    /// pareto:1.2.
     #[arg(long, value_name = "SHAPE", requires = "sources")]
-    shape: Option<Shape>,
-    /// So many sources of that shape.
+    shape: Option<FleetShape>,
+    /// Number of sources of that shape.
     #[arg(long, value_name = "COUNT", conflicts_with = "rates", allow_negative_numbers = true,
         value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_SOURCES)))]
     sources: Option<u32>,
-    /// Who chooses: adaptive, index, memoryless, cyclic, round_robin or greedy. Default: each in turn.
+    /// Allocator: adaptive, index, memoryless, cyclic, round_robin or greedy. Default: each in turn.
     #[arg(long, value_name = "NAME", value_parser = allocator)]
     allocator: Option<Allocator>,
-    /// c: how many sources are probed in a step.
+    /// c: the number of sources probed in a step.
     #[arg(long, value_name = "COUNT", default_value = "1", allow_negative_numbers = true,
         value_parser = clap::value_parser!(u32).range(1..))]
     probes_per_step: u32,
-    /// How long it is simulated.
+    /// Number of steps to simulate.
     #[arg(long, value_name = "STEPS", default_value = "20000", allow_negative_numbers = true,
         value_parser = clap::value_parser!(u64).range(1..=MOST_STEPS))]
     steps: u64,
-    /// Steps before the cost is counted. Default: half of all; none with --unknown or --change-at, where
-    /// learning is what is judged.
+    /// Steps before the cost is counted. Default: half of all; 0 with --unknown or --change-at, where
+    /// learning is measured.
     #[arg(long, value_name = "STEPS", allow_negative_numbers = true)]
     warm_up: Option<u64>,
-    /// Equal seeds give equal runs.
+    /// Random seed; equal seeds give equal runs.
     #[arg(long, value_name = "NUMBER", default_value = "1", allow_negative_numbers = true)]
     seed: u64,
-    /// Hide the rates: they are learned from what is found. Shows what that costs beside an index that
-    /// is told them. (Adaptive never knows them.)
+    /// Hide the rates, so that they are learned from the findings; compares the cost with an index that
+    /// has the true rates. (Adaptive never has them.)
     #[arg(long)]
     unknown: bool,
-    /// How rates are learned. Default: counted by adaptive, as its paper has it, forgetting by the others.
+    /// Estimator of the rates. Default: counted for adaptive, as in its paper; forgetting for the
+    /// others.
     #[arg(long, value_name = "HOW")]
     estimate: Option<How>,
-    /// Permute the rates at this step; who is told the rates is told the new ones.
+    /// Permute the rates at this step; allocators with true rates get the new ones.
     #[arg(long, value_name = "STEP", allow_negative_numbers = true)]
     change_at: Option<u64>,
-    /// Permute only the rates of so many, such as 0.2 for a fifth of the sources.
+    /// Permute only this share of the rates, such as 0.2.
     #[arg(long, value_name = "SHARE", default_value = "1", requires = "change_at",
         allow_negative_numbers = true, value_parser = share)]
     change_share: f64,
-    /// One JSON document.
+    /// Print one JSON document.
     #[arg(long)]
     json: bool,
 }
 
-/// How rates are learned.
+/// Estimator of the rates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum How {
     /// max(1, found)/t: the published Algorithm 1, which never forgets.
     Counted,
-    /// A mixture of the times since when the rate may be what it is.
+    /// A mixture over the possible times of the last change of the rate.
     Forgetting,
 }
 
@@ -96,7 +98,7 @@ fn allocator(text: &str) -> Result<Allocator, String> {
     })
 }
 
-/// A share of all.
+/// Parses a share from 0 to 1.
 pub(super) fn share(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
@@ -104,7 +106,7 @@ pub(super) fn share(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Simulates and shows.
+/// Simulates and shows the results.
 pub fn run(arguments: &Args, out: &mut dyn Write) -> Result<(), CliError> {
     let mut question = question(arguments)?;
     let list = arguments.allocator.map_or(Allocator::ALL.to_vec(), |allocator| vec![allocator]);
@@ -117,7 +119,7 @@ pub fn run(arguments: &Args, out: &mut dyn Write) -> Result<(), CliError> {
         let estimate = arguments.estimate().unwrap_or(Estimate::usual(allocator));
         try_out(&question, allocator, learns.then_some(estimate), &bar)
     };
-    let outcomes: Vec<Outcome> = list.into_iter().map(outcome).collect();
+    let outcomes: Vec<FleetOutcome> = list.into_iter().map(outcome).collect();
     drop(bar);
     match (arguments.json, arguments.allocator, &outcomes[..]) {
         (true, Some(_), [only]) => writeln!(out, "{}", report::one_as_json(&question, only)?)?,
@@ -142,8 +144,8 @@ impl Args {
     }
 }
 
-/// What is asked, if it can be.
-fn question(arguments: &Args) -> Result<Question, CliError> {
+/// Checks the options and builds the question for the lab.
+fn question(arguments: &Args) -> Result<FleetQuestion, CliError> {
     let (title, rates) = match (&arguments.rates, arguments.shape) {
         (Some(file), _) => (file.display().to_string(), rates::read(file)?),
         (None, Some(shape)) => {
@@ -171,7 +173,7 @@ fn question(arguments: &Args) -> Result<Question, CliError> {
         return refuse(format!("--warm-up {warm_up} leaves none of {steps} steps to be counted"));
     }
     let demands: Vec<SourceDemand> = rates.iter().copied().map(SourceDemand::of).collect();
-    Ok(Question {
+    Ok(FleetQuestion {
         title,
         lower_bound: theorem_1(rates.iter().copied(), per_step as f64),
         tight_bound: tight(&demands, per_step as f64).cost,
@@ -180,18 +182,23 @@ fn question(arguments: &Args) -> Result<Question, CliError> {
         seed: arguments.seed,
         unknown: arguments.unknown,
         oracle: None,
-        world: World {
+        world: FleetWorld {
             rates,
             per_step,
-            change: arguments.change_at.map(|at| Change { at, share: arguments.change_share }),
+            change: arguments.change_at.map(|at| RateChange { at, share: arguments.change_share }),
         },
     })
 }
 
-/// One run from start to end.
-fn try_out(question: &Question, allocator: Allocator, learns: Option<Estimate>, bar: &Bar) -> Outcome {
+/// One complete run.
+fn try_out(
+    question: &FleetQuestion,
+    allocator: Allocator,
+    learns: Option<Estimate>,
+    bar: &Bar,
+) -> FleetOutcome {
     bar.name(allocator.name());
-    let trial = Trial { allocator, learns, warm_up: question.warm_up, seed: question.seed };
+    let trial = AllocatorTrial { allocator, learns, warm_up: question.warm_up, seed: question.seed };
     let mut sim = Sim::new(&question.world, trial);
     let stopwatch = Stopwatch::start();
     while sim.steps() < question.steps {
@@ -200,5 +207,5 @@ fn try_out(question: &Question, allocator: Allocator, learns: Option<Estimate>, 
         bar.forward(some);
     }
     let elapsed = stopwatch.elapsed();
-    Outcome { allocator, learned: learns, cost: sim.cost(), probes: sim.probes(), elapsed }
+    FleetOutcome { allocator, learned: learns, cost: sim.cost(), probes: sim.probes(), elapsed }
 }

@@ -1,7 +1,7 @@
-//! `tidewatch simulate`: schedules tried out in worlds that are made up, or on record.
+//! `tidewatch simulate`: schedules in generated or recorded worlds.
 //!
-//! Exists so that a claim about a schedule can be checked by whoever reads it, with one command. Knows
-//! which worlds there are. Must not simulate itself.
+//! Anyone can check a claim about a schedule with one command. Knows the kinds of worlds. Must not
+//! simulate itself.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -15,25 +15,23 @@ mod rates;
 pub mod recorded;
 pub mod traces;
 
-/// What is simulated.
+/// Kinds of simulation.
 #[derive(Debug, clap::Subcommand)]
-pub enum Command {
-    /// Who is probed when more sources could be than may be: every allocator against what no schedule
-    /// can undercut.
+pub enum SimulateCommand {
+    /// Compare allocators when slots are scarce, each against a lower bound for every schedule.
     Fleet(Box<fleet::Args>),
-    /// Play a recording of a daemon (`run --record`) through the engine and compare everything that it asks
-    /// for.
+    /// Replay a recording of the daemon (`run --record`) through the engine and compare every action.
     Recorded(recorded::Args),
-    /// Who is sooner for the same expense: policies and other pollers' rules, on recorded traces or in a
-    /// made-up world.
+    /// Compare delays of policies and of other pollers' rules at equal cost, on recorded traces or in a
+    /// generated world.
     Traces(Box<traces::args::Args>),
 }
 
-/// Simulates and shows. `line` is what was typed after the program's name.
-pub fn run(command: &Command, line: &[OsString], out: &mut dyn Write) -> Result<(), CliError> {
+/// Runs a simulation. `line` has the arguments after the program name.
+pub fn run(command: &SimulateCommand, line: &[OsString], out: &mut dyn Write) -> Result<(), CliError> {
     match command {
-        Command::Fleet(arguments) => fleet::run(arguments, out),
-        Command::Recorded(arguments) => recorded::run(arguments, out),
-        Command::Traces(arguments) => traces::run(arguments, line, out),
+        SimulateCommand::Fleet(arguments) => fleet::run(arguments, out),
+        SimulateCommand::Recorded(arguments) => recorded::run(arguments, out),
+        SimulateCommand::Traces(arguments) => traces::run(arguments, line, out),
     }
 }

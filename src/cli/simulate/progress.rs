@@ -1,16 +1,14 @@
-//! How far a simulation is, for whoever sits before a terminal.
-//!
-//! Must not know what is simulated, and shows nothing where nobody looks.
+//! Progress of a simulation, on a terminal only. Must not know what is simulated.
 
 use std::io::IsTerminal;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// A bar on stderr, which goes away with its value.
+/// A progress bar on stderr, removed on drop.
 pub struct Bar(ProgressBar);
 
 impl Bar {
-    /// It is full after so many steps.
+    /// A bar that is full after this many steps.
     pub fn new(steps: u64) -> Self {
         let bar = ProgressBar::new(steps);
         bar.set_draw_target(match std::io::stderr().is_terminal() {
@@ -21,12 +19,12 @@ impl Bar {
         Self(bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar())))
     }
 
-    /// What is under way.
+    /// Sets the name of the current part.
     pub fn name(&self, what: impl Into<String>) {
         self.0.set_message(what.into());
     }
 
-    /// So many steps are done.
+    /// Advances the bar by this many steps.
     pub fn forward(&self, steps: u64) {
         self.0.inc(steps);
     }

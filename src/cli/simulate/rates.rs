@@ -1,25 +1,24 @@
-//! Rates from a file: a header, and a number a line.
+//! Rates from a file: a header, then one number per line.
 //!
-//! Knows which numbers are rates, and says of every other why it is none. Must not know what rates are
-//! for.
+//! Checks each number and reports each bad line. Must not know the use of the rates.
 
 use std::path::Path;
 
 use crate::cli::error::CliError;
 use tidewatch_lab::fleet::shapes::LARGEST;
 
-use super::column::{self, Fault};
+use super::column::{self, ColumnFault};
 
-/// What the first line says.
+/// Header line.
 const HEADER: &str = "per_step";
 
-/// The rates in a file.
+/// Reads the rates from a file.
 pub fn read(file: &Path) -> Result<Vec<f64>, CliError> {
     column::read(file, parse)
 }
 
-/// The rates, or what is wrong in which line.
-fn parse(text: &str) -> Result<Vec<f64>, Vec<Fault>> {
+/// Parses the rates; returns all faults with their lines.
+fn parse(text: &str) -> Result<Vec<f64>, Vec<ColumnFault>> {
     let rates = column::parse(text, HEADER, rate)?;
     if rates.is_empty() {
         return Err(vec![(

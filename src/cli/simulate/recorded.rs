@@ -1,4 +1,4 @@
-//! `tidewatch simulate recorded`: a recording of a daemon, played through the engine of this version.
+//! `tidewatch simulate recorded`: replays a recording of the daemon through the engine of this version.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -10,19 +10,19 @@ use tidewatch_core::engine::recording::{Replayed, replay};
 use crate::cli::error::CliError;
 use crate::cli::json_document;
 
-/// What is played.
+/// Options of `simulate recorded`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// A file that `tidewatch run --record` has written.
+    /// File written by `tidewatch run --record`.
     file: PathBuf,
-    /// One JSON document.
+    /// Print one JSON document.
     #[arg(long)]
     json: bool,
 }
 
-/// The outcome for programs.
+/// JSON document of the outcome.
 #[derive(Debug, Serialize)]
-struct Document {
+struct RecordedDocument {
     events: usize,
     actions: usize,
     from: Option<String>,
@@ -40,13 +40,13 @@ struct DifferenceEntry {
     replayed: Vec<String>,
 }
 
-/// Plays a recording; a difference is a fault.
+/// Replays a recording; a difference gives exit code 1.
 pub fn run(arguments: &Args, out: &mut dyn Write) -> Result<(), CliError> {
     let file = arguments.file.display();
     let bytes = std::fs::read(&arguments.file)
         .map_err(|error| CliError::Refused(format!("{file}: cannot be read: {error}")))?;
     let replayed = replay(&bytes).map_err(|bad| CliError::Refused(format!("{file}: {bad}")))?;
-    let document = Document::of(&replayed);
+    let document = RecordedDocument::of(&replayed);
     if arguments.json {
         json_document::write(out, &document)?;
     } else {
@@ -55,7 +55,7 @@ pub fn run(arguments: &Args, out: &mut dyn Write) -> Result<(), CliError> {
     if document.equal { Ok(()) } else { Err(CliError::Found) }
 }
 
-impl Document {
+impl RecordedDocument {
     fn of(replayed: &Replayed) -> Self {
         let lines = |actions: &[_]| actions.iter().map(|action| format!("{action:?}")).collect();
         let difference = replayed.difference.as_ref().map(|difference| DifferenceEntry {
@@ -76,8 +76,8 @@ impl Document {
     }
 }
 
-fn show(document: &Document, out: &mut dyn Write) -> Result<(), CliError> {
-    let Document { events, actions, from, until, .. } = document;
+fn show(document: &RecordedDocument, out: &mut dyn Write) -> Result<(), CliError> {
+    let RecordedDocument { events, actions, from, until, .. } = document;
     if let (Some(from), Some(until)) = (from, until) {
         writeln!(out, "{events} events from {from} to {until}, {actions} actions: all as recorded")?;
     } else {

@@ -1,95 +1,95 @@
-//! What an engine tells its shell to do, in this order: plain values, and nothing that acts.
+//! The actions of an engine, to be executed in order: plain values without side effects.
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use crate::planning::build::PlanOrder;
+use crate::planning::plan_input::PlannedTimes;
 use crate::planning::policy::Policy;
-use crate::planning::rolling::Ahead;
 use crate::source_id::SourceId;
 use crate::time::{Span, Timestamp};
 
-use super::book::RuleEffects;
 use super::constraint::Constraint;
-use super::load::SlotStats;
 use super::memory::{Due, SourceMemory};
 use super::note::Note;
 use super::params::HostGroup;
 use super::reason::Reason;
+use super::rule_registry::RuleEffects;
+use super::slot_stats::SlotStats;
 
-/// Something to be done.
+/// Something to execute.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Action {
     /// Store this.
     Persist(Persist),
     /// Send this probe now. Its start is committed.
     Send(Attempt),
-    /// Make a plan. Every request is answered by a [`PlansReady`](super::event::PlansReady).
+    /// Build a plan. Every request is answered by a [`PlansReady`](super::event::PlansReady).
     BuildPlan(Box<PlanOrder>),
-    /// Something to be delivered is committed.
+    /// A notification is committed and can be delivered.
     Deliver,
-    /// Say this to people.
+    /// Write this to the log.
     Log {
-        /// The source that it is about.
+        /// The source concerned.
         source: SourceId,
-        /// What.
+        /// The message.
         note: Note,
     },
-    /// Ask the source at this address from now on.
+    /// Probe the source at this address from now on.
     AdoptAddress {
-        /// Which source.
+        /// The source.
         source: SourceId,
-        /// Where.
+        /// The new address.
         url: String,
     },
-    /// Forget what is held for this source: it is no longer listed, and no probe of it is in progress.
+    /// Release all data about this source: it is no longer listed and has no probe in progress.
     Forget(SourceId),
     /// The answer to a requested probe.
     Answer {
-        /// Which request.
+        /// The request's number.
         request: i64,
         /// Whether the probe will be sent.
         answer: Result<(), Refusal>,
     },
-    /// Send one [`Tick`](super::event::Event::Tick) at this time, and none at the time named before; `None`: at no
-    /// time. After a tick none is pending until this is asked for again.
+    /// Send one [`Tick`](super::event::EngineEvent::Tick) at this time instead of the time named before;
+    /// `None` cancels it. After a tick none is pending until the next action of this kind.
     WakeAt(Option<Timestamp>),
 }
 
-/// What is to be stored.
+/// Data to store.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Persist {
-    /// Probes about to be sent. To be answered by [`Committed::Started`](super::event::Committed::Started).
+    /// Probes about to be sent. Answered by [`Committed::Started`](super::event::Committed::Started).
     Started(Vec<Attempt>),
-    /// A probe whose start was committed is not sent after all.
+    /// A probe whose start was committed is not sent.
     Cancelled(SourceId),
-    /// The end of the probe that was reported last. To be answered by
+    /// The result of the probe that was reported last. Answered by
     /// [`Committed::Ended`](super::event::Committed::Ended).
     Ended(Box<ProbeResult>),
-    /// When sources are due since.
+    /// Changed due times.
     Due(Vec<DueChange>),
-    /// When sources that were never probed are due.
+    /// Due times of sources that were never probed.
     FirstDue(Vec<(SourceId, Timestamp)>),
-    /// Plans that were adopted, at most one for each source.
+    /// Adopted plans, at most one per source.
     Plans(Vec<AdoptedPlan>),
-    /// Something worth an event that goes with no probe.
+    /// An event that belongs to no probe.
     Note {
-        /// When.
+        /// When it happened.
         at: Timestamp,
-        /// The source that it is about.
+        /// The source concerned.
         source: SourceId,
-        /// What.
+        /// The event.
         note: Note,
     },
-    /// What the slots were used for.
+    /// How the slots were used.
     Load(SlotStats),
-    /// The clock was set: what was promised in real time moves with it.
+    /// The wall clock was set: stored times move with it.
     ClockSet {
-        /// By so much.
+        /// The difference.
         by: Span,
-        /// When.
+        /// When it was noticed.
         at: Timestamp,
-        /// What is older, by the clock as it was, no longer binds any budget.
+        /// Older probes, by the old clock, no longer count against any budget.
         since: Timestamp,
     },
 }
@@ -97,95 +97,95 @@ pub enum Persist {
 /// A probe about to be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempt {
-    /// Of which source.
+    /// The source.
     pub source: SourceId,
     /// When it was due.
     pub due: Timestamp,
     /// When it is sent.
     pub started: Timestamp,
-    /// The policy that asked for it.
+    /// The policy that requested it.
     pub policy: Policy,
-    /// Why then.
+    /// The reason for its due time.
     pub reason: Reason,
 }
 
-/// What follows from a probe that ended.
+/// The result of a probe that ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProbeResult {
-    /// Of which source.
+    /// The source.
     pub source: SourceId,
-    /// The source moved while the probe was in progress: what it saw says nothing about the new address.
+    /// The address changed while the probe was in progress: the answer does not apply to the new one.
     pub discarded: bool,
-    /// What must survive a restart.
+    /// State that survives a restart.
     pub memory: SourceMemory,
-    /// What a host group asks, when that changed.
+    /// Pause and crawl delay of a host group, if they changed.
     pub host: Option<HostAsks>,
-    /// What is worth an event.
+    /// Events to store.
     pub notes: Vec<Note>,
-    /// How late the probe was, where the source has a deadline.
+    /// How late the probe started, if the source has a deadline.
     pub tardy: Option<Span>,
-    /// By when the next probe must start, where that is bound.
+    /// The deadline of the next probe, if there is one.
     pub look_by: Option<Timestamp>,
-    /// What rules matched, and their counts.
+    /// Rule matches and rule counts.
     pub follows: RuleEffects,
 }
 
-/// What a host group asks of us.
+/// The limits that a host group set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostAsks {
-    /// Which.
+    /// The host group.
     pub host: HostGroup,
-    /// Not before.
+    /// No request before this time.
     pub paused_until: Option<Timestamp>,
-    /// Between requests.
+    /// The least time between requests.
     pub crawl_delay: Span,
 }
 
-/// A source that is due at another time.
+/// A changed due time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DueChange {
-    /// Which.
+    /// The source.
     pub source: SourceId,
-    /// When.
+    /// The new due time.
     pub due: Due,
-    /// Why then.
+    /// The reason for it.
     pub reason: Reason,
-    /// The policy that asks.
+    /// The policy that requested it.
     pub asked_by: Policy,
-    /// The rule behind it, if one is.
+    /// The rule that needs the probe, if any.
     pub rule: Option<Arc<str>>,
 }
 
 /// A plan that was adopted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AdoptedPlan {
-    /// When it was made.
+    /// When it was built.
     pub made_at: Timestamp,
     /// The plan.
-    pub plan: Ahead,
-    /// The next one comes with the next probe, so that this one is seldom worth remembering.
+    pub plan: PlannedTimes,
+    /// The plan is replaced after the next probe, so it is rarely worth storing.
     pub passing: bool,
-    /// When the source is due since.
+    /// The due time that follows from it.
     pub due: DueChange,
-    /// The policy that `auto` follows since.
+    /// The policy that `auto` now follows.
     pub follows: Policy,
 }
 
-/// A requested probe that is not allowed now.
+/// Why a requested probe is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum Refusal {
     /// No such source.
     #[error("no such source")]
     Unknown,
-    /// One is in progress.
+    /// A probe is in progress.
     #[error("a probe is under way")]
     InFlight,
-    /// Not before this time.
+    /// Not allowed before this time.
     #[error("{} forbids it until {until}", .constraint.name())]
     Until {
-        /// What forbids it.
+        /// The constraint.
         constraint: Constraint,
-        /// Until when.
+        /// When it ends.
         until: Timestamp,
     },
 }

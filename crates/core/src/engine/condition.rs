@@ -1,49 +1,49 @@
-//! What a source waits for at the moment.
+//! The scheduling condition of a source.
 
 use serde::{Deserialize, Serialize};
 
 use super::action::Attempt;
 use super::hosts::HostIx;
 
-/// What a source waits for.
+/// The event that a source waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) enum Condition {
-    /// For nothing: no probe of it is due until someone requests one.
+    /// None: no probe is due until one is requested.
     #[default]
     Idle,
-    /// For its due time, in the queue of its host.
+    /// Its due time, in the queue of its host.
     Queued,
-    /// For its host, which was closed when its turn came.
+    /// Its host, which was closed when the source was selected.
     Parked,
-    /// For a slot.
+    /// A slot.
     WaitsForSlot(SlotClass),
-    /// For the end of its probe.
+    /// The end of its probe.
     InProgress(InProgress),
 }
 
-/// Which slots a source may have.
+/// The class of slots that a source may get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum SlotClass {
-    /// The first ones: a rule or a deadline wants a probe by a certain time.
+    /// First: a rule or a deadline needs a probe by a certain time.
     Deadline,
-    /// The next ones: its probe is due.
+    /// Second: its probe is due.
     Due,
-    /// Those that are left.
+    /// Last: the remaining slots.
     Sampled,
 }
 
-/// The host groups that a probe asks: the source's own, and the one that its redirects lead to.
+/// The host groups of a probe: the source's own, and the one that its redirects lead to.
 pub(super) type ProbeHosts = (HostIx, Option<HostIx>);
 
 /// A probe from its start until its end is committed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct InProgress {
     pub attempt: Attempt,
-    /// Busy until it ends.
+    /// Busy until the probe ends.
     pub hosts: ProbeHosts,
-    /// The source's address was changed since it was sent.
+    /// The source's address changed after the probe was sent.
     pub moved: bool,
-    /// Something is to be delivered when its end is committed.
+    /// A notification is to be delivered when the end is committed.
     pub deliver: bool,
 }
 
@@ -61,7 +61,7 @@ impl Condition {
         }
     }
 
-    /// Whether it waits for a slot.
+    /// Whether the source waits for a slot.
     pub fn waits_for_slot(self) -> bool {
         matches!(self, Self::WaitsForSlot(_))
     }

@@ -1,29 +1,29 @@
-//! The source list and its limits change: sources come, change and go.
+//! Applies changes of the source list and its limits.
 //!
-//! Nothing becomes due at once because of it, and what was learned is kept.
+//! No source becomes due at once because of a change, and learned state is kept.
 
-use crate::planning::ask::stand_in;
 use crate::planning::budget::Spent;
+use crate::planning::next_probe::stand_in;
 use crate::planning::plan::Revision;
 use crate::planning::policy::Policy;
 use crate::source_id::SourceId;
 use crate::time::{Span, Timestamp};
 
 use super::action::{Action, Persist};
-use super::book::RuleRegistry;
 use super::condition::InProgress;
 use super::event::{Changed, Configuration, KnownSource, Moved};
 use super::memory::{Due, SourceMemory};
 use super::params::{FleetParams, HostGroup};
 use super::plan_state::PlanState;
 use super::reason::{Reason, SourceState};
+use super::rule_registry::RuleRegistry;
 use super::source::{ProbeWish, Source};
 use super::state::Engine;
 use super::urgency::Urgency;
 use super::waiting::WaitState;
 
 impl Engine {
-    /// Follows a changed configuration.
+    /// Applies a changed configuration.
     pub(super) fn configure(&mut self, new: Configuration, now: Timestamp, actions: &mut Vec<Action>) {
         self.set_params(new.params, now);
         for id in new.removed {
@@ -35,9 +35,9 @@ impl Engine {
         let added: Vec<SourceId> = new.added.iter().map(|known| known.id).collect();
         for known in new.added {
             let within = known.terms.budget.min_spacing;
-            self.take_in(known, now, within);
+            self.add_source(known, now, within);
         }
-        self.settle_deadlines(&[], now);
+        self.recompute_deadlines(&[], now);
         if let Some(rules) = new.rules {
             let states = self.book.states();
             let mut book = RuleRegistry::new(rules);
@@ -54,11 +54,11 @@ impl Engine {
         }
     }
 
-    /// Takes in a source: a first contact comes within this time.
-    pub(super) fn take_in(&mut self, known: KnownSource, now: Timestamp, first_within: Span) {
+    /// Adds a source. A first contact is due within `first_within`.
+    pub(super) fn add_source(&mut self, known: KnownSource, now: Timestamp, first_within: Span) {
         let host = self.hosts.host(&known.terms.host.key);
-        // Taken off the list and put back while a probe is in progress: it is queued when the end of that is
-        // committed, and not twice.
+        // Removed and added again while a probe is in progress: the source is queued once, when the end of
+        // that probe is committed.
         let probe = self.members.get(&known.id).and_then(|member| member.condition().in_progress());
         let probe = probe
             .map(|probe| InProgress { moved: probe.moved || known.moved == Moved::Elsewhere, ..probe });
@@ -72,10 +72,10 @@ impl Engine {
         let also = known.answered_by.map(|group| self.hosts.host(&group.key));
         self.taken_in += 1;
         if let Some(per_hour) = known.memory.estimate.known_rate() {
-            // As if each had told of its last day.
+            // Counts as one day of observation.
             self.mean.learn(24.0 * per_hour, 24.0);
         }
-        // One that comes back while a probe is in progress has its place still.
+        // A source that returns while its probe is in progress keeps its index.
         let place = self.members.get_mut(&known.id).map(|member| {
             member.withdraw(&mut self.hosts, &mut self.turns);
             member.place
@@ -95,23 +95,23 @@ impl Engine {
             excess: None,
             serving: None,
             bed: None,
-            // A source that comes back is another than the one that plans are still being made for.
+            // Plans still in progress for an earlier source with this id become stale.
             revision: Revision(self.taken_in << 32),
             also,
         };
         if member.memory.due == Due::Unscheduled {
-            let wait = first_within.scaled(member.chance(self.seed, "first", Timestamp::default()));
+            let wait = first_within.scaled(member.unit_random(self.seed, "first", Timestamp::default()));
             let (at, because, by) = (now + wait, Reason::FirstContact, stand_in(member.terms.policy));
             member.set_due(&self.hosts, ProbeWish { at, because, by });
         }
         member.enqueue(&mut self.hosts);
         let id = member.id;
-        self.tardiness.count_toll(member.memory.toll, true);
+        self.tardiness.count_cost(member.memory.toll, true);
         if let Some(mut before) = self.members.insert(id, Box::new(member)) {
             self.tardiness.forget(&mut before);
-            self.tardiness.count_toll(before.memory.toll, false);
+            self.tardiness.count_cost(before.memory.toll, false);
         }
-        self.tend(id);
+        self.reindex_deadline(id);
         if let Some(member) = self.members.get_mut(&id) {
             self.tardiness.mark_if_passed(member, now);
         }
@@ -125,7 +125,7 @@ impl Engine {
         let otherwise = params.step != self.params.step || params.allocator != self.params.allocator;
         let changed = std::mem::replace(&mut self.params, params) != self.params;
         if changed {
-            self.tend_all(now);
+            self.reindex_deadlines(now);
         }
         if otherwise {
             self.kept.clear();
@@ -133,7 +133,7 @@ impl Engine {
         }
     }
 
-    /// Sources that wait for a slot queue again, by another rule or another clock.
+    /// Queues sources that wait for a slot again, after the allocator or the step changed.
     pub(super) fn requeue_for_slots(&mut self, now: Timestamp) {
         for member in self.members.values_mut().filter(|member| member.condition().waits_for_slot()) {
             member.enqueue(&mut self.hosts);
@@ -144,13 +144,13 @@ impl Engine {
     fn remove(&mut self, id: SourceId, actions: &mut Vec<Action>) {
         let Some(member) = self.members.get_mut(&id) else { return };
         if member.condition().is_in_progress() {
-            // It goes when the end of its probe is committed.
+            // The source is removed when the end of its probe is committed.
             member.memory.state = SourceState::Removed;
             return;
         }
         member.withdraw(&mut self.hosts, &mut self.turns);
         self.kept.release(member.serving.as_mut().and_then(|serving| serving.slot.take()));
-        self.let_go(id);
+        self.drop_source(id);
         actions.push(Action::Forget(id));
     }
 
@@ -167,7 +167,7 @@ impl Engine {
         member.recount(probes);
         member.revision.0 += 1;
         if moved == Moved::Elsewhere {
-            self.tardiness.count_toll(member.memory.toll, false);
+            self.tardiness.count_cost(member.memory.toll, false);
             member.forget_address();
             self.tardiness.forget(member);
         }
@@ -179,8 +179,8 @@ impl Engine {
             member.memory.life.asked_by = stand_in(member.terms.policy);
         }
         if moved == Moved::Elsewhere || repaced {
-            // Never at once: a reload must not cause a request.
-            let soon = now + member.gap().scaled(member.chance(self.seed, "changed", now));
+            // Not at once: a reload must not cause a request.
+            let soon = now + member.gap().scaled(member.unit_random(self.seed, "changed", now));
             let spread = ProbeWish { at: soon, because: Reason::Policy, by: stand_in(member.terms.policy) };
             let last = member.spent.last();
             let wish = last.map_or(spread, |last| member.wish(last, self.seed, &self.params.burst));
@@ -191,14 +191,14 @@ impl Engine {
         if !member.condition().is_in_progress() {
             let due = member.memory.due.at();
             member.enqueue(&mut self.hosts);
-            // Nor may the plan that follows cause a request.
+            // The plan that follows must not cause a request either.
             self.ask_for_plan(id, due);
         }
-        self.tend(id);
+        self.reindex_deadline(id);
         self.bring_forward(id, now);
     }
 
-    /// A source is on another host now: its new address was adopted.
+    /// Moves a source to another host after its new address was adopted.
     pub(super) fn rehost(&mut self, id: SourceId, host: HostGroup) {
         let ix = self.hosts.host(&host.key);
         let Some(member) = self.members.get_mut(&id) else { return };
@@ -209,7 +209,7 @@ impl Engine {
         member.enqueue(&mut self.hosts);
     }
 
-    /// The clock was set: everything moves with it, so that what was promised in real time is kept in real time.
+    /// Moves all times after the clock was set, so that promised intervals hold in real time.
     pub(super) fn shift(&mut self, by: Span) {
         self.turns.shift(by);
         self.load.shift(by);
@@ -222,22 +222,22 @@ impl Engine {
             member.shift(by);
         }
         (self.step_due, self.wake) = (None, None);
-        self.tend_all(self.load.since);
+        self.reindex_deadlines(self.load.since);
     }
 }
 
 impl Source {
-    /// Counts logged probes again, where they were read again.
+    /// Replaces the counted probes by those read from the log.
     fn recount(&mut self, probes: Vec<Timestamp>) {
         if let Some(&read_until) = probes.iter().max() {
             let before = std::mem::take(&mut self.spent);
-            // What ended after the log was read is known here only.
+            // Probes that ended after the log was read are known only here.
             let since = before.times().filter(|&at| at > read_until);
             probes.into_iter().chain(since).for_each(|at| self.spent.note(at, &self.terms.budget));
         }
     }
 
-    /// Forgets what only the old address said.
+    /// Drops state that belongs to the old address.
     fn forget_address(&mut self) {
         self.memory = SourceMemory {
             last_probe: self.memory.last_probe,
@@ -245,7 +245,7 @@ impl Source {
             known_updates: self.memory.known_updates,
             ..SourceMemory::default()
         };
-        self.memory.state = self.settled();
+        self.memory.state = self.state_when_well();
         (self.also, self.urgency, self.pulse) = (None, Urgency::Usual, None);
         self.plan.begin_any_time();
         if let Some(probe) = self.probe_mut() {
@@ -253,7 +253,7 @@ impl Source {
         }
     }
 
-    /// Moves every instant.
+    /// Moves every time.
     fn shift(&mut self, by: Span) {
         self.memory.shift(by);
         self.spent.shift(by);
@@ -268,7 +268,7 @@ impl Source {
         }
         self.plan.shift(by);
         self.ready_at += by;
-        // What is being planned was requested by the clock as it was.
+        // Plans in progress were requested by the old clock.
         self.revision.0 += 1;
     }
 }

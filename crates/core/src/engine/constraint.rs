@@ -1,8 +1,8 @@
-//! What may forbid a probe for a while: the rules of politeness by name.
+//! The politeness constraints that can defer a probe, by name.
 
 use serde::{Deserialize, Serialize};
 
-/// What may forbid a probe for a while.
+/// A constraint that defers a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Constraint {
     /// δ since the last probe.
@@ -11,7 +11,7 @@ pub enum Constraint {
     Budget,
     /// `max-age` or `Expires`.
     MaxAge,
-    /// `Retry-After` and its kin, for this source.
+    /// `Retry-After` and similar headers, for this source.
     RetryAfter,
     /// Backoff after failures.
     Backoff,
@@ -21,11 +21,11 @@ pub enum Constraint {
     UpdatePeriod,
     /// `skipHours` and `skipDays`.
     Skip,
-    /// The host group was asked to rest.
+    /// The host group asked for a pause.
     HostPause,
     /// Spacing between requests to one host group.
     HostSpacing,
-    /// It rests: gone, or closed to us.
+    /// Stopped: no probe is due until one is requested.
     Resting,
 }
 

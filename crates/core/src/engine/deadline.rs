@@ -8,23 +8,23 @@ use crate::time::{Span, Timestamp};
 use super::garden::Task;
 use super::hosts::HostIx;
 
-/// A deadline of a source.
+/// The deadline of a source.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Deadline {
-    /// When its last look began.
+    /// When its last counted probe started.
     pub seen: Timestamp,
-    /// The next must begin by then.
+    /// The latest start of the next probe.
     pub by: Timestamp,
-    /// The last step that is whole before that, …
+    /// The last whole step before that, …
     pub step: Step,
-    /// … which begins then.
+    /// … and its start.
     pub look_at: Timestamp,
-    /// From one look to the next, as plans are to have it.
+    /// The longest gap between two probes that plans may use.
     pub apart: Span,
-    /// What it takes, and how many steps may pass.
+    /// The cost of a probe and the longest gap in steps.
     pub plant: Task,
-    /// Where it lives.
+    /// The source's host group.
     pub host: HostIx,
-    /// It was said that it is tardy.
+    /// The missed deadline was reported.
     pub said: bool,
 }

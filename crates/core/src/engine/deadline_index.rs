@@ -1,18 +1,17 @@
-//! Sources that must be looked at every so often, whatever their rhythm: the garden in the engine.
+//! Deadlines: a source with a longest allowed gap w is probed at least every w, whatever its policy.
 //!
-//! A source may state the longest that it may go unseen, w. That is a deadline beside any policy: its probe is due
-//! at the latest in the last whole step before w is over, it then stands before all that are merely due, the one that
-//! is late the longest first, and what comes sooner by its own policy counts as well. Slots are spent on it before
-//! that only if the coming steps will not have enough for all deadlines, where that wastes least (MEDD, `garden`).
-//! Politeness has the last word: the gate may make a source tardy, and never the other way round.
+//! A probe is due at the latest in the last whole step before w is over. It then goes before all probes
+//! without a deadline, the longest overdue first. A probe that the policy sends earlier counts as well.
+//! Slots are used earlier only if the coming steps lack capacity for all deadlines, and where that wastes
+//! least (MEDD, `garden`). The gate takes precedence: it may make a source miss its deadline. Knows
+//! deadlines, costs and steps. Must not know how a probe is sent.
 //!
-//! A look counts from its start: what is published while an answer travels was not in it. Two starts are never more
-//! than w apart while there is room, so tardiness is from the deadline until the start of the look that came too late.
+//! *Lateness.* A probe counts from its start, because updates during the request may not be in the answer.
+//! Two starts are at most w apart while there is capacity. Lateness is from the deadline to the start of
+//! the probe that missed it.
 //!
-//! *Work.* A step has c slots and, where the user says so, a capacity k for the costs of its probes. Both are one
-//! measure here: a probe takes max(1, cost·c/k) of c, so that whoever keeps within c keeps within both.
-//!
-//! Knows deadlines, costs and steps. Must not know how a probe is sent.
+//! *Work.* A step has c slots and, if configured, a capacity k for the costs of its probes. Both are one
+//! measure here: a probe takes max(1, cost·c/k) of c. A schedule within c is therefore within both limits.
 
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,20 +34,20 @@ use super::source::Source;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct DeadlineIndex {
     garden: Medd,
-    /// When each is due by its deadline, in steps: then it goes before others.
+    /// Sources by the step from which their deadline takes precedence.
     bells: BTreeSet<(Step, SourceId)>,
-    /// When each will be tardy.
+    /// Sources by the time at which they miss their deadline.
     passing: BTreeSet<(Timestamp, SourceId)>,
-    /// How many of a host have deadlines.
+    /// The number of sources with deadlines per host.
     hosts: BTreeMap<HostIx, u32>,
-    /// How many are tardy now.
+    /// The number of sources past their deadline.
     pub tardy: u64,
-    /// What is worth an event, and was not asked for yet.
+    /// Events not yet taken.
     fell: Vec<(SourceId, Note)>,
     tolls: CostSums,
 }
 
-/// What probes cost in the mean over all sources.
+/// Sums over all sources, for the mean cost of a probe.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 struct CostSums {
     bytes: f64,
@@ -56,9 +55,9 @@ struct CostSums {
     sources: u32,
 }
 
-/// Learned costs lie between these, beside a mean probe.
+/// Bounds of learned costs, relative to the mean probe.
 const COSTS: (f64, f64) = (0.125, 16.0);
-/// And are told apart in such steps, lest every answer move all that is foreseen.
+/// Costs are rounded to 1/GRAIN, so that not every answer changes the forecast.
 const GRAIN: f64 = 8.0;
 
 impl CostSums {
@@ -70,7 +69,7 @@ impl CostSums {
         }
     }
 
-    /// What such a probe costs beside a mean one.
+    /// The cost of such a probe relative to the mean probe.
     fn cost(&self, toll: ProbeCost, by: CostBy) -> f64 {
         let (own, all) = match by {
             CostBy::Bytes => (toll.bytes, self.bytes),
@@ -84,14 +83,14 @@ impl CostSums {
     }
 }
 
-/// The deadlines of all sources as they stand.
+/// Statistics of all deadlines.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DeadlineStats {
-    /// How many sources have one.
+    /// Sources with a deadline.
     pub sources: u64,
-    /// How many of them are tardy.
+    /// Sources past their deadline.
     pub tardy: u64,
-    /// Ω: what keeping all of them takes of a step, in slots.
+    /// Ω: the capacity that all deadlines take per step, in slots.
     pub omega: f64,
 }
 
@@ -108,17 +107,17 @@ impl DeadlineIndex {
         }
     }
 
-    /// What a probe of this source costs beside a mean one.
+    /// The cost of a probe of this source relative to the mean probe.
     pub fn cost(&self, member: &Source, by: CostBy) -> f64 {
         member.terms.cost.map_or_else(|| self.tolls.cost(member.memory.toll, by), f64::from)
     }
 
-    /// Counts what a source's probes cost, or no longer.
-    pub fn count_toll(&mut self, toll: ProbeCost, counts: bool) {
+    /// Adds a source's probe cost to the sums, or removes it.
+    pub fn count_cost(&mut self, toll: ProbeCost, counts: bool) {
         self.tolls.count(toll, if counts { 1.0 } else { -1.0 });
     }
 
-    /// What is left of a step that many slots and so much capacity are left of.
+    /// The rest of a step as work, from its free slots and its free capacity.
     fn left(slots: u32, room: Option<f64>, params: &FleetParams) -> Work {
         let slots = f64::from(slots);
         let of_room =
@@ -127,30 +126,30 @@ impl DeadlineIndex {
         (left.max(0.0) * UNIT as f64) as Work
     }
 
-    /// No deadlines, by other steps: what probes cost stays, and what was not told yet.
+    /// Drops all deadlines, after the steps changed. Cost sums and pending events stay.
     pub fn restart(&mut self, params: &FleetParams, step: Step) {
         let (tolls, fell) = (self.tolls, std::mem::take(&mut self.fell));
         *self = Self { tolls, fell, ..Self::new(params, step) };
     }
 
-    /// Many deadlines were noted: looks ahead anew.
-    pub fn settle(&mut self) {
+    /// Updates the forecast after many deadlines were indexed.
+    pub fn recompute(&mut self) {
         self.garden.settle();
     }
 
-    /// The step that is on.
+    /// Advances to this step.
     pub fn turn_to(&mut self, step: Step) {
         self.garden.turn_to(step.0);
     }
 
-    /// Takes out a source whose probe is due by its deadline in this step.
+    /// Takes out a source whose deadline takes precedence in this step.
     pub fn pop_due(&mut self, step: Step) -> Option<SourceId> {
         let &(due, id) = self.bells.first().filter(|(due, _)| *due <= step)?;
         self.bells.remove(&(due, id));
         Some(id)
     }
 
-    /// When the next deadline passes.
+    /// The time of the next missed deadline.
     pub fn next_passing(&self) -> Option<Timestamp> {
         self.passing.first().map(|&(by, _)| by)
     }
@@ -162,7 +161,7 @@ impl DeadlineIndex {
         Some((by, id))
     }
 
-    /// The source is tardy, and that is told unless it was before.
+    /// Marks a source as past its deadline, and queues the event, if any.
     pub fn mark_tardy(&mut self, member: &mut Source, note: Option<Note>) {
         if let Some(bed) = member.bed.as_deref_mut() {
             bed.said = true;
@@ -171,7 +170,7 @@ impl DeadlineIndex {
         }
     }
 
-    /// The deadline of a source had passed when it was taken in: it is tardy, and that is not told again.
+    /// Marks a source that was past its deadline when it was added. No event is sent again.
     pub fn mark_if_passed(&mut self, member: &mut Source, now: Timestamp) {
         let by = member.bed.as_ref().map(|bed| bed.by).filter(|&by| by < now);
         if by.is_some_and(|by| self.passing.remove(&(by, member.id))) {
@@ -179,7 +178,7 @@ impl DeadlineIndex {
         }
     }
 
-    /// Puts back what was known of a deadline before the steps changed.
+    /// Restores a deadline's state after the steps changed.
     pub fn resume(&mut self, member: &mut Source, seen: Timestamp, said: bool) {
         if let Some(bed) = member.bed.as_deref_mut() {
             bed.seen = seen;
@@ -190,17 +189,17 @@ impl DeadlineIndex {
         }
     }
 
-    /// What passed and was not told yet, to be changed.
+    /// Pending events, for changes.
     pub fn notes_mut(&mut self) -> impl Iterator<Item = &mut Note> {
         self.fell.iter_mut().map(|(_, note)| note)
     }
 
-    /// What passed and was not told yet.
+    /// Takes the pending events.
     pub fn take_passed(&mut self) -> Vec<(SourceId, Note)> {
         std::mem::take(&mut self.fell)
     }
 
-    /// Places to be probed before their deadlines come, because the coming steps will not have enough for all.
+    /// Indices of sources to probe before their deadlines, because the coming steps lack capacity for all.
     pub fn early(
         &mut self,
         (slots, room): (u32, Option<f64>),
@@ -210,24 +209,24 @@ impl DeadlineIndex {
         self.garden.early(Self::left(slots, room, params), may)
     }
 
-    /// When the next probe before its deadline comes is worth a slot, as far as is foreseen.
+    /// The next step in which an early probe is worth a slot, by the current forecast.
     pub fn next_early(&self) -> Option<Step> {
         self.garden.next_early().map(Step)
     }
 
-    /// Ω: what keeping all deadlines takes of a step, in slots.
+    /// Ω: the capacity that all deadlines take per step, in slots.
     pub fn omega(&self) -> f64 {
         self.garden.omega()
     }
 
-    /// Nothing is known of a source's deadline any more.
+    /// Removes the deadline of a source.
     pub fn forget(&mut self, member: &mut Source) {
-        self.garden.uproot(member.place as usize);
-        self.strike(member);
+        self.garden.remove(member.place as usize);
+        self.unindex(member);
     }
 
-    /// Takes a deadline off the lists.
-    fn strike(&mut self, member: &mut Source) {
+    /// Removes a deadline from the indices.
+    fn unindex(&mut self, member: &mut Source) {
         let Some(bed) = member.bed.take() else { return };
         self.bells.remove(&(bed.step, member.id));
         self.passing.remove(&(bed.by, member.id));
@@ -240,17 +239,17 @@ impl DeadlineIndex {
         }
     }
 
-    /// A source was looked at from then on; says how late that was.
-    pub fn seen(&mut self, member: &mut Source, started: Timestamp) -> Option<Span> {
+    /// An answered probe started at this time. Returns how late it was.
+    pub fn mark_seen(&mut self, member: &mut Source, started: Timestamp) -> Option<Span> {
         let bed = member.bed.as_deref_mut()?;
         bed.seen = bed.seen.max(started);
         self.tardy -= u64::from(std::mem::take(&mut bed.said));
         Some((started - bed.by).max(Span::ZERO))
     }
 
-    /// Notes the deadline of a source that waits for its next probe and was last looked at then, if that is not
-    /// noted yet; `allowed` says from when on one may be sent at or after a time.
-    pub fn tend(
+    /// Computes and indexes the deadline of a source. It counts from the last answered probe. `allowed`
+    /// returns the first allowed time at or after a time.
+    pub fn reindex(
         &mut self,
         member: &mut Source,
         params: &FleetParams,
@@ -258,22 +257,22 @@ impl DeadlineIndex {
         allowed: impl FnOnce(&Source, Timestamp) -> Timestamp,
     ) {
         let before = member.bed.as_ref().map(|bed| (bed.seen, bed.said));
-        self.strike(member);
+        self.unindex(member);
         let rests = member.memory.due == Due::Stopped || member.memory.state == SourceState::Removed;
         let seen = before.map(|(seen, _)| seen).or(looked);
         let (Some(gap), Some(seen), false) = (member.terms.max_gap, seen, rests) else {
-            self.garden.uproot(member.place as usize);
+            self.garden.remove(member.place as usize);
             return;
         };
         let length = StepLength::new(params.step);
         let steps = u32::try_from(length.whole_steps_in(gap).max(2)).unwrap_or(u32::MAX) - 1;
-        // Others at its host may be due at the same time, and are asked one after the other.
+        // Other sources of its host may be due at the same time; the host allows one request per spacing.
         let others = self.hosts.get(&member.host).copied().unwrap_or(0);
         let crowd = Span::from_millis(params.host_spacing.as_millis().saturating_mul(i64::from(others)));
         let crowd = u32::try_from(length.steps_to_cover(crowd)).unwrap_or(u32::MAX).min(steps / 4);
         let window = (steps - crowd).max(1);
         let by = seen + gap;
-        // No sooner than its budget grants for good, lest that be spent before the day is over.
+        // Not before the budget's even gap, so that the budget lasts for its period.
         let even = member.terms.budget.even_gap().max(member.terms.budget.min_spacing);
         let granted = length.step_of(seen + even).plus(1).min(length.step_of(by).plus(-1));
         let due =
@@ -293,20 +292,20 @@ impl DeadlineIndex {
         member.bed = Some(Box::new(bed));
         *self.hosts.entry(member.host).or_default() += 1;
         self.tardy += u64::from(said);
-        // Not while something forbids it, nor further ahead than anything is foreseen.
+        // Not before the gate allows it, and not beyond the forecast horizon.
         let furthest = due.plus(SEEN * i64::from(window));
         let from = length.step_of(allowed(member, look_at)).min(furthest);
-        self.garden.plant(member.place as usize, plant, due.max(from).0);
+        self.garden.task(member.place as usize, plant, due.max(from).0);
         self.bells.insert((due, member.id));
         if !said {
             self.passing.insert((by, member.id));
         }
     }
 
-    /// A probe of a source is sent.
-    pub fn sent(&mut self, member: &Source) {
+    /// A probe of a source was started.
+    pub fn mark_sent(&mut self, member: &Source) {
         if let Some(bed) = &member.bed {
-            self.garden.water(member.place as usize);
+            self.garden.mark_served(member.place as usize);
             self.bells.remove(&(bed.step, member.id));
             self.passing.remove(&(bed.by, member.id));
         }

@@ -1,26 +1,26 @@
-//! What an engine is told: plain values, and nothing that acts.
+//! The events of an engine: plain values without side effects.
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::beliefs::ModelUpdate;
-use crate::model::pulse::HourlyProfile;
+use crate::model::hourly_profile::HourlyProfile;
+use crate::model::source_model::ModelUpdate;
 use crate::observe::FeedHints;
 use crate::planning::execution::Interval;
 use crate::planning::plan::Revision;
-use crate::planning::rolling::Ahead;
+use crate::planning::plan_input::PlannedTimes;
 use crate::source_id::SourceId;
 use crate::time::{Span, Timestamp};
 
-use super::book::{RuleMatches, RuleSet};
 use super::memory::SourceMemory;
 use super::params::{FleetParams, HostGroup, Terms};
+use super::rule_registry::{RuleMatches, RuleSet};
 
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum EngineEvent {
-    /// The time asked for by [`WakeAt`](super::action::Action::WakeAt) has come.
+    /// The time of the last [`WakeAt`](super::action::Action::WakeAt) is reached.
     Tick,
-    /// The store has committed what it was told to persist.
+    /// The store has committed data.
     Committed(Committed),
     /// A probe ended.
     ProbeEnded(Box<ProbeReport>),
@@ -30,23 +30,23 @@ pub enum EngineEvent {
     RatesFitted(Vec<SourceId>),
     /// The configuration changed.
     Configured(Box<Configuration>),
-    /// Someone requests a probe now.
+    /// A probe is requested now.
     ProbeRequested {
-        /// Of which source.
+        /// The source.
         source: SourceId,
-        /// The number that the answer names.
+        /// The request's number, repeated in the answer.
         request: i64,
     },
-    /// The wall clock was found to have been set.
+    /// The wall clock was set.
     ClockSet {
-        /// By so much.
+        /// The difference.
         by: Span,
     },
-    /// No more probes are to be started.
+    /// No more probes may start.
     Stopping,
 }
 
-/// What was committed.
+/// The data that was committed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Committed {
     /// The start of these sources' probes.
@@ -58,46 +58,46 @@ pub enum Committed {
 /// How a probe ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProbeReport {
-    /// Of which source.
+    /// The source.
     pub source: SourceId,
     /// When the request was sent.
     pub started: Timestamp,
-    /// When it ended; the budget counts from here.
+    /// When it ended; the budget counts from this time.
     pub finished: Timestamp,
-    /// The host group that answered, if any did: the source's own, or the one that redirects led to.
+    /// The host group that answered, if any: the source's own, or the one that redirects led to.
     pub answered_by: Option<HostGroup>,
-    /// What robots.txt asks to keep between requests, when it was read.
+    /// The crawl delay of robots.txt, when that was read.
     pub crawl_delay: Option<Span>,
-    /// What came of it.
+    /// The outcome.
     pub result: Result<ProbeAnswer, Failure>,
 }
 
-/// The source answered, and the answer could be read.
+/// An answer that could be read.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProbeAnswer {
     /// Updates found.
     pub updates: u32,
-    /// Dated items found at first contact: history, not news.
+    /// Dated items found at first contact: history, not updates.
     pub history: u32,
     /// Items may have been lost since the last probe.
     pub gap: bool,
-    /// How many items the document holds, when a feed was read whole.
+    /// How many items the document holds, if it is a feed that was read whole.
     pub holds: Option<u32>,
-    /// What the feed asks of us; `None` when the answer said nothing (not modified).
+    /// The feed's own hints; `None` if the answer had no body (not modified).
     pub hints: Option<FeedHints>,
-    /// Not before this long.
+    /// The answer stays fresh for this long.
     pub fresh_for: Option<Span>,
-    /// Permanently redirected to.
+    /// The target of a permanent redirect.
     pub moved_to: Option<MovedTo>,
     /// Bytes of the body.
     pub bytes: u64,
     /// What the model learned from it.
     pub heard: ModelUpdate,
-    /// What it means to rules, where they concern the source.
+    /// Rule matches, if rules concern the source.
     pub asked: Option<Box<RuleReading>>,
 }
 
-/// Where a permanent redirect leads.
+/// The target of a permanent redirect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MovedTo {
     /// The address.
@@ -106,45 +106,45 @@ pub struct MovedTo {
     pub host: HostGroup,
 }
 
-/// What a probe means to rules.
+/// The matches of a probe for rules.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RuleReading {
-    /// To each.
+    /// By rule.
     pub told: Vec<RuleMatches>,
-    /// How many updates it found, edits of known items apart: those that the rate predicts.
+    /// Updates found, without edits of known items: those that the rate predicts.
     pub found: u32,
-    /// How many updates its rate predicted since the probe before.
+    /// Updates that the rate predicted since the probe before.
     pub expected: Option<f64>,
 }
 
-/// The probe failed.
+/// Why a probe failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Failure {
-    /// 410: for good.
+    /// 410: permanent.
     Gone,
-    /// It, or its host, asks for a pause.
+    /// The source or its host asks for a pause.
     Throttled {
-        /// For how long, if it said so.
+        /// How long, if the answer says so.
         retry_after: Option<Span>,
     },
-    /// Any other answer that is none.
+    /// Any other error status.
     Refused,
     /// No answer.
     Unreachable,
     /// An answer that could not be read, or that broke a limit.
     Unreadable,
-    /// robots.txt closes it to us.
+    /// robots.txt disallows it.
     Forbidden,
-    /// We were stopped before the answer was in: no fault of the source.
+    /// The probe was stopped before the answer was complete: not the source's fault.
     Interrupted,
 }
 
 /// Results of plans that were requested.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PlansReady {
-    /// How many requests this answers, those without a result included.
+    /// How many requests this answers, including those without a result.
     pub requests: usize,
-    /// Rates by the hour.
+    /// Hourly rate profiles.
     pub profiles: Vec<SourceProfile>,
     /// Plans.
     pub plans: Vec<MadePlan>,
@@ -152,40 +152,40 @@ pub struct PlansReady {
     pub intervals: Vec<PredictedIntervals>,
 }
 
-/// A plan that was made.
+/// A finished plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MadePlan {
-    /// For which source.
+    /// The source.
     pub source: SourceId,
-    /// From what state.
+    /// The revision of the source that it was built from.
     pub made_from: Revision,
-    /// When.
+    /// When it was built.
     pub at: Timestamp,
     /// The plan.
-    pub ahead: Ahead,
+    pub ahead: PlannedTimes,
 }
 
-/// How busy a source is at each hour of the week.
+/// The rate of a source by hour of the week.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SourceProfile {
-    /// Which source.
+    /// The source.
     pub source: SourceId,
-    /// Each hour beside the mean.
+    /// Each hour relative to the mean.
     pub pulse: HourlyProfile,
     /// The mean.
     pub per_hour: f64,
-    /// How many updates that rests on.
+    /// How many updates it is estimated from.
     pub updates: u32,
 }
 
-/// Intervals in which updates are predicted that rules wait for.
+/// Intervals with predicted updates that rules wait for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PredictedIntervals {
-    /// Of which source.
+    /// The source.
     pub source: SourceId,
-    /// From what state.
+    /// The revision of the source that they were predicted from.
     pub made_from: Revision,
-    /// The intervals that want a probe; `None` where updates cannot be predicted.
+    /// The intervals that need a probe; `None` if updates cannot be predicted.
     pub intervals: Option<Vec<Interval>>,
 }
 
@@ -202,46 +202,46 @@ pub struct Configuration {
     pub removed: Vec<SourceId>,
     /// All rules, if they changed.
     pub rules: Option<RuleSet>,
-    /// What plans follow has changed: they are made anew as probes end.
+    /// An input of plans changed: plans are built again as probes end.
     pub replan: bool,
 }
 
-/// A source as it comes from the store and the configuration.
+/// A source from the store and the configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct KnownSource {
     /// Its number.
     pub id: SourceId,
-    /// What the user grants it.
+    /// The user's limits for it.
     pub terms: Terms,
-    /// What is remembered of it.
+    /// Its stored state.
     pub memory: SourceMemory,
     /// When its logged probes ended.
     pub probes: Vec<Timestamp>,
-    /// The host group that answered last, where redirects led to another than its own.
+    /// The host group that answered last, if redirects led to another than its own.
     pub answered_by: Option<HostGroup>,
-    /// Whether its address is the one that a probe still in progress asks.
+    /// Whether its address differs from that of a probe in progress.
     pub moved: Moved,
 }
 
 /// A source whose terms changed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Changed {
-    /// Which.
+    /// The source.
     pub id: SourceId,
-    /// What the user grants it now.
+    /// The user's limits for it now.
     pub terms: Terms,
-    /// Whether it is still at the same address.
+    /// Whether its address changed.
     pub moved: Moved,
-    /// When its logged probes ended, read again from the store because the new budget looks
-    /// further back than the old one; empty where it does not.
+    /// When its logged probes ended. Read again if the new budget has a longer period than the old one,
+    /// else empty.
     pub probes: Vec<Timestamp>,
 }
 
-/// Whether a changed source is still at the same address.
+/// Whether a source's address changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Moved {
-    /// Yes.
+    /// Unchanged.
     Same,
-    /// No: validators, hints and errors of the old one say nothing of the new.
+    /// Changed: validators, hints and errors of the old address do not apply to the new one.
     Elsewhere,
 }

@@ -1,8 +1,8 @@
-//! The politeness gate: from when a probe is allowed, and what forbids it before.
+//! The politeness gate: from when a probe is allowed, and what defers it.
 //!
-//! Every rule is one [`Constraint`] with the time until which it holds; the latest one binds. The
-//! same list decides in the daemon and is shown by `tidewatch explain`. A refusal is always a
-//! deferral with a time. Knows one source and its host's state, nothing of how a probe is sent.
+//! Every rule is one [`Constraint`] with the time until which it holds; the latest one binds. The daemon
+//! and `tidewatch explain` use the same list. A refusal is always a deferral with a time. Knows one source
+//! and its host's pause; must not know how a probe is sent.
 
 use crate::observe::FeedHints;
 use crate::planning::budget::{Budget, Spent};
@@ -11,16 +11,16 @@ use crate::time::{Span, Timestamp};
 use super::constraint::Constraint;
 use super::memory::SourceMemory;
 
-/// From when a probe is allowed, and by what.
+/// From when a probe is allowed, and the constraint that defers it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GateVerdict {
-    /// Allowed from here on.
+    /// The first allowed time.
     pub at: Timestamp,
-    /// What forbids it before, if anything does past the wanted time.
+    /// The constraint that defers it beyond the requested time, if any.
     pub binding: Option<Constraint>,
 }
 
-/// Every constraint that says anything about this source, with the time until which it holds.
+/// Every constraint that applies to this source, with the time until which it holds.
 pub fn constraints(memory: &SourceMemory, spent: &Spent, budget: &Budget) -> Vec<(Constraint, Timestamp)> {
     let mut list = Vec::new();
     let mut say = |constraint, until: Option<Timestamp>| {
@@ -28,7 +28,7 @@ pub fn constraints(memory: &SourceMemory, spent: &Spent, budget: &Budget) -> Vec
             list.push((constraint, until));
         }
     };
-    // What is spent is known for T only, and a feed may ask for more than that.
+    // Spent probes are kept for T only, and a feed may ask for a longer gap.
     let last = spent.last().max(memory.last_probe);
     let since_last = |span: Option<Span>| Some(last? + span?);
     say(Constraint::Spacing, Some(spent.spacing_allows(budget)));
@@ -67,7 +67,7 @@ pub fn verdict(
 /// Milliseconds.
 const HOUR: i64 = 3_600_000;
 
-/// The spans from one time to another that are skipped, ascending and apart, each without its end.
+/// The skipped spans between two times, ascending, disjoint and half-open.
 pub fn skipped(from: Timestamp, until: Timestamp, hints: &FeedHints) -> Vec<(Timestamp, Timestamp)> {
     let mut spans = Vec::new();
     let mut at = from;
@@ -81,7 +81,7 @@ pub fn skipped(from: Timestamp, until: Timestamp, hints: &FeedHints) -> Vec<(Tim
     spans
 }
 
-/// The first time at or after `at` that is in no skipped hour or day (UTC, as RSS has it).
+/// The first time at or after `at` outside all skipped hours and days (UTC, as in RSS).
 pub fn past_skips(at: Timestamp, hints: &FeedHints) -> Timestamp {
     if (hints.skip_hours == 0 && hints.skip_days == 0) || at == Timestamp::MAX {
         return at;
@@ -93,7 +93,7 @@ pub fn past_skips(at: Timestamp, hints: &FeedHints) -> Timestamp {
         return at;
     }
     let next_hour = at.as_millis().div_euclid(HOUR) + 1;
-    // A week of hours meets every combination; if all are skipped the hints make no sense.
+    // A week of hours covers every combination. If all are skipped, the hints are ignored.
     (next_hour..next_hour + 7 * 24)
         .map(|hour| Timestamp::from_millis(hour * HOUR))
         .find(|&t| !skipped(t))
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn hints_that_forbid_everything_forbid_nothing() {
+    fn hints_that_skip_every_hour_are_ignored() {
         let hints = FeedHints { skip_hours: 0xFF_FFFF, ..FeedHints::default() };
         let t = at("2026-11-16T09:05:00Z");
         assert_eq!(past_skips(t, &hints), t);

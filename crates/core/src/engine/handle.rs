@@ -1,19 +1,19 @@
-//! The one entry point of an engine: an event comes in, actions go out.
+//! The engine's only entry point: an event in, actions out.
 
 use crate::source_id::SourceId;
 use crate::time::{Span, Timestamp};
 
 use super::action::{Action, DueChange, Persist, Refusal};
 use super::event::{Committed, EngineEvent};
-use super::load::SlotStats;
 use super::loading::LOADS_EVERY;
 use super::note::Note;
+use super::slot_stats::SlotStats;
 use super::state::Engine;
 
 impl Engine {
-    /// Takes in what happened, and appends what is to be done about it, in this order.
+    /// Processes an event and appends the actions that follow, in order.
     ///
-    /// Equal engines that are told the same events at the same times ask for the same actions.
+    /// Equal engines with equal events at equal times return equal actions.
     pub fn handle(&mut self, now: Timestamp, event: EngineEvent, actions: &mut Vec<Action>) {
         match event {
             EngineEvent::Tick => self.tick(now, actions),
@@ -47,7 +47,7 @@ impl Engine {
         }
     }
 
-    /// Someone requests a probe. It is as polite as any other.
+    /// Requests a probe. The gate applies to it as to any other.
     fn request(&mut self, id: SourceId, now: Timestamp) -> Result<(), Refusal> {
         let member = self.members.get_mut(&id).ok_or(Refusal::Unknown)?;
         if member.condition().is_in_progress() {
@@ -70,15 +70,15 @@ impl Engine {
         actions.push(Action::Persist(Persist::ClockSet { by, at: now, since }));
     }
 
-    /// Says which deadlines have passed.
+    /// Reports deadlines that have passed.
     fn report_deadlines(&mut self, now: Timestamp, actions: &mut Vec<Action>) {
-        self.watch_deadlines(now);
+        self.collect_passed_deadlines(now);
         for (source, note) in self.tardiness.take_passed() {
-            self.tell(source, now, Some(note), actions);
+            self.persist_notes(source, now, Some(note), actions);
         }
     }
 
-    /// Says now and then what the slots were used for.
+    /// Stores slot statistics at regular intervals.
     fn report_load(&mut self, now: Timestamp, actions: &mut Vec<Action>) {
         if now < self.load_at && now >= self.load_at - LOADS_EVERY {
             return;
@@ -92,9 +92,9 @@ impl Engine {
         }
     }
 
-    /// Asks for a tick when there is something to be done, if that is at another time than was asked for.
+    /// Requests a tick for the next time at which there is work, if that time changed.
     fn ask_to_wake(&mut self, now: Timestamp, actions: &mut Vec<Action>) {
-        // Slots that were worth handing out before now still are.
+        // Slots that could be assigned before now still can.
         if self.stopping {
             self.step_due = None;
         } else if self.step_due.is_none_or(|at| at > now) {
@@ -109,8 +109,8 @@ impl Engine {
         }
     }
 
-    /// Says something about a source that goes with no probe.
-    pub(super) fn tell(
+    /// Logs and stores an event that belongs to no probe.
+    pub(super) fn persist_notes(
         &self,
         source: SourceId,
         at: Timestamp,
@@ -123,7 +123,7 @@ impl Engine {
         }
     }
 
-    /// Stores when these sources are due since.
+    /// Stores the due times of these sources.
     pub(super) fn persist_due(&self, sources: &[SourceId], actions: &mut Vec<Action>) {
         let due = sources.iter().filter_map(|id| Some(self.members.get(id)?.due_change()));
         let due: Vec<DueChange> = due.collect();

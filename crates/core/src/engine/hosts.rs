@@ -1,10 +1,9 @@
-//! Host groups: which of their sources is due next, and when a request to them is allowed.
+//! Host groups: queues of sources by due time, and when a request to a host is allowed.
 //!
-//! Each host group keeps its own queue of sources by due time, and one ordered set holds the hosts
-//! by the time at which their first source may go. So ten thousand sources on one busy host cost
-//! the step nothing: the host has one entry, and none while a request to it is in progress. All
-//! operations are O(log n). Keeps all that is known of one host: whether it is busy, its pause, its
-//! spacing and its crawl delay. Must not know why a source is due.
+//! Each host group has its own queue. One ordered set holds the hosts by the time at which their first
+//! source may be probed. A busy host has no entry there, so ten thousand sources on one busy host cost a
+//! step nothing. All operations are O(log n). Holds all state of a host: busy, pause, spacing and crawl
+//! delay. Must not know why a source is due.
 
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
@@ -30,35 +29,35 @@ pub struct HostIx(pub u32);
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Host {
     waiting: BTreeSet<(Timestamp, SourceId)>,
-    /// Sources whose turn came while the host was closed: those that are due, and those that are sampled.
+    /// Sources selected while the host was closed: due ones, and sampled ones.
     parked: [Parked; 2],
     condition: HostCondition,
-    /// The pause that it asked for, kept apart because it is shown and stored.
+    /// The pause that the host asked for; separate because it is shown and stored.
     paused_until: Option<Timestamp>,
-    /// Not before, because of the end of the last request: spacing or crawl delay.
+    /// Closed until then after the end of the last request: spacing or crawl delay.
     held_until: Option<Timestamp>,
-    /// Not before, because of the start of the last request.
+    /// Closed until then after the start of the last request.
     spaced_until: Option<Timestamp>,
     crawl_delay: Span,
     /// Its entry in the ordered set.
     listed: Option<Ready>,
 }
 
-/// What a host does.
+/// The state of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 enum HostCondition {
-    /// Nothing.
+    /// No request is in progress.
     Idle,
-    /// It answers a request.
+    /// A request is in progress.
     Busy,
 }
 
-/// When the first source of a host may go.
+/// When the first source of a host may be probed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 enum Ready {
-    /// As soon as anyone looks: a parked source, and nothing closes the host.
+    /// Immediately: a source is parked, and the host is open.
     Now,
-    /// Not before.
+    /// From this time on.
     At(Timestamp),
 }
 
@@ -71,11 +70,11 @@ impl Ready {
     }
 }
 
-/// Those that wait for a host to open.
+/// Sources that wait for a host to open.
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
 struct Parked {
     line: VecDeque<SourceId>,
-    /// How many were let go since a request was last sent.
+    /// How many were released since the last request.
     let_go: u8,
 }
 
@@ -92,14 +91,14 @@ impl Parked {
 }
 
 impl Host {
-    /// Until when a pause, its spacing or its crawl delay close it.
+    /// The end of its pause, spacing or crawl delay.
     fn closed_until(&self) -> Option<Timestamp> {
         self.paused_until.max(self.held_until)
     }
 }
 
-/// When the request after one that starts now may start, or from when one may start at all. governor
-/// does the arithmetic (a burst of one); its state is the host's, so that it can be shown and recorded.
+/// If a request may start now: the earliest start of the one after it. Else: the earliest start. governor
+/// does the arithmetic (a burst of one) on state of the host, which can be shown and recorded.
 fn next_start(
     spaced_until: Option<Timestamp>,
     spacing: Span,
@@ -119,7 +118,7 @@ fn next_start(
     if allowed { Ok(next) } else { Err(next.unwrap_or(now)) }
 }
 
-/// How long until the next request may start, as governor keeps it.
+/// The time until the next request may start, in governor's form.
 struct StartCell(Cell<Option<Nanos>>);
 
 impl StateStore for StartCell {
@@ -135,8 +134,8 @@ impl StateStore for StartCell {
     }
 }
 
-/// Of those that are parked at a host, so many at a time try again when it opens: only one of them can
-/// go, and more than a few would be turned away for nothing.
+/// How many parked sources are released at a time when their host opens. Only one of them can be probed;
+/// more would be deferred again.
 const LET_GO: u8 = 4;
 
 /// All host groups.
@@ -148,13 +147,13 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// Forgets when requests started: the spacing between them is another.
+    /// Drops the starts of requests after the spacing changed.
     pub fn forget_starts(&mut self) {
         self.hosts.iter_mut().for_each(|host| host.spaced_until = None);
     }
 
-    /// Takes the host's turn for a request that starts now, or says from when it can be taken: two starts are at
-    /// least `spacing` apart.
+    /// Reserves the host for a request that starts now, or returns from when that is possible. Two starts
+    /// are at least `spacing` apart.
     pub fn take_turn(&mut self, host: HostIx, spacing: Span, now: Timestamp) -> Result<(), Timestamp> {
         let entry = self.at_mut(host);
         match next_start(entry.spaced_until, spacing, now) {
@@ -186,7 +185,7 @@ impl Hosts {
         ix
     }
 
-    /// Gives every host group another name.
+    /// Renames every host group.
     pub fn rename(&mut self, mut name: impl FnMut(&str) -> Arc<str>) {
         self.by_key = self.by_key.iter().map(|(key, &host)| (name(key), host)).collect();
     }
@@ -208,7 +207,8 @@ impl Hosts {
         self.list(host);
     }
 
-    /// The next source of the earliest host that may go by `now`, taken out, and whether it was parked.
+    /// Takes out the next source of the earliest host that is ready by `now`. The flag is true if it was
+    /// parked.
     pub fn pop(&mut self, now: Timestamp) -> Option<(HostIx, SourceId, bool)> {
         let &(ready, host) = self.ready.first()?;
         if ready.time() > now {
@@ -223,25 +223,24 @@ impl Hosts {
         Some(popped)
     }
 
-    /// A source whose turn had come finds the host closed: it tries again when that opens, who is due
-    /// before who is sampled.
+    /// Parks a selected source until its closed host opens. Due sources are released before sampled ones.
     pub fn park(&mut self, host: HostIx, source: SourceId, sampled: bool) {
         self.at_mut(host).parked[usize::from(sampled)].line.push_back(source);
         self.list(host);
     }
 
-    /// A source that was let go was not probed after all: others may try instead.
-    pub fn let_others_go(&mut self, host: HostIx) {
+    /// A released source was not probed: other parked sources may be released.
+    pub fn open_queue(&mut self, host: HostIx) {
         self.at_mut(host).parked.iter_mut().for_each(|parked| parked.let_go = 0);
         self.list(host);
     }
 
-    /// When the next source may go, if any waits.
+    /// The earliest time at which a queued source may be probed.
     pub fn next(&self) -> Option<Timestamp> {
         self.ready.first().map(|&(ready, _)| ready.time())
     }
 
-    /// A request to the host is under way.
+    /// A request to the host is in progress.
     pub fn occupy(&mut self, host: HostIx) {
         let entry = self.at_mut(host);
         entry.condition = HostCondition::Busy;
@@ -257,38 +256,38 @@ impl Hosts {
         self.list(host);
     }
 
-    /// The request to the host was not sent after all.
+    /// The request to the host was not sent.
     pub fn cancel(&mut self, host: HostIx) {
         self.at_mut(host).condition = HostCondition::Idle;
         self.list(host);
     }
 
-    /// A probe ended before a restart: what the host was promised then is kept.
+    /// Restores the spacing and crawl delay after a probe that ended before a restart.
     pub fn resume_after(&mut self, host: HostIx, spacing: Span, ended: Timestamp) {
-        self.hold(host, ended + spacing.max(self.crawl_delay(host)));
+        self.close_until(host, ended + spacing.max(self.crawl_delay(host)));
     }
 
-    /// No request to the host before `until`, because of spacing.
-    pub fn hold(&mut self, host: HostIx, until: Timestamp) {
+    /// Closes the host until `until`, because of spacing.
+    pub fn close_until(&mut self, host: HostIx, until: Timestamp) {
         let entry = self.at_mut(host);
         entry.held_until = entry.held_until.max(Some(until));
         self.list(host);
     }
 
-    /// No request to the host before `until`, because it said so.
+    /// Closes the host until `until`, because it asked for a pause.
     pub fn pause(&mut self, host: HostIx, until: Timestamp) {
         let entry = self.at_mut(host);
         entry.paused_until = entry.paused_until.max(Some(until));
         self.list(host);
     }
 
-    /// Until when the host asked for rest.
+    /// The end of the pause that the host asked for.
     pub fn paused_until(&self, host: HostIx) -> Option<Timestamp> {
         self.at(host).paused_until
     }
 
-    /// Until when spacing or crawl delay hold the host.
-    pub fn held_until(&self, host: HostIx) -> Option<Timestamp> {
+    /// The end of spacing or crawl delay.
+    pub fn closed_until_known(&self, host: HostIx) -> Option<Timestamp> {
         self.at(host).held_until
     }
 
@@ -298,17 +297,17 @@ impl Hosts {
         (entry.condition == HostCondition::Idle).then(|| entry.closed_until().unwrap_or(Timestamp::MIN))
     }
 
-    /// What robots.txt asks to keep between requests.
+    /// The crawl delay of robots.txt.
     pub fn crawl_delay(&self, host: HostIx) -> Span {
         self.at(host).crawl_delay
     }
 
-    /// Sets what robots.txt asks to keep between requests.
+    /// Sets the crawl delay of robots.txt.
     pub fn set_crawl_delay(&mut self, host: HostIx, delay: Span) {
         self.at_mut(host).crawl_delay = delay;
     }
 
-    /// Moves everything when the clock was found to have been set.
+    /// Moves all times after the clock was set.
     pub fn shift(&mut self, by: Span) {
         for host in &mut self.hosts {
             host.waiting = host.waiting.iter().map(|&(due, id)| (due + by, id)).collect();
@@ -319,7 +318,7 @@ impl Hosts {
         (0..self.hosts.len() as u32).for_each(|ix| self.list(HostIx(ix)));
     }
 
-    /// Brings the host's entry in the ordered set up to date.
+    /// Updates the host's entry in the ordered set.
     fn list(&mut self, host: HostIx) {
         let entry = &mut self.hosts[host.0 as usize];
         let first = match entry.waiting.first() {
@@ -358,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_or_paused_host_steps_aside() {
+    fn a_busy_or_paused_host_is_skipped() {
         let mut hosts = Hosts::default();
         let (a, b) = (hosts.host(&"a".into()), hosts.host(&"b".into()));
         hosts.push(a, t(1), SourceId(1));
@@ -371,7 +370,7 @@ mod tests {
         assert_eq!(hosts.pop(t(5)), None, "a is busy");
         hosts.release(a, t(6));
         hosts.pause(a, t(9));
-        assert_eq!(hosts.pop(t(8)), None, "a rests");
+        assert_eq!(hosts.pop(t(8)), None, "a is paused");
         assert_eq!(hosts.next(), Some(t(9)));
         assert_eq!(hosts.pop(t(9)), Some((a, SourceId(2), false)));
         assert_eq!(hosts.next(), None);

@@ -1,4 +1,4 @@
-//! An engine at its start, filled with what the store remembers.
+//! Builds an engine from stored state.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -6,23 +6,23 @@ use crate::source_id::SourceId;
 use crate::step::{Step, StepLength};
 use crate::time::{Span, Timestamp};
 
-use super::book::{RuleRegistry, RuleSet, RuleState};
-use super::calendar::Reservations;
 use super::deadline_index::DeadlineIndex;
 use super::event::KnownSource;
+use super::fleet_mean::FleetMean;
 use super::hosts::Hosts;
-use super::load::SlotStats;
-use super::mean::FleetMean;
 use super::memory::Due;
 use super::outage::Outage;
 use super::params::{FleetParams, HostGroup};
+use super::reservations::Reservations;
+use super::rule_registry::{RuleRegistry, RuleSet, RuleState};
+use super::slot_queue::SlotQueue;
+use super::slot_stats::SlotStats;
 use super::state::Engine;
-use super::turns::SlotQueue;
 
-/// First contacts at a start follow one another at this pace.
+/// The mean time between first contacts at a start.
 const FIRST_CONTACT_PACE: Span = Span::from_secs(3);
 
-/// How often it is written down what the slots were used for.
+/// How often slot statistics are stored.
 pub(super) const LOADS_EVERY: Span = Span::from_mins(1);
 
 /// An engine that does not run yet.
@@ -62,7 +62,7 @@ impl Loader {
         Self { engine, now }
     }
 
-    /// What a host group asked for before a restart.
+    /// Restores the limits that a host group set before a restart.
     pub fn host(&mut self, host: &HostGroup, paused_until: Option<Timestamp>, crawl_delay: Span) {
         let ix = self.engine.hosts.host(&host.key);
         if let Some(until) = paused_until {
@@ -71,8 +71,8 @@ impl Loader {
         self.engine.hosts.set_crawl_delay(ix, crawl_delay);
     }
 
-    /// Takes in sources. Those with a due time keep it; first contacts follow one another at a gentle pace, within
-    /// their spacing δ.
+    /// Adds sources. Those with a due time keep it. First contacts are spread over time, within each
+    /// source's spacing δ.
     pub fn sources(&mut self, known: Vec<KnownSource>) {
         let new = known.iter().filter(|known| known.memory.due == Due::Unscheduled).count();
         let pace = FIRST_CONTACT_PACE.scaled(new as f64);
@@ -80,19 +80,19 @@ impl Loader {
         let bound: Vec<SourceId> = bound.map(|known| known.id).collect();
         for known in known {
             let within = pace.min(known.terms.budget.min_spacing);
-            self.engine.take_in(known, self.now, within);
+            self.engine.add_source(known, self.now, within);
         }
-        self.engine.settle_deadlines(&bound, self.now);
+        self.engine.recompute_deadlines(&bound, self.now);
     }
 
-    /// Follows these rules, which have come this far.
+    /// Sets the rules and their stored progress.
     pub fn rules(&mut self, rules: RuleSet, states: &[RuleState]) {
         let mut book = RuleRegistry::new(rules);
         book.resume(states);
         self.engine.set_rules(book, self.now);
     }
 
-    /// The engine, ready to be told what happens.
+    /// The engine, ready for events.
     pub fn finish(self) -> Engine {
         self.engine
     }

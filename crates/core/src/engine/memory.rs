@@ -1,38 +1,38 @@
-//! What must survive a restart of one source.
+//! The state of one source that survives a restart.
 //!
-//! Plain values, stored with every probe and read back at a start. Knows no other source, nor what follows
-//! from the values.
+//! Plain values, stored with every probe and loaded at a start. Must not know other sources, nor how the
+//! values are used.
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-use crate::model::estimate::ChangePointRate;
+use crate::model::change_point_rate::ChangePointRate;
 use crate::observe::FeedHints;
 use crate::planning::policy::Policy;
 use crate::time::{Span, Timestamp};
 
 use super::reason::{Reason, SourceState};
 
-/// Repeated proof that a source has moved for good.
+/// Repeated permanent redirects of a source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MoveProof {
-    /// Where to.
+    /// The target address.
     pub target: String,
-    /// How often in a row.
+    /// How many in a row.
     pub times: u32,
-    /// Since when.
+    /// The first of them.
     pub since: Timestamp,
 }
 
 /// When the next probe of a source is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Due {
-    /// No time was set yet.
+    /// Not set yet.
     #[default]
     Unscheduled,
     /// At this time.
     At(Timestamp),
-    /// Not until someone requests a probe: it is gone.
+    /// Not until a probe is requested: the source is gone.
     Stopped,
 }
 
@@ -46,51 +46,51 @@ impl Due {
     }
 }
 
-/// What must survive a restart.
+/// The state of a source that survives a restart.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct SourceMemory {
     /// Its phase.
     pub state: SourceState,
     /// When its next probe is due.
     pub due: Due,
-    /// Why then.
+    /// The reason for the due time.
     pub reason: Reason,
-    /// End of the last probe, good or bad.
+    /// End of the last probe, answered or failed.
     pub last_probe: Option<Timestamp>,
-    /// End of the last probe that was answered.
+    /// End of the last answered probe.
     pub looked: Option<Timestamp>,
-    /// What is believed of its rate by what its probes found.
+    /// The rate estimate from its probes.
     pub estimate: ChangePointRate,
     /// End of the last probe that found an update.
     pub last_update: Option<Timestamp>,
     /// Failures in a row.
     pub error_streak: u32,
-    /// Updates known, those in its history at first contact included.
+    /// Known updates, including its history at first contact.
     pub known_updates: u64,
     /// `max-age` or `Expires`: not before.
     pub fresh_until: Option<Timestamp>,
-    /// `Retry-After` and its kin: not before.
+    /// `Retry-After` and similar headers: not before.
     pub retry_until: Option<Timestamp>,
-    /// Our own backoff: not before.
+    /// Backoff after failures: not before.
     pub backoff_until: Option<Timestamp>,
-    /// What its feed asks.
+    /// The feed's hints.
     pub hints: FeedHints,
-    /// M: how many items its feed held when it was last read.
+    /// M: how many items the feed held when it was last read.
     pub holds: Option<u32>,
-    /// Proof so far that it moved.
+    /// Permanent redirects so far.
     pub moving: Option<Box<MoveProof>>,
-    /// The address adopted after such proof.
+    /// The address adopted after enough of them.
     pub adopted_url: Option<Box<str>>,
-    /// The rule behind the probe that is due, if one is.
+    /// The rule that needs the due probe, if any.
     pub rule: Option<Arc<str>>,
-    /// What its probes cost.
+    /// The cost of its probes.
     pub toll: ProbeCost,
-    /// The phases of its life.
+    /// Burst and policy state.
     pub life: BurstState,
 }
 
 impl SourceMemory {
-    /// Moves every instant when the clock was found to have been set.
+    /// Moves all times after the clock was set.
     pub fn shift(&mut self, by: Span) {
         if let Due::At(at) = &mut self.due {
             *at += by;
@@ -115,23 +115,23 @@ impl SourceMemory {
     }
 }
 
-/// What of a source's life must survive a restart.
+/// Burst and policy state that survives a restart.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BurstState {
-    /// The policy that asked for the probe that is due.
+    /// The policy that requested the due probe.
     pub asked_by: Policy,
-    /// The policy that `auto` follows: `adaptive` while nothing is known, `agg_hist` while its rhythm is
-    /// its group's, `plan`, and `ttl` in a burst.
+    /// The policy that `auto` follows: `adaptive` at first, `agg_hist` while it uses its group's pattern,
+    /// `plan`, and `ttl` in a burst.
     pub follows: Policy,
-    /// The latest update known: what an age is counted from.
+    /// The latest known update; ages count from it.
     pub newest: Option<Timestamp>,
-    /// A burst is on, since then.
+    /// The start of the current burst, if there is one.
     pub burst_since: Option<Timestamp>,
-    /// Of its last updates, how many in a million came in bursts.
+    /// The share of its last updates that came in bursts, in millionths.
     pub in_bursts: u32,
-    /// It should have updated and has not; noticed then.
+    /// Since when an expected update is missing.
     pub quiet_since: Option<Timestamp>,
-    /// When the reserve will be whole again, if nothing more is taken from it.
+    /// When the reserve will be full again if no more is used.
     pub reserve_whole_at: Option<Timestamp>,
 }
 
@@ -149,11 +149,11 @@ impl Default for BurstState {
     }
 }
 
-/// So many updates are its last ones.
+/// The horizon of `in_bursts`, in updates.
 const REMEMBERED: f64 = 300.0;
 
 impl BurstState {
-    /// Moves every instant when the clock was found to have been set.
+    /// Moves all times after the clock was set.
     pub fn shift(&mut self, by: Span) {
         let instants =
             [&mut self.newest, &mut self.burst_since, &mut self.quiet_since, &mut self.reserve_whole_at];
@@ -172,33 +172,33 @@ impl BurstState {
         f64::from(self.in_bursts) / 1e6
     }
 
-    /// How much of a reserve of so many probes per T is used at `now`. It comes back evenly.
+    /// How much of a reserve of `reserve` probes per T is used at `now`. It is refunded evenly.
     pub(super) fn used(&self, reserve: u32, per: Span, now: Timestamp) -> f64 {
         let until_whole = self.reserve_whole_at.map_or(Span::ZERO, |whole| (whole - now).max(Span::ZERO));
         until_whole.as_secs_f64() / per.as_secs_f64().max(1e-3) * f64::from(reserve)
     }
 }
 
-/// What probes of a source cost lately: zero where nothing is known.
+/// The mean cost of a source's last probes; zero if unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct ProbeCost {
-    /// Bytes of a body in the mean.
+    /// Mean size of a body in bytes.
     pub bytes: f32,
-    /// How long one took in the mean.
+    /// Mean duration.
     pub millis: f32,
 }
 
-/// Of what probes cost, the last ones count for so much.
+/// The weight of the newest probe in the mean.
 const LATELY: f32 = 0.2;
-/// A mean of nothing is unknown, so something is the least.
+/// The least mean, because zero stands for unknown.
 const LEAST: f32 = 1e-3;
 impl ProbeCost {
-    /// Whether anything is known.
+    /// Whether there is a mean.
     pub fn is_known(&self) -> bool {
         self.millis > 0.0
     }
 
-    /// A probe cost so much.
+    /// Adds the cost of a probe.
     pub fn learn(&mut self, bytes: u64, took: Span) {
         let now = (bytes as f32, took.as_millis().max(0) as f32);
         let mix = |before: f32, now: f32| (before + (now - before) * LATELY).max(LEAST);

@@ -1,49 +1,49 @@
-//! All sources under one limit: which is probed when, and what follows from what a probe found.
+//! The engine: decides which source is probed when, and processes the results.
 //!
-//! [`state::Engine`] is a pure state machine with one entry point: it is told of an
-//! [event](event::Event) and appends the [actions](action::Action) to be taken. The daemon, the simulator
-//! and the tests drive that same function. Nothing is sent before its start is committed, and nothing is
-//! built on a result before that is committed. The politeness [gate](mod@gate) has the last word on every
-//! probe. Must not know the network, the store or what time it is: `now` is passed in.
+//! [`state::Engine`] is a pure state machine with one entry point: it takes an [event](event::EngineEvent)
+//! and appends the [actions](action::Action) to execute. The daemon, the simulator and the tests drive the
+//! same function. No probe is sent before its start is committed, and no state builds on a result before
+//! that is committed. The politeness [gate](mod@gate) decides last on every probe. Must not know the
+//! network, the store or the current time: `now` is passed in.
 
 pub mod action;
 pub mod allocate;
-pub mod book;
 pub mod bounds;
+pub mod burst_state;
 pub mod constraint;
 pub mod deadline_index;
 pub mod event;
 pub mod garden;
 pub mod gate;
-pub mod life;
-pub mod load;
 pub mod loading;
 pub mod memory;
 pub mod note;
 pub mod params;
 pub mod reason;
 pub mod recording;
+pub mod rule_registry;
+pub mod slot_stats;
 pub mod state;
 pub mod views;
 
-mod absorb;
-mod calendar;
 mod condition;
 mod configure;
 mod deadline;
+mod deadline_rules;
+mod end_probe;
+mod fleet_mean;
+mod hand_out_slots;
 mod handle;
 mod hosts;
-mod keep_deadlines;
-mod mean;
 mod outage;
+mod pending_intervals;
 mod plan_state;
 mod plans;
 mod redact;
-mod rule_wish;
+mod reservations;
+mod rule_intervals;
 mod rules;
-mod serving;
+mod slot_queue;
 mod source;
-mod step;
-mod turns;
 mod urgency;
 mod waiting;

@@ -1,4 +1,4 @@
-//! What happened to a source that is worth an event in the store or a line in the log.
+//! Events of a source for the store and the log.
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -11,17 +11,17 @@ use crate::time::{Span, Timestamp};
 use super::constraint::Constraint;
 use super::reason::SourceState;
 
-/// Something worth an event in the log.
+/// An event worth storing or logging.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Note {
-    /// The source's new address was adopted after repeated proof.
+    /// A new address was adopted after repeated redirects.
     MoveAdopted {
-        /// Where it is now.
+        /// The new address.
         to: String,
     },
-    /// The source rests.
+    /// The source is gone, or disallowed by robots.txt.
     Rests {
-        /// Why.
+        /// The reason.
         why: StopReason,
     },
     /// A host group is paused.
@@ -33,9 +33,9 @@ pub enum Note {
     },
     /// Our own network is down.
     OutageBegan,
-    /// It is up again.
+    /// Our own network is up again.
     OutageEnded,
-    /// The source went from one state to another.
+    /// The source's state changed.
     StateChanged {
         /// Before.
         from: SourceState,
@@ -44,11 +44,11 @@ pub enum Note {
     },
     /// A burst began, ended or passed.
     Burst(burst::BurstChange),
-    /// A burst is no longer known to be on: nothing is known of the rhythm that it would break.
+    /// A burst is dropped without an end: the model no longer knows the pattern that it deviates from.
     BurstForgotten,
-    /// A burst has become the rhythm: what was known before is forgotten.
+    /// A burst became the normal pattern: the old pattern is dropped.
     RhythmChanged,
-    /// `auto` goes over to another policy.
+    /// `auto` switches to another policy.
     PolicySwitched {
         /// Before.
         from: Policy,
@@ -57,58 +57,58 @@ pub enum Note {
         /// The reason.
         why: Why,
     },
-    /// It should have updated and has not.
+    /// An expected update is missing.
     WentQuiet {
-        /// The last update known.
+        /// The last known update.
         since: Option<Timestamp>,
-        /// How many were expected since.
+        /// The expected number of updates since.
         expected: f64,
     },
     /// It updated again.
     SpokeAgain,
-    /// A span of a rule that no probe will serve.
+    /// No probe can serve this interval of a rule.
     RuleUnmet {
-        /// Whose.
+        /// The rule.
         rule: Arc<str>,
-        /// It ends then.
+        /// The end of the interval.
         until: Timestamp,
-        /// What is in the way.
+        /// The obstacle.
         why: Obstacle,
     },
-    /// It has gone unseen for longer than it may.
+    /// The source missed its deadline.
     Tardy {
-        /// It was to be looked at by then.
+        /// The deadline.
         by: Timestamp,
-        /// What forbids it; nothing: there were no slots, or no capacity.
+        /// The constraint that forbids the probe; `None`: no slot, or no capacity.
         why: Option<Constraint>,
     },
-    /// It was looked at, too late.
+    /// The source was probed after its deadline.
     TardyEnded {
-        /// By so much.
+        /// The lateness.
         late: Span,
     },
-    /// A span of a rule was over when the probe came.
+    /// The probe came after the end of a rule's interval.
     RuleMissed {
-        /// Whose.
+        /// The rule.
         rule: Arc<str>,
-        /// It ended then.
+        /// The end of the interval.
         until: Timestamp,
     },
-    /// A plan was refused because the source has changed since the request. Not stored.
+    /// A plan was rejected because the source changed since the request. Not stored.
     PlanStale,
 }
 
-/// Why a source rests.
+/// Why a source is not probed at its usual pace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StopReason {
     /// 410.
     Gone,
-    /// robots.txt closes it to us.
+    /// robots.txt disallows it.
     Robots,
 }
 
 impl StopReason {
-    /// In the log.
+    /// The name in the log.
     pub fn name(self) -> &'static str {
         match self {
             Self::Gone => "410 Gone",
@@ -117,20 +117,20 @@ impl StopReason {
     }
 }
 
-/// Why `auto` goes over to another policy.
+/// Why `auto` switches to another policy.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Why {
-    /// Its group's rhythm is known, and it has little history of its own.
+    /// The group's pattern is known, and the source has little history of its own.
     Borrowed,
-    /// Its rhythm is known.
+    /// Its pattern is known.
     Known,
-    /// A burst began, of which this was seen.
+    /// A burst began, with this evidence.
     BurstOf(BurstEvidence),
-    /// A burst is on.
+    /// A burst is active.
     Burst,
     /// The burst is over.
     BurstOver,
-    /// The burst is what it does from now on.
+    /// The burst became the normal pattern.
     Changed,
 }
 
@@ -147,7 +147,7 @@ impl std::fmt::Display for Why {
     }
 }
 
-/// Evidence of a burst, for people.
+/// Evidence of a burst, as text.
 #[derive(Debug, Clone, Copy)]
 pub struct InWords<'e>(pub &'e BurstEvidence);
 
@@ -158,7 +158,7 @@ impl std::fmt::Display for InWords<'_> {
     }
 }
 
-/// A burst's part in the log: what it is called there, and what is known of it.
+/// The name and the text of a burst event in the log.
 pub fn burst_event(change: &BurstChange) -> (&'static str, String) {
     let kind = match change {
         BurstChange::Began(_) => "burst_began",

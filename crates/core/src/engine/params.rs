@@ -1,11 +1,11 @@
-//! What the engine is told by its user, and the identity of a source within it.
+//! The user's settings for the engine.
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use crate::planning::budget::Budget;
 use crate::planning::policy::Policy;
-use crate::planning::ttl::Form;
+use crate::planning::ttl::TtlForm;
 use crate::time::Span;
 
 /// Limits over all sources.
@@ -15,27 +15,27 @@ pub struct FleetParams {
     pub step: Span,
     /// c: probes per step.
     pub probes_per_step: u32,
-    /// Who of those that are sampled gets the slots to spare.
+    /// Which sampled sources get the remaining slots.
     pub allocator: Allocator,
-    /// k: what the probes of a step may cost together; `None`: as much as they do.
+    /// k: the total cost of a step's probes; `None`: unlimited.
     pub capacity: Option<f64>,
-    /// What a probe costs where its source does not say.
+    /// What a probe's cost is learned from, unless the source's section states it.
     pub cost_by: CostBy,
     /// Least time between two requests to one host group.
     pub host_spacing: Span,
-    /// What is done about a burst, and how the age of an update counts.
+    /// The response to bursts, and time-to-live settings.
     pub burst: BurstTerms,
 }
 
-/// What is done about a burst, and how the age of an update counts.
+/// The response to bursts, and time-to-live settings.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct BurstTerms {
-    /// What is done.
+    /// The response.
     pub response: Response,
-    /// The share of each budget that bursts may cost.
+    /// The share of each budget that bursts may use.
     pub reserve: f64,
-    /// Which time to live.
-    pub ttl_form: Form,
+    /// The form of time to live.
+    pub ttl_form: TtlForm,
     /// α.
     pub ttl_factor: f64,
     /// θ, for the prefetching form.
@@ -47,20 +47,20 @@ impl Default for BurstTerms {
         Self {
             response: Response::default(),
             reserve: 0.2,
-            ttl_form: Form::default(),
+            ttl_form: TtlForm::default(),
             ttl_factor: 0.2,
             freshness_threshold: 1.0,
         }
     }
 }
 
-/// What `auto` does about a burst.
+/// What `auto` does in a burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Response {
-    /// The papers' switch: time to live while it lasts, paid for by the reserve.
+    /// The papers' switch: time to live during the burst, charged to the reserve.
     #[default]
     Ttl,
-    /// The rest of the period is planned anew, with λ + P(burst)·β where there is only a rhythm.
+    /// The rest of the period is planned again, with λ + P(burst)·β instead of λ.
     Replan,
 }
 
@@ -91,13 +91,13 @@ impl Default for FleetParams {
     }
 }
 
-/// What a probe's cost is learned from. A mean probe costs 1.
+/// What a probe's cost is learned from. The mean probe costs 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum CostBy {
     /// Bytes of the body.
     #[default]
     Bytes,
-    /// How long it takes.
+    /// Duration.
     Milliseconds,
 }
 
@@ -126,9 +126,9 @@ pub enum Allocator {
     Memoryless,
     /// D.
     Cyclic,
-    /// In turn.
+    /// One after the other.
     RoundRobin,
-    /// The bad example.
+    /// The greedy rule, as a bad example.
     Greedy,
 }
 
@@ -149,45 +149,45 @@ impl Allocator {
         }
     }
 
-    /// The allocator of that name.
+    /// The allocator with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|allocator| allocator.name() == name)
     }
 }
 
-/// Sources that share a server, as far as we can tell: one request at a time among them.
+/// Sources that appear to share a server. One request at a time is sent to them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostGroup {
     /// The registrable domain of a public name, else host and port.
     pub key: Arc<str>,
-    /// A public name: a server's plea for rest is then taken for the whole group.
+    /// The name is public: a pause that a server asks for then applies to the whole group.
     pub public: bool,
 }
 
-/// What the user grants a source.
+/// The user's limits for a source.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Terms {
     /// n per T, δ apart.
     pub budget: Budget,
-    /// The user chose the budget for this source, so it need not start at the cautious hourly pace.
+    /// The user set the budget for this source, so the cautious hourly pace does not apply.
     pub own_budget: bool,
-    /// Who decides when it is probed.
+    /// The policy that sets its due times.
     pub policy: Policy,
-    /// How much its updates matter beside those of other sources.
+    /// The weight of its updates relative to other sources.
     pub weight: f32,
-    /// z: how long an update's wait a probe must spare, in hours, to be worth sending; 0 if the budget is
-    /// to be spent whole.
+    /// z: the hours of update waiting that a probe must save to be worth sending; 0 to use the whole
+    /// budget.
     pub price: f32,
-    /// w: it is to be looked at at least so often.
+    /// w: the longest allowed time between two probes.
     pub max_gap: Option<Span>,
-    /// c: what a probe of it costs, beside a mean one; `None`: what its probes have shown.
+    /// c: the cost of a probe relative to the mean probe; `None`: learned from its probes.
     pub cost: Option<f32>,
-    /// Where it lives.
+    /// Its host group.
     pub host: HostGroup,
 }
 
 impl Terms {
-    /// z as its weight has it, in update·hours: what matters half as much must spare twice as long a wait.
+    /// z divided by the weight, in update·hours: with half the weight a probe must save twice the wait.
     pub fn worth(&self) -> f64 {
         (f64::from(self.price) / f64::from(self.weight).max(1e-9)).min(1e6)
     }

@@ -1,4 +1,4 @@
-//! The plan that one source follows, and whether it wants another.
+//! The plan of one source, and whether it needs another.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,52 +9,52 @@ use crate::time::{Span, Timestamp};
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct PlanState {
     current: Option<Box<Plan>>,
-    /// The plan, if there is one, no longer fits.
+    /// The plan, if any, no longer fits.
     outdated: bool,
-    /// It is in the queue of those that want a plan.
+    /// The source is in the queue for plans.
     requested: bool,
-    /// The next plan may not begin before.
+    /// The earliest start of the next plan.
     not_before: Option<Timestamp>,
 }
 
 impl PlanState {
-    /// The plan, also one that no longer fits.
+    /// The plan, even if it is outdated.
     pub fn current(&self) -> Option<&Plan> {
         self.current.as_deref()
     }
 
-    /// Follows this plan.
+    /// Adopts this plan.
     pub fn follow(&mut self, mut plan: Plan) {
         plan.times.shrink_to_fit();
         (self.current, self.outdated) = (Some(Box::new(plan)), false);
     }
 
-    /// Follows none.
+    /// Drops the plan.
     pub fn clear(&mut self) {
         self.current = None;
     }
 
-    /// The plan no longer fits if this holds.
+    /// Marks the plan as outdated if the condition holds.
     pub fn outdate_if(&mut self, outdated: bool) {
         self.outdated |= outdated;
     }
 
-    /// Whether there is no plan, or one that no longer fits.
+    /// Whether there is no plan, or an outdated one.
     pub fn is_wanting(&self) -> bool {
         self.current.is_none() || self.outdated
     }
 
-    /// Whether there is a plan that fits.
+    /// Whether there is a plan that is not outdated.
     pub fn fits(&self) -> bool {
         self.current.is_some() && !self.outdated
     }
 
-    /// The next plan may not begin before.
+    /// Sets the earliest start of the next plan.
     pub fn begin_no_sooner(&mut self, at: Timestamp) {
         self.not_before = self.not_before.max(Some(at));
     }
 
-    /// The next plan may begin at any time.
+    /// Removes the earliest start of the next plan.
     pub fn begin_any_time(&mut self) {
         self.not_before = None;
     }
@@ -64,13 +64,13 @@ impl PlanState {
         !std::mem::replace(&mut self.requested, true)
     }
 
-    /// Takes the request out. Returns when the plan may begin.
+    /// Takes the request. Returns the earliest start of the plan.
     pub fn take_request(&mut self) -> Option<Timestamp> {
         self.requested = false;
         self.not_before.take()
     }
 
-    /// Moves with the clock when that was set.
+    /// Moves all times after the clock was set.
     pub fn shift(&mut self, by: Span) {
         if let Some(plan) = &mut self.current {
             plan.shift(by);

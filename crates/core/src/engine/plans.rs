@@ -1,50 +1,50 @@
-//! Who wants a plan, and what it is to be made from.
+//! Requests plans for sources, and adopts finished ones.
 //!
-//! A source asks for one when it lands, or when its rate was fitted anew; orders wait here until
-//! somebody has time for them, and are made out only then, from the source as it stands. So
-//! nothing is counted per step, and what waits costs a few bytes. Knows when a plan no longer fits;
-//! must not know how plans are made, nor rates.
+//! A source requests a plan when its probe ends, or when its rate was fitted again. Requests are queued
+//! here and are filled in from the source's current state when they are sent. So a step has no cost for
+//! them, and a queued request takes a few bytes. Knows when a plan no longer fits; must not know how plans
+//! are built, nor rates.
 
 use std::sync::Arc;
 
+use crate::model::change_point_rate::ChangePointRate;
 use crate::model::drift::Drift;
-use crate::model::estimate::ChangePointRate;
 use crate::planning::budget::Budget;
-use crate::planning::build::{PlanOrder, Wants};
+use crate::planning::build::{PlanOrder, PredictionOrder};
 use crate::planning::plan::Plan;
+use crate::planning::plan_input::{self, PlanInput};
 use crate::planning::policy::Policy;
 use crate::planning::prediction::Want;
-use crate::planning::rolling::{self, Standing};
 use crate::source_id::SourceId;
 use crate::time::{Span, Timestamp};
 
 use super::action::{Action, AdoptedPlan, Persist};
-use super::book::RuleRegistry;
 use super::event::{MadePlan, PlansReady, SourceProfile};
 use super::memory::Due;
 use super::note::Note;
 use super::params::BurstTerms;
 use super::reason::{Reason, SourceState};
+use super::rule_registry::RuleRegistry;
 use super::source::{ProbeWish, Source};
 use super::state::Engine;
 
-/// Plans that may be requested and not be there yet: enough to keep a planner busy.
+/// The most plans requested but not finished: enough to keep a planner busy.
 const MOST_REQUESTS: usize = 512;
 
-/// What a source asks to be kept to by every plan.
+/// The limits that a source sets for every plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Asks {
-    /// Between two probes. The spacing δ counts in, so that a `max-age` below it, which may be
-    /// another with every answer, changes nothing.
+    /// The least gap between two probes. It includes the spacing δ, so that changes of a shorter `max-age`
+    /// have no effect.
     apart: Span,
     skip_hours: u32,
     skip_days: u8,
 }
 
-/// Whether a plan still fits after a probe that ended at `ended`, where the one before ended at
-/// `last`, and the source asked for what it asked `before` and, if it answered, asks `after`.
+/// Whether a plan still fits after a probe that ended at `ended`. The probe before ended at `last`.
+/// `before` are the source's limits before the probe, `after` those of its answer, if it answered.
 fn fits(plan: &Plan, last: Timestamp, ended: Timestamp, before: Asks, after: Option<Asks>) -> bool {
-    // None passed: it came out of turn. Several: it came so late that one was skipped.
+    // 0: the probe was not planned. More than 1: it came so late that one was skipped.
     let in_turn = plan.between(last, ended) == 1;
     let goes_on = plan.next_after(ended).is_some() && plan.ends - ended >= ended - plan.starts;
     let same = after.is_some_and(|after| {
@@ -55,8 +55,8 @@ fn fits(plan: &Plan, last: Timestamp, ended: Timestamp, before: Asks, after: Opt
 }
 
 impl Engine {
-    /// Requests plans, as many as may be on their way; the others wait. Sources that cannot be planned for at the
-    /// moment are dropped: they ask again when their probe ends.
+    /// Requests plans up to the limit; the other sources stay queued. Sources that cannot be planned now
+    /// are dropped; they request again when their probe ends.
     pub(super) fn request_plans(&mut self, now: Timestamp, actions: &mut Vec<Action>) {
         while !self.stopping
             && self.plans_requested < MOST_REQUESTS
@@ -82,7 +82,7 @@ impl Engine {
         }
     }
 
-    /// Takes what was planned. In this order: what a plan changes is changed before rules look at it.
+    /// Adopts results. Plans come before intervals, because intervals depend on them.
     pub(super) fn take_plans(&mut self, ready: PlansReady, now: Timestamp, actions: &mut Vec<Action>) {
         self.plans_requested = self.plans_requested.saturating_sub(ready.requests);
         for profile in ready.profiles {
@@ -94,8 +94,8 @@ impl Engine {
             match self.adopt(made, now) {
                 Err(StalePlan) => actions.push(Action::Log { source, note: Note::PlanStale }),
                 Ok((plan, note)) => {
-                    self.tell(source, now, note, actions);
-                    // The later of two: the other was never followed.
+                    self.persist_notes(source, now, note, actions);
+                    // The later of two: the other was never used.
                     adopted.retain(|before| before.due.source != source);
                     adopted.push(plan);
                 }
@@ -113,7 +113,7 @@ impl Engine {
             let before = due(self);
             match self.adopt_intervals(&predicted, now) {
                 Err(StalePlan) => actions.push(Action::Log { source, note: Note::PlanStale }),
-                Ok(notes) => self.tell(source, now, notes, actions),
+                Ok(notes) => self.persist_notes(source, now, notes, actions),
             }
             if before != due(self) {
                 moved.push(source);
@@ -125,7 +125,7 @@ impl Engine {
     fn take_profile(&mut self, SourceProfile { source, pulse, per_hour, updates }: SourceProfile) {
         if let Some(member) = self.members.get_mut(&source) {
             member.pulse = Some(Box::new(pulse));
-            // Once it has learned from its own probes it knows better what has changed since.
+            // An estimate from its own probes is newer than the profile.
             if member.memory.estimate.known_rate().is_none() {
                 let span = f64::from(updates.max(1)) / per_hour;
                 member.memory.estimate = ChangePointRate::seeded(per_hour, span);
@@ -133,28 +133,28 @@ impl Engine {
         }
     }
 
-    /// These have a new rate: their plans are made anew, and those of sources under way or in
-    /// backoff when they have landed.
+    /// These sources have a new rate: their plans are built again. For sources with a probe in progress or
+    /// in backoff that happens when a probe ends.
     pub(super) fn rates_fitted(&mut self, ids: &[SourceId]) {
         for id in ids {
             let Some(member) = self.members.get_mut(id) else { continue };
             let serves = member.serving.as_mut().is_some_and(|serving| {
-                // What it was faster or slower by is in the rate now.
+                // The fitted rate now includes the drift.
                 serving.drift = Drift::default();
                 serving.own
             });
             if member.terms.policy == Policy::Adaptive || serves {
-                // It is sampled, and counts with the hour; or rules wait for it.
+                // It is sampled, with hourly weights; or rules wait for its updates.
                 if member.plan.request() {
                     self.unplanned.push_back(*id);
                 }
             }
             let has_plan = member.plan.current().is_some();
             if member.policy_plans() && !(member.terms.policy == Policy::Auto && has_plan) {
-                // `auto` plans anew whenever its probe ends.
+                // `auto` plans again whenever its probe ends.
                 member.plan.outdate_if(true);
                 if let (false, Due::At(due)) = (has_plan, member.memory.due) {
-                    // It is due as it was before a restart, or before anything was known of it.
+                    // The due time is from before a restart, or from before any data.
                     member.plan.begin_no_sooner(due);
                 }
                 if member.is_plannable() && member.plan.request() {
@@ -164,24 +164,24 @@ impl Engine {
         }
     }
 
-    /// Takes a plan, unless the source has changed since it was requested. Says what is worth an event.
+    /// Adopts a plan, unless the source changed since the request. Returns an event worth storing.
     fn adopt(&mut self, made: MadePlan, now: Timestamp) -> Result<(AdoptedPlan, Option<Note>), StalePlan> {
         let MadePlan { source: id, made_from, at: made_at, ahead } = made;
         let member =
             self.members.get_mut(&id).filter(|member| member.revision == made_from).ok_or(StalePlan)?;
         if member.condition().is_in_progress() {
-            // It was made for this probe as well, and that is not where it was planned to be.
+            // The plan includes the probe in progress, which did not start at its planned time.
             return Err(StalePlan);
         }
         member.plan.follow(Plan::new(made_from, &ahead));
         let asked_by_hand = member.memory.reason == Reason::Manual;
-        let switched = member.weigh_adoption();
+        let switched = member.switch_for_plan();
         if !asked_by_hand && member.is_well() {
             member.withdraw(&mut self.hosts, &mut self.turns);
             let last = member.spent.last().unwrap_or(now);
             let wish = member.wish(last, self.seed, &self.params.burst);
             let chasing = wish.because == Reason::Burst && member.memory.life.asked_by == Policy::Ttl;
-            // A plan is for when the burst is over, and makes none of the probes that follow it sooner.
+            // The plan applies after the burst. It moves none of the burst's probes forward.
             let sooner =
                 member.urgency.keeps_its_time() && member.memory.due.at().is_some_and(|due| due <= wish.at);
             if !chasing && !sooner {
@@ -193,16 +193,16 @@ impl Engine {
         Ok((AdoptedPlan { made_at, plan: ahead, passing, due: member.due_change(), follows }, switched))
     }
 
-    /// Something that all plans follow has changed: they are made anew as their sources land.
+    /// Outdates all plans after a common input changed: they are built again as probes end.
     pub(super) fn replan_all(&mut self) {
         for member in self.members.values_mut() {
             member.plan.outdate_if(true);
-            // What is being made follows what has changed.
+            // Plans in progress use the old input.
             member.revision.0 += 1;
         }
     }
 
-    /// The source is stored as it stands: it asks for a plan if it wants one and has none that fits.
+    /// Requests a plan for a source that was stored, if it needs one.
     pub(super) fn ask_for_plan(&mut self, id: SourceId, not_before: Option<Timestamp>) {
         if let Some(member) = self.members.get_mut(&id)
             && (member.plan.is_wanting() && member.is_plannable() || member.wants(&self.book).is_some())
@@ -211,21 +211,21 @@ impl Engine {
                 member.plan.begin_no_sooner(at);
             }
             if member.plan.request() {
-                // Before those that were merely fitted anew, which have a plan to go on with.
+                // Before sources with only a new rate: those still have a plan.
                 self.unplanned.push_front(id);
             }
         }
     }
 }
 
-/// A plan that was made from a state the source is no longer in.
+/// A plan built from an outdated revision of the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct StalePlan;
 
 impl Source {
-    /// Whether its policy goes by its rate, which only whoever makes plans knows.
+    /// Whether its policy uses its rate. Only the planner has the rate.
     pub fn policy_plans(&self) -> bool {
-        // Without an update there is neither a rhythm nor a share of its group's.
+        // Without an update there is neither a pattern of its own nor a share of its group's.
         let known = self.terms.policy != Policy::Auto || self.memory.known_updates > 0;
         known && self.terms.policy.goes_by_rate()
     }
@@ -234,14 +234,14 @@ impl Source {
         self.policy_plans() && !self.condition().is_in_progress() && self.is_well()
     }
 
-    /// The policy that a plan is to follow; `auto` leaves that to whatever knows the rate.
+    /// The policy that a plan is to follow; under `auto` the planner may choose it.
     fn policy_to_plan_by(&self) -> Policy {
-        // It borrows no more once it had a rhythm of its own: what is thin comes and goes.
+        // A source with a pattern of its own does not go back to its group's.
         let follows = self.memory.life.follows;
         let settled = self.terms.policy == Policy::Auto
             && (follows == Policy::Plan
-                || follows == Policy::Ttl && self.settled() == SourceState::Planned);
-        // Where only intervals of rules are to be predicted, no plan is made.
+                || follows == Policy::Ttl && self.state_when_well() == SourceState::Planned);
+        // If only intervals for rules are needed, no plan is built.
         let fits = self.plan.fits() && self.terms.policy != Policy::Adaptive;
         match settled {
             _ if fits => Policy::Profile,
@@ -250,8 +250,8 @@ impl Source {
         }
     }
 
-    /// What is to be predicted of a source for rules that wait for it, if it can be.
-    fn wants(&self, book: &RuleRegistry) -> Option<Box<Wants>> {
+    /// The predictions that rules need of this source, if they can be made.
+    fn wants(&self, book: &RuleRegistry) -> Option<Box<PredictionOrder>> {
         let serving = self.serving.as_ref().filter(|serving| serving.own && self.is_well())?;
         let looked = self.memory.looked.filter(|_| !self.condition().is_in_progress())?;
         let own = book.parts(self.id).iter().filter(|part| part.asked);
@@ -261,23 +261,23 @@ impl Source {
             let counted = book.counted(part.rule, self.id);
             Some((Want { rule: part.rule, every, counted, life, confidence }, Arc::clone(terms)))
         });
-        Some(Box::new(Wants { looked, factor: serving.drift.factor(), of: of.collect() }))
+        Some(Box::new(PredictionOrder { looked, factor: serving.drift.factor(), of: of.collect() }))
     }
 
-    /// Whether it answers and may be asked.
+    /// Whether it answers and may be probed.
     pub(super) fn is_well(&self) -> bool {
         matches!(self.memory.state, SourceState::Learning | SourceState::Planned | SourceState::Burst)
     }
 
-    /// What it asks to be kept to.
+    /// The limits that it sets for plans.
     pub(super) fn asks(&self) -> Asks {
         let hints = &self.memory.hints;
-        let apart = rolling::apart(self.terms.budget.min_spacing, hints, self.fresh_for());
+        let apart = plan_input::apart(self.terms.budget.min_spacing, hints, self.fresh_for());
         Asks { apart, skip_hours: hints.skip_hours, skip_days: hints.skip_days }
     }
 
-    /// Notes whether the plan still fits after a probe.
-    pub(super) fn weigh_plan(
+    /// Marks the plan as outdated if it no longer fits after a probe.
+    pub(super) fn outdate_plan_if_unfit(
         &mut self,
         last: Option<Timestamp>,
         ended: Timestamp,
@@ -291,7 +291,7 @@ impl Source {
         self.plan.outdate_if(!fits);
     }
 
-    /// `max-age` as the last answer had it.
+    /// `max-age` of the last answer.
     pub(super) fn fresh_for(&self) -> Span {
         match (self.memory.fresh_until, self.memory.last_probe) {
             (Some(until), Some(ended)) => (until - ended).max(Span::ZERO),
@@ -299,8 +299,8 @@ impl Source {
         }
     }
 
-    /// What plans may spend: not what is kept for bursts, and, as the gap does, no more than a probe an
-    /// hour while little is known.
+    /// The budget for plans: without the reserve for bursts, and at most one probe per hour while little is
+    /// known.
     fn planning_budget(&self, terms: &BurstTerms, now: Timestamp) -> Budget {
         let kept = self.reserve(terms, now).kept;
         let budget = self.terms.budget;
@@ -321,11 +321,11 @@ impl Source {
         not_before: Option<Timestamp>,
         seed: u64,
         terms: &BurstTerms,
-    ) -> Standing {
+    ) -> PlanInput {
         let memory = &self.memory;
         let one_off = [memory.retry_until, memory.backoff_until, memory.fresh_until, not_before];
         let budget = self.planning_budget(terms, now);
-        Standing {
+        PlanInput {
             now,
             budget,
             spent: self.spent.times().collect(),
@@ -334,7 +334,7 @@ impl Source {
             hints: memory.hints,
             holds: memory.holds,
             excess: self.planned_excess(terms),
-            phase: self.chance(seed, "phase", Timestamp::default()),
+            phase: self.unit_random(seed, "phase", Timestamp::default()),
             closely: self.terms.policy == Policy::Auto,
             price: self.terms.worth(),
             max_gap: self.bed.as_ref().map(|bed| bed.apart),
@@ -360,20 +360,20 @@ mod tests {
     const ASKS: Asks = Asks { apart: Span::from_mins(15), skip_hours: 0, skip_days: 0 };
 
     #[test]
-    fn a_probe_in_turn_leaves_a_plan_as_it_is() {
+    fn a_plan_fits_after_a_planned_probe() {
         let late = Span::from_mins(3);
         assert!(fits(&plan(), hour(0), hour(2) + late, ASKS, Some(ASKS)));
         assert!(fits(&plan(), hour(2) + late, hour(4), ASKS, Some(ASKS)));
     }
 
     #[test]
-    fn a_probe_out_of_turn_or_too_late_ends_it() {
+    fn a_plan_is_outdated_by_an_unplanned_or_late_probe() {
         assert!(!fits(&plan(), hour(2), hour(3), ASKS, Some(ASKS)), "none was planned");
         assert!(!fits(&plan(), hour(2), hour(6), ASKS, Some(ASKS)), "one was skipped");
     }
 
     #[test]
-    fn so_do_failures_and_other_wishes() {
+    fn a_plan_is_outdated_by_a_failure_or_changed_limits() {
         assert!(!fits(&plan(), hour(2), hour(4), ASKS, None));
         let longer = Asks { apart: Span::from_mins(40), ..ASKS };
         assert!(!fits(&plan(), hour(2), hour(4), ASKS, Some(longer)));
@@ -382,11 +382,11 @@ mod tests {
     }
 
     #[test]
-    fn and_its_own_second_half() {
+    fn a_plan_is_outdated_in_its_second_half() {
         let short = Plan { ends: hour(8), ..plan() };
         assert!(fits(&short, hour(2), hour(4), ASKS, Some(ASKS)), "half is left");
         assert!(!fits(&short, hour(4), hour(6), ASKS, Some(ASKS)), "less than half");
         let used_up = Plan { ends: hour(100), ..plan() };
-        assert!(!fits(&used_up, hour(8), hour(14), ASKS, Some(ASKS)), "no time left");
+        assert!(!fits(&used_up, hour(8), hour(14), ASKS, Some(ASKS)), "no planned time left");
     }
 }

@@ -1,22 +1,22 @@
-//! The phase that a source is in and why its next probe is when it is: names that the store knows.
+//! The phase of a source and the reason for its due time: names used in the store.
 
 use serde::{Deserialize, Serialize};
 
 use super::constraint::Constraint;
 
-/// The phase a source is in.
+/// The phase of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum SourceState {
-    /// Its rhythm is not known yet.
+    /// Its update pattern is not known yet.
     #[default]
     Learning,
-    /// Its rhythm is known.
+    /// Its update pattern is known.
     Planned,
-    /// Its rhythm is broken by a burst.
+    /// A burst deviates from its pattern.
     Burst,
-    /// It fails; we come back later and later.
+    /// Its probes fail; the gap grows.
     Backoff,
-    /// It asked not to be probed: gone for good, or closed to us by robots.txt.
+    /// Gone for good, or disallowed by robots.txt, which is checked again daily.
     Resting,
     /// No longer in the configuration.
     Removed,
@@ -38,33 +38,33 @@ impl SourceState {
         }
     }
 
-    /// The state of that name.
+    /// The state with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.name() == name)
     }
 }
 
-/// Why the next probe is when it is.
+/// The reason for a due time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Reason {
     /// Never probed before.
     #[default]
     FirstContact,
-    /// The policy's own choice.
+    /// The policy.
     Policy,
-    /// The source's plan.
+    /// The plan.
     Plan,
-    /// A burst is chased.
+    /// An extra probe in a burst.
     Burst,
-    /// Items may have been lost; sooner than the policy would.
+    /// Items may have been lost: sooner than by the policy.
     Gap,
     /// A rule.
     Rule,
-    /// It has not been looked at for as long as it may go unseen.
+    /// The longest allowed gap.
     MaxGap,
-    /// Someone asked by hand.
+    /// Requested by hand.
     Manual,
-    /// The gate: this constraint came last.
+    /// The gate: this constraint binds.
     Constraint(Constraint),
 }
 
@@ -84,7 +84,7 @@ impl Reason {
         }
     }
 
-    /// The reason of that name.
+    /// The reason with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::FirstContact, Self::Policy, Self::Plan, Self::Burst, Self::Gap, Self::Rule, Self::MaxGap]
             .into_iter()

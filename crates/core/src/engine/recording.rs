@@ -1,8 +1,8 @@
-//! A recording: an engine as it stood, then all that it was told and all that it asked for.
+//! Recordings of an engine: a snapshot, then all its events and actions.
 //!
-//! An incident on one machine becomes a test on another. A recording holds numbers in place of addresses and of what
-//! users wrote. It is a row of frames, each with its length before it; a last frame that is cut off is left out. Knows
-//! bytes; must not know files.
+//! A recording turns an incident on one machine into a test on another. Addresses and user-written texts
+//! are replaced by numbers. The format is a sequence of frames, each preceded by its length; a truncated
+//! last frame is ignored. Knows bytes; must not know files.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,27 +13,27 @@ use super::event::EngineEvent;
 use super::redact::Redaction;
 use super::state::Engine;
 
-/// The first bytes of every recording; the number is the version of the format.
+/// The first bytes of every recording; the number is the format version.
 const MAGIC: &[u8] = b"tidewatch recording 1\n";
 
-/// What an engine was told, and what it asked for.
+/// An event and the actions that followed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Exchange {
-    /// When.
+    /// The time of the event.
     pub now: Timestamp,
-    /// What it was told.
+    /// The event.
     pub event: EngineEvent,
-    /// What it asked for.
+    /// The actions.
     pub actions: Vec<Action>,
 }
 
-/// Why there is no recording in some bytes.
+/// Why a recording cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadRecording {
-    /// Something else.
+    /// Not a recording.
     #[error("is no recording that this version of tidewatch understands")]
     NotARecording,
-    /// It ends before it begins.
+    /// It ends before the snapshot is complete.
     #[error("ends before the snapshot does: nothing can be replayed")]
     NoSnapshot,
     /// A frame in the middle cannot be read.
@@ -41,14 +41,14 @@ pub enum BadRecording {
     Damaged(usize),
 }
 
-/// Makes a recording, frame by frame.
+/// Writes a recording frame by frame.
 #[derive(Debug)]
 pub struct Recorder {
     redaction: Redaction,
 }
 
 impl Recorder {
-    /// Begins with an engine as it stands. Returns the first bytes.
+    /// Starts with a snapshot of the engine. Returns the first bytes.
     pub fn begin(engine: &Engine) -> (Self, Vec<u8>) {
         let mut redaction = Redaction::default();
         let mut snapshot = engine.clone();
@@ -58,7 +58,7 @@ impl Recorder {
         (Self { redaction }, bytes)
     }
 
-    /// The next bytes. `event` is what the engine was told, `actions` what it asked for.
+    /// The bytes of the next exchange.
     pub fn exchange(
         &mut self,
         now: Timestamp,
@@ -72,14 +72,14 @@ impl Recorder {
 }
 
 fn frame(value: &impl Serialize) -> Vec<u8> {
-    // All of these types can be serialised: there is no map with keys that cannot, and no stream.
+    // All these types can be serialised: they have no unsupported map keys and no streams.
     let body = postcard::to_allocvec(value).unwrap_or_default();
     let mut bytes = u32::try_from(body.len()).unwrap_or(u32::MAX).to_le_bytes().to_vec();
     bytes.extend(body);
     bytes
 }
 
-/// The frame at some place, and where the next one begins; `None` if the bytes end before.
+/// The frame at an offset and the offset of the next; `None` if the bytes end before.
 fn frame_at(bytes: &[u8], at: usize) -> Option<(&[u8], usize)> {
     let length = bytes.get(at..at + 4)?;
     let length = u32::from_le_bytes(length.try_into().ok()?) as usize;
@@ -87,31 +87,31 @@ fn frame_at(bytes: &[u8], at: usize) -> Option<(&[u8], usize)> {
     Some((bytes.get(at + 4..end)?, end))
 }
 
-/// A difference between what was recorded and what an engine asks for now.
+/// A difference between recorded and replayed actions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Difference {
-    /// The number of the exchange, from 0 on.
+    /// The number of the exchange, from 0.
     pub exchange: usize,
-    /// What was recorded.
+    /// The recorded exchange.
     pub recorded: Exchange,
-    /// What the engine asks for now.
+    /// The actions of the replay.
     pub replayed: Vec<Action>,
 }
 
-/// What came of a replay.
+/// The result of a replay.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Replayed {
-    /// The exchanges that were replayed.
+    /// How many exchanges were replayed.
     pub exchanges: usize,
-    /// The actions that were compared.
+    /// How many actions were compared.
     pub actions: usize,
-    /// From when until when.
+    /// The times of the first and the last exchange.
     pub span: Option<(Timestamp, Timestamp)>,
-    /// The first difference; the replay ends there.
+    /// The first difference; the replay stops there.
     pub difference: Option<Box<Difference>>,
 }
 
-/// The engine that a recording begins with, and where its exchanges begin.
+/// The engine at the start of a recording, and the offset of its first exchange.
 fn snapshot(bytes: &[u8]) -> Result<(Engine, usize), BadRecording> {
     if !bytes.starts_with(MAGIC) {
         return Err(BadRecording::NotARecording);
@@ -132,7 +132,7 @@ pub fn exchanges(bytes: &[u8]) -> Result<Vec<Exchange>, BadRecording> {
     Ok(exchanges)
 }
 
-/// Plays a recording through the engine and compares every action.
+/// Replays a recording and compares every action.
 pub fn replay(bytes: &[u8]) -> Result<Replayed, BadRecording> {
     let (mut engine, mut at) = snapshot(bytes)?;
     let mut done = Replayed { exchanges: 0, actions: 0, span: None, difference: None };

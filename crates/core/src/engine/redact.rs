@@ -1,24 +1,24 @@
-//! Numbers in place of texts, so that a recording names no address and nothing that a user wrote.
+//! Replaces texts by numbers, so that a recording contains no address and no user-written text.
 //!
-//! Equal texts get equal numbers, which is all that an engine looks at.
+//! Equal texts get equal numbers; the engine only compares texts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::planning::active::Active;
+use crate::planning::active::ActiveHours;
 use crate::planning::build::PlanOrder;
 use crate::planning::rule::RuleTerms;
 
 use super::action::{Action, DueChange, Persist, ProbeResult};
-use super::book::{RuleEffects, RuleRegistry, RuleSet};
 use super::event::{Configuration, EngineEvent, MovedTo, ProbeReport};
 use super::memory::SourceMemory;
 use super::note::Note;
 use super::params::{HostGroup, Terms};
+use super::rule_registry::{RuleEffects, RuleRegistry, RuleSet};
 use super::source::Source;
 use super::state::Engine;
 
-/// The numbers that texts were given.
+/// The number of each text.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Redaction {
     numbers: BTreeMap<Arc<str>, Arc<str>>,
@@ -52,7 +52,7 @@ impl Redaction {
 
     fn rule(&mut self, rule: &mut Arc<RuleTerms>) {
         let name = self.number(&rule.name);
-        *rule = Arc::new(RuleTerms { name, active: Active::default(), ..(**rule).clone() });
+        *rule = Arc::new(RuleTerms { name, active: ActiveHours::default(), ..(**rule).clone() });
     }
 
     fn memory(&mut self, memory: &mut SourceMemory) {
@@ -98,7 +98,7 @@ impl Redaction {
         book.rename(|rule| self.rule(rule));
     }
 
-    /// An engine without texts.
+    /// Replaces the texts of an engine.
     pub fn engine(&mut self, engine: &mut Engine) {
         engine.hosts.rename(|key| self.number(key));
         self.book(&mut engine.book);
@@ -127,7 +127,7 @@ impl Redaction {
         new.rules.iter_mut().for_each(|rules| self.rules(rules));
     }
 
-    /// An event without texts.
+    /// Replaces the texts of an event.
     pub fn event(&mut self, event: &mut EngineEvent) {
         match event {
             EngineEvent::ProbeEnded(report) => self.report(report),
@@ -168,7 +168,7 @@ impl Redaction {
         }
     }
 
-    /// An action without texts.
+    /// Replaces the texts of an action.
     pub fn action(&mut self, action: &mut Action) {
         match action {
             Action::Persist(persist) => self.persist(persist),

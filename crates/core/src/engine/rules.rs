@@ -1,39 +1,37 @@
-//! Rules in the fleet: who is asked for what, and by when.
+//! Rules in the engine: which source needs a probe for a rule, and by when.
 //!
-//! What one source shows may want a probe of others, so here all sources meet. With c probes per step the
-//! spans that end first go first, which for probes of one slot each serves as many as can be (Glover 1967,
-//! see `deadlines`). Since SUP waits for the last moment, a slot is kept for it (`calendar`): where a step or a
-//! host has none left, the probe comes earlier, as long as its span has begun; where there is none at all,
-//! that is said before it is missed.
-//!
-//! Must not know what rules ask for, nor who is told.
+//! Works on all sources, because a probe of one may require probes of others. With c probes per step,
+//! intervals that end first go first; for probes of one slot each this serves the largest number (Glover
+//! 1967). SUP schedules at the last moment, so a slot is reserved (`reservations`). If a step or a host has
+//! none left, the probe comes earlier within its interval. If there is none at all, that is reported in
+//! advance. Must not know the content of rules, nor where notifications go.
 
 use crate::planning::execution::{Interval, Obstacle, RuleId};
 use crate::source_id::SourceId;
 use crate::time::Timestamp;
 
-use super::book::RuleRegistry;
-use super::calendar::NoReservation;
 use super::event::PredictedIntervals;
 use super::memory::Due;
 use super::note::Note;
+use super::pending_intervals::PendingIntervals;
 use super::plans::StalePlan;
 use super::reason::Reason;
-use super::serving::PendingIntervals;
+use super::reservations::NoReservation;
+use super::rule_registry::RuleRegistry;
 use super::source::{ProbeWish, Source};
 use super::state::Engine;
 
 impl Engine {
-    /// Follows these rules from now on. Nobody is probed at once because of it.
+    /// Replaces the rules. No probe becomes due at once because of it.
     pub(super) fn set_rules(&mut self, book: RuleRegistry, now: Timestamp) {
         self.book = book;
-        self.book.tidy(now);
+        self.book.drop_unlisted(now);
         self.kept.clear();
         for member in self.members.values_mut() {
             let parts = self.book.parts(member.id);
             let asked = parts.iter().any(|part| part.asked);
             if asked || member.serving.is_some() {
-                // What is being foretold for it names rules by numbers that they may no longer have.
+                // Predictions in progress name rules by their old numbers.
                 member.revision.0 += 1;
             }
             if !asked {
@@ -43,19 +41,19 @@ impl Engine {
             let own = parts
                 .iter()
                 .any(|part| part.asked && self.book.terms(part.rule).is_some_and(|terms| terms.own));
-            // What is known of its pace outlasts its rules.
+            // The drift is kept when rules change.
             let drift = member.serving.as_ref().map(|serving| serving.drift).unwrap_or_default();
             member.serving = Some(Box::new(PendingIntervals { own, drift, ..PendingIntervals::default() }));
             if own && member.plan.request() {
                 self.unplanned.push_back(member.id);
                 if let Due::At(due) = member.memory.due {
-                    // A plan that follows causes no request.
+                    // The plan that follows causes no request.
                     member.plan.begin_no_sooner(due);
                 }
             }
         }
         for (rule, executable) in self.book.executables() {
-            // Whoever was looked at since has served it, before a restart or a reload.
+            // A source probed since then has served the rule, before a restart or a reload.
             let served = |member: &Source| member.memory.looked.is_some_and(|at| at >= executable.since);
             let asked = self.book.asked(rule).iter().copied();
             let owing = asked.filter(|id| self.members.get(id).is_some_and(|member| !served(member)));
@@ -65,8 +63,8 @@ impl Engine {
         }
     }
 
-    /// A rule became executable: whom it asks about wants a probe by then. Says whose due time changed, and
-    /// what is in the way.
+    /// A rule became executable: each of its target sources needs a probe by then. Returns the sources
+    /// concerned and the obstacles.
     pub(super) fn open_spans(
         &mut self,
         rule: RuleId,
@@ -79,7 +77,7 @@ impl Engine {
         asked.into_iter().filter_map(|id| Some((id, self.open_span(id, rule, until, now)?))).collect()
     }
 
-    /// One of them does.
+    /// Opens the interval of one source.
     fn open_span(
         &mut self,
         id: SourceId,
@@ -89,20 +87,20 @@ impl Engine {
     ) -> Option<Vec<Note>> {
         let member = self.members.get_mut(&id)?;
         let serving = member.serving.as_mut()?;
-        // Set off again before it was served: one probe does for both, by the end of the first.
+        // Triggered again before it was served: one probe serves both, by the end of the first.
         let open = serving.open.intervals().iter().find(|span| span.rule == rule && span.until >= now);
         let until = open.map_or(until, |open| open.until.min(until));
         serving.open.withdraw(rule);
-        // Of one that is over nobody is in a hurry, but what is found is still heard.
+        // An interval that is over has no deadline, but a later probe still counts.
         serving.open.add(Interval { rule, from: now.min(until), until });
         let paused = self.hosts.paused_until(member.host);
-        let mut notes = member.settle(&self.book, now, paused, self.params.step);
-        notes.extend(self.due_anew(id, now));
+        let mut notes = member.recompute_next(&self.book, now, paused, self.params.step);
+        notes.extend(self.recompute_due(id, now));
         Some(notes)
     }
 
-    /// Takes the intervals in which a source's updates are predicted for the rules that wait for them; `None` where
-    /// they cannot be. Says what is in the way of some.
+    /// Adopts the intervals in which updates are predicted for rules; `None` if they cannot be predicted.
+    /// Returns obstacles.
     pub(super) fn adopt_intervals(
         &mut self,
         predicted: &PredictedIntervals,
@@ -123,13 +121,13 @@ impl Engine {
         }
         predicted.intervals.iter().flatten().for_each(|&span| serving.open.add(span));
         let paused = self.hosts.paused_until(member.host);
-        let mut notes = member.settle(&self.book, now, paused, margin);
-        notes.extend(self.due_anew(id, now));
+        let mut notes = member.recompute_next(&self.book, now, paused, margin);
+        notes.extend(self.recompute_due(id, now));
         Ok(notes)
     }
 
-    /// A source's due time after what rules want of it has changed.
-    fn due_anew(&mut self, id: SourceId, now: Timestamp) -> Option<Note> {
+    /// Updates a source's due time after its intervals changed.
+    fn recompute_due(&mut self, id: SourceId, now: Timestamp) -> Option<Note> {
         let member = self.members.get_mut(&id)?;
         let settled = !member.condition().is_in_progress()
             && member.is_well()
@@ -141,12 +139,12 @@ impl Engine {
         let at = member.memory.due.at()?;
         let due = ProbeWish { at, because: member.memory.reason, by: member.memory.life.asked_by };
         let wish = match for_rules || member.serving.as_ref().is_some_and(|serving| serving.own) {
-            // What it was due for may be no longer wanted.
+            // The interval that it was due for may no longer exist.
             true => member.wish(member.spent.last().unwrap_or(now), self.seed, &self.params.burst),
             false => member.rule_wish(due),
         };
-        // Items that may have been lost are looked for no later because of rules, and what no rule asks for
-        // comes no sooner.
+        // Rules do not delay a probe for items that may have been lost. A probe that no rule needs is not
+        // moved forward.
         let later = member.urgency.keeps_its_time() && due.at < wish.at;
         let sooner = !for_rules && wish.because != Reason::Rule && wish.at < due.at;
         let wish = if later || sooner { due } else { wish };
@@ -158,7 +156,7 @@ impl Engine {
         self.reserve_slot(id, now)
     }
 
-    /// Reserves a slot for a probe that a rule wants, in the last step that has one.
+    /// Reserves a slot for a probe that a rule needs, in the last step that has one.
     pub(super) fn reserve_slot(&mut self, id: SourceId, now: Timestamp) -> Option<Note> {
         let length = self.step_length();
         self.kept.forget_before(length.step_of(now));
@@ -169,7 +167,7 @@ impl Engine {
         let next = serving.next.clone().filter(|_| waits)?;
         let due = member.memory.due.at()?;
         let from = next.from.max(now);
-        let kept = match self.kept.keep(host, (from, due), &self.params) {
+        let kept = match self.kept.reserve(host, (from, due), &self.params) {
             Ok(kept) => kept,
             Err(full) => {
                 let why = if full == NoReservation::Host { Obstacle::Host } else { Obstacle::Slots };
@@ -180,7 +178,7 @@ impl Engine {
         serving.slot = Some(kept);
         if kept.0 < length.step_of(due) {
             let at = length.start_of(kept.0).max(from);
-            // Only where the gate lets it.
+            // Only if the gate allows it.
             if member.ask_gate(&self.hosts, at).at == at {
                 member.withdraw(&mut self.hosts, &mut self.turns);
                 member.memory.due = Due::At(at);

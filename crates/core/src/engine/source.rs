@@ -1,13 +1,13 @@
-//! One source as the engine sees it: what must survive a restart, and the pace that follows from it.
+//! One source in the engine: its stored state, and the pace that follows from it.
 //!
-//! Knows the phases of a source's life. Must not know other sources.
+//! Knows the phases of a source. Must not know other sources.
 
 use serde::{Deserialize, Serialize};
 
 use crate::model::burst::excess::Excess;
-use crate::model::pulse::HourlyProfile;
-use crate::planning::ask::{self, Knowledge};
+use crate::model::hourly_profile::HourlyProfile;
 use crate::planning::budget::Spent;
+use crate::planning::next_probe::{self, Knowledge};
 use crate::planning::plan::Revision;
 use crate::planning::policy::Policy;
 use crate::rng::Stream;
@@ -19,79 +19,79 @@ use super::deadline::Deadline;
 use super::hosts::HostIx;
 use super::memory::{Due, SourceMemory};
 use super::params::{BurstTerms, Terms};
+use super::pending_intervals::PendingIntervals;
 use super::plan_state::PlanState;
 use super::reason::{Reason, SourceState};
-use super::serving::PendingIntervals;
 use super::urgency::Urgency;
 use super::waiting::WaitState;
 
-/// A source that has shown this many updates has a rhythm to speak of; until then it is probed
-/// hourly unless its section says otherwise.
+/// A source with this many updates has a known pattern. Before that it is probed hourly, unless its section
+/// sets a budget.
 const KNOWN_AFTER: u64 = 10;
 
-/// The pace of a source whose rhythm is not known.
+/// The gap for a source without a known pattern.
 const CAUTIOUS_GAP: Span = Span::from_hours(1);
 
-/// What is expected of a source before anything is known of it.
+/// The rate assumed for a source without an estimate.
 const NEWCOMER_PER_HOUR: f64 = 1.0 / 12.0;
-/// However dear a probe is, a source that is not known is looked at so often.
+/// The longest gap for a source without a known pattern, at any price.
 const LONGEST_WAIT_HOURS: f64 = 24.0;
 
-/// Who serves only rules, and is not asked for anything, is looked at so often.
+/// The gap for a source that serves only rules and currently has no interval.
 const UNASKED_GAP: Span = Span::from_days(1);
 
 /// A source in the engine.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Source {
     pub id: SourceId,
-    /// Its place among those that may wait for a slot.
+    /// Its index in the slot queue.
     pub place: u32,
     /// What it waits for.
     pub waiting: WaitState,
-    /// What makes its next probe urgent.
+    /// Why its next probe is urgent, if it is.
     pub urgency: Urgency,
-    /// Since when nothing but slots kept it from being probed.
+    /// Since when only the lack of slots has delayed its probe.
     pub ready_at: Timestamp,
-    /// How busy it is at which hour, where that is known.
+    /// Its hourly profile, if known.
     pub pulse: Option<Box<HourlyProfile>>,
     pub terms: Terms,
     pub host: HostIx,
     pub memory: SourceMemory,
     pub spent: Spent,
     pub plan: PlanState,
-    /// What a burst adds to its rhythm, where plans are to follow that.
+    /// The excess rate of a burst, if there is one.
     pub excess: Option<Box<Excess>>,
-    /// What it owes to rules, where they have to do with it.
+    /// Its intervals for rules, if rules concern it.
     pub serving: Option<Box<PendingIntervals>>,
-    /// By when it must be looked at, where that is bound.
+    /// Its deadline, if it has a longest allowed gap.
     pub bed: Option<Box<Deadline>>,
     pub revision: Revision,
-    /// Another host group that its redirects lead to: it bears our requests as well.
+    /// Another host group that its redirects lead to: its limits apply as well.
     pub also: Option<HostIx>,
 }
 
 impl Source {
-    /// The gap between probes while the budget is spread evenly. Cautious while little is known,
-    /// also when it fails meanwhile.
+    /// The gap between probes with the budget spread evenly. At least the cautious gap while little is
+    /// known, even if probes fail.
     pub fn gap(&self) -> Span {
         let even = self.terms.budget.even_gap();
         if self.is_cautious() { even.max(self.cautious_gap()) } else { even }
     }
 
-    /// The same, whatever its section says of how long it may go unseen.
+    /// The same, without regard to the longest allowed gap.
     pub fn patient_gap(&self) -> Span {
         let even = self.terms.budget.even_gap();
         if self.is_cautious() { even.max(CAUTIOUS_GAP) } else { even }
     }
 
-    /// The pace of care; where its section says that it must not go unseen for as long, that.
+    /// The gap while little is known: an hour, or the longest allowed gap if that is shorter.
     pub fn cautious_gap(&self) -> Span {
         self.terms.max_gap.map_or(CAUTIOUS_GAP, |gap| gap.min(CAUTIOUS_GAP))
     }
 
-    /// At a price, how long a wait is worth a probe while its rhythm is not known: π·ℓ²/2 = z. Only who
-    /// would plan goes by that.
-    fn worth_a_probe(&self) -> Span {
+    /// With a price, the gap after which a probe is worth it while the pattern is not known: π·ℓ²/2 = z.
+    /// Applies only to policies that plan.
+    fn priced_gap(&self) -> Span {
         if !matches!(self.terms.policy, Policy::Auto | Policy::Plan) {
             return Span::ZERO;
         }
@@ -100,14 +100,14 @@ impl Source {
         Span::from_hours(1).scaled((2.0 * price / rate.max(1e-9)).sqrt().min(LONGEST_WAIT_HOURS))
     }
 
-    /// Who serves only rules and is asked for nothing is looked at now and then all the same, to know what
-    /// is new when somebody asks. While it cannot be foretold, it is looked at like others.
-    fn unasked(&self) -> Span {
+    /// The gap for a source that serves only rules: it is still probed at times, so that its state is
+    /// current when a rule needs it. Zero while its updates cannot be predicted.
+    fn idle_gap(&self) -> Span {
         let blind = self.serving.as_ref().is_some_and(|serving| serving.own && !serving.foretold);
         if self.terms.policy == Policy::Profile && !blind { UNASKED_GAP } else { Span::ZERO }
     }
 
-    /// Whether little is known of it, and nobody said that it need not be treated with care.
+    /// Whether little is known of it, and the user set no budget for it.
     pub fn is_cautious(&self) -> bool {
         !self.is_known() && !self.terms.own_budget
     }
@@ -116,49 +116,50 @@ impl Source {
         self.memory.known_updates >= KNOWN_AFTER
     }
 
-    /// The settled state by what is known.
-    pub fn settled(&self) -> SourceState {
+    /// The state outside bursts and failures.
+    pub fn state_when_well(&self) -> SourceState {
         if self.is_known() { SourceState::Planned } else { SourceState::Learning }
     }
 
-    /// The host groups that a probe of it asks.
+    /// The host groups of its probes.
     pub fn hosts(&self) -> ProbeHosts {
         (self.host, self.also.filter(|also| *also != self.host))
     }
 
-    /// A number in [0, 1) that belongs to this source, this purpose and this instant, so that
-    /// jitter is the same whoever drives the engine and in whatever order.
-    pub fn chance(&self, seed: u64, purpose: &str, at: Timestamp) -> f64 {
+    /// A number in [0, 1) derived from the seed, the source, the purpose and the time, so that jitter does
+    /// not depend on the order of calls.
+    pub fn unit_random(&self, seed: u64, purpose: &str, at: Timestamp) -> f64 {
         Stream::new(seed, format!("{purpose}/{}/{}", self.id.0, at.as_millis())).unit()
     }
 
-    /// What is wanted after a probe that ended at `last`: by its policy, by a rule or because it may go unseen for no
-    /// longer, whichever is sooner.
+    /// The next probe after one that ended at `last`: by its policy, a rule or the longest allowed gap,
+    /// whichever is first.
     pub fn wish(&self, last: Timestamp, seed: u64, terms: &BurstTerms) -> ProbeWish {
-        self.by_max_gap(self.rule_wish(self.own_wish(last, seed, terms)))
+        self.by_max_gap(self.rule_wish(self.policy_wish(last, seed, terms)))
     }
 
-    /// What its policy wants, sooner where a burst is chased.
-    pub fn own_wish(&self, last: Timestamp, seed: u64, terms: &BurstTerms) -> ProbeWish {
-        let calm = self.calm_wish(last, seed, terms);
-        let chased = self.chase(last, calm.at, terms).filter(|&at| at <= calm.at);
+    /// The next probe by its policy, sooner in a burst.
+    pub fn policy_wish(&self, last: Timestamp, seed: u64, terms: &BurstTerms) -> ProbeWish {
+        let calm = self.wish_without_burst(last, seed, terms);
+        let chased = self.burst_probe_at(last, calm.at, terms).filter(|&at| at <= calm.at);
         chased.map_or(calm, |at| ProbeWish { at, because: Reason::Burst, by: Policy::Ttl })
     }
 
-    /// The same as if no burst were on.
-    pub fn calm_wish(&self, last: Timestamp, seed: u64, terms: &BurstTerms) -> ProbeWish {
-        let (at, by) = match ask::next(self.terms.policy, &self.knowledge(last, seed, terms), last, last) {
-            ask::NextProbe::At { at, asked_by } => (at, asked_by),
-            ask::NextProbe::Sampled { from } => (from, Policy::Adaptive),
-        };
+    /// The same without a burst.
+    pub fn wish_without_burst(&self, last: Timestamp, seed: u64, terms: &BurstTerms) -> ProbeWish {
+        let (at, by) =
+            match next_probe::next(self.terms.policy, &self.knowledge(last, seed, terms), last, last) {
+                next_probe::NextProbe::At { at, asked_by } => (at, asked_by),
+                next_probe::NextProbe::Sampled { from } => (from, Policy::Adaptive),
+            };
         let because = if by == Policy::Plan { Reason::Plan } else { Reason::Policy };
         ProbeWish { at, because, by }
     }
 
-    /// What its policy is told. Rates and what they promise are known to whoever makes plans.
+    /// The policy's input. Rates are known only to the planner.
     fn knowledge(&self, last: Timestamp, seed: u64, terms: &BurstTerms) -> Knowledge<'_> {
         let budget = self.terms.budget;
-        let gap = self.gap().max(self.worth_a_probe()).max(self.unasked());
+        let gap = self.gap().max(self.priced_gap()).max(self.idle_gap());
         let least_gap = if self.is_cautious() { self.cautious_gap() } else { Span::ZERO };
         Knowledge {
             rate: None,
@@ -177,11 +178,11 @@ impl Source {
             freshness_threshold: terms.freshness_threshold,
             ttl_factor: terms.ttl_factor,
             ttl_form: terms.ttl_form,
-            jitter: self.chance(seed, "spread", last),
+            jitter: self.unit_random(seed, "spread", last),
         }
     }
 
-    /// What is wanted at the latest, if that comes before what its policy and its rules want.
+    /// The probe by the longest allowed gap, if it is due before `otherwise`.
     pub fn by_max_gap(&self, otherwise: ProbeWish) -> ProbeWish {
         match &self.bed {
             Some(bed) if bed.look_at < otherwise.at => {
@@ -192,7 +193,7 @@ impl Source {
     }
 }
 
-/// What a source wants: a probe, when, and on whose word.
+/// A wanted probe: when, the reason, and the policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ProbeWish {
     pub at: Timestamp,

@@ -1,6 +1,6 @@
-//! The state of all sources.
+//! The engine's state.
 //!
-//! Only the state, and how many slots the step still has. What happens to it stands in the files of the stages.
+//! Holds the state, and the slots and capacity left in the step. Other files change it.
 
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
@@ -9,55 +9,55 @@ use crate::source_id::SourceId;
 use crate::step::{Step, StepLength};
 use crate::time::Timestamp;
 
-use super::book::RuleRegistry;
-use super::calendar::Reservations;
 use super::deadline_index::DeadlineIndex;
+use super::fleet_mean::FleetMean;
 use super::hosts::Hosts;
-use super::load::SlotStats;
-use super::mean::FleetMean;
 use super::outage::Outage;
 use super::params::FleetParams;
+use super::reservations::Reservations;
+use super::rule_registry::RuleRegistry;
+use super::slot_queue::SlotQueue;
+use super::slot_stats::SlotStats;
 use super::source::Source;
-use super::turns::SlotQueue;
 
-/// All sources under one limit. Told of [events](super::event::Event), it says which
-/// [actions](super::action::Action) are to be taken.
+/// All sources under one limit. Takes [events](super::event::EngineEvent) and returns
+/// [actions](super::action::Action).
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Engine {
     pub(super) params: FleetParams,
     pub(super) seed: u64,
-    /// Boxed, because nodes of a tree that hold whole sources would be half empty.
+    /// Boxed: with whole sources inside, half of the tree's memory would be unused.
     pub(super) members: BTreeMap<SourceId, Box<Source>>,
     pub(super) hosts: Hosts,
     pub(super) outage: Outage,
-    /// Sources that want a plan.
+    /// Sources in the queue for plans.
     pub(super) unplanned: VecDeque<SourceId>,
-    /// Plans that were requested and are not there yet.
+    /// Plans requested but not finished.
     pub(super) plans_requested: usize,
-    /// How many sources were ever taken in.
+    /// How many sources were ever added.
     pub(super) taken_in: u64,
-    /// The step that slots were last taken from, and how many.
+    /// The step that slots were last used in, and how many.
     pub(super) slots: (Step, u32),
-    /// What the probes of the step cost so far.
+    /// The cost of the step's probes so far.
     pub(super) work: f64,
     /// Sources that wait for a slot.
     pub(super) turns: SlotQueue,
-    /// What is to be expected of a source of which nothing is known.
+    /// The prior rate of a new source.
     pub(super) mean: FleetMean,
     pub(super) load: SlotStats,
-    /// When the load is next written down.
+    /// When slot statistics are stored next.
     pub(super) load_at: Timestamp,
-    /// What rules wait for.
+    /// The rules and their progress.
     pub(super) book: RuleRegistry,
-    /// Slots that are reserved for probes that rules want.
+    /// Slots reserved for probes that rules need.
     pub(super) kept: Reservations,
-    /// Sources whose next probe must start by a certain time.
+    /// Deadlines.
     pub(super) tardiness: DeadlineIndex,
-    /// When slots are next worth handing out.
+    /// When slots are next assigned.
     pub(super) step_due: Option<Timestamp>,
-    /// When a tick was last asked for.
+    /// The tick that was last requested.
     pub(super) wake: Option<Timestamp>,
-    /// No more probes are to be started.
+    /// No more probes may start.
     pub(super) stopping: bool,
     /// Probes in progress.
     pub(super) in_progress: usize,
@@ -68,22 +68,22 @@ impl Engine {
         StepLength::new(self.params.step)
     }
 
-    /// How many slots the step has left.
+    /// Free slots of the step.
     pub(super) fn slots_left(&self) -> u32 {
         self.params.probes_per_step.saturating_sub(self.slots.1)
     }
 
-    /// What the step may still cost, where that is bound.
+    /// Free capacity of the step, if it is limited.
     pub(super) fn room(&self) -> Option<f64> {
         self.params.capacity.map(|capacity| (capacity - self.work).max(0.0))
     }
 
-    /// Takes a source out for good.
-    pub(super) fn let_go(&mut self, id: SourceId) {
+    /// Removes a source.
+    pub(super) fn drop_source(&mut self, id: SourceId) {
         if let Some(mut member) = self.members.remove(&id) {
             self.turns.leave(member.place);
             self.tardiness.forget(&mut member);
-            self.tardiness.count_toll(member.memory.toll, false);
+            self.tardiness.count_cost(member.memory.toll, false);
         }
     }
 }

@@ -1,6 +1,6 @@
-//! What makes the next probe of a source more urgent than its policy does.
+//! Why the next probe of a source is more urgent than by its policy.
 //!
-//! Kept from when it is known until that probe ends, whatever defers the probe meanwhile.
+//! Kept until that probe ends, whatever defers the probe.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,22 +9,22 @@ use super::reason::Reason;
 /// Why the next probe is urgent, if it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) enum Urgency {
-    /// It is not: its policy, a rule or a deadline asks for it.
+    /// Not urgent: requested by its policy, a rule or a deadline.
     #[default]
     Usual,
-    /// The source was never seen.
+    /// The source was never probed.
     FirstContact,
-    /// Items may have been lost, so it comes sooner than its policy wants.
+    /// Items may have been lost: it comes sooner than by its policy.
     ItemsLost,
-    /// Someone requested it.
+    /// It was requested by hand.
     Requested {
-        /// The source was stopped then, and is again if this probe fails.
+        /// The source was stopped then. It is stopped again if this probe fails.
         was_stopped: bool,
     },
 }
 
 impl Urgency {
-    /// The source is due for that reason.
+    /// The urgency after the due time was set for this reason.
     pub fn due_for(self, because: Reason) -> Self {
         match (because, self) {
             (Reason::FirstContact, _) => Self::FirstContact,
@@ -34,22 +34,22 @@ impl Urgency {
         }
     }
 
-    /// Someone requests a probe of the source.
+    /// The urgency after a request by hand.
     pub fn requested(self, is_stopped: bool) -> Self {
         Self::Requested { was_stopped: is_stopped || self.was_stopped() }
     }
 
-    /// Whether the source was stopped when someone requested the probe.
+    /// Whether the source was stopped when the probe was requested.
     pub fn was_stopped(self) -> bool {
         self == Self::Requested { was_stopped: true }
     }
 
-    /// Whether it is left to sampling like any other.
+    /// Whether it may be sampled.
     pub fn may_be_sampled(self) -> bool {
         self == Self::Usual
     }
 
-    /// Whether no plan and no rule makes it later.
+    /// Whether plans and rules may not delay it.
     pub fn keeps_its_time(self) -> bool {
         matches!(self, Self::ItemsLost | Self::Requested { .. })
     }

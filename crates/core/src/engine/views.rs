@@ -1,45 +1,45 @@
-//! What can be read of an engine without changing it.
+//! Read access to an engine.
 
 use std::sync::Arc;
 
-use crate::model::pulse;
+use crate::model::hourly_profile;
 use crate::planning::budget::Budget;
 use crate::planning::plan::{Plan, Revision};
 use crate::planning::policy::Policy;
 use crate::source_id::SourceId;
 use crate::time::Timestamp;
 
-use super::book::RuleState;
 use super::bounds::SourceDemand;
+use super::burst_state::Reserve;
 use super::constraint::Constraint;
 use super::deadline_index::DeadlineStats;
 use super::gate;
-use super::life::Reserve;
-use super::load::SlotStats;
 use super::memory::{Due, SourceMemory};
 use super::params::{FleetParams, HostGroup};
 use super::reason::Reason;
+use super::rule_registry::RuleState;
+use super::slot_stats::SlotStats;
 use super::source::Source;
 use super::state::Engine;
 
-/// Why the next probe is when it is.
+/// The explanation of a due time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Explanation {
-    /// When the policy wants it.
+    /// The time by the policy.
     pub wanted: Due,
-    /// Which policy asked.
+    /// The policy that requested it.
     pub asking: Policy,
-    /// What bursts may cost.
+    /// The reserve for bursts.
     pub reserve: Reserve,
     /// When it is due.
     pub due: Due,
-    /// Why then.
+    /// The reason.
     pub reason: Reason,
-    /// The rule that asks for it, if one does.
+    /// The rule that needs it, if any.
     pub rule: Option<Arc<str>>,
-    /// By when it must start, where that is bound.
+    /// Its deadline, if there is one.
     pub look_by: Option<Timestamp>,
-    /// What forbids it until when; `None`: until someone requests a probe.
+    /// Constraints and when they end; `None`: when a probe is requested.
     pub constraints: Vec<(Constraint, Option<Timestamp>)>,
     /// Its budget.
     pub budget: Budget,
@@ -47,32 +47,32 @@ pub struct Explanation {
     pub price: f32,
     /// Probes left in the window that ends now.
     pub left: u32,
-    /// The plan that was given is one that the source would follow.
+    /// Whether the source would follow the given plan.
     pub follows_plan: bool,
 }
 
 impl Engine {
-    /// How many sources there are.
+    /// The number of sources.
     pub fn len(&self) -> usize {
         self.members.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no sources.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
 
-    /// How many probes are in progress: from their start until their end is committed.
+    /// Probes in progress: from their start until their end is committed.
     pub fn in_progress(&self) -> usize {
         self.in_progress
     }
 
-    /// When the engine wants a tick.
+    /// The next tick that the engine requested.
     pub fn wake_at(&self) -> Option<Timestamp> {
         self.wake
     }
 
-    /// When slots are next handed out.
+    /// When slots are next assigned.
     pub fn next_start(&self) -> Option<Timestamp> {
         self.step_due
     }
@@ -82,54 +82,54 @@ impl Engine {
         &self.params
     }
 
-    /// What is remembered of a source.
+    /// The stored state of a source.
     pub fn memory(&self, id: SourceId) -> Option<&SourceMemory> {
         self.members.get(&id).map(|member| &member.memory)
     }
 
-    /// The host group that a source is asked at.
+    /// The host group of a source.
     pub fn host(&self, id: SourceId) -> Option<&HostGroup> {
         self.members.get(&id).map(|member| &member.terms.host)
     }
 
-    /// The state that a plan for this source must name.
+    /// The revision that a plan for this source must name.
     pub fn revision(&self, id: SourceId) -> Option<Revision> {
         self.members.get(&id).map(|member| member.revision)
     }
 
-    /// How many probes a source has left in the window that ends now.
+    /// Probes that a source has left in the window that ends now.
     pub fn budget_left(&self, id: SourceId, now: Timestamp) -> Option<u32> {
         self.members.get(&id).map(|member| member.spent.left(&member.terms.budget, now))
     }
 
-    /// How far all rules are.
+    /// The progress of all rules.
     pub fn rule_states(&self) -> Vec<RuleState> {
         self.book.states()
     }
 
-    /// What the slots were used for since that was last written down.
+    /// Slot statistics since they were last stored.
     pub fn load(&self) -> &SlotStats {
         &self.load
     }
 
-    /// How the deadlines stand.
+    /// Statistics of all deadlines.
     pub fn deadlines(&self) -> DeadlineStats {
         let sources = self.members.values().filter(|member| member.bed.is_some()).count() as u64;
         DeadlineStats { sources, tardy: self.tardiness.tardy, omega: self.tardiness.omega() }
     }
 
-    /// By when the next probe of a source must start, where that is bound.
+    /// The deadline of a source's next probe, if it has one.
     pub fn look_by(&self, id: SourceId) -> Option<Timestamp> {
         self.members.get(&id)?.bed.as_ref().map(|bed| bed.by)
     }
 
-    /// What a probe of a source costs beside a mean one.
+    /// The cost of a probe of a source relative to the mean probe.
     pub fn cost(&self, id: SourceId) -> Option<f64> {
         self.members.get(&id).map(|member| self.tardiness.cost(member, self.params.cost_by))
     }
 
-    /// What sources that can be probed ask of it: their weighted rates per step by what their probes
-    /// found, and their budgets.
+    /// The demands of all sources that can be probed: weighted rates per step as estimated from their
+    /// probes, and budgets.
     pub fn demands(&self) -> Vec<SourceDemand> {
         let (prior, step_hours) = (self.mean.prior(), self.step_length().hours());
         let well = self.members.values().filter(|member| member.is_well());
@@ -140,21 +140,21 @@ impl Engine {
         .collect()
     }
 
-    /// How many updates, by weight, are expected to lie undiscovered now at sources that can be probed: π
-    /// for every step since the last probe, and for half of the one that is on.
+    /// The expected number of undiscovered updates, by weight, of all sources that can be probed: π for
+    /// every step since the last answered probe, and for half of the current one.
     pub fn undiscovered(&self, now: Timestamp) -> f64 {
         let (prior, half_step) = (self.mean.prior(), self.step_length().hours() / 2.0);
         let well = self.members.values().filter(|member| member.is_well());
         let expected = |member: &Source| {
             let looked = member.memory.looked?;
-            let hours = pulse::hours(member.pulse.as_deref(), looked, now.max(looked)) + half_step;
+            let hours = hourly_profile::hours(member.pulse.as_deref(), looked, now.max(looked)) + half_step;
             Some(f64::from(member.terms.weight) * member.memory.estimate.rate(prior) * hours)
         };
         well.filter_map(|member| expected(member)).sum()
     }
 
-    /// When the source will be probed next as far as is known now, and why then: its due time, or
-    /// what has come up against it since.
+    /// The next probe of a source as known now, and the reason: its due time, or a constraint that defers
+    /// it.
     pub fn outlook(&self, id: SourceId, now: Timestamp) -> Option<(Due, Reason)> {
         self.members.get(&id).map(|member| self.outlook_of(member, now))
     }
@@ -170,8 +170,8 @@ impl Engine {
         }
     }
 
-    /// What the policy wants, every constraint with its time, and the verdict. `plan` is the one that the source
-    /// had when it was last heard of, where the engine holds none.
+    /// The time by the policy, every constraint with its end, and the resulting due time. `plan` is the
+    /// stored plan of the source, if the engine has none.
     pub fn explain(&self, id: SourceId, plan: Option<Plan>, now: Timestamp) -> Option<Explanation> {
         let mut member = Source::clone(self.members.get(&id)?);
         let follows_plan = plan.as_ref().is_some_and(|plan| member.would_follow(plan, now));
@@ -181,8 +181,9 @@ impl Engine {
         let terms = &self.params.burst;
         let due = member.memory.due;
         let wanted = match member.spent.last().map(|last| member.wish(last, self.seed, terms)) {
-            // Where the due time is its wish, that was made when the probe before was known to be due.
-            // So it is in a burst: what it went by is not all known from the store.
+            // A due time by the policy is the wish made after the last probe, so it is used as it is. The
+            // same holds in a burst and for rules and deadlines: the store does not contain all their
+            // inputs.
             Some(wish) if wish.because == Reason::Policy && member.memory.reason == Reason::Policy => due,
             Some(_) if matches!(member.memory.reason, Reason::Burst | Reason::Rule | Reason::MaxGap) => due,
             Some(wish) => Due::At(wish.at),
@@ -208,7 +209,7 @@ impl Engine {
     fn constraints(&self, member: &Source, now: Timestamp) -> Vec<(Constraint, Option<Timestamp>)> {
         let mut constraints = gate::constraints(&member.memory, &member.spent, &member.terms.budget);
         let paused = self.hosts.paused_until(member.host).map(|until| (Constraint::HostPause, until));
-        let held = self.hosts.held_until(member.host).map(|until| (Constraint::HostSpacing, until));
+        let held = self.hosts.closed_until_known(member.host).map(|until| (Constraint::HostSpacing, until));
         constraints.extend(paused.into_iter().chain(held));
         let hints = &member.memory.hints;
         if hints.skip_hours != 0 || hints.skip_days != 0 {
@@ -222,7 +223,7 @@ impl Engine {
 }
 
 impl Source {
-    /// Whether the source would follow a plan that was stored.
+    /// Whether the source would follow a stored plan.
     fn would_follow(&self, plan: &Plan, now: Timestamp) -> bool {
         let by = match self.terms.policy {
             Policy::Auto => matches!(plan.by, Policy::Plan | Policy::AggHist),

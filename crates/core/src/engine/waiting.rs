@@ -1,13 +1,13 @@
-//! What one source waits for, and how it goes from one condition to the next.
+//! The scheduling condition of one source, and its transitions.
 //!
-//! A source waits for its due time in the queue of its host, then for a slot. The gate is asked before each. Knows one
-//! source, the hosts and the queue for slots; must not know other sources.
+//! A source waits for its due time in the queue of its host, then for a slot. The gate is checked before
+//! each. Knows one source, the hosts and the slot queue; must not know other sources.
 
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use crate::model::estimate::RatePrior;
+use crate::model::change_point_rate::RatePrior;
 use crate::planning::policy::Policy;
 use crate::time::{Span, Timestamp};
 
@@ -20,30 +20,30 @@ use super::gate::{self, GateVerdict};
 use super::hosts::{HostIx, Hosts};
 use super::memory::{Due, SourceMemory};
 use super::reason::Reason;
+use super::slot_queue::{SlotDeadline, SlotQueue};
 use super::source::{ProbeWish, Source};
-use super::turns::{SlotDeadline, SlotQueue};
 
-/// How soon a host that is busy is looked at again by a source whose redirects lead there.
+/// How soon a busy host that redirects lead to is checked again.
 const BUSY_AGAIN: Span = Span::from_secs(1);
 
-/// What a source waits for. Changed only here, together with the queues that it waits in.
+/// The condition of a source. Changed only here, together with the queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct WaitState(Condition);
 
 impl WaitState {
-    /// Nothing yet, but for the end of a probe that is in progress.
+    /// The condition of a new source: idle, or with a probe in progress.
     pub fn resumed(probe: Option<InProgress>) -> Self {
         Self(probe.map_or(Condition::Idle, Condition::InProgress))
     }
 }
 
 impl Source {
-    /// What it waits for.
+    /// Its condition.
     pub fn condition(&self) -> Condition {
         self.waiting.0
     }
 
-    /// The probe in progress, to be changed.
+    /// The probe in progress, for changes.
     pub fn probe_mut(&mut self) -> Option<&mut InProgress> {
         match &mut self.waiting.0 {
             Condition::InProgress(probe) => Some(probe),
@@ -51,36 +51,36 @@ impl Source {
         }
     }
 
-    /// Its turn has come, and whoever had it in a queue has taken it out. Returns what it waited for.
+    /// Marks the source as idle after a queue released it. Returns its condition before.
     pub fn leave(&mut self) -> Condition {
         std::mem::take(&mut self.waiting.0)
     }
 
-    /// Its probe begins.
+    /// Starts its probe.
     pub fn begin(&mut self, probe: InProgress) {
         self.waiting.0 = Condition::InProgress(probe);
     }
 
-    /// Waits for its host, which is closed.
+    /// Parks the source until its host opens.
     pub fn park(&mut self, hosts: &mut Hosts, sampled: bool) {
         self.waiting.0 = Condition::Parked;
         hosts.park(self.host, self.id, sampled);
     }
 
-    /// Someone requests a probe of it.
+    /// Makes a requested probe due now.
     pub fn request(&mut self, now: Timestamp) {
         self.urgency = self.urgency.requested(self.memory.due == Due::Stopped);
         self.memory.due = Due::At(now);
         (self.memory.reason, self.memory.rule) = (Reason::Manual, None);
     }
 
-    /// From when on the gate allows a probe at or after `wanted`.
+    /// The first time at or after `wanted` that the gate allows.
     pub fn ask_gate(&self, hosts: &Hosts, wanted: Timestamp) -> GateVerdict {
         let paused = hosts.paused_until(self.host);
         gate::verdict(wanted, &self.memory, &self.spent, &self.terms.budget, paused)
     }
 
-    /// Sets the due time to the first that the gate allows at or after what is wanted.
+    /// Sets the due time to the first time that the gate allows at or after the wish.
     pub fn set_due(&mut self, hosts: &Hosts, wish: ProbeWish) {
         let verdict = self.ask_gate(hosts, wish.at);
         self.memory.due = Due::At(verdict.at);
@@ -91,7 +91,7 @@ impl Source {
         self.urgency = self.urgency.due_for(wish.because);
     }
 
-    /// When it is due, as it is stored.
+    /// Its due time in the form that is stored.
     pub fn due_change(&self) -> DueChange {
         let SourceMemory { due, reason, rule, life, .. } = &self.memory;
         DueChange {
@@ -103,13 +103,13 @@ impl Source {
         }
     }
 
-    /// Stops it: no probe is due until someone requests one.
+    /// Stops the source: no probe is due until one is requested.
     pub fn stop(&mut self) {
         (self.memory.due, self.memory.reason) = (Due::Stopped, Reason::Constraint(Constraint::Resting));
     }
 
-    /// Waits for its due time in the queue of its host, unless a probe is in progress: then it does when the
-    /// end of that is committed.
+    /// Queues the source at its host until its due time. If a probe is in progress, that happens when its
+    /// end is committed.
     pub fn enqueue(&mut self, hosts: &mut Hosts) {
         if self.condition().is_in_progress() {
             return;
@@ -123,7 +123,7 @@ impl Source {
         };
     }
 
-    /// Waits no longer, for whatever it did. A probe in progress goes on.
+    /// Removes the source from its queue. A probe in progress continues.
     pub fn withdraw(&mut self, hosts: &mut Hosts, turns: &mut SlotQueue) {
         match self.waiting.0 {
             Condition::Queued => {
@@ -133,16 +133,16 @@ impl Source {
             }
             Condition::WaitsForSlot(class) => {
                 turns.close(self.place, class);
-                hosts.let_others_go(self.host);
+                hosts.open_queue(self.host);
             }
-            // A parked source is passed over when its host opens.
+            // A parked source is skipped when its host opens.
             Condition::Parked | Condition::Idle => {}
             Condition::InProgress(_) => return,
         }
         self.waiting.0 = Condition::Idle;
     }
 
-    /// Defers the source if the gate or the host that its redirects lead to is closed. Returns whether it was deferred.
+    /// Defers the source if the gate or its redirect host is closed. Returns whether it was deferred.
     pub fn defer_if_gated(&mut self, hosts: &mut Hosts, now: Timestamp) -> bool {
         let verdict = self.ask_gate(hosts, now);
         let also = self.hosts().1.and_then(|also| closed_until(hosts, also, now));
@@ -158,10 +158,10 @@ impl Source {
         true
     }
 
-    /// Waits for a slot.
+    /// Queues the source for a slot.
     pub fn wait_for_slot(&mut self, turns: &mut SlotQueue, prior: RatePrior, now: Timestamp) {
         let next = self.serving.as_ref().and_then(|serving| serving.next.as_ref());
-        // There is no hurry for an interval that is over.
+        // An interval that is over sets no deadline.
         let next = next.filter(|next| self.memory.rule.is_some() && next.until >= now);
         let rule = next.map(|next| SlotDeadline {
             step: turns.step_of(next.until),
@@ -187,13 +187,13 @@ impl Source {
         self.waiting.0 = Condition::WaitsForSlot(class);
     }
 
-    /// Whether it is sampled: probed as slots are to spare.
+    /// Whether it is sampled: probed in remaining slots.
     fn is_sampled(&self) -> bool {
         let known = self.memory.last_probe.is_some();
         self.memory.life.asked_by == Policy::Adaptive && known && self.urgency.may_be_sampled()
     }
 
-    /// Its turn, by what is believed of it at this hour.
+    /// Its allocator input, with the rate of this hour.
     fn turn(&self, turns: &SlotQueue, prior: RatePrior, now: Timestamp) -> Turn {
         let beat = self.pulse.as_ref().map_or(1.0, |pulse| pulse.at(now));
         let per_step = self.memory.estimate.rate(prior) * beat * turns.step_hours();
@@ -204,7 +204,7 @@ impl Source {
     }
 }
 
-/// Until when a host cannot be asked, if it cannot now.
+/// The end of a host's closure, if it is closed now.
 pub(super) fn closed_until(hosts: &Hosts, host: HostIx, now: Timestamp) -> Option<Timestamp> {
     match hosts.open_from(host) {
         None => Some(now + BUSY_AGAIN),

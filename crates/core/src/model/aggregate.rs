@@ -1,10 +1,9 @@
-//! What a group's sources have in common, and how much of it to believe of one of them.
+//! The shape that the sources of a group share, and its weight in the rate of one source.
 //!
-//! AggHist (Bright, Gal, Raschid §6.3) is the group's rate scaled by the source's share; the
-//! paper's switch takes it instead of the source's own history while that is thin. The default here
-//! is a blend: the group's shape is the prior of the source's own fit, weighed against a flat prior
-//! by how well each foretold what the source has shown so far. Must not know where histories are
-//! kept.
+//! AggHist (Bright, Gal, Raschid §6.2) is the rate of the group scaled by the share of the source. The
+//! switch of the paper uses it instead of the source's own history while that is thin. The default here is a
+//! blend: the shape of the group is the prior of the source's own fit. Its weight against a flat prior is
+//! how well each predicted the evidence so far. May not know where histories are stored.
 
 use jiff::tz::TimeZone;
 
@@ -12,16 +11,16 @@ use super::cyclic::Rate;
 use super::fit::{Cycle, Fitted, WeeklyPrior, fit, level, to_rate};
 use super::history::{CELLS, WeeklyEvidence};
 
-/// The shape that a group's sources share: relative rates by hour of the week, of mean 1.
+/// The shape of a group: relative rates by hour of the week, with mean 1.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Aggregate {
     shape: Vec<f64>,
-    /// Flurries and sources behind it: how well founded it is.
+    /// Independent events behind the shape.
     weight: f64,
     sources: u32,
 }
 
-/// A group's evidence while it is gathered, one source after the other.
+/// The accumulated evidence of a group.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gathered {
     sums: Vec<f64>,
@@ -29,14 +28,14 @@ pub struct Gathered {
     sources: u32,
 }
 
-/// A source counts with at most this many flurries, so that no loud one is taken for the group.
+/// Upper bound on the weight of one source, so that no busy one dominates the group.
 const LOUDEST: f64 = 50.0;
 
-/// A group that has shown less than this, or has fewer sources, has no shape to lend.
+/// Minimum evidence and minimum number of sources for a usable shape.
 const LEAST_WEIGHT: f64 = 20.0;
 const LEAST_SOURCES: u32 = 3;
 
-/// The share of the group's shape that is spread over the week: no hour is impossible.
+/// The share of the shape that is spread over the week, so that no hour has rate zero.
 const ANYWHEN: f64 = 0.05;
 
 impl Default for Gathered {
@@ -46,7 +45,7 @@ impl Default for Gathered {
 }
 
 impl Gathered {
-    /// Adds a source's shape, weighed by what it has shown.
+    /// Adds the shape of a source, weighted by its independent events.
     pub fn add(&mut self, evidence: &WeeklyEvidence) {
         let flurries = (evidence.total_updates() / evidence.clumping).min(LOUDEST);
         let mean = evidence.total_updates() / evidence.total_hours();
@@ -62,7 +61,7 @@ impl Gathered {
         }
     }
 
-    /// The shape they share.
+    /// The shape of the group.
     pub fn aggregate(&self) -> Aggregate {
         let total: f64 = self.sums.iter().sum();
         let share = |sum: &f64| ANYWHEN + (1.0 - ANYWHEN) * sum * CELLS as f64 / total;
@@ -72,14 +71,14 @@ impl Gathered {
 }
 
 impl Aggregate {
-    /// A group's shape from its sources' evidence.
+    /// The shape of a group from the evidence of its sources.
     pub fn of<'e>(sources: impl IntoIterator<Item = &'e WeeklyEvidence>) -> Self {
         let mut gathered = Gathered::default();
         sources.into_iter().for_each(|evidence| gathered.add(evidence));
         gathered.aggregate()
     }
 
-    /// Whether it has a shape to lend.
+    /// Whether the evidence suffices for a usable shape.
     pub fn is_founded(&self) -> bool {
         self.weight >= LEAST_WEIGHT && self.sources >= LEAST_SOURCES
     }
@@ -89,8 +88,7 @@ impl Aggregate {
         to_rate(&WeeklyPrior::shaped(level, &self.shape).per_hour, zone)
     }
 
-    /// How probable it is, by what the source has shown, that it follows the group and not the
-    /// clock of nobody: the likelihood of its evidence under the one shape and the other.
+    /// The posterior probability that the source follows the shape of the group rather than a flat one.
     pub fn credence(&self, evidence: &WeeklyEvidence) -> f64 {
         if !self.is_founded() {
             return 0.0;
@@ -106,7 +104,7 @@ impl Aggregate {
     }
 }
 
-/// Where a rate comes from, as the store names it.
+/// The origin of a rate, as stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RateOrigin {
     /// The source's own evidence.
@@ -133,25 +131,25 @@ impl RateOrigin {
     }
 }
 
-/// What a source takes from its group.
+/// The use of the group's shape in a source's rate.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Borrow {
-    /// The group's shape is the prior of its own fit, as far as it is credible.
+    /// The shape of the group is the prior of the source's fit, weighted by its credence.
     #[default]
     Blend,
-    /// The paper's switch (§6.4): the group's shape while NumSub/NumUpdates exceeds the threshold,
-    /// its own history from then on.
+    /// The switch of the paper (§8.1): the shape of the group while NumSub/NumUpdates exceeds the threshold,
+    /// the own history afterwards.
     Switch {
         /// T_ind.
         individual_threshold: f64,
     },
     /// Nothing.
     Never,
-    /// The group's shape at its own level, whatever it shows itself (§6.3).
+    /// The shape of the group at the source's level, independent of its evidence (§6.2).
     Always,
 }
 
-/// The rate of a source, from its own evidence and what it takes from its group.
+/// The rate of a source from its own evidence and its group.
 pub fn estimate(
     evidence: &WeeklyEvidence,
     group: Option<&Aggregate>,
@@ -180,7 +178,7 @@ fn borrowed(group: &Aggregate, level: f64, zone: &TimeZone) -> (Fitted, RateOrig
     (Fitted { rate, cycle: Cycle::None, segments: 1, gain: 0.0 }, RateOrigin::Aggregate)
 }
 
-/// The default rate of a source: its own fit around the group's shape, as far as that is credible.
+/// The default rate of a source: its own fit with the shape of the group as the prior, weighted by credence.
 pub fn blend(
     evidence: &WeeklyEvidence,
     group: Option<&Aggregate>,
@@ -197,8 +195,8 @@ pub fn blend(
     (fitted, origin)
 }
 
-/// The paper's switch (§6.4): AggHist while NumSub/NumUpdates exceeds the threshold, where NumSub
-/// is how many subsets the own history would have.
+/// The switch of the paper (§8.1): AggHist while NumSub/NumUpdates exceeds the threshold. NumSub is the
+/// number of subsets of the own history.
 fn prefers_aggregate(subsets: usize, updates: f64, individual_threshold: f64) -> bool {
     subsets as f64 > individual_threshold * updates
 }

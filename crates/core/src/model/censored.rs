@@ -1,12 +1,11 @@
-//! Sources that tell only *whether* they changed since the last look.
+//! Rates of sources that only show *whether* they changed since the last probe.
 //!
-//! One look at a page shows one change, however many updates lie behind it, so changes over time
-//! falls short of the rate, and the more so the longer the gaps. The number of updates in a gap is
-//! *censored* at one: a gap of length τ shows a change with probability 1 − e^{−λτ} (Cho and
-//! Garcia-Molina, "Estimating frequency of change", §4). Here that is turned around: into a single
-//! rate by [`homogeneous`], into weekly evidence by [`from_looks`].
+//! A probe of a page shows at most one change, even after several updates. So changes per time underestimate
+//! the rate, more so for longer gaps. The count in a gap is *censored* at one: a gap of length τ shows a
+//! change with probability 1 − e^{−λτ} (Cho and Garcia-Molina, "Estimating frequency of change", §4).
+//! [`homogeneous`] inverts this for a single rate, [`from_looks`] for weekly evidence.
 //!
-//! Knows gaps and bits. Must not know what was looked at, nor when the next look is due.
+//! Takes gaps and bits. May not know the probed document or the time of the next probe.
 
 use jiff::tz::TimeZone;
 
@@ -17,27 +16,26 @@ use super::fit::{Division, WeeklyPrior, divide, level};
 use super::history::{History, WeeklyEvidence};
 use super::week::{HOUR_MS, WEEK_MS, stretches};
 
-/// Bisection halves this often at most: f64 has no more digits to give.
+/// Upper bound on bisection steps: more do not change an f64.
 const HALVINGS: usize = 64;
 
-/// Rounds in which the hours are divided anew.
+/// Rounds of dividing the hours into segments.
 const ROUNDS: usize = 8;
 
-/// Rounds of expectation and maximisation on the rates of given segments. Each closes the share
-/// λτ/(e^{λτ} − 1) of what is left: a third at two updates a gap.
+/// Rounds of expectation and maximisation on the rates of given segments. Each round leaves a share 1 −
+/// λτ/(e^{λτ} − 1) of the error: two thirds at two updates per gap.
 const REFINEMENTS: usize = 60;
 
 /// Rounds end early when less than this share of the updates moves to another hour.
 const SETTLED: f64 = 0.002;
 
-/// The rate per hour behind gaps of any lengths and whether each showed a change: the solution of
+/// The rate per hour from gaps of any lengths and whether each showed a change: the solution of
 ///
 /// Σ_changed τ/(e^{λτ} − 1) = Σ_unchanged τ + ½·mean(τ).
 ///
-/// Without the last term it is the maximum of the likelihood (Cho and Garcia-Molina §4.3), which
-/// diverges when every gap changed; half a quiet gap more takes off its bias, and for equal gaps
-/// gives their −ln((n − X + ½)/(n + ½))/τ. Gaps without length say nothing. `None` when no other
-/// is there; 0 when none changed.
+/// Without the last term it is the maximum of the likelihood (Cho and Garcia-Molina §4.3). That diverges if
+/// every gap changed. Half an unchanged gap more reduces its bias, and for equal gaps yields their −ln((n −
+/// X + ½)/(n + ½))/τ. Gaps of zero length are ignored. `None` if there are no others; 0 if none changed.
 ///
 /// ```
 /// # use tidewatch_core::model::censored::homogeneous;
@@ -62,7 +60,7 @@ pub fn homogeneous(gaps: &[(Span, bool)]) -> Option<f64> {
     }
     let (all, with_change) = (hours().map(|(gap, _)| gap).sum::<f64>(), changed.iter().sum::<f64>());
     let quiet = all - with_change + 0.5 * all / total as f64;
-    // 1 − x/2 ≤ x/(eˣ − 1) ≤ 1, which puts the solution between these two.
+    // 1 − x/2 ≤ x/(eˣ − 1) ≤ 1, so the solution lies between these two.
     let count = changed.len() as f64;
     let (mut low, mut high) = (count / (quiet + 0.5 * with_change), count / quiet);
     for _ in 0..HALVINGS {
@@ -80,18 +78,18 @@ pub fn homogeneous(gaps: &[(Span, bool)]) -> Option<f64> {
     Some(0.5 * (low + high))
 }
 
-/// Weekly evidence from looks (from, until, whether it changed in between), as of `now`, by
-/// expectation and maximisation: a changed gap that expects Λ updates holds N̂ = Λ/(1 − e^{−Λ}) of
-/// them, spread over it as the rate has it; evidence so completed tells which hours share a rate, and
-/// the rates of those segments are then worked out from all looks at once. Begins with
-/// the homogeneous rate. Looks come in order of time and do not overlap.
+/// Weekly evidence as of `now` from probe gaps (from, until, whether it changed in between), by expectation
+/// and maximisation. A changed gap with Λ expected updates holds N̂ = Λ/(1 − e^{−Λ}) of them, distributed
+/// like the rate. The completed evidence determines which hours share a rate. All gaps together then
+/// determine the rates of those segments. Starts with the homogeneous rate. Gaps are in order of time and do
+/// not overlap.
 pub fn from_looks(
     looks: &[(Timestamp, Timestamp, bool)],
     zone: &TimeZone,
     half_life: Span,
     now: Timestamp,
 ) -> History {
-    // That a gap was watched does not depend on the rate.
+    // The exposure does not depend on the rate.
     let mut watched = History::new(zone.clone(), half_life, now);
     for &(from, until, _) in looks {
         watched.exposed(from, until);
@@ -114,12 +112,12 @@ pub fn from_looks(
     history
 }
 
-/// One look: its weight, whether it changed, and how many of its hours lie in each segment.
+/// One probe gap: its weight, whether it changed, and its hours in each segment.
 type Split = (f64, bool, Vec<(usize, f64)>);
 
-/// The rates of given segments behind all looks: λ_k = Σ w λ_k e_jk/(1 − e^{−Λ_j}) over changed looks
-/// j, divided by all that was watched of the segment and half a mean gap more, which keeps a segment
-/// that changed at every look finite, as in [`homogeneous`]. Few numbers, so many rounds are cheap.
+/// The rates of given segments from all gaps: λ_k = Σ w λ_k e_jk/(1 − e^{−Λ_j}) over changed gaps j, divided
+/// by the segment's exposure plus half a mean gap. That half gap keeps the rate finite for a segment that
+/// changed in every gap, as in [`homogeneous`]. There are few numbers, so many rounds are cheap.
 fn refine(
     looks: &[(Timestamp, Timestamp, bool)],
     division: &Division,
@@ -166,7 +164,7 @@ fn refine(
     Rate::new(zone.clone(), hours).unwrap_or_else(|_| Rate::constant(0.0))
 }
 
-/// How many hours of an interval lie in each segment.
+/// Hours of an interval in each segment.
 fn split(from: Timestamp, until: Timestamp, division: &Division, zone: &TimeZone) -> Vec<(usize, f64)> {
     let mut parts: Vec<(usize, f64)> = Vec::new();
     for (start, end) in stretches(zone, from, until) {
@@ -185,7 +183,7 @@ fn split(from: Timestamp, until: Timestamp, division: &Division, zone: &TimeZone
     parts
 }
 
-/// What was watched, with the updates that the rate expects behind each change.
+/// The exposure together with the expected updates of each changed gap.
 fn completed(watched: &History, looks: &[(Timestamp, Timestamp, bool)], rate: &Rate) -> History {
     let mut history = watched.clone();
     for &(from, until, changed) in looks {
@@ -196,7 +194,7 @@ fn completed(watched: &History, looks: &[(Timestamp, Timestamp, bool)], rate: &R
     history
 }
 
-/// The updates to expect where at least one was: Λ/(1 − e^{−Λ}), which is 1 for small Λ.
+/// The expected number of updates given at least one: Λ/(1 − e^{−Λ}), which is 1 for small Λ.
 ///
 /// ```
 /// # use tidewatch_core::model::censored::behind_a_change;
@@ -208,7 +206,7 @@ pub fn behind_a_change(expected: f64) -> f64 {
     if expected > 0.0 { expected / -(-expected).exp_m1() } else { 1.0 }
 }
 
-/// How many updates lie in other hours in one than in the other.
+/// The sum over the hours of the absolute difference in updates.
 fn distance(a: &WeeklyEvidence, b: &WeeklyEvidence) -> f64 {
     a.updates.iter().zip(&b.updates).map(|(a, b)| (a - b).abs()).sum()
 }

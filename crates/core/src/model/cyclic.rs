@@ -1,10 +1,9 @@
-//! The recurrent piecewise-constant rate λ(t) of a source: a week of days in local time, each day
-//! with one of a few profiles, constant within segments (Bright, Gal, Raschid, §4: the "RPC"
-//! model, whose subsets J_k may hold several intervals), with its expected updates
-//! Λ(s, f) = ∫ λ (eq. 4).
+//! The recurrent piecewise-constant rate λ(t) of a source, with its expected updates Λ(s, f) = ∫ λ (eq. 4).
 //!
-//! Knows the integral, exactly across cycle ends and changes of the clock's offset. Must not know
-//! where the rates come from.
+//! A week of days in local time; each day has one of a few profiles, constant within segments (Bright, Gal,
+//! Raschid, §4.1: the "RPC" model, whose subsets J_k may hold several intervals).
+//!
+//! The integral is exact across cycle ends and offset changes. May not know the origin of the rates.
 
 use jiff::tz::TimeZone;
 
@@ -23,10 +22,9 @@ const MINUTE_MS: i64 = 60_000;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rate {
     zone: TimeZone,
-    /// Which profile each day follows, Monday first. Profiles stand one after the other on one
-    /// time line, a day each.
+    /// The profile of each day, Monday first. Profiles are consecutive on one time line, a day each.
     days: [u8; 7],
-    /// Where each segment of the time line ends, in minutes; every day ends one.
+    /// End of each segment of the time line, in minutes. Each day ends with a segment.
     ends: Box<[u16]>,
     /// Updates per hour in each segment.
     per_hour: Box<[f32]>,
@@ -35,7 +33,7 @@ pub struct Rate {
     per_week: f64,
 }
 
-/// Why segments are not a rate.
+/// Invalid segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadRate {
     /// Ends that do not ascend, are not on the minute, or do not fill the days.
@@ -60,8 +58,8 @@ impl Rate {
         Self::of_days(zone, [0, 1, 2, 3, 4, 5, 6], segments)
     }
 
-    /// A rate whose days follow profiles: `days` names each day's, Monday first; `segments` fill
-    /// the profiles' time line, a day each: (end in seconds, updates per hour).
+    /// A rate with day profiles. `days` holds the profile of each day, Monday first. `segments` fill the
+    /// time line of the profiles, a day each: (end in seconds, updates per hour).
     pub fn of_days(
         zone: TimeZone,
         days: [u8; 7],
@@ -83,7 +81,7 @@ impl Rate {
                 return Err(BadRate::Value);
             }
             while from < end {
-                // Cut at midnight, so that each profile can be taken by itself.
+                // Split at midnight, so that each profile is separate.
                 let day = from / DAY_S;
                 let piece_end = end.min((day + 1) * DAY_S);
                 totals[day as usize] += f64::from(rate) * f64::from(piece_end - from) / 3600.0;
@@ -125,8 +123,7 @@ impl Rate {
         }
     }
 
-    /// The week as segments: (start, end) in seconds into it and updates per hour; neighbours
-    /// differ.
+    /// The segments of the week: (start, end) in seconds and updates per hour. Adjacent rates differ.
     pub fn segments(&self) -> Vec<(u32, u32, f64)> {
         let mut list: Vec<(u32, u32, f64)> = Vec::new();
         for (day, &profile) in self.days.iter().enumerate() {
@@ -146,7 +143,7 @@ impl Rate {
         list
     }
 
-    /// The zone whose week it follows.
+    /// The zone of the week.
     pub fn zone(&self) -> &TimeZone {
         &self.zone
     }
@@ -165,22 +162,22 @@ impl Rate {
         self.per_week
     }
 
-    /// Λ(from, until): the expected number of updates (eq. 4). Whole weeks and days are known sums,
-    /// and a day has at most a few segments, which are found in O(log K) and added up: so the work
-    /// does not grow with the interval, but for the changes of the clock's offset within it.
+    /// Λ(from, until): the expected number of updates (eq. 4). Sums of whole weeks and days are stored; the
+    /// segments of a partial day are found in O(log K). The cost does not grow with the interval, except for
+    /// the offset changes within it.
     pub fn expected(&self, from: Timestamp, until: Timestamp) -> f64 {
         if until <= from {
             return 0.0;
         }
         if self.ends.len() == 1 {
-            // No rhythm, so local time does not matter.
+            // A constant rate does not depend on local time.
             return f64::from(self.per_hour[0]) * (until - from).as_secs_f64() / 3600.0;
         }
         stretches(&self.zone, from, until).map(|(start, end)| self.between(start, end)).sum()
     }
 
-    /// Expected updates between two local milliseconds. Whole weeks are counted apart, so that
-    /// the difference of two large numbers does not eat the digits.
+    /// Expected updates between two local milliseconds. Whole weeks are separate, which avoids a difference
+    /// of large numbers.
     fn between(&self, start: i64, end: i64) -> f64 {
         let weeks = end.div_euclid(WEEK_MS) - start.div_euclid(WEEK_MS);
         weeks as f64 * self.per_week + self.since_monday(end.rem_euclid(WEEK_MS))
@@ -216,8 +213,8 @@ impl Rate {
         self.ends.partition_point(|&end| usize::from(end) <= midnight)
     }
 
-    /// The first instant at which `amount` updates are expected after `from`, if that comes within
-    /// a year.
+    /// The first instant at which `amount` updates are expected since `from`; `None` if more than a year
+    /// away.
     pub fn reaches(&self, from: Timestamp, amount: f64) -> Option<Timestamp> {
         let (mut low, mut high) = (from, from + Span::from_days(366));
         if self.expected(from, high) < amount {

@@ -1,30 +1,29 @@
-//! How far a source has drifted from its rate since that was fitted.
+//! A factor on the rate for the change of a source's level since the last fit.
 //!
-//! A rate is fitted from weeks. When a source publishes twice as much from one day to the next, that rate
-//! is wrong until the next fit, and what is foretold by it with it. SUP(λ) of Venu Gopal et al. adjusts the
-//! model locally; the paper does not say how. Here it is a factor φ on the rate, learned from look to look.
+//! A rate is fitted from weeks of evidence. If a source doubles its updates within a day, the rate and its
+//! predictions are wrong until the next fit. SUP(λ) of Venu Gopal et al. adjusts the model locally; the
+//! paper does not define how. Here it is a factor φ on the rate, updated at each probe. Takes counts and
+//! expected counts. May not know times or the use of the factor.
 //!
-//! Counts are Poisson of mean φ·Λ, and φ is Gamma with k updates' worth of belief in 1: then after a counts
-//! where b were expected its mean is (k + a)/(k + b). Both fade by exp(−Λ/span) at each look, so that what was
-//! learned is forgotten after about `SPAN` updates. Tests hold it against sources that are as foretold, that
-//! publish twice and half as much, and that change in between.
-//!
-//! Knows counts and what was expected. Must not know times, nor what the factor is used for.
+//! Counts are Poisson with mean φ·Λ. φ has a Gamma prior with mean 1 and a weight of k updates. After a
+//! updates where b were expected, its mean is (k + a)/(k + b). Both decay by exp(−Λ/span) at each probe, so
+//! the memory is about `SPAN` updates. The tests cover sources that match the prediction, publish twice or
+//! half as much, and change in between.
 
 use serde::{Deserialize, Serialize};
 
-/// k: so many updates would have to be missing before half of the rate is believed. Of 1, 2, 4, 8 and 16 it is
-/// the nearest over the first twenty updates when every second source is as foretold, and the others publish
-/// twice or half as much (tested below).
+/// k: after this many missing updates the factor is one half. Of 1, 2, 4, 8 and 16 it has the smallest error
+/// over the first twenty updates if half of the sources match their rate and the others publish twice or
+/// half as much (tested below).
 const BELIEF: f64 = 4.0;
 
-/// After so many expected updates, 1/e of what was learned is left.
+/// After this many expected updates, 1/e of the counts is left.
 const SPAN: f64 = 40.0;
 
-/// What is further off than this is a matter for a fit.
+/// Largest factor. A larger deviation requires a new fit.
 const MOST: f64 = 8.0;
 
-/// A factor on a rate, which it learns. At a new fit it begins again as the default, 1.
+/// A learned factor on a rate. Resets to the default, 1, at a new fit.
 ///
 /// ```
 /// # use tidewatch_core::model::drift::Drift;
@@ -36,14 +35,15 @@ const MOST: f64 = 8.0;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Drift {
-    /// a, faded.
+    /// a, with decay.
     found: f64,
-    /// b, faded.
+    /// b, with decay.
     expected: f64,
 }
 
 impl Drift {
-    /// A look found so many updates since the look before, where the rate, without the factor, has so many.
+    /// Updates the factor: a probe found `found` updates since the previous probe, and the rate without the
+    /// factor expects `expected`.
     pub fn learn(&mut self, found: u32, expected: f64) {
         if !expected.is_finite() || expected < 0.0 {
             return;
@@ -53,7 +53,7 @@ impl Drift {
         self.expected = self.expected * left + expected;
     }
 
-    /// φ: what to multiply the rate with.
+    /// φ: the factor on the rate.
     pub fn factor(self) -> f64 {
         self.believing(BELIEF)
     }
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
     use crate::rng::Stream;
 
-    /// Updates of a Poisson number of this mean.
+    /// A Poisson number with this mean.
     fn drawn(mean: f64, chance: &mut Stream) -> u32 {
         let (mut passed, mut count) = (0.0, 0);
         loop {
@@ -81,7 +81,7 @@ mod tests {
         }
     }
 
-    /// The factor after each of so many looks, half an update expected between two.
+    /// The factor after each probe, with half an update expected between two.
     fn factors(truth: f64, looks: usize, drift: &mut Drift, chance: &mut Stream) -> Vec<f64> {
         let mut after = || {
             drift.learn(drawn(truth * 0.5, chance), 0.5);
@@ -104,7 +104,12 @@ mod tests {
                 middle.push(mean(&all[200..]));
                 off.push((all[399] / truth).ln().abs());
             }
-            // Belief in 1 draws it a tenth that way.
+            // The prior shifts the factor by a tenth towards 1.
+            // - fn it_finds_the_truth_and_stays_near_it + fn the_factor_converges_to_the_true_one
+            // - fn its_belief_is_the_nearest + fn the_chosen_prior_weight_has_the_smallest_error
+            // - fn it_follows_within_a_span_and_forgets + fn the_factor_follows_a_change_within_one_span
+            // - fn it_is_bounded_and_ignores_nonsense + fn
+            //   the_factor_is_bounded_and_invalid_expectations_are_ignored
             assert!((mean(&middle) / truth).ln().abs() < 0.12, "{truth}: {}", mean(&middle));
             assert!(mean(&off) < 0.25, "{truth}: {}", mean(&off));
         }

@@ -1,16 +1,14 @@
-//! From evidence to a rate: how many segments the evidence supports, and what rate in each.
+//! Fits a rate to evidence: the number of segments it supports, and the rate in each.
 //!
 //! Maximum likelihood per segment is updates/exposure (Eckstein, Gal, Reiner §5.1). Here exposure is
-//! measured in updates that a *prior* expects (a level with a shape, flat or borrowed from a
-//! group), so a segment's rate is the prior times (a + updates)/(a + expected): the Gamma posterior
-//! that leaves as much to the prior as the evidence leaves open. Which hours share a factor is
-//! chosen by penalised likelihood, exactly, by dynamic programming over the hours: for no cycle, a
-//! day, a week of working days and weekends, and a full week; the best of them is the fit.
+//! measured in updates that a *prior* expects (a level with a shape, flat or from a group). So the rate of a
+//! segment is the prior times (a + updates)/(a + expected): the Gamma posterior mean. Penalised likelihood
+//! determines which hours share a factor, exactly, by dynamic programming over the hours. The candidates are
+//! no cycle, a day, a week of working days and weekends, and a full week; the best one is the fit.
 //!
-//! Two things are known of real sources before any is seen. Updates come in flurries, so evidence
-//! is counted in flurries: it is divided by the clumping before anything is believed. And habits
-//! shift, by an hour when clocks change, or altogether: so a share of every rate leaks to the hours
-//! beside it, and a share is spread over the whole week.
+//! Two properties of real sources are built in. Updates cluster, so evidence is divided by the clumping
+//! first. Update times shift, by an hour when clocks change, or entirely. So a share of every rate is moved
+//! to the adjacent hours, and a share is spread over the whole week.
 
 use jiff::tz::TimeZone;
 
@@ -34,7 +32,7 @@ impl Cycle {
     /// Every cycle, simplest first.
     pub const ALL: [Self; 4] = [Self::None, Self::Day, Self::WorkWeek, Self::Week];
 
-    /// The name shown to people.
+    /// The displayed name.
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -44,7 +42,7 @@ impl Cycle {
         }
     }
 
-    /// Which profile each day follows.
+    /// The profile of each day.
     fn days(self) -> [u8; 7] {
         match self {
             Self::None | Self::Day => [0; 7],
@@ -70,7 +68,7 @@ impl Cycle {
     }
 }
 
-/// What is believed before the evidence: a rate per hour for each hour of the week.
+/// The prior: a rate per hour for each hour of the week.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WeeklyPrior {
     /// Updates per hour, by hour of the local week.
@@ -83,20 +81,20 @@ impl WeeklyPrior {
         Self { per_hour: vec![level.max(LEAST_RATE); CELLS] }
     }
 
-    /// A level with a shape: the shape's mean is 1.
+    /// A level times a shape with mean 1.
     pub fn shaped(level: f64, shape: &[f64]) -> Self {
         let level = level.max(LEAST_RATE);
         Self { per_hour: shape.iter().map(|share| (level * share).max(LEAST_RATE)).collect() }
     }
 }
 
-/// An update in some hundred years: never never.
+/// Lower bound on rates, one update in about a hundred years: no rate is zero.
 const LEAST_RATE: f64 = 1e-6;
 
-/// Pseudo-updates that the prior is worth in each segment.
+/// Weight of the prior in each segment, in updates.
 const PRIOR_UPDATES: f64 = 1.0;
 
-/// The share of a rate that leaks to the two hours beside it.
+/// The share of a rate that is moved to the two adjacent hours.
 const LEAK: f64 = 0.2;
 
 /// The share of a rate that is spread over the whole week.
@@ -107,35 +105,34 @@ const ANYWHEN: f64 = 0.05;
 pub struct Fitted {
     /// λ(t).
     pub rate: Rate,
-    /// What repeats, beyond what the prior said.
+    /// The cycle, relative to the prior.
     pub cycle: Cycle,
-    /// How many segments were told apart within the cycle.
+    /// Number of segments within the cycle.
     pub segments: usize,
-    /// By how much, in nats, it beats the prior at the right level, penalties taken off.
+    /// Gain in penalised log-likelihood over the prior at the right level, in nats.
     pub gain: f64,
 }
 
-/// The mean rate per hour that the evidence supports, with half an update added so that silence
-/// never means never.
+/// The mean rate per hour of the evidence. Adds half an update, so the rate is never zero.
 pub fn level(evidence: &WeeklyEvidence) -> f64 {
     ((evidence.total_updates() + 0.5) / (evidence.total_hours() + 1.0)).max(LEAST_RATE)
 }
 
-/// Which hours of the week share a rate: the division that the evidence supports.
+/// The partition of the week into hours that share a rate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Division {
     /// What repeats.
     pub cycle: Cycle,
-    /// How many segments there are within the cycle.
+    /// Number of segments within the cycle.
     pub segments: usize,
     /// The segment of each hour of the week.
     pub segment_of: Vec<usize>,
-    /// Updates per hour, by hour of the week, as the evidence has it and no smoother.
+    /// Updates per hour, by hour of the week, without smoothing.
     pub per_hour: Vec<f64>,
     gain: f64,
 }
 
-/// The division that the evidence supports, around a prior.
+/// The best division for the evidence, given a prior.
 pub fn divide(evidence: &WeeklyEvidence, prior: &WeeklyPrior) -> Division {
     let (flat, one) = partition(Cycle::None, evidence, prior);
     let mut best = (flat, Cycle::None, one);
@@ -150,8 +147,8 @@ pub fn divide(evidence: &WeeklyEvidence, prior: &WeeklyPrior) -> Division {
     let segment_of: Vec<usize> = (0..CELLS).map(segment).collect();
     let factor = |cell: usize| pieces.get(segment_of[cell]).map_or(1.0, |&(_, factor)| factor);
     let mut per_hour: Vec<f64> = (0..CELLS).map(|cell| prior.per_hour[cell] * factor(cell)).collect();
-    // The prior pulls the segments' sum away from what was seen in all; the level is known better
-    // than any segment, so it is put right.
+    // The prior shifts the sum of the segments away from the observed total. The total is better known than
+    // any segment, so the rates are rescaled to it.
     let fitted: f64 = per_hour.iter().zip(&evidence.hours).map(|(rate, hours)| rate * hours).sum();
     let seen = level(evidence) * evidence.total_hours();
     if fitted > 0.0 {
@@ -160,14 +157,14 @@ pub fn divide(evidence: &WeeklyEvidence, prior: &WeeklyPrior) -> Division {
     Division { cycle, segments: pieces.len(), segment_of, per_hour, gain: score - flat }
 }
 
-/// The rate that the evidence supports, around a prior.
+/// The best rate for the evidence, given a prior.
 pub fn fit(evidence: &WeeklyEvidence, prior: &WeeklyPrior, zone: &TimeZone) -> Fitted {
     let Division { cycle, segments, per_hour, gain, .. } = divide(evidence, prior);
     Fitted { rate: to_rate(&per_hour, zone), cycle, segments, gain }
 }
 
-/// A rate from hours of the week, made robust: some leaks to the hours beside, some is spread.
-/// The mean stays what it is.
+/// A rate from hours of the week. Moves a share to the adjacent hours and spreads a share over the week; the
+/// mean is preserved.
 pub fn to_rate(cells: &[f64], zone: &TimeZone) -> Rate {
     let mean = cells.iter().sum::<f64>() / CELLS as f64;
     let robust = |cell: usize| {
@@ -175,7 +172,7 @@ pub fn to_rate(cells: &[f64], zone: &TimeZone) -> Rate {
         (1.0 - ANYWHEN) * ((1.0 - LEAK) * cells[cell] + LEAK * leaked) + ANYWHEN * mean
     };
     let hours: Vec<f64> = (0..CELLS).map(robust).collect();
-    // Days that are alike share a profile, which keeps the rate small.
+    // Equal days share a profile, which keeps the rate small.
     let day = |d: usize| &hours[d * 24..(d + 1) * 24];
     let alike = |a: &[f64], b: &[f64]| a.iter().zip(b).all(|(x, y)| (x - y).abs() <= 1e-6 * mean);
     let mut profiles: Vec<usize> = Vec::new();
@@ -195,7 +192,7 @@ pub fn to_rate(cells: &[f64], zone: &TimeZone) -> Rate {
 /// The best division of a cycle's bins into segments: its score, and each segment's end and factor
 /// on the prior.
 ///
-/// f(j) = max over i < j of f(i) + likelihood(i..j) − penalty, the usual exact recursion, O(bins²).
+/// f(j) = max over i < j of f(i) + likelihood(i..j) − penalty: the usual exact recursion, O(bins²).
 fn partition(cycle: Cycle, evidence: &WeeklyEvidence, prior: &WeeklyPrior) -> (f64, Vec<(usize, f64)>) {
     let bins = cycle.bins();
     let mut updates = vec![0.0; bins + 1];
@@ -216,8 +213,8 @@ fn partition(cycle: Cycle, evidence: &WeeklyEvidence, prior: &WeeklyPrior) -> (f
         let factor = factor(from, to);
         (updates[to] - updates[from]) * factor.ln() - factor * (expected[to] - expected[from])
     };
-    // By Schwarz's criterion a segment more costs half a log of the evidence for its factor and as
-    // much for its place, and its place is one of the bins.
+    // By Schwarz's criterion an additional segment costs half a log of the evidence for its factor and as
+    // much for its position, which is one of the bins.
     let penalty = (1.0 + updates[bins]).ln() + (bins as f64).ln();
     let mut score = vec![f64::NEG_INFINITY; bins + 1];
     let mut from = vec![0; bins + 1];
@@ -238,6 +235,6 @@ fn partition(cycle: Cycle, evidence: &WeeklyEvidence, prior: &WeeklyPrior) -> (f
         to = from[to];
     }
     pieces.reverse();
-    // The first segment is not extra.
+    // The first segment has no penalty.
     (score[bins] + penalty, pieces)
 }

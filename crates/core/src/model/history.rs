@@ -1,9 +1,8 @@
-//! The evidence on one source: updates and exposure for each hour of the local week, with old
-//! evidence fading.
+//! The evidence on one source: updates and exposure by hour of the local week, with exponential decay.
 //!
-//! Everything is kept in about 700 bytes and updated in O(1) per event: an event at time t weighs
-//! 2^((t − reference)/half-life), so fading costs nothing until the numbers grow too large. Knows
-//! nothing of how evidence becomes a rate.
+//! Takes about 700 bytes and O(1) time per event. An event at time t has weight 2^((t −
+//! reference)/half-life), so decay costs nothing until the weights grow too large. May not know how evidence
+//! becomes a rate.
 
 use jiff::tz::TimeZone;
 
@@ -18,15 +17,15 @@ pub const CELLS: usize = 168;
 /// Weights are rebased after this many half-lives: 2^16 is far from any limit.
 const REBASE_AFTER: f64 = 16.0;
 
-/// What tallies start with, and the least unit they fade to. Small, because an update may be spread
-/// over many hours and be old besides, and what rounds to nothing is lost; the unit grows by itself.
+/// The initial and smallest unit. It is small because an old update spread over many hours adds little per
+/// cell, and amounts that round to zero are lost. The unit doubles when a cell overflows.
 const LEAST_UNIT: f32 = 1.0 / (1 << 24) as f32;
 
 /// Marks the layout of [`History::to_bytes`].
 const LAYOUT: u8 = 1;
 
-/// Small numbers with a common unit: 16 bits each, relative error below a hundredth of a percent
-/// of the largest.
+/// Small numbers with a common unit: 16 bits each, with an error below a hundredth of a percent of the
+/// largest.
 #[derive(Debug, Clone, PartialEq)]
 struct Tally {
     units: Box<[u16; CELLS]>,
@@ -50,8 +49,8 @@ impl Tally {
         }
     }
 
-    /// Makes everything smaller. After very many half-lives nothing is left, and the unit starts
-    /// again: a unit of 0 could never grow.
+    /// Multiplies all numbers by a factor. If the unit becomes too small, resets to zero with the least
+    /// unit: a unit of 0 could never grow.
     fn fade(&mut self, factor: f32) {
         self.unit *= factor;
         if self.unit < LEAST_UNIT {
@@ -69,30 +68,30 @@ impl Tally {
 pub struct History {
     zone: TimeZone,
     half_life: Span,
-    /// Where the weight of an event is 1.
+    /// The time at which an event has weight 1.
     reference: Timestamp,
     updates: Tally,
     exposure_hours: Tally,
-    /// The day that is being counted, its number of updates, and the faded sums over days of the
-    /// count and its square: they tell flurries from a steady flow.
+    /// The current day and its number of updates. `days` holds sums with decay of the days, counts and
+    /// squared counts, which measure clumping.
     day: (i64, f32),
     days: [f32; 3],
-    /// Updates seen in all, and since when.
+    /// Total number of updates, without decay.
     seen: u32,
     since: Option<Timestamp>,
     until: Option<Timestamp>,
 }
 
-/// Evidence as of one instant: faded updates and exposure in hours, by hour of the week.
+/// Evidence as of one instant: updates and hours of exposure with decay, by hour of the week.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WeeklyEvidence {
-    /// Faded number of updates.
+    /// Number of updates, with decay.
     pub updates: Vec<f64>,
-    /// Faded hours of exposure.
+    /// Hours of exposure, with decay.
     pub hours: Vec<f64>,
-    /// Variance over mean of the daily counts, at least 1: so many updates count as one.
+    /// Variance over mean of the daily counts, at least 1. This many updates count as one independent event.
     pub clumping: f64,
-    /// Faded means over days of the count and of its square.
+    /// Means over days of the count and of its square, with decay.
     pub daily: (f64, f64),
 }
 
@@ -102,9 +101,8 @@ impl WeeklyEvidence {
         Self { updates: vec![0.0; CELLS], hours: vec![0.0; CELLS], clumping: 1.0, daily: (0.0, 0.0) }
     }
 
-    /// The same evidence told apart no finer than `resolution` (whole hours that divide a day), and
-    /// over no longer cycle than `cycle` (a day or a week): hours that are not to be told apart
-    /// share what they have.
+    /// The same evidence at no finer resolution than `resolution` (whole hours that divide a day) and no
+    /// longer cycle than `cycle` (a day or a week). Hours that are merged share the mean of their values.
     pub fn coarsened(&self, cycle: Span, resolution: Span) -> Self {
         let block = (resolution.as_millis() / HOUR_MS).clamp(1, 24) as usize;
         let day_only = cycle <= Span::from_days(1);
@@ -120,19 +118,19 @@ impl WeeklyEvidence {
         Self { updates: shared(&self.updates), hours: shared(&self.hours), ..self.clone() }
     }
 
-    /// Faded updates in all.
+    /// Total updates, with decay.
     pub fn total_updates(&self) -> f64 {
         self.updates.iter().sum()
     }
 
-    /// Faded hours in all.
+    /// Total hours, with decay.
     pub fn total_hours(&self) -> f64 {
         self.hours.iter().sum()
     }
 }
 
 impl History {
-    /// No evidence yet. Weights are 1 at `now` and fade with the half-life.
+    /// Empty evidence. Weights are 1 at `now` and decay with the half-life.
     pub fn new(zone: TimeZone, half_life: Span, now: Timestamp) -> Self {
         Self {
             zone,
@@ -148,17 +146,17 @@ impl History {
         }
     }
 
-    /// No evidence yet, of the same week and memory.
+    /// Empty evidence with the same zone and half-life.
     pub fn afresh(&self, now: Timestamp) -> Self {
         Self::new(self.zone.clone(), self.half_life, now)
     }
 
-    /// From [`History::to_bytes`], of the same week and memory.
+    /// Decodes [`History::to_bytes`] with the zone and half-life of `self`.
     pub fn from_bytes_alike(&self, bytes: &[u8]) -> Option<Self> {
         Self::from_bytes(bytes, self.zone.clone(), self.half_life)
     }
 
-    /// Makes 1 the weight of an instant near the newest evidence, before weights grow too large.
+    /// Moves the reference to `at` before weights grow too large.
     fn rebase(&mut self, at: Timestamp) {
         if at - self.reference < self.half_life.scaled(REBASE_AFTER) {
             return;
@@ -174,7 +172,7 @@ impl History {
         ((at - self.reference).as_secs_f64() / self.half_life.as_secs_f64().max(1.0)).exp2()
     }
 
-    /// An update at a known time.
+    /// Adds an update at a known time.
     pub fn update(&mut self, at: Timestamp) {
         self.add(at, 1.0);
         self.seen = self.seen.saturating_add(1);
@@ -192,14 +190,14 @@ impl History {
         self.day.1 += share as f32;
     }
 
-    /// The hour of the local week that an instant lies in.
+    /// The hour of the local week of an instant.
     fn cell(&self, at: Timestamp) -> usize {
         (local_millis(&self.zone, at).rem_euclid(WEEK_MS) / HOUR_MS) as usize
     }
 
-    /// The weight of the day that is being counted: its own, however long ago that was.
+    /// The weight of the current day, by its own date.
     fn day_weight(&self) -> f64 {
-        // Its noon in UTC; a zone's offset is nothing beside a half-life.
+        // Its noon in UTC; a zone's offset is negligible against a half-life.
         let noon = self.day.0.saturating_mul(DAY_MS).saturating_sub(5 * DAY_MS / 2);
         self.weight(Timestamp::from_millis(noon))
     }
@@ -210,7 +208,7 @@ impl History {
         self.days[2] += (weight * count * count) as f32;
     }
 
-    /// The source was watched from `from` until `until`: whatever happened there is known.
+    /// Adds exposure: all updates in [from, until) are known.
     pub fn exposed(&mut self, from: Timestamp, until: Timestamp) {
         if until <= from {
             return;
@@ -227,8 +225,8 @@ impl History {
         self.until = Some(self.until.map_or(until, |last| last.max(until)));
     }
 
-    /// Updates of which only the interval is known, [from, until): spread over it as the rate has
-    /// it, or evenly where that expects nothing.
+    /// Adds updates of which only the interval [from, until) is known. Distributes them like the rate, or
+    /// evenly where the rate expects none.
     pub fn spread(&mut self, from: Timestamp, until: Timestamp, updates: f64, rate: &Rate) {
         let from = from.min(until);
         let total = rate.expected(from, until);
@@ -249,7 +247,7 @@ impl History {
         self.seen = self.seen.saturating_add(updates.round() as u32);
     }
 
-    /// The pieces of an interval that lie in one local hour each. At most a few half-lives of them.
+    /// The pieces of an interval, one local hour each. Covers at most the last ten half-lives.
     fn hours_between(&self, from: Timestamp, until: Timestamp) -> Vec<(Timestamp, Timestamp)> {
         let from = from.max(until - self.half_life.scaled(10.0));
         let mut pieces = Vec::new();
@@ -267,12 +265,12 @@ impl History {
         pieces
     }
 
-    /// Updates seen in all.
+    /// Total number of updates, without decay.
     pub fn seen(&self) -> u32 {
         self.seen
     }
 
-    /// From when to when there is evidence.
+    /// Start and end of the evidence.
     pub fn span(&self) -> Option<(Timestamp, Timestamp)> {
         self.since.zip(self.until)
     }
@@ -301,8 +299,7 @@ impl History {
         WeeklyEvidence { daily, updates, hours, clumping }
     }
 
-    /// As bytes, to be kept. The zone and the half-life are settings, not evidence, and are not
-    /// among them.
+    /// Encodes the evidence. The zone and the half-life are settings and not included.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(2 * 2 * CELLS + 64);
         bytes.push(LAYOUT);
@@ -328,7 +325,7 @@ impl History {
         bytes
     }
 
-    /// From [`History::to_bytes`]; `None` when they are not such bytes.
+    /// Decodes [`History::to_bytes`]; `None` if the bytes are invalid.
     pub fn from_bytes(bytes: &[u8], zone: TimeZone, half_life: Span) -> Option<Self> {
         let (&[LAYOUT], mut rest) = bytes.split_first_chunk::<1>()? else { return None };
         let mut wide = || {
@@ -379,8 +376,8 @@ impl History {
     }
 }
 
-/// Variance over mean of the daily counts, what differs between the days of the week taken out: that
-/// is rhythm, not flurries. (And of that, what chance alone makes of `days` days.)
+/// Variance over mean of the daily counts, without the variance between the days of the week: that belongs
+/// to the cyclic rate. That variance is reduced first by its expected value under chance over `days` days.
 fn clumping((mean, square): (f64, f64), days: f64, updates: &[f64], hours: &[f64]) -> f64 {
     if mean <= 0.0 {
         return 1.0;

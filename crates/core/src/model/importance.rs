@@ -1,7 +1,7 @@
-//! Importance a(t): how much an update's staleness matters at each time of the week.
+//! Importance a(t): the weight of an update's staleness at each time of the week.
 //!
-//! Kept as the user wrote it, weekly windows over a baseline in a time zone; later windows
-//! override earlier ones. Must not know where the windows came from.
+//! Holds weekly windows over a baseline in a time zone, as configured. Later windows override earlier ones.
+//! May not know the origin of the windows.
 
 use jiff::tz::TimeZone;
 
@@ -12,14 +12,14 @@ pub struct WeekWindow {
     pub days: u8,
     /// First minute of the day, 0 to 1439.
     pub from_minute: u16,
-    /// One past the last minute, 1 to 1440. Not above `from_minute`: the window runs past midnight.
+    /// One past the last minute, 1 to 1440. At or below `from_minute`, the window runs past midnight.
     pub until_minute: u16,
 }
 
 /// The weekly importance function.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Importance {
-    /// The zone in which days and hours are meant.
+    /// The zone of the days and hours.
     pub time_zone: TimeZone,
     /// The weight outside all windows.
     pub baseline: f64,

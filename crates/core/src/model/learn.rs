@@ -1,34 +1,33 @@
-//! The observation reaches the source's history.
+//! Turns the observation of a probe into evidence for the source's history.
 //!
-//! Turns what a look saw into evidence, by what can be known from it: dated items are events at
-//! their dates; undated ones lie somewhere since the last look; a page tells only that it changed
-//! at least once, or, with `Last-Modified`, when last; quiet time counts as much as events. On
-//! first contact the dated items of a feed are history. Must not know how evidence becomes a rate,
-//! but for the guess that undated updates are spread by.
+//! Dated items are events at their dates; undated ones lie somewhere since the last probe. A page shows at
+//! least one change, or with `Last-Modified` the time of its last change. Time without updates counts as
+//! exposure. At first contact the dated items of a feed are history. May not know how evidence becomes a
+//! rate, except for the estimate by which undated updates are distributed.
 
 use crate::model::censored::behind_a_change;
 use crate::model::fit::{WeeklyPrior, fit, level};
 use crate::model::history::History;
-use crate::observe::{Kind, Observation, Occurred, Update, UpdateKind};
+use crate::observe::{Observation, Occurred, SourceKind, Update, UpdateKind};
 use crate::time::Timestamp;
 
-/// One look at a source.
+/// One probe of a source.
 #[derive(Debug, Clone, Copy)]
 pub struct ProbedUpdates<'a> {
     /// Feed or page.
-    pub kind: Kind,
-    /// The look before; `None` on first contact.
+    pub kind: SourceKind,
+    /// The previous probe; `None` at first contact.
     pub last: Option<Timestamp>,
-    /// This one.
+    /// This probe.
     pub now: Timestamp,
-    /// What was seen; `None` when the source said that nothing had changed.
+    /// The observation; `None` if the source reported no change.
     pub seen: Option<&'a Observation>,
-    /// The part of it that a burst was on: neither its updates nor its time say anything about the
-    /// rhythm, as if nobody had watched (Bright, Gal, Raschid §8.2.2).
+    /// The part of the interval that belongs to a burst. Its updates and its time are excluded from the
+    /// evidence (Bright, Gal, Raschid §8.2.2).
     pub except: Option<(Timestamp, Timestamp)>,
 }
 
-/// Adds what a look saw to the evidence.
+/// Adds the observation of one probe to the evidence.
 pub fn learn(history: &mut History, look: &ProbedUpdates<'_>) {
     let first_contact = look.seen.is_some_and(|seen| seen.first_contact);
     match (look.last, look.seen) {
@@ -38,7 +37,7 @@ pub fn learn(history: &mut History, look: &ProbedUpdates<'_>) {
     }
 }
 
-/// A feed's dated items at first contact. The oldest only says since when the feed is complete.
+/// A feed's dated items at first contact. The oldest only marks the time since which the feed is complete.
 fn learn_past(history: &mut History, seen: &Observation, now: Timestamp) {
     let mut dates: Vec<Timestamp> = seen.present.iter().filter_map(|item| item.dated).collect();
     dates.sort_unstable();
@@ -55,33 +54,32 @@ fn learn_since(history: &mut History, look: &ProbedUpdates<'_>, last: Timestamp)
     let undated = |update: &Update| {
         update.kind != UpdateKind::Edited && matches!(update.occurred, Occurred::Between(..))
     };
-    if burst.is_some() && (kind == Kind::Page || updates.iter().any(undated)) {
-        // What belongs to the burst cannot be told.
+    if burst.is_some() && (kind == SourceKind::Page || updates.iter().any(undated)) {
+        // The updates of the burst cannot be separated from the others.
         return;
     }
     let mut exposed_from = last;
     if seen.is_some_and(|seen| seen.gap) {
-        // Items may have been lost before the oldest that is there.
+        // Items older than the oldest present one may be missing.
         let oldest = seen.and_then(|seen| seen.present.iter().filter_map(|item| item.dated).min());
         exposed_from = oldest.unwrap_or(now).max(last);
     }
     for update in updates.iter().filter(|update| update.kind != UpdateKind::Edited) {
         match (update.occurred, kind) {
             (Occurred::At(at), _) if burst.is_some_and(|(from, until)| from <= at && at <= until) => {}
-            (Occurred::At(at), Kind::Feed) => history.update(at),
-            (Occurred::At(at), Kind::Page) => {
-                // Only the last change shows: what is known is that change, and the quiet since.
+            (Occurred::At(at), SourceKind::Feed) => history.update(at),
+            (Occurred::At(at), SourceKind::Page) => {
+                // Only the last change is visible. It and the time without updates since then are certain.
                 history.update(at);
                 exposed_from = at;
             }
             (Occurred::Between(from, until), _) => {
                 let evidence = history.evidence(now);
                 let rate = fit(&evidence, &WeeklyPrior::flat(level(&evidence)), history.zone()).rate;
-                // A page that changed did so at least once: the mean of a Poisson number that is
-                // not zero.
+                // A changed page changed at least once: the mean of a Poisson number that is not zero.
                 let count = match kind {
-                    Kind::Feed => 1.0,
-                    Kind::Page => behind_a_change(rate.expected(from, until)),
+                    SourceKind::Feed => 1.0,
+                    SourceKind::Page => behind_a_change(rate.expected(from, until)),
                 };
                 history.spread(from, until, count, &rate);
             }
@@ -134,19 +132,25 @@ mod tests {
         };
         learn(
             &mut history,
-            &ProbedUpdates { kind: Kind::Feed, last: None, now: start(), seen: Some(&seen), except: None },
+            &ProbedUpdates {
+                kind: SourceKind::Feed,
+                last: None,
+                now: start(),
+                seen: Some(&seen),
+                except: None,
+            },
         );
         assert!(close(totals(&history, start()), (2.0, 10.0)), "{:?}", totals(&history, start()));
         assert_eq!(history.seen(), 2);
     }
 
     #[test]
-    fn quiet_time_counts_and_a_gap_does_not() {
+    fn time_without_updates_is_exposure_and_a_gap_is_not() {
         let mut history = history();
         let now = start() + Span::from_hours(6);
         learn(
             &mut history,
-            &ProbedUpdates { kind: Kind::Feed, last: Some(start()), now, seen: None, except: None },
+            &ProbedUpdates { kind: SourceKind::Feed, last: Some(start()), now, seen: None, except: None },
         );
         assert!(close(totals(&history, now), (0.0, 6.0)));
         let lost = Observation {
@@ -159,7 +163,7 @@ mod tests {
         learn(
             &mut history,
             &ProbedUpdates {
-                kind: Kind::Feed,
+                kind: SourceKind::Feed,
                 last: Some(now),
                 now: later,
                 seen: Some(&lost),
@@ -170,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn edits_are_not_updates_of_the_rhythm_and_undated_items_are_spread() {
+    fn edits_are_ignored_and_undated_items_are_spread() {
         let mut history = history();
         let now = start() + Span::from_hours(2);
         let edited = Update { kind: UpdateKind::Edited, ..new_item(Occurred::At(now)) };
@@ -178,14 +182,20 @@ mod tests {
         let seen = Observation { updates: vec![edited, undated], ..Observation::default() };
         learn(
             &mut history,
-            &ProbedUpdates { kind: Kind::Feed, last: Some(start()), now, seen: Some(&seen), except: None },
+            &ProbedUpdates {
+                kind: SourceKind::Feed,
+                last: Some(start()),
+                now,
+                seen: Some(&seen),
+                except: None,
+            },
         );
         let evidence = history.evidence(now);
         assert!((evidence.updates[0] - 0.5).abs() < 0.02 && (evidence.updates[1] - 0.5).abs() < 0.02);
     }
 
     #[test]
-    fn a_page_with_a_date_is_known_since_then() {
+    fn a_dated_page_change_counts_as_exposure_from_its_date() {
         let mut history = history();
         let now = start() + Span::from_hours(8);
         let changed =
@@ -193,13 +203,19 @@ mod tests {
         let seen = Observation { updates: vec![changed], ..Observation::default() };
         learn(
             &mut history,
-            &ProbedUpdates { kind: Kind::Page, last: Some(start()), now, seen: Some(&seen), except: None },
+            &ProbedUpdates {
+                kind: SourceKind::Page,
+                last: Some(start()),
+                now,
+                seen: Some(&seen),
+                except: None,
+            },
         );
         assert!(close(totals(&history, now), (1.0, 3.0)), "{:?}", totals(&history, now));
     }
 
     #[test]
-    fn a_burst_is_kept_out() {
+    fn updates_and_time_of_a_burst_are_excluded() {
         let hours = |hours| start() + Span::from_hours(hours);
         let learned = |kind, updates: Vec<Update>, except| {
             let mut history = history();
@@ -210,15 +226,15 @@ mod tests {
         };
         let dated = |list: &[i64]| list.iter().map(|&at| new_item(Occurred::At(hours(at)))).collect();
         let burst = Some((hours(3), hours(6)));
-        let around = learned(Kind::Feed, dated(&[1, 3, 4, 5, 6, 8]), burst);
+        let around = learned(SourceKind::Feed, dated(&[1, 3, 4, 5, 6, 8]), burst);
         assert!(close(around, (2.0, 7.0)), "{around:?}");
-        assert_eq!(learned(Kind::Feed, dated(&[1, 3]), Some((start(), hours(10)))), (0.0, 0.0));
-        let before = learned(Kind::Feed, dated(&[1, 3]), Some((hours(-5), start())));
-        assert!(close(before, (2.0, 10.0)), "over before the look: {before:?}");
-        // Without dates nobody can tell.
+        assert_eq!(learned(SourceKind::Feed, dated(&[1, 3]), Some((start(), hours(10)))), (0.0, 0.0));
+        let before = learned(SourceKind::Feed, dated(&[1, 3]), Some((hours(-5), start())));
+        assert!(close(before, (2.0, 10.0)), "a burst that ended before the previous probe: {before:?}");
+        // Undated updates cannot be assigned to the burst, so the whole interval is excluded.
         let undated = vec![new_item(Occurred::Between(start(), hours(10)))];
-        assert_eq!(learned(Kind::Feed, undated, burst), (0.0, 0.0));
+        assert_eq!(learned(SourceKind::Feed, undated, burst), (0.0, 0.0));
         let changed = Update { kind: UpdateKind::Changed, ..new_item(Occurred::At(hours(8))) };
-        assert_eq!(learned(Kind::Page, vec![changed], burst), (0.0, 0.0));
+        assert_eq!(learned(SourceKind::Page, vec![changed], burst), (0.0, 0.0));
     }
 }

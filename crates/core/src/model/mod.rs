@@ -1,28 +1,26 @@
-//! What we believe of one source: how often it is updated at each time of the week, and how much
-//! that matters to the user.
+//! The model of one source: its update rate over the week, and the importance of its updates.
 //!
-//! Evidence is collected in a [`history`], from which [`fit`] makes a [`cyclic`] rate λ(t); thin
-//! evidence borrows from a group's [`aggregate`]; [`censored`] handles sources that only tell
-//! *whether* they changed; [`residuals`] say how well a rate fits, [`burst`] when a source breaks
-//! its rhythm, and [`drift`] by how much it publishes more or less than its rate has it. [`beliefs`] are all
-//! that one source's probes have taught, and [`learn`] is how an observation becomes evidence. Pure: must not
-//! know how probes are sent, planned or stored, nor what time it is.
+//! A [`history`] collects evidence; [`fit`] turns it into a [`cyclic`] rate λ(t). An [`aggregate`] of the
+//! group supplements thin evidence. [`censored`] handles sources that only show *whether* they changed.
+//! [`residuals`] measure the fit, [`burst`] detects deviations from the rate, and [`drift`] corrects its
+//! level. A [`source_model`] holds the state of one source, and [`learn`] turns an observation into
+//! evidence. Pure: may not know how probes are sent, planned or stored, nor the current time.
 
 pub mod aggregate;
-pub mod beliefs;
 pub mod burst;
 pub mod censored;
+pub mod change_point_rate;
 pub mod cyclic;
 pub mod drift;
-pub mod estimate;
 pub mod fit;
 pub mod habits;
 pub mod history;
+pub mod hourly_profile;
 pub mod importance;
 pub mod learn;
 pub mod obsolescence;
 pub mod poisson;
-pub mod pulse;
 pub mod residuals;
+pub mod source_model;
 pub mod steps;
 pub mod week;

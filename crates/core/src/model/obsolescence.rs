@@ -1,15 +1,15 @@
-//! Expected obsolescence: what it costs not to look at a source for a while.
+//! Expected obsolescence: the cost of a gap between two probes.
 //!
-//! An update at t that is found at f costs A(t, f) = ∫ₜᶠ a, so that a gap between two probes s and
-//! f is expected to cost C̄(s, f) = ∫ₛᶠ λ(t)·A(t, f) dt (Eckstein, Gal, Reiner, eq. 5), in
-//! update·hours times importance. Here λ and a are constant in cells, and with the running
-//! integrals P = ∫λ, A = ∫a and B = ∫λA, kept at the cells' beginnings,
+//! An update at t that is found at f costs A(t, f) = ∫ₜᶠ a. So a gap between two probes s and f has expected
+//! cost C̄(s, f) = ∫ₛᶠ λ(t)·A(t, f) dt (Eckstein, Gal, Reiner, eq. 5), in update·hours times importance. λ
+//! and a are constant in cells. With the running integrals P = ∫λ, A = ∫a and B = ∫λA at the start of each
+//! cell,
 //!
 //! C̄(s, f) = ∫ₛᶠ λ(t)(A(f) − A(t)) dt = A_f (P_f − P_s) − (B_f − B_s),
 //!
-//! which is O(log K) for any s and f among K cells, and O(1) where the sums are at hand.
+//! which takes O(log K) for any s and f among K cells, and O(1) if the sums are given.
 //!
-//! Knows one horizon. Must not know of probes, budgets or grids.
+//! Covers one horizon. May not know probes, budgets or grids.
 
 use crate::time::{Span, Timestamp};
 
@@ -17,25 +17,25 @@ use super::steps::{Steps, cut_together};
 
 const HOUR_MS: f64 = 3_600_000.0;
 
-/// The cost of not looking, over one horizon that begins at 0.
+/// The cost of not probing, over one horizon that begins at 0.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Obsolescence {
     length: Span,
     cells: Vec<CostCell>,
 }
 
-/// A stretch in which rate and importance are constant.
+/// An interval with constant rate and importance.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CostCell {
-    /// Where it begins.
+    /// Its start.
     pub from: Span,
-    /// Where it ends.
+    /// Its end.
     pub until: Span,
     /// λ, updates per hour.
     pub rate: f64,
     /// a.
     pub weight: f64,
-    /// P, A and B where it begins.
+    /// P, A and B at its start.
     sums: PrefixSums,
 }
 
@@ -51,7 +51,7 @@ pub struct PrefixSums {
 }
 
 impl PrefixSums {
-    /// C̄ from here to there.
+    /// C̄ between the times of `self` and `until`.
     ///
     /// ```
     /// # use tidewatch_core::model::obsolescence::Obsolescence;
@@ -97,7 +97,7 @@ impl Obsolescence {
         Self::of_cells(both.into_iter().map(|(end, rate, weight)| (Span::from_millis(end), rate, weight)))
     }
 
-    /// From cells one after the other: where each ends, updates per hour, importance.
+    /// From consecutive cells: end, updates per hour, importance.
     pub fn of_cells(pieces: impl IntoIterator<Item = (Span, f64, f64)>) -> Self {
         let mut cells: Vec<CostCell> = Vec::new();
         let (mut from, mut sums) = (Span::ZERO, PrefixSums::default());
@@ -109,7 +109,7 @@ impl Obsolescence {
         Self { length: from, cells }
     }
 
-    /// How long the horizon is.
+    /// The length of the horizon.
     pub fn length(&self) -> Span {
         self.length
     }
@@ -119,7 +119,7 @@ impl Obsolescence {
         &self.cells
     }
 
-    /// The cell that holds a time; of two that meet there the later one, but for the horizon's end.
+    /// The cell of a time. At a boundary the later cell, except at the end of the horizon.
     pub fn cell_at(&self, at: Span) -> usize {
         self.cells.partition_point(|cell| cell.until <= at).min(self.cells.len().saturating_sub(1))
     }
@@ -129,7 +129,7 @@ impl Obsolescence {
         self.cells.get(self.cell_at(at)).map_or(PrefixSums::default(), |cell| cell.sums(at))
     }
 
-    /// The running integrals at ascending times, in one walk.
+    /// The running integrals at ascending times, in one pass over the cells.
     pub fn sums_at<'a>(
         &'a self,
         times: impl IntoIterator<Item = Span> + 'a,
@@ -152,20 +152,19 @@ impl Obsolescence {
     pub fn cost(&self, s: Span, f: Span) -> f64 {
         let (first, last) = (self.cell_at(s), self.cell_at(f));
         match self.cells.get(first) {
-            // No difference of large numbers where none is needed.
+            // Within one cell the closed form avoids a difference of large numbers.
             Some(cell) if first == last => cell.rate * cell.weight * hours(f - s).powi(2) / 2.0,
             _ => self.sums(s).cost_until(self.sums(f)).max(0.0),
         }
     }
 
-    /// The cost of a whole horizon with probes at these times, ascending, and one at its end whether
-    /// it is among them or not.
+    /// The cost of the whole horizon with probes at these ascending times and one at its end.
     pub fn cost_of(&self, times: &[Span]) -> f64 {
         self.cost_between(Span::ZERO, self.length, times.iter().copied())
     }
 
-    /// The cost between two probes with these between them, ascending. Walks the cells and only adds,
-    /// so it is exact to the last digits.
+    /// The cost between two probes with further ascending probes between them. Only adds terms, so it is
+    /// exact to the last digits.
     pub fn cost_between(&self, from: Span, until: Span, times: impl IntoIterator<Item = Span>) -> f64 {
         let mut next = times.into_iter().filter(|&at| at > from).peekable();
         let (mut total, mut waiting, mut at) = (0.0, 0.0, from);

@@ -1,8 +1,8 @@
-//! The tail of the Poisson distribution, to all the digits that a tail has.
+//! The tail of the Poisson distribution to full relative precision.
 //!
-//! Knows the distribution, and nothing of what is counted.
+//! May not know the counted quantity.
 
-/// P(N ≥ least) of a Poisson N of this mean.
+/// P(N ≥ least) of a Poisson number N with this mean.
 ///
 /// ```
 /// # use tidewatch_core::model::poisson::at_least;
@@ -18,7 +18,7 @@ pub fn at_least(mean: f64, least: u32) -> f64 {
     }
     let first = f64::from(least);
     if first <= mean {
-        // What is left of 1 is large: down from P(N = least − 1).
+        // The tail is large: sum downwards from P(N = least − 1) and subtract from 1.
         let mut k = first - 1.0;
         let mut term = (k * mean.ln() - mean - log_factorial(least - 1)).exp();
         let mut sum = 0.0;
@@ -29,7 +29,7 @@ pub fn at_least(mean: f64, least: u32) -> f64 {
         }
         return (1.0 - sum).max(0.0);
     }
-    // Up from P(N = least): terms fall at once.
+    // Sum upwards from P(N = least): the terms decrease from the start.
     let mut k = first;
     let mut term = (k * mean.ln() - mean - log_factorial(least)).exp();
     let mut sum = 0.0;
@@ -41,7 +41,7 @@ pub fn at_least(mean: f64, least: u32) -> f64 {
     sum.min(1.0)
 }
 
-/// ln n!, by Stirling's series where that has twelve digits.
+/// ln n!. Stirling's series where it is accurate to twelve digits.
 fn log_factorial(n: u32) -> f64 {
     if n < 32 {
         return (2..=n).map(|k| f64::from(k).ln()).sum();
@@ -67,7 +67,7 @@ mod tests {
                 term *= mean / f64::from(least + 1);
             }
         }
-        // Far out, where 1 − sum would be all rounding: 0.001⁵/5! and a little.
+        // Far in the tail, where 1 − sum would lose all digits: 0.001⁵/5! and a little.
         assert!((at_least(0.001, 5) - 8.326_393_e-18).abs() < 1e-22);
         assert!((at_least(2000.0, 2001) - 0.494_05).abs() < 1e-3);
     }

@@ -1,16 +1,15 @@
-//! How well a rate fits: what is left when the rhythm is taken out.
+//! How well a rate fits the evidence.
 //!
-//! If the rate is right, the times Λ(t_{i−1}, t_i) between updates are exponential with mean 1
-//! (time rescaling), and so the updates of a day scatter around their expectation as Poisson
-//! numbers do. [`dispersion`] says by how much more they scatter: about 1 for a source that keeps
-//! its rhythm, well above for one that comes in bursts, below for one that runs by the clock.
+//! If the rate is right, the rescaled times Λ(t_{i−1}, t_i) between updates are exponential with mean 1, and
+//! daily counts are Poisson around their expectation. [`dispersion`] is the ratio of the two variances:
+//! about 1 for a source that follows its rate, well above 1 for bursts, below 1 for a periodic source.
 
 use crate::time::Timestamp;
 
 use super::cyclic::{DAY_S, Rate};
 use super::history::WeeklyEvidence;
 
-/// The variance of the daily counts over what the rate foretells. `None` without evidence.
+/// The variance of the daily counts over the variance that the rate predicts. `None` without evidence.
 pub fn dispersion(evidence: &WeeklyEvidence, rate: &Rate) -> Option<f64> {
     let (mean, square) = evidence.daily;
     if mean <= 0.0 {
@@ -24,7 +23,7 @@ pub fn dispersion(evidence: &WeeklyEvidence, rate: &Rate) -> Option<f64> {
         }
     }
     let expected = days.iter().sum::<f64>() / 7.0;
-    // The rate's own level may be newer than the evidence's; only its rhythm is held against it.
+    // The level of the rate may be newer than the evidence, so only its shape is compared.
     let scale = if expected > 0.0 { mean / expected } else { 0.0 };
     let between_days = days.iter().map(|day| (day * scale - mean).powi(2)).sum::<f64>() / 7.0;
     Some((square - mean * mean).max(0.0) / (mean + between_days))

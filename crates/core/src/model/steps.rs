@@ -1,8 +1,7 @@
-//! A function of the local week that is constant between a few times of it: a rate λ(t) or an
-//! importance a(t), as written by a user or fitted.
+//! A weekly step function in local time: a rate λ(t) or an importance a(t), configured or fitted.
 //!
-//! Exists because the two are cut up alike when a horizon is planned. Knows the week, its zone and
-//! the clock changes of that; must not know what the values mean.
+//! The planner divides both in the same way. Holds the week, its zone and the offset changes. May not know
+//! the meaning of the values.
 
 use jiff::tz::TimeZone;
 
@@ -18,12 +17,12 @@ const MINUTE_MS: i64 = 60_000;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Steps {
     zone: TimeZone,
-    /// Where each step ends, in milliseconds into the local week, and its value. The last ends the
-    /// week; neighbours differ.
+    /// End of each step, in milliseconds into the local week, and its value. The last ends the week;
+    /// adjacent values differ.
     steps: Vec<(i64, f64)>,
 }
 
-/// A value that is no rate and no importance.
+/// An invalid rate or importance.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[error("{0} is not a number of 0 or more")]
 pub struct BadValue(pub f64);
@@ -34,7 +33,7 @@ impl Steps {
         Self::windows(TimeZone::UTC, value, &[])
     }
 
-    /// A value outside all windows, and one in each; later windows override earlier ones.
+    /// One value outside all windows and one in each. Later windows override earlier ones.
     ///
     /// ```
     /// # use tidewatch_core::model::{importance::WeekWindow, steps::Steps};
@@ -72,8 +71,8 @@ impl Steps {
         Ok(Self { zone, steps: merged(steps) })
     }
 
-    /// The pieces of [from, until): where each ends, in milliseconds after `from`, and its value;
-    /// neighbours differ. Real time, so an hour that the clock repeats is there twice.
+    /// The pieces of [from, until): end in milliseconds after `from`, and value. Adjacent values differ.
+    /// Real time, so an hour that the clock repeats occurs twice.
     pub fn over(&self, from: Timestamp, until: Timestamp) -> Vec<(i64, f64)> {
         let mut pieces = Vec::new();
         let mut passed = 0;
@@ -92,7 +91,7 @@ impl Steps {
         merged(pieces)
     }
 
-    /// The zone whose week it follows.
+    /// The zone of the week.
     pub fn zone(&self) -> &TimeZone {
         &self.zone
     }
@@ -114,8 +113,8 @@ impl TryFrom<&Importance> for Steps {
     }
 }
 
-/// Up to two spans of milliseconds of the week for every day of a window: it may run past midnight,
-/// and past the week's end.
+/// Up to two spans of milliseconds of the week for every day of a window. A window may run past midnight and
+/// past the end of the week.
 fn spans(window: &WeekWindow) -> Vec<[(i64, i64); 2]> {
     let (from, until) =
         (i64::from(window.from_minute) * MINUTE_MS, i64::from(window.until_minute) * MINUTE_MS);
@@ -129,8 +128,8 @@ fn spans(window: &WeekWindow) -> Vec<[(i64, i64); 2]> {
         .collect()
 }
 
-/// Two lists of pieces over one span, as [`Steps::over`] gives them, cut wherever either is: where each
-/// piece ends, and both values.
+/// Merges two lists of pieces over one span, as returned by [`Steps::over`]: a boundary of either is a
+/// boundary of the result. Each piece has its end and both values.
 pub fn cut_together(one: &[(i64, f64)], other: &[(i64, f64)]) -> Vec<(i64, f64, f64)> {
     let (mut a, mut b) = (one.iter().peekable(), other.iter().peekable());
     let mut both = Vec::with_capacity(one.len() + other.len());
@@ -143,7 +142,7 @@ pub fn cut_together(one: &[(i64, f64)], other: &[(i64, f64)]) -> Vec<(i64, f64, 
     both
 }
 
-/// Pieces of equal value become one.
+/// Merges adjacent pieces of equal value.
 fn merged(pieces: impl IntoIterator<Item = (i64, f64)>) -> Vec<(i64, f64)> {
     let mut list: Vec<(i64, f64)> = Vec::new();
     for (end, value) in pieces {
@@ -179,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn later_windows_override_and_bad_values_are_named() {
+    fn later_windows_override_and_bad_values_are_errors() {
         let rows = [(window(0b111_1111, 8, 20), 2.0), (window(1, 12, 13), 5.0)];
         let monday = at("2026-11-16T00:00:00Z");
         let pieces =
@@ -191,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeated_hour_is_there_twice() {
+    fn a_repeated_hour_occurs_twice() {
         let zone = TimeZone::get("Europe/Berlin").unwrap();
         // 02:00 to 03:00 local time happens twice on 25 October 2026.
         let steps = Steps::windows(zone, 0.0, &[(window(0b100_0000, 2, 3), 1.0)]).unwrap();

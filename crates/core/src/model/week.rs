@@ -1,8 +1,7 @@
-//! Local time: where an instant lies in its week, and where the clock's offset changes.
+//! Local time: the position of an instant in its week, and the changes of the zone's offset.
 //!
-//! A cyclic rate is a function of local time, because people and cron jobs keep it. Between two
-//! changes of the offset local time runs as real time does; so every integral over real time is a
-//! sum over such stretches.
+//! A cyclic rate is a function of local time, because people and cron jobs follow it. Local time advances
+//! like real time between two offset changes. So an integral over real time is a sum over these stretches.
 
 use jiff::tz::TimeZone;
 
@@ -23,14 +22,14 @@ fn offset(zone: &TimeZone, at: Timestamp) -> i64 {
     }
 }
 
-/// Local milliseconds since the Monday before the epoch, so that weeks start at multiples.
+/// Local milliseconds since the Monday before the epoch; weeks start at multiples of [`WEEK_MS`].
 pub fn local_millis(zone: &TimeZone, at: Timestamp) -> i64 {
     // 1970-01-01 was a Thursday.
     at.as_millis().saturating_add(offset(zone, at)).saturating_add(3 * DAY_MS)
 }
 
-/// The stretches of [from, until) in which the offset does not change, as local milliseconds
-/// [start, end): real time and local time run alike within each.
+/// The stretches of [from, until) with a constant offset, as local milliseconds [start, end). Real and local
+/// time advance alike within each.
 pub fn stretches(zone: &TimeZone, from: Timestamp, until: Timestamp) -> Stretches<'_> {
     Stretches { zone, at: from, until }
 }

@@ -1,7 +1,7 @@
 //! Attributes of one start tag, and the prefixes they declare.
 //!
-//! Exists because the library's own reading of attributes compares each with every other, which a
-//! tag with a million of them turns into hours. Knows which attributes feeds use. Must not know
+//! The library's own attribute parser compares each attribute with every other, so a tag with a million
+//! attributes takes hours. This one takes linear time and reads the attributes that feeds use. Must not know
 //! which element carries them.
 
 use std::collections::HashMap;
@@ -10,10 +10,10 @@ use quick_xml::events::BytesStart;
 
 use super::dialect::Space;
 
-/// Prefixes that a document may declare; the rest is read by custom.
+/// Maximum number of prefixes a document can declare. Others get their customary meaning.
 const MAX_PREFIXES: usize = 64;
 
-/// The attributes that matter.
+/// The attributes that feeds use.
 #[derive(Debug, Default)]
 pub(super) struct Attributes {
     pub(super) xmlns: Option<String>,
@@ -29,7 +29,7 @@ pub(super) struct Attributes {
 }
 
 impl Attributes {
-    /// Reads a tag's attributes; broken ones are passed over, the last of equals counts.
+    /// Reads a tag's attributes. Broken ones are skipped; the last of several with one name counts.
     pub(super) fn of(start: &BytesStart<'_>, prefixes: &mut Prefixes) -> Self {
         let mut found = Self::default();
         for attribute in start.html_attributes().with_checks(false).flatten() {
@@ -59,7 +59,7 @@ impl Attributes {
     }
 }
 
-/// What prefixes mean. One table for the document: no feed in use gives a prefix two meanings.
+/// Namespaces by prefix. One table per document: no feed in use gives a prefix two meanings.
 #[derive(Debug, Default)]
 pub(super) struct Prefixes(HashMap<String, Space>);
 
@@ -70,7 +70,7 @@ impl Prefixes {
         }
     }
 
-    /// The namespace of a prefix: as declared, else as custom has it.
+    /// The namespace of a prefix: as declared, else the customary one.
     pub(super) fn space(&self, prefix: &str) -> Space {
         self.0.get(prefix).copied().unwrap_or_else(|| Space::by_custom(prefix))
     }

@@ -1,32 +1,32 @@
-//! The clean feed that the feed library gets to see.
+//! The clean feed that is passed to the feed library.
 //!
-//! Exists so that reading broken documents and writing sound ones stay apart. Knows how RSS 2.0 and
-//! Atom 1.0 are written, and that of several titles, ids or links of one item the first or the best
-//! counts. Must not know how the original was written.
+//! It separates reading broken documents from writing sound ones. It writes RSS 2.0 and Atom 1.0. Of several
+//! titles, ids or links of one item it takes the first or the best. Must not know how the original was
+//! written.
 
 use quick_xml::escape::{escape, partial_escape};
 
 use super::FeedHints;
-use super::dialect::{Field, Flavour};
+use super::dialect::{FeedField, Flavour};
 use super::labels::Labels;
 use super::repairs::Repairs;
 
-/// A clean feed for the library, and what it would have lost.
+/// A clean feed for the library, and the values that the library would drop.
 #[derive(Debug)]
 pub(super) struct Clean {
     /// A well-formed document: RSS 2.0, Atom 1.0 or JSON Feed 1.1.
     pub(super) document: String,
-    /// What its items are labelled with, in their order. The library gets to see none of it.
+    /// The labels of its items, in the order of the items. They are not passed to the library.
     pub(super) labels: Vec<Labels>,
-    /// What the publisher asks.
+    /// The publisher's polling hints.
     pub(super) hints: FeedHints,
-    /// What was repaired.
+    /// The repairs made.
     pub(super) repairs: Repairs,
 }
 
 /// Writes the clean document.
 #[derive(Debug, Default)]
-pub(super) struct Writer {
+pub(super) struct CleanWriter {
     flavour: Flavour,
     out: String,
     titled: bool,
@@ -37,18 +37,18 @@ pub(super) struct Writer {
 /// The item being written.
 #[derive(Debug, Default)]
 struct Draft {
-    /// Where it starts in the output: an item cut off is taken back.
+    /// Its offset in the output. An incomplete item is removed from there on.
     start: usize,
-    written: Vec<Field>,
+    written: Vec<FeedField>,
     id: Option<String>,
     /// The best link so far: its rank, as written, and resolved against `xml:base`.
     link: Option<(u8, String, String)>,
-    /// The id may serve as link.
+    /// True if the id may serve as link.
     permalink: bool,
     labels: Labels,
 }
 
-impl Writer {
+impl CleanWriter {
     pub(super) fn start(&mut self, flavour: Flavour) {
         self.flavour = flavour;
         self.out.push_str(match flavour {
@@ -71,14 +71,14 @@ impl Writer {
         self.draft.is_some()
     }
 
-    /// `about` is RSS 1.0's name for the item, which a guid outranks.
+    /// Starts an item. `about` is RSS 1.0's id for the item; a guid replaces it.
     pub(super) fn open_item(&mut self, about: Option<String>) {
         let start = self.out.len();
         self.out.push_str(if self.flavour == Flavour::Rss { "<item>" } else { "<entry>" });
         self.draft = Some(Draft { start, id: about, ..Draft::default() });
     }
 
-    /// Half an item would look edited when the whole one comes: better none.
+    /// Removes the open item. A partial item would count as edited once the whole one arrives.
     pub(super) fn abandon_item(&mut self) {
         if let Some(draft) = self.draft.take() {
             self.out.truncate(draft.start);
@@ -95,15 +95,15 @@ impl Writer {
         if link.is_none() && draft.permalink {
             link = draft.id.clone().filter(|id| id.starts_with("http"));
         }
-        // Identity is the id, else the link, both as written: resolving would change the key
-        // whenever the feed's address does.
+        // The key is the id, else the link, both as written. A resolved link would change the key whenever
+        // the feed's address changes.
         if let Some(id) = draft.id.or(link_written) {
-            self.element(Field::Id, "", &id);
+            self.element(FeedField::Id, "", &id);
         }
         match (link, self.flavour) {
-            (Some(link), Flavour::Rss) => self.element(Field::Link, "", &link),
+            (Some(link), Flavour::Rss) => self.element(FeedField::Link, "", &link),
             (Some(link), Flavour::Atom) => {
-                self.element(Field::Link, &format!(" href=\"{}\"", escape(&link)), "");
+                self.element(FeedField::Link, &format!(" href=\"{}\"", escape(&link)), "");
             }
             (None, _) => {}
         }
@@ -118,14 +118,14 @@ impl Writer {
     pub(super) fn id(&mut self, text: &str, permalink: bool) {
         let Some(draft) = self.draft.as_mut() else { return };
         let id = text.trim();
-        if !id.is_empty() && !draft.written.contains(&Field::Id) {
-            draft.written.push(Field::Id);
+        if !id.is_empty() && !draft.written.contains(&FeedField::Id) {
+            draft.written.push(FeedField::Id);
             draft.id = Some(id.to_owned());
             draft.permalink = permalink;
         }
     }
 
-    /// A link; the lowest rank wins, then the first.
+    /// Offers a link. The lowest rank wins, then the first.
     pub(super) fn link(&mut self, rank: u8, written: &str, resolved: Option<String>) {
         let Some(draft) = self.draft.as_mut() else { return };
         if !written.is_empty() && draft.link.as_ref().is_none_or(|(best, ..)| rank < *best) {
@@ -134,19 +134,22 @@ impl Writer {
         }
     }
 
-    /// Any other field: the first that says something. The library would take the last.
-    pub(super) fn text(&mut self, field: Field, text: &str, html: bool) {
+    /// Writes any other field. The first non-empty value counts; the library would take the last.
+    pub(super) fn text(&mut self, field: FeedField, text: &str, html: bool) {
         if text.trim().is_empty() {
             return;
         }
         match (&mut self.draft, field) {
-            (_, Field::FeedTitle) if !self.titled => self.titled = true,
-            (Some(draft), _) if field != Field::FeedTitle && !draft.written.contains(&field) => {
+            (_, FeedField::FeedTitle) if !self.titled => self.titled = true,
+            (Some(draft), _) if field != FeedField::FeedTitle && !draft.written.contains(&field) => {
                 draft.written.push(field);
             }
             _ => return,
         }
-        let typed = matches!(field, Field::FeedTitle | Field::Title | Field::Summary | Field::Content);
+        let typed = matches!(
+            field,
+            FeedField::FeedTitle | FeedField::Title | FeedField::Summary | FeedField::Content
+        );
         let attribute = match (self.flavour, typed, html) {
             (Flavour::Atom, true, true) => " type=\"html\"",
             (Flavour::Atom, true, false) => " type=\"text\"",
@@ -155,7 +158,7 @@ impl Writer {
         self.element(field, attribute, text);
     }
 
-    fn element(&mut self, field: Field, attribute: &str, text: &str) {
+    fn element(&mut self, field: FeedField, attribute: &str, text: &str) {
         let name = self.flavour.clean_name(field);
         for part in ["<", name, attribute, ">", &partial_escape(text), "</", name, ">"] {
             self.out.push_str(part);

@@ -1,49 +1,49 @@
-//! What is new: a document against what was seen before.
+//! Compares a document with what earlier probes of the source saw.
 //!
-//! Exists so that one rule decides, for every source, what counts as an update and when it
-//! happened. Knows items, fingerprints and the two looks an event must lie between. Must not know
-//! formats, where memories are kept, nor what time it is: `now` is handed in.
+//! One rule decides for every source what counts as an update and when it happened. It works on items,
+//! fingerprints and the times of two probes. Must not know formats, storage or the clock: `now` is an
+//! argument.
 
 use std::collections::HashSet;
 
 use super::labels::Labels;
 use super::{
-    Feed, Item, Observation, Occurred, PageText, Present, Seen, Unreadable, Update, UpdateKind, text,
+    FeedItem, Observation, Occurred, PageText, ParsedFeed, Present, StoredView, Unreadable, Update,
+    UpdateKind, text,
 };
 use crate::time::Timestamp;
 
-/// 1990-01-01: no web page is older, so an earlier date is a broken one.
+/// 1990-01-01. No web page is older, so an earlier date is wrong.
 const WEB_BEGINS: Timestamp = Timestamp::from_secs(631_152_000);
 
-/// What an item's key is remembered as.
+/// The hash under which an item's key is stored.
 pub fn key_hash(key: &str) -> u64 {
     text::fingerprint([key])
 }
 
 /// Compares a feed with what was seen.
 ///
-/// - First contact: everything is history, nothing is news. So too when the source moved and
-///   nothing at the new place was known: another feed, not a hundred new items.
-/// - An unknown key is new, a known one with another fingerprint edited. An item that was gone
-///   for a while and is back is not new.
-/// - Gap: the last look had items and none of them is left. Something may have come and gone.
-/// - Gone: items vanish from the end of a feed as new ones push them out, so arrivals explain as
-///   many losses. When more vanished than arrived, while items of the last look are still there,
-///   the vanished count as taken down. `Seen` has no order, so with both at once the one pushed
-///   out cannot be told from the one taken down: all are named. A truncated document proves
-///   nothing about what is missing.
+/// - First contact: all items are history and none is an update. The same holds if the source moved and no
+///   item at the new address is known: that is another feed, not a hundred new items.
+/// - An unknown key is new. A known key with another fingerprint is edited. An item that was absent for a
+///   while and is back is not new.
+/// - Gap: the last probe had items and none of them is left. Items may have appeared and vanished unseen.
+/// - Gone: new items push old ones off the end of a feed, so arrivals explain as many losses. If more
+///   vanished than arrived, and items of the last probe are still there, the vanished ones count as removed
+///   by the publisher. `Seen` has no order, so pushed-out and removed items cannot be told apart: all are
+///   listed. A truncated document proves nothing about missing items.
 ///
 /// # Errors
-/// [`Unreadable::SuddenlyEmpty`] when there were items at the last look: far more often a fault at
-/// the publisher than the truth.
-pub fn feed(feed: Feed, seen: &Seen, now: Timestamp) -> Result<Observation, Unreadable> {
+/// [`Unreadable::SuddenlyEmpty`] if the last probe had items and this one has none. That is nearly always a
+/// fault at the publisher.
+pub fn feed(feed: ParsedFeed, seen: &StoredView, now: Timestamp) -> Result<Observation, Unreadable> {
     let last: HashSet<u64> =
         seen.items.iter().filter(|(_, item)| item.in_last).map(|(hash, _)| *hash).collect();
     if feed.items.is_empty() && seen.last_look.is_some() && !last.is_empty() {
         return Err(Unreadable::SuddenlyEmpty);
     }
     let mut taken = HashSet::new();
-    let items: Vec<(u64, Item)> = feed
+    let items: Vec<(u64, FeedItem)> = feed
         .items
         .into_iter()
         .map(|item| (key_hash(&item.key), item))
@@ -100,13 +100,13 @@ pub fn feed(feed: Feed, seen: &Seen, now: Timestamp) -> Result<Observation, Unre
     Ok(observation)
 }
 
-/// Compares a page with what was seen. `modified_at` is when the server says it changed.
+/// Compares a page with what was seen. `modified_at` is the server's `Last-Modified` time.
 ///
-/// Without a remembered fingerprint this is the first contact, whatever else is remembered.
+/// Without a stored fingerprint this is the first contact, even if a last probe is recorded.
 pub fn page(
     page: PageText,
     modified_at: Option<Timestamp>,
-    seen: &Seen,
+    seen: &StoredView,
     now: Timestamp,
     url: &str,
 ) -> Observation {
@@ -131,9 +131,9 @@ pub fn page(
     observation
 }
 
-/// The first date that lies between the two looks, else the interval itself.
+/// The first date between the two probes, else the interval itself.
 fn occurred(dates: [Option<Timestamp>; 2], last_look: Timestamp, now: Timestamp) -> Occurred {
-    // A clock set back must not turn the interval around.
+    // If the clock was set back, the interval must not be reversed.
     let from = last_look.min(now);
     match dates.into_iter().flatten().find(|at| from <= *at && *at <= now) {
         Some(at) => Occurred::At(at),
@@ -141,7 +141,7 @@ fn occurred(dates: [Option<Timestamp>; 2], last_look: Timestamp, now: Timestamp)
     }
 }
 
-/// An item's own date for learning, if it can be true.
-fn history_date(item: &Item, now: Timestamp) -> Option<Timestamp> {
+/// An item's own date for the rate estimate, if it is plausible.
+fn history_date(item: &FeedItem, now: Timestamp) -> Option<Timestamp> {
     [item.published, item.updated].into_iter().flatten().find(|at| WEB_BEGINS <= *at && *at <= now)
 }

@@ -1,9 +1,9 @@
-//! What the elements of RSS and Atom mean.
+//! The meaning of RSS and Atom elements.
 //!
-//! Exists because eight versions of two formats, and the modules they borrow from, name the same
-//! few fields differently. Knows names and namespaces. Must not know how documents are read.
+//! Eight versions of two formats, and the modules they borrow from, name the same few fields differently.
+//! This table maps names and namespaces to fields. Must not know how documents are read.
 
-/// Which family a document belongs to.
+/// The family of a document's format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Flavour {
     /// RSS 0.9x, 1.0, 2.0.
@@ -13,7 +13,7 @@ pub(super) enum Flavour {
     Atom,
 }
 
-/// A namespace, as far as it matters.
+/// A namespace. All that carry no fields for us are `Other`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Space {
     /// The format's own names: any RSS namespace, or none.
@@ -27,12 +27,12 @@ pub(super) enum Space {
 }
 
 impl Space {
-    /// The namespace with this name.
+    /// The namespace with this URI.
     pub(super) fn of_uri(uri: &str) -> Self {
         let uri = uri.trim();
         match uri {
             "" | "http://purl.org/rss/1.0/" | "http://backend.userland.com/rss2" => Self::Core,
-            // RSS 0.90 and its kin.
+            // RSS 0.90 and related versions.
             _ if uri.contains("netscape.com/") || uri.contains("channel.netscape") => Self::Core,
             _ if uri.eq_ignore_ascii_case("http://www.w3.org/2005/Atom") => Self::Atom,
             _ if uri.starts_with("http://purl.org/atom/ns") => Self::Atom,
@@ -43,7 +43,7 @@ impl Space {
         }
     }
 
-    /// What an undeclared prefix usually stands for.
+    /// The customary meaning of an undeclared prefix.
     pub(super) fn by_custom(prefix: &str) -> Self {
         match prefix {
             "rss" => Self::Core,
@@ -56,9 +56,9 @@ impl Space {
     }
 }
 
-/// A field whose text is wanted.
+/// A field whose text is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Field {
+pub(super) enum FeedField {
     FeedTitle,
     Ttl,
     Hour,
@@ -76,7 +76,7 @@ pub(super) enum Field {
     Category,
 }
 
-/// What an open element is to the reader.
+/// The role of an open element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     /// `rss`, `rdf:RDF`: holds a channel, in RSS 1.0 also items.
@@ -87,11 +87,11 @@ pub(super) enum Role {
     Item,
     SkipHours,
     SkipDays,
-    /// A wanted field.
-    Field(Field),
-    /// Markup inside a wanted field.
+    /// A field to be read.
+    Field(FeedField),
+    /// Markup inside such a field.
     Inner,
-    /// Of no interest, with all it holds.
+    /// Skipped with all its content.
     Ignored,
 }
 
@@ -108,8 +108,8 @@ impl Flavour {
                 _ => Role::Ignored,
             },
             Role::Channel => self.in_channel(space, name),
-            Role::SkipHours if name == "hour" => Role::Field(Field::Hour),
-            Role::SkipDays if name == "day" => Role::Field(Field::Day),
+            Role::SkipHours if name == "hour" => Role::Field(FeedField::Hour),
+            Role::SkipDays if name == "day" => Role::Field(FeedField::Day),
             Role::Item => self.in_item(space, name).map_or(Role::Ignored, Role::Field),
             Role::SkipHours | Role::SkipDays | Role::Ignored => Role::Ignored,
         }
@@ -119,37 +119,37 @@ impl Flavour {
         match (space, name) {
             (Space::Core, "item") if self == Self::Rss => Role::Item,
             (Space::Core, "entry") if self == Self::Atom => Role::Item,
-            (Space::Core, "title") => Role::Field(Field::FeedTitle),
-            (Space::Core, "ttl") => Role::Field(Field::Ttl),
+            (Space::Core, "title") => Role::Field(FeedField::FeedTitle),
+            (Space::Core, "ttl") => Role::Field(FeedField::Ttl),
             (Space::Core, "skiphours") => Role::SkipHours,
             (Space::Core, "skipdays") => Role::SkipDays,
-            (Space::Syndication, "updateperiod") => Role::Field(Field::Period),
-            (Space::Syndication, "updatefrequency") => Role::Field(Field::Frequency),
+            (Space::Syndication, "updateperiod") => Role::Field(FeedField::Period),
+            (Space::Syndication, "updatefrequency") => Role::Field(FeedField::Frequency),
             _ => Role::Ignored,
         }
     }
 
-    fn in_item(self, space: Space, name: &str) -> Option<Field> {
+    fn in_item(self, space: Space, name: &str) -> Option<FeedField> {
         Some(match (self, space, name) {
-            (_, Space::Core, "title") => Field::Title,
-            (_, Space::Core, "link") | (Self::Rss, Space::Atom, "link") => Field::Link,
-            (Self::Rss, Space::Core, "guid") | (Self::Atom, Space::Core, "id") => Field::Id,
-            (Self::Rss, Space::Core | Space::DublinCore, "description") => Field::Summary,
-            (_, Space::Core, "summary") => Field::Summary,
-            (Self::Rss, Space::Content, "encoded") => Field::Content,
-            (Self::Atom, Space::Core, "content") => Field::Content,
-            (_, Space::Core, "pubdate" | "published" | "issued" | "created") => Field::Published,
-            (_, Space::DublinCore, "date" | "issued" | "created") => Field::Published,
-            (Self::Rss, Space::Atom, "published") => Field::Published,
-            (_, Space::Core, "updated" | "modified") => Field::Updated,
-            (_, Space::DublinCore, "modified") | (Self::Rss, Space::Atom, "updated") => Field::Updated,
-            (_, Space::Core, "author") | (_, Space::DublinCore, "creator") => Field::Author,
-            (_, Space::Core, "category") | (_, Space::DublinCore, "subject") => Field::Category,
+            (_, Space::Core, "title") => FeedField::Title,
+            (_, Space::Core, "link") | (Self::Rss, Space::Atom, "link") => FeedField::Link,
+            (Self::Rss, Space::Core, "guid") | (Self::Atom, Space::Core, "id") => FeedField::Id,
+            (Self::Rss, Space::Core | Space::DublinCore, "description") => FeedField::Summary,
+            (_, Space::Core, "summary") => FeedField::Summary,
+            (Self::Rss, Space::Content, "encoded") => FeedField::Content,
+            (Self::Atom, Space::Core, "content") => FeedField::Content,
+            (_, Space::Core, "pubdate" | "published" | "issued" | "created") => FeedField::Published,
+            (_, Space::DublinCore, "date" | "issued" | "created") => FeedField::Published,
+            (Self::Rss, Space::Atom, "published") => FeedField::Published,
+            (_, Space::Core, "updated" | "modified") => FeedField::Updated,
+            (_, Space::DublinCore, "modified") | (Self::Rss, Space::Atom, "updated") => FeedField::Updated,
+            (_, Space::Core, "author") | (_, Space::DublinCore, "creator") => FeedField::Author,
+            (_, Space::Core, "category") | (_, Space::DublinCore, "subject") => FeedField::Category,
             _ => return None,
         })
     }
 
-    /// What an item's tag looks like when searched for in broken text.
+    /// The start of an item's tag, for a search in broken text.
     pub(super) fn item_tag(self) -> &'static str {
         match self {
             Self::Rss => "<item",
@@ -158,22 +158,29 @@ impl Flavour {
     }
 
     /// The element that the clean document uses for a field.
-    pub(super) fn clean_name(self, field: Field) -> &'static str {
+    pub(super) fn clean_name(self, field: FeedField) -> &'static str {
         match (self, field) {
-            (_, Field::FeedTitle | Field::Title) => "title",
-            (_, Field::Link) => "link",
-            (Self::Rss, Field::Id) => "guid",
-            (Self::Atom, Field::Id) => "id",
-            (Self::Rss, Field::Summary) => "description",
-            (Self::Atom, Field::Summary) => "summary",
-            (Self::Rss, Field::Content) => "content:encoded",
-            (Self::Atom, Field::Content) => "content",
-            (Self::Rss, Field::Published) => "pubDate",
-            (Self::Atom, Field::Published) => "published",
-            (_, Field::Updated) => "updated",
-            // Read here and not passed on.
-            (_, Field::Ttl | Field::Hour | Field::Day | Field::Period | Field::Frequency) => "hint",
-            (_, Field::Author | Field::Category) => "label",
+            (_, FeedField::FeedTitle | FeedField::Title) => "title",
+            (_, FeedField::Link) => "link",
+            (Self::Rss, FeedField::Id) => "guid",
+            (Self::Atom, FeedField::Id) => "id",
+            (Self::Rss, FeedField::Summary) => "description",
+            (Self::Atom, FeedField::Summary) => "summary",
+            (Self::Rss, FeedField::Content) => "content:encoded",
+            (Self::Atom, FeedField::Content) => "content",
+            (Self::Rss, FeedField::Published) => "pubDate",
+            (Self::Atom, FeedField::Published) => "published",
+            (_, FeedField::Updated) => "updated",
+            // Read here and not passed on to the library.
+            (
+                _,
+                FeedField::Ttl
+                | FeedField::Hour
+                | FeedField::Day
+                | FeedField::Period
+                | FeedField::Frequency,
+            ) => "hint",
+            (_, FeedField::Author | FeedField::Category) => "label",
         }
     }
 }

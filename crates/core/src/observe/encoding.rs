@@ -1,17 +1,16 @@
-//! Bytes to text.
+//! Converts bytes to text.
 //!
-//! Exists because three places may name a document's encoding (byte order mark, the document, the
-//! HTTP header), they contradict each other, and all of them lie. Knows how to weigh them against
-//! the bytes themselves. Must not know what the text means.
+//! Three places may name a document's encoding: the byte order mark, the document and the HTTP header. They
+//! contradict each other, and each may be wrong. So they are checked against the bytes. Must not know the
+//! meaning of the text.
 //!
-//! Order of trust: a byte order mark; the zero bytes of UTF-16; what the document declares; what
-//! the header says; UTF-8 when the bytes are valid UTF-8; windows-1252. A declared encoding that
-//! the bytes refute (multi-byte UTF-8 under a Latin-1 label, invalid UTF-8 under a UTF-8 label) is
-//! overruled.
+//! Order of precedence: a byte order mark; the zero bytes of UTF-16; the document's declaration; the header;
+//! UTF-8 if the bytes are valid UTF-8; windows-1252. A declared encoding that contradicts the bytes
+//! (multi-byte UTF-8 under a Latin-1 label, invalid UTF-8 under a UTF-8 label) is overruled.
 
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252};
 
-/// How far into a document its own declaration is looked for.
+/// The part of a document, in bytes, that is searched for its declaration.
 const DECLARATION_WITHIN: usize = 1024;
 
 /// A document as text.
@@ -19,7 +18,7 @@ const DECLARATION_WITHIN: usize = 1024;
 pub(super) struct Decoded {
     /// The text, without byte order mark.
     pub(super) text: String,
-    /// What had to be overruled, in a few words.
+    /// The declaration that was overruled, in a few words.
     pub(super) overruled: Option<String>,
 }
 
@@ -28,7 +27,7 @@ pub(super) fn xml(bytes: &[u8], content_type: Option<&str>) -> Decoded {
     decode(bytes, declared_in_prolog(bytes), charset_of(content_type))
 }
 
-/// Text of an HTML document: here the header outranks the document.
+/// Text of an HTML document. Here the header takes precedence over the document.
 pub(super) fn html(bytes: &[u8], content_type: Option<&str>) -> Decoded {
     match charset_of(content_type) {
         Some(charset) => decode(bytes, Some(charset), None),
@@ -47,20 +46,20 @@ fn decode(bytes: &[u8], document: Option<&'static Encoding>, header: Option<&'st
     if let Some((encoding, mark)) = Encoding::for_bom(bytes) {
         return trusted(encoding, &bytes[mark..]);
     }
-    // XML and JSON start with an ASCII character: a zero beside it is UTF-16 without its mark.
+    // XML and JSON start with an ASCII character. A zero byte beside it means UTF-16 without a mark.
     match bytes {
         [0, first, ..] if *first != 0 => return trusted(UTF_16BE, bytes),
         [first, 0, ..] if *first != 0 => return trusted(UTF_16LE, bytes),
         _ => {}
     }
-    // What reads as ASCII cannot be UTF-16, whatever the label says.
+    // Bytes that read as ASCII cannot be UTF-16, even if the label says so.
     let label = document.or(header).filter(|label| *label != UTF_16BE && *label != UTF_16LE);
     let label_or_default = label.unwrap_or(UTF_8);
     match std::str::from_utf8(bytes) {
         Ok(text) => {
             let ascii = text.is_ascii();
             if label_or_default == UTF_8 || (ascii && label_or_default.is_ascii_compatible()) {
-                // ISO-2022-JP looks like ASCII, and is not ASCII compatible: it goes on below.
+                // ISO-2022-JP consists of ASCII bytes but is not ASCII compatible. It is decoded below.
                 return Decoded { text: text.to_owned(), overruled: None };
             }
             if !ascii {
@@ -71,7 +70,7 @@ fn decode(bytes: &[u8], document: Option<&'static Encoding>, header: Option<&'st
         }
         Err(_) if label_or_default != UTF_8 => trusted(label_or_default, bytes),
         Err(_) => {
-            // Labelled or supposed UTF-8, and is not. A header that says otherwise may be right.
+            // Labelled or assumed UTF-8, but invalid. A header with another encoding may be right.
             if let Some(other) = header.filter(|other| *other != UTF_8 && other.is_ascii_compatible()) {
                 let mut decoded = trusted(other, bytes);
                 decoded.overruled = Some(format!("labelled UTF-8 but is {}", other.name()));
@@ -82,7 +81,8 @@ fn decode(bytes: &[u8], document: Option<&'static Encoding>, header: Option<&'st
                 if c == char::REPLACEMENT_CHARACTER { (good, bad + 1) } else { (good + 1, bad) }
             });
             if good > bad {
-                // Mostly UTF-8 with a few broken places: losing those beats spoiling the rest.
+                // Mostly UTF-8 with a few invalid sequences. Replacing those is better than garbling the
+                // rest.
                 let overruled = Some(format!("{bad} byte sequences that are not UTF-8"));
                 return Decoded { text: text.into_owned(), overruled };
             }
@@ -108,7 +108,7 @@ fn charset_of(content_type: Option<&str>) -> Option<&'static Encoding> {
     })
 }
 
-/// `encoding="…"` in the XML declaration, wherever in the beginning it stands.
+/// `encoding="…"` in the XML declaration, anywhere in the first bytes.
 fn declared_in_prolog(bytes: &[u8]) -> Option<&'static Encoding> {
     let head = beginning(bytes);
     let start = head.find("<?xml")?;
@@ -133,7 +133,7 @@ fn labelled(markup: &str, name: &str) -> Option<&'static Encoding> {
     Encoding::for_label(&value.as_bytes()[..end.unwrap_or(value.len())])
 }
 
-/// The beginning of the bytes in lower case, whatever the encoding: declarations are ASCII.
+/// The first bytes in lower case, as Latin-1. Declarations are ASCII in every encoding read here.
 fn beginning(bytes: &[u8]) -> String {
     bytes[..bytes.len().min(DECLARATION_WITHIN)]
         .iter()
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_and_zeros_come_first() {
+    fn byte_order_marks_and_zero_bytes_take_precedence() {
         assert_eq!(text(b"\xef\xbb\xbf<a>\xc3\xa9", Some("text/xml; charset=iso-8859-1")), "<a>é");
         assert_eq!(text(b"\xff\xfe<\0\xe9\0", None), "<é");
         assert_eq!(text(b"\0<\0\xe9", Some("text/xml; charset=utf-8")), "<é");
@@ -158,14 +158,14 @@ mod tests {
     }
 
     #[test]
-    fn document_before_header() {
+    fn document_takes_precedence_over_header() {
         let latin2 = b"<?xml version='1.0' encoding='ISO-8859-2'?><a>\xb1</a>";
         assert!(text(latin2, Some("text/xml; charset=utf-8")).contains('ą'));
         assert!(text(b"<a>\xe9</a>", Some("text/xml; charset=\"ISO-8859-1\"")).contains('é'));
     }
 
     #[test]
-    fn refuted_labels_are_overruled_and_said_so() {
+    fn wrong_labels_are_overruled_and_reported() {
         let really_utf8 = xml("<?xml version='1.0' encoding='ISO-8859-1'?><a>é</a>".as_bytes(), None);
         assert!(really_utf8.text.contains("é"));
         assert!(really_utf8.overruled.is_some());
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn html_declares_itself_in_meta() {
+    fn html_encoding_is_read_from_meta() {
         let page =
             b"<html><head><META http-equiv=Content-Type content='text/html; charset=windows-1251'>\xcf";
         assert!(html(page, None).text.ends_with('П'));

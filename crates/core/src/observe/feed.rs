@@ -1,10 +1,10 @@
 //! Feeds: bytes in, identified items out.
 //!
-//! Exists to turn any document that a publisher calls a feed into a list of items that can be
-//! compared with yesterday's. Knows the way a document takes: decoded, looked at, cleaned, parsed
-//! by the feed library, identified. Must not know what was seen before, nor what time it is.
+//! Turns any document that a publisher calls a feed into items that can be compared with those of earlier
+//! probes. Stages: decode, inspect, clean, parse with the feed library, identify. Must not know what was seen
+//! before, nor the time.
 //!
-//! The library only ever sees the clean document that `salvage` or `json` wrote.
+//! The library only gets the clean document that `salvage` or `json` wrote.
 
 use feed_rs::model::{Entry, FeedType};
 use url::Url;
@@ -12,17 +12,17 @@ use url::Url;
 use super::guard::{self, Front};
 use super::labels::Labels;
 use super::repairs::Repairs;
-use super::{Document, Feed, Item, Unreadable, encoding, identity, json, salvage, text};
+use super::{FeedItem, FetchedDocument, ParsedFeed, Unreadable, encoding, identity, json, salvage, text};
 use crate::time::Timestamp;
 
-/// Reads a feed of any dialect, as far as it makes sense.
+/// Reads a feed of any dialect, as far as possible.
 ///
 /// The same bytes always give the same items with the same keys and fingerprints.
 ///
 /// # Errors
-/// [`Unreadable::NotAFeed`] when there is nothing to read, with a hint at what came instead;
-/// [`Unreadable::TooComplex`] when the document is built to hurt its reader.
-pub fn read(document: &Document<'_>) -> Result<Feed, Unreadable> {
+/// [`Unreadable::NotAFeed`] if there is nothing to read, with a description of the document;
+/// [`Unreadable::TooComplex`] if the document would take excessive time or memory.
+pub fn read(document: &FetchedDocument<'_>) -> Result<ParsedFeed, Unreadable> {
     let decoded = encoding::xml(document.bytes, document.content_type);
     let source =
         decoded.text.trim_start_matches(|c: char| c.is_whitespace() || c == '\u{feff}' || c == '\0');
@@ -47,14 +47,14 @@ pub fn read(document: &Document<'_>) -> Result<Feed, Unreadable> {
         }
     };
     let parser = feed_rs::parser::Builder::new()
-        // Never a random id: an item without one is identified below.
+        // No random ids: an item without an id is identified below.
         .id_generator(|_, _, _| String::new())
         .sanitize_content(false)
         .build();
     let parsed =
         parser.parse(clean.document.as_bytes()).map_err(|error| Unreadable::NotAFeed(error.to_string()))?;
     let escaped_titles = matches!(parsed.feed_type, FeedType::RSS0 | FeedType::RSS1 | FeedType::RSS2);
-    // Were the library to drop or add an item, it could not be said whose labels are whose.
+    // If the library dropped or added an item, labels could not be assigned to items.
     let mut labels = clean.labels;
     if labels.len() != parsed.entries.len() {
         labels = vec![Labels::default(); parsed.entries.len()];
@@ -63,10 +63,10 @@ pub fn read(document: &Document<'_>) -> Result<Feed, Unreadable> {
     let items = items.map(|(entry, labels)| item(entry, labels, url.as_ref(), escaped_titles)).collect();
     let items = identity::distinct(items);
     if clean.repairs.truncated && items.is_empty() {
-        // As a success it would make everything in the next whole document look new.
+        // If this succeeded, everything in the next complete document would count as new.
         return Err(Unreadable::NotAFeed("it is cut off before its first item".to_owned()));
     }
-    Ok(Feed {
+    Ok(ParsedFeed {
         title: parsed.title.and_then(|title| {
             let markup = escaped_titles || title.content_type.essence().subty == "html";
             text::title(&title.content, markup)
@@ -78,7 +78,7 @@ pub fn read(document: &Document<'_>) -> Result<Feed, Unreadable> {
     })
 }
 
-fn item(entry: Entry, labels: Labels, url: Option<&Url>, escaped_titles: bool) -> Item {
+fn item(entry: Entry, labels: Labels, url: Option<&Url>, escaped_titles: bool) -> FeedItem {
     let (title, markup) = entry.title.map_or((String::new(), false), |title| {
         let markup = escaped_titles || title.content_type.essence().subty == "html";
         (title.content, markup)
@@ -87,7 +87,7 @@ fn item(entry: Entry, labels: Labels, url: Option<&Url>, escaped_titles: bool) -
     let summary = entry.summary.map_or(String::new(), |summary| summary.content);
     let content = entry.content.and_then(|content| content.body).unwrap_or_default();
     let seen = [&title, &written_link, &summary, &content].map(|part| text::folded(part));
-    Item {
+    FeedItem {
         key: identity::key(&entry.id, &written_link, &[&seen[0], &seen[2], &seen[3]]),
         fingerprint: text::fingerprint(seen.iter().map(String::as_str)),
         title: text::title(&title, markup),
@@ -99,7 +99,7 @@ fn item(entry: Entry, labels: Labels, url: Option<&Url>, escaped_titles: bool) -
     }
 }
 
-/// A link that a browser may open, and nothing else: no `javascript:`, no `file:`.
+/// An absolute link with a scheme that is safe to open: no `javascript:`, no `file:`.
 fn absolute(link: &str, url: Option<&Url>) -> Option<String> {
     if link.is_empty() {
         return None;

@@ -1,28 +1,27 @@
-//! The door: what kind of document this is, and what is refused before anything parses it.
+//! Detects the kind of a document and refuses attacks before any parser runs.
 //!
-//! Exists so that no parser ever meets a document type declaration: entity bombs and external
-//! entities live there, and a feed needs none of it. Knows prologs, junk in front of them and
-//! what roots feeds have. Must not know what stands inside a feed.
+//! No parser gets a document type declaration: it is the place of entity bombs and external entities, and a
+//! feed needs neither. This module handles prologs, junk before them and the root elements of feeds. Must not
+//! know the content of a feed.
 //!
-//! Entities that a document declares are never expanded, not even harmless ones; the reader starts
-//! behind the declaration. Declarations that only make sense as an attack are refused outright,
-//! so that the log shows them.
+//! Entities that a document declares are never expanded, not even harmless ones; reading starts after the
+//! declaration. Declarations that only make sense as an attack are refused, so that the log shows them.
 
 use super::{Unreadable, text};
 
-/// How many tags may stand before a feed's root. Warnings of a script are a few dozen.
+/// Maximum number of tags before a feed's root. Warnings printed by a script have a few dozen.
 const MAX_STRANGERS: usize = 10_000;
 
-/// What the first look found.
+/// The kind of document found.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Front {
-    /// A feed's root element starts here; `junk` = something stood before it that should not.
+    /// A feed's root element starts at `at`; `junk` is true if other content precedes it.
     Feed { at: usize, junk: bool },
     /// An HTML page, with its title.
     Html(Option<String>),
-    /// Some other kind of document that is often mistaken for a feed.
+    /// Another kind of document that is often mistaken for a feed.
     Other(&'static str),
-    /// Nothing that looks like a feed.
+    /// Nothing that resembles a feed.
     Nothing,
 }
 
@@ -41,7 +40,7 @@ pub(super) fn front(text: &str) -> Result<Front, Unreadable> {
         } else if rest.starts_with("<?") {
             rest.find("?>").map(|end| end + 2)
         } else if !declared && starts_with_ignoring_case(rest, "<!doctype") {
-            // Only one is looked at: a broken one is searched to the end of the document.
+            // Only the first one is parsed: a broken one is searched to the end of the document.
             declared = true;
             let declaration = doctype(rest);
             if declaration[9..].trim_start().get(..4).is_some_and(|name| name.eq_ignore_ascii_case("html"))
@@ -80,7 +79,7 @@ fn doctype(text: &str) -> &str {
             (byte, Some(open)) if byte == open => quote = None,
             (_, Some(_)) => {}
             (b'<', None) if bytes[at..].starts_with(b"<!--") => {
-                // A comment may hold lone apostrophes.
+                // A comment may contain lone apostrophes.
                 match text[at..].find("-->") {
                     Some(end) => at += end + 2,
                     None => break,
@@ -94,15 +93,15 @@ fn doctype(text: &str) -> &str {
         }
         at += 1;
     }
-    // Never closed properly: the first `>` must do.
+    // Not closed properly: it ends at the first `>`.
     match text.find('>') {
         Some(end) => &text[..=end],
         None => text,
     }
 }
 
-/// Refuses entities that reach outside or build on other entities. What old feeds really declare
-/// stays: single characters (`<!ENTITY nbsp "&#160;">`) and the W3C's sets of HTML names.
+/// Refuses external entities and entities built from other entities. Declarations that old feeds really
+/// contain are allowed: single characters (`<!ENTITY nbsp "&#160;">`) and the W3C's sets of HTML names.
 fn refuse_entities(declaration: &str) -> Result<(), Unreadable> {
     for part in declaration.split("<!ENTITY").skip(1) {
         let quoted = part.find(['"', '\'']);
@@ -134,10 +133,10 @@ fn local_name(tag: &str) -> &str {
     name.rsplit_once(':').map_or(name, |(_, local)| local)
 }
 
-/// The title of an HTML page, so that the log can say what came instead of a feed.
+/// The title of an HTML page, for the message that says what was received instead of a feed.
 fn html_title(page: &str) -> Option<String> {
     let page = text::head(page, 64 * 1024);
-    // ASCII lower case keeps every offset.
+    // Conversion to ASCII lower case keeps every offset.
     let lower = page.to_ascii_lowercase();
     let open = lower.find("<title")?;
     let start = open + lower[open..].find('>')? + 1;
@@ -151,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn roots_behind_prologs_and_junk() {
+    fn root_is_found_after_prolog_and_junk() {
         let at = |text: &str| match front(text) {
             Ok(Front::Feed { at, junk }) => Some((text[at..].to_owned(), junk)),
             _ => None,
@@ -175,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_told_by_name() {
+    fn html_pages_are_reported_with_their_title() {
         let page = "<!doctype html><html><head><TITLE>Not &amp; found</TITLE></head>";
         assert_eq!(front(page), Ok(Front::Html(Some("Not & found".into()))));
         assert_eq!(front("<html><script>'<rss>'</script>"), Ok(Front::Html(None)));

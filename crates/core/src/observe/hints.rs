@@ -1,19 +1,19 @@
-//! What a feed asks of its pollers.
+//! The polling hints of a feed.
 //!
-//! Exists because the feed library drops `skipHours`, `skipDays` and the syndication module, and
-//! is strict about `ttl`. Knows how publishers write these and which values are nonsense. Must not
-//! know where in a document they stood, nor what the scheduler makes of them.
+//! The feed library drops `skipHours`, `skipDays` and the syndication module, and is strict about `ttl`. This
+//! module parses them as publishers write them and drops invalid values. Must not know where in a document
+//! they are, nor how the scheduler uses them.
 
 use super::FeedHints;
 use crate::time::Span;
 
-/// No hint keeps us away longer than this: beyond it stands a typing error, not a wish.
+/// Upper limit of every interval in a hint. A longer one is a typing error.
 const LONGEST: Span = Span::from_days(30);
 
 const ALL_HOURS: u32 = (1 << 24) - 1;
 const ALL_DAYS: u8 = (1 << 7) - 1;
 
-/// Gathers the hints of one feed.
+/// Collects the hints of one feed.
 #[derive(Debug, Default)]
 pub(super) struct Hints {
     ttl: Option<Span>,
@@ -72,8 +72,8 @@ impl Hints {
         self.frequency = positive(text).or(self.frequency);
     }
 
-    /// All that was asked. A mask that forbids every hour or every day would mean "never": that
-    /// is a mistake of the publisher and counts as nothing said.
+    /// The collected hints. A mask that excludes every hour or every day would mean "never". It is a mistake
+    /// of the publisher and is ignored.
     pub(super) fn finish(self) -> FeedHints {
         let update_period = match (self.period, self.frequency) {
             (None, None) => None,
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn ttl_as_it_is_written() {
+    fn ttl_is_parsed_and_bounded() {
         assert_eq!(ttl(" 60 "), Some(Span::from_hours(1)));
         assert_eq!(ttl("60.0"), Some(Span::from_hours(1)));
         assert_eq!(ttl("99999999999"), Some(LONGEST));
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn skips_are_masks_and_never_total() {
+    fn skips_are_masks_and_a_full_mask_is_ignored() {
         let mut hints = Hints::default();
         for hour in ["0", " 5", "24", "25", "-1", "noon"] {
             hints.skip_hour(hour);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn period_over_frequency() {
+    fn update_period_is_divided_by_frequency() {
         let read = |period: &str, frequency: &str| {
             let mut hints = Hints::default();
             hints.update_period(period);

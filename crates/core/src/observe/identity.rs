@@ -1,17 +1,17 @@
-//! Which item is which.
+//! Assigns keys to items.
 //!
-//! Exists because an edited item must not look new, and a feed polled twice must give the same
-//! keys. Knows the order guid, link, hash, and what to do with twins. Must not know which items
-//! were seen before.
+//! An edited item must not count as new, and a feed polled twice must give the same keys. The key is the
+//! guid, else the link, else a hash; equal keys are made distinct. Must not know which items were seen
+//! before.
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Item, text};
+use super::{FeedItem, text};
 
-/// Longer keys are replaced by their hash: they are stored with every update.
+/// Longer keys are replaced by their hash, because a key is stored with every update.
 const MAX_KEY_BYTES: usize = 1024;
 
-/// The key of an item: its id as written, else its link, else a hash of what it says.
+/// The key of an item: its id as written, else its link, else a hash of its content.
 pub(super) fn key(id: &str, link: &str, says: &[&str]) -> String {
     match (id.trim(), link.trim()) {
         ("", "") => format!("hash:{}", text::hex(says.iter().copied())),
@@ -26,11 +26,11 @@ fn bounded(key: &str) -> String {
 
 /// Items with distinct keys.
 ///
-/// Some generators give every item the same guid. When items that share a key have different
-/// links, the link becomes part of the key of each of them, the first included: were the first
-/// spared, the keys would depend on the order, and every arrival at the top would make its
-/// predecessor look new. Items that share key and link are one; the first is kept.
-pub(super) fn distinct(mut items: Vec<Item>) -> Vec<Item> {
+/// Some generators give every item the same guid. If items that share a key have different links, the link
+/// becomes part of each of their keys. That includes the first: otherwise keys would depend on the order, and
+/// each new item at the top would make the one before it count as new. Items that share key and link are one
+/// item; the first is kept.
+pub(super) fn distinct(mut items: Vec<FeedItem>) -> Vec<FeedItem> {
     let mut links: HashMap<&str, (&Option<String>, bool)> = HashMap::new();
     for item in &items {
         let (first, differ) = links.entry(&item.key).or_insert((&item.link, false));
@@ -52,11 +52,11 @@ pub(super) fn distinct(mut items: Vec<Item>) -> Vec<Item> {
 mod tests {
     use super::*;
 
-    fn item(key: &str, link: Option<&str>) -> Item {
-        Item { key: key.to_owned(), link: link.map(str::to_owned), ..Item::default() }
+    fn item(key: &str, link: Option<&str>) -> FeedItem {
+        FeedItem { key: key.to_owned(), link: link.map(str::to_owned), ..FeedItem::default() }
     }
 
-    fn keys(items: Vec<Item>) -> Vec<String> {
+    fn keys(items: Vec<FeedItem>) -> Vec<String> {
         distinct(items).into_iter().map(|item| item.key).collect()
     }
 
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn twins() {
+    fn items_with_equal_keys_are_merged_or_told_apart_by_link() {
         assert_eq!(keys(vec![item("a", Some("l")), item("a", Some("l"))]), ["a"]);
         assert_eq!(keys(vec![item("a", None), item("a", None), item("b", None)]), ["a", "b"]);
         let one = keys(vec![item("a", Some("l")), item("a", Some("m"))]);

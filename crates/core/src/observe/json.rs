@@ -1,8 +1,8 @@
-//! JSON Feed as found in the wild, made readable.
+//! Reads malformed JSON Feed documents.
 //!
-//! Exists because one numeric id or missing title fails a whole feed in the library. Knows JSON
-//! Feed's fields and how generators get them wrong. Must not know dates, identity, or what was
-//! seen before. Depth is bounded by the JSON parser itself (128).
+//! In the library, one numeric id or missing title fails a whole feed. This module reads JSON Feed's fields
+//! and repairs the usual mistakes of generators. Must not know dates, identity, or what was seen before. The
+//! JSON parser itself limits the depth (128).
 
 use serde_json::{Map, Value, json};
 
@@ -11,7 +11,7 @@ use super::labels::Labels;
 use super::repairs::Repairs;
 use super::{FeedHints, Unreadable};
 
-/// The members of an item that are passed on; attachments are not needed.
+/// The members of an item that are passed on. Attachments are not needed.
 const MEMBERS: [&str; 8] = [
     "url",
     "external_url",
@@ -23,7 +23,7 @@ const MEMBERS: [&str; 8] = [
     "date_modified",
 ];
 
-/// Reads a JSON document, from its opening brace.
+/// Reads a JSON document that starts at its opening brace.
 pub(super) fn clean(text: &str, mut repairs: Repairs) -> Result<Clean, Unreadable> {
     let mut feed = match parse(text) {
         Ok(value) => value,
@@ -59,7 +59,7 @@ fn clean_item(item: Value, repairs: &mut Repairs) -> Option<(Value, Labels)> {
             kept.insert(name.to_owned(), Value::String(text));
         }
     }
-    // Identity: the id, else the link, both as written.
+    // The key: the id, else the link, both as written.
     let id = item.remove("id").and_then(|value| text_of(value, repairs));
     let id = id.filter(|id| !id.trim().is_empty()).or_else(|| {
         let link = kept.get("url").or_else(|| kept.get("external_url"))?;
@@ -71,7 +71,7 @@ fn clean_item(item: Value, repairs: &mut Repairs) -> Option<(Value, Labels)> {
     Some((Value::Object(kept), labels(&item)))
 }
 
-/// `tags`, and `authors` or, as it was in version 1, `author`.
+/// Reads `tags`, and `authors` or version 1's `author`.
 fn labels(item: &Map<String, Value>) -> Labels {
     let mut labels = Labels::default();
     let authors = item.get("authors").and_then(Value::as_array).into_iter().flatten();
@@ -88,7 +88,7 @@ fn labels(item: &Map<String, Value>) -> Labels {
     labels
 }
 
-/// Strings as they are, numbers in digits; anything else says nothing.
+/// Strings are taken as they are, numbers as digits; other types give `None`.
 fn text_of(value: Value, repairs: &mut Repairs) -> Option<String> {
     match value {
         Value::String(text) => Some(text),
@@ -104,7 +104,7 @@ fn text_of(value: Value, repairs: &mut Repairs) -> Option<String> {
     }
 }
 
-/// The first JSON value; what follows it is ignored.
+/// The first JSON value. Anything after it is ignored.
 fn parse(text: &str) -> Result<Value, serde_json::Error> {
     match serde_json::Deserializer::from_str(text).into_iter::<Value>().next() {
         Some(value) => value,
@@ -112,7 +112,7 @@ fn parse(text: &str) -> Result<Value, serde_json::Error> {
     }
 }
 
-/// Another try without raw control characters, then one with the items before a cut.
+/// Tries again without raw control characters, then with the items before the cut only.
 fn repaired(text: &str, repairs: &mut Repairs) -> Option<Value> {
     let controls = text.chars().filter(|c| c.is_control()).count();
     let text = text.replace(|c: char| c.is_control(), " ");
@@ -126,7 +126,7 @@ fn repaired(text: &str, repairs: &mut Repairs) -> Option<Value> {
     Some(value)
 }
 
-/// Where the last complete object of the outermost object's `items` ends, or the list begins.
+/// The end of the last complete object in the outermost object's `items`, or the start of that list.
 fn after_last_item(text: &str) -> Option<usize> {
     let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
     let mut items_open = false;
@@ -166,7 +166,7 @@ fn after_last_item(text: &str) -> Option<usize> {
                     end = Some(at + 1);
                 }
                 if items_open && depth == 1 {
-                    // The list is whole; what is broken comes after it.
+                    // The list is complete; the fault is after it.
                     return end;
                 }
             }

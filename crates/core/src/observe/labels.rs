@@ -1,25 +1,25 @@
-//! What an item is labelled with: who wrote it, and what it is filed under.
+//! The labels of an item: its authors and categories.
 //!
-//! Exists because people ask for items by these, and because the feed library, which could be stalled by
-//! them, does not get to see them. Knows how names are written in RSS, Atom and JSON Feed. Bounded: a
-//! hostile item costs no more than a large one. Must not know who asks.
+//! Conditions can test them. The feed library does not get them, because crafted values could stall it. This
+//! module parses names as RSS, Atom and JSON Feed write them. Count and length are bounded, so a hostile item
+//! costs no more than a large one. Must not know the conditions.
 
 use super::text;
 
-/// Of each kind, an item has so many at most.
+/// Maximum number of authors, and of categories, per item.
 const MOST: usize = 64;
 
-/// Who wrote an item, and what it is filed under. None is there twice.
+/// An item's authors and categories, without duplicates.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Labels {
-    /// Names as written, without addresses of mail.
+    /// Names as written, without mail addresses.
     pub authors: Vec<String>,
-    /// As written.
+    /// Categories as written.
     pub categories: Vec<String>,
 }
 
 impl Labels {
-    /// An author: a name, `someone@example.org (A Name)`, or Atom's `<name>` within other markup.
+    /// Adds an author: a name, `someone@example.org (A Name)`, or Atom's `<name>` within other markup.
     pub(super) fn author(&mut self, written: &str) {
         let named = written.split_once("<name>").and_then(|(_, rest)| rest.split_once("</name>"));
         let name = match (named, written.split_once('(')) {
@@ -30,7 +30,7 @@ impl Labels {
         note(&mut self.authors, name);
     }
 
-    /// Something that it is filed under.
+    /// Adds a category.
     pub(super) fn category(&mut self, written: &str) {
         note(&mut self.categories, written);
     }
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_taken_out_of_what_surrounds_them() {
+    fn names_are_extracted_from_addresses_and_markup() {
         let mut labels = Labels::default();
         for written in [
             "ada@example.org (Ada Lovelace)",
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_an_end_to_them() {
+    fn number_and_length_of_labels_are_bounded() {
         let mut labels = Labels::default();
         (0..1000).for_each(|n| labels.category(&format!("{n} {}", "x".repeat(10_000))));
         assert_eq!(labels.categories.len(), MOST);

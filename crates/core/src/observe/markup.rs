@@ -1,18 +1,18 @@
-//! HTML tags, seen from afar.
+//! Approximate scanning of HTML tags.
 //!
-//! Exists for two questions that the rewriter does not answer: does this markup separate words,
-//! and would this document make the rewriter slow? Knows tag names and nesting, roughly. Must not
-//! know what anyone selects.
+//! It answers two questions that the rewriter does not: whether markup separates words, and whether a
+//! document would make the rewriter slow. It uses tag names and approximate nesting. Must not know the
+//! selectors.
 
 use std::collections::HashMap;
 
 use super::{Unreadable, text};
 
-/// Steps that the rewriter may be made to take through its open elements. Real pages need
-/// thousands of times less; at this number it is a matter of a second.
+/// Maximum number of steps that the rewriter may take through its open elements: about a second. Real pages
+/// need thousands of times less.
 const MAX_WORK: usize = 500_000_000;
 
-/// Elements that do not separate the words before, in and after them.
+/// Elements that do not separate words.
 const INLINE: [&str; 34] = [
     "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "code", "data", "del", "dfn", "em", "font",
     "i", "ins", "kbd", "label", "mark", "nobr", "q", "s", "samp", "small", "span", "strike", "strong",
@@ -25,11 +25,11 @@ const VOID: [&str; 14] = [
     "wbr",
 ];
 
-/// Elements whose content is text whatever it looks like.
+/// Elements whose content is text even if it resembles tags.
 const RAW: [&str; 8] = ["script", "style", "textarea", "title", "noscript", "iframe", "xmp", "noembed"];
 
-/// Whether the markup between two texts separates words: any tag that is not inline does, and so
-/// does text that was left out.
+/// Whether the markup between two texts separates words. Every tag that is not inline does, and so does text
+/// that was left out.
 pub(super) fn separates(between: &str) -> bool {
     let mut rest = between;
     while let Some(tag) = rest.strip_prefix('<') {
@@ -52,9 +52,9 @@ pub(super) fn separates(between: &str) -> bool {
     !rest.is_empty()
 }
 
-/// Refuses documents that are quadratic for the rewriter. It keeps a stack of open elements and
-/// walks through it at end tags that close nothing, and at start tags when a selector speaks of
-/// ancestors; a hundred thousand open elements make that hours.
+/// Refuses documents that take the rewriter quadratic time. It keeps a stack of open elements and scans it at
+/// end tags that close nothing. With a selector on ancestors it also scans it at start tags. A hundred
+/// thousand open elements would take hours.
 pub(super) fn refuse_excess(html: &str) -> Result<(), Unreadable> {
     let mut open: Vec<&str> = Vec::new();
     let mut counts: HashMap<&str, usize> = HashMap::new();
@@ -100,8 +100,8 @@ pub(super) fn refuse_excess(html: &str) -> Result<(), Unreadable> {
     Ok(())
 }
 
-/// What follows the end tag of an element of raw text. Searched once per element and forward
-/// only; the last one, never closed, ends the document.
+/// The text after the end tag of a raw-text element. Each element is searched once and forward only. One that
+/// is never closed extends to the end of the document.
 fn after_raw_text<'t>(tag: &'t str, name: &str) -> &'t str {
     let mut rest = tag;
     while let Some(found) = rest.find("</") {
@@ -113,18 +113,18 @@ fn after_raw_text<'t>(tag: &'t str, name: &str) -> &'t str {
     ""
 }
 
-/// The tag name at the start of this text; empty if it is none.
+/// The tag name at the start of this text, or empty if there is none.
 fn name_of(tag: &str) -> &str {
     if !tag.starts_with(|c: char| c.is_ascii_alphabetic()) {
         return "";
     }
-    // Bounded, or `<a<a<a…` would be read to its end again and again.
+    // Bounded: otherwise `<a<a<a…` would be scanned to its end for each tag.
     let tag = text::head(tag, 64);
     let end = tag.find(|c: char| c.is_ascii_whitespace() || matches!(c, '>' | '/')).unwrap_or(tag.len());
     &tag[..end]
 }
 
-/// Behind the `>` that ends this tag, quoted values respected.
+/// The offset after the `>` that ends this tag. A `>` in a quoted value does not count.
 fn end_of_tag(tag: &str) -> Option<usize> {
     let mut quote = None;
     for (at, byte) in tag.bytes().enumerate() {
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn absurd_nesting_is_refused_and_ordinary_is_not() {
+    fn excessive_nesting_is_refused_and_ordinary_is_not() {
         assert!(refuse_excess(&"<div>".repeat(200_000)).is_err());
         assert!(refuse_excess(&format!("{}{}", "<i>".repeat(20_000), "</b>".repeat(200_000))).is_err());
         assert!(refuse_excess(&"<p>unclosed".repeat(10_000)).is_ok());

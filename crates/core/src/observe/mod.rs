@@ -1,8 +1,8 @@
-//! Bytes in, values out: what a probe's answer says about a source.
+//! Converts the response to a probe into values.
 //!
-//! A feed or page is parsed ([`feed`], [`page`]), its items are identified, and compared with
-//! what was seen before they become updates, each with its time or the interval it must lie in
-//! ([`compare`]); which of them somebody asked for, a [`query`] says. Must not know where bytes come from or where values go: no I/O, no clock.
+//! A feed or page is parsed ([`feed`], [`page`]) and its items get keys. They are compared with what earlier
+//! probes saw ([`compare`]). The result is updates, each with its time or the interval it lies in. A
+//! [`query`] selects among updates. Must not know where bytes come from or where values go: no I/O, no clock.
 
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -30,9 +30,9 @@ mod repairs;
 mod salvage;
 mod text;
 
-/// What kind of document a source serves.
+/// The kind of document that a source serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Kind {
+pub enum SourceKind {
     /// RSS, Atom or JSON Feed.
     #[default]
     Feed,
@@ -40,7 +40,7 @@ pub enum Kind {
     Page,
 }
 
-impl Kind {
+impl SourceKind {
     /// The name in configuration and store.
     pub fn name(self) -> &'static str {
         match self {
@@ -50,117 +50,118 @@ impl Kind {
     }
 }
 
-/// The bytes of one answer, decompressed, with what is needed to read them.
+/// The decompressed bytes of one response, with what is needed to parse them.
 #[derive(Debug, Clone, Copy)]
-pub struct Document<'a> {
+pub struct FetchedDocument<'a> {
     /// The body.
     pub bytes: &'a [u8],
     /// The `Content-Type` header, if any.
     pub content_type: Option<&'a str>,
-    /// Where the body came from: relative links are resolved against it.
+    /// The address of the body. Relative links are resolved against it.
     pub url: &'a str,
 }
 
-/// One feed, read.
+/// One parsed feed.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Feed {
+pub struct ParsedFeed {
     /// The feed's own title.
     pub title: Option<String>,
     /// Items in the order of the document.
-    pub items: Vec<Item>,
-    /// What the publisher asks of pollers.
+    pub items: Vec<FeedItem>,
+    /// The publisher's polling hints.
     pub hints: FeedHints,
-    /// Set when the document was malformed and only partly or with repairs readable: what was wrong.
+    /// The faults of a malformed document that was read in part or with repairs.
     pub repaired: Option<String>,
-    /// The document ended too early: what is missing here is not gone.
+    /// The document ended too early: an item missing here may still exist.
     pub truncated: bool,
 }
 
-/// One item of a feed, identified.
+/// One item of a feed, with its key.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Item {
-    /// guid, else link, else hash of title and content.
+pub struct FeedItem {
+    /// guid, else link, else hash of title, summary and content.
     pub key: String,
-    /// Hash of what a reader would see: title, link, content. Differs when the item was edited.
+    /// Hash of title, link, summary and content. It changes when the item is edited.
     pub fingerprint: u64,
     /// Title as plain text, one line.
     pub title: Option<String>,
     /// Absolute link.
     pub link: Option<String>,
-    /// When it says it was published.
+    /// Publication date, as the item states it.
     pub published: Option<Timestamp>,
-    /// When it says it was last edited.
+    /// Date of the last edit, as the item states it.
     pub updated: Option<Timestamp>,
-    /// Who wrote it, and what it is filed under.
+    /// Authors and categories.
     pub labels: Labels,
-    /// What the feed has of it, without markup; the beginning, where that is long.
+    /// Summary and content without markup, up to a maximum length.
     pub text: Option<String>,
 }
 
-/// What a feed asks of its pollers.
+/// The polling hints of a feed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FeedHints {
-    /// RSS `ttl`: not more often than this.
+    /// RSS `ttl`: the minimum interval between probes.
     pub ttl: Option<Span>,
-    /// `skipHours`: bit h set = not in UTC hour h.
+    /// `skipHours`: bit h set = no probes in UTC hour h.
     pub skip_hours: u32,
-    /// `skipDays`: bit d set = not on UTC day d, 0 = Monday.
+    /// `skipDays`: bit d set = no probes on UTC day d, 0 = Monday.
     pub skip_days: u8,
-    /// `sy:updatePeriod` / `sy:updateFrequency`: the publisher's own rhythm. May only slow us.
+    /// `sy:updatePeriod` / `sy:updateFrequency`: the publisher's own interval. It can only lower the rate of
+    /// probes.
     pub update_period: Option<Span>,
 }
 
-/// What a page's text is reduced to before it is compared.
+/// The text of a page that is compared.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PageText {
     /// The page's title.
     pub title: Option<String>,
-    /// The selected text, ignored parts cut out, white space folded.
+    /// The selected text without ignored parts, white space folded.
     pub text: String,
     /// Hash of `text`.
     pub fingerprint: u64,
 }
 
-/// What earlier probes of this source saw.
+/// The results of earlier probes of this source.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Seen {
-    /// When the last successful look at the source was; `None` = first contact.
+pub struct StoredView {
+    /// Time of the last successful probe; `None` = first contact.
     pub last_look: Option<Timestamp>,
     /// Items known, by [`compare::key_hash`] of their key.
     pub items: HashMap<u64, SeenItem>,
-    /// The page's fingerprint at the last look.
+    /// The page's fingerprint at the last probe.
     pub page: Option<u64>,
-    /// The source's address changed since the last look: no overlap then means a new place, not a gap.
+    /// The source's address changed since the last probe. No overlap then means another feed, not a gap.
     pub moved: bool,
 }
 
-/// One remembered item.
+/// One stored item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SeenItem {
     /// Its fingerprint when last seen.
     pub fingerprint: u64,
-    /// It was in the document at the last look (else only in an older one).
+    /// It was in the document at the last probe (else only in an older one).
     pub in_last: bool,
 }
 
-/// What one answer said that was not known before.
+/// The differences that one response shows.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Observation {
-    /// What happened since the last look. Empty on first contact.
+    /// Updates since the last probe. Empty on first contact.
     pub updates: Vec<Update>,
-    /// For feeds: every item now in the document, to be remembered.
+    /// For feeds: every item now in the document, to be stored.
     pub present: Vec<Present>,
-    /// Items that vanished although older ones are still there: taken down by the publisher.
+    /// Items that vanished although others of the last probe are still there: removed by the publisher.
     pub gone: Vec<u64>,
-    /// No overlap with the last look of a full feed: items may have been lost.
+    /// No item of the last probe is left: items may have been lost.
     pub gap: bool,
-    /// What the publisher asks.
+    /// The publisher's polling hints.
     pub hints: FeedHints,
     /// For pages: the text that was compared.
     pub page: Option<PageText>,
     /// A remark for the log, for example that the document was malformed.
     pub note: Option<String>,
-    /// This was the first contact: what is there is history, not news.
+    /// This was the first contact: the items are history, not updates.
     pub first_contact: bool,
 }
 
@@ -171,37 +172,37 @@ pub struct Present {
     pub key_hash: u64,
     /// Its fingerprint.
     pub fingerprint: u64,
-    /// Its own date, when sane: history for learning.
+    /// Its own date, if plausible: input for the rate estimate.
     pub dated: Option<Timestamp>,
 }
 
-/// Something happened at the source.
+/// One change at the source.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Update {
-    /// What.
+    /// Its kind.
     pub kind: UpdateKind,
-    /// When.
+    /// Its time.
     pub occurred: Occurred,
-    /// Identity of the item, or the fingerprint of the page's text in hex.
+    /// The key of the item, or the fingerprint of the page's text in hex.
     pub key: String,
     /// Title, if any.
     pub title: Option<String>,
     /// Link, if any.
     pub link: Option<String>,
-    /// Who wrote it, and what it is filed under.
+    /// Authors and categories.
     pub labels: Labels,
-    /// What it says: of an item, what its feed has of it; of a page, what was compared.
+    /// For an item, its text in the feed; for a page, the text that was compared.
     pub text: Option<String>,
 }
 
 impl Update {
-    /// One of which nothing more is known.
+    /// An update with kind, time and key only.
     pub fn bare(kind: UpdateKind, occurred: Occurred, key: impl Into<String>) -> Self {
         let (key, labels) = (key.into(), Labels::default());
         Self { kind, occurred, key, title: None, link: None, labels, text: None }
     }
 
-    /// What can be asked about it.
+    /// The fields that a condition can test.
     pub fn said(&self) -> Said<'_> {
         Said {
             title: self.title.as_deref(),
@@ -214,7 +215,7 @@ impl Update {
     }
 }
 
-/// What kind of update.
+/// The kind of an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UpdateKind {
     /// A new item.
@@ -236,16 +237,16 @@ impl UpdateKind {
     }
 }
 
-/// When an update happened.
+/// The time of an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Occurred {
-    /// The item's own date, believed.
+    /// The item's own date, which lies between the two probes.
     At(Timestamp),
-    /// Somewhere between the last look and this one.
+    /// Between the last probe and this one.
     Between(Timestamp, Timestamp),
 }
 
-/// A document that could not be read at all. The probe failed.
+/// A document that could not be read. The probe counts as failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
     /// Neither RSS nor Atom nor JSON Feed.
@@ -257,7 +258,7 @@ pub enum Unreadable {
     /// The page's selectors matched nothing.
     #[error("nothing on the page matches {0}")]
     NothingSelected(String),
-    /// The feed had items at the last look and is empty now.
+    /// The feed had items at the last probe and is empty now.
     #[error("the feed is empty though it had items at the last look")]
     SuddenlyEmpty,
 }

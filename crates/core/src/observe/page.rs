@@ -1,13 +1,11 @@
-//! Pages: the text of a document, reduced to what its watcher cares about.
+//! The compared text of a page.
 //!
-//! Exists because a page changes in a hundred ways that are no news: scripts, adverts, clocks,
-//! white space. Knows which part was selected, which removed, which patterns are ignored. Must not
-//! know what the page looked like before.
+//! A page changes in many ways that are no update: scripts, adverts, clocks, white space. This module applies
+//! the selected parts, the removed parts and the ignored patterns. Must not know the page's earlier text.
 //!
-//! The HTML goes through a streaming rewriter, whose output is thrown away: it is there to say
-//! which pieces of text lie inside the selected elements. Text nodes are told apart by the markup
-//! between them, which also says whether words stay together (`<b>H</b>ello`) or not
-//! (`<p>a</p><p>b</p>`).
+//! The HTML goes through a streaming rewriter, whose output is discarded. The rewriter reports which pieces
+//! of text are inside the selected elements. The markup between two text nodes separates them and decides
+//! whether words stay together (`<b>H</b>ello`) or not (`<p>a</p><p>b</p>`).
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -19,13 +17,13 @@ use lol_html::{
 };
 use regex::Regex;
 
-use super::{Document, PageText, Unreadable, encoding, markup, text};
+use super::{FetchedDocument, PageText, Unreadable, encoding, markup, text};
 
-/// More text than this is not compared. Far beyond what anyone reads on one page.
+/// Maximum length of the compared text, in bytes. No page is read that far.
 const MAX_TEXT: usize = 1 << 20;
-/// What the rewriter may allocate.
+/// Memory limit of the rewriter, in bytes.
 const MAX_MEMORY: usize = 32 << 20;
-/// Elements whose text no reader sees. Scripts and styles are told by the kind of their text.
+/// Elements with invisible text. Scripts and styles are also detected by their text type.
 const UNSEEN: &str = "script, style, noscript, template";
 
 /// Which part of a page is compared.
@@ -35,27 +33,27 @@ pub struct PageRules {
     pub select: Vec<String>,
     /// CSS selectors of elements to leave out.
     pub remove: Vec<String>,
-    /// What the text may differ in without being a change.
+    /// Patterns in the text that may differ without a change.
     pub ignore: Vec<Regex>,
 }
 
 /// Whether a selector can be used in [`PageRules`]; if not, why.
 ///
 /// # Errors
-/// The reason in words, for whoever wrote the selector.
+/// The reason, for the author of the selector.
 pub fn check_selector(selector: &str) -> Result<(), String> {
     selector.parse::<Selector>().map(drop).map_err(|error| error.to_string())
 }
 
 /// Reads a page's text.
 ///
-/// Without selectors the body is taken, or the whole document if it has none; a document that is
-/// not HTML at all (plain text, JSON) is then compared as it is.
+/// Without selectors the body is taken, or the whole document if it has none. A document that is not HTML
+/// (plain text, JSON) is then compared as it is.
 ///
 /// # Errors
-/// [`Unreadable::NothingSelected`] when no element matches, or nothing is there;
-/// [`Unreadable::TooComplex`] when the markup is built to hurt its reader.
-pub fn read(document: &Document<'_>, rules: &PageRules) -> Result<PageText, Unreadable> {
+/// [`Unreadable::NothingSelected`] if no element matches or the document is empty; [`Unreadable::TooComplex`]
+/// if the markup would take excessive time or memory.
+pub fn read(document: &FetchedDocument<'_>, rules: &PageRules) -> Result<PageText, Unreadable> {
     let html = encoding::html(document.bytes, document.content_type).text;
     if html.trim().is_empty() {
         return Err(Unreadable::NothingSelected("anything: the document is empty".to_owned()));
@@ -82,8 +80,8 @@ pub fn read(document: &Document<'_>, rules: &PageRules) -> Result<PageText, Unre
     Ok(finished(found.title(), &found.text, rules))
 }
 
-/// Patterns cut out, white space folded, both bounded. Patterns see folded text, and what they
-/// leave is folded again, so that cutting a word does not leave two spaces to differ in.
+/// Removes the patterns and folds white space, both bounded. Patterns apply to folded text. The result is
+/// folded again, so that a removed word does not leave two spaces.
 fn finished(title: Option<String>, text: &str, rules: &PageRules) -> PageText {
     let mut text = text::folded(text::head(text, MAX_TEXT));
     for pattern in &rules.ignore {
@@ -114,16 +112,16 @@ fn parsed(selectors: &[String]) -> Result<Vec<Selector>, Unreadable> {
         .collect()
 }
 
-/// What one handler has to say about a piece of text.
+/// The property that one handler reports for a piece of text.
 #[derive(Clone, Copy)]
-enum Mark {
+enum PageMark {
     Selected,
     Removed,
     Title,
 }
 
-/// A run of text without markup in it, still with its entities.
-struct Run {
+/// A run of text without markup, with its entities undecoded.
+struct TextRun {
     range: Range<usize>,
     raw: String,
     entities: bool,
@@ -135,8 +133,8 @@ struct Run {
 
 struct Extract<'h> {
     html: &'h str,
-    run: Option<Run>,
-    /// Where the last run taken ended.
+    run: Option<TextRun>,
+    /// End of the last run taken.
     taken_to: usize,
     text: String,
     page_title: String,
@@ -161,7 +159,7 @@ fn extract<'h>(
     let mut settings = Settings::new()
         .with_strict(false)
         .with_memory_settings(MemorySettings::new().with_max_allowed_memory_usage(MAX_MEMORY));
-    let marks = |mark: Mark| {
+    let marks = |mark: PageMark| {
         let state = &state;
         move |chunk: &mut TextChunk<'_>| {
             state.borrow_mut().see(chunk, mark);
@@ -172,7 +170,7 @@ fn extract<'h>(
         Some(select) => {
             for selector in select {
                 let state = &state;
-                let handlers = ElementContentHandlers::default().text(marks(Mark::Selected)).element(
+                let handlers = ElementContentHandlers::default().text(marks(PageMark::Selected)).element(
                     move |_: &mut Element<'_, '_>| {
                         state.borrow_mut().matched = true;
                         Ok(())
@@ -183,11 +181,13 @@ fn extract<'h>(
         }
         None => {
             settings = settings.append_document_content_handler(
-                DocumentContentHandlers::default().text(marks(Mark::Selected)),
+                DocumentContentHandlers::default().text(marks(PageMark::Selected)),
             );
         }
     }
-    for (selectors, mark) in [(remove, Mark::Removed), (&unseen, Mark::Removed), (&title, Mark::Title)] {
+    for (selectors, mark) in
+        [(remove, PageMark::Removed), (&unseen, PageMark::Removed), (&title, PageMark::Title)]
+    {
         for selector in selectors {
             let handlers = ElementContentHandlers::default().text(marks(mark));
             settings = settings.append_element_content_handler((Cow::Borrowed(selector), handlers));
@@ -203,9 +203,9 @@ fn extract<'h>(
 }
 
 impl Extract<'_> {
-    /// One handler met one chunk. Each chunk passes all handlers that match, in no order we rely
-    /// on; chunks that touch are one run, because entities may be cut in two.
-    fn see(&mut self, chunk: &TextChunk<'_>, mark: Mark) {
+    /// Handles one chunk for one handler. Each chunk passes all matching handlers, in any order. Adjacent
+    /// chunks form one run, because entities may be split between them.
+    fn see(&mut self, chunk: &TextChunk<'_>, mark: PageMark) {
         let range = chunk.source_location().bytes();
         if chunk.as_str().is_empty() {
             return;
@@ -215,7 +215,7 @@ impl Extract<'_> {
         if !known && !touches {
             self.take_run();
         }
-        let run = self.run.get_or_insert_with(|| Run {
+        let run = self.run.get_or_insert_with(|| TextRun {
             range: range.start..range.start,
             raw: String::new(),
             entities: chunk.text_type().allows_html_entities(),
@@ -229,10 +229,10 @@ impl Extract<'_> {
             run.raw.push_str(chunk.as_str());
         }
         match mark {
-            Mark::Selected => run.selected = true,
-            Mark::Removed => run.removed = true,
-            // The title of a drawing is ordinary text; only the page's own is parsed like this.
-            Mark::Title => run.title = chunk.text_type() == TextType::RCData,
+            PageMark::Selected => run.selected = true,
+            PageMark::Removed => run.removed = true,
+            // The title of an SVG drawing is ordinary text; only the page's own has this text type.
+            PageMark::Title => run.title = chunk.text_type() == TextType::RCData,
         }
     }
 

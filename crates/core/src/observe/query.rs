@@ -1,4 +1,4 @@
-//! Which items somebody asked for: a small language of conditions.
+//! A small language of conditions on items.
 //!
 //! ```text
 //! condition = all { "or" all }
@@ -9,82 +9,82 @@
 //! text      = "'" … "'" | '"' … '"', in which a quotation mark is written twice
 //! ```
 //!
-//! A field alone asks whether there is one. `=` compares the whole, `~` looks for a regular expression
-//! anywhere, `contains` for a text whatever the case. Of a field with several values, one must do: `category =
-//! 'a'` is true if *a* is among the categories, `category != 'a'` if it is not among them. What an item does not
-//! have is neither equal to anything nor does it match, so `title != 'x'` is true of an item without a title.
+//! A field alone tests whether the item has it. `=` compares the whole value, `~` searches for a regular
+//! expression, `contains` searches for a text and ignores case. A field with several values needs one that
+//! passes: `category = 'a'` is true if *a* is among the categories, `category != 'a'` if it is not. A missing
+//! field is not equal to any text and matches none, so `title != 'x'` is true of an item without a title.
 //!
-//! Regular expressions are those of the `regex` crate: they take time in proportion to the text, and one that
-//! would grow beyond [`MOST_BYTES`] is refused. Conditions nest no deeper than [`DEEPEST`].
+//! Regular expressions are those of the `regex` crate: their time is proportional to the text. One that would
+//! exceed [`MOST_BYTES`] is refused. Conditions nest no deeper than [`DEEPEST`].
 //!
-//! Knows what an item says of itself. Must not know who asks, nor what becomes of an answer.
+//! Must not know the owner of a condition, nor the use of its result.
 
 use std::fmt;
 use std::ops::Range;
 
 use regex::{Regex, RegexBuilder};
 
-/// A condition is no longer than this, in bytes.
+/// Maximum length of a condition, in bytes.
 pub const LONGEST: usize = 4096;
 
-/// Brackets and `not` within each other.
+/// Maximum nesting of brackets and `not`.
 pub const DEEPEST: usize = 64;
 
-/// What a regular expression may take when it is made ready.
+/// Maximum memory of a compiled regular expression, in bytes.
 pub const MOST_BYTES: usize = 1 << 20;
 
-/// What an item says of itself.
+/// The fields of an item that a condition can test.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Said<'i> {
     /// Its title.
     pub title: Option<&'i str>,
     /// Its link.
     pub link: Option<&'i str>,
-    /// By what it is known.
+    /// Its key.
     pub id: Option<&'i str>,
-    /// Of a page, what it says.
+    /// Its text.
     pub text: Option<&'i str>,
-    /// Who wrote it.
+    /// Its authors.
     pub authors: &'i [String],
-    /// What it is filed under.
+    /// Its categories.
     pub categories: &'i [String],
 }
 
-/// What can be asked about.
+/// A field that a condition can test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Field {
-    /// Its title.
+pub enum QueryField {
+    /// The title.
     Title,
-    /// Its link.
+    /// The link.
     Link,
-    /// By what it is known.
+    /// The key.
     Id,
-    /// What it says.
+    /// The text.
     Text,
-    /// Who wrote it.
+    /// The authors.
     Authors,
-    /// What it is filed under.
+    /// The categories.
     Categories,
 }
 
-const FIELDS: [(&str, Field); 8] = [
-    ("title", Field::Title),
-    ("link", Field::Link),
-    ("id", Field::Id),
-    ("text", Field::Text),
-    ("author", Field::Authors),
-    ("authors", Field::Authors),
-    ("category", Field::Categories),
-    ("categories", Field::Categories),
+const FIELDS: [(&str, QueryField); 8] = [
+    ("title", QueryField::Title),
+    ("link", QueryField::Link),
+    ("id", QueryField::Id),
+    ("text", QueryField::Text),
+    ("author", QueryField::Authors),
+    ("authors", QueryField::Authors),
+    ("category", QueryField::Categories),
+    ("categories", QueryField::Categories),
 ];
 
-impl Field {
+impl QueryField {
     /// The field of that name.
     pub fn from_name(name: &str) -> Option<Self> {
         FIELDS.iter().find(|(known, _)| *known == name).map(|&(_, field)| field)
     }
 
-    /// Whether one of an item's values does.
+    /// Whether one of the item's values passes the test.
     fn any(self, of: &Said<'_>, test: impl Fn(&str) -> bool) -> bool {
         match self {
             Self::Title => of.title.is_some_and(test),
@@ -98,14 +98,14 @@ impl Field {
 }
 
 #[derive(Debug, Clone)]
-enum Node {
-    Or(Vec<Node>),
-    And(Vec<Node>),
-    Not(Box<Node>),
-    Has(Field),
-    Equals(Field, String),
-    Contains(Field, String),
-    Matches(Field, Regex),
+enum QueryNode {
+    Or(Vec<QueryNode>),
+    And(Vec<QueryNode>),
+    Not(Box<QueryNode>),
+    Has(QueryField),
+    Equals(QueryField, String),
+    Contains(QueryField, String),
+    Matches(QueryField, Regex),
 }
 
 /// A condition on items.
@@ -122,14 +122,14 @@ enum Node {
 /// assert_eq!(error.at, 14..15);
 /// ```
 #[derive(Debug, Clone)]
-pub struct Condition(Node);
+pub struct QueryCondition(QueryNode);
 
-/// Why a text is no condition.
+/// The reason why a text is not a condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoCondition {
-    /// Where in it, in bytes.
+    /// The range of the fault, in bytes.
     pub at: Range<usize>,
-    /// What is wrong there, and what to do.
+    /// The fault and its correction.
     pub problem: String,
 }
 
@@ -141,8 +141,8 @@ impl fmt::Display for NoCondition {
 
 impl std::error::Error for NoCondition {}
 
-impl Condition {
-    /// Reads a condition.
+impl QueryCondition {
+    /// Parses a condition.
     pub fn parse(text: &str) -> Result<Self, NoCondition> {
         if text.len() > LONGEST {
             let problem = format!("a condition has {LONGEST} bytes at most, and this one {}", text.len());
@@ -153,25 +153,25 @@ impl Condition {
         match reading.peek() {
             None => Ok(Self(node)),
             Some(token) => Err(match token.kind {
-                Kind::Close => token.refused("there is no bracket for this one to close"),
+                TokenKind::Close => token.refused("there is no bracket for this one to close"),
                 _ => token.refused("`and` or `or` is missing before this"),
             }),
         }
     }
 
-    /// Whether it asks about this field.
-    pub fn asks_about(&self, field: Field) -> bool {
+    /// Whether the condition tests this field.
+    pub fn asks_about(&self, field: QueryField) -> bool {
         self.0.asks_about(field)
     }
 
-    /// Whether an item is as it says.
+    /// Whether the condition is true of an item.
     pub fn holds(&self, of: &Said<'_>) -> bool {
         self.0.holds(of)
     }
 }
 
-impl Node {
-    fn asks_about(&self, wanted: Field) -> bool {
+impl QueryNode {
+    fn asks_about(&self, wanted: QueryField) -> bool {
         match self {
             Self::Or(all) | Self::And(all) => all.iter().any(|node| node.asks_about(wanted)),
             Self::Not(node) => node.asks_about(wanted),
@@ -196,10 +196,10 @@ impl Node {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Kind {
+enum TokenKind {
     Word,
     Text(String),
-    /// Whether it is negated, and how it compares.
+    /// The flag is true for the negated operator.
     Equals(bool),
     Matches(bool),
     Open,
@@ -208,7 +208,7 @@ enum Kind {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Token {
-    kind: Kind,
+    kind: TokenKind,
     at: Range<usize>,
 }
 
@@ -224,13 +224,13 @@ fn tokens(text: &str) -> Result<Vec<Token>, NoCondition> {
     while let Some((start, sign)) = rest.next() {
         let kind = match sign {
             _ if sign.is_whitespace() => continue,
-            '(' => Kind::Open,
-            ')' => Kind::Close,
-            '=' => Kind::Equals(false),
-            '~' => Kind::Matches(false),
+            '(' => TokenKind::Open,
+            ')' => TokenKind::Close,
+            '=' => TokenKind::Equals(false),
+            '~' => TokenKind::Matches(false),
             '!' => match rest.next_if(|&(_, next)| next == '=' || next == '~') {
-                Some((_, '=')) => Kind::Equals(true),
-                Some(_) => Kind::Matches(true),
+                Some((_, '=')) => TokenKind::Equals(true),
+                Some(_) => TokenKind::Matches(true),
                 None => {
                     let problem = "`!` stands in `!=` and `!~` only; write `not`".to_owned();
                     return Err(NoCondition { at: start..start + 1, problem });
@@ -240,7 +240,7 @@ fn tokens(text: &str) -> Result<Vec<Token>, NoCondition> {
                 let mut value = String::new();
                 loop {
                     match rest.next() {
-                        // Twice for one.
+                        // A doubled quotation mark stands for one.
                         Some((_, mark)) if mark == sign => match rest.next_if(|&(_, next)| next == sign) {
                             Some(_) => value.push(sign),
                             None => break,
@@ -252,11 +252,11 @@ fn tokens(text: &str) -> Result<Vec<Token>, NoCondition> {
                         }
                     }
                 }
-                Kind::Text(value)
+                TokenKind::Text(value)
             }
             _ if sign.is_alphabetic() || sign == '_' => {
                 while rest.next_if(|&(_, next)| next.is_alphanumeric() || next == '_').is_some() {}
-                Kind::Word
+                TokenKind::Word
             }
             _ => {
                 let hint = match sign {
@@ -292,7 +292,7 @@ impl Reading<'_> {
     }
 
     fn word(&self, token: &Token) -> &str {
-        if token.kind == Kind::Word { &self.text[token.at.clone()] } else { "" }
+        if token.kind == TokenKind::Word { &self.text[token.at.clone()] } else { "" }
     }
 
     /// Takes the next token if it is this word.
@@ -306,23 +306,23 @@ impl Reading<'_> {
         NoCondition { at: self.text.len()..self.text.len(), problem: problem.to_owned() }
     }
 
-    fn condition(&mut self, depth: usize) -> Result<Node, NoCondition> {
+    fn condition(&mut self, depth: usize) -> Result<QueryNode, NoCondition> {
         let mut any = vec![self.all(depth)?];
         while self.take_word("or") {
             any.push(self.all(depth)?);
         }
-        Ok(if any.len() == 1 { any.remove(0) } else { Node::Or(any) })
+        Ok(if any.len() == 1 { any.remove(0) } else { QueryNode::Or(any) })
     }
 
-    fn all(&mut self, depth: usize) -> Result<Node, NoCondition> {
+    fn all(&mut self, depth: usize) -> Result<QueryNode, NoCondition> {
         let mut all = vec![self.one(depth)?];
         while self.take_word("and") {
             all.push(self.one(depth)?);
         }
-        Ok(if all.len() == 1 { all.remove(0) } else { Node::And(all) })
+        Ok(if all.len() == 1 { all.remove(0) } else { QueryNode::And(all) })
     }
 
-    fn one(&mut self, depth: usize) -> Result<Node, NoCondition> {
+    fn one(&mut self, depth: usize) -> Result<QueryNode, NoCondition> {
         let Some(token) = self.take() else {
             return Err(self.ends("a condition is missing, such as title ~ 'release'"));
         };
@@ -330,32 +330,34 @@ impl Reading<'_> {
             return Err(token.refused(format!("brackets and `not` nest {DEEPEST} deep at most")));
         }
         match token.kind {
-            Kind::Open => {
+            TokenKind::Open => {
                 let node = self.condition(depth + 1)?;
                 match self.take() {
-                    Some(Token { kind: Kind::Close, .. }) => Ok(node),
+                    Some(Token { kind: TokenKind::Close, .. }) => Ok(node),
                     Some(other) => {
                         Err(other.refused("`and`, `or` or a closing bracket is missing before this"))
                     }
                     None => Err(token.refused("this bracket is not closed")),
                 }
             }
-            Kind::Word if self.word(&token) == "not" => Ok(Node::Not(Box::new(self.one(depth + 1)?))),
-            Kind::Word => {
+            TokenKind::Word if self.word(&token) == "not" => {
+                Ok(QueryNode::Not(Box::new(self.one(depth + 1)?)))
+            }
+            TokenKind::Word => {
                 let field = self.field(&token)?;
                 self.test(field)
             }
-            Kind::Close => Err(token.refused("a condition is missing before this bracket")),
-            Kind::Text(_) => Err(token.refused("a field comes first, then the text: title = 'news'")),
-            Kind::Equals(_) | Kind::Matches(_) => {
+            TokenKind::Close => Err(token.refused("a condition is missing before this bracket")),
+            TokenKind::Text(_) => Err(token.refused("a field comes first, then the text: title = 'news'")),
+            TokenKind::Equals(_) | TokenKind::Matches(_) => {
                 Err(token.refused("a field is missing before this: title ~ 'news'"))
             }
         }
     }
 
-    fn field(&self, token: &Token) -> Result<Field, NoCondition> {
+    fn field(&self, token: &Token) -> Result<QueryField, NoCondition> {
         let word = self.word(token);
-        Field::from_name(word).ok_or_else(|| {
+        QueryField::from_name(word).ok_or_else(|| {
             let problem = match word {
                 "and" | "or" => format!("a condition is missing before `{word}`"),
                 _ => format!(
@@ -366,24 +368,26 @@ impl Reading<'_> {
         })
     }
 
-    fn test(&mut self, field: Field) -> Result<Node, NoCondition> {
+    fn test(&mut self, field: QueryField) -> Result<QueryNode, NoCondition> {
         let kind = match self.peek() {
             Some(token) if self.word(token) == "contains" => None,
-            Some(Token { kind: kind @ (Kind::Equals(_) | Kind::Matches(_)), .. }) => Some(kind.clone()),
-            _ => return Ok(Node::Has(field)),
+            Some(Token { kind: kind @ (TokenKind::Equals(_) | TokenKind::Matches(_)), .. }) => {
+                Some(kind.clone())
+            }
+            _ => return Ok(QueryNode::Has(field)),
         };
         self.next += 1;
         let (text, at) = match self.take() {
-            Some(Token { kind: Kind::Text(text), at }) => (text, at),
+            Some(Token { kind: TokenKind::Text(text), at }) => (text, at),
             Some(other) => return Err(other.refused("a text in quotation marks belongs here")),
             None => return Err(self.ends("a text in quotation marks is missing at the end")),
         };
-        let negated = |no: bool, node: Node| if no { Node::Not(Box::new(node)) } else { node };
+        let negated = |no: bool, node: QueryNode| if no { QueryNode::Not(Box::new(node)) } else { node };
         Ok(match kind {
-            None => Node::Contains(field, text.to_lowercase()),
-            Some(Kind::Matches(no)) => negated(no, Node::Matches(field, compiled(&text, at)?)),
-            Some(Kind::Equals(no)) => negated(no, Node::Equals(field, text)),
-            Some(_) => Node::Has(field),
+            None => QueryNode::Contains(field, text.to_lowercase()),
+            Some(TokenKind::Matches(no)) => negated(no, QueryNode::Matches(field, compiled(&text, at)?)),
+            Some(TokenKind::Equals(no)) => negated(no, QueryNode::Equals(field, text)),
+            Some(_) => QueryNode::Has(field),
         })
     }
 }
@@ -394,7 +398,7 @@ fn compiled(text: &str, at: Range<usize>) -> Result<Regex, NoCondition> {
             regex::Error::CompiledTooBig(_) => {
                 "this regular expression grows too large; repeat less, or match less of it".to_owned()
             }
-            // The last line says what is wrong; those before it draw where.
+            // The last line is the message; the lines before it show the position.
             error => {
                 let said = error.to_string();
                 let last = said.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
@@ -416,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_hold_or_do_not() {
+    fn conditions_evaluate_as_documented() {
         let categories = ["news".to_owned(), "Rust".to_owned()];
         let of = item("Rust 1.99 is out", &categories);
         for (text, holds) in [
@@ -445,14 +449,14 @@ mod tests {
             (r#"title="Rust 1.99 is out""#, true),
             ("title contains 'it''s'", false),
         ] {
-            assert_eq!(Condition::parse(text).map(|wanted| wanted.holds(&of)), Ok(holds), "{text}");
+            assert_eq!(QueryCondition::parse(text).map(|wanted| wanted.holds(&of)), Ok(holds), "{text}");
         }
-        let quoted = Condition::parse("title = 'it''s \"so\"'").unwrap();
+        let quoted = QueryCondition::parse("title = 'it''s \"so\"'").unwrap();
         assert!(quoted.holds(&item("it's \"so\"", &[])));
     }
 
     #[test]
-    fn what_is_wrong_is_said_where_it_is() {
+    fn errors_carry_position_and_message() {
         for (text, at, says) in [
             ("", 0..0, "a condition is missing"),
             ("title = ", 8..8, "quotation marks is missing at the end"),
@@ -472,14 +476,14 @@ mod tests {
             ("title ~ '('", 8..11, "no regular expression: unclosed group"),
             (r"title ~ '(\w{900}){900}'", 8..24, "grows too large"),
         ] {
-            let error = Condition::parse(text).unwrap_err();
+            let error = QueryCondition::parse(text).unwrap_err();
             assert!(error.problem.contains(says), "{text}: {error}");
             assert_eq!(error.at, at, "{text}: {error}");
         }
         let deep = "(".repeat(1000) + "title" + &")".repeat(1000);
-        assert!(Condition::parse(&deep).unwrap_err().problem.contains("deep at most"));
-        assert!(Condition::parse(&"not ".repeat(1000)).unwrap_err().problem.contains("deep at most"));
-        assert!(Condition::parse(&" ".repeat(LONGEST + 1)).unwrap_err().problem.contains("at most"));
+        assert!(QueryCondition::parse(&deep).unwrap_err().problem.contains("deep at most"));
+        assert!(QueryCondition::parse(&"not ".repeat(1000)).unwrap_err().problem.contains("deep at most"));
+        assert!(QueryCondition::parse(&" ".repeat(LONGEST + 1)).unwrap_err().problem.contains("at most"));
     }
 
     fn condition() -> impl Strategy<Value = String> {
@@ -500,20 +504,20 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is written, it is read or refused, with a place that is in the text.
+        /// Every text is parsed or refused, and the range of an error lies in the text.
         #[test]
-        fn nothing_written_is_too_much(text in r#"[a-z()=!~'" \\&é]{0,60}|.{0,60}"#) {
-            if let Err(error) = Condition::parse(&text) {
+        fn every_text_is_parsed_or_refused(text in r#"[a-z()=!~'" \\&é]{0,60}|.{0,60}"#) {
+            if let Err(error) = QueryCondition::parse(&text) {
                 prop_assert!(text.get(error.at.clone()).is_some(), "{text}: {error:?}");
                 prop_assert!(!error.problem.is_empty());
             }
         }
 
         #[test]
-        fn what_is_well_formed_is_read_and_obeys_logic(a in condition(), b in condition(), title in "[abc ']{0,5}") {
+        fn well_formed_conditions_parse_and_obey_logic(a in condition(), b in condition(), title in "[abc ']{0,5}") {
             let categories = ["a".to_owned()];
             let of = item(&title, &categories);
-            let holds = |text: &str| Condition::parse(text).map(|wanted| wanted.holds(&of));
+            let holds = |text: &str| QueryCondition::parse(text).map(|wanted| wanted.holds(&of));
             let (first, second) = (holds(&a), holds(&b));
             prop_assert!(first.is_ok() && second.is_ok(), "{} / {}", a, b);
             let (first, second) = (first.unwrap_or(false), second.unwrap_or(false));

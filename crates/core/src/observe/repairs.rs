@@ -1,7 +1,7 @@
-//! What was wrong with a document, in one short sentence.
+//! The faults of a document, in one short sentence.
 //!
-//! Exists so that repairing stays visible: a publisher can be told, and an odd result explained.
-//! Knows counts and words. Must not know how anything is repaired.
+//! The sentence makes repairs visible: it can be reported to a publisher and explains an odd result. Must not
+//! know how anything is repaired.
 
 /// Counted repairs of one document.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub(super) struct Repairs {
 }
 
 impl Repairs {
-    /// The sentence, if there was anything to repair. `items` is how many could be read.
+    /// The sentence, or `None` if nothing was repaired. `items` is the number of items read.
     pub(super) fn sentence(&self, items: usize) -> Option<String> {
         let mut said: Vec<String> = Vec::new();
         if self.truncated {
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn short_and_human() {
+    fn sentence_lists_the_repairs_with_counts() {
         assert_eq!(Repairs::default().sentence(3), None);
         let cut = Repairs { truncated: true, ampersands: 2, entities: 1, ..Repairs::default() };
         assert_eq!(

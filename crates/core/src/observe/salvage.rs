@@ -1,11 +1,9 @@
-//! XML as found in the wild, made readable.
+//! Reads malformed XML feeds.
 //!
-//! Exists because the feed library wants well-formed documents of a few versions, fails a whole
-//! feed for one bare ampersand, and can be stalled or made to panic through fields that we do not
-//! need (authors, durations, a million attributes). So it never sees a foreign document: this
-//! reader goes through the text once, keeps the fields that matter, repairs what it can, and
-//! writes a small clean feed. Knows XML's failures and which element of which dialect means what.
-//! Must not know dates, identity, or what was seen before.
+//! The feed library requires well-formed documents of a few versions and fails a whole feed for one bare
+//! ampersand. Fields that are not needed (authors, durations, a million attributes) can stall it or make it
+//! panic. So it never gets an original document. This reader scans the text once, keeps the needed fields,
+//! repairs faults and writes a small clean feed. Must not know dates, identity, or what was seen before.
 
 use quick_xml::Reader;
 use quick_xml::escape::resolve_predefined_entity;
@@ -14,22 +12,22 @@ use url::Url;
 
 use super::Unreadable;
 use super::attributes::{Attributes, Prefixes};
-use super::clean::{Clean, Writer};
-use super::dialect::{Field, Flavour, Role, Space};
+use super::clean::{Clean, CleanWriter};
+use super::dialect::{FeedField, Flavour, Role, Space};
 use super::hints::Hints;
 use super::repairs::Repairs;
 
-/// Deeper than any feed, shallow enough for every search through the open elements.
+/// Deeper than any feed, and small enough for a linear search of the open elements.
 const MAX_DEPTH: usize = 128;
-/// A feed of this many elements is none.
+/// Maximum number of elements. No real feed has more.
 const MAX_ELEMENTS: usize = 500_000;
-/// How often reading may start again behind broken markup. Each time may cost one more pass.
+/// Maximum number of restarts after broken markup. Each may cost one more pass.
 const MAX_RESTARTS: usize = 16;
 
-/// Elements of HTML that never close; in a field with raw markup they must not pile up.
+/// HTML elements that never close. In a field with raw markup they must not accumulate.
 const VOID: [&str; 9] = ["br", "img", "hr", "input", "meta", "link", "wbr", "source", "col"];
 
-/// Reads the XML that starts with a feed's root element. `url` is where the document came from.
+/// Reads XML that starts with a feed's root element. `url` is the document's address.
 pub(super) fn clean(text: &str, url: Option<&Url>, mut repairs: Repairs) -> Result<Clean, Unreadable> {
     let without_controls;
     let mut text = text;
@@ -39,38 +37,38 @@ pub(super) fn clean(text: &str, url: Option<&Url>, mut repairs: Repairs) -> Resu
         without_controls = text.replace(is_control, "");
         text = &without_controls;
     }
-    let mut wash = Wash { url, repairs, ..Wash::default() };
+    let mut wash = Salvage { url, repairs, ..Salvage::default() };
     wash.run(text)?;
     Ok(wash.finish())
 }
 
-/// An element that is open.
+/// An open element.
 #[derive(Debug)]
-struct Open {
+struct OpenElement {
     name: String,
     role: Role,
-    /// What names without prefix mean inside.
+    /// The namespace of names without prefix inside it.
     default: Space,
     base: Option<Url>,
 }
 
 #[derive(Debug, Default)]
-struct Wash<'u> {
+struct Salvage<'u> {
     url: Option<&'u Url>,
     flavour: Flavour,
-    stack: Vec<Open>,
+    stack: Vec<OpenElement>,
     prefixes: Prefixes,
     elements: usize,
-    /// Of the field that is open: its text, whether that holds markup, its attributes.
+    /// For the open field: its text, whether that contains markup, its attributes.
     capture: String,
     markup: bool,
     attributes: Attributes,
-    writer: Writer,
+    writer: CleanWriter,
     hints: Hints,
     repairs: Repairs,
 }
 
-impl Wash<'_> {
+impl Salvage<'_> {
     fn run(&mut self, text: &str) -> Result<(), Unreadable> {
         let mut reader = lenient(text);
         let mut offset = 0;
@@ -88,7 +86,7 @@ impl Wash<'_> {
                 Ok(Event::Eof) => break,
                 Ok(_) => {}
                 Err(_) => {
-                    // The next item that can be found is a new chance.
+                    // Continues at the next item that can be found.
                     let broken =
                         offset + usize::try_from(reader.error_position()).unwrap_or(usize::MAX / 2);
                     let rest = text.get(broken.max(offset + 1)..).unwrap_or_default();
@@ -114,7 +112,7 @@ impl Wash<'_> {
         let name = start.name();
         let name = name.0;
         if !name.starts_with(|c: char| c.is_alphabetic() || c == '_') {
-            // `a < b` in text, not a tag. The reader swallowed up to the next `>`.
+            // `a < b` in text is not a tag. The reader consumed up to the next `>`.
             self.text("<");
             self.text(start);
             self.text(">");
@@ -175,7 +173,7 @@ impl Wash<'_> {
             if matches!(local.as_str(), "feed" | "entry") { Flavour::Atom } else { Flavour::Rss };
         self.repairs.no_version = local == "rss" && !attributes.version;
         self.writer.start(self.flavour);
-        // A default namespace that we have never heard of is still this feed's own.
+        // An unknown default namespace counts as the feed's own.
         let default = match attributes.xmlns.as_deref().map_or(Space::Core, Space::of_uri) {
             Space::Atom if self.flavour == Flavour::Rss => Space::Atom,
             _ => Space::Core,
@@ -193,11 +191,11 @@ impl Wash<'_> {
     }
 
     fn push(&mut self, name: &str, role: Role, default: Space, base: Option<Url>) {
-        self.stack.push(Open { name: name.to_owned(), role, default, base });
+        self.stack.push(OpenElement { name: name.to_owned(), role, default, base });
     }
 
-    /// An `item` cannot stand inside an item: the one before was not closed. An Atom entry may
-    /// well hold a foreign `entry` in its content.
+    /// True if a tag starts the next item. An `item` cannot be inside an item, so the one before was not
+    /// closed. An Atom entry may contain a foreign `entry` in its content.
     fn is_next_item(&self, local: &str) -> bool {
         self.flavour == Flavour::Rss && self.writer.in_item() && local.eq_ignore_ascii_case("item")
     }
@@ -213,7 +211,7 @@ impl Wash<'_> {
             && matches!(inside, Some(Role::Inner | Role::Field(_)))
             && at + 1 < self.stack.len()
         {
-            // `</link>` of an inline `<link/>` must not close the item's own.
+            // `</link>` of an inline `<link/>` must not close the item's own link.
             return;
         }
         self.repairs.unclosed += self.stack.len() - at - 1;
@@ -245,7 +243,7 @@ impl Wash<'_> {
         }
     }
 
-    /// Half an item would look edited when the whole one comes: better none.
+    /// Drops the open item. A partial item would count as edited once the whole one arrives.
     fn abandon_item(&mut self) {
         self.writer.abandon_item();
         if let Some(at) = self.stack.iter().position(|open| open.role == Role::Item) {
@@ -257,20 +255,20 @@ impl Wash<'_> {
         }
     }
 
-    fn field(&mut self, field: Field, base: Option<&Url>) {
+    fn field(&mut self, field: FeedField, base: Option<&Url>) {
         let text = std::mem::take(&mut self.capture);
         let attributes = std::mem::take(&mut self.attributes);
         let text = match (text.trim(), attributes.src) {
-            ("", Some(src)) if field == Field::Content => src,
+            ("", Some(src)) if field == FeedField::Content => src,
             _ => text,
         };
         match field {
-            Field::Ttl => self.hints.ttl(&text),
-            Field::Hour => self.hints.skip_hour(&text),
-            Field::Day => self.hints.skip_day(&text),
-            Field::Period => self.hints.update_period(&text),
-            Field::Frequency => self.hints.update_frequency(&text),
-            Field::Link => {
+            FeedField::Ttl => self.hints.ttl(&text),
+            FeedField::Hour => self.hints.skip_hour(&text),
+            FeedField::Day => self.hints.skip_day(&text),
+            FeedField::Period => self.hints.update_period(&text),
+            FeedField::Frequency => self.hints.update_frequency(&text),
+            FeedField::Link => {
                 let (rank, written) =
                     match (attributes.href, attributes.rel.as_deref().unwrap_or("alternate")) {
                         (None, _) => (0, text),
@@ -283,27 +281,27 @@ impl Wash<'_> {
                     };
                 self.link(rank, written.trim(), base);
             }
-            Field::Id => {
+            FeedField::Id => {
                 let denied =
                     attributes.permalink.is_some_and(|value| value.trim().eq_ignore_ascii_case("false"));
                 self.writer.id(&text, self.flavour == Flavour::Rss && !denied);
             }
-            Field::Author => {
+            FeedField::Author => {
                 if let Some(labels) = self.writer.labels() {
                     labels.author(&text);
                 }
             }
-            Field::Category => {
+            FeedField::Category => {
                 if let Some(labels) = self.writer.labels() {
                     labels.category(attributes.term.as_deref().unwrap_or(&text));
                 }
             }
-            Field::FeedTitle
-            | Field::Title
-            | Field::Summary
-            | Field::Content
-            | Field::Published
-            | Field::Updated => {
+            FeedField::FeedTitle
+            | FeedField::Title
+            | FeedField::Summary
+            | FeedField::Content
+            | FeedField::Published
+            | FeedField::Updated => {
                 let html = self.markup || attributes.media.is_some_and(|media| media.contains("html"));
                 self.writer.text(field, &text, html);
             }
@@ -311,14 +309,14 @@ impl Wash<'_> {
     }
 
     fn link(&mut self, rank: u8, written: &str, base: Option<&Url>) {
-        // The innermost `xml:base`; without any the caller resolves against the document's URL.
+        // The innermost `xml:base`. Without one, the caller resolves against the document's URL.
         let base = base.or_else(|| self.stack.iter().rev().find_map(|open| open.base.as_ref()));
         let resolved = base.and_then(|base| base.join(written).ok()).map(String::from);
         self.writer.link(rank, written, resolved);
     }
 
     fn text(&mut self, text: &str) {
-        if matches!(self.stack.last(), Some(Open { role: Role::Field(_) | Role::Inner, .. })) {
+        if matches!(self.stack.last(), Some(OpenElement { role: Role::Field(_) | Role::Inner, .. })) {
             self.capture.push_str(text);
         }
     }
@@ -332,7 +330,7 @@ impl Wash<'_> {
                 self.text(resolve_predefined_entity(name).unwrap_or_default());
             }
             _ => {
-                // Either HTML's entity without a declaration, or `AT&T; …`, no reference at all.
+                // Either an HTML entity without a declaration, or `AT&T; …`, which is no reference.
                 let written = format!("&{name};");
                 let decoded = html_escape::decode_html_entities(&written);
                 if *decoded == *written {

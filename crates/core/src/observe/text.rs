@@ -1,8 +1,7 @@
-//! Strings as a reader sees them.
+//! Normalises text: folds white space, strips tags, hashes.
 //!
-//! Exists because titles and contents arrive as plain text, as HTML, as HTML escaped twice, and
-//! must compare equal when only white space moved. Knows folding, stripping and hashing. Must not
-//! know which field of which format a string came from.
+//! Titles and contents are plain text, HTML, or HTML escaped twice. They must compare equal if only white
+//! space differs. Must not know which field of which format a string comes from.
 
 use std::fmt::Write as _;
 
@@ -11,7 +10,7 @@ use sha2::{Digest, Sha256};
 /// The longest title kept, in characters.
 const TITLE_CHARS: usize = 500;
 
-/// Runs of white space become one space; none at the ends.
+/// Reduces runs of white space to one space and removes them at the ends.
 pub(super) fn folded(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for word in text.split_whitespace() {
@@ -23,9 +22,9 @@ pub(super) fn folded(text: &str) -> String {
     out
 }
 
-/// A title: one line, bounded. `markup` says whether tags in it are markup or meant literally.
+/// A title: one line, bounded. `markup` is true if tags are markup, false if they are literal text.
 pub(super) fn title(text: &str, markup: bool) -> Option<String> {
-    // Nothing beyond this can reach the result, and a "title" may be megabytes.
+    // Text beyond this cannot reach the result, and a "title" may have megabytes.
     let text = head(text, TITLE_CHARS * 64);
     let stripped = if markup { without_tags(text) } else { text.to_owned() };
     let line = folded(&html_escape::decode_html_entities(&stripped));
@@ -39,15 +38,15 @@ pub(super) fn title(text: &str, markup: bool) -> Option<String> {
     Some(line.chars().take(TITLE_CHARS - 1).chain(['…']).collect())
 }
 
-/// Of what an item says, so many bytes are kept to be asked about.
+/// Maximum length of an item's text kept for conditions, in bytes.
 const TEXT_BYTES: usize = 64 * 1024;
 
-/// What several pieces of markup say, one after the other, without tags and bounded.
+/// The text of several pieces of markup in order, without tags and bounded.
 pub(super) fn plain<'a>(pieces: impl IntoIterator<Item = &'a String>) -> Option<String> {
     let mut all = String::new();
     for piece in pieces.into_iter().filter(|piece| !piece.is_empty()) {
         let left = TEXT_BYTES.saturating_sub(all.len());
-        // Markup may be most of it.
+        // Markup may be most of the piece.
         let stripped = without_tags(head(piece, left * 4));
         let words = folded(&html_escape::decode_html_entities(&stripped));
         if !all.is_empty() && !words.is_empty() {
@@ -67,7 +66,7 @@ pub(super) fn head(text: &str, bytes: usize) -> &str {
     &text[..end]
 }
 
-/// Text without what looks like tags. `a < b` and `<3` stay.
+/// Removes tags from text. `a < b` and `<3` stay.
 fn without_tags(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -79,7 +78,7 @@ fn without_tags(text: &str) -> String {
             Some(close) if is_tag => {
                 rest = &tail[close + 1..];
             }
-            // No `>` anywhere ahead: nothing further can be a tag.
+            // No `>` follows, so nothing further can be a tag.
             None => {
                 rest = "";
                 out.push_str(tail);
@@ -94,8 +93,8 @@ fn without_tags(text: &str) -> String {
     out
 }
 
-/// A stable 64-bit hash of several strings: the first eight bytes of a SHA-256 over them with
-/// their lengths, so that no text can move from one to the next unnoticed.
+/// A stable 64-bit hash of several strings: the first eight bytes of a SHA-256 over them and their lengths.
+/// The lengths make a shift of text from one string to the next change the hash.
 pub(super) fn fingerprint<'a>(parts: impl IntoIterator<Item = &'a str>) -> u64 {
     let digest = digest(parts);
     digest.iter().take(8).fold(0, |hash, byte| hash << 8 | u64::from(*byte))
@@ -124,21 +123,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn titles_become_one_plain_line() {
+    fn titles_are_reduced_to_one_plain_line() {
         assert_eq!(title("  <b>Tom</b> &amp;\n Jerry ", true).as_deref(), Some("Tom & Jerry"));
         assert_eq!(title("a < b, I <3 you", true).as_deref(), Some("a < b, I <3 you"));
         assert_eq!(title("Use <b> sparingly", false).as_deref(), Some("Use <b> sparingly"));
         assert_eq!(title(" \u{0} <br/> ", true), None);
         assert_eq!(title(&"é".repeat(100_000), true).map(|t| t.chars().count()), Some(500));
-        // Linear even when no bracket ever closes.
+        // Takes linear time even if no bracket closes.
         assert!(title(&"<a".repeat(1_000_000), true).is_some());
     }
 
     #[test]
-    fn hashes_are_stable_and_keep_parts_apart() {
+    fn hashes_are_stable_and_depend_on_part_boundaries() {
         assert_eq!(fingerprint(["a", "bc"]), fingerprint(["a", "bc"]));
         assert_ne!(fingerprint(["a", "bc"]), fingerprint(["ab", "c"]));
-        // Stored in databases: this value may never change.
+        // Stored in databases: this value must never change.
         assert_eq!(fingerprint(["tide"]), 0x8cfd0b34cb5d82a9);
         assert_eq!(hex(["tide"])[..16], *"8cfd0b34cb5d82a9");
         assert_eq!(hex(["tide"]).len(), 64);

@@ -1,27 +1,26 @@
-//! When a rule is in force.
+//! The active period of a rule.
 //!
-//! Venu Gopal et al. give each notification rule a period 𝒯 in which it is to be supported. People have
-//! office hours within such periods, so here it is both: from one day to another, and some hours of some
-//! days of the week. What happens outside is as if there were no rule.
+//! Venu Gopal et al. give each notification rule a period 𝒯 of support. Here it consists of a range of dates
+//! and of hours of some days of the week. Outside of it the rule has no effect.
 //!
-//! Knows spans of time. Must not know what a rule wants.
+//! Holds spans of time. May not know the requirement of a rule.
 
 use crate::model::steps::Steps;
 use crate::time::{Span, Timestamp};
 
 /// When a rule is in force.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Active {
-    /// Not before.
+pub struct ActiveHours {
+    /// Start.
     pub from: Option<Timestamp>,
-    /// No longer.
+    /// End.
     pub until: Option<Timestamp>,
-    /// Within the week: above zero where it is; `None`: always.
+    /// Hours of the week: above zero if active; `None`: always.
     pub week: Option<Steps>,
 }
 
-impl Active {
-    /// The spans in which it is, between two instants; ascending and apart, each without its end.
+impl ActiveHours {
+    /// The active spans between two instants; ascending and disjoint, each without its end.
     ///
     /// ```
     /// # use tidewatch_core::model::{importance::WeekWindow, steps::Steps};
@@ -57,7 +56,7 @@ impl Active {
         spans
     }
 
-    /// Whether it is in force then.
+    /// Whether the rule is active at this time.
     pub fn holds(&self, at: Timestamp) -> bool {
         !self.spans(at, at + Span::from_millis(1)).is_empty()
     }
@@ -68,9 +67,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_period_has_a_beginning_and_an_end() {
+    fn spans_are_limited_to_the_period() {
         let at = Timestamp::from_secs;
-        let active = Active { from: Some(at(10)), until: Some(at(20)), week: None };
+        let active = ActiveHours { from: Some(at(10)), until: Some(at(20)), week: None };
         assert_eq!(active.spans(at(0), at(100)), [(at(10), at(20))]);
         assert_eq!(active.spans(at(12), at(15)), [(at(12), at(15))]);
         assert!(active.spans(at(20), at(100)).is_empty());

@@ -1,6 +1,6 @@
 //! The politeness budget of one source: at most n probes in any span T, at least δ apart.
 //!
-//! Knows the arithmetic of the constraint and nothing of who wants to spend it.
+//! Holds the arithmetic of the constraint. May not know the purpose of the probes.
 
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -10,43 +10,42 @@ use crate::time::{Span, Timestamp};
 /// n probes per T, at least δ apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Budget {
-    /// n: how many probes any window of length `per` may hold. At least 1.
+    /// n: the maximum number of probes in any window of length `per`. At least 1.
     pub probes: u32,
     /// T: the window.
     pub per: Span,
-    /// δ: the least time between two probes.
+    /// δ: the minimum time between two probes.
     pub min_spacing: Span,
 }
 
 impl Default for Budget {
-    /// The floor for a source whose owner said nothing: 48 a day, a quarter of an hour apart.
+    /// The default without configuration: 48 a day, a quarter of an hour apart.
     fn default() -> Self {
         Self { probes: 48, per: Span::from_days(1), min_spacing: Span::from_mins(15) }
     }
 }
 
 impl Budget {
-    /// The gap between probes when the budget is spread evenly, never under the spacing.
+    /// The gap between probes of an evenly spread budget, at least the spacing.
     pub fn even_gap(&self) -> Span {
         Span::from_millis(self.per.as_millis() / i64::from(self.probes.max(1))).max(self.min_spacing)
     }
 }
 
-/// What has been spent: the times of the last n probes, and of all within T.
+/// The spent probes: the times of the last n probes, and of all within T.
 ///
-/// A probe counts at the moment it *ended*. The server saw it no later than that, so spacing and
-/// budget hold at the server's door too, whatever the network's latency did.
+/// A probe counts at its *end*. The server received it no later, so spacing and budget also hold at the
+/// server, for any network latency.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spent(VecDeque<Timestamp>);
 
 impl Spent {
-    /// Notes a probe that ended at `at`, and forgets what no window of this budget can reach.
+    /// Adds a probe that ended at `at`, and removes those that no window of this budget reaches.
     pub fn note(&mut self, at: Timestamp, budget: &Budget) {
-        // Notes come in order but for a clock that was set back; keep the ring sorted regardless.
+        // Times are in order unless the clock was set back; the list stays sorted in any case.
         let place = self.0.partition_point(|&t| t <= at);
         self.0.insert(place, at);
-        // By count *and* age: were a smaller n to cut the ring at once, a later larger one would
-        // find probes missing that are still within T.
+        // Removal by count *and* age: after a smaller n, a later larger one still needs the probes within T.
         let reach = self.0.back().map_or(at, |&last| last - budget.per);
         while self.0.len() > budget.probes.max(1) as usize && self.0.front().is_some_and(|&t| t <= reach) {
             self.0.pop_front();
@@ -58,17 +57,17 @@ impl Spent {
         self.0.back().copied()
     }
 
-    /// When the probes that are still known ended, ascending.
+    /// The end times of the recorded probes, ascending.
     pub fn times(&self) -> impl Iterator<Item = Timestamp> {
         self.0.iter().copied()
     }
 
-    /// From when the spacing δ allows a probe.
+    /// The earliest probe under the spacing δ.
     pub fn spacing_allows(&self, budget: &Budget) -> Timestamp {
         self.last().map_or(Timestamp::MIN, |t| t + budget.min_spacing)
     }
 
-    /// From when n per T allows a probe.
+    /// The earliest probe under n per T.
     pub fn budget_allows(&self, budget: &Budget) -> Timestamp {
         let n = budget.probes.max(1) as usize;
         match self.0.len().checked_sub(n) {
@@ -77,13 +76,13 @@ impl Spent {
         }
     }
 
-    /// How many probes are left in the window that ends at `now`.
+    /// The remaining probes of the window that ends at `now`.
     pub fn left(&self, budget: &Budget, now: Timestamp) -> u32 {
         let used = self.0.iter().filter(|&&t| t + budget.per > now).count();
         budget.probes.saturating_sub(u32::try_from(used).unwrap_or(u32::MAX))
     }
 
-    /// Moves all times when the clock was found to have been moved.
+    /// Shifts all times after a correction of the clock.
     pub fn shift(&mut self, by: Span) {
         for at in &mut self.0 {
             *at += by;
@@ -98,7 +97,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Whatever one wants, probes sent as soon as the budget allows never break it.
+        /// Probes sent as soon as the budget allows never exceed it.
         #[test]
         fn greedy_probes_never_exceed_any_window(
             probes in 1_u32..6,
@@ -118,7 +117,7 @@ mod tests {
                 now += Span::from_millis(wait);
                 let start = now.max(spent.spacing_allows(&budget)).max(spent.budget_allows(&budget));
                 let end = start + Span::from_millis(latency);
-                // Anywhere within the probe; the middle stands for it.
+                // The server sees the request at some time within the probe; the middle represents it.
                 seen_by_server.push(start + Span::from_millis(latency / 2));
                 spent.note(end, &budget);
                 now = end;

@@ -1,22 +1,21 @@
-//! What a plan that was ordered looks like, for whoever knows the source's rhythm.
+//! Builds a requested plan from the rate of a source.
 //!
-//! The engine holds no rates; this is for whoever reads them, in the daemon or in a simulation. Knows
-//! what each policy makes of a rate, and so what `auto` may follow. Must not know where rates come
-//! from, nor what becomes of a plan.
+//! The engine holds no rates; the daemon or a simulation calls this with them. Implements each policy for a
+//! rate, and selects the one for `auto`. May not know the origin of rates or the use of a plan.
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-use super::ask::Knowledge;
 use super::chain;
 use super::execution::Interval;
+use super::next_probe::Knowledge;
 use super::plan::Revision;
+use super::plan_input::{self, PlanInput, PlannedTimes};
 use super::policy::Policy;
 use super::prediction::{Want, intervals};
-use super::rolling::{self, Ahead, Standing};
 use crate::model::aggregate::RateOrigin;
-use crate::model::beliefs::WELL_FOUNDED;
-use crate::model::habits::foretell::Foresight;
+use crate::model::habits::predict::Foresight;
+use crate::model::source_model::WELL_FOUNDED;
 use crate::model::steps::Steps;
 
 use crate::source_id::SourceId;
@@ -24,69 +23,70 @@ use crate::time::{Span, Timestamp};
 
 use super::rule::RuleTerms;
 
-/// A plan to be made.
+/// A request for a plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlanOrder {
-    /// For whom.
+    /// The source.
     pub source: SourceId,
-    /// By which policy; `auto` leaves that to whoever knows its rhythm.
+    /// The policy; `auto` is resolved when the plan is built.
     pub policy: Policy,
-    /// The state that the plan must name.
+    /// The state revision that the plan refers to.
     pub made_from: Revision,
-    /// That state, as far as a plan depends on it.
-    pub standing: Standing,
-    /// What is to be foretold for rules.
-    pub wants: Option<Box<Wants>>,
+    /// The part of that state that a plan depends on.
+    pub standing: PlanInput,
+    /// The predictions that rules require.
+    pub wants: Option<Box<PredictionOrder>>,
 }
 
-/// What is to be foretold of a source for rules that wait for it.
+/// The predictions of a source that rules require.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Wants {
-    /// All updates up to here are known.
+pub struct PredictionOrder {
+    /// All updates up to this time are known.
     pub looked: Timestamp,
-    /// How much faster than its rate it has been lately.
+    /// The factor of the recent rate to the fitted one.
     pub factor: f64,
-    /// Each with the rule's terms.
+    /// The requirements, each with the terms of its rule.
     pub of: Vec<(Want, Arc<RuleTerms>)>,
 }
 
-/// A source's rhythm, and how well founded it is.
+/// The rate of a source and its evidence.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Rhythm {
+pub struct KnownRhythm {
     /// λ, updates per hour.
     pub rate: Steps,
-    /// Whose history it is from.
+    /// The origin of the rate.
     pub origin: RateOrigin,
-    /// Updates of its own in evidence.
+    /// Number of own updates in the evidence.
     pub updates: u32,
-    /// What its last updates foretell, where their times are known.
+    /// The prediction from its last updates, if their times are known.
     pub foresight: Option<Arc<Foresight>>,
 }
 
-/// What plans follow beside rates.
+/// Parameters of plans besides rates.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlanParams {
-    /// When it matters that news is fresh.
+    /// The importance a(t).
     pub importance: Steps,
     /// θ.
     pub freshness_threshold: f64,
-    /// Whether the paper's switch says when a source's own history is too thin; else a number does.
+    /// Whether the switch of the paper decides if the own history is too thin; otherwise a minimum number of
+    /// updates does.
     pub switches: bool,
 }
 
-/// The next times of a source by the policy that it is planned by.
-pub fn ahead(order: &PlanOrder, known: &Rhythm, params: &PlanParams) -> Option<Ahead> {
+/// The next probe times of a source under the policy of the request.
+pub fn ahead(order: &PlanOrder, known: &KnownRhythm, params: &PlanParams) -> Option<PlannedTimes> {
     let rate = &known.rate;
     let standing = &order.standing.paced(rate, &params.importance);
     let best = || match &known.foresight {
-        // By its habits, as they stand; the rest will be planned when more is known.
+        // By the predictors in detail; the rest is planned later with more evidence.
         Some(foresight) if standing.closely => {
-            // What a burst adds to the rhythm is not added to habits: flurries are among them.
+            // The excess of a burst is not added: the predictors already include clusters of updates.
             let rates = |from, until| foresight.over(rate, standing.now, (from, until), standing.detail());
-            rolling::plan_under(standing, rates, &params.importance)
+            plan_input::plan_under(standing, rates, &params.importance)
         }
-        // By a rhythm there is nothing more to know soon.
-        _ => rolling::plan(&Standing { closely: false, ..standing.clone() }, rate, &params.importance),
+        // With the weekly rate alone, later evidence changes little.
+        _ => plan_input::plan(&PlanInput { closely: false, ..standing.clone() }, rate, &params.importance),
     };
     let chain = |policy| {
         let knowledge = Knowledge {
@@ -100,7 +100,7 @@ pub fn ahead(order: &PlanOrder, known: &Rhythm, params: &PlanParams) -> Option<A
     let borrowed = known.origin != RateOrigin::Individual;
     match order.policy {
         Policy::Plan => best(),
-        // The group's history at its own level; without a group there is none.
+        // The shape of the group at the source's level; `None` without a group.
         Policy::AggHist => chain(Policy::AggHist).filter(|_| borrowed),
         Policy::IndHist | Policy::Threshold | Policy::FirstArrival => chain(order.policy),
         Policy::Auto => {
@@ -110,9 +110,9 @@ pub fn ahead(order: &PlanOrder, known: &Rhythm, params: &PlanParams) -> Option<A
             };
             match (thin, borrowed) {
                 (false, _) => best(),
-                // The best that can be made of what is borrowed. By θ alone, a source that seldom
-                // updates would be seen least of all while it is least known.
-                (true, true) => best().map(|ahead| Ahead { by: Policy::AggHist, ..ahead }),
+                // The best plan under the group's rate. By θ alone, a source that rarely updates would be
+                // probed least while its evidence is thinnest.
+                (true, true) => best().map(|ahead| PlannedTimes { by: Policy::AggHist, ..ahead }),
                 (true, false) => None,
             }
         }
@@ -120,21 +120,21 @@ pub fn ahead(order: &PlanOrder, known: &Rhythm, params: &PlanParams) -> Option<A
     }
 }
 
-/// So far ahead updates are foretold for rules.
+/// Range of predictions for rules.
 const FORETOLD: Span = Span::from_days(7);
 
-/// So far ahead it matters when rules are in force.
+/// Range in which the active hours of rules are considered.
 const IN_FORCE: Span = Span::from_days(60);
 
-/// The spans in which a source's updates are to be looked for, for the rules that wait for them.
-pub fn spans(wants: &Wants, rate: &Steps, now: Timestamp) -> Vec<Interval> {
-    let Wants { looked, factor, ref of } = *wants;
+/// The intervals in which updates of a source are expected, for the rules that require them.
+pub fn spans(wants: &PredictionOrder, rate: &Steps, now: Timestamp) -> Vec<Interval> {
+    let PredictionOrder { looked, factor, ref of } = *wants;
     let mut spans = Vec::new();
     for (want, terms) in of {
         let active = terms.active.spans(looked, now + IN_FORCE);
         spans.extend(intervals(rate, factor, looked, want, &active, now + FORETOLD));
     }
-    // What is over cannot be served any more.
+    // Intervals in the past are dropped.
     spans.retain(|span| span.until > now);
     spans
 }
@@ -147,18 +147,18 @@ mod tests {
     use crate::source_id::SourceId;
 
     #[test]
-    fn who_knows_the_rate_decides_what_auto_may_follow() {
-        let standing = Standing::new(Timestamp::from_secs(0), Budget::default());
+    fn auto_selects_a_policy_by_the_evidence() {
+        let standing = PlanInput::new(Timestamp::from_secs(0), Budget::default());
         let even = Steps::constant(1.0).unwrap();
         let by = |policy, origin, updates, switches| {
             let (source, made_from) = (SourceId(1), Revision(1));
             let order = PlanOrder { source, policy, made_from, standing: standing.clone(), wants: None };
             let params = PlanParams { importance: even.clone(), freshness_threshold: 1.0, switches };
-            ahead(&order, &Rhythm { rate: even.clone(), origin, updates, foresight: None }, &params)
+            ahead(&order, &KnownRhythm { rate: even.clone(), origin, updates, foresight: None }, &params)
                 .map(|ahead| ahead.by)
         };
         use RateOrigin::{Aggregate, Blend, Individual};
-        assert_eq!(by(Policy::Auto, Individual, 9, false), None, "nothing is known yet");
+        assert_eq!(by(Policy::Auto, Individual, 9, false), None, "no evidence yet");
         assert_eq!(by(Policy::Auto, Individual, 10, false), Some(Policy::Plan));
         assert_eq!(by(Policy::Auto, Blend, 9, false), Some(Policy::AggHist));
         assert_eq!(by(Policy::Auto, Aggregate, 10, false), Some(Policy::Plan));
@@ -168,7 +168,7 @@ mod tests {
             assert_eq!(by(policy, Individual, 3, false), Some(policy));
         }
         assert_eq!(by(Policy::AggHist, Aggregate, 3, false), Some(Policy::AggHist));
-        assert_eq!(by(Policy::AggHist, Individual, 99, false), None, "it has no group");
+        assert_eq!(by(Policy::AggHist, Individual, 99, false), None, "without a group");
         for policy in [Policy::Ttl, Policy::Adaptive, Policy::Uniform] {
             assert_eq!(by(policy, Individual, 99, false), None);
         }

@@ -1,44 +1,51 @@
-//! The next times of a policy that goes by the rate from one probe to the next.
+//! The next probe times of a policy that computes one probe at a time.
 //!
-//! Exists because whoever knows when a source was last probed does not know its rate: so the answers to
-//! one question ([`ask::next`]), asked again and again as if each probe had come when it was wanted,
-//! are handed over as a plan is. A chain is short, because a probe that comes late makes
-//! all that follows a little wrong. Knows one source as it stands. Must not know how good its times are.
+//! The component that tracks the last probe does not hold the rate. So the next probe ([`ask::next`]) is
+//! computed repeatedly, as if each probe occurred at its time, and the times are passed on like a plan. A
+//! chain is short, because a late probe invalidates all later times. Takes the state of one source. May not
+//! know the quality of its times.
 
 use crate::model::obsolescence::Obsolescence;
 use crate::model::steps::Steps;
 use crate::time::{Span, Timestamp};
 
-use super::ask::{self, Knowledge, NextProbe};
+use super::next_probe::{self, Knowledge, NextProbe};
+use super::plan_input::{PlanInput, PlannedTimes, apart};
 use super::policy::Policy;
-use super::rolling::{Ahead, Standing, apart};
 
-/// Times that are looked ahead at most.
+/// Maximum number of times.
 const LONGEST: usize = 16;
 
-/// The next times of this policy under this rate, in updates per hour. `None` where it has no answer
-/// of its own.
-pub fn follow(policy: Policy, standing: &Standing, known: &Knowledge<'_>, rate: &Steps) -> Option<Ahead> {
+/// The next times of this policy under this rate, in updates per hour. `None` if the policy has no time of
+/// its own.
+pub fn follow(
+    policy: Policy,
+    standing: &PlanInput,
+    known: &Knowledge<'_>,
+    rate: &Steps,
+) -> Option<PlannedTimes> {
     let importance = known.importance?;
-    let Standing { now, budget, .. } = standing;
+    let PlanInput { now, budget, .. } = standing;
     let starts = standing.spent.last().map_or(*now, |&last| last.clamp(*now - budget.per, *now));
     let apart = apart(budget.min_spacing, &standing.hints, standing.fresh_for);
     let most = LONGEST.min(budget.probes.max(1) as usize);
     let mut times: Vec<Timestamp> = Vec::with_capacity(most);
     let mut last = starts;
     while times.len() < most {
-        let NextProbe::At { at, asked_by } = ask::next(policy, known, last, last) else { return None };
+        let NextProbe::At { at, asked_by } = next_probe::next(policy, known, last, last) else {
+            return None;
+        };
         if asked_by != policy {
             return None;
         }
-        // The gate has the last word; this is for what follows from it.
+        // The gate may still defer the first probe; the later times follow from this estimate.
         let soonest = if times.is_empty() { standing.allowed_from() } else { last + apart };
         last = at.max(soonest).max(last + Span::from_millis(1));
         times.push(last);
     }
     let cost = Obsolescence::new(rate, importance, starts, last);
     let spans: Vec<Span> = times.iter().map(|&at| at - starts).collect();
-    Some(Ahead {
+    Some(PlannedTimes {
         by: policy,
         times,
         starts,
@@ -55,38 +62,38 @@ mod tests {
     use super::*;
     use crate::planning::budget::Budget;
 
-    fn standing(budget: Budget, spent: Vec<Timestamp>) -> Standing {
-        Standing { spent, ..Standing::new(Timestamp::from_secs(1_000_000), budget) }
+    fn standing(budget: Budget, spent: Vec<Timestamp>) -> PlanInput {
+        PlanInput { spent, ..PlanInput::new(Timestamp::from_secs(1_000_000), budget) }
     }
 
     #[test]
-    fn each_time_follows_from_the_one_before() {
+    fn each_time_is_computed_from_the_previous_one() {
         let (rate, even) = (Steps::constant(0.5).unwrap(), Steps::constant(1.0).unwrap());
         let budget = Budget { probes: 5, per: Span::from_days(1), min_spacing: Span::from_mins(15) };
         let now = standing(budget, Vec::new()).now;
         let known = Knowledge { rate: Some(&rate), ..Knowledge::nothing(budget, &even) };
-        let chain = |standing: &Standing| follow(Policy::IndHist, standing, &known, &rate).unwrap();
+        let chain = |standing: &PlanInput| follow(Policy::IndHist, standing, &known, &rate).unwrap();
         let every_two_hours = chain(&standing(budget, vec![now]));
         assert_eq!(every_two_hours.times.len(), 5);
         for (nth, &at) in (1..).zip(&every_two_hours.times) {
             assert_eq!(at, now + Span::from_hours(2 * nth));
         }
-        // Five gaps of two hours with one update each, which waits for one of them on average.
+        // Five gaps of two hours with one update each, whose mean delay is one hour.
         assert!((every_two_hours.expected_cost - 5.0).abs() < 1e-9);
         assert_eq!(
             (every_two_hours.by, every_two_hours.ends),
             (Policy::IndHist, now + Span::from_hours(10))
         );
-        // It was last seen long ago, and may not be asked yet.
+        // The last probe was long ago, and the next one is not allowed yet.
         let mut late = standing(budget, vec![now - Span::from_hours(9)]);
         late.not_before = now + Span::from_hours(1);
         assert_eq!(chain(&late).times[..2], [now + Span::from_hours(1), now + Span::from_hours(3)]);
-        let fresh = Standing { fresh_for: Span::from_hours(3), ..standing(budget, vec![now]) };
-        assert_eq!(chain(&fresh).times[1], now + Span::from_hours(5), "max-age is kept between two");
+        let fresh = PlanInput { fresh_for: Span::from_hours(3), ..standing(budget, vec![now]) };
+        assert_eq!(chain(&fresh).times[1], now + Span::from_hours(5), "max-age separates two probes");
     }
 
     #[test]
-    fn who_has_no_answer_has_no_chain() {
+    fn a_policy_without_a_next_time_has_no_chain() {
         let even = Steps::constant(1.0).unwrap();
         let known = Knowledge::nothing(Budget::default(), &even);
         let standing = standing(Budget::default(), Vec::new());

@@ -1,23 +1,21 @@
-//! Execution intervals: the spans in which a probe serves somebody, and the fewest probes that serve all.
+//! Execution intervals: the spans in which a probe serves a rule, and the fewest probes that serve all.
 //!
-//! Who asks to be told of an update within half an hour does not care when in that half hour the source is
-//! looked at. Venu Gopal et al. call such a span an *execution interval*, and the question how few probes
-//! meet all of them *OptMon2*. Their answer, SUP (Algorithm 1), is to wait until the last moment of the
-//! interval that ends first, and to let that probe serve every other interval that has begun by then.
+//! If an update must be found within half an hour, any probe in that half hour is sufficient. Venu Gopal et
+//! al. call such a span an *execution interval*, and the minimisation of probes *OptMon2*. Their algorithm,
+//! SUP (Algorithm 1), probes at the end of the interval that ends first; that probe also serves every other
+//! interval that has begun by then. Takes the intervals of one source and its limits. May not know the
+//! requirements of rules or the prediction of updates.
 //!
-//! No schedule has fewer probes: the intervals at whose ends SUP probes have no moment in common, since
-//! each begins after the probe before it, so every schedule needs a probe for each of them. Nothing that
-//! comes later changes what was right before, so it may be done from probe to probe ([`Open`]).
+//! No schedule has fewer probes: the intervals at whose ends SUP probes are disjoint, since each begins
+//! after the previous probe. So every schedule needs a probe for each of them. Later intervals do not change
+//! earlier decisions, so it can run online ([`OpenIntervals`]).
 //!
-//! A source may be probed only so often, though: probes keep a spacing δ, no more than n of them come in T,
-//! and some hours are closed. So each of SUP's probes, due at b_i at the latest, is moved back as far as those
-//! after it need, t_i = min(b_i, t_(i+1) − δ, t_(i+n) − T), and out of closed times. Where that leaves an interval
-//! without a probe, something is dropped: that interval, or of the probes that are in its way the one that
-//! serves least; then it begins anew. At last, probes go that serve nothing which the others do not. That is not
-//! always the most that could be served: tests hold it against brute force (`tests/plan/execution.rs`).
-//!
-//! Knows one source's intervals and what forbids its probes. Must not know what rules want, nor how it is
-//! foretold when updates come.
+//! Probes of a source are limited: a spacing δ, at most n in T, and closed hours. So each probe of SUP, due
+//! at b_i at the latest, is moved to t_i = min(b_i, t_(i+1) − δ, t_(i+n) − T) and out of closed times. If an
+//! interval has no probe then, something is dropped: that interval, or of the later probes that displace it
+//! the one that serves least; then the procedure restarts. At the end, redundant probes are removed. The
+//! result is not always optimal; the tests compare it with brute force
+//! (`crates/core/tests/plan/execution.rs`).
 
 use serde::{Deserialize, Serialize};
 
@@ -25,29 +23,29 @@ use crate::time::{Span, Timestamp};
 
 use super::budget::Budget;
 
-/// Which rule an interval is of.
+/// The number of a rule.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RuleId(pub u32);
 
-/// A probe from the beginning to the end, both included, serves it.
+/// A span in which a probe serves a rule; both ends are included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interval {
-    /// Whose it is.
+    /// The rule.
     pub rule: RuleId,
-    /// From when on a probe finds what is wanted.
+    /// Start.
     pub from: Timestamp,
-    /// Until when that is soon enough.
+    /// End.
     pub until: Timestamp,
 }
 
 impl Interval {
-    /// Whether a probe then serves it.
+    /// Whether a probe at this time serves it.
     pub fn is_served_at(&self, at: Timestamp) -> bool {
         (self.from..=self.until).contains(&at)
     }
 }
 
-/// The intervals of one source that are still to be served, whenever they become known.
+/// The intervals of one source that no probe has served yet.
 ///
 /// ```
 /// # use tidewatch_core::planning::execution::{Interval, Open, RuleId};
@@ -58,48 +56,48 @@ impl Interval {
 /// open.add(Interval { rule: RuleId(2), from: at(20), until: at(90) });
 /// open.add(Interval { rule: RuleId(1), from: at(40), until: at(70) });
 /// assert_eq!(open.next().unwrap().until, at(30));
-/// // A probe at the last moment serves two of them.
+/// // A probe at the end of the first serves two of them.
 /// assert_eq!(open.probed(at(30)).served.len(), 2);
 /// assert_eq!(open.next().unwrap().until, at(70));
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Open {
-    /// By their ends.
+pub struct OpenIntervals {
+    /// Sorted by their ends.
     intervals: Vec<Interval>,
 }
 
-/// What became of intervals with a probe.
+/// The effect of a probe on intervals.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Probed {
-    /// It served these.
+pub struct ProbedIntervals {
+    /// The served ones.
     pub served: Vec<Interval>,
-    /// It came too late for these.
+    /// The ones that ended before it.
     pub missed: Vec<Interval>,
 }
 
-impl Open {
-    /// One more to serve.
+impl OpenIntervals {
+    /// Adds an interval.
     pub fn add(&mut self, interval: Interval) {
         let place = self.intervals.partition_point(|other| other.until <= interval.until);
         self.intervals.insert(place, interval);
     }
 
-    /// Those of a rule are no longer wanted, or will be derived anew.
+    /// Removes the intervals of a rule.
     pub fn withdraw(&mut self, rule: RuleId) {
         self.intervals.retain(|interval| interval.rule != rule);
     }
 
-    /// The one at whose end the next probe is due, if nothing else asks for one before.
+    /// The interval that ends first: the next probe is due at its end.
     pub fn next(&self) -> Option<&Interval> {
         self.intervals.first()
     }
 
-    /// All of them, by their ends.
+    /// All intervals, sorted by their ends.
     pub fn intervals(&self) -> &[Interval] {
         &self.intervals
     }
 
-    /// Moves with the clock.
+    /// Shifts all times after a correction of the clock.
     pub fn shift(&mut self, by: Span) {
         for interval in &mut self.intervals {
             interval.from += by;
@@ -107,9 +105,9 @@ impl Open {
         }
     }
 
-    /// A probe was sent, whoever asked for it.
-    pub fn probed(&mut self, at: Timestamp) -> Probed {
-        let mut of = Probed::default();
+    /// Removes the intervals that a probe at `at` serves or that ended before it.
+    pub fn probed(&mut self, at: Timestamp) -> ProbedIntervals {
+        let mut of = ProbedIntervals::default();
         self.intervals.retain(|interval| match interval {
             interval if interval.until < at => {
                 of.missed.push(*interval);
@@ -125,36 +123,36 @@ impl Open {
     }
 }
 
-/// What forbids probes of a source.
+/// The limits on the probes of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// n, T, δ.
     pub budget: Budget,
-    /// When its last probes ended, ascending: those of the last T, and the last of all.
+    /// End times of its last probes, ascending: those of the last T, and at least the last one.
     pub spent: Vec<Timestamp>,
-    /// Nothing is allowed before.
+    /// No probe before this time.
     pub not_before: Timestamp,
-    /// Nor in these spans, ascending and apart; each without its end.
+    /// No probe in these spans, ascending and disjoint; each without its end.
     pub closed: Vec<(Timestamp, Timestamp)>,
 }
 
-/// What is in an interval's way.
+/// The limit that prevents an interval from being served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Obstacle {
     /// δ.
     Spacing,
     /// n per T.
     Budget,
-    /// It lies within closed times, or ends before anything is allowed.
+    /// It lies within closed times, or ends before the first allowed probe.
     Closed,
-    /// c per step: others want the same slots.
+    /// c per step: other sources use the slots.
     Slots,
-    /// Others want the same host at the time.
+    /// Other sources use the host at that time.
     Host,
 }
 
 impl Obstacle {
-    /// As it is called where people read it.
+    /// The displayed name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Spacing => "min_spacing",
@@ -166,16 +164,16 @@ impl Obstacle {
     }
 }
 
-/// The fewest probes, and what they cannot serve.
+/// The fewest probes, and the intervals without a probe.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Satisfied {
     /// Ascending.
     pub probes: Vec<Timestamp>,
-    /// What no probe serves, and why.
+    /// Intervals without a probe, and the limit.
     pub dropped: Vec<(Interval, Obstacle)>,
 }
 
-/// The fewest probes that serve these intervals, as late as they may be, and what they cannot serve.
+/// The fewest probes that serve these intervals, as late as possible, and the intervals without a probe.
 ///
 /// ```
 /// # use tidewatch_core::planning::{budget::Budget, execution::{Interval, Limits, Obstacle, RuleId, satisfy}};
@@ -184,13 +182,13 @@ pub struct Satisfied {
 /// let interval = |from, until| Interval { rule: RuleId(1), from: mins(from), until: mins(until) };
 /// let budget = Budget { probes: 48, per: Span::from_days(1), min_spacing: Span::from_mins(15) };
 /// let done = satisfy(&[interval(0, 30), interval(20, 60), interval(35, 40)], &Limits::new(budget));
-/// // Served at half past, the first would leave no room for the last.
+/// // A probe at minute 30 would violate the spacing to the last.
 /// assert_eq!(done.probes, [mins(25), mins(40)]);
 /// assert!(done.dropped.is_empty());
 /// ```
 pub fn satisfy(intervals: &[Interval], limits: &Limits) -> Satisfied {
     let mut done = Satisfied::default();
-    // Each with the last moment at which a probe may be sent for it, by that.
+    // Each with the latest time of a probe for it, sorted by that.
     let mut wanted: Vec<(Timestamp, Interval)> = Vec::with_capacity(intervals.len());
     for &interval in intervals {
         let latest = limits.latest_open(interval.until);
@@ -206,7 +204,7 @@ pub fn satisfy(intervals: &[Interval], limits: &Limits) -> Satisfied {
         let times: Vec<Timestamp> = held.iter().map(|held| held.at).collect();
         let Some((dropped, obstacle)) = limits.in_the_way(&wanted, &stabs, &held, &times) else {
             done.probes = needed(intervals, times);
-            // What was dropped may lie in the way of a probe all the same.
+            // A dropped interval may still contain a probe.
             done.dropped.retain(|(interval, _)| !is_served(interval, &done.probes));
             return done;
         };
@@ -219,19 +217,19 @@ pub fn satisfy(intervals: &[Interval], limits: &Limits) -> Satisfied {
     }
 }
 
-/// One of SUP's probes: the last moment for it, and which intervals it is for.
+/// A probe of SUP: its latest time and its intervals.
 #[derive(Debug, Clone)]
 struct Stab {
     until: Timestamp,
     serves: Vec<usize>,
 }
 
-/// SUP without limits, of intervals by their ends.
+/// SUP without limits, for intervals sorted by their ends.
 fn stabs(wanted: &[(Timestamp, Interval)]) -> Vec<Stab> {
     let mut stabs: Vec<Stab> = Vec::new();
     for (index, (until, interval)) in wanted.iter().enumerate() {
         match stabs.last_mut() {
-            // The probe before comes late enough to serve it too.
+            // The previous probe serves it too.
             Some(last) if interval.from <= last.until => last.serves.push(index),
             _ => stabs.push(Stab { until: *until, serves: vec![index] }),
         }
@@ -239,8 +237,7 @@ fn stabs(wanted: &[(Timestamp, Interval)]) -> Vec<Stab> {
     stabs
 }
 
-/// These times, ascending, but for those that serve nothing which the others do not. Limits move probes, and
-/// one may come to serve what another was for.
+/// Removes redundant times. Limits move probes, and one may then serve the intervals of another.
 fn needed(intervals: &[Interval], mut times: Vec<Timestamp>) -> Vec<Timestamp> {
     let mut number = 0;
     while number < times.len() {
@@ -252,20 +249,20 @@ fn needed(intervals: &[Interval], mut times: Vec<Timestamp>) -> Vec<Timestamp> {
         };
         match intervals.iter().any(alone) {
             true => number += 1,
-            // Those before stay needed: what they alone serve has lost nothing.
+            // Earlier probes remain necessary: the removal does not affect their intervals.
             false => _ = times.remove(number),
         }
     }
     times
 }
 
-/// Whether one of these times, ascending, serves it.
+/// Whether one of these ascending times serves it.
 fn is_served(interval: &Interval, times: &[Timestamp]) -> bool {
     let first = times.partition_point(|&at| at < interval.from);
     times.get(first).is_some_and(|&at| at <= interval.until)
 }
 
-/// How late a probe may be, and which later one keeps it from being later.
+/// The latest time of a probe, and the later probe that limits it.
 #[derive(Debug, Clone, Copy)]
 struct Held {
     at: Timestamp,
@@ -273,12 +270,12 @@ struct Held {
 }
 
 impl Limits {
-    /// Nothing but a budget.
+    /// Limits with a budget only.
     pub fn new(budget: Budget) -> Self {
         Self { budget, spent: Vec::new(), not_before: Timestamp::MIN, closed: Vec::new() }
     }
 
-    /// The last open moment up to this one; closed times may reach back to the beginning.
+    /// The latest open time up to this one; closed times may extend back to the start.
     fn latest_open(&self, at: Timestamp) -> Timestamp {
         let mut at = at;
         let begun = self.closed.partition_point(|&(from, _)| from <= at);
@@ -291,7 +288,7 @@ impl Limits {
         at
     }
 
-    /// The soonest moment for the probe of this number, and what forbids an earlier one.
+    /// The earliest time for the probe of this number, and the limit that determines it.
     fn soonest(&self, number: usize) -> (Timestamp, Obstacle) {
         let Budget { probes, per, min_spacing } = self.budget;
         let spacing = self.spent.last().map_or(Timestamp::MIN, |&last| last + min_spacing);
@@ -303,7 +300,7 @@ impl Limits {
             .fold(closed, |most, one| if one.0 > most.0 { one } else { most })
     }
 
-    /// The intervals to give up first, if these probes cannot serve all, and why.
+    /// The intervals to drop next if these probes cannot serve all, and the limit.
     fn in_the_way(
         &self,
         wanted: &[(Timestamp, Interval)],
@@ -311,7 +308,7 @@ impl Limits {
         held: &[Held],
         times: &[Timestamp],
     ) -> Option<(Vec<usize>, Obstacle)> {
-        // The last in trouble: those after it have their place.
+        // The last conflict first: the probes after it are valid.
         for number in (0..stabs.len()).rev() {
             let (soonest, why) = self.soonest(number);
             let early = times[number] < soonest;
@@ -325,7 +322,7 @@ impl Limits {
             if unserved.is_empty() {
                 continue;
             }
-            // It is held back by a later one, which may be held back in turn: whichever serves least goes.
+            // A later probe limits it, and that one may be limited in turn: drop the one that serves least.
             let holding = std::iter::successors(held[number].by, |&(next, _)| held[next].by);
             let least = holding.map(|(next, _)| next).min_by_key(|&next| stabs[next].serves.len());
             let obstacle = held[number].by.map_or(why, |(_, obstacle)| obstacle);
@@ -337,7 +334,7 @@ impl Limits {
         None
     }
 
-    /// As late as may be, the last first.
+    /// The latest times, computed from the last probe to the first.
     fn latest(&self, stabs: &[Stab]) -> Vec<Held> {
         let Budget { probes, per, min_spacing } = self.budget;
         let mut held: Vec<Held> = stabs.iter().map(|stab| Held { at: stab.until, by: None }).collect();

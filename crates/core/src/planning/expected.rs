@@ -1,26 +1,25 @@
-//! The history-based policies IndHist and AggHist: refresh when the updates that are expected since
-//! the last refresh reach the freshness threshold θ (Bright, Gal, Raschid, §6.2 and §6.3).
+//! The history-based policies AggHist and IndHist: refresh when the expected updates since the last refresh
+//! reach the freshness threshold θ (Bright, Gal, Raschid, §6.2 and §6.3).
 //!
-//! Expected updates are Λ(s, f) = ∫ λ (eq. 4), a sum over the pieces in which the rate is constant, and
-//! so is its inverse, to the millisecond: no search over days. AggHist takes the group's rate times
-//! the share f_o of the group's updates that are this source's.
+//! Expected updates are Λ(s, f) = ∫ λ (eq. 4), a sum over the pieces of constant rate. Its inverse is
+//! computed the same way, to the millisecond. AggHist takes the rate of the group times the share f_o of the
+//! group's updates that belong to this source. Takes a rate and one gap. May not know the origin of the rate
+//! or the threshold.
 //!
-//! The paper says both that a refresh comes when Λ *exceeds* θ and that it comes as soon as Λ *is* θ.
-//! They differ where Λ rests at θ through quiet hours, and there nothing is gained by waiting: here
-//! it comes when θ is reached.
-//!
-//! Knows a rate and one gap. Must not know where the rate or the threshold came from.
+//! The paper states both that a refresh is due when Λ *exceeds* θ and as soon as Λ *is* θ. They differ if Λ
+//! equals θ during hours without expected updates. A delay gains nothing then, so here a refresh is due when
+//! θ is reached.
 
-use crate::model::beliefs::WELL_FOUNDED;
 use crate::model::cyclic::Rate;
+use crate::model::source_model::WELL_FOUNDED;
 use crate::model::steps::Steps;
 use crate::model::week::HOUR_MS;
 use crate::time::{Span, Timestamp};
 
-/// Further ahead nothing is foretold.
+/// Range of forecasts.
 const YEAR: Span = Span::from_days(366);
 
-/// What a history lets expect of one source.
+/// The expected updates of one source from a history.
 #[derive(Debug, Clone, Copy)]
 pub struct Forecast<'r> {
     /// Updates per hour.
@@ -30,12 +29,12 @@ pub struct Forecast<'r> {
 }
 
 impl<'r> Forecast<'r> {
-    /// IndHist: by the source's own rate.
+    /// IndHist: from the source's own rate.
     pub fn individual(rate: &'r Steps) -> Self {
         Self { rate, share: 1.0 }
     }
 
-    /// AggHist: by the rate of all of its group, of which the source has a share.
+    /// AggHist: from the rate of the group and the share of the source.
     pub fn aggregate(group: &'r Steps, share: f64) -> Self {
         Self { rate: group, share }
     }
@@ -51,13 +50,13 @@ impl<'r> Forecast<'r> {
         self.rate.over(from, until).into_iter().map(add).sum()
     }
 
-    /// Whether that many updates are expected between the two.
+    /// Whether at least `threshold` updates are expected between the two.
     pub fn has_reached(self, threshold: f64, from: Timestamp, until: Timestamp) -> bool {
         until >= from && self.reached_within(threshold, from, until).is_some()
     }
 
-    /// When that many updates are expected after `from`, to the millisecond after; `None` if not within
-    /// a year.
+    /// The time at which `threshold` updates are expected since `from`, rounded up to a millisecond; `None`
+    /// if not within a year.
     ///
     /// ```
     /// # use tidewatch_core::{model::steps::Steps, planning::expected::Forecast};
@@ -68,7 +67,8 @@ impl<'r> Forecast<'r> {
     /// assert_eq!(next, Some(from + Span::from_mins(15)));
     /// ```
     pub fn reaches(self, threshold: f64, from: Timestamp) -> Option<Timestamp> {
-        // Seldom are all pieces of a year needed; those before are looked at twice at most.
+        // The pieces of a full year are rarely needed. Doubling the range evaluates each piece at most
+        // twice.
         let mut ahead = Span::from_days(1);
         loop {
             if let Some(at) = self.reached_within(threshold, from, from + ahead.min(YEAR)) {
@@ -81,7 +81,7 @@ impl<'r> Forecast<'r> {
         }
     }
 
-    /// The one walk that both questions take, so that they agree to the last digit.
+    /// The common computation of both functions, so that they agree to the last digit.
     fn reached_within(self, threshold: f64, from: Timestamp, until: Timestamp) -> Option<Timestamp> {
         if threshold <= 0.0 {
             return Some(from);
@@ -90,7 +90,7 @@ impl<'r> Forecast<'r> {
         for (ends, per_hour) in self.rate.over(from, until) {
             let whole = self.grown(per_hour, ends - begins);
             if whole >= missing {
-                // The quotient may be a digit off, and thereby a millisecond.
+                // Rounding of the quotient may cause an error of a millisecond.
                 let about = (missing / self.grown(per_hour, 1)).ceil() as i64;
                 let into = (about - 1..=about)
                     .find(|&into| self.grown(per_hour, into) >= missing)
@@ -139,7 +139,7 @@ mod tests {
         Steps::windows(TimeZone::UTC, 0.0, &rows).unwrap()
     }
 
-    /// A day of the trace, at such a time.
+    /// A time on one day of the trace.
     fn at(hour: i64, minute: i64) -> Timestamp {
         let day = Timestamp::parse_iso("1998-06-18T00:00:00Z").unwrap();
         day + Span::from_hours(hour) + Span::from_mins(minute)
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn the_example_of_agg_hist() {
+    fn agg_hist_matches_the_example_of_the_paper() {
         let site = world_cup();
         let object = Forecast::aggregate(&site, 0.01);
         // 0.2381 · 6 + 0.5207 = 1.9493, in the paper 1.95.
@@ -174,18 +174,18 @@ mod tests {
     }
 
     #[test]
-    fn the_example_of_ind_hist() {
+    fn ind_hist_matches_the_example_of_the_paper() {
         let object = daily(&[(11, 13, 0.125), (13, 14, 0.375)]);
         let object = Forecast::individual(&object);
         assert_eq!(object.expected(at(11, 30), at(14, 0)), 0.5625);
         assert_eq!(object.reaches(0.5625, at(11, 30)), Some(at(14, 0)));
-        // A little more is not expected before eleven on the next day.
+        // A little more is expected only after eleven on the next day.
         let next_day = at(24 + 11, 0);
         assert_eq!(object.reaches(0.5625 + 0.125, at(11, 30)), Some(next_day + Span::from_hours(1)));
     }
 
     #[test]
-    fn nothing_is_foretold_beyond_a_year() {
+    fn forecasts_are_limited_to_a_year() {
         let (never, seldom) = (Steps::constant(0.0).unwrap(), Steps::constant(1.0 / 24.0).unwrap());
         assert_eq!(Forecast::individual(&never).reaches(0.5, at(0, 0)), None);
         assert_eq!(Forecast::individual(&never).reaches(0.0, at(0, 0)), Some(at(0, 0)));

@@ -1,59 +1,57 @@
-//! One planning problem: the best times for at most n probes in a horizon, and what they must keep
-//! (Eckstein, Gal, Reiner, problems 7 to 9).
+//! One planning problem: the best times for at most n probes in a horizon, and their constraints (Eckstein,
+//! Gal, Reiner, problems 7 to 9).
 //!
-//! Times are whole milliseconds after the horizon's beginning, p₀ = 0, when the last probe was. So
-//! spacing and closed times are kept exactly, and a probe rounded to the millisecond costs at most
-//! aλ(½ ms)² more: 1e−13 update·hours at one update an hour.
-//!
-//! Knows what a schedule must keep. Must not know how one is found, nor what day it is.
+//! Times are whole milliseconds after the start p₀ = 0, the time of the last probe. So spacing and closed
+//! times are exact, and a probe rounded to the millisecond costs at most aλ(½ ms)² more: 1e−13 update·hours
+//! at one update per hour. Defines the constraints of a schedule. May not know how one is found, nor the
+//! date.
 
 use crate::model::obsolescence::Obsolescence;
 use crate::time::Span;
 
-/// What is asked of a schedule.
+/// A planning problem.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Horizon {
     /// λ and a over the horizon.
     pub cost: Obsolescence,
     /// n: at most this many probes.
     pub probes: u32,
-    /// δ: between two probes, and after the one at 0.
+    /// δ: minimum time between two probes, and after the one at 0.
     pub min_spacing: Span,
-    /// When none may be sent: [from, until), ascending and apart.
+    /// Times without probes: [from, until), ascending and disjoint.
     pub closed: Vec<(Span, Span)>,
-    /// What is still spent from before: before each of these times, ascending, at most so many of
-    /// the probes, and never fewer at a later one.
+    /// Limits from earlier spending: before each of these ascending times at most this many probes. The
+    /// numbers do not decrease.
     pub allowance: Vec<(Span, u32)>,
-    /// The longest time between two probes, where that is bound. What has passed before the first may be sent
-    /// cannot be helped.
+    /// The maximum time between two probes. The time before the first allowed probe is exempt.
     pub longest_gap: Option<Span>,
-    /// How the horizon ends.
-    pub end: End,
+    /// The end of the horizon.
+    pub end: HorizonEnd,
 }
 
-/// How a horizon ends.
+/// The kinds of horizon ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
-    /// With a probe, p_n = T, which is one of the n (the paper's problem).
+pub enum HorizonEnd {
+    /// With a probe, p_n = T, which is one of the n (the problem of the paper).
     Probed,
-    /// Without: whoever plans further on will look after the rest, which is charged up to the end.
-    /// So a probe at the end is free, and bound to no rule.
+    /// Without a probe: a later plan covers the rest, and the cost is charged up to the end. So a probe at
+    /// the end is free and without constraints.
     Open,
 }
 
-/// Times at which probes may stand while a schedule is searched.
+/// The candidate times of probes in a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grid {
-    /// γ: from one to the next.
+    /// γ: the distance between two.
     pub step: Span,
-    /// The first of them, after which the others follow.
+    /// The first of them.
     pub first: Span,
-    /// From then on they are further apart, as far as this.
+    /// A later time and the larger distance from then on.
     pub coarser: Option<(Span, Span)>,
 }
 
 impl Grid {
-    /// Its times, ascending without end.
+    /// Its times, ascending and unbounded.
     fn times(self) -> impl Iterator<Item = Span> {
         let mut next = self.first;
         std::iter::repeat_with(move || {
@@ -64,29 +62,29 @@ impl Grid {
         })
     }
 
-    /// Every `step` from the horizon's beginning on.
+    /// Every `step` from the start of the horizon.
     pub fn every(step: Span) -> Self {
         Self { step, first: step, coarser: None }
     }
 }
 
-/// A schedule, and how good it is.
+/// A schedule and its cost.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Schedule {
-    /// When to probe, ascending.
+    /// Probe times, ascending.
     pub times: Vec<Span>,
     /// C̄, in update·hours times importance.
     pub expected_cost: f64,
-    /// No schedule that is allowed can cost less than this.
+    /// A lower bound on the cost of every valid schedule.
     pub lower_bound: f64,
-    /// z: about what one probe more would save, or one less cost.
+    /// z: the approximate saving of one more probe, or the cost of one less.
     pub price: f64,
 }
 
-/// Why there is no schedule.
+/// Reasons for which there is no schedule.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Impossible {
-    /// Nothing to plan.
+    /// The horizon has no length.
     #[error("the horizon is empty")]
     EmptyHorizon,
     /// n = 0.
@@ -104,13 +102,13 @@ pub enum Impossible {
         min_spacing: Span,
         /// T.
         horizon: Span,
-        /// How many would fit.
+        /// The number that fits.
         most: i64,
     },
     /// Every time is closed.
     #[error("every time of the horizon is closed to probes")]
     AllClosed,
-    /// The last probe must stand where none may.
+    /// The last probe lies in a closed time.
     #[error("the horizon ends with a probe, and its end is closed to probes until {0} after its beginning")]
     EndClosed(Span),
     /// The probe at the end is within δ of the beginning, or before it is allowed.
@@ -119,18 +117,18 @@ pub enum Impossible {
     /// The grid's step.
     #[error("the grid's step must be more than nothing and no longer than the horizon")]
     BadGrid,
-    /// More grid points than can be held.
+    /// More grid points than supported.
     #[error("a grid of {0} points is too fine: at most {1} are planned with by this method")]
     GridTooFine(i64, i64),
 }
 
-/// What a schedule breaks.
+/// The constraint that a schedule violates.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Broken {
     /// More than n.
     #[error("{0} probes")]
     TooMany(usize),
-    /// Not ascending, outside the horizon, or not where it must end.
+    /// Not ascending, outside the horizon, or without the required end.
     #[error("not a schedule of this horizon: {0} is out of place")]
     Misplaced(Span),
     /// Within δ.
@@ -139,7 +137,7 @@ pub enum Broken {
     /// In a closed time.
     #[error("{0} is closed")]
     Closed(Span),
-    /// More than what is left to spend.
+    /// More than the remaining allowance.
     #[error("too many probes before {0}")]
     Overspent(Span),
 }
@@ -150,13 +148,13 @@ impl Horizon {
         self.cost.length()
     }
 
-    /// Whether there is anything to search for.
+    /// Checks that a schedule can exist.
     pub fn check(&self) -> Result<(), Impossible> {
         let horizon = self.length();
         if horizon <= Span::ZERO {
             return Err(Impossible::EmptyHorizon);
         }
-        if self.end == End::Open {
+        if self.end == HorizonEnd::Open {
             return Ok(());
         }
         if self.probes == 0 {
@@ -177,7 +175,7 @@ impl Horizon {
         Ok(())
     }
 
-    /// The closed time that holds this one.
+    /// The closed interval that contains this time.
     fn closed_at(&self, at: Span) -> Option<&(Span, Span)> {
         self.closed
             .get(self.closed.partition_point(|&(_, until)| until <= at))
@@ -193,18 +191,18 @@ impl Horizon {
         at
     }
 
-    /// Whether a probe may stand here.
+    /// Whether a probe is allowed at this time.
     pub fn is_open(&self, at: Span) -> bool {
         self.closed_at(at).is_none()
     }
 
-    /// How many probes may have been sent up to and at this time, as far as earlier spending goes.
+    /// Upper bound on the probes up to and including this time, from earlier spending.
     pub fn may_be_sent(&self, at: Span) -> u32 {
         let step = self.allowance.partition_point(|&(before, _)| before <= at);
         self.allowance.get(step).map_or(u32::MAX, |&(_, most)| most)
     }
 
-    /// From when the probe of this number, counted from 0, may be sent as far as spending goes.
+    /// The earliest time of the probe of this number, counted from 0, under the allowance.
     pub fn earliest(&self, number: usize) -> Span {
         let enough = |&(_, most): &(Span, u32)| most as usize <= number;
         self.allowance
@@ -214,8 +212,8 @@ impl Horizon {
             .map_or(Span::ZERO, |&(before, _)| before)
     }
 
-    /// The grid's open times, the horizon's end included where it must be probed. The end is the
-    /// last one, whether the grid meets it or not.
+    /// The open times of the grid. A probed end of the horizon is included as the last one, even if it is
+    /// not on the grid.
     pub fn slots(&self, grid: Grid) -> Result<Vec<Span>, Impossible> {
         self.check()?;
         let (step, length) = (grid.step.as_millis(), self.length().as_millis());
@@ -235,18 +233,18 @@ impl Horizon {
                 slots.push(at);
             }
         }
-        if self.end == End::Probed {
+        if self.end == HorizonEnd::Probed {
             slots.push(self.length());
         }
         Ok(slots)
     }
 
-    /// Whether a schedule is one of this horizon's.
+    /// Checks that a schedule satisfies the constraints.
     pub fn verify(&self, times: &[Span]) -> Result<(), Broken> {
         if times.len() > self.probes as usize {
             return Err(Broken::TooMany(times.len()));
         }
-        if self.end == End::Probed && times.last() != Some(&self.length()) {
+        if self.end == HorizonEnd::Probed && times.last() != Some(&self.length()) {
             return Err(Broken::Misplaced(times.last().copied().unwrap_or(Span::ZERO)));
         }
         let mut last = Span::ZERO;

@@ -1,30 +1,28 @@
-//! The best schedule when it matters how many probes have been sent by when.
+//! The best schedule under limits on the number of probes by given times.
 //!
-//! A price cannot say "three before noon, and ten by the evening"; so the cheapest ways of one,
-//! two, … n probes are found layer by layer, each by one [`pass`](super::pass) over the last, and
-//! a slot is left out of the layers that come too soon for it. Exact, in O(nN) time and memory.
+//! A price per probe cannot express "three before noon, and ten by the evening". So the cheapest paths of
+//! one, two, … n probes are computed layer by layer, each by one [`pass`](super::pass) over the previous
+//! one. A slot is excluded from the layers for which it is too early. Exact, in O(nN) time and memory. Takes
+//! slots and limits. May not know earlier spending.
 //!
-//! Few of these ways are worth a look: the best schedule has about as many probes behind it at any
-//! time as the best one without such limits, or as many as are allowed. So where time matters only
-//! counts within a band around that are followed, and the band is widened while the schedule runs
-//! along its edge. Whether anything better lies outside is then not proven, but it cannot be better
-//! than the best without limits, whose bound is kept.
-//!
-//! Knows slots and what may be spent by when. Must not know what was spent before.
+//! Few of these paths matter: at any time the best schedule has about as many probes as the best one without
+//! limits, or as many as are allowed. So the fast variant follows only counts within a band around that, and
+//! widens the band while the schedule touches its edge. The result is not proven optimal, but the best
+//! schedule without limits provides a lower bound.
 
 use crate::time::Span;
 
+use super::grid_dp::{Reached, Track};
 use super::horizon::{Horizon, Schedule};
-use super::pass::{Reached, Track};
 
-/// More cells than this (120 MB) are not worth it; no budget that plans by the minute comes near.
+/// Maximum number of cells (120 MB); budgets planned by the minute stay far below.
 const MOST_CELLS: usize = 10_000_000;
 
-/// How far counts may be from the expected ones at first.
+/// Initial distance of counts from the expected ones.
 const FIRST_BAND: usize = 4;
 
-/// The best schedule that never overspends; `without` is the best that does. `None` if there is none,
-/// or too much to count.
+/// The best schedule that never overspends; `without` is the best without limits. `None` if there is none,
+/// or if it takes too many cells.
 pub(super) fn count(horizon: &Horizon, track: &Track, without: &Schedule) -> Option<Schedule> {
     let times = Layers::new(horizon, track, without).within(usize::MAX)?.times;
     let expected_cost = horizon.cost.cost_of(&times);
@@ -39,7 +37,7 @@ pub(super) fn count_nearby(horizon: &Horizon, track: &Track, without: &Schedule)
     let times = loop {
         let found = layers.within(band);
         let done = found.as_ref().is_some_and(|counted| !counted.at_edge) || band >= layers.most;
-        // A wider band may be too much to count.
+        // A wider band may exceed the maximum number of cells.
         best = found.map(|counted| counted.times).or(best);
         if done {
             break best?;
@@ -57,22 +55,22 @@ pub(super) fn count_nearby(horizon: &Horizon, track: &Track, without: &Schedule)
 
 struct Layers<'h> {
     track: &'h Track,
-    /// How many probes may have been sent up to each slot.
+    /// Upper bound on the probes up to each slot.
     allowed: Vec<u32>,
-    /// How many are expected to have been.
+    /// Probes up to each slot in the schedule without limits.
     expected: Vec<u32>,
-    /// n, or as many as there are slots.
+    /// n, or the number of slots.
     most: usize,
 }
 
-/// What counting came to.
-struct Counted {
+/// The result of counting.
+struct CountedTimes {
     times: Vec<Span>,
-    /// Whether a wider band might do better.
+    /// Whether a wider band could yield a better schedule.
     at_edge: bool,
 }
 
-/// One layer: the cheapest ways of so many probes to a stretch of slots.
+/// One layer: the cheapest paths of a given number of probes to a range of slots.
 struct Layer {
     first: usize,
     cost: Vec<f64>,
@@ -91,7 +89,7 @@ impl<'h> Layers<'h> {
         Self { track, allowed, expected, most }
     }
 
-    /// The slots that the probe of this number, from 1, may take within a band.
+    /// The slots for the probe of this number, from 1, within a band.
     fn stretch(&self, number: usize, band: usize) -> std::ops::Range<usize> {
         let end = self.track.len() - usize::from(self.track.is_free(self.track.len() - 1));
         let near = |count: u32, by: usize| (count as usize).saturating_add(by);
@@ -101,7 +99,7 @@ impl<'h> Layers<'h> {
         first.max(allowed).max(1)..last.min(end)
     }
 
-    fn within(&self, band: usize) -> Option<Counted> {
+    fn within(&self, band: usize) -> Option<CountedTimes> {
         let end = self.track.len() - 1;
         let mut layers = vec![Layer { first: 0, cost: vec![0.0], from: vec![0] }];
         let mut reached = Reached::default();
@@ -111,7 +109,7 @@ impl<'h> Layers<'h> {
             let before = layers.last()?;
             let at_end = self.expected[end] as usize;
             if self.track.is_free(end) && number.saturating_add(band) > at_end {
-                // With what was sent so far, on to the end.
+                // No further probe until the end.
                 self.track.one_more((before.first, &before.cost), end..end + 1, &mut reached);
                 if reached.cost[0] < best.0 {
                     best = (reached.cost[0], number);
@@ -143,8 +141,8 @@ impl<'h> Layers<'h> {
         (best.0 < f64::INFINITY).then(|| self.trace(&layers, best.1, band))
     }
 
-    /// Back from the end, which the step of this number reached.
-    fn trace(&self, layers: &[Layer], last: usize, band: usize) -> Counted {
+    /// Traces the path back from the end, which the step of this number reached.
+    fn trace(&self, layers: &[Layer], last: usize, band: usize) -> CountedTimes {
         let end = self.track.len() - 1;
         let mut slot = end;
         let mut number = last;
@@ -154,7 +152,7 @@ impl<'h> Layers<'h> {
             self.track.one_more((layers[number].first, &layers[number].cost), end..end + 1, &mut reached);
             slot = reached.from[0] as usize;
         }
-        let mut counted = Counted { times: Vec::with_capacity(number), at_edge: false };
+        let mut counted = CountedTimes { times: Vec::with_capacity(number), at_edge: false };
         while number > 0 {
             let layer = &layers[number];
             counted.times.push(self.track.time(slot));

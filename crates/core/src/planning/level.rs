@@ -1,30 +1,28 @@
-//! Threshold and first arrival without a horizon: the level at which a running source is probed next.
+//! Threshold and first arrival without a horizon: the level that triggers the next probe of a running
+//! source.
 //!
-//! On a horizon both are brought to n probes by the level that takes n (Eckstein, Gal, Reiner, §5.2).
-//! A running source has none, so the level is taken from the span T
-//! around the last probe in which most is to be done: the one after it, or where the rhythm is longer
-//! than T, one that began before. By the time ahead alone the level would sink with what is left of a
-//! busy day, and the last hour before a quiet weekend would be given n probes again and again. So a
-//! rhythm that repeats within T is given n probes per T, and any span T about n at most; politeness
-//! itself is the gate's.
+//! On a horizon both reach n probes by the matching level (Eckstein, Gal, Reiner, §5.2). A running source
+//! has no horizon. So the level is computed from the busiest span T around the last probe: the one after it,
+//! or an earlier one if the cycle is longer than T. From the time ahead alone, the level would fall with the
+//! rest of a busy day, and the last hour before a quiet weekend would repeatedly receive n probes. So a
+//! cycle within T has n probes per T, and any span T about n at most; the gate enforces the budget. Takes
+//! rate, importance and budget of one source. May not know spent probes.
 //!
 //! First arrival probes when P(new) ≥ π, which is when the expected updates reach −ln(1 − π); they are
-//! Λ_T/n. Threshold probes when the expected cost reaches Π, which is near (∫√(aλ)/n)²/2 and searched
-//! from there.
-//!
-//! Knows one source's rate, importance and budget. Must not know what was spent.
+//! Λ_T/n. Threshold probes when the expected cost reaches Π, which is near (∫√(aλ)/n)²/2; the search starts
+//! there.
 
 use crate::model::obsolescence::Obsolescence;
 use crate::model::steps::Steps;
 use crate::time::{Span, Timestamp};
 
 use super::budget::Budget;
-use super::pile::suffices;
+use super::cost_accumulator::suffices;
 
-/// The longest rhythm.
+/// The longest cycle.
 const CYCLE: Span = Span::from_days(7);
 
-/// Levels are found to this share of themselves.
+/// The relative precision of levels.
 const PRECISION: f64 = 1e-9;
 
 /// The expected updates at which the next probe is due by first arrival. `None` if none are expected.
@@ -45,7 +43,7 @@ pub fn first_arrival(rate: &Steps, budget: &Budget, last: Timestamp) -> Option<f
     })
 }
 
-/// Π: the expected cost at which the next probe is due. `None` if nothing is expected that matters.
+/// Π: the expected cost at which the next probe is due. `None` if no cost is expected.
 pub fn threshold(rate: &Steps, importance: &Steps, budget: &Budget, last: Timestamp) -> Option<f64> {
     spans(budget).into_iter().flatten().find_map(|(probes, per)| {
         let (from, roots) = busiest(rate, importance, |rate, weight| (rate * weight).sqrt(), per, last);
@@ -55,7 +53,7 @@ pub fn threshold(rate: &Steps, importance: &Steps, budget: &Budget, last: Timest
     })
 }
 
-/// n and T; where nothing is to be done for T either way, as much of them as a cycle has.
+/// n and T; if nothing is expected within T, the same budget over a full cycle.
 fn spans(budget: &Budget) -> [Option<(u32, Span)>; 2] {
     let (probes, per) = (budget.probes.max(1), budget.per);
     let cycles = CYCLE.as_secs_f64() / per.as_secs_f64();
@@ -63,9 +61,8 @@ fn spans(budget: &Budget) -> [Option<(u32, Span)>; 2] {
     [Some((probes, per)), longer]
 }
 
-/// Of the spans of this length that begin at or before `last` and do not end before it, the one with the
-/// most of something, and how much; of several the latest. The most is where a span begins or ends
-/// with a cell, or at either extreme.
+/// The span of this length around `last` with the largest integral of the density, and that integral; of
+/// equal ones the latest. The maximum is where a span begins or ends with a cell, or at either extreme.
 fn busiest(
     rate: &Steps,
     importance: &Steps,
@@ -82,13 +79,13 @@ fn busiest(
     let within = begins.filter(|&begin| (Span::ZERO..per).contains(&begin));
     let most = |begin: Span| (begin, sums.expected_updates(begin, begin + per));
     let (begin, amount) = within.map(most).fold(most(per), |best, other| {
-        // Equal but for the last digits is equal.
+        // Differences in the last digits are ignored.
         if other.1 > best.1 * (1.0 + PRECISION) { other } else { best }
     });
     (starts + begin, amount)
 }
 
-/// The least level that is enough, from a guess above 0.
+/// The smallest sufficient level, searched from a positive estimate.
 fn least(guess: f64, enough: impl Fn(f64) -> bool) -> f64 {
     let mut high = guess;
     while !enough(high) {

@@ -1,42 +1,43 @@
-//! When *one* source wants a probe.
+//! The probe times of *one* source.
 //!
-//! Pure functions of what is known, the last probe and now. Must not know other sources, hosts or
-//! how a probe is sent.
+//! Pure functions of the source's state, its last probe and the current time. May not know other sources,
+//! hosts or how a probe is sent.
 //!
-//! A [`horizon`] says what is asked of a schedule. [`optimal`] finds the best one on a grid by passes
-//! over its slots (`pass`), counting probes out where earlier spending is in the way (`layers`).
-//! [`rolling`] puts the question for a running source, with [`complete`] to see that its feed loses
-//! nothing, and its answer becomes the [`plan`] that the engine follows.
+//! A [`horizon`] defines a planning problem. [`optimal`] finds the best schedule on a grid by dynamic
+//! programming over its slots (`grid_dp`), and counts probes where earlier spending limits them (`layers`).
+//! [`plan_input`] poses the problem for a running source, with [`feed_overflow`] to prevent lost feed items.
+//! The result becomes the [`plan`] that the engine follows.
 //!
-//! Other policies go from probe to probe: by what is [`expected`] of a source, by its [`ttl`], by a
-//! [`level`] of what piles up (`pile`), or [`spread`] evenly. [`ask`] has an answer of each of them, and a
-//! [`chain`] of answers is followed like a plan.
-//! Where updates are wanted within a time rather than as soon as can be, [`execution`] has the fewest probes that do, and [`prediction`]
-//! the times at which they are likely: the fewest cells (`cover`) of a `row` of slots that hold every X-th update
-//! (`nth`) with the confidence that is asked for, looked at again and again (`pursuit`).
+//! Other policies compute one probe at a time: from the [`expected`] updates, from a [`ttl`], from a
+//! [`level`] of accumulated cost (`cost_accumulator`), or [`spread`] evenly. [`next_probe`] computes the
+//! next probe of each of them, and a [`chain`] of such probes is followed like a plan.
+//!
+//! For updates that are due within a time window, [`execution`] finds the fewest probes, and [`prediction`]
+//! the times of likely updates: the fewest cells (`cover`) of a `slot_grid` that contain every X-th update
+//! (`nth`) with the given confidence, under repeated probes (`feedback_model`).
 
 pub mod active;
-pub mod ask;
 pub mod budget;
 pub mod build;
 pub mod chain;
-pub mod complete;
+mod cost_accumulator;
 mod cover;
 pub mod execution;
 pub mod expected;
+pub mod feed_overflow;
+mod feedback_model;
+mod grid_dp;
 pub mod horizon;
 mod layers;
 pub mod level;
+pub mod next_probe;
 mod nth;
 pub mod optimal;
-mod pass;
-mod pile;
 pub mod plan;
+pub mod plan_input;
 pub mod policy;
 pub mod prediction;
-mod pursuit;
-pub mod rolling;
-mod row;
 pub mod rule;
+mod slot_grid;
 pub mod spread;
 pub mod ttl;

@@ -1,28 +1,27 @@
-//! Every X-th update: how many of them are expected, and when the next has come.
+//! Every X-th update: their expected number, and the time of the next.
 //!
-//! Who wants to be told of every X-th update waits, once X − k have come since the last, for k more. With m
-//! updates expected the j-th update's time is Γ-distributed, and the X-th ones are the sum of the densities
-//! Γ(k), Γ(k + X), Γ(k + 2X), … Their integral is the number that is expected by m,
+//! If X − k updates have arrived since the last X-th one, the next needs k more. With m updates expected,
+//! the time of the j-th update is Γ-distributed, and the density of the X-th ones is the sum Γ(k), Γ(k + X),
+//! Γ(k + 2X), … Takes counts. May not know times. The integral of the density is the expected number by m,
 //!
 //! M(m) = Σ_j P(N ≥ k + jX) = E⌊(N + X − k)/X⌋, with N Poisson of mean m,
 //!
 //! and by the discrete Fourier transform of N mod X, with θ_w = 2πw/X,
 //!
-//! M(m) = (m + (X + 1)/2 − k)/X + (1/X) Σ_{w=1}^{X−1} e^{m(cos θ_w − 1)} sin(m sin θ_w − (k − ½)θ_w)/(2 sin(θ_w/2)).
+//! M(m) = (m + (X + 1)/2 − k)/X
+//!   + (1/X) Σ_{w=1}^{X−1} e^{m(cos θ_w − 1)} sin(m sin θ_w − (k − ½)θ_w)/(2 sin(θ_w/2)).
 //!
-//! Its derivative is P(N ≡ k − 1 mod X). The first is exact where few have come, of the second few terms are
-//! left where many have. Tests hold both against each other and against the densities.
-//!
-//! Knows counts. Must not know times.
+//! Its derivative is P(N ≡ k − 1 mod X). The first form is used for small m. The second has few terms for
+//! large m. The tests compare both with each other and with the densities.
 
 use std::f64::consts::TAU;
 
 use crate::model::poisson::at_least;
 
-/// Terms below e^−37 are none.
+/// Terms below e^−37 are ignored.
 const NEGLIGIBLE: f64 = 37.0;
 
-/// Which updates are waited for.
+/// Selects every X-th update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Nth {
     /// X.
@@ -32,7 +31,7 @@ pub(super) struct Nth {
 }
 
 impl Nth {
-    /// Every so many; so many have come since the last.
+    /// Every `every`-th update, with `counted` since the last one.
     pub fn new(every: u32, counted: u32) -> Self {
         let every = every.max(1);
         Self { every, missing: every - counted % every }
@@ -48,7 +47,7 @@ impl Nth {
         self.missing
     }
 
-    /// M(m): how many are expected by when so many updates are.
+    /// M(m): the expected number of X-th updates within `updates` expected updates.
     pub fn expected(self, updates: f64) -> f64 {
         match self.every {
             1 => updates,
@@ -79,12 +78,13 @@ impl Nth {
         (updates + (every + 1.0) / 2.0 - missing + sum) / every
     }
 
-    /// The chance that the next has come by when so many updates are expected.
+    /// The probability that the next one has arrived within `updates` expected updates.
     pub fn has_come(self, updates: f64) -> f64 {
         at_least(updates, self.missing)
     }
 
-    /// By when it has come with this chance, below 1: the quantile of Γ(k), in expected updates.
+    /// The time by which it has arrived with this probability, below 1: the quantile of Γ(k), in expected
+    /// updates.
     pub fn comes_by(self, chance: f64) -> f64 {
         let (mut low, mut high) = (0.0, f64::from(self.missing));
         while self.has_come(high) < chance {
@@ -102,13 +102,13 @@ impl Nth {
 mod tests {
     use super::*;
 
-    /// Of the j-th update, by its own recursion.
+    /// The density of the time of the j-th update, by recursion.
     fn density(count: u32, at: f64) -> f64 {
         (1..count).fold((-at).exp(), |density, k| density * at / f64::from(k))
     }
 
     #[test]
-    fn tails_and_waves_are_one() {
+    fn both_forms_agree() {
         for every in [2, 3, 5, 10, 37] {
             for counted in 0..every {
                 let nth = Nth::new(every, counted);
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_the_integral_of_the_sum_of_gamma_densities() {
+    fn the_expected_number_is_the_integral_of_gamma_densities() {
         for (every, counted) in [(1, 0), (2, 1), (5, 0), (5, 3), (10, 4)] {
             let nth = Nth::new(every, counted);
             let of = |at: f64| -> f64 {
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn the_derivative_is_the_chance_of_a_count_modulo_x() {
-        // (1/X) Σ_w e^{m(cos θ − 1)} cos(m sin θ − rθ), r = k − 1: as it is written in textbooks.
+        // (1/X) Σ_w e^{m(cos θ − 1)} cos(m sin θ − rθ), r = k − 1: the textbook form.
         for (every, counted) in [(3_u32, 1), (10, 0), (10, 9)] {
             for updates in [0.3, 4.0, 25.0, 200.0] {
                 let wave = |wave: u32| {
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles() {
+    fn comes_by_inverts_has_come() {
         // Γ(1): the median of an exponential time.
         assert!((Nth::new(1, 0).comes_by(0.5) - std::f64::consts::LN_2).abs() < 1e-9);
         for (every, counted, chance) in [(5, 0, 0.1), (5, 4, 0.001), (1000, 10, 0.9)] {

@@ -1,19 +1,19 @@
-//! The best schedule on a grid, exactly, with a proof of how good it is.
+//! The best schedule on a grid, exactly, with a lower bound on the cost.
 //!
-//! The least cost f(k) of a schedule of k steps is convex in k, because C̄ is Monge (see
-//! `pass`). So a price z per probe finds it: each pass yields L(z) = min over k of
-//! f(k) + z·k and a schedule that attains it, a vertex of f. Prices are guessed from f(k) ~ (∫√(aλ))²/2k
-//! until two vertices enclose the wanted n, and then taken from the slope between them: either a vertex
-//! below that chord turns up, or the chord is an edge of f. In the latter case the two schedules are
-//! spliced: somewhere a step x_m → x_{m+1} of the smaller encloses a step y_{m+d} → y_{m+d+1} of the
-//! larger, d = n − n_lo, and the Monge property lets them be exchanged there at no cost:
-//! y_0 … y_{m+d}, x_{m+1} …, with n steps, lies on the edge too.
+//! The least cost f(k) of a schedule of k steps is convex in k, because C̄ is Monge (see `pass`). So a price
+//! z per probe finds it: each pass yields L(z) = min over k of f(k) + z·k and a schedule that attains it, a
+//! vertex of f. Initial prices follow from f(k) ~ (∫√(aλ))²/2k until two vertices enclose the wanted n. The
+//! next price is the slope between them: either a vertex below that chord is found, or the chord is an edge
+//! of f.
 //!
-//! L(z) − z·n is a lower bound on f(n) whatever z is, so every schedule comes with its gap: zero but
-//! for rounding, some 1e−12 of the cost. All of that holds with a spacing, closed times, or a most
-//! of updates expected between two probes (where the first step may be longer than others, every
-//! schedule is made to share it). When spending is bound before the end (`allowance`) and the schedule
-//! would overspend, `layers` counts probes one by one instead.
+//! On an edge the two schedules are spliced. At some m a step x_m → x_{m+1} of the smaller encloses a step
+//! y_{m+d} → y_{m+d+1} of the larger, d = n − n_lo. The Monge property permits the exchange there at no
+//! cost: y_0 … y_{m+d}, x_{m+1} …, with n steps, lies on the edge too.
+//!
+//! L(z) − z·n is a lower bound on f(n) for every z, so every schedule has a known gap: zero except for
+//! rounding, some 1e−12 of the cost. This also holds with a spacing, closed times, or a maximum of expected
+//! updates between two probes (a longer first step is then common to every schedule). If spending is limited
+//! before the end (`allowance`) and the schedule overspends, `layers` counts probes one by one instead.
 //!
 //! Tested against the paper's own algorithm and brute force (`crates/lab/tests/plans`).
 
@@ -22,9 +22,9 @@ use std::collections::BTreeMap;
 use crate::model::obsolescence::{CostCell, Obsolescence, hours};
 use crate::time::Span;
 
-use super::horizon::{End, Grid, Horizon, Impossible, Schedule};
+use super::grid_dp::{Reached, Track};
+use super::horizon::{Grid, Horizon, HorizonEnd, Impossible, Schedule};
 use super::layers;
-use super::pass::{Reached, Track};
 
 /// The best schedule of at most n probes on this grid.
 ///
@@ -52,14 +52,14 @@ pub fn solve(horizon: &Horizon, grid: Grid) -> Result<Schedule, Impossible> {
     }
 }
 
-/// The same in a fraction of the time where earlier spending is in the way: then what is found is
-/// not proven to be the best, and its bound is that of the best that might overspend.
+/// The same, much faster where earlier spending limits the schedule. The result is then not proven optimal,
+/// and its bound is that of the best schedule without limits.
 pub fn solve_fast(horizon: &Horizon, grid: Grid) -> Result<Schedule, Impossible> {
     fast_on(horizon, &Track::new(horizon, grid)?)
 }
 
-/// The same where it does not matter whether a few probes of the horizon are left over, a share of
-/// them: the first good schedule that turns up is taken.
+/// The same if a share `left_over` of the probes may remain unused. Returns the first schedule that
+/// satisfies this.
 pub(super) fn solve_about(horizon: &Horizon, grid: Grid, left_over: f64) -> Result<Schedule, Impossible> {
     let track = Track::new(horizon, grid)?;
     let slack = (f64::from(horizon.probes) * left_over) as usize;
@@ -71,9 +71,9 @@ pub(super) fn solve_about(horizon: &Horizon, grid: Grid, left_over: f64) -> Resu
     Ok(put_off(horizon, &spread_early(horizon, &track, found)))
 }
 
-/// The same with dearer probes up to where the schedule asks for most beside what may be spent by then,
-/// so that it asks for about that. Where spending is bound at several times, the prices of the best
-/// schedule fall from one to the next; the first of them decides what comes next.
+/// Raises the price of probes up to the time of the largest overspending, so that the schedule meets that
+/// limit approximately. With several limits, the prices of the best schedule decrease from one to the next;
+/// the first one determines the next probes.
 fn spread_early(horizon: &Horizon, track: &Track, found: Schedule) -> Schedule {
     let mut best = found;
     let mut dearer = 1.0;
@@ -93,8 +93,8 @@ fn spread_early(horizon: &Horizon, track: &Track, found: Schedule) -> Schedule {
     best
 }
 
-/// The schedule whose every probe is worth this price, however many they are, with at most so many
-/// updates expected between two of them.
+/// The schedule at this price per probe, for any number of probes, with at most `longest` updates expected
+/// between two.
 pub(super) fn at_price(
     horizon: &Horizon,
     grid: Grid,
@@ -103,7 +103,7 @@ pub(super) fn at_price(
 ) -> Result<Schedule, Impossible> {
     let mut track = Track::new(horizon, grid)?;
     if let Some(longest) = longest {
-        // What has come in before the first slot cannot be helped.
+        // Updates expected before the first slot cannot be avoided.
         let first = horizon.cost.expected_updates(Span::ZERO, track.time(1.min(track.len() - 1)));
         track = track.with_longest(longest, first);
     }
@@ -113,14 +113,14 @@ pub(super) fn at_price(
     Ok(Schedule { times: track.times(&path).collect(), expected_cost: cost, lower_bound: cost, price })
 }
 
-/// The least cost of a schedule on the grid where every step costs this price more, prices included.
+/// The least cost of a schedule on the grid at this price per step, prices included.
 pub fn priced_cost(horizon: &Horizon, grid: Grid, price: f64) -> Result<f64, Impossible> {
     let mut reached = Reached::default();
     Track::new(horizon, grid)?.at_price(price, &mut reached);
     Ok(reached.cost.last().copied().unwrap_or(0.0))
 }
 
-/// The same schedule, each probe as soon after its time as spending allows.
+/// The same schedule with each probe delayed until spending allows it.
 fn put_off(horizon: &Horizon, found: &Schedule) -> Schedule {
     let (mut times, mut last) = (Vec::with_capacity(found.times.len()), Span::ZERO);
     for (number, &at) in found.times.iter().enumerate() {
@@ -136,8 +136,8 @@ fn put_off(horizon: &Horizon, found: &Schedule) -> Schedule {
     Schedule { expected_cost: horizon.cost.cost_of(&times), times, ..*found }
 }
 
-/// The same with at most `longest` updates expected between two probes, but for the first step,
-/// which may have as many as `longest_first`.
+/// The best schedule with at most `longest` updates expected between two probes, except for the first step,
+/// which may have `longest_first`.
 pub(super) fn solve_within(
     horizon: &Horizon,
     grid: Grid,
@@ -168,8 +168,7 @@ fn overspends(horizon: &Horizon, found: &Schedule) -> bool {
     found.times.iter().enumerate().any(overspent)
 }
 
-/// The best schedules of these many probes: what more of them would buy, and fewer cost. Earlier
-/// spending is not counted.
+/// The best schedules for these numbers of probes. Ignores earlier spending.
 pub fn trade_off(horizon: &Horizon, grid: Grid, counts: &[u32]) -> Result<Vec<Schedule>, Impossible> {
     let track = Track::new(horizon, grid)?;
     let mut search = Search::new(&horizon.cost, &track);
@@ -179,22 +178,22 @@ pub fn trade_off(horizon: &Horizon, grid: Grid, counts: &[u32]) -> Result<Vec<Sc
 
 fn unreachable(horizon: &Horizon) -> Impossible {
     match horizon.end {
-        End::Probed => Impossible::EndTooEarly,
-        End::Open => Impossible::AllClosed,
+        HorizonEnd::Probed => Impossible::EndTooEarly,
+        HorizonEnd::Open => Impossible::AllClosed,
     }
 }
 
-/// The best way along a track.
+/// The best path along a track.
 #[derive(Debug, Clone)]
-struct Best {
-    /// The slots, the end included.
+struct BestTimes {
+    /// The slots, including the end.
     path: Vec<u32>,
     lower_bound: f64,
-    /// About what a step more would save.
+    /// Approximate saving of one more step.
     price: f64,
 }
 
-impl Best {
+impl BestTimes {
     fn schedule(self, horizon: &Horizon, track: &Track) -> Schedule {
         let times: Vec<Span> = track.times(&self.path).collect();
         let expected_cost = horizon.cost.cost_of(&times);
@@ -203,7 +202,7 @@ impl Best {
     }
 }
 
-/// A schedule that is the best of its number of steps, and a price at which it is the best of all.
+/// The best schedule of its number of steps, and a price at which it is the best of all.
 #[derive(Debug, Clone)]
 struct Vertex {
     cost: f64,
@@ -211,29 +210,29 @@ struct Vertex {
     path: Vec<u32>,
 }
 
-/// Looks for the best schedules on a track.
+/// Search for the best schedules on a track.
 struct Search<'t> {
     cost: &'t Obsolescence,
     track: &'t Track,
     /// By number of steps.
     vertices: BTreeMap<usize, Vertex>,
     reached: Reached,
-    /// So many steps fewer than wanted are as good.
+    /// This many steps fewer than wanted are accepted.
     slack: usize,
 }
 
-/// Guesses of the price before the slopes between vertices decide.
+/// Maximum number of estimated prices before the slopes between vertices determine the price.
 const GUESSES: usize = 12;
-/// A chord is an edge when nothing lies below it by more than this share: rounding.
+/// A chord is an edge if no vertex lies below it by more than this share: rounding.
 const ROUNDING: f64 = 1e-12;
 
 impl<'t> Search<'t> {
-    /// A search that has found nothing yet.
+    /// An empty search.
     fn new(cost: &'t Obsolescence, track: &'t Track) -> Self {
         Self { cost, track, vertices: BTreeMap::new(), reached: Reached::default(), slack: 0 }
     }
 
-    /// Finds the best schedule at a price; returns its number of steps, if there is any schedule.
+    /// Finds the best schedule at a price. Returns its number of steps; `None` if there is no schedule.
     fn pass(&mut self, price: f64) -> Option<usize> {
         self.track.at_price(price, &mut self.reached);
         if *self.reached.cost.last()? == f64::INFINITY {
@@ -254,9 +253,9 @@ impl<'t> Search<'t> {
         self.cost.cost_between(from, until, self.track.times(path))
     }
 
-    /// The best schedule of at most so many probes.
-    fn best(&mut self, probes: u32) -> Option<Best> {
-        // A step to an unprobed end is no probe.
+    /// The best schedule of at most `probes` probes.
+    fn best(&mut self, probes: u32) -> Option<BestTimes> {
+        // A step to an end without a probe does not count.
         let wanted = probes as usize + usize::from(self.track.is_free(self.track.len() - 1));
         self.enclose(wanted)?;
         let (&fewest, _) = self.vertices.first_key_value()?;
@@ -266,24 +265,24 @@ impl<'t> Search<'t> {
         loop {
             let (&fewer, low) = self.vertices.range(..=wanted).next_back()?;
             if fewer < wanted && fewer + self.slack >= wanted {
-                // Good enough. What the rest would save is at most their price each.
+                // Accepted. Each further probe saves at most the price.
                 let Vertex { cost, path, price } = low.clone();
                 let lower_bound = (cost - price * (wanted - fewer) as f64).max(0.0);
-                return Some(Best { path, lower_bound, price });
+                return Some(BestTimes { path, lower_bound, price });
             }
             let Some((&more, high)) = self.vertices.range(wanted..).next() else {
-                // Nothing is gained by more.
+                // More steps do not reduce the cost.
                 let Vertex { cost, path, .. } = low.clone();
-                return Some(Best { path, lower_bound: cost, price: 0.0 });
+                return Some(BestTimes { path, lower_bound: cost, price: 0.0 });
             };
             if fewer == wanted {
                 let Vertex { cost, path, price } = low.clone();
-                return Some(Best { path, lower_bound: cost, price });
+                return Some(BestTimes { path, lower_bound: cost, price });
             }
             if low.cost - high.cost <= ROUNDING * low.cost {
-                // Nor between these: what gains nothing is not spent.
+                // Nor do steps between these two; probes without gain are not spent.
                 let Vertex { cost, path, .. } = low.clone();
-                return Some(Best { path, lower_bound: high.cost.min(cost), price: 0.0 });
+                return Some(BestTimes { path, lower_bound: high.cost.min(cost), price: 0.0 });
             }
             let price = (low.cost - high.cost) / (more - fewer) as f64;
             let (low, high) = (low.clone(), high.clone());
@@ -294,24 +293,24 @@ impl<'t> Search<'t> {
             if !inside || below >= chord * (1.0 - ROUNDING) {
                 let path = splice(&low.path, &high.path, wanted - fewer);
                 let lower_bound = below.min(chord) - price * wanted as f64;
-                return Some(Best { path, lower_bound, price });
+                return Some(BestTimes { path, lower_bound, price });
             }
         }
     }
 
-    /// Looks for vertices close to so many steps on both sides, by f(k) ~ 1/k at first and then by the
-    /// prices of those found.
+    /// Finds vertices close to `wanted` steps on both sides, by f(k) ~ 1/k at first, then by the prices of
+    /// known vertices.
     fn enclose(&mut self, wanted: usize) -> Option<()> {
         if self.vertices.is_empty() {
-            // No probe saves more than everything.
+            // A probe saves at most the total cost.
             let all = self.cost_of(&[]);
             match self.track.in_one_step() {
                 Some(path) => drop(self.vertices.insert(1, Vertex { cost: all, price: all, path })),
-                // Nobody would buy a probe at this price that need not be.
+                // At this price only mandatory probes remain.
                 None => drop(self.pass(2.0 * all + 1.0)?),
             }
         }
-        // Many probes are best sent at a rate that goes like √(aλ), at a cost of (∫√(aλ))²/2k.
+        // For many probes the best density is proportional to √(aλ), at a cost of (∫√(aλ))²/2k.
         let density = |cell: &CostCell| (cell.rate * cell.weight).sqrt() * hours(cell.until - cell.from);
         let mut guess = (self.cost.cells().iter().map(density).sum::<f64>() / wanted as f64).powi(2) / 2.0;
         for _ in 0..GUESSES {
@@ -338,7 +337,7 @@ impl<'t> Search<'t> {
             }
             let known = self.vertices.len();
             let steps = self.pass(guess)?;
-            // Somewhat further than expected, so that the other side is met, too.
+            // Slightly beyond the estimate, so that the other side is found too.
             let further = if self.vertices.len() == known { 1.3 } else { 1.03 };
             let off = steps as f64 / wanted as f64;
             guess *= off * off * if off < 1.0 { 1.0 / further } else { further };
@@ -350,10 +349,10 @@ impl<'t> Search<'t> {
     }
 }
 
-/// The larger of two schedules up to where a step of the smaller encloses one of its own, then the
+/// The larger of two schedules up to the point where a step of the smaller encloses one of its own, then the
 /// smaller: `more` steps more than the smaller.
 fn splice(smaller: &[u32], larger: &[u32], more: usize) -> Vec<u32> {
-    // Slot m + 1 of the text is index m here, because the beginning is left out.
+    // Slot m + 1 of the text has index m here, because the start is omitted.
     let cut = (0..smaller.len())
         .find(|&index| larger.get(index + more).is_none_or(|&slot| smaller[index] >= slot))
         .unwrap_or(smaller.len());

@@ -1,13 +1,13 @@
-//! The policies a source may be given, under the papers' names.
+//! The policies of a source, under the names of the papers.
 //!
-//! A closed set. Knows the names; must not know how they are stored or configured.
+//! A closed set. May not know how policies are stored or configured.
 
 use serde::{Deserialize, Serialize};
 
-/// Who decides when a source is probed.
+/// The policy that determines probe times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Policy {
-    /// Whatever fits what is known of the source.
+    /// Selected by the evidence on the source.
     #[default]
     Auto,
     /// The optimal plan for the source's own rate.
@@ -18,7 +18,7 @@ pub enum Policy {
     AggHist,
     /// Time to live: a share of the age of the last update.
     Ttl,
-    /// Left to the allocator.
+    /// Sampled by the allocator.
     Adaptive,
     /// The budget spread evenly.
     Uniform,
@@ -26,7 +26,7 @@ pub enum Policy {
     Threshold,
     /// Probes when an update has probably arrived.
     FirstArrival,
-    /// Only for what rules ask.
+    /// Probes only for rules.
     Profile,
 }
 
@@ -61,7 +61,7 @@ impl Policy {
         }
     }
 
-    /// Whether it goes by the source's rate, so that its answers come as plans from whoever knows the rate.
+    /// Whether it uses the source's rate, so that its times arrive as plans.
     pub fn goes_by_rate(self) -> bool {
         match self {
             Self::Auto

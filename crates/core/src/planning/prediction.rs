@@ -1,28 +1,32 @@
-//! When updates are foretold: execution intervals from a rate λ(t).
+//! Predicts execution intervals from a rate λ(t).
 //!
-//! [`execution`](super::execution) has the fewest probes for intervals that are known. Updates are not known before they come,
-//! only their rate is, and what the last look showed. So here a cell of time is chosen where an update that
-//! somebody wants to hear of is likely: a probe at its end serves each such update within it in time, and that
-//! is its interval. A *window* cell is as long as the window Y. An *overwrite* cell is as long as updates last:
-//! one at an even place among g expected updates is not overwritten by the end with the chance (1 − e^−g)/g.
+//! [`execution`](super::execution) finds the fewest probes for known intervals. Future updates are unknown
+//! except for their rate and the last probe. So this module chooses cells of time that are likely to contain
+//! a relevant update. A probe at the end of a cell finds each such update in time; that cell is its
+//! interval. Takes the rate of one source and one rule. May not know limits, other rules, or the origin of
+//! the rate.
 //!
-//! Wanted is every X-th update, of which some have come already; the density of the next ones is a sum of
-//! Γ-densities (`nth`). The fewest cells that hold the share `confidence` of it are those worth a price z (`cover`).
+//! A *window* cell has the length of the window Y. An *overwrite* cell has the length of g expected updates:
+//! an update at a uniform position in it survives until the end with probability (1 − e^−g)/g.
 //!
-//! - X = 1: updates are independent, and no look tells of those to come. z follows from the week: the share is
-//!   kept in the mean, because it is held by the expectation, and quiet nights are skipped, since their cells
-//!   are not worth z. At an even rate all cells are worth the same, and they are spread evenly.
-//! - X > 1, asked anew after every look: what was counted makes the forecast sharp, and far ahead it is blunt:
-//!   λ/X everywhere. The share that *one* forecast holds then says little of the share that is seen, which may
-//!   be more or less: blunt cells that will never be looked at count in it. So z is such that looking, counting
-//!   and deriving anew sees the share (`pursuit`), at every level that the rate has in the week, taken by itself.
-//!   A look also comes when the next one is due with the chance 1 − confidence (at least at the median, the
-//!   paper's prediction of a point), because it tells how many are missing.
-//! - X > 1, asked once ([`intervals_once`]): z from the share that the forecast holds. This is SUP without feedback.
+//! Relevant is every X-th update, of which some have been counted; the density of the next ones is a sum of
+//! Γ-densities (`nth`). The fewest cells with the share `confidence` of it are those worth a price z
+//! (`cover`).
 //!
-//! Tests hold the parts against sums, brute force and simulation; `crates/lab/tests/profiles` the whole against a world.
+//! - X = 1: updates are independent, and no probe informs about later ones. z follows from the week: the
+//!   expected share is `confidence`, and quiet nights are skipped, since their cells are not worth z. At a
+//!   constant rate all cells are equal and are spread evenly.
+//! - X > 1, recomputed after every probe: the prediction is precise for the near future, and λ/X far ahead.
+//!   The share of *one* prediction differs from the share that is found, because it includes distant cells
+//!   that are never probed. So z is chosen such that probing, counting and recomputing finds the share
+//!   (`pursuit`), at each level of the rate in the week separately. A probe is also due when the next X-th
+//!   update has arrived with probability 1 − confidence (at most the median, the point prediction of the
+//!   paper).
+//! - X > 1, computed once ([`intervals_once`]): z from the share of the prediction. This is SUP without
+//!   feedback.
 //!
-//! Knows one source's rate and one rule. Must not know limits, other rules, or where the rate comes from.
+//! The tests compare the parts with sums, brute force and simulation; `crates/lab/tests/profiles` tests the
+//! whole.
 
 use serde::{Deserialize, Serialize};
 
@@ -32,43 +36,43 @@ use crate::time::{Span, Timestamp};
 use super::cover::{self, Choice, SLOTS, price_of};
 use super::execution::{Interval, RuleId};
 use super::expected::Forecast;
+use super::feedback_model::FeedbackModel;
 use super::nth::Nth;
-use super::pursuit::Pursuit;
-use super::row::{Row, Slot};
+use super::slot_grid::{Slot, SlotGrid};
 
-/// A rate repeats after this.
+/// The period of a rate.
 const WEEK: Span = Span::from_days(7);
 
-/// No overwrite cell is longer.
+/// Maximum length of an overwrite cell.
 const LONGEST: Span = Span::from_days(7);
 
-/// So far overwrite cells are looked for.
+/// Search range for overwrite cells.
 const AHEAD: Span = Span::from_days(56);
 
-/// Of more, every so many-th is wanted.
+/// Upper bound on X.
 const MOST_EVERY: u32 = 1000;
 
-/// How long an update can be caught (the paper's *life*).
+/// The time within which a probe can find an update (the paper's *life*).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Life {
-    /// window(Y): until Y after it.
+pub enum Lifetime {
+    /// window(Y): until Y after the update.
     Window(Span),
     /// Until the next update.
     Overwrite,
 }
 
-/// What a rule wants of a source.
+/// The requirement of a rule on a source.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Want {
-    /// Whose wish it is.
+    /// The rule.
     pub rule: RuleId,
-    /// X: every so many updates it is to be told.
+    /// X: a notification is due at every X-th update.
     pub every: u32,
-    /// Updates since it was last told, as the last look showed.
+    /// Updates since the last notification, as of the last probe.
     pub counted: u32,
-    /// How soon.
-    pub life: Life,
-    /// What share of the X-th updates is to be caught in time.
+    /// The time within which an update must be found.
+    pub life: Lifetime,
+    /// The share of X-th updates to find in time.
     pub confidence: f64,
 }
 
@@ -77,37 +81,38 @@ impl Want {
         Nth::new(self.every.min(MOST_EVERY), self.counted)
     }
 
-    /// What share cells hold, and what share of that is caught.
+    /// The share of updates within cells, and the share of those that is found.
     fn shares(&self) -> (f64, f64) {
         let confidence = if self.confidence.is_nan() { 1.0 } else { self.confidence.clamp(1e-3, 1.0) };
         match (self.life, self.every) {
-            (Life::Window(_), _) => (confidence, 1.0),
-            (Life::Overwrite, 0 | 1) => (1.0, confidence),
-            (Life::Overwrite, _) => (confidence.sqrt(), confidence.sqrt()),
+            (Lifetime::Window(_), _) => (confidence, 1.0),
+            (Lifetime::Overwrite, 0 | 1) => (1.0, confidence),
+            (Lifetime::Overwrite, _) => (confidence.sqrt(), confidence.sqrt()),
         }
     }
 
     fn slot(&self) -> Slot {
         let slots = SLOTS as f64;
         match self.life {
-            Life::Window(window) => Slot::Lasting(window.scaled(1.0 / slots)),
-            Life::Overwrite => {
+            Lifetime::Window(window) => Slot::Lasting(window.scaled(1.0 / slots)),
+            Lifetime::Overwrite => {
                 Slot::Expecting(updates_uncaught(self.shares().1) / slots, LONGEST.scaled(1.0 / slots))
             }
         }
     }
 
     fn ahead(&self) -> Span {
-        if self.life == Life::Overwrite { AHEAD } else { WEEK }
+        if self.life == Lifetime::Overwrite { AHEAD } else { WEEK }
     }
 
-    /// The chance of being late at which a look is due.
+    /// The probability of being late at which a probe is due.
     fn patience(&self) -> f64 {
         (1.0 - self.shares().0).min(0.5)
     }
 }
 
-/// g with (1 − e^−g)/g = share: how many updates a probe may be apart so that this share is not overwritten.
+/// g with (1 − e^−g)/g = share: the expected updates between two probes at which this share is not
+/// overwritten.
 fn updates_uncaught(share: f64) -> f64 {
     let share = share.clamp(0.01, 0.999);
     let (mut low, mut high) = (0.0_f64, 1.0 / share);
@@ -118,58 +123,58 @@ fn updates_uncaught(share: f64) -> f64 {
     high
 }
 
-/// What a cell must hold to be worth a look, in X-th updates. It changes with the rate, its factor and the
-/// rule, but not from look to look, so that it may be kept.
+/// The number of X-th updates that makes a cell worth a probe. It depends on the rate, its factor and the
+/// rule, not on single probes, so it can be cached.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Price(cover::Price);
+pub struct RulePrice(cover::CellPrice);
 
-/// The price at which a rule's confidence is kept when [`intervals_at`] is asked after every look; from a week
-/// that begins at `from`, of which only the `active` spans count. `None` if no update is expected in it.
+/// The price that yields the confidence of a rule if [`intervals_at`] is recomputed after every probe. Uses
+/// the week that begins at `from`, restricted to the `active` spans. `None` if no update is expected in it.
 pub fn price(
     rate: &Steps,
     factor: f64,
     from: Timestamp,
     want: &Want,
     active: &[(Timestamp, Timestamp)],
-) -> Option<Price> {
+) -> Option<RulePrice> {
     let until = from + want.ahead();
-    let row = Row::new((from, &rate.over(from, until), factor), (from, until), want.slot(), active);
+    let row = SlotGrid::new((from, &rate.over(from, until), factor), (from, until), want.slot(), active);
     let (share, _) = want.shares();
     let every = want.nth().every();
     let levels = levels(&row);
     let most = levels.iter().map(|level| level.0).fold(0.0, f64::max);
     match (every, want.life) {
         _ if most <= 0.0 => None,
-        (1, Life::Overwrite) => Some(Price(cover::Price::flat(0.0))),
-        (1, Life::Window(_)) => Some(Price(price_of(&row.held(Nth::new(1, 0)), share))),
+        (1, Lifetime::Overwrite) => Some(RulePrice(cover::CellPrice::flat(0.0))),
+        (1, Lifetime::Window(_)) => Some(RulePrice(price_of(&row.held(Nth::new(1, 0)), share))),
         _ => {
             let all: f64 = levels.iter().map(|level| level.1).sum();
-            let pursuit = Pursuit::new(every, want.patience());
+            let pursuit = FeedbackModel::new(every, want.patience());
             let rates: Vec<_> =
                 levels.iter().map(|&(y, weight)| (pursuit.level(y), weight / all)).collect();
             let seen = |price: f64| {
                 rates.iter().map(|(level, weight)| weight * level.share_seen(price)).sum::<f64>()
             };
-            // To a hundredth.
+            // To a precision of one percent.
             let (mut low, mut high) = (most * 1e-4, most);
             for _ in 0..10 {
                 let middle = (low * high).sqrt();
                 if seen(middle) >= share { low = middle } else { high = middle }
             }
-            Some(Price(cover::Price::flat(low)))
+            Some(RulePrice(cover::CellPrice::flat(low)))
         }
     }
 }
 
-/// How many updates cells expect, and how many updates have such a cell: alike ones together.
-fn levels(row: &Row) -> Vec<(f64, f64)> {
+/// Expected updates per cell, and the number of updates in such cells, grouped by similar values.
+fn levels(row: &SlotGrid) -> Vec<(f64, f64)> {
     let mut levels: Vec<(i32, f64, f64)> = Vec::new();
     for slot in 0..row.len() {
         let ((_, y), weight) = (row.expected(slot), row.counting(slot));
         if weight <= 0.0 {
             continue;
         }
-        // Two to a doubling.
+        // Two classes per factor of two.
         let class = (2.0 * y.log2()).round() as i32;
         match levels.iter_mut().find(|level| level.0 == class) {
             Some((_, sum, all)) => (*sum, *all) = (*sum + weight * y, *all + weight),
@@ -179,9 +184,9 @@ fn levels(row: &Row) -> Vec<(f64, f64)> {
     levels.into_iter().map(|(_, sum, weight)| (sum / weight, weight)).collect()
 }
 
-/// The intervals of a rule until then, ascending and apart, to be derived anew after the next look. Everything
-/// up to `looked` is known; updates come at `factor` times the rate; those outside the `active` spans,
-/// ascending and apart, are not wanted.
+/// The intervals of a rule up to `until`, ascending and disjoint, to be recomputed after the next probe. All
+/// updates up to `looked` are known. The expected rate is `factor` times the rate. Updates outside the
+/// `active` spans, ascending and disjoint, are not relevant.
 ///
 /// ```
 /// # use tidewatch_core::model::steps::Steps;
@@ -192,9 +197,9 @@ fn levels(row: &Row) -> Vec<(f64, f64)> {
 /// let life = Life::Window(Span::from_mins(30));
 /// let want = Want { rule: RuleId(1), every: 10, counted: 0, life, confidence: 0.9 };
 /// let found = intervals(&one_an_hour, 1.0, now, &want, &[(now, now + day)], now + day);
-/// // The tenth is hardly there within five hours.
+/// // The tenth update is unlikely within five hours.
 /// assert!(found[0].from > now + Span::from_hours(5));
-/// // One is missing: nothing is to be gained by waiting.
+/// // One is missing: the first cell is worth a probe.
 /// let nearly = Want { counted: 9, ..want };
 /// let found = intervals(&one_an_hour, 1.0, now, &nearly, &[(now, now + day)], now + day);
 /// assert_eq!(found[0].until, now + Span::from_mins(30));
@@ -213,10 +218,10 @@ pub fn intervals(
     }
 }
 
-/// The same at a price that is known, which is most of the work. `until` is best some cells ahead: where a share
-/// of equal cells is enough, it is spread over those that are in sight.
+/// The same at a known price; computing the price is most of the work. `until` should be some cells ahead:
+/// if a share of equal cells is sufficient, it is spread over the visible ones.
 pub fn intervals_at(
-    price: Price,
+    price: RulePrice,
     rate: &Steps,
     factor: f64,
     looked: Timestamp,
@@ -224,15 +229,16 @@ pub fn intervals_at(
     active: &[(Timestamp, Timestamp)],
     until: Timestamp,
 ) -> Vec<Interval> {
-    let (nth, Price(price)) = (want.nth(), price);
-    // What comes with next to no chance need not be looked through.
+    let (nth, RulePrice(price)) = (want.nth(), price);
+    // Cells of negligible probability are skipped.
     let soonest = if nth.missing() == 1 { 0.0 } else { nth.comes_by(want.patience() / 1000.0) };
     let Some(begin) = Forecast::aggregate(rate, factor).reaches(soonest, looked).filter(|&at| at < until)
     else {
         return Vec::new();
     };
     let until = until.min(begin + want.ahead());
-    let row = Row::new((looked, &rate.over(looked, until), factor), (begin, until), want.slot(), active);
+    let row =
+        SlotGrid::new((looked, &rate.over(looked, until), factor), (begin, until), want.slot(), active);
     let held = cover::cells(&row.held(nth));
     let choice = Choice::new(&held, price.least());
     let mut begins = choice.from(0);
@@ -253,8 +259,8 @@ pub fn intervals_at(
     laid(&row, &held, &begins, price, want.rule)
 }
 
-/// The intervals of a rule until then, at most a week ahead, if nothing will be learned in between: as few as
-/// hold the confidence of all X-th updates that are expected. The paper's SUP without feedback.
+/// The intervals of a rule up to `until`, at most a week ahead, without feedback: the fewest that contain
+/// the confidence of all expected X-th updates. This is SUP of the paper without feedback.
 pub fn intervals_once(
     rate: &Steps,
     factor: f64,
@@ -264,24 +270,32 @@ pub fn intervals_once(
     until: Timestamp,
 ) -> Vec<Interval> {
     let until = until.min(looked + want.ahead());
-    let row = Row::new((looked, &rate.over(looked, until), factor), (looked, until), want.slot(), active);
+    let row =
+        SlotGrid::new((looked, &rate.over(looked, until), factor), (looked, until), want.slot(), active);
     let slots = row.held(want.nth());
     let price = match (want.life, want.nth().every()) {
-        (Life::Overwrite, 1) => cover::Price::flat(0.0),
+        (Lifetime::Overwrite, 1) => cover::CellPrice::flat(0.0),
         _ => price_of(&slots, want.shares().0),
     };
     let held = cover::cells(&slots);
     laid(&row, &held, &Choice::new(&held, price.least()).from(0), price, want.rule)
 }
 
-/// The intervals of cells that begin with these slots. Where a share of equal cells is enough, they are spread
-/// evenly over the time that all would fill: their gaps are before them, so that it is the same when asked anew
-/// at the end of each. A cell that would lie within that time by a quarter is laid, so that the share is had.
-fn laid(row: &Row, held: &[f64], begins: &[usize], price: cover::Price, rule: RuleId) -> Vec<Interval> {
+/// The intervals of the cells at these slots. If a share of equal cells is sufficient, they are spread
+/// evenly over the time of all of them. The gap precedes each cell, so recomputing at its end yields the
+/// same times. A cell is placed if at least a quarter of it lies within that time, so that the share is
+/// reached.
+fn laid(
+    row: &SlotGrid,
+    held: &[f64],
+    begins: &[usize],
+    price: cover::CellPrice,
+    rule: RuleId,
+) -> Vec<Interval> {
     let cell = SLOTS as f64;
     let mut laid: Vec<Interval> = Vec::new();
     let mut push = |from: f64, to: f64| {
-        // What came at the beginning itself is known, or the cell's before.
+        // An update at the start itself is known, or belongs to the previous cell.
         let from = row.at(from) + Span::from_millis(1);
         laid.push(Interval { rule, from, until: row.at(to).max(from) });
     };
@@ -297,7 +311,7 @@ fn laid(row: &Row, held: &[f64], begins: &[usize], price: cover::Price, rule: Ru
             .count();
         let (end, next) = ((first + alike * SLOTS) as f64, rest.get(alike).map(|&slot| slot as f64));
         let gap = cell * (1.0 - share) / share;
-        // One by itself may lie around a peak, off which it must not be moved.
+        // A single cell may cover a peak and must not be moved off it.
         let movable =
             alike > 1 || held.get(first + gap.ceil() as usize).is_some_and(|&held| held >= price.least());
         let mut from = first as f64 + if movable { gap } else { 0.0 };

@@ -1,42 +1,41 @@
-//! What a rule asks of the engine.
+//! The terms of a rule that the engine uses.
 //!
-//! Venu Gopal et al. have a notification rule ⟨Q, Tr, 𝒯, U⟩: a query, a trigger, a period, a utility. Here is
-//! what of it says *when* somebody wants a probe: what triggers it, how long what it waits for can be
-//! had (*life*), how sure that is to be, and when it is in force. The query, and who is told, are others'
-//! business.
+//! Venu Gopal et al. define a notification rule ⟨Q, Tr, 𝒯, U⟩: a query, a trigger, a period, a utility. This
+//! module holds the part that determines probe times: the trigger, the lifetime of an update (*life*), the
+//! confidence and the active period. May not know the query or the recipients.
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-use super::active::Active;
+use super::active::ActiveHours;
 use super::execution::RuleId;
-use super::prediction::Life;
+use super::prediction::Lifetime;
 
-/// What a rule asks of the engine.
+/// The terms of a rule that the engine uses.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RuleTerms {
-    /// As people know it: `profile/rule`.
+    /// The displayed name: `profile/rule`.
     pub name: Arc<str>,
-    /// It waits for updates of the very sources that it asks about, not of others.
+    /// Whether updates of the queried sources themselves trigger it, not those of others.
     pub own: bool,
-    /// X: with every how many of these.
+    /// X: every X-th such update triggers it.
     pub every: u32,
-    /// How long a probe finds what is wanted in time.
-    pub life: Life,
-    /// How sure it is to be that a probe comes in time.
+    /// The time within which a probe must find the update.
+    pub life: Lifetime,
+    /// The required probability that a probe is in time.
     pub confidence: f64,
-    /// When it is in force. An engine leaves that to whatever predicts and matches, and does not record it.
+    /// The active period. Prediction and matching apply it; the engine does not record it.
     #[serde(skip)]
-    pub active: Active,
+    pub active: ActiveHours,
 }
 
-/// What a source is to a rule.
+/// The role of a source in a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Part {
-    /// Which rule.
+pub struct RulePart {
+    /// The rule.
     pub rule: RuleId,
-    /// Its updates are asked for.
+    /// Its updates are queried.
     pub asked: bool,
-    /// Its updates are what the rule waits for.
+    /// Its updates trigger the rule.
     pub triggers: bool,
 }

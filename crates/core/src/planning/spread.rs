@@ -1,16 +1,16 @@
-//! The simplest schedule: the budget spread evenly, jittered.
+//! The simplest schedule: the budget spread evenly, with jitter.
 //!
-//! What a source gets while nothing better is known of it. The jitter keeps sources that were
-//! added together from staying together; it is drawn by the caller, so this is pure arithmetic.
+//! Applies to a source without evidence. The jitter separates sources that were added together. The caller
+//! draws it, so this is pure arithmetic.
 
 use crate::planning::budget::Budget;
 use crate::time::{Span, Timestamp};
 
-/// How far jitter moves a probe, as a share of the gap, to either side.
+/// Maximum jitter to either side, as a share of the gap.
 const JITTER: f64 = 0.05;
 
-/// The next probe after one at `last`: one even gap on, moved by `unit` in [0, 1) within ±5 %, and never
-/// under the spacing δ.
+/// The next probe after one at `last`: one gap later, moved by `unit` in [0, 1) within ±5 %, and at least
+/// the spacing δ later.
 pub fn next(last: Timestamp, gap: Span, budget: &Budget, unit: f64) -> Timestamp {
     let factor = 1.0 + JITTER * (2.0 * unit - 1.0);
     last + gap.scaled(factor).max(budget.min_spacing)

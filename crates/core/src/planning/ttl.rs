@@ -1,24 +1,24 @@
-//! Time to live: a copy stays fresh for a share of the age that it had when it was refreshed.
+//! Time to live: a copy stays fresh for a share of its age at the refresh.
 //!
-//! Exists because caches do so, and because it needs nothing but one date (Bright, Gal, Raschid,
-//! §6.1). Knows that date and the last refresh; must not know of rates.
+//! Caches use this rule; it requires one date only (Bright, Gal, Raschid, §6.1). Takes that date and the
+//! last refresh. May not know rates.
 //!
-//! The paper has it twice. A copy expires at refresh + α·(refresh − last modified) (eq. 6), which is
-//! what caches do and the default here. For prefetching it waits θ·(TTL − last modified), which is
-//! θ·(1 + α)·(refresh − last modified), and counts from a `t_request` that prefetching does not have:
-//! here from when it is asked. The two do not agree for any θ but α/(1 + α).
+//! The paper has two forms. A copy expires at refresh + α·(refresh − last modified) (eq. 6), as in caches
+//! and by default here. For prefetching the delay is θ·(TTL − last modified), which is θ·(1 + α)·(refresh −
+//! last modified), from a `t_request` that prefetching does not have: here from the time of the call. The
+//! two forms agree only for θ = α/(1 + α).
 //!
-//! Where a source does not say when it was modified there is no age, and this policy has no answer.
-//! One modified at the refresh, or by its own clock after it, has the age 0: it is looked at again
-//! after the least time that the caller allows. An old one is after the most.
+//! Without a modification date there is no age, and this policy has no time. A source modified at or after
+//! the refresh has age 0: its delay is the minimum that the caller allows. The delay of an old one is the
+//! maximum.
 
 use serde::{Deserialize, Serialize};
 
 use crate::time::{Span, Timestamp};
 
-/// Which of the two.
+/// The two forms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub enum Form {
+pub enum TtlForm {
     /// Eq. 6.
     #[default]
     Caches,
@@ -26,23 +26,23 @@ pub enum Form {
     Prefetching,
 }
 
-/// The policy with its numbers.
+/// The policy with its parameters.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ttl {
-    /// Which form.
-    pub form: Form,
+    /// The form.
+    pub form: TtlForm,
     /// α.
     pub factor: f64,
     /// θ, for prefetching.
     pub freshness_threshold: f64,
-    /// Never sooner; goes before `most`.
+    /// Minimum delay; overrides `most`.
     pub least: Span,
-    /// Never later.
+    /// Maximum delay.
     pub most: Span,
 }
 
 impl Ttl {
-    /// When a copy is to be refreshed again, asked at `now`.
+    /// The time of the next refresh, computed at `now`.
     ///
     /// ```
     /// # use tidewatch_core::planning::ttl::{Form, Ttl};
@@ -50,15 +50,15 @@ impl Ttl {
     /// let day = Span::from_days(1);
     /// let ttl = Ttl { form: Form::Caches, factor: 0.2, freshness_threshold: 1.0, least: Span::ZERO, most: day };
     /// let noon = Timestamp::parse_iso("2026-11-16T12:00:00Z").unwrap();
-    /// // Ten hours old when it was refreshed: good for two more.
+    /// // Ten hours old at the refresh: fresh for two more.
     /// let next = ttl.next(noon, noon - Span::from_hours(10), noon);
     /// assert_eq!(next, noon + Span::from_hours(2));
     /// ```
     pub fn next(&self, refreshed: Timestamp, last_modified: Timestamp, now: Timestamp) -> Timestamp {
         let age = (refreshed - last_modified).max(Span::ZERO);
         let (from, wait) = match self.form {
-            Form::Caches => (refreshed, age.scaled(self.factor)),
-            Form::Prefetching => (now, age.scaled(self.freshness_threshold * (1.0 + self.factor))),
+            TtlForm::Caches => (refreshed, age.scaled(self.factor)),
+            TtlForm::Prefetching => (now, age.scaled(self.freshness_threshold * (1.0 + self.factor))),
         };
         from + wait.min(self.most).max(self.least)
     }
@@ -70,7 +70,7 @@ mod tests {
 
     use super::*;
 
-    fn ttl(form: Form, factor: f64, freshness_threshold: f64) -> Ttl {
+    fn ttl(form: TtlForm, factor: f64, freshness_threshold: f64) -> Ttl {
         let (least, most) = (Span::from_mins(15), Span::from_days(1));
         Ttl { form, factor, freshness_threshold, least, most }
     }
@@ -80,12 +80,12 @@ mod tests {
     }
 
     #[test]
-    fn by_hand() {
+    fn both_forms_match_hand_computed_times() {
         let after = |ttl: Ttl, age: Span| ttl.next(noon(), noon() - age, noon()) - noon();
-        let caches = ttl(Form::Caches, 0.2, 1.0);
+        let caches = ttl(TtlForm::Caches, 0.2, 1.0);
         assert_eq!(after(caches, Span::from_hours(10)), Span::from_hours(2));
         assert_eq!(after(caches, Span::from_days(2)), Span::from_mins(576));
-        let prefetching = ttl(Form::Prefetching, 0.2, 0.5);
+        let prefetching = ttl(TtlForm::Prefetching, 0.2, 0.5);
         assert_eq!(after(prefetching, Span::from_hours(10)), Span::from_hours(6));
         let asked_later =
             prefetching.next(noon(), noon() - Span::from_hours(10), noon() + Span::from_hours(1));
@@ -93,39 +93,39 @@ mod tests {
     }
 
     #[test]
-    fn without_age_the_least_and_with_much_the_most() {
-        for form in [Form::Caches, Form::Prefetching] {
+    fn the_delay_is_between_the_minimum_and_the_maximum() {
+        for form in [TtlForm::Caches, TtlForm::Prefetching] {
             let ttl = ttl(form, 0.2, 1.0);
             let after = |age: Span| ttl.next(noon(), noon() - age, noon()) - noon();
             assert_eq!(after(Span::ZERO), ttl.least);
             assert_eq!(after(Span::from_hours(-3)), ttl.least);
             assert_eq!(after(Span::from_days(400)), ttl.most);
             assert_eq!(ttl.next(noon(), Timestamp::MIN, noon()) - noon(), ttl.most);
-            // δ of two days is kept, whatever the most is.
+            // A δ of two days overrides the maximum.
             let slow = Ttl { least: Span::from_days(2), ..ttl };
             assert_eq!(slow.next(noon(), noon(), noon()) - noon(), slow.least);
         }
     }
 
     proptest! {
-        /// The forms are one where θ(1 + α) = α.
+        /// The forms agree where θ(1 + α) = α.
         #[test]
-        fn forms_meet(age in 0_i64..1_000_000_000, factor in 0.01_f64..1.0) {
+        fn forms_agree_at_one_threshold(age in 0_i64..1_000_000_000, factor in 0.01_f64..1.0) {
             let last_modified = noon() - Span::from_millis(age);
-            let caches = ttl(Form::Caches, factor, 1.0).next(noon(), last_modified, noon());
+            let caches = ttl(TtlForm::Caches, factor, 1.0).next(noon(), last_modified, noon());
             let threshold = factor / (1.0 + factor);
-            let other = ttl(Form::Prefetching, factor, threshold).next(noon(), last_modified, noon());
+            let other = ttl(TtlForm::Prefetching, factor, threshold).next(noon(), last_modified, noon());
             prop_assert!((caches - other).as_millis().abs() <= 1);
         }
 
         #[test]
-        fn larger_numbers_are_never_sooner(
+        fn larger_parameters_never_advance_the_refresh(
             age in 0_i64..10_000_000_000,
             factor in 0.0_f64..2.0, more in 0.0_f64..1.0,
             threshold in 0.0_f64..2.0, higher in 0.0_f64..1.0,
         ) {
             let last_modified = noon() - Span::from_millis(age);
-            for form in [Form::Caches, Form::Prefetching] {
+            for form in [TtlForm::Caches, TtlForm::Prefetching] {
                 let next = |factor, threshold| ttl(form, factor, threshold).next(noon(), last_modified, noon());
                 prop_assert!(next(factor, threshold) <= next(factor + more, threshold));
                 prop_assert!(next(factor, threshold) <= next(factor, threshold + higher));

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use tidewatch_core::planning::budget::Budget;
-use tidewatch_core::planning::execution::{Interval, Limits, Open, RuleId, satisfy};
+use tidewatch_core::planning::execution::{Interval, Limits, OpenIntervals, RuleId, satisfy};
 use tidewatch_core::time::{Span, Timestamp};
 
 /// Seconds of the grid.
@@ -86,7 +86,7 @@ proptest! {
     fn going_from_probe_to_probe_takes_no_more(intervals in intervals()) {
         let mut known = intervals.clone();
         known.sort_by_key(|interval| interval.from);
-        let (mut open, mut probes, mut served) = (Open::default(), Vec::new(), 0);
+        let (mut open, mut probes, mut served) = (OpenIntervals::default(), Vec::new(), 0);
         let mut coming = known.into_iter().peekable();
         loop {
             // An interval becomes known when it begins.

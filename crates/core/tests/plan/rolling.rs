@@ -7,10 +7,10 @@ use tidewatch_core::model::obsolescence::Obsolescence;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::observe::FeedHints;
 use tidewatch_core::planning::budget::Budget;
-use tidewatch_core::planning::complete::{exceeds, most_expected};
-use tidewatch_core::planning::horizon::{End, Grid, Horizon};
+use tidewatch_core::planning::feed_overflow::{exceeds, most_expected};
+use tidewatch_core::planning::horizon::{Grid, Horizon, HorizonEnd};
 use tidewatch_core::planning::optimal;
-use tidewatch_core::planning::rolling::{RISK, Standing, plan};
+use tidewatch_core::planning::plan_input::{PlanInput, RISK, plan};
 use tidewatch_core::rng::Stream;
 use tidewatch_core::time::{Span, Timestamp};
 
@@ -28,8 +28,8 @@ fn even() -> Steps {
     Steps::constant(1.0).unwrap()
 }
 
-fn standing(now: Timestamp, budget: Budget, spent: Vec<Timestamp>) -> Standing {
-    Standing { spent, phase: 0.3, ..Standing::new(now, budget) }
+fn standing(now: Timestamp, budget: Budget, spent: Vec<Timestamp>) -> PlanInput {
+    PlanInput { spent, phase: 0.3, ..PlanInput::new(now, budget) }
 }
 
 fn check(probes: &[Timestamp], budget: &Budget) {
@@ -47,14 +47,14 @@ fn check(probes: &[Timestamp], budget: &Budget) {
 fn no_gap_is_longer_than_it_may_be() {
     let budget = Budget { probes: 24, per: Span::from_days(1), min_spacing: Span::from_mins(15) };
     let night = monday() + Span::from_hours(18);
-    let longest = |made: &Standing| {
+    let longest = |made: &PlanInput| {
         let made = plan(made, &office(), &even()).unwrap();
         let all: Vec<Timestamp> = [night].into_iter().chain(made.times).chain([made.ends]).collect();
         (all.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap(), made.expected_cost)
     };
     for (closely, price) in [(false, 0.0), (true, 0.0), (false, 0.5)] {
-        let free = Standing { closely, price, ..standing(night, budget, vec![night]) };
-        let bound = Standing { max_gap: Some(Span::from_hours(2)), ..free.clone() };
+        let free = PlanInput { closely, price, ..standing(night, budget, vec![night]) };
+        let bound = PlanInput { max_gap: Some(Span::from_hours(2)), ..free.clone() };
         let (one, other) = (longest(&free), longest(&bound));
         assert!(one.0 > Span::from_hours(3), "{}", one.0);
         assert!(other.0 <= Span::from_hours(2), "{} (closely {closely}, price {price})", other.0);
@@ -63,7 +63,7 @@ fn no_gap_is_longer_than_it_may_be() {
     }
     // What cannot be kept is not a reason for no plan at all.
     let few = Budget { probes: 2, ..budget };
-    let bound = Standing { max_gap: Some(Span::from_hours(2)), ..standing(night, few, vec![night]) };
+    let bound = PlanInput { max_gap: Some(Span::from_hours(2)), ..standing(night, few, vec![night]) };
     assert!(!plan(&bound, &office(), &even()).unwrap().times.is_empty());
 }
 
@@ -97,7 +97,7 @@ proptest! {
         let now = spent.last().copied().unwrap_or(monday()) + Span::from_mins(since);
         let hints = FeedHints { skip_hours, ttl: ttl.map(Span::from_mins), ..FeedHints::default() };
         let not_before = now + Span::from_mins(not_before);
-        let asked = Standing { hints, not_before, phase, price, closely, ..standing(now, budget, spent.clone()) };
+        let asked = PlanInput { hints, not_before, phase, price, closely, ..standing(now, budget, spent.clone()) };
         let asked = asked.paced(&office(), &even());
         let Some(ahead) = plan(&asked, &office(), &even()) else { return Ok(()) };
         for &at in &ahead.times {
@@ -122,8 +122,15 @@ fn by_days(budget: &Budget) -> f64 {
         let cost = Obsolescence::new(&office(), &even(), from, from + Span::from_days(1));
         let (closed, allowance) = (Vec::new(), Vec::new());
         let Budget { probes, min_spacing, .. } = *budget;
-        let horizon =
-            Horizon { cost, probes, min_spacing, closed, allowance, longest_gap: None, end: End::Probed };
+        let horizon = Horizon {
+            cost,
+            probes,
+            min_spacing,
+            closed,
+            allowance,
+            longest_gap: None,
+            end: HorizonEnd::Probed,
+        };
         optimal::solve(&horizon, Grid::every(Span::from_mins(1))).unwrap().expected_cost
     };
     (0..7).map(day).sum()
@@ -185,7 +192,7 @@ fn a_feed_that_holds_few_items_is_looked_at_before_they_are_gone() {
     let rate = Steps::constant(1.0).unwrap();
     let ask = |holds, probes| {
         let budget = Budget { probes, ..budget };
-        plan(&Standing { holds, ..standing(monday(), budget, vec![]) }, &rate, &weight).unwrap()
+        plan(&PlanInput { holds, ..standing(monday(), budget, vec![]) }, &rate, &weight).unwrap()
     };
     let careless = ask(None, 24);
     let gap = |times: &[Timestamp]| {
@@ -213,7 +220,7 @@ fn plenty() -> Budget {
 }
 
 fn at_price(price: f64, rate: &Steps, budget: Budget) -> Vec<Timestamp> {
-    let asked = Standing { price, ..standing(monday(), budget, vec![monday()]) };
+    let asked = PlanInput { price, ..standing(monday(), budget, vec![monday()]) };
     plan(&asked.paced(rate, &even()), rate, &even()).unwrap().times
 }
 
@@ -233,7 +240,7 @@ fn at_a_price_gaps_are_as_long_as_the_mean_probe_is_worth() {
 #[test]
 fn at_a_price_no_other_number_of_probes_is_cheaper() {
     let (rate, price) = (office(), 0.3);
-    let asked = Standing { price, ..standing(monday(), plenty(), vec![monday()]) }.paced(&rate, &even());
+    let asked = PlanInput { price, ..standing(monday(), plenty(), vec![monday()]) }.paced(&rate, &even());
     let ahead = plan(&asked, &rate, &even()).unwrap();
     let cost = Obsolescence::new(&rate, &even(), ahead.starts, ahead.ends);
     let paid = |times: &[Span]| cost.cost_of(times) + price * times.len() as f64;
@@ -247,7 +254,7 @@ fn at_a_price_no_other_number_of_probes_is_cheaper() {
             closed: vec![],
             allowance: vec![],
             longest_gap: None,
-            end: End::Open,
+            end: HorizonEnd::Open,
         };
         let best = optimal::solve(&horizon, Grid::every(Span::from_mins(1))).unwrap();
         assert!(ours < paid(&best.times), "{} probes are cheaper", best.times.len());

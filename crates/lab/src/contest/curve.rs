@@ -1,6 +1,6 @@
-//! What probes buy: the mean delay against the number of probes, a line per policy.
+//! A chart of the mean delay against the number of probes, a line per policy.
 //!
-//! As a picture of its own, or as a part of a page. Must not know where it is written.
+//! It is a separate picture or a part of a page. Must not know where it is written.
 
 use crate::draw::chart::{Frame, Scale, line, plain};
 use crate::draw::colour::ink;
@@ -8,7 +8,7 @@ use crate::draw::svg::{Picture, Shape};
 use crate::score::Score;
 use crate::words::{delay, number};
 
-use super::question::Question;
+use super::question::ContestQuestion;
 use super::results::{Results, probes_per_week};
 use super::tables::summary;
 
@@ -16,7 +16,7 @@ const MINUTE: f64 = 60.0;
 const HOUR: f64 = 3600.0;
 const DAY: f64 = 86_400.0;
 
-/// Delays that people have a word for, in seconds.
+/// Round delays for the axis, in seconds.
 const DELAYS: [f64; 21] = [
     1.0,
     2.0,
@@ -41,27 +41,27 @@ const DELAYS: [f64; 21] = [
     7.0 * DAY,
 ];
 
-/// Below this is the chart; above it the title of a picture of its own.
+/// The chart is below this; the title of a separate picture is above.
 pub const TOP: usize = 56;
-/// How wide it is.
+/// The width.
 pub const WIDTH: usize = 900;
 const FRAME: Frame = Frame { left: 74.0, top: 76.0, width: 806.0, height: 330.0 };
-/// How far apart the lines of the key are.
+/// The distance between the lines of the legend.
 const KEY: f64 = 20.0;
 const KEYS_A_LINE: usize = 6;
 
-/// How high it is, with keys for so many policies.
+/// The height, with a legend for `policies` policies.
 pub fn height(policies: usize) -> usize {
     (FRAME.bottom() + 56.0) as usize + keys_height(policies)
 }
 
-/// How high the keys for so many policies are.
+/// The height of a legend for `policies` policies.
 pub fn keys_height(policies: usize) -> usize {
     policies.div_ceil(KEYS_A_LINE) * KEY as usize
 }
 
-/// As an SVG file.
-pub fn to_svg(question: &Question, all: &[&Results]) -> String {
+/// The chart as an SVG file.
+pub fn to_svg(question: &ContestQuestion, all: &[&Results]) -> String {
     let policies = all.first().map_or(0, |results| results.standings.len());
     let summary = summary(question);
     let description =
@@ -73,7 +73,7 @@ pub fn to_svg(question: &Question, all: &[&Results]) -> String {
     picture.finish() + "\n"
 }
 
-/// The chart and its key, without what is around it.
+/// The chart and its legend, without title.
 pub fn draw(all: &[&Results], picture: &mut Picture) {
     let places =
         |index: usize| all.iter().filter_map(move |results| place(&results.standings.get(index)?.score));
@@ -102,7 +102,7 @@ pub fn draw(all: &[&Results], picture: &mut Picture) {
     keys(&names, below + 24.0, picture);
 }
 
-/// What each colour stands for.
+/// The legend.
 pub fn keys(names: &[&str], top: f64, picture: &mut Picture) {
     let step = (WIDTH - 40) as f64 / KEYS_A_LINE as f64;
     for (index, name) in names.iter().enumerate() {
@@ -111,7 +111,7 @@ pub fn keys(names: &[&str], top: f64, picture: &mut Picture) {
     }
 }
 
-/// Where a score is drawn. A policy without delay is drawn at the least that can be.
+/// The position of a score. A policy without delay is drawn at the smallest delay of the axis.
 fn place(score: &Score) -> Option<(f64, f64)> {
     Some((probes_per_week(score)?, score.mean_delay()?.max(DELAYS[0])))
 }

@@ -1,6 +1,6 @@
-//! Contests as JSON for programs.
+//! Contests as JSON.
 //!
-//! Knows the names that are promised. Must not reckon anything.
+//! The key names are stable. Must not compute results.
 
 use std::io;
 
@@ -9,30 +9,30 @@ use serde_json::Number;
 
 use tidewatch_core::time::{Span, Timestamp};
 
-use crate::compare::Interval;
+use crate::compare::ConfidenceInterval;
 use crate::score::Score;
 use crate::served_rules::RuleService;
 
-use super::lateness::Lateness;
-use super::question::Question;
+use super::contest_terms::Matching;
+use super::deadline_score::DeadlineScore;
+use super::question::ContestQuestion;
 use super::results::{Results, probes_per_week, runs, useful};
-use super::rules::Matching;
 
-/// With several budgets, the keys beside `budgets` are those of the first.
+/// With several budgets, the keys besides `budgets` are those of the first.
 #[derive(Serialize)]
-struct Document<'r> {
+struct ContestDocument<'r> {
     #[serde(flatten)]
-    first: Option<Part<'r>>,
+    first: Option<ContestEntry<'r>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    budgets: Vec<Part<'r>>,
+    budgets: Vec<ContestEntry<'r>>,
 }
 
 /// One contest.
 #[derive(Serialize)]
-struct Part<'r> {
-    policies: Vec<Policy>,
-    sources: Vec<Source<'r>>,
-    kinds: Vec<Kind<'r>>,
+struct ContestEntry<'r> {
+    policies: Vec<PolicyEntry>,
+    sources: Vec<SourceEntry<'r>>,
+    kinds: Vec<KindEntry<'r>>,
     baseline: Option<&'static str>,
     probes: u32,
     per_s: f64,
@@ -43,12 +43,12 @@ struct Part<'r> {
     max_gap_s: Option<f64>,
     /// Only where there are profiles.
     #[serde(skip_serializing_if = "Option::is_none")]
-    rules: Option<Vec<Rule<'r>>>,
+    rules: Option<Vec<RuleEntry<'r>>>,
 }
 
-/// How well deadlines were kept.
+/// How well deadlines were met.
 #[derive(Serialize)]
-pub struct Deadlines {
+pub struct DeadlineEntry {
     deadlines: usize,
     deadlines_missed: usize,
     mean_late_s: Option<f64>,
@@ -57,17 +57,17 @@ pub struct Deadlines {
 
 /// How well one policy served one rule.
 #[derive(Serialize)]
-pub struct Rule<'r> {
+pub struct RuleEntry<'r> {
     rule: &'r str,
     policy: &'r str,
     waited_for: usize,
     in_time: usize,
     share: Option<f64>,
-    /// Sent because of the rule.
+    /// Probes sent because of the rule.
     probes: Option<usize>,
 }
 
-/// What every score tells, of one source or of several.
+/// The measures of a score, for one source or several.
 #[derive(Serialize)]
 struct Figures {
     updates: usize,
@@ -78,18 +78,18 @@ struct Figures {
     worst_delay_s: Option<f64>,
     /// In update·hours times importance.
     obsolescence: f64,
-    /// The share of probes that found something.
+    /// The share of probes that found an update.
     useful: Option<f64>,
-    /// Their number.
+    /// The number of such probes.
     useful_probes: usize,
-    /// The share of the time at which something lay undiscovered.
+    /// The share of the time with an update that is not yet found.
     missed: f64,
-    /// Updates that were gone again before a probe could see them.
+    /// Updates that the source no longer showed at the next probe.
     gaps: usize,
 }
 
 #[derive(Serialize)]
-struct Policy {
+struct PolicyEntry {
     policy: &'static str,
     #[serde(flatten)]
     figures: Figures,
@@ -102,11 +102,11 @@ struct Policy {
     mean_ratio_low: Option<f64>,
     mean_ratio_high: Option<f64>,
     #[serde(flatten)]
-    deadlines: Option<Deadlines>,
+    deadlines: Option<DeadlineEntry>,
 }
 
 #[derive(Serialize)]
-struct Source<'r> {
+struct SourceEntry<'r> {
     source: &'r str,
     kind: &'r str,
     policy: &'static str,
@@ -118,7 +118,7 @@ struct Source<'r> {
 }
 
 #[derive(Serialize)]
-struct Kind<'r> {
+struct KindEntry<'r> {
     kind: &'r str,
     policy: &'static str,
     sources: usize,
@@ -128,15 +128,15 @@ struct Kind<'r> {
 }
 
 /// All contests as one document.
-pub fn to_json(question: &Question, all: &[Results]) -> io::Result<String> {
+pub fn to_json(question: &ContestQuestion, all: &[Results]) -> io::Result<String> {
     let first = all.first().map(|results| part(question, results));
     let several = if all.len() > 1 { all } else { &[] };
     let budgets = several.iter().map(|results| part(question, results)).collect();
-    Ok(serde_json::to_string_pretty(&Document { first, budgets })?)
+    Ok(serde_json::to_string_pretty(&ContestDocument { first, budgets })?)
 }
 
-fn part<'r>(question: &'r Question, results: &'r Results) -> Part<'r> {
-    Part {
+fn part<'r>(question: &'r ContestQuestion, results: &'r Results) -> ContestEntry<'r> {
+    ContestEntry {
         policies: policies(results),
         sources: sources(question, results),
         kinds: kinds(results),
@@ -159,8 +159,11 @@ fn part<'r>(question: &'r Question, results: &'r Results) -> Part<'r> {
 }
 
 /// How well one policy served each rule.
-pub fn rule_documents<'r>(policy: &'r str, rules: &'r [RuleService]) -> impl Iterator<Item = Rule<'r>> {
-    rules.iter().map(move |service| Rule {
+pub fn rule_documents<'r>(
+    policy: &'r str,
+    rules: &'r [RuleService],
+) -> impl Iterator<Item = RuleEntry<'r>> {
+    rules.iter().map(move |service| RuleEntry {
         rule: &service.rule,
         policy,
         waited_for: service.waited_for,
@@ -170,10 +173,10 @@ pub fn rule_documents<'r>(policy: &'r str, rules: &'r [RuleService]) -> impl Ite
     })
 }
 
-/// How well deadlines were kept.
-pub fn deadlines(lateness: &Lateness) -> Deadlines {
+/// How well deadlines were met.
+pub fn deadlines(lateness: &DeadlineScore) -> DeadlineEntry {
     let worst = Some(lateness.worst).filter(|_| lateness.missed > 0);
-    Deadlines {
+    DeadlineEntry {
         deadlines: lateness.deadlines,
         deadlines_missed: lateness.missed,
         mean_late_s: lateness.mean_late().map(Span::as_secs_f64),
@@ -181,12 +184,14 @@ pub fn deadlines(lateness: &Lateness) -> Deadlines {
     }
 }
 
-fn policies(results: &Results) -> Vec<Policy> {
+fn policies(results: &Results) -> Vec<PolicyEntry> {
     let told = results.standings.iter().map(|standing| {
         let geometric = standing.versus.map(|versus| versus.geometric);
         let mean = standing.versus.map(|versus| versus.ratio);
-        let end = |interval: Option<Interval>, end: fn(&Interval) -> f64| interval.as_ref().map(end);
-        Policy {
+        let end = |interval: Option<ConfidenceInterval>, end: fn(&ConfidenceInterval) -> f64| {
+            interval.as_ref().map(end)
+        };
+        PolicyEntry {
             policy: standing.who.name(),
             figures: figures(&standing.score),
             probes_per_source_week: probes_per_week(&standing.score),
@@ -203,12 +208,12 @@ fn policies(results: &Results) -> Vec<Policy> {
     told.collect()
 }
 
-fn sources<'r>(question: &'r Question, results: &'r Results) -> Vec<Source<'r>> {
+fn sources<'r>(question: &'r ContestQuestion, results: &'r Results) -> Vec<SourceEntry<'r>> {
     let contest = &results.contest;
     let all = contest.entrants.iter().flat_map(|entrant| runs(entrant).map(|run| (entrant.who, run)));
     let told = all.filter_map(|(who, (index, run))| {
         let (trace, exam) = (question.traces.get(index)?, contest.exams.get(index)?);
-        Some(Source {
+        Some(SourceEntry {
             source: &trace.name,
             kind: &trace.kind,
             policy: who.name(),
@@ -221,9 +226,9 @@ fn sources<'r>(question: &'r Question, results: &'r Results) -> Vec<Source<'r>> 
     told.collect()
 }
 
-fn kinds(results: &Results) -> Vec<Kind<'_>> {
+fn kinds(results: &Results) -> Vec<KindEntry<'_>> {
     let told = results.kinds.iter().flat_map(|kind| {
-        kind.shares.iter().map(|share| Kind {
+        kind.shares.iter().map(|share| KindEntry {
             kind: &kind.name,
             policy: share.who.name(),
             sources: share.sources,
@@ -251,7 +256,7 @@ fn figures(score: &Score) -> Figures {
     }
 }
 
-/// Unix seconds: whole ones as whole numbers.
+/// Unix seconds; whole seconds as integers.
 fn seconds(at: Timestamp) -> Option<Number> {
     match at.as_millis() % 1000 {
         0 => Some(Number::from(at.as_millis() / 1000)),
@@ -267,7 +272,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_document_is_as_promised() {
+    fn document_has_the_stable_keys() {
         let (traces, few) = results(&[("auto", 600), ("uniform", 3600), ("oracle", 1)]);
         let (_, more) = results(&[("auto", 300), ("uniform", 1800), ("oracle", 1)]);
         let question = question(traces);
@@ -278,7 +283,7 @@ mod tests {
         for key in ["policies", "sources", "kinds", "probes", "per_s", "baseline"] {
             assert_eq!(both[key], both["budgets"][0][key], "{key}");
         }
-        // The oracle took part nowhere.
+        // The oracle has no runs.
         assert_eq!(both["sources"].as_array().unwrap().len(), 6);
         assert_eq!(both["policies"][2]["mean_delay_s"], Value::Null);
         let source = &both["sources"][0];

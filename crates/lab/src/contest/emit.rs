@@ -1,8 +1,7 @@
-//! The times of all probes as files, so that anyone can check the scores.
+//! Writes the times of all probes to files, so that the scores can be checked.
 //!
-//! A file has the probes of one policy on one source, the one that every test span ends with included.
-//! Each is written beside its place and then moved there, so that none is there by half. Knows folders
-//! and names. Must not know what the times are worth.
+//! A file has the probes of one policy on one source, including the one at the end of the test span. Each is
+//! written under a temporary name and then renamed, so no file is incomplete. Must not know the scores.
 
 use std::fmt::Write;
 use std::path::{Component, Path, PathBuf};
@@ -13,10 +12,10 @@ use crate::trace::{HEADER, Trace};
 
 use super::results::{Results, runs};
 
-/// What a file is called until it is complete.
+/// The name of a file until it is complete.
 const PARTIAL: &str = ".partial";
 
-/// Why the times are not written.
+/// The reason why the times are not written.
 #[derive(Debug, thiserror::Error)]
 pub enum EmitError {
     /// The name of a source is a path.
@@ -25,14 +24,14 @@ pub enum EmitError {
     /// A file or folder cannot be written.
     #[error("{}: {why}", .path.display())]
     Unwritable {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         why: std::io::Error,
     },
 }
 
-/// Makes the folder and looks at the names, so that nothing is refused after a long calculation.
+/// Creates the folder and checks the names, so that errors occur before a long computation.
 pub fn prepare(folder: &Path, traces: &[Trace]) -> Result<(), EmitError> {
     for trace in traces {
         let mut parts = Path::new(&trace.name).components();
@@ -43,7 +42,7 @@ pub fn prepare(folder: &Path, traces: &[Trace]) -> Result<(), EmitError> {
     std::fs::create_dir_all(folder).map_err(|error| unwritable(folder, error))
 }
 
-/// Writes them: a folder per policy, and above that one per budget if there are several.
+/// Writes the files: a folder per policy, within one per budget if there are several.
 pub fn write(folder: &Path, traces: &[Trace], all: &[Results]) -> Result<(), EmitError> {
     for results in all {
         let folder = match all.len() {
@@ -73,7 +72,7 @@ fn unwritable(path: &Path, why: std::io::Error) -> EmitError {
     EmitError::Unwritable { path: path.to_owned(), why }
 }
 
-/// The times, and the end among them.
+/// The times, including the end.
 fn text(probes: &[Timestamp], end: Timestamp) -> String {
     let mut text = format!("{HEADER}\n");
     let place = probes.partition_point(|&at| at < end);
@@ -85,7 +84,7 @@ fn text(probes: &[Timestamp], end: Timestamp) -> String {
     text
 }
 
-/// Unix seconds, with as many decimals as it takes.
+/// Unix seconds, with as many decimals as needed.
 fn seconds(at: Timestamp) -> String {
     let (whole, thousandths) = (at.as_millis().div_euclid(1000), at.as_millis().rem_euclid(1000));
     match thousandths {
@@ -100,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_is_among_the_times_once() {
+    fn end_of_the_span_is_written_once() {
         let at = |millis: i64| Timestamp::from_millis(1_794_787_200_000 + millis);
         let told = |probes: &[i64], end: i64| {
             text(&probes.iter().map(|&millis| at(millis)).collect::<Vec<_>>(), at(end))
@@ -112,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn names_stay_in_their_folder() {
+    fn names_that_are_paths_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let named = |name: &str| {
             let trace = Trace::new(name, "", Vec::new());

@@ -5,21 +5,21 @@ use std::sync::Arc;
 use crate::score::Score;
 use tidewatch_core::time::Timestamp;
 
-use super::lateness::Lateness;
+use super::deadline_score::DeadlineScore;
 use super::who::Who;
 
 /// One policy on one source.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Run {
-    /// Where its knob ended up; what that means is the policy's own. For `auto` it is the price of a probe,
-    /// in hours that an update would wait.
+pub struct SourceRun {
+    /// The final setting of its knob; its meaning depends on the policy. For `auto` it is the price of a
+    /// probe, in hours of delay of one update.
     pub knob: f64,
-    /// When it probed, training included.
+    /// Probe times, including training.
     pub probes: Vec<Timestamp>,
-    /// What that was worth.
+    /// Their score.
     pub score: Score,
-    /// How well its deadlines were kept, if it has any.
-    pub lateness: Option<Lateness>,
+    /// How well its deadlines were met, if it has any.
+    pub lateness: Option<DeadlineScore>,
     /// Probes that were sent because of rules, with their names.
     pub for_rules: Vec<(Timestamp, Arc<str>)>,
 }
@@ -27,8 +27,8 @@ pub struct Run {
 /// One policy on all sources.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entrant {
-    /// Which.
+    /// The policy.
     pub who: Who,
-    /// In the order of the traces; `None` where it cannot take part, as the oracle without the truth.
-    pub runs: Vec<Option<Run>>,
+    /// In the order of the traces; `None` if it cannot run, such as the oracle without a true rate.
+    pub runs: Vec<Option<SourceRun>>,
 }

@@ -1,26 +1,26 @@
-//! The knob of each of our policies, and how any knob is turned until as much is spent as is wanted.
+//! The knob of each of our policies, and the search for the setting with a wanted number of probes.
 //!
-//! A policy that spends a budget has it as its knob: the same probes in a shorter or longer time. One
-//! that goes by a threshold has that, and no budget that would bind it; for `auto` it is the price that a
-//! probe must be worth. Knows numbers of probes. Must
-//! not know what they found.
+//! The knob of a policy with a budget is the budget: the same probes in a shorter or longer time. The knob of
+//! a policy with a threshold is the threshold, and its budget does not bind. For `auto` it is the price of a
+//! probe. Must not know what the probes found.
 
 use tidewatch_core::planning::policy::Policy;
 
-/// What is turned.
+/// The quantity that a knob changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turned {
-    /// The budget's T is divided by it.
+    /// The budget's T is divided by the knob.
     Budget,
-    /// θ.
+    /// θ is the knob.
     Freshness,
-    /// α.
+    /// α is the knob.
     Ttl,
-    /// The price of a probe is divided by its square, so that about as many times as many are worth it.
+    /// The price of a probe is divided by the knob's square, so the number of probes is about proportional to
+    /// it.
     Price,
 }
 
-/// What is turned for one of our policies.
+/// The quantity that the knob of one of our policies changes.
 pub fn of(policy: Policy) -> Turned {
     match policy {
         Policy::IndHist | Policy::AggHist => Turned::Freshness,
@@ -36,7 +36,7 @@ pub fn of(policy: Policy) -> Turned {
 }
 
 impl Turned {
-    /// Where it stands if nobody turns it.
+    /// The default setting.
     pub fn usual(self) -> f64 {
         match self {
             Self::Budget | Self::Freshness | Self::Price => 1.0,
@@ -44,7 +44,7 @@ impl Turned {
         }
     }
 
-    /// Where the fewest and the most probes are.
+    /// The settings for the fewest and the most probes.
     pub fn ends(self) -> (f64, f64) {
         match self {
             Self::Budget => (0.2, 5.0),
@@ -55,15 +55,15 @@ impl Turned {
     }
 }
 
-/// As much as is wanted is spent when it is off by no more than this share …
+/// A number of probes counts as reached if it is off by at most this share …
 const CLOSE: f64 = 0.015;
 /// … or this many probes.
 const CLOSE_PROBES: f64 = 1.0;
-/// Tries.
+/// Maximum number of tries.
 const TRIES: usize = 16;
 
-/// Turns a knob, between the ends for the fewest and for the most probes, until about `wanted` are
-/// spent, beginning where it usually stands; returns the closest.
+/// Searches between the settings for the fewest and the most probes for one with about `wanted` probes. It
+/// starts at the default and returns the closest.
 ///
 /// ```
 /// # use tidewatch_lab::contest::knobs::turn;
@@ -94,7 +94,7 @@ pub fn turn<T>(
         } else {
             low = knob
         }
-        // As if it were spent in proportion at first, which for budgets it is; then by halves.
+        // The first steps assume proportionality, which holds for budgets; the others bisect.
         let guess = (wanted / (spent as f64).max(0.5)).ln();
         let guess = knob + if upwards { guess } else { -guess };
         let (left, right) = (low.min(high), low.max(high));
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn knobs_are_turned_either_way() {
+    fn rising_and_falling_knobs_reach_the_wanted_number() {
         for wanted in [2.0, 14.0, 168.0, 3000.0] {
             let grows = turn(wanted, (1e-3, 1e4), 1.0, |knob| ((10.0 * knob) as usize, ()));
             assert!((10.0 * grows.0 - wanted).abs() <= 2.0 + 0.02 * wanted, "{grows:?}");
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_reached_is_come_close_to() {
+    fn closest_setting_is_returned_if_the_number_is_out_of_reach() {
         let (knob, spent) = turn(100.0, (0.1, 10.0), 1.0, |knob| ((knob * 2.0) as usize, knob));
         assert!(knob > 9.0 && spent == knob);
         let mut calls = 0;

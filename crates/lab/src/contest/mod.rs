@@ -1,49 +1,48 @@
-//! Policies tried on the same sources, with the same number of probes, and judged alike.
+//! Tests policies on the same sources, with the same number of probes, by the same score.
 //!
-//! Exists because a policy that probes more finds more: only at equal expense does it mean anything who
-//! is sooner. So each has a knob of its own (a budget, a threshold, a factor) that is turned until it
-//! spends what all spend. Knows who may take part and how they are matched. Must not know how traces are
-//! read.
+//! A policy that sends more probes finds more, so only results at equal numbers of probes are comparable.
+//! Each policy has one knob (a budget, a threshold, a factor) that is tuned to the common number. Must not
+//! know how traces are read.
 //!
-//! A [`question`] has [`results`]; [`tables`], [`document`], [`curve`] and [`page`] tell them, [`emit`] writes
-//! the times of all probes.
+//! A [`question`] has [`results`]; [`tables`], [`document`], [`curve`] and [`page`] show them, [`emit`]
+//! writes the times of all probes.
 
+mod contest_input;
+pub mod contest_terms;
 pub mod curve;
+pub mod deadline_score;
 pub mod document;
 pub mod emit;
 pub mod entrant;
-mod kin;
+mod group_rates;
 pub mod knobs;
-pub mod lateness;
 pub mod page;
 pub mod question;
 pub mod results;
-pub mod rules;
-mod stage;
 pub mod tables;
 pub mod who;
 
 use crate::served_rules::{RuleService, SimulatedRules, SourceProbes};
-use crate::trace::{Exam, Trace};
+use crate::trace::{TestSpan, Trace};
 
+use contest_input::ContestInput;
+use contest_terms::Matching;
 use entrant::Entrant;
-use rules::Matching;
-use stage::Stage;
 
-pub use rules::Rules;
+pub use contest_terms::ContestTerms;
 pub use who::Who;
 
-/// How it went.
+/// A finished contest.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Contest {
-    /// What each source was tried in, in the order of the traces.
-    pub exams: Vec<Exam>,
-    /// In the order that was asked for.
+    /// The test span of each source, in the order of the traces.
+    pub exams: Vec<TestSpan>,
+    /// The entrants, in the requested order.
     pub entrants: Vec<Entrant>,
 }
 
-/// Tries everybody on every source, on all cores. `done` hears of every source that somebody is through
-/// with, on any thread.
+/// Tests every entrant on every source, on all cores. `done` is called for every source that an entrant has
+/// finished, on any thread.
 ///
 /// ```
 /// # use tidewatch_core::planning::{budget::Budget, policy::Policy};
@@ -57,9 +56,9 @@ pub struct Contest {
 /// let delay = |n: usize| contest.entrants[n].runs[0].as_ref().unwrap().score.mean_delay().unwrap();
 /// assert!(delay(0) < delay(1));
 /// ```
-pub fn hold(traces: &[Trace], entrants: &[Who], rules: &Rules, done: &(dyn Fn() + Sync)) -> Contest {
-    let kin = kin::gather(traces, rules);
-    let stage = Stage { traces, rules, kin };
+pub fn hold(traces: &[Trace], entrants: &[Who], rules: &ContestTerms, done: &(dyn Fn() + Sync)) -> Contest {
+    let kin = group_rates::gather(traces, rules);
+    let stage = ContestInput { traces, rules, kin };
     let entrants = match rules.matching {
         Matching::Nothing | Matching::Probes => stage.one_by_one(entrants, done),
         Matching::Total => entrants.iter().map(|&who| stage.together(who, done)).collect(),
@@ -68,7 +67,7 @@ pub fn hold(traces: &[Trace], entrants: &[Who], rules: &Rules, done: &(dyn Fn() 
 }
 
 impl Contest {
-    /// How well an entrant's probes served each rule; nothing where it could not take part.
+    /// How well an entrant's probes served each rule; empty if it has no run on some source.
     pub fn served(&self, entrant: &Entrant, traces: &[Trace], rules: &SimulatedRules) -> Vec<RuleService> {
         let knows_rules = !matches!(entrant.who, Who::Peer(_) | Who::Clairvoyant);
         let probes: Option<Vec<SourceProbes<'_>>> = entrant
@@ -91,9 +90,9 @@ mod tests {
     use tidewatch_core::planning::budget::Budget;
     use tidewatch_core::time::{Span, Timestamp};
 
-    /// Matched is only who is: also where the usual setting is far off, in either direction.
+    /// Checks the number of probes also where the default setting is far off, in either direction.
     #[test]
-    fn every_peer_spends_what_is_wanted_on_fast_sources_and_slow_ones() {
+    fn every_peer_is_tuned_to_the_number_of_probes_on_fast_and_slow_sources() {
         let every = |name: &str, mins: i64| {
             let last = Span::from_days(56).as_millis() / Span::from_mins(mins).as_millis();
             let at = |n: i64| Timestamp::from_secs(0) + Span::from_mins(n * mins + n * n % 17);
@@ -103,8 +102,11 @@ mod tests {
         let entrants: Vec<Who> = Peer::ALL.into_iter().map(Who::Peer).collect();
         for probes in [14, 168] {
             let budget = Budget { probes, per: Span::from_days(7), min_spacing: Span::ZERO };
-            let rules =
-                Rules { train: Span::from_days(28), matching: Matching::Probes, ..Rules::new(budget) };
+            let rules = ContestTerms {
+                train: Span::from_days(28),
+                matching: Matching::Probes,
+                ..ContestTerms::new(budget)
+            };
             for entrant in hold(&traces, &entrants, &rules, &|| {}).entrants {
                 for run in entrant.runs.iter().flatten() {
                     let (spent, wanted) = (run.score.probes as f64, 4.0 * f64::from(probes));

@@ -1,18 +1,17 @@
-//! Contests as one page that needs nothing else: no scripts, no network, light or dark as its reader
-//! likes.
+//! Contests as one self-contained HTML page: no scripts, no network, light or dark by the reader's setting.
 //!
-//! Knows what is shown in which order. Must not reckon anything, nor know where it is written.
+//! It defines the order of what is shown. Must not compute results, nor know where it is written.
 
 use std::ffi::OsString;
 use std::fmt::{Result, Write};
 
 use crate::draw::chart::{Frame, Scale, bar, plain};
 use crate::draw::svg::{Picture, Shape, escaped, tenth};
-use crate::tables::{Emphasis, Table};
+use crate::tables::{Emphasis, ResultTable};
 use crate::words::cut;
 
 use super::curve::{self, WIDTH, keys, keys_height};
-use super::question::Question;
+use super::question::ContestQuestion;
 use super::results::Results;
 use super::tables::{BY_RULE, by_kind, contest_rules, extremes, kinds, policies, spent, summary};
 
@@ -32,16 +31,21 @@ th:first-child,td:first-child{text-align:left}.good{color:var(--good)}.bad{color
 .warn{color:var(--warn)}.faint{color:var(--soft)}\
 pre{white-space:pre-wrap;overflow-wrap:anywhere;border:1px solid var(--grid);padding:.7rem}";
 
-/// The bars of kinds.
+/// Layout of the bars of kinds.
 const LEFT: f64 = 170.0;
 const TOP: f64 = 10.0;
 const BAR: f64 = 10.0;
 const BETWEEN: f64 = 12.0;
-/// Ratios beyond this, and beyond as many times, are cut off.
+/// Ratios below this, and above its reciprocal, are cut off.
 const LEAST: f64 = 0.05;
 
-/// The page: `shown` with tables, `all` in the curve. `line` is what was typed after the program's name.
-pub fn to_html(question: &Question, shown: &[Results], all: &[&Results], line: &[OsString]) -> String {
+/// The page: tables of `shown`, a curve of `all`. `line` is the command line after the program's name.
+pub fn to_html(
+    question: &ContestQuestion,
+    shown: &[Results],
+    all: &[&Results],
+    line: &[OsString],
+) -> String {
     let mut page = String::new();
     // Writing to a string does not fail.
     let _ = write(question, shown, all, line, &mut page);
@@ -49,7 +53,7 @@ pub fn to_html(question: &Question, shown: &[Results], all: &[&Results], line: &
 }
 
 fn write(
-    question: &Question,
+    question: &ContestQuestion,
     shown: &[Results],
     all: &[&Results],
     line: &[OsString],
@@ -113,7 +117,8 @@ fn trade_off(all: &[&Results], page: &mut String) -> Result {
 /// For each kind a bar per policy, from 1 to its ratio.
 fn bars(results: &Results, page: &mut String) -> Result {
     let ratios = results.kinds.iter().flat_map(|kind| &kind.shares).filter_map(|share| share.ratio);
-    // Not less than half and twice, so that small differences look small; nor so much that all others do.
+    // At least from half to twice, so that small differences stay small; bounded, so that one large ratio
+    // does not hide the others.
     let within = ratios.map(|ratio| ratio.clamp(LEAST, LEAST.recip()));
     let Some(scale) = Scale::around(within.chain([0.5, 2.0])) else { return Ok(()) };
     let policies = results.standings.len();
@@ -147,7 +152,7 @@ fn bars(results: &Results, page: &mut String) -> Result {
     writeln!(page, "<figure>{}</figure>", picture.finish())
 }
 
-fn table(table: &Table, page: &mut String) -> Result {
+fn table(table: &ResultTable, page: &mut String) -> Result {
     write!(page, r#"<div class="wide"><table><thead><tr>"#)?;
     for head in &table.heads {
         write!(page, "<th>{}</th>", escaped(head))?;
@@ -175,7 +180,7 @@ fn capital(text: &str) -> String {
     signs.next().map_or_else(String::new, |first| first.to_uppercase().chain(signs).collect())
 }
 
-/// A word as a shell would have to be given it.
+/// A word quoted for a shell.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./,:=+@%".contains(c);
     match !word.is_empty() && word.chars().all(plain) {
@@ -191,7 +196,7 @@ mod tests {
     use super::super::results::tests::{question, results};
     use super::*;
 
-    /// Every element that is opened is closed, and nothing is left of a name's own marks.
+    /// Checks that the text is well-formed XML and that names are escaped.
     fn check(text: &str) {
         let mut reader = quick_xml::Reader::from_str(text);
         loop {
@@ -211,7 +216,7 @@ mod tests {
         let question = question(traces);
         let line = ["simulate", "traces", "--traces", "it's <here>"].map(OsString::from);
         let page = to_html(&question, &[few], &[&more], &line);
-        // HTML's own, which XML would want closed.
+        // Void elements of HTML, which XML requires to be closed.
         check(
             &page
                 .replace(r#"charset="utf-8">"#, r#"charset="utf-8"/>"#)
@@ -226,14 +231,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_a_page_too() {
+    fn empty_results_give_a_complete_page() {
         let (traces, nobody) = results(&[]);
         let page = to_html(&question(traces), &[nobody], &[], &[]);
         assert!(page.contains("nothing to draw") && page.ends_with("</body></html>\n"), "{page}");
     }
 
     #[test]
-    fn words_are_quoted_as_shells_want_them() {
+    fn words_are_quoted_for_shells() {
         assert_eq!(
             ["--a=b/c,d", "", "x y", "it's"].map(quoted),
             ["--a=b/c,d", "''", "'x y'", r"'it'\''s'"]

@@ -1,27 +1,27 @@
-//! What is asked of contests: which sources, which policies, under which rules.
+//! The input of contests: the sources, the policies and the rules.
 
 use tidewatch_core::planning::budget::Budget;
 
 use crate::trace::Trace;
 
-use super::rules::Rules;
+use super::contest_terms::ContestTerms;
 use super::who::Who;
 
-/// What is asked.
+/// The input of contests.
 #[derive(Debug)]
-pub struct Question {
-    /// The folder or the world.
+pub struct ContestQuestion {
+    /// The name of the folder or the simulated world.
     pub title: String,
-    /// The sources; each has published something.
+    /// The sources; each has updates.
     pub traces: Vec<Trace>,
-    /// Who takes part.
+    /// The policies.
     pub policies: Vec<Who>,
-    /// How they are tried, but for the budget.
-    pub rules: Rules,
+    /// How they are tested, except for the budget.
+    pub rules: ContestTerms,
     /// The budgets, one contest each.
     pub budgets: Vec<Budget>,
-    /// Further budgets, for pictures alone.
+    /// Further budgets, only for pictures.
     pub around: Vec<Budget>,
-    /// What should be known before results are believed.
+    /// Notes on the reliability of the results.
     pub notes: Vec<String>,
 }

@@ -1,7 +1,7 @@
-//! What a contest says: per policy, per kind of source, and where a policy gains and loses most.
+//! The results of a contest: per policy, per kind of source, and the largest gains and losses of a policy.
 //!
-//! Exists so that table, document and page tell the same. Knows whom everybody is compared with. Must
-//! not know how results look.
+//! Table, document and page share them. All policies are compared with one baseline. Must not know how
+//! results are shown.
 
 use crate::compare::{Comparison, FLOOR_SECS, Pair, compare, geometric_mean_ratio};
 use crate::score::Score;
@@ -12,109 +12,109 @@ use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::time::Span;
 
 use super::Contest;
-use super::entrant::{Entrant, Run};
-use super::lateness::Lateness;
-use super::rules::Rules;
+use super::contest_terms::ContestTerms;
+use super::deadline_score::DeadlineScore;
+use super::entrant::{Entrant, SourceRun};
 use super::who::Who;
 
 const WEEK_MS: f64 = Span::from_days(7).as_millis() as f64;
 
-/// How many sources are listed where a policy gains most, and where it loses most.
+/// Maximum number of sources in the lists of gains and of losses.
 const MOST_LISTED: usize = 5;
 
-/// A contest, and what it says.
+/// A contest and its results.
 #[derive(Debug)]
 pub struct Results {
-    /// What could be spent on a source.
+    /// The probe budget of a source.
     pub budget: Budget,
     /// The contest itself.
     pub contest: Contest,
-    /// Whom everybody is compared with: uniform if it takes part, else the first.
+    /// The baseline of all comparisons: uniform if it is an entrant, else the first.
     pub baseline: Option<Who>,
     /// Per policy, in the order of the contest.
-    pub standings: Vec<Standing>,
+    pub standings: Vec<PolicyResult>,
     /// Per kind, by name.
-    pub kinds: Vec<Kind>,
-    /// Where the first policy that is not the baseline gains and loses.
+    pub kinds: Vec<KindResults>,
+    /// The gains and losses of the first policy that is not the baseline.
     pub extremes: Option<Extremes>,
 }
 
 /// One policy on all sources together.
 #[derive(Debug)]
-pub struct Standing {
-    /// Which.
+pub struct PolicyResult {
+    /// The policy.
     pub who: Who,
-    /// As if all sources were one.
+    /// Pooled over all sources.
     pub score: Score,
-    /// Against the baseline.
+    /// The comparison with the baseline.
     pub versus: Option<Comparison>,
-    /// How well deadlines were kept, where there are any.
-    pub lateness: Option<Lateness>,
+    /// How well deadlines were met, if there are any.
+    pub lateness: Option<DeadlineScore>,
     /// How well each rule was served.
     pub rules: Vec<RuleService>,
 }
 
 /// The sources of one kind.
 #[derive(Debug)]
-pub struct Kind {
+pub struct KindResults {
     /// Its name.
     pub name: String,
     /// Per policy, in the order of the contest.
-    pub shares: Vec<Share>,
+    pub shares: Vec<KindScore>,
 }
 
 /// One policy on the sources of one kind.
 #[derive(Debug)]
-pub struct Share {
-    /// Which.
+pub struct KindScore {
+    /// The policy.
     pub who: Who,
-    /// On how many it was tried.
+    /// Number of sources it was tested on.
     pub sources: usize,
-    /// As if all of these were one.
+    /// Pooled over these sources.
     pub score: Score,
-    /// The geometric mean of its mean delays over the baseline's.
+    /// The geometric mean of its mean delays relative to the baseline's.
     pub ratio: Option<f64>,
 }
 
-/// Where one policy differs most from the baseline.
+/// The sources where one policy differs most from the baseline.
 #[derive(Debug)]
 pub struct Extremes {
-    /// Which.
+    /// The policy.
     pub who: Who,
     /// The baseline.
     pub baseline: Who,
-    /// Where it is sooner, most of all first.
+    /// Sources with a shorter delay, the largest difference first.
     pub gains: Vec<Extreme>,
-    /// Where it is later, most of all first.
+    /// Sources with a longer delay, the largest difference first.
     pub losses: Vec<Extreme>,
 }
 
-/// One source where two policies differ.
+/// One source with different results of two policies.
 #[derive(Debug, Clone)]
 pub struct Extreme {
     /// Its name.
     pub source: String,
-    /// What kind it is of.
+    /// Its kind.
     pub kind: String,
     /// Both mean delays.
     pub pair: Pair,
 }
 
 impl Extreme {
-    /// The one's mean delay over the other's.
+    /// The first mean delay divided by the second.
     pub fn ratio(&self) -> f64 {
         self.pair.a.max(FLOOR_SECS) / self.pair.b.max(FLOOR_SECS)
     }
 }
 
 impl Results {
-    /// Of a contest on these traces.
-    pub fn of(traces: &[Trace], contest: Contest, rules: &Rules) -> Self {
+    /// The results of a contest on these traces.
+    pub fn of(traces: &[Trace], contest: Contest, rules: &ContestTerms) -> Self {
         let (budget, seed) = (rules.budget, rules.seed);
         let uniform = Who::Ours(Policy::Uniform);
         let has = |who: Who| contest.entrants.iter().find(|entrant| entrant.who == who);
         let baseline = has(uniform).or(contest.entrants.first());
-        let standings = contest.entrants.iter().map(|entrant| Standing {
+        let standings = contest.entrants.iter().map(|entrant| PolicyResult {
             who: entrant.who,
             score: Score::pooled(runs(entrant).map(|(_, run)| &run.score)),
             versus: baseline.and_then(|baseline| {
@@ -132,7 +132,7 @@ impl Results {
         let mut names: Vec<&str> = traces.iter().map(|trace| trace.kind.as_str()).collect();
         names.sort_unstable();
         names.dedup();
-        let kinds = names.into_iter().map(|name| Kind {
+        let kinds = names.into_iter().map(|name| KindResults {
             name: name.to_owned(),
             shares: contest.entrants.iter().map(|entrant| share(traces, name, entrant, baseline)).collect(),
         });
@@ -146,24 +146,24 @@ impl Results {
     }
 }
 
-/// How well an entrant kept deadlines, on the sources that have any.
-pub fn lateness(entrant: &Entrant) -> Option<Lateness> {
-    let all: Vec<&Lateness> = runs(entrant).filter_map(|(_, run)| run.lateness.as_ref()).collect();
-    (!all.is_empty()).then(|| Lateness::pooled(all))
+/// How well an entrant met deadlines, on the sources that have any.
+pub fn lateness(entrant: &Entrant) -> Option<DeadlineScore> {
+    let all: Vec<&DeadlineScore> = runs(entrant).filter_map(|(_, run)| run.lateness.as_ref()).collect();
+    (!all.is_empty()).then(|| DeadlineScore::pooled(all))
 }
 
-/// Where it took part: which trace, and how it went.
-pub fn runs(entrant: &Entrant) -> impl Iterator<Item = (usize, &Run)> {
+/// The runs of an entrant: index of the trace, and the run.
+pub fn runs(entrant: &Entrant) -> impl Iterator<Item = (usize, &SourceRun)> {
     entrant.runs.iter().enumerate().filter_map(|(index, run)| Some((index, run.as_ref()?)))
 }
 
-/// Where both took part and something was published: which trace, and both mean delays.
+/// The sources with updates on which both ran: index of the trace, and both mean delays.
 fn pairs(one: &Entrant, other: &Entrant) -> impl Iterator<Item = (usize, Pair)> {
     let both = one.runs.iter().zip(&other.runs).enumerate();
     both.filter_map(|(index, (a, b))| Some((index, Pair::of(&a.as_ref()?.score, &b.as_ref()?.score)?)))
 }
 
-fn share(traces: &[Trace], kind: &str, entrant: &Entrant, baseline: Option<&Entrant>) -> Share {
+fn share(traces: &[Trace], kind: &str, entrant: &Entrant, baseline: Option<&Entrant>) -> KindScore {
     let is_of = |index: usize| traces.get(index).is_some_and(|trace| trace.kind == kind);
     let scores: Vec<&Score> =
         runs(entrant).filter(|&(index, _)| is_of(index)).map(|(_, run)| &run.score).collect();
@@ -171,7 +171,7 @@ fn share(traces: &[Trace], kind: &str, entrant: &Entrant, baseline: Option<&Entr
         let means = pairs(entrant, baseline).filter(|&(index, _)| is_of(index));
         geometric_mean_ratio(&means.map(|(_, pair)| (pair.a, pair.b)).collect::<Vec<_>>())
     });
-    Share { who: entrant.who, sources: scores.len(), score: Score::pooled(scores), ratio }
+    KindScore { who: entrant.who, sources: scores.len(), score: Score::pooled(scores), ratio }
 }
 
 fn extremes(traces: &[Trace], entrant: &Entrant, baseline: &Entrant) -> Extremes {
@@ -187,12 +187,12 @@ fn extremes(traces: &[Trace], entrant: &Entrant, baseline: &Entrant) -> Extremes
     Extremes { who: entrant.who, baseline: baseline.who, gains, losses }
 }
 
-/// The share of probes that found something.
+/// The share of probes that found an update.
 pub fn useful(score: &Score) -> Option<f64> {
     (score.probes > 0).then(|| score.useful as f64 / score.probes as f64)
 }
 
-/// How many probes a source got in a week.
+/// Number of probes per source and week.
 pub fn probes_per_week(score: &Score) -> Option<f64> {
     let weeks = score.span.as_millis() as f64 / WEEK_MS;
     (weeks > 0.0).then(|| score.probes as f64 / weeks)
@@ -200,14 +200,14 @@ pub fn probes_per_week(score: &Score) -> Option<f64> {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::question::Question;
-    use super::super::rules::Rules;
+    use super::super::contest_terms::ContestTerms;
+    use super::super::question::ContestQuestion;
     use super::*;
-    use crate::score::Trial;
+    use crate::score::ScoredProbes;
     use tidewatch_core::model::steps::Steps;
     use tidewatch_core::time::Timestamp;
 
-    /// Three sources of two kinds, two days, probed every so many seconds by each policy.
+    /// Three sources of two kinds, two days, probed by each policy at its interval in seconds.
     pub fn contest(probed: &[(&str, i64)]) -> (Vec<Trace>, Contest) {
         let monday = Timestamp::parse_iso("2026-11-16T00:00:00Z").unwrap();
         let trace = |(name, kind, every): (&str, &str, i64)| {
@@ -226,7 +226,7 @@ pub(super) mod tests {
                 .map(|n| exam.begins + Span::from_secs(n * every))
                 .take_while(|&at| at < exam.to)
                 .collect();
-            let score = Score::of(&Trial {
+            let score = Score::of(&ScoredProbes {
                 events: &trace.events,
                 probes: &probes,
                 from: exam.from,
@@ -234,7 +234,7 @@ pub(super) mod tests {
                 importance: &importance,
                 holds: 50,
             });
-            Run { knob: every as f64, probes, score, lateness: None, for_rules: Vec::new() }
+            SourceRun { knob: every as f64, probes, score, lateness: None, for_rules: Vec::new() }
         };
         let entrants = probed.iter().map(|&(name, every)| Entrant {
             who: Who::from_name(name).unwrap(),
@@ -245,10 +245,10 @@ pub(super) mod tests {
         (traces, Contest { exams, entrants })
     }
 
-    /// What is asked of these traces.
-    pub fn question(traces: Vec<Trace>) -> Question {
-        let rules = Rules::new(Budget::default());
-        Question {
+    /// A question with these traces.
+    pub fn question(traces: Vec<Trace>) -> ContestQuestion {
+        let rules = ContestTerms::new(Budget::default());
+        ContestQuestion {
             title: "a <folder>".to_owned(),
             traces,
             policies: Vec::new(),
@@ -262,12 +262,12 @@ pub(super) mod tests {
     /// The results of such a contest.
     pub fn results(probed: &[(&str, i64)]) -> (Vec<Trace>, Results) {
         let (traces, contest) = contest(probed);
-        let results = Results::of(&traces, contest, &Rules::new(Budget::default()));
+        let results = Results::of(&traces, contest, &ContestTerms::new(Budget::default()));
         (traces, results)
     }
 
     #[test]
-    fn everybody_is_compared_with_uniform() {
+    fn uniform_is_the_baseline() {
         let (_, results) = results(&[("auto", 600), ("uniform", 3600), ("fixed", 7200), ("oracle", 1)]);
         assert_eq!(results.baseline, Who::from_name("uniform"));
         let ratios: Vec<Option<f64>> =
@@ -289,7 +289,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn without_uniform_the_first_is_the_measure() {
+    fn first_policy_is_the_baseline_without_uniform() {
         let (_, results) = results(&[("ttl", 600), ("auto", 700)]);
         assert_eq!(results.baseline, Who::from_name("ttl"));
         assert_eq!(results.extremes.unwrap().who.name(), "auto");

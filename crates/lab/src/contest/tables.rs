@@ -1,22 +1,22 @@
-//! Contests in words and tables.
+//! Contests as text and tables.
 //!
-//! Knows which figures are told and what stands out. Must not compute any.
+//! It selects measures and emphasis. Must not compute any.
 
 use tidewatch_core::time::Span;
 
 use crate::compare::Comparison;
 use crate::served_rules::RuleService;
-use crate::tables::{Emphasis, Entry, Table, entry};
+use crate::tables::{Emphasis, ResultTable, TableEntry, entry};
 use crate::words::{cut, delay, number, plural};
 
-use super::lateness::Lateness;
-use super::question::Question;
-use super::results::{Extreme, Extremes, Results, Share, Standing, probes_per_week, useful};
-use super::rules::Matching;
+use super::contest_terms::Matching;
+use super::deadline_score::DeadlineScore;
+use super::question::ContestQuestion;
+use super::results::{Extreme, Extremes, KindScore, PolicyResult, Results, probes_per_week, useful};
 use super::who::Who;
 
-/// What was tried, in a line.
-pub fn summary(question: &Question) -> String {
+/// The sources and the rules, in a line.
+pub fn summary(question: &ContestQuestion) -> String {
     let count = question.traces.len();
     let plural = plural(count);
     let rules = &question.rules;
@@ -26,8 +26,8 @@ pub fn summary(question: &Question) -> String {
     )
 }
 
-/// What could be spent, and who was made to.
-pub fn spent(question: &Question, results: &Results) -> String {
+/// The budget, and the matching of policies.
+pub fn spent(question: &ContestQuestion, results: &Results) -> String {
     let (budget, plural) = (results.budget, plural(results.budget.probes as usize));
     let spacing = match budget.min_spacing {
         Span::ZERO => String::new(),
@@ -41,8 +41,8 @@ pub fn spent(question: &Question, results: &Results) -> String {
     format!("{} probe{plural} in {} for a source{spacing}, {matched}", budget.probes, budget.per)
 }
 
-/// A table of a row per policy.
-pub fn policies(results: &Results) -> Table {
+/// The table with a row per policy.
+pub fn policies(results: &Results) -> ResultTable {
     let mut heads: Vec<String> = [
         "policy",
         "mean",
@@ -63,10 +63,10 @@ pub fn policies(results: &Results) -> Table {
     if let Some(baseline) = results.baseline {
         heads.extend([format!("× {}", baseline.name()), "95 %".to_owned()]);
     }
-    Table { heads, rows: results.standings.iter().map(|standing| row(standing, results)).collect() }
+    ResultTable { heads, rows: results.standings.iter().map(|standing| row(standing, results)).collect() }
 }
 
-fn row(standing: &Standing, results: &Results) -> Vec<Entry> {
+fn row(standing: &PolicyResult, results: &Results) -> Vec<TableEntry> {
     let score = &standing.score;
     let rivals = results.standings.iter().filter(|one| !is_bound(one.who));
     let least = rivals.filter_map(|one| one.score.mean_delay()).fold(f64::INFINITY, f64::min);
@@ -101,8 +101,8 @@ fn row(standing: &Standing, results: &Results) -> Vec<Entry> {
 /// The columns of [`late`].
 pub const LATE: [&str; 3] = ["deadlines missed", "mean late", "worst late"];
 
-/// How well deadlines were kept, in three cells.
-pub fn late(lateness: Option<&Lateness>) -> [Entry; 3] {
+/// How well deadlines were met, in three cells.
+pub fn late(lateness: Option<&DeadlineScore>) -> [TableEntry; 3] {
     let Some(of) = lateness else { return [(); 3].map(|()| entry(nothing())) };
     let emphasis = if of.missed > 0 { Emphasis::Warn } else { Emphasis::Plain };
     let worst = Some(of.worst).filter(|_| of.missed > 0);
@@ -113,8 +113,8 @@ pub fn late(lateness: Option<&Lateness>) -> [Entry; 3] {
     ]
 }
 
-/// A table of a row per rule and policy.
-pub fn rules<'r>(served: impl IntoIterator<Item = (&'r str, &'r [RuleService])>) -> Table {
+/// The table with a row per rule and policy.
+pub fn rules<'r>(served: impl IntoIterator<Item = (&'r str, &'r [RuleService])>) -> ResultTable {
     let heads = ["rule", "policy", "waited for", "in time", "share", "probes for it"];
     let row = |policy: &str, service: &RuleService| {
         vec![
@@ -129,25 +129,25 @@ pub fn rules<'r>(served: impl IntoIterator<Item = (&'r str, &'r [RuleService])>)
     let rows = served.into_iter().flat_map(|(policy, rules)| {
         rules.iter().enumerate().map(move |(place, service)| (place, row(policy, service)))
     });
-    let mut rows: Vec<(usize, Vec<Entry>)> = rows.collect();
+    let mut rows: Vec<(usize, Vec<TableEntry>)> = rows.collect();
     rows.sort_by_key(|&(place, _)| place);
-    Table::new(heads, rows.into_iter().map(|(_, row)| row).collect())
+    ResultTable::new(heads, rows.into_iter().map(|(_, row)| row).collect())
 }
 
-/// The same of a contest.
-pub fn contest_rules(results: &Results) -> Table {
+/// The same for a contest.
+pub fn contest_rules(results: &Results) -> ResultTable {
     rules(results.standings.iter().map(|standing| (standing.who.name(), &standing.rules[..])))
 }
 
-/// What the table of rules shows.
+/// The caption of the table of rules.
 pub const BY_RULE: &str = "updates that rules waited for, and those that a probe found in time";
 
-/// It knows what nobody can know.
+/// Whether the entrant uses information that no policy can have.
 fn is_bound(who: Who) -> bool {
     matches!(who, Who::Oracle | Who::Clairvoyant)
 }
 
-/// Sooner or later than the baseline, if that is sure.
+/// The emphasis of a result that is significantly better or worse than the baseline.
 fn tone(versus: &Comparison) -> Emphasis {
     match versus.geometric {
         found if found.high < 1.0 => Emphasis::Good,
@@ -156,21 +156,21 @@ fn tone(versus: &Comparison) -> Emphasis {
     }
 }
 
-/// What the table of kinds shows.
+/// The caption of the table of kinds.
 pub fn by_kind(results: &Results) -> String {
     let baseline = results.baseline.map_or("the first", |who| who.name());
     format!("mean delays over those of {baseline}, geometric mean over the sources of a kind")
 }
 
-/// A table of a row per kind, and a column per policy but the baseline.
-pub fn kinds(results: &Results) -> Table {
+/// The table with a row per kind, and a column per policy except the baseline.
+pub fn kinds(results: &Results) -> ResultTable {
     let others: Vec<usize> = (0..results.standings.len())
         .filter(|&at| Some(results.standings[at].who) != results.baseline)
         .collect();
     let mut heads = ["kind", "sources", "updates"].map(str::to_owned).to_vec();
     heads.extend(others.iter().map(|&at| results.standings[at].who.name().to_owned()));
     let rows = results.kinds.iter().map(|kind| {
-        let most = |count: fn(&Share) -> usize| kind.shares.iter().map(count).max().unwrap_or(0);
+        let most = |count: fn(&KindScore) -> usize| kind.shares.iter().map(count).max().unwrap_or(0);
         let mut row = vec![
             entry(cut(&kind.name, 40)),
             entry(most(|share| share.sources).to_string()),
@@ -184,11 +184,11 @@ pub fn kinds(results: &Results) -> Table {
         }));
         row
     });
-    Table { heads, rows: rows.collect() }
+    ResultTable { heads, rows: rows.collect() }
 }
 
-/// Tables of where a policy gains and loses most, with their titles.
-pub fn extremes(extremes: &Extremes) -> Vec<(String, Table)> {
+/// Tables of the largest gains and losses of a policy, with their titles.
+pub fn extremes(extremes: &Extremes) -> Vec<(String, ResultTable)> {
     let (who, baseline) = (extremes.who.name(), extremes.baseline.name());
     let table = |list: &[Extreme]| {
         let heads = ["source", "kind", "updates", who, baseline, "ratio"].map(str::to_owned).to_vec();
@@ -202,7 +202,7 @@ pub fn extremes(extremes: &Extremes) -> Vec<(String, Table)> {
                 entry(ratio(one.ratio())),
             ]
         };
-        Table { heads, rows: list.iter().map(row).collect() }
+        ResultTable { heads, rows: list.iter().map(row).collect() }
     };
     [("gains", &extremes.gains), ("loses", &extremes.losses)]
         .into_iter()
@@ -221,7 +221,7 @@ fn percent(share: Option<f64>) -> String {
     share.map_or_else(nothing, |share| format!("{:.1} %", share * 100.0))
 }
 
-/// How many times as long, with the digits that matter.
+/// A ratio with its significant digits.
 fn ratio(times: f64) -> String {
     if times < 0.1 { number(times) } else { format!("{times:.3}") }
 }
@@ -231,15 +231,16 @@ mod tests {
     use super::super::results::tests::results;
     use super::*;
 
-    fn text(table: &Table) -> String {
-        let row =
-            |row: &Vec<Entry>| row.iter().map(|entry| entry.text.as_str()).collect::<Vec<_>>().join("  ");
+    fn text(table: &ResultTable) -> String {
+        let row = |row: &Vec<TableEntry>| {
+            row.iter().map(|entry| entry.text.as_str()).collect::<Vec<_>>().join("  ")
+        };
         let heads = table.heads.join("  ");
         std::iter::once(heads).chain(table.rows.iter().map(row)).collect::<Vec<_>>().join("\n")
     }
 
     #[test]
-    fn a_row_per_policy() {
+    fn policies_table_has_a_row_per_policy() {
         let (_, results) = results(&[("auto", 600), ("uniform", 3600), ("oracle", 1)]);
         let said = text(&policies(&results));
         let rows: Vec<&str> = said.lines().collect();
@@ -250,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_and_extremes() {
+    fn tables_of_kinds_and_extremes_have_titles_and_rows() {
         let (_, results) = results(&[("auto", 600), ("uniform", 3600)]);
         let said = text(&kinds(&results));
         assert!(said.starts_with("kind  sources  updates  auto\nnews  2 "), "{said}");

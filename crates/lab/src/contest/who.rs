@@ -1,27 +1,27 @@
-//! Those who can take part in a contest.
+//! The possible entrants of a contest.
 
 use crate::peers::peer::Peer;
 use tidewatch_core::planning::policy::Policy;
 
-/// Who takes part.
+/// An entrant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Who {
     /// One of our policies.
     Ours(Policy),
-    /// Sampled, with the `index` allocator.
+    /// The `adaptive` policy with the `index` allocator.
     Index,
     /// Another poller's rule.
     Peer(Peer),
-    /// The best plan for the true rate, where that is known.
+    /// The best plan for the true rate, if that is known.
     Oracle,
-    /// The best times, had one known the updates: a bound.
+    /// The best times in hindsight: a bound.
     Clairvoyant,
 }
 
 impl Who {
-    /// Everybody.
+    /// All entrants.
     pub fn all() -> Vec<Self> {
-        // Without rules nobody asks by `profile`.
+        // `profile` needs rules, so it is left out.
         let ours = Policy::ALL.into_iter().filter(|&policy| policy != Policy::Profile).map(Self::Ours);
         let peers = Peer::ALL.into_iter().map(Self::Peer);
         ours.chain([Self::Index]).chain(peers).chain([Self::Oracle, Self::Clairvoyant]).collect()
@@ -38,7 +38,7 @@ impl Who {
         }
     }
 
-    /// Who has that name.
+    /// The entrant of that name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::all().into_iter().find(|who| who.name() == name)
     }

@@ -1,21 +1,21 @@
 //! Charts: scales, axes, lines through points, bars.
 //!
-//! Shapes have classes; the page or file that holds them says how text and grid look. Must not know what is drawn.
+//! Shapes have classes; the page or file defines the style of text and grid. Must not know what is drawn.
 
 use super::colour::{INKS, ink};
 use super::svg::{Picture, Shape, tenth};
 
-/// How a line is broken once the colours are used up.
+/// Dash patterns, used once all colours are used.
 const DASHES: [&str; 3] = ["none", "7 4", "2 3"];
 
-/// More labels than this are too many for a scale.
+/// Maximum number of labels on a scale.
 const MOST_TICKS: usize = 10;
 
 fn dash(index: usize) -> &'static str {
     DASHES[index / INKS.len() % DASHES.len()]
 }
 
-/// Round numbers from one to another, about so many, with their labels.
+/// Round numbers in a range, approximately `about` of them, with their labels.
 pub fn round_ticks(from: f64, to: f64, about: f64) -> Vec<(f64, String)> {
     let rough = (to - from) / about;
     let power = 10_f64.powf(rough.log10().floor());
@@ -34,8 +34,8 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// One that holds all of these, with a little room on either side; numbers that have no logarithm
-    /// are left out.
+    /// A scale that contains all these values, with a margin on either side. Values without a logarithm are
+    /// left out.
     pub fn around(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut scale: Option<Self> = None;
         for value in values.into_iter().filter(|value| value.is_finite() && *value > 0.0) {
@@ -45,17 +45,17 @@ impl Scale {
         scale.map(|Self { least, most }| Self { least: least / 1.25, most: most * 1.25 })
     }
 
-    /// Where a value is: 0 for the least, 1 for the most.
+    /// The position of a value: 0 for the least, 1 for the most.
     pub fn share(&self, value: f64) -> f64 {
         ((value / self.least).ln() / (self.most / self.least).ln()).clamp(0.0, 1.0)
     }
 
-    /// Those of these values that are on the scale.
+    /// The values that are on the scale.
     pub fn among(&self, values: &[f64]) -> Vec<f64> {
         values.iter().copied().filter(|value| (self.least..=self.most).contains(value)).collect()
     }
 
-    /// Round numbers on the scale: 1, 2 and 5 of every power of ten, or 1 alone if that is too many.
+    /// Round numbers on the scale: 1, 2 and 5 of every power of ten, or 1 alone if there would be too many.
     pub fn round(&self) -> Vec<f64> {
         let powers = self.least.log10().floor() as i32..=self.most.log10().ceil() as i32;
         let all: Vec<f64> =
@@ -68,22 +68,22 @@ impl Scale {
     }
 }
 
-/// A round number as people write it.
+/// A round number in plain notation.
 pub fn plain(value: f64) -> String {
     let digits = format!("{value:.6}");
     digits.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Where a chart's plot is, in its picture.
+/// The position of a chart's plot in its picture.
 #[derive(Debug, Clone, Copy)]
 pub struct Frame {
     /// The left edge.
     pub left: f64,
     /// The upper edge.
     pub top: f64,
-    /// How wide it is.
+    /// The width.
     pub width: f64,
-    /// How high it is.
+    /// The height.
     pub height: f64,
 }
 
@@ -93,17 +93,17 @@ impl Frame {
         self.top + self.height
     }
 
-    /// Where a share of the width is.
+    /// The x coordinate of a share of the width.
     pub fn x(&self, share: f64) -> f64 {
         self.left + share * self.width
     }
 
-    /// Where a share of the height is, from below.
+    /// The y coordinate of a share of the height, from below.
     pub fn y(&self, share: f64) -> f64 {
         self.bottom() - share * self.height
     }
 
-    /// Upright lines at these values, labelled below.
+    /// Vertical lines at these values, labelled below.
     pub fn upright(
         &self,
         scale: &Scale,
@@ -120,7 +120,7 @@ impl Frame {
         }
     }
 
-    /// Level lines at these values, labelled at the left.
+    /// Horizontal lines at these values, labelled at the left.
     pub fn level(
         &self,
         scale: &Scale,
@@ -138,13 +138,13 @@ impl Frame {
     }
 }
 
-/// The points of a line as SVG has them.
+/// The points of a line in SVG notation.
 pub fn points(places: impl IntoIterator<Item = (f64, f64)>) -> String {
     let all: Vec<String> = places.into_iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
     all.join(" ")
 }
 
-/// The n-th line: through these places, each with a text for those who point at it.
+/// The n-th line through these points, each with a tooltip.
 pub fn line(index: usize, places: &[(f64, f64, String)], picture: &mut Picture) {
     let (ink, dash) = (ink(index), dash(index));
     let through = points(places.iter().map(|&(x, y, _)| (x, y)));
@@ -161,7 +161,7 @@ pub fn line(index: usize, places: &[(f64, f64, String)], picture: &mut Picture) 
     }
 }
 
-/// The n-th sort of bar, lying between two places, with a text for those who point at it.
+/// A horizontal bar of the n-th kind between two x coordinates, with a tooltip.
 pub fn bar(
     index: usize,
     (from, to): (f64, f64),
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scales_hold_what_can_be_drawn() {
+    fn scales_contain_values_with_a_logarithm() {
         let scale = Scale::around([10.0, 0.0, f64::NAN, 1000.0, f64::INFINITY]).unwrap();
         assert_eq!(scale, Scale { least: 8.0, most: 1250.0 });
         assert!((scale.share(100.0) - 0.5).abs() < 1e-12);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn more_lines_than_inks_differ_by_dashes() {
+    fn lines_of_equal_colour_differ_by_dashes() {
         assert_eq!(ink(0), ink(8));
         assert_ne!(dash(0), dash(8));
     }

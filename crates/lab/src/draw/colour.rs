@@ -1,15 +1,15 @@
-//! Colours that pictures share.
+//! Shared colours of pictures.
 
-/// The background of a picture. It is dark and part of the file, so a picture looks the same on every page.
+/// The background of a picture. It is dark and part of the file, so a picture is the same on every page.
 pub const BACKGROUND: &str = "#10151c";
 
-/// A second curve.
+/// The colour of a second curve.
 pub const LILAC: &str = "#c8a2ff";
 
-/// The line that a plot stands on.
+/// The colour of the base line of a plot.
 pub const AXIS: &str = "#3a4552";
 
-/// From blue to yellow in even steps of lightness, readable without telling colours apart.
+/// From blue to yellow in even steps of lightness, readable without colour vision.
 const RAMP: [[f64; 3]; 8] = [
     [18.0, 38.0, 79.0],
     [21.0, 63.0, 114.0],
@@ -21,7 +21,7 @@ const RAMP: [[f64; 3]; 8] = [
     [254.0, 232.0, 56.0],
 ];
 
-/// Colours that can be told apart on light and on dark pages.
+/// Distinct colours on light and on dark pages.
 pub(super) const INKS: [&str; 8] =
     ["#e8590c", "#1c7ed6", "#2f9e44", "#868e96", "#ae3ec9", "#d6336c", "#1098ad", "#a68a00"];
 

@@ -1,7 +1,7 @@
 //! Pictures as SVG: shapes, text, colours and axes.
 //!
-//! [`svg`] writes shapes into a picture and escapes all text. [`colour`] has the colours that pictures share,
-//! [`chart`] axes, lines and bars. Must not know what is drawn nor where it is written.
+//! [`svg`] writes shapes into a picture and escapes all text. [`colour`] has the shared colours, [`chart`]
+//! has axes, lines and bars. Must not know what is drawn, nor where it is written.
 
 pub mod chart;
 pub mod colour;

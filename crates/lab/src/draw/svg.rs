@@ -1,29 +1,29 @@
 //! Shapes and pictures as SVG text.
 //!
-//! A [`Shape`] is one element, a [`Picture`] a file or a part of a page. Text and attributes are escaped here, so
-//! callers hand in plain text.
+//! A [`Shape`] is one element; a [`Picture`] is a file or a part of a page. Text and attributes are escaped
+//! here, so callers pass plain text.
 
 use std::fmt::{self, Display, Write};
 
 use super::colour::BACKGROUND;
 
-/// How text looks in a file of its own.
+/// The text style of a separate file.
 const STYLE: &str = "text{font-family:system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;\
 font-size:13px;fill:#c9d1d9}.name{font-size:18px;font-weight:600;fill:#f0f3f6}.soft{fill:#9aa4af}";
 
-/// A text as XML holds it: escaped, and without the characters that XML forbids.
+/// A text escaped for XML, without the characters that XML forbids.
 pub fn escaped(text: &str) -> String {
     let allowed = |c: &char| !c.is_control() && !matches!(c, '\u{fffe}' | '\u{ffff}');
     let clean: String = text.chars().filter(allowed).collect();
     quick_xml::escape::escape(clean.as_str()).into_owned()
 }
 
-/// A coordinate to a tenth.
+/// A coordinate with one decimal.
 pub fn tenth(value: f64) -> impl Display {
     fmt::from_fn(move |out| write!(out, "{value:.1}"))
 }
 
-/// One element with its attributes and what it holds.
+/// One element with its attributes and content.
 #[derive(Debug, Clone)]
 pub struct Shape {
     name: &'static str,
@@ -44,7 +44,7 @@ impl Shape {
         Self::new("rect").with("x", x).with("y", y).with("width", width).with("height", height)
     }
 
-    /// A line between two places.
+    /// A line between two points.
     pub fn line((x1, y1): (impl Display, impl Display), (x2, y2): (impl Display, impl Display)) -> Self {
         Self::new("line").with("x1", x1).with("x2", x2).with("y1", y1).with("y2", y2)
     }
@@ -54,7 +54,7 @@ impl Shape {
         Self::new("circle").with("cx", x).with("cy", y).with("r", radius)
     }
 
-    /// Text that begins at a place.
+    /// Text that begins at a point.
     pub fn text(x: impl Display, y: impl Display, words: &str) -> Self {
         Self::new("text").with("x", x).with("y", y).holding(words)
     }
@@ -76,7 +76,7 @@ impl Shape {
         self.with("fill", fill)
     }
 
-    /// The same with a line of that colour.
+    /// The same with a stroke of that colour.
     pub fn stroke(self, ink: &str) -> Self {
         self.with("stroke", ink)
     }
@@ -86,19 +86,19 @@ impl Shape {
         Self { anchor: Some(anchor), ..self }
     }
 
-    /// The same, holding text.
+    /// The same with text inside.
     pub fn holding(mut self, words: &str) -> Self {
         self.inside += &escaped(words);
         self
     }
 
-    /// The same, holding another element.
+    /// The same with another element inside.
     pub fn around(mut self, inner: &Self) -> Self {
         let _ = write!(self.inside, "{inner}");
         self
     }
 
-    /// The same with a text that is shown to those who point at it.
+    /// The same with a tooltip.
     pub fn hint(self, words: &str) -> Self {
         self.around(&Self::new("title").holding(words))
     }
@@ -120,12 +120,12 @@ impl Display for Shape {
     }
 }
 
-/// A picture that grows shape by shape.
+/// A picture to which shapes are added.
 #[derive(Debug, Clone)]
 pub struct Picture(String);
 
 impl Picture {
-    /// A file of its own: its size, a title and a description for those who do not see it, further style.
+    /// A separate file: size, title and description for screen readers, additional style.
     pub fn new((width, height): (usize, usize), title: &str, description: &str, style: &str) -> Self {
         let (title, description) = (escaped(title), escaped(description));
         Self(format!(
@@ -138,7 +138,7 @@ impl Picture {
         ))
     }
 
-    /// A part of a page, which has the style: from `top` to `bottom`, with a label for those who do not see it.
+    /// A part of a page that has the style: from `top` to `bottom`, with a label for screen readers.
     pub fn figure(width: usize, (top, bottom): (usize, usize), label: &str) -> Self {
         let (height, label) = (bottom - top, escaped(label));
         Self(format!("<svg viewBox=\"0 {top} {width} {height}\" role=\"img\" aria-label=\"{label}\">\n"))
@@ -149,7 +149,7 @@ impl Picture {
         self.add_row(std::slice::from_ref(shape));
     }
 
-    /// Adds shapes that belong together, in one line of the file.
+    /// Adds related shapes in one line of the file.
     pub fn add_row(&mut self, shapes: &[Shape]) {
         for shape in shapes {
             // Writing to a string does not fail.
@@ -164,7 +164,7 @@ impl Picture {
         self.add(&Shape::text(20, y, summary).class("soft"));
     }
 
-    /// Adds a small square of a colour and what it stands for.
+    /// Adds a legend entry: a small coloured square and its label.
     pub fn key(&mut self, x: f64, y: f64, fill: &str, label: &str) {
         let square = Shape::rect(x, y - 10.0, 12, 12).with("rx", 2).fill(fill).stroke("#4a5562");
         self.add_row(&[square, Shape::text(x + 19.0, y, label).class("soft")]);
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_escaped_wherever_it_stands() {
+    fn text_and_attributes_are_escaped() {
         let shape = Shape::circle(tenth(1.0), 2, 3.5).with("data-name", "a\"b").hint("a<b\u{0}");
         assert_eq!(
             shape.to_string(),
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_is_closed() {
+    fn finished_picture_ends_with_closing_tag() {
         let mut picture = Picture::figure(900, (56, 400), "what & why");
         picture.key(20.0, 30.0, "#fff", "one");
         let text = picture.finish();

@@ -1,6 +1,6 @@
-//! What allocators cost: figures, a document for programs and a table for people.
+//! The costs of allocators as figures, a JSON document and a table.
 //!
-//! Knows which figures are told and what the paper has proven of whom. Must not simulate.
+//! It also has the ratios that the paper proves. Must not simulate.
 
 use std::io;
 use std::time::Duration;
@@ -9,53 +9,53 @@ use serde::Serialize;
 
 use tidewatch_core::engine::params::Allocator;
 
-use crate::tables::{Emphasis, Entry, Table, entry};
+use crate::tables::{Emphasis, ResultTable, TableEntry, entry};
 use crate::words::{number, plural};
 
-use super::World;
-use super::minds::Estimate;
+use super::FleetWorld;
+use super::estimators::Estimate;
 
-/// What was simulated.
+/// The input of the simulation.
 #[derive(Debug)]
-pub struct Question {
-    /// The file or the shape.
+pub struct FleetQuestion {
+    /// The name of the file or the shape.
     pub title: String,
     /// The sources.
-    pub world: World,
-    /// How long.
+    pub world: FleetWorld,
+    /// Number of steps.
     pub steps: u64,
-    /// Of these not counted.
+    /// Number of first steps that are not scored.
     pub warm_up: u64,
     /// The seed.
     pub seed: u64,
-    /// The rates are hidden.
+    /// True if the rates are hidden from the allocators.
     pub unknown: bool,
-    /// Theorem 1.
+    /// The bound of Theorem 1.
     pub lower_bound: f64,
     /// The tighter bound.
     pub tight_bound: f64,
-    /// What an index costs that knows the rates, where they are hidden.
+    /// The cost of the index allocator with known rates, if they are hidden.
     pub oracle: Option<f64>,
 }
 
-/// What came of one allocator.
+/// The result of one allocator.
 #[derive(Debug)]
-pub struct Outcome {
-    /// Which.
+pub struct FleetOutcome {
+    /// The allocator.
     pub allocator: Allocator,
-    /// How it learned, if it did.
+    /// Its estimator of rates, if it has one.
     pub learned: Option<Estimate>,
     /// Its cost.
     pub cost: f64,
-    /// Its probes, all steps together.
+    /// Number of probes in all steps.
     pub probes: u64,
-    /// How long it took, everything included.
+    /// Total run time.
     pub elapsed: Duration,
 }
 
-/// The keys up to `elapsed_ms` are promised, in this order.
+/// The keys up to `elapsed_ms` are stable, in this order.
 #[derive(Serialize)]
-struct Document {
+struct FleetDocument {
     allocator: &'static str,
     cost: f64,
     lower_bound: f64,
@@ -80,11 +80,11 @@ struct Document {
 
 #[derive(Serialize)]
 struct Documents {
-    allocators: Vec<Document>,
+    allocators: Vec<FleetDocument>,
 }
 
-/// The factor of Theorem 1's bound that the paper proves not to be exceeded in the long run: D by
-/// Corollary 3, R by Corollary 5, Adaptive by Theorem 4.
+/// The ratio to Theorem 1's bound that the paper proves as an upper limit in the long run: D by Corollary 3,
+/// R by Corollary 5, Adaptive by Theorem 4.
 fn proven(allocator: Allocator, per_step: usize) -> Option<f64> {
     let grouped = (per_step as f64 - 1.0) / per_step as f64;
     match allocator {
@@ -94,14 +94,14 @@ fn proven(allocator: Allocator, per_step: usize) -> Option<f64> {
     }
 }
 
-/// How many times as much; nothing is no multiple of nothing.
+/// The ratio to a bound; `None` if the bound is 0.
 fn times(cost: f64, bound: f64) -> Option<f64> {
     (bound > 0.0).then(|| cost / bound)
 }
 
-fn document(question: &Question, outcome: &Outcome) -> Document {
+fn document(question: &FleetQuestion, outcome: &FleetOutcome) -> FleetDocument {
     let change = question.world.change;
-    Document {
+    FleetDocument {
         allocator: outcome.allocator.name(),
         cost: outcome.cost,
         lower_bound: question.lower_bound,
@@ -128,32 +128,32 @@ fn document(question: &Question, outcome: &Outcome) -> Document {
     }
 }
 
-/// One allocator's document.
-pub fn one_as_json(question: &Question, outcome: &Outcome) -> io::Result<String> {
+/// The document of one allocator.
+pub fn one_as_json(question: &FleetQuestion, outcome: &FleetOutcome) -> io::Result<String> {
     Ok(serde_json::to_string_pretty(&document(question, outcome))?)
 }
 
-/// The documents of several.
-pub fn all_as_json(question: &Question, outcomes: &[Outcome]) -> io::Result<String> {
+/// The documents of several allocators.
+pub fn all_as_json(question: &FleetQuestion, outcomes: &[FleetOutcome]) -> io::Result<String> {
     let allocators = outcomes.iter().map(|outcome| document(question, outcome)).collect();
     Ok(serde_json::to_string_pretty(&Documents { allocators })?)
 }
 
-/// A row per allocator.
-pub fn table(question: &Question, outcomes: &[Outcome]) -> Table {
+/// The table with a row per allocator.
+pub fn table(question: &FleetQuestion, outcomes: &[FleetOutcome]) -> ResultTable {
     let mut heads = vec!["allocator", "cost", "× bound", "proven", "× tight bound"];
     if question.oracle.is_some() {
         heads.push("regret");
     }
     heads.push("ns/probe");
     let best = outcomes.iter().map(|outcome| outcome.cost).fold(f64::INFINITY, f64::min);
-    let row = |outcome: &Outcome| {
+    let row = |outcome: &FleetOutcome| {
         let said = document(question, outcome);
         let ratio =
             |ratio: Option<f64>, digits| ratio.map_or("–".to_owned(), |x| format!("{x:.digits$}"));
         let is_best = outcome.cost == best && outcomes.len() > 1;
         let emphasis = if is_best { Emphasis::Good } else { Emphasis::Plain };
-        let mut row: Vec<Entry> = vec![
+        let mut row: Vec<TableEntry> = vec![
             entry(said.allocator),
             entry(number(said.cost)),
             entry(ratio(said.ratio, 3)),
@@ -167,11 +167,11 @@ pub fn table(question: &Question, outcomes: &[Outcome]) -> Table {
         row.push(entry(ratio(said.ns_per_probe, 0)).marked(Emphasis::Faint));
         row
     };
-    Table::new(heads, outcomes.iter().map(row).collect())
+    ResultTable::new(heads, outcomes.iter().map(row).collect())
 }
 
-/// What was simulated and what no schedule undercuts, line by line.
-pub fn head(question: &Question) -> Vec<String> {
+/// A description of the simulation and its lower bounds, line by line.
+pub fn head(question: &FleetQuestion) -> Vec<String> {
     let counted = |count: u64, what: &str| {
         format!("{count} {what}{}", plural(usize::try_from(count).unwrap_or(usize::MAX)))
     };

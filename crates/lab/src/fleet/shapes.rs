@@ -1,40 +1,39 @@
-//! Rates to try allocators on, when nobody has brought any.
+//! Families of rates for tests of allocators.
 //!
-//! The families that Mahmoody et al. and their readers argue with: from all alike to a few that
-//! publish nearly everything. Knows how to make them and what they are called; must not know what they
-//! are used for.
+//! They are the families that Mahmoody et al. and later papers use: from all equal to a few sources with
+//! nearly all updates. Must not know how the rates are used.
 
 use std::fmt;
 use std::str::FromStr;
 
 use tidewatch_core::rng::Stream;
 
-/// No rate is larger, in updates per step: beyond it counts would no longer be whole numbers.
+/// The largest rate, in updates per step. Larger counts would no longer be exact integers.
 pub const LARGEST: f64 = 1e9;
 
-/// How rates are spread over sources.
+/// The distribution of rates over sources.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Shape {
-    /// 2⁻ⁱ: what greedy is bad at (§4.1).
+pub enum FleetShape {
+    /// 2⁻ⁱ: a bad case for greedy (§4.1).
     Powers,
-    /// All alike, one update per step between them.
+    /// All equal, with a total of one update per step.
     Equal,
-    /// Drawn evenly from (0, 1).
+    /// Uniform in (0, 1).
     Uniform,
     /// i⁻ˢ.
     Zipf(f64),
-    /// Drawn with the tail x^−α, from 1 on.
+    /// Pareto with the tail x^−α, from 1 on.
     Pareto(f64),
 }
 
-impl Shape {
-    /// The rates of so many sources.
+impl FleetShape {
+    /// The rates of `sources` sources.
     pub fn rates(self, sources: usize, seed: u64) -> Vec<f64> {
         let mut stream = Stream::new(seed, "shape");
         let rate = |place: usize| match self {
             Self::Powers => (-(place as f64 + 1.0)).exp2(),
             Self::Equal => (sources as f64).recip(),
-            // Zero would be a source that is never heard of.
+            // A rate of zero would be a source without updates.
             Self::Uniform => stream.unit().max(f64::EPSILON),
             Self::Zipf(exponent) => (place as f64 + 1.0).powf(-exponent),
             Self::Pareto(tail) => (1.0 - stream.unit()).powf(-tail.recip()).min(LARGEST),
@@ -43,7 +42,7 @@ impl Shape {
     }
 }
 
-impl fmt::Display for Shape {
+impl fmt::Display for FleetShape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Powers => f.write_str("powers"),
@@ -55,14 +54,14 @@ impl fmt::Display for Shape {
     }
 }
 
-/// There is no such shape.
+/// The text is not a shape.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is no shape; there are powers, equal, uniform, zipf:1 and pareto:1.2, with any number above zero"
 )]
 pub struct NoShape(String);
 
-impl FromStr for Shape {
+impl FromStr for FleetShape {
     type Err = NoShape;
 
     fn from_str(text: &str) -> Result<Self, NoShape> {
@@ -89,28 +88,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_read_as_they_are_written() {
+    fn names_parse_back() {
         for name in ["powers", "equal", "uniform", "zipf:1", "zipf:0.8", "pareto:1.2"] {
-            assert_eq!(name.parse::<Shape>().unwrap().to_string(), name);
+            assert_eq!(name.parse::<FleetShape>().unwrap().to_string(), name);
         }
         for name in ["", "zipf", "zipf:", "zipf:0", "zipf:-1", "pareto:inf", "pareto:x", "equal:1", "Equal"]
         {
-            assert!(name.parse::<Shape>().is_err(), "{name}");
+            assert!(name.parse::<FleetShape>().is_err(), "{name}");
         }
     }
 
     #[test]
-    fn rates_are_what_they_are_called() {
-        assert_eq!(Shape::Powers.rates(3, 1), [0.5, 0.25, 0.125]);
-        assert_eq!(Shape::Equal.rates(4, 1), [0.25; 4]);
-        assert_eq!(Shape::Zipf(1.0).rates(4, 1), [1.0, 0.5, 1.0 / 3.0, 0.25]);
-        assert!(Shape::Uniform.rates(1000, 1).iter().all(|rate| (0.0..1.0).contains(rate) && *rate > 0.0));
+    fn rates_follow_their_distribution() {
+        assert_eq!(FleetShape::Powers.rates(3, 1), [0.5, 0.25, 0.125]);
+        assert_eq!(FleetShape::Equal.rates(4, 1), [0.25; 4]);
+        assert_eq!(FleetShape::Zipf(1.0).rates(4, 1), [1.0, 0.5, 1.0 / 3.0, 0.25]);
+        assert!(
+            FleetShape::Uniform.rates(1000, 1).iter().all(|rate| (0.0..1.0).contains(rate) && *rate > 0.0)
+        );
         // Half of them are below the median, 2^(1/α).
-        let pareto = Shape::Pareto(1.2).rates(10_000, 1);
+        let pareto = FleetShape::Pareto(1.2).rates(10_000, 1);
         let below = pareto.iter().filter(|&&rate| rate < 2_f64.powf(1.0 / 1.2)).count();
         assert!(pareto.iter().all(|&rate| (1.0..=LARGEST).contains(&rate)));
         assert!((4_850..=5_150).contains(&below), "{below}");
-        assert_eq!(pareto, Shape::Pareto(1.2).rates(10_000, 1));
-        assert_ne!(pareto, Shape::Pareto(1.2).rates(10_000, 2));
+        assert_eq!(pareto, FleetShape::Pareto(1.2).rates(10_000, 1));
+        assert_ne!(pareto, FleetShape::Pareto(1.2).rates(10_000, 2));
     }
 }

@@ -1,9 +1,9 @@
-//! A running sum to which things are added and from which they are taken for millions of steps.
+//! A running sum with millions of additions and subtractions.
 //!
-//! Exists because a plain sum would drift, and a cost may not end up below its bound by rounding. Keeps
-//! what rounding takes away (Neumaier's form of Kahan summation). Knows numbers only.
+//! A plain sum would drift, and a cost must not fall below its bound by rounding. This one keeps the rounding
+//! errors (Neumaier's form of Kahan summation).
 
-/// A sum, and what it lost.
+/// A sum and its accumulated rounding error.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Sum {
     sum: f64,
@@ -11,7 +11,7 @@ pub struct Sum {
 }
 
 impl Sum {
-    /// One more.
+    /// Adds a term.
     pub fn add(&mut self, term: f64) {
         let sum = self.sum + term;
         self.lost +=
@@ -19,7 +19,7 @@ impl Sum {
         self.sum = sum;
     }
 
-    /// What it comes to.
+    /// The value.
     pub fn value(&self) -> f64 {
         self.sum + self.lost
     }
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_lost_in_a_million_steps() {
+    fn sum_is_exact_after_a_million_steps() {
         let mut sum = Sum::default();
         for _ in 0..1_000_000 {
             sum.add(0.1);

@@ -1,78 +1,84 @@
-//! What is asked of a garden, and what came of it.
+//! The problem of a garden, and its results.
 //!
-//! Every policy is tried with many capacities (MMEDD). Of the alternatives only those count that no other beats in
-//! both tardiness and work. Must not know where plants come from nor how an answer is shown.
+//! Every policy is tried with many capacities (MMEDD). The front has the alternatives that no other beats in
+//! both tardiness and work. Must not know the origin of plants, nor how an answer is shown.
 
 use tidewatch_core::time::Span;
 
 use super::cube::{BedRow, RunRow};
 use super::instance::{Bed, Instance};
-use super::outcome::Outcome;
-use super::policy::Policy;
-use super::walk::Trial;
+use super::outcome::GardenOutcome;
+use super::policy::GardenPolicy;
+use super::walk::GardenTrial;
 use super::{front, sweep, walk};
 
-/// Some steps.
+/// The length of a day in steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Day {
-    /// How many.
+pub struct GardenDay {
+    /// Number of steps.
     pub steps: u32,
-    /// How long each is.
+    /// Length of each step.
     pub step: Span,
 }
 
-/// What is tried out.
+/// The trials to be run.
 #[derive(Debug)]
-pub struct Question {
+pub struct GardenQuestion {
     /// The plants.
     pub instance: Instance,
     /// The largest capacity.
     pub capacity: f64,
-    /// How long.
+    /// Number of days.
     pub days: u32,
-    /// What a day is, of configured sources.
-    pub day: Option<Day>,
-    /// Every policy with every capacity.
-    pub trials: Vec<Trial>,
+    /// The length of a day, for configured sources.
+    pub day: Option<GardenDay>,
+    /// The trials: every policy with every capacity.
+    pub trials: Vec<GardenTrial>,
 }
 
-/// Every policy with every capacity; who keeps to none once, with its busiest day.
-pub fn trials(instance: &Instance, policies: &[Policy], most: u64, count: usize, days: u32) -> Vec<Trial> {
+/// Every policy with every capacity. A policy that ignores the capacity is tried once, with its busiest day.
+pub fn trials(
+    instance: &Instance,
+    policies: &[GardenPolicy],
+    most: u64,
+    count: usize,
+    days: u32,
+) -> Vec<GardenTrial> {
     let capacities = sweep::capacities(instance, most, count);
     let mut trials = Vec::new();
     for &policy in policies {
         if policy.keeps_to_capacity() {
-            trials.extend(capacities.iter().map(|&capacity| Trial { policy, capacity, days }));
+            trials.extend(capacities.iter().map(|&capacity| GardenTrial { policy, capacity, days }));
         } else {
-            let trial = Trial { policy, capacity: most, days };
+            let trial = GardenTrial { policy, capacity: most, days };
             let busiest =
                 walk::walk(instance, trial, &mut |_| true).map_or(0.0, |outcome| outcome.capacity);
-            trials.push(Trial { capacity: sweep::work(busiest), ..trial });
+            trials.push(GardenTrial { capacity: sweep::work(busiest), ..trial });
         }
     }
     trials
 }
 
-/// What came of a question.
+/// The results of a question.
 #[derive(Debug)]
-pub struct Answer {
+pub struct GardenAnswer {
     /// The question.
-    pub question: Question,
+    pub question: GardenQuestion,
     /// Every alternative.
-    pub outcomes: Vec<Outcome>,
-    /// The places of those that none dominates, by work.
+    pub outcomes: Vec<GardenOutcome>,
+    /// Indices of the alternatives that no other dominates, by work.
     pub front: Vec<usize>,
-    /// Of these the one at the knee, within the largest capacity.
+    /// The one at the knee, within the largest capacity.
     pub knee: usize,
-    /// How much the front bends there.
+    /// The bend of the front there.
     pub bend: f64,
 }
 
-impl Answer {
-    /// What the outcomes say.
-    pub fn new(question: Question, outcomes: Vec<Outcome>) -> Self {
+impl GardenAnswer {
+    /// Computes the front and the knee from the outcomes.
+    pub fn new(question: GardenQuestion, outcomes: Vec<GardenOutcome>) -> Self {
         let front = front::front(&outcomes);
-        // Whoever keeps to no capacity may need more than there is.
+        // A policy that ignores the capacity may need more than is available.
         let within = |&index: &usize| outcomes[index].capacity <= question.capacity;
         let allowed: Vec<usize> = front.iter().copied().filter(within).collect();
         let of = if allowed.is_empty() { &front } else { &allowed };
@@ -82,14 +88,14 @@ impl Answer {
     }
 
     /// The alternative at the knee.
-    pub fn knee(&self) -> &Outcome {
+    pub fn knee(&self) -> &GardenOutcome {
         &self.outcomes[self.knee]
     }
 
     /// The rows of the cube's `runs`.
     pub fn runs(&self) -> Vec<RunRow> {
         let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-        let row = |(index, outcome): (usize, &Outcome)| RunRow {
+        let row = |(index, outcome): (usize, &GardenOutcome)| RunRow {
             capacity: outcome.capacity,
             policy: outcome.policy.name().to_owned(),
             days: i64::from(self.question.days),

@@ -1,17 +1,17 @@
-//! A garden's alternatives and slices for programs.
+//! A garden's alternatives and slices as JSON.
 //!
-//! Knows which keys are promised. Must not reckon.
+//! The keys are stable. Must not compute measures.
 
 use std::io;
 
 use serde::Serialize;
 
-use super::answer::Answer;
-use super::cube::slice::{Dim, Mark, Slice, SliceRow};
-use super::outcome::Outcome;
+use super::answer::GardenAnswer;
+use super::cube::slice::{Dim, Slice, SliceMark, SliceRow};
+use super::outcome::GardenOutcome;
 
 #[derive(Serialize)]
-struct Document<'s> {
+struct GardenDocument<'s> {
     plants: usize,
     omega: f64,
     capacity: f64,
@@ -19,12 +19,12 @@ struct Document<'s> {
     alternatives: Vec<Alternative>,
     knee: Alternative,
     #[serde(skip_serializing_if = "Option::is_none")]
-    slice: Option<Vec<Row<'s>>>,
+    slice: Option<Vec<GardenRow<'s>>>,
 }
 
-/// A row of a slice: the dimensions that it is summed up by, and the measures, by name.
+/// A row of a slice: the dimensions that it is grouped by, and the measures, by name.
 #[derive(Serialize, Default)]
-struct Row<'s> {
+struct GardenRow<'s> {
     #[serde(skip_serializing_if = "Option::is_none")]
     capacity: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -45,7 +45,7 @@ struct Row<'s> {
 
 #[derive(Serialize)]
 struct Sliced<'s> {
-    slice: Vec<Row<'s>>,
+    slice: Vec<GardenRow<'s>>,
 }
 
 #[derive(Serialize)]
@@ -62,7 +62,7 @@ struct Alternative {
 }
 
 impl Alternative {
-    fn of(outcome: &Outcome, on_front: bool) -> Self {
+    fn of(outcome: &GardenOutcome, on_front: bool) -> Self {
         Self {
             policy: outcome.policy.name(),
             capacity: outcome.capacity,
@@ -77,11 +77,11 @@ impl Alternative {
     }
 }
 
-/// Everything in one document.
-pub fn document(answer: &Answer, slice: Option<&Slice>) -> io::Result<String> {
+/// The whole answer in one document.
+pub fn document(answer: &GardenAnswer, slice: Option<&Slice>) -> io::Result<String> {
     let question = &answer.question;
     let alternative = |(index, outcome)| Alternative::of(outcome, answer.front.contains(&index));
-    let document = Document {
+    let document = GardenDocument {
         plants: question.instance.plants().len(),
         omega: question.instance.omega(),
         capacity: question.capacity,
@@ -93,16 +93,16 @@ pub fn document(answer: &Answer, slice: Option<&Slice>) -> io::Result<String> {
     Ok(serde_json::to_string_pretty(&document)?)
 }
 
-/// A slice of a cube that was there.
+/// A slice of an existing cube.
 pub fn slice(slice: &Slice) -> io::Result<String> {
     Ok(serde_json::to_string_pretty(&Sliced { slice: rows(slice) })?)
 }
 
-fn rows(slice: &Slice) -> Vec<Row<'_>> {
-    slice.rows.iter().map(|row| Row::of(slice, row)).collect()
+fn rows(slice: &Slice) -> Vec<GardenRow<'_>> {
+    slice.rows.iter().map(|row| GardenRow::of(slice, row)).collect()
 }
 
-impl<'s> Row<'s> {
+impl<'s> GardenRow<'s> {
     fn of(slice: &Slice, row: &'s SliceRow) -> Self {
         let mut document = Self {
             mean_tardiness: row.mean_tardiness(),
@@ -115,11 +115,11 @@ impl<'s> Row<'s> {
         };
         for (dim, mark) in slice.by.iter().zip(&row.marks) {
             match (dim, mark) {
-                (_, Mark::Capacity(capacity)) => document.capacity = Some(*capacity),
-                (_, Mark::Day(day)) => document.day = Some(*day),
-                (Dim::Policy, Mark::Name(name)) => document.policy = Some(name),
-                (Dim::Group, Mark::Name(name)) => document.group = Some(name),
-                (_, Mark::Name(name)) => document.window = Some(name),
+                (_, SliceMark::Capacity(capacity)) => document.capacity = Some(*capacity),
+                (_, SliceMark::Day(day)) => document.day = Some(*day),
+                (Dim::Policy, SliceMark::Name(name)) => document.policy = Some(name),
+                (Dim::Group, SliceMark::Name(name)) => document.group = Some(name),
+                (_, SliceMark::Name(name)) => document.window = Some(name),
             }
         }
         document

@@ -1,8 +1,8 @@
-//! Earliest due day first: the gardener who never rests.
+//! Earliest due day first.
 //!
-//! Plants are watered in the order of their due days for as long as there is capacity, due or not (Gao et al.,
-//! §4). That minimises tardiness in scheduling where jobs end; plants are never done, and so it works every
-//! day. There to compare with.
+//! Plants are watered in the order of their due days while there is capacity, due or not (Gao et al., §4).
+//! That minimises tardiness for jobs that end. Watering never ends, so this policy uses the whole capacity
+//! every day. It is a baseline.
 
 use std::collections::BTreeSet;
 
@@ -16,12 +16,12 @@ pub struct Edd {
     plants: Vec<Task>,
     capacity: Work,
     today: i64,
-    /// By due day; then the cheapest, so that more are watered, then the one with the longest window.
+    /// By due day; then the cheapest, so that more are watered; then the longest window.
     queue: BTreeSet<(i64, Work, std::cmp::Reverse<u32>, usize)>,
 }
 
 impl Edd {
-    /// All were watered on day 0.
+    /// All plants were watered on day 0.
     pub fn new(plants: &[Task], capacity: Work) -> Self {
         let key = |(index, plant): (usize, &Task)| {
             (i64::from(plant.window), plant.cost, std::cmp::Reverse(plant.window), index)
@@ -35,7 +35,7 @@ impl Gardener for Edd {
     fn day(&mut self) -> Vec<usize> {
         self.today += 1;
         let (mut left, mut watered) = (self.capacity, Vec::new());
-        // Each once a day, however much capacity there is: they line up again when it is over.
+        // Each plant is watered at most once a day: it is enqueued again after the loop.
         while let Some(&key @ (_, cost, _, index)) = self.queue.first().filter(|key| key.1 <= left) {
             self.queue.remove(&key);
             left -= cost;

@@ -4,29 +4,29 @@ use std::collections::BTreeMap;
 
 use tidewatch_core::engine::garden::{self, Task, UNIT, Work};
 
-/// The longest window there may be, in days.
+/// The longest allowed window, in days.
 pub const LONGEST_WINDOW: u32 = 100_000;
 
-/// Work in units, as people say it.
+/// Converts work to units.
 pub fn units(work: Work) -> f64 {
     work as f64 / UNIT as f64
 }
 
-/// Plants of one group whose windows are alike.
+/// Plants of one group with similar windows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bed {
-    /// The group's name; empty where none was given.
+    /// The name of the group; empty if none was given.
     pub group: String,
-    /// The shortest window it may hold, a power of two; the longest is one less than twice as long.
+    /// The shortest window of its class, a power of two; the longest is one less than twice this.
     pub from: u32,
-    /// How many plants.
+    /// Number of plants.
     pub plants: usize,
     /// Their share of Ω.
     pub omega: f64,
 }
 
 impl Bed {
-    /// Its windows in words: `1`, `2-3`, `4-7` and so on.
+    /// The name of its class of windows: `1`, `2-3`, `4-7` and so on.
     pub fn window_class(&self) -> String {
         match self.from {
             1 => "1".to_owned(),
@@ -40,7 +40,7 @@ impl Bed {
 pub struct Instance {
     plants: Vec<Task>,
     beds: Vec<Bed>,
-    /// Each plant's bed.
+    /// Index of each plant's bed.
     bed_of: Vec<usize>,
 }
 
@@ -73,17 +73,18 @@ impl Instance {
         &self.beds
     }
 
-    /// The place of a plant's bed in the list of beds.
+    /// Index of a plant's bed.
     pub fn bed_of(&self, plant: usize) -> usize {
         self.bed_of[plant]
     }
 
-    /// Ω: nobody who is always in time works less in the mean.
+    /// Ω: the least mean work of a policy that is always in time.
     pub fn omega(&self) -> f64 {
         garden::omega(&self.plants)
     }
 
-    /// What the dearest plant costs. With less a day it could never be watered, nor whatever waits behind it.
+    /// The cost of the most expensive plant. With less capacity a day it could never be watered, and it would
+    /// block the plants after it.
     pub fn dearest(&self) -> Work {
         self.plants.iter().map(|plant| plant.cost).max().unwrap_or(0)
     }
@@ -99,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn beds_hold_what_is_alike() {
+    fn beds_contain_plants_of_one_group_and_window_class() {
         let planted = [(1.0, 1, "b"), (2.0, 3, "a"), (1.0, 2, "a"), (1.0, 16, "a"), (1.0, 9, "b")];
         let planted = planted.map(|(cost, window, group)| (Task::new(cost, window), group.to_owned()));
         let instance = Instance::new(planted.to_vec());

@@ -1,7 +1,7 @@
-//! Gardens that are made up, for those who have none yet.
+//! Random gardens, for use without own data.
 //!
-//! Windows from 2 to 200 days, as many between 2 and 20 as between 20 and 200, costs from half a unit to two, four
-//! groups. Must not know what is done with them.
+//! Windows are from 2 to 200 days, log-uniform: as many between 2 and 20 as between 20 and 200. Costs are
+//! from half a unit to two units. There are four groups. Must not know how gardens are used.
 
 use tidewatch_core::engine::garden::Task;
 use tidewatch_core::rng::Stream;
@@ -14,12 +14,12 @@ const LONGEST: f64 = 200.0;
 const CHEAPEST: f64 = 0.5;
 const DEAREST: f64 = 2.0;
 
-/// So many plants; equal seeds give equal gardens.
+/// A garden of `plants` plants; equal seeds give equal gardens.
 pub fn instance(plants: usize, seed: u64) -> Instance {
     let mut chance = Stream::new(seed, "garden");
     let plant = |index: usize| {
         let window = SHORTEST * (LONGEST / SHORTEST).powf(chance.unit());
-        // To the hundredth, as people write costs.
+        // To two decimals.
         let cost = ((CHEAPEST + (DEAREST - CHEAPEST) * chance.unit()) * 100.0).round() / 100.0;
         (Task::new(cost, window.round() as u32), GROUPS[index % GROUPS.len()].to_owned())
     };
@@ -32,7 +32,7 @@ mod tests {
     use tidewatch_core::engine::garden::UNIT;
 
     #[test]
-    fn gardens_are_as_described() {
+    fn windows_and_costs_have_the_documented_range() {
         let garden = instance(4000, 7);
         assert_eq!(garden, instance(4000, 7));
         assert_ne!(garden, instance(4000, 8));

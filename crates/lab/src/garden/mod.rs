@@ -1,11 +1,12 @@
-//! Gardens tried out: who waters what in time, and what that takes, for one capacity after the other.
+//! Simulations of gardens: tardiness and work of policies, for one capacity after the other.
 //!
-//! Exists so that a capacity can be chosen by what it costs and what it buys: less work is later work, and which of
-//! the two counts more is for people to say. Knows plants, the beds they are counted in, and who may water them
-//! ([`engine::garden`](tidewatch_core::engine::garden)). Must not know where plants come from.
+//! They show the cost and the benefit of each capacity, so that a user can choose one: less work means more
+//! tardiness. Policies water plants, which are counted in beds
+//! ([`engine::garden`](tidewatch_core::engine::garden)). Must not know the origin of plants.
 //!
-//! MEDD is the engine's. [`edd`] waters whatever is due next as long as there is capacity, [`printed`] is MEDD as the
-//! paper has it, and [`power`] is a fixed schedule that keeps every window. A [`cube`] keeps the measures of all days.
+//! MEDD is the engine's. [`edd`] waters plants by due day while there is capacity, [`printed`] is MEDD as the
+//! paper prints it, and [`power`] is a fixed schedule that meets every window. A [`cube`] stores the measures
+//! of all days.
 
 use tidewatch_core::engine::garden::medd::Medd;
 
@@ -27,10 +28,10 @@ pub mod text;
 pub mod trials;
 pub mod walk;
 
-/// A policy that says what is watered on each day.
+/// A policy that selects the plants to water on each day.
 pub trait Gardener {
-    /// What is watered today, by its place in the list, and the day is over. The first day is 1; everything was
-    /// watered on day 0.
+    /// Waters the plants of today and ends the day. Returns their indices. The first day is 1; all plants
+    /// were watered on day 0.
     fn day(&mut self) -> Vec<usize>;
 }
 

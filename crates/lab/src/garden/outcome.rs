@@ -1,24 +1,24 @@
-//! What a trial of one policy and capacity comes to.
+//! The outcome of a trial of one policy and capacity.
 
-use super::policy::Policy;
+use super::policy::GardenPolicy;
 
-/// What came of one policy and capacity.
+/// The outcome of one policy and capacity.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Outcome {
-    /// Who watered.
-    pub policy: Policy,
-    /// With how much a day at most. Of a schedule that keeps to none: its busiest day.
+pub struct GardenOutcome {
+    /// The policy.
+    pub policy: GardenPolicy,
+    /// Capacity a day. For a schedule that ignores it: the work of its busiest day.
     pub capacity: f64,
-    /// T̄: days late, of a plant and a day in the mean.
+    /// T̄: mean days late per plant and day.
     pub mean_tardiness: f64,
-    /// K̄: work of a day in the mean.
+    /// K̄: mean work per day.
     pub mean_work: f64,
-    /// T_max: the latest watering, in days.
+    /// T_max: the longest delay of a watering, in days.
     pub most_tardiness: u64,
     /// K_max: the work of the busiest day.
     pub most_work: f64,
-    /// Waterings.
+    /// Number of waterings.
     pub probes: u64,
-    /// Of these late, and those that were still owed at the end.
+    /// Number of late waterings, and of plants that were late at the end.
     pub missed: u64,
 }

@@ -1,16 +1,16 @@
-//! The front as a picture, in one SVG file that needs nothing else.
+//! The front as a picture, in one self-contained SVG file.
 //!
-//! Work from left to right, tardiness upwards, Ω as a floor: alternatives left of it must be late. It has a title and
-//! a description for those who do not see it.
+//! Work is from left to right, tardiness upwards. Ω is a vertical line: alternatives left of it must be late.
+//! The file has a title and a description for screen readers.
 
 use crate::draw::chart::{points, round_ticks};
 use crate::draw::colour::{BACKGROUND, LILAC, ramp};
 use crate::draw::svg::{Picture, Shape, tenth};
 use crate::words::number;
 
-use super::answer::Answer;
-use super::outcome::Outcome;
-use super::policy::Policy;
+use super::answer::GardenAnswer;
+use super::outcome::GardenOutcome;
+use super::policy::GardenPolicy;
 use super::text::{summary, title};
 
 const WIDTH: usize = 1000;
@@ -19,16 +19,16 @@ const LEFT: f64 = 84.0;
 const RIGHT: f64 = 970.0;
 const TOP: f64 = 104.0;
 const BOTTOM: f64 = 462.0;
-/// About how wide a letter is.
+/// Approximate width of a letter.
 const LETTER: f64 = 7.0;
-/// The floor.
+/// The colour of Ω.
 const RED: &str = "#e5786d";
-/// The knee.
+/// The colour of the knee.
 const WHITE: &str = "#f0f3f6";
 
 /// The front as an SVG document.
-pub fn to_svg(answer: &Answer) -> String {
-    let (title, scale, knee) = (title(answer), Scale::of(answer), answer.knee());
+pub fn to_svg(answer: &GardenAnswer) -> String {
+    let (title, scale, knee) = (title(answer), ColourScale::of(answer), answer.knee());
     let description = format!(
         "Mean tardiness over mean workload: {title}; {}; the knee is capacity {} by {}, {} days late a plant and \
          day for work of {} a day.",
@@ -49,15 +49,15 @@ pub fn to_svg(answer: &Answer) -> String {
     picture.finish() + "\n"
 }
 
-/// Where what stands.
-struct Scale {
+/// The ranges of both axes.
+struct ColourScale {
     from: f64,
     to: f64,
     most: f64,
 }
 
-impl Scale {
-    fn of(answer: &Answer) -> Self {
+impl ColourScale {
+    fn of(answer: &GardenAnswer) -> Self {
         let omega = answer.question.instance.omega();
         let works = answer.outcomes.iter().map(|outcome| outcome.mean_work).chain([omega]);
         let (from, to) = works.fold((f64::INFINITY, 0.0_f64), |(from, to), x| (from.min(x), to.max(x)));
@@ -74,21 +74,21 @@ impl Scale {
         BOTTOM - (BOTTOM - TOP) * tardiness / self.most
     }
 
-    fn place(&self, outcome: &Outcome) -> (f64, f64) {
+    fn place(&self, outcome: &GardenOutcome) -> (f64, f64) {
         (self.x(outcome.mean_work), self.y(outcome.mean_tardiness))
     }
 }
 
-fn ink(policy: Policy) -> String {
+fn ink(policy: GardenPolicy) -> String {
     match policy {
-        Policy::Medd => ramp(1.0),
-        Policy::Edd => "#58a6ff".to_owned(),
-        Policy::MeddPrinted => LILAC.to_owned(),
-        Policy::PowerOfTwo => "#3fb68b".to_owned(),
+        GardenPolicy::Medd => ramp(1.0),
+        GardenPolicy::Edd => "#58a6ff".to_owned(),
+        GardenPolicy::MeddPrinted => LILAC.to_owned(),
+        GardenPolicy::PowerOfTwo => "#3fb68b".to_owned(),
     }
 }
 
-fn axes(scale: &Scale, picture: &mut Picture) {
+fn axes(scale: &ColourScale, picture: &mut Picture) {
     for (work, label) in round_ticks(scale.from, scale.to, 8.0) {
         let x = scale.x(work);
         picture.add(&Shape::line((tenth(x), TOP), (tenth(x), BOTTOM + 6.0)).class("line"));
@@ -109,13 +109,13 @@ fn axes(scale: &Scale, picture: &mut Picture) {
     picture.add(&late.class("soft"));
 }
 
-/// Ω, and what it means.
-fn floor(answer: &Answer, scale: &Scale, picture: &mut Picture) {
+/// Ω as a line with a label.
+fn floor(answer: &GardenAnswer, scale: &ColourScale, picture: &mut Picture) {
     let omega = answer.question.instance.omega();
     let (x, label) = (scale.x(omega), format!("Ω = {}: with less work some are late", number(omega)));
     let line = Shape::line((tenth(x), TOP - 12.0), (tenth(x), BOTTOM)).stroke(RED);
     picture.add(&line.with("stroke-width", 1.5).with("stroke-dasharray", "6 5"));
-    // The axis has its name to the left.
+    // The name of the axis is at the left.
     let (x, anchor) = match x + LETTER * label.chars().count() as f64 <= RIGHT {
         true => (x + 6.0, "start"),
         false => (x - 6.0, "end"),
@@ -124,11 +124,11 @@ fn floor(answer: &Answer, scale: &Scale, picture: &mut Picture) {
     picture.add(&text.with("style", format!("fill:{RED}")));
 }
 
-fn alternatives(answer: &Answer, scale: &Scale, picture: &mut Picture) {
+fn alternatives(answer: &GardenAnswer, scale: &ColourScale, picture: &mut Picture) {
     let front = answer.front.iter().map(|&index| scale.place(&answer.outcomes[index]));
     let line = Shape::new("polyline").class("front").with("points", points(front));
     picture.add(&line.fill("none").stroke("#c9d1d9").with("stroke-width", 1.5));
-    // The policy that was named first lies on top.
+    // Drawn in reverse, so that the policy named first is on top.
     for (index, outcome) in answer.outcomes.iter().enumerate().rev() {
         let ((x, y), ink) = (scale.place(outcome), ink(outcome.policy));
         let (radius, fill) =
@@ -145,8 +145,8 @@ fn alternatives(answer: &Answer, scale: &Scale, picture: &mut Picture) {
     }
 }
 
-/// The knee, with its name where there is room.
-fn mark(answer: &Answer, scale: &Scale, picture: &mut Picture) {
+/// The knee, with a label where there is space.
+fn mark(answer: &GardenAnswer, scale: &ColourScale, picture: &mut Picture) {
     let knee = answer.knee();
     let (x, y) = scale.place(knee);
     let label = format!("knee: capacity {} by {}", knee.capacity, knee.policy.name());
@@ -164,10 +164,10 @@ fn mark(answer: &Answer, scale: &Scale, picture: &mut Picture) {
     picture.add(&Shape::new("g").class("knee").around(&ring).around(&line).around(&plate).around(&name));
 }
 
-fn legend(answer: &Answer, picture: &mut Picture) {
+fn legend(answer: &GardenAnswer, picture: &mut Picture) {
     let (mut x, y) = (20.0, HEIGHT as f64 - 22.0);
-    let tried = |policy: &Policy| answer.outcomes.iter().any(|outcome| outcome.policy == *policy);
-    for policy in Policy::ALL.into_iter().filter(tried) {
+    let tried = |policy: &GardenPolicy| answer.outcomes.iter().any(|outcome| outcome.policy == *policy);
+    for policy in GardenPolicy::ALL.into_iter().filter(tried) {
         picture.key(x, y, &ink(policy), policy.name());
         x += 48.0 + LETTER * policy.name().len() as f64;
     }
@@ -177,12 +177,12 @@ fn legend(answer: &Answer, picture: &mut Picture) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::garden::answer::Question;
+    use crate::garden::answer::GardenQuestion;
     use crate::garden::made_up;
 
     #[test]
-    fn tiny_numbers_do_not_break_the_file() {
-        let outcome = |policy, mean_tardiness, mean_work| Outcome {
+    fn tiny_numbers_give_well_formed_xml() {
+        let outcome = |policy, mean_tardiness, mean_work| GardenOutcome {
             policy,
             capacity: mean_work,
             mean_tardiness,
@@ -193,18 +193,18 @@ mod tests {
             missed: 1,
         };
         let outcomes = vec![
-            outcome(Policy::Medd, 0.2, 1.0),
-            outcome(Policy::Edd, 1e-9, 2.0),
-            outcome(Policy::PowerOfTwo, 0.0, 3.0),
+            outcome(GardenPolicy::Medd, 0.2, 1.0),
+            outcome(GardenPolicy::Edd, 1e-9, 2.0),
+            outcome(GardenPolicy::PowerOfTwo, 0.0, 3.0),
         ];
-        let question = Question {
+        let question = GardenQuestion {
             instance: made_up::instance(9, 1),
             capacity: 3.0,
             days: 9,
             day: None,
             trials: vec![],
         };
-        let svg = to_svg(&Answer::new(question, outcomes));
+        let svg = to_svg(&GardenAnswer::new(question, outcomes));
         assert!(svg.contains("&lt;0.000001"), "{svg}");
         let mut reader = quick_xml::Reader::from_str(&svg);
         while !matches!(reader.read_event().unwrap(), quick_xml::events::Event::Eof) {}

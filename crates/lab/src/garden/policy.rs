@@ -1,4 +1,4 @@
-//! The policies that a garden can be watered by.
+//! The policies for watering a garden.
 
 use tidewatch_core::engine::garden::medd::Medd;
 use tidewatch_core::engine::garden::{Task, Work};
@@ -8,24 +8,24 @@ use super::edd::Edd;
 use super::power::PowerOfTwo;
 use super::printed::Printed;
 
-/// Who waters.
+/// A policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Policy {
-    /// What is due, and ahead of time only what would be missing.
+pub enum GardenPolicy {
+    /// Waters due plants, and ahead of time only as much as will exceed later capacity.
     Medd,
     /// By due day, due or not.
     Edd,
     /// MEDD as the paper prints it.
     MeddPrinted,
-    /// A fixed schedule that is never late, whatever the capacity.
+    /// A fixed schedule that is never late and ignores the capacity.
     PowerOfTwo,
 }
 
-impl Policy {
-    /// All there are.
+impl GardenPolicy {
+    /// All policies.
     pub const ALL: [Self; 4] = [Self::Medd, Self::Edd, Self::MeddPrinted, Self::PowerOfTwo];
 
-    /// What it is called.
+    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Medd => "medd",
@@ -35,17 +35,17 @@ impl Policy {
         }
     }
 
-    /// The one that is called so.
+    /// The policy of this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|policy| policy.name() == name)
     }
 
-    /// Whether it keeps to a capacity. Who does not is tried once.
+    /// Whether it respects the capacity. A policy that does not is tried once.
     pub fn keeps_to_capacity(self) -> bool {
         self != Self::PowerOfTwo
     }
 
-    /// One who waters these plants by it.
+    /// A simulation of these plants by this policy.
     pub(super) fn gardener(self, plants: &[Task], capacity: Work) -> Box<dyn Gardener> {
         match self {
             Self::Medd => Box::new(Medd::of(plants, capacity)),

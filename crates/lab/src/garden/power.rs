@@ -1,29 +1,30 @@
-//! A fixed schedule that keeps every window: by powers of two (Gao et al., Lemma 3.1 and Theorem 3.3).
+//! A fixed schedule that meets every window, by powers of two (Gao et al., Lemma 3.1 and Theorem 3.3).
 //!
-//! Windows are rounded down and costs up to powers of two. Of those with the longest window, plants are packed into
-//! bins of one unit, which powers of two fill without a gap, and two bins take turns as one plant of half the window;
-//! so on, until all are watered every day. Each level adds less than 2^(1−s) to Ω, all of them less than 2, and rounding
-//! makes it at most four times as much: no day works more than 4Ω + 2, where the unit is the dearest plant.
+//! Windows are rounded down and costs up to powers of two. Plants with the longest window are packed into
+//! bins of one unit, which powers of two fill without a gap. Two bins alternate and form one plant of half
+//! the window. This repeats until all are watered every day. Each level adds less than 2^(1−s) to Ω, all
+//! levels less than 2, and rounding multiplies by at most four. So no day has more work than 4Ω + 2, where
+//! the unit is the most expensive plant.
 
 use tidewatch_core::engine::garden::{Task, UNIT, Work, omega};
 
 use super::Gardener;
 
-/// Who is watered on which days.
+/// The plants of each day.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PowerOfTwo {
     /// Each plant's period, a power of two, and its day within that.
     turns: Vec<(u32, u32)>,
-    /// Those that are watered, by period and day: (log₂ of the period, day).
+    /// The plants by period and day: (log₂ of the period, day).
     days: Vec<Vec<Vec<usize>>>,
     today: u64,
 }
 
-/// What stands for one plant of a period: some plants, or two that take turns.
+/// A node that stands for one plant of a period: some plants, or two nodes that alternate.
 #[derive(Debug, Clone)]
-enum Bed {
-    Bin(Vec<usize>, Vec<Bed>),
-    Turns(Box<Bed>, Option<Box<Bed>>),
+enum PeriodicBed {
+    Bin(Vec<usize>, Vec<PeriodicBed>),
+    Turns(Box<PeriodicBed>, Option<Box<PeriodicBed>>),
 }
 
 impl PowerOfTwo {
@@ -33,24 +34,25 @@ impl PowerOfTwo {
         let log = |window: u32| 31 - window.max(1).leading_zeros();
         let longest = plants.iter().map(|plant| log(plant.window)).max().unwrap_or(0);
         let mut turns = vec![(1, 0); plants.len()];
-        // Pairs of bins of the level above.
-        let mut merged: Vec<Bed> = Vec::new();
+        // Pairs of bins from the level above.
+        let mut merged: Vec<PeriodicBed> = Vec::new();
         for level in (0..=longest).rev() {
             let of_level = plants.iter().enumerate().filter(|(_, plant)| log(plant.window) == level);
             let mut sized: Vec<(u32, usize)> =
                 of_level.map(|(index, plant)| (halvings(plant.cost, unit), index)).collect();
-            // The dearest first: then every bin but the last is full.
+            // The most expensive first: then every bin but the last is full.
             sized.sort_unstable();
-            let mut bins: Vec<Bed> = merged.drain(..).map(|bed| Bed::Bin(Vec::new(), vec![bed])).collect();
+            let mut bins: Vec<PeriodicBed> =
+                merged.drain(..).map(|bed| PeriodicBed::Bin(Vec::new(), vec![bed])).collect();
             let mut room = 0_u64;
             for (halvings, index) in sized {
                 let size = 1_u64 << (FINEST - halvings);
                 if room < size {
-                    bins.push(Bed::Bin(Vec::new(), Vec::new()));
+                    bins.push(PeriodicBed::Bin(Vec::new(), Vec::new()));
                     room = 1 << FINEST;
                 }
                 room -= size;
-                if let Some(Bed::Bin(plants, _)) = bins.last_mut() {
+                if let Some(PeriodicBed::Bin(plants, _)) = bins.last_mut() {
                     plants.push(index);
                 }
             }
@@ -60,7 +62,7 @@ impl PowerOfTwo {
             }
             let mut bins = bins.into_iter();
             while let Some(one) = bins.next() {
-                merged.push(Bed::Turns(Box::new(one), bins.next().map(Box::new)));
+                merged.push(PeriodicBed::Turns(Box::new(one), bins.next().map(Box::new)));
             }
         }
         let mut days: Vec<Vec<Vec<usize>>> =
@@ -71,32 +73,32 @@ impl PowerOfTwo {
         Self { turns, days, today: 0 }
     }
 
-    /// Each plant's period and its day within that.
+    /// The period of each plant, and its day within the period.
     pub fn turns(&self) -> &[(u32, u32)] {
         &self.turns
     }
 
-    /// No day works more than this, in units: 4Ω + 2, where the two are of the dearest plant.
+    /// The maximum work of a day, in units: 4Ω + 2, where the 2 is in costs of the most expensive plant.
     pub fn most(plants: &[Task]) -> f64 {
         let dearest = plants.iter().map(|plant| plant.cost).max().unwrap_or(0);
         4.0 * omega(plants) + 2.0 * dearest as f64 / UNIT as f64
     }
 }
 
-/// Costs are told apart down to this many halvings of the dearest.
+/// Costs are distinguished down to this many halvings of the largest.
 const FINEST: u32 = 30;
 
-/// How often the dearest may be halved and still does.
+/// How many times the largest cost can be halved and still be at least this cost.
 fn halvings(cost: Work, unit: Work) -> u32 {
     let mut halvings = 0;
-    // Halves are compared without being rounded.
+    // The comparison is exact, without rounding the halves.
     while halvings < FINEST && u128::from(cost) << (halvings + 1) <= u128::from(unit) {
         halvings += 1;
     }
     halvings
 }
 
-impl Bed {
+impl PeriodicBed {
     fn take_turns(&self, period: u32, day: u32, turns: &mut [(u32, u32)]) {
         match self {
             Self::Bin(plants, beds) => {

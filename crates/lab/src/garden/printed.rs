@@ -1,27 +1,28 @@
-//! Earliest due day first, for plants that are never done (MEDD, Gao et al., Algorithm 1).
+//! Modified earliest due day first, for plants that must be watered again and again (MEDD, Gao et al.,
+//! Algorithm 1).
 //!
-//! What is due is watered, the latest first. Of what is left of the day's capacity only so much is spent on plants
-//! that are not yet due as will be missing: the *overload* is what all plants cost in the next w_max days, each
+//! Due plants are watered, the most overdue first. The rest of the day's capacity is spent on plants that are
+//! not yet due, up to the *overload*. The overload is the cost of all plants in the next w_max days, each
 //! watered on its due days, less the capacity of those days. It is spent where it wastes least, (days until
 //! due)/w·c (the paper's own formula lacks the sign: its L is negative there).
 //!
-//! The printed algorithm sorts all plants twice a day. Here they stay in order: those that wait by their due days,
-//! the wasteness of each in a kinetic tournament, and the cost of the coming days is kept up from day to day, plant by
-//! plant, as its next watering comes into sight. A day costs O(log n) for each plant that is watered, falls due or
-//! comes into sight. A test holds it against the algorithm as it is printed.
+//! The printed algorithm sorts all plants twice a day. Here the plants are kept sorted by due day, and the
+//! waste of each is in a kinetic tournament. The cost of the coming days is updated from day to day, plant by
+//! plant, as its next watering comes within w_max days. A day costs O(log n) for each plant that is watered,
+//! becomes due or comes within w_max days. A test compares this with the algorithm as printed.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use tidewatch_core::engine::garden::kinetic::KineticMinimum;
+use tidewatch_core::engine::garden::kinetic_minimum::KineticMinimum;
 use tidewatch_core::engine::garden::{Task, Work};
 
 use super::Gardener;
 
-/// A plant in the order in which those that are due are watered.
-type Place = (i64, Work, Reverse<u32>, usize);
+/// The sort key of a plant: due plants are watered in this order.
+type WateringOrder = (i64, Work, Reverse<u32>, usize);
 
-/// MEDD as it is printed.
+/// MEDD as printed.
 #[derive(Debug, Clone)]
 pub struct Printed {
     plants: Vec<Task>,
@@ -29,18 +30,18 @@ pub struct Printed {
     today: i64,
     longest: i64,
     due: Vec<i64>,
-    queue: BTreeSet<Place>,
+    queue: BTreeSet<WateringOrder>,
     least: KineticMinimum,
-    /// What the next w_max days cost, today included.
+    /// The cost of the next w_max days, including today.
     ahead: u128,
-    /// The first watering of each plant that is beyond them; those that are late have none.
+    /// The first watering of each plant after these days; late plants have no entry.
     sights: BTreeSet<(i64, usize)>,
-    /// When that is, by plant; 0: late.
+    /// The day of that watering, by plant; 0 for a late plant.
     beyond: Vec<i64>,
 }
 
 impl Printed {
-    /// All were watered on day 0.
+    /// All plants were watered on day 0.
     pub fn new(plants: &[Task], capacity: Work) -> Self {
         let longest = plants.iter().map(|plant| i64::from(plant.window)).max().unwrap_or(1);
         let mut printed = Self {
@@ -61,18 +62,18 @@ impl Printed {
         printed
     }
 
-    /// Work that is missing over the next w_max days.
+    /// The work that exceeds the capacity of the next w_max days.
     pub fn overload(&self) -> Work {
         let capacity = u128::from(self.capacity) * self.longest.unsigned_abs() as u128;
         Work::try_from(self.ahead.saturating_sub(capacity)).unwrap_or(Work::MAX)
     }
 
-    fn place(&self, index: usize) -> Place {
+    fn place(&self, index: usize) -> WateringOrder {
         let Task { cost, window } = self.plants[index];
         (self.due[index], cost, Reverse(window), index)
     }
 
-    /// Takes a plant in, due on that day, which is not past.
+    /// Inserts a plant that is due on this day, which is not in the past.
     fn sow(&mut self, index: usize, due: i64) {
         let Task { cost, window } = self.plants[index];
         self.due[index] = due;
@@ -87,7 +88,7 @@ impl Printed {
         self.sights.insert((self.beyond[index], index));
     }
 
-    /// Takes a plant out.
+    /// Removes a plant.
     fn lift(&mut self, index: usize) {
         self.queue.remove(&self.place(index));
         self.least.take(index);
@@ -97,12 +98,12 @@ impl Printed {
         }
     }
 
-    /// What it costs within the days ahead.
+    /// Its cost within the next w_max days.
     fn within(&self, index: usize) -> u128 {
         let Task { cost, window } = self.plants[index];
         let window = i64::from(window);
         let count = match self.beyond[index] {
-            // Late: today, and then with its window.
+            // Late: today, and then once per window.
             0 => (self.longest - 1) / window + 1,
             beyond => (beyond - self.due[index]) / window,
         };
@@ -115,10 +116,10 @@ impl Printed {
         self.sow(index, self.today + i64::from(self.plants[index].window));
     }
 
-    /// The next day.
+    /// Advances to the next day.
     fn turn(&mut self) {
         self.today += 1;
-        // One more day is in sight.
+        // The range of w_max days is extended by one day.
         let last = self.today + self.longest - 1;
         while let Some(&(day, index)) = self.sights.first().filter(|&&(day, _)| day <= last) {
             self.sights.remove(&(day, index));
@@ -127,7 +128,7 @@ impl Printed {
             self.beyond[index] = day + i64::from(window);
             self.sights.insert((self.beyond[index], index));
         }
-        // Who was due yesterday and was not watered is late, and counts from today on.
+        // A plant that was due yesterday and not watered is late. Its waterings count from today on.
         let yesterday = (self.today - 1, Work::MAX, Reverse(0), usize::MAX);
         let fallen = (self.today - 1, 0, Reverse(u32::MAX), 0);
         for (.., index) in self.queue.range(fallen..=yesterday).copied().collect::<Vec<_>>() {
@@ -136,7 +137,7 @@ impl Printed {
             self.beyond[index] = 0;
             self.ahead += self.within(index);
         }
-        // Who is due today wastes nothing, and is no longer watered early.
+        // A plant that is due today has no waste and is no longer watered early.
         let from = (self.today, 0, Reverse(u32::MAX), 0);
         let to = (self.today, Work::MAX, Reverse(0), usize::MAX);
         for (.., index) in self.queue.range(from..=to).copied().collect::<Vec<_>>() {
@@ -148,7 +149,7 @@ impl Printed {
 impl Gardener for Printed {
     fn day(&mut self) -> Vec<usize> {
         let (mut left, mut watered) = (self.capacity, Vec::new());
-        // By the state at the beginning of the day, as it is printed.
+        // By the state at the beginning of the day, as printed.
         let due = self.queue.iter().take_while(|place| place.0 <= self.today);
         for &(_, cost, _, index) in due {
             if cost > left {

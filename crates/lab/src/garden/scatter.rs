@@ -1,16 +1,16 @@
-//! The front at a terminal: work from left to right, tardiness upwards.
+//! The front as a text plot: work from left to right, tardiness upwards.
 //!
-//! Must not know how alternatives came about.
+//! Must not know how the alternatives were computed.
 
 use crate::words::number;
 
-use super::answer::Answer;
+use super::answer::GardenAnswer;
 
 const WIDTH: usize = 64;
 const HEIGHT: usize = 12;
 
-/// The picture, line by line.
-pub fn lines(answer: &Answer) -> Vec<String> {
+/// The plot, line by line.
+pub fn lines(answer: &GardenAnswer) -> Vec<String> {
     let omega = answer.question.instance.omega();
     let works = answer.outcomes.iter().map(|outcome| outcome.mean_work).chain([omega]);
     let (from, to) = works.fold((f64::INFINITY, 0.0_f64), |(from, to), x| (from.min(x), to.max(x)));

@@ -1,30 +1,31 @@
-//! Which capacities are tried: from what is plainly too little up to the largest, evenly.
+//! The capacities to try: evenly spaced from clearly too little up to the largest.
 //!
-//! They are round numbers, so that whoever writes one down gets the same again. Must not know what comes of them.
+//! They are round numbers, so that a capacity that is written down can be reproduced. Must not know the
+//! results.
 
 use tidewatch_core::engine::garden::{UNIT, Work};
 
 use super::instance::{Instance, units};
 
-/// Where a capacity is not given: so many times Ω.
+/// The default for the largest capacity, as a multiple of Ω.
 const ROOM: f64 = 1.25;
 
-/// The least that is tried, as a share of Ω.
+/// The smallest capacity tried, as a share of Ω.
 const LEAST: f64 = 0.5;
 
-/// The largest capacity where none is given: a quarter more than Ω, and enough for the dearest plant.
+/// The default for the largest capacity: a quarter more than Ω, and enough for the most expensive plant.
 pub fn usual(instance: &Instance) -> Work {
     let wanted = (ROOM * instance.omega()).max(units(instance.dearest()));
     work(up(wanted, digits(wanted / 30.0)))
 }
 
-/// Work of so many units.
+/// Converts units to work.
 pub fn work(units: f64) -> Work {
     (units.max(0.0) * UNIT as f64).round() as Work
 }
 
-/// So many capacities up to the largest, ascending, each enough for the dearest plant; fewer where they would be
-/// the same.
+/// `count` capacities up to the largest, ascending, each enough for the most expensive plant; fewer if some
+/// would be equal.
 pub fn capacities(instance: &Instance, most: Work, count: usize) -> Vec<Work> {
     let (k, half) = (units(most), LEAST * instance.omega());
     let least = if half < k { half } else { LEAST * k };
@@ -40,15 +41,15 @@ pub fn capacities(instance: &Instance, most: Work, count: usize) -> Vec<Work> {
     all
 }
 
-/// With how many digits numbers so far apart are told apart, and a little more.
+/// Number of decimals that distinguishes numbers this far apart, and one more.
 fn digits(step: f64) -> i32 {
     if step > 0.0 { (1.0 - step.log10().floor()).clamp(1.0, 6.0) as i32 } else { 6 }
 }
 
-/// The next number with so many digits behind the point.
+/// The next larger number with this many decimals.
 fn up(value: f64, digits: i32) -> f64 {
     let scale = 10_f64.powi(digits);
-    // What is a round number already, but for rounding, stays.
+    // A number that is already round, up to rounding errors, stays.
     (value * scale - 1e-6).ceil() / scale
 }
 
@@ -59,7 +60,7 @@ mod tests {
     use tidewatch_core::engine::garden::Task;
 
     #[test]
-    fn capacities_are_round_and_reach_from_end_to_end() {
+    fn capacities_are_round_and_span_the_range() {
         let garden = made_up::instance(500, 1);
         let most = usual(&garden);
         assert!(units(most) >= 1.25 * garden.omega() && units(most) < 1.26 * garden.omega());
@@ -71,14 +72,14 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_too_dear() {
-        // Ω is tiny, and one is dear.
+    fn every_capacity_is_enough_for_the_most_expensive_plant() {
+        // Ω is small, and one plant is expensive.
         let garden =
             Instance::new(vec![(Task::new(3.0, 100), String::new()), (Task::new(0.1, 50), String::new())]);
         assert_eq!(capacities(&garden, usual(&garden), 24), [3 * UNIT]);
         let all = capacities(&garden, 4 * UNIT, 5);
         assert_eq!(all, [3_000_000, 3_250_000, 3_500_000, 3_750_000, 4_000_000]);
-        // Less than half of Ω: from half of what there is.
+        // Less than half of Ω: starts at half of the capacity given.
         let garden = made_up::instance(500, 1);
         let all = capacities(&garden, 20 * UNIT, 3);
         assert_eq!(all, [10 * UNIT, 15 * UNIT, 20 * UNIT]);

@@ -1,15 +1,15 @@
-//! A garden's answer in words and tables: what each capacity on the front costs and buys, and which one bends it.
+//! A garden's answer as text and tables: tardiness and work of each alternative on the front, and the knee.
 
-use crate::tables::{Emphasis, Entry, Table, entry};
+use crate::tables::{Emphasis, ResultTable, TableEntry, entry};
 use crate::words::{cut, number, plural};
 
-use super::answer::{Answer, Day};
-use super::cube::slice::{Mark, Slice, SliceRow};
-use super::outcome::Outcome;
-use super::policy::Policy;
+use super::answer::{GardenAnswer, GardenDay};
+use super::cube::slice::{Slice, SliceMark, SliceRow};
+use super::outcome::GardenOutcome;
+use super::policy::GardenPolicy;
 
-/// How many, what they cost at least, and what there is.
-pub fn title(answer: &Answer) -> String {
+/// The number of plants, their least mean work, and the capacity.
+pub fn title(answer: &GardenAnswer) -> String {
     let question = &answer.question;
     let plants = question.instance.plants().len();
     format!(
@@ -17,15 +17,15 @@ pub fn title(answer: &Answer) -> String {
         plural(plants),
         number(question.instance.omega()),
         question.capacity,
-        question.day.map_or_else(String::new, |Day { steps, step }| match steps {
+        question.day.map_or_else(String::new, |GardenDay { steps, step }| match steps {
             1 => format!("; a day is a step of {step}"),
             steps => format!("; a day is {steps} steps of {step}"),
         })
     )
 }
 
-/// What was tried.
-pub fn summary(answer: &Answer) -> String {
+/// The number of days and alternatives.
+pub fn summary(answer: &GardenAnswer) -> String {
     let (all, front) = (answer.outcomes.len(), answer.front.len());
     let days = answer.question.days;
     format!(
@@ -36,10 +36,10 @@ pub fn summary(answer: &Answer) -> String {
 }
 
 /// The alternatives on the front.
-pub fn front(answer: &Answer) -> Table {
+pub fn front(answer: &GardenAnswer) -> ResultTable {
     let heads =
         ["capacity", "policy", "mean tardiness", "mean workload", "T_max", "K_max", "probes", "missed", ""];
-    let row = |&index: &usize| -> Vec<Entry> {
+    let row = |&index: &usize| -> Vec<TableEntry> {
         let outcome = &answer.outcomes[index];
         let (mark, at_knee) = match index == answer.knee {
             true => ("knee", Emphasis::Good),
@@ -58,10 +58,10 @@ pub fn front(answer: &Answer) -> Table {
             entry(mark).marked(at_knee),
         ]
     };
-    Table::new(heads, answer.front.iter().map(row).collect())
+    ResultTable::new(heads, answer.front.iter().map(row).collect())
 }
 
-/// Tardiness with the digits that tell neighbours apart.
+/// Tardiness with enough digits to distinguish neighbours.
 fn tardiness(days: f64) -> String {
     match days {
         days if days >= 1.0 => format!("{days:.2}"),
@@ -70,13 +70,13 @@ fn tardiness(days: f64) -> String {
     }
 }
 
-/// Work with the digits that tell neighbours apart.
+/// Work with enough digits to distinguish neighbours.
 fn work(units: f64) -> String {
     if units >= 10.0 { format!("{units:.1}") } else { format!("{units:.3}") }
 }
 
-/// Which alternative is at the knee, why, and what to write into the configuration, line by line.
-pub fn knee(answer: &Answer) -> Vec<String> {
+/// The alternative at the knee, the reason, and the configuration lines for it, line by line.
+pub fn knee(answer: &GardenAnswer) -> Vec<String> {
     let knee = answer.knee();
     let mut lines = vec![
         format!(
@@ -99,38 +99,38 @@ pub fn knee(answer: &Answer) -> Vec<String> {
         );
     }
     lines.push(in_time(answer));
-    if knee.policy != Policy::Medd {
+    if knee.policy != GardenPolicy::Medd {
         let name = knee.policy.name();
         lines.push(format!("{name} is there to compare with; a fleet of that capacity works by medd."));
     }
     let steps = answer.question.day.map_or(1.0, |day| f64::from(day.steps));
-    // Rounded up, so that nothing is lost. Always with a point: it is measured, not counted.
+    // Rounded up, so that no capacity is lost. Written with a decimal point, as a measured value.
     let capacity = (knee.capacity / steps * 1e4).ceil() / 1e4;
     lines.extend([String::new(), "[fleet]".to_owned(), format!("capacity = {capacity:?}")]);
     lines
 }
 
-/// With how much each would have been in time throughout.
-fn in_time(answer: &Answer) -> String {
-    let least = |policy: Policy| {
+/// The least capacity at which each policy is always in time.
+fn in_time(answer: &GardenAnswer) -> String {
+    let least = |policy: GardenPolicy| {
         let in_time = answer.outcomes.iter().filter(|o| o.policy == policy && o.missed == 0);
         in_time.min_by(|one, other| one.capacity.total_cmp(&other.capacity))
     };
-    let said = |outcome: &Outcome| {
+    let said = |outcome: &GardenOutcome| {
         let (name, work) = (outcome.policy.name(), work(outcome.mean_work));
         format!("{name} at {} (work of {work})", outcome.capacity)
     };
-    let all: Vec<String> = Policy::ALL.into_iter().filter_map(least).map(said).collect();
+    let all: Vec<String> = GardenPolicy::ALL.into_iter().filter_map(least).map(said).collect();
     match all.is_empty() {
         true => format!("Nobody was always in time with {} or less.", answer.question.capacity),
         false => format!("Always in time: {}.", all.join(", ")),
     }
 }
 
-fn why(answer: &Answer, knee: &Outcome) -> String {
+fn why(answer: &GardenAnswer, knee: &GardenOutcome) -> String {
     let end = |index: Option<&usize>| index.map_or(knee, |&index| &answer.outcomes[index]);
     let (first, last) = (end(answer.front.first()), end(answer.front.last()));
-    let saved = |from: &Outcome, to: &Outcome| {
+    let saved = |from: &GardenOutcome, to: &GardenOutcome| {
         (to.mean_work > from.mean_work)
             .then(|| (from.mean_tardiness - to.mean_tardiness) / (to.mean_work - from.mean_work))
     };
@@ -156,7 +156,7 @@ fn why(answer: &Answer, knee: &Outcome) -> String {
     }
 }
 
-/// By what a slice is summed up, and where.
+/// The grouping and filters of a slice.
 pub fn slice_title(slice: &Slice) -> String {
     let by: Vec<&str> = slice.by.iter().map(|dim| dim.name()).collect();
     let held: Vec<String> =
@@ -166,10 +166,10 @@ pub fn slice_title(slice: &Slice) -> String {
 }
 
 /// The rows of a slice.
-pub fn slice(slice: &Slice) -> Table {
+pub fn slice(slice: &Slice) -> ResultTable {
     let measures = ["days late", "workload", "probes", "missed", "late a plant and day", "work a day"];
     let heads = slice.by.iter().map(|dim| dim.name()).chain(measures);
-    let row = |row: &SliceRow| -> Vec<Entry> {
+    let row = |row: &SliceRow| -> Vec<TableEntry> {
         let measures = [
             row.tardiness.to_string(),
             format!("{:.2}", row.workload),
@@ -180,14 +180,14 @@ pub fn slice(slice: &Slice) -> Table {
         ];
         row.marks.iter().map(said).chain(measures).map(entry).collect()
     };
-    Table::new(heads, slice.rows.iter().map(row).collect())
+    ResultTable::new(heads, slice.rows.iter().map(row).collect())
 }
 
-fn said(mark: &Mark) -> String {
+fn said(mark: &SliceMark) -> String {
     match mark {
-        Mark::Capacity(capacity) => capacity.to_string(),
-        Mark::Day(day) => day.to_string(),
-        Mark::Name(name) if name.is_empty() => "–".to_owned(),
-        Mark::Name(name) => cut(name, 40),
+        SliceMark::Capacity(capacity) => capacity.to_string(),
+        SliceMark::Day(day) => day.to_string(),
+        SliceMark::Name(name) if name.is_empty() => "–".to_owned(),
+        SliceMark::Name(name) => cut(name, 40),
     }
 }

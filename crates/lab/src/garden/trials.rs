@@ -1,48 +1,48 @@
-//! All trials on all cores.
+//! Runs all trials on all cores.
 //!
-//! Cells are handed on in batches as they come, so memory stays the same however long a trial is. Must not know what
-//! trials are for nor where cells go.
+//! Cells are sent in batches, so memory does not grow with the length of a trial. Must not know the purpose
+//! of trials, nor the receiver of cells.
 
 use std::sync::mpsc::SyncSender;
 
 use crate::parallel::on_all_cores;
 
-use super::answer::Question;
+use super::answer::GardenQuestion;
 use super::cube::CellRow;
-use super::outcome::Outcome;
-use super::walk::{Cell, Trial, walk};
+use super::outcome::GardenOutcome;
+use super::walk::{GardenCell, GardenTrial, walk};
 
-/// Cells of a batch.
+/// Number of cells in a batch.
 const BATCH: usize = 8192;
 
-/// Progress is told after this many days.
+/// Progress is reported after this many days.
 const EVERY: u64 = 50;
 
 /// Some cells of a trial.
-pub type Batch = (Trial, Vec<CellRow>);
+pub type Batch = (GardenTrial, Vec<CellRow>);
 
-/// What came of each trial, in order; `None` if the receiver of the cells is gone. `progress` is told how many
-/// further days have passed.
+/// The outcome of each trial, in order; `None` if the receiver of the cells is gone. `progress` is called
+/// with the number of further days simulated.
 pub fn all(
-    question: &Question,
+    question: &GardenQuestion,
     cells: Option<&SyncSender<Batch>>,
     progress: &(dyn Fn(u64) + Sync),
-) -> Option<Vec<Outcome>> {
+) -> Option<Vec<GardenOutcome>> {
     let outcomes = on_all_cores(question.trials.len(), |index| {
         try_out(question, question.trials[index], cells, progress)
     });
     outcomes.into_iter().collect()
 }
 
-/// One trial from its first day to its last.
+/// Runs one trial from its first day to its last.
 fn try_out(
-    question: &Question,
-    trial: Trial,
+    question: &GardenQuestion,
+    trial: GardenTrial,
     sender: Option<&SyncSender<Batch>>,
     progress: &(dyn Fn(u64) + Sync),
-) -> Option<Outcome> {
+) -> Option<GardenOutcome> {
     let (mut batch, mut days) = (Vec::new(), 0);
-    let row = |cell: &Cell| (cell.bed, cell.day, cell.tardiness, cell.work, cell.probes, cell.missed);
+    let row = |cell: &GardenCell| (cell.bed, cell.day, cell.tardiness, cell.work, cell.probes, cell.missed);
     let outcome = walk(&question.instance, trial, &mut |cells| {
         days += 1;
         if days == EVERY {

@@ -1,60 +1,62 @@
-//! A walk with a gardener: what was done day by day, in which bed, and how late.
+//! Simulates a garden day by day: waterings, work and tardiness of each bed.
 //!
-//! Days are handed out as they pass, so that a long walk takes no more memory than a short one. All plants were
-//! watered on day 0; what is late at the end counts as if it were watered on the last day, and as missed. Must not
-//! know who watches.
+//! Each day is passed to a callback, so memory does not grow with the number of days. All plants were watered
+//! on day 0. A plant that is late at the end counts as watered on the last day, and as missed. Must not know
+//! how cells are used.
 
 use tidewatch_core::engine::garden::Work;
 
 use super::instance::{Instance, units};
-use super::outcome::Outcome;
-use super::policy::Policy;
+use super::outcome::GardenOutcome;
+use super::policy::GardenPolicy;
 
-/// What is tried out.
+/// The parameters of a simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Trial {
-    /// Who waters.
-    pub policy: Policy,
-    /// With how much a day.
+pub struct GardenTrial {
+    /// The policy.
+    pub policy: GardenPolicy,
+    /// Capacity a day.
     pub capacity: Work,
-    /// How long.
+    /// Number of days.
     pub days: u32,
 }
 
-/// What happened on a day in a bed.
+/// The measures of a bed on a day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Cell {
-    /// The bed's place in the instance.
+pub struct GardenCell {
+    /// Index of the bed.
     pub bed: usize,
     /// The day, from 1 on.
     pub day: u32,
-    /// Days that waterings were late, all together.
+    /// Total days late.
     pub tardiness: u64,
-    /// What they took.
+    /// Total work.
     pub work: Work,
-    /// How many there were.
+    /// Number of waterings.
     pub probes: u64,
-    /// How many of them were late.
+    /// Number of late ones.
     pub missed: u64,
 }
 
-/// Walks. Each day's cells are handed out, but for those where nothing happened; `None` once nobody wants more.
+/// Runs the simulation. The cells of each day are passed to `each_day`, except empty ones; `None` if it
+/// returns false.
 pub fn walk(
     instance: &Instance,
-    trial: Trial,
-    each_day: &mut dyn FnMut(&[Cell]) -> bool,
-) -> Option<Outcome> {
+    trial: GardenTrial,
+    each_day: &mut dyn FnMut(&[GardenCell]) -> bool,
+) -> Option<GardenOutcome> {
     let plants = instance.plants();
     let mut gardener = trial.policy.gardener(plants, trial.capacity);
     let mut due: Vec<u64> = plants.iter().map(|plant| u64::from(plant.window)).collect();
-    let (mut today, mut all) = (Today::new(instance), Sums::default());
+    let (mut today, mut all) = (Today::new(instance), GardenSums::default());
     for day in 1..=trial.days {
         let watered = gardener.day();
         for index in watered {
             let plant = plants[index];
             let late = u64::from(day).saturating_sub(due[index]);
             due[index] = u64::from(day) + u64::from(plant.window);
-            today.note(instance.bed_of(index), Cell { work: plant.cost, probes: 1, ..lateness(late) });
+            today
+                .note(instance.bed_of(index), GardenCell { work: plant.cost, probes: 1, ..lateness(late) });
             all.latest = all.latest.max(late);
         }
         if day == trial.days {
@@ -73,24 +75,24 @@ pub fn walk(
     Some(all.outcome(instance, trial))
 }
 
-fn lateness(late: u64) -> Cell {
-    Cell { tardiness: late, missed: u64::from(late > 0), ..Cell::default() }
+fn lateness(late: u64) -> GardenCell {
+    GardenCell { tardiness: late, missed: u64::from(late > 0), ..GardenCell::default() }
 }
 
-/// A day under way.
+/// The measures of the current day.
 struct Today {
-    cells: Vec<Cell>,
+    cells: Vec<GardenCell>,
     touched: Vec<usize>,
 }
 
 impl Today {
     fn new(instance: &Instance) -> Self {
-        Self { cells: vec![Cell::default(); instance.beds().len()], touched: Vec::new() }
+        Self { cells: vec![GardenCell::default(); instance.beds().len()], touched: Vec::new() }
     }
 
-    fn note(&mut self, bed: usize, more: Cell) {
+    fn note(&mut self, bed: usize, more: GardenCell) {
         let cell = &mut self.cells[bed];
-        if *cell == Cell::default() {
+        if *cell == GardenCell::default() {
             self.touched.push(bed);
         }
         cell.tardiness += more.tardiness;
@@ -99,17 +101,17 @@ impl Today {
         cell.missed += more.missed;
     }
 
-    /// What it was; the next one begins.
-    fn over(&mut self, day: u32) -> Vec<Cell> {
+    /// Returns the cells of the day and resets them.
+    fn over(&mut self, day: u32) -> Vec<GardenCell> {
         let cells = &mut self.cells;
-        let take = |bed: usize| Cell { bed, day, ..std::mem::take(&mut cells[bed]) };
+        let take = |bed: usize| GardenCell { bed, day, ..std::mem::take(&mut cells[bed]) };
         self.touched.drain(..).map(take).collect()
     }
 }
 
-/// All days together.
+/// Sums over all days.
 #[derive(Default)]
-struct Sums {
+struct GardenSums {
     tardiness: u64,
     work: u128,
     busiest: Work,
@@ -118,8 +120,8 @@ struct Sums {
     missed: u64,
 }
 
-impl Sums {
-    fn add(&mut self, cells: &[Cell]) {
+impl GardenSums {
+    fn add(&mut self, cells: &[GardenCell]) {
         let work: Work = cells.iter().map(|cell| cell.work).sum();
         self.busiest = self.busiest.max(work);
         self.work += u128::from(work);
@@ -130,10 +132,10 @@ impl Sums {
         }
     }
 
-    fn outcome(&self, instance: &Instance, trial: Trial) -> Outcome {
+    fn outcome(&self, instance: &Instance, trial: GardenTrial) -> GardenOutcome {
         let (plants, days) = (instance.plants().len().max(1) as f64, f64::from(trial.days.max(1)));
         let kept = if trial.policy.keeps_to_capacity() { trial.capacity } else { self.busiest };
-        Outcome {
+        GardenOutcome {
             policy: trial.policy,
             capacity: units(kept),
             mean_tardiness: self.tardiness as f64 / plants / days,
@@ -152,7 +154,7 @@ mod tests {
     use crate::garden::made_up;
     use tidewatch_core::engine::garden::{Task, UNIT};
 
-    fn walked(instance: &Instance, trial: Trial) -> (Outcome, Vec<Cell>) {
+    fn walked(instance: &Instance, trial: GardenTrial) -> (GardenOutcome, Vec<GardenCell>) {
         let mut all = Vec::new();
         let outcome = walk(instance, trial, &mut |cells| {
             all.extend_from_slice(cells);
@@ -162,22 +164,24 @@ mod tests {
     }
 
     #[test]
-    fn one_too_many_is_late_every_other_day() {
-        // Both are due daily, and one can be watered: each is every other day, and a day late then. Who waits on the
-        // last day is due on it, and not yet late.
+    fn capacity_for_one_of_two_daily_plants_makes_each_a_day_late() {
+        // Both are due daily, and one can be watered: each is watered every other day, one day late. The
+        // plant not watered on the last day is due on it, and not yet late.
         let instance = Instance::new(vec![(Task::new(1.0, 1), "a".to_owned()); 2]);
-        let (outcome, cells) = walked(&instance, Trial { policy: Policy::Edd, capacity: UNIT, days: 4 });
+        let (outcome, cells) =
+            walked(&instance, GardenTrial { policy: GardenPolicy::Edd, capacity: UNIT, days: 4 });
         assert_eq!((outcome.probes, outcome.missed, outcome.most_tardiness), (4, 3, 1));
         assert_eq!((outcome.mean_tardiness, outcome.mean_work, outcome.most_work), (3.0 / 8.0, 1.0, 1.0));
         assert_eq!(cells.iter().map(|cell| cell.tardiness).collect::<Vec<_>>(), [0, 1, 1, 1]);
     }
 
     #[test]
-    fn who_is_never_watered_again_is_owed_on_the_last_day() {
+    fn plant_late_at_the_end_counts_on_the_last_day() {
         let instance =
             Instance::new(vec![(Task::new(1.0, 2), String::new()), (Task::new(3.0, 2), String::new())]);
-        // The dear one does not fit.
-        let (outcome, cells) = walked(&instance, Trial { policy: Policy::Medd, capacity: UNIT, days: 6 });
+        // The expensive plant does not fit.
+        let (outcome, cells) =
+            walked(&instance, GardenTrial { policy: GardenPolicy::Medd, capacity: UNIT, days: 6 });
         assert!(outcome.most_tardiness == 4 && outcome.missed >= 1, "{outcome:?}");
         assert_eq!(cells.last().map(|cell| (cell.day, cell.tardiness >= 4)), Some((6, true)));
     }
@@ -186,23 +190,23 @@ mod tests {
     fn cells_add_up_to_the_outcome() {
         let instance = made_up::instance(150, 3);
         let capacity = (instance.omega() * 0.9 * UNIT as f64) as Work;
-        for policy in Policy::ALL {
-            let (outcome, cells) = walked(&instance, Trial { policy, capacity, days: 300 });
-            let sum = |of: &dyn Fn(&Cell) -> u64| cells.iter().map(of).sum::<u64>();
+        for policy in GardenPolicy::ALL {
+            let (outcome, cells) = walked(&instance, GardenTrial { policy, capacity, days: 300 });
+            let sum = |of: &dyn Fn(&GardenCell) -> u64| cells.iter().map(of).sum::<u64>();
             assert_eq!(sum(&|cell| cell.probes), outcome.probes);
             assert_eq!(sum(&|cell| cell.missed), outcome.missed);
             let tardiness = sum(&|cell| cell.tardiness) as f64;
             assert!((tardiness / 150.0 / 300.0 - outcome.mean_tardiness).abs() < 1e-12);
             assert!((units(sum(&|cell| cell.work)) / 300.0 - outcome.mean_work).abs() < 1e-9);
             assert!(outcome.most_work <= outcome.capacity, "{outcome:?}");
-            assert_eq!(outcome.missed == 0, policy == Policy::PowerOfTwo, "{outcome:?}");
+            assert_eq!(outcome.missed == 0, policy == GardenPolicy::PowerOfTwo, "{outcome:?}");
         }
     }
 
     #[test]
-    fn a_walk_ends_when_nobody_looks() {
+    fn walk_stops_when_the_callback_returns_false() {
         let (instance, mut days) = (made_up::instance(10, 1), 0);
-        let trial = Trial { policy: Policy::Edd, capacity: 4 * UNIT, days: 100 };
+        let trial = GardenTrial { policy: GardenPolicy::Edd, capacity: 4 * UNIT, days: 100 };
         let outcome = walk(&instance, trial, &mut |_| {
             days += 1;
             days < 7

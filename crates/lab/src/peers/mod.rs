@@ -1,18 +1,16 @@
-//! How other pollers would have watched a feed, by the rules that their projects document.
+//! The polling rules of other projects, as documented by them.
 //!
-//! Exists so that our schedules can be held against what people run today, with equally many probes.
-//! A peer sees what a probe shows it and nothing else. Each has one knob that makes it probe more or
-//! less; at its usual setting the rule is the documented one with the documented defaults. Limits that
-//! would keep a number of probes out of reach move with the knob, which each rule says of itself.
+//! Our schedules are compared with them at equal numbers of probes. A peer gets the result of each probe and
+//! nothing else. Each has one knob for its number of probes; at its default the rule is the documented one.
+//! Limits that would exclude a number of probes scale with the knob, as each rule documents. Must not know
+//! our own policies, nor how a schedule is scored.
 //!
-//! Left out for all alike: what servers ask for (`ttl`, `Cache-Control`, `Retry-After`), failures, and
-//! queues that make a probe late. So a peer is shown at its best.
-//!
-//! Knows peers and one feed. Must not know our own policies, nor how a schedule is judged.
+//! Not modelled for any peer: server hints (`ttl`, `Cache-Control`, `Retry-After`), failures, and queues that
+//! delay a probe. So the results are the peers' best case.
 
 mod commafeed;
 mod miniflux;
 mod nutch;
 pub mod peer;
+pub mod peer_feed;
 mod rule;
-pub mod watch;

@@ -1,25 +1,24 @@
 //! Nutch's `AdaptiveFetchSchedule`: the interval shrinks when a page has changed and grows when it has
 //! not.
 //!
-//! As `nutch-default.xml` and the class have it: a page begins with an interval of 30 days. A fetch that
-//! finds a change multiplies it by 1 − 0.2, one that finds none by 1 + 0.4; the first can tell neither.
-//! Then, to come nearer to the time of change (`sync_delta`), with Δ since the fetch that last found a
-//! change: the interval is at least Δ, and the next fetch comes 0.3·Δ earlier than the interval says. The
-//! interval stays between 60 seconds and 365 days, and no more than 90 days by `db.fetch.interval.max`.
+//! It follows `nutch-default.xml` and the class. A page starts with an interval of 30 days. A fetch that
+//! finds a change multiplies it by 1 − 0.2, one that finds none by 1 + 0.4; the first fetch does neither.
+//! Then the schedule approaches the time of change (`sync_delta`), with Δ since the fetch that last found a
+//! change: the interval is at least Δ, and the next fetch is 0.3·Δ earlier than the interval. The interval
+//! stays between 60 seconds and 365 days, and at most 90 days by `db.fetch.interval.max`. Must not know the
+//! dates of items: a page has none.
 //!
-//! In balance about three fetches in five find a change, whatever the limits' scale. So what makes it
-//! fetch more or less is its limits, and the knob multiplies both: the longest matters for slow feeds, the
-//! shortest for fast ones. Two things are added for that. The shift is 0.3 of the interval at most, which
-//! changes nothing at the defaults before a feed is quiet for 90 days: else a longest interval of hours
-//! would have the next fetch in the past once it is quiet for a day. And a schedule that is tuned begins
-//! at its shortest interval, wherever the knob stands, not at 30 days: from there it takes five months
-//! down to an hour, and that would be compared instead of the rule.
-//!
-//! Knows when it found a change. Must not know the dates of items: a page has none.
+//! At equilibrium about three fetches in five find a change, at any scale of the limits. So the number of
+//! fetches depends on the limits, and the knob multiplies both: the longest matters for slow feeds, the
+//! shortest for fast ones. This needs two additions. The shift is at most 0.3 of the interval. At the
+//! defaults this changes nothing until a feed has no change for 90 days. Without it, a longest interval of
+//! hours would put the next fetch in the past after a day without change. A tuned schedule starts at its
+//! shortest interval, for every knob, not at 30 days. From there it would take five months to reach an hour,
+//! and the comparison would measure that instead of the rule.
 
 use tidewatch_core::time::{Span, Timestamp};
 
-use super::rule::{Rule, Shown};
+use super::rule::{PeerRule, Shown};
 
 const START: f64 = 30.0 * 86_400.0;
 const SHORTEST: f64 = 60.0;
@@ -34,24 +33,24 @@ pub(super) struct Adaptive {
     longest: f64,
     /// In seconds.
     interval: f64,
-    /// When a change was last found; at first, when the page was.
+    /// Time of the last change found; at first, time of the first fetch.
     modified: Option<Timestamp>,
 }
 
 impl Adaptive {
-    /// As documented.
+    /// The documented schedule.
     pub(super) fn usual() -> Self {
         Self { shortest: SHORTEST, longest: LONGEST, interval: START, modified: None }
     }
 
-    /// With both limits multiplied.
+    /// The schedule with both limits multiplied.
     pub(super) fn tuned(scale: f64) -> Self {
         let (shortest, longest) = (SHORTEST * scale, LONGEST * scale);
         Self { shortest, longest, interval: shortest, modified: None }
     }
 }
 
-impl Rule for Adaptive {
+impl PeerRule for Adaptive {
     fn wait(&mut self, shown: &Shown<'_>) -> Span {
         let modified = match self.modified {
             Some(before) if shown.new == 0 => {
@@ -74,7 +73,7 @@ impl Rule for Adaptive {
 #[cfg(test)]
 mod tests {
     use super::super::peer::Peer;
-    use super::super::watch::{Watched, watch};
+    use super::super::peer_feed::{PeerFeed, watch};
     use super::*;
 
     const DAY: i64 = 86_400;
@@ -92,9 +91,9 @@ mod tests {
     }
 
     #[test]
-    fn changes_shorten_and_their_absence_lengthens() {
+    fn changes_shorten_the_interval_and_their_absence_lengthens_it() {
         let mut rule = Adaptive::usual();
-        // The first look can tell nothing. A change: 24 days. Another: 19.2 days.
+        // The first fetch does not change the interval. A change: 24 days. Another: 19.2 days.
         let first = [(0, 5), (30 * DAY, 1), (54 * DAY, 3)];
         assert_eq!(waits(&mut rule, &first), [30.0, 24.0, 19.2].map(|days| days * DAY as f64));
         // Unchanged after 19.2 days: 26.88 days, less 0.3 · 19.2, makes 21.12.
@@ -106,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_kept_and_scaled() {
+    fn interval_limits_hold_and_scale_with_the_knob() {
         let mut rule = Adaptive::usual();
         let mut now = 0;
         for _ in 0..60 {
@@ -115,15 +114,15 @@ mod tests {
         assert_eq!(waits(&mut rule, &[(now, 1)]), [60.0]);
         let mut rule = Adaptive::tuned(2.0);
         assert_eq!(waits(&mut rule, &[(0, 1), (200, 1)]), [120.0, 120.0]);
-        // Quiet for a year: 0.7 of the longest interval.
+        // Unchanged for a year: 0.7 of the longest interval.
         let longest = 0.7 * 180.0 * DAY as f64;
         assert!((waits(&mut rule, &[(365 * DAY, 0)])[0] - longest).abs() < 1e-3);
     }
 
     #[test]
-    fn a_quiet_page_is_fetched_at_growing_distances() {
+    fn unchanged_page_is_fetched_at_growing_intervals() {
         let (from, min_spacing) = (at(0), Span::from_secs(1));
-        let feed = Watched { events: &[], holds: 10, from, until: at(400), min_spacing, phase: 0.0 };
+        let feed = PeerFeed { events: &[], holds: 10, from, until: at(400), min_spacing, phase: 0.0 };
         // At half the scale, from 30 s: 42 − 9 = 33; Δ = 63 over 58.8, so 0.7 · 63 = 44.1; Δ = 107 over
         // 88.2: 74.9; Δ = 182: 127.4.
         let secs = [0.0, 30.0, 63.0, 107.1, 182.0, 309.4];

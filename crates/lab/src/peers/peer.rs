@@ -1,14 +1,14 @@
-//! The peers, and the knob of each.
+//! The peers and their knobs.
 
 use tidewatch_core::time::Span;
 
-use super::rule::{Every, Rule};
+use super::rule::{Every, PeerRule};
 use super::{commafeed, miniflux, nutch};
 
-/// A rule by which feeds are polled.
+/// The polling rule of another poller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Peer {
-    /// Every so often. The knob is the interval in seconds.
+    /// A fixed interval. The knob is the interval in seconds.
     Fixed,
     /// Miniflux with `POLLING_SCHEDULER=round_robin`, its default. The knob is the interval in
     /// seconds, `SCHEDULER_ROUND_ROBIN_MIN_INTERVAL`.
@@ -22,7 +22,7 @@ pub enum Peer {
     Nutch,
 }
 
-/// The range in which a peer is tuned.
+/// The range of a peer's knob.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Knob {
     /// The setting with the fewest probes: about one a week, or less.
@@ -32,8 +32,8 @@ pub struct Knob {
 }
 
 impl Knob {
-    /// A setting between the ends: 0 for the fewest probes, 1 for the most. In equal ratios, as the
-    /// ends are several powers of ten apart.
+    /// A setting between the ends: 0 for the fewest probes, 1 for the most. The steps are equal ratios,
+    /// because the ends are several powers of ten apart.
     ///
     /// ```
     /// # use tidewatch_lab::peers::peer::Knob;
@@ -51,7 +51,7 @@ impl Peer {
     pub const ALL: [Self; 5] =
         [Self::Fixed, Self::MinifluxRoundRobin, Self::Miniflux, Self::Commafeed, Self::Nutch];
 
-    /// As written in tables and on command lines.
+    /// The name in tables and on command lines.
     pub fn name(self) -> &'static str {
         match self {
             Self::Fixed => "fixed",
@@ -62,7 +62,7 @@ impl Peer {
         }
     }
 
-    /// The one of this name.
+    /// The peer of this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|peer| peer.name() == name)
     }
@@ -75,21 +75,21 @@ impl Peer {
         }
     }
 
-    /// The range in which it is tuned, wide enough for slow and for fast feeds.
+    /// The range of its knob, wide enough for slow and for fast feeds.
     pub fn knob(self) -> Knob {
         match self {
             Self::Fixed | Self::MinifluxRoundRobin => Knob { fewest: 1_209_600.0, most: 60.0 },
-            // From 5 minutes become a week to 24 hours become 2.4 minutes.
+            // From 5 minutes scaled to a week, to 24 hours scaled to 2.4 minutes.
             Self::Miniflux => Knob { fewest: 1.0 / 2016.0, most: 600.0 },
-            // From 5 minutes become a week to 4 hours become 2.4 minutes.
+            // From 5 minutes scaled to a week, to 4 hours scaled to 2.4 minutes.
             Self::Commafeed => Knob { fewest: 2016.0, most: 0.01 },
-            // From a minute become a week to 90 days become 78 seconds.
+            // From a minute scaled to a week, to 90 days scaled to 78 seconds.
             Self::Nutch => Knob { fewest: 10_080.0, most: 1e-5 },
         }
     }
 
-    /// A rule that has not looked yet; the documented one if no knob is turned.
-    pub(super) fn rule(self, tuned: Option<f64>) -> Box<dyn Rule> {
+    /// A rule before its first probe; the documented one without a knob.
+    pub(super) fn rule(self, tuned: Option<f64>) -> Box<dyn PeerRule> {
         let tuned = tuned.filter(|knob| knob.is_finite() && *knob > 0.0);
         let knob = tuned.unwrap_or(self.usual());
         match self {

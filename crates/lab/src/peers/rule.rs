@@ -1,31 +1,31 @@
-//! What a peer is shown, and the rule by which it waits.
+//! The input of a peer's rule, and the rule that sets its next interval.
 
 use tidewatch_core::time::{Span, Timestamp};
 
-/// What a peer's probe showed it.
+/// The result of a peer's probe.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Shown<'s> {
-    /// When it looked.
+    /// Time of the probe.
     pub now: Timestamp,
-    /// When it looked before, if it did.
+    /// Time of the probe before, if any.
     pub last: Option<Timestamp>,
-    /// How many of the items it had not seen before; all of them at the first look.
+    /// Number of items that are new; all of them at the first probe.
     pub new: usize,
-    /// The dates of what the feed shows, ascending.
+    /// The dates of the feed's items, ascending.
     pub items: &'s [Timestamp],
 }
 
-/// How long a peer waits after a look.
-pub(super) trait Rule {
-    /// The wait until the next probe, from what this one showed.
+/// The rule for the interval after a probe.
+pub(super) trait PeerRule {
+    /// The interval until the next probe, from the result of this one.
     fn wait(&mut self, shown: &Shown<'_>) -> Span;
 }
 
-/// The same wait always. Miniflux's round robin is no other: the interval's upper limit of 24 hours is
-/// there for what servers ask for.
+/// A constant interval. Miniflux's round robin is the same: its upper limit of 24 hours only applies to
+/// server hints.
 pub(super) struct Every(pub Span);
 
-impl Rule for Every {
+impl PeerRule for Every {
     fn wait(&mut self, _: &Shown<'_>) -> Span {
         self.0
     }

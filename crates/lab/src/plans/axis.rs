@@ -1,7 +1,7 @@
-//! The time axis of a picture: which times get a line, and which of them a word.
+//! The time axis of a picture: tick lines and their labels.
 //!
-//! Knows local days, weeks, months and years, and picks what can be read from a day to ten years.
-//! Must not know what is drawn along it.
+//! It uses local days, weeks, months and years, and selects readable ticks for lengths from a day to ten
+//! years. Must not know what is drawn along it.
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -9,18 +9,18 @@ use jiff::tz::TimeZone;
 use crate::words::local;
 use tidewatch_core::time::{Span, Timestamp};
 
-use super::days::{Day, days};
+use super::days::{PlannedDay, days};
 
-/// A line across the picture.
+/// A tick line across the picture.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tick {
-    /// When.
+    /// Its time.
     pub at: Timestamp,
-    /// What is written at it; one without is fainter.
+    /// Its label. A line without label is fainter.
     pub label: Option<String>,
 }
 
-/// The lines between two instants, in order.
+/// The ticks between two instants, in order.
 pub fn ticks(zone: &TimeZone, from: Timestamp, until: Timestamp) -> Vec<Tick> {
     let all = days(zone, from, until, 5000);
     let length = until - from;
@@ -32,12 +32,12 @@ pub fn ticks(zone: &TimeZone, from: Timestamp, until: Timestamp) -> Vec<Tick> {
         length if length <= Span::from_days(10) => daily(&all, |_| true, "%a %d %b"),
         length if length <= Span::from_days(75) => daily(&all, is_monday, "%a %d %b"),
         length if length <= Span::from_days(800) => {
-            let weeks_and_months: Vec<Day> =
+            let weeks_and_months: Vec<PlannedDay> =
                 all.iter().copied().filter(|day| is_monday(day.date) || day.date.day() == 1).collect();
             daily(&weeks_and_months, |date| date.day() == 1, "%b %Y")
         }
         _ => {
-            let months: Vec<Day> = all.iter().copied().filter(|day| day.date.day() == 1).collect();
+            let months: Vec<PlannedDay> = all.iter().copied().filter(|day| day.date.day() == 1).collect();
             daily(&months, |date| date.day_of_year() == 1, "%Y")
         }
     };
@@ -49,7 +49,7 @@ fn is_monday(date: Date) -> bool {
     date.weekday() == jiff::civil::Weekday::Monday
 }
 
-fn hourly(day: &Day, hours: i64, zone: &TimeZone) -> Vec<Tick> {
+fn hourly(day: &PlannedDay, hours: i64, zone: &TimeZone) -> Vec<Tick> {
     let tick = |hour: i64| {
         let at = day.at(hour * 60, zone);
         let format = if hour == 0 { "%a %d %b" } else { "%H:%M" };
@@ -58,8 +58,8 @@ fn hourly(day: &Day, hours: i64, zone: &TimeZone) -> Vec<Tick> {
     (0..24).step_by(hours.unsigned_abs() as usize).map(tick).collect()
 }
 
-fn daily(days: &[Day], labelled: impl Fn(Date) -> bool, format: &str) -> Vec<Tick> {
-    let label = |day: &Day| labelled(day.date).then(|| day.date.strftime(format).to_string());
+fn daily(days: &[PlannedDay], labelled: impl Fn(Date) -> bool, format: &str) -> Vec<Tick> {
+    let label = |day: &PlannedDay| labelled(day.date).then(|| day.date.strftime(format).to_string());
     days.iter().map(|day| Tick { at: day.from, label: label(day) }).collect()
 }
 
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_stay_few_whatever_the_length() {
+    fn number_of_labels_is_bounded_for_every_length() {
         let from = Timestamp::parse_iso("2026-11-16T00:00:00Z").unwrap();
         for (days, lines, words, first) in [
             (1, 8, 8, "Mon 16 Nov"),

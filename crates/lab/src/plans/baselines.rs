@@ -1,21 +1,19 @@
 //! The three policies that the best schedule is compared with (Eckstein, Gal, Reiner, section 5.2):
 //! uniform, threshold and first arrival.
 //!
-//! All three go from one probe to the next without looking further, and are brought to n probes by
-//! the one number that each of them has. Spacing, closed times and what is still spent put a probe
-//! off; one that would then come too close to the end is left out.
-//!
-//! Knows one horizon. Must not know how good the schedules are.
+//! Each goes from one probe to the next without lookahead and has one parameter, which is set so that n
+//! probes result. Spacing, closed times and the spent budget delay a probe; a probe that would then be too
+//! close to the end is dropped. Must not know the cost of the schedules.
 
 use tidewatch_core::model::obsolescence::PrefixSums;
 use tidewatch_core::time::Span;
 
-use tidewatch_core::planning::horizon::{End, Horizon, Impossible};
+use tidewatch_core::planning::horizon::{Horizon, HorizonEnd, Impossible};
 
 const TICK: Span = Span::from_millis(1);
 
-/// A probe every T/n; every T/(n + 1) where the end costs none. Of several that a closed time puts
-/// off to its end one remains.
+/// A probe every T/n, or every T/(n + 1) if the end needs no probe. Of several probes that a closed time
+/// delays to its end, one remains.
 pub fn uniform(horizon: &Horizon) -> Result<Vec<Span>, Impossible> {
     horizon.check()?;
     let most = most_before_end(horizon);
@@ -24,28 +22,30 @@ pub fn uniform(horizon: &Horizon) -> Result<Vec<Span>, Impossible> {
     Ok(follow(horizon, most, |last| even.find(|&at| at > last)).unwrap_or_default())
 }
 
-/// A probe whenever the expected cost since the last one has reached Π, the smallest with which n
-/// probes are enough.
+/// A probe whenever the expected cost since the last one has reached Π, the smallest value for which n probes
+/// are enough.
 pub fn threshold(horizon: &Horizon) -> Result<Vec<Span>, Impossible> {
     least_level(horizon, PrefixSums::cost_until)
 }
 
-/// A probe whenever there is something new with probability π, which is when Λ since the last one
-/// has reached −ln(1 − π); the smallest with which n probes are enough. Where nothing puts probes
-/// off, these are equal steps of Λ.
+/// A probe whenever an update has happened with probability π, that is when Λ since the last probe has
+/// reached −ln(1 − π). π is the smallest value for which n probes are enough. If no probe is delayed, these
+/// are equal steps of Λ.
 pub fn first_arrival(horizon: &Horizon) -> Result<Vec<Span>, Impossible> {
     least_level(horizon, |last, now| now.updates - last.updates)
 }
 
-/// How many probes there may be, without the one at the end.
+/// The maximum number of probes, without the one at the end.
 fn most_before_end(horizon: &Horizon) -> usize {
     match horizon.end {
-        End::Probed => horizon.may_be_sent(horizon.length()).min(horizon.probes).saturating_sub(1) as usize,
-        End::Open => horizon.probes as usize,
+        HorizonEnd::Probed => {
+            horizon.may_be_sent(horizon.length()).min(horizon.probes).saturating_sub(1) as usize
+        }
+        HorizonEnd::Open => horizon.probes as usize,
     }
 }
 
-/// From probe to probe as wanted, or as soon after as is allowed. `None` if that takes too many.
+/// Takes each probe at the wanted time, or as soon after it as allowed. `None` if that needs too many probes.
 fn follow(
     horizon: &Horizon,
     most: usize,
@@ -53,8 +53,8 @@ fn follow(
 ) -> Option<Vec<Span>> {
     let spacing = horizon.min_spacing.max(TICK);
     let latest = match horizon.end {
-        End::Probed => horizon.length() - spacing,
-        End::Open => horizon.length() - TICK,
+        HorizonEnd::Probed => horizon.length() - spacing,
+        HorizonEnd::Open => horizon.length() - TICK,
     };
     let (mut times, mut last) = (Vec::new(), Span::ZERO);
     while let Some(at) = wanted(last) {
@@ -68,15 +68,15 @@ fn follow(
         times.push(at);
         last = at;
     }
-    if horizon.end == End::Probed {
+    if horizon.end == HorizonEnd::Probed {
         times.push(horizon.length());
     }
     Some(times)
 }
 
-/// The schedule of the smallest level with which probes wherever `grown` has reached it are not too
-/// many. A higher level puts every single probe off, so there is one such level; as numbers of 0 or
-/// more are ordered like their bits, the bits are bisected, to the last.
+/// The schedule of the smallest level for which at most n probes are needed, with a probe whenever `grown`
+/// reaches the level. A higher level delays every probe, so there is one such level. Floats of 0 or more are
+/// ordered like their bits, so the bits are bisected down to the last.
 fn least_level(
     horizon: &Horizon,
     grown: impl Fn(PrefixSums, PrefixSums) -> f64,
@@ -100,7 +100,7 @@ fn least_level(
     Ok(schedule(low).unwrap_or_default())
 }
 
-/// The first time after `from` at which this holds; it does at `until` and from then on.
+/// The first time after `from` at which this holds. It must hold from some time on, and at `until`.
 fn first(from: Span, until: Span, holds: impl Fn(Span) -> bool) -> Span {
     let (mut low, mut high) = (from, until);
     while high - low > TICK {

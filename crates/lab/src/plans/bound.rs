@@ -1,26 +1,27 @@
-//! How much better than the grid's best a schedule could be that keeps to no grid.
+//! A lower bound on the cost of schedules that are not on the grid.
 //!
-//! Take the best schedule in continuous time and round its probes to a grid of step γ that holds all
-//! breakpoints of λ and a, at random and without bias: up with the probability that keeps the
-//! mean. Within the cells the cost is quadratic, with second derivatives 2aλ for a probe by itself and
-//! −λ(p_i)·a(p_{i+1}) for neighbours, so rounding adds Σ a_i λ_i Var_i − Σ λ_i a_{i+1} Cov_{i,i+1} on
+//! Take the best schedule in continuous time and round its probes to a grid of step γ that contains all
+//! breakpoints of λ and a. Round at random and without bias: up with the probability that keeps the mean.
+//! Within the cells the cost is quadratic, with second derivatives 2aλ for a single probe and
+//! −λ(p_i)·a(p_{i+1}) for neighbours. So rounding adds Σ a_i λ_i Var_i − Σ λ_i a_{i+1} Cov_{i,i+1} on
 //! average, and some rounding adds no more.
-//! - δ = 0: with one draw per grid cell, order is kept, covariances are not negative, variances at most
-//!   γ²/4: at most n/4·max(aλ)·γ².
-//! - δ = kγ: one draw for all keeps every spacing of k steps; |Cov| ≤ γ²/4, so at most n/2·ā·λ̄·γ²,
-//!   half of what Proposition 8 has there, and without its term Tγ.
+//! - δ = 0: with one draw per grid cell, the order is kept, covariances are not negative, and variances are
+//!   at most γ²/4. So rounding adds at most n/4·max(aλ)·γ², at most half of Proposition 8's first term.
+//! - δ = kγ: one draw for all probes keeps every spacing of k steps; |Cov| ≤ γ²/4. So rounding adds at most
+//!   n/2·ā·λ̄·γ², which is Proposition 8's first term without its second, Tγ.
 //!
-//! A δ between two multiples is bounded by the smaller one, and closed times are opened as far as
-//! rounding may lead into them, up to a step on either side: both only lower the bound. Where breakpoints lie off the grid
-//! Proposition 8 itself is used (Eckstein, Gal, Reiner: āλ̄(n/2·γ² + Tγ)).
+//! A δ between two multiples of γ is replaced by the smaller one. Closed times are opened as far as rounding
+//! may lead into them, up to a step on either side. The allowance is ignored. Each of these only lowers the
+//! bound. If breakpoints are off the grid, Proposition 8 itself is used (Eckstein, Gal, Reiner: āλ̄(n/2·γ² +
+//! Tγ)).
 
 use tidewatch_core::time::Span;
 
-use tidewatch_core::planning::horizon::{End, Grid, Horizon, Impossible, Schedule};
+use tidewatch_core::planning::horizon::{Grid, Horizon, HorizonEnd, Impossible, Schedule};
 use tidewatch_core::planning::optimal;
 
-/// A lower bound on the cost of every schedule that the horizon allows, on the grid or not, from the
-/// price that was found on the grid.
+/// A lower bound on the cost of every feasible schedule, on the grid or not, from the price found on the
+/// grid.
 pub fn continuous(horizon: &Horizon, grid: Grid, found: &Schedule) -> Result<f64, Impossible> {
     let step = grid.step.as_millis();
     if step <= 0 {
@@ -35,7 +36,7 @@ pub fn continuous(horizon: &Horizon, grid: Grid, found: &Schedule) -> Result<f64
         allowance: Vec::new(),
         ..horizon.clone()
     };
-    let steps = f64::from(horizon.probes) + if horizon.end == End::Open { 1.0 } else { 0.0 };
+    let steps = f64::from(horizon.probes) + if horizon.end == HorizonEnd::Open { 1.0 } else { 0.0 };
     let dual = optimal::priced_cost(&relaxed, grid, found.price)? - found.price * steps;
 
     let gamma = grid.step.as_secs_f64() / 3600.0;
@@ -54,7 +55,7 @@ pub fn continuous(horizon: &Horizon, grid: Grid, found: &Schedule) -> Result<f64
     Ok((dual - rounding).max(0.0))
 }
 
-/// What is left of a closed time when the grid's times that a probe beside it may be rounded to are open.
+/// The rest of a closed time after the grid times are opened to which a probe beside it may be rounded.
 fn narrowed((from, until): (Span, Span), grid: Grid) -> Option<(Span, Span)> {
     let (step, first) = (grid.step.as_millis(), grid.first.as_millis());
     let down = |at: i64| (at - first).div_euclid(step) * step + first;

@@ -1,23 +1,22 @@
-//! The caching problem: a copy is asked for; may it be served, or must the source be asked first?
+//! The caching problem: may a copy be served, or must the source be probed first?
 //!
-//! The other side of the policies (Bright, Gal, Raschid, §3.2 and §6: problem 1, where scheduling
-//! is problem 2). A copy may be served until the policy would refresh it: while the updates expected
-//! since the last refresh have not reached θ (§6.2, §6.3), or the time to live has not run out (§6.1).
+//! It is problem 1 of Bright, Gal, Raschid (§3.2 and §6), where scheduling is problem 2. A copy may be served
+//! until the policy would refresh it: while the updates expected since the last refresh have not reached θ
+//! (§6.2, §6.3), or the time to live has not expired (§6.1). Must not know who requests the copy, nor whether
+//! the source may be probed now.
 //!
-//! The paper validates above θ and prefetches at θ, so that a copy might be served at the moment of its
-//! refresh; here it is not. For TTL it compares (request − last modified)/(TTL − last modified) with
-//! θ, "i.e. the TTL has expired", which is that for θ = 1 only, and for θ < 1/(1 + α) would have a copy
-//! expire before it came; here a copy expires when its time is over.
-//!
-//! Knows one copy. Must not know who asks for it, nor whether the source may be asked now.
+//! The paper validates above θ and prefetches at θ, so a copy could be served at the moment of its refresh;
+//! here it is not. For TTL the paper compares (request − last modified)/(TTL − last modified) with θ, "i.e.
+//! the TTL has expired". That is true for θ = 1 only; for θ < 1/(1 + α) a copy would expire before it is
+//! made. Here a copy expires at the end of its time to live.
 
 use tidewatch_core::time::Timestamp;
 
-use tidewatch_core::planning::ask::{Knowledge, NextProbe, next};
+use tidewatch_core::planning::next_probe::{Knowledge, NextProbe, next};
 use tidewatch_core::planning::policy::Policy;
 
-/// Whether a copy of `last_refresh` may be served at `now` without asking the source. One whose refresh
-/// is left to chance may not: nothing says how old it gets.
+/// Whether a copy of `last_refresh` may be served at `now` without a probe. A copy with a sampled refresh may
+/// not, because its age has no bound.
 ///
 /// ```
 /// # use tidewatch_core::model::steps::Steps;
@@ -31,7 +30,7 @@ use tidewatch_core::planning::policy::Policy;
 /// assert!(!may_serve(Policy::IndHist, &known, copied, copied + Span::from_mins(30)));
 /// ```
 pub fn may_serve(policy: Policy, known: &Knowledge<'_>, last_refresh: Timestamp, now: Timestamp) -> bool {
-    // No time needs to be found for what the histories expect by now.
+    // For a forecast, the expected updates until now suffice; no refresh time is computed.
     if known.plan.is_none()
         && let Some(forecast) = known.forecast(policy)
     {

@@ -1,4 +1,4 @@
-//! A plan as one JSON document. The keys up to `elapsed_us` are promised, in this order.
+//! A plan as one JSON document. The keys up to `elapsed_us` are stable, in this order.
 
 use serde::Serialize;
 use serde_json::Number;
@@ -6,10 +6,10 @@ use serde_json::Number;
 use tidewatch_core::time::Span;
 
 use super::problem::Problem;
-use super::search::Outcome;
+use super::search::SearchOutcome;
 
 #[derive(Serialize)]
-struct Document<'a> {
+struct PlanComparisonDocument<'a> {
     method: &'static str,
     start: String,
     horizon_s: Number,
@@ -23,20 +23,20 @@ struct Document<'a> {
     gap: Option<f64>,
     uniform_cost: Option<f64>,
     expected_updates: f64,
-    trade_off: Vec<Row>,
+    trade_off: Vec<PlanComparisonRow>,
     notes: &'a [String],
 }
 
 #[derive(Serialize)]
-struct Row {
+struct PlanComparisonRow {
     probes: u32,
     expected_cost: f64,
     price: Option<f64>,
 }
 
 /// The document.
-pub fn to_json(problem: &Problem, outcome: &Outcome) -> std::io::Result<String> {
-    let document = Document {
+pub fn to_json(problem: &Problem, outcome: &SearchOutcome) -> std::io::Result<String> {
+    let document = PlanComparisonDocument {
         method: outcome.method.name(),
         start: problem.start.iso(),
         horizon_s: seconds(problem.horizon.length()),
@@ -53,7 +53,7 @@ pub fn to_json(problem: &Problem, outcome: &Outcome) -> std::io::Result<String> 
         trade_off: outcome
             .trade_off
             .iter()
-            .map(|trade| Row {
+            .map(|trade| PlanComparisonRow {
                 probes: trade.probes,
                 expected_cost: trade.expected_cost,
                 price: trade.price,
@@ -64,7 +64,7 @@ pub fn to_json(problem: &Problem, outcome: &Outcome) -> std::io::Result<String> 
     Ok(serde_json::to_string_pretty(&document)?)
 }
 
-/// Whole seconds as an integer, others to the millisecond.
+/// Whole seconds as an integer, others with milliseconds.
 fn seconds(span: Span) -> Number {
     let millis = span.as_millis();
     match millis % 1000 {
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seconds_are_whole_where_they_can_be() {
+    fn whole_seconds_are_written_as_integers() {
         let said = [0, 60_000, 1_234, 2_419_199_999].map(|ms| seconds(Span::from_millis(ms)).to_string());
         assert_eq!(said, ["0", "60", "1.234", "2419199.999"]);
     }

@@ -1,11 +1,9 @@
-//! Improving a schedule in continuous time by moving one probe at a time, always the one that saves
-//! most (Eckstein, Gal, Reiner, Algorithm 10; where it is printed to minimize Δ, maximizing is meant).
+//! Improves a schedule in continuous time by moving one probe at a time, always the one with the largest gain
+//! (Eckstein, Gal, Reiner, Algorithm 10; it is printed to minimize Δ, but maximizing is meant).
 //!
-//! A left μ-move takes a probe the share μ of its way to where its left neighbour lets it, a right
-//! one likewise. It works for any λ and a, needs no derivative, and stops near an optimum rather
-//! than at one.
-//!
-//! Knows costs of single moves. Must not know that λ and a are constant anywhere.
+//! A left μ-move moves a probe by the share μ of the distance to its lower limit, which its left neighbour
+//! sets; a right move likewise. It works for any λ and a, needs no derivative, and stops near an optimum, not
+//! at one. Must not know that λ and a are piecewise constant.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -13,38 +11,37 @@ use std::iter;
 
 use tidewatch_core::time::Span;
 
-use super::line::Improved;
-use super::line::Line;
+use super::probe_sequence::Improved;
+use super::probe_sequence::ProbeSequence;
 use tidewatch_core::planning::horizon::Horizon;
 
 /// The parameters of Algorithm 10.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Moves {
-    /// μ₀: the share of the way to begin with.
+    /// μ₀: the initial share of the distance.
     pub first: f64,
-    /// μ*: no smaller one is tried.
+    /// μ*: the smallest share tried.
     pub last: f64,
-    /// ρ: how it shrinks when no move saves anything.
+    /// ρ: the factor on the share when no move gains anything.
     pub shrink: f64,
-    /// ι: moves that save less are not worth it, in update·hours times importance.
+    /// ι: the smallest gain of a move, in update·hours times importance.
     pub least_gain: f64,
 }
 
 impl Default for Moves {
-    /// The paper's.
+    /// The paper's values.
     fn default() -> Self {
         Self { first: 0.5, last: 1.0 / 512.0, shrink: 0.5, least_gain: 1e-9 }
     }
 }
 
-/// However small the gains that are asked for: it ends after this many moves of every probe.
+/// The maximum number of moves per probe, even if smaller gains remain.
 const MOST_MOVES_EACH: u64 = 1000;
 
-/// More shares μ than from 1 to the smallest number there is, by halves.
+/// More shares μ than halvings from 1 to the smallest float.
 const MOST_SHARES: usize = 1100;
 
-/// A move, and what it saves. Void if the probe or a neighbour has moved since, which `version`
-/// tells.
+/// A move and its gain. It is void if the probe or a neighbour has moved since; `version` shows that.
 struct Move {
     gain: f64,
     probe: usize,
@@ -67,16 +64,16 @@ impl PartialOrd for Move {
 }
 
 impl Ord for Move {
-    /// By gain, and of equal ones the earlier probe first, so that the result is repeatable.
+    /// By gain; of equal gains the earlier probe first, so that the result is deterministic.
     fn cmp(&self, other: &Self) -> Ordering {
         self.gain.total_cmp(&other.gain).then(other.probe.cmp(&self.probe)).then(self.to.cmp(&other.to))
     }
 }
 
-/// Moves probes of an allowed schedule while that saves anything. It stays allowed, with as many
+/// Moves probes of a feasible schedule while that lowers the cost. The schedule stays feasible, has as many
 /// probes, and costs no more.
 pub fn improve(horizon: &Horizon, times: Vec<Span>, moves: &Moves) -> Improved {
-    let mut line = Line::new(horizon, times.clone());
+    let mut line = ProbeSequence::new(horizon, times.clone());
     let most = MOST_MOVES_EACH * line.movable as u64;
     let shares = iter::successors(Some(moves.first), |share| Some(share * moves.shrink))
         .take_while(|&share| share > 0.0 && share >= moves.last)
@@ -84,7 +81,7 @@ pub fn improve(horizon: &Horizon, times: Vec<Span>, moves: &Moves) -> Improved {
     let mut versions = vec![0; line.movable];
     let mut made = 0;
     for share in shares {
-        let value = |line: &Line, probe: usize, version: u32| {
+        let value = |line: &ProbeSequence, probe: usize, version: u32| {
             let (from, low, high) = (line.times[probe], line.lowest(probe), line.highest(probe));
             [low, high].map(|bound| {
                 let to = (from + (bound - from).scaled(share)).max(low).min(high);
@@ -105,7 +102,7 @@ pub fn improve(horizon: &Horizon, times: Vec<Span>, moves: &Moves) -> Improved {
             }
             line.times[best.probe] = best.to;
             made += 1;
-            // The six moves that the paper names.
+            // The six moves named in the paper.
             let near = versions.iter_mut().enumerate().take(best.probe + 2);
             for (probe, version) in near.skip(best.probe.saturating_sub(1)) {
                 *version += 1;
@@ -113,7 +110,7 @@ pub fn improve(horizon: &Horizon, times: Vec<Span>, moves: &Moves) -> Improved {
             }
         }
     }
-    // Gains below what the sums can tell might add up to a loss.
+    // Gains below the rounding of the sums might add up to a loss.
     if horizon.cost.cost_of(&line.times) > horizon.cost.cost_of(&times) {
         return Improved { times, moves: 0 };
     }

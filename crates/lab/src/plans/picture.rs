@@ -1,5 +1,5 @@
-//! The plan as a picture: rate, importance and probes along one time axis, in one SVG file that
-//! needs nothing else. It has a title and a description for those who do not see it.
+//! A plan as a picture: rate, importance and probes along one time axis, in one self-contained SVG file. It
+//! has a title and a description for screen readers.
 
 use std::fmt::{Display, Write};
 
@@ -12,40 +12,40 @@ use crate::words::{count, exact, local, number, plural, zone};
 
 use super::axis::ticks;
 use super::problem::Problem;
-use super::search::{Method, Outcome};
+use super::search::{Method, SearchOutcome};
 use super::text::{digits, manner, unit};
 
 const WIDTH: usize = 1100;
 const HEIGHT: usize = 492;
 const LEFT: f64 = 62.0;
 const PLOT: f64 = 1014.0;
-const RATE: Lane = Lane { top: 100.0, height: 150.0 };
-const WEIGHT: Lane = Lane { top: 282.0, height: 44.0 };
-const PROBES: Lane = Lane { top: 358.0, height: 34.0 };
-/// More closed times than this are not drawn.
+const RATE: PictureBand = PictureBand { top: 100.0, height: 150.0 };
+const WEIGHT: PictureBand = PictureBand { top: 282.0, height: 44.0 };
+const PROBES: PictureBand = PictureBand { top: 358.0, height: 34.0 };
+/// Maximum number of closed times drawn.
 const MOST_CLOSED: usize = 2000;
-/// More probes than this are drawn as counts by column.
+/// Above this number, probes are drawn as counts per column.
 const MOST_TICKS: usize = 1500;
 
 /// A band of the picture with a curve in it.
-struct Lane {
+struct PictureBand {
     top: f64,
     height: f64,
 }
 
-impl Lane {
+impl PictureBand {
     fn bottom(&self) -> f64 {
         self.top + self.height
     }
 
-    /// Where a share of the most stands.
+    /// The y coordinate of a share of the maximum.
     fn y(&self, share: f64) -> f64 {
         self.bottom() - share.clamp(0.0, 1.0) * self.height
     }
 }
 
 /// The plan as an SVG document.
-pub fn to_svg(problem: &Problem, outcome: &Outcome) -> String {
+pub fn to_svg(problem: &Problem, outcome: &SearchOutcome) -> String {
     let n = outcome.times.len();
     let when = |at| local(at, &problem.zone, "%a %Y-%m-%d %H:%M");
     let (from, to, zone) = (when(problem.start), when(problem.end()), zone(&problem.zone));
@@ -73,8 +73,8 @@ pub fn to_svg(problem: &Problem, outcome: &Outcome) -> String {
     picture.finish() + "\n"
 }
 
-/// The cost, its bound and that of probes evenly in time.
-fn costs(outcome: &Outcome) -> String {
+/// The cost, its bound, and the cost of evenly spaced probes.
+fn costs(outcome: &SearchOutcome) -> String {
     let mut cost = format!("expected cost {}", digits(outcome.expected_cost));
     if let Some(bound) = outcome.lower_bound {
         cost += &format!(", lower bound {}", digits(bound));
@@ -85,7 +85,7 @@ fn costs(outcome: &Outcome) -> String {
     cost
 }
 
-/// Where a time of the horizon stands.
+/// The x coordinate of a time of the horizon.
 fn x(problem: &Problem, at: Span) -> f64 {
     LEFT + PLOT * hours(at) / hours(problem.horizon.length()).max(f64::MIN_POSITIVE)
 }
@@ -95,7 +95,7 @@ fn small(x: impl Display, y: f64, words: &str) -> Shape {
     Shape::text(x, y, words).class("small")
 }
 
-/// Times without probes, hatched.
+/// Closed times, hatched.
 fn closed(problem: &Problem, picture: &mut Picture) {
     if problem.horizon.closed.is_empty() {
         return;
@@ -136,7 +136,7 @@ fn axis(problem: &Problem, picture: &mut Picture) {
     }
 }
 
-/// Over how long the curves are averaged, so that they can be told apart.
+/// The averaging interval of the curves, so that they stay readable.
 fn averaged(length: Span) -> Option<(Span, &'static str)> {
     match length {
         length if length > Span::from_days(800) => Some((Span::from_days(7), ", weekly means")),
@@ -145,7 +145,7 @@ fn averaged(length: Span) -> Option<(Span, &'static str)> {
     }
 }
 
-/// The pieces of the horizon: where each ends, rate, weight.
+/// The pieces of the horizon: end, rate, weight.
 fn pieces(problem: &Problem) -> Vec<(Span, f64, f64)> {
     let cost = &problem.horizon.cost;
     let Some((step, _)) = averaged(cost.length()) else {
@@ -173,7 +173,7 @@ fn curves(problem: &Problem, picture: &mut Picture) {
 
 fn curve(
     problem: &Problem,
-    lane: &Lane,
+    lane: &PictureBand,
     label: &str,
     pieces: &[(Span, f64)],
     ink: &str,
@@ -201,7 +201,7 @@ fn curve(
     }
 }
 
-fn probes(problem: &Problem, outcome: &Outcome, picture: &mut Picture) {
+fn probes(problem: &Problem, outcome: &SearchOutcome, picture: &mut Picture) {
     let (top, bottom, ink) = (PROBES.top, PROBES.bottom(), ramp(1.0));
     picture.add(&small(LEFT, top - 8.0, "probes"));
     picture.add(&Shape::line((LEFT, bottom), (LEFT + PLOT, bottom)).stroke(AXIS));
@@ -222,8 +222,8 @@ fn probes(problem: &Problem, outcome: &Outcome, picture: &mut Picture) {
     }
 }
 
-/// So many probes that they are counted by column.
-fn crowd(problem: &Problem, outcome: &Outcome, ink: &str, picture: &mut Picture) {
+/// Draws many probes as counts per column.
+fn crowd(problem: &Problem, outcome: &SearchOutcome, ink: &str, picture: &mut Picture) {
     let mut counts = vec![0_u32; PLOT as usize];
     for &time in &outcome.times {
         let column = (x(problem, time) - LEFT) as usize;

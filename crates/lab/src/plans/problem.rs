@@ -1,44 +1,44 @@
-//! A plan's question, with what is needed to tell its answer.
+//! A planning problem, with what is needed to show its result.
 
 use jiff::tz::TimeZone;
 
 use tidewatch_core::planning::horizon::{Grid, Horizon};
 use tidewatch_core::time::{Span, Timestamp};
 
-/// What is to be planned.
+/// The problem.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Problem {
-    /// For what: a source's name or a file.
+    /// Its title: a source's name or a file.
     pub title: String,
-    /// When the horizon begins.
+    /// Start of the horizon.
     pub start: Timestamp,
-    /// Whose days and hours are told.
+    /// The time zone of the output.
     pub zone: TimeZone,
-    /// What is asked of a schedule.
+    /// The constraints and costs of a schedule.
     pub horizon: Horizon,
-    /// How fine it is looked for.
+    /// The grid step of the search.
     pub step: Span,
-    /// What the user should know.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
 impl Problem {
-    /// When it ends.
+    /// End of the horizon.
     pub fn end(&self) -> Timestamp {
         self.start + self.horizon.length()
     }
 
-    /// The times among which the best are looked for.
+    /// The grid of the search.
     pub fn grid(&self) -> Grid {
         Grid::every(self.step)
     }
 
-    /// Expected updates in all.
+    /// Expected number of updates in the horizon.
     pub fn updates(&self) -> f64 {
         self.horizon.cost.expected_updates(Span::ZERO, self.horizon.length())
     }
 
-    /// All times are alike, and weigh 1.
+    /// Whether the importance is 1 at all times.
     pub fn is_unweighted(&self) -> bool {
         self.horizon.cost.cells().iter().all(|cell| cell.weight == 1.0)
     }

@@ -1,29 +1,28 @@
-//! The paper's own way to the best schedule on a grid: Algorithms 1, 2 and 4 of Eckstein, Gal and
+//! The published algorithm for the best schedule on a grid: Algorithms 1, 2 and 4 of Eckstein, Gal and
 //! Reiner, in O(nN²) time and O(N²) memory.
 //!
-//! Exists to hold faster ways to: it is short, keeps close to the text and tries everything. Where
-//! the printed algorithms are wrong, it does what they mean: A′ is still 0 at i = j − 1 in Algorithm
-//! 4 (as printed, all of K but the diagonal is too large), and j(1, i) is what Algorithm 1 sets
-//! first and Algorithm 2 reads last.
-//!
-//! Knows a horizon and a grid. Must not know of shortcuts.
+//! It is a reference for faster algorithms: short, close to the text, and exhaustive. Where the printed
+//! algorithms are wrong, it does what they mean. A′ is still 0 at i = j − 1 in Algorithm 4 (as printed, all
+//! of K but the diagonal is too large). j(1, i) is the value that Algorithm 1 sets first and Algorithm 2
+//! reads last. Must not use shortcuts.
 
 use tidewatch_core::model::obsolescence::{Obsolescence, PrefixSums};
 use tidewatch_core::time::Span;
 
-use tidewatch_core::planning::horizon::{End, Grid, Horizon, Impossible, Schedule};
+use tidewatch_core::planning::horizon::{Grid, Horizon, HorizonEnd, Impossible, Schedule};
 
-/// Half of K takes 400 MB at this many grid points.
+/// With this many grid points, half of K takes 400 MB.
 const MOST_POINTS: usize = 10_000;
 
-/// The best schedule of at most n probes whose times are of the grid.
+/// The best schedule of at most n probes with times on the grid.
 ///
-/// The bound it states is for schedules on the grid, and the cost itself. The price is what the
-/// last of the n probes saved; where there is no schedule with one less, what one more would save.
+/// Its bound is for schedules on the grid and equals the cost. The price is the saving by the last of the n
+/// probes. If there is no schedule with one fewer, it is the saving by one more. It is 0 if n exceeds the
+/// number of slots.
 pub fn solve(horizon: &Horizon, grid: Grid) -> Result<Schedule, Impossible> {
     let slots = horizon.slots(grid)?;
     let free = slots.len();
-    let end = (horizon.end == End::Open).then_some(horizon.length());
+    let end = (horizon.end == HorizonEnd::Open).then_some(horizon.length());
     let points: Vec<Span> = [Span::ZERO].into_iter().chain(slots).chain(end).collect();
     if points.len() > MOST_POINTS {
         let count = |points: usize| i64::try_from(points).unwrap_or(i64::MAX);
@@ -39,8 +38,8 @@ pub fn solve(horizon: &Horizon, grid: Grid) -> Result<Schedule, Impossible> {
     let cost_with = |probes| backwards(horizon, &points, &costs, probes).cost(probes);
     let fewer = match probes.checked_sub(1) {
         None => f64::INFINITY,
-        // Algorithm 1 has solved it on its way. With an allowance D(n−1, 0) is something else: the
-        // best when one probe has been sent already.
+        // Algorithm 1 has computed it. With an allowance, D(n−1, 0) differs: it is the best cost after one
+        // probe has already been sent.
         Some(fewer) if horizon.allowance.is_empty() => plan.cost(fewer),
         Some(fewer) => cost_with(fewer),
     };
@@ -54,8 +53,8 @@ pub fn solve(horizon: &Horizon, grid: Grid) -> Result<Schedule, Impossible> {
     Ok(Schedule { times, expected_cost, lower_bound: expected_cost, price: price.max(0.0) })
 }
 
-/// Algorithm 4: K[i][j − i − 1] = C̄(tᵢ, tⱼ) for i < j, from neighbours by Lemma 3 (eq. 14). Row by
-/// row from the last, which takes the same numbers in the order in which they lie in memory.
+/// Algorithm 4: K[i][j − i − 1] = C̄(tᵢ, tⱼ) for i < j, from neighbours by Lemma 3 (eq. 14). Rows are
+/// computed from the last to the first, which follows the memory order of the same numbers.
 fn cost_matrix(cost: &Obsolescence, points: &[Span]) -> Vec<Vec<f64>> {
     let sums: Vec<PrefixSums> = cost.sums_at(points.iter().copied()).collect();
     let importance: Vec<f64> =
@@ -77,23 +76,22 @@ fn cost_matrix(cost: &Obsolescence, points: &[Span]) -> Vec<Vec<f64>> {
     rows
 }
 
-/// What Algorithm 1 leaves behind.
-struct Plan {
+/// The result of Algorithm 1.
+struct ReferencePlan {
     /// D(m, 0) for m = 0, 1, …
     costs: Vec<f64>,
     /// j(m, i) for m = 1, 2, …
     next: Vec<Vec<u32>>,
 }
 
-/// Algorithm 1: D(m, i), the least cost from tᵢ on with at most m more probes after one at tᵢ, for
-/// m = 0 to `probes`.
+/// Algorithm 1: D(m, i), the least cost from tᵢ on with at most m more probes after one at tᵢ, for m = 0 to
+/// `probes`.
 ///
-/// With m left of n, the next probe is the one of number n − m, whether or not all will be used:
-/// that is all it takes to keep the allowance. An open end is reached from anywhere for its cost,
-/// and takes no probe.
-fn backwards(horizon: &Horizon, points: &[Span], costs: &[Vec<f64>], probes: usize) -> Plan {
+/// With m left of n, the next probe has number n − m, even if not all are used; that suffices to respect the
+/// allowance. An open end can be reached from every point at its cost, and takes no probe.
+fn backwards(horizon: &Horizon, points: &[Span], costs: &[Vec<f64>], probes: usize) -> ReferencePlan {
     let last = points.len() - 1;
-    let open = horizon.end == End::Open;
+    let open = horizon.end == HorizonEnd::Open;
     let to_end = |i: usize| if open { costs[i][last - i - 1] } else { f64::INFINITY };
     let spaced: Vec<usize> = points
         .iter()
@@ -101,12 +99,12 @@ fn backwards(horizon: &Horizon, points: &[Span], costs: &[Vec<f64>], probes: usi
         .map(|(i, &at)| points.partition_point(|&other| other < at + horizon.min_spacing).max(i + 1))
         .collect();
     let mut best: Vec<f64> = (0..last).map(to_end).chain([0.0]).collect();
-    let mut plan = Plan { costs: vec![best[0]], next: Vec::with_capacity(probes) };
+    let mut plan = ReferencePlan { costs: vec![best[0]], next: Vec::with_capacity(probes) };
     for left in 1..=probes {
         let earliest = horizon.earliest(probes - left);
         let allowed = points.partition_point(|&at| at < earliest);
         let mut next = Vec::with_capacity(last);
-        // D(m − 1, ·) is overwritten from the left, and read only to the right.
+        // D(m − 1, ·) is overwritten from the left and read only to the right.
         for i in 0..last {
             let (mut least, mut choice) = (to_end(i), last);
             for j in spaced[i].max(allowed)..last + usize::from(!open) {
@@ -124,19 +122,19 @@ fn backwards(horizon: &Horizon, points: &[Span], costs: &[Vec<f64>], probes: usi
     plan
 }
 
-impl Plan {
+impl ReferencePlan {
     /// D(m, 0).
     fn cost(&self, probes: usize) -> f64 {
         self.costs[probes]
     }
 
-    /// Algorithm 2: follows j(m, i) from the beginning. It may arrive with probes left.
+    /// Algorithm 2: follows j(m, i) from the beginning. It may end with probes left.
     fn times(&self, horizon: &Horizon, points: &[Span], probes: usize) -> Vec<Span> {
         let last = points.len() - 1;
         let (mut times, mut at) = (Vec::with_capacity(probes), 0);
         for next in self.next[..probes].iter().rev() {
             at = next[at] as usize;
-            if at < last || horizon.end == End::Probed {
+            if at < last || horizon.end == HorizonEnd::Probed {
                 times.push(points[at]);
             }
             if at == last {
@@ -152,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn neighbours_make_the_whole_matrix() {
+    fn cost_matrix_matches_direct_costs() {
         let hour = Span::from_hours;
         let cost = Obsolescence::of_cells([(hour(3), 2.0, 1.0), (hour(5), 0.0, 4.0), (hour(9), 0.7, 0.2)]);
         let points: Vec<Span> = (0..=18).map(|half| Span::from_mins(30 * half)).collect();
@@ -173,7 +171,7 @@ mod tests {
             closed: Vec::new(),
             allowance: Vec::new(),
             longest_gap: None,
-            end: End::Probed,
+            end: HorizonEnd::Probed,
         };
         let minutes = solve(&horizon, Grid::every(Span::from_mins(1)));
         assert_eq!(minutes, Err(Impossible::GridTooFine(28 * 1440 + 1, 10_000)));

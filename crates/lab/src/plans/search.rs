@@ -1,7 +1,7 @@
-//! Searches a schedule, and what it can be compared with.
+//! Searches for a schedule and compares it with others.
 //!
-//! [`find`] is the search itself, which may be timed; [`Found::compared`] adds bounds, prices and rivals. Must
-//! not know where the problem came from, nor how its answer is shown.
+//! [`find`] is the search itself, which may be timed; [`Found::compared`] adds bounds, prices and other
+//! methods. Must not know the origin of the problem, nor how the result is shown.
 
 use std::time::Duration;
 
@@ -12,18 +12,18 @@ use tidewatch_core::time::Span;
 use super::problem::Problem;
 use super::{baselines, bound, exact_descent, moves, reference};
 
-/// How a schedule is found.
+/// The method that finds a schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
-    /// The best on the grid, found fast.
+    /// The best on the grid, by the fast algorithm.
     Optimal,
     /// The same by the published Algorithms 1, 2 and 4, as corrected.
     Paper,
-    /// Evenly in time.
+    /// Evenly spaced in time.
     Uniform,
-    /// Whenever equally much obsolescence has gathered.
+    /// At equal steps of obsolescence.
     Threshold,
-    /// Whenever an update is equally likely to have come.
+    /// At equal probability of an update.
     FirstArrival,
 }
 
@@ -39,13 +39,13 @@ impl Method {
         }
     }
 
-    /// Its times are on a grid.
+    /// Whether its times are on a grid.
     pub fn has_grid(self) -> bool {
         matches!(self, Self::Optimal | Self::Paper)
     }
 }
 
-/// How a schedule is improved.
+/// The method that improves a schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Improver {
     /// Descent to the nearest optimum in continuous time.
@@ -54,10 +54,10 @@ pub enum Improver {
     Moves,
 }
 
-/// Why there is no schedule.
+/// The reason why there is no schedule.
 #[derive(Debug, thiserror::Error)]
 pub enum SearchError {
-    /// None keeps what the horizon asks.
+    /// No schedule satisfies the horizon's constraints.
     #[error(transparent)]
     Impossible(#[from] Impossible),
     /// Costs are not finite.
@@ -65,49 +65,49 @@ pub enum SearchError {
     TooLarge,
 }
 
-/// With more probes than this the rules without a grid take too long to be asked five times.
+/// Above this number of probes, methods without a grid are too slow to run for five numbers of probes.
 const MOST_COMPARED: u32 = 20_000;
 
-/// The answer.
+/// The result.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Outcome {
-    /// How it was found.
+pub struct SearchOutcome {
+    /// The method of the search.
     pub method: Method,
-    /// How it was improved.
+    /// The method of the improvement.
     pub improver: Option<Improver>,
-    /// When to probe, the horizon's end last.
+    /// Probe times, ascending.
     pub times: Vec<Span>,
-    /// C̄ of them.
+    /// C̄ of these times.
     pub expected_cost: f64,
-    /// No schedule costs less: none on the grid, or none at all where times are off it.
+    /// No schedule costs less: none on the grid, or none at all if the times are off it.
     pub lower_bound: Option<f64>,
-    /// What the improver did.
+    /// Number of moves of the improver.
     pub moves: u64,
-    /// How long the search took.
+    /// Duration of the search.
     pub elapsed: Duration,
-    /// What one more probe would save.
+    /// The saving by one more probe.
     pub price: Option<f64>,
-    /// What probes evenly in time would cost.
+    /// The cost of evenly spaced probes.
     pub uniform: Option<f64>,
-    /// More and fewer probes.
+    /// Costs of more and fewer probes.
     pub trade_off: Vec<Trade>,
-    /// What the user should know.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
-/// What a number of probes costs.
+/// The cost of a number of probes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Trade {
-    /// How many.
+    /// The number.
     pub probes: u32,
     /// C̄.
     pub expected_cost: f64,
-    /// What one more would save.
+    /// The saving by one more.
     pub price: Option<f64>,
 }
 
-impl Outcome {
-    /// How much more than the bound it costs, as a share of the bound.
+impl SearchOutcome {
+    /// The cost above the bound, as a share of the bound.
     pub fn gap(&self) -> Option<f64> {
         let bound = self.lower_bound?;
         match bound > 0.0 {
@@ -116,7 +116,7 @@ impl Outcome {
         }
     }
 
-    /// The bound is for all schedules, not only for those on the grid.
+    /// Whether the bound is for all schedules, not only for those on the grid.
     pub fn is_off_grid(&self) -> bool {
         self.improver.is_some() || !self.method.has_grid()
     }
@@ -124,17 +124,21 @@ impl Outcome {
 
 /// A schedule before it is compared.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Found {
+pub struct FoundSchedule {
     method: Method,
     improver: Option<Improver>,
-    /// What was found on the grid, where there is one.
+    /// The schedule found on the grid, if there is one.
     schedule: Option<Schedule>,
     times: Vec<Span>,
     moves: u64,
 }
 
-/// Searches, and improves what was found.
-pub fn find(problem: &Problem, method: Method, improver: Option<Improver>) -> Result<Found, Impossible> {
+/// Searches for a schedule and improves it.
+pub fn find(
+    problem: &Problem,
+    method: Method,
+    improver: Option<Improver>,
+) -> Result<FoundSchedule, Impossible> {
     let horizon = &problem.horizon;
     horizon.check()?;
     if problem.step <= Span::ZERO {
@@ -153,12 +157,12 @@ pub fn find(problem: &Problem, method: Method, improver: Option<Improver>) -> Re
         };
         (times, moves) = (improved.times, improved.moves);
     }
-    Ok(Found { method, improver, schedule, times, moves })
+    Ok(FoundSchedule { method, improver, schedule, times, moves })
 }
 
-impl Found {
-    /// The answer, with what it can be compared with. `elapsed` is how long the search took.
-    pub fn compared(self, problem: &Problem, elapsed: Duration) -> Result<Outcome, SearchError> {
+impl FoundSchedule {
+    /// The result with its comparisons. `elapsed` is the duration of the search.
+    pub fn compared(self, problem: &Problem, elapsed: Duration) -> Result<SearchOutcome, SearchError> {
         let Self { method, improver, schedule, times, moves } = self;
         let horizon = &problem.horizon;
         let expected_cost = horizon.cost.cost_of(&times);
@@ -167,7 +171,7 @@ impl Found {
         }
         let trade_off = trade_off(problem, method);
         let here = trade_off.iter().find(|trade| trade.probes == horizon.probes);
-        let mut outcome = Outcome {
+        let mut outcome = SearchOutcome {
             method,
             improver,
             expected_cost,
@@ -200,7 +204,7 @@ fn baseline(method: Method, horizon: &Horizon) -> Result<Vec<Span>, Impossible> 
     }
 }
 
-/// A bound for every schedule in continuous time, where one is to be had: by the price of one more.
+/// A bound for every schedule in continuous time, if there is one, from the saving by one more probe.
 fn continuous_bound(problem: &Problem, schedule: Option<Schedule>, price: Option<f64>) -> Option<f64> {
     let horizon = &problem.horizon;
     let grid = Grid::every(problem.step.min(horizon.length()));
@@ -216,7 +220,7 @@ fn continuous_bound(problem: &Problem, schedule: Option<Schedule>, price: Option
     bound::continuous(horizon, grid, &Schedule { price: price.max(0.0), ..schedule }).ok()
 }
 
-/// What half and twice as many would cost, and ten fewer and more.
+/// The costs of half and twice as many probes, and of ten fewer and ten more.
 fn trade_off(problem: &Problem, method: Method) -> Vec<Trade> {
     let horizon = &problem.horizon;
     let n = horizon.probes;
@@ -235,7 +239,7 @@ fn trade_off(problem: &Problem, method: Method) -> Vec<Trade> {
         });
         return rows.collect();
     }
-    // Each with one more, whose cost tells the price.
+    // Each number with its successor; the difference in cost is the price.
     let pairs: Vec<u32> = counts.iter().flat_map(|&count| [count, count + 1]).collect();
     let found = optimal::trade_off(horizon, problem.grid(), &pairs).unwrap_or_default();
     let rows = counts.iter().zip(found.chunks_exact(2)).map(|(&probes, pair)| Trade {
@@ -246,7 +250,7 @@ fn trade_off(problem: &Problem, method: Method) -> Vec<Trade> {
     rows.collect()
 }
 
-fn remark(problem: &Problem, outcome: &mut Outcome) {
+fn remark(problem: &Problem, outcome: &mut SearchOutcome) {
     let (planned, asked) = (outcome.times.len(), problem.horizon.probes as usize);
     if planned < asked {
         let said = format!(

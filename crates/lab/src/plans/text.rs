@@ -1,15 +1,15 @@
-//! A plan's answer in words: how it was found, what it costs, what other numbers of probes would cost.
+//! A plan as text: the method, its cost, and the costs of other numbers of probes.
 
 use tidewatch_core::time::Span;
 
-use crate::tables::{Emphasis, Entry, Table, entry};
+use crate::tables::{Emphasis, ResultTable, TableEntry, entry};
 use crate::words::{exact, number, plural};
 
 use super::problem::Problem;
-use super::search::{Improver, Method, Outcome};
+use super::search::{Improver, Method, SearchOutcome};
 
-/// A method and what was done after it, in words.
-pub fn manner(problem: &Problem, outcome: &Outcome) -> String {
+/// The method and the improver, as text.
+pub fn manner(problem: &Problem, outcome: &SearchOutcome) -> String {
     let found = match outcome.method {
         Method::Optimal => format!("the best on a grid of {}", exact(problem.step)),
         Method::Paper => {
@@ -32,8 +32,8 @@ pub fn unit(problem: &Problem) -> &'static str {
     if problem.is_unweighted() { "update·hours" } else { "update·hours × importance" }
 }
 
-/// What was found and what it costs, line by line: a label and a text.
-pub fn costs(problem: &Problem, outcome: &Outcome) -> Vec<(&'static str, String)> {
+/// The method and the costs, line by line: a label and a text.
+pub fn costs(problem: &Problem, outcome: &SearchOutcome) -> Vec<(&'static str, String)> {
     let cost = outcome.expected_cost;
     let mut lines = vec![
         ("found", format!("{} in {}", manner(problem, outcome), took(outcome))),
@@ -57,7 +57,7 @@ pub fn costs(problem: &Problem, outcome: &Outcome) -> Vec<(&'static str, String)
     lines
 }
 
-fn took(outcome: &Outcome) -> String {
+fn took(outcome: &SearchOutcome) -> String {
     match outcome.elapsed.as_micros() {
         micros @ 0..1000 => format!("{micros} µs"),
         micros @ 1000..10_000_000 => format!("{} ms", micros / 1000),
@@ -73,7 +73,7 @@ fn above(gap: f64) -> String {
     }
 }
 
-/// A cost with the digits that tell one plan from another.
+/// A cost with enough digits to distinguish plans.
 pub fn digits(cost: f64) -> String {
     match cost {
         c if c <= 0.0 => "0".to_owned(),
@@ -85,11 +85,11 @@ pub fn digits(cost: f64) -> String {
     }
 }
 
-/// What more or fewer probes would cost.
-pub fn trade_off(problem: &Problem, outcome: &Outcome) -> Table {
+/// The costs of more and fewer probes.
+pub fn trade_off(problem: &Problem, outcome: &SearchOutcome) -> ResultTable {
     let here = outcome.trade_off.iter().find(|trade| trade.probes == problem.horizon.probes);
     let priced = outcome.trade_off.iter().any(|trade| trade.price.is_some());
-    let rows: Vec<Vec<Entry>> = outcome
+    let rows: Vec<Vec<TableEntry>> = outcome
         .trade_off
         .iter()
         .map(|trade| {
@@ -110,5 +110,5 @@ pub fn trade_off(problem: &Problem, outcome: &Outcome) -> Table {
         })
         .collect();
     let heads = ["probes", "cost", "", "one more saves"];
-    Table::new(heads.into_iter().take(if priced { 4 } else { 3 }), rows)
+    ResultTable::new(heads.into_iter().take(if priced { 4 } else { 3 }), rows)
 }

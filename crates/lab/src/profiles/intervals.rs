@@ -1,53 +1,55 @@
-//! Execution intervals of many sources under c probes per step: who is probed when not all can be.
+//! Scheduling execution intervals of many sources with c probes per step.
 //!
-//! [`execution`](tidewatch_core::planning::execution) has the fewest probes that serve all intervals (Venu Gopal et al., OptMon2), source by
-//! source ([`sup_fleet`]). With c probes per step for all sources the question is the other way round, how many
-//! intervals can be served (OptMon1):
+//! [`execution`](tidewatch_core::planning::execution) has the fewest probes that serve all intervals (Venu
+//! Gopal et al., OptMon2), source by source ([`sup_fleet`]). With c probes per step for all sources the
+//! question is how many intervals can be served (OptMon1). Must not know how intervals are derived, nor what
+//! forbids probes.
 //!
-//! - [`earliest_deadline`] probes those whose first open interval ends soonest. Where each source has one
-//!   interval, none serves more: intervals and places in steps are a convex bipartite graph, for which this is a
-//!   greatest matching (Glover 1967). Where a probe serves up to W intervals at once it may serve as little as
-//!   1/(1 + W) of what can be, because it prefers one that ends now to many that end next.
-//! - [`wic`] is the rule of Pandey, Dhamdhere and Olston (2004), the paper's rival: whoever serves most now, blind
-//!   to ends. It serves at least half of what can be: what it never serves was at each step outweighed by what it
-//!   chose.
-//! - [`last_moment`] waits for the end as SUP does, which is right without a limit, and loses what collides.
+//! - [`earliest_deadline`] probes the sources whose first open interval ends soonest. If each source has one
+//!   interval, this is optimal: intervals and slots form a convex bipartite graph, for which it is a maximum
+//!   matching (Glover 1967). If a probe serves up to W intervals at once, it may serve only 1/(1 + W) of the
+//!   optimum, because it prefers one interval that ends now to many that end next.
+//! - [`wic`] is the rule of Pandey, Dhamdhere and Olston (2004), to which the paper compares. It probes the
+//!   sources with the most open intervals and ignores their ends. It serves at least half of the optimum: at
+//!   each step, the intervals it never serves are outweighed by those it chose.
+//! - [`last_moment`] probes at the end of an interval, as SUP does. That is optimal without a limit. With one
+//!   it loses intervals whose ends coincide.
 //!
-//! The first two bounds hold because neither leaves a place empty while somebody waits: of the intervals that the
-//! best schedule serves at a step and these never do, each stood against a probe of that step. Tests try all schedules.
-//!
-//! Knows intervals and steps. Must not know how intervals came about, nor what forbids probes.
+//! The first two bounds hold because neither rule leaves a slot empty while an interval is open. Each
+//! interval that the optimum serves at a step and the rule never serves is matched by a probe of that step.
+//! Tests try all schedules.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use tidewatch_core::planning::execution::{Interval, Open};
+use tidewatch_core::planning::execution::{Interval, OpenIntervals};
 use tidewatch_core::time::{Span, Timestamp};
 
 use tidewatch_core::source_id::SourceId;
 
-/// What was probed, and how many intervals that served.
+/// The probes sent, and the number of intervals served.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Served {
-    /// By time.
+    /// Probes by time.
     pub probes: Vec<(Timestamp, SourceId)>,
-    /// Intervals with a probe.
+    /// Number of intervals with a probe.
     pub satisfied: usize,
 }
 
-/// A source with open intervals that no probe has served.
+/// A source with open intervals that are not yet served.
 #[derive(Debug, Clone, Copy)]
-struct Waiting {
+struct WaitingIntervals {
     source: SourceId,
-    /// The soonest end.
+    /// The earliest end.
     until: Timestamp,
-    /// The first beginning.
+    /// The earliest start.
     since: Timestamp,
-    /// How many are open.
+    /// Number of open intervals.
     open: usize,
 }
 
-/// At every step those whose first open interval ends soonest. Steps are at the multiples of `step`.
+/// Probes at every step the sources whose first open interval ends soonest. Steps are at the multiples of
+/// `step`.
 ///
 /// ```
 /// # use tidewatch_core::planning::execution::{Interval, RuleId};
@@ -69,14 +71,16 @@ pub fn earliest_deadline(intervals: &[(SourceId, Interval)], step: Span, probes_
     })
 }
 
-/// At every step those with the most open intervals; of equal ones, who has waited longest.
+/// Probes at every step the sources with the most open intervals; of equal ones, that with the earliest
+/// start.
 pub fn wic(intervals: &[(SourceId, Interval)], step: Span, probes_per_step: usize) -> Served {
     run(intervals, step, probes_per_step, |_, waiting| {
         waiting.sort_by_key(|one| (Reverse(one.open), one.since, one.source));
     })
 }
 
-/// At every step those for whom it is the last, the fullest first.
+/// Probes at every step the sources with an interval that ends before the next step, the most open intervals
+/// first.
 pub fn last_moment(intervals: &[(SourceId, Interval)], step: Span, probes_per_step: usize) -> Served {
     run(intervals, step, probes_per_step, |next, waiting| {
         waiting.retain(|one| one.until < next);
@@ -84,7 +88,7 @@ pub fn last_moment(intervals: &[(SourceId, Interval)], step: Span, probes_per_st
     })
 }
 
-/// SUP of each source by itself: the fewest probes that serve all.
+/// SUP of each source separately: the fewest probes that serve all intervals.
 pub fn sup_fleet(intervals: &[(SourceId, Interval)]) -> Served {
     let mut sources: BTreeMap<SourceId, Vec<Interval>> = BTreeMap::new();
     for &(source, interval) in intervals {
@@ -93,7 +97,7 @@ pub fn sup_fleet(intervals: &[(SourceId, Interval)]) -> Served {
     let mut served = Served::default();
     for (source, mut coming) in sources {
         coming.sort_by_key(|interval| interval.from);
-        let (mut open, mut coming) = (Open::default(), coming.into_iter().peekable());
+        let (mut open, mut coming) = (OpenIntervals::default(), coming.into_iter().peekable());
         loop {
             let due = open.next().map_or(Timestamp::MAX, |interval| interval.until);
             match coming.next_if(|interval| interval.from <= due) {
@@ -110,12 +114,12 @@ pub fn sup_fleet(intervals: &[(SourceId, Interval)]) -> Served {
     served
 }
 
-/// Step by step: `order` is told when the next step is, and puts those who are to be probed first.
+/// Runs step by step. `order` gets the time of the next step and moves the sources to be probed to the front.
 fn run(
     intervals: &[(SourceId, Interval)],
     step: Span,
     probes_per_step: usize,
-    order: impl Fn(Timestamp, &mut Vec<Waiting>),
+    order: impl Fn(Timestamp, &mut Vec<WaitingIntervals>),
 ) -> Served {
     let step = step.max(Span::from_millis(1));
     let first_step_from = |at: Timestamp| {
@@ -138,7 +142,7 @@ fn run(
             intervals.retain(|interval| interval.until >= now);
             !intervals.is_empty()
         });
-        let mut waiting: Vec<Waiting> =
+        let mut waiting: Vec<WaitingIntervals> =
             open.iter().filter_map(|(&source, of)| waiting(source, of)).collect();
         order(now + step, &mut waiting);
         for one in waiting.iter().take(probes_per_step) {
@@ -154,8 +158,8 @@ fn run(
     }
 }
 
-fn waiting(source: SourceId, intervals: &[Interval]) -> Option<Waiting> {
+fn waiting(source: SourceId, intervals: &[Interval]) -> Option<WaitingIntervals> {
     let until = intervals.iter().map(|interval| interval.until).min()?;
     let since = intervals.iter().map(|interval| interval.from).min()?;
-    Some(Waiting { source, until, since, open: intervals.len() })
+    Some(WaitingIntervals { source, until, since, open: intervals.len() })
 }

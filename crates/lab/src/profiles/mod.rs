@@ -1,9 +1,9 @@
-//! Profiles: who asks to be told of every X-th update within Y, and how many probes that takes.
+//! Profiles: requests for every X-th update within Y, and the probes that they need.
 //!
-//! Exists to repeat the experiments of Venu Gopal et al. on sources whose rates are known: their SUP and its
-//! variants with feedback ([`policies`]) against [`rivals`] that look evenly or by a source's age, on made-up
-//! [`sources`]. Every source has one profile, and each counts alike, because the confidence is promised to each.
-//! Must not know how intervals are derived.
+//! This repeats the experiments of Venu Gopal et al. on sources with known rates. SUP and its variants with
+//! feedback ([`policies`]) are compared with [`rivals`] that probe evenly or by a source's age, on simulated
+//! [`sources`]. Every source has one profile, and all have equal weight, because the confidence is promised
+//! to each. Must not know how intervals are derived.
 
 pub mod intervals;
 pub mod policies;
@@ -12,29 +12,29 @@ pub mod sources;
 
 use tidewatch_core::time::{Span, Timestamp};
 
-use sources::Source;
+use sources::ProfileSource;
 
-/// What every profile wants.
+/// The parameters of every profile.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Setting {
-    /// X.
+    /// X: every X-th update counts.
     pub every: u32,
-    /// Y.
+    /// Y: the time within which it must be found.
     pub window: Span,
-    /// The share that is to be seen in time.
+    /// The share to be found in time.
     pub confidence: f64,
 }
 
 impl Setting {
-    /// When the X-th updates came, as far as their windows end before the source does.
-    pub fn wanted(&self, source: &Source) -> Vec<Timestamp> {
+    /// The times of the X-th updates whose windows end before the source does.
+    pub fn wanted(&self, source: &ProfileSource) -> Vec<Timestamp> {
         let every = self.every.max(1) as usize;
         let all = source.updates.iter().copied().skip(every - 1).step_by(every);
         all.take_while(|&at| at + self.window <= source.until).collect()
     }
 
-    /// How many of them probes at these times, ascending, see in time; and how many there are.
-    pub fn seen(&self, source: &Source, probes: &[Timestamp]) -> (usize, usize) {
+    /// How many of them probes at these times, ascending, find in time, and how many there are.
+    pub fn seen(&self, source: &ProfileSource, probes: &[Timestamp]) -> (usize, usize) {
         let wanted = self.wanted(source);
         let in_time = |&&at: &&Timestamp| {
             let next = probes.partition_point(|&probe| probe < at);
@@ -44,23 +44,23 @@ impl Setting {
     }
 }
 
-/// What came of probing all sources.
+/// The result of probing all sources.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Score {
-    /// The share that was seen in time, in the mean over profiles.
+pub struct ProfileScore {
+    /// The share found in time, as a mean over profiles.
     pub share: f64,
-    /// The same of all X-th updates together, whose profile they are of.
+    /// The share found in time of all X-th updates together, regardless of profile.
     pub of_all: f64,
-    /// Probes of all sources.
+    /// Number of probes of all sources.
     pub probes: usize,
 }
 
-/// What comes of probing each source at the times that this function says, ascending.
+/// The score of probing each source at the times that `probes` returns, ascending.
 pub fn score(
     setting: &Setting,
-    sources: &[Source],
-    mut probes: impl FnMut(&Source) -> Vec<Timestamp>,
-) -> Score {
+    sources: &[ProfileSource],
+    mut probes: impl FnMut(&ProfileSource) -> Vec<Timestamp>,
+) -> ProfileScore {
     let (mut shares, mut profiles, mut seen, mut all) = (0.0, 0.0, 0, 0);
     let mut count = 0;
     for source in sources {
@@ -74,5 +74,5 @@ pub fn score(
         }
     }
     let of_all = if all == 0 { 0.0 } else { seen as f64 / all as f64 };
-    Score { share: shares / f64::max(profiles, 1.0), of_all, probes: count }
+    ProfileScore { share: shares / f64::max(profiles, 1.0), of_all, probes: count }
 }

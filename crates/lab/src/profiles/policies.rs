@@ -1,38 +1,40 @@
-//! SUP without feedback, with it, and with a rate that is adjusted on the way.
+//! SUP without feedback, with feedback, and with a rate that is adjusted during the run.
 //!
-//! Each is told a rate, which need not be the true one, and then sees of a source what its probes show.
-//! Must not know a source's updates before a probe has shown them.
+//! Each gets a rate, which need not be the true one, and the results of its own probes. Must not know a
+//! source's updates before a probe has found them.
 
 use std::collections::BTreeMap;
 
 use tidewatch_core::model::drift::Drift;
 use tidewatch_core::planning::execution::RuleId;
 use tidewatch_core::planning::expected::Forecast;
-use tidewatch_core::planning::prediction::{Life, Price, Want, intervals_at, intervals_once, price};
+use tidewatch_core::planning::prediction::{
+    Lifetime, RulePrice, Want, intervals_at, intervals_once, price,
+};
 use tidewatch_core::time::{Span, Timestamp};
 
-use super::sources::Source;
-use super::{Score, Setting, score};
+use super::sources::ProfileSource;
+use super::{ProfileScore, Setting, score};
 
 const WEEK: Span = Span::from_days(7);
 
-/// What is learned from probes.
+/// The feedback taken from probes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Feedback {
-    /// fbSUP: how many updates came.
+    /// fbSUP: the number of updates.
     Counts,
-    /// SUP(λ): that, and by how much the rate is off.
+    /// SUP(λ): the number of updates, and a correction of the rate.
     CountsAndRate,
 }
 
 fn want(setting: &Setting, counted: u32) -> Want {
     let Setting { every, window, confidence } = *setting;
-    Want { rule: RuleId(0), every, counted, life: Life::Window(window), confidence }
+    Want { rule: RuleId(0), every, counted, life: Lifetime::Window(window), confidence }
 }
 
-/// SUP: the probes of the whole time, week by week, from what is expected alone. `told` is how many times the
-/// true rate it is told.
-pub fn sup(setting: &Setting, source: &Source, told: f64) -> Vec<Timestamp> {
+/// SUP: the probes of the whole time, week by week, from expectations alone. `told` is the given rate as a
+/// multiple of the true one.
+pub fn sup(setting: &Setting, source: &ProfileSource, told: f64) -> Vec<Timestamp> {
     let mut probes = Vec::new();
     let mut monday = source.from;
     while monday < source.until {
@@ -46,8 +48,13 @@ pub fn sup(setting: &Setting, source: &Source, told: f64) -> Vec<Timestamp> {
     probes
 }
 
-/// What SUP sees at the confidence at which it takes at most so many probes of all sources.
-pub fn sup_spending(probes: usize, setting: &Setting, sources: &[Source], told: f64) -> Score {
+/// The score of SUP at the highest confidence for which it sends at most `probes` probes to all sources.
+pub fn sup_spending(
+    probes: usize,
+    setting: &Setting,
+    sources: &[ProfileSource],
+    told: f64,
+) -> ProfileScore {
     let at = |confidence: f64| {
         let setting = Setting { confidence, ..*setting };
         score(&setting, sources, |source| sup(&setting, source, told))
@@ -65,12 +72,17 @@ pub fn sup_spending(probes: usize, setting: &Setting, sources: &[Source], told: 
 }
 
 /// fbSUP and SUP(λ): from probe to probe.
-pub fn with_feedback(setting: &Setting, source: &Source, told: f64, feedback: Feedback) -> Vec<Timestamp> {
+pub fn with_feedback(
+    setting: &Setting,
+    source: &ProfileSource,
+    told: f64,
+    feedback: Feedback,
+) -> Vec<Timestamp> {
     let mut probes = Vec::new();
     let (mut looked, mut seen, mut drift) = (source.from, 0, Drift::default());
-    let mut known: BTreeMap<i32, Option<Price>> = BTreeMap::new();
+    let mut known: BTreeMap<i32, Option<RulePrice>> = BTreeMap::new();
     while looked < source.until {
-        // An eighth of a doubling makes no difference, and the price is kept.
+        // Rounded to eighths of a doubling, which does not matter, so that prices can be cached.
         let eighths = (8.0 * drift.factor().log2()).round() as i32;
         let factor = told * (f64::from(eighths) / 8.0).exp2();
         let want = want(setting, (seen % setting.every.max(1) as usize) as u32);
@@ -91,9 +103,10 @@ pub fn with_feedback(setting: &Setting, source: &Source, told: f64, feedback: Fe
     probes
 }
 
-/// The paper's own intervals: each X-th update is taken to come exactly when so many are expected, and its
-/// window is looked at once, at the end. With feedback they are derived anew from what each probe showed.
-pub fn by_points(setting: &Setting, source: &Source, told: f64, feedback: bool) -> Vec<Timestamp> {
+/// The paper's own intervals. Each X-th update is assumed at the time when that many updates are expected,
+/// and one probe is sent at the end of its window. With feedback the intervals are computed again after each
+/// probe.
+pub fn by_points(setting: &Setting, source: &ProfileSource, told: f64, feedback: bool) -> Vec<Timestamp> {
     let (every, mut looked, mut counted) = (setting.every.max(1) as usize, source.from, 0);
     let mut probes = Vec::new();
     loop {
@@ -113,9 +126,15 @@ pub fn by_points(setting: &Setting, source: &Source, told: f64, feedback: bool) 
     }
 }
 
-/// The end of the first interval, which is seldom far.
-fn next(price: Price, source: &Source, factor: f64, looked: Timestamp, want: &Want) -> Option<Timestamp> {
-    let window = if let Life::Window(window) = want.life { window } else { Span::ZERO };
+/// The end of the first interval, which is usually near.
+fn next(
+    price: RulePrice,
+    source: &ProfileSource,
+    factor: f64,
+    looked: Timestamp,
+    want: &Want,
+) -> Option<Timestamp> {
+    let window = if let Lifetime::Window(window) = want.life { window } else { Span::ZERO };
     let mut ahead = Span::from_hours(3).max(window.scaled(16.0));
     loop {
         let until = (looked + ahead).min(source.until);

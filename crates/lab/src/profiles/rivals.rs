@@ -1,21 +1,21 @@
-//! Those who do not foretell: even gaps, one for all or by the rate, and time to live.
+//! Policies without prediction: even gaps, equal for all or by rate, and time to live.
 //!
-//! Each has one knob, which is turned in hindsight until it sees as much as is asked for, with as few probes
-//! as it can: better than anybody could who does not know the future. Must not know rates but their mean.
+//! Each has one knob. It is set in hindsight to the fewest probes that reach the required share, which is
+//! better than any real policy could do. Must not know more of a rate than its mean.
 
-use tidewatch_core::planning::ttl::{Form, Ttl};
+use tidewatch_core::planning::ttl::{Ttl, TtlForm};
 use tidewatch_core::rng::Stream;
 use tidewatch_core::time::{Span, Timestamp};
 
-use super::sources::Source;
-use super::{Score, Setting, score};
+use super::sources::ProfileSource;
+use super::{ProfileScore, Setting, score};
 
-/// Who.
+/// A policy without prediction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rival {
-    /// Even gaps, by the root of the rate.
+    /// Even gaps, by the square root of the rate.
     Uniform,
-    /// One gap for all.
+    /// One gap for all sources.
     Fixed,
     /// α times the age, at least Y and at most a day.
     Ttl,
@@ -25,7 +25,7 @@ impl Rival {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Uniform, Self::Fixed, Self::Ttl];
 
-    /// As it is called in tables.
+    /// Its name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Uniform => "uniform",
@@ -34,8 +34,8 @@ impl Rival {
         }
     }
 
-    /// Its probes; the higher the knob, the fewer.
-    fn probes(self, setting: &Setting, source: &Source, knob: f64) -> Vec<Timestamp> {
+    /// Its probes. A higher knob gives fewer.
+    fn probes(self, setting: &Setting, source: &ProfileSource, knob: f64) -> Vec<Timestamp> {
         let phase = Stream::new(1, format!("{} {}", self.name(), source.number)).unit();
         match self {
             Self::Uniform => {
@@ -46,16 +46,17 @@ impl Rival {
         }
     }
 
-    /// With as few probes as see this share, of profiles or of all; `None` if it cannot.
+    /// The score with the fewest probes that find this share, of profiles or of all; `None` if it is out of
+    /// reach.
     pub fn seeing(
         self,
         share: f64,
-        of: fn(&Score) -> f64,
+        of: fn(&ProfileScore) -> f64,
         setting: &Setting,
-        sources: &[Source],
-    ) -> Option<Score> {
+        sources: &[ProfileSource],
+    ) -> Option<ProfileScore> {
         let at = |knob: f64| score(setting, sources, |source| self.probes(setting, source, knob));
-        // The lowest leaves no gap longer than Y: nothing escapes.
+        // The lowest setting leaves no gap longer than Y, so every update is found.
         let (mut low, mut high) = match self {
             Self::Uniform => (0.4_f64, 200.0_f64),
             Self::Fixed => (0.999, 200.0),
@@ -77,15 +78,15 @@ impl Rival {
     }
 }
 
-fn even(source: &Source, gap: Span, phase: f64) -> Vec<Timestamp> {
+fn even(source: &ProfileSource, gap: Span, phase: f64) -> Vec<Timestamp> {
     let gap = gap.max(Span::from_secs(30));
     let first = source.from + gap.scaled(phase);
     std::iter::successors(Some(first), |&at| Some(at + gap)).take_while(|&at| at <= source.until).collect()
 }
 
-fn by_age(source: &Source, window: Span, factor: f64) -> Vec<Timestamp> {
+fn by_age(source: &ProfileSource, window: Span, factor: f64) -> Vec<Timestamp> {
     let most = Span::from_days(1);
-    let ttl = Ttl { form: Form::Caches, factor, freshness_threshold: 1.0, least: window, most };
+    let ttl = Ttl { form: TtlForm::Caches, factor, freshness_threshold: 1.0, least: window, most };
     let mut probes = Vec::new();
     let mut at = source.from + window;
     while at <= source.until {

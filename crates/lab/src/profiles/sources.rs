@@ -1,56 +1,62 @@
-//! Made-up sources for profiles: Poisson at a weekly rate that is known, from 2 to 100 updates a day.
+//! Simulated sources for profiles: Poisson processes with a known weekly rate, from 2 to 100 updates a day.
 //!
-//! Must not know who watches.
+//! Must not know the policies.
 
 use crate::world::{END, by_hour, newsroom, office, poisson};
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::rng::Stream;
 use tidewatch_core::time::{Span, Timestamp};
 
-/// One of them.
+/// A simulated source.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Source {
+pub struct ProfileSource {
     /// Its number, from 0.
     pub number: usize,
     /// Updates per hour.
     pub rate: Steps,
-    /// Updates in a week, in the mean.
+    /// Mean number of updates in a week.
     pub per_week: f64,
-    /// When it was updated, ascending.
+    /// Update times, ascending.
     pub updates: Vec<Timestamp>,
-    /// Its first moment.
+    /// Start of its time span.
     pub from: Timestamp,
-    /// Its end.
+    /// End of its time span.
     pub until: Timestamp,
 }
 
-/// How rates go through the week.
+/// The variation of rates over the week.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rhythm {
-    /// Offices, newsrooms and evenings in turn, somewhere on the globe.
+pub enum ProfileRhythm {
+    /// Offices, newsrooms and evenings in turn, each in a random time zone.
     Weekly,
-    /// None: the same day and night.
+    /// A constant rate.
     Even,
 }
 
-/// So many sources for so many weeks; equal arguments give equal sources.
-pub fn sources(rhythm: Rhythm, count: usize, weeks: i64, seed: u64) -> Vec<Source> {
+/// `count` sources for `weeks` weeks; equal arguments give equal sources.
+pub fn sources(rhythm: ProfileRhythm, count: usize, weeks: i64, seed: u64) -> Vec<ProfileSource> {
     let from = END - Span::from_days(7 * weeks.max(1));
     (0..count).filter_map(|number| source(rhythm, number, count, from, seed)).collect()
 }
 
-fn source(rhythm: Rhythm, number: usize, count: usize, from: Timestamp, seed: u64) -> Option<Source> {
+fn source(
+    rhythm: ProfileRhythm,
+    number: usize,
+    count: usize,
+    from: Timestamp,
+    seed: u64,
+) -> Option<ProfileSource> {
     let chance = &mut Stream::new(seed, format!("profile {number}"));
     let per_day = 2.0 * 50.0_f64.powf(number as f64 / (count.max(2) - 1) as f64);
     let shape = match (rhythm, number % 3) {
-        (Rhythm::Even, _) => |_, _| 1.0,
-        (Rhythm::Weekly, 0) => office,
-        (Rhythm::Weekly, 1) => newsroom,
-        (Rhythm::Weekly, _) => evenings,
+        (ProfileRhythm::Even, _) => |_, _| 1.0,
+        (ProfileRhythm::Weekly, 0) => office,
+        (ProfileRhythm::Weekly, 1) => newsroom,
+        (ProfileRhythm::Weekly, _) => evenings,
     };
     let rate = by_hour(chance, 7.0 * per_day, 7.0 * per_day, shape)?;
     let (updates, rate) = poisson(rate, from, chance);
-    Some(Source { number, rate, per_week: 7.0 * per_day, updates, from, until: END })
+    Some(ProfileSource { number, rate, per_week: 7.0 * per_day, updates, from, until: END })
 }
 
 /// After work, and less at weekends.

@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 
 use tidewatch_core::engine::allocate::{Allocation, Turn};
 use tidewatch_core::engine::params::Allocator;
-use tidewatch_lab::fleet::minds::Estimate;
-use tidewatch_lab::fleet::shapes::Shape;
-use tidewatch_lab::fleet::{Sim, Trial};
+use tidewatch_lab::fleet::estimators::Estimate;
+use tidewatch_lab::fleet::shapes::FleetShape;
+use tidewatch_lab::fleet::{AllocatorTrial, Sim};
 
 use crate::worlds::shaped;
 
 fn choices(allocator: Allocator, learns: Option<Estimate>, seed: u64) -> Vec<Vec<u32>> {
-    let world = shaped(Shape::Pareto(1.2), 60, 12);
-    let mut sim = Sim::new(&world, Trial { allocator, learns, warm_up: 0, seed });
+    let world = shaped(FleetShape::Pareto(1.2), 60, 12);
+    let mut sim = Sim::new(&world, AllocatorTrial { allocator, learns, warm_up: 0, seed });
     (0..500).map(|_| sim.step().to_vec()).collect()
 }
 

@@ -1,22 +1,22 @@
 //! What each allocator costs in the long run, as a multiple of the bounds.
 
 use tidewatch_core::engine::params::Allocator;
-use tidewatch_lab::fleet::World;
-use tidewatch_lab::fleet::shapes::Shape;
+use tidewatch_lab::fleet::FleetWorld;
+use tidewatch_lab::fleet::shapes::FleetShape;
 
 use crate::worlds::{bounds, settled, shaped, still};
 
 /// The shapes, with steps enough for one probe a step that the rarest of sources that matter are probed
 /// several times.
-const SHAPES: [(Shape, usize, u64); 4] = [
-    (Shape::Powers, 100, 400_000),
-    (Shape::Uniform, 1_000, 200_000),
-    (Shape::Zipf(1.0), 1_000, 200_000),
-    (Shape::Pareto(1.2), 1_000, 200_000),
+const SHAPES: [(FleetShape, usize, u64); 4] = [
+    (FleetShape::Powers, 100, 400_000),
+    (FleetShape::Uniform, 1_000, 200_000),
+    (FleetShape::Zipf(1.0), 1_000, 200_000),
+    (FleetShape::Pareto(1.2), 1_000, 200_000),
 ];
 
 /// Every shape with one probe a step and with ten, and as many probes for both.
-fn worlds() -> impl Iterator<Item = (String, World, u64)> {
+fn worlds() -> impl Iterator<Item = (String, FleetWorld, u64)> {
     SHAPES.into_iter().flat_map(|(shape, sources, steps)| {
         [1, 10].map(|per_step| {
             let name = format!("{shape}, c = {per_step}");
@@ -26,7 +26,7 @@ fn worlds() -> impl Iterator<Item = (String, World, u64)> {
 }
 
 /// (c − 1)/c, which grouping probes into steps may cost (Corollaries 3 and 5).
-fn grouped(world: &World) -> f64 {
+fn grouped(world: &FleetWorld) -> f64 {
     (world.per_step as f64 - 1.0) / world.per_step as f64
 }
 
@@ -61,7 +61,7 @@ fn the_adaptive_schedule_comes_down_to_its_factor() {
 
 #[test]
 fn the_index_is_next_to_the_tight_bound_everywhere() {
-    let equal = [1, 10].map(|c| (format!("equal, c = {c}"), shaped(Shape::Equal, 1_000, c), 40_000));
+    let equal = [1, 10].map(|c| (format!("equal, c = {c}"), shaped(FleetShape::Equal, 1_000, c), 40_000));
     for (name, world, steps) in worlds().chain(equal) {
         let (theorem, tight) = bounds(&world);
         let cost = settled(&world, Allocator::Index, steps);
@@ -74,7 +74,7 @@ fn the_index_is_next_to_the_tight_bound_everywhere() {
 
 #[test]
 fn ten_thousand_sources_are_no_worse() {
-    for shape in [Shape::Uniform, Shape::Zipf(1.0), Shape::Pareto(1.2)] {
+    for shape in [FleetShape::Uniform, FleetShape::Zipf(1.0), FleetShape::Pareto(1.2)] {
         let world = shaped(shape, 10_000, 10);
         let ratio = settled(&world, Allocator::Index, 40_000) / bounds(&world).1;
         assert!((0.998..=1.02).contains(&ratio), "{shape}: {ratio}");
@@ -85,7 +85,7 @@ fn ten_thousand_sources_are_no_worse() {
 /// steps or so, and each costs the same: their number shows only after as many doublings of time.
 #[test]
 fn greedy_is_as_bad_as_the_paper_says() {
-    let world = shaped(Shape::Powers, 100, 1);
+    let world = shaped(FleetShape::Powers, 100, 1);
     let bound = bounds(&world).0;
     let [soon, later] = [1 << 12, 1 << 21].map(|steps| settled(&world, Allocator::Greedy, steps) / bound);
     assert!(later > 3.0, "{later}");

@@ -1,28 +1,28 @@
 //! What it costs not to be told the rates, when they change.
 
 use tidewatch_core::engine::params::Allocator;
-use tidewatch_lab::fleet::minds::Estimate;
-use tidewatch_lab::fleet::shapes::Shape;
-use tidewatch_lab::fleet::{Change, Sim, Trial, World};
+use tidewatch_lab::fleet::estimators::Estimate;
+use tidewatch_lab::fleet::shapes::FleetShape;
+use tidewatch_lab::fleet::{AllocatorTrial, FleetWorld, RateChange, Sim};
 
 use crate::worlds::shaped;
 
 const STEPS: u64 = 40_000;
 
 /// Zipf rates of a thousand sources, some exchanged halfway.
-fn upheaval(share: f64) -> World {
-    let change = Some(Change { at: STEPS / 2, share });
-    World { change, ..shaped(Shape::Zipf(1.0), 1_000, 10) }
+fn upheaval(share: f64) -> FleetWorld {
+    let change = Some(RateChange { at: STEPS / 2, share });
+    FleetWorld { change, ..shaped(FleetShape::Zipf(1.0), 1_000, 10) }
 }
 
-fn cost(world: &World, allocator: Allocator, learns: Option<Estimate>) -> f64 {
-    let mut sim = Sim::new(world, Trial { allocator, learns, warm_up: 0, seed: 1 });
+fn cost(world: &FleetWorld, allocator: Allocator, learns: Option<Estimate>) -> f64 {
+    let mut sim = Sim::new(world, AllocatorTrial { allocator, learns, warm_up: 0, seed: 1 });
     sim.advance(STEPS);
     sim.cost()
 }
 
 /// By how much it is above an index that is told the rates, and when they change.
-fn regret(world: &World, allocator: Allocator, estimate: Estimate) -> f64 {
+fn regret(world: &FleetWorld, allocator: Allocator, estimate: Estimate) -> f64 {
     cost(world, allocator, Some(estimate)) / cost(world, Allocator::Index, None) - 1.0
 }
 
@@ -51,11 +51,11 @@ fn the_papers_way_loses_more() {
 /// What came before a change is found at the old rate's count: whoever exchanges equal rates sees nothing.
 #[test]
 fn a_change_that_changes_nothing_costs_nothing() {
-    let still = shaped(Shape::Equal, 100, 3);
-    let changed = World { change: Some(Change { at: 500, share: 1.0 }), ..still.clone() };
+    let still = shaped(FleetShape::Equal, 100, 3);
+    let changed = FleetWorld { change: Some(RateChange { at: 500, share: 1.0 }), ..still.clone() };
     for allocator in [Allocator::Index, Allocator::RoundRobin, Allocator::Greedy] {
         let [one, other] = [&still, &changed].map(|world| {
-            let mut sim = Sim::new(world, Trial { allocator, learns: None, warm_up: 0, seed: 1 });
+            let mut sim = Sim::new(world, AllocatorTrial { allocator, learns: None, warm_up: 0, seed: 1 });
             sim.advance(1000);
             sim.cost()
         });
@@ -68,9 +68,9 @@ fn a_change_that_changes_nothing_costs_nothing() {
 fn who_is_told_of_a_change_keeps_to_it() {
     for share in [0.2, 1.0] {
         for allocator in [Allocator::Index, Allocator::Cyclic, Allocator::Memoryless] {
-            let costs = [None, Some(Change { at: STEPS / 4, share })].map(|change| {
-                let world = World { change, ..shaped(Shape::Zipf(1.0), 1_000, 10) };
-                let trial = Trial { allocator, learns: None, warm_up: STEPS / 2, seed: 1 };
+            let costs = [None, Some(RateChange { at: STEPS / 4, share })].map(|change| {
+                let world = FleetWorld { change, ..shaped(FleetShape::Zipf(1.0), 1_000, 10) };
+                let trial = AllocatorTrial { allocator, learns: None, warm_up: STEPS / 2, seed: 1 };
                 let mut sim = Sim::new(&world, trial);
                 sim.advance(STEPS);
                 sim.cost()

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use tidewatch_core::engine::allocate::{Allocation, Claim, Turn};
 use tidewatch_core::engine::params::Allocator;
 use tidewatch_core::rng::Stream;
-use tidewatch_lab::fleet::shapes::Shape;
+use tidewatch_lab::fleet::shapes::FleetShape;
 
 /// What happens to the sources.
 #[derive(Debug, Clone)]
@@ -149,7 +149,7 @@ fn in_a_steady_fleet_the_ripest_are_chosen() {
     for (allocator, claim) in [(Allocator::Index, Claim::Index), (Allocator::Greedy, Claim::Gain)] {
         let (mut allocation, mut open) = (Allocation::new(allocator, 1), Open::default());
         let mut chance = Stream::new(1, "steady");
-        let rates = Shape::Zipf(1.0).rates(SOURCES as usize, 1);
+        let rates = FleetShape::Zipf(1.0).rates(SOURCES as usize, 1);
         let mut held: Vec<(u32, Turn)> = (0..)
             .zip(rates)
             .map(|(place, rate)| (place, Turn { root: rate.sqrt() as f32, last: 0.0 }))

@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 use tidewatch_core::engine::allocate::{Allocation, Turn};
 use tidewatch_core::engine::params::Allocator;
-use tidewatch_lab::fleet::minds::Estimate;
-use tidewatch_lab::fleet::shapes::Shape;
-use tidewatch_lab::fleet::{Sim, Trial, World};
+use tidewatch_lab::fleet::estimators::Estimate;
+use tidewatch_lab::fleet::shapes::FleetShape;
+use tidewatch_lab::fleet::{AllocatorTrial, FleetWorld, Sim};
 
 use crate::worlds::{settled, shaped};
 
@@ -44,7 +44,7 @@ fn lemma_2_where_periods_are_round() {
     each_comes_exactly_when_it_should(&[0.3, 0.3]);
     each_comes_exactly_when_it_should(&[0.25; 64]);
     each_comes_exactly_when_it_should(&[0.25; 65]);
-    each_comes_exactly_when_it_should(&Shape::Powers.rates(24, 1));
+    each_comes_exactly_when_it_should(&FleetShape::Powers.rates(24, 1));
 }
 
 proptest! {
@@ -57,7 +57,7 @@ proptest! {
 }
 
 /// ‖p(t) − p*‖ of Corollary 6.
-fn variation(sim: &Sim, world: &World) -> f64 {
+fn variation(sim: &Sim, world: &FleetWorld) -> f64 {
     let shares = |rates: Vec<f64>| {
         let sum: f64 = rates.iter().map(|rate| rate.sqrt()).sum();
         rates.into_iter().map(move |rate| rate.sqrt() / sum)
@@ -70,9 +70,9 @@ fn variation(sim: &Sim, world: &World) -> f64 {
 /// once everybody has been heard of.
 #[test]
 fn adaptive_turns_into_the_memoryless_schedule() {
-    let world = shaped(Shape::Zipf(1.0), 100, 1);
+    let world = shaped(FleetShape::Zipf(1.0), 100, 1);
     let learns = Some(Estimate::Counted);
-    let trial = Trial { allocator: Allocator::Adaptive, learns, warm_up: 200_000, seed: 3 };
+    let trial = AllocatorTrial { allocator: Allocator::Adaptive, learns, warm_up: 200_000, seed: 3 };
     let mut sim = Sim::new(&world, trial);
     let mut before = variation(&sim, &world);
     for until in [1_000, 10_000, 100_000, 1_000_000] {

@@ -2,29 +2,29 @@
 
 use tidewatch_core::engine::bounds::{SourceDemand, theorem_1, tight};
 use tidewatch_core::engine::params::Allocator;
-use tidewatch_lab::fleet::minds::Estimate;
-use tidewatch_lab::fleet::shapes::Shape;
-use tidewatch_lab::fleet::{Sim, Trial, World};
+use tidewatch_lab::fleet::estimators::Estimate;
+use tidewatch_lab::fleet::shapes::FleetShape;
+use tidewatch_lab::fleet::{AllocatorTrial, FleetWorld, Sim};
 
 /// Rates that stay as they are.
-pub fn still(rates: Vec<f64>, per_step: usize) -> World {
-    World { rates, per_step, change: None }
+pub fn still(rates: Vec<f64>, per_step: usize) -> FleetWorld {
+    FleetWorld { rates, per_step, change: None }
 }
 
-pub fn shaped(shape: Shape, sources: usize, per_step: usize) -> World {
+pub fn shaped(shape: FleetShape, sources: usize, per_step: usize) -> FleetWorld {
     still(shape.rates(sources, 7), per_step)
 }
 
 /// Told the rates, but for Adaptive, which learns them; the first half is not counted.
-pub fn settled(world: &World, allocator: Allocator, steps: u64) -> f64 {
+pub fn settled(world: &FleetWorld, allocator: Allocator, steps: u64) -> f64 {
     let learns = (allocator == Allocator::Adaptive).then_some(Estimate::Counted);
-    let mut sim = Sim::new(world, Trial { allocator, learns, warm_up: steps / 2, seed: 1 });
+    let mut sim = Sim::new(world, AllocatorTrial { allocator, learns, warm_up: steps / 2, seed: 1 });
     sim.advance(steps);
     sim.cost()
 }
 
 /// Theorem 1's bound and the tighter one.
-pub fn bounds(world: &World) -> (f64, f64) {
+pub fn bounds(world: &FleetWorld) -> (f64, f64) {
     let per_step = world.per_step as f64;
     let demands: Vec<SourceDemand> = world.rates.iter().copied().map(SourceDemand::of).collect();
     (theorem_1(world.rates.iter().copied(), per_step), tight(&demands, per_step).cost)

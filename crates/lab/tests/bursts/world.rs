@@ -1,6 +1,6 @@
 //! Steady sources, with and without bursts, and what a watch makes of them.
 
-pub use tidewatch_core::model::burst::watch::BurstDetector;
+pub use tidewatch_core::model::burst::detector::BurstDetector;
 pub use tidewatch_core::model::burst::{BurstChange, BurstParams, ProbeWindow, Test, WindowUpdates};
 pub use tidewatch_core::model::cyclic::Rate;
 pub use tidewatch_core::rng::Stream;

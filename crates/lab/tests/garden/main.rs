@@ -167,18 +167,18 @@ fn a_garden_that_changes_is_as_one_laid_out_anew() {
         let place = (chance.unit() * 40.0) as usize;
         match (chance.unit() * 4.0) as u32 {
             0 => {
-                medd.uproot(place);
+                medd.remove(place);
                 beds[place] = None;
             }
             1 => {
                 let window = 1 + (chance.unit() * 60.0) as u32;
                 let plant = Task::new(1.0 + (chance.unit() * 4.0).floor(), window);
                 let due = today + (chance.unit() * 70.0) as i64 - 5;
-                medd.plant(place, plant, due);
+                medd.task(place, plant, due);
                 beds[place] = Some((plant, due));
             }
             2 => {
-                medd.water(place);
+                medd.mark_served(place);
                 if let Some((plant, due)) = &mut beds[place] {
                     *due = today + i64::from(plant.window);
                 }
@@ -191,7 +191,7 @@ fn a_garden_that_changes_is_as_one_laid_out_anew() {
         let mut anew = Medd::new(5 * UNIT, today);
         for (place, bed) in beds.iter().enumerate() {
             if let &Some((plant, due)) = bed {
-                anew.plant(place, plant, due);
+                anew.task(place, plant, due);
             }
         }
         assert!((medd.omega() - anew.omega()).abs() < 1e-9);

@@ -11,7 +11,7 @@ use tidewatch_core::observe::FeedHints;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::time::{Span, Timestamp};
-use tidewatch_lab::by_hand::ByHand;
+use tidewatch_lab::stepper::ByHand;
 
 use crate::life::{ONE, host, start};
 

@@ -18,24 +18,24 @@ use tidewatch_core::engine::reason::{Reason, SourceState};
 use tidewatch_core::engine::recording::replay;
 use tidewatch_core::engine::state::Engine;
 use tidewatch_core::model::aggregate::RateOrigin;
-use tidewatch_core::model::beliefs::{
-    PostBurstEvidence, PriorKnowledge, SourceModel, WELL_FOUNDED, learn_from_probe,
-};
-use tidewatch_core::model::burst::watch::BurstDetector;
+use tidewatch_core::model::burst::detector::BurstDetector;
 use tidewatch_core::model::burst::{BurstParams, Test};
 use tidewatch_core::model::cyclic::Rate;
 use tidewatch_core::model::fit::{WeeklyPrior, fit, level};
-use tidewatch_core::model::habits::diary::UpdateTimes;
+use tidewatch_core::model::habits::update_times::UpdateTimes;
 use tidewatch_core::model::history::History;
 use tidewatch_core::model::learn::ProbedUpdates;
-use tidewatch_core::observe::Kind;
+use tidewatch_core::model::source_model::{
+    PostBurstEvidence, PriorKnowledge, SourceModel, WELL_FOUNDED, learn_from_probe,
+};
+use tidewatch_core::observe::SourceKind;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::build::PlanOrder;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::rng::Stream;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
-use tidewatch_lab::driver::{Pending, World};
+use tidewatch_lab::driver::{Pending, SimulatedWorld};
 
 use crate::account::Ledger;
 use crate::planner::{self, KnownRate};
@@ -127,7 +127,7 @@ pub struct Life {
     due_unasked: (Due, Reason),
 }
 
-impl World for Side {
+impl SimulatedWorld for Side {
     fn probe(&mut self, attempt: &Attempt, clock: Timestamp) -> ProbeReport {
         let now = clock - self.ahead;
         self.ledger.sent(attempt, now, clock);
@@ -263,7 +263,7 @@ impl Side {
 impl Life {
     pub fn new(birth: &Birth) -> Self {
         let Birth { seed, per_hour, known, .. } = *birth;
-        let kind = if birth.page { Kind::Page } else { Kind::Feed };
+        let kind = if birth.page { SourceKind::Page } else { SourceKind::Feed };
         let params = FleetParams { burst: birth.burst, ..FleetParams::default() };
         let mut history = History::new(TimeZone::UTC, HALF_LIFE, start());
         if known {

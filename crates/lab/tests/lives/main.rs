@@ -19,7 +19,7 @@ use tidewatch_core::model::burst::Test;
 use tidewatch_core::observe::FeedHints;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::policy::Policy;
-use tidewatch_core::planning::ttl::Form;
+use tidewatch_core::planning::ttl::TtlForm;
 use tidewatch_core::time::Span;
 
 use account::Tally;
@@ -68,7 +68,7 @@ fn budgets() -> impl Strategy<Value = Budget> {
 fn bursts() -> impl Strategy<Value = BurstTerms> {
     let response = prop_oneof![4 => Just(Response::Ttl), 1 => Just(Response::Replan)];
     let reserve = prop_oneof![1 => Just(0.0), 1 => 0.0..0.2_f64, 4 => 0.2..0.9_f64];
-    let form = prop_oneof![4 => Just(Form::Caches), 1 => Just(Form::Prefetching)];
+    let form = prop_oneof![4 => Just(TtlForm::Caches), 1 => Just(TtlForm::Prefetching)];
     (response, reserve, form, 0.01..1.0_f64).prop_map(|(response, reserve, ttl_form, ttl_factor)| {
         BurstTerms { response, reserve, ttl_form, ttl_factor, ..BurstTerms::default() }
     })

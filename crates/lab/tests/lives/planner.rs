@@ -5,7 +5,7 @@ use tidewatch_core::model::aggregate::RateOrigin;
 use tidewatch_core::model::cyclic::Rate;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::planning::build::PlanOrder;
-use tidewatch_core::planning::build::{self, PlanParams, Rhythm};
+use tidewatch_core::planning::build::{self, KnownRhythm, PlanParams};
 
 /// What is known of a source's rhythm.
 #[derive(Debug, Clone)]
@@ -17,7 +17,7 @@ pub struct KnownRate {
 
 pub fn plan(order: &PlanOrder, known: &KnownRate) -> Option<MadePlan> {
     let KnownRate { origin, updates, .. } = *known;
-    let rhythm = Rhythm { rate: Steps::from(&known.rate), origin, updates, foresight: None };
+    let rhythm = KnownRhythm { rate: Steps::from(&known.rate), origin, updates, foresight: None };
     let params =
         PlanParams { importance: Steps::constant(1.0).unwrap(), freshness_threshold: 1.0, switches: false };
     let ahead = build::ahead(order, &rhythm, &params)?;

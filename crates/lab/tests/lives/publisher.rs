@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use tidewatch_core::engine::event::{Failure, ProbeAnswer};
 use tidewatch_core::engine::params::HostGroup;
 use tidewatch_core::observe::{
-    FeedHints, Kind, Observation, Occurred, PageText, Present, Update, UpdateKind,
+    FeedHints, Observation, Occurred, PageText, Present, SourceKind, Update, UpdateKind,
 };
 use tidewatch_core::rng::Stream;
 use tidewatch_core::time::{Span, Timestamp};
@@ -13,7 +13,7 @@ use tidewatch_core::time::{Span, Timestamp};
 /// A source as its publisher knows it. All instants are real time.
 #[derive(Debug)]
 pub struct Publisher {
-    pub kind: Kind,
+    pub kind: SourceKind,
     /// Updates carry their dates.
     pub dated: bool,
     pub per_hour: f64,
@@ -49,7 +49,7 @@ const MOST: usize = 3_000;
 const HOLDS: usize = 12;
 
 impl Publisher {
-    pub fn new(seed: u64, kind: Kind, dated: bool, per_hour: f64, now: Timestamp) -> Self {
+    pub fn new(seed: u64, kind: SourceKind, dated: bool, per_hour: f64, now: Timestamp) -> Self {
         Self {
             kind,
             dated,
@@ -115,7 +115,7 @@ impl Publisher {
             updates: seen.updates.len() as u32,
             history: if seen.first_contact { dated as u32 } else { 0 },
             gap: seen.gap,
-            holds: (self.kind == Kind::Feed).then_some(HOLDS as u32),
+            holds: (self.kind == SourceKind::Feed).then_some(HOLDS as u32),
             hints: Some(seen.hints),
             ..answered
         };
@@ -126,7 +126,7 @@ impl Publisher {
         let by_clock = |at: Timestamp| at + ahead;
         let there = self.updates.iter().rev().take(HOLDS);
         let present: Vec<Present> = there
-            .filter(|_| self.kind == Kind::Feed)
+            .filter(|_| self.kind == SourceKind::Feed)
             .map(|&at| Present {
                 key_hash: at.as_millis().unsigned_abs(),
                 fingerprint: 0,
@@ -134,7 +134,7 @@ impl Publisher {
             })
             .collect();
         let mut seen = Observation { hints: self.hints, present, ..Observation::default() };
-        if self.kind == Kind::Page {
+        if self.kind == SourceKind::Page {
             seen.page = Some(PageText { title: None, text: String::new(), fingerprint: 0 });
         }
         let Some(last_look) = before.last_look.filter(|_| !before.strange) else {
@@ -144,21 +144,21 @@ impl Publisher {
         let begun = self.updates.partition_point(|&at| at <= before.seen_until);
         let news = &self.updates[begun..];
         let shown = match self.kind {
-            Kind::Feed => HOLDS,
-            Kind::Page => 1,
+            SourceKind::Feed => HOLDS,
+            SourceKind::Page => 1,
         };
         let shown = &news[news.len().saturating_sub(shown)..];
-        seen.gap = self.kind == Kind::Feed && std::mem::take(&mut self.gap) && !shown.is_empty();
+        seen.gap = self.kind == SourceKind::Feed && std::mem::take(&mut self.gap) && !shown.is_empty();
         // As observe::compare has it: a date counts if it lies between the two looks.
         let (from, until) = (last_look.min(by_clock(now)), by_clock(now));
         for &at in shown {
             let date = by_clock(at);
             let good = self.dated && from <= date && date <= until && self.chance.unit() < 0.95;
-            let kind = if self.kind == Kind::Feed { UpdateKind::New } else { UpdateKind::Changed };
+            let kind = if self.kind == SourceKind::Feed { UpdateKind::New } else { UpdateKind::Changed };
             let occurred = if good { Occurred::At(date) } else { Occurred::Between(from, until) };
             seen.updates.push(Update::bare(kind, occurred, at.to_string()));
         }
-        if self.kind == Kind::Feed && self.chance.unit() < 0.1 {
+        if self.kind == SourceKind::Feed && self.chance.unit() < 0.1 {
             let occurred = Occurred::Between(from, until);
             seen.updates.push(Update::bare(UpdateKind::Edited, occurred, "an old one"));
         }

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use tidewatch_core::model::obsolescence::Obsolescence;
-use tidewatch_core::planning::horizon::{End, Horizon};
+use tidewatch_core::planning::horizon::{Horizon, HorizonEnd};
 use tidewatch_core::time::Span;
 use tidewatch_lab::plans::baselines::{first_arrival, threshold, uniform};
 
@@ -86,7 +86,7 @@ proptest! {
         let even = uniform(&horizon).unwrap();
         prop_assert_eq!(even.len(), horizon.probes as usize);
         // The paper's gaps are T/n; where the end is free there is one more of them.
-        let gaps = f64::from(horizon.probes) + if horizon.end == End::Open { 1.0 } else { 0.0 };
+        let gaps = f64::from(horizon.probes) + if horizon.end == HorizonEnd::Open { 1.0 } else { 0.0 };
         for (index, at) in (1_u32..).zip(&even) {
             let wanted = horizon.length().as_millis() as f64 * f64::from(index) / gaps;
             prop_assert!((at.as_millis() as f64 - wanted).abs() <= 1.0);

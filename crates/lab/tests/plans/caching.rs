@@ -6,12 +6,12 @@ use tidewatch_core::model::cyclic::{Rate, WEEK_S};
 use tidewatch_core::model::importance::WeekWindow;
 use tidewatch_core::model::obsolescence::Obsolescence;
 use tidewatch_core::model::steps::Steps;
-use tidewatch_core::planning::ask::{Knowledge, NextProbe, next};
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::horizon;
+use tidewatch_core::planning::next_probe::{Knowledge, NextProbe, next};
 use tidewatch_core::planning::plan::{Plan, Revision};
 use tidewatch_core::planning::policy::Policy;
-use tidewatch_core::planning::ttl::Form;
+use tidewatch_core::planning::ttl::TtlForm;
 use tidewatch_core::time::{Span, Timestamp};
 use tidewatch_lab::plans::baselines;
 use tidewatch_lab::plans::caching::may_serve;
@@ -97,7 +97,7 @@ proptest! {
             aggregate: known_group.then_some((&rate, 0.1)),
             last_modified: age.map(|age| from - Span::from_millis(age)),
             freshness_threshold: threshold,
-            ttl_form: if prefetching { Form::Prefetching } else { Form::Caches },
+            ttl_form: if prefetching { TtlForm::Prefetching } else { TtlForm::Caches },
             plan: (after % 2 == 0).then_some(&plan),
             jitter,
             ..Knowledge::nothing(budget, &even)
@@ -137,7 +137,7 @@ fn they_are_the_baselines_policies() {
         closed: Vec::new(),
         allowance: Vec::new(),
         longest_gap: None,
-        end: horizon::End::Probed,
+        end: horizon::HorizonEnd::Probed,
     };
     for (policy, planned) in [
         (Policy::Threshold, baselines::threshold(&horizon).unwrap()),

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use tidewatch_core::model::obsolescence::Obsolescence;
-use tidewatch_core::planning::horizon::{End, Grid, Horizon};
+use tidewatch_core::planning::horizon::{Grid, Horizon, HorizonEnd};
 use tidewatch_core::time::Span;
 use tidewatch_lab::plans::baselines::{first_arrival, threshold, uniform};
 use tidewatch_lab::plans::exact_descent::descend;
@@ -56,7 +56,7 @@ fn a_chain_moves_as_a_whole() {
         cost: Obsolescence::of_cells(cells),
         min_spacing: hour(7),
         longest_gap: None,
-        end: End::Open,
+        end: HorizonEnd::Open,
         ..dbworld(1.0, 2)
     };
     let jammed = vec![Span::from_mins(510), Span::from_mins(930)];
@@ -80,7 +80,7 @@ fn begin(horizon: &Horizon, which: usize) -> Vec<Span> {
 /// The schedules next to this one in which one probe stands elsewhere, or a block of neighbours is
 /// shifted.
 fn near(horizon: &Horizon, times: &[Span], share: f64) -> Vec<Vec<Span>> {
-    let movable = times.len() - usize::from(horizon.end == End::Probed && !times.is_empty());
+    let movable = times.len() - usize::from(horizon.end == HorizonEnd::Probed && !times.is_empty());
     let mut all = Vec::new();
     for first in 0..movable {
         let before = first.checked_sub(1).map_or(Span::ZERO, |index| times[index]);

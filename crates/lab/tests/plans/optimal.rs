@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use tidewatch_core::model::obsolescence::Obsolescence;
-use tidewatch_core::planning::horizon::{End, Grid, Horizon};
+use tidewatch_core::planning::horizon::{Grid, Horizon, HorizonEnd};
 use tidewatch_core::planning::optimal;
 use tidewatch_core::time::Span;
 use tidewatch_lab::plans::{bound, exact_descent, reference};
@@ -16,7 +16,8 @@ fn by_recursion(horizon: &Horizon, grid: Grid, probes: u32) -> f64 {
     nodes.extend(slots);
     let mut least = vec![f64::INFINITY; nodes.len()];
     least[0] = 0.0;
-    let mut best = if horizon.end == End::Open { cost.cost(Span::ZERO, length) } else { f64::INFINITY };
+    let mut best =
+        if horizon.end == HorizonEnd::Open { cost.cost(Span::ZERO, length) } else { f64::INFINITY };
     for number in 0..probes {
         let mut next = vec![f64::INFINITY; nodes.len()];
         for (j, &to) in nodes.iter().enumerate().skip(1) {
@@ -31,8 +32,8 @@ fn by_recursion(horizon: &Horizon, grid: Grid, probes: u32) -> f64 {
         }
         least = next;
         best = match horizon.end {
-            End::Probed => best.min(*least.last().unwrap()),
-            End::Open => {
+            HorizonEnd::Probed => best.min(*least.last().unwrap()),
+            HorizonEnd::Open => {
                 nodes.iter().zip(&least).fold(best, |b, (&at, l)| b.min(l + cost.cost(at, length)))
             }
         };
@@ -83,7 +84,7 @@ prop_compose! {
                 most += more;
             }
         }
-        let end = if open { End::Open } else { End::Probed };
+        let end = if open { HorizonEnd::Open } else { HorizonEnd::Probed };
         Horizon { cost, probes, min_spacing: minute(spacing), closed: shut, allowance, longest_gap: None, end }
     }
 }
@@ -91,7 +92,7 @@ prop_compose! {
 fn plain(pieces: &[(i64, f64, f64)], probes: u32, min_spacing: Span, closed: Vec<(Span, Span)>) -> Horizon {
     let cells = pieces.iter().map(|&(hours, rate, weight)| (Span::from_hours(hours), rate, weight));
     let (cost, allowance) = (Obsolescence::of_cells(cells), Vec::new());
-    Horizon { cost, probes, min_spacing, closed, allowance, longest_gap: None, end: End::Probed }
+    Horizon { cost, probes, min_spacing, closed, allowance, longest_gap: None, end: HorizonEnd::Probed }
 }
 
 /// A closed time whose edges lie between the grid's times: a probe at its end is better than any on

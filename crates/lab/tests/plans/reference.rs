@@ -1,7 +1,7 @@
 //! Algorithms 1, 2 and 4: the paper's instances, and every subset of small grids.
 
 use proptest::prelude::*;
-use tidewatch_core::planning::horizon::{End, Grid, Horizon};
+use tidewatch_core::planning::horizon::{Grid, Horizon, HorizonEnd};
 use tidewatch_core::time::Span;
 use tidewatch_lab::plans::reference::solve;
 
@@ -53,7 +53,7 @@ proptest! {
         let fewer = with(horizon.probes - 1);
         let saved = if fewer.is_finite() { fewer - best } else { best - with(horizon.probes + 1) };
         prop_assert!(near(schedule.price, saved), "{} against {saved}", schedule.price);
-        if horizon.end == End::Open {
+        if horizon.end == HorizonEnd::Open {
             prop_assert!(schedule.times.iter().all(|&at| at < horizon.length()));
         }
     }

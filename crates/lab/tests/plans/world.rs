@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use tidewatch_core::model::importance::WeekWindow;
 use tidewatch_core::model::obsolescence::Obsolescence;
 use tidewatch_core::model::steps::Steps;
-use tidewatch_core::planning::horizon::{End, Horizon};
+use tidewatch_core::planning::horizon::{Horizon, HorizonEnd};
 use tidewatch_core::time::{Span, Timestamp};
 
 const WEEKDAYS: u8 = 0b1_1111;
@@ -35,7 +35,7 @@ fn four_weeks(rows: &[Row], office_until: u16, ratio: f64, probes: u32) -> Horiz
         closed: Vec::new(),
         allowance: Vec::new(),
         longest_gap: None,
-        end: End::Probed,
+        end: HorizonEnd::Probed,
     }
 }
 
@@ -111,7 +111,7 @@ pub fn horizon(most: u32) -> impl Strategy<Value = Horizon> {
                 closed: apart(length, &closed),
                 allowance: staircase(length, &allowance),
                 longest_gap: None,
-                end: if open { End::Open } else { End::Probed },
+                end: if open { HorizonEnd::Open } else { HorizonEnd::Probed },
                 cost,
                 probes,
             }

@@ -3,8 +3,8 @@
 use tidewatch_core::time::Span;
 use tidewatch_lab::profiles::policies::{Feedback, sup_spending, with_feedback};
 use tidewatch_lab::profiles::rivals::Rival;
-use tidewatch_lab::profiles::sources::{Rhythm, sources};
-use tidewatch_lab::profiles::{Score, Setting, score};
+use tidewatch_lab::profiles::sources::{ProfileRhythm, sources};
+use tidewatch_lab::profiles::{ProfileScore, Setting, score};
 
 fn setting(every: u32, mins: i64) -> Setting {
     Setting { every, window: Span::from_mins(mins), confidence: 0.9 }
@@ -12,7 +12,7 @@ fn setting(every: u32, mins: i64) -> Setting {
 
 #[test]
 fn fewer_probes_than_every_rival_at_the_same_share() {
-    let sources = sources(Rhythm::Weekly, 12, 3, 7);
+    let sources = sources(ProfileRhythm::Weekly, 12, 3, 7);
     for (every, mins, less) in [(1, 30, 1.0), (5, 30, 0.7), (10, 30, 0.5), (5, 120, 0.8)] {
         let setting = setting(every, mins);
         let ours =
@@ -36,7 +36,7 @@ fn fewer_probes_than_every_rival_at_the_same_share() {
 
 #[test]
 fn without_a_rhythm_nothing_is_foretold_of_single_updates() {
-    let sources = sources(Rhythm::Even, 12, 3, 7);
+    let sources = sources(ProfileRhythm::Even, 12, 3, 7);
     let setting = setting(1, 30);
     let ours = score(&setting, &sources, |source| with_feedback(&setting, source, 1.0, Feedback::Counts));
     let fixed = Rival::Fixed.seeing(ours.of_all, |score| score.of_all, &setting, &sources).unwrap();
@@ -46,7 +46,7 @@ fn without_a_rhythm_nothing_is_foretold_of_single_updates() {
 
 #[test]
 fn feedback_mends_a_rate_that_is_off() {
-    let sources = sources(Rhythm::Weekly, 12, 3, 7);
+    let sources = sources(ProfileRhythm::Weekly, 12, 3, 7);
     let setting = setting(5, 30);
     for told in [0.5, 2.0] {
         let with =
@@ -54,7 +54,7 @@ fn feedback_mends_a_rate_that_is_off() {
         let (counting, learning) = (with(Feedback::Counts), with(Feedback::CountsAndRate));
         let once = sup_spending(counting.probes, &setting, &sources, told);
         assert!(counting.of_all > once.of_all + 0.1, "told {told}: {once:?} {counting:?}");
-        let off = |score: &Score| (score.of_all - 0.9).abs();
+        let off = |score: &ProfileScore| (score.of_all - 0.9).abs();
         assert!(
             off(&learning) < 0.03 && off(&learning) < off(&counting),
             "told {told}: {learning:?} {counting:?}"

@@ -6,7 +6,9 @@ use tidewatch_core::model::importance::WeekWindow;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::planning::execution::{Interval, RuleId};
 use tidewatch_core::planning::expected::Forecast;
-use tidewatch_core::planning::prediction::{Life, Want, intervals, intervals_at, intervals_once, price};
+use tidewatch_core::planning::prediction::{
+    Lifetime, Want, intervals, intervals_at, intervals_once, price,
+};
 use tidewatch_core::rng::Stream;
 use tidewatch_core::time::{Span, Timestamp};
 
@@ -23,7 +25,7 @@ fn week() -> [(Timestamp, Timestamp); 1] {
 }
 
 fn want(every: u32, counted: u32, mins: i64, confidence: f64) -> Want {
-    Want { rule: RuleId(7), every, counted, life: Life::Window(Span::from_mins(mins)), confidence }
+    Want { rule: RuleId(7), every, counted, life: Lifetime::Window(Span::from_mins(mins)), confidence }
 }
 
 fn daily(from: u16, until: u16, within: f64, outside: f64) -> Steps {
@@ -159,8 +161,8 @@ fn caught(want: Want, updates: &[Timestamp]) -> (f64, usize) {
     let numbers = (every - 1..updates.len() - 1).step_by(every);
     let in_time = |&number: &usize| {
         let until = match want.life {
-            Life::Window(window) => updates[number] + window,
-            Life::Overwrite => updates[number + 1] - Span::from_millis(1),
+            Lifetime::Window(window) => updates[number] + window,
+            Lifetime::Overwrite => updates[number + 1] - Span::from_millis(1),
         };
         let look = looks.partition_point(|&look| look < updates[number]);
         looks.get(look).is_some_and(|&look| look <= until)
@@ -172,7 +174,7 @@ fn caught(want: Want, updates: &[Timestamp]) -> (f64, usize) {
 fn as_much_is_caught_before_it_is_overwritten_as_was_asked_for() {
     let updates = updates("overwrite", 3000.0);
     for (every, confidence) in [(1, 0.8), (1, 0.5), (4, 0.8), (10, 0.7)] {
-        let want = Want { life: Life::Overwrite, ..want(every, 0, 0, confidence) };
+        let want = Want { life: Lifetime::Overwrite, ..want(every, 0, 0, confidence) };
         let (share, looks) = caught(want, &updates);
         let scatter = 2.5 * (f64::from(every) / 3000.0).sqrt() * 0.5;
         assert!(share > confidence - scatter - 0.01, "{every} {confidence}: {share}");

@@ -16,14 +16,14 @@ use tidewatch_core::model::steps::{Steps, cut_together};
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::build::PlanOrder;
 use tidewatch_core::planning::build::{PlanParams, ahead};
+use tidewatch_core::planning::plan_input::{PlanInput, PlannedTimes, plan_under};
 use tidewatch_core::planning::policy::Policy;
-use tidewatch_core::planning::rolling::{Ahead, Standing, plan_under};
 use tidewatch_core::rng::Stream;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
-use tidewatch_lab::by_hand::ByHand;
 use tidewatch_lab::driver;
-use tidewatch_lab::feed::{Feed, Watching};
+use tidewatch_lab::learned_feed::{LearnedFeed, Watching};
+use tidewatch_lab::stepper::ByHand;
 
 const ONE: SourceId = SourceId(1);
 const MIN: Span = Span::from_mins(1);
@@ -193,7 +193,7 @@ pub fn sent(source: &Source, who: Who, budget: Budget) -> Vec<Attempt> {
     // By their rhythm alone, as pages and undated feeds are: what follows flurries by itself would hide what
     // an answer to bursts is worth.
     let watching = Watching { habits: false, ..Watching::default() };
-    let feed = RefCell::new(Feed::new(source.items.clone(), watching, start()));
+    let feed = RefCell::new(LearnedFeed::new(source.items.clone(), watching, start()));
     let look = |at| {
         let mut answered = feed.borrow_mut().look(at);
         if who == Who::Told {
@@ -203,7 +203,7 @@ pub fn sent(source: &Source, who: Who, budget: Budget) -> Vec<Attempt> {
     };
     let params =
         PlanParams { importance: Steps::constant(1.0).unwrap(), freshness_threshold: 1.0, switches: false };
-    let make = |order: &PlanOrder| -> Option<Ahead> {
+    let make = |order: &PlanOrder| -> Option<PlannedTimes> {
         let rhythm = feed.borrow().rhythm()?;
         let told = match who {
             Who::Told => order.standing.now,
@@ -212,7 +212,7 @@ pub fn sent(source: &Source, who: Who, budget: Budget) -> Vec<Attempt> {
         };
         let rates = |from, until| source.rates(&rhythm.rate, from, until, told);
         // As `auto` is planned where it goes by a rhythm.
-        plan_under(&Standing { closely: false, ..order.standing.clone() }, rates, &params.importance)
+        plan_under(&PlanInput { closely: false, ..order.standing.clone() }, rates, &params.importance)
     };
     // Rates are fitted every six hours; who is told hears of bursts at once.
     let refits = (1..28 * WEEKS).map(|n| start() + Span::from_hours(6 * n));

@@ -1,6 +1,6 @@
-//! What is asked, and whether it can be: from arguments and files to traces, policies and rules.
+//! Checks the options and builds the question: traces, policies and rules.
 //!
-//! Knows limits and defaults. Must not hold contests, nor show them.
+//! Knows limits and defaults. Must not run or show comparisons.
 
 use std::sync::Arc;
 
@@ -11,29 +11,29 @@ use tidewatch_core::engine::params::BurstTerms;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::time::{Span, Timestamp};
-use tidewatch_lab::contest::question::Question;
-use tidewatch_lab::contest::rules::{Matching, Rules};
+use tidewatch_lab::contest::contest_terms::{ContestTerms, Matching};
+use tidewatch_lab::contest::question::ContestQuestion;
 use tidewatch_lab::served_rules::SimulatedRules;
 use tidewatch_lab::trace::Trace;
 use tidewatch_lab::world::world;
 
-use super::args::{Args, Match};
+use super::args::{Args, MatchArg};
 use super::{read, rules};
 
-/// The longest time that is simulated.
+/// Longest simulated time.
 const LONGEST: Span = Span::from_days(3660);
 
 const WEEK: Span = Span::from_days(7);
 
-/// A made-up world is older than it has to be by so many weeks: each source is judged up to the day of
-/// its own last update, which for some is a while ago.
+/// Extra weeks of a generated world. Each source is measured up to the day of its own last update,
+/// which may be earlier than the end.
 const OLDER_WEEKS: i64 = 4;
 
-/// Budgets around the one that was asked for, for a picture.
+/// Factors of the extra budgets for a picture.
 const AROUND: [f64; 3] = [0.25, 0.5, 2.0];
 
-/// What is asked, if it can be.
-pub fn question(arguments: &Args) -> Result<Question, CliError> {
+/// Checks the options and builds the question for the lab.
+pub fn question(arguments: &Args) -> Result<ContestQuestion, CliError> {
     let policies = arguments.policies.clone();
     if let Some(twice) = (1..policies.len()).find(|&at| policies[..at].contains(&policies[at])) {
         return Err(CliError::Usage(format!("--policies names `{}` twice", policies[twice].name())));
@@ -60,7 +60,7 @@ pub fn question(arguments: &Args) -> Result<Question, CliError> {
         return Err(CliError::Refused(format!("{title}: no source has published anything")));
     }
     let profiles = profiles(arguments, &mut traces)?;
-    let rules = Rules {
+    let rules = ContestTerms {
         train: arguments.train,
         test: arguments.test,
         importance: importance(arguments)?,
@@ -70,8 +70,8 @@ pub fn question(arguments: &Args) -> Result<Question, CliError> {
         errors: arguments.errors,
         matching: match arguments.matching {
             None => Matching::Nothing,
-            Some(Match::Probes) => Matching::Probes,
-            Some(Match::Total) => Matching::Total,
+            Some(MatchArg::Probes) => Matching::Probes,
+            Some(MatchArg::Total) => Matching::Total,
         },
         refit_every: arguments.refit_every,
         burst: match arguments.burst_response {
@@ -83,9 +83,9 @@ pub fn question(arguments: &Args) -> Result<Question, CliError> {
         max_gap: arguments.max_gap,
         profiles,
         seed: arguments.seed,
-        ..Rules::new(budget)
+        ..ContestTerms::new(budget)
     };
-    Ok(Question { title, traces, policies, rules, budgets, around, notes })
+    Ok(ContestQuestion { title, traces, policies, rules, budgets, around, notes })
 }
 
 fn budgets(arguments: &Args) -> Result<Vec<Budget>, CliError> {
@@ -122,7 +122,8 @@ fn around(budget: Budget) -> Vec<Budget> {
     counts.into_iter().map(|probes| Budget { probes, ..budget }).collect()
 }
 
-/// The rules that are to be served. One may wait for several sources, so that all are judged at the same time.
+/// Reads the rules. A rule may depend on several sources, so all sources are then measured in the same
+/// span.
 fn profiles(arguments: &Args, traces: &mut [Trace]) -> Result<Option<Arc<SimulatedRules>>, CliError> {
     let Some(file) = &arguments.profiles else { return Ok(None) };
     let exams = traces.iter().filter_map(|trace| trace.exam(arguments.train, arguments.test));
@@ -154,7 +155,7 @@ fn sources(arguments: &Args, length: Span) -> Result<(String, Vec<Trace>), CliEr
     }
 }
 
-/// Which sources cannot be judged, or not fairly, in a line.
+/// A note on sources that cannot be measured, or not fairly.
 fn notes(traces: &[Trace], arguments: &Args) -> Vec<String> {
     let (mut empty, mut silent, mut late) = (0, 0, 0);
     for trace in traces {
@@ -187,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn budgets_around_one_are_others() {
+    fn extra_budgets_differ_from_the_given_one() {
         let counts = |probes| {
             let budget = Budget { probes, ..Budget::default() };
             around(budget).iter().map(|budget| budget.probes).collect::<Vec<_>>()

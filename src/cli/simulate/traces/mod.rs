@@ -1,8 +1,8 @@
-//! `tidewatch simulate traces`: policies on what sources really published, or in a made-up world.
+//! `tidewatch simulate traces`: policies on recorded publications, or in a generated world.
 //!
-//! Exists so that anybody can see on their own sources which policy is sooner for the same expense, and
-//! check the scores from the probe times. Knows what may be asked and where results go. Must not know
-//! how a policy chooses, how a schedule is judged, nor how results look.
+//! Users can compare policies at equal cost on their own sources, and verify the scores from the probe
+//! times. Knows options and outputs. Must not know how a policy selects, how a schedule is scored, or
+//! how results look.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -11,10 +11,10 @@ use crate::cli::error::CliError;
 use crate::cli::files::write_file;
 use crate::cli::process::colours;
 use tidewatch_core::planning::budget::Budget;
+use tidewatch_lab::contest::contest_terms::ContestTerms;
 use tidewatch_lab::contest::emit::{self, EmitError};
-use tidewatch_lab::contest::question::Question;
+use tidewatch_lab::contest::question::ContestQuestion;
 use tidewatch_lab::contest::results::Results;
-use tidewatch_lab::contest::rules::Rules;
 use tidewatch_lab::contest::{curve, document, hold, page};
 
 use crate::cli::simulate::progress::Bar;
@@ -27,7 +27,7 @@ mod show;
 
 use args::Args;
 
-/// Holds the contests and shows them. `line` is what was typed after the program's name.
+/// Runs the comparisons and shows them. `line` has the arguments after the program name.
 pub fn run(arguments: &Args, line: &[OsString], out: &mut dyn Write) -> Result<(), CliError> {
     let question = ask::question(arguments)?;
     if let Some(folder) = &arguments.emit {
@@ -44,8 +44,7 @@ pub fn run(arguments: &Args, line: &[OsString], out: &mut dyn Write) -> Result<(
     };
     let (held, around) = (try_out(&question.budgets), try_out(&question.around));
     drop(bar);
-    // A file that cannot be written costs nobody the results, nor does a reader who has read enough of
-    // them cost anybody the files.
+    // A failed write must not suppress the results, and a closed stdout must not suppress the files.
     let written = write_files(arguments, &question, (&held, &around), line);
     match arguments.json {
         true => writeln!(out, "{}", document::to_json(&question, &held)?)?,
@@ -56,7 +55,7 @@ pub fn run(arguments: &Args, line: &[OsString], out: &mut dyn Write) -> Result<(
 
 fn write_files(
     arguments: &Args,
-    question: &Question,
+    question: &ContestQuestion,
     (held, around): (&[Results], &[Results]),
     line: &[OsString],
 ) -> Result<(), CliError> {
@@ -77,9 +76,9 @@ fn write_files(
     Ok(())
 }
 
-fn contest(question: &Question, budget: Budget, bar: &Bar) -> Results {
+fn contest(question: &ContestQuestion, budget: Budget, bar: &Bar) -> Results {
     bar.name(format!("{} probes in {}", budget.probes, budget.per));
-    let rules = Rules { budget, ..question.rules.clone() };
+    let rules = ContestTerms { budget, ..question.rules.clone() };
     let contest = hold(&question.traces, &question.policies, &rules, &|| bar.forward(1));
     Results::of(&question.traces, contest, &rules)
 }

@@ -1,33 +1,32 @@
-//! Traces from a folder, and what kind of source each is from a list.
+//! Reads traces from a folder, and the kinds of sources from a list.
 //!
-//! Knows files, lines and names, and says of every line that is wrong where it is. Must not know what
-//! traces are for.
+//! Knows files, lines and names, and reports each bad line. Must not know the use of traces.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::cli::error::CliError;
-use crate::cli::simulate::column::{self, Fault};
+use crate::cli::simulate::column::{self, ColumnFault};
 use tidewatch_core::time::Timestamp;
 use tidewatch_lab::trace::{HEADER, Trace};
 use tidewatch_lab::words::cut;
 
-/// A file of a folder of traces that tells about them, and is none.
+/// Name of a file in the folder that describes the traces.
 const INDEX: &str = "index";
 
-/// The kind of all sources, where there is no list.
+/// Kind of all sources without a list.
 const ONE_KIND: &str = "all";
 
-/// The kind of sources that the list does not name.
+/// Kind of sources that are missing in the list.
 const NO_KIND: &str = "other";
 
-/// The last second of the year 9999, beyond which calendars end.
+/// Last second of the year 9999, the end of the calendar.
 const LAST_SECOND: i64 = 253_402_300_799;
 
-/// Which kind each named source is of.
+/// Kind of each named source.
 pub type Kinds = BTreeMap<String, String>;
 
-/// The traces of a folder, by name.
+/// Reads the traces of a folder, by name.
 pub fn traces(folder: &Path, kinds: Option<&Kinds>) -> Result<Vec<Trace>, CliError> {
     let refused = |what: String| CliError::Refused(format!("{}: {what}", folder.display()));
     let entries = std::fs::read_dir(folder).map_err(|error| refused(error.to_string()))?;
@@ -60,7 +59,7 @@ pub fn traces(folder: &Path, kinds: Option<&Kinds>) -> Result<Vec<Trace>, CliErr
     Ok(traces)
 }
 
-fn events(text: &str) -> Result<Vec<Timestamp>, Vec<Fault>> {
+fn events(text: &str) -> Result<Vec<Timestamp>, Vec<ColumnFault>> {
     column::parse(text, HEADER, |line| match line.parse() {
         Ok(secs @ 0..=LAST_SECOND) => Ok(Timestamp::from_secs(secs)),
         Ok(secs) if secs < 0 => Err("is before 1970".to_owned()),
@@ -69,12 +68,12 @@ fn events(text: &str) -> Result<Vec<Timestamp>, Vec<Fault>> {
     })
 }
 
-/// The kinds in a file: the columns `name` and `kind`, wherever they are among others.
+/// Reads the kinds from a file; the columns `name` and `kind` may be anywhere.
 pub fn kinds(file: &Path) -> Result<Kinds, CliError> {
     column::read(file, parse_kinds)
 }
 
-fn parse_kinds(text: &str) -> Result<Kinds, Vec<Fault>> {
+fn parse_kinds(text: &str) -> Result<Kinds, Vec<ColumnFault>> {
     let mut lines = column::lines(text);
     let header = fields(lines.next().map_or("", |(_, line)| line));
     let place = |name: &str| {
@@ -103,8 +102,7 @@ fn parse_kinds(text: &str) -> Result<Kinds, Vec<Fault>> {
     if faults.is_empty() { Ok(kinds) } else { Err(faults) }
 }
 
-/// The fields of a line: between commas, which count for nothing between double quotes. A quote is
-/// doubled there.
+/// Splits a CSV line at commas outside double quotes; a doubled quote inside them is a quote.
 fn fields(line: &str) -> Vec<String> {
     let (mut fields, mut quoted) = (vec![String::new()], false);
     let mut signs = line.chars().peekable();

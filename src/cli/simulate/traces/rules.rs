@@ -1,23 +1,23 @@
-//! Configured rules as a simulation takes them.
+//! Converts configured rules for a simulation.
 
 use std::sync::Arc;
 
 use crate::cli::error::CliError;
-use crate::config::profile::{Rule, Rules, Where};
+use crate::config::profile::{RuleConfig, RulesConfig, Where};
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_lab::contest::who::Who;
 use tidewatch_lab::served_rules::{SimulatedRule, SimulatedRules};
 
-/// These rules, for sources of these names and groups; `None` if there are none.
+/// The rules for sources with these names and groups; `None` if there are no rules.
 pub fn simulated<'s>(
-    rules: &Rules,
+    rules: &RulesConfig,
     sources: impl IntoIterator<Item = (&'s str, Option<&'s str>)>,
 ) -> Option<Arc<SimulatedRules>> {
     if rules.is_empty() {
         return None;
     }
     let condition = |text: &Option<Where>| text.as_ref().map(|text| text.condition.clone());
-    let rule = |rule: &Arc<Rule>| SimulatedRule {
+    let rule = |rule: &Arc<RuleConfig>| SimulatedRule {
         terms: Arc::clone(&rule.terms),
         wanted: condition(&rule.wanted),
         counts: condition(&rule.counts),
@@ -29,7 +29,7 @@ pub fn simulated<'s>(
     Some(Arc::new(SimulatedRules { parts: parts.collect(), rules: rules.all().iter().map(rule).collect() }))
 }
 
-/// Refuses the policy that only rules ask by, where there are none.
+/// Refuses the policy `profile` if there are no rules.
 pub fn check_policies(policies: &[Who], has_rules: bool, remedy: &str) -> Result<(), CliError> {
     match policies.contains(&Who::Ours(Policy::Profile)) && !has_rules {
         true => {

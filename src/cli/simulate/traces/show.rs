@@ -1,16 +1,21 @@
-//! Contests at a terminal.
+//! Results of comparisons at a terminal.
 
 use std::io::{self, Write};
 
 use crate::cli::lab_table::print;
-use tidewatch_lab::contest::question::Question;
+use tidewatch_lab::contest::question::ContestQuestion;
 use tidewatch_lab::contest::results::Results;
 use tidewatch_lab::contest::tables::{
     BY_RULE, by_kind, contest_rules, extremes, kinds, policies, spent, summary,
 };
 
-/// All contests.
-pub fn show(question: &Question, all: &[Results], colours: bool, out: &mut dyn Write) -> io::Result<()> {
+/// Prints all comparisons.
+pub fn show(
+    question: &ContestQuestion,
+    all: &[Results],
+    colours: bool,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     writeln!(out, "{}  {}", question.title, summary(question))?;
     for results in all {
         writeln!(out, "\n{}:", spent(question, results))?;

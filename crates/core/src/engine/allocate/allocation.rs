@@ -1,4 +1,4 @@
-//! The allocators as one closed set behind one type.
+//! All allocators as one closed set behind one type.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,12 +6,12 @@ use crate::engine::params::Allocator;
 use crate::rng::Stream;
 
 use super::cyclic::CyclicOrder;
-use super::ripening::{Claim, IndexWheel};
-use super::rota::RoundRobin;
-use super::sums::WeightedSampler;
+use super::index_wheel::{Claim, IndexWheel};
+use super::round_robin::RoundRobin;
 use super::turn::Turn;
+use super::weighted_sampler::WeightedSampler;
 
-/// Those that may be probed, and the rule by which some of them are.
+/// The open sources, and the rule that chooses among them.
 ///
 /// ```
 /// use tidewatch_core::engine::params::Allocator;
@@ -30,18 +30,18 @@ pub struct Allocation(AllocatorState);
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 enum AllocatorState {
-    /// In proportion to √π: with π known R (Theorem 3), with π learned Algorithm 1.
+    /// In proportion to √π: R (Theorem 3) with known rates, Algorithm 1 with learned rates.
     Sampled { weights: WeightedSampler, stream: Stream },
     /// D.
     Cyclic(CyclicOrder),
     /// The largest claim.
     Ripest(IndexWheel),
-    /// In turn.
+    /// Round robin.
     Rota(RoundRobin),
 }
 
 impl Allocation {
-    /// Nobody may be probed yet.
+    /// No source is open yet.
     pub fn new(allocator: Allocator, seed: u64) -> Self {
         Self(match allocator {
             Allocator::Adaptive | Allocator::Memoryless => AllocatorState::Sampled {
@@ -55,7 +55,7 @@ impl Allocation {
         })
     }
 
-    /// This one may be probed.
+    /// Opens a source: it may be chosen.
     pub fn open(&mut self, place: u32, turn: Turn) {
         match &mut self.0 {
             AllocatorState::Sampled { weights, .. } => weights.set(place, turn.root),
@@ -65,7 +65,7 @@ impl Allocation {
         }
     }
 
-    /// This one may not be probed any more.
+    /// Closes a source: it may no longer be chosen.
     pub fn close(&mut self, place: u32) {
         match &mut self.0 {
             AllocatorState::Sampled { weights, .. } => weights.set(place, 0.0),
@@ -75,7 +75,7 @@ impl Allocation {
         }
     }
 
-    /// This one has left for good: its place will be another's.
+    /// Removes a source. Its index may be given to another.
     pub fn forget(&mut self, place: u32) {
         match &mut self.0 {
             AllocatorState::Cyclic(cyclic) => cyclic.forget(place),
@@ -83,7 +83,7 @@ impl Allocation {
         }
     }
 
-    /// Appends those to be probed now, at most `most`. They are open no longer.
+    /// Appends at most `most` sources to probe now and closes them.
     pub fn choose(&mut self, now: f64, most: usize, chosen: &mut Vec<u32>) {
         match &mut self.0 {
             AllocatorState::Sampled { weights, stream } => {

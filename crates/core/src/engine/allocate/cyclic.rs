@@ -1,11 +1,11 @@
-//! D: every source exactly every 2^r turns (Mahmoody et al., §4.3 and Lemma 2).
+//! D: every source exactly every 2^r slots (Mahmoody et al., §4.3 and Lemma 2).
 //!
-//! With n_i = Σ√π / √π_i, source i gets the period 2^r ≥ n_i > 2^(r−1). The periods' frequencies
-//! add up to at most one, so by Kraft's inequality each source can be given a node of its own in a
-//! binary tree, and the turns that lead to that node: laid side by side in order of their periods,
-//! the nodes' left edges, read backwards in binary, are the first turns. That is Lemma 2's pairing
-//! all at once. A step takes c turns (Corollary 3). Turns that lead to no source are lost, as in the
-//! paper. Knows turns and rates; must not know what a source is.
+//! With n_i = Σ√π / √π_i, source i gets the period 2^r ≥ n_i > 2^(r−1). The frequencies add up to at most
+//! one. By Kraft's inequality each source therefore gets its own node of a binary tree, and with it the
+//! slots that lead to that node. The nodes are placed side by side in order of their periods. The left
+//! edges, read backwards in binary, are the first slots; this is Lemma 2's pairing done at once. A step has
+//! c slots (Corollary 3). Slots that lead to no source are lost, as in the paper. Knows slots and rates;
+//! must not know what a source is.
 
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
@@ -13,24 +13,24 @@ use std::collections::BinaryHeap;
 
 use super::turn::Turn;
 
-/// Periods are at most 2 to this.
+/// Periods are at most 2 to this power.
 const LONGEST: u32 = 62;
 
-/// Sources by their next turn.
+/// Sources by their next slot.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct CyclicOrder {
     places: Vec<CyclicPlace>,
-    /// Turns so far.
+    /// Slots so far.
     turn: u64,
     heap: BinaryHeap<Reverse<(u64, u32)>>,
-    /// Of those known, how many have another rate since turns were last dealt out, and how many turns
-    /// have passed since.
+    /// Rate changes since slots were last assigned. Below: sources with a positive rate, and slots used
+    /// since that assignment.
     news: usize,
     known: usize,
     since: usize,
-    /// Σ√π when turns were last dealt out.
+    /// Σ√π at the last assignment.
     sum: f64,
-    /// The step that turns were last taken for.
+    /// The step that slots were last counted for.
     step: Option<f64>,
 }
 
@@ -39,16 +39,16 @@ struct CyclicPlace {
     root: f32,
     log_period: u32,
     first: u64,
-    /// The turn under which it stands in the heap. What stands there under another is void.
+    /// The slot under which the source is in the heap. Entries under other slots are void.
     next: u64,
     waits: bool,
 }
 
-/// It does not stand in the heap.
+/// Not in the heap.
 const NOWHERE: u64 = u64::MAX;
 
 impl CyclicOrder {
-    /// A source waits from now on.
+    /// Opens a source.
     pub fn open(&mut self, place: u32, turn: Turn) {
         let at = place as usize;
         if self.places.len() <= at {
@@ -58,7 +58,7 @@ impl CyclicOrder {
         let entry = &mut self.places[at];
         if entry.root == 0.0 && turn.root > 0.0 {
             self.known += 1;
-            // Until turns are dealt out anew it is squeezed in from now on, as often as is its due.
+            // Until the next assignment its slots start now, with the period of its rate.
             (entry.log_period, entry.first) = (log_period(self.sum, turn.root), self.turn);
         }
         self.known -= usize::from(entry.root > 0.0 && turn.root <= 0.0);
@@ -68,14 +68,14 @@ impl CyclicOrder {
         self.file(place);
     }
 
-    /// A source waits no longer.
+    /// Closes a source.
     pub fn close(&mut self, place: u32) {
         if let Some(place) = self.places.get_mut(place as usize) {
             place.waits = false;
         }
     }
 
-    /// A source has left for good.
+    /// Removes a source.
     pub fn forget(&mut self, place: u32) {
         if let Some(place) = self.places.get_mut(place as usize).filter(|place| place.root > 0.0) {
             (place.root, place.waits) = (0.0, false);
@@ -84,11 +84,11 @@ impl CyclicOrder {
         }
     }
 
-    /// Takes out those whose turns come within the next `most`. However often it is asked within a step,
-    /// that has its turns once.
+    /// Takes out the sources whose slots are among the next `most`. Repeated calls within a step advance
+    /// the slots once.
     pub fn choose(&mut self, now: f64, most: usize, chosen: &mut Vec<u32>) {
-        // Once for every few rates that changed or every round of turns, so that dealing out costs
-        // each of them a little.
+        // Reassigns after half as many rate changes as there are sources, or after a full round, so that
+        // the amortised cost per change stays small.
         if self.news > 0 && (2 * self.news >= self.known || self.since >= self.known) {
             self.deal();
         }
@@ -113,7 +113,7 @@ impl CyclicOrder {
         }
     }
 
-    /// Deals out turns by the rates as they are now.
+    /// Assigns slots by the current rates.
     fn deal(&mut self) {
         (self.news, self.since) = (0, 0);
         self.sum = self.places.iter().map(|place| f64::from(place.root)).sum();
@@ -123,10 +123,10 @@ impl CyclicOrder {
             order.push((place.log_period, at));
         }
         order.sort_unstable();
-        // The left edge of the next node, in parts of 2^LONGEST.
+        // The left edge of the next node, in units of 2^−LONGEST.
         let mut edge: u64 = 0;
         for (log_period, at) in order {
-            // Only rates too small to tell apart from none can fill the tree; they share its end.
+            // Only rates indistinguishable from zero can overfill the tree; they share its last leaf.
             let edge_now = edge.min((1 << LONGEST) - 1);
             let path = edge_now >> (LONGEST - log_period);
             let first = if log_period == 0 { 0 } else { path.reverse_bits() >> (64 - log_period) };
@@ -145,15 +145,15 @@ impl CyclicOrder {
     fn file(&mut self, place: u32) {
         let entry = &mut self.places[place as usize];
         if entry.root <= 0.0 {
-            // Nothing is ever to be found there: it has no turns.
+            // A rate of zero gets no slots.
             entry.next = NOWHERE;
             return;
         }
         let period = 1_u64 << entry.log_period;
-        // The first of its turns that has not passed.
+        // The first of its slots that has not passed.
         let missed = self.turn.saturating_sub(entry.first).div_ceil(period);
         let at = entry.first + missed * period;
-        // However often it is closed and opened again, it stands there once.
+        // A source that is closed and opened again has one valid entry.
         if entry.next != at {
             entry.next = at;
             self.heap.push(Reverse((at, place)));

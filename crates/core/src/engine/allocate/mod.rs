@@ -1,20 +1,19 @@
-//! Who of those that may be probed is probed in this step.
+//! Chooses which of the open sources are probed in a step.
 //!
-//! The allocators of Mahmoody, Kornaropoulos and Upfal, and two of ours, as one closed set behind
-//! one type. Sources are known by a place in a dense list; whoever may be probed is *open*, and
-//! whoever is chosen is open no longer until somebody says so again: so one step never chooses a
-//! source twice, and politeness is settled before a slot is spent. Time is counted in steps. Choosing
-//! and opening cost O(log n) a probe whatever the number of sources, and equal seeds give equal
-//! choices. Knows rates and ages; must not know where rates come from, nor what a source is.
+//! The allocators of Mahmoody, Kornaropoulos and Upfal, and two more, as one closed set behind one type. A
+//! source is an index into a dense list. It is *open* while it may be chosen, and closed once it is chosen.
+//! So a step chooses no source twice, and the gate is checked before a slot is used. Time is counted in
+//! steps. Opening and choosing cost O(log n) per probe. Equal seeds give equal choices. Knows rates and
+//! ages; must not know where rates come from, nor what a source is.
 
 mod allocation;
 mod cyclic;
-mod ripening;
-mod rota;
-mod sums;
+mod index_wheel;
+mod round_robin;
+mod timer_wheel;
 mod turn;
-mod wheel;
+mod weighted_sampler;
 
 pub use allocation::Allocation;
-pub use ripening::Claim;
+pub use index_wheel::Claim;
 pub use turn::Turn;

@@ -1,50 +1,50 @@
-//! Earliest due day first, for plants that are never done: MEDD (Gao et al., Algorithm 1) with an eye on every day.
+//! MEDD (Gao et al., Algorithm 1): earliest due day first for recurring tasks, with a forecast for every
+//! day.
 //!
-//! What is due is watered, the latest first, of equally late ones the cheapest, then the one with the longest
-//! window. Of what is left of the day's capacity only so much is spent on plants that are not yet due as will be
-//! missing, and where it wastes least, (days until due)/w·c.
+//! Due tasks are served first: the longest overdue, then the cheapest, then the longest window. The rest of
+//! the day's capacity serves tasks early, but only as much as the coming days will lack, and where (days
+//! until due)/w·c is least.
 //!
-//! The paper looks for what is missing over the next w_max days all together (`printed` in the lab). That is
-//! blind to due days that meet: 1,000 plants that were all watered on day 0, at half the capacity, were late 222 days
-//! in all within 1,500, where earliest due day first was never late. Here the *overload* is the most that any number
-//! of coming days lacks, and it is spent on plants that are due by the end of those days: watering others would not
-//! help. Three details:
+//! The paper sums the shortage over the next w_max days as a whole (`printed` in the lab). That misses due
+//! days that coincide. Example: 1,000 tasks, all served on day 0, at half the capacity, were late 222 days
+//! in total within 1,500 days; plain earliest due day first was never late. Here the *overload* is the
+//! largest shortage over any number of coming days. It is spent only on tasks that are due by the end of
+//! those days. Details:
 //!
-//! - The next [`SEEN`] waterings of each plant are counted, each on its due day. More of them changed nothing.
-//! - Costs do not fill a day to the brim: up to the dearest plant's cost, less the common divisor of all costs, is
-//!   left over. So much is not counted on, nor is [`KEPT`] of what Ω leaves over; where every cost divides the
-//!   capacity there is no doubt and nothing is kept.
-//! - Enough is watered to *cover* the overload; the paper stops before, and leaves a rest that is late.
+//! - The next [`SEEN`] due days of each task are counted. More of them changed nothing.
+//! - Costs may not fill a day exactly. Up to the largest cost minus the common divisor of all costs stays
+//!   unused. The forecast subtracts this amount, or [`KEPT`] of the capacity beyond Ω if that is more. If
+//!   all costs are equal and divide the capacity, nothing is subtracted.
+//! - Enough is served to *cover* the overload. The paper stops earlier and leaves a remainder that is late.
 //!
-//! Plants stay in order: by due day, by wasteness (a kinetic tournament over due days; on the same day the one with
-//! the least c/w wastes least), and the cost of coming days in a tree (`demand`). A day costs
-//! O(log n) for each plant that is watered or becomes late. Plants come and go, and windows and capacity change, as
-//! sources do.
+//! Tasks are ordered by due day, and by waste: a kinetic tournament over due days, and c/w within a day.
+//! The cost of coming days is in a tree (`day_costs`). A day costs O(log n) for each task that is served or
+//! becomes late. Tasks, windows and capacity may change at any time.
 
 use serde::{Deserialize, Serialize};
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::demand::{DayCosts, Overload};
-use super::kinetic::KineticMinimum;
+use super::day_costs::{DayCosts, Overload};
+use super::kinetic_minimum::KineticMinimum;
 use super::{Task, UNIT, Work};
 
-/// Waterings of a plant that are foreseen.
+/// How many due days of a task are forecast.
 pub const SEEN: i64 = 4;
 
-/// The share of the capacity that Ω leaves over which is not counted on.
+/// The share of the capacity beyond Ω that the forecast leaves out.
 pub const KEPT: f64 = 0.3;
 
-/// So many that may not be watered early are passed over in a day.
+/// At most this many tasks that may not be served early are skipped per day.
 const PASSED_OVER: usize = 64;
 
 /// MEDD.
 ///
 /// ```
-/// use tidewatch_core::engine::garden::{Plant, UNIT, medd::Medd};
+/// use tidewatch_core::engine::garden::{Task, UNIT, medd::Medd};
 ///
-/// // Two that may wait for a week, and a gardener who can do one a day: one of them is a day early.
-/// let mut medd = Medd::of(&[Plant::new(1.0, 7); 2], UNIT);
+/// // Two tasks with a window of a week and capacity for one per day: one of them is a day early.
+/// let mut medd = Medd::of(&[Task::new(1.0, 7); 2], UNIT);
 /// let days: Vec<usize> = (1..=14).map(|_| medd.day().len()).collect();
 /// assert_eq!(days, [0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 1, 1]);
 /// ```
@@ -53,32 +53,32 @@ pub struct Medd {
     beds: Vec<Option<TaskState>>,
     capacity: Work,
     today: i64,
-    /// In the order in which those that are due are watered: by due day, then cost, then window.
+    /// The order in which due tasks are served: by due day, then cost, then window.
     queue: BTreeSet<(i64, Work, Reverse<u32>, usize)>,
-    /// By due day, then by how little it wastes.
+    /// By due day, then by least waste.
     thrift: BTreeSet<(i64, Slope, usize)>,
-    /// Of each due day to come, the one that wastes least.
+    /// The least wasteful task of each coming due day.
     least: KineticMinimum,
     demand: DayCosts,
-    /// What is due since before today's place in the ring.
+    /// The cost of tasks that were due before today's cell of the ring.
     late: Work,
-    /// Ω, in millionths of millionths a day, exactly.
+    /// Ω in 10⁻¹² units per day. An integer, so that removals cancel insertions exactly.
     omega: u128,
-    /// How many have which cost.
+    /// The number of tasks per cost.
     costs: BTreeMap<Work, usize>,
-    /// A common divisor of all costs there ever were.
+    /// A common divisor of all costs since the set was last empty.
     grain: Work,
     longest: i64,
-    /// What a day is counted on for.
+    /// The capacity per day that the forecast assumes.
     counted: Work,
 }
 
-/// A plant where it grows.
+/// A task and its due day.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct TaskState {
     plant: Task,
     due: i64,
-    /// When its coming waterings were noted.
+    /// The day on which its coming due days were counted.
     sown: i64,
 }
 
@@ -103,7 +103,7 @@ impl PartialOrd for Slope {
     }
 }
 
-/// c/w in millionths of millionths.
+/// c/w in 10⁻¹² units.
 fn share(plant: &Task) -> u128 {
     u128::from(plant.cost) * u128::from(UNIT) / u128::from(plant.window)
 }
@@ -113,7 +113,7 @@ fn divisor(one: Work, other: Work) -> Work {
 }
 
 impl Medd {
-    /// An empty garden on that day.
+    /// No tasks, on that day.
     pub fn new(capacity: Work, today: i64) -> Self {
         let demand = DayCosts::new(1);
         let mut medd = Self {
@@ -135,24 +135,24 @@ impl Medd {
         medd
     }
 
-    /// These plants, all watered on day 0.
+    /// These tasks, all served on day 0.
     pub fn of(plants: &[Task], capacity: Work) -> Self {
         let mut medd = Self::new(capacity, 1);
         for (index, &plant) in plants.iter().enumerate() {
-            medd.plant(index, plant, i64::from(plant.window));
+            medd.task(index, plant, i64::from(plant.window));
         }
         medd.settle();
         medd
     }
 
-    /// A plant grows at this place, or another than before, and is due on that day.
-    pub fn plant(&mut self, place: usize, plant: Task, due: i64) {
+    /// Inserts or replaces the task at this index, due on that day.
+    pub fn task(&mut self, place: usize, plant: Task, due: i64) {
         if let Some(bed) = self.beds.get(place).copied().flatten().filter(|bed| bed.plant == plant) {
-            self.lift(place, bed);
-            self.sow(place, plant, due);
+            self.remove_entry(place, bed);
+            self.insert(place, plant, due);
             return;
         }
-        self.pull(place);
+        self.take_out(place);
         if self.beds.len() <= place {
             self.beds.resize(place + 1, None);
         }
@@ -164,18 +164,18 @@ impl Medd {
             self.lay_out();
         }
         self.count_on(false);
-        self.sow(place, plant, due);
+        self.insert(place, plant, due);
     }
 
-    /// Nothing grows at this place any more.
-    pub fn uproot(&mut self, place: usize) {
-        self.pull(place);
+    /// Removes the task at this index.
+    pub fn remove(&mut self, place: usize) {
+        self.take_out(place);
         self.count_on(false);
     }
 
-    fn pull(&mut self, place: usize) {
+    fn take_out(&mut self, place: usize) {
         let Some(bed) = self.beds.get(place).copied().flatten() else { return };
-        self.lift(place, bed);
+        self.remove_entry(place, bed);
         self.omega -= share(&bed.plant);
         if let Some(count) = self.costs.get_mut(&bed.plant.cost) {
             *count -= 1;
@@ -188,23 +188,23 @@ impl Medd {
         }
     }
 
-    /// Counts exactly on what a day has, after many plants came or went.
+    /// Recomputes the assumed capacity exactly, after many insertions or removals.
     pub fn settle(&mut self) {
         self.count_on(true);
     }
 
-    /// The capacity is another from now on.
+    /// Changes the capacity.
     pub fn set_capacity(&mut self, capacity: Work) {
         self.capacity = capacity;
         self.count_on(true);
     }
 
-    /// Ω, in units a day.
+    /// Ω, in units per day.
     pub fn omega(&self) -> f64 {
         self.omega as f64 / (UNIT as f64 * UNIT as f64)
     }
 
-    /// It is that day. Days do not run backwards.
+    /// Advances to that day. Earlier days are ignored.
     pub fn turn_to(&mut self, day: i64) {
         if day <= self.today {
             return;
@@ -216,7 +216,7 @@ impl Medd {
             return;
         }
         for bucket in before..now {
-            // What is left there was not watered, or is what a late one would have needed.
+            // What is left there is the cost of unserved tasks, or of later due days of late tasks.
             self.demand.clear(bucket);
         }
         let yesterday = self.today;
@@ -224,53 +224,53 @@ impl Medd {
         let (from, to) = (self.demand.first_day(before), self.demand.first_day(now));
         let fallen = self.queue.range((from, 0, Reverse(u32::MAX), 0)..(to, 0, Reverse(u32::MAX), 0));
         self.late += fallen.map(|&(_, cost, ..)| cost).sum::<Work>();
-        // Who is due by now is not watered early.
+        // Tasks due by now are no longer candidates for early service.
         let from = (yesterday + 1, 0, Reverse(u32::MAX), 0);
         let to = (day, Work::MAX, Reverse(0), usize::MAX);
         let fallen: BTreeSet<i64> = self.queue.range(from..=to).map(|&(due, ..)| due).collect();
         fallen.into_iter().for_each(|due| self.show(due));
     }
 
-    /// Who is due, in the order in which they are to be watered.
+    /// Due tasks, in the order in which they are to be served.
     pub fn due_now(&self) -> impl Iterator<Item = usize> + '_ {
         self.queue.iter().take_while(|key| key.0 <= self.today).map(|key| key.3)
     }
 
-    /// What the coming days lack.
+    /// The shortage of the coming days.
     pub fn overload(&self) -> Option<Overload> {
         self.demand.overload(self.today, self.late)
     }
 
-    /// On which day something is next to be watered before it is due, if nothing comes, goes or is watered after
-    /// today; `None` if nothing will be missing before the next is due.
+    /// The day on which a task should next be served early, if no task is inserted, removed or served after
+    /// today; `None` if there is no shortage before the next due day.
     pub fn next_early(&self) -> Option<i64> {
         let &(next, ..) = self.queue.range((self.today + 1, 0, Reverse(u32::MAX), 0)..).next()?;
         let (today, last) = (self.demand.bucket(self.today), self.demand.bucket(next - 1));
-        // What is not watered today is late then.
+        // Tasks not served today are late then.
         let late = if today < last { u64::try_from(self.demand.due(today)).unwrap_or(0) } else { 0 };
         let overload = self.demand.overload(next - 1, self.late + late)?;
-        // Nothing is due until then: every day before, a day's capacity less is missing.
+        // No task is due until then: each earlier day reduces the shortage by a day's capacity.
         let days = overload.work.div_ceil(self.counted.max(1));
         Some(next.saturating_sub_unsigned(days).max(self.today + 1))
     }
 
-    /// A plant is watered today.
-    pub fn water(&mut self, place: usize) {
+    /// The task at this index is served today.
+    pub fn mark_served(&mut self, place: usize) {
         if let Some(bed) = self.beds.get(place).copied().flatten() {
-            self.lift(place, bed);
-            self.sow(place, bed.plant, self.today + i64::from(bed.plant.window));
+            self.remove_entry(place, bed);
+            self.insert(place, bed.plant, self.today + i64::from(bed.plant.window));
         }
     }
 
-    /// Who is to be watered before it is due, with what is left of the day: as many as cover what will be missing,
-    /// the least wasteful first. `may` says who can be.
+    /// The tasks to serve early with the rest of the day's capacity: enough to cover the shortage, the
+    /// least wasteful first. `may` returns whether a task can be served.
     pub fn early(&mut self, left: Work, mut may: impl FnMut(usize) -> bool) -> Vec<usize> {
         let Some(overload) = self.overload().filter(|_| left > 0) else { return Vec::new() };
         let (mut left, mut missing, mut passed) = (left, overload.work, 0);
         let (mut chosen, mut looked_at) = (Vec::new(), Vec::new());
         while missing > 0
             && passed < PASSED_OVER
-            && let Some((place, bed)) = self.thriftiest(overload.by)
+            && let Some((place, bed)) = self.cheapest_per_day(overload.by)
         {
             let cost = bed.plant.cost;
             let may = may(place);
@@ -294,7 +294,7 @@ impl Medd {
         chosen
     }
 
-    /// What is watered today, by its place, and the day is over.
+    /// Serves today's tasks, advances to the next day and returns the served indices.
     pub fn day(&mut self) -> Vec<usize> {
         let (mut left, mut watered) = (self.capacity, Vec::new());
         for &(due, cost, _, place) in &self.queue {
@@ -304,17 +304,17 @@ impl Medd {
             left -= cost;
             watered.push(place);
         }
-        watered.iter().for_each(|&place| self.water(place));
+        watered.iter().for_each(|&place| self.mark_served(place));
         for place in self.early(left, |_| true) {
-            self.water(place);
+            self.mark_served(place);
             watered.push(place);
         }
         self.turn_to(self.today + 1);
         watered
     }
 
-    /// Who wastes least of those that are due after today and by then.
-    fn thriftiest(&mut self, by: i64) -> Option<(usize, TaskState)> {
+    /// The least wasteful task that is due after today and by the given day.
+    fn cheapest_per_day(&mut self, by: i64) -> Option<(usize, TaskState)> {
         let from = self.demand.bucket(self.today + 1);
         let to = self.demand.bucket(by).min(from + self.demand.span() - 1);
         let (first, last) = (self.demand.place(from), self.demand.place(to));
@@ -330,7 +330,7 @@ impl Medd {
         Some((place, self.beds[place]?))
     }
 
-    /// Who wastes least of those that are due at the same place in the ring, after today.
+    /// The least wasteful task of one cell of the ring, due after today.
     fn cheapest(&self, due: i64) -> Option<usize> {
         let bucket = self.demand.bucket(due);
         let none = Slope(Task { cost: 0, window: 0 });
@@ -339,7 +339,7 @@ impl Medd {
         self.thrift.range((from, none, 0)..(to.max(from), none, 0)).next().map(|&(.., place)| place)
     }
 
-    /// Brings the tournament up to date at a due day.
+    /// Updates the tournament at a due day.
     fn show(&mut self, due: i64) {
         let bucket = self.demand.bucket(due);
         let place = self.demand.place(bucket);
@@ -347,7 +347,7 @@ impl Medd {
         let ahead = (now..now + self.demand.span()).contains(&bucket);
         match self.cheapest(due).filter(|_| ahead).and_then(|cheapest| self.beds[cheapest]) {
             Some(bed) => self.least.put(place, &bed.plant, bed.due),
-            // Another day may have the place.
+            // The position may belong to another day.
             None if self.least.due(place).is_some_and(|due| self.demand.bucket(due) == bucket) => {
                 self.least.take(place);
             }
@@ -355,7 +355,7 @@ impl Medd {
         }
     }
 
-    fn sow(&mut self, place: usize, plant: Task, due: i64) {
+    fn insert(&mut self, place: usize, plant: Task, due: i64) {
         let bed = TaskState { plant, due, sown: self.today };
         self.beds[place] = Some(bed);
         self.queue.insert((due, plant.cost, Reverse(plant.window), place));
@@ -364,7 +364,7 @@ impl Medd {
         self.show(due);
     }
 
-    fn lift(&mut self, place: usize, bed: TaskState) {
+    fn remove_entry(&mut self, place: usize, bed: TaskState) {
         let TaskState { plant, due, .. } = bed;
         self.queue.remove(&(due, plant.cost, Reverse(plant.window), place));
         self.thrift.remove(&(due, Slope(plant), place));
@@ -373,7 +373,7 @@ impl Medd {
         self.show(due);
     }
 
-    /// Counts what a plant will cost on the coming days, or no longer.
+    /// Adds the cost of a task's coming due days, or subtracts it.
     fn note(&mut self, bed: TaskState, counts: bool) {
         let TaskState { plant: Task { cost, window }, due, sown } = bed;
         let now = self.demand.bucket(self.today);
@@ -391,7 +391,7 @@ impl Medd {
         }
     }
 
-    /// Makes the ring large enough, and notes everything anew.
+    /// Makes the ring large enough, and counts all tasks again.
     fn lay_out(&mut self) {
         let longest = self.longest.max(1).unsigned_abs().next_power_of_two();
         self.demand = DayCosts::new(SEEN * i64::try_from(longest).unwrap_or(i64::MAX / SEEN));
@@ -410,7 +410,8 @@ impl Medd {
         dues.into_iter().for_each(|due| self.show(due));
     }
 
-    /// What a day is counted on for. A little off is as good, and to change it is work.
+    /// Computes the capacity that the forecast assumes. A small change is skipped, because applying it is
+    /// expensive.
     fn count_on(&mut self, exactly: bool) {
         let dearest = self.costs.last_key_value().map_or(0, |(&cost, _)| cost);
         let grain = self.grain.max(1);

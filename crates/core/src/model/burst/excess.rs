@@ -1,10 +1,9 @@
-//! What a burst adds to the rhythm in the hours ahead.
+//! The additional rate of a burst in the hours ahead.
 //!
-//! Exists so that a plan can follow λ(t) + P(burst)·β, which is what is to be expected now, and what
-//! is expected less and less as time goes by. How long a burst goes on nobody knows; here as long as it
-//! has lasted, and [`AT_FIRST`] updates at least. (That the filter's own mean length is four times as
-//! long served worse in simulations, whether bursts lasted three hours or six: what is left of a budget
-//! is better spent soon.) Knows one belief at one time; must not know how it was come by.
+//! A plan uses λ(t) + P(burst)·β, with an exponential decay of the second term. The remaining length of a
+//! burst is unknown; it is estimated as the time it has lasted plus the time of [`AT_FIRST`] updates. (The
+//! filter's mean length is four times as long and served worse in simulations, for bursts of three and of
+//! six hours.) Holds one estimate at one time. May not know how it was computed.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,10 +11,10 @@ use crate::model::obsolescence::hours;
 use crate::model::steps::cut_together;
 use crate::time::{Span, Timestamp};
 
-/// Updates to be expected beyond the rhythm, as of one look.
+/// Expected updates beyond the rate, as of one probe.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Excess {
-    /// The look.
+    /// The time of the probe.
     pub at: Timestamp,
     /// P(burst).
     pub probability: f64,
@@ -25,29 +24,30 @@ pub struct Excess {
     pub lasted: Span,
 }
 
-/// A burst goes on for the time of this many of its updates, however new it is.
+/// A new burst is expected to last for at least this many of its updates.
 pub const AT_FIRST: f64 = 5.0;
 
-/// The decay is cut into pieces of this share of its mean …
+/// The decay is divided into pieces of this share of its mean …
 const PIECE: f64 = 0.5;
-/// … of which there are so many; then nothing is left worth a word.
+/// … and this many of them; the rest is negligible.
 const PIECES: u32 = 8;
 
 impl Excess {
-    /// How long it will go on, on average. Between a minute and a week, whatever β is.
+    /// The expected remaining duration, between a minute and a week.
     pub fn lasts(&self) -> Span {
         let (least, most) = (Span::from_mins(1), Span::from_days(7));
         let at_first = if self.per_hour > 0.0 { AT_FIRST / self.per_hour } else { 0.0 };
         (Span::from_hours(1).scaled(at_first.min(168.0)) + self.lasted).clamp(least, most)
     }
 
-    /// The pieces of a rate over [from, until), as [`Steps::over`](crate::model::steps::Steps::over)
-    /// gives them, with this added: P·β·e^(−t/D), averaged over each piece, so that no update is lost.
+    /// The pieces of a rate over [from, until), as returned by
+    /// [`Steps::over`](crate::model::steps::Steps::over), plus P·β·e^(−t/D). That term is averaged over each
+    /// piece, so its integral is preserved.
     pub fn added_to(&self, rates: &[(i64, f64)], from: Timestamp, until: Timestamp) -> Vec<(i64, f64)> {
         let lasts = self.lasts();
         let mut extra = Vec::new();
         if self.at > from {
-            // Since the last look, as much as then.
+            // Before the probe the full excess applies.
             extra.push(((self.at.min(until) - from).as_millis(), self.probability * self.per_hour));
         }
         for piece in 0..PIECES {
@@ -62,7 +62,7 @@ impl Excess {
         cut_together(rates, &extra).into_iter().map(|(end, rate, more)| (end, rate + more)).collect()
     }
 
-    /// Updates that it foretells from now on.
+    /// Expected additional updates from now on.
     pub fn expected(&self) -> f64 {
         self.probability * self.per_hour * hours(self.lasts())
     }
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_fades_and_loses_nothing() {
+    fn the_excess_decays_and_its_integral_is_preserved() {
         let at = Timestamp::from_secs(1_000_000);
         let excess = Excess { at, probability: 0.5, per_hour: 2.5, lasted: Span::ZERO };
         assert_eq!(excess.lasts(), Span::from_hours(2));
@@ -93,12 +93,12 @@ mod tests {
                 hours(length) * rate
             })
             .sum();
-        // e^(−4) of it lies beyond the last piece.
+        // A share e^(−4) lies beyond the last piece.
         assert!((total - 24.0 - excess.expected() * (1.0 - (-4.0_f64).exp())).abs() < 1e-6, "{total}");
     }
 
     #[test]
-    fn a_plan_that_begins_before_the_look_or_long_after_is_served() {
+    fn a_plan_may_begin_before_or_long_after_the_probe() {
         let at = Timestamp::from_secs(1_000_000);
         let excess = Excess { at, probability: 1.0, per_hour: 5.0, lasted: Span::ZERO };
         let hour = Span::from_hours(1);

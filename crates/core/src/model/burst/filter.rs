@@ -1,51 +1,50 @@
-//! The filter: the probability that a burst is on, carried from update to update.
+//! The filter: the probability of a burst, computed recursively at each update.
 //!
-//! A source is quiet, with the rate λ(t) of its rhythm, or in a burst, with λ(t) + β: the paper's
-//! superposition of a cyclic process and a short-lived one (Bright, Gal, Raschid, §4.3), made a
-//! hidden Markov chain. What follows is our own derivation; the paper leaves better tests open (§8.2.1).
+//! A source is quiet, with its rate λ(t), or in a burst, with λ(t) + β. This is the superposition of a
+//! cyclic and a short-lived process of Bright, Gal, Raschid (§4.3), as a hidden Markov chain. The derivation
+//! below is our own; the paper leaves better tests open (§8.2.1). Holds the state of one source. May not
+//! know probes or the origin of rates.
 //!
-//! *Time* is counted in mean gaps: hours times the source's mean rate. β is one of three multiples
-//! of that rate ([`LEVELS`]). A burst begins κ times a mean gap, at a level drawn evenly, and brings
-//! [`LENGTH`] updates beyond the rhythm on average: one of level β ends μ = β/LENGTH times a mean gap.
+//! *Time* is measured in mean gaps: hours times the mean rate of the source. β is one of three multiples of
+//! that rate ([`LEVELS`]). A burst begins κ times per mean gap, at a level drawn evenly. It has [`LENGTH`]
+//! updates beyond λ(t) on average, so one of level β ends μ = β/LENGTH times per mean gap.
 //!
-//! *Recursion.* Relative to the likelihood of a quiet source, an update at t multiplies the weight
-//! of a level by (λ(t) + β)/λ(t), and a gap d without updates by e^(−βd). With the switching, a gap
-//! solves q' = −κq + Σ μⱼbⱼ, bⱼ' = κwⱼq − (μⱼ + βⱼ)bⱼ, whose coefficients do not depend on λ(t): so
-//! it is solved exactly, by the eigenvectors of one matrix, and a gap may be cut anywhere.
+//! *Recursion.* Relative to the likelihood of a quiet source, an update at t multiplies the weight of a
+//! level by (λ(t) + β)/λ(t), and a gap d without updates by e^(−βd). With the transitions, a gap solves q' =
+//! −κq + Σ μⱼbⱼ, bⱼ' = κwⱼq − (μⱼ + βⱼ)bⱼ. The coefficients do not depend on λ(t). So the solution is exact,
+//! by the eigenvectors of one matrix, and a gap may be split anywhere.
 //!
-//! *False alarms.* Let R = Σbⱼ/q, the odds of a burst. For a quiet source the updates' factors and
-//! the gaps' cancel on average, and what is left of R's drift is κ + κR − (1 + R)Σμⱼbⱼ/q ≤ κ, as
-//! every μⱼ ≥ κ. So R(t) − κt is a supermartingale, as for the Shiryaev–Roberts procedure, and if an
-//! alarm is raised when R ≥ A, the mean time to a false one is at least A/κ mean gaps: at most κ/A
-//! false alarms per update, for every rhythm, if it is the true one and updates are dated (without
-//! dates, what happens within a look is only approximated). R overshoots A when it
-//! crosses, by a factor that does not depend on the source, since with time in mean gaps all steady
-//! sources are the same one. [`OVERSHOOT`] is that factor, from simulation. So ε false alarms per
-//! update are had with κ = ε·A·OVERSHOOT: the fewer are allowed, the rarer bursts are thought to be.
-//!
-//! Knows one source's belief. Must not know of looks or where rates come from.
+//! *False alarms.* Let R = Σbⱼ/q, the odds of a burst. For a quiet source the factors of updates and gaps
+//! cancel on average. The remaining drift of R is κ + κR − (1 + R)Σμⱼbⱼ/q ≤ κ, as every μⱼ ≥ κ. So R(t) − κt
+//! is a supermartingale, as for the Shiryaev–Roberts procedure. If the alarm threshold is R ≥ A, the mean
+//! time to a false alarm is at least A/κ mean gaps: at most κ/A false alarms per update, for every rate.
+//! This assumes the true rate and dated updates (without dates, the times within a gap are an
+//! approximation). R overshoots A by a factor that does not depend on the source, because all steady sources
+//! are identical in mean gaps. [`OVERSHOOT`] is that factor, from simulation. So κ = ε·A·OVERSHOOT yields ε
+//! false alarms per update: a smaller ε implies a smaller prior probability of bursts.
 
-/// β of a burst, as multiples of the mean rate: four, ten and thirty times the rate in all.
+/// β of a burst, as multiples of the mean rate: with the rate itself, four, ten and thirty times the mean
+/// rate.
 pub const LEVELS: [f64; 3] = [3.0, 9.0, 29.0];
-/// Updates that a burst brings beyond the rhythm, on average.
+/// Mean number of updates of a burst beyond the rate.
 pub const LENGTH: f64 = 20.0;
-/// A: the odds at which an alarm is raised, P(burst) = 0.9.
+/// A: the odds that raise an alarm, P(burst) = 0.9.
 pub const ALARM: f64 = 9.0;
-/// By what factor there are fewer false alarms than the bound κ/A says. Measured over 1.5 million
-/// updates: 3.0 at κ/A = 0.003, 2.8 at 0.005, 2.6 at 0.01, 2.5 at 0.05.
+/// Ratio of the bound κ/A to the actual false alarms. Measured over 1.5 million updates: 3.0 at κ/A = 0.003,
+/// 2.8 at 0.005, 2.6 at 0.01, 2.5 at 0.05.
 pub const OVERSHOOT: f64 = 2.5;
-/// κ/A up to which that is relied on; beyond it, where bursts are no longer rare, the factor shrinks
-/// and the bound itself is kept.
+/// Largest κ/A for which [`OVERSHOOT`] applies. Beyond it bursts are not rare, the factor shrinks, and the
+/// bound itself is used.
 const RARE: f64 = 0.01;
-/// A burst is over when it is on with at most this probability.
+/// A burst ends when its probability is at most this.
 pub const OVER: f64 = 0.1;
-/// κ at most: no μ may be less.
+/// Upper bound of κ: no μ may be less.
 const MOST_ONSET: f64 = LEVELS[0] / LENGTH;
 
 const STATES: usize = LEVELS.len() + 1;
 const SHARE: f64 = 1.0 / LEVELS.len() as f64;
 
-/// What is believed of the state: the probabilities of quiet and of a burst at each level.
+/// The state distribution: the probabilities of quiet and of a burst at each level.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Belief([f64; STATES]);
 
@@ -56,7 +55,7 @@ impl Default for Belief {
 }
 
 impl Belief {
-    /// From the probabilities of quiet and the levels, if they are ones.
+    /// From the probabilities of quiet and the levels; `None` if they are invalid.
     pub fn new(states: [f64; STATES]) -> Option<Self> {
         let sum: f64 = states.iter().sum();
         let good = states.iter().all(|state| (0.0..=1.0).contains(state)) && (sum - 1.0).abs() < 1e-6;
@@ -82,14 +81,14 @@ impl Belief {
         self.0[1..].iter().zip(LEVELS).map(|(state, level)| state * level).sum::<f64>() / burst
     }
 
-    /// Whether a burst that was on is over.
+    /// Whether the probability is low enough to end a burst.
     pub fn is_calm(&self) -> bool {
         self.probability() <= OVER
     }
 
-    /// Updates at one time, when the rhythm has this many mean rates.
+    /// Applies `count` updates at one time, where the rate is `rhythm` times the mean rate.
     pub fn update(&mut self, count: u32, rhythm: f64) {
-        // Logarithms, so that many updates do not overflow.
+        // Logarithms prevent an overflow.
         let factors = [0.0].into_iter().chain(LEVELS.map(|level| (level / rhythm).ln_1p()));
         let mut logs = [0.0; STATES];
         for ((log, state), factor) in logs.iter_mut().zip(self.0).zip(factors) {
@@ -111,7 +110,7 @@ impl Belief {
     }
 }
 
-/// The chain for so many false alarms per update.
+/// The Markov chain for a given number of false alarms per update.
 #[derive(Debug, Clone)]
 pub struct Chain {
     onset: f64,
@@ -120,44 +119,44 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// At 0 false alarms there are none at all.
+    /// With 0 false alarms allowed, the alarm threshold is infinite.
     pub fn new(false_alarms: f64) -> Self {
         let allowed = (OVERSHOOT * false_alarms).min(RARE).max(false_alarms);
         let onset = (allowed * ALARM).min(MOST_ONSET);
         let alarm = if allowed > 0.0 { onset / allowed } else { f64::INFINITY };
-        // A source that never bursts has no modes to tell apart.
+        // Without bursts the eigenvalues would coincide.
         let onset = onset.max(1e-12);
         Self { onset, alarm, watched: modes(onset, true) }
     }
 
-    /// Whether an alarm is due.
+    /// Whether the odds exceed the alarm threshold.
     pub fn is_alarming(&self, belief: &Belief) -> bool {
         belief.probability() >= self.alarm * belief.0[0]
     }
 
-    /// Whether nothing points to a burst: P(burst) is about what it is in a long gap.
+    /// Whether P(burst) is at most about twice its value in a long gap.
     pub fn is_resting(&self, belief: &Belief) -> bool {
         let long_gap = self.watched[0].right;
         let odds: f64 = long_gap[1..].iter().sum::<f64>() / long_gap[0];
         belief.probability() <= 2.0 * odds * belief.0[0]
     }
 
-    /// So many mean gaps pass without an update.
+    /// Applies `gaps` mean gaps without an update.
     pub fn pass(&self, belief: &mut Belief, gaps: f64) {
         evolve(belief, &self.watched, gaps);
     }
 
-    /// So many mean gaps pass of which nothing is known.
+    /// Applies `gaps` mean gaps without observations.
     pub fn pass_unseen(&self, belief: &mut Belief, gaps: f64) {
-        // Seldom asked for, so not kept.
+        // Rarely called, so the modes are not stored.
         if gaps > 0.0 {
             evolve(belief, &modes(self.onset, false), gaps);
         }
     }
 
-    /// One or more updates, nobody knows when or how many, in so many mean gaps, in which `expected`
-    /// were expected: P(N ≥ 1) is 1 − e^(−Λ−βd) against 1 − e^(−Λ). Whether the state changed
-    /// meanwhile is taken half before and half after.
+    /// Applies one or more updates at unknown times in `gaps` mean gaps, where `expected` were expected: P(N
+    /// ≥ 1) is 1 − e^(−Λ−βd) in a burst and 1 − e^(−Λ) otherwise. Half of the state transitions are applied
+    /// before and half after.
     pub fn change(&self, belief: &mut Belief, gaps: f64, expected: f64) {
         self.pass_unseen(belief, gaps / 2.0);
         let quiet = -f64::exp_m1(-expected);
@@ -179,7 +178,7 @@ fn evolve(belief: &mut Belief, modes: &[Mode; STATES], gaps: f64) {
         return;
     }
     let before = std::mem::replace(&mut belief.0, [0.0; STATES]);
-    // The slowest mode comes first; relative to it, nothing vanishes in a long gap.
+    // The slowest mode is first. Growth is relative to it, so a long gap does not underflow.
     let slowest = modes[0].growth;
     for mode in modes {
         let part: f64 = mode.left.iter().zip(before).map(|(left, state)| left * state).sum();
@@ -199,14 +198,14 @@ struct Mode {
     right: [f64; STATES],
 }
 
-/// How fast a level's weight falls in a gap: it ends, and if someone watches, it fails to update.
+/// The decay rate of a level's weight in a gap: the burst ends, and while observed, its updates are missing.
 fn fall(level: f64, watched: bool) -> f64 {
     level / LENGTH + if watched { level } else { 0.0 }
 }
 
-/// The matrix is an arrow: a row, a column and a diagonal. So its eigenvalues are the roots of
-/// s + κ − Σ κwⱼμⱼ/(s + fallⱼ), which rises between its poles: one above the first, and one just
-/// below each, which is found by its distance from that pole to keep its digits.
+/// The matrix is an arrow matrix: a row, a column and a diagonal. So its eigenvalues are the roots of s + κ
+/// − Σ κwⱼμⱼ/(s + fallⱼ), which increases between its poles: one root above the first pole, and one just
+/// below each. The search variable is the distance from that pole, which preserves precision.
 fn modes(onset: f64, watched: bool) -> [Mode; STATES] {
     let falls = LEVELS.map(|level| fall(level, watched));
     std::array::from_fn(|index| {
@@ -235,7 +234,7 @@ fn modes(onset: f64, watched: bool) -> [Mode; STATES] {
 mod tests {
     use super::*;
 
-    /// The gap's equations in small steps, as written above.
+    /// The equations of a gap, integrated in small steps.
     fn stepped(onset: f64, mut state: [f64; STATES], gaps: f64, watched: bool) -> [f64; STATES] {
         let slopes = |state: [f64; STATES]| {
             let mut slope = [-onset * state[0], 0.0, 0.0, 0.0];
@@ -279,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unseen_ends_in_the_chains_own_balance() {
+    fn unobserved_time_converges_to_the_stationary_distribution() {
         let chain = Chain::new(0.001);
         let mut belief = Belief([0.0, 0.0, 1.0, 0.0]);
         chain.pass_unseen(&mut belief, 1e4);
@@ -292,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_counts_by_its_likelihood() {
+    fn an_update_multiplies_by_the_likelihood_ratio() {
         let mut belief = Belief([0.5, 0.25, 0.25, 0.0]);
         // At half the mean rate: factors 7 and 19.
         belief.update(1, 0.5);
@@ -303,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fewer_false_alarms_the_more_updates_it_takes() {
+    fn fewer_false_alarms_require_more_updates() {
         let needed = |false_alarms| {
             let (chain, mut belief) = (Chain::new(false_alarms), Belief::default());
             (1..200).find(|_| {

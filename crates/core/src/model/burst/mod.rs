@@ -1,34 +1,31 @@
-//! Whether a source breaks its rhythm: more updates than its history foretells, or none where some
-//! were due.
+//! Burst detection: more updates than the rate predicts, or none where some were expected.
 //!
-//! A [`watch::Watch`] per source is shown what every probe saw and says when a burst begins and
-//! ends, how probable one is and how fast it runs. Three tests exist: the paper's [`ratio`]
-//! (Bright, Gal, Raschid, §8.2.1), a scan of Poisson tails ([`tail`]) and a two-state [`filter`],
-//! the default, which finds most for the same false alarms.
-//!
-//! Knows the rate λ(t) that was believed *before* the updates under test: a rate fitted with them
-//! would explain them away (the paper uses the updates of [t₀, t − W] only). Must not know what is
-//! done about a burst, nor how the rate was fitted.
+//! A [`watch::BurstDetector`] per source processes every probe. It reports the start and end of a burst, its
+//! probability and its excess rate. Three tests exist: the [`ratio`] of Bright, Gal, Raschid (§8.2.1), a
+//! scan of Poisson tails ([`tail`]) and a two-state [`filter`], the default, which detects most at equal
+//! false alarms. Uses the rate λ(t) from *before* the tested updates: a rate fitted with them would include
+//! the burst (the paper uses the updates of [t₀, t − W] only). May not know the reaction to a burst or how
+//! the rate was fitted.
 
+pub mod detector;
 pub mod excess;
 pub mod filter;
 pub mod ratio;
 mod recent;
 pub mod tail;
-pub mod watch;
 
 use serde::{Deserialize, Serialize};
 
 use crate::time::{Span, Timestamp};
 
-/// How a burst is recognised.
+/// The test for a burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Test {
-    /// The paper's: observed over expected updates in one window.
+    /// The test of the paper: observed over expected updates in one window.
     Ratio,
     /// Poisson tails in a few windows.
     Tail,
-    /// The probability of a burst, carried from update to update.
+    /// The probability of a burst, computed recursively at each update.
     #[default]
     Filter,
 }
@@ -52,7 +49,7 @@ impl Test {
     }
 }
 
-/// What a test goes by.
+/// Parameters of a test.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BurstParams {
     /// Which test.
@@ -61,7 +58,7 @@ pub struct BurstParams {
     pub window: Span,
     /// T_burst of the ratio test.
     pub threshold: f64,
-    /// ε: how many false alarms the tail test and the filter may raise per update, at most.
+    /// ε: upper bound on false alarms per update of the tail test and the filter.
     pub false_alarms: f64,
 }
 
@@ -71,42 +68,42 @@ impl Default for BurstParams {
     }
 }
 
-/// What one probe saw: the updates in (from, until].
+/// The result of one probe: the updates in (from, until].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ProbeWindow<'u> {
-    /// The probe before, or the oldest item that a feed still shows, if that is later.
+    /// The previous probe, or the oldest item that a feed still shows, if that is later.
     pub from: Timestamp,
     /// This probe.
     pub until: Timestamp,
-    /// What came between.
+    /// The updates in between.
     pub seen: WindowUpdates<'u>,
 }
 
-/// Updates, as well as they are known.
+/// Updates with the precision that the source provides.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum WindowUpdates<'u> {
-    /// Their times, in any order; none for a look that found nothing.
+    /// Their times, in any order; empty if there are none.
     Dated(&'u [Timestamp]),
-    /// Their number only. They are taken as spread evenly, which no burst is: so a burst within one
-    /// look shows by its number alone.
+    /// Their number only. They are assumed to be evenly spread, so only their number can reveal a burst
+    /// within one gap.
     Counted(u32),
     /// One or more: a page that changed.
     Changed,
 }
 
-/// A burst begins or ends.
+/// The start or end of a burst.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum BurstChange {
-    /// It was off and is on.
+    /// The burst began.
     Began(BurstEvidence),
-    /// It was on and is off.
+    /// The burst ended.
     Ended(BurstEvidence),
-    /// It began and ended within one look.
+    /// The burst began and ended between two probes.
     Passed(BurstEvidence),
 }
 
 impl BurstChange {
-    /// What it rests on.
+    /// Its evidence.
     pub fn evidence(&self) -> BurstEvidence {
         match *self {
             Self::Began(evidence) | Self::Ended(evidence) | Self::Passed(evidence) => evidence,
@@ -114,24 +111,23 @@ impl BurstChange {
     }
 }
 
-/// The updates of [since, at] against those that the rhythm foretells. For the filter, `since` is the
-/// update from which on a burst was thought of; for the other tests, where the window that raised the
-/// alarm begins.
+/// The updates of [since, at] and their expected number. For the filter, `since` is the first update that
+/// raised the probability of the burst. For the other tests it is the start of the window that raised the
+/// alarm.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct BurstEvidence {
-    /// Where counting begins.
+    /// Start of the count.
     pub since: Timestamp,
-    /// The look that showed it; for a burst that ended before the look did, the update before which
-    /// it was over.
+    /// The probe that showed it. For a burst that ended earlier, the update before which it was over.
     pub at: Timestamp,
-    /// Λ*: updates seen.
+    /// Λ*: updates observed.
     pub observed: u32,
     /// Λ: updates expected.
     pub expected: f64,
 }
 
-/// Whether a source is suspiciously quiet: it should have updated since its last update with
-/// probability 1 − ε, and has not. So a healthy source is called quiet after one in 1/ε updates.
+/// Whether a source is overdue: it should have updated since its last update with probability 1 − ε, and has
+/// not. A source that follows its rate is reported after one in 1/ε updates.
 ///
 /// ```
 /// # use tidewatch_core::model::burst::is_quiet;
@@ -147,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_lead_back() {
+    fn from_name_inverts_name() {
         for test in Test::ALL {
             assert_eq!(Test::from_name(test.name()), Some(test));
         }
@@ -155,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_needs_an_expectation() {
+    fn a_source_without_expected_updates_is_not_quiet() {
         assert!(!is_quiet(0.0, 0.001) && !is_quiet(0.0, 1.0) && !is_quiet(700.0, 0.0));
         assert!(is_quiet(1e6, 1e-9));
     }

@@ -1,19 +1,17 @@
-//! The paper's test: how many times the expected updates came (Bright, Gal, Raschid, §8.2.1).
+//! The test of the paper: the ratio of observed to expected updates (Bright, Gal, Raschid, §8.2.1).
 //!
-//! Memoryless: at each look a burst is on or not. Kept as the paper has it, though it fires on a
-//! single update wherever less than 1/T_burst is expected in the window: in 9.5 %, 33 %, 26 % and
-//! 14 % of the looks at a steady source with Λ(W) = 0.1, 0.4, 1 and 2.
-//!
-//! Knows the rule. Must not know of time.
+//! Stateless: each probe decides independently. Implemented as published, although it fires on a single
+//! update where less than 1/T_burst is expected in the window. That is in 9.5 %, 33 %, 26 % and 14 % of the
+//! probes of a steady source with Λ(W) = 0.1, 0.4, 1 and 2. Holds the rule. May not know time.
 
 /// Whether a burst is on, f(λ, λ*) ≥ T_burst, with
 ///
 /// - (a) f = Λ*(W, t)/Λ(W, t) if any update was expected,
-/// - (b) f = T_burst if none was and one came,
+/// - (b) f = T_burst if none was expected and at least one was observed,
 /// - (c) f = 0 otherwise.
 ///
-/// At T_burst = 0 a burst is always on, at ∞ never: then (b) would give ∞ ≥ ∞, against what the
-/// paper says of ∞ a few lines on, so it does not count.
+/// At T_burst = 0 a burst is always on, at ∞ never. With ∞, (b) would give ∞ ≥ ∞, which contradicts the
+/// paper's statement on ∞ a few lines later; so (b) does not apply then.
 ///
 /// ```
 /// # use tidewatch_core::model::burst::ratio::is_burst;
@@ -39,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rules_by_hand() {
+    fn rules_a_b_and_c_match_hand_computed_cases() {
         // (a)
         assert!(is_burst(1, 0.5, 2.0));
         assert!(!is_burst(1, 0.51, 2.0));
@@ -54,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_and_everything() {
+    fn zero_threshold_always_fires_and_infinite_never() {
         for observed in [0, 1, 1000] {
             for expected in [0.0, 1e-9, 1.0, 50.0] {
                 assert!(is_burst(observed, expected, 0.0));

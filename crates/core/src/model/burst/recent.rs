@@ -1,17 +1,16 @@
-//! The updates of the last while, for the tests that count within windows.
+//! The times of recent updates, for the tests that count within windows.
 //!
-//! Holds a bounded number of times: where more updates come, the oldest are taken together in pairs
-//! at the earlier time, so that they leave a window a little early and never late. Must not know
-//! which windows are asked for.
+//! Holds a bounded number of times. On overflow the older half is merged in pairs at the earlier time, so
+//! merged updates leave a window early, never late. May not know which windows are counted.
 
 use std::collections::VecDeque;
 
 use crate::time::{Span, Timestamp};
 
-/// Times kept at most.
+/// Maximum number of times.
 const MOST: usize = 128;
 
-/// When the latest updates were, oldest first, and how many at each time.
+/// Times of the latest updates, oldest first, and the count at each.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Recent(VecDeque<(Timestamp, u32)>);
 
@@ -26,7 +25,7 @@ impl Recent {
         self.0.iter().copied()
     }
 
-    /// Adds updates and forgets those that are longer ago than `keep`.
+    /// Adds updates and removes those older than `keep`.
     pub fn push(&mut self, at: Timestamp, count: u32, keep: Span) {
         while self.0.front().is_some_and(|&(first, _)| first <= at - keep) {
             self.0.pop_front();
@@ -37,7 +36,7 @@ impl Recent {
         }
     }
 
-    /// The older half in pairs.
+    /// Merges the older half in pairs.
     fn thin(&mut self) {
         let old: Vec<_> = self.0.drain(..MOST / 2).collect();
         for pair in old.chunks(2).rev() {
@@ -46,21 +45,21 @@ impl Recent {
         }
     }
 
-    /// How many in (from, until].
+    /// Number of updates in (from, until].
     pub fn count(&self, from: Timestamp, until: Timestamp) -> u32 {
         let end = self.0.partition_point(|&(at, _)| at <= until);
         let within = self.0.iter().take(end).rev().take_while(|&&(at, _)| at > from);
         within.fold(0, |sum, &(_, count)| sum.saturating_add(count))
     }
 
-    /// Moves every time when the clock was found to have been set.
+    /// Shifts every time after a correction of the clock.
     pub fn shift(&mut self, by: Span) {
         for (at, _) in &mut self.0 {
             *at += by;
         }
     }
 
-    /// Forgets all.
+    /// Removes all.
     pub fn clear(&mut self) {
         self.0 = VecDeque::new();
     }
@@ -71,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn many_updates_are_thinned_from_the_old_end_and_none_is_lost() {
+    fn overflow_merges_old_updates_and_preserves_the_count() {
         let mut recent = Recent::default();
         let at = Timestamp::from_secs;
         for second in 1..=1000 {

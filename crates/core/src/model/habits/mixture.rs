@@ -1,9 +1,9 @@
-//! How much is believed of each account, and its bytes in the store.
+//! The weight of each predictor, and the stored form.
 
 use super::predictors::{ACCOUNTS, COUNT};
 use super::regular::{self, Regularity};
 
-/// How much is believed of each account.
+/// The weight of each predictor, and the renewal correction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PredictorMix {
     pub(super) shares: [f32; COUNT],
@@ -11,20 +11,20 @@ pub struct PredictorMix {
 }
 
 impl PredictorMix {
-    /// ρ: how many updates each brings about, by what is believed.
+    /// ρ: expected number of updates triggered by each update.
     pub fn echoing(&self) -> f64 {
         let echoes = ACCOUNTS.iter().zip(&self.shares).filter(|(account, _)| account.is_echo());
         echoes.map(|(_, &share)| f64::from(share)).sum()
     }
 
-    /// As bytes, to be kept.
+    /// The stored form.
     pub fn to_bytes(&self) -> Vec<u8> {
         let Regularity { stages, share, pauses, slow } = self.regularity;
         let all = self.shares.iter().copied().chain([f32::from(stages), share, pauses, slow]);
         all.flat_map(f32::to_le_bytes).collect()
     }
 
-    /// From [`Habits::to_bytes`]; `None` when they are not such bytes.
+    /// Decodes [`PredictorMix::to_bytes`]; `None` if the bytes are invalid.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (chunks, []) = bytes.as_chunks::<4>() else { return None };
         let numbers: Vec<f32> = chunks.iter().map(|&number| f32::from_le_bytes(number)).collect();

@@ -1,20 +1,20 @@
-//! Habits in words, for people.
+//! Names of predictors for display.
 //!
-//! Twenty-odd weights tell nobody anything. Accounts that people would call the same are one here, and
-//! what is hardly believed is left out. Knows the accounts; must not know who asks.
+//! Merges the predictors with the same name and omits those with small weight. May not know where the names
+//! are displayed.
 
 use super::mixture::PredictorMix;
 use super::predictors::{ACCOUNTS, Periodic, Predictor};
 
-/// What is believed less than this is not worth a word.
+/// Smaller weights are omitted.
 const WORTH_A_WORD: f64 = 0.05;
 
-/// A way of foretelling, and how much it is believed.
+/// A named group of predictors and its weight.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Believed {
-    /// What it is called.
+    /// The displayed name.
     pub account: &'static str,
-    /// Its share of all that is believed.
+    /// Its share of the total weight.
     pub share: f64,
 }
 
@@ -37,7 +37,7 @@ impl Predictor {
 }
 
 impl PredictorMix {
-    /// What is believed most, first.
+    /// The named predictors by descending weight.
     pub fn believed(&self) -> Vec<Believed> {
         let mut all: Vec<Believed> = Vec::new();
         for (account, &share) in ACCOUNTS.iter().zip(&self.shares) {
@@ -57,13 +57,13 @@ impl PredictorMix {
 mod tests {
     use super::*;
     use crate::model::cyclic::Rate;
-    use crate::model::habits::diary::UpdateTimes;
     use crate::model::habits::regular::Regularity;
+    use crate::model::habits::update_times::UpdateTimes;
     use crate::model::steps::Steps;
     use crate::time::{Span, Timestamp};
 
     #[test]
-    fn what_runs_by_the_clock_is_said_to() {
+    fn an_hourly_source_is_named_by_its_minute() {
         let start = Timestamp::parse_iso("2026-11-16T00:04:00Z").unwrap();
         let mut diary = UpdateTimes::default();
         (0..150).for_each(|n| diary.note(start + Span::from_hours(n), Some(1.0)));
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn what_people_would_call_the_same_is_one() {
+    fn predictors_of_the_same_name_are_merged() {
         let mut shares = ACCOUNTS.map(|_| 0.0);
         shares[0] = 0.28;
         let hourly = |account: &Predictor| matches!(account, Predictor::Comb(Periodic::Hour, ..));

@@ -1,12 +1,12 @@
-//! The accounts: ways of foretelling the next update from those before it.
+//! The predictors: rates for the next update, computed from the updates before it.
 
 use crate::model::week::{DAY_MS, HOUR_MS, WEEK_MS};
 use crate::time::Timestamp;
 
-/// What repeats, in an account that tells minutes apart.
+/// The cycle of a periodic predictor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Periodic {
-    /// The minute of the hour; the rhythm says how busy each hour is.
+    /// The minute of the hour; the weekly rate determines the level of each hour.
     Hour,
     /// The time of day.
     Day,
@@ -17,8 +17,8 @@ pub(super) enum Periodic {
 }
 
 impl Periodic {
-    /// After how long its times come again. What is nearer than half of that has not come *again*: it is
-    /// for echoes to foretell.
+    /// The period. Updates closer than half of it are not repetitions; the self-exciting predictors cover
+    /// them.
     pub(super) fn period_ms(self) -> i64 {
         match self {
             Self::Hour => HOUR_MS,
@@ -27,31 +27,31 @@ impl Periodic {
         }
     }
 
-    /// Days of watching that count for it, of so many.
+    /// Exposure in days for this cycle, after `days` days of observation.
     pub(super) fn exposure_days(self, memory: PredictorMemory, days: f64) -> f64 {
         memory.exposure_days(days - self.period_ms() as f64 / DAY_MS as f64 / 2.0)
     }
 }
 
-/// One way of foretelling.
+/// One predictor.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Predictor {
     /// The weekly rate that was fitted.
     Rhythm,
-    /// As many as lately, at any time.
+    /// The recent mean rate, at any time.
     Level(PredictorMemory),
-    /// When it updated before, give or take so many minutes.
+    /// The times of earlier updates in the cycle, with a width in minutes.
     Comb(Periodic, u16, PredictorMemory),
-    /// Each update brings others, after so many minutes on average.
+    /// Each update triggers others, after this many minutes on average.
     Echo(u16),
 }
 
-/// How fast an account forgets.
+/// The half-life of a predictor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PredictorMemory {
-    /// Habits.
+    /// Long-term patterns.
     Long,
-    /// What is usual these days.
+    /// Patterns of recent weeks.
     Middle,
     /// The last few days.
     Short,
@@ -68,19 +68,19 @@ impl PredictorMemory {
         }
     }
 
-    /// Days that count as watched, of so many that were.
+    /// Exposure in days with decay, after `days` days of observation.
     pub(super) fn exposure_days(self, days: f64) -> f64 {
         let mean = self.half_life_days() / std::f64::consts::LN_2;
         (mean * (1.0 - (-days.max(0.0) / mean).exp())).max(1.0 / 24.0)
     }
 
-    /// What an update at `at` weighs beside one at `reference`.
+    /// The weight of an update at `at` relative to one at `reference`.
     pub(super) fn weight(self, at: Timestamp, reference: Timestamp) -> f64 {
         ((at - reference).as_secs_f64() / 86_400.0 / self.half_life_days()).exp2()
     }
 }
 
-/// Every account. The rhythm comes first.
+/// Every predictor. The weekly rate is first.
 pub(super) const ACCOUNTS: [Predictor; 27] = [
     Predictor::Rhythm,
     Predictor::Level(PredictorMemory::Long),
@@ -113,11 +113,11 @@ pub(super) const ACCOUNTS: [Predictor; 27] = [
 
 pub(super) const COUNT: usize = ACCOUNTS.len();
 
-/// The widest comb, in minutes, and the widest of the hour's.
+/// The largest width of a periodic predictor in minutes, and the largest for the hour cycle.
 pub(super) const WIDEST: f64 = 90.0;
 pub(super) const WIDEST_OF_HOUR: f64 = 3.0;
 
-/// No hour is impossible: this share of an account that tells times apart is spread over all.
+/// The share of a periodic predictor that is spread over all times, so that no time has rate zero.
 pub(super) const ANYWHEN: f64 = 0.03;
 
 impl Predictor {

@@ -1,24 +1,21 @@
-//! How updates follow one another: whether one that has come makes the next wait, and whether silence
-//! makes for more of it.
+//! The renewal correction: how the rate depends on the time since the last update.
 //!
-//! A rate alone takes updates to be independent: a report that comes once a day, give or take an hour,
-//! would be as likely after it has come as before, and a job that has been stopped would be expected for
-//! weeks. Here time is measured by what the accounts expect, u = ∫λ_0 since the last update; were updates
-//! independent, gaps u would be exponential. They are taken to be of two sorts: most are Erlang's, passed
-//! in k stages of 1/(kc) on average, the nearer to each other the more stages there are; a share ε are
-//! pauses, exponential with a mean of 1/b. What is believed is
+//! A rate alone assumes independent updates. A daily report would be as likely right after an update as
+//! before, and a stopped job would be expected for weeks. Time is u = ∫λ_0 since the last update, where λ_0
+//! is the rate of the predictors. Gaps u of independent updates would be exponential. Here most gaps are
+//! Erlang distributed, with k stages of mean 1/(kc): more stages mean more regular gaps. A share ε are
+//! pauses, exponential with mean 1/b. May not know the current time.
+//!
+//! The corrected rate is
 //!
 //! λ(t) = λ_0(t)·(1 − φ + φ·h(u)), h = f/S, S(u) = (1 − ε)·e^(−kcu) Σ_(j<k) (kcu)^j/j! + ε·e^(−bu),
 //!
-//! where c is such that the mean gap is 1: (1 − ε)/c + ε/b = 1; with the k, ε, b and φ of greatest
-//! likelihood, if they pay. What is to be expected ahead follows from how likely the source is in each
-//! stage or in a pause, dp_j/du = kc(p_(j−1) − p_j), and anew after every update; it is solved piece by
-//! piece, by Euler's implicit rule. (A renewal process in the accounts' time with gaps of phase type, so
-//! that a vector of stages will do.)
-//!
-//! Knows gaps in expected updates. Must not know what time it is.
+//! where c makes the mean gap 1: (1 − ε)/c + ε/b = 1. k, ε, b and φ have maximum likelihood, if the gain
+//! exceeds a threshold. The rate ahead follows from the probabilities of each stage and of a pause, dp_j/du
+//! = kc(p_(j−1) − p_j), with a restart at every update. The implicit Euler method solves it piece by piece.
+//! (It is a renewal process in rescaled time with phase-type gaps, so a vector of stages is sufficient.)
 
-/// How updates follow one another.
+/// Parameters of the renewal correction.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Regularity {
     /// k.
@@ -31,35 +28,35 @@ pub(super) struct Regularity {
     pub slow: f32,
 }
 
-/// A gap between two updates, and what the accounts said of the later.
+/// A gap between two updates, and the predictions for its end.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct UpdateGap {
-    /// u, all accounts but echoes.
+    /// u, without self-exciting predictors.
     pub expected: f64,
-    /// What they foretold for when it ended, in updates per hour …
+    /// The rate that those predictors give for the end of the gap, in updates per hour …
     pub foretold: f64,
-    /// … and what echoes did.
+    /// … and that of the self-exciting predictors.
     pub echoed: f64,
-    /// How much it counts.
+    /// Its weight.
     pub weight: f64,
 }
 
-/// More are as good as a clock.
+/// Maximum number of stages; more change little.
 pub(super) const MOST: u8 = 14;
 const STAGES: [u8; 7] = [1, 2, 3, 4, 6, 9, MOST];
 const SHARES: [f32; 4] = [0.98, 0.93, 0.8, 0.5];
-/// ε and b. Who has never paused may still do so: the most regular job can be stopped.
+/// ε and b. ε is never 0 here: the most regular job can stop.
 const PAUSES: [(f32, f32); 7] =
     [(0.01, 0.03), (0.02, 0.1), (0.05, 0.1), (0.05, 0.3), (0.15, 0.3), (0.1, 0.5), (0.3, 0.5)];
 
-/// What is more is worth it if it explains so much more.
+/// Minimum gain in log-likelihood over no correction.
 const PAYS: f64 = 2.0;
 
 impl Regularity {
-    /// One update says nothing of the next.
+    /// No correction: updates are independent.
     pub const NONE: Self = Self { stages: 1, share: 0.0, pauses: 0.0, slow: 1.0 };
 
-    /// The most likely.
+    /// The parameters of maximum likelihood.
     pub fn of(gaps: &[UpdateGap]) -> Self {
         let mut best = (Self::NONE, Self::NONE.likelihood(gaps) + PAYS);
         let mut try_one = |one: Self| {
@@ -69,12 +66,12 @@ impl Regularity {
             }
             (best.0, likelihood)
         };
-        // One after the other: what is best of each depends little on the others.
+        // Coordinate search: the optimum of each parameter depends little on the others.
         for (pauses, slow) in [PAUSES[0], PAUSES[3]] {
             let (mut most, mut worse) = (f64::NEG_INFINITY, 0);
             for stages in STAGES {
                 let (_, likelihood) = try_one(Self { stages, share: SHARES[1], pauses, slow });
-                // What explains less twice in a row explains less and less.
+                // Stop after two decreases in a row.
                 worse = if likelihood > most { 0 } else { worse + 1 };
                 most = most.max(likelihood);
                 if worse == 2 {
@@ -100,7 +97,7 @@ impl Regularity {
         (1.0 - pauses) / (1.0 - pauses / slow)
     }
 
-    /// The logarithm of how likely these gaps are.
+    /// The log-likelihood of these gaps.
     fn likelihood(self, gaps: &[UpdateGap]) -> f64 {
         let share = f64::from(self.share);
         let of = |gap: &UpdateGap| {
@@ -129,10 +126,10 @@ impl Regularity {
     }
 }
 
-/// What has waited for longer than this has waited long enough to be counted with.
+/// Upper bound on the exponent.
 const LONGEST: f64 = 500.0;
 
-/// Where a source is on its way to the next update.
+/// The distribution over the stages until the next update.
 #[derive(Debug, Clone)]
 pub(super) struct Stages {
     of: Regularity,
@@ -141,7 +138,7 @@ pub(super) struct Stages {
 }
 
 impl Stages {
-    /// When so many updates have been expected since the last.
+    /// The distribution after `expected` expected updates since the last one.
     pub fn after(of: Regularity, expected: f64) -> Self {
         let stages = usize::from(of.stages);
         let passed = (stages as f64 * of.pace() * expected).clamp(0.0, LONGEST);
@@ -156,17 +153,16 @@ impl Stages {
         Self { of, likely, paused }
     }
 
-    /// Goes on until so many more are expected; says how many times as many are to be expected at the end
-    /// of that.
+    /// Advances by `expected` expected updates. Returns the factor on the rate at the end of that.
     pub fn go_on(&mut self, expected: f64) -> f64 {
         let (pauses, slow, share) =
             (f64::from(self.of.pauses), f64::from(self.of.slow), f64::from(self.of.share));
-        // Something must pass, lest the rate be nothing by nothing.
+        // A positive step avoids 0/0.
         let expected = expected.max(1e-9);
         let step = self.likely.len() as f64 * self.of.pace() * expected;
         let (stay, pass) = (1.0 / (1.0 + step), step / (1.0 + step));
         let wakes = slow * expected / (1.0 + slow * expected);
-        // Updates: those that would come if none began anew, and what begins anew by them.
+        // Updates without restarts, and the share that each restart adds.
         let straight = self.likely.iter().fold(0.0, |before, part| stay * part + pass * before);
         let anew = (1.0 - pauses) * pass.powi(self.likely.len() as i32) + pauses * wakes;
         let updates = (step * straight + wakes * self.paused) / (1.0 - anew).max(1e-9);
@@ -191,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_survives_is_what_the_hazard_leaves() {
+    fn survival_is_the_exponential_of_the_integrated_hazard() {
         for one in all() {
             let (mut sum, step) = (0.0, 1e-3);
             for n in 0..5000 {
@@ -203,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn soon_after_an_update_the_hazard_is_expected_and_in_the_long_run_the_mean() {
+    fn a_short_step_yields_the_hazard_and_many_steps_the_mean() {
         for one in all() {
             let share = f64::from(one.share);
             for waited in [0.0, 0.3, 1.0, 3.0, 20.0] {
@@ -220,12 +216,12 @@ mod tests {
             }
             let later = stages.go_on(0.1);
             assert!((later - 1.0).abs() < 0.02, "{one:?}: {later}");
-            // However far a step leads.
+            // One very long step converges as well.
             assert!((Stages::after(one, 0.0).go_on(1e6) - 1.0).abs() < 0.02, "{one:?}");
         }
     }
 
-    /// Gaps of a mean of 1, drawn by `draw`.
+    /// Gaps with mean 1, drawn by `draw`.
     fn gaps(seed: u64, draw: impl Fn(&mut Stream) -> f64) -> Vec<UpdateGap> {
         let mut chance = Stream::new(seed, "gaps");
         let gap = |expected| UpdateGap { expected, foretold: 1.0, echoed: 0.0, weight: 1.0 };
@@ -237,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn regular_gaps_pauses_and_neither_are_told_apart() {
+    fn regular_pausing_and_independent_gaps_are_distinguished() {
         for seed in 0..5 {
             let regular = Regularity::of(&gaps(seed, |chance| 0.8 + 0.4 * chance.unit()));
             assert!(regular.stages >= 9 && regular.share > 0.8, "{regular:?}");

@@ -1,11 +1,11 @@
 use jiff::tz::TimeZone;
 
-use super::diary::UpdateTimes;
-use super::foretell::{Detail, Foresight};
 use super::mixture::PredictorMix;
+use super::predict::{Detail, Foresight};
 use super::predictors::{ACCOUNTS, COUNT, Predictor};
 use super::regular::Regularity;
-use super::weigh::foretold;
+use super::update_times::UpdateTimes;
+use super::weights::foretold;
 use crate::model::cyclic::Rate;
 use crate::model::steps::Steps;
 use crate::model::week::HOUR_MS;
@@ -16,7 +16,7 @@ fn start() -> Timestamp {
     Timestamp::parse_iso("2026-08-03T00:00:00Z").unwrap()
 }
 
-/// A rhythm without any.
+/// A constant weekly rate.
 fn even(per_hour: f64) -> Steps {
     Steps::from(&Rate::constant(per_hour))
 }
@@ -32,7 +32,7 @@ fn diary(times: impl IntoIterator<Item = Timestamp>, foretold: f32) -> UpdateTim
     diary
 }
 
-/// A Poisson source of so many an hour.
+/// A Poisson source with this rate per hour.
 fn poisson(per_hour: f64, hours: f64, seed: u64) -> Vec<Timestamp> {
     let mut chance = Stream::new(seed, "poisson");
     let mut at = 0.0;
@@ -46,14 +46,14 @@ fn poisson(per_hour: f64, hours: f64, seed: u64) -> Vec<Timestamp> {
     }
 }
 
-/// The same, where each update brings ρ others on average, after β minutes.
+/// The same, where each update triggers ρ others on average, after β minutes.
 fn echoing(per_hour: f64, rho: f64, beta: f64, hours: f64, seed: u64) -> Vec<Timestamp> {
     let mut chance = Stream::new(seed, "echoing");
     let mut times = poisson(per_hour * (1.0 - rho), hours, seed);
     let mut next = 0;
     while next < times.len() {
         let mut before = chance.unit();
-        // A Poisson number of mean ρ.
+        // A Poisson number with mean ρ.
         while before > (-rho).exp() {
             times.push(times[next] - minutes(beta * (1.0 - chance.unit()).ln()));
             before *= chance.unit();
@@ -71,7 +71,7 @@ fn share(habits: &PredictorMix, of: impl Fn(&Predictor) -> bool) -> f64 {
 }
 
 #[test]
-fn shares_are_shares_and_are_kept() {
+fn weights_sum_to_one_and_round_trip() {
     for (seed, per_hour) in [(1, 0.02), (2, 0.3), (3, 4.0)] {
         let diary = diary(poisson(per_hour, 2000.0, seed), per_hour as f32);
         let now = start() + Span::from_hours(2000);
@@ -85,13 +85,13 @@ fn shares_are_shares_and_are_kept() {
     }
     let nothing = PredictorMix::weigh(&UpdateTimes::default(), &even(1.0), start(), true);
     let [rhythm, others @ ..] = nothing.shares;
-    assert!(others.iter().all(|&other| other < rhythm / 4.0), "without evidence the rhythm is believed");
+    assert!(others.iter().all(|&other| other < rhythm / 4.0), "the weekly rate dominates without evidence");
     assert_eq!(PredictorMix::from_bytes(&[0; 7]), None);
     assert_eq!(PredictorMix::from_bytes(&f32::NAN.to_le_bytes().repeat(COUNT)), None);
 }
 
 #[test]
-fn a_job_at_four_past_is_expected_at_four_past() {
+fn an_hourly_job_is_predicted_at_its_minute() {
     let chance = &mut Stream::new(1, "job");
     let jobs: Vec<Timestamp> =
         (0..200).map(|n| start() + Span::from_hours(4 * n) + minutes(4.0 + 1.5 * chance.unit())).collect();
@@ -111,7 +111,7 @@ fn a_job_at_four_past_is_expected_at_four_past() {
 }
 
 #[test]
-fn echoes_are_found_where_there_are_some_and_nowhere_else() {
+fn self_excitation_is_detected_only_where_it_exists() {
     let hours = 1500.0;
     let now = start() + Span::from_hours(1500);
     let weighed = |times: Vec<Timestamp>| PredictorMix::weigh(&diary(times, 0.15), &even(0.15), now, true);
@@ -123,13 +123,13 @@ fn echoes_are_found_where_there_are_some_and_nowhere_else() {
     }
 }
 
-/// Tables and the diary itself say the same, but for the width of a minute.
+/// The tables and the direct computation agree to within the width of a minute.
 #[test]
-fn the_rate_ahead_is_the_one_that_was_weighed() {
+fn the_predicted_rate_matches_the_fitted_predictors() {
     let times = echoing(0.5, 0.4, 45.0, 1500.0, 9);
     let now = start() + Span::from_hours(1500);
     let rhythm = Steps::constant(0.5).unwrap();
-    // Without the finest, which a minute is too coarse for.
+    // Without the narrowest predictors, for which a minute is too coarse.
     for account in (0..COUNT).filter(|&account| !matches!(ACCOUNTS[account], Predictor::Comb(_, ..30, _))) {
         let mut shares = [0.0; COUNT];
         shares[account] = 1.0;
@@ -142,7 +142,8 @@ fn the_rate_ahead_is_the_one_that_was_weighed() {
         let rows = foretold(&and_then, &TimeZone::UTC);
         let wanted = rows.last().unwrap()[account];
         let got = ahead[0].1;
-        // An echo alone would never die away, and is drawn to the mean a little faster than it is.
+        // A single self-exciting predictor is capped for stability, so its rate approaches the mean a little
+        // faster.
         let off = if ACCOUNTS[account].is_echo() { 0.2 } else { 0.06 };
         assert!(
             (got - wanted).abs() <= off * wanted.max(0.1),
@@ -153,7 +154,7 @@ fn the_rate_ahead_is_the_one_that_was_weighed() {
 }
 
 #[test]
-fn who_has_stopped_is_expected_less_and_less() {
+fn the_predicted_rate_of_a_stopped_source_decreases() {
     let jobs: Vec<Timestamp> = (0..200).map(|n| start() + Span::from_hours(n)).collect();
     let last = start() + Span::from_hours(199);
     let weighed = diary(jobs, 1.0);
@@ -169,7 +170,7 @@ fn who_has_stopped_is_expected_less_and_less() {
 }
 
 #[test]
-fn coarse_pieces_hold_as_much_as_fine_ones() {
+fn coarse_and_fine_pieces_have_equal_sums() {
     let times = echoing(1.0, 0.4, 45.0, 240.0, 5);
     let now = start() + Span::from_hours(240);
     let diary = diary(times, 1.0);

@@ -1,9 +1,9 @@
-//! A garden's measures as a cube: one SQLite file, apart from the store, that is written once and sliced at will.
+//! A garden's measures as a cube: one SQLite file, separate from the store, written once and then sliced.
 //!
-//! `cells` has what happened by capacity, policy, group, class of windows and day; a day and bed where nothing
-//! happened have no row. `runs` and `beds` say of how many days and plants that is. A file is written beside its
-//! place and takes it when it is whole, so that one that is cut short never stands for a cube; and it takes the place
-//! of a cube only, never of any other file. Must not know how a garden is simulated nor how a slice is shown.
+//! `cells` has the measures by capacity, policy, group, class of windows and day; a day and bed without any
+//! has no row. `runs` and `beds` have the numbers of days and plants. A file is written under a temporary
+//! name and renamed when it is complete, so an incomplete file never counts as a cube. It replaces only a
+//! cube, never another file. Must not know how a garden is simulated, nor how a slice is shown.
 
 pub mod slice;
 
@@ -12,37 +12,37 @@ use std::path::{Path, PathBuf};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{ConnectOptions, Connection, Row, SqliteConnection};
 
-/// Marks the file: "gard".
+/// The application id of the file: "gard".
 const APPLICATION_ID: i64 = 0x6761_7264;
 
-/// Why there is no cube.
+/// The reason why there is no cube.
 #[derive(Debug, thiserror::Error)]
 pub enum CubeError {
-    /// Something else is there.
+    /// The file is not a cube.
     #[error("{}: is no garden's cube and is left alone; move it away or name another file", .0.display())]
     NotACube(PathBuf),
-    /// Nothing is there.
+    /// The file does not exist.
     #[error("{}: there is no such cube", .0.display())]
     Missing(PathBuf),
-    /// A slice of what is not there.
+    /// A slice of a value that is not in the cube.
     #[error("{dim} `{value}` is not in the cube; there {}", listed(.there))]
     NotThere {
-        /// Of which dimension.
+        /// The dimension.
         dim: &'static str,
-        /// What was asked for.
+        /// The requested value.
         value: String,
-        /// What there is.
+        /// The existing values.
         there: Vec<String>,
     },
-    /// What SQLite says.
+    /// An error from SQLite.
     #[error("the cube: {0}")]
     Sql(#[from] sqlx::Error),
-    /// What the system says.
+    /// An error from the file system.
     #[error("{}: {why}", .path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The error.
         why: std::io::Error,
     },
 }
@@ -55,14 +55,14 @@ fn listed(there: &[String]) -> String {
     }
 }
 
-/// Plants of a group with windows alike.
+/// Plants of a group with similar windows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BedRow {
     /// The group.
     pub group: String,
-    /// Their windows, as in `2-3`.
+    /// Their class of windows, such as `2-3`.
     pub window_class: String,
-    /// How many.
+    /// Number of plants.
     pub plants: i64,
     /// Their share of Ω.
     pub omega: f64,
@@ -75,7 +75,7 @@ pub struct RunRow {
     pub capacity: f64,
     /// The policy.
     pub policy: String,
-    /// How long.
+    /// Number of days.
     pub days: i64,
     /// T̄.
     pub mean_tardiness: f64,
@@ -85,27 +85,28 @@ pub struct RunRow {
     pub most_tardiness: i64,
     /// K_max.
     pub most_workload: f64,
-    /// Waterings.
+    /// Number of waterings.
     pub probes: i64,
-    /// Of these late.
+    /// Number of late waterings.
     pub missed: i64,
-    /// Whether none dominates it.
+    /// Whether no other run dominates it.
     pub on_front: bool,
 }
 
-/// What happened on a day in a bed: the bed's place, the day, days late, work in millionths, waterings, late ones.
+/// The measures of a bed on a day: index of the bed, day, days late, work in millionths, waterings, late
+/// ones.
 pub type CellRow = (usize, u32, u64, u64, u64, u64);
 
-/// A cube that is open.
+/// An open cube.
 #[derive(Debug)]
 pub struct Cube {
     pub(super) connection: SqliteConnection,
-    /// Where it is written, and the place it will take.
+    /// The temporary path it is written to, and the final path.
     place: Option<(PathBuf, PathBuf)>,
 }
 
 impl Cube {
-    /// Begins a new cube with these beds, for a place, or one that nobody keeps.
+    /// Starts a new cube with these beds, at a path, or a temporary one without a path.
     pub async fn begin(path: Option<&Path>, beds: &[BedRow]) -> Result<Self, CubeError> {
         let place = match path {
             Some(path) => {
@@ -119,12 +120,12 @@ impl Cube {
             }
             None => None,
         };
-        // SQLite keeps a file without a name for itself, and away from everybody else.
+        // SQLite treats a database without a name as private and temporary.
         let file = place.as_ref().map_or(Path::new(""), |(part, _)| part);
         let options = SqliteConnectOptions::new()
             .filename(file)
             .create_if_missing(true)
-            // A cube that is cut short is thrown away.
+            // An incomplete cube is discarded, so no journal is needed.
             .journal_mode(SqliteJournalMode::Off)
             .synchronous(SqliteSynchronous::Off)
             .disable_statement_logging();
@@ -160,7 +161,7 @@ impl Cube {
         Ok(Self { connection, place })
     }
 
-    /// Opens a cube that is there, for slices.
+    /// Opens an existing cube, for slices.
     pub async fn open(path: &Path) -> Result<Self, CubeError> {
         if !path.exists() {
             return Err(CubeError::Missing(path.to_owned()));
@@ -171,7 +172,7 @@ impl Cube {
         }
     }
 
-    /// Adds cells of a run: all of them or none.
+    /// Adds cells of a run in one transaction.
     pub async fn add(&mut self, capacity: f64, policy: &str, cells: &[CellRow]) -> Result<(), CubeError> {
         let mut transaction = self.connection.begin().await?;
         sqlx::query(
@@ -188,7 +189,7 @@ impl Cube {
         Ok(transaction.commit().await?)
     }
 
-    /// Adds what the runs came to, when all are over.
+    /// Adds the results of all finished runs.
     pub async fn conclude(&mut self, runs: &[RunRow]) -> Result<(), CubeError> {
         let mut transaction = self.connection.begin().await?;
         for run in runs {
@@ -209,7 +210,7 @@ impl Cube {
         Ok(transaction.commit().await?)
     }
 
-    /// Closes it; a new one takes its place.
+    /// Closes it; a new one is moved to its final path.
     pub async fn keep(self) -> Result<(), CubeError> {
         self.connection.close().await?;
         match self.place {
@@ -218,13 +219,13 @@ impl Cube {
         }
     }
 
-    /// Closes it; of a new one nothing is left.
+    /// Closes it; a new one is deleted.
     pub async fn discard(self) -> Result<(), CubeError> {
         let _ = self.connection.close().await;
         self.place.map_or(Ok(()), |(part, _)| remove(&part))
     }
 
-    /// What the runs came to.
+    /// The results of the runs.
     pub async fn runs(&mut self) -> Result<Vec<RunRow>, CubeError> {
         let rows = sqlx::query(
             "SELECT capacity, policy, days, mean_tardiness, mean_workload, most_tardiness, most_workload, probes,
@@ -263,7 +264,7 @@ impl Cube {
     }
 }
 
-/// Whether a cube may be written there: nothing is, or a cube.
+/// Checks that a cube may be written there: the path is free or has a cube.
 pub async fn check(path: &Path) -> Result<(), CubeError> {
     match std::fs::metadata(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
@@ -275,7 +276,7 @@ pub async fn check(path: &Path) -> Result<(), CubeError> {
     }
 }
 
-/// The file, if it is a cube. Whatever else cannot be read as one is none.
+/// Opens the file if it is a cube. `None` if it cannot be read as one.
 async fn identified(path: &Path) -> Result<Option<SqliteConnection>, CubeError> {
     let options = SqliteConnectOptions::new().filename(path).read_only(true).disable_statement_logging();
     let Ok(mut connection) = options.connect().await else { return Ok(None) };

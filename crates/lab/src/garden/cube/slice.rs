@@ -1,35 +1,35 @@
-//! Slices of a garden's cube: sums by some dimensions, of what others are held to.
+//! Slices of a garden's cube: sums grouped by some dimensions and filtered by others.
 //!
-//! Statements are put together from fixed names of columns; values are bound. Knows of how many plants and days a
-//! sum is. Must not know how a slice is shown.
+//! Statements are composed of fixed column names; values are bound. Each sum comes with its number of plants
+//! and days. Must not know how a slice is shown.
 
 use sqlx::{AssertSqlSafe, Row};
 
 use super::{BedRow, Cube, CubeError, RunRow};
 
-/// A capacity is meant if it is this near.
+/// A given capacity matches a stored one within this distance.
 const NEAR: f64 = 0.05;
 
-/// What measures are told apart by.
+/// A dimension of the cube.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dim {
     /// Work a day.
     Capacity,
-    /// Who waters.
+    /// The policy.
     Policy,
-    /// Whose plants.
+    /// The group of plants.
     Group,
-    /// How long they may wait.
+    /// The class of windows.
     Window,
-    /// When.
+    /// The day.
     Day,
 }
 
 impl Dim {
-    /// All there are.
+    /// All dimensions.
     pub const ALL: [Self; 5] = [Self::Capacity, Self::Policy, Self::Group, Self::Window, Self::Day];
 
-    /// What it is called.
+    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Capacity => "capacity",
@@ -40,7 +40,7 @@ impl Dim {
         }
     }
 
-    /// The one that is called so.
+    /// The dimension of this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|dim| dim.name() == name)
     }
@@ -55,19 +55,19 @@ impl Dim {
         }
     }
 
-    /// What it is sorted by.
+    /// The SQL expression to sort by.
     fn order(self) -> &'static str {
         match self {
-            // By the shortest, which it begins with.
+            // By the shortest window, which the class name begins with.
             Self::Window => "CAST(window_class AS INTEGER)",
             other => other.column(),
         }
     }
 }
 
-/// A place on a dimension.
+/// A value of a dimension.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Mark {
+pub enum SliceMark {
     /// A capacity.
     Capacity(f64),
     /// A policy, a group or a class of windows.
@@ -79,50 +79,51 @@ pub enum Mark {
 /// A row of a slice.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SliceRow {
-    /// Where it stands on the dimensions that were asked for, in their order.
-    pub marks: Vec<Mark>,
-    /// Days late.
+    /// Its values on the dimensions that it is grouped by, in their order.
+    pub marks: Vec<SliceMark>,
+    /// Total days late.
     pub tardiness: i64,
     /// Work, in units.
     pub workload: f64,
-    /// Waterings.
+    /// Number of waterings.
     pub probes: i64,
-    /// Of these late.
+    /// Number of late waterings.
     pub missed: i64,
-    /// How many days of how many runs that is.
+    /// Number of days, summed over runs.
     pub days: i64,
-    /// How many plants, over these days.
+    /// Number of plants times these days.
     pub plant_days: i64,
 }
 
-/// What was found, and where it was looked for.
+/// The result of a slice, with its grouping and filters.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Slice {
-    /// By which dimensions.
+    /// The dimensions it is grouped by.
     pub by: Vec<Dim>,
-    /// What others were held to.
-    pub held: Vec<(Dim, Mark)>,
-    /// Row by row.
+    /// The filters.
+    pub held: Vec<(Dim, SliceMark)>,
+    /// The rows.
     pub rows: Vec<SliceRow>,
 }
 
 impl SliceRow {
-    /// Days late, of a plant and a day.
+    /// Days late per plant and day.
     pub fn mean_tardiness(&self) -> f64 {
         self.tardiness as f64 / self.plant_days.max(1) as f64
     }
 
-    /// Work of a day.
+    /// Work per day.
     pub fn mean_workload(&self) -> f64 {
         self.workload / self.days.max(1) as f64
     }
 }
 
 impl Cube {
-    /// Sums by these dimensions, where others have these values; more values of one dimension are each let through.
+    /// Sums grouped by these dimensions and filtered by these values; several values of one dimension are
+    /// alternatives.
     pub async fn slice(&mut self, by: &[Dim], held: &[(Dim, String)]) -> Result<Slice, CubeError> {
         let (runs, beds) = (self.runs().await?, self.beds().await?);
-        let held: Vec<(Dim, Mark)> = held
+        let held: Vec<(Dim, SliceMark)> = held
             .iter()
             .map(|(dim, value)| Ok((*dim, meant(*dim, value, &runs, &beds)?)))
             .collect::<Result<_, CubeError>>()?;
@@ -133,7 +134,7 @@ impl Cube {
         statement += " FROM cells";
         let mut marks = Vec::new();
         for dim in Dim::ALL {
-            let of_dim: Vec<&Mark> =
+            let of_dim: Vec<&SliceMark> =
                 held.iter().filter(|(other, _)| *other == dim).map(|(_, mark)| mark).collect();
             if !of_dim.is_empty() {
                 let word = if marks.is_empty() { "WHERE" } else { "AND" };
@@ -148,27 +149,27 @@ impl Cube {
         let mut query = sqlx::query(AssertSqlSafe(statement));
         for mark in marks {
             query = match mark {
-                Mark::Capacity(capacity) => query.bind(*capacity),
-                Mark::Name(name) => query.bind(name.clone()),
-                Mark::Day(day) => query.bind(*day),
+                SliceMark::Capacity(capacity) => query.bind(*capacity),
+                SliceMark::Name(name) => query.bind(name.clone()),
+                SliceMark::Day(day) => query.bind(*day),
             };
         }
         let found = query.fetch_all(&mut self.connection).await?;
         let row = |row: sqlx::sqlite::SqliteRow| {
             let mark = |(place, dim): (usize, &Dim)| match dim {
-                Dim::Capacity => Mark::Capacity(row.get(4 + place)),
-                Dim::Day => Mark::Day(row.get(4 + place)),
-                Dim::Policy | Dim::Group | Dim::Window => Mark::Name(row.get(4 + place)),
+                Dim::Capacity => SliceMark::Capacity(row.get(4 + place)),
+                Dim::Day => SliceMark::Day(row.get(4 + place)),
+                Dim::Policy | Dim::Group | Dim::Window => SliceMark::Name(row.get(4 + place)),
             };
-            let marks: Vec<Mark> = by.iter().enumerate().map(mark).collect();
-            let fits = |dim: Dim, here: &Mark| {
+            let marks: Vec<SliceMark> = by.iter().enumerate().map(mark).collect();
+            let fits = |dim: Dim, here: &SliceMark| {
                 by.iter().zip(&marks).all(|(&other, mark)| other != dim || mark == here)
                     && (held.iter().all(|(other, _)| *other != dim) || held.contains(&(dim, here.clone())))
             };
             let days = days(&runs, &held, &marks, &fits);
             let bed = |bed: &&BedRow| {
-                fits(Dim::Group, &Mark::Name(bed.group.clone()))
-                    && fits(Dim::Window, &Mark::Name(bed.window_class.clone()))
+                fits(Dim::Group, &SliceMark::Name(bed.group.clone()))
+                    && fits(Dim::Window, &SliceMark::Name(bed.window_class.clone()))
             };
             let plants: i64 = beds.iter().filter(bed).map(|bed| bed.plants).sum();
             SliceRow {
@@ -186,9 +187,14 @@ impl Cube {
     }
 }
 
-/// How many days of the runs that fit there are on a day, or on the days that it is held to, or in all.
-fn days(runs: &[RunRow], held: &[(Dim, Mark)], marks: &[Mark], fits: &dyn Fn(Dim, &Mark) -> bool) -> i64 {
-    let of_day = |mark: &Mark| if let Mark::Day(day) = mark { Some(*day) } else { None };
+/// The number of days of the matching runs: on the row's day, on the filtered days, or in total.
+fn days(
+    runs: &[RunRow],
+    held: &[(Dim, SliceMark)],
+    marks: &[SliceMark],
+    fits: &dyn Fn(Dim, &SliceMark) -> bool,
+) -> i64 {
+    let of_day = |mark: &SliceMark| if let SliceMark::Day(day) = mark { Some(*day) } else { None };
     let asked = marks.iter().find_map(of_day);
     let mut only: Vec<i64> = held.iter().filter_map(|(_, mark)| of_day(mark)).collect();
     only.sort_unstable();
@@ -199,14 +205,14 @@ fn days(runs: &[RunRow], held: &[(Dim, Mark)], marks: &[Mark], fits: &dyn Fn(Dim
         None => only.iter().filter(|&&day| day <= run.days).count() as i64,
     };
     let fitting = runs.iter().filter(|run| {
-        fits(Dim::Capacity, &Mark::Capacity(run.capacity))
-            && fits(Dim::Policy, &Mark::Name(run.policy.clone()))
+        fits(Dim::Capacity, &SliceMark::Capacity(run.capacity))
+            && fits(Dim::Policy, &SliceMark::Name(run.policy.clone()))
     });
     fitting.map(of_run).sum()
 }
 
-/// The place that a word means, or what there is instead.
-fn meant(dim: Dim, value: &str, runs: &[RunRow], beds: &[BedRow]) -> Result<Mark, CubeError> {
+/// The value that a text stands for, or an error that lists the existing values.
+fn meant(dim: Dim, value: &str, runs: &[RunRow], beds: &[BedRow]) -> Result<SliceMark, CubeError> {
     let not_there =
         |there: Vec<String>| CubeError::NotThere { dim: dim.name(), value: value.to_owned(), there };
     let named = |mut there: Vec<String>| {
@@ -214,7 +220,7 @@ fn meant(dim: Dim, value: &str, runs: &[RunRow], beds: &[BedRow]) -> Result<Mark
             .sort_by_key(|name| (name.split('-').next().and_then(|n| n.parse::<u32>().ok()), name.clone()));
         there.dedup();
         match there.iter().any(|name| name == value) {
-            true => Ok(Mark::Name(value.to_owned())),
+            true => Ok(SliceMark::Name(value.to_owned())),
             false => Err(not_there(there)),
         }
     };
@@ -225,7 +231,7 @@ fn meant(dim: Dim, value: &str, runs: &[RunRow], beds: &[BedRow]) -> Result<Mark
         Dim::Day => {
             let last = runs.iter().map(|run| run.days).max().unwrap_or(0);
             let day = value.parse().ok().filter(|day| (1..=last).contains(day));
-            day.map(Mark::Day).ok_or_else(|| not_there(vec![format!("1 to {last}")]))
+            day.map(SliceMark::Day).ok_or_else(|| not_there(vec![format!("1 to {last}")]))
         }
         Dim::Capacity => {
             let mut there: Vec<f64> = runs.iter().map(|run| run.capacity).collect();
@@ -234,11 +240,13 @@ fn meant(dim: Dim, value: &str, runs: &[RunRow], beds: &[BedRow]) -> Result<Mark
             let wanted = value.parse().ok().filter(|wanted: &f64| wanted.is_finite());
             let nearest = wanted.and_then(|wanted| {
                 let away = |one: &f64| (one - wanted).abs();
-                // A little more, for what cannot be written exactly.
+                // With a tolerance for decimals that have no exact representation.
                 let near = there.iter().copied().filter(|one| away(one) <= NEAR + 1e-9);
                 near.min_by(|one, other| away(one).total_cmp(&away(other)))
             });
-            nearest.map(Mark::Capacity).ok_or_else(|| not_there(there.iter().map(f64::to_string).collect()))
+            nearest
+                .map(SliceMark::Capacity)
+                .ok_or_else(|| not_there(there.iter().map(f64::to_string).collect()))
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Shifting probes that stand δ apart.
+//! Shifts chains of probes that are δ apart.
 //!
-//! In a chain of such probes none can move towards its neighbour. What can move is a beginning of
-//! it to the left and an end of it to the right, the whole among them; every allowed direction is
-//! made of these, so where none of them saves anything, no other does.
+//! In such a chain no probe can move towards its neighbour. Only a prefix can move left and a suffix right,
+//! each up to the whole chain. Every feasible direction is a combination of these, so if none of them lowers
+//! the cost, no other does.
 
 use std::ops::RangeInclusive;
 
@@ -10,11 +10,11 @@ use tidewatch_core::time::Span;
 
 use super::{Descent, Side, curvature};
 
-/// Pieces that one shift may cross.
+/// Maximum number of pieces that one shift may cross.
 const MOST_PIECES: u32 = 1000;
 
 impl Descent<'_> {
-    /// Every chain's best beginning to the left, then its best end to the right.
+    /// For every chain, shifts its best prefix to the left, then its best suffix to the right.
     pub(super) fn shift_chains(&mut self) {
         let mut first = 0;
         while first < self.line.movable {
@@ -37,7 +37,7 @@ impl Descent<'_> {
         }
     }
 
-    /// How far to go from the side that the chain would move to, for the steepest descent.
+    /// The last probe, counted from the side that the chain moves to, of the block with the steepest descent.
     fn steepest(&self, chain: RangeInclusive<usize>, side: Side) -> Option<usize> {
         let members: Vec<usize> = match side {
             Side::Left => chain.collect(),
@@ -59,7 +59,7 @@ impl Descent<'_> {
         best.1
     }
 
-    /// Shifts a block as far as that saves, from piece to piece.
+    /// Shifts a block as long as that lowers the cost, from piece to piece.
     fn shift(&mut self, block: RangeInclusive<usize>, side: Side) {
         for _ in 0..MOST_PIECES {
             let Some((step, more)) = self.step(block.clone(), side) else { return };
@@ -76,8 +76,8 @@ impl Descent<'_> {
         }
     }
 
-    /// How far a block should go while each of its probes stays in its piece, and whether it came to
-    /// the end of one.
+    /// The best shift of a block while each of its probes stays in its piece, and whether it reached the end
+    /// of one.
     fn step(&self, block: RangeInclusive<usize>, side: Side) -> Option<(Span, bool)> {
         let line = &self.line;
         let pieces: Vec<_> =

@@ -1,12 +1,10 @@
-//! The last step to an optimum: exact descent for λ and a that are constant in pieces.
+//! Exact descent to a local optimum, for piecewise constant λ and a.
 //!
-//! In a piece the cost is a quadratic function of a probe's time, F′(x) = a·Λ(s,x) − λ·A(x,u) and
-//! F″ = 2aλ, so the best x of every piece between its neighbours is known at once. One probe at a
-//! time is slow where many depend on each other, and stuck where probes stand δ apart and none can
-//! move alone; so chains of such probes are shifted together (`chains`), and all that stand free
-//! take Newton's step (`newton`).
-//!
-//! Knows pieces of one horizon. Must not know how the schedule it begins with was found.
+//! In a piece the cost is a quadratic function of a probe's time, F′(x) = a·Λ(s,x) − λ·A(x,u) and F″ = 2aλ,
+//! so the best x of every piece between its neighbours has a closed form. Moving one probe at a time is slow
+//! if many depend on each other, and stops if probes are δ apart and none can move alone. So chains of such
+//! probes are shifted together (`chains`), and all free probes take Newton's step (`newton`). Must not know
+//! how the initial schedule was found.
 
 mod chains;
 mod newton;
@@ -14,30 +12,30 @@ mod newton;
 use tidewatch_core::model::obsolescence::{PrefixSums, hours};
 use tidewatch_core::time::Span;
 
-use super::line::{Improved, Line, saved};
+use super::probe_sequence::{Improved, ProbeSequence, saved};
 use tidewatch_core::planning::horizon::Horizon;
 
-/// A sweep that saves less of the cost than this is the last.
+/// The last sweep is the first that saves less than this share of the cost.
 const LEAST_GAIN: f64 = 1e-13;
 
-/// Where it ends in any case. A handful is usual.
+/// Maximum number of sweeps. A few are usual.
 const MOST_SWEEPS: u32 = 500;
 
-/// Times in a cell, both ends among them, that are not closed.
+/// An open interval of a cell, both ends included.
 #[derive(Debug, Clone, Copy)]
-struct Piece {
+struct DescentPiece {
     first: Span,
     last: Span,
     rate: f64,
     weight: f64,
-    /// At `first`.
+    /// The sums at `first`.
     sums: PrefixSums,
 }
 
-/// A schedule, and the pieces its probes stand in.
+/// A schedule, and the pieces of its horizon.
 struct Descent<'a> {
-    line: Line<'a>,
-    pieces: Vec<Piece>,
+    line: ProbeSequence<'a>,
+    pieces: Vec<DescentPiece>,
     moves: u64,
 }
 
@@ -47,10 +45,11 @@ enum Side {
     Right,
 }
 
-/// Moves the probes of an allowed schedule to a local optimum, to the millisecond. It stays allowed,
-/// with as many probes, and costs no more.
+/// Moves the probes of a feasible schedule to a local optimum, to the millisecond. The schedule stays
+/// feasible, has as many probes, and costs no more.
 pub fn descend(horizon: &Horizon, times: Vec<Span>) -> Improved {
-    let mut descent = Descent { line: Line::new(horizon, times), pieces: pieces(horizon), moves: 0 };
+    let mut descent =
+        Descent { line: ProbeSequence::new(horizon, times), pieces: pieces(horizon), moves: 0 };
     let mut cost = horizon.cost.cost_of(&descent.line.times);
     for _ in 0..MOST_SWEEPS {
         let (before, moves, began) = (descent.line.times.clone(), descent.moves, cost);
@@ -58,7 +57,7 @@ pub fn descend(horizon: &Horizon, times: Vec<Span>) -> Improved {
         descent.shift_chains();
         let swept = horizon.cost.cost_of(&descent.line.times);
         if swept > cost {
-            // Only rounding can do that: there is nothing left to gain.
+            // Only rounding can cause that: there is nothing left to gain.
             (descent.line.times, descent.moves) = (before, moves);
         } else {
             cost = swept;
@@ -78,13 +77,13 @@ pub fn descend(horizon: &Horizon, times: Vec<Span>) -> Improved {
 }
 
 /// The cells without their closed times.
-fn pieces(horizon: &Horizon) -> Vec<Piece> {
+fn pieces(horizon: &Horizon) -> Vec<DescentPiece> {
     let mut pieces = Vec::with_capacity(horizon.cost.cells().len() + horizon.closed.len());
     for cell in horizon.cost.cells() {
         let mut push = |first: Span, last: Span| {
             if first <= last {
                 let sums = horizon.cost.sums(first);
-                pieces.push(Piece { first, last, rate: cell.rate, weight: cell.weight, sums });
+                pieces.push(DescentPiece { first, last, rate: cell.rate, weight: cell.weight, sums });
             }
         };
         let mut first = cell.from;
@@ -98,8 +97,8 @@ fn pieces(horizon: &Horizon) -> Vec<Piece> {
     pieces
 }
 
-impl Piece {
-    /// The best time in here between two bounds, for a probe between s and u.
+impl DescentPiece {
+    /// The best time in this piece between two bounds, for a probe between s and u.
     fn best(&self, (low, high): (Span, Span), s: PrefixSums, u: PrefixSums) -> Option<Span> {
         let (low, high) = (low.max(self.first), high.min(self.last));
         if low > high {
@@ -117,7 +116,7 @@ impl Piece {
         })
     }
 
-    /// P and A at a time in here; B takes no part in what a move saves.
+    /// P and A at a time in this piece. B is not needed for the gain of a move.
     fn sums_at(&self, at: Span) -> PrefixSums {
         let x = hours(at - self.first);
         PrefixSums {
@@ -129,7 +128,7 @@ impl Piece {
 }
 
 impl Descent<'_> {
-    /// Every probe in turn to its best time between its neighbours, over all pieces there.
+    /// Moves every probe in turn to its best time between its neighbours, over all pieces there.
     fn one_by_one(&mut self) {
         for probe in 0..self.line.movable {
             let line = &self.line;
@@ -154,10 +153,9 @@ impl Descent<'_> {
         }
     }
 
-    /// The piece in which a time lies if it moves to this side, however little; `None` where it
-    /// cannot.
-    fn piece(&self, at: Span, side: Side) -> Option<&Piece> {
-        let (index, open): (_, fn(&Piece, Span) -> bool) = match side {
+    /// The piece that a time enters by the smallest move to this side; `None` if it cannot move.
+    fn piece(&self, at: Span, side: Side) -> Option<&DescentPiece> {
+        let (index, open): (_, fn(&DescentPiece, Span) -> bool) = match side {
             Side::Left => (self.pieces.partition_point(|p| p.last < at), |p, at| p.first < at),
             Side::Right => (self.pieces.partition_point(|p| p.last <= at), |p, at| p.first <= at),
         };
@@ -165,22 +163,22 @@ impl Descent<'_> {
     }
 
     /// F′ of one probe, with λ and a of this piece.
-    fn slope(&self, probe: usize, piece: &Piece) -> f64 {
+    fn slope(&self, probe: usize, piece: &DescentPiece) -> f64 {
         let line = &self.line;
         let [s, t, u] =
             [line.before(probe), line.times[probe], line.after(probe)].map(|at| line.horizon.cost.sums(at));
         piece.weight * (t.updates - s.updates) - piece.rate * (u.importance - t.importance)
     }
 
-    /// Whether a probe stands as close behind the one before as it may.
+    /// Whether a probe is at the minimum spacing from the one before.
     fn touches(&self, probe: usize) -> bool {
         self.line.times[probe] - self.line.before(probe) <= self.line.horizon.min_spacing
     }
 }
 
-/// How the cost bends when probes that stand in these pieces, one after the other, move by the same
-/// time: each adds 2aλ, and each pair of neighbours takes 2·λ·a away, of the first and the second.
-fn curvature<'a>(pieces: impl IntoIterator<Item = &'a Piece>) -> f64 {
+/// The second derivative of the cost when consecutive probes in these pieces move by the same time. Each
+/// probe adds 2aλ; each pair of neighbours subtracts 2·λ·a, with λ of the first and a of the second.
+fn curvature<'a>(pieces: impl IntoIterator<Item = &'a DescentPiece>) -> f64 {
     let (mut total, mut before) = (0.0, 0.0);
     for piece in pieces {
         total += 2.0 * piece.weight * (piece.rate - before);

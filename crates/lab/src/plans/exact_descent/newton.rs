@@ -1,36 +1,35 @@
-//! Newton's step for all probes that stand free.
+//! Newton's step for all free probes.
 //!
-//! While no probe leaves its piece the cost is quadratic, and its second derivatives are tridiagonal:
-//! 2aᵢλᵢ, and −λᵢ·aᵢ₊₁ between neighbours. So the common optimum of a run of probes is one elimination
-//! away, in O(n), where single moves would creep towards it. A chain of probes δ apart counts as one
-//! that moves as a whole. A step that would go too far is shortened until something is in the way;
-//! that probe then stays out of the next one.
+//! While no probe leaves its piece, the cost is quadratic, and its second derivatives are tridiagonal: 2aᵢλᵢ,
+//! and −λᵢ·aᵢ₊₁ between neighbours. So one elimination in O(n) gives the common optimum of a run of probes,
+//! which single moves approach slowly. A chain of probes δ apart counts as one group that moves as a whole. A
+//! step that is too long is shortened until a limit is met; that probe is then left out of the next step.
 
 use tidewatch_core::time::Span;
 
-use super::{Descent, Piece, Side, curvature};
+use super::{Descent, DescentPiece, Side, curvature};
 
-/// A pivot that is this small a part of its diagonal is not positive for certain.
+/// The smallest share of its diagonal for which a pivot counts as positive.
 const LEAST_PIVOT: f64 = 1e-9;
 
-/// A shift this near to a whole millisecond is meant to be that.
+/// Tolerance for rounding a shift to whole milliseconds.
 const WHOLE: f64 = 1e-6;
 
-/// A free probe, or a chain of them.
-struct Group {
+/// A free probe, or a chain of probes.
+struct ProbeGroup {
     first: usize,
     last: usize,
-    /// How far it may go to the left and to the right before a member leaves its piece.
+    /// The distance to the left and to the right before a probe of the group leaves its piece.
     room: (Span, Span),
     slope: f64,
     bend: f64,
-    /// a of the first member, λ of the last.
+    /// a of the first probe, λ of the last.
     weight: f64,
     rate: f64,
 }
 
 impl Descent<'_> {
-    /// Takes the step if it lowers this cost, and returns the new one.
+    /// Takes the step if it lowers the cost, and returns the new cost.
     pub(super) fn newton_step(&mut self, cost: f64) -> Option<f64> {
         let mut times = self.line.times.clone();
         let mut moved = 0;
@@ -58,8 +57,8 @@ impl Descent<'_> {
         })
     }
 
-    /// Neighbours that can all move to both sides.
-    fn runs(&self) -> Vec<Vec<Group>> {
+    /// Runs of neighbouring groups that can move to both sides.
+    fn runs(&self) -> Vec<Vec<ProbeGroup>> {
         let mut runs = vec![Vec::new()];
         let (mut first, movable) = (0, self.line.movable);
         while first < movable {
@@ -77,13 +76,13 @@ impl Descent<'_> {
         runs.into_iter().flat_map(convex).collect()
     }
 
-    fn group(&self, first: usize, last: usize) -> Option<Group> {
+    fn group(&self, first: usize, last: usize) -> Option<ProbeGroup> {
         let line = &self.line;
         if line.times[first] <= line.lowest(first) || line.times[last] >= line.highest(last) {
             return None;
         }
         let mut room = (Span::from_millis(i64::MAX), Span::from_millis(i64::MAX));
-        let mut pieces: Vec<&Piece> = Vec::with_capacity(last - first + 1);
+        let mut pieces: Vec<&DescentPiece> = Vec::with_capacity(last - first + 1);
         let mut slope = 0.0;
         for probe in first..=last {
             let at = line.times[probe];
@@ -98,11 +97,11 @@ impl Descent<'_> {
         }
         let (weight, rate) = (pieces.first()?.weight, pieces.last()?.rate);
         let bend = curvature(pieces);
-        (bend > 0.0).then_some(Group { first, last, room, slope, bend, weight, rate })
+        (bend > 0.0).then_some(ProbeGroup { first, last, room, slope, bend, weight, rate })
     }
 
-    /// How much of the steps can be taken: nobody leaves its piece or comes within δ of a neighbour.
-    fn share(&self, run: &[Group], steps: &[f64]) -> f64 {
+    /// The share of the steps that can be taken: no probe leaves its piece or comes within δ of a neighbour.
+    fn share(&self, run: &[ProbeGroup], steps: &[f64]) -> f64 {
         let mut share = 1.0_f64;
         let mut limit = |room: Span, speed: f64| {
             if speed > 0.0 {
@@ -125,13 +124,13 @@ impl Descent<'_> {
 }
 
 /// −λ·a between two neighbouring groups.
-fn between(left: &Group, right: &Group) -> f64 {
+fn between(left: &ProbeGroup, right: &ProbeGroup) -> f64 {
     -left.rate * right.weight
 }
 
-/// Cut where the cost is not convex: there Newton's step leads to a saddle.
-fn convex(run: Vec<Group>) -> Vec<Vec<Group>> {
-    let mut parts: Vec<Vec<Group>> = Vec::new();
+/// Splits a run where the cost is not convex: there Newton's step leads to a saddle.
+fn convex(run: Vec<ProbeGroup>) -> Vec<Vec<ProbeGroup>> {
+    let mut parts: Vec<Vec<ProbeGroup>> = Vec::new();
     let mut pivot = 0.0;
     for group in run {
         let joined = parts.last_mut().and_then(|part| {
@@ -153,7 +152,7 @@ fn convex(run: Vec<Group>) -> Vec<Vec<Group>> {
 }
 
 /// The steps, in hours: H·step = −slope, by elimination.
-fn solve(run: &[Group]) -> Vec<f64> {
+fn solve(run: &[ProbeGroup]) -> Vec<f64> {
     let mut pivots: Vec<f64> = Vec::with_capacity(run.len());
     let mut steps: Vec<f64> = Vec::with_capacity(run.len());
     for (index, group) in run.iter().enumerate() {

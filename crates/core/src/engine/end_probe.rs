@@ -1,0 +1,416 @@
+//! Processes the end of a probe.
+//!
+//! Takes a report, updates the source's state and next due time, and returns what must be stored. The probe
+//! stays in progress until the store has committed the result, so no state depends on data that a crash
+//! would lose.
+
+use crate::source_id::SourceId;
+use crate::time::{Span, Timestamp};
+
+use super::action::{Action, HostAsks, Persist, ProbeResult};
+use super::condition::ProbeHosts;
+use super::event::{Failure, MovedTo, ProbeAnswer, ProbeReport};
+use super::fleet_mean::FleetMean;
+use super::hosts::{HostIx, Hosts};
+use super::memory::MoveProof;
+use super::note::{Note, StopReason};
+use super::outage::OutageChange;
+use super::params::HostGroup;
+use super::reason::{Reason, SourceState};
+use super::rule_registry::{AnsweredProbe, RuleEffects};
+use super::source::{ProbeWish, Source};
+use super::state::Engine;
+use super::urgency::Urgency;
+use crate::model::hourly_profile;
+
+const DAY: Span = Span::from_days(1);
+
+/// Upper limit for the expected time until a source's next update, as rules see it.
+const LONGEST_AGAIN_HOURS: f64 = 24.0 * 366.0;
+
+/// The least pause after a 429 without `Retry-After`.
+const BARE_THROTTLE: Span = Span::from_mins(15);
+
+/// A permanent redirect is adopted after this many in a row …
+const MOVE_PROOFS: u32 = 5;
+/// … over at least this long.
+const MOVE_PROVEN_OVER: Span = Span::from_days(3);
+
+/// The effects of one probe, as they are collected.
+struct Consequences {
+    wish: ProbeWish,
+    notes: Vec<Note>,
+    follows: RuleEffects,
+    tardy: Option<Span>,
+    adopted: Option<MovedTo>,
+}
+
+/// The host group that a report concerns.
+struct AnsweringHost {
+    group: HostGroup,
+    ix: HostIx,
+}
+
+impl AnsweringHost {
+    fn asks(&self, hosts: &Hosts) -> HostAsks {
+        HostAsks {
+            host: self.group.clone(),
+            paused_until: hosts.paused_until(self.ix),
+            crawl_delay: hosts.crawl_delay(self.ix),
+        }
+    }
+}
+
+impl Engine {
+    /// Processes a probe report. The probe stays in progress until the result is committed.
+    pub(super) fn end_probe(&mut self, mut report: ProbeReport, actions: &mut Vec<Action>) {
+        let (id, ended) = (report.source, report.finished);
+        let Some(probe) = self.members.get(&id).and_then(|member| member.condition().in_progress()) else {
+            return;
+        };
+        if probe.moved {
+            // The probe was sent and counts against the budget; its answer is from the old address.
+            (report.answered_by, report.crawl_delay) = (None, None);
+            report.result = Err(Failure::Interrupted);
+        }
+        let Some(speaker) = self.answering_host(&report) else { return };
+        let answering = report.answered_by.as_ref().map(|group| self.hosts.host(&group.key));
+        let before = speaker.asks(&self.hosts);
+        if let Some(delay) = report.crawl_delay {
+            self.hosts.set_crawl_delay(probe.hosts.0, delay);
+        }
+        let outage = self.watch_network(&report, probe.hosts.0);
+        let Some(mut then) = self.learn_from(&report, answering, &speaker) else { return };
+        then.notes.splice(0..0, outage);
+        let mut others = Vec::new();
+        for &(rule, until) in &then.follows.triggered {
+            others.extend(self.open_spans(rule, until, id, ended));
+        }
+        then.notes.extend(self.reserve_slot(id, ended));
+        self.release_hosts(probe.hosts, answering, ended);
+        let Some(member) = self.members.get_mut(&id) else { return };
+        if let Some(probe) = member.probe_mut() {
+            probe.deliver = then.follows.notices.iter().any(|notice| notice.tells);
+        }
+        let result = ProbeResult {
+            source: id,
+            discarded: probe.moved,
+            memory: member.memory.clone(),
+            look_by: member.bed.as_ref().map(|bed| bed.by),
+            host: Some(speaker.asks(&self.hosts)).filter(|after| *after != before),
+            notes: then.notes,
+            tardy: then.tardy,
+            follows: then.follows,
+        };
+        if let Some(MovedTo { url, host }) = then.adopted {
+            self.rehost(id, host);
+            actions.push(Action::AdoptAddress { source: id, url });
+        }
+        let notes = result.notes.iter().cloned();
+        actions.extend(notes.map(|note| Action::Log { source: id, note }));
+        let due: Vec<SourceId> = others.iter().map(|&(other, _)| other).collect();
+        for (other, notes) in others {
+            self.persist_notes(other, ended, notes, actions);
+        }
+        self.persist_due(&due, actions);
+        actions.push(Action::Persist(Persist::Ended(Box::new(result))));
+    }
+
+    /// A throttling answer concerns the host group that sent it; every other result the source's own group.
+    fn answering_host(&mut self, report: &ProbeReport) -> Option<AnsweringHost> {
+        let own = &self.members.get(&report.source)?.terms.host;
+        let throttled = matches!(report.result, Err(Failure::Throttled { .. }));
+        let group = report.answered_by.as_ref().filter(|_| throttled).unwrap_or(own).clone();
+        Some(AnsweringHost { ix: self.hosts.host(&group.key), group })
+    }
+
+    /// Detects an outage of our own network, which counts as no source's failure.
+    fn watch_network(&mut self, report: &ProbeReport, host: HostIx) -> Option<Note> {
+        let change = match report.result {
+            Err(Failure::Unreachable) => self.outage.unreachable(host, self.hosts.hosts()),
+            Err(Failure::Interrupted) => None,
+            _ => self.outage.answered(),
+        };
+        change.map(|change| match change {
+            OutageChange::Began => Note::OutageBegan,
+            OutageChange::Ended => Note::OutageEnded,
+        })
+    }
+
+    /// Updates the source's state after the probe and sets the next due time.
+    fn learn_from(
+        &mut self,
+        report: &ProbeReport,
+        answering: Option<HostIx>,
+        speaker: &AnsweringHost,
+    ) -> Option<Consequences> {
+        let (seed, terms, ended) = (self.seed, self.params.burst, report.finished);
+        let member = self.members.get_mut(&report.source)?;
+        let state_before = member.memory.state;
+        member.revision.0 += 1;
+        member.also = answering.map_or(member.also, |ix| (ix != member.host).then_some(ix));
+        let (asked, last) = (member.asks(), member.spent.last());
+        if let Some(last) = last.filter(|_| member.memory.reason != Reason::Manual) {
+            member.charge_reserve(last, member.wish_without_burst(last, seed, &terms).at, ended, &terms);
+        }
+        member.spent.note(ended, &member.terms.budget);
+        member.memory.last_probe = Some(ended);
+        let was_stopped = std::mem::take(&mut member.urgency).was_stopped() && report.result.is_err();
+        let mut then = match &report.result {
+            Ok(answer) => self.take_answer(report, answer)?,
+            Err(failure) => self.take_failure(report, *failure, speaker)?,
+        };
+        let member = self.members.get_mut(&report.source)?;
+        member.outdate_plan_if_unfit(last, ended, asked, report.result.is_ok());
+        let paused = self.hosts.paused_until(member.host);
+        then.notes.extend(member.recompute_next(&self.book, ended, paused, self.params.step));
+        let hosts = &self.hosts;
+        let looked = report.result.as_ref().map_or(member.memory.looked, |_| Some(report.started));
+        self.tardiness.reindex(member, &self.params, looked, |member, at| member.ask_gate(hosts, at).at);
+        let wish = member.rule_wish(then.wish);
+        // A failure without fault has no backoff; a deadline in the past would repeat the probe at once.
+        let pauses = member.memory.backoff_until.max(member.memory.retry_until) > Some(ended);
+        let wish = if report.result.is_ok() || pauses { member.by_max_gap(wish) } else { wish };
+        // A stopped source stays stopped until it answers: a requested probe that fails is not repeated.
+        if was_stopped && member.memory.state != SourceState::Removed {
+            member.memory.state = SourceState::Resting;
+        }
+        let gone = was_stopped || matches!(report.result, Err(Failure::Gone));
+        if gone || member.memory.state == SourceState::Removed {
+            member.stop();
+            self.tardiness.forget(member);
+        } else {
+            member.set_due(&self.hosts, wish);
+        }
+        if member.memory.state != state_before {
+            then.notes.push(Note::StateChanged { from: state_before, to: member.memory.state });
+        }
+        Some(then)
+    }
+
+    fn take_answer(&mut self, report: &ProbeReport, answer: &ProbeAnswer) -> Option<Consequences> {
+        let (seed, terms, ended) = (self.seed, self.params.burst, report.finished);
+        let member = self.members.get_mut(&report.source)?;
+        let mut notes = Vec::new();
+        let undiscovered = member.learn(answer.updates, ended, &mut self.mean, self.params.step);
+        self.load.undiscovered_hours += undiscovered;
+        member.remember(answer, ended);
+        self.tardiness.count_cost(member.memory.toll, false);
+        member.memory.toll.learn(answer.bytes, ended - report.started);
+        self.tardiness.count_cost(member.memory.toll, true);
+        let tardy = self.tardiness.mark_seen(member, report.started);
+        if let Some(late) = tardy.filter(|&late| late > Span::ZERO) {
+            self.load.tardy(late);
+            notes.push(Note::TardyEnded { late });
+        }
+        notes.extend(member.apply_model_update(&answer.heard, answer.updates, ended, &terms));
+        let mut wish = member.policy_wish(ended, seed, &terms);
+        let owed = member.rules_owed(report.started);
+        notes.extend(member.mark_served(report.started, &self.book));
+        let mut follows = RuleEffects::default();
+        if let Some(asked) = &answer.asked {
+            member.learn_drift(asked.found, asked.expected);
+            let rate = member.memory.estimate.rate(self.mean.prior()).max(1e-6);
+            let again_after = Span::from_hours(1).scaled(rate.recip().min(LONGEST_AGAIN_HOURS));
+            let look = AnsweredProbe { source: report.source, started: report.started, ended, again_after };
+            follows = self.book.apply_matches(look, &asked.told, |rule| owed.contains(&rule));
+        }
+        if answer.gap {
+            member.urgency = Urgency::ItemsLost;
+            wish.at = ended + Span::from_millis((wish.at - ended).as_millis() / 2);
+            wish.because = Reason::Gap;
+        }
+        let adopted = member.count_move_proof(answer.moved_to.as_ref(), ended);
+        notes.extend(adopted.as_ref().map(|moved| Note::MoveAdopted { to: moved.url.clone() }));
+        Some(Consequences { wish, notes, follows, tardy, adopted })
+    }
+
+    fn take_failure(
+        &mut self,
+        report: &ProbeReport,
+        failure: Failure,
+        speaker: &AnsweringHost,
+    ) -> Option<Consequences> {
+        let (ended, blameless) = (report.finished, self.outage.is_outage());
+        let member = self.members.get_mut(&report.source)?;
+        let wish = member.policy_wish(ended, self.seed, &self.params.burst);
+        let mut notes = Vec::new();
+        let pause = member.fail(failure, ended, blameless, self.seed);
+        let throttled = matches!(failure, Failure::Throttled { .. });
+        if let Some(until) = pause.filter(|_| throttled && speaker.group.public) {
+            self.hosts.pause(speaker.ix, until);
+            notes.push(Note::HostPaused { host: speaker.group.key.to_string(), until });
+        }
+        if failure == Failure::Gone && member.memory.life.burst_since.take().is_some() {
+            notes.push(Note::BurstForgotten);
+        }
+        match failure {
+            Failure::Gone => notes.push(Note::Rests { why: StopReason::Gone }),
+            Failure::Forbidden => notes.push(Note::Rests { why: StopReason::Robots }),
+            _ => {}
+        }
+        Some(Consequences { wish, notes, follows: RuleEffects::default(), tardy: None, adopted: None })
+    }
+
+    fn release_hosts(&mut self, (host, also): ProbeHosts, answering: Option<HostIx>, ended: Timestamp) {
+        for host in [Some(host), also, answering].into_iter().flatten() {
+            // Spacing also counts from the end: the request reached the host at an unknown time before it.
+            self.hosts.close_until(host, ended + self.params.host_spacing);
+        }
+        for host in [Some(host), also].into_iter().flatten() {
+            self.hosts.release(host, ended);
+        }
+    }
+
+    /// The end of a probe is committed: the source is queued for its next due time.
+    pub(super) fn end_committed(&mut self, id: SourceId, actions: &mut Vec<Action>) {
+        let Some(member) = self.members.get_mut(&id) else { return };
+        let Some(probe) = member.condition().in_progress() else { return };
+        self.in_progress -= 1;
+        if probe.deliver {
+            actions.push(Action::Deliver);
+        }
+        if member.memory.state == SourceState::Removed {
+            self.drop_source(id);
+            actions.push(Action::Forget(id));
+        } else {
+            member.leave();
+            member.enqueue(&mut self.hosts);
+            self.reindex_deadline(id);
+            self.ask_for_plan(id, None);
+        }
+    }
+
+    /// The start of a probe is committed: the probe is sent, unless the gate has closed since.
+    pub(super) fn start_committed(&mut self, id: SourceId, now: Timestamp, actions: &mut Vec<Action>) {
+        let Some(member) = self.members.get_mut(&id) else { return };
+        let allowed = member.ask_gate(&self.hosts, now).at <= now;
+        let Some(probe) = member.probe_mut() else { return };
+        if allowed {
+            // The probe goes to the source's current address.
+            probe.moved = false;
+            actions.push(Action::Send(probe.attempt));
+            return;
+        }
+        let hosts = probe.hosts;
+        self.in_progress -= 1;
+        for host in [Some(hosts.0), hosts.1].into_iter().flatten() {
+            self.hosts.cancel(host);
+        }
+        actions.push(Action::Persist(Persist::Cancelled(id)));
+        if member.memory.state == SourceState::Removed {
+            self.drop_source(id);
+            actions.push(Action::Forget(id));
+        } else {
+            member.leave();
+            member.enqueue(&mut self.hosts);
+            self.reindex_deadline(id);
+        }
+    }
+}
+
+impl Source {
+    /// Updates the rate estimate with the number of updates found. Returns the expected number of updates
+    /// since the last answered probe, times half the time that they were undiscovered, in hours, times the
+    /// weight.
+    fn learn(&mut self, found: u32, ended: Timestamp, mean: &mut FleetMean, step: Span) -> f64 {
+        let Some(looked) = self.memory.looked.replace(ended).filter(|&looked| looked < ended) else {
+            return 0.0;
+        };
+        let prior = mean.prior();
+        let hours = hourly_profile::hours(self.pulse.as_deref(), looked, ended);
+        let expected = self.memory.estimate.rate(prior) * hours;
+        self.memory.estimate.learn(u64::from(found), hours, prior);
+        mean.learn(f64::from(found), hours);
+        // A gap of ℓ steps costs π·ℓ(ℓ+1)/2: half of the updates, times the gap plus one step.
+        let lasted = (ended - looked + step).as_secs_f64() / 3600.0;
+        f64::from(self.terms.weight) * expected * lasted / 2.0
+    }
+
+    fn remember(&mut self, answer: &ProbeAnswer, ended: Timestamp) {
+        let memory = &mut self.memory;
+        memory.error_streak = 0;
+        memory.backoff_until = None;
+        memory.retry_until = None;
+        memory.fresh_until = answer.fresh_for.map(|span| ended + span);
+        memory.known_updates += u64::from(answer.updates) + u64::from(answer.history);
+        if answer.updates > 0 {
+            memory.last_update = Some(ended);
+        }
+        if let Some(hints) = answer.hints {
+            memory.hints = hints;
+        }
+        memory.holds = answer.holds.or(memory.holds);
+        if memory.state != SourceState::Removed {
+            self.memory.state = self.state_when_well();
+        }
+    }
+
+    /// Counts permanent redirects to the same address. Returns the address once there are enough.
+    fn count_move_proof(&mut self, moved_to: Option<&MovedTo>, ended: Timestamp) -> Option<MovedTo> {
+        let before = self.memory.moving.take();
+        let moved = moved_to?;
+        let proof = match before {
+            Some(mut proof) if proof.target == moved.url => {
+                proof.times = proof.times.saturating_add(1);
+                proof
+            }
+            _ => Box::new(MoveProof { target: moved.url.clone(), times: 1, since: ended }),
+        };
+        if proof.times >= MOVE_PROOFS && ended - proof.since >= MOVE_PROVEN_OVER {
+            self.memory.adopted_url = Some(moved.url.as_str().into());
+            return Some(moved.clone());
+        }
+        self.memory.moving = Some(proof);
+        None
+    }
+
+    /// Applies a failure. Returns the end of the pause if the source asked for one.
+    fn fail(
+        &mut self,
+        failure: Failure,
+        ended: Timestamp,
+        blameless: bool,
+        seed: u64,
+    ) -> Option<Timestamp> {
+        let state = match failure {
+            Failure::Interrupted => return None,
+            Failure::Unreachable if blameless => return None,
+            Failure::Gone => SourceState::Resting,
+            Failure::Forbidden => {
+                self.memory.backoff_until = Some(ended + DAY);
+                SourceState::Resting
+            }
+            _ => SourceState::Backoff,
+        };
+        self.memory.error_streak = self.memory.error_streak.saturating_add(1);
+        if self.memory.state != SourceState::Removed {
+            self.memory.state = state;
+        }
+        match failure {
+            Failure::Throttled { retry_after: Some(rest) } => {
+                self.memory.retry_until = Some(ended + rest);
+                self.memory.retry_until
+            }
+            Failure::Throttled { retry_after: None } => {
+                self.memory.backoff_until = Some(ended + self.backoff(seed, ended).max(BARE_THROTTLE));
+                self.memory.backoff_until
+            }
+            Failure::Refused | Failure::Unreachable | Failure::Unreadable => {
+                self.memory.backoff_until = Some(ended + self.backoff(seed, ended));
+                None
+            }
+            Failure::Gone | Failure::Forbidden | Failure::Interrupted => None,
+        }
+    }
+
+    /// The gap, doubled with every failure after the first, plus jitter; at most a day, or the gap itself
+    /// if that is longer.
+    fn backoff(&self, seed: u64, ended: Timestamp) -> Span {
+        // Ignores the source's longest allowed gap: a failing source is not probed more often for it.
+        let gap = self.patient_gap();
+        let doublings = self.memory.error_streak.saturating_sub(1).min(24);
+        let jitter = 1.0 + 0.25 * self.unit_random(seed, "backoff", ended);
+        gap.scaled(f64::from(1_u32 << doublings) * jitter).min(DAY.max(gap))
+    }
+}

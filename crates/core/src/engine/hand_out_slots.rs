@@ -1,0 +1,179 @@
+//! Assigns the slots of a step.
+//!
+//! A source gets a slot only if its gate is open and its host is free. First come probes with a deadline
+//! that takes precedence: of a rule, or of the longest allowed gap. Some of the latter come early if a
+//! shortage of slots is forecast (`deadline_index`). Then come due sources; if there are too many, those
+//! whose delay costs most go first, and the others wait. Sampled sources get the remaining slots. The cost
+//! of a step grows with the probes sent and the sources newly due, not with the length of the queue.
+
+use crate::source_id::SourceId;
+use crate::time::Timestamp;
+
+use super::action::{Action, Attempt, Persist};
+use super::condition::{Condition, InProgress, SlotClass};
+use super::memory::Due;
+use super::reason::Reason;
+use super::state::Engine;
+use super::waiting::closed_until;
+
+impl Engine {
+    /// Starts the probes of this step: sources with deadlines, early ones, due ones, then sampled ones.
+    /// Each needs a free slot, an open gate and a free host.
+    pub(super) fn hand_out_slots(&mut self, now: Timestamp, actions: &mut Vec<Action>) {
+        self.begin_step(now);
+        let mut started = Vec::new();
+        if self.slots_left() == 0 {
+            return;
+        }
+        if self.turns.is_full(now) {
+            self.requeue_for_slots(now);
+        }
+        self.promote_due_deadlines(now);
+        self.release_due(now, &mut started);
+        self.serve(SlotClass::Deadline, now, &mut started);
+        for id in self.chosen_early(now) {
+            let Some(member) = self.members.get_mut(&id) else { continue };
+            member.withdraw(&mut self.hosts, &mut self.turns);
+            (member.memory.due, member.memory.reason, member.ready_at) =
+                (Due::At(now), Reason::MaxGap, now);
+            started.extend(self.start(id, now));
+        }
+        self.serve(SlotClass::Due, now, &mut started);
+        self.serve(SlotClass::Sampled, now, &mut started);
+        self.load.waiting = self.turns.waiting() as u64;
+        if !started.is_empty() {
+            actions.push(Action::Persist(Persist::Started(started)));
+        }
+    }
+
+    fn begin_step(&mut self, now: Timestamp) {
+        let step = self.step_length().step_of(now);
+        if self.slots.0 != step {
+            // The excess of an expensive probe is charged to later steps.
+            let passed = step.0.saturating_sub(self.slots.0.0).max(0) as f64;
+            let paid = self.params.capacity.map_or(self.work, |capacity| capacity * passed);
+            let owed = self.work - paid;
+            // Ignores rounding errors.
+            (self.slots, self.work) = ((step, 0), if owed > 1e-9 { owed } else { 0.0 });
+        }
+    }
+
+    /// Starts sources of a slot class, as many as the step has slots and capacity for.
+    fn serve(&mut self, class: SlotClass, now: Timestamp, started: &mut Vec<Attempt>) {
+        loop {
+            let most = self.affordable();
+            let chosen = self.turns.choose(class, now, most);
+            let (wanted, before, mut full) = (chosen.len(), started.len(), false);
+            for id in chosen {
+                full |= class == SlotClass::Deadline && !self.fits(id);
+                if full {
+                    // It goes first in the next step.
+                    if let Some(member) = self.members.get_mut(&id) {
+                        member.wait_for_slot(&mut self.turns, self.mean.prior(), now);
+                    }
+                } else {
+                    started.extend(self.start(id, now));
+                }
+            }
+            let all_went = started.len() - before == wanted;
+            // Slots of deferred sources are free for others.
+            if full || wanted == 0 || all_went && (wanted < most || self.params.capacity.is_none()) {
+                return;
+            }
+        }
+    }
+
+    /// About how many probes the step has capacity for.
+    fn affordable(&self) -> usize {
+        let slots = self.slots_left() as usize;
+        // The mean probe costs 1.
+        self.room().map_or(slots, |room| slots.min(room.ceil() as usize))
+    }
+
+    /// True if the probe fits the step's remaining capacity. The first probe of a step always fits; the
+    /// excess is charged to later steps.
+    fn fits(&self, id: SourceId) -> bool {
+        let Some(room) = self.room().filter(|_| self.work > 0.0) else { return true };
+        self.cost(id).is_none_or(|cost| cost <= room + 1e-9)
+    }
+
+    /// Moves due sources to the slot queue. A requested probe is started at once.
+    fn release_due(&mut self, now: Timestamp, started: &mut Vec<Attempt>) {
+        while let Some((host, id, parked)) = self.hosts.pop(now) {
+            let expected = if parked { Condition::Parked } else { Condition::Queued };
+            // A source with another condition, or a removed one, is skipped.
+            let member = self.members.get_mut(&id).filter(|member| member.condition() == expected);
+            let Some(member) = member else {
+                self.hosts.open_queue(host);
+                continue;
+            };
+            member.leave();
+            if member.defer_if_gated(&mut self.hosts, now) {
+                self.hosts.open_queue(host);
+                continue;
+            }
+            // A pause or a busy host does not count as lateness.
+            let closed = self.hosts.paused_until(host).max(self.hosts.closed_until_known(host));
+            let ready = member.memory.due.at().max(closed).unwrap_or(now);
+            member.ready_at = if parked { now } else { ready.min(now) };
+            if member.memory.reason == Reason::Manual && self.slots.1 < self.params.probes_per_step {
+                started.extend(self.start(id, now));
+            } else {
+                member.wait_for_slot(&mut self.turns, self.mean.prior(), now);
+            }
+        }
+    }
+
+    /// Starts the probe of a selected source, unless the gate or a host has closed since.
+    fn start(&mut self, id: SourceId, now: Timestamp) -> Option<Attempt> {
+        let member = self.members.get_mut(&id)?;
+        debug_assert!(!member.condition().is_in_progress(), "one at a time");
+        let condition = member.leave();
+        let sampled = condition == Condition::WaitsForSlot(SlotClass::Sampled);
+        if member.defer_if_gated(&mut self.hosts, now) {
+            return None;
+        }
+        let (host, also) = member.hosts();
+        let open = closed_until(&self.hosts, host, now).is_none();
+        if let Some(until) =
+            open.then(|| self.hosts.take_turn(host, self.params.host_spacing, now).err()).flatten()
+        {
+            self.hosts.close_until(host, until);
+        } else if open {
+            let memory = &member.memory;
+            let due = memory.due.at().max(self.hosts.paused_until(host)).map_or(now, |due| due.min(now));
+            let (policy, reason) = (memory.life.asked_by, memory.reason);
+            let attempt = Attempt { source: id, due, started: now, policy, reason };
+            let probe = InProgress { attempt, hosts: (host, also), moved: false, deliver: false };
+            member.begin(probe);
+            self.kept.release(member.serving.as_mut().and_then(|serving| serving.slot.take()));
+            for host in [Some(host), also].into_iter().flatten() {
+                self.hosts.occupy(host);
+            }
+            self.slots.1 += 1;
+            self.in_progress += 1;
+            let cost = self.tardiness.cost(member, self.params.cost_by);
+            self.work += cost;
+            self.tardiness.mark_sent(member);
+            self.load.sent(sampled, now - member.ready_at, self.params.step, cost);
+            return Some(attempt);
+        }
+        member.park(&mut self.hosts, sampled);
+        None
+    }
+
+    /// When slots are next assigned; `None` while no source is queued.
+    pub(super) fn next_step(&self, now: Timestamp) -> Option<Timestamp> {
+        let length = self.step_length();
+        let current = length.step_of(now);
+        let boundary = length.start_of(current.plus(1));
+        let spent = self.slots.0 == current && self.slots_left() == 0;
+        let next = self.hosts.next().map(|next| if spent { next.max(boundary) } else { next });
+        // All sources that could be probed were started: the others need the next step's slots.
+        let waiting = (self.turns.waiting() > 0).then_some(boundary);
+        // The same holds for early probes.
+        let early = self.tardiness.next_early().map(|step| length.start_of(step));
+        let early = early.map(|early| if self.slots.0 == current { early.max(boundary) } else { early });
+        [next, waiting, early].into_iter().flatten().min()
+    }
+}

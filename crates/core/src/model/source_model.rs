@@ -1,0 +1,387 @@
+//! The model of one source between probes, and its update by a probe.
+//!
+//! Holds the evidence for the rate, the burst detector and, during a burst, the evidence since its start. A
+//! burst is excluded from the evidence for the rate. A burst that does not end within a cycle is a change,
+//! and the evidence since its start replaces the older one. A new rate also has nights and Sundays without
+//! updates, in which a burst seems to end. So the test counts the sevenths of the cycle in which a burst was
+//! on. May not know the time of the next probe or who fits rates.
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::burst::detector::BurstDetector;
+use crate::model::burst::excess::Excess;
+use crate::model::burst::{self, BurstChange, BurstEvidence, BurstParams, WindowUpdates, is_quiet};
+use crate::model::cyclic::Rate;
+use crate::model::habits::update_times::UpdateTimes;
+use crate::model::history::History;
+use crate::observe::{Observation, Occurred, SourceKind, UpdateKind};
+use crate::time::{Span, Timestamp};
+
+use super::learn::{ProbedUpdates, learn};
+
+/// The model of a source between probes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SourceModel {
+    /// The evidence for the rate.
+    pub history: History,
+    /// The burst detector.
+    pub watch: BurstDetector,
+    /// The evidence since the last burst began; it replaces `history` if the burst does not end.
+    pub aside: Option<PostBurstEvidence>,
+    /// The last updates with known times.
+    pub diary: UpdateTimes,
+}
+
+/// The evidence since a burst began.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PostBurstEvidence {
+    history: History,
+    /// A bit for each seventh of the cycle in which a burst was on.
+    sevenths: u8,
+}
+
+/// A burst in at least this many sevenths of a cycle is the new rate: the days of a working week.
+const FOR_GOOD: u32 = 5;
+
+impl PostBurstEvidence {
+    /// Start of the evidence.
+    fn since(&self) -> Option<Timestamp> {
+        self.history.span().map(|(since, _)| since)
+    }
+
+    /// The stored form.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = vec![self.sevenths];
+        bytes.extend(self.history.to_bytes());
+        bytes
+    }
+
+    /// Decodes [`PostBurstEvidence::to_bytes`] with the settings of `beside`; `None` if the bytes are
+    /// invalid.
+    pub fn from_bytes(bytes: &[u8], beside: &History) -> Option<Self> {
+        let (&sevenths, rest) = bytes.split_first()?;
+        Some(Self { history: beside.from_bytes_alike(rest)?, sevenths })
+    }
+}
+
+/// Minimum number of updates behind a rate. A rate with fewer is not used for plans, unless a group
+/// supplements it, nor for burst detection.
+pub const WELL_FOUNDED: u32 = 10;
+
+/// The knowledge on a source before a probe.
+#[derive(Debug, Clone, Copy)]
+pub struct PriorKnowledge<'r> {
+    /// λ(t) and the number of updates behind it.
+    pub rate: Option<(&'r Rate, u32)>,
+    /// The parameters of the burst test.
+    pub bursts: BurstParams,
+    /// The cycle of the rate.
+    pub cycle: Span,
+    /// The latest known update.
+    pub newest: Option<Timestamp>,
+}
+
+/// Updates the model with one probe. `modified` is the server's time of the last change: the age of a
+/// document without dates.
+pub fn learn_from_probe(
+    beliefs: &mut SourceModel,
+    look: &ProbedUpdates<'_>,
+    prior: &PriorKnowledge<'_>,
+    modified: Option<Timestamp>,
+) -> ModelUpdate {
+    let PriorKnowledge { rate, bursts: params, cycle, newest } = *prior;
+    let founded = rate.filter(|&(_, updates)| updates >= WELL_FOUNDED);
+    let foretold = founded.map(|(rate, _)| ExpectedRate { rate, params, cycle });
+    let mut heard = beliefs.look(look, foretold.as_ref(), newest);
+    heard.newest = heard.newest.or(modified.filter(|&at| at <= look.now));
+    heard
+}
+
+/// The rate from before a probe, to which the probe is compared.
+#[derive(Debug, Clone, Copy)]
+pub struct ExpectedRate<'r> {
+    /// λ(t).
+    pub rate: &'r Rate,
+    /// The parameters of the burst test.
+    pub params: BurstParams,
+    /// The cycle of the rate.
+    pub cycle: Span,
+}
+
+/// The result of one probe for the model.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ModelUpdate {
+    /// The burst that began or ended with this probe.
+    pub burst: Option<BurstChange>,
+    /// The current burst.
+    pub on: Option<BurstEvidence>,
+    /// The additional rate of the current burst.
+    pub excess: Option<Excess>,
+    /// The start of a burst that outlasted a cycle and is now the rate.
+    pub for_good: Option<Timestamp>,
+    /// Set if the source is overdue: the updates expected since the last one.
+    pub overdue: Option<f64>,
+    /// The latest known update.
+    pub newest: Option<Timestamp>,
+}
+
+impl SourceModel {
+    /// A model with this evidence only.
+    pub fn new(history: History) -> Self {
+        Self { history, watch: BurstDetector::default(), aside: None, diary: UpdateTimes::default() }
+    }
+
+    /// Processes a probe. `newest` is the latest update known before it. Without an expected rate, only the
+    /// evidence is updated.
+    pub fn look(
+        &mut self,
+        look: &ProbedUpdates<'_>,
+        foretold: Option<&ExpectedRate<'_>>,
+        newest: Option<Timestamp>,
+    ) -> ModelUpdate {
+        let newest = latest(look).max(newest);
+        let first_contact = look.last.is_none() || look.seen.is_some_and(|seen| seen.first_contact);
+        self.diary.not_after(look.now);
+        self.write_down(look, first_contact, foretold.map(|foretold| foretold.rate));
+        let Some(foretold) = foretold.filter(|_| !first_contact) else {
+            // First contact or no reference rate: the burst state is invalid.
+            (self.watch, self.aside) = (BurstDetector::default(), None);
+            learn(&mut self.history, look);
+            return ModelUpdate { newest, ..ModelUpdate::default() };
+        };
+        let mut change = self.watch_over(look, foretold);
+        let on = self.watch.so_far(foretold.rate);
+        let mut heard = ModelUpdate {
+            on,
+            newest,
+            excess: self.excess(look.now, on, &foretold.params),
+            ..ModelUpdate::default()
+        };
+        let burst = match change {
+            // Without an end: updates published during the transfer may be in the response.
+            Some(BurstChange::Began(evidence)) => Some((evidence.since, Timestamp::MAX)),
+            Some(BurstChange::Passed(evidence)) => Some((evidence.since, evidence.at)),
+            Some(BurstChange::Ended(evidence)) => Some((Timestamp::MIN, evidence.at)),
+            None => on.map(|_| (Timestamp::MIN, Timestamp::MAX)),
+        };
+        learn(&mut self.history, &ProbedUpdates { except: burst, ..*look });
+        heard.for_good = self.set_aside(look, burst, on.is_some(), foretold.cycle);
+        if let Some(since) = heard.for_good {
+            self.diary.forget_before(since);
+            (heard.on, heard.excess) = (None, None);
+            change = match change {
+                // The burst began with this probe and was not reported yet.
+                Some(BurstChange::Began(evidence)) => Some(BurstChange::Passed(evidence)),
+                change => on.map(BurstChange::Ended).or(change),
+            };
+        }
+        heard.burst = change;
+        heard.overdue = newest
+            .filter(|_| heard.on.is_none() && heard.for_good.is_none())
+            .map(|newest| foretold.rate.expected(newest, look.now))
+            .filter(|&expected| is_quiet(expected, foretold.params.false_alarms));
+        heard
+    }
+
+    /// Records the times of updates of a feed.
+    fn write_down(&mut self, look: &ProbedUpdates<'_>, first_contact: bool, rate: Option<&Rate>) {
+        let Some(seen) = look.seen.filter(|_| look.kind == SourceKind::Feed) else { return };
+        if first_contact {
+            self.diary = UpdateTimes::default();
+            let mut dates: Vec<Timestamp> =
+                seen.present.iter().filter_map(|item| item.dated).filter(|&at| at <= look.now).collect();
+            dates.sort_unstable();
+            if let Some((&oldest, later)) = dates.split_first() {
+                // The oldest only marks the time since which the feed is complete.
+                self.diary.watched_since(oldest);
+                later.iter().for_each(|&at| self.diary.note(at, None));
+            }
+            return;
+        }
+        if seen.gap {
+            // Updates before the oldest present item are missing, so the record before it is incomplete.
+            let oldest = seen.present.iter().filter_map(|item| item.dated).min().unwrap_or(look.now);
+            self.diary.forget_before(oldest);
+        }
+        for update in seen.updates.iter().filter(|update| update.kind != UpdateKind::Edited) {
+            match update.occurred {
+                Occurred::At(at) => self.diary.note(at, rate.map(|rate| rate.at(at) as f32)),
+                // The exact time is unknown. A recorded probe time would make the predictors repeat the
+                // probe times.
+                Occurred::Between(..) => {}
+            }
+        }
+    }
+
+    /// Updates the evidence since the burst began. Returns its start if the burst became the rate.
+    fn set_aside(
+        &mut self,
+        look: &ProbedUpdates<'_>,
+        burst: Option<(Timestamp, Timestamp)>,
+        on: bool,
+        cycle: Span,
+    ) -> Option<Timestamp> {
+        let mut except = None;
+        let mut aside = match self.aside.take() {
+            Some(aside) => aside,
+            None if !on => return None,
+            None => {
+                except = burst.map(|(from, _)| (Timestamp::MIN, from - Span::from_millis(1)));
+                PostBurstEvidence { history: self.history.afresh(look.now), sevenths: 0 }
+            }
+        };
+        learn(&mut aside.history, &ProbedUpdates { except, ..*look });
+        let since = aside.since().unwrap_or(look.now);
+        let sevenths = (look.now - since).as_secs_f64() / cycle.as_secs_f64() * 7.0;
+        if on {
+            aside.sevenths |= 1 << (sevenths as u32).min(6);
+        }
+        if sevenths < 7.0 {
+            self.aside = Some(aside);
+            return None;
+        }
+        let for_good = aside.sevenths.count_ones() >= FOR_GOOD;
+        for_good.then(|| {
+            (self.history, self.watch) = (aside.history, BurstDetector::default());
+            since
+        })
+    }
+
+    fn watch_over(&mut self, look: &ProbedUpdates<'_>, foretold: &ExpectedRate<'_>) -> Option<BurstChange> {
+        let mut from = look.last?;
+        if let Some(seen) = look.seen.filter(|seen| seen.gap) {
+            let oldest = seen.present.iter().filter_map(|item| item.dated).min();
+            from = oldest.unwrap_or(look.now).max(from);
+        }
+        let updates = look.seen.map_or(&[][..], |seen| &seen.updates);
+        let news = || updates.iter().filter(|update| update.kind != UpdateKind::Edited);
+        let times: Vec<Timestamp> = news()
+            .filter_map(|update| match update.occurred {
+                Occurred::At(at) => Some(at),
+                Occurred::Between(..) => None,
+            })
+            .collect();
+        let count = news().count();
+        let seen = match look.kind {
+            // Only the last change is visible.
+            SourceKind::Page if count > 0 => WindowUpdates::Changed,
+            _ if times.len() == count => WindowUpdates::Dated(&times),
+            _ => WindowUpdates::Counted(u32::try_from(count).unwrap_or(u32::MAX)),
+        };
+        // Updates published during the transfer may be in the response.
+        let until = times.iter().copied().fold(look.now, Timestamp::max);
+        self.watch.not_after(look.now);
+        self.watch.look(&burst::ProbeWindow { from, until, seen }, foretold.rate, &foretold.params)
+    }
+
+    fn excess(&self, at: Timestamp, on: Option<BurstEvidence>, params: &BurstParams) -> Option<Excess> {
+        // Only while a burst is on: a source that follows its rate has some burst probability after every
+        // few updates, and planning for it cost 2 %.
+        let lasted = (at - on?.since).max(Span::ZERO);
+        let (probability, per_hour) = (self.watch.probability(params.test), self.watch.excess_rate());
+        (per_hour > 0.0).then_some(Excess { at, probability, per_hour, lasted })
+    }
+}
+
+/// The latest update of a probe; at first contact, the latest item present.
+fn latest(look: &ProbedUpdates<'_>) -> Option<Timestamp> {
+    let seen: &Observation = look.seen?;
+    let updates = seen.updates.iter().filter(|update| update.kind != UpdateKind::Edited);
+    let occurred = updates.map(|update| match update.occurred {
+        Occurred::At(at) | Occurred::Between(_, at) => at,
+    });
+    let there = seen.present.iter().filter(|_| seen.first_contact).filter_map(|item| item.dated);
+    // An undated update is at most as late as the end of the probe, which is after `now`.
+    occurred.chain(there).map(|at| at.min(look.now)).max()
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::tz::TimeZone;
+
+    use super::*;
+    use crate::observe::Update;
+
+    fn hour(n: i64) -> Timestamp {
+        Timestamp::parse_iso("2026-11-16T00:00:00Z").unwrap() + Span::from_hours(n)
+    }
+
+    fn beliefs() -> SourceModel {
+        SourceModel::new(History::new(TimeZone::UTC, Span::from_days(56), hour(0)))
+    }
+
+    fn update(occurred: Occurred) -> Update {
+        Update::bare(UpdateKind::New, occurred, "k")
+    }
+
+    fn look<'s>(from: i64, now: i64, seen: &'s Observation) -> ProbedUpdates<'s> {
+        ProbedUpdates {
+            kind: SourceKind::Feed,
+            last: Some(hour(from)),
+            now: hour(now),
+            seen: Some(seen),
+            except: None,
+        }
+    }
+
+    fn seen(updates: Vec<Update>) -> Observation {
+        Observation { updates, ..Observation::default() }
+    }
+
+    /// Undated updates are dated to the end of the response, which is after the probe's time.
+    #[test]
+    fn an_undated_update_counts_as_of_the_probe() {
+        let (mut beliefs, rate) = (beliefs(), Rate::constant(1.0));
+        let foretold =
+            ExpectedRate { rate: &rate, params: BurstParams::default(), cycle: Span::from_days(7) };
+        let mut newest = Some(hour(0));
+        for n in 0..30 {
+            let late = hour(n + 1) + Span::from_secs(3);
+            let undated = seen(vec![update(Occurred::Between(hour(n), late))]);
+            let heard = beliefs.look(&look(n, n + 1, &undated), Some(&foretold), newest);
+            assert_eq!((heard.newest, heard.overdue), (Some(hour(n + 1)), None));
+            newest = heard.newest;
+        }
+        let nothing = seen(Vec::new());
+        assert_eq!(beliefs.look(&look(30, 36, &nothing), Some(&foretold), newest).overdue, None);
+        let silent = beliefs.look(&look(36, 38, &nothing), Some(&foretold), newest).overdue;
+        assert!(silent.is_some_and(|expected| expected > 7.0), "{silent:?}");
+    }
+
+    #[test]
+    fn a_thin_rate_detects_no_burst_and_last_modified_dates_a_document() {
+        let rate = Rate::constant(0.1);
+        let at = |n: i64| update(Occurred::At(hour(1) + Span::from_mins(5 * n)));
+        let many = seen((1..12).map(at).collect());
+        let learned = |updates: u32, look: &ProbedUpdates<'_>, modified| {
+            let (bursts, cycle) = (BurstParams::default(), Span::from_days(7));
+            let prior = PriorKnowledge { rate: Some((&rate, updates)), bursts, cycle, newest: None };
+            learn_from_probe(&mut beliefs(), look, &prior, modified)
+        };
+        assert!(learned(WELL_FOUNDED, &look(1, 2, &many), None).burst.is_some());
+        assert_eq!(learned(WELL_FOUNDED - 1, &look(1, 2, &many), None).burst, None);
+        let nothing = seen(Vec::new());
+        let newest = |modified: i64| learned(0, &look(1, 4, &nothing), Some(hour(modified))).newest;
+        assert_eq!((newest(3), newest(5)), (Some(hour(3)), None), "a date in the future is ignored");
+    }
+
+    #[test]
+    fn a_burst_ends_when_there_is_no_rate() {
+        let (mut beliefs, rate) = (beliefs(), Rate::constant(0.1));
+        let foretold =
+            ExpectedRate { rate: &rate, params: BurstParams::default(), cycle: Span::from_days(7) };
+        let at = |n: i64| update(Occurred::At(hour(1) + Span::from_mins(5 * n)));
+        let many = seen((1..12).map(at).collect());
+        let heard = beliefs.look(&look(1, 2, &many), Some(&foretold), None);
+        assert!(matches!(heard.burst, Some(BurstChange::Began(_))) && heard.on.is_some());
+        assert!(heard.excess.is_some_and(|excess| excess.per_hour > 1.0 && excess.probability > 0.8));
+        // Each update is in exactly one of the two. The first one precedes the burst.
+        assert_eq!((beliefs.history.seen(), beliefs.aside.as_ref().unwrap().history.seen()), (1, 10));
+        let stored = beliefs.aside.as_ref().unwrap().to_bytes();
+        assert_eq!(PostBurstEvidence::from_bytes(&stored, &beliefs.history), beliefs.aside);
+        assert_eq!(PostBurstEvidence::from_bytes(&[], &beliefs.history), None);
+        let heard = beliefs.look(&look(2, 3, &seen(Vec::new())), None, None);
+        assert_eq!((heard.on, heard.burst), (None, None));
+        assert_eq!((beliefs.aside, beliefs.watch), (None, BurstDetector::default()));
+    }
+}

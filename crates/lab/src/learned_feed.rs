@@ -1,0 +1,227 @@
+//! A simulated source with known update times, and the model that its probes give.
+//!
+//! A simulated source is processed like a real one. A probe of a feed returns the newest items with their
+//! dates; a probe of a page returns only whether it changed. Models, bursts, rates and predictors are
+//! computed from that by the daemon's own code. Must not know when probes come, and must not expose future
+//! updates.
+
+use std::sync::Arc;
+
+use jiff::tz::TimeZone;
+
+use tidewatch_core::engine::event::{ProbeAnswer, RuleReading};
+use tidewatch_core::model::aggregate::{Aggregate, Borrow, RateOrigin, estimate};
+use tidewatch_core::model::burst::BurstParams;
+use tidewatch_core::model::censored;
+use tidewatch_core::model::cyclic::Rate;
+use tidewatch_core::model::habits::mixture::PredictorMix;
+use tidewatch_core::model::habits::predict::Foresight;
+use tidewatch_core::model::habits::weights::{FEW, WEIGHED_FOR};
+use tidewatch_core::model::history::{History, WeeklyEvidence};
+use tidewatch_core::model::learn::ProbedUpdates;
+use tidewatch_core::model::source_model::{PriorKnowledge, SourceModel, learn_from_probe};
+use tidewatch_core::model::steps::Steps;
+use tidewatch_core::observe::{Observation, Occurred, Present, SourceKind, Update, UpdateKind};
+use tidewatch_core::planning::build::KnownRhythm;
+use tidewatch_core::planning::expected::since_last_probe;
+use tidewatch_core::planning::rule::RulePart;
+use tidewatch_core::time::{Span, Timestamp};
+
+use crate::served_rules::SimulatedRules;
+
+/// The settings for observing a source.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Watching {
+    /// Its kind: a page shows neither dates nor the number of updates.
+    pub kind: SourceKind,
+    /// The time zone of its weekly rhythm.
+    pub zone: TimeZone,
+    /// Half-life of old evidence.
+    pub half_life: Span,
+    /// The period of its rhythm.
+    pub cycle: Span,
+    /// Parameters of burst detection.
+    pub bursts: BurstParams,
+    /// M: the number of items that a feed shows.
+    pub holds: usize,
+    /// How it borrows from its group's rate.
+    pub borrow: Borrow,
+    /// Whether predictors are used for its plans.
+    pub habits: bool,
+    /// Whether the self-exciting predictor is used.
+    pub echoes: bool,
+}
+
+impl Default for Watching {
+    fn default() -> Self {
+        Self {
+            kind: SourceKind::Feed,
+            zone: TimeZone::UTC,
+            half_life: Span::from_days(56),
+            cycle: Span::from_days(7),
+            bursts: BurstParams::default(),
+            holds: 50,
+            borrow: Borrow::default(),
+            habits: true,
+            echoes: true,
+        }
+    }
+}
+
+/// A source and its model.
+#[derive(Debug, Clone)]
+pub struct LearnedFeed {
+    watching: Watching,
+    /// Update times, ascending.
+    items: Vec<Timestamp>,
+    beliefs: SourceModel,
+    rate: Option<(Rate, RateOrigin, u32)>,
+    /// The mix of predictors, the time it was weighted, and the number of updates found by then.
+    habits: Option<(PredictorMix, Timestamp, usize)>,
+    foresight: Option<Arc<Foresight>>,
+    /// For a page: the interval between two probes, and whether the page changed in it.
+    gaps: Vec<(Timestamp, Timestamp, bool)>,
+    found: usize,
+    last: Option<Timestamp>,
+    newest: Option<Timestamp>,
+    /// The rules that concern it, and its part in each.
+    rules: Option<(Arc<SimulatedRules>, Box<[RulePart]>)>,
+}
+
+impl LearnedFeed {
+    /// A source with these update times, ascending, that has not been probed yet.
+    pub fn new(items: Vec<Timestamp>, watching: Watching, now: Timestamp) -> Self {
+        let history = History::new(watching.zone.clone(), watching.half_life, now);
+        Self {
+            watching,
+            items,
+            beliefs: SourceModel::new(history),
+            rate: None,
+            habits: None,
+            foresight: None,
+            gaps: Vec::new(),
+            found: 0,
+            last: None,
+            newest: None,
+            rules: None,
+        }
+    }
+
+    /// The same, with rules that request or count its updates.
+    pub fn with_rules(self, rules: &Arc<SimulatedRules>, parts: &[RulePart]) -> Self {
+        let rules = (!parts.is_empty()).then(|| (Arc::clone(rules), parts.into()));
+        Self { rules, ..self }
+    }
+
+    /// Probes the source at `now` and updates its model.
+    pub fn look(&mut self, now: Timestamp) -> ProbeAnswer {
+        let there = self.items.partition_point(|&at| at <= now);
+        let last = self.last;
+        let (seen, found) = match self.watching.kind {
+            SourceKind::Feed => self.feed(there, last),
+            SourceKind::Page => self.page(there, last, now),
+        };
+        self.found += found;
+        let look = ProbedUpdates { kind: self.watching.kind, last, now, seen: Some(&seen), except: None };
+        let rate = self.rate.as_ref().map(|(rate, _, updates)| (rate, *updates));
+        let Watching { bursts, cycle, .. } = self.watching;
+        let prior = PriorKnowledge { rate, bursts, cycle, newest: self.newest };
+        let heard = learn_from_probe(&mut self.beliefs, &look, &prior, None);
+        let shown = u32::try_from(seen.present.len()).unwrap_or(u32::MAX);
+        let updates = u32::try_from(found).unwrap_or(u32::MAX);
+        let asked = self.rules.as_ref().map(|(rules, parts)| {
+            let expected = rate.and_then(|rate| since_last_probe(rate, last, now));
+            let told = rules.matches(parts, &seen.updates);
+            Box::new(RuleReading { told, found: updates, expected })
+        });
+        let answered = ProbeAnswer {
+            updates,
+            history: if last.is_none() { shown } else { 0 },
+            gap: seen.gap,
+            holds: Some(shown).filter(|&items| items > 0),
+            heard,
+            asked,
+            ..ProbeAnswer::default()
+        };
+        (self.last, self.newest) = (Some(now), answered.heard.newest);
+        if answered.heard.for_good.is_some() {
+            self.refit(now, None);
+        } else if found > 0 {
+            self.foresee(now);
+        }
+        answered
+    }
+
+    /// The newest items. Those after the last probe are updates.
+    fn feed(&self, there: usize, last: Option<Timestamp>) -> (Observation, usize) {
+        let shown = &self.items[there.saturating_sub(self.watching.holds)..there];
+        let news = last.map_or(&[][..], |last| &shown[shown.partition_point(|&at| at <= last)..]);
+        let seen = Observation {
+            updates: news.iter().map(|&at| update(UpdateKind::New, Occurred::At(at))).collect(),
+            present: shown.iter().map(|&at| present(at)).collect(),
+            gap: last.is_some() && news.len() == shown.len() && shown.len() == self.watching.holds,
+            first_contact: last.is_none(),
+            ..Observation::default()
+        };
+        (seen, news.len())
+    }
+
+    /// Whether the page changed since the last probe.
+    fn page(&mut self, there: usize, last: Option<Timestamp>, now: Timestamp) -> (Observation, usize) {
+        let changed = last.filter(|&last| self.items[..there].last().is_some_and(|&newest| newest > last));
+        self.gaps.extend(last.map(|last| (last, now, changed.is_some())));
+        let change = changed.map(|last| update(UpdateKind::Changed, Occurred::Between(last, now)));
+        let updates: Vec<Update> = change.into_iter().collect();
+        let found = updates.len();
+        (Observation { updates, first_contact: last.is_none(), ..Observation::default() }, found)
+    }
+
+    /// The evidence for its weekly rhythm.
+    pub fn evidence(&self, now: Timestamp) -> WeeklyEvidence {
+        let Watching { zone, half_life, .. } = &self.watching;
+        match self.gaps.is_empty() {
+            true => self.beliefs.history.evidence(now),
+            false => censored::from_looks(&self.gaps, zone, *half_life, now).evidence(now),
+        }
+    }
+
+    /// Fits its rate again, from its own evidence and its group's aggregate.
+    pub fn refit(&mut self, now: Timestamp, group: Option<&Aggregate>) {
+        let Watching { zone, borrow, .. } = &self.watching;
+        let (fitted, origin) = estimate(&self.evidence(now), group, *borrow, zone);
+        self.rate = Some((fitted.rate.clone(), origin, self.beliefs.history.seen()));
+        let stale = |(_, at, found): &(PredictorMix, Timestamp, usize)| {
+            *found != self.found || now - *at >= WEIGHED_FOR
+        };
+        let enough = self.beliefs.diary.entries().len() >= FEW;
+        if self.watching.habits && enough && self.habits.as_ref().is_none_or(stale) {
+            let rhythm = Steps::from(&fitted.rate);
+            let habits = PredictorMix::weigh(&self.beliefs.diary, &rhythm, now, self.watching.echoes);
+            self.habits = Some((habits, now, self.found));
+        }
+        self.foresee(now);
+    }
+
+    fn foresee(&mut self, now: Timestamp) {
+        let diary = || self.beliefs.diary.clone();
+        let habits = self.habits.as_ref().map(|(habits, ..)| habits.clone());
+        self.foresight =
+            habits.map(|habits| Arc::new(Foresight::new(diary(), habits, &self.watching.zone, now)));
+    }
+
+    /// Its rhythm as last fitted.
+    pub fn rhythm(&self) -> Option<KnownRhythm> {
+        let (rate, origin, updates) = self.rate.as_ref()?;
+        let foresight = self.foresight.clone();
+        Some(KnownRhythm { rate: Steps::from(rate), origin: *origin, updates: *updates, foresight })
+    }
+}
+
+fn update(kind: UpdateKind, occurred: Occurred) -> Update {
+    let (Occurred::At(at) | Occurred::Between(_, at)) = occurred;
+    Update::bare(kind, occurred, at.as_millis().to_string())
+}
+
+fn present(at: Timestamp) -> Present {
+    Present { key_hash: at.as_millis().unsigned_abs(), fingerprint: 0, dated: Some(at) }
+}

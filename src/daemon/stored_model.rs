@@ -1,0 +1,136 @@
+//! A source's learned model: read from the store, updated by one probe, written back.
+//!
+//! The model is used only while a probe is read, so it is not kept in memory. Knows the stored form; must
+//! not know how the result of the update is used.
+
+use std::sync::Arc;
+
+use crate::store::known_rate::KnownRate;
+use crate::store::reader::ProbeInputs;
+use crate::store::record::BeliefsRecord;
+use tidewatch_core::model::burst::detector::BurstDetector;
+use tidewatch_core::model::habits::update_times::UpdateTimes;
+use tidewatch_core::model::learn::ProbedUpdates;
+use tidewatch_core::model::source_model::{
+    ModelUpdate, PostBurstEvidence, PriorKnowledge, SourceModel, learn_from_probe,
+};
+use tidewatch_core::time::Timestamp;
+
+use super::startup::Learning;
+
+/// The model of one source during one probe.
+#[derive(Debug, Clone)]
+pub struct StoredModel {
+    learning: Arc<Learning>,
+    beliefs: SourceModel,
+    rate: Option<KnownRate>,
+    newest: Option<Timestamp>,
+}
+
+impl StoredModel {
+    /// Decodes the model that the last probe stored.
+    pub fn read(learning: &Arc<Learning>, dossier: &ProbeInputs, now: Timestamp) -> Self {
+        let history = learning.history(dossier.history.as_deref(), now);
+        let aside =
+            dossier.aside.as_deref().and_then(|bytes| PostBurstEvidence::from_bytes(bytes, &history));
+        let watch = dossier.watch.as_deref().and_then(BurstDetector::from_bytes).unwrap_or_default();
+        let diary = dossier.diary.as_deref().and_then(UpdateTimes::from_bytes).unwrap_or_default();
+        Self {
+            learning: Arc::clone(learning),
+            beliefs: SourceModel { history, watch, aside, diary },
+            rate: dossier.rate.clone(),
+            // Not after now: the clock may have been set back.
+            newest: dossier.newest.map(|at| at.min(now)),
+        }
+    }
+
+    /// Updates the model with one probe. `modified` is the server's `Last-Modified` time; it dates a
+    /// document that has no dates of its own.
+    pub fn look(&mut self, look: &ProbedUpdates<'_>, modified: Option<Timestamp>) -> ModelUpdate {
+        let Learning { bursts, cycle, .. } = *self.learning;
+        let rate = self.rate.as_ref().map(|known| (&known.rate, known.updates));
+        let prior = PriorKnowledge { rate, bursts, cycle, newest: self.newest };
+        learn_from_probe(&mut self.beliefs, look, &prior, modified)
+    }
+
+    /// Encodes the model for the store. `changed` is the start of a new rhythm, if this probe found one.
+    pub fn record(&self, changed: Option<Timestamp>) -> BeliefsRecord {
+        let SourceModel { history, watch, aside, diary } = &self.beliefs;
+        BeliefsRecord {
+            history: history.to_bytes(),
+            watch: (*watch != BurstDetector::default()).then(|| watch.to_bytes()),
+            aside: aside.as_ref().map(PostBurstEvidence::to_bytes),
+            diary: (*diary != UpdateTimes::default()).then(|| diary.to_bytes()),
+            changed,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::tz::TimeZone;
+
+    use super::*;
+    use tidewatch_core::model::burst::BurstParams;
+    use tidewatch_core::observe::{Observation, Occurred, Present, SourceKind, Update, UpdateKind};
+    use tidewatch_core::time::Span;
+
+    fn hour(n: i64) -> Timestamp {
+        Timestamp::from_secs(1_700_000_000 + 3_600 * n)
+    }
+
+    fn update(occurred: Occurred) -> Observation {
+        let update = Update::bare(UpdateKind::New, occurred, "k");
+        Observation { updates: vec![update], ..Observation::default() }
+    }
+
+    /// Probes at this hour, and returns the inputs of the next probe.
+    fn look(dossier: &ProbeInputs, now: i64, last: Option<i64>, seen: Option<&Observation>) -> ProbeInputs {
+        let (zone, half_life) = (TimeZone::UTC, Span::from_days(56));
+        let (bursts, cycle) = (BurstParams::default(), Span::from_days(7));
+        let learning = Arc::new(Learning { zone, half_life, bursts, cycle });
+        let mut mind = StoredModel::read(&learning, dossier, hour(now));
+        let look = ProbedUpdates {
+            kind: SourceKind::Feed,
+            last: last.map(hour),
+            now: hour(now),
+            seen,
+            except: None,
+        };
+        let heard = mind.look(&look, None);
+        let BeliefsRecord { history, watch, aside, diary, .. } = mind.record(heard.for_good);
+        ProbeInputs {
+            history: Some(history),
+            watch,
+            aside,
+            diary,
+            newest: heard.newest,
+            ..ProbeInputs::default()
+        }
+    }
+
+    fn noted(dossier: &ProbeInputs) -> Vec<Timestamp> {
+        let diary = dossier.diary.as_deref().and_then(UpdateTimes::from_bytes).unwrap_or_default();
+        diary.entries().map(|entry| entry.at).collect()
+    }
+
+    #[test]
+    fn update_times_of_a_probe_are_stored_for_the_next() {
+        let present = [1, 3, 5].map(|n| Present { key_hash: 0, fingerprint: 0, dated: Some(hour(n)) });
+        let there =
+            Observation { present: present.to_vec(), first_contact: true, ..Observation::default() };
+        let first = look(&ProbeInputs::default(), 6, None, Some(&there));
+        assert_eq!(noted(&first), [hour(3), hour(5)]);
+        let unchanged = look(&first, 7, Some(6), None);
+        assert_eq!(unchanged.diary, first.diary);
+        let second = look(&unchanged, 9, Some(7), Some(&update(Occurred::At(hour(8)))));
+        assert_eq!(noted(&second), [hour(3), hour(5), hour(8)]);
+        // The clock was set back.
+        assert_eq!(noted(&look(&second, 6, Some(6), None)), [hour(3), hour(5)]);
+        // An update without a date, or dated before the last probe, adds no update time.
+        let undated = update(Occurred::Between(hour(9), hour(10)));
+        assert_eq!(noted(&look(&second, 10, Some(9), Some(&undated))), noted(&second));
+        let broken = ProbeInputs { diary: Some(vec![9]), ..second };
+        assert_eq!(noted(&look(&broken, 10, Some(9), Some(&update(Occurred::At(hour(10)))))), [hour(10)]);
+    }
+}
