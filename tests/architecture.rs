@@ -10,6 +10,8 @@ use std::path::Path;
 
 #[path = "architecture/cycles.rs"]
 mod cycles;
+#[path = "architecture/names.rs"]
+mod names;
 #[path = "architecture/reading.rs"]
 mod reading;
 #[path = "architecture/samples.rs"]

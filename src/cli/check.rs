@@ -131,8 +131,8 @@ fn too_often(config: &Config) -> Vec<String> {
         let omega: f64 = all.iter().map(|(share, _)| share).sum();
         if omega > limit {
             warnings.push(format!(
-                "keeping every `max_gap` takes {omega:.2} {what} a step, but [fleet] has {limit:.2}: sources will be looked at \
-                 late. Raise `{key}`, or widen these: {}",
+                "keeping every `max_gap` takes {omega:.2} {what} per step, but [fleet] has {limit:.2}: some probes will be \
+                 late. Raise `{key}`, or lengthen `max_gap` of these: {}",
                 worst(all, omega)
             ));
         }
@@ -144,7 +144,7 @@ fn too_often(config: &Config) -> Vec<String> {
     let hasty = config.sources.iter().find(|s| s.max_gap.is_some_and(|gap| gap < fleet.step + fleet.step));
     if let Some(source) = hasty {
         warnings.push(format!(
-            "`{}` is to be looked at every {}, but a step is {} long: that can be kept only from two steps on. Shorten `step`",
+            "`{}` has a `max_gap` of {}, but a step is {} long: a `max_gap` shorter than two steps cannot be kept. Shorten `step`",
             source.name,
             source.max_gap.unwrap_or(Span::ZERO),
             fleet.step
@@ -196,16 +196,16 @@ fn unkept(rule: &RuleConfig, config: &Config) -> Option<String> {
     let Budget { probes, per, min_spacing } = closest.budget;
     if min_spacing > window {
         return Some(format!(
-            "the rule `{name}` wants looks within {window}, but those at `{}` are {min_spacing} apart at least; \
-             what comes soon after a look is told late. Lower `min_spacing`, or widen the rule's `window`",
+            "the rule `{name}` needs a probe within {window}, but probes of `{}` are at least {min_spacing} apart; \
+             some matches will be late. Lower `min_spacing`, or widen the rule's `window`",
             closest.name
         ));
     }
     let most = per.as_secs_f64() / window.as_secs_f64();
     (rule.terms.own && rule.terms.every == 1 && most > f64::from(probes)).then(|| {
         format!(
-            "the rule `{name}` may want up to {most:.0} looks at `{}` per {per}, whose budget grants {probes}; \
-             what cannot be served is reported as `rule_unmet`. Raise `probes`, or widen the rule's `window`",
+            "the rule `{name}` may need up to {most:.0} probes of `{}` per {per}, but its budget has {probes}; \
+             each unmet case is logged as `rule_unmet`. Raise `probes`, or widen the rule's `window`",
             closest.name
         )
     })

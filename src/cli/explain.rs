@@ -37,7 +37,7 @@ pub fn run(config: &Config, name: &str, as_json: bool, out: &mut dyn Write) -> R
     }
     let zone = &config.importance.time_zone;
     let when = |at: Option<Timestamp>| match at {
-        None => "not until someone says so".to_owned(),
+        None => "no probe is scheduled".to_owned(),
         Some(at) if at <= now => format!("{} (now)", at.iso_in(zone)),
         Some(at) => format!("{} (in {})", at.iso_in(zone), at - now),
     };
@@ -48,10 +48,10 @@ pub fn run(config: &Config, name: &str, as_json: bool, out: &mut dyn Write) -> R
     }
     let budget = explanation.budget;
     writeln!(out, "state       {}", row.state)?;
-    writeln!(out, "policy      {} (asks now: {})", row.policy, explanation.asking.name())?;
+    writeln!(out, "policy      {} (now using {})", row.policy, explanation.asking.name())?;
     let price = match price(explanation) {
         Span::ZERO => String::new(),
-        price => format!(", where they spare an update {price} of waiting"),
+        price => format!(", each sent only if it saves {price} of waiting"),
     };
     writeln!(
         out,
@@ -63,8 +63,8 @@ pub fn run(config: &Config, name: &str, as_json: bool, out: &mut dyn Write) -> R
         writeln!(out, "rule        {line}")?;
     }
     if let Some(by) = explanation.look_by {
-        let tardy = if by < now { format!(", {} tardy", now - by) } else { String::new() };
-        writeln!(out, "max gap     to be looked at by {}{tardy}", when(Some(by)))?;
+        let tardy = if by < now { format!(", {} late", now - by) } else { String::new() };
+        writeln!(out, "max_gap     to be probed by {}{tardy}", when(Some(by)))?;
     }
     for (head, lines) in case.reasons(&config.fleet, zone, now) {
         for (index, line) in lines.iter().enumerate() {
@@ -166,9 +166,9 @@ fn price(explanation: &Explanation) -> Span {
 /// What requests the probe.
 fn asking(explanation: &Explanation) -> &'static str {
     match explanation.reason {
-        Reason::MaxGap => "it may go unseen for no longer",
-        _ if explanation.rule.is_some() => "a rule wants it",
-        _ => "the policy wants it",
+        Reason::MaxGap => "`max_gap` requires it",
+        _ if explanation.rule.is_some() => "a rule requires it",
+        _ => "the policy requests it",
     }
 }
 
@@ -178,7 +178,11 @@ fn binds_policy(explanation: &Explanation) -> bool {
 
 fn constraint(name: &str, when: String, binds: bool) -> Vec<TableCell> {
     let tone = if binds { Tone::Warn } else { Tone::Plain };
-    vec![cell(name).tone(tone), cell(when).tone(tone), cell(if binds { "<- binds" } else { "" }).tone(tone)]
+    vec![
+        cell(name).tone(tone),
+        cell(when).tone(tone),
+        cell(if binds { "<- decides" } else { "" }).tone(tone),
+    ]
 }
 
 fn to_cells(probe: &ProbeRow, at: &str) -> Vec<TableCell> {

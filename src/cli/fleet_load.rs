@@ -176,28 +176,28 @@ impl FleetLoad {
             self.step
         )?;
         match late {
-            0 => writeln!(out, "slots: nobody waited for one longer than a step; {waiting} wait now")?,
+            0 => writeln!(out, "slots: no probe waited longer than a step; {waiting} waiting now")?,
             _ => writeln!(
                 out,
-                "slots: {late} waited for one longer than a step, {} in the mean, {latest} at most; {waiting} wait now",
+                "slots: {late} probes waited longer than a step, {} on average, {latest} at most; {waiting} waiting now",
                 late_for.scaled((late as f64).recip())
             )?,
         }
         self.show_deadlines(out)?;
-        write!(out, "undiscovered: {} updates are expected to be now; ", short(self.undiscovered))?;
+        write!(out, "undiscovered: about {} updates now; ", short(self.undiscovered))?;
         let best = self.tight_lower_bound;
         match self.undiscovered >= best {
-            _ if best <= 0.0 => writeln!(out, "nothing is known of rates yet")?,
+            _ if best <= 0.0 => writeln!(out, "rates are not known yet")?,
             true => writeln!(
                 out,
-                "with these probes no schedule has fewer than {} in the mean: at most {:.0} % from the best possible",
+                "the best schedule with these probes leaves at least {} on average: at most {:.0} % better",
                 short(best),
                 100.0 * (self.undiscovered / best - 1.0)
             )?,
             // The bound holds for the mean, and for rates that are constant over the day.
             false => writeln!(
                 out,
-                "with these probes no schedule has fewer than {} in the mean, unless it knows the hours",
+                "a schedule that ignores the hour of day leaves at least {} on average",
                 short(best)
             )?,
         }

@@ -51,13 +51,13 @@ pub fn slot(life: &BurstState, reason: Reason, due_for: Span, params: &FleetPara
     let late = due_for > *step;
     match life.asked_by {
         Policy::Adaptive if reason != Reason::FirstContact => Some(format!(
-            "sampled: from its next probe's time on it goes when one of {probes_per_step} slots per {step} is to \
-             spare; where they are short the allocator `{}` chooses",
+            "sampled: from that time on it gets one of the {probes_per_step} slots per {step} that is free; if slots \
+             are short, the allocator `{}` chooses",
             allocator.name()
         )),
         _ if late => Some(format!(
-            "due for {due_for}: others go first whose waiting costs more, with {probes_per_step} slots per {step}; \
-             or no daemon runs"
+            "overdue by {due_for}: more urgent sources use the {probes_per_step} slots per {step}, or the daemon is \
+             not running"
         )),
         _ => None,
     }
@@ -80,7 +80,7 @@ pub fn rule(rules: &RulesConfig, name: &str) -> Option<String> {
         true => format!(", in {} of 100 cases", (confidence * 100.0).round()),
         false => String::new(),
     };
-    Some(format!("`{name}` wants a look {soon} {nth} {whose}{sure}"))
+    Some(format!("`{name}` needs a probe {soon} {nth} {whose}{sure}"))
 }
 
 /// A burst: the counts, and the response.
@@ -93,22 +93,25 @@ pub fn burst((since, observed, expected): OpenBurst, stance: &Stance<'_>, zone: 
 
 fn response(stance: &Stance<'_>, zone: &TimeZone) -> String {
     let Stance { policy, terms, budget, price, reserve: Reserve { probes, left, .. }, life } = *stance;
-    let purse = format!("{left} of {probes} probes of the reserve left");
+    let purse = format!("{left} of {probes} reserve probes left");
     match (policy, terms.response, life.newest) {
         (Policy::Auto, ..) if price > 0.0 => {
-            "not chased: probes are sent where they are worth their price, flurries included; its plans follow".to_owned()
+            "no extra probes, because `price` is set; the plan counts on the burst".to_owned()
         }
         (Policy::Auto, Response::Replan, _) => {
-            format!("planned for: its plans count on more updates while it lasts; {purse}")
+            format!("plans count on more updates while it lasts; {purse}")
         }
         (Policy::Auto, Response::Ttl, _) if probes == 0 => {
             let why = match terms.reserve <= 0.0 {
                 true => "[burst] reserve is 0".to_owned(),
                 false => {
-                    format!("[burst] reserve of {} probes per {} is less than one", budget.probes, budget.per)
+                    format!(
+                        "[burst] reserve of {} probes per {} is less than one",
+                        budget.probes, budget.per
+                    )
                 }
             };
-            format!("not chased: {why}; its plans follow")
+            format!("no extra probes: {why}; the plan continues")
         }
         (Policy::Auto, Response::Ttl, Some(newest)) if life.asked_by == Policy::Ttl => {
             let share = match terms.ttl_form {
@@ -116,23 +119,22 @@ fn response(stance: &Stance<'_>, zone: &TimeZone) -> String {
                 TtlForm::Prefetching => terms.freshness_threshold * (1.0 + terms.ttl_factor),
             };
             format!(
-                "chased by ttl: the next look after {} of the age of the last update ({}), {} at least and no faster \
-                 than the reserve lasts; {purse}",
+                "extra probes: the next one after {} of the age of the last update ({}), at least {} apart, as far \
+                 as the reserve lasts; {purse}",
                 percent(share),
                 newest.iso_in(zone),
                 budget.min_spacing
             )
         }
         (Policy::Auto, Response::Ttl, _) if left == 0 => {
-            format!(
-                "chased by ttl, which has to wait: {purse}; more as probes of the last {} grow old",
-                budget.per
-            )
+            format!("extra probes paused, {purse}; they return over the next {}", budget.per)
         }
         (Policy::Auto, Response::Ttl, _) => {
-            format!("chased by ttl, and {} asks sooner this time; {purse}", life.asked_by.name())
+            format!("extra probes: the policy {} is due earlier this time; {purse}", life.asked_by.name())
         }
-        (policy, ..) => format!("not answered: the policy is {}, and only auto does that", policy.name()),
+        (policy, ..) => {
+            format!("no extra probes: the policy is {}, and only auto sends them", policy.name())
+        }
     }
 }
 
@@ -142,7 +144,7 @@ pub fn reserve(stance: &Stance<'_>) -> Option<String> {
     let waits = kept > 0 && stance.life.burst_since.is_none();
     waits.then(|| {
         format!(
-            "{left} of {probes} probes for bursts left; plans leave {kept} alone, because {:.0} % of its last updates \
+            "{left} of {probes} reserve probes left; plans keep {kept} free, because {:.0} % of the last updates \
              came in bursts",
             100.0 * stance.life.bursty()
         )
@@ -383,10 +385,7 @@ mod tests {
         let told = said(&Stance { terms: &BurstTerms { reserve: 0.0, ..terms }, ..none });
         assert_eq!(told[1], "not chased: [burst] reserve is 0; its plans follow");
         let told = said(&Stance { price: 0.3, ..none });
-        assert_eq!(
-            told[1],
-            "not chased: probes are sent where they are worth their price, flurries included; its plans follow"
-        );
+        assert_eq!(told[1], "no extra probes, because `price` is set; the plan counts on the burst");
         let replan = BurstTerms { response: Response::Replan, ..terms };
         let told = said(&Stance { terms: &replan, ..stance });
         assert!(told[1].starts_with("planned for: "), "{told:?}");

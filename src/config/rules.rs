@@ -127,7 +127,7 @@ fn one(raw: raw_profile::RawRule, around: &Around<'_>, faults: &mut Faults) -> O
         }
         _ => {
             let hint = "add `deliver = [\"exec:name\"]`, and a `[deliver.name]` that says how";
-            faults.add_with_hint(raw.at, "this rule tells nobody", hint);
+            faults.add_with_hint(raw.at, "this rule has no `deliver`", hint);
             Vec::new()
         }
     };

@@ -23,10 +23,14 @@ pub fn event(id: SourceId, at: Timestamp, note: &Note) -> Option<EventRecord> {
             (kind, Some(id), Some(said))
         }
         Note::BurstForgotten => {
-            let said = "nothing is known any more of the rhythm that it broke";
+            let said = "the usual rate of the source is no longer known";
             ("burst_ended", Some(id), Some(said.to_owned()))
         }
-        Note::RhythmChanged => ("rhythm_changed", Some(id), Some("the burst is its rhythm now".to_owned())),
+        Note::RhythmChanged => (
+            "rhythm_changed",
+            Some(id),
+            Some("the burst lasted a whole cycle and is now the usual rate".to_owned()),
+        ),
         Note::PolicySwitched { from, to, why } => {
             ("policy_switched", Some(id), Some(format!("{} -> {}: {why}", from.name(), to.name())))
         }
@@ -36,14 +40,14 @@ pub fn event(id: SourceId, at: Timestamp, note: &Note) -> Option<EventRecord> {
         }
         Note::SpokeAgain => ("quiet_ended", Some(id), None),
         Note::RuleUnmet { rule, until, why } => {
-            let said = format!("{rule}: no probe can come by {until}; {} is in the way", why.name());
+            let said = format!("{rule}: no probe is possible before {until}; blocked by {}", why.name());
             ("rule_unmet", Some(id), Some(said))
         }
         Note::Tardy { by, why } => {
             let why = why.map_or("slots or capacity", |why| why.name());
-            ("tardy_began", Some(id), Some(format!("to be looked at by {by}; {why} is in the way")))
+            ("tardy_began", Some(id), Some(format!("to be probed by {by}; blocked by {why}")))
         }
-        Note::TardyEnded { late } => ("tardy_ended", Some(id), Some(format!("looked at {late} late"))),
+        Note::TardyEnded { late } => ("tardy_ended", Some(id), Some(format!("probed {late} late"))),
         Note::PlanStale => return None,
         Note::RuleMissed { rule, until } => {
             ("rule_missed", Some(id), Some(format!("{rule}: the probe came after {until}")))
@@ -56,39 +60,45 @@ pub fn event(id: SourceId, at: Timestamp, note: &Note) -> Option<EventRecord> {
 pub fn log_note(source: &str, note: &Note) {
     match note {
         Note::OutageBegan => {
-            tracing::error!("no host can be reached: the network here is down; no source is blamed for it");
+            tracing::error!(
+                "no host can be reached: the local network seems to be down; failures are not counted against sources"
+            );
         }
         Note::OutageEnded => tracing::info!("the network is up again"),
-        Note::HostPaused { host, until } => tracing::warn!(%host, %until, "the host asks for rest"),
+        Note::HostPaused { host, until } => {
+            tracing::warn!(%host, %until, "the host limits requests; its sources are not probed until then")
+        }
         Note::Burst(change) => {
             let (kind, said) = burst_event(change);
             tracing::info!(source, "{kind}: {said}");
         }
         Note::BurstForgotten => {
-            tracing::info!(source, "its burst is no longer known to be on");
+            tracing::info!(source, "the burst ended: the usual rate is no longer known");
         }
         Note::RhythmChanged => {
-            tracing::info!(source, "its rhythm has changed; it is learned anew");
+            tracing::info!(source, "the update rate has changed for good; it is learned again");
         }
         Note::PolicySwitched { from, to, why } => {
             tracing::info!(source, from = from.name(), to = to.name(), "{why}");
         }
         Note::WentQuiet { expected, .. } => {
-            tracing::warn!(source, expected, "it should have updated and has not");
+            tracing::warn!(source, expected, "no update, although some were expected");
         }
-        Note::SpokeAgain => tracing::info!(source, "it updates again"),
+        Note::SpokeAgain => tracing::info!(source, "the source updates again"),
         Note::RuleUnmet { rule, until, why } => {
             let why = why.name();
-            tracing::warn!(source, %rule, %until, why, "a rule cannot be served in time");
+            tracing::warn!(source, %rule, %until, why, "no probe is possible before the rule's deadline");
         }
         Note::RuleMissed { rule, until } => {
-            tracing::warn!(source, %rule, %until, "a rule was served too late");
+            tracing::warn!(source, %rule, %until, "the probe came after the rule's deadline");
         }
         Note::Tardy { by, why } => {
             let why = why.map_or("slots or capacity", |why| why.name());
-            tracing::warn!(source, %by, why, "it has gone unseen for longer than it may");
+            tracing::warn!(source, %by, why, "the source was not probed within its max_gap");
         }
-        Note::TardyEnded { late } => tracing::info!(source, %late, "it was looked at"),
+        Note::TardyEnded { late } => {
+            tracing::info!(source, %late, "the source was probed after its deadline")
+        }
         Note::PlanStale => tracing::debug!(source, "a plan is stale: the source has changed since"),
         Note::MoveAdopted { .. } | Note::Rests { .. } | Note::StateChanged { .. } => {}
     }

@@ -166,7 +166,7 @@ async fn look(
 ) -> Result<Finished, Stopped> {
     let source = &launch.spec.source;
     let Some(fetcher) = &launch.fetcher else {
-        return Err(Stopped::new(Failure::Interrupted, "there is nobody to fetch"));
+        return Err(Stopped::new(Failure::Interrupted, "no HTTP client is configured"));
     };
     let unreadable_store =
         |error: crate::store::StoreError| Stopped::new(Failure::Interrupted, error.to_string());

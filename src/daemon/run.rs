@@ -188,6 +188,8 @@ fn begin_recording(scheduler: &mut Scheduler, to: RecordTo) -> Result<oneshot::R
 async fn start(setup: DaemonSetup, store: &Path) -> Result<Tasks, DaemonError> {
     let DaemonSetup { config, path, clock, progress, record } = setup;
     let config = Arc::new(config);
+    let mut starting = clock.pending_work();
+    starting.set(1);
     let Begun { connection, loaded, first_due } = begin(&config, store, clock.now()).await?;
     let reader = Reader::open(store).await?;
     let fetcher = Fetcher::new(&config.fetch, config.daemon.contact.as_deref())?;

@@ -115,6 +115,9 @@ impl Scheduler {
         rules: Arc<RulesConfig>,
         channels: Channels,
     ) -> Self {
+        // Until the first tick.
+        let mut pending = clock.pending_work();
+        pending.set(1);
         Self {
             engine,
             roster,
@@ -123,7 +126,7 @@ impl Scheduler {
             rules,
             channels,
             alarm: clock.alarm(),
-            pending: clock.pending_work(),
+            pending,
             planning: 0,
             rang: false,
             clock,

@@ -5,7 +5,7 @@
 //!
 //! | module | subject |
 //! |---|---|
-//! | [`time`], [`rng`], [`step`], [`source_id`] | instants and spans in milliseconds; seeded random streams; time steps; the number of a source |
+//! | [`time`], [`rng`], [`step`], [`source_id`] | milliseconds, random streams, steps, source numbers |
 //! | [`model`] | the update rate of one source |
 //! | [`observe`] | parses responses: feeds, pages, items, updates |
 //! | [`planning`] | the probe times of one source |
@@ -20,16 +20,16 @@
 //!
 //! ```
 //! use tidewatch_core::engine::action::{Action, Persist};
-//! use tidewatch_core::engine::event::{Answered, Committed, Event, Known, Moved, Report};
+//! use tidewatch_core::engine::event::{Committed, EngineEvent, KnownSource, Moved, ProbeAnswer, ProbeReport};
 //! use tidewatch_core::engine::loading::Loader;
-//! use tidewatch_core::engine::memory::Memory;
+//! use tidewatch_core::engine::memory::SourceMemory;
 //! use tidewatch_core::engine::params::{FleetParams, HostGroup, Terms};
 //! use tidewatch_core::planning::{budget::Budget, policy::Policy};
 //! use tidewatch_core::source_id::SourceId;
 //! use tidewatch_core::time::{Span, Timestamp};
 //!
 //! let budget = Budget { probes: 4, per: Span::from_days(1), min_spacing: Span::from_hours(1) };
-//! let source = |id: i64, host: &str| Known {
+//! let source = |id: i64, host: &str| KnownSource {
 //!     id: SourceId(id),
 //!     terms: Terms {
 //!         budget,
@@ -41,7 +41,7 @@
 //!         cost: None,
 //!         host: HostGroup { key: host.into(), public: true },
 //!     },
-//!     memory: Memory::default(),
+//!     memory: SourceMemory::default(),
 //!     probes: Vec::new(),
 //!     answered_by: None,
 //!     moved: Moved::Same,
@@ -52,25 +52,25 @@
 //! loader.sources(vec![source(1, "a.example"), source(2, "b.example"), source(3, "b.example")]);
 //! let mut engine = loader.finish();
 //!
-//! let (mut events, mut actions, mut sent) = (vec![Event::Tick], Vec::new(), 0);
+//! let (mut events, mut actions, mut sent) = (vec![EngineEvent::Tick], Vec::new(), 0);
 //! while now < end {
-//!     engine.handle(now, events.pop().unwrap_or(Event::Tick), &mut actions);
+//!     engine.handle(now, events.pop().unwrap_or(EngineEvent::Tick), &mut actions);
 //!     for action in actions.drain(..) {
 //!         events.extend(match action {
 //!             Action::Persist(Persist::Started(probes)) => {
 //!                 let sources = probes.iter().map(|probe| probe.source).collect();
-//!                 Some(Event::Committed(Committed::Started(sources)))
+//!                 Some(EngineEvent::Committed(Committed::Started(sources)))
 //!             }
 //!             Action::Send(probe) => {
 //!                 sent += 1; // Here the source is fetched.
-//!                 let result = Ok(Answered { updates: 1, ..Answered::default() });
+//!                 let result = Ok(ProbeAnswer { updates: 1, ..ProbeAnswer::default() });
 //!                 let (source, answered_by, crawl_delay) = (probe.source, None, None);
 //!                 let report =
-//!                     Report { source, started: now, finished: now, answered_by, crawl_delay, result };
-//!                 Some(Event::ProbeEnded(Box::new(report)))
+//!                     ProbeReport { source, started: now, finished: now, answered_by, crawl_delay, result };
+//!                 Some(EngineEvent::ProbeEnded(Box::new(report)))
 //!             }
 //!             Action::Persist(Persist::Ended(result)) => {
-//!                 Some(Event::Committed(Committed::Ended(result.source)))
+//!                 Some(EngineEvent::Committed(Committed::Ended(result.source)))
 //!             }
 //!             _ => None,
 //!         });

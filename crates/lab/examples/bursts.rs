@@ -6,7 +6,7 @@
 //! the last one they were over.
 
 #[allow(dead_code, reason = "shared with the tests, which use all of it")]
-#[path = "../tests/bursts/world.rs"]
+#[path = "../tests/papers/bursts/world.rs"]
 mod world;
 
 use std::io::Write;

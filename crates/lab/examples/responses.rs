@@ -6,7 +6,7 @@
 //! when it begins, or of all of them beforehand.
 
 #[allow(dead_code, reason = "shared with the tests, which use all of it")]
-#[path = "../tests/responses/world.rs"]
+#[path = "../tests/papers/responses/world.rs"]
 mod world;
 
 use std::io::Write;

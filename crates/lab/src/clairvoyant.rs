@@ -3,15 +3,17 @@
 //! It shows how much of a delay could still be saved. Must not be used by any policy, because it has all
 //! events.
 //!
-//! The sum of delays, weighted by importance, is least with probes at the times of updates: a later probe can
+//! The sum of delays, weighted by importance, is least with probes at the times of updates. A later probe can
 //! be moved back to the last update before it at no loss. Let P be the number of updates so far, A = ∫a, and
-//! B the sum of A over the updates so far. A gap from slot i to slot j then costs A_j (P_j − P_i) − (B_j −
-//! B_i). That is the planner's cost with points instead of a rate, and it is Monge too. So the least cost
-//! f(k) of k probes is convex. A price per probe finds each vertex of f in one pass over an envelope of
-//! lines. If nothing lies below the chord of two vertices, the two schedules are spliced, as in
-//! `planning::optimal`. The pass is separate from the planner's, because that one uses a grid and updates
-//! here are at any millisecond. It computes H = E + B, where E is the least cost up to a slot, prices
-//! included; B cancels:
+//! B the sum of A over the updates so far. A gap from slot i to slot j then costs
+//!
+//! A_j (P_j − P_i) − (B_j − B_i).
+//!
+//! That is the planner's cost with points instead of a rate, and it is Monge too. So the least cost f(k) of k
+//! probes is convex. A price per probe finds each vertex of f in one pass over an envelope of lines. If
+//! nothing lies below the chord of two vertices, the two schedules are spliced, as in `planning::optimal`.
+//! The planner's own pass uses a grid, but updates here are at any millisecond, so this one is separate. It
+//! computes H = E + B, where E is the least cost up to a slot, prices included; B cancels:
 //!
 //! H(j) = A_j P_j + z + min over i of { H(i) − A_j P_i }.
 //!

@@ -1,8 +1,8 @@
 //! The loop that drives an engine in simulated time.
 //!
 //! It does the work of the daemon's scheduler: it delivers events when they are due and executes the actions.
-//! The world responds to probes and commits, each after a delay of its choice. The only clock is the time of
-//! the next event.
+//! The world responds to probes and commits, each after a simulated delay. The only clock is the time of the
+//! next event.
 
 use std::collections::{BTreeMap, VecDeque};
 

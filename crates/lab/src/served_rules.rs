@@ -147,7 +147,7 @@ impl SimulatedRules {
         service
     }
 
-    /// The times of the updates that a rule counts, from the first probe of the source on.
+    /// The times of the updates that a rule counts, after the start of training.
     fn counted(&self, part: RulePart, source: &Judged<'_>) -> Vec<Timestamp> {
         let kind = if source.trace.page { UpdateKind::Changed } else { UpdateKind::New };
         let watched = source.trace.events.iter().filter(|&&at| at > source.exam.begins);

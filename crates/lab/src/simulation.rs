@@ -38,7 +38,7 @@ pub struct SimulatedFeed<'w> {
     pub events: &'w [Timestamp],
     /// Its probe budget.
     pub budget: Budget,
-    /// The aggregate of its group, each valid from its time on.
+    /// The aggregates of its group, each valid from its time on.
     pub kin: &'w [(Timestamp, Aggregate)],
     /// Its true rate, if plans are to use it.
     pub truth: Option<&'w Steps>,

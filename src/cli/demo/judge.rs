@@ -1,14 +1,10 @@
-//! Checks politeness at the server.
+//! Checks politeness at the server, because the log of a poller cannot prove it.
 //!
-//! The log of a poller cannot prove that it is polite, so this module checks requests where they
-//! arrive. It knows the budget of each source and the content of its responses ([`DemoAnswerHeaders`]). It must not
-//! know the state of the daemon, nor share its arithmetic. Times: the head of the request is read; the
-//! response is sent.
-//!
-//! Only one rule has a tolerance. The daemon counts budget and spacing from the end of a probe, after
-//! the response is sent, so they hold here exactly, as do `max-age`, `ttl` and `Retry-After`. Skipped
-//! hours depend on the clock: a request scheduled before the hour may arrive in it. [`GRACE`] is the
-//! allowed delay.
+//! Knows the budgets and the responses ([`DemoAnswerHeaders`]). Must not know the state of the daemon, nor
+//! share its arithmetic. A request counts when its head is read, a response when it is sent. The daemon counts
+//! from the end of a probe, after the response is sent. So budget, spacing, `max-age`, `ttl` and `Retry-After`
+//! hold here exactly. Only skipped hours have a tolerance, [`GRACE`]: a request scheduled before such an hour
+//! may arrive in it.
 
 use std::collections::HashMap;
 use std::time::Duration;

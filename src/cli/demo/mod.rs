@@ -1,10 +1,10 @@
 //! `tidewatch demo`: runs the real daemon against local sources, a week in about a minute.
 //!
-//! Shows, without the internet, what the daemon does and that it is polite. A local web server has sources with
-//! special behaviour (`demo_sources`) and a fixed publication calendar (`world`). The daemon runs on the same accelerated
-//! clock, with its real client and a real store. Every request is checked at the server (`judge`). A second daemon
-//! with its own server and store runs the same week with `policy = "uniform"`, for comparison. Must not use the
-//! internals of the daemon: it gets a configuration, a clock and a stop command.
+//! Shows, without the internet, what the daemon does and that it is polite. A local web server has sources
+//! with special behaviour (`demo_sources`) and a fixed publication calendar (`world`). The daemon runs on the
+//! same accelerated clock, with its real client and a real store. Every request is checked at the server
+//! (`judge`). A second daemon with its own server and store runs the same week with `policy = "uniform"`, for
+//! comparison. Must not use the internals of the daemon: it gets a configuration, a clock and a stop command.
 //!
 //! # The report (`--json`)
 //! | field | meaning |
@@ -22,10 +22,10 @@
 //! | `bursts_missed[]` | sources with a burst that was not detected in time or whose end was not detected; empty if the run is too short, or too slow for its clock |
 //! | `violations[]` | `source`, `at`, `rule`, `detail` |
 //!
-//! `published` counts updates during the run and after the first probe of the source. `found` counts those of them in
-//! the store. `missed` counts those that are not in the store although they were published at least twelve hours before
-//! the end of the run (or of the source). The source that sends 429 is exempt from `missed`. Delays run from publication
-//! to the end of the probe that found the update, in seconds of the run's clock.
+//! `published` counts updates during the run and after the first probe of the source. `found` counts those of
+//! them in the store. `missed` counts those that are not in the store although they were published at least
+//! twelve hours before the end of the run (or of the source). The source that sends 429 is exempt. Delays run
+//! from publication to the end of the probe that found the update, in seconds of the run's clock.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! The responses of each source.
 //!
-//! Builds a response together with its meaning for a poller ([`DemoAnswerHeaders`]), so that the two cannot disagree
-//! and the checks need not parse headers. Knows the publications up to a moment and the earlier
+//! Builds a response together with its meaning for a poller ([`DemoAnswerHeaders`]), so that the two cannot
+//! disagree and the checks need not parse headers. Knows the publications up to a moment and the earlier
 //! responses. Must not know sockets or politeness rules.
 
 use std::io::Write;

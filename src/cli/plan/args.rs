@@ -29,7 +29,7 @@ pub struct Args {
     /// files.
     #[arg(long, value_name = "DURATION", value_parser = Span::parse)]
     pub(super) horizon: Option<Span>,
-    /// Largest number of probes, with the one at the end. Default: that of the budget, for a source.
+    /// Largest number of probes, including the one at the end. Default: that of the budget, for a source.
     #[arg(long, value_name = "COUNT", allow_negative_numbers = true)]
     pub(super) probes: Option<u32>,
     /// Least time between two probes, and before the first. Default: that of the budget for a source,

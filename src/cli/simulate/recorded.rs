@@ -79,7 +79,8 @@ impl RecordedDocument {
 fn show(document: &RecordedDocument, out: &mut dyn Write) -> Result<(), CliError> {
     let RecordedDocument { events, actions, from, until, .. } = document;
     if let (Some(from), Some(until)) = (from, until) {
-        writeln!(out, "{events} events from {from} to {until}, {actions} actions: all as recorded")?;
+        let equal = if document.equal { ": all as recorded" } else { " up to a difference" };
+        writeln!(out, "{events} events from {from} to {until}, {actions} actions{equal}")?;
     } else {
         writeln!(out, "no events: a snapshot only")?;
     }

@@ -66,3 +66,38 @@ impl Condition {
         matches!(self, Self::WaitsForSlot(_))
     }
 }
+
+/// What a source waits for. Its condition changes only when the source enters or leaves a queue, or its probe
+/// begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct WaitState(Condition);
+
+impl WaitState {
+    /// In no queue; a probe that is in progress stays so.
+    pub fn resumed(probe: Option<InProgress>) -> Self {
+        Self(probe.map_or(Condition::Idle, Condition::InProgress))
+    }
+
+    /// The condition.
+    pub fn condition(self) -> Condition {
+        self.0
+    }
+
+    /// Enters a queue, or begins its probe.
+    pub fn enter(&mut self, condition: Condition) {
+        self.0 = condition;
+    }
+
+    /// Leaves whatever it was in. Returns that.
+    pub fn leave(&mut self) -> Condition {
+        std::mem::take(&mut self.0)
+    }
+
+    /// The probe in progress, to be changed.
+    pub fn probe_mut(&mut self) -> Option<&mut InProgress> {
+        match &mut self.0 {
+            Condition::InProgress(probe) => Some(probe),
+            _ => None,
+        }
+    }
+}

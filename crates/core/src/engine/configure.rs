@@ -10,7 +10,7 @@ use crate::source_id::SourceId;
 use crate::time::{Span, Timestamp};
 
 use super::action::{Action, Persist};
-use super::condition::InProgress;
+use super::condition::{InProgress, WaitState};
 use super::event::{Changed, Configuration, KnownSource, Moved};
 use super::memory::{Due, SourceMemory};
 use super::params::{FleetParams, HostGroup};
@@ -20,7 +20,6 @@ use super::rule_registry::RuleRegistry;
 use super::source::{ProbeWish, Source};
 use super::state::Engine;
 use super::urgency::Urgency;
-use super::waiting::WaitState;
 
 impl Engine {
     /// Applies a changed configuration.

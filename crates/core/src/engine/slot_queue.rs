@@ -1,6 +1,6 @@
 //! The queue of sources that may be probed at once and wait for a slot.
 //!
-//! All have passed the gate and have an open host, so no slot is used in vain. Sources with a deadline are
+//! All have passed the gate and have an open host, so each slot that is handed out is used. Sources with a deadline are
 //! ordered by it. Due sources are ordered by the cost of waiting, which is Whittle's index whatever
 //! allocator is configured. Remaining slots are assigned to sampled sources by the configured allocator.
 //! Knows indices and rates; must not know why a source is queued.

@@ -14,7 +14,7 @@ use crate::rng::Stream;
 use crate::source_id::SourceId;
 use crate::time::{Span, Timestamp};
 
-use super::condition::ProbeHosts;
+use super::condition::{ProbeHosts, WaitState};
 use super::deadline::Deadline;
 use super::hosts::HostIx;
 use super::memory::{Due, SourceMemory};
@@ -23,7 +23,6 @@ use super::pending_intervals::PendingIntervals;
 use super::plan_state::PlanState;
 use super::reason::{Reason, SourceState};
 use super::urgency::Urgency;
-use super::waiting::WaitState;
 
 /// A source with this many updates has a known pattern. Before that it is probed hourly, unless its section
 /// sets a budget.

@@ -3,7 +3,6 @@
 //! A source waits for its due time in the queue of its host, then for a slot. The gate is checked before
 //! each. Knows one source, the hosts and the slot queue; must not know other sources.
 
-use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::sync::Arc;
 
@@ -26,44 +25,30 @@ use super::source::{ProbeWish, Source};
 /// How soon a busy host that redirects lead to is checked again.
 const BUSY_AGAIN: Span = Span::from_secs(1);
 
-/// The condition of a source. Changed only here, together with the queues.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct WaitState(Condition);
-
-impl WaitState {
-    /// The condition of a new source: idle, or with a probe in progress.
-    pub fn resumed(probe: Option<InProgress>) -> Self {
-        Self(probe.map_or(Condition::Idle, Condition::InProgress))
-    }
-}
-
 impl Source {
     /// Its condition.
     pub fn condition(&self) -> Condition {
-        self.waiting.0
+        self.waiting.condition()
     }
 
     /// The probe in progress, for changes.
     pub fn probe_mut(&mut self) -> Option<&mut InProgress> {
-        match &mut self.waiting.0 {
-            Condition::InProgress(probe) => Some(probe),
-            _ => None,
-        }
+        self.waiting.probe_mut()
     }
 
     /// Marks the source as idle after a queue released it. Returns its condition before.
     pub fn leave(&mut self) -> Condition {
-        std::mem::take(&mut self.waiting.0)
+        self.waiting.leave()
     }
 
     /// Starts its probe.
     pub fn begin(&mut self, probe: InProgress) {
-        self.waiting.0 = Condition::InProgress(probe);
+        self.waiting.enter(Condition::InProgress(probe));
     }
 
     /// Parks the source until its host opens.
     pub fn park(&mut self, hosts: &mut Hosts, sampled: bool) {
-        self.waiting.0 = Condition::Parked;
+        self.waiting.enter(Condition::Parked);
         hosts.park(self.host, self.id, sampled);
     }
 
@@ -114,18 +99,19 @@ impl Source {
         if self.condition().is_in_progress() {
             return;
         }
-        self.waiting.0 = match self.memory.due {
+        let condition = match self.memory.due {
             Due::At(due) => {
                 hosts.push(self.host, due, self.id);
                 Condition::Queued
             }
             Due::Unscheduled | Due::Stopped => Condition::Idle,
         };
+        self.waiting.enter(condition);
     }
 
     /// Removes the source from its queue. A probe in progress continues.
     pub fn withdraw(&mut self, hosts: &mut Hosts, turns: &mut SlotQueue) {
-        match self.waiting.0 {
+        match self.condition() {
             Condition::Queued => {
                 if let Due::At(due) = self.memory.due {
                     hosts.remove(self.host, due, self.id);
@@ -139,7 +125,7 @@ impl Source {
             Condition::Parked | Condition::Idle => {}
             Condition::InProgress(_) => return,
         }
-        self.waiting.0 = Condition::Idle;
+        self.waiting.enter(Condition::Idle);
     }
 
     /// Defers the source if the gate or its redirect host is closed. Returns whether it was deferred.
@@ -184,7 +170,7 @@ impl Source {
             turns.open(self.place, self.turn(turns, prior, now), class);
             class
         };
-        self.waiting.0 = Condition::WaitsForSlot(class);
+        self.waiting.enter(Condition::WaitsForSlot(class));
     }
 
     /// Whether it is sampled: probed in remaining slots.

@@ -34,8 +34,9 @@ const SETTLED: f64 = 0.002;
 /// Σ_changed τ/(e^{λτ} − 1) = Σ_unchanged τ + ½·mean(τ).
 ///
 /// Without the last term it is the maximum of the likelihood (Cho and Garcia-Molina §4.3). That diverges if
-/// every gap changed. Half an unchanged gap more reduces its bias, and for equal gaps yields their −ln((n −
-/// X + ½)/(n + ½))/τ. Gaps of zero length are ignored. `None` if there are no others; 0 if none changed.
+/// every gap changed. Half an unchanged gap more reduces its bias. For equal gaps the solution is their
+/// −ln((n − X + ½)/(n + ½))/τ. Gaps of zero length are ignored. `None` if there are no others; 0 if none
+/// changed.
 ///
 /// ```
 /// # use tidewatch_core::model::censored::homogeneous;
@@ -117,7 +118,7 @@ type Split = (f64, bool, Vec<(usize, f64)>);
 
 /// The rates of given segments from all gaps: λ_k = Σ w λ_k e_jk/(1 − e^{−Λ_j}) over changed gaps j, divided
 /// by the segment's exposure plus half a mean gap. That half gap keeps the rate finite for a segment that
-/// changed in every gap, as in [`homogeneous`]. There are few numbers, so many rounds are cheap.
+/// changed in every gap, as in [`homogeneous`]. There are few numbers, and rounds are cheap.
 fn refine(
     looks: &[(Timestamp, Timestamp, bool)],
     division: &Division,

@@ -35,14 +35,13 @@ pub struct RatePrior {
 }
 
 /// The weight of the prior, in updates: an exponential distribution. Over Zipf, Pareto and uniform rates it
-/// loses less than ½ or 2, above all with few updates: the rate of a source without updates decreases more
-/// slowly.
+/// loses less than ½ or 2, above all with few updates.
 const PRIOR_SHAPE: f64 = 1.0;
 
 /// Number of hypotheses. Two lose up to a third more after a change than four; eight gain little.
 const KEPT: usize = 4;
 
-/// Hypotheses below this log-likelihood are dropped.
+/// Hypotheses below this log-likelihood are ignored.
 const NEGLIGIBLE: f32 = -15.0;
 
 /// The estimate with change points.

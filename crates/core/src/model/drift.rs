@@ -13,8 +13,8 @@
 use serde::{Deserialize, Serialize};
 
 /// k: after this many missing updates the factor is one half. Of 1, 2, 4, 8 and 16 it has the smallest error
-/// over the first twenty updates if half of the sources match their rate and the others publish twice or
-/// half as much (tested below).
+/// over the first twenty updates. In that test (below) half of the sources match their rate; the others
+/// publish twice or half as much.
 const BELIEF: f64 = 4.0;
 
 /// After this many expected updates, 1/e of the counts is left.
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn it_finds_the_truth_and_stays_near_it() {
+    fn the_factor_converges_to_the_true_one() {
         let chance = &mut Stream::new(1, "drift");
         for truth in [1.0, 2.0, 0.5] {
             let (mut middle, mut off) = (Vec::new(), Vec::new());
@@ -105,18 +105,13 @@ mod tests {
                 off.push((all[399] / truth).ln().abs());
             }
             // The prior shifts the factor by a tenth towards 1.
-            // - fn it_finds_the_truth_and_stays_near_it + fn the_factor_converges_to_the_true_one
-            // - fn its_belief_is_the_nearest + fn the_chosen_prior_weight_has_the_smallest_error
-            // - fn it_follows_within_a_span_and_forgets + fn the_factor_follows_a_change_within_one_span
-            // - fn it_is_bounded_and_ignores_nonsense + fn
-            //   the_factor_is_bounded_and_invalid_expectations_are_ignored
             assert!((mean(&middle) / truth).ln().abs() < 0.12, "{truth}: {}", mean(&middle));
             assert!(mean(&off) < 0.25, "{truth}: {}", mean(&off));
         }
     }
 
     #[test]
-    fn its_belief_is_the_nearest() {
+    fn the_chosen_prior_weight_has_the_smallest_error() {
         let beliefs = [1.0, 2.0, BELIEF, 8.0, 16.0];
         let mut off = [0.0; 5];
         for truth in [1.0, 2.0, 1.0, 0.5] {
@@ -135,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn it_follows_within_a_span_and_forgets() {
+    fn the_factor_follows_a_change_within_one_span() {
         let chance = &mut Stream::new(2, "drift");
         let (mut doubled, mut back) = (Vec::new(), Vec::new());
         for _ in 0..200 {
@@ -149,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_bounded_and_ignores_nonsense() {
+    fn the_factor_is_bounded_and_invalid_expectations_are_ignored() {
         let mut drift = Drift::default();
         drift.learn(7, f64::NAN);
         drift.learn(7, -1.0);

@@ -15,7 +15,7 @@ use jiff::tz::TimeZone;
 use super::cyclic::{DAY_S, Rate};
 use super::history::{CELLS, WeeklyEvidence};
 
-/// What repeats.
+/// The cycle of a rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cycle {
     /// Nothing: one rate.
@@ -121,7 +121,7 @@ pub fn level(evidence: &WeeklyEvidence) -> f64 {
 /// The partition of the week into hours that share a rate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Division {
-    /// What repeats.
+    /// The cycle of a rate.
     pub cycle: Cycle,
     /// Number of segments within the cycle.
     pub segments: usize,

@@ -1,8 +1,8 @@
 //! The evidence on one source: updates and exposure by hour of the local week, with exponential decay.
 //!
-//! Takes about 700 bytes and O(1) time per event. An event at time t has weight 2^((t −
-//! reference)/half-life), so decay costs nothing until the weights grow too large. May not know how evidence
-//! becomes a rate.
+//! Takes about 700 bytes and O(1) time per event. An event at time t has weight
+//! 2^((t − reference)/half-life), so decay costs nothing until the weights grow too large. May not know how
+//! evidence becomes a rate.
 
 use jiff::tz::TimeZone;
 

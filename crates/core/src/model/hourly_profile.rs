@@ -11,7 +11,7 @@ use crate::time::{Span, Timestamp};
 
 const HOURS: usize = 7 * 24;
 
-/// The step of sixteen that stands for the mean rate.
+/// The step of sixteen that represents the mean rate.
 const MEAN: i32 = 8;
 
 /// Relative rate of a source at each hour of the week.

@@ -4,7 +4,7 @@
 //! burst is excluded from the evidence for the rate. A burst that does not end within a cycle is a change,
 //! and the evidence since its start replaces the older one. A new rate also has nights and Sundays without
 //! updates, in which a burst seems to end. So the test counts the sevenths of the cycle in which a burst was
-//! on. May not know the time of the next probe or who fits rates.
+//! on. May not know the time of the next probe or how rates are fitted.
 
 use serde::{Deserialize, Serialize};
 

@@ -30,8 +30,8 @@ pub fn key_hash(key: &str) -> u64 {
 /// - Gap: the last probe had items and none of them is left. Items may have appeared and vanished unseen.
 /// - Gone: new items push old ones off the end of a feed, so arrivals explain as many losses. If more
 ///   vanished than arrived, and items of the last probe are still there, the vanished ones count as removed
-///   by the publisher. `Seen` has no order, so pushed-out and removed items cannot be told apart: all are
-///   listed. A truncated document proves nothing about missing items.
+///   by the publisher. Stored items have no order, so pushed-out and removed items cannot be distinguished:
+///   all are listed. A truncated document proves nothing about missing items.
 ///
 /// # Errors
 /// [`Unreadable::SuddenlyEmpty`] if the last probe had items and this one has none. That is nearly always a

@@ -133,7 +133,7 @@ fn labelled(markup: &str, name: &str) -> Option<&'static Encoding> {
     Encoding::for_label(&value.as_bytes()[..end.unwrap_or(value.len())])
 }
 
-/// The first bytes in lower case, as Latin-1. Declarations are ASCII in every encoding read here.
+/// The first bytes in lower case, one character per byte. Declarations are ASCII.
 fn beginning(bytes: &[u8]) -> String {
     bytes[..bytes.len().min(DECLARATION_WITHIN)]
         .iter()

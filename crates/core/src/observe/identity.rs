@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn id_then_link_then_hash() {
+    fn key_is_the_id_then_link_then_hash() {
         assert_eq!(key(" urn:1\n", "http://a/", &["t"]), "urn:1");
         assert_eq!(key("  ", " http://a/ ", &["t"]), "http://a/");
         assert!(key("", "", &["t", "c"]).starts_with("hash:"));
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn items_with_equal_keys_are_merged_or_told_apart_by_link() {
+    fn items_with_equal_keys_are_merged_or_distinguished_by_link() {
         assert_eq!(keys(vec![item("a", Some("l")), item("a", Some("l"))]), ["a"]);
         assert_eq!(keys(vec![item("a", None), item("a", None), item("b", None)]), ["a", "b"]);
         let one = keys(vec![item("a", Some("l")), item("a", Some("m"))]);

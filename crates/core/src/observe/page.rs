@@ -19,7 +19,7 @@ use regex::Regex;
 
 use super::{FetchedDocument, PageText, Unreadable, encoding, markup, text};
 
-/// Maximum length of the compared text, in bytes. No page is read that far.
+/// Maximum length of the compared text, in bytes. Text beyond it is ignored.
 const MAX_TEXT: usize = 1 << 20;
 /// Memory limit of the rewriter, in bytes.
 const MAX_MEMORY: usize = 32 << 20;

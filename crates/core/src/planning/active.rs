@@ -24,15 +24,15 @@ impl ActiveHours {
     ///
     /// ```
     /// # use tidewatch_core::model::{importance::WeekWindow, steps::Steps};
-    /// # use tidewatch_core::planning::active::Active;
+    /// # use tidewatch_core::planning::active::ActiveHours;
     /// # use tidewatch_core::time::{Span, Timestamp};
     /// let office = WeekWindow { days: 0b1_1111, from_minute: 540, until_minute: 1080 };
     /// let week = Steps::windows(jiff::tz::TimeZone::UTC, 0.0, &[(office, 1.0)]).unwrap();
     /// let friday = Timestamp::parse_iso("2026-11-20T12:00:00Z").unwrap();
-    /// let active = Active { week: Some(week), ..Active::default() };
+    /// let active = ActiveHours { week: Some(week), ..ActiveHours::default() };
     /// let spans = active.spans(friday, friday + Span::from_days(3));
     /// let hours: Vec<i64> = spans.iter().map(|&(from, to)| (to - from).as_millis() / 3_600_000).collect();
-    /// assert_eq!(hours, [6, 3], "friday's rest, and monday's beginning");
+    /// assert_eq!(hours, [6, 3], "the end of Friday and the start of Monday");
     /// ```
     pub fn spans(&self, from: Timestamp, until: Timestamp) -> Vec<(Timestamp, Timestamp)> {
         let from = self.from.map_or(from, |begins| begins.max(from));

@@ -1,7 +1,7 @@
 //! The next probe times of a policy that computes one probe at a time.
 //!
-//! The component that tracks the last probe does not hold the rate. So the next probe ([`ask::next`]) is
-//! computed repeatedly, as if each probe occurred at its time, and the times are passed on like a plan. A
+//! The component that tracks the last probe does not hold the rate. So the next probe ([`next_probe::next`])
+//! is computed repeatedly, as if each probe occurred at its time, and the times are passed on like a plan. A
 //! chain is short, because a late probe invalidates all later times. Takes the state of one source. May not
 //! know the quality of its times.
 

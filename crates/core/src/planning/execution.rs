@@ -15,7 +15,7 @@
 //! interval has no probe then, something is dropped: that interval, or of the later probes that displace it
 //! the one that serves least; then the procedure restarts. At the end, redundant probes are removed. The
 //! result is not always optimal; the tests compare it with brute force
-//! (`crates/core/tests/plan/execution.rs`).
+//! (`crates/core/tests/core/plan/execution.rs`).
 
 use serde::{Deserialize, Serialize};
 
@@ -48,10 +48,10 @@ impl Interval {
 /// The intervals of one source that no probe has served yet.
 ///
 /// ```
-/// # use tidewatch_core::planning::execution::{Interval, Open, RuleId};
+/// # use tidewatch_core::planning::execution::{Interval, OpenIntervals, RuleId};
 /// # use tidewatch_core::time::Timestamp;
 /// let at = Timestamp::from_secs;
-/// let mut open = Open::default();
+/// let mut open = OpenIntervals::default();
 /// open.add(Interval { rule: RuleId(1), from: at(0), until: at(30) });
 /// open.add(Interval { rule: RuleId(2), from: at(20), until: at(90) });
 /// open.add(Interval { rule: RuleId(1), from: at(40), until: at(70) });
@@ -176,7 +176,8 @@ pub struct Satisfied {
 /// The fewest probes that serve these intervals, as late as possible, and the intervals without a probe.
 ///
 /// ```
-/// # use tidewatch_core::planning::{budget::Budget, execution::{Interval, Limits, Obstacle, RuleId, satisfy}};
+/// # use tidewatch_core::planning::budget::Budget;
+/// # use tidewatch_core::planning::execution::{Interval, Limits, RuleId, satisfy};
 /// # use tidewatch_core::time::{Span, Timestamp};
 /// let mins = |n: i64| Timestamp::from_secs(60 * n);
 /// let interval = |from, until| Interval { rule: RuleId(1), from: mins(from), until: mins(until) };

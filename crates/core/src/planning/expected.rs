@@ -109,8 +109,7 @@ impl<'r> Forecast<'r> {
     }
 }
 
-/// How many updates a rate predicts since the last probe. `None` if there was none, or if the rate rests on too
-/// few updates.
+/// The expected updates since the last probe. `None` if there was none, or if the rate has too few updates.
 pub fn since_last_probe(
     (rate, updates): (&Rate, u32),
     last: Option<Timestamp>,

@@ -10,7 +10,7 @@ use crate::model::poisson::at_least;
 /// P(N > most) of a Poisson number N with this mean.
 ///
 /// ```
-/// # use tidewatch_core::planning::complete::exceeds;
+/// # use tidewatch_core::planning::feed_overflow::exceeds;
 /// // 1 − e⁻¹
 /// assert!((exceeds(1.0, 0) - 0.632_120_558_828_557_7).abs() < 1e-12);
 /// ```

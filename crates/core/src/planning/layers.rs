@@ -1,9 +1,9 @@
 //! The best schedule under limits on the number of probes by given times.
 //!
 //! A price per probe cannot express "three before noon, and ten by the evening". So the cheapest paths of
-//! one, two, … n probes are computed layer by layer, each by one [`pass`](super::pass) over the previous
-//! one. A slot is excluded from the layers for which it is too early. Exact, in O(nN) time and memory. Takes
-//! slots and limits. May not know earlier spending.
+//! one, two, … n probes are computed layer by layer, each by one pass of [`grid_dp`](super::grid_dp) over
+//! the previous one. A slot is excluded from the layers for which it is too early. Exact, in O(nN) time and
+//! memory. Takes slots and limits. May not know earlier spending.
 //!
 //! Few of these paths matter: at any time the best schedule has about as many probes as the best one without
 //! limits, or as many as are allowed. So the fast variant follows only counts within a band around that, and
@@ -57,7 +57,7 @@ struct Layers<'h> {
     track: &'h Track,
     /// Upper bound on the probes up to each slot.
     allowed: Vec<u32>,
-    /// Probes up to each slot in the schedule without limits.
+    /// Probes up to each slot in the schedule without limits, at most those allowed.
     expected: Vec<u32>,
     /// n, or the number of slots.
     most: usize,

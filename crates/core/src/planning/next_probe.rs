@@ -65,7 +65,7 @@ pub enum NextProbe {
 /// there is no new evidence.
 const SELDOM: Span = Span::from_days(7);
 
-/// The maximum time between probes of an old page.
+/// The maximum time between probes by age, unless the gap is longer.
 const OLD: Span = Span::from_days(1);
 
 /// Modification dates have a resolution of a second, so a smaller age is unknown.
@@ -78,13 +78,14 @@ const MADE_UP: f64 = 0.1;
 ///
 /// ```
 /// # use tidewatch_core::model::steps::Steps;
-/// # use tidewatch_core::planning::{ask::{Knowledge, Wish, next}, budget::Budget, policy::Policy};
+/// # use tidewatch_core::planning::next_probe::{Knowledge, NextProbe, next};
+/// # use tidewatch_core::planning::{budget::Budget, policy::Policy};
 /// # use tidewatch_core::time::{Span, Timestamp};
 /// let (two_an_hour, even) = (Steps::constant(2.0).unwrap(), Steps::constant(1.0).unwrap());
 /// let known = Knowledge { rate: Some(&two_an_hour), ..Knowledge::nothing(Budget::default(), &even) };
 /// let now = Timestamp::from_secs(0);
-/// let wish = next(Policy::IndHist, &known, now, now);
-/// assert_eq!(wish, Wish::At { at: now + Span::from_mins(30), asked_by: Policy::IndHist });
+/// let probe = next(Policy::IndHist, &known, now, now);
+/// assert_eq!(probe, NextProbe::At { at: now + Span::from_mins(30), asked_by: Policy::IndHist });
 /// ```
 pub fn next(policy: Policy, known: &Knowledge<'_>, last_refresh: Timestamp, now: Timestamp) -> NextProbe {
     let own = || match policy {

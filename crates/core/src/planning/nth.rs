@@ -1,15 +1,15 @@
 //! Every X-th update: their expected number, and the time of the next.
 //!
 //! If X − k updates have arrived since the last X-th one, the next needs k more. With m updates expected,
-//! the time of the j-th update is Γ-distributed, and the density of the X-th ones is the sum Γ(k), Γ(k + X),
-//! Γ(k + 2X), … Takes counts. May not know times. The integral of the density is the expected number by m,
+//! the time of the j-th update is Γ-distributed. The density of the X-th ones is the sum Γ(k) + Γ(k + X) +
+//! Γ(k + 2X) + … Takes counts. May not know times. The integral of the density is the expected number by m,
 //!
 //! M(m) = Σ_j P(N ≥ k + jX) = E⌊(N + X − k)/X⌋, with N Poisson of mean m,
 //!
 //! and by the discrete Fourier transform of N mod X, with θ_w = 2πw/X,
 //!
-//! M(m) = (m + (X + 1)/2 − k)/X
-//!   + (1/X) Σ_{w=1}^{X−1} e^{m(cos θ_w − 1)} sin(m sin θ_w − (k − ½)θ_w)/(2 sin(θ_w/2)).
+//! M(m) = (m + (X + 1)/2 − k)/X +
+//! (1/X) Σ_{w=1}^{X−1} e^{m(cos θ_w − 1)} sin(m sin θ_w − (k − ½)θ_w)/(2 sin(θ_w/2)).
 //!
 //! Its derivative is P(N ≡ k − 1 mod X). The first form is used for small m. The second has few terms for
 //! large m. The tests compare both with each other and with the densities.

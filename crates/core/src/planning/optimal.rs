@@ -1,6 +1,6 @@
 //! The best schedule on a grid, exactly, with a lower bound on the cost.
 //!
-//! The least cost f(k) of a schedule of k steps is convex in k, because C̄ is Monge (see `pass`). So a price
+//! The least cost f(k) of a schedule of k steps is convex in k, because C̄ is Monge (`grid_dp`). So a price
 //! z per probe finds it: each pass yields L(z) = min over k of f(k) + z·k and a schedule that attains it, a
 //! vertex of f. Initial prices follow from f(k) ~ (∫√(aλ))²/2k until two vertices enclose the wanted n. The
 //! next price is the slope between them: either a vertex below that chord is found, or the chord is an edge
@@ -15,7 +15,7 @@
 //! updates between two probes (a longer first step is then common to every schedule). If spending is limited
 //! before the end (`allowance`) and the schedule overspends, `layers` counts probes one by one instead.
 //!
-//! Tested against the paper's own algorithm and brute force (`crates/lab/tests/plans`).
+//! Tested against the paper's own algorithm and brute force (`crates/lab/tests/papers/plans`).
 
 use std::collections::BTreeMap;
 
@@ -30,13 +30,14 @@ use super::layers;
 ///
 /// ```
 /// # use tidewatch_core::model::obsolescence::Obsolescence;
-/// # use tidewatch_core::planning::{horizon::{End, Grid, Horizon}, optimal};
+/// # use tidewatch_core::planning::{horizon::{Grid, Horizon, HorizonEnd}, optimal};
 /// # use tidewatch_core::time::Span;
 /// // Busy in the first of two days; three probes, the last at the end.
 /// let day = Span::from_days(1);
 /// let cost = Obsolescence::of_cells([(day, 4.0, 1.0), (day + day, 0.25, 1.0)]);
 /// let horizon = Horizon {
-///     cost, probes: 3, min_spacing: Span::ZERO, closed: vec![], allowance: vec![], longest_gap: None, end: End::Probed,
+///     cost, probes: 3, min_spacing: Span::ZERO, closed: vec![], allowance: vec![], longest_gap: None,
+///     end: HorizonEnd::Probed,
 /// };
 /// let best = optimal::solve(&horizon, Grid::every(Span::from_hours(1))).unwrap();
 /// let hours: Vec<i64> = best.times.iter().map(|at| at.as_millis() / 3_600_000).collect();

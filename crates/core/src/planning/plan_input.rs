@@ -3,12 +3,12 @@
 //! A budget of n per T holds in *any* window of length T. So a probe within the last T still counts, until
 //! it is older than T. A plan covers T from the first allowed probe: at most n probes are possible in it,
 //! and the [`Horizon`]'s allowance subtracts those already spent. So a new plan neither wastes budget nor
-//! spends it twice. Takes the state of one source. May not know the origin of its rate or who executes the
+//! spends it twice. Takes the state of one source. May not know the origin of its rate or the use of the
 //! plan.
 //!
 //! A plan ignores the time after its end, which affects its last probes. So it should be replaced after half
 //! of its length. With that, an office week cost 3.5 % more than days planned separately, which violate the
-//! budget (`crates/core/tests/plan/rolling.rs`).
+//! budget (`crates/core/tests/core/plan/rolling.rs`).
 //!
 //! A source with a new plan after every probe is planned *closely*: by the minute for the next few gaps,
 //! coarsely afterwards. If it spends less than its budget, it is planned with more probes than the budget,

@@ -19,14 +19,14 @@
 //! - X > 1, recomputed after every probe: the prediction is precise for the near future, and λ/X far ahead.
 //!   The share of *one* prediction differs from the share that is found, because it includes distant cells
 //!   that are never probed. So z is chosen such that probing, counting and recomputing finds the share
-//!   (`pursuit`), at each level of the rate in the week separately. A probe is also due when the next X-th
-//!   update has arrived with probability 1 − confidence (at most the median, the point prediction of the
-//!   paper).
+//!   (`feedback_model`), at each level of the rate in the week separately. A probe is also due when the next
+//!   X-th update has arrived with probability 1 − confidence (at the latest at the median, the point
+//!   prediction of the paper).
 //! - X > 1, computed once ([`intervals_once`]): z from the share of the prediction. This is SUP without
 //!   feedback.
 //!
-//! The tests compare the parts with sums, brute force and simulation; `crates/lab/tests/profiles` tests the
-//! whole.
+//! The tests compare the parts with sums, brute force and simulation; `crates/lab/tests/papers/profiles`
+//! tests the whole.
 
 use serde::{Deserialize, Serialize};
 
@@ -190,11 +190,11 @@ fn levels(row: &SlotGrid) -> Vec<(f64, f64)> {
 ///
 /// ```
 /// # use tidewatch_core::model::steps::Steps;
-/// # use tidewatch_core::planning::{execution::RuleId, prediction::{Life, Want, intervals}};
+/// # use tidewatch_core::planning::{execution::RuleId, prediction::{Lifetime, Want, intervals}};
 /// # use tidewatch_core::time::{Span, Timestamp};
 /// let (now, day) = (Timestamp::from_secs(0), Span::from_days(1));
 /// let one_an_hour = Steps::constant(1.0).unwrap();
-/// let life = Life::Window(Span::from_mins(30));
+/// let life = Lifetime::Window(Span::from_mins(30));
 /// let want = Want { rule: RuleId(1), every: 10, counted: 0, life, confidence: 0.9 };
 /// let found = intervals(&one_an_hour, 1.0, now, &want, &[(now, now + day)], now + day);
 /// // The tenth update is unlikely within five hours.

@@ -4,9 +4,9 @@
 //! last refresh. May not know rates.
 //!
 //! The paper has two forms. A copy expires at refresh + α·(refresh − last modified) (eq. 6), as in caches
-//! and by default here. For prefetching the delay is θ·(TTL − last modified), which is θ·(1 + α)·(refresh −
-//! last modified), from a `t_request` that prefetching does not have: here from the time of the call. The
-//! two forms agree only for θ = α/(1 + α).
+//! and by default here. For prefetching the delay is θ·(TTL − last modified), which is
+//! θ·(1 + α)·(refresh − last modified), from a `t_request` that prefetching does not have: here from the
+//! time of the call. The two forms agree only for θ = α/(1 + α).
 //!
 //! Without a modification date there is no age, and this policy has no time. A source modified at or after
 //! the refresh has age 0: its delay is the minimum that the caller allows. The delay of an old one is the
@@ -45,10 +45,11 @@ impl Ttl {
     /// The time of the next refresh, computed at `now`.
     ///
     /// ```
-    /// # use tidewatch_core::planning::ttl::{Form, Ttl};
+    /// # use tidewatch_core::planning::ttl::{Ttl, TtlForm};
     /// # use tidewatch_core::time::{Span, Timestamp};
     /// let day = Span::from_days(1);
-    /// let ttl = Ttl { form: Form::Caches, factor: 0.2, freshness_threshold: 1.0, least: Span::ZERO, most: day };
+    /// let form = TtlForm::Caches;
+    /// let ttl = Ttl { form, factor: 0.2, freshness_threshold: 1.0, least: Span::ZERO, most: day };
     /// let noon = Timestamp::parse_iso("2026-11-16T12:00:00Z").unwrap();
     /// // Ten hours old at the refresh: fresh for two more.
     /// let next = ttl.next(noon, noon - Span::from_hours(10), noon);

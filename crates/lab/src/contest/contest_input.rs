@@ -92,7 +92,7 @@ impl ContestInput<'_> {
         let sources = self.traces.len();
         let wanted: f64 = self.traces.iter().map(|trace| self.rules.wanted(trace)).sum();
         let budgets = self.shares(who);
-        let everybody = |knob: f64| -> Vec<Option<SourceRun>> {
+        let run_all = |knob: f64| -> Vec<Option<SourceRun>> {
             match (allocator(who), engine_policy(who).filter(|_| self.rules.profiles.is_some())) {
                 (Some(allocator), _) => self.by_slots(knob, allocator).into_iter().map(Some).collect(),
                 (None, Some(by)) => self.in_one_engine(by, knob, &budgets, false),
@@ -102,7 +102,7 @@ impl ContestInput<'_> {
             }
         };
         let (_, runs) = turn(wanted, ends(who), usual(who), |knob| {
-            let runs = everybody(knob);
+            let runs = run_all(knob);
             let spent: usize = runs.iter().flatten().map(|run| run.score.probes).sum();
             (if runs.iter().any(Option::is_some) { spent } else { wanted as usize }, runs)
         });

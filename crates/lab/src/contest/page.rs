@@ -232,8 +232,8 @@ mod tests {
 
     #[test]
     fn empty_results_give_a_complete_page() {
-        let (traces, nobody) = results(&[]);
-        let page = to_html(&question(traces), &[nobody], &[], &[]);
+        let (traces, empty) = results(&[]);
+        let page = to_html(&question(traces), &[empty], &[], &[]);
         assert!(page.contains("nothing to draw") && page.ends_with("</body></html>\n"), "{page}");
     }
 

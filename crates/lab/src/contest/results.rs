@@ -295,7 +295,7 @@ pub(super) mod tests {
         assert_eq!(results.extremes.unwrap().who.name(), "auto");
         let (_, alone) = super::tests::results(&[("ttl", 600)]);
         assert!(alone.extremes.is_none() && alone.baseline.is_some());
-        let (_, nobody) = super::tests::results(&[]);
-        assert!(nobody.baseline.is_none() && nobody.standings.is_empty());
+        let (_, empty) = super::tests::results(&[]);
+        assert!(empty.baseline.is_none() && empty.standings.is_empty());
     }
 }

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sum_is_exact_after_a_million_steps() {
+    fn rounding_errors_do_not_accumulate_over_a_million_steps() {
         let mut sum = Sum::default();
         for _ in 0..1_000_000 {
             sum.add(0.1);

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn short_or_convex_fronts_have_the_least_tardy_knee() {
+    fn short_or_bulging_fronts_have_the_least_tardy_knee() {
         assert_eq!(knee(&[], &[]), None);
         let one = outcomes(&[(0.0, 2.0), (0.0, 2.0), (0.0, 3.0)]);
         assert_eq!((front(&one), knee(&one, &front(&one))), (vec![0], Some(0)));

@@ -4,9 +4,9 @@
 //! tardiness. Policies water plants, which are counted in beds
 //! ([`engine::garden`](tidewatch_core::engine::garden)). Must not know the origin of plants.
 //!
-//! MEDD is the engine's. [`edd`] waters plants by due day while there is capacity, [`printed`] is MEDD as the
-//! paper prints it, and [`power`] is a fixed schedule that meets every window. A [`cube`] stores the measures
-//! of all days.
+//! MEDD is the engine's. [`edd`] waters plants by due day while there is capacity. [`printed`] is MEDD as the
+//! paper prints it. [`power`] is a fixed schedule that meets every window. A [`cube`] stores the measures of
+//! all days.
 
 use tidewatch_core::engine::garden::medd::Medd;
 

@@ -122,7 +122,7 @@ fn in_time(answer: &GardenAnswer) -> String {
     };
     let all: Vec<String> = GardenPolicy::ALL.into_iter().filter_map(least).map(said).collect();
     match all.is_empty() {
-        true => format!("Nobody was always in time with {} or less.", answer.question.capacity),
+        true => format!("No policy was always in time with {} or less.", answer.question.capacity),
         false => format!("Always in time: {}.", all.join(", ")),
     }
 }

@@ -13,8 +13,8 @@
 //! runs all the time. Factors are integers there and any number here. The limits are divided by the factor
 //! too: otherwise a feed without entries would always get seven probes a week. With factors below 1 the upper
 //! limit stays at 24 hours until the lower one reaches it, at 1/288; then they are equal. With a longer upper
-//! limit a busy feed would get fewer and fewer probes: its items are replaced between two probes, so fewer
-//! entries are stored, so the next probe is later.
+//! limit a busy feed would get fewer and fewer probes. Its items are replaced between two probes, so fewer
+//! entries are stored, and the next probe is later.
 
 use tidewatch_core::time::{Span, Timestamp};
 

@@ -4,7 +4,7 @@
 //! It follows `nutch-default.xml` and the class. A page starts with an interval of 30 days. A fetch that
 //! finds a change multiplies it by 1 − 0.2, one that finds none by 1 + 0.4; the first fetch does neither.
 //! Then the schedule approaches the time of change (`sync_delta`), with Δ since the fetch that last found a
-//! change: the interval is at least Δ, and the next fetch is 0.3·Δ earlier than the interval. The interval
+//! change. The interval is at least Δ, and the next fetch is 0.3·Δ earlier than the interval. The interval
 //! stays between 60 seconds and 365 days, and at most 90 days by `db.fetch.interval.max`. Must not know the
 //! dates of items: a page has none.
 //!
@@ -13,8 +13,8 @@
 //! shortest for fast ones. This needs two additions. The shift is at most 0.3 of the interval. At the
 //! defaults this changes nothing until a feed has no change for 90 days. Without it, a longest interval of
 //! hours would put the next fetch in the past after a day without change. A tuned schedule starts at its
-//! shortest interval, for every knob, not at 30 days. From there it would take five months to reach an hour,
-//! and the comparison would measure that instead of the rule.
+//! shortest interval, for every knob, not at 30 days. Starting at 30 days, it would take five months to reach
+//! an hour, and the comparison would measure that instead of the rule.
 
 use tidewatch_core::time::{Span, Timestamp};
 

@@ -83,7 +83,7 @@ mod tests {
         for peer in Peer::ALL {
             assert_eq!(Peer::from_name(peer.name()), Some(peer));
         }
-        assert_eq!(Peer::from_name("nobody"), None);
+        assert_eq!(Peer::from_name("unknown"), None);
     }
 
     #[test]

@@ -28,9 +28,9 @@ pub fn threshold(horizon: &Horizon) -> Result<Vec<Span>, Impossible> {
     least_level(horizon, PrefixSums::cost_until)
 }
 
-/// A probe whenever an update has happened with probability π, that is when Λ since the last probe has
-/// reached −ln(1 − π). π is the smallest value for which n probes are enough. If no probe is delayed, these
-/// are equal steps of Λ.
+/// A probe whenever an update has happened with probability π: when Λ since the last probe has reached
+/// −ln(1 − π). The smallest π is taken for which n probes are enough. If no probe is delayed, these are equal
+/// steps of Λ.
 pub fn first_arrival(horizon: &Horizon) -> Result<Vec<Span>, Impossible> {
     least_level(horizon, |last, now| now.updates - last.updates)
 }

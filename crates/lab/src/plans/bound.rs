@@ -12,8 +12,8 @@
 //!
 //! A δ between two multiples of γ is replaced by the smaller one. Closed times are opened as far as rounding
 //! may lead into them, up to a step on either side. The allowance is ignored. Each of these only lowers the
-//! bound. If breakpoints are off the grid, Proposition 8 itself is used (Eckstein, Gal, Reiner: āλ̄(n/2·γ² +
-//! Tγ)).
+//! bound. If breakpoints are off the grid, Proposition 8 itself is used (Eckstein, Gal, Reiner):
+//! āλ̄(n/2·γ² + Tγ).
 
 use tidewatch_core::time::Span;
 

@@ -1,9 +1,10 @@
-//! Improves a schedule in continuous time by moving one probe at a time, always the one with the largest gain
-//! (Eckstein, Gal, Reiner, Algorithm 10; it is printed to minimize Δ, but maximizing is meant).
+//! Improves a schedule in continuous time by moving one probe at a time.
 //!
-//! A left μ-move moves a probe by the share μ of the distance to its lower limit, which its left neighbour
-//! sets; a right move likewise. It works for any λ and a, needs no derivative, and stops near an optimum, not
-//! at one. Must not know that λ and a are piecewise constant.
+//! This is Algorithm 10 of Eckstein, Gal and Reiner. It always takes the move with the largest gain; the
+//! paper prints "minimize Δ", but maximizing is meant. A left μ-move moves a probe by the share μ of the
+//! distance to its lower limit, which its left neighbour sets; a right move likewise. It works for any λ and
+//! a, needs no derivative, and stops near an optimum, not at one. Must not know that λ and a are piecewise
+//! constant.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;

@@ -8,7 +8,7 @@
 //! - [`earliest_deadline`] probes the sources whose first open interval ends soonest. If each source has one
 //!   interval, this is optimal: intervals and slots form a convex bipartite graph, for which it is a maximum
 //!   matching (Glover 1967). If a probe serves up to W intervals at once, it may serve only 1/(1 + W) of the
-//!   optimum, because it prefers one interval that ends now to many that end next.
+//!   optimum. The reason is that it prefers one interval that ends now to many that end next.
 //! - [`wic`] is the rule of Pandey, Dhamdhere and Olston (2004), to which the paper compares. It probes the
 //!   sources with the most open intervals and ignores their ends. It serves at least half of the optimum: at
 //!   each step, the intervals it never serves are outweighed by those it chose.

@@ -61,8 +61,8 @@ pub struct Args {
     /// all updates, a `where` on words matches none. `deliver` is ignored.
     #[arg(long, value_name = "FILE")]
     pub(super) profiles: Option<PathBuf>,
-    /// Waiting time that a probe of auto and plan must save to be sent. With --match, auto is adjusted
-    /// by this price.
+    /// Waiting time that a probe of auto and plan must save to be sent; --match sets this
+    /// price itself.
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = Span::parse,
         conflicts_with = "matching")]
     pub(super) price: Span,

@@ -91,17 +91,20 @@ impl BurstDetector {
     /// Processes one probe under the rate from before it.
     ///
     /// ```
-    /// # use tidewatch_core::model::burst::{Change, Look, Params, Seen, watch::Watch};
+    /// # use tidewatch_core::model::burst::detector::BurstDetector;
+    /// # use tidewatch_core::model::burst::{BurstChange, BurstParams, ProbeWindow, WindowUpdates};
     /// # use tidewatch_core::model::cyclic::Rate;
     /// # use tidewatch_core::time::{Span, Timestamp};
-    /// let (rate, params) = (Rate::constant(0.1), Params::default());
-    /// let (mut watch, start) = (Watch::default(), Timestamp::from_secs(0));
-    /// let look = |from, until, seen| Look { from: start + from, until: start + until, seen };
+    /// let (rate, params) = (Rate::constant(0.1), BurstParams::default());
+    /// let (mut detector, start) = (BurstDetector::default(), Timestamp::from_secs(0));
+    /// let window = |from, until, seen| ProbeWindow { from: start + from, until: start + until, seen };
     /// let (day, later) = (Span::from_days(1), Span::from_hours(25));
-    /// assert_eq!(watch.look(&look(Span::ZERO, day, Seen::Counted(2)), &rate, &params), None);
-    /// // Six updates in an hour that should have a tenth of one.
-    /// let change = watch.look(&look(day, later, Seen::Counted(6)), &rate, &params);
-    /// assert!(matches!(change, Some(Change::Began(_))) && watch.is_on());
+    /// let quiet = window(Span::ZERO, day, WindowUpdates::Counted(2));
+    /// assert_eq!(detector.look(&quiet, &rate, &params), None);
+    /// // Six updates in an hour with an expectation of 0.1.
+    /// let busy = window(day, later, WindowUpdates::Counted(6));
+    /// let change = detector.look(&busy, &rate, &params);
+    /// assert!(matches!(change, Some(BurstChange::Began(_))) && detector.is_on());
     /// ```
     pub fn look(
         &mut self,

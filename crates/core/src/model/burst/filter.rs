@@ -10,9 +10,9 @@
 //! updates beyond λ(t) on average, so one of level β ends μ = β/LENGTH times per mean gap.
 //!
 //! *Recursion.* Relative to the likelihood of a quiet source, an update at t multiplies the weight of a
-//! level by (λ(t) + β)/λ(t), and a gap d without updates by e^(−βd). With the transitions, a gap solves q' =
-//! −κq + Σ μⱼbⱼ, bⱼ' = κwⱼq − (μⱼ + βⱼ)bⱼ. The coefficients do not depend on λ(t). So the solution is exact,
-//! by the eigenvectors of one matrix, and a gap may be split anywhere.
+//! level by (λ(t) + β)/λ(t), and a gap d without updates by e^(−βd). With the transitions, a gap solves
+//! q' = −κq + Σ μⱼbⱼ, bⱼ' = κwⱼq − (μⱼ + βⱼ)bⱼ. The coefficients do not depend on λ(t). So the solution is
+//! exact, by the eigenvectors of one matrix, and a gap may be split anywhere.
 //!
 //! *False alarms.* Let R = Σbⱼ/q, the odds of a burst. For a quiet source the factors of updates and gaps
 //! cancel on average. The remaining drift of R is κ + κR − (1 + R)Σμⱼbⱼ/q ≤ κ, as every μⱼ ≥ κ. So R(t) − κt
@@ -124,7 +124,7 @@ impl Chain {
         let allowed = (OVERSHOOT * false_alarms).min(RARE).max(false_alarms);
         let onset = (allowed * ALARM).min(MOST_ONSET);
         let alarm = if allowed > 0.0 { onset / allowed } else { f64::INFINITY };
-        // Without bursts the eigenvalues would coincide.
+        // At κ = 0 the eigenvalues coincide with the poles, and the eigenvectors are undefined.
         let onset = onset.max(1e-12);
         Self { onset, alarm, watched: modes(onset, true) }
     }
@@ -154,9 +154,9 @@ impl Chain {
         }
     }
 
-    /// Applies one or more updates at unknown times in `gaps` mean gaps, where `expected` were expected: P(N
-    /// ≥ 1) is 1 − e^(−Λ−βd) in a burst and 1 − e^(−Λ) otherwise. Half of the state transitions are applied
-    /// before and half after.
+    /// Applies one or more updates at unknown times in `gaps` mean gaps, where `expected` were expected.
+    /// P(N ≥ 1) is 1 − e^(−Λ−βd) in a burst and 1 − e^(−Λ) otherwise. Half of the state transitions are
+    /// applied before and half after.
     pub fn change(&self, belief: &mut Belief, gaps: f64, expected: f64) {
         self.pass_unseen(belief, gaps / 2.0);
         let quiet = -f64::exp_m1(-expected);
@@ -203,9 +203,9 @@ fn fall(level: f64, watched: bool) -> f64 {
     level / LENGTH + if watched { level } else { 0.0 }
 }
 
-/// The matrix is an arrow matrix: a row, a column and a diagonal. So its eigenvalues are the roots of s + κ
-/// − Σ κwⱼμⱼ/(s + fallⱼ), which increases between its poles: one root above the first pole, and one just
-/// below each. The search variable is the distance from that pole, which preserves precision.
+/// The matrix is an arrow matrix: a row, a column and a diagonal. So its eigenvalues are the roots of
+/// s + κ − Σ κwⱼμⱼ/(s + fallⱼ), which increases between its poles: one root above the first pole, and
+/// one just below each. The search variable is the distance from that pole, which preserves precision.
 fn modes(onset: f64, watched: bool) -> [Mode; STATES] {
     let falls = LEVELS.map(|level| fall(level, watched));
     std::array::from_fn(|index| {

@@ -1,7 +1,7 @@
 //! Burst detection: more updates than the rate predicts, or none where some were expected.
 //!
-//! A [`watch::BurstDetector`] per source processes every probe. It reports the start and end of a burst, its
-//! probability and its excess rate. Three tests exist: the [`ratio`] of Bright, Gal, Raschid (§8.2.1), a
+//! A [`detector::BurstDetector`] per source processes every probe. It reports the start and end of a burst,
+//! its probability and its excess rate. Three tests exist: the [`ratio`] of Bright, Gal, Raschid (§8.2.1), a
 //! scan of Poisson tails ([`tail`]) and a two-state [`filter`], the default, which detects most at equal
 //! false alarms. Uses the rate λ(t) from *before* the tested updates: a rate fitted with them would include
 //! the burst (the paper uses the updates of [t₀, t − W] only). May not know the reaction to a burst or how

@@ -2,8 +2,8 @@
 //!
 //! A weekly rate resolves hours only. It misses a job at four minutes past the hour, a blog that was busy
 //! this week, or updates that trigger others. Here each such pattern is a *predictor*: a rate λ_k(t)
-//! computed from the updates before t ([`diary`]), at the source's own level. May not know probe times or
-//! bursts.
+//! computed from the updates before t ([`update_times`]), at the source's own level. May not know probe
+//! times or bursts.
 //!
 //! The predicted rate is the mixture
 //!

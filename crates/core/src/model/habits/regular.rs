@@ -11,9 +11,10 @@
 //! λ(t) = λ_0(t)·(1 − φ + φ·h(u)), h = f/S, S(u) = (1 − ε)·e^(−kcu) Σ_(j<k) (kcu)^j/j! + ε·e^(−bu),
 //!
 //! where c makes the mean gap 1: (1 − ε)/c + ε/b = 1. k, ε, b and φ have maximum likelihood, if the gain
-//! exceeds a threshold. The rate ahead follows from the probabilities of each stage and of a pause, dp_j/du
-//! = kc(p_(j−1) − p_j), with a restart at every update. The implicit Euler method solves it piece by piece.
-//! (It is a renewal process in rescaled time with phase-type gaps, so a vector of stages is sufficient.)
+//! exceeds a threshold. The rate ahead follows from the probabilities of each stage and of a pause,
+//! dp_j/du = kc(p_(j−1) − p_j), with a restart at every update. The implicit Euler method solves it piece by
+//! piece. (It is a renewal process in rescaled time with phase-type gaps, so a vector of stages is
+//! sufficient.)
 
 /// Parameters of the renewal correction.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -1,10 +1,10 @@
 //! Exact descent to a local optimum, for piecewise constant λ and a.
 //!
-//! In a piece the cost is a quadratic function of a probe's time, F′(x) = a·Λ(s,x) − λ·A(x,u) and F″ = 2aλ,
-//! so the best x of every piece between its neighbours has a closed form. Moving one probe at a time is slow
-//! if many depend on each other, and stops if probes are δ apart and none can move alone. So chains of such
-//! probes are shifted together (`chains`), and all free probes take Newton's step (`newton`). Must not know
-//! how the initial schedule was found.
+//! In a piece the cost is a quadratic function of a probe's time. With F′(x) = a·Λ(s,x) − λ·A(x,u) and
+//! F″ = 2aλ, the best x of every piece between its neighbours has a closed form.
+//! Moving one probe at a time is slow if many depend on each other, and stops if probes are δ apart and none
+//! can move alone. So chains of such probes are shifted together (`chains`), and all free probes take
+//! Newton's step (`newton`). Must not know how the initial schedule was found.
 
 mod chains;
 mod newton;
@@ -21,7 +21,7 @@ const LEAST_GAIN: f64 = 1e-13;
 /// Maximum number of sweeps. A few are usual.
 const MOST_SWEEPS: u32 = 500;
 
-/// An open interval of a cell, both ends included.
+/// An interval of a cell in which probes are allowed, both ends included.
 #[derive(Debug, Clone, Copy)]
 struct DescentPiece {
     first: Span,

@@ -1,0 +1,8 @@
+//! Properties of the core, from outside.
+
+mod observe_compare;
+mod observe_feeds;
+mod observe_pages;
+mod plan;
+mod policies;
+mod rate;

@@ -1,0 +1,12 @@
+//! The engine, driven by simulations.
+
+mod allocators;
+mod fleet;
+mod fleet_bursts;
+mod fleet_deadlines;
+mod fleet_plans;
+mod fleet_rules;
+mod fleet_slots;
+mod lives;
+mod simulated_rules;
+mod watched;

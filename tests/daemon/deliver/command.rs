@@ -1,0 +1,94 @@
+//! `tidewatch deliveries`, beside a store that is in use.
+
+use serde_json::Value;
+use tidewatch::store::record::{DeliveryRecord, Settled};
+use tidewatch::store::writer::Write;
+
+use super::office::{Office, at};
+use crate::desk::Desk;
+
+/// A desk whose configuration names the office's store.
+fn desk(office: &Office) -> Desk {
+    let desk = Desk::new(&["deliveries"]);
+    desk.write(
+        "tidewatch.toml",
+        &format!(
+            "[daemon]\nstore = {:?}\ncontact = \"https://example.org/me\"\n\
+             [[source]]\nname = \"a\"\nurl = \"https://example.org/feed\"\n",
+            office.store()
+        ),
+    );
+    desk
+}
+
+async fn settle(office: &Office, id: i64, settled: Settled) {
+    office
+        .write(Write::Delivery(DeliveryRecord { id, tried_at: at(0), at: at(1), settled, event: None }))
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn deliveries_are_listed_counted_and_set_back() {
+    let office = Office::closed(1.0).await;
+    let desk = desk(&office);
+    assert_eq!(desk.said(&[]), "no deliveries\n");
+    office.tell("exec:a", &["one", "two", "three"]).await;
+    office.tell("webhook:b", &["one"]).await;
+    let ids: Vec<i64> = office.rows().await.iter().map(|row| row.id).collect();
+    settle(&office, ids[0], Settled::Delivered).await;
+    settle(&office, ids[1], Settled::Dead { error: "it\u{1b}[31m broke".into() }).await;
+    settle(&office, ids[3], Settled::Dead { error: "no".into() }).await;
+
+    let said = desk.said(&[]);
+    let lines: Vec<&str> = said.lines().collect();
+    assert!(lines[0].starts_with("id  to "), "{said}");
+    assert!(
+        lines[2].contains("dead") && lines[2].contains("it [31m broke") && lines[2].contains("me/all"),
+        "{said}"
+    );
+    assert!(lines[3].contains("waiting") && lines[3].contains("due"), "{said}");
+    assert_eq!(
+        lines[5..],
+        ["", "exec:a: 1 waiting, 1 delivered, 1 dead", "webhook:b: 0 waiting, 0 delivered, 1 dead"]
+    );
+    let said = desk.said(&["--state", "dead", "--target", "exec:a"]);
+    assert_eq!(said.lines().count(), 4, "{said}");
+    let said = desk.said(&["--limit", "1", "--json"]);
+    let document: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(document["deliveries"].as_array().unwrap().len(), 1);
+    let last = &document["deliveries"][0];
+    assert_eq!((&last["id"], &last["state"]), (&Value::from(ids[3]), &Value::from("dead")), "the newest");
+    assert_eq!(last["document"]["items"][0]["title"], "one");
+    assert_eq!(document["totals"][0]["delivered"], 1);
+
+    let refused = desk.refused(1, &["retry", &ids[1].to_string(), &ids[0].to_string(), "99"]);
+    assert!(refused.contains(&format!("delivered already: {}, 99", ids[0])), "{refused}");
+    assert_eq!(office.states().await["dead"], 2, "nothing was changed");
+    assert_eq!(desk.said(&["retry", "--dead", "--target", "webhook:b"]), "1 delivery waits again\n");
+    assert_eq!(
+        desk.said(&["retry", &ids[1].to_string(), &ids[2].to_string()]),
+        "2 deliveries wait again\n"
+    );
+    assert_eq!(desk.said(&["retry", "--dead"]), "0 deliveries wait again\n");
+    assert_eq!(office.states().await["waiting"], 3);
+    for wrong in
+        [&["retry"][..], &["retry", "--dead", "1"], &["retry", "--target", "x", "1"], &["--state", "x"]]
+    {
+        desk.refused(2, wrong);
+    }
+}
+
+#[test]
+fn without_a_store_it_says_so() {
+    let desk = Desk::new(&["deliveries"]);
+    desk.write(
+        "tidewatch.toml",
+        "[daemon]\nstore = \"none.db\"\ncontact = \"https://example.org/me\"\n\
+         [[source]]\nname = \"a\"\nurl = \"https://example.org/feed\"\n",
+    );
+    for arguments in [&[][..], &["retry", "--dead"]] {
+        let said = desk.refused(69, arguments);
+        assert!(said.contains("no store yet"), "{said}");
+    }
+    assert!(!desk.path().join("none.db").exists(), "and makes none");
+}

@@ -1,0 +1,134 @@
+//! Bodies and heads that are too long, too short, too slow or not what they say.
+
+use std::io::Write;
+use std::time::Duration;
+
+use tidewatch::clock::Stopwatch;
+use tidewatch::config::params::FetchParams;
+use tidewatch_core::time::Span;
+
+use super::{get, head, impatient, once, params, request, web};
+use crate::web::{Reply, Step};
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[tokio::test]
+async fn all_four_encodings() {
+    let text = "tidewatch ".repeat(50).into_bytes();
+    let mut zlib = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
+    zlib.write_all(&text).unwrap();
+    let zstd = ruzstd::encoding::compress_to_vec(&text[..], ruzstd::encoding::CompressionLevel::Fastest);
+    // `text` by brotli's reference encoder.
+    let brotli = vec![
+        0x1b, 0xf3, 0x01, 0xf8, 0xc5, 0x6d, 0x6c, 0x5d, 0xf7, 0x15, 0x15, 0xec, 0x0b, 0x05, 0x81, 0xa1,
+        0x00, 0xa4, 0x3b, 0xe7, 0x39, 0x15,
+    ];
+    for (name, wire) in [
+        ("gzip", gzip(&text)),
+        ("deflate", zlib.finish().unwrap()),
+        ("br", brotli),
+        ("zstd", zstd.clone()),
+        ("zstd, gzip", gzip(&zstd)),
+        ("identity", text.clone()),
+    ] {
+        let length = wire.len() as u64;
+        let answer = once(&params(), Reply::ok(wire).header("Content-Encoding", name)).await.unwrap();
+        assert_eq!((answer.body.as_slice(), answer.wire_bytes), (&text[..], length), "{name}");
+    }
+    let error = once(&params(), Reply::ok("x").header("Content-Encoding", "compress")).await.unwrap_err();
+    assert!(error.message.contains("`compress`"), "{error}");
+}
+
+#[tokio::test]
+async fn a_bomb_is_bounded() {
+    let bomb = gzip(&vec![0; 1024 * 1024]).repeat(1024);
+    let error = once(&params(), Reply::ok(bomb).header("Content-Encoding", "gzip")).await.unwrap_err();
+    assert!(error.message.contains("larger than max_body (10485760 bytes) after decompression"), "{error}");
+    let small = gzip(&vec![0; 8 * 1024 * 1024]);
+    let error = once(&params(), Reply::ok(small).header("Content-Encoding", "gzip")).await.unwrap_err();
+    assert!(error.message.contains("decompression bomb"), "{error}");
+}
+
+#[tokio::test]
+async fn bodies_without_end_or_measure() {
+    let endless = Reply::raw(vec![head("Content-Type: text/html\r\n"), Step::Forever(vec![b'x'; 65536])]);
+    let error = once(&params(), endless).await.unwrap_err();
+    assert_eq!(error.message, "the body is larger than max_body (10485760 bytes)");
+    let chunks = Reply::raw(vec![
+        head("Transfer-Encoding: chunked\r\n"),
+        Step::Forever(b"4\r\nxxxx\r\n".repeat(5000)),
+    ]);
+    let small = FetchParams { max_body: 100_000, ..params() };
+    assert!(once(&small, chunks).await.unwrap_err().message.contains("max_body (100000 bytes)"));
+    // Announced as too large: not a byte of it is waited for.
+    let announced = Reply::raw(vec![head("Content-Length: 99999999999\r\n"), Step::Stall]);
+    assert!(once(&params(), announced).await.unwrap_err().message.contains("max_body"));
+    let exact = FetchParams { max_body: 5, ..params() };
+    assert_eq!(once(&exact, Reply::ok("12345")).await.unwrap().body, b"12345");
+    assert!(once(&exact, Reply::ok("123456")).await.is_err());
+}
+
+#[tokio::test]
+async fn truncated_bodies_are_failures() {
+    for (what, steps) in [
+        ("length", vec![head("Content-Length: 100\r\n"), Step::Send(b"only this".to_vec())]),
+        ("chunk", vec![head("Transfer-Encoding: chunked\r\n"), Step::Send(b"ff\r\nonly".to_vec())]),
+        ("last chunk", vec![head("Transfer-Encoding: chunked\r\n"), Step::Send(b"4\r\nonly\r\n".to_vec())]),
+    ] {
+        let error = once(&params(), Reply::raw(steps)).await.unwrap_err();
+        assert!(error.message.starts_with("the body broke off from 127.0.0.2"), "{what}: {error}");
+        assert!(error.reached);
+    }
+    let half = gzip(b"half of this will be missing")[..20].to_vec();
+    let close = Reply::raw(vec![head("Content-Encoding: gzip\r\n"), Step::Send(half)]);
+    assert!(once(&params(), close).await.unwrap_err().message.contains("ends too early"));
+}
+
+#[tokio::test]
+async fn slow_servers_are_left() {
+    let stopwatch = Stopwatch::start();
+    let pause = Duration::from_millis(20);
+    for (told, steps) in [
+        ("too slowly", vec![head("Content-Length: 9999\r\n"), Step::Drip(vec![b'x'; 9999], pause)]),
+        ("stopped in the middle", vec![head("Content-Length: 9999\r\n"), Step::Stall]),
+        ("did not answer within 1.5s", vec![Step::Stall]),
+        ("did not answer within", vec![Step::Drip(b"HTTP/1.1 200 OK\r\nX: ".repeat(500), pause)]),
+    ] {
+        let error = once(&impatient(), Reply::raw(steps)).await.unwrap_err();
+        assert!(error.message.contains(told) && error.reached, "{told}: {error}");
+    }
+    let hasty = FetchParams { total_timeout: Span::from_millis(300), ..params() };
+    let error = once(&hasty, Reply::raw(vec![Step::Stall])).await.unwrap_err();
+    assert!(error.message.contains("took longer than 300ms in all"), "{error}");
+    assert!(stopwatch.elapsed() < Duration::from_secs(15));
+}
+
+#[tokio::test]
+async fn oversized_heads_are_failures() {
+    let line = format!("X-Pad: {}\r\n", "x".repeat(1000)).into_bytes();
+    for (what, steps) in [
+        ("endless lines", vec![Step::Send(b"HTTP/1.1 200 OK\r\n".to_vec()), Step::Forever(line)]),
+        (
+            "one endless line",
+            vec![Step::Send(b"HTTP/1.1 200 OK\r\nX: ".to_vec()), Step::Forever(vec![b'x'; 999])],
+        ),
+        ("endless status", vec![Step::Forever(b"HTTP/1.1 200 ".to_vec())]),
+        ("no HTTP at all", vec![Step::Send(b"220 mail.example ESMTP\r\n".to_vec())]),
+    ] {
+        let error = once(&params(), Reply::raw(steps)).await.unwrap_err();
+        assert!(error.message.starts_with("no answer from 127.0.0.2"), "{what}: {error}");
+        assert!(!error.message.contains('\n'));
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_up_is_not_asked_again() {
+    let web = web(|_| Reply::raw(vec![])).await;
+    let error = get(&request(web.url("/"))).await.unwrap_err();
+    assert!(error.message.contains("connection closed before message completed"), "{error}");
+    assert_eq!(web.requests().len(), 1);
+}

@@ -1,0 +1,168 @@
+//! Addresses that lead elsewhere, and those that lead nowhere.
+
+use tidewatch_core::time::Span;
+
+use super::world::{Site, World, gaps, rss, source, with_budget};
+use crate::web::Reply;
+
+/// Every six hours.
+const QUARTER_DAYS: &str = "probes = 4, per = \"1d\", min_spacing = \"6h\"";
+
+#[tokio::test]
+async fn a_permanent_redirect_is_adopted_after_five_proofs_over_three_days() {
+    let world = World::new(50_000.0);
+    let site = Site::start(&world, |visit| match visit.seen.path.as_str() {
+        "/old" => Reply::redirect(301, "/new"),
+        _ => Reply::ok(rss(["a"])).header("ETag", "\"1\""),
+    })
+    .await;
+    let sources = [with_budget("s", &site.url("/old"), QUARTER_DAYS)];
+    let daemon = world.start(&sources).await;
+    // Over a restart the proof is not forgotten, and not doubled.
+    site.visited_at("/new", 4).await;
+    daemon.stop().await;
+    let daemon = world.start(&sources).await;
+    world.until("SELECT count(*) FROM events WHERE kind = 'redirect_adopted'", |n| n == 1).await;
+    let old = site.visits_to("/old");
+    site.visited_at("/new", old.len() + 3).await;
+    daemon.stop().await;
+    assert_eq!(site.visits_to("/old").len(), old.len(), "the old address is left in peace");
+    assert!(old.len() >= 5);
+    let proven =
+        "SELECT (SELECT at FROM events WHERE kind = 'redirect_adopted') - min(started_at + duration_ms)
+                  FROM probes";
+    let proven = Span::from_millis(world.number(proven).await);
+    assert!(proven >= Span::from_days(3), "adopted after {proven}");
+    let adopted: Vec<(String, String)> = world.rows("SELECT url, adopted_url FROM sources").await;
+    assert_eq!(adopted, [(site.url("/old").to_string(), site.url("/new").to_string())]);
+    // And a restart goes straight there.
+    let daemon = world.start(&sources).await;
+    site.visited_at("/new", old.len() + 5).await;
+    daemon.stop().await;
+    assert_eq!(site.visits_to("/old").len(), old.len());
+    let last = site.visits().pop().unwrap();
+    assert_eq!(last.seen.text("if-none-match").as_deref(), Some("\"1\""), "its validators came along");
+}
+
+#[tokio::test]
+async fn many_proofs_within_hours_are_not_enough() {
+    let world = World::new(20_000.0);
+    let site = Site::start(&world, |visit| match visit.seen.path.as_str() {
+        "/fast" => Reply::redirect(308, "/there"),
+        _ => Reply::ok(rss(["a"])),
+    })
+    .await;
+    let daemon = world.start(&[source("fast", &site.url("/fast"))]).await;
+    site.visited_at("/fast", 12).await;
+    daemon.stop().await;
+    assert_eq!(world.number("SELECT count(*) FROM events WHERE kind = 'redirect_adopted'").await, 0);
+    let proofs = world.number("SELECT moving_times FROM sources").await;
+    assert!(proofs >= 11, "{proofs} proofs in a few hours are counted, and not believed yet");
+}
+
+#[tokio::test]
+async fn a_temporary_redirect_is_never_adopted() {
+    let world = World::new(100_000.0);
+    let mut sites = Vec::new();
+    for status in [302, 303, 307] {
+        let site = Site::start(&world, move |visit| match visit.seen.path.as_str() {
+            "/old" => Reply::redirect(status, "/new"),
+            _ => Reply::ok(rss(["a"])),
+        })
+        .await;
+        sites.push(site);
+    }
+    let sources: Vec<String> = sites
+        .iter()
+        .enumerate()
+        .map(|(n, site)| with_budget(&format!("s{n}"), &site.url("/old"), QUARTER_DAYS))
+        .collect();
+    let daemon = world.start(&sources).await;
+    for site in &sites {
+        let visits = site.visited_at("/old", 18).await;
+        assert!(visits[17].at - visits[0].at > Span::from_days(4));
+    }
+    daemon.stop().await;
+    let untouched = "SELECT count(*) FROM sources WHERE adopted_url IS NULL AND moving_to IS NULL";
+    assert_eq!(world.number(untouched).await, 3);
+}
+
+#[tokio::test]
+async fn endless_redirects_fail_after_six_requests_and_are_backed_off_from() {
+    let world = World::new(7200.0);
+    let site = Site::start(&world, |visit| {
+        let hop: u32 = visit.seen.path.rsplit('/').next().and_then(|n| n.parse().ok()).unwrap_or(0);
+        match visit.seen.path.starts_with("/loop") {
+            true => Reply::redirect(302, if hop == 0 { "/loop/1" } else { "/loop/0" }),
+            false => Reply::redirect(301, format!("/down/{}", hop + 1)),
+        }
+    })
+    .await;
+    let daemon =
+        world.start(&[source("down", &site.url("/down/0")), source("loop", &site.url("/loop/0"))]).await;
+    let down = site.visited_at("/down/0", 4).await;
+    let round = site.visited_at("/loop/0", 4).await;
+    daemon.stop().await;
+    assert!(site.visits_to("/down/6").is_empty(), "five redirects, not six");
+    assert!(site.visits_to("/loop/1").len() <= site.visits_to("/loop/0").len());
+    for visits in [down, round] {
+        let gaps = gaps(&visits);
+        assert!(gaps[1] >= Span::from_mins(30) && gaps[2] >= Span::from_mins(60), "{gaps:?}");
+    }
+    let errors: Vec<(String,)> = world.rows("SELECT DISTINCT error FROM probes ORDER BY error").await;
+    assert!(errors[0].0.contains("redirect loop"), "{errors:?}");
+    assert!(errors[1].0.contains("more than 5 redirects"), "{errors:?}");
+}
+
+#[tokio::test]
+async fn gone_is_gone_until_its_address_changes() {
+    let world = World::new(20_000.0);
+    let site = Site::start(&world, |visit| match visit.seen.path.as_str() {
+        "/gone" => Reply::new(410),
+        _ => Reply::ok(rss(["a"])),
+    })
+    .await;
+    let (gone, other) = (source("gone", &site.url("/gone")), source("other", &site.url("/other")));
+    let daemon = world.start(&[gone.clone(), other.clone()]).await;
+    site.visited_at("/other", 30).await;
+    daemon.stop().await;
+    let daemon = world.start(&[gone, other.clone()]).await;
+    site.visited_at("/other", 60).await;
+    assert_eq!(site.visits_to("/gone").len(), 1);
+    let state =
+        "SELECT count(*) FROM sources WHERE name = 'gone' AND state = 'resting' AND next_probe_at IS NULL";
+    assert_eq!(world.number(state).await, 1);
+    assert_eq!(world.number("SELECT count(*) FROM events WHERE kind = 'rests'").await, 1);
+    world.reload(&daemon, &[source("gone", &site.url("/back")), other]).await;
+    site.visited_at("/back", 2).await;
+    daemon.stop().await;
+    assert_eq!(site.visits_to("/gone").len(), 1);
+}
+
+#[tokio::test]
+async fn errors_are_backed_off_from_with_growing_gaps_of_a_day_at_most() {
+    let world = World::new(60_000.0);
+    let site = Site::start(&world, |visit| match visit.seen.order {
+        0..9 => Reply::new(404),
+        _ => Reply::ok(rss(["a"])),
+    })
+    .await;
+    let daemon = world.start(&[source("s", &site.url("/feed"))]).await;
+    let visits = site.visited(12).await;
+    world.until("SELECT count(*) FROM probes", |n| n >= 12).await;
+    daemon.stop().await;
+    let gaps = gaps(&visits);
+    // 15, 30, 60 minutes and so on, jittered upwards, with the cap of a day from the eighth on.
+    for (n, gap) in gaps[..9].iter().enumerate() {
+        let least = Span::from_mins(15 << n).min(Span::from_days(1));
+        assert!(*gap >= least, "after {} failures: {gap}", n + 1);
+    }
+    let due: Vec<(i64,)> = world
+        .rows(
+            "SELECT due_at - lag(started_at + duration_ms) OVER (ORDER BY id) FROM probes LIMIT 9 OFFSET 1",
+        )
+        .await;
+    assert!(due.iter().all(|(wait,)| *wait <= Span::from_days(1).as_millis()), "{due:?}");
+    assert_eq!(world.number("SELECT error_streak FROM sources").await, 0, "forgiven at once");
+    assert!(*gaps.last().unwrap() < Span::from_days(1), "{gaps:?}");
+}

@@ -1,0 +1,165 @@
+//! Validators: byte for byte, as a pair, to the address that gave them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use super::world::{Site, Visit, World, rss, source};
+use crate::web::Reply;
+
+/// `If-None-Match` and `If-Modified-Since` of a request.
+fn conditions(visit: &Visit) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
+    (visit.seen.header("if-none-match"), visit.seen.header("if-modified-since"))
+}
+
+fn pair(etag: &[u8], modified: &[u8]) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
+    (Some(etag.to_vec()), Some(modified.to_vec()))
+}
+
+#[tokio::test]
+async fn validators_come_back_byte_for_byte_and_none_are_sent_at_first_contact() {
+    // Weak, unquoted, wrongly quoted, not UTF-8, a date in no format at all.
+    let odd: [(&[u8], &[u8]); 4] = [
+        (b"W/\"weak-1\"", b"Mon, 16 Nov 2026 12:00:00 GMT"),
+        (b"no quotes at all", b"yesterday, about noon"),
+        (b"\"\"twice\"\"", b"1760000000"),
+        (b"\"caf\xe9\"", b"Mon, 16-Nov-26 12:00:00 GMT"),
+    ];
+    for (etag, modified) in odd {
+        let world = World::new(7200.0);
+        let site = Site::start(&world, move |visit| match visit.seen.order {
+            0 => Reply::ok(rss(["a"])).header("ETag", etag).header("Last-Modified", modified),
+            1 => Reply::new(304),
+            // The body is what it was; its validators are not.
+            _ => Reply::ok(rss(["a"])).header("ETag", "W/\"other\"").header("Last-Modified", "later"),
+        })
+        .await;
+        let daemon = world.start(&[source("s", &site.url("/feed"))]).await;
+        let visits = site.visited(4).await;
+        assert_eq!(conditions(&visits[0]), (None, None), "first contact");
+        assert_eq!(conditions(&visits[1]), pair(etag, modified), "after a 200");
+        assert_eq!(conditions(&visits[2]), pair(etag, modified), "after a 304");
+        assert_eq!(conditions(&visits[3]), pair(b"W/\"other\"", b"later"), "after another 200");
+        daemon.stop().await;
+        let outcomes: Vec<(String,)> = world.rows("SELECT outcome FROM probes ORDER BY id LIMIT 3").await;
+        assert_eq!(outcomes.map_names(), ["unchanged", "not_modified", "unchanged"]);
+    }
+}
+
+trait Names {
+    fn map_names(&self) -> Vec<&str>;
+}
+
+impl Names for Vec<(String,)> {
+    fn map_names(&self) -> Vec<&str> {
+        self.iter().map(|(name,)| name.as_str()).collect()
+    }
+}
+
+#[tokio::test]
+async fn a_200_with_one_validator_drops_the_other() {
+    let world = World::new(7200.0);
+    let site = Site::start(&world, |visit| match visit.seen.order {
+        0 => Reply::ok(rss(["a"])).header("ETag", "\"1\"").header("Last-Modified", "one"),
+        _ => Reply::ok(rss(["a"])).header("Last-Modified", "two"),
+    })
+    .await;
+    let daemon = world.start(&[source("s", &site.url("/feed"))]).await;
+    let visits = site.visited(3).await;
+    assert_eq!(conditions(&visits[1]), pair(b"\"1\"", b"one"));
+    assert_eq!(conditions(&visits[2]), (None, Some(b"two".to_vec())));
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_304_overwrites_only_what_it_carries() {
+    let world = World::new(7200.0);
+    let site = Site::start(&world, |visit| match visit.seen.order {
+        0 => Reply::ok(rss(["a"])).header("ETag", "\"1\"").header("Last-Modified", "one"),
+        1 => Reply::new(304).header("ETag", "W/\"2\""),
+        2 => Reply::new(304).header("Last-Modified", "three"),
+        _ => Reply::new(304),
+    })
+    .await;
+    let daemon = world.start(&[source("s", &site.url("/feed"))]).await;
+    let visits = site.visited(5).await;
+    assert_eq!(conditions(&visits[1]), pair(b"\"1\"", b"one"));
+    assert_eq!(conditions(&visits[2]), pair(b"W/\"2\"", b"one"));
+    assert_eq!(conditions(&visits[3]), pair(b"W/\"2\"", b"three"));
+    assert_eq!(conditions(&visits[4]), pair(b"W/\"2\"", b"three"));
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn validators_survive_errors_and_a_restart() {
+    let world = World::new(20_000.0);
+    let statuses = [429, 500, 503, 404, 403];
+    let site = Site::start(&world, move |visit| match visit.seen.order {
+        0 => Reply::ok(rss(["a"])).header("ETag", "\"kept\"").header("Last-Modified", "kept too"),
+        n => match statuses.get(n - 1) {
+            // What an error carries is not the document's.
+            Some(&status) => {
+                Reply::new(status).header("ETag", "\"error\"").header("Last-Modified", "error")
+            }
+            None => Reply::ok(rss(["a"])).header("ETag", "\"new\""),
+        },
+    })
+    .await;
+    let sources = [source("s", &site.url("/feed"))];
+    let daemon = world.start(&sources).await;
+    site.visited(4).await;
+    daemon.stop().await;
+    let daemon = world.start(&sources).await;
+    let visits = site.visited(8).await;
+    for visit in &visits[1..7] {
+        assert_eq!(conditions(visit), pair(b"\"kept\"", b"kept too"), "request {}", visit.seen.order);
+    }
+    assert_eq!(conditions(&visits[7]), (Some(b"\"new\"".to_vec()), None));
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_changed_address_is_sent_no_validators_of_the_old_one() {
+    let world = World::new(7200.0);
+    let site = Site::start(&world, |visit| {
+        Reply::ok(rss(["a"]))
+            .header("ETag", format!("\"{}\"", visit.seen.path))
+            .header("Last-Modified", "x")
+    })
+    .await;
+    let daemon = world.start(&[source("s", &site.url("/old"))]).await;
+    site.visited_at("/old", 2).await;
+    world.reload(&daemon, &[source("s", &site.url("/new"))]).await;
+    let visits = site.visited_at("/new", 2).await;
+    assert_eq!(conditions(&visits[0]), (None, None));
+    assert_eq!(conditions(&visits[1]), pair(b"\"/new\"", b"x"));
+    daemon.stop().await;
+    assert_eq!(world.number("SELECT count(*) FROM updates").await, 0, "the same items are no news");
+}
+
+#[tokio::test]
+async fn an_answer_from_the_old_address_teaches_nothing_about_the_new_one() {
+    let world = World::new(7200.0);
+    let sign = Arc::new(tokio::sync::Notify::new());
+    let wait = Arc::clone(&sign);
+    let asked = Arc::new(AtomicU16::new(0));
+    let site = Site::start(&world, move |visit| match visit.seen.path.as_str() {
+        "/old" if asked.fetch_add(1, Ordering::SeqCst) == 0 => Reply::ok(rss(["a", "b"])),
+        // The address changes while this is under way.
+        "/old" => Reply::ok(rss(["b", "c"])).header("Cache-Control", "max-age=864000").after(wait.clone()),
+        _ => Reply::ok(rss(["x", "y", "z"])),
+    })
+    .await;
+    let daemon = world.start(&[source("s", &site.url("/old"))]).await;
+    site.visited_at("/old", 2).await;
+    world.reload(&daemon, &[source("s", &site.url("/new"))]).await;
+    sign.notify_one();
+    world.until("SELECT count(*) FROM probes", |probes| probes >= 2).await;
+    site.visited_at("/new", 2).await;
+    daemon.stop().await;
+    let news: Vec<(String,)> = world.rows("SELECT key FROM updates").await;
+    assert!(
+        !news.map_names().iter().any(|key| ["x", "y", "z"].contains(key)),
+        "what is at a new address is history: {news:?}"
+    );
+    assert_eq!(world.number("SELECT count(*) FROM gaps").await, 0, "a new place is not a gap");
+}

@@ -1,0 +1,78 @@
+//! Documents meant to do harm: each costs its own source one failed probe.
+
+use std::io::Write;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use super::daemon::{BRISK, Home, rss, source, until};
+use crate::web::{Reply, Web};
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[tokio::test]
+async fn a_hostile_document_costs_one_failed_probe_and_the_others_go_on() {
+    let deep = format!("<rss><channel><item>{}", "<x>".repeat(200_000));
+    let laughs: String =
+        (1..12).map(|n| format!("<!ENTITY l{n} \"{}\">", format!("&l{};", n - 1).repeat(10))).collect();
+    let laughs = format!(
+        "<?xml version=\"1.0\"?><!DOCTYPE rss [<!ENTITY l0 \"lol\">{laughs}]><rss><channel><title>&l11;</title>\
+         <item><guid>&l11;</guid></item></channel></rss>"
+    );
+    let outside = "<?xml version=\"1.0\"?><!DOCTYPE rss [<!ENTITY x SYSTEM \"file:///etc/passwd\">]>\
+                   <rss version=\"2.0\"><channel><item><guid>x</guid><title>&x;</title></item></channel></rss>";
+    let half = gzip(rss(["a"]).as_bytes());
+    let half = half[..half.len() / 2].to_vec();
+    let bomb = gzip(&vec![b' '; 30_000_000]);
+    let compressed = |body: Vec<u8>| Reply::ok(body).header("Content-Encoding", "gzip");
+    let documents = [
+        ("deep", Reply::ok(deep)),
+        ("laughs", Reply::ok(laughs)),
+        ("outside", Reply::ok(outside)),
+        ("half", compressed(half)),
+        ("bomb", compressed(bomb)),
+        ("noise", Reply::ok((0..=255_u8).cycle().take(100_000).collect::<Vec<_>>())),
+    ];
+    let mut webs = Vec::new();
+    for (name, reply) in documents {
+        webs.push((name, Web::start(move |_| reply.clone()).await));
+    }
+    let good = Web::start(|seen| Reply::ok(rss((0..=seen.order).map(|n| n.to_string())))).await;
+    let home = Home::new();
+    let mut sources: Vec<String> =
+        webs.iter().map(|(name, web)| source(name, &web.url("/feed"), BRISK)).collect();
+    sources.push(source("good", &good.url("/feed"), BRISK));
+    home.write(&sources);
+    let mut daemon = home.start();
+    until("all were asked", || webs.iter().all(|(_, web)| !web.requests().is_empty())).await;
+    home.until("SELECT count(DISTINCT source_id) FROM probes", |probed| probed == 7).await;
+    let before = good.requests().len();
+    until("the good one goes on", || good.requests().len() > before + 5).await;
+    daemon.stop().await;
+    for (name, first) in home
+        .rows::<(String, String)>(
+            "SELECT s.name, p.outcome FROM probes p JOIN sources s ON s.id = p.source_id
+             WHERE p.id IN (SELECT min(id) FROM probes GROUP BY source_id)",
+        )
+        .await
+    {
+        match name.as_str() {
+            "good" => assert_eq!(first, "unchanged"),
+            _ => assert_eq!(first, "failed", "{name}"),
+        }
+    }
+    assert!(
+        home.number(
+            "SELECT count(*) FROM updates WHERE source_id = (SELECT id FROM sources WHERE name = 'good')"
+        )
+        .await
+            > 3
+    );
+    let leaked = "SELECT count(*) FROM updates WHERE title LIKE '%root:%' OR length(title) > 100000";
+    assert_eq!(home.number(leaked).await, 0);
+    assert_eq!(home.number("SELECT count(*) FROM probes WHERE error LIKE '%panic%'").await, 0);
+}

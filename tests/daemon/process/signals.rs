@@ -1,0 +1,222 @@
+//! Signals, and what the service manager is told of them.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tidewatch_core::observe::compare::key_hash;
+
+use super::daemon::{BRISK, Home, LAZY, rss, soon, source, until};
+use crate::web::{Reply, Step, Web};
+
+#[tokio::test]
+async fn the_service_manager_is_told_that_we_are_ready_how_we_are_and_that_we_live() {
+    let web = Web::start(|_| Reply::ok(rss(["a"]))).await;
+    let home = Home::new();
+    home.write(&[source("s", &web.url("/feed"), BRISK)]);
+    let mut daemon = home.start_as_service();
+    let told = daemon.tells("READY=1").await;
+    assert!(told.last().unwrap().contains("STATUS=watching 1 sources"), "{told:?}");
+    // A watchdog is fed as long as the scheduler turns.
+    for _ in 0..3 {
+        daemon.tells("WATCHDOG=1").await;
+    }
+    daemon.signal("TERM");
+    daemon.tells("STOPPING=1").await;
+    assert_eq!(daemon.ended().await.0.code(), Some(0));
+    let events: Vec<(String,)> =
+        home.rows("SELECT kind FROM events WHERE kind IN ('started', 'stopped') ORDER BY id").await;
+    assert_eq!(events, [("started".to_owned(),), ("stopped".to_owned(),)]);
+}
+
+#[tokio::test]
+async fn a_service_manager_that_does_not_listen_holds_nothing_up() {
+    let web = Web::start(|_| Reply::ok(rss(["a"]))).await;
+    let home = Home::new();
+    home.write(&[source("s", &web.url("/feed"), BRISK)]);
+    let mut daemon = home.start_as_service();
+    let manager = home.path("notify");
+    let line = std::os::unix::net::UnixDatagram::unbound().unwrap();
+    line.set_nonblocking(true).unwrap();
+    // Nobody reads, so what it is told piles up until no more fits.
+    until("its socket is full", || line.send_to(b"X=1", &manager).is_err()).await;
+    let asked = web.requests().len();
+    until("probes go on", || web.requests().len() > asked + 10).await;
+    daemon.signal("HUP");
+    home.until("SELECT count(*) FROM events WHERE kind = 'reloaded'", |n| n == 1).await;
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_hangup_follows_the_changed_list_and_fetches_nothing_because_of_it() {
+    let web = Web::start(|_| Reply::ok(rss(["a"]))).await;
+    let home = Home::new();
+    let of = |name: &str, budget| source(name, &web.url(&format!("/{name}")), budget);
+    let stays = [of("lazy", LAZY), of("brisk", BRISK)];
+    home.write(&[stays[0].clone(), stays[1].clone(), of("leaves", BRISK)]);
+    let asked = |path: &str| web.requests().iter().filter(|seen| seen.path == format!("/{path}")).count();
+    let mut daemon = home.start_as_service();
+    daemon.tells("READY=1").await;
+    until("both brisk ones were asked", || asked("brisk") > 1 && asked("leaves") > 1).await;
+    home.until("SELECT last_probe_at FROM sources WHERE name = 'lazy'", |at| at > 0).await;
+    let due = "SELECT next_probe_at FROM sources WHERE name = 'lazy'";
+    let (due_before, asked_before) = (home.number(due).await, asked("lazy"));
+
+    home.write(&[stays[0].clone(), stays[1].clone(), of("comes", LAZY)]);
+    daemon.signal("HUP");
+    let told = daemon.tells("READY=1").await;
+    let reloading = told.iter().find(|message| message.contains("RELOADING=1")).expect("before READY");
+    let when = reloading.lines().find_map(|line| line.strip_prefix("MONOTONIC_USEC=")).expect("when");
+    assert!(when.parse::<u64>().unwrap() > 0);
+    let status = told.last().unwrap();
+    assert!(status.contains("STATUS=reloaded: "), "{status}");
+    assert!(status.contains("comes") || status.contains("added"), "{status}");
+
+    home.until("SELECT count(*) FROM events WHERE kind = 'reloaded'", |n| n == 1).await;
+    home.until("SELECT next_probe_at FROM sources WHERE name = 'comes'", |due| due > 0).await;
+    until("the new one is asked in its turn", || asked("comes") == 1).await;
+    assert_eq!(home.number(due).await, due_before);
+    let state: Vec<(String, Option<i64>)> =
+        home.rows("SELECT state, next_probe_at FROM sources WHERE name = 'leaves'").await;
+    assert_eq!(state[0].0, "removed");
+    // One that was under way when the list changed may still arrive; from then on, none.
+    home.until(
+        "SELECT count(*) FROM flights WHERE source_id = (SELECT id FROM sources WHERE name = 'leaves')",
+        |n| n == 0,
+    )
+    .await;
+    let (left, brisk) = (asked("leaves"), asked("brisk"));
+    until("the brisk one goes on", || asked("brisk") > brisk + 4).await;
+    assert_eq!(asked("leaves"), left);
+    assert_eq!((asked("lazy"), asked_before), (1, 1));
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_hangup_with_a_faulty_file_changes_nothing() {
+    let web = Web::start(|_| Reply::ok(rss(["a"]))).await;
+    let home = Home::new();
+    home.write(&[source("s", &web.url("/feed"), BRISK)]);
+    let mut daemon = home.start_as_service();
+    daemon.tells("READY=1").await;
+    soon("a first probe", web.arrived(1)).await;
+    std::fs::write(home.config(), "[fleet]\nstep = \"0s\"\n").unwrap();
+    daemon.signal("HUP");
+    let told = daemon.tells("READY=1").await;
+    assert!(told.iter().any(|message| message.contains("RELOADING=1")), "{told:?}");
+    assert!(told.last().unwrap().contains("STATUS=reload refused"), "{told:?}");
+    let place = format!("{}:2:8", home.config().display());
+    assert!(daemon.log().contains(&place), "{}", daemon.log());
+    home.until("SELECT count(*) FROM events WHERE kind = 'reload_refused'", |n| n == 1).await;
+    let before = web.requests().len();
+    soon("the old list goes on", web.arrived(before + 3)).await;
+    // And a good file is taken again.
+    home.write(&[source("s", &web.url("/feed"), BRISK), source("t", &web.url("/other"), BRISK)]);
+    daemon.signal("HUP");
+    daemon.tells("STATUS=reloaded").await;
+    until("the new one is asked", || web.requests().iter().any(|seen| seen.path == "/other")).await;
+    daemon.stop().await;
+}
+
+/// The items that a feed shows when it is asked for the n-th time.
+fn shown(name: usize, asked: usize) -> Vec<String> {
+    (0..=asked).map(|item| format!("{name}/{item}")).collect()
+}
+
+#[tokio::test]
+async fn what_was_answered_before_the_end_is_in_the_store() {
+    let mut webs = Vec::new();
+    for name in 0..24 {
+        let asked = AtomicUsize::new(0);
+        webs.push(
+            Web::start(move |_| {
+                let n = asked.fetch_add(1, Ordering::SeqCst);
+                Reply::ok(rss(shown(name, n))).slowly(Duration::from_millis(300))
+            })
+            .await,
+        );
+    }
+    let home = Home::new();
+    let sources: Vec<String> = webs
+        .iter()
+        .enumerate()
+        .map(|(name, web)| source(&format!("s{name}"), &web.url("/feed"), BRISK))
+        .collect();
+    home.write(&sources);
+    let mut daemon = home.start();
+    until("many requests are under way", || {
+        let total: usize = webs.iter().map(|web| web.requests().len()).sum();
+        let under_way: usize = webs.iter().map(Web::in_flight).sum();
+        total > 60 && under_way > 8
+    })
+    .await;
+    daemon.stop().await;
+    for web in &webs {
+        web.settled().await;
+    }
+    let stored: Vec<(String, i64)> =
+        home.rows("SELECT s.name, i.key_hash FROM items i JOIN sources s ON s.id = i.source_id").await;
+    let news: Vec<(String, String)> =
+        home.rows("SELECT s.name, u.key FROM updates u JOIN sources s ON s.id = u.source_id").await;
+    for (name, web) in webs.iter().enumerate() {
+        let answered = web.answered().into_iter().max().expect("each was answered");
+        let source = format!("s{name}");
+        for (n, item) in shown(name, answered).into_iter().enumerate() {
+            let hash = key_hash(&item) as i64;
+            assert!(stored.contains(&(source.clone(), hash)), "{item} was shown and is not remembered");
+            let reported = news.iter().filter(|row| **row == (source.clone(), item.clone())).count();
+            assert_eq!(reported, usize::from(n > 0), "{item}");
+        }
+        let probes = web.requests().len();
+        assert_eq!(web.answered().len(), probes, "nothing was cut short");
+    }
+    assert_eq!(home.number("SELECT count(*) FROM flights").await, 0);
+    let probes = home.number("SELECT count(*) FROM probes WHERE outcome <> 'failed'").await;
+    assert_eq!(probes, webs.iter().map(|web| web.requests().len() as i64).sum::<i64>());
+}
+
+#[tokio::test]
+async fn a_silent_server_does_not_keep_us_longer_than_ten_seconds() {
+    let web = Web::start(|_| Reply::raw(vec![Step::Stall])).await;
+    let home = Home::new();
+    home.write(&[source("s", &web.url("/feed"), BRISK)]);
+    let mut daemon = home.start();
+    soon("a request", web.arrived(1)).await;
+    daemon.stop().await;
+    // It was sent, so it counts: as a flight that the next start turns into a probe.
+    assert_eq!(home.number("SELECT count(*) FROM flights").await, 1);
+    let mut daemon = home.start();
+    home.until("SELECT count(*) FROM probes WHERE error LIKE 'interrupted%'", |n| n == 1).await;
+    daemon.kill();
+}
+
+#[tokio::test]
+async fn a_second_signal_aborts_at_once() {
+    let web = Web::start(|_| Reply::raw(vec![Step::Stall])).await;
+    let home = Home::new();
+    home.write(&[source("s", &web.url("/feed"), BRISK)]);
+    let mut daemon = home.start_as_service();
+    soon("a request", web.arrived(1)).await;
+    daemon.signal("TERM");
+    daemon.tells("STOPPING=1").await;
+    daemon.signal("INT");
+    let (status, taken) = daemon.ended().await;
+    assert_eq!(status.code(), Some(1), "{}", daemon.log());
+    assert!(taken < Duration::from_secs(5), "the drain alone would take longer: {taken:?}");
+    assert!(daemon.log().contains("second signal"), "{}", daemon.log());
+}
+
+#[tokio::test]
+async fn many_hangups_at_once_do_no_harm() {
+    let web = Web::start(|_| Reply::ok(rss(["a"]))).await;
+    let home = Home::new();
+    home.write(&[source("s", &web.url("/feed"), BRISK)]);
+    let mut daemon = home.start_as_service();
+    daemon.tells("READY=1").await;
+    for _ in 0..20 {
+        daemon.signal("HUP");
+    }
+    daemon.tells("STATUS=reloaded").await;
+    let before = web.requests().len();
+    soon("it goes on", web.arrived(before + 2)).await;
+    daemon.stop().await;
+}

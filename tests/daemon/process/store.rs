@@ -1,0 +1,114 @@
+//! Who may use the store, and who is told why not.
+
+use sqlx::Connection;
+
+use super::daemon::{BRISK, Home, rss, soon, source};
+use crate::web::{Reply, Web};
+
+#[tokio::test]
+async fn a_second_daemon_on_the_same_store_is_turned_away() {
+    let web = Web::start(|_| Reply::ok(rss(["a"]))).await;
+    let home = Home::new();
+    home.write(&[source("s", &web.url("/feed"), BRISK)]);
+    let mut daemon = home.start();
+    soon("a request", web.arrived(1)).await;
+    let second = home.run(&["run"]).await;
+    assert_eq!(second.status.code(), Some(69));
+    let said = String::from_utf8(second.stderr).unwrap();
+    assert!(said.contains("another tidewatch is using this store"), "{said}");
+    let before = web.requests().len();
+    soon("the first goes on", web.arrived(before + 1)).await;
+    daemon.stop().await;
+    // The lock goes with its holder.
+    let mut daemon = home.start();
+    let before = web.requests().len();
+    soon("a request", web.arrived(before + 1)).await;
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_store_is_refused_and_left_as_it_was() {
+    let home = Home::new();
+    home.write(&[]);
+    let text = "Dear diary, this is no database. ".repeat(100);
+    std::fs::write(home.store(), &text).unwrap();
+    for command in ["run", "status"] {
+        let output = home.run(&[command]).await;
+        assert_eq!(output.status.code(), Some(69), "{command}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains("not a SQLite database"), "{command}: {said}");
+    }
+    assert_eq!(std::fs::read_to_string(home.store()).unwrap(), text);
+
+    std::fs::remove_file(home.store()).unwrap();
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(home.store()).create_if_missing(true);
+    let mut other = sqlx::SqliteConnection::connect_with(&options).await.unwrap();
+    sqlx::query("CREATE TABLE recipes (name TEXT)").execute(&mut other).await.unwrap();
+    other.close().await.unwrap();
+    let output = home.run(&["run"]).await;
+    assert_eq!(output.status.code(), Some(69));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("of another program"), "{said}");
+}
+
+#[tokio::test]
+async fn a_store_of_a_newer_version_is_refused() {
+    let web = Web::start(|_| Reply::ok(rss(["a"]))).await;
+    let home = Home::new();
+    home.write(&[source("s", &web.url("/feed"), BRISK)]);
+    let mut daemon = home.start();
+    soon("a request", web.arrived(1)).await;
+    daemon.stop().await;
+    sqlx::query(
+        "INSERT INTO _sqlx_migrations (version, description, installed_on, success, checksum, execution_time)
+         VALUES (9999, 'the future', CURRENT_TIMESTAMP, 1, x'00', 0)",
+    )
+    .execute(&mut home.connection().await)
+    .await
+    .unwrap();
+    for command in ["run", "status"] {
+        let output = home.run(&[command]).await;
+        assert_eq!(output.status.code(), Some(69), "{command}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains("written by a newer tidewatch (schema 9999"), "{command}: {said}");
+    }
+}
+
+#[tokio::test]
+async fn others_may_read_and_write_beside_the_daemon() {
+    let web = Web::start(|seen| Reply::ok(rss((0..=seen.order).map(|n| n.to_string())))).await;
+    let home = Home::new();
+    home.write(&[source("s", &web.url("/feed"), BRISK)]);
+    let mut daemon = home.start();
+    home.until("SELECT count(*) FROM probes", |n| n > 0).await;
+    let mut own = home.connection().await;
+    sqlx::query("CREATE TABLE my_notes (probe INTEGER, note TEXT)").execute(&mut own).await.unwrap();
+    let mut noted = 0_i64;
+    while noted < 20 {
+        let mut transaction = own.begin_with("BEGIN IMMEDIATE").await.unwrap();
+        let last: i64 =
+            sqlx::query_scalar("SELECT max(id) FROM probes").fetch_one(&mut *transaction).await.unwrap();
+        sqlx::query("INSERT INTO my_notes VALUES (?, 'seen')")
+            .bind(last)
+            .execute(&mut *transaction)
+            .await
+            .unwrap();
+        transaction.commit().await.unwrap();
+        noted += 1;
+        let before = web.requests().len();
+        if noted % 5 == 0 {
+            soon("the daemon goes on", web.arrived(before + 1)).await;
+        }
+    }
+    let readable: i64 =
+        sqlx::query_scalar("SELECT count(*) FROM readable_updates").fetch_one(&mut own).await.unwrap();
+    assert!(readable > 0);
+    daemon.stop().await;
+    assert_eq!(home.number("SELECT count(*) FROM my_notes").await, 20);
+    assert!(!daemon.log().contains("ERROR"), "{}", daemon.log());
+    // And a daemon does not mind a stranger's table.
+    let mut daemon = home.start();
+    let before = web.requests().len();
+    soon("it starts again", web.arrived(before + 1)).await;
+    daemon.stop().await;
+}
