@@ -118,7 +118,7 @@ async fn look_up(config: &Config, name: &str, now: Timestamp) -> Result<Case, Cl
     // Only a plan that the source follows; its policy may have changed.
     let plan = stored.filter(|_| explanation.follows_plan);
     let memory = engine.memory(row.id).ok_or_else(unknown)?;
-    let (life, holds) = (memory.life.clone(), memory.holds);
+    let (life, holds) = (memory.burst.clone(), memory.holds);
     let burst = match life.burst_since {
         Some(_) => reader.open_burst(row.id).await?,
         None => None,

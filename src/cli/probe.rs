@@ -153,7 +153,7 @@ async fn dry_run(
         Ok((rows, engine)) => {
             if let Some(row) = rows.into_iter().find(|row| row.name == source.name) {
                 let reader = Reader::open(&config.daemon.store).await?;
-                dossier = reader.dossier(row.id).await?;
+                dossier = reader.probe_inputs(row.id).await?;
                 last_text = reader.page_text(row.id).await?;
                 adopted = row.adopted_url;
                 let blocking = engine.explain(row.id, None, now).and_then(|explanation| {

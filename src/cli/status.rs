@@ -186,7 +186,7 @@ fn source_status<'a>(
         follows: row.follows.as_deref().filter(|_| row.policy == Policy::Auto.name()),
         burst_since: iso(row.burst_since),
         quiet_since: iso(row.quiet_since),
-        look_by: iso(fleet.look_by(row.id)),
+        look_by: iso(fleet.deadline(row.id)),
         tardy_s: tardy(row.id, fleet, now).as_secs_f64(),
         cost: fleet.cost(row.id),
         budget_left: fleet.budget_left(row.id, now),
@@ -203,7 +203,7 @@ fn source_status<'a>(
 
 /// Time since the deadline of `max_gap`; zero before it.
 fn tardy(id: SourceId, fleet: &Engine, now: Timestamp) -> Span {
-    fleet.look_by(id).map_or(Span::ZERO, |by| (now - by).max(Span::ZERO))
+    fleet.deadline(id).map_or(Span::ZERO, |by| (now - by).max(Span::ZERO))
 }
 
 fn to_cells(

@@ -16,7 +16,7 @@ pub fn records(finished: &Finished, notices: &[RuleMatch]) -> Vec<CaughtRecord> 
     let record = |notice: &RuleMatch| {
         let rule = finished.rules.named(&notice.rule)?;
         let updates = &finished.observation.as_ref()?.updates;
-        let caught = notice.caught.iter().filter_map(|&index| updates.get(index as usize));
+        let caught = notice.items.iter().filter_map(|&index| updates.get(index as usize));
         Some(CaughtRecord {
             name: rule.terms.name.clone(),
             profile: rule.profile.clone(),

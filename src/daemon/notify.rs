@@ -68,10 +68,10 @@ pub async fn keep(mut progress: watch::Receiver<Progress>, clock: Clock) {
             continue;
         }
         let shown = progress.borrow_and_update().clone();
-        if watchdog.is_some() && shown.beats != beats {
+        if watchdog.is_some() && shown.turns != beats {
             unheard = tell(|| sd_notify::notify(&[NotifyState::Watchdog])).await;
         }
-        beats = shown.beats;
+        beats = shown.turns;
         let line = status_line(&shown, &clock);
         if line != said && unheard.is_none() {
             said.clone_from(&line);

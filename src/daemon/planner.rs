@@ -82,10 +82,10 @@ impl Planner {
     async fn plan(&self, orders: Vec<PlanOrder>) -> Result<PlansReady, StoreError> {
         let ids: Vec<SourceId> = orders.iter().map(|order| order.source).collect();
         let mut rates = self.reader.rates(&ids).await?;
-        let closely = orders.iter().filter(|order| order.standing.closely).map(|order| order.source);
+        let closely = orders.iter().filter(|order| order.input.closely).map(|order| order.source);
         let mut diaries = self.reader.diaries(&closely.collect::<Vec<_>>()).await?;
         let unknown =
-            orders.iter().filter(|order| order.wants.is_some() && !rates.contains_key(&order.source));
+            orders.iter().filter(|order| order.predictions.is_some() && !rates.contains_key(&order.source));
         let mut intervals: Vec<PredictedIntervals> = unknown
             .map(|&PlanOrder { source, made_from, .. }| PredictedIntervals {
                 source,
@@ -106,7 +106,7 @@ impl Planner {
         let params = Arc::clone(&self.params.borrow());
         let jobs = Arc::new(jobs);
         let profiles = compute(Arc::clone(&jobs), Arc::clone(&params), profile).await;
-        if jobs.iter().any(|job| job.order.wants.is_some()) {
+        if jobs.iter().any(|job| job.order.predictions.is_some()) {
             intervals.extend(compute(Arc::clone(&jobs), Arc::clone(&params), predict).await);
         }
         let plans = compute(jobs, params, make).await;
@@ -129,7 +129,7 @@ impl Job {
         let DiaryRow { diary, habits, .. } = self.diary.as_ref()?;
         let habits = PredictorMix::from_bytes(habits.as_deref()?)?;
         let diary = UpdateTimes::from_bytes(diary).filter(|diary| diary.entries().len() >= FEW)?;
-        Some(Arc::new(Foresight::new(diary, habits, self.known.rate.zone(), self.order.standing.now)))
+        Some(Arc::new(Foresight::new(diary, habits, self.known.rate.zone(), self.order.input.now)))
     }
 }
 
@@ -160,14 +160,14 @@ async fn compute<T: Send + 'static>(
 }
 
 fn profile(Job { order, known, .. }: &Job, _: &PlanParams) -> Option<SourceProfile> {
-    let (pulse, per_hour) = HourlyProfile::of(&Steps::from(&known.rate), order.standing.now)?;
+    let (pulse, per_hour) = HourlyProfile::of(&Steps::from(&known.rate), order.input.now)?;
     Some(SourceProfile { source: order.source, pulse, per_hour, updates: known.updates })
 }
 
 fn predict(Job { order, known, .. }: &Job, _: &PlanParams) -> Option<PredictedIntervals> {
-    let wants = order.wants.as_ref()?;
+    let wants = order.predictions.as_ref()?;
     let founded = known.updates >= WELL_FOUNDED;
-    let intervals = founded.then(|| build::spans(wants, &Steps::from(&known.rate), order.standing.now));
+    let intervals = founded.then(|| build::spans(wants, &Steps::from(&known.rate), order.input.now));
     Some(PredictedIntervals { source: order.source, made_from: order.made_from, intervals })
 }
 
@@ -176,14 +176,14 @@ fn make(job: &Job, params: &PlanParams) -> Option<MadePlan> {
     let KnownRate { origin, updates, .. } = *known;
     let rhythm =
         KnownRhythm { rate: Steps::from(&known.rate), origin, updates, foresight: job.foresight() };
-    let ahead = build::ahead(order, &rhythm, params)?;
+    let ahead = build::build_plan(order, &rhythm, params)?;
     let numbers = [ahead.expected_cost, ahead.lower_bound, ahead.price, ahead.overflow.unwrap_or(0.0)];
     if numbers.iter().any(|number| !number.is_finite()) {
         // A non-finite number cannot be stored and is a bug.
         tracing::error!(source = order.source.0, ?numbers, "a plan makes no sense; please report it");
         return None;
     }
-    Some(MadePlan { source: order.source, made_from: order.made_from, at: order.standing.now, ahead })
+    Some(MadePlan { source: order.source, made_from: order.made_from, at: order.input.now, ahead })
 }
 
 #[cfg(test)]
@@ -204,8 +204,8 @@ mod tests {
             source: SourceId(id),
             policy: Policy::Plan,
             made_from: Revision(1),
-            standing,
-            wants: None,
+            input: standing,
+            predictions: None,
         };
         let rate = Rate::constant(1.0);
         Job { order, known: KnownRate { rate, origin: RateOrigin::Individual, updates: 50 }, diary: None }
@@ -237,7 +237,7 @@ mod tests {
         }
         let mut job = job(1);
         job.order.policy = Policy::Auto;
-        job.order.standing =
+        job.order.input =
             PlanInput { closely: true, ..PlanInput::new(now, Budget { probes: 24, ..Budget::default() }) };
         let rhythm = Steps::from(&job.known.rate);
         let weighed = habits.then(|| PredictorMix::weigh(&diary, &rhythm, now, true).to_bytes());
@@ -265,7 +265,7 @@ mod tests {
         broken.diary = broken.diary.map(|row| DiaryRow { habits: Some(vec![1]), ..row });
         assert_eq!(late(&broken), unweighed, "unreadable weights are ignored");
         let mut seldom = by_the_clock(true);
-        seldom.order.standing.closely = false;
+        seldom.order.input.closely = false;
         assert_ne!(late(&seldom), informed, "predictors are used only for close planning");
     }
 
@@ -273,7 +273,7 @@ mod tests {
     async fn a_panic_in_planning_loses_only_that_sources_plan() {
         fn make(Job { order, .. }: &Job, _: &PlanParams) -> Option<MadePlan> {
             assert_ne!(order.source, SourceId(2), "panics for source 2");
-            let at = order.standing.now;
+            let at = order.input.now;
             let ahead = PlannedTimes {
                 by: Policy::Plan,
                 times: vec![at],

@@ -145,7 +145,7 @@ pub async fn probe(bench: &ProbeContext, launch: Launch) -> Finished {
     let mut attempt = launch.attempt;
     attempt.started = bench.clock.now();
     let mut crawl_delay = None;
-    match look(bench, &launch, attempt, &mut crawl_delay).await {
+    match run_probe(bench, &launch, attempt, &mut crawl_delay).await {
         Ok(finished) => finished,
         Err(stopped) => {
             let mut finished = Finished::failed(attempt, bench.clock.now(), stopped.failure, stopped.error);
@@ -158,7 +158,7 @@ pub async fn probe(bench: &ProbeContext, launch: Launch) -> Finished {
 }
 
 /// Sets `crawl_delay` as soon as robots.txt is parsed: it applies whether or not the page can be read.
-async fn look(
+async fn run_probe(
     bench: &ProbeContext,
     launch: &Launch,
     attempt: Attempt,
@@ -170,7 +170,7 @@ async fn look(
     };
     let unreadable_store =
         |error: crate::store::StoreError| Stopped::new(Failure::Interrupted, error.to_string());
-    let dossier = bench.reader.dossier(attempt.source).await.map_err(unreadable_store)?;
+    let dossier = bench.reader.probe_inputs(attempt.source).await.map_err(unreadable_store)?;
     let headers = headers(&launch.spec).await.map_err(|error| Stopped::new(Failure::Interrupted, error))?;
     let request = request(&launch.spec, headers, &dossier);
     if source.robots {
@@ -212,9 +212,9 @@ async fn look(
         };
         let (kind, last) = (source.kind, dossier.seen.last_look);
         let look = ProbedUpdates { kind, last, now: attempt.started, seen: None, except: None };
-        answered.heard = mind.look(&look, answer.modified_at);
-        let beliefs = mind.record(answered.heard.for_good);
-        answered.asked = serves.then(|| Box::new(RuleReading { told: Vec::new(), found: 0, expected }));
+        answered.model = mind.learn(&look, answer.modified_at);
+        let beliefs = mind.record(answered.model.became_the_rhythm);
+        answered.rules = serves.then(|| Box::new(RuleReading { matches: Vec::new(), found: 0, expected }));
         return Ok(done(ProbeOutcome::NotModified, answered, validators, None, beliefs));
     }
     if answer.status != 200 {
@@ -228,10 +228,10 @@ async fn look(
         ..Stopped::new(Failure::Unreadable, error)
     })?;
     answered.updates = u32::try_from(observation.updates.len()).unwrap_or(u32::MAX);
-    answered.heard = heard;
-    answered.asked = serves.then(|| {
+    answered.model = heard;
+    answered.rules = serves.then(|| {
         let new = observation.updates.iter().filter(|update| update.kind != UpdateKind::Edited).count();
-        Box::new(RuleReading { told, found: u32::try_from(new).unwrap_or(u32::MAX), expected })
+        Box::new(RuleReading { matches: told, found: u32::try_from(new).unwrap_or(u32::MAX), expected })
     });
     answered.gap = observation.gap;
     answered.hints = Some(observation.hints);
@@ -346,8 +346,8 @@ async fn read(
         };
         let (kind, last) = (source.kind, seen.last_look);
         let look = ProbedUpdates { kind, last, now: started, seen: Some(&observation), except: None };
-        let heard = mind.look(&look, modified_at);
-        let beliefs = mind.record(heard.for_good);
+        let heard = mind.learn(&look, modified_at);
+        let beliefs = mind.record(heard.became_the_rhythm);
         let told = rule_checks::told(&rules, &source, &mut observation);
         Ok(Read { observation, heard, beliefs, told })
     });

@@ -8,10 +8,10 @@ use super::notes::event;
 use super::probe::Finished;
 
 /// Builds the record of a finished probe, which is committed in one transaction.
-pub fn landing(finished: Finished, result: ProbeResult) -> ProbeRecord {
+pub fn probe_record(finished: Finished, result: ProbeResult) -> ProbeRecord {
     let id = finished.attempt.source;
-    let caught = match_records::records(&finished, &result.follows.notices);
-    let heard = finished.result.ok().map(|answered| answered.heard).unwrap_or_default();
+    let caught = match_records::records(&finished, &result.rule_effects.notices);
+    let heard = finished.result.ok().map(|answered| answered.model).unwrap_or_default();
     let events = result.notes.iter().filter_map(|note| event(id, finished.finished, note)).collect();
     let host = result.host.map(|asks| HostRecord {
         key: asks.host.key.to_string(),
@@ -37,6 +37,6 @@ pub fn landing(finished: Finished, result: ProbeResult) -> ProbeRecord {
         host,
         events,
         caught,
-        rules: result.follows.states,
+        rules: result.rule_effects.states,
     }
 }

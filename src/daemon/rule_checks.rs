@@ -19,7 +19,7 @@ pub fn told(rules: &RulesConfig, source: &SourceConfig, seen: &mut Observation) 
     let quotes = |told: &&RuleMatches| {
         rules.named(&told.rule).is_some_and(|rule| rule.fields.contains(&QueryField::Text))
     };
-    for &index in told.iter().filter(quotes).flat_map(|told| &told.caught) {
+    for &index in told.iter().filter(quotes).flat_map(|told| &told.items) {
         if let Some(kept) = kept.get_mut(index as usize) {
             *kept = true;
         }

@@ -230,7 +230,7 @@ async fn start(setup: DaemonSetup, store: &Path) -> Result<Tasks, DaemonError> {
         clock: clock.clone(),
         targets: told,
         fetcher: fetcher_of_posts,
-        poke: deliver,
+        committed: deliver,
     };
     let (refits, params) = watch::channel(Arc::new(RefitParams::new(&config)));
     let refitter = Refitter {

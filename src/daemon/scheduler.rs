@@ -25,7 +25,7 @@ use tidewatch_core::time::Timestamp;
 use super::messages::{Control, Launch, ProbeRequest, Reconfiguration};
 use super::notes::{event, log_note};
 use super::probe::Finished;
-use super::probe_record::landing;
+use super::probe_record::probe_record;
 use super::record::{RecordTo, Recording};
 use super::startup::{Roster, Spec, learning_of, rule_set};
 
@@ -33,7 +33,7 @@ use super::startup::{Roster, Spec, learning_of, rule_set};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Iterations of the loop; the watchdog is notified while it grows.
-    pub beats: u64,
+    pub turns: u64,
     /// Sources watched.
     pub sources: usize,
     /// Probes in progress.
@@ -304,7 +304,7 @@ impl Scheduler {
         let found = finished.observation.as_ref().map_or(0, |seen| seen.updates.len());
         self.shown.updates += found as u64;
         self.log_end(&finished, &result, found);
-        Write::Ended(Box::new(landing(finished, result)))
+        Write::Ended(Box::new(probe_record(finished, result)))
     }
 
     fn log_end(&self, finished: &Finished, result: &ProbeResult, found: usize) {
@@ -397,7 +397,7 @@ impl Scheduler {
     }
 
     fn show(&mut self) {
-        self.shown.beats += 1;
+        self.shown.turns += 1;
         self.shown.sources = self.engine.len();
         self.shown.in_flight = self.engine.in_progress();
         self.shown.next_step = self.engine.next_start();

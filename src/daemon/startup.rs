@@ -135,7 +135,7 @@ pub async fn load_engine(
     connection: &mut Connection,
     now: Timestamp,
 ) -> Result<Loaded, StoreError> {
-    let mut startup = Startup::new(config, load::standing(connection).await?, now);
+    let mut startup = Startup::new(config, load::stored_state(connection).await?, now);
     load::each(connection, now, now - look_back(config), |remembered| startup.take(remembered)).await?;
     let states = if config.rules.is_empty() { Vec::new() } else { rules::states(connection).await? };
     Ok(startup.done(&config.rules, &states))

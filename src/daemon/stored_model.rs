@@ -46,7 +46,7 @@ impl StoredModel {
 
     /// Updates the model with one probe. `modified` is the server's `Last-Modified` time; it dates a
     /// document that has no dates of its own.
-    pub fn look(&mut self, look: &ProbedUpdates<'_>, modified: Option<Timestamp>) -> ModelUpdate {
+    pub fn learn(&mut self, look: &ProbedUpdates<'_>, modified: Option<Timestamp>) -> ModelUpdate {
         let Learning { bursts, cycle, .. } = *self.learning;
         let rate = self.rate.as_ref().map(|known| (&known.rate, known.updates));
         let prior = PriorKnowledge { rate, bursts, cycle, newest: self.newest };
@@ -97,8 +97,8 @@ mod tests {
             seen,
             except: None,
         };
-        let heard = mind.look(&look, None);
-        let BeliefsRecord { history, watch, aside, diary, .. } = mind.record(heard.for_good);
+        let heard = mind.learn(&look, None);
+        let BeliefsRecord { history, watch, aside, diary, .. } = mind.record(heard.became_the_rhythm);
         ProbeInputs {
             history: Some(history),
             watch,

@@ -14,7 +14,7 @@ use crate::clock::{Clock, real_pause};
 use crate::config::target::TargetConfig;
 use crate::fetch::client::Fetcher;
 use crate::store::StoreError;
-use crate::store::load::standing;
+use crate::store::load::stored_state;
 use crate::store::reader::Reader;
 use crate::store::writer::Write;
 
@@ -37,7 +37,7 @@ pub struct Dispatcher {
     /// The HTTP client; a change applies from the next attempt.
     pub fetcher: watch::Receiver<Fetcher>,
     /// Notified after deliveries are committed.
-    pub poke: Arc<Notify>,
+    pub committed: Arc<Notify>,
 }
 
 impl Dispatcher {
@@ -64,14 +64,14 @@ impl Dispatcher {
                     clock: self.clock.clone(),
                     targets: self.targets.clone(),
                     fetcher: self.fetcher.clone(),
-                    bell: bell.clone(),
+                    changed: bell.clone(),
                     seed,
                 };
                 names.insert(lanes.spawn(lane.run()).id(), Arc::clone(&target.name));
             }
-            self.mention_strangers(&targets, &mut mentioned).await;
+            self.warn_of_unknown_targets(&targets, &mut mentioned).await;
             tokio::select! {
-                () = self.poke.notified() => {}
+                () = self.committed.notified() => {}
                 () = real_pause(LOOKS_EVERY) => {}
                 changed = self.targets.changed(), if reloads => reloads = changed.is_ok(),
                 Some(ended) = lanes.join_next_with_id() => {
@@ -95,13 +95,17 @@ impl Dispatcher {
     async fn seed(&self) -> u64 {
         let read = async {
             let mut connection = self.reader.connection().await?;
-            Ok::<_, StoreError>(standing(&mut connection).await?.seed)
+            Ok::<_, StoreError>(stored_state(&mut connection).await?.seed)
         };
         read.await.unwrap_or_default()
     }
 
     /// Warns once about each target that has queued rows but is not configured.
-    async fn mention_strangers(&self, targets: &[Arc<TargetConfig>], mentioned: &mut HashSet<String>) {
+    async fn warn_of_unknown_targets(
+        &self,
+        targets: &[Arc<TargetConfig>],
+        mentioned: &mut HashSet<String>,
+    ) {
         let Ok(waiting) = self.reader.waiting_targets().await else { return };
         let known = |name: &str| targets.iter().any(|target| &*target.name == name);
         mentioned.retain(|name| !known(name));

@@ -34,7 +34,7 @@ pub(super) struct TargetWorker {
     pub(super) targets: watch::Receiver<Arc<Vec<Arc<TargetConfig>>>>,
     pub(super) fetcher: watch::Receiver<Fetcher>,
     /// Signalled when a row may be due.
-    pub(super) bell: watch::Receiver<()>,
+    pub(super) changed: watch::Receiver<()>,
     /// Seed of the jitter.
     pub(super) seed: u64,
 }
@@ -57,7 +57,7 @@ impl TargetWorker {
         let mut unreadable = false;
         while let Some(target) = self.target() {
             // Marked as seen before the store is read, so that no signal is lost.
-            self.bell.borrow_and_update();
+            self.changed.borrow_and_update();
             let head = self.head().await.unwrap_or_else(|error| {
                 if !std::mem::replace(&mut unreadable, true) {
                     tracing::warn!(to = %self.name, %error, "deliveries cannot be read; trying again");
@@ -102,7 +102,7 @@ impl TargetWorker {
             }
         };
         tokio::select! {
-            rung = self.bell.changed() => rung.map_err(|_| Alone),
+            rung = self.changed.changed() => rung.map_err(|_| Alone),
             () = due => Ok(()),
         }
     }

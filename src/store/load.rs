@@ -80,15 +80,15 @@ async fn recover(connection: &mut SqliteConnection, now: Timestamp) -> Result<u6
 }
 
 /// The stored state that belongs to no single source.
-pub async fn standing(connection: &mut SqliteConnection) -> Result<StoredState, StoreError> {
-    let mut standing = StoredState::default();
+pub async fn stored_state(connection: &mut SqliteConnection) -> Result<StoredState, StoreError> {
+    let mut stored = StoredState::default();
     for row in sqlx::query("SELECT host, public, paused_until, crawl_delay_ms FROM hosts")
         .fetch_all(&mut *connection)
         .await?
     {
         let host = HostGroup { key: row.get::<String, _>(0).into(), public: row.get(1) };
         let paused_until: Option<i64> = row.get(2);
-        standing.hosts.push((
+        stored.hosts.push((
             host,
             paused_until.map(Timestamp::from_millis),
             Span::from_millis(row.get(3)),
@@ -97,11 +97,11 @@ pub async fn standing(connection: &mut SqliteConnection) -> Result<StoredState, 
     // Events are not considered: they keep their time when the clock is set.
     let latest: Option<i64> =
         sqlx::query_scalar("SELECT max(started_at) FROM probes").fetch_one(&mut *connection).await?;
-    standing.latest = latest.map(Timestamp::from_millis);
+    stored.latest = latest.map(Timestamp::from_millis);
     let seed: i64 =
         sqlx::query_scalar("SELECT value FROM meta WHERE key = 'seed'").fetch_one(connection).await?;
-    standing.seed = seed as u64;
-    Ok(standing)
+    stored.seed = seed as u64;
+    Ok(stored)
 }
 
 /// Sources per page: all rows of a million sources would take more memory than the engine.

@@ -100,7 +100,7 @@ impl Reader {
     }
 
     /// Reads the inputs of a probe.
-    pub async fn dossier(&self, id: SourceId) -> Result<ProbeInputs, StoreError> {
+    pub async fn probe_inputs(&self, id: SourceId) -> Result<ProbeInputs, StoreError> {
         let rate = self.rates(&[id]).await?.remove(&id);
         let mut connection = self.pool.acquire().await?;
         let row = sqlx::query(

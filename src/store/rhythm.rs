@@ -79,7 +79,7 @@ pub(super) async fn bursts(connection: &mut SqliteConnection, id: i64, landing: 
         Some(BurstChange::Ended(evidence)) => go_on(connection, id, &evidence, Some(evidence.at)).await?,
         None => match landing.burst_so_far {
             Some(evidence) => go_on(connection, id, &evidence, None).await?,
-            None if landing.memory.life.burst_since.is_none() => {
+            None if landing.memory.burst.burst_since.is_none() => {
                 // Rarely closes a burst: only if the document was replaced or the rhythm is unknown again.
                 let query = "UPDATE bursts SET ended_at = ? WHERE source_id = ? AND ended_at IS NULL";
                 let ended = landing.finished.as_millis();

@@ -194,20 +194,20 @@ impl SourceRow {
         // The start counts: an update published during the answer was not in it and belongs to the next
         // probe.
         let looked = landing.error.is_none().then_some(landing.attempt.started);
-        let toll = Some(memory.toll).filter(ProbeCost::is_known);
+        let toll = Some(memory.cost).filter(ProbeCost::is_known);
         let moving = memory.moving.as_deref();
         Self {
             state: memory.state.name().into(),
             next_probe_at: millis(memory.due.at()),
             next_probe_reason: Some(memory.reason.name().into()),
-            next_probe_policy: Some(memory.life.asked_by.name().into()),
+            next_probe_policy: Some(memory.burst.asked_by.name().into()),
             next_probe_rule: memory.rule.as_deref().map(text),
             last_probe_at: millis(memory.last_probe),
             last_look_at: millis(looked),
             last_update_at: millis(memory.last_update),
             look_by_at: millis(landing.look_by),
             known_updates: i64::try_from(memory.known_updates).unwrap_or(i64::MAX),
-            follows: Some(memory.life.follows.name().into()),
+            follows: Some(memory.burst.follows.name().into()),
             mean_bytes: toll.map(|toll| toll.bytes),
             mean_ms: toll.map(|toll| toll.millis),
             error_streak: memory.error_streak,
@@ -224,11 +224,11 @@ impl SourceRow {
             moving_since: moving.map(|proof| proof.since.as_millis()),
             adopted_url: memory.adopted_url.as_deref().map(text),
             holds: memory.holds,
-            newest_at: millis(memory.life.newest),
-            burst_since: millis(memory.life.burst_since),
-            in_bursts: memory.life.in_bursts,
-            quiet_since: millis(memory.life.quiet_since),
-            reserve_whole_at: millis(memory.life.reserve_whole_at),
+            newest_at: millis(memory.burst.newest),
+            burst_since: millis(memory.burst.burst_since),
+            in_bursts: memory.burst.in_bursts,
+            quiet_since: millis(memory.burst.quiet_since),
+            reserve_whole_at: millis(memory.burst.reserve_whole_at),
             estimate: memory.estimate.known_rate().map(|_| memory.estimate.to_text().into()),
             found_per_hour: memory.estimate.known_rate(),
         }
@@ -256,10 +256,10 @@ impl SourceRow {
             reason: self.next_probe_reason.as_deref().and_then(Reason::from_name).unwrap_or_default(),
             rule: self.next_probe_rule.map(|rule| rule.as_ref().into()),
             last_probe: instant(self.last_probe_at),
-            looked: instant(self.last_look_at),
+            last_success: instant(self.last_look_at),
             last_update: instant(self.last_update_at),
             known_updates: self.known_updates.max(0).unsigned_abs(),
-            toll: ProbeCost { bytes: self.mean_bytes.unwrap_or(0.0), millis: self.mean_ms.unwrap_or(0.0) },
+            cost: ProbeCost { bytes: self.mean_bytes.unwrap_or(0.0), millis: self.mean_ms.unwrap_or(0.0) },
             error_streak: self.error_streak,
             fresh_until: instant(self.fresh_until),
             retry_until: instant(self.retry_until),
@@ -274,7 +274,7 @@ impl SourceRow {
             adopted_url: self.adopted_url.map(|url| url.into_owned().into_boxed_str()),
             holds: self.holds,
             estimate: self.estimate.as_deref().and_then(ChangePointRate::from_text).unwrap_or_default(),
-            life: BurstState {
+            burst: BurstState {
                 asked_by: policy(self.next_probe_policy).unwrap_or(Policy::Uniform),
                 follows: policy(self.follows).unwrap_or(Policy::Adaptive),
                 newest: instant(self.newest_at),

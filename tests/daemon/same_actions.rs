@@ -173,8 +173,8 @@ fn answer(source: SourceId, nth: u32, since: Span, now: Timestamp) -> (Span, Res
                 ttl: (source.0 % 5 == 0).then(|| Span::from_mins(45)),
                 ..FeedHints::default()
             }),
-            heard: heard(source, nth),
-            asked: asked(source, chance.unit() < 0.5, now),
+            model: heard(source, nth),
+            rules: asked(source, chance.unit() < 0.5, now),
             bytes: (chance.unit() * 90_000.0) as u64,
             ..ProbeAnswer::default()
         }),
@@ -187,7 +187,7 @@ fn asked(source: SourceId, news: bool, now: Timestamp) -> Option<Box<RuleReading
     let counts = if news { vec![now] } else { Vec::new() };
     let told = |rule: &str, asks: bool, counts: Vec<Timestamp>| RuleMatches {
         rule: rule.into(),
-        caught: if asks && news { vec![0] } else { Vec::new() },
+        items: if asks && news { vec![0] } else { Vec::new() },
         counts,
     };
     let told = match source.0 {
@@ -195,7 +195,7 @@ fn asked(source: SourceId, news: bool, now: Timestamp) -> Option<Box<RuleReading
         7 | 10 => vec![told("p/others", false, counts)],
         _ => return None,
     };
-    Some(Box::new(RuleReading { told, found: u32::from(news), expected: Some(0.4) }))
+    Some(Box::new(RuleReading { matches: told, found: u32::from(news), expected: Some(0.4) }))
 }
 
 /// Of every sixteen probes, four are in a burst.
@@ -252,8 +252,8 @@ fn plan(order: &PlanOrder) -> PlansReady {
         1 => Steps::from(&Rate::constant(4.0)),
         n => Steps::windows(jiff::tz::TimeZone::UTC, 0.1, &[(office, n as f64)]).unwrap(),
     };
-    let (source, made_from, now) = (order.source, order.made_from, order.standing.now);
-    let intervals = order.wants.as_ref().map(|wants| PredictedIntervals {
+    let (source, made_from, now) = (order.source, order.made_from, order.input.now);
+    let intervals = order.predictions.as_ref().map(|wants| PredictedIntervals {
         source,
         made_from,
         intervals: Some(build::spans(wants, &rate, now)),
@@ -262,7 +262,7 @@ fn plan(order: &PlanOrder) -> PlansReady {
     let rhythm = KnownRhythm { rate, origin, updates: 20, foresight: foresight(source) };
     let params =
         PlanParams { importance: Steps::constant(1.0).unwrap(), freshness_threshold: 1.0, switches: false };
-    let plans = build::ahead(order, &rhythm, &params);
+    let plans = build::build_plan(order, &rhythm, &params);
     PlansReady {
         requests: 1,
         profiles: Vec::new(),

@@ -30,19 +30,19 @@ pub fn match_rules<'q>(
     updates: &[Update],
 ) -> Vec<RuleMatches> {
     let matched = parts.iter().filter_map(|part| Some(match_rule(*part, query(part.rule)?, updates)));
-    matched.filter(|told| !told.caught.is_empty() || !told.counts.is_empty()).collect()
+    matched.filter(|told| !told.items.is_empty() || !told.counts.is_empty()).collect()
 }
 
 fn match_rule(part: RulePart, query: RuleQuery<'_>, updates: &[Update]) -> RuleMatches {
     let rule = Arc::clone(&query.terms.name);
-    let mut told = RuleMatches { rule, caught: Vec::new(), counts: Vec::new() };
+    let mut told = RuleMatches { rule, items: Vec::new(), counts: Vec::new() };
     for (index, update) in updates.iter().enumerate() {
         let at = latest(update);
         if update.kind == UpdateKind::Edited || !query.terms.active.holds(at) {
             continue;
         }
         if part.asked && holds(query.wanted, update) {
-            told.caught.push(u32::try_from(index).unwrap_or(u32::MAX));
+            told.items.push(u32::try_from(index).unwrap_or(u32::MAX));
         }
         if part.triggers && holds(query.counts, update) {
             told.counts.push(at);
@@ -93,9 +93,9 @@ mod tests {
             match_rules(&[part], query, &updates)
         };
         let found = told(true, true, Some(&release));
-        assert_eq!((&found[0].caught[..], found[0].counts.len()), (&[0][..], 2));
+        assert_eq!((&found[0].items[..], found[0].counts.len()), (&[0][..], 2));
         assert!(found[0].counts.is_sorted());
-        assert_eq!(told(true, false, None)[0].caught, [0, 1]);
+        assert_eq!(told(true, false, None)[0].items, [0, 1]);
         assert!(told(false, false, None).is_empty());
     }
 }

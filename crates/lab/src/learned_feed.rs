@@ -132,19 +132,19 @@ impl LearnedFeed {
         let asked = self.rules.as_ref().map(|(rules, parts)| {
             let expected = rate.and_then(|rate| since_last_probe(rate, last, now));
             let told = rules.matches(parts, &seen.updates);
-            Box::new(RuleReading { told, found: updates, expected })
+            Box::new(RuleReading { matches: told, found: updates, expected })
         });
         let answered = ProbeAnswer {
             updates,
             history: if last.is_none() { shown } else { 0 },
             gap: seen.gap,
             holds: Some(shown).filter(|&items| items > 0),
-            heard,
-            asked,
+            model: heard,
+            rules: asked,
             ..ProbeAnswer::default()
         };
-        (self.last, self.newest) = (Some(now), answered.heard.newest);
-        if answered.heard.for_good.is_some() {
+        (self.last, self.newest) = (Some(now), answered.model.newest);
+        if answered.model.became_the_rhythm.is_some() {
             self.refit(now, None);
         } else if found > 0 {
             self.foresee(now);

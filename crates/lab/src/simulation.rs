@@ -19,7 +19,7 @@ use tidewatch_core::model::source_model::WELL_FOUNDED;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::observe::SourceKind;
 use tidewatch_core::planning::budget::Budget;
-use tidewatch_core::planning::build::{PlanOrder, PlanParams, ahead, spans};
+use tidewatch_core::planning::build::{PlanOrder, PlanParams, build_plan, spans};
 use tidewatch_core::planning::plan_input;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::planning::rule::RulePart;
@@ -186,21 +186,21 @@ impl<'w> Watcher<'w> {
     }
 
     fn planned(&self, order: &PlanOrder) -> Option<MadePlan> {
-        let (source, made_from, at) = (order.source, order.made_from, order.standing.now);
+        let (source, made_from, at) = (order.source, order.made_from, order.input.now);
         let ahead = match self.sources[place(source)].truth {
-            Some(truth) => plan_input::plan(&order.standing, truth, &self.params.importance)?,
-            None => ahead(order, &self.feeds[place(source)].rhythm()?, &self.params)?,
+            Some(truth) => plan_input::plan(&order.input, truth, &self.params.importance)?,
+            None => build_plan(order, &self.feeds[place(source)].rhythm()?, &self.params)?,
         };
         Some(MadePlan { source, made_from, at, ahead })
     }
 
     /// The predicted intervals of updates that rules request, if any rule does.
     fn predicted(&self, order: &PlanOrder) -> Option<PredictedIntervals> {
-        let wants = order.wants.as_ref()?;
+        let wants = order.predictions.as_ref()?;
         let known = self.feeds[place(order.source)].rhythm().filter(|known| known.updates >= WELL_FOUNDED);
         let intervals = match self.sources[place(order.source)].truth {
-            Some(truth) => Some(spans(wants, truth, order.standing.now)),
-            None => known.map(|known| spans(wants, &known.rate, order.standing.now)),
+            Some(truth) => Some(spans(wants, truth, order.input.now)),
+            None => known.map(|known| spans(wants, &known.rate, order.input.now)),
         };
         Some(PredictedIntervals { source: order.source, made_from: order.made_from, intervals })
     }

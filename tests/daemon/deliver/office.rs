@@ -194,7 +194,7 @@ impl Office {
             clock: self.clock.clone(),
             targets: self.targets.subscribe(),
             fetcher: self.fetcher.subscribe(),
-            poke: Arc::clone(&self.poke),
+            committed: Arc::clone(&self.poke),
         };
         self.courier = Some(tokio::spawn(courier.run()));
     }

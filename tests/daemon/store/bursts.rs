@@ -16,7 +16,7 @@ fn look(id: SourceId, secs: i64, policy: Policy, burst: Option<BurstChange>) -> 
     let life = BurstState { follows, ..BurstState::default() };
     ProbeRecord {
         attempt: Attempt { policy, ..plain.attempt },
-        memory: SourceMemory { life, ..plain.memory.clone() },
+        memory: SourceMemory { burst: life, ..plain.memory.clone() },
         burst,
         ..plain
     }
@@ -107,7 +107,7 @@ async fn a_change_for_good_voids_the_rate_and_says_so() {
     store.write(rate(a, 9_600));
     store.flush().await;
     assert_eq!(reader.rates(&[a]).await.unwrap().len(), 1);
-    assert_eq!(reader.dossier(a).await.unwrap().rate.unwrap().updates, 30);
+    assert_eq!(reader.probe_inputs(a).await.unwrap().rate.unwrap().updates, 30);
     assert!(reader.histories(SourceId(0), 9, true).await.unwrap().is_empty());
 }
 
@@ -125,7 +125,7 @@ async fn a_new_address_begins_another_life() {
         quiet_since: Some(at(1)),
         reserve_whole_at: Some(at(5_000)),
     };
-    let memory = SourceMemory { life: life.clone(), ..first.memory.clone() };
+    let memory = SourceMemory { burst: life.clone(), ..first.memory.clone() };
     store.write(Write::Ended(Box::new(ProbeRecord { memory, ..first })));
     let sync = async |listed: Listed| {
         let (reply, synced) = oneshot::channel();
@@ -133,7 +133,7 @@ async fn a_new_address_begins_another_life() {
         synced.await.unwrap();
         store.flush().await;
         let mut connection = store.reader().await.connection().await.unwrap();
-        load::remembered(&mut connection, a).await.unwrap().life
+        load::remembered(&mut connection, a).await.unwrap().burst
     };
     let same = listed("a", "http://a/");
     assert_eq!(sync(same.clone()).await, life, "nothing changed");
@@ -153,7 +153,7 @@ async fn a_clock_that_was_set_moves_every_promise() {
         due: Due::At(at(20_000)),
         last_probe: Some(at(10_001)),
         retry_until: Some(at(15_000)),
-        life: BurstState { newest: Some(at(9_000)), ..BurstState::default() },
+        burst: BurstState { newest: Some(at(9_000)), ..BurstState::default() },
         ..first.memory.clone()
     };
     store.write(Write::Ended(Box::new(landing(a, 50))));
@@ -164,7 +164,7 @@ async fn a_clock_that_was_set_moves_every_promise() {
     let mut connection = reader.connection().await.unwrap();
     let moved = load::remembered(&mut connection, a).await.unwrap();
     assert_eq!((moved.due, moved.retry_until), (Due::At(at(15_000)), Some(at(10_000))));
-    assert_eq!((moved.last_probe, moved.life.newest), (Some(at(5_001)), Some(at(4_000))));
+    assert_eq!((moved.last_probe, moved.burst.newest), (Some(at(5_001)), Some(at(4_000))));
     let starts: Vec<Timestamp> =
         reader.last_probes(a, 9).await.unwrap().iter().map(|probe| probe.started_at).collect();
     assert_eq!(starts, [at(5_000), at(50)], "what binds nobody stays");

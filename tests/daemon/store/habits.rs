@@ -59,8 +59,8 @@ async fn a_diary_and_habits_are_kept_until_they_are_others() {
     store.write(look(b, 100, None));
     store.flush().await;
     let reader = store.reader().await;
-    assert_eq!(reader.dossier(a).await.unwrap().diary, Some(first.clone()));
-    assert_eq!(reader.dossier(b).await.unwrap().diary, None);
+    assert_eq!(reader.probe_inputs(a).await.unwrap().diary, Some(first.clone()));
+    assert_eq!(reader.probe_inputs(b).await.unwrap().diary, None);
     let of_a = async || reader.diaries(&[a, b]).await.unwrap().remove(&a);
     let row = of_a().await.unwrap();
     assert_eq!((row.diary, row.habits, row.weighed_at), (first.clone(), None, None));
@@ -120,7 +120,7 @@ async fn a_store_from_before_diaries_has_none_and_takes_them() {
     old.close().await.unwrap();
     let connection = open::for_writing(&path).await.unwrap();
     let reader = Reader::open(&path).await.unwrap();
-    let dossier = reader.dossier(SourceId(1)).await.unwrap();
+    let dossier = reader.probe_inputs(SourceId(1)).await.unwrap();
     assert_eq!((dossier.history, dossier.diary), (Some(vec![1, 2, 3]), None));
     assert!(reader.diaries(&[SourceId(1)]).await.unwrap().is_empty());
     let (writer, desk) = Writer::new(connection);

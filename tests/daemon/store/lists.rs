@@ -80,7 +80,7 @@ async fn the_list_is_followed_and_nothing_learned_is_lost() {
     let again = sync(vec![listed("a", "http://elsewhere/"), listed("c", "http://c/")], &["b"]).await;
     assert_eq!((again.ids["a"], again.removed), (a, vec![b]));
     assert!(again.stored.contains("c"), "and what was stored of it meanwhile is remembered");
-    let dossier = store.reader().await.dossier(a).await.unwrap();
+    let dossier = store.reader().await.probe_inputs(a).await.unwrap();
     assert_eq!(dossier.etag, None, "the new address never gave one");
     assert!(dossier.seen.moved);
     assert_eq!(store.count("SELECT known_updates FROM sources WHERE name = 'a'").await, 12);

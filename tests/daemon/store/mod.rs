@@ -9,7 +9,7 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection, Row, SqliteConnection};
 use tempfile::TempDir;
 use tidewatch::clock::patience;
-use tidewatch::store::load::{Remembered, begin, each, standing};
+use tidewatch::store::load::{Remembered, begin, each, stored_state};
 use tidewatch::store::lock::Lock;
 use tidewatch::store::reader::{Reader, ask};
 use tidewatch::store::record::{
@@ -191,7 +191,7 @@ async fn a_landing_is_stored_whole_and_comes_back_as_it_was() {
         reason: Reason::Constraint(Constraint::RetryAfter),
         last_probe: Some(at(101)),
         // What is stored is when it was asked: see the flight.
-        looked: Some(at(100)),
+        last_success: Some(at(100)),
         estimate: ChangePointRate::seeded(0.25, 40.0),
         last_update: Some(at(101)),
         error_streak: 3,
@@ -206,10 +206,10 @@ async fn a_landing_is_stored_whole_and_comes_back_as_it_was() {
             update_period: Some(Span::from_days(1)),
         },
         holds: Some(20),
-        toll: ProbeCost { bytes: 1234.5, millis: 80.25 },
+        cost: ProbeCost { bytes: 1234.5, millis: 80.25 },
         moving: Some(Box::new(MoveProof { target: "http://c/".into(), times: 2, since: at(50) })),
         adopted_url: Some("http://adopted/".into()),
-        life: BurstState {
+        burst: BurstState {
             asked_by: Policy::Ttl,
             follows: Policy::AggHist,
             newest: Some(at(81)),
@@ -256,7 +256,7 @@ async fn a_landing_is_stored_whole_and_comes_back_as_it_was() {
     assert_eq!(store.desk.receipts.recv().await, Some(Committed::Started(vec![id])));
     assert_eq!(store.desk.receipts.recv().await, Some(Committed::Ended(id)));
 
-    let dossier = store.reader().await.dossier(id).await.unwrap();
+    let dossier = store.reader().await.probe_inputs(id).await.unwrap();
     assert_eq!(dossier.etag.as_deref(), Some(&b"W/\"x\xff\""[..]), "byte for byte, also when not UTF-8");
     assert_eq!(dossier.last_modified.as_deref(), Some(&b"Mon, 16 Nov 2026 00:00:00 GMT"[..]));
     assert_eq!(dossier.validators_url.as_deref(), Some("http://a/"));
@@ -290,7 +290,7 @@ async fn a_landing_is_stored_whole_and_comes_back_as_it_was() {
     let (name, answered_at) = ("a".to_owned(), Some("http://a/".into()));
     // The budget counts from the end of a probe.
     assert_eq!(loaded["a"], Remembered { id, name, memory, answered_at, probes: vec![at(101)] });
-    let (host, paused, delay) = &standing(&mut connection).await.unwrap().hosts[0];
+    let (host, paused, delay) = &stored_state(&mut connection).await.unwrap().hosts[0];
     assert_eq!((&*host.key, host.public, *paused, *delay), ("a", true, Some(at(500)), Span::from_secs(7)));
 }
 
@@ -308,13 +308,13 @@ async fn a_304_overwrites_only_what_it_carries_and_an_error_nothing() {
         store.write(Write::Ended(Box::new(ProbeRecord { validators, ..landing(id, 100 + n as i64) })));
     }
     store.flush().await;
-    let dossier = store.reader().await.dossier(id).await.unwrap();
+    let dossier = store.reader().await.probe_inputs(id).await.unwrap();
     assert_eq!(dossier.etag.as_deref(), Some(&b"\"2\""[..]));
     assert_eq!(dossier.last_modified.as_deref(), Some(&b"then"[..]));
     let drop = ValidatorsChange::Replace { url: "http://a/".into(), etag: None, last_modified: None };
     store.write(Write::Ended(Box::new(ProbeRecord { validators: drop, ..landing(id, 200) })));
     store.flush().await;
-    let dossier = store.reader().await.dossier(id).await.unwrap();
+    let dossier = store.reader().await.probe_inputs(id).await.unwrap();
     assert_eq!((dossier.etag, dossier.last_modified), (None, None), "one pair, from one answer");
 }
 
@@ -336,7 +336,7 @@ async fn an_item_is_new_once_and_the_last_document_is_known() {
     }
     store.flush().await;
     assert_eq!(store.count("SELECT count(*) FROM updates").await, 1);
-    let seen = store.reader().await.dossier(id).await.unwrap().seen;
+    let seen = store.reader().await.probe_inputs(id).await.unwrap().seen;
     let in_last = |key| seen.items[&key_hash(key)].in_last;
     assert_eq!((in_last("x"), in_last("y"), in_last("z")), (false, true, true));
     assert_eq!(store.count("SELECT count(*) FROM items WHERE gone_at IS NOT NULL").await, 1);
@@ -355,7 +355,7 @@ async fn items_that_long_left_their_feed_are_forgotten_and_no_others() {
     store.write(look(&["stays", "recent"], 100));
     store.write(look(&["stays", "new"], 200));
     store.flush().await;
-    let seen = store.reader().await.dossier(id).await.unwrap().seen;
+    let seen = store.reader().await.probe_inputs(id).await.unwrap().seen;
     let known = |key| seen.items.contains_key(&key_hash(key));
     assert_eq!((known("old"), known("stays"), known("recent"), known("new")), (false, true, true, true));
 }
@@ -573,7 +573,7 @@ async fn evidence_and_rates_are_kept_and_replaced() {
     assert_eq!(histories.len(), 1);
     assert!(reader.histories(SourceId(i64::MIN), 10, true).await.unwrap().is_empty(), "it has a rate");
     assert_eq!((histories[0].id, &histories[0].bytes[..], histories[0].blind), (a, &[1, 2, 3][..], false));
-    assert_eq!(reader.dossier(a).await.unwrap().history, Some(vec![1, 2, 3]));
+    assert_eq!(reader.probe_inputs(a).await.unwrap().history, Some(vec![1, 2, 3]));
     assert_eq!(reader.looks(b).await.unwrap(), vec![(at(110), true)], "failures are no looks");
     assert_eq!(reader.rate_segments(a).await.unwrap(), vec![(0, 604_800, 2.0)]);
     assert_eq!(reader.rate_segments(b).await.unwrap(), vec![(0, 604_800, 1.0)]);

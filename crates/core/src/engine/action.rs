@@ -127,7 +127,7 @@ pub struct ProbeResult {
     /// The deadline of the next probe, if there is one.
     pub look_by: Option<Timestamp>,
     /// Rule matches and rule counts.
-    pub follows: RuleEffects,
+    pub rule_effects: RuleEffects,
 }
 
 /// The limits that a host group set.

@@ -44,7 +44,7 @@ impl Source {
     /// Whether a burst causes extra probes. Only under `auto`: any other policy was chosen by the user.
     pub fn answers_burst_by_ttl(&self, terms: &BurstTerms) -> bool {
         self.answers_bursts(terms, Response::Ttl)
-            && self.memory.life.burst_since.is_some()
+            && self.memory.burst.burst_since.is_some()
             && self.reserve_probes(terms) > 0
     }
 
@@ -64,7 +64,7 @@ impl Source {
         if self.terms.policy != Policy::Auto {
             return Reserve { probes: 0, left: 0, kept: 0 };
         }
-        let (budget, life) = (&self.terms.budget, &self.memory.life);
+        let (budget, life) = (&self.terms.budget, &self.memory.burst);
         let probes = self.reserve_probes(terms);
         let used = life.used(probes, budget.per, now);
         // The gate checks later whether the budget allows them.
@@ -94,7 +94,7 @@ impl Source {
         otherwise: Timestamp,
         terms: &BurstTerms,
     ) -> Option<Timestamp> {
-        let newest = self.memory.life.newest.filter(|_| self.answers_burst_by_ttl(terms))?;
+        let newest = self.memory.burst.newest.filter(|_| self.answers_burst_by_ttl(terms))?;
         let left = self.reserve(terms, last).left;
         let lasts = self.excess.as_ref().map_or(MODEST, |excess| excess.lasts());
         let usual = (otherwise - last).max(YOUNG);
@@ -119,24 +119,24 @@ impl Source {
         terms: &BurstTerms,
     ) {
         let probes = self.reserve_probes(terms);
-        if probes > 0 && self.memory.life.asked_by == Policy::Ttl && self.answers_burst_by_ttl(terms) {
+        if probes > 0 && self.memory.burst.asked_by == Policy::Ttl && self.answers_burst_by_ttl(terms) {
             let waited = (ended - last).as_secs_f64() / (otherwise - last).max(YOUNG).as_secs_f64();
             let sooner = 1.0 - waited.clamp(0.0, 1.0);
-            let whole = self.memory.life.reserve_whole_at.map_or(ended, |whole| whole.max(ended));
+            let whole = self.memory.burst.reserve_whole_at.map_or(ended, |whole| whole.max(ended));
             let back = self.terms.budget.per.scaled(sooner / f64::from(probes));
-            self.memory.life.reserve_whole_at = Some(whole + back);
+            self.memory.burst.reserve_whole_at = Some(whole + back);
         }
     }
 
     /// Settles the reserve when a burst is over. Used probes that plans would have left unused are charged
     /// to it and refunded over time, so that plans do not make up for them at once.
     fn end_burst_charge(&mut self, ended: Timestamp, terms: &BurstTerms) {
-        let (probes, life) = (f64::from(self.reserve_probes(terms)), &self.memory.life);
+        let (probes, life) = (f64::from(self.reserve_probes(terms)), &self.memory.burst);
         let free = f64::from(self.spent.left(&self.terms.budget, ended));
         let used = life.used(self.reserve_probes(terms), self.terms.budget.per, ended);
         let missing = (probes * life.bursty() - free).max(used);
         if probes > 0.0 && self.terms.policy == Policy::Auto {
-            self.memory.life.reserve_whole_at =
+            self.memory.burst.reserve_whole_at =
                 Some(ended + self.terms.budget.per.scaled(missing / probes));
         }
     }
@@ -150,9 +150,9 @@ impl Source {
         terms: &BurstTerms,
     ) -> Vec<Note> {
         let mut notes = Vec::new();
-        let life = &mut self.memory.life;
+        let life = &mut self.memory.burst;
         life.count(updates, heard.on.is_some() || heard.burst.is_some());
-        if heard.for_good.is_some() {
+        if heard.became_the_rhythm.is_some() {
             life.in_bursts = 0;
         }
         let news = heard.newest > life.newest;
@@ -163,7 +163,7 @@ impl Source {
         if before.is_some() && heard.on.is_none() && heard.burst.is_none() {
             notes.push(Note::BurstForgotten);
         }
-        if heard.for_good.is_some() {
+        if heard.became_the_rhythm.is_some() {
             notes.push(Note::RhythmChanged);
         }
         match (life.quiet_since, heard.overdue) {
@@ -178,7 +178,7 @@ impl Source {
             }
             _ => {}
         }
-        let on = self.memory.life.burst_since.is_some();
+        let on = self.memory.burst.burst_since.is_some();
         if !on && (before.is_some() || heard.burst.is_some()) {
             self.end_burst_charge(ended, terms);
         }
@@ -186,7 +186,7 @@ impl Source {
             self.memory.state = SourceState::Burst;
         }
         // A burst that began, ended or passed outdates the plan.
-        self.plan.outdate_if(heard.burst.is_some() || heard.for_good.is_some());
+        self.plan.outdate_if(heard.burst.is_some() || heard.became_the_rhythm.is_some());
         let planned = self.planned_excess(terms);
         self.excess = heard.excess.map(Box::new);
         self.plan.outdate_if(planned.is_some() || self.planned_excess(terms).is_some());
@@ -196,11 +196,11 @@ impl Source {
 
     /// Switches to time to live during a burst, and back after it.
     fn switch_for_burst(&mut self, heard: &ModelUpdate, terms: &BurstTerms) -> Option<Note> {
-        let follows = self.memory.life.follows;
+        let follows = self.memory.burst.follows;
         match (self.answers_burst_by_ttl(terms), follows) {
             (true, Policy::Ttl) => None,
             (true, _) => self.switch_to(Policy::Ttl, heard.on.map_or(Why::Burst, Why::BurstOf)),
-            (false, Policy::Ttl) if heard.for_good.is_some() => {
+            (false, Policy::Ttl) if heard.became_the_rhythm.is_some() => {
                 self.switch_to(self.calm_policy(), Why::Changed)
             }
             (false, Policy::Ttl) => self.switch_to(self.calm_policy(), Why::BurstOver),
@@ -219,11 +219,11 @@ impl Source {
     pub fn switch_for_plan(&mut self) -> Option<Note> {
         let by = self.plan.current()?.by;
         let why = if by == Policy::AggHist { Why::Borrowed } else { Why::Known };
-        if self.memory.life.follows == Policy::Ttl { None } else { self.switch_to(by, why) }
+        if self.memory.burst.follows == Policy::Ttl { None } else { self.switch_to(by, why) }
     }
 
     fn switch_to(&mut self, to: Policy, why: Why) -> Option<Note> {
-        let from = std::mem::replace(&mut self.memory.life.follows, to);
+        let from = std::mem::replace(&mut self.memory.burst.follows, to);
         let switched = self.terms.policy == Policy::Auto && from != to;
         switched.then_some(Note::PolicySwitched { from, to, why })
     }

@@ -38,7 +38,7 @@ impl Engine {
         }
         self.recompute_deadlines(&[], now);
         if let Some(rules) = new.rules {
-            let states = self.book.states();
+            let states = self.rule_registry.states();
             let mut book = RuleRegistry::new(rules);
             book.resume(&states);
             self.set_rules(book, now);
@@ -46,7 +46,7 @@ impl Engine {
         if new.replan {
             self.replan_all();
         }
-        let due = |id: SourceId| Some((id, self.members.get(&id)?.memory.due.at()?));
+        let due = |id: SourceId| Some((id, self.sources.get(&id)?.memory.due.at()?));
         let first_due: Vec<(SourceId, Timestamp)> = added.into_iter().filter_map(due).collect();
         if !first_due.is_empty() {
             actions.push(Action::Persist(Persist::FirstDue(first_due)));
@@ -58,7 +58,7 @@ impl Engine {
         let host = self.hosts.host(&known.terms.host.key);
         // Removed and added again while a probe is in progress: the source is queued once, when the end of
         // that probe is committed.
-        let probe = self.members.get(&known.id).and_then(|member| member.condition().in_progress());
+        let probe = self.sources.get(&known.id).and_then(|member| member.condition().in_progress());
         let probe = probe
             .map(|probe| InProgress { moved: probe.moved || known.moved == Moved::Elsewhere, ..probe });
         let mut spent = Spent::default();
@@ -72,31 +72,31 @@ impl Engine {
         self.taken_in += 1;
         if let Some(per_hour) = known.memory.estimate.known_rate() {
             // Counts as one day of observation.
-            self.mean.learn(24.0 * per_hour, 24.0);
+            self.fleet_mean.learn(24.0 * per_hour, 24.0);
         }
         // A source that returns while its probe is in progress keeps its index.
-        let place = self.members.get_mut(&known.id).map(|member| {
-            member.withdraw(&mut self.hosts, &mut self.turns);
+        let place = self.sources.get_mut(&known.id).map(|member| {
+            member.withdraw(&mut self.hosts, &mut self.slot_queue);
             member.place
         });
         let mut member = Source {
             id: known.id,
-            place: place.unwrap_or_else(|| self.turns.place(known.id)),
+            place: place.unwrap_or_else(|| self.slot_queue.place(known.id)),
             waiting: WaitState::resumed(probe),
             urgency: Urgency::Usual,
             ready_at: now,
-            pulse: None,
+            profile: None,
             terms: known.terms,
             host,
             memory: known.memory,
             spent,
             plan: PlanState::default(),
             excess: None,
-            serving: None,
-            bed: None,
+            pending_intervals: None,
+            deadline: None,
             // Plans still in progress for an earlier source with this id become stale.
             revision: Revision(self.taken_in << 32),
-            also,
+            redirect_host: also,
         };
         if member.memory.due == Due::Unscheduled {
             let wait = first_within.scaled(member.unit_random(self.seed, "first", Timestamp::default()));
@@ -105,14 +105,14 @@ impl Engine {
         }
         member.enqueue(&mut self.hosts);
         let id = member.id;
-        self.tardiness.count_cost(member.memory.toll, true);
-        if let Some(mut before) = self.members.insert(id, Box::new(member)) {
-            self.tardiness.forget(&mut before);
-            self.tardiness.count_cost(before.memory.toll, false);
+        self.deadlines.count_cost(member.memory.cost, true);
+        if let Some(mut before) = self.sources.insert(id, Box::new(member)) {
+            self.deadlines.forget(&mut before);
+            self.deadlines.count_cost(before.memory.cost, false);
         }
         self.reindex_deadline(id);
-        if let Some(member) = self.members.get_mut(&id) {
-            self.tardiness.mark_if_passed(member, now);
+        if let Some(member) = self.sources.get_mut(&id) {
+            self.deadlines.mark_if_passed(member, now);
         }
         self.bring_forward(id, now);
     }
@@ -127,28 +127,29 @@ impl Engine {
             self.reindex_deadlines(now);
         }
         if otherwise {
-            self.kept.clear();
+            self.reservations.clear();
             self.requeue_for_slots(now);
         }
     }
 
     /// Queues sources that wait for a slot again, after the allocator or the step changed.
     pub(super) fn requeue_for_slots(&mut self, now: Timestamp) {
-        for member in self.members.values_mut().filter(|member| member.condition().waits_for_slot()) {
+        for member in self.sources.values_mut().filter(|member| member.condition().waits_for_slot()) {
             member.enqueue(&mut self.hosts);
         }
-        self.turns.reset(&self.params, self.seed, now);
+        self.slot_queue.reset(&self.params, self.seed, now);
     }
 
     fn remove(&mut self, id: SourceId, actions: &mut Vec<Action>) {
-        let Some(member) = self.members.get_mut(&id) else { return };
+        let Some(member) = self.sources.get_mut(&id) else { return };
         if member.condition().is_in_progress() {
             // The source is removed when the end of its probe is committed.
             member.memory.state = SourceState::Removed;
             return;
         }
-        member.withdraw(&mut self.hosts, &mut self.turns);
-        self.kept.release(member.serving.as_mut().and_then(|serving| serving.slot.take()));
+        member.withdraw(&mut self.hosts, &mut self.slot_queue);
+        self.reservations
+            .release(member.pending_intervals.as_mut().and_then(|serving| serving.slot.take()));
         self.drop_source(id);
         actions.push(Action::Forget(id));
     }
@@ -156,8 +157,8 @@ impl Engine {
     fn change(&mut self, change: Changed, now: Timestamp) {
         let Changed { id, terms, moved, probes } = change;
         let host = self.hosts.host(&terms.host.key);
-        let Some(member) = self.members.get_mut(&id) else { return };
-        member.withdraw(&mut self.hosts, &mut self.turns);
+        let Some(member) = self.sources.get_mut(&id) else { return };
+        member.withdraw(&mut self.hosts, &mut self.slot_queue);
         let repaced = terms.budget != member.terms.budget || terms.own_budget != member.terms.own_budget;
         let otherwise = terms.policy != member.terms.policy;
         let revalued = terms.price != member.terms.price || terms.weight != member.terms.weight;
@@ -166,16 +167,16 @@ impl Engine {
         member.recount(probes);
         member.revision.0 += 1;
         if moved == Moved::Elsewhere {
-            self.tardiness.count_cost(member.memory.toll, false);
+            self.deadlines.count_cost(member.memory.cost, false);
             member.forget_address();
-            self.tardiness.forget(member);
+            self.deadlines.forget(member);
         }
         if moved == Moved::Elsewhere || repaced || otherwise || revalued {
             member.plan.clear();
         }
         if otherwise {
-            (member.memory.life.follows, member.excess) = (Policy::Adaptive, None);
-            member.memory.life.asked_by = stand_in(member.terms.policy);
+            (member.memory.burst.follows, member.excess) = (Policy::Adaptive, None);
+            member.memory.burst.asked_by = stand_in(member.terms.policy);
         }
         if moved == Moved::Elsewhere || repaced {
             // Not at once: a reload must not cause a request.
@@ -200,28 +201,28 @@ impl Engine {
     /// Moves a source to another host after its new address was adopted.
     pub(super) fn rehost(&mut self, id: SourceId, host: HostGroup) {
         let ix = self.hosts.host(&host.key);
-        let Some(member) = self.members.get_mut(&id) else { return };
-        member.withdraw(&mut self.hosts, &mut self.turns);
+        let Some(member) = self.sources.get_mut(&id) else { return };
+        member.withdraw(&mut self.hosts, &mut self.slot_queue);
         member.host = ix;
-        member.also = None;
+        member.redirect_host = None;
         member.terms.host = host;
         member.enqueue(&mut self.hosts);
     }
 
     /// Moves all times after the clock was set, so that promised intervals hold in real time.
     pub(super) fn shift(&mut self, by: Span) {
-        self.turns.shift(by);
-        self.load.shift(by);
-        self.load_at += by;
+        self.slot_queue.shift(by);
+        self.slot_stats.shift(by);
+        self.stats_at += by;
         self.hosts.shift(by);
         self.slots = (crate::step::Step::FIRST, 0);
-        self.book.shift(by);
-        self.kept.clear();
-        for member in self.members.values_mut() {
+        self.rule_registry.shift(by);
+        self.reservations.clear();
+        for member in self.sources.values_mut() {
             member.shift(by);
         }
         (self.step_due, self.wake) = (None, None);
-        self.reindex_deadlines(self.load.since);
+        self.reindex_deadlines(self.slot_stats.since);
     }
 }
 
@@ -245,7 +246,7 @@ impl Source {
             ..SourceMemory::default()
         };
         self.memory.state = self.state_when_well();
-        (self.also, self.urgency, self.pulse) = (None, Urgency::Usual, None);
+        (self.redirect_host, self.urgency, self.profile) = (None, Urgency::Usual, None);
         self.plan.begin_any_time();
         if let Some(probe) = self.probe_mut() {
             probe.moved = true;
@@ -259,10 +260,10 @@ impl Source {
         if let Some(excess) = &mut self.excess {
             excess.at += by;
         }
-        if let Some(serving) = &mut self.serving {
+        if let Some(serving) = &mut self.pending_intervals {
             serving.shift(by);
         }
-        if let Some(bed) = &mut self.bed {
+        if let Some(bed) = &mut self.deadline {
             bed.seen += by;
         }
         self.plan.shift(by);

@@ -18,11 +18,11 @@ pub(super) struct Deadline {
     /// The last whole step before that, …
     pub step: Step,
     /// … and its start.
-    pub look_at: Timestamp,
+    pub probe_at: Timestamp,
     /// The longest gap between two probes that plans may use.
     pub apart: Span,
     /// The cost of a probe and the longest gap in steps.
-    pub plant: Task,
+    pub task: Task,
     /// The source's host group.
     pub host: HostIx,
     /// The missed deadline was reported.

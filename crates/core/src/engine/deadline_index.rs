@@ -33,9 +33,9 @@ use super::source::Source;
 /// All deadlines.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct DeadlineIndex {
-    garden: Medd,
+    medd: Medd,
     /// Sources by the step from which their deadline takes precedence.
-    bells: BTreeSet<(Step, SourceId)>,
+    due_by_step: BTreeSet<(Step, SourceId)>,
     /// Sources by the time at which they miss their deadline.
     passing: BTreeSet<(Timestamp, SourceId)>,
     /// The number of sources with deadlines per host.
@@ -97,8 +97,8 @@ pub struct DeadlineStats {
 impl DeadlineIndex {
     pub fn new(params: &FleetParams, step: Step) -> Self {
         Self {
-            garden: Medd::new(whole(params), step.0),
-            bells: BTreeSet::new(),
+            medd: Medd::new(whole(params), step.0),
+            due_by_step: BTreeSet::new(),
             passing: BTreeSet::new(),
             hosts: BTreeMap::new(),
             tardy: 0,
@@ -109,7 +109,7 @@ impl DeadlineIndex {
 
     /// The cost of a probe of this source relative to the mean probe.
     pub fn cost(&self, member: &Source, by: CostBy) -> f64 {
-        member.terms.cost.map_or_else(|| self.tolls.cost(member.memory.toll, by), f64::from)
+        member.terms.cost.map_or_else(|| self.tolls.cost(member.memory.cost, by), f64::from)
     }
 
     /// Adds a source's probe cost to the sums, or removes it.
@@ -134,18 +134,18 @@ impl DeadlineIndex {
 
     /// Updates the forecast after many deadlines were indexed.
     pub fn recompute(&mut self) {
-        self.garden.settle();
+        self.medd.settle();
     }
 
     /// Advances to this step.
     pub fn turn_to(&mut self, step: Step) {
-        self.garden.turn_to(step.0);
+        self.medd.turn_to(step.0);
     }
 
     /// Takes out a source whose deadline takes precedence in this step.
     pub fn pop_due(&mut self, step: Step) -> Option<SourceId> {
-        let &(due, id) = self.bells.first().filter(|(due, _)| *due <= step)?;
-        self.bells.remove(&(due, id));
+        let &(due, id) = self.due_by_step.first().filter(|(due, _)| *due <= step)?;
+        self.due_by_step.remove(&(due, id));
         Some(id)
     }
 
@@ -163,7 +163,7 @@ impl DeadlineIndex {
 
     /// Marks a source as past its deadline, and queues the event, if any.
     pub fn mark_tardy(&mut self, member: &mut Source, note: Option<Note>) {
-        if let Some(bed) = member.bed.as_deref_mut() {
+        if let Some(bed) = member.deadline.as_deref_mut() {
             bed.said = true;
             self.tardy += 1;
             self.fell.extend(note.map(|note| (member.id, note)));
@@ -172,7 +172,7 @@ impl DeadlineIndex {
 
     /// Marks a source that was past its deadline when it was added. No event is sent again.
     pub fn mark_if_passed(&mut self, member: &mut Source, now: Timestamp) {
-        let by = member.bed.as_ref().map(|bed| bed.by).filter(|&by| by < now);
+        let by = member.deadline.as_ref().map(|bed| bed.by).filter(|&by| by < now);
         if by.is_some_and(|by| self.passing.remove(&(by, member.id))) {
             self.mark_tardy(member, None);
         }
@@ -180,7 +180,7 @@ impl DeadlineIndex {
 
     /// Restores a deadline's state after the steps changed.
     pub fn resume(&mut self, member: &mut Source, seen: Timestamp, said: bool) {
-        if let Some(bed) = member.bed.as_deref_mut() {
+        if let Some(bed) = member.deadline.as_deref_mut() {
             bed.seen = seen;
             if said && !bed.said {
                 bed.said = true;
@@ -206,29 +206,29 @@ impl DeadlineIndex {
         params: &FleetParams,
         may: impl FnMut(usize) -> bool,
     ) -> Vec<usize> {
-        self.garden.early(Self::left(slots, room, params), may)
+        self.medd.early(Self::left(slots, room, params), may)
     }
 
     /// The next step in which an early probe is worth a slot, by the current forecast.
     pub fn next_early(&self) -> Option<Step> {
-        self.garden.next_early().map(Step)
+        self.medd.next_early().map(Step)
     }
 
     /// Ω: the capacity that all deadlines take per step, in slots.
     pub fn omega(&self) -> f64 {
-        self.garden.omega()
+        self.medd.omega()
     }
 
     /// Removes the deadline of a source.
     pub fn forget(&mut self, member: &mut Source) {
-        self.garden.remove(member.place as usize);
+        self.medd.remove(member.place as usize);
         self.unindex(member);
     }
 
     /// Removes a deadline from the indices.
     fn unindex(&mut self, member: &mut Source) {
-        let Some(bed) = member.bed.take() else { return };
-        self.bells.remove(&(bed.step, member.id));
+        let Some(bed) = member.deadline.take() else { return };
+        self.due_by_step.remove(&(bed.step, member.id));
         self.passing.remove(&(bed.by, member.id));
         self.tardy -= u64::from(bed.said);
         if let Some(count) = self.hosts.get_mut(&bed.host) {
@@ -241,7 +241,7 @@ impl DeadlineIndex {
 
     /// An answered probe started at this time. Returns how late it was.
     pub fn mark_seen(&mut self, member: &mut Source, started: Timestamp) -> Option<Span> {
-        let bed = member.bed.as_deref_mut()?;
+        let bed = member.deadline.as_deref_mut()?;
         bed.seen = bed.seen.max(started);
         self.tardy -= u64::from(std::mem::take(&mut bed.said));
         Some((started - bed.by).max(Span::ZERO))
@@ -256,12 +256,12 @@ impl DeadlineIndex {
         looked: Option<Timestamp>,
         allowed: impl FnOnce(&Source, Timestamp) -> Timestamp,
     ) {
-        let before = member.bed.as_ref().map(|bed| (bed.seen, bed.said));
+        let before = member.deadline.as_ref().map(|bed| (bed.seen, bed.said));
         self.unindex(member);
         let rests = member.memory.due == Due::Stopped || member.memory.state == SourceState::Removed;
         let seen = before.map(|(seen, _)| seen).or(looked);
         let (Some(gap), Some(seen), false) = (member.terms.max_gap, seen, rests) else {
-            self.garden.remove(member.place as usize);
+            self.medd.remove(member.place as usize);
             return;
         };
         let length = StepLength::new(params.step);
@@ -288,15 +288,24 @@ impl DeadlineIndex {
         let window_span = Span::from_millis(length.span().as_millis().saturating_mul(i64::from(window)));
         let apart = window_span.max(even.min(gap));
         let said = before.is_some_and(|(_, said)| said);
-        let bed = Deadline { seen, by, step: due, look_at, apart, plant, host: member.host, said };
-        member.bed = Some(Box::new(bed));
+        let bed = Deadline {
+            seen,
+            by,
+            step: due,
+            probe_at: look_at,
+            apart,
+            task: plant,
+            host: member.host,
+            said,
+        };
+        member.deadline = Some(Box::new(bed));
         *self.hosts.entry(member.host).or_default() += 1;
         self.tardy += u64::from(said);
         // Not before the gate allows it, and not beyond the forecast horizon.
         let furthest = due.plus(SEEN * i64::from(window));
         let from = length.step_of(allowed(member, look_at)).min(furthest);
-        self.garden.task(member.place as usize, plant, due.max(from).0);
-        self.bells.insert((due, member.id));
+        self.medd.task(member.place as usize, plant, due.max(from).0);
+        self.due_by_step.insert((due, member.id));
         if !said {
             self.passing.insert((by, member.id));
         }
@@ -304,9 +313,9 @@ impl DeadlineIndex {
 
     /// A probe of a source was started.
     pub fn mark_sent(&mut self, member: &Source) {
-        if let Some(bed) = &member.bed {
-            self.garden.mark_served(member.place as usize);
-            self.bells.remove(&(bed.step, member.id));
+        if let Some(bed) = &member.deadline {
+            self.medd.mark_served(member.place as usize);
+            self.due_by_step.remove(&(bed.step, member.id));
             self.passing.remove(&(bed.by, member.id));
         }
     }

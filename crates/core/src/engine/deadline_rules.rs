@@ -13,13 +13,13 @@ use super::state::Engine;
 impl Engine {
     /// Indexes the deadline of a source again.
     pub(super) fn reindex_deadline(&mut self, id: SourceId) {
-        if let Some(member) = self.members.get_mut(&id) {
+        if let Some(member) = self.sources.get_mut(&id) {
             let hosts = &self.hosts;
-            let looked = member.memory.looked;
-            self.tardiness
+            let looked = member.memory.last_success;
+            self.deadlines
                 .reindex(member, &self.params, looked, |member, at| member.ask_gate(hosts, at).at);
             if member.condition().is_in_progress() {
-                self.tardiness.mark_sent(member);
+                self.deadlines.mark_sent(member);
             }
         }
     }
@@ -27,19 +27,19 @@ impl Engine {
     /// Indexes all deadlines again, after the steps changed.
     pub(super) fn reindex_deadlines(&mut self, now: Timestamp) {
         let step = self.step_length().step_of(now);
-        self.tardiness.restart(&self.params, step);
-        let bound = self.members.values().filter(|member| member.terms.max_gap.is_some());
+        self.deadlines.restart(&self.params, step);
+        let bound = self.sources.values().filter(|member| member.terms.max_gap.is_some());
         for id in bound.map(|member| member.id).collect::<Vec<_>>() {
             // The old index entries are gone with the old steps.
-            let before = self.members.get_mut(&id).and_then(|member| member.bed.take());
+            let before = self.sources.get_mut(&id).and_then(|member| member.deadline.take());
             self.reindex_deadline(id);
-            let noted = self.members.get_mut(&id).filter(|member| member.bed.is_some());
+            let noted = self.sources.get_mut(&id).filter(|member| member.deadline.is_some());
             if let (Some(member), Some(before)) = (noted, before) {
-                self.tardiness.resume(member, before.seen, before.said);
+                self.deadlines.resume(member, before.seen, before.said);
                 self.reindex_deadline(id);
             }
         }
-        self.tardiness.recompute();
+        self.deadlines.recompute();
     }
 
     /// Indexes these deadlines again after many sources were added or removed: the number of sources per
@@ -49,14 +49,14 @@ impl Engine {
             self.reindex_deadline(id);
             self.bring_forward(id, now);
         }
-        self.tardiness.recompute();
+        self.deadlines.recompute();
     }
 
     /// Moves the due time of a source forward to its deadline, but not to the present.
     pub(super) fn bring_forward(&mut self, id: SourceId, now: Timestamp) {
-        let member = self.members.get_mut(&id).filter(|member| !member.condition().is_in_progress());
+        let member = self.sources.get_mut(&id).filter(|member| !member.condition().is_in_progress());
         let Some(member) = member else { return };
-        let Some(look_at) = member.bed.as_ref().map(|bed| bed.look_at) else { return };
+        let Some(look_at) = member.deadline.as_ref().map(|bed| bed.probe_at) else { return };
         let soon = now + member.cautious_gap().scaled(0.1 * member.unit_random(self.seed, "changed", now));
         let look_at = look_at.max(soon);
         let is_later = match member.memory.due {
@@ -67,18 +67,18 @@ impl Engine {
         if member.memory.reason == Reason::FirstContact || !is_later {
             return;
         }
-        member.withdraw(&mut self.hosts, &mut self.turns);
-        let by = member.memory.life.asked_by;
+        member.withdraw(&mut self.hosts, &mut self.slot_queue);
+        let by = member.memory.burst.asked_by;
         member.set_due(&self.hosts, ProbeWish { at: look_at, because: Reason::MaxGap, by });
         member.enqueue(&mut self.hosts);
     }
 
     /// Marks sources whose deadlines have passed.
     pub(super) fn collect_passed_deadlines(&mut self, now: Timestamp) {
-        while let Some((by, id)) = self.tardiness.pop_passed(now) {
-            let Some(member) = self.members.get_mut(&id) else { continue };
+        while let Some((by, id)) = self.deadlines.pop_passed(now) {
+            let Some(member) = self.sources.get_mut(&id) else { continue };
             let why = member.ask_gate(&self.hosts, by).binding;
-            self.tardiness.mark_tardy(member, Some(Note::Tardy { by, why }));
+            self.deadlines.mark_tardy(member, Some(Note::Tardy { by, why }));
         }
     }
 
@@ -87,12 +87,12 @@ impl Engine {
         // Before a late probe is sent.
         self.collect_passed_deadlines(now);
         let step = self.step_length().step_of(now);
-        self.tardiness.turn_to(step);
-        while let Some(id) = self.tardiness.pop_due(step) {
-            let Some(member) = self.members.get_mut(&id) else { continue };
+        self.deadlines.turn_to(step);
+        while let Some(id) = self.deadlines.pop_due(step) {
+            let Some(member) = self.sources.get_mut(&id) else { continue };
             if member.condition().waits_for_slot() {
-                member.withdraw(&mut self.hosts, &mut self.turns);
-                member.wait_for_slot(&mut self.turns, self.mean.prior(), now);
+                member.withdraw(&mut self.hosts, &mut self.slot_queue);
+                member.wait_for_slot(&mut self.slot_queue, self.fleet_mean.prior(), now);
             }
         }
     }
@@ -100,7 +100,7 @@ impl Engine {
     /// Sources to probe before their deadlines, because the coming steps lack capacity for all.
     pub(super) fn chosen_early(&mut self, now: Timestamp) -> Vec<SourceId> {
         let left = (self.slots_left(), self.room());
-        let Self { tardiness, members, hosts, turns, params, .. } = self;
+        let Self { deadlines: tardiness, sources: members, hosts, slot_queue: turns, params, .. } = self;
         let may = |place: usize| {
             let member = turns.who(place as u32).and_then(|id| members.get(&id));
             member.is_some_and(|member| {
@@ -108,7 +108,7 @@ impl Engine {
                     && member.condition() != Condition::Parked
                     && member.is_well()
                     && member
-                        .bed
+                        .deadline
                         .as_ref()
                         .is_some_and(|bed| now - bed.seen >= member.terms.budget.even_gap())
                     && member.ask_gate(hosts, now).at <= now
@@ -116,6 +116,6 @@ impl Engine {
             })
         };
         let places = tardiness.early(left, params, may);
-        places.into_iter().filter_map(|place| self.turns.who(place as u32)).collect()
+        places.into_iter().filter_map(|place| self.slot_queue.who(place as u32)).collect()
     }
 }

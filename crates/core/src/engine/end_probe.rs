@@ -65,7 +65,7 @@ impl Engine {
     /// Processes a probe report. The probe stays in progress until the result is committed.
     pub(super) fn end_probe(&mut self, mut report: ProbeReport, actions: &mut Vec<Action>) {
         let (id, ended) = (report.source, report.finished);
-        let Some(probe) = self.members.get(&id).and_then(|member| member.condition().in_progress()) else {
+        let Some(probe) = self.sources.get(&id).and_then(|member| member.condition().in_progress()) else {
             return;
         };
         if probe.moved {
@@ -88,7 +88,7 @@ impl Engine {
         }
         then.notes.extend(self.reserve_slot(id, ended));
         self.release_hosts(probe.hosts, answering, ended);
-        let Some(member) = self.members.get_mut(&id) else { return };
+        let Some(member) = self.sources.get_mut(&id) else { return };
         if let Some(probe) = member.probe_mut() {
             probe.deliver = then.follows.notices.iter().any(|notice| notice.tells);
         }
@@ -96,11 +96,11 @@ impl Engine {
             source: id,
             discarded: probe.moved,
             memory: member.memory.clone(),
-            look_by: member.bed.as_ref().map(|bed| bed.by),
+            look_by: member.deadline.as_ref().map(|bed| bed.by),
             host: Some(speaker.asks(&self.hosts)).filter(|after| *after != before),
             notes: then.notes,
             tardy: then.tardy,
-            follows: then.follows,
+            rule_effects: then.follows,
         };
         if let Some(MovedTo { url, host }) = then.adopted {
             self.rehost(id, host);
@@ -118,7 +118,7 @@ impl Engine {
 
     /// A throttling answer concerns the host group that sent it; every other result the source's own group.
     fn answering_host(&mut self, report: &ProbeReport) -> Option<AnsweringHost> {
-        let own = &self.members.get(&report.source)?.terms.host;
+        let own = &self.sources.get(&report.source)?.terms.host;
         let throttled = matches!(report.result, Err(Failure::Throttled { .. }));
         let group = report.answered_by.as_ref().filter(|_| throttled).unwrap_or(own).clone();
         Some(AnsweringHost { ix: self.hosts.host(&group.key), group })
@@ -145,10 +145,11 @@ impl Engine {
         speaker: &AnsweringHost,
     ) -> Option<Consequences> {
         let (seed, terms, ended) = (self.seed, self.params.burst, report.finished);
-        let member = self.members.get_mut(&report.source)?;
+        let member = self.sources.get_mut(&report.source)?;
         let state_before = member.memory.state;
         member.revision.0 += 1;
-        member.also = answering.map_or(member.also, |ix| (ix != member.host).then_some(ix));
+        member.redirect_host =
+            answering.map_or(member.redirect_host, |ix| (ix != member.host).then_some(ix));
         let (asked, last) = (member.asks(), member.spent.last());
         if let Some(last) = last.filter(|_| member.memory.reason != Reason::Manual) {
             member.charge_reserve(last, member.wish_without_burst(last, seed, &terms).at, ended, &terms);
@@ -160,13 +161,13 @@ impl Engine {
             Ok(answer) => self.take_answer(report, answer)?,
             Err(failure) => self.take_failure(report, *failure, speaker)?,
         };
-        let member = self.members.get_mut(&report.source)?;
+        let member = self.sources.get_mut(&report.source)?;
         member.outdate_plan_if_unfit(last, ended, asked, report.result.is_ok());
         let paused = self.hosts.paused_until(member.host);
-        then.notes.extend(member.recompute_next(&self.book, ended, paused, self.params.step));
+        then.notes.extend(member.recompute_next(&self.rule_registry, ended, paused, self.params.step));
         let hosts = &self.hosts;
-        let looked = report.result.as_ref().map_or(member.memory.looked, |_| Some(report.started));
-        self.tardiness.reindex(member, &self.params, looked, |member, at| member.ask_gate(hosts, at).at);
+        let looked = report.result.as_ref().map_or(member.memory.last_success, |_| Some(report.started));
+        self.deadlines.reindex(member, &self.params, looked, |member, at| member.ask_gate(hosts, at).at);
         let wish = member.rule_wish(then.wish);
         // A failure without fault has no backoff; a deadline in the past would repeat the probe at once.
         let pauses = member.memory.backoff_until.max(member.memory.retry_until) > Some(ended);
@@ -178,7 +179,7 @@ impl Engine {
         let gone = was_stopped || matches!(report.result, Err(Failure::Gone));
         if gone || member.memory.state == SourceState::Removed {
             member.stop();
-            self.tardiness.forget(member);
+            self.deadlines.forget(member);
         } else {
             member.set_due(&self.hosts, wish);
         }
@@ -190,30 +191,30 @@ impl Engine {
 
     fn take_answer(&mut self, report: &ProbeReport, answer: &ProbeAnswer) -> Option<Consequences> {
         let (seed, terms, ended) = (self.seed, self.params.burst, report.finished);
-        let member = self.members.get_mut(&report.source)?;
+        let member = self.sources.get_mut(&report.source)?;
         let mut notes = Vec::new();
-        let undiscovered = member.learn(answer.updates, ended, &mut self.mean, self.params.step);
-        self.load.undiscovered_hours += undiscovered;
+        let undiscovered = member.learn(answer.updates, ended, &mut self.fleet_mean, self.params.step);
+        self.slot_stats.undiscovered_hours += undiscovered;
         member.remember(answer, ended);
-        self.tardiness.count_cost(member.memory.toll, false);
-        member.memory.toll.learn(answer.bytes, ended - report.started);
-        self.tardiness.count_cost(member.memory.toll, true);
-        let tardy = self.tardiness.mark_seen(member, report.started);
+        self.deadlines.count_cost(member.memory.cost, false);
+        member.memory.cost.learn(answer.bytes, ended - report.started);
+        self.deadlines.count_cost(member.memory.cost, true);
+        let tardy = self.deadlines.mark_seen(member, report.started);
         if let Some(late) = tardy.filter(|&late| late > Span::ZERO) {
-            self.load.tardy(late);
+            self.slot_stats.tardy(late);
             notes.push(Note::TardyEnded { late });
         }
-        notes.extend(member.apply_model_update(&answer.heard, answer.updates, ended, &terms));
+        notes.extend(member.apply_model_update(&answer.model, answer.updates, ended, &terms));
         let mut wish = member.policy_wish(ended, seed, &terms);
         let owed = member.rules_owed(report.started);
-        notes.extend(member.mark_served(report.started, &self.book));
+        notes.extend(member.mark_served(report.started, &self.rule_registry));
         let mut follows = RuleEffects::default();
-        if let Some(asked) = &answer.asked {
+        if let Some(asked) = &answer.rules {
             member.learn_drift(asked.found, asked.expected);
-            let rate = member.memory.estimate.rate(self.mean.prior()).max(1e-6);
+            let rate = member.memory.estimate.rate(self.fleet_mean.prior()).max(1e-6);
             let again_after = Span::from_hours(1).scaled(rate.recip().min(LONGEST_AGAIN_HOURS));
             let look = AnsweredProbe { source: report.source, started: report.started, ended, again_after };
-            follows = self.book.apply_matches(look, &asked.told, |rule| owed.contains(&rule));
+            follows = self.rule_registry.apply_matches(look, &asked.matches, |rule| owed.contains(&rule));
         }
         if answer.gap {
             member.urgency = Urgency::ItemsLost;
@@ -232,7 +233,7 @@ impl Engine {
         speaker: &AnsweringHost,
     ) -> Option<Consequences> {
         let (ended, blameless) = (report.finished, self.outage.is_outage());
-        let member = self.members.get_mut(&report.source)?;
+        let member = self.sources.get_mut(&report.source)?;
         let wish = member.policy_wish(ended, self.seed, &self.params.burst);
         let mut notes = Vec::new();
         let pause = member.fail(failure, ended, blameless, self.seed);
@@ -241,7 +242,7 @@ impl Engine {
             self.hosts.pause(speaker.ix, until);
             notes.push(Note::HostPaused { host: speaker.group.key.to_string(), until });
         }
-        if failure == Failure::Gone && member.memory.life.burst_since.take().is_some() {
+        if failure == Failure::Gone && member.memory.burst.burst_since.take().is_some() {
             notes.push(Note::BurstForgotten);
         }
         match failure {
@@ -264,7 +265,7 @@ impl Engine {
 
     /// The end of a probe is committed: the source is queued for its next due time.
     pub(super) fn end_committed(&mut self, id: SourceId, actions: &mut Vec<Action>) {
-        let Some(member) = self.members.get_mut(&id) else { return };
+        let Some(member) = self.sources.get_mut(&id) else { return };
         let Some(probe) = member.condition().in_progress() else { return };
         self.in_progress -= 1;
         if probe.deliver {
@@ -283,7 +284,7 @@ impl Engine {
 
     /// The start of a probe is committed: the probe is sent, unless the gate has closed since.
     pub(super) fn start_committed(&mut self, id: SourceId, now: Timestamp, actions: &mut Vec<Action>) {
-        let Some(member) = self.members.get_mut(&id) else { return };
+        let Some(member) = self.sources.get_mut(&id) else { return };
         let allowed = member.ask_gate(&self.hosts, now).at <= now;
         let Some(probe) = member.probe_mut() else { return };
         if allowed {
@@ -314,11 +315,11 @@ impl Source {
     /// since the last answered probe, times half the time that they were undiscovered, in hours, times the
     /// weight.
     fn learn(&mut self, found: u32, ended: Timestamp, mean: &mut FleetMean, step: Span) -> f64 {
-        let Some(looked) = self.memory.looked.replace(ended).filter(|&looked| looked < ended) else {
+        let Some(looked) = self.memory.last_success.replace(ended).filter(|&looked| looked < ended) else {
             return 0.0;
         };
         let prior = mean.prior();
-        let hours = hourly_profile::hours(self.pulse.as_deref(), looked, ended);
+        let hours = hourly_profile::hours(self.profile.as_deref(), looked, ended);
         let expected = self.memory.estimate.rate(prior) * hours;
         self.memory.estimate.learn(u64::from(found), hours, prior);
         mean.learn(f64::from(found), hours);

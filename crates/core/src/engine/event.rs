@@ -92,9 +92,9 @@ pub struct ProbeAnswer {
     /// Bytes of the body.
     pub bytes: u64,
     /// What the model learned from it.
-    pub heard: ModelUpdate,
+    pub model: ModelUpdate,
     /// Rule matches, if rules concern the source.
-    pub asked: Option<Box<RuleReading>>,
+    pub rules: Option<Box<RuleReading>>,
 }
 
 /// The target of a permanent redirect.
@@ -110,7 +110,7 @@ pub struct MovedTo {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RuleReading {
     /// By rule.
-    pub told: Vec<RuleMatches>,
+    pub matches: Vec<RuleMatches>,
     /// Updates found, without edits of known items: those that the rate predicts.
     pub found: u32,
     /// Updates that the rate predicted since the probe before.

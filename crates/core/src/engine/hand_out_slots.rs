@@ -25,22 +25,22 @@ impl Engine {
         if self.slots_left() == 0 {
             return;
         }
-        if self.turns.is_full(now) {
+        if self.slot_queue.is_full(now) {
             self.requeue_for_slots(now);
         }
         self.promote_due_deadlines(now);
         self.release_due(now, &mut started);
         self.serve(SlotClass::Deadline, now, &mut started);
         for id in self.chosen_early(now) {
-            let Some(member) = self.members.get_mut(&id) else { continue };
-            member.withdraw(&mut self.hosts, &mut self.turns);
+            let Some(member) = self.sources.get_mut(&id) else { continue };
+            member.withdraw(&mut self.hosts, &mut self.slot_queue);
             (member.memory.due, member.memory.reason, member.ready_at) =
                 (Due::At(now), Reason::MaxGap, now);
             started.extend(self.start(id, now));
         }
         self.serve(SlotClass::Due, now, &mut started);
         self.serve(SlotClass::Sampled, now, &mut started);
-        self.load.waiting = self.turns.waiting() as u64;
+        self.slot_stats.waiting = self.slot_queue.waiting() as u64;
         if !started.is_empty() {
             actions.push(Action::Persist(Persist::Started(started)));
         }
@@ -62,14 +62,14 @@ impl Engine {
     fn serve(&mut self, class: SlotClass, now: Timestamp, started: &mut Vec<Attempt>) {
         loop {
             let most = self.affordable();
-            let chosen = self.turns.choose(class, now, most);
+            let chosen = self.slot_queue.choose(class, now, most);
             let (wanted, before, mut full) = (chosen.len(), started.len(), false);
             for id in chosen {
                 full |= class == SlotClass::Deadline && !self.fits(id);
                 if full {
                     // It goes first in the next step.
-                    if let Some(member) = self.members.get_mut(&id) {
-                        member.wait_for_slot(&mut self.turns, self.mean.prior(), now);
+                    if let Some(member) = self.sources.get_mut(&id) {
+                        member.wait_for_slot(&mut self.slot_queue, self.fleet_mean.prior(), now);
                     }
                 } else {
                     started.extend(self.start(id, now));
@@ -102,7 +102,7 @@ impl Engine {
         while let Some((host, id, parked)) = self.hosts.pop(now) {
             let expected = if parked { Condition::Parked } else { Condition::Queued };
             // A source with another condition, or a removed one, is skipped.
-            let member = self.members.get_mut(&id).filter(|member| member.condition() == expected);
+            let member = self.sources.get_mut(&id).filter(|member| member.condition() == expected);
             let Some(member) = member else {
                 self.hosts.open_queue(host);
                 continue;
@@ -119,14 +119,14 @@ impl Engine {
             if member.memory.reason == Reason::Manual && self.slots.1 < self.params.probes_per_step {
                 started.extend(self.start(id, now));
             } else {
-                member.wait_for_slot(&mut self.turns, self.mean.prior(), now);
+                member.wait_for_slot(&mut self.slot_queue, self.fleet_mean.prior(), now);
             }
         }
     }
 
     /// Starts the probe of a selected source, unless the gate or a host has closed since.
     fn start(&mut self, id: SourceId, now: Timestamp) -> Option<Attempt> {
-        let member = self.members.get_mut(&id)?;
+        let member = self.sources.get_mut(&id)?;
         debug_assert!(!member.condition().is_in_progress(), "one at a time");
         let condition = member.leave();
         let sampled = condition == Condition::WaitsForSlot(SlotClass::Sampled);
@@ -142,20 +142,21 @@ impl Engine {
         } else if open {
             let memory = &member.memory;
             let due = memory.due.at().max(self.hosts.paused_until(host)).map_or(now, |due| due.min(now));
-            let (policy, reason) = (memory.life.asked_by, memory.reason);
+            let (policy, reason) = (memory.burst.asked_by, memory.reason);
             let attempt = Attempt { source: id, due, started: now, policy, reason };
             let probe = InProgress { attempt, hosts: (host, also), moved: false, deliver: false };
             member.begin(probe);
-            self.kept.release(member.serving.as_mut().and_then(|serving| serving.slot.take()));
+            self.reservations
+                .release(member.pending_intervals.as_mut().and_then(|serving| serving.slot.take()));
             for host in [Some(host), also].into_iter().flatten() {
                 self.hosts.occupy(host);
             }
             self.slots.1 += 1;
             self.in_progress += 1;
-            let cost = self.tardiness.cost(member, self.params.cost_by);
+            let cost = self.deadlines.cost(member, self.params.cost_by);
             self.work += cost;
-            self.tardiness.mark_sent(member);
-            self.load.sent(sampled, now - member.ready_at, self.params.step, cost);
+            self.deadlines.mark_sent(member);
+            self.slot_stats.sent(sampled, now - member.ready_at, self.params.step, cost);
             return Some(attempt);
         }
         member.park(&mut self.hosts, sampled);
@@ -170,9 +171,9 @@ impl Engine {
         let spent = self.slots.0 == current && self.slots_left() == 0;
         let next = self.hosts.next().map(|next| if spent { next.max(boundary) } else { next });
         // All sources that could be probed were started: the others need the next step's slots.
-        let waiting = (self.turns.waiting() > 0).then_some(boundary);
+        let waiting = (self.slot_queue.waiting() > 0).then_some(boundary);
         // The same holds for early probes.
-        let early = self.tardiness.next_early().map(|step| length.start_of(step));
+        let early = self.deadlines.next_early().map(|step| length.start_of(step));
         let early = early.map(|early| if self.slots.0 == current { early.max(boundary) } else { early });
         [next, waiting, early].into_iter().flatten().min()
     }

@@ -49,7 +49,7 @@ impl Engine {
 
     /// Requests a probe. The gate applies to it as to any other.
     fn request(&mut self, id: SourceId, now: Timestamp) -> Result<(), Refusal> {
-        let member = self.members.get_mut(&id).ok_or(Refusal::Unknown)?;
+        let member = self.sources.get_mut(&id).ok_or(Refusal::Unknown)?;
         if member.condition().is_in_progress() {
             return Err(Refusal::InFlight);
         }
@@ -57,7 +57,7 @@ impl Engine {
         if let Some(constraint) = verdict.binding {
             return Err(Refusal::Until { constraint, until: verdict.at });
         }
-        member.withdraw(&mut self.hosts, &mut self.turns);
+        member.withdraw(&mut self.hosts, &mut self.slot_queue);
         member.request(now);
         member.enqueue(&mut self.hosts);
         Ok(())
@@ -65,7 +65,7 @@ impl Engine {
 
     fn clock_set(&mut self, by: Span, now: Timestamp, actions: &mut Vec<Action>) {
         self.shift(by);
-        let longest = self.members.values().map(|member| member.terms.budget.per).max();
+        let longest = self.sources.values().map(|member| member.terms.budget.per).max();
         let since = now - by - longest.unwrap_or(Span::ZERO) - Span::from_hours(1);
         actions.push(Action::Persist(Persist::ClockSet { by, at: now, since }));
     }
@@ -73,20 +73,20 @@ impl Engine {
     /// Reports deadlines that have passed.
     fn report_deadlines(&mut self, now: Timestamp, actions: &mut Vec<Action>) {
         self.collect_passed_deadlines(now);
-        for (source, note) in self.tardiness.take_passed() {
+        for (source, note) in self.deadlines.take_passed() {
             self.persist_notes(source, now, Some(note), actions);
         }
     }
 
     /// Stores slot statistics at regular intervals.
     fn report_load(&mut self, now: Timestamp, actions: &mut Vec<Action>) {
-        if now < self.load_at && now >= self.load_at - LOADS_EVERY {
+        if now < self.stats_at && now >= self.stats_at - LOADS_EVERY {
             return;
         }
-        self.load_at = now + LOADS_EVERY;
-        let next = SlotStats { waiting: self.load.waiting, ..SlotStats::new(now) };
-        let overdue = self.tardiness.tardy;
-        let load = SlotStats { until: now, overdue, ..std::mem::replace(&mut self.load, next) };
+        self.stats_at = now + LOADS_EVERY;
+        let next = SlotStats { waiting: self.slot_stats.waiting, ..SlotStats::new(now) };
+        let overdue = self.deadlines.tardy;
+        let load = SlotStats { until: now, overdue, ..std::mem::replace(&mut self.slot_stats, next) };
         if !load.is_idle() {
             actions.push(Action::Persist(Persist::Load(load)));
         }
@@ -100,8 +100,8 @@ impl Engine {
         } else if self.step_due.is_none_or(|at| at > now) {
             self.step_due = self.next_step(now);
         }
-        let deadline = self.tardiness.next_passing().map(|by| by + Span::from_millis(1));
-        let load = (!self.load.is_idle()).then_some(self.load_at);
+        let deadline = self.deadlines.next_passing().map(|by| by + Span::from_millis(1));
+        let load = (!self.slot_stats.is_idle()).then_some(self.stats_at);
         let wake = [self.step_due, deadline, load].into_iter().flatten().min();
         if wake != self.wake {
             self.wake = wake;
@@ -125,7 +125,7 @@ impl Engine {
 
     /// Stores the due times of these sources.
     pub(super) fn persist_due(&self, sources: &[SourceId], actions: &mut Vec<Action>) {
-        let due = sources.iter().filter_map(|id| Some(self.members.get(id)?.due_change()));
+        let due = sources.iter().filter_map(|id| Some(self.sources.get(id)?.due_change()));
         let due: Vec<DueChange> = due.collect();
         if !due.is_empty() {
             actions.push(Action::Persist(Persist::Due(due)));

@@ -58,7 +58,7 @@ pub struct SourceMemory {
     /// End of the last probe, answered or failed.
     pub last_probe: Option<Timestamp>,
     /// End of the last answered probe.
-    pub looked: Option<Timestamp>,
+    pub last_success: Option<Timestamp>,
     /// The rate estimate from its probes.
     pub estimate: ChangePointRate,
     /// End of the last probe that found an update.
@@ -84,9 +84,9 @@ pub struct SourceMemory {
     /// The rule that needs the due probe, if any.
     pub rule: Option<Arc<str>>,
     /// The cost of its probes.
-    pub toll: ProbeCost,
+    pub cost: ProbeCost,
     /// Burst and policy state.
-    pub life: BurstState,
+    pub burst: BurstState,
 }
 
 impl SourceMemory {
@@ -97,7 +97,7 @@ impl SourceMemory {
         }
         for at in [
             &mut self.last_probe,
-            &mut self.looked,
+            &mut self.last_success,
             &mut self.last_update,
             &mut self.fresh_until,
             &mut self.retry_until,
@@ -111,7 +111,7 @@ impl SourceMemory {
         if let Some(moving) = &mut self.moving {
             moving.since += by;
         }
-        self.life.shift(by);
+        self.burst.shift(by);
     }
 }
 

@@ -60,11 +60,11 @@ impl Engine {
     pub(super) fn request_plans(&mut self, now: Timestamp, actions: &mut Vec<Action>) {
         while !self.stopping
             && self.plans_requested < MOST_REQUESTS
-            && let Some(id) = self.unplanned.pop_front()
+            && let Some(id) = self.to_plan.pop_front()
         {
-            let Some(member) = self.members.get_mut(&id) else { continue };
+            let Some(member) = self.sources.get_mut(&id) else { continue };
             let not_before = member.plan.take_request();
-            let wants = member.wants(&self.book);
+            let wants = member.wants(&self.rule_registry);
             if !member.is_plannable() && member.terms.policy != Policy::Adaptive && wants.is_none() {
                 continue;
             }
@@ -76,8 +76,8 @@ impl Engine {
                 source: id,
                 policy,
                 made_from,
-                standing,
-                wants,
+                input: standing,
+                predictions: wants,
             })));
         }
     }
@@ -108,7 +108,7 @@ impl Engine {
         for predicted in ready.intervals {
             let source = predicted.source;
             let due = |engine: &Self| {
-                engine.members.get(&source).map(|member| (member.memory.due, member.memory.rule.clone()))
+                engine.sources.get(&source).map(|member| (member.memory.due, member.memory.rule.clone()))
             };
             let before = due(self);
             match self.adopt_intervals(&predicted, now) {
@@ -123,8 +123,8 @@ impl Engine {
     }
 
     fn take_profile(&mut self, SourceProfile { source, pulse, per_hour, updates }: SourceProfile) {
-        if let Some(member) = self.members.get_mut(&source) {
-            member.pulse = Some(Box::new(pulse));
+        if let Some(member) = self.sources.get_mut(&source) {
+            member.profile = Some(Box::new(pulse));
             // An estimate from its own probes is newer than the profile.
             if member.memory.estimate.known_rate().is_none() {
                 let span = f64::from(updates.max(1)) / per_hour;
@@ -137,8 +137,8 @@ impl Engine {
     /// in backoff that happens when a probe ends.
     pub(super) fn rates_fitted(&mut self, ids: &[SourceId]) {
         for id in ids {
-            let Some(member) = self.members.get_mut(id) else { continue };
-            let serves = member.serving.as_mut().is_some_and(|serving| {
+            let Some(member) = self.sources.get_mut(id) else { continue };
+            let serves = member.pending_intervals.as_mut().is_some_and(|serving| {
                 // The fitted rate now includes the drift.
                 serving.drift = Drift::default();
                 serving.own
@@ -146,7 +146,7 @@ impl Engine {
             if member.terms.policy == Policy::Adaptive || serves {
                 // It is sampled, with hourly weights; or rules wait for its updates.
                 if member.plan.request() {
-                    self.unplanned.push_back(*id);
+                    self.to_plan.push_back(*id);
                 }
             }
             let has_plan = member.plan.current().is_some();
@@ -158,7 +158,7 @@ impl Engine {
                     member.plan.begin_no_sooner(due);
                 }
                 if member.is_plannable() && member.plan.request() {
-                    self.unplanned.push_back(*id);
+                    self.to_plan.push_back(*id);
                 }
             }
         }
@@ -168,7 +168,7 @@ impl Engine {
     fn adopt(&mut self, made: MadePlan, now: Timestamp) -> Result<(AdoptedPlan, Option<Note>), StalePlan> {
         let MadePlan { source: id, made_from, at: made_at, ahead } = made;
         let member =
-            self.members.get_mut(&id).filter(|member| member.revision == made_from).ok_or(StalePlan)?;
+            self.sources.get_mut(&id).filter(|member| member.revision == made_from).ok_or(StalePlan)?;
         if member.condition().is_in_progress() {
             // The plan includes the probe in progress, which did not start at its planned time.
             return Err(StalePlan);
@@ -177,10 +177,10 @@ impl Engine {
         let asked_by_hand = member.memory.reason == Reason::Manual;
         let switched = member.switch_for_plan();
         if !asked_by_hand && member.is_well() {
-            member.withdraw(&mut self.hosts, &mut self.turns);
+            member.withdraw(&mut self.hosts, &mut self.slot_queue);
             let last = member.spent.last().unwrap_or(now);
             let wish = member.wish(last, self.seed, &self.params.burst);
-            let chasing = wish.because == Reason::Burst && member.memory.life.asked_by == Policy::Ttl;
+            let chasing = wish.because == Reason::Burst && member.memory.burst.asked_by == Policy::Ttl;
             // The plan applies after the burst. It moves none of the burst's probes forward.
             let sooner =
                 member.urgency.keeps_its_time() && member.memory.due.at().is_some_and(|due| due <= wish.at);
@@ -189,13 +189,13 @@ impl Engine {
             }
             member.enqueue(&mut self.hosts);
         }
-        let (follows, passing) = (member.memory.life.follows, member.terms.policy == Policy::Auto);
+        let (follows, passing) = (member.memory.burst.follows, member.terms.policy == Policy::Auto);
         Ok((AdoptedPlan { made_at, plan: ahead, passing, due: member.due_change(), follows }, switched))
     }
 
     /// Outdates all plans after a common input changed: they are built again as probes end.
     pub(super) fn replan_all(&mut self) {
-        for member in self.members.values_mut() {
+        for member in self.sources.values_mut() {
             member.plan.outdate_if(true);
             // Plans in progress use the old input.
             member.revision.0 += 1;
@@ -204,15 +204,16 @@ impl Engine {
 
     /// Requests a plan for a source that was stored, if it needs one.
     pub(super) fn ask_for_plan(&mut self, id: SourceId, not_before: Option<Timestamp>) {
-        if let Some(member) = self.members.get_mut(&id)
-            && (member.plan.is_wanting() && member.is_plannable() || member.wants(&self.book).is_some())
+        if let Some(member) = self.sources.get_mut(&id)
+            && (member.plan.is_wanting() && member.is_plannable()
+                || member.wants(&self.rule_registry).is_some())
         {
             if let Some(at) = not_before {
                 member.plan.begin_no_sooner(at);
             }
             if member.plan.request() {
                 // Before sources with only a new rate: those still have a plan.
-                self.unplanned.push_front(id);
+                self.to_plan.push_front(id);
             }
         }
     }
@@ -237,7 +238,7 @@ impl Source {
     /// The policy that a plan is to follow; under `auto` the planner may choose it.
     fn policy_to_plan_by(&self) -> Policy {
         // A source with a pattern of its own does not go back to its group's.
-        let follows = self.memory.life.follows;
+        let follows = self.memory.burst.follows;
         let settled = self.terms.policy == Policy::Auto
             && (follows == Policy::Plan
                 || follows == Policy::Ttl && self.state_when_well() == SourceState::Planned);
@@ -252,8 +253,8 @@ impl Source {
 
     /// The predictions that rules need of this source, if they can be made.
     fn wants(&self, book: &RuleRegistry) -> Option<Box<PredictionOrder>> {
-        let serving = self.serving.as_ref().filter(|serving| serving.own && self.is_well())?;
-        let looked = self.memory.looked.filter(|_| !self.condition().is_in_progress())?;
+        let serving = self.pending_intervals.as_ref().filter(|serving| serving.own && self.is_well())?;
+        let looked = self.memory.last_success.filter(|_| !self.condition().is_in_progress())?;
         let own = book.parts(self.id).iter().filter(|part| part.asked);
         let of = own.filter_map(|part| {
             let terms = book.terms(part.rule).filter(|terms| terms.own)?;
@@ -337,7 +338,7 @@ impl Source {
             phase: self.unit_random(seed, "phase", Timestamp::default()),
             closely: self.terms.policy == Policy::Auto,
             price: self.terms.worth(),
-            max_gap: self.bed.as_ref().map(|bed| bed.apart),
+            max_gap: self.deadline.as_ref().map(|bed| bed.apart),
             gap: budget.even_gap(),
         }
     }

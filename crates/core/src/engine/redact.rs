@@ -90,7 +90,7 @@ impl Redaction {
     fn member(&mut self, member: &mut Source) {
         self.terms(&mut member.terms);
         self.memory(&mut member.memory);
-        let next = member.serving.as_mut().and_then(|serving| serving.next.as_mut());
+        let next = member.pending_intervals.as_mut().and_then(|serving| serving.next.as_mut());
         next.into_iter().for_each(|next| self.shared(&mut next.name));
     }
 
@@ -101,9 +101,9 @@ impl Redaction {
     /// Replaces the texts of an engine.
     pub fn engine(&mut self, engine: &mut Engine) {
         engine.hosts.rename(|key| self.number(key));
-        self.book(&mut engine.book);
-        engine.members.values_mut().for_each(|member| self.member(member));
-        engine.tardiness.notes_mut().for_each(|note| self.note(note));
+        self.book(&mut engine.rule_registry);
+        engine.sources.values_mut().for_each(|member| self.member(member));
+        engine.deadlines.notes_mut().for_each(|note| self.note(note));
     }
 
     fn report(&mut self, report: &mut ProbeReport) {
@@ -113,7 +113,7 @@ impl Redaction {
             self.owned(url);
             self.host(host);
         }
-        let told = answered.asked.iter_mut().flat_map(|asked| &mut asked.told);
+        let told = answered.rules.iter_mut().flat_map(|asked| &mut asked.matches);
         told.for_each(|told| self.shared(&mut told.rule));
     }
 
@@ -143,7 +143,7 @@ impl Redaction {
     }
 
     fn order(&mut self, order: &mut PlanOrder) {
-        let wants = order.wants.iter_mut().flat_map(|wants| &mut wants.of);
+        let wants = order.predictions.iter_mut().flat_map(|wants| &mut wants.of);
         wants.for_each(|(_, rule)| self.rule(rule));
     }
 
@@ -151,7 +151,7 @@ impl Redaction {
         self.memory(&mut result.memory);
         result.host.iter_mut().for_each(|asks| self.host(&mut asks.host));
         result.notes.iter_mut().for_each(|note| self.note(note));
-        self.follows(&mut result.follows);
+        self.follows(&mut result.rule_effects);
     }
 
     fn persist(&mut self, persist: &mut Persist) {

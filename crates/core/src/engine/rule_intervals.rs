@@ -26,7 +26,7 @@ const CLOSED_AHEAD: Span = Span::from_days(8);
 impl Source {
     /// The probe that rules need, if it is due no later than `otherwise`.
     pub(super) fn rule_wish(&self, otherwise: ProbeWish) -> ProbeWish {
-        let next = self.serving.as_ref().and_then(|serving| serving.next.as_ref());
+        let next = self.pending_intervals.as_ref().and_then(|serving| serving.next.as_ref());
         match next.filter(|next| next.at <= otherwise.at) {
             Some(next) => ProbeWish { at: next.at, because: Reason::Rule, by: Policy::Profile },
             None => otherwise,
@@ -35,13 +35,13 @@ impl Source {
 
     /// Rules whose intervals had begun by this time and still need a probe.
     pub(super) fn rules_owed(&self, started: Timestamp) -> Vec<RuleId> {
-        let spans = self.serving.iter().flat_map(|serving| serving.open.intervals());
+        let spans = self.pending_intervals.iter().flat_map(|serving| serving.open.intervals());
         spans.filter(|span| span.from <= started).map(|span| span.rule).collect()
     }
 
     /// Updates the drift: a probe found this many updates, and the rate predicted `expected`.
     pub(super) fn learn_drift(&mut self, found: u32, expected: Option<f64>) {
-        if let (Some(serving), Some(expected)) = (self.serving.as_mut(), expected) {
+        if let (Some(serving), Some(expected)) = (self.pending_intervals.as_mut(), expected) {
             serving.drift.learn(found, expected);
         }
     }
@@ -49,7 +49,7 @@ impl Source {
     /// Closes the intervals that an answered probe served. Returns events for missed intervals of rules
     /// that wait for other sources.
     pub(super) fn mark_served(&mut self, started: Timestamp, book: &RuleRegistry) -> Vec<Note> {
-        let Some(serving) = self.serving.as_mut() else { return Vec::new() };
+        let Some(serving) = self.pending_intervals.as_mut() else { return Vec::new() };
         let probed = serving.open.probed(started);
         let mut notes = Vec::new();
         for missed in probed.missed {
@@ -68,7 +68,7 @@ impl Source {
         paused: Option<Timestamp>,
         margin: Span,
     ) -> Vec<Note> {
-        let Some(serving) = &self.serving else { return Vec::new() };
+        let Some(serving) = &self.pending_intervals else { return Vec::new() };
         let all = serving.open.intervals();
         let limits = self.limits(all.last().map_or(now, |last| last.until), now, paused);
         let some: Vec<Interval> = all.iter().take(LOOKED_AT).map(|&span| sooner(span, margin)).collect();
@@ -78,7 +78,7 @@ impl Source {
             let name = Arc::clone(&book.terms(first.rule)?.name);
             Some(NextInterval { at, from: first.from, until: first.until + margin, rule: first.rule, name })
         });
-        let Some(serving) = self.serving.as_mut() else { return Vec::new() };
+        let Some(serving) = self.pending_intervals.as_mut() else { return Vec::new() };
         serving.next = next;
         let dropped = served.dropped.into_iter();
         dropped.filter_map(|(span, why)| serving.trouble(&span, why, book, now)).collect()

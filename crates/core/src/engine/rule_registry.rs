@@ -56,7 +56,7 @@ pub struct RuleMatches {
     /// The rule, by name: a reload may change numbers while a probe is in progress.
     pub rule: Arc<str>,
     /// Indices of the updates found that match.
-    pub caught: Vec<u32>,
+    pub items: Vec<u32>,
     /// Times of the updates that the rule counts, in order.
     pub counts: Vec<Timestamp>,
 }
@@ -67,7 +67,7 @@ pub struct RuleMatch {
     /// The rule.
     pub rule: Arc<str>,
     /// Indices of the updates found.
-    pub caught: Vec<u32>,
+    pub items: Vec<u32>,
     /// True: notify now, together with all pending matches. False: the matches stay pending.
     pub tells: bool,
 }
@@ -221,7 +221,7 @@ impl RuleRegistry {
         waits: impl Fn(RuleId) -> bool,
     ) -> RuleEffects {
         let mut follows = RuleEffects::default();
-        for RuleMatches { rule: name, caught, counts } in told {
+        for RuleMatches { rule: name, items: caught, counts } in told {
             // A rule removed since the probe was sent matches nothing.
             let Some(&rule) = self.numbers.get(name) else { continue };
             let Some(terms) = self.terms(rule).cloned() else { continue };
@@ -249,7 +249,7 @@ impl RuleRegistry {
             let heeded = terms.own || self.is_executable(rule, look.started) || waits(rule);
             if part.asked && heeded && (!caught.is_empty() || terms.own && reached.is_some()) {
                 let tells = !terms.own || reached.is_some();
-                follows.notices.push(RuleMatch { rule: Arc::clone(name), caught: caught.clone(), tells });
+                follows.notices.push(RuleMatch { rule: Arc::clone(name), items: caught.clone(), tells });
             }
         }
         follows
@@ -302,7 +302,7 @@ mod tests {
 
     fn told(caught: &[u32], counts: &[i64]) -> Vec<RuleMatches> {
         let counts = counts.iter().map(|&secs| at(secs)).collect();
-        vec![RuleMatches { rule: "p/r".into(), caught: caught.to_vec(), counts }]
+        vec![RuleMatches { rule: "p/r".into(), items: caught.to_vec(), counts }]
     }
 
     fn part(asked: bool, triggers: bool) -> Box<[RulePart]> {

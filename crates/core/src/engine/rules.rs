@@ -24,39 +24,41 @@ use super::state::Engine;
 impl Engine {
     /// Replaces the rules. No probe becomes due at once because of it.
     pub(super) fn set_rules(&mut self, book: RuleRegistry, now: Timestamp) {
-        self.book = book;
-        self.book.drop_unlisted(now);
-        self.kept.clear();
-        for member in self.members.values_mut() {
-            let parts = self.book.parts(member.id);
+        self.rule_registry = book;
+        self.rule_registry.drop_unlisted(now);
+        self.reservations.clear();
+        for member in self.sources.values_mut() {
+            let parts = self.rule_registry.parts(member.id);
             let asked = parts.iter().any(|part| part.asked);
-            if asked || member.serving.is_some() {
+            if asked || member.pending_intervals.is_some() {
                 // Predictions in progress name rules by their old numbers.
                 member.revision.0 += 1;
             }
             if !asked {
-                member.serving = None;
+                member.pending_intervals = None;
                 continue;
             }
-            let own = parts
-                .iter()
-                .any(|part| part.asked && self.book.terms(part.rule).is_some_and(|terms| terms.own));
+            let own = parts.iter().any(|part| {
+                part.asked && self.rule_registry.terms(part.rule).is_some_and(|terms| terms.own)
+            });
             // The drift is kept when rules change.
-            let drift = member.serving.as_ref().map(|serving| serving.drift).unwrap_or_default();
-            member.serving = Some(Box::new(PendingIntervals { own, drift, ..PendingIntervals::default() }));
+            let drift = member.pending_intervals.as_ref().map(|serving| serving.drift).unwrap_or_default();
+            member.pending_intervals =
+                Some(Box::new(PendingIntervals { own, drift, ..PendingIntervals::default() }));
             if own && member.plan.request() {
-                self.unplanned.push_back(member.id);
+                self.to_plan.push_back(member.id);
                 if let Due::At(due) = member.memory.due {
                     // The plan that follows causes no request.
                     member.plan.begin_no_sooner(due);
                 }
             }
         }
-        for (rule, executable) in self.book.executables() {
+        for (rule, executable) in self.rule_registry.executables() {
             // A source probed since then has served the rule, before a restart or a reload.
-            let served = |member: &Source| member.memory.looked.is_some_and(|at| at >= executable.since);
-            let asked = self.book.asked(rule).iter().copied();
-            let owing = asked.filter(|id| self.members.get(id).is_some_and(|member| !served(member)));
+            let served =
+                |member: &Source| member.memory.last_success.is_some_and(|at| at >= executable.since);
+            let asked = self.rule_registry.asked(rule).iter().copied();
+            let owing = asked.filter(|id| self.sources.get(id).is_some_and(|member| !served(member)));
             for id in owing.collect::<Vec<_>>() {
                 self.open_span(id, rule, executable.until, now);
             }
@@ -73,7 +75,7 @@ impl Engine {
         now: Timestamp,
     ) -> Vec<(SourceId, Vec<Note>)> {
         let asked: Vec<SourceId> =
-            self.book.asked(rule).iter().copied().filter(|&id| id != except).collect();
+            self.rule_registry.asked(rule).iter().copied().filter(|&id| id != except).collect();
         asked.into_iter().filter_map(|id| Some((id, self.open_span(id, rule, until, now)?))).collect()
     }
 
@@ -85,8 +87,8 @@ impl Engine {
         until: Timestamp,
         now: Timestamp,
     ) -> Option<Vec<Note>> {
-        let member = self.members.get_mut(&id)?;
-        let serving = member.serving.as_mut()?;
+        let member = self.sources.get_mut(&id)?;
+        let serving = member.pending_intervals.as_mut()?;
         // Triggered again before it was served: one probe serves both, by the end of the first.
         let open = serving.open.intervals().iter().find(|span| span.rule == rule && span.until >= now);
         let until = open.map_or(until, |open| open.until.min(until));
@@ -94,7 +96,7 @@ impl Engine {
         // An interval that is over has no deadline, but a later probe still counts.
         serving.open.add(Interval { rule, from: now.min(until), until });
         let paused = self.hosts.paused_until(member.host);
-        let mut notes = member.recompute_next(&self.book, now, paused, self.params.step);
+        let mut notes = member.recompute_next(&self.rule_registry, now, paused, self.params.step);
         notes.extend(self.recompute_due(id, now));
         Some(notes)
     }
@@ -107,28 +109,28 @@ impl Engine {
         now: Timestamp,
     ) -> Result<Vec<Note>, StalePlan> {
         let (id, margin) = (predicted.source, self.params.step);
-        let member = self.members.get_mut(&id);
+        let member = self.sources.get_mut(&id);
         let member = member.filter(|member| member.revision == predicted.made_from).ok_or(StalePlan)?;
         let idle = !member.condition().is_in_progress();
-        let Some(serving) = member.serving.as_mut().filter(|_| idle) else {
+        let Some(serving) = member.pending_intervals.as_mut().filter(|_| idle) else {
             return Err(StalePlan);
         };
         serving.foretold = predicted.intervals.is_some();
-        for part in self.book.parts(id) {
-            if self.book.terms(part.rule).is_some_and(|terms| terms.own) {
+        for part in self.rule_registry.parts(id) {
+            if self.rule_registry.terms(part.rule).is_some_and(|terms| terms.own) {
                 serving.open.withdraw(part.rule);
             }
         }
         predicted.intervals.iter().flatten().for_each(|&span| serving.open.add(span));
         let paused = self.hosts.paused_until(member.host);
-        let mut notes = member.recompute_next(&self.book, now, paused, margin);
+        let mut notes = member.recompute_next(&self.rule_registry, now, paused, margin);
         notes.extend(self.recompute_due(id, now));
         Ok(notes)
     }
 
     /// Updates a source's due time after its intervals changed.
     fn recompute_due(&mut self, id: SourceId, now: Timestamp) -> Option<Note> {
-        let member = self.members.get_mut(&id)?;
+        let member = self.sources.get_mut(&id)?;
         let settled = !member.condition().is_in_progress()
             && member.is_well()
             && !matches!(member.memory.reason, Reason::Manual | Reason::FirstContact);
@@ -137,8 +139,8 @@ impl Engine {
         }
         let for_rules = member.memory.rule.is_some();
         let at = member.memory.due.at()?;
-        let due = ProbeWish { at, because: member.memory.reason, by: member.memory.life.asked_by };
-        let wish = match for_rules || member.serving.as_ref().is_some_and(|serving| serving.own) {
+        let due = ProbeWish { at, because: member.memory.reason, by: member.memory.burst.asked_by };
+        let wish = match for_rules || member.pending_intervals.as_ref().is_some_and(|serving| serving.own) {
             // The interval that it was due for may no longer exist.
             true => member.wish(member.spent.last().unwrap_or(now), self.seed, &self.params.burst),
             false => member.rule_wish(due),
@@ -149,7 +151,7 @@ impl Engine {
         let sooner = !for_rules && wish.because != Reason::Rule && wish.at < due.at;
         let wish = if later || sooner { due } else { wish };
         if wish != due {
-            member.withdraw(&mut self.hosts, &mut self.turns);
+            member.withdraw(&mut self.hosts, &mut self.slot_queue);
             member.set_due(&self.hosts, ProbeWish { at: wish.at.max(now), ..wish });
             member.enqueue(&mut self.hosts);
         }
@@ -159,20 +161,20 @@ impl Engine {
     /// Reserves a slot for a probe that a rule needs, in the last step that has one.
     pub(super) fn reserve_slot(&mut self, id: SourceId, now: Timestamp) -> Option<Note> {
         let length = self.step_length();
-        self.kept.forget_before(length.step_of(now));
-        let member = self.members.get_mut(&id)?;
+        self.reservations.forget_before(length.step_of(now));
+        let member = self.sources.get_mut(&id)?;
         let (host, waits) = (member.host, member.memory.reason == Reason::Rule);
-        let serving = member.serving.as_mut()?;
-        self.kept.release(serving.slot.take());
+        let serving = member.pending_intervals.as_mut()?;
+        self.reservations.release(serving.slot.take());
         let next = serving.next.clone().filter(|_| waits)?;
         let due = member.memory.due.at()?;
         let from = next.from.max(now);
-        let kept = match self.kept.reserve(host, (from, due), &self.params) {
+        let kept = match self.reservations.reserve(host, (from, due), &self.params) {
             Ok(kept) => kept,
             Err(full) => {
                 let why = if full == NoReservation::Host { Obstacle::Host } else { Obstacle::Slots };
                 let span = Interval { rule: next.rule, from: next.from, until: next.until };
-                return serving.trouble(&span, why, &self.book, now);
+                return serving.trouble(&span, why, &self.rule_registry, now);
             }
         };
         serving.slot = Some(kept);
@@ -180,7 +182,7 @@ impl Engine {
             let at = length.start_of(kept.0).max(from);
             // Only if the gate allows it.
             if member.ask_gate(&self.hosts, at).at == at {
-                member.withdraw(&mut self.hosts, &mut self.turns);
+                member.withdraw(&mut self.hosts, &mut self.slot_queue);
                 member.memory.due = Due::At(at);
                 member.enqueue(&mut self.hosts);
             }

@@ -52,7 +52,7 @@ pub(super) struct Source {
     /// Since when only the lack of slots has delayed its probe.
     pub ready_at: Timestamp,
     /// Its hourly profile, if known.
-    pub pulse: Option<Box<HourlyProfile>>,
+    pub profile: Option<Box<HourlyProfile>>,
     pub terms: Terms,
     pub host: HostIx,
     pub memory: SourceMemory,
@@ -61,12 +61,12 @@ pub(super) struct Source {
     /// The excess rate of a burst, if there is one.
     pub excess: Option<Box<Excess>>,
     /// Its intervals for rules, if rules concern it.
-    pub serving: Option<Box<PendingIntervals>>,
+    pub pending_intervals: Option<Box<PendingIntervals>>,
     /// Its deadline, if it has a longest allowed gap.
-    pub bed: Option<Box<Deadline>>,
+    pub deadline: Option<Box<Deadline>>,
     pub revision: Revision,
     /// Another host group that its redirects lead to: its limits apply as well.
-    pub also: Option<HostIx>,
+    pub redirect_host: Option<HostIx>,
 }
 
 impl Source {
@@ -102,7 +102,7 @@ impl Source {
     /// The gap for a source that serves only rules: it is still probed at times, so that its state is
     /// current when a rule needs it. Zero while its updates cannot be predicted.
     fn idle_gap(&self) -> Span {
-        let blind = self.serving.as_ref().is_some_and(|serving| serving.own && !serving.foretold);
+        let blind = self.pending_intervals.as_ref().is_some_and(|serving| serving.own && !serving.foretold);
         if self.terms.policy == Policy::Profile && !blind { UNASKED_GAP } else { Span::ZERO }
     }
 
@@ -122,7 +122,7 @@ impl Source {
 
     /// The host groups of its probes.
     pub fn hosts(&self) -> ProbeHosts {
-        (self.host, self.also.filter(|also| *also != self.host))
+        (self.host, self.redirect_host.filter(|also| *also != self.host))
     }
 
     /// A number in [0, 1) derived from the seed, the source, the purpose and the time, so that jitter does
@@ -165,7 +165,7 @@ impl Source {
             aggregate: None,
             importance: None,
             plan: self.plan.current().filter(|_| self.policy_plans()),
-            last_modified: self.memory.life.newest,
+            last_modified: self.memory.burst.newest,
             budget,
             gap,
             least_gap: least_gap.max(budget.min_spacing),
@@ -183,9 +183,9 @@ impl Source {
 
     /// The probe by the longest allowed gap, if it is due before `otherwise`.
     pub fn by_max_gap(&self, otherwise: ProbeWish) -> ProbeWish {
-        match &self.bed {
-            Some(bed) if bed.look_at < otherwise.at => {
-                ProbeWish { at: bed.look_at, because: Reason::MaxGap, by: otherwise.by }
+        match &self.deadline {
+            Some(bed) if bed.probe_at < otherwise.at => {
+                ProbeWish { at: bed.probe_at, because: Reason::MaxGap, by: otherwise.by }
             }
             _ => otherwise,
         }

@@ -27,11 +27,11 @@ pub struct Engine {
     pub(super) params: FleetParams,
     pub(super) seed: u64,
     /// Boxed: with whole sources inside, half of the tree's memory would be unused.
-    pub(super) members: BTreeMap<SourceId, Box<Source>>,
+    pub(super) sources: BTreeMap<SourceId, Box<Source>>,
     pub(super) hosts: Hosts,
     pub(super) outage: Outage,
     /// Sources in the queue for plans.
-    pub(super) unplanned: VecDeque<SourceId>,
+    pub(super) to_plan: VecDeque<SourceId>,
     /// Plans requested but not finished.
     pub(super) plans_requested: usize,
     /// How many sources were ever added.
@@ -41,18 +41,18 @@ pub struct Engine {
     /// The cost of the step's probes so far.
     pub(super) work: f64,
     /// Sources that wait for a slot.
-    pub(super) turns: SlotQueue,
+    pub(super) slot_queue: SlotQueue,
     /// The prior rate of a new source.
-    pub(super) mean: FleetMean,
-    pub(super) load: SlotStats,
+    pub(super) fleet_mean: FleetMean,
+    pub(super) slot_stats: SlotStats,
     /// When slot statistics are stored next.
-    pub(super) load_at: Timestamp,
+    pub(super) stats_at: Timestamp,
     /// The rules and their progress.
-    pub(super) book: RuleRegistry,
+    pub(super) rule_registry: RuleRegistry,
     /// Slots reserved for probes that rules need.
-    pub(super) kept: Reservations,
+    pub(super) reservations: Reservations,
     /// Deadlines.
-    pub(super) tardiness: DeadlineIndex,
+    pub(super) deadlines: DeadlineIndex,
     /// When slots are next assigned.
     pub(super) step_due: Option<Timestamp>,
     /// The tick that was last requested.
@@ -80,10 +80,10 @@ impl Engine {
 
     /// Removes a source.
     pub(super) fn drop_source(&mut self, id: SourceId) {
-        if let Some(mut member) = self.members.remove(&id) {
-            self.turns.leave(member.place);
-            self.tardiness.forget(&mut member);
-            self.tardiness.count_cost(member.memory.toll, false);
+        if let Some(mut member) = self.sources.remove(&id) {
+            self.slot_queue.leave(member.place);
+            self.deadlines.forget(&mut member);
+            self.deadlines.count_cost(member.memory.cost, false);
         }
     }
 }

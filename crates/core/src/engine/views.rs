@@ -54,12 +54,12 @@ pub struct Explanation {
 impl Engine {
     /// The number of sources.
     pub fn len(&self) -> usize {
-        self.members.len()
+        self.sources.len()
     }
 
     /// Whether there are no sources.
     pub fn is_empty(&self) -> bool {
-        self.members.is_empty()
+        self.sources.is_empty()
     }
 
     /// Probes in progress: from their start until their end is committed.
@@ -84,55 +84,55 @@ impl Engine {
 
     /// The stored state of a source.
     pub fn memory(&self, id: SourceId) -> Option<&SourceMemory> {
-        self.members.get(&id).map(|member| &member.memory)
+        self.sources.get(&id).map(|member| &member.memory)
     }
 
     /// The host group of a source.
     pub fn host(&self, id: SourceId) -> Option<&HostGroup> {
-        self.members.get(&id).map(|member| &member.terms.host)
+        self.sources.get(&id).map(|member| &member.terms.host)
     }
 
     /// The revision that a plan for this source must name.
     pub fn revision(&self, id: SourceId) -> Option<Revision> {
-        self.members.get(&id).map(|member| member.revision)
+        self.sources.get(&id).map(|member| member.revision)
     }
 
     /// Probes that a source has left in the window that ends now.
     pub fn budget_left(&self, id: SourceId, now: Timestamp) -> Option<u32> {
-        self.members.get(&id).map(|member| member.spent.left(&member.terms.budget, now))
+        self.sources.get(&id).map(|member| member.spent.left(&member.terms.budget, now))
     }
 
     /// The progress of all rules.
     pub fn rule_states(&self) -> Vec<RuleState> {
-        self.book.states()
+        self.rule_registry.states()
     }
 
     /// Slot statistics since they were last stored.
-    pub fn load(&self) -> &SlotStats {
-        &self.load
+    pub fn slot_stats(&self) -> &SlotStats {
+        &self.slot_stats
     }
 
     /// Statistics of all deadlines.
     pub fn deadlines(&self) -> DeadlineStats {
-        let sources = self.members.values().filter(|member| member.bed.is_some()).count() as u64;
-        DeadlineStats { sources, tardy: self.tardiness.tardy, omega: self.tardiness.omega() }
+        let sources = self.sources.values().filter(|member| member.deadline.is_some()).count() as u64;
+        DeadlineStats { sources, tardy: self.deadlines.tardy, omega: self.deadlines.omega() }
     }
 
     /// The deadline of a source's next probe, if it has one.
-    pub fn look_by(&self, id: SourceId) -> Option<Timestamp> {
-        self.members.get(&id)?.bed.as_ref().map(|bed| bed.by)
+    pub fn deadline(&self, id: SourceId) -> Option<Timestamp> {
+        self.sources.get(&id)?.deadline.as_ref().map(|bed| bed.by)
     }
 
     /// The cost of a probe of a source relative to the mean probe.
     pub fn cost(&self, id: SourceId) -> Option<f64> {
-        self.members.get(&id).map(|member| self.tardiness.cost(member, self.params.cost_by))
+        self.sources.get(&id).map(|member| self.deadlines.cost(member, self.params.cost_by))
     }
 
     /// The demands of all sources that can be probed: weighted rates per step as estimated from their
     /// probes, and budgets.
     pub fn demands(&self) -> Vec<SourceDemand> {
-        let (prior, step_hours) = (self.mean.prior(), self.step_length().hours());
-        let well = self.members.values().filter(|member| member.is_well());
+        let (prior, step_hours) = (self.fleet_mean.prior(), self.step_length().hours());
+        let well = self.sources.values().filter(|member| member.is_well());
         well.map(|member| SourceDemand {
             rate: f64::from(member.terms.weight) * member.memory.estimate.rate(prior) * step_hours,
             least_gap: member.terms.budget.even_gap().as_secs_f64() / 3600.0 / step_hours,
@@ -143,11 +143,12 @@ impl Engine {
     /// The expected number of undiscovered updates, by weight, of all sources that can be probed: π for
     /// every step since the last answered probe, and for half of the current one.
     pub fn undiscovered(&self, now: Timestamp) -> f64 {
-        let (prior, half_step) = (self.mean.prior(), self.step_length().hours() / 2.0);
-        let well = self.members.values().filter(|member| member.is_well());
+        let (prior, half_step) = (self.fleet_mean.prior(), self.step_length().hours() / 2.0);
+        let well = self.sources.values().filter(|member| member.is_well());
         let expected = |member: &Source| {
-            let looked = member.memory.looked?;
-            let hours = hourly_profile::hours(member.pulse.as_deref(), looked, now.max(looked)) + half_step;
+            let looked = member.memory.last_success?;
+            let hours =
+                hourly_profile::hours(member.profile.as_deref(), looked, now.max(looked)) + half_step;
             Some(f64::from(member.terms.weight) * member.memory.estimate.rate(prior) * hours)
         };
         well.filter_map(|member| expected(member)).sum()
@@ -156,7 +157,7 @@ impl Engine {
     /// The next probe of a source as known now, and the reason: its due time, or a constraint that defers
     /// it.
     pub fn outlook(&self, id: SourceId, now: Timestamp) -> Option<(Due, Reason)> {
-        self.members.get(&id).map(|member| self.outlook_of(member, now))
+        self.sources.get(&id).map(|member| self.outlook_of(member, now))
     }
 
     fn outlook_of(&self, member: &Source, now: Timestamp) -> (Due, Reason) {
@@ -173,7 +174,7 @@ impl Engine {
     /// The time by the policy, every constraint with its end, and the resulting due time. `plan` is the
     /// stored plan of the source, if the engine has none.
     pub fn explain(&self, id: SourceId, plan: Option<Plan>, now: Timestamp) -> Option<Explanation> {
-        let mut member = Source::clone(self.members.get(&id)?);
+        let mut member = Source::clone(self.sources.get(&id)?);
         let follows_plan = plan.as_ref().is_some_and(|plan| member.would_follow(plan, now));
         if let Some(plan) = plan.filter(|_| follows_plan) {
             member.plan.follow(plan);
@@ -192,12 +193,12 @@ impl Engine {
         let (due, reason) = self.outlook_of(&member, now);
         Some(Explanation {
             wanted,
-            asking: member.memory.life.asked_by,
+            asking: member.memory.burst.asked_by,
             reserve: member.reserve(terms, now),
             due,
             reason,
             rule: member.memory.rule.clone(),
-            look_by: member.bed.as_ref().map(|bed| bed.by),
+            look_by: member.deadline.as_ref().map(|bed| bed.by),
             constraints: self.constraints(&member, now),
             budget: member.terms.budget,
             price: member.terms.price,

@@ -70,15 +70,15 @@ impl Source {
         let verdict = self.ask_gate(hosts, wish.at);
         self.memory.due = Due::At(verdict.at);
         self.memory.reason = verdict.binding.map_or(wish.because, Reason::Constraint);
-        self.memory.life.asked_by = wish.by;
-        let next = self.serving.as_ref().and_then(|serving| serving.next.as_ref());
+        self.memory.burst.asked_by = wish.by;
+        let next = self.pending_intervals.as_ref().and_then(|serving| serving.next.as_ref());
         self.memory.rule = next.filter(|_| wish.because == Reason::Rule).map(|next| Arc::clone(&next.name));
         self.urgency = self.urgency.due_for(wish.because);
     }
 
     /// Its due time in the form that is stored.
     pub fn due_change(&self) -> DueChange {
-        let SourceMemory { due, reason, rule, life, .. } = &self.memory;
+        let SourceMemory { due, reason, rule, burst: life, .. } = &self.memory;
         DueChange {
             source: self.id,
             due: *due,
@@ -146,7 +146,7 @@ impl Source {
 
     /// Queues the source for a slot.
     pub fn wait_for_slot(&mut self, turns: &mut SlotQueue, prior: RatePrior, now: Timestamp) {
-        let next = self.serving.as_ref().and_then(|serving| serving.next.as_ref());
+        let next = self.pending_intervals.as_ref().and_then(|serving| serving.next.as_ref());
         // An interval that is over sets no deadline.
         let next = next.filter(|next| self.memory.rule.is_some() && next.until >= now);
         let rule = next.map(|next| SlotDeadline {
@@ -155,8 +155,8 @@ impl Source {
             window: Reverse(u32::MAX),
             at: next.until,
         });
-        let bed = self.bed.as_deref().filter(|bed| bed.look_at <= now);
-        let gap = bed.map(|Deadline { step, plant, by, .. }| SlotDeadline {
+        let bed = self.deadline.as_deref().filter(|bed| bed.probe_at <= now);
+        let gap = bed.map(|Deadline { step, task: plant, by, .. }| SlotDeadline {
             step: *step,
             cost: plant.cost,
             window: Reverse(plant.window),
@@ -176,12 +176,12 @@ impl Source {
     /// Whether it is sampled: probed in remaining slots.
     fn is_sampled(&self) -> bool {
         let known = self.memory.last_probe.is_some();
-        self.memory.life.asked_by == Policy::Adaptive && known && self.urgency.may_be_sampled()
+        self.memory.burst.asked_by == Policy::Adaptive && known && self.urgency.may_be_sampled()
     }
 
     /// Its allocator input, with the rate of this hour.
     fn turn(&self, turns: &SlotQueue, prior: RatePrior, now: Timestamp) -> Turn {
-        let beat = self.pulse.as_ref().map_or(1.0, |pulse| pulse.at(now));
+        let beat = self.profile.as_ref().map_or(1.0, |pulse| pulse.at(now));
         let per_step = self.memory.estimate.rate(prior) * beat * turns.step_hours();
         let root = (f64::from(self.terms.weight) * per_step).sqrt().max(f64::from(f32::MIN_POSITIVE));
         let last = self.spent.last().max(self.memory.last_probe);

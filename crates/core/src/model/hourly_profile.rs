@@ -72,7 +72,7 @@ impl HourlyProfile {
     }
 
     /// The length of an interval in hours at the mean rate.
-    pub fn hours(&self, from: Timestamp, until: Timestamp) -> f64 {
+    pub fn weighted_hours(&self, from: Timestamp, until: Timestamp) -> f64 {
         let (mut at, end) = (from.as_millis(), until.as_millis());
         if end - at > HOURS as i64 * HOUR {
             // Beyond one week the profile averages out.
@@ -102,7 +102,7 @@ fn place(hour: i64) -> usize {
 /// The length of an interval in hours at the mean rate, by a profile if there is one.
 pub fn hours(pulse: Option<&HourlyProfile>, from: Timestamp, until: Timestamp) -> f64 {
     match pulse {
-        Some(pulse) => pulse.hours(from, until),
+        Some(pulse) => pulse.weighted_hours(from, until),
         None => (until - from).max(Span::ZERO).as_secs_f64() / 3600.0,
     }
 }
@@ -127,9 +127,9 @@ mod tests {
         assert!((at(3) * mean / 0.5).log2().abs() <= 0.25 + 1e-9);
         assert_eq!(at(10 + 24 * 7), at(10));
         assert!(at(5 * 24 + 10) < 1.0, "Saturday");
-        let day = pulse.hours(monday, monday + Span::from_days(1));
+        let day = pulse.weighted_hours(monday, monday + Span::from_days(1));
         assert!((day - 8.0 * at(10) - 16.0 * at(3)).abs() < 1e-9);
-        assert_eq!(pulse.hours(monday, monday + Span::from_days(14)), 336.0);
+        assert_eq!(pulse.weighted_hours(monday, monday + Span::from_days(14)), 336.0);
     }
 
     #[test]

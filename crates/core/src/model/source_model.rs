@@ -118,7 +118,7 @@ pub struct ModelUpdate {
     /// The additional rate of the current burst.
     pub excess: Option<Excess>,
     /// The start of a burst that outlasted a cycle and is now the rate.
-    pub for_good: Option<Timestamp>,
+    pub became_the_rhythm: Option<Timestamp>,
     /// Set if the source is overdue: the updates expected since the last one.
     pub overdue: Option<f64>,
     /// The latest known update.
@@ -165,8 +165,8 @@ impl SourceModel {
             None => on.map(|_| (Timestamp::MIN, Timestamp::MAX)),
         };
         learn(&mut self.history, &ProbedUpdates { except: burst, ..*look });
-        heard.for_good = self.set_aside(look, burst, on.is_some(), foretold.cycle);
-        if let Some(since) = heard.for_good {
+        heard.became_the_rhythm = self.set_aside(look, burst, on.is_some(), foretold.cycle);
+        if let Some(since) = heard.became_the_rhythm {
             self.diary.forget_before(since);
             (heard.on, heard.excess) = (None, None);
             change = match change {
@@ -177,7 +177,7 @@ impl SourceModel {
         }
         heard.burst = change;
         heard.overdue = newest
-            .filter(|_| heard.on.is_none() && heard.for_good.is_none())
+            .filter(|_| heard.on.is_none() && heard.became_the_rhythm.is_none())
             .map(|newest| foretold.rate.expected(newest, look.now))
             .filter(|&expected| is_quiet(expected, foretold.params.false_alarms));
         heard
@@ -271,7 +271,7 @@ impl SourceModel {
         // Updates published during the transfer may be in the response.
         let until = times.iter().copied().fold(look.now, Timestamp::max);
         self.watch.not_after(look.now);
-        self.watch.look(&burst::ProbeWindow { from, until, seen }, foretold.rate, &foretold.params)
+        self.watch.add_probe(&burst::ProbeWindow { from, until, seen }, foretold.rate, &foretold.params)
     }
 
     fn excess(&self, at: Timestamp, on: Option<BurstEvidence>, params: &BurstParams) -> Option<Excess> {

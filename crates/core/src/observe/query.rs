@@ -111,13 +111,13 @@ enum QueryNode {
 /// A condition on items.
 ///
 /// ```
-/// # use tidewatch_core::observe::query::{Condition, Said};
-/// let wanted = Condition::parse(r"title ~ 'CVE-\d+' and not category = 'test'").unwrap();
+/// # use tidewatch_core::observe::query::{QueryCondition, Said};
+/// let wanted = QueryCondition::parse(r"title ~ 'CVE-\d+' and not category = 'test'").unwrap();
 /// let title = Some("CVE-2026-1234: a hole");
 /// assert!(wanted.holds(&Said { title, ..Said::default() }));
 /// let categories = &["test".to_owned()];
 /// assert!(!wanted.holds(&Said { title, categories, ..Said::default() }));
-/// let error = Condition::parse("title ~ 'CVE' && link").unwrap_err();
+/// let error = QueryCondition::parse("title ~ 'CVE' && link").unwrap_err();
 /// assert_eq!(error.to_string(), "`&` means nothing here; conditions are joined by `and` and `or`");
 /// assert_eq!(error.at, 14..15);
 /// ```

@@ -33,9 +33,9 @@ pub struct PlanOrder {
     /// The state revision that the plan refers to.
     pub made_from: Revision,
     /// The part of that state that a plan depends on.
-    pub standing: PlanInput,
+    pub input: PlanInput,
     /// The predictions that rules require.
-    pub wants: Option<Box<PredictionOrder>>,
+    pub predictions: Option<Box<PredictionOrder>>,
 }
 
 /// The predictions of a source that rules require.
@@ -75,9 +75,9 @@ pub struct PlanParams {
 }
 
 /// The next probe times of a source under the policy of the request.
-pub fn ahead(order: &PlanOrder, known: &KnownRhythm, params: &PlanParams) -> Option<PlannedTimes> {
+pub fn build_plan(order: &PlanOrder, known: &KnownRhythm, params: &PlanParams) -> Option<PlannedTimes> {
     let rate = &known.rate;
-    let standing = &order.standing.paced(rate, &params.importance);
+    let standing = &order.input.paced(rate, &params.importance);
     let best = || match &known.foresight {
         // By the predictors in detail; the rest is planned later with more evidence.
         Some(foresight) if standing.closely => {
@@ -152,10 +152,14 @@ mod tests {
         let even = Steps::constant(1.0).unwrap();
         let by = |policy, origin, updates, switches| {
             let (source, made_from) = (SourceId(1), Revision(1));
-            let order = PlanOrder { source, policy, made_from, standing: standing.clone(), wants: None };
+            let order = PlanOrder { source, policy, made_from, input: standing.clone(), predictions: None };
             let params = PlanParams { importance: even.clone(), freshness_threshold: 1.0, switches };
-            ahead(&order, &KnownRhythm { rate: even.clone(), origin, updates, foresight: None }, &params)
-                .map(|ahead| ahead.by)
+            build_plan(
+                &order,
+                &KnownRhythm { rate: even.clone(), origin, updates, foresight: None },
+                &params,
+            )
+            .map(|ahead| ahead.by)
         };
         use RateOrigin::{Aggregate, Blend, Individual};
         assert_eq!(by(Policy::Auto, Individual, 9, false), None, "no evidence yet");

@@ -46,12 +46,13 @@ pub struct Contest {
 ///
 /// ```
 /// # use tidewatch_core::planning::{budget::Budget, policy::Policy};
-/// # use tidewatch_lab::{contest::{Rules, Who, hold}, trace::Trace};
+/// # use tidewatch_lab::{contest::{ContestTerms, Who, hold}, trace::Trace};
 /// # use tidewatch_core::time::{Span, Timestamp};
 /// let daily = (0..30).map(|day| Timestamp::from_secs(86_400 * day + 40_000)).collect();
 /// let traces = [Trace::new("a", "all", daily)];
 /// let budget = Budget { probes: 4, per: Span::from_days(1), min_spacing: Span::ZERO };
-/// let rules = Rules { train: Span::from_days(14), test: Span::from_days(7), ..Rules::new(budget) };
+/// let (train, test) = (Span::from_days(14), Span::from_days(7));
+/// let rules = ContestTerms { train, test, ..ContestTerms::new(budget) };
 /// let contest = hold(&traces, &[Who::Ours(Policy::Auto), Who::Ours(Policy::Uniform)], &rules, &|| {});
 /// let delay = |n: usize| contest.entrants[n].runs[0].as_ref().unwrap().score.mean_delay().unwrap();
 /// assert!(delay(0) < delay(1));

@@ -62,12 +62,13 @@ pub struct AllocatorTrial {
 ///
 /// ```
 /// use tidewatch_core::engine::params::Allocator;
-/// use tidewatch_lab::fleet::{Sim, Trial, World};
+/// use tidewatch_lab::fleet::{AllocatorTrial, FleetWorld, Sim};
 ///
-/// let world = World { rates: vec![0.5, 0.5], per_step: 1, change: None };
-/// let mut sim = Sim::new(&world, Trial { allocator: Allocator::Index, learns: None, warm_up: 4, seed: 1 });
+/// let world = FleetWorld { rates: vec![0.5, 0.5], per_step: 1, change: None };
+/// let trial = AllocatorTrial { allocator: Allocator::Index, learns: None, warm_up: 4, seed: 1 };
+/// let mut sim = Sim::new(&world, trial);
 /// sim.advance(8);
-/// They alternate: just before a probe, one has an age of one step and the other of two.
+/// // They alternate: just before a probe, one has an age of one step and the other of two.
 /// assert_eq!(sim.cost(), 1.5);
 /// ```
 #[derive(Debug, Clone)]

@@ -20,7 +20,7 @@ use tidewatch_core::planning::policy::Policy;
 ///
 /// ```
 /// # use tidewatch_core::model::steps::Steps;
-/// # use tidewatch_core::planning::{ask::Knowledge, budget::Budget, policy::Policy};
+/// # use tidewatch_core::planning::{next_probe::Knowledge, budget::Budget, policy::Policy};
 /// # use tidewatch_core::time::{Span, Timestamp};
 /// # use tidewatch_lab::plans::caching::may_serve;
 /// let (two_an_hour, even) = (Steps::constant(2.0).unwrap(), Steps::constant(1.0).unwrap());

@@ -76,14 +76,14 @@ fn planned(policy: Policy, response: Response) -> (ByHand, Timestamp) {
 }
 
 fn every(minutes: i64, order: &PlanOrder) -> Plan {
-    let (starts, ends) = (order.standing.now, order.standing.now + Span::from_days(1));
+    let (starts, ends) = (order.input.now, order.input.now + Span::from_days(1));
     let times = (1..).map(|n| starts + Span::from_mins(minutes * n)).take_while(|&at| at <= ends).collect();
     Plan { made_from: order.made_from, by: Policy::Plan, times, starts, ends }
 }
 
 fn probe(fleet: &mut ByHand, at: Timestamp, heard: ModelUpdate) -> Vec<Note> {
     assert_eq!(fleet.step(at).len(), 1, "due at {at}");
-    let result = Ok(ProbeAnswer { updates: 5, heard, ..ProbeAnswer::default() });
+    let result = Ok(ProbeAnswer { updates: 5, model: heard, ..ProbeAnswer::default() });
     let report = ProbeReport {
         source: ONE,
         started: at,
@@ -127,7 +127,7 @@ fn due(fleet: &ByHand) -> Timestamp {
 }
 
 fn asked_by(fleet: &ByHand) -> Policy {
-    fleet.memory(ONE).unwrap().life.asked_by
+    fleet.memory(ONE).unwrap().burst.asked_by
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn a_burst_is_chased_and_the_plan_comes_back() {
         crawl_delay: None,
         result,
     };
-    let over = ProbeAnswer { heard: ended(burst.since, now), ..ProbeAnswer::default() };
+    let over = ProbeAnswer { model: ended(burst.since, now), ..ProbeAnswer::default() };
     let notes = fleet.absorb(&report(Ok(over))).unwrap().notes;
     fleet.landed(ONE, now);
     assert!(notes.contains(&Note::PolicySwitched {
@@ -215,7 +215,7 @@ fn a_chase_leaves_the_rest_of_the_budget_alone() {
         probe(&mut fleet, at, if on { heard(Some(since), at) } else { heard(None, at) });
         if let Some(order) = fleet.plan_orders().pop() {
             let even = Steps::constant(1.0).unwrap();
-            let ahead = plan_input::plan(&order.standing, &even, &even).unwrap();
+            let ahead = plan_input::plan(&order.input, &even, &even).unwrap();
             fleet.adopt(ONE, Plan::new(order.made_from, &ahead), at).unwrap();
         }
     }
@@ -250,28 +250,28 @@ fn planning_for_a_burst_is_told_what_it_adds_and_spends_the_reserve() {
     let notes = probe(&mut fleet, at, began(at));
     assert!(!notes.iter().any(|note| matches!(note, Note::PolicySwitched { .. })), "it follows its plan");
     let order = fleet.plan_orders().remove(0);
-    assert_eq!(order.standing.excess.unwrap().per_hour, 10.0);
-    assert_eq!(order.standing.budget.probes, 50);
+    assert_eq!(order.input.excess.unwrap().per_hour, 10.0);
+    assert_eq!(order.input.budget.probes, 50);
     fleet.adopt(ONE, every(10, &order), at).unwrap();
     let at = due(&fleet);
     probe(&mut fleet, at, ended(at, at));
     let order = fleet.plan_orders().remove(0);
-    assert_eq!(order.standing.excess, None);
+    assert_eq!(order.input.excess, None);
     let (mut fleet, _) = planned(Policy::Auto, Response::Ttl);
     let at = due(&fleet);
     probe(&mut fleet, at, began(at));
-    assert_eq!(fleet.plan_orders().remove(0).standing.excess, None, "ttl does that");
+    assert_eq!(fleet.plan_orders().remove(0).input.excess, None, "ttl does that");
 }
 
 #[test]
 fn plans_leave_alone_what_bursts_have_shown_to_need() {
     let of = |in_bursts: u32, reserve_whole_at, policy| {
         let life = BurstState { in_bursts, reserve_whole_at, ..BurstState::default() };
-        let memory = SourceMemory { known_updates: 100, life, ..SourceMemory::default() };
+        let memory = SourceMemory { known_updates: 100, burst: life, ..SourceMemory::default() };
         let mut fleet = load(memory, Vec::new(), policy, Response::Ttl);
         let at = due(&fleet);
         probe(&mut fleet, at, heard(None, at));
-        fleet.plan_orders().remove(0).standing.budget.probes
+        fleet.plan_orders().remove(0).input.budget.probes
     };
     assert_eq!(of(0, None, Policy::Auto), 50, "it never had a burst");
     assert_eq!(of(500_000, None, Policy::Auto), 45);
@@ -286,12 +286,12 @@ fn plans_leave_alone_what_bursts_have_shown_to_need() {
 fn what_a_planned_burst_took_of_the_reserve_comes_back_evenly() {
     let life = BurstState { in_bursts: 1_000_000, burst_since: Some(start()), ..BurstState::default() };
     let memory =
-        SourceMemory { due: Due::At(start()), known_updates: 100, life, ..SourceMemory::default() };
+        SourceMemory { due: Due::At(start()), known_updates: 100, burst: life, ..SourceMemory::default() };
     let spent: Vec<Timestamp> = (0..47).map(|n| start() - Span::from_mins(20 * n + 20)).rev().collect();
     let mut fleet = load(memory, spent, Policy::Auto, Response::Replan);
     probe(&mut fleet, start(), ended(start(), start()));
     // Forty-eight are spent: of the ten kept for bursts eight are gone.
-    let whole = fleet.memory(ONE).unwrap().life.reserve_whole_at.unwrap();
+    let whole = fleet.memory(ONE).unwrap().burst.reserve_whole_at.unwrap();
     assert_eq!(whole, start() + Span::from_days(1).scaled(0.8));
     let kept = |hours| fleet.explain(ONE, None, start() + Span::from_hours(hours)).unwrap().reserve.kept;
     assert_eq!([0, 6, 12, 20, 30].map(kept), [2, 5, 7, 10, 10]);
@@ -380,7 +380,7 @@ fn a_burst_of_which_nothing_is_known_any_more_is_over() {
     let at = due(&fleet);
     let notes = probe(&mut fleet, at, heard(None, at));
     assert!(notes.contains(&Note::BurstForgotten), "{notes:?}");
-    assert_eq!(fleet.memory(ONE).unwrap().life.burst_since, None);
+    assert_eq!(fleet.memory(ONE).unwrap().burst.burst_since, None);
     assert_eq!(fleet.memory(ONE).unwrap().state, SourceState::Planned);
 }
 
@@ -395,7 +395,7 @@ fn a_restart_makes_no_chase_sooner() {
         probe(&mut fleet, at, heard(Some(since), at));
     }
     let (before, memory) = (due(&fleet), fleet.memory(ONE).unwrap().clone());
-    assert_eq!(memory.life.asked_by, Policy::Ttl);
+    assert_eq!(memory.burst.asked_by, Policy::Ttl);
     let mut again = load(memory, vec![at], Policy::Auto, Response::Ttl);
     let now = at + Span::from_mins(1);
     again.rates_fitted(&[ONE], now);
@@ -411,7 +411,7 @@ fn whoever_names_a_policy_gets_it_whatever_was_followed() {
     for policy in [Policy::IndHist, Policy::AggHist, Policy::Threshold, Policy::FirstArrival, Policy::Plan]
     {
         let life = BurstState { follows: Policy::Plan, ..BurstState::default() };
-        let memory = SourceMemory { known_updates: 100, life, ..SourceMemory::default() };
+        let memory = SourceMemory { known_updates: 100, burst: life, ..SourceMemory::default() };
         let mut fleet = load(memory, Vec::new(), policy, Response::Ttl);
         let at = due(&fleet);
         probe(&mut fleet, at, heard(None, at));
@@ -424,16 +424,17 @@ fn a_change_for_good_leaves_no_reserve_behind() {
     let (mut fleet, _) = planned(Policy::Auto, Response::Ttl);
     let at = due(&fleet);
     probe(&mut fleet, at, began(at));
-    assert!(fleet.memory(ONE).unwrap().life.in_bursts > 0);
+    assert!(fleet.memory(ONE).unwrap().burst.in_bursts > 0);
     let at = due(&fleet);
-    let notes = probe(&mut fleet, at, ModelUpdate { for_good: Some(start()), ..ended(start(), at) });
+    let notes =
+        probe(&mut fleet, at, ModelUpdate { became_the_rhythm: Some(start()), ..ended(start(), at) });
     assert!(notes.contains(&Note::RhythmChanged), "{notes:?}");
     let why = Why::Changed;
     assert!(
         notes.contains(&Note::PolicySwitched { from: Policy::Ttl, to: Policy::Plan, why }),
         "{notes:?}"
     );
-    assert_eq!(fleet.memory(ONE).unwrap().life.in_bursts, 0);
+    assert_eq!(fleet.memory(ONE).unwrap().burst.in_bursts, 0);
 }
 
 #[test]

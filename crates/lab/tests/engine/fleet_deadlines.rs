@@ -50,7 +50,7 @@ fn source(id: i64, policy: Policy, max_gap: Option<Span>, every: Span) -> KnownS
         due: Due::At(start() + every),
         reason: Reason::Policy,
         last_probe: Some(start()),
-        looked: Some(start()),
+        last_success: Some(start()),
         known_updates: 20,
         ..SourceMemory::default()
     };

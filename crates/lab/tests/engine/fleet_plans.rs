@@ -89,7 +89,7 @@ fn land(fleet: &mut ByHand, at: Timestamp, result: Result<ProbeAnswer, Failure>)
 
 /// A plan for a day, every so many minutes from `now` on.
 fn every(minutes: i64, order: &PlanOrder) -> Plan {
-    let (starts, ends) = (order.standing.now, order.standing.now + Span::from_days(1));
+    let (starts, ends) = (order.input.now, order.input.now + Span::from_days(1));
     let times = (1..).map(|n| starts + Span::from_mins(minutes * n)).take_while(|&at| at <= ends).collect();
     Plan { made_from: order.made_from, by: Policy::Plan, times, starts, ends }
 }
@@ -174,8 +174,8 @@ fn an_order_tells_how_the_source_stands() {
     let (mut fleet, at) = probed(Policy::Plan, 20);
     let first = fleet.plan_orders().remove(0);
     assert_eq!((first.source, Some(first.made_from)), (ONE, fleet.revision(ONE)));
-    assert_eq!((first.standing.now, first.standing.not_before), (at, at));
-    assert_eq!((first.standing.budget, &first.standing.spent[..]), (budget(), &[at][..]));
+    assert_eq!((first.input.now, first.input.not_before), (at, at));
+    assert_eq!((first.input.budget, &first.input.spent[..]), (budget(), &[at][..]));
     let due = next_due(&fleet);
     let hints = FeedHints { ttl: Some(Span::from_mins(20)), ..FeedHints::default() };
     let answer = ProbeAnswer {
@@ -186,15 +186,15 @@ fn an_order_tells_how_the_source_stands() {
     };
     probe(&mut fleet, due, Ok(answer));
     let second = fleet.plan_orders().remove(0);
-    assert_eq!(second.standing.not_before, due + Span::from_mins(50));
-    assert_eq!(second.standing.fresh_for, Span::from_mins(50));
-    assert_eq!((second.standing.hints, second.standing.holds), (hints, Some(25)));
-    assert_eq!(second.standing.spent, [at, due]);
-    assert_eq!(second.standing.phase, first.standing.phase, "its own");
+    assert_eq!(second.input.not_before, due + Span::from_mins(50));
+    assert_eq!(second.input.fresh_for, Span::from_mins(50));
+    assert_eq!((second.input.hints, second.input.holds), (hints, Some(25)));
+    assert_eq!(second.input.spent, [at, due]);
+    assert_eq!(second.input.phase, first.input.phase, "its own");
     // Not modified: what is in the feed is as before.
     let due = next_due(&fleet);
     probe(&mut fleet, due, Ok(ProbeAnswer::default()));
-    assert_eq!(fleet.plan_orders().remove(0).standing.holds, Some(25));
+    assert_eq!(fleet.plan_orders().remove(0).input.holds, Some(25));
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn while_little_is_known_plans_are_as_cautious_as_the_spread() {
         let mut fleet = fleet_of(vec![known]);
         let at = next_due(&fleet);
         probe(&mut fleet, at, Ok(ProbeAnswer::default()));
-        fleet.plan_orders().remove(0).standing.budget
+        fleet.plan_orders().remove(0).input.budget
     };
     assert_eq!(of(budget(), false, 0), Budget { probes: 24, min_spacing: Span::from_hours(1), ..budget() });
     assert_eq!(of(budget(), true, 0), budget());
@@ -385,7 +385,7 @@ fn another_budget_needs_another_plan_and_makes_nothing_due() {
     let due = next_due(&fleet);
     assert_ne!(due, at, "the old plan is no more");
     let order = fleet.plan_orders().remove(0);
-    assert_eq!((order.standing.budget, order.standing.not_before), (generous, due.max(now)));
+    assert_eq!((order.input.budget, order.input.not_before), (generous, due.max(now)));
     fleet.adopt(ONE, every(40, &order), now).unwrap();
     // The same terms once more: the plan stays, and nobody asks.
     fleet.reconfigure(Vec::new(), change(Policy::Plan, generous), &[], now);
@@ -439,13 +439,13 @@ fn a_stored_plan_explains_the_due_time() {
 fn plan(order: &PlanOrder, per_hour: f64) -> Option<MadePlan> {
     let office = WeekWindow { days: 0b111_1111, from_minute: 8 * 60, until_minute: 18 * 60 };
     let rate = Steps::windows(jiff::tz::TimeZone::UTC, per_hour / 10.0, &[(office, per_hour)]).unwrap();
-    let ahead = plan_input::plan(&order.standing, &rate, &Steps::constant(1.0).unwrap())?;
+    let ahead = plan_input::plan(&order.input, &rate, &Steps::constant(1.0).unwrap())?;
     assert!(ahead.times.is_sorted(), "{ahead:?}");
     Some(made(order, ahead))
 }
 
 fn made(order: &PlanOrder, ahead: PlannedTimes) -> MadePlan {
-    MadePlan { source: order.source, made_from: order.made_from, at: order.standing.now, ahead }
+    MadePlan { source: order.source, made_from: order.made_from, at: order.input.now, ahead }
 }
 
 #[derive(Debug, Clone)]
@@ -490,8 +490,7 @@ fn two_weeks(policy: Policy) -> (usize, Span) {
     let until = start() + Span::from_days(15);
     let answer = |_: &_, _| (Span::from_secs(1), Ok(ProbeAnswer::default()));
     let even = Steps::constant(1.0).unwrap();
-    let planner =
-        |order: &PlanOrder| Some(made(order, plan_input::plan(&order.standing, &office(), &even)?));
+    let planner = |order: &PlanOrder| Some(made(order, plan_input::plan(&order.input, &office(), &even)?));
     let sent = driver::run_planned(fleet.engine_mut(), answer, planner, &[], start(), until);
     let mut waits = Vec::new();
     for id in 1..=10 {

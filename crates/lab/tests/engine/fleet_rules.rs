@@ -50,7 +50,7 @@ fn source(id: i64, policy: Policy, budget: Budget) -> KnownSource {
         due: Due::At(start() + Span::from_days(30)),
         reason: Reason::Policy,
         last_probe: Some(last),
-        looked: Some(last),
+        last_success: Some(last),
         known_updates: 100,
         ..SourceMemory::default()
     };
@@ -110,8 +110,8 @@ fn feed_and_page(granted: Budget) -> ByHand {
 /// A probe that takes a second and says this to the rule.
 fn report(source: SourceId, started: Timestamp, updates: u32, told: Option<RuleMatches>) -> ProbeReport {
     let asked =
-        Some(Box::new(RuleReading { told: told.into_iter().collect(), found: updates, expected: None }));
-    let answered = ProbeAnswer { updates, asked, ..ProbeAnswer::default() };
+        Some(Box::new(RuleReading { matches: told.into_iter().collect(), found: updates, expected: None }));
+    let answered = ProbeAnswer { updates, rules: asked, ..ProbeAnswer::default() };
     let finished = started + Span::from_secs(1);
     ProbeReport { source, started, finished, answered_by: None, crawl_delay: None, result: Ok(answered) }
 }
@@ -136,7 +136,7 @@ fn absorb(fleet: &mut ByHand, report: &ProbeReport) -> Absorbed {
 fn set_off(fleet: &mut ByHand, now: Timestamp) -> Absorbed {
     fleet.request(SourceId(0), now).unwrap();
     assert!(fleet.step(now).iter().any(|order| order.source == SourceId(0)));
-    let told = RuleMatches { rule: "p/r".into(), caught: Vec::new(), counts: vec![now] };
+    let told = RuleMatches { rule: "p/r".into(), items: Vec::new(), counts: vec![now] };
     let absorbed = absorb(fleet, &report(SourceId(0), now, 1, Some(told)));
     fleet.landed(SourceId(0), now + Span::from_secs(1));
     absorbed
@@ -171,7 +171,7 @@ fn what_others_set_off_is_looked_at_at_the_last_moment_and_once() {
     let mut fleet = fleet(known, 10, rule(false, 1, Span::from_mins(30)), &parts);
     let absorbed = set_off(&mut fleet, at(10));
     assert_eq!(absorbed.others.len(), 2);
-    assert!(absorbed.result.follows.notices.is_empty());
+    assert!(absorbed.result.rule_effects.notices.is_empty());
     let explained = fleet.explain(SourceId(1), None, at(11)).unwrap();
     assert_eq!((explained.reason, explained.rule.as_deref()), (Reason::Rule, Some("p/r")));
     // Set off once more before anyone has looked: one look does for both, by the end of the first.
@@ -191,14 +191,14 @@ fn what_is_caught_in_time_is_told_and_otherwise_not() {
     let catch = |fleet: &mut ByHand, now: Timestamp| {
         fleet.request(SourceId(1), now).unwrap();
         fleet.step(now);
-        let told = RuleMatches { rule: "p/r".into(), caught: vec![0], counts: Vec::new() };
+        let told = RuleMatches { rule: "p/r".into(), items: vec![0], counts: Vec::new() };
         let absorbed = absorb(fleet, &report(SourceId(1), now, 1, Some(told)));
         fleet.landed(SourceId(1), now + Span::from_secs(1));
-        absorbed.result.follows.notices
+        absorbed.result.rule_effects.notices
     };
     assert!(catch(&mut fleet, at(5)).is_empty());
     set_off(&mut fleet, at(10));
-    assert_eq!(catch(&mut fleet, at(15)), [RuleMatch { rule: "p/r".into(), caught: vec![0], tells: true }]);
+    assert_eq!(catch(&mut fleet, at(15)), [RuleMatch { rule: "p/r".into(), items: vec![0], tells: true }]);
     assert_eq!(catch(&mut fleet, at(39)).len(), 1, "again, while it lasts");
     assert!(catch(&mut fleet, at(60)).is_empty());
 }
@@ -315,8 +315,8 @@ fn lived(every: u32, window: Span, granted: Budget) -> (f64, usize) {
     let (mut now, mut seen, mut probes) = (start(), 0, Vec::new());
     loop {
         for order in fleet.plan_orders() {
-            let wants = order.wants.as_ref().expect("a rule waits for it");
-            let now = order.standing.now;
+            let wants = order.predictions.as_ref().expect("a rule waits for it");
+            let now = order.input.now;
             let spans = build::spans(wants, &rate, now);
             fleet.adopt_intervals(predicted(&order, Some(spans)), now).unwrap();
         }
@@ -329,7 +329,7 @@ fn lived(every: u32, window: Span, granted: Budget) -> (f64, usize) {
             let found: Vec<Timestamp> =
                 updates[seen..].iter().copied().take_while(|&at| at <= now).collect();
             seen += found.len();
-            let told = RuleMatches { rule: "p/r".into(), caught: Vec::new(), counts: found.clone() };
+            let told = RuleMatches { rule: "p/r".into(), items: Vec::new(), counts: found.clone() };
             fleet.absorb(&report(order.source, now, found.len() as u32, Some(told))).unwrap();
             fleet.landed(order.source, now + Span::from_secs(1));
         }
@@ -381,9 +381,9 @@ fn what_was_sent_for_a_rule_is_heard_although_it_was_set_off_again_meanwhile() {
     fleet.request(SourceId(1), at(20)).unwrap();
     assert_eq!(fleet.step(at(20)).len(), 1);
     set_off(&mut fleet, at(21));
-    let told = RuleMatches { rule: "p/r".into(), caught: vec![0], counts: Vec::new() };
+    let told = RuleMatches { rule: "p/r".into(), items: vec![0], counts: Vec::new() };
     let absorbed = absorb(&mut fleet, &report(SourceId(1), at(20), 1, Some(told)));
-    assert_eq!(absorbed.result.follows.notices.len(), 1);
+    assert_eq!(absorbed.result.rule_effects.notices.len(), 1);
 }
 
 #[test]
@@ -395,7 +395,7 @@ fn who_was_looked_at_just_before_a_rule_was_set_off_is_looked_at_again() {
     assert_eq!(fleet.step(at(10)).len(), 2);
     fleet.absorb(&report(SourceId(1), at(10), 0, None)).unwrap();
     fleet.landed(SourceId(1), at(10) + Span::from_secs(1));
-    let told = RuleMatches { rule: "p/r".into(), caught: Vec::new(), counts: vec![at(9)] };
+    let told = RuleMatches { rule: "p/r".into(), items: Vec::new(), counts: vec![at(9)] };
     let absorbed = absorb(&mut fleet, &report(SourceId(0), at(10), 1, Some(told)));
     fleet.landed(SourceId(0), at(10) + Span::from_secs(1));
     assert_eq!(absorbed.others.len(), 1);
@@ -428,9 +428,9 @@ fn a_reload_makes_nobody_fetch_for_what_is_over_and_keeps_what_is_not() {
     // But what it owes is heard when it is looked at, late as it is.
     fleet.request(SourceId(1), at(400)).unwrap();
     fleet.step(at(400));
-    let told = RuleMatches { rule: "p/r".into(), caught: vec![0], counts: Vec::new() };
+    let told = RuleMatches { rule: "p/r".into(), items: vec![0], counts: Vec::new() };
     let absorbed = absorb(&mut fleet, &report(SourceId(1), at(400), 1, Some(told)));
-    assert_eq!(absorbed.result.follows.notices.len(), 1);
+    assert_eq!(absorbed.result.rule_effects.notices.len(), 1);
     assert!(absorbed.result.notes.iter().any(|note| matches!(note, Note::RuleMissed { .. })));
 }
 

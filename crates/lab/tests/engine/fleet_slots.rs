@@ -130,7 +130,7 @@ fn counted(
     pending.tell(fleet.engine_mut(), &mut world, start(), EngineEvent::Tick);
     let now = pending.run(fleet.engine_mut(), &mut world, start(), until);
     pending.drain(fleet.engine_mut(), &mut world, now);
-    world.loads.push(fleet.load().clone());
+    world.loads.push(fleet.slot_stats().clone());
     let sum = world.loads.into_iter().reduce(|before, load| SlotStats {
         due: before.due + load.due,
         sampled: before.sampled + load.sampled,
@@ -364,7 +364,7 @@ fn by_hand_comes_first_and_a_first_contact_is_not_left_to_chance() {
     for sampled in &mut known[1..] {
         sampled.memory.due = Due::At(start());
         sampled.memory.reason = Reason::Policy;
-        sampled.memory.life.asked_by = Policy::Adaptive;
+        sampled.memory.burst.asked_by = Policy::Adaptive;
         sampled.memory.known_updates = 20;
     }
     let params = FleetParams { probes_per_step: 1, ..FleetParams::default() };
@@ -423,7 +423,7 @@ fn crowd(policies: &[Policy]) -> Vec<KnownSource> {
         known.memory.due = Due::At(due);
         known.memory.reason = Reason::Policy;
         known.memory.last_probe = Some(due - Span::from_mins(10));
-        known.memory.life.asked_by = asked_by;
+        known.memory.burst.asked_by = asked_by;
     }
     known
 }

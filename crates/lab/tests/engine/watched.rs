@@ -52,7 +52,7 @@ fn watch(feed: &mut LearnedFeed, from: Timestamp, until: Timestamp) -> Vec<(Time
     let mut looks = Vec::new();
     let mut now = from;
     while now < until {
-        looks.push((now, feed.look(now).heard));
+        looks.push((now, feed.look(now).model));
         now += Span::from_mins(30);
         if (now - start()).as_millis() % Span::from_hours(6).as_millis() == 0 {
             feed.refit(now, None);
@@ -81,7 +81,7 @@ fn a_stationary_source_does_not_flap() {
         let looks = watch(&mut feed(list), start(), week(52));
         let alarms = begun(&looks);
         assert!(alarms as f64 <= 2.0 + updates as f64 / 1000.0, "{by_day}: {alarms} in {updates}");
-        assert!(looks.iter().all(|(_, heard)| heard.for_good.is_none()), "{by_day}");
+        assert!(looks.iter().all(|(_, heard)| heard.became_the_rhythm.is_none()), "{by_day}");
         let on = looks.iter().filter(|(_, heard)| heard.on.is_some()).count();
         assert!(on <= looks.len() / 200, "{by_day}: {on} of {} looks", looks.len());
     }
@@ -129,7 +129,7 @@ fn what_outlasts_a_cycle_is_the_rhythm_from_then_on() {
     watch(&mut feed, start(), week(6));
     let looks = watch(&mut feed, week(6), week(9));
     let changed: Vec<Timestamp> =
-        looks.iter().filter(|(_, heard)| heard.for_good.is_some()).map(|(at, _)| *at).collect();
+        looks.iter().filter(|(_, heard)| heard.became_the_rhythm.is_some()).map(|(at, _)| *at).collect();
     assert_eq!(changed.len(), 1, "{changed:?}");
     assert!(changed[0] >= week(7) && changed[0] < week(7) + Span::from_days(2), "{changed:?}");
     // Learned from what it does now, not from what it did.
@@ -154,7 +154,7 @@ fn silence_is_noticed_and_ends() {
     assert!(first.1.overdue.unwrap() > 6.9);
     let again = watch(&mut feed, week(8), week(9));
     assert!(again.last().unwrap().1.overdue.is_none());
-    assert!(silent.iter().chain(&again).all(|(_, heard)| heard.for_good.is_none()));
+    assert!(silent.iter().chain(&again).all(|(_, heard)| heard.became_the_rhythm.is_none()));
 }
 
 #[test]

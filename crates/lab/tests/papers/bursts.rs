@@ -64,7 +64,7 @@ fn the_papers_ratio_fires_on_single_updates() {
             let until = from + Span::from_hours(1);
             let (now, later) = rest.split_at(rest.partition_point(|&at| at <= until));
             rest = later;
-            watch.look(
+            watch.add_probe(
                 &ProbeWindow { from, until, seen: WindowUpdates::Dated(now) },
                 &rate,
                 &params(Test::Ratio),
@@ -116,7 +116,7 @@ fn a_burst_begins_and_ends_and_says_why() {
     for test in [Test::Filter, Test::Tail] {
         let mut watch = BurstDetector::default();
         let mut look = |from, until, seen| {
-            let change = watch.look(
+            let change = watch.add_probe(
                 &ProbeWindow { from, until, seen: WindowUpdates::Dated(seen) },
                 &rate,
                 &params(test),
@@ -134,7 +134,7 @@ fn a_burst_begins_and_ends_and_says_why() {
     }
     // All of it within one look.
     let look = ProbeWindow { from: monday(), until: start + DAY, seen: WindowUpdates::Dated(&burst) };
-    let change = BurstDetector::default().look(&look, &rate, &params(Test::Filter));
+    let change = BurstDetector::default().add_probe(&look, &rate, &params(Test::Filter));
     assert!(matches!(change, Some(BurstChange::Passed(evidence)) if evidence.observed == 10), "{change:?}");
 }
 
@@ -156,7 +156,7 @@ fn pages_that_only_change_are_watched_too() {
     let (rate, params) = (Rate::constant(1.0 / 24.0), params(Test::Filter));
     let change_at = |watch: &mut BurstDetector, hour: i64, hours: i64, seen| {
         let from = monday() + Span::from_hours(hour);
-        watch.look(&ProbeWindow { from, until: from + Span::from_hours(hours), seen }, &rate, &params)
+        watch.add_probe(&ProbeWindow { from, until: from + Span::from_hours(hours), seen }, &rate, &params)
     };
     // Changed at two daily looks of three, as it should: 1 − 1/e.
     let mut watch = BurstDetector::default();
@@ -175,7 +175,11 @@ fn a_source_without_a_rate_is_watched_without_harm() {
         for day in 0..30 {
             let from = monday() + Span::from_days(day);
             let seen = WindowUpdates::Counted(u32::from(day % 10 == 9) * 1_000_000);
-            watch.look(&ProbeWindow { from, until: from + DAY, seen }, &Rate::constant(0.0), &params(test));
+            watch.add_probe(
+                &ProbeWindow { from, until: from + DAY, seen },
+                &Rate::constant(0.0),
+                &params(test),
+            );
             assert!((0.0..=1.0).contains(&watch.probability(test)) && watch.excess_rate().is_finite());
         }
     }
@@ -201,13 +205,13 @@ proptest! {
                 }
                 let (mut whole, mut first) = (BurstDetector::default(), BurstDetector::default());
                 let dated = |from, until, seen| ProbeWindow { from, until, seen: WindowUpdates::Dated(seen) };
-                whole.look(&dated(at(0), at(2880), &times), &rate, &params(test));
-                first.look(&dated(at(0), at(cut), early), &rate, &params(test));
+                whole.add_probe(&dated(at(0), at(2880), &times), &rate, &params(test));
+                first.add_probe(&dated(at(0), at(cut), early), &rate, &params(test));
                 let bytes = first.to_bytes();
                 let mut second = BurstDetector::from_bytes(&bytes).unwrap();
                 prop_assert_eq!(&second, &first);
                 prop_assert!(test != Test::Filter || bytes.len() < 100);
-                second.look(&dated(at(cut), at(2880), late), &rate, &params(test));
+                second.add_probe(&dated(at(cut), at(2880), late), &rate, &params(test));
                 prop_assert_eq!(whole.is_on(), second.is_on());
                 prop_assert!((whole.probability(test) - second.probability(test)).abs() < 1e-9);
                 prop_assert!((whole.excess_rate() - second.excess_rate()).abs() < 1e-6);
@@ -219,7 +223,7 @@ proptest! {
     fn other_bytes_are_refused_or_harmless(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
         if let Some(mut watch) = BurstDetector::from_bytes(&bytes) {
             let look = ProbeWindow { from: monday(), until: monday() + DAY, seen: WindowUpdates::Counted(3) };
-            watch.look(&look, &Rate::constant(1.0), &BurstParams::default());
+            watch.add_probe(&look, &Rate::constant(1.0), &BurstParams::default());
         }
     }
 }

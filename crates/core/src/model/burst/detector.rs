@@ -106,7 +106,7 @@ impl BurstDetector {
     /// let change = detector.look(&busy, &rate, &params);
     /// assert!(matches!(change, Some(BurstChange::Began(_))) && detector.is_on());
     /// ```
-    pub fn look(
+    pub fn add_probe(
         &mut self,
         look: &ProbeWindow<'_>,
         rate: &Rate,

@@ -257,7 +257,7 @@ impl Ledger {
     /// against and was at the document that was looked at before.
     pub fn remembered(&mut self, id: SourceId, memory: &SourceMemory, watched: bool) {
         let account = self.of(id);
-        let on = memory.life.burst_since.is_some();
+        let on = memory.burst.burst_since.is_some();
         if !watched {
             // What was on is neither over nor goes on: nobody can tell.
             account.burst = Some(false);
@@ -265,7 +265,7 @@ impl Ledger {
         assert_eq!(account.burst.unwrap_or(on), on, "{memory:?}");
         account.burst = Some(on);
         if account.terms.policy == Policy::Auto {
-            assert_eq!(account.follows.unwrap_or(memory.life.follows), memory.life.follows);
+            assert_eq!(account.follows.unwrap_or(memory.burst.follows), memory.burst.follows);
         }
     }
 
@@ -285,7 +285,7 @@ impl Ledger {
         self.regranted(id, terms);
         let account = self.of(id);
         if changed {
-            account.follows = Some(memory.life.follows);
+            account.follows = Some(memory.burst.follows);
         }
         // Whoever puts it back wants it probed; and what its redirects lead to is not remembered.
         (account.gone, account.leads_to) = (false, None);

@@ -130,12 +130,12 @@ fn who_was_gone_is_planned_for_at_its_new_address() {
     fleet.rates_fitted(&[ONE], at);
     change(&mut fleet, hourly(Span::from_hours(2)), Moved::Elsewhere, Vec::new(), at);
     let orders = fleet.plan_orders();
-    assert_eq!(Due::At(orders[0].standing.not_before), fleet.memory(ONE).unwrap().due);
+    assert_eq!(Due::At(orders[0].input.not_before), fleet.memory(ONE).unwrap().due);
     // So it is where it answers again.
     let (mut fleet, at) = probed(Policy::Plan, Err(Failure::Gone));
     fleet.rates_fitted(&[ONE], at);
     let later = at + Span::from_days(2);
     assert_eq!(fleet.request(ONE, later), Ok(()));
     probe(&mut fleet, later, Ok(ProbeAnswer::default()));
-    assert_eq!(fleet.plan_orders()[0].standing.not_before, later);
+    assert_eq!(fleet.plan_orders()[0].input.not_before, later);
 }

@@ -209,7 +209,7 @@ impl Side {
         let rate = self.rate.as_ref().map(|known| (&known.rate, known.updates));
         let bursts = BurstParams { test: self.test, ..BurstParams::default() };
         let prior = PriorKnowledge { rate, bursts, cycle: CYCLE, newest: mind.newest };
-        answered.heard = learn_from_probe(&mut mind.beliefs, &look, &prior, None);
+        answered.model = learn_from_probe(&mut mind.beliefs, &look, &prior, None);
         let strange = last.is_none() || seen.as_ref().is_some_and(|seen| seen.first_contact);
         mind.before = Before { last_look: Some(now), seen_until: started, strange: false };
         let watched = rate.is_some_and(|(_, updates)| updates >= WELL_FOUNDED) && !strange;
@@ -234,7 +234,7 @@ impl Side {
             self.hosts.insert(asks.host.key.clone(), asked);
         }
         if let Some(mind) = seen.mind {
-            self.mind = Mind { newest: ended.memory.life.newest, ..mind };
+            self.mind = Mind { newest: ended.memory.burst.newest, ..mind };
         }
         if id == ONE && self.shelf.is_some() {
             self.shelf = Some(ended.memory.clone());

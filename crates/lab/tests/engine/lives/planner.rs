@@ -20,8 +20,8 @@ pub fn plan(order: &PlanOrder, known: &KnownRate) -> Option<MadePlan> {
     let rhythm = KnownRhythm { rate: Steps::from(&known.rate), origin, updates, foresight: None };
     let params =
         PlanParams { importance: Steps::constant(1.0).unwrap(), freshness_threshold: 1.0, switches: false };
-    let ahead = build::ahead(order, &rhythm, &params)?;
+    let ahead = build::build_plan(order, &rhythm, &params)?;
     assert!(ahead.times.is_sorted() && !ahead.times.is_empty(), "{ahead:?}");
     assert!(ahead.expected_cost.is_finite() && ahead.lower_bound.is_finite() && ahead.price.is_finite());
-    Some(MadePlan { source: order.source, made_from: order.made_from, at: order.standing.now, ahead })
+    Some(MadePlan { source: order.source, made_from: order.made_from, at: order.input.now, ahead })
 }

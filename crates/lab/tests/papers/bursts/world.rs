@@ -40,7 +40,7 @@ pub fn watch(updates: &[Timestamp], every: Span, rate: &Rate, params: &BurstPara
     while !rest.is_empty() {
         let until = from + every;
         let (now, later) = rest.split_at(rest.partition_point(|&at| at <= until));
-        changes.extend(watch.look(
+        changes.extend(watch.add_probe(
             &ProbeWindow { from, until, seen: WindowUpdates::Dated(now) },
             rate,
             params,
@@ -95,7 +95,7 @@ pub fn detection(in_window: f64, times: f64, bursts: u32, params: &BurstParams) 
         let before = poisson(per_hour, 10 + (5.0 * in_window) as usize, &mut stream);
         let mut watch = BurstDetector::default();
         let begin = before[before.len() - 1];
-        watch.look(
+        watch.add_probe(
             &ProbeWindow { from: monday(), until: begin, seen: WindowUpdates::Dated(&before) },
             &rate,
             params,
@@ -105,7 +105,7 @@ pub fn detection(in_window: f64, times: f64, bursts: u32, params: &BurstParams) 
             let (from, until) = (begin + span(at), begin + span(at + hours));
             at += hours;
             let seen = [until];
-            watch.look(
+            watch.add_probe(
                 &ProbeWindow { from, until, seen: WindowUpdates::Dated(&seen[..usize::from(update)]) },
                 &rate,
                 params,

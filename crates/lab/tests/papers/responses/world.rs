@@ -15,7 +15,7 @@ use tidewatch_core::model::importance::WeekWindow;
 use tidewatch_core::model::steps::{Steps, cut_together};
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::build::PlanOrder;
-use tidewatch_core::planning::build::{PlanParams, ahead};
+use tidewatch_core::planning::build::{PlanParams, build_plan};
 use tidewatch_core::planning::plan_input::{PlanInput, PlannedTimes, plan_under};
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::rng::Stream;
@@ -206,13 +206,13 @@ pub fn sent(source: &Source, who: Who, budget: Budget) -> Vec<Attempt> {
     let make = |order: &PlanOrder| -> Option<PlannedTimes> {
         let rhythm = feed.borrow().rhythm()?;
         let told = match who {
-            Who::Told => order.standing.now,
+            Who::Told => order.input.now,
             Who::Foreseeing => end(),
-            _ => return ahead(order, &rhythm, &params),
+            _ => return build_plan(order, &rhythm, &params),
         };
         let rates = |from, until| source.rates(&rhythm.rate, from, until, told);
         // As `auto` is planned where it goes by a rhythm.
-        plan_under(&PlanInput { closely: false, ..order.standing.clone() }, rates, &params.importance)
+        plan_under(&PlanInput { closely: false, ..order.input.clone() }, rates, &params.importance)
     };
     // Rates are fitted every six hours; who is told hears of bursts at once.
     let refits = (1..28 * WEEKS).map(|n| start() + Span::from_hours(6 * n));
@@ -225,7 +225,7 @@ pub fn sent(source: &Source, who: Who, budget: Budget) -> Vec<Attempt> {
     for stop in stops {
         let planner = |order: &PlanOrder| {
             let PlanOrder { source, made_from, .. } = *order;
-            Some(MadePlan { source, made_from, at: order.standing.now, ahead: make(order)? })
+            Some(MadePlan { source, made_from, at: order.input.now, ahead: make(order)? })
         };
         let last = stop - Span::from_millis(1);
         let answer = |_: &Attempt, at| look(at);
@@ -244,8 +244,8 @@ pub fn sent(source: &Source, who: Who, budget: Budget) -> Vec<Attempt> {
 
 /// The truth instead of what was found out.
 fn tell(source: &Source, answered: &mut ProbeAnswer, at: Timestamp) {
-    let heard = &mut answered.heard;
-    (heard.burst, heard.for_good) = (None, None);
+    let heard = &mut answered.model;
+    (heard.burst, heard.became_the_rhythm) = (None, None);
     let burst = source.burst_at(at);
     heard.on = burst.map(|(since, _)| BurstEvidence { since, at, observed: 0, expected: 0.0 });
     // Plans know better; that there is any is what counts.
