@@ -276,11 +276,13 @@ mod tests {
         };
         let (fine, said) = check(&text("probes_per_step = 1\ncapacity = 2.0"));
         assert!(
-            fine && said.contains("takes 2.51 in costs a step, but [fleet] has 2.00")
-                && said.contains("widen these: `often` (every 1m, 100 %), `seldom` (every 1h, 0 %)"),
+            fine && said.contains("takes 2.51 in costs per step, but [fleet] has 2.00")
+                && said.contains(
+                    "lengthen `max_gap` of these: `often` (every 1m, 100 %), `seldom` (every 1h, 0 %)"
+                ),
             "{said}"
         );
-        assert!(!said.contains("probes a step"), "the deadlines need only half a probe per step: {said}");
+        assert!(!said.contains("probes per step"), "the deadlines need only half a probe per step: {said}");
         let (_, said) = check(&text("probes_per_step = 9\ncapacity = 2.6"));
         assert!(!said.contains("max_gap"), "{said}");
         let (_, said) = check(&text("probes_per_step = 9\nhost_spacing = '2m'"));
@@ -310,12 +312,13 @@ mod tests {
         };
         let (fine, said) = check(&text("30m", "1h"));
         assert!(
-            fine && said.contains("`p/r` wants looks within 30m, but those at `a` are 1h apart"),
+            fine && said
+                .contains("`p/r` needs a probe within 30m, but probes of `a` are at least 1h apart"),
             "{said}"
         );
         let (fine, said) = check(&text("30m", "15m"));
         assert!(
-            fine && said.contains("may want up to 48 looks at `a` per 1d, whose budget grants 24"),
+            fine && said.contains("may need up to 48 probes of `a` per 1d, but its budget has 24"),
             "{said}"
         );
         let (fine, said) = check(&text("1h", "15m"));

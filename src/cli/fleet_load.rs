@@ -7,10 +7,10 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use tidewatch_core::engine::bounds::{self, SourceDemand};
 use tidewatch_core::engine::deadline_index::DeadlineStats;
 use tidewatch_core::engine::params::FleetParams;
 use tidewatch_core::engine::slot_stats::SlotStats;
+use tidewatch_core::engine::undiscovered_bounds::{self, SourceDemand};
 use tidewatch_core::time::Span;
 
 /// Load of all sources together over the last day.
@@ -81,7 +81,7 @@ impl FleetLoad {
             return None;
         }
         let spent = probes as f64 / steps;
-        let best = bounds::tight(demands, spent);
+        let best = undiscovered_bounds::tight(demands, spent);
         Some(Self {
             undiscovered,
             loads,
@@ -90,9 +90,9 @@ impl FleetLoad {
             step: params.step,
             per_step: params.probes_per_step,
             spent,
-            lower_bound: bounds::theorem_1(demands.iter().map(|demand| demand.rate), spent),
+            lower_bound: undiscovered_bounds::theorem_1(demands.iter().map(|demand| demand.rate), spent),
             tight_lower_bound: best.cost,
-            one_more: best.cost - bounds::tight(demands, spent + 1.0).cost,
+            one_more: best.cost - undiscovered_bounds::tight(demands, spent + 1.0).cost,
         })
     }
 
@@ -190,7 +190,7 @@ impl FleetLoad {
             _ if best <= 0.0 => writeln!(out, "rates are not known yet")?,
             true => writeln!(
                 out,
-                "the best schedule with these probes leaves at least {} on average: at most {:.0} % better",
+                "the best schedule with these probes leaves at least {} on average: this one is at most {:.0} % worse",
                 short(best),
                 100.0 * (self.undiscovered / best - 1.0)
             )?,
@@ -254,12 +254,12 @@ mod tests {
         let said = String::from_utf8(said).unwrap();
         assert!(said.contains("8640 probes (7000 due, 1640 sampled), 1.0 of 2 per step of 10s"), "{said}");
         assert!(
-            said.contains("10 waited for one longer than a step, 1m in the mean, 3m at most; 2 wait now"),
+            said.contains("10 probes waited longer than a step, 1m on average, 3m at most; 2 waiting now"),
             "{said}"
         );
         // Every source every 100 steps: π·(ℓ+1)/2 each.
-        assert!(said.contains("50.5 updates are expected to be now"), "{said}");
-        assert!(said.contains("at most 0 % from the best possible"), "{said}");
+        assert!(said.contains("about 50.5 updates now"), "{said}");
+        assert!(said.contains("at most 0 % worse"), "{said}");
         // (101 - 51)/2 times a rate of 0.01, times 100 sources.
         assert!(said.contains("one more probe per step would save 25.0 of them"), "{said}");
         assert!(

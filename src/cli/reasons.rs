@@ -51,13 +51,13 @@ pub fn slot(life: &BurstState, reason: Reason, due_for: Span, params: &FleetPara
     let late = due_for > *step;
     match life.asked_by {
         Policy::Adaptive if reason != Reason::FirstContact => Some(format!(
-            "sampled: from that time on it gets one of the {probes_per_step} slots per {step} that is free; if slots \
-             are short, the allocator `{}` chooses",
+            "sampled: from then on it is probed when one of the {probes_per_step} slots per {step} is free; when slots \
+             are short, the allocator `{}` chooses the source",
             allocator.name()
         )),
         _ if late => Some(format!(
-            "overdue by {due_for}: more urgent sources use the {probes_per_step} slots per {step}, or the daemon is \
-             not running"
+            "overdue by {due_for}: the daemon is not running, or more urgent sources use the {probes_per_step} slots \
+             per {step}"
         )),
         _ => None,
     }
@@ -127,7 +127,10 @@ fn response(stance: &Stance<'_>, zone: &TimeZone) -> String {
             )
         }
         (Policy::Auto, Response::Ttl, _) if left == 0 => {
-            format!("extra probes paused, {purse}; they return over the next {}", budget.per)
+            format!(
+                "extra probes for the burst are paused: {purse}; they return over the next {}",
+                budget.per
+            )
         }
         (Policy::Auto, Response::Ttl, _) => {
             format!("extra probes: the policy {} is due earlier this time; {purse}", life.asked_by.name())
@@ -293,7 +296,11 @@ mod tests {
         assert!(said.contains("20 slots per 10s") && said.contains("`adaptive`"), "{said}");
         let planned = BurstState { asked_by: Policy::Plan, ..life };
         assert_eq!(told(&planned, Reason::Plan, -50), None);
-        assert!(told(&planned, Reason::Plan, 50).unwrap().starts_with("due for 50s: others go first"));
+        assert!(
+            told(&planned, Reason::Plan, 50)
+                .unwrap()
+                .starts_with("overdue by 50s: the daemon is not running")
+        );
     }
 
     #[test]
@@ -349,14 +356,13 @@ mod tests {
         assert!(told[0].ends_with(": 23 updates, 1.2 expected"), "{told:?}");
         assert!(
             told[1].starts_with(
-                "chased by ttl: the next look after 20 % of the age of the last update (2026-11-16 11:10"
+                "extra probes: the next one after 20 % of the age of the last update (2026-11-16 11:10"
             ),
             "{told:?}"
         );
         assert!(
-            told[1].ends_with(
-                "10m at least and no faster than the reserve lasts; 17 of 19 probes of the reserve left"
-            ),
+            told[1]
+                .ends_with("at least 10m apart, as far as the reserve lasts; 17 of 19 reserve probes left"),
             "{told:?}"
         );
 
@@ -369,28 +375,28 @@ mod tests {
         let told = said(&stance);
         assert_eq!(
             told[1],
-            "chased by ttl, and plan asks sooner this time; 17 of 19 probes of the reserve left"
+            "extra probes: the policy plan is due earlier this time; 17 of 19 reserve probes left"
         );
         let told = said(&Stance { reserve: Reserve { left: 0, ..reserve }, ..stance });
         assert_eq!(
             told[1],
-            "chased by ttl, which has to wait: 0 of 19 probes of the reserve left; more as probes of the last 1d grow old"
+            "extra probes for the burst are paused: 0 of 19 reserve probes left; they return over the next 1d"
         );
         let none = Stance { reserve: Reserve { probes: 0, left: 0, kept: 0 }, ..stance };
         let few = Stance { budget: Budget { probes: 3, ..budget }, ..none };
         assert_eq!(
             said(&few)[1],
-            "not chased: [burst] reserve of 3 probes per 1d is less than one; its plans follow"
+            "no extra probes: [burst] reserve of 3 probes per 1d is less than one; the plan continues"
         );
         let told = said(&Stance { terms: &BurstTerms { reserve: 0.0, ..terms }, ..none });
-        assert_eq!(told[1], "not chased: [burst] reserve is 0; its plans follow");
+        assert_eq!(told[1], "no extra probes: [burst] reserve is 0; the plan continues");
         let told = said(&Stance { price: 0.3, ..none });
         assert_eq!(told[1], "no extra probes, because `price` is set; the plan counts on the burst");
         let replan = BurstTerms { response: Response::Replan, ..terms };
         let told = said(&Stance { terms: &replan, ..stance });
-        assert!(told[1].starts_with("planned for: "), "{told:?}");
+        assert!(told[1].starts_with("plans count on more updates"), "{told:?}");
         let told = said(&Stance { policy: Policy::Uniform, ..stance });
-        assert_eq!(told[1], "not answered: the policy is uniform, and only auto does that");
+        assert_eq!(told[1], "no extra probes: the policy is uniform, and only auto sends them");
     }
 
     #[test]
@@ -408,7 +414,7 @@ mod tests {
         };
         assert_eq!(
             reserve(&stance(&life, 7)).expect("something"),
-            "9 of 9 probes for bursts left; plans leave 7 alone, because 44 % of its last updates came in bursts"
+            "9 of 9 reserve probes left; plans keep 7 free, because 44 % of the last updates came in bursts"
         );
         assert_eq!(reserve(&stance(&life, 0)), None, "plans use the whole budget");
         assert_eq!(quiet(&life, None, &TimeZone::UTC), None);

@@ -23,7 +23,7 @@ pub fn event(id: SourceId, at: Timestamp, note: &Note) -> Option<EventRecord> {
             (kind, Some(id), Some(said))
         }
         Note::BurstForgotten => {
-            let said = "the usual rate of the source is no longer known";
+            let said = "the burst is over: its usual rate is no longer known and is learned again";
             ("burst_ended", Some(id), Some(said.to_owned()))
         }
         Note::RhythmChanged => (
@@ -73,7 +73,10 @@ pub fn log_note(source: &str, note: &Note) {
             tracing::info!(source, "{kind}: {said}");
         }
         Note::BurstForgotten => {
-            tracing::info!(source, "the burst ended: the usual rate is no longer known");
+            tracing::info!(
+                source,
+                "the burst is over: its usual rate is no longer known and is learned again"
+            );
         }
         Note::RhythmChanged => {
             tracing::info!(source, "the update rate has changed for good; it is learned again");

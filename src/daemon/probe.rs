@@ -170,17 +170,17 @@ async fn run_probe(
     };
     let unreadable_store =
         |error: crate::store::StoreError| Stopped::new(Failure::Interrupted, error.to_string());
-    let dossier = bench.reader.probe_inputs(attempt.source).await.map_err(unreadable_store)?;
+    let inputs = bench.reader.probe_inputs(attempt.source).await.map_err(unreadable_store)?;
     let headers = headers(&launch.spec).await.map_err(|error| Stopped::new(Failure::Interrupted, error))?;
-    let request = request(&launch.spec, headers, &dossier);
+    let request = request(&launch.spec, headers, &inputs);
     if source.robots {
         ask_robots(bench, fetcher, launch, &request, crawl_delay).await?;
     }
     let crawl_delay = *crawl_delay;
-    let mut mind = StoredModel::read(&launch.spec.learning, &dossier, attempt.started);
+    let mut mind = StoredModel::read(&launch.spec.learning, &inputs, attempt.started);
     let conditional = request.validators.is_some();
     let serves = !launch.rules.is_empty() && !launch.rules.of(source).is_empty();
-    let expected = expected(&dossier, attempt.started).filter(|_| serves);
+    let expected = expected(&inputs, attempt.started).filter(|_| serves);
     let mut answer = fetcher.get(&request, &bench.clock).await.map_err(|error| {
         Stopped::new(if error.reached { Failure::Unreadable } else { Failure::Unreachable }, error.message)
     })?;
@@ -210,7 +210,7 @@ async fn run_probe(
             etag: answer.etag.clone(),
             last_modified: answer.last_modified.clone(),
         };
-        let (kind, last) = (source.kind, dossier.seen.last_look);
+        let (kind, last) = (source.kind, inputs.seen.last_look);
         let look = ProbedUpdates { kind, last, now: attempt.started, seen: None, except: None };
         answered.model = mind.learn(&look, answer.modified_at);
         let beliefs = mind.record(answered.model.became_the_rhythm);
@@ -221,7 +221,7 @@ async fn run_probe(
         return Err(refused(&answer));
     }
     let times = (attempt.started, finished);
-    let read = read(launch, &mut answer, dossier.seen, times, mind).await;
+    let read = read(launch, &mut answer, inputs.seen, times, mind).await;
     let Read { observation, heard, beliefs, told } = read.map_err(|error| Stopped {
         http_status: Some(status),
         answered_by: answered_by.clone(),

@@ -88,11 +88,7 @@ pub async fn stored_state(connection: &mut SqliteConnection) -> Result<StoredSta
     {
         let host = HostGroup { key: row.get::<String, _>(0).into(), public: row.get(1) };
         let paused_until: Option<i64> = row.get(2);
-        stored.hosts.push((
-            host,
-            paused_until.map(Timestamp::from_millis),
-            Span::from_millis(row.get(3)),
-        ));
+        stored.hosts.push((host, paused_until.map(Timestamp::from_millis), Span::from_millis(row.get(3))));
     }
     // Events are not considered: they keep their time when the clock is set.
     let latest: Option<i64> =

@@ -77,8 +77,8 @@ columns! {
     look_by_at: Option<i64>, Instant, Kept;
     known_updates: i64, Value, Kept;
     follows: Option<Text>, Value, Kept;
-    mean_bytes: Option<f32>, Value, Kept;
-    mean_ms: Option<f32>, Value, Kept;
+    mean_bytes: Option<f32>, Value, Null;
+    mean_ms: Option<f32>, Value, Null;
     error_streak: u32, Value, Zero;
     last_error: Option<Text>, Value, Null;
     fresh_until: Option<i64>, Instant, Null;

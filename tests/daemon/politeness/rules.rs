@@ -96,7 +96,7 @@ async fn no_rule_is_worth_a_probe_too_many() {
     }
     let said: Vec<(String,)> = world.rows("SELECT detail FROM events WHERE kind = 'rule_unmet'").await;
     assert!(!said.is_empty() && said.len() <= 6, "once a day for each: {said:?}");
-    assert!(said.iter().all(|(said,)| said.starts_with("p/r: no probe can come by")), "{said:?}");
+    assert!(said.iter().all(|(said,)| said.starts_with("p/r: no probe is possible before")), "{said:?}");
 }
 
 #[tokio::test]

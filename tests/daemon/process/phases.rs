@@ -130,6 +130,6 @@ async fn in_a_burst_and_in_a_silence_it_is_said_why() {
     home.write(&[source("busy", &web.url("/busy"), BUDGET) + "policy = \"uniform\"\n"]);
     sqlx::query("UPDATE sources SET policy = 'uniform'").execute(&mut store).await.unwrap();
     let busy = told(&home, &["explain", "busy"]).await;
-    assert!(under(&busy, "burst")[1].starts_with("not answered: the policy is uniform"), "{busy}");
+    assert!(under(&busy, "burst")[1].starts_with("no extra probes: the policy is uniform"), "{busy}");
     assert!(in_status(&home, "busy").await["follows"].is_null());
 }

@@ -33,9 +33,9 @@ pub fn constraints(memory: &SourceMemory, spent: &Spent, budget: &Budget) -> Vec
     let since_last = |span: Option<Span>| Some(last? + span?);
     say(Constraint::Spacing, Some(spent.spacing_allows(budget)));
     say(Constraint::Budget, Some(spent.budget_allows(budget)));
-    say(Constraint::MaxAge, memory.fresh_until);
-    say(Constraint::RetryAfter, memory.retry_until);
-    say(Constraint::Backoff, memory.backoff_until);
+    for (constraint, until) in memory.not_before() {
+        say(constraint, until);
+    }
     say(Constraint::Ttl, since_last(memory.hints.ttl));
     say(Constraint::UpdatePeriod, since_last(memory.hints.update_period));
     list

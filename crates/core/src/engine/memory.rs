@@ -11,6 +11,7 @@ use crate::observe::FeedHints;
 use crate::planning::policy::Policy;
 use crate::time::{Span, Timestamp};
 
+use super::constraint::Constraint;
 use super::reason::{Reason, SourceState};
 
 /// Repeated permanent redirects of a source.
@@ -90,6 +91,21 @@ pub struct SourceMemory {
 }
 
 impl SourceMemory {
+    /// What the last answers forbid: no probe before any of these times.
+    pub fn not_before(&self) -> [(Constraint, Option<Timestamp>); 3] {
+        [
+            (Constraint::MaxAge, self.fresh_until),
+            (Constraint::RetryAfter, self.retry_until),
+            (Constraint::Backoff, self.backoff_until),
+        ]
+    }
+
+    /// The latest of these times, of `now` and of another limit.
+    pub fn allowed_from(&self, now: Timestamp, other: Option<Timestamp>) -> Timestamp {
+        let limits = self.not_before().map(|(_, until)| until);
+        limits.into_iter().chain([other]).flatten().fold(now, Timestamp::max)
+    }
+
     /// Moves all times after the clock was set.
     pub fn shift(&mut self, by: Span) {
         if let Due::At(at) = &mut self.due {

@@ -8,7 +8,6 @@
 
 pub mod action;
 pub mod allocate;
-pub mod bounds;
 pub mod burst_state;
 pub mod constraint;
 pub mod deadline_index;
@@ -24,25 +23,26 @@ pub mod recording;
 pub mod rule_registry;
 pub mod slot_stats;
 pub mod state;
+pub mod undiscovered_bounds;
 pub mod views;
 
 mod condition;
 mod configure;
 mod deadline;
-mod deadline_rules;
+mod deadline_checks;
 mod end_probe;
 mod fleet_mean;
 mod hand_out_slots;
 mod handle;
 mod hosts;
 mod outage;
-mod pending_intervals;
 mod plan_state;
 mod plans;
+mod profile_rules;
 mod redact;
 mod reservations;
 mod rule_intervals;
-mod rules;
+mod rule_pending;
 mod slot_queue;
 mod source;
 mod urgency;

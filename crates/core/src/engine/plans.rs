@@ -69,7 +69,7 @@ impl Engine {
                 continue;
             }
             let not_before = self.hosts.paused_until(member.host).max(not_before);
-            let standing = member.standing(now, not_before, self.seed, &self.params.burst);
+            let standing = member.plan_input(now, not_before, self.seed, &self.params.burst);
             let (policy, made_from) = (member.policy_to_plan_by(), member.revision);
             self.plans_requested += 1;
             actions.push(Action::BuildPlan(Box::new(PlanOrder {
@@ -316,7 +316,7 @@ impl Source {
         Budget { probes: budget.probes.min(hourly), per, min_spacing }
     }
 
-    fn standing(
+    fn plan_input(
         &self,
         now: Timestamp,
         not_before: Option<Timestamp>,
@@ -324,13 +324,12 @@ impl Source {
         terms: &BurstTerms,
     ) -> PlanInput {
         let memory = &self.memory;
-        let one_off = [memory.retry_until, memory.backoff_until, memory.fresh_until, not_before];
         let budget = self.planning_budget(terms, now);
         PlanInput {
             now,
             budget,
             spent: self.spent.times().collect(),
-            not_before: one_off.into_iter().flatten().fold(now, Timestamp::max),
+            not_before: memory.allowed_from(now, not_before),
             fresh_for: self.fresh_for(),
             hints: memory.hints,
             holds: memory.holds,

@@ -12,8 +12,8 @@ use crate::time::{Span, Timestamp};
 
 use super::gate;
 use super::note::Note;
-use super::pending_intervals::NextInterval;
 use super::reason::Reason;
+use super::rule_pending::NextInterval;
 use super::rule_registry::RuleRegistry;
 use super::source::{ProbeWish, Source};
 
@@ -90,11 +90,10 @@ impl Source {
         let apart = plan_input::apart(self.terms.budget.min_spacing, &memory.hints, self.fresh_for());
         // Hourly while little is known, as for plans.
         let apart = if self.is_cautious() { apart.max(self.cautious_gap()) } else { apart };
-        let one_off = [memory.retry_until, memory.backoff_until, memory.fresh_until, paused];
         Limits {
             budget: Budget { min_spacing: apart, ..self.terms.budget },
             spent: self.spent.times().collect(),
-            not_before: one_off.into_iter().flatten().fold(now, Timestamp::max),
+            not_before: memory.allowed_from(now, paused),
             closed: gate::skipped(now, until.min(now + CLOSED_AHEAD), &memory.hints),
         }
     }

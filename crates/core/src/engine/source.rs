@@ -19,9 +19,9 @@ use super::deadline::Deadline;
 use super::hosts::HostIx;
 use super::memory::{Due, SourceMemory};
 use super::params::{BurstTerms, Terms};
-use super::pending_intervals::PendingIntervals;
 use super::plan_state::PlanState;
 use super::reason::{Reason, SourceState};
+use super::rule_pending::PendingIntervals;
 use super::urgency::Urgency;
 
 /// A source with this many updates has a known pattern. Before that it is probed hourly, unless its section

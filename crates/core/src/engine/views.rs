@@ -9,7 +9,6 @@ use crate::planning::policy::Policy;
 use crate::source_id::SourceId;
 use crate::time::Timestamp;
 
-use super::bounds::SourceDemand;
 use super::burst_state::Reserve;
 use super::constraint::Constraint;
 use super::deadline_index::DeadlineStats;
@@ -21,6 +20,7 @@ use super::rule_registry::RuleState;
 use super::slot_stats::SlotStats;
 use super::source::Source;
 use super::state::Engine;
+use super::undiscovered_bounds::SourceDemand;
 
 /// The explanation of a due time.
 #[derive(Debug, Clone, PartialEq)]

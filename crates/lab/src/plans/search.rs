@@ -1,6 +1,6 @@
 //! Searches for a schedule and compares it with others.
 //!
-//! [`find`] is the search itself, which may be timed; [`Found::compared`] adds bounds, prices and other
+//! [`find`] is the search itself, which may be timed; [`FoundSchedule::compared`] adds bounds, prices and other
 //! methods. Must not know the origin of the problem, nor how the result is shown.
 
 use std::time::Duration;

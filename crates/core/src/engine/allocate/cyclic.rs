@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::turn::Turn;
+use super::candidate::Turn;
 
 /// Periods are at most 2 to this power.
 const LONGEST: u32 = 62;

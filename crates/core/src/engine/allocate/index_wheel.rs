@@ -10,8 +10,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::candidate::Turn;
 use super::timer_wheel::Wheel;
-use super::turn::Turn;
 
 /// How a claim grows with age.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,14 +6,14 @@
 //! steps. Opening and choosing cost O(log n) per probe. Equal seeds give equal choices. Knows rates and
 //! ages; must not know where rates come from, nor what a source is.
 
-mod allocation;
+mod allocators;
+mod candidate;
 mod cyclic;
 mod index_wheel;
 mod round_robin;
 mod timer_wheel;
-mod turn;
 mod weighted_sampler;
 
-pub use allocation::Allocation;
+pub use allocators::Allocation;
+pub use candidate::Turn;
 pub use index_wheel::Claim;
-pub use turn::Turn;

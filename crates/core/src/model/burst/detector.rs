@@ -100,10 +100,10 @@ impl BurstDetector {
     /// let window = |from, until, seen| ProbeWindow { from: start + from, until: start + until, seen };
     /// let (day, later) = (Span::from_days(1), Span::from_hours(25));
     /// let quiet = window(Span::ZERO, day, WindowUpdates::Counted(2));
-    /// assert_eq!(detector.look(&quiet, &rate, &params), None);
+    /// assert_eq!(detector.add_probe(&quiet, &rate, &params), None);
     /// // Six updates in an hour with an expectation of 0.1.
     /// let busy = window(day, later, WindowUpdates::Counted(6));
-    /// let change = detector.look(&busy, &rate, &params);
+    /// let change = detector.add_probe(&busy, &rate, &params);
     /// assert!(matches!(change, Some(BurstChange::Began(_))) && detector.is_on());
     /// ```
     pub fn add_probe(

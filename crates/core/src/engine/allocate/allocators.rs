@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 use crate::engine::params::Allocator;
 use crate::rng::Stream;
 
+use super::candidate::Turn;
 use super::cyclic::CyclicOrder;
 use super::index_wheel::{Claim, IndexWheel};
 use super::round_robin::RoundRobin;
-use super::turn::Turn;
 use super::weighted_sampler::WeightedSampler;
 
 /// The open sources, and the rule that chooses among them.
