@@ -18,7 +18,7 @@ use tidewatch_core::engine::event::{EngineEvent, MadePlan, PlansReady, Predicted
 use tidewatch_core::model::aggregate::Borrow;
 use tidewatch_core::model::cyclic::Rate;
 use tidewatch_core::model::habits::mixture::PredictorMix;
-use tidewatch_core::model::habits::predict::Foresight;
+use tidewatch_core::model::habits::predict::UpdateForecast;
 use tidewatch_core::model::habits::update_times::UpdateTimes;
 use tidewatch_core::model::habits::weights::FEW;
 use tidewatch_core::model::hourly_profile::HourlyProfile;
@@ -83,7 +83,7 @@ impl Planner {
         let ids: Vec<SourceId> = orders.iter().map(|order| order.source).collect();
         let mut rates = self.reader.rates(&ids).await?;
         let closely = orders.iter().filter(|order| order.input.closely).map(|order| order.source);
-        let mut diaries = self.reader.diaries(&closely.collect::<Vec<_>>()).await?;
+        let mut diaries = self.reader.update_times(&closely.collect::<Vec<_>>()).await?;
         let unknown =
             orders.iter().filter(|order| order.predictions.is_some() && !rates.contains_key(&order.source));
         let mut intervals: Vec<PredictedIntervals> = unknown
@@ -125,11 +125,11 @@ struct Job {
 
 impl Job {
     /// The forecast from the source's last updates, if its predictors have weights.
-    fn foresight(&self) -> Option<Arc<Foresight>> {
+    fn foresight(&self) -> Option<Arc<UpdateForecast>> {
         let DiaryRow { diary, habits, .. } = self.diary.as_ref()?;
         let habits = PredictorMix::from_bytes(habits.as_deref()?)?;
         let diary = UpdateTimes::from_bytes(diary).filter(|diary| diary.entries().len() >= FEW)?;
-        Some(Arc::new(Foresight::new(diary, habits, self.known.rate.zone(), self.order.input.now)))
+        Some(Arc::new(UpdateForecast::new(diary, habits, self.known.rate.zone(), self.order.input.now)))
     }
 }
 
@@ -167,7 +167,8 @@ fn profile(Job { order, known, .. }: &Job, _: &PlanParams) -> Option<SourceProfi
 fn predict(Job { order, known, .. }: &Job, _: &PlanParams) -> Option<PredictedIntervals> {
     let wants = order.predictions.as_ref()?;
     let founded = known.updates >= WELL_FOUNDED;
-    let intervals = founded.then(|| build::spans(wants, &Steps::from(&known.rate), order.input.now));
+    let intervals =
+        founded.then(|| build::predicted_intervals(wants, &Steps::from(&known.rate), order.input.now));
     Some(PredictedIntervals { source: order.source, made_from: order.made_from, intervals })
 }
 
@@ -240,7 +241,7 @@ mod tests {
         job.order.input =
             PlanInput { closely: true, ..PlanInput::new(now, Budget { probes: 24, ..Budget::default() }) };
         let rhythm = Steps::from(&job.known.rate);
-        let weighed = habits.then(|| PredictorMix::weigh(&diary, &rhythm, now, true).to_bytes());
+        let weighed = habits.then(|| PredictorMix::fit_weights(&diary, &rhythm, now, true).to_bytes());
         job.diary = Some(DiaryRow { diary: diary.to_bytes(), habits: weighed, weighed_at: None });
         job
     }

@@ -348,7 +348,7 @@ async fn read(
         let look = ProbedUpdates { kind, last, now: started, seen: Some(&observation), except: None };
         let heard = mind.learn(&look, modified_at);
         let beliefs = mind.record(heard.became_the_rhythm);
-        let told = rule_checks::told(&rules, &source, &mut observation);
+        let told = rule_checks::matches(&rules, &source, &mut observation);
         Ok(Read { observation, heard, beliefs, told })
     });
     match reading.await {

@@ -167,7 +167,8 @@ impl Refitter {
             after = last.id;
             // Only the policy `auto` uses predictors.
             let planned = batch.iter().filter(|source| source.policy == Policy::Auto);
-            let diaries = self.reader.diaries(&planned.map(|source| source.id).collect::<Vec<_>>()).await?;
+            let diaries =
+                self.reader.update_times(&planned.map(|source| source.id).collect::<Vec<_>>()).await?;
             let groups = Arc::clone(groups);
             let fit_batch = move || -> Vec<RateRecord> {
                 let fit = |source: &FitSubject| {
@@ -230,7 +231,7 @@ impl Refitter {
     /// The intervals between consecutive probes of a source, and whether it changed in each. Leaves out the
     /// intervals within bursts and those before the last change of rhythm.
     async fn calm_gaps(&self, id: SourceId) -> Result<Vec<ProbeGap>, StoreError> {
-        let looks = self.reader.looks(id).await?;
+        let looks = self.reader.probe_times(id).await?;
         let bursts = self.reader.burst_spans(id).await?;
         // The start of the last run of bursts that became the rhythm.
         let last_change = bursts.iter().rposition(|burst| burst.for_good);
@@ -268,7 +269,7 @@ impl FitSubject {
         // the stored history.
         let history = match gaps.is_empty() {
             true => learning.history(Some(&row.bytes), now),
-            false => censored::from_looks(gaps, &learning.zone, learning.half_life, now),
+            false => censored::from_probes(gaps, &learning.zone, learning.half_life, now),
         };
         let evidence = history.evidence(now);
         let policy = Policy::from_name(&row.policy).unwrap_or_default();
@@ -317,9 +318,9 @@ fn fit(
 fn weigh(row: &DiaryRow, rhythm: &Steps, now: Timestamp, echoes: bool) -> Option<PredictorMix> {
     let before = row.habits.as_deref().and_then(PredictorMix::from_bytes);
     let recently = row.weighed_at.is_some_and(|at| at <= now && now - at < WEIGHED_FOR);
-    if recently && before.is_some_and(|habits| echoes || habits.echoing() == 0.0) {
+    if recently && before.is_some_and(|habits| echoes || habits.triggered_per_update() == 0.0) {
         return None;
     }
     let diary = UpdateTimes::from_bytes(&row.diary).filter(|diary| diary.entries().len() >= FEW)?;
-    Some(PredictorMix::weigh(&diary, rhythm, now, echoes))
+    Some(PredictorMix::fit_weights(&diary, rhythm, now, echoes))
 }

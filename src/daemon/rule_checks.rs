@@ -12,7 +12,7 @@ use tidewatch_core::rule_matching::match_rules;
 
 /// Matches the updates with each rule of the source. Drops the text of every update that no matching rule
 /// delivers.
-pub fn told(rules: &RulesConfig, source: &SourceConfig, seen: &mut Observation) -> Vec<RuleMatches> {
+pub fn matches(rules: &RulesConfig, source: &SourceConfig, seen: &mut Observation) -> Vec<RuleMatches> {
     let query = |id| rules.get(id).map(|rule| rule.query());
     let told = match_rules(&rules.of(source), query, &seen.updates);
     let mut kept = vec![false; seen.updates.len()];

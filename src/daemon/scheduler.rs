@@ -103,7 +103,7 @@ pub struct Scheduler {
 }
 
 /// Longest real time between two iterations of the loop.
-const BEAT: Duration = Duration::from_millis(500);
+const IDLE_TURN: Duration = Duration::from_millis(500);
 
 impl Scheduler {
     /// A scheduler for this engine.
@@ -148,7 +148,7 @@ impl Scheduler {
 
     /// Runs until a stop message, and until all probes in progress are stored.
     pub async fn run(mut self) {
-        self.tell(EngineEvent::Tick);
+        self.handle(EngineEvent::Tick);
         loop {
             self.show();
             if self.stopping && self.engine.in_progress() == 0 {
@@ -156,29 +156,29 @@ impl Scheduler {
             }
             tokio::select! {
                 biased;
-                Some(committed) = self.channels.receipts.recv() => self.tell(EngineEvent::Committed(committed)),
+                Some(committed) = self.channels.receipts.recv() => self.handle(EngineEvent::Committed(committed)),
                 Some(finished) = self.channels.finished.recv() => self.end(finished),
                 control = self.channels.control.recv() => match control {
-                    Some(Control::Tell(event)) => self.tell(event),
+                    Some(Control::Tell(event)) => self.handle(event),
                     Some(Control::Request(request)) => self.request(request),
                     Some(Control::Apply(new)) => self.apply(*new),
                     Some(Control::Stop) | None => self.stop(),
                 },
                 () = self.alarm.wait() => {
                     self.rang = true;
-                    self.tell(EngineEvent::Tick);
+                    self.handle(EngineEvent::Tick);
                     if self.rang {
                         // The engine has set no other time.
                         self.alarm.set(None);
                     }
                 }
-                () = crate::clock::real_pause(BEAT) => self.watch_clock(),
+                () = crate::clock::real_pause(IDLE_TURN) => self.watch_clock(),
             }
         }
     }
 
     /// Passes an event to the engine, and carries out the resulting actions.
-    fn tell(&mut self, event: EngineEvent) {
+    fn handle(&mut self, event: EngineEvent) {
         self.watch_clock();
         self.hand_over(event, None);
     }
@@ -336,14 +336,14 @@ impl Scheduler {
         if let Some(answer) = answer {
             self.requests.insert(request, answer);
         }
-        self.tell(EngineEvent::ProbeRequested { source, request });
+        self.handle(EngineEvent::ProbeRequested { source, request });
     }
 
     fn stop(&mut self) {
         if !std::mem::replace(&mut self.stopping, true) {
             let in_flight = self.engine.in_progress();
             tracing::info!(in_flight, "stopping: finishing what is under way");
-            self.tell(EngineEvent::Stopping);
+            self.handle(EngineEvent::Stopping);
         }
     }
 
@@ -377,7 +377,7 @@ impl Scheduler {
             rule_set(&self.rules, &self.roster)
         });
         let (params, removed, replan) = (new.params, new.removed, new.replan);
-        self.tell(EngineEvent::Configured(Box::new(Configuration {
+        self.handle(EngineEvent::Configured(Box::new(Configuration {
             params,
             added,
             changed,

@@ -54,7 +54,7 @@ async fn compose(
     let mut feed = AtomFeed { entries: String::new(), left: most, updated: None };
     let mut below = i64::MAX;
     loop {
-        let rows = reader.told(target, parcel.id, below, PAGE).await?;
+        let rows = reader.delivered(target, parcel.id, below, PAGE).await?;
         for told in &rows {
             feed.add(told);
         }

@@ -21,7 +21,7 @@ use crate::store::writer::Write;
 use super::target_worker::TargetWorker;
 
 /// Interval between checks of the store without a notification.
-const LOOKS_EVERY: Duration = Duration::from_secs(1);
+const CHECKS_EVERY: Duration = Duration::from_secs(1);
 
 /// Delivers the rows of the outbox.
 #[derive(Debug)]
@@ -72,7 +72,7 @@ impl Dispatcher {
             self.warn_of_unknown_targets(&targets, &mut mentioned).await;
             tokio::select! {
                 () = self.committed.notified() => {}
-                () = real_pause(LOOKS_EVERY) => {}
+                () = real_pause(CHECKS_EVERY) => {}
                 changed = self.targets.changed(), if reloads => reloads = changed.is_ok(),
                 Some(ended) = lanes.join_next_with_id() => {
                     let id = match ended {
@@ -80,7 +80,7 @@ impl Dispatcher {
                         Err(error) => {
                             tracing::error!(%error, "a lane of deliveries broke; it begins anew");
                             // Restarted after a pause: the cause may persist.
-                            real_pause(LOOKS_EVERY).await;
+                            real_pause(CHECKS_EVERY).await;
                             error.id()
                         }
                     };

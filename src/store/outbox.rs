@@ -269,7 +269,7 @@ impl Reader {
 
     /// The documents that a target has accepted, plus the row `current`: those with numbers below `below`,
     /// newest first.
-    pub async fn told(
+    pub async fn delivered(
         &self,
         target: &str,
         current: i64,

@@ -237,7 +237,7 @@ impl Reader {
     }
 
     /// The logged probes of a source that did not fail: start time, and whether an update was found.
-    pub async fn looks(&self, id: SourceId) -> Result<Vec<(Timestamp, bool)>, StoreError> {
+    pub async fn probe_times(&self, id: SourceId) -> Result<Vec<(Timestamp, bool)>, StoreError> {
         let rows = sqlx::query(
             "SELECT started_at, outcome = 'updated' FROM probes
              WHERE source_id = ? AND outcome <> 'failed' ORDER BY started_at",

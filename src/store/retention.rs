@@ -8,10 +8,10 @@ use sqlx::SqliteConnection;
 use tidewatch_core::time::Timestamp;
 
 /// Rows of each kind that one transaction deletes.
-const BITE: i64 = 500;
+const ROWS_AT_A_TIME: i64 = 500;
 
 /// Deletes some rows older than `before`. Returns whether more may remain.
-pub(super) async fn bite(
+pub(super) async fn delete_batch(
     connection: &mut SqliteConnection,
     before: Timestamp,
 ) -> Result<bool, sqlx::Error> {
@@ -20,36 +20,36 @@ pub(super) async fn bite(
         "DELETE FROM probes WHERE id IN (SELECT id FROM probes WHERE started_at < ? ORDER BY started_at LIMIT ?)",
     )
     .bind(before.as_millis())
-    .bind(BITE)
+    .bind(ROWS_AT_A_TIME)
     .execute(&mut *connection)
     .await?;
-    more |= probes.rows_affected() >= BITE.unsigned_abs();
+    more |= probes.rows_affected() >= ROWS_AT_A_TIME.unsigned_abs();
     let plans = sqlx::query(
         "DELETE FROM plans WHERE id IN (SELECT id FROM plans WHERE made_at < ? ORDER BY made_at LIMIT ?)",
     )
     .bind(before.as_millis())
-    .bind(BITE)
+    .bind(ROWS_AT_A_TIME)
     .execute(&mut *connection)
     .await?;
-    more |= plans.rows_affected() >= BITE.unsigned_abs();
+    more |= plans.rows_affected() >= ROWS_AT_A_TIME.unsigned_abs();
     let loads = sqlx::query(
         "DELETE FROM loads WHERE since IN (SELECT since FROM loads WHERE since < ? ORDER BY since LIMIT ?)",
     )
     .bind(before.as_millis())
-    .bind(BITE)
+    .bind(ROWS_AT_A_TIME)
     .execute(&mut *connection)
     .await?;
-    more |= loads.rows_affected() >= BITE.unsigned_abs();
+    more |= loads.rows_affected() >= ROWS_AT_A_TIME.unsigned_abs();
     let deliveries = sqlx::query(
         "DELETE FROM deliveries WHERE id IN (
              SELECT id FROM deliveries WHERE state = 'delivered' AND delivered_at < ?
              ORDER BY delivered_at LIMIT ?)",
     )
     .bind(before.as_millis())
-    .bind(BITE)
+    .bind(ROWS_AT_A_TIME)
     .execute(&mut *connection)
     .await?;
-    more |= deliveries.rows_affected() >= BITE.unsigned_abs();
+    more |= deliveries.rows_affected() >= ROWS_AT_A_TIME.unsigned_abs();
     sqlx::query("DELETE FROM requests WHERE answer IS NOT NULL AND asked_at < ?")
         .bind(before.as_millis())
         .execute(&mut *connection)

@@ -45,7 +45,7 @@ pub struct BurstSpan {
 }
 
 /// Stores the model after a probe.
-pub(super) async fn beliefs(
+pub(super) async fn write_model(
     connection: &mut SqliteConnection,
     id: i64,
     beliefs: &BeliefsRecord,
@@ -76,9 +76,11 @@ pub(super) async fn bursts(connection: &mut SqliteConnection, id: i64, landing: 
     match landing.burst {
         Some(BurstChange::Began(evidence)) => begin(connection, id, &evidence, None).await?,
         Some(BurstChange::Passed(evidence)) => begin(connection, id, &evidence, Some(evidence.at)).await?,
-        Some(BurstChange::Ended(evidence)) => go_on(connection, id, &evidence, Some(evidence.at)).await?,
+        Some(BurstChange::Ended(evidence)) => {
+            extend_burst(connection, id, &evidence, Some(evidence.at)).await?
+        }
         None => match landing.burst_so_far {
-            Some(evidence) => go_on(connection, id, &evidence, None).await?,
+            Some(evidence) => extend_burst(connection, id, &evidence, None).await?,
             None if landing.memory.burst.burst_since.is_none() => {
                 // Rarely closes a burst: only if the document was replaced or the rhythm is unknown again.
                 let query = "UPDATE bursts SET ended_at = ? WHERE source_id = ? AND ended_at IS NULL";
@@ -117,7 +119,7 @@ async fn begin(
     Ok(())
 }
 
-async fn go_on(
+async fn extend_burst(
     connection: &mut SqliteConnection,
     id: i64,
     evidence: &BurstEvidence,
@@ -236,7 +238,7 @@ impl Reader {
     }
 
     /// The update times of these sources; sources without any are left out.
-    pub async fn diaries(
+    pub async fn update_times(
         &self,
         ids: &[SourceId],
     ) -> std::result::Result<HashMap<SourceId, DiaryRow>, StoreError> {

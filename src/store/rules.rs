@@ -24,7 +24,7 @@ type Result = std::result::Result<(), sqlx::Error>;
 const MOST_HELD: i64 = 1000;
 
 /// Stores the matches of one rule: queues them with all held ones for delivery, or holds them.
-pub(super) async fn caught(
+pub(super) async fn record_matches(
     connection: &mut SqliteConnection,
     source: SourceId,
     at: Timestamp,

@@ -80,7 +80,7 @@ pub(super) async fn ended(connection: &mut SqliteConnection, landing: &ProbeReco
     source_row::write(connection, landing).await?;
     validators(connection, id, &landing.validators).await?;
     if let Some(beliefs) = &landing.beliefs {
-        rhythm::beliefs(connection, id, beliefs, landing.finished).await?;
+        rhythm::write_model(connection, id, beliefs, landing.finished).await?;
     }
     rhythm::bursts(connection, id, landing).await?;
     if let Some(host) = &landing.host {
@@ -90,7 +90,7 @@ pub(super) async fn ended(connection: &mut SqliteConnection, landing: &ProbeReco
         events::insert(connection, event).await?;
     }
     for caught in &landing.caught {
-        rules::caught(connection, landing.attempt.source, landing.finished, caught).await?;
+        rules::record_matches(connection, landing.attempt.source, landing.finished, caught).await?;
     }
     for state in &landing.rules {
         rules::state(connection, state).await?;

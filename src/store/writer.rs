@@ -256,7 +256,7 @@ async fn write_all(
             Write::Rules(known) => rules::forget_others(connection, known).await?,
             Write::Load(load) => write::load(connection, load).await?,
             Write::Prune { before } => {
-                more_to_prune = retention::bite(connection, *before).await?.then_some(*before);
+                more_to_prune = retention::delete_batch(connection, *before).await?.then_some(*before);
             }
             Write::Flush(_) => {}
         }

@@ -33,7 +33,7 @@ use tidewatch_core::model::burst::excess::Excess;
 use tidewatch_core::model::burst::{BurstChange, BurstEvidence};
 use tidewatch_core::model::cyclic::Rate;
 use tidewatch_core::model::habits::mixture::PredictorMix;
-use tidewatch_core::model::habits::predict::Foresight;
+use tidewatch_core::model::habits::predict::UpdateForecast;
 use tidewatch_core::model::habits::update_times::UpdateTimes;
 use tidewatch_core::model::importance::WeekWindow;
 use tidewatch_core::model::source_model::ModelUpdate;
@@ -220,8 +220,8 @@ fn heard(source: SourceId, nth: u32) -> ModelUpdate {
 }
 
 /// What is predicted of every third source: some update by the clock, some in pairs.
-fn foresight(source: SourceId) -> Option<Arc<Foresight>> {
-    static ALL: LazyLock<BTreeMap<i64, Arc<Foresight>>> = LazyLock::new(|| {
+fn foresight(source: SourceId) -> Option<Arc<UpdateForecast>> {
+    static ALL: LazyLock<BTreeMap<i64, Arc<UpdateForecast>>> = LazyLock::new(|| {
         let utc = jiff::tz::TimeZone::UTC;
         let foreseen = |id: i64| {
             let mut diary = UpdateTimes::default();
@@ -236,8 +236,8 @@ fn foresight(source: SourceId) -> Option<Arc<Foresight>> {
                 }
             }
             let rhythm = Steps::from(&Rate::constant(0.5));
-            let habits = PredictorMix::weigh(&diary, &rhythm, start(), true);
-            Arc::new(Foresight::new(diary, habits, &utc, start()))
+            let habits = PredictorMix::fit_weights(&diary, &rhythm, start(), true);
+            Arc::new(UpdateForecast::new(diary, habits, &utc, start()))
         };
         (0..SOURCES).filter(|id| id % 3 == 1).map(|id| (id, foreseen(id))).collect()
     });
@@ -256,7 +256,7 @@ fn plan(order: &PlanOrder) -> PlansReady {
     let intervals = order.predictions.as_ref().map(|wants| PredictedIntervals {
         source,
         made_from,
-        intervals: Some(build::spans(wants, &rate, now)),
+        intervals: Some(build::predicted_intervals(wants, &rate, now)),
     });
     let origin = if order.source.0 % 3 == 0 { RateOrigin::Blend } else { RateOrigin::Individual };
     let rhythm = KnownRhythm { rate, origin, updates: 20, foresight: foresight(source) };

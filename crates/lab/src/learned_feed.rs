@@ -15,7 +15,7 @@ use tidewatch_core::model::burst::BurstParams;
 use tidewatch_core::model::censored;
 use tidewatch_core::model::cyclic::Rate;
 use tidewatch_core::model::habits::mixture::PredictorMix;
-use tidewatch_core::model::habits::predict::Foresight;
+use tidewatch_core::model::habits::predict::UpdateForecast;
 use tidewatch_core::model::habits::weights::{FEW, WEIGHED_FOR};
 use tidewatch_core::model::history::{History, WeeklyEvidence};
 use tidewatch_core::model::learn::ProbedUpdates;
@@ -78,7 +78,7 @@ pub struct LearnedFeed {
     rate: Option<(Rate, RateOrigin, u32)>,
     /// The mix of predictors, the time it was weighted, and the number of updates found by then.
     habits: Option<(PredictorMix, Timestamp, usize)>,
-    foresight: Option<Arc<Foresight>>,
+    foresight: Option<Arc<UpdateForecast>>,
     /// For a page: the interval between two probes, and whether the page changed in it.
     gaps: Vec<(Timestamp, Timestamp, bool)>,
     found: usize,
@@ -181,7 +181,7 @@ impl LearnedFeed {
         let Watching { zone, half_life, .. } = &self.watching;
         match self.gaps.is_empty() {
             true => self.beliefs.history.evidence(now),
-            false => censored::from_looks(&self.gaps, zone, *half_life, now).evidence(now),
+            false => censored::from_probes(&self.gaps, zone, *half_life, now).evidence(now),
         }
     }
 
@@ -196,7 +196,7 @@ impl LearnedFeed {
         let enough = self.beliefs.diary.entries().len() >= FEW;
         if self.watching.habits && enough && self.habits.as_ref().is_none_or(stale) {
             let rhythm = Steps::from(&fitted.rate);
-            let habits = PredictorMix::weigh(&self.beliefs.diary, &rhythm, now, self.watching.echoes);
+            let habits = PredictorMix::fit_weights(&self.beliefs.diary, &rhythm, now, self.watching.echoes);
             self.habits = Some((habits, now, self.found));
         }
         self.foresee(now);
@@ -206,7 +206,7 @@ impl LearnedFeed {
         let diary = || self.beliefs.diary.clone();
         let habits = self.habits.as_ref().map(|(habits, ..)| habits.clone());
         self.foresight =
-            habits.map(|habits| Arc::new(Foresight::new(diary(), habits, &self.watching.zone, now)));
+            habits.map(|habits| Arc::new(UpdateForecast::new(diary(), habits, &self.watching.zone, now)));
     }
 
     /// Its rhythm as last fitted.

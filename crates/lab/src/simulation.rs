@@ -19,7 +19,7 @@ use tidewatch_core::model::source_model::WELL_FOUNDED;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::observe::SourceKind;
 use tidewatch_core::planning::budget::Budget;
-use tidewatch_core::planning::build::{PlanOrder, PlanParams, build_plan, spans};
+use tidewatch_core::planning::build::{PlanOrder, PlanParams, build_plan, predicted_intervals};
 use tidewatch_core::planning::plan_input;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::planning::rule::RulePart;
@@ -199,8 +199,8 @@ impl<'w> Watcher<'w> {
         let wants = order.predictions.as_ref()?;
         let known = self.feeds[place(order.source)].rhythm().filter(|known| known.updates >= WELL_FOUNDED);
         let intervals = match self.sources[place(order.source)].truth {
-            Some(truth) => Some(spans(wants, truth, order.input.now)),
-            None => known.map(|known| spans(wants, &known.rate, order.input.now)),
+            Some(truth) => Some(predicted_intervals(wants, truth, order.input.now)),
+            None => known.map(|known| predicted_intervals(wants, &known.rate, order.input.now)),
         };
         Some(PredictedIntervals { source: order.source, made_from: order.made_from, intervals })
     }

@@ -54,7 +54,7 @@ async fn read(config: &Config, name: &str) -> Result<StoredRhythm, CliError> {
     let rate = Rate::new(zone, segments.into_iter().map(|(_, end, rate)| (end, rate))).map_err(broken)?;
     // After a change of policy, the store may hold predictors that are no longer used.
     let diary = match Policy::from_name(&row.policy) {
-        Some(Policy::Auto) => reader.diaries(&[row.id]).await?.remove(&row.id),
+        Some(Policy::Auto) => reader.update_times(&[row.id]).await?.remove(&row.id),
         _ => None,
     };
     let habits = diary.and_then(|diary| diary.habits).and_then(|bytes| PredictorMix::from_bytes(&bytes));

@@ -54,18 +54,18 @@ async fn a_diary_and_habits_are_kept_until_they_are_others() {
     let (a, b) = (store.id("a"), store.id("b"));
     let first = diary(20).to_bytes();
     let rhythm = Steps::from(&Rate::constant(1.0));
-    let habits = PredictorMix::weigh(&diary(20), &rhythm, at(20 * HOUR), true).to_bytes();
+    let habits = PredictorMix::fit_weights(&diary(20), &rhythm, at(20 * HOUR), true).to_bytes();
     store.write(look(a, 100, Some(first.clone())));
     store.write(look(b, 100, None));
     store.flush().await;
     let reader = store.reader().await;
     assert_eq!(reader.probe_inputs(a).await.unwrap().diary, Some(first.clone()));
     assert_eq!(reader.probe_inputs(b).await.unwrap().diary, None);
-    let of_a = async || reader.diaries(&[a, b]).await.unwrap().remove(&a);
+    let of_a = async || reader.update_times(&[a, b]).await.unwrap().remove(&a);
     let row = of_a().await.unwrap();
     assert_eq!((row.diary, row.habits, row.weighed_at), (first.clone(), None, None));
-    assert!(!reader.diaries(&[a, b]).await.unwrap().contains_key(&b));
-    assert!(reader.diaries(&[]).await.unwrap().is_empty());
+    assert!(!reader.update_times(&[a, b]).await.unwrap().contains_key(&b));
+    assert!(reader.update_times(&[]).await.unwrap().is_empty());
 
     store.write(rate(a, 200, Some(habits.clone())));
     store.write(look(a, 300, Some(first.clone())));
@@ -122,14 +122,14 @@ async fn a_store_from_before_diaries_has_none_and_takes_them() {
     let reader = Reader::open(&path).await.unwrap();
     let dossier = reader.probe_inputs(SourceId(1)).await.unwrap();
     assert_eq!((dossier.history, dossier.diary), (Some(vec![1, 2, 3]), None));
-    assert!(reader.diaries(&[SourceId(1)]).await.unwrap().is_empty());
+    assert!(reader.update_times(&[SourceId(1)]).await.unwrap().is_empty());
     let (writer, desk) = Writer::new(connection);
     let (stop, stopped) = oneshot::channel();
     let task = tokio::spawn(writer.run(stopped));
     desk.writes.send(look(SourceId(1), 100, Some(diary(9).to_bytes()))).unwrap();
     stop.send(()).unwrap();
     patience(LONG, task).await.unwrap().unwrap().unwrap();
-    assert_eq!(reader.diaries(&[SourceId(1)]).await.unwrap()[&SourceId(1)].diary, diary(9).to_bytes());
+    assert_eq!(reader.update_times(&[SourceId(1)]).await.unwrap()[&SourceId(1)].diary, diary(9).to_bytes());
 }
 
 #[tokio::test]
@@ -159,7 +159,7 @@ async fn a_refit_weighs_habits_where_somebody_plans_by_them() {
     };
     let weighed = async |secs: i64| {
         assert_eq!(refitter.refit(at(secs)).await.unwrap(), 2);
-        let rows = reader.diaries(&[a, b]).await.unwrap();
+        let rows = reader.update_times(&[a, b]).await.unwrap();
         assert_eq!(rows[&b].habits, None, "nobody plans by them");
         (rows[&a].weighed_at, PredictorMix::from_bytes(rows[&a].habits.as_deref().unwrap()).unwrap())
     };
@@ -167,7 +167,7 @@ async fn a_refit_weighs_habits_where_somebody_plans_by_them() {
     let (when, habits) = weighed(now).await;
     assert_eq!(when, Some(at(now)));
     let rhythm = async || Steps::from(&reader.rates(&[a]).await.unwrap()[&a].rate);
-    assert_eq!(habits, PredictorMix::weigh(&diary(100), &rhythm().await, at(now), true));
+    assert_eq!(habits, PredictorMix::fit_weights(&diary(100), &rhythm().await, at(now), true));
 
     assert_eq!(weighed(now + 6 * HOUR).await.0, Some(at(now)), "nothing is new");
     assert_eq!(weighed(now + 30 * HOUR).await.0, Some(at(now + 30 * HOUR)), "what is old fades");
@@ -175,7 +175,7 @@ async fn a_refit_weighs_habits_where_somebody_plans_by_them() {
     store.flush().await;
     let (when, habits) = weighed(now + 32 * HOUR).await;
     assert_eq!(when, Some(at(now + 32 * HOUR)));
-    assert_eq!(habits, PredictorMix::weigh(&diary(101), &rhythm().await, at(now + 32 * HOUR), true));
+    assert_eq!(habits, PredictorMix::fit_weights(&diary(101), &rhythm().await, at(now + 32 * HOUR), true));
 
     // Echoes that are not wanted any more are not kept for a day.
     let mut in_flurries = UpdateTimes::default();
@@ -187,11 +187,11 @@ async fn a_refit_weighs_habits_where_somebody_plans_by_them() {
     store.write(look(a, now + 33 * HOUR, Some(in_flurries.to_bytes())));
     store.flush().await;
     let (when, habits) = weighed(now + 34 * HOUR).await;
-    assert!(habits.echoing() > 0.1, "{habits:?}");
+    assert!(habits.triggered_per_update() > 0.1, "{habits:?}");
     refits.send_replace(params("[rate]\nechoes = false\n"));
     let (again, habits) = weighed(now + 35 * HOUR).await;
     assert!(again > when);
-    assert_eq!(habits.echoing(), 0.0);
+    assert_eq!(habits.triggered_per_update(), 0.0);
 }
 
 #[tokio::test]
@@ -207,5 +207,5 @@ async fn a_short_diary_is_not_weighed() {
     let writes = store.desk.writes.clone();
     let refitter = Refitter { reader: reader.clone(), writes, control, clock: Clock::wall(), params };
     assert_eq!(refitter.refit(at(5 * HOUR)).await.unwrap(), 1);
-    assert_eq!(reader.diaries(&[a]).await.unwrap()[&a].habits, None);
+    assert_eq!(reader.update_times(&[a]).await.unwrap()[&a].habits, None);
 }

@@ -574,7 +574,7 @@ async fn evidence_and_rates_are_kept_and_replaced() {
     assert!(reader.histories(SourceId(i64::MIN), 10, true).await.unwrap().is_empty(), "it has a rate");
     assert_eq!((histories[0].id, &histories[0].bytes[..], histories[0].blind), (a, &[1, 2, 3][..], false));
     assert_eq!(reader.probe_inputs(a).await.unwrap().history, Some(vec![1, 2, 3]));
-    assert_eq!(reader.looks(b).await.unwrap(), vec![(at(110), true)], "failures are no looks");
+    assert_eq!(reader.probe_times(b).await.unwrap(), vec![(at(110), true)], "failures are no looks");
     assert_eq!(reader.rate_segments(a).await.unwrap(), vec![(0, 604_800, 2.0)]);
     assert_eq!(reader.rate_segments(b).await.unwrap(), vec![(0, 604_800, 1.0)]);
     let fits = reader.fits().await.unwrap();

@@ -43,8 +43,8 @@ pub(super) struct DeadlineIndex {
     /// The number of sources past their deadline.
     pub tardy: u64,
     /// Events not yet taken.
-    fell: Vec<(SourceId, Note)>,
-    tolls: CostSums,
+    missed: Vec<(SourceId, Note)>,
+    cost_sums: CostSums,
 }
 
 /// Sums over all sources, for the mean cost of a probe.
@@ -102,19 +102,19 @@ impl DeadlineIndex {
             passing: BTreeSet::new(),
             hosts: BTreeMap::new(),
             tardy: 0,
-            fell: Vec::new(),
-            tolls: CostSums::default(),
+            missed: Vec::new(),
+            cost_sums: CostSums::default(),
         }
     }
 
     /// The cost of a probe of this source relative to the mean probe.
     pub fn cost(&self, member: &Source, by: CostBy) -> f64 {
-        member.terms.cost.map_or_else(|| self.tolls.cost(member.memory.cost, by), f64::from)
+        member.terms.cost.map_or_else(|| self.cost_sums.cost(member.memory.cost, by), f64::from)
     }
 
     /// Adds a source's probe cost to the sums, or removes it.
     pub fn count_cost(&mut self, toll: ProbeCost, counts: bool) {
-        self.tolls.count(toll, if counts { 1.0 } else { -1.0 });
+        self.cost_sums.count(toll, if counts { 1.0 } else { -1.0 });
     }
 
     /// The rest of a step as work, from its free slots and its free capacity.
@@ -128,8 +128,8 @@ impl DeadlineIndex {
 
     /// Drops all deadlines, after the steps changed. Cost sums and pending events stay.
     pub fn restart(&mut self, params: &FleetParams, step: Step) {
-        let (tolls, fell) = (self.tolls, std::mem::take(&mut self.fell));
-        *self = Self { tolls, fell, ..Self::new(params, step) };
+        let (tolls, fell) = (self.cost_sums, std::mem::take(&mut self.missed));
+        *self = Self { cost_sums: tolls, missed: fell, ..Self::new(params, step) };
     }
 
     /// Updates the forecast after many deadlines were indexed.
@@ -166,7 +166,7 @@ impl DeadlineIndex {
         if let Some(bed) = member.deadline.as_deref_mut() {
             bed.said = true;
             self.tardy += 1;
-            self.fell.extend(note.map(|note| (member.id, note)));
+            self.missed.extend(note.map(|note| (member.id, note)));
         }
     }
 
@@ -191,12 +191,12 @@ impl DeadlineIndex {
 
     /// Pending events, for changes.
     pub fn notes_mut(&mut self) -> impl Iterator<Item = &mut Note> {
-        self.fell.iter_mut().map(|(_, note)| note)
+        self.missed.iter_mut().map(|(_, note)| note)
     }
 
     /// Takes the pending events.
     pub fn take_passed(&mut self) -> Vec<(SourceId, Note)> {
-        std::mem::take(&mut self.fell)
+        std::mem::take(&mut self.missed)
     }
 
     /// Indices of sources to probe before their deadlines, because the coming steps lack capacity for all.

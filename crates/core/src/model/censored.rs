@@ -3,7 +3,7 @@
 //! A probe of a page shows at most one change, even after several updates. So changes per time underestimate
 //! the rate, more so for longer gaps. The count in a gap is *censored* at one: a gap of length τ shows a
 //! change with probability 1 − e^{−λτ} (Cho and Garcia-Molina, "Estimating frequency of change", §4).
-//! [`homogeneous`] inverts this for a single rate, [`from_looks`] for weekly evidence.
+//! [`homogeneous`] inverts this for a single rate, [`from_probes`] for weekly evidence.
 //!
 //! Takes gaps and bits. May not know the probed document or the time of the next probe.
 
@@ -84,7 +84,7 @@ pub fn homogeneous(gaps: &[(Span, bool)]) -> Option<f64> {
 /// like the rate. The completed evidence determines which hours share a rate. All gaps together then
 /// determine the rates of those segments. Starts with the homogeneous rate. Gaps are in order of time and do
 /// not overlap.
-pub fn from_looks(
+pub fn from_probes(
     looks: &[(Timestamp, Timestamp, bool)],
     zone: &TimeZone,
     half_life: Span,

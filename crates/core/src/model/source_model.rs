@@ -41,7 +41,7 @@ pub struct PostBurstEvidence {
 }
 
 /// A burst in at least this many sevenths of a cycle is the new rate: the days of a working week.
-const FOR_GOOD: u32 = 5;
+const PERMANENT_AFTER: u32 = 5;
 
 impl PostBurstEvidence {
     /// Start of the evidence.
@@ -142,14 +142,14 @@ impl SourceModel {
         let newest = latest(look).max(newest);
         let first_contact = look.last.is_none() || look.seen.is_some_and(|seen| seen.first_contact);
         self.diary.not_after(look.now);
-        self.write_down(look, first_contact, foretold.map(|foretold| foretold.rate));
+        self.record_updates(look, first_contact, foretold.map(|foretold| foretold.rate));
         let Some(foretold) = foretold.filter(|_| !first_contact) else {
             // First contact or no reference rate: the burst state is invalid.
             (self.watch, self.aside) = (BurstDetector::default(), None);
             learn(&mut self.history, look);
             return ModelUpdate { newest, ..ModelUpdate::default() };
         };
-        let mut change = self.watch_over(look, foretold);
+        let mut change = self.detect_bursts(look, foretold);
         let on = self.watch.so_far(foretold.rate);
         let mut heard = ModelUpdate {
             on,
@@ -184,7 +184,7 @@ impl SourceModel {
     }
 
     /// Records the times of updates of a feed.
-    fn write_down(&mut self, look: &ProbedUpdates<'_>, first_contact: bool, rate: Option<&Rate>) {
+    fn record_updates(&mut self, look: &ProbedUpdates<'_>, first_contact: bool, rate: Option<&Rate>) {
         let Some(seen) = look.seen.filter(|_| look.kind == SourceKind::Feed) else { return };
         if first_contact {
             self.diary = UpdateTimes::default();
@@ -240,14 +240,18 @@ impl SourceModel {
             self.aside = Some(aside);
             return None;
         }
-        let for_good = aside.sevenths.count_ones() >= FOR_GOOD;
+        let for_good = aside.sevenths.count_ones() >= PERMANENT_AFTER;
         for_good.then(|| {
             (self.history, self.watch) = (aside.history, BurstDetector::default());
             since
         })
     }
 
-    fn watch_over(&mut self, look: &ProbedUpdates<'_>, foretold: &ExpectedRate<'_>) -> Option<BurstChange> {
+    fn detect_bursts(
+        &mut self,
+        look: &ProbedUpdates<'_>,
+        foretold: &ExpectedRate<'_>,
+    ) -> Option<BurstChange> {
         let mut from = look.last?;
         if let Some(seen) = look.seen.filter(|seen| seen.gap) {
             let oldest = seen.present.iter().filter_map(|item| item.dated).min();

@@ -10,7 +10,7 @@
 use super::{Unreadable, text};
 
 /// Maximum number of tags before a feed's root. Warnings printed by a script have a few dozen.
-const MAX_STRANGERS: usize = 10_000;
+const MAX_UNKNOWN: usize = 10_000;
 
 /// The kind of document found.
 #[derive(Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ pub(super) fn front(text: &str) -> Result<Front, Unreadable> {
                 _ => {
                     junk = true;
                     strangers += 1;
-                    (strangers < MAX_STRANGERS).then_some(1)
+                    (strangers < MAX_UNKNOWN).then_some(1)
                 }
             }
         };

@@ -14,7 +14,7 @@ use super::plan_input::{self, PlanInput, PlannedTimes};
 use super::policy::Policy;
 use super::prediction::{Want, intervals};
 use crate::model::aggregate::RateOrigin;
-use crate::model::habits::predict::Foresight;
+use crate::model::habits::predict::UpdateForecast;
 use crate::model::source_model::WELL_FOUNDED;
 use crate::model::steps::Steps;
 
@@ -59,7 +59,7 @@ pub struct KnownRhythm {
     /// Number of own updates in the evidence.
     pub updates: u32,
     /// The prediction from its last updates, if their times are known.
-    pub foresight: Option<Arc<Foresight>>,
+    pub foresight: Option<Arc<UpdateForecast>>,
 }
 
 /// Parameters of plans besides rates.
@@ -121,18 +121,18 @@ pub fn build_plan(order: &PlanOrder, known: &KnownRhythm, params: &PlanParams) -
 }
 
 /// Range of predictions for rules.
-const FORETOLD: Span = Span::from_days(7);
+const PREDICTED_AHEAD: Span = Span::from_days(7);
 
 /// Range in which the active hours of rules are considered.
 const IN_FORCE: Span = Span::from_days(60);
 
 /// The intervals in which updates of a source are expected, for the rules that require them.
-pub fn spans(wants: &PredictionOrder, rate: &Steps, now: Timestamp) -> Vec<Interval> {
+pub fn predicted_intervals(wants: &PredictionOrder, rate: &Steps, now: Timestamp) -> Vec<Interval> {
     let PredictionOrder { looked, factor, ref of } = *wants;
     let mut spans = Vec::new();
     for (want, terms) in of {
         let active = terms.active.spans(looked, now + IN_FORCE);
-        spans.extend(intervals(rate, factor, looked, want, &active, now + FORETOLD));
+        spans.extend(intervals(rate, factor, looked, want, &active, now + PREDICTED_AHEAD));
     }
     // Intervals in the past are dropped.
     spans.retain(|span| span.until > now);

@@ -317,7 +317,7 @@ fn lived(every: u32, window: Span, granted: Budget) -> (f64, usize) {
         for order in fleet.plan_orders() {
             let wants = order.predictions.as_ref().expect("a rule waits for it");
             let now = order.input.now;
-            let spans = build::spans(wants, &rate, now);
+            let spans = build::predicted_intervals(wants, &rate, now);
             fleet.adopt_intervals(predicted(&order, Some(spans)), now).unwrap();
         }
         let Some(next) = fleet.next_step(now).filter(|&next| next < start() + Span::from_days(days)) else {

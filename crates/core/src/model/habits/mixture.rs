@@ -1,6 +1,6 @@
 //! The weight of each predictor, and the stored form.
 
-use super::predictors::{ACCOUNTS, COUNT};
+use super::predictors::{COUNT, PREDICTORS};
 use super::regular::{self, Regularity};
 
 /// The weight of each predictor, and the renewal correction.
@@ -12,8 +12,8 @@ pub struct PredictorMix {
 
 impl PredictorMix {
     /// ρ: expected number of updates triggered by each update.
-    pub fn echoing(&self) -> f64 {
-        let echoes = ACCOUNTS.iter().zip(&self.shares).filter(|(account, _)| account.is_echo());
+    pub fn triggered_per_update(&self) -> f64 {
+        let echoes = PREDICTORS.iter().zip(&self.shares).filter(|(account, _)| account.is_self_exciting());
         echoes.map(|(_, &share)| f64::from(share)).sum()
     }
 

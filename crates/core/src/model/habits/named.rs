@@ -4,7 +4,7 @@
 //! are displayed.
 
 use super::mixture::PredictorMix;
-use super::predictors::{ACCOUNTS, Periodic, Predictor};
+use super::predictors::{PREDICTORS, Periodic, Predictor};
 
 /// Smaller weights are omitted.
 const WORTH_A_WORD: f64 = 0.05;
@@ -40,7 +40,7 @@ impl PredictorMix {
     /// The named predictors by descending weight.
     pub fn believed(&self) -> Vec<Believed> {
         let mut all: Vec<Believed> = Vec::new();
-        for (account, &share) in ACCOUNTS.iter().zip(&self.shares) {
+        for (account, &share) in PREDICTORS.iter().zip(&self.shares) {
             let (account, share) = (account.name(), f64::from(share));
             match all.iter_mut().find(|known| known.account == account) {
                 Some(known) => known.share += share,
@@ -67,7 +67,7 @@ mod tests {
         let start = Timestamp::parse_iso("2026-11-16T00:04:00Z").unwrap();
         let mut diary = UpdateTimes::default();
         (0..150).for_each(|n| diary.note(start + Span::from_hours(n), Some(1.0)));
-        let habits = PredictorMix::weigh(
+        let habits = PredictorMix::fit_weights(
             &diary,
             &Steps::from(&Rate::constant(1.0)),
             start + Span::from_hours(150),
@@ -82,12 +82,12 @@ mod tests {
 
     #[test]
     fn predictors_of_the_same_name_are_merged() {
-        let mut shares = ACCOUNTS.map(|_| 0.0);
+        let mut shares = PREDICTORS.map(|_| 0.0);
         shares[0] = 0.28;
         let hourly = |account: &Predictor| matches!(account, Predictor::Comb(Periodic::Hour, ..));
-        shares[ACCOUNTS.iter().position(hourly).unwrap()] += 0.3;
-        shares[ACCOUNTS.iter().rposition(hourly).unwrap()] += 0.22;
-        shares[ACCOUNTS.iter().position(|account| *account == Predictor::Echo(15)).unwrap()] = 0.2;
+        shares[PREDICTORS.iter().position(hourly).unwrap()] += 0.3;
+        shares[PREDICTORS.iter().rposition(hourly).unwrap()] += 0.22;
+        shares[PREDICTORS.iter().position(|account| *account == Predictor::Echo(15)).unwrap()] = 0.2;
         let said: Vec<_> = PredictorMix { shares, regularity: Regularity::NONE }
             .believed()
             .iter()

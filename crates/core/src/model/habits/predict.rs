@@ -16,7 +16,7 @@ use crate::model::week::{local_millis, stretches};
 use crate::time::{Span, Timestamp};
 
 use super::mixture::PredictorMix;
-use super::predictors::{ACCOUNTS, ANYWHEN, Periodic, Predictor, PredictorMemory};
+use super::predictors::{ANYWHEN, PREDICTORS, Periodic, Predictor, PredictorMemory};
 use super::regular::{Regularity, Stages};
 use super::update_times::UpdateTimes;
 
@@ -103,13 +103,13 @@ impl Detail {
 
 /// The prediction from the updates of a source.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Foresight {
+pub struct UpdateForecast {
     diary: UpdateTimes,
     habits: PredictorMix,
     tables: Tables,
 }
 
-impl Foresight {
+impl UpdateForecast {
     /// From the last updates and their mix of predictors as of `now`; valid for a few hours.
     pub fn new(diary: UpdateTimes, habits: PredictorMix, zone: &TimeZone, now: Timestamp) -> Self {
         let tables = Tables::new(&diary, &habits, zone, now);
@@ -172,7 +172,7 @@ impl Foresight {
 
     /// Adds the updates triggered by the last updates, and those triggered by them in turn.
     fn echo(&self, ahead: &mut [(i64, f64)], now: Timestamp, from: Timestamp) {
-        let echoing = self.habits.echoing();
+        let echoing = self.habits.triggered_per_update();
         if echoing <= f64::from(WORTH_IT) {
             return;
         }
@@ -180,7 +180,7 @@ impl Foresight {
         let kept = (MOST_ECHOING / echoing).min(1.0);
         let hours = |span: Span| span.as_secs_f64() / 3600.0;
         let mut echoes: Vec<SelfExciting> = Vec::new();
-        for (account, &share) in ACCOUNTS.iter().zip(&self.habits.shares) {
+        for (account, &share) in PREDICTORS.iter().zip(&self.habits.shares) {
             if let Predictor::Echo(mean) = account {
                 let (mean, share) = (f64::from(*mean) / 60.0, f64::from(share) * kept);
                 let ages = self.diary.entries().rev().map(|entry| hours(now - entry.at) / mean);
@@ -250,7 +250,7 @@ impl Tables {
                 }
                 _ => false,
             };
-            let accounts: Vec<(usize, &Predictor)> = ACCOUNTS.iter().enumerate().collect();
+            let accounts: Vec<(usize, &Predictor)> = PREDICTORS.iter().enumerate().collect();
             let used: Vec<&(usize, &Predictor)> = accounts.iter().filter(of).collect();
             if used.is_empty() {
                 continue;
@@ -277,7 +277,7 @@ impl Tables {
                         let far = &weights[..weights.partition_point(|&(at, ..)| at <= near)];
                         let far: Vec<(usize, f64)> =
                             far.iter().map(|&(_, at, weight)| (at, weight)).collect();
-                        tables.add_comb(comb, width, share, &far, comb.exposure_days(memory, days));
+                        tables.add_periodic(comb, width, share, &far, comb.exposure_days(memory, days));
                     }
                     Predictor::Rhythm | Predictor::Echo(_) => {}
                 }
@@ -333,7 +333,7 @@ impl Values {
     }
 
     /// Adds a periodic predictor from updates at these minutes of the week.
-    fn add_comb(
+    fn add_periodic(
         &mut self,
         comb: Periodic,
         width: u16,

@@ -81,7 +81,7 @@ impl PredictorMemory {
 }
 
 /// Every predictor. The weekly rate is first.
-pub(super) const ACCOUNTS: [Predictor; 27] = [
+pub(super) const PREDICTORS: [Predictor; 27] = [
     Predictor::Rhythm,
     Predictor::Level(PredictorMemory::Long),
     Predictor::Level(PredictorMemory::Middle),
@@ -111,7 +111,7 @@ pub(super) const ACCOUNTS: [Predictor; 27] = [
     Predictor::Echo(1440),
 ];
 
-pub(super) const COUNT: usize = ACCOUNTS.len();
+pub(super) const COUNT: usize = PREDICTORS.len();
 
 /// The largest width of a periodic predictor in minutes, and the largest for the hour cycle.
 pub(super) const WIDEST: f64 = 90.0;
@@ -121,7 +121,7 @@ pub(super) const WIDEST_OF_HOUR: f64 = 3.0;
 pub(super) const ANYWHEN: f64 = 0.03;
 
 impl Predictor {
-    pub(super) fn is_echo(self) -> bool {
+    pub(super) fn is_self_exciting(self) -> bool {
         matches!(self, Self::Echo(_))
     }
 }

@@ -1,11 +1,11 @@
 use jiff::tz::TimeZone;
 
 use super::mixture::PredictorMix;
-use super::predict::{Detail, Foresight};
-use super::predictors::{ACCOUNTS, COUNT, Predictor};
+use super::predict::{Detail, UpdateForecast};
+use super::predictors::{COUNT, PREDICTORS, Predictor};
 use super::regular::Regularity;
 use super::update_times::UpdateTimes;
-use super::weights::foretold;
+use super::weights::predicted;
 use crate::model::cyclic::Rate;
 use crate::model::steps::Steps;
 use crate::model::week::HOUR_MS;
@@ -67,7 +67,12 @@ fn echoing(per_hour: f64, rho: f64, beta: f64, hours: f64, seed: u64) -> Vec<Tim
 }
 
 fn share(habits: &PredictorMix, of: impl Fn(&Predictor) -> bool) -> f64 {
-    ACCOUNTS.iter().zip(&habits.shares).filter(|(account, _)| of(account)).map(|(_, s)| f64::from(*s)).sum()
+    PREDICTORS
+        .iter()
+        .zip(&habits.shares)
+        .filter(|(account, _)| of(account))
+        .map(|(_, s)| f64::from(*s))
+        .sum()
 }
 
 #[test]
@@ -76,14 +81,14 @@ fn weights_sum_to_one_and_round_trip() {
         let diary = diary(poisson(per_hour, 2000.0, seed), per_hour as f32);
         let now = start() + Span::from_hours(2000);
         for echoes in [true, false] {
-            let habits = PredictorMix::weigh(&diary, &even(1.0), now, echoes);
+            let habits = PredictorMix::fit_weights(&diary, &even(1.0), now, echoes);
             assert!((share(&habits, |_| true) - 1.0).abs() < 1e-5);
             assert!(habits.shares.iter().all(|share| (0.0..=1.0).contains(share)));
-            assert!(echoes || habits.echoing() == 0.0);
+            assert!(echoes || habits.triggered_per_update() == 0.0);
             assert_eq!(PredictorMix::from_bytes(&habits.to_bytes()), Some(habits));
         }
     }
-    let nothing = PredictorMix::weigh(&UpdateTimes::default(), &even(1.0), start(), true);
+    let nothing = PredictorMix::fit_weights(&UpdateTimes::default(), &even(1.0), start(), true);
     let [rhythm, others @ ..] = nothing.shares;
     assert!(others.iter().all(|&other| other < rhythm / 4.0), "the weekly rate dominates without evidence");
     assert_eq!(PredictorMix::from_bytes(&[0; 7]), None);
@@ -96,8 +101,8 @@ fn an_hourly_job_is_predicted_at_its_minute() {
     let jobs: Vec<Timestamp> =
         (0..200).map(|n| start() + Span::from_hours(4 * n) + minutes(4.0 + 1.5 * chance.unit())).collect();
     let (now, rhythm) = (start() + Span::from_hours(800), Rate::constant(0.25));
-    let habits = PredictorMix::weigh(&diary(jobs.clone(), 0.25), &even(0.25), now, true);
-    let foresight = Foresight::new(diary(jobs, 0.25), habits, &TimeZone::UTC, now);
+    let habits = PredictorMix::fit_weights(&diary(jobs.clone(), 0.25), &even(0.25), now, true);
+    let foresight = UpdateForecast::new(diary(jobs, 0.25), habits, &TimeZone::UTC, now);
     let day = foresight.over(&Steps::from(&rhythm), now, (now, now + Span::from_days(1)), Detail::MINUTES);
     let at_the_job = |&(end, _): &&(i64, f64)| {
         let minute = (end / 60_000 - 1).rem_euclid(240);
@@ -114,11 +119,12 @@ fn an_hourly_job_is_predicted_at_its_minute() {
 fn self_excitation_is_detected_only_where_it_exists() {
     let hours = 1500.0;
     let now = start() + Span::from_hours(1500);
-    let weighed = |times: Vec<Timestamp>| PredictorMix::weigh(&diary(times, 0.15), &even(0.15), now, true);
+    let weighed =
+        |times: Vec<Timestamp>| PredictorMix::fit_weights(&diary(times, 0.15), &even(0.15), now, true);
     for seed in 0..4 {
-        let found = weighed(echoing(0.15, 0.5, 30.0, hours, seed)).echoing();
+        let found = weighed(echoing(0.15, 0.5, 30.0, hours, seed)).triggered_per_update();
         assert!((0.3..0.8).contains(&found), "ρ = 0.5: {found}");
-        let none = weighed(poisson(0.15, hours, seed)).echoing();
+        let none = weighed(poisson(0.15, hours, seed)).triggered_per_update();
         assert!(none < 0.12, "ρ = 0: {none}");
     }
 }
@@ -130,25 +136,26 @@ fn the_predicted_rate_matches_the_fitted_predictors() {
     let now = start() + Span::from_hours(1500);
     let rhythm = Steps::constant(0.5).unwrap();
     // Without the narrowest predictors, for which a minute is too coarse.
-    for account in (0..COUNT).filter(|&account| !matches!(ACCOUNTS[account], Predictor::Comb(_, ..30, _))) {
+    for account in (0..COUNT).filter(|&account| !matches!(PREDICTORS[account], Predictor::Comb(_, ..30, _)))
+    {
         let mut shares = [0.0; COUNT];
         shares[account] = 1.0;
         let habits = PredictorMix { shares, regularity: Regularity::NONE };
-        let believed = Foresight::new(diary(times.clone(), 0.5), habits, &TimeZone::UTC, now);
+        let believed = UpdateForecast::new(diary(times.clone(), 0.5), habits, &TimeZone::UTC, now);
         let ahead = believed.over(&rhythm, now, (now, now + Span::from_mins(2)), Detail::MINUTES);
         let soon = now + Span::from_secs(30);
         let mut and_then = diary(times.clone(), 0.5);
         and_then.note(soon, Some(0.5));
-        let rows = foretold(&and_then, &TimeZone::UTC);
+        let rows = predicted(&and_then, &TimeZone::UTC);
         let wanted = rows.last().unwrap()[account];
         let got = ahead[0].1;
         // A single self-exciting predictor is capped for stability, so its rate approaches the mean a little
         // faster.
-        let off = if ACCOUNTS[account].is_echo() { 0.2 } else { 0.06 };
+        let off = if PREDICTORS[account].is_self_exciting() { 0.2 } else { 0.06 };
         assert!(
             (got - wanted).abs() <= off * wanted.max(0.1),
             "{:?}: {got} ahead, {wanted} by the diary",
-            ACCOUNTS[account]
+            PREDICTORS[account]
         );
     }
 }
@@ -158,9 +165,9 @@ fn the_predicted_rate_of_a_stopped_source_decreases() {
     let jobs: Vec<Timestamp> = (0..200).map(|n| start() + Span::from_hours(n)).collect();
     let last = start() + Span::from_hours(199);
     let weighed = diary(jobs, 1.0);
-    let habits = PredictorMix::weigh(&weighed, &even(1.0), last, true);
+    let habits = PredictorMix::fit_weights(&weighed, &even(1.0), last, true);
     let ahead = |now: Timestamp| {
-        let foresight = Foresight::new(weighed.clone(), habits.clone(), &TimeZone::UTC, last);
+        let foresight = UpdateForecast::new(weighed.clone(), habits.clone(), &TimeZone::UTC, last);
         let pieces = foresight.over(&even(1.0), now, (now, now + Span::from_hours(3)), Detail::MINUTES);
         pieces.iter().map(|piece| piece.1).sum::<f64>() / 60.0
     };
@@ -174,8 +181,8 @@ fn coarse_and_fine_pieces_have_equal_sums() {
     let times = echoing(1.0, 0.4, 45.0, 240.0, 5);
     let now = start() + Span::from_hours(240);
     let diary = diary(times, 1.0);
-    let habits = PredictorMix::weigh(&diary, &even(1.0), now, true);
-    let foresight = Foresight::new(diary, habits, &TimeZone::UTC, now);
+    let habits = PredictorMix::fit_weights(&diary, &even(1.0), now, true);
+    let foresight = UpdateForecast::new(diary, habits, &TimeZone::UTC, now);
     let rhythm = Steps::constant(1.0).unwrap();
     let until = now + Span::from_days(3);
     let updates = |coarser| {

@@ -9,7 +9,7 @@ use crate::time::{Span, Timestamp};
 use super::mixture::PredictorMix;
 use super::predict::Tables;
 use super::predictors::{
-    ACCOUNTS, ANYWHEN, COUNT, Periodic, Predictor, PredictorMemory, WIDEST, WIDEST_OF_HOUR,
+    ANYWHEN, COUNT, PREDICTORS, Periodic, Predictor, PredictorMemory, WIDEST, WIDEST_OF_HOUR,
 };
 use super::regular::{Regularity, UpdateGap};
 use super::update_times::UpdateTimes;
@@ -43,9 +43,9 @@ pub(super) type PredictedUpdate = Vec<[f64; COUNT]>;
 
 impl PredictorMix {
     /// The weights that predict these updates best.
-    pub fn weigh(diary: &UpdateTimes, rhythm: &Steps, now: Timestamp, echoes: bool) -> Self {
+    pub fn fit_weights(diary: &UpdateTimes, rhythm: &Steps, now: Timestamp, echoes: bool) -> Self {
         let zone = rhythm.zone();
-        let foretold = foretold(diary, zone);
+        let foretold = predicted(diary, zone);
         let ages: Vec<f64> =
             diary.entries().map(|entry| (now - entry.at).as_secs_f64() / 86_400.0).collect();
         let held_back = (foretold.len() as f64 * HELD_BACK) as usize;
@@ -66,7 +66,7 @@ impl PredictorMix {
         // For every update but the first: the predicted rate and the expected updates of the gap.
         let later = foretold.iter().zip(&ages).skip(1);
         let gap = |((row, age), expected): ((&[f64; COUNT], &f64), f64)| {
-            let echoed = (0..COUNT).filter(|&account| ACCOUNTS[account].is_echo());
+            let echoed = (0..COUNT).filter(|&account| PREDICTORS[account].is_self_exciting());
             let echoed = echoed.map(|account| row[account] * shares[account]).sum::<f64>();
             UpdateGap { expected, foretold: mixed(row, &shares) - echoed, echoed, weight: weight(*age) }
         };
@@ -86,12 +86,12 @@ fn mixed(row: &[f64; COUNT], shares: &[f64; COUNT]) -> f64 {
 
 /// The weights θ of maximum likelihood, including the prior.
 fn maximise(foretold: &[[f64; COUNT]], ages: &[f64], echoes: bool) -> [f64; COUNT] {
-    let allowed = |account: usize| echoes || !ACCOUNTS[account].is_echo();
+    let allowed = |account: usize| echoes || !PREDICTORS[account].is_self_exciting();
     let others = (1..COUNT).filter(|&account| allowed(account)).count() as f64;
     let prior: [f64; COUNT] = std::array::from_fn(|account| match account {
         0 => PRIOR.0,
         _ if !allowed(account) => 0.0,
-        _ if ACCOUNTS[account].is_echo() => ECHOED,
+        _ if PREDICTORS[account].is_self_exciting() => ECHOED,
         _ => PRIOR.1 / others,
     });
     let total: f64 = prior.iter().sum();
@@ -116,7 +116,7 @@ fn maximise(foretold: &[[f64; COUNT]], ages: &[f64], echoes: bool) -> [f64; COUN
 }
 
 /// The rate of every predictor at every update, in updates per hour, from the updates before it.
-pub(super) fn foretold(diary: &UpdateTimes, zone: &TimeZone) -> PredictedUpdate {
+pub(super) fn predicted(diary: &UpdateTimes, zone: &TimeZone) -> PredictedUpdate {
     let Some(since) = diary.since() else { return Vec::new() };
     let reference = since;
     struct PastUpdate {
@@ -149,7 +149,7 @@ pub(super) fn foretold(diary: &UpdateTimes, zone: &TimeZone) -> PredictedUpdate 
             if lags.are_too_long() {
                 continue;
             }
-            for (account, sum) in ACCOUNTS.iter().zip(&mut near) {
+            for (account, sum) in PREDICTORS.iter().zip(&mut near) {
                 if let &Predictor::Comb(comb, width, memory) = account
                     && local - earlier.local >= comb.period_ms() / 2
                 {
@@ -158,7 +158,7 @@ pub(super) fn foretold(diary: &UpdateTimes, zone: &TimeZone) -> PredictedUpdate 
             }
         }
         let rhythm = entry.foretold.map_or(level[0], f64::from);
-        for (index, account) in ACCOUNTS.iter().enumerate() {
+        for (index, account) in PREDICTORS.iter().enumerate() {
             row[index] = match *account {
                 Predictor::Rhythm => rhythm,
                 Predictor::Level(memory) => level[memory as usize],

@@ -1,6 +1,6 @@
 //! One bit a look: what can be known from it, and how far off other estimators are.
 
-use tidewatch_core::model::censored::{from_looks, homogeneous};
+use tidewatch_core::model::censored::{from_probes, homogeneous};
 use tidewatch_core::rng::Stream;
 use tidewatch_core::time::{Span, Timestamp};
 
@@ -89,13 +89,13 @@ fn looks_that_never_or_always_show_a_change_give_finite_evidence() {
     let hour = |i: i64| monday() + Span::from_hours(i);
     for changed in [false, true] {
         let looks: Vec<_> = (0..1000).map(|i| (hour(i), hour(i + 1), changed)).collect();
-        let evidence = from_looks(&looks, &TimeZone::UTC, HALF_LIFE, hour(1000)).evidence(hour(1000));
+        let evidence = from_probes(&looks, &TimeZone::UTC, HALF_LIFE, hour(1000)).evidence(hour(1000));
         let per_look = evidence.total_updates() / evidence.total_hours();
         // ln(2n + 1) updates behind every change are as many as n bits can tell: 7.6 for a thousand,
         // 7.4 when the older of them have faded.
         let most = if changed { 7.3..7.7 } else { 0.0..1e-9 };
         assert!(most.contains(&per_look), "{per_look}");
     }
-    let none = from_looks(&[], &TimeZone::UTC, HALF_LIFE, end());
+    let none = from_probes(&[], &TimeZone::UTC, HALF_LIFE, end());
     assert_eq!((none.seen(), none.evidence(end()).total_updates()), (0, 0.0));
 }

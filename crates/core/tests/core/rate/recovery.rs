@@ -20,7 +20,7 @@
 //! With fewer than ten faded updates no rhythm is held to be known, only the level.
 
 use jiff::tz::TimeZone;
-use tidewatch_core::model::censored::from_looks;
+use tidewatch_core::model::censored::from_probes;
 use tidewatch_core::model::cyclic::Rate;
 use tidewatch_core::model::fit::{WeeklyPrior, fit, level};
 use tidewatch_core::model::history::{CELLS, WeeklyEvidence};
@@ -137,7 +137,8 @@ fn pages(regular: bool) {
             continue;
         }
         let looks = looks(regular, end(), &mut Stream::new(2, &name));
-        let evidence = from_looks(&bits(&events, &looks), &TimeZone::UTC, HALF_LIFE, end()).evidence(end());
+        let evidence =
+            from_probes(&bits(&events, &looks), &TimeZone::UTC, HALF_LIFE, end()).evidence(end());
         let next = cells.iter().cycle().skip(1);
         let edges: f64 = cells.iter().zip(next).map(|(a, b)| (a - b).abs()).sum();
         // Five days a week, or two, over the effective weeks: what there is to tell an edge by.
@@ -164,7 +165,7 @@ fn a_nightly_job_seen_by_bits_is_found_in_its_hour_and_overrated() {
     // at least the truth, and at most ln(2n + 1) = 5.9 a night for n nights.
     let events = cron(1.0, WEEKS, &mut Stream::new(1, "cron"));
     let looks = looks(true, end(), &mut Stream::new(2, "cron"));
-    let evidence = from_looks(&bits(&events, &looks), &TimeZone::UTC, HALF_LIFE, end()).evidence(end());
+    let evidence = from_probes(&bits(&events, &looks), &TimeZone::UTC, HALF_LIFE, end()).evidence(end());
     let in_hour: f64 = evidence.updates.iter().skip(3).step_by(24).sum();
     assert!(in_hour > 0.99 * evidence.total_updates());
     let nightly = 24.0 * evidence.total_updates() / evidence.total_hours();
