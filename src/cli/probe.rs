@@ -145,7 +145,7 @@ async fn dry_run(
     out: &mut dyn Write,
 ) -> Result<(), CliError> {
     let now = Clock::wall().now();
-    let mut dossier = ProbeInputs::default();
+    let mut inputs = ProbeInputs::default();
     let mut last_text = None;
     let mut adopted = None;
     let mut verdict = "the gate allows it now".to_owned();
@@ -153,7 +153,7 @@ async fn dry_run(
         Ok((rows, engine)) => {
             if let Some(row) = rows.into_iter().find(|row| row.name == source.name) {
                 let reader = Reader::open(&config.daemon.store).await?;
-                dossier = reader.probe_inputs(row.id).await?;
+                inputs = reader.probe_inputs(row.id).await?;
                 last_text = reader.page_text(row.id).await?;
                 adopted = row.adopted_url;
                 let blocking = engine.explain(row.id, None, now).and_then(|explanation| {
@@ -170,12 +170,12 @@ async fn dry_run(
         Err(error) => return Err(error),
     }
     writeln!(out, "{verdict}\n")?;
-    show_request(config, source, adopted.as_deref(), &dossier, out)?;
+    show_request(config, source, adopted.as_deref(), &inputs, out)?;
     writeln!(out)?;
-    show_comparison(source, &dossier, last_text.as_deref(), out)?;
+    show_comparison(source, &inputs, last_text.as_deref(), out)?;
     if let Some(file) = &arguments.body {
         writeln!(out)?;
-        show_body(source, file, &dossier, now, out)?;
+        show_body(source, file, &inputs, now, out)?;
     }
     Ok(())
 }
@@ -184,11 +184,11 @@ fn show_request(
     config: &Config,
     source: &Arc<SourceConfig>,
     adopted: Option<&str>,
-    dossier: &ProbeInputs,
+    inputs: &ProbeInputs,
     out: &mut dyn Write,
 ) -> Result<(), CliError> {
     // Secrets are not read; only their places are shown.
-    let request = request(&spec(config, source, adopted), http::HeaderMap::new(), dossier);
+    let request = request(&spec(config, source, adopted), http::HeaderMap::new(), inputs);
     writeln!(out, "GET {}", request.url)?;
     for (name, value) in crate::fetch::client::standing_headers(config.daemon.contact.as_deref())
         .map_err(|error| CliError::Refused(error.message))?
@@ -221,18 +221,18 @@ fn show_request(
 
 fn show_comparison(
     source: &SourceConfig,
-    dossier: &ProbeInputs,
+    inputs: &ProbeInputs,
     last_text: Option<&str>,
     out: &mut dyn Write,
 ) -> Result<(), CliError> {
-    match (source.kind, dossier.seen.last_look) {
+    match (source.kind, inputs.seen.last_look) {
         (_, None) => writeln!(out, "compared with nothing: this would be the first contact")?,
         (SourceKind::Feed, Some(at)) => {
-            let there = dossier.seen.items.values().filter(|item| item.in_last).count();
+            let there = inputs.seen.items.values().filter(|item| item.in_last).count();
             writeln!(
                 out,
                 "compared with {there} items seen at {at}, and {} known in all",
-                dossier.seen.items.len()
+                inputs.seen.items.len()
             )?;
         }
         (SourceKind::Page, Some(at)) => {
@@ -246,7 +246,7 @@ fn show_comparison(
 fn show_body(
     source: &SourceConfig,
     file: &PathBuf,
-    dossier: &ProbeInputs,
+    inputs: &ProbeInputs,
     now: Timestamp,
     out: &mut dyn Write,
 ) -> Result<(), CliError> {
@@ -267,12 +267,12 @@ fn show_body(
                     item.published.or(item.updated).map_or_else(|| "undated".to_owned(), Timestamp::iso);
                 writeln!(out, "  {dated}  {}  [{}]", cut(title, 60), cut(&item.key, 60))?;
             }
-            let seen = observe::compare::feed(feed, &dossier.seen, now).map_err(refused)?;
+            let seen = observe::compare::feed(feed, &inputs.seen, now).map_err(refused)?;
             writeln!(out, "it would bring {} updates", seen.updates.len())?;
         }
         SourceKind::Page => {
             let page = observe::page::read(&document, &source.page).map_err(refused)?;
-            let changed = dossier.seen.page.is_some_and(|old| old != page.fingerprint);
+            let changed = inputs.seen.page.is_some_and(|old| old != page.fingerprint);
             writeln!(
                 out,
                 "{}: this text would be compared ({}):",

@@ -93,13 +93,13 @@ pub fn burst((since, observed, expected): OpenBurst, stance: &Stance<'_>, zone: 
 
 fn response(stance: &Stance<'_>, zone: &TimeZone) -> String {
     let Stance { policy, terms, budget, price, reserve: Reserve { probes, left, .. }, life } = *stance;
-    let purse = format!("{left} of {probes} reserve probes left");
+    let reserve_left = format!("{left} of {probes} reserve probes left");
     match (policy, terms.response, life.newest) {
         (Policy::Auto, ..) if price > 0.0 => {
             "no extra probes, because `price` is set; the plan counts on the burst".to_owned()
         }
         (Policy::Auto, Response::Replan, _) => {
-            format!("plans count on more updates while it lasts; {purse}")
+            format!("plans count on more updates while it lasts; {reserve_left}")
         }
         (Policy::Auto, Response::Ttl, _) if probes == 0 => {
             let why = match terms.reserve <= 0.0 {
@@ -120,7 +120,7 @@ fn response(stance: &Stance<'_>, zone: &TimeZone) -> String {
             };
             format!(
                 "extra probes: the next one after {} of the age of the last update ({}), at least {} apart, as far \
-                 as the reserve lasts; {purse}",
+                 as the reserve lasts; {reserve_left}",
                 percent(share),
                 newest.iso_in(zone),
                 budget.min_spacing
@@ -128,12 +128,15 @@ fn response(stance: &Stance<'_>, zone: &TimeZone) -> String {
         }
         (Policy::Auto, Response::Ttl, _) if left == 0 => {
             format!(
-                "extra probes for the burst are paused: {purse}; they return over the next {}",
+                "extra probes for the burst are paused: {reserve_left}; they return over the next {}",
                 budget.per
             )
         }
         (Policy::Auto, Response::Ttl, _) => {
-            format!("extra probes: the policy {} is due earlier this time; {purse}", life.asked_by.name())
+            format!(
+                "extra probes: the policy {} is due earlier this time; {reserve_left}",
+                life.asked_by.name()
+            )
         }
         (policy, ..) => {
             format!("no extra probes: the policy is {}, and only auto sends them", policy.name())

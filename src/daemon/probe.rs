@@ -177,7 +177,7 @@ async fn run_probe(
         ask_robots(bench, fetcher, launch, &request, crawl_delay).await?;
     }
     let crawl_delay = *crawl_delay;
-    let mut mind = StoredModel::read(&launch.spec.learning, &inputs, attempt.started);
+    let mut model = StoredModel::read(&launch.spec.learning, &inputs, attempt.started);
     let conditional = request.validators.is_some();
     let serves = !launch.rules.is_empty() && !launch.rules.of(source).is_empty();
     let expected = expected(&inputs, attempt.started).filter(|_| serves);
@@ -212,8 +212,8 @@ async fn run_probe(
         };
         let (kind, last) = (source.kind, inputs.seen.last_look);
         let look = ProbedUpdates { kind, last, now: attempt.started, seen: None, except: None };
-        answered.model = mind.learn(&look, answer.modified_at);
-        let beliefs = mind.record(answered.model.became_the_rhythm);
+        answered.model = model.learn(&look, answer.modified_at);
+        let beliefs = model.record(answered.model.became_the_rhythm);
         answered.rules = serves.then(|| Box::new(RuleReading { matches: Vec::new(), found: 0, expected }));
         return Ok(done(ProbeOutcome::NotModified, answered, validators, None, beliefs));
     }
@@ -221,7 +221,7 @@ async fn run_probe(
         return Err(refused(&answer));
     }
     let times = (attempt.started, finished);
-    let read = read(launch, &mut answer, inputs.seen, times, mind).await;
+    let read = read(launch, &mut answer, inputs.seen, times, model).await;
     let Read { observation, heard, beliefs, told } = read.map_err(|error| Stopped {
         http_status: Some(status),
         answered_by: answered_by.clone(),
@@ -265,9 +265,9 @@ fn answered(answer: &HttpAnswer) -> ProbeAnswer {
 }
 
 /// The request for a source, with its stored validators, if any.
-pub fn request(spec: &Spec, headers: HeaderMap, dossier: &ProbeInputs) -> FetchRequest {
-    let validators = dossier.validators_url.clone().and_then(|url| {
-        let (etag, last_modified) = (dossier.etag.clone(), dossier.last_modified.clone());
+pub fn request(spec: &Spec, headers: HeaderMap, inputs: &ProbeInputs) -> FetchRequest {
+    let validators = inputs.validators_url.clone().and_then(|url| {
+        let (etag, last_modified) = (inputs.etag.clone(), inputs.last_modified.clone());
         (etag.is_some() || last_modified.is_some()).then_some(Validators { url, etag, last_modified })
     });
     FetchRequest { url: spec.url().clone(), validators, headers, allow_private: spec.source.allow_private }
@@ -310,9 +310,9 @@ fn refused(answer: &HttpAnswer) -> Stopped {
 }
 
 /// The number of updates that the source's rate predicts since its last probe.
-fn expected(dossier: &ProbeInputs, now: Timestamp) -> Option<f64> {
-    let known = dossier.rate.as_ref()?;
-    since_last_probe((&known.rate, known.updates), dossier.seen.last_look, now)
+fn expected(inputs: &ProbeInputs, now: Timestamp) -> Option<f64> {
+    let known = inputs.rate.as_ref()?;
+    since_last_probe((&known.rate, known.updates), inputs.seen.last_look, now)
 }
 
 /// A parsed answer.
@@ -329,7 +329,7 @@ async fn read(
     answer: &mut HttpAnswer,
     seen: StoredView,
     (started, now): (Timestamp, Timestamp),
-    mut mind: StoredModel,
+    mut model: StoredModel,
 ) -> Result<Read, String> {
     let rules = Arc::clone(&launch.rules);
     let source = Arc::clone(&launch.spec.source);
@@ -346,8 +346,8 @@ async fn read(
         };
         let (kind, last) = (source.kind, seen.last_look);
         let look = ProbedUpdates { kind, last, now: started, seen: Some(&observation), except: None };
-        let heard = mind.learn(&look, modified_at);
-        let beliefs = mind.record(heard.became_the_rhythm);
+        let heard = model.learn(&look, modified_at);
+        let beliefs = model.record(heard.became_the_rhythm);
         let told = rule_checks::matches(&rules, &source, &mut observation);
         Ok(Read { observation, heard, beliefs, told })
     });

@@ -130,7 +130,7 @@ pub async fn run(
             died = &mut tasks.prober => break Err(died_task("prober", died)),
             died = &mut tasks.scheduler => break Err(died_task("scheduler", died)),
             died = &mut tasks.planner => break Err(died_task("planner", died)),
-            died = &mut tasks.courier => break Err(died_task("courier", died)),
+            died = &mut tasks.dispatcher => break Err(died_task("dispatcher", died)),
         }
     };
     tasks.end(matches!(ended, Ok(Ended::Drained)), &clock).await?;
@@ -149,7 +149,7 @@ struct Tasks {
     prober: JoinHandle<()>,
     scheduler: JoinHandle<()>,
     planner: JoinHandle<()>,
-    courier: JoinHandle<()>,
+    dispatcher: JoinHandle<()>,
     /// Signalled when the scheduler has ended and the recording is written.
     recording: Option<oneshot::Receiver<()>>,
     /// Tasks that may end at any time.
@@ -223,7 +223,7 @@ async fn start(setup: DaemonSetup, store: &Path) -> Result<Tasks, DaemonError> {
     let recording = record.map(|to| begin_recording(&mut scheduler, to)).transpose()?;
     let (posts, fetcher_of_posts) = watch::channel(fetcher);
     let (targets, told) = watch::channel(Arc::new(config.targets.clone()));
-    let courier = Dispatcher {
+    let dispatcher = Dispatcher {
         // A separate pool: long documents must not take connections from probes.
         reader: Reader::open(store).await?,
         writes: writes.clone(),
@@ -268,7 +268,7 @@ async fn start(setup: DaemonSetup, store: &Path) -> Result<Tasks, DaemonError> {
         prober,
         scheduler: tokio::spawn(scheduler.run()),
         planner: tokio::spawn(planner.run()),
-        courier: tokio::spawn(courier.run()),
+        dispatcher: tokio::spawn(dispatcher.run()),
         recording,
         others,
         last_fit: refitter,
@@ -279,7 +279,7 @@ impl Tasks {
     /// Ends all tasks. If the daemon was drained, stores pending results first.
     async fn end(mut self, drained: bool, clock: &Clock) -> Result<(), DaemonError> {
         self.abort.cancel();
-        let tasks = [self.scheduler, self.planner, self.courier];
+        let tasks = [self.scheduler, self.planner, self.dispatcher];
         tasks.into_iter().chain(self.others).for_each(|task| task.abort());
         if drained {
             // The next start refits the sources that are left out.

@@ -29,18 +29,18 @@ pub struct StoredModel {
 
 impl StoredModel {
     /// Decodes the model that the last probe stored.
-    pub fn read(learning: &Arc<Learning>, dossier: &ProbeInputs, now: Timestamp) -> Self {
-        let history = learning.history(dossier.history.as_deref(), now);
+    pub fn read(learning: &Arc<Learning>, inputs: &ProbeInputs, now: Timestamp) -> Self {
+        let history = learning.history(inputs.history.as_deref(), now);
         let aside =
-            dossier.aside.as_deref().and_then(|bytes| PostBurstEvidence::from_bytes(bytes, &history));
-        let watch = dossier.watch.as_deref().and_then(BurstDetector::from_bytes).unwrap_or_default();
-        let diary = dossier.diary.as_deref().and_then(UpdateTimes::from_bytes).unwrap_or_default();
+            inputs.aside.as_deref().and_then(|bytes| PostBurstEvidence::from_bytes(bytes, &history));
+        let watch = inputs.watch.as_deref().and_then(BurstDetector::from_bytes).unwrap_or_default();
+        let diary = inputs.diary.as_deref().and_then(UpdateTimes::from_bytes).unwrap_or_default();
         Self {
             learning: Arc::clone(learning),
             beliefs: SourceModel { history, watch, aside, diary },
-            rate: dossier.rate.clone(),
+            rate: inputs.rate.clone(),
             // Not after now: the clock may have been set back.
-            newest: dossier.newest.map(|at| at.min(now)),
+            newest: inputs.newest.map(|at| at.min(now)),
         }
     }
 
@@ -85,11 +85,11 @@ mod tests {
     }
 
     /// Probes at this hour, and returns the inputs of the next probe.
-    fn look(dossier: &ProbeInputs, now: i64, last: Option<i64>, seen: Option<&Observation>) -> ProbeInputs {
+    fn look(inputs: &ProbeInputs, now: i64, last: Option<i64>, seen: Option<&Observation>) -> ProbeInputs {
         let (zone, half_life) = (TimeZone::UTC, Span::from_days(56));
         let (bursts, cycle) = (BurstParams::default(), Span::from_days(7));
         let learning = Arc::new(Learning { zone, half_life, bursts, cycle });
-        let mut mind = StoredModel::read(&learning, dossier, hour(now));
+        let mut model = StoredModel::read(&learning, inputs, hour(now));
         let look = ProbedUpdates {
             kind: SourceKind::Feed,
             last: last.map(hour),
@@ -97,8 +97,8 @@ mod tests {
             seen,
             except: None,
         };
-        let heard = mind.learn(&look, None);
-        let BeliefsRecord { history, watch, aside, diary, .. } = mind.record(heard.became_the_rhythm);
+        let heard = model.learn(&look, None);
+        let BeliefsRecord { history, watch, aside, diary, .. } = model.record(heard.became_the_rhythm);
         ProbeInputs {
             history: Some(history),
             watch,
@@ -109,8 +109,8 @@ mod tests {
         }
     }
 
-    fn noted(dossier: &ProbeInputs) -> Vec<Timestamp> {
-        let diary = dossier.diary.as_deref().and_then(UpdateTimes::from_bytes).unwrap_or_default();
+    fn noted(inputs: &ProbeInputs) -> Vec<Timestamp> {
+        let diary = inputs.diary.as_deref().and_then(UpdateTimes::from_bytes).unwrap_or_default();
         diary.entries().map(|entry| entry.at).collect()
     }
 

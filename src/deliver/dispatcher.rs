@@ -45,9 +45,9 @@ impl Dispatcher {
     /// killed, and their rows are sent again first.
     pub async fn run(mut self) {
         let seed = self.seed().await;
-        let (ring, bell) = watch::channel(());
+        let (change, changed) = watch::channel(());
         // Dropping the set aborts the workers.
-        let mut lanes = JoinSet::new();
+        let mut workers = JoinSet::new();
         let mut names: HashMap<Id, Arc<str>> = HashMap::new();
         let mut mentioned = HashSet::new();
         let mut reloads = true;
@@ -57,28 +57,28 @@ impl Dispatcher {
                 if names.values().any(|name| *name == target.name) {
                     continue;
                 }
-                let lane = TargetWorker {
+                let worker = TargetWorker {
                     name: Arc::clone(&target.name),
                     reader: self.reader.clone(),
                     writes: self.writes.clone(),
                     clock: self.clock.clone(),
                     targets: self.targets.clone(),
                     fetcher: self.fetcher.clone(),
-                    changed: bell.clone(),
+                    changed: changed.clone(),
                     seed,
                 };
-                names.insert(lanes.spawn(lane.run()).id(), Arc::clone(&target.name));
+                names.insert(workers.spawn(worker.run()).id(), Arc::clone(&target.name));
             }
             self.warn_of_unknown_targets(&targets, &mut mentioned).await;
             tokio::select! {
                 () = self.committed.notified() => {}
                 () = real_pause(CHECKS_EVERY) => {}
                 changed = self.targets.changed(), if reloads => reloads = changed.is_ok(),
-                Some(ended) = lanes.join_next_with_id() => {
+                Some(ended) = workers.join_next_with_id() => {
                     let id = match ended {
                         Ok((id, ())) => id,
                         Err(error) => {
-                            tracing::error!(%error, "a lane of deliveries broke; it begins anew");
+                            tracing::error!(%error, "a delivery worker failed; it is started again");
                             // Restarted after a pause: the cause may persist.
                             real_pause(CHECKS_EVERY).await;
                             error.id()
@@ -87,7 +87,7 @@ impl Dispatcher {
                     names.remove(&id);
                 }
             }
-            ring.send_replace(());
+            change.send_replace(());
         }
     }
 

@@ -72,25 +72,25 @@ pub(super) async fn write_model(
 }
 
 /// Stores the burst changes of a finished probe. A burst in progress is updated by every probe.
-pub(super) async fn bursts(connection: &mut SqliteConnection, id: i64, landing: &ProbeRecord) -> Result {
-    match landing.burst {
+pub(super) async fn bursts(connection: &mut SqliteConnection, id: i64, record: &ProbeRecord) -> Result {
+    match record.burst {
         Some(BurstChange::Began(evidence)) => begin(connection, id, &evidence, None).await?,
         Some(BurstChange::Passed(evidence)) => begin(connection, id, &evidence, Some(evidence.at)).await?,
         Some(BurstChange::Ended(evidence)) => {
             extend_burst(connection, id, &evidence, Some(evidence.at)).await?
         }
-        None => match landing.burst_so_far {
+        None => match record.burst_so_far {
             Some(evidence) => extend_burst(connection, id, &evidence, None).await?,
-            None if landing.memory.burst.burst_since.is_none() => {
+            None if record.memory.burst.burst_since.is_none() => {
                 // Rarely closes a burst: only if the document was replaced or the rhythm is unknown again.
                 let query = "UPDATE bursts SET ended_at = ? WHERE source_id = ? AND ended_at IS NULL";
-                let ended = landing.finished.as_millis();
+                let ended = record.finished.as_millis();
                 sqlx::query(query).bind(ended).bind(id).execute(&mut *connection).await?;
             }
             None => {}
         },
     }
-    if let Some(since) = landing.beliefs.as_ref().and_then(|beliefs| beliefs.changed) {
+    if let Some(since) = record.beliefs.as_ref().and_then(|beliefs| beliefs.changed) {
         sqlx::query("UPDATE bursts SET for_good = 1 WHERE source_id = ? AND ended_at >= ?")
             .bind(id)
             .bind(since.as_millis())

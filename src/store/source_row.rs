@@ -151,12 +151,12 @@ static FORGET_ADDRESS: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// Stores the state of a source after a probe.
-pub(super) async fn write(connection: &mut SqliteConnection, landing: &ProbeRecord) -> Result {
-    let row = SourceRow::after(landing);
+pub(super) async fn write(connection: &mut SqliteConnection, record: &ProbeRecord) -> Result {
+    let row = SourceRow::after(record);
     let looked = row.last_look_at.is_some();
     row.bind(sqlx::query(AssertSqlSafe(WRITE.as_str())))
         .bind(looked)
-        .bind(landing.attempt.source.0)
+        .bind(record.attempt.source.0)
         .execute(connection)
         .await?;
     Ok(())
@@ -189,12 +189,12 @@ fn text(text: &str) -> Text {
 
 impl SourceRow {
     /// The columns after a probe.
-    fn after(landing: &ProbeRecord) -> Self {
-        let memory = &landing.memory;
+    fn after(record: &ProbeRecord) -> Self {
+        let memory = &record.memory;
         // The start counts: an update published during the answer was not in it and belongs to the next
         // probe.
-        let looked = landing.error.is_none().then_some(landing.attempt.started);
-        let toll = Some(memory.cost).filter(ProbeCost::is_known);
+        let looked = record.error.is_none().then_some(record.attempt.started);
+        let cost = Some(memory.cost).filter(ProbeCost::is_known);
         let moving = memory.moving.as_deref();
         Self {
             state: memory.state.name().into(),
@@ -205,13 +205,13 @@ impl SourceRow {
             last_probe_at: millis(memory.last_probe),
             last_look_at: millis(looked),
             last_update_at: millis(memory.last_update),
-            look_by_at: millis(landing.look_by),
+            look_by_at: millis(record.look_by),
             known_updates: i64::try_from(memory.known_updates).unwrap_or(i64::MAX),
             follows: Some(memory.burst.follows.name().into()),
-            mean_bytes: toll.map(|toll| toll.bytes),
-            mean_ms: toll.map(|toll| toll.millis),
+            mean_bytes: cost.map(|cost| cost.bytes),
+            mean_ms: cost.map(|cost| cost.millis),
             error_streak: memory.error_streak,
-            last_error: landing.error.as_deref().map(text),
+            last_error: record.error.as_deref().map(text),
             fresh_until: millis(memory.fresh_until),
             retry_until: millis(memory.retry_until),
             backoff_until: millis(memory.backoff_until),

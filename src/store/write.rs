@@ -48,51 +48,51 @@ pub(super) async fn cancelled(connection: &mut SqliteConnection, id: SourceId) -
 }
 
 /// Stores a finished probe: log, updates, items, validators and the state of the source.
-pub(super) async fn ended(connection: &mut SqliteConnection, landing: &ProbeRecord) -> Result {
-    let id = landing.attempt.source.0;
-    let finished = landing.finished.as_millis();
-    let started = landing.attempt.started.as_millis();
-    let updates = landing.observation.as_ref().map_or(0, |seen| seen.updates.len());
+pub(super) async fn ended(connection: &mut SqliteConnection, record: &ProbeRecord) -> Result {
+    let id = record.attempt.source.0;
+    let finished = record.finished.as_millis();
+    let started = record.attempt.started.as_millis();
+    let updates = record.observation.as_ref().map_or(0, |seen| seen.updates.len());
     let probe_id = sqlx::query(
         "INSERT INTO probes (source_id, due_at, started_at, duration_ms, outcome, http_status, bytes,
                              updates_found, policy, reason, error, tardy_ms)
          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     )
     .bind(id)
-    .bind(landing.attempt.due.as_millis())
+    .bind(record.attempt.due.as_millis())
     .bind(started)
     .bind(finished - started)
-    .bind(landing.outcome.name())
-    .bind(landing.http_status)
-    .bind(signed(landing.bytes))
+    .bind(record.outcome.name())
+    .bind(record.http_status)
+    .bind(signed(record.bytes))
     .bind(i64::try_from(updates).unwrap_or(i64::MAX))
-    .bind(landing.attempt.policy.name())
-    .bind(landing.attempt.reason.name())
-    .bind(landing.error.as_deref())
-    .bind(landing.tardy.map(Span::as_millis))
+    .bind(record.attempt.policy.name())
+    .bind(record.attempt.reason.name())
+    .bind(record.error.as_deref())
+    .bind(record.tardy.map(Span::as_millis))
     .execute(&mut *connection)
     .await?
     .last_insert_rowid();
-    cancelled(connection, landing.attempt.source).await?;
-    if let Some(observation) = &landing.observation {
-        observe(connection, id, probe_id, landing.finished, observation).await?;
+    cancelled(connection, record.attempt.source).await?;
+    if let Some(observation) = &record.observation {
+        observe(connection, id, probe_id, record.finished, observation).await?;
     }
-    source_row::write(connection, landing).await?;
-    validators(connection, id, &landing.validators).await?;
-    if let Some(beliefs) = &landing.beliefs {
-        rhythm::write_model(connection, id, beliefs, landing.finished).await?;
+    source_row::write(connection, record).await?;
+    validators(connection, id, &record.validators).await?;
+    if let Some(beliefs) = &record.beliefs {
+        rhythm::write_model(connection, id, beliefs, record.finished).await?;
     }
-    rhythm::bursts(connection, id, landing).await?;
-    if let Some(host) = &landing.host {
+    rhythm::bursts(connection, id, record).await?;
+    if let Some(host) = &record.host {
         self::host(connection, host).await?;
     }
-    for event in &landing.events {
+    for event in &record.events {
         events::insert(connection, event).await?;
     }
-    for caught in &landing.caught {
-        rules::record_matches(connection, landing.attempt.source, landing.finished, caught).await?;
+    for caught in &record.caught {
+        rules::record_matches(connection, record.attempt.source, record.finished, caught).await?;
     }
-    for state in &landing.rules {
+    for state in &record.rules {
         rules::state(connection, state).await?;
     }
     Ok(())

@@ -196,7 +196,7 @@ impl Writer {
                     let sources = attempts.iter().map(|attempt| attempt.source).collect();
                     drop(self.receipts.send(Committed::Started(sources)));
                 }
-                Write::Ended(landing) => drop(self.receipts.send(Committed::Ended(landing.attempt.source))),
+                Write::Ended(record) => drop(self.receipts.send(Committed::Ended(record.attempt.source))),
                 Write::Sync { reply, .. } => {
                     if let Some(synced) = synced.next() {
                         drop(reply.send(synced));
@@ -240,7 +240,7 @@ async fn write_all(
         match item {
             Write::Started(attempts) => write::started(connection, attempts).await?,
             Write::Cancelled(id) => write::cancelled(connection, *id).await?,
-            Write::Ended(landing) => write::ended(connection, landing).await?,
+            Write::Ended(record) => write::ended(connection, record).await?,
             Write::Event(event) => events::insert(connection, event).await?,
             Write::Rates(rates) => rhythm::rates(connection, rates).await?,
             Write::Plans(plans) => plans::plans(connection, plans).await?,

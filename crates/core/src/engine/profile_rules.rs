@@ -115,7 +115,7 @@ impl Engine {
         let Some(serving) = member.pending_intervals.as_mut().filter(|_| idle) else {
             return Err(StalePlan);
         };
-        serving.foretold = predicted.intervals.is_some();
+        serving.is_predicted = predicted.intervals.is_some();
         for part in self.rule_registry.parts(id) {
             if self.rule_registry.terms(part.rule).is_some_and(|terms| terms.own) {
                 serving.open.withdraw(part.rule);

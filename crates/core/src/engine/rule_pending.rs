@@ -27,7 +27,7 @@ pub(super) struct PendingIntervals {
     /// Whether a rule waits for its own updates.
     pub own: bool,
     /// Whether intervals were predicted from its rate.
-    pub foretold: bool,
+    pub is_predicted: bool,
     /// The next probe for rules.
     pub next: Option<NextInterval>,
     /// The slot reserved for it.

@@ -102,7 +102,8 @@ impl Source {
     /// The gap for a source that serves only rules: it is still probed at times, so that its state is
     /// current when a rule needs it. Zero while its updates cannot be predicted.
     fn idle_gap(&self) -> Span {
-        let blind = self.pending_intervals.as_ref().is_some_and(|serving| serving.own && !serving.foretold);
+        let blind =
+            self.pending_intervals.as_ref().is_some_and(|serving| serving.own && !serving.is_predicted);
         if self.terms.policy == Policy::Profile && !blind { UNASKED_GAP } else { Span::ZERO }
     }
 

@@ -91,10 +91,10 @@ pub fn learn_from_probe(
 ) -> ModelUpdate {
     let PriorKnowledge { rate, bursts: params, cycle, newest } = *prior;
     let founded = rate.filter(|&(_, updates)| updates >= WELL_FOUNDED);
-    let foretold = founded.map(|(rate, _)| ExpectedRate { rate, params, cycle });
-    let mut heard = beliefs.look(look, foretold.as_ref(), newest);
-    heard.newest = heard.newest.or(modified.filter(|&at| at <= look.now));
-    heard
+    let known_rate = founded.map(|(rate, _)| ExpectedRate { rate, params, cycle });
+    let mut learned = beliefs.look(look, known_rate.as_ref(), newest);
+    learned.newest = learned.newest.or(modified.filter(|&at| at <= look.now));
+    learned
 }
 
 /// The rate from before a probe, to which the probe is compared.
@@ -136,25 +136,25 @@ impl SourceModel {
     pub fn look(
         &mut self,
         look: &ProbedUpdates<'_>,
-        foretold: Option<&ExpectedRate<'_>>,
+        known_rate: Option<&ExpectedRate<'_>>,
         newest: Option<Timestamp>,
     ) -> ModelUpdate {
         let newest = latest(look).max(newest);
         let first_contact = look.last.is_none() || look.seen.is_some_and(|seen| seen.first_contact);
         self.diary.not_after(look.now);
-        self.record_updates(look, first_contact, foretold.map(|foretold| foretold.rate));
-        let Some(foretold) = foretold.filter(|_| !first_contact) else {
+        self.record_updates(look, first_contact, known_rate.map(|known_rate| known_rate.rate));
+        let Some(known_rate) = known_rate.filter(|_| !first_contact) else {
             // First contact or no reference rate: the burst state is invalid.
             (self.watch, self.aside) = (BurstDetector::default(), None);
             learn(&mut self.history, look);
             return ModelUpdate { newest, ..ModelUpdate::default() };
         };
-        let mut change = self.detect_bursts(look, foretold);
-        let on = self.watch.so_far(foretold.rate);
-        let mut heard = ModelUpdate {
+        let mut change = self.detect_bursts(look, known_rate);
+        let on = self.watch.so_far(known_rate.rate);
+        let mut learned = ModelUpdate {
             on,
             newest,
-            excess: self.excess(look.now, on, &foretold.params),
+            excess: self.excess(look.now, on, &known_rate.params),
             ..ModelUpdate::default()
         };
         let burst = match change {
@@ -165,22 +165,22 @@ impl SourceModel {
             None => on.map(|_| (Timestamp::MIN, Timestamp::MAX)),
         };
         learn(&mut self.history, &ProbedUpdates { except: burst, ..*look });
-        heard.became_the_rhythm = self.set_aside(look, burst, on.is_some(), foretold.cycle);
-        if let Some(since) = heard.became_the_rhythm {
+        learned.became_the_rhythm = self.set_aside(look, burst, on.is_some(), known_rate.cycle);
+        if let Some(since) = learned.became_the_rhythm {
             self.diary.forget_before(since);
-            (heard.on, heard.excess) = (None, None);
+            (learned.on, learned.excess) = (None, None);
             change = match change {
                 // The burst began with this probe and was not reported yet.
                 Some(BurstChange::Began(evidence)) => Some(BurstChange::Passed(evidence)),
                 change => on.map(BurstChange::Ended).or(change),
             };
         }
-        heard.burst = change;
-        heard.overdue = newest
-            .filter(|_| heard.on.is_none() && heard.became_the_rhythm.is_none())
-            .map(|newest| foretold.rate.expected(newest, look.now))
-            .filter(|&expected| is_quiet(expected, foretold.params.false_alarms));
-        heard
+        learned.burst = change;
+        learned.overdue = newest
+            .filter(|_| learned.on.is_none() && learned.became_the_rhythm.is_none())
+            .map(|newest| known_rate.rate.expected(newest, look.now))
+            .filter(|&expected| is_quiet(expected, known_rate.params.false_alarms));
+        learned
     }
 
     /// Records the times of updates of a feed.
@@ -250,7 +250,7 @@ impl SourceModel {
     fn detect_bursts(
         &mut self,
         look: &ProbedUpdates<'_>,
-        foretold: &ExpectedRate<'_>,
+        known_rate: &ExpectedRate<'_>,
     ) -> Option<BurstChange> {
         let mut from = look.last?;
         if let Some(seen) = look.seen.filter(|seen| seen.gap) {
@@ -275,7 +275,7 @@ impl SourceModel {
         // Updates published during the transfer may be in the response.
         let until = times.iter().copied().fold(look.now, Timestamp::max);
         self.watch.not_after(look.now);
-        self.watch.add_probe(&burst::ProbeWindow { from, until, seen }, foretold.rate, &foretold.params)
+        self.watch.add_probe(&burst::ProbeWindow { from, until, seen }, known_rate.rate, &known_rate.params)
     }
 
     fn excess(&self, at: Timestamp, on: Option<BurstEvidence>, params: &BurstParams) -> Option<Excess> {
@@ -336,19 +336,19 @@ mod tests {
     #[test]
     fn an_undated_update_counts_as_of_the_probe() {
         let (mut beliefs, rate) = (beliefs(), Rate::constant(1.0));
-        let foretold =
+        let known_rate =
             ExpectedRate { rate: &rate, params: BurstParams::default(), cycle: Span::from_days(7) };
         let mut newest = Some(hour(0));
         for n in 0..30 {
             let late = hour(n + 1) + Span::from_secs(3);
             let undated = seen(vec![update(Occurred::Between(hour(n), late))]);
-            let heard = beliefs.look(&look(n, n + 1, &undated), Some(&foretold), newest);
-            assert_eq!((heard.newest, heard.overdue), (Some(hour(n + 1)), None));
-            newest = heard.newest;
+            let learned = beliefs.look(&look(n, n + 1, &undated), Some(&known_rate), newest);
+            assert_eq!((learned.newest, learned.overdue), (Some(hour(n + 1)), None));
+            newest = learned.newest;
         }
         let nothing = seen(Vec::new());
-        assert_eq!(beliefs.look(&look(30, 36, &nothing), Some(&foretold), newest).overdue, None);
-        let silent = beliefs.look(&look(36, 38, &nothing), Some(&foretold), newest).overdue;
+        assert_eq!(beliefs.look(&look(30, 36, &nothing), Some(&known_rate), newest).overdue, None);
+        let silent = beliefs.look(&look(36, 38, &nothing), Some(&known_rate), newest).overdue;
         assert!(silent.is_some_and(|expected| expected > 7.0), "{silent:?}");
     }
 
@@ -372,20 +372,20 @@ mod tests {
     #[test]
     fn a_burst_ends_when_there_is_no_rate() {
         let (mut beliefs, rate) = (beliefs(), Rate::constant(0.1));
-        let foretold =
+        let known_rate =
             ExpectedRate { rate: &rate, params: BurstParams::default(), cycle: Span::from_days(7) };
         let at = |n: i64| update(Occurred::At(hour(1) + Span::from_mins(5 * n)));
         let many = seen((1..12).map(at).collect());
-        let heard = beliefs.look(&look(1, 2, &many), Some(&foretold), None);
-        assert!(matches!(heard.burst, Some(BurstChange::Began(_))) && heard.on.is_some());
-        assert!(heard.excess.is_some_and(|excess| excess.per_hour > 1.0 && excess.probability > 0.8));
+        let learned = beliefs.look(&look(1, 2, &many), Some(&known_rate), None);
+        assert!(matches!(learned.burst, Some(BurstChange::Began(_))) && learned.on.is_some());
+        assert!(learned.excess.is_some_and(|excess| excess.per_hour > 1.0 && excess.probability > 0.8));
         // Each update is in exactly one of the two. The first one precedes the burst.
         assert_eq!((beliefs.history.seen(), beliefs.aside.as_ref().unwrap().history.seen()), (1, 10));
         let stored = beliefs.aside.as_ref().unwrap().to_bytes();
         assert_eq!(PostBurstEvidence::from_bytes(&stored, &beliefs.history), beliefs.aside);
         assert_eq!(PostBurstEvidence::from_bytes(&[], &beliefs.history), None);
-        let heard = beliefs.look(&look(2, 3, &seen(Vec::new())), None, None);
-        assert_eq!((heard.on, heard.burst), (None, None));
+        let learned = beliefs.look(&look(2, 3, &seen(Vec::new())), None, None);
+        assert_eq!((learned.on, learned.burst), (None, None));
         assert_eq!((beliefs.aside, beliefs.watch), (None, BurstDetector::default()));
     }
 }

@@ -1,5 +1,6 @@
 //! Properties of the core, from outside.
 
+mod any_policy;
 mod observe_compare;
 mod observe_feeds;
 mod observe_pages;

@@ -111,17 +111,17 @@ pub fn by_points(setting: &Setting, source: &ProfileSource, told: f64, feedback:
     let mut probes = Vec::new();
     loop {
         let missing = (every - counted) as f64 / told;
-        let foretold = Forecast::individual(&source.rate).reaches(missing, looked);
-        let Some(foretold) = foretold.filter(|&at| at + setting.window <= source.until) else {
+        let predicted = Forecast::individual(&source.rate).reaches(missing, looked);
+        let Some(predicted) = predicted.filter(|&at| at + setting.window <= source.until) else {
             return probes;
         };
-        probes.push(foretold + setting.window);
+        probes.push(predicted + setting.window);
         (looked, counted) = match feedback {
             true => {
-                let at = foretold + setting.window;
+                let at = predicted + setting.window;
                 (at, source.updates.partition_point(|&update| update <= at) % every)
             }
-            false => (foretold, 0),
+            false => (predicted, 0),
         };
     }
 }

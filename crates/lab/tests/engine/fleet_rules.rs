@@ -1,4 +1,4 @@
-//! Rules in the fleet: what is foretold is looked for in time, what others set off is looked at by when it
+//! Rules in the fleet: predicted updates are probed for in time, triggered sources by when it
 //! was asked for, and what cannot be is said before.
 
 use std::collections::BTreeMap;

@@ -35,7 +35,7 @@ pub(super) struct UpdateGap {
     /// u, without self-exciting predictors.
     pub expected: f64,
     /// The rate that those predictors give for the end of the gap, in updates per hour …
-    pub foretold: f64,
+    pub predicted_rate: f64,
     /// … and that of the self-exciting predictors.
     pub echoed: f64,
     /// Its weight.
@@ -103,7 +103,7 @@ impl Regularity {
         let share = f64::from(self.share);
         let of = |gap: &UpdateGap| {
             let (hazard, survival) = self.hazard(gap.expected);
-            let rate = gap.foretold * (1.0 - share + share * hazard) + gap.echoed;
+            let rate = gap.predicted_rate * (1.0 - share + share * hazard) + gap.echoed;
             let expected = (1.0 - share) * gap.expected - share * survival;
             gap.weight * (rate.max(f64::MIN_POSITIVE).ln() - expected)
         };
@@ -225,7 +225,7 @@ mod tests {
     /// Gaps with mean 1, drawn by `draw`.
     fn gaps(seed: u64, draw: impl Fn(&mut Stream) -> f64) -> Vec<UpdateGap> {
         let mut chance = Stream::new(seed, "gaps");
-        let gap = |expected| UpdateGap { expected, foretold: 1.0, echoed: 0.0, weight: 1.0 };
+        let gap = |expected| UpdateGap { expected, predicted_rate: 1.0, echoed: 0.0, weight: 1.0 };
         (0..200).map(|_| gap(draw(&mut chance))).collect()
     }
 

@@ -25,10 +25,10 @@ fn minutes(n: f64) -> Span {
     Span::from_mins(1).scaled(n)
 }
 
-fn diary(times: impl IntoIterator<Item = Timestamp>, foretold: f32) -> UpdateTimes {
+fn diary(times: impl IntoIterator<Item = Timestamp>, predicted_rate: f32) -> UpdateTimes {
     let mut diary = UpdateTimes::default();
     diary.watched_since(start());
-    times.into_iter().for_each(|at| diary.note(at, Some(foretold)));
+    times.into_iter().for_each(|at| diary.note(at, Some(predicted_rate)));
     diary
 }
 

@@ -23,7 +23,7 @@ pub struct UpdateTime {
     /// Its time.
     pub at: Timestamp,
     /// The rate that was predicted for this time, in updates per hour; `None` without a prediction.
-    pub foretold: Option<f32>,
+    pub predicted_rate: Option<f32>,
 }
 
 /// The last updates of a source.
@@ -42,9 +42,9 @@ impl UpdateTimes {
     }
 
     /// Adds an update, in any order.
-    pub fn note(&mut self, at: Timestamp, foretold: Option<f32>) {
+    pub fn note(&mut self, at: Timestamp, predicted_rate: Option<f32>) {
         let place = self.entries.partition_point(|entry| entry.at <= at);
-        self.entries.insert(place, UpdateTime { at, foretold });
+        self.entries.insert(place, UpdateTime { at, predicted_rate });
         let newest = self.entries.back().map_or(at, |newest| newest.at);
         while self.entries.len() > MOST || self.entries.front().is_some_and(|old| newest - old.at > LONGEST)
         {
@@ -83,7 +83,7 @@ impl UpdateTimes {
         bytes.extend(self.since.map_or(i64::MIN, Timestamp::as_millis).to_le_bytes());
         for entry in &self.entries {
             bytes.extend(entry.at.as_millis().to_le_bytes());
-            bytes.extend(entry.foretold.unwrap_or(f32::NAN).to_le_bytes());
+            bytes.extend(entry.predicted_rate.unwrap_or(f32::NAN).to_le_bytes());
         }
         bytes
     }
@@ -98,10 +98,10 @@ impl UpdateTimes {
         }
         let mut diary = Self { entries: VecDeque::new(), since: since.map(Timestamp::from_millis) };
         for entry in rest.chunks_exact(12) {
-            let (at, foretold) = entry.split_first_chunk::<8>()?;
-            let foretold = f32::from_le_bytes(*foretold.first_chunk()?);
+            let (at, predicted_rate) = entry.split_first_chunk::<8>()?;
+            let predicted_rate = f32::from_le_bytes(*predicted_rate.first_chunk()?);
             let at = Timestamp::from_millis(i64::from_le_bytes(*at));
-            diary.note(at, Some(foretold).filter(|rate| rate.is_finite()));
+            diary.note(at, Some(predicted_rate).filter(|rate| rate.is_finite()));
         }
         Some(diary)
     }

@@ -45,11 +45,11 @@ impl PredictorMix {
     /// The weights that predict these updates best.
     pub fn fit_weights(diary: &UpdateTimes, rhythm: &Steps, now: Timestamp, echoes: bool) -> Self {
         let zone = rhythm.zone();
-        let foretold = predicted(diary, zone);
+        let predictions = predicted(diary, zone);
         let ages: Vec<f64> =
             diary.entries().map(|entry| (now - entry.at).as_secs_f64() / 86_400.0).collect();
-        let held_back = (foretold.len() as f64 * HELD_BACK) as usize;
-        let (first, last) = foretold.split_at(foretold.len() - held_back);
+        let held_back = (predictions.len() as f64 * HELD_BACK) as usize;
+        let (first, last) = predictions.split_at(predictions.len() - held_back);
         let pays = || {
             held_back < LEAST_HELD_BACK || {
                 let score = |echoes| {
@@ -59,16 +59,21 @@ impl PredictorMix {
                 score(true) > score(false)
             }
         };
-        let shares = maximise(&foretold, &ages, echoes && pays());
+        let shares = maximise(&predictions, &ages, echoes && pays());
         let habits = Self { shares: shares.map(|share| share as f32), regularity: Regularity::NONE };
         let times: Vec<Timestamp> = diary.entries().map(|entry| entry.at).collect();
         let expected = Tables::new(diary, &habits, zone, now).expected(rhythm, &times);
         // For every update but the first: the predicted rate and the expected updates of the gap.
-        let later = foretold.iter().zip(&ages).skip(1);
+        let later = predictions.iter().zip(&ages).skip(1);
         let gap = |((row, age), expected): ((&[f64; COUNT], &f64), f64)| {
             let echoed = (0..COUNT).filter(|&account| PREDICTORS[account].is_self_exciting());
             let echoed = echoed.map(|account| row[account] * shares[account]).sum::<f64>();
-            UpdateGap { expected, foretold: mixed(row, &shares) - echoed, echoed, weight: weight(*age) }
+            UpdateGap {
+                expected,
+                predicted_rate: mixed(row, &shares) - echoed,
+                echoed,
+                weight: weight(*age),
+            }
         };
         let gaps: Vec<UpdateGap> = later.zip(expected).map(gap).collect();
         Self { regularity: Regularity::of(&gaps), ..habits }
@@ -85,7 +90,7 @@ fn mixed(row: &[f64; COUNT], shares: &[f64; COUNT]) -> f64 {
 }
 
 /// The weights θ of maximum likelihood, including the prior.
-fn maximise(foretold: &[[f64; COUNT]], ages: &[f64], echoes: bool) -> [f64; COUNT] {
+fn maximise(predictions: &[[f64; COUNT]], ages: &[f64], echoes: bool) -> [f64; COUNT] {
     let allowed = |account: usize| echoes || !PREDICTORS[account].is_self_exciting();
     let others = (1..COUNT).filter(|&account| allowed(account)).count() as f64;
     let prior: [f64; COUNT] = std::array::from_fn(|account| match account {
@@ -103,7 +108,7 @@ fn maximise(foretold: &[[f64; COUNT]], ages: &[f64], echoes: bool) -> [f64; COUN
     let weights: Vec<f64> = ages.iter().copied().map(weight).collect();
     for _ in 0..ROUNDS {
         let (mut sums, mut all) = (prior, total);
-        for (row, &weight) in foretold.iter().zip(&weights) {
+        for (row, &weight) in predictions.iter().zip(&weights) {
             let part = weight / mixed(row, &shares);
             for (sum, (rate, share)) in sums.iter_mut().zip(row.iter().zip(&shares)) {
                 *sum += part * rate * share;
@@ -157,7 +162,7 @@ pub(super) fn predicted(diary: &UpdateTimes, zone: &TimeZone) -> PredictedUpdate
                 }
             }
         }
-        let rhythm = entry.foretold.map_or(level[0], f64::from);
+        let rhythm = entry.predicted_rate.map_or(level[0], f64::from);
         for (index, account) in PREDICTORS.iter().enumerate() {
             row[index] = match *account {
                 Predictor::Rhythm => rhythm,
