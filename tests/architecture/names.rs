@@ -10,7 +10,7 @@ use super::{Files, PACKAGES, sources};
 const CONVENTIONAL: [&str; 4] = ["Args", "Error", "Result", "Command"];
 
 /// Words that say less than a plain one, with what to say instead.
-const EXCLUDED: [(&str, &str); 9] = [
+const EXCLUDED: [(&str, &str); 15] = [
     ("whoever", "name the part"),
     ("nobody", "say that something is not done, or name the part"),
     ("somebody", "name the part"),
@@ -20,6 +20,12 @@ const EXCLUDED: [(&str, &str); 9] = [
     ("come by", "name the act"),
     ("in vain", "without result"),
     ("heed", "obey"),
+    ("foretell", "predict"),
+    ("foretold", "predicted"),
+    ("dossier", "inputs of a probe"),
+    ("landing", "record of a probe"),
+    ("courier", "dispatcher"),
+    ("purse", "reserve"),
 ];
 
 /// Texts that keep such a word, each with the reason.

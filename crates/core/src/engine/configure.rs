@@ -58,7 +58,7 @@ impl Engine {
         let host = self.hosts.host(&known.terms.host.key);
         // Removed and added again while a probe is in progress: the source is queued once, when the end of
         // that probe is committed.
-        let probe = self.sources.get(&known.id).and_then(|member| member.condition().in_progress());
+        let probe = self.sources.get(&known.id).and_then(|source| source.condition().in_progress());
         let probe = probe
             .map(|probe| InProgress { moved: probe.moved || known.moved == Moved::Elsewhere, ..probe });
         let mut spent = Spent::default();
@@ -75,11 +75,11 @@ impl Engine {
             self.fleet_mean.learn(24.0 * per_hour, 24.0);
         }
         // A source that returns while its probe is in progress keeps its index.
-        let place = self.sources.get_mut(&known.id).map(|member| {
-            member.withdraw(&mut self.hosts, &mut self.slot_queue);
-            member.place
+        let place = self.sources.get_mut(&known.id).map(|source| {
+            source.withdraw(&mut self.hosts, &mut self.slot_queue);
+            source.place
         });
-        let mut member = Source {
+        let mut source = Source {
             id: known.id,
             place: place.unwrap_or_else(|| self.slot_queue.place(known.id)),
             waiting: WaitState::resumed(probe),
@@ -98,21 +98,21 @@ impl Engine {
             revision: Revision(self.taken_in << 32),
             redirect_host: also,
         };
-        if member.memory.due == Due::Unscheduled {
-            let wait = first_within.scaled(member.unit_random(self.seed, "first", Timestamp::default()));
-            let (at, because, by) = (now + wait, Reason::FirstContact, stand_in(member.terms.policy));
-            member.set_due(&self.hosts, ProbeWish { at, because, by });
+        if source.memory.due == Due::Unscheduled {
+            let wait = first_within.scaled(source.unit_random(self.seed, "first", Timestamp::default()));
+            let (at, because, by) = (now + wait, Reason::FirstContact, stand_in(source.terms.policy));
+            source.set_due(&self.hosts, ProbeWish { at, because, by });
         }
-        member.enqueue(&mut self.hosts);
-        let id = member.id;
-        self.deadlines.count_cost(member.memory.cost, true);
-        if let Some(mut before) = self.sources.insert(id, Box::new(member)) {
+        source.enqueue(&mut self.hosts);
+        let id = source.id;
+        self.deadlines.count_cost(source.memory.cost, true);
+        if let Some(mut before) = self.sources.insert(id, Box::new(source)) {
             self.deadlines.forget(&mut before);
             self.deadlines.count_cost(before.memory.cost, false);
         }
         self.reindex_deadline(id);
-        if let Some(member) = self.sources.get_mut(&id) {
-            self.deadlines.mark_if_passed(member, now);
+        if let Some(source) = self.sources.get_mut(&id) {
+            self.deadlines.mark_if_passed(source, now);
         }
         self.bring_forward(id, now);
     }
@@ -134,22 +134,22 @@ impl Engine {
 
     /// Queues sources that wait for a slot again, after the allocator or the step changed.
     pub(super) fn requeue_for_slots(&mut self, now: Timestamp) {
-        for member in self.sources.values_mut().filter(|member| member.condition().waits_for_slot()) {
-            member.enqueue(&mut self.hosts);
+        for source in self.sources.values_mut().filter(|source| source.condition().waits_for_slot()) {
+            source.enqueue(&mut self.hosts);
         }
         self.slot_queue.reset(&self.params, self.seed, now);
     }
 
     fn remove(&mut self, id: SourceId, actions: &mut Vec<Action>) {
-        let Some(member) = self.sources.get_mut(&id) else { return };
-        if member.condition().is_in_progress() {
+        let Some(source) = self.sources.get_mut(&id) else { return };
+        if source.condition().is_in_progress() {
             // The source is removed when the end of its probe is committed.
-            member.memory.state = SourceState::Removed;
+            source.memory.state = SourceState::Removed;
             return;
         }
-        member.withdraw(&mut self.hosts, &mut self.slot_queue);
+        source.withdraw(&mut self.hosts, &mut self.slot_queue);
         self.reservations
-            .release(member.pending_intervals.as_mut().and_then(|serving| serving.slot.take()));
+            .release(source.pending_intervals.as_mut().and_then(|serving| serving.slot.take()));
         self.drop_source(id);
         actions.push(Action::Forget(id));
     }
@@ -157,40 +157,40 @@ impl Engine {
     fn change(&mut self, change: Changed, now: Timestamp) {
         let Changed { id, terms, moved, probes } = change;
         let host = self.hosts.host(&terms.host.key);
-        let Some(member) = self.sources.get_mut(&id) else { return };
-        member.withdraw(&mut self.hosts, &mut self.slot_queue);
-        let repaced = terms.budget != member.terms.budget || terms.own_budget != member.terms.own_budget;
-        let otherwise = terms.policy != member.terms.policy;
-        let revalued = terms.price != member.terms.price || terms.weight != member.terms.weight;
-        member.host = host;
-        member.terms = terms;
-        member.recount(probes);
-        member.revision.0 += 1;
+        let Some(source) = self.sources.get_mut(&id) else { return };
+        source.withdraw(&mut self.hosts, &mut self.slot_queue);
+        let repaced = terms.budget != source.terms.budget || terms.own_budget != source.terms.own_budget;
+        let otherwise = terms.policy != source.terms.policy;
+        let revalued = terms.price != source.terms.price || terms.weight != source.terms.weight;
+        source.host = host;
+        source.terms = terms;
+        source.recount(probes);
+        source.revision.0 += 1;
         if moved == Moved::Elsewhere {
-            self.deadlines.count_cost(member.memory.cost, false);
-            member.forget_address();
-            self.deadlines.forget(member);
+            self.deadlines.count_cost(source.memory.cost, false);
+            source.forget_address();
+            self.deadlines.forget(source);
         }
         if moved == Moved::Elsewhere || repaced || otherwise || revalued {
-            member.plan.clear();
+            source.plan.clear();
         }
         if otherwise {
-            (member.memory.burst.follows, member.excess) = (Policy::Adaptive, None);
-            member.memory.burst.asked_by = stand_in(member.terms.policy);
+            (source.memory.burst.follows, source.excess) = (Policy::Adaptive, None);
+            source.memory.burst.asked_by = stand_in(source.terms.policy);
         }
         if moved == Moved::Elsewhere || repaced {
             // Not at once: a reload must not cause a request.
-            let soon = now + member.gap().scaled(member.unit_random(self.seed, "changed", now));
-            let spread = ProbeWish { at: soon, because: Reason::Policy, by: stand_in(member.terms.policy) };
-            let last = member.spent.last();
-            let wish = last.map_or(spread, |last| member.wish(last, self.seed, &self.params.burst));
-            if member.memory.due != Due::Stopped {
-                member.set_due(&self.hosts, ProbeWish { at: wish.at.max(soon), ..wish });
+            let soon = now + source.gap().scaled(source.unit_random(self.seed, "changed", now));
+            let spread = ProbeWish { at: soon, because: Reason::Policy, by: stand_in(source.terms.policy) };
+            let last = source.spent.last();
+            let wish = last.map_or(spread, |last| source.wish(last, self.seed, &self.params.burst));
+            if source.memory.due != Due::Stopped {
+                source.set_due(&self.hosts, ProbeWish { at: wish.at.max(soon), ..wish });
             }
         }
-        if !member.condition().is_in_progress() {
-            let due = member.memory.due.at();
-            member.enqueue(&mut self.hosts);
+        if !source.condition().is_in_progress() {
+            let due = source.memory.due.at();
+            source.enqueue(&mut self.hosts);
             // The plan that follows must not cause a request either.
             self.ask_for_plan(id, due);
         }
@@ -201,12 +201,12 @@ impl Engine {
     /// Moves a source to another host after its new address was adopted.
     pub(super) fn rehost(&mut self, id: SourceId, host: HostGroup) {
         let ix = self.hosts.host(&host.key);
-        let Some(member) = self.sources.get_mut(&id) else { return };
-        member.withdraw(&mut self.hosts, &mut self.slot_queue);
-        member.host = ix;
-        member.redirect_host = None;
-        member.terms.host = host;
-        member.enqueue(&mut self.hosts);
+        let Some(source) = self.sources.get_mut(&id) else { return };
+        source.withdraw(&mut self.hosts, &mut self.slot_queue);
+        source.host = ix;
+        source.redirect_host = None;
+        source.terms.host = host;
+        source.enqueue(&mut self.hosts);
     }
 
     /// Moves all times after the clock was set, so that promised intervals hold in real time.
@@ -218,8 +218,8 @@ impl Engine {
         self.slots = (crate::step::Step::FIRST, 0);
         self.rule_registry.shift(by);
         self.reservations.clear();
-        for member in self.sources.values_mut() {
-            member.shift(by);
+        for source in self.sources.values_mut() {
+            source.shift(by);
         }
         (self.step_due, self.wake) = (None, None);
         self.reindex_deadlines(self.slot_stats.since);

@@ -13,13 +13,13 @@ use super::state::Engine;
 impl Engine {
     /// Indexes the deadline of a source again.
     pub(super) fn reindex_deadline(&mut self, id: SourceId) {
-        if let Some(member) = self.sources.get_mut(&id) {
+        if let Some(source) = self.sources.get_mut(&id) {
             let hosts = &self.hosts;
-            let looked = member.memory.last_success;
+            let looked = source.memory.last_success;
             self.deadlines
-                .reindex(member, &self.params, looked, |member, at| member.ask_gate(hosts, at).at);
-            if member.condition().is_in_progress() {
-                self.deadlines.mark_sent(member);
+                .reindex(source, &self.params, looked, |source, at| source.ask_gate(hosts, at).at);
+            if source.condition().is_in_progress() {
+                self.deadlines.mark_sent(source);
             }
         }
     }
@@ -28,14 +28,14 @@ impl Engine {
     pub(super) fn reindex_deadlines(&mut self, now: Timestamp) {
         let step = self.step_length().step_of(now);
         self.deadlines.restart(&self.params, step);
-        let bound = self.sources.values().filter(|member| member.terms.max_gap.is_some());
-        for id in bound.map(|member| member.id).collect::<Vec<_>>() {
+        let bound = self.sources.values().filter(|source| source.terms.max_gap.is_some());
+        for id in bound.map(|source| source.id).collect::<Vec<_>>() {
             // The old index entries are gone with the old steps.
-            let before = self.sources.get_mut(&id).and_then(|member| member.deadline.take());
+            let before = self.sources.get_mut(&id).and_then(|source| source.deadline.take());
             self.reindex_deadline(id);
-            let noted = self.sources.get_mut(&id).filter(|member| member.deadline.is_some());
-            if let (Some(member), Some(before)) = (noted, before) {
-                self.deadlines.resume(member, before.seen, before.said);
+            let noted = self.sources.get_mut(&id).filter(|source| source.deadline.is_some());
+            if let (Some(source), Some(before)) = (noted, before) {
+                self.deadlines.resume(source, before.seen, before.said);
                 self.reindex_deadline(id);
             }
         }
@@ -54,31 +54,31 @@ impl Engine {
 
     /// Moves the due time of a source forward to its deadline, but not to the present.
     pub(super) fn bring_forward(&mut self, id: SourceId, now: Timestamp) {
-        let member = self.sources.get_mut(&id).filter(|member| !member.condition().is_in_progress());
-        let Some(member) = member else { return };
-        let Some(look_at) = member.deadline.as_ref().map(|bed| bed.probe_at) else { return };
-        let soon = now + member.cautious_gap().scaled(0.1 * member.unit_random(self.seed, "changed", now));
+        let source = self.sources.get_mut(&id).filter(|source| !source.condition().is_in_progress());
+        let Some(source) = source else { return };
+        let Some(look_at) = source.deadline.as_ref().map(|bed| bed.probe_at) else { return };
+        let soon = now + source.cautious_gap().scaled(0.1 * source.unit_random(self.seed, "changed", now));
         let look_at = look_at.max(soon);
-        let is_later = match member.memory.due {
+        let is_later = match source.memory.due {
             Due::At(due) => due > look_at,
             Due::Stopped => true,
             Due::Unscheduled => false,
         };
-        if member.memory.reason == Reason::FirstContact || !is_later {
+        if source.memory.reason == Reason::FirstContact || !is_later {
             return;
         }
-        member.withdraw(&mut self.hosts, &mut self.slot_queue);
-        let by = member.memory.burst.asked_by;
-        member.set_due(&self.hosts, ProbeWish { at: look_at, because: Reason::MaxGap, by });
-        member.enqueue(&mut self.hosts);
+        source.withdraw(&mut self.hosts, &mut self.slot_queue);
+        let by = source.memory.burst.asked_by;
+        source.set_due(&self.hosts, ProbeWish { at: look_at, because: Reason::MaxGap, by });
+        source.enqueue(&mut self.hosts);
     }
 
     /// Marks sources whose deadlines have passed.
     pub(super) fn collect_passed_deadlines(&mut self, now: Timestamp) {
         while let Some((by, id)) = self.deadlines.pop_passed(now) {
-            let Some(member) = self.sources.get_mut(&id) else { continue };
-            let why = member.ask_gate(&self.hosts, by).binding;
-            self.deadlines.mark_tardy(member, Some(Note::Tardy { by, why }));
+            let Some(source) = self.sources.get_mut(&id) else { continue };
+            let why = source.ask_gate(&self.hosts, by).binding;
+            self.deadlines.mark_tardy(source, Some(Note::Tardy { by, why }));
         }
     }
 
@@ -89,10 +89,10 @@ impl Engine {
         let step = self.step_length().step_of(now);
         self.deadlines.turn_to(step);
         while let Some(id) = self.deadlines.pop_due(step) {
-            let Some(member) = self.sources.get_mut(&id) else { continue };
-            if member.condition().waits_for_slot() {
-                member.withdraw(&mut self.hosts, &mut self.slot_queue);
-                member.wait_for_slot(&mut self.slot_queue, self.fleet_mean.prior(), now);
+            let Some(source) = self.sources.get_mut(&id) else { continue };
+            if source.condition().waits_for_slot() {
+                source.withdraw(&mut self.hosts, &mut self.slot_queue);
+                source.wait_for_slot(&mut self.slot_queue, self.fleet_mean.prior(), now);
             }
         }
     }
@@ -102,17 +102,17 @@ impl Engine {
         let left = (self.slots_left(), self.room());
         let Self { deadlines: tardiness, sources: members, hosts, slot_queue: turns, params, .. } = self;
         let may = |place: usize| {
-            let member = turns.who(place as u32).and_then(|id| members.get(&id));
-            member.is_some_and(|member| {
-                !member.condition().is_in_progress()
-                    && member.condition() != Condition::Parked
-                    && member.is_well()
-                    && member
+            let source = turns.who(place as u32).and_then(|id| members.get(&id));
+            source.is_some_and(|source| {
+                !source.condition().is_in_progress()
+                    && source.condition() != Condition::Parked
+                    && source.is_well()
+                    && source
                         .deadline
                         .as_ref()
-                        .is_some_and(|bed| now - bed.seen >= member.terms.budget.even_gap())
-                    && member.ask_gate(hosts, now).at <= now
-                    && hosts.open_from(member.host).is_some_and(|from| from <= now)
+                        .is_some_and(|bed| now - bed.seen >= source.terms.budget.even_gap())
+                    && source.ask_gate(hosts, now).at <= now
+                    && hosts.open_from(source.host).is_some_and(|from| from <= now)
             })
         };
         let places = tardiness.early(left, params, may);

@@ -61,21 +61,21 @@ const COSTS: (f64, f64) = (0.125, 16.0);
 const GRAIN: f64 = 8.0;
 
 impl CostSums {
-    fn count(&mut self, toll: ProbeCost, sign: f64) {
-        if toll.is_known() {
-            self.bytes += sign * f64::from(toll.bytes);
-            self.millis += sign * f64::from(toll.millis);
+    fn count(&mut self, cost: ProbeCost, sign: f64) {
+        if cost.is_known() {
+            self.bytes += sign * f64::from(cost.bytes);
+            self.millis += sign * f64::from(cost.millis);
             self.sources = if sign > 0.0 { self.sources + 1 } else { self.sources - 1 };
         }
     }
 
     /// The cost of such a probe relative to the mean probe.
-    fn cost(&self, toll: ProbeCost, by: CostBy) -> f64 {
+    fn cost(&self, cost: ProbeCost, by: CostBy) -> f64 {
         let (own, all) = match by {
-            CostBy::Bytes => (toll.bytes, self.bytes),
-            CostBy::Milliseconds => (toll.millis, self.millis),
+            CostBy::Bytes => (cost.bytes, self.bytes),
+            CostBy::Milliseconds => (cost.millis, self.millis),
         };
-        if !toll.is_known() || all <= 0.0 {
+        if !cost.is_known() || all <= 0.0 {
             return 1.0;
         }
         let cost = f64::from(own) * f64::from(self.sources) / all;
@@ -108,13 +108,13 @@ impl DeadlineIndex {
     }
 
     /// The cost of a probe of this source relative to the mean probe.
-    pub fn cost(&self, member: &Source, by: CostBy) -> f64 {
-        member.terms.cost.map_or_else(|| self.cost_sums.cost(member.memory.cost, by), f64::from)
+    pub fn cost(&self, source: &Source, by: CostBy) -> f64 {
+        source.terms.cost.map_or_else(|| self.cost_sums.cost(source.memory.cost, by), f64::from)
     }
 
     /// Adds a source's probe cost to the sums, or removes it.
-    pub fn count_cost(&mut self, toll: ProbeCost, counts: bool) {
-        self.cost_sums.count(toll, if counts { 1.0 } else { -1.0 });
+    pub fn count_cost(&mut self, cost: ProbeCost, counts: bool) {
+        self.cost_sums.count(cost, if counts { 1.0 } else { -1.0 });
     }
 
     /// The rest of a step as work, from its free slots and its free capacity.
@@ -128,8 +128,8 @@ impl DeadlineIndex {
 
     /// Drops all deadlines, after the steps changed. Cost sums and pending events stay.
     pub fn restart(&mut self, params: &FleetParams, step: Step) {
-        let (tolls, fell) = (self.cost_sums, std::mem::take(&mut self.missed));
-        *self = Self { cost_sums: tolls, missed: fell, ..Self::new(params, step) };
+        let (cost_sums, missed) = (self.cost_sums, std::mem::take(&mut self.missed));
+        *self = Self { cost_sums, missed, ..Self::new(params, step) };
     }
 
     /// Updates the forecast after many deadlines were indexed.
@@ -162,25 +162,25 @@ impl DeadlineIndex {
     }
 
     /// Marks a source as past its deadline, and queues the event, if any.
-    pub fn mark_tardy(&mut self, member: &mut Source, note: Option<Note>) {
-        if let Some(bed) = member.deadline.as_deref_mut() {
+    pub fn mark_tardy(&mut self, source: &mut Source, note: Option<Note>) {
+        if let Some(bed) = source.deadline.as_deref_mut() {
             bed.said = true;
             self.tardy += 1;
-            self.missed.extend(note.map(|note| (member.id, note)));
+            self.missed.extend(note.map(|note| (source.id, note)));
         }
     }
 
     /// Marks a source that was past its deadline when it was added. No event is sent again.
-    pub fn mark_if_passed(&mut self, member: &mut Source, now: Timestamp) {
-        let by = member.deadline.as_ref().map(|bed| bed.by).filter(|&by| by < now);
-        if by.is_some_and(|by| self.passing.remove(&(by, member.id))) {
-            self.mark_tardy(member, None);
+    pub fn mark_if_passed(&mut self, source: &mut Source, now: Timestamp) {
+        let by = source.deadline.as_ref().map(|bed| bed.by).filter(|&by| by < now);
+        if by.is_some_and(|by| self.passing.remove(&(by, source.id))) {
+            self.mark_tardy(source, None);
         }
     }
 
     /// Restores a deadline's state after the steps changed.
-    pub fn resume(&mut self, member: &mut Source, seen: Timestamp, said: bool) {
-        if let Some(bed) = member.deadline.as_deref_mut() {
+    pub fn resume(&mut self, source: &mut Source, seen: Timestamp, said: bool) {
+        if let Some(bed) = source.deadline.as_deref_mut() {
             bed.seen = seen;
             if said && !bed.said {
                 bed.said = true;
@@ -220,16 +220,16 @@ impl DeadlineIndex {
     }
 
     /// Removes the deadline of a source.
-    pub fn forget(&mut self, member: &mut Source) {
-        self.medd.remove(member.place as usize);
-        self.unindex(member);
+    pub fn forget(&mut self, source: &mut Source) {
+        self.medd.remove(source.place as usize);
+        self.unindex(source);
     }
 
     /// Removes a deadline from the indices.
-    fn unindex(&mut self, member: &mut Source) {
-        let Some(bed) = member.deadline.take() else { return };
-        self.due_by_step.remove(&(bed.step, member.id));
-        self.passing.remove(&(bed.by, member.id));
+    fn unindex(&mut self, source: &mut Source) {
+        let Some(bed) = source.deadline.take() else { return };
+        self.due_by_step.remove(&(bed.step, source.id));
+        self.passing.remove(&(bed.by, source.id));
         self.tardy -= u64::from(bed.said);
         if let Some(count) = self.hosts.get_mut(&bed.host) {
             *count -= 1;
@@ -240,8 +240,8 @@ impl DeadlineIndex {
     }
 
     /// An answered probe started at this time. Returns how late it was.
-    pub fn mark_seen(&mut self, member: &mut Source, started: Timestamp) -> Option<Span> {
-        let bed = member.deadline.as_deref_mut()?;
+    pub fn mark_seen(&mut self, source: &mut Source, started: Timestamp) -> Option<Span> {
+        let bed = source.deadline.as_deref_mut()?;
         bed.seen = bed.seen.max(started);
         self.tardy -= u64::from(std::mem::take(&mut bed.said));
         Some((started - bed.by).max(Span::ZERO))
@@ -251,36 +251,36 @@ impl DeadlineIndex {
     /// returns the first allowed time at or after a time.
     pub fn reindex(
         &mut self,
-        member: &mut Source,
+        source: &mut Source,
         params: &FleetParams,
         looked: Option<Timestamp>,
         allowed: impl FnOnce(&Source, Timestamp) -> Timestamp,
     ) {
-        let before = member.deadline.as_ref().map(|bed| (bed.seen, bed.said));
-        self.unindex(member);
-        let rests = member.memory.due == Due::Stopped || member.memory.state == SourceState::Removed;
+        let before = source.deadline.as_ref().map(|bed| (bed.seen, bed.said));
+        self.unindex(source);
+        let rests = source.memory.due == Due::Stopped || source.memory.state == SourceState::Removed;
         let seen = before.map(|(seen, _)| seen).or(looked);
-        let (Some(gap), Some(seen), false) = (member.terms.max_gap, seen, rests) else {
-            self.medd.remove(member.place as usize);
+        let (Some(gap), Some(seen), false) = (source.terms.max_gap, seen, rests) else {
+            self.medd.remove(source.place as usize);
             return;
         };
         let length = StepLength::new(params.step);
         let steps = u32::try_from(length.whole_steps_in(gap).max(2)).unwrap_or(u32::MAX) - 1;
         // Other sources of its host may be due at the same time; the host allows one request per spacing.
-        let others = self.hosts.get(&member.host).copied().unwrap_or(0);
+        let others = self.hosts.get(&source.host).copied().unwrap_or(0);
         let crowd = Span::from_millis(params.host_spacing.as_millis().saturating_mul(i64::from(others)));
         let crowd = u32::try_from(length.steps_to_cover(crowd)).unwrap_or(u32::MAX).min(steps / 4);
         let window = (steps - crowd).max(1);
         let by = seen + gap;
         // Not before the budget's even gap, so that the budget lasts for its period.
-        let even = member.terms.budget.even_gap().max(member.terms.budget.min_spacing);
+        let even = source.terms.budget.even_gap().max(source.terms.budget.min_spacing);
         let granted = length.step_of(seen + even).plus(1).min(length.step_of(by).plus(-1));
         let due =
             length.step_of(by).plus(-1 - i64::from(crowd)).max(granted).max(length.step_of(seen).plus(1));
         let look_at = length.start_of(due);
         let slots = match params.capacity {
             Some(capacity) => {
-                (self.cost(member, params.cost_by) * f64::from(params.probes_per_step) / capacity).max(1.0)
+                (self.cost(source, params.cost_by) * f64::from(params.probes_per_step) / capacity).max(1.0)
             }
             None => 1.0,
         };
@@ -295,28 +295,28 @@ impl DeadlineIndex {
             probe_at: look_at,
             apart,
             task: plant,
-            host: member.host,
+            host: source.host,
             said,
         };
-        member.deadline = Some(Box::new(bed));
-        *self.hosts.entry(member.host).or_default() += 1;
+        source.deadline = Some(Box::new(bed));
+        *self.hosts.entry(source.host).or_default() += 1;
         self.tardy += u64::from(said);
         // Not before the gate allows it, and not beyond the forecast horizon.
         let furthest = due.plus(SEEN * i64::from(window));
-        let from = length.step_of(allowed(member, look_at)).min(furthest);
-        self.medd.task(member.place as usize, plant, due.max(from).0);
-        self.due_by_step.insert((due, member.id));
+        let from = length.step_of(allowed(source, look_at)).min(furthest);
+        self.medd.task(source.place as usize, plant, due.max(from).0);
+        self.due_by_step.insert((due, source.id));
         if !said {
-            self.passing.insert((by, member.id));
+            self.passing.insert((by, source.id));
         }
     }
 
     /// A probe of a source was started.
-    pub fn mark_sent(&mut self, member: &Source) {
-        if let Some(bed) = &member.deadline {
-            self.medd.mark_served(member.place as usize);
-            self.due_by_step.remove(&(bed.step, member.id));
-            self.passing.remove(&(bed.by, member.id));
+    pub fn mark_sent(&mut self, source: &Source) {
+        if let Some(bed) = &source.deadline {
+            self.medd.mark_served(source.place as usize);
+            self.due_by_step.remove(&(bed.step, source.id));
+            self.passing.remove(&(bed.by, source.id));
         }
     }
 }

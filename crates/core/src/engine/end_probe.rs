@@ -65,7 +65,7 @@ impl Engine {
     /// Processes a probe report. The probe stays in progress until the result is committed.
     pub(super) fn end_probe(&mut self, mut report: ProbeReport, actions: &mut Vec<Action>) {
         let (id, ended) = (report.source, report.finished);
-        let Some(probe) = self.sources.get(&id).and_then(|member| member.condition().in_progress()) else {
+        let Some(probe) = self.sources.get(&id).and_then(|source| source.condition().in_progress()) else {
             return;
         };
         if probe.moved {
@@ -88,15 +88,15 @@ impl Engine {
         }
         then.notes.extend(self.reserve_slot(id, ended));
         self.release_hosts(probe.hosts, answering, ended);
-        let Some(member) = self.sources.get_mut(&id) else { return };
-        if let Some(probe) = member.probe_mut() {
+        let Some(source) = self.sources.get_mut(&id) else { return };
+        if let Some(probe) = source.probe_mut() {
             probe.deliver = then.follows.notices.iter().any(|notice| notice.tells);
         }
         let result = ProbeResult {
             source: id,
             discarded: probe.moved,
-            memory: member.memory.clone(),
-            look_by: member.deadline.as_ref().map(|bed| bed.by),
+            memory: source.memory.clone(),
+            look_by: source.deadline.as_ref().map(|bed| bed.by),
             host: Some(speaker.asks(&self.hosts)).filter(|after| *after != before),
             notes: then.notes,
             tardy: then.tardy,
@@ -145,83 +145,83 @@ impl Engine {
         speaker: &AnsweringHost,
     ) -> Option<Consequences> {
         let (seed, terms, ended) = (self.seed, self.params.burst, report.finished);
-        let member = self.sources.get_mut(&report.source)?;
-        let state_before = member.memory.state;
-        member.revision.0 += 1;
-        member.redirect_host =
-            answering.map_or(member.redirect_host, |ix| (ix != member.host).then_some(ix));
-        let (asked, last) = (member.asks(), member.spent.last());
-        if let Some(last) = last.filter(|_| member.memory.reason != Reason::Manual) {
-            member.charge_reserve(last, member.wish_without_burst(last, seed, &terms).at, ended, &terms);
+        let source = self.sources.get_mut(&report.source)?;
+        let state_before = source.memory.state;
+        source.revision.0 += 1;
+        source.redirect_host =
+            answering.map_or(source.redirect_host, |ix| (ix != source.host).then_some(ix));
+        let (asked, last) = (source.asks(), source.spent.last());
+        if let Some(last) = last.filter(|_| source.memory.reason != Reason::Manual) {
+            source.charge_reserve(last, source.wish_without_burst(last, seed, &terms).at, ended, &terms);
         }
-        member.spent.note(ended, &member.terms.budget);
-        member.memory.last_probe = Some(ended);
-        let was_stopped = std::mem::take(&mut member.urgency).was_stopped() && report.result.is_err();
+        source.spent.note(ended, &source.terms.budget);
+        source.memory.last_probe = Some(ended);
+        let was_stopped = std::mem::take(&mut source.urgency).was_stopped() && report.result.is_err();
         let mut then = match &report.result {
             Ok(answer) => self.take_answer(report, answer)?,
             Err(failure) => self.take_failure(report, *failure, speaker)?,
         };
-        let member = self.sources.get_mut(&report.source)?;
-        member.outdate_plan_if_unfit(last, ended, asked, report.result.is_ok());
-        let paused = self.hosts.paused_until(member.host);
-        then.notes.extend(member.recompute_next(&self.rule_registry, ended, paused, self.params.step));
+        let source = self.sources.get_mut(&report.source)?;
+        source.outdate_plan_if_unfit(last, ended, asked, report.result.is_ok());
+        let paused = self.hosts.paused_until(source.host);
+        then.notes.extend(source.recompute_next(&self.rule_registry, ended, paused, self.params.step));
         let hosts = &self.hosts;
-        let looked = report.result.as_ref().map_or(member.memory.last_success, |_| Some(report.started));
-        self.deadlines.reindex(member, &self.params, looked, |member, at| member.ask_gate(hosts, at).at);
-        let wish = member.rule_wish(then.wish);
+        let looked = report.result.as_ref().map_or(source.memory.last_success, |_| Some(report.started));
+        self.deadlines.reindex(source, &self.params, looked, |source, at| source.ask_gate(hosts, at).at);
+        let wish = source.rule_wish(then.wish);
         // A failure without fault has no backoff; a deadline in the past would repeat the probe at once.
-        let pauses = member.memory.backoff_until.max(member.memory.retry_until) > Some(ended);
-        let wish = if report.result.is_ok() || pauses { member.by_max_gap(wish) } else { wish };
+        let pauses = source.memory.backoff_until.max(source.memory.retry_until) > Some(ended);
+        let wish = if report.result.is_ok() || pauses { source.by_max_gap(wish) } else { wish };
         // A stopped source stays stopped until it answers: a requested probe that fails is not repeated.
-        if was_stopped && member.memory.state != SourceState::Removed {
-            member.memory.state = SourceState::Resting;
+        if was_stopped && source.memory.state != SourceState::Removed {
+            source.memory.state = SourceState::Resting;
         }
         let gone = was_stopped || matches!(report.result, Err(Failure::Gone));
-        if gone || member.memory.state == SourceState::Removed {
-            member.stop();
-            self.deadlines.forget(member);
+        if gone || source.memory.state == SourceState::Removed {
+            source.stop();
+            self.deadlines.forget(source);
         } else {
-            member.set_due(&self.hosts, wish);
+            source.set_due(&self.hosts, wish);
         }
-        if member.memory.state != state_before {
-            then.notes.push(Note::StateChanged { from: state_before, to: member.memory.state });
+        if source.memory.state != state_before {
+            then.notes.push(Note::StateChanged { from: state_before, to: source.memory.state });
         }
         Some(then)
     }
 
     fn take_answer(&mut self, report: &ProbeReport, answer: &ProbeAnswer) -> Option<Consequences> {
         let (seed, terms, ended) = (self.seed, self.params.burst, report.finished);
-        let member = self.sources.get_mut(&report.source)?;
+        let source = self.sources.get_mut(&report.source)?;
         let mut notes = Vec::new();
-        let undiscovered = member.learn(answer.updates, ended, &mut self.fleet_mean, self.params.step);
+        let undiscovered = source.learn(answer.updates, ended, &mut self.fleet_mean, self.params.step);
         self.slot_stats.undiscovered_hours += undiscovered;
-        member.remember(answer, ended);
-        self.deadlines.count_cost(member.memory.cost, false);
-        member.memory.cost.learn(answer.bytes, ended - report.started);
-        self.deadlines.count_cost(member.memory.cost, true);
-        let tardy = self.deadlines.mark_seen(member, report.started);
+        source.remember(answer, ended);
+        self.deadlines.count_cost(source.memory.cost, false);
+        source.memory.cost.learn(answer.bytes, ended - report.started);
+        self.deadlines.count_cost(source.memory.cost, true);
+        let tardy = self.deadlines.mark_seen(source, report.started);
         if let Some(late) = tardy.filter(|&late| late > Span::ZERO) {
             self.slot_stats.tardy(late);
             notes.push(Note::TardyEnded { late });
         }
-        notes.extend(member.apply_model_update(&answer.model, answer.updates, ended, &terms));
-        let mut wish = member.policy_wish(ended, seed, &terms);
-        let owed = member.rules_owed(report.started);
-        notes.extend(member.mark_served(report.started, &self.rule_registry));
+        notes.extend(source.apply_model_update(&answer.model, answer.updates, ended, &terms));
+        let mut wish = source.policy_wish(ended, seed, &terms);
+        let owed = source.rules_owed(report.started);
+        notes.extend(source.mark_served(report.started, &self.rule_registry));
         let mut follows = RuleEffects::default();
         if let Some(asked) = &answer.rules {
-            member.learn_drift(asked.found, asked.expected);
-            let rate = member.memory.estimate.rate(self.fleet_mean.prior()).max(1e-6);
+            source.learn_drift(asked.found, asked.expected);
+            let rate = source.memory.estimate.rate(self.fleet_mean.prior()).max(1e-6);
             let again_after = Span::from_hours(1).scaled(rate.recip().min(LONGEST_AGAIN_HOURS));
             let look = AnsweredProbe { source: report.source, started: report.started, ended, again_after };
             follows = self.rule_registry.apply_matches(look, &asked.matches, |rule| owed.contains(&rule));
         }
         if answer.gap {
-            member.urgency = Urgency::ItemsLost;
+            source.urgency = Urgency::ItemsLost;
             wish.at = ended + Span::from_millis((wish.at - ended).as_millis() / 2);
             wish.because = Reason::Gap;
         }
-        let adopted = member.count_move_proof(answer.moved_to.as_ref(), ended);
+        let adopted = source.count_move_proof(answer.moved_to.as_ref(), ended);
         notes.extend(adopted.as_ref().map(|moved| Note::MoveAdopted { to: moved.url.clone() }));
         Some(Consequences { wish, notes, follows, tardy, adopted })
     }
@@ -233,16 +233,16 @@ impl Engine {
         speaker: &AnsweringHost,
     ) -> Option<Consequences> {
         let (ended, blameless) = (report.finished, self.outage.is_outage());
-        let member = self.sources.get_mut(&report.source)?;
-        let wish = member.policy_wish(ended, self.seed, &self.params.burst);
+        let source = self.sources.get_mut(&report.source)?;
+        let wish = source.policy_wish(ended, self.seed, &self.params.burst);
         let mut notes = Vec::new();
-        let pause = member.fail(failure, ended, blameless, self.seed);
+        let pause = source.fail(failure, ended, blameless, self.seed);
         let throttled = matches!(failure, Failure::Throttled { .. });
         if let Some(until) = pause.filter(|_| throttled && speaker.group.public) {
             self.hosts.pause(speaker.ix, until);
             notes.push(Note::HostPaused { host: speaker.group.key.to_string(), until });
         }
-        if failure == Failure::Gone && member.memory.burst.burst_since.take().is_some() {
+        if failure == Failure::Gone && source.memory.burst.burst_since.take().is_some() {
             notes.push(Note::BurstForgotten);
         }
         match failure {
@@ -265,18 +265,18 @@ impl Engine {
 
     /// The end of a probe is committed: the source is queued for its next due time.
     pub(super) fn end_committed(&mut self, id: SourceId, actions: &mut Vec<Action>) {
-        let Some(member) = self.sources.get_mut(&id) else { return };
-        let Some(probe) = member.condition().in_progress() else { return };
+        let Some(source) = self.sources.get_mut(&id) else { return };
+        let Some(probe) = source.condition().in_progress() else { return };
         self.in_progress -= 1;
         if probe.deliver {
             actions.push(Action::Deliver);
         }
-        if member.memory.state == SourceState::Removed {
+        if source.memory.state == SourceState::Removed {
             self.drop_source(id);
             actions.push(Action::Forget(id));
         } else {
-            member.leave();
-            member.enqueue(&mut self.hosts);
+            source.leave();
+            source.enqueue(&mut self.hosts);
             self.reindex_deadline(id);
             self.ask_for_plan(id, None);
         }
@@ -284,9 +284,9 @@ impl Engine {
 
     /// The start of a probe is committed: the probe is sent, unless the gate has closed since.
     pub(super) fn start_committed(&mut self, id: SourceId, now: Timestamp, actions: &mut Vec<Action>) {
-        let Some(member) = self.sources.get_mut(&id) else { return };
-        let allowed = member.ask_gate(&self.hosts, now).at <= now;
-        let Some(probe) = member.probe_mut() else { return };
+        let Some(source) = self.sources.get_mut(&id) else { return };
+        let allowed = source.ask_gate(&self.hosts, now).at <= now;
+        let Some(probe) = source.probe_mut() else { return };
         if allowed {
             // The probe goes to the source's current address.
             probe.moved = false;
@@ -299,12 +299,12 @@ impl Engine {
             self.hosts.cancel(host);
         }
         actions.push(Action::Persist(Persist::Cancelled(id)));
-        if member.memory.state == SourceState::Removed {
+        if source.memory.state == SourceState::Removed {
             self.drop_source(id);
             actions.push(Action::Forget(id));
         } else {
-            member.leave();
-            member.enqueue(&mut self.hosts);
+            source.leave();
+            source.enqueue(&mut self.hosts);
             self.reindex_deadline(id);
         }
     }

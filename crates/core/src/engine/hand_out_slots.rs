@@ -32,9 +32,9 @@ impl Engine {
         self.release_due(now, &mut started);
         self.serve(SlotClass::Deadline, now, &mut started);
         for id in self.chosen_early(now) {
-            let Some(member) = self.sources.get_mut(&id) else { continue };
-            member.withdraw(&mut self.hosts, &mut self.slot_queue);
-            (member.memory.due, member.memory.reason, member.ready_at) =
+            let Some(source) = self.sources.get_mut(&id) else { continue };
+            source.withdraw(&mut self.hosts, &mut self.slot_queue);
+            (source.memory.due, source.memory.reason, source.ready_at) =
                 (Due::At(now), Reason::MaxGap, now);
             started.extend(self.start(id, now));
         }
@@ -68,8 +68,8 @@ impl Engine {
                 full |= class == SlotClass::Deadline && !self.fits(id);
                 if full {
                     // It goes first in the next step.
-                    if let Some(member) = self.sources.get_mut(&id) {
-                        member.wait_for_slot(&mut self.slot_queue, self.fleet_mean.prior(), now);
+                    if let Some(source) = self.sources.get_mut(&id) {
+                        source.wait_for_slot(&mut self.slot_queue, self.fleet_mean.prior(), now);
                     }
                 } else {
                     started.extend(self.start(id, now));
@@ -102,64 +102,64 @@ impl Engine {
         while let Some((host, id, parked)) = self.hosts.pop(now) {
             let expected = if parked { Condition::Parked } else { Condition::Queued };
             // A source with another condition, or a removed one, is skipped.
-            let member = self.sources.get_mut(&id).filter(|member| member.condition() == expected);
-            let Some(member) = member else {
+            let source = self.sources.get_mut(&id).filter(|source| source.condition() == expected);
+            let Some(source) = source else {
                 self.hosts.open_queue(host);
                 continue;
             };
-            member.leave();
-            if member.defer_if_gated(&mut self.hosts, now) {
+            source.leave();
+            if source.defer_if_gated(&mut self.hosts, now) {
                 self.hosts.open_queue(host);
                 continue;
             }
             // A pause or a busy host does not count as lateness.
             let closed = self.hosts.paused_until(host).max(self.hosts.closed_until_known(host));
-            let ready = member.memory.due.at().max(closed).unwrap_or(now);
-            member.ready_at = if parked { now } else { ready.min(now) };
-            if member.memory.reason == Reason::Manual && self.slots.1 < self.params.probes_per_step {
+            let ready = source.memory.due.at().max(closed).unwrap_or(now);
+            source.ready_at = if parked { now } else { ready.min(now) };
+            if source.memory.reason == Reason::Manual && self.slots.1 < self.params.probes_per_step {
                 started.extend(self.start(id, now));
             } else {
-                member.wait_for_slot(&mut self.slot_queue, self.fleet_mean.prior(), now);
+                source.wait_for_slot(&mut self.slot_queue, self.fleet_mean.prior(), now);
             }
         }
     }
 
     /// Starts the probe of a selected source, unless the gate or a host has closed since.
     fn start(&mut self, id: SourceId, now: Timestamp) -> Option<Attempt> {
-        let member = self.sources.get_mut(&id)?;
-        debug_assert!(!member.condition().is_in_progress(), "one at a time");
-        let condition = member.leave();
+        let source = self.sources.get_mut(&id)?;
+        debug_assert!(!source.condition().is_in_progress(), "one at a time");
+        let condition = source.leave();
         let sampled = condition == Condition::WaitsForSlot(SlotClass::Sampled);
-        if member.defer_if_gated(&mut self.hosts, now) {
+        if source.defer_if_gated(&mut self.hosts, now) {
             return None;
         }
-        let (host, also) = member.hosts();
+        let (host, also) = source.hosts();
         let open = closed_until(&self.hosts, host, now).is_none();
         if let Some(until) =
             open.then(|| self.hosts.take_turn(host, self.params.host_spacing, now).err()).flatten()
         {
             self.hosts.close_until(host, until);
         } else if open {
-            let memory = &member.memory;
+            let memory = &source.memory;
             let due = memory.due.at().max(self.hosts.paused_until(host)).map_or(now, |due| due.min(now));
             let (policy, reason) = (memory.burst.asked_by, memory.reason);
             let attempt = Attempt { source: id, due, started: now, policy, reason };
             let probe = InProgress { attempt, hosts: (host, also), moved: false, deliver: false };
-            member.begin(probe);
+            source.begin(probe);
             self.reservations
-                .release(member.pending_intervals.as_mut().and_then(|serving| serving.slot.take()));
+                .release(source.pending_intervals.as_mut().and_then(|serving| serving.slot.take()));
             for host in [Some(host), also].into_iter().flatten() {
                 self.hosts.occupy(host);
             }
             self.slots.1 += 1;
             self.in_progress += 1;
-            let cost = self.deadlines.cost(member, self.params.cost_by);
+            let cost = self.deadlines.cost(source, self.params.cost_by);
             self.work += cost;
-            self.deadlines.mark_sent(member);
-            self.slot_stats.sent(sampled, now - member.ready_at, self.params.step, cost);
+            self.deadlines.mark_sent(source);
+            self.slot_stats.sent(sampled, now - source.ready_at, self.params.step, cost);
             return Some(attempt);
         }
-        member.park(&mut self.hosts, sampled);
+        source.park(&mut self.hosts, sampled);
         None
     }
 

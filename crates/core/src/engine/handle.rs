@@ -49,23 +49,23 @@ impl Engine {
 
     /// Requests a probe. The gate applies to it as to any other.
     fn request(&mut self, id: SourceId, now: Timestamp) -> Result<(), Refusal> {
-        let member = self.sources.get_mut(&id).ok_or(Refusal::Unknown)?;
-        if member.condition().is_in_progress() {
+        let source = self.sources.get_mut(&id).ok_or(Refusal::Unknown)?;
+        if source.condition().is_in_progress() {
             return Err(Refusal::InFlight);
         }
-        let verdict = member.ask_gate(&self.hosts, now);
+        let verdict = source.ask_gate(&self.hosts, now);
         if let Some(constraint) = verdict.binding {
             return Err(Refusal::Until { constraint, until: verdict.at });
         }
-        member.withdraw(&mut self.hosts, &mut self.slot_queue);
-        member.request(now);
-        member.enqueue(&mut self.hosts);
+        source.withdraw(&mut self.hosts, &mut self.slot_queue);
+        source.request(now);
+        source.enqueue(&mut self.hosts);
         Ok(())
     }
 
     fn clock_set(&mut self, by: Span, now: Timestamp, actions: &mut Vec<Action>) {
         self.shift(by);
-        let longest = self.sources.values().map(|member| member.terms.budget.per).max();
+        let longest = self.sources.values().map(|source| source.terms.budget.per).max();
         let since = now - by - longest.unwrap_or(Span::ZERO) - Span::from_hours(1);
         actions.push(Action::Persist(Persist::ClockSet { by, at: now, since }));
     }

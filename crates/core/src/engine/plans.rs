@@ -62,15 +62,15 @@ impl Engine {
             && self.plans_requested < MOST_REQUESTS
             && let Some(id) = self.to_plan.pop_front()
         {
-            let Some(member) = self.sources.get_mut(&id) else { continue };
-            let not_before = member.plan.take_request();
-            let wants = member.wants(&self.rule_registry);
-            if !member.is_plannable() && member.terms.policy != Policy::Adaptive && wants.is_none() {
+            let Some(source) = self.sources.get_mut(&id) else { continue };
+            let not_before = source.plan.take_request();
+            let wants = source.wants(&self.rule_registry);
+            if !source.is_plannable() && source.terms.policy != Policy::Adaptive && wants.is_none() {
                 continue;
             }
-            let not_before = self.hosts.paused_until(member.host).max(not_before);
-            let standing = member.plan_input(now, not_before, self.seed, &self.params.burst);
-            let (policy, made_from) = (member.policy_to_plan_by(), member.revision);
+            let not_before = self.hosts.paused_until(source.host).max(not_before);
+            let standing = source.plan_input(now, not_before, self.seed, &self.params.burst);
+            let (policy, made_from) = (source.policy_to_plan_by(), source.revision);
             self.plans_requested += 1;
             actions.push(Action::BuildPlan(Box::new(PlanOrder {
                 source: id,
@@ -108,7 +108,7 @@ impl Engine {
         for predicted in ready.intervals {
             let source = predicted.source;
             let due = |engine: &Self| {
-                engine.sources.get(&source).map(|member| (member.memory.due, member.memory.rule.clone()))
+                engine.sources.get(&source).map(|source| (source.memory.due, source.memory.rule.clone()))
             };
             let before = due(self);
             match self.adopt_intervals(&predicted, now) {
@@ -123,12 +123,12 @@ impl Engine {
     }
 
     fn take_profile(&mut self, SourceProfile { source, pulse, per_hour, updates }: SourceProfile) {
-        if let Some(member) = self.sources.get_mut(&source) {
-            member.profile = Some(Box::new(pulse));
+        if let Some(source) = self.sources.get_mut(&source) {
+            source.profile = Some(Box::new(pulse));
             // An estimate from its own probes is newer than the profile.
-            if member.memory.estimate.known_rate().is_none() {
+            if source.memory.estimate.known_rate().is_none() {
                 let span = f64::from(updates.max(1)) / per_hour;
-                member.memory.estimate = ChangePointRate::seeded(per_hour, span);
+                source.memory.estimate = ChangePointRate::seeded(per_hour, span);
             }
         }
     }
@@ -137,27 +137,27 @@ impl Engine {
     /// in backoff that happens when a probe ends.
     pub(super) fn rates_fitted(&mut self, ids: &[SourceId]) {
         for id in ids {
-            let Some(member) = self.sources.get_mut(id) else { continue };
-            let serves = member.pending_intervals.as_mut().is_some_and(|serving| {
+            let Some(source) = self.sources.get_mut(id) else { continue };
+            let serves = source.pending_intervals.as_mut().is_some_and(|serving| {
                 // The fitted rate now includes the drift.
                 serving.drift = Drift::default();
                 serving.own
             });
-            if member.terms.policy == Policy::Adaptive || serves {
+            if source.terms.policy == Policy::Adaptive || serves {
                 // It is sampled, with hourly weights; or rules wait for its updates.
-                if member.plan.request() {
+                if source.plan.request() {
                     self.to_plan.push_back(*id);
                 }
             }
-            let has_plan = member.plan.current().is_some();
-            if member.policy_plans() && !(member.terms.policy == Policy::Auto && has_plan) {
+            let has_plan = source.plan.current().is_some();
+            if source.policy_plans() && !(source.terms.policy == Policy::Auto && has_plan) {
                 // `auto` plans again whenever its probe ends.
-                member.plan.outdate_if(true);
-                if let (false, Due::At(due)) = (has_plan, member.memory.due) {
+                source.plan.outdate_if(true);
+                if let (false, Due::At(due)) = (has_plan, source.memory.due) {
                     // The due time is from before a restart, or from before any data.
-                    member.plan.begin_no_sooner(due);
+                    source.plan.begin_no_sooner(due);
                 }
-                if member.is_plannable() && member.plan.request() {
+                if source.is_plannable() && source.plan.request() {
                     self.to_plan.push_back(*id);
                 }
             }
@@ -167,51 +167,51 @@ impl Engine {
     /// Adopts a plan, unless the source changed since the request. Returns an event worth storing.
     fn adopt(&mut self, made: MadePlan, now: Timestamp) -> Result<(AdoptedPlan, Option<Note>), StalePlan> {
         let MadePlan { source: id, made_from, at: made_at, ahead } = made;
-        let member =
-            self.sources.get_mut(&id).filter(|member| member.revision == made_from).ok_or(StalePlan)?;
-        if member.condition().is_in_progress() {
+        let source =
+            self.sources.get_mut(&id).filter(|source| source.revision == made_from).ok_or(StalePlan)?;
+        if source.condition().is_in_progress() {
             // The plan includes the probe in progress, which did not start at its planned time.
             return Err(StalePlan);
         }
-        member.plan.follow(Plan::new(made_from, &ahead));
-        let asked_by_hand = member.memory.reason == Reason::Manual;
-        let switched = member.switch_for_plan();
-        if !asked_by_hand && member.is_well() {
-            member.withdraw(&mut self.hosts, &mut self.slot_queue);
-            let last = member.spent.last().unwrap_or(now);
-            let wish = member.wish(last, self.seed, &self.params.burst);
-            let chasing = wish.because == Reason::Burst && member.memory.burst.asked_by == Policy::Ttl;
+        source.plan.follow(Plan::new(made_from, &ahead));
+        let asked_by_hand = source.memory.reason == Reason::Manual;
+        let switched = source.switch_for_plan();
+        if !asked_by_hand && source.is_well() {
+            source.withdraw(&mut self.hosts, &mut self.slot_queue);
+            let last = source.spent.last().unwrap_or(now);
+            let wish = source.wish(last, self.seed, &self.params.burst);
+            let chasing = wish.because == Reason::Burst && source.memory.burst.asked_by == Policy::Ttl;
             // The plan applies after the burst. It moves none of the burst's probes forward.
             let sooner =
-                member.urgency.keeps_its_time() && member.memory.due.at().is_some_and(|due| due <= wish.at);
+                source.urgency.keeps_its_time() && source.memory.due.at().is_some_and(|due| due <= wish.at);
             if !chasing && !sooner {
-                member.set_due(&self.hosts, ProbeWish { at: wish.at.max(now), ..wish });
+                source.set_due(&self.hosts, ProbeWish { at: wish.at.max(now), ..wish });
             }
-            member.enqueue(&mut self.hosts);
+            source.enqueue(&mut self.hosts);
         }
-        let (follows, passing) = (member.memory.burst.follows, member.terms.policy == Policy::Auto);
-        Ok((AdoptedPlan { made_at, plan: ahead, passing, due: member.due_change(), follows }, switched))
+        let (follows, passing) = (source.memory.burst.follows, source.terms.policy == Policy::Auto);
+        Ok((AdoptedPlan { made_at, plan: ahead, passing, due: source.due_change(), follows }, switched))
     }
 
     /// Outdates all plans after a common input changed: they are built again as probes end.
     pub(super) fn replan_all(&mut self) {
-        for member in self.sources.values_mut() {
-            member.plan.outdate_if(true);
+        for source in self.sources.values_mut() {
+            source.plan.outdate_if(true);
             // Plans in progress use the old input.
-            member.revision.0 += 1;
+            source.revision.0 += 1;
         }
     }
 
     /// Requests a plan for a source that was stored, if it needs one.
     pub(super) fn ask_for_plan(&mut self, id: SourceId, not_before: Option<Timestamp>) {
-        if let Some(member) = self.sources.get_mut(&id)
-            && (member.plan.is_wanting() && member.is_plannable()
-                || member.wants(&self.rule_registry).is_some())
+        if let Some(source) = self.sources.get_mut(&id)
+            && (source.plan.is_wanting() && source.is_plannable()
+                || source.wants(&self.rule_registry).is_some())
         {
             if let Some(at) = not_before {
-                member.plan.begin_no_sooner(at);
+                source.plan.begin_no_sooner(at);
             }
-            if member.plan.request() {
+            if source.plan.request() {
                 // Before sources with only a new rate: those still have a plan.
                 self.to_plan.push_front(id);
             }

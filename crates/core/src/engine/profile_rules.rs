@@ -27,38 +27,38 @@ impl Engine {
         self.rule_registry = book;
         self.rule_registry.drop_unlisted(now);
         self.reservations.clear();
-        for member in self.sources.values_mut() {
-            let parts = self.rule_registry.parts(member.id);
+        for source in self.sources.values_mut() {
+            let parts = self.rule_registry.parts(source.id);
             let asked = parts.iter().any(|part| part.asked);
-            if asked || member.pending_intervals.is_some() {
+            if asked || source.pending_intervals.is_some() {
                 // Predictions in progress name rules by their old numbers.
-                member.revision.0 += 1;
+                source.revision.0 += 1;
             }
             if !asked {
-                member.pending_intervals = None;
+                source.pending_intervals = None;
                 continue;
             }
             let own = parts.iter().any(|part| {
                 part.asked && self.rule_registry.terms(part.rule).is_some_and(|terms| terms.own)
             });
             // The drift is kept when rules change.
-            let drift = member.pending_intervals.as_ref().map(|serving| serving.drift).unwrap_or_default();
-            member.pending_intervals =
+            let drift = source.pending_intervals.as_ref().map(|serving| serving.drift).unwrap_or_default();
+            source.pending_intervals =
                 Some(Box::new(PendingIntervals { own, drift, ..PendingIntervals::default() }));
-            if own && member.plan.request() {
-                self.to_plan.push_back(member.id);
-                if let Due::At(due) = member.memory.due {
+            if own && source.plan.request() {
+                self.to_plan.push_back(source.id);
+                if let Due::At(due) = source.memory.due {
                     // The plan that follows causes no request.
-                    member.plan.begin_no_sooner(due);
+                    source.plan.begin_no_sooner(due);
                 }
             }
         }
         for (rule, executable) in self.rule_registry.executables() {
             // A source probed since then has served the rule, before a restart or a reload.
             let served =
-                |member: &Source| member.memory.last_success.is_some_and(|at| at >= executable.since);
+                |source: &Source| source.memory.last_success.is_some_and(|at| at >= executable.since);
             let asked = self.rule_registry.asked(rule).iter().copied();
-            let owing = asked.filter(|id| self.sources.get(id).is_some_and(|member| !served(member)));
+            let owing = asked.filter(|id| self.sources.get(id).is_some_and(|source| !served(source)));
             for id in owing.collect::<Vec<_>>() {
                 self.open_span(id, rule, executable.until, now);
             }
@@ -87,16 +87,16 @@ impl Engine {
         until: Timestamp,
         now: Timestamp,
     ) -> Option<Vec<Note>> {
-        let member = self.sources.get_mut(&id)?;
-        let serving = member.pending_intervals.as_mut()?;
+        let source = self.sources.get_mut(&id)?;
+        let serving = source.pending_intervals.as_mut()?;
         // Triggered again before it was served: one probe serves both, by the end of the first.
         let open = serving.open.intervals().iter().find(|span| span.rule == rule && span.until >= now);
         let until = open.map_or(until, |open| open.until.min(until));
         serving.open.withdraw(rule);
         // An interval that is over has no deadline, but a later probe still counts.
         serving.open.add(Interval { rule, from: now.min(until), until });
-        let paused = self.hosts.paused_until(member.host);
-        let mut notes = member.recompute_next(&self.rule_registry, now, paused, self.params.step);
+        let paused = self.hosts.paused_until(source.host);
+        let mut notes = source.recompute_next(&self.rule_registry, now, paused, self.params.step);
         notes.extend(self.recompute_due(id, now));
         Some(notes)
     }
@@ -109,10 +109,10 @@ impl Engine {
         now: Timestamp,
     ) -> Result<Vec<Note>, StalePlan> {
         let (id, margin) = (predicted.source, self.params.step);
-        let member = self.sources.get_mut(&id);
-        let member = member.filter(|member| member.revision == predicted.made_from).ok_or(StalePlan)?;
-        let idle = !member.condition().is_in_progress();
-        let Some(serving) = member.pending_intervals.as_mut().filter(|_| idle) else {
+        let source = self.sources.get_mut(&id);
+        let source = source.filter(|source| source.revision == predicted.made_from).ok_or(StalePlan)?;
+        let idle = !source.condition().is_in_progress();
+        let Some(serving) = source.pending_intervals.as_mut().filter(|_| idle) else {
             return Err(StalePlan);
         };
         serving.is_predicted = predicted.intervals.is_some();
@@ -122,38 +122,38 @@ impl Engine {
             }
         }
         predicted.intervals.iter().flatten().for_each(|&span| serving.open.add(span));
-        let paused = self.hosts.paused_until(member.host);
-        let mut notes = member.recompute_next(&self.rule_registry, now, paused, margin);
+        let paused = self.hosts.paused_until(source.host);
+        let mut notes = source.recompute_next(&self.rule_registry, now, paused, margin);
         notes.extend(self.recompute_due(id, now));
         Ok(notes)
     }
 
     /// Updates a source's due time after its intervals changed.
     fn recompute_due(&mut self, id: SourceId, now: Timestamp) -> Option<Note> {
-        let member = self.sources.get_mut(&id)?;
-        let settled = !member.condition().is_in_progress()
-            && member.is_well()
-            && !matches!(member.memory.reason, Reason::Manual | Reason::FirstContact);
+        let source = self.sources.get_mut(&id)?;
+        let settled = !source.condition().is_in_progress()
+            && source.is_well()
+            && !matches!(source.memory.reason, Reason::Manual | Reason::FirstContact);
         if !settled {
             return None;
         }
-        let for_rules = member.memory.rule.is_some();
-        let at = member.memory.due.at()?;
-        let due = ProbeWish { at, because: member.memory.reason, by: member.memory.burst.asked_by };
-        let wish = match for_rules || member.pending_intervals.as_ref().is_some_and(|serving| serving.own) {
+        let for_rules = source.memory.rule.is_some();
+        let at = source.memory.due.at()?;
+        let due = ProbeWish { at, because: source.memory.reason, by: source.memory.burst.asked_by };
+        let wish = match for_rules || source.pending_intervals.as_ref().is_some_and(|serving| serving.own) {
             // The interval that it was due for may no longer exist.
-            true => member.wish(member.spent.last().unwrap_or(now), self.seed, &self.params.burst),
-            false => member.rule_wish(due),
+            true => source.wish(source.spent.last().unwrap_or(now), self.seed, &self.params.burst),
+            false => source.rule_wish(due),
         };
         // Rules do not delay a probe for items that may have been lost. A probe that no rule needs is not
         // moved forward.
-        let later = member.urgency.keeps_its_time() && due.at < wish.at;
+        let later = source.urgency.keeps_its_time() && due.at < wish.at;
         let sooner = !for_rules && wish.because != Reason::Rule && wish.at < due.at;
         let wish = if later || sooner { due } else { wish };
         if wish != due {
-            member.withdraw(&mut self.hosts, &mut self.slot_queue);
-            member.set_due(&self.hosts, ProbeWish { at: wish.at.max(now), ..wish });
-            member.enqueue(&mut self.hosts);
+            source.withdraw(&mut self.hosts, &mut self.slot_queue);
+            source.set_due(&self.hosts, ProbeWish { at: wish.at.max(now), ..wish });
+            source.enqueue(&mut self.hosts);
         }
         self.reserve_slot(id, now)
     }
@@ -162,12 +162,12 @@ impl Engine {
     pub(super) fn reserve_slot(&mut self, id: SourceId, now: Timestamp) -> Option<Note> {
         let length = self.step_length();
         self.reservations.forget_before(length.step_of(now));
-        let member = self.sources.get_mut(&id)?;
-        let (host, waits) = (member.host, member.memory.reason == Reason::Rule);
-        let serving = member.pending_intervals.as_mut()?;
+        let source = self.sources.get_mut(&id)?;
+        let (host, waits) = (source.host, source.memory.reason == Reason::Rule);
+        let serving = source.pending_intervals.as_mut()?;
         self.reservations.release(serving.slot.take());
         let next = serving.next.clone().filter(|_| waits)?;
-        let due = member.memory.due.at()?;
+        let due = source.memory.due.at()?;
         let from = next.from.max(now);
         let kept = match self.reservations.reserve(host, (from, due), &self.params) {
             Ok(kept) => kept,
@@ -181,10 +181,10 @@ impl Engine {
         if kept.0 < length.step_of(due) {
             let at = length.start_of(kept.0).max(from);
             // Only if the gate allows it.
-            if member.ask_gate(&self.hosts, at).at == at {
-                member.withdraw(&mut self.hosts, &mut self.slot_queue);
-                member.memory.due = Due::At(at);
-                member.enqueue(&mut self.hosts);
+            if source.ask_gate(&self.hosts, at).at == at {
+                source.withdraw(&mut self.hosts, &mut self.slot_queue);
+                source.memory.due = Due::At(at);
+                source.enqueue(&mut self.hosts);
             }
         }
         None

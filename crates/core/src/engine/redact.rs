@@ -87,10 +87,10 @@ impl Redaction {
         due.rule.iter_mut().for_each(|rule| self.shared(rule));
     }
 
-    fn member(&mut self, member: &mut Source) {
-        self.terms(&mut member.terms);
-        self.memory(&mut member.memory);
-        let next = member.pending_intervals.as_mut().and_then(|serving| serving.next.as_mut());
+    fn source(&mut self, source: &mut Source) {
+        self.terms(&mut source.terms);
+        self.memory(&mut source.memory);
+        let next = source.pending_intervals.as_mut().and_then(|serving| serving.next.as_mut());
         next.into_iter().for_each(|next| self.shared(&mut next.name));
     }
 
@@ -102,7 +102,7 @@ impl Redaction {
     pub fn engine(&mut self, engine: &mut Engine) {
         engine.hosts.rename(|key| self.number(key));
         self.book(&mut engine.rule_registry);
-        engine.sources.values_mut().for_each(|member| self.member(member));
+        engine.sources.values_mut().for_each(|source| self.source(source));
         engine.deadlines.notes_mut().for_each(|note| self.note(note));
     }
 

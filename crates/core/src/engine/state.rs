@@ -80,10 +80,10 @@ impl Engine {
 
     /// Removes a source.
     pub(super) fn drop_source(&mut self, id: SourceId) {
-        if let Some(mut member) = self.sources.remove(&id) {
-            self.slot_queue.leave(member.place);
-            self.deadlines.forget(&mut member);
-            self.deadlines.count_cost(member.memory.cost, false);
+        if let Some(mut source) = self.sources.remove(&id) {
+            self.slot_queue.leave(source.place);
+            self.deadlines.forget(&mut source);
+            self.deadlines.count_cost(source.memory.cost, false);
         }
     }
 }

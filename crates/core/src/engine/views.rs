@@ -84,22 +84,22 @@ impl Engine {
 
     /// The stored state of a source.
     pub fn memory(&self, id: SourceId) -> Option<&SourceMemory> {
-        self.sources.get(&id).map(|member| &member.memory)
+        self.sources.get(&id).map(|source| &source.memory)
     }
 
     /// The host group of a source.
     pub fn host(&self, id: SourceId) -> Option<&HostGroup> {
-        self.sources.get(&id).map(|member| &member.terms.host)
+        self.sources.get(&id).map(|source| &source.terms.host)
     }
 
     /// The revision that a plan for this source must name.
     pub fn revision(&self, id: SourceId) -> Option<Revision> {
-        self.sources.get(&id).map(|member| member.revision)
+        self.sources.get(&id).map(|source| source.revision)
     }
 
     /// Probes that a source has left in the window that ends now.
     pub fn budget_left(&self, id: SourceId, now: Timestamp) -> Option<u32> {
-        self.sources.get(&id).map(|member| member.spent.left(&member.terms.budget, now))
+        self.sources.get(&id).map(|source| source.spent.left(&source.terms.budget, now))
     }
 
     /// The progress of all rules.
@@ -114,7 +114,7 @@ impl Engine {
 
     /// Statistics of all deadlines.
     pub fn deadlines(&self) -> DeadlineStats {
-        let sources = self.sources.values().filter(|member| member.deadline.is_some()).count() as u64;
+        let sources = self.sources.values().filter(|source| source.deadline.is_some()).count() as u64;
         DeadlineStats { sources, tardy: self.deadlines.tardy, omega: self.deadlines.omega() }
     }
 
@@ -125,17 +125,17 @@ impl Engine {
 
     /// The cost of a probe of a source relative to the mean probe.
     pub fn cost(&self, id: SourceId) -> Option<f64> {
-        self.sources.get(&id).map(|member| self.deadlines.cost(member, self.params.cost_by))
+        self.sources.get(&id).map(|source| self.deadlines.cost(source, self.params.cost_by))
     }
 
     /// The demands of all sources that can be probed: weighted rates per step as estimated from their
     /// probes, and budgets.
     pub fn demands(&self) -> Vec<SourceDemand> {
         let (prior, step_hours) = (self.fleet_mean.prior(), self.step_length().hours());
-        let well = self.sources.values().filter(|member| member.is_well());
-        well.map(|member| SourceDemand {
-            rate: f64::from(member.terms.weight) * member.memory.estimate.rate(prior) * step_hours,
-            least_gap: member.terms.budget.even_gap().as_secs_f64() / 3600.0 / step_hours,
+        let well = self.sources.values().filter(|source| source.is_well());
+        well.map(|source| SourceDemand {
+            rate: f64::from(source.terms.weight) * source.memory.estimate.rate(prior) * step_hours,
+            least_gap: source.terms.budget.even_gap().as_secs_f64() / 3600.0 / step_hours,
         })
         .collect()
     }
@@ -144,80 +144,80 @@ impl Engine {
     /// every step since the last answered probe, and for half of the current one.
     pub fn undiscovered(&self, now: Timestamp) -> f64 {
         let (prior, half_step) = (self.fleet_mean.prior(), self.step_length().hours() / 2.0);
-        let well = self.sources.values().filter(|member| member.is_well());
-        let expected = |member: &Source| {
-            let looked = member.memory.last_success?;
+        let well = self.sources.values().filter(|source| source.is_well());
+        let expected = |source: &Source| {
+            let looked = source.memory.last_success?;
             let hours =
-                hourly_profile::hours(member.profile.as_deref(), looked, now.max(looked)) + half_step;
-            Some(f64::from(member.terms.weight) * member.memory.estimate.rate(prior) * hours)
+                hourly_profile::hours(source.profile.as_deref(), looked, now.max(looked)) + half_step;
+            Some(f64::from(source.terms.weight) * source.memory.estimate.rate(prior) * hours)
         };
-        well.filter_map(|member| expected(member)).sum()
+        well.filter_map(|source| expected(source)).sum()
     }
 
     /// The next probe of a source as known now, and the reason: its due time, or a constraint that defers
     /// it.
     pub fn outlook(&self, id: SourceId, now: Timestamp) -> Option<(Due, Reason)> {
-        self.sources.get(&id).map(|member| self.outlook_of(member, now))
+        self.sources.get(&id).map(|source| self.outlook_of(source, now))
     }
 
-    fn outlook_of(&self, member: &Source, now: Timestamp) -> (Due, Reason) {
-        let Due::At(due) = member.memory.due else {
-            return (member.memory.due, Reason::Constraint(Constraint::Resting));
+    fn outlook_of(&self, source: &Source, now: Timestamp) -> (Due, Reason) {
+        let Due::At(due) = source.memory.due else {
+            return (source.memory.due, Reason::Constraint(Constraint::Resting));
         };
-        let verdict = member.ask_gate(&self.hosts, due.max(now));
+        let verdict = source.ask_gate(&self.hosts, due.max(now));
         match verdict.binding {
             Some(constraint) => (Due::At(verdict.at), Reason::Constraint(constraint)),
-            None => (member.memory.due, member.memory.reason),
+            None => (source.memory.due, source.memory.reason),
         }
     }
 
     /// The time by the policy, every constraint with its end, and the resulting due time. `plan` is the
     /// stored plan of the source, if the engine has none.
     pub fn explain(&self, id: SourceId, plan: Option<Plan>, now: Timestamp) -> Option<Explanation> {
-        let mut member = Source::clone(self.sources.get(&id)?);
-        let follows_plan = plan.as_ref().is_some_and(|plan| member.would_follow(plan, now));
+        let mut source = Source::clone(self.sources.get(&id)?);
+        let follows_plan = plan.as_ref().is_some_and(|plan| source.would_follow(plan, now));
         if let Some(plan) = plan.filter(|_| follows_plan) {
-            member.plan.follow(plan);
+            source.plan.follow(plan);
         }
         let terms = &self.params.burst;
-        let due = member.memory.due;
-        let wanted = match member.spent.last().map(|last| member.wish(last, self.seed, terms)) {
+        let due = source.memory.due;
+        let wanted = match source.spent.last().map(|last| source.wish(last, self.seed, terms)) {
             // A due time by the policy is the wish made after the last probe, so it is used as it is. The
             // same holds in a burst and for rules and deadlines: the store does not contain all their
             // inputs.
-            Some(wish) if wish.because == Reason::Policy && member.memory.reason == Reason::Policy => due,
-            Some(_) if matches!(member.memory.reason, Reason::Burst | Reason::Rule | Reason::MaxGap) => due,
+            Some(wish) if wish.because == Reason::Policy && source.memory.reason == Reason::Policy => due,
+            Some(_) if matches!(source.memory.reason, Reason::Burst | Reason::Rule | Reason::MaxGap) => due,
             Some(wish) => Due::At(wish.at),
             None => due,
         };
-        let (due, reason) = self.outlook_of(&member, now);
+        let (due, reason) = self.outlook_of(&source, now);
         Some(Explanation {
             wanted,
-            asking: member.memory.burst.asked_by,
-            reserve: member.reserve(terms, now),
+            asking: source.memory.burst.asked_by,
+            reserve: source.reserve(terms, now),
             due,
             reason,
-            rule: member.memory.rule.clone(),
-            look_by: member.deadline.as_ref().map(|bed| bed.by),
-            constraints: self.constraints(&member, now),
-            budget: member.terms.budget,
-            price: member.terms.price,
-            left: member.spent.left(&member.terms.budget, now),
+            rule: source.memory.rule.clone(),
+            look_by: source.deadline.as_ref().map(|bed| bed.by),
+            constraints: self.constraints(&source, now),
+            budget: source.terms.budget,
+            price: source.terms.price,
+            left: source.spent.left(&source.terms.budget, now),
             follows_plan,
         })
     }
 
-    fn constraints(&self, member: &Source, now: Timestamp) -> Vec<(Constraint, Option<Timestamp>)> {
-        let mut constraints = gate::constraints(&member.memory, &member.spent, &member.terms.budget);
-        let paused = self.hosts.paused_until(member.host).map(|until| (Constraint::HostPause, until));
-        let held = self.hosts.closed_until_known(member.host).map(|until| (Constraint::HostSpacing, until));
+    fn constraints(&self, source: &Source, now: Timestamp) -> Vec<(Constraint, Option<Timestamp>)> {
+        let mut constraints = gate::constraints(&source.memory, &source.spent, &source.terms.budget);
+        let paused = self.hosts.paused_until(source.host).map(|until| (Constraint::HostPause, until));
+        let held = self.hosts.closed_until_known(source.host).map(|until| (Constraint::HostSpacing, until));
         constraints.extend(paused.into_iter().chain(held));
-        let hints = &member.memory.hints;
+        let hints = &source.memory.hints;
         if hints.skip_hours != 0 || hints.skip_days != 0 {
             let from = constraints.iter().map(|&(_, until)| until).max().unwrap_or(now).max(now);
             constraints.push((Constraint::Skip, gate::past_skips(from, hints)));
         }
-        let stopped = (member.memory.due == Due::Stopped).then_some((Constraint::Resting, None));
+        let stopped = (source.memory.due == Due::Stopped).then_some((Constraint::Resting, None));
         let constraints = constraints.into_iter().map(|(constraint, until)| (constraint, Some(until)));
         constraints.chain(stopped).collect()
     }
