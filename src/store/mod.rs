@@ -12,6 +12,7 @@ pub mod known_rate;
 pub mod load;
 pub mod lock;
 pub mod measures;
+pub mod migrations;
 pub mod open;
 pub mod outbox;
 pub mod past;

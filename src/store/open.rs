@@ -3,14 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use sqlx::migrate::Migrator;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{ConnectOptions, Connection, Row, SqliteConnection};
 
 use super::StoreError;
 use super::error::{NOTADB, is_read_only, primary_code};
-
-static MIGRATIONS: Migrator = sqlx::migrate!("./migrations");
+use super::migrations::MIGRATIONS;
 
 /// SQLite's application id of a store, shown by `file`: "tide".
 const APPLICATION_ID: i64 = 0x7469_6465;

@@ -11,8 +11,8 @@ use crate::store::review::BurstReview;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
-use super::circumstances::{Circumstances, day};
-use super::demo_sources::Character;
+use super::demo_sources::DemoSource;
+use super::run_facts::{RunFacts, day};
 
 /// Largest lateness of probes (95th percentile) for which missed bursts count. Above it the machine is
 /// too slow for the clock, so the time of detection says nothing about the daemon.
@@ -38,10 +38,7 @@ pub struct BurstReport {
 }
 
 /// The stored bursts, with the names of their sources.
-pub fn draw_up<'n>(
-    reviews: &[BurstReview],
-    name: impl Fn(SourceId) -> Option<&'n str>,
-) -> Vec<BurstReport> {
+pub fn build<'n>(reviews: &[BurstReview], name: impl Fn(SourceId) -> Option<&'n str>) -> Vec<BurstReport> {
     let report = |burst: &BurstReview| BurstReport {
         source: name(burst.source).unwrap_or("unknown").to_owned(),
         began: burst.began.iso(),
@@ -61,13 +58,14 @@ pub fn draw_up<'n>(
 /// hour early, in a pause, or up to seven hours late. Bursts are ignored if the run starts too shortly
 /// before or ends too early.
 pub fn missed(
-    cast: &[Character],
+    demo_sources: &[DemoSource],
     found: &[BurstReport],
-    run: &Circumstances,
+    run: &RunFacts,
 ) -> impl Iterator<Item = String> {
     let hours = Span::from_hours;
-    cast.iter()
-        .filter_map(|character| Some((character.name, character.burst?)))
+    demo_sources
+        .iter()
+        .filter_map(|source| Some((source.name, source.burst?)))
         .filter(move |(_, (from, until))| {
             run.began + KNOWN_AFTER <= *from && run.ended >= *until + hours(7)
         })
@@ -102,8 +100,8 @@ impl fmt::Display for BurstReport {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::demo::demo_sources::cast;
-    use crate::cli::demo::world::DemoCalendar;
+    use crate::cli::demo::calendar::DemoCalendar;
+    use crate::cli::demo::demo_sources::demo_sources;
 
     fn at(iso: &str) -> Timestamp {
         Timestamp::parse_iso(iso).expect("valid")
@@ -112,7 +110,7 @@ mod tests {
     #[test]
     fn a_burst_counts_as_missed_only_if_the_run_covers_it() {
         let calendar = DemoCalendar { origin: at("2026-11-02T00:00:00Z"), days: 7 };
-        let cast = cast(&calendar);
+        let demo_sources = demo_sources(&calendar);
         let review = |began, ended: Option<&str>| BurstReview {
             source: SourceId(1),
             began: at(began),
@@ -123,7 +121,7 @@ mod tests {
             by_ttl: 9,
             planned_again: ended.is_some(),
         };
-        let run = |days| Circumstances {
+        let run = |days| RunFacts {
             began: calendar.origin,
             ended: calendar.origin + Span::from_days(days),
             speed: 10_000.0,
@@ -131,7 +129,7 @@ mod tests {
             interrupted: false,
         };
         let missed = |reviews: &[BurstReview], days| -> Vec<String> {
-            super::missed(&cast, &draw_up(reviews, |_| Some("newsroom")), &run(days)).collect()
+            super::missed(&demo_sources, &build(reviews, |_| Some("newsroom")), &run(days)).collect()
         };
         assert_eq!(missed(&[], 7), ["newsroom"]);
         assert_eq!(missed(&[], 4), ["newsroom"], "the run covers that day to midnight");
@@ -153,12 +151,14 @@ mod tests {
         ];
         assert!(missed(&halves, 7).is_empty());
 
-        let told = draw_up(&[good, review("2026-11-05T13:02:00Z", None)], |_| Some("newsroom"));
+        let meaning = build(&[good, review("2026-11-05T13:02:00Z", None)], |_| Some("newsroom"));
         assert_eq!(
-            told[0].to_string(),
+            meaning[0].to_string(),
             "newsroom: 2026-11-05T13:02:00 to 2026-11-05T18:30:00: 61 updates, 1.6 expected; 14 probes, 9 of \
              them by ttl; planned again since"
         );
-        assert!(told[1].to_string().starts_with("newsroom: since 2026-11-05T13:02:00, and still on: 61"));
+        assert!(
+            meaning[1].to_string().starts_with("newsroom: since 2026-11-05T13:02:00, and still on: 61")
+        );
     }
 }

@@ -7,8 +7,9 @@ use std::path::Path;
 
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::time::{Span, Timestamp};
+use tidewatch_fixtures::source_list::source_table;
 
-use super::world::{DemoCalendar, DemoPost, DemoRhythm};
+use super::calendar::{DemoCalendar, DemoPost, DemoRhythm};
 
 /// Contact that the User-Agent must contain.
 pub const CONTACT: &str = "https://tidewatch.invalid/demo";
@@ -28,7 +29,7 @@ pub enum DemoFormat {
 
 /// Validators that a source sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Gives {
+pub enum SentValidators {
     /// None: every response has a full body.
     Nothing,
     /// A strong `ETag`.
@@ -43,7 +44,7 @@ pub enum Gives {
 
 /// Special behaviour of a source.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Quirk {
+pub enum SpecialBehaviour {
     /// No special behaviour.
     None,
     /// `Cache-Control: max-age` on 200 and 304.
@@ -55,7 +56,7 @@ pub enum Quirk {
     /// Responds with 410 from this time on.
     Gone(Timestamp),
     /// Responds with 429 after `most` requests within `within`.
-    Throttles { most: usize, within: Span, rest: Span },
+    Throttles { most: usize, within: Span, retry_after: Span },
     /// Responds with 301 to another host from this time on.
     Moved { from: Timestamp, host: &'static str },
     /// Every fifth response is a 503 or breaks off.
@@ -65,7 +66,7 @@ pub enum Quirk {
     /// Responses are compressed.
     Gzip,
     /// Responds with 503 and `Retry-After` in the hour after noon.
-    ClosedAtNoon { rest: Span },
+    ClosedAtNoon { retry_after: Span },
     /// Sends a small gzip body that unpacks beyond the largest accepted body.
     Bomb,
     /// Redirects in a loop.
@@ -76,11 +77,11 @@ pub enum Quirk {
 
 /// One source of the demo.
 #[derive(Debug, Clone)]
-pub struct Character {
+pub struct DemoSource {
     /// Name in the configuration.
     pub name: &'static str,
     /// Description for the report.
-    pub says: &'static str,
+    pub description: &'static str,
     /// Host that it answers for.
     pub host: &'static str,
     /// Path of its document.
@@ -90,16 +91,16 @@ pub struct Character {
     /// Document format.
     pub form: DemoFormat,
     /// Validators.
-    pub gives: Gives,
+    pub validators: SentValidators,
     /// Special behaviour.
-    pub quirk: Quirk,
+    pub behaviour: SpecialBehaviour,
     /// Its publications.
     pub posts: Vec<DemoPost>,
     /// Start and end of its burst, if it has one.
     pub burst: Option<(Timestamp, Timestamp)>,
 }
 
-impl Character {
+impl DemoSource {
     /// The host group: the registrable domain of the host. Written by hand, so that the checks do not
     /// depend on the code they check.
     pub fn group_of(host: &str) -> &str {
@@ -112,8 +113,8 @@ impl Character {
     }
 
     /// Whether every update that is published early enough must be found.
-    pub fn owes_everything(&self) -> bool {
-        !matches!(self.quirk, Quirk::Dead | Quirk::Throttles { .. })
+    pub fn must_be_found(&self) -> bool {
+        !matches!(self.behaviour, SpecialBehaviour::Dead | SpecialBehaviour::Throttles { .. })
     }
 }
 
@@ -133,46 +134,50 @@ const PAGE: &str = "kind = \"page\"";
 const NIGHT: u32 = 0b11 << 22 | 0b11_1111;
 
 /// All sources, with their publications during the run.
-pub fn cast(calendar: &DemoCalendar) -> Vec<Character> {
+pub fn demo_sources(calendar: &DemoCalendar) -> Vec<DemoSource> {
     use DemoRhythm::{Daytime, Newsroom, Nightly, Office, Silent, Steady};
-    let hours = |skip| Quirk::Hours { skip, ttl: Span::from_mins(60) };
-    let throttles = Quirk::Throttles { most: 6, within: Span::from_hours(3), rest: Span::from_hours(2) };
-    let moved = Quirk::Moved { from: calendar.share(1), host: "new-home.localhost" };
+    let hours = |skip| SpecialBehaviour::Hours { skip, ttl: Span::from_mins(60) };
+    let throttles = SpecialBehaviour::Throttles {
+        most: 6,
+        within: Span::from_hours(3),
+        retry_after: Span::from_hours(2),
+    };
+    let moved = SpecialBehaviour::Moved { from: calendar.share(1), host: "new-home.localhost" };
     let gone = calendar.share(3);
     #[rustfmt::skip]
     let table = [
-        ("office-blog", "posts in office hours; ETag", "office-blog.localhost", FEED, DEFAULT, DemoFormat::Rss, Gives::Etag, Quirk::None, Office),
-        ("nightly-cron", "one entry at 02:30; Last-Modified", "nightly-cron.localhost", FEED, DEFAULT, DemoFormat::Atom, Gives::LastModified, Quirk::None, Nightly),
-        ("newsroom", "a trickle and one burst; max-age", "newsroom.localhost", FEED, EAGER, DemoFormat::Json, Gives::Etag, Quirk::MaxAge(Span::from_mins(30)), Newsroom),
-        ("sleeper", "skipHours at night, ttl 60", "sleeper.localhost", FEED, EAGER, DemoFormat::Rss, Gives::Both, hours(NIGHT), Steady(8.0)),
-        ("quiet-page", "a page; robots.txt, Crawl-delay", "pages.localhost", "/news", PAGE, DemoFormat::Page, Gives::Both, Quirk::None, Steady(2.0)),
-        ("closed-page", "behind a Disallow", "pages.localhost", "/private/diary", PAGE, DemoFormat::Page, Gives::Nothing, Quirk::Closed, Silent),
-        ("zipped", "gzip; weak ETag", "zipped.localhost", FEED, EAGER, DemoFormat::Rss, Gives::WeakEtag, Quirk::Gzip, Daytime(12)),
-        ("malformed", "bare ampersands, no end", "malformed.localhost", FEED, DEFAULT, DemoFormat::Rss, Gives::Nothing, Quirk::Malformed, Daytime(8)),
-        ("flaky", "every fifth answer fails", "flaky.localhost", FEED, EAGER, DemoFormat::Rss, Gives::Both, Quirk::Flaky, Steady(10.0)),
-        ("throttler", "429 when asked too often", "throttler.localhost", FEED, EAGER, DemoFormat::Atom, Gives::Etag, throttles, Steady(10.0)),
-        ("shared-a", "one domain with shared-b", "a.shared-demo.example", FEED, EAGER, DemoFormat::Rss, Gives::Etag, Quirk::None, Office),
-        ("shared-b", "one domain; 503 at noon", "b.shared-demo.example", FEED, EAGER, DemoFormat::Json, Gives::Etag, Quirk::ClosedAtNoon { rest: Span::from_hours(1) }, Steady(6.0)),
-        ("mover", "301 to a new host", "mover.localhost", FEED, DEFAULT, DemoFormat::Rss, Gives::Etag, moved, Steady(6.0)),
-        ("gone", "410 in mid-run", "gone.localhost", FEED, DEFAULT, DemoFormat::Rss, Gives::Etag, Quirk::Gone(gone), Steady(6.0)),
-        ("dead", "connection refused", "dead.localhost", FEED, DEFAULT, DemoFormat::Rss, Gives::Nothing, Quirk::Dead, Silent),
-        ("bomb", "hostile: unpacks without end", "bomb.localhost", FEED, DEFAULT, DemoFormat::Rss, Gives::Nothing, Quirk::Bomb, Silent),
-        ("carousel", "hostile: redirects in a circle", "carousel.localhost", FEED, DEFAULT, DemoFormat::Rss, Gives::Nothing, Quirk::Carousel, Silent),
+        ("office-blog", "posts in office hours; ETag", "office-blog.localhost", FEED, DEFAULT, DemoFormat::Rss, SentValidators::Etag, SpecialBehaviour::None, Office),
+        ("nightly-cron", "one entry at 02:30; Last-Modified", "nightly-cron.localhost", FEED, DEFAULT, DemoFormat::Atom, SentValidators::LastModified, SpecialBehaviour::None, Nightly),
+        ("newsroom", "a trickle and one burst; max-age", "newsroom.localhost", FEED, EAGER, DemoFormat::Json, SentValidators::Etag, SpecialBehaviour::MaxAge(Span::from_mins(30)), Newsroom),
+        ("sleeper", "skipHours at night, ttl 60", "sleeper.localhost", FEED, EAGER, DemoFormat::Rss, SentValidators::Both, hours(NIGHT), Steady(8.0)),
+        ("quiet-page", "a page; robots.txt, Crawl-delay", "pages.localhost", "/news", PAGE, DemoFormat::Page, SentValidators::Both, SpecialBehaviour::None, Steady(2.0)),
+        ("closed-page", "behind a Disallow", "pages.localhost", "/private/diary", PAGE, DemoFormat::Page, SentValidators::Nothing, SpecialBehaviour::Closed, Silent),
+        ("zipped", "gzip; weak ETag", "zipped.localhost", FEED, EAGER, DemoFormat::Rss, SentValidators::WeakEtag, SpecialBehaviour::Gzip, Daytime(12)),
+        ("malformed", "bare ampersands, no end", "malformed.localhost", FEED, DEFAULT, DemoFormat::Rss, SentValidators::Nothing, SpecialBehaviour::Malformed, Daytime(8)),
+        ("flaky", "every fifth answer fails", "flaky.localhost", FEED, EAGER, DemoFormat::Rss, SentValidators::Both, SpecialBehaviour::Flaky, Steady(10.0)),
+        ("throttler", "429 when request too often", "throttler.localhost", FEED, EAGER, DemoFormat::Atom, SentValidators::Etag, throttles, Steady(10.0)),
+        ("shared-a", "one domain with shared-b", "a.shared-demo.example", FEED, EAGER, DemoFormat::Rss, SentValidators::Etag, SpecialBehaviour::None, Office),
+        ("shared-b", "one domain; 503 at noon", "b.shared-demo.example", FEED, EAGER, DemoFormat::Json, SentValidators::Etag, SpecialBehaviour::ClosedAtNoon { retry_after: Span::from_hours(1) }, Steady(6.0)),
+        ("mover", "301 to a new host", "mover.localhost", FEED, DEFAULT, DemoFormat::Rss, SentValidators::Etag, moved, Steady(6.0)),
+        ("gone", "410 in mid-run", "gone.localhost", FEED, DEFAULT, DemoFormat::Rss, SentValidators::Etag, SpecialBehaviour::Gone(gone), Steady(6.0)),
+        ("dead", "connection refused", "dead.localhost", FEED, DEFAULT, DemoFormat::Rss, SentValidators::Nothing, SpecialBehaviour::Dead, Silent),
+        ("bomb", "hostile: unpacks without end", "bomb.localhost", FEED, DEFAULT, DemoFormat::Rss, SentValidators::Nothing, SpecialBehaviour::Bomb, Silent),
+        ("carousel", "hostile: redirects in a circle", "carousel.localhost", FEED, DEFAULT, DemoFormat::Rss, SentValidators::Nothing, SpecialBehaviour::Carousel, Silent),
     ];
-    let character = |(name, says, host, path, settings, form, gives, quirk, rhythm)| {
+    let source = |(name, description, host, path, settings, form, validators, behaviour, rhythm)| {
         let mut posts = calendar.posts(name, rhythm);
-        if let Quirk::Gone(from) = quirk {
+        if let SpecialBehaviour::Gone(from) = behaviour {
             posts.retain(|post: &DemoPost| post.at < from);
         }
         let burst = (rhythm == Newsroom).then(|| calendar.afternoon());
-        Character { name, says, host, path, settings, form, gives, quirk, posts, burst }
+        DemoSource { name, description, host, path, settings, form, validators, behaviour, posts, burst }
     };
-    table.into_iter().map(character).collect()
+    table.into_iter().map(source).collect()
 }
 
 /// The configuration for the daemon.
 pub fn configuration(
-    cast: &[Character],
+    sources: &[DemoSource],
     policy: Policy,
     store: &Path,
     port: u16,
@@ -185,22 +190,17 @@ pub fn configuration(
         store.to_string_lossy(),
     );
     // Fixes the address of hosts with public names, and of the host whose port refuses connections.
-    for character in cast {
-        if character.quirk == Quirk::Dead || Character::group_of(character.host) != character.host {
-            text.push_str(&format!("{:?} = \"127.0.0.1\"\n", character.host));
+    for source in sources {
+        if source.behaviour == SpecialBehaviour::Dead || DemoSource::group_of(source.host) != source.host {
+            text.push_str(&format!("{:?} = \"127.0.0.1\"\n", source.host));
         }
     }
-    for character in cast {
-        let port = if character.quirk == Quirk::Dead { dead_port } else { port };
-        text.push_str(&format!(
-            "\n[[source]]\nname = {:?}\nurl = \"http://{}:{port}{}\"\nallow_private = true\n\
-             policy = \"{}\"\n{}\n",
-            character.name,
-            character.host,
-            character.path,
-            policy.name(),
-            character.settings,
-        ));
+    for source in sources {
+        let port = if source.behaviour == SpecialBehaviour::Dead { dead_port } else { port };
+        let url = format!("http://{}:{port}{}", source.host, source.path);
+        let settings = format!("policy = \"{}\"\n{}", policy.name(), source.settings);
+        text.push('\n');
+        text.push_str(&source_table(source.name, url, &settings));
     }
     text
 }

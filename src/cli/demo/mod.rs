@@ -1,9 +1,9 @@
 //! `tidewatch demo`: runs the real daemon against local sources, a week in about a minute.
 //!
 //! Shows, without the internet, what the daemon does and that it is polite. A local web server has sources
-//! with special behaviour (`demo_sources`) and a fixed publication calendar (`world`). The daemon runs on the
+//! with special behaviour (`demo_sources`) and a fixed publication calendar (`calendar`). The daemon runs on the
 //! same accelerated clock, with its real client and a real store. Every request is checked at the server
-//! (`judge`). A second daemon with its own server and store runs the same week with `policy = "uniform"`, for
+//! (`politeness_check`). A second daemon with its own server and store runs the same week with `policy = "uniform"`, for
 //! comparison. Must not use the internals of the daemon: it gets a configuration, a clock and a stop command.
 //!
 //! # The report (`--json`)
@@ -28,7 +28,7 @@
 //! from publication to the end of the probe that found the update, in seconds of the run's clock.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -43,27 +43,28 @@ use crate::daemon::scheduler::Progress;
 use crate::daemon::signals;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::time::Timestamp;
+use tidewatch_fixtures::command::lasting_folder;
 
 use super::error::CliError;
 use super::log;
 use super::process::{colours, runtime};
 
 mod bursts;
-mod circumstances;
+mod calendar;
 mod demo_sources;
-mod judge;
+mod politeness_check;
 mod report;
+mod run_facts;
 mod screen;
 mod server;
 mod server_behaviour;
 mod text;
-mod world;
 
-use circumstances::Circumstances;
-use judge::Judge;
+use calendar::DemoCalendar;
+use politeness_check::PolitenessCheck;
 use report::DemoReport;
-use server::{DemoServer, Ports, Shared, enter};
-use world::DemoCalendar;
+use run_facts::RunFacts;
+use server::{DemoServer, Ports, SharedServer, lock};
 
 /// 2026-11-02, a Monday, 00:00 UTC. Fixed, so that runs are comparable.
 const ORIGIN: Timestamp = Timestamp::from_secs(1_793_577_600);
@@ -115,7 +116,7 @@ pub fn run(arguments: &Args, out: &mut dyn Write) -> Result<(), CliError> {
             return Err(CliError::Refused(format!("{path} exists; the demo needs a file of its own")));
         }
         Some(path) => path.clone(),
-        None => fresh_directory()?.join("demo.db"),
+        None => lasting_folder("tidewatch-demo-")?.join("demo.db"),
     };
     let runtime = runtime()?;
     let report = runtime.block_on(perform(arguments, store));
@@ -134,21 +135,21 @@ pub fn run(arguments: &Args, out: &mut dyn Write) -> Result<(), CliError> {
 /// same budgets evenly.
 async fn perform(arguments: &Args, store: PathBuf) -> Result<DemoReport, CliError> {
     let calendar = DemoCalendar { origin: ORIGIN, days: arguments.days };
-    let cast = demo_sources::cast(&calendar);
-    let publishing = cast.iter().filter(|character| character.publishes()).cloned().collect();
+    let sources = demo_sources::demo_sources(&calendar);
+    let publishing = sources.iter().filter(|source| source.publishes()).cloned().collect();
     let speed = arguments.speed;
     let evenly = store.with_extension("uniform.db");
-    let (shown, by_plan) = DemoStage::set(cast, Policy::Auto, store, speed).await?;
-    let (other, spread) = DemoStage::set(publishing, Policy::Uniform, evenly, speed).await?;
+    let (shown, by_plan) = DemoSetup::new(sources, Policy::Auto, store, speed).await?;
+    let (other, spread) = DemoSetup::new(publishing, Policy::Uniform, evenly, speed).await?;
 
     let (signals_in, mut signals) = mpsc::unbounded_channel();
     signals::listen(signals_in)?;
     let stopwatch = Stopwatch::start();
     let clock = Clock::accelerated(calendar.origin, speed);
     let showing =
-        tokio::spawn(screen::show(calendar, clock.clone(), shown.house.clone(), shown.store.clone()));
+        tokio::spawn(screen::show(calendar, clock.clone(), shown.server.clone(), shown.store.clone()));
     // If a daemon has ended, its result below has the reason.
-    let tell = |command| {
+    let send = |command| {
         for stage in [&shown, &other] {
             let _ = stage.commands.send(command);
         }
@@ -165,11 +166,11 @@ async fn perform(arguments: &Args, store: PathBuf) -> Result<DemoReport, CliErro
             ended = &mut both => break ended,
             Some(command) = signals.recv() => {
                 interrupted = true;
-                tell(command);
+                send(command);
             }
             () = &mut time_is_up, if !over => {
                 over = true;
-                tell(DaemonCommand::Stop);
+                send(DaemonCommand::Stop);
             }
         }
     };
@@ -180,7 +181,7 @@ async fn perform(arguments: &Args, store: PathBuf) -> Result<DemoReport, CliErro
     if ended.0? == Ended::Aborted || ended.1? == Ended::Aborted {
         return Err(CliError::Refused("aborted by a second signal".to_owned()));
     }
-    let run = Circumstances {
+    let run = RunFacts {
         began: calendar.origin,
         ended: now.min(calendar.end()),
         speed,
@@ -192,91 +193,65 @@ async fn perform(arguments: &Args, store: PathBuf) -> Result<DemoReport, CliErro
 }
 
 /// A server and store, and the command channel of the daemon that probes it.
-struct DemoStage {
+struct DemoSetup {
     store: PathBuf,
-    house: Shared,
+    server: SharedServer,
     commands: mpsc::UnboundedSender<DaemonCommand>,
 }
 
 /// Everything needed to run one daemon and its server.
-struct Act {
+struct DemoRun {
     config: Config,
     ports: Ports,
-    house: Shared,
-    orders: mpsc::UnboundedReceiver<DaemonCommand>,
+    server: SharedServer,
+    commands: mpsc::UnboundedReceiver<DaemonCommand>,
 }
 
-impl Act {
+impl DemoRun {
     /// Starts the server and runs the daemon until it ends.
     async fn perform(self, clock: &Clock, record: Option<RecordTo>) -> Result<Ended, CliError> {
-        let serving = tokio::spawn(server::serve(self.ports, self.house, clock.clone()));
+        let _answering = server::start(self.ports, self.server, clock.clone())?;
         let (progress, _) = watch::channel(Progress::default());
         let setup = DaemonSetup { config: self.config, path: None, clock: clock.clone(), progress, record };
-        let ended = run_daemon(setup, self.orders).await;
-        serving.abort();
-        Ok(ended?)
+        Ok(run_daemon(setup, self.commands).await?)
     }
 }
 
-impl DemoStage {
-    async fn set(
-        cast: Vec<demo_sources::Character>,
+impl DemoSetup {
+    async fn new(
+        sources: Vec<demo_sources::DemoSource>,
         policy: Policy,
         store: PathBuf,
         speed: f64,
-    ) -> Result<(Self, Act), CliError> {
+    ) -> Result<(Self, DemoRun), CliError> {
         let ports = Ports::take().await?;
-        let text = demo_sources::configuration(&cast, policy, &store, ports.open()?, ports.closed()?);
+        let text = demo_sources::configuration(&sources, policy, &store, ports.open()?, ports.closed()?);
         // Kept for other commands on the store.
         std::fs::write(store.with_extension("toml"), &text)?;
         let config = configure(&text)?;
         let budgets = config.sources.iter().map(|source| source.budget).collect();
         let agent = format!("tidewatch/{} (+{})", env!("CARGO_PKG_VERSION"), demo_sources::CONTACT);
-        let judge = Judge::new(&cast, budgets, agent, speed);
-        let house = Arc::new(Mutex::new(DemoServer::new(cast, judge)));
-        let (commands, orders) = mpsc::unbounded_channel();
-        let act = Act { config, ports, house: house.clone(), orders };
-        Ok((Self { store, house, commands }, act))
+        let check = PolitenessCheck::new(&sources, budgets, agent, speed);
+        let server = Arc::new(Mutex::new(DemoServer::new(sources, check)));
+        let (commands, received) = mpsc::unbounded_channel();
+        let run = DemoRun { config, ports, server: server.clone(), commands: received };
+        Ok((Self { store, server, commands }, run))
     }
 
-    async fn report(&self, run: &Circumstances) -> Result<DemoReport, CliError> {
+    async fn report(&self, run: &RunFacts) -> Result<DemoReport, CliError> {
         // Copied, because the report reads the store and the lock must not be held that long.
-        let (cast, judge) = {
-            let house = enter(&self.house);
-            (house.cast().to_vec(), house.judge.clone())
+        let (sources, check) = {
+            let server = lock(&self.server);
+            (server.sources().to_vec(), server.check.clone())
         };
-        Ok(DemoReport::draw_up(&cast, &judge, run, &self.store).await?)
+        Ok(DemoReport::build(&sources, &check, run, &self.store).await?)
     }
 }
 
 fn configure(text: &str) -> Result<Config, CliError> {
     let files = [(PathBuf::from("demo.toml"), text.to_owned())];
     config::valid::parse(&files).map_err(|faults| {
-        let said: Vec<String> = faults.list().iter().map(|fault| faults.render(fault)).collect();
-        CliError::Refused(said.join("\n"))
+        let lines: Vec<String> = faults.list().iter().map(|fault| faults.render(fault)).collect();
+        CliError::Refused(lines.join("\n"))
     })
-}
-
-/// Creates a new directory, which is kept after the run.
-fn fresh_directory() -> Result<PathBuf, CliError> {
-    let parent = std::env::temp_dir();
-    let process = std::process::id();
-    let name = |attempt| parent.join(format!("tidewatch-demo-{process}-{attempt}"));
-    for path in (1..=1000).map(name) {
-        match make_private(&path) {
-            Ok(()) => return Ok(path),
-            // An earlier process with the same id left it.
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-            Err(error) => {
-                return Err(CliError::Refused(format!("{}: {error}", path.display())));
-            }
-        }
-    }
-    Err(CliError::Refused(format!("{}: full of earlier demos; use --store", parent.display())))
-}
-
-/// Accessible to this user only, because others can write to the parent.
-fn make_private(path: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt;
-    std::fs::DirBuilder::new().mode(0o700).create(path)
 }

@@ -17,9 +17,9 @@ use crate::store::review::Detection;
 use tidewatch_core::time::{Span, Timestamp};
 
 use super::bursts::{self, BurstReport};
-use super::circumstances::{Circumstances, day};
-use super::demo_sources::{Character, DemoFormat, Quirk};
-use super::judge::{Judge, SourceAccount};
+use super::demo_sources::{DemoFormat, DemoSource, SpecialBehaviour};
+use super::politeness_check::{PolitenessCheck, SourceRequests};
+use super::run_facts::{RunFacts, day};
 use super::text::{key, revision};
 
 /// Updates published later than this before the end (of the source or the run) need not be found. The
@@ -113,10 +113,10 @@ struct ViolationReport {
 
 impl DemoReport {
     /// Builds the report.
-    pub async fn draw_up(
-        cast: &[Character],
-        judge: &Judge,
-        run: &Circumstances,
+    pub async fn build(
+        demo_sources: &[DemoSource],
+        check: &PolitenessCheck,
+        run: &RunFacts,
         store: &Path,
     ) -> Result<Self, StoreError> {
         let reader = Reader::open(store).await?;
@@ -127,12 +127,12 @@ impl DemoReport {
         }
         let updates_stored = found.values().map(Vec::len).sum();
         let late = reader.lateness().await?;
-        let mut sources = Vec::with_capacity(cast.len());
-        for (index, character) in cast.iter().enumerate() {
-            let row = rows.iter().find(|row| row.name == character.name);
+        let mut sources = Vec::with_capacity(demo_sources.len());
+        for (index, demo_source) in demo_sources.iter().enumerate() {
+            let row = rows.iter().find(|row| row.name == demo_source.name);
             let seen = row.and_then(|row| found.get(&row.id)).map_or(&[][..], Vec::as_slice);
-            let mut source = compare(character, judge.account(index), seen, run);
-            source.violations = judge.violations().iter().filter(|v| v.source == character.name).count();
+            let mut source = compare(demo_source, check.source(index), seen, run);
+            source.violations = check.violations().iter().filter(|v| v.source == demo_source.name).count();
             if let Some(row) = row {
                 (source.state, source.probes) = (row.state.clone(), row.probes);
             }
@@ -141,20 +141,21 @@ impl DemoReport {
         let mut delays: Vec<f64> = sources.iter().flat_map(|source| source.delays.clone()).collect();
         let totals = DemoTotals {
             probes: sources.iter().map(|source| source.probes).sum(),
-            requests: judge.requests(),
+            requests: check.requests(),
             published: sources.iter().map(|source| source.published).sum(),
             found: sources.iter().map(|source| source.found).sum(),
             missed: sources.iter().map(|source| source.missed).sum(),
             updates_stored,
             mean_delay_s: mean(&delays),
             median_delay_s: median(&mut delays),
-            violations: judge.violations().len(),
+            violations: check.violations().len(),
         };
         let p95 = quantile(&late, 0.95);
         let named = |id| rows.iter().find(|row| row.id == id).map(|row| row.name.as_str());
-        let bursts = bursts::draw_up(&reader.bursts().await?, named);
+        let bursts = bursts::build(&reader.bursts().await?, named);
         let in_time = p95 <= bursts::IN_TIME.as_secs_f64();
-        let bursts_missed = bursts::missed(cast, &bursts, run).filter(|_| in_time).collect::<Vec<_>>();
+        let bursts_missed =
+            bursts::missed(demo_sources, &bursts, run).filter(|_| in_time).collect::<Vec<_>>();
         Ok(Self {
             fine: totals.violations == 0 && totals.missed == 0 && bursts_missed.is_empty(),
             interrupted: run.interrupted,
@@ -174,7 +175,7 @@ impl DemoReport {
             comparison: None,
             bursts,
             bursts_missed,
-            violations: judge
+            violations: check
                 .violations()
                 .iter()
                 .map(|violation| ViolationReport {
@@ -338,28 +339,28 @@ impl SourceReport {
 
 /// Compares the publications of one source with the findings.
 fn compare(
-    character: &Character,
-    account: &SourceAccount,
+    demo_source: &DemoSource,
+    requests: &SourceRequests,
     seen: &[Detection],
-    run: &Circumstances,
+    run: &RunFacts,
 ) -> SourceReport {
     let detected: HashMap<&str, Timestamp> = seen
         .iter()
         .filter(|detection| detection.kind == "new")
         .map(|detection| (detection.key.as_str(), detection.at))
         .collect();
-    let detected_at = |number: u32| match character.form {
+    let detected_at = |number: u32| match demo_source.form {
         // If a page changes twice between two probes, only the later revision is found; it counts for
         // both.
         DemoFormat::Page => seen
             .iter()
             .find(|d| d.title.as_deref().and_then(revision).is_some_and(|shown| shown >= number))
             .map(|d| d.at),
-        _ => detected.get(key(character, number).as_str()).copied(),
+        _ => detected.get(key(demo_source, number).as_str()).copied(),
     };
     let mut source = SourceReport {
-        name: character.name.to_owned(),
-        character: character.says.to_owned(),
+        name: demo_source.name.to_owned(),
+        character: demo_source.description.to_owned(),
         state: "unknown".to_owned(),
         probes: 0,
         published: 0,
@@ -372,19 +373,19 @@ fn compare(
         delays: Vec::new(),
     };
     // Updates from before the first probe do not count.
-    let news = |at: Timestamp| account.first_look.is_none_or(|first| at > first) && at >= run.began;
-    let last_chance = match character.quirk {
-        Quirk::Gone(from) => from.min(run.ended),
+    let news = |at: Timestamp| requests.first_answer.is_none_or(|first| at > first) && at >= run.began;
+    let last_chance = match demo_source.behaviour {
+        SpecialBehaviour::Gone(from) => from.min(run.ended),
         _ => run.ended,
     };
-    for post in character.posts.iter().filter(|post| news(post.at) && post.at <= run.ended) {
+    for post in demo_source.posts.iter().filter(|post| news(post.at) && post.at <= run.ended) {
         source.published += 1;
         match detected_at(post.number) {
             Some(at) => {
                 source.found += 1;
                 source.delays.push((at - post.at).as_secs_f64());
             }
-            None if character.owes_everything() && post.at + PATIENCE <= last_chance => {
+            None if demo_source.must_be_found() && post.at + PATIENCE <= last_chance => {
                 source.missed += 1;
             }
             None => {}

@@ -15,8 +15,8 @@ use crate::store::report::SourceReportRow;
 use tidewatch_core::time::{Span, Timestamp};
 use tidewatch_lab::words::{DAYS, cut};
 
-use super::server::{Shared, enter};
-use super::world::DemoCalendar;
+use super::calendar::DemoCalendar;
+use super::server::{SharedServer, lock};
 
 /// Time between two updates: short enough to look live, long enough not to slow the run.
 const EVERY: Duration = Duration::from_millis(400);
@@ -25,9 +25,9 @@ const EVERY: Duration = Duration::from_millis(400);
 const REDRAWS: u8 = 5;
 
 /// Shows the run until dropped.
-pub async fn show(calendar: DemoCalendar, clock: Clock, house: Shared, store: PathBuf) {
+pub async fn show(calendar: DemoCalendar, clock: Clock, server: SharedServer, store: PathBuf) {
     let mut screen = match std::io::stderr().is_terminal() {
-        true => Screen::Live(Live::new(&calendar, enter(&house).cast().len())),
+        true => Screen::Live(Live::new(&calendar, lock(&server).sources().len())),
         false => Screen::Lines { next: calendar.origin + Span::from_days(1) },
     };
     let reader = loop {
@@ -40,7 +40,7 @@ pub async fn show(calendar: DemoCalendar, clock: Clock, house: Shared, store: Pa
     loop {
         let now = clock.now().min(calendar.end());
         if let Ok(rows) = reader.sources().await {
-            screen.draw(&calendar, now, &rows, &house);
+            screen.draw(&calendar, now, &rows, &server);
         }
         real_pause(EVERY).await;
     }
@@ -81,14 +81,20 @@ impl Drop for Live {
 }
 
 impl Screen {
-    fn draw(&mut self, calendar: &DemoCalendar, now: Timestamp, rows: &[SourceReportRow], house: &Shared) {
+    fn draw(
+        &mut self,
+        calendar: &DemoCalendar,
+        now: Timestamp,
+        rows: &[SourceReportRow],
+        server: &SharedServer,
+    ) {
         let day = (now - calendar.origin).as_millis() / Span::from_days(1).as_millis();
         let (probes, updates) =
             rows.iter().fold((0, 0), |(probes, updates), row| (probes + row.probes, updates + row.updates));
-        let violations = enter(house).judge.violations().len();
+        let violations = lock(server).check.violations().len();
         match self {
             Self::Live(live) => {
-                for (bar, line) in live.sources.iter().zip(lines(rows, house)) {
+                for (bar, line) in live.sources.iter().zip(lines(rows, server)) {
                     bar.set_message(line);
                 }
                 live.time.set_position((now - calendar.origin).as_millis().unsigned_abs());
@@ -114,19 +120,19 @@ impl Screen {
 }
 
 /// One line per source, in the order of the table.
-fn lines(rows: &[SourceReportRow], house: &Shared) -> Vec<String> {
-    let house = enter(house);
+fn lines(rows: &[SourceReportRow], server: &SharedServer) -> Vec<String> {
+    let server = lock(server);
     let line = |(index, name): (usize, &str)| {
         let row = rows.iter().find(|row| row.name == name);
         let (state, probes, updates) =
             row.map_or(("", 0, 0), |row| (row.state.as_str(), row.probes, row.updates));
         let outcome =
-            match (row.and_then(|row| row.last_error.as_deref()), house.judge.account(index).last_status) {
+            match (row.and_then(|row| row.last_error.as_deref()), server.check.source(index).last_status) {
                 (Some(error), _) => cut(error, 44),
                 (None, Some(status)) => format!("HTTP {status}"),
                 (None, None) => String::new(),
             };
         format!("{name:<13} {state:<9} {probes:>5} probes {updates:>4} updates  {outcome}")
     };
-    house.cast().iter().map(|character| character.name).enumerate().map(line).collect()
+    server.sources().iter().map(|source| source.name).enumerate().map(line).collect()
 }

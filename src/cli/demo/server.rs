@@ -1,30 +1,19 @@
-//! The local web server of all demo sources.
+//! The answers of the local web server of all demo sources.
 //!
-//! One listener; the `Host` header selects the source. Takes the time when the head of a request is
-//! read, has the request checked, sends the response, and reports when it is sent. Knows sockets and
-//! headers. Must not know the behaviour of sources or the politeness rules.
+//! One listener; the `Host` header selects the source. Has every request checked, answers it, and reports
+//! when the answer is sent. Must not know the behaviour of sources or the politeness rules.
 
-use std::convert::Infallible;
 use std::io;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
 
-use bytes::Bytes;
-use http::header::HeaderMap;
-use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
-use hyper::body::{Body, Frame, Incoming, SizeHint};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
+use tidewatch_fixtures::loopback::{LoopbackServer, Reply, SeenRequest};
 use tokio::net::{TcpListener, TcpSocket};
-use tokio::task::JoinSet;
 
 use crate::clock::Clock;
 
-use super::demo_sources::{Character, Quirk};
-use super::judge::{Bearing, Judge, UNWANTED};
-use super::server_behaviour::{DemoReply, DemoRequest, Habit, answer};
+use super::demo_sources::{DemoSource, SpecialBehaviour};
+use super::politeness_check::{CheckedHeaders, PolitenessCheck, UNWANTED};
+use super::server_behaviour::{AnswerCounts, DemoReply, DemoRequest, answer};
 use super::text::http_date;
 
 /// A port that accepts connections and one that refuses them.
@@ -54,216 +43,121 @@ impl Ports {
     }
 }
 
-/// All sources behind the server, with the checks.
+/// The sources behind the server, with the checks.
 #[derive(Debug)]
 pub struct DemoServer {
-    cast: Vec<Character>,
-    habits: Vec<Habit>,
+    sources: Vec<DemoSource>,
+    answer_counts: Vec<AnswerCounts>,
     /// Checks every request.
-    pub judge: Judge,
+    pub check: PolitenessCheck,
 }
 
 impl DemoServer {
     /// A server state for these sources.
-    pub fn new(cast: Vec<Character>, judge: Judge) -> Self {
-        let habits = vec![Habit::default(); cast.len()];
-        Self { cast, habits, judge }
+    pub fn new(sources: Vec<DemoSource>, check: PolitenessCheck) -> Self {
+        let answer_counts = vec![AnswerCounts::default(); sources.len()];
+        Self { sources, answer_counts, check }
     }
 
     /// All sources.
-    pub fn cast(&self) -> &[Character] {
-        &self.cast
+    pub fn sources(&self) -> &[DemoSource] {
+        &self.sources
     }
 
     /// The source at an address, also after its move to another host.
-    fn owner(&self, asked: &DemoRequest) -> Option<usize> {
-        self.cast.iter().position(|character| match character.quirk {
-            Quirk::Moved { host, .. } if asked.host == host => asked.path == character.path,
-            Quirk::Carousel => {
-                asked.host == character.host && ["/a", "/b", character.path].contains(&asked.path.as_str())
+    fn owner(&self, request: &DemoRequest) -> Option<usize> {
+        self.sources.iter().position(|source| match source.behaviour {
+            SpecialBehaviour::Moved { host, .. } if request.host == host => request.path == source.path,
+            SpecialBehaviour::Carousel => {
+                request.host == source.host && ["/a", "/b", source.path].contains(&request.path.as_str())
             }
-            _ => asked.host == character.host && asked.path == character.path,
+            _ => request.host == source.host && request.path == source.path,
         })
+    }
+
+    fn reply(
+        &mut self,
+        request: &DemoRequest,
+        headers: &CheckedHeaders,
+        clock: &Clock,
+        port: u16,
+    ) -> DemoReply {
+        let at = clock.now();
+        let owner = self.owner(request);
+        self.check.request_arrived(owner, request, headers, at);
+        let reply = match owner {
+            _ if request.is_for_robots() => {
+                let closed = |source: &DemoSource| source.behaviour == SpecialBehaviour::Closed;
+                let pages = self.sources.iter().any(|source| closed(source) && source.host == request.host);
+                DemoReply::robots(pages)
+            }
+            Some(owner) => answer(&self.sources[owner], &mut self.answer_counts[owner], request, at, port)
+                .unwrap_or_else(|_| DemoReply { status: 500, ..DemoReply::default() }),
+            None => DemoReply::not_found(),
+        };
+        self.check.response_prepared(owner, request, reply.status, &reply.meaning, clock.now());
+        reply.with("date", http_date(at))
     }
 }
 
 /// Server state shared by connections. A blocking mutex is enough, because it is never held across an
 /// await.
-pub type Shared = Arc<Mutex<DemoServer>>;
+pub type SharedServer = Arc<Mutex<DemoServer>>;
 
 /// Locks the state. If another holder panicked, the recorded data is still used.
-pub fn enter(house: &Shared) -> MutexGuard<'_, DemoServer> {
-    house.lock().unwrap_or_else(PoisonError::into_inner)
+pub fn lock(server: &SharedServer) -> MutexGuard<'_, DemoServer> {
+    server.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Serves until dropped.
-pub async fn serve(ports: Ports, house: Shared, clock: Clock) -> io::Result<()> {
+/// Answers until dropped.
+pub fn start(ports: Ports, server: SharedServer, clock: Clock) -> io::Result<LoopbackServer> {
     let port = ports.open()?;
-    let mut connections = JoinSet::new();
-    loop {
-        let (stream, _) = ports.open.accept().await?;
-        // Sends small responses at once, without waiting for acknowledgements.
-        stream.set_nodelay(true)?;
-        let (house, clock) = (house.clone(), clock.clone());
-        connections.spawn(async move {
-            let service = service_fn(|request| {
-                let response = respond(&house, &clock, port, &request);
-                async move { Ok::<_, Infallible>(response) }
-            });
-            // Broken connections are expected here.
-            let _ = http1::Builder::new()
-                .auto_date_header(false)
-                .header_read_timeout(None)
-                .serve_connection(TokioIo::new(stream), service)
-                .await;
-        });
-        while connections.try_join_next().is_some() {}
-    }
-}
-
-fn respond(house: &Shared, clock: &Clock, port: u16, request: &Request<Incoming>) -> Response<Delivery> {
-    let at = clock.now();
-    let (asked, bearing) = read(request);
-    let robots = asked.path == "/robots.txt";
-    let reply = {
-        let mut house = enter(house);
-        let house = &mut *house;
-        let owner = house.owner(&asked);
-        house.judge.arrives(owner, &asked, &bearing, at);
-        let reply = match owner {
-            _ if robots => {
-                let pages = house.cast.iter().any(|c| c.quirk == Quirk::Closed && c.host == asked.host);
-                DemoReply::robots(pages)
-            }
-            Some(owner) => answer(&house.cast[owner], &mut house.habits[owner], &asked, at, port)
-                .unwrap_or_else(|_| DemoReply { status: 500, ..DemoReply::default() }),
-            None => DemoReply::not_found(),
-        };
-        house.judge.answers(owner, &asked, reply.status, &reply.told, clock.now());
-        reply
-    };
-    let receipt = Receipt { house: house.clone(), clock: clock.clone(), host: asked.host, robots };
-    let mut headers = HeaderMap::new();
-    for (name, value) in &reply.headers {
-        if let Ok(value) = HeaderValue::from_str(value) {
-            headers.insert(HeaderName::from_static(name), value);
+    // Kept for as long as the server, so that no other program takes the port.
+    let closed = ports.closed;
+    LoopbackServer::start_unlogged(ports.open, move |seen| {
+        let _reserved = &closed;
+        let (request, headers) = read(seen);
+        let reply = lock(&server).reply(&request, &headers, &clock, port);
+        let sent = SentReport { server: server.clone(), clock: clock.clone(), request };
+        let mut scripted = Reply::new(reply.status).until_sent(sent);
+        for (name, value) in &reply.headers {
+            scripted = scripted.header(name, value);
         }
-    }
-    if let Ok(date) = HeaderValue::from_str(&http_date(at)) {
-        headers.insert(http::header::DATE, date);
-    }
-    let mut response = Response::new(Delivery {
-        bytes: Some(Bytes::from(reply.body)).filter(|bytes| !bytes.is_empty()),
-        breach: if reply.breaks_off { Breach::Ahead } else { Breach::None },
-        receipt: Some(receipt),
-    });
-    *response.status_mut() =
-        StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    *response.headers_mut() = headers;
-    response
+        if let Some(length) = reply.announced_length {
+            scripted = scripted.announced_length(length);
+        }
+        scripted.body(reply.body)
+    })
 }
 
-fn read(request: &Request<Incoming>) -> (DemoRequest, Bearing) {
-    let bytes = |name: HeaderName| request.headers().get(name).map(|value| value.as_bytes().to_vec());
-    let text =
-        |name| bytes(name).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
-    let host = text(http::header::HOST);
-    let asked = DemoRequest {
+fn read(seen: &SeenRequest) -> (DemoRequest, CheckedHeaders) {
+    let host = seen.text("host").unwrap_or_default();
+    let request = DemoRequest {
         host: host.rsplit_once(':').map_or(host.as_str(), |(name, _)| name).to_owned(),
-        path: request.uri().path_and_query().map(ToString::to_string).unwrap_or_default(),
-        etag: bytes(http::header::IF_NONE_MATCH),
-        last_modified: bytes(http::header::IF_MODIFIED_SINCE),
+        path: seen.path.clone(),
+        etag: seen.header("if-none-match"),
+        last_modified: seen.header("if-modified-since"),
     };
-    let unwanted = UNWANTED.iter().filter(|name| request.headers().contains_key(**name));
-    let bearing = Bearing {
-        method: request.method().to_string(),
-        agent: text(http::header::USER_AGENT),
+    let unwanted = UNWANTED.iter().filter(|name| seen.header(name).is_some());
+    let headers = CheckedHeaders {
+        method: seen.method.clone(),
+        agent: seen.text("user-agent").unwrap_or_default(),
         unwanted: unwanted.map(|name| (*name).to_owned()).collect(),
     };
-    (asked, bearing)
+    (request, headers)
 }
 
+/// Reports, when dropped, that a response is sent or that the client has disconnected.
 #[derive(Debug)]
-struct Receipt {
-    house: Shared,
+struct SentReport {
+    server: SharedServer,
     clock: Clock,
-    host: String,
-    robots: bool,
+    request: DemoRequest,
 }
 
-/// How far a response that must break off has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Breach {
-    None,
-    /// The bytes are not yet sent.
-    Ahead,
-    /// The bytes are being sent.
-    Now,
-}
-
-/// A response body that reports when it is sent.
-#[derive(Debug)]
-struct Delivery {
-    bytes: Option<Bytes>,
-    breach: Breach,
-    receipt: Option<Receipt>,
-}
-
-impl Delivery {
-    /// Reports the end when the last piece is handed over. That is before the client can receive it, so
-    /// a response that was read is always reported.
-    fn sign(&mut self) {
-        if let Some(receipt) = self.receipt.take() {
-            let at = receipt.clock.now();
-            enter(&receipt.house).judge.leaves(&receipt.host, receipt.robots, at);
-        }
-    }
-}
-
-impl Drop for Delivery {
+impl Drop for SentReport {
     fn drop(&mut self) {
-        self.sign();
-    }
-}
-
-impl Body for Delivery {
-    type Data = Bytes;
-    type Error = io::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        let next = match (self.bytes.take(), self.breach) {
-            (Some(bytes), breach) => {
-                if breach == Breach::None {
-                    self.sign();
-                }
-                return Poll::Ready(Some(Ok(Frame::data(bytes))));
-            }
-            (None, Breach::Ahead) => {
-                // Flushes the bytes first; otherwise the client would get no response instead of half
-                // of one.
-                self.breach = Breach::Now;
-                context.waker().wake_by_ref();
-                return Poll::Pending;
-            }
-            (None, Breach::Now) => Some(Err(io::ErrorKind::BrokenPipe.into())),
-            (None, Breach::None) => None,
-        };
-        self.breach = Breach::None;
-        self.sign();
-        Poll::Ready(next)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.bytes.is_none() && self.breach == Breach::None
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match self.breach {
-            Breach::Ahead | Breach::Now => SizeHint::default(),
-            Breach::None => SizeHint::with_exact(self.bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
-        }
+        let at = self.clock.now();
+        lock(&self.server).check.response_sent(&self.request.host, self.request.is_for_robots(), at);
     }
 }

@@ -1,6 +1,6 @@
 //! The responses of each source.
 //!
-//! Builds a response together with its meaning for a poller ([`DemoAnswerHeaders`]), so that the two cannot
+//! Builds a response together with its meaning for a poller ([`AnswerMeaning`]), so that the two cannot
 //! disagree and the checks need not parse headers. Knows the publications up to a moment and the earlier
 //! responses. Must not know sockets or politeness rules.
 
@@ -11,7 +11,7 @@ use flate2::write::GzEncoder;
 
 use tidewatch_core::time::{Span, Timestamp};
 
-use super::demo_sources::{CLOSED, CRAWL_DELAY, Character, FEED, Gives, Quirk};
+use super::demo_sources::{CLOSED, CRAWL_DELAY, DemoSource, FEED, SentValidators, SpecialBehaviour};
 use super::text::{document, http_date};
 
 /// The parts of a request that affect the response.
@@ -27,6 +27,13 @@ pub struct DemoRequest {
     pub last_modified: Option<Vec<u8>>,
 }
 
+impl DemoRequest {
+    /// Whether it asks for robots.txt.
+    pub fn is_for_robots(&self) -> bool {
+        self.path == "/robots.txt"
+    }
+}
+
 /// A response.
 #[derive(Debug, Clone, Default)]
 pub struct DemoReply {
@@ -36,15 +43,15 @@ pub struct DemoReply {
     pub headers: Vec<(&'static str, String)>,
     /// The body as it is sent.
     pub body: Vec<u8>,
-    /// Whether `Content-Length` promises more bytes than are sent.
-    pub breaks_off: bool,
+    /// `Content-Length`, if it promises more bytes than are sent.
+    pub announced_length: Option<usize>,
     /// Its meaning for a poller.
-    pub told: DemoAnswerHeaders,
+    pub meaning: AnswerMeaning,
 }
 
 /// The meaning of a response for a poller.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct DemoAnswerHeaders {
+pub struct AnswerMeaning {
     /// Whether it is complete and readable, so that its validators and hints apply.
     pub sound: bool,
     /// `ETag`.
@@ -54,7 +61,7 @@ pub struct DemoAnswerHeaders {
     /// `max-age`.
     pub fresh_for: Option<Span>,
     /// `Retry-After`.
-    pub rest: Option<Span>,
+    pub retry_after: Option<Span>,
     /// `ttl`, which stays in force.
     pub ttl: Option<Span>,
     /// `skipHours`, which stay in force.
@@ -62,16 +69,16 @@ pub struct DemoAnswerHeaders {
     /// `Crawl-delay` for the host.
     pub crawl_delay: Option<Span>,
     /// Host and path of a redirect.
-    pub elsewhere: Option<(String, String)>,
+    pub redirect_to: Option<(String, String)>,
     /// Whether the redirect is permanent.
-    pub for_good: bool,
+    pub permanent: bool,
     /// Whether the status is 410.
     pub gone: bool,
 }
 
 /// Earlier responses of one source.
 #[derive(Debug, Clone, Default)]
-pub struct Habit {
+pub struct AnswerCounts {
     answers: u32,
     recent: Vec<Timestamp>,
     refusals: u32,
@@ -82,7 +89,8 @@ impl DemoReply {
         Self { status, ..Self::default() }
     }
 
-    fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
+    /// With one more header.
+    pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.headers.push((name, value.into()));
         self
     }
@@ -101,133 +109,132 @@ impl DemoReply {
         let text = format!("User-agent: *\nDisallow: {CLOSED}\nCrawl-delay: {delay}\n");
         let mut reply = Self::new(200).with("content-type", "text/plain");
         reply.body = text.into_bytes();
-        reply.told.crawl_delay = Some(CRAWL_DELAY);
+        reply.meaning.crawl_delay = Some(CRAWL_DELAY);
         reply
     }
 
     fn redirect(status: u16, host: &str, port: u16, path: &str) -> Self {
         let mut reply = Self::new(status).with("location", format!("http://{host}:{port}{path}"));
-        reply.told.elsewhere = Some((host.to_owned(), path.to_owned()));
-        reply.told.for_good = status == 301;
+        reply.meaning.redirect_to = Some((host.to_owned(), path.to_owned()));
+        reply.meaning.permanent = status == 301;
         reply
     }
 
     /// A refusal with `Retry-After`, in seconds or as a date.
-    fn rest(status: u16, rest: Span, at: Timestamp, as_date: bool) -> Self {
+    fn refusal(status: u16, retry_after: Span, at: Timestamp, as_date: bool) -> Self {
         let value = match as_date {
             // The `Date` header, to which this is relative, has whole seconds too.
-            true => http_date(at + rest),
-            false => (rest.as_millis() / 1000).to_string(),
+            true => http_date(at + retry_after),
+            false => (retry_after.as_millis() / 1000).to_string(),
         };
         let mut reply = Self::new(status).with("retry-after", value);
-        reply.told.rest = Some(rest);
+        reply.meaning.retry_after = Some(retry_after);
         reply
     }
 }
 
-/// The response of `character` at that moment. Redirects use `port`.
+/// The response of `source` at that moment. Redirects use `port`.
 pub fn answer(
-    character: &Character,
-    habit: &mut Habit,
-    asked: &DemoRequest,
+    source: &DemoSource,
+    counts: &mut AnswerCounts,
+    request: &DemoRequest,
     at: Timestamp,
     port: u16,
 ) -> std::io::Result<DemoReply> {
-    habit.answers += 1;
-    match character.quirk {
-        Quirk::Gone(from) if at >= from => {
+    counts.answers += 1;
+    match source.behaviour {
+        SpecialBehaviour::Gone(from) if at >= from => {
             let mut reply = DemoReply::new(410);
-            reply.told.gone = true;
+            reply.meaning.gone = true;
             return Ok(reply);
         }
-        Quirk::Throttles { most, within, rest } => {
-            habit.recent.retain(|&earlier| earlier + within > at);
-            if habit.recent.len() >= most {
-                habit.refusals += 1;
-                return Ok(DemoReply::rest(429, rest, at, habit.refusals.is_multiple_of(2)));
+        SpecialBehaviour::Throttles { most, within, retry_after } => {
+            counts.recent.retain(|&earlier| earlier + within > at);
+            if counts.recent.len() >= most {
+                counts.refusals += 1;
+                return Ok(DemoReply::refusal(429, retry_after, at, counts.refusals.is_multiple_of(2)));
             }
-            habit.recent.push(at);
+            counts.recent.push(at);
         }
-        Quirk::ClosedAtNoon { rest } if at.utc_hour() == 12 => {
-            return Ok(DemoReply::rest(503, rest, at, false));
+        SpecialBehaviour::ClosedAtNoon { retry_after } if at.utc_hour() == 12 => {
+            return Ok(DemoReply::refusal(503, retry_after, at, false));
         }
-        Quirk::Moved { from, host } if at >= from && asked.host != host => {
+        SpecialBehaviour::Moved { from, host } if at >= from && request.host != host => {
             return Ok(DemoReply::redirect(301, host, port, FEED));
         }
-        Quirk::Flaky if habit.answers % 10 == 5 => return Ok(DemoReply::new(503)),
+        SpecialBehaviour::Flaky if counts.answers % 10 == 5 => return Ok(DemoReply::new(503)),
         // The loop does not contain the first address.
-        Quirk::Carousel => {
-            let next = if asked.path == "/a" { "/b" } else { "/a" };
-            return Ok(DemoReply::redirect(302, character.host, port, next));
+        SpecialBehaviour::Carousel => {
+            let next = if request.path == "/a" { "/b" } else { "/a" };
+            return Ok(DemoReply::redirect(302, source.host, port, next));
         }
-        Quirk::Bomb => return bomb(),
+        SpecialBehaviour::Bomb => return bomb(),
         _ => {}
     }
-    published(character, habit, asked, at)
+    published(source, counts, request, at)
 }
 
 /// The current document, or 304 if it is unchanged.
 fn published(
-    character: &Character,
-    habit: &Habit,
-    asked: &DemoRequest,
+    source: &DemoSource,
+    counts: &AnswerCounts,
+    request: &DemoRequest,
     at: Timestamp,
 ) -> std::io::Result<DemoReply> {
-    let out = &character.posts[..character.posts.partition_point(|post| post.at <= at)];
+    let out = &source.posts[..source.posts.partition_point(|post| post.at <= at)];
     let latest = out.last();
     let number = latest.map_or(0, |post| post.number);
-    let etag = match character.gives {
-        Gives::Etag | Gives::Both => Some(format!("\"{}-{number}\"", character.name)),
-        Gives::WeakEtag => Some(format!("W/\"{}-{number}\"", character.name)),
-        Gives::Nothing | Gives::LastModified => None,
+    let etag = match source.validators {
+        SentValidators::Etag | SentValidators::Both => Some(format!("\"{}-{number}\"", source.name)),
+        SentValidators::WeakEtag => Some(format!("W/\"{}-{number}\"", source.name)),
+        SentValidators::Nothing | SentValidators::LastModified => None,
     };
-    let last_modified = match character.gives {
-        Gives::LastModified | Gives::Both => latest.map(|post| http_date(post.at)),
+    let last_modified = match source.validators {
+        SentValidators::LastModified | SentValidators::Both => latest.map(|post| http_date(post.at)),
         _ => None,
     };
     let same = |sent: &Option<Vec<u8>>, now: &Option<String>| {
         now.is_some() && sent.as_deref() == now.as_deref().map(str::as_bytes)
     };
     // A response that breaks off needs a body, so it ignores the validators, as servers may.
-    let breaks_off = character.quirk == Quirk::Flaky && habit.answers.is_multiple_of(10);
+    let breaks_off = source.behaviour == SpecialBehaviour::Flaky && counts.answers.is_multiple_of(10);
     let unchanged = match etag {
         _ if breaks_off => false,
-        Some(_) => same(&asked.etag, &etag),
-        None => same(&asked.last_modified, &last_modified),
+        Some(_) => same(&request.etag, &etag),
+        None => same(&request.last_modified, &last_modified),
     };
     let mut reply = DemoReply::new(if unchanged { 304 } else { 200 });
     if let Some(etag) = etag {
-        reply.told.etag = Some(etag.clone().into_bytes());
+        reply.meaning.etag = Some(etag.clone().into_bytes());
         reply = reply.with("etag", etag);
     }
     if let Some(date) = last_modified {
-        reply.told.last_modified = Some(date.clone().into_bytes());
+        reply.meaning.last_modified = Some(date.clone().into_bytes());
         reply = reply.with("last-modified", date);
     }
-    if let Quirk::MaxAge(age) = character.quirk {
-        reply.told.fresh_for = Some(age);
+    if let SpecialBehaviour::MaxAge(age) = source.behaviour {
+        reply.meaning.fresh_for = Some(age);
         reply = reply.with("cache-control", format!("max-age={}", age.as_millis() / 1000));
     }
-    reply.told.sound = true;
+    reply.meaning.sound = true;
     if unchanged {
         return Ok(reply);
     }
-    let (text, kind) = document(character, out);
+    let (text, kind) = document(source, out);
     reply = reply.with("content-type", kind);
     reply.body = text.into_bytes();
-    match character.quirk {
-        Quirk::Hours { skip, ttl } => {
-            (reply.told.skip_hours, reply.told.ttl) = (Some(skip), Some(ttl));
+    match source.behaviour {
+        SpecialBehaviour::Hours { skip, ttl } => {
+            (reply.meaning.skip_hours, reply.meaning.ttl) = (Some(skip), Some(ttl));
         }
-        Quirk::Gzip => {
+        SpecialBehaviour::Gzip => {
             reply.body = gzip(&reply.body)?;
             reply = reply.with("content-encoding", "gzip");
         }
-        Quirk::Flaky if breaks_off => {
+        SpecialBehaviour::Flaky if breaks_off => {
             let announced = reply.body.len();
             reply.body.truncate(announced / 2);
-            reply = reply.with("content-length", announced.to_string());
-            (reply.breaks_off, reply.told.sound) = (true, false);
+            (reply.announced_length, reply.meaning.sound) = (Some(announced), false);
         }
         _ => {}
     }

@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use tidewatch_core::time::Timestamp;
 
-use super::demo_sources::{Character, DemoFormat, Quirk};
-use super::world::DemoPost;
+use super::calendar::DemoPost;
+use super::demo_sources::{DemoFormat, DemoSource, SpecialBehaviour};
 
 /// Posts in a feed; enough that a burst pushes none out between two probes.
 const SHOWN: usize = 100;
@@ -21,8 +21,8 @@ pub fn http_date(at: Timestamp) -> String {
 }
 
 /// Identifier of a post.
-pub fn key(character: &Character, number: u32) -> String {
-    format!("tag:{},2026:{number}", character.host)
+pub fn key(source: &DemoSource, number: u32) -> String {
+    format!("tag:{},2026:{number}", source.host)
 }
 
 /// The revision number in a page title.
@@ -31,23 +31,23 @@ pub fn revision(title: &str) -> Option<u32> {
 }
 
 /// The document with these posts, and its `Content-Type`.
-pub fn document(character: &Character, posts: &[DemoPost]) -> (String, &'static str) {
+pub fn document(source: &DemoSource, posts: &[DemoPost]) -> (String, &'static str) {
     let shown = || posts.iter().rev().take(SHOWN);
-    let link = |post: &DemoPost| format!("http://{}/{}", character.host, post.number);
-    match character.form {
-        DemoFormat::Rss => (rss(character, shown(), link), "application/rss+xml; charset=utf-8"),
+    let link = |post: &DemoPost| format!("http://{}/{}", source.host, post.number);
+    match source.form {
+        DemoFormat::Rss => (rss(source, shown(), link), "application/rss+xml; charset=utf-8"),
         DemoFormat::Atom => {
             let mut text = format!(
                 "<?xml version=\"1.0\"?>\n<feed xmlns=\"http://www.w3.org/2005/Atom\"><title>{}</title>\
                  <id>tag:{},2026:feed</id><updated>{}</updated>\n",
-                character.name,
-                character.host,
+                source.name,
+                source.host,
                 posts.last().map_or_else(String::new, |post| post.at.iso()),
             );
             for post in shown() {
                 text.push_str(&format!(
                     "<entry><id>{}</id><title>Entry {}</title><link href=\"{}\"/><updated>{}</updated></entry>\n",
-                    key(character, post.number),
+                    key(source, post.number),
                     post.number,
                     link(post),
                     post.at.iso(),
@@ -59,13 +59,13 @@ pub fn document(character: &Character, posts: &[DemoPost]) -> (String, &'static 
             let items = shown().map(|post| JsonFeedItem {
                 content_text: "What happened.",
                 date_published: post.at.iso(),
-                id: key(character, post.number),
+                id: key(source, post.number),
                 title: format!("Story {}", post.number),
                 url: link(post),
             });
             let feed = JsonFeed {
                 items: items.collect(),
-                title: character.name,
+                title: source.name,
                 version: "https://jsonfeed.org/version/1.1",
             };
             // Serialising strings to JSON cannot fail.
@@ -99,18 +99,18 @@ struct JsonFeedItem {
 }
 
 fn rss<'a>(
-    character: &Character,
+    source: &DemoSource,
     shown: impl Iterator<Item = &'a DemoPost>,
     link: impl Fn(&DemoPost) -> String,
 ) -> String {
-    let malformed = character.quirk == Quirk::Malformed;
+    let malformed = source.behaviour == SpecialBehaviour::Malformed;
     let and = if malformed { "&" } else { "&amp;" };
     let mut text = format!(
         "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<rss version=\"2.0\"><channel><title>{}</title>\
          <link>http://{}/</link><description>A source of the demo</description>\n",
-        character.name, character.host,
+        source.name, source.host,
     );
-    if let Quirk::Hours { skip, ttl } = character.quirk {
+    if let SpecialBehaviour::Hours { skip, ttl } = source.behaviour {
         let hours: String = (0..24)
             .filter(|hour| skip >> hour & 1 == 1)
             .map(|hour| format!("<hour>{hour}</hour>"))
@@ -122,7 +122,7 @@ fn rss<'a>(
         text.push_str(&format!(
             "<item><guid isPermaLink=\"false\">{}</guid><title>Post {} {and} more</title><link>{}</link>\
              <pubDate>{}</pubDate></item>\n",
-            key(character, post.number),
+            key(source, post.number),
             post.number,
             link(post),
             http_date(post.at),

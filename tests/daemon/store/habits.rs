@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tidewatch::clock::Clock;
 use tidewatch::config::valid;
 use tidewatch::daemon::refit::{RefitParams, Refitter};
+use tidewatch::store::migrations::MIGRATIONS;
 use tidewatch_core::model::cyclic::Rate;
 use tidewatch_core::model::habits::mixture::PredictorMix;
 use tidewatch_core::model::habits::update_times::UpdateTimes;
@@ -107,8 +108,7 @@ async fn a_store_from_before_diaries_has_none_and_takes_them() {
     let path = dir.path().join("old.db");
     let options = SqliteConnectOptions::new().filename(&path).create_if_missing(true);
     let mut old = options.connect().await.unwrap();
-    let migrations = sqlx::migrate!("./migrations");
-    let before = migrations.iter().filter(|migration| migration.version < 8).cloned().collect();
+    let before = MIGRATIONS.iter().filter(|migration| migration.version < 8).cloned().collect();
     sqlx::migrate::Migrator::with_migrations(before).run(&mut old).await.unwrap();
     sqlx::raw_sql(
         "INSERT INTO sources (id, name, url, kind, policy, added_at) VALUES (1, 'a', 'http://a/', 'feed', 'auto', 0);

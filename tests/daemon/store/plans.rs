@@ -1,5 +1,6 @@
 //! Plans, and the rates that they are made from.
 
+use tidewatch::store::migrations::MIGRATIONS;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::planning::plan_input::PlannedTimes;
 
@@ -114,8 +115,7 @@ async fn planned_times_of_an_older_store_are_kept() {
     let path = dir.path().join("old.db");
     let options = SqliteConnectOptions::new().filename(&path).create_if_missing(true);
     let mut old = options.connect().await.unwrap();
-    let migrations = sqlx::migrate!("./migrations");
-    let before = migrations.iter().filter(|migration| migration.version < 7).cloned().collect();
+    let before = MIGRATIONS.iter().filter(|migration| migration.version < 7).cloned().collect();
     sqlx::migrate::Migrator::with_migrations(before).run(&mut old).await.unwrap();
     sqlx::raw_sql(
         "INSERT INTO sources (id, name, url, kind, policy, added_at) VALUES (1, 'a', 'http://a/', 'feed', 'auto', 0);

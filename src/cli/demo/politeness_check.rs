@@ -1,6 +1,6 @@
 //! Checks politeness at the server, because the log of a poller cannot prove it.
 //!
-//! Knows the budgets and the responses ([`DemoAnswerHeaders`]). Must not know the state of the daemon, nor
+//! Knows the budgets and the responses ([`AnswerMeaning`]). Must not know the state of the daemon, nor
 //! share its arithmetic. A request counts when its head is read, a response when it is sent. The daemon counts
 //! from the end of a probe, after the response is sent. So budget, spacing, `max-age`, `ttl` and `Retry-After`
 //! hold here exactly. Only skipped hours have a tolerance, [`GRACE`]: a request scheduled before such an hour
@@ -12,8 +12,8 @@ use std::time::Duration;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::time::{Span, Timestamp};
 
-use super::demo_sources::{CLOSED, Character};
-use super::server_behaviour::{DemoAnswerHeaders, DemoRequest};
+use super::demo_sources::{CLOSED, DemoSource};
+use super::server_behaviour::{AnswerMeaning, DemoRequest};
 
 /// Longest real time between scheduling a request and its arrival: a commit, a connection, and a busy
 /// machine.
@@ -39,7 +39,7 @@ pub struct Violation {
 
 /// Parts of a request that are checked but do not affect the response.
 #[derive(Debug, Clone, Default)]
-pub struct Bearing {
+pub struct CheckedHeaders {
     /// HTTP method.
     pub method: String,
     /// `User-Agent` header.
@@ -59,11 +59,11 @@ struct Given {
 
 /// The requests to one source, and the limits that its responses set.
 #[derive(Debug, Clone, Default)]
-pub struct SourceAccount {
+pub struct SourceRequests {
     /// Probes: requests that do not follow a redirect.
     pub arrivals: Vec<Timestamp>,
     /// Time of the first readable response.
-    pub first_look: Option<Timestamp>,
+    pub first_answer: Option<Timestamp>,
     /// Last status sent.
     pub last_status: Option<u16>,
     /// Target of a redirect that is not yet followed.
@@ -85,37 +85,37 @@ pub struct SourceAccount {
 
 /// Checks all requests to the server.
 #[derive(Debug, Clone)]
-pub struct Judge {
+pub struct PolitenessCheck {
     agent: String,
     /// [`GRACE`] in time of the run's clock.
     grace: Span,
     budgets: Vec<Budget>,
     names: Vec<&'static str>,
-    accounts: Vec<SourceAccount>,
-    inside: HashMap<String, u32>,
+    by_source: Vec<SourceRequests>,
+    in_flight: HashMap<String, u32>,
     robots: HashMap<String, Timestamp>,
     crawl_delays: HashMap<String, Span>,
     /// Time before which no request may come, by host group.
     paused: HashMap<String, Timestamp>,
-    left: HashMap<String, Timestamp>,
+    last_end: HashMap<String, Timestamp>,
     violations: Vec<Violation>,
     requests: u64,
 }
 
-impl Judge {
+impl PolitenessCheck {
     /// Checks requests with the User-Agent `agent`, on a clock of that speed.
-    pub fn new(cast: &[Character], budgets: Vec<Budget>, agent: String, speed: f64) -> Self {
+    pub fn new(sources: &[DemoSource], budgets: Vec<Budget>, agent: String, speed: f64) -> Self {
         Self {
             agent,
             grace: Span::from_duration(GRACE.mul_f64(speed)),
             budgets,
-            names: cast.iter().map(|character| character.name).collect(),
-            accounts: vec![SourceAccount::default(); cast.len()],
-            inside: HashMap::new(),
+            names: sources.iter().map(|source| source.name).collect(),
+            by_source: vec![SourceRequests::default(); sources.len()],
+            in_flight: HashMap::new(),
             robots: HashMap::new(),
             crawl_delays: HashMap::new(),
             paused: HashMap::new(),
-            left: HashMap::new(),
+            last_end: HashMap::new(),
             violations: Vec::new(),
             requests: 0,
         }
@@ -127,8 +127,8 @@ impl Judge {
     }
 
     /// The record of a source.
-    pub fn account(&self, source: usize) -> &SourceAccount {
-        &self.accounts[source]
+    pub fn source(&self, source: usize) -> &SourceRequests {
+        &self.by_source[source]
     }
 
     /// Number of all requests, with redirects and robots.txt.
@@ -136,129 +136,129 @@ impl Judge {
         self.requests
     }
 
-    fn blame(&mut self, who: &str, at: Timestamp, rule: &'static str, detail: impl Into<String>) {
-        self.violations.push(Violation { source: who.to_owned(), at, rule, detail: detail.into() });
+    fn record(&mut self, name: &str, at: Timestamp, rule: &'static str, detail: impl Into<String>) {
+        self.violations.push(Violation { source: name.to_owned(), at, rule, detail: detail.into() });
     }
 
     /// Checks an incoming request. `source` is the requested source, if any.
-    pub fn arrives(
+    pub fn request_arrived(
         &mut self,
         source: Option<usize>,
-        asked: &DemoRequest,
-        bearing: &Bearing,
+        request: &DemoRequest,
+        headers_to_check: &CheckedHeaders,
         at: Timestamp,
     ) {
         self.requests += 1;
-        let group = Character::group_of(&asked.host).to_owned();
-        let who = source.map_or_else(|| asked.host.clone(), |source| self.names[source].to_owned());
-        if bearing.method != "GET" {
-            self.blame(&who, at, "GET only", bearing.method.clone());
+        let group = DemoSource::group_of(&request.host).to_owned();
+        let name = source.map_or_else(|| request.host.clone(), |source| self.names[source].to_owned());
+        if headers_to_check.method != "GET" {
+            self.record(&name, at, "GET only", headers_to_check.method.clone());
         }
-        if bearing.agent != self.agent {
-            self.blame(&who, at, "User-Agent", bearing.agent.clone());
+        if headers_to_check.agent != self.agent {
+            self.record(&name, at, "User-Agent", headers_to_check.agent.clone());
         }
-        if !bearing.unwanted.is_empty() {
-            self.blame(&who, at, "no cookies, no Referer", bearing.unwanted.join(", "));
+        if !headers_to_check.unwanted.is_empty() {
+            self.record(&name, at, "no cookies, no Referer", headers_to_check.unwanted.join(", "));
         }
-        let inside = self.inside.entry(group.clone()).or_default();
-        *inside += 1;
-        if *inside > 1 {
-            self.blame(&who, at, "one request in flight per host group", group.clone());
+        let in_flight = self.in_flight.entry(group.clone()).or_default();
+        *in_flight += 1;
+        if *in_flight > 1 {
+            self.record(&name, at, "one request in flight per host group", group.clone());
         }
         if let Some(&until) = self.paused.get(&group).filter(|&&until| at < until) {
-            self.blame(&who, at, "Retry-After of the host group", format!("until {until}"));
+            self.record(&name, at, "Retry-After of the host group", format!("until {until}"));
         }
-        if asked.path == "/robots.txt" {
-            self.asks_robots(asked, at);
+        if request.is_for_robots() {
+            self.check_robots_request(request, at);
             return;
         }
-        if asked.path.starts_with(CLOSED) {
-            self.blame(&who, at, "Disallow", asked.path.clone());
+        if request.path.starts_with(CLOSED) {
+            self.record(&name, at, "Disallow", request.path.clone());
         }
         match source {
-            Some(source) => self.visits(source, asked, &group, at),
-            None => self.blame(&who, at, "no guessed URLs", asked.path.clone()),
+            Some(source) => self.check_probe(source, request, &group, at),
+            None => self.record(&name, at, "no guessed URLs", request.path.clone()),
         }
     }
 
-    fn asks_robots(&mut self, asked: &DemoRequest, at: Timestamp) {
-        let before = self.robots.insert(asked.host.clone(), at);
+    fn check_robots_request(&mut self, request: &DemoRequest, at: Timestamp) {
+        let before = self.robots.insert(request.host.clone(), at);
         if let Some(before) = before.filter(|&before| at - before < Span::from_days(1)) {
-            self.blame(
-                &asked.host,
+            self.record(
+                &request.host,
                 at,
                 "robots.txt at most daily",
                 format!("{} after the last", at - before),
             );
         }
-        if asked.etag.is_some() || asked.last_modified.is_some() {
-            self.blame(&asked.host, at, "validators", "sent for a robots.txt that gave none");
+        if request.etag.is_some() || request.last_modified.is_some() {
+            self.record(&request.host, at, "validators", "sent for a robots.txt that gave none");
         }
     }
 
-    fn visits(&mut self, source: usize, asked: &DemoRequest, group: &str, at: Timestamp) {
-        let who = self.names[source];
+    fn check_probe(&mut self, source: usize, request: &DemoRequest, group: &str, at: Timestamp) {
+        let name = self.names[source];
         let mut found: Vec<(&'static str, String)> = Vec::new();
         let budget = self.budgets[source];
         let grace = self.grace;
-        let account = &mut self.accounts[source];
-        let address = (asked.host.clone(), asked.path.clone());
-        if let Some(fault) = account.validators_at_fault(&address, asked) {
+        let requests = &mut self.by_source[source];
+        let address = (request.host.clone(), request.path.clone());
+        if let Some(fault) = requests.wrong_validators(&address, request) {
             found.push(("validators", fault));
         }
-        if account.hop.take_if(|hop| *hop == address).is_none() {
-            let delay = self.crawl_delays.get(&asked.host).copied().unwrap_or(Span::ZERO);
-            if let Some(&left) = self.left.get(group).filter(|&&left| at - left < delay) {
+        if requests.hop.take_if(|hop| *hop == address).is_none() {
+            let delay = self.crawl_delays.get(&request.host).copied().unwrap_or(Span::ZERO);
+            if let Some(&left) = self.last_end.get(group).filter(|&&left| at - left < delay) {
                 found.push(("Crawl-delay", format!("{} after the last", at - left)));
             }
-            found.extend(account.too_early(&budget, grace, at));
-            found.extend(account.at_wrong_address(&address, at));
-            account.arrivals.push(at);
+            found.extend(requests.too_early(&budget, grace, at));
+            found.extend(requests.at_wrong_address(&address, at));
+            requests.arrivals.push(at);
         }
         for (rule, detail) in found {
-            self.blame(who, at, rule, detail);
+            self.record(name, at, rule, detail);
         }
     }
 
     /// Records the response to a request before it is sent.
-    pub fn answers(
+    pub fn response_prepared(
         &mut self,
         source: Option<usize>,
-        asked: &DemoRequest,
+        request: &DemoRequest,
         status: u16,
-        told: &DemoAnswerHeaders,
+        meaning: &AnswerMeaning,
         at: Timestamp,
     ) {
-        if let Some(delay) = told.crawl_delay {
-            self.crawl_delays.insert(asked.host.clone(), delay);
+        if let Some(delay) = meaning.crawl_delay {
+            self.crawl_delays.insert(request.host.clone(), delay);
         }
         let Some(source) = source else { return };
-        let group = Character::group_of(&asked.host);
-        if let Some(rest) = told.rest.filter(|_| group != asked.host) {
-            self.paused.insert(group.to_owned(), at + rest);
+        let group = DemoSource::group_of(&request.host);
+        if let Some(retry_after) = meaning.retry_after.filter(|_| group != request.host) {
+            self.paused.insert(group.to_owned(), at + retry_after);
         }
-        self.accounts[source].told(asked, status, told, at);
+        self.by_source[source].response_prepared(request, status, meaning, at);
     }
 
     /// Records that the response is sent, or that the client has disconnected.
-    pub fn leaves(&mut self, host: &str, robots: bool, at: Timestamp) {
-        let group = Character::group_of(host);
-        if let Some(inside) = self.inside.get_mut(group) {
-            *inside = inside.saturating_sub(1);
+    pub fn response_sent(&mut self, host: &str, robots: bool, at: Timestamp) {
+        let group = DemoSource::group_of(host);
+        if let Some(in_flight) = self.in_flight.get_mut(group) {
+            *in_flight = in_flight.saturating_sub(1);
         }
         if !robots {
-            self.left.insert(group.to_owned(), at);
+            self.last_end.insert(group.to_owned(), at);
         }
     }
 }
 
-impl SourceAccount {
+impl SourceRequests {
     /// Checks the validators: unchanged, only at the address that gave them, and always there.
-    fn validators_at_fault(&self, address: &(String, String), asked: &DemoRequest) -> Option<String> {
+    fn wrong_validators(&self, address: &(String, String), request: &DemoRequest) -> Option<String> {
         let shown = |sent: &Option<Vec<u8>>| {
             sent.as_ref().map_or("none".into(), |sent| String::from_utf8_lossy(sent).into_owned())
         };
-        let sent = Given { etag: asked.etag.clone(), last_modified: asked.last_modified.clone() };
+        let sent = Given { etag: request.etag.clone(), last_modified: request.last_modified.clone() };
         let fine = match &self.given {
             Some((by, given)) if by == address => sent == *given,
             _ => sent == Given::default(),
@@ -269,7 +269,7 @@ impl SourceAccount {
     fn too_early(&self, budget: &Budget, grace: Span, at: Timestamp) -> Vec<(&'static str, String)> {
         let mut found = Vec::new();
         if self.gone {
-            found.push(("410 is for good", "asked again".to_owned()));
+            found.push(("410 is for good", "request again".to_owned()));
         }
         if let Some(&last) = self.arrivals.last().filter(|&&last| at - last < budget.min_spacing) {
             found.push(("min_spacing", format!("{} after the last", at - last)));
@@ -297,30 +297,40 @@ impl SourceAccount {
     ) -> Option<(&'static str, String)> {
         let (proofs, since) = self.moves;
         if self.home.get_or_insert_with(|| address.clone()) == address {
-            return self.adopted.then(|| ("an adopted address is kept", format!("asked at {}", address.0)));
+            return self
+                .adopted
+                .then(|| ("an adopted address is kept", format!("request at {}", address.0)));
         }
         let proven = proofs >= MOVE_PROOFS && since.is_some_and(|since| at - since >= MOVE_PROVEN_OVER);
         self.adopted = true;
         (!proven).then(|| ("redirects are adopted after proof", format!("after {proofs} answers")))
     }
 
-    fn told(&mut self, asked: &DemoRequest, status: u16, told: &DemoAnswerHeaders, at: Timestamp) {
+    fn response_prepared(
+        &mut self,
+        request: &DemoRequest,
+        status: u16,
+        meaning: &AnswerMeaning,
+        at: Timestamp,
+    ) {
         self.last_status = Some(status);
-        self.gone |= told.gone;
-        self.hop.clone_from(&told.elsewhere);
-        if told.for_good {
+        self.gone |= meaning.gone;
+        self.hop.clone_from(&meaning.redirect_to);
+        if meaning.permanent {
             self.moves = (self.moves.0 + 1, self.moves.1.or(Some(at)));
         }
-        if told.sound {
-            self.first_look.get_or_insert(at);
+        if meaning.sound {
+            self.first_answer.get_or_insert(at);
         }
-        if status == 200 && told.sound {
-            let given = Given { etag: told.etag.clone(), last_modified: told.last_modified.clone() };
-            self.given = Some(((asked.host.clone(), asked.path.clone()), given));
+        if status == 200 && meaning.sound {
+            let given = Given { etag: meaning.etag.clone(), last_modified: meaning.last_modified.clone() };
+            self.given = Some(((request.host.clone(), request.path.clone()), given));
         }
-        self.skip_hours = told.skip_hours.unwrap_or(self.skip_hours);
-        self.ttl = told.ttl.or(self.ttl);
-        for (rule, span) in [("max-age", told.fresh_for), ("Retry-After", told.rest), ("ttl", self.ttl)] {
+        self.skip_hours = meaning.skip_hours.unwrap_or(self.skip_hours);
+        self.ttl = meaning.ttl.or(self.ttl);
+        for (rule, span) in
+            [("max-age", meaning.fresh_for), ("Retry-After", meaning.retry_after), ("ttl", self.ttl)]
+        {
             if let Some(span) = span {
                 self.not_before.insert(rule, at + span);
             }
@@ -329,5 +339,5 @@ impl SourceAccount {
 }
 
 #[cfg(test)]
-#[path = "judge_tests.rs"]
+#[path = "politeness_check_tests.rs"]
 mod tests;

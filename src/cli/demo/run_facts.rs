@@ -4,7 +4,7 @@ use tidewatch_core::time::Timestamp;
 
 /// Time span and speed of a run.
 #[derive(Debug, Clone)]
-pub struct Circumstances {
+pub struct RunFacts {
     /// Start of the run.
     pub began: Timestamp,
     /// End of the run, on its own clock.
