@@ -10,7 +10,7 @@ use std::hint::black_box;
 use std::io::Write;
 
 use tidewatch::clock::Stopwatch;
-use tidewatch_core::engine::allocate::{Allocation, Turn};
+use tidewatch_core::engine::allocate::{Allocation, OpenSource};
 use tidewatch_core::engine::params::Allocator;
 use tidewatch_core::model::change_point_rate::{ChangePointRate, CountedRate, RatePrior};
 use tidewatch_core::rng::Stream;
@@ -85,8 +85,8 @@ impl World {
     }
 
     /// What is known of them at the start.
-    fn turns(&self) -> impl Iterator<Item = Turn> {
-        self.minds.iter().map(|mind| Turn { root: mind.rate.sqrt(), last: f64::from(mind.last) })
+    fn turns(&self) -> impl Iterator<Item = OpenSource> {
+        self.minds.iter().map(|mind| OpenSource { root: mind.rate.sqrt(), last: f64::from(mind.last) })
     }
 
     /// Asks for the memories of all of a step at once, so that the waits for them overlap.
@@ -95,7 +95,7 @@ impl World {
     }
 
     /// A probe's answer is learned from.
-    fn learn(&mut self, place: u32, now: u32) -> Turn {
+    fn learn(&mut self, place: u32, now: u32) -> OpenSource {
         let mind = &mut self.minds[place as usize];
         let span = now - mind.last;
         // As many as came, or one more: right in the mean, and next to nothing to draw.
@@ -109,7 +109,7 @@ impl World {
             mind.forgetting.learn(found, f64::from(span), self.prior);
             mind.forgetting.rate(self.prior)
         };
-        Turn { root: rate.sqrt() as f32, last: f64::from(now) }
+        OpenSource { root: rate.sqrt() as f32, last: f64::from(now) }
     }
 }
 

@@ -62,7 +62,7 @@ pub fn run(config: &Config, name: &str, as_json: bool, out: &mut dyn Write) -> R
     if let Some(line) = explanation.rule.as_deref().and_then(|name| reasons::rule(&config.rules, name)) {
         writeln!(out, "rule        {line}")?;
     }
-    if let Some(by) = explanation.look_by {
+    if let Some(by) = explanation.deadline {
         let tardy = if by < now { format!(", {} late", now - by) } else { String::new() };
         writeln!(out, "max_gap     to be probed by {}{tardy}", when(Some(by)))?;
     }
@@ -283,7 +283,7 @@ impl<'a> ExplainDocument<'a> {
             next_probe_at: iso(explanation.due.at()),
             next_probe_reason: reason.name(),
             rule: explanation.rule.as_deref(),
-            look_by: explanation.look_by.map(Timestamp::iso),
+            look_by: explanation.deadline.map(Timestamp::iso),
             budget: BudgetEntry {
                 probes: budget.probes,
                 per_ms: budget.per.as_millis(),

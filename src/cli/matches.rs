@@ -13,7 +13,7 @@ use crate::config::profile::{RuleConfig, Where};
 use crate::store::reader::Reader;
 use crate::store::rules::StoredUpdate;
 use tidewatch_core::observe::SourceKind;
-use tidewatch_core::observe::query::{QueryField, Said};
+use tidewatch_core::observe::query::{ItemFields, QueryField};
 use tidewatch_core::planning::rule::RulePart;
 use tidewatch_core::time::Timestamp;
 use tidewatch_lab::words::cut;
@@ -151,7 +151,7 @@ fn matched<'c>(
         let update = &updates[at];
         // Only the latest text of a page is stored.
         let text = page.filter(|_| at == 0);
-        let said = Said {
+        let said = ItemFields {
             title: update.title.as_deref(),
             link: update.link.as_deref(),
             id: Some(&update.key),

@@ -225,7 +225,7 @@ fn show_comparison(
     last_text: Option<&str>,
     out: &mut dyn Write,
 ) -> Result<(), CliError> {
-    match (source.kind, inputs.seen.last_look) {
+    match (source.kind, inputs.seen.last_success) {
         (_, None) => writeln!(out, "compared with nothing: this would be the first contact")?,
         (SourceKind::Feed, Some(at)) => {
             let there = inputs.seen.items.values().filter(|item| item.in_last).count();

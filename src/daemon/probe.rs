@@ -210,7 +210,7 @@ async fn run_probe(
             etag: answer.etag.clone(),
             last_modified: answer.last_modified.clone(),
         };
-        let (kind, last) = (source.kind, inputs.seen.last_look);
+        let (kind, last) = (source.kind, inputs.seen.last_success);
         let look = ProbedUpdates { kind, last, now: attempt.started, seen: None, except: None };
         answered.model = model.learn(&look, answer.modified_at);
         let beliefs = model.record(answered.model.became_the_rhythm);
@@ -312,7 +312,7 @@ fn refused(answer: &HttpAnswer) -> Stopped {
 /// The number of updates that the source's rate predicts since its last probe.
 fn expected(inputs: &ProbeInputs, now: Timestamp) -> Option<f64> {
     let known = inputs.rate.as_ref()?;
-    since_last_probe((&known.rate, known.updates), inputs.seen.last_look, now)
+    since_last_probe((&known.rate, known.updates), inputs.seen.last_success, now)
 }
 
 /// A parsed answer.
@@ -344,7 +344,7 @@ async fn read(
                 observe::compare::page(page, modified_at, &seen, now, &url)
             }
         };
-        let (kind, last) = (source.kind, seen.last_look);
+        let (kind, last) = (source.kind, seen.last_success);
         let look = ProbedUpdates { kind, last, now: started, seen: Some(&observation), except: None };
         let heard = model.learn(&look, modified_at);
         let beliefs = model.record(heard.became_the_rhythm);

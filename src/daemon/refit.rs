@@ -19,7 +19,7 @@ use crate::store::record::RateRecord;
 use crate::store::rhythm::{BurstSpan, DiaryRow};
 use crate::store::writer::Write;
 use tidewatch_core::engine::event::EngineEvent;
-use tidewatch_core::model::aggregate::{Aggregate, Borrow, Gathered, estimate};
+use tidewatch_core::model::aggregate::{Aggregate, Borrow, EvidenceSum, estimate};
 use tidewatch_core::model::censored;
 use tidewatch_core::model::habits::mixture::PredictorMix;
 use tidewatch_core::model::habits::update_times::UpdateTimes;
@@ -134,7 +134,7 @@ impl Refitter {
 
     /// The aggregated evidence of each group, by name.
     async fn gather(&self, now: Timestamp) -> Result<FitGroups, StoreError> {
-        let mut groups: HashMap<String, Gathered> = HashMap::new();
+        let mut groups: HashMap<String, EvidenceSum> = HashMap::new();
         let mut after = SourceId(i64::MIN);
         loop {
             let batch = self.batch(after, now, false).await?;

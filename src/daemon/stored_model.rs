@@ -31,13 +31,13 @@ impl StoredModel {
     /// Decodes the model that the last probe stored.
     pub fn read(learning: &Arc<Learning>, inputs: &ProbeInputs, now: Timestamp) -> Self {
         let history = learning.history(inputs.history.as_deref(), now);
-        let aside =
+        let post_burst =
             inputs.aside.as_deref().and_then(|bytes| PostBurstEvidence::from_bytes(bytes, &history));
         let watch = inputs.watch.as_deref().and_then(BurstDetector::from_bytes).unwrap_or_default();
-        let diary = inputs.diary.as_deref().and_then(UpdateTimes::from_bytes).unwrap_or_default();
+        let update_times = inputs.diary.as_deref().and_then(UpdateTimes::from_bytes).unwrap_or_default();
         Self {
             learning: Arc::clone(learning),
-            beliefs: SourceModel { history, watch, aside, diary },
+            beliefs: SourceModel { history, watch, post_burst, update_times },
             rate: inputs.rate.clone(),
             // Not after now: the clock may have been set back.
             newest: inputs.newest.map(|at| at.min(now)),
@@ -55,12 +55,12 @@ impl StoredModel {
 
     /// Encodes the model for the store. `changed` is the start of a new rhythm, if this probe found one.
     pub fn record(&self, changed: Option<Timestamp>) -> BeliefsRecord {
-        let SourceModel { history, watch, aside, diary } = &self.beliefs;
+        let SourceModel { history, watch, post_burst, update_times } = &self.beliefs;
         BeliefsRecord {
             history: history.to_bytes(),
             watch: (*watch != BurstDetector::default()).then(|| watch.to_bytes()),
-            aside: aside.as_ref().map(PostBurstEvidence::to_bytes),
-            diary: (*diary != UpdateTimes::default()).then(|| diary.to_bytes()),
+            aside: post_burst.as_ref().map(PostBurstEvidence::to_bytes),
+            diary: (*update_times != UpdateTimes::default()).then(|| update_times.to_bytes()),
             changed,
         }
     }

@@ -122,7 +122,7 @@ impl Reader {
             diary: row.get(10),
             rate,
             seen: StoredView {
-                last_look: row.get::<Option<i64>, _>(3).map(Timestamp::from_millis),
+                last_success: row.get::<Option<i64>, _>(3).map(Timestamp::from_millis),
                 items: items(&mut connection, id).await?,
                 page: row.get::<Option<i64>, _>(4).map(|fingerprint| fingerprint as u64),
                 moved: row.get(5),

@@ -7,7 +7,7 @@ use tidewatch::config::configuration::Config;
 use tidewatch::config::{fault::Faults, load, valid};
 use tidewatch_core::engine::params::Allocator;
 use tidewatch_core::observe::SourceKind;
-use tidewatch_core::observe::query::Said;
+use tidewatch_core::observe::query::ItemFields;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::planning::prediction::Lifetime;
 use tidewatch_core::time::{Span, Timestamp};
@@ -414,7 +414,7 @@ fn a_profile_means_what_it_says() {
     assert_eq!((&*rule.terms.name, rule.terms.every), ("advisories/every tenth post", 10));
     assert_eq!(rule.terms.life, Lifetime::Window(Span::from_mins(30)));
     assert!(rule.wanted.as_ref().is_some_and(|wanted| {
-        wanted.condition.holds(&Said { title: Some("CVE-2026-1"), ..Said::default() })
+        wanted.condition.holds(&ItemFields { title: Some("CVE-2026-1"), ..ItemFields::default() })
     }));
     assert_eq!(rule.deliver.iter().map(|name| &**name).collect::<Vec<_>>(), ["exec:notify", "webhook:ops"]);
     // Midnight in London, and no hour of a Sunday.

@@ -30,26 +30,26 @@ pub fn match_rules<'q>(
     updates: &[Update],
 ) -> Vec<RuleMatches> {
     let matched = parts.iter().filter_map(|part| Some(match_rule(*part, query(part.rule)?, updates)));
-    matched.filter(|told| !told.items.is_empty() || !told.counts.is_empty()).collect()
+    matched.filter(|matches| !matches.items.is_empty() || !matches.counts.is_empty()).collect()
 }
 
 fn match_rule(part: RulePart, query: RuleQuery<'_>, updates: &[Update]) -> RuleMatches {
     let rule = Arc::clone(&query.terms.name);
-    let mut told = RuleMatches { rule, items: Vec::new(), counts: Vec::new() };
+    let mut matches = RuleMatches { rule, items: Vec::new(), counts: Vec::new() };
     for (index, update) in updates.iter().enumerate() {
         let at = latest(update);
         if update.kind == UpdateKind::Edited || !query.terms.active.holds(at) {
             continue;
         }
         if part.asked && holds(query.wanted, update) {
-            told.items.push(u32::try_from(index).unwrap_or(u32::MAX));
+            matches.items.push(u32::try_from(index).unwrap_or(u32::MAX));
         }
         if part.triggers && holds(query.counts, update) {
-            told.counts.push(at);
+            matches.counts.push(at);
         }
     }
-    told.counts.sort_unstable();
-    told
+    matches.counts.sort_unstable();
+    matches
 }
 
 /// The latest possible time of the update: the lifetime of a match begins no earlier.
@@ -60,7 +60,7 @@ fn latest(update: &Update) -> Timestamp {
 }
 
 fn holds(condition: Option<&QueryCondition>, update: &Update) -> bool {
-    condition.is_none_or(|condition| condition.holds(&update.said()))
+    condition.is_none_or(|condition| condition.holds(&update.fields()))
 }
 
 #[cfg(test)]
@@ -87,15 +87,15 @@ mod tests {
             update(UpdateKind::Edited, 25, Some("a release")),
             update(UpdateKind::New, 5, Some("a release")),
         ];
-        let told = |asked, triggers, wanted| {
+        let matches = |asked, triggers, wanted| {
             let part = RulePart { rule: RuleId(0), asked, triggers };
             let query = |_| Some(RuleQuery { terms: &terms, wanted, counts: None });
             match_rules(&[part], query, &updates)
         };
-        let found = told(true, true, Some(&release));
+        let found = matches(true, true, Some(&release));
         assert_eq!((&found[0].items[..], found[0].counts.len()), (&[0][..], 2));
         assert!(found[0].counts.is_sorted());
-        assert_eq!(told(true, false, None)[0].items, [0, 1]);
-        assert!(told(false, false, None).is_empty());
+        assert_eq!(matches(true, false, None)[0].items, [0, 1]);
+        assert!(matches(false, false, None).is_empty());
     }
 }

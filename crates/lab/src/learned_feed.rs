@@ -193,17 +193,18 @@ impl LearnedFeed {
         let stale = |(_, at, found): &(PredictorMix, Timestamp, usize)| {
             *found != self.found || now - *at >= WEIGHED_FOR
         };
-        let enough = self.beliefs.diary.entries().len() >= FEW;
+        let enough = self.beliefs.update_times.entries().len() >= FEW;
         if self.watching.habits && enough && self.habits.as_ref().is_none_or(stale) {
             let rhythm = Steps::from(&fitted.rate);
-            let habits = PredictorMix::fit_weights(&self.beliefs.diary, &rhythm, now, self.watching.echoes);
+            let habits =
+                PredictorMix::fit_weights(&self.beliefs.update_times, &rhythm, now, self.watching.echoes);
             self.habits = Some((habits, now, self.found));
         }
         self.foresee(now);
     }
 
     fn foresee(&mut self, now: Timestamp) {
-        let diary = || self.beliefs.diary.clone();
+        let diary = || self.beliefs.update_times.clone();
         let habits = self.habits.as_ref().map(|(habits, ..)| habits.clone());
         self.foresight =
             habits.map(|habits| Arc::new(UpdateForecast::new(diary(), habits, &self.watching.zone, now)));

@@ -18,7 +18,7 @@ pub fn to_json(rhythm: &StoredRhythm, now: Timestamp) -> Value {
         .map(|(starts, ends, per_hour)| json!({ "starts_s": starts, "ends_s": ends, "per_hour": per_hour }))
         .collect();
     let habits = rhythm.habits.as_ref().map(|habits| -> Vec<Value> {
-        habits.iter().map(|one| json!({ "account": one.account, "share": one.share })).collect()
+        habits.iter().map(|one| json!({ "account": one.name, "share": one.share })).collect()
     });
     let ahead = NextHours::of(rate, now);
     json!({

@@ -1,7 +1,7 @@
 //! The stored rhythm of one source.
 
 use tidewatch_core::model::cyclic::Rate;
-use tidewatch_core::model::habits::named::Believed;
+use tidewatch_core::model::habits::named::PredictorShare;
 use tidewatch_core::time::Timestamp;
 
 /// A fitted rate and its evidence.
@@ -24,7 +24,7 @@ pub struct StoredRhythm {
     /// Dispersion: scatter of the updates relative to the rate; 1 means as expected.
     pub dispersion: Option<f64>,
     /// Predictors by weight, largest first; `None` if the policy does not use them.
-    pub habits: Option<Vec<Believed>>,
+    pub habits: Option<Vec<PredictorShare>>,
 }
 
 impl StoredRhythm {

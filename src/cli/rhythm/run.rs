@@ -67,6 +67,6 @@ async fn read(config: &Config, name: &str) -> Result<StoredRhythm, CliError> {
         since: fit.since,
         fitted_at: fit.fitted_at,
         dispersion: fit.dispersion,
-        habits: habits.map(|habits| habits.believed()),
+        habits: habits.map(|habits| habits.named_shares()),
     })
 }

@@ -12,7 +12,7 @@ use super::show::show;
 use super::svg::to_svg;
 use super::{stretches, words};
 use tidewatch_core::model::cyclic::{DAY_S, Rate};
-use tidewatch_core::model::habits::named::Believed;
+use tidewatch_core::model::habits::named::PredictorShare;
 use tidewatch_core::time::Timestamp;
 
 const NOW: &str = "2026-06-16T09:20:00Z";
@@ -198,7 +198,7 @@ fn no_hour_is_named_if_all_are_equal() {
 
 #[test]
 fn predictors_are_shown_if_there_are_any() {
-    let one = |account, share| Believed { account, share };
+    let one = |name, share| PredictorShare { name, share };
     let habits = Some(vec![one("minute of the hour", 0.524), one("weekly rhythm", 0.28)]);
     let rhythm = StoredRhythm { habits, ..office() };
     let text = shown(&rhythm, false);

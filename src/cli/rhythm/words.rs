@@ -2,7 +2,7 @@
 
 use jiff::tz::TimeZone;
 
-use tidewatch_core::model::habits::named::Believed;
+use tidewatch_core::model::habits::named::PredictorShare;
 use tidewatch_core::time::Timestamp;
 use tidewatch_lab::words::{count, local};
 
@@ -91,9 +91,9 @@ pub fn evidence(rhythm: &StoredRhythm, now: Timestamp) -> Vec<(&'static str, Str
 }
 
 /// The predictors and their weights.
-fn believed(habits: &[Believed]) -> String {
+fn believed(habits: &[PredictorShare]) -> String {
     let said: Vec<String> =
-        habits.iter().map(|one| format!("{} {:.0} %", one.account, one.share * 100.0)).collect();
+        habits.iter().map(|one| format!("{} {:.0} %", one.name, one.share * 100.0)).collect();
     said.join(", ")
 }
 

@@ -260,7 +260,7 @@ async fn a_landing_is_stored_whole_and_comes_back_as_it_was() {
     assert_eq!(dossier.etag.as_deref(), Some(&b"W/\"x\xff\""[..]), "byte for byte, also when not UTF-8");
     assert_eq!(dossier.last_modified.as_deref(), Some(&b"Mon, 16 Nov 2026 00:00:00 GMT"[..]));
     assert_eq!(dossier.validators_url.as_deref(), Some("http://a/"));
-    assert_eq!(dossier.seen.last_look, Some(at(100)), "the start of the look, not its end");
+    assert_eq!(dossier.seen.last_success, Some(at(100)), "the start of the look, not its end");
     assert_eq!(dossier.seen.page, Some(u64::MAX - 1));
     let items: HashSet<(u64, u64, bool)> =
         dossier.seen.items.iter().map(|(&key, item)| (key, item.fingerprint, item.in_last)).collect();

@@ -7,7 +7,7 @@
 //! *The reserve.* A budget that holds in any window and is fully used has no probes left for a burst. So a
 //! reserve must stay unused before the burst, at the expense of all other updates. Let ρ be the unused
 //! share, f the share of updates in bursts, and h the share of T, the refill time of the reserve, that
-//! bursts fill. Waits are then proportional to (1 − f)/(1 − ρ) + f/(1 − ρ + ρ/h), so a reserve pays only if
+//! bursts fill. Waits are then proportional to (1 − f)/(1 − ρ) + f/(1 − ρ + ρ/h), so a reserve helps only if
 //! f > h. Plans therefore leave unused the share f of the reserve, with f taken from the source's last
 //! updates. A source without bursts keeps its budget, and a false alarm of a few updates costs little.
 //! During a burst the rest of the reserve is spread over the expected rest of the burst: several probes,
@@ -64,13 +64,13 @@ impl Source {
         if self.terms.policy != Policy::Auto {
             return Reserve { probes: 0, left: 0, kept: 0 };
         }
-        let (budget, life) = (&self.terms.budget, &self.memory.burst);
+        let (budget, burst_state) = (&self.terms.budget, &self.memory.burst);
         let probes = self.reserve_probes(terms);
-        let used = life.used(probes, budget.per, now);
+        let used = burst_state.used(probes, budget.per, now);
         // The gate checks later whether the budget allows them.
         let left = (f64::from(probes) - used + 1e-9).max(0.0) as u32;
-        let wanted = (f64::from(probes) * life.bursty() - used).max(0.0).round() as u32;
-        let kept = match (life.burst_since, terms.response) {
+        let wanted = (f64::from(probes) * burst_state.bursty() - used).max(0.0).round() as u32;
+        let kept = match (burst_state.burst_since, terms.response) {
             // During a burst, plans do not give up probes that are already used.
             (Some(_), Response::Ttl) => wanted.min(self.spent.left(budget, now)),
             // Plans are to use it.
@@ -131,10 +131,10 @@ impl Source {
     /// Settles the reserve when a burst is over. Used probes that plans would have left unused are charged
     /// to it and refunded over time, so that plans do not make up for them at once.
     fn end_burst_charge(&mut self, ended: Timestamp, terms: &BurstTerms) {
-        let (probes, life) = (f64::from(self.reserve_probes(terms)), &self.memory.burst);
+        let (probes, burst_state) = (f64::from(self.reserve_probes(terms)), &self.memory.burst);
         let free = f64::from(self.spent.left(&self.terms.budget, ended));
-        let used = life.used(self.reserve_probes(terms), self.terms.budget.per, ended);
-        let missing = (probes * life.bursty() - free).max(used);
+        let used = burst_state.used(self.reserve_probes(terms), self.terms.budget.per, ended);
+        let missing = (probes * burst_state.bursty() - free).max(used);
         if probes > 0.0 && self.terms.policy == Policy::Auto {
             self.memory.burst.reserve_whole_at =
                 Some(ended + self.terms.budget.per.scaled(missing / probes));
@@ -144,63 +144,63 @@ impl Source {
     /// Applies the model's update after a probe.
     pub fn apply_model_update(
         &mut self,
-        heard: &ModelUpdate,
+        learned: &ModelUpdate,
         updates: u32,
         ended: Timestamp,
         terms: &BurstTerms,
     ) -> Vec<Note> {
         let mut notes = Vec::new();
-        let life = &mut self.memory.burst;
-        life.count(updates, heard.on.is_some() || heard.burst.is_some());
-        if heard.became_the_rhythm.is_some() {
-            life.in_bursts = 0;
+        let burst_state = &mut self.memory.burst;
+        burst_state.count(updates, learned.on.is_some() || learned.burst.is_some());
+        if learned.became_the_rhythm.is_some() {
+            burst_state.in_bursts = 0;
         }
-        let news = heard.newest > life.newest;
-        life.newest = heard.newest.or(life.newest);
-        let before = life.burst_since;
-        life.burst_since = heard.on.map(|burst| before.unwrap_or(burst.since));
-        notes.extend(heard.burst.map(Note::Burst));
-        if before.is_some() && heard.on.is_none() && heard.burst.is_none() {
+        let news = learned.newest > burst_state.newest;
+        burst_state.newest = learned.newest.or(burst_state.newest);
+        let before = burst_state.burst_since;
+        burst_state.burst_since = learned.on.map(|burst| before.unwrap_or(burst.since));
+        notes.extend(learned.burst.map(Note::Burst));
+        if before.is_some() && learned.on.is_none() && learned.burst.is_none() {
             notes.push(Note::BurstForgotten);
         }
-        if heard.became_the_rhythm.is_some() {
+        if learned.became_the_rhythm.is_some() {
             notes.push(Note::RhythmChanged);
         }
-        match (life.quiet_since, heard.overdue) {
+        match (burst_state.quiet_since, learned.overdue) {
             (None, Some(expected)) => {
-                life.quiet_since = Some(ended);
-                notes.push(Note::WentQuiet { since: life.newest, expected });
+                burst_state.quiet_since = Some(ended);
+                notes.push(Note::WentQuiet { since: burst_state.newest, expected });
             }
             // Not if only the expectation fell.
-            (Some(_), None) if news || heard.on.is_some() => {
-                life.quiet_since = None;
+            (Some(_), None) if news || learned.on.is_some() => {
+                burst_state.quiet_since = None;
                 notes.push(Note::SpokeAgain);
             }
             _ => {}
         }
         let on = self.memory.burst.burst_since.is_some();
-        if !on && (before.is_some() || heard.burst.is_some()) {
+        if !on && (before.is_some() || learned.burst.is_some()) {
             self.end_burst_charge(ended, terms);
         }
         if on && self.memory.state != SourceState::Removed {
             self.memory.state = SourceState::Burst;
         }
         // A burst that began, ended or passed outdates the plan.
-        self.plan.outdate_if(heard.burst.is_some() || heard.became_the_rhythm.is_some());
+        self.plan.outdate_if(learned.burst.is_some() || learned.became_the_rhythm.is_some());
         let planned = self.planned_excess(terms);
-        self.excess = heard.excess.map(Box::new);
+        self.excess = learned.excess.map(Box::new);
         self.plan.outdate_if(planned.is_some() || self.planned_excess(terms).is_some());
-        notes.extend(self.switch_for_burst(heard, terms));
+        notes.extend(self.switch_for_burst(learned, terms));
         notes
     }
 
     /// Switches to time to live during a burst, and back after it.
-    fn switch_for_burst(&mut self, heard: &ModelUpdate, terms: &BurstTerms) -> Option<Note> {
+    fn switch_for_burst(&mut self, learned: &ModelUpdate, terms: &BurstTerms) -> Option<Note> {
         let follows = self.memory.burst.follows;
         match (self.answers_burst_by_ttl(terms), follows) {
             (true, Policy::Ttl) => None,
-            (true, _) => self.switch_to(Policy::Ttl, heard.on.map_or(Why::Burst, Why::BurstOf)),
-            (false, Policy::Ttl) if heard.became_the_rhythm.is_some() => {
+            (true, _) => self.switch_to(Policy::Ttl, learned.on.map_or(Why::Burst, Why::BurstOf)),
+            (false, Policy::Ttl) if learned.became_the_rhythm.is_some() => {
                 self.switch_to(self.calm_policy(), Why::Changed)
             }
             (false, Policy::Ttl) => self.switch_to(self.calm_policy(), Why::BurstOver),

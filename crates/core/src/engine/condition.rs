@@ -88,7 +88,7 @@ impl WaitState {
         self.0 = condition;
     }
 
-    /// Leaves whatever it was in. Returns that.
+    /// Leaves the current condition and returns it.
     pub fn leave(&mut self) -> Condition {
         std::mem::take(&mut self.0)
     }

@@ -3,7 +3,7 @@
 //! No source becomes due at once because of a change, and learned state is kept.
 
 use crate::planning::budget::Spent;
-use crate::planning::next_probe::stand_in;
+use crate::planning::next_probe::fallback;
 use crate::planning::plan::Revision;
 use crate::planning::policy::Policy;
 use crate::source_id::SourceId;
@@ -17,7 +17,7 @@ use super::params::{FleetParams, HostGroup};
 use super::plan_state::PlanState;
 use super::reason::{Reason, SourceState};
 use super::rule_registry::RuleRegistry;
-use super::source::{ProbeWish, Source};
+use super::source::{ProbeProposal, Source};
 use super::state::Engine;
 use super::urgency::Urgency;
 
@@ -39,9 +39,9 @@ impl Engine {
         self.recompute_deadlines(&[], now);
         if let Some(rules) = new.rules {
             let states = self.rule_registry.states();
-            let mut book = RuleRegistry::new(rules);
-            book.resume(&states);
-            self.set_rules(book, now);
+            let mut registry = RuleRegistry::new(rules);
+            registry.resume(&states);
+            self.set_rules(registry, now);
         }
         if new.replan {
             self.replan_all();
@@ -100,8 +100,8 @@ impl Engine {
         };
         if source.memory.due == Due::Unscheduled {
             let wait = first_within.scaled(source.unit_random(self.seed, "first", Timestamp::default()));
-            let (at, because, by) = (now + wait, Reason::FirstContact, stand_in(source.terms.policy));
-            source.set_due(&self.hosts, ProbeWish { at, because, by });
+            let (at, because, by) = (now + wait, Reason::FirstContact, fallback(source.terms.policy));
+            source.set_due(&self.hosts, ProbeProposal { at, because, by });
         }
         source.enqueue(&mut self.hosts);
         let id = source.id;
@@ -149,7 +149,7 @@ impl Engine {
         }
         source.withdraw(&mut self.hosts, &mut self.slot_queue);
         self.reservations
-            .release(source.pending_intervals.as_mut().and_then(|serving| serving.slot.take()));
+            .release(source.pending_intervals.as_mut().and_then(|pending| pending.slot.take()));
         self.drop_source(id);
         actions.push(Action::Forget(id));
     }
@@ -176,16 +176,17 @@ impl Engine {
         }
         if otherwise {
             (source.memory.burst.follows, source.excess) = (Policy::Adaptive, None);
-            source.memory.burst.asked_by = stand_in(source.terms.policy);
+            source.memory.burst.asked_by = fallback(source.terms.policy);
         }
         if moved == Moved::Elsewhere || repaced {
             // Not at once: a reload must not cause a request.
             let soon = now + source.gap().scaled(source.unit_random(self.seed, "changed", now));
-            let spread = ProbeWish { at: soon, because: Reason::Policy, by: stand_in(source.terms.policy) };
+            let spread =
+                ProbeProposal { at: soon, because: Reason::Policy, by: fallback(source.terms.policy) };
             let last = source.spent.last();
-            let wish = last.map_or(spread, |last| source.wish(last, self.seed, &self.params.burst));
+            let proposal = last.map_or(spread, |last| source.proposal(last, self.seed, &self.params.burst));
             if source.memory.due != Due::Stopped {
-                source.set_due(&self.hosts, ProbeWish { at: wish.at.max(soon), ..wish });
+                source.set_due(&self.hosts, ProbeProposal { at: proposal.at.max(soon), ..proposal });
             }
         }
         if !source.condition().is_in_progress() {
@@ -260,11 +261,11 @@ impl Source {
         if let Some(excess) = &mut self.excess {
             excess.at += by;
         }
-        if let Some(serving) = &mut self.pending_intervals {
-            serving.shift(by);
+        if let Some(pending) = &mut self.pending_intervals {
+            pending.shift(by);
         }
-        if let Some(bed) = &mut self.deadline {
-            bed.seen += by;
+        if let Some(deadline) = &mut self.deadline {
+            deadline.seen += by;
         }
         self.plan.shift(by);
         self.ready_at += by;

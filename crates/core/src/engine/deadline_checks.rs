@@ -7,7 +7,7 @@ use super::condition::Condition;
 use super::memory::Due;
 use super::note::Note;
 use super::reason::Reason;
-use super::source::ProbeWish;
+use super::source::ProbeProposal;
 use super::state::Engine;
 
 impl Engine {
@@ -15,9 +15,9 @@ impl Engine {
     pub(super) fn reindex_deadline(&mut self, id: SourceId) {
         if let Some(source) = self.sources.get_mut(&id) {
             let hosts = &self.hosts;
-            let looked = source.memory.last_success;
+            let last_success = source.memory.last_success;
             self.deadlines
-                .reindex(source, &self.params, looked, |source, at| source.ask_gate(hosts, at).at);
+                .reindex(source, &self.params, last_success, |source, at| source.ask_gate(hosts, at).at);
             if source.condition().is_in_progress() {
                 self.deadlines.mark_sent(source);
             }
@@ -56,11 +56,11 @@ impl Engine {
     pub(super) fn bring_forward(&mut self, id: SourceId, now: Timestamp) {
         let source = self.sources.get_mut(&id).filter(|source| !source.condition().is_in_progress());
         let Some(source) = source else { return };
-        let Some(look_at) = source.deadline.as_ref().map(|bed| bed.probe_at) else { return };
+        let Some(probe_at) = source.deadline.as_ref().map(|deadline| deadline.probe_at) else { return };
         let soon = now + source.cautious_gap().scaled(0.1 * source.unit_random(self.seed, "changed", now));
-        let look_at = look_at.max(soon);
+        let probe_at = probe_at.max(soon);
         let is_later = match source.memory.due {
-            Due::At(due) => due > look_at,
+            Due::At(due) => due > probe_at,
             Due::Stopped => true,
             Due::Unscheduled => false,
         };
@@ -69,7 +69,7 @@ impl Engine {
         }
         source.withdraw(&mut self.hosts, &mut self.slot_queue);
         let by = source.memory.burst.asked_by;
-        source.set_due(&self.hosts, ProbeWish { at: look_at, because: Reason::MaxGap, by });
+        source.set_due(&self.hosts, ProbeProposal { at: probe_at, because: Reason::MaxGap, by });
         source.enqueue(&mut self.hosts);
     }
 
@@ -87,7 +87,7 @@ impl Engine {
         // Before a late probe is sent.
         self.collect_passed_deadlines(now);
         let step = self.step_length().step_of(now);
-        self.deadlines.turn_to(step);
+        self.deadlines.advance_to(step);
         while let Some(id) = self.deadlines.pop_due(step) {
             let Some(source) = self.sources.get_mut(&id) else { continue };
             if source.condition().waits_for_slot() {
@@ -100,9 +100,9 @@ impl Engine {
     /// Sources to probe before their deadlines, because the coming steps lack capacity for all.
     pub(super) fn chosen_early(&mut self, now: Timestamp) -> Vec<SourceId> {
         let left = (self.slots_left(), self.room());
-        let Self { deadlines: tardiness, sources: members, hosts, slot_queue: turns, params, .. } = self;
+        let Self { deadlines, sources, hosts, slot_queue, params, .. } = self;
         let may = |place: usize| {
-            let source = turns.who(place as u32).and_then(|id| members.get(&id));
+            let source = slot_queue.source_at(place as u32).and_then(|id| sources.get(&id));
             source.is_some_and(|source| {
                 !source.condition().is_in_progress()
                     && source.condition() != Condition::Parked
@@ -110,12 +110,12 @@ impl Engine {
                     && source
                         .deadline
                         .as_ref()
-                        .is_some_and(|bed| now - bed.seen >= source.terms.budget.even_gap())
+                        .is_some_and(|deadline| now - deadline.seen >= source.terms.budget.even_gap())
                     && source.ask_gate(hosts, now).at <= now
                     && hosts.open_from(source.host).is_some_and(|from| from <= now)
             })
         };
-        let places = tardiness.early(left, params, may);
-        places.into_iter().filter_map(|place| self.slot_queue.who(place as u32)).collect()
+        let places = deadlines.early(left, params, may);
+        places.into_iter().filter_map(|place| self.slot_queue.source_at(place as u32)).collect()
     }
 }

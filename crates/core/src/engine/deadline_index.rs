@@ -138,8 +138,8 @@ impl DeadlineIndex {
     }
 
     /// Advances to this step.
-    pub fn turn_to(&mut self, step: Step) {
-        self.medd.turn_to(step.0);
+    pub fn advance_to(&mut self, step: Step) {
+        self.medd.advance_to(step.0);
     }
 
     /// Takes out a source whose deadline takes precedence in this step.
@@ -163,8 +163,8 @@ impl DeadlineIndex {
 
     /// Marks a source as past its deadline, and queues the event, if any.
     pub fn mark_tardy(&mut self, source: &mut Source, note: Option<Note>) {
-        if let Some(bed) = source.deadline.as_deref_mut() {
-            bed.said = true;
+        if let Some(deadline) = source.deadline.as_deref_mut() {
+            deadline.said = true;
             self.tardy += 1;
             self.missed.extend(note.map(|note| (source.id, note)));
         }
@@ -172,7 +172,7 @@ impl DeadlineIndex {
 
     /// Marks a source that was past its deadline when it was added. No event is sent again.
     pub fn mark_if_passed(&mut self, source: &mut Source, now: Timestamp) {
-        let by = source.deadline.as_ref().map(|bed| bed.by).filter(|&by| by < now);
+        let by = source.deadline.as_ref().map(|deadline| deadline.by).filter(|&by| by < now);
         if by.is_some_and(|by| self.passing.remove(&(by, source.id))) {
             self.mark_tardy(source, None);
         }
@@ -180,10 +180,10 @@ impl DeadlineIndex {
 
     /// Restores a deadline's state after the steps changed.
     pub fn resume(&mut self, source: &mut Source, seen: Timestamp, said: bool) {
-        if let Some(bed) = source.deadline.as_deref_mut() {
-            bed.seen = seen;
-            if said && !bed.said {
-                bed.said = true;
+        if let Some(deadline) = source.deadline.as_deref_mut() {
+            deadline.seen = seen;
+            if said && !deadline.said {
+                deadline.said = true;
                 self.tardy += 1;
             }
         }
@@ -227,24 +227,24 @@ impl DeadlineIndex {
 
     /// Removes a deadline from the indices.
     fn unindex(&mut self, source: &mut Source) {
-        let Some(bed) = source.deadline.take() else { return };
-        self.due_by_step.remove(&(bed.step, source.id));
-        self.passing.remove(&(bed.by, source.id));
-        self.tardy -= u64::from(bed.said);
-        if let Some(count) = self.hosts.get_mut(&bed.host) {
+        let Some(deadline) = source.deadline.take() else { return };
+        self.due_by_step.remove(&(deadline.step, source.id));
+        self.passing.remove(&(deadline.by, source.id));
+        self.tardy -= u64::from(deadline.said);
+        if let Some(count) = self.hosts.get_mut(&deadline.host) {
             *count -= 1;
             if *count == 0 {
-                self.hosts.remove(&bed.host);
+                self.hosts.remove(&deadline.host);
             }
         }
     }
 
     /// An answered probe started at this time. Returns how late it was.
     pub fn mark_seen(&mut self, source: &mut Source, started: Timestamp) -> Option<Span> {
-        let bed = source.deadline.as_deref_mut()?;
-        bed.seen = bed.seen.max(started);
-        self.tardy -= u64::from(std::mem::take(&mut bed.said));
-        Some((started - bed.by).max(Span::ZERO))
+        let deadline = source.deadline.as_deref_mut()?;
+        deadline.seen = deadline.seen.max(started);
+        self.tardy -= u64::from(std::mem::take(&mut deadline.said));
+        Some((started - deadline.by).max(Span::ZERO))
     }
 
     /// Computes and indexes the deadline of a source. It counts from the last answered probe. `allowed`
@@ -253,14 +253,14 @@ impl DeadlineIndex {
         &mut self,
         source: &mut Source,
         params: &FleetParams,
-        looked: Option<Timestamp>,
+        last_success: Option<Timestamp>,
         allowed: impl FnOnce(&Source, Timestamp) -> Timestamp,
     ) {
-        let before = source.deadline.as_ref().map(|bed| (bed.seen, bed.said));
+        let before = source.deadline.as_ref().map(|deadline| (deadline.seen, deadline.said));
         self.unindex(source);
-        let rests = source.memory.due == Due::Stopped || source.memory.state == SourceState::Removed;
-        let seen = before.map(|(seen, _)| seen).or(looked);
-        let (Some(gap), Some(seen), false) = (source.terms.max_gap, seen, rests) else {
+        let stopped = source.memory.due == Due::Stopped || source.memory.state == SourceState::Removed;
+        let seen = before.map(|(seen, _)| seen).or(last_success);
+        let (Some(gap), Some(seen), false) = (source.terms.max_gap, seen, stopped) else {
             self.medd.remove(source.place as usize);
             return;
         };
@@ -277,34 +277,25 @@ impl DeadlineIndex {
         let granted = length.step_of(seen + even).plus(1).min(length.step_of(by).plus(-1));
         let due =
             length.step_of(by).plus(-1 - i64::from(crowd)).max(granted).max(length.step_of(seen).plus(1));
-        let look_at = length.start_of(due);
+        let probe_at = length.start_of(due);
         let slots = match params.capacity {
             Some(capacity) => {
                 (self.cost(source, params.cost_by) * f64::from(params.probes_per_step) / capacity).max(1.0)
             }
             None => 1.0,
         };
-        let plant = Task::new(slots, window);
+        let task = Task::new(slots, window);
         let window_span = Span::from_millis(length.span().as_millis().saturating_mul(i64::from(window)));
         let apart = window_span.max(even.min(gap));
         let said = before.is_some_and(|(_, said)| said);
-        let bed = Deadline {
-            seen,
-            by,
-            step: due,
-            probe_at: look_at,
-            apart,
-            task: plant,
-            host: source.host,
-            said,
-        };
-        source.deadline = Some(Box::new(bed));
+        let deadline = Deadline { seen, by, step: due, probe_at, apart, task, host: source.host, said };
+        source.deadline = Some(Box::new(deadline));
         *self.hosts.entry(source.host).or_default() += 1;
         self.tardy += u64::from(said);
         // Not before the gate allows it, and not beyond the forecast horizon.
         let furthest = due.plus(SEEN * i64::from(window));
-        let from = length.step_of(allowed(source, look_at)).min(furthest);
-        self.medd.task(source.place as usize, plant, due.max(from).0);
+        let from = length.step_of(allowed(source, probe_at)).min(furthest);
+        self.medd.task(source.place as usize, task, due.max(from).0);
         self.due_by_step.insert((due, source.id));
         if !said {
             self.passing.insert((by, source.id));
@@ -313,10 +304,10 @@ impl DeadlineIndex {
 
     /// A probe of a source was started.
     pub fn mark_sent(&mut self, source: &Source) {
-        if let Some(bed) = &source.deadline {
+        if let Some(deadline) = &source.deadline {
             self.medd.mark_served(source.place as usize);
-            self.due_by_step.remove(&(bed.step, source.id));
-            self.passing.remove(&(bed.by, source.id));
+            self.due_by_step.remove(&(deadline.step, source.id));
+            self.passing.remove(&(deadline.by, source.id));
         }
     }
 }

@@ -18,7 +18,7 @@ use super::outage::OutageChange;
 use super::params::HostGroup;
 use super::reason::{Reason, SourceState};
 use super::rule_registry::{AnsweredProbe, RuleEffects};
-use super::source::{ProbeWish, Source};
+use super::source::{ProbeProposal, Source};
 use super::state::Engine;
 use super::urgency::Urgency;
 use crate::model::hourly_profile;
@@ -38,7 +38,7 @@ const MOVE_PROVEN_OVER: Span = Span::from_days(3);
 
 /// The effects of one probe, as they are collected.
 struct Consequences {
-    wish: ProbeWish,
+    proposal: ProbeProposal,
     notes: Vec<Note>,
     follows: RuleEffects,
     tardy: Option<Span>,
@@ -73,14 +73,14 @@ impl Engine {
             (report.answered_by, report.crawl_delay) = (None, None);
             report.result = Err(Failure::Interrupted);
         }
-        let Some(speaker) = self.answering_host(&report) else { return };
+        let Some(answering_host) = self.answering_host(&report) else { return };
         let answering = report.answered_by.as_ref().map(|group| self.hosts.host(&group.key));
-        let before = speaker.asks(&self.hosts);
+        let before = answering_host.asks(&self.hosts);
         if let Some(delay) = report.crawl_delay {
             self.hosts.set_crawl_delay(probe.hosts.0, delay);
         }
         let outage = self.watch_network(&report, probe.hosts.0);
-        let Some(mut then) = self.learn_from(&report, answering, &speaker) else { return };
+        let Some(mut then) = self.learn_from(&report, answering, &answering_host) else { return };
         then.notes.splice(0..0, outage);
         let mut others = Vec::new();
         for &(rule, until) in &then.follows.triggered {
@@ -96,8 +96,8 @@ impl Engine {
             source: id,
             discarded: probe.moved,
             memory: source.memory.clone(),
-            look_by: source.deadline.as_ref().map(|bed| bed.by),
-            host: Some(speaker.asks(&self.hosts)).filter(|after| *after != before),
+            look_by: source.deadline.as_ref().map(|deadline| deadline.by),
+            host: Some(answering_host.asks(&self.hosts)).filter(|after| *after != before),
             notes: then.notes,
             tardy: then.tardy,
             rule_effects: then.follows,
@@ -142,7 +142,7 @@ impl Engine {
         &mut self,
         report: &ProbeReport,
         answering: Option<HostIx>,
-        speaker: &AnsweringHost,
+        answering_host: &AnsweringHost,
     ) -> Option<Consequences> {
         let (seed, terms, ended) = (self.seed, self.params.burst, report.finished);
         let source = self.sources.get_mut(&report.source)?;
@@ -152,26 +152,33 @@ impl Engine {
             answering.map_or(source.redirect_host, |ix| (ix != source.host).then_some(ix));
         let (asked, last) = (source.asks(), source.spent.last());
         if let Some(last) = last.filter(|_| source.memory.reason != Reason::Manual) {
-            source.charge_reserve(last, source.wish_without_burst(last, seed, &terms).at, ended, &terms);
+            source.charge_reserve(
+                last,
+                source.proposal_without_burst(last, seed, &terms).at,
+                ended,
+                &terms,
+            );
         }
         source.spent.note(ended, &source.terms.budget);
         source.memory.last_probe = Some(ended);
         let was_stopped = std::mem::take(&mut source.urgency).was_stopped() && report.result.is_err();
         let mut then = match &report.result {
             Ok(answer) => self.take_answer(report, answer)?,
-            Err(failure) => self.take_failure(report, *failure, speaker)?,
+            Err(failure) => self.take_failure(report, *failure, answering_host)?,
         };
         let source = self.sources.get_mut(&report.source)?;
         source.outdate_plan_if_unfit(last, ended, asked, report.result.is_ok());
         let paused = self.hosts.paused_until(source.host);
         then.notes.extend(source.recompute_next(&self.rule_registry, ended, paused, self.params.step));
         let hosts = &self.hosts;
-        let looked = report.result.as_ref().map_or(source.memory.last_success, |_| Some(report.started));
-        self.deadlines.reindex(source, &self.params, looked, |source, at| source.ask_gate(hosts, at).at);
-        let wish = source.rule_wish(then.wish);
+        let last_success =
+            report.result.as_ref().map_or(source.memory.last_success, |_| Some(report.started));
+        self.deadlines
+            .reindex(source, &self.params, last_success, |source, at| source.ask_gate(hosts, at).at);
+        let proposal = source.rule_proposal(then.proposal);
         // A failure without fault has no backoff; a deadline in the past would repeat the probe at once.
         let pauses = source.memory.backoff_until.max(source.memory.retry_until) > Some(ended);
-        let wish = if report.result.is_ok() || pauses { source.by_max_gap(wish) } else { wish };
+        let proposal = if report.result.is_ok() || pauses { source.by_max_gap(proposal) } else { proposal };
         // A stopped source stays stopped until it answers: a requested probe that fails is not repeated.
         if was_stopped && source.memory.state != SourceState::Removed {
             source.memory.state = SourceState::Resting;
@@ -181,7 +188,7 @@ impl Engine {
             source.stop();
             self.deadlines.forget(source);
         } else {
-            source.set_due(&self.hosts, wish);
+            source.set_due(&self.hosts, proposal);
         }
         if source.memory.state != state_before {
             then.notes.push(Note::StateChanged { from: state_before, to: source.memory.state });
@@ -195,7 +202,7 @@ impl Engine {
         let mut notes = Vec::new();
         let undiscovered = source.learn(answer.updates, ended, &mut self.fleet_mean, self.params.step);
         self.slot_stats.undiscovered_hours += undiscovered;
-        source.remember(answer, ended);
+        source.update_memory(answer, ended);
         self.deadlines.count_cost(source.memory.cost, false);
         source.memory.cost.learn(answer.bytes, ended - report.started);
         self.deadlines.count_cost(source.memory.cost, true);
@@ -205,42 +212,45 @@ impl Engine {
             notes.push(Note::TardyEnded { late });
         }
         notes.extend(source.apply_model_update(&answer.model, answer.updates, ended, &terms));
-        let mut wish = source.policy_wish(ended, seed, &terms);
-        let owed = source.rules_owed(report.started);
-        notes.extend(source.mark_served(report.started, &self.rule_registry));
+        let mut proposal = source.policy_proposal(ended, seed, &terms);
+        let pending_rules = source.rules_pending(report.started);
+        notes.extend(source.close_satisfied(report.started, &self.rule_registry));
         let mut follows = RuleEffects::default();
         if let Some(asked) = &answer.rules {
             source.learn_drift(asked.found, asked.expected);
             let rate = source.memory.estimate.rate(self.fleet_mean.prior()).max(1e-6);
             let again_after = Span::from_hours(1).scaled(rate.recip().min(LONGEST_AGAIN_HOURS));
-            let look = AnsweredProbe { source: report.source, started: report.started, ended, again_after };
-            follows = self.rule_registry.apply_matches(look, &asked.matches, |rule| owed.contains(&rule));
+            let probe =
+                AnsweredProbe { source: report.source, started: report.started, ended, again_after };
+            follows = self
+                .rule_registry
+                .apply_matches(probe, &asked.matches, |rule| pending_rules.contains(&rule));
         }
         if answer.gap {
             source.urgency = Urgency::ItemsLost;
-            wish.at = ended + Span::from_millis((wish.at - ended).as_millis() / 2);
-            wish.because = Reason::Gap;
+            proposal.at = ended + Span::from_millis((proposal.at - ended).as_millis() / 2);
+            proposal.because = Reason::Gap;
         }
         let adopted = source.count_move_proof(answer.moved_to.as_ref(), ended);
         notes.extend(adopted.as_ref().map(|moved| Note::MoveAdopted { to: moved.url.clone() }));
-        Some(Consequences { wish, notes, follows, tardy, adopted })
+        Some(Consequences { proposal, notes, follows, tardy, adopted })
     }
 
     fn take_failure(
         &mut self,
         report: &ProbeReport,
         failure: Failure,
-        speaker: &AnsweringHost,
+        answering_host: &AnsweringHost,
     ) -> Option<Consequences> {
         let (ended, blameless) = (report.finished, self.outage.is_outage());
         let source = self.sources.get_mut(&report.source)?;
-        let wish = source.policy_wish(ended, self.seed, &self.params.burst);
+        let proposal = source.policy_proposal(ended, self.seed, &self.params.burst);
         let mut notes = Vec::new();
         let pause = source.fail(failure, ended, blameless, self.seed);
         let throttled = matches!(failure, Failure::Throttled { .. });
-        if let Some(until) = pause.filter(|_| throttled && speaker.group.public) {
-            self.hosts.pause(speaker.ix, until);
-            notes.push(Note::HostPaused { host: speaker.group.key.to_string(), until });
+        if let Some(until) = pause.filter(|_| throttled && answering_host.group.public) {
+            self.hosts.pause(answering_host.ix, until);
+            notes.push(Note::HostPaused { host: answering_host.group.key.to_string(), until });
         }
         if failure == Failure::Gone && source.memory.burst.burst_since.take().is_some() {
             notes.push(Note::BurstForgotten);
@@ -250,7 +260,7 @@ impl Engine {
             Failure::Forbidden => notes.push(Note::Rests { why: StopReason::Robots }),
             _ => {}
         }
-        Some(Consequences { wish, notes, follows: RuleEffects::default(), tardy: None, adopted: None })
+        Some(Consequences { proposal, notes, follows: RuleEffects::default(), tardy: None, adopted: None })
     }
 
     fn release_hosts(&mut self, (host, also): ProbeHosts, answering: Option<HostIx>, ended: Timestamp) {
@@ -315,20 +325,20 @@ impl Source {
     /// since the last answered probe, times half the time that they were undiscovered, in hours, times the
     /// weight.
     fn learn(&mut self, found: u32, ended: Timestamp, mean: &mut FleetMean, step: Span) -> f64 {
-        let Some(looked) = self.memory.last_success.replace(ended).filter(|&looked| looked < ended) else {
+        let Some(last) = self.memory.last_success.replace(ended).filter(|&last| last < ended) else {
             return 0.0;
         };
         let prior = mean.prior();
-        let hours = hourly_profile::hours(self.profile.as_deref(), looked, ended);
+        let hours = hourly_profile::hours(self.profile.as_deref(), last, ended);
         let expected = self.memory.estimate.rate(prior) * hours;
         self.memory.estimate.learn(u64::from(found), hours, prior);
         mean.learn(f64::from(found), hours);
         // A gap of ℓ steps costs π·ℓ(ℓ+1)/2: half of the updates, times the gap plus one step.
-        let lasted = (ended - looked + step).as_secs_f64() / 3600.0;
+        let lasted = (ended - last + step).as_secs_f64() / 3600.0;
         f64::from(self.terms.weight) * expected * lasted / 2.0
     }
 
-    fn remember(&mut self, answer: &ProbeAnswer, ended: Timestamp) {
+    fn update_memory(&mut self, answer: &ProbeAnswer, ended: Timestamp) {
         let memory = &mut self.memory;
         memory.error_streak = 0;
         memory.backoff_until = None;
@@ -389,8 +399,8 @@ impl Source {
             self.memory.state = state;
         }
         match failure {
-            Failure::Throttled { retry_after: Some(rest) } => {
-                self.memory.retry_until = Some(ended + rest);
+            Failure::Throttled { retry_after: Some(pause) } => {
+                self.memory.retry_until = Some(ended + pause);
                 self.memory.retry_until
             }
             Failure::Throttled { retry_after: None } => {

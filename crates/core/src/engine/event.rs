@@ -91,7 +91,7 @@ pub struct ProbeAnswer {
     pub moved_to: Option<MovedTo>,
     /// Bytes of the body.
     pub bytes: u64,
-    /// What the model learned from it.
+    /// The update of the model.
     pub model: ModelUpdate,
     /// Rule matches, if rules concern the source.
     pub rules: Option<Box<RuleReading>>,

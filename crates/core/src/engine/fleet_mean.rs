@@ -11,7 +11,7 @@ const CHANGES_EVERY: f64 = 1440.0;
 const NEWCOMER: (f64, f64) = (1.0, 12.0);
 
 /// The horizon of the mean, in hours of observation over all sources.
-const REMEMBERED_HOURS: f64 = 1e6;
+const MOST_HOURS: f64 = 1e6;
 
 /// Updates and hours of observation over all sources.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -30,7 +30,7 @@ impl FleetMean {
     /// Adds `found` updates over `hours` hours.
     pub fn learn(&mut self, found: f64, hours: f64) {
         (self.found, self.hours) = (self.found + found, self.hours + hours);
-        if self.hours > REMEMBERED_HOURS {
+        if self.hours > MOST_HOURS {
             (self.found, self.hours) = (self.found / 2.0, self.hours / 2.0);
         }
     }

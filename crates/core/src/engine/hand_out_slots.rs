@@ -30,7 +30,7 @@ impl Engine {
         }
         self.promote_due_deadlines(now);
         self.release_due(now, &mut started);
-        self.serve(SlotClass::Deadline, now, &mut started);
+        self.start_class(SlotClass::Deadline, now, &mut started);
         for id in self.chosen_early(now) {
             let Some(source) = self.sources.get_mut(&id) else { continue };
             source.withdraw(&mut self.hosts, &mut self.slot_queue);
@@ -38,8 +38,8 @@ impl Engine {
                 (Due::At(now), Reason::MaxGap, now);
             started.extend(self.start(id, now));
         }
-        self.serve(SlotClass::Due, now, &mut started);
-        self.serve(SlotClass::Sampled, now, &mut started);
+        self.start_class(SlotClass::Due, now, &mut started);
+        self.start_class(SlotClass::Sampled, now, &mut started);
         self.slot_stats.waiting = self.slot_queue.waiting() as u64;
         if !started.is_empty() {
             actions.push(Action::Persist(Persist::Started(started)));
@@ -51,15 +51,15 @@ impl Engine {
         if self.slots.0 != step {
             // The excess of an expensive probe is charged to later steps.
             let passed = step.0.saturating_sub(self.slots.0.0).max(0) as f64;
-            let paid = self.params.capacity.map_or(self.work, |capacity| capacity * passed);
-            let owed = self.work - paid;
+            let charged = self.params.capacity.map_or(self.work, |capacity| capacity * passed);
+            let excess = self.work - charged;
             // Ignores rounding errors.
-            (self.slots, self.work) = ((step, 0), if owed > 1e-9 { owed } else { 0.0 });
+            (self.slots, self.work) = ((step, 0), if excess > 1e-9 { excess } else { 0.0 });
         }
     }
 
     /// Starts sources of a slot class, as many as the step has slots and capacity for.
-    fn serve(&mut self, class: SlotClass, now: Timestamp, started: &mut Vec<Attempt>) {
+    fn start_class(&mut self, class: SlotClass, now: Timestamp, started: &mut Vec<Attempt>) {
         loop {
             let most = self.affordable();
             let chosen = self.slot_queue.choose(class, now, most);
@@ -136,7 +136,7 @@ impl Engine {
         let (host, also) = source.hosts();
         let open = closed_until(&self.hosts, host, now).is_none();
         if let Some(until) =
-            open.then(|| self.hosts.take_turn(host, self.params.host_spacing, now).err()).flatten()
+            open.then(|| self.hosts.claim_start(host, self.params.host_spacing, now).err()).flatten()
         {
             self.hosts.close_until(host, until);
         } else if open {
@@ -147,7 +147,7 @@ impl Engine {
             let probe = InProgress { attempt, hosts: (host, also), moved: false, deliver: false };
             source.begin(probe);
             self.reservations
-                .release(source.pending_intervals.as_mut().and_then(|serving| serving.slot.take()));
+                .release(source.pending_intervals.as_mut().and_then(|pending| pending.slot.take()));
             for host in [Some(host), also].into_iter().flatten() {
                 self.hosts.occupy(host);
             }

@@ -154,7 +154,7 @@ impl Hosts {
 
     /// Reserves the host for a request that starts now, or returns from when that is possible. Two starts
     /// are at least `spacing` apart.
-    pub fn take_turn(&mut self, host: HostIx, spacing: Span, now: Timestamp) -> Result<(), Timestamp> {
+    pub fn claim_start(&mut self, host: HostIx, spacing: Span, now: Timestamp) -> Result<(), Timestamp> {
         let entry = self.at_mut(host);
         match next_start(entry.spaced_until, spacing, now) {
             Ok(next) => {
@@ -392,12 +392,12 @@ mod tests {
         let mut hosts = Hosts::default();
         let (a, b) = (hosts.host(&"a".into()), hosts.host(&"b".into()));
         let spacing = Span::from_secs(2);
-        assert_eq!(hosts.take_turn(a, spacing, t(1_000)), Ok(()));
-        assert_eq!(hosts.take_turn(a, spacing, t(1_001)), Err(t(1_002)));
-        assert_eq!(hosts.take_turn(b, spacing, t(1_001)), Ok(()));
-        assert_eq!(hosts.take_turn(a, spacing, t(1_002)), Ok(()));
+        assert_eq!(hosts.claim_start(a, spacing, t(1_000)), Ok(()));
+        assert_eq!(hosts.claim_start(a, spacing, t(1_001)), Err(t(1_002)));
+        assert_eq!(hosts.claim_start(b, spacing, t(1_001)), Ok(()));
+        assert_eq!(hosts.claim_start(a, spacing, t(1_002)), Ok(()));
         hosts.shift(Span::from_secs(100));
-        assert_eq!(hosts.take_turn(a, spacing, t(1_103)), Err(t(1_104)));
-        assert_eq!(hosts.take_turn(a, Span::ZERO, t(1_103)), Ok(()), "no spacing allows everything");
+        assert_eq!(hosts.claim_start(a, spacing, t(1_103)), Err(t(1_104)));
+        assert_eq!(hosts.claim_start(a, Span::ZERO, t(1_103)), Ok(()), "no spacing allows everything");
     }
 }

@@ -87,9 +87,9 @@ impl Loader {
 
     /// Sets the rules and their stored progress.
     pub fn rules(&mut self, rules: RuleSet, states: &[RuleState]) {
-        let mut book = RuleRegistry::new(rules);
-        book.resume(states);
-        self.engine.set_rules(book, self.now);
+        let mut registry = RuleRegistry::new(rules);
+        registry.resume(states);
+        self.engine.set_rules(registry, self.now);
     }
 
     /// The engine, ready for events.

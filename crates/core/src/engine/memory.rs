@@ -91,7 +91,7 @@ pub struct SourceMemory {
 }
 
 impl SourceMemory {
-    /// What the last answers forbid: no probe before any of these times.
+    /// The limits of the last answers: no probe before any of these times.
     pub fn not_before(&self) -> [(Constraint, Option<Timestamp>); 3] {
         [
             (Constraint::MaxAge, self.fresh_until),
@@ -166,7 +166,7 @@ impl Default for BurstState {
 }
 
 /// The horizon of `in_bursts`, in updates.
-const REMEMBERED: f64 = 300.0;
+const DECAY_UPDATES: f64 = 300.0;
 
 impl BurstState {
     /// Moves all times after the clock was set.
@@ -179,7 +179,7 @@ impl BurstState {
     /// Counts updates, in a burst or not.
     pub(super) fn count(&mut self, updates: u32, in_burst: bool) {
         let goal = if in_burst { 1e6 } else { 0.0 };
-        let faded = (-f64::from(updates) / REMEMBERED).exp();
+        let faded = (-f64::from(updates) / DECAY_UPDATES).exp();
         self.in_bursts = (goal + (f64::from(self.in_bursts) - goal) * faded).round() as u32;
     }
 

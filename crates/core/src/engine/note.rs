@@ -66,7 +66,7 @@ pub enum Note {
     },
     /// It updated again.
     SpokeAgain,
-    /// No probe can serve this interval of a rule.
+    /// No probe can satisfy this interval of a rule.
     RuleUnmet {
         /// The rule.
         rule: Arc<str>,

@@ -19,7 +19,7 @@ pub struct FleetParams {
     pub allocator: Allocator,
     /// k: the total cost of a step's probes; `None`: unlimited.
     pub capacity: Option<f64>,
-    /// What a probe's cost is learned from, unless the source's section states it.
+    /// The measure from which a probe's cost is learned, unless the source's section states it.
     pub cost_by: CostBy,
     /// Least time between two requests to one host group.
     pub host_spacing: Span,
@@ -54,7 +54,7 @@ impl Default for BurstTerms {
     }
 }
 
-/// What `auto` does in a burst.
+/// The response of `auto` to a burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Response {
     /// The papers' switch: time to live during the burst, charged to the reserve.
@@ -91,7 +91,7 @@ impl Default for FleetParams {
     }
 }
 
-/// What a probe's cost is learned from. The mean probe costs 1.
+/// The measure from which a probe's cost is learned. The mean probe costs 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum CostBy {
     /// Bytes of the body.

@@ -25,7 +25,7 @@ use super::note::Note;
 use super::params::BurstTerms;
 use super::reason::{Reason, SourceState};
 use super::rule_registry::RuleRegistry;
-use super::source::{ProbeWish, Source};
+use super::source::{ProbeProposal, Source};
 use super::state::Engine;
 
 /// The most plans requested but not finished: enough to keep a planner busy.
@@ -45,13 +45,13 @@ pub(super) struct Asks {
 /// `before` are the source's limits before the probe, `after` those of its answer, if it answered.
 fn fits(plan: &Plan, last: Timestamp, ended: Timestamp, before: Asks, after: Option<Asks>) -> bool {
     // 0: the probe was not planned. More than 1: it came so late that one was skipped.
-    let in_turn = plan.between(last, ended) == 1;
+    let in_order = plan.between(last, ended) == 1;
     let goes_on = plan.next_after(ended).is_some() && plan.ends - ended >= ended - plan.starts;
     let same = after.is_some_and(|after| {
         after.apart <= before.apart
             && (after.skip_hours, after.skip_days) == (before.skip_hours, before.skip_days)
     });
-    in_turn && goes_on && same
+    in_order && goes_on && same
 }
 
 impl Engine {
@@ -69,14 +69,14 @@ impl Engine {
                 continue;
             }
             let not_before = self.hosts.paused_until(source.host).max(not_before);
-            let standing = source.plan_input(now, not_before, self.seed, &self.params.burst);
+            let input = source.plan_input(now, not_before, self.seed, &self.params.burst);
             let (policy, made_from) = (source.policy_to_plan_by(), source.revision);
             self.plans_requested += 1;
             actions.push(Action::BuildPlan(Box::new(PlanOrder {
                 source: id,
                 policy,
                 made_from,
-                input: standing,
+                input,
                 predictions: wants,
             })));
         }
@@ -122,9 +122,9 @@ impl Engine {
         self.persist_due(&moved, actions);
     }
 
-    fn take_profile(&mut self, SourceProfile { source, pulse, per_hour, updates }: SourceProfile) {
+    fn take_profile(&mut self, SourceProfile { source, pulse: profile, per_hour, updates }: SourceProfile) {
         if let Some(source) = self.sources.get_mut(&source) {
-            source.profile = Some(Box::new(pulse));
+            source.profile = Some(Box::new(profile));
             // An estimate from its own probes is newer than the profile.
             if source.memory.estimate.known_rate().is_none() {
                 let span = f64::from(updates.max(1)) / per_hour;
@@ -138,12 +138,12 @@ impl Engine {
     pub(super) fn rates_fitted(&mut self, ids: &[SourceId]) {
         for id in ids {
             let Some(source) = self.sources.get_mut(id) else { continue };
-            let serves = source.pending_intervals.as_mut().is_some_and(|serving| {
+            let has_own_rules = source.pending_intervals.as_mut().is_some_and(|pending| {
                 // The fitted rate now includes the drift.
-                serving.drift = Drift::default();
-                serving.own
+                pending.drift = Drift::default();
+                pending.own
             });
-            if source.terms.policy == Policy::Adaptive || serves {
+            if source.terms.policy == Policy::Adaptive || has_own_rules {
                 // It is sampled, with hourly weights; or rules wait for its updates.
                 if source.plan.request() {
                     self.to_plan.push_back(*id);
@@ -179,13 +179,13 @@ impl Engine {
         if !asked_by_hand && source.is_well() {
             source.withdraw(&mut self.hosts, &mut self.slot_queue);
             let last = source.spent.last().unwrap_or(now);
-            let wish = source.wish(last, self.seed, &self.params.burst);
-            let chasing = wish.because == Reason::Burst && source.memory.burst.asked_by == Policy::Ttl;
+            let proposal = source.proposal(last, self.seed, &self.params.burst);
+            let in_burst = proposal.because == Reason::Burst && source.memory.burst.asked_by == Policy::Ttl;
             // The plan applies after the burst. It moves none of the burst's probes forward.
-            let sooner =
-                source.urgency.keeps_its_time() && source.memory.due.at().is_some_and(|due| due <= wish.at);
-            if !chasing && !sooner {
-                source.set_due(&self.hosts, ProbeWish { at: wish.at.max(now), ..wish });
+            let sooner = source.urgency.keeps_its_time()
+                && source.memory.due.at().is_some_and(|due| due <= proposal.at);
+            if !in_burst && !sooner {
+                source.set_due(&self.hosts, ProbeProposal { at: proposal.at.max(now), ..proposal });
             }
             source.enqueue(&mut self.hosts);
         }
@@ -252,17 +252,21 @@ impl Source {
     }
 
     /// The predictions that rules need of this source, if they can be made.
-    fn wants(&self, book: &RuleRegistry) -> Option<Box<PredictionOrder>> {
-        let serving = self.pending_intervals.as_ref().filter(|serving| serving.own && self.is_well())?;
-        let looked = self.memory.last_success.filter(|_| !self.condition().is_in_progress())?;
-        let own = book.parts(self.id).iter().filter(|part| part.asked);
+    fn wants(&self, registry: &RuleRegistry) -> Option<Box<PredictionOrder>> {
+        let pending = self.pending_intervals.as_ref().filter(|pending| pending.own && self.is_well())?;
+        let last_success = self.memory.last_success.filter(|_| !self.condition().is_in_progress())?;
+        let own = registry.parts(self.id).iter().filter(|part| part.asked);
         let of = own.filter_map(|part| {
-            let terms = book.terms(part.rule).filter(|terms| terms.own)?;
+            let terms = registry.terms(part.rule).filter(|terms| terms.own)?;
             let (every, life, confidence) = (terms.every, terms.life, terms.confidence);
-            let counted = book.counted(part.rule, self.id);
+            let counted = registry.counted(part.rule, self.id);
             Some((Want { rule: part.rule, every, counted, life, confidence }, Arc::clone(terms)))
         });
-        Some(Box::new(PredictionOrder { looked, factor: serving.drift.factor(), of: of.collect() }))
+        Some(Box::new(PredictionOrder {
+            looked: last_success,
+            factor: pending.drift.factor(),
+            of: of.collect(),
+        }))
     }
 
     /// Whether it answers and may be probed.
@@ -337,7 +341,7 @@ impl Source {
             phase: self.unit_random(seed, "phase", Timestamp::default()),
             closely: self.terms.policy == Policy::Auto,
             price: self.terms.worth(),
-            max_gap: self.deadline.as_ref().map(|bed| bed.apart),
+            max_gap: self.deadline.as_ref().map(|deadline| deadline.apart),
             gap: budget.even_gap(),
         }
     }

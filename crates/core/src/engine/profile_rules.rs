@@ -1,7 +1,7 @@
 //! Rules in the engine: which source needs a probe for a rule, and by when.
 //!
 //! Works on all sources, because a probe of one may require probes of others. With c probes per step,
-//! intervals that end first go first; for probes of one slot each this serves the largest number (Glover
+//! intervals that end first go first; for probes of one slot each this satisfies the largest number (Glover
 //! 1967). SUP schedules at the last moment, so a slot is reserved (`reservations`). If a step or a host has
 //! none left, the probe comes earlier within its interval. If there is none at all, that is reported in
 //! advance. Must not know the content of rules, nor where notifications go.
@@ -18,23 +18,23 @@ use super::reason::Reason;
 use super::reservations::NoReservation;
 use super::rule_pending::PendingIntervals;
 use super::rule_registry::RuleRegistry;
-use super::source::{ProbeWish, Source};
+use super::source::{ProbeProposal, Source};
 use super::state::Engine;
 
 impl Engine {
     /// Replaces the rules. No probe becomes due at once because of it.
-    pub(super) fn set_rules(&mut self, book: RuleRegistry, now: Timestamp) {
-        self.rule_registry = book;
+    pub(super) fn set_rules(&mut self, registry: RuleRegistry, now: Timestamp) {
+        self.rule_registry = registry;
         self.rule_registry.drop_unlisted(now);
         self.reservations.clear();
         for source in self.sources.values_mut() {
             let parts = self.rule_registry.parts(source.id);
-            let asked = parts.iter().any(|part| part.asked);
-            if asked || source.pending_intervals.is_some() {
+            let is_target = parts.iter().any(|part| part.asked);
+            if is_target || source.pending_intervals.is_some() {
                 // Predictions in progress name rules by their old numbers.
                 source.revision.0 += 1;
             }
-            if !asked {
+            if !is_target {
                 source.pending_intervals = None;
                 continue;
             }
@@ -42,7 +42,7 @@ impl Engine {
                 part.asked && self.rule_registry.terms(part.rule).is_some_and(|terms| terms.own)
             });
             // The drift is kept when rules change.
-            let drift = source.pending_intervals.as_ref().map(|serving| serving.drift).unwrap_or_default();
+            let drift = source.pending_intervals.as_ref().map(|pending| pending.drift).unwrap_or_default();
             source.pending_intervals =
                 Some(Box::new(PendingIntervals { own, drift, ..PendingIntervals::default() }));
             if own && source.plan.request() {
@@ -54,12 +54,13 @@ impl Engine {
             }
         }
         for (rule, executable) in self.rule_registry.executables() {
-            // A source probed since then has served the rule, before a restart or a reload.
-            let served =
+            // A source probed since then needs no probe for the rule after a restart or a reload.
+            let was_probed =
                 |source: &Source| source.memory.last_success.is_some_and(|at| at >= executable.since);
-            let asked = self.rule_registry.asked(rule).iter().copied();
-            let owing = asked.filter(|id| self.sources.get(id).is_some_and(|source| !served(source)));
-            for id in owing.collect::<Vec<_>>() {
+            let targets = self.rule_registry.targets(rule).iter().copied();
+            let unprobed =
+                targets.filter(|id| self.sources.get(id).is_some_and(|source| !was_probed(source)));
+            for id in unprobed.collect::<Vec<_>>() {
                 self.open_span(id, rule, executable.until, now);
             }
         }
@@ -74,9 +75,9 @@ impl Engine {
         except: SourceId,
         now: Timestamp,
     ) -> Vec<(SourceId, Vec<Note>)> {
-        let asked: Vec<SourceId> =
-            self.rule_registry.asked(rule).iter().copied().filter(|&id| id != except).collect();
-        asked.into_iter().filter_map(|id| Some((id, self.open_span(id, rule, until, now)?))).collect()
+        let targets: Vec<SourceId> =
+            self.rule_registry.targets(rule).iter().copied().filter(|&id| id != except).collect();
+        targets.into_iter().filter_map(|id| Some((id, self.open_span(id, rule, until, now)?))).collect()
     }
 
     /// Opens the interval of one source.
@@ -88,13 +89,13 @@ impl Engine {
         now: Timestamp,
     ) -> Option<Vec<Note>> {
         let source = self.sources.get_mut(&id)?;
-        let serving = source.pending_intervals.as_mut()?;
-        // Triggered again before it was served: one probe serves both, by the end of the first.
-        let open = serving.open.intervals().iter().find(|span| span.rule == rule && span.until >= now);
+        let pending = source.pending_intervals.as_mut()?;
+        // Triggered again before it was probed: one probe satisfies both, by the end of the first.
+        let open = pending.open.intervals().iter().find(|span| span.rule == rule && span.until >= now);
         let until = open.map_or(until, |open| open.until.min(until));
-        serving.open.withdraw(rule);
+        pending.open.withdraw(rule);
         // An interval that is over has no deadline, but a later probe still counts.
-        serving.open.add(Interval { rule, from: now.min(until), until });
+        pending.open.add(Interval { rule, from: now.min(until), until });
         let paused = self.hosts.paused_until(source.host);
         let mut notes = source.recompute_next(&self.rule_registry, now, paused, self.params.step);
         notes.extend(self.recompute_due(id, now));
@@ -112,16 +113,16 @@ impl Engine {
         let source = self.sources.get_mut(&id);
         let source = source.filter(|source| source.revision == predicted.made_from).ok_or(StalePlan)?;
         let idle = !source.condition().is_in_progress();
-        let Some(serving) = source.pending_intervals.as_mut().filter(|_| idle) else {
+        let Some(pending) = source.pending_intervals.as_mut().filter(|_| idle) else {
             return Err(StalePlan);
         };
-        serving.is_predicted = predicted.intervals.is_some();
+        pending.is_predicted = predicted.intervals.is_some();
         for part in self.rule_registry.parts(id) {
             if self.rule_registry.terms(part.rule).is_some_and(|terms| terms.own) {
-                serving.open.withdraw(part.rule);
+                pending.open.withdraw(part.rule);
             }
         }
-        predicted.intervals.iter().flatten().for_each(|&span| serving.open.add(span));
+        predicted.intervals.iter().flatten().for_each(|&span| pending.open.add(span));
         let paused = self.hosts.paused_until(source.host);
         let mut notes = source.recompute_next(&self.rule_registry, now, paused, margin);
         notes.extend(self.recompute_due(id, now));
@@ -139,20 +140,21 @@ impl Engine {
         }
         let for_rules = source.memory.rule.is_some();
         let at = source.memory.due.at()?;
-        let due = ProbeWish { at, because: source.memory.reason, by: source.memory.burst.asked_by };
-        let wish = match for_rules || source.pending_intervals.as_ref().is_some_and(|serving| serving.own) {
-            // The interval that it was due for may no longer exist.
-            true => source.wish(source.spent.last().unwrap_or(now), self.seed, &self.params.burst),
-            false => source.rule_wish(due),
-        };
+        let due = ProbeProposal { at, because: source.memory.reason, by: source.memory.burst.asked_by };
+        let proposal =
+            match for_rules || source.pending_intervals.as_ref().is_some_and(|pending| pending.own) {
+                // The interval that it was due for may no longer exist.
+                true => source.proposal(source.spent.last().unwrap_or(now), self.seed, &self.params.burst),
+                false => source.rule_proposal(due),
+            };
         // Rules do not delay a probe for items that may have been lost. A probe that no rule needs is not
         // moved forward.
-        let later = source.urgency.keeps_its_time() && due.at < wish.at;
-        let sooner = !for_rules && wish.because != Reason::Rule && wish.at < due.at;
-        let wish = if later || sooner { due } else { wish };
-        if wish != due {
+        let later = source.urgency.keeps_its_time() && due.at < proposal.at;
+        let sooner = !for_rules && proposal.because != Reason::Rule && proposal.at < due.at;
+        let proposal = if later || sooner { due } else { proposal };
+        if proposal != due {
             source.withdraw(&mut self.hosts, &mut self.slot_queue);
-            source.set_due(&self.hosts, ProbeWish { at: wish.at.max(now), ..wish });
+            source.set_due(&self.hosts, ProbeProposal { at: proposal.at.max(now), ..proposal });
             source.enqueue(&mut self.hosts);
         }
         self.reserve_slot(id, now)
@@ -164,9 +166,9 @@ impl Engine {
         self.reservations.forget_before(length.step_of(now));
         let source = self.sources.get_mut(&id)?;
         let (host, waits) = (source.host, source.memory.reason == Reason::Rule);
-        let serving = source.pending_intervals.as_mut()?;
-        self.reservations.release(serving.slot.take());
-        let next = serving.next.clone().filter(|_| waits)?;
+        let pending = source.pending_intervals.as_mut()?;
+        self.reservations.release(pending.slot.take());
+        let next = pending.next.clone().filter(|_| waits)?;
         let due = source.memory.due.at()?;
         let from = next.from.max(now);
         let kept = match self.reservations.reserve(host, (from, due), &self.params) {
@@ -174,10 +176,10 @@ impl Engine {
             Err(full) => {
                 let why = if full == NoReservation::Host { Obstacle::Host } else { Obstacle::Slots };
                 let span = Interval { rule: next.rule, from: next.from, until: next.until };
-                return serving.trouble(&span, why, &self.rule_registry, now);
+                return pending.trouble(&span, why, &self.rule_registry, now);
             }
         };
-        serving.slot = Some(kept);
+        pending.slot = Some(kept);
         if kept.0 < length.step_of(due) {
             let at = length.start_of(kept.0).max(from);
             // Only if the gate allows it.

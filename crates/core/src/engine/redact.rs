@@ -90,18 +90,18 @@ impl Redaction {
     fn source(&mut self, source: &mut Source) {
         self.terms(&mut source.terms);
         self.memory(&mut source.memory);
-        let next = source.pending_intervals.as_mut().and_then(|serving| serving.next.as_mut());
+        let next = source.pending_intervals.as_mut().and_then(|pending| pending.next.as_mut());
         next.into_iter().for_each(|next| self.shared(&mut next.name));
     }
 
-    fn book(&mut self, book: &mut RuleRegistry) {
-        book.rename(|rule| self.rule(rule));
+    fn registry(&mut self, registry: &mut RuleRegistry) {
+        registry.rename(|rule| self.rule(rule));
     }
 
     /// Replaces the texts of an engine.
     pub fn engine(&mut self, engine: &mut Engine) {
         engine.hosts.rename(|key| self.number(key));
-        self.book(&mut engine.rule_registry);
+        self.registry(&mut engine.rule_registry);
         engine.sources.values_mut().for_each(|source| self.source(source));
         engine.deadlines.notes_mut().for_each(|note| self.note(note));
     }
@@ -113,8 +113,8 @@ impl Redaction {
             self.owned(url);
             self.host(host);
         }
-        let told = answered.rules.iter_mut().flat_map(|asked| &mut asked.matches);
-        told.for_each(|told| self.shared(&mut told.rule));
+        let matches = answered.rules.iter_mut().flat_map(|rules| &mut rules.matches);
+        matches.for_each(|matched| self.shared(&mut matched.rule));
     }
 
     fn configuration(&mut self, new: &mut Configuration) {

@@ -15,45 +15,45 @@ use super::note::Note;
 use super::reason::Reason;
 use super::rule_pending::NextInterval;
 use super::rule_registry::RuleRegistry;
-use super::source::{ProbeWish, Source};
+use super::source::{ProbeProposal, Source};
 
 /// At most this many intervals are scheduled, those that end first.
-const LOOKED_AT: usize = 256;
+const MOST_SCHEDULED: usize = 256;
 
 /// How far ahead skipped hours are computed.
 const CLOSED_AHEAD: Span = Span::from_days(8);
 
 impl Source {
     /// The probe that rules need, if it is due no later than `otherwise`.
-    pub(super) fn rule_wish(&self, otherwise: ProbeWish) -> ProbeWish {
-        let next = self.pending_intervals.as_ref().and_then(|serving| serving.next.as_ref());
+    pub(super) fn rule_proposal(&self, otherwise: ProbeProposal) -> ProbeProposal {
+        let next = self.pending_intervals.as_ref().and_then(|pending| pending.next.as_ref());
         match next.filter(|next| next.at <= otherwise.at) {
-            Some(next) => ProbeWish { at: next.at, because: Reason::Rule, by: Policy::Profile },
+            Some(next) => ProbeProposal { at: next.at, because: Reason::Rule, by: Policy::Profile },
             None => otherwise,
         }
     }
 
     /// Rules whose intervals had begun by this time and still need a probe.
-    pub(super) fn rules_owed(&self, started: Timestamp) -> Vec<RuleId> {
-        let spans = self.pending_intervals.iter().flat_map(|serving| serving.open.intervals());
+    pub(super) fn rules_pending(&self, started: Timestamp) -> Vec<RuleId> {
+        let spans = self.pending_intervals.iter().flat_map(|pending| pending.open.intervals());
         spans.filter(|span| span.from <= started).map(|span| span.rule).collect()
     }
 
     /// Updates the drift: a probe found this many updates, and the rate predicted `expected`.
     pub(super) fn learn_drift(&mut self, found: u32, expected: Option<f64>) {
-        if let (Some(serving), Some(expected)) = (self.pending_intervals.as_mut(), expected) {
-            serving.drift.learn(found, expected);
+        if let (Some(pending), Some(expected)) = (self.pending_intervals.as_mut(), expected) {
+            pending.drift.learn(found, expected);
         }
     }
 
-    /// Closes the intervals that an answered probe served. Returns events for missed intervals of rules
+    /// Closes the intervals that an answered probe satisfied. Returns events for missed intervals of rules
     /// that wait for other sources.
-    pub(super) fn mark_served(&mut self, started: Timestamp, book: &RuleRegistry) -> Vec<Note> {
-        let Some(serving) = self.pending_intervals.as_mut() else { return Vec::new() };
-        let probed = serving.open.probed(started);
+    pub(super) fn close_satisfied(&mut self, started: Timestamp, registry: &RuleRegistry) -> Vec<Note> {
+        let Some(pending) = self.pending_intervals.as_mut() else { return Vec::new() };
+        let probed = pending.open.probed(started);
         let mut notes = Vec::new();
         for missed in probed.missed {
-            if let Some(terms) = book.terms(missed.rule).filter(|terms| !terms.own) {
+            if let Some(terms) = registry.terms(missed.rule).filter(|terms| !terms.own) {
                 notes.push(Note::RuleMissed { rule: Arc::clone(&terms.name), until: missed.until });
             }
         }
@@ -63,25 +63,27 @@ impl Source {
     /// Recomputes the next probe for rules. It is scheduled at least `margin` before an interval ends.
     pub(super) fn recompute_next(
         &mut self,
-        book: &RuleRegistry,
+        registry: &RuleRegistry,
         now: Timestamp,
         paused: Option<Timestamp>,
         margin: Span,
     ) -> Vec<Note> {
-        let Some(serving) = &self.pending_intervals else { return Vec::new() };
-        let all = serving.open.intervals();
+        let Some(pending) = &self.pending_intervals else { return Vec::new() };
+        let all = pending.open.intervals();
         let limits = self.limits(all.last().map_or(now, |last| last.until), now, paused);
-        let some: Vec<Interval> = all.iter().take(LOOKED_AT).map(|&span| sooner(span, margin)).collect();
-        let served = satisfy(&some, &limits);
-        let next = served.probes.first().and_then(|&at| {
-            let first = some.iter().filter(|span| span.is_served_at(at)).min_by_key(|span| span.until)?;
-            let name = Arc::clone(&book.terms(first.rule)?.name);
+        let some: Vec<Interval> =
+            all.iter().take(MOST_SCHEDULED).map(|&span| sooner(span, margin)).collect();
+        let satisfied = satisfy(&some, &limits);
+        let next = satisfied.probes.first().and_then(|&at| {
+            let first =
+                some.iter().filter(|span| span.is_satisfied_at(at)).min_by_key(|span| span.until)?;
+            let name = Arc::clone(&registry.terms(first.rule)?.name);
             Some(NextInterval { at, from: first.from, until: first.until + margin, rule: first.rule, name })
         });
-        let Some(serving) = self.pending_intervals.as_mut() else { return Vec::new() };
-        serving.next = next;
-        let dropped = served.dropped.into_iter();
-        dropped.filter_map(|(span, why)| serving.trouble(&span, why, book, now)).collect()
+        let Some(pending) = self.pending_intervals.as_mut() else { return Vec::new() };
+        pending.next = next;
+        let dropped = satisfied.dropped.into_iter();
+        dropped.filter_map(|(span, why)| pending.trouble(&span, why, registry, now)).collect()
     }
 
     /// The limits of its probes up to this time.

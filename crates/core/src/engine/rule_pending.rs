@@ -3,7 +3,7 @@
 //! Intervals of rules that wait for the source itself are predicted from its rate after every probe
 //! (fbSUP). The rate is corrected by the drift of recent probes until it is fitted again (SUP(λ)).
 //! Intervals of other rules open when those are triggered. SUP computes the next probe from all of them;
-//! the policy may request an earlier one, and the gate decides last. An interval that cannot be served is
+//! the policy may request an earlier one, and the gate decides last. An interval that cannot be satisfied is
 //! reported as soon as that is predictable. Must not know the content of rules, nor rates.
 
 use serde::{Deserialize, Serialize};
@@ -43,7 +43,7 @@ pub(super) struct NextInterval {
     pub at: Timestamp,
     /// Not before.
     pub from: Timestamp,
-    /// The earliest end of the intervals that it serves.
+    /// The earliest end of the intervals that it satisfies.
     pub until: Timestamp,
     /// The rule of that interval.
     pub rule: RuleId,
@@ -52,7 +52,7 @@ pub(super) struct NextInterval {
 }
 
 /// The same obstacle of the same rule is reported again after this time.
-const TOLD_AGAIN: Span = Span::from_days(1);
+const REPORTED_AGAIN_AFTER: Span = Span::from_days(1);
 
 impl PendingIntervals {
     /// Moves all times after the clock was set.
@@ -70,15 +70,15 @@ impl PendingIntervals {
         &mut self,
         span: &Interval,
         why: Obstacle,
-        book: &RuleRegistry,
+        registry: &RuleRegistry,
         now: Timestamp,
     ) -> Option<Note> {
-        self.unmet.retain(|&(_, _, said)| said <= now && now - said < TOLD_AGAIN);
+        self.unmet.retain(|&(_, _, reported)| reported <= now && now - reported < REPORTED_AGAIN_AFTER);
         if self.unmet.iter().any(|&(rule, known, _)| (rule, known) == (span.rule, why)) {
             return None;
         }
         self.unmet.push((span.rule, why, now));
-        let rule = Arc::clone(&book.terms(span.rule)?.name);
+        let rule = Arc::clone(&registry.terms(span.rule)?.name);
         Some(Note::RuleUnmet { rule, until: span.until, why })
     }
 }

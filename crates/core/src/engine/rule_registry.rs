@@ -16,8 +16,8 @@ use crate::planning::rule::{RulePart, RuleTerms};
 use crate::source_id::SourceId;
 use crate::time::{Span, Timestamp};
 
-/// How long a past executable period is kept, so that probes still owed to it count.
-const REMEMBERED: Span = Span::from_days(1);
+/// How long a past executable period is kept, so that late probes for it still count.
+const KEPT_FOR: Span = Span::from_days(1);
 
 /// All rules, and the sources that concern them.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -144,7 +144,7 @@ impl RuleRegistry {
 
     /// Drops executable periods that ended long ago, or that begin in the future after the clock was set.
     pub(super) fn drop_unlisted(&mut self, now: Timestamp) {
-        self.executable.retain(|_, of| of.since <= now && now - of.until < REMEMBERED);
+        self.executable.retain(|_, of| of.since <= now && now - of.until < KEPT_FOR);
     }
 
     /// The progress of all rules, for a registry that replaces this one.
@@ -187,7 +187,7 @@ impl RuleRegistry {
     }
 
     /// The target sources of a rule.
-    pub fn asked(&self, rule: RuleId) -> &[SourceId] {
+    pub fn targets(&self, rule: RuleId) -> &[SourceId] {
         self.asked.get(&rule).map_or(&[], |sources| sources)
     }
 
@@ -212,33 +212,33 @@ impl RuleRegistry {
         }
     }
 
-    /// Applies an answered probe. `waits` returns whether the source still owes a rule a probe, however
-    /// late.
+    /// Applies an answered probe. `waits` returns whether the source still needs a probe for a rule, even a
+    /// late one.
     pub fn apply_matches(
         &mut self,
-        look: AnsweredProbe,
-        told: &[RuleMatches],
+        probe: AnsweredProbe,
+        matches: &[RuleMatches],
         waits: impl Fn(RuleId) -> bool,
     ) -> RuleEffects {
         let mut follows = RuleEffects::default();
-        for RuleMatches { rule: name, items: caught, counts } in told {
+        for RuleMatches { rule: name, items, counts } in matches {
             // A rule removed since the probe was sent matches nothing.
             let Some(&rule) = self.numbers.get(name) else { continue };
             let Some(terms) = self.terms(rule).cloned() else { continue };
-            let parts = self.parts(look.source);
+            let parts = self.parts(probe.source);
             let Some(&part) = parts.iter().find(|part| part.rule == rule) else { continue };
-            let whose = terms.own.then_some(look.source);
+            let whose = terms.own.then_some(probe.source);
             let reached = if part.triggers { self.count(rule, whose, &terms, counts) } else { None };
             if let Some(occurred) = reached.filter(|_| !terms.own) {
                 let until = match terms.life {
                     Lifetime::Window(span) => occurred + span,
                     // The next update comes later than this with probability `confidence`.
-                    Lifetime::Overwrite => occurred + look.again_after.scaled(-terms.confidence.ln()),
+                    Lifetime::Overwrite => occurred + probe.again_after.scaled(-terms.confidence.ln()),
                 };
-                let until = until.max(look.ended);
+                let until = until.max(probe.ended);
                 // Triggered again before the end: probes since the first trigger still count.
-                let before = self.executable.get(&rule).filter(|before| before.until >= look.started);
-                let since = before.map_or(look.started, |before| before.since);
+                let before = self.executable.get(&rule).filter(|before| before.until >= probe.started);
+                let since = before.map_or(probe.started, |before| before.since);
                 let lasts = before.map_or(until, |before| before.until.max(until));
                 self.executable.insert(rule, Executable { since, until: lasts });
                 follows.triggered.push((rule, until));
@@ -246,10 +246,14 @@ impl RuleRegistry {
             if part.triggers && !counts.is_empty() {
                 follows.states.extend(self.state(rule, whose));
             }
-            let heeded = terms.own || self.is_executable(rule, look.started) || waits(rule);
-            if part.asked && heeded && (!caught.is_empty() || terms.own && reached.is_some()) {
-                let tells = !terms.own || reached.is_some();
-                follows.notices.push(RuleMatch { rule: Arc::clone(name), items: caught.clone(), tells });
+            let heeded = terms.own || self.is_executable(rule, probe.started) || waits(rule);
+            if part.asked && heeded && (!items.is_empty() || terms.own && reached.is_some()) {
+                let notify = !terms.own || reached.is_some();
+                follows.notices.push(RuleMatch {
+                    rule: Arc::clone(name),
+                    items: items.clone(),
+                    tells: notify,
+                });
             }
         }
         follows
@@ -295,14 +299,14 @@ mod tests {
         RuleSet { terms: vec![terms], parts }
     }
 
-    fn look(source: i64, secs: i64) -> AnsweredProbe {
+    fn answered(source: i64, secs: i64) -> AnsweredProbe {
         let (started, ended) = (at(secs), at(secs + 1));
         AnsweredProbe { source: SourceId(source), started, ended, again_after: Span::from_hours(1) }
     }
 
-    fn told(caught: &[u32], counts: &[i64]) -> Vec<RuleMatches> {
+    fn matches(items: &[u32], counts: &[i64]) -> Vec<RuleMatches> {
         let counts = counts.iter().map(|&secs| at(secs)).collect();
-        vec![RuleMatches { rule: "p/r".into(), items: caught.to_vec(), counts }]
+        vec![RuleMatches { rule: "p/r".into(), items: items.to_vec(), counts }]
     }
 
     fn part(asked: bool, triggers: bool) -> Box<[RulePart]> {
@@ -312,38 +316,44 @@ mod tests {
     #[test]
     fn every_third_update_notifies_and_counts_survive_a_restart() {
         let parts = BTreeMap::from([(SourceId(1), part(true, true)), (SourceId(2), part(true, true))]);
-        let mut book = RuleRegistry::new(rules(terms(true, 3), parts.clone()));
-        let tells = |book: &mut RuleRegistry, source, told: &[RuleMatches]| {
-            let follows = book.apply_matches(look(source, 10), told, |_| false);
+        let mut registry = RuleRegistry::new(rules(terms(true, 3), parts.clone()));
+        let notifies = |registry: &mut RuleRegistry, source, matches: &[RuleMatches]| {
+            let follows = registry.apply_matches(answered(source, 10), matches, |_| false);
             follows.notices.iter().map(|notice| notice.tells).collect::<Vec<_>>()
         };
-        assert_eq!(tells(&mut book, 1, &told(&[0, 1], &[5, 6])), [false]);
-        assert_eq!(tells(&mut book, 2, &told(&[0], &[5])), [false], "each source counts separately");
+        assert_eq!(notifies(&mut registry, 1, &matches(&[0, 1], &[5, 6])), [false]);
+        assert_eq!(
+            notifies(&mut registry, 2, &matches(&[0], &[5])),
+            [false],
+            "each source counts separately"
+        );
         let mut again = RuleRegistry::new(rules(terms(true, 3), parts));
-        again.resume(&book.states());
+        again.resume(&registry.states());
         assert_eq!(again.counted(RuleId(0), SourceId(1)), 2);
-        assert_eq!(tells(&mut again, 1, &told(&[], &[7])), [true], "with pending matches");
+        assert_eq!(notifies(&mut again, 1, &matches(&[], &[7])), [true], "with pending matches");
         assert_eq!(again.counted(RuleId(0), SourceId(1)), 0);
-        assert_eq!(tells(&mut again, 1, &told(&[0], &[8, 9, 10, 11])), [true]);
+        assert_eq!(notifies(&mut again, 1, &matches(&[0], &[8, 9, 10, 11])), [true]);
         assert_eq!(again.counted(RuleId(0), SourceId(1)), 1);
     }
 
     #[test]
     fn a_triggered_rule_matches_only_while_executable() {
         let parts = BTreeMap::from([(SourceId(1), part(false, true)), (SourceId(2), part(true, false))]);
-        let mut book = RuleRegistry::new(rules(terms(false, 2), parts));
-        let page = |book: &mut RuleRegistry, secs, waits| {
-            book.apply_matches(look(2, secs), &told(&[0], &[]), |_| waits).notices.len()
+        let mut registry = RuleRegistry::new(rules(terms(false, 2), parts));
+        let page = |registry: &mut RuleRegistry, secs, waits| {
+            registry.apply_matches(answered(2, secs), &matches(&[0], &[]), |_| waits).notices.len()
         };
-        assert_eq!(page(&mut book, 10, false), 0, "not triggered");
-        assert!(book.apply_matches(look(1, 20), &told(&[], &[15]), |_| false).triggered.is_empty());
-        let follows = book.apply_matches(look(1, 30), &told(&[], &[25]), |_| false);
+        assert_eq!(page(&mut registry, 10, false), 0, "not triggered");
+        assert!(
+            registry.apply_matches(answered(1, 20), &matches(&[], &[15]), |_| false).triggered.is_empty()
+        );
+        let follows = registry.apply_matches(answered(1, 30), &matches(&[], &[25]), |_| false);
         assert_eq!(follows.triggered, [(RuleId(0), at(125))], "from the time of the update");
         assert_eq!(follows.states[0].executable, Some(Executable { since: at(30), until: at(125) }));
-        assert_eq!(page(&mut book, 29, false), 0, "sent before the trigger");
-        assert_eq!(page(&mut book, 60, false), 1);
-        assert_eq!(page(&mut book, 120, false), 1, "a second time");
-        assert_eq!(page(&mut book, 126, false), 0, "after the end");
-        assert_eq!(page(&mut book, 126, true), 1, "after the end, but still owed");
+        assert_eq!(page(&mut registry, 29, false), 0, "sent before the trigger");
+        assert_eq!(page(&mut registry, 60, false), 1);
+        assert_eq!(page(&mut registry, 120, false), 1, "a second time");
+        assert_eq!(page(&mut registry, 126, false), 0, "after the end");
+        assert_eq!(page(&mut registry, 126, true), 1, "after the end, but still pending");
     }
 }

@@ -1,8 +1,8 @@
 //! The queue of sources that may be probed at once and wait for a slot.
 //!
-//! All have passed the gate and have an open host, so each slot that is handed out is used. Sources with a deadline are
-//! ordered by it. Due sources are ordered by the cost of waiting, which is Whittle's index whatever
-//! allocator is configured. Remaining slots are assigned to sampled sources by the configured allocator.
+//! All have passed the gate and have an open host, so each slot that is handed out is used. Sources with a
+//! deadline are ordered by it. Due sources are ordered by the cost of waiting, which is Whittle's index
+//! for every allocator. Remaining slots are assigned to sampled sources by the configured allocator.
 //! Knows indices and rates; must not know why a source is queued.
 
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ use crate::source_id::SourceId;
 use crate::step::{Step, StepLength};
 use crate::time::{Span, Timestamp};
 
-use super::allocate::{Allocation, Turn};
+use super::allocate::{Allocation, OpenSource};
 use super::condition::SlotClass;
 use super::garden::Work;
 use super::params::{Allocator, FleetParams};
@@ -126,9 +126,9 @@ impl SlotQueue {
     }
 
     /// Queues a source for a slot.
-    pub fn open(&mut self, place: u32, turn: Turn, class: SlotClass) {
+    pub fn open(&mut self, place: u32, source: OpenSource, class: SlotClass) {
         self.waiting += 1;
-        self.of(class).open(place, turn);
+        self.of(class).open(place, source);
     }
 
     /// Queues a source that needs a slot by a deadline.
@@ -171,7 +171,7 @@ impl SlotQueue {
     }
 
     /// The source at an index.
-    pub fn who(&self, place: u32) -> Option<SourceId> {
+    pub fn source_at(&self, place: u32) -> Option<SourceId> {
         self.places.get(place as usize).copied().flatten()
     }
 

@@ -36,7 +36,7 @@ const NEWCOMER_PER_HOUR: f64 = 1.0 / 12.0;
 /// The longest gap for a source without a known pattern, at any price.
 const LONGEST_WAIT_HOURS: f64 = 24.0;
 
-/// The gap for a source that serves only rules and currently has no interval.
+/// The gap for a source that is probed only for rules and currently has no interval.
 const UNASKED_GAP: Span = Span::from_days(1);
 
 /// A source in the engine.
@@ -99,11 +99,11 @@ impl Source {
         Span::from_hours(1).scaled((2.0 * price / rate.max(1e-9)).sqrt().min(LONGEST_WAIT_HOURS))
     }
 
-    /// The gap for a source that serves only rules: it is still probed at times, so that its state is
+    /// The gap for a source that is probed only for rules: it is still probed at times, so that its state is
     /// current when a rule needs it. Zero while its updates cannot be predicted.
     fn idle_gap(&self) -> Span {
         let blind =
-            self.pending_intervals.as_ref().is_some_and(|serving| serving.own && !serving.is_predicted);
+            self.pending_intervals.as_ref().is_some_and(|pending| pending.own && !pending.is_predicted);
         if self.terms.policy == Policy::Profile && !blind { UNASKED_GAP } else { Span::ZERO }
     }
 
@@ -134,26 +134,26 @@ impl Source {
 
     /// The next probe after one that ended at `last`: by its policy, a rule or the longest allowed gap,
     /// whichever is first.
-    pub fn wish(&self, last: Timestamp, seed: u64, terms: &BurstTerms) -> ProbeWish {
-        self.by_max_gap(self.rule_wish(self.policy_wish(last, seed, terms)))
+    pub fn proposal(&self, last: Timestamp, seed: u64, terms: &BurstTerms) -> ProbeProposal {
+        self.by_max_gap(self.rule_proposal(self.policy_proposal(last, seed, terms)))
     }
 
     /// The next probe by its policy, sooner in a burst.
-    pub fn policy_wish(&self, last: Timestamp, seed: u64, terms: &BurstTerms) -> ProbeWish {
-        let calm = self.wish_without_burst(last, seed, terms);
-        let chased = self.burst_probe_at(last, calm.at, terms).filter(|&at| at <= calm.at);
-        chased.map_or(calm, |at| ProbeWish { at, because: Reason::Burst, by: Policy::Ttl })
+    pub fn policy_proposal(&self, last: Timestamp, seed: u64, terms: &BurstTerms) -> ProbeProposal {
+        let calm = self.proposal_without_burst(last, seed, terms);
+        let by_burst = self.burst_probe_at(last, calm.at, terms).filter(|&at| at <= calm.at);
+        by_burst.map_or(calm, |at| ProbeProposal { at, because: Reason::Burst, by: Policy::Ttl })
     }
 
     /// The same without a burst.
-    pub fn wish_without_burst(&self, last: Timestamp, seed: u64, terms: &BurstTerms) -> ProbeWish {
+    pub fn proposal_without_burst(&self, last: Timestamp, seed: u64, terms: &BurstTerms) -> ProbeProposal {
         let (at, by) =
             match next_probe::next(self.terms.policy, &self.knowledge(last, seed, terms), last, last) {
                 next_probe::NextProbe::At { at, asked_by } => (at, asked_by),
                 next_probe::NextProbe::Sampled { from } => (from, Policy::Adaptive),
             };
         let because = if by == Policy::Plan { Reason::Plan } else { Reason::Policy };
-        ProbeWish { at, because, by }
+        ProbeProposal { at, because, by }
     }
 
     /// The policy's input. Rates are known only to the planner.
@@ -183,10 +183,10 @@ impl Source {
     }
 
     /// The probe by the longest allowed gap, if it is due before `otherwise`.
-    pub fn by_max_gap(&self, otherwise: ProbeWish) -> ProbeWish {
+    pub fn by_max_gap(&self, otherwise: ProbeProposal) -> ProbeProposal {
         match &self.deadline {
-            Some(bed) if bed.probe_at < otherwise.at => {
-                ProbeWish { at: bed.probe_at, because: Reason::MaxGap, by: otherwise.by }
+            Some(deadline) if deadline.probe_at < otherwise.at => {
+                ProbeProposal { at: deadline.probe_at, because: Reason::MaxGap, by: otherwise.by }
             }
             _ => otherwise,
         }
@@ -195,7 +195,7 @@ impl Source {
 
 /// A wanted probe: when, the reason, and the policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct ProbeWish {
+pub(super) struct ProbeProposal {
     pub at: Timestamp,
     pub because: Reason,
     pub by: Policy,

@@ -38,7 +38,7 @@ pub struct Explanation {
     /// The rule that needs it, if any.
     pub rule: Option<Arc<str>>,
     /// Its deadline, if there is one.
-    pub look_by: Option<Timestamp>,
+    pub deadline: Option<Timestamp>,
     /// Constraints and when they end; `None`: when a probe is requested.
     pub constraints: Vec<(Constraint, Option<Timestamp>)>,
     /// Its budget.
@@ -120,7 +120,7 @@ impl Engine {
 
     /// The deadline of a source's next probe, if it has one.
     pub fn deadline(&self, id: SourceId) -> Option<Timestamp> {
-        self.sources.get(&id)?.deadline.as_ref().map(|bed| bed.by)
+        self.sources.get(&id)?.deadline.as_ref().map(|deadline| deadline.by)
     }
 
     /// The cost of a probe of a source relative to the mean probe.
@@ -146,9 +146,10 @@ impl Engine {
         let (prior, half_step) = (self.fleet_mean.prior(), self.step_length().hours() / 2.0);
         let well = self.sources.values().filter(|source| source.is_well());
         let expected = |source: &Source| {
-            let looked = source.memory.last_success?;
+            let last_success = source.memory.last_success?;
             let hours =
-                hourly_profile::hours(source.profile.as_deref(), looked, now.max(looked)) + half_step;
+                hourly_profile::hours(source.profile.as_deref(), last_success, now.max(last_success))
+                    + half_step;
             Some(f64::from(source.terms.weight) * source.memory.estimate.rate(prior) * hours)
         };
         well.filter_map(|source| expected(source)).sum()
@@ -181,13 +182,17 @@ impl Engine {
         }
         let terms = &self.params.burst;
         let due = source.memory.due;
-        let wanted = match source.spent.last().map(|last| source.wish(last, self.seed, terms)) {
-            // A due time by the policy is the wish made after the last probe, so it is used as it is. The
+        let wanted = match source.spent.last().map(|last| source.proposal(last, self.seed, terms)) {
+            // A due time by the policy is the proposal made after the last probe, so it is used as it is. The
             // same holds in a burst and for rules and deadlines: the store does not contain all their
             // inputs.
-            Some(wish) if wish.because == Reason::Policy && source.memory.reason == Reason::Policy => due,
+            Some(proposal)
+                if proposal.because == Reason::Policy && source.memory.reason == Reason::Policy =>
+            {
+                due
+            }
             Some(_) if matches!(source.memory.reason, Reason::Burst | Reason::Rule | Reason::MaxGap) => due,
-            Some(wish) => Due::At(wish.at),
+            Some(proposal) => Due::At(proposal.at),
             None => due,
         };
         let (due, reason) = self.outlook_of(&source, now);
@@ -198,7 +203,7 @@ impl Engine {
             due,
             reason,
             rule: source.memory.rule.clone(),
-            look_by: source.deadline.as_ref().map(|bed| bed.by),
+            deadline: source.deadline.as_ref().map(|deadline| deadline.by),
             constraints: self.constraints(&source, now),
             budget: source.terms.budget,
             price: source.terms.price,

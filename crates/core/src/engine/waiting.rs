@@ -11,7 +11,7 @@ use crate::planning::policy::Policy;
 use crate::time::{Span, Timestamp};
 
 use super::action::DueChange;
-use super::allocate::Turn;
+use super::allocate::OpenSource;
 use super::condition::{Condition, InProgress, SlotClass};
 use super::constraint::Constraint;
 use super::deadline::Deadline;
@@ -20,7 +20,7 @@ use super::hosts::{HostIx, Hosts};
 use super::memory::{Due, SourceMemory};
 use super::reason::Reason;
 use super::slot_queue::{SlotDeadline, SlotQueue};
-use super::source::{ProbeWish, Source};
+use super::source::{ProbeProposal, Source};
 
 /// How soon a busy host that redirects lead to is checked again.
 const BUSY_AGAIN: Span = Span::from_secs(1);
@@ -65,25 +65,26 @@ impl Source {
         gate::verdict(wanted, &self.memory, &self.spent, &self.terms.budget, paused)
     }
 
-    /// Sets the due time to the first time that the gate allows at or after the wish.
-    pub fn set_due(&mut self, hosts: &Hosts, wish: ProbeWish) {
-        let verdict = self.ask_gate(hosts, wish.at);
+    /// Sets the due time to the first time that the gate allows at or after the proposal.
+    pub fn set_due(&mut self, hosts: &Hosts, proposal: ProbeProposal) {
+        let verdict = self.ask_gate(hosts, proposal.at);
         self.memory.due = Due::At(verdict.at);
-        self.memory.reason = verdict.binding.map_or(wish.because, Reason::Constraint);
-        self.memory.burst.asked_by = wish.by;
-        let next = self.pending_intervals.as_ref().and_then(|serving| serving.next.as_ref());
-        self.memory.rule = next.filter(|_| wish.because == Reason::Rule).map(|next| Arc::clone(&next.name));
-        self.urgency = self.urgency.due_for(wish.because);
+        self.memory.reason = verdict.binding.map_or(proposal.because, Reason::Constraint);
+        self.memory.burst.asked_by = proposal.by;
+        let next = self.pending_intervals.as_ref().and_then(|pending| pending.next.as_ref());
+        self.memory.rule =
+            next.filter(|_| proposal.because == Reason::Rule).map(|next| Arc::clone(&next.name));
+        self.urgency = self.urgency.due_for(proposal.because);
     }
 
     /// Its due time in the form that is stored.
     pub fn due_change(&self) -> DueChange {
-        let SourceMemory { due, reason, rule, burst: life, .. } = &self.memory;
+        let SourceMemory { due, reason, rule, burst, .. } = &self.memory;
         DueChange {
             source: self.id,
             due: *due,
             reason: *reason,
-            asked_by: life.asked_by,
+            asked_by: burst.asked_by,
             rule: rule.clone(),
         }
     }
@@ -110,7 +111,7 @@ impl Source {
     }
 
     /// Removes the source from its queue. A probe in progress continues.
-    pub fn withdraw(&mut self, hosts: &mut Hosts, turns: &mut SlotQueue) {
+    pub fn withdraw(&mut self, hosts: &mut Hosts, slot_queue: &mut SlotQueue) {
         match self.condition() {
             Condition::Queued => {
                 if let Due::At(due) = self.memory.due {
@@ -118,7 +119,7 @@ impl Source {
                 }
             }
             Condition::WaitsForSlot(class) => {
-                turns.close(self.place, class);
+                slot_queue.close(self.place, class);
                 hosts.open_queue(self.host);
             }
             // A parked source is skipped when its host opens.
@@ -145,29 +146,29 @@ impl Source {
     }
 
     /// Queues the source for a slot.
-    pub fn wait_for_slot(&mut self, turns: &mut SlotQueue, prior: RatePrior, now: Timestamp) {
-        let next = self.pending_intervals.as_ref().and_then(|serving| serving.next.as_ref());
+    pub fn wait_for_slot(&mut self, slot_queue: &mut SlotQueue, prior: RatePrior, now: Timestamp) {
+        let next = self.pending_intervals.as_ref().and_then(|pending| pending.next.as_ref());
         // An interval that is over sets no deadline.
         let next = next.filter(|next| self.memory.rule.is_some() && next.until >= now);
         let rule = next.map(|next| SlotDeadline {
-            step: turns.step_of(next.until),
+            step: slot_queue.step_of(next.until),
             cost: 0,
             window: Reverse(u32::MAX),
             at: next.until,
         });
-        let bed = self.deadline.as_deref().filter(|bed| bed.probe_at <= now);
-        let gap = bed.map(|Deadline { step, task: plant, by, .. }| SlotDeadline {
+        let deadline = self.deadline.as_deref().filter(|deadline| deadline.probe_at <= now);
+        let gap = deadline.map(|Deadline { step, task, by, .. }| SlotDeadline {
             step: *step,
-            cost: plant.cost,
-            window: Reverse(plant.window),
+            cost: task.cost,
+            window: Reverse(task.window),
             at: *by,
         });
         let class = if let Some(end) = rule.into_iter().chain(gap).min() {
-            turns.open_until(self.place, end);
+            slot_queue.open_until(self.place, end);
             SlotClass::Deadline
         } else {
             let class = if self.is_sampled() { SlotClass::Sampled } else { SlotClass::Due };
-            turns.open(self.place, self.turn(turns, prior, now), class);
+            slot_queue.open(self.place, self.allocator_input(slot_queue, prior, now), class);
             class
         };
         self.waiting.enter(Condition::WaitsForSlot(class));
@@ -180,13 +181,13 @@ impl Source {
     }
 
     /// Its allocator input, with the rate of this hour.
-    fn turn(&self, turns: &SlotQueue, prior: RatePrior, now: Timestamp) -> Turn {
-        let beat = self.profile.as_ref().map_or(1.0, |pulse| pulse.at(now));
-        let per_step = self.memory.estimate.rate(prior) * beat * turns.step_hours();
+    fn allocator_input(&self, slot_queue: &SlotQueue, prior: RatePrior, now: Timestamp) -> OpenSource {
+        let relative_rate = self.profile.as_ref().map_or(1.0, |profile| profile.at(now));
+        let per_step = self.memory.estimate.rate(prior) * relative_rate * slot_queue.step_hours();
         let root = (f64::from(self.terms.weight) * per_step).sqrt().max(f64::from(f32::MIN_POSITIVE));
         let last = self.spent.last().max(self.memory.last_probe);
         let last = last.unwrap_or_else(|| self.memory.due.at().unwrap_or(now) - self.gap());
-        Turn { root: root as f32, last: turns.steps(last) }
+        OpenSource { root: root as f32, last: slot_queue.steps(last) }
     }
 }
 

@@ -22,14 +22,14 @@ pub struct Aggregate {
 
 /// The accumulated evidence of a group.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Gathered {
+pub struct EvidenceSum {
     sums: Vec<f64>,
     weight: f64,
     sources: u32,
 }
 
 /// Upper bound on the weight of one source, so that no busy one dominates the group.
-const LOUDEST: f64 = 50.0;
+const MOST_WEIGHT: f64 = 50.0;
 
 /// Minimum evidence and minimum number of sources for a usable shape.
 const LEAST_WEIGHT: f64 = 20.0;
@@ -38,16 +38,16 @@ const LEAST_SOURCES: u32 = 3;
 /// The share of the shape that is spread over the week, so that no hour has rate zero.
 const ANYWHEN: f64 = 0.05;
 
-impl Default for Gathered {
+impl Default for EvidenceSum {
     fn default() -> Self {
         Self { sums: vec![0.0; CELLS], weight: 0.0, sources: 0 }
     }
 }
 
-impl Gathered {
+impl EvidenceSum {
     /// Adds the shape of a source, weighted by its independent events.
     pub fn add(&mut self, evidence: &WeeklyEvidence) {
-        let flurries = (evidence.total_updates() / evidence.clumping).min(LOUDEST);
+        let flurries = (evidence.total_updates() / evidence.clumping).min(MOST_WEIGHT);
         let mean = evidence.total_updates() / evidence.total_hours();
         if flurries < 1.0 || !mean.is_finite() || mean <= 0.0 {
             return;
@@ -73,9 +73,9 @@ impl Gathered {
 impl Aggregate {
     /// The shape of a group from the evidence of its sources.
     pub fn of<'e>(sources: impl IntoIterator<Item = &'e WeeklyEvidence>) -> Self {
-        let mut gathered = Gathered::default();
-        sources.into_iter().for_each(|evidence| gathered.add(evidence));
-        gathered.aggregate()
+        let mut sum = EvidenceSum::default();
+        sources.into_iter().for_each(|evidence| sum.add(evidence));
+        sum.aggregate()
     }
 
     /// Whether the evidence suffices for a usable shape.

@@ -85,24 +85,24 @@ pub fn homogeneous(gaps: &[(Span, bool)]) -> Option<f64> {
 /// determine the rates of those segments. Starts with the homogeneous rate. Gaps are in order of time and do
 /// not overlap.
 pub fn from_probes(
-    looks: &[(Timestamp, Timestamp, bool)],
+    probes: &[(Timestamp, Timestamp, bool)],
     zone: &TimeZone,
     half_life: Span,
     now: Timestamp,
 ) -> History {
     // The exposure does not depend on the rate.
     let mut watched = History::new(zone.clone(), half_life, now);
-    for &(from, until, _) in looks {
+    for &(from, until, _) in probes {
         watched.exposed(from, until);
     }
-    let gaps: Vec<_> = looks.iter().map(|&(from, until, changed)| (until - from, changed)).collect();
+    let gaps: Vec<_> = probes.iter().map(|&(from, until, changed)| (until - from, changed)).collect();
     let mut rate = Rate::constant(homogeneous(&gaps).unwrap_or(0.0));
-    let mut history = completed(&watched, looks, &rate);
+    let mut history = completed(&watched, probes, &rate);
     let mut evidence = history.evidence(now);
     for _ in 1..ROUNDS {
         let division = divide(&evidence, &WeeklyPrior::flat(level(&evidence)));
-        rate = refine(looks, &division, zone, half_life, now);
-        let next = completed(&watched, looks, &rate);
+        rate = refine(probes, &division, zone, half_life, now);
+        let next = completed(&watched, probes, &rate);
         let after = next.evidence(now);
         let moved = distance(&evidence, &after);
         (history, evidence) = (next, after);
@@ -120,14 +120,14 @@ type Split = (f64, bool, Vec<(usize, f64)>);
 /// by the segment's exposure plus half a mean gap. That half gap keeps the rate finite for a segment that
 /// changed in every gap, as in [`homogeneous`]. There are few numbers, and rounds are cheap.
 fn refine(
-    looks: &[(Timestamp, Timestamp, bool)],
+    probes: &[(Timestamp, Timestamp, bool)],
     division: &Division,
     zone: &TimeZone,
     half_life: Span,
     now: Timestamp,
 ) -> Rate {
     let weight = |at: Timestamp| ((at - now).as_secs_f64() / half_life.as_secs_f64().max(1.0)).exp2();
-    let splits: Vec<Split> = looks
+    let splits: Vec<Split> = probes
         .iter()
         .map(|&(from, until, changed)| (weight(until), changed, split(from, until, division, zone)))
         .collect();
@@ -185,9 +185,9 @@ fn split(from: Timestamp, until: Timestamp, division: &Division, zone: &TimeZone
 }
 
 /// The exposure together with the expected updates of each changed gap.
-fn completed(watched: &History, looks: &[(Timestamp, Timestamp, bool)], rate: &Rate) -> History {
+fn completed(watched: &History, probes: &[(Timestamp, Timestamp, bool)], rate: &Rate) -> History {
     let mut history = watched.clone();
-    for &(from, until, changed) in looks {
+    for &(from, until, changed) in probes {
         if changed {
             history.spread(from, until, behind_a_change(rate.expected(from, until)), rate);
         }

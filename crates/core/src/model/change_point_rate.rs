@@ -218,8 +218,8 @@ mod tests {
             assert_eq!(again.rate(PRIOR), belief.rate(PRIOR));
             assert_eq!(again.to_text(), belief.to_text());
         }
-        for torn in ["", "0", "0 1", "0 1 NaN", "1 1 1", "0 0 1", "0 1 1;", "0 1 1;;", "0 1 1 1", "x"] {
-            assert_eq!(ChangePointRate::from_text(torn), None, "{torn}");
+        for invalid in ["", "0", "0 1", "0 1 NaN", "1 1 1", "0 0 1", "0 1 1;", "0 1 1;;", "0 1 1 1", "x"] {
+            assert_eq!(ChangePointRate::from_text(invalid), None, "{invalid}");
         }
         let many = ["0 1 1"; KEPT + 1].join(";");
         assert_eq!(ChangePointRate::from_text(&many), None);
@@ -231,15 +231,15 @@ mod tests {
         let mut paper = CountedRate::default();
         let mut counted = 0.0;
         // A hundred probes at one update per ten steps, then three at none.
-        for look in 1..=100 {
+        for probe in 1..=100 {
             belief.learn(10, 100.0, PRIOR);
-            counted = paper.learn(10, f64::from(look) * 100.0);
+            counted = paper.learn(10, f64::from(probe) * 100.0);
         }
         assert!((belief.rate(PRIOR) - 0.1).abs() < 0.005, "{}", belief.rate(PRIOR));
         assert!((counted - 0.1).abs() < 1e-9);
-        for look in 101..=103 {
+        for probe in 101..=103 {
             belief.learn(0, 100.0, PRIOR);
-            counted = paper.learn(0, f64::from(look) * 100.0);
+            counted = paper.learn(0, f64::from(probe) * 100.0);
         }
         assert!(belief.rate(PRIOR) < 0.01, "{}", belief.rate(PRIOR));
         assert!(counted > 0.09, "{counted}");

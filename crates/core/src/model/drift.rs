@@ -82,12 +82,12 @@ mod tests {
     }
 
     /// The factor after each probe, with half an update expected between two.
-    fn factors(truth: f64, looks: usize, drift: &mut Drift, chance: &mut Stream) -> Vec<f64> {
+    fn factors(truth: f64, probes: usize, drift: &mut Drift, chance: &mut Stream) -> Vec<f64> {
         let mut after = || {
             drift.learn(drawn(truth * 0.5, chance), 0.5);
             drift.factor()
         };
-        (0..looks).map(|_| after()).collect()
+        (0..probes).map(|_| after()).collect()
     }
 
     fn mean(of: &[f64]) -> f64 {

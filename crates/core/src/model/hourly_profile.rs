@@ -20,8 +20,8 @@ const MEAN: i32 = 8;
 pub struct HourlyProfile([u8; HOURS / 2]);
 
 impl From<HourlyProfile> for Vec<u8> {
-    fn from(pulse: HourlyProfile) -> Self {
-        pulse.0.to_vec()
+    fn from(profile: HourlyProfile) -> Self {
+        profile.0.to_vec()
     }
 }
 
@@ -58,12 +58,12 @@ impl HourlyProfile {
         if mean <= 0.0 {
             return None;
         }
-        let mut pulse = Self([0; HOURS / 2]);
+        let mut profile = Self([0; HOURS / 2]);
         for (at, per_hour) in hours.into_iter().enumerate() {
             let step = (2.0 * (per_hour / mean).max(1e-9).log2()).round() as i32 + MEAN;
-            pulse.0[at / 2] |= (step.clamp(0, 15) as u8) << (4 * (at % 2));
+            profile.0[at / 2] |= (step.clamp(0, 15) as u8) << (4 * (at % 2));
         }
-        Some((pulse, mean))
+        Some((profile, mean))
     }
 
     /// The ratio of the rate at this time to the mean rate.
@@ -100,9 +100,9 @@ fn place(hour: i64) -> usize {
 }
 
 /// The length of an interval in hours at the mean rate, by a profile if there is one.
-pub fn hours(pulse: Option<&HourlyProfile>, from: Timestamp, until: Timestamp) -> f64 {
-    match pulse {
-        Some(pulse) => pulse.weighted_hours(from, until),
+pub fn hours(profile: Option<&HourlyProfile>, from: Timestamp, until: Timestamp) -> f64 {
+    match profile {
+        Some(profile) => profile.weighted_hours(from, until),
         None => (until - from).max(Span::ZERO).as_secs_f64() / 3600.0,
     }
 }
@@ -119,17 +119,17 @@ mod tests {
         let busy = WeekWindow { days: 0b001_1111, from_minute: 9 * 60, until_minute: 17 * 60 };
         let rate = Steps::windows(TimeZone::UTC, 0.5, &[(busy, 4.0)]).unwrap();
         let monday = Timestamp::parse_iso("2026-11-16T00:00:00Z").unwrap();
-        let (pulse, mean) = HourlyProfile::of(&rate, monday + Span::from_mins(90)).unwrap();
+        let (profile, mean) = HourlyProfile::of(&rate, monday + Span::from_mins(90)).unwrap();
         assert!((mean - (40.0 * 4.0 + 128.0 * 0.5) / 168.0).abs() < 1e-9, "{mean}");
-        let at = |hours: i64| pulse.at(monday + Span::from_hours(hours));
+        let at = |hours: i64| profile.at(monday + Span::from_hours(hours));
         // To the nearest √2.
         assert!((at(10) * mean / 4.0).log2().abs() <= 0.25 + 1e-9, "{}", at(10));
         assert!((at(3) * mean / 0.5).log2().abs() <= 0.25 + 1e-9);
         assert_eq!(at(10 + 24 * 7), at(10));
         assert!(at(5 * 24 + 10) < 1.0, "Saturday");
-        let day = pulse.weighted_hours(monday, monday + Span::from_days(1));
+        let day = profile.weighted_hours(monday, monday + Span::from_days(1));
         assert!((day - 8.0 * at(10) - 16.0 * at(3)).abs() < 1e-9);
-        assert_eq!(pulse.weighted_hours(monday, monday + Span::from_days(14)), 336.0);
+        assert_eq!(profile.weighted_hours(monday, monday + Span::from_days(14)), 336.0);
     }
 
     #[test]

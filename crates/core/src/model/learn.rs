@@ -28,11 +28,11 @@ pub struct ProbedUpdates<'a> {
 }
 
 /// Adds the observation of one probe to the evidence.
-pub fn learn(history: &mut History, look: &ProbedUpdates<'_>) {
-    let first_contact = look.seen.is_some_and(|seen| seen.first_contact);
-    match (look.last, look.seen) {
-        (_, Some(seen)) if first_contact => learn_past(history, seen, look.now),
-        (Some(last), _) => learn_since(history, look, last),
+pub fn learn(history: &mut History, probe: &ProbedUpdates<'_>) {
+    let first_contact = probe.seen.is_some_and(|seen| seen.first_contact);
+    match (probe.last, probe.seen) {
+        (_, Some(seen)) if first_contact => learn_past(history, seen, probe.now),
+        (Some(last), _) => learn_since(history, probe, last),
         (None, _) => {}
     }
 }
@@ -47,8 +47,8 @@ fn learn_past(history: &mut History, seen: &Observation, now: Timestamp) {
     }
 }
 
-fn learn_since(history: &mut History, look: &ProbedUpdates<'_>, last: Timestamp) {
-    let ProbedUpdates { kind, now, seen, except, .. } = *look;
+fn learn_since(history: &mut History, probe: &ProbedUpdates<'_>, last: Timestamp) {
+    let ProbedUpdates { kind, now, seen, except, .. } = *probe;
     let updates = seen.map_or(&[][..], |seen| &seen.updates);
     let burst = except.filter(|(from, until)| from < until && *until > last);
     let undated = |update: &Update| {

@@ -27,9 +27,9 @@ pub struct SourceModel {
     /// The burst detector.
     pub watch: BurstDetector,
     /// The evidence since the last burst began; it replaces `history` if the burst does not end.
-    pub aside: Option<PostBurstEvidence>,
+    pub post_burst: Option<PostBurstEvidence>,
     /// The last updates with known times.
-    pub diary: UpdateTimes,
+    pub update_times: UpdateTimes,
 }
 
 /// The evidence since a burst began.
@@ -85,15 +85,15 @@ pub struct PriorKnowledge<'r> {
 /// document without dates.
 pub fn learn_from_probe(
     beliefs: &mut SourceModel,
-    look: &ProbedUpdates<'_>,
+    probe: &ProbedUpdates<'_>,
     prior: &PriorKnowledge<'_>,
     modified: Option<Timestamp>,
 ) -> ModelUpdate {
     let PriorKnowledge { rate, bursts: params, cycle, newest } = *prior;
     let founded = rate.filter(|&(_, updates)| updates >= WELL_FOUNDED);
     let known_rate = founded.map(|(rate, _)| ExpectedRate { rate, params, cycle });
-    let mut learned = beliefs.look(look, known_rate.as_ref(), newest);
-    learned.newest = learned.newest.or(modified.filter(|&at| at <= look.now));
+    let mut learned = beliefs.add_probe(probe, known_rate.as_ref(), newest);
+    learned.newest = learned.newest.or(modified.filter(|&at| at <= probe.now));
     learned
 }
 
@@ -128,33 +128,38 @@ pub struct ModelUpdate {
 impl SourceModel {
     /// A model with this evidence only.
     pub fn new(history: History) -> Self {
-        Self { history, watch: BurstDetector::default(), aside: None, diary: UpdateTimes::default() }
+        Self {
+            history,
+            watch: BurstDetector::default(),
+            post_burst: None,
+            update_times: UpdateTimes::default(),
+        }
     }
 
     /// Processes a probe. `newest` is the latest update known before it. Without an expected rate, only the
     /// evidence is updated.
-    pub fn look(
+    pub fn add_probe(
         &mut self,
-        look: &ProbedUpdates<'_>,
+        probe: &ProbedUpdates<'_>,
         known_rate: Option<&ExpectedRate<'_>>,
         newest: Option<Timestamp>,
     ) -> ModelUpdate {
-        let newest = latest(look).max(newest);
-        let first_contact = look.last.is_none() || look.seen.is_some_and(|seen| seen.first_contact);
-        self.diary.not_after(look.now);
-        self.record_updates(look, first_contact, known_rate.map(|known_rate| known_rate.rate));
+        let newest = latest(probe).max(newest);
+        let first_contact = probe.last.is_none() || probe.seen.is_some_and(|seen| seen.first_contact);
+        self.update_times.not_after(probe.now);
+        self.record_updates(probe, first_contact, known_rate.map(|known_rate| known_rate.rate));
         let Some(known_rate) = known_rate.filter(|_| !first_contact) else {
             // First contact or no reference rate: the burst state is invalid.
-            (self.watch, self.aside) = (BurstDetector::default(), None);
-            learn(&mut self.history, look);
+            (self.watch, self.post_burst) = (BurstDetector::default(), None);
+            learn(&mut self.history, probe);
             return ModelUpdate { newest, ..ModelUpdate::default() };
         };
-        let mut change = self.detect_bursts(look, known_rate);
+        let mut change = self.detect_bursts(probe, known_rate);
         let on = self.watch.so_far(known_rate.rate);
         let mut learned = ModelUpdate {
             on,
             newest,
-            excess: self.excess(look.now, on, &known_rate.params),
+            excess: self.excess(probe.now, on, &known_rate.params),
             ..ModelUpdate::default()
         };
         let burst = match change {
@@ -164,10 +169,10 @@ impl SourceModel {
             Some(BurstChange::Ended(evidence)) => Some((Timestamp::MIN, evidence.at)),
             None => on.map(|_| (Timestamp::MIN, Timestamp::MAX)),
         };
-        learn(&mut self.history, &ProbedUpdates { except: burst, ..*look });
-        learned.became_the_rhythm = self.set_aside(look, burst, on.is_some(), known_rate.cycle);
+        learn(&mut self.history, &ProbedUpdates { except: burst, ..*probe });
+        learned.became_the_rhythm = self.update_post_burst(probe, burst, on.is_some(), known_rate.cycle);
         if let Some(since) = learned.became_the_rhythm {
-            self.diary.forget_before(since);
+            self.update_times.forget_before(since);
             (learned.on, learned.excess) = (None, None);
             change = match change {
                 // The burst began with this probe and was not reported yet.
@@ -178,34 +183,34 @@ impl SourceModel {
         learned.burst = change;
         learned.overdue = newest
             .filter(|_| learned.on.is_none() && learned.became_the_rhythm.is_none())
-            .map(|newest| known_rate.rate.expected(newest, look.now))
+            .map(|newest| known_rate.rate.expected(newest, probe.now))
             .filter(|&expected| is_quiet(expected, known_rate.params.false_alarms));
         learned
     }
 
     /// Records the times of updates of a feed.
-    fn record_updates(&mut self, look: &ProbedUpdates<'_>, first_contact: bool, rate: Option<&Rate>) {
-        let Some(seen) = look.seen.filter(|_| look.kind == SourceKind::Feed) else { return };
+    fn record_updates(&mut self, probe: &ProbedUpdates<'_>, first_contact: bool, rate: Option<&Rate>) {
+        let Some(seen) = probe.seen.filter(|_| probe.kind == SourceKind::Feed) else { return };
         if first_contact {
-            self.diary = UpdateTimes::default();
+            self.update_times = UpdateTimes::default();
             let mut dates: Vec<Timestamp> =
-                seen.present.iter().filter_map(|item| item.dated).filter(|&at| at <= look.now).collect();
+                seen.present.iter().filter_map(|item| item.dated).filter(|&at| at <= probe.now).collect();
             dates.sort_unstable();
             if let Some((&oldest, later)) = dates.split_first() {
                 // The oldest only marks the time since which the feed is complete.
-                self.diary.watched_since(oldest);
-                later.iter().for_each(|&at| self.diary.note(at, None));
+                self.update_times.watched_since(oldest);
+                later.iter().for_each(|&at| self.update_times.note(at, None));
             }
             return;
         }
         if seen.gap {
             // Updates before the oldest present item are missing, so the record before it is incomplete.
-            let oldest = seen.present.iter().filter_map(|item| item.dated).min().unwrap_or(look.now);
-            self.diary.forget_before(oldest);
+            let oldest = seen.present.iter().filter_map(|item| item.dated).min().unwrap_or(probe.now);
+            self.update_times.forget_before(oldest);
         }
         for update in seen.updates.iter().filter(|update| update.kind != UpdateKind::Edited) {
             match update.occurred {
-                Occurred::At(at) => self.diary.note(at, rate.map(|rate| rate.at(at) as f32)),
+                Occurred::At(at) => self.update_times.note(at, rate.map(|rate| rate.at(at) as f32)),
                 // The exact time is unknown. A recorded probe time would make the predictors repeat the
                 // probe times.
                 Occurred::Between(..) => {}
@@ -214,50 +219,50 @@ impl SourceModel {
     }
 
     /// Updates the evidence since the burst began. Returns its start if the burst became the rate.
-    fn set_aside(
+    fn update_post_burst(
         &mut self,
-        look: &ProbedUpdates<'_>,
+        probe: &ProbedUpdates<'_>,
         burst: Option<(Timestamp, Timestamp)>,
         on: bool,
         cycle: Span,
     ) -> Option<Timestamp> {
         let mut except = None;
-        let mut aside = match self.aside.take() {
-            Some(aside) => aside,
+        let mut post_burst = match self.post_burst.take() {
+            Some(post_burst) => post_burst,
             None if !on => return None,
             None => {
                 except = burst.map(|(from, _)| (Timestamp::MIN, from - Span::from_millis(1)));
-                PostBurstEvidence { history: self.history.afresh(look.now), sevenths: 0 }
+                PostBurstEvidence { history: self.history.afresh(probe.now), sevenths: 0 }
             }
         };
-        learn(&mut aside.history, &ProbedUpdates { except, ..*look });
-        let since = aside.since().unwrap_or(look.now);
-        let sevenths = (look.now - since).as_secs_f64() / cycle.as_secs_f64() * 7.0;
+        learn(&mut post_burst.history, &ProbedUpdates { except, ..*probe });
+        let since = post_burst.since().unwrap_or(probe.now);
+        let sevenths = (probe.now - since).as_secs_f64() / cycle.as_secs_f64() * 7.0;
         if on {
-            aside.sevenths |= 1 << (sevenths as u32).min(6);
+            post_burst.sevenths |= 1 << (sevenths as u32).min(6);
         }
         if sevenths < 7.0 {
-            self.aside = Some(aside);
+            self.post_burst = Some(post_burst);
             return None;
         }
-        let for_good = aside.sevenths.count_ones() >= PERMANENT_AFTER;
-        for_good.then(|| {
-            (self.history, self.watch) = (aside.history, BurstDetector::default());
+        let permanent = post_burst.sevenths.count_ones() >= PERMANENT_AFTER;
+        permanent.then(|| {
+            (self.history, self.watch) = (post_burst.history, BurstDetector::default());
             since
         })
     }
 
     fn detect_bursts(
         &mut self,
-        look: &ProbedUpdates<'_>,
+        probe: &ProbedUpdates<'_>,
         known_rate: &ExpectedRate<'_>,
     ) -> Option<BurstChange> {
-        let mut from = look.last?;
-        if let Some(seen) = look.seen.filter(|seen| seen.gap) {
+        let mut from = probe.last?;
+        if let Some(seen) = probe.seen.filter(|seen| seen.gap) {
             let oldest = seen.present.iter().filter_map(|item| item.dated).min();
-            from = oldest.unwrap_or(look.now).max(from);
+            from = oldest.unwrap_or(probe.now).max(from);
         }
-        let updates = look.seen.map_or(&[][..], |seen| &seen.updates);
+        let updates = probe.seen.map_or(&[][..], |seen| &seen.updates);
         let news = || updates.iter().filter(|update| update.kind != UpdateKind::Edited);
         let times: Vec<Timestamp> = news()
             .filter_map(|update| match update.occurred {
@@ -266,15 +271,15 @@ impl SourceModel {
             })
             .collect();
         let count = news().count();
-        let seen = match look.kind {
+        let seen = match probe.kind {
             // Only the last change is visible.
             SourceKind::Page if count > 0 => WindowUpdates::Changed,
             _ if times.len() == count => WindowUpdates::Dated(&times),
             _ => WindowUpdates::Counted(u32::try_from(count).unwrap_or(u32::MAX)),
         };
         // Updates published during the transfer may be in the response.
-        let until = times.iter().copied().fold(look.now, Timestamp::max);
-        self.watch.not_after(look.now);
+        let until = times.iter().copied().fold(probe.now, Timestamp::max);
+        self.watch.not_after(probe.now);
         self.watch.add_probe(&burst::ProbeWindow { from, until, seen }, known_rate.rate, &known_rate.params)
     }
 
@@ -288,15 +293,15 @@ impl SourceModel {
 }
 
 /// The latest update of a probe; at first contact, the latest item present.
-fn latest(look: &ProbedUpdates<'_>) -> Option<Timestamp> {
-    let seen: &Observation = look.seen?;
+fn latest(probe: &ProbedUpdates<'_>) -> Option<Timestamp> {
+    let seen: &Observation = probe.seen?;
     let updates = seen.updates.iter().filter(|update| update.kind != UpdateKind::Edited);
     let occurred = updates.map(|update| match update.occurred {
         Occurred::At(at) | Occurred::Between(_, at) => at,
     });
     let there = seen.present.iter().filter(|_| seen.first_contact).filter_map(|item| item.dated);
     // An undated update is at most as late as the end of the probe, which is after `now`.
-    occurred.chain(there).map(|at| at.min(look.now)).max()
+    occurred.chain(there).map(|at| at.min(probe.now)).max()
 }
 
 #[cfg(test)]
@@ -318,7 +323,7 @@ mod tests {
         Update::bare(UpdateKind::New, occurred, "k")
     }
 
-    fn look<'s>(from: i64, now: i64, seen: &'s Observation) -> ProbedUpdates<'s> {
+    fn probe<'s>(from: i64, now: i64, seen: &'s Observation) -> ProbedUpdates<'s> {
         ProbedUpdates {
             kind: SourceKind::Feed,
             last: Some(hour(from)),
@@ -342,13 +347,13 @@ mod tests {
         for n in 0..30 {
             let late = hour(n + 1) + Span::from_secs(3);
             let undated = seen(vec![update(Occurred::Between(hour(n), late))]);
-            let learned = beliefs.look(&look(n, n + 1, &undated), Some(&known_rate), newest);
+            let learned = beliefs.add_probe(&probe(n, n + 1, &undated), Some(&known_rate), newest);
             assert_eq!((learned.newest, learned.overdue), (Some(hour(n + 1)), None));
             newest = learned.newest;
         }
         let nothing = seen(Vec::new());
-        assert_eq!(beliefs.look(&look(30, 36, &nothing), Some(&known_rate), newest).overdue, None);
-        let silent = beliefs.look(&look(36, 38, &nothing), Some(&known_rate), newest).overdue;
+        assert_eq!(beliefs.add_probe(&probe(30, 36, &nothing), Some(&known_rate), newest).overdue, None);
+        let silent = beliefs.add_probe(&probe(36, 38, &nothing), Some(&known_rate), newest).overdue;
         assert!(silent.is_some_and(|expected| expected > 7.0), "{silent:?}");
     }
 
@@ -357,15 +362,15 @@ mod tests {
         let rate = Rate::constant(0.1);
         let at = |n: i64| update(Occurred::At(hour(1) + Span::from_mins(5 * n)));
         let many = seen((1..12).map(at).collect());
-        let learned = |updates: u32, look: &ProbedUpdates<'_>, modified| {
+        let learned = |updates: u32, probe: &ProbedUpdates<'_>, modified| {
             let (bursts, cycle) = (BurstParams::default(), Span::from_days(7));
             let prior = PriorKnowledge { rate: Some((&rate, updates)), bursts, cycle, newest: None };
-            learn_from_probe(&mut beliefs(), look, &prior, modified)
+            learn_from_probe(&mut beliefs(), probe, &prior, modified)
         };
-        assert!(learned(WELL_FOUNDED, &look(1, 2, &many), None).burst.is_some());
-        assert_eq!(learned(WELL_FOUNDED - 1, &look(1, 2, &many), None).burst, None);
+        assert!(learned(WELL_FOUNDED, &probe(1, 2, &many), None).burst.is_some());
+        assert_eq!(learned(WELL_FOUNDED - 1, &probe(1, 2, &many), None).burst, None);
         let nothing = seen(Vec::new());
-        let newest = |modified: i64| learned(0, &look(1, 4, &nothing), Some(hour(modified))).newest;
+        let newest = |modified: i64| learned(0, &probe(1, 4, &nothing), Some(hour(modified))).newest;
         assert_eq!((newest(3), newest(5)), (Some(hour(3)), None), "a date in the future is ignored");
     }
 
@@ -376,16 +381,16 @@ mod tests {
             ExpectedRate { rate: &rate, params: BurstParams::default(), cycle: Span::from_days(7) };
         let at = |n: i64| update(Occurred::At(hour(1) + Span::from_mins(5 * n)));
         let many = seen((1..12).map(at).collect());
-        let learned = beliefs.look(&look(1, 2, &many), Some(&known_rate), None);
+        let learned = beliefs.add_probe(&probe(1, 2, &many), Some(&known_rate), None);
         assert!(matches!(learned.burst, Some(BurstChange::Began(_))) && learned.on.is_some());
         assert!(learned.excess.is_some_and(|excess| excess.per_hour > 1.0 && excess.probability > 0.8));
         // Each update is in exactly one of the two. The first one precedes the burst.
-        assert_eq!((beliefs.history.seen(), beliefs.aside.as_ref().unwrap().history.seen()), (1, 10));
-        let stored = beliefs.aside.as_ref().unwrap().to_bytes();
-        assert_eq!(PostBurstEvidence::from_bytes(&stored, &beliefs.history), beliefs.aside);
+        assert_eq!((beliefs.history.seen(), beliefs.post_burst.as_ref().unwrap().history.seen()), (1, 10));
+        let stored = beliefs.post_burst.as_ref().unwrap().to_bytes();
+        assert_eq!(PostBurstEvidence::from_bytes(&stored, &beliefs.history), beliefs.post_burst);
         assert_eq!(PostBurstEvidence::from_bytes(&[], &beliefs.history), None);
-        let learned = beliefs.look(&look(2, 3, &seen(Vec::new())), None, None);
+        let learned = beliefs.add_probe(&probe(2, 3, &seen(Vec::new())), None, None);
         assert_eq!((learned.on, learned.burst), (None, None));
-        assert_eq!((beliefs.aside, beliefs.watch), (None, BurstDetector::default()));
+        assert_eq!((beliefs.post_burst, beliefs.watch), (None, BurstDetector::default()));
     }
 }

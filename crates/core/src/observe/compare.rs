@@ -39,7 +39,7 @@ pub fn key_hash(key: &str) -> u64 {
 pub fn feed(feed: ParsedFeed, seen: &StoredView, now: Timestamp) -> Result<Observation, Unreadable> {
     let last: HashSet<u64> =
         seen.items.iter().filter(|(_, item)| item.in_last).map(|(hash, _)| *hash).collect();
-    if feed.items.is_empty() && seen.last_look.is_some() && !last.is_empty() {
+    if feed.items.is_empty() && seen.last_success.is_some() && !last.is_empty() {
         return Err(Unreadable::SuddenlyEmpty);
     }
     let mut taken = HashSet::new();
@@ -62,8 +62,8 @@ pub fn feed(feed: ParsedFeed, seen: &StoredView, now: Timestamp) -> Result<Obser
 
     let strange =
         seen.moved && !items.is_empty() && !items.iter().any(|(hash, _)| seen.items.contains_key(hash));
-    let last_look = match seen.last_look {
-        Some(last_look) if !strange => last_look,
+    let last_success = match seen.last_success {
+        Some(last_success) if !strange => last_success,
         _ => {
             observation.first_contact = true;
             return Ok(observation);
@@ -86,7 +86,7 @@ pub fn feed(feed: ParsedFeed, seen: &StoredView, now: Timestamp) -> Result<Obser
             }
             Some(_) => continue,
         };
-        let occurred = occurred(dates, last_look, now);
+        let occurred = occurred(dates, last_success, now);
         observation.updates.push(Update {
             kind,
             occurred,
@@ -111,12 +111,12 @@ pub fn page(
     url: &str,
 ) -> Observation {
     let mut observation = Observation::default();
-    match (seen.last_look, seen.page) {
-        (Some(last_look), Some(before)) => {
+    match (seen.last_success, seen.page) {
+        (Some(last_success), Some(before)) => {
             if before != page.fingerprint {
                 observation.updates.push(Update {
                     kind: UpdateKind::Changed,
-                    occurred: occurred([modified_at, None], last_look, now),
+                    occurred: occurred([modified_at, None], last_success, now),
                     key: format!("{:016x}", page.fingerprint),
                     title: page.title.clone(),
                     link: Some(url.to_owned()),
@@ -132,9 +132,9 @@ pub fn page(
 }
 
 /// The first date between the two probes, else the interval itself.
-fn occurred(dates: [Option<Timestamp>; 2], last_look: Timestamp, now: Timestamp) -> Occurred {
+fn occurred(dates: [Option<Timestamp>; 2], last_success: Timestamp, now: Timestamp) -> Occurred {
     // If the clock was set back, the interval must not be reversed.
-    let from = last_look.min(now);
+    let from = last_success.min(now);
     match dates.into_iter().flatten().find(|at| from <= *at && *at <= now) {
         Some(at) => Occurred::At(at),
         None => Occurred::Between(from, now),

@@ -12,9 +12,9 @@ use super::{FeedItem, text};
 const MAX_KEY_BYTES: usize = 1024;
 
 /// The key of an item: its id as written, else its link, else a hash of its content.
-pub(super) fn key(id: &str, link: &str, says: &[&str]) -> String {
+pub(super) fn key(id: &str, link: &str, content: &[&str]) -> String {
     match (id.trim(), link.trim()) {
-        ("", "") => format!("hash:{}", text::hex(says.iter().copied())),
+        ("", "") => format!("hash:{}", text::hex(content.iter().copied())),
         ("", link) => bounded(link),
         (id, _) => bounded(id),
     }

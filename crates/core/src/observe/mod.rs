@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use crate::time::{Span, Timestamp};
 
 use labels::Labels;
-use query::Said;
+use query::ItemFields;
 
 mod attributes;
 mod clean;
@@ -126,7 +126,7 @@ pub struct PageText {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct StoredView {
     /// Time of the last successful probe; `None` = first contact.
-    pub last_look: Option<Timestamp>,
+    pub last_success: Option<Timestamp>,
     /// Items known, by [`compare::key_hash`] of their key.
     pub items: HashMap<u64, SeenItem>,
     /// The page's fingerprint at the last probe.
@@ -203,8 +203,8 @@ impl Update {
     }
 
     /// The fields that a condition can test.
-    pub fn said(&self) -> Said<'_> {
-        Said {
+    pub fn fields(&self) -> ItemFields<'_> {
+        ItemFields {
             title: self.title.as_deref(),
             link: self.link.as_deref(),
             id: Some(&self.key),
@@ -259,6 +259,6 @@ pub enum Unreadable {
     #[error("nothing on the page matches {0}")]
     NothingSelected(String),
     /// The feed had items at the last probe and is empty now.
-    #[error("the feed is empty though it had items at the last look")]
+    #[error("the feed is empty though it had items at the last probe")]
     SuddenlyEmpty,
 }

@@ -35,7 +35,7 @@ pub const MOST_BYTES: usize = 1 << 20;
 
 /// The fields of an item that a condition can test.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Said<'i> {
+pub struct ItemFields<'i> {
     /// Its title.
     pub title: Option<&'i str>,
     /// Its link.
@@ -85,7 +85,7 @@ impl QueryField {
     }
 
     /// Whether one of the item's values passes the test.
-    fn any(self, of: &Said<'_>, test: impl Fn(&str) -> bool) -> bool {
+    fn any(self, of: &ItemFields<'_>, test: impl Fn(&str) -> bool) -> bool {
         match self {
             Self::Title => of.title.is_some_and(test),
             Self::Link => of.link.is_some_and(test),
@@ -111,12 +111,12 @@ enum QueryNode {
 /// A condition on items.
 ///
 /// ```
-/// # use tidewatch_core::observe::query::{QueryCondition, Said};
+/// # use tidewatch_core::observe::query::{QueryCondition, ItemFields};
 /// let wanted = QueryCondition::parse(r"title ~ 'CVE-\d+' and not category = 'test'").unwrap();
 /// let title = Some("CVE-2026-1234: a hole");
-/// assert!(wanted.holds(&Said { title, ..Said::default() }));
+/// assert!(wanted.holds(&ItemFields { title, ..ItemFields::default() }));
 /// let categories = &["test".to_owned()];
-/// assert!(!wanted.holds(&Said { title, categories, ..Said::default() }));
+/// assert!(!wanted.holds(&ItemFields { title, categories, ..ItemFields::default() }));
 /// let error = QueryCondition::parse("title ~ 'CVE' && link").unwrap_err();
 /// assert_eq!(error.to_string(), "`&` means nothing here; conditions are joined by `and` and `or`");
 /// assert_eq!(error.at, 14..15);
@@ -165,7 +165,7 @@ impl QueryCondition {
     }
 
     /// Whether the condition is true of an item.
-    pub fn holds(&self, of: &Said<'_>) -> bool {
+    pub fn holds(&self, of: &ItemFields<'_>) -> bool {
         self.0.holds(of)
     }
 }
@@ -182,7 +182,7 @@ impl QueryNode {
         }
     }
 
-    fn holds(&self, of: &Said<'_>) -> bool {
+    fn holds(&self, of: &ItemFields<'_>) -> bool {
         match self {
             Self::Or(any) => any.iter().any(|node| node.holds(of)),
             Self::And(all) => all.iter().all(|node| node.holds(of)),
@@ -400,8 +400,9 @@ fn compiled(text: &str, at: Range<usize>) -> Result<Regex, NoCondition> {
             }
             // The last line is the message; the lines before it show the position.
             error => {
-                let said = error.to_string();
-                let last = said.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
+                let message = error.to_string();
+                let last =
+                    message.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
                 format!("no regular expression: {last}")
             }
         };
@@ -415,8 +416,13 @@ mod tests {
 
     use super::*;
 
-    fn item<'i>(title: &'i str, categories: &'i [String]) -> Said<'i> {
-        Said { title: Some(title), link: Some("https://example.org/a"), categories, ..Said::default() }
+    fn item<'i>(title: &'i str, categories: &'i [String]) -> ItemFields<'i> {
+        ItemFields {
+            title: Some(title),
+            link: Some("https://example.org/a"),
+            categories,
+            ..ItemFields::default()
+        }
     }
 
     #[test]
@@ -457,7 +463,7 @@ mod tests {
 
     #[test]
     fn errors_carry_position_and_message() {
-        for (text, at, says) in [
+        for (text, at, part) in [
             ("", 0..0, "a condition is missing"),
             ("title = ", 8..8, "quotation marks is missing at the end"),
             ("title = news", 8..12, "a text in quotation marks belongs here"),
@@ -477,7 +483,7 @@ mod tests {
             (r"title ~ '(\w{900}){900}'", 8..24, "grows too large"),
         ] {
             let error = QueryCondition::parse(text).unwrap_err();
-            assert!(error.problem.contains(says), "{text}: {error}");
+            assert!(error.problem.contains(part), "{text}: {error}");
             assert_eq!(error.at, at, "{text}: {error}");
         }
         let deep = "(".repeat(1000) + "title" + &")".repeat(1000);

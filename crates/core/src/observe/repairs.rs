@@ -22,16 +22,16 @@ pub(super) struct Repairs {
 impl Repairs {
     /// The sentence, or `None` if nothing was repaired. `items` is the number of items read.
     pub(super) fn sentence(&self, items: usize) -> Option<String> {
-        let mut said: Vec<String> = Vec::new();
+        let mut parts: Vec<String> = Vec::new();
         if self.truncated {
-            said.push(format!("truncated after {}", counted(items, "item")));
+            parts.push(format!("truncated after {}", counted(items, "item")));
         }
-        said.extend(self.encoding.clone());
+        parts.extend(self.encoding.clone());
         if self.junk {
-            said.push("junk before the feed".to_owned());
+            parts.push("junk before the feed".to_owned());
         }
         if self.no_version {
-            said.push("no version".to_owned());
+            parts.push("no version".to_owned());
         }
         for (count, what) in [
             (self.ampersands, "bare ampersand"),
@@ -43,10 +43,10 @@ impl Repairs {
             (self.odd_values, "value of the wrong type"),
         ] {
             if count > 0 {
-                said.push(counted(count, what));
+                parts.push(counted(count, what));
             }
         }
-        if said.is_empty() { None } else { Some(said.join(", ")) }
+        if parts.is_empty() { None } else { Some(parts.join(", ")) }
     }
 }
 

@@ -77,25 +77,25 @@ pub struct PlanParams {
 /// The next probe times of a source under the policy of the request.
 pub fn build_plan(order: &PlanOrder, known: &KnownRhythm, params: &PlanParams) -> Option<PlannedTimes> {
     let rate = &known.rate;
-    let standing = &order.input.paced(rate, &params.importance);
+    let input = &order.input.paced(rate, &params.importance);
     let best = || match &known.foresight {
         // By the predictors in detail; the rest is planned later with more evidence.
-        Some(foresight) if standing.closely => {
+        Some(foresight) if input.closely => {
             // The excess of a burst is not added: the predictors already include clusters of updates.
-            let rates = |from, until| foresight.over(rate, standing.now, (from, until), standing.detail());
-            plan_input::plan_under(standing, rates, &params.importance)
+            let rates = |from, until| foresight.over(rate, input.now, (from, until), input.detail());
+            plan_input::plan_under(input, rates, &params.importance)
         }
         // With the weekly rate alone, later evidence changes little.
-        _ => plan_input::plan(&PlanInput { closely: false, ..standing.clone() }, rate, &params.importance),
+        _ => plan_input::plan(&PlanInput { closely: false, ..input.clone() }, rate, &params.importance),
     };
     let chain = |policy| {
         let knowledge = Knowledge {
             rate: Some(rate),
             aggregate: Some((rate, 1.0)),
             freshness_threshold: params.freshness_threshold,
-            ..Knowledge::nothing(standing.budget, &params.importance)
+            ..Knowledge::nothing(input.budget, &params.importance)
         };
-        chain::follow(policy, standing, &knowledge, rate)
+        chain::follow(policy, input, &knowledge, rate)
     };
     let borrowed = known.origin != RateOrigin::Individual;
     match order.policy {
@@ -128,11 +128,11 @@ const IN_FORCE: Span = Span::from_days(60);
 
 /// The intervals in which updates of a source are expected, for the rules that require them.
 pub fn predicted_intervals(wants: &PredictionOrder, rate: &Steps, now: Timestamp) -> Vec<Interval> {
-    let PredictionOrder { looked, factor, ref of } = *wants;
+    let PredictionOrder { looked: known_until, factor, ref of } = *wants;
     let mut spans = Vec::new();
     for (want, terms) in of {
-        let active = terms.active.spans(looked, now + IN_FORCE);
-        spans.extend(intervals(rate, factor, looked, want, &active, now + PREDICTED_AHEAD));
+        let active = terms.active.spans(known_until, now + IN_FORCE);
+        spans.extend(intervals(rate, factor, known_until, want, &active, now + PREDICTED_AHEAD));
     }
     // Intervals in the past are dropped.
     spans.retain(|span| span.until > now);
@@ -148,11 +148,11 @@ mod tests {
 
     #[test]
     fn auto_selects_a_policy_by_the_evidence() {
-        let standing = PlanInput::new(Timestamp::from_secs(0), Budget::default());
+        let input = PlanInput::new(Timestamp::from_secs(0), Budget::default());
         let even = Steps::constant(1.0).unwrap();
         let by = |policy, origin, updates, switches| {
             let (source, made_from) = (SourceId(1), Revision(1));
-            let order = PlanOrder { source, policy, made_from, input: standing.clone(), predictions: None };
+            let order = PlanOrder { source, policy, made_from, input: input.clone(), predictions: None };
             let params = PlanParams { importance: even.clone(), freshness_threshold: 1.0, switches };
             build_plan(
                 &order,

@@ -20,14 +20,14 @@ const LONGEST: usize = 16;
 /// its own.
 pub fn follow(
     policy: Policy,
-    standing: &PlanInput,
+    input: &PlanInput,
     known: &Knowledge<'_>,
     rate: &Steps,
 ) -> Option<PlannedTimes> {
     let importance = known.importance?;
-    let PlanInput { now, budget, .. } = standing;
-    let starts = standing.spent.last().map_or(*now, |&last| last.clamp(*now - budget.per, *now));
-    let apart = apart(budget.min_spacing, &standing.hints, standing.fresh_for);
+    let PlanInput { now, budget, .. } = input;
+    let starts = input.spent.last().map_or(*now, |&last| last.clamp(*now - budget.per, *now));
+    let apart = apart(budget.min_spacing, &input.hints, input.fresh_for);
     let most = LONGEST.min(budget.probes.max(1) as usize);
     let mut times: Vec<Timestamp> = Vec::with_capacity(most);
     let mut last = starts;
@@ -39,7 +39,7 @@ pub fn follow(
             return None;
         }
         // The gate may still defer the first probe; the later times follow from this estimate.
-        let soonest = if times.is_empty() { standing.allowed_from() } else { last + apart };
+        let soonest = if times.is_empty() { input.allowed_from() } else { last + apart };
         last = at.max(soonest).max(last + Span::from_millis(1));
         times.push(last);
     }
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
     use crate::planning::budget::Budget;
 
-    fn standing(budget: Budget, spent: Vec<Timestamp>) -> PlanInput {
+    fn input(budget: Budget, spent: Vec<Timestamp>) -> PlanInput {
         PlanInput { spent, ..PlanInput::new(Timestamp::from_secs(1_000_000), budget) }
     }
 
@@ -70,10 +70,10 @@ mod tests {
     fn each_time_is_computed_from_the_previous_one() {
         let (rate, even) = (Steps::constant(0.5).unwrap(), Steps::constant(1.0).unwrap());
         let budget = Budget { probes: 5, per: Span::from_days(1), min_spacing: Span::from_mins(15) };
-        let now = standing(budget, Vec::new()).now;
+        let now = input(budget, Vec::new()).now;
         let known = Knowledge { rate: Some(&rate), ..Knowledge::nothing(budget, &even) };
-        let chain = |standing: &PlanInput| follow(Policy::IndHist, standing, &known, &rate).unwrap();
-        let every_two_hours = chain(&standing(budget, vec![now]));
+        let chain = |input: &PlanInput| follow(Policy::IndHist, input, &known, &rate).unwrap();
+        let every_two_hours = chain(&input(budget, vec![now]));
         assert_eq!(every_two_hours.times.len(), 5);
         for (nth, &at) in (1..).zip(&every_two_hours.times) {
             assert_eq!(at, now + Span::from_hours(2 * nth));
@@ -85,10 +85,10 @@ mod tests {
             (Policy::IndHist, now + Span::from_hours(10))
         );
         // The last probe was long ago, and the next one is not allowed yet.
-        let mut late = standing(budget, vec![now - Span::from_hours(9)]);
+        let mut late = input(budget, vec![now - Span::from_hours(9)]);
         late.not_before = now + Span::from_hours(1);
         assert_eq!(chain(&late).times[..2], [now + Span::from_hours(1), now + Span::from_hours(3)]);
-        let fresh = PlanInput { fresh_for: Span::from_hours(3), ..standing(budget, vec![now]) };
+        let fresh = PlanInput { fresh_for: Span::from_hours(3), ..input(budget, vec![now]) };
         assert_eq!(chain(&fresh).times[1], now + Span::from_hours(5), "max-age separates two probes");
     }
 
@@ -96,9 +96,9 @@ mod tests {
     fn a_policy_without_a_next_time_has_no_chain() {
         let even = Steps::constant(1.0).unwrap();
         let known = Knowledge::nothing(Budget::default(), &even);
-        let standing = standing(Budget::default(), Vec::new());
+        let input = input(Budget::default(), Vec::new());
         for policy in [Policy::IndHist, Policy::Adaptive, Policy::Auto, Policy::Threshold] {
-            assert_eq!(follow(policy, &standing, &known, &even), None);
+            assert_eq!(follow(policy, &input, &known, &even), None);
         }
     }
 }

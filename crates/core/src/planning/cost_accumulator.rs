@@ -39,15 +39,15 @@ pub fn reaches(
     last: Timestamp,
     ahead: Span,
 ) -> Option<Timestamp> {
-    let mut pile = CostAccumulator::default();
+    let mut accumulator = CostAccumulator::default();
     let cost = Obsolescence::new(rate, importance, last, last + ahead);
     for cell in cost.cells() {
-        let (wait, left) = (pile.hours_until(level, cell), hours(cell.until - cell.from));
+        let (wait, left) = (accumulator.hours_until(level, cell), hours(cell.until - cell.from));
         if wait <= left {
             let into = Span::from_millis((wait * HOUR_MS as f64).ceil() as i64);
             return Some(last + (cell.from + into).min(cell.until));
         }
-        pile.pass(left, cell);
+        accumulator.pass(left, cell);
     }
     None
 }
@@ -55,11 +55,11 @@ pub fn reaches(
 /// Whether probes at each time the cost reaches the level, the first at the start of the horizon, number at
 /// most `probes` before its end.
 pub fn suffices(cost: &Obsolescence, level: f64, probes: u32) -> bool {
-    let (mut pile, mut sent) = (CostAccumulator::default(), 1);
+    let (mut accumulator, mut sent) = (CostAccumulator::default(), 1);
     for cell in cost.cells() {
         let mut left = hours(cell.until - cell.from);
         loop {
-            let wait = pile.hours_until(level, cell);
+            let wait = accumulator.hours_until(level, cell);
             // A probe exactly at the end does not count.
             if wait.is_nan() || wait >= left {
                 break;
@@ -69,9 +69,9 @@ pub fn suffices(cost: &Obsolescence, level: f64, probes: u32) -> bool {
                 return false;
             }
             left -= wait;
-            pile = CostAccumulator::default();
+            accumulator = CostAccumulator::default();
         }
-        pile.pass(left, cell);
+        accumulator.pass(left, cell);
     }
     true
 }

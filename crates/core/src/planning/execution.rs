@@ -1,9 +1,9 @@
-//! Execution intervals: the spans in which a probe serves a rule, and the fewest probes that serve all.
+//! Execution intervals: the spans in which a probe satisfies a rule, and the fewest probes that satisfy all.
 //!
 //! If an update must be found within half an hour, any probe in that half hour is sufficient. Venu Gopal et
 //! al. call such a span an *execution interval*, and the minimisation of probes *OptMon2*. Their algorithm,
-//! SUP (Algorithm 1), probes at the end of the interval that ends first; that probe also serves every other
-//! interval that has begun by then. Takes the intervals of one source and its limits. May not know the
+//! SUP (Algorithm 1), probes at the end of the interval that ends first; that probe also satisfies every
+//! other interval that has begun by then. Takes the intervals of one source and its limits. May not know the
 //! requirements of rules or the prediction of updates.
 //!
 //! No schedule has fewer probes: the intervals at whose ends SUP probes are disjoint, since each begins
@@ -13,7 +13,7 @@
 //! Probes of a source are limited: a spacing δ, at most n in T, and closed hours. So each probe of SUP, due
 //! at b_i at the latest, is moved to t_i = min(b_i, t_(i+1) − δ, t_(i+n) − T) and out of closed times. If an
 //! interval has no probe then, something is dropped: that interval, or of the later probes that displace it
-//! the one that serves least; then the procedure restarts. At the end, redundant probes are removed. The
+//! the one that satisfies least; then the procedure restarts. At the end, redundant probes are removed. The
 //! result is not always optimal; the tests compare it with brute force
 //! (`crates/core/tests/core/plan/execution.rs`).
 
@@ -27,7 +27,7 @@ use super::budget::Budget;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RuleId(pub u32);
 
-/// A span in which a probe serves a rule; both ends are included.
+/// A span in which a probe satisfies a rule; both ends are included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interval {
     /// The rule.
@@ -39,13 +39,13 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Whether a probe at this time serves it.
-    pub fn is_served_at(&self, at: Timestamp) -> bool {
+    /// Whether a probe at this time satisfies it.
+    pub fn is_satisfied_at(&self, at: Timestamp) -> bool {
         (self.from..=self.until).contains(&at)
     }
 }
 
-/// The intervals of one source that no probe has served yet.
+/// The intervals of one source that no probe has satisfied yet.
 ///
 /// ```
 /// # use tidewatch_core::planning::execution::{Interval, OpenIntervals, RuleId};
@@ -56,8 +56,8 @@ impl Interval {
 /// open.add(Interval { rule: RuleId(2), from: at(20), until: at(90) });
 /// open.add(Interval { rule: RuleId(1), from: at(40), until: at(70) });
 /// assert_eq!(open.next().unwrap().until, at(30));
-/// // A probe at the end of the first serves two of them.
-/// assert_eq!(open.probed(at(30)).served.len(), 2);
+/// // A probe at the end of the first satisfies two of them.
+/// assert_eq!(open.probed(at(30)).satisfied.len(), 2);
 /// assert_eq!(open.next().unwrap().until, at(70));
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,8 +69,8 @@ pub struct OpenIntervals {
 /// The effect of a probe on intervals.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProbedIntervals {
-    /// The served ones.
-    pub served: Vec<Interval>,
+    /// The satisfied ones.
+    pub satisfied: Vec<Interval>,
     /// The ones that ended before it.
     pub missed: Vec<Interval>,
 }
@@ -105,7 +105,7 @@ impl OpenIntervals {
         }
     }
 
-    /// Removes the intervals that a probe at `at` serves or that ended before it.
+    /// Removes the intervals that a probe at `at` satisfies or that ended before it.
     pub fn probed(&mut self, at: Timestamp) -> ProbedIntervals {
         let mut of = ProbedIntervals::default();
         self.intervals.retain(|interval| match interval {
@@ -114,7 +114,7 @@ impl OpenIntervals {
                 false
             }
             interval if interval.from <= at => {
-                of.served.push(*interval);
+                of.satisfied.push(*interval);
                 false
             }
             _ => true,
@@ -136,7 +136,7 @@ pub struct Limits {
     pub closed: Vec<(Timestamp, Timestamp)>,
 }
 
-/// The limit that prevents an interval from being served.
+/// The limit that prevents an interval from being satisfied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Obstacle {
     /// δ.
@@ -173,7 +173,7 @@ pub struct Satisfied {
     pub dropped: Vec<(Interval, Obstacle)>,
 }
 
-/// The fewest probes that serve these intervals, as late as possible, and the intervals without a probe.
+/// The fewest probes that satisfy these intervals, as late as possible, and the intervals without a probe.
 ///
 /// ```
 /// # use tidewatch_core::planning::budget::Budget;
@@ -206,7 +206,7 @@ pub fn satisfy(intervals: &[Interval], limits: &Limits) -> Satisfied {
         let Some((dropped, obstacle)) = limits.in_the_way(&wanted, &stabs, &held, &times) else {
             done.probes = needed(intervals, times);
             // A dropped interval may still contain a probe.
-            done.dropped.retain(|(interval, _)| !is_served(interval, &done.probes));
+            done.dropped.retain(|(interval, _)| !is_satisfied(interval, &done.probes));
             return done;
         };
         done.dropped.extend(dropped.iter().map(|&index| (wanted[index].1, obstacle)));
@@ -222,7 +222,7 @@ pub fn satisfy(intervals: &[Interval], limits: &Limits) -> Satisfied {
 #[derive(Debug, Clone)]
 struct Stab {
     until: Timestamp,
-    serves: Vec<usize>,
+    satisfies: Vec<usize>,
 }
 
 /// SUP without limits, for intervals sorted by their ends.
@@ -230,23 +230,24 @@ fn stabs(wanted: &[(Timestamp, Interval)]) -> Vec<Stab> {
     let mut stabs: Vec<Stab> = Vec::new();
     for (index, (until, interval)) in wanted.iter().enumerate() {
         match stabs.last_mut() {
-            // The previous probe serves it too.
-            Some(last) if interval.from <= last.until => last.serves.push(index),
-            _ => stabs.push(Stab { until: *until, serves: vec![index] }),
+            // The previous probe satisfies it too.
+            Some(last) if interval.from <= last.until => last.satisfies.push(index),
+            _ => stabs.push(Stab { until: *until, satisfies: vec![index] }),
         }
     }
     stabs
 }
 
-/// Removes redundant times. Limits move probes, and one may then serve the intervals of another.
+/// Removes redundant times. Limits move probes, and one may then satisfy the intervals of another.
 fn needed(intervals: &[Interval], mut times: Vec<Timestamp>) -> Vec<Timestamp> {
     let mut number = 0;
     while number < times.len() {
         let at = times[number];
         let alone = |interval: &Interval| {
-            let before = number.checked_sub(1).is_some_and(|before| interval.is_served_at(times[before]));
-            let after = times.get(number + 1).is_some_and(|&after| interval.is_served_at(after));
-            interval.is_served_at(at) && !before && !after
+            let before =
+                number.checked_sub(1).is_some_and(|before| interval.is_satisfied_at(times[before]));
+            let after = times.get(number + 1).is_some_and(|&after| interval.is_satisfied_at(after));
+            interval.is_satisfied_at(at) && !before && !after
         };
         match intervals.iter().any(alone) {
             true => number += 1,
@@ -257,8 +258,8 @@ fn needed(intervals: &[Interval], mut times: Vec<Timestamp>) -> Vec<Timestamp> {
     times
 }
 
-/// Whether one of these ascending times serves it.
-fn is_served(interval: &Interval, times: &[Timestamp]) -> bool {
+/// Whether one of these ascending times satisfies it.
+fn is_satisfied(interval: &Interval, times: &[Timestamp]) -> bool {
     let first = times.partition_point(|&at| at < interval.from);
     times.get(first).is_some_and(|&at| at <= interval.until)
 }
@@ -301,7 +302,7 @@ impl Limits {
             .fold(closed, |most, one| if one.0 > most.0 { one } else { most })
     }
 
-    /// The intervals to drop next if these probes cannot serve all, and the limit.
+    /// The intervals to drop next if these probes cannot satisfy all, and the limit.
     fn in_the_way(
         &self,
         wanted: &[(Timestamp, Interval)],
@@ -313,23 +314,26 @@ impl Limits {
         for number in (0..stabs.len()).rev() {
             let (soonest, why) = self.soonest(number);
             let early = times[number] < soonest;
-            let serves = &stabs[number].serves;
-            let unserved: Vec<usize> = match early {
-                true => serves.clone(),
-                false => {
-                    serves.iter().copied().filter(|&index| !is_served(&wanted[index].1, times)).collect()
-                }
+            let satisfies = &stabs[number].satisfies;
+            let unsatisfied: Vec<usize> = match early {
+                true => satisfies.clone(),
+                false => satisfies
+                    .iter()
+                    .copied()
+                    .filter(|&index| !is_satisfied(&wanted[index].1, times))
+                    .collect(),
             };
-            if unserved.is_empty() {
+            if unsatisfied.is_empty() {
                 continue;
             }
-            // A later probe limits it, and that one may be limited in turn: drop the one that serves least.
+            // A later probe limits it, and that one may be limited in turn. Drop the one
+            // that satisfies least.
             let holding = std::iter::successors(held[number].by, |&(next, _)| held[next].by);
-            let least = holding.map(|(next, _)| next).min_by_key(|&next| stabs[next].serves.len());
+            let least = holding.map(|(next, _)| next).min_by_key(|&next| stabs[next].satisfies.len());
             let obstacle = held[number].by.map_or(why, |(_, obstacle)| obstacle);
-            return match least.filter(|&least| stabs[least].serves.len() < unserved.len()) {
-                Some(least) => Some((stabs[least].serves.clone(), obstacle)),
-                None => Some((unserved, obstacle)),
+            return match least.filter(|&least| stabs[least].satisfies.len() < unsatisfied.len()) {
+                Some(least) => Some((stabs[least].satisfies.clone(), obstacle)),
+                None => Some((unsatisfied, obstacle)),
             };
         }
         None

@@ -103,17 +103,17 @@ impl Level<'_> {
 
 /// The first time at which short cells are worth the price, at most `most`.
 fn rises_to(nth: Nth, y: f64, price: f64, most: f64) -> f64 {
-    let pays = |at: f64| {
+    let is_worth = |at: f64| {
         let from = (at - y / 2.0).max(0.0);
         nth.expected(from + y) - nth.expected(from) >= price * (1.0 - 1e-9)
     };
-    if pays(0.0) {
+    if is_worth(0.0) {
         return 0.0;
     }
     let (mut low, mut high) = (0.0, most);
     for _ in 0..12 {
         let middle = (low + high) / 2.0;
-        if pays(middle) { high = middle } else { low = middle }
+        if is_worth(middle) { high = middle } else { low = middle }
     }
     high
 }
@@ -154,13 +154,13 @@ fn share_of(states: &[FeedbackState]) -> f64 {
         (missed, all) = (0.0, 0.0);
         for index in (0..size).rev() {
             let FeedbackState { missed: misses, expected, counts } = &states[index];
-            let looks = visits[index] / (1.0 - counts[0]);
-            missed += looks * misses;
-            all += looks * expected;
+            let probes = visits[index] / (1.0 - counts[0]);
+            missed += probes * misses;
+            all += probes * expected;
             for (count, chance) in counts.iter().enumerate().skip(1) {
                 match index.checked_sub(count) {
-                    Some(left) => visits[left] += looks * chance,
-                    None => begins[(index + size * count - count) % size] += looks * chance,
+                    Some(left) => visits[left] += probes * chance,
+                    None => begins[(index + size * count - count) % size] += probes * chance,
                 }
             }
         }
@@ -207,8 +207,8 @@ mod tests {
             (2, 3.0, 0.9, 0.5),
             (40, 0.7, 0.02, 0.1),
         ] {
-            let pursuit = FeedbackModel::new(every, patience);
-            let level = pursuit.level(y);
+            let model = FeedbackModel::new(every, patience);
+            let level = model.level(y);
             let (share, truth) = (level.share_seen(price), simulated(&level, price));
             let near = 3.0 * (f64::from(every) / 200_000.0).sqrt();
             assert!((share - truth).abs() < near, "{every} {y} {price}: {share:.4} {truth:.4}");
@@ -218,8 +218,8 @@ mod tests {
     #[test]
     fn the_share_decreases_with_the_price() {
         for (every, y) in [(3, 0.02), (5, 0.3), (10, 2.0), (1000, 0.1)] {
-            let pursuit = FeedbackModel::new(every, 0.1);
-            let (level, mut before) = (pursuit.level(y), 1.0);
+            let model = FeedbackModel::new(every, 0.1);
+            let (level, mut before) = (model.level(y), 1.0);
             for step in 0..40 {
                 let share = level.share_seen(y * f64::from(step) / 39.0);
                 // Cells begin at slots, so the share is not exactly monotone.

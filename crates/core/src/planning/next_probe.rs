@@ -96,7 +96,7 @@ pub fn next(policy: Policy, known: &Knowledge<'_>, last_refresh: Timestamp, now:
         Some((at, asked_by)) => NextProbe::At { at: at.max(now), asked_by },
         None => {
             let at = known.spread(last_refresh).max(now);
-            match stand_in(policy) {
+            match fallback(policy) {
                 Policy::Adaptive => NextProbe::Sampled { from: at },
                 asked_by => NextProbe::At { at, asked_by },
             }
@@ -105,7 +105,7 @@ pub fn next(policy: Policy, known: &Knowledge<'_>, last_refresh: Timestamp, now:
 }
 
 /// The fallback of a policy without the required evidence. `auto` falls back to the allocator.
-pub fn stand_in(policy: Policy) -> Policy {
+pub fn fallback(policy: Policy) -> Policy {
     match policy {
         Policy::Adaptive | Policy::Auto => Policy::Adaptive,
         _ => Policy::Uniform,

@@ -144,8 +144,8 @@ mod tests {
             for updates in [0.3, 4.0, 25.0, 200.0] {
                 let wave = |wave: u32| {
                     let angle = TAU * f64::from(wave) / f64::from(every);
-                    let turn = updates * angle.sin() - f64::from(every - counted - 1) * angle;
-                    (updates * (angle.cos() - 1.0)).exp() * turn.cos()
+                    let phase = updates * angle.sin() - f64::from(every - counted - 1) * angle;
+                    (updates * (angle.cos() - 1.0)).exp() * phase.cos()
                 };
                 let chance = (0..every).map(wave).sum::<f64>() / f64::from(every);
                 let (nth, by) = (Nth::new(every, counted), 1e-5);

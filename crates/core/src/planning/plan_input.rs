@@ -128,56 +128,56 @@ const LONGEST: Span = Span::from_days(3660);
 
 /// The best plan from now on under this rate, in updates per hour, and importance. `None` if no plan is
 /// possible: no probe helps, or every time is closed for all of T.
-pub fn plan(standing: &PlanInput, rate: &Steps, importance: &Steps) -> Option<PlannedTimes> {
+pub fn plan(input: &PlanInput, rate: &Steps, importance: &Steps) -> Option<PlannedTimes> {
     let rates = |from, until| {
         let rates = rate.over(from, until);
-        match standing.excess {
+        match input.excess {
             Some(excess) => excess.added_to(&rates, from, until),
             None => rates,
         }
     };
-    plan_under(standing, rates, importance)
+    plan_under(input, rates, importance)
 }
 
 /// The same under any rate: `rates` returns the pieces of a span, like [`Steps::over`].
 pub fn plan_under(
-    standing: &PlanInput,
+    input: &PlanInput,
     rates: impl Fn(Timestamp, Timestamp) -> Vec<(i64, f64)>,
     importance: &Steps,
 ) -> Option<PlannedTimes> {
-    let within = plan_within(standing, &rates, importance);
+    let within = plan_within(input, &rates, importance);
     // If no schedule satisfies the maximum gap, the best without it is used.
     let otherwise = || {
-        let unbound = PlanInput { max_gap: None, ..standing.clone() };
+        let unbound = PlanInput { max_gap: None, ..input.clone() };
         plan_within(&unbound, &rates, importance)
     };
-    within.or_else(|| standing.max_gap.and_then(|_| otherwise()))
+    within.or_else(|| input.max_gap.and_then(|_| otherwise()))
 }
 
 fn plan_within(
-    standing: &PlanInput,
+    input: &PlanInput,
     rates: impl Fn(Timestamp, Timestamp) -> Vec<(i64, f64)>,
     importance: &Steps,
 ) -> Option<PlannedTimes> {
-    let budget = &standing.budget;
+    let budget = &input.budget;
     if budget.per > LONGEST {
         return None;
     }
-    if standing.price > 0.0
-        && let Some(ahead) = at_price(standing, &rates, importance)
+    if input.price > 0.0
+        && let Some(ahead) = at_price(input, &rates, importance)
     {
         return Some(ahead);
     }
-    let ends = standing.allowed_from() + budget.per;
-    let starts = standing.starts();
-    let horizon = standing.horizon(&rates(starts, ends), importance, ends);
-    let grid = standing.grid(starts);
-    let mut best = match standing.closely {
+    let ends = input.allowed_from() + budget.per;
+    let starts = input.starts();
+    let horizon = input.horizon(&rates(starts, ends), importance, ends);
+    let grid = input.grid(starts);
+    let mut best = match input.closely {
         true => optimal::solve_about(&horizon, grid, LEFT_OVER).ok()?,
         false => optimal::solve_fast(&horizon, grid).ok()?,
     };
-    let mut overflow = standing.holds.map(|holds| exceeds(longest(&horizon, &best.times), holds));
-    if let Some(holds) = standing.holds.filter(|_| overflow > Some(RISK))
+    let mut overflow = input.holds.map(|holds| exceeds(longest(&horizon, &best.times), holds));
+    if let Some(holds) = input.holds.filter(|_| overflow > Some(RISK))
         && let Some(complete) = complete(&horizon, grid, holds)
     {
         // The bound remains that of all plans.
@@ -197,24 +197,24 @@ fn plan_within(
 
 /// The plan in which every probe saves at least its price; `None` if the budget does not allow it.
 fn at_price(
-    standing: &PlanInput,
+    input: &PlanInput,
     rates: impl Fn(Timestamp, Timestamp) -> Vec<(i64, f64)>,
     importance: &Steps,
 ) -> Option<PlannedTimes> {
-    let (starts, ends) = (standing.starts(), standing.allowed_from() + standing.reach());
-    let horizon = standing.horizon(&rates(starts, ends), importance, ends);
-    let grid = standing.grid(starts);
-    let mut best = optimal::at_price(&horizon, grid, standing.price, None).ok()?;
+    let (starts, ends) = (input.starts(), input.allowed_from() + input.reach());
+    let horizon = input.horizon(&rates(starts, ends), importance, ends);
+    let grid = input.grid(starts);
+    let mut best = optimal::at_price(&horizon, grid, input.price, None).ok()?;
     let overflow =
-        |best: &Schedule| standing.holds.map(|holds| exceeds(longest(&horizon, &best.times), holds));
-    if let Some(holds) = standing.holds.filter(|_| overflow(&best) > Some(RISK)) {
+        |best: &Schedule| input.holds.map(|holds| exceeds(longest(&horizon, &best.times), holds));
+    if let Some(holds) = input.holds.filter(|_| overflow(&best) > Some(RISK)) {
         let most = Some(most_expected(holds, RISK));
         // If no schedule satisfies the limit, the price decides.
-        best = optimal::at_price(&horizon, grid, standing.price, most).unwrap_or(best);
+        best = optimal::at_price(&horizon, grid, input.price, most).unwrap_or(best);
     }
     // A minimum frequency applies even if few updates are expected.
-    let last = standing.spent.last().copied().unwrap_or(standing.now);
-    let latest = (last + AT_LEAST_EVERY).max(standing.allowed_from()) - starts;
+    let last = input.spent.last().copied().unwrap_or(input.now);
+    let latest = (last + AT_LEAST_EVERY).max(input.allowed_from()) - starts;
     let latest = horizon.open_from(latest.max(horizon.min_spacing));
     if best.times.first().is_none_or(|&first| first > latest) && latest < horizon.length() {
         best.times.retain(|&at| at - latest >= horizon.min_spacing.max(Span::from_millis(1)));
@@ -224,10 +224,10 @@ fn at_price(
     }
     let overflow = overflow(&best);
     let mut ahead = PlannedTimes::new(best, starts, ends, overflow);
-    let allowed = standing.may_be_spent(&ahead.times);
+    let allowed = input.may_be_spent(&ahead.times);
     if let Some(&refused) = ahead.times.get(allowed) {
         // Times beyond T are planned later, with the spending up to then.
-        if refused < standing.allowed_from() + standing.budget.per {
+        if refused < input.allowed_from() + input.budget.per {
             return None;
         }
         ahead.times.truncate(allowed);

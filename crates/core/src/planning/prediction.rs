@@ -149,9 +149,8 @@ pub fn price(
         (1, Lifetime::Window(_)) => Some(RulePrice(price_of(&row.held(Nth::new(1, 0)), share))),
         _ => {
             let all: f64 = levels.iter().map(|level| level.1).sum();
-            let pursuit = FeedbackModel::new(every, want.patience());
-            let rates: Vec<_> =
-                levels.iter().map(|&(y, weight)| (pursuit.level(y), weight / all)).collect();
+            let model = FeedbackModel::new(every, want.patience());
+            let rates: Vec<_> = levels.iter().map(|&(y, weight)| (model.level(y), weight / all)).collect();
             let seen = |price: f64| {
                 rates.iter().map(|(level, weight)| weight * level.share_seen(price)).sum::<f64>()
             };
@@ -185,7 +184,7 @@ fn levels(row: &SlotGrid) -> Vec<(f64, f64)> {
 }
 
 /// The intervals of a rule up to `until`, ascending and disjoint, to be recomputed after the next probe. All
-/// updates up to `looked` are known. The expected rate is `factor` times the rate. Updates outside the
+/// updates up to `known_until` are known. The expected rate is `factor` times the rate. Updates outside the
 /// `active` spans, ascending and disjoint, are not relevant.
 ///
 /// ```
@@ -207,13 +206,13 @@ fn levels(row: &SlotGrid) -> Vec<(f64, f64)> {
 pub fn intervals(
     rate: &Steps,
     factor: f64,
-    looked: Timestamp,
+    known_until: Timestamp,
     want: &Want,
     active: &[(Timestamp, Timestamp)],
     until: Timestamp,
 ) -> Vec<Interval> {
-    match price(rate, factor, looked, want, active) {
-        Some(price) => intervals_at(price, rate, factor, looked, want, active, until),
+    match price(rate, factor, known_until, want, active) {
+        Some(price) => intervals_at(price, rate, factor, known_until, want, active, until),
         None => Vec::new(),
     }
 }
@@ -224,7 +223,7 @@ pub fn intervals_at(
     price: RulePrice,
     rate: &Steps,
     factor: f64,
-    looked: Timestamp,
+    known_until: Timestamp,
     want: &Want,
     active: &[(Timestamp, Timestamp)],
     until: Timestamp,
@@ -232,13 +231,18 @@ pub fn intervals_at(
     let (nth, RulePrice(price)) = (want.nth(), price);
     // Cells of negligible probability are skipped.
     let soonest = if nth.missing() == 1 { 0.0 } else { nth.comes_by(want.patience() / 1000.0) };
-    let Some(begin) = Forecast::aggregate(rate, factor).reaches(soonest, looked).filter(|&at| at < until)
+    let Some(begin) =
+        Forecast::aggregate(rate, factor).reaches(soonest, known_until).filter(|&at| at < until)
     else {
         return Vec::new();
     };
     let until = until.min(begin + want.ahead());
-    let row =
-        SlotGrid::new((looked, &rate.over(looked, until), factor), (begin, until), want.slot(), active);
+    let row = SlotGrid::new(
+        (known_until, &rate.over(known_until, until), factor),
+        (begin, until),
+        want.slot(),
+        active,
+    );
     let held = cover::cells(&row.held(nth));
     let choice = Choice::new(&held, price.least());
     let mut begins = choice.from(0);
@@ -264,14 +268,18 @@ pub fn intervals_at(
 pub fn intervals_once(
     rate: &Steps,
     factor: f64,
-    looked: Timestamp,
+    known_until: Timestamp,
     want: &Want,
     active: &[(Timestamp, Timestamp)],
     until: Timestamp,
 ) -> Vec<Interval> {
-    let until = until.min(looked + want.ahead());
-    let row =
-        SlotGrid::new((looked, &rate.over(looked, until), factor), (looked, until), want.slot(), active);
+    let until = until.min(known_until + want.ahead());
+    let row = SlotGrid::new(
+        (known_until, &rate.over(known_until, until), factor),
+        (known_until, until),
+        want.slot(),
+        active,
+    );
     let slots = row.held(want.nth());
     let price = match (want.life, want.nth().every()) {
         (Lifetime::Overwrite, 1) => cover::CellPrice::flat(0.0),

@@ -66,17 +66,17 @@ impl Walk<'_> {
 }
 
 impl SlotGrid {
-    /// Slots from `begin` to `until` along the pieces of a rate after `looked`, plus slots beyond that
+    /// Slots from `begin` to `until` along the pieces of a rate after `known_until`, plus slots beyond that
     /// complete the last cells and do not count. Time outside the `active` spans, ascending and disjoint,
     /// does not count either.
     pub fn new(
-        (looked, pieces, factor): (Timestamp, &[(i64, f64)], f64),
+        (known_until, pieces, factor): (Timestamp, &[(i64, f64)], f64),
         (begin, until): (Timestamp, Timestamp),
         slot: Slot,
         active: &[(Timestamp, Timestamp)],
     ) -> Self {
         let mut walk = Walk { pieces: pieces.iter().peekable(), factor, passed: 0, updates: 0.0 };
-        walk.on((begin - looked).as_millis(), f64::INFINITY);
+        walk.on((begin - known_until).as_millis(), f64::INFINITY);
         let mut row = Self { bounds: vec![begin], updates: vec![walk.updates], open: Vec::new() };
         let (most, more) = match slot {
             Slot::Lasting(span) => (span.as_millis().max(1), f64::INFINITY),
@@ -86,7 +86,7 @@ impl SlotGrid {
         while row.open.len() < MOST_SLOTS && beyond + 1 < SLOTS {
             let from = row.bounds[row.bounds.len() - 1];
             walk.on(most, more);
-            let to = looked + Span::from_millis(walk.passed);
+            let to = known_until + Span::from_millis(walk.passed);
             row.bounds.push(to);
             row.updates.push(walk.updates);
             row.open.push(share(from, to.min(until), active) * part(from, to, until));

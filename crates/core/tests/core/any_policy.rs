@@ -1,4 +1,4 @@
-//! Random rates, times and budgets, and a policy followed from probe to probe: for properties of policies.
+//! Random rates, times and budgets, and the successive probe times of a policy.
 
 use jiff::tz::TimeZone;
 use proptest::prelude::*;
@@ -31,7 +31,7 @@ pub fn any_rate() -> impl Strategy<Value = Rate> {
     })
 }
 
-/// In two years, so that every change of the clock is met.
+/// Within two years, so that every clock change occurs.
 pub fn any_time() -> impl Strategy<Value = Timestamp> {
     (0_i64..2 * 365 * 86_400_000).prop_map(|millis| monday() + Span::from_millis(millis))
 }
@@ -53,7 +53,7 @@ pub fn time(policy: Policy, known: &Knowledge<'_>, last: Timestamp) -> Timestamp
     }
 }
 
-/// From probe to probe until then.
+/// The probe times of a policy up to `until`.
 pub fn followed(
     policy: Policy,
     known: &Knowledge<'_>,
@@ -64,7 +64,7 @@ pub fn followed(
     let mut times = Vec::new();
     while last < until {
         let at = time(policy, known, last);
-        assert!(at > last, "{policy:?} stands still at {at}");
+        assert!(at > last, "{policy:?} repeats {at}");
         times.push(at);
         last = at;
         assert!(times.len() < 100_000);

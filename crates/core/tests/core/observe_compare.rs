@@ -1,4 +1,4 @@
-//! What is new: rules, and properties over any sequence of documents.
+//! New items: rules, and properties over any sequence of documents.
 
 use std::collections::HashMap;
 
@@ -27,7 +27,7 @@ fn keyed(keys: &[&str]) -> ParsedFeed {
     feed_of(keys.iter().map(|key| item(key, 1)).collect())
 }
 
-/// What a store does: remembers what is present, and that the rest is no longer in the document.
+/// Stores the present items, and marks the others as no longer in the document.
 fn carry(seen: &mut StoredView, observation: &Observation, now: Timestamp) {
     for known in seen.items.values_mut() {
         known.in_last = false;
@@ -39,14 +39,14 @@ fn carry(seen: &mut StoredView, observation: &Observation, now: Timestamp) {
     if let Some(page) = &observation.page {
         seen.page = Some(page.fingerprint);
     }
-    seen.last_look = Some(now);
+    seen.last_success = Some(now);
     seen.moved = false;
 }
 
-fn seen_with(keys: &[&str], last_look: Timestamp) -> StoredView {
+fn seen_with(keys: &[&str], last_success: Timestamp) -> StoredView {
     let mut seen = StoredView::default();
-    let first = compare::feed(keyed(keys), &seen, last_look).expect("first contact");
-    carry(&mut seen, &first, last_look);
+    let first = compare::feed(keyed(keys), &seen, last_success).expect("first contact");
+    carry(&mut seen, &first, last_success);
     seen
 }
 
@@ -85,7 +85,7 @@ fn new_edited_and_back_again() {
 }
 
 #[test]
-fn event_times_lie_between_the_looks() {
+fn event_times_lie_between_the_probes() {
     let seen = seen_with(&["a"], at(0));
     let when = |published: Option<i64>, updated: Option<i64>, key: &str| {
         let mut dated = item(key, 2);
@@ -126,7 +126,7 @@ fn gaps_moves_and_sudden_silence() {
 }
 
 #[test]
-fn gone_is_what_arrivals_do_not_explain() {
+fn items_are_gone_if_arrivals_do_not_explain_it() {
     let seen = seen_with(&["a", "b", "c"], at(0));
     assert_eq!(observed(keyed(&["a", "c"]), &seen, at(10)).gone, [key_hash("b")]);
     assert!(observed(keyed(&["d", "a", "b"]), &seen, at(10)).gone.is_empty(), "c was pushed out");
@@ -142,8 +142,8 @@ fn pages() {
     let mut seen = StoredView::default();
     let first = compare::page(page(1), Some(at(0)), &seen, at(0), "http://p/");
     assert!(first.first_contact && first.updates.is_empty());
-    // A source that was a feed before: looked at, but never as a page.
-    let switched = StoredView { last_look: Some(at(-5)), ..StoredView::default() };
+    // A source that was a feed before: probed, but never as a page.
+    let switched = StoredView { last_success: Some(at(-5)), ..StoredView::default() };
     assert!(compare::page(page(1), None, &switched, at(0), "http://p/").first_contact);
     carry(&mut seen, &first, at(0));
     assert!(compare::page(page(1), Some(at(5)), &seen, at(10), "http://p/").updates.is_empty());
@@ -215,7 +215,7 @@ proptest! {
     }
 
     #[test]
-    fn looking_twice_shows_nothing_new(items in any_document()) {
+    fn a_second_probe_shows_nothing_new(items in any_document()) {
         let mut seen = StoredView::default();
         let first = observed(feed_of(items.clone()), &seen, at(0));
         carry(&mut seen, &first, at(0));
@@ -224,14 +224,14 @@ proptest! {
     }
 
     #[test]
-    fn each_key_is_new_at_most_once_and_dated_between_the_looks(
+    fn each_key_is_new_at_most_once_and_dated_between_the_probes(
         documents in proptest::collection::vec(any_document(), 1..12)
     ) {
         let mut seen = StoredView::default();
         let mut times_new: HashMap<String, u32> = HashMap::new();
         for (document, items) in documents.into_iter().enumerate() {
             let now = at(document as i64 * 10);
-            let last_look = seen.last_look;
+            let last_success = seen.last_success;
             let Ok(observation) = compare::feed(feed_of(items), &seen, now) else { continue };
             for update in &observation.updates {
                 if update.kind == UpdateKind::New {
@@ -241,7 +241,7 @@ proptest! {
                     Occurred::At(at) => (at, at),
                     Occurred::Between(from, to) => (from, to),
                 };
-                prop_assert!(Some(from) >= last_look && from <= to && to <= now);
+                prop_assert!(Some(from) >= last_success && from <= to && to <= now);
             }
             carry(&mut seen, &observation, now);
         }

@@ -1,4 +1,4 @@
-//! Feeds of every dialect, and every malady that publishers are known for.
+//! Feeds of every dialect, and known faults of publishers.
 
 use tidewatch_core::observe::{FetchedDocument, ParsedFeed, Unreadable, feed};
 use tidewatch_core::time::{Span, Timestamp};
@@ -241,9 +241,9 @@ fn broken_characters() {
     assert_eq!(titles(&feed)[1], "R ésumé&bogus; x");
     assert!(titles(&feed)[2].starts_with("1 < 2"), "{:?}", titles(&feed));
     assert_eq!(feed.items[0].link.as_deref(), Some("http://a/?x=1&y=2"));
-    let said = feed.repaired.expect("repaired");
-    assert!(said.contains("bare ampersands") && said.contains("2 undeclared entities"), "{said}");
-    assert!(said.contains("2 control characters"), "{said}");
+    let message = feed.repaired.expect("repaired");
+    assert!(message.contains("bare ampersands") && message.contains("2 undeclared entities"), "{message}");
+    assert!(message.contains("2 control characters"), "{message}");
 }
 
 #[test]
@@ -257,8 +257,8 @@ fn broken_structure() {
     );
     assert_eq!(keys(&feed), ["a", "b", "c", "d"]);
     assert_eq!(titles(&feed)[2], "C");
-    let said = feed.repaired.expect("repaired");
-    assert!(said.contains("unclosed element") && said.contains("stray end tag"), "{said}");
+    let message = feed.repaired.expect("repaired");
+    assert!(message.contains("unclosed element") && message.contains("stray end tag"), "{message}");
 
     let unclosed_comment = read(
         "<rss version='2.0'><channel><item><guid>a</guid></item><item><guid>b</guid><!-- oops </item>
@@ -269,7 +269,7 @@ fn broken_structure() {
 }
 
 #[test]
-fn truncated_feeds_keep_what_is_whole() {
+fn truncated_feeds_keep_complete_items() {
     let whole = read(RSS2);
     let third = RSS2.find("<title>Third").expect("there");
     let feed = read(&RSS2[..third]);
@@ -285,19 +285,19 @@ fn truncated_feeds_keep_what_is_whole() {
 }
 
 #[test]
-fn what_is_no_feed_is_named() {
-    let said = |text: &str| {
+fn other_documents_are_named() {
+    let message = |text: &str| {
         bytes_as(text.as_bytes(), Some("application/rss+xml")).expect_err("no feed").to_string()
     };
-    assert_eq!(said(""), "not a feed: the document is empty");
-    assert_eq!(said(" \n"), "not a feed: the document is empty");
+    assert_eq!(message(""), "not a feed: the document is empty");
+    assert_eq!(message(" \n"), "not a feed: the document is empty");
     assert_eq!(
-        said("<!DOCTYPE html><html><head><title>Log in</title></head><body><rss></body></html>"),
+        message("<!DOCTYPE html><html><head><title>Log in</title></head><body><rss></body></html>"),
         "not a feed: an HTML page titled `Log in`; is the URL right?"
     );
-    assert_eq!(said("Too many\nrequests"), "not a feed: it starts with `Too many requests`");
+    assert_eq!(message("Too many\nrequests"), "not a feed: it starts with `Too many requests`");
     assert_eq!(
-        said("<?xml version='1.0'?><opml><body/></opml>"),
+        message("<?xml version='1.0'?><opml><body/></opml>"),
         "not a feed: an OPML list of feeds; is the URL right?"
     );
     let empty = read("<rss version='2.0'><channel><title>Nothing yet</title></channel></rss>");
@@ -364,7 +364,7 @@ fn attacks_end_quickly() {
 }
 
 #[test]
-fn labels_and_texts_of_every_format_are_there_to_be_asked_about() {
+fn labels_and_texts_of_every_format_can_be_queried() {
     let rss = r#"<rss version="2.0" xmlns:dc="http://purl.org/dc/elements/1.1/"><channel><title>t</title>
         <item><guid>1</guid><title>one</title><author>ada@example.org (Ada)</author><dc:creator>Grace</dc:creator>
         <category>a &amp; b</category><category domain="x">c</category><dc:subject>d</dc:subject>

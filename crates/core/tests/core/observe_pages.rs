@@ -1,4 +1,4 @@
-//! Pages: what of a document is compared.
+//! Pages: the compared part of a document.
 
 use proptest::prelude::*;
 use regex::Regex;
@@ -24,7 +24,7 @@ const PAGE: &str = "<!doctype html><html><head><title>Tide &amp; time</title><st
     <svg><title>icon</title></svg></body></html>";
 
 #[test]
-fn the_body_without_what_nobody_sees() {
+fn invisible_parts_of_the_body_are_left_out() {
     let read = page(PAGE.as_bytes(), None, &PageRules::default()).expect("readable");
     assert_eq!(read.title.as_deref(), Some("Tide & time"));
     assert_eq!(read.text, "Menu One Two <3 three Buy now after icon");

@@ -1,5 +1,5 @@
-//! Policies that go from probe to probe, on any rhythm: that they are due when they say, that more
-//! patience is never sooner, and that a budget is spent and not overspent.
+//! Policies that compute one probe at a time, on any rhythm: when they are due, that a higher threshold is
+//! never sooner, and that a budget is spent and not exceeded.
 
 use jiff::tz::TimeZone;
 use proptest::prelude::*;
@@ -23,9 +23,9 @@ fn most_in(times: &[Timestamp], per: Span) -> usize {
 }
 
 proptest! {
-    /// What the pieces give is what the rate's own integral gives, and the rate's own search finds.
+    /// The pieces agree with the integral of the rate and with its own search.
     #[test]
-    fn histories_are_due_when_so_much_is_expected(
+    fn histories_are_due_when_the_threshold_is_expected(
         rate in any_rate(), from in any_time(), threshold in 0.01_f64..400.0, share in 0.01_f64..1.0,
     ) {
         let steps = Steps::from(&rate);
@@ -36,7 +36,7 @@ proptest! {
 
         match (own.reaches(threshold, from), rate.reaches(from, threshold)) {
             (Some(at), Some(searched)) => {
-                // Where Λ rests at θ but for the last digits, either may be taken.
+                // If Λ stays at θ up to the last digits, either time is valid.
                 let between = rate.expected(at.min(searched), at.max(searched));
                 prop_assert!((at - searched).as_millis().abs() <= 1 || between < 1e-9 * (1.0 + threshold));
                 prop_assert!(own.expected(from, at) >= threshold * (1.0 - 1e-12));
@@ -60,7 +60,7 @@ proptest! {
     }
 
     #[test]
-    fn more_patience_is_never_sooner(
+    fn a_higher_threshold_or_factor_is_never_sooner(
         rate in any_rate(), from in any_time(), budget in any_budget(),
         threshold in 0.0_f64..5.0, higher in 0.0_f64..5.0,
         factor in 0.0_f64..1.0, more in 0.0_f64..1.0, age in 0_i64..100_000_000, prefetching: bool,
@@ -88,9 +88,9 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// n per T where the rhythm repeats within T, whenever it begins. What waits at the end of a day is
-    /// probed for once, or at a slightly higher level not at all, on all days of a week together: so
-    /// for some n no threshold takes n, and the next lower number is up to seven less.
+    /// n per T if the rhythm repeats within T, from any start. Updates at the end of a day get one probe, or
+    /// at a slightly higher level none, on all days of a week together. So for some n no threshold takes n,
+    /// and the next lower number is up to seven less.
     #[test]
     fn levels_spend_the_budget_of_a_cycle(
         values in prop::collection::vec(prop_oneof![1 => Just(0.0), 3 => 0.01_f64..20.0], 4),
@@ -119,7 +119,7 @@ proptest! {
         }
     }
 
-    /// On any rhythm, also one longer than T, no span T is given many more than n.
+    /// On any rhythm, also one longer than T, no span T has many more than n probes.
     #[test]
     fn levels_overspend_little(rate in any_rate(), budget in any_budget(), from in any_time()) {
         let (rate, even) = (Steps::from(&rate), Steps::constant(1.0).unwrap());
@@ -132,9 +132,9 @@ proptest! {
     }
 }
 
-/// Before a weekend the level does not sink with what is left of the week.
+/// Before a weekend the level does not fall with the remaining updates of the week.
 #[test]
-fn a_friday_evening_is_not_given_the_budget_again() {
+fn a_friday_evening_does_not_get_the_budget_twice() {
     let rate = Steps::windows(TimeZone::UTC, 0.0, &[(window(WEEKDAYS, 9, 18), 2.0)]).unwrap();
     let even = Steps::constant(1.0).unwrap();
     let budget = Budget { probes: 18, per: Span::from_days(1), min_spacing: Span::ZERO };

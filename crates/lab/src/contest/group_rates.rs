@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use crate::parallel::on_all_cores;
 use crate::simulation::{self, SimulatedFeed, SimulationSetup};
 use crate::trace::Trace;
-use tidewatch_core::model::aggregate::{Aggregate, Gathered};
+use tidewatch_core::model::aggregate::{Aggregate, EvidenceSum};
 use tidewatch_core::model::history::WeeklyEvidence;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::time::{Span, Timestamp};
@@ -34,7 +34,7 @@ pub(super) fn gather(traces: &[Trace], rules: &ContestTerms) -> Vec<Vec<(Timesta
         evidence
     });
     let left = |trace: &Trace, at: Timestamp| (rules.exam(trace).to - at).as_millis() / EVERY.as_millis();
-    let mut groups: HashMap<(&str, i64), Gathered> = HashMap::new();
+    let mut groups: HashMap<(&str, i64), EvidenceSum> = HashMap::new();
     for (trace, evidence) in traces.iter().zip(&all) {
         for (at, evidence) in evidence {
             groups.entry((&trace.kind, left(trace, *at))).or_default().add(evidence);

@@ -12,7 +12,7 @@ pub mod report;
 pub mod shapes;
 mod sum;
 
-use tidewatch_core::engine::allocate::{Allocation, Turn};
+use tidewatch_core::engine::allocate::{Allocation, OpenSource};
 use tidewatch_core::engine::params::Allocator;
 use tidewatch_core::rng::Stream;
 
@@ -192,7 +192,7 @@ impl Sim {
             Some(minds) => minds.learn(place, self.counts.draw(news), span, now - START),
             None => source.rate,
         };
-        self.allocation.open(place, Turn { root: rate.sqrt() as f32, last: now });
+        self.allocation.open(place, OpenSource { root: rate.sqrt() as f32, last: now });
     }
 
     /// Exchanges the rates of some sources. The updates not yet found stay the same.
@@ -223,7 +223,7 @@ impl Sim {
         let (rate, last) = (self.believed(place), self.sources[place as usize].last);
         // A source with a rate of zero is not probed, except by round robin.
         if rate > 0.0 || self.allocator == Allocator::RoundRobin {
-            self.allocation.open(place, Turn { root: rate.sqrt() as f32, last });
+            self.allocation.open(place, OpenSource { root: rate.sqrt() as f32, last });
         } else {
             self.allocation.close(place);
         }

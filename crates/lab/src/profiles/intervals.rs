@@ -104,7 +104,7 @@ pub fn sup_fleet(intervals: &[(SourceId, Interval)]) -> Served {
                 Some(interval) => open.add(interval),
                 None if open.next().is_none() => break,
                 None => {
-                    served.satisfied += open.probed(due).served.len();
+                    served.satisfied += open.probed(due).satisfied.len();
                     served.probes.push((due, source));
                 }
             }

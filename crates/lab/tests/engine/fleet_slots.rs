@@ -500,11 +500,11 @@ fn steps_of_a_millisecond_are_counted_too() {
 
 #[test]
 fn d_has_its_turns_once_a_step_however_often_it_is_asked() {
-    use tidewatch_core::engine::allocate::{Allocation, Turn};
+    use tidewatch_core::engine::allocate::{Allocation, OpenSource};
     let run = |asked: usize| {
         let mut allocation = Allocation::new(Allocator::Cyclic, 1);
         for (place, rate) in [0.4_f32, 0.2, 0.1, 0.05].into_iter().enumerate() {
-            allocation.open(place as u32, Turn { root: rate.sqrt(), last: 0.0 });
+            allocation.open(place as u32, OpenSource { root: rate.sqrt(), last: 0.0 });
         }
         let mut counts = [0; 4];
         for step in 1..=512 {
@@ -515,7 +515,7 @@ fn d_has_its_turns_once_a_step_however_often_it_is_asked() {
                 for place in chosen {
                     counts[place as usize] += 1;
                     let root = [0.4_f32, 0.2, 0.1, 0.05][place as usize].sqrt();
-                    allocation.open(place, Turn { root, last: f64::from(step) });
+                    allocation.open(place, OpenSource { root, last: f64::from(step) });
                 }
             }
         }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::engine::params::Allocator;
 use crate::rng::Stream;
 
-use super::candidate::Turn;
+use super::candidate::OpenSource;
 use super::cyclic::CyclicOrder;
 use super::index_wheel::{Claim, IndexWheel};
 use super::round_robin::RoundRobin;
@@ -15,11 +15,11 @@ use super::weighted_sampler::WeightedSampler;
 ///
 /// ```
 /// use tidewatch_core::engine::params::Allocator;
-/// use tidewatch_core::engine::allocate::{Allocation, Turn};
+/// use tidewatch_core::engine::allocate::{Allocation, OpenSource};
 ///
 /// let mut allocation = Allocation::new(Allocator::Index, 1);
 /// for (place, rate) in [0.5_f32, 0.1, 0.3].into_iter().enumerate() {
-///     allocation.open(place as u32, Turn { root: rate.sqrt(), last: 0.0 });
+///     allocation.open(place as u32, OpenSource { root: rate.sqrt(), last: 0.0 });
 /// }
 /// let mut chosen = Vec::new();
 /// allocation.choose(1.0, 2, &mut chosen);
@@ -56,12 +56,12 @@ impl Allocation {
     }
 
     /// Opens a source: it may be chosen.
-    pub fn open(&mut self, place: u32, turn: Turn) {
+    pub fn open(&mut self, place: u32, source: OpenSource) {
         match &mut self.0 {
-            AllocatorState::Sampled { weights, .. } => weights.set(place, turn.root),
-            AllocatorState::Cyclic(cyclic) => cyclic.open(place, turn),
-            AllocatorState::Ripest(ripening) => ripening.open(place, turn),
-            AllocatorState::Rota(rota) => rota.open(place),
+            AllocatorState::Sampled { weights, .. } => weights.set(place, source.root),
+            AllocatorState::Cyclic(cyclic) => cyclic.open(place, source),
+            AllocatorState::Ripest(wheel) => wheel.open(place, source),
+            AllocatorState::Rota(round_robin) => round_robin.open(place),
         }
     }
 
@@ -70,8 +70,8 @@ impl Allocation {
         match &mut self.0 {
             AllocatorState::Sampled { weights, .. } => weights.set(place, 0.0),
             AllocatorState::Cyclic(cyclic) => cyclic.close(place),
-            AllocatorState::Ripest(ripening) => ripening.close(place),
-            AllocatorState::Rota(rota) => rota.close(place),
+            AllocatorState::Ripest(wheel) => wheel.close(place),
+            AllocatorState::Rota(round_robin) => round_robin.close(place),
         }
     }
 
@@ -94,8 +94,8 @@ impl Allocation {
                 }
             }
             AllocatorState::Cyclic(cyclic) => cyclic.choose(now, most, chosen),
-            AllocatorState::Ripest(ripening) => ripening.choose(now, most, chosen),
-            AllocatorState::Rota(rota) => rota.choose(most, chosen),
+            AllocatorState::Ripest(wheel) => wheel.choose(now, most, chosen),
+            AllocatorState::Rota(round_robin) => round_robin.choose(most, chosen),
         }
     }
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::candidate::Turn;
+use super::candidate::OpenSource;
 
 /// Periods are at most 2 to this power.
 const LONGEST: u32 = 62;
@@ -49,21 +49,21 @@ const NOWHERE: u64 = u64::MAX;
 
 impl CyclicOrder {
     /// Opens a source.
-    pub fn open(&mut self, place: u32, turn: Turn) {
+    pub fn open(&mut self, place: u32, source: OpenSource) {
         let at = place as usize;
         if self.places.len() <= at {
             let unknown = CyclicPlace { root: 0.0, log_period: 0, first: 0, next: NOWHERE, waits: false };
             self.places.resize(at + 1, unknown);
         }
         let entry = &mut self.places[at];
-        if entry.root == 0.0 && turn.root > 0.0 {
+        if entry.root == 0.0 && source.root > 0.0 {
             self.known += 1;
             // Until the next assignment its slots start now, with the period of its rate.
-            (entry.log_period, entry.first) = (log_period(self.sum, turn.root), self.turn);
+            (entry.log_period, entry.first) = (log_period(self.sum, source.root), self.turn);
         }
-        self.known -= usize::from(entry.root > 0.0 && turn.root <= 0.0);
-        self.news += usize::from(entry.root != turn.root);
-        entry.root = turn.root;
+        self.known -= usize::from(entry.root > 0.0 && source.root <= 0.0);
+        self.news += usize::from(entry.root != source.root);
+        entry.root = source.root;
         entry.waits = true;
         self.file(place);
     }

@@ -10,7 +10,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::candidate::Turn;
+use super::candidate::OpenSource;
 use super::timer_wheel::Wheel;
 
 /// How a claim grows with age.
@@ -142,14 +142,14 @@ impl IndexWheel {
     }
 
     /// Opens a source.
-    pub fn open(&mut self, place: u32, turn: Turn) {
+    pub fn open(&mut self, place: u32, source: OpenSource) {
         let at = place as usize;
         if self.places.len() <= at {
             self.places.resize(at + 1, WheelPlace { root: 0.0, last: 0, filed: CLOSED });
         }
-        self.demand += self.claim.demand(f64::from(turn.root));
+        self.demand += self.claim.demand(f64::from(source.root));
         self.demand -= self.claim.demand(f64::from(self.places[at].root));
-        self.places[at] = WheelPlace { root: turn.root, last: ticks(turn.last), filed: CLOSED };
+        self.places[at] = WheelPlace { root: source.root, last: ticks(source.last), filed: CLOSED };
         self.file(place, self.level, 0.0);
     }
 
@@ -233,17 +233,17 @@ impl IndexWheel {
     fn fill(&mut self, now: f64, most: usize) -> bool {
         let (now, room) = (ticks(now), most + SPARE);
         while self.pool.len() < AT_LEAST * room
-            || self.wheel.stands_before(now) && self.pool.len() < AT_MOST * room
+            || self.wheel.is_before(now) && self.pool.len() < AT_MOST * room
         {
             let Self { wheel, pool, places, .. } = self;
-            let turned = wheel.turn(|at, place| {
+            let advanced = wheel.advance(|at, place| {
                 let entry = &mut places[place as usize];
                 if entry.filed == at {
                     entry.filed = POOLED;
                     pool.push(Candidate { claim: 0.0, place });
                 }
             });
-            if !turned {
+            if !advanced {
                 break;
             }
         }
@@ -266,7 +266,7 @@ impl IndexWheel {
         self.pool.select_nth_unstable_by(keep - 1, by_claim);
         let kept = self.pool[keep - 1].claim;
         self.level = self.level.max(kept);
-        self.wheel.turn_back(ticks(now));
+        self.wheel.rewind(ticks(now));
         let mut rest = self.pool.split_off(keep);
         rest.sort_unstable_by(by_claim);
         for (rank, Candidate { place, .. }) in rest.into_iter().enumerate() {

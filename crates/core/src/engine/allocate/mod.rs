@@ -15,5 +15,5 @@ mod timer_wheel;
 mod weighted_sampler;
 
 pub use allocators::Allocation;
-pub use candidate::Turn;
+pub use candidate::OpenSource;
 pub use index_wheel::Claim;

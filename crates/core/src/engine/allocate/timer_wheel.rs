@@ -50,7 +50,7 @@ impl Wheel {
 
     /// Advances by one list and hands out its due entries (time, index). Returns false if the wheel is
     /// empty.
-    pub fn turn(&mut self, mut hand_out: impl FnMut(u32, u32)) -> bool {
+    pub fn advance(&mut self, mut hand_out: impl FnMut(u32, u32)) -> bool {
         if self.waiting == 0 {
             return false;
         }
@@ -87,12 +87,12 @@ impl Wheel {
     }
 
     /// Whether the wheel has not reached this time.
-    pub fn stands_before(&self, time: u32) -> bool {
+    pub fn is_before(&self, time: u32) -> bool {
         self.at < time / TICKS
     }
 
     /// Moves back to an earlier time. All entries since then were taken out.
-    pub fn turn_back(&mut self, time: u32) {
+    pub fn rewind(&mut self, time: u32) {
         self.at = self.at.min(time / TICKS);
     }
 }

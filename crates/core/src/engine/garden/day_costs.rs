@@ -141,7 +141,7 @@ impl DayCosts {
         let now = self.bucket(today);
         // The days that remain in today's cell.
         let rest = (now + 1) * self.width - 1 - today;
-        let owed = i64::try_from(late).unwrap_or(i64::MAX / 4) + self.due(now)
+        let backlog = i64::try_from(late).unwrap_or(i64::MAX / 4) + self.due(now)
             - rest.saturating_mul(self.capacity);
         let (next, last) = (self.place(now + 1), self.place(now + self.span() - 1));
         let coming = match next <= last {
@@ -152,7 +152,7 @@ impl DayCosts {
                 self.over(0, last + 1).map_or(first, |then| first.map(|first| first.then(then, length)))
             }
         }?;
-        let missing = Work::try_from(owed.saturating_add(coming.most)).ok().filter(|&work| work > 0)?;
+        let missing = Work::try_from(backlog.saturating_add(coming.most)).ok().filter(|&work| work > 0)?;
         Some(Overload { work: missing, by: (now + 1 + i64::from(coming.days)) * self.width - 1 })
     }
 
@@ -226,8 +226,8 @@ mod tests {
                     demand.set_capacity(capacity);
                 }
                 let late = (chance.unit() * 4.0) as u64;
-                let owed = (late + plain[today as usize]) as i64;
-                let (mut sum, mut worst, mut by) = (owed, i64::MIN, 0);
+                let backlog = (late + plain[today as usize]) as i64;
+                let (mut sum, mut worst, mut by) = (backlog, i64::MIN, 0);
                 for h in 1..demand.span() {
                     let day = (today + h) as usize;
                     sum += plain.get(day).copied().unwrap_or(0) as i64 - capacity as i64;

@@ -29,7 +29,7 @@ impl CostLine {
     }
 
     /// Whether it is less than another at t; of equal ones the earlier due day wins, then the lower index.
-    fn beats(&self, other: &Self, t: i64, first: bool) -> bool {
+    fn is_less(&self, other: &Self, t: i64, first: bool) -> bool {
         let ((a, w), (b, v)) = (self.at(t), other.at(t));
         match (a * v).cmp(&(b * w)) {
             std::cmp::Ordering::Less => true,
@@ -58,15 +58,15 @@ pub struct KineticMinimum {
 
 impl KineticMinimum {
     /// No lines yet.
-    pub fn new(plants: usize) -> Self {
-        let width = plants.next_power_of_two().max(1);
+    pub fn new(tasks: usize) -> Self {
+        let width = tasks.next_power_of_two().max(1);
         let none = TreeMatch { winner: NONE, until: i64::MAX };
-        Self { lines: vec![None; plants], matches: vec![none; 2 * width], width, now: 0 }
+        Self { lines: vec![None; tasks], matches: vec![none; 2 * width], width, now: 0 }
     }
 
     /// Inserts or replaces a task, due on that day.
-    pub fn put(&mut self, index: usize, plant: &Task, due: i64) {
-        self.lines[index] = Some(CostLine { due, cost: plant.cost, window: plant.window });
+    pub fn put(&mut self, index: usize, task: &Task, due: i64) {
+        self.lines[index] = Some(CostLine { due, cost: task.cost, window: task.window });
         self.replay(index);
     }
 
@@ -99,7 +99,7 @@ impl KineticMinimum {
     /// Orders two indices by their lines.
     pub fn compare(&self, one: usize, other: usize) -> std::cmp::Ordering {
         match (self.lines[one], self.lines[other]) {
-            (Some(left), Some(right)) if left.beats(&right, self.now, one < other) => {
+            (Some(left), Some(right)) if left.is_less(&right, self.now, one < other) => {
                 std::cmp::Ordering::Less
             }
             (Some(_), None) => std::cmp::Ordering::Less,
@@ -125,7 +125,7 @@ impl KineticMinimum {
         let other = self.among(2 * node + 1, middle..covers.end, places);
         let line = |winner: u32| self.lines.get(winner as usize).copied().flatten();
         match (line(one), line(other)) {
-            (Some(left), Some(right)) if !left.beats(&right, self.now, true) => other,
+            (Some(left), Some(right)) if !left.is_less(&right, self.now, true) => other,
             (None, _) => other,
             _ => one,
         }
@@ -160,7 +160,7 @@ impl KineticMinimum {
             (_, None) => TreeMatch { winner: left.winner, until },
             (None, Some(_)) => TreeMatch { winner: right.winner, until },
             (Some(one), Some(other)) => {
-                let wins = one.beats(&other, self.now, true);
+                let wins = one.is_less(&other, self.now, true);
                 let (winner, loser) = if wins { (one, other) } else { (other, one) };
                 let place = if wins { left.winner } else { right.winner };
                 TreeMatch { winner: place, until: until.min(overtaken(&winner, &loser, self.now, wins)) }
@@ -194,31 +194,31 @@ mod tests {
     #[test]
     fn the_minimum_equals_a_linear_scan() {
         let mut chance = Stream::new(3, "lines");
-        for plants in [1_usize, 2, 3, 17, 64] {
-            let mut least = KineticMinimum::new(plants);
-            let mut all: Vec<Option<(Task, i64)>> = vec![None; plants];
+        for tasks in [1_usize, 2, 3, 17, 64] {
+            let mut least = KineticMinimum::new(tasks);
+            let mut all: Vec<Option<(Task, i64)>> = vec![None; tasks];
             for today in 0..400 {
                 for _ in 0..3 {
-                    let index = (chance.unit() * plants as f64) as usize;
+                    let index = (chance.unit() * tasks as f64) as usize;
                     if chance.unit() < 0.7 {
                         let window = 1 + (chance.unit() * 40.0) as u32;
-                        let plant = Task::new((1.0 + (chance.unit() * 5.0).floor()) / 2.0, window);
+                        let task = Task::new((1.0 + (chance.unit() * 5.0).floor()) / 2.0, window);
                         let due = today + (chance.unit() * f64::from(window + 1)) as i64;
-                        all[index] = Some((plant, due));
-                        least.put(index, &plant, due);
+                        all[index] = Some((task, due));
+                        least.put(index, &task, due);
                     } else {
                         all[index] = None;
                         least.take(index);
                     }
                 }
-                let wasteness = |(plant, due): &(Task, i64)| {
-                    (due - today) as f64 / f64::from(plant.window) * plant.cost as f64
+                let wasteness = |(task, due): &(Task, i64)| {
+                    (due - today) as f64 / f64::from(task.window) * task.cost as f64
                 };
-                let end = |share: f64| (share * (plants + 1) as f64) as usize;
+                let end = |share: f64| (share * (tasks + 1) as f64) as usize;
                 let (one, other) = (end(chance.unit()), end(chance.unit()));
-                for places in [0..plants, one.min(other)..one.max(other)] {
+                for places in [0..tasks, one.min(other)..one.max(other)] {
                     let wanted = all[places.clone()].iter().flatten().map(wasteness).min_by(f64::total_cmp);
-                    let found = match places.len() == plants {
+                    let found = match places.len() == tasks {
                         true => least.least(today),
                         false => least.least_of(today, places),
                     };

@@ -104,8 +104,8 @@ impl PartialOrd for Slope {
 }
 
 /// c/w in 10⁻¹² units.
-fn share(plant: &Task) -> u128 {
-    u128::from(plant.cost) * u128::from(UNIT) / u128::from(plant.window)
+fn share(task: &Task) -> u128 {
+    u128::from(task.cost) * u128::from(UNIT) / u128::from(task.window)
 }
 
 fn divisor(one: Work, other: Work) -> Work {
@@ -136,35 +136,35 @@ impl Medd {
     }
 
     /// These tasks, all served on day 0.
-    pub fn of(plants: &[Task], capacity: Work) -> Self {
+    pub fn of(tasks: &[Task], capacity: Work) -> Self {
         let mut medd = Self::new(capacity, 1);
-        for (index, &plant) in plants.iter().enumerate() {
-            medd.task(index, plant, i64::from(plant.window));
+        for (index, &task) in tasks.iter().enumerate() {
+            medd.task(index, task, i64::from(task.window));
         }
         medd.settle();
         medd
     }
 
     /// Inserts or replaces the task at this index, due on that day.
-    pub fn task(&mut self, place: usize, plant: Task, due: i64) {
-        if let Some(bed) = self.beds.get(place).copied().flatten().filter(|bed| bed.plant == plant) {
-            self.remove_entry(place, bed);
-            self.insert(place, plant, due);
+    pub fn task(&mut self, place: usize, task: Task, due: i64) {
+        if let Some(state) = self.beds.get(place).copied().flatten().filter(|state| state.plant == task) {
+            self.remove_entry(place, state);
+            self.insert(place, task, due);
             return;
         }
         self.take_out(place);
         if self.beds.len() <= place {
             self.beds.resize(place + 1, None);
         }
-        self.omega += share(&plant);
-        *self.costs.entry(plant.cost).or_default() += 1;
-        self.grain = divisor(plant.cost, self.grain);
-        self.longest = self.longest.max(i64::from(plant.window));
+        self.omega += share(&task);
+        *self.costs.entry(task.cost).or_default() += 1;
+        self.grain = divisor(task.cost, self.grain);
+        self.longest = self.longest.max(i64::from(task.window));
         if SEEN * self.longest >= self.demand.days() {
             self.lay_out();
         }
         self.count_on(false);
-        self.insert(place, plant, due);
+        self.insert(place, task, due);
     }
 
     /// Removes the task at this index.
@@ -174,13 +174,13 @@ impl Medd {
     }
 
     fn take_out(&mut self, place: usize) {
-        let Some(bed) = self.beds.get(place).copied().flatten() else { return };
-        self.remove_entry(place, bed);
-        self.omega -= share(&bed.plant);
-        if let Some(count) = self.costs.get_mut(&bed.plant.cost) {
+        let Some(state) = self.beds.get(place).copied().flatten() else { return };
+        self.remove_entry(place, state);
+        self.omega -= share(&state.plant);
+        if let Some(count) = self.costs.get_mut(&state.plant.cost) {
             *count -= 1;
             if *count == 0 {
-                self.costs.remove(&bed.plant.cost);
+                self.costs.remove(&state.plant.cost);
             }
         }
         if self.costs.is_empty() {
@@ -205,7 +205,7 @@ impl Medd {
     }
 
     /// Advances to that day. Earlier days are ignored.
-    pub fn turn_to(&mut self, day: i64) {
+    pub fn advance_to(&mut self, day: i64) {
         if day <= self.today {
             return;
         }
@@ -216,7 +216,7 @@ impl Medd {
             return;
         }
         for bucket in before..now {
-            // What is left there is the cost of unserved tasks, or of later due days of late tasks.
+            // The remaining cost is of unserved tasks, or of later due days of late tasks.
             self.demand.clear(bucket);
         }
         let yesterday = self.today;
@@ -256,9 +256,9 @@ impl Medd {
 
     /// The task at this index is served today.
     pub fn mark_served(&mut self, place: usize) {
-        if let Some(bed) = self.beds.get(place).copied().flatten() {
-            self.remove_entry(place, bed);
-            self.insert(place, bed.plant, self.today + i64::from(bed.plant.window));
+        if let Some(state) = self.beds.get(place).copied().flatten() {
+            self.remove_entry(place, state);
+            self.insert(place, state.plant, self.today + i64::from(state.plant.window));
         }
     }
 
@@ -267,12 +267,12 @@ impl Medd {
     pub fn early(&mut self, left: Work, mut may: impl FnMut(usize) -> bool) -> Vec<usize> {
         let Some(overload) = self.overload().filter(|_| left > 0) else { return Vec::new() };
         let (mut left, mut missing, mut passed) = (left, overload.work, 0);
-        let (mut chosen, mut looked_at) = (Vec::new(), Vec::new());
+        let (mut chosen, mut removed) = (Vec::new(), Vec::new());
         while missing > 0
             && passed < PASSED_OVER
-            && let Some((place, bed)) = self.cheapest_per_day(overload.by)
+            && let Some((place, state)) = self.cheapest_per_day(overload.by)
         {
-            let cost = bed.plant.cost;
+            let cost = state.plant.cost;
             let may = may(place);
             if may && cost > left {
                 break;
@@ -283,34 +283,34 @@ impl Medd {
             } else {
                 passed += 1;
             }
-            self.thrift.remove(&(bed.due, Slope(bed.plant), place));
-            self.show(bed.due);
-            looked_at.push((place, bed));
+            self.thrift.remove(&(state.due, Slope(state.plant), place));
+            self.show(state.due);
+            removed.push((place, state));
         }
-        for (place, bed) in looked_at {
-            self.thrift.insert((bed.due, Slope(bed.plant), place));
-            self.show(bed.due);
+        for (place, state) in removed {
+            self.thrift.insert((state.due, Slope(state.plant), place));
+            self.show(state.due);
         }
         chosen
     }
 
     /// Serves today's tasks, advances to the next day and returns the served indices.
     pub fn day(&mut self) -> Vec<usize> {
-        let (mut left, mut watered) = (self.capacity, Vec::new());
+        let (mut left, mut chosen) = (self.capacity, Vec::new());
         for &(due, cost, _, place) in &self.queue {
             if due > self.today || cost > left {
                 break;
             }
             left -= cost;
-            watered.push(place);
+            chosen.push(place);
         }
-        watered.iter().for_each(|&place| self.mark_served(place));
+        chosen.iter().for_each(|&place| self.mark_served(place));
         for place in self.early(left, |_| true) {
             self.mark_served(place);
-            watered.push(place);
+            chosen.push(place);
         }
-        self.turn_to(self.today + 1);
-        watered
+        self.advance_to(self.today + 1);
+        chosen
     }
 
     /// The least wasteful task that is due after today and by the given day.
@@ -346,7 +346,7 @@ impl Medd {
         let now = self.demand.bucket(self.today);
         let ahead = (now..now + self.demand.span()).contains(&bucket);
         match self.cheapest(due).filter(|_| ahead).and_then(|cheapest| self.beds[cheapest]) {
-            Some(bed) => self.least.put(place, &bed.plant, bed.due),
+            Some(state) => self.least.put(place, &state.plant, state.due),
             // The position may belong to another day.
             None if self.least.due(place).is_some_and(|due| self.demand.bucket(due) == bucket) => {
                 self.least.take(place);
@@ -355,29 +355,29 @@ impl Medd {
         }
     }
 
-    fn insert(&mut self, place: usize, plant: Task, due: i64) {
-        let bed = TaskState { plant, due, sown: self.today };
-        self.beds[place] = Some(bed);
-        self.queue.insert((due, plant.cost, Reverse(plant.window), place));
-        self.thrift.insert((due, Slope(plant), place));
-        self.note(bed, true);
+    fn insert(&mut self, place: usize, task: Task, due: i64) {
+        let state = TaskState { plant: task, due, sown: self.today };
+        self.beds[place] = Some(state);
+        self.queue.insert((due, task.cost, Reverse(task.window), place));
+        self.thrift.insert((due, Slope(task), place));
+        self.note(state, true);
         self.show(due);
     }
 
-    fn remove_entry(&mut self, place: usize, bed: TaskState) {
-        let TaskState { plant, due, .. } = bed;
-        self.queue.remove(&(due, plant.cost, Reverse(plant.window), place));
-        self.thrift.remove(&(due, Slope(plant), place));
+    fn remove_entry(&mut self, place: usize, state: TaskState) {
+        let TaskState { plant: task, due, .. } = state;
+        self.queue.remove(&(due, task.cost, Reverse(task.window), place));
+        self.thrift.remove(&(due, Slope(task), place));
         self.beds[place] = None;
-        self.note(bed, false);
+        self.note(state, false);
         self.show(due);
     }
 
     /// Adds the cost of a task's coming due days, or subtracts it.
-    fn note(&mut self, bed: TaskState, counts: bool) {
-        let TaskState { plant: Task { cost, window }, due, sown } = bed;
+    fn note(&mut self, state: TaskState, counts: bool) {
+        let TaskState { plant: Task { cost, window }, due, sown: counted_on } = state;
         let now = self.demand.bucket(self.today);
-        let seen_until = self.demand.bucket(sown) + self.demand.span();
+        let seen_until = self.demand.bucket(counted_on) + self.demand.span();
         if self.demand.bucket(due) < now {
             self.late = if counts { self.late + cost } else { self.late - cost };
         }
@@ -400,11 +400,11 @@ impl Medd {
         self.count_on(true);
         let mut dues = BTreeSet::new();
         for place in 0..self.beds.len() {
-            if let Some(bed) = &mut self.beds[place] {
-                bed.sown = self.today;
-                let bed = *bed;
-                dues.insert(bed.due);
-                self.note(bed, true);
+            if let Some(state) = &mut self.beds[place] {
+                state.sown = self.today;
+                let state = *state;
+                dues.insert(state.due);
+                self.note(state, true);
             }
         }
         dues.into_iter().for_each(|due| self.show(due));

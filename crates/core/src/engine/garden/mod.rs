@@ -44,6 +44,6 @@ impl Task {
 /// # use tidewatch_core::engine::garden::{Task, omega};
 /// assert_eq!(omega(&[Task::new(1.0, 4), Task::new(3.0, 6)]), 0.75);
 /// ```
-pub fn omega(plants: &[Task]) -> f64 {
-    plants.iter().map(|plant| plant.cost as f64 / UNIT as f64 / f64::from(plant.window)).sum()
+pub fn omega(tasks: &[Task]) -> f64 {
+    tasks.iter().map(|task| task.cost as f64 / UNIT as f64 / f64::from(task.window)).sum()
 }

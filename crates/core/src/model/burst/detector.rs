@@ -108,22 +108,22 @@ impl BurstDetector {
     /// ```
     pub fn add_probe(
         &mut self,
-        look: &ProbeWindow<'_>,
+        probe: &ProbeWindow<'_>,
         rate: &Rate,
         params: &BurstParams,
     ) -> Option<BurstChange> {
-        let from = self.seen_until.map_or(look.from, |seen| seen.max(look.from));
-        if look.until <= from {
+        let from = self.seen_until.map_or(probe.from, |seen| seen.max(probe.from));
+        if probe.until <= from {
             return None;
         }
         let (was_on, mut ever_on) = (self.on, self.on);
-        let look = ProbeWindow { from, ..*look };
+        let probe = ProbeWindow { from, ..*probe };
         let evidence = match params.test {
-            Test::Filter => self.filter(&look, rate, params, &mut ever_on),
-            Test::Tail => self.tail(&look, rate, params, &mut ever_on),
-            Test::Ratio => self.ratio(&look, rate, params),
+            Test::Filter => self.filter(&probe, rate, params, &mut ever_on),
+            Test::Tail => self.tail(&probe, rate, params, &mut ever_on),
+            Test::Ratio => self.ratio(&probe, rate, params),
         };
-        self.seen_until = Some(look.until);
+        self.seen_until = Some(probe.until);
         match (was_on, self.on) {
             (false, true) => Some(BurstChange::Began(evidence)),
             (true, false) => Some(BurstChange::Ended(evidence)),
@@ -134,7 +134,7 @@ impl BurstDetector {
 
     fn filter(
         &mut self,
-        look: &ProbeWindow<'_>,
+        probe: &ProbeWindow<'_>,
         rate: &Rate,
         params: &BurstParams,
         ever_on: &mut bool,
@@ -142,18 +142,18 @@ impl BurstDetector {
         self.recent.clear();
         let (rhythm, chain) = (ExpectedCounts::new(rate), Chain::new(params.false_alarms));
         if let Some(seen) = self.seen_until {
-            chain.pass_unseen(&mut self.belief, rhythm.gaps(seen, look.from));
+            chain.pass_unseen(&mut self.belief, rhythm.gaps(seen, probe.from));
         }
-        let (mut at, mut over) = (look.from, None);
-        if look.seen == WindowUpdates::Changed {
-            let gaps = rhythm.gaps(look.from, look.until);
-            self.begin_run(look.from, &chain);
-            chain.change(&mut self.belief, gaps, rhythm.expected(look.from, look.until));
+        let (mut at, mut over) = (probe.from, None);
+        if probe.seen == WindowUpdates::Changed {
+            let gaps = rhythm.gaps(probe.from, probe.until);
+            self.begin_run(probe.from, &chain);
+            chain.change(&mut self.belief, gaps, rhythm.expected(probe.from, probe.until));
             self.add_to_run(1, &chain);
-            at = look.until;
+            at = probe.until;
         }
         // A changed page is already processed.
-        let known = if at < look.until { moments(look, rate) } else { Vec::new() };
+        let known = if at < probe.until { moments(probe, rate) } else { Vec::new() };
         for moment in known {
             chain.pass(&mut self.belief, rhythm.gaps(at, moment.at));
             at = moment.at;
@@ -164,15 +164,15 @@ impl BurstDetector {
             *ever_on |= self.on;
         }
         *ever_on |= self.on;
-        chain.pass(&mut self.belief, rhythm.gaps(at, look.until));
-        over = self.end_run(look.until, rate).or(over);
+        chain.pass(&mut self.belief, rhythm.gaps(at, probe.until));
+        over = self.end_run(probe.until, rate).or(over);
         self.excess_per_hour = self.belief.excess() * rhythm.mean_per_hour;
-        over.filter(|_| !self.on).unwrap_or_else(|| self.run(look.until, rate))
+        over.filter(|_| !self.on).unwrap_or_else(|| self.run(probe.until, rate))
     }
 
     /// Starts a new run of updates if the state does not indicate a burst.
     fn begin_run(&mut self, at: Timestamp, chain: &Chain) {
-        if !self.on && chain.is_resting(&self.belief) {
+        if !self.on && chain.is_low(&self.belief) {
             (self.run_from, self.run_updates) = (at, 0);
         }
     }
@@ -196,7 +196,7 @@ impl BurstDetector {
 
     fn tail(
         &mut self,
-        look: &ProbeWindow<'_>,
+        probe: &ProbeWindow<'_>,
         rate: &Rate,
         params: &BurstParams,
         ever_on: &mut bool,
@@ -204,7 +204,7 @@ impl BurstDetector {
         let rhythm = ExpectedCounts::new(rate);
         let windows = tail::WINDOWS.map(|factor| params.window.scaled(factor));
         let longest = windows[windows.len() - 1];
-        for moment in moments(look, rate) {
+        for moment in moments(probe, rate) {
             // Evaluated just before the update, so a burst can end between two probes.
             self.end_tail(moment.at - Span::from_millis(1), &windows, &rhythm);
             self.recent.push(moment.at, moment.count, longest);
@@ -224,9 +224,9 @@ impl BurstDetector {
                 *ever_on = true;
             }
         }
-        self.end_tail(look.until, &windows, &rhythm);
-        self.measure(look.until, windows[usize::from(self.window) % windows.len()], rate);
-        self.run(look.until, rate)
+        self.end_tail(probe.until, &windows, &rhythm);
+        self.measure(probe.until, windows[usize::from(self.window) % windows.len()], rate);
+        self.run(probe.until, rate)
     }
 
     fn end_tail(&mut self, at: Timestamp, windows: &[Span], rhythm: &ExpectedCounts<'_>) {
@@ -236,18 +236,18 @@ impl BurstDetector {
         }
     }
 
-    fn ratio(&mut self, look: &ProbeWindow<'_>, rate: &Rate, params: &BurstParams) -> BurstEvidence {
-        for moment in moments(look, rate) {
+    fn ratio(&mut self, probe: &ProbeWindow<'_>, rate: &Rate, params: &BurstParams) -> BurstEvidence {
+        for moment in moments(probe, rate) {
             self.recent.push(moment.at, moment.count, params.window);
             self.run_updates = self.run_updates.saturating_add(moment.count);
         }
-        let (observed, expected) = self.measure(look.until, params.window, rate);
+        let (observed, expected) = self.measure(probe.until, params.window, rate);
         let on = ratio::is_burst(observed, expected, params.threshold);
         if on && !self.on {
-            (self.run_from, self.run_updates) = (look.until - params.window, observed);
+            (self.run_from, self.run_updates) = (probe.until - params.window, observed);
         }
         self.on = on;
-        self.run(look.until, rate)
+        self.run(probe.until, rate)
     }
 
     /// Observed and expected updates in a window that ends at `at`. Stores their excess per hour.
@@ -353,25 +353,25 @@ fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
 
 /// The updates of a probe in order. Undated ones are spread evenly, each at the middle of its share of the
 /// interval.
-fn moments(look: &ProbeWindow<'_>, rate: &Rate) -> Vec<Moment> {
-    match look.seen {
+fn moments(probe: &ProbeWindow<'_>, rate: &Rate) -> Vec<Moment> {
+    match probe.seen {
         WindowUpdates::Dated(times) => {
-            let inside = look.from + Span::from_millis(1);
-            let mut times: Vec<_> = times.iter().map(|&at| at.clamp(inside, look.until)).collect();
+            let inside = probe.from + Span::from_millis(1);
+            let mut times: Vec<_> = times.iter().map(|&at| at.clamp(inside, probe.until)).collect();
             times.sort_unstable();
             times.into_iter().map(|at| Moment { at, count: 1, per_hour: rate.at(at) }).collect()
         }
         WindowUpdates::Counted(0) => Vec::new(),
         WindowUpdates::Counted(_) | WindowUpdates::Changed => {
-            let count = if let WindowUpdates::Counted(count) = look.seen { count } else { 1 };
-            let length = look.until - look.from;
-            let per_hour = rate.expected(look.from, look.until) / hours(length);
+            let count = if let WindowUpdates::Counted(count) = probe.seen { count } else { 1 };
+            let length = probe.until - probe.from;
+            let per_hour = rate.expected(probe.from, probe.until) / hours(length);
             let parts = count.min(SPREAD);
             let place = |part: u32| {
                 let share = (f64::from(part) + 0.5) / f64::from(parts);
                 // The first parts receive the remainder.
                 let count = count / parts + u32::from(part < count % parts);
-                Moment { at: look.from + length.scaled(share), count, per_hour }
+                Moment { at: probe.from + length.scaled(share), count, per_hour }
             };
             (0..parts).map(place).collect()
         }

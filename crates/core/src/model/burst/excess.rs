@@ -2,7 +2,7 @@
 //!
 //! A plan uses λ(t) + P(burst)·β, with an exponential decay of the second term. The remaining length of a
 //! burst is unknown; it is estimated as the time it has lasted plus the time of [`AT_FIRST`] updates. (The
-//! filter's mean length is four times as long and served worse in simulations, for bursts of three and of
+//! filter's mean length is four times as long and did worse in simulations, for bursts of three and of
 //! six hours.) Holds one estimate at one time. May not know how it was computed.
 
 use serde::{Deserialize, Serialize};

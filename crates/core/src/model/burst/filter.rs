@@ -135,7 +135,7 @@ impl Chain {
     }
 
     /// Whether P(burst) is at most about twice its value in a long gap.
-    pub fn is_resting(&self, belief: &Belief) -> bool {
+    pub fn is_low(&self, belief: &Belief) -> bool {
         let long_gap = self.watched[0].right;
         let odds: f64 = long_gap[1..].iter().sum::<f64>() / long_gap[0];
         belief.probability() <= 2.0 * odds * belief.0[0]

@@ -13,8 +13,9 @@ pub struct PredictorMix {
 impl PredictorMix {
     /// ρ: expected number of updates triggered by each update.
     pub fn triggered_per_update(&self) -> f64 {
-        let echoes = PREDICTORS.iter().zip(&self.shares).filter(|(account, _)| account.is_self_exciting());
-        echoes.map(|(_, &share)| f64::from(share)).sum()
+        let self_exciting =
+            PREDICTORS.iter().zip(&self.shares).filter(|(predictor, _)| predictor.is_self_exciting());
+        self_exciting.map(|(_, &share)| f64::from(share)).sum()
     }
 
     /// The stored form.

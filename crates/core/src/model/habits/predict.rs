@@ -30,7 +30,7 @@ const WORKING_DAYS: usize = 5;
 const WORTH_IT: f32 = 0.004;
 
 /// Upper bound on the triggered updates per update, so that the process is stable.
-const MOST_ECHOING: f64 = 0.9;
+const MOST_TRIGGERED: f64 = 0.9;
 
 /// Updates older than this many mean delays are ignored.
 const FADED: f64 = 40.0;
@@ -104,16 +104,16 @@ impl Detail {
 /// The prediction from the updates of a source.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UpdateForecast {
-    diary: UpdateTimes,
+    update_times: UpdateTimes,
     habits: PredictorMix,
     tables: Tables,
 }
 
 impl UpdateForecast {
     /// From the last updates and their mix of predictors as of `now`; valid for a few hours.
-    pub fn new(diary: UpdateTimes, habits: PredictorMix, zone: &TimeZone, now: Timestamp) -> Self {
-        let tables = Tables::new(&diary, &habits, zone, now);
-        Self { diary, habits, tables }
+    pub fn new(update_times: UpdateTimes, habits: PredictorMix, zone: &TimeZone, now: Timestamp) -> Self {
+        let tables = Tables::new(&update_times, &habits, zone, now);
+        Self { update_times, habits, tables }
     }
 
     /// The pieces of the rate over [from, until), as [`Steps::over`] returns them, as of `now`. `rhythm` is
@@ -150,7 +150,7 @@ impl UpdateForecast {
             }
         }
         self.pace(&mut ahead, rhythm, from);
-        self.echo(&mut ahead, now, from);
+        self.add_triggered(&mut ahead, now, from);
         ahead
     }
 
@@ -159,7 +159,9 @@ impl UpdateForecast {
         if self.habits.regularity == Regularity::NONE {
             return;
         }
-        let Some(last) = self.diary.entries().map(|entry| entry.at).rfind(|&at| at <= from) else { return };
+        let Some(last) = self.update_times.entries().map(|entry| entry.at).rfind(|&at| at <= from) else {
+            return;
+        };
         let since = self.tables.expected(rhythm, &[last.max(from - LONGEST_PAST), from]);
         let mut stages = Stages::after(self.habits.regularity, since.first().copied().unwrap_or(0.0));
         let mut before = 0;
@@ -171,23 +173,29 @@ impl UpdateForecast {
     }
 
     /// Adds the updates triggered by the last updates, and those triggered by them in turn.
-    fn echo(&self, ahead: &mut [(i64, f64)], now: Timestamp, from: Timestamp) {
-        let echoing = self.habits.triggered_per_update();
-        if echoing <= f64::from(WORTH_IT) {
+    fn add_triggered(&self, ahead: &mut [(i64, f64)], now: Timestamp, from: Timestamp) {
+        let triggered = self.habits.triggered_per_update();
+        if triggered <= f64::from(WORTH_IT) {
             return;
         }
         // Upper bound on the triggered updates per update, so that the process is stable.
-        let kept = (MOST_ECHOING / echoing).min(1.0);
+        let kept = (MOST_TRIGGERED / triggered).min(1.0);
         let hours = |span: Span| span.as_secs_f64() / 3600.0;
-        let mut echoes: Vec<SelfExciting> = Vec::new();
-        for (account, &share) in PREDICTORS.iter().zip(&self.habits.shares) {
-            if let Predictor::Echo(mean) = account {
+        let mut self_exciting: Vec<SelfExciting> = Vec::new();
+        for (predictor, &share) in PREDICTORS.iter().zip(&self.habits.shares) {
+            if let Predictor::SelfExciting(mean) = predictor {
                 let (mean, share) = (f64::from(*mean) / 60.0, f64::from(share) * kept);
-                let ages = self.diary.entries().rev().map(|entry| hours(now - entry.at) / mean);
+                let ages = self.update_times.entries().rev().map(|entry| hours(now - entry.at) / mean);
                 // Older updates have no effect.
                 let ages = ages.skip_while(|&age| age < 0.0).take_while(|&age| age < FADED);
                 let excited = ages.map(|age| (-age).exp() / mean).sum::<f64>();
-                echoes.push(SelfExciting { mean, share, rate: share * excited, stays: 1.0, brings: 0.0 });
+                self_exciting.push(SelfExciting {
+                    mean,
+                    share,
+                    rate: share * excited,
+                    stays: 1.0,
+                    brings: 0.0,
+                });
             }
         }
         let mut before = (now - from).as_millis().max(0);
@@ -197,12 +205,12 @@ impl UpdateForecast {
             before = before.max(*end);
             // Most pieces have the length of the previous one.
             if std::mem::replace(&mut length, passed) != passed {
-                echoes.iter_mut().for_each(|echo| echo.lasts(hours(Span::from_millis(passed))));
+                self_exciting.iter_mut().for_each(|one| one.lasts(hours(Span::from_millis(passed))));
             }
-            let left = echoes.iter().map(|echo| echo.rate * echo.stays).sum::<f64>();
-            let brought = echoes.iter().map(|echo| echo.brings).sum::<f64>();
+            let left = self_exciting.iter().map(|one| one.rate * one.stays).sum::<f64>();
+            let brought = self_exciting.iter().map(|one| one.brings).sum::<f64>();
             let all = (*rate + left) / (1.0 - brought);
-            echoes.iter_mut().for_each(|echo| echo.rate = echo.rate * echo.stays + echo.brings * all);
+            self_exciting.iter_mut().for_each(|one| one.rate = one.rate * one.stays + one.brings * all);
             *rate = all;
         }
     }
@@ -232,7 +240,7 @@ impl SelfExciting {
 
 impl Tables {
     /// From the updates known at `now`.
-    pub fn new(diary: &UpdateTimes, habits: &PredictorMix, zone: &TimeZone, now: Timestamp) -> Self {
+    pub fn new(update_times: &UpdateTimes, habits: &PredictorMix, zone: &TimeZone, now: Timestamp) -> Self {
         let shares = &habits.shares;
         let mut tables = Values {
             flat: 0.0,
@@ -240,18 +248,18 @@ impl Tables {
             days: [vec![0.0; DAY], vec![0.0; DAY]],
             week: vec![0.0; WEEK],
         };
-        let Some(since) = diary.since() else { return tables.tables() };
+        let Some(since) = update_times.since() else { return tables.tables() };
         let days = (now - since).as_secs_f64() / 86_400.0;
-        let entries = || diary.entries().filter(|entry| entry.at <= now);
+        let entries = || update_times.entries().filter(|entry| entry.at <= now);
         for memory in PredictorMemory::ALL {
-            let of = |account: &&(usize, &Predictor)| match account.1 {
-                Predictor::Level(m) | Predictor::Comb(_, _, m) => {
-                    *m == memory && shares[account.0] >= WORTH_IT
+            let of = |predictor: &&(usize, &Predictor)| match predictor.1 {
+                Predictor::Level(m) | Predictor::Periodic(_, _, m) => {
+                    *m == memory && shares[predictor.0] >= WORTH_IT
                 }
                 _ => false,
             };
-            let accounts: Vec<(usize, &Predictor)> = PREDICTORS.iter().enumerate().collect();
-            let used: Vec<&(usize, &Predictor)> = accounts.iter().filter(of).collect();
+            let predictors: Vec<(usize, &Predictor)> = PREDICTORS.iter().enumerate().collect();
+            let used: Vec<&(usize, &Predictor)> = predictors.iter().filter(of).collect();
             if used.is_empty() {
                 continue;
             }
@@ -266,20 +274,26 @@ impl Tables {
             let total: f64 = weights.iter().map(|&(.., weight)| weight).sum();
             let exposure = memory.exposure_days(days);
             let level = (total + 0.5) / (exposure * 24.0 + 1.0);
-            for &&(index, account) in &used {
+            for &&(index, predictor) in &used {
                 let share = f64::from(shares[index]);
-                match *account {
+                match *predictor {
                     Predictor::Level(_) => tables.flat += share * level,
-                    Predictor::Comb(comb, width, _) => {
+                    Predictor::Periodic(periodic, width, _) => {
                         tables.flat += share * ANYWHEN * level;
                         let share = share * (1.0 - ANYWHEN);
-                        let near = now - Span::from_millis(comb.period_ms() / 2);
+                        let near = now - Span::from_millis(periodic.period_ms() / 2);
                         let far = &weights[..weights.partition_point(|&(at, ..)| at <= near)];
                         let far: Vec<(usize, f64)> =
                             far.iter().map(|&(_, at, weight)| (at, weight)).collect();
-                        tables.add_periodic(comb, width, share, &far, comb.exposure_days(memory, days));
+                        tables.add_periodic(
+                            periodic,
+                            width,
+                            share,
+                            &far,
+                            periodic.exposure_days(memory, days),
+                        );
                     }
-                    Predictor::Rhythm | Predictor::Echo(_) => {}
+                    Predictor::Rhythm | Predictor::SelfExciting(_) => {}
                 }
             }
         }
@@ -335,14 +349,14 @@ impl Values {
     /// Adds a periodic predictor from updates at these minutes of the week.
     fn add_periodic(
         &mut self,
-        comb: Periodic,
+        periodic: Periodic,
         width: u16,
         share: f64,
         weights: &[(usize, f64)],
         exposure: f64,
     ) {
         let width = usize::from(width);
-        match comb {
+        match periodic {
             Periodic::Hour => {
                 let total: f64 = weights.iter().map(|&(_, weight)| weight).sum();
                 if total <= 0.0 {

@@ -41,9 +41,9 @@ pub(super) enum Predictor {
     /// The recent mean rate, at any time.
     Level(PredictorMemory),
     /// The times of earlier updates in the cycle, with a width in minutes.
-    Comb(Periodic, u16, PredictorMemory),
+    Periodic(Periodic, u16, PredictorMemory),
     /// Each update triggers others, after this many minutes on average.
-    Echo(u16),
+    SelfExciting(u16),
 }
 
 /// The half-life of a predictor.
@@ -86,29 +86,29 @@ pub(super) const PREDICTORS: [Predictor; 27] = [
     Predictor::Level(PredictorMemory::Long),
     Predictor::Level(PredictorMemory::Middle),
     Predictor::Level(PredictorMemory::Short),
-    Predictor::Comb(Periodic::Day, 90, PredictorMemory::Long),
-    Predictor::Comb(Periodic::Day, 30, PredictorMemory::Long),
-    Predictor::Comb(Periodic::Day, 10, PredictorMemory::Long),
-    Predictor::Comb(Periodic::Day, 3, PredictorMemory::Long),
-    Predictor::Comb(Periodic::WorkWeek, 90, PredictorMemory::Long),
-    Predictor::Comb(Periodic::WorkWeek, 30, PredictorMemory::Long),
-    Predictor::Comb(Periodic::WorkWeek, 10, PredictorMemory::Long),
-    Predictor::Comb(Periodic::WorkWeek, 3, PredictorMemory::Long),
-    Predictor::Comb(Periodic::Week, 90, PredictorMemory::Long),
-    Predictor::Comb(Periodic::Week, 30, PredictorMemory::Long),
-    Predictor::Comb(Periodic::Week, 10, PredictorMemory::Long),
-    Predictor::Comb(Periodic::Week, 3, PredictorMemory::Long),
-    Predictor::Comb(Periodic::Day, 90, PredictorMemory::Middle),
-    Predictor::Comb(Periodic::Day, 30, PredictorMemory::Short),
-    Predictor::Comb(Periodic::Day, 10, PredictorMemory::Short),
-    Predictor::Comb(Periodic::Day, 3, PredictorMemory::Short),
-    Predictor::Comb(Periodic::Hour, 3, PredictorMemory::Middle),
-    Predictor::Comb(Periodic::Hour, 1, PredictorMemory::Middle),
-    Predictor::Echo(4),
-    Predictor::Echo(15),
-    Predictor::Echo(60),
-    Predictor::Echo(240),
-    Predictor::Echo(1440),
+    Predictor::Periodic(Periodic::Day, 90, PredictorMemory::Long),
+    Predictor::Periodic(Periodic::Day, 30, PredictorMemory::Long),
+    Predictor::Periodic(Periodic::Day, 10, PredictorMemory::Long),
+    Predictor::Periodic(Periodic::Day, 3, PredictorMemory::Long),
+    Predictor::Periodic(Periodic::WorkWeek, 90, PredictorMemory::Long),
+    Predictor::Periodic(Periodic::WorkWeek, 30, PredictorMemory::Long),
+    Predictor::Periodic(Periodic::WorkWeek, 10, PredictorMemory::Long),
+    Predictor::Periodic(Periodic::WorkWeek, 3, PredictorMemory::Long),
+    Predictor::Periodic(Periodic::Week, 90, PredictorMemory::Long),
+    Predictor::Periodic(Periodic::Week, 30, PredictorMemory::Long),
+    Predictor::Periodic(Periodic::Week, 10, PredictorMemory::Long),
+    Predictor::Periodic(Periodic::Week, 3, PredictorMemory::Long),
+    Predictor::Periodic(Periodic::Day, 90, PredictorMemory::Middle),
+    Predictor::Periodic(Periodic::Day, 30, PredictorMemory::Short),
+    Predictor::Periodic(Periodic::Day, 10, PredictorMemory::Short),
+    Predictor::Periodic(Periodic::Day, 3, PredictorMemory::Short),
+    Predictor::Periodic(Periodic::Hour, 3, PredictorMemory::Middle),
+    Predictor::Periodic(Periodic::Hour, 1, PredictorMemory::Middle),
+    Predictor::SelfExciting(4),
+    Predictor::SelfExciting(15),
+    Predictor::SelfExciting(60),
+    Predictor::SelfExciting(240),
+    Predictor::SelfExciting(1440),
 ];
 
 pub(super) const COUNT: usize = PREDICTORS.len();
@@ -122,6 +122,6 @@ pub(super) const ANYWHEN: f64 = 0.03;
 
 impl Predictor {
     pub(super) fn is_self_exciting(self) -> bool {
-        matches!(self, Self::Echo(_))
+        matches!(self, Self::SelfExciting(_))
     }
 }

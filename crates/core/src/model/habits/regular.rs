@@ -37,7 +37,7 @@ pub(super) struct UpdateGap {
     /// The rate that those predictors give for the end of the gap, in updates per hour …
     pub predicted_rate: f64,
     /// … and that of the self-exciting predictors.
-    pub echoed: f64,
+    pub self_exciting_rate: f64,
     /// Its weight.
     pub weight: f64,
 }
@@ -51,7 +51,7 @@ const PAUSES: [(f32, f32); 7] =
     [(0.01, 0.03), (0.02, 0.1), (0.05, 0.1), (0.05, 0.3), (0.15, 0.3), (0.1, 0.5), (0.3, 0.5)];
 
 /// Minimum gain in log-likelihood over no correction.
-const PAYS: f64 = 2.0;
+const LEAST_GAIN: f64 = 2.0;
 
 impl Regularity {
     /// No correction: updates are independent.
@@ -59,7 +59,7 @@ impl Regularity {
 
     /// The parameters of maximum likelihood.
     pub fn of(gaps: &[UpdateGap]) -> Self {
-        let mut best = (Self::NONE, Self::NONE.likelihood(gaps) + PAYS);
+        let mut best = (Self::NONE, Self::NONE.likelihood(gaps) + LEAST_GAIN);
         let mut try_one = |one: Self| {
             let likelihood = one.likelihood(gaps);
             if likelihood > best.1 {
@@ -103,7 +103,7 @@ impl Regularity {
         let share = f64::from(self.share);
         let of = |gap: &UpdateGap| {
             let (hazard, survival) = self.hazard(gap.expected);
-            let rate = gap.predicted_rate * (1.0 - share + share * hazard) + gap.echoed;
+            let rate = gap.predicted_rate * (1.0 - share + share * hazard) + gap.self_exciting_rate;
             let expected = (1.0 - share) * gap.expected - share * survival;
             gap.weight * (rate.max(f64::MIN_POSITIVE).ln() - expected)
         };
@@ -225,7 +225,8 @@ mod tests {
     /// Gaps with mean 1, drawn by `draw`.
     fn gaps(seed: u64, draw: impl Fn(&mut Stream) -> f64) -> Vec<UpdateGap> {
         let mut chance = Stream::new(seed, "gaps");
-        let gap = |expected| UpdateGap { expected, predicted_rate: 1.0, echoed: 0.0, weight: 1.0 };
+        let gap =
+            |expected| UpdateGap { expected, predicted_rate: 1.0, self_exciting_rate: 0.0, weight: 1.0 };
         (0..200).map(|_| gap(draw(&mut chance))).collect()
     }
 

@@ -25,11 +25,11 @@ fn minutes(n: f64) -> Span {
     Span::from_mins(1).scaled(n)
 }
 
-fn diary(times: impl IntoIterator<Item = Timestamp>, predicted_rate: f32) -> UpdateTimes {
-    let mut diary = UpdateTimes::default();
-    diary.watched_since(start());
-    times.into_iter().for_each(|at| diary.note(at, Some(predicted_rate)));
-    diary
+fn update_times(times: impl IntoIterator<Item = Timestamp>, predicted_rate: f32) -> UpdateTimes {
+    let mut update_times = UpdateTimes::default();
+    update_times.watched_since(start());
+    times.into_iter().for_each(|at| update_times.note(at, Some(predicted_rate)));
+    update_times
 }
 
 /// A Poisson source with this rate per hour.
@@ -47,7 +47,7 @@ fn poisson(per_hour: f64, hours: f64, seed: u64) -> Vec<Timestamp> {
 }
 
 /// The same, where each update triggers ρ others on average, after β minutes.
-fn echoing(per_hour: f64, rho: f64, beta: f64, hours: f64, seed: u64) -> Vec<Timestamp> {
+fn self_exciting(per_hour: f64, rho: f64, beta: f64, hours: f64, seed: u64) -> Vec<Timestamp> {
     let mut chance = Stream::new(seed, "echoing");
     let mut times = poisson(per_hour * (1.0 - rho), hours, seed);
     let mut next = 0;
@@ -70,7 +70,7 @@ fn share(habits: &PredictorMix, of: impl Fn(&Predictor) -> bool) -> f64 {
     PREDICTORS
         .iter()
         .zip(&habits.shares)
-        .filter(|(account, _)| of(account))
+        .filter(|(predictor, _)| of(predictor))
         .map(|(_, s)| f64::from(*s))
         .sum()
 }
@@ -78,13 +78,13 @@ fn share(habits: &PredictorMix, of: impl Fn(&Predictor) -> bool) -> f64 {
 #[test]
 fn weights_sum_to_one_and_round_trip() {
     for (seed, per_hour) in [(1, 0.02), (2, 0.3), (3, 4.0)] {
-        let diary = diary(poisson(per_hour, 2000.0, seed), per_hour as f32);
+        let update_times = update_times(poisson(per_hour, 2000.0, seed), per_hour as f32);
         let now = start() + Span::from_hours(2000);
-        for echoes in [true, false] {
-            let habits = PredictorMix::fit_weights(&diary, &even(1.0), now, echoes);
+        for with_self_exciting in [true, false] {
+            let habits = PredictorMix::fit_weights(&update_times, &even(1.0), now, with_self_exciting);
             assert!((share(&habits, |_| true) - 1.0).abs() < 1e-5);
             assert!(habits.shares.iter().all(|share| (0.0..=1.0).contains(share)));
-            assert!(echoes || habits.triggered_per_update() == 0.0);
+            assert!(with_self_exciting || habits.triggered_per_update() == 0.0);
             assert_eq!(PredictorMix::from_bytes(&habits.to_bytes()), Some(habits));
         }
     }
@@ -101,8 +101,8 @@ fn an_hourly_job_is_predicted_at_its_minute() {
     let jobs: Vec<Timestamp> =
         (0..200).map(|n| start() + Span::from_hours(4 * n) + minutes(4.0 + 1.5 * chance.unit())).collect();
     let (now, rhythm) = (start() + Span::from_hours(800), Rate::constant(0.25));
-    let habits = PredictorMix::fit_weights(&diary(jobs.clone(), 0.25), &even(0.25), now, true);
-    let foresight = UpdateForecast::new(diary(jobs, 0.25), habits, &TimeZone::UTC, now);
+    let habits = PredictorMix::fit_weights(&update_times(jobs.clone(), 0.25), &even(0.25), now, true);
+    let foresight = UpdateForecast::new(update_times(jobs, 0.25), habits, &TimeZone::UTC, now);
     let day = foresight.over(&Steps::from(&rhythm), now, (now, now + Span::from_days(1)), Detail::MINUTES);
     let at_the_job = |&(end, _): &&(i64, f64)| {
         let minute = (end / 60_000 - 1).rem_euclid(240);
@@ -119,10 +119,11 @@ fn an_hourly_job_is_predicted_at_its_minute() {
 fn self_excitation_is_detected_only_where_it_exists() {
     let hours = 1500.0;
     let now = start() + Span::from_hours(1500);
-    let weighed =
-        |times: Vec<Timestamp>| PredictorMix::fit_weights(&diary(times, 0.15), &even(0.15), now, true);
+    let weighed = |times: Vec<Timestamp>| {
+        PredictorMix::fit_weights(&update_times(times, 0.15), &even(0.15), now, true)
+    };
     for seed in 0..4 {
-        let found = weighed(echoing(0.15, 0.5, 30.0, hours, seed)).triggered_per_update();
+        let found = weighed(self_exciting(0.15, 0.5, 30.0, hours, seed)).triggered_per_update();
         assert!((0.3..0.8).contains(&found), "ρ = 0.5: {found}");
         let none = weighed(poisson(0.15, hours, seed)).triggered_per_update();
         assert!(none < 0.12, "ρ = 0: {none}");
@@ -132,30 +133,31 @@ fn self_excitation_is_detected_only_where_it_exists() {
 /// The tables and the direct computation agree to within the width of a minute.
 #[test]
 fn the_predicted_rate_matches_the_fitted_predictors() {
-    let times = echoing(0.5, 0.4, 45.0, 1500.0, 9);
+    let times = self_exciting(0.5, 0.4, 45.0, 1500.0, 9);
     let now = start() + Span::from_hours(1500);
     let rhythm = Steps::constant(0.5).unwrap();
     // Without the narrowest predictors, for which a minute is too coarse.
-    for account in (0..COUNT).filter(|&account| !matches!(PREDICTORS[account], Predictor::Comb(_, ..30, _)))
+    for predictor in
+        (0..COUNT).filter(|&predictor| !matches!(PREDICTORS[predictor], Predictor::Periodic(_, ..30, _)))
     {
         let mut shares = [0.0; COUNT];
-        shares[account] = 1.0;
+        shares[predictor] = 1.0;
         let habits = PredictorMix { shares, regularity: Regularity::NONE };
-        let believed = UpdateForecast::new(diary(times.clone(), 0.5), habits, &TimeZone::UTC, now);
-        let ahead = believed.over(&rhythm, now, (now, now + Span::from_mins(2)), Detail::MINUTES);
+        let forecast = UpdateForecast::new(update_times(times.clone(), 0.5), habits, &TimeZone::UTC, now);
+        let ahead = forecast.over(&rhythm, now, (now, now + Span::from_mins(2)), Detail::MINUTES);
         let soon = now + Span::from_secs(30);
-        let mut and_then = diary(times.clone(), 0.5);
+        let mut and_then = update_times(times.clone(), 0.5);
         and_then.note(soon, Some(0.5));
         let rows = predicted(&and_then, &TimeZone::UTC);
-        let wanted = rows.last().unwrap()[account];
+        let wanted = rows.last().unwrap()[predictor];
         let got = ahead[0].1;
         // A single self-exciting predictor is capped for stability, so its rate approaches the mean a little
         // faster.
-        let off = if PREDICTORS[account].is_self_exciting() { 0.2 } else { 0.06 };
+        let off = if PREDICTORS[predictor].is_self_exciting() { 0.2 } else { 0.06 };
         assert!(
             (got - wanted).abs() <= off * wanted.max(0.1),
-            "{:?}: {got} ahead, {wanted} by the diary",
-            PREDICTORS[account]
+            "{:?}: {got} ahead, {wanted} by the update times",
+            PREDICTORS[predictor]
         );
     }
 }
@@ -164,7 +166,7 @@ fn the_predicted_rate_matches_the_fitted_predictors() {
 fn the_predicted_rate_of_a_stopped_source_decreases() {
     let jobs: Vec<Timestamp> = (0..200).map(|n| start() + Span::from_hours(n)).collect();
     let last = start() + Span::from_hours(199);
-    let weighed = diary(jobs, 1.0);
+    let weighed = update_times(jobs, 1.0);
     let habits = PredictorMix::fit_weights(&weighed, &even(1.0), last, true);
     let ahead = |now: Timestamp| {
         let foresight = UpdateForecast::new(weighed.clone(), habits.clone(), &TimeZone::UTC, last);
@@ -178,11 +180,11 @@ fn the_predicted_rate_of_a_stopped_source_decreases() {
 
 #[test]
 fn coarse_and_fine_pieces_have_equal_sums() {
-    let times = echoing(1.0, 0.4, 45.0, 240.0, 5);
+    let times = self_exciting(1.0, 0.4, 45.0, 240.0, 5);
     let now = start() + Span::from_hours(240);
-    let diary = diary(times, 1.0);
-    let habits = PredictorMix::fit_weights(&diary, &even(1.0), now, true);
-    let foresight = UpdateForecast::new(diary, habits, &TimeZone::UTC, now);
+    let update_times = update_times(times, 1.0);
+    let habits = PredictorMix::fit_weights(&update_times, &even(1.0), now, true);
+    let foresight = UpdateForecast::new(update_times, habits, &TimeZone::UTC, now);
     let rhythm = Steps::constant(1.0).unwrap();
     let until = now + Span::from_days(3);
     let updates = |coarser| {

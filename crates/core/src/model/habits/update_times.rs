@@ -96,14 +96,14 @@ impl UpdateTimes {
         if rest.len() % 12 != 0 || rest.len() / 12 > MOST {
             return None;
         }
-        let mut diary = Self { entries: VecDeque::new(), since: since.map(Timestamp::from_millis) };
+        let mut update_times = Self { entries: VecDeque::new(), since: since.map(Timestamp::from_millis) };
         for entry in rest.chunks_exact(12) {
             let (at, predicted_rate) = entry.split_first_chunk::<8>()?;
             let predicted_rate = f32::from_le_bytes(*predicted_rate.first_chunk()?);
             let at = Timestamp::from_millis(i64::from_le_bytes(*at));
-            diary.note(at, Some(predicted_rate).filter(|rate| rate.is_finite()));
+            update_times.note(at, Some(predicted_rate).filter(|rate| rate.is_finite()));
         }
-        Some(diary)
+        Some(update_times)
     }
 }
 
@@ -114,18 +114,18 @@ mod tests {
     #[test]
     fn entries_are_sorted_and_bounded_and_since_follows_the_oldest() {
         let at = |n: i64| Timestamp::from_secs(1_000_000 + 60 * n);
-        let mut diary = UpdateTimes::default();
-        assert_eq!(diary.since(), None);
-        diary.note(at(5), None);
-        assert_eq!(diary.since(), Some(at(5)));
-        diary.watched_since(at(0));
-        diary.note(at(3), Some(0.5));
-        assert_eq!(diary.entries().map(|entry| entry.at).collect::<Vec<_>>(), [at(3), at(5)]);
-        assert_eq!(diary.since(), Some(at(0)));
-        assert_eq!(UpdateTimes::from_bytes(&diary.to_bytes()), Some(diary.clone()));
-        (10..10 + MOST as i64).for_each(|n| diary.note(at(n), None));
-        assert_eq!((diary.entries().len(), diary.since()), (MOST, Some(at(5))));
-        assert_eq!(UpdateTimes::from_bytes(&diary.to_bytes()), Some(diary));
+        let mut update_times = UpdateTimes::default();
+        assert_eq!(update_times.since(), None);
+        update_times.note(at(5), None);
+        assert_eq!(update_times.since(), Some(at(5)));
+        update_times.watched_since(at(0));
+        update_times.note(at(3), Some(0.5));
+        assert_eq!(update_times.entries().map(|entry| entry.at).collect::<Vec<_>>(), [at(3), at(5)]);
+        assert_eq!(update_times.since(), Some(at(0)));
+        assert_eq!(UpdateTimes::from_bytes(&update_times.to_bytes()), Some(update_times.clone()));
+        (10..10 + MOST as i64).for_each(|n| update_times.note(at(n), None));
+        assert_eq!((update_times.entries().len(), update_times.since()), (MOST, Some(at(5))));
+        assert_eq!(UpdateTimes::from_bytes(&update_times.to_bytes()), Some(update_times));
         let mut later = UpdateTimes::default();
         (0..9).for_each(|n| later.note(at(n), None));
         later.forget_before(at(6));

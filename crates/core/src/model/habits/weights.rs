@@ -24,7 +24,7 @@ pub const FEW: usize = 2;
 const PRIOR: (f64, f64) = (1.0, 0.3);
 
 /// Prior weight of each self-exciting predictor, in updates: updates of most sources cluster.
-const ECHOED: f64 = 0.2;
+const SELF_EXCITING_PRIOR: f64 = 0.2;
 
 /// Half-life of an update's weight, in days.
 const WEIGHS_HALF_AFTER: f64 = 28.0;
@@ -43,35 +43,41 @@ pub(super) type PredictedUpdate = Vec<[f64; COUNT]>;
 
 impl PredictorMix {
     /// The weights that predict these updates best.
-    pub fn fit_weights(diary: &UpdateTimes, rhythm: &Steps, now: Timestamp, echoes: bool) -> Self {
+    pub fn fit_weights(
+        update_times: &UpdateTimes,
+        rhythm: &Steps,
+        now: Timestamp,
+        self_exciting: bool,
+    ) -> Self {
         let zone = rhythm.zone();
-        let predictions = predicted(diary, zone);
+        let predictions = predicted(update_times, zone);
         let ages: Vec<f64> =
-            diary.entries().map(|entry| (now - entry.at).as_secs_f64() / 86_400.0).collect();
+            update_times.entries().map(|entry| (now - entry.at).as_secs_f64() / 86_400.0).collect();
         let held_back = (predictions.len() as f64 * HELD_BACK) as usize;
         let (first, last) = predictions.split_at(predictions.len() - held_back);
-        let pays = || {
+        let improves = || {
             held_back < LEAST_HELD_BACK || {
-                let score = |echoes| {
-                    let shares = maximise(first, &ages, echoes);
+                let score = |self_exciting| {
+                    let shares = maximise(first, &ages, self_exciting);
                     last.iter().map(|row| mixed(row, &shares).ln()).sum::<f64>()
                 };
                 score(true) > score(false)
             }
         };
-        let shares = maximise(&predictions, &ages, echoes && pays());
+        let shares = maximise(&predictions, &ages, self_exciting && improves());
         let habits = Self { shares: shares.map(|share| share as f32), regularity: Regularity::NONE };
-        let times: Vec<Timestamp> = diary.entries().map(|entry| entry.at).collect();
-        let expected = Tables::new(diary, &habits, zone, now).expected(rhythm, &times);
+        let times: Vec<Timestamp> = update_times.entries().map(|entry| entry.at).collect();
+        let expected = Tables::new(update_times, &habits, zone, now).expected(rhythm, &times);
         // For every update but the first: the predicted rate and the expected updates of the gap.
         let later = predictions.iter().zip(&ages).skip(1);
         let gap = |((row, age), expected): ((&[f64; COUNT], &f64), f64)| {
-            let echoed = (0..COUNT).filter(|&account| PREDICTORS[account].is_self_exciting());
-            let echoed = echoed.map(|account| row[account] * shares[account]).sum::<f64>();
+            let indices = (0..COUNT).filter(|&predictor| PREDICTORS[predictor].is_self_exciting());
+            let self_exciting_rate =
+                indices.map(|predictor| row[predictor] * shares[predictor]).sum::<f64>();
             UpdateGap {
                 expected,
-                predicted_rate: mixed(row, &shares) - echoed,
-                echoed,
+                predicted_rate: mixed(row, &shares) - self_exciting_rate,
+                self_exciting_rate,
                 weight: weight(*age),
             }
         };
@@ -90,20 +96,20 @@ fn mixed(row: &[f64; COUNT], shares: &[f64; COUNT]) -> f64 {
 }
 
 /// The weights θ of maximum likelihood, including the prior.
-fn maximise(predictions: &[[f64; COUNT]], ages: &[f64], echoes: bool) -> [f64; COUNT] {
-    let allowed = |account: usize| echoes || !PREDICTORS[account].is_self_exciting();
-    let others = (1..COUNT).filter(|&account| allowed(account)).count() as f64;
-    let prior: [f64; COUNT] = std::array::from_fn(|account| match account {
+fn maximise(predictions: &[[f64; COUNT]], ages: &[f64], self_exciting: bool) -> [f64; COUNT] {
+    let allowed = |predictor: usize| self_exciting || !PREDICTORS[predictor].is_self_exciting();
+    let others = (1..COUNT).filter(|&predictor| allowed(predictor)).count() as f64;
+    let prior: [f64; COUNT] = std::array::from_fn(|predictor| match predictor {
         0 => PRIOR.0,
-        _ if !allowed(account) => 0.0,
-        _ if PREDICTORS[account].is_self_exciting() => ECHOED,
+        _ if !allowed(predictor) => 0.0,
+        _ if PREDICTORS[predictor].is_self_exciting() => SELF_EXCITING_PRIOR,
         _ => PRIOR.1 / others,
     });
     let total: f64 = prior.iter().sum();
     let mut shares = prior.map(|prior| prior / total);
     // Initial weights are positive for every allowed predictor.
-    shares.iter_mut().enumerate().for_each(|(account, share)| {
-        *share = 0.5 * *share + if allowed(account) { 0.5 / (others + 1.0) } else { 0.0 };
+    shares.iter_mut().enumerate().for_each(|(predictor, share)| {
+        *share = 0.5 * *share + if allowed(predictor) { 0.5 / (others + 1.0) } else { 0.0 };
     });
     let weights: Vec<f64> = ages.iter().copied().map(weight).collect();
     for _ in 0..ROUNDS {
@@ -121,19 +127,19 @@ fn maximise(predictions: &[[f64; COUNT]], ages: &[f64], echoes: bool) -> [f64; C
 }
 
 /// The rate of every predictor at every update, in updates per hour, from the updates before it.
-pub(super) fn predicted(diary: &UpdateTimes, zone: &TimeZone) -> PredictedUpdate {
-    let Some(since) = diary.since() else { return Vec::new() };
+pub(super) fn predicted(update_times: &UpdateTimes, zone: &TimeZone) -> PredictedUpdate {
+    let Some(since) = update_times.since() else { return Vec::new() };
     let reference = since;
     struct PastUpdate {
         at: Timestamp,
         local: i64,
         weights: [f64; 3],
     }
-    let mut before: Vec<PastUpdate> = Vec::with_capacity(diary.entries().len());
+    let mut before: Vec<PastUpdate> = Vec::with_capacity(update_times.entries().len());
     let mut totals = [0.0; 3];
-    let mut echoes = [0.0; COUNT];
-    let mut rows = Vec::with_capacity(diary.entries().len());
-    for entry in diary.entries() {
+    let mut excited = [0.0; COUNT];
+    let mut rows = Vec::with_capacity(update_times.entries().len());
+    for entry in update_times.entries() {
         let at = entry.at;
         let local = local_millis(zone, at);
         let days = (at - since).as_secs_f64() / 86_400.0;
@@ -154,37 +160,39 @@ pub(super) fn predicted(diary: &UpdateTimes, zone: &TimeZone) -> PredictedUpdate
             if lags.are_too_long() {
                 continue;
             }
-            for (account, sum) in PREDICTORS.iter().zip(&mut near) {
-                if let &Predictor::Comb(comb, width, memory) = account
-                    && local - earlier.local >= comb.period_ms() / 2
+            for (predictor, sum) in PREDICTORS.iter().zip(&mut near) {
+                if let &Predictor::Periodic(periodic, width, memory) = predictor
+                    && local - earlier.local >= periodic.period_ms() / 2
                 {
-                    *sum += lags.kernel(comb, width) * earlier.weights[memory as usize];
+                    *sum += lags.kernel(periodic, width) * earlier.weights[memory as usize];
                 }
             }
         }
         let rhythm = entry.predicted_rate.map_or(level[0], f64::from);
-        for (index, account) in PREDICTORS.iter().enumerate() {
-            row[index] = match *account {
+        for (index, predictor) in PREDICTORS.iter().enumerate() {
+            row[index] = match *predictor {
                 Predictor::Rhythm => rhythm,
                 Predictor::Level(memory) => level[memory as usize],
-                Predictor::Comb(comb, _, memory) => {
+                Predictor::Periodic(periodic, _, memory) => {
                     let m = memory as usize;
                     let found = near[index] / weights[m];
-                    let rate = match comb {
+                    let rate = match periodic {
                         Periodic::Hour if hours > 0.0 => rhythm * near[index] / hours,
                         Periodic::Hour => rhythm,
-                        _ => found / (comb.exposure_days(memory, days) * periods_a_day(comb, local)),
+                        _ => {
+                            found / (periodic.exposure_days(memory, days) * periods_a_day(periodic, local))
+                        }
                     };
                     (1.0 - ANYWHEN) * rate + ANYWHEN * level[m]
                 }
-                Predictor::Echo(mean) => {
+                Predictor::SelfExciting(mean) => {
                     let mean = f64::from(mean) / 60.0;
                     match before.last() {
                         None => 0.0,
                         Some(last) => {
                             let passed = (at - last.at).as_secs_f64() / 3600.0;
-                            echoes[index] = (echoes[index] + 1.0 / mean) * (-passed / mean).exp();
-                            echoes[index]
+                            excited[index] = (excited[index] + 1.0 / mean) * (-passed / mean).exp();
+                            excited[index]
                         }
                     }
                 }
@@ -198,8 +206,8 @@ pub(super) fn predicted(diary: &UpdateTimes, zone: &TimeZone) -> PredictedUpdate
 }
 
 /// Periods per day, for times of this kind.
-fn periods_a_day(comb: Periodic, local: i64) -> f64 {
-    match comb {
+fn periods_a_day(periodic: Periodic, local: i64) -> f64 {
+    match periodic {
         Periodic::Hour => 24.0,
         Periodic::Day => 1.0,
         Periodic::WorkWeek => {
@@ -241,9 +249,9 @@ impl Lags {
     }
 
     /// A triangular kernel, in shares per hour; for the hour cycle, relative to a uniform hour.
-    fn kernel(&self, comb: Periodic, width: u16) -> f64 {
+    fn kernel(&self, periodic: Periodic, width: u16) -> f64 {
         let width = f64::from(width);
-        let lag = match comb {
+        let lag = match periodic {
             Periodic::Hour => self.hour,
             Periodic::Day => self.day,
             Periodic::WorkWeek if self.alike => self.day,

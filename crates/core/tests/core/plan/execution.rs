@@ -53,8 +53,8 @@ fn allowed(times: &[Timestamp], limits: &Limits) -> bool {
     })
 }
 
-fn served(intervals: &[Interval], times: &[Timestamp]) -> usize {
-    intervals.iter().filter(|interval| times.iter().any(|&at| interval.is_served_at(at))).count()
+fn satisfied(intervals: &[Interval], times: &[Timestamp]) -> usize {
+    intervals.iter().filter(|interval| times.iter().any(|&at| interval.is_satisfied_at(at))).count()
 }
 
 /// Every set of times on the grid that is allowed.
@@ -70,23 +70,23 @@ fn unlimited() -> Limits {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// OptMon2: all are served, by as few probes as can.
+    /// OptMon2: all intervals are satisfied, with the fewest probes.
     #[test]
-    fn no_schedule_that_serves_all_has_fewer_probes(intervals in intervals()) {
+    fn no_schedule_that_satisfies_all_has_fewer_probes(intervals in intervals()) {
         let limits = unlimited();
         let done = satisfy(&intervals, &limits);
         prop_assert!(done.dropped.is_empty());
-        prop_assert_eq!(served(&intervals, &done.probes), intervals.len());
-        let all = all_sets(&limits).filter(|times| served(&intervals, times) == intervals.len());
+        prop_assert_eq!(satisfied(&intervals, &done.probes), intervals.len());
+        let all = all_sets(&limits).filter(|times| satisfied(&intervals, times) == intervals.len());
         prop_assert_eq!(done.probes.len(), all.map(|times| times.len()).min().unwrap_or(0));
     }
 
-    /// From probe to probe, whatever becomes known when, it is the same.
+    /// The online form gives the same result, in whatever order intervals become known.
     #[test]
-    fn going_from_probe_to_probe_takes_no_more(intervals in intervals()) {
+    fn the_online_form_needs_no_more_probes(intervals in intervals()) {
         let mut known = intervals.clone();
         known.sort_by_key(|interval| interval.from);
-        let (mut open, mut probes, mut served) = (OpenIntervals::default(), Vec::new(), 0);
+        let (mut open, mut probes, mut satisfied) = (OpenIntervals::default(), Vec::new(), 0);
         let mut coming = known.into_iter().peekable();
         loop {
             // An interval becomes known when it begins.
@@ -97,46 +97,46 @@ proptest! {
                 None => {
                     let done = open.probed(due);
                     prop_assert!(done.missed.is_empty());
-                    served += done.served.len();
+                    satisfied += done.satisfied.len();
                     probes.push(due);
                 }
             }
         }
-        prop_assert_eq!(served, intervals.len());
+        prop_assert_eq!(satisfied, intervals.len());
         prop_assert_eq!(probes, satisfy(&intervals, &unlimited()).probes);
     }
 
-    /// With limits, probes keep them, and who is not served is named, nobody else.
+    /// Probes keep the limits. Exactly the unsatisfied intervals are reported as dropped.
     #[test]
-    fn limits_are_kept_and_what_they_cost_is_told(intervals in intervals(), limits in limits()) {
+    fn limits_are_kept_and_unsatisfied_intervals_are_reported(intervals in intervals(), limits in limits()) {
         let done = satisfy(&intervals, &limits);
         prop_assert!(allowed(&done.probes, &limits), "{:?}", done);
-        prop_assert_eq!(served(&intervals, &done.probes) + done.dropped.len(), intervals.len());
+        prop_assert_eq!(satisfied(&intervals, &done.probes) + done.dropped.len(), intervals.len());
         for (interval, _) in &done.dropped {
-            prop_assert!(!done.probes.iter().any(|&at| interval.is_served_at(at)), "{:?}", done);
+            prop_assert!(!done.probes.iter().any(|&at| interval.is_satisfied_at(at)), "{:?}", done);
         }
         for number in 0..done.probes.len() {
             let mut others = done.probes.clone();
             others.remove(number);
-            let without = served(&intervals, &others);
-            prop_assert!(without < served(&intervals, &done.probes), "the {}th of {:?}", number, done.probes);
+            let without = satisfied(&intervals, &others);
+            let with = satisfied(&intervals, &done.probes);
+            prop_assert!(without < with, "the {}th of {:?}", number, done.probes);
         }
-        let most = all_sets(&limits).map(|times| served(&intervals, &times)).max().unwrap_or(0);
-        prop_assert!(served(&intervals, &done.probes) <= most);
+        let most = all_sets(&limits).map(|times| satisfied(&intervals, &times)).max().unwrap_or(0);
+        prop_assert!(satisfied(&intervals, &done.probes) <= most);
     }
 }
 
-/// How much is lost by dropping what is in the way, one after the other, on instances drawn alike: nearly
-/// nothing.
+/// Dropping conflicting intervals one after the other loses almost nothing on random instances.
 #[test]
-fn nearly_as_much_is_served_as_could_be() {
+fn nearly_as_many_intervals_are_satisfied_as_possible() {
     let mut runner = TestRunner::deterministic();
     let (mut here, mut most) = (0, 0);
     for _ in 0..400 {
         let drawn = (intervals(), limits()).new_tree(&mut runner).unwrap().current();
         let (intervals, limits) = drawn;
-        here += served(&intervals, &satisfy(&intervals, &limits).probes);
-        most += all_sets(&limits).map(|times| served(&intervals, &times)).max().unwrap_or(0);
+        here += satisfied(&intervals, &satisfy(&intervals, &limits).probes);
+        most += all_sets(&limits).map(|times| satisfied(&intervals, &times)).max().unwrap_or(0);
     }
     assert!(here as f64 >= 0.97 * most as f64, "{here} of {most}");
 }

@@ -1,4 +1,4 @@
-//! Planning: intervals are served with the fewest probes, and plans of a running source keep its budget.
+//! Planning: intervals are satisfied with the fewest probes, and plans of a running source keep its budget.
 
 mod execution;
 mod rolling;

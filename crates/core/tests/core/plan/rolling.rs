@@ -1,5 +1,5 @@
-//! Plans in mid-flight: whatever was spent, and however often they are made anew, the budget holds
-//! in every window, and it is used.
+//! Plans of a running source. The budget holds in every window and is used, however much was spent and
+//! however often plans are rebuilt.
 
 use proptest::prelude::*;
 use tidewatch_core::model::importance::WeekWindow;
@@ -28,7 +28,7 @@ fn even() -> Steps {
     Steps::constant(1.0).unwrap()
 }
 
-fn standing(now: Timestamp, budget: Budget, spent: Vec<Timestamp>) -> PlanInput {
+fn input(now: Timestamp, budget: Budget, spent: Vec<Timestamp>) -> PlanInput {
     PlanInput { spent, phase: 0.3, ..PlanInput::new(now, budget) }
 }
 
@@ -42,9 +42,9 @@ fn check(probes: &[Timestamp], budget: &Budget) {
     }
 }
 
-/// A quiet night is not left alone for longer than somebody said, and that is all that it costs.
+/// A quiet night has no gap longer than the configured maximum, at no lower cost than without it.
 #[test]
-fn no_gap_is_longer_than_it_may_be() {
+fn no_gap_is_longer_than_the_maximum() {
     let budget = Budget { probes: 24, per: Span::from_days(1), min_spacing: Span::from_mins(15) };
     let night = monday() + Span::from_hours(18);
     let longest = |made: &PlanInput| {
@@ -53,26 +53,26 @@ fn no_gap_is_longer_than_it_may_be() {
         (all.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap(), made.expected_cost)
     };
     for (closely, price) in [(false, 0.0), (true, 0.0), (false, 0.5)] {
-        let free = PlanInput { closely, price, ..standing(night, budget, vec![night]) };
+        let free = PlanInput { closely, price, ..input(night, budget, vec![night]) };
         let bound = PlanInput { max_gap: Some(Span::from_hours(2)), ..free.clone() };
         let (one, other) = (longest(&free), longest(&bound));
         assert!(one.0 > Span::from_hours(3), "{}", one.0);
         assert!(other.0 <= Span::from_hours(2), "{} (closely {closely}, price {price})", other.0);
-        // Where fewer probes are asked for than there may be, more of them cost less.
+        // If fewer probes are planned than allowed, more of them cost less.
         assert!(price > 0.0 || closely || other.1 >= one.1, "{} against {}", other.1, one.1);
     }
-    // What cannot be kept is not a reason for no plan at all.
+    // A maximum that cannot be kept still gives a plan.
     let few = Budget { probes: 2, ..budget };
-    let bound = PlanInput { max_gap: Some(Span::from_hours(2)), ..standing(night, few, vec![night]) };
+    let bound = PlanInput { max_gap: Some(Span::from_hours(2)), ..input(night, few, vec![night]) };
     assert!(!plan(&bound, &office(), &even()).unwrap().times.is_empty());
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Any history of spending that was itself allowed, any hints, any time to start at.
+    /// Any allowed history of probes, any hints and any start time.
     #[test]
-    fn a_plan_and_what_was_spent_keep_the_budget_together(
+    fn a_plan_keeps_the_budget_together_with_earlier_probes(
         probes in 1_u32..40,
         per_h in 1_i64..72,
         spacing_min in 0_i64..40,
@@ -97,9 +97,10 @@ proptest! {
         let now = spent.last().copied().unwrap_or(monday()) + Span::from_mins(since);
         let hints = FeedHints { skip_hours, ttl: ttl.map(Span::from_mins), ..FeedHints::default() };
         let not_before = now + Span::from_mins(not_before);
-        let asked = PlanInput { hints, not_before, phase, price, closely, ..standing(now, budget, spent.clone()) };
-        let asked = asked.paced(&office(), &even());
-        let Some(ahead) = plan(&asked, &office(), &even()) else { return Ok(()) };
+        let input = input(now, budget, spent.clone());
+        let wanted = PlanInput { hints, not_before, phase, price, closely, ..input };
+        let wanted = wanted.paced(&office(), &even());
+        let Some(ahead) = plan(&wanted, &office(), &even()) else { return Ok(()) };
         for &at in &ahead.times {
             prop_assert!(at >= not_before && at <= ahead.ends);
             prop_assert!(skip_hours >> at.utc_hour() & 1 == 0);
@@ -114,8 +115,8 @@ proptest! {
     }
 }
 
-/// What a week would cost if every day had its own n probes, placed at will: more than the budget
-/// allows, because windows across midnight may then hold too many.
+/// The cost of a week in which every day has its own n probes at any times. That exceeds the budget, because
+/// windows across midnight may hold too many.
 fn by_days(budget: &Budget) -> f64 {
     let day = |number: i64| {
         let from = monday() + Span::from_days(number);
@@ -136,10 +137,10 @@ fn by_days(budget: &Budget) -> f64 {
     (0..7).map(day).sum()
 }
 
-/// Three weeks, with a new plan after every so many probes, some of which come late: the budget
-/// holds throughout, and what comes of it is close to what free days would give.
+/// Three weeks, with a new plan after a number of probes, some of them late. The budget holds throughout, and
+/// the cost is close to that of days planned separately.
 #[test]
-fn made_anew_at_any_time_nothing_is_spent_twice_and_little_is_wasted() {
+fn rebuilt_plans_spend_nothing_twice_and_waste_little() {
     let budget = Budget { probes: 24, per: Span::from_days(1), min_spacing: Span::from_mins(10) };
     let (second, until) = (monday() + Span::from_days(7), monday() + Span::from_days(21));
     let cost = Obsolescence::new(&office(), &even(), second, until);
@@ -148,11 +149,11 @@ fn made_anew_at_any_time_nothing_is_spent_twice_and_little_is_wasted() {
         let mut spent: Vec<Timestamp> = Vec::new();
         let mut now = monday();
         while now < until {
-            let ahead = plan(&standing(now, budget, spent.clone()), &office(), &even()).unwrap();
+            let ahead = plan(&input(now, budget, spent.clone()), &office(), &even()).unwrap();
             for &at in ahead.times.iter().take(renewed_every) {
                 let late = chance.unit() < late_share;
                 let late = if late { Span::from_mins(40).scaled(chance.unit()) } else { Span::ZERO };
-                // The gate's last word, as the fleet has it.
+                // The gate's limits, as in the engine.
                 let nth =
                     spent.len().checked_sub(budget.probes as usize).map(|nth| spent[nth] + budget.per);
                 let spaced = spent.last().map_or(at, |&last| last + budget.min_spacing);
@@ -172,9 +173,9 @@ fn made_anew_at_any_time_nothing_is_spent_twice_and_little_is_wasted() {
 }
 
 #[test]
-fn probes_go_where_updates_are() {
+fn probes_are_planned_where_updates_are_expected() {
     let budget = Budget { probes: 24, per: Span::from_days(1), min_spacing: Span::from_mins(10) };
-    let ahead = plan(&standing(monday(), budget, vec![]), &office(), &even()).unwrap();
+    let ahead = plan(&input(monday(), budget, vec![]), &office(), &even()).unwrap();
     let busy = ahead.times.iter().filter(|at| (9..17).contains(&at.utc_hour())).count();
     assert_eq!(ahead.times.len(), 24);
     assert!(busy >= 16, "{busy} in office hours");
@@ -184,17 +185,17 @@ fn probes_go_where_updates_are() {
 }
 
 #[test]
-fn a_feed_that_holds_few_items_is_looked_at_before_they_are_gone() {
+fn a_feed_that_holds_few_items_is_probed_before_they_are_lost() {
     let budget = Budget { probes: 24, per: Span::from_days(1), min_spacing: Span::from_mins(10) };
-    // By importance alone the night would be left out, and its 5 updates with it.
+    // By importance alone, the night and its 5 updates would have no probe.
     let hours = WeekWindow { days: 0b111_1111, from_minute: 540, until_minute: 1020 };
     let weight = Steps::windows(jiff::tz::TimeZone::UTC, 0.001, &[(hours, 3.0)]).unwrap();
     let rate = Steps::constant(1.0).unwrap();
-    let ask = |holds, probes| {
+    let planned = |holds, probes| {
         let budget = Budget { probes, ..budget };
-        plan(&PlanInput { holds, ..standing(monday(), budget, vec![]) }, &rate, &weight).unwrap()
+        plan(&PlanInput { holds, ..input(monday(), budget, vec![]) }, &rate, &weight).unwrap()
     };
-    let careless = ask(None, 24);
+    let careless = planned(None, 24);
     let gap = |times: &[Timestamp]| {
         let mut last = monday();
         times.iter().fold(Span::ZERO, |most, &at| {
@@ -204,29 +205,29 @@ fn a_feed_that_holds_few_items_is_looked_at_before_they_are_gone() {
         })
     };
     assert!(gap(&careless.times) > Span::from_hours(4), "{}", gap(&careless.times));
-    let careful = ask(Some(5), 24);
+    let careful = planned(Some(5), 24);
     assert!(careful.overflow.unwrap() <= RISK, "{:?}", careful.overflow);
     assert!(gap(&careful.times).as_secs_f64() / 3600.0 <= most_expected(5, RISK) + 0.02);
     assert!(careful.expected_cost > careless.expected_cost);
     // Four probes cannot keep 24 updates apart in fives; the best they can do is even.
-    let poor = ask(Some(5), 4);
+    let poor = planned(Some(5), 4);
     let best = exceeds(24.0 / 5.0, 5);
     assert!((poor.overflow.unwrap() - best).abs() < 0.01, "{:?} against {best}", poor.overflow);
 }
 
-/// A budget that binds nobody.
+/// A budget that never limits a plan.
 fn plenty() -> Budget {
     Budget { probes: 5_000, per: Span::from_days(1), min_spacing: Span::ZERO }
 }
 
 fn at_price(price: f64, rate: &Steps, budget: Budget) -> Vec<Timestamp> {
-    let asked = PlanInput { price, ..standing(monday(), budget, vec![monday()]) };
-    plan(&asked.paced(rate, &even()), rate, &even()).unwrap().times
+    let wanted = PlanInput { price, ..input(monday(), budget, vec![monday()]) };
+    plan(&wanted.paced(rate, &even()), rate, &even()).unwrap().times
 }
 
 /// λ·gap²/2 = z where nothing changes.
 #[test]
-fn at_a_price_gaps_are_as_long_as_the_mean_probe_is_worth() {
+fn at_a_price_the_mean_probe_saves_its_price() {
     for (rate, price, minutes) in
         [(1.0, 0.5, 60.0), (4.0, 0.5, 30.0), (1.0, 2.0, 120.0), (0.25, 0.125, 60.0)]
     {
@@ -236,16 +237,16 @@ fn at_a_price_gaps_are_as_long_as_the_mean_probe_is_worth() {
     }
 }
 
-/// Nobody who pays as much for each probe has less to pay in all.
+/// At this price per probe, no other schedule has a lower total cost.
 #[test]
 fn at_a_price_no_other_number_of_probes_is_cheaper() {
     let (rate, price) = (office(), 0.3);
-    let asked = PlanInput { price, ..standing(monday(), plenty(), vec![monday()]) }.paced(&rate, &even());
-    let ahead = plan(&asked, &rate, &even()).unwrap();
+    let wanted = PlanInput { price, ..input(monday(), plenty(), vec![monday()]) }.paced(&rate, &even());
+    let ahead = plan(&wanted, &rate, &even()).unwrap();
     let cost = Obsolescence::new(&rate, &even(), ahead.starts, ahead.ends);
-    let paid = |times: &[Span]| cost.cost_of(times) + price * times.len() as f64;
+    let total_cost = |times: &[Span]| cost.cost_of(times) + price * times.len() as f64;
     let planned: Vec<Span> = ahead.times.iter().map(|&at| at - ahead.starts).collect();
-    let ours = paid(&planned);
+    let ours = total_cost(&planned);
     for probes in [planned.len() as u32 / 2, planned.len() as u32 * 2] {
         let horizon = Horizon {
             cost: cost.clone(),
@@ -257,17 +258,17 @@ fn at_a_price_no_other_number_of_probes_is_cheaper() {
             end: HorizonEnd::Open,
         };
         let best = optimal::solve(&horizon, Grid::every(Span::from_mins(1))).unwrap();
-        assert!(ours < paid(&best.times), "{} probes are cheaper", best.times.len());
+        assert!(ours < total_cost(&best.times), "{} probes are cheaper", best.times.len());
     }
     for leave_out in 0..planned.len() {
         let fewer: Vec<Span> =
             planned.iter().enumerate().filter(|(n, _)| *n != leave_out).map(|(_, &at)| at).collect();
-        assert!(ours <= paid(&fewer) + 1e-9, "{} is not worth it", planned[leave_out]);
+        assert!(ours <= total_cost(&fewer) + 1e-9, "{} is not worth it", planned[leave_out]);
     }
 }
 
 #[test]
-fn whatever_the_price_the_budget_holds_and_nobody_is_forgotten() {
+fn at_any_price_the_budget_holds_and_probes_continue() {
     let budget = Budget::default();
     let cheap = at_price(1e-6, &office(), budget);
     check(&cheap, &budget);

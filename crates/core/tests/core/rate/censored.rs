@@ -1,4 +1,4 @@
-//! One bit a look: what can be known from it, and how far off other estimators are.
+//! Estimates from one bit per probe, and the errors of other estimators.
 
 use tidewatch_core::model::censored::{from_probes, homogeneous};
 use tidewatch_core::rng::Stream;
@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 
 use super::truth::{HALF_LIFE, end, exponential, monday, poisson, steady};
 
-/// Changes over time, which takes every change for one update.
+/// Changes divided by time: counts every change as one update.
 fn naive(gaps: &[(Span, bool)]) -> f64 {
     let hours: f64 = gaps.iter().map(|(gap, _)| gap.as_secs_f64() / 3600.0).sum();
     gaps.iter().filter(|(_, changed)| *changed).count() as f64 / hours
@@ -38,12 +38,12 @@ fn gaps(rate: f64, count: usize, seed: u64) -> Vec<(Span, bool)> {
 }
 
 #[test]
-fn four_updates_a_gap_are_told_without_bias() {
+fn four_updates_per_gap_are_estimated_without_bias() {
     let runs: Vec<f64> = (0..200).map(|seed| homogeneous(&gaps(1.0, 400, seed)).unwrap()).collect();
     let mean = runs.iter().sum::<f64>() / 200.0;
     let error = (runs.iter().map(|run| (run - mean).powi(2)).sum::<f64>() / 199.0 / 200.0).sqrt();
     assert!((mean - 1.0).abs() < 3.0 * error && error < 0.01, "{mean} ± {error}");
-    // Where every change is taken for one update, three in four are missed.
+    // If every change counts as one update, three in four are missed.
     let plain = (0..200).map(|seed| naive(&gaps(1.0, 400, seed))).sum::<f64>() / 200.0;
     assert!(plain < 0.5, "{plain}");
 }
@@ -59,7 +59,7 @@ fn equal_gaps_have_the_closed_form() {
 }
 
 #[test]
-fn extremes_have_answers() {
+fn extreme_gaps_give_finite_rates() {
     let (second, year) = (Span::from_secs(1), Span::from_days(365));
     assert_eq!(homogeneous(&[]), None);
     assert_eq!(homogeneous(&[(Span::ZERO, true), (-second, true)]), None);
@@ -73,8 +73,8 @@ fn extremes_have_answers() {
 #[test]
 fn the_papers_gap_estimator_is_far_too_high_when_updates_are_few() {
     // A gap with both ends within an hour lasts 20 minutes on average, however rare updates are: one
-    // a day looks like three an hour, some 72 times the truth. In nine hours that hold 1.5 updates it
-    // is still more than double.
+    // a day is estimated as three an hour, some 72 times the truth. In nine hours that hold 1.5 updates
+    // it is still more than double.
     let ratio = |per_day: f64, hours: std::ops::Range<i64>| {
         let events = poisson(&steady(per_day), 2000, &mut Stream::new(1, "subsets"));
         by_gaps(&events, hours).unwrap() * 24.0 / per_day
@@ -85,16 +85,16 @@ fn the_papers_gap_estimator_is_far_too_high_when_updates_are_few() {
 }
 
 #[test]
-fn looks_that_never_or_always_show_a_change_give_finite_evidence() {
+fn probes_that_never_or_always_show_a_change_give_finite_evidence() {
     let hour = |i: i64| monday() + Span::from_hours(i);
     for changed in [false, true] {
-        let looks: Vec<_> = (0..1000).map(|i| (hour(i), hour(i + 1), changed)).collect();
-        let evidence = from_probes(&looks, &TimeZone::UTC, HALF_LIFE, hour(1000)).evidence(hour(1000));
-        let per_look = evidence.total_updates() / evidence.total_hours();
-        // ln(2n + 1) updates behind every change are as many as n bits can tell: 7.6 for a thousand,
+        let probes: Vec<_> = (0..1000).map(|i| (hour(i), hour(i + 1), changed)).collect();
+        let evidence = from_probes(&probes, &TimeZone::UTC, HALF_LIFE, hour(1000)).evidence(hour(1000));
+        let per_probe = evidence.total_updates() / evidence.total_hours();
+        // n bits show at most ln(2n + 1) updates behind every change: 7.6 for a thousand,
         // 7.4 when the older of them have faded.
         let most = if changed { 7.3..7.7 } else { 0.0..1e-9 };
-        assert!(most.contains(&per_look), "{per_look}");
+        assert!(most.contains(&per_probe), "{per_probe}");
     }
     let none = from_probes(&[], &TimeZone::UTC, HALF_LIFE, end());
     assert_eq!((none.seen(), none.evidence(end()).total_updates()), (0, 0.0));

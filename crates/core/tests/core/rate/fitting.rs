@@ -1,4 +1,4 @@
-//! Fits: as many segments as the evidence supports, at the level that was seen, in little memory.
+//! Fits: as many segments as the evidence supports, at the observed level, in little memory.
 
 use jiff::tz::TimeZone;
 use tidewatch_core::model::cyclic::Rate;
@@ -42,7 +42,7 @@ fn two_thousand_from_the_office_give_the_working_week() {
 }
 
 #[test]
-fn as_much_is_expected_as_was_seen() {
+fn expected_and_observed_updates_agree() {
     for (name, cells) in [("steady", steady(5.0)), ("office", office(5.0)), ("weekend", weekend(5.0))] {
         let events = poisson(&cells, 26, &mut Stream::new(3, name));
         let evidence = feed(&events, end()).evidence(end());
@@ -55,7 +55,7 @@ fn as_much_is_expected_as_was_seen() {
 }
 
 #[test]
-fn silence_never_means_never() {
+fn a_silent_source_has_a_positive_rate() {
     let evidence = feed(&[], end()).evidence(end());
     let rate = fitted(&evidence).rate;
     assert!(rate.per_week() > 0.0 && rate.per_week() < 0.1, "{}", rate.per_week());

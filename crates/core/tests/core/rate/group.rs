@@ -1,4 +1,4 @@
-//! What a group lends, to whom; and how far daily counts scatter around a rhythm.
+//! The rhythm of a group for its sources, and the scatter of daily counts around a rhythm.
 
 use jiff::tz::TimeZone;
 use tidewatch_core::model::aggregate::{Aggregate, RateOrigin, blend};
@@ -44,7 +44,7 @@ fn a_new_source_gets_its_groups_rhythm() {
 }
 
 #[test]
-fn a_source_that_goes_its_own_way_is_not_pulled() {
+fn a_source_with_its_own_rhythm_is_not_changed_by_its_group() {
     let group = offices();
     let nights = in_hours(5.0, |_, hour| !(7..19).contains(&hour));
     let evidence = feed(&poisson(&nights, 26, &mut Stream::new(1, "nights")), end()).evidence(end());
@@ -56,7 +56,7 @@ fn a_source_that_goes_its_own_way_is_not_pulled() {
 }
 
 #[test]
-fn a_group_that_has_shown_little_lends_nothing() {
+fn a_group_with_little_evidence_is_not_used() {
     let few = feed(&[monday(), end() - Span::from_hours(1)], end()).evidence(end());
     let group = Aggregate::of([&few]);
     assert!(!group.is_founded());

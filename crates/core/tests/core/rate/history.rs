@@ -1,4 +1,4 @@
-//! Evidence: what is kept online is what a look at everything would give, for years.
+//! Evidence: the online sums equal those of all data at once, for years.
 
 use jiff::tz::TimeZone;
 use proptest::prelude::*;
@@ -56,7 +56,7 @@ proptest! {
     }
 
     #[test]
-    fn bytes_bring_it_back(hours in prop::collection::vec(0_i64..9000, 0..200)) {
+    fn bytes_round_trip(hours in prop::collection::vec(0_i64..9000, 0..200)) {
         let mut history = History::new(TimeZone::UTC, HALF_LIFE, monday());
         for hour in hours {
             let at = monday() + Span::from_hours(hour);
@@ -68,7 +68,7 @@ proptest! {
     }
 
     #[test]
-    fn other_bytes_do_no_harm(
+    fn invalid_bytes_do_no_harm(
         noise in prop::collection::vec(any::<u8>(), 733),
         length in prop_oneof![Just(733_usize), 0..733_usize],
         layout in prop_oneof![Just(1_u8), any::<u8>()],
@@ -179,7 +179,7 @@ fn an_update_that_is_spread_thin_still_counts_as_one() {
 }
 
 #[test]
-fn daily_counts_fade_like_all_else() {
+fn daily_counts_decay_like_other_evidence() {
     // Ten updates on one day, and three half-lives of silence: an eighth of them is left.
     let mut history = History::new(TimeZone::UTC, HALF_LIFE, monday());
     (0..10).for_each(|hour| history.update(monday() + Span::from_hours(hour)));
@@ -189,7 +189,7 @@ fn daily_counts_fade_like_all_else() {
     let days = evidence.total_hours() / 24.0;
     let mean = evidence.total_updates() / days;
     assert!((evidence.daily.0 - mean).abs() < 0.02 * mean, "{} {mean}", evidence.daily.0);
-    // And so when the next update closes the day.
+    // The same when the next update closes the day.
     history.update(until);
     let evidence = history.evidence(until);
     let mean = evidence.total_updates() / days;

@@ -1,4 +1,4 @@
-//! Λ is the integral of λ, in whatever zone and across whatever the clock does.
+//! Λ is the integral of λ, in any zone and across clock changes.
 
 use jiff::tz::TimeZone;
 use proptest::prelude::*;
@@ -67,7 +67,7 @@ proptest! {
     }
 
     #[test]
-    fn so_it_is_with_day_profiles(rate in profiled(), from in minutes(), length in 0_i64..15_000) {
+    fn it_is_the_integral_of_day_profiles(rate in profiled(), from in minutes(), length in 0_i64..15_000) {
         let until = from + Span::from_mins(length);
         let (sum, expected) = (summed(&rate, from, until), rate.expected(from, until));
         prop_assert!(close(sum, expected), "{sum} {expected}");
@@ -102,7 +102,7 @@ proptest! {
     }
 
     #[test]
-    fn reaching_undoes_expecting(rate in rates(), from in minutes(), length in 1_i64..8_000_000_000) {
+    fn reaching_inverts_expecting(rate in rates(), from in minutes(), length in 1_i64..8_000_000_000) {
         let until = from + Span::from_millis(length);
         let amount = rate.expected(from, until);
         prop_assume!(amount > 0.0);
@@ -116,7 +116,7 @@ proptest! {
     }
 
     #[test]
-    fn nonsense_is_refused_and_does_no_harm(
+    fn invalid_input_is_refused_and_does_no_harm(
         days in prop::array::uniform7(any::<u8>()),
         segments in prop::collection::vec((any::<u32>(), any::<f64>()), 0..4),
     ) {

@@ -1,5 +1,5 @@
-//! Rates: that the integral is one, that evidence is kept, and that what is fitted comes near the
-//! truth it was drawn from, within bounds that statistics gives and each test states.
+//! Rates: the integral is exact, evidence is kept, and fits are near the true rates, within statistical
+//! bounds that each test states.
 
 mod censored;
 mod fitting;

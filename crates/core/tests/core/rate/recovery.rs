@@ -1,4 +1,4 @@
-//! What is fitted comes near the truth, for feeds and pages, looked at regularly or not.
+//! Fits are near the truth, for feeds and pages, probed regularly or not.
 //!
 //! The bound on each part of the week (office hours, other hours of working days, weekends) is
 //!
@@ -6,14 +6,14 @@
 //!
 //! * the variance is Λ/n for n effective weeks, (Σw)²/Σw² with the weights w of the fading; for a
 //!   page it is larger by (e^m − 1)/m, m being the most updates expected of a mean gap, since a bit
-//!   tells less than a number;
+//!   holds less than a number;
 //! * the smoothing is deliberate: 5 % of the rate is spread over the week, and 20 % leaks to the
 //!   hours on either side. It is taken from the truth itself, and scatters with what was drawn. For
 //!   pages it counts (e^m − 1)/m times, as the variance does;
 //! * the prior is worth an update (or a flurry) in each segment of which a part has up to two, plus
 //!   half an update in all;
-//! * looks that are not on the hour blur the edges of a rhythm: bits do not tell on which side of an
-//!   edge the update behind a change lay. While an hour at an edge has shown fewer than thirty
+//! * probes that are not on the hour blur the edges of a rhythm: bits do not show on which side of an
+//!   edge the update behind a change was. While an hour at an edge has shown fewer than thirty
 //!   updates, a mean gap's worth at each edge may end up on the other side of it; with more, a fifth
 //!   of that.
 //!
@@ -28,8 +28,8 @@ use tidewatch_core::rng::Stream;
 use tidewatch_core::time::{Span, Timestamp};
 
 use super::truth::{
-    Cells, HALF_LIFE, WEEKS, bits, cron, end, feed, in_hours, is_office, looks, monday, office, poisson,
-    steady, weekend,
+    Cells, HALF_LIFE, WEEKS, bits, cron, end, feed, in_hours, is_office, monday, office, poisson,
+    probe_times, steady, weekend,
 };
 
 const PARTS: [&str; 3] = ["office hours", "other hours", "weekend"];
@@ -127,8 +127,8 @@ fn the_minute_of_a_nightly_job_is_known_to_the_hour() {
     }
 }
 
-/// Pages are held to it where an hour expects up to four updates: beyond, nearly every look in the
-/// busy hours shows a change, and bits cannot tell.
+/// The bound holds for pages if an hour expects up to four updates. Beyond that, nearly every probe in the
+/// busy hours shows a change.
 fn pages(regular: bool) {
     for (name, cells, events) in sources() {
         let most = cells.iter().copied().fold(0.0, f64::max);
@@ -136,12 +136,12 @@ fn pages(regular: bool) {
         if most > 4.5 || name == "cron 1/day" {
             continue;
         }
-        let looks = looks(regular, end(), &mut Stream::new(2, &name));
+        let probe_times = probe_times(regular, end(), &mut Stream::new(2, &name));
         let evidence =
-            from_probes(&bits(&events, &looks), &TimeZone::UTC, HALF_LIFE, end()).evidence(end());
+            from_probes(&bits(&events, &probe_times), &TimeZone::UTC, HALF_LIFE, end()).evidence(end());
         let next = cells.iter().cycle().skip(1);
         let edges: f64 = cells.iter().zip(next).map(|(a, b)| (a - b).abs()).sum();
-        // Five days a week, or two, over the effective weeks: what there is to tell an edge by.
+        // Five days a week, or two, over the effective weeks: the evidence for an edge.
         let at_edge = 2.0 * most * weeks().1;
         let blur = if regular { 0.0 } else { edges * if at_edge < 30.0 { 1.0 } else { 0.2 } };
         check(&name, &evidence, &cells, most, blur);
@@ -149,23 +149,24 @@ fn pages(regular: bool) {
 }
 
 #[test]
-fn pages_looked_at_every_hour_are_known_by_their_bits() {
+fn pages_probed_every_hour_are_known_by_their_bits() {
     pages(true);
 }
 
 #[test]
-fn pages_looked_at_now_and_then_are_known_by_their_bits() {
+fn pages_probed_irregularly_are_known_by_their_bits() {
     pages(false);
 }
 
 #[test]
-fn a_nightly_job_seen_by_bits_is_found_in_its_hour_and_overrated() {
-    // Every look after its hour shows a change. For a Poisson source that would mean several updates
-    // each night; bits cannot tell that there is one. So the hour is known, and the level only to be
+fn a_nightly_job_seen_by_bits_is_found_in_its_hour_and_overestimated() {
+    // Every probe after its hour shows a change. For a Poisson source that would mean several updates
+    // each night; bits cannot show that there is one. So the hour is known, and the level only to be
     // at least the truth, and at most ln(2n + 1) = 5.9 a night for n nights.
     let events = cron(1.0, WEEKS, &mut Stream::new(1, "cron"));
-    let looks = looks(true, end(), &mut Stream::new(2, "cron"));
-    let evidence = from_probes(&bits(&events, &looks), &TimeZone::UTC, HALF_LIFE, end()).evidence(end());
+    let probe_times = probe_times(true, end(), &mut Stream::new(2, "cron"));
+    let evidence =
+        from_probes(&bits(&events, &probe_times), &TimeZone::UTC, HALF_LIFE, end()).evidence(end());
     let in_hour: f64 = evidence.updates.iter().skip(3).step_by(24).sum();
     assert!(in_hour > 0.99 * evidence.total_updates());
     let nightly = 24.0 * evidence.total_updates() / evidence.total_hours();

@@ -21,7 +21,7 @@ pub fn end() -> Timestamp {
 /// True rates per hour, by hour of the week.
 pub type Cells = Vec<f64>;
 
-/// A rate of so many updates a day on average, in the hours that are chosen.
+/// A rate of `per_day` updates a day on average, in the chosen hours.
 pub fn in_hours(per_day: f64, chosen: impl Fn(usize, usize) -> bool) -> Cells {
     let inside: Vec<bool> = (0..CELLS).map(|cell| chosen(cell / 24, cell % 24)).collect();
     let count = inside.iter().filter(|inside| **inside).count() as f64;
@@ -79,7 +79,7 @@ pub fn cron(probability: f64, weeks: i64, stream: &mut Stream) -> Vec<Timestamp>
     nights.collect()
 }
 
-/// What a feed with honest dates shows.
+/// The evidence from a feed with correct dates.
 pub fn feed(events: &[Timestamp], until: Timestamp) -> History {
     let mut history = History::new(TimeZone::UTC, HALF_LIFE, until);
     history.exposed(monday(), until);
@@ -87,8 +87,8 @@ pub fn feed(events: &[Timestamp], until: Timestamp) -> History {
     history
 }
 
-/// Instants to look at: every hour, or after exponential gaps of that mean.
-pub fn looks(regular: bool, until: Timestamp, stream: &mut Stream) -> Vec<Timestamp> {
+/// Probe times: every hour, or after exponential gaps of that mean.
+pub fn probe_times(regular: bool, until: Timestamp, stream: &mut Stream) -> Vec<Timestamp> {
     let mut list = vec![monday()];
     let mut at = monday();
     while at < until {
@@ -99,8 +99,8 @@ pub fn looks(regular: bool, until: Timestamp, stream: &mut Stream) -> Vec<Timest
     list
 }
 
-/// What a page shows to such looks: whether it changed since the last.
-pub fn bits(events: &[Timestamp], looks: &[Timestamp]) -> Vec<(Timestamp, Timestamp, bool)> {
+/// Whether a page changed between two such probes.
+pub fn bits(events: &[Timestamp], probe_times: &[Timestamp]) -> Vec<(Timestamp, Timestamp, bool)> {
     let before = |at: Timestamp| events.partition_point(|&event| event < at);
-    looks.windows(2).map(|pair| (pair[0], pair[1], before(pair[1]) > before(pair[0]))).collect()
+    probe_times.windows(2).map(|pair| (pair[0], pair[1], before(pair[1]) > before(pair[0]))).collect()
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tidewatch_core::engine::allocate::{Allocation, Turn};
+use tidewatch_core::engine::allocate::{Allocation, OpenSource};
 use tidewatch_core::engine::params::Allocator;
 use tidewatch_lab::fleet::estimators::Estimate;
 use tidewatch_lab::fleet::shapes::FleetShape;
@@ -51,7 +51,7 @@ fn a_crowd_is_served_one_after_the_other() {
     const PER_STEP: usize = 100;
     for allocator in [Allocator::Index, Allocator::Greedy, Allocator::RoundRobin] {
         let mut allocation = Allocation::new(allocator, 1);
-        (0..CROWD).for_each(|place| allocation.open(place, Turn { root: 0.1, last: 0.0 }));
+        (0..CROWD).for_each(|place| allocation.open(place, OpenSource { root: 0.1, last: 0.0 }));
         let mut served = vec![0_u32; CROWD as usize];
         let mut chosen = Vec::new();
         for step in 1..=CROWD as usize / PER_STEP {
@@ -60,7 +60,7 @@ fn a_crowd_is_served_one_after_the_other() {
             assert_eq!(chosen.len(), PER_STEP, "{allocator:?} at {step}");
             for &place in &chosen {
                 served[place as usize] += 1;
-                allocation.open(place, Turn { root: 0.1, last: step as f64 });
+                allocation.open(place, OpenSource { root: 0.1, last: step as f64 });
             }
         }
         assert!(served.iter().all(|&times| times == 1), "{allocator:?}");
@@ -74,16 +74,16 @@ fn a_newcomer_has_its_due_and_no_more() {
         let mut allocation = Allocation::new(allocator, 1);
         let mut probes = vec![0; 101];
         let mut chosen = Vec::new();
-        (0..100).for_each(|place| allocation.open(place, Turn { root: 0.5, last: 0.0 }));
+        (0..100).for_each(|place| allocation.open(place, OpenSource { root: 0.5, last: 0.0 }));
         for step in 1..=2_000 {
             if step == 1_000 {
-                allocation.open(100, Turn { root: 0.5, last: 999.0 });
+                allocation.open(100, OpenSource { root: 0.5, last: 999.0 });
             }
             chosen.clear();
             allocation.choose(f64::from(step), 1, &mut chosen);
             for &place in &chosen {
                 probes[place as usize] += u32::from(step > 1_000);
-                allocation.open(place, Turn { root: 0.5, last: f64::from(step) });
+                allocation.open(place, OpenSource { root: 0.5, last: f64::from(step) });
             }
         }
         assert!((3..=20).contains(&probes[100]), "{allocator:?}: {}", probes[100]);

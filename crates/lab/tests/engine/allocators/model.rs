@@ -1,7 +1,7 @@
 //! Sources that open and close as they please, against a list that is looked through from end to end.
 
 use proptest::prelude::*;
-use tidewatch_core::engine::allocate::{Allocation, Claim, Turn};
+use tidewatch_core::engine::allocate::{Allocation, Claim, OpenSource};
 use tidewatch_core::engine::params::Allocator;
 use tidewatch_core::rng::Stream;
 use tidewatch_lab::fleet::shapes::FleetShape;
@@ -9,7 +9,7 @@ use tidewatch_lab::fleet::shapes::FleetShape;
 /// What happens to the sources.
 #[derive(Debug, Clone)]
 enum Event {
-    Open(u32, Turn),
+    Open(u32, OpenSource),
     Close(u32),
     /// So many are chosen, so many steps later; some of them are opened again at once.
     Choose {
@@ -24,7 +24,7 @@ const PLACES: u32 = 60;
 fn event() -> impl Strategy<Value = Event> {
     let root = (-8.0_f32..0.0).prop_map(|log| log.exp2());
     prop_oneof![
-        6 => (0..PLACES, root).prop_map(|(place, root)| Event::Open(place, Turn { root, last: 0.0 })),
+        6 => (0..PLACES, root).prop_map(|(place, root)| Event::Open(place, OpenSource { root, last: 0.0 })),
         1 => (0..PLACES).prop_map(Event::Close),
         4 => (1_u32..5, 1_usize..6, prop::bool::weighted(0.8))
             .prop_map(|(after, most, again)| Event::Choose { after, most, again }),
@@ -33,10 +33,10 @@ fn event() -> impl Strategy<Value = Event> {
 
 /// The plain list: who is open, in the order in which they came.
 #[derive(Debug, Default)]
-struct Open(Vec<(u32, Turn)>);
+struct Open(Vec<(u32, OpenSource)>);
 
 impl Open {
-    fn open(&mut self, place: u32, turn: Turn) {
+    fn open(&mut self, place: u32, turn: OpenSource) {
         match self.0.iter_mut().find(|(other, _)| *other == place) {
             Some((_, old)) => *old = turn,
             None => self.0.push((place, turn)),
@@ -44,7 +44,7 @@ impl Open {
     }
 
     /// What is known of it, if it was open.
-    fn close(&mut self, place: u32) -> Option<Turn> {
+    fn close(&mut self, place: u32) -> Option<OpenSource> {
         let at = self.0.iter().position(|(other, _)| *other == place)?;
         Some(self.0.remove(at).1)
     }
@@ -56,7 +56,7 @@ fn play(allocator: Allocator, events: &[Event], mut judge: impl FnMut(f64, usize
     for event in events {
         match *event {
             Event::Open(place, turn) => {
-                let turn = Turn { last: now, ..turn };
+                let turn = OpenSource { last: now, ..turn };
                 allocation.open(place, turn);
                 open.open(place, turn);
             }
@@ -72,7 +72,7 @@ fn play(allocator: Allocator, events: &[Event], mut judge: impl FnMut(f64, usize
                 for place in chosen {
                     let turn = open.close(place).expect("only those that are open are chosen, and once");
                     if again {
-                        let turn = Turn { last: now, ..turn };
+                        let turn = OpenSource { last: now, ..turn };
                         allocation.open(place, turn);
                         open.open(place, turn);
                     }
@@ -88,7 +88,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
 
 /// How much less than the largest claim left waiting the least one chosen was: one or more if rightly.
 fn fairness(claim: Claim, now: f64, chosen: &[u32], open: &Open) -> f64 {
-    let claim = |turn: &Turn| claim.at(f64::from(turn.root), now - turn.last);
+    let claim = |turn: &OpenSource| claim.at(f64::from(turn.root), now - turn.last);
     let (mut least, mut left) = (f64::INFINITY, 0.0_f64);
     for (place, turn) in &open.0 {
         if chosen.contains(place) {
@@ -150,9 +150,9 @@ fn in_a_steady_fleet_the_ripest_are_chosen() {
         let (mut allocation, mut open) = (Allocation::new(allocator, 1), Open::default());
         let mut chance = Stream::new(1, "steady");
         let rates = FleetShape::Zipf(1.0).rates(SOURCES as usize, 1);
-        let mut held: Vec<(u32, Turn)> = (0..)
+        let mut held: Vec<(u32, OpenSource)> = (0..)
             .zip(rates)
-            .map(|(place, rate)| (place, Turn { root: rate.sqrt() as f32, last: 0.0 }))
+            .map(|(place, rate)| (place, OpenSource { root: rate.sqrt() as f32, last: 0.0 }))
             .collect();
         for step in 1..=2_000 {
             let now = f64::from(step);
@@ -174,7 +174,7 @@ fn in_a_steady_fleet_the_ripest_are_chosen() {
             let fairness = fairness(claim, now, &chosen, &open);
             assert!(fairness >= 0.95 || step < 1_000, "{allocator:?} at {step}: {fairness}");
             let turns = chosen.iter().filter_map(|&place| open.close(place).map(|turn| (place, turn)));
-            held.extend(turns.map(|(place, turn)| (place, Turn { last: now, ..turn })));
+            held.extend(turns.map(|(place, turn)| (place, OpenSource { last: now, ..turn })));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Lemma 2 and Theorem 4 of Mahmoody et al., as far as they can be seen.
 
 use proptest::prelude::*;
-use tidewatch_core::engine::allocate::{Allocation, Turn};
+use tidewatch_core::engine::allocate::{Allocation, OpenSource};
 use tidewatch_core::engine::params::Allocator;
 use tidewatch_lab::fleet::estimators::Estimate;
 use tidewatch_lab::fleet::shapes::FleetShape;
@@ -20,7 +20,7 @@ fn each_comes_exactly_when_it_should(rates: &[f64]) {
     let roots: Vec<f32> = rates.iter().map(|rate| rate.sqrt() as f32).collect();
     let periods: Vec<u64> = log_periods(&roots).into_iter().map(|r| 1 << r).collect();
     let mut allocation = Allocation::new(Allocator::Cyclic, 1);
-    let turn = |place: usize, last| Turn { root: roots[place], last };
+    let turn = |place: usize, last| OpenSource { root: roots[place], last };
     (0..rates.len()).for_each(|place| allocation.open(place as u32, turn(place, 0.0)));
     let mut last: Vec<Option<u64>> = vec![None; rates.len()];
     let mut chosen = Vec::new();

@@ -246,14 +246,14 @@ impl Side {
         let history = |history: &History| {
             History::from_bytes(&history.to_bytes(), history.zone().clone(), HALF_LIFE).unwrap()
         };
-        let SourceModel { history: evidence, watch, aside, diary } = &self.mind.beliefs;
+        let SourceModel { history: evidence, watch, post_burst, update_times } = &self.mind.beliefs;
         let stored = SourceModel {
             history: history(evidence),
             watch: BurstDetector::from_bytes(&watch.to_bytes()).unwrap(),
-            aside: aside
+            post_burst: post_burst
                 .as_ref()
-                .map(|aside| PostBurstEvidence::from_bytes(&aside.to_bytes(), evidence).unwrap()),
-            diary: UpdateTimes::from_bytes(&diary.to_bytes()).unwrap(),
+                .map(|post_burst| PostBurstEvidence::from_bytes(&post_burst.to_bytes(), evidence).unwrap()),
+            update_times: UpdateTimes::from_bytes(&update_times.to_bytes()).unwrap(),
         };
         assert_eq!(stored, self.mind.beliefs);
         self.mind.beliefs = stored;

@@ -185,7 +185,7 @@ fn a_garden_that_changes_is_as_one_laid_out_anew() {
             }
             _ => {
                 today += 1 + (chance.unit() * chance.unit() * 9.0) as i64;
-                medd.turn_to(today);
+                medd.advance_to(today);
             }
         }
         let mut anew = Medd::new(5 * UNIT, today);

@@ -49,7 +49,7 @@ fn most(all: &Intervals, c: usize, step: i64, done: u32, known: &mut HashMap<(i6
         for (place, (source, interval)) in all.iter().enumerate() {
             let probed =
                 sources.iter().position(|one| one == source).is_some_and(|one| chosen >> one & 1 == 1);
-            then |= u32::from(probed && interval.is_served_at(at(step))) << place;
+            then |= u32::from(probed && interval.is_satisfied_at(at(step))) << place;
         }
         best = best.max(most(all, c, step + 1, then, known));
     }
@@ -60,7 +60,7 @@ fn most(all: &Intervals, c: usize, step: i64, done: u32, known: &mut HashMap<(i6
 /// The same counted from the probes.
 fn check(all: &Intervals, c: usize, served: &Served) {
     let hit = |(source, interval): &&(SourceId, Interval)| {
-        served.probes.iter().any(|(at, probed)| probed == source && interval.is_served_at(*at))
+        served.probes.iter().any(|(at, probed)| probed == source && interval.is_satisfied_at(*at))
     };
     assert_eq!(all.iter().filter(hit).count(), served.satisfied);
     for step in 0..STEPS {
@@ -71,7 +71,7 @@ fn check(all: &Intervals, c: usize, served: &Served) {
 /// W: the most that one probe serves.
 fn widest(all: &Intervals) -> usize {
     let open = |step: i64, source: SourceId| {
-        all.iter().filter(|one| one.0 == source && one.1.is_served_at(at(step))).count()
+        all.iter().filter(|one| one.0 == source && one.1.is_satisfied_at(at(step))).count()
     };
     (0..STEPS).flat_map(|step| all.iter().map(move |one| open(step, one.0))).max().unwrap_or(0)
 }
@@ -115,7 +115,7 @@ proptest! {
             let own: Intervals = all.iter().copied().filter(|one| one.0 == SourceId(source)).collect();
             let serves = |times: u32| {
                 let at_one = |step: &i64| times >> step & 1 == 1;
-                own.iter().all(|one| (0..STEPS).filter(at_one).any(|step| one.1.is_served_at(at(step))))
+                own.iter().all(|one| (0..STEPS).filter(at_one).any(|step| one.1.is_satisfied_at(at(step))))
             };
             (0_u32..1 << STEPS).filter(|&times| serves(times)).map(u32::count_ones).min().unwrap_or(0)
         };
