@@ -31,16 +31,14 @@ impl StoredModel {
     /// Decodes the model that the last probe stored.
     pub fn read(learning: &Arc<Learning>, inputs: &ProbeInputs, now: Timestamp) -> Self {
         let history = learning.history(inputs.history.as_deref(), now);
-        let post_burst_evidence = inputs
-            .post_burst_evidence
-            .as_deref()
-            .and_then(|bytes| PostBurstEvidence::from_bytes(bytes, &history));
+        let post_burst =
+            inputs.post_burst.as_deref().and_then(|bytes| PostBurstEvidence::from_bytes(bytes, &history));
         let watch = inputs.watch.as_deref().and_then(BurstDetector::from_bytes).unwrap_or_default();
         let update_times =
             inputs.update_times.as_deref().and_then(UpdateTimes::from_bytes).unwrap_or_default();
         Self {
             learning: Arc::clone(learning),
-            beliefs: SourceModel { history, watch, aside: post_burst_evidence, diary: update_times },
+            beliefs: SourceModel { history, watch, aside: post_burst, diary: update_times },
             rate: inputs.rate.clone(),
             // Not after now: the clock may have been set back.
             newest: inputs.newest.map(|at| at.min(now)),
@@ -58,11 +56,11 @@ impl StoredModel {
 
     /// Encodes the model for the store. `changed` is the start of a new rhythm, if this probe found one.
     pub fn record(&self, changed: Option<Timestamp>) -> BeliefsRecord {
-        let SourceModel { history, watch, aside: post_burst_evidence, diary: update_times } = &self.beliefs;
+        let SourceModel { history, watch, aside: post_burst, diary: update_times } = &self.beliefs;
         BeliefsRecord {
             history: history.to_bytes(),
             watch: (*watch != BurstDetector::default()).then(|| watch.to_bytes()),
-            post_burst_evidence: post_burst_evidence.as_ref().map(PostBurstEvidence::to_bytes),
+            post_burst: post_burst.as_ref().map(PostBurstEvidence::to_bytes),
             update_times: (*update_times != UpdateTimes::default()).then(|| update_times.to_bytes()),
             changed,
         }
@@ -101,12 +99,12 @@ mod tests {
             except: None,
         };
         let model_update = model.learn(&probed, None);
-        let BeliefsRecord { history, watch, post_burst_evidence, update_times, .. } =
+        let BeliefsRecord { history, watch, post_burst, update_times, .. } =
             model.record(model_update.became_the_rhythm);
         ProbeInputs {
             history: Some(history),
             watch,
-            post_burst_evidence,
+            post_burst,
             update_times,
             newest: model_update.newest,
             ..ProbeInputs::default()

@@ -38,7 +38,7 @@ pub struct ProbeInputs {
     /// State of the burst detector.
     pub watch: Option<Vec<u8>>,
     /// Evidence since the last burst began; used if that becomes the rhythm.
-    pub post_burst_evidence: Option<Vec<u8>>,
+    pub post_burst: Option<Vec<u8>>,
     /// Times of the last updates.
     pub update_times: Option<Vec<u8>>,
     /// The fitted rate.
@@ -117,7 +117,7 @@ impl Reader {
             validators_url: row.get(2),
             history: row.get(6),
             watch: row.get(7),
-            post_burst_evidence: row.get(8),
+            post_burst: row.get(8),
             newest: row.get::<Option<i64>, _>(9).map(Timestamp::from_millis),
             update_times: row.get(10),
             rate,

@@ -128,7 +128,7 @@ pub struct BeliefsRecord {
     /// State of the burst detector; see `model::burst::detector`.
     pub watch: Option<Vec<u8>>,
     /// Evidence since the last burst began; used if that becomes the rhythm.
-    pub post_burst_evidence: Option<Vec<u8>>,
+    pub post_burst: Option<Vec<u8>>,
     /// Update times, see `model::habits::update_times`; `None` if empty.
     pub update_times: Option<Vec<u8>>,
     /// Start of a new rhythm; earlier rates become invalid.

@@ -63,7 +63,7 @@ pub(super) async fn write_model(
     .bind(id)
     .bind(&beliefs.history)
     .bind(&beliefs.watch)
-    .bind(&beliefs.post_burst_evidence)
+    .bind(&beliefs.post_burst)
     .bind(beliefs.changed.map(|_| now.as_millis()))
     .bind(&beliefs.update_times)
     .execute(connection)
