@@ -27,7 +27,7 @@ enum ClockKind {
 }
 
 /// Longest part of a wall-clock sleep, so that suspend or a changed clock is noticed within this time.
-const NAP: Duration = Duration::from_secs(5);
+const LONGEST_SLEEP: Duration = Duration::from_secs(5);
 
 impl Clock {
     /// The system's wall clock.
@@ -127,7 +127,7 @@ impl Clock {
                 return;
             }
             match &self.0 {
-                ClockKind::Wall => pause(left.to_duration().min(NAP)).await,
+                ClockKind::Wall => pause(left.to_duration().min(LONGEST_SLEEP)).await,
                 ClockKind::Accelerated { .. } | ClockKind::Paced { .. } => {
                     // At least a millisecond, the resolution of tokio's timer; so rounding causes no busy
                     // loop.
@@ -256,14 +256,14 @@ fn boot_time() -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-#[expect(clippy::disallowed_methods, reason = "this is the door")]
+#[expect(clippy::disallowed_methods, reason = "this module reads the clock and sleeps")]
 fn wall_now() -> Timestamp {
     let since =
         std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or(Duration::ZERO);
     Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
-#[expect(clippy::disallowed_methods, reason = "this is the door")]
+#[expect(clippy::disallowed_methods, reason = "this module reads the clock and sleeps")]
 async fn pause(real: Duration) {
     tokio::time::sleep(real).await;
 }
@@ -274,7 +274,7 @@ async fn pause(real: Duration) {
 pub struct RanOut;
 
 /// Limits a future to this much real time, on any clock.
-#[expect(clippy::disallowed_methods, reason = "this is the door")]
+#[expect(clippy::disallowed_methods, reason = "this module reads the clock and sleeps")]
 pub async fn patience<T>(limit: Duration, future: impl Future<Output = T>) -> Result<T, RanOut> {
     tokio::time::timeout(limit, future).await.map_err(|_| RanOut)
 }

@@ -6,9 +6,9 @@ fn main() -> ExitCode {
     match tidewatch::cli::command_line::main(std::env::args_os()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let said = error.to_string();
-            if !said.is_empty() && error.code() != 0 {
-                eprintln!("tidewatch: {said}");
+            let message = error.to_string();
+            if !message.is_empty() && error.code() != 0 {
+                eprintln!("tidewatch: {message}");
             }
             ExitCode::from(error.code())
         }

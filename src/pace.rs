@@ -66,7 +66,7 @@ impl Pace {
 
     fn state(&self) -> MutexGuard<'_, State> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // What was true until now counts until now.
+        // Time up to now passes under the state before the change.
         state.read();
         state
     }

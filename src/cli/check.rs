@@ -96,24 +96,24 @@ fn warnings(config: &Config) -> Vec<String> {
              raise `probes_per_step` or lower the budgets"
         ));
     }
-    let rude: Vec<&str> = config
+    let ignoring_robots: Vec<&str> = config
         .sources
         .iter()
         .filter(|source| source.kind == SourceKind::Page && !source.robots)
         .map(|source| source.name.as_str())
         .collect();
-    if let Some(first) = rude.first() {
-        let who = match rude.len() {
+    if let Some(first) = ignoring_robots.first() {
+        let pages = match ignoring_robots.len() {
             1 => format!("the page `{first}` is"),
             more => format!("the page `{first}` and {} are", counted(more - 1, "other")),
         };
         warnings.push(format!(
-            "{who} probed whatever robots.txt says; leave out `robots = false` unless the site is yours \
+            "{pages} probed whatever robots.txt says; leave out `robots = false` unless the site is yours \
              or agreed"
         ));
     }
     warnings.extend(too_often(config));
-    warnings.extend(config.rules.all().iter().filter_map(|rule| unkept(rule, config)));
+    warnings.extend(config.rules.all().iter().filter_map(|rule| budget_too_small(rule, config)));
     warnings
 }
 
@@ -125,7 +125,7 @@ fn too_often(config: &Config) -> Vec<String> {
     let share = |source: &SourceConfig, cost: f64| {
         source.max_gap.map_or(0.0, |gap| cost * fleet.step.as_secs_f64() / gap.as_secs_f64())
     };
-    let mut said = |what: &str, limit: f64, key: &str, cost: &dyn Fn(&SourceConfig) -> f64| {
+    let mut warn_above = |what: &str, limit: f64, key: &str, cost: &dyn Fn(&SourceConfig) -> f64| {
         let all: Vec<(f64, &SourceConfig)> =
             config.sources.iter().map(|source| (share(source, cost(source)), &**source)).collect();
         let omega: f64 = all.iter().map(|(share, _)| share).sum();
@@ -137,12 +137,13 @@ fn too_often(config: &Config) -> Vec<String> {
             ));
         }
     };
-    said("probes", f64::from(fleet.probes_per_step), "probes_per_step", &|_| 1.0);
+    warn_above("probes", f64::from(fleet.probes_per_step), "probes_per_step", &|_| 1.0);
     if let Some(capacity) = fleet.capacity {
-        said("in costs", capacity, "capacity", &|source| source.cost.unwrap_or(1.0));
+        warn_above("in costs", capacity, "capacity", &|source| source.cost.unwrap_or(1.0));
     }
-    let hasty = config.sources.iter().find(|s| s.max_gap.is_some_and(|gap| gap < fleet.step + fleet.step));
-    if let Some(source) = hasty {
+    let too_short =
+        config.sources.iter().find(|s| s.max_gap.is_some_and(|gap| gap < fleet.step + fleet.step));
+    if let Some(source) = too_short {
         warnings.push(format!(
             "`{}` has a `max_gap` of {}, but a step is {} long: a `max_gap` shorter than two steps cannot be kept. Shorten `step`",
             source.name,
@@ -184,7 +185,7 @@ fn crowded(config: &Config) -> Option<String> {
 }
 
 /// Warns if a budget is too small for a rule; names the source with the tightest budget.
-fn unkept(rule: &RuleConfig, config: &Config) -> Option<String> {
+fn budget_too_small(rule: &RuleConfig, config: &Config) -> Option<String> {
     let Lifetime::Window(window) = rule.terms.life else { return None };
     let asked = config.sources.iter().filter(|source| {
         let group = source.group.as_deref();
@@ -274,22 +275,25 @@ mod tests {
             let sources = source("often", "1m", "5") + &source("seldom", "1h", "1");
             format!("[daemon]\ncontact = 'https://example.org'\n[fleet]\nstep = '30s'\n{fleet}\n{sources}")
         };
-        let (fine, said) = check(&text("probes_per_step = 1\ncapacity = 2.0"));
+        let (fine, shown) = check(&text("probes_per_step = 1\ncapacity = 2.0"));
         assert!(
-            fine && said.contains("takes 2.51 in costs per step, but [fleet] has 2.00")
-                && said.contains(
+            fine && shown.contains("takes 2.51 in costs per step, but [fleet] has 2.00")
+                && shown.contains(
                     "lengthen `max_gap` of these: `often` (every 1m, 100 %), `seldom` (every 1h, 0 %)"
                 ),
-            "{said}"
+            "{shown}"
         );
-        assert!(!said.contains("probes per step"), "the deadlines need only half a probe per step: {said}");
-        let (_, said) = check(&text("probes_per_step = 9\ncapacity = 2.6"));
-        assert!(!said.contains("max_gap"), "{said}");
-        let (_, said) = check(&text("probes_per_step = 9\nhost_spacing = '2m'"));
-        assert!(said.contains("at often.example takes 2.0 times the requests"), "{said}");
-        let (fine, said) = check(&(SOURCE.to_owned() + "max_gap = '10m'\n"));
-        assert!(!fine && said.contains("`max_gap` (10m) can't be kept"), "{said}");
-        assert!(said.contains("must be no longer than it, and 144 probes per 1d granted"), "{said}");
+        assert!(
+            !shown.contains("probes per step"),
+            "the deadlines need only half a probe per step: {shown}"
+        );
+        let (_, shown) = check(&text("probes_per_step = 9\ncapacity = 2.6"));
+        assert!(!shown.contains("max_gap"), "{shown}");
+        let (_, shown) = check(&text("probes_per_step = 9\nhost_spacing = '2m'"));
+        assert!(shown.contains("at often.example takes 2.0 times the requests"), "{shown}");
+        let (fine, shown) = check(&(SOURCE.to_owned() + "max_gap = '10m'\n"));
+        assert!(!fine && shown.contains("`max_gap` (10m) can't be kept"), "{shown}");
+        assert!(shown.contains("must be no longer than it, and 144 probes per 1d granted"), "{shown}");
     }
 
     #[test]
@@ -310,18 +314,18 @@ mod tests {
                  [deliver.x]\natom = 'x.xml'\n"
             )
         };
-        let (fine, said) = check(&text("30m", "1h"));
+        let (fine, shown) = check(&text("30m", "1h"));
         assert!(
-            fine && said
+            fine && shown
                 .contains("`p/r` needs a probe within 30m, but probes of `a` are at least 1h apart"),
-            "{said}"
+            "{shown}"
         );
-        let (fine, said) = check(&text("30m", "15m"));
+        let (fine, shown) = check(&text("30m", "15m"));
         assert!(
-            fine && said.contains("may need up to 48 probes of `a` per 1d, but its budget has 24"),
-            "{said}"
+            fine && shown.contains("may need up to 48 probes of `a` per 1d, but its budget has 24"),
+            "{shown}"
         );
-        let (fine, said) = check(&text("1h", "15m"));
-        assert!(fine && !said.contains("warning"), "{said}");
+        let (fine, shown) = check(&text("1h", "15m"));
+        assert!(fine && !shown.contains("warning"), "{shown}");
     }
 }

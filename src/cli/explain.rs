@@ -23,15 +23,15 @@ use super::configured::find_source;
 use super::error::CliError;
 use super::json_document;
 use super::process::{colours, runtime};
-use super::reasons::{self, OpenBurst, PlanDocument, Stance};
-use super::status::look;
+use super::reasons::{self, BurstInputs, OpenBurst, PlanDocument};
+use super::status::load_sources;
 use super::table::{TableCell, Tone, cell, print};
 
 /// Explains one source.
 pub fn run(config: &Config, name: &str, as_json: bool, out: &mut dyn Write) -> Result<(), CliError> {
     find_source(config, name)?;
     let now = Clock::wall().now();
-    let case = runtime()?.block_on(look_up(config, name, now))?;
+    let case = runtime()?.block_on(read_case(config, name, now))?;
     if as_json {
         return Ok(json_document::write(out, &ExplainDocument::new(&case, now))?);
     }
@@ -97,7 +97,7 @@ struct Case {
     row: SourceReportRow,
     explanation: Explanation,
     policy: Policy,
-    life: BurstState,
+    burst_state: BurstState,
     /// The current burst.
     burst: Option<OpenBurst>,
     /// Updates expected since the last one, if the source is quiet.
@@ -107,8 +107,8 @@ struct Case {
     probes: Vec<ProbeRow>,
 }
 
-async fn look_up(config: &Config, name: &str, now: Timestamp) -> Result<Case, CliError> {
-    let (rows, engine) = look(config, now).await?;
+async fn read_case(config: &Config, name: &str, now: Timestamp) -> Result<Case, CliError> {
+    let (rows, engine) = load_sources(config, now).await?;
     let unknown = || CliError::Refused(format!("`{name}` is not in the store yet; is the daemon running?"));
     let row = rows.into_iter().find(|row| row.name == name).ok_or_else(unknown)?;
     let reader = Reader::open(&config.daemon.store).await?;
@@ -118,12 +118,12 @@ async fn look_up(config: &Config, name: &str, now: Timestamp) -> Result<Case, Cl
     // Only a plan that the source follows; its policy may have changed.
     let plan = stored.filter(|_| explanation.follows_plan);
     let memory = engine.memory(row.id).ok_or_else(unknown)?;
-    let (life, holds) = (memory.burst.clone(), memory.holds);
-    let burst = match life.burst_since {
+    let (burst_state, holds) = (memory.burst.clone(), memory.holds);
+    let burst = match burst_state.burst_since {
         Some(_) => reader.open_burst(row.id).await?,
         None => None,
     };
-    let overdue = match (life.quiet_since, life.newest) {
+    let overdue = match (burst_state.quiet_since, burst_state.newest) {
         (Some(_), Some(newest)) => {
             let known = reader.rates(&[row.id]).await?.remove(&row.id);
             known.map(|known| known.rate.expected(newest, now))
@@ -131,7 +131,7 @@ async fn look_up(config: &Config, name: &str, now: Timestamp) -> Result<Case, Cl
         _ => None,
     };
     let policy = Policy::from_name(&row.policy).unwrap_or_default();
-    Ok(Case { row, explanation, policy, life, burst, overdue, plan, holds, probes })
+    Ok(Case { row, explanation, policy, burst_state, burst, overdue, plan, holds, probes })
 }
 
 impl Case {
@@ -144,12 +144,19 @@ impl Case {
     ) -> Vec<(&'static str, Vec<String>)> {
         let Explanation { budget, price, reserve, due, reason, .. } = self.explanation;
         let terms = &params.burst;
-        let stance = Stance { policy: self.policy, terms, budget, price, reserve, life: &self.life };
-        let slot =
-            reasons::slot(&self.life, reason, now - due.at().unwrap_or(now), params).map(|line| vec![line]);
-        let burst = self.burst.map(|burst| reasons::burst(burst, &stance, zone));
-        let quiet = reasons::quiet(&self.life, self.overdue, zone).map(|line| vec![line]);
-        let reserve = reasons::reserve(&stance).map(|line| vec![line]);
+        let inputs = BurstInputs {
+            policy: self.policy,
+            terms,
+            budget,
+            price,
+            reserve,
+            burst_state: &self.burst_state,
+        };
+        let slot = reasons::slot(&self.burst_state, reason, now - due.at().unwrap_or(now), params)
+            .map(|line| vec![line]);
+        let burst = self.burst.map(|burst| reasons::burst(burst, &inputs, zone));
+        let quiet = reasons::quiet(&self.burst_state, self.overdue, zone).map(|line| vec![line]);
+        let reserve = reasons::reserve(&inputs).map(|line| vec![line]);
         let plan = self.plan.as_ref();
         let plan = plan.map(|plan| reasons::plan(plan, self.policy, self.holds, zone, now));
         let all =
@@ -163,7 +170,7 @@ fn price(explanation: &Explanation) -> Span {
     Span::from_hours(1).scaled(f64::from(explanation.price))
 }
 
-/// What requests the probe.
+/// The reason for the wanted time of the probe.
 fn asking(explanation: &Explanation) -> &'static str {
     match explanation.reason {
         Reason::MaxGap => "`max_gap` requires it",
@@ -270,7 +277,7 @@ struct ProbeEntry<'a> {
 
 impl<'a> ExplainDocument<'a> {
     fn new(case: &'a Case, now: Timestamp) -> Self {
-        let Case { row, explanation, life, burst, plan, probes, .. } = case;
+        let Case { row, explanation, burst_state, burst, plan, probes, .. } = case;
         let iso = |at: Option<Timestamp>| at.map(Timestamp::iso);
         let Explanation { budget, reserve, reason, .. } = *explanation;
         Self {
@@ -297,8 +304,8 @@ impl<'a> ExplainDocument<'a> {
                 expected,
             }),
             reserve: ReserveEntry { probes: reserve.probes, left: reserve.left, kept: reserve.kept },
-            quiet_since: life.quiet_since.map(Timestamp::iso),
-            newest_update_at: life.newest.map(Timestamp::iso),
+            quiet_since: burst_state.quiet_since.map(Timestamp::iso),
+            newest_update_at: burst_state.newest.map(Timestamp::iso),
             plan: plan.as_ref().map(|plan| PlanDocument::new(plan, now)),
             constraints: explanation
                 .constraints

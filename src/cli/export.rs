@@ -79,14 +79,14 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
-    fn told(config: &Config) -> Vec<(String, String, Option<String>, SourceKind)> {
-        let mut told: Vec<_> = config
+    fn listed(config: &Config) -> Vec<(String, String, Option<String>, SourceKind)> {
+        let mut listed: Vec<_> = config
             .sources
             .iter()
             .map(|s| (s.name.clone(), s.url.to_string(), s.group.as_deref().map(str::to_owned), s.kind))
             .collect();
-        told.sort_by(|a, b| a.0.cmp(&b.0));
-        told
+        listed.sort_by(|a, b| a.0.cmp(&b.0));
+        listed
     }
 
     #[test]
@@ -130,7 +130,7 @@ mod tests {
             let mut back = Vec::new();
             import::run(opml(&before).as_bytes(), &mut back, &mut Vec::new()).unwrap();
             let after = config(&String::from_utf8(back).unwrap());
-            prop_assert_eq!(told(&before), told(&after));
+            prop_assert_eq!(listed(&before), listed(&after));
         }
     }
 }

@@ -154,10 +154,10 @@ impl FleetLoad {
             self.per_step
         )?;
         match tardy {
-            0 => writeln!(out, "no look came late"),
+            0 => writeln!(out, "no probe came late"),
             _ => writeln!(
                 out,
-                "{tardy} looks came late, {} in the mean, {tardiest} at most",
+                "{tardy} probes came late, {} in the mean, {tardiest} at most",
                 tardy_for.scaled((tardy as f64).recip())
             ),
         }
@@ -249,27 +249,30 @@ mod tests {
         let demands = vec![SourceDemand { rate: 0.01, least_gap: 30.0 }; 100];
         let params = FleetParams { probes_per_step: 2, ..FleetParams::default() };
         let load = FleetLoad::new(loads.clone(), 50.5, &demands, deadlines(), &params).unwrap();
-        let mut said = Vec::new();
-        load.show(&mut said).unwrap();
-        let said = String::from_utf8(said).unwrap();
-        assert!(said.contains("8640 probes (7000 due, 1640 sampled), 1.0 of 2 per step of 10s"), "{said}");
+        let mut shown = Vec::new();
+        load.show(&mut shown).unwrap();
+        let shown = String::from_utf8(shown).unwrap();
         assert!(
-            said.contains("10 probes waited longer than a step, 1m on average, 3m at most; 2 waiting now"),
-            "{said}"
+            shown.contains("8640 probes (7000 due, 1640 sampled), 1.0 of 2 per step of 10s"),
+            "{shown}"
+        );
+        assert!(
+            shown.contains("10 probes waited longer than a step, 1m on average, 3m at most; 2 waiting now"),
+            "{shown}"
         );
         // Every source every 100 steps: π·(ℓ+1)/2 each.
-        assert!(said.contains("about 50.5 updates now"), "{said}");
-        assert!(said.contains("at most 0 % worse"), "{said}");
+        assert!(shown.contains("about 50.5 updates now"), "{shown}");
+        assert!(shown.contains("at most 0 % worse"), "{shown}");
         // (101 - 51)/2 times a rate of 0.01, times 100 sources.
-        assert!(said.contains("one more probe per step would save 25.0 of them"), "{said}");
+        assert!(shown.contains("one more probe per step would save 25.0 of them"), "{shown}");
         assert!(
-            said.contains("deadlines: 3 sources take 0.250 of 2 slots a step; 1 is tardy now; 4 looks came late, 2m in the mean, 5m at most"),
-            "{said}"
+            shown.contains("deadlines: 3 sources take 0.250 of 2 slots a step; 1 is tardy now; 4 probes came late, 2m in the mean, 5m at most"),
+            "{shown}"
         );
         let document = load.document();
         assert_eq!(document.late_mean_s, 60.0);
         assert!((document.tight_lower_bound - 50.5).abs() < 1e-6, "{document:?}");
-        let frugal = FleetLoad::new(
+        let limited = FleetLoad::new(
             loads,
             9.0,
             &[SourceDemand { rate: 0.01, least_gap: 900.0 }],
@@ -277,8 +280,8 @@ mod tests {
             &params,
         )
         .unwrap();
-        let mut said = Vec::new();
-        frugal.show(&mut said).unwrap();
-        assert!(String::from_utf8(said).unwrap().contains("budgets allow no more"));
+        let mut shown = Vec::new();
+        limited.show(&mut shown).unwrap();
+        assert!(String::from_utf8(shown).unwrap().contains("budgets allow no more"));
     }
 }

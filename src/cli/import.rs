@@ -55,8 +55,8 @@ pub struct ImportedFeed {
 
 /// Reads OPML, writes sources to `out`, and writes the reasons for omissions to `remarks`.
 pub fn run(opml: &[u8], out: &mut dyn Write, remarks: &mut dyn Write) -> Result<(), ImportError> {
-    let (found, said) = read(opml)?;
-    for remark in said {
+    let (found, omissions) = read(opml)?;
+    for remark in omissions {
         writeln!(remarks, "{remark}")?;
     }
     for (index, source) in found.iter().enumerate() {
@@ -342,10 +342,10 @@ mod tests {
                <outline xmlUrl="https://top.example.org/feed"/>
                <outline type="link" text="Page" url="https://example.org/page"/>"#,
         );
-        let told: Vec<_> =
+        let fields: Vec<_> =
             list.iter().map(|f| (f.name.as_str(), f.url.as_str(), f.group.as_deref(), f.page)).collect();
         assert_eq!(
-            told,
+            fields,
             [
                 ("its-lwn", "https://lwn.net/?a=1&b=2", Some("News/Tech & Co"), false),
                 ("its-lwn-2", "https://lwn.net/other", Some("News/Tech & Co"), false),

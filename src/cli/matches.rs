@@ -45,7 +45,7 @@ struct Matched<'c> {
     rule: &'c RuleConfig,
     part: RulePart,
     /// Indexes into the updates.
-    caught: Vec<usize>,
+    matches: Vec<usize>,
     counts: Vec<usize>,
     /// Whether a condition uses texts that are not stored.
     blind: bool,
@@ -98,7 +98,7 @@ pub fn run(config: &Config, arguments: &Args, out: &mut dyn Write) -> Result<(),
         if index > 0 {
             writeln!(out)?;
         }
-        let Matched { rule, part, caught, counts, blind } = matched;
+        let Matched { rule, part, matches, counts, blind } = matched;
         let wanted = rule.wanted.as_ref().map_or("everything".to_owned(), |wanted| wanted.text.clone());
         writeln!(
             out,
@@ -109,12 +109,14 @@ pub fn run(config: &Config, arguments: &Args, out: &mut dyn Write) -> Result<(),
         let of = updates.len();
         match (part.asked, part.triggers) {
             (true, true) if rule.terms.own => {
-                let told = counts.len() / rule.terms.every.max(1) as usize;
-                writeln!(out, "{} of the last {of} updates; told about {told} times", caught.len())?;
+                let deliveries = counts.len() / rule.terms.every.max(1) as usize;
+                writeln!(out, "{} of the last {of} updates, in {deliveries} deliveries", matches.len())?;
             }
-            (true, _) => {
-                writeln!(out, "{} of the last {of} updates, if found when others set it off", caught.len())?
-            }
+            (true, _) => writeln!(
+                out,
+                "{} of the last {of} updates, if found when others set it off",
+                matches.len()
+            )?,
             (false, _) => writeln!(out, "{} of the last {of} updates count", counts.len())?,
         }
         if *blind {
@@ -123,7 +125,7 @@ pub fn run(config: &Config, arguments: &Args, out: &mut dyn Write) -> Result<(),
                 "it asks about `text`, which is not kept of items: more may match when they are read"
             )?;
         }
-        let shown = if part.asked { caught } else { counts };
+        let shown = if part.asked { matches } else { counts };
         let row = |&at: &usize| -> Option<Vec<TableCell>> {
             let update = updates.get(at)?;
             Some(vec![
@@ -151,7 +153,7 @@ fn matched<'c>(
         let update = &updates[at];
         // Only the latest text of a page is stored.
         let text = page.filter(|_| at == 0);
-        let said = ItemFields {
+        let fields = ItemFields {
             title: update.title.as_deref(),
             link: update.link.as_deref(),
             id: Some(&update.key),
@@ -159,7 +161,7 @@ fn matched<'c>(
             authors: &update.authors,
             categories: &update.categories,
         };
-        wanted.is_none_or(|wanted| wanted.condition.holds(&said))
+        wanted.is_none_or(|wanted| wanted.condition.holds(&fields))
     };
     let in_force = |at: &usize| {
         let update = &updates[*at];
@@ -174,7 +176,7 @@ fn matched<'c>(
     Matched {
         rule,
         part,
-        caught: of(part.asked, rule.wanted.as_ref()),
+        matches: of(part.asked, rule.wanted.as_ref()),
         counts: of(part.triggers, rule.counts.as_ref()),
         blind: asks(rule.wanted.as_ref()) || asks(rule.counts.as_ref()),
     }
@@ -220,7 +222,7 @@ struct UpdateEntry<'a> {
 
 impl<'a> RuleMatchEntry<'a> {
     fn new(matched: &Matched<'a>, updates: &'a [StoredUpdate]) -> Self {
-        let Matched { rule, part, caught, counts, blind } = matched;
+        let Matched { rule, part, matches, counts, blind } = matched;
         Self {
             profile: &rule.profile,
             rule: &rule.name,
@@ -229,7 +231,7 @@ impl<'a> RuleMatchEntry<'a> {
             condition: rule.wanted.as_ref().map(|wanted| wanted.text.as_str()),
             counts: counts.len(),
             text_not_kept: *blind,
-            caught: caught.iter().map(|&at| UpdateEntry::from(&updates[at])).collect(),
+            caught: matches.iter().map(|&at| UpdateEntry::from(&updates[at])).collect(),
         }
     }
 }

@@ -25,7 +25,7 @@ use super::configured::find_source;
 use super::error::CliError;
 use super::log;
 use super::process::runtime;
-use super::status::look;
+use super::status::load_sources;
 
 /// Options of `probe`.
 #[derive(Debug, clap::Args)]
@@ -41,7 +41,7 @@ pub struct Args {
 }
 
 /// Time limit for the daemon to respond and to probe.
-const PATIENCE: Duration = Duration::from_secs(90);
+const ANSWER_LIMIT: Duration = Duration::from_secs(90);
 
 /// Probes, or shows what it would do.
 pub fn run(config: &Config, arguments: &Args, out: &mut dyn Write) -> Result<(), CliError> {
@@ -53,7 +53,7 @@ pub fn run(config: &Config, arguments: &Args, out: &mut dyn Write) -> Result<(),
     log::start("warn");
     let clock = Clock::wall();
     match runtime.block_on(once(config, &source.name, &clock)) {
-        Ok(finished) => tell(&finished, out),
+        Ok(finished) => show_result(&finished, out),
         Err(OnceError::Daemon(DaemonError::Store(StoreError::InUse(_)))) => {
             runtime.block_on(ask_daemon(config, source, &clock, out))
         }
@@ -64,7 +64,7 @@ pub fn run(config: &Config, arguments: &Args, out: &mut dyn Write) -> Result<(),
     }
 }
 
-fn tell(finished: &Finished, out: &mut dyn Write) -> Result<(), CliError> {
+fn show_result(finished: &Finished, out: &mut dyn Write) -> Result<(), CliError> {
     let status = finished.http_status.map_or_else(String::new, |status| format!(" (HTTP {status})"));
     if let Some(error) = &finished.error {
         return Err(CliError::Refused(format!("the probe failed: {error}")));
@@ -107,7 +107,7 @@ async fn ask_daemon(
     let number = ask(store, row.id, asked_at).await?;
     let stopwatch = Stopwatch::start();
     let mut accepted = false;
-    while stopwatch.elapsed() < PATIENCE {
+    while stopwatch.elapsed() < ANSWER_LIMIT {
         real_pause(Duration::from_millis(200)).await;
         if !accepted {
             match reader.answer(number).await?.as_deref() {
@@ -148,8 +148,8 @@ async fn dry_run(
     let mut inputs = ProbeInputs::default();
     let mut last_text = None;
     let mut adopted = None;
-    let mut verdict = "the gate allows it now".to_owned();
-    match look(config, now).await {
+    let mut gate_status = "the gate allows it now".to_owned();
+    match load_sources(config, now).await {
         Ok((rows, engine)) => {
             if let Some(row) = rows.into_iter().find(|row| row.name == source.name) {
                 let reader = Reader::open(&config.daemon.store).await?;
@@ -162,14 +162,14 @@ async fn dry_run(
                     timed.filter(|&(_, until)| until > now).max_by_key(|&(_, until)| until)
                 });
                 if let Some((rule, until)) = blocking {
-                    verdict = format!("the gate forbids it until {until}: {}", rule.name());
+                    gate_status = format!("the gate forbids it until {until}: {}", rule.name());
                 }
             }
         }
-        Err(CliError::Store(StoreError::Missing(_))) => verdict.push_str(" (there is no store yet)"),
+        Err(CliError::Store(StoreError::Missing(_))) => gate_status.push_str(" (there is no store yet)"),
         Err(error) => return Err(error),
     }
-    writeln!(out, "{verdict}\n")?;
+    writeln!(out, "{gate_status}\n")?;
     show_request(config, source, adopted.as_deref(), &inputs, out)?;
     writeln!(out)?;
     show_comparison(source, &inputs, last_text.as_deref(), out)?;
@@ -190,7 +190,7 @@ fn show_request(
     // Secrets are not read; only their places are shown.
     let request = request(&spec(config, source, adopted), http::HeaderMap::new(), inputs);
     writeln!(out, "GET {}", request.url)?;
-    for (name, value) in crate::fetch::client::standing_headers(config.daemon.contact.as_deref())
+    for (name, value) in crate::fetch::client::common_headers(config.daemon.contact.as_deref())
         .map_err(|error| CliError::Refused(error.message))?
         .iter()
     {

@@ -20,7 +20,7 @@ use tidewatch_core::planning::ttl::TtlForm;
 use tidewatch_core::time::{Span, Timestamp};
 
 /// Smallest probability of feed overflow to report.
-const WORTH_A_WORD: f64 = 0.01;
+const SMALLEST_OVERFLOW: f64 = 0.01;
 
 /// Number of planned times to show.
 const SHOWN: usize = 3;
@@ -30,7 +30,7 @@ pub type OpenBurst = (Timestamp, u32, f64);
 
 /// Inputs that determine the response to a burst.
 #[derive(Debug, Clone, Copy)]
-pub struct Stance<'s> {
+pub struct BurstInputs<'s> {
     /// Configured policy.
     pub policy: Policy,
     /// Configured response to bursts.
@@ -42,14 +42,19 @@ pub struct Stance<'s> {
     /// Part of the budget that bursts may use.
     pub reserve: Reserve,
     /// Current state of the source.
-    pub life: &'s BurstState,
+    pub burst_state: &'s BurstState,
 }
 
 /// How the source gets a slot, if it is sampled or overdue by more than a step.
-pub fn slot(life: &BurstState, reason: Reason, due_for: Span, params: &FleetParams) -> Option<String> {
+pub fn slot(
+    burst_state: &BurstState,
+    reason: Reason,
+    due_for: Span,
+    params: &FleetParams,
+) -> Option<String> {
     let FleetParams { step, probes_per_step, allocator, .. } = params;
     let late = due_for > *step;
-    match life.asked_by {
+    match burst_state.asked_by {
         Policy::Adaptive if reason != Reason::FirstContact => Some(format!(
             "sampled: from then on it is probed when one of the {probes_per_step} slots per {step} is free; when slots \
              are short, the allocator `{}` chooses the source",
@@ -84,17 +89,22 @@ pub fn rule(rules: &RulesConfig, name: &str) -> Option<String> {
 }
 
 /// A burst: the counts, and the response.
-pub fn burst((since, observed, expected): OpenBurst, stance: &Stance<'_>, zone: &TimeZone) -> Vec<String> {
+pub fn burst(
+    (since, observed, expected): OpenBurst,
+    inputs: &BurstInputs<'_>,
+    zone: &TimeZone,
+) -> Vec<String> {
     vec![
         format!("since {}: {observed} updates, {} expected", since.iso_in(zone), short(expected)),
-        response(stance, zone),
+        response(inputs, zone),
     ]
 }
 
-fn response(stance: &Stance<'_>, zone: &TimeZone) -> String {
-    let Stance { policy, terms, budget, price, reserve: Reserve { probes, left, .. }, life } = *stance;
+fn response(inputs: &BurstInputs<'_>, zone: &TimeZone) -> String {
+    let BurstInputs { policy, terms, budget, price, reserve: Reserve { probes, left, .. }, burst_state } =
+        *inputs;
     let reserve_left = format!("{left} of {probes} reserve probes left");
-    match (policy, terms.response, life.newest) {
+    match (policy, terms.response, burst_state.newest) {
         (Policy::Auto, ..) if price > 0.0 => {
             "no extra probes, because `price` is set; the plan counts on the burst".to_owned()
         }
@@ -113,7 +123,7 @@ fn response(stance: &Stance<'_>, zone: &TimeZone) -> String {
             };
             format!("no extra probes: {why}; the plan continues")
         }
-        (Policy::Auto, Response::Ttl, Some(newest)) if life.asked_by == Policy::Ttl => {
+        (Policy::Auto, Response::Ttl, Some(newest)) if burst_state.asked_by == Policy::Ttl => {
             let share = match terms.ttl_form {
                 TtlForm::Caches => terms.ttl_factor,
                 TtlForm::Prefetching => terms.freshness_threshold * (1.0 + terms.ttl_factor),
@@ -135,7 +145,7 @@ fn response(stance: &Stance<'_>, zone: &TimeZone) -> String {
         (Policy::Auto, Response::Ttl, _) => {
             format!(
                 "extra probes: the policy {} is due earlier this time; {reserve_left}",
-                life.asked_by.name()
+                burst_state.asked_by.name()
             )
         }
         (policy, ..) => {
@@ -145,22 +155,22 @@ fn response(stance: &Stance<'_>, zone: &TimeZone) -> String {
 }
 
 /// The part of the budget that plans leave free for bursts; `None` during a burst or if it is zero.
-pub fn reserve(stance: &Stance<'_>) -> Option<String> {
-    let Reserve { probes, left, kept } = stance.reserve;
-    let waits = kept > 0 && stance.life.burst_since.is_none();
+pub fn reserve(inputs: &BurstInputs<'_>) -> Option<String> {
+    let Reserve { probes, left, kept } = inputs.reserve;
+    let waits = kept > 0 && inputs.burst_state.burst_since.is_none();
     waits.then(|| {
         format!(
             "{left} of {probes} reserve probes left; plans keep {kept} free, because {:.0} % of the last updates \
              came in bursts",
-            100.0 * stance.life.bursty()
+            100.0 * inputs.burst_state.bursty()
         )
     })
 }
 
 /// A quiet period. `expected` is the number of updates expected since the last one, if known.
-pub fn quiet(life: &BurstState, expected: Option<f64>, zone: &TimeZone) -> Option<String> {
-    let since = life.quiet_since?.iso_in(zone);
-    let none = match life.newest {
+pub fn quiet(burst_state: &BurstState, expected: Option<f64>, zone: &TimeZone) -> Option<String> {
+    let since = burst_state.quiet_since?.iso_in(zone);
+    let none = match burst_state.newest {
         Some(newest) => format!("no update since {}", newest.iso_in(zone)),
         None => "no update".to_owned(),
     };
@@ -197,7 +207,8 @@ pub fn plan(
     if !next.is_empty() {
         lines.push(format!("next: {}", next.join(", ")));
     }
-    if let (Some(chance), Some(holds)) = (plan.overflow.filter(|&chance| chance > WORTH_A_WORD), holds) {
+    if let (Some(chance), Some(holds)) = (plan.overflow.filter(|&chance| chance > SMALLEST_OVERFLOW), holds)
+    {
         lines.push(format!(
             "its feed holds {holds} items: up to {} chance that more come between two probes; the budget allows \
              no better",
@@ -292,15 +303,17 @@ mod tests {
     fn sampled_or_late_sources_get_a_line_about_slots() {
         let params = FleetParams::default();
         let sampled = BurstState::default();
-        let told = |life: &BurstState, reason, late| slot(life, reason, Span::from_secs(late), &params);
-        assert_eq!(told(&sampled, Reason::FirstContact, 3), None);
-        let life = BurstState { asked_by: Policy::Adaptive, ..sampled };
-        let said = told(&life, Reason::Policy, -50).unwrap();
-        assert!(said.contains("20 slots per 10s") && said.contains("`adaptive`"), "{said}");
-        let planned = BurstState { asked_by: Policy::Plan, ..life };
-        assert_eq!(told(&planned, Reason::Plan, -50), None);
+        let slot_line = |burst_state: &BurstState, reason, late| {
+            slot(burst_state, reason, Span::from_secs(late), &params)
+        };
+        assert_eq!(slot_line(&sampled, Reason::FirstContact, 3), None);
+        let burst_state = BurstState { asked_by: Policy::Adaptive, ..sampled };
+        let line = slot_line(&burst_state, Reason::Policy, -50).unwrap();
+        assert!(line.contains("20 slots per 10s") && line.contains("`adaptive`"), "{line}");
+        let planned = BurstState { asked_by: Policy::Plan, ..burst_state };
+        assert_eq!(slot_line(&planned, Reason::Plan, -50), None);
         assert!(
-            told(&planned, Reason::Plan, 50)
+            slot_line(&planned, Reason::Plan, 50)
                 .unwrap()
                 .starts_with("overdue by 50s: the daemon is not running")
         );
@@ -309,14 +322,14 @@ mod tests {
     #[test]
     fn a_plan_is_described_in_a_few_lines() {
         let mut row = some_plan();
-        let told = plan(&row, Policy::Auto, Some(20), &TimeZone::UTC, noon());
+        let lines = plan(&row, Policy::Auto, Some(20), &TimeZone::UTC, noon());
         assert_eq!(
-            told[0],
+            lines[0],
             "made 2h ago for 1d: 48 probes, expected cost 3.1 (at most 0.0097 % above the best possible); one \
              probe more would save 0.041 at most"
         );
-        assert_eq!(told[1].matches("2026-11-16 1").count(), SHOWN, "{}", told[1]);
-        assert!(told[2].starts_with("its feed holds 20 items: up to 12 % chance"), "{}", told[2]);
+        assert_eq!(lines[1].matches("2026-11-16 1").count(), SHOWN, "{}", lines[1]);
+        assert!(lines[2].starts_with("its feed holds 20 items: up to 12 % chance"), "{}", lines[2]);
         row.overflow = Some(0.001);
         assert_eq!(plan(&row, Policy::Auto, Some(20), &TimeZone::UTC, noon()).len(), 2);
         assert_eq!(short(0.0), "0");
@@ -325,22 +338,22 @@ mod tests {
 
     #[test]
     fn only_an_optimised_plan_shows_its_quality() {
-        for (by, policy, said) in [
+        for (by, policy, expected) in [
             (Policy::IndHist, Policy::IndHist, "by the policy ind_hist"),
             (Policy::AggHist, Policy::AggHist, "by the policy agg_hist"),
             (Policy::AggHist, Policy::Auto, "by its group's rhythm while its own history is thin"),
         ] {
             let row = PlanRow { by, overflow: None, ..some_plan() };
-            let told = plan(&row, policy, Some(20), &TimeZone::UTC, noon());
-            assert_eq!(told[0], format!("made 2h ago for 1d: 48 probes, {said}"));
-            assert!(told[1].starts_with("next: 2026-11-16 1"), "{}", told[1]);
+            let lines = plan(&row, policy, Some(20), &TimeZone::UTC, noon());
+            assert_eq!(lines[0], format!("made 2h ago for 1d: 48 probes, {expected}"));
+            assert!(lines[1].starts_with("next: 2026-11-16 1"), "{}", lines[1]);
             assert_eq!(PlanDocument::new(&row, noon()).by, by.name());
         }
     }
 
     #[test]
     fn a_burst_is_described_with_the_response() {
-        let life = BurstState {
+        let burst_state = BurstState {
             asked_by: Policy::Ttl,
             follows: Policy::Ttl,
             newest: Some(noon() - Span::from_mins(50)),
@@ -350,86 +363,95 @@ mod tests {
         let budget = Budget { probes: 96, per: Span::from_days(1), min_spacing: Span::from_mins(10) };
         let terms = BurstTerms { response: Response::Ttl, ..BurstTerms::default() };
         let reserve = Reserve { probes: 19, left: 17, kept: 17 };
-        let stance =
-            Stance { policy: Policy::Auto, terms: &terms, budget, price: 0.0, reserve, life: &life };
-        let said =
-            |stance: &Stance<'_>| burst((noon() - Span::from_hours(2), 23, 1.24), stance, &TimeZone::UTC);
-        let told = said(&stance);
-        assert!(told[0].starts_with("since 2026-11-16 10:00"), "{told:?}");
-        assert!(told[0].ends_with(": 23 updates, 1.2 expected"), "{told:?}");
+        let inputs = BurstInputs {
+            policy: Policy::Auto,
+            terms: &terms,
+            budget,
+            price: 0.0,
+            reserve,
+            burst_state: &burst_state,
+        };
+        let described = |inputs: &BurstInputs<'_>| {
+            burst((noon() - Span::from_hours(2), 23, 1.24), inputs, &TimeZone::UTC)
+        };
+        let lines = described(&inputs);
+        assert!(lines[0].starts_with("since 2026-11-16 10:00"), "{lines:?}");
+        assert!(lines[0].ends_with(": 23 updates, 1.2 expected"), "{lines:?}");
         assert!(
-            told[1].starts_with(
+            lines[1].starts_with(
                 "extra probes: the next one after 20 % of the age of the last update (2026-11-16 11:10"
             ),
-            "{told:?}"
+            "{lines:?}"
         );
         assert!(
-            told[1]
+            lines[1]
                 .ends_with("at least 10m apart, as far as the reserve lasts; 17 of 19 reserve probes left"),
-            "{told:?}"
+            "{lines:?}"
         );
 
         let prefetching = BurstTerms { ttl_form: TtlForm::Prefetching, freshness_threshold: 0.5, ..terms };
-        let told = said(&Stance { terms: &prefetching, ..stance });
-        assert!(told[1].contains("after 60 % of the age"), "{told:?}");
+        let lines = described(&BurstInputs { terms: &prefetching, ..inputs });
+        assert!(lines[1].contains("after 60 % of the age"), "{lines:?}");
 
-        let by_plan = BurstState { asked_by: Policy::Plan, ..life.clone() };
-        let stance = Stance { life: &by_plan, ..stance };
-        let told = said(&stance);
+        let by_plan = BurstState { asked_by: Policy::Plan, ..burst_state.clone() };
+        let inputs = BurstInputs { burst_state: &by_plan, ..inputs };
+        let lines = described(&inputs);
         assert_eq!(
-            told[1],
+            lines[1],
             "extra probes: the policy plan is due earlier this time; 17 of 19 reserve probes left"
         );
-        let told = said(&Stance { reserve: Reserve { left: 0, ..reserve }, ..stance });
+        let lines = described(&BurstInputs { reserve: Reserve { left: 0, ..reserve }, ..inputs });
         assert_eq!(
-            told[1],
+            lines[1],
             "extra probes for the burst are paused: 0 of 19 reserve probes left; they return over the next 1d"
         );
-        let none = Stance { reserve: Reserve { probes: 0, left: 0, kept: 0 }, ..stance };
-        let few = Stance { budget: Budget { probes: 3, ..budget }, ..none };
+        let none = BurstInputs { reserve: Reserve { probes: 0, left: 0, kept: 0 }, ..inputs };
+        let few = BurstInputs { budget: Budget { probes: 3, ..budget }, ..none };
         assert_eq!(
-            said(&few)[1],
+            described(&few)[1],
             "no extra probes: [burst] reserve of 3 probes per 1d is less than one; the plan continues"
         );
-        let told = said(&Stance { terms: &BurstTerms { reserve: 0.0, ..terms }, ..none });
-        assert_eq!(told[1], "no extra probes: [burst] reserve is 0; the plan continues");
-        let told = said(&Stance { price: 0.3, ..none });
-        assert_eq!(told[1], "no extra probes, because `price` is set; the plan counts on the burst");
+        let lines = described(&BurstInputs { terms: &BurstTerms { reserve: 0.0, ..terms }, ..none });
+        assert_eq!(lines[1], "no extra probes: [burst] reserve is 0; the plan continues");
+        let lines = described(&BurstInputs { price: 0.3, ..none });
+        assert_eq!(lines[1], "no extra probes, because `price` is set; the plan counts on the burst");
         let replan = BurstTerms { response: Response::Replan, ..terms };
-        let told = said(&Stance { terms: &replan, ..stance });
-        assert!(told[1].starts_with("plans count on more updates"), "{told:?}");
-        let told = said(&Stance { policy: Policy::Uniform, ..stance });
-        assert_eq!(told[1], "no extra probes: the policy is uniform, and only auto sends them");
+        let lines = described(&BurstInputs { terms: &replan, ..inputs });
+        assert!(lines[1].starts_with("plans count on more updates"), "{lines:?}");
+        let lines = described(&BurstInputs { policy: Policy::Uniform, ..inputs });
+        assert_eq!(lines[1], "no extra probes: the policy is uniform, and only auto sends them");
     }
 
     #[test]
     fn the_reserve_and_quiet_periods_are_described() {
-        let mut life = BurstState { in_bursts: 440_000, ..BurstState::default() };
+        let mut burst_state = BurstState { in_bursts: 440_000, ..BurstState::default() };
         let terms = BurstTerms::default();
         let budget = Budget::default();
-        let stance = |life, kept| Stance {
+        let inputs = |burst_state, kept| BurstInputs {
             policy: Policy::Auto,
             terms: &terms,
             budget,
             price: 0.0,
             reserve: Reserve { probes: 9, left: 9, kept },
-            life,
+            burst_state,
         };
         assert_eq!(
-            reserve(&stance(&life, 7)).expect("something"),
+            reserve(&inputs(&burst_state, 7)).expect("something"),
             "9 of 9 reserve probes left; plans keep 7 free, because 44 % of the last updates came in bursts"
         );
-        assert_eq!(reserve(&stance(&life, 0)), None, "plans use the whole budget");
-        assert_eq!(quiet(&life, None, &TimeZone::UTC), None);
-        life.quiet_since = Some(noon());
-        assert!(quiet(&life, None, &TimeZone::UTC).is_some_and(|told| told.ends_with(": no update")));
-        life.newest = Some(noon() - Span::from_days(3));
-        let told = quiet(&life, Some(9.21), &TimeZone::UTC).expect("something");
+        assert_eq!(reserve(&inputs(&burst_state, 0)), None, "plans use the whole budget");
+        assert_eq!(quiet(&burst_state, None, &TimeZone::UTC), None);
+        burst_state.quiet_since = Some(noon());
         assert!(
-            told.starts_with("since 2026-11-16 12:00")
-                && told.contains(": no update since 2026-11-13 12:00"),
-            "{told}"
+            quiet(&burst_state, None, &TimeZone::UTC).is_some_and(|line| line.ends_with(": no update"))
         );
-        assert!(told.ends_with(", 9.2 expected"), "{told}");
+        burst_state.newest = Some(noon() - Span::from_days(3));
+        let line = quiet(&burst_state, Some(9.21), &TimeZone::UTC).expect("something");
+        assert!(
+            line.starts_with("since 2026-11-16 12:00")
+                && line.contains(": no update since 2026-11-13 12:00"),
+            "{line}"
+        );
+        assert!(line.ends_with(", 9.2 expected"), "{line}");
     }
 }

@@ -41,7 +41,7 @@ pub fn run(path: Option<&Path>, arguments: &Args) -> Result<(), CliError> {
     let path = config::load::find(path)?;
     let config = config::load::load(&path)?;
     if config.daemon.contact.is_none() {
-        tracing::warn!("no [daemon] contact: publishers who mind our probes cannot tell us, only ban us");
+        tracing::warn!("no [daemon] contact: publishers cannot write to you, and may block you instead");
     }
     let runtime = runtime()?;
     let (commands, orders) = mpsc::unbounded_channel();

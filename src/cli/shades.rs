@@ -43,12 +43,12 @@ pub fn swatch(shade: usize, text: &str, mark: bool, colours: bool) -> String {
 
 /// The legend: each shade as a cell, with its smallest value.
 pub fn shades(peak: f64, cell: &str, colours: bool) -> String {
-    let said = (0..SHADES).map(|shade| {
+    let cells = (0..SHADES).map(|shade| {
         let from = match shade {
             0 => format!("under {}", number(shade_from(1, peak))),
             _ => format!("{}+", number(shade_from(shade, peak))),
         };
         format!("  [{}] {from}", swatch(shade, cell, false, colours))
     });
-    said.collect()
+    cells.collect()
 }

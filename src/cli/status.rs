@@ -34,7 +34,7 @@ pub fn run(
     let now = Clock::wall().now();
     let period = period.map(|span| Period::last(span, now));
     let (rows, fleet, fits, measured, loads) = runtime()?.block_on(async {
-        let (rows, fleet) = look(config, now).await?;
+        let (rows, fleet) = load_sources(config, now).await?;
         let reader = Reader::open(&config.daemon.store).await?;
         let fits = reader.fits().await?;
         let measured = match period {
@@ -89,7 +89,10 @@ pub fn run(
 }
 
 /// The stored sources, and an engine loaded from them as the daemon would.
-pub async fn look(config: &Config, now: Timestamp) -> Result<(Vec<SourceReportRow>, Engine), CliError> {
+pub async fn load_sources(
+    config: &Config,
+    now: Timestamp,
+) -> Result<(Vec<SourceReportRow>, Engine), CliError> {
     let reader = Reader::open(&config.daemon.store).await?;
     let rows = reader.sources().await?;
     let loaded = load_engine(config, &mut *reader.connection().await?, now).await?;

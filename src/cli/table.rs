@@ -54,7 +54,7 @@ impl TableCell {
     }
 
     /// Its colour.
-    pub fn stands_out(&self) -> Tone {
+    pub fn colour(&self) -> Tone {
         self.tone
     }
 

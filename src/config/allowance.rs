@@ -40,31 +40,31 @@ impl Default for Allowance {
 
 impl Allowance {
     /// `[budget]` over the built-in defaults; not an own budget.
-    pub fn everyones(raw: &raw::Budget, faults: &mut Faults) -> Self {
+    pub fn common(raw: &raw::Budget, faults: &mut Faults) -> Self {
         Self { own: false, ..Self::default().overlaid(raw, faults) }
     }
 
     /// This allowance with the keys of one section on top.
     pub fn overlaid(mut self, raw: &raw::Budget, faults: &mut Faults) -> Self {
-        let mut blame = None;
+        let mut place = None;
         if let Some(text) = &raw.per {
             self.per = values::span("per", text, LowerBound::Positive, faults);
             self.per_at = Some(text.at);
-            blame = Some(text.at);
+            place = Some(text.at);
         }
         if let Some(number) = raw.probes {
             self.probes = values::count("probes", number, faults);
-            blame = Some(number.at);
+            place = Some(number.at);
         }
         if let Some(text) = &raw.min_spacing {
             self.min_spacing = values::span("min_spacing", text, LowerBound::Zero, faults);
-            blame = Some(text.at);
+            place = Some(text.at);
         }
         if let Some(text) = &raw.price {
             // The price does not limit the number of probes, so it does not make the budget an own one.
             self.price = values::span("price", text, LowerBound::Zero, faults);
         }
-        if let Some(at) = blame {
+        if let Some(at) = place {
             self.own = true;
             self.check_fit(at, faults);
         }

@@ -91,9 +91,9 @@ pub fn parse(files: &[(Curve, PathBuf, String)]) -> Result<Vec<Steps>, Faults> {
 
 fn one(file: usize, words: Words, text: &str, faults: &mut Faults) -> Option<Steps> {
     let (document, errors) = DeTable::parse_recoverable(text);
-    let torn = Rc::new(syntax(file, text, &errors, faults));
-    let (sound, before) = (torn.is_empty(), faults.len());
-    let mut table = TomlTable::new(file, 0..0, torn, "this file", document.into_inner());
+    let gaps = Rc::new(syntax(file, text, &errors, faults));
+    let (sound, before) = (gaps.is_empty(), faults.len());
+    let mut table = TomlTable::new(file, 0..0, gaps, "this file", document.into_inner());
     let zone = match table.text("time_zone", faults) {
         Some(name) => values::time_zone(&name, faults),
         None => Some(TimeZone::UTC),
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn every_value_is_checked() {
-        for (text, said) in [
+        for (text, expected) in [
             ("default_per_day = nan", "`default_per_day` can't be NaN"),
             ("default_per_day = -inf", "`default_per_day` can't be -inf"),
             ("default_per_day = -0.5", "`default_per_day` can't be -0.5"),
@@ -199,7 +199,7 @@ mod tests {
         ] {
             let found = messages(Curve::Rate, text);
             assert_eq!(found.len(), 1, "{text}: {found:?}");
-            assert!(found[0].starts_with(said), "{text}: {found:?}");
+            assert!(found[0].starts_with(expected), "{text}: {found:?}");
         }
     }
 

@@ -32,7 +32,7 @@ pub struct Spot {
 pub struct Fault {
     /// Where.
     pub at: Spot,
-    /// What is wrong.
+    /// The problem.
     pub message: String,
     /// What was expected, or what to do.
     pub hint: Option<String>,

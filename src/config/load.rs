@@ -81,7 +81,7 @@ pub fn load_again(path: &Path, before: Option<&Config>) -> Result<Config, LoadEr
     let mut files = vec![path.to_owned()];
     files.extend(beside(&path.with_file_name("sources.d"))?);
     let text = |path: &Path| read_text(path).map(|(_, text)| text);
-    match merge::gather(&files, text, before)? {
+    match merge::merge_files(&files, text, before)? {
         Some(config) => Ok(config),
         // Parses all texts together, to show each fault at its place.
         None => valid::parse(&read(path)?).map_err(LoadError::Faults),

@@ -24,7 +24,7 @@ use super::valid::{GroupIndex, Longest, assemble};
 
 /// Reads and checks the files, the main file first. `before` is the current configuration, if any.
 /// `None`: a file has a fault.
-pub fn gather<E>(
+pub fn merge_files<E>(
     files: &[PathBuf],
     read: impl Fn(&Path) -> Result<String, E>,
     before: Option<&Config>,
@@ -96,7 +96,7 @@ fn pass<E>(
     let mut around = Surroundings {
         allowance: Allowance::default(),
         // Until all groups are known, no group is reported as missing.
-        torn: groups.is_none(),
+        incomplete: groups.is_none(),
         groups: groups.unwrap_or_default(),
         common: Common::default(),
     };
@@ -124,7 +124,7 @@ fn pass<E>(
         raw.read_file(index, &text, main, &mut faults);
         drop(text);
         if index == 0 {
-            around.allowance = Allowance::everyones(&raw.budget, &mut faults);
+            around.allowance = Allowance::common(&raw.budget, &mut faults);
             longest = Longest(around.allowance.per());
         }
         let only_sources = raw.groups.is_empty();
@@ -158,7 +158,7 @@ fn pass<E>(
     if reused && defaults != before.defaults {
         return Ok(Pass::Afresh);
     }
-    if early && around.torn && !around.groups.is_empty() {
+    if early && around.incomplete && !around.groups.is_empty() {
         return Ok(Pass::Again(around.groups));
     }
     sources.shrink_to_fit();
@@ -186,13 +186,13 @@ impl Names {
 mod tests {
     use super::*;
 
-    fn gathered(texts: &[&str], before: Option<&Config>) -> Option<Config> {
+    fn merged(texts: &[&str], before: Option<&Config>) -> Option<Config> {
         let paths: Vec<PathBuf> = (0..texts.len()).map(|index| index.to_string().into()).collect();
         let text = |path: &Path| -> Result<String, ()> {
             let index: usize = path.to_str().and_then(|name| name.parse().ok()).ok_or(())?;
             Ok(texts[index].to_owned())
         };
-        gather(&paths, text, before).expect("all can be read")
+        merge_files(&paths, text, before).expect("all can be read")
     }
 
     fn together(texts: &[&str]) -> Option<Config> {
@@ -213,10 +213,10 @@ mod tests {
         for texts in
             [&[ONE, TWO][..], &[TWO, NEWS, ONE], &["", ONE, TWO, NEWS], &["[budget]\nprobes = 9\n", TWO]]
         {
-            let (gathered, together) = (gathered(texts, None).unwrap(), together(texts).unwrap());
-            assert_eq!(gathered.files, together.files);
-            assert_eq!(gathered.sources.len(), together.sources.len());
-            for (one, other) in gathered.sources.iter().zip(&together.sources) {
+            let (merged, together) = (merged(texts, None).unwrap(), together(texts).unwrap());
+            assert_eq!(merged.files, together.files);
+            assert_eq!(merged.sources.len(), together.sources.len());
+            for (one, other) in merged.sources.iter().zip(&together.sources) {
                 assert!(same(one, other), "{one:?} and {other:?}");
             }
         }
@@ -228,15 +228,15 @@ mod tests {
         for texts in
             [&[ONE, ONE][..], &[ONE, &other], &[&other, ONE], &[NEWS, NEWS], &["", "[fleet]\n"], &["x"]]
         {
-            assert!(gathered(texts, None).is_none() && together(texts).is_none(), "{texts:?}");
+            assert!(merged(texts, None).is_none() && together(texts).is_none(), "{texts:?}");
         }
     }
 
     #[test]
     fn unchanged_sources_are_shared() {
-        let before = gathered(&[ONE, TWO], None).unwrap();
+        let before = merged(&[ONE, TWO], None).unwrap();
         let longer = TWO.replace("/b", "/c");
-        let after = gathered(&[&longer, ONE], Some(&before)).unwrap();
+        let after = merged(&[&longer, ONE], Some(&before)).unwrap();
         assert!(Arc::ptr_eq(&after.sources[1], &before.sources[0]));
         assert_eq!(after.sources[0].url.as_str(), "https://example.org/c");
     }
@@ -244,20 +244,20 @@ mod tests {
     #[test]
     fn an_unchanged_file_follows_changed_defaults() {
         let files = ["[budget]\nprobes = 9\n", NEWS, ONE, TWO];
-        let before = gathered(&files, None).unwrap();
-        let as_before = gathered(&files, Some(&before)).unwrap();
+        let before = merged(&files, None).unwrap();
+        let as_before = merged(&files, Some(&before)).unwrap();
         for (one, other) in as_before.sources.iter().zip(&before.sources) {
             assert!(Arc::ptr_eq(one, other));
         }
         let fewer = ["[budget]\nprobes = 8\n", NEWS, ONE, TWO];
-        assert_eq!(gathered(&fewer, Some(&before)).unwrap().sources[1].budget.probes, 8);
+        assert_eq!(merged(&fewer, Some(&before)).unwrap().sources[1].budget.probes, 8);
         let news = NEWS.replace("= 3", "= 2");
         let other_group = [files[0], &news, ONE, TWO];
-        let after = gathered(&other_group, Some(&before)).unwrap();
+        let after = merged(&other_group, Some(&before)).unwrap();
         assert_eq!((after.sources[0].budget.probes, after.sources[1].budget.probes), (2, 9));
         let without_group = [files[0], ONE, TWO];
-        assert_eq!(gathered(&without_group, Some(&before)).unwrap().sources[0].budget.probes, 9);
+        assert_eq!(merged(&without_group, Some(&before)).unwrap().sources[0].budget.probes, 9);
         let twice = [files[0], NEWS, ONE, TWO, &format!("{TWO}\n")];
-        assert!(gathered(&twice, Some(&before)).is_none(), "the same name in two files");
+        assert!(merged(&twice, Some(&before)).is_none(), "the same name in two files");
     }
 }

@@ -13,7 +13,7 @@ use super::raw_header::{HeaderValue, read_headers};
 use super::raw_profile::{Profile, RawTarget};
 use super::raw_window::RawWindow;
 use super::reader::{At, Size, TomlTable, wrong_type};
-use super::syntax_gaps::Torn;
+use super::syntax_gaps::SyntaxGaps;
 
 /// The content of all files.
 #[derive(Debug, Default)]
@@ -30,7 +30,7 @@ pub struct Raw {
     pub profiles: Vec<Profile>,
     pub targets: Vec<RawTarget>,
     /// Whether a file has syntax errors. A key that seems missing may then only be unreadable.
-    pub torn: bool,
+    pub incomplete: bool,
 }
 
 macro_rules! section {
@@ -148,9 +148,9 @@ impl Raw {
     /// Reads one more file.
     pub fn read_file(&mut self, index: usize, text: &str, main: &Path, faults: &mut Faults) {
         let (document, errors) = DeTable::parse_recoverable(text);
-        let torn = Rc::new(syntax(index, text, &errors, faults));
-        self.torn |= !torn.is_empty();
-        let mut table = TomlTable::new(index, 0..0, torn, "this file", document.into_inner());
+        let gaps = Rc::new(syntax(index, text, &errors, faults));
+        self.incomplete |= !gaps.is_empty();
+        let mut table = TomlTable::new(index, 0..0, gaps, "this file", document.into_inner());
         if index == 0 {
             self.read_settings(&mut table, faults);
         }
@@ -225,7 +225,12 @@ fn budget_of(table: &mut TomlTable<'_>, title: &str, faults: &mut Faults) -> Bud
 }
 
 /// Adds syntax errors to the faults, at most one per line.
-pub(super) fn syntax(file: usize, text: &str, errors: &[toml::de::Error], faults: &mut Faults) -> Torn {
+pub(super) fn syntax(
+    file: usize,
+    text: &str,
+    errors: &[toml::de::Error],
+    faults: &mut Faults,
+) -> SyntaxGaps {
     let mut places: Vec<_> = errors
         .iter()
         .map(|error| (error.span().unwrap_or(text.len()..text.len()), error.message()))
@@ -246,7 +251,7 @@ pub(super) fn syntax(file: usize, text: &str, errors: &[toml::de::Error], faults
         };
         faults.add_unreadable(at, message, hint);
     }
-    Torn::new(text, places.into_iter().map(|(span, _)| span.start).collect())
+    SyntaxGaps::new(text, places.into_iter().map(|(span, _)| span.start).collect())
 }
 
 impl Fetch {

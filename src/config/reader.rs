@@ -11,7 +11,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::fault::{Faults, Spot};
 use super::spelling;
-use super::syntax_gaps::Torn;
+use super::syntax_gaps::SyntaxGaps;
 
 /// A value and its place.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -50,7 +50,7 @@ pub struct TomlTable<'i> {
     /// Place of its header, or of the whole inline table.
     pub at: Spot,
     /// Syntax errors of the file.
-    pub torn: Rc<Torn>,
+    pub gaps: Rc<SyntaxGaps>,
     title: String,
     entries: Vec<TomlEntry<'i>>,
     known: Vec<&'static str>,
@@ -61,7 +61,7 @@ impl<'i> TomlTable<'i> {
     pub fn new(
         file: usize,
         span: Range<usize>,
-        torn: Rc<Torn>,
+        gaps: Rc<SyntaxGaps>,
         title: impl Into<String>,
         table: DeTable<'i>,
     ) -> Self {
@@ -74,7 +74,7 @@ impl<'i> TomlTable<'i> {
                 value,
             })
             .collect();
-        Self { at: spot(span), torn, title: title.into(), entries, known: Vec::new() }
+        Self { at: spot(span), gaps, title: title.into(), entries, known: Vec::new() }
     }
 
     fn spot(&self, value: &Spanned<DeValue<'i>>) -> Spot {
@@ -123,7 +123,7 @@ impl<'i> TomlTable<'i> {
     fn missing(&self, key: &str, faults: &mut Faults) {
         // A misspelt key is reported as unknown; that hint names the right key.
         let misspelt = self.entries.iter().any(|entry| spelling::closest(&entry.key, [key]).is_some());
-        if !self.torn.touches(self.at) && !misspelt {
+        if !self.gaps.touches(self.at) && !misspelt {
             faults.add_with_hint(
                 self.at,
                 format!("{} has no `{key}`", self.title),
@@ -263,7 +263,7 @@ impl<'i> TomlTable<'i> {
 
     /// A table inside this one.
     pub fn inner(&self, at: Spot, title: impl Into<String>, table: DeTable<'i>) -> TomlTable<'i> {
-        TomlTable::new(at.file, at.start..at.end, Rc::clone(&self.torn), title, table)
+        TomlTable::new(at.file, at.start..at.end, Rc::clone(&self.gaps), title, table)
     }
 
     fn as_table(

@@ -44,7 +44,7 @@ pub struct Around<'c> {
     /// Length of a step, the shortest possible delay.
     pub step: Span,
     /// Whether a file has syntax errors. A name that seems missing may then only be unreadable.
-    pub torn: bool,
+    pub incomplete: bool,
 }
 
 /// Checks all profiles.
@@ -260,7 +260,7 @@ fn target(word: &At<String>, around: &Around<'_>, faults: &mut Faults) -> Option
     if let Some(target) = targets.iter().find(|target| *target.name == *word.value) {
         return Some(Arc::clone(&target.name));
     }
-    if around.torn {
+    if around.incomplete {
         return None;
     }
     let bare = word.value.rsplit(':').next().unwrap_or_default();
@@ -307,7 +307,7 @@ impl<'c> KnownNames<'c> {
             };
             if all.contains(name) {
                 into.insert(name.to_owned());
-            } else if !around.torn {
+            } else if !around.incomplete {
                 let hint = match spelling::closest(name, all.iter().copied()) {
                     Some(meant) if kind == "group" => format!("did you mean `group:{meant}`?"),
                     Some(meant) => format!("did you mean `{meant}`?"),

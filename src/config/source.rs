@@ -80,7 +80,7 @@ pub struct Surroundings {
     /// `[group.…]`. If empty, any group label is allowed.
     pub groups: HashMap<String, GroupDefaults>,
     /// Whether a group's table may be unreadable or not yet read.
-    pub torn: bool,
+    pub incomplete: bool,
     /// Values shared by many sources.
     pub common: Common,
 }
@@ -219,7 +219,7 @@ pub fn label(what: &str, name: At<String>, faults: &mut Faults) -> Option<String
 }
 
 fn known_group(group: &At<String>, around: &Surroundings, faults: &mut Faults) {
-    if around.groups.is_empty() || around.torn || around.groups.contains_key(&group.value) {
+    if around.groups.is_empty() || around.incomplete || around.groups.contains_key(&group.value) {
         return;
     }
     let mut names: Vec<&str> = around.groups.keys().map(String::as_str).collect();

@@ -9,12 +9,12 @@ use super::fault::Spot;
 
 /// Syntax errors of a file. A key that seems missing near one may only be unreadable.
 #[derive(Debug, Default)]
-pub struct Torn {
+pub struct SyntaxGaps {
     errors: Vec<usize>,
     headers: HashSet<usize>,
 }
 
-impl Torn {
+impl SyntaxGaps {
     /// From the byte offsets of the errors, in ascending order.
     pub fn new(text: &str, errors: Vec<usize>) -> Self {
         let mut headers = HashSet::new();
@@ -55,19 +55,19 @@ mod tests {
     fn only_the_table_around_an_error_is_affected() {
         let text = "[a]\nx = 1\n  [[b]]\ny = \n[c]\nw = [{ z }]\n";
         let starts = ["[a]", "[[b]]", "[c]"].map(|header| text.find(header).unwrap());
-        let torn = Torn::new(text, vec![text.find("y =").unwrap() + 4]);
-        let touched = starts.map(|start| torn.touches(Spot { file: 0, start, end: start + 3 }));
+        let gaps = SyntaxGaps::new(text, vec![text.find("y =").unwrap() + 4]);
+        let touched = starts.map(|start| gaps.touches(Spot { file: 0, start, end: start + 3 }));
         assert_eq!(touched, [false, true, false]);
         let inline = text.find('{').unwrap();
-        let torn = Torn::new(text, vec![inline + 3]);
-        assert!(torn.touches(Spot { file: 0, start: inline, end: inline + 5 }));
+        let gaps = SyntaxGaps::new(text, vec![inline + 3]);
+        assert!(gaps.touches(Spot { file: 0, start: inline, end: inline + 5 }));
     }
 
     #[test]
     fn an_error_at_the_very_end_belongs_to_the_last_table() {
         let text = "[a]\n[b]\nx = \"";
-        let torn = Torn::new(text, vec![text.len()]);
-        assert!(torn.touches(Spot { file: 0, start: 4, end: 7 }));
-        assert!(!torn.touches(Spot { file: 0, start: 0, end: 3 }));
+        let gaps = SyntaxGaps::new(text, vec![text.len()]);
+        assert!(gaps.touches(Spot { file: 0, start: 4, end: 7 }));
+        assert!(!gaps.touches(Spot { file: 0, start: 0, end: 3 }));
     }
 }

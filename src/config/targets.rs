@@ -67,7 +67,7 @@ fn one(raw: raw_profile::RawTarget, faults: &mut Faults) -> Option<TargetConfig>
         Way::Exec { command: words }
     } else if let Some(text) = raw.webhook {
         let allow_private = raw.allow_private.is_some_and(|flag| flag.value);
-        // Anyone with the address can post to it, so it is treated as a secret.
+        // The address alone allows a post, so it is treated as a secret.
         faults.hide(text.at);
         let url = address::read(&text.value, allow_private).map_err(|error| {
             faults.add_with_hint(text.at, error.to_string(), error.hint());

@@ -54,7 +54,7 @@ pub fn profiles(file: (PathBuf, String), sources: &[(&str, &str)]) -> Result<Rul
     let files = [file];
     let mut faults = Faults::new(&files);
     let mut raw = Raw::read(&files, &mut faults);
-    if raw.profiles.is_empty() && !raw.torn {
+    if raw.profiles.is_empty() && !raw.incomplete {
         let nothing = Spot { file: 0, start: 0, end: 0 };
         let hint = "add a `[[profile]]` with a `[[profile.rule]]`";
         faults.add_with_hint(nothing, "this file holds no profile", hint);
@@ -65,7 +65,7 @@ pub fn profiles(file: (PathBuf, String), sources: &[(&str, &str)]) -> Result<Rul
         targets: None,
         zone: &importance.time_zone,
         step: FleetParams::default().step,
-        torn: raw.torn,
+        incomplete: raw.incomplete,
     };
     let rules = rules::check(raw.profiles, &around, &mut faults);
     if faults.is_empty() {
@@ -77,14 +77,18 @@ pub fn profiles(file: (PathBuf, String), sources: &[(&str, &str)]) -> Result<Rul
 
 /// Replaces invalid values by defaults. If there are faults, the caller discards the result.
 fn check(mut raw: Raw, files: Vec<PathBuf>, faults: &mut Faults) -> Config {
-    let allowance = Allowance::everyones(&raw.budget, faults);
+    let allowance = Allowance::common(&raw.budget, faults);
     let mut longest = Longest(allowance.per());
     let mut groups = GroupIndex::default();
     for group in std::mem::take(&mut raw.groups) {
         groups.declare(group, &allowance, &mut longest, faults);
     }
-    let around =
-        Surroundings { allowance, groups: groups.known, torn: raw.torn, common: Common::default() };
+    let around = Surroundings {
+        allowance,
+        groups: groups.known,
+        incomplete: raw.incomplete,
+        common: Common::default(),
+    };
     let sources = sources(std::mem::take(&mut raw.sources), &around, &mut longest, faults);
     assemble(raw, files, sources, &longest, faults)
 }
@@ -98,7 +102,7 @@ pub(super) fn assemble(
     faults: &mut Faults,
 ) -> Config {
     // After a fault, a source may be missing from the list; a rule that names it is not at fault.
-    let unsure = raw.torn || !faults.is_empty();
+    let unsure = raw.incomplete || !faults.is_empty();
     let rate = rate(raw.rate, faults);
     let importance = importance(raw.importance, faults);
     let fleet = fleet(raw.fleet, faults);
@@ -109,7 +113,7 @@ pub(super) fn assemble(
         targets: Some(&targets),
         zone: &importance.time_zone,
         step: fleet.step,
-        torn: unsure,
+        incomplete: unsure,
     };
     let rules = Arc::new(rules::check(raw.profiles, &around, faults));
     let (burst, terms) = burst(raw.burst, rate.freshness_threshold, faults);

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::config::profile::RuleConfig;
-use crate::store::record::CaughtRecord;
+use crate::store::record::MatchRecord;
 use tidewatch_core::engine::rule_registry::RuleMatch;
 use tidewatch_core::observe::query::QueryField;
 use tidewatch_core::observe::{Occurred, Update};
@@ -12,19 +12,19 @@ use tidewatch_core::time::Timestamp;
 use super::probe::Finished;
 
 /// One record for each rule with a match.
-pub fn records(finished: &Finished, notices: &[RuleMatch]) -> Vec<CaughtRecord> {
+pub fn records(finished: &Finished, notices: &[RuleMatch]) -> Vec<MatchRecord> {
     let record = |notice: &RuleMatch| {
         let rule = finished.rules.named(&notice.rule)?;
         let updates = &finished.observation.as_ref()?.updates;
-        let caught = notice.items.iter().filter_map(|&index| updates.get(index as usize));
-        Some(CaughtRecord {
+        let matched = notice.items.iter().filter_map(|&index| updates.get(index as usize));
+        Some(MatchRecord {
             name: rule.terms.name.clone(),
             profile: rule.profile.clone(),
             rule: rule.name.clone(),
             targets: rule.deliver.clone(),
             document: document(rule, finished),
-            items: caught.map(|update| item(rule, update, finished.finished)).collect(),
-            tells: notice.tells,
+            items: matched.map(|update| item(rule, update, finished.finished)).collect(),
+            deliver_now: notice.tells,
         })
     };
     notices.iter().filter_map(record).collect()

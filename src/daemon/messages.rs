@@ -24,7 +24,7 @@ pub enum Control {
     /// A probe was requested by hand.
     Request(ProbeRequest),
     /// An event for the engine.
-    Tell(EngineEvent),
+    Event(EngineEvent),
 }
 
 /// A requested probe.

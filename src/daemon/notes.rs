@@ -19,12 +19,12 @@ pub fn event(id: SourceId, at: Timestamp, note: &Note) -> Option<EventRecord> {
             ("state_changed", Some(id), Some(format!("{} -> {}", from.name(), to.name())))
         }
         Note::Burst(change) => {
-            let (kind, said) = burst_event(change);
-            (kind, Some(id), Some(said))
+            let (kind, text) = burst_event(change);
+            (kind, Some(id), Some(text))
         }
         Note::BurstForgotten => {
-            let said = "the burst is over: its usual rate is no longer known and is learned again";
-            ("burst_ended", Some(id), Some(said.to_owned()))
+            let text = "the burst is over: its usual rate is no longer known and is learned again";
+            ("burst_ended", Some(id), Some(text.to_owned()))
         }
         Note::RhythmChanged => (
             "rhythm_changed",
@@ -40,8 +40,8 @@ pub fn event(id: SourceId, at: Timestamp, note: &Note) -> Option<EventRecord> {
         }
         Note::SpokeAgain => ("quiet_ended", Some(id), None),
         Note::RuleUnmet { rule, until, why } => {
-            let said = format!("{rule}: no probe is possible before {until}; blocked by {}", why.name());
-            ("rule_unmet", Some(id), Some(said))
+            let text = format!("{rule}: no probe is possible before {until}; blocked by {}", why.name());
+            ("rule_unmet", Some(id), Some(text))
         }
         Note::Tardy { by, why } => {
             let why = why.map_or("slots or capacity", |why| why.name());
@@ -69,8 +69,8 @@ pub fn log_note(source: &str, note: &Note) {
             tracing::warn!(%host, %until, "the host limits requests; its sources are not probed until then")
         }
         Note::Burst(change) => {
-            let (kind, said) = burst_event(change);
-            tracing::info!(source, "{kind}: {said}");
+            let (kind, text) = burst_event(change);
+            tracing::info!(source, "{kind}: {text}");
         }
         Note::BurstForgotten => {
             tracing::info!(

@@ -15,7 +15,7 @@ use super::scheduler::Progress;
 
 /// Reports that the daemon is ready.
 pub async fn ready(status: String) {
-    tell(move || sd_notify::notify(&[NotifyState::Ready, NotifyState::Status(&status)])).await;
+    notify(move || sd_notify::notify(&[NotifyState::Ready, NotifyState::Status(&status)])).await;
 }
 
 /// Reports that the configuration is being reloaded.
@@ -24,29 +24,29 @@ pub async fn reloading() {
     let when = NotifyState::monotonic_usec_now().ok();
     let status = NotifyState::Status("reloading the configuration");
     let states: Vec<_> = [Some(NotifyState::Reloading), when, Some(status)].into_iter().flatten().collect();
-    tell(move || sd_notify::notify(&states)).await;
+    notify(move || sd_notify::notify(&states)).await;
 }
 
 /// Reports that the daemon is stopping.
 pub async fn stopping() {
-    tell(|| {
+    notify(|| {
         sd_notify::notify(&[NotifyState::Stopping, NotifyState::Status("finishing what is under way")])
     })
     .await;
 }
 
 /// Longest wait for one notification to be sent.
-const LISTENS_WITHIN: Duration = Duration::from_secs(1);
+const SEND_LIMIT: Duration = Duration::from_secs(1);
 
 /// Sends on a blocking thread: the send blocks if the socket is full and not read. Returns the task if it
 /// has not finished in time.
-async fn tell(send: impl FnOnce() -> std::io::Result<()> + Send + 'static) -> Option<JoinHandle<()>> {
-    let mut telling = tokio::task::spawn_blocking(move || {
+async fn notify(send: impl FnOnce() -> std::io::Result<()> + Send + 'static) -> Option<JoinHandle<()>> {
+    let mut sending = tokio::task::spawn_blocking(move || {
         if let Err(error) = send() {
-            tracing::debug!(%error, "the service manager cannot be told");
+            tracing::debug!(%error, "the service manager cannot be notified");
         }
     });
-    patience(LISTENS_WITHIN, &mut telling).await.is_err().then_some(telling)
+    patience(SEND_LIMIT, &mut sending).await.is_err().then_some(sending)
 }
 
 /// Interval of status updates, unless the watchdog requires a shorter one.
@@ -56,33 +56,33 @@ const STATUS_EVERY: Duration = Duration::from_secs(2);
 pub async fn keep(mut progress: watch::Receiver<Progress>, clock: Clock) {
     let watchdog = sd_notify::watchdog_enabled();
     let every = watchdog.map_or(STATUS_EVERY, |limit| (limit / 3).min(STATUS_EVERY));
-    let (mut beats, mut said) = (0, String::new());
-    let mut unheard: Option<JoinHandle<()>> = None;
+    let (mut iterations, mut last_line) = (0, String::new());
+    let mut blocked: Option<JoinHandle<()>> = None;
     loop {
         real_pause(every).await;
         if progress.has_changed().is_err() {
             return;
         }
-        if unheard.as_ref().is_some_and(|telling| !telling.is_finished()) {
+        if blocked.as_ref().is_some_and(|sending| !sending.is_finished()) {
             // One notification at a time, so that blocked ones do not accumulate.
             continue;
         }
         let shown = progress.borrow_and_update().clone();
-        if watchdog.is_some() && shown.turns != beats {
-            unheard = tell(|| sd_notify::notify(&[NotifyState::Watchdog])).await;
+        if watchdog.is_some() && shown.iterations != iterations {
+            blocked = notify(|| sd_notify::notify(&[NotifyState::Watchdog])).await;
         }
-        beats = shown.turns;
+        iterations = shown.iterations;
         let line = status_line(&shown, &clock);
-        if line != said && unheard.is_none() {
-            said.clone_from(&line);
-            unheard = tell(move || sd_notify::notify(&[NotifyState::Status(&line)])).await;
+        if line != last_line && blocked.is_none() {
+            last_line.clone_from(&line);
+            blocked = notify(move || sd_notify::notify(&[NotifyState::Status(&line)])).await;
         }
     }
 }
 
 /// The status line.
 pub fn status_line(shown: &Progress, clock: &Clock) -> String {
-    let mut line = format!("watching {} sources, {} in flight", shown.sources, shown.in_flight);
+    let mut line = format!("watching {} sources, {} in flight", shown.sources, shown.in_progress);
     if let Some(next) = shown.next_step {
         let wait = next - clock.now();
         if wait > tidewatch_core::time::Span::from_secs(60) {

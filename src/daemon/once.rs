@@ -70,9 +70,9 @@ pub async fn once(config: &Config, name: &str, clock: &Clock) -> Result<Finished
     let (finished, has_finished) = mpsc::unbounded_channel();
     let (plans, _) = mpsc::unbounded_channel();
     let (progress, mut shown) = watch::channel(Progress::default());
-    let bench =
+    let context =
         ProbeContext { reader: Reader::open(store).await?, writes: writes.clone(), clock: clock.clone() };
-    let prober = tokio::spawn(prober::run(bench, to_launch, ended, CancellationToken::new()));
+    let prober = tokio::spawn(prober::run(context, to_launch, ended, CancellationToken::new()));
     let seen = tokio::spawn(keep_one(source, has_ended, finished));
     let channels = Channels {
         control: controls,
@@ -94,7 +94,7 @@ pub async fn once(config: &Config, name: &str, clock: &Clock) -> Result<Finished
     let scheduler = tokio::spawn(scheduler.run());
     let accepted = answered.await.unwrap_or(Err(Refusal::Unknown));
     if accepted.is_ok() {
-        let begun = |shown: &Progress| shown.in_flight > 0 || shown.probes > 0 || shown.cancelled > 0;
+        let begun = |shown: &Progress| shown.in_progress > 0 || shown.probes > 0 || shown.cancelled > 0;
         let _ = shown.wait_for(begun).await;
     }
     let _ = control.send(Control::Stop);

@@ -13,7 +13,7 @@ use crate::config::configuration::Config;
 use crate::store::StoreError;
 use crate::store::known_rate::KnownRate;
 use crate::store::reader::Reader;
-use crate::store::rhythm::DiaryRow;
+use crate::store::rhythm::UpdateTimesRow;
 use tidewatch_core::engine::event::{EngineEvent, MadePlan, PlansReady, PredictedIntervals, SourceProfile};
 use tidewatch_core::model::aggregate::Borrow;
 use tidewatch_core::model::cyclic::Rate;
@@ -73,7 +73,7 @@ impl Planner {
                     PlansReady { requests, ..PlansReady::default() }
                 }
             };
-            if self.control.send(Control::Tell(EngineEvent::PlansReady(ready))).is_err() {
+            if self.control.send(Control::Event(EngineEvent::PlansReady(ready))).is_err() {
                 return;
             }
         }
@@ -83,7 +83,7 @@ impl Planner {
         let ids: Vec<SourceId> = orders.iter().map(|order| order.source).collect();
         let mut rates = self.reader.rates(&ids).await?;
         let closely = orders.iter().filter(|order| order.input.closely).map(|order| order.source);
-        let mut diaries = self.reader.update_times(&closely.collect::<Vec<_>>()).await?;
+        let mut update_times = self.reader.update_times(&closely.collect::<Vec<_>>()).await?;
         let unknown =
             orders.iter().filter(|order| order.predictions.is_some() && !rates.contains_key(&order.source));
         let mut intervals: Vec<PredictedIntervals> = unknown
@@ -99,8 +99,8 @@ impl Planner {
             .rev()
             .filter_map(|order| {
                 let known = rates.remove(&order.source)?;
-                let diary = diaries.remove(&order.source);
-                Some(Job { order, known, diary })
+                let update_times = update_times.remove(&order.source);
+                Some(Job { order, known, update_times })
             })
             .collect();
         let params = Arc::clone(&self.params.borrow());
@@ -120,16 +120,16 @@ struct Job {
     order: PlanOrder,
     known: KnownRate,
     /// Only for a source that is planned closely.
-    diary: Option<DiaryRow>,
+    update_times: Option<UpdateTimesRow>,
 }
 
 impl Job {
     /// The forecast from the source's last updates, if its predictors have weights.
-    fn foresight(&self) -> Option<Arc<UpdateForecast>> {
-        let DiaryRow { diary, habits, .. } = self.diary.as_ref()?;
+    fn forecast(&self) -> Option<Arc<UpdateForecast>> {
+        let UpdateTimesRow { update_times, habits, .. } = self.update_times.as_ref()?;
         let habits = PredictorMix::from_bytes(habits.as_deref()?)?;
-        let diary = UpdateTimes::from_bytes(diary).filter(|diary| diary.entries().len() >= FEW)?;
-        Some(Arc::new(UpdateForecast::new(diary, habits, self.known.rate.zone(), self.order.input.now)))
+        let times = UpdateTimes::from_bytes(update_times).filter(|times| times.entries().len() >= FEW)?;
+        Some(Arc::new(UpdateForecast::new(times, habits, self.known.rate.zone(), self.order.input.now)))
     }
 }
 
@@ -175,8 +175,7 @@ fn predict(Job { order, known, .. }: &Job, _: &PlanParams) -> Option<PredictedIn
 fn make(job: &Job, params: &PlanParams) -> Option<MadePlan> {
     let Job { order, known, .. } = job;
     let KnownRate { origin, updates, .. } = *known;
-    let rhythm =
-        KnownRhythm { rate: Steps::from(&known.rate), origin, updates, foresight: job.foresight() };
+    let rhythm = KnownRhythm { rate: Steps::from(&known.rate), origin, updates, foresight: job.forecast() };
     let ahead = build::build_plan(order, &rhythm, params)?;
     let numbers = [ahead.expected_cost, ahead.lower_bound, ahead.price, ahead.overflow.unwrap_or(0.0)];
     if numbers.iter().any(|number| !number.is_finite()) {
@@ -200,16 +199,20 @@ mod tests {
     use tidewatch_core::time::Timestamp;
 
     fn job(id: i64) -> Job {
-        let standing = PlanInput::new(Timestamp::from_secs(0), Budget::default());
+        let input = PlanInput::new(Timestamp::from_secs(0), Budget::default());
         let order = PlanOrder {
             source: SourceId(id),
             policy: Policy::Plan,
             made_from: Revision(1),
-            input: standing,
+            input,
             predictions: None,
         };
         let rate = Rate::constant(1.0);
-        Job { order, known: KnownRate { rate, origin: RateOrigin::Individual, updates: 50 }, diary: None }
+        Job {
+            order,
+            known: KnownRate { rate, origin: RateOrigin::Individual, updates: 50 },
+            update_times: None,
+        }
     }
 
     #[test]
@@ -221,28 +224,33 @@ mod tests {
             freshness_threshold: 1.0,
             switches: false,
         };
-        let beat = profile(&job, &params).unwrap();
-        assert_eq!((beat.source, beat.per_hour, beat.updates), (SourceId(1), 1.0, 50));
-        assert_eq!(beat.pulse.at(Timestamp::from_secs(0)), 1.0);
+        let made = profile(&job, &params).unwrap();
+        assert_eq!((made.source, made.per_hour, made.updates), (SourceId(1), 1.0, 50));
+        assert_eq!(made.pulse.at(Timestamp::from_secs(0)), 1.0);
         assert_eq!(make(&job, &params), None);
     }
 
     /// A source with 200 updates, each four minutes past the hour.
     fn by_the_clock(habits: bool) -> Job {
         let now = Timestamp::parse_iso("2026-11-16T09:30:00Z").unwrap();
-        let mut diary = UpdateTimes::default();
+        let mut update_times = UpdateTimes::default();
         for hours in (0..200).rev() {
             let at = now - Span::from_mins(26) - Span::from_hours(hours);
-            diary.watched_since(at);
-            diary.note(at, Some(1.0));
+            update_times.watched_since(at);
+            update_times.note(at, Some(1.0));
         }
         let mut job = job(1);
         job.order.policy = Policy::Auto;
         job.order.input =
             PlanInput { closely: true, ..PlanInput::new(now, Budget { probes: 24, ..Budget::default() }) };
         let rhythm = Steps::from(&job.known.rate);
-        let weighed = habits.then(|| PredictorMix::fit_weights(&diary, &rhythm, now, true).to_bytes());
-        job.diary = Some(DiaryRow { diary: diary.to_bytes(), habits: weighed, weighed_at: None });
+        let weighed =
+            habits.then(|| PredictorMix::fit_weights(&update_times, &rhythm, now, true).to_bytes());
+        job.update_times = Some(UpdateTimesRow {
+            update_times: update_times.to_bytes(),
+            habits: weighed,
+            weighed_at: None,
+        });
         job
     }
 
@@ -263,7 +271,8 @@ mod tests {
         let unweighed = late(&by_the_clock(false));
         assert!(unweighed.iter().any(|&late| late > 3), "{unweighed:?}");
         let mut broken = by_the_clock(true);
-        broken.diary = broken.diary.map(|row| DiaryRow { habits: Some(vec![1]), ..row });
+        broken.update_times =
+            broken.update_times.map(|row| UpdateTimesRow { habits: Some(vec![1]), ..row });
         assert_eq!(late(&broken), unweighed, "unreadable weights are ignored");
         let mut seldom = by_the_clock(true);
         seldom.order.input.closely = false;

@@ -88,8 +88,8 @@ impl Finished {
     /// The same probe as a failure without an observation: the source's URL changed while it was in
     /// progress.
     pub fn discarded(self) -> Self {
-        let said = "its address was changed while the answer was under way".to_owned();
-        let failed = Self::failed(self.attempt, self.finished, Failure::Interrupted, said);
+        let error = "its address was changed while the answer was under way".to_owned();
+        let failed = Self::failed(self.attempt, self.finished, Failure::Interrupted, error);
         Self { http_status: self.http_status, ..failed }
     }
 
@@ -141,14 +141,15 @@ impl Stopped {
 }
 
 /// Runs one probe to its end.
-pub async fn probe(bench: &ProbeContext, launch: Launch) -> Finished {
+pub async fn probe(context: &ProbeContext, launch: Launch) -> Finished {
     let mut attempt = launch.attempt;
-    attempt.started = bench.clock.now();
+    attempt.started = context.clock.now();
     let mut crawl_delay = None;
-    match run_probe(bench, &launch, attempt, &mut crawl_delay).await {
+    match run_probe(context, &launch, attempt, &mut crawl_delay).await {
         Ok(finished) => finished,
         Err(stopped) => {
-            let mut finished = Finished::failed(attempt, bench.clock.now(), stopped.failure, stopped.error);
+            let mut finished =
+                Finished::failed(attempt, context.clock.now(), stopped.failure, stopped.error);
             finished.http_status = stopped.http_status;
             finished.answered_by = stopped.answered_by;
             finished.crawl_delay = crawl_delay;
@@ -159,7 +160,7 @@ pub async fn probe(bench: &ProbeContext, launch: Launch) -> Finished {
 
 /// Sets `crawl_delay` as soon as robots.txt is parsed: it applies whether or not the page can be read.
 async fn run_probe(
-    bench: &ProbeContext,
+    context: &ProbeContext,
     launch: &Launch,
     attempt: Attempt,
     crawl_delay: &mut Option<Span>,
@@ -170,21 +171,21 @@ async fn run_probe(
     };
     let unreadable_store =
         |error: crate::store::StoreError| Stopped::new(Failure::Interrupted, error.to_string());
-    let inputs = bench.reader.probe_inputs(attempt.source).await.map_err(unreadable_store)?;
+    let inputs = context.reader.probe_inputs(attempt.source).await.map_err(unreadable_store)?;
     let headers = headers(&launch.spec).await.map_err(|error| Stopped::new(Failure::Interrupted, error))?;
     let request = request(&launch.spec, headers, &inputs);
     if source.robots {
-        ask_robots(bench, fetcher, launch, &request, crawl_delay).await?;
+        ask_robots(context, fetcher, launch, &request, crawl_delay).await?;
     }
     let crawl_delay = *crawl_delay;
     let mut model = StoredModel::read(&launch.spec.learning, &inputs, attempt.started);
     let conditional = request.validators.is_some();
-    let serves = !launch.rules.is_empty() && !launch.rules.of(source).is_empty();
-    let expected = expected(&inputs, attempt.started).filter(|_| serves);
-    let mut answer = fetcher.get(&request, &bench.clock).await.map_err(|error| {
+    let has_rules = !launch.rules.is_empty() && !launch.rules.of(source).is_empty();
+    let expected = expected(&inputs, attempt.started).filter(|_| has_rules);
+    let mut answer = fetcher.get(&request, &context.clock).await.map_err(|error| {
         Stopped::new(if error.reached { Failure::Unreadable } else { Failure::Unreachable }, error.message)
     })?;
-    let finished = bench.clock.now();
+    let finished = context.clock.now();
     let mut answered = answered(&answer);
     let (status, wire_bytes) = (answer.status, answer.wire_bytes);
     let answered_by = Some(host_group(&answer.final_url));
@@ -211,10 +212,11 @@ async fn run_probe(
             last_modified: answer.last_modified.clone(),
         };
         let (kind, last) = (source.kind, inputs.seen.last_success);
-        let look = ProbedUpdates { kind, last, now: attempt.started, seen: None, except: None };
-        answered.model = model.learn(&look, answer.modified_at);
+        let probed = ProbedUpdates { kind, last, now: attempt.started, seen: None, except: None };
+        answered.model = model.learn(&probed, answer.modified_at);
         let beliefs = model.record(answered.model.became_the_rhythm);
-        answered.rules = serves.then(|| Box::new(RuleReading { matches: Vec::new(), found: 0, expected }));
+        answered.rules =
+            has_rules.then(|| Box::new(RuleReading { matches: Vec::new(), found: 0, expected }));
         return Ok(done(ProbeOutcome::NotModified, answered, validators, None, beliefs));
     }
     if answer.status != 200 {
@@ -222,16 +224,16 @@ async fn run_probe(
     }
     let times = (attempt.started, finished);
     let read = read(launch, &mut answer, inputs.seen, times, model).await;
-    let Read { observation, heard, beliefs, told } = read.map_err(|error| Stopped {
+    let Read { observation, model_update, beliefs, matches } = read.map_err(|error| Stopped {
         http_status: Some(status),
         answered_by: answered_by.clone(),
         ..Stopped::new(Failure::Unreadable, error)
     })?;
     answered.updates = u32::try_from(observation.updates.len()).unwrap_or(u32::MAX);
-    answered.model = heard;
-    answered.rules = serves.then(|| {
+    answered.model = model_update;
+    answered.rules = has_rules.then(|| {
         let new = observation.updates.iter().filter(|update| update.kind != UpdateKind::Edited).count();
-        Box::new(RuleReading { matches: told, found: u32::try_from(new).unwrap_or(u32::MAX), expected })
+        Box::new(RuleReading { matches, found: u32::try_from(new).unwrap_or(u32::MAX), expected })
     });
     answered.gap = observation.gap;
     answered.hints = Some(observation.hints);
@@ -299,8 +301,8 @@ fn refused(answer: &HttpAnswer) -> Stopped {
     let mut error = format!("HTTP {} {}", answer.status, reason.unwrap_or_default()).trim_end().to_owned();
     match (failure, answer.retry_after) {
         (Failure::Gone, _) => error.push_str(": gone for good; it rests until its URL changes"),
-        (Failure::Throttled { .. }, Some(rest)) => {
-            error.push_str(&format!(": asked to come back in {rest}"))
+        (Failure::Throttled { .. }, Some(pause)) => {
+            error.push_str(&format!(": asked to come back in {pause}"))
         }
         (Failure::Unreadable, _) => error.push_str(": not an answer to what was asked"),
         _ => {}
@@ -318,9 +320,9 @@ fn expected(inputs: &ProbeInputs, now: Timestamp) -> Option<f64> {
 /// A parsed answer.
 struct Read {
     observation: Observation,
-    heard: ModelUpdate,
+    model_update: ModelUpdate,
     beliefs: BeliefsRecord,
-    told: Vec<RuleMatches>,
+    matches: Vec<RuleMatches>,
 }
 
 /// Parses an answer on a blocking thread, where a panic fails only this probe.
@@ -345,11 +347,11 @@ async fn read(
             }
         };
         let (kind, last) = (source.kind, seen.last_success);
-        let look = ProbedUpdates { kind, last, now: started, seen: Some(&observation), except: None };
-        let heard = model.learn(&look, modified_at);
-        let beliefs = model.record(heard.became_the_rhythm);
-        let told = rule_checks::matches(&rules, &source, &mut observation);
-        Ok(Read { observation, heard, beliefs, told })
+        let probed = ProbedUpdates { kind, last, now: started, seen: Some(&observation), except: None };
+        let model_update = model.learn(&probed, modified_at);
+        let beliefs = model.record(model_update.became_the_rhythm);
+        let matches = rule_checks::matches(&rules, &source, &mut observation);
+        Ok(Read { observation, model_update, beliefs, matches })
     });
     match reading.await {
         Ok(Ok(read)) => Ok(read),
@@ -366,7 +368,7 @@ const LONGEST_WAIT: Span = Span::from_mins(1);
 
 /// Checks that robots.txt allows the page. Sets `crawl_delay` whether or not it does.
 async fn ask_robots(
-    bench: &ProbeContext,
+    context: &ProbeContext,
     fetcher: &Fetcher,
     launch: &Launch,
     request: &FetchRequest,
@@ -374,12 +376,12 @@ async fn ask_robots(
 ) -> Result<(), Stopped> {
     let address = robots_url(&request.url);
     let origin = request.url.origin().ascii_serialization();
-    let stored = bench
+    let stored = context
         .reader
         .robots(&origin)
         .await
         .map_err(|error| Stopped::new(Failure::Interrupted, error.to_string()))?;
-    let now = bench.clock.now();
+    let now = context.clock.now();
     let record = match stored {
         Some(record) if record.fetched_at + ROBOTS_LAST > now && record.fetched_at <= now => record,
         stored => {
@@ -389,10 +391,10 @@ async fn ask_robots(
                 headers: HeaderMap::new(),
                 ..request.clone()
             };
-            let answer = fetcher.get(&ask, &bench.clock).await;
-            let plea = answer.as_ref().ok().filter(|answer| answer.throttled).map(refused);
+            let answer = fetcher.get(&ask, &context.clock).await;
+            let throttled = answer.as_ref().ok().filter(|answer| answer.throttled).map(refused);
             let (http_status, body) = answer.map_or((0, Vec::new()), |answer| (answer.status, answer.body));
-            let mut record = RobotsRecord { origin, fetched_at: bench.clock.now(), http_status, body };
+            let mut record = RobotsRecord { origin, fetched_at: context.clock.now(), http_status, body };
             let reachable = (200..500).contains(&http_status) && http_status != 429;
             // If robots.txt cannot be fetched, the last successful copy stays valid.
             if let (false, Some(old)) =
@@ -401,8 +403,8 @@ async fn ask_robots(
                 record = RobotsRecord { fetched_at: record.fetched_at, ..old };
             }
             // The task that joins the writer notices its end.
-            let _ = bench.writes.send(Write::Robots(record.clone()));
-            if let Some(stopped) = plea {
+            let _ = context.writes.send(Write::Robots(record.clone()));
+            if let Some(stopped) = throttled {
                 // The throttling applies to the whole host, so the page is not requested either.
                 return Err(Stopped { error: format!("robots.txt: {}", stopped.error), ..stopped });
             }
@@ -415,8 +417,8 @@ async fn ask_robots(
                 let error = "robots.txt was read; the page waits for its crawl delay";
                 return Err(Stopped::new(Failure::Interrupted, error));
             }
-            let waits = bench.clock.waiting();
-            bench.clock.sleep(apart).await;
+            let waits = context.clock.waiting();
+            context.clock.sleep(apart).await;
             drop(waits);
             record
         }

@@ -10,8 +10,8 @@ use super::probe::Finished;
 /// Builds the record of a finished probe, which is committed in one transaction.
 pub fn probe_record(finished: Finished, result: ProbeResult) -> ProbeRecord {
     let id = finished.attempt.source;
-    let caught = match_records::records(&finished, &result.rule_effects.notices);
-    let heard = finished.result.ok().map(|answered| answered.model).unwrap_or_default();
+    let matches = match_records::records(&finished, &result.rule_effects.notices);
+    let model_update = finished.result.ok().map(|answered| answered.model).unwrap_or_default();
     let events = result.notes.iter().filter_map(|note| event(id, finished.finished, note)).collect();
     let host = result.host.map(|asks| HostRecord {
         key: asks.host.key.to_string(),
@@ -28,15 +28,15 @@ pub fn probe_record(finished: Finished, result: ProbeResult) -> ProbeRecord {
         error: finished.error,
         validators: finished.validators,
         tardy: result.tardy,
-        look_by: result.look_by,
+        deadline: result.look_by,
         observation: finished.observation,
         memory: result.memory,
         beliefs: finished.beliefs,
-        burst: heard.burst,
-        burst_so_far: heard.on,
+        burst: model_update.burst,
+        burst_so_far: model_update.on,
         host,
         events,
-        caught,
+        matches,
         rules: result.rule_effects.states,
     }
 }

@@ -14,7 +14,7 @@ use super::probe::{Finished, ProbeContext, probe};
 
 /// Runs each launched probe until the channel closes. `abort` cancels the probes in progress.
 pub async fn run(
-    bench: ProbeContext,
+    context: ProbeContext,
     mut launches: mpsc::UnboundedReceiver<Launch>,
     finished: mpsc::UnboundedSender<Finished>,
     abort: CancellationToken,
@@ -28,8 +28,8 @@ pub async fn run(
                 match launch {
                     Some(launch) => {
                         let attempt = launch.attempt;
-                        let bench = bench.clone();
-                        let task = under_way.spawn(async move { probe(&bench, launch).await });
+                        let context = context.clone();
+                        let task = under_way.spawn(async move { probe(&context, launch).await });
                         attempts.insert(task.id(), attempt);
                     }
                     None => open = false,
@@ -45,8 +45,8 @@ pub async fn run(
                 Some(result)
             }
             Err(error) => attempts.remove(&error.id()).map(|attempt| {
-                let said = "the probe panicked; please report it".to_owned();
-                Finished::failed(attempt, bench.clock.now(), Failure::Unreadable, said)
+                let message = "the probe panicked; please report it".to_owned();
+                Finished::failed(attempt, context.clock.now(), Failure::Unreadable, message)
             }),
         };
         if let Some(result) = result {

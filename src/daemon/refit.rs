@@ -16,7 +16,7 @@ use crate::config::configuration::Config;
 use crate::store::StoreError;
 use crate::store::reader::{HistoryRow, Reader};
 use crate::store::record::RateRecord;
-use crate::store::rhythm::{BurstSpan, DiaryRow};
+use crate::store::rhythm::{BurstSpan, UpdateTimesRow};
 use crate::store::writer::Write;
 use tidewatch_core::engine::event::EngineEvent;
 use tidewatch_core::model::aggregate::{Aggregate, Borrow, EvidenceSum, estimate};
@@ -95,7 +95,7 @@ const BATCH: u32 = 500;
 const STORED_AT_A_TIME: usize = 50;
 
 /// Interval between searches for sources without a rate.
-const NEWCOMERS_EVERY: Span = Span::from_mins(10);
+const NEW_SOURCES_EVERY: Span = Span::from_mins(10);
 
 /// The aggregated evidence of each group, by name.
 type FitGroups = Arc<HashMap<String, Aggregate>>;
@@ -112,28 +112,28 @@ impl Refitter {
             let all = now >= next_refit;
             if all {
                 next_refit = now + self.params.borrow().every;
-                match self.gather(now).await {
-                    Ok(gathered) => groups = gathered,
-                    Err(error) => tracing::warn!(%error, "groups cannot be gathered now"),
+                match self.aggregate_groups(now).await {
+                    Ok(aggregated) => groups = aggregated,
+                    Err(error) => tracing::warn!(%error, "the evidence of groups cannot be read now"),
                 }
             }
             match self.fit_all(&groups, now, !all).await {
                 Ok(fitted) => tracing::debug!(fitted, "rates fitted"),
                 Err(error) => tracing::warn!(%error, "rates cannot be fitted now; trying again later"),
             }
-            alarm.set(Some(next_refit.min(now + NEWCOMERS_EVERY)));
+            alarm.set(Some(next_refit.min(now + NEW_SOURCES_EVERY)));
             alarm.wait().await;
         }
     }
 
     /// Fits every source that has evidence. Returns their number.
     pub async fn refit(&self, now: Timestamp) -> Result<usize, StoreError> {
-        let groups = self.gather(now).await?;
+        let groups = self.aggregate_groups(now).await?;
         self.fit_all(&groups, now, false).await
     }
 
     /// The aggregated evidence of each group, by name.
-    async fn gather(&self, now: Timestamp) -> Result<FitGroups, StoreError> {
+    async fn aggregate_groups(&self, now: Timestamp) -> Result<FitGroups, StoreError> {
         let mut groups: HashMap<String, EvidenceSum> = HashMap::new();
         let mut after = SourceId(i64::MIN);
         loop {
@@ -146,14 +146,14 @@ impl Refitter {
                 }
             }
         }
-        Ok(Arc::new(groups.into_iter().map(|(name, gathered)| (name, gathered.aggregate())).collect()))
+        Ok(Arc::new(groups.into_iter().map(|(name, evidence)| (name, evidence.aggregate())).collect()))
     }
 
     async fn fit_all(
         &self,
         groups: &FitGroups,
         now: Timestamp,
-        newcomers: bool,
+        without_rate: bool,
     ) -> Result<usize, StoreError> {
         let (borrow, echoes) = {
             let params = self.params.borrow();
@@ -162,18 +162,19 @@ impl Refitter {
         let mut fitted = 0;
         let mut after = SourceId(i64::MIN);
         loop {
-            let batch = self.batch(after, now, newcomers).await?;
+            let batch = self.batch(after, now, without_rate).await?;
             let Some(last) = batch.last() else { break };
             after = last.id;
             // Only the policy `auto` uses predictors.
             let planned = batch.iter().filter(|source| source.policy == Policy::Auto);
-            let diaries =
+            let update_times =
                 self.reader.update_times(&planned.map(|source| source.id).collect::<Vec<_>>()).await?;
             let groups = Arc::clone(groups);
             let fit_batch = move || -> Vec<RateRecord> {
                 let fit = |source: &FitSubject| {
                     let (record, rhythm) = fit(source, &groups, borrow, now);
-                    let weighed = diaries.get(&source.id).and_then(|row| weigh(row, &rhythm, now, echoes));
+                    let weighed =
+                        update_times.get(&source.id).and_then(|row| weigh(row, &rhythm, now, echoes));
                     RateRecord { habits: weighed.map(|habits| habits.to_bytes()), ..record }
                 };
                 batch.iter().map(fit).collect()
@@ -183,7 +184,7 @@ impl Refitter {
             let ids = rates.iter().map(|rate| rate.source).collect();
             self.publish(rates).await?;
             // If the scheduler has ended, no plan needs the rates.
-            let _ = self.control.send(Control::Tell(EngineEvent::RatesFitted(ids)));
+            let _ = self.control.send(Control::Event(EngineEvent::RatesFitted(ids)));
         }
         Ok(fitted)
     }
@@ -207,20 +208,20 @@ impl Refitter {
         &self,
         after: SourceId,
         now: Timestamp,
-        newcomers: bool,
+        without_rate: bool,
     ) -> Result<Vec<FitSubject>, StoreError> {
         let params = Arc::clone(&self.params.borrow());
         let mut rows = Vec::new();
-        for row in self.reader.histories(after, BATCH, newcomers).await? {
-            let looks = if row.blind { self.calm_gaps(row.id).await? } else { Vec::new() };
+        for row in self.reader.histories(after, BATCH, without_rate).await? {
+            let gaps = if row.blind { self.calm_gaps(row.id).await? } else { Vec::new() };
             let learning = params.learning(&row.name);
-            rows.push((row, looks, learning));
+            rows.push((row, gaps, learning));
         }
         let (cycle, resolution) = (params.cycle, params.resolution);
         let read = move || -> Vec<FitSubject> {
             rows.into_iter()
-                .map(|(row, looks, learning)| {
-                    FitSubject::read(row, &looks, &learning, now).coarsened(cycle, resolution)
+                .map(|(row, gaps, learning)| {
+                    FitSubject::read(row, &gaps, &learning, now).coarsened(cycle, resolution)
                 })
                 .collect()
         };
@@ -231,7 +232,7 @@ impl Refitter {
     /// The intervals between consecutive probes of a source, and whether it changed in each. Leaves out the
     /// intervals within bursts and those before the last change of rhythm.
     async fn calm_gaps(&self, id: SourceId) -> Result<Vec<ProbeGap>, StoreError> {
-        let looks = self.reader.probe_times(id).await?;
+        let probes = self.reader.probe_times(id).await?;
         let bursts = self.reader.burst_spans(id).await?;
         // The start of the last run of bursts that became the rhythm.
         let last_change = bursts.iter().rposition(|burst| burst.for_good);
@@ -242,7 +243,7 @@ impl Refitter {
         let during = |from: Timestamp, until: Timestamp, burst: &BurstSpan| {
             !burst.for_good && burst.began < until && burst.ended.is_none_or(|ended| from < ended)
         };
-        let gaps = looks.windows(2).map(|pair| (pair[0].0, pair[1].0, pair[1].1));
+        let gaps = probes.windows(2).map(|pair| (pair[0].0, pair[1].0, pair[1].1));
         let calm = |&(from, until, _): &ProbeGap| {
             from >= since && !bursts.iter().any(|burst| during(from, until, burst))
         };
@@ -315,12 +316,12 @@ fn fit(
 
 /// Weighs the predictors on the stored update times. `None` if there are too few, or if current weights
 /// exist.
-fn weigh(row: &DiaryRow, rhythm: &Steps, now: Timestamp, echoes: bool) -> Option<PredictorMix> {
+fn weigh(row: &UpdateTimesRow, rhythm: &Steps, now: Timestamp, echoes: bool) -> Option<PredictorMix> {
     let before = row.habits.as_deref().and_then(PredictorMix::from_bytes);
     let recently = row.weighed_at.is_some_and(|at| at <= now && now - at < WEIGHED_FOR);
     if recently && before.is_some_and(|habits| echoes || habits.triggered_per_update() == 0.0) {
         return None;
     }
-    let diary = UpdateTimes::from_bytes(&row.diary).filter(|diary| diary.entries().len() >= FEW)?;
-    Some(PredictorMix::fit_weights(&diary, rhythm, now, echoes))
+    let times = UpdateTimes::from_bytes(&row.update_times).filter(|times| times.entries().len() >= FEW)?;
+    Some(PredictorMix::fit_weights(&times, rhythm, now, echoes))
 }

@@ -14,12 +14,12 @@ use tidewatch_core::rule_matching::match_rules;
 /// delivers.
 pub fn matches(rules: &RulesConfig, source: &SourceConfig, seen: &mut Observation) -> Vec<RuleMatches> {
     let query = |id| rules.get(id).map(|rule| rule.query());
-    let told = match_rules(&rules.of(source), query, &seen.updates);
+    let found = match_rules(&rules.of(source), query, &seen.updates);
     let mut kept = vec![false; seen.updates.len()];
-    let quotes = |told: &&RuleMatches| {
-        rules.named(&told.rule).is_some_and(|rule| rule.fields.contains(&QueryField::Text))
+    let quotes = |found: &&RuleMatches| {
+        rules.named(&found.rule).is_some_and(|rule| rule.fields.contains(&QueryField::Text))
     };
-    for &index in told.iter().filter(quotes).flat_map(|told| &told.items) {
+    for &index in found.iter().filter(quotes).flat_map(|found| &found.items) {
         if let Some(kept) = kept.get_mut(index as usize) {
             *kept = true;
         }
@@ -27,5 +27,5 @@ pub fn matches(rules: &RulesConfig, source: &SourceConfig, seen: &mut Observatio
     for (update, kept) in seen.updates.iter_mut().zip(kept) {
         update.text = update.text.take().filter(|_| kept);
     }
-    told
+    found
 }

@@ -204,8 +204,8 @@ async fn start(setup: DaemonSetup, store: &Path) -> Result<Tasks, DaemonError> {
     let (plans, to_plan) = mpsc::unbounded_channel();
     let (deliver, shown) = (Arc::new(Notify::new()), progress.subscribe());
     let abort = CancellationToken::new();
-    let bench = ProbeContext { reader: reader.clone(), writes: writes.clone(), clock: clock.clone() };
-    let prober = tokio::spawn(prober::run(bench, to_launch, finished, abort.clone()));
+    let context = ProbeContext { reader: reader.clone(), writes: writes.clone(), clock: clock.clone() };
+    let prober = tokio::spawn(prober::run(context, to_launch, finished, abort.clone()));
     let channels = Channels {
         control: controls,
         finished: has_finished,
@@ -222,13 +222,13 @@ async fn start(setup: DaemonSetup, store: &Path) -> Result<Tasks, DaemonError> {
         Scheduler::new(loaded.engine, loaded.roster, clock.clone(), Some(fetcher.clone()), rules, channels);
     let recording = record.map(|to| begin_recording(&mut scheduler, to)).transpose()?;
     let (posts, fetcher_of_posts) = watch::channel(fetcher);
-    let (targets, told) = watch::channel(Arc::new(config.targets.clone()));
+    let (targets, changed_targets) = watch::channel(Arc::new(config.targets.clone()));
     let dispatcher = Dispatcher {
         // A separate pool: long documents must not take connections from probes.
         reader: Reader::open(store).await?,
         writes: writes.clone(),
         clock: clock.clone(),
-        targets: told,
+        targets: changed_targets,
         fetcher: fetcher_of_posts,
         committed: deliver,
     };
@@ -317,8 +317,8 @@ async fn drain(
         std::future::pending::<()>().await;
     };
     tokio::select! {
-        landed = patience(DRAIN, &mut *scheduler) => {
-            match landed {
+        drained = patience(DRAIN, &mut *scheduler) => {
+            match drained {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => return Err(DaemonError::TaskDied { task: "scheduler", why: error.to_string() }),
                 Err(_) => tracing::warn!("some probes did not end in time and are cut short"),

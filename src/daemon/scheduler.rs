@@ -33,11 +33,11 @@ use super::startup::{Roster, Spec, learning_of, rule_set};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Iterations of the loop; the watchdog is notified while it grows.
-    pub turns: u64,
+    pub iterations: u64,
     /// Sources watched.
     pub sources: usize,
     /// Probes in progress.
-    pub in_flight: usize,
+    pub in_progress: usize,
     /// Probes ended since the start.
     pub probes: u64,
     /// Probes cancelled before they were sent, since the start.
@@ -92,7 +92,7 @@ pub struct Scheduler {
     /// Number of plans being built.
     planning: usize,
     /// Whether the alarm has expired and is not set again.
-    rang: bool,
+    alarm_expired: bool,
     /// Channels for the answers to requests, by request number.
     requests: BTreeMap<i64, oneshot::Sender<Result<(), Refusal>>>,
     stopping: bool,
@@ -103,7 +103,7 @@ pub struct Scheduler {
 }
 
 /// Longest real time between two iterations of the loop.
-const IDLE_TURN: Duration = Duration::from_millis(500);
+const IDLE_ITERATION: Duration = Duration::from_millis(500);
 
 impl Scheduler {
     /// A scheduler for this engine.
@@ -128,7 +128,7 @@ impl Scheduler {
             alarm: clock.alarm(),
             pending,
             planning: 0,
-            rang: false,
+            alarm_expired: false,
             clock,
             requests: BTreeMap::new(),
             stopping: false,
@@ -159,20 +159,20 @@ impl Scheduler {
                 Some(committed) = self.channels.receipts.recv() => self.handle(EngineEvent::Committed(committed)),
                 Some(finished) = self.channels.finished.recv() => self.end(finished),
                 control = self.channels.control.recv() => match control {
-                    Some(Control::Tell(event)) => self.handle(event),
+                    Some(Control::Event(event)) => self.handle(event),
                     Some(Control::Request(request)) => self.request(request),
                     Some(Control::Apply(new)) => self.apply(*new),
                     Some(Control::Stop) | None => self.stop(),
                 },
                 () = self.alarm.wait() => {
-                    self.rang = true;
+                    self.alarm_expired = true;
                     self.handle(EngineEvent::Tick);
-                    if self.rang {
+                    if self.alarm_expired {
                         // The engine has set no other time.
                         self.alarm.set(None);
                     }
                 }
-                () = crate::clock::real_pause(IDLE_TURN) => self.watch_clock(),
+                () = crate::clock::real_pause(IDLE_ITERATION) => self.watch_clock(),
             }
         }
     }
@@ -201,19 +201,19 @@ impl Scheduler {
     fn hand_over(&mut self, event: EngineEvent, mut ended: Option<Finished>) {
         let mut actions = std::mem::take(&mut self.actions);
         let now = self.clock.now();
-        let told = self.recording.as_ref().map(|_| event.clone());
+        let recorded_event = self.recording.as_ref().map(|_| event.clone());
         if let EngineEvent::PlansReady(ready) = &event {
             self.planning = self.planning.saturating_sub(ready.requests);
         }
         self.engine.handle(now, event, &mut actions);
         self.count_pending();
-        if let (Some(recording), Some(told)) = (&mut self.recording, told)
-            && !recording.note(&self.engine, now, told, actions.clone())
+        if let (Some(recording), Some(recorded_event)) = (&mut self.recording, recorded_event)
+            && !recording.note(&self.engine, now, recorded_event, actions.clone())
         {
             self.recording = None;
         }
         for action in actions.drain(..) {
-            self.obey(action, &mut ended);
+            self.carry_out(action, &mut ended);
         }
         self.actions = actions;
         if let Some(finished) = ended {
@@ -225,7 +225,7 @@ impl Scheduler {
         self.pending.set(self.engine.in_progress() + self.planning);
     }
 
-    fn obey(&mut self, action: Action, ended: &mut Option<Finished>) {
+    fn carry_out(&mut self, action: Action, ended: &mut Option<Finished>) {
         match action {
             Action::Persist(persist) => self.persist(persist, ended),
             Action::Send(attempt) => {
@@ -260,7 +260,7 @@ impl Scheduler {
             },
             Action::WakeAt(at) => {
                 self.alarm.set(at);
-                self.rang = false;
+                self.alarm_expired = false;
             }
         }
     }
@@ -341,8 +341,8 @@ impl Scheduler {
 
     fn stop(&mut self) {
         if !std::mem::replace(&mut self.stopping, true) {
-            let in_flight = self.engine.in_progress();
-            tracing::info!(in_flight, "stopping: finishing what is under way");
+            let in_progress = self.engine.in_progress();
+            tracing::info!(in_progress, "stopping: finishing what is under way");
             self.handle(EngineEvent::Stopping);
         }
     }
@@ -397,9 +397,9 @@ impl Scheduler {
     }
 
     fn show(&mut self) {
-        self.shown.turns += 1;
+        self.shown.iterations += 1;
         self.shown.sources = self.engine.len();
-        self.shown.in_flight = self.engine.in_progress();
+        self.shown.in_progress = self.engine.in_progress();
         self.shown.next_step = self.engine.next_start();
         self.shown.stalled = match &*self.channels.health.borrow() {
             Health::Well => None,

@@ -114,7 +114,7 @@ pub fn learning(config: &Config, zone: TimeZone) -> Learning {
 }
 
 /// The age up to which probes count for some budget.
-pub fn look_back(config: &Config) -> Span {
+pub fn longest_budget_span(config: &Config) -> Span {
     config.sources.iter().map(|source| source.budget.per).max().unwrap_or(Span::ZERO) + Span::from_hours(1)
 }
 
@@ -136,7 +136,8 @@ pub async fn load_engine(
     now: Timestamp,
 ) -> Result<Loaded, StoreError> {
     let mut startup = Startup::new(config, load::stored_state(connection).await?, now);
-    load::each(connection, now, now - look_back(config), |remembered| startup.take(remembered)).await?;
+    load::each(connection, now, now - longest_budget_span(config), |remembered| startup.take(remembered))
+        .await?;
     let states = if config.rules.is_empty() { Vec::new() } else { rules::states(connection).await? };
     Ok(startup.done(&config.rules, &states))
 }
@@ -173,13 +174,13 @@ pub struct Startup<'c> {
 
 impl<'c> Startup<'c> {
     /// Starts without sources.
-    pub fn new(config: &'c Config, standing: StoredState, now: Timestamp) -> Self {
-        let mut loader = Loader::new(config.fleet.clone(), standing.seed, now);
+    pub fn new(config: &'c Config, stored: StoredState, now: Timestamp) -> Self {
+        let mut loader = Loader::new(config.fleet.clone(), stored.seed, now);
         // The store contains a later time than now: the clock was set back while the daemon was stopped.
         // All times move back with it, so that limits hold and no source is blocked for years.
-        let latest = standing.latest.filter(|&latest| latest > now);
+        let latest = stored.latest.filter(|&latest| latest > now);
         let set_back = latest.map_or(Span::ZERO, |latest| now - latest);
-        for (host, paused_until, crawl_delay) in &standing.hosts {
+        for (host, paused_until, crawl_delay) in &stored.hosts {
             loader.host(host, paused_until.map(|until| until + set_back), *crawl_delay);
         }
         Self {

@@ -32,9 +32,10 @@ impl StoredModel {
     pub fn read(learning: &Arc<Learning>, inputs: &ProbeInputs, now: Timestamp) -> Self {
         let history = learning.history(inputs.history.as_deref(), now);
         let post_burst =
-            inputs.aside.as_deref().and_then(|bytes| PostBurstEvidence::from_bytes(bytes, &history));
+            inputs.post_burst.as_deref().and_then(|bytes| PostBurstEvidence::from_bytes(bytes, &history));
         let watch = inputs.watch.as_deref().and_then(BurstDetector::from_bytes).unwrap_or_default();
-        let update_times = inputs.diary.as_deref().and_then(UpdateTimes::from_bytes).unwrap_or_default();
+        let update_times =
+            inputs.update_times.as_deref().and_then(UpdateTimes::from_bytes).unwrap_or_default();
         Self {
             learning: Arc::clone(learning),
             beliefs: SourceModel { history, watch, post_burst, update_times },
@@ -46,11 +47,11 @@ impl StoredModel {
 
     /// Updates the model with one probe. `modified` is the server's `Last-Modified` time; it dates a
     /// document that has no dates of its own.
-    pub fn learn(&mut self, look: &ProbedUpdates<'_>, modified: Option<Timestamp>) -> ModelUpdate {
+    pub fn learn(&mut self, probed: &ProbedUpdates<'_>, modified: Option<Timestamp>) -> ModelUpdate {
         let Learning { bursts, cycle, .. } = *self.learning;
         let rate = self.rate.as_ref().map(|known| (&known.rate, known.updates));
         let prior = PriorKnowledge { rate, bursts, cycle, newest: self.newest };
-        learn_from_probe(&mut self.beliefs, look, &prior, modified)
+        learn_from_probe(&mut self.beliefs, probed, &prior, modified)
     }
 
     /// Encodes the model for the store. `changed` is the start of a new rhythm, if this probe found one.
@@ -59,8 +60,8 @@ impl StoredModel {
         BeliefsRecord {
             history: history.to_bytes(),
             watch: (*watch != BurstDetector::default()).then(|| watch.to_bytes()),
-            aside: post_burst.as_ref().map(PostBurstEvidence::to_bytes),
-            diary: (*update_times != UpdateTimes::default()).then(|| update_times.to_bytes()),
+            post_burst: post_burst.as_ref().map(PostBurstEvidence::to_bytes),
+            update_times: (*update_times != UpdateTimes::default()).then(|| update_times.to_bytes()),
             changed,
         }
     }
@@ -85,33 +86,35 @@ mod tests {
     }
 
     /// Probes at this hour, and returns the inputs of the next probe.
-    fn look(inputs: &ProbeInputs, now: i64, last: Option<i64>, seen: Option<&Observation>) -> ProbeInputs {
+    fn probe(inputs: &ProbeInputs, now: i64, last: Option<i64>, seen: Option<&Observation>) -> ProbeInputs {
         let (zone, half_life) = (TimeZone::UTC, Span::from_days(56));
         let (bursts, cycle) = (BurstParams::default(), Span::from_days(7));
         let learning = Arc::new(Learning { zone, half_life, bursts, cycle });
         let mut model = StoredModel::read(&learning, inputs, hour(now));
-        let look = ProbedUpdates {
+        let probed = ProbedUpdates {
             kind: SourceKind::Feed,
             last: last.map(hour),
             now: hour(now),
             seen,
             except: None,
         };
-        let heard = model.learn(&look, None);
-        let BeliefsRecord { history, watch, aside, diary, .. } = model.record(heard.became_the_rhythm);
+        let model_update = model.learn(&probed, None);
+        let BeliefsRecord { history, watch, post_burst, update_times, .. } =
+            model.record(model_update.became_the_rhythm);
         ProbeInputs {
             history: Some(history),
             watch,
-            aside,
-            diary,
-            newest: heard.newest,
+            post_burst,
+            update_times,
+            newest: model_update.newest,
             ..ProbeInputs::default()
         }
     }
 
     fn noted(inputs: &ProbeInputs) -> Vec<Timestamp> {
-        let diary = inputs.diary.as_deref().and_then(UpdateTimes::from_bytes).unwrap_or_default();
-        diary.entries().map(|entry| entry.at).collect()
+        let update_times =
+            inputs.update_times.as_deref().and_then(UpdateTimes::from_bytes).unwrap_or_default();
+        update_times.entries().map(|entry| entry.at).collect()
     }
 
     #[test]
@@ -119,18 +122,18 @@ mod tests {
         let present = [1, 3, 5].map(|n| Present { key_hash: 0, fingerprint: 0, dated: Some(hour(n)) });
         let there =
             Observation { present: present.to_vec(), first_contact: true, ..Observation::default() };
-        let first = look(&ProbeInputs::default(), 6, None, Some(&there));
+        let first = probe(&ProbeInputs::default(), 6, None, Some(&there));
         assert_eq!(noted(&first), [hour(3), hour(5)]);
-        let unchanged = look(&first, 7, Some(6), None);
-        assert_eq!(unchanged.diary, first.diary);
-        let second = look(&unchanged, 9, Some(7), Some(&update(Occurred::At(hour(8)))));
+        let unchanged = probe(&first, 7, Some(6), None);
+        assert_eq!(unchanged.update_times, first.update_times);
+        let second = probe(&unchanged, 9, Some(7), Some(&update(Occurred::At(hour(8)))));
         assert_eq!(noted(&second), [hour(3), hour(5), hour(8)]);
         // The clock was set back.
-        assert_eq!(noted(&look(&second, 6, Some(6), None)), [hour(3), hour(5)]);
+        assert_eq!(noted(&probe(&second, 6, Some(6), None)), [hour(3), hour(5)]);
         // An update without a date, or dated before the last probe, adds no update time.
         let undated = update(Occurred::Between(hour(9), hour(10)));
-        assert_eq!(noted(&look(&second, 10, Some(9), Some(&undated))), noted(&second));
-        let broken = ProbeInputs { diary: Some(vec![9]), ..second };
-        assert_eq!(noted(&look(&broken, 10, Some(9), Some(&update(Occurred::At(hour(10)))))), [hour(10)]);
+        assert_eq!(noted(&probe(&second, 10, Some(9), Some(&undated))), noted(&second));
+        let broken = ProbeInputs { update_times: Some(vec![9]), ..second };
+        assert_eq!(noted(&probe(&broken, 10, Some(9), Some(&update(Occurred::At(hour(10)))))), [hour(10)]);
     }
 }

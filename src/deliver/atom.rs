@@ -30,10 +30,10 @@ pub(super) async fn publish(
     target: &str,
     path: &Path,
     most: u32,
-    parcel: &Shipment,
+    shipment: &Shipment,
     reader: &Reader,
 ) -> DeliveryOutcome {
-    let feed = match compose(target, most, parcel, reader).await {
+    let feed = match compose(target, most, shipment, reader).await {
         Ok(feed) => feed,
         Err(error) => return DeliveryOutcome::failed(error.to_string()),
     };
@@ -48,15 +48,15 @@ pub(super) async fn publish(
 async fn compose(
     target: &str,
     most: u32,
-    parcel: &Shipment,
+    shipment: &Shipment,
     reader: &Reader,
 ) -> Result<String, StoreError> {
     let mut feed = AtomFeed { entries: String::new(), left: most, updated: None };
     let mut below = i64::MAX;
     loop {
-        let rows = reader.delivered(target, parcel.id, below, PAGE).await?;
-        for told in &rows {
-            feed.add(told);
+        let rows = reader.delivered(target, shipment.id, below, PAGE).await?;
+        for delivered in &rows {
+            feed.add(delivered);
         }
         match rows.last() {
             Some(last) if feed.wants_more() => below = last.id,
@@ -80,29 +80,30 @@ impl AtomFeed {
     }
 
     /// Adds the items of one document.
-    fn add(&mut self, told: &DeliveredDocument) {
-        let document: Value = serde_json::from_str(&told.document).unwrap_or_default();
+    fn add(&mut self, delivered: &DeliveredDocument) {
+        let document: Value = serde_json::from_str(&delivered.document).unwrap_or_default();
         let items = document["items"].as_array().map_or(&[][..], Vec::as_slice);
         for (n, item) in items.iter().enumerate() {
             if !self.wants_more() {
                 return;
             }
             self.left -= 1;
-            self.entry(told, n, item, &document);
+            self.entry(delivered, n, item, &document);
         }
     }
 
-    fn entry(&mut self, told: &DeliveredDocument, n: usize, item: &Value, document: &Value) {
+    fn entry(&mut self, delivered: &DeliveredDocument, n: usize, item: &Value, document: &Value) {
         let text = |value: &Value| value.as_str().map(str::to_owned).filter(|text| !text.trim().is_empty());
         let kind = text(&item["kind"]).unwrap_or_else(|| "match".to_owned());
         let source = text(&document["source"]).unwrap_or_else(|| "a source".to_owned());
         let link = text(&item["link"]).and_then(|link| web_address(&link));
         let title = text(&item["title"]).or_else(|| text(&item["id"])).unwrap_or_else(|| kind.clone());
-        let updated =
-            date(&item["detected_at"]).or_else(|| date(&document["at"])).unwrap_or_else(|| rfc(told.at));
+        let updated = date(&item["detected_at"])
+            .or_else(|| date(&document["at"]))
+            .unwrap_or_else(|| rfc(delivered.at));
         let out = &mut self.entries;
         out.push_str("  <entry>\n");
-        element(out, "id", &format!("urn:tidewatch:{}:{n}", told.key));
+        element(out, "id", &format!("urn:tidewatch:{}:{n}", delivered.key));
         element(out, "title", &title);
         element(out, "updated", &updated);
         if let Some(published) = date(&item["occurred_at"]) {

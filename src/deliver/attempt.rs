@@ -10,21 +10,23 @@ use super::shipment::{Shipment, Tools};
 use super::{atom, exec, webhook};
 
 /// Makes one attempt. Dropping the future ends everything that it started, except a write of a feed file.
-pub(super) async fn attempt(target: &TargetConfig, parcel: Shipment, tools: &Tools) -> DeliveryOutcome {
+pub(super) async fn attempt(target: &TargetConfig, shipment: Shipment, tools: &Tools) -> DeliveryOutcome {
     let limit = target.timeout.to_duration();
     let late = |what: &str| DeliveryOutcome::failed(format!("{what} after {}", target.timeout));
     match &target.way {
-        Way::Exec { command } => patience(limit, exec::run(command, &target.name, &parcel))
+        Way::Exec { command } => patience(limit, exec::run(command, &target.name, &shipment))
             .await
             .unwrap_or_else(|_| late("it had not ended and was killed")),
         Way::Webhook { url, secret, headers, allow_private } => {
             let hook =
                 webhook::Hook { url, secret: secret.as_ref(), headers, allow_private: *allow_private };
-            patience(limit, webhook::post(hook, parcel, tools)).await.unwrap_or_else(|_| late("no answer"))
+            patience(limit, webhook::post(hook, shipment, tools))
+                .await
+                .unwrap_or_else(|_| late("no answer"))
         }
         // No time limit: a file write cannot be cancelled, and must not overlap with the next one.
         Way::Atom { path, entries } => {
-            atom::publish(&target.name, path, *entries, &parcel, &tools.reader).await
+            atom::publish(&target.name, path, *entries, &shipment, &tools.reader).await
         }
     }
 }

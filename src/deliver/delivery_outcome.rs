@@ -17,7 +17,7 @@ pub(super) enum DeliveryOutcome {
         /// The error message.
         error: String,
         /// The pause requested by the target.
-        rest: Option<Span>,
+        retry_after: Option<Span>,
     },
     /// The target refuses this document for good.
     Refused(String),
@@ -25,7 +25,7 @@ pub(super) enum DeliveryOutcome {
 
 impl DeliveryOutcome {
     pub(super) fn failed(error: impl Into<String>) -> Self {
-        Self::Failed { error: error.into(), rest: None }
+        Self::Failed { error: error.into(), retry_after: None }
     }
 }
 
@@ -33,7 +33,7 @@ const FIRST_PAUSE: Span = Span::from_secs(5);
 const LONGEST_PAUSE: Span = Span::from_mins(15);
 
 /// Longest pause that a target can request; a longer one may be a mistake and would delay other rows.
-pub(super) const LONGEST_REST: Span = Span::from_days(1);
+pub(super) const LONGEST_REQUESTED_PAUSE: Span = Span::from_days(1);
 
 /// Fewest attempts before a row is given up. The daemon may have been stopped most of the time, or the
 /// clock may have been set.
@@ -44,16 +44,16 @@ const LONGEST_ERROR: usize = 8192;
 
 /// The state of a row after an attempt from `tried_at` to `now`.
 pub(super) fn settled(
-    verdict: DeliveryOutcome,
+    outcome: DeliveryOutcome,
     row: &WaitingDelivery,
     (tried_at, now): (Timestamp, Timestamp),
     give_up: Span,
     seed: u64,
 ) -> Settled {
-    let (error, rest) = match verdict {
+    let (error, retry_after) = match outcome {
         DeliveryOutcome::Delivered => return Settled::Delivered,
         DeliveryOutcome::Refused(error) => return Settled::Dead { error: line(&error) },
-        DeliveryOutcome::Failed { error, rest } => (line(&error), rest),
+        DeliveryOutcome::Failed { error, retry_after } => (line(&error), retry_after),
     };
     let deadline = row.first_tried_at.unwrap_or(tried_at) + give_up;
     let attempts = row.attempts.saturating_add(1);
@@ -65,8 +65,8 @@ pub(super) fn settled(
         // The last attempt is made at the deadline.
         next_at = next_at.min(deadline);
     }
-    if let Some(rest) = rest {
-        next_at = next_at.max(now + rest.min(LONGEST_REST));
+    if let Some(retry_after) = retry_after {
+        next_at = next_at.max(now + retry_after.min(LONGEST_REQUESTED_PAUSE));
     }
     Settled::Failed { next_at, error }
 }
@@ -109,8 +109,8 @@ mod tests {
         }
     }
 
-    fn next(verdict: DeliveryOutcome, row: &WaitingDelivery, now: Timestamp) -> Span {
-        match settled(verdict, row, (now, now), HOUR, 1) {
+    fn next(outcome: DeliveryOutcome, row: &WaitingDelivery, now: Timestamp) -> Span {
+        match settled(outcome, row, (now, now), HOUR, 1) {
             Settled::Failed { next_at, .. } => next_at - now,
             other => panic!("{other:?}"),
         }
@@ -140,7 +140,8 @@ mod tests {
 
     #[test]
     fn a_requested_pause_is_kept_even_past_the_deadline() {
-        let asks = |secs| DeliveryOutcome::Failed { error: "x".into(), rest: Some(Span::from_secs(secs)) };
+        let asks =
+            |secs| DeliveryOutcome::Failed { error: "x".into(), retry_after: Some(Span::from_secs(secs)) };
         assert_eq!(next(asks(120), &row(0, None), at(0)), Span::from_secs(120));
         assert_eq!(next(asks(120), &row(9, Some(at(0))), at(3590)), Span::from_secs(120));
         assert!(next(asks(1), &row(0, None), at(0)) >= Span::from_secs(4), "at least the computed pause");

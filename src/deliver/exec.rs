@@ -21,10 +21,10 @@ const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 const KEPT: usize = 4096;
 
 /// Longest wait for the rest of standard error: children of an ended program may keep it open.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const STDERR_LIMIT: Duration = Duration::from_secs(1);
 
 /// Runs the program and waits for its end. Dropping the future kills the whole process group.
-pub(super) async fn run(command: &[String], target: &str, parcel: &Shipment) -> DeliveryOutcome {
+pub(super) async fn run(command: &[String], target: &str, shipment: &Shipment) -> DeliveryOutcome {
     let Some((program, arguments)) = command.split_first() else {
         return DeliveryOutcome::failed("no program is configured");
     };
@@ -33,7 +33,7 @@ pub(super) async fn run(command: &[String], target: &str, parcel: &Shipment) -> 
         .env_clear()
         .env("PATH", PATH)
         .env("LANG", "C.UTF-8")
-        .env("TIDEWATCH_KEY", &parcel.key)
+        .env("TIDEWATCH_KEY", &shipment.key)
         .env("TIDEWATCH_TARGET", target)
         .current_dir("/")
         .stdin(Stdio::piped())
@@ -51,23 +51,24 @@ pub(super) async fn run(command: &[String], target: &str, parcel: &Shipment) -> 
     // cannot be reused.
     let mut group = ProcessGroup(child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)));
     let (stdin, mut stderr) = (child.stdin.take(), child.stderr.take());
-    let mut said = Vec::new();
+    let mut stderr_tail = Vec::new();
     let ended = {
-        let talk =
-            async { tokio::join!(feed(stdin, &parcel.document), listen(stderr.as_mut(), &mut said)) };
+        let input_and_errors = async {
+            tokio::join!(feed(stdin, &shipment.document), read_stderr(stderr.as_mut(), &mut stderr_tail))
+        };
         // The program's end decides, even if its pipes are still open.
         tokio::select! {
             ended = child.wait() => ended,
-            _ = talk => child.wait().await,
+            _ = input_and_errors => child.wait().await,
         }
     };
     group.0 = None;
     match ended {
         Ok(status) if status.success() => DeliveryOutcome::Delivered,
         Ok(status) => {
-            let _ = patience(LAST_WORDS, listen(stderr.as_mut(), &mut said)).await;
-            let said = String::from_utf8_lossy(&said);
-            DeliveryOutcome::failed(format!("{program} ended with {status}: {}", said.trim()))
+            let _ = patience(STDERR_LIMIT, read_stderr(stderr.as_mut(), &mut stderr_tail)).await;
+            let stderr_tail = String::from_utf8_lossy(&stderr_tail);
+            DeliveryOutcome::failed(format!("{program} ended with {status}: {}", stderr_tail.trim()))
         }
         Err(error) => DeliveryOutcome::failed(format!("{program} cannot be waited for: {error}")),
     }
@@ -82,12 +83,12 @@ async fn feed(stdin: Option<ChildStdin>, document: &str) {
 }
 
 /// Reads standard error to its end and keeps the last bytes.
-async fn listen(stderr: Option<&mut ChildStderr>, said: &mut Vec<u8>) {
+async fn read_stderr(stderr: Option<&mut ChildStderr>, stderr_tail: &mut Vec<u8>) {
     let Some(stderr) = stderr else { return };
     let mut piece = [0; KEPT];
     while let Ok(count @ 1..) = stderr.read(&mut piece).await {
-        said.extend_from_slice(&piece[..count]);
-        said.drain(..said.len().saturating_sub(KEPT));
+        stderr_tail.extend_from_slice(&piece[..count]);
+        stderr_tail.drain(..stderr_tail.len().saturating_sub(KEPT));
     }
 }
 

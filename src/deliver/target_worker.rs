@@ -20,7 +20,7 @@ use crate::store::writer::Write;
 use tidewatch_core::time::Timestamp;
 
 use super::attempt::attempt;
-use super::delivery_outcome::{DeliveryOutcome, LONGEST_REST, settled};
+use super::delivery_outcome::{DeliveryOutcome, LONGEST_REQUESTED_PAUSE, settled};
 use super::shipment::{Shipment, Tools};
 
 /// The worker of one target.
@@ -40,7 +40,7 @@ pub(super) struct TargetWorker {
 }
 
 /// The channel to the writer or to the dispatcher is closed.
-struct Alone;
+struct ChannelClosed;
 
 /// The state of the target's queue.
 enum Head {
@@ -86,7 +86,7 @@ impl TargetWorker {
         let Some(row) = self.reader.next_waiting(&self.name).await? else { return Ok(Head::Later(None)) };
         // A time further in the future than the longest pause results from a changed clock and is ignored.
         let now = self.clock.now();
-        if row.next_at.is_some_and(|at| at > now && at <= now + LONGEST_REST) {
+        if row.next_at.is_some_and(|at| at > now && at <= now + LONGEST_REQUESTED_PAUSE) {
             return Ok(Head::Later(row.next_at));
         }
         let document = self.reader.document(row.id).await?;
@@ -94,7 +94,7 @@ impl TargetWorker {
     }
 
     /// Waits for a signal, or until the first row is due.
-    async fn wait(&mut self, at: Option<Timestamp>) -> Result<(), Alone> {
+    async fn wait(&mut self, at: Option<Timestamp>) -> Result<(), ChannelClosed> {
         let due = async {
             match at {
                 Some(at) => self.clock.sleep_until(at).await,
@@ -102,7 +102,7 @@ impl TargetWorker {
             }
         };
         tokio::select! {
-            rung = self.changed.changed() => rung.map_err(|_| Alone),
+            signalled = self.changed.changed() => signalled.map_err(|_| ChannelClosed),
             () = due => Ok(()),
         }
     }
@@ -113,12 +113,12 @@ impl TargetWorker {
         row: WaitingDelivery,
         document: String,
         failing: &mut bool,
-    ) -> Result<(), Alone> {
+    ) -> Result<(), ChannelClosed> {
         let tried_at = self.clock.now();
-        let parcel = Shipment { id: row.id, key: row.key.clone(), document };
-        let verdict = self.attempt(Arc::clone(target), parcel).await;
+        let shipment = Shipment { id: row.id, key: row.key.clone(), document };
+        let outcome = self.attempt(Arc::clone(target), shipment).await;
         let now = self.clock.now();
-        let settled = settled(verdict, &row, (tried_at, now), target.give_up, self.seed);
+        let settled = settled(outcome, &row, (tried_at, now), target.give_up, self.seed);
         self.log(&row, &settled, failing);
         let event = match &settled {
             Settled::Dead { error } => Some(EventRecord {
@@ -132,19 +132,19 @@ impl TargetWorker {
         let (done, committed) = oneshot::channel();
         let record = DeliveryRecord { id: row.id, tried_at, at: now, settled, event };
         for write in [Write::Delivery(record), Write::Flush(done)] {
-            self.writes.send(write).map_err(|_| Alone)?;
+            self.writes.send(write).map_err(|_| ChannelClosed)?;
         }
-        committed.await.map_err(|_| Alone)
+        committed.await.map_err(|_| ChannelClosed)
     }
 
     /// Makes one attempt in its own task, so that a panic is a failed attempt.
-    async fn attempt(&self, target: Arc<TargetConfig>, parcel: Shipment) -> DeliveryOutcome {
+    async fn attempt(&self, target: Arc<TargetConfig>, shipment: Shipment) -> DeliveryOutcome {
         let tools = Tools {
             reader: self.reader.clone(),
             fetcher: self.fetcher.borrow().clone(),
             clock: self.clock.clone(),
         };
-        let task = tokio::spawn(async move { attempt(&target, parcel, &tools).await });
+        let task = tokio::spawn(async move { attempt(&target, shipment, &tools).await });
         AbortOnDropHandle::new(task)
             .await
             .unwrap_or_else(|_| DeliveryOutcome::failed("the attempt panicked; please report it"))

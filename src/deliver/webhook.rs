@@ -31,21 +31,21 @@ pub(super) struct Hook<'a> {
 }
 
 /// Posts the document once.
-pub(super) async fn post(hook: Hook<'_>, parcel: Shipment, tools: &Tools) -> DeliveryOutcome {
-    let body = Bytes::from(parcel.document);
-    let headers = match headers(&hook, &parcel.key, body.clone()).await {
+pub(super) async fn post(hook: Hook<'_>, shipment: Shipment, tools: &Tools) -> DeliveryOutcome {
+    let body = Bytes::from(shipment.document);
+    let headers = match headers(&hook, &shipment.key, body.clone()).await {
         Ok(headers) => headers,
         Err(error) => return DeliveryOutcome::failed(error),
     };
     let post = PostRequest { url: hook.url.clone(), headers, body, allow_private: hook.allow_private };
     match tools.fetcher.post(post, &tools.clock).await {
-        Ok(answered) => judge(answered),
+        Ok(answered) => outcome_of(answered),
         Err(error) => DeliveryOutcome::failed(error.message),
     }
 }
 
 /// Maps the response to the result of the attempt.
-fn judge(PostAnswer { status, retry_after }: PostAnswer) -> DeliveryOutcome {
+fn outcome_of(PostAnswer { status, retry_after }: PostAnswer) -> DeliveryOutcome {
     match status {
         200..=299 => DeliveryOutcome::Delivered,
         300..=399 => DeliveryOutcome::failed(format!(
@@ -54,7 +54,7 @@ fn judge(PostAnswer { status, retry_after }: PostAnswer) -> DeliveryOutcome {
         _ if REFUSALS.contains(&status) => {
             DeliveryOutcome::Refused(format!("HTTP {status}: the receiver refuses this document"))
         }
-        _ => DeliveryOutcome::Failed { error: format!("HTTP {status}"), rest: retry_after },
+        _ => DeliveryOutcome::Failed { error: format!("HTTP {status}"), retry_after },
     }
 }
 
@@ -103,12 +103,12 @@ mod tests {
 
     #[test]
     fn only_statuses_about_the_document_are_final() {
-        let of = |status| judge(PostAnswer { status, retry_after: Some(Span::from_secs(9)) });
+        let of = |status| outcome_of(PostAnswer { status, retry_after: Some(Span::from_secs(9)) });
         assert_eq!(of(204), DeliveryOutcome::Delivered);
         assert!(REFUSALS.into_iter().all(|status| matches!(of(status), DeliveryOutcome::Refused(_))));
         for status in [301, 401, 403, 404, 408, 409, 425, 429, 500, 503] {
             assert!(matches!(of(status), DeliveryOutcome::Failed { .. }), "{status}");
         }
-        assert!(matches!(of(429), DeliveryOutcome::Failed { rest: Some(_), .. }));
+        assert!(matches!(of(429), DeliveryOutcome::Failed { retry_after: Some(_), .. }));
     }
 }

@@ -33,12 +33,16 @@ pub async fn read(response: reqwest::Response, params: &FetchParams) -> Result<B
     let wire = read_wire(response, params).await?;
     let wire_bytes = wire.len() as u64;
     let bytes =
-        if codings.is_empty() { wire } else { decode_aside(wire, codings, params.max_body).await? };
+        if codings.is_empty() { wire } else { decode_blocking(wire, codings, params.max_body).await? };
     Ok(Body { bytes, wire_bytes })
 }
 
 /// Decodes on a blocking thread: decoding a hostile body is bounded but may be slow.
-async fn decode_aside(wire: Vec<u8>, codings: Vec<Coding>, max_body: usize) -> Result<Vec<u8>, FetchError> {
+async fn decode_blocking(
+    wire: Vec<u8>,
+    codings: Vec<Coding>,
+    max_body: usize,
+) -> Result<Vec<u8>, FetchError> {
     match tokio::task::spawn_blocking(move || decode::decode(wire, &codings, max_body)).await {
         Ok(decoded) => decoded.map_err(|error| FetchError::remote(error.to_string())),
         // A panic of the decoder fails only this probe.
@@ -74,7 +78,7 @@ async fn read_wire(mut response: reqwest::Response, params: &FetchParams) -> Res
             return Err(too_large());
         }
         wire.extend_from_slice(&piece);
-        if drips(wire.len(), stopwatch.elapsed(), read_timeout) {
+        if is_too_slow(wire.len(), stopwatch.elapsed(), read_timeout) {
             return Err(FetchError::remote(format!(
                 "{host} sends too slowly: {} bytes in {}",
                 wire.len(),
@@ -84,7 +88,7 @@ async fn read_wire(mut response: reqwest::Response, params: &FetchParams) -> Res
     }
 }
 
-fn drips(bytes: usize, elapsed: Duration, grace: Duration) -> bool {
+fn is_too_slow(bytes: usize, elapsed: Duration, grace: Duration) -> bool {
     elapsed > grace && (bytes as f64) < SLOWEST_BYTES_PER_SECOND * elapsed.as_secs_f64()
 }
 
@@ -95,9 +99,9 @@ mod tests {
     #[test]
     fn a_body_is_too_slow_by_its_mean_speed_after_the_grace_time() {
         let grace = Duration::from_secs(10);
-        assert!(!drips(1, Duration::from_secs(9), grace));
-        assert!(drips(1, Duration::from_secs(11), grace));
-        assert!(!drips(256 * 20, Duration::from_secs(20), grace));
-        assert!(drips(256 * 20 - 1, Duration::from_secs(20), grace));
+        assert!(!is_too_slow(1, Duration::from_secs(9), grace));
+        assert!(is_too_slow(1, Duration::from_secs(11), grace));
+        assert!(!is_too_slow(256 * 20, Duration::from_secs(20), grace));
+        assert!(is_too_slow(256 * 20 - 1, Duration::from_secs(20), grace));
     }
 }

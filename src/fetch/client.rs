@@ -61,7 +61,7 @@ impl Fetcher {
         contact: Option<&str>,
         guard: Guard,
     ) -> Result<Self, FetchError> {
-        let headers = standing_headers(contact)?;
+        let headers = common_headers(contact)?;
         let client = |guard| build(params, headers.clone(), Resolver::new(&params.resolve, guard));
         Ok(Self {
             guarded: client(Some(guard.clone()))?,
@@ -89,10 +89,10 @@ impl Fetcher {
         let mut permanent = true;
         // After a redirect to another origin, a redirect back gets no credentials either: the other origin
         // chose it.
-        let mut at_home = true;
+        let mut at_origin = true;
         loop {
-            at_home &= url.origin() == request.url.origin();
-            let response = self.hop(request, &url, at_home).await?;
+            at_origin &= url.origin() == request.url.origin();
+            let response = self.hop(request, &url, at_origin).await?;
             let Some(next) = redirect(&url, &response)? else {
                 let moved = visited.len() > 1 && permanent;
                 return self.answer(response, url, moved, clock).await;
@@ -108,16 +108,21 @@ impl Fetcher {
         }
     }
 
-    async fn hop(&self, request: &FetchRequest, url: &Url, at_home: bool) -> Result<Response, FetchError> {
+    async fn hop(
+        &self,
+        request: &FetchRequest,
+        url: &Url,
+        at_origin: bool,
+    ) -> Result<Response, FetchError> {
         let client = self.client(url, request.allow_private)?;
         let mut target = url.clone();
-        if at_home {
+        if at_origin {
             // The HTTP library converts these to `Authorization`. Setting them fails only without a host.
             let _ = target.set_username(request.url.username());
             let _ = target.set_password(request.url.password());
         }
         let mut builder = client.get(target).headers(conditions(request, url));
-        if at_home {
+        if at_origin {
             builder = builder.headers(request.headers.clone());
         }
         let host = host_of(url);
@@ -204,7 +209,7 @@ fn build(params: &FetchParams, headers: HeaderMap, resolver: Resolver) -> Result
 }
 
 /// The headers of every request.
-pub fn standing_headers(contact: Option<&str>) -> Result<HeaderMap, FetchError> {
+pub fn common_headers(contact: Option<&str>) -> Result<HeaderMap, FetchError> {
     let version = env!("CARGO_PKG_VERSION");
     let agent = match contact {
         Some(contact) => format!("{PRODUCT}/{version} (+{contact})"),

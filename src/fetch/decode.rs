@@ -163,15 +163,15 @@ fn inflate(input: &[u8], zlib: bool, out: &mut DecodedOutput) -> Result<(), Deco
     loop {
         let consumed = usize::try_from(inflater.total_in()).unwrap_or(usize::MAX);
         let before = inflater.total_out();
-        let rest = input.get(consumed..).unwrap_or_default();
+        let remaining = input.get(consumed..).unwrap_or_default();
         let status = inflater
-            .decompress(rest, &mut piece, FlushDecompress::None)
+            .decompress(remaining, &mut piece, FlushDecompress::None)
             .map_err(|_| DecodeError::Corrupt(Coding::Deflate))?;
         let produced = usize::try_from(inflater.total_out() - before).unwrap_or(0);
         out.push(piece.get(..produced).unwrap_or_default())?;
         match status {
             Status::StreamEnd => return Ok(()),
-            _ if produced == 0 && (rest.is_empty() || inflater.total_in() == consumed as u64) => {
+            _ if produced == 0 && (remaining.is_empty() || inflater.total_in() == consumed as u64) => {
                 return Err(DecodeError::Truncated(Coding::Deflate));
             }
             Status::Ok | Status::BufError => {}
@@ -206,7 +206,7 @@ fn unzstd(mut input: &[u8], out: &mut DecodedOutput) -> Result<(), DecodeError> 
             if !decoder.is_finished() {
                 // A block has at most 128 KiB, so the limits are exceeded by at most that.
                 decoder.decode_blocks(&mut input, BlockDecodingStrategy::UptoBlocks(1)).map_err(|_| {
-                    // The decoder reports one error for both cases; an empty rest shows an early end.
+                    // The decoder reports one error for both cases; empty remaining input shows an early end.
                     if input.is_empty() {
                         DecodeError::Truncated(Coding::Zstd)
                     } else {
@@ -218,8 +218,8 @@ fn unzstd(mut input: &[u8], out: &mut DecodedOutput) -> Result<(), DecodeError> 
                 out.push(&piece)?;
             }
         }
-        let (told, computed) = (decoder.get_checksum_from_data(), decoder.get_calculated_checksum());
-        if told.is_some() && told != computed {
+        let (stated, computed) = (decoder.get_checksum_from_data(), decoder.get_calculated_checksum());
+        if stated.is_some() && stated != computed {
             return Err(corrupt);
         }
     }

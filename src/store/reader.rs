@@ -38,9 +38,9 @@ pub struct ProbeInputs {
     /// State of the burst detector.
     pub watch: Option<Vec<u8>>,
     /// Evidence since the last burst began; used if that becomes the rhythm.
-    pub aside: Option<Vec<u8>>,
+    pub post_burst: Option<Vec<u8>>,
     /// Times of the last updates.
-    pub diary: Option<Vec<u8>>,
+    pub update_times: Option<Vec<u8>>,
     /// The fitted rate.
     pub rate: Option<KnownRate>,
     /// Time of the latest known update.
@@ -117,9 +117,9 @@ impl Reader {
             validators_url: row.get(2),
             history: row.get(6),
             watch: row.get(7),
-            aside: row.get(8),
+            post_burst: row.get(8),
             newest: row.get::<Option<i64>, _>(9).map(Timestamp::from_millis),
-            diary: row.get(10),
+            update_times: row.get(10),
             rate,
             seen: StoredView {
                 last_success: row.get::<Option<i64>, _>(3).map(Timestamp::from_millis),

@@ -80,7 +80,7 @@ pub struct ProbeRecord {
     /// How late the probe was, if the source has a deadline.
     pub tardy: Option<Span>,
     /// Deadline of the next probe, if there is one.
-    pub look_by: Option<Timestamp>,
+    pub deadline: Option<Timestamp>,
     /// The observation; `None` if no document was read (not modified, failed).
     pub observation: Option<Observation>,
     /// The engine's new state of the source.
@@ -96,14 +96,14 @@ pub struct ProbeRecord {
     /// Events of this probe.
     pub events: Vec<EventRecord>,
     /// Rule matches.
-    pub caught: Vec<CaughtRecord>,
+    pub matches: Vec<MatchRecord>,
     /// Changed states of rules.
     pub rules: Vec<RuleState>,
 }
 
 /// The matches of one rule in one probe.
 #[derive(Debug, Clone, PartialEq)]
-pub struct CaughtRecord {
+pub struct MatchRecord {
     /// The full name: `profile/rule`.
     pub name: Arc<str>,
     /// The profile.
@@ -117,7 +117,7 @@ pub struct CaughtRecord {
     /// The items.
     pub items: Vec<Value>,
     /// Whether to deliver now, together with held matches; otherwise these are held too.
-    pub tells: bool,
+    pub deliver_now: bool,
 }
 
 /// The encoded model of a source.
@@ -128,9 +128,9 @@ pub struct BeliefsRecord {
     /// State of the burst detector; see `model::burst::detector`.
     pub watch: Option<Vec<u8>>,
     /// Evidence since the last burst began; used if that becomes the rhythm.
-    pub aside: Option<Vec<u8>>,
+    pub post_burst: Option<Vec<u8>>,
     /// Update times, see `model::habits::update_times`; `None` if empty.
-    pub diary: Option<Vec<u8>>,
+    pub update_times: Option<Vec<u8>>,
     /// Start of a new rhythm; earlier rates become invalid.
     pub changed: Option<Timestamp>,
 }

@@ -24,9 +24,9 @@ type Result = std::result::Result<(), sqlx::Error>;
 
 /// The last update times of a source, and the weights of its predictors.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DiaryRow {
+pub struct UpdateTimesRow {
     /// Update times; see `model::habits::update_times`.
-    pub diary: Vec<u8>,
+    pub update_times: Vec<u8>,
     /// Predictor weights, see `model::habits`; `None` before the first fit.
     pub habits: Option<Vec<u8>>,
     /// Time of the weights; `None` if the update times changed since.
@@ -63,9 +63,9 @@ pub(super) async fn write_model(
     .bind(id)
     .bind(&beliefs.history)
     .bind(&beliefs.watch)
-    .bind(&beliefs.aside)
+    .bind(&beliefs.post_burst)
     .bind(beliefs.changed.map(|_| now.as_millis()))
-    .bind(&beliefs.diary)
+    .bind(&beliefs.update_times)
     .execute(connection)
     .await?;
     Ok(())
@@ -241,7 +241,7 @@ impl Reader {
     pub async fn update_times(
         &self,
         ids: &[SourceId],
-    ) -> std::result::Result<HashMap<SourceId, DiaryRow>, StoreError> {
+    ) -> std::result::Result<HashMap<SourceId, UpdateTimesRow>, StoreError> {
         if ids.is_empty() {
             return Ok(HashMap::new());
         }
@@ -253,12 +253,12 @@ impl Reader {
         .bind(json!(ids).to_string())
         .fetch_all(self.pool())
         .await?;
-        let diary = |row: &sqlx::sqlite::SqliteRow| DiaryRow {
-            diary: row.get(1),
+        let update_times = |row: &sqlx::sqlite::SqliteRow| UpdateTimesRow {
+            update_times: row.get(1),
             habits: row.get(2),
             weighed_at: row.get::<Option<i64>, _>(3).map(Timestamp::from_millis),
         };
-        Ok(rows.iter().map(|row| (SourceId(row.get(0)), diary(row))).collect())
+        Ok(rows.iter().map(|row| (SourceId(row.get(0)), update_times(row))).collect())
     }
 
     /// The burst in progress of a source: start, updates found, updates expected.

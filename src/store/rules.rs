@@ -15,7 +15,7 @@ use tidewatch_core::time::Timestamp;
 
 use super::outbox::{self, NewDelivery};
 use super::reader::Reader;
-use super::record::CaughtRecord;
+use super::record::MatchRecord;
 use super::{Connection, StoreError};
 
 type Result = std::result::Result<(), sqlx::Error>;
@@ -28,14 +28,14 @@ pub(super) async fn record_matches(
     connection: &mut SqliteConnection,
     source: SourceId,
     at: Timestamp,
-    caught: &CaughtRecord,
+    matches: &MatchRecord,
 ) -> Result {
-    if !caught.tells {
-        let rows = Value::from(caught.items.iter().map(Value::to_string).collect::<Vec<_>>());
+    if !matches.deliver_now {
+        let rows = Value::from(matches.items.iter().map(Value::to_string).collect::<Vec<_>>());
         sqlx::query(
             "INSERT INTO held_matches (rule, source_id, at, item) SELECT ?1, ?2, ?3, value FROM json_each(?4)",
         )
-        .bind(&*caught.name)
+        .bind(&*matches.name)
         .bind(source.0)
         .bind(at.as_millis())
         .bind(rows.to_string())
@@ -46,7 +46,7 @@ pub(super) async fn record_matches(
             "DELETE FROM held_matches WHERE rule = ?1 AND source_id = ?2 AND id <=
                  (SELECT id FROM held_matches WHERE rule = ?1 AND source_id = ?2 ORDER BY id DESC LIMIT 1 OFFSET ?3)",
         )
-        .bind(&*caught.name)
+        .bind(&*matches.name)
         .bind(source.0)
         .bind(MOST_HELD)
         .execute(connection)
@@ -54,21 +54,21 @@ pub(super) async fn record_matches(
         return Ok(());
     }
     let held = sqlx::query("SELECT item FROM held_matches WHERE rule = ? AND source_id = ? ORDER BY id")
-        .bind(&*caught.name)
+        .bind(&*matches.name)
         .bind(source.0)
         .fetch_all(&mut *connection)
         .await?;
     let held = held.iter().filter_map(|row| serde_json::from_str(row.get(0)).ok());
-    let items: Vec<Value> = held.chain(caught.items.iter().cloned()).collect();
+    let items: Vec<Value> = held.chain(matches.items.iter().cloned()).collect();
     if items.is_empty() {
         return Ok(());
     }
-    let mut document = caught.document.clone();
+    let mut document = matches.document.clone();
     document.insert("items".to_owned(), Value::from(items));
-    for target in &caught.targets {
+    for target in &matches.targets {
         let delivery = NewDelivery {
-            profile: caught.profile.clone(),
-            rule: caught.rule.clone(),
+            profile: matches.profile.clone(),
+            rule: matches.rule.clone(),
             target: target.clone(),
             source,
             at,
@@ -77,7 +77,7 @@ pub(super) async fn record_matches(
         outbox::enqueue(connection, &delivery).await?;
     }
     sqlx::query("DELETE FROM held_matches WHERE rule = ? AND source_id = ?")
-        .bind(&*caught.name)
+        .bind(&*matches.name)
         .bind(source.0)
         .execute(connection)
         .await?;

@@ -153,9 +153,9 @@ static FORGET_ADDRESS: LazyLock<String> = LazyLock::new(|| {
 /// Stores the state of a source after a probe.
 pub(super) async fn write(connection: &mut SqliteConnection, record: &ProbeRecord) -> Result {
     let row = SourceRow::after(record);
-    let looked = row.last_look_at.is_some();
+    let succeeded = row.last_look_at.is_some();
     row.bind(sqlx::query(AssertSqlSafe(WRITE.as_str())))
-        .bind(looked)
+        .bind(succeeded)
         .bind(record.attempt.source.0)
         .execute(connection)
         .await?;
@@ -193,7 +193,7 @@ impl SourceRow {
         let memory = &record.memory;
         // The start counts: an update published during the answer was not in it and belongs to the next
         // probe.
-        let looked = record.error.is_none().then_some(record.attempt.started);
+        let succeeded_at = record.error.is_none().then_some(record.attempt.started);
         let cost = Some(memory.cost).filter(ProbeCost::is_known);
         let moving = memory.moving.as_deref();
         Self {
@@ -203,9 +203,9 @@ impl SourceRow {
             next_probe_policy: Some(memory.burst.asked_by.name().into()),
             next_probe_rule: memory.rule.as_deref().map(text),
             last_probe_at: millis(memory.last_probe),
-            last_look_at: millis(looked),
+            last_look_at: millis(succeeded_at),
             last_update_at: millis(memory.last_update),
-            look_by_at: millis(record.look_by),
+            look_by_at: millis(record.deadline),
             known_updates: i64::try_from(memory.known_updates).unwrap_or(i64::MAX),
             follows: Some(memory.burst.follows.name().into()),
             mean_bytes: cost.map(|cost| cost.bytes),

@@ -89,8 +89,8 @@ pub(super) async fn ended(connection: &mut SqliteConnection, record: &ProbeRecor
     for event in &record.events {
         events::insert(connection, event).await?;
     }
-    for caught in &record.caught {
-        rules::record_matches(connection, record.attempt.source, record.finished, caught).await?;
+    for matches in &record.matches {
+        rules::record_matches(connection, record.attempt.source, record.finished, matches).await?;
     }
     for state in &record.rules {
         rules::state(connection, state).await?;

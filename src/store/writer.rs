@@ -166,15 +166,15 @@ impl Writer {
             match try_commit(&mut self.connection, batch).await {
                 Ok(done) => break done,
                 Err(error) if may_pass(&error) => {
-                    let said = error.to_string();
+                    let message = error.to_string();
                     if *self.health.borrow() == Health::Well {
                         tracing::error!(
-                            error = %said,
+                            error = %message,
                             waiting = batch.len(),
                             "the store cannot be written; nothing is lost, trying again until it can"
                         );
                     }
-                    self.health.send_replace(Health::Stalled(said));
+                    self.health.send_replace(Health::Stalled(message));
                     real_pause(pause).await;
                     pause = (pause * 2).min(LAST_RETRY);
                 }

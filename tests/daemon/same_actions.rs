@@ -401,7 +401,7 @@ async fn run_daemon(response: Response, days: i64) -> Vec<u8> {
             let planned = planned.clone();
             tokio::spawn(async move {
                 real_pause(real(PLAN)).await;
-                let _ = planned.send(Control::Tell(EngineEvent::PlansReady(plan(&order))));
+                let _ = planned.send(Control::Event(EngineEvent::PlansReady(plan(&order))));
             });
         }
     });
@@ -434,12 +434,12 @@ async fn run_daemon(response: Response, days: i64) -> Vec<u8> {
                 Control::Request(ProbeRequest { number: id, source: SourceId(id), answer: None })
             }
             Happening::Fitted => {
-                Control::Tell(EngineEvent::RatesFitted((0..SOURCES).map(SourceId).collect()))
+                Control::Event(EngineEvent::RatesFitted((0..SOURCES).map(SourceId).collect()))
             }
             Happening::ClockSet(by) => {
                 clock.set(by);
                 // So that the scheduler looks up.
-                Control::Tell(EngineEvent::RatesFitted(Vec::new()))
+                Control::Event(EngineEvent::RatesFitted(Vec::new()))
             }
             Happening::Reload => {
                 let Reload { new, added, changed, removed } = reload(response);

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use crate::cli::error::CliError;
 use crate::cli::process::runtime;
-use crate::cli::status::look;
+use crate::cli::status::load_sources;
 use crate::clock::Clock;
 use crate::config::configuration::Config;
 use tidewatch_core::engine::garden::Task;
@@ -65,7 +65,7 @@ pub fn read(config: &Config) -> Result<Configured, CliError> {
 /// Learned probe costs by source name; empty without a store.
 fn learned(config: &Config) -> HashMap<String, f64> {
     let now = Clock::wall().now();
-    let looked = runtime().and_then(|runtime| runtime.block_on(look(config, now)));
-    let Ok((rows, fleet)) = looked else { return HashMap::new() };
+    let loaded = runtime().and_then(|runtime| runtime.block_on(load_sources(config, now)));
+    let Ok((rows, fleet)) = loaded else { return HashMap::new() };
     rows.into_iter().filter_map(|row| Some((row.name, fleet.cost(row.id)?))).collect()
 }

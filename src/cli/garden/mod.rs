@@ -1,8 +1,8 @@
 //! `tidewatch garden`: lateness and work as functions of the capacity.
 //!
 //! Sources with a `max_gap` are the plants of B. J. Gao et al., *The Gardener's Problem* (2009). Every
-//! policy is tried with many capacities (MMEDD). The Pareto front keeps the trials that no other beats
-//! in both tardiness and work. This module runs the steps in order. It must not simulate or lay out
+//! policy is tried with many capacities (MMEDD). The Pareto front keeps each trial unless another is
+//! better in both tardiness and work. This module runs the steps in order. It must not simulate or lay out
 //! text.
 
 use std::io::Write;

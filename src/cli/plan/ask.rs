@@ -85,20 +85,20 @@ pub fn problem(arguments: &Args, config: Option<&Path>, now: Timestamp) -> Resul
     {
         length = until;
         closed = closed::times(&windows, start, start + length);
-        let said =
+        let note =
             format!("its end would be closed to probes, so the plan reaches further: {}", exact(until));
-        known.notes.push(said);
+        known.notes.push(note);
     }
     let probes = match (arguments.probes, budget) {
         (Some(probes), _) => probes,
         (None, Some(budget)) if arguments.horizon.is_some() && length != budget.per => {
             let share = length.as_millis() as f64 / budget.per.as_millis().max(1) as f64;
             let probes = ((f64::from(budget.probes) * share + 1e-9).floor() as u32).max(1);
-            let said = format!(
+            let note = format!(
                 "{probes} probes, because its budget is {} in {}; --probes changes that",
                 budget.probes, budget.per
             );
-            known.notes.push(said);
+            known.notes.push(note);
             probes
         }
         (None, budget) => budget.map_or(0, |budget| budget.probes),

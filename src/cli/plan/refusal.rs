@@ -13,7 +13,7 @@ const OPTIMAL_TAKES: i64 = 1_000_000;
 pub fn refusal(problem: &Problem, why: &Impossible) -> CliError {
     let length = problem.horizon.length();
     let step = problem.step;
-    let said = match why {
+    let message = match why {
         Impossible::EmptyHorizon => format!("{why}: give a longer --horizon, such as 7d"),
         Impossible::NoProbes => format!("{why}; give a larger --probes"),
         Impossible::TooTight { most: 0, .. } => {
@@ -43,5 +43,5 @@ pub fn refusal(problem: &Problem, why: &Impossible) -> CliError {
         Impossible::GridTooFine(..) => format!("{why}; give a longer --grid or a shorter --horizon"),
         Impossible::EndTooEarly => format!("{why}; give a longer --horizon"),
     };
-    CliError::Refused(said)
+    CliError::Refused(message)
 }

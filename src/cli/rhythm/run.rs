@@ -53,11 +53,11 @@ async fn read(config: &Config, name: &str) -> Result<StoredRhythm, CliError> {
     let broken = |error| CliError::Refused(format!("the stored rate of `{name}` is broken: {error}"));
     let rate = Rate::new(zone, segments.into_iter().map(|(_, end, rate)| (end, rate))).map_err(broken)?;
     // After a change of policy, the store may hold predictors that are no longer used.
-    let diary = match Policy::from_name(&row.policy) {
+    let update_times = match Policy::from_name(&row.policy) {
         Some(Policy::Auto) => reader.update_times(&[row.id]).await?.remove(&row.id),
         _ => None,
     };
-    let habits = diary.and_then(|diary| diary.habits).and_then(|bytes| PredictorMix::from_bytes(&bytes));
+    let habits = update_times.and_then(|row| row.habits).and_then(|bytes| PredictorMix::from_bytes(&bytes));
     Ok(StoredRhythm {
         name: row.name,
         rate,

@@ -131,18 +131,18 @@ fn all(rate: &Rate) -> Vec<Stretch> {
 
 /// Merges the same period on consecutive days.
 fn together(list: Vec<Stretch>) -> Vec<Stretch> {
-    let mut told: Vec<Stretch> = Vec::new();
+    let mut merged: Vec<Stretch> = Vec::new();
     for stretch in list {
         let same = |other: &&mut Stretch| {
             (other.last + 1, other.from, other.to) == (stretch.first, stretch.from, stretch.to)
                 && alike(other.updates, stretch.updates, ALIKE / 10.0)
         };
-        match told.iter_mut().find(same) {
+        match merged.iter_mut().find(same) {
             Some(other) => other.last = stretch.last,
-            None => told.push(stretch),
+            None => merged.push(stretch),
         }
     }
-    told
+    merged
 }
 
 fn alike(a: f64, b: f64, share: f64) -> bool {

@@ -10,7 +10,7 @@ use tidewatch_lab::words::{DAYS, count, cut, number, zone};
 
 use super::grid::{here, hours, peak};
 use super::known::StoredRhythm;
-use super::words::{cycle, nothing, origin, seen, temper};
+use super::words::{cycle, nothing, origin, regularity, seen};
 
 const CELL: usize = 26;
 const STEP: usize = CELL + 3;
@@ -53,9 +53,9 @@ fn cells(rhythm: &StoredRhythm, now: Timestamp, picture: &mut Picture) {
         let y = TOP + day * STEP;
         picture.add(&Shape::text(20, y + 18, DAYS[day]));
         for (hour, &value) in row.iter().enumerate() {
-            let said = if (day, hour) == now { " (now)" } else { "" };
+            let suffix = if (day, hour) == now { " (now)" } else { "" };
             let (name, until, rate) = (DAYS[day], hour + 1, number(value));
-            let hint = format!("{name} {hour:02}:00–{until:02}:00: {rate} an hour{said}");
+            let hint = format!("{name} {hour:02}:00–{until:02}:00: {rate} an hour{suffix}");
             let cell = Shape::rect(LEFT + hour * STEP, y, CELL, CELL).class("cell").with("rx", 4);
             picture.add(&cell.fill(&ramp(intensity(value, peak))).hint(&hint));
         }
@@ -86,7 +86,7 @@ fn legend(peak: f64, y: usize, picture: &mut Picture) {
 fn caption(rhythm: &StoredRhythm) -> [String; 2] {
     let mut seen = seen(rhythm);
     if let Some(dispersion) = rhythm.dispersion.filter(|value| value.is_finite()) {
-        seen = format!("{seen}; {}", temper(dispersion));
+        seen = format!("{seen}; {}", regularity(dispersion));
     }
     [seen, format!("from {}: {}", origin(rhythm), cycle(rhythm))]
 }

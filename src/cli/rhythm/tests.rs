@@ -185,8 +185,8 @@ fn the_next_24_hours_follow_a_clock_change() {
     let (change, before) = (at("2026-10-24T20:30:00Z"), at("2026-10-17T20:30:00Z"));
     assert_eq!(NextHours::of(&rate, change).likeliest(), Some((13, 13)));
     assert_eq!(NextHours::of(&rate, before).likeliest(), Some((12, 12)));
-    let said = words::ahead(&NextHours::of(&rate, change), &zone);
-    assert_eq!(said, "1.0 expected, most likely Sun 09:00-10:00");
+    let text = words::ahead(&NextHours::of(&rate, change), &zone);
+    assert_eq!(text, "1.0 expected, most likely Sun 09:00-10:00");
 }
 
 #[test]
@@ -203,16 +203,16 @@ fn predictors_are_shown_if_there_are_any() {
     let rhythm = StoredRhythm { habits, ..office() };
     let text = shown(&rhythm, false);
     assert!(text.contains("\nhabits      minute of the hour 52 %, weekly rhythm 28 %\n"), "{text}");
-    let told = &to_json(&rhythm, at(NOW))["habits"];
-    assert_eq!(told[1], json!({ "account": "weekly rhythm", "share": 0.28 }));
+    let entries = &to_json(&rhythm, at(NOW))["habits"];
+    assert_eq!(entries[1], json!({ "account": "weekly rhythm", "share": 0.28 }));
     assert!(!shown(&office(), false).contains("habits"));
     assert!(to_json(&office(), at(NOW))["habits"].is_null());
 }
 
 #[test]
 fn dispersion_is_described_in_words() {
-    let said = [0.3, 0.7, 1.5, 4.0].map(words::temper);
-    assert_eq!(said, ["runs by the clock", "keeps its rhythm", "comes in flurries", "erratic"]);
+    let described = [0.3, 0.7, 1.5, 4.0].map(words::regularity);
+    assert_eq!(described, ["runs by the clock", "keeps its rhythm", "comes in flurries", "erratic"]);
 }
 
 #[test]
@@ -227,6 +227,6 @@ fn hours_beside_busy_ones_are_not_listed() {
             "otherwise             0.029 an hour  (3.7 a week)",
         ]
     );
-    let said = words::ahead(&NextHours::of(&rate, at(NOW)), rate.zone());
-    assert!(said.ends_with("most likely Tue 09:00-17:00"), "{said}");
+    let text = words::ahead(&NextHours::of(&rate, at(NOW)), rate.zone());
+    assert!(text.ends_with("most likely Tue 09:00-17:00"), "{text}");
 }

@@ -25,7 +25,7 @@ pub fn nothing(rhythm: &StoredRhythm) -> String {
 }
 
 /// Regularity of a source, from its dispersion.
-pub fn temper(dispersion: f64) -> &'static str {
+pub fn regularity(dispersion: f64) -> &'static str {
     match dispersion {
         d if d < 0.7 => "runs by the clock",
         d if d < 1.5 => "keeps its rhythm",
@@ -82,7 +82,7 @@ pub fn evidence(rhythm: &StoredRhythm, now: Timestamp) -> Vec<(&'static str, Str
         ("fitted", format!("{ago}, from {}: {}", origin(rhythm), cycle(rhythm))),
     ];
     if let Some(dispersion) = rhythm.dispersion.filter(|value| value.is_finite()) {
-        lines.push(("temper", format!("{} (dispersion {dispersion:.1})", temper(dispersion))));
+        lines.push(("temper", format!("{} (dispersion {dispersion:.1})", regularity(dispersion))));
     }
     if let Some(habits) = rhythm.habits.as_ref().filter(|habits| !habits.is_empty()) {
         lines.push(("habits", believed(habits)));
@@ -92,9 +92,9 @@ pub fn evidence(rhythm: &StoredRhythm, now: Timestamp) -> Vec<(&'static str, Str
 
 /// The predictors and their weights.
 fn believed(habits: &[PredictorShare]) -> String {
-    let said: Vec<String> =
+    let texts: Vec<String> =
         habits.iter().map(|one| format!("{} {:.0} %", one.name, one.share * 100.0)).collect();
-    said.join(", ")
+    texts.join(", ")
 }
 
 /// The next 24 hours in one phrase.

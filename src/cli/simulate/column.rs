@@ -20,11 +20,11 @@ pub fn read<T>(file: &Path, parse: impl Fn(&str) -> Result<T, Vec<ColumnFault>>)
     parse(&String::from_utf8_lossy(&bytes)).map_err(|faults| {
         let more = faults.len().saturating_sub(MOST_SHOWN);
         let line = |(line, what): &ColumnFault| format!("{}:{line}: {what}", file.display());
-        let mut said: Vec<String> = faults.iter().take(MOST_SHOWN).map(line).collect();
+        let mut lines: Vec<String> = faults.iter().take(MOST_SHOWN).map(line).collect();
         if more > 0 {
-            said.push(format!("and {more} more"));
+            lines.push(format!("and {more} more"));
         }
-        CliError::Refused(said.join("\n"))
+        CliError::Refused(lines.join("\n"))
     })
 }
 

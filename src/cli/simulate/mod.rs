@@ -1,7 +1,6 @@
 //! `tidewatch simulate`: schedules in generated or recorded worlds.
 //!
-//! Anyone can check a claim about a schedule with one command. Knows the kinds of worlds. Must not
-//! simulate itself.
+//! One command checks a claim about a schedule. Knows the kinds of worlds. Must not simulate itself.
 
 use std::ffi::OsString;
 use std::io::Write;

@@ -84,10 +84,10 @@ fn show(document: &RecordedDocument, out: &mut dyn Write) -> Result<(), CliError
     } else {
         writeln!(out, "no events: a snapshot only")?;
     }
-    let Some(DifferenceEntry { event, at, told, recorded, replayed }) = &document.difference else {
+    let Some(DifferenceEntry { event, at, told: given, recorded, replayed }) = &document.difference else {
         return Ok(());
     };
-    writeln!(out, "\nevent {event} at {at} is answered otherwise:\n  told      {told}")?;
+    writeln!(out, "\nevent {event} at {at} has other actions:\n  event     {given}")?;
     for index in 0..recorded.len().max(replayed.len()) {
         let (before, now) = (recorded.get(index), replayed.get(index));
         if before != now {

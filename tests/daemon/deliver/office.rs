@@ -15,7 +15,7 @@ use tidewatch::deliver::dispatcher::Dispatcher;
 use tidewatch::fetch::client::Fetcher;
 use tidewatch::store::deliveries::{DeliveryRow, Filter};
 use tidewatch::store::reader::Reader;
-use tidewatch::store::record::{CaughtRecord, ProbeOutcome, ProbeRecord, ValidatorsChange};
+use tidewatch::store::record::{MatchRecord, ProbeOutcome, ProbeRecord, ValidatorsChange};
 use tidewatch::store::sync::Listed;
 use tidewatch::store::writer::{Write, Writer, WriterHandle};
 use tidewatch::store::{load, open};
@@ -224,14 +224,14 @@ impl Office {
         let caught = |title: &&str| {
             let mut document = document(title);
             let items = document.remove("items").and_then(|items| items.as_array().cloned());
-            CaughtRecord {
+            MatchRecord {
                 name: "me/all".into(),
                 profile: "me".into(),
                 rule: "all".into(),
                 targets: vec![target.into()],
                 document,
                 items: items.unwrap(),
-                tells: true,
+                deliver_now: true,
             }
         };
         let now = self.clock.now();
@@ -245,7 +245,7 @@ impl Office {
             error: None,
             validators: ValidatorsChange::Keep,
             tardy: None,
-            look_by: None,
+            deadline: None,
             observation: None,
             memory: SourceMemory { due: Due::At(now + HOUR), ..SourceMemory::default() },
             beliefs: None,
@@ -253,7 +253,7 @@ impl Office {
             burst_so_far: None,
             host: None,
             events: Vec::new(),
-            caught: titles.iter().map(caught).collect(),
+            matches: titles.iter().map(caught).collect(),
             rules: Vec::new(),
         };
         self.write(Write::Ended(Box::new(landing))).await;

@@ -97,7 +97,7 @@ impl World {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             let _ = ending.send(runtime.block_on(run(setup, orders)));
         });
-        soon("the daemon is up", shown.wait_for(|shown| shown.turns > 0)).await.expect("it runs");
+        soon("the daemon is up", shown.wait_for(|shown| shown.iterations > 0)).await.expect("it runs");
         Daemon { commands, ended }
     }
 

@@ -29,7 +29,7 @@ fn diary(hours: i64) -> UpdateTimes {
 
 fn look(id: SourceId, secs: i64, diary: Option<Vec<u8>>) -> Write {
     let history = History::new(jiff::tz::TimeZone::UTC, Span::from_days(56), at(0)).to_bytes();
-    let beliefs = Some(BeliefsRecord { history, diary, ..BeliefsRecord::default() });
+    let beliefs = Some(BeliefsRecord { history, update_times: diary, ..BeliefsRecord::default() });
     Write::Ended(Box::new(ProbeRecord { beliefs, ..landing(id, secs) }))
 }
 
@@ -60,11 +60,11 @@ async fn a_diary_and_habits_are_kept_until_they_are_others() {
     store.write(look(b, 100, None));
     store.flush().await;
     let reader = store.reader().await;
-    assert_eq!(reader.probe_inputs(a).await.unwrap().diary, Some(first.clone()));
-    assert_eq!(reader.probe_inputs(b).await.unwrap().diary, None);
+    assert_eq!(reader.probe_inputs(a).await.unwrap().update_times, Some(first.clone()));
+    assert_eq!(reader.probe_inputs(b).await.unwrap().update_times, None);
     let of_a = async || reader.update_times(&[a, b]).await.unwrap().remove(&a);
     let row = of_a().await.unwrap();
-    assert_eq!((row.diary, row.habits, row.weighed_at), (first.clone(), None, None));
+    assert_eq!((row.update_times, row.habits, row.weighed_at), (first.clone(), None, None));
     assert!(!reader.update_times(&[a, b]).await.unwrap().contains_key(&b));
     assert!(reader.update_times(&[]).await.unwrap().is_empty());
 
@@ -74,13 +74,16 @@ async fn a_diary_and_habits_are_kept_until_they_are_others() {
     store.write(rate(a, 400, None));
     store.flush().await;
     let row = of_a().await.unwrap();
-    assert_eq!((row.diary, row.habits, row.weighed_at), (first, Some(habits.clone()), Some(at(200))));
+    assert_eq!(
+        (row.update_times, row.habits, row.weighed_at),
+        (first, Some(habits.clone()), Some(at(200)))
+    );
 
     let more = diary(21).to_bytes();
     store.write(look(a, 500, Some(more.clone())));
     store.flush().await;
     let row = of_a().await.unwrap();
-    assert_eq!((row.diary, row.habits, row.weighed_at), (more.clone(), Some(habits.clone()), None));
+    assert_eq!((row.update_times, row.habits, row.weighed_at), (more.clone(), Some(habits.clone()), None));
 
     // Elsewhere it may be the same feed; a page has no diary.
     let sync = async |listed: Listed| {
@@ -121,7 +124,7 @@ async fn a_store_from_before_diaries_has_none_and_takes_them() {
     let connection = open::for_writing(&path).await.unwrap();
     let reader = Reader::open(&path).await.unwrap();
     let dossier = reader.probe_inputs(SourceId(1)).await.unwrap();
-    assert_eq!((dossier.history, dossier.diary), (Some(vec![1, 2, 3]), None));
+    assert_eq!((dossier.history, dossier.update_times), (Some(vec![1, 2, 3]), None));
     assert!(reader.update_times(&[SourceId(1)]).await.unwrap().is_empty());
     let (writer, desk) = Writer::new(connection);
     let (stop, stopped) = oneshot::channel();
@@ -129,7 +132,10 @@ async fn a_store_from_before_diaries_has_none_and_takes_them() {
     desk.writes.send(look(SourceId(1), 100, Some(diary(9).to_bytes()))).unwrap();
     stop.send(()).unwrap();
     patience(LONG, task).await.unwrap().unwrap().unwrap();
-    assert_eq!(reader.update_times(&[SourceId(1)]).await.unwrap()[&SourceId(1)].diary, diary(9).to_bytes());
+    assert_eq!(
+        reader.update_times(&[SourceId(1)]).await.unwrap()[&SourceId(1)].update_times,
+        diary(9).to_bytes()
+    );
 }
 
 #[tokio::test]

@@ -74,7 +74,7 @@ fn landing(id: SourceId, secs: i64) -> ProbeRecord {
         error: None,
         validators: ValidatorsChange::Keep,
         tardy: None,
-        look_by: None,
+        deadline: None,
         observation: None,
         memory: SourceMemory {
             due: Due::At(at(secs + 100)),
@@ -86,7 +86,7 @@ fn landing(id: SourceId, secs: i64) -> ProbeRecord {
         burst_so_far: None,
         host: None,
         events: Vec::new(),
-        caught: Vec::new(),
+        matches: Vec::new(),
         rules: Vec::new(),
     }
 }

@@ -55,7 +55,7 @@ pub struct Args {
     /// each policy exceeds it.
     #[arg(long, value_name = "DURATION", value_parser = length)]
     pub(super) max_gap: Option<Span>,
-    /// TOML file with `[[profile]]` sections as in the configuration; our policies also serve these
+    /// TOML file with `[[profile]]` sections as in the configuration; our policies also follow these
     /// rules. Sources have the names of the traces, groups those of their kinds. All sources are then
     /// measured in one span. Updates of traces have no title or text: a rule without `where` matches
     /// all updates, a `where` on words matches none. `deliver` is ignored.

@@ -167,19 +167,19 @@ fn notes(traces: &[Trace], arguments: &Args) -> Vec<String> {
         silent += usize::from(by(exam.from) == by(exam.to));
         late += usize::from(by(exam.from) == 0);
     }
-    let said: Vec<String> = [
+    let counted: Vec<String> = [
         (empty, "never published and left out"),
-        (silent, "without an update in the test span, which cannot be judged"),
+        (silent, "without an update in the test span, which cannot be measured"),
         (late, "without an update before the test span, of which nothing could be learned"),
     ]
     .into_iter()
     .filter(|(count, _)| *count > 0)
     .map(|(count, what)| format!("{count} {what}"))
     .collect();
-    if said.is_empty() {
+    if counted.is_empty() {
         Vec::new()
     } else {
-        vec![format!("of {} sources, {}", traces.len(), said.join(", "))]
+        vec![format!("of {} sources, {}", traces.len(), counted.join(", "))]
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Users can compare policies at equal cost on their own sources, and verify the scores from the probe
 //! times. Knows options and outputs. Must not know how a policy selects, how a schedule is scored, or
-//! how results look.
+//! how results are shown.
 
 use std::ffi::OsString;
 use std::io::Write;
