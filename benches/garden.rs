@@ -1,8 +1,9 @@
 //! The cost of a day in the garden: `cargo bench --bench garden`.
 //!
-//! Microseconds a day of MEDD, ours and as printed, both incremental, for a thousand plants up to a hundred thousand
-//! over ten thousand days. The same run measures Algorithm 1 line by line, which sorts all plants twice a day. The
-//! capacity is the same for every size, and windows grow with the size, so that the work of a day is constant.
+//! Microseconds a day of MEDD, ours and as printed, both incremental, for a thousand plants up to a
+//! hundred thousand over ten thousand days. The same run measures Algorithm 1 line by line, which sorts
+//! all plants twice a day. The capacity is the same for every size, and windows grow with the size, so
+//! that the work of a day is constant.
 
 use std::cmp::Reverse;
 use std::hint::black_box;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A path in the code. Groups in braces are taken apart.
+/// A path in the code. Groups in braces are split.
 #[derive(Debug)]
 pub struct Mention {
     /// Its parts; from the crate's root on if `in_crate`.

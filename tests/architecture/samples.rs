@@ -74,7 +74,7 @@ fn an_import_is_found_however_it_is_written() {
 }
 
 #[test]
-fn what_only_looks_like_an_import_is_none() {
+fn text_similar_to_an_import_is_none() {
     for text in [
         "mod deep; pub(crate) fn f() {} pub(super) fn g() {} pub(in crate::a) fn h() {}",
         "#[cfg(test)] mod tests { use crate::b::Item; use super::super::y; }",

@@ -50,7 +50,7 @@ fn the_document_has_the_documented_keys() {
         ["--rate", "even.toml", "--start", MONDAY, "--horizon", "7d", "--probes", "7", "--json"];
     let (code, out, err) = desk.run(&arguments);
     assert_eq!((code, err.as_str()), (0, ""));
-    let promised = [
+    let documented = [
         "method",
         "start",
         "horizon_s",
@@ -61,7 +61,8 @@ fn the_document_has_the_documented_keys() {
         "improver_moves",
         "elapsed_us",
     ];
-    let places: Vec<usize> = promised.iter().map(|key| out.find(&format!("\"{key}\"")).unwrap()).collect();
+    let places: Vec<usize> =
+        documented.iter().map(|key| out.find(&format!("\"{key}\"")).unwrap()).collect();
     assert!(places.is_sorted(), "{out}");
     let plan: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(plan["method"], "optimal");

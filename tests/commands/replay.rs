@@ -149,8 +149,8 @@ async fn the_table_has_the_same_figures_and_equal_seeds_give_equal_results() {
 #[tokio::test]
 async fn the_configuration_is_applied() {
     let desk = with_log().await;
-    // `plan` uses the rate, which depends on `half_life`; `auto` may use habits. `uniform` comes first: the first
-    // policy runs with many probes, and `uniform` is fast.
+    // `plan` uses the rate, which depends on `half_life`; `auto` may use habits. `uniform` comes first:
+    // the first policy runs with many probes, and `uniform` is fast.
     let planned = |desk: &Desk| -> Value {
         let asked =
             ["--test", "1w", "--policies", "uniform,plan", "--sample", "1", "--budgets", "2", "--json"];

@@ -27,8 +27,9 @@ fn the_document_has_the_documented_keys() {
     let arguments =
         ["--rates", "rates.csv", "--allocator", "index", "--probes-per-step", "1", "--steps", "6000"];
     let out = desk.said(&[&arguments[..], &["--seed", "1", "--json"]].concat());
-    let promised = ["allocator", "cost", "lower_bound", "tight_lower_bound", "probes", "elapsed_ms"];
-    let places: Vec<usize> = promised.iter().map(|key| out.find(&format!("\"{key}\"")).unwrap()).collect();
+    let documented = ["allocator", "cost", "lower_bound", "tight_lower_bound", "probes", "elapsed_ms"];
+    let places: Vec<usize> =
+        documented.iter().map(|key| out.find(&format!("\"{key}\"")).unwrap()).collect();
     assert!(places.is_sorted(), "{out}");
     let document: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(document["allocator"], "index");

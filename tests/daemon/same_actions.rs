@@ -1,6 +1,6 @@
-//! The daemon and the simulator drive one engine: with the same answers, both record the same events and actions,
-//! element by element. A replay of either recording gives the same actions. The daemon's scheduler is the real
-//! one, under paused time; the test replaces network, store and planner.
+//! The daemon and the simulator drive one engine: with the same answers, both record the same events and
+//! actions, element by element. A replay of either recording gives the same actions. The daemon's
+//! scheduler is the real one, under paused time; the test replaces network, store and planner.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -58,9 +58,9 @@ fn start() -> Timestamp {
     Timestamp::parse_iso("2026-11-16T00:00:00Z").unwrap()
 }
 
-/// Forty sources, every third on one of two shared domains, with different budgets; some with deadlines, and rules
-/// that wait for their own sources or for others. The second configuration has other limits, another budget,
-/// another address, one source less and one more, and a rule less.
+/// Forty sources with different budgets, every third on one of two shared domains, some with deadlines.
+/// Rules are triggered by their own sources or by others. The second configuration has other limits,
+/// another budget, another address, one source less and one more, and a rule less.
 fn config(response: Response, second: bool) -> Config {
     let (step, slots) = if second { ("20s", 6) } else { ("10s", 4) };
     let response = response.name();

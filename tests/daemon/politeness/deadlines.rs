@@ -1,6 +1,6 @@
-//! Deadlines on a fast clock: sources with a `max_gap` next to planned and sampled ones that would take every slot.
-//! They are in time while the capacity is above Ω, late together when a reload cuts it below Ω, and in time again
-//! when another reload restores it.
+//! Deadlines on a fast clock: sources with a `max_gap` next to planned and sampled ones that would take
+//! every slot. They are in time while the capacity is above Ω, late together when a reload cuts it below
+//! Ω, and in time again when another reload restores it.
 
 use std::collections::HashMap;
 

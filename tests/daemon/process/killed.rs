@@ -101,5 +101,5 @@ async fn fifty_kills_lose_no_item_repeat_none_and_exceed_no_budget() {
     let probes = home.number("SELECT count(*) FROM probes").await;
     assert!(probes >= total() as i64, "every request is in the log");
     let interrupted = home.number("SELECT count(*) FROM probes WHERE error LIKE 'interrupted%'").await;
-    assert!(interrupted > 0, "some were killed in flight");
+    assert!(interrupted > 0, "some probes were interrupted");
 }

@@ -182,7 +182,7 @@ async fn fifty_kills_lose_no_document_and_repeats_have_the_same_key() {
     silent.store(true, Ordering::SeqCst);
     let newest = feed.requests().len();
     soon("more requests", feed.arrived(newest + 3)).await;
-    // Retries of what was refused are seconds away.
+    // Retries of refused documents take seconds.
     home.until("SELECT count(*) FROM deliveries WHERE state <> 'delivered'", |waiting| waiting == 0).await;
     daemon.stop().await;
     let left = home.number("SELECT count(*) FROM deliveries WHERE state <> 'delivered'").await;

@@ -109,7 +109,7 @@ async fn a_hangup_with_a_faulty_file_changes_nothing() {
     home.until("SELECT count(*) FROM events WHERE kind = 'reload_refused'", |n| n == 1).await;
     let before = web.requests().len();
     soon("the old list goes on", web.arrived(before + 3)).await;
-    // And a good file is taken again.
+    // A valid file is accepted again.
     home.write(&[source("s", &web.url("/feed"), BRISK), source("t", &web.url("/other"), BRISK)]);
     daemon.signal("HUP");
     daemon.wait_for_message("STATUS=reloaded").await;
