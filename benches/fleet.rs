@@ -1,10 +1,10 @@
-//! What a choice costs: `cargo bench --bench fleet`.
+//! The cost of a choice: `cargo bench --bench fleet`.
 //!
 //! Nanoseconds per probe, choosing and learning together, for a thousand sources up to a million with a
-//! hundred probes a step; and, in the same run, the plain way that looks at every source in every step:
-//! for the index one pass over all claims of which the largest are selected, for sampling one pass of
-//! running sums. Both ways learn alike. Each figure is the best of several stretches, since whatever
-//! else the machine does can only add to it. What one source has to remember is one cache line.
+//! hundred probes a step. The same run measures the plain way, which visits every source in every step:
+//! for the index it selects the largest of all claims, for sampling it builds running sums. Both ways
+//! learn alike. Each figure is the best of several stretches, since other load can only add to it. The
+//! state of one source is one cache line.
 
 use std::hint::black_box;
 use std::io::Write;
@@ -18,16 +18,16 @@ use tidewatch_lab::fleet::shapes::FleetShape;
 
 const PER_STEP: usize = 100;
 const SIZES: [usize; 3] = [1_000, 100_000, 1_000_000];
-/// Steps of a stretch that is timed, and how many stretches there are.
+/// Steps of a timed stretch, and the number of stretches.
 const STRETCH: usize = 400;
 const STRETCHES: usize = 12;
-/// Steps that are timed of the plain way: each takes milliseconds.
+/// Timed steps of the plain way: each takes milliseconds.
 const PLAIN_STEPS: u32 = 12;
-/// Growth from the smallest size to the largest that is fine, and speed over the plain way.
+/// Permitted growth from the smallest size to the largest, and required speed over the plain way.
 const MOST_GROWTH: f64 = 15.0;
 const LEAST_SPEED: f64 = 50.0;
 
-/// Who is timed, and whether it learns as the paper does.
+/// The timed allocators, and whether each learns as the paper does.
 const TIMED: [(Allocator, bool); 4] = [
     (Allocator::Index, false),
     (Allocator::Adaptive, true),
@@ -35,79 +35,79 @@ const TIMED: [(Allocator, bool); 4] = [
     (Allocator::Cyclic, false),
 ];
 
-/// What is remembered of a source, and what it is.
+/// The learned state of a source, and its true rate.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
-struct Mind {
-    forgetting: ChangePointRate,
+struct SourceState {
+    change_point: ChangePointRate,
     counted: CountedRate,
     last: u32,
     rate: f32,
 }
 
-/// Sources, and what is made of their answers.
+/// Sources, and the parameters of learning.
 struct World {
-    minds: Vec<Mind>,
+    states: Vec<SourceState>,
     prior: RatePrior,
     counts: bool,
     chance: u64,
 }
 
-/// When it begins, in steps.
+/// The first step.
 const START: u32 = 1 << 24;
 
 impl World {
-    /// Pareto rates, a fifth as many updates as probes. They have been learned, and sources are as old as
-    /// they come to be in the long run, so that what is timed is not a beginning.
+    /// Pareto rates, a fifth as many updates as probes. Rates are learned already, and ages are those of the
+    /// long run, so that the start is not measured.
     fn new(sources: usize, counts: bool) -> Self {
         let mut rates = FleetShape::Pareto(1.2).rates(sources, 1);
         let scale = 0.2 * PER_STEP as f64 / rates.iter().sum::<f64>();
         rates.iter_mut().for_each(|rate| *rate *= scale);
         let roots: f64 = rates.iter().map(|rate| rate.sqrt()).sum();
         let mut stream = Stream::new(1, "ages");
-        let mind = |&rate: &f64| {
+        let state = |&rate: &f64| {
             let gap = roots / (PER_STEP as f64 * rate.sqrt());
             let mut counted = CountedRate::default();
             counted.learn((rate * f64::from(START)) as u64, f64::from(START));
-            Mind {
-                forgetting: ChangePointRate::seeded(rate, 10.0 / rate),
+            SourceState {
+                change_point: ChangePointRate::seeded(rate, 10.0 / rate),
                 counted,
                 last: START - (stream.unit() * gap) as u32,
                 rate: rate as f32,
             }
         };
-        let minds = rates.iter().map(mind).collect();
-        // A rate holds for about a hundred probes: at a fixed number of steps there would, of a million
-        // sources, be nothing left to learn.
+        let states = rates.iter().map(state).collect();
+        // A rate holds for about a hundred probes. With a fixed number of steps a million sources would have
+        // nothing left to learn.
         let per_step = PER_STEP as f64 / sources as f64;
         let prior = RatePrior { rate: 0.2 * per_step, changes: 0.01 * per_step };
-        Self { minds, prior, counts, chance: 1 }
+        Self { states, prior, counts, chance: 1 }
     }
 
-    /// What is known of them at the start.
-    fn turns(&self) -> impl Iterator<Item = OpenSource> {
-        self.minds.iter().map(|mind| OpenSource { root: mind.rate.sqrt(), last: f64::from(mind.last) })
+    /// The inputs of the allocator at the start.
+    fn inputs(&self) -> impl Iterator<Item = OpenSource> {
+        self.states.iter().map(|state| OpenSource { root: state.rate.sqrt(), last: f64::from(state.last) })
     }
 
-    /// Asks for the memories of all of a step at once, so that the waits for them overlap.
+    /// Reads the states of all sources of a step at once, so that the cache misses overlap.
     fn fetch(&self, chosen: &[u32]) {
-        black_box(chosen.iter().fold(0, |all, &place| all ^ self.minds[place as usize].last));
+        black_box(chosen.iter().fold(0, |all, &place| all ^ self.states[place as usize].last));
     }
 
-    /// A probe's answer is learned from.
+    /// Learns from a probe's answer.
     fn learn(&mut self, place: u32, now: u32) -> OpenSource {
-        let mind = &mut self.minds[place as usize];
-        let span = now - mind.last;
-        // As many as came, or one more: right in the mean, and next to nothing to draw.
+        let state = &mut self.states[place as usize];
+        let span = now - state.last;
+        // The expected count, rounded at random: right in the mean, and cheap to draw.
         self.chance = self.chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let unit = (self.chance >> 40) as f32 / (1 << 24) as f32;
-        let found = (mind.rate * span as f32 + unit) as u64;
-        mind.last = now;
+        let found = (state.rate * span as f32 + unit) as u64;
+        state.last = now;
         let rate = if self.counts {
-            mind.counted.learn(found, f64::from(now))
+            state.counted.learn(found, f64::from(now))
         } else {
-            mind.forgetting.learn(found, f64::from(span), self.prior);
-            mind.forgetting.rate(self.prior)
+            state.change_point.learn(found, f64::from(span), self.prior);
+            state.change_point.rate(self.prior)
         };
         OpenSource { root: rate.sqrt() as f32, last: f64::from(now) }
     }
@@ -117,7 +117,7 @@ impl World {
 fn allocated(allocator: Allocator, counts: bool, sources: usize) -> f64 {
     let mut world = World::new(sources, counts);
     let mut allocation = Allocation::new(allocator, 1);
-    (0..).zip(world.turns()).for_each(|(place, turn)| allocation.open(place, turn));
+    (0..).zip(world.inputs()).for_each(|(place, input)| allocation.open(place, input));
     let mut chosen = Vec::with_capacity(PER_STEP);
     let mut now = START;
     let mut stretch = |steps: usize| {
@@ -135,19 +135,19 @@ fn allocated(allocator: Allocator, counts: bool, sources: usize) -> f64 {
         }
         stopwatch.elapsed().as_nanos() as f64 / probes.max(1) as f64
     };
-    // Everybody has had some turns, and what is believed has settled, before it counts.
+    // Warm-up: every source is probed several times, and rates settle.
     stretch(5 * sources / PER_STEP);
     (0..STRETCHES).map(|_| stretch(STRETCH)).fold(f64::INFINITY, f64::min)
 }
 
-/// Nanoseconds per probe by looking at all sources.
+/// Nanoseconds per probe by a pass over all sources.
 fn plain(sampled: bool, counts: bool, sources: usize) -> f64 {
     let mut world = World::new(sources, counts);
     let mut stream = Stream::new(1, "plain");
     let mut claims: Vec<(f32, u32)> = vec![(0.0, 0); sources];
     let mut sums: Vec<f32> = vec![0.0; sources];
-    let mut roots: Vec<f32> = world.turns().map(|turn| turn.root).collect();
-    let mut lasts: Vec<f32> = world.turns().map(|turn| turn.last as f32).collect();
+    let mut roots: Vec<f32> = world.inputs().map(|input| input.root).collect();
+    let mut lasts: Vec<f32> = world.inputs().map(|input| input.last as f32).collect();
     let mut chosen: Vec<u32> = Vec::with_capacity(PER_STEP);
     let mut step = |now: u32| {
         let stopwatch = Stopwatch::start();
@@ -171,8 +171,8 @@ fn plain(sampled: bool, counts: bool, sources: usize) -> f64 {
         }
         world.fetch(&chosen);
         for &place in &chosen {
-            let turn = world.learn(place, now);
-            roots[place as usize] = turn.root;
+            let input = world.learn(place, now);
+            roots[place as usize] = input.root;
             lasts[place as usize] = now as f32;
         }
         stopwatch.elapsed().as_nanos() as f64 / PER_STEP as f64
@@ -186,7 +186,7 @@ fn main() -> std::io::Result<()> {
     writeln!(out, "allocator      10³     10⁵     10⁶   growth   plain at 10⁶   faster by")?;
     for (allocator, counts) in TIMED {
         let [small, middle, large] = SIZES.map(|sources| allocated(allocator, counts, sources));
-        // D has no plain form of its own: it is held against sampling, the cheaper of the two.
+        // Cyclic has no plain form: it is compared with sampling, the cheaper of the two.
         let plain = plain(allocator != Allocator::Index, counts, SIZES[2]);
         let (growth, faster) = (large / small, plain / large);
         let fine = growth <= MOST_GROWTH && (faster >= LEAST_SPEED || allocator != Allocator::Index);

@@ -1,8 +1,8 @@
-//! What the planner costs: `cargo bench --bench plan`.
+//! The cost of the planner: `cargo bench --bench plan`.
 //!
 //! Ratios within one run, on the DBWorld rates of Eckstein, Gal, Reiner (Table 2) over four weeks
 //! with importance 3 in office hours; each time is the best of several. Then ten thousand sources of
-//! different rhythms are planned anew in mid-week, as the daemon does after a refit.
+//! different rhythms are replanned in mid-week, as the daemon does after a refit.
 
 use std::hint::black_box;
 use std::io::Write;
@@ -82,7 +82,7 @@ fn replan(out: &mut impl Write) -> std::io::Result<()> {
     let importance =
         Steps::windows(TimeZone::UTC, 1.0, &[(window(WORK, 9, 18), 3.0)]).expect("good weights");
     let mut chance = Stream::new(1, "replan");
-    let standing = |now, spent: Vec<Timestamp>, phase| PlanInput {
+    let input = |now, spent: Vec<Timestamp>, phase| PlanInput {
         spent,
         holds: Some(30),
         phase,
@@ -92,15 +92,15 @@ fn replan(out: &mut impl Write) -> std::io::Result<()> {
     for _ in 0..SOURCES {
         let (rate, phase) = (rhythm(&mut chance), chance.unit());
         let stopwatch = Stopwatch::start();
-        let first = black_box(plan(&standing(monday(), Vec::new(), phase), &rate, &importance));
+        let first = black_box(plan(&input(monday(), Vec::new(), phase), &rate, &importance));
         first_seconds += stopwatch.elapsed().as_secs_f64();
         let now = monday() + Span::from_days(7).scaled(0.2 + 0.8 * chance.unit());
         let followed = first.map_or_else(Vec::new, |first| first.times);
         let mut took = || Span::from_millis(50 + (chance.unit() * 2000.0) as i64);
         let spent = followed.into_iter().map(|at| at + took()).filter(|&at| at <= now).collect();
-        let asked = standing(now, spent, phase);
+        let later = input(now, spent, phase);
         let stopwatch = Stopwatch::start();
-        let ahead = black_box(plan(&asked, &rate, &importance));
+        let ahead = black_box(plan(&later, &rate, &importance));
         seconds += stopwatch.elapsed().as_secs_f64();
         if let Some(ahead) = ahead {
             probes += ahead.times.len();

@@ -1,7 +1,7 @@
-//! How many sources' rates can be fitted in a second, and how many updates counted.
+//! The number of sources that can be fitted in a second, and of updates that can be counted.
 //!
-//! `cargo bench --bench rates`. Ten thousand sources of 500 updates each over half a year; their
-//! histories are built outside what is measured.
+//! `cargo bench --bench rates`. Ten thousand sources of 500 updates each over half a year; building their
+//! histories is not measured.
 
 use std::hint::black_box;
 use std::io::Write;

@@ -1,11 +1,11 @@
-//! The daemon with a great many sources, measured from outside:
+//! The daemon with a million sources, measured from outside:
 //! `cargo run --release --example million -- --sources 1000000 --minutes 5`.
 //!
-//! Exists because what a million sources cost shows in no test of a part. Writes a configuration
-//! into a folder of its own, serves small feeds on loopback, and runs the built program as a child
-//! process on both: how soon it is ready with an empty store and again with a full one, what memory
-//! it takes, how late its steps are, and how long a reload of a thousand changes takes. Ends with
-//! an error where a limit is broken. Nothing leaves this machine; everything has a deadline.
+//! Tests of parts do not show the cost of a million sources. This program writes a configuration into
+//! its own folder, serves small feeds on loopback, and runs the built daemon as a child process. It
+//! measures the time until the daemon is ready with an empty and with a full store, its memory, the
+//! lateness of its steps, and a reload of a thousand changes. It ends with an error if a limit is
+//! broken. All requests stay on this machine; every wait has a deadline.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write as _};
@@ -51,12 +51,12 @@ struct Options {
 
 /// Sources in a file of `sources.d`.
 const A_FILE: usize = 10_000;
-/// What a reload changes, in all.
+/// The number of changes of a reload.
 const CHANGES: usize = 1_000;
-/// Whatever has not come after this long never will.
+/// A wait that takes longer fails the run.
 const DEADLINE: Duration = Duration::from_secs(900);
 
-/// What is asked of a million sources.
+/// The limits for a million sources.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 const LARGEST_KB: u64 = 1_500_000;
 const LATEST_MS: i64 = 1_000;
@@ -139,7 +139,7 @@ fn now() -> Timestamp {
 
 fn say(line: &str) {
     let mut out = std::io::stdout().lock();
-    // Whoever does not listen misses it.
+    // A closed output is ignored.
     let _ = writeln!(out, "{line}");
     let _ = out.flush();
 }
@@ -160,11 +160,11 @@ impl World {
         self.folder.join("tidewatch.toml")
     }
 
-    /// Writes the configuration; with changes, of so many sources: four in ten with another budget,
-    /// three gone, three new. They stand at the head of the first ten files.
+    /// Writes the configuration, with this number of changed sources: four in ten with another budget,
+    /// three removed, three new. They are at the head of the first ten files.
     fn write(&self, changes: Option<usize>) -> Result<()> {
         let Options { sources, per_step, one_file, .. } = self.options;
-        // Everything is due within the least spacing: so close that every step is full.
+        // All sources are due within `min_spacing`, which is short enough that every step is full.
         let full = u64::from(per_step) * 2;
         let spacing = (sources as u64 / full).clamp(1, 900);
         let mut main = format!(
@@ -218,7 +218,7 @@ impl World {
 struct Daemon {
     child: Child,
     started: Stopwatch,
-    heard: Arc<Mutex<Vec<(String, Duration)>>>,
+    log_lines: Arc<Mutex<Vec<(String, Duration)>>>,
 }
 
 impl Daemon {
@@ -230,32 +230,33 @@ impl Daemon {
         }
         let started = Stopwatch::start();
         let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn()?;
-        let heard: Arc<Mutex<Vec<(String, Duration)>>> = Arc::default();
+        let log_lines: Arc<Mutex<Vec<(String, Duration)>>> = Arc::default();
         let lines = BufReader::new(child.stderr.take().context("a pipe was asked for")?).lines();
-        let listener = Arc::clone(&heard);
+        let collected = Arc::clone(&log_lines);
         // Ends with the child's standard error.
         std::thread::spawn(move || {
             for line in lines.map_while(std::result::Result::ok) {
-                let told = ["watching", "reloaded", "ERROR", "panicked", "WARN"];
-                if told.iter().any(|word| line.contains(word)) {
-                    listener
+                let words = ["watching", "reloaded", "ERROR", "panicked", "WARN"];
+                if words.iter().any(|word| line.contains(word)) {
+                    collected
                         .lock()
                         .unwrap_or_else(std::sync::PoisonError::into_inner)
                         .push((line, started.elapsed()));
                 }
             }
         });
-        Ok(Self { child, started, heard })
+        Ok(Self { child, started, log_lines })
     }
 
-    /// Waits for a line with this word; how long after the start it came.
+    /// Waits for a line with this word; returns its time since the start.
     async fn says(&mut self, word: &str, deadline: Duration) -> Result<Duration> {
         let stopwatch = Stopwatch::start();
         loop {
             {
-                let mut heard = self.heard.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                let found = heard.iter().find(|(line, _)| line.contains(word)).map(|(_, at)| *at);
-                for (line, _) in heard.drain(..).filter(|(line, _)| line.contains("ERROR")) {
+                let mut log_lines =
+                    self.log_lines.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                let found = log_lines.iter().find(|(line, _)| line.contains(word)).map(|(_, at)| *at);
+                for (line, _) in log_lines.drain(..).filter(|(line, _)| line.contains("ERROR")) {
                     say(&format!("the daemon says: {line}"));
                 }
                 if let Some(at) = found {
@@ -309,9 +310,9 @@ impl Drop for Daemon {
     }
 }
 
-/// What the log of probes says of a while.
+/// The log of probes in a period.
 struct Window {
-    /// Seconds that it had.
+    /// Its length in seconds.
     steps: usize,
     /// From each step's beginning to the first start at or after it, sorted.
     first: Vec<i64>,
@@ -319,7 +320,7 @@ struct Window {
     last: Vec<i64>,
     /// Steps in which nothing started.
     missed: usize,
-    /// Steps in which less started than may.
+    /// Steps with fewer starts than permitted.
     short: usize,
     probes: usize,
     failed: i64,
@@ -327,13 +328,13 @@ struct Window {
     asked: Option<f64>,
 }
 
-/// Lets it run and reads what the log says of that time.
+/// Lets the daemon run and reads the log of that time.
 async fn watch(world: &World, asked: &AtomicU64, minutes: f64) -> Result<Window> {
     let (began, before, stopwatch) = (now(), asked.load(Ordering::Relaxed), Stopwatch::start());
     real_pause(Duration::from_secs_f64(minutes * 60.0)).await;
     let rate = (asked.load(Ordering::Relaxed) - before) as f64 / stopwatch.elapsed().as_secs_f64();
     let ended = now();
-    // What has started may still have to land.
+    // Probes that have started may not be in the log yet.
     real_pause(Duration::from_secs(2)).await;
     Window::read(world, began, ended, Some(rate)).await
 }
@@ -383,13 +384,13 @@ impl Window {
     }
 }
 
-/// The value that so large a share is not above.
+/// The quantile at this share.
 fn quantile(sorted: &[i64], share: f64) -> i64 {
     let index = (sorted.len() as f64 * share).ceil() as usize;
     sorted.get(index.clamp(1, sorted.len().max(1)) - 1).copied().unwrap_or(-1)
 }
 
-/// Lines as they come, and limits that were broken.
+/// Prints lines, and collects the broken limits.
 #[derive(Default)]
 struct Report {
     broken: Vec<String>,
@@ -444,7 +445,7 @@ impl Report {
     }
 }
 
-/// Serves a feed at every path of so many ports.
+/// Serves a feed at every path of this number of ports.
 async fn serve(hosts: usize, asked: &Arc<AtomicU64>) -> Result<Vec<u16>> {
     let answers = Arc::new(Answers::new());
     let mut ports = Vec::with_capacity(hosts);
@@ -454,16 +455,16 @@ async fn serve(hosts: usize, asked: &Arc<AtomicU64>) -> Result<Vec<u16>> {
         let (asked, answers) = (Arc::clone(asked), Arc::clone(&answers));
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(converse(stream, Arc::clone(&asked), Arc::clone(&answers)));
+                tokio::spawn(answer_requests(stream, Arc::clone(&asked), Arc::clone(&answers)));
             }
         });
     }
-    // The configuration of a folder that is used again should be the same.
+    // A folder that is used again should get the same configuration.
     ports.sort_unstable();
     Ok(ports)
 }
 
-/// The two things that the server says.
+/// The two answers of the server.
 struct Answers {
     feed: Vec<u8>,
     unchanged: Vec<u8>,
@@ -498,8 +499,8 @@ impl Answers {
     }
 }
 
-/// Answers request after request until the other side leaves.
-async fn converse(mut stream: TcpStream, asked: Arc<AtomicU64>, answers: Arc<Answers>) {
+/// Answers requests until the client closes the connection.
+async fn answer_requests(mut stream: TcpStream, asked: Arc<AtomicU64>, answers: Arc<Answers>) {
     let mut request = Vec::with_capacity(1024);
     let idle = Duration::from_secs(120);
     loop {

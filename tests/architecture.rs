@@ -1,7 +1,7 @@
-//! Holds the three packages to the design: no import cycles, no long functions, one home for SQL and
-//! for requests, and a core that touches nothing outside itself.
+//! Checks the three packages against the design: no import cycles, no long functions, SQL and requests
+//! only in their folders, and a core without input and output.
 //!
-//! Files are read as tokens, without comments and texts. The reading is tested on small bad samples.
+//! Files are read as tokens, without comments and texts. The reader is tested on small bad samples.
 //! Cargo.toml already keeps runtime, network and database out of the core.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,17 +26,17 @@ const PACKAGES: [(&str, &str); 3] =
 
 const MOST_LINES: usize = 100;
 
-/// Paths that the core may not name; a bare name is forbidden at any place of a path.
+/// Paths that the core may not name; a bare name is forbidden anywhere in a path.
 const IMPURE: [&str; 7] =
     ["std::env", "std::fs", "std::net", "std::process", "std::thread", "SystemTime", "Instant::now"];
 
 /// Crates that only some files may use.
-const HOMES: [(&str, &[&str]); 2] =
+const ALLOWED_IN: [(&str, &[&str]); 2] =
     [("sqlx", &["src/store/", "crates/lab/src/garden/cube"]), ("reqwest", &["src/fetch/"])];
 
 const PRINTING: [&str; 5] = ["println!", "eprintln!", "print!", "eprint!", "dbg!"];
 
-/// Folders whose imports and long functions are not judged, each with the reason.
+/// Folders whose imports and long functions are not checked, each with the reason.
 const EXCEPTIONS: [(&str, &str); 0] = [];
 
 /// The files of one package with their texts; names are relative to the repository.
@@ -49,7 +49,7 @@ fn excepted(file: &str, exceptions: &Exceptions) -> bool {
     exceptions.iter().any(|(prefix, _)| file.starts_with(prefix))
 }
 
-/// The module that a file is. `main.rs` is one that nothing can import.
+/// The module of a file. Nothing can import `main.rs`.
 fn module(folder: &str, file: &str) -> Vec<String> {
     let inside = file.strip_prefix(folder).unwrap_or(file).trim_start_matches('/');
     let mut parts: Vec<String> =
@@ -79,9 +79,9 @@ fn faults(file: &str, reading: &Reading, exceptions: &Exceptions) -> Vec<String>
         if *in_crate {
             continue;
         }
-        for (name, homes) in HOMES {
-            if names(path, name) && !homes.iter().any(|home| file.starts_with(home)) {
-                add(*line, format!("`{written}`: {name} is used only in {}", homes.join(", ")));
+        for (name, folders) in ALLOWED_IN {
+            if names(path, name) && !folders.iter().any(|folder| file.starts_with(folder)) {
+                add(*line, format!("`{written}`: {name} is used only in {}", folders.join(", ")));
             }
         }
         if core && !in_tests && !test_file && IMPURE.iter().any(|name| names(path, name)) {
@@ -108,7 +108,7 @@ fn faults(file: &str, reading: &Reading, exceptions: &Exceptions) -> Vec<String>
 }
 
 /// Reads all files of a package: the faults of each, then the import cycles.
-fn judge(crate_name: &str, folder: &str, files: &Files, exceptions: &Exceptions) -> Vec<String> {
+fn check(crate_name: &str, folder: &str, files: &Files, exceptions: &Exceptions) -> Vec<String> {
     let by_module: BTreeMap<_, _> = files.keys().map(|file| (module(folder, file), file.clone())).collect();
     let modules: BTreeSet<_> = by_module.keys().cloned().collect();
     let mut all = Vec::new();
@@ -145,27 +145,27 @@ fn sources(root: &Path, folder: &str, files: &mut Files) {
     }
 }
 
-fn judge_all(exceptions: &Exceptions) -> Vec<String> {
+fn check_all(exceptions: &Exceptions) -> Vec<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut all = Vec::new();
     for (crate_name, folder) in PACKAGES {
         let mut files = Files::new();
         sources(root, folder, &mut files);
         assert!(files.len() > 20, "only {} sources in {folder}", files.len());
-        all.extend(judge(crate_name, folder, &files, exceptions));
+        all.extend(check(crate_name, folder, &files, exceptions));
     }
     all
 }
 
 #[test]
-fn the_packages_keep_to_the_design() {
-    let all = judge_all(&EXCEPTIONS);
+fn the_packages_follow_the_design() {
+    let all = check_all(&EXCEPTIONS);
     assert!(all.is_empty(), "{} faults:\n{}", all.len(), all.join("\n"));
 }
 
 #[test]
 fn every_exception_is_needed() {
-    let all = judge_all(&[]);
+    let all = check_all(&[]);
     for (prefix, reason) in EXCEPTIONS {
         assert!(
             all.iter().any(|fault| fault.contains(prefix)),

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// What one file imports from others, with the line of the first mention.
+/// The imports of each file from others, with the line of the first mention.
 pub type Imports = BTreeMap<String, BTreeMap<String, usize>>;
 
 /// Every group of files that import each other, with one shortest cycle of each.
@@ -27,11 +27,11 @@ pub fn cycles(imports: &Imports) -> Vec<String> {
             }
         }
         path.reverse();
-        let members: Vec<&str> = group.iter().map(|file| file.as_str()).collect();
+        let files: Vec<&str> = group.iter().map(|file| file.as_str()).collect();
         found.push(format!(
             "import cycle among {} files: {}\n    {}",
             group.len(),
-            members.join(" "),
+            files.join(" "),
             path.join("\n    -> ")
         ));
     }

@@ -50,14 +50,14 @@ fn defined(line: &str) -> Option<&str> {
 
 #[test]
 fn a_type_name_is_defined_once() {
-    let mut homes: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut files_by_name: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (file, text) in all_sources() {
         for name in text.lines().filter_map(defined).filter(|name| !CONVENTIONAL.contains(name)) {
-            homes.entry(name.to_owned()).or_default().push(file.clone());
+            files_by_name.entry(name.to_owned()).or_default().push(file.clone());
         }
     }
-    assert!(homes.len() > 500, "only {} types", homes.len());
-    let several: Vec<String> = homes
+    assert!(files_by_name.len() > 500, "only {} types", files_by_name.len());
+    let several: Vec<String> = files_by_name
         .iter()
         .filter(|(_, files)| files.len() > 1)
         .map(|(name, files)| format!("{name}: {}", files.join(", ")))

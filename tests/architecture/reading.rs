@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A path in the code. Groups in braces are taken apart.
+/// A path in the code. Groups in braces are split.
 #[derive(Debug)]
 pub struct Mention {
     /// Its parts; from the crate's root on if `in_crate`.
@@ -30,7 +30,7 @@ pub struct Function {
     pub lines: usize,
 }
 
-/// What a file holds, in the order of the file (functions: in the order of their ends).
+/// The contents of a file in its order; functions are in the order of their ends.
 #[derive(Debug, Default)]
 pub struct Reading {
     pub paths: Vec<Mention>,
@@ -38,7 +38,7 @@ pub struct Reading {
     pub functions: Vec<Function>,
 }
 
-/// The module that a file is, in the crate that it belongs to.
+/// The module of a file, and the crate that it belongs to.
 pub struct Place<'a> {
     /// The crate's name in paths.
     pub crate_name: &'a str,
@@ -76,10 +76,10 @@ pub fn read(text: &str, place: &Place) -> Reading {
     let word = |at: usize| tokens.get(at).is_some_and(Token::is_word);
     let mut reading = Reading::default();
     let mut blocks: Vec<Block> = Vec::new();
-    // What the next brace opens, and the names that `use` brought in.
+    // The kind of block that the next brace opens, and the names that `use` imported.
     let mut next_block = Block::Other;
     let mut imported: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    // `#[cfg(test)]` stands before the item that is being read; parentheses and brackets are open.
+    // Whether `#[cfg(test)]` precedes the current item, and the number of open parentheses and brackets.
     let (mut for_tests, mut nested) = (false, 0_usize);
     let mut at = 0;
     while at < tokens.len() {
@@ -161,7 +161,7 @@ pub fn read(text: &str, place: &Place) -> Reading {
     reading
 }
 
-/// The word at this place, if it is one that is looked for.
+/// The word at this index if it is a checked keyword or a macro.
 fn notable(tokens: &[Token], at: usize) -> Option<String> {
     let text = |at: usize| tokens.get(at).map_or("", |token| token.text.as_str());
     match (text(at), text(at + 1)) {

@@ -1,21 +1,21 @@
 //! Small bad samples: a check that cannot fail proves nothing.
 
-use super::{Files, MOST_LINES, PACKAGES, judge};
+use super::{Files, MOST_LINES, PACKAGES, check};
 
-fn judged(files: &[(&str, &str)]) -> Vec<String> {
+fn checked(files: &[(&str, &str)]) -> Vec<String> {
     let files: Files = files.iter().map(|(file, text)| ((*file).to_owned(), (*text).to_owned())).collect();
     let first = files.keys().next().expect("a sample");
     let (crate_name, folder) = PACKAGES
         .into_iter()
         .find(|(_, folder)| first.starts_with(&format!("{folder}/")))
         .expect("a package");
-    judge(crate_name, folder, &files, &[])
+    check(crate_name, folder, &files, &[])
 }
 
 /// The one fault of a sample, which must contain these words.
 #[track_caller]
 fn one(file: &str, text: &str, line: usize, says: &str) {
-    let found = judged(&[(file, text)]);
+    let found = checked(&[(file, text)]);
     assert_eq!(found.len(), 1, "{file}: {text:?} gives {found:#?}");
     assert!(found[0].starts_with(&format!("{file}:{line}: ")), "{}", found[0]);
     assert!(found[0].contains(says), "{} does not say {says:?}", found[0]);
@@ -23,7 +23,7 @@ fn one(file: &str, text: &str, line: usize, says: &str) {
 
 #[track_caller]
 fn none(file: &str, text: &str) {
-    assert_eq!(judged(&[(file, text)]), Vec::<String>::new(), "{file}: {text:?}");
+    assert_eq!(checked(&[(file, text)]), Vec::<String>::new(), "{file}: {text:?}");
 }
 
 /// Whether `src/a/x.rs` with this text imports `target`: `target` imports it back, so it is a cycle.
@@ -35,7 +35,7 @@ fn imports(text: &str, target: &str) -> bool {
     let files = ["src/lib.rs", "src/a/mod.rs", "src/a/x.rs", "src/a/x/deep.rs", "src/a/y.rs", "src/b.rs"];
     let texts: Vec<String> = files.iter().map(|file| sample(file)).collect();
     let pairs: Vec<_> = files.iter().zip(&texts).map(|(file, text)| (*file, text.as_str())).collect();
-    !judged(&pairs).is_empty()
+    !checked(&pairs).is_empty()
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn an_import_is_found_however_it_is_written() {
 }
 
 #[test]
-fn what_only_looks_like_an_import_is_none() {
+fn text_similar_to_an_import_is_none() {
     for text in [
         "mod deep; pub(crate) fn f() {} pub(super) fn g() {} pub(in crate::a) fn h() {}",
         "#[cfg(test)] mod tests { use crate::b::Item; use super::super::y; }",
@@ -93,7 +93,7 @@ fn what_only_looks_like_an_import_is_none() {
 
 #[test]
 fn a_cycle_is_shown_with_its_lines() {
-    let found = judged(&[
+    let found = checked(&[
         ("src/a.rs", "\nuse crate::b::B;"),
         ("src/b.rs", "use crate::{c::C, d::D};"),
         ("src/c.rs", "fn f() {\n    super::a::g()\n}"),
@@ -110,8 +110,8 @@ fn a_cycle_is_shown_with_its_lines() {
         ("src/a/x.rs", "use super::y::Y;"),
         ("src/a/y.rs", ""),
     ];
-    assert_eq!(judged(&reexported), Vec::<String>::new());
-    let found = judged(&[reexported[0], reexported[1], ("src/a/y.rs", "use super::X;")]);
+    assert_eq!(checked(&reexported), Vec::<String>::new());
+    let found = checked(&[reexported[0], reexported[1], ("src/a/y.rs", "use super::X;")]);
     assert!(found.len() == 1 && found[0].contains("among 3 files"), "{found:?}");
 }
 
@@ -146,7 +146,7 @@ fn the_core_is_pure_outside_tests() {
 }
 
 #[test]
-fn sql_requests_and_printing_have_one_home() {
+fn sql_requests_and_printing_stay_in_their_folders() {
     none("src/store/open.rs", "use sqlx::Connection;");
     none("src/fetch/client.rs", "use reqwest::{Client, Response};");
     one("src/daemon/run.rs", "use sqlx::Connection;", 1, "sqlx is used only in src/store/");

@@ -1,4 +1,4 @@
-//! The configuration as a user meets it: faults as they are shown, shipped files that load.
+//! The configuration: the faults that are shown, and the shipped files.
 
 use std::path::{Path, PathBuf};
 
@@ -99,7 +99,7 @@ fn shipped_files_load() {
     assert_eq!(full.importance.windows.len(), 2);
     let minimal = load::load(&shipped("minimal.toml")).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(minimal.sources.len(), 1);
-    // What the long file gives as defaults are the defaults.
+    // The defaults that the long file shows are those of the program.
     assert_eq!(full.daemon, minimal.daemon);
     assert_eq!(full.fleet, minimal.fleet);
     assert_eq!(full.fetch, minimal.fetch);
@@ -220,7 +220,7 @@ fn budgets_and_policies_come_from_source_then_group_then_default() {
 }
 
 #[test]
-fn a_price_is_laid_over_like_a_budget_and_is_none() {
+fn a_price_is_inherited_like_a_budget_but_is_none() {
     let config = good(
         r#"
         [budget]
@@ -245,7 +245,7 @@ fn a_price_is_laid_over_like_a_budget_and_is_none() {
     );
     let prices: Vec<Span> = config.sources.iter().map(|source| source.price).collect();
     assert_eq!(prices, [Span::ZERO, Span::from_mins(5), Span::from_mins(20)]);
-    assert!(config.sources.iter().all(|source| !source.own_budget), "it says nothing of how many");
+    assert!(config.sources.iter().all(|source| !source.own_budget), "a price is no limit on probes");
     assert_eq!(good("").sources.len(), 0);
     assert_eq!(messages("[budget]\nprice = \"-1h\"\n").len(), 1);
 }
@@ -351,7 +351,7 @@ fn single_faults() {
 }
 
 #[test]
-fn unreadable_lines_breed_no_other_faults() {
+fn unreadable_lines_cause_no_other_faults() {
     let text = "[daemon]\nstore = \n[fleet]\nstep = 10s\nprobes_per_step = 0\n[[source]]\nname = \"a\"\nurl = \"x\n";
     assert_eq!(
         messages(text),
@@ -407,7 +407,7 @@ secret = { credential = "ops" }
 "#;
 
 #[test]
-fn a_profile_means_what_it_says() {
+fn a_profile_is_read_as_written() {
     let config = good(PROFILE);
     let [rule] = config.rules.all() else { panic!("one rule") };
     assert_eq!((&*rule.profile, &*rule.name), ("advisories", "every tenth post"));
@@ -423,7 +423,7 @@ fn a_profile_means_what_it_says() {
     assert!(rule.terms.active.holds(at("2026-12-01T08:00:00Z")));
     assert!(!rule.terms.active.holds(at("2026-12-01T20:00:00Z")));
     assert!(!rule.terms.active.holds(at("2026-12-06T12:00:00Z")));
-    // One is asked about; the other also sets it off.
+    // The first source is queried; the second also triggers the rule.
     let part = |index: usize| config.rules.of(&config.sources[index])[0];
     assert_eq!((part(0).asked, part(0).triggers), (true, false));
     assert_eq!((part(1).asked, part(1).triggers), (true, true));
@@ -512,7 +512,7 @@ proptest! {
         }
     }
 
-    /// Broken pieces of a real file reach further than noise does.
+    /// A damaged real file reaches more code than random text.
     #[test]
     fn mangled_files_never_panic(cuts in prop::collection::vec((0_usize..2000, 0_usize..40, "\\PC{0,6}|\n|\t|\"|\\[|\u{0}"), 1..6)) {
         let mut text = FAULTY.to_owned();

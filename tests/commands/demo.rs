@@ -18,7 +18,7 @@ fn demo(store: &std::path::Path) -> Command {
 }
 
 #[test]
-fn two_days_without_a_breach() {
+fn two_days_run_without_a_violation() {
     let directory = tempfile::tempdir().unwrap();
     let store = directory.path().join("demo.db");
     let output = demo(&store).args(["--days", "2"]).output().unwrap();
@@ -35,7 +35,7 @@ fn two_days_without_a_breach() {
         let sources = report["sources"].as_array().unwrap();
         sources.iter().find(|source| source["name"] == name).unwrap()
     };
-    let living = [
+    let publishing = [
         "office-blog",
         "nightly-cron",
         "newsroom",
@@ -50,7 +50,7 @@ fn two_days_without_a_breach() {
         "mover",
         "gone",
     ];
-    for name in living {
+    for name in publishing {
         assert!(source(name)["found"].as_u64() > Some(0), "{name}: {report:#}");
     }
     for (name, state) in
@@ -68,11 +68,11 @@ fn two_days_without_a_breach() {
 }
 
 #[tokio::test]
-async fn an_interrupt_ends_it_with_a_report() {
+async fn an_interrupt_ends_the_demo_with_a_report() {
     let directory = tempfile::tempdir().unwrap();
     let store = directory.path().join("demo.db");
     let child = demo(&store).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    // The store is made after the signals are listened for.
+    // The store is created after the signal handlers.
     while !store.exists() {
         real_pause(Duration::from_millis(20)).await;
     }
@@ -87,7 +87,7 @@ async fn an_interrupt_ends_it_with_a_report() {
 }
 
 #[test]
-fn a_store_that_is_there_is_left_alone() {
+fn an_existing_store_is_not_overwritten() {
     let directory = tempfile::tempdir().unwrap();
     let store = directory.path().join("precious.db");
     std::fs::write(&store, "precious").unwrap();
@@ -96,7 +96,7 @@ fn a_store_that_is_there_is_left_alone() {
     assert_eq!(std::fs::read_to_string(&store).unwrap(), "precious");
 }
 
-/// A week in some twelve seconds: less careful about delays than the shown one, enough to learn by.
+/// A week in about twelve seconds: enough to learn the rhythms, too fast to compare delays.
 #[test]
 fn after_a_week_the_rhythms_are_known() {
     let directory = tempfile::tempdir().unwrap();
@@ -107,7 +107,7 @@ fn after_a_week_the_rhythms_are_known() {
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
 
-    // Both daemons' sides are there. Which was sooner is no question for a clock this fast.
+    // The report has both daemons. Their delays are not compared: the clock is too fast for that.
     let report: Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
     let compared = &report["comparison"];
     assert!(compared["sources"].as_u64() >= Some(8), "{compared:#}");
@@ -116,14 +116,14 @@ fn after_a_week_the_rhythms_are_known() {
         assert!(compared[policy]["mean_delay_s"].as_f64() > Some(0.0), "{compared:#}");
     }
 
-    // The newsroom's afternoon was noticed, and is over. A look that comes late sees it all at once.
+    // The newsroom's burst was detected, and has ended. A late probe finds all its updates at once.
     assert_eq!(report["bursts_missed"], Value::Array(Vec::new()), "{:#}", report["bursts"]);
     let bursts = report["bursts"].as_array().unwrap();
     let news = bursts.iter().find(|burst| burst["source"] == "newsroom").expect("a burst");
     assert!(news["began"].is_string() && news["ended"].is_string(), "{news:#}");
     assert!(news["observed"].as_u64() > Some(20) && news["expected"].as_f64() < Some(6.0), "{news:#}");
     assert_eq!(news["planned_again"], true, "{news:#}");
-    // How it was chased is no question for a machine that does not keep up with the clock.
+    // The number of extra probes is checked only if the machine keeps up with the clock.
     if report["lateness"]["p95_s"].as_f64() < Some(1800.0) {
         assert!(news["probes"].as_u64() >= Some(4) && news["by_ttl"].as_u64() >= Some(2), "{news:#}");
     }

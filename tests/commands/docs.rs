@@ -1,4 +1,4 @@
-//! What is written about the program agrees with the program.
+//! The documentation agrees with the program.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -52,7 +52,7 @@ fn table(text: &str, head: &str) -> Vec<Vec<String>> {
     found
 }
 
-/// What stands between backquotes.
+/// The texts between backquotes.
 fn quoted(text: &str) -> Vec<&str> {
     text.split('`').skip(1).step_by(2).collect()
 }
@@ -91,12 +91,12 @@ fn pages() -> Vec<(String, String)> {
 }
 
 #[test]
-fn the_front_page_fits_one_sitting() {
+fn the_front_page_is_short() {
     assert!(shipped("README.md").lines().count() <= 200);
 }
 
 #[test]
-fn configurations_in_the_manual_are_sound() {
+fn configurations_in_the_manual_are_valid() {
     let mut found = 0;
     for (page, text) in pages() {
         for snippet in blocks(&text, "toml") {
@@ -110,7 +110,7 @@ fn configurations_in_the_manual_are_sound() {
 }
 
 #[test]
-fn the_manual_lists_the_keys_that_there_are() {
+fn the_manual_lists_all_keys() {
     let page = shipped("docs/configuration.md");
     let listed: BTreeSet<&str> = page
         .lines()
@@ -142,7 +142,7 @@ fn shipped_configurations_load() {
 }
 
 #[test]
-fn the_readme_lists_the_commands_that_there_are() {
+fn the_readme_lists_all_commands() {
     let readme = shipped("README.md");
     let mut cli = Cli::command();
     cli.build();
@@ -174,15 +174,15 @@ fn the_readme_lists_the_commands_that_there_are() {
 }
 
 #[test]
-fn the_manual_lists_the_policies_that_there_are() {
+fn the_manual_lists_all_policies() {
     let rows = table(&shipped("docs/scheduling.md"), "| policy | when it wants a probe |");
     let listed: BTreeSet<String> = rows.iter().flat_map(|row| quoted(&row[0])).map(str::to_owned).collect();
     assert_eq!(listed, Policy::ALL.map(|policy| policy.name().to_owned()).into_iter().collect());
 }
 
-/// Kinds of events stand as literals where the daemon makes them.
+/// The code has the kinds of events as literals.
 #[test]
-fn the_manual_lists_the_events_that_there_are() {
+fn the_manual_lists_all_events() {
     let rows = table(&shipped("docs/store.md"), "| kind | what happened |");
     let listed: BTreeSet<String> = rows.iter().flat_map(|row| quoted(&row[0])).map(str::to_owned).collect();
     let folders = ["src/daemon", "src/deliver", "crates/core/src/engine"];
@@ -199,7 +199,7 @@ fn the_manual_lists_the_events_that_there_are() {
 }
 
 #[tokio::test]
-async fn the_manual_lists_the_tables_that_there_are() {
+async fn the_manual_lists_all_tables() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut store = empty_store(&folder).await;
     let tables = names(&mut store, "table").await;
@@ -231,9 +231,9 @@ async fn queries_in_the_manual_run() {
     assert!(found >= 5, "only {found} queries");
 }
 
-/// Every command line of the manual is one that the program takes.
+/// The program accepts every command line of the manual.
 #[test]
-fn command_lines_in_the_manual_are_understood() {
+fn command_lines_in_the_manual_are_accepted() {
     let mut found = 0;
     for (page, text) in pages() {
         let joined = blocks(&text, "sh").join("\n").replace("\\\n", " ");
@@ -300,7 +300,7 @@ fn the_unit_names_the_places_of_the_readme() {
 }
 
 #[test]
-fn files_that_the_documents_name_are_there() {
+fn files_named_in_the_documents_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let contributing = ("CONTRIBUTING.md".to_owned(), shipped("CONTRIBUTING.md"));
     for (document, text) in pages().into_iter().chain([contributing]) {

@@ -1,4 +1,4 @@
-//! `tidewatch garden` as a user meets it: the front, the cube and its slices, and what is refused.
+//! `tidewatch garden`: the front, the cube and its slices, and refusals.
 
 use std::collections::BTreeMap;
 
@@ -83,11 +83,11 @@ fn same(row: &Value, sum: &(i64, f64, i64, i64)) {
 }
 
 #[test]
-fn two_thousand_have_a_front_that_nobody_dominates() {
+fn no_alternative_dominates_the_front_of_two_thousand_plants() {
     let desk = Desk::new(GARDEN);
     let document = json(&desk, &["--generate", "2000", "--days", "150", "--svg", "front.svg"]);
     let all = document["alternatives"].as_array().unwrap();
-    // Two that keep to each of 24 capacities, and one that keeps to none.
+    // Two policies for each of 24 capacities, and one without a capacity.
     assert_eq!((all.len(), &document["plants"], &document["days"]), (49, &2000.into(), &150.into()));
     let point = |one: &Value| (number(one, "mean_tardiness"), number(one, "mean_workload"));
     let on_front = |one: &&Value| one["on_front"] == true;
@@ -95,9 +95,9 @@ fn two_thousand_have_a_front_that_nobody_dominates() {
     assert!(front.len() >= 10, "{front:?}");
     let dominates = |(t, k): (f64, f64), other: (f64, f64)| t <= other.0 && k <= other.1 && (t, k) != other;
     for one in all {
-        let beaten = all.iter().any(|other| dominates(point(other), point(one)));
+        let dominated = all.iter().any(|other| dominates(point(other), point(one)));
         let there = front.contains(&point(one));
-        assert!(if one["on_front"] == true { !beaten } else { beaten || there }, "{one}");
+        assert!(if one["on_front"] == true { !dominated } else { dominated || there }, "{one}");
         assert!(number(one, "most_workload") <= number(one, "capacity") + 1e-9, "{one}");
     }
     assert!(front.contains(&point(&document["knee"])) && document["knee"]["on_front"] == true);
@@ -131,7 +131,7 @@ fn drawn(svg: &str, alternatives: usize, on_front: usize) {
 }
 
 #[tokio::test]
-async fn slices_are_what_the_cells_add_up_to() {
+async fn slices_are_the_sums_of_the_cells() {
     let desk = Desk::new(GARDEN);
     let garden = ["--generate", "300", "--capacities", "5", "--days", "120"];
     let document = json(&desk, &[&garden[..], &["--cube", "c.db", "--by", "policy"]].concat());
@@ -140,7 +140,7 @@ async fn slices_are_what_the_cells_add_up_to() {
     let cells = cells(&mut cube).await;
     let all = document["alternatives"].as_array().unwrap();
 
-    // What the runs say, what was printed and what the cells add up to are the same.
+    // The runs, the output and the sums of the cells are the same.
     let runs = sqlx::query(
         "SELECT capacity, policy, days, mean_tardiness, mean_workload, probes, missed, on_front, most_workload
          FROM runs",
@@ -168,7 +168,7 @@ async fn slices_are_what_the_cells_add_up_to() {
         assert!(near(most, run.get(8)), "{most}");
     }
 
-    // By group, of one capacity, which is not written quite as it is.
+    // By group, of one capacity, which is given inexactly.
     let capacity = number(&all[2], "capacity");
     let beds: BTreeMap<String, i64> = sqlx::query("SELECT group_name, sum(plants) FROM beds GROUP BY 1")
         .fetch_all(&mut cube)
@@ -230,7 +230,7 @@ async fn the_totals_of_a_slice_are_those_of_the_store() {
     assert!(text.starts_with("3 plants, Ω = 1.06 a day, k = 2\n"), "{text}");
     assert!(text.contains("\n[fleet]\ncapacity = 2.0\n"), "{text}");
     assert!(text.contains("\nby group\n\ngroup  days late  workload"), "{text}");
-    // A cube makes room for another, and is alone then.
+    // A new cube replaces the old one.
     desk.said(&[&garden[..], &["--policy", "edd"]].concat());
     let policies: Vec<String> = sqlx::query_scalar("SELECT DISTINCT policy FROM cells")
         .fetch_all(&mut opened(&desk, "c.db").await)
@@ -244,7 +244,7 @@ async fn the_totals_of_a_slice_are_those_of_the_store() {
 }
 
 #[test]
-fn what_cannot_be_is_said() {
+fn impossible_requests_are_refused() {
     let desk = Desk::new(GARDEN);
     desk.write("bad.csv", "cost,window\n1,2\nx,3\n1,0\n");
     let said = desk.refused(1, &["--instance", "bad.csv"]);
@@ -269,7 +269,7 @@ fn what_cannot_be_is_said() {
 }
 
 #[test]
-fn no_other_file_is_overwritten_and_no_slice_made_up() {
+fn no_other_file_is_overwritten_and_unknown_slices_are_refused() {
     let desk = Desk::new(GARDEN);
     let garden = ["--generate", "20", "--capacities", "2", "--days", "30"];
     for name in ["notes.txt", "empty"] {

@@ -1,4 +1,4 @@
-//! `tidewatch plan` as a user meets it: what it prints, what it refuses and how it ends.
+//! `tidewatch plan`: its output, its refusals and its exit codes.
 
 use std::path::{Path, PathBuf};
 
@@ -44,13 +44,13 @@ fn cost(plan: &Value) -> f64 {
 }
 
 #[test]
-fn the_document_is_as_promised() {
+fn the_document_has_the_documented_keys() {
     let desk = with_rates();
     let arguments =
         ["--rate", "even.toml", "--start", MONDAY, "--horizon", "7d", "--probes", "7", "--json"];
     let (code, out, err) = desk.run(&arguments);
     assert_eq!((code, err.as_str()), (0, ""));
-    let promised = [
+    let documented = [
         "method",
         "start",
         "horizon_s",
@@ -61,7 +61,8 @@ fn the_document_is_as_promised() {
         "improver_moves",
         "elapsed_us",
     ];
-    let places: Vec<usize> = promised.iter().map(|key| out.find(&format!("\"{key}\"")).unwrap()).collect();
+    let places: Vec<usize> =
+        documented.iter().map(|key| out.find(&format!("\"{key}\"")).unwrap()).collect();
     assert!(places.is_sorted(), "{out}");
     let plan: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(plan["method"], "optimal");
@@ -81,7 +82,7 @@ fn the_document_is_as_promised() {
 }
 
 #[test]
-fn every_method_keeps_what_it_must() {
+fn every_method_keeps_the_constraints() {
     let desk = with_rates();
     let common = ["--rate", "noon.toml", "--horizon", "3d", "--probes", "20", "--min-spacing", "90m"];
     let closed = ["--closed", "22:00-06:00", "--closed", "wed 10:00-11:00", "--horizon", "78h"];
@@ -154,7 +155,7 @@ fn flag_at(flag: &str) -> usize {
 }
 
 #[test]
-fn what_can_not_be_is_refused() {
+fn impossible_requests_are_refused() {
     let desk = with_rates();
     let even = ["--rate", "even.toml", "--start", MONDAY];
     for (arguments, said) in [
@@ -185,7 +186,7 @@ fn what_can_not_be_is_refused() {
 }
 
 #[test]
-fn wrong_usage_is_told() {
+fn wrong_usage_is_reported() {
     let desk = with_rates();
     let even = ["--rate", "even.toml"];
     for (arguments, said) in [
@@ -232,7 +233,7 @@ default_per_dy = 2.4
 }
 
 #[test]
-fn people_see_a_picture_and_what_it_costs() {
+fn without_json_a_picture_and_its_cost_are_printed() {
     let desk = with_rates();
     let plan = |more: &[&str]| {
         let common = ["--rate", "noon.toml", "--start", MONDAY];
@@ -329,7 +330,7 @@ async fn store(desk: &Desk, with_rate: bool) -> SqliteConnection {
 }
 
 #[tokio::test]
-async fn a_source_is_planned_by_what_is_known_of_it() {
+async fn a_source_is_planned_with_its_stored_rate_and_hints() {
     let desk = with_rates();
     desk.write(
         "tidewatch.toml",
@@ -353,14 +354,14 @@ async fn a_source_is_planned_by_what_is_known_of_it() {
     let week = planned(&desk, &["blog", "--horizon", "7d6h", "--min-spacing", "1h", "--grid", "20m"]);
     assert_eq!(numbers(&week["probes_s"]).len(), 12 * 7 + 3, "{week}");
     let (code, out, err) = desk.run(&["blog", "--grid", "5m"]);
-    assert_eq!((code, err.as_str()), (0, ""), "now, whenever that is");
+    assert_eq!((code, err.as_str()), (0, ""), "from the current time");
     assert!(out.starts_with("blog  12 probes in "), "{out}");
     let err = desk.refused(1, &["blgo"]);
     assert!(err.contains("did you mean `blog`?"), "{err}");
 }
 
 #[tokio::test]
-async fn a_source_without_a_rate_says_so() {
+async fn a_source_without_a_rate_is_refused() {
     let desk = Desk::new(PLAN);
     desk.write("tidewatch.toml", "[[source]]\nname = \"blog\"\nurl = \"https://example.org/\"\n");
     drop(store(&desk, false).await);

@@ -1,4 +1,4 @@
-//! `tidewatch replay` as a user meets it: what it makes of a log, and what it refuses.
+//! `tidewatch replay`: its results from a log, and its refusals.
 
 use serde_json::Value;
 use sqlx::SqliteConnection;
@@ -11,13 +11,13 @@ const MONDAY: i64 = 1_794_787_200;
 const DAY: i64 = 86_400;
 const HOUR: i64 = 3_600;
 
-/// Few tries, so that it is over soon.
+/// Few policies and budgets, so that it ends soon.
 const SHORT: [&str; 6] = ["--test", "1w", "--policies", "auto,uniform", "--budgets", "2"];
 
 const SOURCES: [(&str, &str); 4] =
-    [("nightly", "feed"), ("page", "page"), ("silent", "feed"), ("unheard", "feed")];
+    [("nightly", "feed"), ("page", "page"), ("silent", "feed"), ("unprobed", "feed")];
 
-/// A desk with a configuration and a store that knows the sources, and nothing of them.
+/// A folder with a configuration and a store that has the sources without probes.
 async fn with_store() -> (Desk, SqliteConnection) {
     let desk = Desk::new(REPLAY);
     let mut config =
@@ -99,7 +99,7 @@ fn policies(document: &Value) -> &[Value] {
 }
 
 #[tokio::test]
-async fn a_log_is_played_again() {
+async fn a_log_is_replayed() {
     let desk = with_log().await;
     let document = json(&desk, &[]);
     assert_eq!((&document["sources"], &document["sources_in_all"]), (&3.into(), &4.into()));
@@ -110,18 +110,18 @@ async fn a_log_is_played_again() {
         for key in ["mean_delay_s", "p50_delay_s", "worst_delay_s", "probes_per_source_and_day", "ratio"] {
             assert!(row[key].as_f64().is_some_and(|value| value >= 0.0), "{key} in {row}");
         }
-        assert_eq!(row["updates"], rows[0]["updates"], "all are judged by the same");
+        assert_eq!(row["updates"], rows[0]["updates"], "all are scored by the same updates");
     }
     // The last week: seven nights, and the page on the days 14, 16, 18 and 20.
     assert_eq!((&document["updates"], &document["guessed"]), (&11.into(), &4.into()));
-    // The probe at four failed, so that what came at three was found at eight.
+    // The probe at four failed, so that the update at three was found at eight.
     let worst = rows[0]["worst_delay_s"].as_f64().unwrap();
     assert!((4.9 * 3_600.0..=5.0 * 3_600.0).contains(&worst), "{worst}");
-    assert_eq!(rows[0]["probes"], 3 * 7 * 6, "those that failed were spent too");
+    assert_eq!(rows[0]["probes"], 3 * 7 * 6, "failed probes count");
     assert_eq!(rows[0]["probes_per_source_and_day"], 6.0);
     assert_eq!(rows[0]["ratio"], 1.0);
     let delay = |row: &Value| row["mean_delay_s"].as_f64().unwrap();
-    assert!(delay(&rows[3]) < delay(&rows[1]), "twice the probes are worth something: {document:#}");
+    assert!(delay(&rows[3]) < delay(&rows[1]), "twice the probes reduce the delay: {document:#}");
     let half = &document["half_the_delay"];
     assert_eq!(half["policy"], "auto");
     let factor = half["factor"].as_f64().unwrap();
@@ -129,7 +129,7 @@ async fn a_log_is_played_again() {
 }
 
 #[tokio::test]
-async fn the_table_says_the_same_and_equal_seeds_are_equal() {
+async fn the_table_has_the_same_figures_and_equal_seeds_give_equal_results() {
     let desk = with_log().await;
     let shown = desk.said(&SHORT);
     for part in [
@@ -147,10 +147,10 @@ async fn the_table_says_the_same_and_equal_seeds_are_equal() {
 }
 
 #[tokio::test]
-async fn the_configuration_is_followed() {
+async fn the_configuration_is_applied() {
     let desk = with_log().await;
-    // A plan goes by the rate, which fades; `auto` may go by habits, which do so otherwise. The first is
-    // tried with many probes, and `uniform` is soon through with that.
+    // `plan` uses the rate, which depends on `half_life`; `auto` may use habits. `uniform` comes first:
+    // the first policy runs with many probes, and `uniform` is fast.
     let planned = |desk: &Desk| -> Value {
         let asked =
             ["--test", "1w", "--policies", "uniform,plan", "--sample", "1", "--budgets", "2", "--json"];
@@ -160,12 +160,12 @@ async fn the_configuration_is_followed() {
     let config = std::fs::read_to_string(desk.path().join("tidewatch.toml")).unwrap();
     desk.write("tidewatch.toml", &config.replace("half_life = \"4w\"", "half_life = \"1d\""));
     let forgetful = planned(&desk);
-    assert_ne!(policies(&usual)[2], policies(&forgetful)[2], "who forgets within a day plans otherwise");
-    assert_eq!(policies(&usual)[0], policies(&forgetful)[0], "what was, was");
+    assert_ne!(policies(&usual)[2], policies(&forgetful)[2], "a shorter half-life gives another plan");
+    assert_eq!(policies(&usual)[0], policies(&forgetful)[0], "the log is the same");
 }
 
 #[tokio::test]
-async fn a_sample_is_as_large_as_asked() {
+async fn a_sample_has_the_requested_size() {
     let desk = with_log().await;
     assert_eq!(json(&desk, &["--sample", "2"])["sources"], 2);
     // By name, the first of three is the one that publishes every night.
@@ -173,7 +173,7 @@ async fn a_sample_is_as_large_as_asked() {
 }
 
 #[tokio::test]
-async fn where_nothing_was_published_that_is_said() {
+async fn a_log_without_updates_is_reported() {
     let (desk, mut store) = with_store().await;
     for n in 0..60 {
         probe(&mut store, "silent", MONDAY + n * 4 * HOUR, "not_modified").await;
@@ -188,18 +188,18 @@ async fn where_nothing_was_published_that_is_said() {
 }
 
 #[tokio::test]
-async fn what_came_before_a_source_was_watched_is_nobodys_delay() {
+async fn updates_before_the_first_probe_count_in_no_delay() {
     let desk = with_log().await;
     let before = json(&desk, &[]);
     let mut store = open::for_writing(&desk.path().join("tidewatch.db")).await.unwrap();
     let first = MONDAY + 19 * DAY;
     for n in 0..12 {
-        probe(&mut store, "unheard", first + n * 4 * HOUR, "unchanged").await;
+        probe(&mut store, "unprobed", first + n * 4 * HOUR, "unchanged").await;
     }
     for (key, at) in [first - 2 * DAY, first - DAY].into_iter().enumerate() {
         sqlx::query(
             "INSERT INTO items (source_id, key_hash, fingerprint, dated_at, first_seen_at, last_seen_at)
-             SELECT id, ?1, 1, ?2, ?3, ?3 FROM sources WHERE name = 'unheard'",
+             SELECT id, ?1, 1, ?2, ?3, ?3 FROM sources WHERE name = 'unprobed'",
         )
         .bind(key as i64)
         .bind(at * 1_000)
@@ -215,7 +215,7 @@ async fn what_came_before_a_source_was_watched_is_nobodys_delay() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_played_is_refused_kindly() {
+async fn a_log_that_is_too_short_is_refused_with_advice() {
     let (desk, mut store) = with_store().await;
     let said = desk.refused(1, &[]);
     assert!(said.contains("holds too few probes") && said.contains("let the daemon run"), "{said}");
@@ -226,7 +226,7 @@ async fn what_cannot_be_played_is_refused_kindly() {
     assert!(said.contains("only 30m long") && said.contains("let the daemon run"), "{said}");
     let said = desk.refused(2, &["--policies", "auto,plan,auto"]);
     assert!(said.contains("--policies names `auto` twice"), "{said}");
-    for wrong in [["--budgets", "0"], ["--sample", "0"], ["--policies", "nobody"]] {
+    for wrong in [["--budgets", "0"], ["--sample", "0"], ["--policies", "unknown"]] {
         desk.refused(2, &wrong);
     }
 }
@@ -250,7 +250,7 @@ async fn deadlines_and_rules_of_the_configuration_are_kept() {
     let rules = bound["rules"].as_array().unwrap();
     let names: Vec<&str> = rules.iter().map(|rule| rule["policy"].as_str().unwrap()).collect();
     assert_eq!(names, ["as it was", "auto", "uniform"]);
-    // What came at three was found at eight, because the probe at four had failed.
+    // The update at three was found at eight, because the probe at four failed.
     assert_eq!((&rules[0]["waited_for"], &rules[0]["in_time"]), (&7.into(), &0.into()));
     assert!(rules[1]["in_time"].as_u64() >= Some(5), "{}", rules[1]);
     assert!(desk.said(&SHORT).contains("updates that rules waited for"));

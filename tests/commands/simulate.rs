@@ -1,4 +1,4 @@
-//! `tidewatch simulate` as a user meets it: what it prints, what it refuses and how it ends.
+//! `tidewatch simulate`: its output, its refusals and its exit codes.
 
 use serde_json::Value;
 
@@ -22,13 +22,14 @@ fn number(document: &Value, key: &str) -> f64 {
 }
 
 #[test]
-fn the_document_is_as_promised() {
+fn the_document_has_the_documented_keys() {
     let desk = with_rates();
     let arguments =
         ["--rates", "rates.csv", "--allocator", "index", "--probes-per-step", "1", "--steps", "6000"];
     let out = desk.said(&[&arguments[..], &["--seed", "1", "--json"]].concat());
-    let promised = ["allocator", "cost", "lower_bound", "tight_lower_bound", "probes", "elapsed_ms"];
-    let places: Vec<usize> = promised.iter().map(|key| out.find(&format!("\"{key}\"")).unwrap()).collect();
+    let documented = ["allocator", "cost", "lower_bound", "tight_lower_bound", "probes", "elapsed_ms"];
+    let places: Vec<usize> =
+        documented.iter().map(|key| out.find(&format!("\"{key}\"")).unwrap()).collect();
     assert!(places.is_sorted(), "{out}");
     let document: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(document["allocator"], "index");
@@ -45,7 +46,7 @@ fn the_document_is_as_promised() {
 }
 
 #[test]
-fn equal_seeds_say_the_same() {
+fn equal_seeds_give_equal_results() {
     let desk = Desk::new(FLEET);
     let shape = ["--shape", "pareto:1.2", "--sources", "50", "--unknown", "--allocator", "memoryless"];
     let cost =
@@ -55,7 +56,7 @@ fn equal_seeds_say_the_same() {
 }
 
 #[test]
-fn without_a_name_everybody_is_tried() {
+fn without_a_name_every_allocator_runs() {
     let desk = Desk::new(FLEET);
     let document = json(&desk, &["--shape", "zipf:1", "--sources", "100", "--steps", "20000"]);
     let list = document["allocators"].as_array().unwrap();
@@ -66,13 +67,13 @@ fn without_a_name_everybody_is_tried() {
         if let Some(proven) = one["proven_ratio"].as_f64() {
             assert!(number(one, "ratio") <= 1.05 * proven, "{one}");
         }
-        // Only Adaptive never knows.
+        // Only Adaptive always learns.
         assert_eq!(one["learned"].is_null(), one["allocator"] != "adaptive", "{one}");
     }
 }
 
 #[test]
-fn hidden_rates_are_learned_at_a_price() {
+fn hidden_rates_are_learned_with_regret() {
     let desk = Desk::new(FLEET);
     let world = ["--shape", "zipf:1", "--sources", "200", "--probes-per-step", "4", "--steps", "20000"];
     let hidden = [&world[..], &["--unknown", "--change-at", "10000"]].concat();
@@ -92,7 +93,7 @@ fn hidden_rates_are_learned_at_a_price() {
 }
 
 #[test]
-fn people_see_a_table() {
+fn without_json_a_table_is_printed() {
     let desk = Desk::new(FLEET);
     let world = ["--shape", "powers", "--sources", "20", "--steps", "4000"];
     let out = desk.said(&world);
@@ -109,7 +110,7 @@ fn people_see_a_table() {
 }
 
 #[test]
-fn silence_is_simulated_too() {
+fn sources_without_updates_are_simulated() {
     let desk = Desk::new(FLEET);
     desk.write("silent.csv", "per_step\n0\n0\n");
     let out = desk.said(&["--rates", "silent.csv"]);
@@ -146,7 +147,7 @@ fn faults_of_the_file_are_shown_where_they_are() {
 }
 
 #[test]
-fn what_can_not_be_is_refused() {
+fn impossible_requests_are_refused() {
     let desk = with_rates();
     for (arguments, said) in [
         (&["--probes-per-step", "4"][..], "--probes-per-step is 4, and there are 3 sources"),
@@ -160,7 +161,7 @@ fn what_can_not_be_is_refused() {
 }
 
 #[test]
-fn wrong_usage_is_told() {
+fn wrong_usage_is_reported() {
     let desk = with_rates();
     let rates = ["--rates", "rates.csv"];
     for (arguments, said) in [

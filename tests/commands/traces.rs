@@ -1,5 +1,5 @@
-//! `tidewatch simulate traces` as a user meets it: what it prints, writes and refuses, and whether its
-//! scores are what its own files of probe times say.
+//! `tidewatch simulate traces`: its output, its files and its refusals. Its scores are computed again from
+//! its files of probe times.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ const TRACES: &[&str] = &["simulate", "traces"];
 const MONDAY: i64 = 1_794_787_200;
 const DAY: i64 = 86_400;
 
-/// A short contest, so that it is over soon.
+/// A short contest, so that it ends soon.
 const SHORT: [&str; 6] = ["--train", "2w", "--test", "1w", "--probes", "8"];
 
 /// With a folder `traces` of three sources, and `kinds.csv`.
@@ -39,7 +39,7 @@ fn read(desk: &Desk, name: &str) -> String {
     fs::read_to_string(desk.path().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// What a short contest on the traces prints, and what it says beside that.
+/// The standard output and standard error of a short contest on the traces.
 fn short(desk: &Desk, arguments: &[&str]) -> (String, String) {
     let all = [&["--traces", "traces"], &SHORT[..], arguments].concat();
     let (code, out, err) = desk.run(&all);
@@ -86,14 +86,14 @@ fn times(text: &str) -> Vec<i64> {
     lines.map(|line| (line.parse::<f64>().unwrap() * 1000.0).round() as i64).collect()
 }
 
-/// One source's scores, counted one by one from the times of its updates and probes. `weight` says how
-/// much an hour of the week matters.
-fn check(told: &Value, events: &[i64], probes: &[i64], items: usize, weight: fn(i64) -> f64) {
-    let at = |key: &str| (number(told, key) * 1000.0).round() as i64;
+/// Compares one source's scores with those counted from the times of its updates and probes. `weight` is the
+/// importance of an hour of the week.
+fn check(scores: &Value, events: &[i64], probes: &[i64], items: usize, weight: fn(i64) -> f64) {
+    let at = |key: &str| (number(scores, key) * 1000.0).round() as i64;
     let (from, to) = (at("test_from"), at("test_to"));
     let mut events: Vec<i64> = events.iter().map(|secs| secs * 1000).collect();
     events.sort_unstable();
-    assert!(probes.is_sorted() && probes.contains(&to), "{told}");
+    assert!(probes.is_sorted() && probes.contains(&to), "{scores}");
     let sent: Vec<i64> = probes.iter().copied().filter(|&at| at > from && at <= to).collect();
     let updates: Vec<usize> = (0..events.len()).filter(|&n| events[n] > from && events[n] <= to).collect();
     let found = |event: i64| sent.iter().copied().find(|&probe| probe >= event).unwrap();
@@ -121,10 +121,10 @@ fn check(told: &Value, events: &[i64], probes: &[i64], items: usize, weight: fn(
         }
     }
     let same = |key: &str, expected: f64| {
-        let told_value = number(told, key);
+        let value = number(scores, key);
         assert!(
-            (told_value - expected).abs() <= 1e-6 * expected.abs().max(1.0),
-            "{key}: {expected} in {told}"
+            (value - expected).abs() <= 1e-6 * expected.abs().max(1.0),
+            "{key}: {expected} in {scores}"
         );
     };
     same("updates", updates.len() as f64);
@@ -142,7 +142,7 @@ fn check(told: &Value, events: &[i64], probes: &[i64], items: usize, weight: fn(
 }
 
 #[test]
-fn scores_are_what_the_probe_times_say() {
+fn scores_agree_with_the_probe_times() {
     let desk = with_traces();
     desk.write(
         "importance.toml",
@@ -155,44 +155,45 @@ fn scores_are_what_the_probe_times_say() {
     };
     let names: Vec<&str> =
         Who::all().into_iter().map(Who::name).filter(|&name| name != "agg_hist").collect();
-    // To turn its knob until it spends as much takes minutes here.
+    // Matching its probes takes minutes here.
     for (names, matched) in [(&names[..], true), (&["agg_hist"][..], false)] {
         let (who, out) = (names.join(","), if matched { "matched" } else { "alone" });
         let options =
             ["--policies", &who, "--importance", "importance.toml", "--items", "5", "--emit", out];
         let matching: &[&str] = if matched { &["--match", "probes"] } else { &[] };
         let document = json(&desk, &[&options[..], matching].concat());
-        // The truth is not known, so the oracle has nothing to go by.
-        let judged = names.iter().filter(|&&name| name != "oracle").count();
+        // The true rates are not known, so that the oracle is left out.
+        let scored = names.iter().filter(|&&name| name != "oracle").count();
         let sources = list(&document, "sources");
-        assert_eq!(sources.len(), 3 * judged, "{document}");
-        add_up(&desk, &document, out, weight);
+        assert_eq!(sources.len(), 3 * scored, "{document}");
+        check_all(&desk, &document, out, weight);
     }
 }
 
-/// Whether the scores of all sources and policies are what the times of probes in this folder say.
-fn add_up(desk: &Desk, document: &Value, out: &str, weight: fn(i64) -> f64) {
+/// Compares the scores of all sources and policies with the times of probes in this folder.
+fn check_all(desk: &Desk, document: &Value, out: &str, weight: fn(i64) -> f64) {
     let (traces, sources) = (traces(), list(document, "sources"));
-    for told in sources {
-        let (source, policy) = (told["source"].as_str().unwrap(), told["policy"].as_str().unwrap());
+    for scores in sources {
+        let (source, policy) = (scores["source"].as_str().unwrap(), scores["policy"].as_str().unwrap());
         let probes = times(&read(desk, &format!("{out}/{policy}/{source}.csv")));
-        check(told, &traces[source], &probes, 5, weight);
-        assert_eq!(number(told, "test_to") - number(told, "test_from"), 7.0 * DAY as f64);
+        check(scores, &traces[source], &probes, 5, weight);
+        assert_eq!(number(scores, "test_to") - number(scores, "test_from"), 7.0 * DAY as f64);
         // Training is in the file too.
         assert!(
-            probes[0] < (number(told, "test_from") * 1000.0) as i64 || policy == "clairvoyant",
-            "{told}"
+            probes[0] < (number(scores, "test_from") * 1000.0) as i64 || policy == "clairvoyant",
+            "{scores}"
         );
     }
     for policy in list(document, "policies") {
         let name = &policy["policy"];
-        let own = || sources.iter().filter(|told| told["policy"] == *name);
+        let own = || sources.iter().filter(|scores| scores["policy"] == *name);
         for key in ["updates", "probes", "useful_probes", "gaps", "obsolescence"] {
-            let sum: f64 = own().map(|told| number(told, key)).sum();
+            let sum: f64 = own().map(|scores| number(scores, key)).sum();
             assert!((number(policy, key) - sum).abs() < 1e-6 * sum.max(1.0), "{key} of {name}");
         }
         if name != "oracle" {
-            let all: f64 = own().map(|told| number(told, "mean_delay_s") * number(told, "updates")).sum();
+            let all: f64 =
+                own().map(|scores| number(scores, "mean_delay_s") * number(scores, "updates")).sum();
             assert!(
                 (number(policy, "mean_delay_s") * number(policy, "updates") - all).abs() < 1e-3,
                 "{name}"
@@ -202,27 +203,27 @@ fn add_up(desk: &Desk, document: &Value, out: &str, weight: fn(i64) -> f64) {
 }
 
 #[test]
-fn a_made_up_world_is_judged_alike_and_has_an_oracle() {
+fn a_generated_world_is_scored_alike_and_has_an_oracle() {
     let desk = Desk::new(TRACES);
     let arguments =
         ["--world", "6", "--seed", "4", "--policies", "uniform,oracle", "--emit", "out", "--json"];
     let out = desk.said(&[&arguments[..], &SHORT].concat());
     let document: Value = serde_json::from_str(&out).unwrap();
-    // Three weeks are needed, and it is four older.
+    // Three weeks are needed, and the world has four weeks before them.
     let sources = world(6, 7, 4);
     assert_eq!(list(&document, "sources").len(), 12);
-    for told in list(&document, "sources") {
-        let (name, policy) = (told["source"].as_str().unwrap(), told["policy"].as_str().unwrap());
+    for scores in list(&document, "sources") {
+        let (name, policy) = (scores["source"].as_str().unwrap(), scores["policy"].as_str().unwrap());
         let source = sources.iter().find(|source| source.name == name).unwrap();
         let events: Vec<i64> = source.events.iter().map(|at| at.as_millis() / 1000).collect();
-        check(told, &events, &times(&read(&desk, &format!("out/{policy}/{name}.csv"))), 50, |_| 1.0);
-        assert_eq!(told["kind"], source.kind.as_str());
+        check(scores, &events, &times(&read(&desk, &format!("out/{policy}/{name}.csv"))), 50, |_| 1.0);
+        assert_eq!(scores["kind"], source.kind.as_str());
     }
     assert_eq!(list(&document, "kinds").len(), 12);
 }
 
 #[test]
-fn the_document_is_as_promised() {
+fn the_document_has_the_documented_keys() {
     let desk = with_traces();
     let document = json(&desk, &["--policies", "ttl,uniform", "--kinds", "kinds.csv"]);
     assert_eq!(document["baseline"], "uniform");
@@ -242,8 +243,8 @@ fn the_document_is_as_promised() {
     }
     let kinds: Vec<(&str, f64)> = list(&document, "kinds")
         .iter()
-        .filter(|told| told["policy"] == "ttl")
-        .map(|told| (told["kind"].as_str().unwrap(), number(told, "sources")))
+        .filter(|scores| scores["policy"] == "ttl")
+        .map(|scores| (scores["kind"].as_str().unwrap(), number(scores, "sources")))
         .collect();
     assert_eq!(kinds, [("other", 1.0), ("work", 2.0)]);
     assert_eq!(document, json(&desk, &["--policies", "ttl,uniform", "--kinds", "kinds.csv"]));
@@ -271,7 +272,7 @@ fn several_budgets_have_a_contest_each() {
 }
 
 #[test]
-fn people_see_tables() {
+fn without_json_tables_are_printed() {
     let desk = with_traces();
     let (out, err) = short(&desk, &["--policies", "auto,uniform,fixed", "--kinds", "kinds.csv"]);
     assert_eq!(err, "");
@@ -289,7 +290,7 @@ fn people_see_tables() {
 }
 
 #[test]
-fn pages_and_pictures_need_nothing_else() {
+fn pages_and_pictures_need_no_other_file() {
     let desk = with_traces();
     trace(&desk, "<b>&\"bold'", &traces()["office"]);
     let (_, err) =
@@ -311,7 +312,7 @@ fn pages_and_pictures_need_nothing_else() {
 }
 
 #[test]
-fn sources_that_cannot_be_judged_are_told_of() {
+fn sources_that_cannot_be_scored_are_reported() {
     let desk = with_traces();
     desk.write("traces/empty.csv", "unix_time\n");
     trace(&desk, "new", &[MONDAY - 2 * DAY, MONDAY - DAY]);
@@ -361,7 +362,7 @@ fn names_do_not_leave_their_folder() {
 }
 
 #[test]
-fn what_cannot_be_written_is_refused() {
+fn an_output_that_cannot_be_written_is_refused() {
     let desk = with_traces();
     let err = desk.refused(1, &["--traces", "traces", "--emit", "kinds.csv/out"]);
     assert!(err.starts_with("tidewatch: kinds.csv/out: "), "{err}");
@@ -372,7 +373,7 @@ fn what_cannot_be_written_is_refused() {
 }
 
 #[test]
-fn wrong_usage_is_told() {
+fn wrong_usage_is_reported() {
     let desk = with_traces();
     for (arguments, said) in [
         (&[][..], "--traces <DIR>|--world <COUNT>"),
@@ -403,7 +404,7 @@ fn wrong_usage_is_told() {
 }
 
 #[test]
-fn a_deadline_is_kept_by_our_policies_and_told_of_all() {
+fn a_deadline_is_met_by_our_policies_and_reported_for_all() {
     let desk = with_traces();
     let policies = ["--policies", "auto,uniform,commafeed"];
     let free = json(&desk, &policies);
@@ -423,12 +424,12 @@ fn a_deadline_is_kept_by_our_policies_and_told_of_all() {
 }
 
 #[test]
-fn rules_of_a_file_are_served_and_its_faults_are_shown_where_they_are() {
+fn rules_of_a_file_are_applied_and_its_faults_are_shown_where_they_are() {
     let desk = with_traces();
     let rule = |window: &str| {
         format!(
             "[[profile]]\nname = \"p\"\nsources = [\"office\"]\n\n[[profile.rule]]\nname = \"soon\"\n\
-             life = {{ window = \"{window}\" }}\ndeliver = [\"exec:nobody\"]\n"
+             life = {{ window = \"{window}\" }}\ndeliver = [\"exec:unused\"]\n"
         )
     };
     desk.write("p.toml", &rule("15m"));
@@ -439,16 +440,16 @@ fn rules_of_a_file_are_served_and_its_faults_are_shown_where_they_are() {
         assert_eq!(code, 0, "{err}");
         out
     };
-    let told: Value = serde_json::from_str(&run(&["--profiles", "p.toml", "--json"])).unwrap();
-    let rules = list(&told, "rules");
-    assert_eq!(rules.len(), 3, "{told}");
+    let document: Value = serde_json::from_str(&run(&["--profiles", "p.toml", "--json"])).unwrap();
+    let rules = list(&document, "rules");
+    assert_eq!(rules.len(), 3, "{document}");
     for rule in &rules[..2] {
         assert_eq!(rule["rule"], "p/soon");
         assert!(number(rule, "share") >= 0.8 && number(rule, "probes") > 0.0, "{rule}");
     }
     assert!(number(&rules[2], "share") < 0.5 && rules[2]["probes"].is_null(), "{}", rules[2]);
-    let spans: Vec<_> = list(&told, "sources").iter().map(|source| &source["test_to"]).collect();
-    assert!(spans.windows(2).all(|pair| pair[0] == pair[1]), "all are judged at the same time");
+    let spans: Vec<_> = list(&document, "sources").iter().map(|source| &source["test_to"]).collect();
+    assert!(spans.windows(2).all(|pair| pair[0] == pair[1]), "all have the same test period");
     assert!(run(&["--profiles", "p.toml"]).contains("probes for it"));
     desk.write("p.toml", &rule("1s").replace("office", "offce"));
     let (code, _, err) = desk.run(&["--traces", "traces", "--profiles", "p.toml"]);

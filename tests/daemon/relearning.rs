@@ -1,5 +1,5 @@
-//! A changed `[rate]` or `[burst]` reaches every source that is watched, not only those whose own
-//! section changed. The scheduler runs as it is; network and store are played by the test.
+//! A changed `[rate]` or `[burst]` reaches every source, not only those whose own section changed.
+//! The scheduler is the real one; the test replaces network and store.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ fn config(settings: &str) -> Config {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_learned_by_changes_for_all() {
+async fn changed_learning_parameters_reach_every_source() {
     let start = Timestamp::parse_iso("2026-11-16T00:00:00Z").unwrap();
     let clock = Clock::accelerated(start, 1.0);
     let old = config("");

@@ -1,7 +1,6 @@
-//! The daemon and the simulator drive one engine: in the same world both are told the same and asked for the same,
-//! element by element; and a recording of either, played again, is answered in the same way. The daemon's scheduler
-//! runs here as it is, under paused time; only the far ends of its channels, network, store and planner, are
-//! played by the test.
+//! The daemon and the simulator drive one engine: with the same answers, both record the same events and
+//! actions, element by element. A replay of either recording gives the same actions. The daemon's
+//! scheduler is the real one, under paused time; the test replaces network, store and planner.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -50,7 +49,7 @@ use tokio::sync::oneshot;
 const SOURCES: i64 = 40;
 const DAYS: i64 = 2;
 
-// Odd, so that hardly two things happen in one millisecond.
+// Odd, so that two events rarely happen in one millisecond.
 const COMMIT_START: Span = Span::from_millis(3);
 const COMMIT_END: Span = Span::from_millis(8);
 const PLAN: Span = Span::from_millis(137);
@@ -59,9 +58,9 @@ fn start() -> Timestamp {
     Timestamp::parse_iso("2026-11-16T00:00:00Z").unwrap()
 }
 
-/// Forty sources, every third on one of two shared domains, with different budgets; some with deadlines, and rules
-/// that wait for their own sources or for others. The second configuration has other limits, another budget,
-/// another address, one source less and one more, and a rule less.
+/// Forty sources with different budgets, every third on one of two shared domains, some with deadlines.
+/// Rules are triggered by their own sources or by others. The second configuration has other limits,
+/// another budget, another address, one source less and one more, and a rule less.
 fn config(response: Response, second: bool) -> Config {
     let (step, slots) = if second { ("20s", 6) } else { ("10s", 4) };
     let response = response.name();
@@ -125,7 +124,7 @@ fn loaded(config: &Config) -> Loaded {
     startup.done(&config.rules, &[])
 }
 
-/// What happens besides answers, so long after the start, in real time.
+/// Events besides answers; `script` gives their real time since the start.
 #[derive(Debug, Clone, Copy)]
 enum Happening {
     Request(i64),
@@ -149,10 +148,10 @@ fn script() -> Vec<(Span, Happening)> {
     script
 }
 
-/// Nothing can be reached between these, in real time.
+/// No source can be reached between these, in real time.
 const OUTAGE: (Span, Span) = (Span::from_hours(20), Span::from_hours(22));
 
-/// What the n-th probe of a source is answered, and how fast. `since` is real time since the start.
+/// The answer to the n-th probe of a source, and its duration. `since` is real time since the start.
 fn answer(source: SourceId, nth: u32, since: Span, now: Timestamp) -> (Span, Result<ProbeAnswer, Failure>) {
     let mut chance = Stream::new(5, format!("{}/{nth}", source.0));
     let took = Span::from_millis(11 + (chance.unit() * 30_000.0) as i64);
@@ -173,8 +172,8 @@ fn answer(source: SourceId, nth: u32, since: Span, now: Timestamp) -> (Span, Res
                 ttl: (source.0 % 5 == 0).then(|| Span::from_mins(45)),
                 ..FeedHints::default()
             }),
-            model: heard(source, nth),
-            rules: asked(source, chance.unit() < 0.5, now),
+            model: model_update(source, nth),
+            rules: rule_reading(source, chance.unit() < 0.5, now),
             bytes: (chance.unit() * 90_000.0) as u64,
             ..ProbeAnswer::default()
         }),
@@ -182,25 +181,25 @@ fn answer(source: SourceId, nth: u32, since: Span, now: Timestamp) -> (Span, Res
     (took, result)
 }
 
-/// What a probe means to the rules.
-fn asked(source: SourceId, news: bool, now: Timestamp) -> Option<Box<RuleReading>> {
+/// The matches of a probe's updates with the rules.
+fn rule_reading(source: SourceId, news: bool, now: Timestamp) -> Option<Box<RuleReading>> {
     let counts = if news { vec![now] } else { Vec::new() };
-    let told = |rule: &str, asks: bool, counts: Vec<Timestamp>| RuleMatches {
+    let of_rule = |rule: &str, asks: bool, counts: Vec<Timestamp>| RuleMatches {
         rule: rule.into(),
         items: if asks && news { vec![0] } else { Vec::new() },
         counts,
     };
-    let told = match source.0 {
-        1 | 2 | 4 => vec![told("p/own", true, counts), told("p/others", true, Vec::new())],
-        7 | 10 => vec![told("p/others", false, counts)],
+    let matches = match source.0 {
+        1 | 2 | 4 => vec![of_rule("p/own", true, counts), of_rule("p/others", true, Vec::new())],
+        7 | 10 => vec![of_rule("p/others", false, counts)],
         _ => return None,
     };
-    Some(Box::new(RuleReading { matches: told, found: u32::from(news), expected: Some(0.4) }))
+    Some(Box::new(RuleReading { matches, found: u32::from(news), expected: Some(0.4) }))
 }
 
 /// Of every sixteen probes, four are in a burst.
-fn heard(source: SourceId, nth: u32) -> ModelUpdate {
-    let at = |look: u32| start() + Span::from_mins(40 * i64::from(look));
+fn model_update(source: SourceId, nth: u32) -> ModelUpdate {
+    let at = |probe: u32| start() + Span::from_mins(40 * i64::from(probe));
     let (burst, now) = (at(nth - nth % 16 + 8), at(nth));
     let evidence = BurstEvidence { since: burst, at: now, observed: 9, expected: 0.5 };
     let on = (8..12).contains(&(nth % 16)).then_some(evidence);
@@ -219,32 +218,32 @@ fn heard(source: SourceId, nth: u32) -> ModelUpdate {
     }
 }
 
-/// What is predicted of every third source: some update by the clock, some in pairs.
-fn foresight(source: SourceId) -> Option<Arc<UpdateForecast>> {
+/// Predictions for every third source: some update by the clock, some in pairs.
+fn forecast(source: SourceId) -> Option<Arc<UpdateForecast>> {
     static ALL: LazyLock<BTreeMap<i64, Arc<UpdateForecast>>> = LazyLock::new(|| {
         let utc = jiff::tz::TimeZone::UTC;
-        let foreseen = |id: i64| {
-            let mut diary = UpdateTimes::default();
-            diary.watched_since(start() - Span::from_days(10));
+        let forecast_of = |id: i64| {
+            let mut update_times = UpdateTimes::default();
+            update_times.watched_since(start() - Span::from_days(10));
             let mut chance = Stream::new(7, format!("habits of {id}"));
             for hours in (1..120).rev() {
                 let minute = if id % 2 == 0 { id } else { (chance.unit() * 60.0) as i64 };
                 let at = start() - Span::from_hours(2 * hours) + Span::from_mins(minute);
-                diary.note(at, Some(0.5));
+                update_times.note(at, Some(0.5));
                 if id % 2 == 1 {
-                    diary.note(at + Span::from_mins(3), Some(0.5));
+                    update_times.note(at + Span::from_mins(3), Some(0.5));
                 }
             }
             let rhythm = Steps::from(&Rate::constant(0.5));
-            let habits = PredictorMix::fit_weights(&diary, &rhythm, start(), true);
-            Arc::new(UpdateForecast::new(diary, habits, &utc, start()))
+            let habits = PredictorMix::fit_weights(&update_times, &rhythm, start(), true);
+            Arc::new(UpdateForecast::new(update_times, habits, &utc, start()))
         };
-        (0..SOURCES).filter(|id| id % 3 == 1).map(|id| (id, foreseen(id))).collect()
+        (0..SOURCES).filter(|id| id % 3 == 1).map(|id| (id, forecast_of(id))).collect()
     });
     ALL.get(&source.0).cloned()
 }
 
-/// What is planned: sources of four rhythms, two of them by the hour of the day.
+/// Plans sources of four rhythms, two of them by the hour of the day.
 fn plan(order: &PlanOrder) -> PlansReady {
     let office = WeekWindow { days: 0b111_1111, from_minute: 8 * 60, until_minute: 18 * 60 };
     let rate = match order.source.0 % 4 {
@@ -259,7 +258,7 @@ fn plan(order: &PlanOrder) -> PlansReady {
         intervals: Some(build::predicted_intervals(wants, &rate, now)),
     });
     let origin = if order.source.0 % 3 == 0 { RateOrigin::Blend } else { RateOrigin::Individual };
-    let rhythm = KnownRhythm { rate, origin, updates: 20, foresight: foresight(source) };
+    let rhythm = KnownRhythm { rate, origin, updates: 20, foresight: forecast(source) };
     let params =
         PlanParams { importance: Steps::constant(1.0).unwrap(), freshness_threshold: 1.0, switches: false };
     let plans = build::build_plan(order, &rhythm, &params);
@@ -271,7 +270,7 @@ fn plan(order: &PlanOrder) -> PlansReady {
     }
 }
 
-/// What changes with the second configuration.
+/// The changes of the second configuration.
 struct Reload {
     new: Config,
     added: Vec<(KnownSource, Arc<Spec>)>,
@@ -394,7 +393,7 @@ async fn run_daemon(response: Response, days: i64) -> Vec<u8> {
     let mut scheduler = Scheduler::new(engine, roster, clock.clone(), None, rules, channels);
     let written = scheduler.begin_recording(&RecordTo { path: path.clone(), limit: u64::MAX }).unwrap();
 
-    // The planner takes its time for every plan.
+    // The planner needs `PLAN` for every plan.
     let planned = control.clone();
     tokio::spawn(async move {
         while let Some(order) = to_plan.recv().await {
@@ -419,10 +418,10 @@ async fn run_daemon(response: Response, days: i64) -> Vec<u8> {
             tokio::spawn(async move {
                 real_pause(real(took)).await;
                 let at = network.now();
-                let told = Finished::failed(attempt, at, Failure::Interrupted, String::new());
+                let base = Finished::failed(attempt, at, Failure::Interrupted, String::new());
                 let attempt = Attempt { started: at - took, ..attempt };
                 let (outcome, error) = (ProbeOutcome::Unchanged, None);
-                let _ = finished.send(Finished { attempt, result, outcome, error, ..told });
+                let _ = finished.send(Finished { attempt, result, outcome, error, ..base });
             });
         }
     });
@@ -438,7 +437,7 @@ async fn run_daemon(response: Response, days: i64) -> Vec<u8> {
             }
             Happening::ClockSet(by) => {
                 clock.set(by);
-                // So that the scheduler looks up.
+                // Wakes the scheduler.
                 Control::Event(EngineEvent::RatesFitted(Vec::new()))
             }
             Happening::Reload => {
@@ -467,18 +466,18 @@ async fn run_daemon(response: Response, days: i64) -> Vec<u8> {
     std::fs::read(path).unwrap()
 }
 
-/// What both were told and asked for, if it is the same.
+/// The events and actions of both, which must be the same.
 async fn both(response: Response) -> Vec<Exchange> {
     let simulated = simulate(response, DAYS);
-    let lived = run_daemon(response, DAYS).await;
-    for recording in [&simulated, &lived] {
+    let from_daemon = run_daemon(response, DAYS).await;
+    for recording in [&simulated, &from_daemon] {
         assert_eq!(replay(recording).unwrap().difference, None);
     }
-    let (simulated, lived) = (exchanges(&simulated).unwrap(), exchanges(&lived).unwrap());
-    for (nth, (simulated, lived)) in simulated.iter().zip(&lived).enumerate() {
-        assert_eq!(simulated, lived, "exchange {nth}");
+    let (simulated, from_daemon) = (exchanges(&simulated).unwrap(), exchanges(&from_daemon).unwrap());
+    for (nth, (simulated, from_daemon)) in simulated.iter().zip(&from_daemon).enumerate() {
+        assert_eq!(simulated, from_daemon, "exchange {nth}");
     }
-    assert_eq!(simulated.len(), lived.len());
+    assert_eq!(simulated.len(), from_daemon.len());
     simulated
 }
 
@@ -492,13 +491,13 @@ fn sent(exchanges: &[Exchange]) -> Vec<Attempt> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn daemon_simulator_and_replay_ask_for_the_same_where_bursts_are_planned_for() {
+async fn daemon_simulator_and_replay_give_the_same_actions_where_bursts_are_planned_for() {
     let all = both(Response::Replan).await;
     assert!(!sent(&all).iter().any(|attempt| attempt.reason.name() == "burst"), "no burst is followed");
 }
 
 #[tokio::test(start_paused = true)]
-async fn daemon_simulator_and_replay_ask_for_the_same() {
+async fn daemon_simulator_and_replay_give_the_same_actions() {
     let all = both(Response::Ttl).await;
     let sent = sent(&all);
     assert!(sent.len() > 1_500, "{}", sent.len());
@@ -525,9 +524,10 @@ async fn daemon_simulator_and_replay_ask_for_the_same() {
     assert!(noted(|note| matches!(note, Note::Burst(_))) > 20);
     assert!(noted(|note| matches!(note, Note::PolicySwitched { .. })) > 20);
     assert!(noted(|note| matches!(note, Note::Tardy { .. })) > 0);
-    let told = |what: fn(&EngineEvent) -> bool| all.iter().filter(|exchange| what(&exchange.event)).count();
-    assert_eq!(told(|event| matches!(event, EngineEvent::ClockSet { .. })), 2);
-    assert_eq!(told(|event| matches!(event, EngineEvent::Configured(_))), 1);
-    assert_eq!(told(|event| matches!(event, EngineEvent::ProbeRequested { .. })), 12);
-    assert!(told(|event| matches!(event, EngineEvent::PlansReady(_))) > 500);
+    let counted =
+        |what: fn(&EngineEvent) -> bool| all.iter().filter(|exchange| what(&exchange.event)).count();
+    assert_eq!(counted(|event| matches!(event, EngineEvent::ClockSet { .. })), 2);
+    assert_eq!(counted(|event| matches!(event, EngineEvent::Configured(_))), 1);
+    assert_eq!(counted(|event| matches!(event, EngineEvent::ProbeRequested { .. })), 12);
+    assert!(counted(|event| matches!(event, EngineEvent::PlansReady(_))) > 500);
 }

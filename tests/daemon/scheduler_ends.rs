@@ -1,4 +1,4 @@
-//! The far ends of a scheduler's channels, for tests that play network, store and planner themselves.
+//! The other ends of a scheduler's channels, for tests that replace network, store and planner.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,16 +12,16 @@ use tidewatch_core::engine::event::Committed;
 use tidewatch_core::planning::build::PlanOrder;
 use tokio::sync::{mpsc, watch};
 
-/// What the others hold.
+/// The ends that network, store and planner use.
 pub struct Ends {
     pub control: mpsc::UnboundedSender<Control>,
     pub finished: mpsc::UnboundedSender<Finished>,
     pub launched: mpsc::UnboundedReceiver<Launch>,
     pub to_plan: mpsc::UnboundedReceiver<PlanOrder>,
-    _well: watch::Sender<Health>,
+    _health_sender: watch::Sender<Health>,
 }
 
-/// A scheduler's channels, to a store that takes so long for the start and for the end of a probe.
+/// A scheduler's channels to a store with these commit times for the start and the end of a probe.
 pub fn channels(start: Duration, end: Duration) -> (Channels, Ends) {
     let (control, controls) = mpsc::unbounded_channel();
     let (finished, has_finished) = mpsc::unbounded_channel();
@@ -29,7 +29,7 @@ pub fn channels(start: Duration, end: Duration) -> (Channels, Ends) {
     let (writes, mut to_write) = mpsc::unbounded_channel();
     let (launches, launched) = mpsc::unbounded_channel();
     let (plans, to_plan) = mpsc::unbounded_channel();
-    let (_well, health) = watch::channel(Health::Well);
+    let (_health_sender, health) = watch::channel(Health::Well);
     let (progress, _) = watch::channel(Progress::default());
     tokio::spawn(async move {
         while let Some(write) = to_write.recv().await {
@@ -37,7 +37,7 @@ pub fn channels(start: Duration, end: Duration) -> (Channels, Ends) {
                 Write::Started(attempts) => {
                     (start, Committed::Started(attempts.iter().map(|attempt| attempt.source).collect()))
                 }
-                Write::Ended(landing) => (end, Committed::Ended(landing.attempt.source)),
+                Write::Ended(record) => (end, Committed::Ended(record.attempt.source)),
                 _ => continue,
             };
             let receipt = receipt.clone();
@@ -60,5 +60,5 @@ pub fn channels(start: Duration, end: Duration) -> (Channels, Ends) {
         progress,
         deliver: Arc::default(),
     };
-    (channels, Ends { control, finished, launched, to_plan, _well })
+    (channels, Ends { control, finished, launched, to_plan, _health_sender })
 }

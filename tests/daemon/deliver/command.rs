@@ -4,40 +4,40 @@ use serde_json::Value;
 use tidewatch::store::record::{DeliveryRecord, Settled};
 use tidewatch::store::writer::Write;
 
-use super::office::{Office, at};
+use super::fixture::{Fixture, at};
 use crate::desk::Desk;
 
-/// A desk whose configuration names the office's store.
-fn desk(office: &Office) -> Desk {
+/// A folder whose configuration names the fixture's store.
+fn desk(fixture: &Fixture) -> Desk {
     let desk = Desk::new(&["deliveries"]);
     desk.write(
         "tidewatch.toml",
         &format!(
             "[daemon]\nstore = {:?}\ncontact = \"https://example.org/me\"\n\
              [[source]]\nname = \"a\"\nurl = \"https://example.org/feed\"\n",
-            office.store()
+            fixture.store()
         ),
     );
     desk
 }
 
-async fn settle(office: &Office, id: i64, settled: Settled) {
-    office
+async fn write_outcome(fixture: &Fixture, id: i64, settled: Settled) {
+    fixture
         .write(Write::Delivery(DeliveryRecord { id, tried_at: at(0), at: at(1), settled, event: None }))
         .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn deliveries_are_listed_counted_and_set_back() {
-    let office = Office::closed(1.0).await;
-    let desk = desk(&office);
+async fn deliveries_are_listed_counted_and_retried() {
+    let fixture = Fixture::stopped(1.0).await;
+    let desk = desk(&fixture);
     assert_eq!(desk.said(&[]), "no deliveries\n");
-    office.tell("exec:a", &["one", "two", "three"]).await;
-    office.tell("webhook:b", &["one"]).await;
-    let ids: Vec<i64> = office.rows().await.iter().map(|row| row.id).collect();
-    settle(&office, ids[0], Settled::Delivered).await;
-    settle(&office, ids[1], Settled::Dead { error: "it\u{1b}[31m broke".into() }).await;
-    settle(&office, ids[3], Settled::Dead { error: "no".into() }).await;
+    fixture.enqueue("exec:a", &["one", "two", "three"]).await;
+    fixture.enqueue("webhook:b", &["one"]).await;
+    let ids: Vec<i64> = fixture.rows().await.iter().map(|row| row.id).collect();
+    write_outcome(&fixture, ids[0], Settled::Delivered).await;
+    write_outcome(&fixture, ids[1], Settled::Dead { error: "it\u{1b}[31m broke".into() }).await;
+    write_outcome(&fixture, ids[3], Settled::Dead { error: "no".into() }).await;
 
     let said = desk.said(&[]);
     let lines: Vec<&str> = said.lines().collect();
@@ -63,14 +63,14 @@ async fn deliveries_are_listed_counted_and_set_back() {
 
     let refused = desk.refused(1, &["retry", &ids[1].to_string(), &ids[0].to_string(), "99"]);
     assert!(refused.contains(&format!("delivered already: {}, 99", ids[0])), "{refused}");
-    assert_eq!(office.states().await["dead"], 2, "nothing was changed");
+    assert_eq!(fixture.states().await["dead"], 2, "nothing was changed");
     assert_eq!(desk.said(&["retry", "--dead", "--target", "webhook:b"]), "1 delivery waits again\n");
     assert_eq!(
         desk.said(&["retry", &ids[1].to_string(), &ids[2].to_string()]),
         "2 deliveries wait again\n"
     );
     assert_eq!(desk.said(&["retry", "--dead"]), "0 deliveries wait again\n");
-    assert_eq!(office.states().await["waiting"], 3);
+    assert_eq!(fixture.states().await["waiting"], 3);
     for wrong in
         [&["retry"][..], &["retry", "--dead", "1"], &["retry", "--target", "x", "1"], &["--state", "x"]]
     {
@@ -79,7 +79,7 @@ async fn deliveries_are_listed_counted_and_set_back() {
 }
 
 #[test]
-fn without_a_store_it_says_so() {
+fn without_a_store_the_command_is_refused() {
     let desk = Desk::new(&["deliveries"]);
     desk.write(
         "tidewatch.toml",
@@ -90,5 +90,5 @@ fn without_a_store_it_says_so() {
         let said = desk.refused(69, arguments);
         assert!(said.contains("no store yet"), "{said}");
     }
-    assert!(!desk.path().join("none.db").exists(), "and makes none");
+    assert!(!desk.path().join("none.db").exists(), "none is created");
 }

@@ -1,4 +1,4 @@
-//! Feed files: whole, sound, and made from what was told.
+//! Feed files: complete, valid, and made from the delivered documents.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use feed_rs::model::Feed;
 use serde_json::{Value, json};
 use tidewatch::config::target::{TargetConfig, Way};
 
-use super::office::{HOSTILE, HOUR, Office, at, document, until};
+use super::fixture::{Fixture, HOSTILE, HOUR, at, document, until};
 
 fn atom(path: &Path, entries: u32) -> TargetConfig {
     let way = Way::Atom { path: path.to_owned(), entries };
@@ -22,29 +22,29 @@ fn titles(feed: &Feed) -> Vec<String> {
     feed.entries.iter().map(|entry| entry.title.as_ref().unwrap().content.clone()).collect()
 }
 
-/// What of a text XML 1.0 can carry.
-fn carried(text: &str) -> String {
+/// The characters of a text that XML 1.0 allows.
+fn allowed_in_xml(text: &str) -> String {
     text.chars()
         .filter(|c| !matches!(c, '\0'..='\x08' | '\x0b' | '\x0c' | '\x0e'..='\x1f' | '\u{fffe}'))
         .collect()
 }
 
 #[tokio::test]
-async fn the_last_matches_are_there_newest_first_also_after_a_restart() {
-    let office = Office::closed(1.0).await;
-    let path = office.path("news.atom");
-    let mut office = office.at_work(vec![atom(&path, 3)]);
-    office.tell("atom:news", &["one", "two"]).await;
-    office.delivered(2).await;
+async fn the_feed_lists_the_last_matches_newest_first_also_after_a_restart() {
+    let fixture = Fixture::stopped(1.0).await;
+    let path = fixture.path("news.atom");
+    let mut fixture = fixture.run_with(vec![atom(&path, 3)]);
+    fixture.enqueue("atom:news", &["one", "two"]).await;
+    fixture.delivered(2).await;
     assert_eq!(titles(&read(&path)), ["two", "one"]);
-    office.stop().await;
+    fixture.stop().await;
     fs::remove_file(&path).unwrap();
-    office.start();
-    office.tell("atom:news", &["three", "four"]).await;
-    office.delivered(4).await;
+    fixture.start();
+    fixture.enqueue("atom:news", &["three", "four"]).await;
+    fixture.delivered(4).await;
     let feed = read(&path);
     assert_eq!(titles(&feed), ["four", "three", "two"]);
-    let rows = office.rows().await;
+    let rows = fixture.rows().await;
     let ids: Vec<String> =
         rows.iter().skip(1).rev().map(|row| format!("urn:tidewatch:{}:0", row.key)).collect();
     assert_eq!(feed.entries.iter().map(|entry| entry.id.clone()).collect::<Vec<_>>(), ids);
@@ -57,31 +57,31 @@ async fn the_last_matches_are_there_newest_first_also_after_a_restart() {
     assert_eq!(terms, ["me", "all"]);
     assert_eq!(feed.id, "urn:tidewatch:atom:news");
     let left: Vec<_> =
-        fs::read_dir(office.path("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        fs::read_dir(fixture.path("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(!left.iter().any(|name| name.to_string_lossy().ends_with(".new")), "{left:?}");
 }
 
 #[tokio::test]
 async fn hostile_titles_of_any_length_stay_titles() {
-    let office = Office::closed(1.0).await;
-    let path = office.path("news.atom");
-    let office = office.at_work(vec![atom(&path, 20)]);
+    let fixture = Fixture::stopped(1.0).await;
+    let path = fixture.path("news.atom");
+    let fixture = fixture.run_with(vec![atom(&path, 20)]);
     let long = HOSTILE.repeat(1_000_000 / HOSTILE.len() + 1);
-    office.tell("atom:news", &["</title></entry></feed>", HOSTILE, &long]).await;
-    office.delivered(3).await;
+    fixture.enqueue("atom:news", &["</title></entry></feed>", HOSTILE, &long]).await;
+    fixture.delivered(3).await;
     let found = titles(&read(&path));
     assert_eq!(found.len(), 3);
     assert_eq!(found[2], "</title></entry></feed>");
-    // feed-rs trims; what is within is as it was, but for what XML cannot carry.
-    assert_eq!(found[1].trim(), carried(HOSTILE).trim());
-    assert!(found[0].trim() == carried(&long).trim(), "1 MB, intact");
+    // feed-rs trims the ends. Other characters are unchanged, except those that XML forbids.
+    assert_eq!(found[1].trim(), allowed_in_xml(HOSTILE).trim());
+    assert!(found[0].trim() == allowed_in_xml(&long).trim(), "1 MB, intact");
 }
 
 #[tokio::test]
-async fn whatever_is_missing_or_nonsense_the_feed_is_sound() {
-    let office = Office::closed(1.0).await;
-    let path = office.path("news.atom");
-    let office = office.at_work(vec![atom(&path, 20)]);
+async fn the_feed_is_valid_if_fields_are_missing_or_malformed() {
+    let fixture = Fixture::stopped(1.0).await;
+    let path = fixture.path("news.atom");
+    let fixture = fixture.run_with(vec![atom(&path, 20)]);
     let mut odd = document("x");
     odd.insert(
         "items".into(),
@@ -99,9 +99,9 @@ async fn whatever_is_missing_or_nonsense_the_feed_is_sound() {
     let mut wrong = document("x");
     wrong.insert("items".into(), Value::from("none"));
     for (key, document) in [("1", odd), ("2", bare), ("3", wrong)] {
-        office.forge(key, "atom:news", &document).await;
+        fixture.insert_row(key, "atom:news", &document).await;
     }
-    office.delivered(3).await;
+    fixture.delivered(3).await;
     let feed = read(&path);
     assert_eq!(titles(&feed), ["changed", "the id", "new", "early", "dated", "match"]);
     assert!(feed.entries.iter().all(|entry| entry.links.is_empty() && entry.updated.is_some()));
@@ -110,28 +110,28 @@ async fn whatever_is_missing_or_nonsense_the_feed_is_sound() {
     assert_eq!(feed.entries[4].summary.as_ref().unwrap().content, "<i>t</i>");
     let text = fs::read_to_string(&path).unwrap();
     assert!(!text.contains("javascript") && !text.contains("-009999"));
-    let key = &office.rows().await[0].key;
+    let key = &fixture.rows().await[0].key;
     assert_eq!(feed.entries[4].id, format!("urn:tidewatch:{key}:4"));
 }
 
 #[tokio::test]
 async fn a_file_that_cannot_be_written_is_tried_again_and_no_link_is_followed() {
-    let office = Office::closed(3600.0).await;
-    let folder = office.path("later");
+    let fixture = Fixture::stopped(3600.0).await;
+    let folder = fixture.path("later");
     let path = folder.join("news.atom");
-    let office = office.at_work(vec![atom(&path, 20)]);
-    office.tell("atom:news", &["x"]).await;
-    let error = office.failed("atom:news").await.last_error.unwrap();
+    let fixture = fixture.run_with(vec![atom(&path, 20)]);
+    fixture.enqueue("atom:news", &["x"]).await;
+    let error = fixture.failed("atom:news").await.last_error.unwrap();
     assert!(
         error.ends_with("news.atom cannot be written: No such file or directory (os error 2)"),
         "{error}"
     );
-    let precious = office.path("precious");
+    let precious = fixture.path("precious");
     fs::write(&precious, "precious").unwrap();
-    fs::create_dir(office.path("soon")).unwrap();
-    std::os::unix::fs::symlink(&precious, office.path("soon/.news.atom.new")).unwrap();
-    fs::rename(office.path("soon"), &folder).unwrap();
-    office.delivered(1).await;
+    fs::create_dir(fixture.path("soon")).unwrap();
+    std::os::unix::fs::symlink(&precious, fixture.path("soon/.news.atom.new")).unwrap();
+    fs::rename(fixture.path("soon"), &folder).unwrap();
+    fixture.delivered(1).await;
     assert_eq!(titles(&read(&path)), ["x"]);
     assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
     until("only the feed is left", async || fs::read_dir(&folder).unwrap().count() == 1).await;

@@ -1,10 +1,10 @@
-//! Deliveries from the outbox on: real programs, real sockets on loopback, real files and a real
-//! store; in order, at least once, and without a word too many.
+//! Deliveries from the outbox on, with real programs, sockets on loopback, files and a store.
+//! They arrive in order and at least once, and no secret is logged.
 
 mod command;
 mod exec;
 mod feeds;
-mod lanes;
-mod office;
+mod fixture;
 mod rows;
+mod target_workers;
 mod webhooks;

@@ -1,4 +1,4 @@
-//! Webhooks: what they get, whom they may be, and what becomes of their answers.
+//! Webhooks: their requests, their permitted addresses and the handling of their answers.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use tidewatch::config::target::{TargetConfig, Way};
 use tidewatch::store::deliveries::DeliveryRow;
 use url::Url;
 
-use super::office::{HOSTILE, Log, Office, soon, webhook};
+use super::fixture::{Fixture, HOSTILE, Log, soon, webhook};
 use crate::web::{Reply, Seen, Web};
 
 /// The same webhook, with secrets.
@@ -30,26 +30,26 @@ fn key(seen: &Seen) -> String {
 }
 
 #[tokio::test]
-async fn the_document_arrives_whole_signed_and_named() {
+async fn the_document_arrives_complete_signed_and_with_its_key() {
     let web = Web::start(|_| Reply::new(202)).await;
-    let office = Office::closed(1.0).await;
-    fs::write(office.path("secret"), " hunter2\n").unwrap();
+    let fixture = Fixture::stopped(1.0).await;
+    fs::write(fixture.path("secret"), " hunter2\n").unwrap();
     let extra = [
         ("Authorization", Secret::Literal("Bearer hunter3".into())),
         ("Content-Type", Secret::Literal("text/plain".into())),
     ];
     let hook =
-        with(webhook("webhook:a", web.url("/in?x=1")), Some(Secret::File(office.path("secret"))), &extra);
-    let office = office.at_work(vec![hook]);
+        with(webhook("webhook:a", web.url("/in?x=1")), Some(Secret::File(fixture.path("secret"))), &extra);
+    let fixture = fixture.run_with(vec![hook]);
     let long = HOSTILE.repeat(1_000_000 / HOSTILE.len() + 1);
-    office.tell("webhook:a", &[HOSTILE, &long]).await;
-    office.delivered(2).await;
-    for ((seen, row), title) in web.requests().iter().zip(office.rows().await).zip([HOSTILE, &long]) {
+    fixture.enqueue("webhook:a", &[HOSTILE, &long]).await;
+    fixture.delivered(2).await;
+    for ((seen, row), title) in web.requests().iter().zip(fixture.rows().await).zip([HOSTILE, &long]) {
         assert_eq!((seen.method.as_str(), seen.path.as_str()), ("POST", "/in?x=1"));
         assert!(seen.body == row.document.as_bytes(), "the stored document, byte for byte");
-        let told: Value = serde_json::from_slice(&seen.body).unwrap();
-        assert!(told["items"][0]["title"] == title, "intact");
-        assert_eq!((key(seen), &told["key"]), (row.key.clone(), &Value::from(row.key)));
+        let document: Value = serde_json::from_slice(&seen.body).unwrap();
+        assert!(document["items"][0]["title"] == title, "intact");
+        assert_eq!((key(seen), &document["key"]), (row.key.clone(), &Value::from(row.key)));
         assert_eq!(seen.text("content-type").as_deref(), Some("application/json"));
         assert_eq!(seen.text("authorization").as_deref(), Some("Bearer hunter3"));
         let agent = seen.text("user-agent").unwrap();
@@ -64,16 +64,16 @@ async fn the_document_arrives_whole_signed_and_named() {
 #[tokio::test]
 async fn without_a_secret_nothing_is_signed() {
     let web = Web::start(|_| Reply::new(200)).await;
-    let office = Office::open(1.0, vec![webhook("webhook:a", web.url("/"))]).await;
-    office.tell("webhook:a", &["x"]).await;
-    office.delivered(1).await;
+    let fixture = Fixture::running(1.0, vec![webhook("webhook:a", web.url("/"))]).await;
+    fixture.enqueue("webhook:a", &["x"]).await;
+    fixture.delivered(1).await;
     assert_eq!(web.requests()[0].text("x-tidewatch-signature"), None);
 }
 
 #[tokio::test]
 async fn private_addresses_need_permission_by_number_and_by_name() {
     let web = Web::start(|_| Reply::new(200)).await;
-    let office = Office::open(
+    let fixture = Fixture::running(
         1.0,
         vec![
             guarded(webhook("webhook:number", web.url("/"))),
@@ -82,8 +82,8 @@ async fn private_addresses_need_permission_by_number_and_by_name() {
     )
     .await;
     for target in ["webhook:number", "webhook:name"] {
-        office.tell(target, &["x"]).await;
-        let error = office.failed(target).await.last_error.unwrap();
+        fixture.enqueue(target, &["x"]).await;
+        let error = fixture.failed(target).await.last_error.unwrap();
         assert!(error.contains("private address"), "{error}");
         assert!(error.contains("allow_private = true"), "says what to do: {error}");
     }
@@ -97,9 +97,9 @@ async fn redirects_are_not_followed() {
         _ => Reply::new(200),
     })
     .await;
-    let office = Office::open(1.0, vec![webhook("webhook:a", web.url("/in"))]).await;
-    office.tell("webhook:a", &["x"]).await;
-    let error = office.failed("webhook:a").await.last_error.unwrap();
+    let fixture = Fixture::running(1.0, vec![webhook("webhook:a", web.url("/in"))]).await;
+    fixture.enqueue("webhook:a", &["x"]).await;
+    let error = fixture.failed("webhook:a").await.last_error.unwrap();
     assert!(error.starts_with("HTTP 307: a redirect, which is not followed"), "{error}");
     assert!(!error.contains("hunter2"));
     assert!(web.requests().iter().all(|seen| seen.path == "/in"));
@@ -113,12 +113,12 @@ async fn secrets_are_in_no_error_and_no_log() {
     url.set_username("hunter4").unwrap();
     url.set_password(Some("hunter5")).unwrap();
     closed.stop().await;
-    let nobody = webhook("webhook:nobody", url.clone());
+    let unreachable = webhook("webhook:unreachable", url.clone());
     let broken = [("X-Token", Secret::Literal("hunter6\nhunter7".into()))];
-    let office = Office::open(
+    let fixture = Fixture::running(
         1.0,
         vec![
-            with(nobody.clone(), Some(Secret::Literal("hunter8".into())), &[]),
+            with(unreachable.clone(), Some(Secret::Literal("hunter8".into())), &[]),
             with(webhook("webhook:broken", url.clone()), None, &broken),
             with(webhook("webhook:file", url), Some(Secret::File("/nowhere/secret".into())), &[]),
             webhook("webhook:scheme", Url::parse("ftp://hunter:hunter@127.0.0.1/hunter?hunter").unwrap()),
@@ -126,9 +126,9 @@ async fn secrets_are_in_no_error_and_no_log() {
     )
     .await;
     let mut errors = Vec::new();
-    for name in ["webhook:nobody", "webhook:broken", "webhook:file", "webhook:scheme"] {
-        office.tell(name, &["x"]).await;
-        let DeliveryRow { last_error, .. } = office.failed(name).await;
+    for name in ["webhook:unreachable", "webhook:broken", "webhook:file", "webhook:scheme"] {
+        fixture.enqueue(name, &["x"]).await;
+        let DeliveryRow { last_error, .. } = fixture.failed(name).await;
         errors.push(last_error.unwrap());
     }
     assert!(errors[0].contains("cannot connect to 127.0.0.1:"), "{errors:#?}");
@@ -138,17 +138,17 @@ async fn secrets_are_in_no_error_and_no_log() {
     assert!(!errors.iter().any(|error| error.contains("hunter")), "{errors:#?}");
     assert!(log.text().contains("cannot connect"), "something was logged: {}", log.text());
     assert!(!log.text().contains("hunter"), "{}", log.text());
-    assert!(!format!("{nobody:?}").contains("hunter8"));
+    assert!(!format!("{unreachable:?}").contains("hunter8"));
 }
 
 #[tokio::test]
-async fn what_the_answer_says_is_not_read() {
+async fn the_body_of_an_answer_is_not_read() {
     use crate::web::Step;
     let endless = Step::Forever(vec![b'x'; 65_536]);
     let head = Step::Send(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n".to_vec());
     let web = Web::start(move |_| Reply::raw(vec![head.clone(), endless.clone()])).await;
-    let office = Office::open(1.0, vec![webhook("webhook:a", web.url("/"))]).await;
-    office.tell("webhook:a", &["x"]).await;
-    office.delivered(1).await;
+    let fixture = Fixture::running(1.0, vec![webhook("webhook:a", web.url("/"))]).await;
+    fixture.enqueue("webhook:a", &["x"]).await;
+    fixture.delivered(1).await;
     soon("the connection ends", web.settled()).await;
 }

@@ -1,4 +1,4 @@
-//! Bodies and heads that are too long, too short, too slow or not what they say.
+//! Bodies and heads that are too long, too short, too slow or malformed.
 
 use std::io::Write;
 use std::time::Duration;
@@ -54,7 +54,7 @@ async fn a_bomb_is_bounded() {
 }
 
 #[tokio::test]
-async fn bodies_without_end_or_measure() {
+async fn bodies_over_the_limit_are_failures() {
     let endless = Reply::raw(vec![head("Content-Type: text/html\r\n"), Step::Forever(vec![b'x'; 65536])]);
     let error = once(&params(), endless).await.unwrap_err();
     assert_eq!(error.message, "the body is larger than max_body (10485760 bytes)");
@@ -64,7 +64,7 @@ async fn bodies_without_end_or_measure() {
     ]);
     let small = FetchParams { max_body: 100_000, ..params() };
     assert!(once(&small, chunks).await.unwrap_err().message.contains("max_body (100000 bytes)"));
-    // Announced as too large: not a byte of it is waited for.
+    // Announced as too large: the body is not read.
     let announced = Reply::raw(vec![head("Content-Length: 99999999999\r\n"), Step::Stall]);
     assert!(once(&params(), announced).await.unwrap_err().message.contains("max_body"));
     let exact = FetchParams { max_body: 5, ..params() };
@@ -89,17 +89,17 @@ async fn truncated_bodies_are_failures() {
 }
 
 #[tokio::test]
-async fn slow_servers_are_left() {
+async fn slow_servers_time_out() {
     let stopwatch = Stopwatch::start();
     let pause = Duration::from_millis(20);
-    for (told, steps) in [
+    for (message, steps) in [
         ("too slowly", vec![head("Content-Length: 9999\r\n"), Step::Drip(vec![b'x'; 9999], pause)]),
         ("stopped in the middle", vec![head("Content-Length: 9999\r\n"), Step::Stall]),
         ("did not answer within 1.5s", vec![Step::Stall]),
         ("did not answer within", vec![Step::Drip(b"HTTP/1.1 200 OK\r\nX: ".repeat(500), pause)]),
     ] {
         let error = once(&impatient(), Reply::raw(steps)).await.unwrap_err();
-        assert!(error.message.contains(told) && error.reached, "{told}: {error}");
+        assert!(error.message.contains(message) && error.reached, "{message}: {error}");
     }
     let hasty = FetchParams { total_timeout: Span::from_millis(300), ..params() };
     let error = once(&hasty, Reply::raw(vec![Step::Stall])).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! Where redirects may lead, and what they may take along.
+//! Permitted targets of redirects, and the headers that are sent to them.
 
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
@@ -68,8 +68,8 @@ async fn only_permanent_redirects_move_a_source() {
 }
 
 #[tokio::test]
-async fn strangers_cannot_send_us_inside() {
-    let inside = Web::start(|_| Reply::ok("secret of the house")).await;
+async fn redirects_cannot_reach_private_addresses() {
+    let inside = Web::start(|_| Reply::ok("internal secret")).await;
     let port = inside.address().port();
     let fixed = FetchParams {
         resolve: vec![
@@ -78,7 +78,7 @@ async fn strangers_cannot_send_us_inside() {
         ],
         ..params()
     };
-    for (host, told) in [
+    for (host, message) in [
         ("127.0.0.1", "127.0.0.1 is a private address"),
         ("0x7f.1", "127.0.0.1 is a private address"),
         ("2130706433", "127.0.0.1 is a private address"),
@@ -91,17 +91,17 @@ async fn strangers_cannot_send_us_inside() {
         let outside = web(move |_| Reply::redirect(302, &target)).await;
         let asked = request(outside.url_as("outside.example", "/"));
         let error = get_with(&fixed, &asked).await.unwrap_err();
-        assert!(error.message.contains(told), "{host}: {error}");
+        assert!(error.message.contains(message), "{host}: {error}");
         assert!(error.message.contains("set allow_private = true for it"), "{error}");
         assert!(error.reached);
         assert_eq!(outside.requests().len(), 1, "{host}");
         assert_eq!(inside.connections(), 0, "{host}");
         // Also when it is the configured address itself.
         let direct = request(Url::parse(&format!("http://{host}:{port}/")).unwrap());
-        assert!(get_with(&fixed, &direct).await.unwrap_err().message.contains(told), "{host}");
+        assert!(get_with(&fixed, &direct).await.unwrap_err().message.contains(message), "{host}");
         assert_eq!(inside.connections(), 0, "{host}");
         let permitted = FetchRequest { allow_private: true, ..asked };
-        assert_eq!(get_with(&fixed, &permitted).await.unwrap().body, b"secret of the house", "{host}");
+        assert_eq!(get_with(&fixed, &permitted).await.unwrap().body, b"internal secret", "{host}");
         assert_eq!(inside.connections(), 1, "{host}");
         inside.forget();
     }
@@ -109,7 +109,7 @@ async fn strangers_cannot_send_us_inside() {
 
 #[tokio::test]
 async fn permission_does_not_leak_through_open_connections() {
-    // A connection that a permitted request left open must not serve one without permission.
+    // A connection that a permitted request left open must not be used by one without permission.
     let inside = Web::start(|_| {
         Reply::raw(vec![head("Content-Length: 2\r\n"), Step::Send(b"ok".to_vec()), Step::Stall])
     })
@@ -161,10 +161,10 @@ async fn secrets_stay_with_their_origin() {
         assert_eq!(seen.text("authorization").as_deref(), Some("Basic bWU6aHVudGVyMw=="));
     }
     get(&asked("/far")).await.unwrap();
-    let stranger = &other.requests()[0];
-    assert_eq!((stranger.text("x-key"), stranger.text("authorization")), (None, None));
-    assert!(!String::from_utf8_lossy(&stranger.head).contains("hunter"));
-    // A stranger who sends us back must not choose what our secrets are sent to.
+    let foreign = &other.requests()[0];
+    assert_eq!((foreign.text("x-key"), foreign.text("authorization")), (None, None));
+    assert!(!String::from_utf8_lossy(&foreign.head).contains("hunter"));
+    // A foreign host that redirects back must not choose the path that gets the secrets.
     way_back.set(home.url("/delete?all")).unwrap();
     get(&asked("/detour")).await.unwrap();
     let back = home.requests().pop().unwrap();

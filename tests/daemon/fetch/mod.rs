@@ -1,4 +1,4 @@
-//! The fetcher against servers on loopback. 127.0.0.2 plays the public internet.
+//! The fetcher against servers on loopback. 127.0.0.2 stands for the public internet.
 
 use std::net::IpAddr;
 
@@ -29,7 +29,7 @@ fn params() -> FetchParams {
     }
 }
 
-/// For servers that make us wait.
+/// Short timeouts, for slow servers.
 fn impatient() -> FetchParams {
     FetchParams {
         connect_timeout: Span::from_millis(500),
@@ -76,7 +76,7 @@ fn head(more: &str) -> Step {
 }
 
 #[tokio::test]
-async fn manners_of_a_first_request() {
+async fn a_first_request_has_the_expected_headers() {
     let web = web(|_| Reply::ok("hello").header("Content-Type", "text/plain")).await;
     let answer = get(&request(web.url("/feed?x=1#part"))).await.unwrap();
     assert_eq!((answer.status, answer.body.as_slice(), answer.wire_bytes), (200, &b"hello"[..], 5));
@@ -95,7 +95,7 @@ async fn manners_of_a_first_request() {
 }
 
 #[tokio::test]
-async fn without_contact_the_agent_is_bare_and_a_bad_contact_is_told() {
+async fn without_contact_the_agent_is_bare_and_a_bad_contact_is_refused() {
     let web = web(|_| Reply::ok("")).await;
     let guard = Guard::treating_as_public(vec![internet()]);
     let fetcher = Fetcher::with_guard(&params(), None, guard).unwrap();
@@ -138,7 +138,7 @@ async fn validators_come_back_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn validators_go_only_to_the_url_that_gave_them() {
+async fn validators_go_only_to_the_url_that_returned_them() {
     let web = web(|seen| match seen.path.as_str() {
         "/old" => Reply::redirect(302, "/new"),
         _ => Reply::ok("x"),
@@ -208,7 +208,7 @@ async fn throttling_is_read_in_all_its_forms() {
 }
 
 #[tokio::test]
-async fn a_304_renews_freshness_and_carries_what_it_carries() {
+async fn a_304_renews_freshness_and_only_its_own_validators() {
     let reply = Reply::new(304)
         .header("Cache-Control", "max-age=600")
         .header("Age", "100")

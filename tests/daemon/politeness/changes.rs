@@ -1,4 +1,4 @@
-//! What counts as news, what is blamed on whom.
+//! Which changes count as updates, and which failures count against a source.
 
 use tidewatch_core::time::Span;
 
@@ -10,7 +10,7 @@ fn numbered(from: usize, to: usize) -> String {
 }
 
 #[tokio::test]
-async fn first_contact_brings_no_news_and_fills_the_memory() {
+async fn first_contact_reports_no_updates_and_stores_the_items() {
     let world = World::new(7200.0);
     let site = Site::start(&world, |visit| match visit.seen.order {
         0 => Reply::ok(numbered(0, 20)),
@@ -94,7 +94,7 @@ async fn a_page_that_changes_is_one_change() {
 }
 
 #[tokio::test]
-async fn when_nobody_can_be_reached_no_source_is_blamed() {
+async fn when_no_host_can_be_reached_the_failures_count_against_no_source() {
     let world = World::new(7200.0);
     let mut sites = Vec::new();
     for _ in 0..8 {
@@ -116,14 +116,14 @@ async fn when_nobody_can_be_reached_no_source_is_blamed() {
         world.number("SELECT count(DISTINCT source_id) FROM probes WHERE outcome = 'failed'").await,
         8
     );
-    // The first few failed before it was clear that it was us.
+    // The first few failed before the outage was detected.
     assert!(world.number("SELECT sum(error_streak) FROM sources").await <= 3);
     assert!(world.number("SELECT max(error_streak) FROM sources").await <= 1);
     assert_eq!(world.number("SELECT count(*) FROM events WHERE kind = 'outage_began'").await, 1);
 }
 
 #[tokio::test]
-async fn one_dead_host_among_many_is_its_own_fault() {
+async fn failures_of_one_dead_host_count_against_its_source() {
     let world = World::new(20_000.0);
     let site = Site::start(&world, |_| Reply::ok(rss(["a"]))).await;
     let dead = Site::start(&world, |_| Reply::new(200)).await;

@@ -1,6 +1,6 @@
-//! Deadlines on a fast clock: sources that may go unseen only for so long, next to planned and sampled ones that would
-//! take every slot. In time while Ω leaves room, late together when a reload cuts the capacity below it, in time again
-//! when another gives it back.
+//! Deadlines on a fast clock: sources with a `max_gap` next to planned and sampled ones that would take
+//! every slot. They are in time while the capacity is above Ω, late together when a reload cuts it below
+//! Ω, and in time again when another reload restores it.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ fn bound(sites: &[Site]) -> Vec<String> {
     let policies = ["uniform", "adaptive", "auto", "ttl"];
     let one = |(nth, site): (usize, &Site)| {
         let gap = if nth < 8 { "1h" } else { "2h" };
-        // Twice what its deadline takes: what its policy does with it is left to slots.
+        // Twice as many probes as its deadline needs; its policy uses the others.
         let budget = "probes = 48, per = \"1d\", min_spacing = \"2m\"";
         with_budget(&format!("bound{nth}"), &site.url("/feed"), budget)
             + &format!("policy = \"{}\"\nmax_gap = \"{gap}\"\ncost = 1.0\n", policies[nth % 4])
@@ -22,12 +22,12 @@ fn bound(sites: &[Site]) -> Vec<String> {
     sites.iter().enumerate().map(one).collect()
 }
 
-/// As many that want a probe every ten minutes, of which there are never enough.
-fn hungry(sites: &[Site]) -> Vec<String> {
+/// Sources that want a probe every ten minutes, more than the capacity allows.
+fn greedy(sites: &[Site]) -> Vec<String> {
     let one = |(nth, site): (usize, &Site)| {
         let policy = if nth % 2 == 0 { "plan" } else { "adaptive" };
         with_budget(
-            &format!("hungry{nth}"),
+            &format!("greedy{nth}"),
             &site.url("/feed"),
             "probes = 144, per = \"1d\", min_spacing = \"5m\"",
         ) + &format!("policy = \"{policy}\"\ncost = 1.0\n")
@@ -35,7 +35,7 @@ fn hungry(sites: &[Site]) -> Vec<String> {
     sites.iter().enumerate().map(one).collect()
 }
 
-/// Tardiness of answered looks that began in a span, in milliseconds, by source.
+/// Tardiness of answered probes that began in a span, in milliseconds, by source.
 async fn tardiness(world: &World, from: Timestamp, until: Timestamp) -> HashMap<String, Vec<i64>> {
     let rows: Vec<(String, i64, i64)> = world
         .rows(
@@ -53,7 +53,7 @@ async fn tardiness(world: &World, from: Timestamp, until: Timestamp) -> HashMap<
 }
 
 #[tokio::test]
-async fn deadlines_are_kept_while_there_is_room_and_shared_when_there_is_not() {
+async fn deadlines_are_met_with_enough_capacity_and_equally_late_without() {
     let fleet = |capacity: &str| {
         format!(
             "step = \"2m\"\nprobes_per_step = 2\nallocator = \"index\"\nhost_spacing = \"0s\"\ncapacity = {capacity}"
@@ -64,7 +64,7 @@ async fn deadlines_are_kept_while_there_is_room_and_shared_when_there_is_not() {
     for _ in 0..24 {
         sites.push(Site::start(&world, |visit| Reply::ok(rss([visit.at.as_millis().to_string()]))).await);
     }
-    let sources: Vec<String> = bound(&sites[..16]).into_iter().chain(hungry(&sites[16..])).collect();
+    let sources: Vec<String> = bound(&sites[..16]).into_iter().chain(greedy(&sites[16..])).collect();
     let daemon = world.start(&sources).await;
     // All are met within the first hour.
     world.pass(Span::from_hours(4)).await;
@@ -74,7 +74,7 @@ async fn deadlines_are_kept_while_there_is_room_and_shared_when_there_is_not() {
     assert!(at_first.values().flatten().all(|&late| late == 0), "{at_first:?}");
     let work = world.number("SELECT CAST(1000 * sum(work) AS INTEGER) FROM loads").await;
     let steps = (cut - monday()).as_secs_f64() / 120.0;
-    assert!(work as f64 >= 800.0 * steps, "capacity is what is short: {work} in {steps} steps");
+    assert!(work as f64 >= 800.0 * steps, "capacity is the limit: {work} in {steps} steps");
     assert_eq!(world.number("SELECT count(*) FROM events WHERE kind = 'tardy_began'").await, 0);
 
     // Half of Ω.
@@ -88,15 +88,15 @@ async fn deadlines_are_kept_while_there_is_room_and_shared_when_there_is_not() {
             of.filter_map(|nth| short.get(&format!("bound{nth}"))).flatten().copied().collect();
         some.iter().sum::<i64>() as f64 / some.len() as f64 / 60_000.0
     };
-    // The one that is late the longest goes first: lateness does not depend on the window.
+    // The latest source goes first, so that lateness does not depend on the window.
     let (one, two) = (mean(0..8), mean(8..16));
     assert!(one > 20.0 && (one - two).abs() < 0.5 * one.max(two), "{one} and {two} minutes late");
     let began = "SELECT count(DISTINCT source_id) FROM events WHERE kind = 'tardy_began'";
     assert_eq!(world.number(began).await, 16);
     assert!(world.number("SELECT max(overdue) FROM loads").await > 4);
-    let hungry = "SELECT count(*) FROM events e JOIN sources s ON s.id = e.source_id
-                  WHERE e.kind LIKE 'tardy%' AND s.name LIKE 'hungry%'";
-    assert_eq!(world.number(hungry).await, 0);
+    let greedy = "SELECT count(*) FROM events e JOIN sources s ON s.id = e.source_id
+                  WHERE e.kind LIKE 'tardy%' AND s.name LIKE 'greedy%'";
+    assert_eq!(world.number(greedy).await, 0);
 
     world.settings = world.settings.replace("capacity = 0.2", "capacity = 1.0");
     world.reload(&daemon, &sources).await;
@@ -108,6 +108,6 @@ async fn deadlines_are_kept_while_there_is_room_and_shared_when_there_is_not() {
     let open = "SELECT count(*) FROM sources s WHERE
         (SELECT count(*) FROM events e WHERE e.source_id = s.id AND e.kind = 'tardy_began') <>
         (SELECT count(*) FROM events e WHERE e.source_id = s.id AND e.kind = 'tardy_ended')";
-    assert_eq!(world.number(open).await, 0, "whatever began has ended");
+    assert_eq!(world.number(open).await, 0, "each that began has ended");
     daemon.stop().await;
 }

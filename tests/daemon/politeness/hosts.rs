@@ -1,4 +1,4 @@
-//! One server, many sources: one request at a time, spaced, and no storms.
+//! One server, many sources: one request at a time, spaced, without bursts of requests.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ async fn different_domains_may_be_asked_at_once() {
     let site = Site::start(&world, move |_| Reply::ok(rss(["a"])).after(wait.clone())).await;
     let sources = names.map(|name| source(name, &site.url_as(name, "/feed")));
     let daemon = world.start(&sources).await;
-    // Nobody is answered until all have asked.
+    // No request is answered until all have arrived.
     site.visited(4).await;
     assert_eq!(site.web().high_water(), 4);
     for _ in names {
@@ -103,7 +103,7 @@ async fn a_crawl_delay_is_kept_also_between_pages_that_fail() {
 }
 
 #[tokio::test]
-async fn two_hundred_new_sources_are_no_storm_and_a_restart_fetches_nothing_that_is_not_due() {
+async fn two_hundred_new_sources_are_spread_and_a_restart_fetches_nothing_that_is_not_due() {
     let names: Vec<String> = (0..200).map(|n| format!("site{n}.example")).collect();
     let named: Vec<&str> = names.iter().map(String::as_str).collect();
     let world = World::new(200.0).fleet("step = \"10s\"\nprobes_per_step = 2").named(&named);
@@ -119,7 +119,7 @@ async fn two_hundred_new_sources_are_no_storm_and_a_restart_fetches_nothing_that
     let daemon = world.start(&sources).await;
     let visits = site.visited(200).await;
     world.until("SELECT count(*) FROM probes", |probes| probes == 200).await;
-    // Two a step: whatever the order of arrival, the n-th was not sent before the (n / 2)-th step.
+    // Two a step: in any order of arrival, the n-th was not sent before the (n / 2)-th step.
     for (n, visit) in visits.iter().enumerate() {
         let steps = i64::try_from(n / 2).unwrap() - 1;
         assert!(visit.at >= start + Span::from_millis(steps * 10_000), "request {n} at {}", visit.at);
@@ -129,7 +129,7 @@ async fn two_hundred_new_sources_are_no_storm_and_a_restart_fetches_nothing_that
     daemon.stop().await;
     let daemon = world.start(&sources).await;
     world.reload(&daemon, &sources).await;
-    // A quarter of an hour in which nobody is due: promised for two hours.
+    // No source is due in this quarter of an hour: `max-age` holds for two hours.
     let first_due = due.iter().filter_map(|(_, at)| *at).min().unwrap();
     world.pass(Span::from_mins(15)).await;
     assert!(world.clock.now() < Timestamp::from_millis(first_due), "the machine is too slow for this test");
@@ -139,7 +139,7 @@ async fn two_hundred_new_sources_are_no_storm_and_a_restart_fetches_nothing_that
 }
 
 #[tokio::test]
-async fn a_restart_before_first_contact_does_not_hurry_it() {
+async fn a_restart_before_first_contact_does_not_advance_it() {
     let world = World::new(600.0);
     let site = Site::start(&world, |_| Reply::ok(rss(["a"]))).await;
     let sources: Vec<String> =
@@ -156,10 +156,10 @@ async fn a_restart_before_first_contact_does_not_hurry_it() {
 }
 
 #[tokio::test]
-async fn the_budget_holds_in_any_window_over_restarts_reloads_and_revivals() {
+async fn the_budget_holds_in_any_window_over_restarts_reloads_and_re_added_sources() {
     let world = World::new(10_800.0);
     let site = Site::start(&world, |visit| {
-        // Always news, as tempting as can be.
+        // Every probe finds an update.
         let newest = visit.seen.order;
         Reply::ok(rss((newest.saturating_sub(30)..=newest).map(|n| format!("item {n}"))))
     })
@@ -187,7 +187,7 @@ async fn the_budget_holds_in_any_window_over_restarts_reloads_and_revivals() {
 }
 
 #[tokio::test]
-async fn a_source_put_back_while_it_is_still_being_asked_keeps_its_pace() {
+async fn a_source_added_again_during_its_probe_keeps_its_interval() {
     let world = World::new(7200.0);
     let sign = std::sync::Arc::new(tokio::sync::Notify::new());
     let wait = sign.clone();
@@ -207,8 +207,7 @@ async fn a_source_put_back_while_it_is_still_being_asked_keeps_its_pace() {
     sign.notify_one();
     site.visited(12).await;
     daemon.stop().await;
-    // As the log has them: the pace goes by when a probe was sent, which a busy machine may do well
-    // before its request arrives.
+    // Start times from the log: on a busy machine a request may arrive well after its start.
     let sent: Vec<(i64,)> = world
         .rows(
             "SELECT started_at FROM probes JOIN sources ON sources.id = source_id
@@ -216,9 +215,9 @@ async fn a_source_put_back_while_it_is_still_being_asked_keeps_its_pace() {
         )
         .await;
     assert!(sent.len() >= 11, "{sent:?}");
-    // Of an hour, five parts in a hundred are jitter, and up to ten of lateness are made up for; two chains
-    // of probes would halve it. The first after it was put back may be a new beginning.
-    let hurried = |pair: &[(i64,)]| pair[1].0 - pair[0].0 < Span::from_mins(50).as_millis();
-    assert!(!sent[2..].windows(2).any(hurried), "{sent:?}");
+    // Jitter takes up to 5 % of the hour, and up to 10 % of lateness is made up for. Two chains of probes
+    // would halve the interval. The first probe after the source was added again may come earlier.
+    let too_early = |pair: &[(i64,)]| pair[1].0 - pair[0].0 < Span::from_mins(50).as_millis();
+    assert!(!sent[2..].windows(2).any(too_early), "{sent:?}");
     assert_eq!(site.web().high_water(), 1);
 }

@@ -1,15 +1,14 @@
-//! The rules of polite polling, each against a server that records what it is asked.
+//! The rules of polite polling, each against a server that records its requests.
 //!
-//! The whole daemon runs here, as it does in service, on a clock that runs hundreds or thousands
-//! of times as fast: so hours of manners are seen in seconds. Nothing is judged by how fast this
-//! machine is: limits are lower bounds that the daemon counts from the end of a request, which a
-//! server cannot see earlier than its beginning.
+//! The whole daemon runs on a clock that is hundreds or thousands of times as fast, so that hours pass
+//! in seconds. No assertion depends on the machine's speed: limits are lower bounds. The daemon counts
+//! them from the end of a request, and the server sees its beginning earlier.
 
 mod changes;
 mod deadlines;
 mod hosts;
-mod manners;
 mod redirects;
+mod requests;
 mod rules;
 mod timing;
 mod validators;

@@ -1,4 +1,4 @@
-//! Addresses that lead elsewhere, and those that lead nowhere.
+//! Redirects, gone addresses and errors.
 
 use tidewatch_core::time::Span;
 
@@ -18,7 +18,7 @@ async fn a_permanent_redirect_is_adopted_after_five_proofs_over_three_days() {
     .await;
     let sources = [with_budget("s", &site.url("/old"), QUARTER_DAYS)];
     let daemon = world.start(&sources).await;
-    // Over a restart the proof is not forgotten, and not doubled.
+    // A restart neither forgets the proof nor counts it twice.
     site.visited_at("/new", 4).await;
     daemon.stop().await;
     let daemon = world.start(&sources).await;
@@ -26,7 +26,7 @@ async fn a_permanent_redirect_is_adopted_after_five_proofs_over_three_days() {
     let old = site.visits_to("/old");
     site.visited_at("/new", old.len() + 3).await;
     daemon.stop().await;
-    assert_eq!(site.visits_to("/old").len(), old.len(), "the old address is left in peace");
+    assert_eq!(site.visits_to("/old").len(), old.len(), "the old address is not probed any more");
     assert!(old.len() >= 5);
     let proven =
         "SELECT (SELECT at FROM events WHERE kind = 'redirect_adopted') - min(started_at + duration_ms)
@@ -35,13 +35,13 @@ async fn a_permanent_redirect_is_adopted_after_five_proofs_over_three_days() {
     assert!(proven >= Span::from_days(3), "adopted after {proven}");
     let adopted: Vec<(String, String)> = world.rows("SELECT url, adopted_url FROM sources").await;
     assert_eq!(adopted, [(site.url("/old").to_string(), site.url("/new").to_string())]);
-    // And a restart goes straight there.
+    // After a restart the new address is probed directly.
     let daemon = world.start(&sources).await;
     site.visited_at("/new", old.len() + 5).await;
     daemon.stop().await;
     assert_eq!(site.visits_to("/old").len(), old.len());
     let last = site.visits().pop().unwrap();
-    assert_eq!(last.seen.text("if-none-match").as_deref(), Some("\"1\""), "its validators came along");
+    assert_eq!(last.seen.text("if-none-match").as_deref(), Some("\"1\""), "its validators are kept");
 }
 
 #[tokio::test]
@@ -57,7 +57,7 @@ async fn many_proofs_within_hours_are_not_enough() {
     daemon.stop().await;
     assert_eq!(world.number("SELECT count(*) FROM events WHERE kind = 'redirect_adopted'").await, 0);
     let proofs = world.number("SELECT moving_times FROM sources").await;
-    assert!(proofs >= 11, "{proofs} proofs in a few hours are counted, and not believed yet");
+    assert!(proofs >= 11, "{proofs} proofs in a few hours are counted, and do not suffice");
 }
 
 #[tokio::test]
@@ -115,7 +115,7 @@ async fn endless_redirects_fail_after_six_requests_and_are_backed_off_from() {
 }
 
 #[tokio::test]
-async fn gone_is_gone_until_its_address_changes() {
+async fn a_gone_source_is_not_probed_until_its_address_changes() {
     let world = World::new(20_000.0);
     let site = Site::start(&world, |visit| match visit.seen.path.as_str() {
         "/gone" => Reply::new(410),
@@ -163,6 +163,6 @@ async fn errors_are_backed_off_from_with_growing_gaps_of_a_day_at_most() {
         )
         .await;
     assert!(due.iter().all(|(wait,)| *wait <= Span::from_days(1).as_millis()), "{due:?}");
-    assert_eq!(world.number("SELECT error_streak FROM sources").await, 0, "forgiven at once");
+    assert_eq!(world.number("SELECT error_streak FROM sources").await, 0, "reset at once");
     assert!(*gaps.last().unwrap() < Span::from_days(1), "{gaps:?}");
 }

@@ -1,5 +1,5 @@
-//! Rules on a fast clock: looks come when updates are foretold and not at night, a budget is kept whatever
-//! rules want, and a webhook that is down for an hour catches up in order.
+//! Rules on a fast clock: probes come when updates are predicted and not at night, rules never exceed a
+//! budget, and a webhook that is down for an hour catches up in order.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use tidewatch_core::time::{Span, Timestamp};
 use super::world::{Site, World, monday, rss, with_budget};
 use crate::web::Reply;
 
-const OFFICE: i64 = 20;
+const ITEMS_PER_DAY: i64 = 20;
 
 /// When items are published: twenty times a day, between eight and eighteen, never quite evenly.
 fn published(until: Timestamp) -> impl Iterator<Item = Timestamp> {
@@ -17,7 +17,7 @@ fn published(until: Timestamp) -> impl Iterator<Item = Timestamp> {
         let minutes = 8 * 60 + n * 30 + (day * 7 + n * 13).rem_euclid(29);
         monday() + Span::from_days(day) + Span::from_mins(minutes)
     };
-    let all = (-14..30).flat_map(move |day| (0..OFFICE).map(move |n| item(day, n)));
+    let all = (-14..30).flat_map(move |day| (0..ITEMS_PER_DAY).map(move |n| item(day, n)));
     all.filter(move |&at| at <= until)
 }
 
@@ -44,25 +44,25 @@ fn rule(window: &str, target: &str) -> String {
 }
 
 #[tokio::test]
-async fn looks_come_when_updates_are_foretold() {
+async fn probes_come_when_updates_are_predicted() {
     let world = World::new(12_000.0);
     let site = Site::start(&world, |visit| Reply::ok(feed(visit.at))).await;
     let source = with_budget("s", &site.url("/feed"), "probes = 280, per = \"1d\", min_spacing = \"5m\"")
         + "policy = \"profile\"\n";
-    let told = "[deliver.told]\nexec = [\"/bin/true\"]\n".to_owned();
-    let daemon = world.start(&[source, rule("1h", "exec:told"), told]).await;
-    // Known from the first look on: the feed shows ten days.
+    let target = "[deliver.sink]\nexec = [\"/bin/true\"]\n".to_owned();
+    let daemon = world.start(&[source, rule("1h", "exec:sink"), target]).await;
+    // The rhythm is known from the first probe on: the feed shows ten days.
     world.pass(Span::from_hours(60)).await;
     daemon.stop().await;
-    // The second day, when it was long foretold.
+    // The second day, for which predictions exist.
     let (from, until) = (monday() + Span::from_days(1), monday() + Span::from_days(2));
     let visits: Vec<Timestamp> =
         site.visits().iter().map(|visit| visit.at).filter(|&at| from <= at && at < until).collect();
     let by_day = |at: &&Timestamp| (7..20).contains(&at.utc_hour());
     let day = visits.iter().filter(by_day).count();
     let night = visits.len() - day;
-    assert!(night <= 3, "{night} looks at night");
-    assert!((8..=20).contains(&day), "{day} looks by day");
+    assert!(night <= 3, "{night} probes at night");
+    assert!((8..=20).contains(&day), "{day} probes by day");
     let in_time =
         |&&at: &&Timestamp| visits.iter().any(|&visit| at <= visit && visit - at <= Span::from_mins(65));
     let items: Vec<Timestamp> = published(until).filter(|&at| at >= from).collect();
@@ -72,17 +72,17 @@ async fn looks_come_when_updates_are_foretold() {
         .number("SELECT count(*) FROM probes WHERE reason = 'rule' AND policy = 'profile' AND id > 2")
         .await;
     assert!(reasons >= 10, "{reasons}");
-    let told = world.number("SELECT count(*) FROM deliveries WHERE state = 'delivered'").await;
-    assert!(told >= 10, "{told}");
+    let delivered = world.number("SELECT count(*) FROM deliveries WHERE state = 'delivered'").await;
+    assert!(delivered >= 10, "{delivered}");
 }
 
 #[tokio::test]
-async fn no_rule_is_worth_a_probe_too_many() {
+async fn rules_never_exceed_the_budget() {
     let world = World::new(12_000.0);
     let site = Site::start(&world, |visit| Reply::ok(feed(visit.at))).await;
     let source = with_budget("s", &site.url("/feed"), "probes = 6, per = \"1d\", min_spacing = \"90m\"");
-    let told = "[deliver.told]\nexec = [\"/bin/true\"]\n".to_owned();
-    let daemon = world.start(&[source, rule("30m", "exec:told"), told]).await;
+    let target = "[deliver.sink]\nexec = [\"/bin/true\"]\n".to_owned();
+    let daemon = world.start(&[source, rule("30m", "exec:sink"), target]).await;
     world.pass(Span::from_hours(40)).await;
     daemon.stop().await;
     let visits: Vec<Timestamp> = site.visits().iter().map(|visit| visit.at).collect();
@@ -123,19 +123,19 @@ async fn a_webhook_that_was_down_for_an_hour_catches_up_in_order() {
         .iter()
         .map(|visit| (visit.at, serde_json::from_slice(&visit.seen.body).unwrap()))
         .collect();
-    let taken: Vec<&Value> = documents
+    let accepted: Vec<&Value> = documents
         .iter()
         .filter(|(at, _)| *at - begin >= Span::from_hours(1))
         .map(|(_, document)| document)
         .collect();
-    // What was refused before is the first that is taken, under its key.
-    let refused: HashSet<&str> = documents[..documents.len() - taken.len()]
+    // The refused document is the first to be accepted, under its key.
+    let refused: HashSet<&str> = documents[..documents.len() - accepted.len()]
         .iter()
         .map(|(_, document)| document["key"].as_str().unwrap())
         .collect();
-    assert_eq!(refused, HashSet::from([taken[0]["key"].as_str().unwrap()]));
+    assert_eq!(refused, HashSet::from([accepted[0]["key"].as_str().unwrap()]));
     let mut titles: Vec<String> = Vec::new();
-    for document in &taken {
+    for document in &accepted {
         let items = document["items"].as_array().unwrap();
         // A document has its items as the feed does, the newest first.
         titles.extend(items.iter().rev().map(|item| item["title"].as_str().unwrap().to_owned()));

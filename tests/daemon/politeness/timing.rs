@@ -1,4 +1,4 @@
-//! The publisher's word on when to come back.
+//! Times that a publisher sets for the next probe.
 
 use tidewatch_core::time::{Span, Timestamp};
 
@@ -17,7 +17,7 @@ async fn max_age_is_kept_on_a_200_and_on_a_304_less_the_age() {
         0 => Reply::ok(rss(["a"])).header("ETag", "\"1\"").header("Cache-Control", "public, max-age=14400"),
         1 => Reply::new(304).header("Cache-Control", "max-age=36000").header("Age", "3600"),
         2 => Reply::new(304).header("Cache-Control", "s-maxage=18000"),
-        // No longer said, so no longer kept.
+        // No header any more, so no limit.
         _ => Reply::new(304),
     })
     .await;
@@ -51,7 +51,7 @@ async fn expires_is_kept_by_the_servers_own_clock() {
     let daemon = world.start(&[source("s", &site.url("/feed"))]).await;
     let visits = site.visited(3).await;
     daemon.stop().await;
-    // The date has whole seconds, and was counted down from when the headers were in.
+    // The date has whole seconds and counts from the arrival of the headers.
     assert!(visits[1].at >= visits[0].at + Span::from_hours(5) - Span::from_secs(1), "{:?}", gaps(&visits));
     assert!(visits[2].at >= visits[1].at + Span::from_hours(6) - Span::from_secs(1), "{:?}", gaps(&visits));
 }
@@ -66,7 +66,7 @@ async fn rss_ttl_and_update_period_are_kept_also_over_304s() {
     .await;
     let channel = "<sy:updatePeriod>daily</sy:updatePeriod><sy:updateFrequency>4</sy:updateFrequency>";
     let period = Site::start(&world, move |_| Reply::ok(rss_with(channel, ["a"]))).await;
-    // A publisher who says "every minute" does not make us faster.
+    // A publisher's "every minute" does not shorten the interval.
     let hasty =
         "<ttl>1</ttl><sy:updatePeriod>hourly</sy:updatePeriod><sy:updateFrequency>60</sy:updateFrequency>";
     let hasty = Site::start(&world, move |_| Reply::ok(rss_with(hasty, ["a"]))).await;
@@ -113,9 +113,9 @@ async fn retry_after_holds_in_both_forms_across_a_restart() {
         let world = World::new(7200.0);
         let site = Site::start(&world, move |visit| {
             let until = visit.at + Span::from_hours(7);
-            let wish = if seconds { (7 * 3600).to_string() } else { http_date(until) };
+            let value = if seconds { (7 * 3600).to_string() } else { http_date(until) };
             match visit.seen.order {
-                0 => Reply::new(if seconds { 429 } else { 503 }).header("Retry-After", wish),
+                0 => Reply::new(if seconds { 429 } else { 503 }).header("Retry-After", value),
                 _ => Reply::ok(rss(["a"])),
             }
         })
@@ -137,12 +137,12 @@ async fn retry_after_holds_in_both_forms_across_a_restart() {
 }
 
 #[tokio::test]
-async fn retry_after_rests_the_whole_registrable_domain_and_nobody_else() {
+async fn retry_after_pauses_the_whole_registrable_domain_and_no_other() {
     let names = ["a.shop.example", "b.shop.example", "c.other.example"];
     let world = World::new(7200.0).named(&names);
     let site = Site::start(&world, |visit| {
-        let shop_is_asked_first = visit.seen.text("host").is_some_and(|host| host.starts_with("a."));
-        match shop_is_asked_first {
+        let is_first_shop = visit.seen.text("host").is_some_and(|host| host.starts_with("a."));
+        match is_first_shop {
             true => Reply::new(429).header("Retry-After", "28800"),
             false => Reply::ok(rss(["a"])),
         }
@@ -155,7 +155,7 @@ async fn retry_after_rests_the_whole_registrable_domain_and_nobody_else() {
     world
         .until("SELECT count(*) FROM hosts WHERE host = 'shop.example' AND paused_until > 0", |n| n == 1)
         .await;
-    // One that comes in by a reload, and then over a restart, waits as well.
+    // A source added by a reload is paused as well, also over a restart.
     world.reload(&daemon, &[a.clone(), b.clone(), c.clone()]).await;
     let others = site.visits_to("/c.other.example").len();
     site.visited_at("/c.other.example", others + 4).await;
@@ -205,17 +205,17 @@ async fn a_bare_429_backs_off_and_a_limit_that_names_its_end_is_kept() {
 }
 
 #[tokio::test]
-async fn what_a_publisher_asked_for_outlives_being_taken_off_the_list() {
+async fn a_publishers_limits_survive_the_removal_of_a_source() {
     let world = World::new(7200.0);
     let fresh =
         Site::start(&world, |_| Reply::ok(rss(["a"])).header("Cache-Control", "max-age=36000")).await;
-    let tired = Site::start(&world, |_| Reply::new(503).header("Retry-After", "36000")).await;
+    let throttled = Site::start(&world, |_| Reply::new(503).header("Retry-After", "36000")).await;
     let other = Site::start(&world, |_| Reply::ok(rss(["a"]))).await;
-    let both = [source("fresh", &fresh.url("/")), source("tired", &tired.url("/"))];
+    let both = [source("fresh", &fresh.url("/")), source("throttled", &throttled.url("/"))];
     let stays = source("stays", &other.url("/"));
     let all = [both[0].clone(), both[1].clone(), stays.clone()];
     let daemon = world.start(&all).await;
-    let asked = [fresh.visited(1).await[0].at, tired.visited(1).await[0].at];
+    let asked = [fresh.visited(1).await[0].at, throttled.visited(1).await[0].at];
     world
         .until(
             "SELECT count(*) FROM probes WHERE source_id IN (SELECT id FROM sources WHERE name <> 'stays')",
@@ -225,7 +225,7 @@ async fn what_a_publisher_asked_for_outlives_being_taken_off_the_list() {
     world.reload(&daemon, &[stays]).await;
     assert_eq!(world.number("SELECT count(*) FROM sources WHERE state = 'removed'").await, 2);
     world.reload(&daemon, &all).await;
-    let again = [fresh.visited(2).await[1].at, tired.visited(2).await[1].at];
+    let again = [fresh.visited(2).await[1].at, throttled.visited(2).await[1].at];
     daemon.stop().await;
     for (asked, again) in asked.into_iter().zip(again) {
         assert!(again - asked >= Span::from_hours(10), "{}", again - asked);
@@ -233,7 +233,7 @@ async fn what_a_publisher_asked_for_outlives_being_taken_off_the_list() {
 }
 
 #[tokio::test]
-async fn a_robots_txt_that_asks_for_rest_rests_the_whole_domain() {
+async fn a_robots_txt_with_retry_after_pauses_the_whole_domain() {
     let world = World::new(7200.0).named(&["www.shop.example", "feeds.shop.example"]);
     let site = Site::start(&world, |visit| match visit.seen.path.as_str() {
         "/robots.txt" => Reply::new(429).header("Retry-After", "18000"),

@@ -1,4 +1,4 @@
-//! Validators: byte for byte, as a pair, to the address that gave them.
+//! Validators: byte for byte, as a pair, sent to the address that returned them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -29,7 +29,7 @@ async fn validators_come_back_byte_for_byte_and_none_are_sent_at_first_contact()
         let site = Site::start(&world, move |visit| match visit.seen.order {
             0 => Reply::ok(rss(["a"])).header("ETag", etag).header("Last-Modified", modified),
             1 => Reply::new(304),
-            // The body is what it was; its validators are not.
+            // The same body with other validators.
             _ => Reply::ok(rss(["a"])).header("ETag", "W/\"other\"").header("Last-Modified", "later"),
         })
         .await;
@@ -96,7 +96,7 @@ async fn validators_survive_errors_and_a_restart() {
     let site = Site::start(&world, move |visit| match visit.seen.order {
         0 => Reply::ok(rss(["a"])).header("ETag", "\"kept\"").header("Last-Modified", "kept too"),
         n => match statuses.get(n - 1) {
-            // What an error carries is not the document's.
+            // Validators of an error do not belong to the document.
             Some(&status) => {
                 Reply::new(status).header("ETag", "\"error\"").header("Last-Modified", "error")
             }
@@ -133,18 +133,18 @@ async fn a_changed_address_is_sent_no_validators_of_the_old_one() {
     assert_eq!(conditions(&visits[0]), (None, None));
     assert_eq!(conditions(&visits[1]), pair(b"\"/new\"", b"x"));
     daemon.stop().await;
-    assert_eq!(world.number("SELECT count(*) FROM updates").await, 0, "the same items are no news");
+    assert_eq!(world.number("SELECT count(*) FROM updates").await, 0, "the same items are no updates");
 }
 
 #[tokio::test]
-async fn an_answer_from_the_old_address_teaches_nothing_about_the_new_one() {
+async fn an_answer_from_the_old_address_does_not_affect_the_new_one() {
     let world = World::new(7200.0);
     let sign = Arc::new(tokio::sync::Notify::new());
     let wait = Arc::clone(&sign);
     let asked = Arc::new(AtomicU16::new(0));
     let site = Site::start(&world, move |visit| match visit.seen.path.as_str() {
         "/old" if asked.fetch_add(1, Ordering::SeqCst) == 0 => Reply::ok(rss(["a", "b"])),
-        // The address changes while this is under way.
+        // The address changes during this probe.
         "/old" => Reply::ok(rss(["b", "c"])).header("Cache-Control", "max-age=864000").after(wait.clone()),
         _ => Reply::ok(rss(["x", "y", "z"])),
     })
@@ -159,7 +159,7 @@ async fn an_answer_from_the_old_address_teaches_nothing_about_the_new_one() {
     let news: Vec<(String,)> = world.rows("SELECT key FROM updates").await;
     assert!(
         !news.map_names().iter().any(|key| ["x", "y", "z"].contains(key)),
-        "what is at a new address is history: {news:?}"
+        "the items at a new address are no updates: {news:?}"
     );
-    assert_eq!(world.number("SELECT count(*) FROM gaps").await, 0, "a new place is not a gap");
+    assert_eq!(world.number("SELECT count(*) FROM gaps").await, 0, "a new address is not a gap");
 }

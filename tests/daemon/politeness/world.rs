@@ -1,4 +1,4 @@
-//! A store, a clock, a daemon to be started and stopped on them, and sites that it visits.
+//! A store, a clock, a daemon that runs on them, and recording servers on loopback.
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -18,15 +18,15 @@ use url::Url;
 
 use crate::web::{Reply, Seen, Web};
 
-/// Whatever is waited for and has not come after this much real time never will.
+/// A wait that takes longer, in real time, fails the test.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Within the deadline, or the test fails.
+/// Waits for the future; past the deadline the test fails.
 pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
-    patience(DEADLINE, future).await.unwrap_or_else(|_| panic!("waited in vain: {what}"))
+    patience(DEADLINE, future).await.unwrap_or_else(|_| panic!("timed out: {what}"))
 }
 
-/// Where every test's time begins: a Monday, at midnight.
+/// The start of every test's clock: a Monday, at midnight.
 pub fn monday() -> Timestamp {
     Timestamp::parse_iso("2026-11-16T00:00:00Z").unwrap()
 }
@@ -40,7 +40,7 @@ pub struct World {
 }
 
 impl World {
-    /// Time runs this many times as fast as outside.
+    /// The clock runs this many times as fast as real time.
     pub fn new(speed: f64) -> Self {
         Self {
             folder: tempfile::tempdir().unwrap(),
@@ -92,7 +92,7 @@ impl World {
             record: None,
         };
         let (ending, ended) = oneshot::channel();
-        // On a thread of its own, as in service, where nothing of the test can hold it up.
+        // On its own thread, so that the test cannot delay it.
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             let _ = ending.send(runtime.block_on(run(setup, orders)));
@@ -101,7 +101,7 @@ impl World {
         Daemon { commands, ended }
     }
 
-    /// Reads these sources instead, and returns when the running daemon has done so.
+    /// Writes these sources, reloads, and returns when the running daemon has applied them.
     pub async fn reload(&self, daemon: &Daemon, sources: &[String]) {
         let reloads = "SELECT count(*) FROM events WHERE kind = 'reloaded'";
         let before = self.number(reloads).await;
@@ -114,7 +114,7 @@ impl World {
         SqliteConnectOptions::new().filename(self.store()).connect().await.unwrap()
     }
 
-    /// What a query finds.
+    /// The rows of a query.
     pub async fn rows<T>(&self, query: &'static str) -> Vec<T>
     where
         T: for<'r> FromRow<'r, SqliteRow> + Send + Unpin,
@@ -139,7 +139,7 @@ impl World {
         soon(query, seen).await;
     }
 
-    /// Lets this much of the daemon's time pass.
+    /// Waits for this span on the daemon's clock.
     pub async fn pass(&self, span: Span) {
         soon("time passes", self.clock.sleep(span)).await;
     }
@@ -152,7 +152,7 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Stops it, and fails the test if it had not run until now.
+    /// Stops it; the test fails if it had ended earlier.
     pub async fn stop(self) {
         let _ = self.commands.send(DaemonCommand::Stop);
         let ended = soon("the daemon ends", self.ended).await.expect("no panic");
@@ -202,7 +202,7 @@ impl Site {
         &self.web
     }
 
-    /// Nobody listens there any more.
+    /// Closes the port.
     pub async fn close(self) {
         self.web.stop().await;
     }
@@ -262,7 +262,7 @@ pub fn page(name: &str, url: &Url) -> String {
     format!("{}kind = \"page\"\n", source(name, url))
 }
 
-/// An RSS feed with these items, and whatever else belongs into its channel.
+/// An RSS feed with these items and these extra elements of its channel.
 pub fn rss_with(channel: &str, items: impl IntoIterator<Item = impl AsRef<str>>) -> String {
     let items: String = items
         .into_iter()

@@ -1,4 +1,4 @@
-//! The commands: what they print, and how they end.
+//! The commands: their output and their exit codes.
 
 use std::io::Read;
 use std::process::{Output, Stdio};
@@ -15,7 +15,7 @@ fn text(output: &Output) -> (Option<i32>, String, String) {
 }
 
 #[tokio::test]
-async fn check_says_fine_or_what_is_wrong() {
+async fn check_reports_fine_or_the_faults() {
     let home = Home::new();
     home.write(&["[[source]]\nname = \"a\"\nurl = \"https://example.org/\"\n".to_owned()]);
     let (code, out, err) = text(&home.run(&["check"]).await);
@@ -42,7 +42,7 @@ async fn commands_work_beside_a_running_daemon_and_without_one() {
     })
     .await;
     let home = Home::new();
-    // The lazy one may be asked twice an hour: by the daemon, by hand, and then not again.
+    // `lazy` has two probes an hour: one by the daemon and one by hand.
     let lazy = "probes = 2, per = \"1h\", min_spacing = \"0s\"";
     home.write(&[source("brisk", &web.url("/brisk"), BRISK), source("lazy", &web.url("/lazy"), lazy)]);
     let (code, _, err) = text(&home.run(&["status"]).await);
@@ -88,7 +88,7 @@ async fn commands_work_beside_a_running_daemon_and_without_one() {
     assert_eq!(code, Some(1));
     assert!(err.contains("not now: ") && err.contains("forbids it until"), "{err}");
     daemon.stop().await;
-    // Nor without the daemon, which has written down what was asked.
+    // Without the daemon the stored probes count, too.
     let (code, _, err) = text(&home.run(&["probe", "lazy"]).await);
     assert_eq!(code, Some(1), "{err}");
     assert!(err.contains("not now: "), "{err}");
@@ -123,7 +123,7 @@ async fn a_probe_by_hand_is_conditional_and_counts() {
 }
 
 #[tokio::test]
-async fn status_over_a_period_tells_how_probes_were_spent() {
+async fn status_over_a_period_reports_how_probes_were_spent() {
     let web = Web::start(|seen| match seen.order {
         0 => Reply::ok(rss(["a"])).header("ETag", "\"1\""),
         1 => Reply::new(304),
@@ -187,7 +187,7 @@ async fn status_over_a_period_tells_how_probes_were_spent() {
 }
 
 #[tokio::test]
-async fn a_reader_who_has_read_enough_is_no_error() {
+async fn a_closed_pipe_is_no_error() {
     let web = Web::start(|_| Reply::ok(rss(["a"]))).await;
     let home = Home::new();
     // More than a pipe holds.
@@ -201,7 +201,7 @@ async fn a_reader_who_has_read_enough_is_no_error() {
             home.command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut first = [0; 10];
         child.stdout.take().unwrap().read_exact(&mut first).unwrap();
-        // The pipe is closed now, and the rest has nowhere to go.
+        // The pipe is closed now, before all output is written.
         let ended = tokio::task::spawn_blocking(move || child.wait_with_output().unwrap());
         let (code, _, err) = text(&soon("it ends", ended).await.unwrap());
         assert_eq!((code, err.as_str()), (Some(0), ""), "{arguments:?}");
@@ -227,7 +227,7 @@ async fn a_reader_who_has_read_enough_is_no_error() {
 }
 
 #[tokio::test]
-async fn what_is_exported_is_imported_again() {
+async fn an_export_can_be_imported_again() {
     let home = Home::new();
     let sources = "[[source]]\nname = \"A & <B>\"\nurl = \"https://example.org/?a=1&b=2\"\ngroup = \"news\"\n\n\
                    [[source]]\nname = \"page\"\nurl = \"https://example.org/page\"\nkind = \"page\"\n";

@@ -12,12 +12,12 @@ use tempfile::TempDir;
 use tidewatch::clock::{Stopwatch, patience, real_pause};
 use url::Url;
 
-/// Whatever is waited for and has not come after this long never will.
+/// A wait that takes longer fails the test.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Within the deadline, or the test fails.
+/// Waits for the future; past the deadline the test fails.
 pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
-    patience(DEADLINE, future).await.unwrap_or_else(|_| panic!("waited in vain: {what}"))
+    patience(DEADLINE, future).await.unwrap_or_else(|_| panic!("timed out: {what}"))
 }
 
 /// Waits until something holds.
@@ -63,7 +63,7 @@ impl Home {
         std::fs::write(self.config(), text).unwrap();
     }
 
-    /// A command with this configuration and nothing of our own surroundings.
+    /// A command with this configuration and without tidewatch's and systemd's variables.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tidewatch"));
         for (name, _) in std::env::vars_os() {
@@ -105,7 +105,7 @@ impl Home {
         SqliteConnectOptions::new().filename(self.store()).connect().await.unwrap()
     }
 
-    /// What a query finds.
+    /// The rows of a query.
     pub async fn rows<T>(&self, query: &'static str) -> Vec<T>
     where
         T: for<'r> FromRow<'r, SqliteRow> + Send + Unpin,
@@ -143,17 +143,17 @@ pub struct Daemon {
     child: Child,
     log: PathBuf,
     socket: Option<UnixDatagram>,
-    told: Vec<String>,
+    messages: Vec<String>,
 }
 
 impl Daemon {
     fn start(mut command: Command, log: &Path, socket: Option<UnixDatagram>) -> Self {
         let stderr = File::options().create(true).append(true).open(log).unwrap();
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr).spawn().unwrap();
-        Self { child, log: log.to_owned(), socket, told: Vec::new() }
+        Self { child, log: log.to_owned(), socket, messages: Vec::new() }
     }
 
-    /// What it has written to stderr.
+    /// Its output on stderr.
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap()
     }
@@ -165,13 +165,13 @@ impl Daemon {
         assert!(sent.success(), "no process to send {name} to:\n{}", self.log());
     }
 
-    /// Ends it without a word, and returns when it is no more.
+    /// Kills it, and returns when it has ended.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Waits for its end; how it ended, and how long that took.
+    /// Waits for its end; returns the status and the time taken.
     pub async fn ended(&mut self) -> (ExitStatus, Duration) {
         let stopwatch = Stopwatch::start();
         let mut status = None;
@@ -183,7 +183,7 @@ impl Daemon {
         (status.unwrap(), stopwatch.elapsed())
     }
 
-    /// Tells it to stop, and expects that it does so in good order.
+    /// Sends SIGTERM, and expects a clean exit.
     pub async fn stop(&mut self) {
         self.signal("TERM");
         let (status, taken) = self.ended().await;
@@ -191,26 +191,26 @@ impl Daemon {
         assert!(taken < Duration::from_secs(10), "{taken:?}");
     }
 
-    /// What the service manager was told since this was last asked.
-    pub fn told(&mut self) -> Vec<String> {
+    /// The messages to the service manager since the last call.
+    pub fn messages(&mut self) -> Vec<String> {
         let socket = self.socket.as_ref().expect("started as a service");
         let mut buffer = [0; 4096];
         while let Ok(length) = socket.recv(&mut buffer) {
-            self.told.push(String::from_utf8(buffer[..length].to_vec()).unwrap());
+            self.messages.push(String::from_utf8(buffer[..length].to_vec()).unwrap());
         }
-        std::mem::take(&mut self.told)
+        std::mem::take(&mut self.messages)
     }
 
-    /// Waits until the service manager has been told something with this in it, and returns
-    /// everything up to that, in order.
-    pub async fn tells(&mut self, part: &str) -> Vec<String> {
+    /// Waits for a message to the service manager that contains this text, and returns all messages up
+    /// to that one, in order.
+    pub async fn wait_for_message(&mut self, part: &str) -> Vec<String> {
         let mut all = Vec::new();
-        until(&format!("the service manager is told {part}"), || {
-            let mut news = self.told().into_iter();
-            for message in news.by_ref() {
+        until(&format!("a message to the service manager with {part}"), || {
+            let mut received = self.messages().into_iter();
+            for message in received.by_ref() {
                 all.push(message);
                 if all.last().is_some_and(|message| message.contains(part)) {
-                    self.told = news.collect();
+                    self.messages = received.collect();
                     return true;
                 }
             }
@@ -238,7 +238,7 @@ pub fn source(name: &str, url: &Url, budget: &str) -> String {
 /// A few probes a second.
 pub const BRISK: &str = "probes = 20, per = \"5s\", min_spacing = \"100ms\"";
 
-/// At once (first contacts are spread over the spacing), and then not for an hour.
+/// One probe at once (first contacts are spread over the spacing), and the next after an hour.
 pub const LAZY: &str = "probes = 1, per = \"1h\", min_spacing = \"0s\"";
 
 /// An RSS feed with these items.

@@ -1,4 +1,4 @@
-//! Documents meant to do harm: each costs its own source one failed probe.
+//! Hostile documents: each costs its own source one failed probe.
 
 use std::io::Write;
 

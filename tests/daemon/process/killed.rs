@@ -1,5 +1,5 @@
-//! Killed again and again, in the middle of whatever it was doing: nothing that was shown is lost
-//! or told twice, and no server is asked more often than was promised.
+//! Killed repeatedly at any time: no item that was shown is lost or reported twice, and no server gets
+//! more requests than its budget allows.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -26,7 +26,7 @@ fn item(n: usize) -> String {
 }
 
 #[tokio::test]
-async fn fifty_kills_lose_nothing_repeat_nothing_and_hurry_nothing() {
+async fn fifty_kills_lose_no_item_repeat_none_and_exceed_no_budget() {
     let mut webs = Vec::new();
     for _ in 0..3 {
         let asked = AtomicUsize::new(0);
@@ -55,10 +55,10 @@ async fn fifty_kills_lose_nothing_repeat_nothing_and_hurry_nothing() {
     for round in 0..ROUNDS {
         let before = total();
         until("another request", || total() > before).await;
-        // Another moment of a probe's life in every round; not a wait for anything.
+        // A different moment of a probe in every round; it waits for nothing.
         real_pause(Duration::from_millis((round * 7 % 40) as u64)).await;
         daemon.kill();
-        // What was sent before the end has arrived, so no clock can say that it came later.
+        // All requests that were sent have arrived, so that none is logged later.
         for web in &webs {
             soon("the servers are quiet", web.settled()).await;
         }
@@ -72,12 +72,12 @@ async fn fifty_kills_lose_nothing_repeat_nothing_and_hurry_nothing() {
 
     assert_eq!(home.number("SELECT count(*) FROM flights").await, 0);
     assert_eq!(home.number("SELECT count(*) FROM gaps").await, 0);
-    let told: Vec<(String, String, String)> = home
+    let updates: Vec<(String, String, String)> = home
         .rows("SELECT s.name, u.kind, u.key FROM updates u JOIN sources s ON s.id = u.source_id ORDER BY u.id")
         .await;
     for (n, web) in webs.iter().enumerate() {
         let requests = web.requests();
-        let keys: Vec<&str> = told
+        let keys: Vec<&str> = updates
             .iter()
             .filter(|(name, kind, _)| *name == format!("s{n}") && kind == "new")
             .map(|(_, _, key)| key.as_str())
@@ -97,9 +97,9 @@ async fn fifty_kills_lose_nothing_repeat_nothing_and_hurry_nothing() {
             }
         }
     }
-    assert_eq!(told.iter().filter(|(_, kind, _)| kind != "new").count(), 0);
+    assert_eq!(updates.iter().filter(|(_, kind, _)| kind != "new").count(), 0);
     let probes = home.number("SELECT count(*) FROM probes").await;
     assert!(probes >= total() as i64, "every request is in the log");
     let interrupted = home.number("SELECT count(*) FROM probes WHERE error LIKE 'interrupted%'").await;
-    assert!(interrupted > 0, "some were killed in flight");
+    assert!(interrupted > 0, "some probes were interrupted");
 }

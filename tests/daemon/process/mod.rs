@@ -1,5 +1,5 @@
-//! The built program as a process: what it tells systemd, how it takes signals, what survives
-//! being killed, and what its commands print beside a running daemon.
+//! The built program as a process: its messages to systemd, its signals, its state after a kill, and the
+//! output of its commands beside a running daemon.
 
 mod commands;
 mod daemon;

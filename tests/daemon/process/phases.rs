@@ -1,4 +1,4 @@
-//! The phases of a source's life as `explain` and `status` tell them, of a store that has them.
+//! Bursts and silences in the output of `explain` and `status`.
 
 use serde_json::Value;
 use tidewatch::clock::Clock;
@@ -9,7 +9,7 @@ use crate::web::{Reply, Web};
 
 const BUDGET: &str = "probes = 96, per = \"1d\", min_spacing = \"10m\"";
 
-async fn told(home: &Home, arguments: &[&str]) -> String {
+async fn printed(home: &Home, arguments: &[&str]) -> String {
     let output = home.run(arguments).await;
     let err = String::from_utf8_lossy(&output.stderr);
     assert_eq!((output.status.code(), err.as_ref()), (Some(0), ""), "{arguments:?}");
@@ -17,7 +17,7 @@ async fn told(home: &Home, arguments: &[&str]) -> String {
 }
 
 async fn json(home: &Home, arguments: &[&str]) -> Value {
-    serde_json::from_str(&told(home, arguments).await).unwrap()
+    serde_json::from_str(&printed(home, arguments).await).unwrap()
 }
 
 /// The source of that name in `status`.
@@ -27,7 +27,7 @@ async fn in_status(home: &Home, name: &str) -> Value {
     sources.iter().find(|source| source["name"] == name).unwrap().clone()
 }
 
-/// A line of the explanation under its heading, with those that follow it.
+/// The lines of the explanation under a heading.
 fn under<'t>(text: &'t str, heading: &str) -> Vec<&'t str> {
     let mut lines = text.lines().skip_while(|line| line.split("  ").next() != Some(heading));
     let first = lines.next().map(|line| &line[12..]);
@@ -35,17 +35,17 @@ fn under<'t>(text: &'t str, heading: &str) -> Vec<&'t str> {
 }
 
 #[tokio::test]
-async fn in_a_burst_and_in_a_silence_it_is_said_why() {
+async fn bursts_and_silences_are_explained() {
     let web = Web::start(|_| Reply::ok(rss(["a"]))).await;
     let home = Home::new();
     home.write(&[source("busy", &web.url("/busy"), BUDGET), source("silent", &web.url("/silent"), BUDGET)]);
     for name in ["busy", "silent"] {
-        told(&home, &["probe", name]).await;
+        printed(&home, &["probe", name]).await;
     }
     let calm = json(&home, &["explain", "busy", "--json"]).await;
     assert!(calm["burst"].is_null() && calm["quiet_since"].is_null() && calm["plan"].is_null(), "{calm:#}");
     assert_eq!(calm["reserve"], serde_json::json!({ "probes": 19, "left": 19, "kept": 0 }));
-    let calm = told(&home, &["explain", "busy"]).await;
+    let calm = printed(&home, &["explain", "busy"]).await;
     assert!(under(&calm, "burst").is_empty() && under(&calm, "quiet").is_empty(), "{calm}");
 
     let now = Clock::wall().now();
@@ -80,7 +80,7 @@ async fn in_a_burst_and_in_a_silence_it_is_said_why() {
     .await
     .unwrap();
 
-    let busy = told(&home, &["explain", "busy"]).await;
+    let busy = printed(&home, &["explain", "busy"]).await;
     assert!(
         busy.contains("policy      auto (now using ttl)") && busy.contains("because of: burst"),
         "{busy}"
@@ -110,7 +110,7 @@ async fn in_a_burst_and_in_a_silence_it_is_said_why() {
         "{busy:#}"
     );
 
-    let silent = told(&home, &["explain", "silent"]).await;
+    let silent = printed(&home, &["explain", "silent"]).await;
     let [said] = under(&silent, "quiet")[..] else { panic!("{silent}") };
     assert!(said.starts_with("since 2") && said.contains(": no update since 2"), "{silent}");
     let silent = json(&home, &["explain", "silent", "--json"]).await;
@@ -120,16 +120,16 @@ async fn in_a_burst_and_in_a_silence_it_is_said_why() {
         "{silent:#}"
     );
     assert_eq!(in_status(&home, "silent").await["quiet_since"], iso(ago(30)));
-    let table = told(&home, &["status"]).await;
+    let table = printed(&home, &["status"]).await;
     assert!(table.lines().next().unwrap().contains("next probe  asked by  because"), "{table}");
     let line = |name| table.lines().find(|line| line.starts_with(name)).unwrap();
     assert!(line("busy").contains(" burst ") && line("busy").contains(" ttl "), "{table}");
     assert!(line("silent").contains(" planned, quiet "), "{table}");
 
-    // Whoever names a policy gets that one, burst or not.
+    // A configured policy is used also in a burst.
     home.write(&[source("busy", &web.url("/busy"), BUDGET) + "policy = \"uniform\"\n"]);
     sqlx::query("UPDATE sources SET policy = 'uniform'").execute(&mut store).await.unwrap();
-    let busy = told(&home, &["explain", "busy"]).await;
+    let busy = printed(&home, &["explain", "busy"]).await;
     assert!(under(&busy, "burst")[1].starts_with("no extra probes: the policy is uniform"), "{busy}");
     assert!(in_status(&home, "busy").await["follows"].is_null());
 }

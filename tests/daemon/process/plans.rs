@@ -31,7 +31,7 @@ const LATEST: &str = "SELECT probes FROM plans ORDER BY id DESC LIMIT 1";
 const BY_PLAN: &str = "SELECT count(*) FROM probes WHERE policy = 'plan'";
 
 #[tokio::test]
-async fn a_known_source_is_probed_by_plan_whatever_happens_to_the_daemon() {
+async fn a_known_source_is_probed_by_plan_also_after_a_kill_and_a_reload() {
     let feed = hourly();
     let web = Web::start(move |_| Reply::ok(feed.clone())).await;
     let home = Home::new();
@@ -42,13 +42,13 @@ async fn a_known_source_is_probed_by_plan_whatever_happens_to_the_daemon() {
     ]);
     let mut daemon = home.start();
     home.until("SELECT count(*) FROM histories", |known| known == 2).await;
-    // A last fit, and with that a rate to plan by.
+    // The last fit at the end gives a rate to plan with.
     daemon.stop().await;
     assert_eq!(home.number("SELECT count(*) FROM fits").await, 2);
     assert_eq!(home.number("SELECT holds FROM sources WHERE name = 's'").await, 30);
     // The oldest item only says since when the feed is complete.
-    let diaries = "SELECT count(*) FROM histories WHERE length(diary) = 9 + 12 * 29";
-    assert_eq!(home.number(diaries).await, 2);
+    let update_times = "SELECT count(*) FROM histories WHERE length(diary) = 9 + 12 * 29";
+    assert_eq!(home.number(update_times).await, 2);
     let weighed = "SELECT count(*) FROM histories JOIN sources ON id = source_id
                    WHERE habits IS NOT NULL AND policy = 'auto'";
     assert_eq!(home.number(weighed).await, 1);
@@ -74,7 +74,7 @@ async fn a_known_source_is_probed_by_plan_whatever_happens_to_the_daemon() {
     let other = String::from_utf8(home.run(&["explain", "spread"]).await.stdout).unwrap();
     assert!(!other.contains("plan        made "), "{other}");
 
-    // What was planned is due after a kill as well, and the next landing asks anew.
+    // Planned probes are due after a kill as well, and the end of the next probe requests a new plan.
     daemon.kill();
     let (plans, probes) = (home.number(PLANS).await, home.number(BY_PLAN).await);
     let mut daemon = home.start();

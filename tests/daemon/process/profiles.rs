@@ -1,5 +1,5 @@
-//! Rules from one end to the other: a feed sets one off, a page is looked at for it, and a program and a
-//! webhook are told exactly what was asked for; also when the daemon is killed again and again.
+//! Rules from feed to delivery: a feed triggers a rule, a page is probed for it, and a program and a webhook
+//! get the requested fields, also when the daemon is killed repeatedly.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -13,10 +13,10 @@ use tidewatch::clock::real_pause;
 use super::daemon::{Home, rss, soon, source, until};
 use crate::web::{Reply, Web};
 
-/// Often enough for a test, and no oftener.
+/// A few probes a second.
 const BUDGET: &str = "probes = 5, per = \"1s\", min_spacing = \"100ms\"";
 
-/// A program that writes down what it is told, and a webhook.
+/// A program that appends its input to a file, and a webhook.
 fn targets(file: &Path, hook: &Web) -> String {
     let script = format!("cat >> '{}'", file.display());
     format!(
@@ -43,7 +43,7 @@ fn titles(document: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_feed_sets_a_rule_off_and_what_a_page_then_says_is_told() {
+async fn a_feed_triggers_a_rule_and_the_text_of_a_page_is_delivered() {
     let items = Arc::new(Mutex::new(vec!["old".to_owned()]));
     let shown = Arc::clone(&items);
     let feed = Web::start(move |_| Reply::ok(rss(shown.lock().unwrap().iter().rev()))).await;
@@ -57,7 +57,7 @@ async fn a_feed_sets_a_rule_off_and_what_a_page_then_says_is_told() {
     .await;
     let hook = Web::start(|_| Reply::new(204)).await;
     let home = Home::new();
-    let file = home.path("told.jsonl");
+    let file = home.path("documents.jsonl");
     let rule = "[[profile]]\nname = \"shopping\"\nsources = [\"prices\"]\n\
          [[profile.rule]]\nname = \"sale\"\n\
          query = { fields = [\"title\", \"text\"], where = \"text ~ 'price \\\\d'\" }\n\
@@ -67,26 +67,26 @@ async fn a_feed_sets_a_rule_off_and_what_a_page_then_says_is_told() {
     let news = source("news", &feed.url("/feed"), BUDGET);
     home.write(&[news, prices, rule.to_owned(), targets(&file, &hook)]);
     let mut daemon = home.start();
-    home.until("SELECT count(*) FROM sources WHERE last_look_at IS NOT NULL", |looked| looked == 2).await;
-    let looks = || page.requests().iter().filter(|seen| seen.path == "/prices").count();
-    assert_eq!(looks(), 1);
+    home.until("SELECT count(*) FROM sources WHERE last_look_at IS NOT NULL", |probed| probed == 2).await;
+    let page_probes = || page.requests().iter().filter(|seen| seen.path == "/prices").count();
+    assert_eq!(page_probes(), 1);
     let say = |item: &str| items.lock().unwrap().push(item.to_owned());
     let change = |to: &str| to.clone_into(&mut text.lock().unwrap());
 
     change("price 1");
     say("a sale begins");
     until("the first document", || !written(&file).is_empty() && !posted(&hook).is_empty()).await;
-    assert_eq!(looks(), 2);
+    assert_eq!(page_probes(), 2);
 
-    // What sets nothing off makes nobody look.
+    // An item that does not trigger the rule causes no probe of the page.
     change("price 2");
     say("the weather");
     home.until("SELECT count(*) FROM updates WHERE key = 'the weather'", |found| found == 1).await;
     let feeds = feed.requests().len();
-    soon("more looks at the feed", feed.arrived(feeds + 3)).await;
-    assert_eq!(looks(), 2);
+    soon("more probes of the feed", feed.arrived(feeds + 3)).await;
+    assert_eq!(page_probes(), 2);
 
-    // What does not match is not told.
+    // A text that does not match is not delivered.
     change("cost 3");
     say("another sale");
     home.until("SELECT count(*) FROM updates WHERE kind = 'changed'", |found| found == 2).await;
@@ -159,7 +159,7 @@ async fn fifty_kills_lose_no_document_and_repeats_have_the_same_key() {
     })
     .await;
     let home = Home::new();
-    let file = home.path("told.jsonl");
+    let file = home.path("documents.jsonl");
     let rule = "[[profile]]\nname = \"all\"\nsources = [\"feed\"]\n\
          [[profile.rule]]\nname = \"even\"\nquery = { where = \"title ~ '[02468]$'\" }\n\
          life = { window = \"1s\" }\ndeliver = [\"exec:file\", \"webhook:hook\"]\n\
@@ -171,18 +171,18 @@ async fn fifty_kills_lose_no_document_and_repeats_have_the_same_key() {
     for round in 0..ROUNDS {
         let before = feed.requests().len() + hook.requests().len();
         until("something happens", || feed.requests().len() + hook.requests().len() > before).await;
-        // Another moment in every round; not a wait for anything.
+        // A different delay in every round; it waits for nothing.
         real_pause(Duration::from_millis((round * 7 % 40) as u64)).await;
         daemon.kill();
         soon("the server is quiet", feed.settled()).await;
         daemon = home.start();
     }
-    // On a busy machine all of them may have come too early for anything to be found.
+    // On a busy machine all kills may have come before the first update was found.
     home.until("SELECT count(*) FROM updates WHERE kind = 'new'", |found| found >= 6).await;
     silent.store(true, Ordering::SeqCst);
     let newest = feed.requests().len();
     soon("more requests", feed.arrived(newest + 3)).await;
-    // Retries of what was refused are seconds away.
+    // Retries of refused documents take seconds.
     home.until("SELECT count(*) FROM deliveries WHERE state <> 'delivered'", |waiting| waiting == 0).await;
     daemon.stop().await;
     let left = home.number("SELECT count(*) FROM deliveries WHERE state <> 'delivered'").await;
@@ -191,7 +191,7 @@ async fn fifty_kills_lose_no_document_and_repeats_have_the_same_key() {
     let found: Vec<String> = found.into_iter().map(|(title,)| title).collect();
     let even: HashSet<&str> =
         found.iter().map(String::as_str).filter(|t| t.ends_with(['0', '2', '4', '6', '8'])).collect();
-    let told = |documents: &[Value], rule: &str| -> Vec<String> {
+    let delivered = |documents: &[Value], rule: &str| -> Vec<String> {
         let mut keys: HashMap<String, String> = HashMap::new();
         let mut all = Vec::new();
         for document in documents.iter().filter(|document| document["rule"] == rule) {
@@ -210,16 +210,16 @@ async fn fifty_kills_lose_no_document_and_repeats_have_the_same_key() {
     let (files, posts) = (written(&file), posted(&hook));
     assert_eq!(left, 0);
     for documents in [&files, &posts] {
-        let all = told(documents, "even");
-        assert_eq!(all.iter().map(String::as_str).collect::<HashSet<_>>(), even, "each that was asked for");
+        let all = delivered(documents, "even");
+        assert_eq!(all.iter().map(String::as_str).collect::<HashSet<_>>(), even, "each that matches");
         assert_eq!(all.len(), even.len(), "under one key");
     }
-    // In threes, every one once, and what is missing to three waits.
-    let threes = told(&posts, "three at a time");
+    // In threes, each once; an incomplete three is held.
+    let threes = delivered(&posts, "three at a time");
     let held = home.number("SELECT count(*) FROM held_matches").await;
     assert_eq!(threes.len() + usize::try_from(held).unwrap(), found.len());
     assert_eq!(threes, found[..threes.len()]);
-    assert!(files.len() + posts.len() > 2 * even.len(), "there was something to tell");
+    assert!(files.len() + posts.len() > 2 * even.len(), "there were documents");
 }
 
 #[tokio::test]
@@ -238,7 +238,7 @@ async fn a_program_that_hangs_is_killed_and_delays_no_probe() {
     let mut daemon = home.start();
     home.until("SELECT count(*) FROM deliveries", |waiting| waiting > 0).await;
     let before = feed.requests().len();
-    soon("looks go on", feed.arrived(before + 6)).await;
+    soon("probes go on", feed.arrived(before + 6)).await;
     home.until("SELECT count(*) FROM deliveries WHERE attempts = 1 AND last_error IS NOT NULL", |tried| {
         tried == 1
     })
@@ -247,13 +247,13 @@ async fn a_program_that_hangs_is_killed_and_delays_no_probe() {
     let errors: Vec<(String,)> =
         home.rows("SELECT last_error FROM deliveries WHERE last_error IS NOT NULL").await;
     assert!(errors[0].0.contains("1500ms") || errors[0].0.contains("1.5"), "{errors:?}");
-    // It got no slower by it: the log has no probe that was late.
+    // Probes were not delayed: none in the log was late.
     let late = home.number("SELECT count(*) FROM probes WHERE started_at - due_at > 1000").await;
     assert_eq!(late, 0);
 }
 
 #[tokio::test]
-async fn a_reload_brings_rules_and_targets_and_a_restart_keeps_what_was_set_off() {
+async fn a_reload_adds_rules_and_targets_and_a_restart_keeps_triggered_rules() {
     let items = Arc::new(Mutex::new(vec!["old".to_owned()]));
     let shown = Arc::clone(&items);
     let feed = Web::start(move |_| Reply::ok(rss(shown.lock().unwrap().iter().rev()))).await;
@@ -264,14 +264,14 @@ async fn a_reload_brings_rules_and_targets_and_a_restart_keeps_what_was_set_off(
     .await;
     let hook = Web::start(|_| Reply::new(204)).await;
     let home = Home::new();
-    let file = home.path("told.jsonl");
+    let file = home.path("documents.jsonl");
     let sources = [
         source("news", &feed.url("/feed"), BUDGET),
         source("page", &page.url("/page"), BUDGET) + "kind = \"page\"\npolicy = \"profile\"\n",
     ];
     home.write(&sources);
     let mut daemon = home.start();
-    home.until("SELECT count(*) FROM sources WHERE last_look_at IS NOT NULL", |looked| looked == 2).await;
+    home.until("SELECT count(*) FROM sources WHERE last_look_at IS NOT NULL", |probed| probed == 2).await;
     let say = |item: &str| items.lock().unwrap().push(item.to_owned());
     say("before");
     home.until("SELECT count(*) FROM updates WHERE key = 'before'", |found| found == 1).await;
@@ -289,7 +289,7 @@ async fn a_reload_brings_rules_and_targets_and_a_restart_keeps_what_was_set_off(
     until("the document", || !written(&file).is_empty()).await;
     assert_eq!(written(&file).iter().map(titles).collect::<Vec<_>>(), [["About after"]]);
 
-    // The page is to be looked at within the hour, at the last moment.
+    // The page is due within the hour, at the last moment.
     let due = "SELECT next_probe_at FROM sources WHERE name = 'page' AND next_probe_rule = 'q/later'";
     let before: Vec<(i64,)> = home.rows(due).await;
     assert_eq!(before.len(), 1);
@@ -303,7 +303,7 @@ async fn a_reload_brings_rules_and_targets_and_a_restart_keeps_what_was_set_off(
     daemon.kill();
     daemon = home.start();
     let feeds = feed.requests().len();
-    soon("looks after the restart", feed.arrived(feeds + 2)).await;
+    soon("probes after the restart", feed.arrived(feeds + 2)).await;
     let after: Vec<(i64,)> = home.rows(due).await;
     assert!((after[0].0 - before[0].0).abs() < 2_000, "{before:?} and {after:?}");
     assert_eq!(page.requests().iter().filter(|seen| seen.path == "/page").count(), 1, "not before");

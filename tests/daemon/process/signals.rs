@@ -1,4 +1,4 @@
-//! Signals, and what the service manager is told of them.
+//! Signals, and the messages to the service manager about them.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -9,19 +9,19 @@ use super::daemon::{BRISK, Home, LAZY, rss, soon, source, until};
 use crate::web::{Reply, Step, Web};
 
 #[tokio::test]
-async fn the_service_manager_is_told_that_we_are_ready_how_we_are_and_that_we_live() {
+async fn the_service_manager_gets_ready_status_and_watchdog_messages() {
     let web = Web::start(|_| Reply::ok(rss(["a"]))).await;
     let home = Home::new();
     home.write(&[source("s", &web.url("/feed"), BRISK)]);
     let mut daemon = home.start_as_service();
-    let told = daemon.tells("READY=1").await;
-    assert!(told.last().unwrap().contains("STATUS=watching 1 sources"), "{told:?}");
-    // A watchdog is fed as long as the scheduler turns.
+    let messages = daemon.wait_for_message("READY=1").await;
+    assert!(messages.last().unwrap().contains("STATUS=watching 1 sources"), "{messages:?}");
+    // Watchdog messages are sent as long as the scheduler runs.
     for _ in 0..3 {
-        daemon.tells("WATCHDOG=1").await;
+        daemon.wait_for_message("WATCHDOG=1").await;
     }
     daemon.signal("TERM");
-    daemon.tells("STOPPING=1").await;
+    daemon.wait_for_message("STOPPING=1").await;
     assert_eq!(daemon.ended().await.0.code(), Some(0));
     let events: Vec<(String,)> =
         home.rows("SELECT kind FROM events WHERE kind IN ('started', 'stopped') ORDER BY id").await;
@@ -29,16 +29,16 @@ async fn the_service_manager_is_told_that_we_are_ready_how_we_are_and_that_we_li
 }
 
 #[tokio::test]
-async fn a_service_manager_that_does_not_listen_holds_nothing_up() {
+async fn a_service_manager_that_does_not_read_delays_nothing() {
     let web = Web::start(|_| Reply::ok(rss(["a"]))).await;
     let home = Home::new();
     home.write(&[source("s", &web.url("/feed"), BRISK)]);
     let mut daemon = home.start_as_service();
     let manager = home.path("notify");
-    let line = std::os::unix::net::UnixDatagram::unbound().unwrap();
-    line.set_nonblocking(true).unwrap();
-    // Nobody reads, so what it is told piles up until no more fits.
-    until("its socket is full", || line.send_to(b"X=1", &manager).is_err()).await;
+    let sender = std::os::unix::net::UnixDatagram::unbound().unwrap();
+    sender.set_nonblocking(true).unwrap();
+    // The socket is not read, so that its buffer fills up.
+    until("its socket is full", || sender.send_to(b"X=1", &manager).is_err()).await;
     let asked = web.requests().len();
     until("probes go on", || web.requests().len() > asked + 10).await;
     daemon.signal("HUP");
@@ -47,7 +47,7 @@ async fn a_service_manager_that_does_not_listen_holds_nothing_up() {
 }
 
 #[tokio::test]
-async fn a_hangup_follows_the_changed_list_and_fetches_nothing_because_of_it() {
+async fn a_hangup_applies_the_changed_list_and_causes_no_probe() {
     let web = Web::start(|_| Reply::ok(rss(["a"]))).await;
     let home = Home::new();
     let of = |name: &str, budget| source(name, &web.url(&format!("/{name}")), budget);
@@ -55,7 +55,7 @@ async fn a_hangup_follows_the_changed_list_and_fetches_nothing_because_of_it() {
     home.write(&[stays[0].clone(), stays[1].clone(), of("leaves", BRISK)]);
     let asked = |path: &str| web.requests().iter().filter(|seen| seen.path == format!("/{path}")).count();
     let mut daemon = home.start_as_service();
-    daemon.tells("READY=1").await;
+    daemon.wait_for_message("READY=1").await;
     until("both brisk ones were asked", || asked("brisk") > 1 && asked("leaves") > 1).await;
     home.until("SELECT last_probe_at FROM sources WHERE name = 'lazy'", |at| at > 0).await;
     let due = "SELECT next_probe_at FROM sources WHERE name = 'lazy'";
@@ -63,22 +63,22 @@ async fn a_hangup_follows_the_changed_list_and_fetches_nothing_because_of_it() {
 
     home.write(&[stays[0].clone(), stays[1].clone(), of("comes", LAZY)]);
     daemon.signal("HUP");
-    let told = daemon.tells("READY=1").await;
-    let reloading = told.iter().find(|message| message.contains("RELOADING=1")).expect("before READY");
+    let messages = daemon.wait_for_message("READY=1").await;
+    let reloading = messages.iter().find(|message| message.contains("RELOADING=1")).expect("before READY");
     let when = reloading.lines().find_map(|line| line.strip_prefix("MONOTONIC_USEC=")).expect("when");
     assert!(when.parse::<u64>().unwrap() > 0);
-    let status = told.last().unwrap();
+    let status = messages.last().unwrap();
     assert!(status.contains("STATUS=reloaded: "), "{status}");
     assert!(status.contains("comes") || status.contains("added"), "{status}");
 
     home.until("SELECT count(*) FROM events WHERE kind = 'reloaded'", |n| n == 1).await;
     home.until("SELECT next_probe_at FROM sources WHERE name = 'comes'", |due| due > 0).await;
-    until("the new one is asked in its turn", || asked("comes") == 1).await;
+    until("the new one is probed when due", || asked("comes") == 1).await;
     assert_eq!(home.number(due).await, due_before);
     let state: Vec<(String, Option<i64>)> =
         home.rows("SELECT state, next_probe_at FROM sources WHERE name = 'leaves'").await;
     assert_eq!(state[0].0, "removed");
-    // One that was under way when the list changed may still arrive; from then on, none.
+    // A probe that was under way at the reload may still arrive; no later one does.
     home.until(
         "SELECT count(*) FROM flights WHERE source_id = (SELECT id FROM sources WHERE name = 'leaves')",
         |n| n == 0,
@@ -97,22 +97,22 @@ async fn a_hangup_with_a_faulty_file_changes_nothing() {
     let home = Home::new();
     home.write(&[source("s", &web.url("/feed"), BRISK)]);
     let mut daemon = home.start_as_service();
-    daemon.tells("READY=1").await;
+    daemon.wait_for_message("READY=1").await;
     soon("a first probe", web.arrived(1)).await;
     std::fs::write(home.config(), "[fleet]\nstep = \"0s\"\n").unwrap();
     daemon.signal("HUP");
-    let told = daemon.tells("READY=1").await;
-    assert!(told.iter().any(|message| message.contains("RELOADING=1")), "{told:?}");
-    assert!(told.last().unwrap().contains("STATUS=reload refused"), "{told:?}");
+    let messages = daemon.wait_for_message("READY=1").await;
+    assert!(messages.iter().any(|message| message.contains("RELOADING=1")), "{messages:?}");
+    assert!(messages.last().unwrap().contains("STATUS=reload refused"), "{messages:?}");
     let place = format!("{}:2:8", home.config().display());
     assert!(daemon.log().contains(&place), "{}", daemon.log());
     home.until("SELECT count(*) FROM events WHERE kind = 'reload_refused'", |n| n == 1).await;
     let before = web.requests().len();
     soon("the old list goes on", web.arrived(before + 3)).await;
-    // And a good file is taken again.
+    // A valid file is accepted again.
     home.write(&[source("s", &web.url("/feed"), BRISK), source("t", &web.url("/other"), BRISK)]);
     daemon.signal("HUP");
-    daemon.tells("STATUS=reloaded").await;
+    daemon.wait_for_message("STATUS=reloaded").await;
     until("the new one is asked", || web.requests().iter().any(|seen| seen.path == "/other")).await;
     daemon.stop().await;
 }
@@ -123,7 +123,7 @@ fn shown(name: usize, asked: usize) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn what_was_answered_before_the_end_is_in_the_store() {
+async fn answers_before_the_end_are_in_the_store() {
     let mut webs = Vec::new();
     for name in 0..24 {
         let asked = AtomicUsize::new(0);
@@ -175,14 +175,14 @@ async fn what_was_answered_before_the_end_is_in_the_store() {
 }
 
 #[tokio::test]
-async fn a_silent_server_does_not_keep_us_longer_than_ten_seconds() {
+async fn a_silent_server_delays_the_end_by_ten_seconds_at_most() {
     let web = Web::start(|_| Reply::raw(vec![Step::Stall])).await;
     let home = Home::new();
     home.write(&[source("s", &web.url("/feed"), BRISK)]);
     let mut daemon = home.start();
     soon("a request", web.arrived(1)).await;
     daemon.stop().await;
-    // It was sent, so it counts: as a flight that the next start turns into a probe.
+    // It was sent, so it counts: the next start records the open attempt as a probe.
     assert_eq!(home.number("SELECT count(*) FROM flights").await, 1);
     let mut daemon = home.start();
     home.until("SELECT count(*) FROM probes WHERE error LIKE 'interrupted%'", |n| n == 1).await;
@@ -197,7 +197,7 @@ async fn a_second_signal_aborts_at_once() {
     let mut daemon = home.start_as_service();
     soon("a request", web.arrived(1)).await;
     daemon.signal("TERM");
-    daemon.tells("STOPPING=1").await;
+    daemon.wait_for_message("STOPPING=1").await;
     daemon.signal("INT");
     let (status, taken) = daemon.ended().await;
     assert_eq!(status.code(), Some(1), "{}", daemon.log());
@@ -211,11 +211,11 @@ async fn many_hangups_at_once_do_no_harm() {
     let home = Home::new();
     home.write(&[source("s", &web.url("/feed"), BRISK)]);
     let mut daemon = home.start_as_service();
-    daemon.tells("READY=1").await;
+    daemon.wait_for_message("READY=1").await;
     for _ in 0..20 {
         daemon.signal("HUP");
     }
-    daemon.tells("STATUS=reloaded").await;
+    daemon.wait_for_message("STATUS=reloaded").await;
     let before = web.requests().len();
     soon("it goes on", web.arrived(before + 2)).await;
     daemon.stop().await;

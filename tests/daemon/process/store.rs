@@ -1,4 +1,4 @@
-//! Who may use the store, and who is told why not.
+//! Access to the store, and the errors where it is refused.
 
 use sqlx::Connection;
 
@@ -6,7 +6,7 @@ use super::daemon::{BRISK, Home, rss, soon, source};
 use crate::web::{Reply, Web};
 
 #[tokio::test]
-async fn a_second_daemon_on_the_same_store_is_turned_away() {
+async fn a_second_daemon_on_the_same_store_is_refused() {
     let web = Web::start(|_| Reply::ok(rss(["a"]))).await;
     let home = Home::new();
     home.write(&[source("s", &web.url("/feed"), BRISK)]);
@@ -19,7 +19,7 @@ async fn a_second_daemon_on_the_same_store_is_turned_away() {
     let before = web.requests().len();
     soon("the first goes on", web.arrived(before + 1)).await;
     daemon.stop().await;
-    // The lock goes with its holder.
+    // The lock ends with its process.
     let mut daemon = home.start();
     let before = web.requests().len();
     soon("a request", web.arrived(before + 1)).await;
@@ -30,7 +30,7 @@ async fn a_second_daemon_on_the_same_store_is_turned_away() {
 async fn a_file_that_is_no_store_is_refused_and_left_as_it_was() {
     let home = Home::new();
     home.write(&[]);
-    let text = "Dear diary, this is no database. ".repeat(100);
+    let text = "This text is no database. ".repeat(100);
     std::fs::write(home.store(), &text).unwrap();
     for command in ["run", "status"] {
         let output = home.run(&[command]).await;
@@ -75,7 +75,7 @@ async fn a_store_of_a_newer_version_is_refused() {
 }
 
 #[tokio::test]
-async fn others_may_read_and_write_beside_the_daemon() {
+async fn other_programs_may_read_and_write_beside_the_daemon() {
     let web = Web::start(|seen| Reply::ok(rss((0..=seen.order).map(|n| n.to_string())))).await;
     let home = Home::new();
     home.write(&[source("s", &web.url("/feed"), BRISK)]);
@@ -106,7 +106,7 @@ async fn others_may_read_and_write_beside_the_daemon() {
     daemon.stop().await;
     assert_eq!(home.number("SELECT count(*) FROM my_notes").await, 20);
     assert!(!daemon.log().contains("ERROR"), "{}", daemon.log());
-    // And a daemon does not mind a stranger's table.
+    // A daemon starts also with a foreign table in the store.
     let mut daemon = home.start();
     let before = web.requests().len();
     soon("it starts again", web.arrived(before + 1)).await;

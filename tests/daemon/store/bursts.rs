@@ -1,4 +1,4 @@
-//! Bursts: as they go on, and what was done about them.
+//! Bursts while they last, and their review.
 
 use tidewatch::store::load;
 use tidewatch::store::review::BurstReview;
@@ -10,13 +10,13 @@ fn evidence(until: i64, observed: u32) -> BurstEvidence {
     BurstEvidence { since: at(1_000), at: at(until), observed, expected: 0.5 }
 }
 
-fn look(id: SourceId, secs: i64, policy: Policy, burst: Option<BurstChange>) -> ProbeRecord {
-    let plain = landing(id, secs);
+fn record_by(id: SourceId, secs: i64, policy: Policy, burst: Option<BurstChange>) -> ProbeRecord {
+    let plain = probe_record(id, secs);
     let follows = if matches!(burst, Some(BurstChange::Ended(_))) { Policy::Plan } else { Policy::Ttl };
-    let life = BurstState { follows, ..BurstState::default() };
+    let burst_state = BurstState { follows, ..BurstState::default() };
     ProbeRecord {
         attempt: Attempt { policy, ..plain.attempt },
-        memory: SourceMemory { burst: life, ..plain.memory.clone() },
+        memory: SourceMemory { burst: burst_state, ..plain.memory.clone() },
         burst,
         ..plain
     }
@@ -26,11 +26,11 @@ fn look(id: SourceId, secs: i64, policy: Policy, burst: Option<BurstChange>) -> 
 async fn a_burst_grows_ends_and_is_reviewed() {
     let store = Store::new().await;
     let (a, b) = (store.id("a"), store.id("b"));
-    let land = |landing: ProbeRecord| store.write(Write::Ended(Box::new(landing)));
-    land(look(a, 500, Policy::Plan, None));
-    land(look(a, 1_600, Policy::Plan, Some(BurstChange::Began(evidence(1_600, 5)))));
-    land(look(b, 1_650, Policy::Ttl, None));
-    land(ProbeRecord { burst_so_far: Some(evidence(1_700, 9)), ..look(a, 1_700, Policy::Ttl, None) });
+    let write = |record: ProbeRecord| store.write(Write::Ended(Box::new(record)));
+    write(record_by(a, 500, Policy::Plan, None));
+    write(record_by(a, 1_600, Policy::Plan, Some(BurstChange::Began(evidence(1_600, 5)))));
+    write(record_by(b, 1_650, Policy::Ttl, None));
+    write(ProbeRecord { burst_so_far: Some(evidence(1_700, 9)), ..record_by(a, 1_700, Policy::Ttl, None) });
     store.flush().await;
     let reader = store.reader().await;
     assert_eq!(reader.open_burst(a).await.unwrap(), Some((at(1_000), 9, 0.5)));
@@ -47,15 +47,15 @@ async fn a_burst_grows_ends_and_is_reviewed() {
     };
     assert_eq!(reader.bursts().await.unwrap().as_slice(), std::slice::from_ref(&on));
 
-    land(look(a, 1_900, Policy::Ttl, Some(BurstChange::Ended(evidence(1_900, 11)))));
-    land(look(b, 2_000, Policy::Ttl, Some(BurstChange::Passed(evidence(1_990, 4)))));
-    land(look(a, 2_500, Policy::Ttl, None));
+    write(record_by(a, 1_900, Policy::Ttl, Some(BurstChange::Ended(evidence(1_900, 11)))));
+    write(record_by(b, 2_000, Policy::Ttl, Some(BurstChange::Passed(evidence(1_990, 4)))));
+    write(record_by(a, 2_500, Policy::Ttl, None));
     store.flush().await;
     assert_eq!(reader.open_burst(a).await.unwrap(), None);
     let over = BurstReview { ended: Some(at(1_900)), observed: 11, probes: 3, by_ttl: 2, ..on.clone() };
     let passed = BurstReview { source: b, ended: Some(at(1_990)), observed: 4, probes: 1, by_ttl: 1, ..on };
-    assert_eq!(reader.bursts().await.unwrap(), [over.clone(), passed.clone()], "nobody plans since");
-    land(look(a, 2_600, Policy::Plan, None));
+    assert_eq!(reader.bursts().await.unwrap(), [over.clone(), passed.clone()], "no plan since then");
+    write(record_by(a, 2_600, Policy::Plan, None));
     store.flush().await;
     let planned = BurstReview { planned_again: true, ..over };
     assert_eq!(reader.bursts().await.unwrap(), [planned, passed]);
@@ -82,28 +82,28 @@ fn rate(source: SourceId, fitted: i64) -> Write {
 }
 
 #[tokio::test]
-async fn a_change_for_good_voids_the_rate_and_says_so() {
+async fn a_permanent_change_voids_the_rate_and_is_recorded() {
     let store = Store::new().await;
     let a = store.id("a");
-    let land = |landing: ProbeRecord| store.write(Write::Ended(Box::new(landing)));
-    land(ProbeRecord { beliefs: Some(believed(&[1])), ..look(a, 1_000, Policy::Plan, None) });
+    let write = |record: ProbeRecord| store.write(Write::Ended(Box::new(record)));
+    write(ProbeRecord { beliefs: Some(believed(&[1])), ..record_by(a, 1_000, Policy::Plan, None) });
     store.write(rate(a, 1_100));
-    land(look(
+    write(record_by(
         a,
         1_200,
         Policy::Plan,
         Some(BurstChange::Passed(BurstEvidence { at: at(900), ..evidence(900, 3) })),
     ));
-    land(look(a, 1_600, Policy::Plan, Some(BurstChange::Began(evidence(1_600, 5)))));
-    let last = look(a, 9_000, Policy::Ttl, Some(BurstChange::Ended(evidence(9_000, 99))));
-    land(ProbeRecord { beliefs: Some(changed_since(1_000)), ..last });
+    write(record_by(a, 1_600, Policy::Plan, Some(BurstChange::Began(evidence(1_600, 5)))));
+    let last = record_by(a, 9_000, Policy::Ttl, Some(BurstChange::Ended(evidence(9_000, 99))));
+    write(ProbeRecord { beliefs: Some(changed_since(1_000)), ..last });
     store.flush().await;
     let reader = store.reader().await;
-    assert!(reader.rates(&[a]).await.unwrap().is_empty(), "it is another's");
+    assert!(reader.rates(&[a]).await.unwrap().is_empty(), "the rate of the old rhythm is void");
     assert_eq!(reader.histories(SourceId(0), 9, true).await.unwrap().len(), 1, "fitted soon");
     let spans = reader.burst_spans(a).await.unwrap();
     assert_eq!(spans.iter().map(|span| span.for_good).collect::<Vec<_>>(), [false, true]);
-    land(ProbeRecord { beliefs: Some(believed(&[2])), ..look(a, 9_500, Policy::Plan, None) });
+    write(ProbeRecord { beliefs: Some(believed(&[2])), ..record_by(a, 9_500, Policy::Plan, None) });
     store.write(rate(a, 9_600));
     store.flush().await;
     assert_eq!(reader.rates(&[a]).await.unwrap().len(), 1);
@@ -112,11 +112,11 @@ async fn a_change_for_good_voids_the_rate_and_says_so() {
 }
 
 #[tokio::test]
-async fn a_new_address_begins_another_life() {
+async fn a_new_address_resets_the_burst_state() {
     let store = Store::new().await;
     let a = store.id("a");
-    let first = look(a, 1_600, Policy::Plan, Some(BurstChange::Began(evidence(1_600, 5))));
-    let life = BurstState {
+    let first = record_by(a, 1_600, Policy::Plan, Some(BurstChange::Began(evidence(1_600, 5))));
+    let burst_state = BurstState {
         asked_by: Policy::Ttl,
         follows: Policy::Ttl,
         newest: Some(at(1_500)),
@@ -125,7 +125,7 @@ async fn a_new_address_begins_another_life() {
         quiet_since: Some(at(1)),
         reserve_whole_at: Some(at(5_000)),
     };
-    let memory = SourceMemory { burst: life.clone(), ..first.memory.clone() };
+    let memory = SourceMemory { burst: burst_state.clone(), ..first.memory.clone() };
     store.write(Write::Ended(Box::new(ProbeRecord { memory, ..first })));
     let sync = async |listed: Listed| {
         let (reply, synced) = oneshot::channel();
@@ -136,8 +136,8 @@ async fn a_new_address_begins_another_life() {
         load::remembered(&mut connection, a).await.unwrap().burst
     };
     let same = listed("a", "http://a/");
-    assert_eq!(sync(same.clone()).await, life, "nothing changed");
-    let otherwise = BurstState { follows: Policy::Adaptive, ..life.clone() };
+    assert_eq!(sync(same.clone()).await, burst_state, "nothing changed");
+    let otherwise = BurstState { follows: Policy::Adaptive, ..burst_state.clone() };
     assert_eq!(sync(Listed { policy: "uniform", ..same.clone() }).await, otherwise, "another policy");
     let moved = sync(Listed { policy: "uniform", ..listed("a", "http://elsewhere/") }).await;
     assert_eq!(moved, BurstState { asked_by: Policy::Ttl, ..BurstState::default() });
@@ -145,10 +145,10 @@ async fn a_new_address_begins_another_life() {
 }
 
 #[tokio::test]
-async fn a_clock_that_was_set_moves_every_promise() {
+async fn setting_the_clock_moves_every_stored_limit() {
     let store = Store::new().await;
     let a = store.id("a");
-    let first = landing(a, 10_000);
+    let first = probe_record(a, 10_000);
     let memory = SourceMemory {
         due: Due::At(at(20_000)),
         last_probe: Some(at(10_001)),
@@ -156,7 +156,7 @@ async fn a_clock_that_was_set_moves_every_promise() {
         burst: BurstState { newest: Some(at(9_000)), ..BurstState::default() },
         ..first.memory.clone()
     };
-    store.write(Write::Ended(Box::new(landing(a, 50))));
+    store.write(Write::Ended(Box::new(probe_record(a, 50))));
     store.write(Write::Ended(Box::new(ProbeRecord { memory, ..first })));
     store.write(Write::Shift { by: Span::from_secs(-5_000), since: at(1_000) });
     store.flush().await;
@@ -167,11 +167,11 @@ async fn a_clock_that_was_set_moves_every_promise() {
     assert_eq!((moved.last_probe, moved.burst.newest), (Some(at(5_001)), Some(at(4_000))));
     let starts: Vec<Timestamp> =
         reader.last_probes(a, 9).await.unwrap().iter().map(|probe| probe.started_at).collect();
-    assert_eq!(starts, [at(5_000), at(50)], "what binds nobody stays");
+    assert_eq!(starts, [at(5_000), at(50)], "a time before the shift stays");
 }
 
 #[tokio::test]
-async fn a_page_is_blind_for_itself() {
+async fn a_page_is_blind_only_if_its_own_times_are_inexact() {
     let store = Store::new().await;
     let (a, b) = (store.id("a"), store.id("b"));
     let page = |name: &str, url: &str| Listed { kind: "page", ..listed(name, url) };
@@ -185,8 +185,8 @@ async fn a_page_is_blind_for_itself() {
             ..Observation::default()
         };
         let beliefs = Some(believed(&[1]));
-        let landing = ProbeRecord { observation: Some(seen), beliefs, ..landing(id, 100) };
-        store.write(Write::Ended(Box::new(landing)));
+        let record = ProbeRecord { observation: Some(seen), beliefs, ..probe_record(id, 100) };
+        store.write(Write::Ended(Box::new(record)));
     }
     store.flush().await;
     let rows = store.reader().await.histories(SourceId(0), 9, false).await.unwrap();

@@ -1,8 +1,8 @@
-//! The configured list meets the stored one: all of it at a start, what changed while running.
+//! The configured list is written to the store: all of it at a start, the changes while running.
 
 use super::*;
 
-/// Name, URL, state and whether the address is another since the last look.
+/// Name, URL, state and whether the address changed since the last probe.
 async fn rows(connection: &mut SqliteConnection) -> Vec<(String, String, String, bool)> {
     sqlx::query_as("SELECT name, url, state, moved FROM sources ORDER BY id")
         .fetch_all(connection)
@@ -11,7 +11,7 @@ async fn rows(connection: &mut SqliteConnection) -> Vec<(String, String, String,
 }
 
 #[tokio::test]
-async fn a_start_follows_the_whole_list() {
+async fn a_start_applies_the_whole_list() {
     let dir = TempDir::new().unwrap();
     let mut connection = open::for_writing(&dir.path().join("t.db")).await.unwrap();
     let names = |found: &HashMap<String, Remembered>| -> Vec<(i64, String)> {
@@ -39,11 +39,11 @@ async fn a_start_follows_the_whole_list() {
 }
 
 #[tokio::test]
-async fn a_first_due_time_does_not_undo_what_a_probe_has_found_since() {
+async fn a_first_due_time_does_not_overwrite_that_of_a_later_probe() {
     let store = Store::new().await;
     let (a, b) = (store.id("a"), store.id("b"));
     let memory = SourceMemory { due: Due::At(at(900)), ..SourceMemory::default() };
-    store.write(Write::Ended(Box::new(ProbeRecord { memory, ..landing(a, 100) })));
+    store.write(Write::Ended(Box::new(ProbeRecord { memory, ..probe_record(a, 100) })));
     store.write(Write::FirstDue(vec![(a, at(5)), (b, at(6))]));
     store.flush().await;
     let due: Vec<i64> = sqlx::query_scalar("SELECT next_probe_at FROM sources ORDER BY name")
@@ -54,7 +54,7 @@ async fn a_first_due_time_does_not_undo_what_a_probe_has_found_since() {
 }
 
 #[tokio::test]
-async fn the_list_is_followed_and_nothing_learned_is_lost() {
+async fn the_list_is_applied_and_learned_state_is_kept() {
     let store = Store::new().await;
     let (a, b) = (store.id("a"), store.id("b"));
     let validators = ValidatorsChange::Replace {
@@ -63,7 +63,7 @@ async fn the_list_is_followed_and_nothing_learned_is_lost() {
         last_modified: None,
     };
     let memory = SourceMemory { known_updates: 12, due: Due::At(at(900)), ..SourceMemory::default() };
-    store.write(Write::Ended(Box::new(ProbeRecord { validators, memory, ..landing(a, 100) })));
+    store.write(Write::Ended(Box::new(ProbeRecord { validators, memory, ..probe_record(a, 100) })));
     let sync = |listed: Vec<Listed>, gone: &[&str]| {
         let (reply, synced) = oneshot::channel();
         let gone = gone.iter().map(|name| (*name).to_owned()).collect();
@@ -76,13 +76,13 @@ async fn the_list_is_followed_and_nothing_learned_is_lost() {
     assert_eq!(synced.removed, vec![b]);
     assert_eq!(synced.moved, HashSet::from(["a".to_owned()]));
     assert_eq!(synced.stored, HashSet::from(["a".to_owned()]), "c is new");
-    // What failed halfway is tried again, and says the same.
+    // A repeated sync gives the same result.
     let again = sync(vec![listed("a", "http://elsewhere/"), listed("c", "http://c/")], &["b"]).await;
     assert_eq!((again.ids["a"], again.removed), (a, vec![b]));
-    assert!(again.stored.contains("c"), "and what was stored of it meanwhile is remembered");
-    let dossier = store.reader().await.probe_inputs(a).await.unwrap();
-    assert_eq!(dossier.etag, None, "the new address never gave one");
-    assert!(dossier.seen.moved);
+    assert!(again.stored.contains("c"), "c was stored by the first sync");
+    let inputs = store.reader().await.probe_inputs(a).await.unwrap();
+    assert_eq!(inputs.etag, None, "the new address never gave one");
+    assert!(inputs.seen.moved);
     assert_eq!(store.count("SELECT known_updates FROM sources WHERE name = 'a'").await, 12);
     assert_eq!(store.count("SELECT count(*) FROM sources WHERE state = 'removed' AND name = 'b'").await, 1);
     // b returns under its old number.

@@ -17,7 +17,7 @@ fn update(kind: UpdateKind, key: &str, occurred: Occurred) -> Update {
 fn probe(id: SourceId, secs: i64, outcome: ProbeOutcome, updates: Vec<Update>) -> Write {
     let error = (outcome == ProbeOutcome::Failed).then(|| "no answer".to_owned());
     let observation = (!updates.is_empty()).then(|| Observation { updates, ..Observation::default() });
-    Write::Ended(Box::new(ProbeRecord { outcome, observation, error, ..landing(id, secs) }))
+    Write::Ended(Box::new(ProbeRecord { outcome, observation, error, ..probe_record(id, secs) }))
 }
 
 /// Each probe takes a second. Delays of `a`: 100 s and 450.5 s, after midnight 100 s and 300.5 s; of
@@ -145,7 +145,7 @@ async fn views_give_the_readers_figures_by_day_and_over_all() {
 }
 
 #[tokio::test]
-async fn updates_keep_their_day_when_its_probes_are_forgotten() {
+async fn updates_keep_their_day_when_its_probes_are_pruned() {
     let store = logged().await;
     store.write(Write::Prune { before: at(MIDNIGHT) });
     store.flush().await;
@@ -183,7 +183,7 @@ async fn the_view_over_all_reads_by_index_and_sorts_nothing() {
 }
 
 #[tokio::test]
-async fn what_the_fleet_did_is_added_up_and_pruned() {
+async fn slot_statistics_are_summed_and_pruned() {
     let store = Store::new().await;
     assert_eq!(store.reader().await.loads(at(0)).await.unwrap(), None);
     let load = |since: i64, due, latest| SlotStats {

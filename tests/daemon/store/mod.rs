@@ -1,5 +1,5 @@
-//! The store over real files: commits whole or not at all, clear words for bad files, and nothing
-//! acknowledged that was not committed.
+//! The store over real files: atomic commits, clear errors for bad files, and no receipt without a
+//! commit.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -37,8 +37,8 @@ mod bursts;
 mod habits;
 mod lists;
 mod measures;
-mod pasts;
 mod plans;
+mod replay_logs;
 
 const LONG: Duration = Duration::from_secs(30);
 
@@ -50,7 +50,7 @@ fn listed(name: &str, url: &str) -> Listed {
     Listed { name: name.into(), url: url.into(), kind: "feed", policy: "auto", group: Some("g".into()) }
 }
 
-fn flight(id: SourceId, secs: i64) -> Attempt {
+fn attempt(id: SourceId, secs: i64) -> Attempt {
     Attempt {
         source: id,
         due: at(secs - 5),
@@ -64,9 +64,9 @@ fn believed(history: &[u8]) -> BeliefsRecord {
     BeliefsRecord { history: history.to_vec(), ..BeliefsRecord::default() }
 }
 
-fn landing(id: SourceId, secs: i64) -> ProbeRecord {
+fn probe_record(id: SourceId, secs: i64) -> ProbeRecord {
     ProbeRecord {
-        attempt: flight(id, secs),
+        attempt: attempt(id, secs),
         finished: at(secs + 1),
         outcome: ProbeOutcome::Unchanged,
         http_status: Some(200),
@@ -103,13 +103,13 @@ fn present(key: &str, fingerprint: u64) -> Present {
 struct Store {
     _dir: TempDir,
     path: PathBuf,
-    desk: WriterHandle,
+    handle: WriterHandle,
     stop: oneshot::Sender<()>,
     task: tokio::task::JoinHandle<Result<(), StoreError>>,
     loaded: HashMap<String, Remembered>,
 }
 
-/// What a process that begins at `now` finds.
+/// The stored state of all sources, as a process loads it that starts at `now`.
 async fn load(
     connection: &mut SqliteConnection,
     list: &[Listed],
@@ -136,10 +136,10 @@ impl Store {
         let list = [listed("a", "http://a/"), listed("b", "http://b/")];
         let loaded = load(&mut connection, &list, at(0), at(-1_000)).await;
         sqlx::query(pragma).fetch_all(&mut connection).await.unwrap();
-        let (writer, desk) = Writer::new(connection);
+        let (writer, handle) = Writer::new(connection);
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(writer.run(stopped));
-        Self { _dir: dir, path, desk, stop, task, loaded }
+        Self { _dir: dir, path, handle, stop, task, loaded }
     }
 
     fn id(&self, name: &str) -> SourceId {
@@ -147,7 +147,7 @@ impl Store {
     }
 
     fn write(&self, write: Write) {
-        self.desk.writes.send(write).unwrap();
+        self.handle.writes.send(write).unwrap();
     }
 
     async fn flush(&self) {
@@ -175,13 +175,13 @@ impl Store {
     }
 }
 
-/// Someone else with the file open, as `sqlite3` would.
+/// Another program that has the file open, such as `sqlite3`.
 async fn other_program(path: &Path) -> SqliteConnection {
     SqliteConnectOptions::new().filename(path).busy_timeout(LONG).connect().await.unwrap()
 }
 
 #[tokio::test]
-async fn a_landing_is_stored_whole_and_comes_back_as_it_was() {
+async fn a_probe_record_is_stored_completely_and_read_back_unchanged() {
     let mut store = Store::new().await;
     let id = store.id("a");
     let memory = SourceMemory {
@@ -190,7 +190,7 @@ async fn a_landing_is_stored_whole_and_comes_back_as_it_was() {
         due: Due::At(at(500)),
         reason: Reason::Constraint(Constraint::RetryAfter),
         last_probe: Some(at(101)),
-        // What is stored is when it was asked: see the flight.
+        // The stored time is the start of the attempt.
         last_success: Some(at(100)),
         estimate: ChangePointRate::seeded(0.25, 40.0),
         last_update: Some(at(101)),
@@ -229,7 +229,7 @@ async fn a_landing_is_stored_whole_and_comes_back_as_it_was() {
         page: Some(PageText { title: None, text: "text".into(), fingerprint: u64::MAX - 1 }),
         ..Observation::default()
     };
-    store.write(Write::Started(vec![flight(id, 100)]));
+    store.write(Write::Started(vec![attempt(id, 100)]));
     store.write(Write::Ended(Box::new(ProbeRecord {
         outcome: ProbeOutcome::Updated,
         memory: memory.clone(),
@@ -251,19 +251,19 @@ async fn a_landing_is_stored_whole_and_comes_back_as_it_was() {
             source: Some(id),
             detail: Some("x".into()),
         }],
-        ..landing(id, 100)
+        ..probe_record(id, 100)
     })));
-    assert_eq!(store.desk.receipts.recv().await, Some(Committed::Started(vec![id])));
-    assert_eq!(store.desk.receipts.recv().await, Some(Committed::Ended(id)));
+    assert_eq!(store.handle.receipts.recv().await, Some(Committed::Started(vec![id])));
+    assert_eq!(store.handle.receipts.recv().await, Some(Committed::Ended(id)));
 
-    let dossier = store.reader().await.probe_inputs(id).await.unwrap();
-    assert_eq!(dossier.etag.as_deref(), Some(&b"W/\"x\xff\""[..]), "byte for byte, also when not UTF-8");
-    assert_eq!(dossier.last_modified.as_deref(), Some(&b"Mon, 16 Nov 2026 00:00:00 GMT"[..]));
-    assert_eq!(dossier.validators_url.as_deref(), Some("http://a/"));
-    assert_eq!(dossier.seen.last_success, Some(at(100)), "the start of the look, not its end");
-    assert_eq!(dossier.seen.page, Some(u64::MAX - 1));
+    let inputs = store.reader().await.probe_inputs(id).await.unwrap();
+    assert_eq!(inputs.etag.as_deref(), Some(&b"W/\"x\xff\""[..]), "byte for byte, also when not UTF-8");
+    assert_eq!(inputs.last_modified.as_deref(), Some(&b"Mon, 16 Nov 2026 00:00:00 GMT"[..]));
+    assert_eq!(inputs.validators_url.as_deref(), Some("http://a/"));
+    assert_eq!(inputs.seen.last_success, Some(at(100)), "the start of the probe, not its end");
+    assert_eq!(inputs.seen.page, Some(u64::MAX - 1));
     let items: HashSet<(u64, u64, bool)> =
-        dossier.seen.items.iter().map(|(&key, item)| (key, item.fingerprint, item.in_last)).collect();
+        inputs.seen.items.iter().map(|(&key, item)| (key, item.fingerprint, item.in_last)).collect();
     let expected = [("one", u64::MAX), ("two", 1 << 63), ("three", 5)]
         .map(|(key, print)| (key_hash(key), print, true));
     assert_eq!(items, HashSet::from(expected));
@@ -305,17 +305,17 @@ async fn a_304_overwrites_only_what_it_carries_and_an_error_nothing() {
     };
     let refresh = ValidatorsChange::Refresh { etag: Some(b"\"2\"".to_vec()), last_modified: None };
     for (n, validators) in [replace, refresh, ValidatorsChange::Keep].into_iter().enumerate() {
-        store.write(Write::Ended(Box::new(ProbeRecord { validators, ..landing(id, 100 + n as i64) })));
+        store.write(Write::Ended(Box::new(ProbeRecord { validators, ..probe_record(id, 100 + n as i64) })));
     }
     store.flush().await;
-    let dossier = store.reader().await.probe_inputs(id).await.unwrap();
-    assert_eq!(dossier.etag.as_deref(), Some(&b"\"2\""[..]));
-    assert_eq!(dossier.last_modified.as_deref(), Some(&b"then"[..]));
+    let inputs = store.reader().await.probe_inputs(id).await.unwrap();
+    assert_eq!(inputs.etag.as_deref(), Some(&b"\"2\""[..]));
+    assert_eq!(inputs.last_modified.as_deref(), Some(&b"then"[..]));
     let drop = ValidatorsChange::Replace { url: "http://a/".into(), etag: None, last_modified: None };
-    store.write(Write::Ended(Box::new(ProbeRecord { validators: drop, ..landing(id, 200) })));
+    store.write(Write::Ended(Box::new(ProbeRecord { validators: drop, ..probe_record(id, 200) })));
     store.flush().await;
-    let dossier = store.reader().await.probe_inputs(id).await.unwrap();
-    assert_eq!((dossier.etag, dossier.last_modified), (None, None), "one pair, from one answer");
+    let inputs = store.reader().await.probe_inputs(id).await.unwrap();
+    assert_eq!((inputs.etag, inputs.last_modified), (None, None), "one pair, from one answer");
 }
 
 #[tokio::test]
@@ -331,7 +331,7 @@ async fn an_item_is_new_once_and_the_last_document_is_known() {
         };
         store.write(Write::Ended(Box::new(ProbeRecord {
             observation: Some(seen),
-            ..landing(id, 100 * (n as i64 + 1))
+            ..probe_record(id, 100 * (n as i64 + 1))
         })));
     }
     store.flush().await;
@@ -343,17 +343,17 @@ async fn an_item_is_new_once_and_the_last_document_is_known() {
 }
 
 #[tokio::test]
-async fn items_that_long_left_their_feed_are_forgotten_and_no_others() {
+async fn only_items_that_left_their_feed_long_ago_are_forgotten() {
     let store = Store::new().await;
     let id = store.id("a");
-    let look = |keys: &[&str], days: i64| {
+    let probe_of = |keys: &[&str], days: i64| {
         let present = keys.iter().map(|key| present(key, 1)).collect();
         let observation = Some(Observation { present, ..Observation::default() });
-        Write::Ended(Box::new(ProbeRecord { observation, ..landing(id, 86_400 * days) }))
+        Write::Ended(Box::new(ProbeRecord { observation, ..probe_record(id, 86_400 * days) }))
     };
-    store.write(look(&["old", "stays"], 0));
-    store.write(look(&["stays", "recent"], 100));
-    store.write(look(&["stays", "new"], 200));
+    store.write(probe_of(&["old", "stays"], 0));
+    store.write(probe_of(&["stays", "recent"], 100));
+    store.write(probe_of(&["stays", "new"], 200));
     store.flush().await;
     let seen = store.reader().await.probe_inputs(id).await.unwrap().seen;
     let known = |key| seen.items.contains_key(&key_hash(key));
@@ -361,10 +361,10 @@ async fn items_that_long_left_their_feed_are_forgotten_and_no_others() {
 }
 
 #[tokio::test]
-async fn a_flight_that_nobody_heard_of_again_is_counted_at_the_next_start() {
+async fn an_interrupted_attempt_is_counted_at_the_next_start() {
     let store = Store::new().await;
     let id = store.id("a");
-    store.write(Write::Started(vec![flight(id, 100)]));
+    store.write(Write::Started(vec![attempt(id, 100)]));
     store.flush().await;
     let (_dir, path) = store.close().await;
     let mut connection = open::for_writing(&path).await.unwrap();
@@ -380,39 +380,41 @@ async fn a_flight_that_nobody_heard_of_again_is_counted_at_the_next_start() {
 
 #[tokio::test]
 async fn a_full_store_is_retried_until_there_is_room_and_nothing_is_acknowledged_meanwhile() {
-    // SQLite's own page limit gives the very error of a full disk.
+    // SQLite's page limit gives the same error as a full disk.
     let mut store = Store::with("PRAGMA max_page_count = 90").await;
     let id = store.id("a");
     let big = "x".repeat(20_000);
     let mut sent = 0;
     let mut acknowledged = 0;
-    while *store.desk.health.borrow() == Health::Well {
+    while *store.handle.health.borrow() == Health::Well {
         assert!(sent < 500, "the limit was never reached");
         let event = EventRecord { at: at(sent), kind: "filler", source: None, detail: Some(big.clone()) };
         store.write(Write::Event(event));
-        store.write(Write::Ended(Box::new(landing(id, 100 + sent))));
+        store.write(Write::Ended(Box::new(probe_record(id, 100 + sent))));
         sent += 1;
         tokio::select! {
-            Some(Committed::Ended(_)) = store.desk.receipts.recv() => acknowledged += 1,
-            changed = store.desk.health.changed() => changed.unwrap(),
+            Some(Committed::Ended(_)) = store.handle.receipts.recv() => acknowledged += 1,
+            changed = store.handle.health.changed() => changed.unwrap(),
         }
     }
     assert!(
-        matches!(&*store.desk.health.borrow(), Health::Stalled(why) if why.contains("full")),
-        "says why"
+        matches!(&*store.handle.health.borrow(), Health::Stalled(why) if why.contains("full")),
+        "gives the reason"
     );
-    while let Ok(Committed::Ended(_)) = store.desk.receipts.try_recv() {
+    while let Ok(Committed::Ended(_)) = store.handle.receipts.try_recv() {
         acknowledged += 1;
     }
     let committed = store.count("SELECT count(*) FROM probes").await;
     assert_eq!(acknowledged, committed, "no receipt without a commit, no commit without a receipt");
     assert!(committed < sent);
-    // Someone makes room, as a user would.
+    // A user deletes rows.
     let mut other = store.connection().await;
     sqlx::query("DELETE FROM events WHERE kind = 'filler'").execute(&mut other).await.unwrap();
     other.close().await.unwrap();
-    let well =
-        patience(LONG, store.desk.health.wait_for(|health| *health == Health::Well)).await.unwrap().is_ok();
+    let well = patience(LONG, store.handle.health.wait_for(|health| *health == Health::Well))
+        .await
+        .unwrap()
+        .is_ok();
     assert!(well, "the writer gave up: {:?}", store.task.await);
     store.flush().await;
     assert_eq!(store.count("SELECT count(*) FROM probes").await, sent, "nothing was lost");
@@ -425,7 +427,7 @@ async fn others_may_read_and_write_while_the_daemon_writes() {
     let mut other = store.connection().await;
     sqlx::query("CREATE TABLE mine (n INTEGER)").execute(&mut other).await.unwrap();
     for n in 0..100 {
-        store.write(Write::Ended(Box::new(landing(id, n))));
+        store.write(Write::Ended(Box::new(probe_record(id, n))));
         sqlx::query("INSERT INTO mine VALUES (1)").execute(&mut other).await.unwrap();
         sqlx::query("SELECT count(*) FROM readable_probes").fetch_one(&mut other).await.unwrap();
     }
@@ -435,16 +437,16 @@ async fn others_may_read_and_write_while_the_daemon_writes() {
 }
 
 #[tokio::test]
-async fn old_probes_are_forgotten_in_bites_and_updates_stay() {
+async fn old_probes_are_pruned_in_batches_and_updates_stay() {
     let store = Store::new().await;
     let id = store.id("a");
     for n in 0..1_300 {
-        store.write(Write::Ended(Box::new(landing(id, n))));
+        store.write(Write::Ended(Box::new(probe_record(id, n))));
     }
     let seen = Observation { updates: vec![new_item("k", 1)], ..Observation::default() };
-    store.write(Write::Ended(Box::new(ProbeRecord { observation: Some(seen), ..landing(id, 50) })));
+    store.write(Write::Ended(Box::new(ProbeRecord { observation: Some(seen), ..probe_record(id, 50) })));
     store.write(Write::Prune { before: at(1_200) });
-    // Each bite asks for the next one; a flush comes through between them.
+    // Each batch queues the next one; a flush is handled between them.
     let mut left = 1_301;
     for _ in 0..10 {
         store.flush().await;
@@ -455,7 +457,7 @@ async fn old_probes_are_forgotten_in_bites_and_updates_stay() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_not_ours_is_left_alone_with_a_clear_word() {
+async fn a_foreign_file_is_refused_with_a_clear_error_and_left_unchanged() {
     let dir = TempDir::new().unwrap();
     let path = |name: &str| dir.path().join(name);
 
@@ -545,10 +547,16 @@ async fn evidence_and_rates_are_kept_and_replaced() {
     let (a, b) = (store.id("a"), store.id("b"));
     store.write(Write::Ended(Box::new(ProbeRecord {
         beliefs: Some(believed(&[1, 2, 3])),
-        ..landing(a, 100)
+        ..probe_record(a, 100)
     })));
-    store.write(Write::Ended(Box::new(ProbeRecord { outcome: ProbeOutcome::Updated, ..landing(b, 110) })));
-    store.write(Write::Ended(Box::new(ProbeRecord { outcome: ProbeOutcome::Failed, ..landing(b, 120) })));
+    store.write(Write::Ended(Box::new(ProbeRecord {
+        outcome: ProbeOutcome::Updated,
+        ..probe_record(b, 110)
+    })));
+    store.write(Write::Ended(Box::new(ProbeRecord {
+        outcome: ProbeOutcome::Failed,
+        ..probe_record(b, 120)
+    })));
     let rate = |source, segments: &[(u32, u32, f64)]| RateRecord {
         source,
         fitted_at: at(200),
@@ -574,7 +582,7 @@ async fn evidence_and_rates_are_kept_and_replaced() {
     assert!(reader.histories(SourceId(i64::MIN), 10, true).await.unwrap().is_empty(), "it has a rate");
     assert_eq!((histories[0].id, &histories[0].bytes[..], histories[0].blind), (a, &[1, 2, 3][..], false));
     assert_eq!(reader.probe_inputs(a).await.unwrap().history, Some(vec![1, 2, 3]));
-    assert_eq!(reader.probe_times(b).await.unwrap(), vec![(at(110), true)], "failures are no looks");
+    assert_eq!(reader.probe_times(b).await.unwrap(), vec![(at(110), true)], "failures are not counted");
     assert_eq!(reader.rate_segments(a).await.unwrap(), vec![(0, 604_800, 2.0)]);
     assert_eq!(reader.rate_segments(b).await.unwrap(), vec![(0, 604_800, 1.0)]);
     let fits = reader.fits().await.unwrap();

@@ -30,7 +30,7 @@ async fn plans_are_kept_and_the_times_of_the_last_two() {
     for round in 1..5 {
         store.write(Write::Plans(vec![plan_record(a, 100 * round, &[100 * round + 7, 100 * round + 9])]));
     }
-    // Also when the clock was set back meanwhile.
+    // Also after the clock was set back.
     store.write(Write::Plans(vec![plan_record(a, -50, &[-40, -30, -20])]));
     store.flush().await;
     assert_eq!(store.count("SELECT count(*) FROM plans").await, 7);
@@ -50,7 +50,7 @@ async fn plans_are_kept_and_the_times_of_the_last_two() {
             .unwrap();
     let wanted = |name: &str, secs| (name.to_owned(), at(secs).as_millis(), "plan".to_owned());
     assert_eq!(due, [wanted("a", -40), wanted("b", 15)]);
-    // Old ones go with the probes of their time.
+    // Old plans are pruned with the probes of their time.
     store.write(Write::Prune { before: at(250) });
     store.flush().await;
     assert_eq!(store.count("SELECT count(*) FROM plans").await, 2);
@@ -58,7 +58,7 @@ async fn plans_are_kept_and_the_times_of_the_last_two() {
 }
 
 #[tokio::test]
-async fn of_plans_that_pass_as_many_are_remembered_as_of_those_that_last() {
+async fn as_many_passing_plans_are_kept_as_lasting_ones() {
     let store = Store::new().await;
     let a = store.id("a");
     // An hour apart, of a day each.

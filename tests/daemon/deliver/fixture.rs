@@ -1,4 +1,4 @@
-//! A store with its writer, and a courier that works from it.
+//! A store with its writer, and a dispatcher that reads its outbox.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -29,7 +29,7 @@ use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::JoinHandle;
 use url::Url;
 
-/// Whatever is waited for and has not come after this long never will.
+/// A wait that takes longer fails the test.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 pub const HOUR: Span = Span::from_hours(1);
@@ -42,9 +42,9 @@ pub fn at(secs: i64) -> Timestamp {
     Timestamp::from_secs(1_790_000_000 + secs)
 }
 
-/// Within the deadline, or the test fails.
+/// Waits for the future; past the deadline the test fails.
 pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
-    patience(DEADLINE, future).await.unwrap_or_else(|_| panic!("waited in vain: {what}"))
+    patience(DEADLINE, future).await.unwrap_or_else(|_| panic!("timed out: {what}"))
 }
 
 /// Waits until something holds.
@@ -93,7 +93,7 @@ pub fn document(title: &str) -> Map<String, Value> {
     }
 }
 
-/// What was logged on this thread; a test's tasks all run on its own.
+/// The log of this thread. All tasks of a test run on one thread.
 #[derive(Clone, Default)]
 pub struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -126,22 +126,23 @@ impl std::io::Write for Log {
     }
 }
 
-pub struct Office {
+/// A store, and a dispatcher that can be started and stopped.
+pub struct Fixture {
     folder: TempDir,
     pub clock: Clock,
     pub reader: Reader,
     pub source: SourceId,
-    pub poke: Arc<Notify>,
-    desk: WriterHandle,
+    pub wake: Arc<Notify>,
+    handle: WriterHandle,
     targets: watch::Sender<Arc<Vec<Arc<TargetConfig>>>>,
     fetcher: watch::Sender<Fetcher>,
-    courier: Option<JoinHandle<()>>,
+    dispatcher: Option<JoinHandle<()>>,
     _stop: oneshot::Sender<()>,
 }
 
-impl Office {
-    /// An office whose clock runs `speed` times as fast as real time, and nobody at work yet.
-    pub async fn closed(speed: f64) -> Self {
+impl Fixture {
+    /// A fixture whose clock runs `speed` times as fast as real time. No dispatcher runs yet.
+    pub async fn stopped(speed: f64) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t.db");
         let mut connection = open::for_writing(&path).await.unwrap();
@@ -150,7 +151,7 @@ impl Office {
         load::begin(&mut connection, &[listed], at(0)).await.unwrap();
         let reader = Reader::open(&path).await.unwrap();
         let source = reader.sources().await.unwrap()[0].id;
-        let (writer, desk) = Writer::new(connection);
+        let (writer, handle) = Writer::new(connection);
         let (stop, stopped) = oneshot::channel();
         tokio::spawn(writer.run(stopped));
         let params = FetchParams {
@@ -166,44 +167,44 @@ impl Office {
             clock: Clock::accelerated(at(0), speed),
             reader,
             source,
-            poke: Arc::default(),
-            desk,
+            wake: Arc::default(),
+            handle,
             targets: watch::channel(Arc::default()).0,
             fetcher: watch::channel(fetcher).0,
-            courier: None,
+            dispatcher: None,
             _stop: stop,
         }
     }
 
-    /// An office at work for these targets.
-    pub async fn open(speed: f64, targets: Vec<TargetConfig>) -> Self {
-        Self::closed(speed).await.at_work(targets)
+    /// A fixture with a running dispatcher for these targets.
+    pub async fn running(speed: f64, targets: Vec<TargetConfig>) -> Self {
+        Self::stopped(speed).await.run_with(targets)
     }
 
-    /// The same, at work for these targets.
-    pub fn at_work(mut self, targets: Vec<TargetConfig>) -> Self {
+    /// Starts the dispatcher for these targets.
+    pub fn run_with(mut self, targets: Vec<TargetConfig>) -> Self {
         self.configure(targets);
         self.start();
         self
     }
 
     pub fn start(&mut self) {
-        let courier = Dispatcher {
+        let dispatcher = Dispatcher {
             reader: self.reader.clone(),
-            writes: self.desk.writes.clone(),
+            writes: self.handle.writes.clone(),
             clock: self.clock.clone(),
             targets: self.targets.subscribe(),
             fetcher: self.fetcher.subscribe(),
-            committed: Arc::clone(&self.poke),
+            committed: Arc::clone(&self.wake),
         };
-        self.courier = Some(tokio::spawn(courier.run()));
+        self.dispatcher = Some(tokio::spawn(dispatcher.run()));
     }
 
-    /// Cuts the courier short, whatever it is doing.
+    /// Aborts the dispatcher.
     pub async fn stop(&mut self) {
-        let courier = self.courier.take().unwrap();
-        courier.abort();
-        assert!(courier.await.unwrap_err().is_cancelled());
+        let dispatcher = self.dispatcher.take().unwrap();
+        dispatcher.abort();
+        assert!(dispatcher.await.unwrap_err().is_cancelled());
     }
 
     pub fn configure(&self, targets: Vec<TargetConfig>) {
@@ -218,10 +219,10 @@ impl Office {
         self.path("t.db")
     }
 
-    /// Puts documents with these titles into the outbox, as a probe does that caught them, and wakes the
-    /// courier.
-    pub async fn tell(&self, target: &str, titles: &[&str]) {
-        let caught = |title: &&str| {
+    /// Writes documents with these titles into the outbox, as after a probe that matched them, and wakes
+    /// the dispatcher.
+    pub async fn enqueue(&self, target: &str, titles: &[&str]) {
+        let matched = |title: &&str| {
             let mut document = document(title);
             let items = document.remove("items").and_then(|items| items.as_array().cloned());
             MatchRecord {
@@ -236,7 +237,7 @@ impl Office {
         };
         let now = self.clock.now();
         let (policy, reason) = (Policy::Uniform, Reason::Policy);
-        let landing = ProbeRecord {
+        let record = ProbeRecord {
             attempt: Attempt { source: self.source, due: now, started: now, policy, reason },
             finished: now,
             outcome: ProbeOutcome::Updated,
@@ -253,15 +254,15 @@ impl Office {
             burst_so_far: None,
             host: None,
             events: Vec::new(),
-            matches: titles.iter().map(caught).collect(),
+            matches: titles.iter().map(matched).collect(),
             rules: Vec::new(),
         };
-        self.write(Write::Ended(Box::new(landing))).await;
-        self.poke.notify_one();
+        self.write(Write::Ended(Box::new(record))).await;
+        self.wake.notify_one();
     }
 
-    /// Puts a document into the outbox that no probe would.
-    pub async fn forge(&self, key: &str, target: &str, document: &Map<String, Value>) {
+    /// Writes a document into the outbox that no probe can produce.
+    pub async fn insert_row(&self, key: &str, target: &str, document: &Map<String, Value>) {
         let mut connection = open::for_writing(&self.store()).await.unwrap();
         sqlx::query(
             "INSERT INTO deliveries (key, profile, rule, target, source_id, created_at, document)
@@ -275,14 +276,14 @@ impl Office {
         .execute(&mut connection)
         .await
         .unwrap();
-        self.poke.notify_one();
+        self.wake.notify_one();
     }
 
     /// Writes something, and waits until it is committed.
     pub async fn write(&self, write: Write) {
         let (done, committed) = oneshot::channel();
-        self.desk.writes.send(write).unwrap();
-        self.desk.writes.send(Write::Flush(done)).unwrap();
+        self.handle.writes.send(write).unwrap();
+        self.handle.writes.send(Write::Flush(done)).unwrap();
         soon("a commit", committed).await.unwrap();
     }
 
@@ -291,7 +292,7 @@ impl Office {
         self.reader.deliveries(&Filter { limit: 10_000, ..Filter::default() }).await.unwrap()
     }
 
-    /// How many are in each state.
+    /// The number of rows in each state.
     pub async fn states(&self) -> HashMap<String, usize> {
         let mut states = HashMap::new();
         for row in self.rows().await {
@@ -300,7 +301,7 @@ impl Office {
         states
     }
 
-    /// Waits until so many rows are delivered.
+    /// Waits until this number of rows is delivered.
     pub async fn delivered(&self, count: usize) {
         until(&format!("{count} deliveries"), async || {
             self.states().await.get("delivered").copied().unwrap_or_default() >= count
@@ -308,7 +309,7 @@ impl Office {
         .await;
     }
 
-    /// Waits until the first row for a target was tried and not taken, and returns it.
+    /// Waits until the first row for a target has failed once, and returns it.
     pub async fn failed(&self, target: &str) -> DeliveryRow {
         let first = async || self.rows().await.into_iter().find(|row| row.target == target).unwrap();
         until("a failed attempt", async || first().await.last_error.is_some()).await;

@@ -1,4 +1,4 @@
-//! What a request says, what it does not say, and robots.txt.
+//! The headers of a request, and robots.txt.
 
 use tidewatch_core::time::Span;
 
@@ -6,7 +6,7 @@ use super::world::{Site, World, gaps, page, rss, source};
 use crate::web::Reply;
 
 #[tokio::test]
-async fn every_request_is_a_get_that_says_who_asks_and_carries_no_cookie_or_referer() {
+async fn every_request_is_a_get_with_an_agent_and_without_cookie_or_referer() {
     let world = World::new(7200.0);
     let site = Site::start(&world, |visit| match visit.seen.path.as_str() {
         "/robots.txt" => Reply::new(404).header("Set-Cookie", "id=0; Path=/"),
@@ -32,7 +32,7 @@ async fn a_probe_is_one_request() {
     let world = World::new(7200.0);
     let site = Site::start(&world, |visit| match visit.seen.order {
         0 => Reply::ok(rss(["a"])),
-        // Hung up on without a word, which tempts clients to try again at once.
+        // Closes the connection without an answer; many clients would retry at once.
         _ => Reply::raw(Vec::new()),
     })
     .await;
@@ -69,7 +69,7 @@ async fn robots_txt_is_asked_for_at_most_daily_and_closed_pages_never() {
 }
 
 #[tokio::test]
-async fn a_page_is_left_alone_while_robots_txt_cannot_be_had() {
+async fn a_page_is_not_probed_while_robots_txt_cannot_be_fetched() {
     let world = World::new(20_000.0);
     let site = Site::start(&world, |visit| match visit.seen.path.as_str() {
         "/robots.txt" if visit.seen.order == 0 => Reply::new(500),
@@ -85,7 +85,7 @@ async fn a_page_is_left_alone_while_robots_txt_cannot_be_had() {
 }
 
 #[tokio::test]
-async fn feeds_ask_robots_txt_only_when_told_to() {
+async fn feeds_obey_robots_txt_only_if_configured() {
     let world = World::new(7200.0);
     let closed = |visit: &super::world::Visit| match visit.seen.path.as_str() {
         "/robots.txt" => Reply::ok("User-agent: *\nDisallow: /\n"),

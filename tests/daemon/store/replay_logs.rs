@@ -1,11 +1,11 @@
-//! The log as it is read to be played again: whose it is, what was news in it, and which probes saw it.
+//! The log as `replay` reads it: its sources, their updates, and the probes that found them.
 
 use super::*;
 use tidewatch::store::past::Past;
 
 const HOUR: i64 = 3_600;
 
-async fn pasts(store: &Store) -> Vec<Past> {
+async fn replay_logs(store: &Store) -> Vec<Past> {
     store.reader().await.pasts(100).await.unwrap().pasts
 }
 
@@ -13,37 +13,37 @@ fn dated(key: &str, secs: i64) -> Present {
     Present { dated: Some(at(secs)), ..present(key, 1) }
 }
 
-fn look(id: SourceId, secs: i64, updates: Vec<Update>, present: Vec<Present>) -> Write {
+fn probed(id: SourceId, secs: i64, updates: Vec<Update>, present: Vec<Present>) -> Write {
     let outcome = if updates.is_empty() { ProbeOutcome::Unchanged } else { ProbeOutcome::Updated };
     let observation = Some(Observation { updates, present, ..Observation::default() });
-    Write::Ended(Box::new(ProbeRecord { outcome, observation, ..landing(id, secs) }))
+    Write::Ended(Box::new(ProbeRecord { outcome, observation, ..probe_record(id, secs) }))
 }
 
 fn failed(id: SourceId, secs: i64) -> Write {
     let error = Some("no answer".to_owned());
-    Write::Ended(Box::new(ProbeRecord { outcome: ProbeOutcome::Failed, error, ..landing(id, secs) }))
+    Write::Ended(Box::new(ProbeRecord { outcome: ProbeOutcome::Failed, error, ..probe_record(id, secs) }))
 }
 
-/// Three looks at `a` and a probe that fails, two items of first contact, and three updates: dated,
+/// Four probes of `a` and one that fails, two items of first contact, and three updates: dated,
 /// undated, and one that is only an edit.
 async fn logged() -> Store {
     let store = Store::new().await;
     let a = store.id("a");
     let undated = Update { occurred: Occurred::Between(at(HOUR), at(2 * HOUR)), ..new_item("undated", 0) };
     let edit = Update { kind: UpdateKind::Edited, ..new_item("old", 3 * HOUR) };
-    // One is announced for later, and was not published then.
+    // One has a date in the future and was not published yet.
     let first = vec![dated("old", -9_000), dated("older", -50_000), dated("announced", 90 * HOUR)];
-    store.write(look(a, 100, vec![], first));
-    store.write(look(a, HOUR, vec![new_item("dated", 2_000)], vec![dated("dated", 2_000)]));
+    store.write(probed(a, 100, vec![], first));
+    store.write(probed(a, HOUR, vec![new_item("dated", 2_000)], vec![dated("dated", 2_000)]));
     store.write(failed(a, HOUR + 600));
-    store.write(look(a, 2 * HOUR, vec![undated], vec![Present { dated: None, ..present("undated", 1) }]));
-    store.write(look(a, 4 * HOUR, vec![edit], vec![dated("old", -9_000)]));
+    store.write(probed(a, 2 * HOUR, vec![undated], vec![Present { dated: None, ..present("undated", 1) }]));
+    store.write(probed(a, 4 * HOUR, vec![edit], vec![dated("old", -9_000)]));
     store.flush().await;
     store
 }
 
 #[tokio::test]
-async fn a_past_says_what_was_published_and_which_probes_saw_it() {
+async fn a_replay_log_has_the_updates_and_the_probes_of_a_source() {
     let store = logged().await;
     let read = store.reader().await.pasts(100).await.unwrap();
     assert_eq!(read.sources, 2, "b has no log, but is there");
@@ -64,38 +64,38 @@ async fn a_past_says_what_was_published_and_which_probes_saw_it() {
 #[tokio::test]
 async fn nothing_counts_twice_after_probes_were_pruned() {
     let store = logged().await;
-    let before = pasts(&store).await;
+    let before = replay_logs(&store).await;
     let mut connection = store.connection().await;
     let pruned = "DELETE FROM probes WHERE started_at < ?";
     sqlx::query(pruned).bind(at(HOUR + 1).as_millis()).execute(&mut connection).await.unwrap();
-    let after = pasts(&store).await;
+    let after = replay_logs(&store).await;
     assert_eq!(after[0].published, before[0].published);
     assert_eq!(after[0].probed, [HOUR + 600, 2 * HOUR, 4 * HOUR].map(at));
-    // Where first contact is forgotten, what is left was news.
+    // Without the items of first contact, only the later updates are left.
     let forgotten = "DELETE FROM items WHERE first_seen_at < ?";
     sqlx::query(forgotten).bind(at(HOUR).as_millis()).execute(&mut connection).await.unwrap();
-    assert_eq!(pasts(&store).await[0].published, before[0].published[2..]);
+    assert_eq!(replay_logs(&store).await[0].published, before[0].published[2..]);
 }
 
 #[tokio::test]
 async fn a_feed_that_was_empty_at_first_has_no_first_contact_to_count() {
     let store = Store::new().await;
     let b = store.id("b");
-    store.write(look(b, 100, vec![], vec![]));
-    store.write(look(b, 200, vec![new_item("one", 150)], vec![dated("one", 150)]));
-    store.write(look(b, 300, vec![], vec![dated("one", 150)]));
+    store.write(probed(b, 100, vec![], vec![]));
+    store.write(probed(b, 200, vec![new_item("one", 150)], vec![dated("one", 150)]));
+    store.write(probed(b, 300, vec![], vec![dated("one", 150)]));
     store.flush().await;
-    assert_eq!(pasts(&store).await[0].published, [at(150)]);
+    assert_eq!(replay_logs(&store).await[0].published, [at(150)]);
 }
 
 #[tokio::test]
-async fn who_has_two_probes_or_was_removed_has_no_past() {
+async fn a_removed_source_or_one_with_two_probes_has_no_replay_log() {
     let store = Store::new().await;
     let (a, b) = (store.id("a"), store.id("b"));
-    [100, 200].into_iter().for_each(|secs| store.write(look(a, secs, vec![], vec![])));
-    [100, 200, 300].into_iter().for_each(|secs| store.write(look(b, secs, vec![], vec![])));
+    [100, 200].into_iter().for_each(|secs| store.write(probed(a, secs, vec![], vec![])));
+    [100, 200, 300].into_iter().for_each(|secs| store.write(probed(b, secs, vec![], vec![])));
     store.flush().await;
-    let names = async || pasts(&store).await.into_iter().map(|past| past.name).collect::<Vec<_>>();
+    let names = async || replay_logs(&store).await.into_iter().map(|past| past.name).collect::<Vec<_>>();
     assert_eq!(names().await, ["b"]);
     store.write(failed(a, 300));
     store.flush().await;
@@ -108,7 +108,7 @@ async fn who_has_two_probes_or_was_removed_has_no_past() {
 }
 
 #[tokio::test]
-async fn a_sample_is_spread_evenly_and_as_large_as_asked() {
+async fn a_sample_is_spread_evenly_and_has_the_requested_size() {
     let store = Store::new().await;
     let names: Vec<String> = (0..250).map(|n| format!("s{n:03}")).collect();
     let list = names.iter().map(|name| listed(name, &format!("http://{name}/"))).collect();
@@ -128,7 +128,7 @@ async fn a_sample_is_spread_evenly_and_as_large_as_asked() {
     for sample in [1, 149, 200, 249, 250, 251, 1_000] {
         let pasts = sampled(sample).await.pasts;
         assert_eq!(pasts.len(), sample.min(250), "{sample}");
-        assert!(pasts.iter().all(|past| past.probed.len() == 3), "each has its log, however many");
+        assert!(pasts.iter().all(|past| past.probed.len() == 3), "each has its log");
     }
     assert_eq!(names_of(&sampled(1_000).await.pasts), names);
 }
