@@ -7,12 +7,13 @@ use serde_json::Value;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Row, SqliteConnection};
 
-use crate::desk::Desk;
+use crate::command_folder;
+use tidewatch_fixtures::command::CommandFolder;
 
 const GARDEN: &[&str] = &["garden"];
 
-fn json(desk: &Desk, arguments: &[&str]) -> Value {
-    serde_json::from_str(&desk.said(&[arguments, &["--json"]].concat())).unwrap()
+fn json(folder: &CommandFolder, arguments: &[&str]) -> Value {
+    serde_json::from_str(&folder.output(&[arguments, &["--json"]].concat())).unwrap()
 }
 
 fn number(value: &Value, key: &str) -> f64 {
@@ -37,8 +38,8 @@ struct Raw {
     missed: i64,
 }
 
-async fn opened(desk: &Desk, name: &str) -> SqliteConnection {
-    let options = SqliteConnectOptions::new().filename(desk.path().join(name)).read_only(true);
+async fn opened(folder: &CommandFolder, name: &str) -> SqliteConnection {
+    let options = SqliteConnectOptions::new().filename(folder.path().join(name)).read_only(true);
     options.connect().await.unwrap()
 }
 
@@ -84,8 +85,8 @@ fn same(row: &Value, sum: &(i64, f64, i64, i64)) {
 
 #[test]
 fn no_alternative_dominates_the_front_of_two_thousand_plants() {
-    let desk = Desk::new(GARDEN);
-    let document = json(&desk, &["--generate", "2000", "--days", "150", "--svg", "front.svg"]);
+    let folder = command_folder(GARDEN);
+    let document = json(&folder, &["--generate", "2000", "--days", "150", "--svg", "front.svg"]);
     let all = document["alternatives"].as_array().unwrap();
     // Two policies for each of 24 capacities, and one without a capacity.
     assert_eq!((all.len(), &document["plants"], &document["days"]), (49, &2000.into(), &150.into()));
@@ -104,7 +105,7 @@ fn no_alternative_dominates_the_front_of_two_thousand_plants() {
     assert!(document.get("slice").is_none());
     let omega = number(&document, "omega");
     assert!(number(&document, "capacity") >= 1.25 * omega && number(&document, "capacity") < 1.26 * omega);
-    drawn(&std::fs::read_to_string(desk.path().join("front.svg")).unwrap(), 49, front.len());
+    drawn(&std::fs::read_to_string(folder.path().join("front.svg")).unwrap(), 49, front.len());
 }
 
 /// Well-formed, with a dot for each alternative and the front through its points.
@@ -132,11 +133,11 @@ fn drawn(svg: &str, alternatives: usize, on_front: usize) {
 
 #[tokio::test]
 async fn slices_are_the_sums_of_the_cells() {
-    let desk = Desk::new(GARDEN);
+    let folder = command_folder(GARDEN);
     let garden = ["--generate", "300", "--capacities", "5", "--days", "120"];
-    let document = json(&desk, &[&garden[..], &["--cube", "c.db", "--by", "policy"]].concat());
+    let document = json(&folder, &[&garden[..], &["--cube", "c.db", "--by", "policy"]].concat());
     assert_eq!(document["slice"].as_array().map(Vec::len), Some(3));
-    let mut cube = opened(&desk, "c.db").await;
+    let mut cube = opened(&folder, "c.db").await;
     let cells = cells(&mut cube).await;
     let all = document["alternatives"].as_array().unwrap();
 
@@ -179,7 +180,7 @@ async fn slices_are_the_sums_of_the_cells() {
         .collect();
     assert_eq!((beds.len(), beds.values().sum::<i64>()), (4, 300));
     let held = format!("capacity={:.2}", capacity + 0.04);
-    let sliced = json(&desk, &["--cube", "c.db", "--by", "group", "--where", &held]);
+    let sliced = json(&folder, &["--cube", "c.db", "--by", "group", "--where", &held]);
     let wanted = sums(&cells, |cell| near(cell.capacity, capacity).then(|| cell.group.clone()));
     let rows = sliced["slice"].as_array().unwrap();
     assert_eq!(rows.len(), wanted.len());
@@ -193,7 +194,7 @@ async fn slices_are_the_sums_of_the_cells() {
     }
 
     // By window and policy, the shortest first.
-    let sliced = json(&desk, &["--cube", "c.db", "--by", "window,policy"]);
+    let sliced = json(&folder, &["--cube", "c.db", "--by", "window,policy"]);
     let wanted = sums(&cells, |cell| Some((cell.window.clone(), cell.policy.clone())));
     let rows = sliced["slice"].as_array().unwrap();
     assert_eq!(rows.len(), wanted.len());
@@ -211,7 +212,7 @@ async fn slices_are_the_sums_of_the_cells() {
 
     // By day, of two policies.
     let two = ["--where", "policy=medd", "--where", "policy=edd", "--where", "window=2-3"];
-    let sliced = json(&desk, &[&["--cube", "c.db", "--by", "day"], &two[..]].concat());
+    let sliced = json(&folder, &[&["--cube", "c.db", "--by", "day"], &two[..]].concat());
     let wanted =
         sums(&cells, |cell| (cell.policy != "power_of_two" && cell.window == "2-3").then_some(cell.day));
     let rows = sliced["slice"].as_array().unwrap();
@@ -223,69 +224,69 @@ async fn slices_are_the_sums_of_the_cells() {
 
 #[tokio::test]
 async fn the_totals_of_a_slice_are_those_of_the_store() {
-    let desk = Desk::new(GARDEN);
-    desk.write("garden.csv", "cost,window,group\n1,2,a\n1,3,b\n2,9,a\n");
+    let folder = command_folder(GARDEN);
+    folder.write("garden.csv", "cost,window,group\n1,2,a\n1,3,b\n2,9,a\n");
     let garden = ["--instance", "garden.csv", "--capacities", "3", "--days", "40", "--cube", "c.db"];
-    let text = desk.said(&[&garden[..], &["--by", "group"]].concat());
+    let text = folder.output(&[&garden[..], &["--by", "group"]].concat());
     assert!(text.starts_with("3 plants, Ω = 1.06 a day, k = 2\n"), "{text}");
     assert!(text.contains("\n[fleet]\ncapacity = 2.0\n"), "{text}");
     assert!(text.contains("\nby group\n\ngroup  days late  workload"), "{text}");
     // A new cube replaces the old one.
-    desk.said(&[&garden[..], &["--policy", "edd"]].concat());
+    folder.output(&[&garden[..], &["--policy", "edd"]].concat());
     let policies: Vec<String> = sqlx::query_scalar("SELECT DISTINCT policy FROM cells")
-        .fetch_all(&mut opened(&desk, "c.db").await)
+        .fetch_all(&mut opened(&folder, "c.db").await)
         .await
         .unwrap();
     assert_eq!(policies, ["edd"]);
     let mut files: Vec<_> =
-        std::fs::read_dir(desk.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     files.sort();
     assert_eq!(files, ["c.db", "garden.csv"]);
 }
 
 #[test]
 fn impossible_requests_are_refused() {
-    let desk = Desk::new(GARDEN);
-    desk.write("bad.csv", "cost,window\n1,2\nx,3\n1,0\n");
-    let said = desk.refused(1, &["--instance", "bad.csv"]);
+    let folder = command_folder(GARDEN);
+    folder.write("bad.csv", "cost,window\n1,2\nx,3\n1,0\n");
+    let said = folder.error(1, &["--instance", "bad.csv"]);
     assert!(said.contains("bad.csv:3: `x,3` has a cost that is not a number"), "{said}");
     assert!(said.contains("bad.csv:4: `1,0` has a window that is not a whole number of days"), "{said}");
-    desk.write("head.csv", "1,2\n");
-    assert!(desk.refused(1, &["--instance", "head.csv"]).contains("head.csv:1: the header"));
-    desk.refused(1, &["--instance", "gone.csv"]);
+    folder.write("head.csv", "1,2\n");
+    assert!(folder.error(1, &["--instance", "head.csv"]).contains("head.csv:1: the header"));
+    folder.error(1, &["--instance", "gone.csv"]);
 
-    desk.write("dear.csv", "cost,window\n1,2\n5,30\n");
-    let said = desk.refused(1, &["--instance", "dear.csv", "--capacity", "4.5"]);
+    folder.write("dear.csv", "cost,window\n1,2\n5,30\n");
+    let said = folder.error(1, &["--instance", "dear.csv", "--capacity", "4.5"]);
     assert!(said.contains("a capacity of 4.5 is less than the dearest plant costs, 5"), "{said}");
 
-    let said = desk.refused(2, &["--generate", "9", "--by", "colour"]);
+    let said = folder.error(2, &["--generate", "9", "--by", "colour"]);
     assert!(said.contains("there is no dimension `colour`; there are capacity, policy, group"), "{said}");
-    desk.refused(2, &["--generate", "9", "--by", "day", "--where", "colour=red"]);
-    desk.refused(2, &["--generate", "9", "--by", "day", "--where", "day"]);
-    desk.refused(2, &["--generate", "9", "--policy", "luck"]);
-    desk.refused(2, &["--generate", "9", "--instance", "dear.csv"]);
-    desk.refused(2, &["--generate", "9", "--capacity", "0"]);
-    desk.refused(78, &["--config", "gone.toml"]);
+    folder.error(2, &["--generate", "9", "--by", "day", "--where", "colour=red"]);
+    folder.error(2, &["--generate", "9", "--by", "day", "--where", "day"]);
+    folder.error(2, &["--generate", "9", "--policy", "luck"]);
+    folder.error(2, &["--generate", "9", "--instance", "dear.csv"]);
+    folder.error(2, &["--generate", "9", "--capacity", "0"]);
+    folder.error(78, &["--config", "gone.toml"]);
 }
 
 #[test]
 fn no_other_file_is_overwritten_and_unknown_slices_are_refused() {
-    let desk = Desk::new(GARDEN);
+    let folder = command_folder(GARDEN);
     let garden = ["--generate", "20", "--capacities", "2", "--days", "30"];
     for name in ["notes.txt", "empty"] {
-        desk.write(name, if name == "empty" { "" } else { "do not lose me" });
-        let said = desk.refused(1, &[&garden[..], &["--cube", name]].concat());
+        folder.write(name, if name == "empty" { "" } else { "do not lose me" });
+        let said = folder.error(1, &[&garden[..], &["--cube", name]].concat());
         assert!(said.contains("is no garden's cube and is left alone"), "{said}");
-        desk.refused(1, &["--cube", name, "--by", "group"]);
+        folder.error(1, &["--cube", name, "--by", "group"]);
     }
-    assert_eq!(std::fs::read_to_string(desk.path().join("notes.txt")).unwrap(), "do not lose me");
+    assert_eq!(std::fs::read_to_string(folder.path().join("notes.txt")).unwrap(), "do not lose me");
 
-    desk.said(&[&garden[..], &["--cube", "c.db"]].concat());
-    let sliced = |held: &str| desk.refused(1, &["--cube", "c.db", "--by", "group", "--where", held]);
+    folder.output(&[&garden[..], &["--cube", "c.db"]].concat());
+    let sliced = |held: &str| folder.error(1, &["--cube", "c.db", "--by", "group", "--where", held]);
     assert!(sliced("capacity=9999").contains("capacity `9999` is not in the cube; there are "));
     assert!(sliced("group=no' OR 1=1 --").contains("there are east, north, south, west"));
     assert!(sliced("policy=medd_printed").contains("there are edd, medd, power_of_two"));
     assert!(sliced("day=31").contains("there is 1 to 30"));
     assert!(sliced("window=9").contains("2-3"));
-    desk.refused(2, &["--cube", "c.db", "--by", "group", "--svg", "x.svg"]);
+    folder.error(2, &["--cube", "c.db", "--by", "group", "--svg", "x.svg"]);
 }

@@ -2,11 +2,16 @@
 
 mod check;
 mod demo;
-#[path = "../desk/mod.rs"]
-mod desk;
 mod docs;
 mod garden;
 mod plan;
 mod replay;
 mod simulate;
 mod traces;
+
+use tidewatch_fixtures::command::CommandFolder;
+
+/// A folder in which `tidewatch` runs with these first arguments.
+fn command_folder(first: &[&str]) -> CommandFolder {
+    CommandFolder::new(env!("CARGO_BIN_EXE_tidewatch"), first)
+}

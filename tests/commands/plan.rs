@@ -8,26 +8,27 @@ use serde_json::Value;
 use sqlx::SqliteConnection;
 use tidewatch::store::open;
 
-use crate::desk::Desk;
+use crate::command_folder;
+use tidewatch_fixtures::command::CommandFolder;
 
 const PLAN: &[&str] = &["plan"];
 const MONDAY: &str = "2026-11-16T00:00:00Z";
 const DAY: f64 = 86_400.0;
 
 /// With a rate of one update an hour, and one with an hour of work on weekdays.
-fn with_rates() -> Desk {
-    let desk = Desk::new(PLAN);
-    desk.write("even.toml", "default_per_day = 24\n");
-    desk.write(
+fn with_rates() -> CommandFolder {
+    let folder = command_folder(PLAN);
+    folder.write("even.toml", "default_per_day = 24\n");
+    folder.write(
         "noon.toml",
         "segments = [ { days = \"mon-fri\", hours = \"12:00-13:00\", per_day = 48 } ]\ndefault_per_day = 1\n",
     );
-    desk
+    folder
 }
 
 /// A plan from this rate, as JSON.
-fn planned(desk: &Desk, arguments: &[&str]) -> Value {
-    serde_json::from_str(&desk.said(&[arguments, &["--start", MONDAY, "--json"]].concat())).unwrap()
+fn planned(folder: &CommandFolder, arguments: &[&str]) -> Value {
+    serde_json::from_str(&folder.output(&[arguments, &["--start", MONDAY, "--json"]].concat())).unwrap()
 }
 
 fn example(name: &str) -> String {
@@ -45,10 +46,10 @@ fn cost(plan: &Value) -> f64 {
 
 #[test]
 fn the_document_has_the_documented_keys() {
-    let desk = with_rates();
+    let folder = with_rates();
     let arguments =
         ["--rate", "even.toml", "--start", MONDAY, "--horizon", "7d", "--probes", "7", "--json"];
-    let (code, out, err) = desk.run(&arguments);
+    let (code, out, err) = folder.run(&arguments);
     assert_eq!((code, err.as_str()), (0, ""));
     let documented = [
         "method",
@@ -83,14 +84,14 @@ fn the_document_has_the_documented_keys() {
 
 #[test]
 fn every_method_keeps_the_constraints() {
-    let desk = with_rates();
+    let folder = with_rates();
     let common = ["--rate", "noon.toml", "--horizon", "3d", "--probes", "20", "--min-spacing", "90m"];
     let closed = ["--closed", "22:00-06:00", "--closed", "wed 10:00-11:00", "--horizon", "78h"];
-    let best = cost(&planned(&desk, &[&common[..], &["--grid", "5m"]].concat()));
+    let best = cost(&planned(&folder, &[&common[..], &["--grid", "5m"]].concat()));
     for method in ["optimal", "paper", "uniform", "threshold", "first_arrival"] {
         for improve in [&[][..], &["--improve"], &["--improver", "exact"], &["--improver", "moves"]] {
             let this = [&common[..], &["--grid", "30m", "--method", method], improve].concat();
-            let plan = planned(&desk, &this);
+            let plan = planned(&folder, &this);
             let times = numbers(&plan["probes_s"]);
             assert_eq!(times.last(), Some(&(3.0 * DAY)), "{this:?}");
             assert!(times.len() <= 20, "{this:?}");
@@ -107,7 +108,7 @@ fn every_method_keeps_the_constraints() {
         let this =
             [&["--rate", "noon.toml", "--probes", "20", "--grid", "10m", "--method", method][..], &closed]
                 .concat();
-        for at in numbers(&planned(&desk, &this)["probes_s"]) {
+        for at in numbers(&planned(&folder, &this)["probes_s"]) {
             let (day, hour) = ((at / DAY).floor(), at % DAY / 3600.0);
             assert!((6.0..22.0).contains(&hour), "{method}: {day} {hour}");
             assert!(day != 2.0 || !(10.0..11.0).contains(&hour), "{method}: {day} {hour}");
@@ -117,7 +118,7 @@ fn every_method_keeps_the_constraints() {
 
 #[test]
 fn the_papers_example() {
-    let desk = Desk::new(PLAN);
+    let folder = command_folder(PLAN);
     let (rate, importance) = (example("dbworld-rate.toml"), example("dbworld-importance.toml"));
     let common = [
         "--rate",
@@ -131,18 +132,18 @@ fn the_papers_example() {
         "--grid",
         "1h",
     ];
-    let paper = planned(&desk, &[&common[..], &["--method", "paper"]].concat());
+    let paper = planned(&folder, &[&common[..], &["--method", "paper"]].concat());
     // In update·days.
     assert!((cost(&paper) / 24.0 - 80.5915).abs() < 1e-3, "{}", cost(&paper) / 24.0);
-    let optimal = planned(&desk, &[&common[..], &["--method", "optimal"]].concat());
+    let optimal = planned(&folder, &[&common[..], &["--method", "optimal"]].concat());
     assert!((cost(&optimal) - cost(&paper)).abs() < 1e-6 * cost(&paper));
-    let improved = planned(&desk, &[&common[..], &["--improve"]].concat());
+    let improved = planned(&folder, &[&common[..], &["--improve"]].concat());
     assert!(cost(&improved) <= cost(&optimal) * (1.0 + 1e-12));
     assert!(improved["lower_bound"].as_f64().unwrap() <= cost(&improved));
     for name in ["micronet-rate.toml", "micronet-importance.toml"] {
         let flag = if name.contains("rate") { "--rate" } else { "--importance" };
         let plan = planned(
-            &desk,
+            &folder,
             &["--rate", &rate, "--probes", "7", "--grid", "1h", flag, &example(name)][flag_at(flag)..],
         );
         assert_eq!(numbers(&plan["probes_s"]).len(), 7, "{name}");
@@ -156,7 +157,7 @@ fn flag_at(flag: &str) -> usize {
 
 #[test]
 fn impossible_requests_are_refused() {
-    let desk = with_rates();
+    let folder = with_rates();
     let even = ["--rate", "even.toml", "--start", MONDAY];
     for (arguments, said) in [
         (
@@ -179,7 +180,7 @@ fn impossible_requests_are_refused() {
         (&["--probes", "1", "--horizon", "99999d"], "--horizon can be at most 3660d"),
         (&["--probes", "4000000000"], "--probes can be at most 1000000"),
     ] {
-        let err = desk.refused(1, &[&even[..], arguments].concat());
+        let err = folder.error(1, &[&even[..], arguments].concat());
         assert!(err.starts_with("tidewatch: ") && err.contains(said), "{arguments:?}: {err}");
         assert_eq!(err.lines().count(), 1, "{err}");
     }
@@ -187,7 +188,7 @@ fn impossible_requests_are_refused() {
 
 #[test]
 fn wrong_usage_is_reported() {
-    let desk = with_rates();
+    let folder = with_rates();
     let even = ["--rate", "even.toml"];
     for (arguments, said) in [
         (&[][..], "say how many probes to plan, with --probes"),
@@ -202,17 +203,17 @@ fn wrong_usage_is_reported() {
         (&["--probes", "1", "--start", "9999-12-30T00:00:00Z"], "--start is too far away"),
         (&["--probes", "1", "--closed", "mon-fry"], "`fry` is not a day of the week"),
     ] {
-        let err = desk.refused(2, &[&even[..], arguments].concat());
+        let err = folder.error(2, &[&even[..], arguments].concat());
         assert!(err.contains(said), "{arguments:?}: {err}");
     }
-    let err = desk.refused(2, &["--probes", "3"]);
+    let err = folder.error(2, &["--probes", "3"]);
     assert!(err.contains("name a source to plan for, or give a rate with --rate FILE"), "{err}");
 }
 
 #[test]
 fn faults_of_both_files_are_shown_where_they_are() {
-    let desk = Desk::new(PLAN);
-    desk.write(
+    let folder = command_folder(PLAN);
+    folder.write(
         "rate.toml",
         r#"time_zone = "Europe/Londn"
 segments = [
@@ -224,20 +225,20 @@ segments = [
 default_per_dy = 2.4
 "#,
     );
-    desk.write("importance.toml", "segments = [ { weight = \"high\" } ]\ndefault_weight = inf\n");
+    folder.write("importance.toml", "segments = [ { weight = \"high\" } ]\ndefault_weight = inf\n");
     let err =
-        desk.refused(78, &["--rate", "rate.toml", "--importance", "importance.toml", "--probes", "1"]);
+        folder.error(78, &["--rate", "rate.toml", "--importance", "importance.toml", "--probes", "1"]);
     insta::assert_snapshot!(err);
-    let err = desk.refused(78, &["--rate", "none.toml", "--probes", "1"]);
+    let err = folder.error(78, &["--rate", "none.toml", "--probes", "1"]);
     assert!(err.contains("none.toml can't be read; check the path"), "{err}");
 }
 
 #[test]
 fn without_json_a_picture_and_its_cost_are_printed() {
-    let desk = with_rates();
+    let folder = with_rates();
     let plan = |more: &[&str]| {
         let common = ["--rate", "noon.toml", "--start", MONDAY];
-        let (code, out, err) = desk.run(&[&common[..], more].concat());
+        let (code, out, err) = folder.run(&[&common[..], more].concat());
         assert_eq!((code, err.as_str()), (0, ""));
         out
     };
@@ -259,7 +260,7 @@ fn without_json_a_picture_and_its_cost_are_printed() {
     assert!(!out.contains("evenly spread"), "{out}");
     let out = plan(&["--probes", "50", "--horizon", "365d", "--grid", "1d"]);
     assert!(out.contains("--svg FILE draws it all") && out.lines().count() < 120, "{out}");
-    desk.write("heavy.toml", "default_weight = 2\n");
+    folder.write("heavy.toml", "default_weight = 2\n");
     let out = plan(&["--probes", "2", "--importance", "heavy.toml", "--closed", "sat", "--grid", "1h"]);
     assert!(out.contains("update·hours × importance") && !out.contains("is found after"), "{out}");
     assert!(out.contains("Sat 21 Nov │------"), "{out}");
@@ -293,28 +294,28 @@ fn picture(svg: &str) -> (usize, String) {
 
 #[test]
 fn the_picture_is_well_formed_at_any_length() {
-    let desk = with_rates();
-    desk.write("a&b<c>.toml", "default_per_day = 3\n");
+    let folder = with_rates();
+    folder.write("a&b<c>.toml", "default_per_day = 3\n");
     for (horizon, probes, grid) in
         [("1d", "1", "1h"), ("28d", "28", "6h"), ("365d", "300", "1d"), ("9w", "40", "1d")]
     {
         let arguments = ["--rate", "a&b<c>.toml", "--horizon", horizon, "--probes", probes, "--grid", grid];
-        let (code, out, err) =
-            desk.run(&[&arguments[..], &["--closed", "sat", "--start", MONDAY, "--svg", "p.svg"]].concat());
+        let (code, out, err) = folder
+            .run(&[&arguments[..], &["--closed", "sat", "--start", MONDAY, "--svg", "p.svg"]].concat());
         assert_eq!((code, out.as_str(), err.as_str()), (0, "drawn into p.svg\n", ""), "{horizon}");
-        let svg = std::fs::read_to_string(desk.path().join("p.svg")).unwrap();
+        let svg = std::fs::read_to_string(folder.path().join("p.svg")).unwrap();
         let (drawn, title) = picture(&svg);
         assert_eq!(drawn, probes.parse::<usize>().unwrap(), "{horizon}");
         assert!(title.starts_with("When to probe a"), "{title}");
         assert!(!svg.contains("NaN") && !svg.contains("inf") && !svg.contains("<c>"), "{svg}");
     }
-    let err = desk.refused(1, &["--rate", "even.toml", "--probes", "1", "--svg", "no/where.svg"]);
+    let err = folder.error(1, &["--rate", "even.toml", "--probes", "1", "--svg", "no/where.svg"]);
     assert!(err.contains("no/where.svg: "), "{err}");
 }
 
 /// A store with the source `blog`: a rate of one an hour where asked, and a feed that skips 00-06 UTC.
-async fn store(desk: &Desk, with_rate: bool) -> SqliteConnection {
-    let mut store = open::for_writing(&desk.path().join("tidewatch.db")).await.unwrap();
+async fn store(folder: &CommandFolder, with_rate: bool) -> SqliteConnection {
+    let mut store = open::for_writing(&folder.path().join("tidewatch.db")).await.unwrap();
     let mut statements = vec![
         "INSERT INTO sources (id, name, url, kind, policy, added_at, skip_hours)
          VALUES (1, 'blog', 'https://example.org/', 'feed', 'auto', 0, 63)",
@@ -331,18 +332,18 @@ async fn store(desk: &Desk, with_rate: bool) -> SqliteConnection {
 
 #[tokio::test]
 async fn a_source_is_planned_with_its_stored_rate_and_hints() {
-    let desk = with_rates();
-    desk.write(
+    let folder = with_rates();
+    folder.write(
         "tidewatch.toml",
         "[[source]]\nname = \"blog\"\nurl = \"https://example.org/\"\n\
          budget = { probes = 12, per = \"1d\", min_spacing = \"30m\" }\n",
     );
-    let (code, _, err) = desk.run(&["blog"]);
+    let (code, _, err) = folder.run(&["blog"]);
     assert_eq!(code, 69, "{err}");
-    let given = planned(&desk, &["blog", "--rate", "even.toml", "--grid", "5m"]);
+    let given = planned(&folder, &["blog", "--rate", "even.toml", "--grid", "5m"]);
     assert_eq!(numbers(&given["probes_s"]).len(), 12);
-    drop(store(&desk, true).await);
-    let plan = planned(&desk, &["blog", "--grid", "5m"]);
+    drop(store(&folder, true).await);
+    let plan = planned(&folder, &["blog", "--grid", "5m"]);
     let times = numbers(&plan["probes_s"]);
     // Midnight is skipped, so the plan reaches on to six o'clock.
     assert_eq!((times.len(), times.last()), (12, Some(&(1.25 * DAY))));
@@ -351,20 +352,20 @@ async fn a_source_is_planned_with_its_stored_rate_and_hints() {
     let notes = plan["notes"].to_string();
     assert!(notes.contains("skip") && notes.contains("1d6h"), "{notes}");
     // Options override; a longer horizon has its share of the budget.
-    let week = planned(&desk, &["blog", "--horizon", "7d6h", "--min-spacing", "1h", "--grid", "20m"]);
+    let week = planned(&folder, &["blog", "--horizon", "7d6h", "--min-spacing", "1h", "--grid", "20m"]);
     assert_eq!(numbers(&week["probes_s"]).len(), 12 * 7 + 3, "{week}");
-    let (code, out, err) = desk.run(&["blog", "--grid", "5m"]);
+    let (code, out, err) = folder.run(&["blog", "--grid", "5m"]);
     assert_eq!((code, err.as_str()), (0, ""), "from the current time");
     assert!(out.starts_with("blog  12 probes in "), "{out}");
-    let err = desk.refused(1, &["blgo"]);
+    let err = folder.error(1, &["blgo"]);
     assert!(err.contains("did you mean `blog`?"), "{err}");
 }
 
 #[tokio::test]
 async fn a_source_without_a_rate_is_refused() {
-    let desk = Desk::new(PLAN);
-    desk.write("tidewatch.toml", "[[source]]\nname = \"blog\"\nurl = \"https://example.org/\"\n");
-    drop(store(&desk, false).await);
-    let err = desk.refused(1, &["blog"]);
+    let folder = command_folder(PLAN);
+    folder.write("tidewatch.toml", "[[source]]\nname = \"blog\"\nurl = \"https://example.org/\"\n");
+    drop(store(&folder, false).await);
+    let err = folder.error(1, &["blog"]);
     assert!(err.contains("no rate is known of `blog` yet") && err.contains("--rate FILE"), "{err}");
 }

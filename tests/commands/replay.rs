@@ -4,7 +4,8 @@ use serde_json::Value;
 use sqlx::SqliteConnection;
 use tidewatch::store::open;
 
-use crate::desk::Desk;
+use crate::command_folder;
+use tidewatch_fixtures::command::CommandFolder;
 
 const REPLAY: &[&str] = &["replay"];
 const MONDAY: i64 = 1_794_787_200;
@@ -18,11 +19,11 @@ const SOURCES: [(&str, &str); 4] =
     [("nightly", "feed"), ("page", "page"), ("silent", "feed"), ("unprobed", "feed")];
 
 /// A folder with a configuration and a store that has the sources without probes.
-async fn with_store() -> (Desk, SqliteConnection) {
-    let desk = Desk::new(REPLAY);
+async fn with_store() -> (CommandFolder, SqliteConnection) {
+    let folder = command_folder(REPLAY);
     let mut config =
         "[importance]\ntime_zone = \"Europe/Zurich\"\n\n[rate]\nhalf_life = \"4w\"\n".to_owned();
-    let mut store = open::for_writing(&desk.path().join("tidewatch.db")).await.unwrap();
+    let mut store = open::for_writing(&folder.path().join("tidewatch.db")).await.unwrap();
     for (name, kind) in SOURCES {
         config += &format!("\n[[source]]\nname = \"{name}\"\nurl = \"https://{name}.example/\"\n");
         config += &format!("kind = \"{kind}\"\nbudget = {{ probes = 6, per = \"1d\" }}\n");
@@ -34,8 +35,8 @@ async fn with_store() -> (Desk, SqliteConnection) {
             .await
             .unwrap();
     }
-    desk.write("tidewatch.toml", &config);
-    (desk, store)
+    folder.write("tidewatch.toml", &config);
+    (folder, store)
 }
 
 async fn probe(store: &mut SqliteConnection, name: &str, at: i64, outcome: &str) {
@@ -67,8 +68,8 @@ async fn update(store: &mut SqliteConnection, name: &str, occurred: i64, detecte
 
 /// Three weeks of probes every four hours, of which one a day fails. One source publishes every night,
 /// a page changes every other day, one is silent, and one was never probed.
-async fn with_log() -> Desk {
-    let (desk, mut store) = with_store().await;
+async fn with_log() -> CommandFolder {
+    let (folder, mut store) = with_store().await;
     let store = &mut store;
     sqlx::query("BEGIN").execute(&mut *store).await.unwrap();
     for n in 0..=21 * 6 {
@@ -87,11 +88,11 @@ async fn with_log() -> Desk {
         }
     }
     sqlx::query("COMMIT").execute(&mut *store).await.unwrap();
-    desk
+    folder
 }
 
-fn json(desk: &Desk, arguments: &[&str]) -> Value {
-    serde_json::from_str(&desk.said(&[&SHORT[..], arguments, &["--json"]].concat())).unwrap()
+fn json(folder: &CommandFolder, arguments: &[&str]) -> Value {
+    serde_json::from_str(&folder.output(&[&SHORT[..], arguments, &["--json"]].concat())).unwrap()
 }
 
 fn policies(document: &Value) -> &[Value] {
@@ -100,8 +101,8 @@ fn policies(document: &Value) -> &[Value] {
 
 #[tokio::test]
 async fn a_log_is_replayed() {
-    let desk = with_log().await;
-    let document = json(&desk, &[]);
+    let folder = with_log().await;
+    let document = json(&folder, &[]);
     assert_eq!((&document["sources"], &document["sources_in_all"]), (&3.into(), &4.into()));
     let rows = policies(&document);
     let names: Vec<&str> = rows.iter().map(|row| row["policy"].as_str().unwrap()).collect();
@@ -130,8 +131,8 @@ async fn a_log_is_replayed() {
 
 #[tokio::test]
 async fn the_table_has_the_same_figures_and_equal_seeds_give_equal_results() {
-    let desk = with_log().await;
-    let shown = desk.said(&SHORT);
+    let folder = with_log().await;
+    let shown = folder.output(&SHORT);
     for part in [
         "3 of 4 sources, of which 2 published something",
         "of 4 of the 11 updates it is only known between which looks they came",
@@ -142,56 +143,56 @@ async fn the_table_has_the_same_figures_and_equal_seeds_give_equal_results() {
         assert!(shown.contains(part), "no {part:?} in\n{shown}");
     }
     assert!(!shown.contains("NaN") && !shown.contains("inf"), "{shown}");
-    assert_eq!(desk.said(&SHORT), shown);
-    assert_eq!(json(&desk, &["--seed", "7"]), json(&desk, &["--seed", "7"]));
+    assert_eq!(folder.output(&SHORT), shown);
+    assert_eq!(json(&folder, &["--seed", "7"]), json(&folder, &["--seed", "7"]));
 }
 
 #[tokio::test]
 async fn the_configuration_is_applied() {
-    let desk = with_log().await;
+    let folder = with_log().await;
     // `plan` uses the rate, which depends on `half_life`; `auto` may use habits. `uniform` comes first:
     // the first policy runs with many probes, and `uniform` is fast.
-    let planned = |desk: &Desk| -> Value {
+    let planned = |folder: &CommandFolder| -> Value {
         let asked =
             ["--test", "1w", "--policies", "uniform,plan", "--sample", "1", "--budgets", "2", "--json"];
-        serde_json::from_str(&desk.said(&asked)).unwrap()
+        serde_json::from_str(&folder.output(&asked)).unwrap()
     };
-    let usual = planned(&desk);
-    let config = std::fs::read_to_string(desk.path().join("tidewatch.toml")).unwrap();
-    desk.write("tidewatch.toml", &config.replace("half_life = \"4w\"", "half_life = \"1d\""));
-    let forgetful = planned(&desk);
+    let usual = planned(&folder);
+    let config = std::fs::read_to_string(folder.path().join("tidewatch.toml")).unwrap();
+    folder.write("tidewatch.toml", &config.replace("half_life = \"4w\"", "half_life = \"1d\""));
+    let forgetful = planned(&folder);
     assert_ne!(policies(&usual)[2], policies(&forgetful)[2], "a shorter half-life gives another plan");
     assert_eq!(policies(&usual)[0], policies(&forgetful)[0], "the log is the same");
 }
 
 #[tokio::test]
 async fn a_sample_has_the_requested_size() {
-    let desk = with_log().await;
-    assert_eq!(json(&desk, &["--sample", "2"])["sources"], 2);
+    let folder = with_log().await;
+    assert_eq!(json(&folder, &["--sample", "2"])["sources"], 2);
     // By name, the first of three is the one that publishes every night.
-    assert_eq!(json(&desk, &["--sample", "1"])["updates"], 7);
+    assert_eq!(json(&folder, &["--sample", "1"])["updates"], 7);
 }
 
 #[tokio::test]
 async fn a_log_without_updates_is_reported() {
-    let (desk, mut store) = with_store().await;
+    let (folder, mut store) = with_store().await;
     for n in 0..60 {
         probe(&mut store, "silent", MONDAY + n * 4 * HOUR, "not_modified").await;
         probe(&mut store, "page", MONDAY + n * 4 * HOUR, "failed").await;
     }
-    let shown = desk.said(&SHORT);
+    let shown = folder.output(&SHORT);
     assert!(shown.contains("nothing was published in that time"), "{shown}");
     assert!(!shown.contains("NaN"), "{shown}");
-    let document = json(&desk, &[]);
+    let document = json(&folder, &[]);
     assert_eq!(document["half_the_delay"], Value::Null);
     assert_eq!((&document["guessed"], &document["policies"][0]["mean_delay_s"]), (&0.into(), &Value::Null));
 }
 
 #[tokio::test]
 async fn updates_before_the_first_probe_count_in_no_delay() {
-    let desk = with_log().await;
-    let before = json(&desk, &[]);
-    let mut store = open::for_writing(&desk.path().join("tidewatch.db")).await.unwrap();
+    let folder = with_log().await;
+    let before = json(&folder, &[]);
+    let mut store = open::for_writing(&folder.path().join("tidewatch.db")).await.unwrap();
     let first = MONDAY + 19 * DAY;
     for n in 0..12 {
         probe(&mut store, "unprobed", first + n * 4 * HOUR, "unchanged").await;
@@ -208,7 +209,7 @@ async fn updates_before_the_first_probe_count_in_no_delay() {
         .await
         .unwrap();
     }
-    let after = json(&desk, &[]);
+    let after = json(&folder, &[]);
     assert_eq!(after["sources"], 4);
     assert_eq!(after["updates"], before["updates"]);
     assert_eq!(policies(&after)[0]["worst_delay_s"], policies(&before)[0]["worst_delay_s"]);
@@ -216,33 +217,33 @@ async fn updates_before_the_first_probe_count_in_no_delay() {
 
 #[tokio::test]
 async fn a_log_that_is_too_short_is_refused_with_advice() {
-    let (desk, mut store) = with_store().await;
-    let said = desk.refused(1, &[]);
+    let (folder, mut store) = with_store().await;
+    let said = folder.error(1, &[]);
     assert!(said.contains("holds too few probes") && said.contains("let the daemon run"), "{said}");
     for n in 0..4 {
         probe(&mut store, "nightly", MONDAY + n * 600, "unchanged").await;
     }
-    let said = desk.refused(1, &[]);
+    let said = folder.error(1, &[]);
     assert!(said.contains("only 30m long") && said.contains("let the daemon run"), "{said}");
-    let said = desk.refused(2, &["--policies", "auto,plan,auto"]);
+    let said = folder.error(2, &["--policies", "auto,plan,auto"]);
     assert!(said.contains("--policies names `auto` twice"), "{said}");
     for wrong in [["--budgets", "0"], ["--sample", "0"], ["--policies", "unknown"]] {
-        desk.refused(2, &wrong);
+        folder.error(2, &wrong);
     }
 }
 
 #[tokio::test]
 async fn deadlines_and_rules_of_the_configuration_are_kept() {
-    let desk = with_log().await;
-    let config = std::fs::read_to_string(desk.path().join("tidewatch.toml")).unwrap();
-    let free = json(&desk, &[]);
+    let folder = with_log().await;
+    let config = std::fs::read_to_string(folder.path().join("tidewatch.toml")).unwrap();
+    let free = json(&folder, &[]);
     assert!(free.get("rules").is_none() && policies(&free)[0].get("deadlines").is_none());
     let source = "name = \"nightly\"\n";
     let config = config.replace(source, &format!("{source}max_gap = \"5h\"\n"));
     let rules = "\n[[profile]]\nname = \"p\"\nsources = [\"nightly\"]\n\n[[profile.rule]]\nname = \"r\"\n\
         life = { window = \"2h\" }\ndeliver = [\"exec:e\"]\n\n[deliver.e]\nexec = [\"/bin/true\"]\n";
-    desk.write("tidewatch.toml", &(config + rules));
-    let bound = json(&desk, &[]);
+    folder.write("tidewatch.toml", &(config + rules));
+    let bound = json(&folder, &[]);
     for row in policies(&bound) {
         assert!(row["deadlines"].as_u64().is_some_and(|count| count > 30), "{row}");
     }
@@ -253,5 +254,5 @@ async fn deadlines_and_rules_of_the_configuration_are_kept() {
     // The update at three was found at eight, because the probe at four failed.
     assert_eq!((&rules[0]["waited_for"], &rules[0]["in_time"]), (&7.into(), &0.into()));
     assert!(rules[1]["in_time"].as_u64() >= Some(5), "{}", rules[1]);
-    assert!(desk.said(&SHORT).contains("updates that rules waited for"));
+    assert!(folder.output(&SHORT).contains("updates that rules waited for"));
 }

@@ -8,7 +8,8 @@ use serde_json::Value;
 use tidewatch_lab::contest::who::Who;
 use tidewatch_lab::world::world;
 
-use crate::desk::Desk;
+use crate::command_folder;
+use tidewatch_fixtures::command::CommandFolder;
 
 const TRACES: &[&str] = &["simulate", "traces"];
 const MONDAY: i64 = 1_794_787_200;
@@ -18,37 +19,37 @@ const DAY: i64 = 86_400;
 const SHORT: [&str; 6] = ["--train", "2w", "--test", "1w", "--probes", "8"];
 
 /// With a folder `traces` of three sources, and `kinds.csv`.
-fn with_traces() -> Desk {
-    let desk = Desk::new(TRACES);
-    fs::create_dir(desk.path().join("traces")).unwrap();
+fn with_traces() -> CommandFolder {
+    let folder = command_folder(TRACES);
+    fs::create_dir(folder.path().join("traces")).unwrap();
     for (name, events) in traces() {
-        trace(&desk, &name, &events);
+        trace(&folder, &name, &events);
     }
-    desk.write("traces/index.csv", "name,kind\nnothing,of this is a trace\n");
-    desk.write("traces/README.md", "nor this");
-    desk.write("kinds.csv", "origin,name,kind\n\"here, there\",office,work\n,nightly,work\n");
-    desk
+    folder.write("traces/index.csv", "name,kind\nnothing,of this is a trace\n");
+    folder.write("traces/README.md", "nor this");
+    folder.write("kinds.csv", "origin,name,kind\n\"here, there\",office,work\n,nightly,work\n");
+    folder
 }
 
-fn trace(desk: &Desk, name: &str, events: &[i64]) {
+fn trace(folder: &CommandFolder, name: &str, events: &[i64]) {
     let lines: Vec<String> = events.iter().map(i64::to_string).collect();
-    desk.write(&format!("traces/{name}.csv"), &format!("unix_time\n{}\n", lines.join("\n")));
+    folder.write(&format!("traces/{name}.csv"), &format!("unix_time\n{}\n", lines.join("\n")));
 }
 
-fn read(desk: &Desk, name: &str) -> String {
-    fs::read_to_string(desk.path().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+fn read(folder: &CommandFolder, name: &str) -> String {
+    fs::read_to_string(folder.path().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
 /// The standard output and standard error of a short contest on the traces.
-fn short(desk: &Desk, arguments: &[&str]) -> (String, String) {
+fn short(folder: &CommandFolder, arguments: &[&str]) -> (String, String) {
     let all = [&["--traces", "traces"], &SHORT[..], arguments].concat();
-    let (code, out, err) = desk.run(&all);
+    let (code, out, err) = folder.run(&all);
     assert_eq!(code, 0, "{all:?}: {err}");
     (out, err)
 }
 
-fn json(desk: &Desk, arguments: &[&str]) -> Value {
-    serde_json::from_str(&short(desk, &[arguments, &["--json"]].concat()).0).unwrap()
+fn json(folder: &CommandFolder, arguments: &[&str]) -> Value {
+    serde_json::from_str(&short(folder, &[arguments, &["--json"]].concat()).0).unwrap()
 }
 
 /// Four weeks: one that publishes in working hours and at times several at once, one every night, one
@@ -143,8 +144,8 @@ fn check(scores: &Value, events: &[i64], probes: &[i64], items: usize, weight: f
 
 #[test]
 fn scores_agree_with_the_probe_times() {
-    let desk = with_traces();
-    desk.write(
+    let folder = with_traces();
+    folder.write(
         "importance.toml",
         "default_weight = 0.5\nsegments = [ { days = \"mon-fri\", hours = \"09:00-18:00\", weight = 3 } ]\n",
     );
@@ -161,21 +162,21 @@ fn scores_agree_with_the_probe_times() {
         let options =
             ["--policies", &who, "--importance", "importance.toml", "--items", "5", "--emit", out];
         let matching: &[&str] = if matched { &["--match", "probes"] } else { &[] };
-        let document = json(&desk, &[&options[..], matching].concat());
+        let document = json(&folder, &[&options[..], matching].concat());
         // The true rates are not known, so that the oracle is left out.
         let scored = names.iter().filter(|&&name| name != "oracle").count();
         let sources = list(&document, "sources");
         assert_eq!(sources.len(), 3 * scored, "{document}");
-        check_all(&desk, &document, out, weight);
+        check_all(&folder, &document, out, weight);
     }
 }
 
 /// Compares the scores of all sources and policies with the times of probes in this folder.
-fn check_all(desk: &Desk, document: &Value, out: &str, weight: fn(i64) -> f64) {
+fn check_all(folder: &CommandFolder, document: &Value, out: &str, weight: fn(i64) -> f64) {
     let (traces, sources) = (traces(), list(document, "sources"));
     for scores in sources {
         let (source, policy) = (scores["source"].as_str().unwrap(), scores["policy"].as_str().unwrap());
-        let probes = times(&read(desk, &format!("{out}/{policy}/{source}.csv")));
+        let probes = times(&read(folder, &format!("{out}/{policy}/{source}.csv")));
         check(scores, &traces[source], &probes, 5, weight);
         assert_eq!(number(scores, "test_to") - number(scores, "test_from"), 7.0 * DAY as f64);
         // Training is in the file too.
@@ -204,10 +205,10 @@ fn check_all(desk: &Desk, document: &Value, out: &str, weight: fn(i64) -> f64) {
 
 #[test]
 fn a_generated_world_is_scored_alike_and_has_an_oracle() {
-    let desk = Desk::new(TRACES);
+    let folder = command_folder(TRACES);
     let arguments =
         ["--world", "6", "--seed", "4", "--policies", "uniform,oracle", "--emit", "out", "--json"];
-    let out = desk.said(&[&arguments[..], &SHORT].concat());
+    let out = folder.output(&[&arguments[..], &SHORT].concat());
     let document: Value = serde_json::from_str(&out).unwrap();
     // Three weeks are needed, and the world has four weeks before them.
     let sources = world(6, 7, 4);
@@ -216,7 +217,7 @@ fn a_generated_world_is_scored_alike_and_has_an_oracle() {
         let (name, policy) = (scores["source"].as_str().unwrap(), scores["policy"].as_str().unwrap());
         let source = sources.iter().find(|source| source.name == name).unwrap();
         let events: Vec<i64> = source.events.iter().map(|at| at.as_millis() / 1000).collect();
-        check(scores, &events, &times(&read(&desk, &format!("out/{policy}/{name}.csv"))), 50, |_| 1.0);
+        check(scores, &events, &times(&read(&folder, &format!("out/{policy}/{name}.csv"))), 50, |_| 1.0);
         assert_eq!(scores["kind"], source.kind.as_str());
     }
     assert_eq!(list(&document, "kinds").len(), 12);
@@ -224,8 +225,8 @@ fn a_generated_world_is_scored_alike_and_has_an_oracle() {
 
 #[test]
 fn the_document_has_the_documented_keys() {
-    let desk = with_traces();
-    let document = json(&desk, &["--policies", "ttl,uniform", "--kinds", "kinds.csv"]);
+    let folder = with_traces();
+    let document = json(&folder, &["--policies", "ttl,uniform", "--kinds", "kinds.csv"]);
     assert_eq!(document["baseline"], "uniform");
     for policy in list(&document, "policies") {
         for key in ["updates", "probes", "mean_delay_s", "useful", "missed", "gaps", "mean_ratio"] {
@@ -247,15 +248,15 @@ fn the_document_has_the_documented_keys() {
         .map(|scores| (scores["kind"].as_str().unwrap(), number(scores, "sources")))
         .collect();
     assert_eq!(kinds, [("other", 1.0), ("work", 2.0)]);
-    assert_eq!(document, json(&desk, &["--policies", "ttl,uniform", "--kinds", "kinds.csv"]));
+    assert_eq!(document, json(&folder, &["--policies", "ttl,uniform", "--kinds", "kinds.csv"]));
 }
 
 #[test]
 fn several_budgets_have_a_contest_each() {
-    let desk = with_traces();
+    let folder = with_traces();
     let arguments = ["--traces", "traces", "--train", "2w", "--test", "1w", "--policies", "uniform,fixed"];
     let several = ["--budgets", "4,16", "--emit", "out", "--json"];
-    let out = desk.said(&[&arguments[..], &several].concat());
+    let out = folder.output(&[&arguments[..], &several].concat());
     let document: Value = serde_json::from_str(&out).unwrap();
     let budgets = list(&document, "budgets");
     assert_eq!(budgets.iter().map(|one| number(one, "probes")).collect::<Vec<_>>(), [4.0, 16.0]);
@@ -265,16 +266,16 @@ fn several_budgets_have_a_contest_each() {
     );
     let spent = |at: usize| number(&list(&budgets[at], "policies")[0], "probes");
     assert!(spent(1) > 3.0 * spent(0), "{out}");
-    let count = |path: &str| times(&read(&desk, path)).len();
+    let count = |path: &str| times(&read(&folder, path)).len();
     assert!(count("out/16/uniform/office.csv") > 3 * count("out/4/uniform/office.csv"));
-    let (_, out, _) = desk.run(&[&arguments[..], &["--budgets", "4,16"]].concat());
+    let (_, out, _) = folder.run(&[&arguments[..], &["--budgets", "4,16"]].concat());
     assert!(out.contains("\n4 probes in 1d for a source") && out.contains("\n16 probes in 1d"), "{out}");
 }
 
 #[test]
 fn without_json_tables_are_printed() {
-    let desk = with_traces();
-    let (out, err) = short(&desk, &["--policies", "auto,uniform,fixed", "--kinds", "kinds.csv"]);
+    let folder = with_traces();
+    let (out, err) = short(&folder, &["--policies", "auto,uniform,fixed", "--kinds", "kinds.csv"]);
     assert_eq!(err, "");
     assert!(
         out.starts_with("traces  3 sources, each watched for 14d and then judged for 7d; seed 1\n"),
@@ -285,18 +286,18 @@ fn without_json_tables_are_printed() {
     assert!(out.contains("\nkind   sources  updates  auto") && out.contains("\nwork   2 "), "{out}");
     assert!(out.contains("most against uniform:\n"), "{out}");
     assert!(!out.contains('\x1b') && !out.contains("NaN"), "{out}");
-    let (out, _) = short(&desk, &["--policies", "uniform"]);
+    let (out, _) = short(&folder, &["--policies", "uniform"]);
     assert!(!out.contains("kind") && !out.contains("most against"), "{out}");
 }
 
 #[test]
 fn pages_and_pictures_need_no_other_file() {
-    let desk = with_traces();
-    trace(&desk, "<b>&\"bold'", &traces()["office"]);
+    let folder = with_traces();
+    trace(&folder, "<b>&\"bold'", &traces()["office"]);
     let (_, err) =
-        short(&desk, &["--policies", "uniform,ttl", "--html", "page.html", "--svg", "curve.svg"]);
+        short(&folder, &["--policies", "uniform,ttl", "--html", "page.html", "--svg", "curve.svg"]);
     assert_eq!(err, "drawn into curve.svg\nwritten to page.html\n");
-    let (page, svg) = (read(&desk, "page.html"), read(&desk, "curve.svg"));
+    let (page, svg) = (read(&folder, "page.html"), read(&folder, "curve.svg"));
     assert!(page.starts_with("<!DOCTYPE html>") && page.trim_end().ends_with("</html>"), "{page}");
     assert!(page.contains("&lt;b&gt;&amp;&quot;bold") && !page.contains("<b>"), "{page}");
     assert!(page.contains("tidewatch simulate traces --traces traces --train 2w"), "{page}");
@@ -313,10 +314,10 @@ fn pages_and_pictures_need_no_other_file() {
 
 #[test]
 fn sources_that_cannot_be_scored_are_reported() {
-    let desk = with_traces();
-    desk.write("traces/empty.csv", "unix_time\n");
-    trace(&desk, "new", &[MONDAY - 2 * DAY, MONDAY - DAY]);
-    let (out, err) = short(&desk, &["--policies", "uniform"]);
+    let folder = with_traces();
+    folder.write("traces/empty.csv", "unix_time\n");
+    trace(&folder, "new", &[MONDAY - 2 * DAY, MONDAY - DAY]);
+    let (out, err) = short(&folder, &["--policies", "uniform"]);
     assert!(out.contains("  4 sources, "), "{out}");
     let said = "note: of 5 sources, 1 never published and left out, 1 without an update before the test";
     assert!(err.starts_with(said) && err.lines().count() == 1, "{err}");
@@ -324,7 +325,7 @@ fn sources_that_cannot_be_scored_are_reported() {
 
 #[test]
 fn faults_of_files_are_shown_where_they_are() {
-    let desk = with_traces();
+    let folder = with_traces();
     let traces = ["--traces", "traces"];
     for (text, said) in [
         ("", "traces/f.csv:1: the header `unix_time` is expected, not `nothing`"),
@@ -334,47 +335,47 @@ fn faults_of_files_are_shown_where_they_are() {
         ("unix_time\n-5\n", "traces/f.csv:2: `-5` is before 1970"),
         ("unix_time\n1794787200000\n", "traces/f.csv:2: `1794787200000` is after the year 9999"),
     ] {
-        desk.write("traces/f.csv", text);
-        let err = desk.refused(1, &traces);
+        folder.write("traces/f.csv", text);
+        let err = folder.error(1, &traces);
         assert!(err.starts_with(&format!("tidewatch: {said}")), "{err}");
     }
-    fs::remove_file(desk.path().join("traces/f.csv")).unwrap();
-    desk.write("k.csv", "name,sort\n");
-    let err = desk.refused(1, &[&traces[..], &["--kinds", "k.csv"]].concat());
+    fs::remove_file(folder.path().join("traces/f.csv")).unwrap();
+    folder.write("k.csv", "name,sort\n");
+    let err = folder.error(1, &[&traces[..], &["--kinds", "k.csv"]].concat());
     assert!(err.starts_with("tidewatch: k.csv:1: a column `kind` is expected"), "{err}");
-    assert!(desk.refused(1, &["--traces", "none"]).starts_with("tidewatch: none: "));
-    fs::create_dir(desk.path().join("bare")).unwrap();
-    assert!(desk.refused(1, &["--traces", "bare"]).contains("bare: no traces"));
-    desk.write("bare/a.csv", "unix_time\n");
-    assert!(desk.refused(1, &["--traces", "bare"]).contains("no source has published anything"));
-    let err = desk.refused(78, &[&traces[..], &["--importance", "kinds.csv"]].concat());
+    assert!(folder.error(1, &["--traces", "none"]).starts_with("tidewatch: none: "));
+    fs::create_dir(folder.path().join("bare")).unwrap();
+    assert!(folder.error(1, &["--traces", "bare"]).contains("bare: no traces"));
+    folder.write("bare/a.csv", "unix_time\n");
+    assert!(folder.error(1, &["--traces", "bare"]).contains("no source has published anything"));
+    let err = folder.error(78, &[&traces[..], &["--importance", "kinds.csv"]].concat());
     assert!(err.contains("kinds.csv:1:"), "{err}");
 }
 
 #[test]
 fn names_do_not_leave_their_folder() {
-    let desk = with_traces();
+    let folder = with_traces();
     // The stem of this is `..`.
-    trace(&desk, "..", &traces()["office"]);
-    let err = desk.refused(1, &["--traces", "traces", "--emit", "out"]);
+    trace(&folder, "..", &traces()["office"]);
+    let err = folder.error(1, &["--traces", "traces", "--emit", "out"]);
     assert!(err.contains("\"..\" would be written outside of its folder"), "{err}");
-    assert!(!desk.path().join("out").exists());
+    assert!(!folder.path().join("out").exists());
 }
 
 #[test]
 fn an_output_that_cannot_be_written_is_refused() {
-    let desk = with_traces();
-    let err = desk.refused(1, &["--traces", "traces", "--emit", "kinds.csv/out"]);
+    let folder = with_traces();
+    let err = folder.error(1, &["--traces", "traces", "--emit", "kinds.csv/out"]);
     assert!(err.starts_with("tidewatch: kinds.csv/out: "), "{err}");
     let short =
         [&["--traces", "traces", "--policies", "uniform", "--svg", "none/x.svg"], &SHORT[..]].concat();
-    let (code, _, err) = desk.run(&short);
+    let (code, _, err) = folder.run(&short);
     assert!(code == 1 && err.contains("none/x.svg: "), "{err}");
 }
 
 #[test]
 fn wrong_usage_is_reported() {
-    let desk = with_traces();
+    let folder = with_traces();
     for (arguments, said) in [
         (&[][..], "--traces <DIR>|--world <COUNT>"),
         (&["--traces", "traces", "--world", "5"], "cannot be used with"),
@@ -391,52 +392,52 @@ fn wrong_usage_is_reported() {
         (&["--world", "5", "--match", "all"], "probes, total"),
         (&["--world", "5", "--burst-response", "no"], "there are ttl and replan"),
     ] {
-        let err = desk.refused(2, arguments);
+        let err = folder.error(2, arguments);
         assert!(err.contains(said), "{arguments:?}: {err}");
     }
     for (arguments, said) in [
         (&["--world", "5", "--probes", "90000"][..], "more than one a second"),
         (&["--world", "5", "--train", "4000d"], "3660d together at most"),
     ] {
-        let err = desk.refused(1, arguments);
+        let err = folder.error(1, arguments);
         assert!(err.contains(said), "{arguments:?}: {err}");
     }
 }
 
 #[test]
 fn a_deadline_is_met_by_our_policies_and_reported_for_all() {
-    let desk = with_traces();
+    let folder = with_traces();
     let policies = ["--policies", "auto,uniform,commafeed"];
-    let free = json(&desk, &policies);
+    let free = json(&folder, &policies);
     assert!(free.get("max_gap_s").is_none() && free["policies"][0].get("deadlines").is_none());
-    let bound = json(&desk, &[&policies[..], &["--max-gap", "4h"]].concat());
+    let bound = json(&folder, &[&policies[..], &["--max-gap", "4h"]].concat());
     assert_eq!(number(&bound, "max_gap_s"), 14_400.0);
     for policy in &list(&bound, "policies")[..2] {
         assert!(number(policy, "deadlines") >= 3.0 * 42.0, "{policy}");
         assert_eq!(number(policy, "deadlines_missed"), 0.0, "{policy}");
         assert!(policy["worst_late_s"].is_null(), "{policy}");
     }
-    let (table, _) = short(&desk, &[&policies[..], &["--max-gap", "4h"]].concat());
+    let (table, _) = short(&folder, &[&policies[..], &["--max-gap", "4h"]].concat());
     assert!(table.contains("deadlines missed"), "{table}");
     let all = [&["--traces", "traces"], &SHORT[..], &["--max-gap", "1h"]].concat();
-    let (code, _, err) = desk.run(&all);
+    let (code, _, err) = folder.run(&all);
     assert!(code != 0 && err.contains("--max-gap 1h can't be kept"), "{err}");
 }
 
 #[test]
 fn rules_of_a_file_are_applied_and_its_faults_are_shown_where_they_are() {
-    let desk = with_traces();
+    let folder = with_traces();
     let rule = |window: &str| {
         format!(
             "[[profile]]\nname = \"p\"\nsources = [\"office\"]\n\n[[profile.rule]]\nname = \"soon\"\n\
              life = {{ window = \"{window}\" }}\ndeliver = [\"exec:unused\"]\n"
         )
     };
-    desk.write("p.toml", &rule("15m"));
+    folder.write("p.toml", &rule("15m"));
     let wide = ["--probes", "150", "--price", "3h", "--policies", "auto,profile,commafeed"];
     let run = |more: &[&str]| {
         let all = [&["--traces", "traces", "--train", "2w", "--test", "1w"], &wide[..], more].concat();
-        let (code, out, err) = desk.run(&all);
+        let (code, out, err) = folder.run(&all);
         assert_eq!(code, 0, "{err}");
         out
     };
@@ -451,10 +452,10 @@ fn rules_of_a_file_are_applied_and_its_faults_are_shown_where_they_are() {
     let spans: Vec<_> = list(&document, "sources").iter().map(|source| &source["test_to"]).collect();
     assert!(spans.windows(2).all(|pair| pair[0] == pair[1]), "all have the same test period");
     assert!(run(&["--profiles", "p.toml"]).contains("probes for it"));
-    desk.write("p.toml", &rule("1s").replace("office", "offce"));
-    let (code, _, err) = desk.run(&["--traces", "traces", "--profiles", "p.toml"]);
+    folder.write("p.toml", &rule("1s").replace("office", "offce"));
+    let (code, _, err) = folder.run(&["--traces", "traces", "--profiles", "p.toml"]);
     assert!(code != 0 && err.contains("p.toml:3:12: there is no source `offce`"), "{err}");
     assert!(err.contains("did you mean `office`?") && err.contains("p.toml:7:"), "{err}");
-    let (code, _, err) = desk.run(&["--traces", "traces", "--policies", "profile"]);
+    let (code, _, err) = folder.run(&["--traces", "traces", "--policies", "profile"]);
     assert!(code == 2 && err.contains("give --profiles FILE"), "{code} {err}");
 }

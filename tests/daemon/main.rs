@@ -1,8 +1,6 @@
 //! The daemon over real sockets, files and signals.
 
 mod deliver;
-#[path = "../desk/mod.rs"]
-mod desk;
 mod fetch;
 mod politeness;
 mod process;
@@ -11,4 +9,10 @@ mod same_actions;
 mod scheduler_ends;
 mod store;
 mod tls;
-mod web;
+
+use tidewatch_fixtures::command::CommandFolder;
+
+/// A folder in which `tidewatch` runs with these first arguments.
+fn command_folder(first: &[&str]) -> CommandFolder {
+    CommandFolder::new(env!("CARGO_BIN_EXE_tidewatch"), first)
+}

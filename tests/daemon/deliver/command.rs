@@ -5,12 +5,13 @@ use tidewatch::store::record::{DeliveryRecord, Settled};
 use tidewatch::store::writer::Write;
 
 use super::fixture::{Fixture, at};
-use crate::desk::Desk;
+use crate::command_folder;
+use tidewatch_fixtures::command::CommandFolder;
 
 /// A folder whose configuration names the fixture's store.
-fn desk(fixture: &Fixture) -> Desk {
-    let desk = Desk::new(&["deliveries"]);
-    desk.write(
+fn folder(fixture: &Fixture) -> CommandFolder {
+    let folder = command_folder(&["deliveries"]);
+    folder.write(
         "tidewatch.toml",
         &format!(
             "[daemon]\nstore = {:?}\ncontact = \"https://example.org/me\"\n\
@@ -18,7 +19,7 @@ fn desk(fixture: &Fixture) -> Desk {
             fixture.store()
         ),
     );
-    desk
+    folder
 }
 
 async fn write_outcome(fixture: &Fixture, id: i64, settled: Settled) {
@@ -30,8 +31,8 @@ async fn write_outcome(fixture: &Fixture, id: i64, settled: Settled) {
 #[tokio::test(flavor = "multi_thread")]
 async fn deliveries_are_listed_counted_and_retried() {
     let fixture = Fixture::stopped(1.0).await;
-    let desk = desk(&fixture);
-    assert_eq!(desk.said(&[]), "no deliveries\n");
+    let folder = folder(&fixture);
+    assert_eq!(folder.output(&[]), "no deliveries\n");
     fixture.enqueue("exec:a", &["one", "two", "three"]).await;
     fixture.enqueue("webhook:b", &["one"]).await;
     let ids: Vec<i64> = fixture.rows().await.iter().map(|row| row.id).collect();
@@ -39,7 +40,7 @@ async fn deliveries_are_listed_counted_and_retried() {
     write_outcome(&fixture, ids[1], Settled::Dead { error: "it\u{1b}[31m broke".into() }).await;
     write_outcome(&fixture, ids[3], Settled::Dead { error: "no".into() }).await;
 
-    let said = desk.said(&[]);
+    let said = folder.output(&[]);
     let lines: Vec<&str> = said.lines().collect();
     assert!(lines[0].starts_with("id  to "), "{said}");
     assert!(
@@ -51,9 +52,9 @@ async fn deliveries_are_listed_counted_and_retried() {
         lines[5..],
         ["", "exec:a: 1 waiting, 1 delivered, 1 dead", "webhook:b: 0 waiting, 0 delivered, 1 dead"]
     );
-    let said = desk.said(&["--state", "dead", "--target", "exec:a"]);
+    let said = folder.output(&["--state", "dead", "--target", "exec:a"]);
     assert_eq!(said.lines().count(), 4, "{said}");
-    let said = desk.said(&["--limit", "1", "--json"]);
+    let said = folder.output(&["--limit", "1", "--json"]);
     let document: Value = serde_json::from_str(&said).unwrap();
     assert_eq!(document["deliveries"].as_array().unwrap().len(), 1);
     let last = &document["deliveries"][0];
@@ -61,34 +62,34 @@ async fn deliveries_are_listed_counted_and_retried() {
     assert_eq!(last["document"]["items"][0]["title"], "one");
     assert_eq!(document["totals"][0]["delivered"], 1);
 
-    let refused = desk.refused(1, &["retry", &ids[1].to_string(), &ids[0].to_string(), "99"]);
+    let refused = folder.error(1, &["retry", &ids[1].to_string(), &ids[0].to_string(), "99"]);
     assert!(refused.contains(&format!("delivered already: {}, 99", ids[0])), "{refused}");
     assert_eq!(fixture.states().await["dead"], 2, "nothing was changed");
-    assert_eq!(desk.said(&["retry", "--dead", "--target", "webhook:b"]), "1 delivery waits again\n");
+    assert_eq!(folder.output(&["retry", "--dead", "--target", "webhook:b"]), "1 delivery waits again\n");
     assert_eq!(
-        desk.said(&["retry", &ids[1].to_string(), &ids[2].to_string()]),
+        folder.output(&["retry", &ids[1].to_string(), &ids[2].to_string()]),
         "2 deliveries wait again\n"
     );
-    assert_eq!(desk.said(&["retry", "--dead"]), "0 deliveries wait again\n");
+    assert_eq!(folder.output(&["retry", "--dead"]), "0 deliveries wait again\n");
     assert_eq!(fixture.states().await["waiting"], 3);
     for wrong in
         [&["retry"][..], &["retry", "--dead", "1"], &["retry", "--target", "x", "1"], &["--state", "x"]]
     {
-        desk.refused(2, wrong);
+        folder.error(2, wrong);
     }
 }
 
 #[test]
 fn without_a_store_the_command_is_refused() {
-    let desk = Desk::new(&["deliveries"]);
-    desk.write(
+    let folder = command_folder(&["deliveries"]);
+    folder.write(
         "tidewatch.toml",
         "[daemon]\nstore = \"none.db\"\ncontact = \"https://example.org/me\"\n\
          [[source]]\nname = \"a\"\nurl = \"https://example.org/feed\"\n",
     );
     for arguments in [&[][..], &["retry", "--dead"]] {
-        let said = desk.refused(69, arguments);
+        let said = folder.error(69, arguments);
         assert!(said.contains("no store yet"), "{said}");
     }
-    assert!(!desk.path().join("none.db").exists(), "none is created");
+    assert!(!folder.path().join("none.db").exists(), "none is created");
 }

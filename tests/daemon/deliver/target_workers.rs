@@ -11,13 +11,13 @@ use tidewatch_core::time::{Span, Timestamp};
 use tokio::sync::Notify;
 
 use super::fixture::{Fixture, HOUR, Log, at, exec, soon, until, webhook};
-use crate::web::{Reply, Seen, Web};
+use tidewatch_fixtures::loopback::{LoopbackServer, Reply, SeenRequest};
 
-fn key(seen: &Seen) -> String {
+fn key(seen: &SeenRequest) -> String {
     seen.text("idempotency-key").unwrap()
 }
 
-fn title(seen: &Seen) -> String {
+fn title(seen: &SeenRequest) -> String {
     let document: Value = serde_json::from_slice(&seen.body).unwrap();
     document["items"][0]["title"].as_str().unwrap().to_owned()
 }
@@ -27,7 +27,7 @@ async fn after_an_outage_all_documents_arrive_in_order_and_retries_keep_their_ke
     let fixture = Fixture::stopped(3600.0).await;
     let (clock, well_at) = (fixture.clock.clone(), OnceLock::new());
     // Closes the connection or answers 500; after an hour it accepts.
-    let web = Web::start(move |seen| {
+    let web = LoopbackServer::start(move |seen| {
         let now = clock.now();
         match (now < *well_at.get_or_init(|| now + HOUR), seen.order % 2) {
             (true, 0) => Reply::raw(Vec::new()),
@@ -57,7 +57,7 @@ async fn after_an_outage_all_documents_arrive_in_order_and_retries_keep_their_ke
 #[tokio::test]
 async fn a_stopped_dispatcher_repeats_the_document_before_it_sends_the_next() {
     let never = Arc::new(Notify::new());
-    let web = Web::start(move |seen| match seen.order {
+    let web = LoopbackServer::start(move |seen| match seen.order {
         0 => Reply::new(200).after(Arc::clone(&never)),
         _ => Reply::new(200),
     })
@@ -77,7 +77,9 @@ async fn a_stopped_dispatcher_repeats_the_document_before_it_sends_the_next() {
 
 #[tokio::test]
 async fn a_document_that_is_refused_is_dead_at_once_and_the_next_passes() {
-    let web = Web::start(|seen| if title(seen) == "bad" { Reply::new(422) } else { Reply::new(200) }).await;
+    let web =
+        LoopbackServer::start(|seen| if title(seen) == "bad" { Reply::new(422) } else { Reply::new(200) })
+            .await;
     let (log, _guard) = Log::listen();
     let fixture = Fixture::running(1.0, vec![webhook("webhook:a", web.url("/"))]).await;
     fixture.enqueue("webhook:a", &["bad", "good"]).await;
@@ -98,7 +100,9 @@ async fn a_document_that_is_refused_is_dead_at_once_and_the_next_passes() {
 async fn a_document_that_is_never_accepted_is_given_up_and_can_be_retried_by_hand() {
     let well = Arc::new(AtomicBool::new(false));
     let is_well = Arc::clone(&well);
-    let web = Web::start(move |_| Reply::new(if is_well.load(Ordering::SeqCst) { 200 } else { 500 })).await;
+    let web =
+        LoopbackServer::start(move |_| Reply::new(if is_well.load(Ordering::SeqCst) { 200 } else { 500 }))
+            .await;
     let hook = TargetConfig { give_up: HOUR, ..webhook("webhook:a", web.url("/")) };
     let fixture = Fixture::running(36_000.0, vec![hook]).await;
     fixture.enqueue("webhook:a", &["first", "second"]).await;
@@ -111,7 +115,7 @@ async fn a_document_that_is_never_accepted_is_given_up_and_can_be_retried_by_han
     assert_eq!(super::rows::events(&fixture).await.len(), 2);
 
     well.store(true, Ordering::SeqCst);
-    web.forget();
+    web.clear_log();
     let dead = Which::Dead { target: Some("webhook:a".into()) };
     assert_eq!(retry(&fixture.store(), &dead).await.unwrap(), Retried::Waiting(2));
     // The dispatcher is not woken: another process wrote the rows.
@@ -122,7 +126,7 @@ async fn a_document_that_is_never_accepted_is_given_up_and_can_be_retried_by_han
 
 #[tokio::test]
 async fn a_pause_can_be_cut_short_by_hand() {
-    let web = Web::start(|seen| match seen.order {
+    let web = LoopbackServer::start(|seen| match seen.order {
         0 => Reply::new(503).header("Retry-After", "80000"),
         _ => Reply::new(200),
     })
@@ -145,7 +149,7 @@ async fn a_receivers_retry_after_is_obeyed() {
     let fixture = Fixture::stopped(3600.0).await;
     let times = Arc::new(Mutex::new(Vec::<Timestamp>::new()));
     let (clock, theirs) = (fixture.clock.clone(), Arc::clone(&times));
-    let web = Web::start(move |seen| {
+    let web = LoopbackServer::start(move |seen| {
         theirs.lock().unwrap().push(clock.now());
         match seen.order {
             0 => Reply::new(429).header("Retry-After", "1800"),
@@ -182,8 +186,8 @@ async fn rows_for_a_target_that_is_not_configured_wait_until_it_is() {
 
 #[tokio::test]
 async fn a_changed_target_holds_from_the_next_attempt_on() {
-    let old = Web::start(|_| Reply::new(500)).await;
-    let new = Web::start(|_| Reply::new(200)).await;
+    let old = LoopbackServer::start(|_| Reply::new(500)).await;
+    let new = LoopbackServer::start(|_| Reply::new(200)).await;
     let fixture = Fixture::running(3600.0, vec![webhook("webhook:a", old.url("/"))]).await;
     fixture.enqueue("webhook:a", &["x"]).await;
     fixture.failed("webhook:a").await;
@@ -196,5 +200,5 @@ async fn a_changed_target_holds_from_the_next_attempt_on() {
     fixture.enqueue("webhook:a", &["y", "z"]).await;
     fixture.delivered(3).await;
     assert_eq!(new.requests().iter().map(title).collect::<Vec<_>>(), ["x", "y", "z"]);
-    assert_eq!(new.high_water(), 1);
+    assert_eq!(new.most_in_flight(), 1);
 }

@@ -11,7 +11,7 @@ use tidewatch::store::deliveries::DeliveryRow;
 use url::Url;
 
 use super::fixture::{Fixture, HOSTILE, Log, soon, webhook};
-use crate::web::{Reply, Seen, Web};
+use tidewatch_fixtures::loopback::{LoopbackServer, Reply, SeenRequest};
 
 /// The same webhook, with secrets.
 fn with(target: TargetConfig, signed_with: Option<Secret>, extra: &[(&str, Secret)]) -> TargetConfig {
@@ -25,13 +25,13 @@ fn guarded(target: TargetConfig) -> TargetConfig {
     TargetConfig { way: Way::Webhook { url, secret, headers, allow_private: false }, ..target }
 }
 
-fn key(seen: &Seen) -> String {
+fn key(seen: &SeenRequest) -> String {
     seen.text("idempotency-key").unwrap()
 }
 
 #[tokio::test]
 async fn the_document_arrives_complete_signed_and_with_its_key() {
-    let web = Web::start(|_| Reply::new(202)).await;
+    let web = LoopbackServer::start(|_| Reply::new(202)).await;
     let fixture = Fixture::stopped(1.0).await;
     fs::write(fixture.path("secret"), " hunter2\n").unwrap();
     let extra = [
@@ -63,7 +63,7 @@ async fn the_document_arrives_complete_signed_and_with_its_key() {
 
 #[tokio::test]
 async fn without_a_secret_nothing_is_signed() {
-    let web = Web::start(|_| Reply::new(200)).await;
+    let web = LoopbackServer::start(|_| Reply::new(200)).await;
     let fixture = Fixture::running(1.0, vec![webhook("webhook:a", web.url("/"))]).await;
     fixture.enqueue("webhook:a", &["x"]).await;
     fixture.delivered(1).await;
@@ -72,7 +72,7 @@ async fn without_a_secret_nothing_is_signed() {
 
 #[tokio::test]
 async fn private_addresses_need_permission_by_number_and_by_name() {
-    let web = Web::start(|_| Reply::new(200)).await;
+    let web = LoopbackServer::start(|_| Reply::new(200)).await;
     let fixture = Fixture::running(
         1.0,
         vec![
@@ -92,7 +92,7 @@ async fn private_addresses_need_permission_by_number_and_by_name() {
 
 #[tokio::test]
 async fn redirects_are_not_followed() {
-    let web = Web::start(|seen| match seen.path.as_str() {
+    let web = LoopbackServer::start(|seen| match seen.path.as_str() {
         "/in" => Reply::redirect(307, "/elsewhere?token=hunter2"),
         _ => Reply::new(200),
     })
@@ -108,7 +108,7 @@ async fn redirects_are_not_followed() {
 #[tokio::test]
 async fn secrets_are_in_no_error_and_no_log() {
     let (log, _guard) = Log::listen();
-    let closed = Web::start(|_| Reply::new(200)).await;
+    let closed = LoopbackServer::start(|_| Reply::new(200)).await;
     let mut url = closed.url("/hunter1?token=hunter2#hunter3");
     url.set_username("hunter4").unwrap();
     url.set_password(Some("hunter5")).unwrap();
@@ -143,10 +143,10 @@ async fn secrets_are_in_no_error_and_no_log() {
 
 #[tokio::test]
 async fn the_body_of_an_answer_is_not_read() {
-    use crate::web::Step;
+    use tidewatch_fixtures::loopback::Step;
     let endless = Step::Forever(vec![b'x'; 65_536]);
     let head = Step::Send(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n".to_vec());
-    let web = Web::start(move |_| Reply::raw(vec![head.clone(), endless.clone()])).await;
+    let web = LoopbackServer::start(move |_| Reply::raw(vec![head.clone(), endless.clone()])).await;
     let fixture = Fixture::running(1.0, vec![webhook("webhook:a", web.url("/"))]).await;
     fixture.enqueue("webhook:a", &["x"]).await;
     fixture.delivered(1).await;

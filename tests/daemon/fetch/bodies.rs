@@ -8,7 +8,7 @@ use tidewatch::config::params::FetchParams;
 use tidewatch_core::time::Span;
 
 use super::{get, head, impatient, once, params, request, web};
-use crate::web::{Reply, Step};
+use tidewatch_fixtures::loopback::{Reply, Step};
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());

@@ -10,7 +10,7 @@ use tidewatch::fetch::request::FetchRequest;
 use url::Url;
 
 use super::{fetcher, get, get_with, head, impatient, internet, once, params, request, web};
-use crate::web::{Reply, Step, Web};
+use tidewatch_fixtures::loopback::{LoopbackServer, Reply, Step};
 
 #[tokio::test]
 async fn redirects_end() {
@@ -69,7 +69,7 @@ async fn only_permanent_redirects_move_a_source() {
 
 #[tokio::test]
 async fn redirects_cannot_reach_private_addresses() {
-    let inside = Web::start(|_| Reply::ok("internal secret")).await;
+    let inside = LoopbackServer::start(|_| Reply::ok("internal secret")).await;
     let port = inside.address().port();
     let fixed = FetchParams {
         resolve: vec![
@@ -103,14 +103,14 @@ async fn redirects_cannot_reach_private_addresses() {
         let permitted = FetchRequest { allow_private: true, ..asked };
         assert_eq!(get_with(&fixed, &permitted).await.unwrap().body, b"internal secret", "{host}");
         assert_eq!(inside.connections(), 1, "{host}");
-        inside.forget();
+        inside.clear_log();
     }
 }
 
 #[tokio::test]
 async fn permission_does_not_leak_through_open_connections() {
     // A connection that a permitted request left open must not be used by one without permission.
-    let inside = Web::start(|_| {
+    let inside = LoopbackServer::start(|_| {
         Reply::raw(vec![head("Content-Length: 2\r\n"), Step::Send(b"ok".to_vec()), Step::Stall])
     })
     .await;

@@ -15,7 +15,7 @@ use url::Url;
 
 mod bodies;
 mod hops;
-use crate::web::{Reply, Seen, Step, Web};
+use tidewatch_fixtures::loopback::{LoopbackServer, Reply, SeenRequest, Step};
 
 const MAX_BODY: usize = 10 * 1024 * 1024;
 
@@ -53,8 +53,8 @@ fn request(url: Url) -> FetchRequest {
     FetchRequest { url, validators: None, headers: HeaderMap::new(), allow_private: false }
 }
 
-async fn web(script: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> Web {
-    Web::start_on(internet(), script).await
+async fn web(script: impl Fn(&SeenRequest) -> Reply + Send + Sync + 'static) -> LoopbackServer {
+    LoopbackServer::start_on(internet(), script).await
 }
 
 async fn get_with(params: &FetchParams, request: &FetchRequest) -> Result<HttpAnswer, FetchError> {

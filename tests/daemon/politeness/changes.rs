@@ -2,8 +2,10 @@
 
 use tidewatch_core::time::Span;
 
-use super::world::{Site, World, rss, source};
-use crate::web::Reply;
+use super::world::{Site, World, source};
+use tidewatch_fixtures::documents::rss;
+use tidewatch_fixtures::loopback::Reply;
+use tidewatch_fixtures::source_list::source_with_budget;
 
 fn numbered(from: usize, to: usize) -> String {
     rss((from..to).map(|n| format!("item {n}")))
@@ -63,7 +65,7 @@ async fn no_overlap_is_a_gap_and_the_next_probe_comes_sooner() {
     })
     .await;
     let budget = "probes = 12, per = \"1d\", min_spacing = \"15m\"";
-    let daemon = world.start(&[super::world::with_budget("s", &site.url("/feed"), budget)]).await;
+    let daemon = world.start(&[source_with_budget("s", &site.url("/feed"), budget)]).await;
     world.until("SELECT count(*) FROM probes", |probes| probes >= 4).await;
     daemon.stop().await;
     assert_eq!(world.rows::<(i64,)>("SELECT probe_id FROM gaps").await, [(2,)]);

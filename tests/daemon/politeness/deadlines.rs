@@ -6,8 +6,10 @@ use std::collections::HashMap;
 
 use tidewatch_core::time::{Span, Timestamp};
 
-use super::world::{Site, World, monday, rss, with_budget};
-use crate::web::Reply;
+use super::world::{Site, World, monday};
+use tidewatch_fixtures::documents::rss;
+use tidewatch_fixtures::loopback::Reply;
+use tidewatch_fixtures::source_list::source_with_budget;
 
 /// Eight every hour, eight every two hours: Ω = 8·2/60 + 8·2/120 = 0.4 of a probe in a step of two minutes.
 fn bound(sites: &[Site]) -> Vec<String> {
@@ -16,7 +18,7 @@ fn bound(sites: &[Site]) -> Vec<String> {
         let gap = if nth < 8 { "1h" } else { "2h" };
         // Twice as many probes as its deadline needs; its policy uses the others.
         let budget = "probes = 48, per = \"1d\", min_spacing = \"2m\"";
-        with_budget(&format!("bound{nth}"), &site.url("/feed"), budget)
+        source_with_budget(&format!("bound{nth}"), &site.url("/feed"), budget)
             + &format!("policy = \"{}\"\nmax_gap = \"{gap}\"\ncost = 1.0\n", policies[nth % 4])
     };
     sites.iter().enumerate().map(one).collect()
@@ -26,7 +28,7 @@ fn bound(sites: &[Site]) -> Vec<String> {
 fn greedy(sites: &[Site]) -> Vec<String> {
     let one = |(nth, site): (usize, &Site)| {
         let policy = if nth % 2 == 0 { "plan" } else { "adaptive" };
-        with_budget(
+        source_with_budget(
             &format!("greedy{nth}"),
             &site.url("/feed"),
             "probes = 144, per = \"1d\", min_spacing = \"5m\"",

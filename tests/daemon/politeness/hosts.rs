@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use tidewatch_core::time::{Span, Timestamp};
 
-use super::world::{Site, World, gaps, page, rss, source, with_budget};
-use crate::web::Reply;
+use super::world::{Site, World, gaps, page, source};
+use tidewatch_fixtures::documents::rss;
+use tidewatch_fixtures::loopback::Reply;
+use tidewatch_fixtures::source_list::source_with_budget;
 
 #[tokio::test]
 async fn one_request_at_a_time_for_a_registrable_domain() {
@@ -20,7 +22,7 @@ async fn one_request_at_a_time_for_a_registrable_domain() {
     let daemon = world.start(&sources).await;
     site.visited(30).await;
     daemon.stop().await;
-    assert_eq!(site.web().high_water(), 1);
+    assert_eq!(site.web().most_in_flight(), 1);
 }
 
 #[tokio::test]
@@ -34,7 +36,7 @@ async fn different_domains_may_be_asked_at_once() {
     let daemon = world.start(&sources).await;
     // No request is answered until all have arrived.
     site.visited(4).await;
-    assert_eq!(site.web().high_water(), 4);
+    assert_eq!(site.web().most_in_flight(), 4);
     for _ in names {
         sign.notify_one();
     }
@@ -164,7 +166,8 @@ async fn the_budget_holds_in_any_window_over_restarts_reloads_and_re_added_sourc
         Reply::ok(rss((newest.saturating_sub(30)..=newest).map(|n| format!("item {n}"))))
     })
     .await;
-    let greedy = with_budget("s", &site.url("/feed"), "probes = 4, per = \"6h\", min_spacing = \"20m\"");
+    let greedy =
+        source_with_budget("s", &site.url("/feed"), "probes = 4, per = \"6h\", min_spacing = \"20m\"");
     let other = source("other", &site.url("/other"));
     let mut seen = 0;
     for round in 0..5 {
@@ -197,7 +200,8 @@ async fn a_source_added_again_during_its_probe_keeps_its_interval() {
         _ => Reply::ok(rss(["a"])),
     })
     .await;
-    let hourly = with_budget("s", &site.url("/feed"), "probes = 24, per = \"1d\", min_spacing = \"10m\"");
+    let hourly =
+        source_with_budget("s", &site.url("/feed"), "probes = 24, per = \"1d\", min_spacing = \"10m\"");
     let other = Site::start(&world, |_| Reply::ok(rss(["a"]))).await;
     let other = source("other", &other.url("/other"));
     let daemon = world.start(&[hourly.clone(), other.clone()]).await;
@@ -219,5 +223,5 @@ async fn a_source_added_again_during_its_probe_keeps_its_interval() {
     // would halve the interval. The first probe after the source was added again may come earlier.
     let too_early = |pair: &[(i64,)]| pair[1].0 - pair[0].0 < Span::from_mins(50).as_millis();
     assert!(!sent[2..].windows(2).any(too_early), "{sent:?}");
-    assert_eq!(site.web().high_water(), 1);
+    assert_eq!(site.web().most_in_flight(), 1);
 }

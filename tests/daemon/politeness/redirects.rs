@@ -2,8 +2,10 @@
 
 use tidewatch_core::time::Span;
 
-use super::world::{Site, World, gaps, rss, source, with_budget};
-use crate::web::Reply;
+use super::world::{Site, World, gaps, source};
+use tidewatch_fixtures::documents::rss;
+use tidewatch_fixtures::loopback::Reply;
+use tidewatch_fixtures::source_list::source_with_budget;
 
 /// Every six hours.
 const QUARTER_DAYS: &str = "probes = 4, per = \"1d\", min_spacing = \"6h\"";
@@ -16,7 +18,7 @@ async fn a_permanent_redirect_is_adopted_after_five_proofs_over_three_days() {
         _ => Reply::ok(rss(["a"])).header("ETag", "\"1\""),
     })
     .await;
-    let sources = [with_budget("s", &site.url("/old"), QUARTER_DAYS)];
+    let sources = [source_with_budget("s", &site.url("/old"), QUARTER_DAYS)];
     let daemon = world.start(&sources).await;
     // A restart neither forgets the proof nor counts it twice.
     site.visited_at("/new", 4).await;
@@ -75,7 +77,7 @@ async fn a_temporary_redirect_is_never_adopted() {
     let sources: Vec<String> = sites
         .iter()
         .enumerate()
-        .map(|(n, site)| with_budget(&format!("s{n}"), &site.url("/old"), QUARTER_DAYS))
+        .map(|(n, site)| source_with_budget(&format!("s{n}"), &site.url("/old"), QUARTER_DAYS))
         .collect();
     let daemon = world.start(&sources).await;
     for site in &sites {

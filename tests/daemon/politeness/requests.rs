@@ -2,8 +2,9 @@
 
 use tidewatch_core::time::Span;
 
-use super::world::{Site, World, gaps, page, rss, source};
-use crate::web::Reply;
+use super::world::{Site, World, gaps, page, source};
+use tidewatch_fixtures::documents::rss;
+use tidewatch_fixtures::loopback::Reply;
 
 #[tokio::test]
 async fn every_request_is_a_get_with_an_agent_and_without_cookie_or_referer() {

@@ -6,8 +6,10 @@ use std::collections::HashSet;
 use serde_json::Value;
 use tidewatch_core::time::{Span, Timestamp};
 
-use super::world::{Site, World, monday, rss, with_budget};
-use crate::web::Reply;
+use super::world::{Site, World, monday};
+use tidewatch_fixtures::documents::rss;
+use tidewatch_fixtures::loopback::Reply;
+use tidewatch_fixtures::source_list::source_with_budget;
 
 const ITEMS_PER_DAY: i64 = 20;
 
@@ -47,8 +49,9 @@ fn rule(window: &str, target: &str) -> String {
 async fn probes_come_when_updates_are_predicted() {
     let world = World::new(12_000.0);
     let site = Site::start(&world, |visit| Reply::ok(feed(visit.at))).await;
-    let source = with_budget("s", &site.url("/feed"), "probes = 280, per = \"1d\", min_spacing = \"5m\"")
-        + "policy = \"profile\"\n";
+    let source =
+        source_with_budget("s", &site.url("/feed"), "probes = 280, per = \"1d\", min_spacing = \"5m\"")
+            + "policy = \"profile\"\n";
     let target = "[deliver.sink]\nexec = [\"/bin/true\"]\n".to_owned();
     let daemon = world.start(&[source, rule("1h", "exec:sink"), target]).await;
     // The rhythm is known from the first probe on: the feed shows ten days.
@@ -80,7 +83,8 @@ async fn probes_come_when_updates_are_predicted() {
 async fn rules_never_exceed_the_budget() {
     let world = World::new(12_000.0);
     let site = Site::start(&world, |visit| Reply::ok(feed(visit.at))).await;
-    let source = with_budget("s", &site.url("/feed"), "probes = 6, per = \"1d\", min_spacing = \"90m\"");
+    let source =
+        source_with_budget("s", &site.url("/feed"), "probes = 6, per = \"1d\", min_spacing = \"90m\"");
     let target = "[deliver.sink]\nexec = [\"/bin/true\"]\n".to_owned();
     let daemon = world.start(&[source, rule("30m", "exec:sink"), target]).await;
     world.pass(Span::from_hours(40)).await;
@@ -112,7 +116,8 @@ async fn a_webhook_that_was_down_for_an_hour_catches_up_in_order() {
         Reply::new(if visit.at - begin < Span::from_hours(1) { 503 } else { 200 })
     })
     .await;
-    let source = with_budget("s", &site.url("/feed"), "probes = 720, per = \"1d\", min_spacing = \"1m\"");
+    let source =
+        source_with_budget("s", &site.url("/feed"), "probes = 720, per = \"1d\", min_spacing = \"1m\"");
     let target = format!("[deliver.hook]\nwebhook = \"{}\"\nallow_private = true\n", hook.url("/"));
     let daemon = world.start(&[source, rule("10m", "webhook:hook"), target]).await;
     world.until("SELECT count(*) FROM updates WHERE key = 'item 22'", |found| found == 1).await;

@@ -2,8 +2,10 @@
 
 use tidewatch_core::time::{Span, Timestamp};
 
-use super::world::{Site, Visit, World, gaps, rss, rss_with, source};
-use crate::web::Reply;
+use super::world::{Site, Visit, World, gaps, source};
+use tidewatch_fixtures::documents::{rss, rss_with};
+use tidewatch_fixtures::loopback::Reply;
+use tidewatch_fixtures::source_list::source_with_budget;
 
 fn http_date(at: Timestamp) -> String {
     let at = std::time::UNIX_EPOCH + std::time::Duration::from_millis(at.as_millis().unsigned_abs());
@@ -192,8 +194,8 @@ async fn a_bare_429_backs_off_and_a_limit_that_names_its_end_is_kept() {
     let budget = "probes = 288, per = \"1d\", min_spacing = \"5m\"";
     let daemon = world
         .start(&[
-            super::world::with_budget("bare", &bare.url("/feed"), budget),
-            super::world::with_budget("limited", &limited.url("/feed"), budget),
+            source_with_budget("bare", &bare.url("/feed"), budget),
+            source_with_budget("limited", &limited.url("/feed"), budget),
         ])
         .await;
     let by_bare = gaps(&bare.visited(5).await);

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-use super::world::{Site, Visit, World, rss, source};
-use crate::web::Reply;
+use super::world::{Site, Visit, World, source};
+use tidewatch_fixtures::documents::rss;
+use tidewatch_fixtures::loopback::Reply;
 
 /// `If-None-Match` and `If-Modified-Since` of a request.
 fn conditions(visit: &Visit) -> (Option<Vec<u8>>, Option<Vec<u8>>) {

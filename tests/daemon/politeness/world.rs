@@ -1,6 +1,5 @@
 //! A store, a clock, a daemon that runs on them, and recording servers on loopback.
 
-use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,7 +15,8 @@ use tidewatch_core::time::{Span, Timestamp};
 use tokio::sync::{mpsc, oneshot, watch};
 use url::Url;
 
-use crate::web::{Reply, Seen, Web};
+use tidewatch_fixtures::loopback::{LoopbackServer, Reply, SeenRequest};
+use tidewatch_fixtures::source_list::source_with_budget;
 
 /// A wait that takes longer, in real time, fails the test.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -165,12 +165,12 @@ impl Daemon {
 pub struct Visit {
     /// On the daemon's clock.
     pub at: Timestamp,
-    pub seen: Seen,
+    pub seen: SeenRequest,
 }
 
 /// A recording server on loopback.
 pub struct Site {
-    web: Web,
+    web: LoopbackServer,
     log: Arc<Mutex<Vec<Visit>>>,
 }
 
@@ -179,8 +179,10 @@ impl Site {
     pub async fn start(world: &World, script: impl Fn(&Visit) -> Reply + Send + Sync + 'static) -> Self {
         let log = Arc::new(Mutex::new(Vec::new()));
         let (clock, noted) = (world.clock.clone(), Arc::clone(&log));
-        let paced = Some(world.clock.clone());
-        let web = Web::start_for(paced, Ipv4Addr::LOCALHOST.into(), move |seen| {
+        let paced = world.clock.clone();
+        // The clock runs while an answer is delayed on purpose.
+        let during_delay = Box::new(move || -> Box<dyn Send> { Box::new(paced.waiting()) });
+        let web = LoopbackServer::start_with_delays(during_delay, move |seen| {
             // Before any answer, so never later than the end of the probe.
             let visit = Visit { at: clock.now(), seen: seen.clone() };
             noted.lock().unwrap().push(visit.clone());
@@ -198,7 +200,7 @@ impl Site {
         self.web.url_as(name, path)
     }
 
-    pub fn web(&self) -> &Web {
+    pub fn web(&self) -> &LoopbackServer {
         &self.web
     }
 
@@ -247,38 +249,10 @@ pub fn gaps(visits: &[Visit]) -> Vec<Span> {
 
 /// A source with a budget of its own that lets it be probed every quarter of an hour.
 pub fn source(name: &str, url: &Url) -> String {
-    with_budget(name, url, "probes = 96, per = \"1d\", min_spacing = \"15m\"")
-}
-
-/// A source with this budget.
-pub fn with_budget(name: &str, url: &Url, budget: &str) -> String {
-    format!(
-        "[[source]]\nname = \"{name}\"\nurl = \"{url}\"\nallow_private = true\nbudget = {{ {budget} }}\n"
-    )
+    source_with_budget(name, url, "probes = 96, per = \"1d\", min_spacing = \"15m\"")
 }
 
 /// A page rather than a feed.
 pub fn page(name: &str, url: &Url) -> String {
     format!("{}kind = \"page\"\n", source(name, url))
-}
-
-/// An RSS feed with these items and these extra elements of its channel.
-pub fn rss_with(channel: &str, items: impl IntoIterator<Item = impl AsRef<str>>) -> String {
-    let items: String = items
-        .into_iter()
-        .map(|item| {
-            let item = item.as_ref();
-            format!("<item><guid isPermaLink=\"false\">{item}</guid><title>About {item}</title></item>")
-        })
-        .collect();
-    format!(
-        "<?xml version=\"1.0\"?><rss version=\"2.0\" \
-         xmlns:sy=\"http://purl.org/rss/1.0/modules/syndication/\"><channel><title>A feed</title>\
-         <link>http://feed.example/</link>{channel}{items}</channel></rss>"
-    )
-}
-
-/// An RSS feed with these items.
-pub fn rss(items: impl IntoIterator<Item = impl AsRef<str>>) -> String {
-    rss_with("", items)
 }

@@ -3,8 +3,10 @@
 use std::io::Read;
 use std::process::{Output, Stdio};
 
-use super::daemon::{BRISK, Home, rss, soon, source};
-use crate::web::{Reply, Web};
+use super::daemon::{BRISK, Home, soon};
+use tidewatch_fixtures::documents::rss;
+use tidewatch_fixtures::loopback::{LoopbackServer, Reply};
+use tidewatch_fixtures::source_list::source_with_budget;
 
 /// First contacts spread over hours.
 const DAILY: &str = "probes = 1, per = \"1d\", min_spacing = \"1d\"";
@@ -36,7 +38,7 @@ async fn check_reports_fine_or_the_faults() {
 
 #[tokio::test]
 async fn commands_work_beside_a_running_daemon_and_without_one() {
-    let web = Web::start(|seen| {
+    let web = LoopbackServer::start(|seen| {
         Reply::ok(rss((0..=seen.order).map(|n| n.to_string())))
             .header("ETag", format!("W/\"{}\"", seen.order))
     })
@@ -44,7 +46,10 @@ async fn commands_work_beside_a_running_daemon_and_without_one() {
     let home = Home::new();
     // `lazy` has two probes an hour: one by the daemon and one by hand.
     let lazy = "probes = 2, per = \"1h\", min_spacing = \"0s\"";
-    home.write(&[source("brisk", &web.url("/brisk"), BRISK), source("lazy", &web.url("/lazy"), lazy)]);
+    home.write(&[
+        source_with_budget("brisk", &web.url("/brisk"), BRISK),
+        source_with_budget("lazy", &web.url("/lazy"), lazy),
+    ]);
     let (code, _, err) = text(&home.run(&["status"]).await);
     assert_eq!(code, Some(69), "{err}");
     assert!(err.contains("no store yet"), "{err}");
@@ -99,13 +104,17 @@ async fn commands_work_beside_a_running_daemon_and_without_one() {
 
 #[tokio::test]
 async fn a_probe_by_hand_is_conditional_and_counts() {
-    let web = Web::start(|seen| match seen.order {
+    let web = LoopbackServer::start(|seen| match seen.order {
         0 => Reply::ok(rss(["a"])).header("ETag", "W/\"1\""),
         _ => Reply::new(304),
     })
     .await;
     let home = Home::new();
-    home.write(&[source("s", &web.url("/feed"), "probes = 2, per = \"1h\", min_spacing = \"0s\"")]);
+    home.write(&[source_with_budget(
+        "s",
+        &web.url("/feed"),
+        "probes = 2, per = \"1h\", min_spacing = \"0s\"",
+    )]);
     let (code, out, err) = text(&home.run(&["probe", "s"]).await);
     assert_eq!(
         (code, out.as_str()),
@@ -124,7 +133,7 @@ async fn a_probe_by_hand_is_conditional_and_counts() {
 
 #[tokio::test]
 async fn status_over_a_period_reports_how_probes_were_spent() {
-    let web = Web::start(|seen| match seen.order {
+    let web = LoopbackServer::start(|seen| match seen.order {
         0 => Reply::ok(rss(["a"])).header("ETag", "\"1\""),
         1 => Reply::new(304),
         2 => Reply::ok(rss(["a", "b", "c"])),
@@ -133,8 +142,8 @@ async fn status_over_a_period_reports_how_probes_were_spent() {
     .await;
     let home = Home::new();
     home.write(&[
-        source("unasked", &web.url("/other"), DAILY),
-        source("busy", &web.url("/feed"), "probes = 4, per = \"1h\", min_spacing = \"0s\""),
+        source_with_budget("unasked", &web.url("/other"), DAILY),
+        source_with_budget("busy", &web.url("/feed"), "probes = 4, per = \"1h\", min_spacing = \"0s\""),
     ]);
     for ends in [0, 0, 0, 1] {
         let (code, out, err) = text(&home.run(&["probe", "busy"]).await);
@@ -188,11 +197,12 @@ async fn status_over_a_period_reports_how_probes_were_spent() {
 
 #[tokio::test]
 async fn a_closed_pipe_is_no_error() {
-    let web = Web::start(|_| Reply::ok(rss(["a"]))).await;
+    let web = LoopbackServer::start(|_| Reply::ok(rss(["a"]))).await;
     let home = Home::new();
     // More than a pipe holds.
-    let many: Vec<String> =
-        (0..3000).map(|n| source(&format!("source {n}"), &web.url(&format!("/{n}")), DAILY)).collect();
+    let many: Vec<String> = (0..3000)
+        .map(|n| source_with_budget(&format!("source {n}"), &web.url(&format!("/{n}")), DAILY))
+        .collect();
     home.write(&many);
     let mut daemon = home.start();
     home.until("SELECT count(next_probe_at) FROM sources", |n| n == 3000).await;

@@ -10,7 +10,6 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteRow};
 use sqlx::{ConnectOptions, FromRow, SqliteConnection};
 use tempfile::TempDir;
 use tidewatch::clock::{Stopwatch, patience, real_pause};
-use url::Url;
 
 /// A wait that takes longer fails the test.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -228,30 +227,8 @@ impl Drop for Daemon {
     }
 }
 
-/// A source with this budget.
-pub fn source(name: &str, url: &Url, budget: &str) -> String {
-    format!(
-        "[[source]]\nname = \"{name}\"\nurl = \"{url}\"\nallow_private = true\nbudget = {{ {budget} }}\n"
-    )
-}
-
 /// A few probes a second.
 pub const BRISK: &str = "probes = 20, per = \"5s\", min_spacing = \"100ms\"";
 
 /// One probe at once (first contacts are spread over the spacing), and the next after an hour.
 pub const LAZY: &str = "probes = 1, per = \"1h\", min_spacing = \"0s\"";
-
-/// An RSS feed with these items.
-pub fn rss(items: impl IntoIterator<Item = impl AsRef<str>>) -> String {
-    let items: String = items
-        .into_iter()
-        .map(|item| {
-            let item = item.as_ref();
-            format!("<item><guid isPermaLink=\"false\">{item}</guid><title>About {item}</title></item>")
-        })
-        .collect();
-    format!(
-        "<?xml version=\"1.0\"?><rss version=\"2.0\"><channel><title>A feed</title>\
-         <link>http://feed.example/</link>{items}</channel></rss>"
-    )
-}

@@ -5,8 +5,10 @@ use std::io::Write;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use super::daemon::{BRISK, Home, rss, source, until};
-use crate::web::{Reply, Web};
+use super::daemon::{BRISK, Home, until};
+use tidewatch_fixtures::documents::rss;
+use tidewatch_fixtures::loopback::{LoopbackServer, Reply};
+use tidewatch_fixtures::source_list::source_with_budget;
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
@@ -39,13 +41,13 @@ async fn a_hostile_document_costs_one_failed_probe_and_the_others_go_on() {
     ];
     let mut webs = Vec::new();
     for (name, reply) in documents {
-        webs.push((name, Web::start(move |_| reply.clone()).await));
+        webs.push((name, LoopbackServer::start(move |_| reply.clone()).await));
     }
-    let good = Web::start(|seen| Reply::ok(rss((0..=seen.order).map(|n| n.to_string())))).await;
+    let good = LoopbackServer::start(|seen| Reply::ok(rss((0..=seen.order).map(|n| n.to_string())))).await;
     let home = Home::new();
     let mut sources: Vec<String> =
-        webs.iter().map(|(name, web)| source(name, &web.url("/feed"), BRISK)).collect();
-    sources.push(source("good", &good.url("/feed"), BRISK));
+        webs.iter().map(|(name, web)| source_with_budget(name, &web.url("/feed"), BRISK)).collect();
+    sources.push(source_with_budget("good", &good.url("/feed"), BRISK));
     home.write(&sources);
     let mut daemon = home.start();
     until("all were asked", || webs.iter().all(|(_, web)| !web.requests().is_empty())).await;

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use tidewatch::clock::real_pause;
 
-use super::daemon::{Home, rss, soon, source, until};
-use crate::web::{Reply, Web};
+use super::daemon::{Home, soon, until};
+use tidewatch_fixtures::documents::rss;
+use tidewatch_fixtures::loopback::{LoopbackServer, Reply};
+use tidewatch_fixtures::source_list::source_with_budget;
 
 const ROUNDS: usize = 50;
 const PROBES: usize = 5;
@@ -31,7 +33,7 @@ async fn fifty_kills_lose_no_item_repeat_none_and_exceed_no_budget() {
     for _ in 0..3 {
         let asked = AtomicUsize::new(0);
         webs.push(
-            Web::start(move |_| {
+            LoopbackServer::start(move |_| {
                 // One more with every request; the answer takes a varying moment.
                 let newest = asked.fetch_add(1, Ordering::SeqCst);
                 let pause = Duration::from_millis([0, 2, 10, 25][newest % 4]);
@@ -45,7 +47,7 @@ async fn fifty_kills_lose_no_item_repeat_none_and_exceed_no_budget() {
     let sources: Vec<String> = webs
         .iter()
         .enumerate()
-        .map(|(n, web)| source(&format!("s{n}"), &web.url("/feed"), &budget))
+        .map(|(n, web)| source_with_budget(&format!("s{n}"), &web.url("/feed"), &budget))
         .collect();
     home.write(&sources);
     let total = || webs.iter().map(|web| web.requests().len()).sum::<usize>();

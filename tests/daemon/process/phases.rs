@@ -4,8 +4,10 @@ use serde_json::Value;
 use tidewatch::clock::Clock;
 use tidewatch_core::time::{Span, Timestamp};
 
-use super::daemon::{Home, rss, source};
-use crate::web::{Reply, Web};
+use super::daemon::Home;
+use tidewatch_fixtures::documents::rss;
+use tidewatch_fixtures::loopback::{LoopbackServer, Reply};
+use tidewatch_fixtures::source_list::source_with_budget;
 
 const BUDGET: &str = "probes = 96, per = \"1d\", min_spacing = \"10m\"";
 
@@ -36,9 +38,12 @@ fn under<'t>(text: &'t str, heading: &str) -> Vec<&'t str> {
 
 #[tokio::test]
 async fn bursts_and_silences_are_explained() {
-    let web = Web::start(|_| Reply::ok(rss(["a"]))).await;
+    let web = LoopbackServer::start(|_| Reply::ok(rss(["a"]))).await;
     let home = Home::new();
-    home.write(&[source("busy", &web.url("/busy"), BUDGET), source("silent", &web.url("/silent"), BUDGET)]);
+    home.write(&[
+        source_with_budget("busy", &web.url("/busy"), BUDGET),
+        source_with_budget("silent", &web.url("/silent"), BUDGET),
+    ]);
     for name in ["busy", "silent"] {
         printed(&home, &["probe", name]).await;
     }
@@ -127,7 +132,7 @@ async fn bursts_and_silences_are_explained() {
     assert!(line("silent").contains(" planned, quiet "), "{table}");
 
     // A configured policy is used also in a burst.
-    home.write(&[source("busy", &web.url("/busy"), BUDGET) + "policy = \"uniform\"\n"]);
+    home.write(&[source_with_budget("busy", &web.url("/busy"), BUDGET) + "policy = \"uniform\"\n"]);
     sqlx::query("UPDATE sources SET policy = 'uniform'").execute(&mut store).await.unwrap();
     let busy = printed(&home, &["explain", "busy"]).await;
     assert!(under(&busy, "burst")[1].starts_with("no extra probes: the policy is uniform"), "{busy}");

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use tidewatch::clock::Clock;
 
-use super::daemon::{Home, soon, source, until};
-use crate::web::{Reply, Web};
+use super::daemon::{Home, soon, until};
+use tidewatch_fixtures::loopback::{LoopbackServer, Reply};
+use tidewatch_fixtures::source_list::source_with_budget;
 
 /// The wall clock and the server's may run apart while the one is being disciplined.
 const READING: Duration = Duration::from_millis(5);
@@ -33,12 +34,12 @@ const BY_PLAN: &str = "SELECT count(*) FROM probes WHERE policy = 'plan'";
 #[tokio::test]
 async fn a_known_source_is_probed_by_plan_also_after_a_kill_and_a_reload() {
     let feed = hourly();
-    let web = Web::start(move |_| Reply::ok(feed.clone())).await;
+    let web = LoopbackServer::start(move |_| Reply::ok(feed.clone())).await;
     let home = Home::new();
     let budget = |probes| format!("probes = {probes}, per = \"4s\", min_spacing = \"100ms\"");
     home.write(&[
-        source("s", &web.url("/feed"), &budget(12)),
-        source("spread", &web.url("/other"), &budget(12)) + "policy = \"uniform\"\n",
+        source_with_budget("s", &web.url("/feed"), &budget(12)),
+        source_with_budget("spread", &web.url("/other"), &budget(12)) + "policy = \"uniform\"\n",
     ]);
     let mut daemon = home.start();
     home.until("SELECT count(*) FROM histories", |known| known == 2).await;
@@ -82,7 +83,7 @@ async fn a_known_source_is_probed_by_plan_also_after_a_kill_and_a_reload() {
     home.until(BY_PLAN, |n| n > probes + 2).await;
 
     // Another budget, another plan.
-    home.write(&[source("s", &web.url("/feed"), &budget(2))]);
+    home.write(&[source_with_budget("s", &web.url("/feed"), &budget(2))]);
     daemon.signal("HUP");
     home.until("SELECT count(*) FROM events WHERE kind = 'reloaded'", |n| n == 1).await;
     home.until(LATEST, |n| (0..=2).contains(&n)).await;

@@ -10,14 +10,16 @@ use std::time::Duration;
 use serde_json::Value;
 use tidewatch::clock::real_pause;
 
-use super::daemon::{Home, rss, soon, source, until};
-use crate::web::{Reply, Web};
+use super::daemon::{Home, soon, until};
+use tidewatch_fixtures::documents::rss;
+use tidewatch_fixtures::loopback::{LoopbackServer, Reply};
+use tidewatch_fixtures::source_list::source_with_budget;
 
 /// A few probes a second.
 const BUDGET: &str = "probes = 5, per = \"1s\", min_spacing = \"100ms\"";
 
 /// A program that appends its input to a file, and a webhook.
-fn targets(file: &Path, hook: &Web) -> String {
+fn targets(file: &Path, hook: &LoopbackServer) -> String {
     let script = format!("cat >> '{}'", file.display());
     format!(
         "[deliver.file]\nexec = [\"/bin/sh\", \"-c\", {script:?}]\n\
@@ -33,7 +35,7 @@ fn written(file: &Path) -> Vec<Value> {
 }
 
 /// The documents that a webhook got, in their order.
-fn posted(hook: &Web) -> Vec<Value> {
+fn posted(hook: &LoopbackServer) -> Vec<Value> {
     let posts = hook.requests().into_iter().filter(|seen| seen.method == "POST");
     posts.map(|seen| serde_json::from_slice(&seen.body).unwrap()).collect()
 }
@@ -46,16 +48,16 @@ fn titles(document: &Value) -> Vec<&str> {
 async fn a_feed_triggers_a_rule_and_the_text_of_a_page_is_delivered() {
     let items = Arc::new(Mutex::new(vec!["old".to_owned()]));
     let shown = Arc::clone(&items);
-    let feed = Web::start(move |_| Reply::ok(rss(shown.lock().unwrap().iter().rev()))).await;
+    let feed = LoopbackServer::start(move |_| Reply::ok(rss(shown.lock().unwrap().iter().rev()))).await;
     let text = Arc::new(Mutex::new("price 0".to_owned()));
     let shown = Arc::clone(&text);
-    let page = Web::start(move |seen| match seen.path.as_str() {
+    let page = LoopbackServer::start(move |seen| match seen.path.as_str() {
         "/robots.txt" => Reply::new(404),
         _ => Reply::ok(format!("<title>Prices</title><p>{}</p>", shown.lock().unwrap()))
             .header("Content-Type", "text/html"),
     })
     .await;
-    let hook = Web::start(|_| Reply::new(204)).await;
+    let hook = LoopbackServer::start(|_| Reply::new(204)).await;
     let home = Home::new();
     let file = home.path("documents.jsonl");
     let rule = "[[profile]]\nname = \"shopping\"\nsources = [\"prices\"]\n\
@@ -63,8 +65,9 @@ async fn a_feed_triggers_a_rule_and_the_text_of_a_page_is_delivered() {
          query = { fields = [\"title\", \"text\"], where = \"text ~ 'price \\\\d'\" }\n\
          trigger = { of = [\"news\"], where = \"title contains 'SALE'\" }\n\
          life = { window = \"1s\" }\ndeliver = [\"exec:file\", \"webhook:hook\"]\n";
-    let prices = source("prices", &page.url("/prices"), BUDGET) + "kind = \"page\"\npolicy = \"profile\"\n";
-    let news = source("news", &feed.url("/feed"), BUDGET);
+    let prices = source_with_budget("prices", &page.url("/prices"), BUDGET)
+        + "kind = \"page\"\npolicy = \"profile\"\n";
+    let news = source_with_budget("news", &feed.url("/feed"), BUDGET);
     home.write(&[news, prices, rule.to_owned(), targets(&file, &hook)]);
     let mut daemon = home.start();
     home.until("SELECT count(*) FROM sources WHERE last_look_at IS NOT NULL", |probed| probed == 2).await;
@@ -141,7 +144,7 @@ const ROUNDS: usize = 50;
 async fn fifty_kills_lose_no_document_and_repeats_have_the_same_key() {
     let (asked, silent) = (AtomicUsize::new(0), Arc::new(AtomicBool::new(false)));
     let quiet = Arc::clone(&silent);
-    let feed = Web::start(move |_| {
+    let feed = LoopbackServer::start(move |_| {
         let more = usize::from(!quiet.load(Ordering::SeqCst));
         let newest = asked.fetch_add(more, Ordering::SeqCst) + more;
         Reply::ok(rss((newest.saturating_sub(100)..=newest).map(|n| format!("item {n}"))))
@@ -149,7 +152,7 @@ async fn fifty_kills_lose_no_document_and_repeats_have_the_same_key() {
     })
     .await;
     let answers = AtomicUsize::new(0);
-    let hook = Web::start(move |_| {
+    let hook = LoopbackServer::start(move |_| {
         // Now and then the answer is lost, or is none.
         match answers.fetch_add(1, Ordering::SeqCst) {
             12 | 25 => Reply::new(503),
@@ -165,7 +168,11 @@ async fn fifty_kills_lose_no_document_and_repeats_have_the_same_key() {
          life = { window = \"1s\" }\ndeliver = [\"exec:file\", \"webhook:hook\"]\n\
          [[profile.rule]]\nname = \"three at a time\"\ntrigger = { every = 3 }\n\
          life = { window = \"1s\" }\ndeliver = [\"webhook:hook\"]\n";
-    home.write(&[source("feed", &feed.url("/feed"), BUDGET), rule.to_owned(), targets(&file, &hook)]);
+    home.write(&[
+        source_with_budget("feed", &feed.url("/feed"), BUDGET),
+        rule.to_owned(),
+        targets(&file, &hook),
+    ]);
     let mut daemon = home.start();
     home.until("SELECT count(*) FROM items", |known| known >= 1).await;
     for round in 0..ROUNDS {
@@ -225,7 +232,7 @@ async fn fifty_kills_lose_no_document_and_repeats_have_the_same_key() {
 #[tokio::test]
 async fn a_program_that_hangs_is_killed_and_delays_no_probe() {
     let asked = AtomicUsize::new(0);
-    let feed = Web::start(move |_| {
+    let feed = LoopbackServer::start(move |_| {
         let newest = asked.fetch_add(1, Ordering::SeqCst);
         Reply::ok(rss((newest.saturating_sub(100)..=newest).map(|n| format!("item {n}"))))
     })
@@ -234,7 +241,7 @@ async fn a_program_that_hangs_is_killed_and_delays_no_probe() {
     let rule = "[[profile]]\nname = \"all\"\nsources = [\"feed\"]\n\
          [[profile.rule]]\nname = \"each\"\nlife = { window = \"1s\" }\ndeliver = [\"exec:hang\"]\n\
          [deliver.hang]\nexec = [\"/bin/sleep\", \"1000\"]\ntimeout = \"1500ms\"\n";
-    home.write(&[source("feed", &feed.url("/feed"), BUDGET), rule.to_owned()]);
+    home.write(&[source_with_budget("feed", &feed.url("/feed"), BUDGET), rule.to_owned()]);
     let mut daemon = home.start();
     home.until("SELECT count(*) FROM deliveries", |waiting| waiting > 0).await;
     let before = feed.requests().len();
@@ -256,18 +263,18 @@ async fn a_program_that_hangs_is_killed_and_delays_no_probe() {
 async fn a_reload_adds_rules_and_targets_and_a_restart_keeps_triggered_rules() {
     let items = Arc::new(Mutex::new(vec!["old".to_owned()]));
     let shown = Arc::clone(&items);
-    let feed = Web::start(move |_| Reply::ok(rss(shown.lock().unwrap().iter().rev()))).await;
-    let page = Web::start(|seen| match seen.path.as_str() {
+    let feed = LoopbackServer::start(move |_| Reply::ok(rss(shown.lock().unwrap().iter().rev()))).await;
+    let page = LoopbackServer::start(|seen| match seen.path.as_str() {
         "/robots.txt" => Reply::new(404),
         _ => Reply::ok("<p>x</p>").header("Content-Type", "text/html"),
     })
     .await;
-    let hook = Web::start(|_| Reply::new(204)).await;
+    let hook = LoopbackServer::start(|_| Reply::new(204)).await;
     let home = Home::new();
     let file = home.path("documents.jsonl");
     let sources = [
-        source("news", &feed.url("/feed"), BUDGET),
-        source("page", &page.url("/page"), BUDGET) + "kind = \"page\"\npolicy = \"profile\"\n",
+        source_with_budget("news", &feed.url("/feed"), BUDGET),
+        source_with_budget("page", &page.url("/page"), BUDGET) + "kind = \"page\"\npolicy = \"profile\"\n",
     ];
     home.write(&sources);
     let mut daemon = home.start();

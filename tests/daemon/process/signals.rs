@@ -5,14 +5,16 @@ use std::time::Duration;
 
 use tidewatch_core::observe::compare::key_hash;
 
-use super::daemon::{BRISK, Home, LAZY, rss, soon, source, until};
-use crate::web::{Reply, Step, Web};
+use super::daemon::{BRISK, Home, LAZY, soon, until};
+use tidewatch_fixtures::documents::rss;
+use tidewatch_fixtures::loopback::{LoopbackServer, Reply, Step};
+use tidewatch_fixtures::source_list::source_with_budget;
 
 #[tokio::test]
 async fn the_service_manager_gets_ready_status_and_watchdog_messages() {
-    let web = Web::start(|_| Reply::ok(rss(["a"]))).await;
+    let web = LoopbackServer::start(|_| Reply::ok(rss(["a"]))).await;
     let home = Home::new();
-    home.write(&[source("s", &web.url("/feed"), BRISK)]);
+    home.write(&[source_with_budget("s", &web.url("/feed"), BRISK)]);
     let mut daemon = home.start_as_service();
     let messages = daemon.wait_for_message("READY=1").await;
     assert!(messages.last().unwrap().contains("STATUS=watching 1 sources"), "{messages:?}");
@@ -30,9 +32,9 @@ async fn the_service_manager_gets_ready_status_and_watchdog_messages() {
 
 #[tokio::test]
 async fn a_service_manager_that_does_not_read_delays_nothing() {
-    let web = Web::start(|_| Reply::ok(rss(["a"]))).await;
+    let web = LoopbackServer::start(|_| Reply::ok(rss(["a"]))).await;
     let home = Home::new();
-    home.write(&[source("s", &web.url("/feed"), BRISK)]);
+    home.write(&[source_with_budget("s", &web.url("/feed"), BRISK)]);
     let mut daemon = home.start_as_service();
     let manager = home.path("notify");
     let sender = std::os::unix::net::UnixDatagram::unbound().unwrap();
@@ -48,9 +50,9 @@ async fn a_service_manager_that_does_not_read_delays_nothing() {
 
 #[tokio::test]
 async fn a_hangup_applies_the_changed_list_and_causes_no_probe() {
-    let web = Web::start(|_| Reply::ok(rss(["a"]))).await;
+    let web = LoopbackServer::start(|_| Reply::ok(rss(["a"]))).await;
     let home = Home::new();
-    let of = |name: &str, budget| source(name, &web.url(&format!("/{name}")), budget);
+    let of = |name: &str, budget| source_with_budget(name, &web.url(&format!("/{name}")), budget);
     let stays = [of("lazy", LAZY), of("brisk", BRISK)];
     home.write(&[stays[0].clone(), stays[1].clone(), of("leaves", BRISK)]);
     let asked = |path: &str| web.requests().iter().filter(|seen| seen.path == format!("/{path}")).count();
@@ -93,9 +95,9 @@ async fn a_hangup_applies_the_changed_list_and_causes_no_probe() {
 
 #[tokio::test]
 async fn a_hangup_with_a_faulty_file_changes_nothing() {
-    let web = Web::start(|_| Reply::ok(rss(["a"]))).await;
+    let web = LoopbackServer::start(|_| Reply::ok(rss(["a"]))).await;
     let home = Home::new();
-    home.write(&[source("s", &web.url("/feed"), BRISK)]);
+    home.write(&[source_with_budget("s", &web.url("/feed"), BRISK)]);
     let mut daemon = home.start_as_service();
     daemon.wait_for_message("READY=1").await;
     soon("a first probe", web.arrived(1)).await;
@@ -110,7 +112,10 @@ async fn a_hangup_with_a_faulty_file_changes_nothing() {
     let before = web.requests().len();
     soon("the old list goes on", web.arrived(before + 3)).await;
     // A valid file is accepted again.
-    home.write(&[source("s", &web.url("/feed"), BRISK), source("t", &web.url("/other"), BRISK)]);
+    home.write(&[
+        source_with_budget("s", &web.url("/feed"), BRISK),
+        source_with_budget("t", &web.url("/other"), BRISK),
+    ]);
     daemon.signal("HUP");
     daemon.wait_for_message("STATUS=reloaded").await;
     until("the new one is asked", || web.requests().iter().any(|seen| seen.path == "/other")).await;
@@ -128,7 +133,7 @@ async fn answers_before_the_end_are_in_the_store() {
     for name in 0..24 {
         let asked = AtomicUsize::new(0);
         webs.push(
-            Web::start(move |_| {
+            LoopbackServer::start(move |_| {
                 let n = asked.fetch_add(1, Ordering::SeqCst);
                 Reply::ok(rss(shown(name, n))).slowly(Duration::from_millis(300))
             })
@@ -139,13 +144,13 @@ async fn answers_before_the_end_are_in_the_store() {
     let sources: Vec<String> = webs
         .iter()
         .enumerate()
-        .map(|(name, web)| source(&format!("s{name}"), &web.url("/feed"), BRISK))
+        .map(|(name, web)| source_with_budget(&format!("s{name}"), &web.url("/feed"), BRISK))
         .collect();
     home.write(&sources);
     let mut daemon = home.start();
     until("many requests are under way", || {
         let total: usize = webs.iter().map(|web| web.requests().len()).sum();
-        let under_way: usize = webs.iter().map(Web::in_flight).sum();
+        let under_way: usize = webs.iter().map(LoopbackServer::in_flight).sum();
         total > 60 && under_way > 8
     })
     .await;
@@ -176,9 +181,9 @@ async fn answers_before_the_end_are_in_the_store() {
 
 #[tokio::test]
 async fn a_silent_server_delays_the_end_by_ten_seconds_at_most() {
-    let web = Web::start(|_| Reply::raw(vec![Step::Stall])).await;
+    let web = LoopbackServer::start(|_| Reply::raw(vec![Step::Stall])).await;
     let home = Home::new();
-    home.write(&[source("s", &web.url("/feed"), BRISK)]);
+    home.write(&[source_with_budget("s", &web.url("/feed"), BRISK)]);
     let mut daemon = home.start();
     soon("a request", web.arrived(1)).await;
     daemon.stop().await;
@@ -191,9 +196,9 @@ async fn a_silent_server_delays_the_end_by_ten_seconds_at_most() {
 
 #[tokio::test]
 async fn a_second_signal_aborts_at_once() {
-    let web = Web::start(|_| Reply::raw(vec![Step::Stall])).await;
+    let web = LoopbackServer::start(|_| Reply::raw(vec![Step::Stall])).await;
     let home = Home::new();
-    home.write(&[source("s", &web.url("/feed"), BRISK)]);
+    home.write(&[source_with_budget("s", &web.url("/feed"), BRISK)]);
     let mut daemon = home.start_as_service();
     soon("a request", web.arrived(1)).await;
     daemon.signal("TERM");
@@ -207,9 +212,9 @@ async fn a_second_signal_aborts_at_once() {
 
 #[tokio::test]
 async fn many_hangups_at_once_do_no_harm() {
-    let web = Web::start(|_| Reply::ok(rss(["a"]))).await;
+    let web = LoopbackServer::start(|_| Reply::ok(rss(["a"]))).await;
     let home = Home::new();
-    home.write(&[source("s", &web.url("/feed"), BRISK)]);
+    home.write(&[source_with_budget("s", &web.url("/feed"), BRISK)]);
     let mut daemon = home.start_as_service();
     daemon.wait_for_message("READY=1").await;
     for _ in 0..20 {

@@ -2,14 +2,16 @@
 
 use sqlx::Connection;
 
-use super::daemon::{BRISK, Home, rss, soon, source};
-use crate::web::{Reply, Web};
+use super::daemon::{BRISK, Home, soon};
+use tidewatch_fixtures::documents::rss;
+use tidewatch_fixtures::loopback::{LoopbackServer, Reply};
+use tidewatch_fixtures::source_list::source_with_budget;
 
 #[tokio::test]
 async fn a_second_daemon_on_the_same_store_is_refused() {
-    let web = Web::start(|_| Reply::ok(rss(["a"]))).await;
+    let web = LoopbackServer::start(|_| Reply::ok(rss(["a"]))).await;
     let home = Home::new();
-    home.write(&[source("s", &web.url("/feed"), BRISK)]);
+    home.write(&[source_with_budget("s", &web.url("/feed"), BRISK)]);
     let mut daemon = home.start();
     soon("a request", web.arrived(1)).await;
     let second = home.run(&["run"]).await;
@@ -53,9 +55,9 @@ async fn a_file_that_is_no_store_is_refused_and_left_as_it_was() {
 
 #[tokio::test]
 async fn a_store_of_a_newer_version_is_refused() {
-    let web = Web::start(|_| Reply::ok(rss(["a"]))).await;
+    let web = LoopbackServer::start(|_| Reply::ok(rss(["a"]))).await;
     let home = Home::new();
-    home.write(&[source("s", &web.url("/feed"), BRISK)]);
+    home.write(&[source_with_budget("s", &web.url("/feed"), BRISK)]);
     let mut daemon = home.start();
     soon("a request", web.arrived(1)).await;
     daemon.stop().await;
@@ -76,9 +78,9 @@ async fn a_store_of_a_newer_version_is_refused() {
 
 #[tokio::test]
 async fn other_programs_may_read_and_write_beside_the_daemon() {
-    let web = Web::start(|seen| Reply::ok(rss((0..=seen.order).map(|n| n.to_string())))).await;
+    let web = LoopbackServer::start(|seen| Reply::ok(rss((0..=seen.order).map(|n| n.to_string())))).await;
     let home = Home::new();
-    home.write(&[source("s", &web.url("/feed"), BRISK)]);
+    home.write(&[source_with_budget("s", &web.url("/feed"), BRISK)]);
     let mut daemon = home.start();
     home.until("SELECT count(*) FROM probes", |n| n > 0).await;
     let mut own = home.connection().await;
