@@ -134,7 +134,7 @@ async fn the_table_says_the_same_and_equal_seeds_are_equal() {
     let shown = desk.said(&SHORT);
     for part in [
         "3 of 4 sources, of which 2 published something",
-        "of 4 of the 11 updates it is only known between which looks they came",
+        "of 4 of the 11 updates it is only known between which probes they came",
         "as it was",
         "uniform",
         "half the delay would take auto",

@@ -1,4 +1,4 @@
-//! How well fitted rates foretell updates that were not seen: log-likelihoods on recorded traces.
+//! How well fitted rates predict updates that were not seen: log-likelihoods on recorded traces.
 //!
 //! `cargo run --release -p tidewatch-lab --example rates -- FOLDER` reads a folder of traces (CSV files with the
 //! header `unix_time`, one event a line; `index.csv`, if there, gives each trace's kind, which is
@@ -156,9 +156,9 @@ fn main() -> anyhow::Result<()> {
     for (index, trace) in traces.iter().enumerate() {
         let own = trace.evidence(trace.cut() - Span::from_days(14));
         let others = traces.iter().zip(&all).enumerate();
-        let kin =
+        let others_of_group =
             others.filter(|(i, (other, _))| *i != index && other.group == trace.group).map(|(_, (_, e))| e);
-        let group = Aggregate::of(kin);
+        let group = Aggregate::of(others_of_group);
         let mean = level(&own);
         let rates = [
             Rate::constant(mean),

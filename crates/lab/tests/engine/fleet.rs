@@ -192,8 +192,8 @@ fn the_host_that_a_redirect_led_to_rests_when_it_asks() {
             break;
         }
         for order in orders {
-            fleet.absorb(&report(order.source, at, fine()));
-            fleet.landed(order.source, at);
+            fleet.end_probe(&report(order.source, at, fine()));
+            fleet.commit_end(order.source, at);
         }
         at += Span::from_secs(3);
     }
@@ -202,9 +202,9 @@ fn the_host_that_a_redirect_led_to_rests_when_it_asks() {
         crawl_delay: None,
         ..report(SourceId(1), at, Err(Failure::Throttled { retry_after: Some(rest) }))
     };
-    let absorbed = fleet.absorb(&asked).unwrap();
+    let absorbed = fleet.end_probe(&asked).unwrap();
     assert_eq!(&*absorbed.host.unwrap().host.key, "target.example");
-    fleet.landed(SourceId(1), at);
+    fleet.commit_end(SourceId(1), at);
     let sent =
         driver::run(fleet.engine_mut(), |_, _| (Span::ZERO, fine()), at, at + rest - Span::from_millis(1));
     assert!(times_of(&sent, 1).is_empty(), "it was told itself");
@@ -258,11 +258,11 @@ fn an_order_that_waited_into_a_skipped_hour_is_not_sent() {
         assert_eq!(fleet.step(at).len(), 1);
         let hints = FeedHints { skip_hours: 0b1100, ..FeedHints::default() };
         let answer = ProbeAnswer { hints: Some(hints), ..ProbeAnswer::default() };
-        fleet.absorb(&report(SourceId(1), at, Ok(answer)));
-        fleet.landed(SourceId(1), at);
+        fleet.end_probe(&report(SourceId(1), at, Ok(answer)));
+        fleet.commit_end(SourceId(1), at);
         assert_eq!(fleet.start(ordered).len(), 1);
         let started = Committed::Started(vec![SourceId(1)]);
-        let actions = fleet.tell(committed, EngineEvent::Committed(started));
+        let actions = fleet.deliver(committed, EngineEvent::Committed(started));
         (fleet, actions)
     };
     let sent = |actions: &[Action]| actions.iter().any(|action| matches!(action, Action::Send(_)));
@@ -337,8 +337,8 @@ fn a_move_is_adopted_after_five_proofs_over_three_days() {
         let at = start() + Span::from_mins(1) + Span::from_days(1).scaled(days);
         assert_eq!(fleet.step(at).len(), 1);
         let report = report(SourceId(1), at, Ok(answer));
-        let notes = fleet.absorb(&report).unwrap().notes;
-        fleet.landed(SourceId(1), at);
+        let notes = fleet.end_probe(&report).unwrap().notes;
+        fleet.commit_end(SourceId(1), at);
         notes.into_iter().any(|note| matches!(note, Note::MoveAdopted { .. }))
     };
     let fresh = || fleet_of(vec![source(1, "a.example", half_hourly())]);
@@ -441,8 +441,8 @@ fn a_source_removed_in_flight_goes_when_its_answer_is_in() {
     let order = fleet.step(at)[0];
     fleet.reconfigure(Vec::new(), Vec::new(), &[order.source], at);
     let report = report(order.source, at, fine());
-    assert_eq!(fleet.absorb(&report).unwrap().memory.state, SourceState::Removed);
-    fleet.landed(order.source, at);
+    assert_eq!(fleet.end_probe(&report).unwrap().memory.state, SourceState::Removed);
+    fleet.commit_end(order.source, at);
     assert_eq!(fleet.len(), 1);
     assert_eq!(fleet.step(at + Span::from_secs(10)).len(), 1, "and its host is free for the other");
 }

@@ -92,8 +92,8 @@ fn probe(fleet: &mut ByHand, at: Timestamp, heard: ModelUpdate) -> Vec<Note> {
         crawl_delay: None,
         result,
     };
-    let notes = fleet.absorb(&report).unwrap().notes;
-    fleet.landed(ONE, at);
+    let notes = fleet.end_probe(&report).unwrap().notes;
+    fleet.commit_end(ONE, at);
     notes
 }
 
@@ -163,8 +163,8 @@ fn a_burst_is_chased_and_the_plan_comes_back() {
         result,
     };
     let over = ProbeAnswer { model: ended(burst.since, now), ..ProbeAnswer::default() };
-    let notes = fleet.absorb(&report(Ok(over))).unwrap().notes;
-    fleet.landed(ONE, now);
+    let notes = fleet.end_probe(&report(Ok(over))).unwrap().notes;
+    fleet.commit_end(ONE, now);
     assert!(notes.contains(&Note::PolicySwitched {
         from: Policy::Ttl,
         to: Policy::Plan,

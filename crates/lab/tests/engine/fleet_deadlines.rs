@@ -109,9 +109,9 @@ impl World {
         let finished = now + Span::from_millis(500);
         let (answered_by, crawl_delay) = (None, None);
         let report = ProbeReport { source, started: now, finished, answered_by, crawl_delay, result };
-        let absorbed = self.fleet.absorb(&report).unwrap();
+        let absorbed = self.fleet.end_probe(&report).unwrap();
         self.notes.extend(absorbed.notes.into_iter().map(|note| (source, note)));
-        self.fleet.landed(source, finished);
+        self.fleet.commit_end(source, finished);
     }
 
     /// The longest that a source went unseen between two times.

@@ -83,8 +83,8 @@ fn land(fleet: &mut ByHand, at: Timestamp, result: Result<ProbeAnswer, Failure>)
         crawl_delay: None,
         result,
     };
-    fleet.absorb(&report).unwrap();
-    fleet.landed(ONE, at);
+    fleet.end_probe(&report).unwrap();
+    fleet.commit_end(ONE, at);
 }
 
 /// A plan for a day, every so many minutes from `now` on.
@@ -125,7 +125,7 @@ fn others(count: usize) -> impl Iterator<Item = KnownSource> {
 
 /// So many of the plans that were requested could not be made.
 fn answer_requests(fleet: &mut ByHand, requests: usize, now: Timestamp) {
-    fleet.tell(now, EngineEvent::PlansReady(PlansReady { requests, ..PlansReady::default() }));
+    fleet.deliver(now, EngineEvent::PlansReady(PlansReady { requests, ..PlansReady::default() }));
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn nothing_is_asked_at_a_start_or_while_under_way() {
     let mut all = vec![known(1, Policy::Plan, 20)];
     all.extend(others(MOST_REQUESTS));
     let mut fleet = fleet_of(all);
-    fleet.tell(start(), EngineEvent::Tick);
+    fleet.deliver(start(), EngineEvent::Tick);
     assert!(fleet.plan_orders().is_empty());
     let at = next_due(&fleet);
     // Whoever makes plans has enough to do: it waits.

@@ -125,7 +125,7 @@ struct Absorbed {
 
 fn absorb(fleet: &mut ByHand, report: &ProbeReport) -> Absorbed {
     fleet.take_notes();
-    let result = fleet.absorb(report).unwrap();
+    let result = fleet.end_probe(report).unwrap();
     let notes = fleet.take_notes();
     let about = |id: SourceId| notes.iter().filter(move |note| note.0 == id).map(|note| note.1.clone());
     let others = fleet.others().iter().map(|&id| (id, about(id).collect())).collect();
@@ -138,7 +138,7 @@ fn set_off(fleet: &mut ByHand, now: Timestamp) -> Absorbed {
     assert!(fleet.step(now).iter().any(|order| order.source == SourceId(0)));
     let told = RuleMatches { rule: "p/r".into(), items: Vec::new(), counts: vec![now] };
     let absorbed = absorb(fleet, &report(SourceId(0), now, 1, Some(told)));
-    fleet.landed(SourceId(0), now + Span::from_secs(1));
+    fleet.commit_end(SourceId(0), now + Span::from_secs(1));
     absorbed
 }
 
@@ -150,8 +150,8 @@ fn run(fleet: &mut ByHand, until: Timestamp) -> Vec<(Timestamp, SourceId, Reason
         now = now.max(next);
         for order in fleet.step(now) {
             sent.push((now, order.source, order.reason));
-            fleet.absorb(&report(order.source, now, 0, None)).unwrap();
-            fleet.landed(order.source, now + Span::from_secs(1));
+            fleet.end_probe(&report(order.source, now, 0, None)).unwrap();
+            fleet.commit_end(order.source, now + Span::from_secs(1));
         }
     }
     sent
@@ -193,7 +193,7 @@ fn what_is_caught_in_time_is_told_and_otherwise_not() {
         fleet.step(now);
         let told = RuleMatches { rule: "p/r".into(), items: vec![0], counts: Vec::new() };
         let absorbed = absorb(fleet, &report(SourceId(1), now, 1, Some(told)));
-        fleet.landed(SourceId(1), now + Span::from_secs(1));
+        fleet.commit_end(SourceId(1), now + Span::from_secs(1));
         absorbed.result.rule_effects.notices
     };
     assert!(catch(&mut fleet, at(5)).is_empty());
@@ -330,8 +330,8 @@ fn lived(every: u32, window: Span, granted: Budget) -> (f64, usize) {
                 updates[seen..].iter().copied().take_while(|&at| at <= now).collect();
             seen += found.len();
             let told = RuleMatches { rule: "p/r".into(), items: Vec::new(), counts: found.clone() };
-            fleet.absorb(&report(order.source, now, found.len() as u32, Some(told))).unwrap();
-            fleet.landed(order.source, now + Span::from_secs(1));
+            fleet.end_probe(&report(order.source, now, found.len() as u32, Some(told))).unwrap();
+            fleet.commit_end(order.source, now + Span::from_secs(1));
         }
     }
     let wanted: Vec<Timestamp> =
@@ -393,11 +393,11 @@ fn who_was_looked_at_just_before_a_rule_was_set_off_is_looked_at_again() {
         fleet.request(SourceId(id), at(10)).unwrap();
     }
     assert_eq!(fleet.step(at(10)).len(), 2);
-    fleet.absorb(&report(SourceId(1), at(10), 0, None)).unwrap();
-    fleet.landed(SourceId(1), at(10) + Span::from_secs(1));
+    fleet.end_probe(&report(SourceId(1), at(10), 0, None)).unwrap();
+    fleet.commit_end(SourceId(1), at(10) + Span::from_secs(1));
     let told = RuleMatches { rule: "p/r".into(), items: Vec::new(), counts: vec![at(9)] };
     let absorbed = absorb(&mut fleet, &report(SourceId(0), at(10), 1, Some(told)));
-    fleet.landed(SourceId(0), at(10) + Span::from_secs(1));
+    fleet.commit_end(SourceId(0), at(10) + Span::from_secs(1));
     assert_eq!(absorbed.others.len(), 1);
     assert_eq!(run(&mut fleet, at(60)).len(), 1);
 }

@@ -127,7 +127,7 @@ fn counted(
 ) -> (Vec<Attempt>, SlotStats) {
     let mut world = Counting { answer, sent: Vec::new(), loads: Vec::new() };
     let mut pending = Pending::default();
-    pending.tell(fleet.engine_mut(), &mut world, start(), EngineEvent::Tick);
+    pending.deliver(fleet.engine_mut(), &mut world, start(), EngineEvent::Tick);
     let now = pending.run(fleet.engine_mut(), &mut world, start(), until);
     pending.drain(fleet.engine_mut(), &mut world, now);
     world.loads.push(fleet.slot_stats().clone());
@@ -305,7 +305,7 @@ fn the_current_hour_counts() {
         SourceProfile { source: SourceId(id), pulse, per_hour, updates: 200 }
     });
     let profiles = profiles.collect();
-    fleet.tell(start(), EngineEvent::PlansReady(PlansReady { profiles, ..PlansReady::default() }));
+    fleet.deliver(start(), EngineEvent::PlansReady(PlansReady { profiles, ..PlansReady::default() }));
     let mut world = Poisson::new(vec![2.0; 100]);
     let until = start() + Span::from_days(4);
     let sent = driver::run(fleet.engine_mut(), |order, now| world.answer(order, now), start(), until);
@@ -396,8 +396,8 @@ fn who_waits_for_a_slot_can_be_taken_off_changed_or_moved_with_the_clock() {
     assert!(gone.iter().all(|order| !removed.contains(&order.source)));
     // What is absorbed makes way for the next.
     let order = gone[3];
-    assert!(fleet.absorb(&report(order.source, now)).is_some());
-    fleet.landed(order.source, now);
+    assert!(fleet.end_probe(&report(order.source, now)).is_some());
+    fleet.commit_end(order.source, now);
     assert!(fleet.next_step(now).is_some_and(|next| next > now + Span::from_mins(9)));
 }
 
@@ -440,8 +440,8 @@ fn who_waits_for_a_host_goes_whoever_else_leaves() {
         leave.push(under_way);
         fleet.reconfigure(Vec::new(), Vec::new(), &leave, now);
         now += Span::from_secs(1);
-        fleet.absorb(&report(under_way, now)).unwrap();
-        fleet.landed(under_way, now);
+        fleet.end_probe(&report(under_way, now)).unwrap();
+        fleet.commit_end(under_way, now);
         let next = fleet.next_step(now).expect("one is left");
         assert!(next <= now + Span::from_secs(2), "{next}");
         assert_eq!(fleet.step(next.max(now)).len(), 1, "{first}");

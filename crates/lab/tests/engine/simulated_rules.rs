@@ -12,9 +12,9 @@ use tidewatch_core::planning::rule::{RulePart, RuleTerms};
 use tidewatch_core::time::{Span, Timestamp};
 use tidewatch_lab::contest::contest_terms::{ContestTerms, Matching};
 use tidewatch_lab::contest::entrant::SourceRun;
-use tidewatch_lab::contest::who::Who;
+use tidewatch_lab::contest::entrant_policy::EntrantPolicy;
 use tidewatch_lab::contest::{Contest, hold};
-use tidewatch_lab::served_rules::{RuleService, SimulatedRule, SimulatedRules};
+use tidewatch_lab::simulated_rules::{RuleScore, SimulatedRule, SimulatedRules};
 use tidewatch_lab::trace::Trace;
 
 /// Four weeks in which a source publishes about six times each working day.
@@ -39,7 +39,7 @@ fn setting(probes: u32) -> ContestTerms {
 }
 
 fn contest(traces: &[Trace], policies: &[Policy], rules: &ContestTerms) -> Contest {
-    let entrants: Vec<Who> = policies.iter().copied().map(Who::Ours).collect();
+    let entrants: Vec<EntrantPolicy> = policies.iter().copied().map(EntrantPolicy::Ours).collect();
     hold(traces, &entrants, rules, &|| {})
 }
 
@@ -55,8 +55,8 @@ fn rule(own: bool, every: u32, life: Lifetime, sources: &[(&str, bool, bool)]) -
 }
 
 /// How well the first policy's probes served the rule.
-fn served(contest: &Contest, traces: &[Trace], rules: &SimulatedRules) -> RuleService {
-    contest.served(&contest.entrants[0], traces, rules).remove(0)
+fn served(contest: &Contest, traces: &[Trace], rules: &SimulatedRules) -> RuleScore {
+    contest.rule_scores(&contest.entrants[0], traces, rules).remove(0)
 }
 
 #[test]
@@ -117,7 +117,9 @@ fn a_rule_that_waits_for_another_source_is_served_after_it() {
 
 /// Probes of the test span that were sent for rules.
 fn judged_for_rules(contest: &Contest) -> usize {
-    let runs = contest.entrants[0].runs.iter().flatten().zip(&contest.exams);
-    runs.map(|(run, exam)| run.for_rules.iter().filter(|(at, _)| *at > exam.from && *at <= exam.to).count())
-        .sum()
+    let runs = contest.entrants[0].runs.iter().flatten().zip(&contest.test_spans);
+    runs.map(|(run, test_span)| {
+        run.for_rules.iter().filter(|(at, _)| *at > test_span.from && *at <= test_span.to).count()
+    })
+    .sum()
 }

@@ -10,7 +10,7 @@ use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::rng::Stream;
 use tidewatch_core::time::{Span, Timestamp};
-use tidewatch_lab::contest::{ContestTerms, Who, hold};
+use tidewatch_lab::contest::{ContestTerms, EntrantPolicy, hold};
 use tidewatch_lab::learned_feed::{LearnedFeed, Watching};
 use tidewatch_lab::trace::Trace;
 
@@ -52,7 +52,7 @@ fn watch(feed: &mut LearnedFeed, from: Timestamp, until: Timestamp) -> Vec<(Time
     let mut looks = Vec::new();
     let mut now = from;
     while now < until {
-        looks.push((now, feed.look(now).model));
+        looks.push((now, feed.probe(now).model));
         now += Span::from_mins(30);
         if (now - start()).as_millis() % Span::from_hours(6).as_millis() == 0 {
             feed.refit(now, None);
@@ -170,7 +170,7 @@ fn at_one_price_busy_sources_are_asked_often_and_quiet_ones_seldom() {
     let spent = |price| {
         let (train, test) = (Span::from_days(21), Span::from_days(14));
         let rules = ContestTerms { train, test, price, ..ContestTerms::new(budget) };
-        let contest = hold(&traces, &[Who::Ours(Policy::Auto)], &rules, &|| {});
+        let contest = hold(&traces, &[EntrantPolicy::Ours(Policy::Auto)], &rules, &|| {});
         let runs = contest.entrants[0].runs.iter().flatten();
         runs.map(|run| run.score.probes as f64 / 14.0).collect::<Vec<_>>()
     };

@@ -156,7 +156,7 @@ fn in_a_steady_fleet_the_ripest_are_chosen() {
             .collect();
         for step in 1..=2_000 {
             let now = f64::from(step);
-            // Who is held back, is so for ten steps in the mean.
+            // A source that is held back stays so for ten steps in the mean.
             let (freed, kept) = held.into_iter().partition(|_| step == 1 || chance.unit() < 0.1);
             held = kept;
             for (place, turn) in freed {

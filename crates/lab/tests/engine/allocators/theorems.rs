@@ -62,7 +62,7 @@ fn variation(sim: &Sim, world: &FleetWorld) -> f64 {
         let sum: f64 = rates.iter().map(|rate| rate.sqrt()).sum();
         rates.into_iter().map(move |rate| rate.sqrt() / sum)
     };
-    let believed = (0..world.rates.len() as u32).map(|place| sim.believed(place)).collect();
+    let believed = (0..world.rates.len() as u32).map(|place| sim.estimated_rate(place)).collect();
     shares(believed).zip(shares(world.rates.clone())).map(|(p, best)| (p - best).abs()).sum::<f64>() / 2.0
 }
 

@@ -38,7 +38,7 @@ struct Account {
     asked_by_hand: bool,
     failures: u32,
     updates: u64,
-    /// Who answered last in its place.
+    /// The host that answered last in its place.
     leads_to: Option<HostGroup>,
     /// What is due was due before its terms changed.
     excused: bool,

@@ -57,8 +57,8 @@ fn probe(fleet: &mut ByHand, at: Timestamp, result: Result<ProbeAnswer, Failure>
         crawl_delay: None,
         result,
     };
-    fleet.absorb(&report).unwrap();
-    fleet.landed(ONE, at);
+    fleet.end_probe(&report).unwrap();
+    fleet.commit_end(ONE, at);
 }
 
 fn change(fleet: &mut ByHand, budget: Budget, moved: Moved, probes: Vec<Timestamp>, now: Timestamp) {
@@ -116,7 +116,7 @@ fn who_is_gone_is_asked_by_hand_and_no_more_than_that() {
         let memory = fleet.memory(ONE).unwrap();
         assert_eq!((memory.state, memory.due), (SourceState::Resting, Due::Stopped), "{failure:?}");
     }
-    // Who answers is back.
+    // A source that answers is active again.
     let (mut fleet, at) = probed(Policy::Uniform, Err(Failure::Gone));
     let later = at + Span::from_days(2);
     assert_eq!(fleet.request(ONE, later), Ok(()));

@@ -339,7 +339,7 @@ impl Life {
 
     fn tell(&mut self, event: EngineEvent) {
         let clock = self.clock();
-        self.pending.tell(&mut self.engine, &mut self.side, clock, event);
+        self.pending.deliver(&mut self.engine, &mut self.side, clock, event);
     }
 
     fn known(&self, id: SourceId, memory: SourceMemory) -> KnownSource {
