@@ -254,7 +254,8 @@ fn remark(problem: &Problem, outcome: &mut SearchOutcome) {
     let (planned, requested) = (outcome.times.len(), problem.horizon.probes as usize);
     if planned < requested {
         let said = format!(
-            "only {planned} of {requested} probes are planned: more do not fit between spacing, closed times and grid"
+            "only {planned} of {requested} probes are planned: more do not fit between spacing, closed times \
+             and grid"
         );
         outcome.notes.push(said);
     }

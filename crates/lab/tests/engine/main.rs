@@ -7,6 +7,6 @@ mod fleet_deadlines;
 mod fleet_plans;
 mod fleet_rules;
 mod fleet_slots;
+mod learned_feeds;
 mod lives;
 mod simulated_rules;
-mod watched;

@@ -222,7 +222,8 @@ proptest! {
     #[test]
     fn other_bytes_are_refused_or_harmless(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
         if let Some(mut watch) = BurstDetector::from_bytes(&bytes) {
-            let probe = ProbeWindow { from: monday(), until: monday() + DAY, seen: WindowUpdates::Counted(3) };
+            let (from, until) = (monday(), monday() + DAY);
+            let probe = ProbeWindow { from, until, seen: WindowUpdates::Counted(3) };
             watch.add_probe(&probe, &Rate::constant(1.0), &BurstParams::default());
         }
     }

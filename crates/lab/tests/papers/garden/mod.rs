@@ -132,8 +132,8 @@ fn medd_works_less_than_edd_and_is_not_late_for_it() {
     }
 }
 
-/// On gardens small enough to try every schedule, MEDD has the least tardiness in most, and little more in the
-/// others.
+/// On gardens small enough to try every schedule, MEDD has the least tardiness in most, and little more in
+/// the others.
 #[test]
 fn in_small_gardens_medd_has_nearly_the_least_tardiness() {
     let mut chance = Stream::new(9, "small gardens");
