@@ -17,11 +17,11 @@ use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::time::Span;
 use tidewatch_lab::contest::contest_terms::{ContestTerms, Matching};
+use tidewatch_lab::contest::entrant_policy::EntrantPolicy;
 use tidewatch_lab::contest::tables::BY_RULE;
-use tidewatch_lab::contest::who::Who;
 use tidewatch_lab::learned_feed::Watching;
 use tidewatch_lab::replay::{HALVINGS, Log, Logged, TooShort, rules_table, table};
-use tidewatch_lab::served_rules::SimulatedRules;
+use tidewatch_lab::simulated_rules::SimulatedRules;
 
 use super::error::CliError;
 use super::lab_table::print;
@@ -40,7 +40,7 @@ pub struct Args {
     /// Policies to compare with the log, separated by commas.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = policy,
         default_value = "auto,plan,uniform,ttl")]
-    policies: Vec<Who>,
+    policies: Vec<EntrantPolicy>,
     /// Extra budgets for the first policy, as multiples of the probes that were sent.
     #[arg(long, value_name = "FACTORS", value_delimiter = ',', default_value = "0.5,2,4",
         value_parser = factor)]
@@ -85,7 +85,7 @@ pub fn run(config: &Config, arguments: &Args, out: &mut dyn Write) -> Result<(),
     let bar = Bar::new((contests * log.len()) as u64);
     let tick = || bar.forward(1);
     let mut rows = log.rows(&arguments.policies, &rules, &tick);
-    let first = arguments.policies.first().copied().unwrap_or(Who::Ours(Policy::Auto));
+    let first = arguments.policies.first().copied().unwrap_or(EntrantPolicy::Ours(Policy::Auto));
     for &factor in &arguments.budgets {
         rows.push(log.tried(first, factor, &rules, &tick));
     }

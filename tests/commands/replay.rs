@@ -135,7 +135,7 @@ async fn the_table_has_the_same_figures_and_equal_seeds_give_equal_results() {
     let shown = folder.output(&SHORT);
     for part in [
         "3 of 4 sources, of which 2 published something",
-        "of 4 of the 11 updates it is only known between which looks they came",
+        "of 4 of the 11 updates it is only known between which probes they came",
         "as it was",
         "uniform",
         "half the delay would take auto",

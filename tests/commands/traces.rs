@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use serde_json::Value;
-use tidewatch_lab::contest::who::Who;
+use tidewatch_lab::contest::entrant_policy::EntrantPolicy;
 use tidewatch_lab::world::world;
 
 use crate::command_folder;
@@ -154,8 +154,11 @@ fn scores_agree_with_the_probe_times() {
         (0..5, 9..18) => 3.0,
         _ => 0.5,
     };
-    let names: Vec<&str> =
-        Who::all().into_iter().map(Who::name).filter(|&name| name != "agg_hist").collect();
+    let names: Vec<&str> = EntrantPolicy::all()
+        .into_iter()
+        .map(EntrantPolicy::name)
+        .filter(|&name| name != "agg_hist")
+        .collect();
     // Matching its probes takes minutes here.
     for (names, matched) in [(&names[..], true), (&["agg_hist"][..], false)] {
         let (who, out) = (names.join(","), if matched { "matched" } else { "alone" });

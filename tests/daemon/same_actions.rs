@@ -332,7 +332,7 @@ fn simulate(response: Response, days: i64) -> Vec<u8> {
     let mut world = Simulated { counts: HashMap::new(), ahead: Span::ZERO };
     let mut pending = Pending::default();
     pending.record(&engine);
-    pending.tell(&mut engine, &mut world, start(), EngineEvent::Tick);
+    pending.deliver(&mut engine, &mut world, start(), EngineEvent::Tick);
     let mut now = start();
     for (after, happening) in script() {
         let clock = start() + after + world.ahead;
@@ -341,17 +341,17 @@ fn simulate(response: Response, days: i64) -> Vec<u8> {
         match happening {
             Happening::Request(id) => {
                 let event = EngineEvent::ProbeRequested { source: SourceId(id), request: id };
-                pending.tell(&mut engine, &mut world, now, event);
+                pending.deliver(&mut engine, &mut world, now, event);
             }
             Happening::Fitted => {
                 let all = (0..SOURCES).map(SourceId).collect();
-                pending.tell(&mut engine, &mut world, now, EngineEvent::RatesFitted(all));
+                pending.deliver(&mut engine, &mut world, now, EngineEvent::RatesFitted(all));
             }
             Happening::ClockSet(by) => {
                 (world.ahead, now) = (world.ahead + by, now + by);
                 pending.shift(by);
-                pending.tell(&mut engine, &mut world, now, EngineEvent::ClockSet { by });
-                pending.tell(&mut engine, &mut world, now, EngineEvent::RatesFitted(Vec::new()));
+                pending.deliver(&mut engine, &mut world, now, EngineEvent::ClockSet { by });
+                pending.deliver(&mut engine, &mut world, now, EngineEvent::RatesFitted(Vec::new()));
             }
             Happening::Reload => {
                 let Reload { new, added, changed, removed } = reload(response);
@@ -366,13 +366,13 @@ fn simulate(response: Response, days: i64) -> Vec<u8> {
                     rules: Some(rule_set(&new.rules, &roster)),
                     replan: true,
                 };
-                pending.tell(&mut engine, &mut world, now, EngineEvent::Configured(Box::new(new)));
+                pending.deliver(&mut engine, &mut world, now, EngineEvent::Configured(Box::new(new)));
             }
         }
     }
     let until = start() + Span::from_days(days) + world.ahead;
     pending.run(&mut engine, &mut world, now, until - Span::from_millis(1));
-    pending.tell(&mut engine, &mut world, until, EngineEvent::Stopping);
+    pending.deliver(&mut engine, &mut world, until, EngineEvent::Stopping);
     pending.drain(&mut engine, &mut world, until);
     pending.recorded().to_vec()
 }

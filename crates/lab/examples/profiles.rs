@@ -1,10 +1,10 @@
-//! How many probes it takes to tell of every X-th update within Y, on forty made-up sources of known rates
+//! The number of probes that find every X-th update within Y, on forty simulated sources with known rates
 //! in four weeks: `cargo run --release -p tidewatch-lab --example profiles -- [confidence]`.
 //!
-//! SUP is derived once for the week from what is expected, fbSUP anew after every probe from what it showed,
-//! SUP(λ) also adjusts the rate. The rivals' one knob each is turned in hindsight until they see the same share
-//! as fbSUP, of all X-th updates together, and in the mean over sources. Then rates that are told wrong,
-//! other confidences, sources without a rhythm, and a limit on the probes of all sources.
+//! SUP is derived once for the week from expectations, fbSUP again after every probe from its result. SUP(λ)
+//! also adjusts the rate. The one knob of each rival is tuned in hindsight until its share equals that of
+//! fbSUP, of all X-th updates together, and in the mean over sources. Further tables have wrong rates, other
+//! confidences, sources without a rhythm, and a limit on the probes of all sources.
 
 use std::io::Write;
 
@@ -17,12 +17,14 @@ use tidewatch_lab::profiles::rivals::Rival;
 use tidewatch_lab::profiles::sources::{ProfileRhythm, ProfileSource, sources};
 use tidewatch_lab::profiles::{ProfileScore, Setting, score};
 
-/// SUP, fbSUP and SUP(λ), which are told so many times the true rate.
-fn ours(setting: &Setting, sources: &[ProfileSource], told: f64) -> [ProfileScore; 3] {
+/// SUP, fbSUP and SUP(λ), which get `rate_factor` times the true rate.
+fn ours(setting: &Setting, sources: &[ProfileSource], rate_factor: f64) -> [ProfileScore; 3] {
     [
-        score(setting, sources, |source| sup(setting, source, told)),
-        score(setting, sources, |source| with_feedback(setting, source, told, Feedback::Counts)),
-        score(setting, sources, |source| with_feedback(setting, source, told, Feedback::CountsAndRate)),
+        score(setting, sources, |source| sup(setting, source, rate_factor)),
+        score(setting, sources, |source| with_feedback(setting, source, rate_factor, Feedback::Counts)),
+        score(setting, sources, |source| {
+            with_feedback(setting, source, rate_factor, Feedback::CountsAndRate)
+        }),
     ]
 }
 
@@ -76,32 +78,33 @@ fn main() -> std::io::Result<()> {
     let even = sources(ProfileRhythm::Even, 40, 4, 1);
     against_rivals(out, &even, &[(1, 30), (5, 30), (10, 30)], confidence)?;
 
-    let heading = "Told so many times the true rate, Y = 30m: share of all, mean share of sources, probes";
+    let heading = "Given a multiple of the true rate, Y = 30m: share of all, mean share of sources, probes";
     writeln!(out, "\n{heading}")?;
     writeln!(
         out,
         "{:>3} {:>4} | {:^20} | {:^20} | {:^20} | {:^20}",
-        "X", "told", "SUP", "SUP, fbSUP's probes", "fbSUP", "SUP(λ)"
+        "X", "rate", "SUP", "SUP, fbSUP's probes", "fbSUP", "SUP(λ)"
     )?;
     for every in [1, 5, 10] {
-        for told in [0.5, 1.0, 2.0] {
+        for rate_factor in [0.5, 1.0, 2.0] {
             let setting = Setting { every, window: Span::from_mins(30), confidence };
-            let [once, counting, learning] = ours(&setting, &weekly, told);
-            let as_many = sup_spending(counting.probes, &setting, &weekly, told);
+            let [once, counting, learning] = ours(&setting, &weekly, rate_factor);
+            let as_many = sup_spending(counting.probes, &setting, &weekly, rate_factor);
             let all = [once, as_many, counting, learning].map(|score| shown(&score));
-            writeln!(out, "{every:>3} {told:>4} | {}", all.join(" | "))?;
+            writeln!(out, "{every:>3} {rate_factor:>4} | {}", all.join(" | "))?;
         }
     }
 
-    let heading = "The same by points, each X-th update being taken to come when so many are expected";
-    writeln!(out, "\n{heading}\n{:>3} {:>4} | {:^20} | {:^20}", "X", "told", "SUP", "fbSUP")?;
+    let heading = "The same by points: each X-th update is assumed when X updates are expected";
+    writeln!(out, "\n{heading}\n{:>3} {:>4} | {:^20} | {:^20}", "X", "rate", "SUP", "fbSUP")?;
     for every in [1, 5, 10] {
-        for told in [0.5, 1.0, 2.0] {
+        for rate_factor in [0.5, 1.0, 2.0] {
             let setting = Setting { every, window: Span::from_mins(30), confidence };
-            let points =
-                |feedback| score(&setting, &weekly, |source| by_points(&setting, source, told, feedback));
+            let points = |feedback| {
+                score(&setting, &weekly, |source| by_points(&setting, source, rate_factor, feedback))
+            };
             let all = [points(false), points(true)].map(|score| shown(&score));
-            writeln!(out, "{every:>3} {told:>4} | {}", all.join(" | "))?;
+            writeln!(out, "{every:>3} {rate_factor:>4} | {}", all.join(" | "))?;
         }
     }
 
@@ -112,7 +115,10 @@ fn main() -> std::io::Result<()> {
         writeln!(out, "{confidence:>5} | {}", shown(&fb))?;
     }
 
-    writeln!(out, "\nUpdates known beforehand, Y = 30m, c probes per 5m for all: share served (probes)")?;
+    writeln!(
+        out,
+        "\nUpdates known beforehand, Y = 30m, c probes per 5m for all: share found in time (probes)"
+    )?;
     writeln!(out, "{:>3} {:>2} | {:^14} | {:^14} | {:^14}", "X", "c", "by deadline", "WIC", "last moment")?;
     let step = Span::from_mins(5);
     for every in [1, 5] {
@@ -126,9 +132,9 @@ fn main() -> std::io::Result<()> {
             .collect();
         for c in [1, 2, 4] {
             let all = [earliest_deadline, wic, last_moment].map(|rule| {
-                let served = rule(&intervals, step, c);
-                let share = served.satisfied as f64 / intervals.len() as f64;
-                format!("{share:.3} ({:>6})", served.probes.len())
+                let schedule = rule(&intervals, step, c);
+                let share = schedule.satisfied as f64 / intervals.len() as f64;
+                format!("{share:.3} ({:>6})", schedule.probes.len())
             });
             writeln!(out, "{every:>3} {c:>2} | {}", all.join(" | "))?;
         }

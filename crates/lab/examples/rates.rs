@@ -1,12 +1,11 @@
-//! How well fitted rates foretell updates that were not seen: log-likelihoods on recorded traces.
+//! How well fitted rates predict updates that were not seen: log-likelihoods on recorded traces.
 //!
-//! `cargo run --release -p tidewatch-lab --example rates -- FOLDER` reads a folder of traces (CSV files with the
-//! header `unix_time`, one event a line; `index.csv`, if there, gives each trace's kind, which is
-//! taken for its group). Two questions are answered. With the first 70 % of each trace to learn
-//! from: how does the default fit compare with a homogeneous rate and with a plain histogram of the
-//! 168 hours, on the rest? And with only the last two weeks of that to learn from, and what the
-//! other traces of the group have shown: how does the blend compare with the source's own history
-//! alone, and with the group's alone?
+//! `cargo run --release -p tidewatch-lab --example rates -- FOLDER` reads a folder of traces. They are CSV
+//! files with the header `unix_time` and one event a line. `index.csv`, if present, has each trace's kind,
+//! which is its group. The first table learns from the first 70 % of each trace, and compares the default fit
+//! with a homogeneous rate and with a plain histogram of the 168 hours, on the remainder. The second learns
+//! from the last two weeks of that and from the other traces of the group. It compares the blend with the
+//! source's own history alone, and with the group's alone.
 
 use std::collections::HashMap;
 use std::fs;
@@ -37,7 +36,7 @@ impl Trace {
         (self.events[0], self.events[self.events.len() - 1])
     }
 
-    /// What is known at the cut when watching began at `from`.
+    /// The evidence at the cut if watching began at `from`.
     fn evidence(&self, from: Timestamp) -> WeeklyEvidence {
         self.history(from).evidence(self.cut())
     }
@@ -156,9 +155,9 @@ fn main() -> anyhow::Result<()> {
     for (index, trace) in traces.iter().enumerate() {
         let own = trace.evidence(trace.cut() - Span::from_days(14));
         let others = traces.iter().zip(&all).enumerate();
-        let kin =
+        let others_of_group =
             others.filter(|(i, (other, _))| *i != index && other.group == trace.group).map(|(_, (_, e))| e);
-        let group = Aggregate::of(kin);
+        let group = Aggregate::of(others_of_group);
         let mean = level(&own);
         let rates = [
             Rate::constant(mean),

@@ -1,9 +1,9 @@
-//! What `auto` is worth where bursts break a rhythm, and what it costs where none do:
+//! The gain of `auto` where bursts break a rhythm, and its cost where none do:
 //! `cargo run --release -p tidewatch-lab --example responses`.
 //!
-//! Minutes that updates waited, on average, at as many probes a day as `auto` took, for every response:
-//! against a plan that knows nothing of bursts, time to live, and planners that are told of each burst
-//! when it begins, or of all of them beforehand.
+//! The table has the mean delay of updates in minutes, at the number of probes a day of `auto`, for every
+//! response. It compares a plan without knowledge of bursts, time to live, and planners that know each burst
+//! when it begins, or all of them beforehand.
 
 #[allow(dead_code, reason = "shared with the tests, which use all of it")]
 #[path = "../tests/papers/responses/world.rs"]
@@ -14,7 +14,7 @@ use std::io::Write;
 use tidewatch_core::engine::params::Response;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::time::Span;
-use world::{KINDS, Score, Source, Who, at_equal_probes, run, ttl_at};
+use world::{KINDS, Score, Source, TestedPolicy, at_equal_probes, run, ttl_at};
 
 fn main() -> std::io::Result<()> {
     let out = &mut std::io::stdout().lock();
@@ -29,21 +29,29 @@ fn main() -> std::io::Result<()> {
                  {} hours a week",
                 kind.by_day, kind.burst, kind.hours
             )?;
-            let plan = run(&list, Who::Plan, budget);
+            let plan = run(&list, TestedPolicy::Plan, budget);
             line(out, "plan, with all of the budget", &plan)?;
             let mut taken = 0.0;
             for response in Response::ALL {
-                let auto = run(&list, Who::Auto(response), budget);
+                let auto = run(&list, TestedPolicy::Auto(response), budget);
                 taken = auto.probes;
                 line(out, &format!("auto, {}", response.name()), &auto)?;
-                line(out, "  plan at equal probes", &at_equal_probes(&list, Who::Plan, budget, taken))?;
-            }
-            if kind.burst > 0.0 {
-                line(out, "told when they begin", &run(&list, Who::Told, budget))?;
                 line(
                     out,
-                    "told of all beforehand",
-                    &at_equal_probes(&list, Who::Foreseeing, budget, taken),
+                    "  plan at equal probes",
+                    &at_equal_probes(&list, TestedPolicy::Plan, budget, taken),
+                )?;
+            }
+            if kind.burst > 0.0 {
+                line(
+                    out,
+                    "knows bursts when they begin",
+                    &run(&list, TestedPolicy::KnowsBegunBursts, budget),
+                )?;
+                line(
+                    out,
+                    "knows all bursts beforehand",
+                    &at_equal_probes(&list, TestedPolicy::KnowsAllBursts, budget, taken),
                 )?;
             }
             line(out, "ttl at equal probes", &ttl_at(&list, budget, taken))?;
@@ -52,11 +60,11 @@ fn main() -> std::io::Result<()> {
     Ok(())
 }
 
-fn line(out: &mut impl Write, who: &str, score: &Score) -> std::io::Result<()> {
+fn line(out: &mut impl Write, label: &str, score: &Score) -> std::io::Result<()> {
     let Score { probes, by_ttl, delay, calm_delay, burst_delay } = score;
     writeln!(
         out,
-        "  {who:<30} {probes:>5.1} probes a day ({by_ttl:>4.1} by ttl), waits {delay:>6.2} \
+        "  {label:<30} {probes:>5.1} probes a day ({by_ttl:>4.1} by ttl), waits {delay:>6.2} \
          (calm {calm_delay:>6.2}, burst {burst_delay:>6.2})"
     )
 }

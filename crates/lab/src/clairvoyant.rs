@@ -270,8 +270,8 @@ mod tests {
             prop_assert!(found.times.len() <= probes);
             prop_assert!(found.times.is_sorted_by(|one, other| one < other));
             prop_assert_eq!(found.times.last(), Some(&to));
-            let judged = obsolescence(&events, &found.times, &importance, to);
-            prop_assert!((found.cost - judged).abs() < 1e-9);
+            let scored = obsolescence(&events, &found.times, &importance, to);
+            prop_assert!((found.cost - scored).abs() < 1e-9);
             let within = events.partition_point(|&e| e <= at(0))..events.partition_point(|&e| e <= to);
             let slots = Slots::new(&events[within], &Weight::new(&importance, at(0), to), to);
             let least = plainly(&slots, probes);

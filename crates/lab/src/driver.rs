@@ -54,11 +54,11 @@ impl Pending {
     }
 
     fn handle(&mut self, engine: &mut Engine, now: Timestamp, event: EngineEvent) -> Vec<Action> {
-        let told = self.recording.as_ref().map(|_| event.clone());
+        let recorded = self.recording.as_ref().map(|_| event.clone());
         let mut actions = Vec::new();
         engine.handle(now, event, &mut actions);
-        if let (Some((recorder, bytes)), Some(told)) = (&mut self.recording, told) {
-            bytes.extend(recorder.exchange(now, told, actions.clone()));
+        if let (Some((recorder, bytes)), Some(recorded)) = (&mut self.recording, recorded) {
+            bytes.extend(recorder.exchange(now, recorded, actions.clone()));
         }
         actions
     }
@@ -93,7 +93,7 @@ impl Pending {
     }
 
     /// Passes an event to the engine and executes its actions until none are left at this time.
-    pub fn tell(
+    pub fn deliver(
         &mut self,
         engine: &mut Engine,
         world: &mut impl SimulatedWorld,
@@ -158,13 +158,13 @@ impl Pending {
                 (Some(at), wake) if wake.is_none_or(|wake| at.max(now) <= wake.max(now)) => {
                     now = now.max(at);
                     if let Some((_, event)) = self.events.pop_first() {
-                        self.tell(engine, world, now, event);
+                        self.deliver(engine, world, now, event);
                     }
                 }
                 (_, Some(at)) => {
                     now = now.max(at);
                     self.wake = None;
-                    self.tell(engine, world, now, EngineEvent::Tick);
+                    self.deliver(engine, world, now, EngineEvent::Tick);
                 }
                 (_, None) => return now,
             }
@@ -181,7 +181,7 @@ impl Pending {
         let mut now = from;
         while let Some(((at, _), event)) = self.events.pop_first() {
             now = now.max(at);
-            self.tell(engine, world, now, event);
+            self.deliver(engine, world, now, event);
         }
         now
     }
@@ -239,9 +239,9 @@ pub fn run_planned(
     let mut world = Answering { answer, planner, sent: Vec::new() };
     let mut pending = Pending::default();
     if !fitted.is_empty() {
-        pending.tell(engine, &mut world, from, EngineEvent::RatesFitted(fitted.to_vec()));
+        pending.deliver(engine, &mut world, from, EngineEvent::RatesFitted(fitted.to_vec()));
     }
-    pending.tell(engine, &mut world, from, EngineEvent::Tick);
+    pending.deliver(engine, &mut world, from, EngineEvent::Tick);
     let now = pending.run(engine, &mut world, from, until);
     pending.drain(engine, &mut world, now);
     world.sent

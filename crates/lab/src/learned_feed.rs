@@ -27,7 +27,7 @@ use tidewatch_core::planning::expected::since_last_probe;
 use tidewatch_core::planning::rule::RulePart;
 use tidewatch_core::time::{Span, Timestamp};
 
-use crate::served_rules::SimulatedRules;
+use crate::simulated_rules::SimulatedRules;
 
 /// The settings for observing a source.
 #[derive(Debug, Clone, PartialEq)]
@@ -78,7 +78,7 @@ pub struct LearnedFeed {
     rate: Option<(Rate, RateOrigin, u32)>,
     /// The mix of predictors, the time it was weighted, and the number of updates found by then.
     habits: Option<(PredictorMix, Timestamp, usize)>,
-    foresight: Option<Arc<UpdateForecast>>,
+    forecast: Option<Arc<UpdateForecast>>,
     /// For a page: the interval between two probes, and whether the page changed in it.
     gaps: Vec<(Timestamp, Timestamp, bool)>,
     found: usize,
@@ -98,7 +98,7 @@ impl LearnedFeed {
             beliefs: SourceModel::new(history),
             rate: None,
             habits: None,
-            foresight: None,
+            forecast: None,
             gaps: Vec::new(),
             found: 0,
             last: None,
@@ -114,7 +114,7 @@ impl LearnedFeed {
     }
 
     /// Probes the source at `now` and updates its model.
-    pub fn look(&mut self, now: Timestamp) -> ProbeAnswer {
+    pub fn probe(&mut self, now: Timestamp) -> ProbeAnswer {
         let there = self.items.partition_point(|&at| at <= now);
         let last = self.last;
         let (seen, found) = match self.watching.kind {
@@ -122,32 +122,32 @@ impl LearnedFeed {
             SourceKind::Page => self.page(there, last, now),
         };
         self.found += found;
-        let look = ProbedUpdates { kind: self.watching.kind, last, now, seen: Some(&seen), except: None };
+        let probed = ProbedUpdates { kind: self.watching.kind, last, now, seen: Some(&seen), except: None };
         let rate = self.rate.as_ref().map(|(rate, _, updates)| (rate, *updates));
         let Watching { bursts, cycle, .. } = self.watching;
         let prior = PriorKnowledge { rate, bursts, cycle, newest: self.newest };
-        let heard = learn_from_probe(&mut self.beliefs, &look, &prior, None);
+        let model_update = learn_from_probe(&mut self.beliefs, &probed, &prior, None);
         let shown = u32::try_from(seen.present.len()).unwrap_or(u32::MAX);
         let updates = u32::try_from(found).unwrap_or(u32::MAX);
-        let asked = self.rules.as_ref().map(|(rules, parts)| {
+        let reading = self.rules.as_ref().map(|(rules, parts)| {
             let expected = rate.and_then(|rate| since_last_probe(rate, last, now));
-            let told = rules.matches(parts, &seen.updates);
-            Box::new(RuleReading { matches: told, found: updates, expected })
+            let matches = rules.matches(parts, &seen.updates);
+            Box::new(RuleReading { matches, found: updates, expected })
         });
         let answered = ProbeAnswer {
             updates,
             history: if last.is_none() { shown } else { 0 },
             gap: seen.gap,
             holds: Some(shown).filter(|&items| items > 0),
-            model: heard,
-            rules: asked,
+            model: model_update,
+            rules: reading,
             ..ProbeAnswer::default()
         };
         (self.last, self.newest) = (Some(now), answered.model.newest);
         if answered.model.became_the_rhythm.is_some() {
             self.refit(now, None);
         } else if found > 0 {
-            self.foresee(now);
+            self.update_forecast(now);
         }
         answered
     }
@@ -200,20 +200,20 @@ impl LearnedFeed {
                 PredictorMix::fit_weights(&self.beliefs.update_times, &rhythm, now, self.watching.echoes);
             self.habits = Some((habits, now, self.found));
         }
-        self.foresee(now);
+        self.update_forecast(now);
     }
 
-    fn foresee(&mut self, now: Timestamp) {
-        let diary = || self.beliefs.update_times.clone();
+    fn update_forecast(&mut self, now: Timestamp) {
+        let update_times = || self.beliefs.update_times.clone();
         let habits = self.habits.as_ref().map(|(habits, ..)| habits.clone());
-        self.foresight =
-            habits.map(|habits| Arc::new(UpdateForecast::new(diary(), habits, &self.watching.zone, now)));
+        self.forecast = habits
+            .map(|habits| Arc::new(UpdateForecast::new(update_times(), habits, &self.watching.zone, now)));
     }
 
     /// Its rhythm as last fitted.
     pub fn rhythm(&self) -> Option<KnownRhythm> {
         let (rate, origin, updates) = self.rate.as_ref()?;
-        let foresight = self.foresight.clone();
+        let foresight = self.forecast.clone();
         Some(KnownRhythm { rate: Steps::from(rate), origin: *origin, updates: *updates, foresight })
     }
 }

@@ -19,7 +19,7 @@ pub mod plans;
 pub mod profiles;
 pub mod replay;
 pub mod score;
-pub mod served_rules;
+pub mod simulated_rules;
 pub mod simulation;
 pub mod stepper;
 pub mod tables;

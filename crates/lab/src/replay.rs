@@ -17,12 +17,12 @@ use crate::contest::contest_terms::ContestTerms;
 use crate::contest::deadline_score::DeadlineScore;
 use crate::contest::document::{DeadlineEntry, RuleEntry, deadlines, rule_documents};
 use crate::contest::entrant::Entrant;
+use crate::contest::entrant_policy::EntrantPolicy;
 use crate::contest::results::lateness;
 use crate::contest::tables::{self, LATE, late};
-use crate::contest::who::Who;
 use crate::contest::{Contest, hold};
 use crate::score::{Score, ScoredProbes};
-use crate::served_rules::{RuleService, SourceProbes};
+use crate::simulated_rules::{RuleScore, SourceProbes};
 use crate::tables::{Emphasis, ResultTable, TableEntry, entry};
 use crate::trace::{TestSpan, Trace};
 use crate::words::{delay, number};
@@ -86,7 +86,7 @@ pub struct Log {
     /// Sources in the store.
     sources: usize,
     /// Number of them with updates.
-    judged: usize,
+    with_updates: usize,
     /// Number of scored updates whose time is estimated.
     guessed: usize,
 }
@@ -102,14 +102,14 @@ pub struct ReplayRow {
     ratio: Option<f64>,
     /// How well deadlines were met, if there are any.
     lateness: Option<DeadlineScore>,
-    /// How well each rule was served.
-    rules: Vec<RuleService>,
+    /// How well each rule was met.
+    rules: Vec<RuleScore>,
 }
 
 /// The number of probes that halves the log's delay.
 #[derive(Debug)]
 pub struct Half {
-    who: Who,
+    policy: EntrantPolicy,
     factor: f64,
     probes_per_day: f64,
 }
@@ -174,7 +174,7 @@ impl Log {
         let test = test.min(Span::from_millis((until - begins).as_millis() / 2));
         let since = until - test;
         let (traces, really, probed) = (vec![], vec![], vec![]);
-        let mut log = Self { traces, really, probed, since, until, sources, judged: 0, guessed: 0 };
+        let mut log = Self { traces, really, probed, since, until, sources, with_updates: 0, guessed: 0 };
         for one in logged {
             let first = one.probed.first().copied().unwrap_or(begins);
             // Updates before the first probe could not be found.
@@ -186,12 +186,13 @@ impl Log {
         Ok(log)
     }
 
-    fn add(&mut self, one: Logged, exam: TestSpan, importance: &Steps) {
-        let score = really(&one, &exam, importance);
+    fn add(&mut self, one: Logged, test_span: TestSpan, importance: &Steps) {
+        let score = really(&one, &test_span, importance);
         // As many probes as were sent, in the same time.
-        let per = (exam.to - exam.from).scaled(f64::from(one.budget.probes) / score.probes.max(1) as f64);
-        self.judged += usize::from(score.updates > 0);
-        self.guessed += one.guessed.iter().filter(|&&at| at > exam.from && at <= exam.to).count();
+        let per = (test_span.to - test_span.from)
+            .scaled(f64::from(one.budget.probes) / score.probes.max(1) as f64);
+        self.with_updates += usize::from(score.updates > 0);
+        self.guessed += one.guessed.iter().filter(|&&at| at > test_span.from && at <= test_span.to).count();
         self.really.push(score);
         self.probed.push((one.probed, one.answered));
         self.traces.push(Trace {
@@ -199,7 +200,7 @@ impl Log {
             budget: Some(Budget { per, ..one.budget }),
             price: Some((one.price.as_secs_f64() / 3600.0) as f32),
             max_gap: one.max_gap,
-            tried: Some(exam),
+            tried: Some(test_span),
             ..Trace::new(one.name, one.kind, one.published)
         });
     }
@@ -215,9 +216,14 @@ impl Log {
     }
 
     /// The logged result, and each of these policies with as many probes.
-    pub fn rows(&self, policies: &[Who], rules: &ContestTerms, tick: &(dyn Fn() + Sync)) -> Vec<ReplayRow> {
+    pub fn rows(
+        &self,
+        policies: &[EntrantPolicy],
+        rules: &ContestTerms,
+        tick: &(dyn Fn() + Sync),
+    ) -> Vec<ReplayRow> {
         let was = self.row("as it was".to_owned(), 1.0, self.really.iter().map(Some).collect());
-        let mut rows = vec![ReplayRow { lateness: self.lateness(), rules: self.served(rules), ..was }];
+        let mut rows = vec![ReplayRow { lateness: self.lateness(), rules: self.rule_scores(rules), ..was }];
         rows.extend(self.rows_of(&hold(&self.traces, policies, rules, tick), 1.0, rules));
         rows
     }
@@ -230,9 +236,9 @@ impl Log {
             ReplayRow {
                 lateness: lateness(entrant),
                 rules: profiles
-                    .map(|rules| contest.served(entrant, &self.traces, rules))
+                    .map(|rules| contest.rule_scores(entrant, &self.traces, rules))
                     .unwrap_or_default(),
-                ..self.row(entrant.who.name().to_owned(), factor, scores)
+                ..self.row(entrant.policy.name().to_owned(), factor, scores)
             }
         };
         contest.entrants.iter().map(row).collect()
@@ -247,15 +253,15 @@ impl Log {
         (!all.is_empty()).then(|| DeadlineScore::pooled(&all))
     }
 
-    /// How well rules were served in the log. A failed probe serves none. The log does not state the rule
+    /// How well rules were met in the log. A failed probe meets none. The log does not state the rule
     /// that a probe was sent for.
-    fn served(&self, rules: &ContestTerms) -> Vec<RuleService> {
+    fn rule_scores(&self, rules: &ContestTerms) -> Vec<RuleScore> {
         let Some(rules) = &rules.profiles else { return Vec::new() };
-        let exams: Option<Vec<TestSpan>> = self.traces.iter().map(|trace| trace.tried).collect();
+        let test_spans: Option<Vec<TestSpan>> = self.traces.iter().map(|trace| trace.tried).collect();
         let answered = self.probed.iter().map(|(_, answered)| &answered[..]);
         let probes: Vec<SourceProbes<'_>> =
             answered.map(|times| SourceProbes { times, for_rules: None }).collect();
-        exams.map(|exams| rules.served(&self.traces, &exams, &probes)).unwrap_or_default()
+        test_spans.map(|test_spans| rules.scores(&self.traces, &test_spans, &probes)).unwrap_or_default()
     }
 
     fn row(&self, name: String, factor: f64, scores: Vec<Option<&Score>>) -> ReplayRow {
@@ -272,7 +278,7 @@ impl Log {
     /// Runs one policy with `factor` times the probes.
     pub fn tried(
         &self,
-        who: Who,
+        policy: EntrantPolicy,
         factor: f64,
         rules: &ContestTerms,
         tick: &(dyn Fn() + Sync),
@@ -283,30 +289,31 @@ impl Log {
             Trace { budget, ..trace.clone() }
         };
         let traces: Vec<Trace> = self.traces.iter().map(scaled).collect();
-        let mut rows = self.rows_of(&hold(&traces, &[who], rules, tick), factor, rules);
-        rows.pop().unwrap_or_else(|| self.row(who.name().to_owned(), factor, Vec::new()))
+        let mut rows = self.rows_of(&hold(&traces, &[policy], rules, tick), factor, rules);
+        rows.pop().unwrap_or_else(|| self.row(policy.name().to_owned(), factor, Vec::new()))
     }
 
     /// Finds the factor on the number of probes that halves the log's delay, starting from the rows already
     /// computed.
     pub fn half(
         &self,
-        who: Who,
+        policy: EntrantPolicy,
         rows: &[ReplayRow],
         rules: &ContestTerms,
         tick: &(dyn Fn() + Sync),
     ) -> Option<Half> {
         let goal = rows.first()?.score.mean_delay()? / 2.0;
         let reached = |row: &ReplayRow| row.score.mean_delay().is_some_and(|delay| delay <= goal);
-        let half = |row: &ReplayRow| Half { who, factor: row.factor, probes_per_day: per_day(&row.score) };
-        let tried = || rows.iter().skip(1).filter(|row| row.name == who.name());
+        let half =
+            |row: &ReplayRow| Half { policy, factor: row.factor, probes_per_day: per_day(&row.score) };
+        let tried = || rows.iter().skip(1).filter(|row| row.name == policy.name());
         let least = tried().filter(|row| reached(row)).min_by(|a, b| a.factor.total_cmp(&b.factor));
         let mut found = least.map(half);
         let mut high = least.map_or(MOST, |row| row.factor);
         let below = tried().map(|row| row.factor).filter(|&factor| factor < high);
         let mut low = below.fold(FEWEST.min(high), f64::max);
         for _ in 0..HALVINGS {
-            let row = self.tried(who, (low * high).sqrt(), rules, tick);
+            let row = self.tried(policy, (low * high).sqrt(), rules, tick);
             if reached(&row) {
                 (high, found) = (row.factor, Some(half(&row)));
             } else {
@@ -324,11 +331,12 @@ impl Log {
             self.until,
             self.traces.len(),
             self.sources,
-            self.judged
+            self.with_updates
         )];
         if self.guessed > 0 {
             lines.push(format!(
-                "of {} of the {} updates it is only known between which looks they came; the middle is taken",
+                "of {} of the {} updates it is only known between which probes they came; the middle is \
+                 taken",
                 self.guessed,
                 self.updates()
             ));
@@ -341,11 +349,11 @@ impl Log {
         match half {
             Some(half) => format!(
                 "half the delay would take {} {} times the probes: {} a day for a source",
-                half.who.name(),
+                half.policy.name(),
                 number(half.factor),
                 number(half.probes_per_day)
             ),
-            None if self.judged == 0 => {
+            None if self.with_updates == 0 => {
                 "nothing was published in that time, so there is no delay to compare".to_owned()
             }
             None => format!("half the delay is out of reach of {MOST} times the probes"),
@@ -363,7 +371,7 @@ impl Log {
             guessed: self.guessed,
             half_the_delay: half.map(|half| HalfDocument {
                 factor: half.factor,
-                policy: half.who.name(),
+                policy: half.policy.name(),
                 probes_per_source_and_day: half.probes_per_day,
             }),
             policies: rows.iter().map(ReplayRow::document).collect(),
@@ -430,10 +438,10 @@ pub fn table(rows: &[ReplayRow]) -> ResultTable {
     table
 }
 
-/// How well policies with the logged number of probes served rules; `None` without rules.
+/// How well policies with the logged number of probes met rules; `None` without rules.
 pub fn rules_table(rows: &[ReplayRow]) -> Option<ResultTable> {
-    let served = || first_of_each(rows).map(|row| (row.name.as_str(), &row.rules[..]));
-    served().any(|(_, rules)| !rules.is_empty()).then(|| tables::rules(served()))
+    let scores = || first_of_each(rows).map(|row| (row.name.as_str(), &row.rules[..]));
+    scores().any(|(_, rules)| !rules.is_empty()).then(|| tables::rules(scores()))
 }
 
 /// The rows with the logged number of probes.
@@ -442,9 +450,9 @@ fn first_of_each(rows: &[ReplayRow]) -> impl Iterator<Item = &ReplayRow> {
 }
 
 /// The score of the log. A failed probe finds nothing and still counts as a probe.
-fn really(one: &Logged, exam: &TestSpan, importance: &Steps) -> Score {
+fn really(one: &Logged, test_span: &TestSpan, importance: &Steps) -> Score {
     let by = |probes: &[Timestamp]| {
-        let TestSpan { from, to, .. } = *exam;
+        let TestSpan { from, to, .. } = *test_span;
         Score::of(&ScoredProbes { events: &one.published, probes, from, to, importance, holds: usize::MAX })
     };
     Score { probes: by(&one.probed).probes, ..by(&one.answered) }

@@ -29,7 +29,7 @@ use tidewatch_core::time::{Span, Timestamp};
 
 use super::driver::{Pending, SimulatedWorld};
 use super::learned_feed::{LearnedFeed, Watching};
-use super::served_rules::SimulatedRules;
+use super::simulated_rules::SimulatedRules;
 
 /// A source to be probed.
 #[derive(Debug, Clone)]
@@ -39,7 +39,7 @@ pub struct SimulatedFeed<'w> {
     /// Its probe budget.
     pub budget: Budget,
     /// The aggregates of its group, each valid from its time on.
-    pub kin: &'w [(Timestamp, Aggregate)],
+    pub group_rates: &'w [(Timestamp, Aggregate)],
     /// Its true rate, if plans are to use it.
     pub truth: Option<&'w Steps>,
     /// True if it is a page, even if the others are not.
@@ -55,8 +55,8 @@ pub struct SimulatedFeed<'w> {
 impl<'w> SimulatedFeed<'w> {
     /// A feed without known rate, deadline or rules.
     pub fn new(events: &'w [Timestamp], budget: Budget) -> Self {
-        let (kin, truth, page) = (&[][..], None, false);
-        Self { events, budget, kin, truth, page, price: 0.0, max_gap: None, parts: &[] }
+        let (group_rates, truth, page) = (&[][..], None, false);
+        Self { events, budget, group_rates, truth, page, price: 0.0, max_gap: None, parts: &[] }
     }
 }
 
@@ -81,7 +81,7 @@ pub struct SimulationSetup<'s> {
     pub errors: f64,
     /// Slots per step for all sources, the length of a step, and the allocator; `None` for no limit.
     pub slots: Option<(u32, Span, Allocator)>,
-    /// The rules that are served besides the policy.
+    /// The rules besides the policy.
     pub rules: Option<&'s Arc<SimulatedRules>>,
     /// Seed of jitter and failures.
     pub seed: u64,
@@ -122,15 +122,15 @@ pub fn watch(
         let stop = (now + setup.refit_every).min(until);
         let mut pending = Pending::default();
         if !fitted.is_empty() {
-            pending.tell(&mut engine, &mut world, now, EngineEvent::RatesFitted(fitted.to_vec()));
+            pending.deliver(&mut engine, &mut world, now, EngineEvent::RatesFitted(fitted.to_vec()));
         }
-        pending.tell(&mut engine, &mut world, now, EngineEvent::Tick);
+        pending.deliver(&mut engine, &mut world, now, EngineEvent::Tick);
         let last = pending.run(&mut engine, &mut world, now, stop - Span::from_millis(1));
         pending.drain(&mut engine, &mut world, last);
         if setup.fits() {
             for (feed, source) in world.feeds.iter_mut().zip(sources) {
-                let since = source.kin.partition_point(|(since, _)| *since <= stop);
-                feed.refit(stop, since.checked_sub(1).map(|at| &source.kin[at].1));
+                let since = source.group_rates.partition_point(|(since, _)| *since <= stop);
+                feed.refit(stop, since.checked_sub(1).map(|at| &source.group_rates[at].1));
             }
             fitted = &ids;
         }
@@ -215,7 +215,7 @@ impl SimulatedWorld for Watcher<'_> {
         }
         let result = match self.setup.fails(source, now) {
             true => Err(Failure::Unreachable),
-            false => Ok(self.feeds[at].look(now)),
+            false => Ok(self.feeds[at].probe(now)),
         };
         let (started, finished) = (now, now + self.setup.latency);
         ProbeReport { source, started, finished, answered_by: None, crawl_delay: None, result }

@@ -78,21 +78,21 @@ impl ByHand {
     }
 
     /// Passes an event to the engine. Returns its actions, except those collected here.
-    pub fn tell(&mut self, now: Timestamp, event: EngineEvent) -> Vec<Action> {
+    pub fn deliver(&mut self, now: Timestamp, event: EngineEvent) -> Vec<Action> {
         let mut actions = Vec::new();
         self.engine.handle(now, event, &mut actions);
         self.others.clear();
-        let mut rest = Vec::new();
+        let mut remaining = Vec::new();
         for action in actions {
             match action {
                 Action::BuildPlan(request) => self.requests.push_back(*request),
                 Action::Persist(Persist::Note { source, note, .. }) => self.notes.push((source, note)),
                 Action::Persist(Persist::Load(load)) => self.loads.push(load),
                 Action::Persist(Persist::Due(due)) => self.others.extend(due.iter().map(|due| due.source)),
-                action => rest.push(action),
+                action => remaining.push(action),
             }
         }
-        rest
+        remaining
     }
 
     /// Assigns slots. Returns the probes sent.
@@ -101,7 +101,7 @@ impl ByHand {
         if started.is_empty() {
             return Vec::new();
         }
-        let sent = self.tell(now, EngineEvent::Committed(Committed::Started(started)));
+        let sent = self.deliver(now, EngineEvent::Committed(Committed::Started(started)));
         let sent = sent.into_iter().filter_map(|action| match action {
             Action::Send(attempt) => Some(attempt),
             _ => None,
@@ -111,10 +111,10 @@ impl ByHand {
 
     /// Assigns slots. Returns the probes whose start is to be committed.
     pub fn start(&mut self, now: Timestamp) -> Vec<Attempt> {
-        let mut actions = self.tell(now, EngineEvent::Tick);
+        let mut actions = self.deliver(now, EngineEvent::Tick);
         if actions.iter().all(|action| matches!(action, Action::WakeAt(_))) && self.is_due(now) {
             // The first tick only computed the time of the next start.
-            actions = self.tell(now, EngineEvent::Tick);
+            actions = self.deliver(now, EngineEvent::Tick);
         }
         let started = actions.into_iter().find_map(|action| match action {
             Action::Persist(Persist::Started(attempts)) => Some(attempts),
@@ -130,14 +130,14 @@ impl ByHand {
     /// The next time at which a probe can start.
     pub fn next_step(&mut self, now: Timestamp) -> Option<Timestamp> {
         if self.engine.next_start().is_none_or(|at| at > now) {
-            self.tell(now, EngineEvent::RatesFitted(Vec::new()));
+            self.deliver(now, EngineEvent::RatesFitted(Vec::new()));
         }
         self.engine.next_start()
     }
 
     /// Ends a probe. Returns the result to be stored.
-    pub fn absorb(&mut self, report: &ProbeReport) -> Option<ProbeResult> {
-        let actions = self.tell(report.finished, EngineEvent::ProbeEnded(Box::new(report.clone())));
+    pub fn end_probe(&mut self, report: &ProbeReport) -> Option<ProbeResult> {
+        let actions = self.deliver(report.finished, EngineEvent::ProbeEnded(Box::new(report.clone())));
         actions.into_iter().find_map(|action| match action {
             Action::Persist(Persist::Ended(result)) => Some(*result),
             _ => None,
@@ -145,8 +145,8 @@ impl ByHand {
     }
 
     /// Commits the end of a probe.
-    pub fn landed(&mut self, source: SourceId, now: Timestamp) -> Vec<Action> {
-        self.tell(now, EngineEvent::Committed(Committed::Ended(source)))
+    pub fn commit_end(&mut self, source: SourceId, now: Timestamp) -> Vec<Action> {
+        self.deliver(now, EngineEvent::Committed(Committed::Ended(source)))
     }
 
     /// Sources whose due time changed because of the last event.
@@ -185,7 +185,7 @@ impl ByHand {
 
     fn take(&mut self, now: Timestamp, ready: PlansReady) -> Result<Vec<Note>, RefusedPlan> {
         let mut notes = Vec::new();
-        for action in self.tell(now, EngineEvent::PlansReady(ready)) {
+        for action in self.deliver(now, EngineEvent::PlansReady(ready)) {
             match action {
                 Action::Log { note: Note::PlanStale, .. } => return Err(RefusedPlan),
                 Action::Log { note, .. } => notes.push(note),
@@ -197,7 +197,7 @@ impl ByHand {
 
     /// Requests a probe manually.
     pub fn request(&mut self, source: SourceId, now: Timestamp) -> Result<(), Refusal> {
-        let actions = self.tell(now, EngineEvent::ProbeRequested { source, request: 1 });
+        let actions = self.deliver(now, EngineEvent::ProbeRequested { source, request: 1 });
         let answer = actions.into_iter().find_map(|action| match action {
             Action::Answer { answer, .. } => Some(answer),
             _ => None,
@@ -207,7 +207,7 @@ impl ByHand {
 
     /// Reports new rates of these sources.
     pub fn rates_fitted(&mut self, sources: &[SourceId], now: Timestamp) {
-        self.tell(now, EngineEvent::RatesFitted(sources.to_vec()));
+        self.deliver(now, EngineEvent::RatesFitted(sources.to_vec()));
     }
 
     /// Changes the source list.
@@ -219,25 +219,25 @@ impl ByHand {
         now: Timestamp,
     ) -> Vec<Action> {
         let new = Configuration { added, changed, removed: removed.to_vec(), ..self.same() };
-        self.tell(now, EngineEvent::Configured(Box::new(new)))
+        self.deliver(now, EngineEvent::Configured(Box::new(new)))
     }
 
     /// Changes the limits.
     pub fn set_params(&mut self, params: FleetParams, now: Timestamp) {
         let new = Configuration { params, ..self.same() };
-        self.tell(now, EngineEvent::Configured(Box::new(new)));
+        self.deliver(now, EngineEvent::Configured(Box::new(new)));
     }
 
     /// Changes the rules.
     pub fn set_rules(&mut self, rules: RuleSet, now: Timestamp) {
         let new = Configuration { rules: Some(rules), ..self.same() };
-        self.tell(now, EngineEvent::Configured(Box::new(new)));
+        self.deliver(now, EngineEvent::Configured(Box::new(new)));
     }
 
     /// Changes the inputs of plans, so that all plans are rebuilt.
     pub fn replan_all(&mut self, now: Timestamp) {
         let new = Configuration { replan: true, ..self.same() };
-        self.tell(now, EngineEvent::Configured(Box::new(new)));
+        self.deliver(now, EngineEvent::Configured(Box::new(new)));
     }
 
     /// A configuration that changes nothing.
@@ -249,7 +249,7 @@ impl ByHand {
 
     /// Sets the clock by `by`. It shows `now` afterwards.
     pub fn shift(&mut self, by: Span, now: Timestamp) {
-        self.tell(now, EngineEvent::ClockSet { by });
+        self.deliver(now, EngineEvent::ClockSet { by });
     }
 
     /// Notes about sources since the last call, except the ends of probes.

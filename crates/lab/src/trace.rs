@@ -55,7 +55,7 @@ impl Trace {
 
     /// The last `test` is scored, after `train` of training. The span ends with the UTC day of the last
     /// event, so that its end does not depend on the event's time of day.
-    pub fn exam(&self, train: Span, test: Span) -> Option<TestSpan> {
+    pub fn test_span(&self, train: Span, test: Span) -> Option<TestSpan> {
         if self.tried.is_some() {
             return self.tried;
         }
@@ -70,18 +70,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exam_ends_with_the_day_of_the_last_event() {
+    fn test_span_ends_with_the_day_of_the_last_event() {
         let noon = Timestamp::parse_iso("2026-11-16T12:00:00Z").unwrap();
         let trace = Trace::new("a", "b", vec![noon]);
-        let exam = trace.exam(Span::from_days(14), Span::from_days(7)).unwrap();
-        assert_eq!(exam.to, Timestamp::parse_iso("2026-11-17T00:00:00Z").unwrap());
+        let test_span = trace.test_span(Span::from_days(14), Span::from_days(7)).unwrap();
+        assert_eq!(test_span.to, Timestamp::parse_iso("2026-11-17T00:00:00Z").unwrap());
         assert_eq!(
-            (exam.to - exam.from, exam.from - exam.begins),
+            (test_span.to - test_span.from, test_span.from - test_span.begins),
             (Span::from_days(7), Span::from_days(14))
         );
-        let never = TestSpan { to: noon, ..exam };
-        let told = Trace { tried: Some(never), ..trace.clone() };
-        assert_eq!(told.exam(Span::ZERO, Span::ZERO), Some(never));
-        assert_eq!(Trace { events: Vec::new(), ..trace }.exam(Span::ZERO, Span::ZERO), None);
+        let never = TestSpan { to: noon, ..test_span };
+        let with_span = Trace { tried: Some(never), ..trace.clone() };
+        assert_eq!(with_span.test_span(Span::ZERO, Span::ZERO), Some(never));
+        assert_eq!(Trace { events: Vec::new(), ..trace }.test_span(Span::ZERO, Span::ZERO), None);
     }
 }

@@ -212,14 +212,14 @@ fn brought(occasions: &Steps) -> Vec<f64> {
     let monday = END;
     let pieces = occasions.over(monday, monday + Span::from_days(7));
     let fade = (-60.0 / WITHIN.as_secs_f64()).exp();
-    let (mut hours, mut echo) = (vec![0.0; HOURS], 0.0);
+    let (mut hours, mut excited) = (vec![0.0; HOURS], 0.0);
     // The first week only provides the initial E of the second.
     for week in 0..2 {
         let mut pieces = pieces.iter().peekable();
         for minute in 0..HOURS * 60 {
             while pieces.next_if(|piece| piece.0 <= minute as i64 * 60_000).is_some() {}
-            let rate = pieces.peek().map_or(0.0, |piece| piece.1) + echo;
-            echo = echo * fade + BRINGS * rate * (1.0 - fade);
+            let rate = pieces.peek().map_or(0.0, |piece| piece.1) + excited;
+            excited = excited * fade + BRINGS * rate * (1.0 - fade);
             if week == 1 {
                 hours[minute / 60] += rate / 60.0;
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::learned_feed::Watching;
-use crate::served_rules::SimulatedRules;
+use crate::simulated_rules::SimulatedRules;
 use crate::trace::{TestSpan, Trace};
 use tidewatch_core::engine::params::BurstTerms;
 use tidewatch_core::model::cyclic::Rate;
@@ -60,7 +60,7 @@ pub struct ContestTerms {
     pub echoes: bool,
     /// The maximum interval between probes for our policies, unless a source has its own.
     pub max_gap: Option<Span>,
-    /// The rules that our policies also serve. With rules, all sources run in one engine.
+    /// The rules that our policies also have. With rules, all sources run in one engine.
     pub profiles: Option<Arc<SimulatedRules>>,
     /// The seed. Equal seeds give equal runs.
     pub seed: u64,
@@ -102,9 +102,9 @@ impl ContestTerms {
     }
 
     /// The training and test span of a source; without updates, an empty one at the epoch.
-    pub(super) fn exam(&self, trace: &Trace) -> TestSpan {
+    pub(super) fn test_span(&self, trace: &Trace) -> TestSpan {
         let never = Timestamp::default();
-        trace.exam(self.train, self.test).unwrap_or(TestSpan { begins: never, from: never, to: never })
+        trace.test_span(self.train, self.test).unwrap_or(TestSpan { begins: never, from: never, to: never })
     }
 
     /// The probe budget of a source.
@@ -115,7 +115,7 @@ impl ContestTerms {
     /// The wanted number of probes of a source in the test span.
     pub(super) fn wanted(&self, trace: &Trace) -> f64 {
         let (Budget { probes, per, .. }, TestSpan { from, to, .. }) =
-            (self.budget(trace), self.exam(trace));
+            (self.budget(trace), self.test_span(trace));
         f64::from(probes) * (to - from).as_secs_f64() / per.as_secs_f64().max(1e-3)
     }
 }

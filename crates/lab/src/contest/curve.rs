@@ -62,7 +62,7 @@ pub fn keys_height(policies: usize) -> usize {
 
 /// The chart as an SVG file.
 pub fn to_svg(question: &ContestQuestion, all: &[&Results]) -> String {
-    let policies = all.first().map_or(0, |results| results.standings.len());
+    let policies = all.first().map_or(0, |results| results.policies.len());
     let summary = summary(question);
     let description =
         format!("Mean delay against probes per source and week, a line per policy: {summary}.");
@@ -76,10 +76,10 @@ pub fn to_svg(question: &ContestQuestion, all: &[&Results]) -> String {
 /// The chart and its legend, without title.
 pub fn draw(all: &[&Results], picture: &mut Picture) {
     let places =
-        |index: usize| all.iter().filter_map(move |results| place(&results.standings.get(index)?.score));
+        |index: usize| all.iter().filter_map(move |results| place(&results.policies.get(index)?.score));
     let names: Vec<&str> = all
         .first()
-        .map(|results| results.standings.iter().map(|standing| standing.who.name()).collect())
+        .map(|results| results.policies.iter().map(|result| result.policy.name()).collect())
         .unwrap_or_default();
     let every = || (0..names.len()).flat_map(places);
     let across = Scale::around(every().map(|(probes, _)| probes));

@@ -19,8 +19,8 @@ pub struct DeadlineScore {
 
 impl DeadlineScore {
     /// Lateness of probes at these times, ascending, with a maximum interval of `max_gap`.
-    pub fn of(probes: &[Timestamp], exam: &TestSpan, max_gap: Span) -> Self {
-        let TestSpan { begins, from, to } = *exam;
+    pub fn of(probes: &[Timestamp], test_span: &TestSpan, max_gap: Span) -> Self {
+        let TestSpan { begins, from, to } = *test_span;
         let before = probes.partition_point(|&at| at <= from);
         let mut last = before.checked_sub(1).map_or(begins, |at| probes[at]);
         let mut lateness = Self::default();
@@ -62,18 +62,18 @@ mod tests {
     #[test]
     fn intervals_above_the_maximum_are_counted() {
         let at = |hours: i64| Timestamp::from_secs(0) + Span::from_hours(hours);
-        let exam = TestSpan { begins: at(0), from: at(10), to: at(20) };
-        let judged = |hours: &[i64]| {
+        let test_span = TestSpan { begins: at(0), from: at(10), to: at(20) };
+        let scored = |hours: &[i64]| {
             let probes: Vec<Timestamp> = hours.iter().map(|&hour| at(hour)).collect();
-            DeadlineScore::of(&probes, &exam, Span::from_hours(3))
+            DeadlineScore::of(&probes, &test_span, Span::from_hours(3))
         };
-        let kept = judged(&[1, 9, 12, 15, 18]);
+        let kept = scored(&[1, 9, 12, 15, 18]);
         assert_eq!((kept.deadlines, kept.missed, kept.mean_late()), (4, 0, None));
-        let late = judged(&[9, 13, 18]);
+        let late = scored(&[9, 13, 18]);
         assert_eq!((late.deadlines, late.missed), (3, 2));
         assert_eq!((late.worst, late.mean_late()), (Span::from_hours(2), Some(Span::from_mins(90))));
         // The last probe was long before: only the time in the test span counts.
-        assert_eq!(judged(&[1, 11]).worst, Span::from_hours(6));
+        assert_eq!(scored(&[1, 11]).worst, Span::from_hours(6));
         let both = DeadlineScore::pooled([&kept, &late]);
         assert_eq!((both.deadlines, both.missed, both.worst), (7, 2, late.worst));
     }

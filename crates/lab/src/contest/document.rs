@@ -11,7 +11,7 @@ use tidewatch_core::time::{Span, Timestamp};
 
 use crate::compare::ConfidenceInterval;
 use crate::score::Score;
-use crate::served_rules::RuleService;
+use crate::simulated_rules::RuleScore;
 
 use super::contest_terms::Matching;
 use super::deadline_score::DeadlineScore;
@@ -55,7 +55,7 @@ pub struct DeadlineEntry {
     worst_late_s: Option<f64>,
 }
 
-/// How well one policy served one rule.
+/// How well one policy met one rule.
 #[derive(Serialize)]
 pub struct RuleEntry<'r> {
     rule: &'r str,
@@ -140,7 +140,7 @@ fn part<'r>(question: &'r ContestQuestion, results: &'r Results) -> ContestEntry
         policies: policies(results),
         sources: sources(question, results),
         kinds: kinds(results),
-        baseline: results.baseline.map(|who| who.name()),
+        baseline: results.baseline.map(|policy| policy.name()),
         probes: results.budget.probes,
         per_s: results.budget.per.as_secs_f64(),
         min_spacing_s: results.budget.min_spacing.as_secs_f64(),
@@ -152,24 +152,21 @@ fn part<'r>(question: &'r ContestQuestion, results: &'r Results) -> ContestEntry
         seed: question.rules.seed,
         max_gap_s: question.rules.max_gap.map(Span::as_secs_f64),
         rules: question.rules.profiles.as_ref().map(|_| {
-            let served = results.standings.iter().map(|one| (one.who.name(), &one.rules[..]));
-            served.flat_map(|(policy, rules)| rule_documents(policy, rules)).collect()
+            let rule_scores = results.policies.iter().map(|one| (one.policy.name(), &one.rules[..]));
+            rule_scores.flat_map(|(policy, rules)| rule_documents(policy, rules)).collect()
         }),
     }
 }
 
-/// How well one policy served each rule.
-pub fn rule_documents<'r>(
-    policy: &'r str,
-    rules: &'r [RuleService],
-) -> impl Iterator<Item = RuleEntry<'r>> {
-    rules.iter().map(move |service| RuleEntry {
-        rule: &service.rule,
+/// How well one policy met each rule.
+pub fn rule_documents<'r>(policy: &'r str, rules: &'r [RuleScore]) -> impl Iterator<Item = RuleEntry<'r>> {
+    rules.iter().map(move |score| RuleEntry {
+        rule: &score.rule,
         policy,
-        waited_for: service.waited_for,
-        in_time: service.in_time,
-        share: service.share(),
-        probes: service.probes,
+        waited_for: score.waited_for,
+        in_time: score.in_time,
+        share: score.share(),
+        probes: score.probes,
     })
 }
 
@@ -185,59 +182,59 @@ pub fn deadlines(lateness: &DeadlineScore) -> DeadlineEntry {
 }
 
 fn policies(results: &Results) -> Vec<PolicyEntry> {
-    let told = results.standings.iter().map(|standing| {
-        let geometric = standing.versus.map(|versus| versus.geometric);
-        let mean = standing.versus.map(|versus| versus.ratio);
+    let documents = results.policies.iter().map(|result| {
+        let geometric = result.versus.map(|versus| versus.geometric);
+        let mean = result.versus.map(|versus| versus.ratio);
         let end = |interval: Option<ConfidenceInterval>, end: fn(&ConfidenceInterval) -> f64| {
             interval.as_ref().map(end)
         };
         PolicyEntry {
-            policy: standing.who.name(),
-            figures: figures(&standing.score),
-            probes_per_source_week: probes_per_week(&standing.score),
-            compared_sources: standing.versus.map_or(0, |versus| versus.sources),
+            policy: result.policy.name(),
+            figures: figures(&result.score),
+            probes_per_source_week: probes_per_week(&result.score),
+            compared_sources: result.versus.map_or(0, |versus| versus.sources),
             geometric_mean_ratio: end(geometric, |interval| interval.value),
             geometric_mean_ratio_low: end(geometric, |interval| interval.low),
             geometric_mean_ratio_high: end(geometric, |interval| interval.high),
             mean_ratio: end(mean, |interval| interval.value),
             mean_ratio_low: end(mean, |interval| interval.low),
             mean_ratio_high: end(mean, |interval| interval.high),
-            deadlines: standing.lateness.as_ref().map(deadlines),
+            deadlines: result.lateness.as_ref().map(deadlines),
         }
     });
-    told.collect()
+    documents.collect()
 }
 
 fn sources<'r>(question: &'r ContestQuestion, results: &'r Results) -> Vec<SourceEntry<'r>> {
     let contest = &results.contest;
-    let all = contest.entrants.iter().flat_map(|entrant| runs(entrant).map(|run| (entrant.who, run)));
-    let told = all.filter_map(|(who, (index, run))| {
-        let (trace, exam) = (question.traces.get(index)?, contest.exams.get(index)?);
+    let all = contest.entrants.iter().flat_map(|entrant| runs(entrant).map(|run| (entrant.policy, run)));
+    let documents = all.filter_map(|(policy, (index, run))| {
+        let (trace, test_span) = (question.traces.get(index)?, contest.test_spans.get(index)?);
         Some(SourceEntry {
             source: &trace.name,
             kind: &trace.kind,
-            policy: who.name(),
-            test_from: seconds(exam.from),
-            test_to: seconds(exam.to),
+            policy: policy.name(),
+            test_from: seconds(test_span.from),
+            test_to: seconds(test_span.to),
             figures: figures(&run.score),
             knob: run.knob,
         })
     });
-    told.collect()
+    documents.collect()
 }
 
 fn kinds(results: &Results) -> Vec<KindEntry<'_>> {
-    let told = results.kinds.iter().flat_map(|kind| {
+    let documents = results.kinds.iter().flat_map(|kind| {
         kind.shares.iter().map(|share| KindEntry {
             kind: &kind.name,
-            policy: share.who.name(),
+            policy: share.policy.name(),
             sources: share.sources,
             updates: share.score.updates,
             mean_delay_s: share.score.mean_delay(),
             geometric_mean_ratio: share.ratio,
         })
     });
-    told.collect()
+    documents.collect()
 }
 
 fn figures(score: &Score) -> Figures {

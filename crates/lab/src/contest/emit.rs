@@ -50,15 +50,16 @@ pub fn write(folder: &Path, traces: &[Trace], all: &[Results]) -> Result<(), Emi
             _ => folder.join(results.budget.probes.to_string()),
         };
         for entrant in &results.contest.entrants {
-            let folder = folder.join(entrant.who.name());
+            let folder = folder.join(entrant.policy.name());
             std::fs::create_dir_all(&folder).map_err(|error| unwritable(&folder, error))?;
             for (index, run) in runs(entrant) {
-                let (Some(trace), Some(exam)) = (traces.get(index), results.contest.exams.get(index))
+                let (Some(trace), Some(test_span)) =
+                    (traces.get(index), results.contest.test_spans.get(index))
                 else {
                     continue;
                 };
                 let (partial, file) = (folder.join(PARTIAL), folder.join(format!("{}.csv", trace.name)));
-                let written = std::fs::write(&partial, text(&run.probes, exam.to));
+                let written = std::fs::write(&partial, text(&run.probes, test_span.to));
                 written
                     .and_then(|()| std::fs::rename(&partial, &file))
                     .map_err(|error| unwritable(&file, error))?;
@@ -101,13 +102,13 @@ mod tests {
     #[test]
     fn end_of_the_span_is_written_once() {
         let at = |millis: i64| Timestamp::from_millis(1_794_787_200_000 + millis);
-        let told = |probes: &[i64], end: i64| {
+        let written = |probes: &[i64], end: i64| {
             text(&probes.iter().map(|&millis| at(millis)).collect::<Vec<_>>(), at(end))
         };
-        assert_eq!(told(&[0, 1500], 2000), "unix_time\n1794787200\n1794787201.5\n1794787202\n");
-        assert_eq!(told(&[0, 2000], 2000), "unix_time\n1794787200\n1794787202\n");
-        assert_eq!(told(&[0, 3001], 2000), "unix_time\n1794787200\n1794787202\n1794787203.001\n");
-        assert_eq!(told(&[], 40), "unix_time\n1794787200.04\n");
+        assert_eq!(written(&[0, 1500], 2000), "unix_time\n1794787200\n1794787201.5\n1794787202\n");
+        assert_eq!(written(&[0, 2000], 2000), "unix_time\n1794787200\n1794787202\n");
+        assert_eq!(written(&[0, 3001], 2000), "unix_time\n1794787200\n1794787202\n1794787203.001\n");
+        assert_eq!(written(&[], 40), "unix_time\n1794787200.04\n");
     }
 
     #[test]

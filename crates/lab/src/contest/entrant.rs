@@ -6,7 +6,7 @@ use crate::score::Score;
 use tidewatch_core::time::Timestamp;
 
 use super::deadline_score::DeadlineScore;
-use super::who::Who;
+use super::entrant_policy::EntrantPolicy;
 
 /// One policy on one source.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,7 +28,7 @@ pub struct SourceRun {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entrant {
     /// The policy.
-    pub who: Who,
+    pub policy: EntrantPolicy,
     /// In the order of the traces; `None` if it cannot run, such as the oracle without a true rate.
     pub runs: Vec<Option<SourceRun>>,
 }

@@ -21,19 +21,20 @@ const EVERY: Span = Span::from_days(7);
 /// For each trace the aggregates of its kind, each with the time from which it is valid. Times are compared
 /// by the number of weeks left until a source's end. A source gets the aggregate of the week before, which is
 /// certainly known by then.
-pub(super) fn gather(traces: &[Trace], rules: &ContestTerms) -> Vec<Vec<(Timestamp, Aggregate)>> {
+pub(super) fn over_time(traces: &[Trace], rules: &ContestTerms) -> Vec<Vec<(Timestamp, Aggregate)>> {
     let all: Vec<Vec<(Timestamp, WeeklyEvidence)>> = on_all_cores(traces.len(), |index| {
-        let (trace, exam) = (&traces[index], rules.exam(&traces[index]));
+        let (trace, test_span) = (&traces[index], rules.test_span(&traces[index]));
         let source =
             SimulatedFeed { page: trace.page, ..SimulatedFeed::new(&trace.events, rules.budget(trace)) };
         let setup = SimulationSetup { refit_every: EVERY, rules: None, ..rules.setup(Policy::Uniform) };
         let mut evidence = Vec::new();
-        simulation::watch(&[source], &setup, (exam.begins, exam.to), |now, feeds| {
+        simulation::watch(&[source], &setup, (test_span.begins, test_span.to), |now, feeds| {
             evidence.extend(feeds.iter().map(|feed| (now, feed.evidence(now))));
         });
         evidence
     });
-    let left = |trace: &Trace, at: Timestamp| (rules.exam(trace).to - at).as_millis() / EVERY.as_millis();
+    let left =
+        |trace: &Trace, at: Timestamp| (rules.test_span(trace).to - at).as_millis() / EVERY.as_millis();
     let mut groups: HashMap<(&str, i64), EvidenceSum> = HashMap::new();
     for (trace, evidence) in traces.iter().zip(&all) {
         for (at, evidence) in evidence {
@@ -41,7 +42,7 @@ pub(super) fn gather(traces: &[Trace], rules: &ContestTerms) -> Vec<Vec<(Timesta
         }
     }
     let groups: HashMap<(&str, i64), Aggregate> =
-        groups.into_iter().map(|(when, gathered)| (when, gathered.aggregate())).collect();
+        groups.into_iter().map(|(when, sum)| (when, sum.aggregate())).collect();
     let of = |(trace, evidence): (&Trace, &Vec<(Timestamp, WeeklyEvidence)>)| {
         let known = |at: Timestamp| groups.get(&(trace.kind.as_str(), left(trace, at) + 1)).cloned();
         evidence.iter().filter_map(|&(at, _)| Some((at, known(at)?))).collect()

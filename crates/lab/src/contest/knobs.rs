@@ -8,7 +8,7 @@ use tidewatch_core::planning::policy::Policy;
 
 /// The quantity that a knob changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Turned {
+pub enum KnobQuantity {
     /// The budget's T is divided by the knob.
     Budget,
     /// θ is the knob.
@@ -21,21 +21,21 @@ pub enum Turned {
 }
 
 /// The quantity that the knob of one of our policies changes.
-pub fn of(policy: Policy) -> Turned {
+pub fn of(policy: Policy) -> KnobQuantity {
     match policy {
-        Policy::IndHist | Policy::AggHist => Turned::Freshness,
-        Policy::Ttl => Turned::Ttl,
-        Policy::Auto => Turned::Price,
+        Policy::IndHist | Policy::AggHist => KnobQuantity::Freshness,
+        Policy::Ttl => KnobQuantity::Ttl,
+        Policy::Auto => KnobQuantity::Price,
         Policy::Plan
         | Policy::Adaptive
         | Policy::Uniform
         | Policy::Threshold
         | Policy::FirstArrival
-        | Policy::Profile => Turned::Budget,
+        | Policy::Profile => KnobQuantity::Budget,
     }
 }
 
-impl Turned {
+impl KnobQuantity {
     /// The default setting.
     pub fn usual(self) -> f64 {
         match self {
@@ -66,11 +66,11 @@ const TRIES: usize = 16;
 /// starts at the default and returns the closest.
 ///
 /// ```
-/// # use tidewatch_lab::contest::knobs::turn;
-/// let (knob, spent) = turn(56.0, (0.1, 1000.0), 1.0, |knob| ((7.0 * knob) as usize, knob));
+/// # use tidewatch_lab::contest::knobs::tune;
+/// let (knob, spent) = tune(56.0, (0.1, 1000.0), 1.0, |knob| ((7.0 * knob) as usize, knob));
 /// assert!((spent - 8.0).abs() < 0.3 && knob == spent);
 /// ```
-pub fn turn<T>(
+pub fn tune<T>(
     wanted: f64,
     (fewest, most): (f64, f64),
     usual: f64,
@@ -117,21 +117,21 @@ mod tests {
     #[test]
     fn rising_and_falling_knobs_reach_the_wanted_number() {
         for wanted in [2.0, 14.0, 168.0, 3000.0] {
-            let grows = turn(wanted, (1e-3, 1e4), 1.0, |knob| ((10.0 * knob) as usize, ()));
+            let grows = tune(wanted, (1e-3, 1e4), 1.0, |knob| ((10.0 * knob) as usize, ()));
             assert!((10.0 * grows.0 - wanted).abs() <= 2.0 + 0.02 * wanted, "{grows:?}");
-            let falls = turn(wanted, (1e4, 1e-3), 1.0, |knob| ((10.0 / knob) as usize, ()));
+            let falls = tune(wanted, (1e4, 1e-3), 1.0, |knob| ((10.0 / knob) as usize, ()));
             assert!((10.0 / falls.0 - wanted).abs() <= 2.0 + 0.02 * wanted, "{falls:?}");
-            let steep = turn(wanted, (1e4, 1e-3), 1.0, |knob| ((10.0 / knob / knob) as usize, ()));
+            let steep = tune(wanted, (1e4, 1e-3), 1.0, |knob| ((10.0 / knob / knob) as usize, ()));
             assert!((10.0 / steep.0 / steep.0 - wanted).abs() <= 2.0 + 0.02 * wanted, "{steep:?}");
         }
     }
 
     #[test]
     fn closest_setting_is_returned_if_the_number_is_out_of_reach() {
-        let (knob, spent) = turn(100.0, (0.1, 10.0), 1.0, |knob| ((knob * 2.0) as usize, knob));
+        let (knob, spent) = tune(100.0, (0.1, 10.0), 1.0, |knob| ((knob * 2.0) as usize, knob));
         assert!(knob > 9.0 && spent == knob);
         let mut calls = 0;
-        turn(10.0, (0.1, 10.0), 1.0, |_| {
+        tune(10.0, (0.1, 10.0), 1.0, |_| {
             calls += 1;
             (10, ())
         });

@@ -14,15 +14,15 @@ pub mod deadline_score;
 pub mod document;
 pub mod emit;
 pub mod entrant;
+pub mod entrant_policy;
 mod group_rates;
 pub mod knobs;
 pub mod page;
 pub mod question;
 pub mod results;
 pub mod tables;
-pub mod who;
 
-use crate::served_rules::{RuleService, SimulatedRules, SourceProbes};
+use crate::simulated_rules::{RuleScore, SimulatedRules, SourceProbes};
 use crate::trace::{TestSpan, Trace};
 
 use contest_input::ContestInput;
@@ -30,13 +30,13 @@ use contest_terms::Matching;
 use entrant::Entrant;
 
 pub use contest_terms::ContestTerms;
-pub use who::Who;
+pub use entrant_policy::EntrantPolicy;
 
 /// A finished contest.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Contest {
     /// The test span of each source, in the order of the traces.
-    pub exams: Vec<TestSpan>,
+    pub test_spans: Vec<TestSpan>,
     /// The entrants, in the requested order.
     pub entrants: Vec<Entrant>,
 }
@@ -46,31 +46,42 @@ pub struct Contest {
 ///
 /// ```
 /// # use tidewatch_core::planning::{budget::Budget, policy::Policy};
-/// # use tidewatch_lab::{contest::{ContestTerms, Who, hold}, trace::Trace};
+/// # use tidewatch_lab::{contest::{ContestTerms, EntrantPolicy, hold}, trace::Trace};
 /// # use tidewatch_core::time::{Span, Timestamp};
 /// let daily = (0..30).map(|day| Timestamp::from_secs(86_400 * day + 40_000)).collect();
 /// let traces = [Trace::new("a", "all", daily)];
 /// let budget = Budget { probes: 4, per: Span::from_days(1), min_spacing: Span::ZERO };
 /// let (train, test) = (Span::from_days(14), Span::from_days(7));
 /// let rules = ContestTerms { train, test, ..ContestTerms::new(budget) };
-/// let contest = hold(&traces, &[Who::Ours(Policy::Auto), Who::Ours(Policy::Uniform)], &rules, &|| {});
+/// let policies = [EntrantPolicy::Ours(Policy::Auto), EntrantPolicy::Ours(Policy::Uniform)];
+/// let contest = hold(&traces, &policies, &rules, &|| {});
 /// let delay = |n: usize| contest.entrants[n].runs[0].as_ref().unwrap().score.mean_delay().unwrap();
 /// assert!(delay(0) < delay(1));
 /// ```
-pub fn hold(traces: &[Trace], entrants: &[Who], rules: &ContestTerms, done: &(dyn Fn() + Sync)) -> Contest {
-    let kin = group_rates::gather(traces, rules);
-    let stage = ContestInput { traces, rules, kin };
+pub fn hold(
+    traces: &[Trace],
+    entrants: &[EntrantPolicy],
+    rules: &ContestTerms,
+    done: &(dyn Fn() + Sync),
+) -> Contest {
+    let group_rates = group_rates::over_time(traces, rules);
+    let stage = ContestInput { traces, rules, group_rates };
     let entrants = match rules.matching {
         Matching::Nothing | Matching::Probes => stage.one_by_one(entrants, done),
-        Matching::Total => entrants.iter().map(|&who| stage.together(who, done)).collect(),
+        Matching::Total => entrants.iter().map(|&policy| stage.together(policy, done)).collect(),
     };
-    Contest { exams: traces.iter().map(|trace| rules.exam(trace)).collect(), entrants }
+    Contest { test_spans: traces.iter().map(|trace| rules.test_span(trace)).collect(), entrants }
 }
 
 impl Contest {
-    /// How well an entrant's probes served each rule; empty if it has no run on some source.
-    pub fn served(&self, entrant: &Entrant, traces: &[Trace], rules: &SimulatedRules) -> Vec<RuleService> {
-        let knows_rules = !matches!(entrant.who, Who::Peer(_) | Who::Clairvoyant);
+    /// How well an entrant's probes met each rule; empty if it has no run on some source.
+    pub fn rule_scores(
+        &self,
+        entrant: &Entrant,
+        traces: &[Trace],
+        rules: &SimulatedRules,
+    ) -> Vec<RuleScore> {
+        let knows_rules = !matches!(entrant.policy, EntrantPolicy::Peer(_) | EntrantPolicy::Clairvoyant);
         let probes: Option<Vec<SourceProbes<'_>>> = entrant
             .runs
             .iter()
@@ -80,7 +91,7 @@ impl Contest {
                 Some(SourceProbes { times: &run.probes, for_rules })
             })
             .collect();
-        probes.map(|probes| rules.served(traces, &self.exams, &probes)).unwrap_or_default()
+        probes.map(|probes| rules.scores(traces, &self.test_spans, &probes)).unwrap_or_default()
     }
 }
 
@@ -100,7 +111,7 @@ mod tests {
             Trace::new(name, "all", (0..last).map(at).collect())
         };
         let traces = [every("fast", 20), every("slow", 4000)];
-        let entrants: Vec<Who> = Peer::ALL.into_iter().map(Who::Peer).collect();
+        let entrants: Vec<EntrantPolicy> = Peer::ALL.into_iter().map(EntrantPolicy::Peer).collect();
         for probes in [14, 168] {
             let budget = Budget { probes, per: Span::from_days(7), min_spacing: Span::ZERO };
             let rules = ContestTerms {
@@ -112,7 +123,7 @@ mod tests {
                 for run in entrant.runs.iter().flatten() {
                     let (spent, wanted) = (run.score.probes as f64, 4.0 * f64::from(probes));
                     let off = (spent / wanted - 1.0).abs();
-                    assert!(off < 0.1, "{}: {spent} instead of {wanted}", entrant.who.name());
+                    assert!(off < 0.1, "{}: {spent} instead of {wanted}", entrant.policy.name());
                 }
             }
         }

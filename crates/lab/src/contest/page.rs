@@ -103,7 +103,7 @@ fn write(
 }
 
 fn trade_off(all: &[&Results], page: &mut String) -> Result {
-    let height = curve::height(all.first().map_or(0, |results| results.standings.len()));
+    let height = curve::height(all.first().map_or(0, |results| results.policies.len()));
     let label = "Mean delay against probes per source and week, a line per policy";
     let mut picture = Picture::figure(WIDTH, (curve::TOP, height), label);
     curve::draw(all, &mut picture);
@@ -121,7 +121,7 @@ fn bars(results: &Results, page: &mut String) -> Result {
     // does not hide the others.
     let within = ratios.map(|ratio| ratio.clamp(LEAST, LEAST.recip()));
     let Some(scale) = Scale::around(within.chain([0.5, 2.0])) else { return Ok(()) };
-    let policies = results.standings.len();
+    let policies = results.policies.len();
     let step = policies as f64 * BAR + BETWEEN;
     let plot = Frame {
         left: LEFT,
@@ -142,12 +142,12 @@ fn bars(results: &Results, page: &mut String) -> Result {
         picture.add(&Shape::text(LEFT - 10.0, tenth(middle), &name).anchor("end"));
         for (index, share) in kind.shares.iter().enumerate() {
             let Some(ratio) = share.ratio else { continue };
-            let word = format!("{name}, {}: {ratio:.3}", share.who.name());
+            let word = format!("{name}, {}: {ratio:.3}", share.policy.name());
             let reach = (one, plot.x(scale.share(ratio.clamp(LEAST, LEAST.recip()))));
             bar(index, reach, (top + index as f64 * BAR, BAR - 2.0), &word, &mut picture);
         }
     }
-    let names: Vec<&str> = results.standings.iter().map(|standing| standing.who.name()).collect();
+    let names: Vec<&str> = results.policies.iter().map(|result| result.policy.name()).collect();
     keys(&names, below, &mut picture);
     writeln!(page, "<figure>{}</figure>", picture.finish())
 }

@@ -5,7 +5,7 @@ use tidewatch_core::planning::budget::Budget;
 use crate::trace::Trace;
 
 use super::contest_terms::ContestTerms;
-use super::who::Who;
+use super::entrant_policy::EntrantPolicy;
 
 /// The input of contests.
 #[derive(Debug)]
@@ -15,7 +15,7 @@ pub struct ContestQuestion {
     /// The sources; each has updates.
     pub traces: Vec<Trace>,
     /// The policies.
-    pub policies: Vec<Who>,
+    pub policies: Vec<EntrantPolicy>,
     /// How they are tested, except for the budget.
     pub rules: ContestTerms,
     /// The budgets, one contest each.

@@ -5,7 +5,7 @@
 
 use crate::compare::{Comparison, FLOOR_SECS, Pair, compare, geometric_mean_ratio};
 use crate::score::Score;
-use crate::served_rules::RuleService;
+use crate::simulated_rules::RuleScore;
 use crate::trace::Trace;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::policy::Policy;
@@ -15,7 +15,7 @@ use super::Contest;
 use super::contest_terms::ContestTerms;
 use super::deadline_score::DeadlineScore;
 use super::entrant::{Entrant, SourceRun};
-use super::who::Who;
+use super::entrant_policy::EntrantPolicy;
 
 const WEEK_MS: f64 = Span::from_days(7).as_millis() as f64;
 
@@ -30,9 +30,9 @@ pub struct Results {
     /// The contest itself.
     pub contest: Contest,
     /// The baseline of all comparisons: uniform if it is an entrant, else the first.
-    pub baseline: Option<Who>,
+    pub baseline: Option<EntrantPolicy>,
     /// Per policy, in the order of the contest.
-    pub standings: Vec<PolicyResult>,
+    pub policies: Vec<PolicyResult>,
     /// Per kind, by name.
     pub kinds: Vec<KindResults>,
     /// The gains and losses of the first policy that is not the baseline.
@@ -43,15 +43,15 @@ pub struct Results {
 #[derive(Debug)]
 pub struct PolicyResult {
     /// The policy.
-    pub who: Who,
+    pub policy: EntrantPolicy,
     /// Pooled over all sources.
     pub score: Score,
     /// The comparison with the baseline.
     pub versus: Option<Comparison>,
     /// How well deadlines were met, if there are any.
     pub lateness: Option<DeadlineScore>,
-    /// How well each rule was served.
-    pub rules: Vec<RuleService>,
+    /// How well each rule was met.
+    pub rules: Vec<RuleScore>,
 }
 
 /// The sources of one kind.
@@ -67,7 +67,7 @@ pub struct KindResults {
 #[derive(Debug)]
 pub struct KindScore {
     /// The policy.
-    pub who: Who,
+    pub policy: EntrantPolicy,
     /// Number of sources it was tested on.
     pub sources: usize,
     /// Pooled over these sources.
@@ -80,9 +80,9 @@ pub struct KindScore {
 #[derive(Debug)]
 pub struct Extremes {
     /// The policy.
-    pub who: Who,
+    pub policy: EntrantPolicy,
     /// The baseline.
-    pub baseline: Who,
+    pub baseline: EntrantPolicy,
     /// Sources with a shorter delay, the largest difference first.
     pub gains: Vec<Extreme>,
     /// Sources with a longer delay, the largest difference first.
@@ -111,11 +111,11 @@ impl Results {
     /// The results of a contest on these traces.
     pub fn of(traces: &[Trace], contest: Contest, rules: &ContestTerms) -> Self {
         let (budget, seed) = (rules.budget, rules.seed);
-        let uniform = Who::Ours(Policy::Uniform);
-        let has = |who: Who| contest.entrants.iter().find(|entrant| entrant.who == who);
+        let uniform = EntrantPolicy::Ours(Policy::Uniform);
+        let has = |policy: EntrantPolicy| contest.entrants.iter().find(|entrant| entrant.policy == policy);
         let baseline = has(uniform).or(contest.entrants.first());
-        let standings = contest.entrants.iter().map(|entrant| PolicyResult {
-            who: entrant.who,
+        let policies = contest.entrants.iter().map(|entrant| PolicyResult {
+            policy: entrant.policy,
             score: Score::pooled(runs(entrant).map(|(_, run)| &run.score)),
             versus: baseline.and_then(|baseline| {
                 let pairs: Vec<Pair> = pairs(entrant, baseline).map(|(_, pair)| pair).collect();
@@ -125,10 +125,10 @@ impl Results {
             rules: rules
                 .profiles
                 .as_ref()
-                .map(|rules| contest.served(entrant, traces, rules))
+                .map(|rules| contest.rule_scores(entrant, traces, rules))
                 .unwrap_or_default(),
         });
-        let standings = standings.collect();
+        let policies = policies.collect();
         let mut names: Vec<&str> = traces.iter().map(|trace| trace.kind.as_str()).collect();
         names.sort_unstable();
         names.dedup();
@@ -138,11 +138,11 @@ impl Results {
         });
         let kinds = kinds.collect();
         let extremes = baseline.and_then(|baseline| {
-            let first = contest.entrants.iter().find(|entrant| entrant.who != baseline.who)?;
+            let first = contest.entrants.iter().find(|entrant| entrant.policy != baseline.policy)?;
             Some(extremes(traces, first, baseline))
         });
-        let baseline = baseline.map(|baseline| baseline.who);
-        Self { budget, baseline, standings, kinds, extremes, contest }
+        let baseline = baseline.map(|baseline| baseline.policy);
+        Self { budget, baseline, policies, kinds, extremes, contest }
     }
 }
 
@@ -171,7 +171,7 @@ fn share(traces: &[Trace], kind: &str, entrant: &Entrant, baseline: Option<&Entr
         let means = pairs(entrant, baseline).filter(|&(index, _)| is_of(index));
         geometric_mean_ratio(&means.map(|(_, pair)| (pair.a, pair.b)).collect::<Vec<_>>())
     });
-    KindScore { who: entrant.who, sources: scores.len(), score: Score::pooled(scores), ratio }
+    KindScore { policy: entrant.policy, sources: scores.len(), score: Score::pooled(scores), ratio }
 }
 
 fn extremes(traces: &[Trace], entrant: &Entrant, baseline: &Entrant) -> Extremes {
@@ -184,7 +184,7 @@ fn extremes(traces: &[Trace], entrant: &Entrant, baseline: &Entrant) -> Extremes
     list.sort_by(|a, b| a.ratio().total_cmp(&b.ratio()));
     let gains = list.iter().filter(|one| one.ratio() < 1.0).take(MOST_LISTED).cloned().collect();
     let losses = list.iter().rev().filter(|one| one.ratio() > 1.0).take(MOST_LISTED).cloned().collect();
-    Extremes { who: entrant.who, baseline: baseline.who, gains, losses }
+    Extremes { policy: entrant.policy, baseline: baseline.policy, gains, losses }
 }
 
 /// The share of probes that found an update.
@@ -218,31 +218,31 @@ pub(super) mod tests {
             .into_iter()
             .map(trace)
             .collect();
-        let exam = |trace: &Trace| trace.exam(Span::from_days(1), Span::from_days(1)).unwrap();
+        let test_span = |trace: &Trace| trace.test_span(Span::from_days(1), Span::from_days(1)).unwrap();
         let importance = Steps::constant(1.0).unwrap();
         let run = |trace: &Trace, every: i64| {
-            let exam = exam(trace);
+            let test_span = test_span(trace);
             let probes: Vec<Timestamp> = (1..)
-                .map(|n| exam.begins + Span::from_secs(n * every))
-                .take_while(|&at| at < exam.to)
+                .map(|n| test_span.begins + Span::from_secs(n * every))
+                .take_while(|&at| at < test_span.to)
                 .collect();
             let score = Score::of(&ScoredProbes {
                 events: &trace.events,
                 probes: &probes,
-                from: exam.from,
-                to: exam.to,
+                from: test_span.from,
+                to: test_span.to,
                 importance: &importance,
                 holds: 50,
             });
             SourceRun { knob: every as f64, probes, score, lateness: None, for_rules: Vec::new() }
         };
         let entrants = probed.iter().map(|&(name, every)| Entrant {
-            who: Who::from_name(name).unwrap(),
+            policy: EntrantPolicy::from_name(name).unwrap(),
             runs: traces.iter().map(|trace| (name != "oracle").then(|| run(trace, every))).collect(),
         });
         let entrants = entrants.collect();
-        let exams = traces.iter().map(exam).collect();
-        (traces, Contest { exams, entrants })
+        let test_spans = traces.iter().map(test_span).collect();
+        (traces, Contest { test_spans, entrants })
     }
 
     /// A question with these traces.
@@ -269,9 +269,9 @@ pub(super) mod tests {
     #[test]
     fn uniform_is_the_baseline() {
         let (_, results) = results(&[("auto", 600), ("uniform", 3600), ("fixed", 7200), ("oracle", 1)]);
-        assert_eq!(results.baseline, Who::from_name("uniform"));
+        assert_eq!(results.baseline, EntrantPolicy::from_name("uniform"));
         let ratios: Vec<Option<f64>> =
-            results.standings.iter().map(|one| one.versus.map(|versus| versus.geometric.value)).collect();
+            results.policies.iter().map(|one| one.versus.map(|versus| versus.geometric.value)).collect();
         assert!(ratios[0].unwrap() < 1.0 && ratios[2].unwrap() > 1.0, "{ratios:?}");
         assert_eq!((ratios[1], ratios[3]), (Some(1.0), None));
         assert_eq!(
@@ -281,21 +281,21 @@ pub(super) mod tests {
         let news = &results.kinds[0].shares;
         assert_eq!((news[0].sources, news[3].sources, news[3].ratio), (2, 0, None));
         let extremes = results.extremes.unwrap();
-        assert_eq!(extremes.who.name(), "auto");
+        assert_eq!(extremes.policy.name(), "auto");
         assert!(!extremes.gains.is_empty() && extremes.gains.iter().all(|one| one.pair.a < one.pair.b));
         assert!(extremes.gains.is_sorted_by(|a, b| a.ratio() <= b.ratio()));
-        let probes = probes_per_week(&results.standings[1].score).unwrap();
+        let probes = probes_per_week(&results.policies[1].score).unwrap();
         assert!((probes - 168.0).abs() < 1e-9, "{probes}");
     }
 
     #[test]
     fn first_policy_is_the_baseline_without_uniform() {
         let (_, results) = results(&[("ttl", 600), ("auto", 700)]);
-        assert_eq!(results.baseline, Who::from_name("ttl"));
-        assert_eq!(results.extremes.unwrap().who.name(), "auto");
+        assert_eq!(results.baseline, EntrantPolicy::from_name("ttl"));
+        assert_eq!(results.extremes.unwrap().policy.name(), "auto");
         let (_, alone) = super::tests::results(&[("ttl", 600)]);
         assert!(alone.extremes.is_none() && alone.baseline.is_some());
         let (_, empty) = super::tests::results(&[]);
-        assert!(empty.baseline.is_none() && empty.standings.is_empty());
+        assert!(empty.baseline.is_none() && empty.policies.is_empty());
     }
 }

@@ -5,15 +5,15 @@
 use tidewatch_core::time::Span;
 
 use crate::compare::Comparison;
-use crate::served_rules::RuleService;
+use crate::simulated_rules::RuleScore;
 use crate::tables::{Emphasis, ResultTable, TableEntry, entry};
 use crate::words::{cut, delay, number, plural};
 
 use super::contest_terms::Matching;
 use super::deadline_score::DeadlineScore;
+use super::entrant_policy::EntrantPolicy;
 use super::question::ContestQuestion;
 use super::results::{Extreme, Extremes, KindScore, PolicyResult, Results, probes_per_week, useful};
-use super::who::Who;
 
 /// The sources and the rules, in a line.
 pub fn summary(question: &ContestQuestion) -> String {
@@ -57,22 +57,22 @@ pub fn policies(results: &Results) -> ResultTable {
     ]
     .map(str::to_owned)
     .to_vec();
-    if results.standings.iter().any(|standing| standing.lateness.is_some()) {
+    if results.policies.iter().any(|result| result.lateness.is_some()) {
         heads.extend(LATE.map(str::to_owned));
     }
     if let Some(baseline) = results.baseline {
         heads.extend([format!("× {}", baseline.name()), "95 %".to_owned()]);
     }
-    ResultTable { heads, rows: results.standings.iter().map(|standing| row(standing, results)).collect() }
+    ResultTable { heads, rows: results.policies.iter().map(|result| row(result, results)).collect() }
 }
 
-fn row(standing: &PolicyResult, results: &Results) -> Vec<TableEntry> {
-    let score = &standing.score;
-    let rivals = results.standings.iter().filter(|one| !is_bound(one.who));
+fn row(result: &PolicyResult, results: &Results) -> Vec<TableEntry> {
+    let score = &result.score;
+    let rivals = results.policies.iter().filter(|one| !is_bound(one.policy));
     let least = rivals.filter_map(|one| one.score.mean_delay()).fold(f64::INFINITY, f64::min);
-    let is_best = results.standings.len() > 1 && score.mean_delay() == Some(least);
+    let is_best = results.policies.len() > 1 && score.mean_delay() == Some(least);
     let mut row = vec![
-        entry(standing.who.name()),
+        entry(result.policy.name()),
         entry(delay(score.mean_delay())).marked(if is_best { Emphasis::Good } else { Emphasis::Plain }),
         entry(delay(score.quantile(0.5))),
         entry(delay(score.quantile(0.95))),
@@ -83,11 +83,11 @@ fn row(standing: &PolicyResult, results: &Results) -> Vec<TableEntry> {
         entry(score.gaps.to_string()).marked(if score.gaps > 0 { Emphasis::Warn } else { Emphasis::Plain }),
         entry(probes_per_week(score).map_or_else(nothing, number)),
     ];
-    if results.standings.iter().any(|standing| standing.lateness.is_some()) {
-        row.extend(late(standing.lateness.as_ref()));
+    if results.policies.iter().any(|result| result.lateness.is_some()) {
+        row.extend(late(result.lateness.as_ref()));
     }
-    match standing.versus {
-        Some(versus) if Some(standing.who) != results.baseline => {
+    match result.versus {
+        Some(versus) if Some(result.policy) != results.baseline => {
             let found = versus.geometric;
             row.push(entry(ratio(found.value)).marked(tone(&versus)));
             row.push(entry(format!("{}–{}", ratio(found.low), ratio(found.high))).marked(Emphasis::Faint));
@@ -114,20 +114,20 @@ pub fn late(lateness: Option<&DeadlineScore>) -> [TableEntry; 3] {
 }
 
 /// The table with a row per rule and policy.
-pub fn rules<'r>(served: impl IntoIterator<Item = (&'r str, &'r [RuleService])>) -> ResultTable {
+pub fn rules<'r>(scores: impl IntoIterator<Item = (&'r str, &'r [RuleScore])>) -> ResultTable {
     let heads = ["rule", "policy", "waited for", "in time", "share", "probes for it"];
-    let row = |policy: &str, service: &RuleService| {
+    let row = |policy: &str, score: &RuleScore| {
         vec![
-            entry(cut(&service.rule, 40)),
+            entry(cut(&score.rule, 40)),
             entry(policy),
-            entry(service.waited_for.to_string()),
-            entry(service.in_time.to_string()),
-            entry(percent(service.share())),
-            entry(service.probes.map_or_else(nothing, |probes| probes.to_string())),
+            entry(score.waited_for.to_string()),
+            entry(score.in_time.to_string()),
+            entry(percent(score.share())),
+            entry(score.probes.map_or_else(nothing, |probes| probes.to_string())),
         ]
     };
-    let rows = served.into_iter().flat_map(|(policy, rules)| {
-        rules.iter().enumerate().map(move |(place, service)| (place, row(policy, service)))
+    let rows = scores.into_iter().flat_map(|(policy, rules)| {
+        rules.iter().enumerate().map(move |(place, score)| (place, row(policy, score)))
     });
     let mut rows: Vec<(usize, Vec<TableEntry>)> = rows.collect();
     rows.sort_by_key(|&(place, _)| place);
@@ -136,15 +136,15 @@ pub fn rules<'r>(served: impl IntoIterator<Item = (&'r str, &'r [RuleService])>)
 
 /// The same for a contest.
 pub fn contest_rules(results: &Results) -> ResultTable {
-    rules(results.standings.iter().map(|standing| (standing.who.name(), &standing.rules[..])))
+    rules(results.policies.iter().map(|result| (result.policy.name(), &result.rules[..])))
 }
 
 /// The caption of the table of rules.
 pub const BY_RULE: &str = "updates that rules waited for, and those that a probe found in time";
 
 /// Whether the entrant uses information that no policy can have.
-fn is_bound(who: Who) -> bool {
-    matches!(who, Who::Oracle | Who::Clairvoyant)
+fn is_bound(policy: EntrantPolicy) -> bool {
+    matches!(policy, EntrantPolicy::Oracle | EntrantPolicy::Clairvoyant)
 }
 
 /// The emphasis of a result that is significantly better or worse than the baseline.
@@ -158,17 +158,17 @@ fn tone(versus: &Comparison) -> Emphasis {
 
 /// The caption of the table of kinds.
 pub fn by_kind(results: &Results) -> String {
-    let baseline = results.baseline.map_or("the first", |who| who.name());
+    let baseline = results.baseline.map_or("the first", |policy| policy.name());
     format!("mean delays over those of {baseline}, geometric mean over the sources of a kind")
 }
 
 /// The table with a row per kind, and a column per policy except the baseline.
 pub fn kinds(results: &Results) -> ResultTable {
-    let others: Vec<usize> = (0..results.standings.len())
-        .filter(|&at| Some(results.standings[at].who) != results.baseline)
+    let others: Vec<usize> = (0..results.policies.len())
+        .filter(|&at| Some(results.policies[at].policy) != results.baseline)
         .collect();
     let mut heads = ["kind", "sources", "updates"].map(str::to_owned).to_vec();
-    heads.extend(others.iter().map(|&at| results.standings[at].who.name().to_owned()));
+    heads.extend(others.iter().map(|&at| results.policies[at].policy.name().to_owned()));
     let rows = results.kinds.iter().map(|kind| {
         let most = |count: fn(&KindScore) -> usize| kind.shares.iter().map(count).max().unwrap_or(0);
         let mut row = vec![
@@ -189,9 +189,9 @@ pub fn kinds(results: &Results) -> ResultTable {
 
 /// Tables of the largest gains and losses of a policy, with their titles.
 pub fn extremes(extremes: &Extremes) -> Vec<(String, ResultTable)> {
-    let (who, baseline) = (extremes.who.name(), extremes.baseline.name());
+    let (policy, baseline) = (extremes.policy.name(), extremes.baseline.name());
     let table = |list: &[Extreme]| {
-        let heads = ["source", "kind", "updates", who, baseline, "ratio"].map(str::to_owned).to_vec();
+        let heads = ["source", "kind", "updates", policy, baseline, "ratio"].map(str::to_owned).to_vec();
         let row = |one: &Extreme| {
             vec![
                 entry(cut(&one.source, 60)),
@@ -208,7 +208,7 @@ pub fn extremes(extremes: &Extremes) -> Vec<(String, ResultTable)> {
         .into_iter()
         .filter(|(_, list)| !list.is_empty())
         .map(|(what, list)| {
-            (format!("mean delays where {who} {what} most against {baseline}"), table(list))
+            (format!("mean delays where {policy} {what} most against {baseline}"), table(list))
         })
         .collect()
 }

@@ -75,7 +75,7 @@ pub struct AllocatorTrial {
 pub struct Sim {
     allocator: Allocator,
     allocation: Allocation,
-    minds: Option<Estimators>,
+    estimators: Option<Estimators>,
     counts: Counts,
     sources: Vec<SimulatedSource>,
     per_step: usize,
@@ -131,7 +131,7 @@ impl Sim {
         let mut sim = Self {
             allocator: trial.allocator,
             allocation: Allocation::new(trial.allocator, trial.seed),
-            minds: trial.learns.map(|estimate| Estimators::new(estimate, sources.len())),
+            estimators: trial.learns.map(|estimate| Estimators::new(estimate, sources.len())),
             counts: Counts::new(trial.seed),
             per_step: world.per_step,
             change: world.change,
@@ -145,7 +145,7 @@ impl Sim {
             cost: Sum::default(),
             sources,
         };
-        if sim.minds.is_some() {
+        if sim.estimators.is_some() {
             // Without known rates, the initial ages that follow from them are unknown too.
             sim.sources.iter_mut().for_each(|source| source.last = START);
         }
@@ -188,8 +188,8 @@ impl Sim {
         self.waiting.add(-(news + source.backlog));
         let span = now - source.last;
         *source = SimulatedSource { last: now, since: now, earlier: 0.0, backlog: 0.0, ..*source };
-        let rate = match &mut self.minds {
-            Some(minds) => minds.learn(place, self.counts.draw(news), span, now - START),
+        let rate = match &mut self.estimators {
+            Some(estimators) => estimators.learn(place, self.counts.draw(news), span, now - START),
             None => source.rate,
         };
         self.allocation.open(place, OpenSource { root: rate.sqrt() as f32, last: now });
@@ -214,13 +214,13 @@ impl Sim {
         // Summed again, so that rounding errors do not carry over.
         self.rate = self.sources.iter().map(|source| source.rate).sum();
         self.waiting = self.sources.iter().map(|source| source.news(now) + source.backlog).collect();
-        if self.minds.is_none() {
+        if self.estimators.is_none() {
             order.into_iter().for_each(|place| self.open(place));
         }
     }
 
     fn open(&mut self, place: u32) {
-        let (rate, last) = (self.believed(place), self.sources[place as usize].last);
+        let (rate, last) = (self.estimated_rate(place), self.sources[place as usize].last);
         // A source with a rate of zero is not probed, except by round robin.
         if rate > 0.0 || self.allocator == Allocator::RoundRobin {
             self.allocation.open(place, OpenSource { root: rate.sqrt() as f32, last });
@@ -230,9 +230,9 @@ impl Sim {
     }
 
     /// The allocator's estimate of a source's rate.
-    pub fn believed(&self, place: u32) -> f64 {
-        match &self.minds {
-            Some(minds) => minds.rate(place),
+    pub fn estimated_rate(&self, place: u32) -> f64 {
+        match &self.estimators {
+            Some(estimators) => estimators.rate(place),
             None => self.sources[place as usize].rate,
         }
     }

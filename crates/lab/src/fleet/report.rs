@@ -179,7 +179,8 @@ pub fn head(question: &FleetQuestion) -> Vec<String> {
         0 => String::new(),
         warm_up => format!(", the first {warm_up} not counted"),
     };
-    let told = if question.unknown { "hidden from all but an oracle" } else { "known to all but adaptive" };
+    let known =
+        if question.unknown { "hidden from all but an oracle" } else { "known to all but adaptive" };
     let change = match question.world.change {
         None => String::new(),
         Some(change) if change.share >= 1.0 => format!(", all permuted at step {}", change.at),
@@ -194,7 +195,7 @@ pub fn head(question: &FleetQuestion) -> Vec<String> {
             counted(question.steps, "step"),
             question.seed
         ),
-        format!("rates           {told}{change}"),
+        format!("rates           {known}{change}"),
         format!(
             "no schedule is  below {} undiscovered updates (Theorem 1), nor below {} (tight bound)",
             number(question.lower_bound),
@@ -202,7 +203,7 @@ pub fn head(question: &FleetQuestion) -> Vec<String> {
         ),
     ];
     if let Some(oracle) = question.oracle {
-        lines.push(format!("the oracle      index, told the rates: {}", number(oracle)));
+        lines.push(format!("the oracle      index, given the rates: {}", number(oracle)));
     }
     lines
 }

@@ -1,7 +1,7 @@
 //! The problem of a garden, and its results.
 //!
-//! Every policy is tried with many capacities (MMEDD). The front has the alternatives that no other beats in
-//! both tardiness and work. Must not know the origin of plants, nor how an answer is shown.
+//! Every policy is tried with many capacities (MMEDD). The front has the alternatives that no other improves
+//! on in both tardiness and work. Must not know the origin of plants, nor how an answer is shown.
 
 use tidewatch_core::time::Span;
 

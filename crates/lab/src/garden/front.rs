@@ -1,4 +1,4 @@
-//! The front: alternatives that no other beats in both tardiness and work, and the one at the knee.
+//! The front: alternatives that no other improves on in both tardiness and work, and the one at the knee.
 //!
 //! Must not know how the alternatives were computed.
 

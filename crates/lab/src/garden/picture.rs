@@ -156,12 +156,12 @@ fn mark(answer: &GardenAnswer, scale: &ColourScale, picture: &mut Picture) {
     let top = (y - 62.0).max(TOP + 4.0);
     let edge = if left > x { left } else { left + width };
     let from = if top + height < y - 9.0 { y - 9.0 } else { y };
-    let ring = Shape::circle(tenth(x), tenth(y), 9).fill("none").stroke(WHITE).with("stroke-width", 2);
+    let circle = Shape::circle(tenth(x), tenth(y), 9).fill("none").stroke(WHITE).with("stroke-width", 2);
     let line = Shape::line((tenth(x), tenth(from)), (tenth(edge), tenth(top + height / 2.0))).stroke(WHITE);
     let plate = Shape::rect(tenth(left), tenth(top), tenth(width), height).with("rx", 4);
     let plate = plate.fill(BACKGROUND).stroke(WHITE);
     let name = Shape::text(tenth(left + width / 2.0), tenth(top + 15.5), &label).anchor("middle");
-    picture.add(&Shape::new("g").class("knee").around(&ring).around(&line).around(&plate).around(&name));
+    picture.add(&Shape::new("g").class("knee").around(&circle).around(&line).around(&plate).around(&name));
 }
 
 fn legend(answer: &GardenAnswer, picture: &mut Picture) {

@@ -14,7 +14,7 @@ use super::Gardener;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PowerOfTwo {
     /// Each plant's period, a power of two, and its day within that.
-    turns: Vec<(u32, u32)>,
+    periods: Vec<(u32, u32)>,
     /// The plants by period and day: (log₂ of the period, day).
     days: Vec<Vec<Vec<usize>>>,
     today: u64,
@@ -22,9 +22,9 @@ pub struct PowerOfTwo {
 
 /// A node that stands for one plant of a period: some plants, or two nodes that alternate.
 #[derive(Debug, Clone)]
-enum PeriodicBed {
-    Bin(Vec<usize>, Vec<PeriodicBed>),
-    Turns(Box<PeriodicBed>, Option<Box<PeriodicBed>>),
+enum PeriodicNode {
+    Bin(Vec<usize>, Vec<PeriodicNode>),
+    Alternating(Box<PeriodicNode>, Option<Box<PeriodicNode>>),
 }
 
 impl PowerOfTwo {
@@ -33,49 +33,49 @@ impl PowerOfTwo {
         let unit = plants.iter().map(|plant| plant.cost).max().unwrap_or(UNIT).max(1);
         let log = |window: u32| 31 - window.max(1).leading_zeros();
         let longest = plants.iter().map(|plant| log(plant.window)).max().unwrap_or(0);
-        let mut turns = vec![(1, 0); plants.len()];
+        let mut periods = vec![(1, 0); plants.len()];
         // Pairs of bins from the level above.
-        let mut merged: Vec<PeriodicBed> = Vec::new();
+        let mut merged: Vec<PeriodicNode> = Vec::new();
         for level in (0..=longest).rev() {
             let of_level = plants.iter().enumerate().filter(|(_, plant)| log(plant.window) == level);
             let mut sized: Vec<(u32, usize)> =
                 of_level.map(|(index, plant)| (halvings(plant.cost, unit), index)).collect();
             // The most expensive first: then every bin but the last is full.
             sized.sort_unstable();
-            let mut bins: Vec<PeriodicBed> =
-                merged.drain(..).map(|bed| PeriodicBed::Bin(Vec::new(), vec![bed])).collect();
+            let mut bins: Vec<PeriodicNode> =
+                merged.drain(..).map(|node| PeriodicNode::Bin(Vec::new(), vec![node])).collect();
             let mut room = 0_u64;
             for (halvings, index) in sized {
                 let size = 1_u64 << (FINEST - halvings);
                 if room < size {
-                    bins.push(PeriodicBed::Bin(Vec::new(), Vec::new()));
+                    bins.push(PeriodicNode::Bin(Vec::new(), Vec::new()));
                     room = 1 << FINEST;
                 }
                 room -= size;
-                if let Some(PeriodicBed::Bin(plants, _)) = bins.last_mut() {
+                if let Some(PeriodicNode::Bin(plants, _)) = bins.last_mut() {
                     plants.push(index);
                 }
             }
             if level == 0 {
-                bins.iter().for_each(|bin| bin.take_turns(1, 0, &mut turns));
+                bins.iter().for_each(|bin| bin.assign(1, 0, &mut periods));
                 break;
             }
             let mut bins = bins.into_iter();
             while let Some(one) = bins.next() {
-                merged.push(PeriodicBed::Turns(Box::new(one), bins.next().map(Box::new)));
+                merged.push(PeriodicNode::Alternating(Box::new(one), bins.next().map(Box::new)));
             }
         }
         let mut days: Vec<Vec<Vec<usize>>> =
             (0..=longest).map(|level| vec![Vec::new(); 1 << level]).collect();
-        for (index, &(period, day)) in turns.iter().enumerate() {
+        for (index, &(period, day)) in periods.iter().enumerate() {
             days[period.trailing_zeros() as usize][day as usize].push(index);
         }
-        Self { turns, days, today: 0 }
+        Self { periods, days, today: 0 }
     }
 
     /// The period of each plant, and its day within the period.
-    pub fn turns(&self) -> &[(u32, u32)] {
-        &self.turns
+    pub fn periods(&self) -> &[(u32, u32)] {
+        &self.periods
     }
 
     /// The maximum work of a day, in units: 4Ω + 2, where the 2 is in costs of the most expensive plant.
@@ -98,17 +98,17 @@ fn halvings(cost: Work, unit: Work) -> u32 {
     halvings
 }
 
-impl PeriodicBed {
-    fn take_turns(&self, period: u32, day: u32, turns: &mut [(u32, u32)]) {
+impl PeriodicNode {
+    fn assign(&self, period: u32, day: u32, periods: &mut [(u32, u32)]) {
         match self {
-            Self::Bin(plants, beds) => {
-                plants.iter().for_each(|&index| turns[index] = (period, day));
-                beds.iter().for_each(|bed| bed.take_turns(period, day, turns));
+            Self::Bin(plants, nodes) => {
+                plants.iter().for_each(|&index| periods[index] = (period, day));
+                nodes.iter().for_each(|node| node.assign(period, day, periods));
             }
-            Self::Turns(one, other) => {
-                one.take_turns(2 * period, day, turns);
+            Self::Alternating(one, other) => {
+                one.assign(2 * period, day, periods);
                 if let Some(other) = other {
-                    other.take_turns(2 * period, day + period, turns);
+                    other.assign(2 * period, day + period, periods);
                 }
             }
         }

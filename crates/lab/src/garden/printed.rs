@@ -35,7 +35,7 @@ pub struct Printed {
     /// The cost of the next w_max days, including today.
     ahead: u128,
     /// The first watering of each plant after these days; late plants have no entry.
-    sights: BTreeSet<(i64, usize)>,
+    by_next_day: BTreeSet<(i64, usize)>,
     /// The day of that watering, by plant; 0 for a late plant.
     beyond: Vec<i64>,
 }
@@ -53,11 +53,11 @@ impl Printed {
             queue: BTreeSet::new(),
             least: KineticMinimum::new(plants.len()),
             ahead: 0,
-            sights: BTreeSet::new(),
+            by_next_day: BTreeSet::new(),
             beyond: vec![0; plants.len()],
         };
         for (index, plant) in plants.iter().enumerate() {
-            printed.sow(index, i64::from(plant.window));
+            printed.insert_plant(index, i64::from(plant.window));
         }
         printed
     }
@@ -74,7 +74,7 @@ impl Printed {
     }
 
     /// Inserts a plant that is due on this day, which is not in the past.
-    fn sow(&mut self, index: usize, due: i64) {
+    fn insert_plant(&mut self, index: usize, due: i64) {
         let Task { cost, window } = self.plants[index];
         self.due[index] = due;
         self.queue.insert(self.place(index));
@@ -85,16 +85,16 @@ impl Printed {
         let count = if due < horizon { (horizon - 1 - due) / window + 1 } else { 0 };
         self.ahead += u128::from(cost) * count.unsigned_abs() as u128;
         self.beyond[index] = due + count * window;
-        self.sights.insert((self.beyond[index], index));
+        self.by_next_day.insert((self.beyond[index], index));
     }
 
     /// Removes a plant.
-    fn lift(&mut self, index: usize) {
+    fn remove_plant(&mut self, index: usize) {
         self.queue.remove(&self.place(index));
         self.least.take(index);
         self.ahead -= self.within(index);
         if self.beyond[index] != 0 {
-            self.sights.remove(&(self.beyond[index], index));
+            self.by_next_day.remove(&(self.beyond[index], index));
         }
     }
 
@@ -112,28 +112,28 @@ impl Printed {
 
     /// Waters a plant today.
     fn water(&mut self, index: usize) {
-        self.lift(index);
-        self.sow(index, self.today + i64::from(self.plants[index].window));
+        self.remove_plant(index);
+        self.insert_plant(index, self.today + i64::from(self.plants[index].window));
     }
 
     /// Advances to the next day.
-    fn turn(&mut self) {
+    fn next_day(&mut self) {
         self.today += 1;
         // The range of w_max days is extended by one day.
         let last = self.today + self.longest - 1;
-        while let Some(&(day, index)) = self.sights.first().filter(|&&(day, _)| day <= last) {
-            self.sights.remove(&(day, index));
+        while let Some(&(day, index)) = self.by_next_day.first().filter(|&&(day, _)| day <= last) {
+            self.by_next_day.remove(&(day, index));
             let Task { cost, window } = self.plants[index];
             self.ahead += u128::from(cost);
             self.beyond[index] = day + i64::from(window);
-            self.sights.insert((self.beyond[index], index));
+            self.by_next_day.insert((self.beyond[index], index));
         }
         // A plant that was due yesterday and not watered is late. Its waterings count from today on.
         let yesterday = (self.today - 1, Work::MAX, Reverse(0), usize::MAX);
-        let fallen = (self.today - 1, 0, Reverse(u32::MAX), 0);
-        for (.., index) in self.queue.range(fallen..=yesterday).copied().collect::<Vec<_>>() {
+        let first = (self.today - 1, 0, Reverse(u32::MAX), 0);
+        for (.., index) in self.queue.range(first..=yesterday).copied().collect::<Vec<_>>() {
             self.ahead -= self.within(index);
-            self.sights.remove(&(self.beyond[index], index));
+            self.by_next_day.remove(&(self.beyond[index], index));
             self.beyond[index] = 0;
             self.ahead += self.within(index);
         }
@@ -172,7 +172,7 @@ impl Gardener for Printed {
         for &index in &watered {
             self.water(index);
         }
-        self.turn();
+        self.next_day();
         watered
     }
 }

@@ -82,12 +82,12 @@ mod tests {
         Timestamp::from_secs(secs)
     }
 
-    fn waits(rule: &mut Adaptive, looks: &[(i64, usize)]) -> Vec<f64> {
-        let look = |&(secs, new): &(i64, usize)| {
+    fn waits(rule: &mut Adaptive, probes: &[(i64, usize)]) -> Vec<f64> {
+        let wait = |&(secs, new): &(i64, usize)| {
             let shown = Shown { now: at(secs), last: None, new, items: &[] };
             rule.wait(&shown).as_secs_f64()
         };
-        looks.iter().map(look).collect()
+        probes.iter().map(wait).collect()
     }
 
     #[test]

@@ -127,11 +127,11 @@ mod tests {
             }
         }
         let events = hours(&[-3, -2, -1, 5, 10, 11, 12, 13, 14]);
-        let mut told = Vec::new();
+        let mut counts = Vec::new();
         let feed = PeerFeed { holds: 3, until: Timestamp::from_secs(30 * 3600), ..watched(&events) };
-        let probes = follow(&mut Listener(&mut told), &feed, feed.from);
+        let probes = follow(&mut Listener(&mut counts), &feed, feed.from);
         assert_eq!(probes, hours(&[0, 10, 20]));
-        assert_eq!(told, [(3, 3, false), (2, 3, true), (3, 3, true)]);
+        assert_eq!(counts, [(3, 3, false), (2, 3, true), (3, 3, true)]);
     }
 
     /// Four kinds of feeds, eight weeks before the span and eight in it.

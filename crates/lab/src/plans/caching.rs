@@ -2,8 +2,8 @@
 //!
 //! It is problem 1 of Bright, Gal, Raschid (§3.2 and §6), where scheduling is problem 2. A copy may be served
 //! until the policy would refresh it. That is while the updates expected since the last refresh are below θ
-//! (§6.2, §6.3), or until the time to live expires (§6.1). Must not know who requests the copy, nor whether
-//! the source may be probed now.
+//! (§6.2, §6.3), or until the time to live expires (§6.1). Must not know which client requests the copy,
+//! nor whether the source may be probed now.
 //!
 //! The paper validates above θ and prefetches at θ, so a copy could be served at the moment of its refresh;
 //! here it is not. For TTL the paper compares (request − last modified)/(TTL − last modified) with θ, "i.e.

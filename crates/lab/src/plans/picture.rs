@@ -173,7 +173,7 @@ fn curves(problem: &Problem, picture: &mut Picture) {
 
 fn curve(
     problem: &Problem,
-    lane: &PictureBand,
+    band: &PictureBand,
     label: &str,
     pieces: &[(Span, f64)],
     ink: &str,
@@ -183,13 +183,13 @@ fn curve(
     let mut path = String::new();
     let mut at = LEFT;
     for &(until, value) in pieces {
-        let y = lane.y(if peak > 0.0 { value / peak } else { 0.0 });
+        let y = band.y(if peak > 0.0 { value / peak } else { 0.0 });
         let ends = x(problem, until);
         // Writing to a string does not fail.
         let _ = write!(path, "L{at:.1} {y:.1}H{ends:.1}");
         at = ends;
     }
-    let (top, bottom, line) = (lane.top, lane.bottom(), path.replacen('L', "M", 1));
+    let (top, bottom, line) = (band.top, band.bottom(), path.replacen('L', "M", 1));
     let area = Shape::new("path").with("d", format!("M{LEFT} {bottom}{path}V{bottom}Z"));
     let area = area.fill(ink).with("fill-opacity", 0.22);
     let line = Shape::new("path").with("d", line).fill("none").stroke(ink).with("stroke-width", 1.5);

@@ -227,14 +227,14 @@ fn trade_off(problem: &Problem, method: Method) -> Vec<Trade> {
     let mut counts = vec![n / 2, n.saturating_sub(10), n, n.saturating_add(10), n.saturating_mul(2)];
     counts.sort_unstable();
     counts.dedup();
-    let asked = |probes: u32| Horizon { probes, ..horizon.clone() };
-    counts.retain(|&count| count > 0 && asked(count).check().is_ok());
+    let with_probes = |probes: u32| Horizon { probes, ..horizon.clone() };
+    counts.retain(|&count| count > 0 && with_probes(count).check().is_ok());
     if !method.has_grid() {
         if n > MOST_COMPARED {
             return Vec::new();
         }
         let rows = counts.iter().filter_map(|&probes| {
-            let times = baseline(method, &asked(probes)).ok()?;
+            let times = baseline(method, &with_probes(probes)).ok()?;
             Some(Trade { probes, expected_cost: horizon.cost.cost_of(&times), price: None })
         });
         return rows.collect();
@@ -251,10 +251,11 @@ fn trade_off(problem: &Problem, method: Method) -> Vec<Trade> {
 }
 
 fn remark(problem: &Problem, outcome: &mut SearchOutcome) {
-    let (planned, asked) = (outcome.times.len(), problem.horizon.probes as usize);
-    if planned < asked {
+    let (planned, requested) = (outcome.times.len(), problem.horizon.probes as usize);
+    if planned < requested {
         let said = format!(
-            "only {planned} of {asked} probes are planned: more do not fit between spacing, closed times and grid"
+            "only {planned} of {requested} probes are planned: more do not fit between spacing, closed times \
+             and grid"
         );
         outcome.notes.push(said);
     }

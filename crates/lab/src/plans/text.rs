@@ -44,8 +44,8 @@ pub fn costs(problem: &Problem, outcome: &SearchOutcome) -> Vec<(&'static str, S
         lines.push(("mean delay", format!("an update is found after {mean} on average")));
     }
     if let (Some(bound), Some(gap)) = (outcome.lower_bound, outcome.gap()) {
-        let whose = if outcome.is_off_grid() { "at any times" } else { "on this grid" };
-        let said = format!("{} for every schedule {whose}; this one is {}", digits(bound), above(gap));
+        let scope = if outcome.is_off_grid() { "at any times" } else { "on this grid" };
+        let said = format!("{} for every schedule {scope}; this one is {}", digits(bound), above(gap));
         lines.push(("lower bound", said));
     }
     if let Some(uniform) = outcome.uniform.filter(|_| outcome.method != Method::Uniform && cost > 0.0) {

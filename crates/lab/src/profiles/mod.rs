@@ -2,7 +2,7 @@
 //!
 //! This repeats the experiments of Venu Gopal et al. on sources with known rates. SUP and its variants with
 //! feedback ([`policies`]) are compared with [`rivals`] that probe evenly or by a source's age, on simulated
-//! [`sources`]. Every source has one profile, and all have equal weight, because the confidence is promised
+//! [`sources`]. Every source has one profile, and all have equal weight, because the confidence applies
 //! to each. Must not know how intervals are derived.
 
 pub mod intervals;

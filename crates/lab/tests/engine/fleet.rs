@@ -1,5 +1,5 @@
-//! The fleet as a whole, driven without clock or network: whatever happens to a source, the
-//! budget, the spacing and every hint hold.
+//! The fleet as a whole, driven without clock or network. Budget, spacing and all hints are obeyed under all
+//! events.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -104,7 +104,7 @@ fn an_unknown_source_without_a_budget_of_its_own_is_probed_hourly() {
 }
 
 #[test]
-fn a_step_never_sends_more_than_its_slots_and_nobody_starves() {
+fn a_step_never_sends_more_than_its_slots_and_every_source_is_probed() {
     let params = FleetParams { probes_per_step: 3, ..FleetParams::default() };
     let known = (0..200).map(|id| source(id, &format!("host{id}.example"), half_hourly())).collect();
     let mut fleet = ByHand::new(params.clone(), 7, start(), known);
@@ -136,7 +136,7 @@ fn one_request_at_a_time_per_host_and_spaced() {
 }
 
 #[test]
-fn retry_after_rests_the_whole_public_host_group_and_only_that() {
+fn retry_after_pauses_the_whole_public_host_group_and_no_other() {
     let mut private = source(4, "10.0.0.1:80", half_hourly());
     private.terms.host.public = false;
     let mut private_too = source(5, "10.0.0.1:80", half_hourly());
@@ -148,7 +148,7 @@ fn retry_after_rests_the_whole_public_host_group_and_only_that() {
         private,
         private_too,
     ]);
-    let rest = Span::from_hours(30);
+    let pause = Span::from_hours(30);
     let mut throttled_at = None;
     let sent = driver::run(
         fleet.engine_mut(),
@@ -156,9 +156,9 @@ fn retry_after_rests_the_whole_public_host_group_and_only_that() {
             let result = match order.source.0 {
                 1 if throttled_at.is_none() => {
                     throttled_at = Some(now);
-                    Err(Failure::Throttled { retry_after: Some(rest) })
+                    Err(Failure::Throttled { retry_after: Some(pause) })
                 }
-                4 => Err(Failure::Throttled { retry_after: Some(rest) }),
+                4 => Err(Failure::Throttled { retry_after: Some(pause) }),
                 _ => fine(),
             };
             (Span::from_millis(100), result)
@@ -168,52 +168,52 @@ fn retry_after_rests_the_whole_public_host_group_and_only_that() {
     );
     let throttled_at = throttled_at.unwrap();
     let quiet = |id| {
-        times_of(&sent, id).into_iter().filter(|&at| at > throttled_at && at < throttled_at + rest).count()
+        times_of(&sent, id).into_iter().filter(|&at| at > throttled_at && at < throttled_at + pause).count()
     };
     assert_eq!((quiet(1), quiet(2)), (0, 0));
     assert!(quiet(3) > 50);
     assert!(quiet(5) > 50, "a private host is no group");
-    assert!(times_of(&sent, 1).len() > 10, "and it is probed again afterwards");
+    assert!(times_of(&sent, 1).len() > 10, "it is probed again afterwards");
 }
 
 #[test]
-fn the_host_that_a_redirect_led_to_rests_when_it_asks() {
+fn retry_after_of_a_redirect_target_pauses_the_target() {
     let mut fleet = fleet_of(vec![
         source(1, "redirector.example", half_hourly()),
         source(2, "redirector.example", half_hourly()),
         source(3, "target.example", half_hourly()),
     ]);
-    let rest = Span::from_hours(5);
+    let pause = Span::from_hours(5);
     let mut at = start() + Span::from_mins(1);
-    // The other two may come first: all are due.
+    // The other two may be probed first, because all are due.
     for _ in 0..10 {
         let orders = fleet.step(at);
         if orders.iter().any(|order| order.source == SourceId(1)) {
             break;
         }
         for order in orders {
-            fleet.absorb(&report(order.source, at, fine()));
-            fleet.landed(order.source, at);
+            fleet.end_probe(&report(order.source, at, fine()));
+            fleet.commit_end(order.source, at);
         }
         at += Span::from_secs(3);
     }
-    let asked = ProbeReport {
+    let throttled = ProbeReport {
         answered_by: Some(HostGroup { key: "target.example".into(), public: true }),
         crawl_delay: None,
-        ..report(SourceId(1), at, Err(Failure::Throttled { retry_after: Some(rest) }))
+        ..report(SourceId(1), at, Err(Failure::Throttled { retry_after: Some(pause) }))
     };
-    let absorbed = fleet.absorb(&asked).unwrap();
-    assert_eq!(&*absorbed.host.unwrap().host.key, "target.example");
-    fleet.landed(SourceId(1), at);
+    let ended = fleet.end_probe(&throttled).unwrap();
+    assert_eq!(&*ended.host.unwrap().host.key, "target.example");
+    fleet.commit_end(SourceId(1), at);
     let sent =
-        driver::run(fleet.engine_mut(), |_, _| (Span::ZERO, fine()), at, at + rest - Span::from_millis(1));
-    assert!(times_of(&sent, 1).is_empty(), "it was told itself");
-    assert!(!times_of(&sent, 2).is_empty(), "the redirector asked for nothing");
-    assert!(times_of(&sent, 3).iter().all(|&sent| sent <= at), "the target rests");
+        driver::run(fleet.engine_mut(), |_, _| (Span::ZERO, fine()), at, at + pause - Span::from_millis(1));
+    assert!(times_of(&sent, 1).is_empty(), "it received the Retry-After itself");
+    assert!(!times_of(&sent, 2).is_empty(), "the redirector is not paused");
+    assert!(times_of(&sent, 3).iter().all(|&sent| sent <= at), "the target is paused");
 }
 
 #[test]
-fn a_host_that_redirects_lead_to_bears_one_request_at_a_time_and_rests_for_all() {
+fn a_redirect_target_gets_one_request_at_a_time_and_its_pause_applies_to_all() {
     let target = HostGroup { key: "target.example".into(), public: true };
     let mut redirected = source(1, "redirector.example", half_hourly());
     redirected.answered_by = Some(target.clone());
@@ -225,31 +225,31 @@ fn a_host_that_redirects_lead_to_bears_one_request_at_a_time_and_rests_for_all()
     for pair in sent.windows(2) {
         assert!(pair[1].started >= pair[0].started + took, "two in flight at {}", pair[1].started);
     }
-    // The target asks for rest; the redirected source keeps away as well.
-    let rest = Span::from_hours(6);
-    let mut told = None;
+    // The target sends Retry-After. The redirected source is paused as well.
+    let pause = Span::from_hours(6);
+    let mut throttled_at = None;
     let sent = driver::run(
         fleet.engine_mut(),
         |order, now| {
-            if order.source == SourceId(2) && told.is_none() {
-                told = Some(now);
-                return (Span::ZERO, Err(Failure::Throttled { retry_after: Some(rest) }));
+            if order.source == SourceId(2) && throttled_at.is_none() {
+                throttled_at = Some(now);
+                return (Span::ZERO, Err(Failure::Throttled { retry_after: Some(pause) }));
             }
             (Span::ZERO, fine())
         },
         until,
         until + Span::from_days(1),
     );
-    let told = told.unwrap();
+    let throttled_at = throttled_at.unwrap();
     assert!(
-        sent.iter().all(|sent| sent.started <= told || sent.started >= told + rest),
-        "nobody asks meanwhile"
+        sent.iter().all(|sent| sent.started <= throttled_at || sent.started >= throttled_at + pause),
+        "no probe meanwhile"
     );
-    assert!(times_of(&sent, 1).iter().any(|&at| at > told + rest));
+    assert!(times_of(&sent, 1).iter().any(|&at| at > throttled_at + pause));
 }
 
 #[test]
-fn an_order_that_waited_into_a_skipped_hour_is_not_sent() {
+fn a_probe_that_waited_into_a_skipped_hour_is_not_sent() {
     let at = start() + Span::from_hours(1);
     let ordered = at + Span::from_mins(59);
     // Its start is committed at `committed`.
@@ -258,11 +258,11 @@ fn an_order_that_waited_into_a_skipped_hour_is_not_sent() {
         assert_eq!(fleet.step(at).len(), 1);
         let hints = FeedHints { skip_hours: 0b1100, ..FeedHints::default() };
         let answer = ProbeAnswer { hints: Some(hints), ..ProbeAnswer::default() };
-        fleet.absorb(&report(SourceId(1), at, Ok(answer)));
-        fleet.landed(SourceId(1), at);
+        fleet.end_probe(&report(SourceId(1), at, Ok(answer)));
+        fleet.commit_end(SourceId(1), at);
         assert_eq!(fleet.start(ordered).len(), 1);
         let started = Committed::Started(vec![SourceId(1)]);
-        let actions = fleet.tell(committed, EngineEvent::Committed(started));
+        let actions = fleet.deliver(committed, EngineEvent::Committed(started));
         (fleet, actions)
     };
     let sent = |actions: &[Action]| actions.iter().any(|action| matches!(action, Action::Send(_)));
@@ -277,7 +277,7 @@ fn an_order_that_waited_into_a_skipped_hour_is_not_sent() {
 }
 
 #[test]
-fn failures_back_off_up_to_a_day_and_success_forgives() {
+fn failures_back_off_up_to_a_day_and_success_resets() {
     let mut fleet =
         fleet_of(vec![source(1, "a.example", half_hourly()), source(2, "b.example", half_hourly())]);
     let well_from = start() + Span::from_days(10);
@@ -300,7 +300,7 @@ fn failures_back_off_up_to_a_day_and_success_forgives() {
 }
 
 #[test]
-fn gone_is_gone_until_someone_asks() {
+fn a_gone_source_is_probed_only_on_request() {
     let mut fleet = fleet_of(vec![source(1, "a.example", half_hourly())]);
     let until = start() + Span::from_days(5);
     let sent = driver::run(fleet.engine_mut(), |_, _| (Span::ZERO, Err(Failure::Gone)), start(), until);
@@ -312,7 +312,7 @@ fn gone_is_gone_until_someone_asks() {
 }
 
 #[test]
-fn when_everything_fails_nobody_is_blamed() {
+fn when_everything_fails_no_source_is_blamed() {
     let known = (0..20).map(|id| source(id, &format!("h{id}.example"), half_hourly())).collect();
     let mut fleet = fleet_of(known);
     let down = start() + Span::from_hours(2)..start() + Span::from_hours(12);
@@ -323,39 +323,39 @@ fn when_everything_fails_nobody_is_blamed() {
         start() + Span::from_hours(11),
     );
     let streaks = (0..20).map(|id| fleet.memory(SourceId(id)).unwrap().error_streak);
-    assert!(streaks.sum::<u32>() <= 3, "only those that failed before it was clear");
+    assert!(streaks.sum::<u32>() <= 3, "only those that failed before the outage was detected");
 }
 
 #[test]
-fn a_move_is_adopted_after_five_proofs_over_three_days() {
+fn a_move_is_adopted_after_five_redirects_over_three_days() {
     let moved = |target: &str| {
         let host = HostGroup { key: format!("{target}.example").into(), public: true };
         ProbeAnswer { moved_to: Some(MovedTo { url: target.into(), host }), ..ProbeAnswer::default() }
     };
-    let absorb = |fleet: &mut ByHand, days: f64, answer: ProbeAnswer| {
+    let end_probe = |fleet: &mut ByHand, days: f64, answer: ProbeAnswer| {
         // From when its first probe is due.
         let at = start() + Span::from_mins(1) + Span::from_days(1).scaled(days);
         assert_eq!(fleet.step(at).len(), 1);
         let report = report(SourceId(1), at, Ok(answer));
-        let notes = fleet.absorb(&report).unwrap().notes;
-        fleet.landed(SourceId(1), at);
+        let notes = fleet.end_probe(&report).unwrap().notes;
+        fleet.commit_end(SourceId(1), at);
         notes.into_iter().any(|note| matches!(note, Note::MoveAdopted { .. }))
     };
     let fresh = || fleet_of(vec![source(1, "a.example", half_hourly())]);
     // Often, but not long enough.
     let mut fleet = fresh();
     for n in 0..20 {
-        assert!(!absorb(&mut fleet, f64::from(n) * 0.1, moved("b")), "{n}");
+        assert!(!end_probe(&mut fleet, f64::from(n) * 0.1, moved("b")), "{n}");
     }
-    assert!(absorb(&mut fleet, 3.0, moved("b")), "long enough");
+    assert!(end_probe(&mut fleet, 3.0, moved("b")), "long enough");
     // Long, but not often enough.
     let mut fleet = fresh();
     for n in 0..4 {
-        assert!(!absorb(&mut fleet, f64::from(n) * 2.0, moved("b")), "{n}");
+        assert!(!end_probe(&mut fleet, f64::from(n) * 2.0, moved("b")), "{n}");
     }
-    assert!(absorb(&mut fleet, 8.0, moved("b")));
+    assert!(end_probe(&mut fleet, 8.0, moved("b")));
     assert_eq!(fleet.memory(SourceId(1)).unwrap().adopted_url.as_deref(), Some("b"));
-    // Another target, or an answer from the old place, begins anew.
+    // Another target, or an answer from the old place, resets the count.
     let mut fleet = fresh();
     for (day, answer) in
         [moved("b"), moved("b"), moved("c"), moved("b"), ProbeAnswer::default(), moved("b")]
@@ -364,7 +364,7 @@ fn a_move_is_adopted_after_five_proofs_over_three_days() {
             .take(30)
             .enumerate()
     {
-        assert!(!absorb(&mut fleet, day as f64, answer), "day {day}");
+        assert!(!end_probe(&mut fleet, day as f64, answer), "day {day}");
     }
 }
 
@@ -434,51 +434,51 @@ fn a_reload_makes_nothing_due() {
 }
 
 #[test]
-fn a_source_removed_in_flight_goes_when_its_answer_is_in() {
+fn a_source_removed_in_flight_is_dropped_after_its_answer() {
     let mut fleet =
         fleet_of(vec![source(1, "a.example", half_hourly()), source(2, "a.example", half_hourly())]);
     let at = start() + Span::from_hours(1);
     let order = fleet.step(at)[0];
     fleet.reconfigure(Vec::new(), Vec::new(), &[order.source], at);
     let report = report(order.source, at, fine());
-    assert_eq!(fleet.absorb(&report).unwrap().memory.state, SourceState::Removed);
-    fleet.landed(order.source, at);
+    assert_eq!(fleet.end_probe(&report).unwrap().memory.state, SourceState::Removed);
+    fleet.commit_end(order.source, at);
     assert_eq!(fleet.len(), 1);
-    assert_eq!(fleet.step(at + Span::from_secs(10)).len(), 1, "and its host is free for the other");
+    assert_eq!(fleet.step(at + Span::from_secs(10)).len(), 1, "its host is free for the other");
 }
 
-/// One life: random answers, hints, errors, restarts, reloads and clock jumps.
+/// An event of a random run.
 #[derive(Debug, Clone)]
-enum Turn {
+enum FleetEvent {
     Wait(i64),
     Restart,
     Reload(u32, i64),
     ClockSet(i64),
-    Ask,
+    Request,
 }
 
-fn turns() -> impl Strategy<Value = Vec<Turn>> {
-    let turn = prop_oneof![
-        6 => (1_i64..7_200).prop_map(Turn::Wait),
-        1 => Just(Turn::Restart),
-        1 => (1_u32..30, 1_i64..1_800).prop_map(|(n, s)| Turn::Reload(n, s)),
-        1 => (-40_000_i64..40_000).prop_map(Turn::ClockSet),
-        2 => Just(Turn::Ask),
+fn events() -> impl Strategy<Value = Vec<FleetEvent>> {
+    let event = prop_oneof![
+        6 => (1_i64..7_200).prop_map(FleetEvent::Wait),
+        1 => Just(FleetEvent::Restart),
+        1 => (1_u32..30, 1_i64..1_800).prop_map(|(n, s)| FleetEvent::Reload(n, s)),
+        1 => (-40_000_i64..40_000).prop_map(FleetEvent::ClockSet),
+        2 => Just(FleetEvent::Request),
     ];
-    prop::collection::vec(turn, 1..120).prop_map(|mut turns| {
-        turns.insert(0, Turn::Wait(3_600));
-        turns
+    prop::collection::vec(event, 1..120).prop_map(|mut events| {
+        events.insert(0, FleetEvent::Wait(3_600));
+        events
     })
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// In real time (the clock's own jumps taken out): never more than n probes in any window of
-    /// T, never two closer than δ, never one before a hint or inside skipped hours; for the
-    /// strictest budget that held meanwhile.
+    /// In real time, without the clock's jumps: at most n probes in any window of T, no two closer than δ,
+    /// none before a hint or in skipped hours. Answers, hints, errors, restarts, reloads and clock jumps are
+    /// random.
     #[test]
-    fn no_life_breaks_the_promises(turns in turns(), seed in 0_u64..1_000) {
+    fn no_random_run_breaks_a_limit(events in events(), seed in 0_u64..1_000) {
         let per = Span::from_hours(6);
         let mut budget = Budget { probes: 10, per, min_spacing: Span::from_mins(10) };
         let params = FleetParams::default();
@@ -489,9 +489,9 @@ proptest! {
         let mut log: Vec<(Timestamp, Budget)> = Vec::new();
         let mut not_before = Timestamp::MIN;
         let mut hints = FeedHints::default();
-        for turn in turns {
-            match turn {
-                Turn::Wait(secs) => {
+        for event in events {
+            match event {
+                FleetEvent::Wait(secs) => {
                     let until = now + Span::from_secs(secs);
                     let sent = driver::run(fleet.engine_mut(), |_, at| {
                         assert!(at - offset >= not_before, "a probe before a hint");
@@ -500,9 +500,9 @@ proptest! {
                         let end = at - offset + took;
                         let draw = chance.unit();
                         let result = if draw < 0.1 {
-                            let rest = Span::from_secs((chance.unit() * 20_000.0) as i64);
-                            not_before = end + rest;
-                            Err(Failure::Throttled { retry_after: Some(rest) })
+                            let pause = Span::from_secs((chance.unit() * 20_000.0) as i64);
+                            not_before = end + pause;
+                            Err(Failure::Throttled { retry_after: Some(pause) })
                         } else if draw < 0.2 {
                             Err(Failure::Unreadable)
                         } else if draw < 0.3 {
@@ -527,24 +527,24 @@ proptest! {
                     log.extend(sent.iter().map(|sent| (sent.started - offset, budget)));
                     now = until + Span::from_secs(5);
                 }
-                Turn::Restart => {
+                FleetEvent::Restart => {
                     let probes: Vec<Timestamp> = log.iter().map(|(at, _)| *at + offset + Span::from_secs(5)).collect();
                     let memory = fleet.memory(SourceId(1)).unwrap().clone();
                     let known = KnownSource { memory, probes, ..source(1, "a.example", budget) };
                     fleet = ByHand::new(params.clone(), seed, now, vec![known]);
                 }
-                Turn::Reload(probes, spacing) => {
+                FleetEvent::Reload(probes, spacing) => {
                     let min_spacing = Span::from_secs(spacing.min(per.as_millis() / 1000 / i64::from(probes)));
                     budget = Budget { probes, per, min_spacing };
                     fleet.reconfigure(Vec::new(), vec![changed(1, "a.example", budget, Moved::Same)], &[], now);
                 }
-                Turn::ClockSet(secs) => {
+                FleetEvent::ClockSet(secs) => {
                     let by = Span::from_secs(secs);
                     now += by;
                     offset = offset + by;
                     fleet.shift(by, now);
                 }
-                Turn::Ask => {
+                FleetEvent::Request => {
                     let _ = fleet.request(SourceId(1), now);
                 }
             }

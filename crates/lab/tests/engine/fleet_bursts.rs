@@ -1,5 +1,4 @@
-//! Bursts in the fleet: who is chased, what that may cost, what plans leave alone for it, and what is
-//! told of it.
+//! Bursts in the fleet: the extra probes, their cost, the reserve that plans keep for them, and the notes.
 
 use std::sync::Arc;
 
@@ -63,12 +62,12 @@ fn load(memory: SourceMemory, probes: Vec<Timestamp>, policy: Policy, response: 
     ByHand::new(params(response), 7, start(), vec![known])
 }
 
-/// A source with a plan for every half hour, first probed at what is returned.
+/// A source with a plan for every half hour, and the time of its first probe.
 fn planned(policy: Policy, response: Response) -> (ByHand, Timestamp) {
     let memory = SourceMemory { known_updates: 100, ..SourceMemory::default() };
     let mut fleet = load(memory, Vec::new(), policy, response);
     let at = due(&fleet);
-    probe(&mut fleet, at, heard(None, at));
+    probe(&mut fleet, at, model_update(None, at));
     for order in fleet.plan_orders() {
         fleet.adopt(ONE, every(30, &order), at).unwrap();
     }
@@ -81,9 +80,9 @@ fn every(minutes: i64, order: &PlanOrder) -> Plan {
     Plan { made_from: order.made_from, by: Policy::Plan, times, starts, ends }
 }
 
-fn probe(fleet: &mut ByHand, at: Timestamp, heard: ModelUpdate) -> Vec<Note> {
+fn probe(fleet: &mut ByHand, at: Timestamp, model_update: ModelUpdate) -> Vec<Note> {
     assert_eq!(fleet.step(at).len(), 1, "due at {at}");
-    let result = Ok(ProbeAnswer { updates: 5, model: heard, ..ProbeAnswer::default() });
+    let result = Ok(ProbeAnswer { updates: 5, model: model_update, ..ProbeAnswer::default() });
     let report = ProbeReport {
         source: ONE,
         started: at,
@@ -92,8 +91,8 @@ fn probe(fleet: &mut ByHand, at: Timestamp, heard: ModelUpdate) -> Vec<Note> {
         crawl_delay: None,
         result,
     };
-    let notes = fleet.absorb(&report).unwrap().notes;
-    fleet.landed(ONE, at);
+    let notes = fleet.end_probe(&report).unwrap().notes;
+    fleet.commit_end(ONE, at);
     notes
 }
 
@@ -101,8 +100,8 @@ fn evidence(since: Timestamp, at: Timestamp) -> BurstEvidence {
     BurstEvidence { since, at, observed: 12, expected: 0.5 }
 }
 
-/// What a look at `at` heard, where a burst is on since then or none is.
-fn heard(burst_since: Option<Timestamp>, at: Timestamp) -> ModelUpdate {
+/// The update of a probe at `at`, with a burst since `burst_since` or none.
+fn model_update(burst_since: Option<Timestamp>, at: Timestamp) -> ModelUpdate {
     let on = burst_since.map(|since| evidence(since, at));
     let excess = |since| Excess { at, probability: 0.95, per_hour: 10.0, lasted: at - since };
     ModelUpdate {
@@ -115,11 +114,11 @@ fn heard(burst_since: Option<Timestamp>, at: Timestamp) -> ModelUpdate {
 
 fn began(at: Timestamp) -> ModelUpdate {
     let since = at - Span::from_mins(20);
-    ModelUpdate { burst: Some(BurstChange::Began(evidence(since, at))), ..heard(Some(since), at) }
+    ModelUpdate { burst: Some(BurstChange::Began(evidence(since, at))), ..model_update(Some(since), at) }
 }
 
 fn ended(since: Timestamp, at: Timestamp) -> ModelUpdate {
-    ModelUpdate { burst: Some(BurstChange::Ended(evidence(since, at))), ..heard(None, at) }
+    ModelUpdate { burst: Some(BurstChange::Ended(evidence(since, at))), ..model_update(None, at) }
 }
 
 fn due(fleet: &ByHand) -> Timestamp {
@@ -131,7 +130,7 @@ fn asked_by(fleet: &ByHand) -> Policy {
 }
 
 #[test]
-fn a_burst_is_chased_and_the_plan_comes_back() {
+fn a_burst_switches_to_ttl_and_then_back_to_the_plan() {
     let (mut fleet, first) = planned(Policy::Auto, Response::Ttl);
     let at = due(&fleet);
     assert_eq!((at, asked_by(&fleet)), (first + Span::from_mins(30), Policy::Plan));
@@ -147,9 +146,9 @@ fn a_burst_is_chased_and_the_plan_comes_back() {
     );
     let memory = fleet.memory(ONE).unwrap();
     assert_eq!((asked_by(&fleet), memory.reason), (Policy::Ttl, Reason::Burst));
-    assert_eq!(fleet.plan_orders().len(), 1, "for after it");
-    // Ten to spend in the half hour that five updates take and the twenty minutes that it has lasted, and
-    // one by plan in half an hour: about one in four and a half minutes, but for the spacing.
+    assert_eq!(fleet.plan_orders().len(), 1, "for the time after it");
+    // Ten probes for the half hour of five updates and the twenty minutes that it has lasted, and one by
+    // plan in half an hour: about one in four and a half minutes, limited by the spacing.
     assert_eq!(due(&fleet), at + Span::from_mins(5));
     let order = fleet.step(due(&fleet))[0];
     assert_eq!((order.policy, order.reason), (Policy::Ttl, Reason::Burst));
@@ -163,8 +162,8 @@ fn a_burst_is_chased_and_the_plan_comes_back() {
         result,
     };
     let over = ProbeAnswer { model: ended(burst.since, now), ..ProbeAnswer::default() };
-    let notes = fleet.absorb(&report(Ok(over))).unwrap().notes;
-    fleet.landed(ONE, now);
+    let notes = fleet.end_probe(&report(Ok(over))).unwrap().notes;
+    fleet.commit_end(ONE, now);
     assert!(notes.contains(&Note::PolicySwitched {
         from: Policy::Ttl,
         to: Policy::Plan,
@@ -172,11 +171,11 @@ fn a_burst_is_chased_and_the_plan_comes_back() {
     }));
     assert_eq!(fleet.memory(ONE).unwrap().state, SourceState::Planned);
     assert_eq!(asked_by(&fleet), Policy::Plan);
-    assert_eq!(fleet.plan_orders().len(), 1, "the rest of the period is planned anew");
+    assert_eq!(fleet.plan_orders().len(), 1, "the remaining period is planned again");
 }
 
 #[test]
-fn a_chase_slows_down_as_the_reserve_runs_out_and_never_breaks_the_budget() {
+fn burst_probes_slow_down_as_the_reserve_runs_out_and_keep_the_budget() {
     let (mut fleet, _) = planned(Policy::Auto, Response::Ttl);
     let begins = due(&fleet);
     let mut at = begins;
@@ -187,7 +186,7 @@ fn a_chase_slows_down_as_the_reserve_runs_out_and_never_breaks_the_budget() {
         let next = due(&fleet);
         gaps.push(next - at);
         at = next;
-        probe(&mut fleet, at, heard(Some(since), at));
+        probe(&mut fleet, at, model_update(Some(since), at));
         if let Some(order) = fleet.plan_orders().pop() {
             fleet.adopt(ONE, every(30, &order), at).unwrap();
         }
@@ -197,9 +196,9 @@ fn a_chase_slows_down_as_the_reserve_runs_out_and_never_breaks_the_budget() {
     assert!(gaps[20..].iter().all(|&gap| gap > Span::from_mins(25)), "{gaps:?}");
 }
 
-/// Nothing was spent before: still no more than the reserve is spent on it, and enough is left for after.
+/// No probe was sent before. Still the burst gets at most the reserve, and enough is left afterwards.
 #[test]
-fn a_chase_leaves_the_rest_of_the_budget_alone() {
+fn burst_probes_use_only_the_reserve() {
     let memory = SourceMemory { known_updates: 100, ..SourceMemory::default() };
     let mut fleet = load(memory, Vec::new(), Policy::Auto, Response::Ttl);
     let begins = due(&fleet);
@@ -212,7 +211,7 @@ fn a_chase_leaves_the_rest_of_the_budget_alone() {
         (sent, longest) = (sent + 1, longest.max(next - at));
         at = next;
         let on = at - begins < Span::from_hours(10);
-        probe(&mut fleet, at, if on { heard(Some(since), at) } else { heard(None, at) });
+        probe(&mut fleet, at, if on { model_update(Some(since), at) } else { model_update(None, at) });
         if let Some(order) = fleet.plan_orders().pop() {
             let even = Steps::constant(1.0).unwrap();
             let ahead = plan_input::plan(&order.input, &even, &even).unwrap();
@@ -224,12 +223,15 @@ fn a_chase_leaves_the_rest_of_the_budget_alone() {
 }
 
 #[test]
-fn only_auto_chases_and_only_from_a_reserve() {
+fn only_auto_sends_burst_probes_and_only_from_a_reserve() {
     for policy in [Policy::Plan, Policy::Uniform, Policy::IndHist, Policy::Ttl] {
         let (mut fleet, _) = planned(policy, Response::Ttl);
         let at = due(&fleet);
         let notes = probe(&mut fleet, at, began(at));
-        assert!(matches!(notes[0], Note::Burst(BurstChange::Began(_))), "it is told of all the same");
+        assert!(
+            matches!(notes[0], Note::Burst(BurstChange::Began(_))),
+            "the burst is reported in any case"
+        );
         assert!(!notes.iter().any(|note| matches!(note, Note::PolicySwitched { .. })), "{policy:?}");
         assert_eq!(fleet.memory(ONE).unwrap().state, SourceState::Burst);
         assert_ne!(fleet.memory(ONE).unwrap().reason, Reason::Burst, "{policy:?}");
@@ -244,7 +246,7 @@ fn only_auto_chases_and_only_from_a_reserve() {
 }
 
 #[test]
-fn planning_for_a_burst_is_told_what_it_adds_and_spends_the_reserve() {
+fn a_plan_for_a_burst_gets_its_excess_and_spends_the_reserve() {
     let (mut fleet, _) = planned(Policy::Auto, Response::Replan);
     let at = due(&fleet);
     let notes = probe(&mut fleet, at, began(at));
@@ -260,37 +262,37 @@ fn planning_for_a_burst_is_told_what_it_adds_and_spends_the_reserve() {
     let (mut fleet, _) = planned(Policy::Auto, Response::Ttl);
     let at = due(&fleet);
     probe(&mut fleet, at, began(at));
-    assert_eq!(fleet.plan_orders().remove(0).input.excess, None, "ttl does that");
+    assert_eq!(fleet.plan_orders().remove(0).input.excess, None, "with ttl the plan has no excess");
 }
 
 #[test]
-fn plans_leave_alone_what_bursts_have_shown_to_need() {
+fn plans_keep_the_reserve_that_earlier_bursts_needed() {
     let of = |in_bursts: u32, reserve_whole_at, policy| {
-        let life = BurstState { in_bursts, reserve_whole_at, ..BurstState::default() };
-        let memory = SourceMemory { known_updates: 100, burst: life, ..SourceMemory::default() };
+        let burst = BurstState { in_bursts, reserve_whole_at, ..BurstState::default() };
+        let memory = SourceMemory { known_updates: 100, burst, ..SourceMemory::default() };
         let mut fleet = load(memory, Vec::new(), policy, Response::Ttl);
         let at = due(&fleet);
-        probe(&mut fleet, at, heard(None, at));
+        probe(&mut fleet, at, model_update(None, at));
         fleet.plan_orders().remove(0).input.budget.probes
     };
     assert_eq!(of(0, None, Policy::Auto), 50, "it never had a burst");
     assert_eq!(of(500_000, None, Policy::Auto), 45);
     assert_eq!(of(1_000_000, None, Policy::Auto), 40, "and never more than the reserve");
     assert_eq!(of(1_000_000, None, Policy::Plan), 50);
-    // Half of it was taken, and comes back within T.
+    // Half of it was spent, and returns within T.
     let later = Some(start() + Span::from_hours(12));
     assert_eq!(of(1_000_000, later, Policy::Auto), 45);
 }
 
 #[test]
-fn what_a_planned_burst_took_of_the_reserve_comes_back_evenly() {
-    let life = BurstState { in_bursts: 1_000_000, burst_since: Some(start()), ..BurstState::default() };
+fn the_reserve_spent_by_a_planned_burst_returns_evenly() {
+    let burst = BurstState { in_bursts: 1_000_000, burst_since: Some(start()), ..BurstState::default() };
     let memory =
-        SourceMemory { due: Due::At(start()), known_updates: 100, burst: life, ..SourceMemory::default() };
+        SourceMemory { due: Due::At(start()), known_updates: 100, burst, ..SourceMemory::default() };
     let spent: Vec<Timestamp> = (0..47).map(|n| start() - Span::from_mins(20 * n + 20)).rev().collect();
     let mut fleet = load(memory, spent, Policy::Auto, Response::Replan);
     probe(&mut fleet, start(), ended(start(), start()));
-    // Forty-eight are spent: of the ten kept for bursts eight are gone.
+    // Forty-eight are spent, so eight of the ten reserved for bursts are gone.
     let whole = fleet.memory(ONE).unwrap().burst.reserve_whole_at.unwrap();
     assert_eq!(whole, start() + Span::from_days(1).scaled(0.8));
     let kept = |hours| fleet.explain(ONE, None, start() + Span::from_hours(hours)).unwrap().reserve.kept;
@@ -298,7 +300,7 @@ fn what_a_planned_burst_took_of_the_reserve_comes_back_evenly() {
 }
 
 #[test]
-fn a_burst_outlives_a_restart_and_not_another_policy() {
+fn a_burst_continues_after_a_restart_but_not_with_another_policy() {
     let (mut fleet, _) = planned(Policy::Auto, Response::Ttl);
     let at = due(&fleet);
     probe(&mut fleet, at, began(at));
@@ -306,58 +308,58 @@ fn a_burst_outlives_a_restart_and_not_another_policy() {
     let mut again = load(memory, vec![at], Policy::Auto, Response::Ttl);
     assert_eq!((due(&again), asked_by(&again)), (due(&fleet), Policy::Ttl));
     let next = due(&again);
-    let notes = probe(&mut again, next, heard(Some(at), next));
-    assert_eq!(notes, [], "nothing is told twice");
+    let notes = probe(&mut again, next, model_update(Some(at), next));
+    assert_eq!(notes, [], "no note is repeated");
     assert_eq!(asked_by(&again), Policy::Ttl);
     let change = Changed { id: ONE, terms: terms(Policy::Plan), moved: Moved::Same, probes: Vec::new() };
     again.reconfigure(Vec::new(), vec![change], &[], next);
     let next = due(&again);
-    probe(&mut again, next, heard(Some(at), next));
+    probe(&mut again, next, model_update(Some(at), next));
     assert_ne!(asked_by(&again), Policy::Ttl);
 }
 
 #[test]
-fn every_switch_is_told_with_its_reason_once() {
+fn every_switch_is_reported_once_with_its_reason() {
     let memory = SourceMemory { known_updates: 5, ..SourceMemory::default() };
     let mut fleet = load(memory, Vec::new(), Policy::Auto, Response::Ttl);
-    let mut told = Vec::new();
+    let mut switches = Vec::new();
     for by in [Policy::AggHist, Policy::AggHist, Policy::Plan, Policy::Plan] {
         let at = due(&fleet);
-        probe(&mut fleet, at, heard(None, at));
+        probe(&mut fleet, at, model_update(None, at));
         fleet.rates_fitted(&[ONE], at);
         let order = fleet.plan_orders().pop().unwrap();
-        told.push((order.policy, fleet.adopt(ONE, Plan { by, ..every(60, &order) }, at).unwrap()));
+        switches.push((order.policy, fleet.adopt(ONE, Plan { by, ..every(60, &order) }, at).unwrap()));
         assert_eq!(asked_by(&fleet), by);
     }
     let switch = |from, to, why| Some(Note::PolicySwitched { from, to, why });
     assert_eq!(
-        told,
+        switches,
         [
             (Policy::Auto, switch(Policy::Adaptive, Policy::AggHist, Why::Borrowed)),
             (Policy::Auto, None),
             (Policy::Auto, switch(Policy::AggHist, Policy::Plan, Why::Known)),
             (Policy::Plan, None),
         ],
-        "and once it had a rhythm of its own it borrows no more"
+        "with a rhythm of its own it no longer borrows"
     );
 }
 
 #[test]
-fn silence_is_told_once_and_asks_for_nothing() {
+fn silence_is_reported_once_and_causes_no_probe() {
     let (mut fleet, first) = planned(Policy::Auto, Response::Ttl);
     let at = due(&fleet);
-    let quiet = |at| ModelUpdate { overdue: Some(7.5), ..heard(None, at) };
+    let quiet = |at| ModelUpdate { overdue: Some(7.5), ..model_update(None, at) };
     let notes = probe(&mut fleet, at, quiet(at));
     assert!(matches!(notes[..], [Note::WentQuiet { expected: 7.5, .. }]), "{notes:?}");
     assert_eq!(due(&fleet), first + Span::from_mins(60), "no sooner");
     let at = due(&fleet);
     assert_eq!(probe(&mut fleet, at, quiet(at)), []);
     let at = due(&fleet);
-    assert_eq!(probe(&mut fleet, at, heard(None, at)), [Note::SpokeAgain]);
+    assert_eq!(probe(&mut fleet, at, model_update(None, at)), [Note::SpokeAgain]);
 }
 
 #[test]
-fn silence_ends_with_an_update_and_not_because_less_is_expected() {
+fn silence_ends_with_an_update_and_not_with_a_lower_rate() {
     let (mut fleet, _) = planned(Policy::Auto, Response::Ttl);
     let at = due(&fleet);
     let newest = Some(at - Span::from_days(3));
@@ -369,30 +371,30 @@ fn silence_ends_with_an_update_and_not_because_less_is_expected() {
         "a slower rate was fitted"
     );
     let at = due(&fleet);
-    assert_eq!(probe(&mut fleet, at, heard(None, at)), [Note::SpokeAgain]);
+    assert_eq!(probe(&mut fleet, at, model_update(None, at)), [Note::SpokeAgain]);
 }
 
 #[test]
-fn a_burst_of_which_nothing_is_known_any_more_is_over() {
+fn a_burst_without_evidence_is_over() {
     let (mut fleet, _) = planned(Policy::Auto, Response::Ttl);
     let at = due(&fleet);
     probe(&mut fleet, at, began(at));
     let at = due(&fleet);
-    let notes = probe(&mut fleet, at, heard(None, at));
+    let notes = probe(&mut fleet, at, model_update(None, at));
     assert!(notes.contains(&Note::BurstForgotten), "{notes:?}");
     assert_eq!(fleet.memory(ONE).unwrap().burst.burst_since, None);
     assert_eq!(fleet.memory(ONE).unwrap().state, SourceState::Planned);
 }
 
 #[test]
-fn a_restart_makes_no_chase_sooner() {
+fn a_restart_makes_no_burst_probe_sooner() {
     let (mut fleet, _) = planned(Policy::Auto, Response::Ttl);
     let mut at = due(&fleet);
     probe(&mut fleet, at, began(at));
     let since = at - Span::from_mins(20);
     for _ in 0..12 {
         at = due(&fleet);
-        probe(&mut fleet, at, heard(Some(since), at));
+        probe(&mut fleet, at, model_update(Some(since), at));
     }
     let (before, memory) = (due(&fleet), fleet.memory(ONE).unwrap().clone());
     assert_eq!(memory.burst.asked_by, Policy::Ttl);
@@ -405,22 +407,22 @@ fn a_restart_makes_no_chase_sooner() {
     assert_eq!(due(&again), before);
 }
 
-/// The store says what it followed when the list was another.
+/// The stored policy is from an earlier configuration.
 #[test]
-fn whoever_names_a_policy_gets_it_whatever_was_followed() {
+fn a_configured_policy_applies_whatever_policy_was_stored() {
     for policy in [Policy::IndHist, Policy::AggHist, Policy::Threshold, Policy::FirstArrival, Policy::Plan]
     {
-        let life = BurstState { follows: Policy::Plan, ..BurstState::default() };
-        let memory = SourceMemory { known_updates: 100, burst: life, ..SourceMemory::default() };
+        let burst = BurstState { follows: Policy::Plan, ..BurstState::default() };
+        let memory = SourceMemory { known_updates: 100, burst, ..SourceMemory::default() };
         let mut fleet = load(memory, Vec::new(), policy, Response::Ttl);
         let at = due(&fleet);
-        probe(&mut fleet, at, heard(None, at));
+        probe(&mut fleet, at, model_update(None, at));
         assert_eq!(fleet.plan_orders().remove(0).policy, policy);
     }
 }
 
 #[test]
-fn a_change_for_good_leaves_no_reserve_behind() {
+fn a_permanent_change_leaves_no_reserve() {
     let (mut fleet, _) = planned(Policy::Auto, Response::Ttl);
     let at = due(&fleet);
     probe(&mut fleet, at, began(at));
@@ -438,7 +440,7 @@ fn a_change_for_good_leaves_no_reserve_behind() {
 }
 
 #[test]
-fn time_to_live_is_cautious_too_and_looks_at_the_old_every_day() {
+fn ttl_is_cautious_too_and_probes_old_sources_daily() {
     let next = |known_updates, own_budget, age: Span| {
         let memory = SourceMemory { known_updates, ..SourceMemory::default() };
         let terms = Terms { own_budget, ..terms(Policy::Ttl) };
@@ -458,7 +460,7 @@ fn time_to_live_is_cautious_too_and_looks_at_the_old_every_day() {
     };
     assert_eq!(next(100, false, Span::from_mins(100)), Span::from_mins(20));
     assert_eq!(next(100, false, Span::from_mins(1)), Span::from_mins(5), "the spacing");
-    assert_eq!(next(0, false, Span::from_mins(100)), Span::from_hours(1), "hourly while it is not known");
-    assert_eq!(next(0, true, Span::from_mins(100)), Span::from_mins(20), "unless its owner says otherwise");
+    assert_eq!(next(0, false, Span::from_mins(100)), Span::from_hours(1), "hourly while it is unknown");
+    assert_eq!(next(0, true, Span::from_mins(100)), Span::from_mins(20), "unless it has its own budget");
     assert_eq!(next(100, false, Span::from_days(90)), Span::from_days(1));
 }

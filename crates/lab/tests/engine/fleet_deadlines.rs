@@ -1,5 +1,5 @@
-//! Sources that may go unseen only for so long, in the fleet: in time while there is room, whatever their policy and
-//! whoever else wants slots; late as MEDD has it when there is not, and in time again after.
+//! Sources with a maximum interval between probes. They are in time while there are slots, under every policy
+//! and with any competing sources. With too few slots they are late as by MEDD, and in time again afterwards.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,13 +30,13 @@ fn at(step: i64) -> Timestamp {
     start() + STEP.scaled(step as f64)
 }
 
-/// A source that was looked at when all began, and whose policy asks once in `every`.
+/// A source that was probed at the start, and whose policy requests a probe once in `every`.
 fn source(id: i64, policy: Policy, max_gap: Option<Span>, every: Span) -> KnownSource {
     let day = Span::from_days(1);
     let probes = (day.as_secs_f64() / every.as_secs_f64()).max(1.0) as u32;
     let host = HostGroup { key: Arc::from(format!("host{id}.example")), public: true };
     let budget = match max_gap {
-        // Twice what it takes: it is not the budget that is tried here.
+        // Twice the necessary probes, because the budget is not tested here.
         Some(gap) => Budget {
             probes: (2.0 * day.as_secs_f64() / gap.as_secs_f64()) as u32,
             per: day,
@@ -76,18 +76,18 @@ fn params(per_step: u32) -> FleetParams {
 
 struct World {
     fleet: ByHand,
-    /// When looks began, by source.
-    looks: HashMap<SourceId, Vec<Timestamp>>,
-    /// Looks by step.
+    /// The start times of probes, by source.
+    probes: HashMap<SourceId, Vec<Timestamp>>,
+    /// Probes by step.
     sent: Vec<Vec<SourceId>>,
     notes: Vec<(SourceId, Note)>,
 }
 
 impl World {
     fn new(known: Vec<KnownSource>, params: FleetParams) -> Self {
-        let looks = known.iter().map(|known| (known.id, vec![start()])).collect();
+        let probes = known.iter().map(|known| (known.id, vec![start()])).collect();
         let fleet = ByHand::new(params, 7, start(), known);
-        Self { fleet, looks, sent: Vec::new(), notes: Vec::new() }
+        Self { fleet, probes, sent: Vec::new(), notes: Vec::new() }
     }
 
     /// Lets these steps pass.
@@ -99,7 +99,7 @@ impl World {
             for order in orders {
                 let result = Ok(ProbeAnswer { updates: 1, bytes: 1000, ..ProbeAnswer::default() });
                 self.answer(order.source, now, result);
-                self.looks.entry(order.source).or_default().push(now);
+                self.probes.entry(order.source).or_default().push(now);
             }
             self.notes.extend(self.fleet.take_notes());
         }
@@ -109,23 +109,23 @@ impl World {
         let finished = now + Span::from_millis(500);
         let (answered_by, crawl_delay) = (None, None);
         let report = ProbeReport { source, started: now, finished, answered_by, crawl_delay, result };
-        let absorbed = self.fleet.absorb(&report).unwrap();
-        self.notes.extend(absorbed.notes.into_iter().map(|note| (source, note)));
-        self.fleet.landed(source, finished);
+        let ended = self.fleet.end_probe(&report).unwrap();
+        self.notes.extend(ended.notes.into_iter().map(|note| (source, note)));
+        self.fleet.commit_end(source, finished);
     }
 
-    /// The longest that a source went unseen between two times.
+    /// The longest interval without a probe of a source between two times.
     fn longest(&self, id: SourceId, from: Timestamp, until: Timestamp) -> Span {
-        let within = self.looks[&id].iter().copied().filter(|&look| from <= look && look <= until);
-        let looks: Vec<Timestamp> = within.collect();
-        let ends = looks.last().map_or(until - from, |&last| until - last);
-        looks.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(ends).max(ends)
+        let within = self.probes[&id].iter().copied().filter(|&probe| from <= probe && probe <= until);
+        let probes: Vec<Timestamp> = within.collect();
+        let ends = probes.last().map_or(until - from, |&last| until - last);
+        probes.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(ends).max(ends)
     }
 }
 
 const DAY: i64 = 1440;
 
-/// Half an hour, an hour, two: 13/12 of a slot a minute, beside sources that would take everything.
+/// Half an hour, an hour, two: 13/12 of a slot a minute, beside sources that would use all slots.
 fn mixed() -> (Vec<KnownSource>, Vec<(SourceId, Span)>) {
     let (mut known, mut bound) = (Vec::new(), Vec::new());
     let kinds = [(20, 30), (20, 60), (10, 120)];
@@ -146,7 +146,7 @@ fn mixed() -> (Vec<KnownSource>, Vec<(SourceId, Span)>) {
 }
 
 #[test]
-fn nobody_goes_unseen_for_longer_than_it_may_while_there_is_room() {
+fn no_source_exceeds_its_maximum_interval_while_there_are_slots() {
     let (known, bound) = mixed();
     let mut world = World::new(known, params(2));
     world.pass(1..2 * DAY);
@@ -155,16 +155,16 @@ fn nobody_goes_unseen_for_longer_than_it_may_while_there_is_room() {
         assert!(longest <= gap, "{}: {longest}, not {gap}", id.0);
     }
     let (all, most) = (world.sent.iter().map(Vec::len).sum::<usize>(), 2 * (2 * DAY - 1) as usize);
-    assert!(all * 100 >= most * 99, "slots are what is short: {all} of {most}");
+    assert!(all * 100 >= most * 99, "slots are scarce: {all} of {most}");
     assert_eq!(world.fleet.deadlines().tardy, 0);
     assert!(world.notes.iter().all(|(_, note)| !matches!(note, Note::Tardy { .. })));
-    // Others have what is left.
+    // The others get the remaining slots.
     let others: usize = world.sent.iter().flatten().filter(|id| id.0 >= 50).count();
     assert!(others * 100 >= 30 * most, "{others} of {most}");
 }
 
 #[test]
-fn lateness_is_shared_reported_and_made_up_for() {
+fn lateness_is_shared_and_reported_and_ends() {
     let (known, bound) = mixed();
     let mut world = World::new(known, params(2));
     world.pass(1..DAY);
@@ -179,8 +179,8 @@ fn lateness_is_shared_reported_and_made_up_for() {
         .map(|&(id, _)| id)
         .collect();
     assert!(bound.iter().filter(|(id, _)| tardy.contains(id)).count() >= 40, "{}", tardy.len());
-    assert!(tardy.iter().all(|id| id.0 < 50), "who states nothing is never tardy");
-    // Earliest due first: all are late by about as much, whatever their windows.
+    assert!(tardy.iter().all(|id| id.0 < 50), "a source without a deadline is never tardy");
+    // Earliest due first: all are late by about the same time, whatever their windows.
     let late = |&(id, gap): &(SourceId, Span)| {
         (world.longest(id, at(2 * DAY - 360), at(2 * DAY - 1)) - gap).max(Span::ZERO)
     };
@@ -200,23 +200,23 @@ fn lateness_is_shared_reported_and_made_up_for() {
     assert_eq!(world.fleet.deadlines().tardy, 0);
     let began = world.notes.iter().filter(|(_, note)| matches!(note, Note::Tardy { .. })).count();
     let ended = world.notes.iter().filter(|(_, note)| matches!(note, Note::TardyEnded { .. })).count();
-    assert_eq!(ended, began, "whatever began has ended");
+    assert_eq!(ended, began, "every lateness has ended");
     for &(id, gap) in &bound {
         let longest = world.longest(id, at(2 * DAY + 180), at(3 * DAY - 1));
         assert!(longest <= gap, "{}: {longest}, not {gap}", id.0);
     }
 }
 
-/// Sources with nothing but deadlines to go by, and the same as plants.
-fn garden(seed: u64, per_step: u32, capacity: Option<f64>) -> (Vec<KnownSource>, Vec<Task>) {
+/// Sources that have only deadlines, and the same as tasks of MEDD.
+fn deadline_tasks(seed: u64, per_step: u32, capacity: Option<f64>) -> (Vec<KnownSource>, Vec<Task>) {
     let mut chance = Stream::new(seed, "deadlines");
-    let (mut known, mut plants) = (Vec::new(), Vec::new());
+    let (mut known, mut tasks) = (Vec::new(), Vec::new());
     for id in 0..40 {
         let steps = 10 + (chance.unit() * 60.0) as u32;
         let gap = STEP.scaled(f64::from(steps));
         let cost = capacity.map(|_| if chance.unit() < 0.5 { 1.0 } else { 2.0 });
         let mut one = source(id, Policy::Uniform, Some(gap), Span::from_days(300));
-        // Its policy asks for nothing, and its budget forbids nothing.
+        // Its policy requests no probe, and its budget forbids none.
         one.terms.policy = Policy::Profile;
         one.terms.budget = Budget { probes: 14_400, ..one.terms.budget };
         one.terms.cost = cost;
@@ -225,70 +225,71 @@ fn garden(seed: u64, per_step: u32, capacity: Option<f64>) -> (Vec<KnownSource>,
             (Some(cost), Some(capacity)) => (f64::from(cost) * f64::from(per_step) / capacity).max(1.0),
             _ => 1.0,
         };
-        plants.push(Task::new(slots, steps - 1));
+        tasks.push(Task::new(slots, steps - 1));
     }
-    (known, plants)
+    (known, tasks)
 }
 
-/// Slots a step, and what a step may cost: with and without enough.
-const GARDENS: [(u64, u32, Option<f64>); 4] =
+/// Seed, slots per step and capacity of a step: with and without enough slots.
+const TASK_SETS: [(u64, u32, Option<f64>); 4] =
     [(1, 2, None), (2, 1, None), (3, 3, Some(4.0)), (4, 4, Some(3.0))];
 
-/// Looks by step are those of MEDD.
-fn assert_medd(looks: &[Vec<SourceId>], plants: &[Task], per_step: u32, capacity: Option<f64>) {
-    let mut medd = Medd::of(plants, u64::from(per_step) * UNIT);
-    for (step, sent) in looks.iter().enumerate() {
+/// The probes of each step are those of MEDD.
+fn assert_medd(probes: &[Vec<SourceId>], tasks: &[Task], per_step: u32, capacity: Option<f64>) {
+    let mut medd = Medd::of(tasks, u64::from(per_step) * UNIT);
+    for (step, sent) in probes.iter().enumerate() {
         let mut sent: Vec<usize> = sent.iter().map(|id| id.0 as usize).collect();
-        let mut watered = medd.day();
+        let mut chosen = medd.day();
         sent.sort_unstable();
-        watered.sort_unstable();
-        assert_eq!(sent, watered, "step {} with {per_step} slots, {capacity:?}", step + 1);
+        chosen.sort_unstable();
+        assert_eq!(sent, chosen, "step {} with {per_step} slots, {capacity:?}", step + 1);
     }
 }
 
-/// With nothing but deadlines to go by, the fleet looks at whom MEDD waters, step by step, with and without enough.
+/// With deadlines only, the fleet probes the sources that MEDD selects, step by step, with and without enough
+/// slots.
 #[test]
-fn the_fleet_is_medd_where_there_are_only_deadlines() {
-    for (seed, per_step, capacity) in GARDENS {
-        let (known, plants) = garden(seed, per_step, capacity);
+fn with_deadlines_only_the_fleet_equals_medd() {
+    for (seed, per_step, capacity) in TASK_SETS {
+        let (known, tasks) = deadline_tasks(seed, per_step, capacity);
         let mut world = World::new(known, FleetParams { capacity, ..params(per_step) });
         world.pass(1..600);
-        assert_medd(&world.sent, &plants, per_step, capacity);
+        assert_medd(&world.sent, &tasks, per_step, capacity);
     }
 }
 
-/// Also where it is not told of every step, but only of the times that it asked for.
+/// The same if the engine gets a tick only at the times that it requested.
 #[test]
-fn it_asks_to_be_woken_for_whoever_goes_before_its_deadline() {
-    for (seed, per_step, capacity) in GARDENS {
-        let (known, plants) = garden(seed, per_step, capacity);
+fn the_engine_requests_a_tick_for_every_early_probe() {
+    for (seed, per_step, capacity) in TASK_SETS {
+        let (known, tasks) = deadline_tasks(seed, per_step, capacity);
         let mut fleet = ByHand::new(FleetParams { capacity, ..params(per_step) }, 7, start(), known);
         let answer = |_: &_, _| {
             let answered = ProbeAnswer { updates: 1, bytes: 1000, ..ProbeAnswer::default() };
             (Span::from_millis(500), Ok(answered))
         };
         let sent = driver::run(fleet.engine_mut(), answer, at(1), at(599));
-        let mut looks = vec![Vec::new(); 599];
+        let mut probes = vec![Vec::new(); 599];
         for attempt in sent {
             let step = (attempt.started - start()).as_millis() / STEP.as_millis();
-            looks[step as usize - 1].push(attempt.source);
+            probes[step as usize - 1].push(attempt.source);
         }
-        assert_medd(&looks, &plants, per_step, capacity);
+        assert_medd(&probes, &tasks, per_step, capacity);
     }
 }
 
 #[test]
-fn politeness_goes_before_deadlines_and_the_event_says_so() {
+fn politeness_precedes_deadlines_and_the_note_has_the_reason() {
     let gap = Span::from_mins(30);
     let mut world = World::new(vec![source(0, Policy::Profile, Some(gap), Span::from_days(1))], params(5));
     world.pass(1..29);
-    assert_eq!(world.looks[&SourceId(0)].len(), 1, "not before its time");
+    assert_eq!(world.probes[&SourceId(0)].len(), 1, "not before it is due");
     let orders = world.fleet.step(at(29));
     assert_eq!(orders.iter().map(|order| order.reason).collect::<Vec<_>>(), [Reason::MaxGap]);
-    let rest = Failure::Throttled { retry_after: Some(Span::from_hours(2)) };
-    world.answer(SourceId(0), at(29), Err(rest));
+    let throttled = Failure::Throttled { retry_after: Some(Span::from_hours(2)) };
+    world.answer(SourceId(0), at(29), Err(throttled));
     world.pass(30..149);
-    assert_eq!(world.looks[&SourceId(0)].len(), 1, "it asked for rest");
+    assert_eq!(world.probes[&SourceId(0)].len(), 1, "it sent Retry-After");
     let said: Vec<&Note> = world
         .notes
         .iter()
@@ -299,13 +300,13 @@ fn politeness_goes_before_deadlines_and_the_event_says_so() {
     assert!(matches!(said[0], Note::Tardy { by, why: Some(_) } if *by == start() + gap), "{said:?}");
     assert_eq!(world.fleet.deadlines().tardy, 1);
     world.pass(149..152);
-    assert_eq!(world.looks[&SourceId(0)].len(), 2, "as soon as it may be");
+    assert_eq!(world.probes[&SourceId(0)].len(), 2, "as soon as it may be");
     assert_eq!(world.fleet.deadlines().tardy, 0);
 }
 
 #[test]
-fn costs_are_learned_and_what_a_step_may_cost_is_kept() {
-    // Odd ones are three times as dear.
+fn costs_are_learned_and_the_capacity_of_a_step_is_kept() {
+    // Odd ones cost three times as much.
     let known: Vec<KnownSource> =
         (0..20).map(|id| source(id, Policy::Uniform, None, Span::from_mins(10))).collect();
     let capacity = 1.0;
@@ -324,13 +325,13 @@ fn costs_are_learned_and_what_a_step_may_cost_is_kept() {
     let cost = |id: i64| world.fleet.cost(SourceId(id)).unwrap();
     assert_eq!((cost(0), cost(1)), (0.5, 1.5));
     let mean = spent[DAY as usize..].iter().sum::<f64>() / (2 * DAY - 1) as f64;
-    // What does not fit into a step is left for the next.
+    // A probe that does not fit into a step is sent in the next.
     assert!((0.8..=capacity + 0.01).contains(&mean), "{mean} a step");
 }
 
-/// Deadlines that take a budget to its end do not spend it sooner, and an outage does not spend it at all at once.
+/// Deadlines that need the whole budget do not spend it sooner, and an outage does not spend it at once.
 #[test]
-fn a_budget_that_just_allows_it_is_not_spent_before_its_time() {
+fn a_budget_that_just_suffices_is_not_spent_too_early() {
     let gap = Span::from_mins(75);
     let budget = Budget { probes: 24, per: Span::from_days(1), min_spacing: Span::from_mins(1) };
     let known = |id: i64| {
@@ -339,7 +340,7 @@ fn a_budget_that_just_allows_it_is_not_spent_before_its_time() {
         one.terms.host = HostGroup { key: Arc::from("one.example"), public: true };
         one
     };
-    // Thirty of one host, asked every ten seconds at most: each is looked at a little sooner than it must be.
+    // Thirty of one host with a spacing of ten seconds: each is probed a little sooner than necessary.
     let params = FleetParams { host_spacing: Span::from_secs(10), ..params(4) };
     let mut world = World::new((0..30).map(known).collect(), params);
     for step in 1..2 * DAY {
@@ -348,7 +349,7 @@ fn a_budget_that_just_allows_it_is_not_spent_before_its_time() {
             let now = at(step) + Span::from_secs(10 * part);
             for order in world.fleet.step(now) {
                 world.answer(order.source, now, Ok(ProbeAnswer::default()));
-                world.looks.entry(order.source).or_default().push(now);
+                world.probes.entry(order.source).or_default().push(now);
             }
             world.notes.extend(world.fleet.take_notes());
         }
@@ -360,12 +361,12 @@ fn a_budget_that_just_allows_it_is_not_spent_before_its_time() {
     // The network is down for an hour.
     let mut world = World::new(vec![known(0)], self::params(4));
     world.pass(1..60);
-    let mut asked = 0;
+    let mut attempts = 0;
     for step in 60..180 {
         for order in world.fleet.step(at(step)) {
-            asked += 1;
+            attempts += 1;
             world.answer(order.source, at(step), Err(Failure::Interrupted));
         }
     }
-    assert!((1..=4).contains(&asked), "{asked} in two hours");
+    assert!((1..=4).contains(&attempts), "{attempts} in two hours");
 }

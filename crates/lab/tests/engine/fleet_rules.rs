@@ -1,5 +1,5 @@
-//! Rules in the fleet: predicted updates are probed for in time, triggered sources by when it
-//! was asked for, and what cannot be is said before.
+//! Rules in the fleet: predicted updates and triggered sources are probed in time. Requests that cannot be
+//! met are reported beforehand.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ fn budget(probes: u32, min_spacing: Span) -> Budget {
     Budget { probes, per: Span::from_days(1), min_spacing }
 }
 
-/// Watched for long: it has been looked at a minute ago.
+/// A source with a long history that was probed a minute ago.
 fn source(id: i64, policy: Policy, budget: Budget) -> KnownSource {
     let host = HostGroup { key: Arc::from(format!("host{id}.example")), public: true };
     let last = start() - Span::from_mins(1);
@@ -100,49 +100,52 @@ fn rules(rule: Arc<RuleTerms>, parts: &[(i64, Box<[RulePart]>)]) -> RuleSet {
     RuleSet { terms: vec![rule], parts }
 }
 
-/// Source 0 sets a rule off that asks about source 1, within half an hour.
+/// Source 0 triggers a rule that requests source 1 within half an hour.
 fn feed_and_page(granted: Budget) -> ByHand {
     let known = (0..2).map(|id| source(id, Policy::Profile, granted)).collect();
     let parts = [(0, part(false, true)), (1, part(true, false))];
     fleet(known, 10, rule(false, 1, Span::from_mins(30)), &parts)
 }
 
-/// A probe that takes a second and says this to the rule.
-fn report(source: SourceId, started: Timestamp, updates: u32, told: Option<RuleMatches>) -> ProbeReport {
-    let asked =
-        Some(Box::new(RuleReading { matches: told.into_iter().collect(), found: updates, expected: None }));
-    let answered = ProbeAnswer { updates, rules: asked, ..ProbeAnswer::default() };
+/// A probe that takes a second and has these matches of the rule.
+fn report(source: SourceId, started: Timestamp, updates: u32, matches: Option<RuleMatches>) -> ProbeReport {
+    let reading = Some(Box::new(RuleReading {
+        matches: matches.into_iter().collect(),
+        found: updates,
+        expected: None,
+    }));
+    let answered = ProbeAnswer { updates, rules: reading, ..ProbeAnswer::default() };
     let finished = started + Span::from_secs(1);
     ProbeReport { source, started, finished, answered_by: None, crawl_delay: None, result: Ok(answered) }
 }
 
-/// What came of the end of a probe.
-struct Absorbed {
+/// The effects of the end of a probe.
+struct ProbeEffects {
     result: ProbeResult,
-    /// Other sources that a rule wants to be looked at, and what is in the way of that.
+    /// Other sources that a rule requests, and their notes.
     others: Vec<(SourceId, Vec<Note>)>,
 }
 
-fn absorb(fleet: &mut ByHand, report: &ProbeReport) -> Absorbed {
+fn end_probe(fleet: &mut ByHand, report: &ProbeReport) -> ProbeEffects {
     fleet.take_notes();
-    let result = fleet.absorb(report).unwrap();
+    let result = fleet.end_probe(report).unwrap();
     let notes = fleet.take_notes();
     let about = |id: SourceId| notes.iter().filter(move |note| note.0 == id).map(|note| note.1.clone());
     let others = fleet.others().iter().map(|&id| (id, about(id).collect())).collect();
-    Absorbed { result, others }
+    ProbeEffects { result, others }
 }
 
-/// Source 0 shows something that sets the rule off.
-fn set_off(fleet: &mut ByHand, now: Timestamp) -> Absorbed {
+/// Source 0 has an update that triggers the rule.
+fn trigger(fleet: &mut ByHand, now: Timestamp) -> ProbeEffects {
     fleet.request(SourceId(0), now).unwrap();
     assert!(fleet.step(now).iter().any(|order| order.source == SourceId(0)));
-    let told = RuleMatches { rule: "p/r".into(), items: Vec::new(), counts: vec![now] };
-    let absorbed = absorb(fleet, &report(SourceId(0), now, 1, Some(told)));
-    fleet.landed(SourceId(0), now + Span::from_secs(1));
-    absorbed
+    let matches = RuleMatches { rule: "p/r".into(), items: Vec::new(), counts: vec![now] };
+    let effects = end_probe(fleet, &report(SourceId(0), now, 1, Some(matches)));
+    fleet.commit_end(SourceId(0), now + Span::from_secs(1));
+    effects
 }
 
-/// Runs until then; every probe is answered with nothing. Says who was probed when, and why.
+/// Runs until then; no probe finds anything. Returns the time, source and reason of each probe.
 fn run(fleet: &mut ByHand, until: Timestamp) -> Vec<(Timestamp, SourceId, Reason)> {
     let mut sent = Vec::new();
     let mut now = start();
@@ -150,14 +153,14 @@ fn run(fleet: &mut ByHand, until: Timestamp) -> Vec<(Timestamp, SourceId, Reason
         now = now.max(next);
         for order in fleet.step(now) {
             sent.push((now, order.source, order.reason));
-            fleet.absorb(&report(order.source, now, 0, None)).unwrap();
-            fleet.landed(order.source, now + Span::from_secs(1));
+            fleet.end_probe(&report(order.source, now, 0, None)).unwrap();
+            fleet.commit_end(order.source, now + Span::from_secs(1));
         }
     }
     sent
 }
 
-/// What was predicted because it was asked for.
+/// The intervals predicted for a request.
 fn predicted(order: &PlanOrder, intervals: Option<Vec<Interval>>) -> PredictedIntervals {
     PredictedIntervals { source: order.source, made_from: order.made_from, intervals }
 }
@@ -165,20 +168,20 @@ fn predicted(order: &PlanOrder, intervals: Option<Vec<Interval>>) -> PredictedIn
 const MINUTE: Span = Span::from_mins(1);
 
 #[test]
-fn what_others_set_off_is_looked_at_at_the_last_moment_and_once() {
+fn triggered_sources_are_probed_once_and_at_the_last_moment() {
     let known = (0..3).map(|id| source(id, Policy::Profile, budget(100, MINUTE))).collect();
     let parts = [(0, part(false, true)), (1, part(true, false)), (2, part(true, false))];
     let mut fleet = fleet(known, 10, rule(false, 1, Span::from_mins(30)), &parts);
-    let absorbed = set_off(&mut fleet, at(10));
-    assert_eq!(absorbed.others.len(), 2);
-    assert!(absorbed.result.rule_effects.notices.is_empty());
+    let effects = trigger(&mut fleet, at(10));
+    assert_eq!(effects.others.len(), 2);
+    assert!(effects.result.rule_effects.notices.is_empty());
     let explained = fleet.explain(SourceId(1), None, at(11)).unwrap();
     assert_eq!((explained.reason, explained.rule.as_deref()), (Reason::Rule, Some("p/r")));
-    // Set off once more before anyone has looked: one look does for both, by the end of the first.
-    set_off(&mut fleet, at(20));
+    // Triggered again before a probe: one probe meets both, by the end of the first.
+    trigger(&mut fleet, at(20));
     let sent = run(&mut fleet, at(120));
-    let who: Vec<i64> = sent.iter().map(|(_, id, _)| id.0).collect();
-    assert_eq!(who.len(), 2, "{sent:?}");
+    let ids: Vec<i64> = sent.iter().map(|(_, id, _)| id.0).collect();
+    assert_eq!(ids.len(), 2, "{sent:?}");
     for (when, _, reason) in sent {
         assert!(at(38) <= when && when <= at(40), "{when}");
         assert_eq!(reason, Reason::Rule);
@@ -186,25 +189,28 @@ fn what_others_set_off_is_looked_at_at_the_last_moment_and_once() {
 }
 
 #[test]
-fn what_is_caught_in_time_is_told_and_otherwise_not() {
+fn updates_found_in_time_are_reported_and_others_not() {
     let mut fleet = feed_and_page(budget(100, MINUTE));
-    let catch = |fleet: &mut ByHand, now: Timestamp| {
+    let probe_page = |fleet: &mut ByHand, now: Timestamp| {
         fleet.request(SourceId(1), now).unwrap();
         fleet.step(now);
-        let told = RuleMatches { rule: "p/r".into(), items: vec![0], counts: Vec::new() };
-        let absorbed = absorb(fleet, &report(SourceId(1), now, 1, Some(told)));
-        fleet.landed(SourceId(1), now + Span::from_secs(1));
-        absorbed.result.rule_effects.notices
+        let matches = RuleMatches { rule: "p/r".into(), items: vec![0], counts: Vec::new() };
+        let effects = end_probe(fleet, &report(SourceId(1), now, 1, Some(matches)));
+        fleet.commit_end(SourceId(1), now + Span::from_secs(1));
+        effects.result.rule_effects.notices
     };
-    assert!(catch(&mut fleet, at(5)).is_empty());
-    set_off(&mut fleet, at(10));
-    assert_eq!(catch(&mut fleet, at(15)), [RuleMatch { rule: "p/r".into(), items: vec![0], tells: true }]);
-    assert_eq!(catch(&mut fleet, at(39)).len(), 1, "again, while it lasts");
-    assert!(catch(&mut fleet, at(60)).is_empty());
+    assert!(probe_page(&mut fleet, at(5)).is_empty());
+    trigger(&mut fleet, at(10));
+    assert_eq!(
+        probe_page(&mut fleet, at(15)),
+        [RuleMatch { rule: "p/r".into(), items: vec![0], tells: true }]
+    );
+    assert_eq!(probe_page(&mut fleet, at(39)).len(), 1, "again, within the window");
+    assert!(probe_page(&mut fleet, at(60)).is_empty());
 }
 
 #[test]
-fn a_budget_in_the_way_is_said_at_once() {
+fn a_limiting_budget_is_reported_at_once() {
     let known = vec![
         source(0, Policy::Profile, budget(100, MINUTE)),
         source(1, Policy::Profile, budget(1, Span::from_hours(12))),
@@ -215,36 +221,36 @@ fn a_budget_in_the_way_is_said_at_once() {
         rule(false, 1, Span::from_mins(30)),
         &[(0, part(false, true)), (1, part(true, false))],
     );
-    let absorbed = set_off(&mut fleet, at(10));
-    let (_, notes) = &absorbed.others[0];
+    let effects = trigger(&mut fleet, at(10));
+    let (_, notes) = &effects.others[0];
     assert!(
         matches!(&notes[..], [Note::RuleUnmet { why: Obstacle::Spacing | Obstacle::Budget, .. }]),
         "{notes:?}"
     );
     assert!(run(&mut fleet, at(120)).is_empty(), "politeness comes first");
-    // The same trouble is not told every time.
-    assert!(set_off(&mut fleet, at(130)).others.iter().all(|(_, notes)| notes.is_empty()));
+    // The same obstacle is not reported again.
+    assert!(trigger(&mut fleet, at(130)).others.iter().all(|(_, notes)| notes.is_empty()));
 }
 
 #[test]
-fn where_slots_are_few_looks_come_earlier_and_who_cannot_be_served_is_named() {
+fn with_few_slots_probes_are_earlier_and_unmet_sources_are_reported() {
     let pages = 8;
     let known: Vec<KnownSource> =
         (0..=pages).map(|id| source(id, Policy::Profile, budget(100, MINUTE))).collect();
     let mut parts = vec![(0, part(false, true))];
     parts.extend((1..=pages).map(|id| (id, part(true, false))));
-    // One a minute, for ten minutes: all of them have their turn, the last at the last moment.
+    // One a minute, for ten minutes: all get a slot, the last at the last moment.
     let mut enough = fleet(known.clone(), 1, rule(false, 1, Span::from_mins(10)), &parts);
-    let absorbed = set_off(&mut enough, at(10));
-    assert!(absorbed.others.iter().all(|(_, notes)| notes.is_empty()), "{:?}", absorbed.others);
+    let effects = trigger(&mut enough, at(10));
+    assert!(effects.others.iter().all(|(_, notes)| notes.is_empty()), "{:?}", effects.others);
     let sent = run(&mut enough, at(120));
     assert_eq!(sent.len(), pages as usize);
     assert!(sent.iter().all(|&(when, _, _)| when <= at(20)), "{sent:?}");
-    assert!(sent.iter().any(|&(when, _, _)| when >= at(18)), "no sooner than need be: {sent:?}");
-    // For five minutes: some cannot, and that is known at once.
+    assert!(sent.iter().any(|&(when, _, _)| when >= at(18)), "no sooner than necessary: {sent:?}");
+    // For five minutes: some get no slot, and that is known at once.
     let mut few = fleet(known, 1, rule(false, 1, Span::from_mins(5)), &parts);
-    let absorbed = set_off(&mut few, at(10));
-    let unmet = absorbed.others.iter().filter(|(_, notes)| {
+    let effects = trigger(&mut few, at(10));
+    let unmet = effects.others.iter().filter(|(_, notes)| {
         notes.iter().any(|note| matches!(note, Note::RuleUnmet { why: Obstacle::Slots, .. }))
     });
     let unmet = unmet.count();
@@ -254,8 +260,8 @@ fn where_slots_are_few_looks_come_earlier_and_who_cannot_be_served_is_named() {
 }
 
 #[test]
-fn the_earlier_of_policy_and_rule_asks() {
-    // Its policy wants a look every quarter of an hour or so.
+fn the_earlier_of_policy_and_rule_decides() {
+    // Its policy requests a probe about every quarter of an hour.
     let known = vec![
         source(0, Policy::Profile, budget(100, MINUTE)),
         KnownSource {
@@ -272,10 +278,10 @@ fn the_earlier_of_policy_and_rule_asks() {
         rule(false, 1, Span::from_mins(30)),
         &[(0, part(false, true)), (1, part(true, false))],
     );
-    set_off(&mut fleet, at(10));
+    trigger(&mut fleet, at(10));
     let sent = run(&mut fleet, at(60));
-    assert_eq!((sent[0].0, sent[0].2), (at(12), Reason::Policy), "it is looked at anyway");
-    assert!(sent.iter().all(|&(_, _, reason)| reason == Reason::Policy), "and that served: {sent:?}");
+    assert_eq!((sent[0].0, sent[0].2), (at(12), Reason::Policy), "it is probed by its policy");
+    assert!(sent.iter().all(|&(_, _, reason)| reason == Reason::Policy), "that met the rule: {sent:?}");
 }
 
 /// Office hours, two an hour; a few at other times.
@@ -284,7 +290,7 @@ fn office() -> Steps {
     Steps::windows(TimeZone::UTC, 0.02, &[(hours, 2.0)]).unwrap()
 }
 
-/// When updates come, by that rate.
+/// Update times drawn from that rate.
 fn updates(rate: &Steps, days: i64) -> Vec<Timestamp> {
     let mut stream = Stream::new(5, "updates");
     let mut all = Vec::new();
@@ -301,9 +307,9 @@ fn updates(rate: &Steps, days: i64) -> Vec<Timestamp> {
     }
 }
 
-/// Lives through four weeks with a rule that waits for the source's own updates, and says which share of
-/// every X-th update was seen in time, and at how many probes.
-fn lived(every: u32, window: Span, granted: Budget) -> (f64, usize) {
+/// Simulates four weeks with a rule for the source's own updates. Returns the share of every X-th update
+/// found in time, and the number of probes.
+fn simulate_weeks(every: u32, window: Span, granted: Budget) -> (f64, usize) {
     let days = 28;
     let (rate, updates) = (office(), updates(&office(), days));
     let mut fleet = fleet(
@@ -315,7 +321,7 @@ fn lived(every: u32, window: Span, granted: Budget) -> (f64, usize) {
     let (mut now, mut seen, mut probes) = (start(), 0, Vec::new());
     loop {
         for order in fleet.plan_orders() {
-            let wants = order.predictions.as_ref().expect("a rule waits for it");
+            let wants = order.predictions.as_ref().expect("a rule requests it");
             let now = order.input.now;
             let spans = build::predicted_intervals(wants, &rate, now);
             fleet.adopt_intervals(predicted(&order, Some(spans)), now).unwrap();
@@ -329,9 +335,9 @@ fn lived(every: u32, window: Span, granted: Budget) -> (f64, usize) {
             let found: Vec<Timestamp> =
                 updates[seen..].iter().copied().take_while(|&at| at <= now).collect();
             seen += found.len();
-            let told = RuleMatches { rule: "p/r".into(), items: Vec::new(), counts: found.clone() };
-            fleet.absorb(&report(order.source, now, found.len() as u32, Some(told))).unwrap();
-            fleet.landed(order.source, now + Span::from_secs(1));
+            let matches = RuleMatches { rule: "p/r".into(), items: Vec::new(), counts: found.clone() };
+            fleet.end_probe(&report(order.source, now, found.len() as u32, Some(matches))).unwrap();
+            fleet.commit_end(order.source, now + Span::from_secs(1));
         }
     }
     let wanted: Vec<Timestamp> =
@@ -344,98 +350,98 @@ fn lived(every: u32, window: Span, granted: Budget) -> (f64, usize) {
 }
 
 #[test]
-fn updates_are_looked_for_when_they_come_as_surely_as_was_asked() {
+fn updates_are_found_in_time_with_the_requested_confidence() {
     let ample = budget(1000, Span::from_secs(10));
     let half_hour = Span::from_mins(30);
-    let (share, probes) = lived(1, half_hour, ample);
+    let (share, probes) = simulate_weeks(1, half_hour, ample);
     // Nine hours on twenty working days are 360 half hours.
     assert!(share > 0.85, "{share}");
     assert!(probes < 450, "{probes}");
-    let (share, fewer) = lived(10, half_hour, ample);
+    let (share, fewer) = simulate_weeks(10, half_hour, ample);
     assert!(share > 0.85, "{share}");
     assert!(fewer < probes, "{fewer} against {probes}");
-    // A budget that does not do for that is kept all the same.
-    let (share, few) = lived(1, half_hour, budget(6, Span::from_mins(30)));
+    // A budget that is too small is kept nevertheless.
+    let (share, few) = simulate_weeks(1, half_hour, budget(6, Span::from_mins(30)));
     assert!(few <= 6 * 28, "{few}");
     assert!(share < 0.7, "{share}");
 }
 
 #[test]
-fn a_rule_that_is_set_off_all_the_time_is_served_all_the_same() {
+fn a_rule_that_is_triggered_all_the_time_is_met() {
     let mut fleet = feed_and_page(budget(1000, Span::ZERO));
-    let mut looks = Vec::new();
+    let mut probes = Vec::new();
     for mins in (10..130).step_by(5) {
-        set_off(&mut fleet, at(mins));
+        trigger(&mut fleet, at(mins));
         let sent = run(&mut fleet, at(mins + 4));
-        looks.extend(sent.into_iter().filter(|(_, id, _)| *id == SourceId(1)).map(|(when, ..)| when));
+        probes.extend(sent.into_iter().filter(|(_, id, _)| *id == SourceId(1)).map(|(when, ..)| when));
     }
-    assert!(looks.len() >= 3, "{looks:?}");
-    assert!(looks[0] <= at(40), "{looks:?}");
-    assert!(looks.windows(2).all(|pair| pair[1] - pair[0] <= Span::from_mins(35)), "{looks:?}");
+    assert!(probes.len() >= 3, "{probes:?}");
+    assert!(probes[0] <= at(40), "{probes:?}");
+    assert!(probes.windows(2).all(|pair| pair[1] - pair[0] <= Span::from_mins(35)), "{probes:?}");
 }
 
 #[test]
-fn what_was_sent_for_a_rule_is_heard_although_it_was_set_off_again_meanwhile() {
+fn a_probe_for_a_rule_counts_although_the_rule_was_triggered_again_meanwhile() {
     let mut fleet = feed_and_page(budget(1000, Span::ZERO));
-    set_off(&mut fleet, at(10));
+    trigger(&mut fleet, at(10));
     fleet.request(SourceId(1), at(20)).unwrap();
     assert_eq!(fleet.step(at(20)).len(), 1);
-    set_off(&mut fleet, at(21));
-    let told = RuleMatches { rule: "p/r".into(), items: vec![0], counts: Vec::new() };
-    let absorbed = absorb(&mut fleet, &report(SourceId(1), at(20), 1, Some(told)));
-    assert_eq!(absorbed.result.rule_effects.notices.len(), 1);
+    trigger(&mut fleet, at(21));
+    let matches = RuleMatches { rule: "p/r".into(), items: vec![0], counts: Vec::new() };
+    let effects = end_probe(&mut fleet, &report(SourceId(1), at(20), 1, Some(matches)));
+    assert_eq!(effects.result.rule_effects.notices.len(), 1);
 }
 
 #[test]
-fn who_was_looked_at_just_before_a_rule_was_set_off_is_looked_at_again() {
+fn a_source_probed_just_before_a_trigger_is_probed_again() {
     let mut fleet = feed_and_page(budget(1000, Span::ZERO));
     for id in [0, 1] {
         fleet.request(SourceId(id), at(10)).unwrap();
     }
     assert_eq!(fleet.step(at(10)).len(), 2);
-    fleet.absorb(&report(SourceId(1), at(10), 0, None)).unwrap();
-    fleet.landed(SourceId(1), at(10) + Span::from_secs(1));
-    let told = RuleMatches { rule: "p/r".into(), items: Vec::new(), counts: vec![at(9)] };
-    let absorbed = absorb(&mut fleet, &report(SourceId(0), at(10), 1, Some(told)));
-    fleet.landed(SourceId(0), at(10) + Span::from_secs(1));
-    assert_eq!(absorbed.others.len(), 1);
+    fleet.end_probe(&report(SourceId(1), at(10), 0, None)).unwrap();
+    fleet.commit_end(SourceId(1), at(10) + Span::from_secs(1));
+    let matches = RuleMatches { rule: "p/r".into(), items: Vec::new(), counts: vec![at(9)] };
+    let effects = end_probe(&mut fleet, &report(SourceId(0), at(10), 1, Some(matches)));
+    fleet.commit_end(SourceId(0), at(10) + Span::from_secs(1));
+    assert_eq!(effects.others.len(), 1);
     assert_eq!(run(&mut fleet, at(60)).len(), 1);
 }
 
-/// The fleet's rules are read again, as they were.
+/// Sets the same rules again.
 fn reload(fleet: &mut ByHand, rule: Arc<RuleTerms>, parts: &[(i64, Box<[RulePart]>)], now: Timestamp) {
     fleet.set_rules(rules(rule, parts), now);
 }
 
 #[test]
-fn a_reload_makes_nobody_fetch_for_what_is_over_and_keeps_what_is_not() {
+fn a_reload_keeps_open_requests_and_causes_no_probe_for_expired_ones() {
     let known = vec![
         source(0, Policy::Profile, budget(1000, Span::ZERO)),
-        // Looked at a minute ago: it may not be looked at within the window.
+        // Probed a minute ago, so it may not be probed within the window.
         source(1, Policy::Profile, budget(8, Span::from_hours(3))),
         source(2, Policy::Profile, budget(1000, Span::ZERO)),
     ];
     let parts = [(0, part(false, true)), (1, part(true, false)), (2, part(true, false))];
     let window = rule(false, 1, Span::from_mins(30));
     let mut fleet = fleet(known, 10, Arc::clone(&window), &parts);
-    set_off(&mut fleet, at(10));
+    trigger(&mut fleet, at(10));
     reload(&mut fleet, Arc::clone(&window), &parts, at(20));
     let sent = run(&mut fleet, at(60));
     assert_eq!(sent.iter().map(|(_, id, _)| id.0).collect::<Vec<_>>(), [2]);
     assert!(sent[0].0 >= at(38), "{sent:?}");
     reload(&mut fleet, window, &parts, at(300));
-    assert!(run(&mut fleet, at(330)).is_empty(), "five hours later nobody is in a hurry");
-    // But what it owes is heard when it is looked at, late as it is.
+    assert!(run(&mut fleet, at(330)).is_empty(), "no probe five hours later");
+    // A late probe still reports the match.
     fleet.request(SourceId(1), at(400)).unwrap();
     fleet.step(at(400));
-    let told = RuleMatches { rule: "p/r".into(), items: vec![0], counts: Vec::new() };
-    let absorbed = absorb(&mut fleet, &report(SourceId(1), at(400), 1, Some(told)));
-    assert_eq!(absorbed.result.rule_effects.notices.len(), 1);
-    assert!(absorbed.result.notes.iter().any(|note| matches!(note, Note::RuleMissed { .. })));
+    let matches = RuleMatches { rule: "p/r".into(), items: vec![0], counts: Vec::new() };
+    let effects = end_probe(&mut fleet, &report(SourceId(1), at(400), 1, Some(matches)));
+    assert_eq!(effects.result.rule_effects.notices.len(), 1);
+    assert!(effects.result.notes.iter().any(|note| matches!(note, Note::RuleMissed { .. })));
 }
 
 #[test]
-fn what_was_foretold_by_other_rules_is_stale() {
+fn intervals_predicted_for_other_rules_are_stale() {
     let parts = [(1, part(true, true))];
     let own = rule(true, 1, Span::from_mins(30));
     let mut fleet =
@@ -448,7 +454,7 @@ fn what_was_foretold_by_other_rules_is_stale() {
 }
 
 #[test]
-fn who_is_little_known_is_looked_at_hourly_at_most() {
+fn a_little_known_source_is_probed_hourly_at_most() {
     let mut newcomer = source(1, Policy::Profile, budget(96, Span::from_mins(15)));
     newcomer.terms.own_budget = false;
     newcomer.memory.known_updates = 3;
@@ -459,18 +465,18 @@ fn who_is_little_known_is_looked_at_hourly_at_most() {
         rule(false, 1, Span::from_mins(20)),
         &[(0, part(false, true)), (1, part(true, false))],
     );
-    let mut looks = Vec::new();
+    let mut probes = Vec::new();
     for mins in (10..400).step_by(30) {
-        set_off(&mut fleet, at(mins));
+        trigger(&mut fleet, at(mins));
         let sent = run(&mut fleet, at(mins + 29));
-        looks.extend(sent.into_iter().filter(|(_, id, _)| *id == SourceId(1)).map(|(when, ..)| when));
+        probes.extend(sent.into_iter().filter(|(_, id, _)| *id == SourceId(1)).map(|(when, ..)| when));
     }
-    assert!(looks.len() >= 3, "{looks:?}");
-    assert!(looks.windows(2).all(|pair| pair[1] - pair[0] >= Span::from_hours(1)), "{looks:?}");
+    assert!(probes.len() >= 3, "{probes:?}");
+    assert!(probes.windows(2).all(|pair| pair[1] - pair[0] >= Span::from_hours(1)), "{probes:?}");
 }
 
 #[test]
-fn sources_of_one_host_are_looked_at_one_after_the_other_and_in_time() {
+fn sources_of_one_host_are_probed_one_after_the_other_and_in_time() {
     let pages = 5;
     let mut known: Vec<KnownSource> =
         (0..=pages).map(|id| source(id, Policy::Profile, budget(1000, Span::ZERO))).collect();
@@ -488,18 +494,18 @@ fn sources_of_one_host_are_looked_at_one_after_the_other_and_in_time() {
             ..FleetParams::default()
         };
         fleet.set_params(params, start());
-        let absorbed = set_off(&mut fleet, at(10));
-        let unmet = absorbed.others.iter().flat_map(|(_, notes)| notes);
+        let effects = trigger(&mut fleet, at(10));
+        let unmet = effects.others.iter().flat_map(|(_, notes)| notes);
         let unmet =
             unmet.filter(|note| matches!(note, Note::RuleUnmet { why: Obstacle::Host, .. })).count();
-        let looks: Vec<Timestamp> = run(&mut fleet, at(200)).iter().map(|&(when, ..)| when).collect();
-        (unmet, looks)
+        let probes: Vec<Timestamp> = run(&mut fleet, at(200)).iter().map(|&(when, ..)| when).collect();
+        (unmet, probes)
     };
-    let (unmet, looks) = spaced(30);
-    assert_eq!((unmet, looks.len()), (0, 5));
-    assert!(looks.iter().all(|&when| when <= at(40)), "{looks:?}");
-    assert!(looks.windows(2).all(|pair| pair[1] - pair[0] >= Span::from_mins(3)), "{looks:?}");
-    let (unmet, looks) = spaced(10);
-    let in_time = looks.iter().filter(|&&when| when <= at(20)).count();
-    assert!(unmet >= 1 && in_time + unmet >= 5, "{unmet} and {looks:?}");
+    let (unmet, probes) = spaced(30);
+    assert_eq!((unmet, probes.len()), (0, 5));
+    assert!(probes.iter().all(|&when| when <= at(40)), "{probes:?}");
+    assert!(probes.windows(2).all(|pair| pair[1] - pair[0] >= Span::from_mins(3)), "{probes:?}");
+    let (unmet, probes) = spaced(10);
+    let in_time = probes.iter().filter(|&&when| when <= at(20)).count();
+    assert!(unmet >= 1 && in_time + unmet >= 5, "{unmet} and {probes:?}");
 }

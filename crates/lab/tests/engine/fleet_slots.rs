@@ -1,5 +1,4 @@
-//! One rule for due and spare: who gets the slots of a step when they are fewer than those who want
-//! one, and what becomes of the others.
+//! The assignment of slots to due and sampled sources, if there are fewer slots than sources that need one.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -94,7 +93,7 @@ impl Poisson {
     }
 }
 
-/// A world that counts what the slots are used for.
+/// A world that counts the uses of slots.
 struct Counting<A> {
     answer: A,
     sent: Vec<Attempt>,
@@ -119,7 +118,7 @@ impl<A: FnMut(&Attempt, Timestamp) -> SimulatedReply> SimulatedWorld for Countin
     }
 }
 
-/// What is sent until then, and what the slots were used for in all.
+/// The probes sent until then, and the slot statistics of the whole time.
 fn counted(
     fleet: &mut ByHand,
     answer: impl FnMut(&Attempt, Timestamp) -> SimulatedReply,
@@ -127,7 +126,7 @@ fn counted(
 ) -> (Vec<Attempt>, SlotStats) {
     let mut world = Counting { answer, sent: Vec::new(), loads: Vec::new() };
     let mut pending = Pending::default();
-    pending.tell(fleet.engine_mut(), &mut world, start(), EngineEvent::Tick);
+    pending.deliver(fleet.engine_mut(), &mut world, start(), EngineEvent::Tick);
     let now = pending.run(fleet.engine_mut(), &mut world, start(), until);
     pending.drain(fleet.engine_mut(), &mut world, now);
     world.loads.push(fleet.slot_stats().clone());
@@ -150,7 +149,7 @@ fn per_source(sent: &[Attempt]) -> HashMap<i64, usize> {
     counts
 }
 
-/// What lies undiscovered over the second half of the time, up to a factor.
+/// The undiscovered updates over the second half of the time, up to a factor.
 fn undiscovered(sent: &[Attempt], rates: &[f64], until: Timestamp) -> f64 {
     let middle = start() + Span::from_millis((until - start()).as_millis() / 2);
     let mut last: HashMap<i64, Timestamp> = HashMap::new();
@@ -165,8 +164,8 @@ fn undiscovered(sent: &[Attempt], rates: &[f64], until: Timestamp) -> f64 {
 }
 
 #[test]
-fn who_is_due_goes_before_who_is_sampled() {
-    // Six a step are wanted, three by each kind, and there are four slots.
+fn due_sources_precede_sampled_ones() {
+    // Six a step are requested, three by each kind, and there are four slots.
     let known = (0..360).map(|id| source(id, if id < 180 { Policy::Uniform } else { Policy::Adaptive }));
     let mut fleet = fleet(known.collect(), 4, Allocator::Adaptive);
     let until = start() + Span::from_hours(12);
@@ -184,45 +183,45 @@ fn who_is_due_goes_before_who_is_sampled() {
     let sampled: usize = sampled.iter().map(|&(_, count)| count).sum();
     assert!((3_300..=3_900).contains(&sampled), "one a step is left over: {sampled}");
     for sent in later.iter().filter(|sent| sent.source.0 < 180) {
-        // In some steps more than four fall due by chance, and they queue up for a while.
+        // In some steps more than four become due by chance, and wait for a while.
         assert!(sent.started - sent.due <= Span::from_secs(120), "late by {}", sent.started - sent.due);
     }
     assert!(load.due > 10_000 && load.sampled > 3_000, "{load:?}");
 }
 
 #[test]
-fn if_more_are_due_than_slots_the_ones_go_whose_waiting_costs_most_and_the_rest_are_late_not_lost() {
+fn if_more_are_due_than_slots_the_costliest_are_probed_first_and_the_others_later() {
     let rates: Vec<f64> = (0..120).map(|id| if id < 20 { 12.0 } else { 0.12 }).collect();
     let known = (0..120).map(|id| source(id, Policy::Uniform)).collect();
-    // Two a step are wanted; there is one slot every other step.
+    // Two a step are requested; there is one slot every other step.
     let params = FleetParams { probes_per_step: 1, step: Span::from_secs(20), ..FleetParams::default() };
     let mut fleet = ByHand::new(params, 7, start(), known);
     let until = start() + Span::from_days(2);
     let mut world = Poisson::new(rates.clone());
     let (sent, load) = counted(&mut fleet, |order, now| world.answer(order, now), until);
     let counts = per_source(&sent);
-    assert_eq!(counts.len(), 120, "nobody is lost");
+    assert_eq!(counts.len(), 120, "every source is probed");
     let mean = |ids: std::ops::Range<i64>| {
         ids.clone().map(|id| counts[&id]).sum::<usize>() as f64 / ids.count() as f64
     };
     // √100 = 10 times as often by the rates, but the budget allows the busy ones no more than 288.
     let (busy, calm) = (mean(0..20), mean(20..120));
     assert!(busy > 230.0 && calm < 45.0 && calm > 20.0, "{busy} {calm}");
-    // By the steady state: every gap's mean age times its rate, give or take what is believed of rates.
+    // In the steady state: the mean age of every gap times its rate, up to the error of the estimated rates.
     let (last, hour) = (sent.last().unwrap().started, Span::from_hours(1).as_secs_f64());
     let truly: f64 = (0..120)
         .map(|id| {
-            let looked = sent.iter().rfind(|sent| sent.source.0 == id).unwrap().started;
-            rates[id as usize] * (last - looked).as_secs_f64() / hour
+            let last_probe = sent.iter().rfind(|sent| sent.source.0 == id).unwrap().started;
+            rates[id as usize] * (last - last_probe).as_secs_f64() / hour
         })
         .sum();
-    let believed = fleet.undiscovered(last);
-    assert!((believed / truly - 1.0).abs() < 0.25, "{believed} for {truly}");
+    let estimated = fleet.undiscovered(last);
+    assert!((estimated / truly - 1.0).abs() < 0.25, "{estimated} for {truly}");
     assert_eq!(load.sampled, 0);
     assert!(load.late > load.due / 4, "{load:?}");
     assert!(load.latest > Span::from_mins(30) && load.waiting > 0, "{load:?}");
     assert!(load.late_for >= load.latest);
-    // A few go later than ever before, but all go.
+    // A few are later than ever before, but all are probed.
     let longest = (20..120)
         .map(|id| {
             let times: Vec<_> = sent.iter().filter(|s| s.source.0 == id).map(|s| s.started).collect();
@@ -249,13 +248,13 @@ fn weight_counts_like_a_rate() {
             ids.clone().map(|id| counts[&id]).sum::<usize>() as f64 / ids.count() as f64
         };
         let ratio = mean(0..10) / mean(10..100);
-        // √9 = 3 times as often; a little less where the spacing keeps the heavy ones back.
+        // √9 = 3 times as often; a little less where the spacing delays the heavy ones.
         assert!((2.2..3.3).contains(&ratio), "{allocator:?}: {ratio}");
     }
 }
 
 #[test]
-fn every_allocator_serves_everybody_and_the_index_serves_best() {
+fn every_allocator_probes_all_sources_and_the_index_costs_least() {
     let rates: Vec<f64> = (0..200).map(|id| 20.0 / f64::from(id + 1)).collect();
     let until = start() + Span::from_days(8);
     let mut costs = HashMap::new();
@@ -271,7 +270,7 @@ fn every_allocator_serves_everybody_and_the_index_serves_best() {
             *per_step.entry(sent.started.as_millis() / 60_000).or_default() += 1;
         }
         assert!(per_step.values().all(|&count| count == 1));
-        // D loses the turns that lead nowhere; the others lose none.
+        // D leaves some slots unused; the others leave none.
         let used = sent.len() as f64 / (8.0 * 1440.0);
         assert!(used > if allocator == Allocator::Cyclic { 0.5 } else { 0.99 }, "{allocator:?}: {used}");
         for pair in sent.iter().filter(|s| s.source.0 == 0).collect::<Vec<_>>().windows(2) {
@@ -305,7 +304,7 @@ fn the_current_hour_counts() {
         SourceProfile { source: SourceId(id), pulse, per_hour, updates: 200 }
     });
     let profiles = profiles.collect();
-    fleet.tell(start(), EngineEvent::PlansReady(PlansReady { profiles, ..PlansReady::default() }));
+    fleet.deliver(start(), EngineEvent::PlansReady(PlansReady { profiles, ..PlansReady::default() }));
     let mut world = Poisson::new(vec![2.0; 100]);
     let until = start() + Span::from_days(4);
     let sent = driver::run(fleet.engine_mut(), |order, now| world.answer(order, now), start(), until);
@@ -338,15 +337,15 @@ fn no_slot_is_spent_on_a_host_that_is_closed() {
         assert!(crowded.windows(2).all(|pair| pair[1] - pair[0] >= Span::from_secs(2)));
         let counts = per_source(&sent);
         assert_eq!(counts.len(), 1_010, "{allocator:?}");
-        // The others are as well served as if nobody were crowded anywhere.
+        // The others get as many slots as without the crowded host.
         assert!((1_000..1_010).all(|id| counts[&id] >= 33), "{allocator:?}: {counts:?}");
-        // And the host is asked as often as it allows: every 2.5 s, or four times a step at least.
+        // The host is probed as often as it allows: every 2.5 s, or four times a step at least.
         assert!(crowded.len() > 4 * 360 * 6 * 9 / 10, "{allocator:?}: {}", crowded.len());
     }
 }
 
 #[test]
-fn by_hand_comes_first_and_a_first_contact_is_not_left_to_chance() {
+fn a_manual_probe_is_first_and_a_first_contact_is_not_sampled() {
     let known = (0..400).map(|id| source(id, Policy::Uniform)).collect();
     let mut fleet = fleet(known, 1, Allocator::Adaptive);
     let mut now = start() + Span::from_mins(30);
@@ -359,7 +358,7 @@ fn by_hand_comes_first_and_a_first_contact_is_not_left_to_chance() {
         orders.iter().map(|order| (order.source, order.reason)).collect::<Vec<_>>(),
         [(last, Reason::Manual)]
     );
-    // A newcomer among many that are sampled is due, not sampled.
+    // A new source among many that are sampled is due, not sampled.
     let mut known: Vec<KnownSource> = (0..400).map(|id| source(id, Policy::Adaptive)).collect();
     for sampled in &mut known[1..] {
         sampled.memory.due = Due::At(start());
@@ -375,7 +374,7 @@ fn by_hand_comes_first_and_a_first_contact_is_not_left_to_chance() {
 }
 
 #[test]
-fn who_waits_for_a_slot_can_be_taken_off_changed_or_moved_with_the_clock() {
+fn a_source_that_waits_for_a_slot_can_be_removed_changed_or_shifted_with_the_clock() {
     let known = (0..50).map(|id| source(id, Policy::Adaptive)).collect();
     let mut fleet = fleet(known, 1, Allocator::Index);
     let mut now = start() + Span::from_mins(30);
@@ -394,10 +393,10 @@ fn who_waits_for_a_slot_can_be_taken_off_changed_or_moved_with_the_clock() {
     }
     assert_eq!(gone.len(), 50 - removed.len(), "each once, as none has answered");
     assert!(gone.iter().all(|order| !removed.contains(&order.source)));
-    // What is absorbed makes way for the next.
+    // The end of a probe allows the next.
     let order = gone[3];
-    assert!(fleet.absorb(&report(order.source, now)).is_some());
-    fleet.landed(order.source, now);
+    assert!(fleet.end_probe(&report(order.source, now)).is_some());
+    fleet.commit_end(order.source, now);
     assert!(fleet.next_step(now).is_some_and(|next| next > now + Span::from_mins(9)));
 }
 
@@ -429,19 +428,19 @@ fn crowd(policies: &[Policy]) -> Vec<KnownSource> {
 }
 
 #[test]
-fn who_waits_for_a_host_goes_whoever_else_leaves() {
+fn a_source_that_waits_for_a_host_is_probed_after_others_are_removed() {
     for first in 0..7 {
         let mut fleet = fleet(crowd(&[Policy::Uniform; 7]), 20, Allocator::Adaptive);
         let mut now = start() + Span::from_secs(5);
         let under_way = fleet.step(now)[0].source;
-        // Five of the six that wait leave, and so does the one that they waited for.
+        // Five of the six waiting sources are removed, and the one in flight.
         let mut leave: Vec<SourceId> =
             (0..7).map(|id| SourceId((id + first) % 7)).filter(|id| *id != under_way).take(5).collect();
         leave.push(under_way);
         fleet.reconfigure(Vec::new(), Vec::new(), &leave, now);
         now += Span::from_secs(1);
-        fleet.absorb(&report(under_way, now)).unwrap();
-        fleet.landed(under_way, now);
+        fleet.end_probe(&report(under_way, now)).unwrap();
+        fleet.commit_end(under_way, now);
         let next = fleet.next_step(now).expect("one is left");
         assert!(next <= now + Span::from_secs(2), "{next}");
         assert_eq!(fleet.step(next.max(now)).len(), 1, "{first}");
@@ -449,7 +448,7 @@ fn who_waits_for_a_host_goes_whoever_else_leaves() {
 }
 
 #[test]
-fn at_a_host_too_who_is_due_goes_first() {
+fn at_a_host_due_sources_are_first_too() {
     let mut policies = vec![Policy::Adaptive; 200];
     policies.extend([Policy::Uniform; 5]);
     let mut fleet = fleet(crowd(&policies), 20, Allocator::Index);
@@ -459,18 +458,18 @@ fn at_a_host_too_who_is_due_goes_first() {
     for id in 200..205 {
         assert!(when(id).is_some_and(|place| place < 7), "{id}: {:?}", when(id));
     }
-    assert!(sent.len() > 100, "and then the others: {}", sent.len());
+    assert!(sent.len() > 100, "then the others: {}", sent.len());
 }
 
 #[test]
-fn a_first_contact_that_is_put_off_is_still_no_matter_of_chance() {
-    // More are due than there are slots, for ever; and one that is new, at a host that asked for rest.
+fn a_deferred_first_contact_is_still_not_sampled() {
+    // More are due than there are slots, all the time. One is new, at a host that is paused.
     let mut known: Vec<KnownSource> = (0..200).map(|id| source(id, Policy::Uniform)).collect();
     known.push(source(200, Policy::Auto));
     let host = known[200].terms.host.clone();
     let params = FleetParams { probes_per_step: 1, step: Span::from_secs(10), ..FleetParams::default() };
-    let rest = (host, Some(start() + Span::from_hours(2)), Span::ZERO);
-    let mut fleet = ByHand::resumed(params, 7, start(), &[rest], known);
+    let paused_host = (host, Some(start() + Span::from_hours(2)), Span::ZERO);
+    let mut fleet = ByHand::resumed(params, 7, start(), &[paused_host], known);
     let answer = |_: &Attempt, _| (Span::from_millis(100), Ok(ProbeAnswer::default()));
     let sent = driver::run(fleet.engine_mut(), answer, start(), start() + Span::from_hours(4));
     let first = sent.iter().find(|sent| sent.source == SourceId(200));
@@ -499,18 +498,18 @@ fn steps_of_a_millisecond_are_counted_too() {
 }
 
 #[test]
-fn d_has_its_turns_once_a_step_however_often_it_is_asked() {
+fn d_assigns_its_slots_once_a_step_with_any_number_of_calls() {
     use tidewatch_core::engine::allocate::{Allocation, OpenSource};
-    let run = |asked: usize| {
+    let run = |calls: usize| {
         let mut allocation = Allocation::new(Allocator::Cyclic, 1);
         for (place, rate) in [0.4_f32, 0.2, 0.1, 0.05].into_iter().enumerate() {
             allocation.open(place as u32, OpenSource { root: rate.sqrt(), last: 0.0 });
         }
         let mut counts = [0; 4];
         for step in 1..=512 {
-            for again in 0..asked {
+            for again in 0..calls {
                 let mut chosen = Vec::new();
-                let now = f64::from(step) + again as f64 / asked as f64;
+                let now = f64::from(step) + again as f64 / calls as f64;
                 allocation.choose(now, 1, &mut chosen);
                 for place in chosen {
                     counts[place as usize] += 1;

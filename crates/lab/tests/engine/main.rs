@@ -7,6 +7,6 @@ mod fleet_deadlines;
 mod fleet_plans;
 mod fleet_rules;
 mod fleet_slots;
-mod lives;
+mod learned_feeds;
+mod random_runs;
 mod simulated_rules;
-mod watched;

@@ -12,9 +12,9 @@ use tidewatch_core::planning::rule::{RulePart, RuleTerms};
 use tidewatch_core::time::{Span, Timestamp};
 use tidewatch_lab::contest::contest_terms::{ContestTerms, Matching};
 use tidewatch_lab::contest::entrant::SourceRun;
-use tidewatch_lab::contest::who::Who;
+use tidewatch_lab::contest::entrant_policy::EntrantPolicy;
 use tidewatch_lab::contest::{Contest, hold};
-use tidewatch_lab::served_rules::{RuleService, SimulatedRule, SimulatedRules};
+use tidewatch_lab::simulated_rules::{RuleScore, SimulatedRule, SimulatedRules};
 use tidewatch_lab::trace::Trace;
 
 /// Four weeks in which a source publishes about six times each working day.
@@ -39,11 +39,11 @@ fn setting(probes: u32) -> ContestTerms {
 }
 
 fn contest(traces: &[Trace], policies: &[Policy], rules: &ContestTerms) -> Contest {
-    let entrants: Vec<Who> = policies.iter().copied().map(Who::Ours).collect();
+    let entrants: Vec<EntrantPolicy> = policies.iter().copied().map(EntrantPolicy::Ours).collect();
     hold(traces, &entrants, rules, &|| {})
 }
 
-/// One rule, which the sources have these parts in: asked about, counted.
+/// One rule, and the parts of the sources in it: requested, counted.
 fn rule(own: bool, every: u32, life: Lifetime, sources: &[(&str, bool, bool)]) -> Arc<SimulatedRules> {
     let (name, active) = ("p/r".into(), ActiveHours::default());
     let terms = Arc::new(RuleTerms { name, own, every, life, confidence: 0.9, active });
@@ -54,20 +54,20 @@ fn rule(own: bool, every: u32, life: Lifetime, sources: &[(&str, bool, bool)]) -
     Arc::new(SimulatedRules { rules: vec![SimulatedRule { terms, wanted: None, counts: None }], parts })
 }
 
-/// How well the first policy's probes served the rule.
-fn served(contest: &Contest, traces: &[Trace], rules: &SimulatedRules) -> RuleService {
-    contest.served(&contest.entrants[0], traces, rules).remove(0)
+/// How well the first policy's probes met the rule.
+fn rule_score(contest: &Contest, traces: &[Trace], rules: &SimulatedRules) -> RuleScore {
+    contest.rule_scores(&contest.entrants[0], traces, rules).remove(0)
 }
 
 #[test]
-fn deadlines_are_kept_where_there_is_room() {
+fn deadlines_are_kept_if_there_are_slots() {
     let traces = [office("a", 0)];
     let policies = [Policy::Auto, Policy::Plan, Policy::IndHist, Policy::Uniform];
     let missed = |max_gap| {
         let rules = ContestTerms { max_gap, ..setting(24) };
-        let judged = contest(&traces, &policies, &rules);
+        let tested = contest(&traces, &policies, &rules);
         let of = |run: &Option<SourceRun>| run.as_ref().unwrap().lateness;
-        judged.entrants.iter().map(|entrant| of(&entrant.runs[0])).collect::<Vec<_>>()
+        tested.entrants.iter().map(|entrant| of(&entrant.runs[0])).collect::<Vec<_>>()
     };
     assert!(missed(None).iter().all(Option::is_none));
     for (policy, lateness) in policies.iter().zip(missed(Some(Span::from_hours(2)))) {
@@ -75,21 +75,21 @@ fn deadlines_are_kept_where_there_is_room() {
         assert!(lateness.deadlines >= 7 * 12, "{}: {lateness:?}", policy.name());
         assert_eq!(lateness.missed, 0, "{}: {lateness:?}", policy.name());
     }
-    // Without the deadline, the night is left alone.
+    // Without the deadline, there are few probes at night.
     let free = contest(&traces, &[Policy::Auto], &setting(24));
     let probes = &free.entrants[0].runs[0].as_ref().unwrap().probes;
     assert!(probes.windows(2).any(|pair| pair[1] - pair[0] > Span::from_hours(3)));
 }
 
 #[test]
-fn a_rule_with_a_short_life_is_served_more_often_with_it_than_without() {
+fn a_rule_with_a_short_window_is_met_more_often_if_the_policy_has_it() {
     let traces = [office("a", 0), office("b", 40)];
     let rules = rule(true, 1, Lifetime::Window(Span::from_mins(10)), &[("a", true, true)]);
     let setting = ContestTerms { price: 3.0, ..setting(200) };
     let without = contest(&traces, &[Policy::Auto], &setting);
     let with =
         contest(&traces, &[Policy::Auto], &ContestTerms { profiles: Some(Arc::clone(&rules)), ..setting });
-    let (before, after) = (served(&without, &traces, &rules), served(&with, &traces, &rules));
+    let (before, after) = (rule_score(&without, &traces, &rules), rule_score(&with, &traces, &rules));
     assert_eq!((before.waited_for, after.waited_for), (30, 30));
     assert!(after.in_time >= 25 && after.in_time >= before.in_time + 10, "{before:?} {after:?}");
     assert_eq!(before.probes, Some(0));
@@ -97,27 +97,29 @@ fn a_rule_with_a_short_life_is_served_more_often_with_it_than_without() {
 }
 
 #[test]
-fn a_rule_that_waits_for_another_source_is_served_after_it() {
+fn a_rule_triggered_by_another_source_is_met_after_it() {
     let traces = [office("feed", 0), office("page", 40)];
     let life = Lifetime::Window(Span::from_mins(40));
     let rules = rule(false, 2, life, &[("feed", false, true), ("page", true, false)]);
     let mut setting = ContestTerms { profiles: Some(Arc::clone(&rules)), ..setting(150) };
-    let judged = contest(&traces, &[Policy::Profile], &setting);
-    let seldom = served(&judged, &traces, &rules);
+    let tested = contest(&traces, &[Policy::Profile], &setting);
+    let seldom = rule_score(&tested, &traces, &rules);
     assert_eq!(seldom.waited_for, 15, "every other update, in one source");
-    assert_eq!(seldom.probes, Some(judged_for_rules(&judged)), "{seldom:?}");
-    // Whoever knows nothing of the feed in time serves nobody: `profile` looks at it once a day.
+    assert_eq!(seldom.probes, Some(probes_for_rules(&tested)), "{seldom:?}");
+    // The trigger is known too late, because `profile` probes the feed once a day.
     assert!(seldom.in_time < 5, "{seldom:?}");
-    let often = served(&contest(&traces, &[Policy::Uniform], &setting), &traces, &rules);
+    let often = rule_score(&contest(&traces, &[Policy::Uniform], &setting), &traces, &rules);
     assert!(often.in_time >= 14, "{often:?}");
     setting.matching = Matching::Total;
     let total = contest(&traces, &[Policy::Plan], &setting);
-    assert!(served(&total, &traces, &rules).waited_for == 15);
+    assert!(rule_score(&total, &traces, &rules).waited_for == 15);
 }
 
 /// Probes of the test span that were sent for rules.
-fn judged_for_rules(contest: &Contest) -> usize {
-    let runs = contest.entrants[0].runs.iter().flatten().zip(&contest.exams);
-    runs.map(|(run, exam)| run.for_rules.iter().filter(|(at, _)| *at > exam.from && *at <= exam.to).count())
-        .sum()
+fn probes_for_rules(contest: &Contest) -> usize {
+    let runs = contest.entrants[0].runs.iter().flatten().zip(&contest.test_spans);
+    runs.map(|(run, test_span)| {
+        run.for_rules.iter().filter(|(at, _)| *at > test_span.from && *at <= test_span.to).count()
+    })
+    .sum()
 }

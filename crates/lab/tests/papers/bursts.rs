@@ -1,6 +1,6 @@
-//! Bursts: what the tests find, and how often they cry wolf, on sources whose truth is known.
+//! Bursts on simulated sources with known truth: detection, and the rate of false alarms.
 //!
-//! Sources are drawn from seeds, so every run sees the same. Bounds on false alarms are the
+//! Sources are drawn from seeds, so every run has the same. Bounds on false alarms are the
 //! configured rate plus three standard errors.
 
 mod world;
@@ -52,14 +52,14 @@ fn other_rates_of_false_alarms_are_kept_too() {
 
 #[test]
 fn the_papers_ratio_fires_on_single_updates() {
-    // P(N ≥ 2Λ), per look at the end of a window.
+    // P(N ≥ 2Λ), per probe at the end of a window.
     let known = [(0.1, 0.095), (0.4, 0.330), (1.0, 0.264), (2.0, 0.143), (5.0, 0.032), (10.0, 0.0035)];
     for (in_window, share) in known {
         let (rate, mut stream) = (Rate::constant(in_window), Stream::new(3, format!("ratio {in_window}")));
-        let looks = 6000;
-        let updates = poisson(in_window, (1.1 * in_window * f64::from(looks)) as usize + 100, &mut stream);
+        let probes = 6000;
+        let updates = poisson(in_window, (1.1 * in_window * f64::from(probes)) as usize + 100, &mut stream);
         let (mut watch, mut rest, mut on) = (BurstDetector::default(), &updates[..], 0);
-        for hour in 0..looks {
+        for hour in 0..probes {
             let from = monday() + Span::from_hours(hour.into());
             let until = from + Span::from_hours(1);
             let (now, later) = rest.split_at(rest.partition_point(|&at| at <= until));
@@ -71,9 +71,9 @@ fn the_papers_ratio_fires_on_single_updates() {
             );
             on += u32::from(watch.is_on());
         }
-        let (seen, looks) = (f64::from(on) / f64::from(looks), f64::from(looks));
+        let (seen, probes) = (f64::from(on) / f64::from(probes), f64::from(probes));
         // Its own rounding, and three standard errors.
-        let error = 0.0005 + 3.0 * (share * (1.0 - share) / looks).sqrt();
+        let error = 0.0005 + 3.0 * (share * (1.0 - share) / probes).sqrt();
         assert!((seen - share).abs() < error, "{in_window}: {seen} is not {share}");
     }
 }
@@ -95,7 +95,7 @@ fn bursts_of_ten_updates_are_found() {
 
 #[test]
 fn a_rhythm_is_no_burst() {
-    // A year of office hours, looked at every six hours.
+    // A year of office hours, probed every six hours.
     let rate = office(1.0);
     let updates = rhythmic(&rate, 1.0, 52, &mut Stream::new(4, "office"));
     for test in [Test::Filter, Test::Tail] {
@@ -109,13 +109,13 @@ fn a_rhythm_is_no_burst() {
 }
 
 #[test]
-fn a_burst_begins_and_ends_and_says_why() {
+fn a_burst_begins_and_ends_with_evidence() {
     let rate = Rate::constant(0.25);
     let start = monday() + DAY;
     let burst: Vec<_> = (0..10).map(|minute| start + Span::from_mins(3 * minute)).collect();
     for test in [Test::Filter, Test::Tail] {
         let mut watch = BurstDetector::default();
-        let mut look = |from, until, seen| {
+        let mut probe = |from, until, seen| {
             let change = watch.add_probe(
                 &ProbeWindow { from, until, seen: WindowUpdates::Dated(seen) },
                 &rate,
@@ -123,18 +123,18 @@ fn a_burst_begins_and_ends_and_says_why() {
             );
             (change, watch.is_on(), watch.probability(test), watch.excess_rate())
         };
-        assert_eq!(look(monday(), start - Span::from_mins(1), &[]).0, None);
+        assert_eq!(probe(monday(), start - Span::from_mins(1), &[]).0, None);
         let end = start + Span::from_mins(28);
-        let (change, on, probability, excess) = look(start - Span::from_mins(1), end, &burst);
+        let (change, on, probability, excess) = probe(start - Span::from_mins(1), end, &burst);
         let Some(BurstChange::Began(evidence)) = change else { panic!("{test:?}: {change:?}") };
         assert!(on && probability > 0.9 && excess > 4.0, "{test:?}: {probability} {excess}");
         assert!(evidence.observed >= 5 && evidence.expected < 0.26, "{test:?}: {evidence:?}");
-        let (change, on, probability, _) = look(end, start + DAY, &[]);
+        let (change, on, probability, _) = probe(end, start + DAY, &[]);
         assert!(matches!(change, Some(BurstChange::Ended(_))) && !on && probability < 0.1, "{test:?}");
     }
-    // All of it within one look.
-    let look = ProbeWindow { from: monday(), until: start + DAY, seen: WindowUpdates::Dated(&burst) };
-    let change = BurstDetector::default().add_probe(&look, &rate, &params(Test::Filter));
+    // All of it within one probe.
+    let probe = ProbeWindow { from: monday(), until: start + DAY, seen: WindowUpdates::Dated(&burst) };
+    let change = BurstDetector::default().add_probe(&probe, &rate, &params(Test::Filter));
     assert!(matches!(change, Some(BurstChange::Passed(evidence)) if evidence.observed == 10), "{change:?}");
 }
 
@@ -158,14 +158,14 @@ fn pages_that_only_change_are_watched_too() {
         let from = monday() + Span::from_hours(hour);
         watch.add_probe(&ProbeWindow { from, until: from + Span::from_hours(hours), seen }, &rate, &params)
     };
-    // Changed at two daily looks of three, as it should: 1 − 1/e.
+    // Changed at two daily probes of three, as it should: 1 − 1/e.
     let mut watch = BurstDetector::default();
     let daily = |day| if day % 3 == 0 { WindowUpdates::Dated(&[]) } else { WindowUpdates::Changed };
     assert!((0..61).all(|day| change_at(&mut watch, day * 24, 24, daily(day)).is_none()));
     // And now every hour.
     let begun =
         (0..10).find(|hour| change_at(&mut watch, 1464 + hour, 1, WindowUpdates::Changed).is_some());
-    assert!(begun.is_some_and(|looks| (1..8).contains(&looks)), "{begun:?}");
+    assert!(begun.is_some_and(|probes| (1..8).contains(&probes)), "{begun:?}");
 }
 
 #[test]
@@ -188,9 +188,9 @@ fn a_source_without_a_rate_is_watched_without_harm() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// One look, or the same updates in two with a restart between them.
+    /// One probe, or the same updates in two with a restart between them.
     #[test]
-    fn it_does_not_matter_how_updates_are_cut_into_looks(
+    fn the_result_does_not_depend_on_the_split_of_updates_into_probes(
         minutes in prop::collection::vec(1_i64..2880, 0..40), cut in 1_i64..2880, per_hour in 0.01..5.0_f64
     ) {
         let at = |minute| monday() + Span::from_mins(minute);
@@ -199,7 +199,7 @@ proptest! {
         let (early, late) = times.split_at(times.partition_point(|&time| time <= at(cut)));
         for test in Test::ALL {
             for rate in [Rate::constant(per_hour), office(per_hour)] {
-                // Between looks the scan's end depends on the rhythm within a gap.
+                // Between probes the scan's end depends on the rhythm within a gap.
                 if test == Test::Tail && rate.at(at(0)) != rate.at(at(600)) {
                     continue;
                 }
@@ -222,8 +222,9 @@ proptest! {
     #[test]
     fn other_bytes_are_refused_or_harmless(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
         if let Some(mut watch) = BurstDetector::from_bytes(&bytes) {
-            let look = ProbeWindow { from: monday(), until: monday() + DAY, seen: WindowUpdates::Counted(3) };
-            watch.add_probe(&look, &Rate::constant(1.0), &BurstParams::default());
+            let (from, until) = (monday(), monday() + DAY);
+            let probe = ProbeWindow { from, until, seen: WindowUpdates::Counted(3) };
+            watch.add_probe(&probe, &Rate::constant(1.0), &BurstParams::default());
         }
     }
 }

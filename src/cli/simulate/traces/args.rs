@@ -9,7 +9,7 @@ use crate::cli::simulate::fleet::share;
 use tidewatch_core::engine::params::Response;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::time::Span;
-use tidewatch_lab::contest::who::Who;
+use tidewatch_lab::contest::entrant_policy::EntrantPolicy;
 
 /// Largest number of generated sources.
 const MOST_SOURCES: i64 = 10_000;
@@ -36,7 +36,7 @@ pub struct Args {
     /// bound).
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = policy,
         default_value = "auto,plan,ttl,uniform,fixed,miniflux,commafeed,nutch")]
-    pub(super) policies: Vec<Who>,
+    pub(super) policies: Vec<EntrantPolicy>,
     /// Largest number of probes of a source in --per.
     #[arg(long, value_name = "COUNT", default_value = "24", allow_negative_numbers = true,
         value_parser = clap::value_parser!(u32).range(1..))]
@@ -131,10 +131,10 @@ pub(super) enum MatchArg {
 }
 
 /// The policy with that name, or a message with all names.
-pub(in crate::cli) fn policy(text: &str) -> Result<Who, String> {
-    let by_rules = Who::Ours(Policy::Profile);
-    Who::from_name(text).or((text == by_rules.name()).then_some(by_rules)).ok_or_else(|| {
-        let names: Vec<&str> = Who::all().into_iter().map(Who::name).collect();
+pub(in crate::cli) fn policy(text: &str) -> Result<EntrantPolicy, String> {
+    let by_rules = EntrantPolicy::Ours(Policy::Profile);
+    EntrantPolicy::from_name(text).or((text == by_rules.name()).then_some(by_rules)).ok_or_else(|| {
+        let names: Vec<&str> = EntrantPolicy::all().into_iter().map(EntrantPolicy::name).collect();
         format!("there is no such policy; there are {}", names.join(", "))
     })
 }

@@ -13,7 +13,7 @@ use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::time::{Span, Timestamp};
 use tidewatch_lab::contest::contest_terms::{ContestTerms, Matching};
 use tidewatch_lab::contest::question::ContestQuestion;
-use tidewatch_lab::served_rules::SimulatedRules;
+use tidewatch_lab::simulated_rules::SimulatedRules;
 use tidewatch_lab::trace::Trace;
 use tidewatch_lab::world::world;
 
@@ -126,8 +126,8 @@ fn around(budget: Budget) -> Vec<Budget> {
 /// span.
 fn profiles(arguments: &Args, traces: &mut [Trace]) -> Result<Option<Arc<SimulatedRules>>, CliError> {
     let Some(file) = &arguments.profiles else { return Ok(None) };
-    let exams = traces.iter().filter_map(|trace| trace.exam(arguments.train, arguments.test));
-    let last = exams.max_by_key(|exam| exam.to);
+    let test_spans = traces.iter().filter_map(|trace| trace.test_span(arguments.train, arguments.test));
+    let last = test_spans.max_by_key(|test_span| test_span.to);
     traces.iter_mut().for_each(|trace| trace.tried = last);
     let named: Vec<(&str, &str)> = traces.iter().map(|trace| (&*trace.name, &*trace.kind)).collect();
     let read = load::profiles(file, &named)?;
@@ -159,13 +159,13 @@ fn sources(arguments: &Args, length: Span) -> Result<(String, Vec<Trace>), CliEr
 fn notes(traces: &[Trace], arguments: &Args) -> Vec<String> {
     let (mut empty, mut silent, mut late) = (0, 0, 0);
     for trace in traces {
-        let Some(exam) = trace.exam(arguments.train, arguments.test) else {
+        let Some(test_span) = trace.test_span(arguments.train, arguments.test) else {
             empty += 1;
             continue;
         };
         let by = |at: Timestamp| trace.events.partition_point(|&event| event <= at);
-        silent += usize::from(by(exam.from) == by(exam.to));
-        late += usize::from(by(exam.from) == 0);
+        silent += usize::from(by(test_span.from) == by(test_span.to));
+        late += usize::from(by(test_span.from) == 0);
     }
     let counted: Vec<String> = [
         (empty, "never published and left out"),

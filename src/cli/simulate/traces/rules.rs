@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::cli::error::CliError;
 use crate::config::profile::{RuleConfig, RulesConfig, Where};
 use tidewatch_core::planning::policy::Policy;
-use tidewatch_lab::contest::who::Who;
-use tidewatch_lab::served_rules::{SimulatedRule, SimulatedRules};
+use tidewatch_lab::contest::entrant_policy::EntrantPolicy;
+use tidewatch_lab::simulated_rules::{SimulatedRule, SimulatedRules};
 
 /// The rules for sources with these names and groups; `None` if there are no rules.
 pub fn simulated<'s>(
@@ -30,8 +30,8 @@ pub fn simulated<'s>(
 }
 
 /// Refuses the policy `profile` if there are no rules.
-pub fn check_policies(policies: &[Who], has_rules: bool, remedy: &str) -> Result<(), CliError> {
-    match policies.contains(&Who::Ours(Policy::Profile)) && !has_rules {
+pub fn check_policies(policies: &[EntrantPolicy], has_rules: bool, remedy: &str) -> Result<(), CliError> {
+    match policies.contains(&EntrantPolicy::Ours(Policy::Profile)) && !has_rules {
         true => {
             Err(CliError::Usage(format!("`profile` probes only for rules, and there are none; {remedy}")))
         }

@@ -195,11 +195,11 @@ fn days(
     fits: &dyn Fn(Dim, &SliceMark) -> bool,
 ) -> i64 {
     let of_day = |mark: &SliceMark| if let SliceMark::Day(day) = mark { Some(*day) } else { None };
-    let asked = marks.iter().find_map(of_day);
+    let requested = marks.iter().find_map(of_day);
     let mut only: Vec<i64> = held.iter().filter_map(|(_, mark)| of_day(mark)).collect();
     only.sort_unstable();
     only.dedup();
-    let of_run = |run: &RunRow| match asked {
+    let of_run = |run: &RunRow| match requested {
         Some(day) => i64::from(day <= run.days),
         None if only.is_empty() => run.days,
         None => only.iter().filter(|&&day| day <= run.days).count() as i64,

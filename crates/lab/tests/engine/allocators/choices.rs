@@ -1,4 +1,4 @@
-//! Nobody is chosen twice in a step, nobody who may not be, and the same seed chooses the same.
+//! No source is chosen twice in a step or while it is closed, and equal seeds give equal choices.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ fn a_step_has_as_many_sources_as_probes() {
             for step in choices(allocator, learns, 1) {
                 let different: BTreeSet<&u32> = step.iter().collect();
                 assert_eq!(different.len(), step.len(), "{allocator:?}: {step:?}");
-                // D loses the turns that its powers of two leave over.
+                // D leaves the slots unused that its powers of two do not fill.
                 let enough =
                     if allocator == Allocator::Cyclic { step.len() <= 12 } else { step.len() == 12 };
                 assert!(enough, "{allocator:?}: {step:?}");
@@ -43,33 +43,32 @@ fn equal_seeds_choose_alike() {
     }
 }
 
-/// A crowd that comes at once is served once each, without anybody being kept waiting for another's
-/// second turn.
+/// Many sources that open at the same time are chosen once each, before any is chosen twice.
 #[test]
-fn a_crowd_is_served_one_after_the_other() {
+fn sources_opened_together_are_each_chosen_once() {
     const CROWD: u32 = 100_000;
     const PER_STEP: usize = 100;
     for allocator in [Allocator::Index, Allocator::Greedy, Allocator::RoundRobin] {
         let mut allocation = Allocation::new(allocator, 1);
         (0..CROWD).for_each(|place| allocation.open(place, OpenSource { root: 0.1, last: 0.0 }));
-        let mut served = vec![0_u32; CROWD as usize];
+        let mut times_chosen = vec![0_u32; CROWD as usize];
         let mut chosen = Vec::new();
         for step in 1..=CROWD as usize / PER_STEP {
             chosen.clear();
             allocation.choose(step as f64, PER_STEP, &mut chosen);
             assert_eq!(chosen.len(), PER_STEP, "{allocator:?} at {step}");
             for &place in &chosen {
-                served[place as usize] += 1;
+                times_chosen[place as usize] += 1;
                 allocation.open(place, OpenSource { root: 0.1, last: step as f64 });
             }
         }
-        assert!(served.iter().all(|&times| times == 1), "{allocator:?}");
+        assert!(times_chosen.iter().all(|&times| times == 1), "{allocator:?}");
     }
 }
 
-/// Somebody new is let in without pushing out those who were there.
+/// A new source gets its share and does not displace the others.
 #[test]
-fn a_newcomer_has_its_due_and_no_more() {
+fn a_new_source_gets_its_share_and_no_more() {
     for allocator in Allocator::ALL {
         let mut allocation = Allocation::new(allocator, 1);
         let mut probes = vec![0; 101];

@@ -1,4 +1,4 @@
-//! What each allocator costs in the long run, as a multiple of the bounds.
+//! The cost of each allocator in the long run, as a multiple of the bounds.
 
 use tidewatch_core::engine::params::Allocator;
 use tidewatch_lab::fleet::FleetWorld;
@@ -48,8 +48,8 @@ fn the_memoryless_schedule_keeps_its_factor() {
     }
 }
 
-/// Adaptive is R only in the limit. At time t a source that was never heard of still counts as 1/t, so
-/// beside what chance does, those many of 2⁻ⁱ cost a few per cent for as long as n/√t is not small.
+/// Adaptive is R only in the limit. At time t a source without any update found still counts as 1/t. So the
+/// many sources of 2⁻ⁱ cost a few per cent, beside chance, as long as n/√t is not small.
 #[test]
 fn the_adaptive_schedule_comes_down_to_its_factor() {
     for (name, world, steps) in worlds() {
@@ -65,8 +65,8 @@ fn the_index_is_next_to_the_tight_bound_everywhere() {
     for (name, world, steps) in worlds().chain(equal) {
         let (theorem, tight) = bounds(&world);
         let cost = settled(&world, Allocator::Index, steps);
-        // What no schedule undercuts in the long run a stretch of one may, by the little by which its
-        // ages at the end are above those at the start.
+        // A part of a schedule may be a little below the long-run bound, by the excess of the ages at its
+        // end over those at its start.
         assert!(cost >= 0.998 * tight && tight >= theorem, "{name}: {cost} {tight} {theorem}");
         assert!(cost <= 1.02 * tight, "{name}: {}", cost / tight);
     }
@@ -81,8 +81,8 @@ fn ten_thousand_sources_are_no_worse() {
     }
 }
 
-/// §4.1: where each source has half the rate of the one before, greedy looks at the i-th only every 2ⁱ⁻¹
-/// steps or so, and each costs the same: their number shows only after as many doublings of time.
+/// §4.1: if each source has half the rate of the one before, greedy probes the i-th only about every 2ⁱ⁻¹
+/// steps. Each costs the same, so their number shows only after as many doublings of time.
 #[test]
 fn greedy_is_as_bad_as_the_paper_says() {
     let world = shaped(FleetShape::Powers, 100, 1);
@@ -93,11 +93,11 @@ fn greedy_is_as_bad_as_the_paper_says() {
 }
 
 #[test]
-fn silence_costs_nothing_and_takes_no_turns() {
+fn silent_sources_cost_nothing_and_take_no_slots() {
     for allocator in Allocator::ALL {
         assert_eq!(settled(&still(vec![0.0; 5], 2), allocator, 1000), 0.0, "{allocator:?}");
     }
-    // Beside a hundred sources that are known to be silent, two cost what they cost alone.
+    // Beside a hundred sources that are known to be silent, two have the same cost as alone.
     let mut rates = vec![0.0; 102];
     (rates[3], rates[70]) = (0.5, 0.125);
     for allocator in [Allocator::Index, Allocator::Memoryless, Allocator::Cyclic, Allocator::Greedy] {

@@ -1,4 +1,4 @@
-//! What it costs not to be told the rates, when they change.
+//! The cost of unknown rates, when they change.
 
 use tidewatch_core::engine::params::Allocator;
 use tidewatch_lab::fleet::estimators::Estimate;
@@ -21,7 +21,7 @@ fn cost(world: &FleetWorld, allocator: Allocator, learns: Option<Estimate>) -> f
     sim.cost()
 }
 
-/// By how much it is above an index that is told the rates, and when they change.
+/// The excess cost over an index that knows the rates and their changes.
 fn regret(world: &FleetWorld, allocator: Allocator, estimate: Estimate) -> f64 {
     cost(world, allocator, Some(estimate)) / cost(world, Allocator::Index, None) - 1.0
 }
@@ -36,9 +36,9 @@ fn the_index_learns_and_learns_again() {
     assert!((0.0..0.03).contains(&fifth), "{fifth}");
 }
 
-/// What makes the difference is both the rule and what it believes.
+/// Both the allocator and the estimator make a difference.
 #[test]
-fn the_papers_way_loses_more() {
+fn the_papers_allocator_loses_more() {
     let world = upheaval(1.0);
     let paper = regret(&world, Allocator::Adaptive, Estimate::usual(Allocator::Adaptive));
     assert!(paper > 1.0, "{paper}");
@@ -48,7 +48,7 @@ fn the_papers_way_loses_more() {
     assert!(sampling < paper - 0.1, "{sampling} {paper}");
 }
 
-/// What came before a change is found at the old rate's count: whoever exchanges equal rates sees nothing.
+/// Updates from before a change are counted at the old rate, so an exchange of equal rates has no effect.
 #[test]
 fn a_change_that_changes_nothing_costs_nothing() {
     let still = shaped(FleetShape::Equal, 100, 3);
@@ -63,9 +63,9 @@ fn a_change_that_changes_nothing_costs_nothing() {
     }
 }
 
-/// Every allocator that is told of a change is soon where it would be had the rates always been so.
+/// An allocator that knows of a change soon has the same cost as if the rates had never changed.
 #[test]
-fn who_is_told_of_a_change_keeps_to_it() {
+fn an_allocator_that_knows_of_a_change_adapts_to_it() {
     for share in [0.2, 1.0] {
         for allocator in [Allocator::Index, Allocator::Cyclic, Allocator::Memoryless] {
             let costs = [None, Some(RateChange { at: STEPS / 4, share })].map(|change| {

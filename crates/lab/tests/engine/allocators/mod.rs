@@ -1,5 +1,5 @@
-//! The allocators: that each keeps what its paper promises, that the index comes near what no schedule
-//! can undercut, that rates are learned, and that nobody is chosen who may not be.
+//! The allocators: each keeps the bound of its paper, the index is near the lower bound of all schedules,
+//! rates are learned, and only open sources are chosen.
 
 mod choices;
 mod factors;

@@ -1,4 +1,4 @@
-//! Sources that open and close as they please, against a list that is looked through from end to end.
+//! Sources that open and close at random, compared with a list that is searched from end to end.
 
 use proptest::prelude::*;
 use tidewatch_core::engine::allocate::{Allocation, Claim, OpenSource};
@@ -6,12 +6,12 @@ use tidewatch_core::engine::params::Allocator;
 use tidewatch_core::rng::Stream;
 use tidewatch_lab::fleet::shapes::FleetShape;
 
-/// What happens to the sources.
+/// An event of the sources.
 #[derive(Debug, Clone)]
 enum Event {
     Open(u32, OpenSource),
     Close(u32),
-    /// So many are chosen, so many steps later; some of them are opened again at once.
+    /// `most` are chosen, `after` steps later; with `again` they are opened again at once.
     Choose {
         after: u32,
         most: usize,
@@ -31,34 +31,34 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// The plain list: who is open, in the order in which they came.
+/// The plain list of open sources, in the order of opening.
 #[derive(Debug, Default)]
 struct Open(Vec<(u32, OpenSource)>);
 
 impl Open {
-    fn open(&mut self, place: u32, turn: OpenSource) {
+    fn open(&mut self, place: u32, entry: OpenSource) {
         match self.0.iter_mut().find(|(other, _)| *other == place) {
-            Some((_, old)) => *old = turn,
-            None => self.0.push((place, turn)),
+            Some((_, old)) => *old = entry,
+            None => self.0.push((place, entry)),
         }
     }
 
-    /// What is known of it, if it was open.
+    /// Its entry, if it was open.
     fn close(&mut self, place: u32) -> Option<OpenSource> {
         let at = self.0.iter().position(|(other, _)| *other == place)?;
         Some(self.0.remove(at).1)
     }
 }
 
-/// Plays the events, and has `judge` look at each choice and at who was open before it.
-fn play(allocator: Allocator, events: &[Event], mut judge: impl FnMut(f64, usize, &[u32], &Open)) {
+/// Runs the events. Calls `check` with each choice and the sources that were open before it.
+fn run_events(allocator: Allocator, events: &[Event], mut check: impl FnMut(f64, usize, &[u32], &Open)) {
     let (mut allocation, mut open, mut now) = (Allocation::new(allocator, 1), Open::default(), 0.0);
     for event in events {
         match *event {
-            Event::Open(place, turn) => {
-                let turn = OpenSource { last: now, ..turn };
-                allocation.open(place, turn);
-                open.open(place, turn);
+            Event::Open(place, entry) => {
+                let entry = OpenSource { last: now, ..entry };
+                allocation.open(place, entry);
+                open.open(place, entry);
             }
             Event::Close(place) => {
                 allocation.close(place);
@@ -68,13 +68,13 @@ fn play(allocator: Allocator, events: &[Event], mut judge: impl FnMut(f64, usize
                 now += f64::from(after);
                 let mut chosen = Vec::new();
                 allocation.choose(now, most, &mut chosen);
-                judge(now, most, &chosen, &open);
+                check(now, most, &chosen, &open);
                 for place in chosen {
-                    let turn = open.close(place).expect("only those that are open are chosen, and once");
+                    let entry = open.close(place).expect("only open sources are chosen, and once");
                     if again {
-                        let turn = OpenSource { last: now, ..turn };
-                        allocation.open(place, turn);
-                        open.open(place, turn);
+                        let entry = OpenSource { last: now, ..entry };
+                        allocation.open(place, entry);
+                        open.open(place, entry);
                     }
                 }
             }
@@ -86,15 +86,15 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     prop::collection::vec(event(), 1..400)
 }
 
-/// How much less than the largest claim left waiting the least one chosen was: one or more if rightly.
+/// The least claim chosen divided by the largest claim left: at least 1 if the choice is right.
 fn fairness(claim: Claim, now: f64, chosen: &[u32], open: &Open) -> f64 {
-    let claim = |turn: &OpenSource| claim.at(f64::from(turn.root), now - turn.last);
+    let claim = |entry: &OpenSource| claim.at(f64::from(entry.root), now - entry.last);
     let (mut least, mut left) = (f64::INFINITY, 0.0_f64);
-    for (place, turn) in &open.0 {
+    for (place, entry) in &open.0 {
         if chosen.contains(place) {
-            least = least.min(claim(turn));
+            least = least.min(claim(entry));
         } else {
-            left = left.max(claim(turn));
+            left = left.max(claim(entry));
         }
     }
     if left > 0.0 { least / left } else { f64::INFINITY }
@@ -103,15 +103,15 @@ fn fairness(claim: Claim, now: f64, chosen: &[u32], open: &Open) -> f64 {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// As many as are wanted, and the largest claims. The wheel puts off looking at a source until its
-    /// claim can have come to what a probe costs. Where that price jumps with every step, as here, where a
-    /// few sources of very different rates come and go and one is chosen or five, a smaller claim often
-    /// enough goes first: of all choices in such runs one in forty, in the worst run one in four.
+    /// As many as requested, and the largest claims. The wheel does not check a source before its claim can
+    /// have reached the price of a probe. Here that price jumps at every step: a few sources of very
+    /// different rates open and close, and one to five are chosen. So a smaller claim is sometimes chosen
+    /// first: in one of forty choices of all such runs, in one of four in the worst run.
     #[test]
-    fn the_ripest_are_chosen(events in events()) {
+    fn the_largest_claims_are_chosen(events in events()) {
         for (allocator, claim) in [(Allocator::Index, Claim::Index), (Allocator::Greedy, Claim::Gain)] {
             let (mut all, mut unfair) = (0, 0);
-            play(allocator, &events, |now, most, chosen, open| {
+            run_events(allocator, &events, |now, most, chosen, open| {
                 assert_eq!(chosen.len(), most.min(open.0.len()));
                 all += 1;
                 unfair += u32::from(fairness(claim, now, chosen, open) < 0.9);
@@ -121,18 +121,18 @@ proptest! {
     }
 
     #[test]
-    fn the_first_in_line_are_chosen(events in events()) {
-        play(Allocator::RoundRobin, &events, |_, most, chosen, open| {
+    fn the_first_opened_are_chosen(events in events()) {
+        run_events(Allocator::RoundRobin, &events, |_, most, chosen, open| {
             let expected: Vec<u32> = open.0.iter().map(|(place, _)| *place).take(most).collect();
             assert_eq!(chosen, expected);
         });
     }
 
-    /// Only who is open, which `play` holds everybody to, and as many as are wanted; D has lost turns.
+    /// Only open sources, which `run_events` checks, and as many as requested; D leaves some slots unused.
     #[test]
     fn the_others_choose_among_those_that_are_open(events in events()) {
         for allocator in [Allocator::Memoryless, Allocator::Adaptive, Allocator::Cyclic] {
-            play(allocator, &events, |_, most, chosen, open| {
+            run_events(allocator, &events, |_, most, chosen, open| {
                 let most = most.min(open.0.len());
                 assert!(chosen.len() == most || allocator == Allocator::Cyclic && chosen.len() < most);
             });
@@ -140,10 +140,10 @@ proptest! {
     }
 }
 
-/// In a fleet that goes its way, of which some are held back for a while as politeness does, no smaller
-/// claim goes first, but for a few per cent.
+/// In a steady fleet, in which some sources are held back for a while as by politeness, the claims chosen are
+/// the largest, up to a few per cent.
 #[test]
-fn in_a_steady_fleet_the_ripest_are_chosen() {
+fn in_a_steady_fleet_the_largest_claims_are_chosen() {
     const SOURCES: u32 = 2_000;
     const PER_STEP: usize = 20;
     for (allocator, claim) in [(Allocator::Index, Claim::Index), (Allocator::Greedy, Claim::Gain)] {
@@ -156,25 +156,25 @@ fn in_a_steady_fleet_the_ripest_are_chosen() {
             .collect();
         for step in 1..=2_000 {
             let now = f64::from(step);
-            // Who is held back, is so for ten steps in the mean.
+            // A source that is held back stays so for ten steps in the mean.
             let (freed, kept) = held.into_iter().partition(|_| step == 1 || chance.unit() < 0.1);
             held = kept;
-            for (place, turn) in freed {
-                allocation.open(place, turn);
-                open.open(place, turn);
+            for (place, entry) in freed {
+                allocation.open(place, entry);
+                open.open(place, entry);
             }
             for place in (0..5).map(|_| (chance.unit() * f64::from(SOURCES)) as u32) {
                 allocation.close(place);
-                held.extend(open.close(place).map(|turn| (place, turn)));
+                held.extend(open.close(place).map(|entry| (place, entry)));
             }
             let mut chosen = Vec::new();
             allocation.choose(now, PER_STEP, &mut chosen);
             assert_eq!(chosen.len(), PER_STEP);
-            // At first all are equally old, and what a probe costs is found out only by and by.
+            // At first all have the same age, and the price of a probe is not yet known.
             let fairness = fairness(claim, now, &chosen, &open);
             assert!(fairness >= 0.95 || step < 1_000, "{allocator:?} at {step}: {fairness}");
-            let turns = chosen.iter().filter_map(|&place| open.close(place).map(|turn| (place, turn)));
-            held.extend(turns.map(|(place, turn)| (place, OpenSource { last: now, ..turn })));
+            let entries = chosen.iter().filter_map(|&place| open.close(place).map(|entry| (place, entry)));
+            held.extend(entries.map(|(place, entry)| (place, OpenSource { last: now, ..entry })));
         }
     }
 }

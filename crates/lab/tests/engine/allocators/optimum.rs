@@ -1,15 +1,15 @@
-//! Small worlds, in which the best of all schedules can be found by looking at every one.
+//! Small worlds, in which the best of all schedules is found by trying every one.
 //!
-//! A schedule is a path through the graph of ages, and the best one goes round the cycle of least mean
-//! cost. Value iteration closes in on that mean from both sides: whatever the values are, the mean lies
-//! between the least and the largest by which a round changes one of them.
+//! A schedule is a path through the graph of ages, and the best one is the cycle of least mean cost. Value
+//! iteration bounds that mean from both sides: for any values, the mean lies between the least and the
+//! largest change of a value in one round.
 
 use proptest::prelude::*;
 use tidewatch_core::engine::params::Allocator;
 
 use super::worlds::{bounds, settled, still};
 
-/// No source waits longer. The rates below want gaps of at most ten steps, so nothing good is left out.
+/// The maximum age. The rates below need gaps of at most ten steps, so no good schedule is left out.
 const LONGEST: usize = 20;
 
 /// Ages before a choice, as the digits of a number.
@@ -31,15 +31,15 @@ impl Ages {
     }
 }
 
-/// Every set of so many sources, as bits.
+/// Every set of `per_step` sources, as bits.
 fn choices(sources: usize, per_step: usize) -> Vec<u32> {
     (0..1_u32 << sources).filter(|set| set.count_ones() as usize == per_step).collect()
 }
 
-/// Between what and what the cost of the best schedule lies.
+/// A lower and an upper bound of the cost of the best schedule.
 fn optimum(rates: &[f64], per_step: usize) -> (f64, f64) {
     let ages = Ages { sources: rates.len() };
-    // Right after a step those that were probed are one step old; other states never come.
+    // Right after a step the probed sources have age 1. Other states do not occur.
     let comes = |state: &usize| ages.of(*state).iter().filter(|&&age| age == 1).count() >= per_step;
     let states: Vec<usize> = (0..ages.count()).filter(comes).collect();
     let mut at = vec![usize::MAX; ages.count()];
@@ -60,8 +60,8 @@ fn optimum(rates: &[f64], per_step: usize) -> (f64, f64) {
     let mut values = vec![0.0; graph.len()];
     let (mut low, mut high) = (0.0_f64, f64::INFINITY);
     for _ in 0..4_000 {
-        // Half of it stays: otherwise cycles would be gone round for ever. Where all roads lead past
-        // LONGEST nothing is ever finite, and nothing is said of it.
+        // Half of each value is kept, so that cycles converge. States from which all paths exceed LONGEST
+        // stay infinite and are left out.
         let better: Vec<f64> = graph
             .iter()
             .zip(&values)
@@ -82,7 +82,7 @@ fn optimum(rates: &[f64], per_step: usize) -> (f64, f64) {
     (low, high)
 }
 
-/// Rates that want neither more than ten steps nor a fraction of one: up to eight times as large.
+/// Rates that need gaps between one and ten steps: the largest is up to eight times the smallest.
 fn worlds() -> impl Strategy<Value = (Vec<f64>, usize)> {
     let rates = |sources| prop::collection::vec(0.125..1.0_f64, sources);
     let sizes = prop_oneof![Just((2, 1)), Just((3, 1)), Just((3, 2)), Just((4, 1)), Just((4, 2))];
@@ -91,7 +91,7 @@ fn worlds() -> impl Strategy<Value = (Vec<f64>, usize)> {
 
 #[test]
 fn the_best_schedule_is_found_where_it_is_known() {
-    // Turn and turn about, and in a ring: ages 1 and 2, or 1 to 3, before each probe.
+    // Alternating, and cyclic: ages 1 and 2, or 1 to 3, before each probe.
     for (rates, per_step, known) in [(vec![0.5; 2], 1, 1.5), (vec![1.0; 3], 1, 6.0), (vec![1.0; 4], 2, 6.0)]
     {
         let (low, high) = optimum(&rates, per_step);

@@ -16,12 +16,12 @@ fn log_periods(roots: &[f32]) -> Vec<u32> {
     roots.iter().map(|root| log(root).unwrap() as u32).collect()
 }
 
-fn each_comes_exactly_when_it_should(rates: &[f64]) {
+fn each_is_chosen_exactly_when_due(rates: &[f64]) {
     let roots: Vec<f32> = rates.iter().map(|rate| rate.sqrt() as f32).collect();
     let periods: Vec<u64> = log_periods(&roots).into_iter().map(|r| 1 << r).collect();
     let mut allocation = Allocation::new(Allocator::Cyclic, 1);
-    let turn = |place: usize, last| OpenSource { root: roots[place], last };
-    (0..rates.len()).for_each(|place| allocation.open(place as u32, turn(place, 0.0)));
+    let entry = |place: usize, last| OpenSource { root: roots[place], last };
+    (0..rates.len()).for_each(|place| allocation.open(place as u32, entry(place, 0.0)));
     let mut last: Vec<Option<u64>> = vec![None; rates.len()];
     let mut chosen = Vec::new();
     for step in 0..3 * periods.iter().max().unwrap() {
@@ -32,7 +32,7 @@ fn each_comes_exactly_when_it_should(rates: &[f64]) {
             let due = last[place].map_or(step % periods[place], |last| last + periods[place]);
             assert_eq!(step, due, "source {place} of {rates:?}");
             last[place] = Some(step);
-            allocation.open(place as u32, turn(place, step as f64));
+            allocation.open(place as u32, entry(place, step as f64));
         }
     }
     assert!(last.iter().all(Option::is_some), "{rates:?}");
@@ -40,11 +40,11 @@ fn each_comes_exactly_when_it_should(rates: &[f64]) {
 
 #[test]
 fn lemma_2_where_periods_are_round() {
-    each_comes_exactly_when_it_should(&[0.3]);
-    each_comes_exactly_when_it_should(&[0.3, 0.3]);
-    each_comes_exactly_when_it_should(&[0.25; 64]);
-    each_comes_exactly_when_it_should(&[0.25; 65]);
-    each_comes_exactly_when_it_should(&FleetShape::Powers.rates(24, 1));
+    each_is_chosen_exactly_when_due(&[0.3]);
+    each_is_chosen_exactly_when_due(&[0.3, 0.3]);
+    each_is_chosen_exactly_when_due(&[0.25; 64]);
+    each_is_chosen_exactly_when_due(&[0.25; 65]);
+    each_is_chosen_exactly_when_due(&FleetShape::Powers.rates(24, 1));
 }
 
 proptest! {
@@ -52,7 +52,7 @@ proptest! {
 
     #[test]
     fn lemma_2(rates in prop::collection::vec(1e-4..1.0, 1..80)) {
-        each_comes_exactly_when_it_should(&rates);
+        each_is_chosen_exactly_when_due(&rates);
     }
 }
 
@@ -62,14 +62,14 @@ fn variation(sim: &Sim, world: &FleetWorld) -> f64 {
         let sum: f64 = rates.iter().map(|rate| rate.sqrt()).sum();
         rates.into_iter().map(move |rate| rate.sqrt() / sum)
     };
-    let believed = (0..world.rates.len() as u32).map(|place| sim.believed(place)).collect();
-    shares(believed).zip(shares(world.rates.clone())).map(|(p, best)| (p - best).abs()).sum::<f64>() / 2.0
+    let estimated = (0..world.rates.len() as u32).map(|place| sim.estimated_rate(place)).collect();
+    shares(estimated).zip(shares(world.rates.clone())).map(|(p, best)| (p - best).abs()).sum::<f64>() / 2.0
 }
 
-/// Theorem 4. At the start all are alike, and each tenfold time brings p(t) nearer: by the √10 of counting,
-/// once everybody has been heard of.
+/// Theorem 4. At the start all are equal. Each tenfold time brings p(t) nearer, by the √10 of counting once
+/// every source has had an update.
 #[test]
-fn adaptive_turns_into_the_memoryless_schedule() {
+fn adaptive_converges_to_the_memoryless_schedule() {
     let world = shaped(FleetShape::Zipf(1.0), 100, 1);
     let learns = Some(Estimate::Counted);
     let trial = AllocatorTrial { allocator: Allocator::Adaptive, learns, warm_up: 200_000, seed: 3 };

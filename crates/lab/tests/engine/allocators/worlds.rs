@@ -1,4 +1,4 @@
-//! Worlds to try allocators in, and their cost there.
+//! Worlds for tests of allocators, and the cost of allocators there.
 
 use tidewatch_core::engine::params::Allocator;
 use tidewatch_core::engine::undiscovered_bounds::{SourceDemand, theorem_1, tight};
@@ -6,7 +6,7 @@ use tidewatch_lab::fleet::estimators::Estimate;
 use tidewatch_lab::fleet::shapes::FleetShape;
 use tidewatch_lab::fleet::{AllocatorTrial, FleetWorld, Sim};
 
-/// Rates that stay as they are.
+/// Rates that do not change.
 pub fn still(rates: Vec<f64>, per_step: usize) -> FleetWorld {
     FleetWorld { rates, per_step, change: None }
 }
@@ -15,7 +15,7 @@ pub fn shaped(shape: FleetShape, sources: usize, per_step: usize) -> FleetWorld 
     still(shape.rates(sources, 7), per_step)
 }
 
-/// Told the rates, but for Adaptive, which learns them; the first half is not counted.
+/// The cost with known rates, except for Adaptive, which learns them. The first half is not counted.
 pub fn settled(world: &FleetWorld, allocator: Allocator, steps: u64) -> f64 {
     let learns = (allocator == Allocator::Adaptive).then_some(Estimate::Counted);
     let mut sim = Sim::new(world, AllocatorTrial { allocator, learns, warm_up: steps / 2, seed: 1 });

@@ -1,4 +1,4 @@
-//! Steady sources, with and without bursts, and what a watch makes of them.
+//! Steady sources, with and without bursts, and the changes that a detector reports for them.
 
 pub use tidewatch_core::model::burst::detector::BurstDetector;
 pub use tidewatch_core::model::burst::{BurstChange, BurstParams, ProbeWindow, Test, WindowUpdates};
@@ -6,7 +6,7 @@ pub use tidewatch_core::model::cyclic::Rate;
 pub use tidewatch_core::rng::Stream;
 pub use tidewatch_core::time::{Span, Timestamp};
 
-/// Λ(W), from sources that update every few days to those that never rest.
+/// Λ(W), from sources that update every few days to those that update all the time.
 pub const WINDOW_COUNTS: [f64; 8] = [0.01, 0.1, 0.4, 1.0, 2.0, 5.0, 10.0, 50.0];
 
 /// A Monday, midnight UTC.
@@ -33,7 +33,7 @@ pub fn poisson(per_hour: f64, updates: usize, stream: &mut Stream) -> Vec<Timest
     (0..updates).map(|_| next()).collect()
 }
 
-/// Looks at equal steps until all updates are seen; what changed.
+/// Probes at equal steps until all updates are found. Returns the changes.
 pub fn watch(updates: &[Timestamp], every: Span, rate: &Rate, params: &BurstParams) -> Vec<BurstChange> {
     let (mut watch, mut from, mut rest) = (BurstDetector::default(), monday(), updates);
     let mut changes = Vec::new();
@@ -76,16 +76,15 @@ pub struct Found {
     pub share: f64,
     /// Updates of the burst it took, on average.
     pub updates: f64,
-    /// Mean gaps from the burst's last update until it was thought over, on average.
+    /// Mean gaps from the burst's last update until its end was detected, on average.
     pub gaps_to_end: f64,
 }
 
-/// Mean gaps between looks after a burst.
+/// Mean gaps between probes after a burst.
 const STEP: f64 = 0.2;
 
-/// Bursts of ten updates at so many times the rate: quiet for a while that
-/// fills five windows, the burst, quiet again.
-/// Found if on at one of the ten.
+/// Bursts of ten updates at `times` times the rate. Each is preceded by a quiet time of five windows and
+/// followed by another. A burst counts as found if it is on at one of the ten.
 pub fn detection(in_window: f64, times: f64, bursts: u32, params: &BurstParams) -> Found {
     let per_hour = in_window / (params.window.as_secs_f64() / 3600.0);
     let rate = Rate::constant(per_hour);
@@ -101,7 +100,7 @@ pub fn detection(in_window: f64, times: f64, bursts: u32, params: &BurstParams) 
             params,
         );
         let mut at = 0.0;
-        let mut look = |hours: f64, update: bool| {
+        let mut probe = |hours: f64, update: bool| {
             let (from, until) = (begin + span(at), begin + span(at + hours));
             at += hours;
             let seen = [until];
@@ -113,10 +112,10 @@ pub fn detection(in_window: f64, times: f64, bursts: u32, params: &BurstParams) 
             watch.is_on()
         };
         // A burst begins at any time, not at an update.
-        let mut on = look(exponential(&mut stream) / per_hour, false);
+        let mut on = probe(exponential(&mut stream) / per_hour, false);
         let before = on;
         for update in 1..=10 {
-            let now = look(exponential(&mut stream) / per_hour / times, true);
+            let now = probe(exponential(&mut stream) / per_hour / times, true);
             if now && !on && !before {
                 (found, taken) = (found + 1, taken + update);
             }
@@ -125,7 +124,7 @@ pub fn detection(in_window: f64, times: f64, bursts: u32, params: &BurstParams) 
         if on && !before {
             let mut quiet = 0.0;
             let mut next = exponential(&mut stream);
-            while look(STEP / per_hour, next <= STEP) && quiet < 20.0 {
+            while probe(STEP / per_hour, next <= STEP) && quiet < 20.0 {
                 quiet += STEP;
                 next = if next <= STEP { exponential(&mut stream) } else { next - STEP };
             }

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use tidewatch_core::engine::garden::Task;
 
-/// The least tardiness of any schedule over so many days; what is late at the end counts as if it were watered then.
+/// The least tardiness of any schedule over these days. Plants that are late at the end count as watered
+/// then.
 pub fn least_tardiness(plants: &[Task], capacity: u64, days: i64) -> u64 {
     let start: Vec<i64> = plants.iter().map(|plant| i64::from(plant.window)).collect();
     let mut states: HashMap<Vec<i64>, u64> = HashMap::from([(start, 0)]);

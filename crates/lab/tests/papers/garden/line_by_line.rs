@@ -1,4 +1,5 @@
-//! MEDD line by line, as it is printed (Gao et al., Algorithm 1, with its errata): all plants are sorted twice a day.
+//! MEDD line by line, as it is printed (Gao et al., Algorithm 1, with its errata). All plants are sorted
+//! twice a day.
 
 use std::cmp::Reverse;
 

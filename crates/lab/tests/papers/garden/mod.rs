@@ -22,9 +22,9 @@ fn plants(most: usize, longest: u32) -> impl Strategy<Value = Vec<Task>> {
     prop::collection::vec(plant, 1..most)
 }
 
-/// The paper's example: two plants that may wait a year, and a gardener who can do both in a day.
+/// The paper's example: two plants with windows of a year, and a capacity for both in a day.
 #[test]
-fn who_works_by_due_day_works_every_day_and_who_waits_once_a_year() {
+fn edd_works_every_day_and_medd_once_a_year() {
     let plants = [Task::new(1.0, 365); 2];
     let busy = |gardener: &mut dyn Gardener| (0..3 * 365).filter(|_| !gardener.day().is_empty()).count();
     assert_eq!(busy(&mut Edd::new(&plants, 2 * UNIT)), 3 * 365);
@@ -37,9 +37,9 @@ fn who_works_by_due_day_works_every_day_and_who_waits_once_a_year() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Kept up from day to day, it is Algorithm 1.
+    /// The incremental form equals Algorithm 1.
     #[test]
-    fn medd_is_what_is_printed(plants in plants(12, 20), capacity in 1_u32..12) {
+    fn medd_equals_the_printed_algorithm(plants in plants(12, 20), capacity in 1_u32..12) {
         let capacity = u64::from(capacity) * UNIT / 2;
         let (mut ours, mut printed) = (Printed::new(&plants, capacity), LineByLine::new(&plants, capacity));
         for day in 1..200 {
@@ -50,9 +50,9 @@ proptest! {
         }
     }
 
-    /// Property 1: who is always in time works no less than Ω.
+    /// Property 1: a policy that is always in time has at least Ω of work.
     #[test]
-    fn nobody_in_time_works_less_than_omega(plants in plants(12, 20), capacity in 1_u32..40) {
+    fn a_policy_in_time_has_at_least_omega_of_work(plants in plants(12, 20), capacity in 1_u32..40) {
         let capacity = u64::from(capacity) * UNIT;
         let gardeners: [Box<dyn Gardener>; 3] = [
             Box::new(Edd::new(&plants, capacity)),
@@ -63,7 +63,7 @@ proptest! {
             let days = 2000;
             let walked = walk(&mut *gardener, &plants, days);
             if walked.tardiness == 0 {
-                // Up to what was watered before the beginning.
+                // Less the waterings before the beginning.
                 let before: f64 = plants.iter().map(|plant| plant.cost as f64 / UNIT as f64).sum();
                 prop_assert!(walked.mean_work(days) >= omega(&plants) - before / f64::from(days) - 1e-9);
             }
@@ -77,7 +77,7 @@ proptest! {
         let walked = walk(&mut schedule, &plants, 700);
         prop_assert_eq!(walked.tardiness, 0);
         prop_assert!(walked.most_work as f64 / UNIT as f64 <= PowerOfTwo::most(&plants) + 1e-9);
-        for (plant, &(period, day)) in plants.iter().zip(schedule.turns()) {
+        for (plant, &(period, day)) in plants.iter().zip(schedule.periods()) {
             prop_assert!(period <= plant.window && day < period && period.is_power_of_two());
         }
     }
@@ -96,7 +96,7 @@ fn drawn(seed: u64, load: f64, sources: usize) -> (Vec<Task>, u64) {
     (plants, capacity)
 }
 
-/// What came of three gardeners with the same plants.
+/// The results of three policies with the same plants.
 fn contest(seed: u64, load: f64, days: u32) -> [(f64, u64); 3] {
     let (plants, capacity) = drawn(seed, load, 1000);
     let gardeners: [Box<dyn Gardener>; 3] = [
@@ -110,9 +110,9 @@ fn contest(seed: u64, load: f64, days: u32) -> [(f64, u64); 3] {
     })
 }
 
-/// With 1,000 plants that were all watered on the same day, MEDD works no more than EDD and is late no more, as long
-/// as Ω ≤ k. As it is printed it is late where EDD is not: it foresees what w_max days lack in all, and not that due
-/// days meet. `--nocapture` shows the table: work in Ω, and days late.
+/// With 1,000 plants that were all watered on the same day, MEDD has no more work and tardiness than EDD, as
+/// long as Ω ≤ k. The printed MEDD is late where EDD is not: it sums the overload of w_max days, and ignores
+/// that due days coincide. `--nocapture` shows the table: work in Ω, and days late.
 #[test]
 fn medd_works_less_than_edd_and_is_not_late_for_it() {
     for (seed, load) in [(1, 0.5), (2, 0.6), (3, 0.7), (4, 0.8), (5, 0.9), (6, 1.0), (1, 1.1), (2, 1.2)] {
@@ -127,15 +127,15 @@ fn medd_works_less_than_edd_and_is_not_late_for_it() {
         }
         if load <= 0.8 {
             assert_eq!(medd.1, 0, "load {load}");
-            assert!(printed.1 > 0, "load {load}: what is said of the printed one");
+            assert!(printed.1 > 0, "load {load}: the printed algorithm is late");
         }
     }
 }
 
-/// On gardens small enough to try every schedule, MEDD is late as little as can be in most, and by how much it is
-/// not in the others.
+/// On gardens small enough to try every schedule, MEDD has the least tardiness in most, and little more in
+/// the others.
 #[test]
-fn in_small_gardens_medd_is_nearly_as_punctual_as_can_be() {
+fn in_small_gardens_medd_has_nearly_the_least_tardiness() {
     let mut chance = Stream::new(9, "small gardens");
     let (mut best, mut ours, mut same, gardens) = (0, 0, 0, 200);
     for _ in 0..gardens {
@@ -156,9 +156,9 @@ fn in_small_gardens_medd_is_nearly_as_punctual_as_can_be() {
     );
 }
 
-/// Plants come and go, windows change, days are skipped: what is foreseen is what a new garden would foresee.
+/// Plants are added and removed, windows change, days are skipped. The state equals that of a new garden.
 #[test]
-fn a_garden_that_changes_is_as_one_laid_out_anew() {
+fn a_changed_garden_equals_a_new_one() {
     let mut chance = Stream::new(4, "changes");
     let mut medd = Medd::new(5 * UNIT, 1);
     let mut beds: Vec<Option<(Task, i64)>> = vec![None; 40];

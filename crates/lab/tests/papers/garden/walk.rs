@@ -1,29 +1,29 @@
-//! Walking with a gardener: what was done, and how late.
+//! Runs a policy day by day, and sums its work and tardiness.
 
 use tidewatch_core::engine::garden::Task;
 use tidewatch_lab::garden::Gardener;
 
-/// What came of some days.
+/// The sums over some days.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Walked {
+pub struct WalkTotals {
     /// In millionths.
     pub work: u128,
     /// On the busiest day.
     pub most_work: u64,
-    /// Days that waterings were late, all together.
+    /// Total number of days by which waterings were late.
     pub tardiness: u64,
 }
 
-impl Walked {
+impl WalkTotals {
     /// A day in the mean, in units.
     pub fn mean_work(&self, days: u32) -> f64 {
         self.work as f64 / 1e6 / f64::from(days)
     }
 }
 
-/// So many days. What is late at the end counts as if it were watered then.
-pub fn walk(gardener: &mut dyn Gardener, plants: &[Task], days: u32) -> Walked {
-    let mut walked = Walked::default();
+/// Runs `days` days. Plants that are late at the end count as watered then.
+pub fn walk(gardener: &mut dyn Gardener, plants: &[Task], days: u32) -> WalkTotals {
+    let mut walked = WalkTotals::default();
     let mut due: Vec<u64> = plants.iter().map(|plant| u64::from(plant.window)).collect();
     for today in 1..=u64::from(days) {
         let watered = gardener.day();

@@ -54,7 +54,7 @@ fn threshold_lets_every_gap_cost_the_same() {
     assert!(gaps.iter().all(|gap| (gap - gaps[0]).abs() < 1e-3), "{gaps:?}");
 }
 
-/// Every closed time of a day is waited for, and the probes that wait are one.
+/// Probes in a closed time are moved to its end, and become one.
 #[test]
 fn uniform_waits_for_closed_times() {
     let hour = Span::from_hours;
@@ -68,7 +68,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_they_plan_is_allowed(horizon in horizon(12)) {
+    fn their_schedules_are_allowed(horizon in horizon(12)) {
         for policy in [uniform, threshold, first_arrival] {
             let times = policy(&horizon).unwrap();
             prop_assert_eq!(horizon.verify(&times), Ok(()));

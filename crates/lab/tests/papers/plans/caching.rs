@@ -19,7 +19,7 @@ use super::any_policy::{DAILY, any_budget, any_rate, any_time, followed, monday,
 const TICK: Span = Span::from_millis(1);
 
 proptest! {
-    /// By whatever policy, a copy is good to the millisecond before its refresh.
+    /// With every policy, a copy may be served until the millisecond before its refresh.
     #[test]
     fn copies_are_served_until_they_are_refreshed(
         rate in any_rate(), from in any_time(), budget in any_budget(), threshold in 0.0_f64..5.0,
@@ -48,23 +48,23 @@ proptest! {
         for policy in Policy::ALL {
             let NextProbe::At { at: refresh, .. } = next(policy, &known, from, from) else {
                 prop_assert!(matches!(policy, Policy::Adaptive | Policy::Auto), "{policy:?}");
-                prop_assert!(!may_serve(policy, &known, from, now), "{policy:?}: nothing says how old it gets");
+                prop_assert!(!may_serve(policy, &known, from, now), "{policy:?}: no age limit");
                 continue;
             };
             prop_assert!(refresh == from || may_serve(policy, &known, from, refresh - TICK), "{policy:?}");
             prop_assert!(!may_serve(policy, &known, from, refresh), "{policy:?}");
             prop_assert_eq!(may_serve(policy, &known, from, now), now < refresh, "{:?}", policy);
-            // Whoever asks later is told the same, or at once.
-            let asked_later = match next(policy, &known, from, now) {
+            // At a later time the result is the same, or at once.
+            let computed_later = match next(policy, &known, from, now) {
                 NextProbe::At { at, .. } => at,
                 NextProbe::Sampled { .. } => Timestamp::MIN,
             };
-            prop_assert_eq!(asked_later, refresh.max(now), "{:?}", policy);
+            prop_assert_eq!(computed_later, refresh.max(now), "{:?}", policy);
         }
     }
 }
 
-/// On a horizon of one cycle they cost what the policies of the horizon cost.
+/// On a horizon of one cycle their cost equals that of the horizon's policies.
 #[test]
 fn they_are_the_baselines_policies() {
     let rate = Steps::windows(TimeZone::UTC, 0.2, &[(window(DAILY, 9, 18), 2.0)]).unwrap();

@@ -32,7 +32,7 @@ fn by_midpoints(cost: &Obsolescence, s: Span, f: Span) -> f64 {
         .sum()
 }
 
-/// What one history of updates costs with probes at these times, in hours, ending with the horizon.
+/// The cost of one history of updates with probes at these times, in hours, ending with the horizon.
 fn drawn(cost: &Obsolescence, probes: &[f64], stream: &mut Stream) -> f64 {
     let mut total = 0.0;
     for cell in cost.cells().iter().filter(|cell| cell.rate > 0.0) {
@@ -66,7 +66,7 @@ fn drawn_updates_cost_what_is_expected_on_the_papers_traces() {
         let expected = horizon.cost.cost_of(&times);
         let (mean, error) = simulated(&horizon, &times, 400, name);
         assert!((mean - expected).abs() <= 4.0 * error, "{name}: {mean} ± {error}, expected {expected}");
-        // Small enough to tell.
+        // Small enough for the comparison.
         assert!(error < 0.02 * expected, "{name}: {mean} ± {error}");
     }
 }
@@ -100,7 +100,7 @@ proptest! {
         let times = uniform(&horizon).unwrap();
         let expected = horizon.cost.cost_of(&times);
         let updates = horizon.cost.expected_updates(Span::ZERO, horizon.length());
-        // With so few updates that hardly any is drawn, the error cannot be told from the draws.
+        // If hardly any update is drawn, the draws do not give the error.
         prop_assume!(updates > 0.5);
         let (mean, error) = simulated(&horizon, &times, 600, "any");
         prop_assert!((mean - expected).abs() <= 4.0 * error + 1e-9, "{mean} ± {error}, expected {expected}");

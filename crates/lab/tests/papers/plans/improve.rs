@@ -77,7 +77,7 @@ fn begin(horizon: &Horizon, which: usize) -> Vec<Span> {
     }
 }
 
-/// The schedules next to this one in which one probe stands elsewhere, or a block of neighbours is
+/// The schedules next to this one in which one probe is elsewhere, or a block of neighbours is
 /// shifted.
 fn near(horizon: &Horizon, times: &[Span], share: f64) -> Vec<Vec<Span>> {
     let movable = times.len() - usize::from(horizon.end == HorizonEnd::Probed && !times.is_empty());

@@ -1,4 +1,4 @@
-//! Schedules: the cost is what it says, schedules keep what they must, the paper's method finds the best on
+//! Schedules: the cost is correct, schedules keep what they must, the paper's method finds the best on
 //! its grid, improvers improve, and copies are served until they are refreshed.
 
 #[path = "../../../../core/tests/core/any_policy.rs"]

@@ -1,5 +1,5 @@
 //! The fast planner against plain dynamic programming and, where that is possible, against every
-//! schedule there is.
+//! possible schedule.
 
 use proptest::prelude::*;
 use tidewatch_core::model::obsolescence::Obsolescence;
@@ -109,7 +109,7 @@ fn closed_times_off_the_grid_lower_the_bound() {
     assert!(bound <= horizon.cost.cost_of(&better), "{bound}");
 }
 
-/// Where nothing is to be gained, nothing is spent, and nothing is asked in a hurry.
+/// Where a probe gains nothing, none is planned.
 #[test]
 fn probes_that_gain_nothing_are_not_sent() {
     let grid = Grid::every(Span::from_mins(1));
@@ -143,7 +143,7 @@ proptest! {
         }
     }
 
-    /// Where probes are counted within a band only, what is found is allowed, and its bound holds.
+    /// Where probes are counted within a band only, the schedule found is allowed, and its bound holds.
     #[test]
     fn counting_within_a_band_misses_nothing(horizon in horizons()) {
         let grid = Grid::every(Span::from_mins(1));
@@ -153,7 +153,7 @@ proptest! {
             let slack = 1e-9 * (1e-6 + least);
             prop_assert!(found.expected_cost >= least - slack);
             prop_assert!(found.lower_bound <= least + slack, "bound {} above {least}", found.lower_bound);
-            // Not proven, but so it is: the band has yet to miss the best.
+            // This is not proven, but no case is known where the band misses the best.
             prop_assert!(found.expected_cost <= least + slack, "{} above {least}", found.expected_cost);
         }
     }

@@ -119,7 +119,7 @@ pub fn horizon(most: u32) -> impl Strategy<Value = Horizon> {
         .prop_filter("something can be planned", |horizon| horizon.check().is_ok())
 }
 
-/// Closed times from shares: of what is left, so much is open and then so much closed.
+/// Closed times from shares: of the time left, the first share is open and the second closed.
 fn apart(length: Span, shares: &[(f64, f64)]) -> Vec<(Span, Span)> {
     let (mut at, mut closed) = (Span::ZERO, Vec::new());
     for &(open, shut) in shares {

@@ -1,4 +1,4 @@
-//! A small world: fewer probes than those who do not foretell, and what feedback is good for.
+//! A small world: fewer probes than rivals without prediction, and the gain of feedback.
 
 use tidewatch_core::time::Span;
 use tidewatch_lab::profiles::policies::{Feedback, sup_spending, with_feedback};
@@ -19,7 +19,7 @@ fn fewer_probes_than_every_rival_at_the_same_share() {
             score(&setting, &sources, |source| with_feedback(&setting, source, 1.0, Feedback::Counts));
         assert!(ours.of_all > 0.88, "X = {every}, Y = {mins}: {ours:?}");
         for rival in Rival::ALL {
-            // Of all updates together TTL may see as much of single ones, where it forgets quiet sources.
+            // Of all updates together, TTL may find as many single ones, because it neglects quiet sources.
             let of_all = rival.seeing(ours.of_all, |score| score.of_all, &setting, &sources);
             let share = rival.seeing(ours.share, |score| score.share, &setting, &sources);
             for theirs in of_all.filter(|_| every > 1).into_iter().chain(share) {
@@ -35,7 +35,7 @@ fn fewer_probes_than_every_rival_at_the_same_share() {
 }
 
 #[test]
-fn without_a_rhythm_nothing_is_foretold_of_single_updates() {
+fn without_a_rhythm_single_updates_are_not_predicted() {
     let sources = sources(ProfileRhythm::Even, 12, 3, 7);
     let setting = setting(1, 30);
     let ours = score(&setting, &sources, |source| with_feedback(&setting, source, 1.0, Feedback::Counts));
@@ -45,19 +45,20 @@ fn without_a_rhythm_nothing_is_foretold_of_single_updates() {
 }
 
 #[test]
-fn feedback_mends_a_rate_that_is_off() {
+fn feedback_corrects_a_wrong_rate() {
     let sources = sources(ProfileRhythm::Weekly, 12, 3, 7);
     let setting = setting(5, 30);
-    for told in [0.5, 2.0] {
-        let with =
-            |feedback| score(&setting, &sources, |source| with_feedback(&setting, source, told, feedback));
+    for rate_factor in [0.5, 2.0] {
+        let with = |feedback| {
+            score(&setting, &sources, |source| with_feedback(&setting, source, rate_factor, feedback))
+        };
         let (counting, learning) = (with(Feedback::Counts), with(Feedback::CountsAndRate));
-        let once = sup_spending(counting.probes, &setting, &sources, told);
-        assert!(counting.of_all > once.of_all + 0.1, "told {told}: {once:?} {counting:?}");
+        let once = sup_spending(counting.probes, &setting, &sources, rate_factor);
+        assert!(counting.of_all > once.of_all + 0.1, "{rate_factor} × the rate: {once:?} {counting:?}");
         let off = |score: &ProfileScore| (score.of_all - 0.9).abs();
         assert!(
             off(&learning) < 0.03 && off(&learning) < off(&counting),
-            "told {told}: {learning:?} {counting:?}"
+            "{rate_factor} × the rate: {learning:?} {counting:?}"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Who is probed under a limit, against every schedule there is.
+//! The sources probed under a limit, compared with every possible schedule.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,9 @@ use proptest::prelude::*;
 use tidewatch_core::planning::execution::{Interval, RuleId};
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
-use tidewatch_lab::profiles::intervals::{Served, earliest_deadline, last_moment, sup_fleet, wic};
+use tidewatch_lab::profiles::intervals::{
+    IntervalSchedule, earliest_deadline, last_moment, sup_fleet, wic,
+};
 
 const STEPS: i64 = 6;
 const STEP: Span = Span::from_secs(1);
@@ -32,7 +34,7 @@ fn intervals(shared: bool) -> impl Strategy<Value = Intervals> {
     })
 }
 
-/// The most that any schedule serves, of those not in `done`, from a step on.
+/// The most intervals that any schedule meets, of those not in `done`, from a step on.
 fn most(all: &Intervals, c: usize, step: i64, done: u32, known: &mut HashMap<(i64, u32), usize>) -> usize {
     if step == STEPS {
         return done.count_ones() as usize;
@@ -58,17 +60,17 @@ fn most(all: &Intervals, c: usize, step: i64, done: u32, known: &mut HashMap<(i6
 }
 
 /// The same counted from the probes.
-fn check(all: &Intervals, c: usize, served: &Served) {
+fn check(all: &Intervals, c: usize, schedule: &IntervalSchedule) {
     let hit = |(source, interval): &&(SourceId, Interval)| {
-        served.probes.iter().any(|(at, probed)| probed == source && interval.is_satisfied_at(*at))
+        schedule.probes.iter().any(|(at, probed)| probed == source && interval.is_satisfied_at(*at))
     };
-    assert_eq!(all.iter().filter(hit).count(), served.satisfied);
+    assert_eq!(all.iter().filter(hit).count(), schedule.satisfied);
     for step in 0..STEPS {
-        assert!(served.probes.iter().filter(|probe| probe.0 == at(step)).count() <= c);
+        assert!(schedule.probes.iter().filter(|probe| probe.0 == at(step)).count() <= c);
     }
 }
 
-/// W: the most that one probe serves.
+/// W: the most intervals that one probe meets.
 fn widest(all: &Intervals) -> usize {
     let open = |step: i64, source: SourceId| {
         all.iter().filter(|one| one.0 == source && one.1.is_satisfied_at(at(step))).count()
@@ -80,7 +82,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn of_single_intervals_none_serves_more_than_by_deadline(all in intervals(false), c in 1_usize..4) {
+    fn of_single_intervals_earliest_deadline_meets_the_most(all in intervals(false), c in 1_usize..4) {
         let (ours, theirs) = (earliest_deadline(&all, STEP, c), wic(&all, STEP, c));
         check(&all, c, &ours);
         check(&all, c, &theirs);
@@ -90,10 +92,10 @@ proptest! {
     }
 
     #[test]
-    fn of_shared_ones_both_serve_what_is_promised(all in intervals(true), c in 1_usize..4) {
+    fn with_several_intervals_per_source_both_keep_their_bounds(all in intervals(true), c in 1_usize..4) {
         let (ours, theirs) = (earliest_deadline(&all, STEP, c), wic(&all, STEP, c));
-        for served in [&ours, &theirs, &last_moment(&all, STEP, c)] {
-            check(&all, c, served);
+        for schedule in [&ours, &theirs, &last_moment(&all, STEP, c)] {
+            check(&all, c, schedule);
         }
         let most = most(&all, c, 0, 0, &mut HashMap::new());
         prop_assert!(ours.satisfied <= most && ours.satisfied * (1 + widest(&all)) >= most);
@@ -101,23 +103,23 @@ proptest! {
     }
 
     #[test]
-    fn without_a_limit_all_are_served_and_sup_has_the_fewest_probes(all in intervals(true)) {
+    fn without_a_limit_all_are_met_and_sup_has_the_fewest_probes(all in intervals(true)) {
         let sup = sup_fleet(&all);
         check(&all, all.len(), &sup);
         prop_assert_eq!(sup.satisfied, all.len());
         prop_assert_eq!(most(&all, 4, 0, 0, &mut HashMap::new()), all.len());
-        for served in [earliest_deadline(&all, STEP, 4), wic(&all, STEP, 4), last_moment(&all, STEP, 4)] {
-            prop_assert_eq!(served.satisfied, all.len());
-            prop_assert!(served.probes.len() >= sup.probes.len());
+        for schedule in [earliest_deadline(&all, STEP, 4), wic(&all, STEP, 4), last_moment(&all, STEP, 4)] {
+            prop_assert_eq!(schedule.satisfied, all.len());
+            prop_assert!(schedule.probes.len() >= sup.probes.len());
         }
-        // Every source by itself needs so many.
+        // The number that every source needs by itself.
         let fewest = |source: i64| {
             let own: Intervals = all.iter().copied().filter(|one| one.0 == SourceId(source)).collect();
-            let serves = |times: u32| {
+            let meets_all = |times: u32| {
                 let at_one = |step: &i64| times >> step & 1 == 1;
                 own.iter().all(|one| (0..STEPS).filter(at_one).any(|step| one.1.is_satisfied_at(at(step))))
             };
-            (0_u32..1 << STEPS).filter(|&times| serves(times)).map(u32::count_ones).min().unwrap_or(0)
+            (0_u32..1 << STEPS).filter(|&times| meets_all(times)).map(u32::count_ones).min().unwrap_or(0)
         };
         prop_assert_eq!(sup.probes.len() as u32, (0..4).map(fewest).sum::<u32>());
         // SUP probes at ends, which are steps here, so that waiting for them is the same.
@@ -128,7 +130,7 @@ proptest! {
 }
 
 #[test]
-fn by_deadline_many_may_be_lost_for_one() {
+fn earliest_deadline_may_lose_many_for_one() {
     // At each step a single one that ends, and beside it three sources with five that end at last.
     let mut all: Intervals = (0..3).map(|step| interval(10 + step, step, step)).collect();
     all.extend((0..3).flat_map(|source| (0..5).map(move |_| interval(source, 0, 2))));
@@ -143,8 +145,8 @@ fn steps_and_ends_need_not_agree() {
         from: at(1) - Span::from_millis(900),
         until: at(1) - Span::from_millis(1),
     };
-    assert_eq!(earliest_deadline(&[(SourceId(1), between)], STEP, 1), Served::default());
+    assert_eq!(earliest_deadline(&[(SourceId(1), between)], STEP, 1), IntervalSchedule::default());
     assert_eq!(sup_fleet(&[(SourceId(1), between)]).satisfied, 1);
-    assert_eq!(earliest_deadline(&[], STEP, 1), Served::default());
+    assert_eq!(earliest_deadline(&[], STEP, 1), IntervalSchedule::default());
     assert_eq!(wic(&[interval(1, 0, 3)], STEP, 0).satisfied, 0);
 }

@@ -1,5 +1,5 @@
-//! Profiles: that intervals are predicted where updates are likely, that the fewest probes serve them, alone
-//! and under a limit for all sources, and that this takes fewer probes than looking evenly or by age.
+//! Profiles: intervals are predicted where updates are likely. The fewest probes meet them, alone and under a
+//! limit for all sources. This takes fewer probes than even spacing or spacing by age.
 
 mod contest;
 mod deadlines;

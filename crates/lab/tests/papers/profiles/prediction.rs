@@ -1,4 +1,4 @@
-//! Where cells are laid, and what share of updates falls into them.
+//! The places of cells, and the share of updates in them.
 
 use jiff::tz::TimeZone;
 use proptest::prelude::*;
@@ -40,7 +40,7 @@ fn share_held(rate: &Steps, found: &[Interval]) -> f64 {
 }
 
 #[test]
-fn where_nothing_is_expected_nothing_is_foretold() {
+fn without_expected_updates_nothing_is_predicted() {
     let (never, some) = (Steps::constant(0.0).unwrap(), Steps::constant(1.0).unwrap());
     for every in [1, 5] {
         let want = want(every, 0, 30, 0.9);
@@ -62,25 +62,26 @@ fn quiet_nights_are_skipped_and_the_share_is_held() {
         let by_day = |at: Timestamp| (8..=18).contains(&at.utc_hour());
         assert!(found.iter().all(|interval| by_day(interval.from)), "{confidence}");
     }
-    // What is left of the share after the days takes a part of the nights.
+    // The remaining share takes a part of the nights.
     let found = intervals(&rate, 1.0, MONDAY, &want(1, 0, 30, 0.99), &week(), MONDAY + WEEK);
     assert!((share_held(&rate, &found) - 0.99).abs() < 0.01);
 }
 
 #[test]
-fn an_even_rate_is_looked_at_evenly_also_when_asked_anew() {
+fn an_even_rate_gives_even_probes_also_when_computed_again() {
     let (rate, want) = (Steps::constant(2.0).unwrap(), want(1, 0, 30, 0.8));
-    let mut looked = MONDAY;
+    let mut last_probe = MONDAY;
     for _ in 0..20 {
-        let found = intervals(&rate, 1.0, looked, &want, &[(looked, looked + WEEK)], looked + WEEK);
-        let gap = (found[0].until - looked).as_secs_f64() / 60.0;
+        let found =
+            intervals(&rate, 1.0, last_probe, &want, &[(last_probe, last_probe + WEEK)], last_probe + WEEK);
+        let gap = (found[0].until - last_probe).as_secs_f64() / 60.0;
         assert!((gap - 30.0 / 0.8).abs() < 0.1, "{gap}");
-        looked = found[0].until;
+        last_probe = found[0].until;
     }
 }
 
 #[test]
-fn a_job_is_looked_at_once() {
+fn a_daily_job_is_probed_once_a_day() {
     let rate = daily(190, 192, 27.0, 0.0);
     let found = intervals(&rate, 1.0, MONDAY, &want(1, 0, 30, 0.9), &week(), MONDAY + WEEK);
     assert!((6..=7).contains(&found.len()), "{found:?}");
@@ -91,7 +92,7 @@ fn a_job_is_looked_at_once() {
 }
 
 #[test]
-fn cells_gather_where_the_tenth_is_due() {
+fn cells_are_where_the_tenth_update_is_due() {
     let rate = Steps::constant(1.0).unwrap();
     // Γ(10): a tenth by 6.22 hours, 95 of 100 by 15.7.
     let once = intervals_once(&rate, 1.0, MONDAY, &want(10, 0, 30, 0.3), &week(), hours(16.0));
@@ -106,7 +107,7 @@ fn cells_gather_where_the_tenth_is_due() {
 }
 
 #[test]
-fn without_confidence_a_point_is_foretold() {
+fn without_confidence_a_point_is_predicted() {
     let rate = Steps::constant(1.0).unwrap();
     let once = intervals_once(&rate, 1.0, MONDAY, &want(10, 0, 30, 0.0), &week(), hours(20.0));
     // The mode of Γ(10) is 9.
@@ -118,7 +119,7 @@ fn without_confidence_a_point_is_foretold() {
 }
 
 #[test]
-fn only_what_is_active_counts() {
+fn only_active_hours_count() {
     let rate = Steps::constant(1.0).unwrap();
     let mornings = (0..7).map(|day| hours(24.0 * f64::from(day) + 9.0));
     let active: Vec<_> = mornings.map(|nine| (nine, nine + Span::from_hours(3))).collect();
@@ -143,20 +144,20 @@ fn updates(label: &str, hours: f64) -> Vec<Timestamp> {
     all
 }
 
-/// The share of X-th updates that is caught before the next, or within the window, going from look to look.
-fn caught(want: Want, updates: &[Timestamp]) -> (f64, usize) {
+/// The share of X-th updates found before the next, or within the window, and the number of probes.
+fn found_in_time(want: Want, updates: &[Timestamp]) -> (f64, usize) {
     let rate = Steps::constant(1.0).unwrap();
     let price = price(&rate, 1.0, MONDAY, &want, &week()).unwrap();
     let (every, last) = (want.every as usize, updates[updates.len() - 1]);
-    let (mut looked, mut seen, mut looks) = (MONDAY, 0, Vec::new());
-    while looked < last {
+    let (mut last_probe, mut seen, mut probes) = (MONDAY, 0, Vec::new());
+    while last_probe < last {
         let want = Want { counted: (seen % every) as u32, ..want };
-        let until = looked + Span::from_days(3);
-        let active = [(looked, until)];
-        let found = intervals_at(price, &rate, 1.0, looked, &want, &active, until);
-        looked = found[0].until;
-        seen = updates.partition_point(|&update| update <= looked);
-        looks.push(looked);
+        let until = last_probe + Span::from_days(3);
+        let active = [(last_probe, until)];
+        let found = intervals_at(price, &rate, 1.0, last_probe, &want, &active, until);
+        last_probe = found[0].until;
+        seen = updates.partition_point(|&update| update <= last_probe);
+        probes.push(last_probe);
     }
     let numbers = (every - 1..updates.len() - 1).step_by(every);
     let in_time = |&number: &usize| {
@@ -164,35 +165,35 @@ fn caught(want: Want, updates: &[Timestamp]) -> (f64, usize) {
             Lifetime::Window(window) => updates[number] + window,
             Lifetime::Overwrite => updates[number + 1] - Span::from_millis(1),
         };
-        let look = looks.partition_point(|&look| look < updates[number]);
-        looks.get(look).is_some_and(|&look| look <= until)
+        let next = probes.partition_point(|&probe| probe < updates[number]);
+        probes.get(next).is_some_and(|&probe| probe <= until)
     };
-    (numbers.clone().filter(in_time).count() as f64 / numbers.count() as f64, looks.len())
+    (numbers.clone().filter(in_time).count() as f64 / numbers.count() as f64, probes.len())
 }
 
 #[test]
-fn as_much_is_caught_before_it_is_overwritten_as_was_asked_for() {
+fn the_requested_share_is_found_before_it_is_overwritten() {
     let updates = updates("overwrite", 3000.0);
     for (every, confidence) in [(1, 0.8), (1, 0.5), (4, 0.8), (10, 0.7)] {
         let want = Want { life: Lifetime::Overwrite, ..want(every, 0, 0, confidence) };
-        let (share, looks) = caught(want, &updates);
+        let (share, probes) = found_in_time(want, &updates);
         let scatter = 2.5 * (f64::from(every) / 3000.0).sqrt() * 0.5;
         assert!(share > confidence - scatter - 0.01, "{every} {confidence}: {share}");
-        // No more looks than that: (1 − e^−g)/g = 0.8 at g = 0.464.
+        // No more probes than necessary: (1 − e^−g)/g = 0.8 at g = 0.464.
         if (every, confidence) == (1, 0.8) {
             assert!(share < confidence + scatter, "{share}");
-            assert!((looks as f64 / 3000.0 * 0.464 - 1.0).abs() < 0.02, "{looks}");
+            assert!((probes as f64 / 3000.0 * 0.464 - 1.0).abs() < 0.02, "{probes}");
         }
     }
 }
 
 #[test]
-fn as_much_is_caught_in_time_as_was_asked_for() {
+fn the_requested_share_is_found_in_time() {
     let updates = updates("window", 3000.0);
     for (every, mins, confidence) in
         [(1, 30, 0.9), (5, 30, 0.9), (5, 30, 0.7), (10, 5, 0.8), (10, 120, 0.9)]
     {
-        let (share, _) = caught(want(every, 0, mins, confidence), &updates);
+        let (share, _) = found_in_time(want(every, 0, mins, confidence), &updates);
         let scatter = 2.5 * (f64::from(every) / 3000.0 * confidence * (1.0 - confidence)).sqrt();
         assert!(share > confidence - scatter - 0.01, "{every} {mins} {confidence}: {share}");
     }
@@ -208,8 +209,8 @@ proptest! {
     ) {
         let rate = daily(from, (from + length) % 1440 + 1, within, outside);
         let want = want(every, counted, mins, confidence);
-        let ask = if anew { intervals } else { intervals_once };
-        let found = ask(&rate, 1.0, MONDAY, &want, &week(), MONDAY + WEEK);
+        let predict = if anew { intervals } else { intervals_once };
+        let found = predict(&rate, 1.0, MONDAY, &want, &week(), MONDAY + WEEK);
         for cell in &found {
             prop_assert!(cell.from > MONDAY && cell.from < MONDAY + WEEK && cell.rule == want.rule);
             prop_assert!(cell.until >= cell.from && cell.until - cell.from <= Span::from_mins(mins));

@@ -1,4 +1,4 @@
-//! What `auto` is worth on sources whose rhythm a burst breaks once a week, and what it costs on those
+//! The gain of `auto` on sources whose rhythm a burst breaks once a week, and its cost on those
 //! that keep it: simulated, with fixed seeds, watched as the daemon watches.
 
 #[allow(dead_code, reason = "shared with an example, which uses all of it")]
@@ -6,7 +6,7 @@ mod world;
 
 use tidewatch_core::engine::params::Response;
 use tidewatch_core::planning::budget::Budget;
-use world::{KINDS, Kind, Score, Source, Who, at_equal_probes, run, ttl_at};
+use world::{KINDS, Kind, Score, Source, TestedPolicy, at_equal_probes, run, ttl_at};
 
 const SOURCES: u64 = 3;
 
@@ -15,14 +15,14 @@ fn sources(kind: Kind) -> Vec<Source> {
 }
 
 fn auto(sources: &[Source], response: Response) -> Score {
-    run(sources, Who::Auto(response), Budget::default())
+    run(sources, TestedPolicy::Auto(response), Budget::default())
 }
 
-/// A rhythm that nothing breaks: a false alarm now and then costs nothing worth a word.
+/// The rhythm is never broken. The occasional false alarm costs almost nothing.
 #[test]
-fn a_source_that_keeps_its_rhythm_is_served_as_by_its_plan_alone() {
+fn a_source_that_keeps_its_rhythm_has_the_delay_of_its_plan_alone() {
     let sources = sources(KINDS[0]);
-    let plan = run(&sources, Who::Plan, Budget::default());
+    let plan = run(&sources, TestedPolicy::Plan, Budget::default());
     for response in Response::ALL {
         let auto = auto(&sources, response);
         assert!(auto.delay <= 1.02 * plan.delay, "{response:?}: {auto:?} {plan:?}");
@@ -32,10 +32,10 @@ fn a_source_that_keeps_its_rhythm_is_served_as_by_its_plan_alone() {
 
 fn is_worth_it(kind: Kind) {
     let sources = sources(kind);
-    let told = run(&sources, Who::Told, Budget::default());
+    let informed = run(&sources, TestedPolicy::KnowsBegunBursts, Budget::default());
     for response in Response::ALL {
         let auto = auto(&sources, response);
-        let plan = at_equal_probes(&sources, Who::Plan, Budget::default(), auto.probes);
+        let plan = at_equal_probes(&sources, TestedPolicy::Plan, Budget::default(), auto.probes);
         assert!(auto.delay <= 1.02 * plan.delay, "{response:?}: {auto:?} {plan:?}");
         assert!(auto.burst_delay < plan.burst_delay, "{response:?}: {auto:?} {plan:?}");
         let ttl = ttl_at(&sources, Budget::default(), auto.probes);
@@ -43,8 +43,8 @@ fn is_worth_it(kind: Kind) {
         assert!(auto.delay < ttl.delay, "{response:?}: {auto:?} {ttl:?}");
         if response == Response::Replan {
             // In proportion to the probes that each took: they hardly differ.
-            assert!((told.probes / auto.probes - 1.0).abs() < 0.03, "{told:?} {auto:?}");
-            assert!(auto.delay <= 1.1 * told.delay, "{auto:?} {told:?}");
+            assert!((informed.probes / auto.probes - 1.0).abs() < 0.03, "{informed:?} {auto:?}");
+            assert!(auto.delay <= 1.1 * informed.delay, "{auto:?} {informed:?}");
         }
         if response == Response::Ttl {
             assert!(auto.by_ttl > 1.0, "{auto:?}");

@@ -1,5 +1,5 @@
-//! Sources with a rhythm and one burst a week, and what each policy makes of them, watched as the
-//! daemon watches: it sees what its probes show, and learns, fits and plans from that.
+//! Sources with a rhythm and one burst a week, and the delay of each policy on them. They are watched as by
+//! the daemon: only the results of probes are known, and models, rates and plans come from them.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use tidewatch_lab::stepper::ByHand;
 const ONE: SourceId = SourceId(1);
 const MIN: Span = Span::from_mins(1);
 
-/// Weeks that are learned from before any count.
+/// Weeks of training, which are not scored.
 pub const TRAIN: i64 = 4;
 /// All weeks.
 pub const WEEKS: i64 = 10;
@@ -41,8 +41,8 @@ fn end() -> Timestamp {
     start() + Span::from_days(7 * WEEKS)
 }
 
-/// So many updates an hour from eight to eight and a tenth of that by night; and on one day of the
-/// week, for so many hours, so many an hour more.
+/// `by_day` updates an hour from eight to eight and a tenth of that by night. On one day of the week there
+/// are `burst` more an hour, for some hours.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Kind {
     pub by_day: f64,
@@ -90,11 +90,19 @@ impl Source {
             .unwrap()
     }
 
-    /// Its rate over a span: this rhythm, and the bursts that have begun when somebody is `told` of them.
-    fn rates(&self, rhythm: &Steps, from: Timestamp, until: Timestamp, told: Timestamp) -> Vec<(i64, f64)> {
+    /// Its rate over a span: this rhythm, and the bursts that have begun by `known_until`.
+    fn rates(
+        &self,
+        rhythm: &Steps,
+        from: Timestamp,
+        until: Timestamp,
+        known_until: Timestamp,
+    ) -> Vec<(i64, f64)> {
         let mut extra = Vec::new();
-        let known =
-            self.bursts.iter().filter(|&&(begins, ends)| begins <= told && ends > from && begins < until);
+        let known = self
+            .bursts
+            .iter()
+            .filter(|&&(begins, ends)| begins <= known_until && ends > from && begins < until);
         for &(begins, ends) in known {
             if begins > from {
                 extra.push(((begins - from).as_millis(), 0.0));
@@ -111,36 +119,35 @@ impl Source {
     }
 }
 
-/// Who watches.
+/// The policy and its knowledge of bursts.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Who {
+pub enum TestedPolicy {
     /// `auto`, with this response.
     Auto(Response),
     /// `plan`.
     Plan,
     /// `ttl`, with this α.
     Ttl(f64),
-    /// One that knows and plans what `auto` does, but is told of every burst when it begins: how fast it
-    /// is, and when it will be over.
-    Told,
-    /// The same, told of all bursts beforehand.
-    Foreseeing,
+    /// `auto` with knowledge of every burst when it begins: its rate and its end.
+    KnowsBegunBursts,
+    /// The same, with knowledge of all bursts beforehand.
+    KnowsAllBursts,
 }
 
-impl Who {
+impl TestedPolicy {
     fn terms(self) -> (Policy, BurstTerms) {
         let usual = BurstTerms::default();
         let replan = BurstTerms { response: Response::Replan, ..usual };
         match self {
             Self::Auto(response) => (Policy::Auto, BurstTerms { response, ..usual }),
-            Self::Plan | Self::Foreseeing => (Policy::Plan, usual),
+            Self::Plan | Self::KnowsAllBursts => (Policy::Plan, usual),
             Self::Ttl(ttl_factor) => (Policy::Ttl, BurstTerms { ttl_factor, ..usual }),
-            Self::Told => (Policy::Auto, replan),
+            Self::KnowsBegunBursts => (Policy::Auto, replan),
         }
     }
 }
 
-/// How it went: probes a day, and minutes that updates waited, by when they came.
+/// The result: probes a day, and the delay of updates in minutes, by the time of the update.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Score {
     pub probes: f64,
@@ -150,9 +157,9 @@ pub struct Score {
     pub burst_delay: f64,
 }
 
-/// How it goes on average for one who watches each of these with that budget.
-pub fn run(sources: &[Source], who: Who, budget: Budget) -> Score {
-    let scores: Vec<Score> = sources.iter().map(|source| watch(source, who, budget)).collect();
+/// The mean result of probing each of these sources with that budget.
+pub fn run(sources: &[Source], tested: TestedPolicy, budget: Budget) -> Score {
+    let scores: Vec<Score> = sources.iter().map(|source| watch(source, tested, budget)).collect();
     let mean = |pick: fn(&Score) -> f64| scores.iter().map(pick).sum::<f64>() / scores.len() as f64;
     Score {
         probes: mean(|score| score.probes),
@@ -163,13 +170,13 @@ pub fn run(sources: &[Source], who: Who, budget: Budget) -> Score {
     }
 }
 
-fn watch(source: &Source, who: Who, budget: Budget) -> Score {
-    score(source, &sent(source, who, budget))
+fn watch(source: &Source, tested: TestedPolicy, budget: Budget) -> Score {
+    score(source, &sent(source, tested, budget))
 }
 
 /// Every probe of a source.
-pub fn sent(source: &Source, who: Who, budget: Budget) -> Vec<Attempt> {
-    let (policy, terms) = who.terms();
+pub fn sent(source: &Source, tested: TestedPolicy, budget: Budget) -> Vec<Attempt> {
+    let (policy, terms) = tested.terms();
     let params = FleetParams { burst: terms, ..FleetParams::default() };
     let host = HostGroup { key: Arc::from("a.example"), public: true };
     let known = KnownSource {
@@ -190,14 +197,14 @@ pub fn sent(source: &Source, who: Who, budget: Budget) -> Vec<Attempt> {
         moved: Moved::Same,
     };
     let mut fleet = ByHand::new(params, 7, start(), vec![known]);
-    // By their rhythm alone, as pages and undated feeds are: what follows flurries by itself would hide what
-    // an answer to bursts is worth.
+    // By their rhythm alone, like pages and undated feeds. Predictors that follow flurries would hide the
+    // gain of a response to bursts.
     let watching = Watching { habits: false, ..Watching::default() };
     let feed = RefCell::new(LearnedFeed::new(source.items.clone(), watching, start()));
-    let look = |at| {
-        let mut answered = feed.borrow_mut().look(at);
-        if who == Who::Told {
-            tell(source, &mut answered, at);
+    let probe = |at| {
+        let mut answered = feed.borrow_mut().probe(at);
+        if tested == TestedPolicy::KnowsBegunBursts {
+            set_true_burst(source, &mut answered, at);
         }
         (Span::ZERO, Ok(answered))
     };
@@ -205,16 +212,16 @@ pub fn sent(source: &Source, who: Who, budget: Budget) -> Vec<Attempt> {
         PlanParams { importance: Steps::constant(1.0).unwrap(), freshness_threshold: 1.0, switches: false };
     let make = |order: &PlanOrder| -> Option<PlannedTimes> {
         let rhythm = feed.borrow().rhythm()?;
-        let told = match who {
-            Who::Told => order.input.now,
-            Who::Foreseeing => end(),
+        let known_until = match tested {
+            TestedPolicy::KnowsBegunBursts => order.input.now,
+            TestedPolicy::KnowsAllBursts => end(),
             _ => return build_plan(order, &rhythm, &params),
         };
-        let rates = |from, until| source.rates(&rhythm.rate, from, until, told);
-        // As `auto` is planned where it goes by a rhythm.
+        let rates = |from, until| source.rates(&rhythm.rate, from, until, known_until);
+        // Like a plan of `auto` that follows a rhythm.
         plan_under(&PlanInput { closely: false, ..order.input.clone() }, rates, &params.importance)
     };
-    // Rates are fitted every six hours; who is told hears of bursts at once.
+    // Rates are fitted every six hours. `KnowsBegunBursts` knows bursts at once.
     let refits = (1..28 * WEEKS).map(|n| start() + Span::from_hours(6 * n));
     let mut stops: Vec<Timestamp> = refits
         .chain(source.bursts.iter().flat_map(|&(begins, ends)| [begins, ends]))
@@ -228,13 +235,13 @@ pub fn sent(source: &Source, who: Who, budget: Budget) -> Vec<Attempt> {
             Some(MadePlan { source, made_from, at: order.input.now, ahead: make(order)? })
         };
         let last = stop - Span::from_millis(1);
-        let answer = |_: &Attempt, at| look(at);
+        let answer = |_: &Attempt, at| probe(at);
         sent.extend(driver::run_planned(fleet.engine_mut(), answer, planner, &fitted, now, last));
         fitted.clear();
         if (stop - start()).as_millis() % Span::from_hours(6).as_millis() == 0 {
             feed.borrow_mut().refit(stop, None);
             fitted.push(ONE);
-        } else if who == Who::Told {
+        } else if tested == TestedPolicy::KnowsBegunBursts {
             fitted.push(ONE);
         }
         now = stop;
@@ -242,15 +249,15 @@ pub fn sent(source: &Source, who: Who, budget: Budget) -> Vec<Attempt> {
     sent
 }
 
-/// The truth instead of what was found out.
-fn tell(source: &Source, answered: &mut ProbeAnswer, at: Timestamp) {
-    let heard = &mut answered.model;
-    (heard.burst, heard.became_the_rhythm) = (None, None);
+/// Replaces the detected burst by the true one.
+fn set_true_burst(source: &Source, answered: &mut ProbeAnswer, at: Timestamp) {
+    let update = &mut answered.model;
+    (update.burst, update.became_the_rhythm) = (None, None);
     let burst = source.burst_at(at);
-    heard.on = burst.map(|(since, _)| BurstEvidence { since, at, observed: 0, expected: 0.0 });
-    // Plans know better; that there is any is what counts.
+    update.on = burst.map(|(since, _)| BurstEvidence { since, at, observed: 0, expected: 0.0 });
+    // Plans use the true rate. Here only the presence of an excess counts.
     let excess = |_| Excess { at, probability: 1.0, per_hour: source.kind.burst, lasted: Span::ZERO };
-    heard.excess = burst.map(excess);
+    update.excess = burst.map(excess);
 }
 
 fn score(source: &Source, sent: &[Attempt]) -> Score {
@@ -258,7 +265,7 @@ fn score(source: &Source, sent: &[Attempt]) -> Score {
     let days = (7 * (WEEKS - TRAIN)) as f64;
     let probes: Vec<Timestamp> = sent.iter().map(|sent| sent.started).collect();
     let (mut calm, mut burst) = (Vec::new(), Vec::new());
-    // What comes last is found by the probe after the end, which nobody waits for.
+    // The last updates are found by the probe after the end, which is not sent.
     let last = probes.last().copied().unwrap_or(start());
     for &item in source.items.iter().filter(|&&at| at >= counts && at <= last) {
         let wait = (probes[probes.partition_point(|&at| at < item)] - item).as_secs_f64() / 60.0;
@@ -275,10 +282,9 @@ fn score(source: &Source, sent: &[Attempt]) -> Score {
     }
 }
 
-/// How it would go with that many probes, for one whose budget is then between two whole ones: 1/delay
-/// grows with the probes.
-pub fn at_equal_probes(sources: &[Source], who: Who, budget: Budget, probes: f64) -> Score {
-    let with = |n: f64| run(sources, who, Budget { probes: n as u32, ..budget });
+/// The result with that many probes, interpolated between two whole budgets: 1/delay grows with the probes.
+pub fn at_equal_probes(sources: &[Source], tested: TestedPolicy, budget: Budget, probes: f64) -> Score {
+    let with = |n: f64| run(sources, tested, Budget { probes: n as u32, ..budget });
     let (low, high) = (with(probes.floor()), with(probes.ceil() + 1.0));
     let share = ((probes - low.probes) / (high.probes - low.probes)).clamp(-1.0, 2.0);
     let between = |pick: fn(&Score) -> f64| 1.0 / ((1.0 - share) / pick(&low) + share / pick(&high));
@@ -291,15 +297,19 @@ pub fn at_equal_probes(sources: &[Source], who: Who, budget: Budget, probes: f64
     }
 }
 
-/// The α of time to live that asks for as many probes, within a budget that does not bind it.
+/// Time to live with the α that gives this number of probes, within a budget that does not bind it.
 pub fn ttl_at(sources: &[Source], budget: Budget, probes: f64) -> Score {
     let free = Budget { probes: 10 * budget.probes, ..budget };
     let (mut low, mut high) = (0.005_f64, 1.0_f64);
     for _ in 0..7 {
         let middle = (low * high).sqrt();
-        if run(sources, Who::Ttl(middle), free).probes > probes { low = middle } else { high = middle }
+        if run(sources, TestedPolicy::Ttl(middle), free).probes > probes {
+            low = middle
+        } else {
+            high = middle
+        }
     }
-    run(sources, Who::Ttl((low * high).sqrt()), free)
+    run(sources, TestedPolicy::Ttl((low * high).sqrt()), free)
 }
 
 /// A rhythm that is kept; one that is broken for long and for a while; and a slow one that is.

@@ -1,11 +1,11 @@
-//! Random lives of a source: whatever it publishes and asks for, whatever fails, however often the clock
-//! is set, the fleet restarted and the configuration changed, no promise of politeness is broken.
+//! Random runs with one source: random updates, hints, failures, clock changes, restarts and configuration
+//! changes. No run breaks a limit of politeness.
 
-mod account;
-mod lessons;
-mod life;
+mod checker;
 mod planner;
 mod publisher;
+mod random_run;
+mod regressions;
 
 use std::cell::RefCell;
 
@@ -22,17 +22,17 @@ use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::planning::ttl::TtlForm;
 use tidewatch_core::time::Span;
 
-use account::Tally;
-use life::{Birth, Life, host};
+use checker::Tally;
+use random_run::{RandomRun, RunSetup, host};
 
-/// Something that happens in a life.
+/// An event of a run.
 #[derive(Debug, Clone)]
-enum Turn {
+enum RunEvent {
     Wait(i64),
-    /// Until the next probe is sent: what comes next comes while it is under way.
-    Launch,
-    /// It updates so many times as often, for so many minutes.
-    Spell(f64, i64),
+    /// Waits until the next probe is sent, so that the next event is during the probe.
+    WaitForProbe,
+    /// Multiplies its rate by a factor, for some minutes.
+    RateChange(f64, i64),
     Hints(FeedHints),
     MaxAge(Option<i64>),
     Fails(Failure, usize),
@@ -40,9 +40,9 @@ enum Turn {
     Redirects(bool),
     NeighbourThrottled(Option<i64>),
     Refit,
-    Ask,
+    Request,
     Restart(bool),
-    /// By so many seconds, and someone who noticed may ask for a probe.
+    /// Sets the clock by some seconds; then a probe may be requested.
     ClockSet(i64, bool),
     Reload(Budget, bool, Policy),
     Bursts(BurstTerms),
@@ -100,35 +100,38 @@ fn failures() -> impl Strategy<Value = Failure> {
     ]
 }
 
-fn turns() -> impl Strategy<Value = Vec<Turn>> {
-    let turn = prop_oneof![
-        30 => (1_i64..30_000).prop_map(Turn::Wait),
-        6 => Just(Turn::Launch),
-        6 => (8.0..60.0_f64, 60_i64..600).prop_map(|(times, mins)| Turn::Spell(times, mins)),
-        2 => (8.0..60.0_f64).prop_map(|times| Turn::Spell(times, 2_400)),
-        2 => (100.0..600.0_f64, 4_i64..30).prop_map(|(times, mins)| Turn::Spell(times, mins)),
-        2 => (600_i64..4_000).prop_map(|mins| Turn::Spell(0.0, mins)),
-        3 => hints().prop_map(Turn::Hints),
-        2 => prop::option::of(1_i64..300).prop_map(Turn::MaxAge),
-        3 => (failures(), 1_usize..4).prop_map(|(failure, times)| Turn::Fails(failure, times)),
-        2 => Just(Turn::Gap),
-        1 => any::<bool>().prop_map(Turn::Redirects),
-        3 => prop::option::of(30_i64..900).prop_map(Turn::NeighbourThrottled),
-        4 => Just(Turn::Refit),
-        3 => Just(Turn::Ask),
-        3 => any::<bool>().prop_map(Turn::Restart),
-        4 => (-40_000_i64..40_000, any::<bool>()).prop_map(|(secs, ask)| Turn::ClockSet(secs, ask)),
-        3 => (budgets(), any::<bool>(), policies()).prop_map(|(budget, own, by)| Turn::Reload(budget, own, by)),
-        2 => bursts().prop_map(Turn::Bursts),
-        2 => (select(&[0, 0, 1, 2, 2][..]), any::<bool>()).prop_map(|(host, strange)| Turn::Move(host, strange)),
-        1 => Just(Turn::Remove),
-        3 => (budgets(), policies()).prop_map(|(budget, by)| Turn::PutBack(budget, by)),
+fn events() -> impl Strategy<Value = Vec<RunEvent>> {
+    let event = prop_oneof![
+        30 => (1_i64..30_000).prop_map(RunEvent::Wait),
+        6 => Just(RunEvent::WaitForProbe),
+        6 => (8.0..60.0_f64, 60_i64..600).prop_map(|(times, mins)| RunEvent::RateChange(times, mins)),
+        2 => (8.0..60.0_f64).prop_map(|times| RunEvent::RateChange(times, 2_400)),
+        2 => (100.0..600.0_f64, 4_i64..30).prop_map(|(times, mins)| RunEvent::RateChange(times, mins)),
+        2 => (600_i64..4_000).prop_map(|mins| RunEvent::RateChange(0.0, mins)),
+        3 => hints().prop_map(RunEvent::Hints),
+        2 => prop::option::of(1_i64..300).prop_map(RunEvent::MaxAge),
+        3 => (failures(), 1_usize..4).prop_map(|(failure, times)| RunEvent::Fails(failure, times)),
+        2 => Just(RunEvent::Gap),
+        1 => any::<bool>().prop_map(RunEvent::Redirects),
+        3 => prop::option::of(30_i64..900).prop_map(RunEvent::NeighbourThrottled),
+        4 => Just(RunEvent::Refit),
+        3 => Just(RunEvent::Request),
+        3 => any::<bool>().prop_map(RunEvent::Restart),
+        4 => (-40_000_i64..40_000, any::<bool>())
+            .prop_map(|(secs, request)| RunEvent::ClockSet(secs, request)),
+        3 => (budgets(), any::<bool>(), policies())
+            .prop_map(|(budget, own, by)| RunEvent::Reload(budget, own, by)),
+        2 => bursts().prop_map(RunEvent::Bursts),
+        2 => (select(&[0, 0, 1, 2, 2][..]), any::<bool>())
+            .prop_map(|(host, strange)| RunEvent::Move(host, strange)),
+        1 => Just(RunEvent::Remove),
+        3 => (budgets(), policies()).prop_map(|(budget, by)| RunEvent::PutBack(budget, by)),
     ];
-    prop::collection::vec(turn, 1..60)
+    prop::collection::vec(event, 1..60)
 }
 
-fn births() -> impl Strategy<Value = Birth> {
-    // Some may go unseen only for so long, which their budgets allow.
+fn setups() -> impl Strategy<Value = RunSetup> {
+    // Some have a maximum interval between probes, which their budgets allow.
     let gap = prop::option::weighted(0.4, 1.0..2.0_f64);
     let terms =
         (budgets(), any::<bool>(), policies(), gap).prop_map(|(budget, own_budget, policy, gap)| Terms {
@@ -151,7 +154,7 @@ fn births() -> impl Strategy<Value = Birth> {
         0.05..2.0_f64,
         (often(0.2), often(0.8), often(0.8), often(0.5)),
     )
-        .prop_map(|(seed, terms, burst, test, per_hour, (page, dated, known, grouped))| Birth {
+        .prop_map(|(seed, terms, burst, test, per_hour, (page, dated, known, grouped))| RunSetup {
             seed,
             terms,
             burst,
@@ -164,78 +167,80 @@ fn births() -> impl Strategy<Value = Birth> {
         })
 }
 
-/// Lives it; what was asked for is checked at every probe. Returns what there was.
-fn live(birth: &Birth, turns: Vec<Turn>) -> Tally {
-    let mut life = Life::new(birth);
-    for turn in turns {
-        match turn {
-            Turn::Wait(secs) => life.pass(Span::from_secs(secs)),
-            Turn::Launch => life.launch(),
-            Turn::Spell(times, mins) => {
-                let spell = (life.now, life.now + Span::from_mins(mins), times);
-                life.side.publisher.spells.push(spell);
+/// Runs the events; every probe is checked. Returns the counts.
+fn run_events(setup: &RunSetup, events: Vec<RunEvent>) -> Tally {
+    let mut run = RandomRun::new(setup);
+    for event in events {
+        match event {
+            RunEvent::Wait(secs) => run.pass(Span::from_secs(secs)),
+            RunEvent::WaitForProbe => run.wait_for_probe(),
+            RunEvent::RateChange(times, mins) => {
+                let change = (run.now, run.now + Span::from_mins(mins), times);
+                run.environment.publisher.rate_changes.push(change);
             }
-            Turn::Hints(hints) => life.side.publisher.hints = hints,
-            Turn::MaxAge(mins) => life.side.publisher.max_age = mins.map(Span::from_mins),
-            Turn::Fails(failure, times) => life.side.publisher.failures.extend(vec![failure; times]),
-            Turn::Gap => life.side.publisher.gap = true,
-            Turn::Redirects(yes) => life.side.publisher.redirects_to = yes.then(|| host(1)),
-            Turn::NeighbourThrottled(mins) => {
-                life.side.neighbour_throttled = Some(mins.map(Span::from_mins))
+            RunEvent::Hints(hints) => run.environment.publisher.hints = hints,
+            RunEvent::MaxAge(mins) => run.environment.publisher.max_age = mins.map(Span::from_mins),
+            RunEvent::Fails(failure, times) => {
+                run.environment.publisher.failures.extend(vec![failure; times])
             }
-            Turn::Refit => life.refit(),
-            Turn::Ask => life.ask(),
-            Turn::Restart(gently) => life.restart(gently),
-            Turn::ClockSet(secs, ask) => {
-                life.set_clock(Span::from_secs(secs));
-                if ask {
-                    life.ask();
+            RunEvent::Gap => run.environment.publisher.gap = true,
+            RunEvent::Redirects(yes) => run.environment.publisher.redirects_to = yes.then(|| host(1)),
+            RunEvent::NeighbourThrottled(mins) => {
+                run.environment.neighbour_throttled = Some(mins.map(Span::from_mins))
+            }
+            RunEvent::Refit => run.refit(),
+            RunEvent::Request => run.request(),
+            RunEvent::Restart(gently) => run.restart(gently),
+            RunEvent::ClockSet(secs, request) => {
+                run.set_clock(Span::from_secs(secs));
+                if request {
+                    run.request();
                 }
             }
-            Turn::Reload(budget, own, policy) => life.reload(budget, own, policy),
-            Turn::Bursts(burst) => life.set_burst(burst),
-            Turn::Move(host, strange) => life.relocate(host, strange),
-            Turn::Remove => life.remove(),
-            Turn::PutBack(budget, policy) => life.put_back(budget, policy),
+            RunEvent::Reload(budget, own, policy) => run.reload(budget, own, policy),
+            RunEvent::Bursts(burst) => run.set_burst(burst),
+            RunEvent::Move(host, strange) => run.relocate(host, strange),
+            RunEvent::Remove => run.remove(),
+            RunEvent::PutBack(budget, policy) => run.put_back(budget, policy),
         }
     }
-    life.drain();
-    life.check_recording();
-    life.side.ledger.tally
+    run.drain();
+    run.check_recording();
+    run.environment.checker.tally
 }
 
 proptest! {
     #![proptest_config(Config { cases: 200, failure_persistence: None, ..Config::default() })]
 
-    /// In real time: never more than n within T, never two closer than δ, nothing before a hint, a plea
-    /// for rest or a backoff allows it; and what is said of bursts, silences and policies makes sense.
+    /// In real time: at most n probes within T, no two closer than δ, none before a hint, a pause or a
+    /// backoff ends. The notes of bursts, silences and policies are consistent.
     #[test]
-    fn no_life_breaks_a_promise(birth in births(), turns in turns()) {
-        live(&birth, turns);
+    fn no_random_run_breaks_a_limit(setup in setups(), events in events()) {
+        run_events(&setup, events);
     }
 }
 
-/// The same lives every time, so that what there is in them can be counted.
+/// The same runs every time, so that their events can be counted.
 #[test]
-fn lives_are_not_dull() {
+fn random_runs_are_varied() {
     let all = RefCell::new(Tally::new());
     let config = Config { cases: 80, failure_persistence: None, ..Config::default() };
     let same = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
-    let lived = TestRunner::new_with_rng(config, same).run(&(births(), turns()), |(birth, turns)| {
-        for (what, times) in live(&birth, turns) {
+    let finished = TestRunner::new_with_rng(config, same).run(&(setups(), events()), |(setup, events)| {
+        for (what, times) in run_events(&setup, events) {
             *all.borrow_mut().entry(what).or_default() += times;
         }
         Ok(())
     });
-    lived.unwrap();
+    finished.unwrap();
     let all = all.into_inner();
     println!("{all:#?}");
     for (what, at_least) in [
         ("planned probes", 100),
-        ("looks by deadline", 5),
-        ("chases", 50),
+        ("probes by deadline", 5),
+        ("burst probes", 50),
         ("deferred probes", 50),
-        ("probes by hand", 5),
+        ("manual probes", 5),
         ("hurried probes", 1),
         ("plans adopted", 100),
         ("plans stale", 5),
@@ -248,11 +253,11 @@ fn lives_are_not_dull() {
         ("spoke again", 3),
         ("failures", 50),
         ("host pauses", 10),
-        ("refused by hand", 10),
+        ("refused manual probes", 10),
         ("removals", 3),
         ("restarts", 10),
         ("lost", 2),
-        ("recalled", 1),
+        ("cancelled", 1),
     ] {
         assert!(all.get(what).is_some_and(|&times| times >= at_least), "{what}: {:?}", all.get(what));
     }

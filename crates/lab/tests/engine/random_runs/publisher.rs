@@ -1,4 +1,4 @@
-//! The other side: a source that updates when it likes, asks for what it likes, and fails at times.
+//! A simulated source with random updates, hints and failures.
 
 use std::collections::VecDeque;
 
@@ -17,13 +17,13 @@ pub struct Publisher {
     /// Updates carry their dates.
     pub dated: bool,
     pub per_hour: f64,
-    /// From, until, and by how much its rate is another then.
-    pub spells: Vec<(Timestamp, Timestamp, f64)>,
+    /// Start, end and factor of changes of its rate.
+    pub rate_changes: Vec<(Timestamp, Timestamp, f64)>,
     pub hints: FeedHints,
     pub max_age: Option<Span>,
-    /// What its next answers are instead of answers.
+    /// Failures of its next answers.
     pub failures: VecDeque<Failure>,
-    /// Its next answer has nothing in common with the one before.
+    /// Its next answer has no item in common with the one before.
     pub gap: bool,
     /// Another host answers for it.
     pub redirects_to: Option<HostGroup>,
@@ -32,18 +32,18 @@ pub struct Publisher {
     chance: Stream,
 }
 
-/// What a look at it is compared with.
+/// The state of the previous probe, for comparison.
 #[derive(Debug, Clone, Copy)]
-pub struct Before {
-    /// The look before, by the clock of whoever looks.
-    pub last_look: Option<Timestamp>,
+pub struct PreviousProbe {
+    /// The time of the previous probe, by the engine's clock.
+    pub last_probe: Option<Timestamp>,
     /// The same in real time.
     pub seen_until: Timestamp,
-    /// It is another document than the one before.
+    /// The document is not the one before.
     pub strange: bool,
 }
 
-/// Updates that are drawn at most, lest a life take for ever.
+/// The maximum number of updates, to limit the run time.
 const MOST: usize = 3_000;
 /// Items that its feed holds.
 const HOLDS: usize = 12;
@@ -54,7 +54,7 @@ impl Publisher {
             kind,
             dated,
             per_hour,
-            spells: Vec::new(),
+            rate_changes: Vec::new(),
             hints: FeedHints::default(),
             max_age: None,
             failures: VecDeque::new(),
@@ -66,15 +66,15 @@ impl Publisher {
         }
     }
 
-    /// Its rate then, and until when that is so.
+    /// Its rate at that time, and the time of the next change.
     fn rate(&self, at: Timestamp) -> (f64, Timestamp) {
-        let turns = self.spells.iter().flat_map(|&(from, until, _)| [from, until]);
-        let until = turns.filter(|&turn| turn > at).min().unwrap_or(Timestamp::MAX);
-        let factor = self.spells.iter().rev().find(|spell| spell.0 <= at && at < spell.1);
-        (self.per_hour * factor.map_or(1.0, |spell| spell.2), until)
+        let changes = self.rate_changes.iter().flat_map(|&(from, until, _)| [from, until]);
+        let until = changes.filter(|&change| change > at).min().unwrap_or(Timestamp::MAX);
+        let factor = self.rate_changes.iter().rev().find(|change| change.0 <= at && at < change.1);
+        (self.per_hour * factor.map_or(1.0, |change| change.2), until)
     }
 
-    /// Draws what it publishes until `now`.
+    /// Draws its updates until `now`.
     fn publish(&mut self, now: Timestamp) {
         let mut at = self.drawn_until;
         while at < now && self.updates.len() < MOST {
@@ -89,13 +89,13 @@ impl Publisher {
         self.drawn_until = now;
     }
 
-    /// What it answers at `now`, where the clock of whoever asks is `ahead`; with what was seen, if it
-    /// said more than that nothing has changed.
+    /// Its answer at `now`, if the engine's clock is ahead by `ahead`. The observation is `None` if the
+    /// document is not modified.
     pub fn answer(
         &mut self,
         now: Timestamp,
         ahead: Span,
-        before: &Before,
+        before: &PreviousProbe,
     ) -> Result<(ProbeAnswer, Option<Observation>), Failure> {
         self.publish(now);
         if let Some(failure) = self.failures.pop_front() {
@@ -108,7 +108,7 @@ impl Publisher {
             _ => {}
         }
         let answered = ProbeAnswer { fresh_for: self.max_age, ..ProbeAnswer::default() };
-        let seen = self.look(now, ahead, before);
+        let seen = self.observe(now, ahead, before);
         let Some(seen) = seen else { return Ok((answered, None)) };
         let dated = seen.present.iter().filter(|item| item.dated.is_some()).count();
         let answered = ProbeAnswer {
@@ -122,7 +122,7 @@ impl Publisher {
         Ok((answered, Some(seen)))
     }
 
-    fn look(&mut self, now: Timestamp, ahead: Span, before: &Before) -> Option<Observation> {
+    fn observe(&mut self, now: Timestamp, ahead: Span, before: &PreviousProbe) -> Option<Observation> {
         let by_clock = |at: Timestamp| at + ahead;
         let there = self.updates.iter().rev().take(HOLDS);
         let present: Vec<Present> = there
@@ -137,7 +137,7 @@ impl Publisher {
         if self.kind == SourceKind::Page {
             seen.page = Some(PageText { title: None, text: String::new(), fingerprint: 0 });
         }
-        let Some(last_look) = before.last_look.filter(|_| !before.strange) else {
+        let Some(last_probe) = before.last_probe.filter(|_| !before.strange) else {
             seen.first_contact = true;
             return Some(seen);
         };
@@ -149,8 +149,8 @@ impl Publisher {
         };
         let shown = &news[news.len().saturating_sub(shown)..];
         seen.gap = self.kind == SourceKind::Feed && std::mem::take(&mut self.gap) && !shown.is_empty();
-        // As observe::compare has it: a date counts if it lies between the two looks.
-        let (from, until) = (last_look.min(by_clock(now)), by_clock(now));
+        // As in `observe::compare`: a date counts if it lies between the two probes.
+        let (from, until) = (last_probe.min(by_clock(now)), by_clock(now));
         for &at in shown {
             let date = by_clock(at);
             let good = self.dated && from <= date && date <= until && self.chance.unit() < 0.95;

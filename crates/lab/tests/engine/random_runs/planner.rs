@@ -1,4 +1,4 @@
-//! Plans as the daemon makes them: by what is known of a source's rhythm, and where that is from.
+//! Plans as the daemon builds them, from the rhythm of a source and its origin.
 
 use tidewatch_core::engine::event::MadePlan;
 use tidewatch_core::model::aggregate::RateOrigin;
@@ -7,7 +7,7 @@ use tidewatch_core::model::steps::Steps;
 use tidewatch_core::planning::build::PlanOrder;
 use tidewatch_core::planning::build::{self, KnownRhythm, PlanParams};
 
-/// What is known of a source's rhythm.
+/// The known rhythm of a source.
 #[derive(Debug, Clone)]
 pub struct KnownRate {
     pub rate: Rate,

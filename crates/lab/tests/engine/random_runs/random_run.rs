@@ -1,5 +1,5 @@
-//! One life: a source and a quiet neighbour on its host, watched by an engine that is driven as the daemon
-//! drives it, with a store that keeps what the daemon's keeps.
+//! One run: a source and a quiet neighbour on its host, probed by an engine. The engine is driven as in the
+//! daemon, and the simulated store keeps the same state.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,14 +37,14 @@ use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 use tidewatch_lab::driver::{Pending, SimulatedWorld};
 
-use super::account::Ledger;
+use super::checker::PolitenessChecker;
 use super::planner::{self, KnownRate};
-use super::publisher::{Before, Publisher};
+use super::publisher::{PreviousProbe, Publisher};
 
 pub const ONE: SourceId = SourceId(1);
 pub const NEIGHBOUR: SourceId = SourceId(2);
 const HALF_LIFE: Span = Span::from_days(56);
-/// A burst that lasts longer is a change. A week would outlast most lives.
+/// A burst that lasts longer is a change. A week would be longer than most runs.
 const CYCLE: Span = Span::from_days(1);
 
 pub fn start() -> Timestamp {
@@ -56,28 +56,28 @@ pub fn host(number: usize) -> HostGroup {
     HostGroup { key: Arc::from(key), public }
 }
 
-/// What the store keeps for a look.
+/// The stored state for the next probe.
 #[derive(Debug, Clone)]
-struct Mind {
+struct StoredProbeState {
     beliefs: SourceModel,
-    before: Before,
+    before: PreviousProbe,
     newest: Option<Timestamp>,
 }
 
-/// What a probe on its way saw, and what will be stored of it.
+/// The result of a probe in flight, and the state to be stored.
 #[derive(Debug)]
 struct Seen {
     /// In real time.
     started: Timestamp,
     answered_by: Option<HostGroup>,
     result: Result<ProbeAnswer, Failure>,
-    mind: Option<Mind>,
+    stored: Option<StoredProbeState>,
     watched: bool,
 }
 
-/// How a life begins.
+/// The setup of a run.
 #[derive(Debug, Clone)]
-pub struct Birth {
+pub struct RunSetup {
     pub seed: u64,
     pub terms: Terms,
     pub burst: BurstTerms,
@@ -91,9 +91,9 @@ pub struct Birth {
     pub grouped: bool,
 }
 
-/// The other side of the engine: network, publisher, store and planner.
-pub struct Side {
-    pub ledger: Ledger,
+/// The environment of the engine: network, publisher, store and planner.
+pub struct Environment {
+    pub checker: PolitenessChecker,
     pub publisher: Publisher,
     pub neighbour_throttled: Option<Option<Span>>,
     /// How far the clock is ahead of real time.
@@ -102,11 +102,11 @@ pub struct Side {
     /// The host that the source is on.
     host: HostGroup,
     seen: BTreeMap<SourceId, Seen>,
-    mind: Mind,
+    stored: StoredProbeState,
     rate: Option<KnownRate>,
-    /// What is stored of the source while it is off the list.
-    shelf: Option<SourceMemory>,
-    /// When logged probes began and ended, in real time.
+    /// The stored memory of the source while it is removed.
+    removed_memory: Option<SourceMemory>,
+    /// Start and end of logged probes, in real time.
     log: BTreeMap<SourceId, Vec<(Timestamp, Timestamp)>>,
     hosts: BTreeMap<Arc<str>, (HostGroup, Option<Timestamp>, Span)>,
     chance: Stream,
@@ -114,26 +114,26 @@ pub struct Side {
     answer: Option<bool>,
 }
 
-pub struct Life {
+pub struct RandomRun {
     pub engine: Engine,
-    pub side: Side,
+    pub environment: Environment,
     pending: Pending,
     pub terms: Terms,
     params: FleetParams,
-    birth: Birth,
+    setup: RunSetup,
     /// Real time.
     pub now: Timestamp,
-    /// When it was due before someone requested a probe, which is not stored.
-    due_unasked: (Due, Reason),
+    /// Its due time before a manual request, which is not stored.
+    due_before_request: (Due, Reason),
 }
 
-impl SimulatedWorld for Side {
+impl SimulatedWorld for Environment {
     fn probe(&mut self, attempt: &Attempt, clock: Timestamp) -> ProbeReport {
         let now = clock - self.ahead;
-        self.ledger.sent(attempt, now, clock);
+        self.checker.sent(attempt, now, clock);
         let slow = if self.chance.unit() < 0.05 { 1_800_000.0 } else { 4_000.0 };
         let took = Span::from_millis((self.chance.unit() * slow) as i64);
-        let seen = if attempt.source == ONE { self.look(now) } else { self.look_at_neighbour(now) };
+        let seen = if attempt.source == ONE { self.probe_source(now) } else { self.probe_neighbour(now) };
         let (answered_by, result) = (seen.answered_by.clone(), seen.result.clone());
         self.seen.insert(attempt.source, seen);
         let (source, started, finished) = (attempt.source, clock, clock + took);
@@ -160,93 +160,93 @@ impl SimulatedWorld for Side {
         let now = clock - self.ahead;
         match action {
             Action::Persist(Persist::Started(attempts)) => {
-                attempts.iter().for_each(|attempt| self.ledger.ordered(attempt.source, now));
+                attempts.iter().for_each(|attempt| self.checker.assigned(attempt.source, now));
             }
-            Action::Persist(Persist::Cancelled(_)) => self.ledger.count("recalled"),
+            Action::Persist(Persist::Cancelled(_)) => self.checker.count("cancelled"),
             Action::Persist(Persist::Ended(result)) => self.keep(result, now),
-            Action::Persist(Persist::Note { source, note, .. }) => self.ledger.noted(*source, note),
+            Action::Persist(Persist::Note { source, note, .. }) => self.checker.noted(*source, note),
             Action::Persist(Persist::Plans(plans)) => {
-                plans.iter().for_each(|_| self.ledger.count("plans adopted"));
+                plans.iter().for_each(|_| self.checker.count("plans adopted"));
             }
             Action::Answer { answer, .. } => {
                 self.answer = Some(answer.is_ok());
                 match answer {
-                    Ok(()) => self.ledger.asked(ONE),
-                    Err(_) => self.ledger.count("refused by hand"),
+                    Ok(()) => self.checker.requested(ONE),
+                    Err(_) => self.checker.count("refused manual probes"),
                 }
             }
-            Action::Log { note: Note::PlanStale, .. } => self.ledger.count("plans stale"),
+            Action::Log { note: Note::PlanStale, .. } => self.checker.count("plans stale"),
             _ => {}
         }
     }
 }
 
-impl Side {
-    fn look_at_neighbour(&mut self, started: Timestamp) -> Seen {
+impl Environment {
+    fn probe_neighbour(&mut self, started: Timestamp) -> Seen {
         let result = match self.neighbour_throttled.take() {
             Some(retry_after) => Err(Failure::Throttled { retry_after }),
             None if self.chance.unit() < 0.1 => Err(Failure::Unreachable),
             None => Ok(ProbeAnswer::default()),
         };
-        Seen { started, answered_by: None, result, mind: None, watched: true }
+        Seen { started, answered_by: None, result, stored: None, watched: true }
     }
 
-    fn look(&mut self, started: Timestamp) -> Seen {
-        let mut mind = self.mind.clone();
-        let answer = self.publisher.answer(started, self.ahead, &mind.before);
+    fn probe_source(&mut self, started: Timestamp) -> Seen {
+        let mut stored = self.stored.clone();
+        let answer = self.publisher.answer(started, self.ahead, &stored.before);
         let silent = matches!(answer, Err(Failure::Interrupted | Failure::Unreachable));
         let answered_by = self.publisher.redirects_to.clone().filter(|_| !silent);
         let answered_by = answered_by.or((!silent).then(|| self.host.clone()));
         let (mut answered, seen) = match answer {
             Err(failure) => {
-                return Seen { started, answered_by, result: Err(failure), mind: None, watched: true };
+                return Seen { started, answered_by, result: Err(failure), stored: None, watched: true };
             }
             Ok(answer) => answer,
         };
         let (kind, now) = (self.publisher.kind, started + self.ahead);
-        let last = mind.before.last_look;
-        let look = ProbedUpdates { kind, last, now, seen: seen.as_ref(), except: None };
+        let last = stored.before.last_probe;
+        let probed = ProbedUpdates { kind, last, now, seen: seen.as_ref(), except: None };
         let rate = self.rate.as_ref().map(|known| (&known.rate, known.updates));
         let bursts = BurstParams { test: self.test, ..BurstParams::default() };
-        let prior = PriorKnowledge { rate, bursts, cycle: CYCLE, newest: mind.newest };
-        answered.model = learn_from_probe(&mut mind.beliefs, &look, &prior, None);
+        let prior = PriorKnowledge { rate, bursts, cycle: CYCLE, newest: stored.newest };
+        answered.model = learn_from_probe(&mut stored.beliefs, &probed, &prior, None);
         let strange = last.is_none() || seen.as_ref().is_some_and(|seen| seen.first_contact);
-        mind.before = Before { last_look: Some(now), seen_until: started, strange: false };
+        stored.before = PreviousProbe { last_probe: Some(now), seen_until: started, strange: false };
         let watched = rate.is_some_and(|(_, updates)| updates >= WELL_FOUNDED) && !strange;
-        Seen { started, answered_by, result: Ok(answered), mind: Some(mind), watched }
+        Seen { started, answered_by, result: Ok(answered), stored: Some(stored), watched }
     }
 
-    /// Stores what came of a probe.
+    /// Stores the result of a probe.
     fn keep(&mut self, ended: &ProbeResult, now: Timestamp) {
         let id = ended.source;
         let mut seen = self.seen.remove(&id).unwrap();
         if ended.discarded {
-            (seen.result, seen.mind, seen.answered_by) = (Err(Failure::Interrupted), None, None);
+            (seen.result, seen.stored, seen.answered_by) = (Err(Failure::Interrupted), None, None);
         }
         self.log.entry(id).or_default().push((seen.started, now));
-        self.ledger.ended(id, now, seen.answered_by.as_ref(), &seen.result, &ended.notes);
-        ended.notes.iter().for_each(|note| self.ledger.noted(id, note));
+        self.checker.ended(id, now, seen.answered_by.as_ref(), &seen.result, &ended.notes);
+        ended.notes.iter().for_each(|note| self.checker.noted(id, note));
         if id == ONE && seen.result.is_ok() {
-            self.ledger.remembered(id, &ended.memory, seen.watched);
+            self.checker.remembered(id, &ended.memory, seen.watched);
         }
-        if let Some(asks) = &ended.host {
-            let asked = (asks.host.clone(), asks.paused_until, asks.crawl_delay);
-            self.hosts.insert(asks.host.key.clone(), asked);
+        if let Some(limits) = &ended.host {
+            let stored_limits = (limits.host.clone(), limits.paused_until, limits.crawl_delay);
+            self.hosts.insert(limits.host.key.clone(), stored_limits);
         }
-        if let Some(mind) = seen.mind {
-            self.mind = Mind { newest: ended.memory.burst.newest, ..mind };
+        if let Some(stored) = seen.stored {
+            self.stored = StoredProbeState { newest: ended.memory.burst.newest, ..stored };
         }
-        if id == ONE && self.shelf.is_some() {
-            self.shelf = Some(ended.memory.clone());
+        if id == ONE && self.removed_memory.is_some() {
+            self.removed_memory = Some(ended.memory.clone());
         }
     }
 
-    /// What is believed, from the bytes that are stored of it.
-    fn recall_beliefs(&mut self) {
+    /// Reads the models back from their stored bytes.
+    fn reload_models(&mut self) {
         let history = |history: &History| {
             History::from_bytes(&history.to_bytes(), history.zone().clone(), HALF_LIFE).unwrap()
         };
-        let SourceModel { history: evidence, watch, post_burst, update_times } = &self.mind.beliefs;
+        let SourceModel { history: evidence, watch, post_burst, update_times } = &self.stored.beliefs;
         let stored = SourceModel {
             history: history(evidence),
             watch: BurstDetector::from_bytes(&watch.to_bytes()).unwrap(),
@@ -255,16 +255,16 @@ impl Side {
                 .map(|post_burst| PostBurstEvidence::from_bytes(&post_burst.to_bytes(), evidence).unwrap()),
             update_times: UpdateTimes::from_bytes(&update_times.to_bytes()).unwrap(),
         };
-        assert_eq!(stored, self.mind.beliefs);
-        self.mind.beliefs = stored;
+        assert_eq!(stored, self.stored.beliefs);
+        self.stored.beliefs = stored;
     }
 }
 
-impl Life {
-    pub fn new(birth: &Birth) -> Self {
-        let Birth { seed, per_hour, known, .. } = *birth;
-        let kind = if birth.page { SourceKind::Page } else { SourceKind::Feed };
-        let params = FleetParams { burst: birth.burst, ..FleetParams::default() };
+impl RandomRun {
+    pub fn new(setup: &RunSetup) -> Self {
+        let RunSetup { seed, per_hour, known, .. } = *setup;
+        let kind = if setup.page { SourceKind::Page } else { SourceKind::Feed };
+        let params = FleetParams { burst: setup.burst, ..FleetParams::default() };
         let mut history = History::new(TimeZone::UTC, HALF_LIFE, start());
         if known {
             let gap = Span::from_millis((3.6e6 / per_hour) as i64);
@@ -273,59 +273,59 @@ impl Life {
         }
         let rate = known.then(|| KnownRate {
             rate: Rate::constant(per_hour),
-            origin: if birth.grouped { RateOrigin::Blend } else { RateOrigin::Individual },
+            origin: if setup.grouped { RateOrigin::Blend } else { RateOrigin::Individual },
             updates: 40,
         });
-        let before = Before { last_look: None, seen_until: start(), strange: false };
-        let side = Side {
-            ledger: Ledger::new(birth.burst),
-            publisher: Publisher::new(seed, kind, birth.dated, per_hour, start()),
+        let before = PreviousProbe { last_probe: None, seen_until: start(), strange: false };
+        let environment = Environment {
+            checker: PolitenessChecker::new(setup.burst),
+            publisher: Publisher::new(seed, kind, setup.dated, per_hour, start()),
             neighbour_throttled: None,
             ahead: Span::ZERO,
-            test: birth.test,
-            host: birth.terms.host.clone(),
+            test: setup.test,
+            host: setup.terms.host.clone(),
             seen: BTreeMap::new(),
-            mind: Mind { beliefs: SourceModel::new(history), before, newest: None },
+            stored: StoredProbeState { beliefs: SourceModel::new(history), before, newest: None },
             rate,
-            shelf: None,
+            removed_memory: None,
             log: BTreeMap::new(),
             hosts: BTreeMap::new(),
             chance: Stream::new(seed, "world"),
             answer: None,
         };
-        let mut life = Self {
+        let mut run = Self {
             engine: Loader::new(params.clone(), seed, start()).finish(),
-            side,
+            environment,
             pending: Pending::default(),
-            terms: birth.terms.clone(),
+            terms: setup.terms.clone(),
             params,
-            birth: birth.clone(),
+            setup: setup.clone(),
             now: start(),
-            due_unasked: Default::default(),
+            due_before_request: Default::default(),
         };
         let updates = if known { 40 } else { 0 };
         let memory = SourceMemory { known_updates: updates, ..SourceMemory::default() };
-        life.side.ledger.open(ONE, &life.terms, updates);
-        life.side.ledger.open(NEIGHBOUR, &neighbour_terms(), 0);
-        let known = vec![life.known(ONE, memory), life.known(NEIGHBOUR, SourceMemory::default())];
-        life.begin(known);
-        life
+        run.environment.checker.open(ONE, &run.terms, updates);
+        run.environment.checker.open(NEIGHBOUR, &neighbour_terms(), 0);
+        let known = vec![run.known(ONE, memory), run.known(NEIGHBOUR, SourceMemory::default())];
+        run.begin(known);
+        run
     }
 
-    /// Begins with what is stored.
+    /// Starts from the stored state.
     fn begin(&mut self, known: Vec<KnownSource>) {
-        let mut loader = Loader::new(self.params.clone(), self.birth.seed, self.clock());
-        for (host, paused_until, crawl_delay) in self.side.hosts.values() {
+        let mut loader = Loader::new(self.params.clone(), self.setup.seed, self.clock());
+        for (host, paused_until, crawl_delay) in self.environment.hosts.values() {
             loader.host(host, *paused_until, *crawl_delay);
         }
         loader.sources(known);
         self.check_recording();
         (self.engine, self.pending) = (loader.finish(), Pending::default());
         self.pending.record(&self.engine);
-        self.tell(EngineEvent::Tick);
+        self.deliver(EngineEvent::Tick);
     }
 
-    /// What was recorded so far is answered in the same way again.
+    /// A replay of the recording so far has the same actions.
     pub fn check_recording(&self) {
         if !self.pending.recorded().is_empty() {
             let replayed = replay(self.pending.recorded()).unwrap();
@@ -334,12 +334,12 @@ impl Life {
     }
 
     pub fn clock(&self) -> Timestamp {
-        self.now + self.side.ahead
+        self.now + self.environment.ahead
     }
 
-    fn tell(&mut self, event: EngineEvent) {
+    fn deliver(&mut self, event: EngineEvent) {
         let clock = self.clock();
-        self.pending.tell(&mut self.engine, &mut self.side, clock, event);
+        self.pending.deliver(&mut self.engine, &mut self.environment, clock, event);
     }
 
     fn known(&self, id: SourceId, memory: SourceMemory) -> KnownSource {
@@ -348,66 +348,68 @@ impl Life {
         KnownSource { id, terms, memory, probes, answered_by: None, moved: Moved::Same }
     }
 
-    /// What the store is asked for: probes that began within T and an hour, and when they ended.
+    /// As read from the store: the end times of the probes that started within T and an hour.
     pub fn probes_since(&self, id: SourceId, per: Span) -> Vec<Timestamp> {
         let since = self.now - per - Span::from_hours(1);
-        let all = self.side.log.get(&id).into_iter().flatten();
-        all.filter(|probe| probe.0 >= since).map(|probe| probe.1 + self.side.ahead).collect()
+        let all = self.environment.log.get(&id).into_iter().flatten();
+        all.filter(|probe| probe.0 >= since).map(|probe| probe.1 + self.environment.ahead).collect()
     }
 
-    /// Lets time pass.
+    /// Advances time.
     pub fn pass(&mut self, span: Span) {
         let clock = self.clock();
-        self.pending.run(&mut self.engine, &mut self.side, clock, clock + span);
+        self.pending.run(&mut self.engine, &mut self.environment, clock, clock + span);
         self.now += span;
     }
 
-    /// Lets time pass until the next probe is sent, if that is soon.
-    pub fn launch(&mut self) {
+    /// Advances time until the next probe is sent, if that is soon.
+    pub fn wait_for_probe(&mut self) {
         let next = self.engine.next_start().map(|at| at - self.clock());
         if let Some(wait) = next.filter(|&wait| wait < Span::from_hours(12)) {
             self.pass(wait.max(Span::ZERO));
         }
     }
 
-    /// Awaits what is on its way; nothing more is sent.
+    /// Waits for the probes in flight; no other probe is sent.
     pub fn drain(&mut self) {
         let clock = self.clock();
-        self.now = self.pending.drain(&mut self.engine, &mut self.side, clock) - self.side.ahead;
+        self.now =
+            self.pending.drain(&mut self.engine, &mut self.environment, clock) - self.environment.ahead;
     }
 
-    pub fn ask(&mut self) {
+    pub fn request(&mut self) {
         let due = self.engine.memory(ONE).map(|memory| (memory.due, memory.reason));
-        self.side.answer = None;
-        self.tell(EngineEvent::ProbeRequested { source: ONE, request: 1 });
-        if self.side.answer == Some(true) {
-            self.due_unasked = due.filter(|due| due.1 != Reason::Manual).unwrap_or(self.due_unasked);
+        self.environment.answer = None;
+        self.deliver(EngineEvent::ProbeRequested { source: ONE, request: 1 });
+        if self.environment.answer == Some(true) {
+            self.due_before_request =
+                due.filter(|due| due.1 != Reason::Manual).unwrap_or(self.due_before_request);
         }
     }
 
     pub fn refit(&mut self) {
-        let history = &self.side.mind.beliefs.history;
+        let history = &self.environment.stored.beliefs.history;
         if history.span().is_some() {
             let evidence = history.evidence(self.clock());
             let rate = fit(&evidence, &WeeklyPrior::flat(level(&evidence)), &TimeZone::UTC).rate;
-            let origin = if self.birth.grouped { RateOrigin::Blend } else { RateOrigin::Individual };
-            self.side.rate = Some(KnownRate { rate, origin, updates: history.seen() });
-            self.tell(EngineEvent::RatesFitted(vec![ONE, NEIGHBOUR]));
+            let origin = if self.setup.grouped { RateOrigin::Blend } else { RateOrigin::Individual };
+            self.environment.rate = Some(KnownRate { rate, origin, updates: history.seen() });
+            self.deliver(EngineEvent::RatesFitted(vec![ONE, NEIGHBOUR]));
         }
     }
 
     pub fn set_clock(&mut self, by: Span) {
-        self.side.ahead = self.side.ahead + by;
-        if let Due::At(at) = &mut self.due_unasked.0 {
+        self.environment.ahead = self.environment.ahead + by;
+        if let Due::At(at) = &mut self.due_before_request.0 {
             *at += by;
         }
         self.pending.shift(by);
-        if let Some(shelf) = &mut self.side.shelf {
-            shelf.shift(by);
+        if let Some(removed_memory) = &mut self.environment.removed_memory {
+            removed_memory.shift(by);
         }
-        let hosts = self.side.hosts.values_mut();
+        let hosts = self.environment.hosts.values_mut();
         hosts.for_each(|host| host.1 = host.1.map(|at| at + by));
-        self.tell(EngineEvent::ClockSet { by });
+        self.deliver(EngineEvent::ClockSet { by });
     }
 
     /// A configuration that changes nothing.
@@ -417,18 +419,18 @@ impl Life {
     }
 
     fn configure(&mut self, new: Configuration) {
-        self.tell(EngineEvent::Configured(Box::new(new)));
+        self.deliver(EngineEvent::Configured(Box::new(new)));
     }
 
     pub fn set_burst(&mut self, burst: BurstTerms) {
         self.params.burst = burst;
-        self.side.ledger.set_burst(burst);
+        self.environment.checker.set_burst(burst);
         self.configure(Configuration { replan: true, ..self.same() });
     }
 
-    /// Reads the configuration again. What was logged is read a little before anything is changed.
+    /// Reads the configuration again. The log is read shortly before the change.
     pub fn reload(&mut self, budget: Budget, own_budget: bool, policy: Policy) {
-        if self.side.shelf.is_some() {
+        if self.environment.removed_memory.is_some() {
             return;
         }
         let host = self.terms.host.clone();
@@ -437,24 +439,24 @@ impl Life {
         let probes = if longer { self.probes_since(ONE, budget.per) } else { Vec::new() };
         self.pass(Span::from_secs(20));
         let changed = vec![Changed { id: ONE, terms: terms.clone(), moved: Moved::Same, probes }];
-        self.side.ledger.regranted(ONE, &terms);
+        self.environment.checker.terms_changed(ONE, &terms);
         self.terms = terms;
         self.configure(Configuration { changed, ..self.same() });
     }
 
-    /// It has another address, where the same document is or another.
+    /// It has another address, with the same document or another.
     pub fn relocate(&mut self, number: usize, strange: bool) {
-        if self.side.shelf.is_some() {
+        if self.environment.removed_memory.is_some() {
             return;
         }
         self.terms.host = host(number);
-        self.side.host = host(number);
+        self.environment.host = host(number);
         let (terms, moved, probes) = (self.terms.clone(), Moved::Elsewhere, Vec::new());
-        self.side.publisher.redirects_to = None;
-        self.side.mind.before.strange |= strange;
-        self.side.ledger.moved(ONE);
-        self.side.ledger.regranted(ONE, &self.terms);
-        self.side.ledger.reborn(ONE);
+        self.environment.publisher.redirects_to = None;
+        self.environment.stored.before.strange |= strange;
+        self.environment.checker.moved(ONE);
+        self.environment.checker.terms_changed(ONE, &self.terms);
+        self.environment.checker.reset_policy(ONE);
         self.configure(Configuration {
             changed: vec![Changed { id: ONE, terms, moved, probes }],
             ..self.same()
@@ -462,26 +464,26 @@ impl Life {
     }
 
     pub fn remove(&mut self) {
-        if self.side.shelf.is_none() {
-            self.side.shelf = self.engine.memory(ONE).cloned();
-            self.side.ledger.count("removals");
+        if self.environment.removed_memory.is_none() {
+            self.environment.removed_memory = self.engine.memory(ONE).cloned();
+            self.environment.checker.count("removals");
             self.configure(Configuration { removed: vec![ONE], ..self.same() });
         }
     }
 
-    /// Puts it back on the list, as the store keeps it: it is due when the engine says so.
+    /// Adds it again from the store. The engine sets its due time.
     pub fn put_back(&mut self, budget: Budget, policy: Policy) {
-        let Some(mut memory) = self.side.shelf.take() else { return };
+        let Some(mut memory) = self.environment.removed_memory.take() else { return };
         self.terms = Terms { budget, policy, ..self.terms.clone() };
         (memory.state, memory.due, memory.reason) =
             (SourceState::Learning, Due::Unscheduled, Reason::default());
-        self.side.ledger.returned(ONE, &self.terms, &memory);
+        self.environment.checker.returned(ONE, &self.terms, &memory);
         let added = vec![self.known(ONE, memory)];
         self.configure(Configuration { added, ..self.same() });
     }
 
-    /// Stops and begins again with what is stored. What was in progress is awaited or lost; what was lost
-    /// counts all the same.
+    /// Stops and starts again from the stored state. Probes in flight are completed or lost; lost probes
+    /// count too.
     pub fn restart(&mut self, gently: bool) {
         if gently {
             self.drain();
@@ -493,28 +495,28 @@ impl Life {
                     lost.extend(sources.iter().map(|&source| (source, self.now)));
                 }
                 EngineEvent::ProbeEnded(report) => {
-                    lost.push((report.source, report.started - self.side.ahead))
+                    lost.push((report.source, report.started - self.environment.ahead))
                 }
                 _ => {}
             }
         }
         for (source, started) in lost {
-            self.side.log.entry(source).or_default().push((started, self.now));
-            self.side.ledger.cut_off(source, self.now);
-            self.side.ledger.count("lost");
+            self.environment.log.entry(source).or_default().push((started, self.now));
+            self.environment.checker.cut_off(source, self.now);
+            self.environment.checker.count("lost");
         }
-        self.side.seen.clear();
-        self.side.recall_beliefs();
+        self.environment.seen.clear();
+        self.environment.reload_models();
         let mut known = vec![self.known(NEIGHBOUR, self.engine.memory(NEIGHBOUR).unwrap().clone())];
-        if self.side.shelf.is_none() {
+        if self.environment.removed_memory.is_none() {
             let mut memory = self.engine.memory(ONE).unwrap().clone();
             if memory.reason == Reason::Manual {
-                (memory.due, memory.reason) = self.due_unasked;
+                (memory.due, memory.reason) = self.due_before_request;
             }
             known.push(self.known(ONE, memory));
         }
-        self.side.ledger.restarted();
-        self.side.ledger.count("restarts");
+        self.environment.checker.restarted();
+        self.environment.checker.count("restarts");
         self.begin(known);
     }
 }

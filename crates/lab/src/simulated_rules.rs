@@ -1,4 +1,4 @@
-//! The rules of profiles in a simulation: their matches on traces, and how well probes served them.
+//! The rules of profiles in a simulation: their matches on traces, and how well probes met them.
 //!
 //! A trace has times and no text, so conditions are evaluated on updates with empty title, link and text.
 //! Must not know the policy, nor where rules are written.
@@ -37,9 +37,9 @@ pub struct SimulatedRules {
     pub parts: BTreeMap<String, Box<[RulePart]>>,
 }
 
-/// How well a rule was served by the probes of one policy.
+/// How well a rule was met by the probes of one policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RuleService {
+pub struct RuleScore {
     /// The rule's name.
     pub rule: Arc<str>,
     /// Updates it requested. A rule triggered by other sources counts one for each source to be probed.
@@ -50,7 +50,7 @@ pub struct RuleService {
     pub probes: Option<usize>,
 }
 
-impl RuleService {
+impl RuleScore {
     /// The share found in time.
     pub fn share(&self) -> Option<f64> {
         (self.waited_for > 0).then(|| self.in_time as f64 / self.waited_for as f64)
@@ -81,90 +81,90 @@ impl SimulatedRules {
         match_rules(parts, query, updates)
     }
 
-    /// How well each rule was served, from update and probe times. Updates count in the order of publication;
+    /// How well each rule was met, from update and probe times. Updates count in the order of publication;
     /// those that expire after the test span are left out.
-    pub fn served(
+    pub fn scores(
         &self,
         traces: &[Trace],
-        exams: &[TestSpan],
+        test_spans: &[TestSpan],
         probes: &[SourceProbes<'_>],
-    ) -> Vec<RuleService> {
-        let sources: Vec<Judged<'_>> = traces
+    ) -> Vec<RuleScore> {
+        let sources: Vec<ScoredSource<'_>> = traces
             .iter()
-            .zip(exams)
+            .zip(test_spans)
             .zip(probes)
-            .map(|((trace, &exam), &probes)| Judged { trace, exam, probes })
+            .map(|((trace, &test_span), &probes)| ScoredSource { trace, test_span, probes })
             .collect();
         let numbered = self.rules.iter().zip(0..);
-        numbered.map(|(rule, number)| self.serve(&rule.terms, RuleId(number), &sources)).collect()
+        numbered.map(|(rule, number)| self.score(&rule.terms, RuleId(number), &sources)).collect()
     }
 
-    fn serve(&self, terms: &RuleTerms, rule: RuleId, sources: &[Judged<'_>]) -> RuleService {
-        let part = |source: &Judged<'_>| {
+    fn score(&self, terms: &RuleTerms, rule: RuleId, sources: &[ScoredSource<'_>]) -> RuleScore {
+        let part = |source: &ScoredSource<'_>| {
             self.parts(&source.trace.name).iter().find(|part| part.rule == rule).copied()
         };
-        let asked: Vec<&Judged<'_>> =
+        let requested: Vec<&ScoredSource<'_>> =
             sources.iter().filter(|source| part(source).is_some_and(|part| part.asked)).collect();
-        let counted = |source: &Judged<'_>| match part(source).filter(|part| part.triggers) {
+        let counted = |source: &ScoredSource<'_>| match part(source).filter(|part| part.triggers) {
             Some(part) => self.counted(part, source),
             None => Vec::new(),
         };
         let every = terms.every.max(1) as usize;
         let nth = |n: &usize| (n + 1).is_multiple_of(every);
-        let mut service = RuleService {
+        let mut score = RuleScore {
             rule: Arc::clone(&terms.name),
             waited_for: 0,
             in_time: 0,
             probes: sources.iter().map(|source| source.spent_on(&terms.name)).sum(),
         };
-        let mut judge = |due: Timestamp, since: Option<Timestamp>, source: &Judged<'_>| {
-            if due <= source.exam.to {
-                service.waited_for += 1;
+        let mut count = |due: Timestamp, since: Option<Timestamp>, source: &ScoredSource<'_>| {
+            if due <= source.test_span.to {
+                score.waited_for += 1;
                 let found = since.and_then(|since| source.probed_since(since));
-                service.in_time += usize::from(found.is_some_and(|at| at <= due));
+                score.in_time += usize::from(found.is_some_and(|at| at <= due));
             }
         };
         if terms.own {
-            for source in &asked {
+            for source in &requested {
                 let times = counted(source).into_iter().enumerate().filter(|(n, _)| nth(n));
-                for (_, at) in times.filter(|&(_, at)| at > source.exam.from) {
-                    judge(source.life_ends(at, terms.life), Some(at), source);
+                for (_, at) in times.filter(|&(_, at)| at > source.test_span.from) {
+                    count(source.expires(at, terms.life), Some(at), source);
                 }
             }
-            return service;
+            return score;
         }
         let all = sources.iter().flat_map(|source| counted(source).into_iter().map(move |at| (at, source)));
-        let mut all: Vec<(Timestamp, &Judged<'_>)> = all.collect();
+        let mut all: Vec<(Timestamp, &ScoredSource<'_>)> = all.collect();
         all.sort_by_key(|&(at, _)| at);
         let triggers = all.into_iter().enumerate().filter(|(n, _)| nth(n)).map(|(_, trigger)| trigger);
-        for (at, by) in triggers.filter(|(at, by)| *at > by.exam.from) {
+        for (at, by) in triggers.filter(|(at, by)| *at > by.test_span.from) {
             // The trigger is unknown before its source was probed.
-            let (known, due) = (by.probed_since(at), by.life_ends(at, terms.life));
-            for source in asked.iter().filter(|source| source.trace.name != by.trace.name) {
-                judge(due, known, source);
+            let (known, due) = (by.probed_since(at), by.expires(at, terms.life));
+            for source in requested.iter().filter(|source| source.trace.name != by.trace.name) {
+                count(due, known, source);
             }
         }
-        service
+        score
     }
 
     /// The times of the updates that a rule counts, after the start of training.
-    fn counted(&self, part: RulePart, source: &Judged<'_>) -> Vec<Timestamp> {
+    fn counted(&self, part: RulePart, source: &ScoredSource<'_>) -> Vec<Timestamp> {
         let kind = if source.trace.page { UpdateKind::Changed } else { UpdateKind::New };
-        let watched = source.trace.events.iter().filter(|&&at| at > source.exam.begins);
+        let watched = source.trace.events.iter().filter(|&&at| at > source.test_span.begins);
         let updates: Vec<Update> =
             watched.map(|&at| Update::bare(kind, Occurred::At(at), at.as_millis().to_string())).collect();
-        self.matches(&[part], &updates).into_iter().flat_map(|told| told.counts).collect()
+        self.matches(&[part], &updates).into_iter().flat_map(|matches| matches.counts).collect()
     }
 }
 
 /// A source whose probes are scored.
-struct Judged<'j> {
-    trace: &'j Trace,
-    exam: TestSpan,
-    probes: SourceProbes<'j>,
+struct ScoredSource<'s> {
+    trace: &'s Trace,
+    test_span: TestSpan,
+    probes: SourceProbes<'s>,
 }
 
-impl Judged<'_> {
+impl ScoredSource<'_> {
     /// The first probe at or after that time.
     fn probed_since(&self, at: Timestamp) -> Option<Timestamp> {
         let times = self.probes.times;
@@ -172,7 +172,7 @@ impl Judged<'_> {
     }
 
     /// The time until which a probe finds the update of that time.
-    fn life_ends(&self, at: Timestamp, life: Lifetime) -> Timestamp {
+    fn expires(&self, at: Timestamp, life: Lifetime) -> Timestamp {
         let events = &self.trace.events;
         match life {
             Lifetime::Window(span) => at + span,
@@ -185,7 +185,7 @@ impl Judged<'_> {
 
     /// Probes of the test span that were sent because of a rule.
     fn spent_on(&self, rule: &str) -> Option<usize> {
-        let TestSpan { from, to, .. } = self.exam;
+        let TestSpan { from, to, .. } = self.test_span;
         let sent = self.probes.for_rules?.iter();
         Some(sent.filter(|(at, because)| **because == *rule && *at > from && *at <= to).count())
     }

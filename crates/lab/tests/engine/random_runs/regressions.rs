@@ -1,4 +1,4 @@
-//! What random lives have shown, each by itself.
+//! Faults that random runs have found, each as a test of its own.
 
 use tidewatch_core::engine::action::Refusal;
 use tidewatch_core::engine::constraint::Constraint;
@@ -13,7 +13,7 @@ use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::time::{Span, Timestamp};
 use tidewatch_lab::stepper::ByHand;
 
-use super::life::{ONE, host, start};
+use super::random_run::{ONE, host, start};
 
 fn hourly(per: Span) -> Budget {
     let probes = (per.as_millis() / 3_600_000) as u32;
@@ -38,7 +38,7 @@ fn known(policy: Policy, memory: SourceMemory) -> KnownSource {
     KnownSource { id: ONE, terms, memory, probes: Vec::new(), answered_by: None, moved: Moved::Same }
 }
 
-/// Sends the first probe, and brings it home.
+/// Sends the first probe, and ends it.
 fn probed(policy: Policy, result: Result<ProbeAnswer, Failure>) -> (ByHand, Timestamp) {
     let mut fleet =
         ByHand::new(FleetParams::default(), 7, start(), vec![known(policy, SourceMemory::default())]);
@@ -57,8 +57,8 @@ fn probe(fleet: &mut ByHand, at: Timestamp, result: Result<ProbeAnswer, Failure>
         crawl_delay: None,
         result,
     };
-    fleet.absorb(&report).unwrap();
-    fleet.landed(ONE, at);
+    fleet.end_probe(&report).unwrap();
+    fleet.commit_end(ONE, at);
 }
 
 fn change(fleet: &mut ByHand, budget: Budget, moved: Moved, probes: Vec<Timestamp>, now: Timestamp) {
@@ -72,7 +72,7 @@ fn a_probe_that_ended_after_the_log_was_read_counts() {
     let logged = vec![first];
     let second = fleet.memory(ONE).unwrap().due.at().unwrap();
     probe(&mut fleet, second, Ok(ProbeAnswer::default()));
-    // T is longer now, so what was logged is read; only then did the second end.
+    // T is longer now, so the log is read. The second probe ended after that.
     change(&mut fleet, hourly(Span::from_days(1)), Moved::Same, logged, second);
     assert_eq!(fleet.budget_left(ONE, second), Some(22));
     let until = second + Span::from_mins(30);
@@ -81,12 +81,12 @@ fn a_probe_that_ended_after_the_log_was_read_counts() {
 }
 
 #[test]
-fn what_a_feed_asks_for_outlasts_what_is_known_to_be_spent() {
+fn hints_of_a_feed_apply_longer_than_the_log_of_probes() {
     let weekly = FeedHints { update_period: Some(Span::from_days(7)), ..FeedHints::default() };
     let answer = ProbeAnswer { hints: Some(weekly), ..ProbeAnswer::default() };
     let (fleet, at) = probed(Policy::Uniform, Ok(answer));
     let memory = fleet.memory(ONE).unwrap().clone();
-    // Days later no probe is within T, neither at a start nor when it is put back on the list.
+    // Days later no probe is within T, neither at a start nor when the source is added again.
     let (now, until) = (at + Span::from_days(3), at + Span::from_days(7));
     let mut again =
         ByHand::new(FleetParams::default(), 7, now, vec![known(Policy::Uniform, memory.clone())]);
@@ -99,7 +99,7 @@ fn what_a_feed_asks_for_outlasts_what_is_known_to_be_spent() {
 }
 
 #[test]
-fn who_is_gone_is_asked_by_hand_and_no_more_than_that() {
+fn a_gone_source_is_probed_only_on_request() {
     let failures = [
         Failure::Interrupted,
         Failure::Refused,
@@ -116,7 +116,7 @@ fn who_is_gone_is_asked_by_hand_and_no_more_than_that() {
         let memory = fleet.memory(ONE).unwrap();
         assert_eq!((memory.state, memory.due), (SourceState::Resting, Due::Stopped), "{failure:?}");
     }
-    // Who answers is back.
+    // A source that answers is active again.
     let (mut fleet, at) = probed(Policy::Uniform, Err(Failure::Gone));
     let later = at + Span::from_days(2);
     assert_eq!(fleet.request(ONE, later), Ok(()));
@@ -125,13 +125,13 @@ fn who_is_gone_is_asked_by_hand_and_no_more_than_that() {
 }
 
 #[test]
-fn who_was_gone_is_planned_for_at_its_new_address() {
+fn a_gone_source_is_planned_again_at_its_new_address() {
     let (mut fleet, at) = probed(Policy::Plan, Err(Failure::Gone));
     fleet.rates_fitted(&[ONE], at);
     change(&mut fleet, hourly(Span::from_hours(2)), Moved::Elsewhere, Vec::new(), at);
     let orders = fleet.plan_orders();
     assert_eq!(Due::At(orders[0].input.not_before), fleet.memory(ONE).unwrap().due);
-    // So it is where it answers again.
+    // The same if it answers again.
     let (mut fleet, at) = probed(Policy::Plan, Err(Failure::Gone));
     fleet.rates_fitted(&[ONE], at);
     let later = at + Span::from_days(2);

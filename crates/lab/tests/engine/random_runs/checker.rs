@@ -1,5 +1,5 @@
-//! An account of what was asked of us and when, kept by itself: whoever reads it learns whether a probe
-//! was polite without asking those who sent it. All instants are real time, whatever the clock showed.
+//! An independent record of all limits of each source. It checks that a probe is polite without use of the
+//! engine. All instants are real time, not clock time.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -18,16 +18,16 @@ use tidewatch_core::time::{Span, Timestamp};
 
 const DAY: Span = Span::from_days(1);
 
-/// What there was, by name: to see that lives are not dull.
+/// Counts of events by name, to check that runs are varied.
 pub type Tally = BTreeMap<&'static str, usize>;
 
-/// What one source asked for, and what was sent to it.
+/// The limits of one source, and its probes.
 #[derive(Debug)]
-struct Account {
+struct SourceRecord {
     terms: Terms,
-    /// When its probes ended.
+    /// The end times of its probes.
     ends: Vec<Timestamp>,
-    /// A probe is under way, and whether it chases a burst.
+    /// A probe is under way, and whether it is a burst probe.
     under_way: Option<bool>,
     fresh_until: Option<Timestamp>,
     retry_until: Option<Timestamp>,
@@ -35,24 +35,24 @@ struct Account {
     backoff_until: Option<Timestamp>,
     hints: FeedHints,
     gone: bool,
-    asked_by_hand: bool,
+    requested_manually: bool,
     failures: u32,
     updates: u64,
-    /// Who answered last in its place.
+    /// The host that answered last in its place.
     leads_to: Option<HostGroup>,
-    /// What is due was due before its terms changed.
+    /// The due probe was due before its terms changed.
     excused: bool,
-    /// What `auto` follows, where that can be known.
+    /// The policy that `auto` follows, if known.
     follows: Option<Policy>,
-    /// Whether a burst is on, where that can be known.
+    /// Whether a burst is on, if known.
     burst: Option<bool>,
     quiet: Option<bool>,
 }
 
-/// The accounts of all sources.
+/// The records of all sources.
 #[derive(Debug)]
-pub struct Ledger {
-    accounts: HashMap<SourceId, Account>,
+pub struct PolitenessChecker {
+    records: HashMap<SourceId, SourceRecord>,
     pauses: HashMap<String, Timestamp>,
     burst: BurstTerms,
     /// Our own network is down.
@@ -60,9 +60,9 @@ pub struct Ledger {
     pub tally: Tally,
 }
 
-impl Ledger {
+impl PolitenessChecker {
     pub fn new(burst: BurstTerms) -> Self {
-        Self { accounts: HashMap::new(), pauses: HashMap::new(), burst, outage: false, tally: Tally::new() }
+        Self { records: HashMap::new(), pauses: HashMap::new(), burst, outage: false, tally: Tally::new() }
     }
 
     pub fn count(&mut self, what: &'static str) {
@@ -70,7 +70,7 @@ impl Ledger {
     }
 
     pub fn open(&mut self, id: SourceId, terms: &Terms, updates: u64) {
-        let account = Account {
+        let record = SourceRecord {
             terms: terms.clone(),
             ends: Vec::new(),
             under_way: None,
@@ -79,7 +79,7 @@ impl Ledger {
             backoff_until: None,
             hints: FeedHints::default(),
             gone: false,
-            asked_by_hand: false,
+            requested_manually: false,
             failures: 0,
             updates,
             leads_to: None,
@@ -88,50 +88,50 @@ impl Ledger {
             burst: Some(false),
             quiet: Some(false),
         };
-        self.accounts.insert(id, account);
+        self.records.insert(id, record);
     }
 
-    fn of(&mut self, id: SourceId) -> &mut Account {
-        self.accounts.get_mut(&id).unwrap()
+    fn of(&mut self, id: SourceId) -> &mut SourceRecord {
+        self.records.get_mut(&id).unwrap()
     }
 
-    /// Someone asked for a probe, and was promised one.
-    pub fn asked(&mut self, id: SourceId) {
-        self.of(id).asked_by_hand = true;
+    /// A manual probe was requested and accepted.
+    pub fn requested(&mut self, id: SourceId) {
+        self.of(id).requested_manually = true;
     }
 
-    /// A probe is ordered. What its redirects lead to is known to rest or not at this moment only.
-    pub fn ordered(&mut self, id: SourceId, now: Timestamp) {
-        if let Some(host) = &self.accounts[&id].leads_to {
+    /// A slot is assigned. A pause of the redirect target is checked at this moment only.
+    pub fn assigned(&mut self, id: SourceId, now: Timestamp) {
+        if let Some(host) = &self.records[&id].leads_to {
             let paused = self.pauses.get(&*host.key);
-            assert!(paused.is_none_or(|&until| until <= now), "{} rests until {paused:?}", host.key);
+            assert!(paused.is_none_or(|&until| until <= now), "{} is paused until {paused:?}", host.key);
         }
     }
 
-    /// A probe is sent: is that polite? Skipped hours go by the clock, all else by real time.
+    /// Checks that a sent probe is polite. Skipped hours are in clock time, all else in real time.
     pub fn sent(&mut self, order: &Attempt, now: Timestamp, clock: Timestamp) {
-        let reserve = reserve(&self.accounts[&order.source].terms, &self.burst);
-        let paused = self.pauses.get(&*self.accounts[&order.source].terms.host.key).copied();
-        let account = self.of(order.source);
-        let budget = account.terms.budget;
-        assert_eq!(account.under_way, None, "two at a time");
+        let reserve = reserve(&self.records[&order.source].terms, &self.burst);
+        let paused = self.pauses.get(&*self.records[&order.source].terms.host.key).copied();
+        let record = self.of(order.source);
+        let budget = record.terms.budget;
+        assert_eq!(record.under_way, None, "two probes at the same time");
         let recent = |since: &[Timestamp]| since.iter().filter(|&&end| now - end < budget.per).count();
-        let spent = recent(&account.ends);
-        assert!(spent < budget.probes as usize, "{spent} within T, and now another: {budget:?}");
-        if let Some(&last) = account.ends.last() {
+        let spent = recent(&record.ends);
+        assert!(spent < budget.probes as usize, "{spent} within T before this one: {budget:?}");
+        if let Some(&last) = record.ends.last() {
             for (what, apart) in [
                 ("spacing", Some(budget.min_spacing)),
-                ("ttl", account.hints.ttl),
-                ("update period", account.hints.update_period),
+                ("ttl", record.hints.ttl),
+                ("update period", record.hints.update_period),
             ] {
                 let apart = apart.unwrap_or(Span::ZERO);
                 assert!(now - last >= apart, "{what} of {apart} broken: {last} {now} {order:?}");
             }
         }
         for (what, until) in [
-            ("max-age", account.fresh_until),
-            ("retry-after", account.retry_until),
-            ("backoff", account.backoff_until),
+            ("max-age", record.fresh_until),
+            ("retry-after", record.retry_until),
+            ("backoff", record.backoff_until),
             ("host pause", paused),
         ] {
             assert!(
@@ -139,38 +139,38 @@ impl Ledger {
                 "{what} until {until:?} broken: {now} {order:?}"
             );
         }
-        let FeedHints { skip_hours, skip_days, .. } = account.hints;
+        let FeedHints { skip_hours, skip_days, .. } = record.hints;
         let hour = clock.as_millis().div_euclid(3_600_000);
-        // Hour 0 was in the night to a Thursday.
+        // Hour 0 was on a Thursday.
         let (of_day, of_week) = (hour.rem_euclid(24), (hour.div_euclid(24) + 3).rem_euclid(7));
         assert!(skip_hours >> of_day & 1 == 0 && skip_days >> of_week & 1 == 0, "skipped: {clock}");
-        assert!(!account.gone || account.asked_by_hand, "gone for good: {order:?}");
+        assert!(!record.gone || record.requested_manually, "gone for good: {order:?}");
 
-        let chases = account.terms.policy == Policy::Auto
+        let burst_probe = record.terms.policy == Policy::Auto
             && order.policy == Policy::Ttl
             && order.reason != Reason::Manual;
-        // Where items may have been lost a probe comes sooner than the reserve would have it.
-        if chases && !account.excused && order.reason != Reason::Gap {
-            assert!(reserve > 0, "a chase without a reserve: {order:?}");
+        // If items may have been lost, a probe is sooner than the reserve allows.
+        if burst_probe && !record.excused && order.reason != Reason::Gap {
+            assert!(reserve > 0, "a burst probe without a reserve: {order:?}");
         }
-        (account.asked_by_hand, account.excused, account.under_way) = (false, false, Some(chases));
-        let what = match (chases, order.reason) {
-            (true, _) => "chases",
-            (_, Reason::Manual) => "probes by hand",
+        (record.requested_manually, record.excused, record.under_way) = (false, false, Some(burst_probe));
+        let what = match (burst_probe, order.reason) {
+            (true, _) => "burst probes",
+            (_, Reason::Manual) => "manual probes",
             (_, Reason::Plan) => "planned probes",
             (_, Reason::Gap) => "hurried probes",
-            (_, Reason::MaxGap) => "looks by deadline",
+            (_, Reason::MaxGap) => "probes by deadline",
             (_, Reason::Constraint(_)) => "deferred probes",
             _ => "other probes",
         };
         self.count(what);
     }
 
-    /// A probe was sent, or might have been, and nobody heard of it again.
+    /// A probe was sent, or might have been, and its result is unknown.
     pub fn cut_off(&mut self, id: SourceId, end: Timestamp) {
-        let account = self.of(id);
-        if account.under_way.take().is_some() {
-            account.ends.push(end);
+        let record = self.of(id);
+        if record.under_way.take().is_some() {
+            record.ends.push(end);
         }
     }
 
@@ -192,17 +192,17 @@ impl Ledger {
         }
         let outage = self.outage;
         self.cut_off(id, end);
-        let account = self.of(id);
+        let record = self.of(id);
         if let Some(host) = answered_by {
-            account.leads_to = Some(host.clone()).filter(|host| *host != account.terms.host);
+            record.leads_to = Some(host.clone()).filter(|host| *host != record.terms.host);
         }
         match result {
-            Ok(answer) => account.take_answer(answer, end),
+            Ok(answer) => record.take_answer(answer, end),
             Err(failure) => {
-                let rest = account.take_failure(*failure, end, outage);
-                let asking = answered_by.unwrap_or(&account.terms.host).clone();
-                if let Some(until) = rest.filter(|_| asking.public) {
-                    let pause = self.pauses.entry(asking.key.to_string()).or_insert(until);
+                let paused_until = record.take_failure(*failure, end, outage);
+                let throttling = answered_by.unwrap_or(&record.terms.host).clone();
+                if let Some(until) = paused_until.filter(|_| throttling.public) {
+                    let pause = self.pauses.entry(throttling.key.to_string()).or_insert(until);
                     *pause = (*pause).max(until);
                     self.count("host pauses");
                 }
@@ -211,39 +211,39 @@ impl Ledger {
         }
     }
 
-    /// What was said of a source. Bursts, silences and switches each follow from the one before.
+    /// A note of a source. Bursts, silences and switches must be consistent with the notes before.
     pub fn noted(&mut self, id: SourceId, note: &Note) {
-        let account = self.of(id);
+        let record = self.of(id);
         let alternates = |was: &mut Option<bool>, is: bool| {
             assert_ne!(*was, Some(is), "twice: {note:?}");
             *was = Some(is);
         };
         let what = match note {
             Note::Burst(BurstChange::Began(_)) => {
-                alternates(&mut account.burst, true);
+                alternates(&mut record.burst, true);
                 "bursts begun"
             }
             Note::Burst(BurstChange::Ended(_)) => {
-                alternates(&mut account.burst, false);
+                alternates(&mut record.burst, false);
                 "bursts ended"
             }
             Note::Burst(BurstChange::Passed(_)) => {
-                assert_ne!(account.burst, Some(true), "within another: {note:?}");
+                assert_ne!(record.burst, Some(true), "within another: {note:?}");
                 "bursts passed"
             }
             Note::WentQuiet { .. } => {
-                alternates(&mut account.quiet, true);
+                alternates(&mut record.quiet, true);
                 "went quiet"
             }
             Note::SpokeAgain => {
-                alternates(&mut account.quiet, false);
+                alternates(&mut record.quiet, false);
                 "spoke again"
             }
             Note::PolicySwitched { from, to, .. } => {
-                assert_eq!(account.terms.policy, Policy::Auto, "{note:?}");
-                assert!(account.follows.is_none_or(|follows| follows == *from), "{note:?}");
+                assert_eq!(record.terms.policy, Policy::Auto, "{note:?}");
+                assert!(record.follows.is_none_or(|follows| follows == *from), "{note:?}");
                 assert_ne!(from, to);
-                account.follows = Some(*to);
+                record.follows = Some(*to);
                 "switches"
             }
             Note::RhythmChanged => "rhythms changed",
@@ -253,75 +253,75 @@ impl Ledger {
         self.count(what);
     }
 
-    /// What is remembered must be what was said. `watched` where the look had a rate to be held
-    /// against and was at the document that was looked at before.
+    /// The stored state must match the notes. `watched`: the probe had a rate to compare with, and the
+    /// document was the same as before.
     pub fn remembered(&mut self, id: SourceId, memory: &SourceMemory, watched: bool) {
-        let account = self.of(id);
+        let record = self.of(id);
         let on = memory.burst.burst_since.is_some();
         if !watched {
-            // What was on is neither over nor goes on: nobody can tell.
-            account.burst = Some(false);
+            // It is unknown whether the burst is over.
+            record.burst = Some(false);
         }
-        assert_eq!(account.burst.unwrap_or(on), on, "{memory:?}");
-        account.burst = Some(on);
-        if account.terms.policy == Policy::Auto {
-            assert_eq!(account.follows.unwrap_or(memory.burst.follows), memory.burst.follows);
+        assert_eq!(record.burst.unwrap_or(on), on, "{memory:?}");
+        record.burst = Some(on);
+        if record.terms.policy == Policy::Auto {
+            assert_eq!(record.follows.unwrap_or(memory.burst.follows), memory.burst.follows);
         }
     }
 
-    /// What a user grants it is another from now on.
-    pub fn regranted(&mut self, id: SourceId, terms: &Terms) {
-        let account = self.of(id);
-        if account.terms.policy != terms.policy {
-            account.follows = Some(Policy::Adaptive);
+    /// Its terms are changed.
+    pub fn terms_changed(&mut self, id: SourceId, terms: &Terms) {
+        let record = self.of(id);
+        if record.terms.policy != terms.policy {
+            record.follows = Some(Policy::Adaptive);
         }
-        account.terms = terms.clone();
-        account.grant_anew();
+        record.terms = terms.clone();
+        record.excuse_next();
     }
 
-    /// It was off the list and is back: who it was in between, nobody says.
+    /// It was removed and is added again. Changes in between are unknown.
     pub fn returned(&mut self, id: SourceId, terms: &Terms, memory: &SourceMemory) {
         let changed = self.of(id).terms.policy != terms.policy;
-        self.regranted(id, terms);
-        let account = self.of(id);
+        self.terms_changed(id, terms);
+        let record = self.of(id);
         if changed {
-            account.follows = Some(memory.burst.follows);
+            record.follows = Some(memory.burst.follows);
         }
-        // Whoever puts it back wants it probed; and what its redirects lead to is not remembered.
-        (account.gone, account.leads_to) = (false, None);
+        // It is to be probed again, and its redirect target is not stored.
+        (record.gone, record.leads_to) = (false, None);
     }
 
-    /// It is elsewhere: what the old address asked for says nothing of the new one. What was spent is.
+    /// It has a new address. The limits of the old address do not apply; the spent budget does.
     pub fn moved(&mut self, id: SourceId) {
-        let account = self.of(id);
-        (account.fresh_until, account.retry_until, account.backoff_until) = (None, None, None);
-        (account.hints, account.gone, account.failures) = (FeedHints::default(), false, 0);
-        account.leads_to = None;
-        (account.burst, account.quiet) = (None, None);
-        account.grant_anew();
+        let record = self.of(id);
+        (record.fresh_until, record.retry_until, record.backoff_until) = (None, None, None);
+        (record.hints, record.gone, record.failures) = (FeedHints::default(), false, 0);
+        record.leads_to = None;
+        (record.burst, record.quiet) = (None, None);
+        record.excuse_next();
     }
 
-    /// The life of a source that moved begins anew.
-    pub fn reborn(&mut self, id: SourceId) {
+    /// A source that moved starts with the default policy of `auto`.
+    pub fn reset_policy(&mut self, id: SourceId) {
         self.of(id).follows = Some(Policy::Adaptive);
     }
 
-    /// What is done about bursts is something else from now on.
+    /// The burst settings are changed.
     pub fn set_burst(&mut self, burst: BurstTerms) {
         self.burst = burst;
-        self.accounts.values_mut().for_each(Account::grant_anew);
+        self.records.values_mut().for_each(SourceRecord::excuse_next);
     }
 
-    /// Whoever was down is up again; what is not stored is not known any more.
+    /// The engine is restarted. State that is not stored is lost.
     pub fn restarted(&mut self) {
         self.outage = false;
-        for account in self.accounts.values_mut() {
-            (account.leads_to, account.asked_by_hand) = (None, false);
+        for record in self.records.values_mut() {
+            (record.leads_to, record.requested_manually) = (None, false);
         }
     }
 }
 
-/// How many probes per T bursts may cost.
+/// The maximum number of burst probes per T.
 fn reserve(terms: &Terms, burst: &BurstTerms) -> usize {
     match burst.response {
         Response::Ttl => (f64::from(terms.budget.probes) * burst.reserve).floor() as usize,
@@ -329,8 +329,8 @@ fn reserve(terms: &Terms, burst: &BurstTerms) -> usize {
     }
 }
 
-impl Account {
-    fn grant_anew(&mut self) {
+impl SourceRecord {
+    fn excuse_next(&mut self) {
         self.excused = true;
     }
 
@@ -341,7 +341,7 @@ impl Account {
         self.hints = answer.hints.unwrap_or(self.hints);
     }
 
-    /// Says for how long it asked for rest, if it did.
+    /// Returns the end of its pause, if it sent one.
     fn take_failure(&mut self, failure: Failure, end: Timestamp, outage: bool) -> Option<Timestamp> {
         if failure == Failure::Interrupted || (failure == Failure::Unreachable && outage) {
             return None;
@@ -350,8 +350,8 @@ impl Account {
         match failure {
             Failure::Gone => self.gone = true,
             Failure::Forbidden => self.backoff_until = Some(end + DAY),
-            Failure::Throttled { retry_after: Some(rest) } => {
-                self.retry_until = Some(end + rest);
+            Failure::Throttled { retry_after: Some(pause) } => {
+                self.retry_until = Some(end + pause);
                 return self.retry_until;
             }
             Failure::Throttled { retry_after: None } => {
@@ -363,7 +363,7 @@ impl Account {
         None
     }
 
-    /// The gap, twice that, four times that, until it is a day.
+    /// The interval, doubled with each failure up to a day.
     fn least_backoff(&self) -> Span {
         let budget = self.terms.budget;
         let even = Span::from_millis(budget.per.as_millis() / i64::from(budget.probes));

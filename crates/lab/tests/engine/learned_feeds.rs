@@ -1,5 +1,5 @@
-//! Feeds as they are watched for long: looks at what they show, rates fitted from that, and what is
-//! taken for a burst, a change for good or a silence. Nobody knows the true rate but the test.
+//! Feeds that are probed for a long time: the fitted rates, and the detected bursts, permanent changes and
+//! silences. Only the test knows the true rate.
 
 use jiff::tz::TimeZone;
 use tidewatch_core::model::burst::BurstChange;
@@ -10,7 +10,7 @@ use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::rng::Stream;
 use tidewatch_core::time::{Span, Timestamp};
-use tidewatch_lab::contest::{ContestTerms, Who, hold};
+use tidewatch_lab::contest::{ContestTerms, EntrantPolicy, hold};
 use tidewatch_lab::learned_feed::{LearnedFeed, Watching};
 use tidewatch_lab::trace::Trace;
 
@@ -22,7 +22,7 @@ fn week(n: i64) -> Timestamp {
     start() + Span::from_days(7 * n)
 }
 
-/// So many an hour in office hours, so many otherwise.
+/// `by_day` updates an hour in office hours, `otherwise` at other times.
 fn rhythm(by_day: f64, otherwise: f64) -> Steps {
     let office = WeekWindow { days: 0b1_1111, from_minute: 8 * 60, until_minute: 18 * 60 };
     Steps::windows(TimeZone::UTC, otherwise, &[(office, by_day)]).unwrap()
@@ -47,43 +47,43 @@ fn items(rate: &Steps, from: Timestamp, until: Timestamp, label: &str) -> Vec<Ti
     list
 }
 
-/// Every look from the start until `until`, half an hour apart; rates are fitted every six hours.
+/// Probes from `from` until `until`, half an hour apart. Rates are fitted every six hours.
 fn watch(feed: &mut LearnedFeed, from: Timestamp, until: Timestamp) -> Vec<(Timestamp, ModelUpdate)> {
-    let mut looks = Vec::new();
+    let mut probes = Vec::new();
     let mut now = from;
     while now < until {
-        looks.push((now, feed.look(now).model));
+        probes.push((now, feed.probe(now).model));
         now += Span::from_mins(30);
         if (now - start()).as_millis() % Span::from_hours(6).as_millis() == 0 {
             feed.refit(now, None);
         }
     }
-    looks
+    probes
 }
 
 fn feed(items: Vec<Timestamp>) -> LearnedFeed {
     LearnedFeed::new(items, Watching::default(), start())
 }
 
-fn begun(looks: &[(Timestamp, ModelUpdate)]) -> usize {
+fn begun(probes: &[(Timestamp, ModelUpdate)]) -> usize {
     let begins =
-        |heard: &ModelUpdate| matches!(heard.burst, Some(BurstChange::Began(_) | BurstChange::Passed(_)));
-    looks.iter().filter(|(_, heard)| begins(heard)).count()
+        |update: &ModelUpdate| matches!(update.burst, Some(BurstChange::Began(_) | BurstChange::Passed(_)));
+    probes.iter().filter(|(_, update)| begins(update)).count()
 }
 
-/// The rate is a fitted one, which the alarms are not calibrated for, and still: one alarm in a
-/// thousand updates, over a year.
+/// The alarms are not calibrated for fitted rates. Still there is at most about one alarm in a thousand
+/// updates, over a year.
 #[test]
 fn a_stationary_source_does_not_flap() {
     for (by_day, otherwise) in [(0.02, 0.02), (0.1, 0.1), (1.0, 1.0), (0.3, 0.03), (1.0, 0.1), (5.0, 0.1)] {
         let list = items(&rhythm(by_day, otherwise), start(), week(52), "stationary");
         let updates = list.len();
-        let looks = watch(&mut feed(list), start(), week(52));
-        let alarms = begun(&looks);
+        let probes = watch(&mut feed(list), start(), week(52));
+        let alarms = begun(&probes);
         assert!(alarms as f64 <= 2.0 + updates as f64 / 1000.0, "{by_day}: {alarms} in {updates}");
-        assert!(looks.iter().all(|(_, heard)| heard.became_the_rhythm.is_none()), "{by_day}");
-        let on = looks.iter().filter(|(_, heard)| heard.on.is_some()).count();
-        assert!(on <= looks.len() / 200, "{by_day}: {on} of {} looks", looks.len());
+        assert!(probes.iter().all(|(_, update)| update.became_the_rhythm.is_none()), "{by_day}");
+        let on = probes.iter().filter(|(_, update)| update.on.is_some()).count();
+        assert!(on <= probes.len() / 200, "{by_day}: {on} of {} probes", probes.len());
     }
 }
 
@@ -97,9 +97,9 @@ fn a_burst_is_found_ends_and_leaves_the_rhythm_alone() {
     watch(&mut feed, start(), week(8));
     feed.refit(week(8), None);
     let before = feed.rhythm().unwrap();
-    let looks = watch(&mut feed, week(8), week(9));
+    let probes = watch(&mut feed, week(8), week(9));
     let changes: Vec<(Timestamp, BurstChange)> =
-        looks.iter().filter_map(|(at, heard)| Some((*at, heard.burst?))).collect();
+        probes.iter().filter_map(|(at, update)| Some((*at, update.burst?))).collect();
     let [(noticed, BurstChange::Began(first)), (over, BurstChange::Ended(all))] = changes[..] else {
         panic!("{changes:?}")
     };
@@ -122,22 +122,22 @@ fn a_burst_is_found_ends_and_leaves_the_rhythm_alone() {
 }
 
 #[test]
-fn what_outlasts_a_cycle_is_the_rhythm_from_then_on() {
+fn a_burst_longer_than_a_cycle_becomes_the_rhythm() {
     let mut list = items(&rhythm(0.5, 0.1), start(), week(6), "before");
     list.extend(items(&rhythm(5.0, 1.0), week(6), week(9), "after"));
     let mut feed = feed(list);
     watch(&mut feed, start(), week(6));
-    let looks = watch(&mut feed, week(6), week(9));
+    let probes = watch(&mut feed, week(6), week(9));
     let changed: Vec<Timestamp> =
-        looks.iter().filter(|(_, heard)| heard.became_the_rhythm.is_some()).map(|(at, _)| *at).collect();
+        probes.iter().filter(|(_, update)| update.became_the_rhythm.is_some()).map(|(at, _)| *at).collect();
     assert_eq!(changed.len(), 1, "{changed:?}");
     assert!(changed[0] >= week(7) && changed[0] < week(7) + Span::from_days(2), "{changed:?}");
-    // Learned from what it does now, not from what it did.
+    // The rate is learned from the new behaviour only.
     let monday = week(8) + Span::from_hours(12);
     let rate = feed.rhythm().unwrap().rate.over(monday, monday + Span::from_hours(1));
     assert!(rate.iter().all(|piece| (3.0..8.0).contains(&piece.1)), "{rate:?}");
-    let late: Vec<_> = looks.into_iter().filter(|(at, _)| *at > changed[0]).collect();
-    assert!(begun(&late) <= 2, "and it is no burst any more");
+    let late: Vec<_> = probes.into_iter().filter(|(at, _)| *at > changed[0]).collect();
+    assert!(begun(&late) <= 2, "it is no burst any more");
 }
 
 #[test]
@@ -146,19 +146,19 @@ fn silence_is_noticed_and_ends() {
     list.extend(items(&rhythm(1.0, 0.1), week(8), week(9), "speaks again"));
     let mut feed = feed(list);
     let calm = watch(&mut feed, start(), week(6));
-    assert!(calm.iter().filter(|(_, heard)| heard.overdue.is_some()).count() < 10);
+    assert!(calm.iter().filter(|(_, update)| update.overdue.is_some()).count() < 10);
     let silent = watch(&mut feed, week(6), week(8));
-    let first = silent.iter().find(|(_, heard)| heard.overdue.is_some()).unwrap();
-    // Some seven updates are due by then: a working day's worth.
+    let first = silent.iter().find(|(_, update)| update.overdue.is_some()).unwrap();
+    // About seven updates are due by then, as many as in a working day.
     assert!(first.0 - week(6) < Span::from_days(2), "{}", first.0);
     assert!(first.1.overdue.unwrap() > 6.9);
     let again = watch(&mut feed, week(8), week(9));
     assert!(again.last().unwrap().1.overdue.is_none());
-    assert!(silent.iter().chain(&again).all(|(_, heard)| heard.became_the_rhythm.is_none()));
+    assert!(silent.iter().chain(&again).all(|(_, update)| update.became_the_rhythm.is_none()));
 }
 
 #[test]
-fn at_one_price_busy_sources_are_asked_often_and_quiet_ones_seldom() {
+fn at_one_price_busy_sources_are_probed_often_and_quiet_ones_seldom() {
     let every = |hours: i64, count: i64| -> Vec<Timestamp> {
         let mut chance = Stream::new(5, format!("every {hours}"));
         let at = |n: i64| Span::from_hours(1).scaled(hours as f64 * (n as f64 + chance.unit()));
@@ -170,7 +170,7 @@ fn at_one_price_busy_sources_are_asked_often_and_quiet_ones_seldom() {
     let spent = |price| {
         let (train, test) = (Span::from_days(21), Span::from_days(14));
         let rules = ContestTerms { train, test, price, ..ContestTerms::new(budget) };
-        let contest = hold(&traces, &[Who::Ours(Policy::Auto)], &rules, &|| {});
+        let contest = hold(&traces, &[EntrantPolicy::Ours(Policy::Auto)], &rules, &|| {});
         let runs = contest.entrants[0].runs.iter().flatten();
         runs.map(|run| run.score.probes as f64 / 14.0).collect::<Vec<_>>()
     };

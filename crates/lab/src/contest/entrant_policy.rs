@@ -5,7 +5,7 @@ use tidewatch_core::planning::policy::Policy;
 
 /// An entrant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Who {
+pub enum EntrantPolicy {
     /// One of our policies.
     Ours(Policy),
     /// The `adaptive` policy with the `index` allocator.
@@ -18,7 +18,7 @@ pub enum Who {
     Clairvoyant,
 }
 
-impl Who {
+impl EntrantPolicy {
     /// All entrants.
     pub fn all() -> Vec<Self> {
         // `profile` needs rules, so it is left out.
@@ -40,6 +40,6 @@ impl Who {
 
     /// The entrant of that name.
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::all().into_iter().find(|who| who.name() == name)
+        Self::all().into_iter().find(|policy| policy.name() == name)
     }
 }
