@@ -143,9 +143,9 @@ async fn secrets_are_in_no_error_and_no_log() {
 
 #[tokio::test]
 async fn the_body_of_an_answer_is_not_read() {
-    use tidewatch_fixtures::loopback::Step;
-    let endless = Step::Forever(vec![b'x'; 65_536]);
-    let head = Step::Send(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n".to_vec());
+    use tidewatch_fixtures::loopback::ServerStep;
+    let endless = ServerStep::Forever(vec![b'x'; 65_536]);
+    let head = ServerStep::Send(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n".to_vec());
     let web = LoopbackServer::start(move |_| Reply::raw(vec![head.clone(), endless.clone()])).await;
     let fixture = Fixture::running(1.0, vec![webhook("webhook:a", web.url("/"))]).await;
     fixture.enqueue("webhook:a", &["x"]).await;

@@ -8,7 +8,7 @@ use tidewatch::config::params::FetchParams;
 use tidewatch_core::time::Span;
 
 use super::{get, head, impatient, once, params, request, web};
-use tidewatch_fixtures::loopback::{Reply, Step};
+use tidewatch_fixtures::loopback::{Reply, ServerStep};
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
@@ -55,17 +55,18 @@ async fn a_bomb_is_bounded() {
 
 #[tokio::test]
 async fn bodies_over_the_limit_are_failures() {
-    let endless = Reply::raw(vec![head("Content-Type: text/html\r\n"), Step::Forever(vec![b'x'; 65536])]);
+    let endless =
+        Reply::raw(vec![head("Content-Type: text/html\r\n"), ServerStep::Forever(vec![b'x'; 65536])]);
     let error = once(&params(), endless).await.unwrap_err();
     assert_eq!(error.message, "the body is larger than max_body (10485760 bytes)");
     let chunks = Reply::raw(vec![
         head("Transfer-Encoding: chunked\r\n"),
-        Step::Forever(b"4\r\nxxxx\r\n".repeat(5000)),
+        ServerStep::Forever(b"4\r\nxxxx\r\n".repeat(5000)),
     ]);
     let small = FetchParams { max_body: 100_000, ..params() };
     assert!(once(&small, chunks).await.unwrap_err().message.contains("max_body (100000 bytes)"));
     // Announced as too large: the body is not read.
-    let announced = Reply::raw(vec![head("Content-Length: 99999999999\r\n"), Step::Stall]);
+    let announced = Reply::raw(vec![head("Content-Length: 99999999999\r\n"), ServerStep::Stall]);
     assert!(once(&params(), announced).await.unwrap_err().message.contains("max_body"));
     let exact = FetchParams { max_body: 5, ..params() };
     assert_eq!(once(&exact, Reply::ok("12345")).await.unwrap().body, b"12345");
@@ -75,16 +76,19 @@ async fn bodies_over_the_limit_are_failures() {
 #[tokio::test]
 async fn truncated_bodies_are_failures() {
     for (what, steps) in [
-        ("length", vec![head("Content-Length: 100\r\n"), Step::Send(b"only this".to_vec())]),
-        ("chunk", vec![head("Transfer-Encoding: chunked\r\n"), Step::Send(b"ff\r\nonly".to_vec())]),
-        ("last chunk", vec![head("Transfer-Encoding: chunked\r\n"), Step::Send(b"4\r\nonly\r\n".to_vec())]),
+        ("length", vec![head("Content-Length: 100\r\n"), ServerStep::Send(b"only this".to_vec())]),
+        ("chunk", vec![head("Transfer-Encoding: chunked\r\n"), ServerStep::Send(b"ff\r\nonly".to_vec())]),
+        (
+            "last chunk",
+            vec![head("Transfer-Encoding: chunked\r\n"), ServerStep::Send(b"4\r\nonly\r\n".to_vec())],
+        ),
     ] {
         let error = once(&params(), Reply::raw(steps)).await.unwrap_err();
         assert!(error.message.starts_with("the body broke off from 127.0.0.2"), "{what}: {error}");
         assert!(error.reached);
     }
     let half = gzip(b"half of this will be missing")[..20].to_vec();
-    let close = Reply::raw(vec![head("Content-Encoding: gzip\r\n"), Step::Send(half)]);
+    let close = Reply::raw(vec![head("Content-Encoding: gzip\r\n"), ServerStep::Send(half)]);
     assert!(once(&params(), close).await.unwrap_err().message.contains("ends too early"));
 }
 
@@ -93,16 +97,16 @@ async fn slow_servers_time_out() {
     let stopwatch = Stopwatch::start();
     let pause = Duration::from_millis(20);
     for (message, steps) in [
-        ("too slowly", vec![head("Content-Length: 9999\r\n"), Step::Drip(vec![b'x'; 9999], pause)]),
-        ("stopped in the middle", vec![head("Content-Length: 9999\r\n"), Step::Stall]),
-        ("did not answer within 1.5s", vec![Step::Stall]),
-        ("did not answer within", vec![Step::Drip(b"HTTP/1.1 200 OK\r\nX: ".repeat(500), pause)]),
+        ("too slowly", vec![head("Content-Length: 9999\r\n"), ServerStep::Drip(vec![b'x'; 9999], pause)]),
+        ("stopped in the middle", vec![head("Content-Length: 9999\r\n"), ServerStep::Stall]),
+        ("did not answer within 1.5s", vec![ServerStep::Stall]),
+        ("did not answer within", vec![ServerStep::Drip(b"HTTP/1.1 200 OK\r\nX: ".repeat(500), pause)]),
     ] {
         let error = once(&impatient(), Reply::raw(steps)).await.unwrap_err();
         assert!(error.message.contains(message) && error.reached, "{message}: {error}");
     }
     let hasty = FetchParams { total_timeout: Span::from_millis(300), ..params() };
-    let error = once(&hasty, Reply::raw(vec![Step::Stall])).await.unwrap_err();
+    let error = once(&hasty, Reply::raw(vec![ServerStep::Stall])).await.unwrap_err();
     assert!(error.message.contains("took longer than 300ms in all"), "{error}");
     assert!(stopwatch.elapsed() < Duration::from_secs(15));
 }
@@ -111,13 +115,19 @@ async fn slow_servers_time_out() {
 async fn oversized_heads_are_failures() {
     let line = format!("X-Pad: {}\r\n", "x".repeat(1000)).into_bytes();
     for (what, steps) in [
-        ("endless lines", vec![Step::Send(b"HTTP/1.1 200 OK\r\n".to_vec()), Step::Forever(line)]),
+        (
+            "endless lines",
+            vec![ServerStep::Send(b"HTTP/1.1 200 OK\r\n".to_vec()), ServerStep::Forever(line)],
+        ),
         (
             "one endless line",
-            vec![Step::Send(b"HTTP/1.1 200 OK\r\nX: ".to_vec()), Step::Forever(vec![b'x'; 999])],
+            vec![
+                ServerStep::Send(b"HTTP/1.1 200 OK\r\nX: ".to_vec()),
+                ServerStep::Forever(vec![b'x'; 999]),
+            ],
         ),
-        ("endless status", vec![Step::Forever(b"HTTP/1.1 200 ".to_vec())]),
-        ("no HTTP at all", vec![Step::Send(b"220 mail.example ESMTP\r\n".to_vec())]),
+        ("endless status", vec![ServerStep::Forever(b"HTTP/1.1 200 ".to_vec())]),
+        ("no HTTP at all", vec![ServerStep::Send(b"220 mail.example ESMTP\r\n".to_vec())]),
     ] {
         let error = once(&params(), Reply::raw(steps)).await.unwrap_err();
         assert!(error.message.starts_with("no answer from 127.0.0.2"), "{what}: {error}");

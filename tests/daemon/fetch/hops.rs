@@ -10,7 +10,7 @@ use tidewatch::fetch::request::FetchRequest;
 use url::Url;
 
 use super::{fetcher, get, get_with, head, impatient, internet, once, params, request, web};
-use tidewatch_fixtures::loopback::{LoopbackServer, Reply, Step};
+use tidewatch_fixtures::loopback::{LoopbackServer, Reply, ServerStep};
 
 #[tokio::test]
 async fn redirects_end() {
@@ -111,7 +111,7 @@ async fn redirects_cannot_reach_private_addresses() {
 async fn permission_does_not_leak_through_open_connections() {
     // A connection that a permitted request left open must not be used by one without permission.
     let inside = LoopbackServer::start(|_| {
-        Reply::raw(vec![head("Content-Length: 2\r\n"), Step::Send(b"ok".to_vec()), Step::Stall])
+        Reply::raw(vec![head("Content-Length: 2\r\n"), ServerStep::Send(b"ok".to_vec()), ServerStep::Stall])
     })
     .await;
     let fixed = FetchParams {
@@ -186,7 +186,7 @@ async fn secrets_are_in_no_error() {
     assert!(refused.message.contains("Connection refused"), "{refused}");
     let hops = web(move |_| Reply::redirect(302, gone.as_str())).await;
     let hop = get(&request(hops.url("/"))).await.unwrap_err();
-    let stalled = once(&impatient(), Reply::raw(vec![Step::Stall])).await.unwrap_err();
+    let stalled = once(&impatient(), Reply::raw(vec![ServerStep::Stall])).await.unwrap_err();
     for error in [refused, hop, stalled] {
         assert!(!format!("{error} {error:?}").contains("hunter"), "{error:?}");
     }

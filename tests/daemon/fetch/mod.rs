@@ -15,7 +15,7 @@ use url::Url;
 
 mod bodies;
 mod hops;
-use tidewatch_fixtures::loopback::{LoopbackServer, Reply, SeenRequest, Step};
+use tidewatch_fixtures::loopback::{LoopbackServer, Reply, SeenRequest, ServerStep};
 
 const MAX_BODY: usize = 10 * 1024 * 1024;
 
@@ -71,8 +71,8 @@ async fn once(params: &FetchParams, reply: Reply) -> Result<HttpAnswer, FetchErr
     get_with(params, &request(web.url("/"))).await
 }
 
-fn head(more: &str) -> Step {
-    Step::Send(format!("HTTP/1.1 200 OK\r\n{more}\r\n").into_bytes())
+fn head(more: &str) -> ServerStep {
+    ServerStep::Send(format!("HTTP/1.1 200 OK\r\n{more}\r\n").into_bytes())
 }
 
 #[tokio::test]

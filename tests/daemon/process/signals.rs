@@ -7,7 +7,7 @@ use tidewatch_core::observe::compare::key_hash;
 
 use super::daemon::{BRISK, Home, LAZY, soon, until};
 use tidewatch_fixtures::documents::rss;
-use tidewatch_fixtures::loopback::{LoopbackServer, Reply, Step};
+use tidewatch_fixtures::loopback::{LoopbackServer, Reply, ServerStep};
 use tidewatch_fixtures::source_list::source_with_budget;
 
 #[tokio::test]
@@ -181,7 +181,7 @@ async fn answers_before_the_end_are_in_the_store() {
 
 #[tokio::test]
 async fn a_silent_server_delays_the_end_by_ten_seconds_at_most() {
-    let web = LoopbackServer::start(|_| Reply::raw(vec![Step::Stall])).await;
+    let web = LoopbackServer::start(|_| Reply::raw(vec![ServerStep::Stall])).await;
     let home = Home::new();
     home.write(&[source_with_budget("s", &web.url("/feed"), BRISK)]);
     let mut daemon = home.start();
@@ -196,7 +196,7 @@ async fn a_silent_server_delays_the_end_by_ten_seconds_at_most() {
 
 #[tokio::test]
 async fn a_second_signal_aborts_at_once() {
-    let web = LoopbackServer::start(|_| Reply::raw(vec![Step::Stall])).await;
+    let web = LoopbackServer::start(|_| Reply::raw(vec![ServerStep::Stall])).await;
     let home = Home::new();
     home.write(&[source_with_budget("s", &web.url("/feed"), BRISK)]);
     let mut daemon = home.start_as_service();

@@ -93,7 +93,9 @@ impl Engine {
     /// True if the probe fits the step's remaining capacity. The first probe of a step always fits; the
     /// excess is charged to later steps.
     fn fits(&self, id: SourceId) -> bool {
-        let Some(room) = self.room().filter(|_| self.work > 0.0) else { return true };
+        // Not by `work`, which holds the excess of earlier steps too: sources without a deadline would then pass
+        // it on for ever, and none with one would fit.
+        let Some(room) = self.room().filter(|_| self.slots.1 > 0) else { return true };
         self.cost(id).is_none_or(|cost| cost <= room + 1e-9)
     }
 

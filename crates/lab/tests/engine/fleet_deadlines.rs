@@ -164,6 +164,28 @@ fn no_source_exceeds_its_maximum_interval_while_there_are_slots() {
 }
 
 #[test]
+fn an_excess_of_an_earlier_step_delays_no_deadline_behind_other_sources() {
+    // A step has a capacity of one mean probe. One expensive probe leaves a quarter of a probe too much, which
+    // the probes of the following steps pass on while there is no pause.
+    let bound: Vec<SourceId> = (0..4).map(SourceId).collect();
+    let gap = Span::from_mins(30);
+    let mut known: Vec<KnownSource> =
+        bound.iter().map(|id| source(id.0, Policy::Uniform, Some(gap), Span::from_days(1))).collect();
+    known.extend((4..34).map(|id| source(id, Policy::Uniform, None, Span::from_mins(10))));
+    for known in &mut known {
+        known.terms.cost = Some(if known.id.0 == 33 { 1.25 } else { 1.0 });
+    }
+    let mut world = World::new(known, FleetParams { capacity: Some(1.0), ..params(2) });
+    world.pass(1..DAY);
+    for &id in &bound {
+        let longest = world.longest(id, start(), at(DAY - 1));
+        assert!(longest <= gap, "{}: {longest}, not {gap}", id.0);
+    }
+    let sent = world.sent.iter().map(Vec::len).sum::<usize>() as i64;
+    assert!((DAY - 30..DAY).contains(&sent), "the capacity is used and kept: {sent}");
+}
+
+#[test]
 fn lateness_is_shared_and_reported_and_ends() {
     let (known, bound) = mixed();
     let mut world = World::new(known, params(2));
