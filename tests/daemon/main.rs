@@ -9,6 +9,7 @@ mod same_actions;
 mod scheduler_ends;
 mod store;
 mod tls;
+mod waiting;
 
 use tidewatch_fixtures::command::CommandFolder;
 

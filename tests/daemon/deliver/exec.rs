@@ -7,7 +7,8 @@ use serde_json::Value;
 use tidewatch::config::target::TargetConfig;
 use tidewatch_core::time::Span;
 
-use super::fixture::{Fixture, HOSTILE, exec, script, until};
+use super::fixture::{Fixture, HOSTILE, exec, script};
+use crate::waiting::until_found;
 
 /// Whether a process runs; a zombie does not.
 fn alive(pid: &str) -> bool {
@@ -103,13 +104,13 @@ async fn a_program_that_hangs_is_killed_with_its_children() {
     let fixture = fixture.run_with(vec![hangs]);
     fixture.enqueue("exec:hangs", &["x"]).await;
     // On a busy machine the first attempt may time out earlier.
-    until("it ran", async || file.exists()).await;
+    until_found("it ran", async || file.exists()).await;
     let row = fixture.failed("exec:hangs").await;
     assert_eq!(row.last_error.as_deref(), Some("it had not ended and was killed after 1s"));
     assert_eq!(row.state, "waiting");
     // A retry may already run; it is stopped as well.
     fixture.configure(Vec::new());
-    until("no process is left", async || {
+    until_found("no process is left", async || {
         fs::read_to_string(&file).unwrap().split_whitespace().all(|pid| !alive(pid))
     })
     .await;
@@ -122,7 +123,7 @@ async fn a_program_that_hangs_delays_no_other_target_and_ends_with_the_dispatche
     let mut fixture =
         fixture.run_with(vec![script("exec:hangs", HANGS, &file), exec("exec:well", &["/bin/true"])]);
     fixture.enqueue("exec:hangs", &["x", "y"]).await;
-    until("it hangs", async || file.exists()).await;
+    until_found("it hangs", async || file.exists()).await;
     fixture.enqueue("exec:well", &["x", "y", "z"]).await;
     fixture.delivered(3).await;
     let pids = fs::read_to_string(&file).unwrap();
@@ -131,5 +132,5 @@ async fn a_program_that_hangs_delays_no_other_target_and_ends_with_the_dispatche
     assert!(waiting.iter().all(|row| row.target == "exec:hangs" && row.attempts == 0));
     assert_eq!(waiting.len(), 2);
     fixture.stop().await;
-    until("both are gone", async || !pids.split_whitespace().any(alive)).await;
+    until_found("both are gone", async || !pids.split_whitespace().any(alive)).await;
 }

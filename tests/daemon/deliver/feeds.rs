@@ -7,7 +7,8 @@ use feed_rs::model::Feed;
 use serde_json::{Value, json};
 use tidewatch::config::target::{TargetConfig, Way};
 
-use super::fixture::{Fixture, HOSTILE, HOUR, at, document, until};
+use super::fixture::{Fixture, HOSTILE, HOUR, at, document};
+use crate::waiting::until_found;
 
 fn atom(path: &Path, entries: u32) -> TargetConfig {
     let way = Way::Atom { path: path.to_owned(), entries };
@@ -134,5 +135,5 @@ async fn a_file_that_cannot_be_written_is_tried_again_and_no_link_is_followed() 
     fixture.delivered(1).await;
     assert_eq!(titles(&read(&path)), ["x"]);
     assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
-    until("only the feed is left", async || fs::read_dir(&folder).unwrap().count() == 1).await;
+    until_found("only the feed is left", async || fs::read_dir(&folder).unwrap().count() == 1).await;
 }

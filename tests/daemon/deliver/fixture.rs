@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
+use crate::waiting::{soon, until_found};
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
-use tidewatch::clock::{Clock, patience, real_pause};
+use tidewatch::clock::Clock;
 use tidewatch::config::params::FetchParams;
 use tidewatch::config::target::{TargetConfig, Way};
 use tidewatch::deliver::dispatcher::Dispatcher;
@@ -29,9 +29,6 @@ use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::JoinHandle;
 use url::Url;
 
-/// A wait that takes longer fails the test.
-const DEADLINE: Duration = Duration::from_secs(60);
-
 pub const HOUR: Span = Span::from_hours(1);
 
 /// A title that means something to shells, terminals, XML, JSON and C.
@@ -40,21 +37,6 @@ pub const HOSTILE: &str = "$(reboot); `id` | x && y > /etc/passwd 'a' \"b\" \\ \
 
 pub fn at(secs: i64) -> Timestamp {
     Timestamp::from_secs(1_790_000_000 + secs)
-}
-
-/// Waits for the future; past the deadline the test fails.
-pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
-    patience(DEADLINE, future).await.unwrap_or_else(|_| panic!("timed out: {what}"))
-}
-
-/// Waits until something holds.
-pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    let seen = async {
-        while !holds().await {
-            real_pause(Duration::from_millis(5)).await;
-        }
-    };
-    soon(what, seen).await;
 }
 
 pub fn exec(name: &str, command: &[&str]) -> TargetConfig {
@@ -303,7 +285,7 @@ impl Fixture {
 
     /// Waits until this number of rows is delivered.
     pub async fn delivered(&self, count: usize) {
-        until(&format!("{count} deliveries"), async || {
+        until_found(&format!("{count} deliveries"), async || {
             self.states().await.get("delivered").copied().unwrap_or_default() >= count
         })
         .await;
@@ -312,7 +294,7 @@ impl Fixture {
     /// Waits until the first row for a target has failed once, and returns it.
     pub async fn failed(&self, target: &str) -> DeliveryRow {
         let first = async || self.rows().await.into_iter().find(|row| row.target == target).unwrap();
-        until("a failed attempt", async || first().await.last_error.is_some()).await;
+        until_found("a failed attempt", async || first().await.last_error.is_some()).await;
         first().await
     }
 }

@@ -110,7 +110,7 @@ async fn only_rows_delivered_long_ago_are_pruned() {
         fixture.write(settle(row.id, 10, Settled::Delivered)).await;
     }
     fixture.write(Write::Prune { before: at(500) }).await;
-    super::fixture::until("all are pruned", async || fixture.rows().await.len() == 3).await;
+    crate::waiting::until_found("all are pruned", async || fixture.rows().await.len() == 3).await;
 }
 
 #[tokio::test]

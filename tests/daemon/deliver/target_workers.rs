@@ -10,7 +10,8 @@ use tidewatch::store::outbox::{Retried, Which, retry};
 use tidewatch_core::time::{Span, Timestamp};
 use tokio::sync::Notify;
 
-use super::fixture::{Fixture, HOUR, Log, at, exec, soon, until, webhook};
+use super::fixture::{Fixture, HOUR, Log, at, exec, webhook};
+use crate::waiting::{soon, until_found};
 use tidewatch_fixtures::loopback::{LoopbackServer, Reply, SeenRequest};
 
 fn key(seen: &SeenRequest) -> String {
@@ -106,7 +107,7 @@ async fn a_document_that_is_never_accepted_is_given_up_and_can_be_retried_by_han
     let hook = TargetConfig { give_up: HOUR, ..webhook("webhook:a", web.url("/")) };
     let fixture = Fixture::running(36_000.0, vec![hook]).await;
     fixture.enqueue("webhook:a", &["first", "second"]).await;
-    until("both are given up", async || fixture.states().await.get("dead") == Some(&2)).await;
+    until_found("both are given up", async || fixture.states().await.get("dead") == Some(&2)).await;
     for row in fixture.rows().await {
         let error = row.last_error.unwrap();
         assert!(error.starts_with("given up after ") && error.ends_with(" attempts: HTTP 500"), "{error}");
@@ -172,7 +173,7 @@ async fn rows_for_a_target_that_is_not_configured_wait_until_it_is() {
     let fixture = Fixture::running(1.0, vec![exec("exec:here", &["/bin/true"])]).await;
     fixture.enqueue("exec:gone", &["x", "y"]).await;
     let said = || log.text().matches("a target that is not configured").count();
-    until("it is said", async || said() > 0).await;
+    until_found("it is said", async || said() > 0).await;
     fixture.enqueue("exec:here", &["x"]).await;
     fixture.delivered(1).await;
     assert_eq!(said(), 1, "once: {}", log.text());

@@ -10,7 +10,8 @@ use tidewatch::config::target::{TargetConfig, Way};
 use tidewatch::store::deliveries::DeliveryRow;
 use url::Url;
 
-use super::fixture::{Fixture, HOSTILE, Log, soon, webhook};
+use super::fixture::{Fixture, HOSTILE, Log, webhook};
+use crate::waiting::soon;
 use tidewatch_fixtures::loopback::{LoopbackServer, Reply, SeenRequest};
 
 /// The same webhook, with secrets.

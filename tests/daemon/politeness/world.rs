@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::waiting::soon;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteRow};
 use sqlx::{ConnectOptions, FromRow, SqliteConnection};
 use tempfile::TempDir;
-use tidewatch::clock::{Clock, patience, real_pause};
+use tidewatch::clock::{Clock, real_pause};
 use tidewatch::config;
 use tidewatch::daemon::run::{DaemonCommand, DaemonError, DaemonSetup, Ended, run};
 use tidewatch::daemon::scheduler::Progress;
@@ -17,14 +18,6 @@ use url::Url;
 
 use tidewatch_fixtures::loopback::{LoopbackServer, Reply, SeenRequest};
 use tidewatch_fixtures::source_list::source_with_budget;
-
-/// A wait that takes longer, in real time, fails the test.
-const DEADLINE: Duration = Duration::from_secs(60);
-
-/// Waits for the future; past the deadline the test fails.
-pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
-    patience(DEADLINE, future).await.unwrap_or_else(|_| panic!("timed out: {what}"))
-}
 
 /// The start of every test's clock: a Monday, at midnight.
 pub fn monday() -> Timestamp {

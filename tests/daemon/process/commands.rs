@@ -3,7 +3,8 @@
 use std::io::Read;
 use std::process::{Output, Stdio};
 
-use super::daemon::{BRISK, Home, soon};
+use super::daemon::{BRISK, Home};
+use crate::waiting::soon;
 use tidewatch_fixtures::documents::rss;
 use tidewatch_fixtures::loopback::{LoopbackServer, Reply};
 use tidewatch_fixtures::source_list::source_with_budget;

@@ -6,28 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
 
+use crate::waiting::{soon, until};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteRow};
 use sqlx::{ConnectOptions, FromRow, SqliteConnection};
 use tempfile::TempDir;
-use tidewatch::clock::{Stopwatch, patience, real_pause};
-
-/// A wait that takes longer fails the test.
-const DEADLINE: Duration = Duration::from_secs(60);
-
-/// Waits for the future; past the deadline the test fails.
-pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
-    patience(DEADLINE, future).await.unwrap_or_else(|_| panic!("timed out: {what}"))
-}
-
-/// Waits until something holds.
-pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let seen = async {
-        while !holds() {
-            real_pause(Duration::from_millis(5)).await;
-        }
-    };
-    soon(what, seen).await;
-}
+use tidewatch::clock::{Stopwatch, real_pause};
 
 /// A folder to work in.
 pub struct Home {

@@ -5,7 +5,8 @@ use std::io::Write;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use super::daemon::{BRISK, Home, until};
+use super::daemon::{BRISK, Home};
+use crate::waiting::until;
 use tidewatch_fixtures::documents::rss;
 use tidewatch_fixtures::loopback::{LoopbackServer, Reply};
 use tidewatch_fixtures::source_list::source_with_budget;

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use tidewatch::clock::real_pause;
 
-use super::daemon::{Home, soon, until};
+use super::daemon::Home;
+use crate::waiting::{soon, until};
 use tidewatch_fixtures::documents::rss;
 use tidewatch_fixtures::loopback::{LoopbackServer, Reply};
 use tidewatch_fixtures::source_list::source_with_budget;

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use tidewatch::clock::Clock;
 
-use super::daemon::{Home, soon, until};
+use super::daemon::Home;
+use crate::waiting::{soon, until};
 use tidewatch_fixtures::loopback::{LoopbackServer, Reply};
 use tidewatch_fixtures::source_list::source_with_budget;
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use tidewatch_core::observe::compare::key_hash;
 
-use super::daemon::{BRISK, Home, LAZY, soon, until};
+use super::daemon::{BRISK, Home, LAZY};
+use crate::waiting::{soon, until};
 use tidewatch_fixtures::documents::rss;
 use tidewatch_fixtures::loopback::{LoopbackServer, Reply, ServerStep};
 use tidewatch_fixtures::source_list::source_with_budget;

@@ -2,7 +2,8 @@
 
 use sqlx::Connection;
 
-use super::daemon::{BRISK, Home, soon};
+use super::daemon::{BRISK, Home};
+use crate::waiting::soon;
 use tidewatch_fixtures::documents::rss;
 use tidewatch_fixtures::loopback::{LoopbackServer, Reply};
 use tidewatch_fixtures::source_list::source_with_budget;

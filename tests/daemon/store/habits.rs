@@ -131,7 +131,7 @@ async fn an_older_store_without_update_times_accepts_them() {
     let task = tokio::spawn(writer.run(stopped));
     handle.writes.send(probed(SourceId(1), 100, Some(hourly_times(9).to_bytes()))).unwrap();
     stop.send(()).unwrap();
-    patience(LONG, task).await.unwrap().unwrap().unwrap();
+    patience(LONGEST, task).await.unwrap().unwrap().unwrap();
     assert_eq!(
         reader.update_times(&[SourceId(1)]).await.unwrap()[&SourceId(1)].update_times,
         hourly_times(9).to_bytes()

@@ -68,7 +68,7 @@ async fn the_list_is_applied_and_learned_state_is_kept() {
         let (reply, synced) = oneshot::channel();
         let gone = gone.iter().map(|name| (*name).to_owned()).collect();
         store.write(Write::Sync { listed, gone, at: at(200), reply });
-        async { patience(LONG, synced).await.unwrap().unwrap() }
+        async { patience(LONGEST, synced).await.unwrap().unwrap() }
     };
     // b goes, c comes, a moves.
     let synced = sync(vec![listed("a", "http://elsewhere/"), listed("c", "http://c/")], &["b"]).await;

@@ -51,7 +51,7 @@ async fn sync(store: &Store, names: &[&str], gone: &[&str]) {
     let listed = names.iter().map(|name| listed(name, &format!("http://{name}/"))).collect();
     let gone = gone.iter().map(|name| (*name).to_owned()).collect();
     store.write(Write::Sync { listed, gone, at: at(50), reply });
-    patience(LONG, synced).await.unwrap().unwrap();
+    patience(LONGEST, synced).await.unwrap().unwrap();
 }
 
 async fn id_of(store: &Store, name: &str) -> SourceId {

@@ -3,8 +3,8 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
+use crate::waiting::LONGEST;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection, Row, SqliteConnection};
 use tempfile::TempDir;
@@ -39,8 +39,6 @@ mod lists;
 mod measures;
 mod plans;
 mod replay_logs;
-
-const LONG: Duration = Duration::from_secs(30);
 
 fn at(secs: i64) -> Timestamp {
     Timestamp::from_secs(1_700_000_000 + secs)
@@ -153,7 +151,7 @@ impl Store {
     async fn flush(&self) {
         let (done, committed) = oneshot::channel();
         self.write(Write::Flush(done));
-        patience(LONG, committed).await.unwrap().unwrap();
+        patience(LONGEST, committed).await.unwrap().unwrap();
     }
 
     async fn reader(&self) -> Reader {
@@ -170,14 +168,14 @@ impl Store {
 
     async fn close(self) -> (TempDir, PathBuf) {
         self.stop.send(()).unwrap();
-        patience(LONG, self.task).await.unwrap().unwrap().unwrap();
+        patience(LONGEST, self.task).await.unwrap().unwrap().unwrap();
         (self._dir, self.path)
     }
 }
 
 /// Another program that has the file open, such as `sqlite3`.
 async fn other_program(path: &Path) -> SqliteConnection {
-    SqliteConnectOptions::new().filename(path).busy_timeout(LONG).connect().await.unwrap()
+    SqliteConnectOptions::new().filename(path).busy_timeout(LONGEST).connect().await.unwrap()
 }
 
 #[tokio::test]
@@ -411,7 +409,7 @@ async fn a_full_store_is_retried_until_there_is_room_and_nothing_is_acknowledged
     let mut other = store.connection().await;
     sqlx::query("DELETE FROM events WHERE kind = 'filler'").execute(&mut other).await.unwrap();
     other.close().await.unwrap();
-    let well = patience(LONG, store.handle.health.wait_for(|health| *health == Health::Well))
+    let well = patience(LONGEST, store.handle.health.wait_for(|health| *health == Health::Well))
         .await
         .unwrap()
         .is_ok();

@@ -114,7 +114,7 @@ async fn a_sample_is_spread_evenly_and_has_the_requested_size() {
     let list = names.iter().map(|name| listed(name, &format!("http://{name}/"))).collect();
     let (reply, synced) = oneshot::channel();
     store.write(Write::Sync { listed: list, gone: vec![], at: at(50), reply });
-    patience(LONG, synced).await.unwrap().unwrap();
+    patience(LONGEST, synced).await.unwrap().unwrap();
     let logged = "INSERT INTO probes (source_id, due_at, started_at, duration_ms, outcome, policy, reason)
          SELECT sources.id, value, value, 1, 'unchanged', 'uniform', 'x' FROM sources, json_each('[1000,2000,3000]')
          WHERE name LIKE 's%'";
