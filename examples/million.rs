@@ -264,9 +264,9 @@ impl Daemon {
                 }
             }
             if let Some(status) = self.child.try_wait()? {
-                bail!("the daemon ended ({status}) before it said `{word}`");
+                bail!("the daemon ended ({status}) before it printed `{word}`");
             }
-            ensure!(stopwatch.elapsed() < deadline, "the daemon never said `{word}`");
+            ensure!(stopwatch.elapsed() < deadline, "the daemon never printed `{word}`");
             real_pause(Duration::from_millis(5)).await;
         }
     }

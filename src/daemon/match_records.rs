@@ -24,7 +24,7 @@ pub fn records(finished: &Finished, notices: &[RuleMatch]) -> Vec<MatchRecord> {
             targets: rule.deliver.clone(),
             document: document(rule, finished),
             items: matched.map(|update| item(rule, update, finished.finished)).collect(),
-            deliver_now: notice.tells,
+            deliver_now: notice.deliver_now,
         })
     };
     notices.iter().filter_map(record).collect()

@@ -160,8 +160,8 @@ async fn compute<T: Send + 'static>(
 }
 
 fn profile(Job { order, known, .. }: &Job, _: &PlanParams) -> Option<SourceProfile> {
-    let (pulse, per_hour) = HourlyProfile::of(&Steps::from(&known.rate), order.input.now)?;
-    Some(SourceProfile { source: order.source, pulse, per_hour, updates: known.updates })
+    let (profile, per_hour) = HourlyProfile::of(&Steps::from(&known.rate), order.input.now)?;
+    Some(SourceProfile { source: order.source, profile, per_hour, updates: known.updates })
 }
 
 fn predict(Job { order, known, .. }: &Job, _: &PlanParams) -> Option<PredictedIntervals> {
@@ -226,7 +226,7 @@ mod tests {
         };
         let made = profile(&job, &params).unwrap();
         assert_eq!((made.source, made.per_hour, made.updates), (SourceId(1), 1.0, 50));
-        assert_eq!(made.pulse.at(Timestamp::from_secs(0)), 1.0);
+        assert_eq!(made.profile.at(Timestamp::from_secs(0)), 1.0);
         assert_eq!(make(&job, &params), None);
     }
 

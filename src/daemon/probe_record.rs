@@ -28,7 +28,7 @@ pub fn probe_record(finished: Finished, result: ProbeResult) -> ProbeRecord {
         error: finished.error,
         validators: finished.validators,
         tardy: result.tardy,
-        deadline: result.look_by,
+        deadline: result.deadline,
         observation: finished.observation,
         memory: result.memory,
         beliefs: finished.beliefs,

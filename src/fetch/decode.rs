@@ -1,7 +1,7 @@
 //! Decodes content codings within limits of size and ratio.
 //!
 //! Supports gzip, deflate (with and without the zlib header), brotli and zstd. A stream that ends early is
-//! an error, even if the decoder accepts it: half a feed would look like a feed with missing items.
+//! an error, even if the decoder accepts it: half a feed would pass for a feed with missing items.
 //! Synchronous with bounded work: the caller uses a blocking thread. Must not know where the bytes come
 //! from.
 

@@ -22,14 +22,14 @@ fn two_days_run_without_a_violation() {
     let directory = tempfile::tempdir().unwrap();
     let store = directory.path().join("demo.db");
     let output = demo(&store).args(["--days", "2"]).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
+    let text = String::from_utf8_lossy(&output.stderr);
     let report: Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
-    assert_eq!(report["violations"], Value::Array(Vec::new()), "{said}");
+    assert_eq!(report["violations"], Value::Array(Vec::new()), "{text}");
     assert_eq!(report["totals"]["violations"], 0);
     assert_eq!(report["totals"]["missed"], 0, "{report:#}");
     assert_eq!((&report["fine"], &report["interrupted"]), (&Value::Bool(true), &Value::Bool(false)));
-    assert_eq!(output.status.code(), Some(0), "{said}");
-    assert!(said.contains("day 1 of 2"), "{said}");
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(text.contains("day 1 of 2"), "{text}");
 
     let source = |name: &str| {
         let sources = report["sources"].as_array().unwrap();

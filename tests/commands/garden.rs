@@ -157,11 +157,11 @@ async fn slices_are_the_sums_of_the_cells() {
         assert!(near(sum.1 / days, run.get(4)), "{policy} {capacity}");
         assert_eq!((sum.2, sum.3), (run.get(5), run.get(6)));
         let meant = |one: &&Value| one["policy"] == *policy && near(number(one, "capacity"), capacity);
-        let said = all.iter().find(meant);
-        let said = said.unwrap_or_else(|| panic!("{policy} {capacity}"));
-        assert_eq!(said["on_front"], run.get::<bool, _>(7));
-        assert!(near(number(said, "mean_tardiness"), run.get(3)), "{said}");
-        assert!(near(number(said, "mean_workload"), run.get(4)), "{said}");
+        let message = all.iter().find(meant);
+        let message = message.unwrap_or_else(|| panic!("{policy} {capacity}"));
+        assert_eq!(message["on_front"], run.get::<bool, _>(7));
+        assert!(near(number(message, "mean_tardiness"), run.get(3)), "{message}");
+        assert!(near(number(message, "mean_workload"), run.get(4)), "{message}");
         // The busiest day.
         let days =
             sums(&cells, |cell| (cell.capacity == capacity && cell.policy == policy).then_some(cell.day));
@@ -248,19 +248,25 @@ async fn the_totals_of_a_slice_are_those_of_the_store() {
 fn impossible_requests_are_refused() {
     let folder = command_folder(GARDEN);
     folder.write("bad.csv", "cost,window\n1,2\nx,3\n1,0\n");
-    let said = folder.error(1, &["--instance", "bad.csv"]);
-    assert!(said.contains("bad.csv:3: `x,3` has a cost that is not a number"), "{said}");
-    assert!(said.contains("bad.csv:4: `1,0` has a window that is not a whole number of days"), "{said}");
+    let message = folder.error(1, &["--instance", "bad.csv"]);
+    assert!(message.contains("bad.csv:3: `x,3` has a cost that is not a number"), "{message}");
+    assert!(
+        message.contains("bad.csv:4: `1,0` has a window that is not a whole number of days"),
+        "{message}"
+    );
     folder.write("head.csv", "1,2\n");
     assert!(folder.error(1, &["--instance", "head.csv"]).contains("head.csv:1: the header"));
     folder.error(1, &["--instance", "gone.csv"]);
 
     folder.write("dear.csv", "cost,window\n1,2\n5,30\n");
-    let said = folder.error(1, &["--instance", "dear.csv", "--capacity", "4.5"]);
-    assert!(said.contains("a capacity of 4.5 is less than the dearest plant costs, 5"), "{said}");
+    let message = folder.error(1, &["--instance", "dear.csv", "--capacity", "4.5"]);
+    assert!(message.contains("a capacity of 4.5 is less than the dearest plant costs, 5"), "{message}");
 
-    let said = folder.error(2, &["--generate", "9", "--by", "colour"]);
-    assert!(said.contains("there is no dimension `colour`; there are capacity, policy, group"), "{said}");
+    let message = folder.error(2, &["--generate", "9", "--by", "colour"]);
+    assert!(
+        message.contains("there is no dimension `colour`; there are capacity, policy, group"),
+        "{message}"
+    );
     folder.error(2, &["--generate", "9", "--by", "day", "--where", "colour=red"]);
     folder.error(2, &["--generate", "9", "--by", "day", "--where", "day"]);
     folder.error(2, &["--generate", "9", "--policy", "luck"]);
@@ -275,8 +281,8 @@ fn no_other_file_is_overwritten_and_unknown_slices_are_refused() {
     let garden = ["--generate", "20", "--capacities", "2", "--days", "30"];
     for name in ["notes.txt", "empty"] {
         folder.write(name, if name == "empty" { "" } else { "do not lose me" });
-        let said = folder.error(1, &[&garden[..], &["--cube", name]].concat());
-        assert!(said.contains("is no garden's cube and is left alone"), "{said}");
+        let message = folder.error(1, &[&garden[..], &["--cube", name]].concat());
+        assert!(message.contains("is no garden's cube and is left alone"), "{message}");
         folder.error(1, &["--cube", name, "--by", "group"]);
     }
     assert_eq!(std::fs::read_to_string(folder.path().join("notes.txt")).unwrap(), "do not lose me");

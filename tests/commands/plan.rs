@@ -159,7 +159,7 @@ fn flag_at(flag: &str) -> usize {
 fn impossible_requests_are_refused() {
     let folder = with_rates();
     let even = ["--rate", "even.toml", "--start", MONDAY];
-    for (arguments, said) in [
+    for (arguments, message) in [
         (
             &["--probes", "8", "--min-spacing", "1d"][..],
             "8 probes at least 1d apart need 8d, and the horizon is 7d: at most 7 fit; use --probes 7,",
@@ -181,7 +181,7 @@ fn impossible_requests_are_refused() {
         (&["--probes", "4000000000"], "--probes can be at most 1000000"),
     ] {
         let err = folder.error(1, &[&even[..], arguments].concat());
-        assert!(err.starts_with("tidewatch: ") && err.contains(said), "{arguments:?}: {err}");
+        assert!(err.starts_with("tidewatch: ") && err.contains(message), "{arguments:?}: {err}");
         assert_eq!(err.lines().count(), 1, "{err}");
     }
 }
@@ -190,7 +190,7 @@ fn impossible_requests_are_refused() {
 fn wrong_usage_is_reported() {
     let folder = with_rates();
     let even = ["--rate", "even.toml"];
-    for (arguments, said) in [
+    for (arguments, message) in [
         (&[][..], "say how many probes to plan, with --probes"),
         (&["--probes", "NaN"], "invalid value 'NaN' for '--probes"),
         (&["--probes", "-1"], "invalid value '-1' for '--probes"),
@@ -204,7 +204,7 @@ fn wrong_usage_is_reported() {
         (&["--probes", "1", "--closed", "mon-fry"], "`fry` is not a day of the week"),
     ] {
         let err = folder.error(2, &[&even[..], arguments].concat());
-        assert!(err.contains(said), "{arguments:?}: {err}");
+        assert!(err.contains(message), "{arguments:?}: {err}");
     }
     let err = folder.error(2, &["--probes", "3"]);
     assert!(err.contains("name a source to plan for, or give a rate with --rate FILE"), "{err}");
@@ -250,8 +250,10 @@ fn without_json_a_picture_and_its_cost_are_printed() {
     assert!(rows.iter().all(|row| row.chars().count() == rows[0].chars().count()), "{out}");
     assert!(rows[0].starts_with("Mon 16 Nov │") && rows[0].contains("██●"), "{out}");
     assert_eq!(rows.concat().matches('●').count(), 14, "{out}");
-    for said in ["expected cost", "lower bound", "evenly spread", "an update is found after", "this plan"] {
-        assert!(out.contains(said), "{said}: {out}");
+    for message in
+        ["expected cost", "lower bound", "evenly spread", "an update is found after", "this plan"]
+    {
+        assert!(out.contains(message), "{message}: {out}");
     }
     assert!(out.contains("  Mon 16 Nov  13:00"), "{out}");
     assert!(!out.contains('\x1b'));

@@ -218,15 +218,15 @@ async fn updates_before_the_first_probe_count_in_no_delay() {
 #[tokio::test]
 async fn a_log_that_is_too_short_is_refused_with_advice() {
     let (folder, mut store) = with_store().await;
-    let said = folder.error(1, &[]);
-    assert!(said.contains("holds too few probes") && said.contains("let the daemon run"), "{said}");
+    let text = folder.error(1, &[]);
+    assert!(text.contains("holds too few probes") && text.contains("let the daemon run"), "{text}");
     for n in 0..4 {
         probe(&mut store, "nightly", MONDAY + n * 600, "unchanged").await;
     }
-    let said = folder.error(1, &[]);
-    assert!(said.contains("only 30m long") && said.contains("let the daemon run"), "{said}");
-    let said = folder.error(2, &["--policies", "auto,plan,auto"]);
-    assert!(said.contains("--policies names `auto` twice"), "{said}");
+    let text = folder.error(1, &[]);
+    assert!(text.contains("only 30m long") && text.contains("let the daemon run"), "{text}");
+    let text = folder.error(2, &["--policies", "auto,plan,auto"]);
+    assert!(text.contains("--policies names `auto` twice"), "{text}");
     for wrong in [["--budgets", "0"], ["--sample", "0"], ["--policies", "unknown"]] {
         folder.error(2, &wrong);
     }

@@ -127,7 +127,7 @@ fn sources_without_updates_are_simulated() {
 #[test]
 fn faults_of_the_file_are_shown_where_they_are() {
     let folder = command_folder(FLEET);
-    for (text, said) in [
+    for (text, message) in [
         ("", "f.csv:1: the header `per_step` is expected, not `nothing`"),
         ("0.5\n0.1\n", "f.csv:1: the header `per_step` is expected, not `0.5`"),
         ("per_step\n", "f.csv:1: no rates follow the header"),
@@ -139,7 +139,7 @@ fn faults_of_the_file_are_shown_where_they_are() {
     ] {
         folder.write("f.csv", text);
         let err = folder.error(1, &["--rates", "f.csv"]);
-        assert!(err.starts_with(&format!("tidewatch: {said}")), "{err}");
+        assert!(err.starts_with(&format!("tidewatch: {message}")), "{err}");
     }
     folder.write("f.csv", &format!("per_step\nx\n{}", "y\n".repeat(30)));
     let err = folder.error(1, &["--rates", "f.csv"]);
@@ -151,14 +151,14 @@ fn faults_of_the_file_are_shown_where_they_are() {
 #[test]
 fn impossible_requests_are_refused() {
     let folder = with_rates();
-    for (arguments, said) in [
+    for (arguments, message) in [
         (&["--probes-per-step", "4"][..], "--probes-per-step is 4, and there are 3 sources"),
         (&["--change-at", "0"], "--change-at 0 never comes"),
         (&["--change-at", "20001"], "steps are counted from 1 to 20000"),
         (&["--warm-up", "20000"], "--warm-up 20000 leaves none of 20000 steps"),
     ] {
         let err = folder.error(1, &[&["--rates", "rates.csv"], arguments].concat());
-        assert!(err.starts_with("tidewatch: ") && err.contains(said), "{arguments:?}: {err}");
+        assert!(err.starts_with("tidewatch: ") && err.contains(message), "{arguments:?}: {err}");
     }
 }
 
@@ -166,7 +166,7 @@ fn impossible_requests_are_refused() {
 fn wrong_usage_is_reported() {
     let folder = with_rates();
     let rates = ["--rates", "rates.csv"];
-    for (arguments, said) in [
+    for (arguments, message) in [
         (&["--steps", "0"][..], "invalid value '0' for '--steps"),
         (&["--steps", "-1"], "invalid value '-1' for '--steps"),
         (&["--steps", "9999999999"], "9999999999 is not in 1..=500000000"),
@@ -178,15 +178,15 @@ fn wrong_usage_is_reported() {
         (&["--shape", "equal", "--sources", "3"], "cannot be used with"),
     ] {
         let err = folder.error(2, &[&rates[..], arguments].concat());
-        assert!(err.contains(said), "{arguments:?}: {err}");
+        assert!(err.contains(message), "{arguments:?}: {err}");
     }
-    for (arguments, said) in [
+    for (arguments, message) in [
         (&[][..], "--rates <FILE>|--shape <SHAPE>"),
         (&["--shape", "equal"], "--sources <COUNT>"),
         (&["--shape", "zipf", "--sources", "3"], "`zipf` is no shape"),
         (&["--shape", "equal", "--sources", "0"], "invalid value '0' for '--sources"),
     ] {
         let err = folder.error(2, arguments);
-        assert!(err.contains(said), "{arguments:?}: {err}");
+        assert!(err.contains(message), "{arguments:?}: {err}");
     }
 }

@@ -322,15 +322,15 @@ fn sources_that_cannot_be_scored_are_reported() {
     trace(&folder, "new", &[MONDAY - 2 * DAY, MONDAY - DAY]);
     let (out, err) = short(&folder, &["--policies", "uniform"]);
     assert!(out.contains("  4 sources, "), "{out}");
-    let said = "note: of 5 sources, 1 never published and left out, 1 without an update before the test";
-    assert!(err.starts_with(said) && err.lines().count() == 1, "{err}");
+    let message = "note: of 5 sources, 1 never published and left out, 1 without an update before the test";
+    assert!(err.starts_with(message) && err.lines().count() == 1, "{err}");
 }
 
 #[test]
 fn faults_of_files_are_shown_where_they_are() {
     let folder = with_traces();
     let traces = ["--traces", "traces"];
-    for (text, said) in [
+    for (text, message) in [
         ("", "traces/f.csv:1: the header `unix_time` is expected, not `nothing`"),
         ("1794787200\n", "traces/f.csv:1: the header `unix_time` is expected, not `1794787200`"),
         ("unix_time\n1794787200\nnoon\n", "traces/f.csv:3: `noon` is not a whole number of seconds"),
@@ -340,7 +340,7 @@ fn faults_of_files_are_shown_where_they_are() {
     ] {
         folder.write("traces/f.csv", text);
         let err = folder.error(1, &traces);
-        assert!(err.starts_with(&format!("tidewatch: {said}")), "{err}");
+        assert!(err.starts_with(&format!("tidewatch: {message}")), "{err}");
     }
     fs::remove_file(folder.path().join("traces/f.csv")).unwrap();
     folder.write("k.csv", "name,sort\n");
@@ -379,7 +379,7 @@ fn an_output_that_cannot_be_written_is_refused() {
 #[test]
 fn wrong_usage_is_reported() {
     let folder = with_traces();
-    for (arguments, said) in [
+    for (arguments, message) in [
         (&[][..], "--traces <DIR>|--world <COUNT>"),
         (&["--traces", "traces", "--world", "5"], "cannot be used with"),
         (&["--world", "5", "--kinds", "kinds.csv"], "cannot be used with"),
@@ -396,14 +396,14 @@ fn wrong_usage_is_reported() {
         (&["--world", "5", "--burst-response", "no"], "there are ttl and replan"),
     ] {
         let err = folder.error(2, arguments);
-        assert!(err.contains(said), "{arguments:?}: {err}");
+        assert!(err.contains(message), "{arguments:?}: {err}");
     }
-    for (arguments, said) in [
+    for (arguments, message) in [
         (&["--world", "5", "--probes", "90000"][..], "more than one a second"),
         (&["--world", "5", "--train", "4000d"], "3660d together at most"),
     ] {
         let err = folder.error(1, arguments);
-        assert!(err.contains(said), "{arguments:?}: {err}");
+        assert!(err.contains(message), "{arguments:?}: {err}");
     }
 }
 

@@ -151,7 +151,7 @@ pub fn demo_sources(calendar: &DemoCalendar) -> Vec<DemoSource> {
         ("newsroom", "a trickle and one burst; max-age", "newsroom.localhost", FEED, EAGER, DemoFormat::Json, SentValidators::Etag, SpecialBehaviour::MaxAge(Span::from_mins(30)), Newsroom),
         ("sleeper", "skipHours at night, ttl 60", "sleeper.localhost", FEED, EAGER, DemoFormat::Rss, SentValidators::Both, hours(NIGHT), Steady(8.0)),
         ("quiet-page", "a page; robots.txt, Crawl-delay", "pages.localhost", "/news", PAGE, DemoFormat::Page, SentValidators::Both, SpecialBehaviour::None, Steady(2.0)),
-        ("closed-page", "behind a Disallow", "pages.localhost", "/private/diary", PAGE, DemoFormat::Page, SentValidators::Nothing, SpecialBehaviour::Closed, Silent),
+        ("closed-page", "behind a Disallow", "pages.localhost", "/private/notes", PAGE, DemoFormat::Page, SentValidators::Nothing, SpecialBehaviour::Closed, Silent),
         ("zipped", "gzip; weak ETag", "zipped.localhost", FEED, EAGER, DemoFormat::Rss, SentValidators::WeakEtag, SpecialBehaviour::Gzip, Daytime(12)),
         ("malformed", "bare ampersands, no end", "malformed.localhost", FEED, DEFAULT, DemoFormat::Rss, SentValidators::Nothing, SpecialBehaviour::Malformed, Daytime(8)),
         ("flaky", "every fifth answer fails", "flaky.localhost", FEED, EAGER, DemoFormat::Rss, SentValidators::Both, SpecialBehaviour::Flaky, Steady(10.0)),

@@ -145,7 +145,8 @@ async fn perform(arguments: &Args, store: PathBuf) -> Result<DemoReport, CliErro
     let (signals_in, mut signals) = mpsc::unbounded_channel();
     signals::listen(signals_in)?;
     let stopwatch = Stopwatch::start();
-    let clock = Clock::accelerated(calendar.origin, speed);
+    // Paced, so that a busy machine prolongs the run and changes no result.
+    let clock = Clock::paced(calendar.origin, speed);
     let showing =
         tokio::spawn(screen::show(calendar, clock.clone(), shown.server.clone(), shown.store.clone()));
     // If a daemon has ended, its result below has the reason.

@@ -18,7 +18,7 @@ use tidewatch_lab::words::{DAYS, cut};
 use super::calendar::DemoCalendar;
 use super::server::{SharedServer, lock};
 
-/// Time between two updates: short enough to look live, long enough not to slow the run.
+/// Time between two updates: short enough to seem live, long enough not to slow the run.
 const EVERY: Duration = Duration::from_millis(400);
 
 /// Redraws per second. Every changed line requests one, and most are merged.

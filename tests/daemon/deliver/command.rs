@@ -40,22 +40,22 @@ async fn deliveries_are_listed_counted_and_retried() {
     write_outcome(&fixture, ids[1], Settled::Dead { error: "it\u{1b}[31m broke".into() }).await;
     write_outcome(&fixture, ids[3], Settled::Dead { error: "no".into() }).await;
 
-    let said = folder.output(&[]);
-    let lines: Vec<&str> = said.lines().collect();
-    assert!(lines[0].starts_with("id  to "), "{said}");
+    let text = folder.output(&[]);
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].starts_with("id  to "), "{text}");
     assert!(
         lines[2].contains("dead") && lines[2].contains("it [31m broke") && lines[2].contains("me/all"),
-        "{said}"
+        "{text}"
     );
-    assert!(lines[3].contains("waiting") && lines[3].contains("due"), "{said}");
+    assert!(lines[3].contains("waiting") && lines[3].contains("due"), "{text}");
     assert_eq!(
         lines[5..],
         ["", "exec:a: 1 waiting, 1 delivered, 1 dead", "webhook:b: 0 waiting, 0 delivered, 1 dead"]
     );
-    let said = folder.output(&["--state", "dead", "--target", "exec:a"]);
-    assert_eq!(said.lines().count(), 4, "{said}");
-    let said = folder.output(&["--limit", "1", "--json"]);
-    let document: Value = serde_json::from_str(&said).unwrap();
+    let text = folder.output(&["--state", "dead", "--target", "exec:a"]);
+    assert_eq!(text.lines().count(), 4, "{text}");
+    let text = folder.output(&["--limit", "1", "--json"]);
+    let document: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(document["deliveries"].as_array().unwrap().len(), 1);
     let last = &document["deliveries"][0];
     assert_eq!((&last["id"], &last["state"]), (&Value::from(ids[3]), &Value::from("dead")), "the newest");
@@ -88,8 +88,8 @@ fn without_a_store_the_command_is_refused() {
          [[source]]\nname = \"a\"\nurl = \"https://example.org/feed\"\n",
     );
     for arguments in [&[][..], &["retry", "--dead"]] {
-        let said = folder.error(69, arguments);
-        assert!(said.contains("no store yet"), "{said}");
+        let text = folder.error(69, arguments);
+        assert!(text.contains("no store yet"), "{text}");
     }
     assert!(!folder.path().join("none.db").exists(), "none is created");
 }

@@ -172,11 +172,11 @@ async fn rows_for_a_target_that_is_not_configured_wait_until_it_is() {
     let (log, _guard) = Log::listen();
     let fixture = Fixture::running(1.0, vec![exec("exec:here", &["/bin/true"])]).await;
     fixture.enqueue("exec:gone", &["x", "y"]).await;
-    let said = || log.text().matches("a target that is not configured").count();
-    until_found("it is said", async || said() > 0).await;
+    let message = || log.text().matches("a target that is not configured").count();
+    until_found("it is logged", async || message() > 0).await;
     fixture.enqueue("exec:here", &["x"]).await;
     fixture.delivered(1).await;
-    assert_eq!(said(), 1, "once: {}", log.text());
+    assert_eq!(message(), 1, "once: {}", log.text());
     let waiting: Vec<_> = fixture.rows().await.into_iter().filter(|row| row.state == "waiting").collect();
     assert!(waiting.len() == 2 && waiting.iter().all(|row| row.target == "exec:gone" && row.attempts == 0));
     assert_eq!(fixture.reader.waiting_targets().await.unwrap(), ["exec:gone"]);

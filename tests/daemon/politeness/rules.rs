@@ -98,9 +98,9 @@ async fn rules_never_exceed_the_budget() {
             assert!(*later - *at >= Span::from_days(1), "seven within {}", *later - *at);
         }
     }
-    let said: Vec<(String,)> = world.rows("SELECT detail FROM events WHERE kind = 'rule_unmet'").await;
-    assert!(!said.is_empty() && said.len() <= 6, "once a day for each: {said:?}");
-    assert!(said.iter().all(|(said,)| said.starts_with("p/r: no probe is possible before")), "{said:?}");
+    let text: Vec<(String,)> = world.rows("SELECT detail FROM events WHERE kind = 'rule_unmet'").await;
+    assert!(!text.is_empty() && text.len() <= 6, "once a day for each: {text:?}");
+    assert!(text.iter().all(|(text,)| text.starts_with("p/r: no probe is possible before")), "{text:?}");
 }
 
 #[tokio::test]

@@ -116,8 +116,8 @@ async fn bursts_and_silences_are_explained() {
     );
 
     let silent = printed(&home, &["explain", "silent"]).await;
-    let [said] = under(&silent, "quiet")[..] else { panic!("{silent}") };
-    assert!(said.starts_with("since 2") && said.contains(": no update since 2"), "{silent}");
+    let [message] = under(&silent, "quiet")[..] else { panic!("{silent}") };
+    assert!(message.starts_with("since 2") && message.contains(": no update since 2"), "{silent}");
     let silent = json(&home, &["explain", "silent", "--json"]).await;
     assert_eq!(
         (&silent["quiet_since"], &silent["newest_update_at"]),

@@ -102,9 +102,9 @@ async fn a_feed_triggers_a_rule_and_the_text_of_a_page_is_delivered() {
 
     let (files, posts) = (written(&file), posted(&hook));
     for documents in [&files, &posts] {
-        let said: Vec<&str> =
+        let message: Vec<&str> =
             documents.iter().map(|doc| doc["items"][0]["text"].as_str().unwrap()).collect();
-        assert_eq!(said, ["Prices price 1", "Prices price 4"]);
+        assert_eq!(message, ["Prices price 1", "Prices price 4"]);
         for document in documents.iter() {
             assert_eq!(document["items"].as_array().unwrap().len(), 1);
             assert_eq!(document["rule"], "sale");
@@ -203,13 +203,13 @@ async fn fifty_kills_lose_no_document_and_repeats_have_the_same_key() {
         let mut keys: HashMap<String, String> = HashMap::new();
         let mut all = Vec::new();
         for document in documents.iter().filter(|document| document["rule"] == rule) {
-            let said = document["items"].to_string();
+            let message = document["items"].to_string();
             let key = document["key"].as_str().unwrap().to_owned();
             match keys.get(&key) {
-                Some(before) => assert_eq!(*before, said, "a key stands for one document"),
+                Some(before) => assert_eq!(*before, message, "a key stands for one document"),
                 None => {
                     all.extend(titles(document).into_iter().map(str::to_owned));
-                    keys.insert(key, said);
+                    keys.insert(key, message);
                 }
             }
         }

@@ -17,8 +17,8 @@ async fn a_second_daemon_on_the_same_store_is_refused() {
     soon("a request", web.arrived(1)).await;
     let second = home.run(&["run"]).await;
     assert_eq!(second.status.code(), Some(69));
-    let said = String::from_utf8(second.stderr).unwrap();
-    assert!(said.contains("another tidewatch is using this store"), "{said}");
+    let message = String::from_utf8(second.stderr).unwrap();
+    assert!(message.contains("another tidewatch is using this store"), "{message}");
     let before = web.requests().len();
     soon("the first goes on", web.arrived(before + 1)).await;
     daemon.stop().await;
@@ -38,8 +38,8 @@ async fn a_file_that_is_no_store_is_refused_and_left_as_it_was() {
     for command in ["run", "status"] {
         let output = home.run(&[command]).await;
         assert_eq!(output.status.code(), Some(69), "{command}");
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert!(said.contains("not a SQLite database"), "{command}: {said}");
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert!(message.contains("not a SQLite database"), "{command}: {message}");
     }
     assert_eq!(std::fs::read_to_string(home.store()).unwrap(), text);
 
@@ -50,8 +50,8 @@ async fn a_file_that_is_no_store_is_refused_and_left_as_it_was() {
     other.close().await.unwrap();
     let output = home.run(&["run"]).await;
     assert_eq!(output.status.code(), Some(69));
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("of another program"), "{said}");
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(message.contains("of another program"), "{message}");
 }
 
 #[tokio::test]
@@ -72,8 +72,8 @@ async fn a_store_of_a_newer_version_is_refused() {
     for command in ["run", "status"] {
         let output = home.run(&[command]).await;
         assert_eq!(output.status.code(), Some(69), "{command}");
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert!(said.contains("written by a newer tidewatch (schema 9999"), "{command}: {said}");
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert!(message.contains("written by a newer tidewatch (schema 9999"), "{command}: {message}");
     }
 }
 

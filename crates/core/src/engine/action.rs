@@ -125,7 +125,7 @@ pub struct ProbeResult {
     /// How late the probe started, if the source has a deadline.
     pub tardy: Option<Span>,
     /// The deadline of the next probe, if there is one.
-    pub look_by: Option<Timestamp>,
+    pub deadline: Option<Timestamp>,
     /// Rule matches and rule counts.
     pub rule_effects: RuleEffects,
 }

@@ -26,5 +26,5 @@ pub(super) struct Deadline {
     /// The source's host group.
     pub host: HostIx,
     /// The missed deadline was reported.
-    pub said: bool,
+    pub reported: bool,
 }

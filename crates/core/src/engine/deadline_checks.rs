@@ -35,7 +35,7 @@ impl Engine {
             self.reindex_deadline(id);
             let noted = self.sources.get_mut(&id).filter(|source| source.deadline.is_some());
             if let (Some(source), Some(before)) = (noted, before) {
-                self.deadlines.resume(source, before.seen, before.said);
+                self.deadlines.resume(source, before.seen, before.reported);
                 self.reindex_deadline(id);
             }
         }

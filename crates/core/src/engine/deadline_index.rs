@@ -164,7 +164,7 @@ impl DeadlineIndex {
     /// Marks a source as past its deadline, and queues the event, if any.
     pub fn mark_tardy(&mut self, source: &mut Source, note: Option<Note>) {
         if let Some(deadline) = source.deadline.as_deref_mut() {
-            deadline.said = true;
+            deadline.reported = true;
             self.tardy += 1;
             self.missed.extend(note.map(|note| (source.id, note)));
         }
@@ -179,11 +179,11 @@ impl DeadlineIndex {
     }
 
     /// Restores a deadline's state after the steps changed.
-    pub fn resume(&mut self, source: &mut Source, seen: Timestamp, said: bool) {
+    pub fn resume(&mut self, source: &mut Source, seen: Timestamp, reported: bool) {
         if let Some(deadline) = source.deadline.as_deref_mut() {
             deadline.seen = seen;
-            if said && !deadline.said {
-                deadline.said = true;
+            if reported && !deadline.reported {
+                deadline.reported = true;
                 self.tardy += 1;
             }
         }
@@ -230,7 +230,7 @@ impl DeadlineIndex {
         let Some(deadline) = source.deadline.take() else { return };
         self.due_by_step.remove(&(deadline.step, source.id));
         self.passing.remove(&(deadline.by, source.id));
-        self.tardy -= u64::from(deadline.said);
+        self.tardy -= u64::from(deadline.reported);
         if let Some(count) = self.hosts.get_mut(&deadline.host) {
             *count -= 1;
             if *count == 0 {
@@ -243,7 +243,7 @@ impl DeadlineIndex {
     pub fn mark_seen(&mut self, source: &mut Source, started: Timestamp) -> Option<Span> {
         let deadline = source.deadline.as_deref_mut()?;
         deadline.seen = deadline.seen.max(started);
-        self.tardy -= u64::from(std::mem::take(&mut deadline.said));
+        self.tardy -= u64::from(std::mem::take(&mut deadline.reported));
         Some((started - deadline.by).max(Span::ZERO))
     }
 
@@ -256,7 +256,7 @@ impl DeadlineIndex {
         last_success: Option<Timestamp>,
         allowed: impl FnOnce(&Source, Timestamp) -> Timestamp,
     ) {
-        let before = source.deadline.as_ref().map(|deadline| (deadline.seen, deadline.said));
+        let before = source.deadline.as_ref().map(|deadline| (deadline.seen, deadline.reported));
         self.unindex(source);
         let stopped = source.memory.due == Due::Stopped || source.memory.state == SourceState::Removed;
         let seen = before.map(|(seen, _)| seen).or(last_success);
@@ -287,17 +287,17 @@ impl DeadlineIndex {
         let task = Task::new(slots, window);
         let window_span = Span::from_millis(length.span().as_millis().saturating_mul(i64::from(window)));
         let apart = window_span.max(even.min(gap));
-        let said = before.is_some_and(|(_, said)| said);
-        let deadline = Deadline { seen, by, step: due, probe_at, apart, task, host: source.host, said };
+        let reported = before.is_some_and(|(_, reported)| reported);
+        let deadline = Deadline { seen, by, step: due, probe_at, apart, task, host: source.host, reported };
         source.deadline = Some(Box::new(deadline));
         *self.hosts.entry(source.host).or_default() += 1;
-        self.tardy += u64::from(said);
+        self.tardy += u64::from(reported);
         // Not before the gate allows it, and not beyond the forecast horizon.
         let furthest = due.plus(SEEN * i64::from(window));
         let from = length.step_of(allowed(source, probe_at)).min(furthest);
         self.medd.task(source.place as usize, task, due.max(from).0);
         self.due_by_step.insert((due, source.id));
-        if !said {
+        if !reported {
             self.passing.insert((by, source.id));
         }
     }

@@ -90,13 +90,13 @@ impl Engine {
         self.release_hosts(probe.hosts, answering, ended);
         let Some(source) = self.sources.get_mut(&id) else { return };
         if let Some(probe) = source.probe_mut() {
-            probe.deliver = then.follows.notices.iter().any(|notice| notice.tells);
+            probe.deliver = then.follows.notices.iter().any(|notice| notice.deliver_now);
         }
         let result = ProbeResult {
             source: id,
             discarded: probe.moved,
             memory: source.memory.clone(),
-            look_by: source.deadline.as_ref().map(|deadline| deadline.by),
+            deadline: source.deadline.as_ref().map(|deadline| deadline.by),
             host: Some(answering_host.asks(&self.hosts)).filter(|after| *after != before),
             notes: then.notes,
             tardy: then.tardy,

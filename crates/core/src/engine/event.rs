@@ -171,7 +171,7 @@ pub struct SourceProfile {
     /// The source.
     pub source: SourceId,
     /// Each hour relative to the mean.
-    pub pulse: HourlyProfile,
+    pub profile: HourlyProfile,
     /// The mean.
     pub per_hour: f64,
     /// How many updates it is estimated from.

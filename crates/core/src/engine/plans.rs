@@ -122,7 +122,7 @@ impl Engine {
         self.persist_due(&moved, actions);
     }
 
-    fn take_profile(&mut self, SourceProfile { source, pulse: profile, per_hour, updates }: SourceProfile) {
+    fn take_profile(&mut self, SourceProfile { source, profile, per_hour, updates }: SourceProfile) {
         if let Some(source) = self.sources.get_mut(&source) {
             source.profile = Some(Box::new(profile));
             // An estimate from its own probes is newer than the profile.
@@ -263,7 +263,7 @@ impl Source {
             Some((Want { rule: part.rule, every, counted, life, confidence }, Arc::clone(terms)))
         });
         Some(Box::new(PredictionOrder {
-            looked: last_success,
+            known_until: last_success,
             factor: pending.drift.factor(),
             of: of.collect(),
         }))

@@ -69,7 +69,7 @@ pub struct RuleMatch {
     /// Indices of the updates found.
     pub items: Vec<u32>,
     /// True: notify now, together with all pending matches. False: the matches stay pending.
-    pub tells: bool,
+    pub deliver_now: bool,
 }
 
 /// The progress of a rule, as it is stored.
@@ -252,7 +252,7 @@ impl RuleRegistry {
                 follows.notices.push(RuleMatch {
                     rule: Arc::clone(name),
                     items: items.clone(),
-                    tells: notify,
+                    deliver_now: notify,
                 });
             }
         }
@@ -319,7 +319,7 @@ mod tests {
         let mut registry = RuleRegistry::new(rules(terms(true, 3), parts.clone()));
         let notifies = |registry: &mut RuleRegistry, source, matches: &[RuleMatches]| {
             let follows = registry.apply_matches(answered(source, 10), matches, |_| false);
-            follows.notices.iter().map(|notice| notice.tells).collect::<Vec<_>>()
+            follows.notices.iter().map(|notice| notice.deliver_now).collect::<Vec<_>>()
         };
         assert_eq!(notifies(&mut registry, 1, &matches(&[0, 1], &[5, 6])), [false]);
         assert_eq!(

@@ -42,7 +42,7 @@ pub struct PlanOrder {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PredictionOrder {
     /// All updates up to this time are known.
-    pub looked: Timestamp,
+    pub known_until: Timestamp,
     /// The factor of the recent rate to the fitted one.
     pub factor: f64,
     /// The requirements, each with the terms of its rule.
@@ -128,7 +128,7 @@ const IN_FORCE: Span = Span::from_days(60);
 
 /// The intervals in which updates of a source are expected, for the rules that require them.
 pub fn predicted_intervals(wants: &PredictionOrder, rate: &Steps, now: Timestamp) -> Vec<Interval> {
-    let PredictionOrder { looked: known_until, factor, ref of } = *wants;
+    let PredictionOrder { known_until, factor, ref of } = *wants;
     let mut spans = Vec::new();
     for (want, terms) in of {
         let active = terms.active.spans(known_until, now + IN_FORCE);

@@ -242,19 +242,19 @@ mod tests {
     #[test]
     fn policies_table_has_a_row_per_policy() {
         let (_, results) = results(&[("auto", 600), ("uniform", 3600), ("oracle", 1)]);
-        let said = text(&policies(&results));
-        let rows: Vec<&str> = said.lines().collect();
-        assert!(rows[0].contains("× uniform  95 %") && rows[0].contains("lost  probes/week"), "{said}");
-        assert!(rows[1].starts_with("auto  ") && rows[1].contains("1008"), "{said}");
-        assert!(rows[1].contains('–') && rows[2].trim_end().ends_with('1'), "{said}");
-        assert!(rows[3].starts_with("oracle  –") && !said.contains("NaN"), "{said}");
+        let message = text(&policies(&results));
+        let rows: Vec<&str> = message.lines().collect();
+        assert!(rows[0].contains("× uniform  95 %") && rows[0].contains("lost  probes/week"), "{message}");
+        assert!(rows[1].starts_with("auto  ") && rows[1].contains("1008"), "{message}");
+        assert!(rows[1].contains('–') && rows[2].trim_end().ends_with('1'), "{message}");
+        assert!(rows[3].starts_with("oracle  –") && !message.contains("NaN"), "{message}");
     }
 
     #[test]
     fn tables_of_kinds_and_extremes_have_titles_and_rows() {
         let (_, results) = results(&[("auto", 600), ("uniform", 3600)]);
-        let said = text(&kinds(&results));
-        assert!(said.starts_with("kind  sources  updates  auto\nnews  2 "), "{said}");
+        let message = text(&kinds(&results));
+        assert!(message.starts_with("kind  sources  updates  auto\nnews  2 "), "{message}");
         let tables = extremes(results.extremes.as_ref().unwrap());
         assert_eq!(tables[0].0, "mean delays where auto gains most against uniform");
         assert!(text(&tables[0].1).contains("a<b>"));

@@ -203,8 +203,9 @@ mod tests {
 
     #[test]
     fn ticks_are_round() {
-        let said = |from, to| round_ticks(from, to, 5.0).into_iter().map(|tick| tick.1).collect::<Vec<_>>();
-        assert_eq!(said(0.0, 0.26), ["0.0", "0.1", "0.2"]);
-        assert_eq!(said(138.0, 360.0), ["150", "200", "250", "300", "350"]);
+        let message =
+            |from, to| round_ticks(from, to, 5.0).into_iter().map(|tick| tick.1).collect::<Vec<_>>();
+        assert_eq!(message(0.0, 0.26), ["0.0", "0.1", "0.2"]);
+        assert_eq!(message(138.0, 360.0), ["150", "200", "250", "300", "350"]);
     }
 }

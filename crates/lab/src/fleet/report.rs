@@ -148,23 +148,23 @@ pub fn table(question: &FleetQuestion, outcomes: &[FleetOutcome]) -> ResultTable
     heads.push("ns/probe");
     let best = outcomes.iter().map(|outcome| outcome.cost).fold(f64::INFINITY, f64::min);
     let row = |outcome: &FleetOutcome| {
-        let said = document(question, outcome);
+        let text = document(question, outcome);
         let ratio =
             |ratio: Option<f64>, digits| ratio.map_or("–".to_owned(), |x| format!("{x:.digits$}"));
         let is_best = outcome.cost == best && outcomes.len() > 1;
         let emphasis = if is_best { Emphasis::Good } else { Emphasis::Plain };
         let mut row: Vec<TableEntry> = vec![
-            entry(said.allocator),
-            entry(number(said.cost)),
-            entry(ratio(said.ratio, 3)),
-            entry(ratio(said.proven_ratio, 1)).marked(Emphasis::Faint),
-            entry(ratio(said.tight_ratio, 3)).marked(emphasis),
+            entry(text.allocator),
+            entry(number(text.cost)),
+            entry(ratio(text.ratio, 3)),
+            entry(ratio(text.proven_ratio, 1)).marked(Emphasis::Faint),
+            entry(ratio(text.tight_ratio, 3)).marked(emphasis),
         ];
         if question.oracle.is_some() {
-            let regret = said.regret.map_or("–".to_owned(), |regret| format!("{:.1} %", regret * 100.0));
+            let regret = text.regret.map_or("–".to_owned(), |regret| format!("{:.1} %", regret * 100.0));
             row.push(entry(regret));
         }
-        row.push(entry(ratio(said.ns_per_probe, 0)).marked(Emphasis::Faint));
+        row.push(entry(ratio(text.ns_per_probe, 0)).marked(Emphasis::Faint));
         row
     };
     ResultTable::new(heads, outcomes.iter().map(row).collect())

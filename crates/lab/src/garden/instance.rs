@@ -104,10 +104,10 @@ mod tests {
         let planted = [(1.0, 1, "b"), (2.0, 3, "a"), (1.0, 2, "a"), (1.0, 16, "a"), (1.0, 9, "b")];
         let planted = planted.map(|(cost, window, group)| (Task::new(cost, window), group.to_owned()));
         let instance = Instance::new(planted.to_vec());
-        let said: Vec<(&str, String, usize)> =
+        let text: Vec<(&str, String, usize)> =
             instance.beds().iter().map(|bed| (&*bed.group, bed.window_class(), bed.plants)).collect();
         let wanted = [("a", "2-3", 2), ("a", "16-31", 1), ("b", "1", 1), ("b", "8-15", 1)];
-        assert_eq!(said, wanted.map(|(group, class, plants)| (group, class.to_owned(), plants)));
+        assert_eq!(text, wanted.map(|(group, class, plants)| (group, class.to_owned(), plants)));
         let shares: f64 = instance.beds().iter().map(|bed| bed.omega).sum();
         assert!((shares - instance.omega()).abs() < 1e-12);
         assert_eq!((instance.dearest(), instance.longest()), (2 * UNIT, 16));

@@ -116,11 +116,11 @@ fn in_time(answer: &GardenAnswer) -> String {
         let in_time = answer.outcomes.iter().filter(|o| o.policy == policy && o.missed == 0);
         in_time.min_by(|one, other| one.capacity.total_cmp(&other.capacity))
     };
-    let said = |outcome: &GardenOutcome| {
+    let message = |outcome: &GardenOutcome| {
         let (name, work) = (outcome.policy.name(), work(outcome.mean_work));
         format!("{name} at {} (work of {work})", outcome.capacity)
     };
-    let all: Vec<String> = GardenPolicy::ALL.into_iter().filter_map(least).map(said).collect();
+    let all: Vec<String> = GardenPolicy::ALL.into_iter().filter_map(least).map(message).collect();
     match all.is_empty() {
         true => format!("No policy was always in time with {} or less.", answer.question.capacity),
         false => format!("Always in time: {}.", all.join(", ")),
@@ -160,7 +160,7 @@ fn why(answer: &GardenAnswer, knee: &GardenOutcome) -> String {
 pub fn slice_title(slice: &Slice) -> String {
     let by: Vec<&str> = slice.by.iter().map(|dim| dim.name()).collect();
     let held: Vec<String> =
-        slice.held.iter().map(|(dim, mark)| format!("{} is {}", dim.name(), said(mark))).collect();
+        slice.held.iter().map(|(dim, mark)| format!("{} is {}", dim.name(), message(mark))).collect();
     let held = if held.is_empty() { String::new() } else { format!(", where {}", held.join(" and ")) };
     format!("by {}{held}", by.join(" and "))
 }
@@ -178,12 +178,12 @@ pub fn slice(slice: &Slice) -> ResultTable {
             number(row.mean_tardiness()),
             number(row.mean_workload()),
         ];
-        row.marks.iter().map(said).chain(measures).map(entry).collect()
+        row.marks.iter().map(message).chain(measures).map(entry).collect()
     };
     ResultTable::new(heads, slice.rows.iter().map(row).collect())
 }
 
-fn said(mark: &SliceMark) -> String {
+fn message(mark: &SliceMark) -> String {
     match mark {
         SliceMark::Capacity(capacity) => capacity.to_string(),
         SliceMark::Day(day) => day.to_string(),

@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn whole_seconds_are_written_as_integers() {
-        let said = [0, 60_000, 1_234, 2_419_199_999].map(|ms| seconds(Span::from_millis(ms)).to_string());
-        assert_eq!(said, ["0", "60", "1.234", "2419199.999"]);
+        let text = [0, 60_000, 1_234, 2_419_199_999].map(|ms| seconds(Span::from_millis(ms)).to_string());
+        assert_eq!(text, ["0", "60", "1.234", "2419199.999"]);
     }
 }

@@ -211,14 +211,14 @@ fn probes(problem: &Problem, outcome: &SearchOutcome, picture: &mut Picture) {
     let width = (PLOT / outcome.times.len().max(1) as f64 * 0.3).clamp(0.5, 2.0);
     let through = outcome.times.len() <= 120;
     for &time in &outcome.times {
-        let (at, said) =
+        let (at, message) =
             (x(problem, time), local(problem.start + time, &problem.zone, "%a %Y-%m-%d %H:%M:%S"));
         if through {
             let faint = Shape::line((tenth(at), RATE.top), (tenth(at), top)).stroke(&ink);
             picture.add(&faint.with("stroke-opacity", 0.28));
         }
         let probe = Shape::line((tenth(at), top), (tenth(at), bottom)).class("probe").stroke(&ink);
-        picture.add(&probe.with("stroke-width", format!("{width:.2}")).hint(&said));
+        picture.add(&probe.with("stroke-width", format!("{width:.2}")).hint(&message));
     }
 }
 

@@ -253,14 +253,14 @@ fn trade_off(problem: &Problem, method: Method) -> Vec<Trade> {
 fn remark(problem: &Problem, outcome: &mut SearchOutcome) {
     let (planned, requested) = (outcome.times.len(), problem.horizon.probes as usize);
     if planned < requested {
-        let said = format!(
+        let text = format!(
             "only {planned} of {requested} probes are planned: more do not fit between spacing, closed times \
              and grid"
         );
-        outcome.notes.push(said);
+        outcome.notes.push(text);
     }
     if outcome.lower_bound.is_none() {
-        let said = "no lower bound could be had with this --grid; try another".to_owned();
-        outcome.notes.push(said);
+        let text = "no lower bound could be had with this --grid; try another".to_owned();
+        outcome.notes.push(text);
     }
 }

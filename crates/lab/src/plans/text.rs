@@ -45,14 +45,14 @@ pub fn costs(problem: &Problem, outcome: &SearchOutcome) -> Vec<(&'static str, S
     }
     if let (Some(bound), Some(gap)) = (outcome.lower_bound, outcome.gap()) {
         let scope = if outcome.is_off_grid() { "at any times" } else { "on this grid" };
-        let said = format!("{} for every schedule {scope}; this one is {}", digits(bound), above(gap));
-        lines.push(("lower bound", said));
+        let message = format!("{} for every schedule {scope}; this one is {}", digits(bound), above(gap));
+        lines.push(("lower bound", message));
     }
     if let Some(uniform) = outcome.uniform.filter(|_| outcome.method != Method::Uniform && cost > 0.0) {
         let share = (uniform / cost - 1.0) * 100.0;
         let way = if share < 0.0 { "less" } else { "more" };
-        let said = format!("would cost {}, {:.1} % {way}", digits(uniform), share.abs());
-        lines.push(("evenly spread", said));
+        let message = format!("would cost {}, {:.1} % {way}", digits(uniform), share.abs());
+        lines.push(("evenly spread", message));
     }
     lines
 }

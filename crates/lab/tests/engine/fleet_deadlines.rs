@@ -312,14 +312,14 @@ fn politeness_precedes_deadlines_and_the_note_has_the_reason() {
     world.answer(SourceId(0), at(29), Err(throttled));
     world.pass(30..149);
     assert_eq!(world.probes[&SourceId(0)].len(), 1, "it sent Retry-After");
-    let said: Vec<&Note> = world
+    let text: Vec<&Note> = world
         .notes
         .iter()
         .map(|(_, note)| note)
         .filter(|note| matches!(note, Note::Tardy { .. }))
         .collect();
-    assert_eq!(said.len(), 1, "{said:?}");
-    assert!(matches!(said[0], Note::Tardy { by, why: Some(_) } if *by == start() + gap), "{said:?}");
+    assert_eq!(text.len(), 1, "{text:?}");
+    assert!(matches!(text[0], Note::Tardy { by, why: Some(_) } if *by == start() + gap), "{text:?}");
     assert_eq!(world.fleet.deadlines().tardy, 1);
     world.pass(149..152);
     assert_eq!(world.probes[&SourceId(0)].len(), 2, "as soon as it may be");

@@ -203,7 +203,7 @@ fn updates_found_in_time_are_reported_and_others_not() {
     trigger(&mut fleet, at(10));
     assert_eq!(
         probe_page(&mut fleet, at(15)),
-        [RuleMatch { rule: "p/r".into(), items: vec![0], tells: true }]
+        [RuleMatch { rule: "p/r".into(), items: vec![0], deliver_now: true }]
     );
     assert_eq!(probe_page(&mut fleet, at(39)).len(), 1, "again, within the window");
     assert!(probe_page(&mut fleet, at(60)).is_empty());

@@ -300,8 +300,8 @@ fn the_current_hour_counts() {
     let mut fleet = ByHand::new(one_a_minute(Allocator::Index), 7, start(), known);
     let profiles = (0..100).map(|id| {
         let rate = if id < 50 { &day } else { &night };
-        let (pulse, per_hour) = HourlyProfile::of(rate, start()).unwrap();
-        SourceProfile { source: SourceId(id), pulse, per_hour, updates: 200 }
+        let (profile, per_hour) = HourlyProfile::of(rate, start()).unwrap();
+        SourceProfile { source: SourceId(id), profile, per_hour, updates: 200 }
     });
     let profiles = profiles.collect();
     fleet.deliver(start(), EngineEvent::PlansReady(PlansReady { profiles, ..PlansReady::default() }));

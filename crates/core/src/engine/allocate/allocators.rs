@@ -35,9 +35,9 @@ enum AllocatorState {
     /// D.
     Cyclic(CyclicOrder),
     /// The largest claim.
-    Ripest(IndexWheel),
+    IndexWheel(IndexWheel),
     /// Round robin.
-    Rota(RoundRobin),
+    RoundRobin(RoundRobin),
 }
 
 impl Allocation {
@@ -49,9 +49,9 @@ impl Allocation {
                 stream: Stream::new(seed, "allocation"),
             },
             Allocator::Cyclic => AllocatorState::Cyclic(CyclicOrder::default()),
-            Allocator::Index => AllocatorState::Ripest(IndexWheel::new(Claim::Index)),
-            Allocator::Greedy => AllocatorState::Ripest(IndexWheel::new(Claim::Gain)),
-            Allocator::RoundRobin => AllocatorState::Rota(RoundRobin::default()),
+            Allocator::Index => AllocatorState::IndexWheel(IndexWheel::new(Claim::Index)),
+            Allocator::Greedy => AllocatorState::IndexWheel(IndexWheel::new(Claim::Gain)),
+            Allocator::RoundRobin => AllocatorState::RoundRobin(RoundRobin::default()),
         })
     }
 
@@ -60,8 +60,8 @@ impl Allocation {
         match &mut self.0 {
             AllocatorState::Sampled { weights, .. } => weights.set(place, source.root),
             AllocatorState::Cyclic(cyclic) => cyclic.open(place, source),
-            AllocatorState::Ripest(wheel) => wheel.open(place, source),
-            AllocatorState::Rota(round_robin) => round_robin.open(place),
+            AllocatorState::IndexWheel(wheel) => wheel.open(place, source),
+            AllocatorState::RoundRobin(round_robin) => round_robin.open(place),
         }
     }
 
@@ -70,8 +70,8 @@ impl Allocation {
         match &mut self.0 {
             AllocatorState::Sampled { weights, .. } => weights.set(place, 0.0),
             AllocatorState::Cyclic(cyclic) => cyclic.close(place),
-            AllocatorState::Ripest(wheel) => wheel.close(place),
-            AllocatorState::Rota(round_robin) => round_robin.close(place),
+            AllocatorState::IndexWheel(wheel) => wheel.close(place),
+            AllocatorState::RoundRobin(round_robin) => round_robin.close(place),
         }
     }
 
@@ -94,8 +94,8 @@ impl Allocation {
                 }
             }
             AllocatorState::Cyclic(cyclic) => cyclic.choose(now, most, chosen),
-            AllocatorState::Ripest(wheel) => wheel.choose(now, most, chosen),
-            AllocatorState::Rota(round_robin) => round_robin.choose(most, chosen),
+            AllocatorState::IndexWheel(wheel) => wheel.choose(now, most, chosen),
+            AllocatorState::RoundRobin(round_robin) => round_robin.choose(most, chosen),
         }
     }
 }

@@ -50,7 +50,7 @@ const PASSED_OVER: usize = 64;
 /// ```
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Medd {
-    beds: Vec<Option<TaskState>>,
+    states: Vec<Option<TaskState>>,
     capacity: Work,
     today: i64,
     /// The order in which due tasks are served: by due day, then cost, then window.
@@ -76,10 +76,10 @@ pub struct Medd {
 /// A task and its due day.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct TaskState {
-    plant: Task,
+    task: Task,
     due: i64,
     /// The day on which its coming due days were counted.
-    sown: i64,
+    counted_on: i64,
 }
 
 /// c/w.
@@ -117,7 +117,7 @@ impl Medd {
     pub fn new(capacity: Work, today: i64) -> Self {
         let demand = DayCosts::new(1);
         let mut medd = Self {
-            beds: Vec::new(),
+            states: Vec::new(),
             capacity,
             today,
             queue: BTreeSet::new(),
@@ -147,14 +147,14 @@ impl Medd {
 
     /// Inserts or replaces the task at this index, due on that day.
     pub fn task(&mut self, place: usize, task: Task, due: i64) {
-        if let Some(state) = self.beds.get(place).copied().flatten().filter(|state| state.plant == task) {
+        if let Some(state) = self.states.get(place).copied().flatten().filter(|state| state.task == task) {
             self.remove_entry(place, state);
             self.insert(place, task, due);
             return;
         }
         self.take_out(place);
-        if self.beds.len() <= place {
-            self.beds.resize(place + 1, None);
+        if self.states.len() <= place {
+            self.states.resize(place + 1, None);
         }
         self.omega += share(&task);
         *self.costs.entry(task.cost).or_default() += 1;
@@ -174,13 +174,13 @@ impl Medd {
     }
 
     fn take_out(&mut self, place: usize) {
-        let Some(state) = self.beds.get(place).copied().flatten() else { return };
+        let Some(state) = self.states.get(place).copied().flatten() else { return };
         self.remove_entry(place, state);
-        self.omega -= share(&state.plant);
-        if let Some(count) = self.costs.get_mut(&state.plant.cost) {
+        self.omega -= share(&state.task);
+        if let Some(count) = self.costs.get_mut(&state.task.cost) {
             *count -= 1;
             if *count == 0 {
-                self.costs.remove(&state.plant.cost);
+                self.costs.remove(&state.task.cost);
             }
         }
         if self.costs.is_empty() {
@@ -256,9 +256,9 @@ impl Medd {
 
     /// The task at this index is served today.
     pub fn mark_served(&mut self, place: usize) {
-        if let Some(state) = self.beds.get(place).copied().flatten() {
+        if let Some(state) = self.states.get(place).copied().flatten() {
             self.remove_entry(place, state);
-            self.insert(place, state.plant, self.today + i64::from(state.plant.window));
+            self.insert(place, state.task, self.today + i64::from(state.task.window));
         }
     }
 
@@ -272,7 +272,7 @@ impl Medd {
             && passed < PASSED_OVER
             && let Some((place, state)) = self.cheapest_per_day(overload.by)
         {
-            let cost = state.plant.cost;
+            let cost = state.task.cost;
             let may = may(place);
             if may && cost > left {
                 break;
@@ -283,12 +283,12 @@ impl Medd {
             } else {
                 passed += 1;
             }
-            self.thrift.remove(&(state.due, Slope(state.plant), place));
+            self.thrift.remove(&(state.due, Slope(state.task), place));
             self.show(state.due);
             removed.push((place, state));
         }
         for (place, state) in removed {
-            self.thrift.insert((state.due, Slope(state.plant), place));
+            self.thrift.insert((state.due, Slope(state.task), place));
             self.show(state.due);
         }
         chosen
@@ -327,7 +327,7 @@ impl Medd {
             }
         }?;
         let place = self.cheapest(self.least.due(leaf)?)?;
-        Some((place, self.beds[place]?))
+        Some((place, self.states[place]?))
     }
 
     /// The least wasteful task of one cell of the ring, due after today.
@@ -345,8 +345,8 @@ impl Medd {
         let place = self.demand.place(bucket);
         let now = self.demand.bucket(self.today);
         let ahead = (now..now + self.demand.span()).contains(&bucket);
-        match self.cheapest(due).filter(|_| ahead).and_then(|cheapest| self.beds[cheapest]) {
-            Some(state) => self.least.put(place, &state.plant, state.due),
+        match self.cheapest(due).filter(|_| ahead).and_then(|cheapest| self.states[cheapest]) {
+            Some(state) => self.least.put(place, &state.task, state.due),
             // The position may belong to another day.
             None if self.least.due(place).is_some_and(|due| self.demand.bucket(due) == bucket) => {
                 self.least.take(place);
@@ -356,8 +356,8 @@ impl Medd {
     }
 
     fn insert(&mut self, place: usize, task: Task, due: i64) {
-        let state = TaskState { plant: task, due, sown: self.today };
-        self.beds[place] = Some(state);
+        let state = TaskState { task, due, counted_on: self.today };
+        self.states[place] = Some(state);
         self.queue.insert((due, task.cost, Reverse(task.window), place));
         self.thrift.insert((due, Slope(task), place));
         self.note(state, true);
@@ -365,17 +365,17 @@ impl Medd {
     }
 
     fn remove_entry(&mut self, place: usize, state: TaskState) {
-        let TaskState { plant: task, due, .. } = state;
+        let TaskState { task, due, .. } = state;
         self.queue.remove(&(due, task.cost, Reverse(task.window), place));
         self.thrift.remove(&(due, Slope(task), place));
-        self.beds[place] = None;
+        self.states[place] = None;
         self.note(state, false);
         self.show(due);
     }
 
     /// Adds the cost of a task's coming due days, or subtracts it.
     fn note(&mut self, state: TaskState, counts: bool) {
-        let TaskState { plant: Task { cost, window }, due, sown: counted_on } = state;
+        let TaskState { task: Task { cost, window }, due, counted_on } = state;
         let now = self.demand.bucket(self.today);
         let seen_until = self.demand.bucket(counted_on) + self.demand.span();
         if self.demand.bucket(due) < now {
@@ -399,9 +399,9 @@ impl Medd {
         self.late = 0;
         self.count_on(true);
         let mut dues = BTreeSet::new();
-        for place in 0..self.beds.len() {
-            if let Some(state) = &mut self.beds[place] {
-                state.sown = self.today;
+        for place in 0..self.states.len() {
+            if let Some(state) = &mut self.states[place] {
+                state.counted_on = self.today;
                 let state = *state;
                 dues.insert(state.due);
                 self.note(state, true);
