@@ -10,9 +10,9 @@ use crate::config::configuration::Config;
 use crate::store::plans::PlanRow;
 use crate::store::reader::Reader;
 use crate::store::report::{ProbeRow, SourceReportRow};
-use tidewatch_core::engine::memory::BurstState;
 use tidewatch_core::engine::params::FleetParams;
 use tidewatch_core::engine::reason::Reason;
+use tidewatch_core::engine::source_memory::BurstState;
 use tidewatch_core::engine::views::Explanation;
 use tidewatch_core::planning::plan::{Plan, Revision};
 use tidewatch_core::planning::policy::Policy;
@@ -51,11 +51,11 @@ pub fn run(config: &Config, name: &str, as_json: bool, out: &mut dyn Write) -> R
     writeln!(out, "policy      {} (now using {})", row.policy, explanation.asking.name())?;
     let price = match price(explanation) {
         Span::ZERO => String::new(),
-        price => format!(", each sent only if it saves {price} of waiting"),
+        price => format!(", each sent only if it is expected to save updates {price} of delay in total"),
     };
     writeln!(
         out,
-        "budget      {} of {} probes left in the last {}, {} apart{price}",
+        "budget      {} of {} probes per {} left, at least {} apart{price}",
         explanation.left, budget.probes, budget.per, budget.min_spacing
     )?;
     writeln!(out, "next probe  {}, because of: {}", when(explanation.due.at()), explanation.reason.name())?;

@@ -10,7 +10,7 @@ use serde::Serialize;
 use tidewatch_core::engine::deadline_index::DeadlineStats;
 use tidewatch_core::engine::params::FleetParams;
 use tidewatch_core::engine::slot_stats::SlotStats;
-use tidewatch_core::engine::undiscovered_bounds::{self, SourceDemand};
+use tidewatch_core::engine::undiscovered_lower_bounds::{self, SourceDemand};
 use tidewatch_core::time::Span;
 
 /// Load of all sources together over the last day.
@@ -81,7 +81,7 @@ impl FleetLoad {
             return None;
         }
         let spent = probes as f64 / steps;
-        let best = undiscovered_bounds::tight(demands, spent);
+        let best = undiscovered_lower_bounds::tight(demands, spent);
         Some(Self {
             undiscovered,
             loads,
@@ -90,9 +90,12 @@ impl FleetLoad {
             step: params.step,
             per_step: params.probes_per_step,
             spent,
-            lower_bound: undiscovered_bounds::theorem_1(demands.iter().map(|demand| demand.rate), spent),
+            lower_bound: undiscovered_lower_bounds::theorem_1(
+                demands.iter().map(|demand| demand.rate),
+                spent,
+            ),
             tight_lower_bound: best.cost,
-            one_more: best.cost - undiscovered_bounds::tight(demands, spent + 1.0).cost,
+            one_more: best.cost - undiscovered_lower_bounds::tight(demands, spent + 1.0).cost,
         })
     }
 

@@ -9,9 +9,9 @@ use serde::Serialize;
 use crate::config::profile::RulesConfig;
 use crate::store::plans::PlanRow;
 use tidewatch_core::engine::burst_state::Reserve;
-use tidewatch_core::engine::memory::BurstState;
 use tidewatch_core::engine::params::{BurstTerms, FleetParams, Response};
 use tidewatch_core::engine::reason::Reason;
+use tidewatch_core::engine::source_memory::BurstState;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::planning::prediction;
@@ -138,7 +138,7 @@ fn response(inputs: &BurstInputs<'_>, zone: &TimeZone) -> String {
         }
         (Policy::Auto, Response::Ttl, _) if left == 0 => {
             format!(
-                "extra probes for the burst are paused: {reserve_left}; they return over the next {}",
+                "no extra probes for the burst now: {reserve_left}; they return evenly over the next {}",
                 budget.per
             )
         }
@@ -199,7 +199,7 @@ pub fn plan(
     let mut lines = vec![match (plan.by, policy) {
         (Policy::Plan, _) => format!("{made}, {}", worth(plan)),
         (Policy::AggHist, Policy::Auto) => {
-            format!("{made}, by its group's rhythm while its own history is thin")
+            format!("{made}, by the update pattern of its group, until its own history suffices")
         }
         (by, _) => format!("{made}, by the policy {}", by.name()),
     }];
@@ -210,8 +210,8 @@ pub fn plan(
     if let (Some(chance), Some(holds)) = (plan.overflow.filter(|&chance| chance > SMALLEST_OVERFLOW), holds)
     {
         lines.push(format!(
-            "its feed holds {holds} items: up to {} chance that more come between two probes; the budget allows \
-             no better",
+            "its feed holds {holds} items: up to {} chance that some are lost in the longest gap; budget, \
+             spacing and the feed's hints allow no better",
             percent(chance)
         ));
     }
@@ -224,7 +224,9 @@ fn worth(plan: &PlanRow) -> String {
         more if more > 0.0 && plan.lower_bound > 0.0 => {
             format!("at most {} above the best possible", percent(more / plan.lower_bound))
         }
-        more if more > 0.0 => "how near to the best possible is not known".to_owned(),
+        more if more > 0.0 => {
+            "no lower bound is known, so neither is the distance from the best plan".to_owned()
+        }
         _ => "none is better".to_owned(),
     };
     let (cost, price) = (short(plan.expected_cost), short(plan.price));
@@ -341,7 +343,11 @@ mod tests {
         for (by, policy, expected) in [
             (Policy::IndHist, Policy::IndHist, "by the policy ind_hist"),
             (Policy::AggHist, Policy::AggHist, "by the policy agg_hist"),
-            (Policy::AggHist, Policy::Auto, "by its group's rhythm while its own history is thin"),
+            (
+                Policy::AggHist,
+                Policy::Auto,
+                "by the update pattern of its group, until its own history suffices",
+            ),
         ] {
             let row = PlanRow { by, overflow: None, ..some_plan() };
             let lines = plan(&row, policy, Some(20), &TimeZone::UTC, noon());
@@ -403,7 +409,7 @@ mod tests {
         let lines = described(&BurstInputs { reserve: Reserve { left: 0, ..reserve }, ..inputs });
         assert_eq!(
             lines[1],
-            "extra probes for the burst are paused: 0 of 19 reserve probes left; they return over the next 1d"
+            "no extra probes for the burst now: 0 of 19 reserve probes left; they return evenly over the next 1d"
         );
         let none = BurstInputs { reserve: Reserve { probes: 0, left: 0, kept: 0 }, ..inputs };
         let few = BurstInputs { budget: Budget { probes: 3, ..budget }, ..none };

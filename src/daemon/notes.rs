@@ -61,7 +61,7 @@ pub fn log_note(source: &str, note: &Note) {
     match note {
         Note::OutageBegan => {
             tracing::error!(
-                "no host can be reached: the local network seems to be down; failures are not counted against sources"
+                "no host of the last probes can be reached: the local network seems to be down; failures to connect are not counted against sources"
             );
         }
         Note::OutageEnded => tracing::info!("the network is up again"),
@@ -102,7 +102,10 @@ pub fn log_note(source: &str, note: &Note) {
         Note::TardyEnded { late } => {
             tracing::info!(source, %late, "the source was probed after its deadline")
         }
-        Note::PlanStale => tracing::debug!(source, "a plan is stale: the source has changed since"),
+        Note::PlanStale => tracing::debug!(
+            source,
+            "a finished plan is discarded: the source changed or was probed while it was computed"
+        ),
         Note::MoveAdopted { .. } | Note::Rests { .. } | Note::StateChanged { .. } => {}
     }
 }

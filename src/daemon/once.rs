@@ -29,7 +29,9 @@ pub enum OnceError {
     #[error("not now: {0}")]
     Refused(#[from] Refusal),
     /// The gate cancelled the probe after it accepted the request.
-    #[error("not now: what was allowed when it was requested no longer is")]
+    #[error(
+        "not sent: a limit that was free when the probe was requested has closed since; `tidewatch explain` shows it"
+    )]
     Cancelled,
     /// Any other error.
     #[error(transparent)]

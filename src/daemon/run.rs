@@ -294,7 +294,8 @@ impl Tasks {
                 Ok(Ok(Ok(()))) => {}
                 Ok(died) => return Err(died_writer(died)),
                 Err(_) => tracing::error!(
-                    "the store could not be written in time; what is missing will be seen again"
+                    "stopping: the store did not accept the last writes in time; the next probes find their updates again, \
+                     but log events may be missing; check the disk"
                 ),
             }
         }
@@ -321,7 +322,7 @@ async fn drain(
             match drained {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => return Err(DaemonError::TaskDied { task: "scheduler", why: error.to_string() }),
-                Err(_) => tracing::warn!("some probes did not end in time and are cut short"),
+                Err(_) => tracing::warn!("stopping: some probes did not end in time and are cancelled; they count against their budgets"),
             }
             Ok(Ended::Drained)
         }

@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 use serde_json::json;
 use sqlx::{AssertSqlSafe, Connection, Row, SqliteConnection};
 
-use tidewatch_core::engine::memory::SourceMemory;
 use tidewatch_core::engine::params::HostGroup;
+use tidewatch_core::engine::source_memory::SourceMemory;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use tidewatch_core::engine::action::Attempt;
-use tidewatch_core::engine::memory::SourceMemory;
-use tidewatch_core::engine::rule_registry::RuleState;
+use tidewatch_core::engine::profile_rule_registry::RuleState;
+use tidewatch_core::engine::source_memory::SourceMemory;
 use tidewatch_core::model::burst::{BurstChange, BurstEvidence};
 use tidewatch_core::observe::Observation;
 use tidewatch_core::source_id::SourceId;

@@ -10,8 +10,8 @@ use sqlx::query::Query;
 use sqlx::sqlite::{Sqlite, SqliteArguments};
 use sqlx::{AssertSqlSafe, SqliteConnection};
 
-use tidewatch_core::engine::memory::{BurstState, Due, MoveProof, ProbeCost, SourceMemory};
 use tidewatch_core::engine::reason::{Reason, SourceState};
+use tidewatch_core::engine::source_memory::{BurstState, Due, MoveProof, ProbeCost, SourceMemory};
 use tidewatch_core::model::change_point_rate::ChangePointRate;
 use tidewatch_core::observe::FeedHints;
 use tidewatch_core::planning::policy::Policy;

@@ -1,5 +1,6 @@
 //! The demo as a user runs it: the built program, its real clock, sockets and store.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -7,64 +8,11 @@ use serde_json::Value;
 use tidewatch::clock::real_pause;
 use tidewatch::store::reader::Reader;
 
-/// Two virtual days take about nine seconds.
-const SPEED: &str = "20000";
-
-fn demo(store: &std::path::Path) -> Command {
+fn demo(store: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidewatch"));
-    command.args(["demo", "--speed", SPEED, "--json", "--store"]).arg(store);
+    command.args(["demo", "--speed", "50000", "--json", "--store"]).arg(store);
     command.env_remove("TIDEWATCH_CONFIG").env_remove("TIDEWATCH_LOG");
     command
-}
-
-#[test]
-fn two_days_run_without_a_violation() {
-    let directory = tempfile::tempdir().unwrap();
-    let store = directory.path().join("demo.db");
-    let output = demo(&store).args(["--days", "2"]).output().unwrap();
-    let text = String::from_utf8_lossy(&output.stderr);
-    let report: Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
-    assert_eq!(report["violations"], Value::Array(Vec::new()), "{text}");
-    assert_eq!(report["totals"]["violations"], 0);
-    assert_eq!(report["totals"]["missed"], 0, "{report:#}");
-    assert_eq!((&report["fine"], &report["interrupted"]), (&Value::Bool(true), &Value::Bool(false)));
-    assert_eq!(output.status.code(), Some(0), "{text}");
-    assert!(text.contains("day 1 of 2"), "{text}");
-
-    let source = |name: &str| {
-        let sources = report["sources"].as_array().unwrap();
-        sources.iter().find(|source| source["name"] == name).unwrap()
-    };
-    let publishing = [
-        "office-blog",
-        "nightly-cron",
-        "newsroom",
-        "sleeper",
-        "quiet-page",
-        "zipped",
-        "malformed",
-        "flaky",
-        "throttler",
-        "shared-a",
-        "shared-b",
-        "mover",
-        "gone",
-    ];
-    for name in publishing {
-        assert!(source(name)["found"].as_u64() > Some(0), "{name}: {report:#}");
-    }
-    for (name, state) in
-        [("gone", "resting"), ("closed-page", "resting"), ("dead", "backoff"), ("bomb", "backoff")]
-    {
-        assert_eq!(source(name)["state"], state, "{name}");
-    }
-
-    let rows = tokio::runtime::Runtime::new()
-        .unwrap()
-        .block_on(async { Reader::open(&store).await?.detections().await })
-        .unwrap();
-    assert_eq!(report["totals"]["updates_stored"].as_u64(), Some(rows.len() as u64));
-    assert!(report["totals"]["found"].as_u64() > Some(100));
 }
 
 #[tokio::test]
@@ -96,38 +44,87 @@ fn an_existing_store_is_not_overwritten() {
     assert_eq!(std::fs::read_to_string(&store).unwrap(), "precious");
 }
 
-/// A week in about twelve seconds: enough to learn the rhythms, too fast to compare delays.
+/// Four days: one run, because it takes a minute or more in an unoptimised build.
 #[test]
-fn after_a_week_the_rhythms_are_known() {
+fn four_days_run_without_a_violation_and_teach_the_rhythms() {
     let directory = tempfile::tempdir().unwrap();
     let store = directory.path().join("demo.db");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tidewatch"));
-    command.args(["demo", "--speed", "50000", "--json", "--store"]).arg(&store);
-    command.env_remove("TIDEWATCH_CONFIG").env_remove("TIDEWATCH_LOG");
-    let output = command.output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-
-    // The report has both daemons. Their delays are not compared: the clock is too fast for that.
+    let output = demo(&store).args(["--days", "4"]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
     let report: Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
+    no_rule_is_violated(&report, &text);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    every_source_behaves(&report);
+    let rows = tokio::runtime::Runtime::new()
+        .unwrap()
+        .block_on(async { Reader::open(&store).await?.detections().await })
+        .unwrap();
+    assert_eq!(report["totals"]["updates_stored"].as_u64(), Some(rows.len() as u64));
+    assert!(report["totals"]["found"].as_u64() > Some(200));
+    both_daemons_are_compared(&report);
+    the_burst_is_followed(&report);
+    rhythms_are_learned(&store);
+}
+
+fn no_rule_is_violated(report: &Value, text: &str) {
+    assert_eq!(report["violations"], Value::Array(Vec::new()), "{text}");
+    assert_eq!(report["totals"]["violations"], 0);
+    assert_eq!(report["totals"]["missed"], 0, "{report:#}");
+    assert_eq!((&report["fine"], &report["interrupted"]), (&Value::Bool(true), &Value::Bool(false)));
+    assert!(text.contains("day 1 of 4"), "{text}");
+}
+
+fn every_source_behaves(report: &Value) {
+    let source = |name: &str| {
+        let sources = report["sources"].as_array().unwrap();
+        sources.iter().find(|source| source["name"] == name).unwrap()
+    };
+    let publishing = [
+        "office-blog",
+        "nightly-cron",
+        "newsroom",
+        "sleeper",
+        "quiet-page",
+        "zipped",
+        "malformed",
+        "flaky",
+        "throttler",
+        "shared-a",
+        "shared-b",
+        "mover",
+        "gone",
+    ];
+    for name in publishing {
+        assert!(source(name)["found"].as_u64() > Some(0), "{name}: {report:#}");
+    }
+    for (name, state) in
+        [("gone", "resting"), ("closed-page", "resting"), ("dead", "backoff"), ("bomb", "backoff")]
+    {
+        assert_eq!(source(name)["state"], state, "{name}");
+    }
+}
+
+fn both_daemons_are_compared(report: &Value) {
     let compared = &report["comparison"];
     assert!(compared["sources"].as_u64() >= Some(8), "{compared:#}");
     for policy in ["plan", "uniform"] {
         assert!(compared[policy]["probes"].as_u64() > Some(100), "{compared:#}");
         assert!(compared[policy]["mean_delay_s"].as_f64() > Some(0.0), "{compared:#}");
     }
+}
 
-    // The newsroom's burst was detected, and has ended. A late probe finds all its updates at once.
+fn the_burst_is_followed(report: &Value) {
+    // The newsroom's burst was detected, and has ended.
     assert_eq!(report["bursts_missed"], Value::Array(Vec::new()), "{:#}", report["bursts"]);
     let bursts = report["bursts"].as_array().unwrap();
     let news = bursts.iter().find(|burst| burst["source"] == "newsroom").expect("a burst");
     assert!(news["began"].is_string() && news["ended"].is_string(), "{news:#}");
     assert!(news["observed"].as_u64() > Some(20) && news["expected"].as_f64() < Some(6.0), "{news:#}");
     assert_eq!(news["planned_again"], true, "{news:#}");
-    // The number of extra probes is checked only if the machine keeps up with the clock.
-    if report["lateness"]["p95_s"].as_f64() < Some(1800.0) {
-        assert!(news["probes"].as_u64() >= Some(4) && news["by_ttl"].as_u64() >= Some(2), "{news:#}");
-    }
+    assert!(news["probes"].as_u64() >= Some(4) && news["by_ttl"].as_u64() >= Some(2), "{news:#}");
+}
 
+fn rhythms_are_learned(store: &Path) {
     let rhythm = |source: &str| -> Value {
         let output = Command::new(env!("CARGO_BIN_EXE_tidewatch"))
             .args(["rhythm", source, "--json", "--config"])

@@ -14,7 +14,7 @@ use tidewatch::daemon::scheduler::Scheduler;
 use tidewatch::daemon::startup::{Loaded, Startup, usual};
 use tidewatch::store::load::{Remembered, StoredState};
 use tidewatch_core::engine::event::Failure;
-use tidewatch_core::engine::memory::SourceMemory;
+use tidewatch_core::engine::source_memory::SourceMemory;
 use tidewatch_core::model::burst::Test;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};

@@ -22,11 +22,11 @@ use tidewatch_core::engine::event::{
     Changed, Configuration, EngineEvent, Failure, KnownSource, MadePlan, Moved, PlansReady,
     PredictedIntervals, ProbeAnswer, ProbeReport, RuleReading,
 };
-use tidewatch_core::engine::memory::SourceMemory;
 use tidewatch_core::engine::note::Note;
 use tidewatch_core::engine::params::Response;
+use tidewatch_core::engine::profile_rule_registry::RuleMatches;
 use tidewatch_core::engine::recording::{Exchange, exchanges, replay};
-use tidewatch_core::engine::rule_registry::RuleMatches;
+use tidewatch_core::engine::source_memory::SourceMemory;
 use tidewatch_core::model::aggregate::RateOrigin;
 use tidewatch_core::model::burst::excess::Excess;
 use tidewatch_core::model::burst::{BurstChange, BurstEvidence};

@@ -65,7 +65,7 @@ async fn probe(address: SocketAddr, authority: &str) -> Output {
     let dir = TempDir::new().unwrap();
     let path = move |name: &str| dir.path().join(name);
     std::fs::write(path("ca.pem"), authority).unwrap();
-    let source = source_table("x", format!("https://{address}/feed"), "");
+    let source = source_table("x", &format!("https://{address}/feed"), "");
     let config = format!("[daemon]\nstore = '{}'\n{source}", path("t.db").display());
     std::fs::write(path("t.toml"), config).unwrap();
     tokio::task::spawn_blocking(move || {

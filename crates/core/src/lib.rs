@@ -22,7 +22,7 @@
 //! use tidewatch_core::engine::action::{Action, Persist};
 //! use tidewatch_core::engine::event::{Committed, EngineEvent, KnownSource, Moved, ProbeAnswer, ProbeReport};
 //! use tidewatch_core::engine::loading::Loader;
-//! use tidewatch_core::engine::memory::SourceMemory;
+//! use tidewatch_core::engine::source_memory::SourceMemory;
 //! use tidewatch_core::engine::params::{FleetParams, HostGroup, Terms};
 //! use tidewatch_core::planning::{budget::Budget, policy::Policy};
 //! use tidewatch_core::source_id::SourceId;

@@ -11,9 +11,9 @@ use tidewatch_core::engine::event::{
     EngineEvent, Failure, KnownSource, MadePlan, Moved, PlansReady, PredictedIntervals, ProbeReport,
 };
 use tidewatch_core::engine::loading::Loader;
-use tidewatch_core::engine::memory::SourceMemory;
 use tidewatch_core::engine::params::{Allocator, BurstTerms, FleetParams, HostGroup, Terms};
-use tidewatch_core::engine::rule_registry::RuleSet;
+use tidewatch_core::engine::profile_rule_registry::RuleSet;
+use tidewatch_core::engine::source_memory::SourceMemory;
 use tidewatch_core::model::aggregate::Aggregate;
 use tidewatch_core::model::source_model::WELL_FOUNDED;
 use tidewatch_core::model::steps::Steps;

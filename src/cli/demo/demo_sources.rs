@@ -200,7 +200,7 @@ pub fn configuration(
         let url = format!("http://{}:{port}{}", source.host, source.path);
         let settings = format!("policy = \"{}\"\n{}", policy.name(), source.settings);
         text.push('\n');
-        text.push_str(&source_table(source.name, url, &settings));
+        text.push_str(&source_table(source.name, &url, &settings));
     }
     text
 }

@@ -13,7 +13,7 @@ use crate::cli::lab_table::print;
 use crate::cli::process::colours;
 use crate::clock::Stopwatch;
 use tidewatch_core::engine::params::Allocator;
-use tidewatch_core::engine::undiscovered_bounds::{SourceDemand, theorem_1, tight};
+use tidewatch_core::engine::undiscovered_lower_bounds::{SourceDemand, theorem_1, tight};
 use tidewatch_lab::fleet::estimators::Estimate;
 use tidewatch_lab::fleet::report::{self, FleetOutcome, FleetQuestion};
 use tidewatch_lab::fleet::shapes::FleetShape;

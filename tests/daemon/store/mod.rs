@@ -22,8 +22,8 @@ use tidewatch::store::{StoreError, open};
 use tidewatch_core::engine::action::{AdoptedPlan, Attempt, DueChange};
 use tidewatch_core::engine::constraint::Constraint;
 use tidewatch_core::engine::event::Committed;
-use tidewatch_core::engine::memory::{BurstState, Due, MoveProof, ProbeCost, SourceMemory};
 use tidewatch_core::engine::reason::{Reason, SourceState};
+use tidewatch_core::engine::source_memory::{BurstState, Due, MoveProof, ProbeCost, SourceMemory};
 use tidewatch_core::model::change_point_rate::ChangePointRate;
 use tidewatch_core::observe::{
     FeedHints, Observation, Occurred, PageText, Present, Update, UpdateKind, compare::key_hash,

@@ -10,12 +10,12 @@ use crate::source_id::SourceId;
 use crate::time::{Span, Timestamp};
 
 use super::constraint::Constraint;
-use super::memory::{Due, SourceMemory};
 use super::note::Note;
 use super::params::HostGroup;
+use super::profile_rule_registry::RuleEffects;
 use super::reason::Reason;
-use super::rule_registry::RuleEffects;
 use super::slot_stats::SlotStats;
+use super::source_memory::{Due, SourceMemory};
 
 /// Something to execute.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

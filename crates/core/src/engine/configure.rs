@@ -10,16 +10,16 @@ use crate::source_id::SourceId;
 use crate::time::{Span, Timestamp};
 
 use super::action::{Action, Persist};
-use super::condition::{InProgress, WaitState};
 use super::event::{Changed, Configuration, KnownSource, Moved};
-use super::memory::{Due, SourceMemory};
 use super::params::{FleetParams, HostGroup};
 use super::plan_state::PlanState;
+use super::profile_rule_registry::RuleRegistry;
 use super::reason::{Reason, SourceState};
-use super::rule_registry::RuleRegistry;
 use super::source::{ProbeProposal, Source};
+use super::source_memory::{Due, SourceMemory};
 use super::state::Engine;
 use super::urgency::Urgency;
+use super::wait_state::{InProgress, WaitState};
 
 impl Engine {
     /// Applies a changed configuration.

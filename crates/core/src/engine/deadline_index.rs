@@ -24,11 +24,11 @@ use super::deadline::Deadline;
 use super::garden::medd::{Medd, SEEN};
 use super::garden::{Task, UNIT, Work};
 use super::hosts::HostIx;
-use super::memory::{Due, ProbeCost};
 use super::note::Note;
 use super::params::{CostBy, FleetParams};
 use super::reason::SourceState;
 use super::source::Source;
+use super::source_memory::{Due, ProbeCost};
 
 /// All deadlines.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -8,19 +8,19 @@ use crate::source_id::SourceId;
 use crate::time::{Span, Timestamp};
 
 use super::action::{Action, HostAsks, Persist, ProbeResult};
-use super::condition::ProbeHosts;
 use super::event::{Failure, MovedTo, ProbeAnswer, ProbeReport};
 use super::fleet_mean::FleetMean;
 use super::hosts::{HostIx, Hosts};
-use super::memory::MoveProof;
 use super::note::{Note, StopReason};
 use super::outage::OutageChange;
 use super::params::HostGroup;
+use super::profile_rule_registry::{AnsweredProbe, RuleEffects};
 use super::reason::{Reason, SourceState};
-use super::rule_registry::{AnsweredProbe, RuleEffects};
 use super::source::{ProbeProposal, Source};
+use super::source_memory::MoveProof;
 use super::state::Engine;
 use super::urgency::Urgency;
+use super::wait_state::ProbeHosts;
 use crate::model::hourly_profile;
 
 const DAY: Span = Span::from_days(1);

@@ -11,9 +11,9 @@ use crate::planning::plan_input::PlannedTimes;
 use crate::source_id::SourceId;
 use crate::time::{Span, Timestamp};
 
-use super::memory::SourceMemory;
 use super::params::{FleetParams, HostGroup, Terms};
-use super::rule_registry::{RuleMatches, RuleSet};
+use super::profile_rule_registry::{RuleMatches, RuleSet};
+use super::source_memory::SourceMemory;
 
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

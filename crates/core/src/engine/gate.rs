@@ -9,7 +9,7 @@ use crate::planning::budget::{Budget, Spent};
 use crate::time::{Span, Timestamp};
 
 use super::constraint::Constraint;
-use super::memory::SourceMemory;
+use super::source_memory::SourceMemory;
 
 /// From when a probe is allowed, and the constraint that defers it.
 #[derive(Debug, Clone, PartialEq, Eq)]

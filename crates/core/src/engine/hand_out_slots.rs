@@ -10,11 +10,11 @@ use crate::source_id::SourceId;
 use crate::time::Timestamp;
 
 use super::action::{Action, Attempt, Persist};
-use super::condition::{Condition, InProgress, SlotClass};
-use super::memory::Due;
 use super::reason::Reason;
+use super::source_memory::Due;
 use super::state::Engine;
-use super::waiting::closed_until;
+use super::wait_state::{Condition, InProgress, SlotClass};
+use super::wait_transitions::closed_until;
 
 impl Engine {
     /// Starts the probes of this step: sources with deadlines, early ones, due ones, then sampled ones.

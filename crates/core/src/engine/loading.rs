@@ -10,13 +10,13 @@ use super::deadline_index::DeadlineIndex;
 use super::event::KnownSource;
 use super::fleet_mean::FleetMean;
 use super::hosts::Hosts;
-use super::memory::Due;
 use super::outage::Outage;
 use super::params::{FleetParams, HostGroup};
-use super::reservations::Reservations;
-use super::rule_registry::{RuleRegistry, RuleSet, RuleState};
+use super::profile_rule_registry::{RuleRegistry, RuleSet, RuleState};
 use super::slot_queue::SlotQueue;
+use super::slot_reservations::Reservations;
 use super::slot_stats::SlotStats;
+use super::source_memory::Due;
 use super::state::Engine;
 
 /// The mean time between first contacts at a start.

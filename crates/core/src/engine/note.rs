@@ -137,7 +137,9 @@ pub enum Why {
 impl std::fmt::Display for Why {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Borrowed => f.write_str("its own history is thin, and it borrows its group's rhythm"),
+            Self::Borrowed => {
+                f.write_str("its own history is short, so it uses the update pattern of its group")
+            }
             Self::Known => f.write_str("its rhythm is known"),
             Self::BurstOf(evidence) => write!(f, "a burst: {}", InWords(evidence)),
             Self::Burst => f.write_str("a burst is on"),

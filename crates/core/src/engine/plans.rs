@@ -20,12 +20,12 @@ use crate::time::{Span, Timestamp};
 
 use super::action::{Action, AdoptedPlan, Persist};
 use super::event::{MadePlan, PlansReady, SourceProfile};
-use super::memory::Due;
 use super::note::Note;
 use super::params::BurstTerms;
+use super::profile_rule_registry::RuleRegistry;
 use super::reason::{Reason, SourceState};
-use super::rule_registry::RuleRegistry;
 use super::source::{ProbeProposal, Source};
+use super::source_memory::Due;
 use super::state::Engine;
 
 /// The most plans requested but not finished: enough to keep a planner busy.

@@ -10,7 +10,7 @@ use crate::time::Timestamp;
 
 use super::action::Action;
 use super::event::EngineEvent;
-use super::redact::Redaction;
+use super::recording_redaction::Redaction;
 use super::state::Engine;
 
 /// The first bytes of every recording; the number is the format version.

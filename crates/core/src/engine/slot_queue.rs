@@ -14,9 +14,9 @@ use crate::step::{Step, StepLength};
 use crate::time::{Span, Timestamp};
 
 use super::allocate::{Allocation, OpenSource};
-use super::condition::SlotClass;
 use super::garden::Work;
 use super::params::{Allocator, FleetParams};
+use super::wait_state::SlotClass;
 
 /// Sources that wait for a slot.
 #[derive(Debug, Clone, Serialize, Deserialize)]

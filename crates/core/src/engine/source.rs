@@ -14,15 +14,15 @@ use crate::rng::Stream;
 use crate::source_id::SourceId;
 use crate::time::{Span, Timestamp};
 
-use super::condition::{ProbeHosts, WaitState};
 use super::deadline::Deadline;
 use super::hosts::HostIx;
-use super::memory::{Due, SourceMemory};
 use super::params::{BurstTerms, Terms};
 use super::plan_state::PlanState;
+use super::profile_rule_pending::PendingIntervals;
 use super::reason::{Reason, SourceState};
-use super::rule_pending::PendingIntervals;
+use super::source_memory::{Due, SourceMemory};
 use super::urgency::Urgency;
+use super::wait_state::{ProbeHosts, WaitState};
 
 /// A source with this many updates has a known pattern. Before that it is probed hourly, unless its section
 /// sets a budget.

@@ -14,9 +14,9 @@ use super::fleet_mean::FleetMean;
 use super::hosts::Hosts;
 use super::outage::Outage;
 use super::params::FleetParams;
-use super::reservations::Reservations;
-use super::rule_registry::RuleRegistry;
+use super::profile_rule_registry::RuleRegistry;
 use super::slot_queue::SlotQueue;
+use super::slot_reservations::Reservations;
 use super::slot_stats::SlotStats;
 use super::source::Source;
 

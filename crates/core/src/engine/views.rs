@@ -13,14 +13,14 @@ use super::burst_state::Reserve;
 use super::constraint::Constraint;
 use super::deadline_index::DeadlineStats;
 use super::gate;
-use super::memory::{Due, SourceMemory};
 use super::params::{FleetParams, HostGroup};
+use super::profile_rule_registry::RuleState;
 use super::reason::Reason;
-use super::rule_registry::RuleState;
 use super::slot_stats::SlotStats;
 use super::source::Source;
+use super::source_memory::{Due, SourceMemory};
 use super::state::Engine;
-use super::undiscovered_bounds::SourceDemand;
+use super::undiscovered_lower_bounds::SourceDemand;
 
 /// The explanation of a due time.
 #[derive(Debug, Clone, PartialEq)]

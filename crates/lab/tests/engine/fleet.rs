@@ -11,11 +11,11 @@ use tidewatch_core::engine::event::{
     Changed, Committed, EngineEvent, Failure, KnownSource, Moved, MovedTo, ProbeAnswer, ProbeReport,
 };
 use tidewatch_core::engine::gate::past_skips;
-use tidewatch_core::engine::memory::{Due, SourceMemory};
 use tidewatch_core::engine::note::Note;
 use tidewatch_core::engine::params::FleetParams;
 use tidewatch_core::engine::params::{HostGroup, Terms};
 use tidewatch_core::engine::reason::SourceState;
+use tidewatch_core::engine::source_memory::{Due, SourceMemory};
 use tidewatch_core::observe::FeedHints;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::plan::Plan;

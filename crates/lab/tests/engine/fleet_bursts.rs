@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use tidewatch_core::engine::event::{Changed, KnownSource, Moved, ProbeAnswer, ProbeReport};
-use tidewatch_core::engine::memory::{BurstState, Due, SourceMemory};
 use tidewatch_core::engine::note::Note;
 use tidewatch_core::engine::note::Why;
 use tidewatch_core::engine::params::{BurstTerms, FleetParams, Response};
 use tidewatch_core::engine::params::{HostGroup, Terms};
 use tidewatch_core::engine::reason::{Reason, SourceState};
+use tidewatch_core::engine::source_memory::{BurstState, Due, SourceMemory};
 use tidewatch_core::model::burst::excess::Excess;
 use tidewatch_core::model::burst::{BurstChange, BurstEvidence};
 use tidewatch_core::model::source_model::ModelUpdate;

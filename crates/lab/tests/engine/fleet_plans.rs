@@ -6,10 +6,10 @@ use proptest::prelude::*;
 use tidewatch_core::engine::event::{
     Changed, EngineEvent, Failure, KnownSource, MadePlan, Moved, PlansReady, ProbeAnswer, ProbeReport,
 };
-use tidewatch_core::engine::memory::{Due, SourceMemory};
 use tidewatch_core::engine::params::FleetParams;
 use tidewatch_core::engine::params::{HostGroup, Terms};
 use tidewatch_core::engine::reason::{Reason, SourceState};
+use tidewatch_core::engine::source_memory::{Due, SourceMemory};
 use tidewatch_core::model::importance::WeekWindow;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::observe::FeedHints;

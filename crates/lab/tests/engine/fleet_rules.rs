@@ -9,12 +9,12 @@ use tidewatch_core::engine::action::ProbeResult;
 use tidewatch_core::engine::event::{
     KnownSource, Moved, PredictedIntervals, ProbeAnswer, ProbeReport, RuleReading,
 };
-use tidewatch_core::engine::memory::{Due, SourceMemory};
 use tidewatch_core::engine::note::Note;
 use tidewatch_core::engine::params::FleetParams;
 use tidewatch_core::engine::params::{HostGroup, Terms};
+use tidewatch_core::engine::profile_rule_registry::{RuleMatch, RuleMatches, RuleSet};
 use tidewatch_core::engine::reason::Reason;
-use tidewatch_core::engine::rule_registry::{RuleMatch, RuleMatches, RuleSet};
+use tidewatch_core::engine::source_memory::{Due, SourceMemory};
 use tidewatch_core::model::importance::WeekWindow;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::planning::active::ActiveHours;

@@ -7,11 +7,11 @@ use tidewatch_core::engine::action::{Action, Attempt, Persist};
 use tidewatch_core::engine::event::{
     EngineEvent, Failure, KnownSource, Moved, PlansReady, ProbeAnswer, ProbeReport, SourceProfile,
 };
-use tidewatch_core::engine::memory::{Due, SourceMemory};
 use tidewatch_core::engine::params::{Allocator, FleetParams};
 use tidewatch_core::engine::params::{HostGroup, Terms};
 use tidewatch_core::engine::reason::Reason;
 use tidewatch_core::engine::slot_stats::SlotStats;
+use tidewatch_core::engine::source_memory::{Due, SourceMemory};
 use tidewatch_core::model::hourly_profile::HourlyProfile;
 use tidewatch_core::model::importance::WeekWindow;
 use tidewatch_core::model::steps::Steps;

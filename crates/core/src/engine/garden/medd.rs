@@ -18,15 +18,15 @@
 //! - Enough is served to *cover* the overload. The paper stops earlier and leaves a remainder that is late.
 //!
 //! Tasks are ordered by due day, and by waste: a kinetic tournament over due days, and c/w within a day.
-//! The cost of coming days is in a tree (`day_costs`). A day costs O(log n) for each task that is served or
+//! The cost of coming days is in a tree (`overload_forecast`). A day costs O(log n) for each task that is served or
 //! becomes late. Tasks, windows and capacity may change at any time.
 
 use serde::{Deserialize, Serialize};
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::day_costs::{DayCosts, Overload};
 use super::kinetic_minimum::KineticMinimum;
+use super::overload_forecast::{DayCosts, Overload};
 use super::{Task, UNIT, Work};
 
 /// How many due days of a task are forecast.

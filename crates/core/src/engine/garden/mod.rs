@@ -9,9 +9,9 @@
 
 use serde::{Deserialize, Serialize};
 
-pub mod day_costs;
 pub mod kinetic_minimum;
 pub mod medd;
+pub mod overload_forecast;
 
 /// Work, in millionths of a unit: sums are exact in any order.
 pub type Work = u64;

@@ -1,7 +1,7 @@
 //! Worlds for tests of allocators, and the cost of allocators there.
 
 use tidewatch_core::engine::params::Allocator;
-use tidewatch_core::engine::undiscovered_bounds::{SourceDemand, theorem_1, tight};
+use tidewatch_core::engine::undiscovered_lower_bounds::{SourceDemand, theorem_1, tight};
 use tidewatch_lab::fleet::estimators::Estimate;
 use tidewatch_lab::fleet::shapes::FleetShape;
 use tidewatch_lab::fleet::{AllocatorTrial, FleetWorld, Sim};

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, HashMap};
 
 use tidewatch_core::engine::action::Attempt;
 use tidewatch_core::engine::event::{Failure, ProbeAnswer};
-use tidewatch_core::engine::memory::SourceMemory;
 use tidewatch_core::engine::note::Note;
 use tidewatch_core::engine::params::{BurstTerms, Response};
 use tidewatch_core::engine::params::{HostGroup, Terms};
 use tidewatch_core::engine::reason::Reason;
+use tidewatch_core::engine::source_memory::SourceMemory;
 use tidewatch_core::model::burst::BurstChange;
 use tidewatch_core::observe::FeedHints;
 use tidewatch_core::planning::policy::Policy;

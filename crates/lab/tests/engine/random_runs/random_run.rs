@@ -11,11 +11,11 @@ use tidewatch_core::engine::event::{
     ProbeReport,
 };
 use tidewatch_core::engine::loading::Loader;
-use tidewatch_core::engine::memory::{Due, SourceMemory};
 use tidewatch_core::engine::note::Note;
 use tidewatch_core::engine::params::{BurstTerms, FleetParams, HostGroup, Terms};
 use tidewatch_core::engine::reason::{Reason, SourceState};
 use tidewatch_core::engine::recording::replay;
+use tidewatch_core::engine::source_memory::{Due, SourceMemory};
 use tidewatch_core::engine::state::Engine;
 use tidewatch_core::model::aggregate::RateOrigin;
 use tidewatch_core::model::burst::detector::BurstDetector;

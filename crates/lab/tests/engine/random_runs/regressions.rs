@@ -3,10 +3,10 @@
 use tidewatch_core::engine::action::Refusal;
 use tidewatch_core::engine::constraint::Constraint;
 use tidewatch_core::engine::event::{Changed, Failure, KnownSource, Moved, ProbeAnswer, ProbeReport};
-use tidewatch_core::engine::memory::{Due, SourceMemory};
 use tidewatch_core::engine::params::FleetParams;
 use tidewatch_core::engine::params::Terms;
 use tidewatch_core::engine::reason::SourceState;
+use tidewatch_core::engine::source_memory::{Due, SourceMemory};
 use tidewatch_core::observe::FeedHints;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::policy::Policy;

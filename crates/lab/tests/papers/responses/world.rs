@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use tidewatch_core::engine::action::Attempt;
 use tidewatch_core::engine::event::{KnownSource, MadePlan, Moved, ProbeAnswer};
-use tidewatch_core::engine::memory::SourceMemory;
 use tidewatch_core::engine::params::{BurstTerms, FleetParams, Response};
 use tidewatch_core::engine::params::{HostGroup, Terms};
+use tidewatch_core::engine::source_memory::SourceMemory;
 use tidewatch_core::model::burst::BurstEvidence;
 use tidewatch_core::model::burst::excess::Excess;
 use tidewatch_core::model::importance::WeekWindow;

@@ -3,12 +3,12 @@
 use crate::source_id::SourceId;
 use crate::time::Timestamp;
 
-use super::condition::Condition;
-use super::memory::Due;
 use super::note::Note;
 use super::reason::Reason;
 use super::source::ProbeProposal;
+use super::source_memory::Due;
 use super::state::Engine;
+use super::wait_state::Condition;
 
 impl Engine {
     /// Indexes the deadline of a source again.

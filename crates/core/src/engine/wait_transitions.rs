@@ -12,15 +12,15 @@ use crate::time::{Span, Timestamp};
 
 use super::action::DueChange;
 use super::allocate::OpenSource;
-use super::condition::{Condition, InProgress, SlotClass};
 use super::constraint::Constraint;
 use super::deadline::Deadline;
 use super::gate::{self, GateVerdict};
 use super::hosts::{HostIx, Hosts};
-use super::memory::{Due, SourceMemory};
 use super::reason::Reason;
 use super::slot_queue::{SlotDeadline, SlotQueue};
 use super::source::{ProbeProposal, Source};
+use super::source_memory::{Due, SourceMemory};
+use super::wait_state::{Condition, InProgress, SlotClass};
 
 /// How soon a busy host that redirects lead to is checked again.
 const BUSY_AGAIN: Span = Span::from_secs(1);

@@ -12,9 +12,9 @@ use crate::time::{Span, Timestamp};
 
 use super::gate;
 use super::note::Note;
+use super::profile_rule_pending::NextInterval;
+use super::profile_rule_registry::RuleRegistry;
 use super::reason::Reason;
-use super::rule_pending::NextInterval;
-use super::rule_registry::RuleRegistry;
 use super::source::{ProbeProposal, Source};
 
 /// At most this many intervals are scheduled, those that end first.

@@ -14,8 +14,8 @@ use crate::planning::execution::{Interval, Obstacle, OpenIntervals, RuleId};
 use crate::time::{Span, Timestamp};
 
 use super::note::Note;
-use super::reservations::Reservation;
-use super::rule_registry::RuleRegistry;
+use super::profile_rule_registry::RuleRegistry;
+use super::slot_reservations::Reservation;
 
 /// The intervals of a source for rules.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

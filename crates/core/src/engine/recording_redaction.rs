@@ -11,11 +11,11 @@ use crate::planning::rule::RuleTerms;
 
 use super::action::{Action, DueChange, Persist, ProbeResult};
 use super::event::{Configuration, EngineEvent, MovedTo, ProbeReport};
-use super::memory::SourceMemory;
 use super::note::Note;
 use super::params::{HostGroup, Terms};
-use super::rule_registry::{RuleEffects, RuleRegistry, RuleSet};
+use super::profile_rule_registry::{RuleEffects, RuleRegistry, RuleSet};
 use super::source::Source;
+use super::source_memory::SourceMemory;
 use super::state::Engine;
 
 /// The number of each text.

@@ -2,7 +2,7 @@
 //!
 //! Works on all sources, because a probe of one may require probes of others. With c probes per step,
 //! intervals that end first go first; for probes of one slot each this satisfies the largest number (Glover
-//! 1967). SUP schedules at the last moment, so a slot is reserved (`reservations`). If a step or a host has
+//! 1967). SUP schedules at the last moment, so a slot is reserved (`slot_reservations`). If a step or a host has
 //! none left, the probe comes earlier within its interval. If there is none at all, that is reported in
 //! advance. Must not know the content of rules, nor where notifications go.
 
@@ -11,14 +11,14 @@ use crate::source_id::SourceId;
 use crate::time::Timestamp;
 
 use super::event::PredictedIntervals;
-use super::memory::Due;
 use super::note::Note;
 use super::plans::StalePlan;
+use super::profile_rule_pending::PendingIntervals;
+use super::profile_rule_registry::RuleRegistry;
 use super::reason::Reason;
-use super::reservations::NoReservation;
-use super::rule_pending::PendingIntervals;
-use super::rule_registry::RuleRegistry;
+use super::slot_reservations::NoReservation;
 use super::source::{ProbeProposal, Source};
+use super::source_memory::Due;
 use super::state::Engine;
 
 impl Engine {
