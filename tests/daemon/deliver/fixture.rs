@@ -75,21 +75,27 @@ pub fn document(title: &str) -> Map<String, Value> {
     }
 }
 
+thread_local! {
+    static LOG: Log = Log::default();
+}
+
 /// The log of this thread. All tasks of a test run on one thread.
 #[derive(Clone, Default)]
 pub struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl Log {
-    /// Listens until the guard is dropped.
-    pub fn listen() -> (Self, tracing::subscriber::DefaultGuard) {
-        let log = Self::default();
-        let into = log.clone();
+    /// The log of this thread from now on. One subscriber for all threads: several that come and go may miss
+    /// events, because tracing caches whether any of them wants an event.
+    pub fn listen() -> Self {
         let subscriber = tracing_subscriber::fmt()
             .with_max_level(tracing::Level::DEBUG)
             .with_ansi(false)
-            .with_writer(move || into.clone())
-            .finish();
-        (log, tracing::subscriber::set_default(subscriber))
+            .with_writer(|| LOG.with(Self::clone));
+        // An error means that another test has installed it.
+        let _ = subscriber.try_init();
+        let log = LOG.with(Self::clone);
+        log.0.lock().unwrap().clear();
+        log
     }
 
     pub fn text(&self) -> String {

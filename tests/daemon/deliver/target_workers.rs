@@ -81,7 +81,7 @@ async fn a_document_that_is_refused_is_dead_at_once_and_the_next_passes() {
     let web =
         LoopbackServer::start(|seen| if title(seen) == "bad" { Reply::new(422) } else { Reply::new(200) })
             .await;
-    let (log, _guard) = Log::listen();
+    let log = Log::listen();
     let fixture = Fixture::running(1.0, vec![webhook("webhook:a", web.url("/"))]).await;
     fixture.enqueue("webhook:a", &["bad", "good"]).await;
     fixture.delivered(1).await;
@@ -169,7 +169,7 @@ async fn a_receivers_retry_after_is_obeyed() {
 
 #[tokio::test]
 async fn rows_for_a_target_that_is_not_configured_wait_until_it_is() {
-    let (log, _guard) = Log::listen();
+    let log = Log::listen();
     let fixture = Fixture::running(1.0, vec![exec("exec:here", &["/bin/true"])]).await;
     fixture.enqueue("exec:gone", &["x", "y"]).await;
     let message = || log.text().matches("a target that is not configured").count();

@@ -108,7 +108,7 @@ async fn redirects_are_not_followed() {
 
 #[tokio::test]
 async fn secrets_are_in_no_error_and_no_log() {
-    let (log, _guard) = Log::listen();
+    let log = Log::listen();
     let closed = LoopbackServer::start(|_| Reply::new(200)).await;
     let mut url = closed.url("/hunter1?token=hunter2#hunter3");
     url.set_username("hunter4").unwrap();
