@@ -101,7 +101,7 @@ const KEPT: [(&str, &str, &[&str], &str); 29] = [
     ("src/", "looked for {}", &["looked"], "said of files"),
     ("src/", "looks like a decompression bomb", &["looks"], "the plain word"),
     ("", "diary", &["diary", "aside"], "a column of the store"),
-    ("src/store/sync.rs", "aside = NULL", &["aside"], "a column of the store"),
+    ("src/store/", "aside = ", &["aside"], "a column of the store"),
     ("", "urns ", &["turns"], "turns one thing into another"),
     ("", "caught", &["caught"], "a field in JSON"),
     ("src/cli/simulate/recorded.rs", "told", &["told"], "a field in JSON"),
