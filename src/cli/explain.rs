@@ -49,8 +49,9 @@ pub fn run(config: &Config, name: &str, as_json: bool, out: &mut dyn Write) -> R
     let budget = explanation.budget;
     writeln!(out, "state       {}", row.state)?;
     writeln!(out, "policy      {} (now using {})", row.policy, explanation.asking.name())?;
+    let has_price = Policy::from_name(&row.policy).is_some_and(Policy::has_price);
     let price = match price(explanation) {
-        Span::ZERO => String::new(),
+        price if price == Span::ZERO || !has_price => String::new(),
         price => format!(", each sent only if it is expected to save updates {price} of delay in total"),
     };
     writeln!(

@@ -3,7 +3,7 @@
 //! Each layer overrides single parts of the layer below. This module checks that the result can be
 //! kept. It must not know other settings of sources or groups.
 
-use tidewatch_core::planning::budget::Budget;
+use tidewatch_core::planning::budget::{Budget, PRICE};
 use tidewatch_core::time::Span;
 
 use super::fault::{Faults, Spot};
@@ -18,6 +18,8 @@ pub struct Allowance {
     per: Option<Span>,
     min_spacing: Option<Span>,
     price: Option<Span>,
+    /// Whether the file sets the price.
+    priced: bool,
     /// Where `per` is written; `None` for the default.
     per_at: Option<Spot>,
     /// Whether a group or source sets a part of the budget.
@@ -31,7 +33,8 @@ impl Default for Allowance {
             probes: Some(probes),
             per: Some(per),
             min_spacing: Some(min_spacing),
-            price: Some(Span::ZERO),
+            price: Some(PRICE),
+            priced: false,
             per_at: None,
             own: false,
         }
@@ -63,6 +66,7 @@ impl Allowance {
         if let Some(text) = &raw.price {
             // The price does not limit the number of probes, so it does not make the budget an own one.
             self.price = values::span("price", text, LowerBound::Zero, faults);
+            self.priced = true;
         }
         if let Some(at) = place {
             self.own = true;
@@ -94,9 +98,10 @@ impl Allowance {
         );
     }
 
-    /// The least benefit that justifies a probe; see `price`.
+    /// The least benefit that justifies a probe; see `price`. A budget that a group or source states is spent
+    /// whole, unless the file sets a price.
     pub fn price(&self) -> Span {
-        self.price.unwrap_or(Span::ZERO)
+        if self.own && !self.priced { Span::ZERO } else { self.price.unwrap_or(PRICE) }
     }
 
     /// T, the window of the budget, and where it is written.

@@ -135,7 +135,6 @@ pub(super) fn same(old: &SourceConfig, new: &SourceConfig) -> bool {
         group,
         budget,
         price,
-        own_budget,
         headers,
         allow_private,
         robots,
@@ -152,7 +151,6 @@ pub(super) fn same(old: &SourceConfig, new: &SourceConfig) -> bool {
         && old.group == *group
         && old.budget == *budget
         && old.price == *price
-        && old.own_budget == *own_budget
         && old.headers == *headers
         && old.allow_private == *allow_private
         && old.robots == *robots

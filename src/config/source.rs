@@ -43,8 +43,6 @@ pub struct SourceConfig {
     pub budget: Budget,
     /// The least waiting time that a probe must save to be sent. Zero: the whole budget is spent.
     pub price: Span,
-    /// Whether the source or its group sets a budget. If so, the cautious hourly start does not apply.
-    pub own_budget: bool,
     /// Extra request headers. All sources without headers share one empty list.
     pub headers: Arc<Vec<(String, Secret)>>,
     /// Whether it may be at, or redirect to, private addresses.
@@ -169,7 +167,6 @@ pub fn check(
         group,
         budget: allowance.budget(),
         price: allowance.price(),
-        own_budget: allowance.own,
         headers,
         allow_private,
         robots: raw.robots.map_or(kind == SourceKind::Page, |flag| flag.value),

@@ -174,8 +174,9 @@ fn predict(Job { order, known, .. }: &Job, _: &PlanParams) -> Option<PredictedIn
 
 fn make(job: &Job, params: &PlanParams) -> Option<MadePlan> {
     let Job { order, known, .. } = job;
-    let KnownRate { origin, updates, .. } = *known;
-    let rhythm = KnownRhythm { rate: Steps::from(&known.rate), origin, updates, foresight: job.forecast() };
+    let KnownRate { origin, updates, dispersion, .. } = *known;
+    let (rate, foresight) = (Steps::from(&known.rate), job.forecast());
+    let rhythm = KnownRhythm { rate, origin, updates, dispersion, foresight };
     let ahead = build::build_plan(order, &rhythm, params)?;
     let numbers = [ahead.expected_cost, ahead.lower_bound, ahead.price, ahead.overflow.unwrap_or(0.0)];
     if numbers.iter().any(|number| !number.is_finite()) {
@@ -210,7 +211,7 @@ mod tests {
         let rate = Rate::constant(1.0);
         Job {
             order,
-            known: KnownRate { rate, origin: RateOrigin::Individual, updates: 50 },
+            known: KnownRate { rate, origin: RateOrigin::Individual, updates: 50, dispersion: 1.0 },
             update_times: None,
         }
     }

@@ -229,12 +229,12 @@ async fn run_probe(
         answered_by: answered_by.clone(),
         ..Stopped::new(Failure::Unreadable, error)
     })?;
-    answered.updates = u32::try_from(observation.updates.len()).unwrap_or(u32::MAX);
+    // An edit is no update of which a rate could be learned.
+    let new = observation.updates.iter().filter(|update| update.kind != UpdateKind::Edited).count();
+    answered.updates = u32::try_from(new).unwrap_or(u32::MAX);
     answered.model = model_update;
-    answered.rules = has_rules.then(|| {
-        let new = observation.updates.iter().filter(|update| update.kind != UpdateKind::Edited).count();
-        Box::new(RuleReading { matches, found: u32::try_from(new).unwrap_or(u32::MAX), expected })
-    });
+    answered.rules =
+        has_rules.then(|| Box::new(RuleReading { matches, found: answered.updates, expected }));
     answered.gap = observation.gap;
     answered.hints = Some(observation.hints);
     if source.kind == SourceKind::Feed {

@@ -73,7 +73,6 @@ pub type Roster = HashMap<SourceId, Arc<Spec>>;
 pub fn terms(source: &SourceConfig, url: &Url) -> Terms {
     Terms {
         budget: source.budget,
-        own_budget: source.own_budget,
         policy: source.policy,
         weight: source.weight as f32,
         price: (source.price.as_secs_f64() / 3600.0) as f32,

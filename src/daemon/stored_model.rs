@@ -9,6 +9,7 @@ use crate::store::known_rate::KnownRate;
 use crate::store::reader::ProbeInputs;
 use crate::store::record::BeliefsRecord;
 use tidewatch_core::model::burst::detector::BurstDetector;
+use tidewatch_core::model::habits::mixture::PredictorMix;
 use tidewatch_core::model::habits::update_times::UpdateTimes;
 use tidewatch_core::model::learn::ProbedUpdates;
 use tidewatch_core::model::source_model::{
@@ -24,6 +25,7 @@ pub struct StoredModel {
     learning: Arc<Learning>,
     beliefs: SourceModel,
     rate: Option<KnownRate>,
+    habits: Option<PredictorMix>,
     newest: Option<Timestamp>,
 }
 
@@ -40,6 +42,7 @@ impl StoredModel {
             learning: Arc::clone(learning),
             beliefs: SourceModel { history, watch, post_burst, update_times },
             rate: inputs.rate.clone(),
+            habits: inputs.habits.as_deref().and_then(PredictorMix::from_bytes),
             // Not after now: the clock may have been set back.
             newest: inputs.newest.map(|at| at.min(now)),
         }
@@ -50,7 +53,8 @@ impl StoredModel {
     pub fn learn(&mut self, probed: &ProbedUpdates<'_>, modified: Option<Timestamp>) -> ModelUpdate {
         let Learning { bursts, cycle, .. } = *self.learning;
         let rate = self.rate.as_ref().map(|known| (&known.rate, known.updates));
-        let prior = PriorKnowledge { rate, bursts, cycle, newest: self.newest };
+        let habits = self.habits.as_ref();
+        let prior = PriorKnowledge { rate, habits, bursts, cycle, newest: self.newest };
         learn_from_probe(&mut self.beliefs, probed, &prior, modified)
     }
 

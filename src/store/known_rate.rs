@@ -12,4 +12,6 @@ pub struct KnownRate {
     pub origin: RateOrigin,
     /// Updates of the source in the evidence.
     pub updates: u32,
+    /// Variance over mean of its counts, at least 1.
+    pub dispersion: f64,
 }

@@ -13,7 +13,7 @@ macro_rules! file {
 }
 
 /// All files of `migrations/`, oldest first. A file is never changed after a release.
-const FILES: [(&str, &str); 11] = [
+const FILES: [(&str, &str); 12] = [
     file!("0001_store"),
     file!("0002_rhythm"),
     file!("0003_plans"),
@@ -25,6 +25,7 @@ const FILES: [(&str, &str); 11] = [
     file!("0009_deliveries"),
     file!("0010_rules"),
     file!("0011_deadlines"),
+    file!("0012_early_probes"),
 ];
 
 /// Runs the migrations that a store lacks.

@@ -41,6 +41,8 @@ pub struct ProbeInputs {
     pub post_burst: Option<Vec<u8>>,
     /// Times of the last updates.
     pub update_times: Option<Vec<u8>>,
+    /// Weights of the predictors, see `model::habits`.
+    pub habits: Option<Vec<u8>>,
     /// The fitted rate.
     pub rate: Option<KnownRate>,
     /// Time of the latest known update.
@@ -105,7 +107,7 @@ impl Reader {
         let mut connection = self.pool.acquire().await?;
         let row = sqlx::query(
             "SELECT CAST(etag AS BLOB), CAST(last_modified AS BLOB), validators_url, last_look_at,
-                    page_fingerprint, moved, bytes, watch, aside, newest_at, diary
+                    page_fingerprint, moved, bytes, watch, aside, newest_at, diary, habits
              FROM sources LEFT JOIN histories ON source_id = id WHERE id = ?",
         )
         .bind(id.0)
@@ -120,6 +122,7 @@ impl Reader {
             post_burst: row.get(8),
             newest: row.get::<Option<i64>, _>(9).map(Timestamp::from_millis),
             update_times: row.get(10),
+            habits: row.get(11),
             rate,
             seen: StoredView {
                 last_success: row.get::<Option<i64>, _>(3).map(Timestamp::from_millis),

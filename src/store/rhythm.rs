@@ -211,7 +211,7 @@ impl Reader {
     ) -> std::result::Result<HashMap<SourceId, KnownRate>, StoreError> {
         let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
         let rows = sqlx::query(
-            "SELECT rates.source_id, time_zone, ends_s, per_hour, fits.origin, updates
+            "SELECT rates.source_id, time_zone, ends_s, per_hour, fits.origin, updates, dispersion
              FROM rates JOIN fits ON fits.source_id = rates.source_id
              LEFT JOIN histories ON histories.source_id = rates.source_id
              WHERE rates.source_id IN (SELECT value FROM json_each(?))
@@ -229,7 +229,9 @@ impl Reader {
                 Ok(rate) => {
                     let origin =
                         RateOrigin::from_name(segments[0].get(4)).unwrap_or(RateOrigin::Individual);
-                    rates.insert(SourceId(id), KnownRate { rate, origin, updates: segments[0].get(5) });
+                    let updates = segments[0].get(5);
+                    let dispersion = segments[0].get::<Option<f64>, _>(6).unwrap_or(1.0).max(1.0);
+                    rates.insert(SourceId(id), KnownRate { rate, origin, updates, dispersion });
                 }
                 Err(error) => tracing::warn!(source = id, %error, "the stored rate is broken"),
             }

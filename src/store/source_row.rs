@@ -100,6 +100,7 @@ columns! {
     reserve_whole_at: Option<i64>, Instant, Null;
     estimate: Option<Text>, Value, Null;
     found_per_hour: Option<f64>, Value, Null;
+    early_probes: u8, Value, Zero;
 }
 
 fn list(of: impl Fn(&Column) -> Option<String>) -> String {
@@ -231,6 +232,7 @@ impl SourceRow {
             reserve_whole_at: millis(memory.burst.reserve_whole_at),
             estimate: memory.estimate.known_rate().map(|_| memory.estimate.to_text().into()),
             found_per_hour: memory.estimate.known_rate(),
+            early_probes: memory.early_probes,
         }
     }
 
@@ -273,6 +275,7 @@ impl SourceRow {
             moving,
             adopted_url: self.adopted_url.map(|url| url.into_owned().into_boxed_str()),
             holds: self.holds,
+            early_probes: self.early_probes,
             estimate: self.estimate.as_deref().and_then(ChangePointRate::from_text).unwrap_or_default(),
             burst: BurstState {
                 asked_by: policy(self.next_probe_policy).unwrap_or(Policy::Uniform),

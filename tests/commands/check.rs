@@ -8,6 +8,7 @@ use tidewatch::config::{fault::Faults, load, valid};
 use tidewatch_core::engine::params::Allocator;
 use tidewatch_core::observe::SourceKind;
 use tidewatch_core::observe::query::ItemFields;
+use tidewatch_core::planning::budget::PRICE;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::planning::prediction::Lifetime;
 use tidewatch_core::time::{Span, Timestamp};
@@ -213,9 +214,9 @@ fn budgets_and_policies_come_from_source_then_group_then_default() {
     );
     let [own, grouped, plain] = config.sources.as_slice() else { panic!("three sources") };
     assert_eq!((own.budget.probes, own.budget.min_spacing), (30, Span::from_mins(5)));
-    assert_eq!((own.policy, own.own_budget), (Policy::Plan, true));
-    assert_eq!((grouped.budget.probes, grouped.policy, grouped.own_budget), (20, Policy::Ttl, true));
-    assert_eq!((plain.budget.probes, plain.policy, plain.own_budget), (10, Policy::Auto, false));
+    assert_eq!((own.policy, own.price), (Policy::Plan, Span::ZERO), "a stated budget is spent whole");
+    assert_eq!((grouped.budget.probes, grouped.policy, grouped.price), (20, Policy::Ttl, Span::ZERO));
+    assert_eq!((plain.budget.probes, plain.policy, plain.price), (10, Policy::Auto, PRICE));
     assert_eq!((plain.kind, plain.robots, own.robots), (SourceKind::Page, true, false));
 }
 
@@ -241,11 +242,14 @@ fn a_price_is_inherited_like_a_budget_but_is_none() {
         name = "plain"
         url = "https://example.org/3"
         group = "plain"
+        [[source]]
+        name = "stated"
+        url = "https://example.org/4"
+        budget = { probes = 5 }
         "#,
     );
     let prices: Vec<Span> = config.sources.iter().map(|source| source.price).collect();
-    assert_eq!(prices, [Span::ZERO, Span::from_mins(5), Span::from_mins(20)]);
-    assert!(config.sources.iter().all(|source| !source.own_budget), "a price is no limit on probes");
+    assert_eq!(prices, [Span::ZERO, Span::from_mins(5), Span::from_mins(20), Span::from_mins(20)]);
     assert_eq!(good("").sources.len(), 0);
     assert_eq!(messages("[budget]\nprice = \"-1h\"\n").len(), 1);
 }

@@ -153,7 +153,7 @@ const OUTAGE: (Span, Span) = (Span::from_hours(20), Span::from_hours(22));
 
 /// The answer to the n-th probe of a source, and its duration. `since` is real time since the start.
 fn answer(source: SourceId, nth: u32, since: Span, now: Timestamp) -> (Span, Result<ProbeAnswer, Failure>) {
-    let mut chance = Stream::new(5, format!("{}/{nth}", source.0));
+    let mut chance = Stream::new(6, format!("{}/{nth}", source.0));
     let took = Span::from_millis(11 + (chance.unit() * 30_000.0) as i64);
     let draw = chance.unit();
     let result = match () {
@@ -258,7 +258,7 @@ fn plan(order: &PlanOrder) -> PlansReady {
         intervals: Some(build::predicted_intervals(wants, &rate, now)),
     });
     let origin = if order.source.0 % 3 == 0 { RateOrigin::Blend } else { RateOrigin::Individual };
-    let rhythm = KnownRhythm { rate, origin, updates: 20, foresight: forecast(source) };
+    let rhythm = KnownRhythm { rate, origin, updates: 20, dispersion: 1.0, foresight: forecast(source) };
     let params =
         PlanParams { importance: Steps::constant(1.0).unwrap(), freshness_threshold: 1.0, switches: false };
     let plans = build::build_plan(order, &rhythm, &params);

@@ -33,7 +33,6 @@
 //!     id: SourceId(id),
 //!     terms: Terms {
 //!         budget,
-//!         own_budget: true,
 //!         policy: Policy::Uniform,
 //!         weight: 1.0,
 //!         price: 0.0,

@@ -19,7 +19,8 @@ use tidewatch_core::model::habits::predict::UpdateForecast;
 use tidewatch_core::model::habits::weights::{FEW, WEIGHED_FOR};
 use tidewatch_core::model::history::{History, WeeklyEvidence};
 use tidewatch_core::model::learn::ProbedUpdates;
-use tidewatch_core::model::source_model::{PriorKnowledge, SourceModel, learn_from_probe};
+use tidewatch_core::model::residuals::dispersion;
+use tidewatch_core::model::source_model::{PriorKnowledge, SourceModel, WELL_FOUNDED, learn_from_probe};
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::observe::{Observation, Occurred, Present, SourceKind, Update, UpdateKind};
 use tidewatch_core::planning::build::KnownRhythm;
@@ -27,6 +28,7 @@ use tidewatch_core::planning::expected::since_last_probe;
 use tidewatch_core::planning::rule::RulePart;
 use tidewatch_core::time::{Span, Timestamp};
 
+use crate::calibration::{Calibration, Compared};
 use crate::simulated_rules::SimulatedRules;
 
 /// The settings for observing a source.
@@ -76,6 +78,8 @@ pub struct LearnedFeed {
     items: Vec<Timestamp>,
     beliefs: SourceModel,
     rate: Option<(Rate, RateOrigin, u32)>,
+    /// Variance over mean of its counts, as of the last fit.
+    dispersion: f64,
     /// The mix of predictors, the time it was weighted, and the number of updates found by then.
     habits: Option<(PredictorMix, Timestamp, usize)>,
     forecast: Option<Arc<UpdateForecast>>,
@@ -84,6 +88,9 @@ pub struct LearnedFeed {
     found: usize,
     last: Option<Timestamp>,
     newest: Option<Timestamp>,
+    /// What its model stated, and what came of it.
+    calibration: Calibration,
+    is_quiet: bool,
     /// The rules that concern it, and its part in each.
     rules: Option<(Arc<SimulatedRules>, Box<[RulePart]>)>,
 }
@@ -97,12 +104,15 @@ impl LearnedFeed {
             items,
             beliefs: SourceModel::new(history),
             rate: None,
+            dispersion: 1.0,
             habits: None,
             forecast: None,
             gaps: Vec::new(),
             found: 0,
             last: None,
             newest: None,
+            calibration: Calibration::default(),
+            is_quiet: false,
             rules: None,
         }
     }
@@ -125,8 +135,13 @@ impl LearnedFeed {
         let probed = ProbedUpdates { kind: self.watching.kind, last, now, seen: Some(&seen), except: None };
         let rate = self.rate.as_ref().map(|(rate, _, updates)| (rate, *updates));
         let Watching { bursts, cycle, .. } = self.watching;
-        let prior = PriorKnowledge { rate, bursts, cycle, newest: self.newest };
+        let habits = self.habits.as_ref().map(|(habits, ..)| habits);
+        let prior = PriorKnowledge { rate, habits, bursts, cycle, newest: self.newest };
+        let expected = rate.filter(|&(_, updates)| updates >= WELL_FOUNDED);
+        let expected = expected.zip(last).map(|((rate, _), last)| rate.expected(last, now));
+        let learned_before = self.beliefs.history.seen();
         let model_update = learn_from_probe(&mut self.beliefs, &probed, &prior, None);
+        let learned = i64::from(self.beliefs.history.seen()) - i64::from(learned_before);
         let shown = u32::try_from(seen.present.len()).unwrap_or(u32::MAX);
         let updates = u32::try_from(found).unwrap_or(u32::MAX);
         let reading = self.rules.as_ref().map(|(rules, parts)| {
@@ -143,6 +158,14 @@ impl LearnedFeed {
             rules: reading,
             ..ProbeAnswer::default()
         };
+        if let (Some(expected), Some(last), SourceKind::Feed) = (expected, last, self.watching.kind) {
+            let published = there - self.items.partition_point(|&at| at <= last);
+            let replaced = answered.model.became_the_rhythm.is_some();
+            let kept_out = if replaced { 0 } else { (found as i64 - learned).max(0) as usize };
+            let holds = u32::try_from(self.watching.holds).ok().map(|holds| (holds, self.dispersion));
+            let compared = Compared { answer: &answered, expected, published, kept_out, holds };
+            self.is_quiet = self.calibration.count(&compared, self.is_quiet);
+        }
         (self.last, self.newest) = (Some(now), answered.model.newest);
         if answered.model.became_the_rhythm.is_some() {
             self.refit(now, None);
@@ -176,6 +199,11 @@ impl LearnedFeed {
         (Observation { updates, first_contact: last.is_none(), ..Observation::default() }, found)
     }
 
+    /// What its model stated so far, and what came of it.
+    pub fn calibration(&self) -> &Calibration {
+        &self.calibration
+    }
+
     /// The evidence for its weekly rhythm.
     pub fn evidence(&self, now: Timestamp) -> WeeklyEvidence {
         let Watching { zone, half_life, .. } = &self.watching;
@@ -188,7 +216,9 @@ impl LearnedFeed {
     /// Fits its rate again, from its own evidence and its group's aggregate.
     pub fn refit(&mut self, now: Timestamp, group: Option<&Aggregate>) {
         let Watching { zone, borrow, .. } = &self.watching;
-        let (fitted, origin) = estimate(&self.evidence(now), group, *borrow, zone);
+        let evidence = self.evidence(now);
+        let (fitted, origin) = estimate(&evidence, group, *borrow, zone);
+        self.dispersion = dispersion(&evidence, &fitted.rate).unwrap_or(1.0).max(1.0);
         self.rate = Some((fitted.rate.clone(), origin, self.beliefs.history.seen()));
         let stale = |(_, at, found): &(PredictorMix, Timestamp, usize)| {
             *found != self.found || now - *at >= WEIGHED_FOR
@@ -213,8 +243,14 @@ impl LearnedFeed {
     /// Its rhythm as last fitted.
     pub fn rhythm(&self) -> Option<KnownRhythm> {
         let (rate, origin, updates) = self.rate.as_ref()?;
-        let foresight = self.forecast.clone();
-        Some(KnownRhythm { rate: Steps::from(rate), origin: *origin, updates: *updates, foresight })
+        let (foresight, dispersion) = (self.forecast.clone(), self.dispersion);
+        Some(KnownRhythm {
+            rate: Steps::from(rate),
+            origin: *origin,
+            updates: *updates,
+            dispersion,
+            foresight,
+        })
     }
 }
 

@@ -5,6 +5,7 @@
 //! event. No network, no clock, no async runtime; only a garden's [`cube`](garden::cube) is an SQLite file.
 //! [`draw`] is shared by pictures, [`tables`] and [`words`] by texts.
 
+pub mod calibration;
 pub mod clairvoyant;
 pub mod compare;
 pub mod contest;

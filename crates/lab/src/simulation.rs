@@ -27,6 +27,7 @@ use tidewatch_core::rng::Stream;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
+use super::calibration::Calibration;
 use super::driver::{Pending, SimulatedWorld};
 use super::learned_feed::{LearnedFeed, Watching};
 use super::simulated_rules::SimulatedRules;
@@ -88,12 +89,21 @@ pub struct SimulationSetup<'s> {
 }
 
 /// The probes of a source.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct SourceProbeTimes {
     /// Probe times, ascending.
     pub times: Vec<Timestamp>,
     /// The probes that were sent because of a rule, with its name.
     pub for_rules: Vec<(Timestamp, Arc<str>)>,
+    /// What its model stated, and what came of it.
+    pub calibration: Calibration,
+}
+
+impl SourceProbeTimes {
+    /// Probes at these times, of no model and for no rule.
+    pub fn at(times: Vec<Timestamp>) -> Self {
+        Self { times, ..Self::default() }
+    }
 }
 
 /// Runs all sources together from `from` until before `until` and returns the probes of each. After each
@@ -137,6 +147,12 @@ pub fn watch(
         refitted(stop, &world.feeds);
         now = stop;
     }
+    let feeds = world.feeds.iter();
+    world
+        .probed
+        .iter_mut()
+        .zip(feeds)
+        .for_each(|(probed, feed)| probed.calibration = feed.calibration().clone());
     world.probed
 }
 
@@ -270,7 +286,6 @@ impl SimulationSetup<'_> {
                 max_gap: source.max_gap,
                 cost: None,
                 budget: source.budget,
-                own_budget: true,
                 policy: self.policy,
                 weight: 1.0,
                 price: source.price,

@@ -80,10 +80,11 @@ impl Source {
         Reserve { probes, left, kept }
     }
 
-    /// The burst's excess rate that plans must include. None with a price, whatever the response.
+    /// The burst's excess rate that plans must include: with a price always, because a plan is then the only
+    /// response.
     pub fn planned_excess(&self, terms: &BurstTerms) -> Option<Excess> {
-        let answers = self.terms.price <= 0.0 && self.answers_bursts(terms, Response::Replan);
-        self.excess.as_deref().copied().filter(|_| answers)
+        let priced = self.terms.price > 0.0 && self.terms.policy == Policy::Auto;
+        self.excess.as_deref().copied().filter(|_| priced || self.answers_bursts(terms, Response::Replan))
     }
 
     /// The time of the next probe by time to live after one at `last`, during a burst and if the reserve

@@ -96,8 +96,11 @@ impl Engine {
             deadline: None,
             // Plans still in progress for an earlier source with this id become stale.
             revision: Revision(self.taken_in << 32),
+            early_at: None,
             redirect_host: also,
         };
+        // An early probe of before a restart keeps its time.
+        source.early_at = source.memory.due.at().filter(|_| source.memory.reason == Reason::Early);
         if source.memory.due == Due::Unscheduled {
             let wait = first_within.scaled(source.unit_random(self.seed, "first", Timestamp::default()));
             let (at, because, by) = (now + wait, Reason::FirstContact, fallback(source.terms.policy));
@@ -159,7 +162,7 @@ impl Engine {
         let host = self.hosts.host(&terms.host.key);
         let Some(source) = self.sources.get_mut(&id) else { return };
         source.withdraw(&mut self.hosts, &mut self.slot_queue);
-        let repaced = terms.budget != source.terms.budget || terms.own_budget != source.terms.own_budget;
+        let repaced = terms.budget != source.terms.budget;
         let otherwise = terms.policy != source.terms.policy;
         let revalued = terms.price != source.terms.price || terms.weight != source.terms.weight;
         source.host = host;
@@ -216,6 +219,7 @@ impl Engine {
         self.slot_stats.shift(by);
         self.stats_at += by;
         self.hosts.shift(by);
+        self.early_probes.clear();
         self.slots = (crate::step::Step::FIRST, 0);
         self.rule_registry.shift(by);
         self.reservations.clear();
@@ -269,6 +273,7 @@ impl Source {
         }
         self.plan.shift(by);
         self.ready_at += by;
+        self.early_at = self.early_at.map(|at| at + by);
         // Plans in progress were requested by the old clock.
         self.revision.0 += 1;
     }

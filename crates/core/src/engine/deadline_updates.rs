@@ -1,7 +1,7 @@
 //! Indexes the deadlines of sources, and detects deadlines that pass.
 
 use crate::source_id::SourceId;
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 use super::note::Note;
 use super::reason::Reason;
@@ -9,6 +9,10 @@ use super::source::ProbeProposal;
 use super::source_memory::Due;
 use super::state::Engine;
 use super::wait_state::Condition;
+
+/// Probes that a change of the configuration moves forward are spread over a tenth of this, or of a shorter
+/// allowed gap.
+const SPREAD_WITHIN: Span = Span::from_hours(1);
 
 impl Engine {
     /// Indexes the deadline of a source again.
@@ -57,7 +61,8 @@ impl Engine {
         let source = self.sources.get_mut(&id).filter(|source| !source.condition().is_in_progress());
         let Some(source) = source else { return };
         let Some(probe_at) = source.deadline.as_ref().map(|deadline| deadline.probe_at) else { return };
-        let soon = now + source.cautious_gap().scaled(0.1 * source.unit_random(self.seed, "changed", now));
+        let gap = source.terms.max_gap.map_or(SPREAD_WITHIN, |gap| gap.min(SPREAD_WITHIN));
+        let soon = now + gap.scaled(0.1 * source.unit_random(self.seed, "changed", now));
         let probe_at = probe_at.max(soon);
         let is_later = match source.memory.due {
             Due::At(due) => due > probe_at,

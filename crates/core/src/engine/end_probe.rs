@@ -161,11 +161,13 @@ impl Engine {
         }
         source.spent.note(ended, &source.terms.budget);
         source.memory.last_probe = Some(ended);
+        source.early_at = None;
         let was_stopped = std::mem::take(&mut source.urgency).was_stopped() && report.result.is_err();
         let mut then = match &report.result {
             Ok(answer) => self.take_answer(report, answer)?,
             Err(failure) => self.take_failure(report, *failure, answering_host)?,
         };
+        self.reserve_early_probe(report, &mut then);
         let source = self.sources.get_mut(&report.source)?;
         source.outdate_plan_if_unfit(last, ended, asked, report.result.is_ok());
         let paused = self.hosts.paused_until(source.host);
@@ -234,6 +236,20 @@ impl Engine {
         let adopted = source.count_move_proof(answer.moved_to.as_ref(), ended);
         notes.extend(adopted.as_ref().map(|moved| Note::MoveAdopted { to: moved.url.clone() }));
         Some(Consequences { proposal, notes, follows, tardy, adopted })
+    }
+
+    /// Reserves the next early probe of a new source that answered, if it is sooner than the proposed probe.
+    fn reserve_early_probe(&mut self, report: &ProbeReport, then: &mut Consequences) {
+        let Some(source) = self.sources.get_mut(&report.source).filter(|_| report.result.is_ok()) else {
+            return;
+        };
+        let Some(wait) = source.take_early_wait(report.finished) else { return };
+        let within = (report.finished + wait, then.proposal.at);
+        let at = self.early_probes.reserve(source.host, within, report.finished, &self.params);
+        if let Some(at) = at {
+            source.early_at = Some(at);
+            then.proposal = ProbeProposal { at, because: Reason::Early, by: then.proposal.by };
+        }
     }
 
     fn take_failure(
@@ -418,8 +434,7 @@ impl Source {
     /// The gap, doubled with every failure after the first, plus jitter; at most a day, or the gap itself
     /// if that is longer.
     fn backoff(&self, seed: u64, ended: Timestamp) -> Span {
-        // Ignores the source's longest allowed gap: a failing source is not probed more often for it.
-        let gap = self.patient_gap();
+        let gap = self.gap();
         let doublings = self.memory.error_streak.saturating_sub(1).min(24);
         let jitter = 1.0 + 0.25 * self.unit_random(seed, "backoff", ended);
         gap.scaled(f64::from(1_u32 << doublings) * jitter).min(DAY.max(gap))

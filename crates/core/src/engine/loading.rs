@@ -7,6 +7,7 @@ use crate::step::{Step, StepLength};
 use crate::time::{Span, Timestamp};
 
 use super::deadline_index::DeadlineIndex;
+use super::early_probes::EarlyProbes;
 use super::event::KnownSource;
 use super::fleet_mean::FleetMean;
 use super::hosts::Hosts;
@@ -43,6 +44,7 @@ impl Loader {
             stats_at: now + LOADS_EVERY,
             rule_registry: RuleRegistry::default(),
             reservations: Reservations::default(),
+            early_probes: EarlyProbes::default(),
             deadlines: DeadlineIndex::new(&params, step),
             work: 0.0,
             params,

@@ -29,6 +29,7 @@ pub mod views;
 mod configure;
 mod deadline;
 mod deadline_updates;
+mod early_probes;
 mod end_probe;
 mod fleet_mean;
 mod hand_out_slots;

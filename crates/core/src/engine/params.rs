@@ -169,14 +169,11 @@ pub struct HostGroup {
 pub struct Terms {
     /// n per T, δ apart.
     pub budget: Budget,
-    /// The user set the budget for this source, so the cautious hourly pace does not apply.
-    pub own_budget: bool,
     /// The policy that sets its due times.
     pub policy: Policy,
     /// The weight of its updates relative to other sources.
     pub weight: f32,
-    /// z: the hours of update waiting that a probe must save to be worth sending; 0 to use the whole
-    /// budget.
+    /// z: the hours of update waiting that a probe must be expected to save; 0 to use the whole budget.
     pub price: f32,
     /// w: the longest allowed time between two probes.
     pub max_gap: Option<Span>,

@@ -304,20 +304,11 @@ impl Source {
         }
     }
 
-    /// The budget for plans: without the reserve for bursts, and at most one probe per hour while little is
-    /// known.
+    /// The budget for plans: without the reserve for bursts.
     fn planning_budget(&self, terms: &BurstTerms, now: Timestamp) -> Budget {
         let kept = self.reserve(terms, now).kept;
         let budget = self.terms.budget;
-        let budget = Budget { probes: budget.probes.saturating_sub(kept).max(1), ..budget };
-        if !self.is_cautious() {
-            return budget;
-        }
-        let gap = self.cautious_gap();
-        let per = budget.per.max(gap);
-        let hourly = u32::try_from(per.as_millis() / gap.as_millis().max(1)).unwrap_or(u32::MAX);
-        let min_spacing = budget.min_spacing.max(gap);
-        Budget { probes: budget.probes.min(hourly), per, min_spacing }
+        Budget { probes: budget.probes.saturating_sub(kept).max(1), ..budget }
     }
 
     fn plan_input(
@@ -337,6 +328,8 @@ impl Source {
             fresh_for: self.fresh_for(),
             hints: memory.hints,
             holds: memory.holds,
+            // Known to the planner.
+            dispersion: 1.0,
             excess: self.planned_excess(terms),
             phase: self.unit_random(seed, "phase", Timestamp::default()),
             closely: self.terms.policy == Policy::Auto,

@@ -90,8 +90,6 @@ impl Source {
     fn limits(&self, until: Timestamp, now: Timestamp, paused: Option<Timestamp>) -> Limits {
         let memory = &self.memory;
         let apart = plan_input::apart(self.terms.budget.min_spacing, &memory.hints, self.fresh_for());
-        // Hourly while little is known, as for plans.
-        let apart = if self.is_cautious() { apart.max(self.cautious_gap()) } else { apart };
         Limits {
             budget: Budget { min_spacing: apart, ..self.terms.budget },
             spent: self.spent.times().collect(),

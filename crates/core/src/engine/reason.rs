@@ -56,6 +56,8 @@ pub enum Reason {
     Plan,
     /// An extra probe in a burst.
     Burst,
+    /// An early probe of a new source.
+    Early,
     /// Items may have been lost: sooner than by the policy.
     Gap,
     /// A rule.
@@ -76,6 +78,7 @@ impl Reason {
             Self::Policy => "policy",
             Self::Plan => "plan",
             Self::Burst => "burst",
+            Self::Early => "early",
             Self::Gap => "gap",
             Self::Rule => "rule",
             Self::MaxGap => "max gap",
@@ -88,7 +91,7 @@ impl Reason {
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::FirstContact, Self::Policy, Self::Plan, Self::Burst, Self::Gap, Self::Rule, Self::MaxGap]
             .into_iter()
-            .chain([Self::Manual])
+            .chain([Self::Early, Self::Manual])
             .chain(Constraint::ALL.into_iter().map(Self::Constraint))
             .find(|reason| reason.name() == name)
     }

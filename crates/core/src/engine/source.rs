@@ -24,12 +24,8 @@ use super::source_memory::{Due, SourceMemory};
 use super::urgency::Urgency;
 use super::wait_state::{ProbeHosts, WaitState};
 
-/// A source with this many updates has a known pattern. Before that it is probed hourly, unless its section
-/// sets a budget.
+/// A source with this many updates has a known pattern.
 const KNOWN_AFTER: u64 = 10;
-
-/// The gap for a source without a known pattern.
-const CAUTIOUS_GAP: Span = Span::from_hours(1);
 
 /// The rate assumed for a source without an estimate.
 const NEWCOMER_PER_HOUR: f64 = 1.0 / 12.0;
@@ -65,38 +61,34 @@ pub(super) struct Source {
     /// Its deadline, if it has a longest allowed gap.
     pub deadline: Option<Box<Deadline>>,
     pub revision: Revision,
+    /// The time reserved for its next early probe, if it is new.
+    pub early_at: Option<Timestamp>,
     /// Another host group that its redirects lead to: its limits apply as well.
     pub redirect_host: Option<HostIx>,
 }
 
 impl Source {
-    /// The gap between probes with the budget spread evenly. At least the cautious gap while little is
-    /// known, even if probes fail.
+    /// The gap between probes with the budget spread evenly.
     pub fn gap(&self) -> Span {
-        let even = self.terms.budget.even_gap();
-        if self.is_cautious() { even.max(self.cautious_gap()) } else { even }
+        self.terms.budget.even_gap()
     }
 
-    /// The same, without regard to the longest allowed gap.
-    pub fn patient_gap(&self) -> Span {
-        let even = self.terms.budget.even_gap();
-        if self.is_cautious() { even.max(CAUTIOUS_GAP) } else { even }
-    }
-
-    /// The gap while little is known: an hour, or the longest allowed gap if that is shorter.
-    pub fn cautious_gap(&self) -> Span {
-        self.terms.max_gap.map_or(CAUTIOUS_GAP, |gap| gap.min(CAUTIOUS_GAP))
-    }
-
-    /// With a price, the gap after which a probe is worth it while the pattern is not known: π·ℓ²/2 = z.
-    /// Applies only to policies that plan.
-    fn priced_gap(&self) -> Span {
-        if !matches!(self.terms.policy, Policy::Auto | Policy::Plan) {
-            return Span::ZERO;
-        }
+    /// The gap between probes while there is no plan, at the last probe's end `last`: the budget spread
+    /// evenly, or by the price if the policy has one.
+    fn unplanned_gap(&self, last: Timestamp) -> Span {
+        let even = self.gap();
         let price = self.terms.worth();
+        if price <= 0.0 || !self.terms.policy.has_price() {
+            return even;
+        }
+        // A probe is worth its price after ℓ with π·ℓ²/2 = z.
         let rate = self.memory.estimate.known_rate().unwrap_or(NEWCOMER_PER_HOUR);
-        Span::from_hours(1).scaled((2.0 * price / rate.max(1e-9)).sqrt().min(LONGEST_WAIT_HOURS))
+        let hours = (2.0 * price / rate.max(1e-9)).sqrt().min(LONGEST_WAIT_HOURS);
+        // Not faster than evenly as the budget is used up; otherwise it would be spent at once, and the
+        // source would then wait for the rest of T.
+        let budget = &self.terms.budget;
+        let used = 1.0 - f64::from(self.spent.left(budget, last)) / f64::from(budget.probes.max(1));
+        Span::from_hours(1).scaled(hours).max(even.scaled(used))
     }
 
     /// The gap for a source that is probed only for rules: it is still probed at times, so that its state is
@@ -105,11 +97,6 @@ impl Source {
         let blind =
             self.pending_intervals.as_ref().is_some_and(|pending| pending.own && !pending.is_predicted);
         if self.terms.policy == Policy::Profile && !blind { UNASKED_GAP } else { Span::ZERO }
-    }
-
-    /// Whether little is known of it, and the user set no budget for it.
-    pub fn is_cautious(&self) -> bool {
-        !self.is_known() && !self.terms.own_budget
     }
 
     fn is_known(&self) -> bool {
@@ -138,11 +125,16 @@ impl Source {
         self.by_max_gap(self.rule_proposal(self.policy_proposal(last, seed, terms)))
     }
 
-    /// The next probe by its policy, sooner in a burst.
+    /// The next probe by its policy, sooner in a burst or while it is new.
     pub fn policy_proposal(&self, last: Timestamp, seed: u64, terms: &BurstTerms) -> ProbeProposal {
         let calm = self.proposal_without_burst(last, seed, terms);
         let by_burst = self.burst_probe_at(last, calm.at, terms).filter(|&at| at <= calm.at);
-        by_burst.map_or(calm, |at| ProbeProposal { at, because: Reason::Burst, by: Policy::Ttl })
+        let wanted =
+            by_burst.map_or(calm, |at| ProbeProposal { at, because: Reason::Burst, by: Policy::Ttl });
+        match self.early_at.filter(|&at| at < wanted.at) {
+            Some(at) => ProbeProposal { at, because: Reason::Early, by: wanted.by },
+            None => wanted,
+        }
     }
 
     /// The same without a burst.
@@ -159,8 +151,7 @@ impl Source {
     /// The policy's input. Rates are known only to the planner.
     fn knowledge(&self, last: Timestamp, seed: u64, terms: &BurstTerms) -> Knowledge<'_> {
         let budget = self.terms.budget;
-        let gap = self.gap().max(self.priced_gap()).max(self.idle_gap());
-        let least_gap = if self.is_cautious() { self.cautious_gap() } else { Span::ZERO };
+        let gap = self.unplanned_gap(last).max(self.idle_gap());
         Knowledge {
             rate: None,
             aggregate: None,
@@ -169,7 +160,7 @@ impl Source {
             last_modified: self.memory.burst.newest,
             budget,
             gap,
-            least_gap: least_gap.max(budget.min_spacing),
+            least_gap: budget.min_spacing,
             late: match self.memory.due {
                 Due::At(due) => (last - due).max(Span::ZERO),
                 Due::Stopped => Span::ZERO,

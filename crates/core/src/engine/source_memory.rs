@@ -86,6 +86,8 @@ pub struct SourceMemory {
     pub rule: Option<Arc<str>>,
     /// The cost of its probes.
     pub cost: ProbeCost,
+    /// How many of the early probes of a new source were used.
+    pub early_probes: u8,
     /// Burst and policy state.
     pub burst: BurstState,
 }

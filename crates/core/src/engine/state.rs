@@ -10,6 +10,7 @@ use crate::step::{Step, StepLength};
 use crate::time::Timestamp;
 
 use super::deadline_index::DeadlineIndex;
+use super::early_probes::EarlyProbes;
 use super::fleet_mean::FleetMean;
 use super::hosts::Hosts;
 use super::outage::Outage;
@@ -51,6 +52,8 @@ pub struct Engine {
     pub(super) rule_registry: RuleRegistry,
     /// Slots reserved for probes that rules need.
     pub(super) reservations: Reservations,
+    /// The times of early probes.
+    pub(super) early_probes: EarlyProbes,
     /// Deadlines.
     pub(super) deadlines: DeadlineIndex,
     /// When slots are next assigned.

@@ -162,7 +162,7 @@ impl RateRun {
 }
 
 /// ln of Γ(a + k)/Γ(a), the rising factorial, for whole k.
-fn ln_rising(a: f64, k: f64) -> f64 {
+pub(super) fn ln_rising(a: f64, k: f64) -> f64 {
     if k < 16.0 {
         let mut product = 1.0;
         let mut factor = a;

@@ -113,9 +113,10 @@ pub struct Fitted {
     pub gain: f64,
 }
 
-/// The mean rate per hour of the evidence. Adds half an update, so the rate is never zero.
+/// The mean rate per hour of the evidence, bursts included. Adds half an update, so the rate is never zero.
 pub fn level(evidence: &WeeklyEvidence) -> f64 {
-    ((evidence.total_updates() + 0.5) / (evidence.total_hours() + 1.0)).max(LEAST_RATE)
+    let (updates, hours) = evidence.bursts;
+    ((evidence.total_updates() + updates + 0.5) / (evidence.total_hours() + hours + 1.0)).max(LEAST_RATE)
 }
 
 /// The partition of the week into hours that share a rate.

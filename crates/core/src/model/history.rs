@@ -21,8 +21,9 @@ const REBASE_AFTER: f64 = 16.0;
 /// cell, and amounts that round to zero are lost. The unit doubles when a cell overflows.
 const LEAST_UNIT: f32 = 1.0 / (1 << 24) as f32;
 
-/// Marks the layout of [`History::to_bytes`].
-const LAYOUT: u8 = 1;
+/// Marks the layout of [`History::to_bytes`]. The first one had no bursts.
+const LAYOUT: u8 = 2;
+const LAYOUT_WITHOUT_BURSTS: u8 = 1;
 
 /// Small numbers with a common unit: 16 bits each, with an error below a hundredth of a percent of the
 /// largest.
@@ -58,6 +59,11 @@ impl Tally {
         }
     }
 
+    fn take(&mut self, cell: usize, amount: f64) {
+        let units = (amount / f64::from(self.unit)).round() as u64;
+        self.units[cell] = self.units[cell].saturating_sub(u16::try_from(units).unwrap_or(u16::MAX));
+    }
+
     fn get(&self, cell: usize) -> f64 {
         f64::from(self.units[cell]) * f64::from(self.unit)
     }
@@ -76,6 +82,8 @@ pub struct History {
     /// squared counts, which measure clumping.
     day: (i64, f32),
     days: [f32; 3],
+    /// Updates and hours of bursts, with decay. They count for the mean rate and not for its shape.
+    bursts: [f32; 2],
     /// Total number of updates, without decay.
     seen: u32,
     since: Option<Timestamp>,
@@ -93,12 +101,20 @@ pub struct WeeklyEvidence {
     pub clumping: f64,
     /// Means over days of the count and of its square, with decay.
     pub daily: (f64, f64),
+    /// Updates and hours of bursts, with decay.
+    pub bursts: (f64, f64),
 }
 
 impl WeeklyEvidence {
     /// No evidence at all.
     pub fn none() -> Self {
-        Self { updates: vec![0.0; CELLS], hours: vec![0.0; CELLS], clumping: 1.0, daily: (0.0, 0.0) }
+        Self {
+            updates: vec![0.0; CELLS],
+            hours: vec![0.0; CELLS],
+            clumping: 1.0,
+            daily: (0.0, 0.0),
+            bursts: (0.0, 0.0),
+        }
     }
 
     /// The same evidence at no finer resolution than `resolution` (whole hours that divide a day) and no
@@ -140,6 +156,7 @@ impl History {
             exposure_hours: Tally::new(LEAST_UNIT),
             day: (i64::MIN, 0.0),
             days: [0.0; 3],
+            bursts: [0.0; 2],
             seen: 0,
             since: None,
             until: None,
@@ -164,7 +181,7 @@ impl History {
         let fade = (1.0 / self.weight(at)) as f32;
         self.updates.fade(fade);
         self.exposure_hours.fade(fade);
-        self.days.iter_mut().for_each(|sum| *sum *= fade);
+        self.days.iter_mut().chain(&mut self.bursts).for_each(|sum| *sum *= fade);
         self.reference = at;
     }
 
@@ -223,6 +240,23 @@ impl History {
         }
         self.since = Some(self.since.map_or(from, |since| since.min(from)));
         self.until = Some(self.until.map_or(until, |last| last.max(until)));
+    }
+
+    /// Adds updates of a burst in [from, until): they count for the mean rate and not for its shape.
+    pub fn burst(&mut self, from: Timestamp, until: Timestamp, updates: u32) {
+        self.rebase(until);
+        let weight = self.weight(until);
+        let hours = (until - from).max(Span::ZERO).as_secs_f64() / 3600.0;
+        self.bursts[0] += (weight * f64::from(updates)) as f32;
+        self.bursts[1] += (weight * hours) as f32;
+    }
+
+    /// Moves an update that was added before to the burst that it began.
+    pub fn move_to_burst(&mut self, at: Timestamp) {
+        let (weight, cell) = (self.weight(at), self.cell(at));
+        self.updates.take(cell, weight);
+        self.bursts[0] += weight as f32;
+        self.seen = self.seen.saturating_sub(1);
     }
 
     /// Adds updates of which only the interval [from, until) is known. Distributes them like the rate, or
@@ -296,7 +330,8 @@ impl History {
         let updates: Vec<f64> = (0..CELLS).map(|cell| self.updates.get(cell) * fade).collect();
         let hours: Vec<f64> = (0..CELLS).map(|cell| self.exposure_hours.get(cell) * fade).collect();
         let clumping = clumping(daily, days * fade, &updates, &hours);
-        WeeklyEvidence { daily, updates, hours, clumping }
+        let bursts = (f64::from(self.bursts[0]) * fade, f64::from(self.bursts[1]) * fade);
+        WeeklyEvidence { daily, updates, hours, clumping, bursts }
     }
 
     /// Encodes the evidence. The zone and the half-life are settings and not included.
@@ -316,6 +351,8 @@ impl History {
             self.days[2],
             self.updates.unit,
             self.exposure_hours.unit,
+            self.bursts[0],
+            self.bursts[1],
         ] {
             bytes.extend(number.to_le_bytes());
         }
@@ -327,7 +364,10 @@ impl History {
 
     /// Decodes [`History::to_bytes`]; `None` if the bytes are invalid.
     pub fn from_bytes(bytes: &[u8], zone: TimeZone, half_life: Span) -> Option<Self> {
-        let (&[LAYOUT], mut rest) = bytes.split_first_chunk::<1>()? else { return None };
+        let (&layout, mut rest) = bytes.split_first()?;
+        if !matches!(layout, LAYOUT | LAYOUT_WITHOUT_BURSTS) {
+            return None;
+        }
         let mut wide = || {
             let (number, tail) = rest.split_first_chunk()?;
             rest = tail;
@@ -345,6 +385,10 @@ impl History {
         };
         let (today, days) = (number()?, [number()?, number()?, number()?]);
         let units = [number()?, number()?];
+        let bursts = if layout == LAYOUT { [number()?, number()?] } else { [0.0; 2] };
+        if bursts.iter().any(|sum| *sum < 0.0) {
+            return None;
+        }
         if rest.len() != 2 * 2 * CELLS || units.iter().any(|unit| *unit <= 0.0) {
             return None;
         }
@@ -364,6 +408,7 @@ impl History {
             exposure_hours,
             day: (day, today),
             days,
+            bursts,
             seen,
             since,
             until,

@@ -18,6 +18,7 @@ pub mod history;
 pub mod hourly_profile;
 pub mod importance;
 pub mod learn;
+pub mod negative_binomial;
 pub mod obsolescence;
 pub mod poisson;
 pub mod residuals;

@@ -1,17 +1,18 @@
 //! The model of one source between probes, and its update by a probe.
 //!
 //! Holds the evidence for the rate, the burst detector and, during a burst, the evidence since its start. A
-//! burst is excluded from the evidence for the rate. A burst that does not end within a cycle is a change,
-//! and the evidence since its start replaces the older one. A new rate also has nights and Sundays without
-//! updates, in which a burst seems to end. So the test counts the sevenths of the cycle in which a burst was
-//! on. May not know the time of the next probe or how rates are fitted.
+//! burst is excluded from the shape of the rate. A burst that does not end within a cycle is a change, and the
+//! evidence since its start replaces the older one. A new rate also has nights and Sundays without updates, and
+//! the burst test gets used to it. So the updates of each seventh of the cycle are compared with those that the
+//! old rate predicted. May not know the time of the next probe or how rates are fitted.
 
 use serde::{Deserialize, Serialize};
 
 use crate::model::burst::detector::BurstDetector;
 use crate::model::burst::excess::Excess;
-use crate::model::burst::{self, BurstChange, BurstEvidence, BurstParams, WindowUpdates, is_quiet};
+use crate::model::burst::{self, BurstChange, BurstEvidence, BurstParams, UsualRate, WindowUpdates};
 use crate::model::cyclic::Rate;
+use crate::model::habits::mixture::PredictorMix;
 use crate::model::habits::update_times::UpdateTimes;
 use crate::model::history::History;
 use crate::observe::{Observation, Occurred, SourceKind, UpdateKind};
@@ -36,12 +37,22 @@ pub struct SourceModel {
 #[derive(Debug, Clone, PartialEq)]
 pub struct PostBurstEvidence {
     history: History,
-    /// A bit for each seventh of the cycle in which a burst was on.
-    sevenths: u8,
+    /// Updates in each seventh of the cycle since the burst began …
+    found: [u16; 7],
+    /// … and those that the rate from before the burst predicted.
+    expected: [f32; 7],
 }
 
-/// A burst in at least this many sevenths of a cycle is the new rate: the days of a working week.
-const PERMANENT_AFTER: u32 = 5;
+/// More updates than usual in at least this many sevenths of a cycle are the new rate: the days of a working
+/// week …
+const PERMANENT_AFTER: usize = 5;
+/// … if each has this many times the predicted updates, …
+const MORE: f64 = 1.5;
+/// … and all but the busiest seventh together have this many times the predicted ones.
+const MORE_IN_ALL: f64 = 2.0;
+
+/// Bytes of the counts in the stored form.
+const COUNT_BYTES: usize = 7 * (2 + 4);
 
 impl PostBurstEvidence {
     /// Start of the evidence.
@@ -49,9 +60,20 @@ impl PostBurstEvidence {
         self.history.span().map(|(since, _)| since)
     }
 
+    /// Whether the updates since the burst began are a permanent change.
+    fn is_permanent(&self) -> bool {
+        let pairs = || self.found.iter().map(|&found| f64::from(found)).zip(self.expected.map(f64::from));
+        let more = pairs().filter(|(found, expected)| *found > MORE * expected).count();
+        let busiest = pairs().max_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or_default();
+        let (found, expected) =
+            pairs().fold((0.0, 0.0), |sum, (found, expected)| (sum.0 + found, sum.1 + expected));
+        more >= PERMANENT_AFTER && found - busiest.0 > MORE_IN_ALL * (expected - busiest.1)
+    }
+
     /// The stored form.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = vec![self.sevenths];
+        let mut bytes: Vec<u8> = self.found.into_iter().flat_map(u16::to_le_bytes).collect();
+        bytes.extend(self.expected.into_iter().flat_map(f32::to_le_bytes));
         bytes.extend(self.history.to_bytes());
         bytes
     }
@@ -59,8 +81,15 @@ impl PostBurstEvidence {
     /// Decodes [`PostBurstEvidence::to_bytes`] with the settings of `beside`; `None` if the bytes are
     /// invalid.
     pub fn from_bytes(bytes: &[u8], beside: &History) -> Option<Self> {
-        let (&sevenths, rest) = bytes.split_first()?;
-        Some(Self { history: beside.from_bytes_alike(rest)?, sevenths })
+        let (counts, rest) = bytes.split_at_checked(COUNT_BYTES)?;
+        let history = beside.from_bytes_alike(rest)?;
+        let (found, expected) = counts.split_at(7 * 2);
+        let (found, expected) = (found.as_chunks::<2>().0, expected.as_chunks::<4>().0);
+        Some(Self {
+            history,
+            found: std::array::from_fn(|at| u16::from_le_bytes(found[at])),
+            expected: std::array::from_fn(|at| f32::from_le_bytes(expected[at])),
+        })
     }
 }
 
@@ -73,6 +102,8 @@ pub const WELL_FOUNDED: u32 = 10;
 pub struct PriorKnowledge<'r> {
     /// λ(t) and the number of updates behind it.
     pub rate: Option<(&'r Rate, u32)>,
+    /// The predictors of its updates.
+    pub habits: Option<&'r PredictorMix>,
     /// The parameters of the burst test.
     pub bursts: BurstParams,
     /// The cycle of the rate.
@@ -89,9 +120,12 @@ pub fn learn_from_probe(
     prior: &PriorKnowledge<'_>,
     modified: Option<Timestamp>,
 ) -> ModelUpdate {
-    let PriorKnowledge { rate, bursts: params, cycle, newest } = *prior;
+    let PriorKnowledge { rate, habits, bursts: params, cycle, newest } = *prior;
     let founded = rate.filter(|&(_, updates)| updates >= WELL_FOUNDED);
-    let known_rate = founded.map(|(rate, _)| ExpectedRate { rate, params, cycle });
+    let known_rate = founded.map(|(rate, updates)| {
+        let updates = Some(updates);
+        ExpectedRate { rate, updates, habits, params, cycle }
+    });
     let mut learned = beliefs.add_probe(probe, known_rate.as_ref(), newest);
     learned.newest = learned.newest.or(modified.filter(|&at| at <= probe.now));
     learned
@@ -102,6 +136,10 @@ pub fn learn_from_probe(
 pub struct ExpectedRate<'r> {
     /// λ(t).
     pub rate: &'r Rate,
+    /// The number of updates behind it; `None` if it is certain.
+    pub updates: Option<u32>,
+    /// The predictors of its updates.
+    pub habits: Option<&'r PredictorMix>,
     /// The parameters of the burst test.
     pub params: BurstParams,
     /// The cycle of the rate.
@@ -170,7 +208,8 @@ impl SourceModel {
             None => on.map(|_| (Timestamp::MIN, Timestamp::MAX)),
         };
         learn(&mut self.history, &ProbedUpdates { except: burst, ..*probe });
-        learned.became_the_rhythm = self.update_post_burst(probe, burst, on.is_some(), known_rate.cycle);
+        self.count_burst(probe, burst, matches!(change, Some(BurstChange::Began(_))));
+        learned.became_the_rhythm = self.update_post_burst(probe, burst, on.is_some(), known_rate);
         if let Some(since) = learned.became_the_rhythm {
             self.update_times.forget_before(since);
             (learned.on, learned.excess) = (None, None);
@@ -181,10 +220,10 @@ impl SourceModel {
             };
         }
         learned.burst = change;
-        learned.overdue = newest
-            .filter(|_| learned.on.is_none() && learned.became_the_rhythm.is_none())
-            .map(|newest| known_rate.rate.expected(newest, probe.now))
-            .filter(|&expected| is_quiet(expected, known_rate.params.false_alarms));
+        learned.overdue =
+            newest.filter(|_| learned.on.is_none() && learned.became_the_rhythm.is_none()).and_then(
+                |newest| self.usual(known_rate).overdue(newest, probe.now, known_rate.params.false_alarms),
+            );
         learned
     }
 
@@ -218,13 +257,40 @@ impl SourceModel {
         }
     }
 
+    /// Counts the updates and the time of a burst for the mean rate. Those before this probe were already
+    /// learned if the burst `began` with it; they leave the shape of the rate.
+    fn count_burst(
+        &mut self,
+        probe: &ProbedUpdates<'_>,
+        burst: Option<(Timestamp, Timestamp)>,
+        began: bool,
+    ) {
+        let (Some((from, until)), Some(last)) = (burst, probe.last) else { return };
+        let within = |at: Timestamp| from <= at && at <= until;
+        let updates = probe.seen.map_or(&[][..], |seen| &seen.updates);
+        let news = updates.iter().filter(|update| update.kind != UpdateKind::Edited);
+        let count = news
+            .filter(|update| match update.occurred {
+                Occurred::At(at) => within(at),
+                Occurred::Between(..) => true,
+            })
+            .count();
+        self.history.burst(from.max(last), until.min(probe.now), u32::try_from(count).unwrap_or(u32::MAX));
+        if began {
+            let earlier = self.update_times.entries().map(|entry| entry.at);
+            for at in earlier.filter(|&at| within(at) && at <= last).collect::<Vec<_>>() {
+                self.history.move_to_burst(at);
+            }
+        }
+    }
+
     /// Updates the evidence since the burst began. Returns its start if the burst became the rate.
     fn update_post_burst(
         &mut self,
         probe: &ProbedUpdates<'_>,
         burst: Option<(Timestamp, Timestamp)>,
         on: bool,
-        cycle: Span,
+        known_rate: &ExpectedRate<'_>,
     ) -> Option<Timestamp> {
         let mut except = None;
         let mut post_burst = match self.post_burst.take() {
@@ -232,21 +298,25 @@ impl SourceModel {
             None if !on => return None,
             None => {
                 except = burst.map(|(from, _)| (Timestamp::MIN, from - Span::from_millis(1)));
-                PostBurstEvidence { history: self.history.afresh(probe.now), sevenths: 0 }
+                let history = self.history.afresh(probe.now);
+                PostBurstEvidence { history, found: [0; 7], expected: [0.0; 7] }
             }
         };
+        let learned_before = post_burst.history.seen();
         learn(&mut post_burst.history, &ProbedUpdates { except, ..*probe });
         let since = post_burst.since().unwrap_or(probe.now);
-        let sevenths = (probe.now - since).as_secs_f64() / cycle.as_secs_f64() * 7.0;
-        if on {
-            post_burst.sevenths |= 1 << (sevenths as u32).min(6);
-        }
+        let sevenths = (probe.now - since).as_secs_f64() / known_rate.cycle.as_secs_f64() * 7.0;
+        let found = post_burst.history.seen().saturating_sub(learned_before);
+        let from = probe.last.map_or(since, |last| last.max(since));
+        let seventh = (sevenths as usize).min(6);
+        post_burst.found[seventh] =
+            post_burst.found[seventh].saturating_add(u16::try_from(found).unwrap_or(u16::MAX));
+        post_burst.expected[seventh] += known_rate.rate.expected(from, probe.now) as f32;
         if sevenths < 7.0 {
             self.post_burst = Some(post_burst);
             return None;
         }
-        let permanent = post_burst.sevenths.count_ones() >= PERMANENT_AFTER;
-        permanent.then(|| {
+        post_burst.is_permanent().then(|| {
             (self.history, self.watch) = (post_burst.history, BurstDetector::default());
             since
         })
@@ -280,7 +350,14 @@ impl SourceModel {
         // Updates published during the transfer may be in the response.
         let until = times.iter().copied().fold(probe.now, Timestamp::max);
         self.watch.not_after(probe.now);
-        self.watch.add_probe(&burst::ProbeWindow { from, until, seen }, known_rate.rate, &known_rate.params)
+        let habits = known_rate.habits.map(|habits| (habits, &self.update_times));
+        let usual = UsualRate { weekly: known_rate.rate, habits, evidence: known_rate.updates };
+        self.watch.add_probe(&burst::ProbeWindow { from, until, seen }, usual, &known_rate.params)
+    }
+
+    fn usual<'r>(&'r self, known_rate: &ExpectedRate<'r>) -> UsualRate<'r> {
+        let habits = known_rate.habits.map(|habits| (habits, &self.update_times));
+        UsualRate { weekly: known_rate.rate, habits, evidence: known_rate.updates }
     }
 
     fn excess(&self, at: Timestamp, on: Option<BurstEvidence>, params: &BurstParams) -> Option<Excess> {
@@ -341,8 +418,13 @@ mod tests {
     #[test]
     fn an_undated_update_counts_as_of_the_probe() {
         let (mut beliefs, rate) = (beliefs(), Rate::constant(1.0));
-        let known_rate =
-            ExpectedRate { rate: &rate, params: BurstParams::default(), cycle: Span::from_days(7) };
+        let known_rate = ExpectedRate {
+            rate: &rate,
+            updates: None,
+            habits: None,
+            params: BurstParams::default(),
+            cycle: Span::from_days(7),
+        };
         let mut newest = Some(hour(0));
         for n in 0..30 {
             let late = hour(n + 1) + Span::from_secs(3);
@@ -364,7 +446,8 @@ mod tests {
         let many = seen((1..12).map(at).collect());
         let learned = |updates: u32, probe: &ProbedUpdates<'_>, modified| {
             let (bursts, cycle) = (BurstParams::default(), Span::from_days(7));
-            let prior = PriorKnowledge { rate: Some((&rate, updates)), bursts, cycle, newest: None };
+            let prior =
+                PriorKnowledge { rate: Some((&rate, updates)), habits: None, bursts, cycle, newest: None };
             learn_from_probe(&mut beliefs(), probe, &prior, modified)
         };
         assert!(learned(WELL_FOUNDED, &probe(1, 2, &many), None).burst.is_some());
@@ -377,8 +460,13 @@ mod tests {
     #[test]
     fn a_burst_ends_when_there_is_no_rate() {
         let (mut beliefs, rate) = (beliefs(), Rate::constant(0.1));
-        let known_rate =
-            ExpectedRate { rate: &rate, params: BurstParams::default(), cycle: Span::from_days(7) };
+        let known_rate = ExpectedRate {
+            rate: &rate,
+            updates: None,
+            habits: None,
+            params: BurstParams::default(),
+            cycle: Span::from_days(7),
+        };
         let at = |n: i64| update(Occurred::At(hour(1) + Span::from_mins(5 * n)));
         let many = seen((1..12).map(at).collect());
         let learned = beliefs.add_probe(&probe(1, 2, &many), Some(&known_rate), None);

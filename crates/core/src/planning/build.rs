@@ -58,6 +58,8 @@ pub struct KnownRhythm {
     pub origin: RateOrigin,
     /// Number of own updates in the evidence.
     pub updates: u32,
+    /// Variance over mean of its counts, at least 1.
+    pub dispersion: f64,
     /// The prediction from its last updates, if their times are known.
     pub foresight: Option<Arc<UpdateForecast>>,
 }
@@ -77,7 +79,7 @@ pub struct PlanParams {
 /// The next probe times of a source under the policy of the request.
 pub fn build_plan(order: &PlanOrder, known: &KnownRhythm, params: &PlanParams) -> Option<PlannedTimes> {
     let rate = &known.rate;
-    let input = &order.input.paced(rate, &params.importance);
+    let input = &PlanInput { dispersion: known.dispersion, ..order.input.paced(rate, &params.importance) };
     let best = || match &known.foresight {
         // By the predictors in detail; the rest is planned later with more evidence.
         Some(foresight) if input.closely => {
@@ -92,7 +94,8 @@ pub fn build_plan(order: &PlanOrder, known: &KnownRhythm, params: &PlanParams) -
         let knowledge = Knowledge {
             rate: Some(rate),
             aggregate: Some((rate, 1.0)),
-            freshness_threshold: params.freshness_threshold,
+            // θ counts independent updates: of those that cluster, this many are one.
+            freshness_threshold: params.freshness_threshold * known.dispersion,
             ..Knowledge::nothing(input.budget, &params.importance)
         };
         chain::follow(policy, input, &knowledge, rate)
@@ -156,7 +159,7 @@ mod tests {
             let params = PlanParams { importance: even.clone(), freshness_threshold: 1.0, switches };
             build_plan(
                 &order,
-                &KnownRhythm { rate: even.clone(), origin, updates, foresight: None },
+                &KnownRhythm { rate: even.clone(), origin, updates, dispersion: 1.0, foresight: None },
                 &params,
             )
             .map(|ahead| ahead.by)

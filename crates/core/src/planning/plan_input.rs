@@ -52,6 +52,8 @@ pub struct PlanInput {
     pub hints: FeedHints,
     /// M: the number of items in its feed, if known.
     pub holds: Option<u32>,
+    /// Variance over mean of its counts, at least 1.
+    pub dispersion: f64,
     /// The additional rate of a burst, if there is one.
     pub excess: Option<Excess>,
     /// In [0, 1): the offset of this source's grid, so that sources of equal rates are not all probed on the
@@ -176,13 +178,14 @@ fn plan_within(
         true => optimal::solve_about(&horizon, grid, LEFT_OVER).ok()?,
         false => optimal::solve_fast(&horizon, grid).ok()?,
     };
-    let mut overflow = input.holds.map(|holds| exceeds(longest(&horizon, &best.times), holds));
+    let mut overflow =
+        input.holds.map(|holds| exceeds(longest(&horizon, &best.times), holds, input.dispersion));
     if let Some(holds) = input.holds.filter(|_| overflow > Some(RISK))
-        && let Some(complete) = complete(&horizon, grid, holds)
+        && let Some(complete) = complete(&horizon, grid, most_expected(holds, RISK, input.dispersion))
     {
         // The bound remains that of all plans.
         best = Schedule { lower_bound: best.lower_bound.min(complete.expected_cost), ..complete };
-        overflow = Some(exceeds(longest(&horizon, &best.times), holds));
+        overflow = Some(exceeds(longest(&horizon, &best.times), holds, input.dispersion));
     }
     if best.times.is_empty() {
         return None;
@@ -205,10 +208,11 @@ fn at_price(
     let horizon = input.horizon(&rates(starts, ends), importance, ends);
     let grid = input.grid(starts);
     let mut best = optimal::at_price(&horizon, grid, input.price, None).ok()?;
-    let overflow =
-        |best: &Schedule| input.holds.map(|holds| exceeds(longest(&horizon, &best.times), holds));
+    let overflow = |best: &Schedule| {
+        input.holds.map(|holds| exceeds(longest(&horizon, &best.times), holds, input.dispersion))
+    };
     if let Some(holds) = input.holds.filter(|_| overflow(&best) > Some(RISK)) {
-        let most = Some(most_expected(holds, RISK));
+        let most = Some(most_expected(holds, RISK, input.dispersion));
         // If no schedule satisfies the limit, the price decides.
         best = optimal::at_price(&horizon, grid, input.price, most).unwrap_or(best);
     }
@@ -261,6 +265,7 @@ impl PlanInput {
             fresh_for: Span::ZERO,
             hints: FeedHints::default(),
             holds: None,
+            dispersion: 1.0,
             excess: None,
             phase: 0.0,
             closely: false,
@@ -427,13 +432,12 @@ fn longest(horizon: &Horizon, times: &[Span]) -> f64 {
     })
 }
 
-/// The best schedule that rarely has more than `holds` items between two probes. If the budget is too small,
-/// the one with the smallest maximum of expected items.
-fn complete(horizon: &Horizon, grid: Grid, holds: u32) -> Option<Schedule> {
+/// The best schedule with at most `wanted` expected items between two probes. If the budget is too small, the
+/// one with the smallest maximum of expected items.
+fn complete(horizon: &Horizon, grid: Grid, wanted: f64) -> Option<Schedule> {
     let slots = horizon.slots(grid).ok()?;
     let updates: Vec<f64> = horizon.cost.sums_at(slots.iter().copied()).map(|sums| sums.updates).collect();
     let first = slots.iter().position(|&at| horizon.may_be_sent(at) > 0)?;
-    let wanted = most_expected(holds, RISK);
     let all = horizon.cost.sums(horizon.length()).updates;
     let (mut low, mut high) = (wanted, all.max(wanted));
     if reaches_the_end(horizon, &slots, &updates, low) {

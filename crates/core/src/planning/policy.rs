@@ -74,6 +74,11 @@ impl Policy {
         }
     }
 
+    /// Whether a price per probe applies to it.
+    pub fn has_price(self) -> bool {
+        matches!(self, Self::Auto | Self::Plan | Self::Adaptive)
+    }
+
     /// The policy of that name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|policy| policy.name() == name)

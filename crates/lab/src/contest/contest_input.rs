@@ -7,6 +7,7 @@ use crate::clairvoyant;
 use crate::learned_feed::Watching;
 use crate::parallel::on_all_cores;
 use crate::peers;
+use crate::peers::peer_feed::UNLIMITED;
 use crate::score::{Score, ScoredProbes};
 use crate::simulation::{self, SimulatedFeed, SimulationSetup, SourceProbeTimes};
 use crate::trace::{TestSpan, Trace};
@@ -148,41 +149,37 @@ impl ContestInput<'_> {
     ) -> Option<SourceRun> {
         let (trace, rules) = (&self.traces[source], self.rules);
         let test_span = rules.test_span(trace);
-        let probes = match policy {
+        let probed = match policy {
             EntrantPolicy::Ours(_) | EntrantPolicy::Oracle | EntrantPolicy::Index => {
                 let (policy, knows_rate) = engine_policy(policy)?;
                 self.ours(policy, source, knob, budget, bound, knows_rate)?
             }
             EntrantPolicy::Peer(peer) => {
+                let spaced = Budget { min_spacing: budget.min_spacing, ..UNLIMITED };
+                let caps = if rules.as_shipped { UNLIMITED } else { rules.caps.unwrap_or(spaced) };
                 let watched = peers::peer_feed::PeerFeed {
                     events: &trace.events,
                     holds: rules.holds,
                     from: test_span.begins,
                     until: test_span.to,
-                    min_spacing: budget.min_spacing,
+                    caps,
                     phase: Stream::new(rules.seed, format!("phase/{}", trace.name)).unit(),
                 };
-                peers::peer_feed::watch(
-                    peer,
-                    (rules.matching != Matching::Nothing).then_some(knob),
-                    &watched,
-                )
+                let knob = (rules.matching != Matching::Nothing).then_some(knob);
+                SourceProbeTimes::at(peers::peer_feed::watch(peer, knob, &watched))
             }
             EntrantPolicy::Clairvoyant => {
                 let share =
                     (test_span.to - test_span.from).as_secs_f64() / budget.per.as_secs_f64().max(1e-3);
                 let most = (f64::from(budget.probes) * share * knob).round().max(1.0) as usize;
-                clairvoyant::best(&trace.events, &rules.importance, test_span.from, test_span.to, most)
-                    .times
+                let (from, to) = (test_span.from, test_span.to);
+                SourceProbeTimes::at(
+                    clairvoyant::best(&trace.events, &rules.importance, from, to, most).times,
+                )
             }
         };
         let knob = self.shown_knob(knob_quantity(policy), source, knob, bound);
-        Some(self.scored(
-            source,
-            test_span,
-            knob,
-            SourceProbeTimes { times: probes, for_rules: Vec::new() },
-        ))
+        Some(self.scored(source, test_span, knob, probed))
     }
 
     /// The knob as it is reported.
@@ -197,14 +194,14 @@ impl ContestInput<'_> {
     }
 
     fn scored(&self, source: usize, test_span: TestSpan, knob: f64, probed: SourceProbeTimes) -> SourceRun {
-        let SourceProbeTimes { times: probes, for_rules } = probed;
+        let SourceProbeTimes { times: probes, for_rules, calibration } = probed;
         let TestSpan { from, to, .. } = test_span;
         let (events, rules) = (&self.traces[source].events, self.rules);
         let (importance, holds) = (&rules.importance, rules.holds);
         let score = Score::of(&ScoredProbes { events, probes: &probes, from, to, importance, holds });
         let max_gap = rules.max_gap(&self.traces[source]);
         let lateness = max_gap.map(|max_gap| DeadlineScore::of(&probes, &test_span, max_gap));
-        SourceRun { knob, probes, score, lateness, for_rules }
+        SourceRun { knob, probes, score, lateness, for_rules, calibration }
     }
 
     /// One source separately; `None` if it needs the true rate and that is unknown.
@@ -216,13 +213,13 @@ impl ContestInput<'_> {
         budget: Budget,
         bound: bool,
         knows_rate: bool,
-    ) -> Option<Vec<Timestamp>> {
+    ) -> Option<SourceProbeTimes> {
         let test_span = self.rules.test_span(&self.traces[source]);
         let watched = self.watched((policy, knows_rate), source, knob, budget, bound)?;
         let setup = self.rules.tuned_setup(policy, knob);
         let probed =
             simulation::watch(&[watched], &setup, (test_span.begins, test_span.to), |_, _| {}).pop();
-        Some(probed.unwrap_or_default().times)
+        Some(probed.unwrap_or_default())
     }
 
     /// All sources in one engine, at their own times, because a rule may request several of them. A source
@@ -268,9 +265,9 @@ impl ContestInput<'_> {
             Matching::Nothing => trace.price.unwrap_or(rules.price),
             _ => 0.0,
         };
-        let free = Budget { probes: budget.probes.saturating_mul(UNBOUND), ..budget };
+        let free = self.unbound(budget);
         let budget = match knobs::of(policy) {
-            KnobQuantity::Budget => Budget { per: budget.per.scaled(1.0 / knob), ..budget },
+            KnobQuantity::Budget => self.capped(Budget { per: budget.per.scaled(1.0 / knob), ..budget }),
             KnobQuantity::Freshness | KnobQuantity::Ttl | KnobQuantity::Price if bound => budget,
             KnobQuantity::Freshness | KnobQuantity::Ttl => free,
             KnobQuantity::Price => {
@@ -294,6 +291,19 @@ impl ContestInput<'_> {
             max_gap,
             parts,
         })
+    }
+
+    /// The limits of a source whose policy spends by a price or a threshold: the caps, or practically none.
+    fn unbound(&self, budget: Budget) -> Budget {
+        self.rules.caps.unwrap_or(Budget { probes: budget.probes.saturating_mul(UNBOUND), ..budget })
+    }
+
+    /// A share of the total within the caps.
+    fn capped(&self, share: Budget) -> Budget {
+        let Some(caps) = self.rules.caps else { return share };
+        let min_spacing = share.min_spacing.max(caps.min_spacing);
+        let share = Budget { min_spacing, ..share };
+        if share.even_gap() < caps.even_gap() { caps } else { share }
     }
 
     /// The price of a probe before the knob is applied. With a shared total it is the same for all. Otherwise
@@ -328,8 +338,8 @@ impl ContestInput<'_> {
             .zip(&test_spans)
             .map(|(trace, test_span)| trace.events.iter().map(|&at| at + shift(test_span)).collect())
             .collect();
-        let Budget { probes, per, min_spacing } = self.rules.budget;
-        let free = Budget { probes: probes.saturating_mul(UNBOUND), per, min_spacing };
+        let Budget { probes, per, .. } = self.rules.budget;
+        let free = self.unbound(self.rules.budget);
         let watched: Vec<SimulatedFeed<'_>> = moved
             .iter()
             .zip(self.traces)

@@ -45,6 +45,10 @@ pub struct ContestTerms {
     pub errors: f64,
     /// How the numbers of probes are matched.
     pub matching: Matching,
+    /// The limits of a source that every entrant keeps while a total is shared; `None` for no limits.
+    pub caps: Option<Budget>,
+    /// Each entrant as its users get it: ours with the budget and the price, the peers with their own limits.
+    pub as_shipped: bool,
     /// The interval between fits of the rates.
     pub refit_every: Span,
     /// Burst settings.
@@ -79,6 +83,8 @@ impl ContestTerms {
             latency: Span::ZERO,
             errors: 0.0,
             matching: Matching::default(),
+            caps: None,
+            as_shipped: false,
             refit_every: Span::from_days(1),
             burst: BurstTerms::default(),
             price: 0.0,

@@ -9,6 +9,7 @@ use serde_json::Number;
 
 use tidewatch_core::time::{Span, Timestamp};
 
+use crate::calibration::{Calibration, OVERFLOW_CLASSES};
 use crate::compare::ConfidenceInterval;
 use crate::score::Score;
 use crate::simulated_rules::RuleScore;
@@ -103,6 +104,29 @@ struct PolicyEntry {
     mean_ratio_high: Option<f64>,
     #[serde(flatten)]
     deadlines: Option<DeadlineEntry>,
+    /// Only for policies with a model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    calibration: Option<CalibrationEntry>,
+}
+
+/// Stated probabilities and what came of them, training included.
+#[derive(Serialize)]
+struct CalibrationEntry {
+    updates: usize,
+    expected: f64,
+    burst_alarms: usize,
+    kept_out: usize,
+    false_quiet: usize,
+    overflow: Vec<OverflowEntry>,
+}
+
+/// Gaps with a stated probability of an overflow of at least `least`, below the next class.
+#[derive(Serialize)]
+struct OverflowEntry {
+    least: f64,
+    gaps: usize,
+    stated: f64,
+    overflowed: usize,
 }
 
 #[derive(Serialize)]
@@ -200,9 +224,27 @@ fn policies(results: &Results) -> Vec<PolicyEntry> {
             mean_ratio_low: end(mean, |interval| interval.low),
             mean_ratio_high: end(mean, |interval| interval.high),
             deadlines: result.lateness.as_ref().map(deadlines),
+            calibration: calibration(&result.calibration),
         }
     });
     documents.collect()
+}
+
+fn calibration(of: &Calibration) -> Option<CalibrationEntry> {
+    let overflow = OVERFLOW_CLASSES.iter().zip(&of.overflow).map(|(&least, class)| OverflowEntry {
+        least,
+        gaps: class.gaps,
+        stated: class.stated,
+        overflowed: class.overflowed,
+    });
+    (of.updates > 0).then(|| CalibrationEntry {
+        updates: of.updates,
+        expected: of.expected,
+        burst_alarms: of.alarms,
+        kept_out: of.kept_out,
+        false_quiet: of.false_quiet,
+        overflow: overflow.collect(),
+    })
 }
 
 fn sources<'r>(question: &'r ContestQuestion, results: &'r Results) -> Vec<SourceEntry<'r>> {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::calibration::Calibration;
 use crate::score::Score;
 use tidewatch_core::time::Timestamp;
 
@@ -22,6 +23,8 @@ pub struct SourceRun {
     pub lateness: Option<DeadlineScore>,
     /// Probes that were sent because of rules, with their names.
     pub for_rules: Vec<(Timestamp, Arc<str>)>,
+    /// What its model stated, training included, and what came of it.
+    pub calibration: Calibration,
 }
 
 /// One policy on all sources.

@@ -3,6 +3,7 @@
 //! Table, document and page share them. All policies are compared with one baseline. Must not know how
 //! results are shown.
 
+use crate::calibration::Calibration;
 use crate::compare::{Comparison, FLOOR_SECS, Pair, compare, geometric_mean_ratio};
 use crate::score::Score;
 use crate::simulated_rules::RuleScore;
@@ -52,6 +53,8 @@ pub struct PolicyResult {
     pub lateness: Option<DeadlineScore>,
     /// How well each rule was met.
     pub rules: Vec<RuleScore>,
+    /// What its models stated, training included, and what came of it.
+    pub calibration: Calibration,
 }
 
 /// The sources of one kind.
@@ -122,6 +125,7 @@ impl Results {
                 compare(&pairs, seed)
             }),
             lateness: lateness(entrant),
+            calibration: Calibration::pooled(runs(entrant).map(|(_, run)| &run.calibration)),
             rules: rules
                 .profiles
                 .as_ref()
@@ -234,7 +238,14 @@ pub(super) mod tests {
                 importance: &importance,
                 holds: 50,
             });
-            SourceRun { knob: every as f64, probes, score, lateness: None, for_rules: Vec::new() }
+            SourceRun {
+                knob: every as f64,
+                probes,
+                score,
+                lateness: None,
+                for_rules: Vec::new(),
+                calibration: Calibration::default(),
+            }
         };
         let entrants = probed.iter().map(|&(name, every)| Entrant {
             policy: EntrantPolicy::from_name(name).unwrap(),

@@ -33,12 +33,19 @@ pub fn spent(question: &ContestQuestion, results: &Results) -> String {
         Span::ZERO => String::new(),
         spacing => format!(", at least {spacing} apart"),
     };
+    if question.rules.as_shipped {
+        return "each policy as its users get it".to_owned();
+    }
+    let caps = question.rules.caps.map(|caps| {
+        format!(", at most {} probes in {} and {} apart for each", caps.probes, caps.per, caps.min_spacing)
+    });
     let matched = match question.rules.matching {
         Matching::Nothing => "each policy as it is",
         Matching::Probes => "spent by every policy on every source",
         Matching::Total => "spent by every policy on all sources together",
     };
-    format!("{} probe{plural} in {} for a source{spacing}, {matched}", budget.probes, budget.per)
+    let caps = caps.unwrap_or_default();
+    format!("{} probe{plural} in {} for a source{spacing}, {matched}{caps}", budget.probes, budget.per)
 }
 
 /// The table with a row per policy.
@@ -138,6 +145,43 @@ pub fn rules<'r>(scores: impl IntoIterator<Item = (&'r str, &'r [RuleScore])>) -
 pub fn contest_rules(results: &Results) -> ResultTable {
     rules(results.policies.iter().map(|result| (result.policy.name(), &result.rules[..])))
 }
+
+/// What the models of each policy stated, and what came of it, training included; `None` without models.
+pub fn calibration(results: &Results) -> Option<ResultTable> {
+    let heads = [
+        "policy",
+        "updates",
+        "expected",
+        "burst alarms per 1000",
+        "kept out",
+        "false quiet per 1000",
+        "overflow stated",
+        "overflow found",
+    ];
+    let row = |result: &PolicyResult| {
+        let of = &result.calibration;
+        let per_update = |count: usize| count as f64 / of.updates.max(1) as f64;
+        let gaps: usize = of.overflow.iter().map(|class| class.gaps).sum();
+        let share = |sum: f64| (gaps > 0).then(|| sum / gaps as f64);
+        let overflowed: usize = of.overflow.iter().map(|class| class.overflowed).sum();
+        vec![
+            entry(result.policy.name()),
+            entry(of.updates.to_string()),
+            entry(number(of.expected)),
+            entry(number(1000.0 * per_update(of.alarms))),
+            entry(percent(Some(per_update(of.kept_out)))),
+            entry(number(1000.0 * per_update(of.false_quiet))),
+            entry(percent(share(of.overflow.iter().map(|class| class.stated).sum()))),
+            entry(percent(share(overflowed as f64))),
+        ]
+    };
+    let with_models = results.policies.iter().filter(|result| result.calibration.updates > 0);
+    let rows: Vec<Vec<TableEntry>> = with_models.map(row).collect();
+    (!rows.is_empty()).then(|| ResultTable::new(heads, rows))
+}
+
+/// The caption of the table of stated probabilities.
+pub const CALIBRATION: &str = "stated probabilities and what came of them, training included";
 
 /// The caption of the table of rules.
 pub const BY_RULE: &str = "updates that rules waited for, and those that a probe found in time";

@@ -57,7 +57,7 @@ impl PeerRule for Empirical {
 #[cfg(test)]
 mod tests {
     use super::super::peer::Peer;
-    use super::super::peer_feed::{PeerFeed, watch};
+    use super::super::peer_feed::{PeerFeed, UNLIMITED, watch};
     use super::*;
     use tidewatch_core::time::Timestamp;
 
@@ -97,9 +97,9 @@ mod tests {
     fn schedule_matches_hand_computation() {
         // Gaps of 60 minutes, then one item after 25 minutes.
         let events = [at(-120), at(-60), at(0), at(25)];
-        let (from, min_spacing) = (at(0), Span::from_secs(1));
+        let from = at(0);
         let until = at(100);
-        let feed = PeerFeed { events: &events, holds: 3, from, until, min_spacing, phase: 0.0 };
+        let feed = PeerFeed { events: &events, holds: 3, from, until, caps: UNLIMITED, phase: 0.0 };
         // Half of 60; then with -60, 0 and 25 half of 42.5.
         let second = at(30) + Span::from_secs(1275);
         let third = second + Span::from_secs(1275);

@@ -67,7 +67,7 @@ impl PeerRule for EntryFrequency {
 #[cfg(test)]
 mod tests {
     use super::super::peer::Peer;
-    use super::super::peer_feed::{PeerFeed, watch};
+    use super::super::peer_feed::{PeerFeed, UNLIMITED, watch};
     use super::*;
 
     fn at(mins: i64) -> Timestamp {
@@ -75,12 +75,12 @@ mod tests {
     }
 
     fn probes(events: &[Timestamp], factor: f64, days: i64) -> Vec<Timestamp> {
-        let (from, min_spacing) = (at(0), Span::from_secs(1));
+        let from = at(0);
         let until = from + Span::from_days(days);
         watch(
             Peer::Miniflux,
             Some(factor),
-            &PeerFeed { events, holds: 10, from, until, min_spacing, phase: 0.0 },
+            &PeerFeed { events, holds: 10, from, until, caps: UNLIMITED, phase: 0.0 },
         )
     }
 

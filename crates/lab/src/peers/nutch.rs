@@ -73,7 +73,7 @@ impl PeerRule for Adaptive {
 #[cfg(test)]
 mod tests {
     use super::super::peer::Peer;
-    use super::super::peer_feed::{PeerFeed, watch};
+    use super::super::peer_feed::{PeerFeed, UNLIMITED, watch};
     use super::*;
 
     const DAY: i64 = 86_400;
@@ -121,8 +121,8 @@ mod tests {
 
     #[test]
     fn unchanged_page_is_fetched_at_growing_intervals() {
-        let (from, min_spacing) = (at(0), Span::from_secs(1));
-        let feed = PeerFeed { events: &[], holds: 10, from, until: at(400), min_spacing, phase: 0.0 };
+        let from = at(0);
+        let feed = PeerFeed { events: &[], holds: 10, from, until: at(400), caps: UNLIMITED, phase: 0.0 };
         // At half the scale, from 30 s: 42 − 9 = 33; Δ = 63 over 58.8, so 0.7 · 63 = 44.1; Δ = 107 over
         // 88.2: 74.9; Δ = 182: 127.4.
         let secs = [0.0, 30.0, 63.0, 107.1, 182.0, 309.4];

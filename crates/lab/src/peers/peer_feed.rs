@@ -1,5 +1,6 @@
 //! The probes of a feed by a peer.
 
+use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::time::{Span, Timestamp};
 
 use super::peer::Peer;
@@ -16,11 +17,14 @@ pub struct PeerFeed<'e> {
     pub from: Timestamp,
     /// End of the span, exclusive.
     pub until: Timestamp,
-    /// Minimum interval between two probes, and never less than a second.
-    pub min_spacing: Span,
+    /// The limits of its probes. Two are never less than a second apart.
+    pub caps: Budget,
     /// The peer's start as a share of its first interval, in [0, 1): 0 for a probe at once.
     pub phase: f64,
 }
+
+/// No limits, except that two probes are a second apart.
+pub const UNLIMITED: Budget = Budget { probes: u32::MAX, per: Span::from_days(7), min_spacing: Span::ZERO };
 
 impl PeerFeed<'_> {
     /// Number of updates until now.
@@ -47,8 +51,9 @@ pub fn watch(peer: Peer, knob: Option<f64>, feed: &PeerFeed<'_>) -> Vec<Timestam
 
 /// Every probe by a rule in its initial state, from `start` on.
 fn follow(rule: &mut dyn PeerRule, feed: &PeerFeed<'_>, start: Timestamp) -> Vec<Timestamp> {
-    let spacing = feed.min_spacing.max(Span::from_secs(1));
-    let (mut probes, mut now, mut last, mut seen) = (Vec::new(), start, None, 0);
+    let spacing = feed.caps.min_spacing.max(Span::from_secs(1));
+    let most = feed.caps.probes.max(1) as usize;
+    let (mut probes, mut now, mut last, mut seen) = (Vec::<Timestamp>::new(), start, None, 0);
     while now < feed.until {
         probes.push(now);
         let there = feed.there(now);
@@ -56,7 +61,8 @@ fn follow(rule: &mut dyn PeerRule, feed: &PeerFeed<'_>, start: Timestamp) -> Vec
         let shown = Shown { now, last, new: items.len().min(there - seen), items };
         let wait = rule.wait(&shown).max(spacing);
         (last, seen) = (Some(now), there);
-        now += wait;
+        let within_caps = probes.len().checked_sub(most).map(|first| probes[first] + feed.caps.per);
+        now = (now + wait).max(within_caps.unwrap_or(Timestamp::MIN));
     }
     probes
 }
@@ -74,8 +80,7 @@ mod tests {
 
     fn watched(events: &[Timestamp]) -> PeerFeed<'_> {
         let from = Timestamp::from_millis(0);
-        let min_spacing = Span::from_secs(1);
-        PeerFeed { events, holds: 20, from, until: from + WEEK, min_spacing, phase: 0.0 }
+        PeerFeed { events, holds: 20, from, until: from + WEEK, caps: UNLIMITED, phase: 0.0 }
     }
 
     #[test]
@@ -97,12 +102,16 @@ mod tests {
     }
 
     #[test]
-    fn minimum_spacing_holds() {
+    fn minimum_spacing_and_caps_hold() {
         let mut feed = watched(&[]);
         feed.until = Timestamp::from_secs(10);
         assert_eq!(watch(Peer::Fixed, Some(0.01), &feed).len(), 10);
-        feed.min_spacing = Span::from_secs(4);
+        feed.caps.min_spacing = Span::from_secs(4);
         assert_eq!(watch(Peer::Fixed, Some(0.01), &feed).len(), 3);
+        feed.caps = Budget { probes: 2, per: Span::from_secs(6), min_spacing: Span::from_secs(1) };
+        let secs: Vec<i64> =
+            watch(Peer::Fixed, Some(0.01), &feed).iter().map(|at| at.as_millis() / 1000).collect();
+        assert_eq!(secs, [0, 1, 6, 7]);
     }
 
     #[test]
@@ -157,9 +166,9 @@ mod tests {
     fn probes_grow_with_the_knob_from_two_a_week_to_a_thousand() {
         let from = Timestamp::from_millis(0);
         for (kind, events) in feeds() {
-            let min_spacing = Span::from_mins(1);
+            let caps = Budget { min_spacing: Span::from_mins(1), ..UNLIMITED };
             let until = from + Span::from_days(56);
-            let feed = PeerFeed { events: &events, holds: 20, from, until, min_spacing, phase: 0.3 };
+            let feed = PeerFeed { events: &events, holds: 20, from, until, caps, phase: 0.3 };
             for peer in Peer::ALL {
                 let knob = peer.knob();
                 let settled = |probes: Vec<Timestamp>| {

@@ -32,23 +32,15 @@ fn start() -> Timestamp {
 
 fn terms(host: &str, budget: Budget) -> Terms {
     let host = HostGroup { key: Arc::from(host), public: true };
-    Terms {
-        budget,
-        own_budget: true,
-        policy: Policy::Auto,
-        weight: 1.0,
-        price: 0.0,
-        max_gap: None,
-        cost: None,
-        host,
-    }
+    Terms { budget, policy: Policy::Auto, weight: 1.0, price: 0.0, max_gap: None, cost: None, host }
 }
 
 fn source(id: i64, host: &str, budget: Budget) -> KnownSource {
     KnownSource {
         id: SourceId(id),
         terms: terms(host, budget),
-        memory: SourceMemory::default(),
+        // Not a new one.
+        memory: SourceMemory { early_probes: 3, ..SourceMemory::default() },
         probes: Vec::new(),
         answered_by: None,
         moved: Moved::Same,
@@ -89,18 +81,6 @@ fn a_healthy_source_spends_its_budget_evenly() {
     for pair in probes.windows(2) {
         assert!(pair[1] - pair[0] <= Span::from_mins(33), "a hole of {}", pair[1] - pair[0]);
     }
-}
-
-#[test]
-fn an_unknown_source_without_a_budget_of_its_own_is_probed_hourly() {
-    let mut known = source(1, "a.example", half_hourly());
-    known.terms.own_budget = false;
-    let mut fleet = fleet_of(vec![known]);
-    let until = start() + Span::from_days(1);
-    let quiet = |_: &_, _| (Span::from_millis(200), Ok(ProbeAnswer::default()));
-    let sent = driver::run(fleet.engine_mut(), quiet, start(), until);
-    assert!((22..=25).contains(&sent.len()), "{}", sent.len());
-    assert_eq!(fleet.memory(SourceId(1)).unwrap().state, SourceState::Learning);
 }
 
 #[test]

@@ -34,16 +34,7 @@ fn budget() -> Budget {
 
 fn terms(policy: Policy) -> Terms {
     let host = HostGroup { key: Arc::from("a.example"), public: true };
-    Terms {
-        budget: budget(),
-        own_budget: true,
-        policy,
-        weight: 1.0,
-        price: 0.0,
-        max_gap: None,
-        cost: None,
-        host,
-    }
+    Terms { budget: budget(), policy, weight: 1.0, price: 0.0, max_gap: None, cost: None, host }
 }
 
 fn params(response: Response) -> FleetParams {
@@ -64,7 +55,7 @@ fn load(memory: SourceMemory, probes: Vec<Timestamp>, policy: Policy, response: 
 
 /// A source with a plan for every half hour, and the time of its first probe.
 fn planned(policy: Policy, response: Response) -> (ByHand, Timestamp) {
-    let memory = SourceMemory { known_updates: 100, ..SourceMemory::default() };
+    let memory = SourceMemory { known_updates: 100, early_probes: 3, ..SourceMemory::default() };
     let mut fleet = load(memory, Vec::new(), policy, response);
     let at = due(&fleet);
     probe(&mut fleet, at, model_update(None, at));
@@ -199,7 +190,7 @@ fn burst_probes_slow_down_as_the_reserve_runs_out_and_keep_the_budget() {
 /// No probe was sent before. Still the burst gets at most the reserve, and enough is left afterwards.
 #[test]
 fn burst_probes_use_only_the_reserve() {
-    let memory = SourceMemory { known_updates: 100, ..SourceMemory::default() };
+    let memory = SourceMemory { known_updates: 100, early_probes: 3, ..SourceMemory::default() };
     let mut fleet = load(memory, Vec::new(), Policy::Auto, Response::Ttl);
     let begins = due(&fleet);
     let mut at = begins;
@@ -440,14 +431,12 @@ fn a_permanent_change_leaves_no_reserve() {
 }
 
 #[test]
-fn ttl_is_cautious_too_and_probes_old_sources_daily() {
-    let next = |known_updates, own_budget, age: Span| {
-        let memory = SourceMemory { known_updates, ..SourceMemory::default() };
-        let terms = Terms { own_budget, ..terms(Policy::Ttl) };
+fn ttl_keeps_the_spacing_and_probes_old_sources_daily() {
+    let next = |age: Span| {
         let known = KnownSource {
             id: ONE,
-            terms,
-            memory,
+            terms: terms(Policy::Ttl),
+            memory: SourceMemory::default(),
             probes: Vec::new(),
             answered_by: None,
             moved: Moved::Same,
@@ -458,9 +447,7 @@ fn ttl_is_cautious_too_and_probes_old_sources_daily() {
         assert_eq!(asked_by(&fleet), Policy::Ttl);
         due(&fleet) - at
     };
-    assert_eq!(next(100, false, Span::from_mins(100)), Span::from_mins(20));
-    assert_eq!(next(100, false, Span::from_mins(1)), Span::from_mins(5), "the spacing");
-    assert_eq!(next(0, false, Span::from_mins(100)), Span::from_hours(1), "hourly while it is unknown");
-    assert_eq!(next(0, true, Span::from_mins(100)), Span::from_mins(20), "unless it has its own budget");
-    assert_eq!(next(100, false, Span::from_days(90)), Span::from_days(1));
+    assert_eq!(next(Span::from_mins(100)), Span::from_mins(20));
+    assert_eq!(next(Span::from_mins(1)), Span::from_mins(5), "the spacing");
+    assert_eq!(next(Span::from_days(90)), Span::from_days(1));
 }

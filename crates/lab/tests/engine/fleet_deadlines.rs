@@ -44,8 +44,7 @@ fn source(id: i64, policy: Policy, max_gap: Option<Span>, every: Span) -> KnownS
         },
         None => Budget { probes, per: day, min_spacing: Span::from_mins(5) },
     };
-    let terms =
-        Terms { budget, own_budget: true, policy, weight: 1.0, price: 0.0, max_gap, cost: None, host };
+    let terms = Terms { budget, policy, weight: 1.0, price: 0.0, max_gap, cost: None, host };
     let memory = SourceMemory {
         due: Due::At(start() + every),
         reason: Reason::Policy,

@@ -37,14 +37,14 @@ fn budget() -> Budget {
 
 fn terms(policy: Policy, budget: Budget) -> Terms {
     let host = HostGroup { key: Arc::from("a.example"), public: true };
-    Terms { budget, own_budget: true, policy, weight: 1.0, price: 0.0, max_gap: None, cost: None, host }
+    Terms { budget, policy, weight: 1.0, price: 0.0, max_gap: None, cost: None, host }
 }
 
 fn known(id: i64, policy: Policy, updates: u64) -> KnownSource {
     KnownSource {
         id: SourceId(id),
         terms: terms(policy, budget()),
-        memory: SourceMemory { known_updates: updates, ..SourceMemory::default() },
+        memory: SourceMemory { known_updates: updates, early_probes: 3, ..SourceMemory::default() },
         probes: Vec::new(),
         answered_by: None,
         moved: Moved::Same,
@@ -194,28 +194,6 @@ fn a_plan_request_has_the_state_of_the_source() {
     let due = next_due(&fleet);
     probe(&mut fleet, due, Ok(ProbeAnswer::default()));
     assert_eq!(fleet.plan_orders().remove(0).input.holds, Some(25));
-}
-
-#[test]
-fn while_little_is_known_plans_are_as_cautious_as_uniform() {
-    let of = |budget: Budget, own_budget: bool, updates: u64| {
-        let mut known = known(1, Policy::Plan, updates);
-        known.terms = Terms { budget, own_budget, ..known.terms };
-        let mut fleet = fleet_of(vec![known]);
-        let at = next_due(&fleet);
-        probe(&mut fleet, at, Ok(ProbeAnswer::default()));
-        fleet.plan_orders().remove(0).input.budget
-    };
-    assert_eq!(of(budget(), false, 0), Budget { probes: 24, min_spacing: Span::from_hours(1), ..budget() });
-    assert_eq!(of(budget(), true, 0), budget());
-    assert_eq!(of(budget(), false, 10), budget());
-    let few = Budget { probes: 3, ..budget() };
-    assert_eq!(of(few, false, 0), Budget { min_spacing: Span::from_hours(1), ..few });
-    let brisk = Budget { probes: 20, per: Span::from_secs(5), min_spacing: Span::ZERO };
-    assert_eq!(
-        of(brisk, false, 0),
-        Budget { probes: 1, per: Span::from_hours(1), min_spacing: Span::from_hours(1) }
-    );
 }
 
 #[test]

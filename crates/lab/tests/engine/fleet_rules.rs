@@ -56,16 +56,7 @@ fn source(id: i64, policy: Policy, budget: Budget) -> KnownSource {
     };
     KnownSource {
         id: SourceId(id),
-        terms: Terms {
-            budget,
-            own_budget: true,
-            policy,
-            weight: 1.0,
-            price: 0.0,
-            max_gap: None,
-            cost: None,
-            host,
-        },
+        terms: Terms { budget, policy, weight: 1.0, price: 0.0, max_gap: None, cost: None, host },
         memory,
         probes: vec![last],
         answered_by: None,
@@ -451,28 +442,6 @@ fn intervals_predicted_for_other_rules_are_stale() {
     assert!(fleet.adopt_intervals(predicted(&order, Some(Vec::new())), at(3)).is_err());
     let order = fleet.plan_orders().remove(0);
     assert!(fleet.adopt_intervals(predicted(&order, None), at(5)).is_ok());
-}
-
-#[test]
-fn a_little_known_source_is_probed_hourly_at_most() {
-    let mut newcomer = source(1, Policy::Profile, budget(96, Span::from_mins(15)));
-    newcomer.terms.own_budget = false;
-    newcomer.memory.known_updates = 3;
-    let known = vec![source(0, Policy::Profile, budget(1000, Span::ZERO)), newcomer];
-    let mut fleet = fleet(
-        known,
-        10,
-        rule(false, 1, Span::from_mins(20)),
-        &[(0, part(false, true)), (1, part(true, false))],
-    );
-    let mut probes = Vec::new();
-    for mins in (10..400).step_by(30) {
-        trigger(&mut fleet, at(mins));
-        let sent = run(&mut fleet, at(mins + 29));
-        probes.extend(sent.into_iter().filter(|(_, id, _)| *id == SourceId(1)).map(|(when, ..)| when));
-    }
-    assert!(probes.len() >= 3, "{probes:?}");
-    assert!(probes.windows(2).all(|pair| pair[1] - pair[0] >= Span::from_hours(1)), "{probes:?}");
 }
 
 #[test]

@@ -37,16 +37,7 @@ fn source(id: i64, policy: Policy) -> KnownSource {
     let host = HostGroup { key: Arc::from(format!("host{id}.example")), public: true };
     KnownSource {
         id: SourceId(id),
-        terms: Terms {
-            budget: often(),
-            own_budget: true,
-            policy,
-            weight: 1.0,
-            price: 0.0,
-            max_gap: None,
-            cost: None,
-            host,
-        },
+        terms: Terms { budget: often(), policy, weight: 1.0, price: 0.0, max_gap: None, cost: None, host },
         memory: SourceMemory::default(),
         probes: Vec::new(),
         answered_by: None,

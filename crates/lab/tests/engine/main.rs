@@ -5,6 +5,7 @@ mod fleet;
 mod fleet_bursts;
 mod fleet_deadlines;
 mod fleet_plans;
+mod fleet_prices;
 mod fleet_rules;
 mod fleet_slots;
 mod learned_feeds;

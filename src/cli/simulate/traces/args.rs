@@ -7,6 +7,7 @@ use clap::ValueEnum;
 use crate::cli::measures::length;
 use crate::cli::simulate::fleet::share;
 use tidewatch_core::engine::params::Response;
+use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::time::Span;
 use tidewatch_lab::contest::entrant_policy::EntrantPolicy;
@@ -70,6 +71,14 @@ pub struct Args {
     /// no adjustment.
     #[arg(long = "match", value_name = "HOW")]
     pub(super) matching: Option<MatchArg>,
+    /// With --match total: the limits of a source that every policy keeps, as probes/time/spacing.
+    #[arg(long, value_name = "LIMITS", num_args = 0..=1, default_missing_value = "48/1d/15m",
+        value_parser = caps, requires = "matching")]
+    pub(super) caps: Option<Budget>,
+    /// Run every policy as its users get it: ours with the default budget and price, the others with
+    /// their default rules.
+    #[arg(long, conflicts_with_all = ["probes", "budgets", "per", "min_spacing", "price", "matching"])]
+    pub(super) as_shipped: bool,
     /// Time that a source is watched before it counts.
     #[arg(long, value_name = "DURATION", default_value = "8w", value_parser = Span::parse)]
     pub(super) train: Span,
@@ -137,6 +146,20 @@ pub(in crate::cli) fn policy(text: &str) -> Result<EntrantPolicy, String> {
         let names: Vec<&str> = EntrantPolicy::all().into_iter().map(EntrantPolicy::name).collect();
         format!("there is no such policy; there are {}", names.join(", "))
     })
+}
+
+fn caps(text: &str) -> Result<Budget, String> {
+    let parts: Vec<&str> = text.split('/').collect();
+    let &[probes, per, spacing] = &parts[..] else {
+        return Err("limits are written as 48/1d/15m: probes, time and least spacing".to_owned());
+    };
+    let probes: u32 = probes.parse().map_err(|_| format!("`{probes}` is not a number of probes"))?;
+    if probes == 0 {
+        return Err("at least one probe must be allowed".to_owned());
+    }
+    let per = length(per).map_err(|error| error.to_string())?;
+    let min_spacing = Span::parse(spacing).map_err(|error| error.to_string())?;
+    Ok(Budget { probes, per, min_spacing })
 }
 
 fn response(text: &str) -> Result<Response, String> {

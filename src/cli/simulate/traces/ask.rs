@@ -9,7 +9,7 @@ use crate::config::curves::Curve;
 use crate::config::load::{self, curves};
 use tidewatch_core::engine::params::BurstTerms;
 use tidewatch_core::model::steps::Steps;
-use tidewatch_core::planning::budget::Budget;
+use tidewatch_core::planning::budget::{Budget, PRICE};
 use tidewatch_core::time::{Span, Timestamp};
 use tidewatch_lab::contest::contest_terms::{ContestTerms, Matching};
 use tidewatch_lab::contest::question::ContestQuestion;
@@ -73,12 +73,14 @@ pub fn question(arguments: &Args) -> Result<ContestQuestion, CliError> {
             Some(MatchArg::Probes) => Matching::Probes,
             Some(MatchArg::Total) => Matching::Total,
         },
+        caps: arguments.caps,
+        as_shipped: arguments.as_shipped,
         refit_every: arguments.refit_every,
         burst: match arguments.burst_response {
             None => BurstTerms::default(),
             Some(response) => BurstTerms { response, ..BurstTerms::default() },
         },
-        price: (arguments.price.as_secs_f64() / 3600.0) as f32,
+        price: (if arguments.as_shipped { PRICE } else { arguments.price }.as_secs_f64() / 3600.0) as f32,
         echoes: !arguments.no_echoes,
         max_gap: arguments.max_gap,
         profiles,
@@ -89,6 +91,9 @@ pub fn question(arguments: &Args) -> Result<ContestQuestion, CliError> {
 }
 
 fn budgets(arguments: &Args) -> Result<Vec<Budget>, CliError> {
+    if arguments.as_shipped {
+        return Ok(vec![Budget::default()]);
+    }
     let counts = match &arguments.budgets[..] {
         [] => &[arguments.probes][..],
         several => several,

@@ -6,7 +6,7 @@ use crate::cli::lab_table::print;
 use tidewatch_lab::contest::question::ContestQuestion;
 use tidewatch_lab::contest::results::Results;
 use tidewatch_lab::contest::tables::{
-    BY_RULE, by_kind, contest_rules, extremes, kinds, policies, spent, summary,
+    BY_RULE, CALIBRATION, by_kind, calibration, contest_rules, extremes, kinds, policies, spent, summary,
 };
 
 /// Prints all comparisons.
@@ -23,6 +23,10 @@ pub fn show(
         if question.rules.profiles.is_some() {
             writeln!(out, "\n{BY_RULE}:")?;
             print(&contest_rules(results), colours, out)?;
+        }
+        if let Some(table) = calibration(results) {
+            writeln!(out, "\n{CALIBRATION}:")?;
+            print(&table, colours, out)?;
         }
         if results.kinds.len() > 1 {
             writeln!(out, "\n{}:", by_kind(results))?;

@@ -10,7 +10,9 @@ use crate::time::{Span, Timestamp};
 
 use super::filter::{Belief, Chain};
 use super::recent::Recent;
-use super::{BurstChange, BurstEvidence, BurstParams, ProbeWindow, Test, WindowUpdates, ratio, tail};
+use super::{
+    BurstChange, BurstEvidence, BurstParams, ProbeWindow, Test, UsualRate, WindowUpdates, ratio, tail,
+};
 
 /// Maximum number of times for a count without dates.
 const SPREAD: u32 = 64;
@@ -65,25 +67,26 @@ struct Moment {
 
 /// The reference rate with its lower bounds.
 struct ExpectedCounts<'r> {
-    rate: &'r Rate,
+    usual: UsualRate<'r>,
     mean_per_hour: f64,
 }
 
 impl<'r> ExpectedCounts<'r> {
-    fn new(rate: &'r Rate) -> Self {
-        Self { rate, mean_per_hour: (rate.per_week() / 168.0).max(LEAST_PER_HOUR) }
+    fn new(usual: UsualRate<'r>) -> Self {
+        Self { usual, mean_per_hour: (usual.weekly.per_week() / 168.0).max(LEAST_PER_HOUR) }
     }
 
     fn gaps(&self, from: Timestamp, until: Timestamp) -> f64 {
         hours(until - from).max(0.0) * self.mean_per_hour
     }
 
-    fn at_least(&self, per_hour: f64) -> f64 {
-        per_hour.max(LEAST_SHARE * self.mean_per_hour)
+    /// The rate just before these updates.
+    fn before(&self, moment: &Moment) -> f64 {
+        self.usual.before(moment.at, moment.per_hour).max(LEAST_SHARE * self.mean_per_hour)
     }
 
     fn expected(&self, from: Timestamp, until: Timestamp) -> f64 {
-        self.rate.expected(from, until).max(LEAST_SHARE * self.gaps(from, until))
+        self.usual.weekly.expected(from, until).max(LEAST_SHARE * self.gaps(from, until))
     }
 }
 
@@ -106,12 +109,13 @@ impl BurstDetector {
     /// let change = detector.add_probe(&busy, &rate, &params);
     /// assert!(matches!(change, Some(BurstChange::Began(_))) && detector.is_on());
     /// ```
-    pub fn add_probe(
+    pub fn add_probe<'r>(
         &mut self,
         probe: &ProbeWindow<'_>,
-        rate: &Rate,
+        usual: impl Into<UsualRate<'r>>,
         params: &BurstParams,
     ) -> Option<BurstChange> {
+        let usual = usual.into();
         let from = self.seen_until.map_or(probe.from, |seen| seen.max(probe.from));
         if probe.until <= from {
             return None;
@@ -119,9 +123,9 @@ impl BurstDetector {
         let (was_on, mut ever_on) = (self.on, self.on);
         let probe = ProbeWindow { from, ..*probe };
         let evidence = match params.test {
-            Test::Filter => self.filter(&probe, rate, params, &mut ever_on),
-            Test::Tail => self.tail(&probe, rate, params, &mut ever_on),
-            Test::Ratio => self.ratio(&probe, rate, params),
+            Test::Filter => self.filter(&probe, usual, params, &mut ever_on),
+            Test::Tail => self.tail(&probe, usual.weekly, params, &mut ever_on),
+            Test::Ratio => self.ratio(&probe, usual.weekly, params),
         };
         self.seen_until = Some(probe.until);
         match (was_on, self.on) {
@@ -135,12 +139,13 @@ impl BurstDetector {
     fn filter(
         &mut self,
         probe: &ProbeWindow<'_>,
-        rate: &Rate,
+        usual: UsualRate<'_>,
         params: &BurstParams,
         ever_on: &mut bool,
     ) -> BurstEvidence {
         self.recent.clear();
-        let (rhythm, chain) = (ExpectedCounts::new(rate), Chain::new(params.false_alarms));
+        let rate = usual.weekly;
+        let (rhythm, chain) = (ExpectedCounts::new(usual), Chain::new(params.false_alarms));
         if let Some(seen) = self.seen_until {
             chain.pass_unseen(&mut self.belief, rhythm.gaps(seen, probe.from));
         }
@@ -159,7 +164,7 @@ impl BurstDetector {
             at = moment.at;
             over = self.end_run(at, rate).or(over);
             self.begin_run(at, &chain);
-            self.belief.update(moment.count, rhythm.at_least(moment.per_hour) / rhythm.mean_per_hour);
+            self.belief.update(moment.count, rhythm.before(&moment) / rhythm.mean_per_hour);
             self.add_to_run(moment.count, &chain);
             *ever_on |= self.on;
         }
@@ -201,7 +206,7 @@ impl BurstDetector {
         params: &BurstParams,
         ever_on: &mut bool,
     ) -> BurstEvidence {
-        let rhythm = ExpectedCounts::new(rate);
+        let rhythm = ExpectedCounts::new(rate.into());
         let windows = tail::WINDOWS.map(|factor| params.window.scaled(factor));
         let longest = windows[windows.len() - 1];
         for moment in moments(probe, rate) {

@@ -16,6 +16,9 @@ pub mod tail;
 
 use serde::{Deserialize, Serialize};
 
+use crate::model::cyclic::Rate;
+use crate::model::habits::mixture::PredictorMix;
+use crate::model::habits::update_times::UpdateTimes;
 use crate::time::{Span, Timestamp};
 
 /// The test for a burst.
@@ -126,16 +129,53 @@ pub struct BurstEvidence {
     pub expected: f64,
 }
 
-/// Whether a source is overdue: it should have updated since its last update with probability 1 − ε, and has
-/// not. A source that follows its rate is reported after one in 1/ε updates.
-///
-/// ```
-/// # use tidewatch_core::model::burst::is_quiet;
-/// // ln 1000 = 6.9
-/// assert!(is_quiet(7.0, 0.001) && !is_quiet(6.8, 0.001));
-/// ```
-pub fn is_quiet(expected_since_update: f64, false_alarms: f64) -> bool {
-    (-expected_since_update).exp() < false_alarms
+/// The rate from before a probe, to which its updates are compared.
+#[derive(Debug, Clone, Copy)]
+pub struct UsualRate<'r> {
+    /// λ(t), the weekly rate.
+    pub weekly: &'r Rate,
+    /// The predictors and the last updates, if known: updates that earlier ones trigger are usual too.
+    pub habits: Option<(&'r PredictorMix, &'r UpdateTimes)>,
+    /// Number of updates behind the rate; `None` if the rate is certain.
+    pub evidence: Option<u32>,
+}
+
+impl<'r> From<&'r Rate> for UsualRate<'r> {
+    fn from(weekly: &'r Rate) -> Self {
+        Self { weekly, habits: None, evidence: None }
+    }
+}
+
+impl UsualRate<'_> {
+    /// The number of independent updates behind the rate; infinite if it is certain.
+    fn independent_updates(&self) -> f64 {
+        // A process in which each update triggers ρ others has counts with a dispersion of 1/(1 − ρ)².
+        let independent = self.habits.map_or(1.0, |(habits, _)| habits.spontaneous().powi(2));
+        self.evidence.map_or(f64::INFINITY, |updates| independent * f64::from(updates.max(1)))
+    }
+
+    /// The rate just before an update at `at`, where the weekly rate is `per_hour`: a standard deviation above
+    /// its estimate.
+    pub(super) fn before(&self, at: Timestamp, per_hour: f64) -> f64 {
+        let per_hour = per_hour * (1.0 + self.independent_updates().sqrt().recip());
+        self.habits.map_or(per_hour, |(habits, times)| habits.rate_before(times, per_hour, at))
+    }
+
+    /// Whether a source is overdue at `now` after its newest update: it should have updated since with
+    /// probability 1 − ε, and has not. A source that follows its rate is reported after one in 1/ε updates.
+    /// Returns the expected number of updates since.
+    pub fn overdue(&self, newest: Timestamp, now: Timestamp, false_alarms: f64) -> Option<f64> {
+        let expected = self.weekly.expected(newest, now);
+        let spontaneous = self.habits.map_or(1.0, |(habits, _)| habits.spontaneous()) * expected;
+        // With a Gamma distributed rate, a silence of u expected updates has the probability (1 + u/a)^(−a).
+        let updates = self.independent_updates();
+        let certain = match updates.is_finite() {
+            true => updates * (spontaneous / updates).ln_1p(),
+            false => spontaneous,
+        };
+        let ln_silence = self.habits.map_or(-certain, |(habits, _)| habits.ln_silence(certain));
+        (ln_silence < false_alarms.ln()).then_some(expected)
+    }
 }
 
 #[cfg(test)]
@@ -151,8 +191,16 @@ mod tests {
     }
 
     #[test]
-    fn a_source_without_expected_updates_is_not_quiet() {
-        assert!(!is_quiet(0.0, 0.001) && !is_quiet(0.0, 1.0) && !is_quiet(700.0, 0.0));
-        assert!(is_quiet(1e6, 1e-9));
+    fn a_source_is_overdue_when_its_silence_is_improbable() {
+        let rate = Rate::constant(1.0);
+        let overdue = |hours: f64, false_alarms: f64| {
+            let newest = Timestamp::from_secs(0);
+            let now = newest + Span::from_hours(1).scaled(hours);
+            UsualRate::from(&rate).overdue(newest, now, false_alarms).is_some()
+        };
+        // ln 1000 = 6.9
+        assert!(overdue(7.0, 0.001) && !overdue(6.8, 0.001));
+        assert!(!overdue(0.0, 0.001) && !overdue(0.0, 1.0) && !overdue(700.0, 0.0));
+        assert!(overdue(1e6, 1e-9));
     }
 }

@@ -15,7 +15,7 @@ use crate::model::steps::Steps;
 use crate::model::week::{local_millis, stretches};
 use crate::time::{Span, Timestamp};
 
-use super::mixture::PredictorMix;
+use super::mixture::{FADED, MOST_TRIGGERED, PredictorMix};
 use super::predictors::{ANYWHEN, PREDICTORS, Periodic, Predictor, PredictorMemory};
 use super::regular::{Regularity, Stages};
 use super::update_times::UpdateTimes;
@@ -28,12 +28,6 @@ const WORKING_DAYS: usize = 5;
 
 /// Predictors with a smaller weight are omitted.
 const WORTH_IT: f32 = 0.004;
-
-/// Upper bound on the triggered updates per update, so that the process is stable.
-const MOST_TRIGGERED: f64 = 0.9;
-
-/// Updates older than this many mean delays are ignored.
-const FADED: f64 = 40.0;
 
 /// Upper bound on the time since the last update.
 const LONGEST_PAST: Span = Span::from_days(35);

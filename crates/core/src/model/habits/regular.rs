@@ -110,6 +110,13 @@ impl Regularity {
         gaps.iter().map(of).sum()
     }
 
+    /// The logarithm of the probability of a gap longer than `expected`.
+    pub fn ln_silence(self, expected: f64) -> f64 {
+        let share = f64::from(self.share);
+        let (_, survival) = self.hazard(expected);
+        share * survival - (1.0 - share) * expected
+    }
+
     /// h and ln S.
     fn hazard(self, expected: f64) -> (f64, f64) {
         let (pauses, slow) = (f64::from(self.pauses), f64::from(self.slow));

@@ -207,11 +207,11 @@ fn a_feed_that_holds_few_items_is_probed_before_they_are_lost() {
     assert!(gap(&careless.times) > Span::from_hours(4), "{}", gap(&careless.times));
     let careful = planned(Some(5), 24);
     assert!(careful.overflow.unwrap() <= RISK, "{:?}", careful.overflow);
-    assert!(gap(&careful.times).as_secs_f64() / 3600.0 <= most_expected(5, RISK) + 0.02);
+    assert!(gap(&careful.times).as_secs_f64() / 3600.0 <= most_expected(5, RISK, 1.0) + 0.02);
     assert!(careful.expected_cost > careless.expected_cost);
     // Four probes cannot keep 24 updates apart in fives; the best they can do is even.
     let poor = planned(Some(5), 4);
-    let best = exceeds(24.0 / 5.0, 5);
+    let best = exceeds(24.0 / 5.0, 5, 1.0);
     assert!((poor.overflow.unwrap() - best).abs() < 0.01, "{:?} against {best}", poor.overflow);
 }
 

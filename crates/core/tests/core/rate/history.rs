@@ -69,10 +69,10 @@ proptest! {
 
     #[test]
     fn invalid_bytes_do_no_harm(
-        noise in prop::collection::vec(any::<u8>(), 733),
-        length in prop_oneof![Just(733_usize), 0..733_usize],
-        layout in prop_oneof![Just(1_u8), any::<u8>()],
-        kept in 0..733_usize,
+        noise in prop::collection::vec(any::<u8>(), 741),
+        length in prop_oneof![Just(741_usize), Just(733_usize), 0..741_usize],
+        layout in prop_oneof![Just(2_u8), Just(1_u8), any::<u8>()],
+        kept in 0..741_usize,
     ) {
         // A true history's bytes up to some place, and noise from there.
         let mut bytes = feed(&[monday()], end()).to_bytes();
@@ -194,4 +194,35 @@ fn daily_counts_decay_like_other_evidence() {
     let evidence = history.evidence(until);
     let mean = evidence.total_updates() / days;
     assert!((evidence.daily.0 - mean).abs() < 0.02 * mean, "{} {mean}", evidence.daily.0);
+}
+
+/// A store of an older version has histories without bursts.
+#[test]
+fn bytes_without_bursts_are_still_read() {
+    let history = feed(&[monday()], end());
+    let mut bytes = history.to_bytes();
+    bytes[0] = 1;
+    // Layout, four times, the count and six numbers come first.
+    let bursts = 1 + 4 * 8 + 4 + 6 * 4;
+    bytes.drain(bursts..bursts + 8);
+    assert_eq!(History::from_bytes(&bytes, TimeZone::UTC, HALF_LIFE), Some(history));
+}
+
+#[test]
+fn bursts_count_for_the_level_and_not_for_the_hours() {
+    let mut history = History::new(TimeZone::UTC, HALF_LIFE, monday());
+    history.exposed(monday(), end());
+    let before = history.evidence(end());
+    for minute in 0..3 {
+        history.update(monday() + Span::from_mins(minute));
+    }
+    history.move_to_burst(monday());
+    history.burst(end(), end() + Span::from_hours(2), 10);
+    let after = history.evidence(end() + Span::from_hours(2));
+    assert_eq!(history.seen(), 2);
+    assert!((after.total_updates() - 2.0).abs() < 0.5, "{}", after.total_updates());
+    assert!((after.total_hours() / before.total_hours() - 1.0).abs() < 0.01);
+    let (updates, hours) = after.bursts;
+    assert!((10.0..=11.0).contains(&updates) && (hours - 2.0).abs() < 0.01, "{updates} {hours}");
+    assert!(level(&after) > 3.0 * level(&before));
 }

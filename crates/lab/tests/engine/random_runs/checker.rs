@@ -367,8 +367,7 @@ impl SourceRecord {
     fn least_backoff(&self) -> Span {
         let budget = self.terms.budget;
         let even = Span::from_millis(budget.per.as_millis() / i64::from(budget.probes));
-        let cautious = self.updates < 10 && !self.terms.own_budget;
-        let gap = even.max(budget.min_spacing).max(if cautious { Span::from_hours(1) } else { Span::ZERO });
+        let gap = even.max(budget.min_spacing);
         (1..self.failures).fold(gap, |pause, _| (pause + pause).min(DAY.max(gap)))
     }
 }

@@ -44,7 +44,7 @@ enum RunEvent {
     Restart(bool),
     /// Sets the clock by some seconds; then a probe may be requested.
     ClockSet(i64, bool),
-    Reload(Budget, bool, Policy),
+    Reload(Budget, f32, Policy),
     Bursts(BurstTerms),
     Move(usize, bool),
     Remove,
@@ -100,6 +100,11 @@ fn failures() -> impl Strategy<Value = Failure> {
     ]
 }
 
+/// The price of a probe in hours: none, or two minutes.
+fn prices() -> impl Strategy<Value = f32> {
+    select(&[0.0, 1.0 / 30.0][..])
+}
+
 fn events() -> impl Strategy<Value = Vec<RunEvent>> {
     let event = prop_oneof![
         30 => (1_i64..30_000).prop_map(RunEvent::Wait),
@@ -119,8 +124,8 @@ fn events() -> impl Strategy<Value = Vec<RunEvent>> {
         3 => any::<bool>().prop_map(RunEvent::Restart),
         4 => (-40_000_i64..40_000, any::<bool>())
             .prop_map(|(secs, request)| RunEvent::ClockSet(secs, request)),
-        3 => (budgets(), any::<bool>(), policies())
-            .prop_map(|(budget, own, by)| RunEvent::Reload(budget, own, by)),
+        3 => (budgets(), prices(), policies())
+            .prop_map(|(budget, price, by)| RunEvent::Reload(budget, price, by)),
         2 => bursts().prop_map(RunEvent::Bursts),
         2 => (select(&[0, 0, 1, 2, 2][..]), any::<bool>())
             .prop_map(|(host, strange)| RunEvent::Move(host, strange)),
@@ -133,17 +138,15 @@ fn events() -> impl Strategy<Value = Vec<RunEvent>> {
 fn setups() -> impl Strategy<Value = RunSetup> {
     // Some have a maximum interval between probes, which their budgets allow.
     let gap = prop::option::weighted(0.4, 1.0..2.0_f64);
-    let terms =
-        (budgets(), any::<bool>(), policies(), gap).prop_map(|(budget, own_budget, policy, gap)| Terms {
-            budget,
-            own_budget,
-            policy,
-            weight: 1.0,
-            price: 0.0,
-            max_gap: gap.map(|gap| budget.even_gap().max(budget.min_spacing).scaled(gap)),
-            cost: None,
-            host: host(0),
-        });
+    let terms = (budgets(), prices(), policies(), gap).prop_map(|(budget, price, policy, gap)| Terms {
+        budget,
+        policy,
+        weight: 1.0,
+        price,
+        max_gap: gap.map(|gap| budget.even_gap().max(budget.min_spacing).scaled(gap)),
+        cost: None,
+        host: host(0),
+    });
     let test = prop_oneof![3 => Just(Test::Filter), 1 => Just(Test::Tail), 1 => Just(Test::Ratio)];
     let often = |share: f64| prop::bool::weighted(share);
     (
@@ -197,7 +200,7 @@ fn run_events(setup: &RunSetup, events: Vec<RunEvent>) -> Tally {
                     run.request();
                 }
             }
-            RunEvent::Reload(budget, own, policy) => run.reload(budget, own, policy),
+            RunEvent::Reload(budget, price, policy) => run.reload(budget, price, policy),
             RunEvent::Bursts(burst) => run.set_burst(burst),
             RunEvent::Move(host, strange) => run.relocate(host, strange),
             RunEvent::Remove => run.remove(),
@@ -224,7 +227,7 @@ proptest! {
 #[test]
 fn random_runs_are_varied() {
     let all = RefCell::new(Tally::new());
-    let config = Config { cases: 80, failure_persistence: None, ..Config::default() };
+    let config = Config { cases: 120, failure_persistence: None, ..Config::default() };
     let same = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let finished = TestRunner::new_with_rng(config, same).run(&(setups(), events()), |(setup, events)| {
         for (what, times) in run_events(&setup, events) {
@@ -250,7 +253,7 @@ fn random_runs_are_varied() {
         ("bursts passed", 1),
         ("rhythms changed", 1),
         ("went quiet", 3),
-        ("spoke again", 3),
+        ("spoke again", 2),
         ("failures", 50),
         ("host pauses", 10),
         ("refused manual probes", 10),

@@ -17,7 +17,8 @@ pub struct KnownRate {
 
 pub fn plan(order: &PlanOrder, known: &KnownRate) -> Option<MadePlan> {
     let KnownRate { origin, updates, .. } = *known;
-    let rhythm = KnownRhythm { rate: Steps::from(&known.rate), origin, updates, foresight: None };
+    let rhythm =
+        KnownRhythm { rate: Steps::from(&known.rate), origin, updates, dispersion: 1.0, foresight: None };
     let params =
         PlanParams { importance: Steps::constant(1.0).unwrap(), freshness_threshold: 1.0, switches: false };
     let ahead = build::build_plan(order, &rhythm, &params)?;

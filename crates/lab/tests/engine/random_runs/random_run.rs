@@ -208,7 +208,7 @@ impl Environment {
         let probed = ProbedUpdates { kind, last, now, seen: seen.as_ref(), except: None };
         let rate = self.rate.as_ref().map(|known| (&known.rate, known.updates));
         let bursts = BurstParams { test: self.test, ..BurstParams::default() };
-        let prior = PriorKnowledge { rate, bursts, cycle: CYCLE, newest: stored.newest };
+        let prior = PriorKnowledge { rate, habits: None, bursts, cycle: CYCLE, newest: stored.newest };
         answered.model = learn_from_probe(&mut stored.beliefs, &probed, &prior, None);
         let strange = last.is_none() || seen.as_ref().is_some_and(|seen| seen.first_contact);
         stored.before = PreviousProbe { last_probe: Some(now), seen_until: started, strange: false };
@@ -429,12 +429,12 @@ impl RandomRun {
     }
 
     /// Reads the configuration again. The log is read shortly before the change.
-    pub fn reload(&mut self, budget: Budget, own_budget: bool, policy: Policy) {
+    pub fn reload(&mut self, budget: Budget, price: f32, policy: Policy) {
         if self.environment.removed_memory.is_some() {
             return;
         }
         let host = self.terms.host.clone();
-        let terms = Terms { budget, own_budget, policy, host, ..neighbour_terms() };
+        let terms = Terms { budget, price, policy, host, ..neighbour_terms() };
         let longer = budget.per > self.terms.budget.per;
         let probes = if longer { self.probes_since(ONE, budget.per) } else { Vec::new() };
         self.pass(Span::from_secs(20));
@@ -525,7 +525,6 @@ fn neighbour_terms() -> Terms {
     let budget = Budget { probes: 12, per: Span::from_days(1), min_spacing: Span::from_hours(1) };
     Terms {
         budget,
-        own_budget: true,
         policy: Policy::Uniform,
         weight: 1.0,
         price: 0.0,

@@ -21,16 +21,7 @@ fn hourly(per: Span) -> Budget {
 }
 
 fn terms(policy: Policy, budget: Budget) -> Terms {
-    Terms {
-        budget,
-        own_budget: true,
-        policy,
-        weight: 1.0,
-        price: 0.0,
-        max_gap: None,
-        cost: None,
-        host: host(0),
-    }
+    Terms { budget, policy, weight: 1.0, price: 0.0, max_gap: None, cost: None, host: host(0) }
 }
 
 fn known(policy: Policy, memory: SourceMemory) -> KnownSource {

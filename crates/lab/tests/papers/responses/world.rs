@@ -181,16 +181,7 @@ pub fn sent(source: &Source, tested: TestedPolicy, budget: Budget) -> Vec<Attemp
     let host = HostGroup { key: Arc::from("a.example"), public: true };
     let known = KnownSource {
         id: ONE,
-        terms: Terms {
-            budget,
-            own_budget: true,
-            policy,
-            weight: 1.0,
-            price: 0.0,
-            max_gap: None,
-            cost: None,
-            host,
-        },
+        terms: Terms { budget, policy, weight: 1.0, price: 0.0, max_gap: None, cost: None, host },
         memory: SourceMemory::default(),
         probes: Vec::new(),
         answered_by: None,
