@@ -5,7 +5,7 @@ use tidewatch_core::time::Span;
 use super::world::{Site, World, source};
 use tidewatch_fixtures::documents::rss;
 use tidewatch_fixtures::loopback::Reply;
-use tidewatch_fixtures::source_list::source_with_budget;
+use tidewatch_fixtures::source_list::{source_table, source_with_budget};
 
 fn numbered(from: usize, to: usize) -> String {
     rss((from..to).map(|n| format!("item {n}")))
@@ -143,4 +143,36 @@ async fn failures_of_one_dead_host_count_against_its_source() {
         )
         .await;
     assert!(waits[2].0 >= Span::from_mins(60).as_millis(), "{waits:?}");
+}
+
+/// A feed and a page that change every five minutes, with the default settings.
+#[tokio::test]
+async fn the_first_update_of_a_new_source_is_found_after_one_spacing() {
+    let world = World::new(3600.0);
+    let site = Site::start(&world, |visit| {
+        let count = (visit.at.as_millis() / Span::from_mins(5).as_millis()) as usize;
+        match visit.seen.path.as_str() {
+            "/feed" => Reply::ok(numbered(count - 20, count)),
+            "/page" => Reply::ok(format!("<html><body><p>Reading {count}</p></body></html>")),
+            _ => Reply::new(404),
+        }
+    })
+    .await;
+    let feed = source_table("feed", &site.url("/feed"), "");
+    let page = source_table("page", &site.url("/page"), "kind = \"page\"");
+    let daemon = world.start(&[feed, page]).await;
+    world.until("SELECT count(DISTINCT source_id) FROM updates", |found| found == 2).await;
+    daemon.stop().await;
+    let waits: Vec<(String, i64)> = world
+        .rows(
+            "SELECT name, (SELECT min(detected_at) FROM updates WHERE source_id = sources.id)
+                        - (SELECT min(started_at) FROM probes WHERE source_id = sources.id)
+             FROM sources ORDER BY name",
+        )
+        .await;
+    assert_eq!(waits.len(), 2);
+    for (name, wait) in waits {
+        let wait = Span::from_millis(wait);
+        assert!(wait >= Span::from_mins(15) && wait <= Span::from_mins(16), "{name}: {wait}");
+    }
 }
