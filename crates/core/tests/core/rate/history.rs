@@ -213,10 +213,11 @@ fn bursts_count_for_the_level_and_not_for_the_hours() {
     let mut history = History::new(TimeZone::UTC, HALF_LIFE, monday());
     history.exposed(monday(), end());
     let before = history.evidence(end());
+    let late = end() - Span::from_hours(1);
     for minute in 0..3 {
-        history.update(monday() + Span::from_mins(minute));
+        history.update(late + Span::from_mins(minute));
     }
-    history.move_to_burst(monday());
+    history.move_to_burst(late);
     history.burst(end(), end() + Span::from_hours(2), 10);
     let after = history.evidence(end() + Span::from_hours(2));
     assert_eq!(history.seen(), 2);
