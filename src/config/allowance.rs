@@ -19,10 +19,10 @@ pub struct Allowance {
     min_spacing: Option<Span>,
     price: Option<Span>,
     /// Whether the file sets the price.
-    priced: bool,
+    pub priced: bool,
     /// Where `per` is written; `None` for the default.
     per_at: Option<Spot>,
-    /// Whether a group or source sets a part of the budget.
+    /// Whether a group or source sets how many probes are allowed.
     pub own: bool,
 }
 
@@ -68,8 +68,8 @@ impl Allowance {
             self.price = values::span("price", text, LowerBound::Zero, faults);
             self.priced = true;
         }
+        self.own |= raw.probes.is_some() || raw.per.is_some();
         if let Some(at) = place {
-            self.own = true;
             self.check_fit(at, faults);
         }
         self

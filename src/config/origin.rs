@@ -23,12 +23,12 @@ pub(super) struct Defaults {
     groups: HashMap<String, (Option<Policy>, Spends, bool)>,
 }
 
-/// Budget and price.
-pub(super) type Spends = (Budget, Span);
+/// Budget and price, and whether the file sets the price.
+pub(super) type Spends = (Budget, Span, bool);
 
-/// Budget and price of an allowance.
+/// Budget and price of an allowance, and whether the file sets the price.
 pub(super) fn spends(allowance: &Allowance) -> Spends {
-    (allowance.budget(), allowance.price())
+    (allowance.budget(), allowance.price(), allowance.priced)
 }
 
 impl Defaults {

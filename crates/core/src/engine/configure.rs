@@ -177,6 +177,9 @@ impl Engine {
         if moved == Moved::Elsewhere || repaced || otherwise || revalued {
             source.plan.clear();
         }
+        if !source.terms.policy.has_price() {
+            source.early_at = None;
+        }
         if otherwise {
             (source.memory.burst.follows, source.excess) = (Policy::Adaptive, None);
             source.memory.burst.asked_by = fallback(source.terms.policy);
@@ -252,6 +255,7 @@ impl Source {
         };
         self.memory.state = self.state_when_well();
         (self.redirect_host, self.urgency, self.profile) = (None, Urgency::Usual, None);
+        self.early_at = None;
         self.plan.begin_any_time();
         if let Some(probe) = self.probe_mut() {
             probe.moved = true;

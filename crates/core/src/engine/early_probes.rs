@@ -27,10 +27,10 @@ const MOST_TRIES: usize = 256;
 /// The times reserved for early probes.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct EarlyProbes {
-    /// Early probes per period of slots.
-    slots: BTreeMap<i64, u32>,
-    /// The periods of each host group that have an early probe.
-    hosts: BTreeSet<(i64, HostIx)>,
+    /// Early probes per period of slots, by its beginning.
+    slots: BTreeMap<Timestamp, u32>,
+    /// The periods of each host group that have an early probe, by their beginning.
+    hosts: BTreeSet<(Timestamp, HostIx)>,
 }
 
 impl EarlyProbes {
@@ -38,7 +38,7 @@ impl EarlyProbes {
     /// none, or only after many tries.
     pub fn reserve(
         &mut self,
-        host: HostIx,
+        (host, host_spacing): (HostIx, Span),
         (from, until): (Timestamp, Timestamp),
         now: Timestamp,
         params: &FleetParams,
@@ -46,17 +46,20 @@ impl EarlyProbes {
         let slots = params.probes_per_step;
         // A period has one early probe at least: with few slots it is several steps long.
         let (steps, most) = (SHARE.div_ceil(slots.max(1)), (slots / SHARE).max(1));
-        let period = params.step.scaled(f64::from(steps)).as_millis().max(1);
-        let visit = params.host_spacing.scaled(f64::from(SHARE)).as_millis().max(1);
-        self.slots = self.slots.split_off(&now.as_millis().div_euclid(period));
-        self.hosts = self.hosts.split_off(&(now.as_millis().div_euclid(visit), HostIx(0)));
+        let period = params.step.scaled(f64::from(steps)).max(Span::from_millis(1));
+        let visit = host_spacing.scaled(f64::from(SHARE)).max(Span::from_millis(1));
+        self.slots = self.slots.split_off(&(now - period));
+        self.hosts = self.hosts.split_off(&(now - visit, HostIx(0)));
+        let begins = |at: Timestamp, length: Span| {
+            let length = length.as_millis();
+            Timestamp::from_millis(at.as_millis().div_euclid(length) * length)
+        };
         let mut at = from;
         for _ in 0..MOST_TRIES {
             if at >= until {
                 return None;
             }
-            let slot = at.as_millis().div_euclid(period);
-            let visits = (at.as_millis().div_euclid(visit), host);
+            let (slot, visits) = (begins(at, period), (begins(at, visit), host));
             let taken = self.slots.get(&slot).is_some_and(|&count| count >= most);
             let visited = self.hosts.contains(&visits);
             if !taken && !visited {
@@ -64,9 +67,9 @@ impl EarlyProbes {
                 self.hosts.insert(visits);
                 return Some(at);
             }
-            let next_slot = if taken { (slot + 1).saturating_mul(period) } else { 0 };
-            let next_visit = if visited { (visits.0 + 1).saturating_mul(visit) } else { 0 };
-            at = Timestamp::from_millis(next_slot.max(next_visit));
+            let next_slot = if taken { slot + period } else { at };
+            let next_visit = if visited { visits.0 + visit } else { at };
+            at = next_slot.max(next_visit);
         }
         None
     }
@@ -89,7 +92,9 @@ impl Source {
         if self.spent.left(budget, ended) < budget.probes - budget.probes / 4 {
             return None;
         }
-        Some(self.terms.budget.min_spacing.scaled(f64::from(1_u32 << used)))
+        // A spacing of zero is no wish for probes at once.
+        let spacing = budget.min_spacing.max(budget.even_gap().scaled(0.5));
+        Some(spacing.scaled(f64::from(1_u32 << used)))
     }
 }
 
@@ -103,13 +108,13 @@ mod tests {
     fn early_probes_take_a_tenth_of_the_slots_and_of_a_host() {
         let params = FleetParams::default();
         let (mut early, now) = (EarlyProbes::default(), Timestamp::from_secs(1_000_000));
-        let within = (now, now + Span::from_hours(1));
+        let (within, spacing) = ((now, now + Span::from_hours(1)), params.host_spacing);
         let hosts: Vec<HostIx> = {
             let mut all = super::super::hosts::Hosts::default();
             (0..1000).map(|host| all.host(&Arc::from(format!("h{host}")))).collect()
         };
         let mut times: Vec<Timestamp> =
-            hosts.iter().filter_map(|&host| early.reserve(host, within, now, &params)).collect();
+            hosts.iter().filter_map(|&host| early.reserve((host, spacing), within, now, &params)).collect();
         times.sort_unstable();
         // 20 slots in 10 s: two early probes in each step.
         for window in times.windows(3) {
@@ -121,14 +126,16 @@ mod tests {
         // One host: one request in 2 s, so an early one in 20 s.
         let mut early = EarlyProbes::default();
         let of_one: Vec<Timestamp> =
-            (0..20).filter_map(|_| early.reserve(hosts[0], within, now, &params)).collect();
+            (0..20).filter_map(|_| early.reserve((hosts[0], spacing), within, now, &params)).collect();
         assert_eq!(of_one.len(), 20);
         assert!(of_one.is_sorted() && of_one[19] - of_one[0] >= Span::from_secs(19 * 20 - 20));
-        assert_eq!(early.reserve(hosts[0], (now, now), now, &params), None);
+        assert_eq!(early.reserve((hosts[0], spacing), (now, now), now, &params), None);
         let few = FleetParams { probes_per_step: 1, ..params };
         let mut early = EarlyProbes::default();
-        let seldom: Vec<Timestamp> =
-            hosts[..5].iter().filter_map(|&host| early.reserve(host, within, now, &few)).collect();
+        let seldom: Vec<Timestamp> = hosts[..5]
+            .iter()
+            .filter_map(|&host| early.reserve((host, spacing), within, now, &few))
+            .collect();
         assert!(seldom.windows(2).all(|pair| pair[1] - pair[0] >= Span::from_secs(1)), "{seldom:?}");
         assert!(seldom[4] - seldom[0] >= Span::from_secs(300), "one in a hundred seconds: {seldom:?}");
     }

@@ -245,7 +245,8 @@ impl Engine {
         };
         let Some(wait) = source.take_early_wait(report.finished) else { return };
         let within = (report.finished + wait, then.proposal.at);
-        let at = self.early_probes.reserve(source.host, within, report.finished, &self.params);
+        let spacing = self.params.host_spacing.max(self.hosts.crawl_delay(source.host));
+        let at = self.early_probes.reserve((source.host, spacing), within, report.finished, &self.params);
         if let Some(at) = at {
             source.early_at = Some(at);
             then.proposal = ProbeProposal { at, because: Reason::Early, by: then.proposal.by };

@@ -256,7 +256,6 @@ impl History {
         let (weight, cell) = (self.weight(at), self.cell(at));
         self.updates.take(cell, weight);
         self.bursts[0] += weight as f32;
-        self.seen = self.seen.saturating_sub(1);
     }
 
     /// Adds updates of which only the interval [from, until) is known. Distributes them like the rate, or

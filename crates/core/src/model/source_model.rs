@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::burst::detector::BurstDetector;
 use crate::model::burst::excess::Excess;
-use crate::model::burst::{self, BurstChange, BurstEvidence, BurstParams, UsualRate, WindowUpdates};
+use crate::model::burst::{self, BurstChange, BurstEvidence, BurstParams, Test, UsualRate, WindowUpdates};
 use crate::model::cyclic::Rate;
 use crate::model::habits::mixture::PredictorMix;
 use crate::model::habits::update_times::UpdateTimes;
 use crate::model::history::History;
-use crate::observe::{Observation, Occurred, SourceKind, UpdateKind};
+use crate::observe::{Observation, Occurred, SourceKind, Update, UpdateKind};
 use crate::time::{Span, Timestamp};
 
 use super::learn::{ProbedUpdates, learn};
@@ -208,7 +208,9 @@ impl SourceModel {
             None => on.map(|_| (Timestamp::MIN, Timestamp::MAX)),
         };
         learn(&mut self.history, &ProbedUpdates { except: burst, ..*probe });
-        self.count_burst(probe, burst, matches!(change, Some(BurstChange::Began(_))));
+        // The windows of the other tests may reach into an earlier burst.
+        let began = matches!(change, Some(BurstChange::Began(_))) && known_rate.params.test == Test::Filter;
+        self.count_burst(probe, burst, began);
         learned.became_the_rhythm = self.update_post_burst(probe, burst, on.is_some(), known_rate);
         if let Some(since) = learned.became_the_rhythm {
             self.update_times.forget_before(since);
@@ -269,13 +271,15 @@ impl SourceModel {
         let within = |at: Timestamp| from <= at && at <= until;
         let updates = probe.seen.map_or(&[][..], |seen| &seen.updates);
         let news = updates.iter().filter(|update| update.kind != UpdateKind::Edited);
-        let count = news
-            .filter(|update| match update.occurred {
-                Occurred::At(at) => within(at),
-                Occurred::Between(..) => true,
-            })
-            .count();
-        self.history.burst(from.max(last), until.min(probe.now), u32::try_from(count).unwrap_or(u32::MAX));
+        let undated = |update: &&Update| matches!(update.occurred, Occurred::Between(..));
+        // Of undated updates the burst cannot be separated: all of the interval counts.
+        let whole = probe.kind == SourceKind::Page || news.clone().any(|update| undated(&update));
+        let (from, until) = if whole { (last, probe.now) } else { (from.max(last), until.min(probe.now)) };
+        let count = news.filter(|update| match update.occurred {
+            Occurred::At(at) => whole || within(at),
+            Occurred::Between(..) => true,
+        });
+        self.history.burst(from, until, u32::try_from(count.count()).unwrap_or(u32::MAX));
         if began {
             let earlier = self.update_times.entries().map(|entry| entry.at);
             for at in earlier.filter(|&at| within(at) && at <= last).collect::<Vec<_>>() {

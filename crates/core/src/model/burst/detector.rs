@@ -128,6 +128,10 @@ impl BurstDetector {
             Test::Ratio => self.ratio(&probe, usual.weekly, params),
         };
         self.seen_until = Some(probe.until);
+        if ever_on && !self.on {
+            // An alarm soon after is another burst.
+            (self.run_from, self.run_updates) = (probe.until, 0);
+        }
         match (was_on, self.on) {
             (false, true) => Some(BurstChange::Began(evidence)),
             (true, false) => Some(BurstChange::Ended(evidence)),

@@ -220,7 +220,7 @@ fn bursts_count_for_the_level_and_not_for_the_hours() {
     history.move_to_burst(late);
     history.burst(end(), end() + Span::from_hours(2), 10);
     let after = history.evidence(end() + Span::from_hours(2));
-    assert_eq!(history.seen(), 2);
+    assert_eq!(history.seen(), 3);
     assert!((after.total_updates() - 2.0).abs() < 0.5, "{}", after.total_updates());
     assert!((after.total_hours() / before.total_hours() - 1.0).abs() < 0.01);
     let (updates, hours) = after.bursts;

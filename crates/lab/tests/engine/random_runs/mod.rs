@@ -227,7 +227,7 @@ proptest! {
 #[test]
 fn random_runs_are_varied() {
     let all = RefCell::new(Tally::new());
-    let config = Config { cases: 120, failure_persistence: None, ..Config::default() };
+    let config = Config { cases: 200, failure_persistence: None, ..Config::default() };
     let same = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let finished = TestRunner::new_with_rng(config, same).run(&(setups(), events()), |(setup, events)| {
         for (what, times) in run_events(&setup, events) {
