@@ -1,10 +1,10 @@
 //! The early probes of new sources.
 //!
 //! A new source is probed δ, 2δ and 4δ after the probe before, and then by what was found. These probes are
-//! inside its budget and begin only while three quarters of it are left.
-//! The early probes of all sources together take at most a tenth of the slots, and those of a host group at
-//! most a tenth of its requests. A large number of new sources delays neither the others nor their neighbours. An early
-//! probe that would not be sooner than the usual one is not reserved. Must not know what probes find.
+//! inside its budget and begin only while three quarters of it are left. The early probes of all sources
+//! together take at most a tenth of the slots, and those of a host group at most a tenth of its requests. A
+//! large number of new sources delays neither the others nor their neighbours. An early probe that would not
+//! be sooner than the usual one is not reserved. Must not know what probes find.
 
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};

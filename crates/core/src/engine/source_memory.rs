@@ -86,7 +86,7 @@ pub struct SourceMemory {
     pub rule: Option<Arc<str>>,
     /// The cost of its probes.
     pub cost: ProbeCost,
-    /// How many of the early probes of a new source were used.
+    /// How many of the early probes of a new source were sent or skipped.
     pub early_probes: u8,
     /// Burst and policy state.
     pub burst: BurstState,

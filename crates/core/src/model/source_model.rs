@@ -146,6 +146,14 @@ pub struct ExpectedRate<'r> {
     pub cycle: Span,
 }
 
+impl<'r> ExpectedRate<'r> {
+    /// The rate with the updates that earlier ones of these trigger.
+    fn usual(&self, update_times: &'r UpdateTimes) -> UsualRate<'r> {
+        let habits = self.habits.map(|habits| (habits, update_times));
+        UsualRate { weekly: self.rate, habits, evidence: self.updates }
+    }
+}
+
 /// The result of one probe for the model.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ModelUpdate {
@@ -222,10 +230,15 @@ impl SourceModel {
             };
         }
         learned.burst = change;
-        learned.overdue =
-            newest.filter(|_| learned.on.is_none() && learned.became_the_rhythm.is_none()).and_then(
-                |newest| self.usual(known_rate).overdue(newest, probe.now, known_rate.params.false_alarms),
-            );
+        learned.overdue = newest
+            .filter(|_| learned.on.is_none() && learned.became_the_rhythm.is_none())
+            .and_then(|newest| {
+                known_rate.usual(&self.update_times).overdue(
+                    newest,
+                    probe.now,
+                    known_rate.params.false_alarms,
+                )
+            });
         learned
     }
 
@@ -354,14 +367,8 @@ impl SourceModel {
         // Updates published during the transfer may be in the response.
         let until = times.iter().copied().fold(probe.now, Timestamp::max);
         self.watch.not_after(probe.now);
-        let habits = known_rate.habits.map(|habits| (habits, &self.update_times));
-        let usual = UsualRate { weekly: known_rate.rate, habits, evidence: known_rate.updates };
+        let usual = known_rate.usual(&self.update_times);
         self.watch.add_probe(&burst::ProbeWindow { from, until, seen }, usual, &known_rate.params)
-    }
-
-    fn usual<'r>(&'r self, known_rate: &ExpectedRate<'r>) -> UsualRate<'r> {
-        let habits = known_rate.habits.map(|habits| (habits, &self.update_times));
-        UsualRate { weekly: known_rate.rate, habits, evidence: known_rate.updates }
     }
 
     fn excess(&self, at: Timestamp, on: Option<BurstEvidence>, params: &BurstParams) -> Option<Excess> {
@@ -400,6 +407,11 @@ mod tests {
         SourceModel::new(History::new(TimeZone::UTC, Span::from_days(56), hour(0)))
     }
 
+    fn certain(rate: &Rate) -> ExpectedRate<'_> {
+        let (params, cycle) = (BurstParams::default(), Span::from_days(7));
+        ExpectedRate { rate, updates: None, habits: None, params, cycle }
+    }
+
     fn update(occurred: Occurred) -> Update {
         Update::bare(UpdateKind::New, occurred, "k")
     }
@@ -422,13 +434,7 @@ mod tests {
     #[test]
     fn an_undated_update_counts_as_of_the_probe() {
         let (mut beliefs, rate) = (beliefs(), Rate::constant(1.0));
-        let known_rate = ExpectedRate {
-            rate: &rate,
-            updates: None,
-            habits: None,
-            params: BurstParams::default(),
-            cycle: Span::from_days(7),
-        };
+        let known_rate = certain(&rate);
         let mut newest = Some(hour(0));
         for n in 0..30 {
             let late = hour(n + 1) + Span::from_secs(3);
@@ -464,13 +470,7 @@ mod tests {
     #[test]
     fn a_burst_ends_when_there_is_no_rate() {
         let (mut beliefs, rate) = (beliefs(), Rate::constant(0.1));
-        let known_rate = ExpectedRate {
-            rate: &rate,
-            updates: None,
-            habits: None,
-            params: BurstParams::default(),
-            cycle: Span::from_days(7),
-        };
+        let known_rate = certain(&rate);
         let at = |n: i64| update(Occurred::At(hour(1) + Span::from_mins(5 * n)));
         let many = seen((1..12).map(at).collect());
         let learned = beliefs.add_probe(&probe(1, 2, &many), Some(&known_rate), None);

@@ -46,7 +46,8 @@ pub fn question(arguments: &Args) -> Result<ContestQuestion, CliError> {
         )));
     }
     let budgets = budgets(arguments)?;
-    let around = match (&budgets[..], arguments.is_drawn()) {
+    // Policies as shipped have one setting each.
+    let around = match (&budgets[..], arguments.is_drawn() && !arguments.as_shipped) {
         (&[only], true) => around(only),
         _ => Vec::new(),
     };
