@@ -12,8 +12,9 @@ use crate::config::configuration::Config;
 use crate::daemon::startup::usual;
 use crate::store::past::{Past, Pasts};
 use crate::store::reader::Reader;
+use tidewatch_core::engine::params::Pricing;
 use tidewatch_core::model::steps::Steps;
-use tidewatch_core::planning::budget::Budget;
+use tidewatch_core::planning::budget::{Budget, PRICE};
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::time::Span;
 use tidewatch_lab::contest::contest_terms::{ContestTerms, Matching};
@@ -139,10 +140,17 @@ fn profiles(config: &Config) -> Option<Arc<SimulatedRules>> {
 
 fn log(config: &Config, pasts: Pasts, arguments: &Args, importance: &Steps) -> Result<Log, CliError> {
     let Pasts { pasts, sources } = pasts;
+    // With a total the price varies; the default stands for it.
+    let common = match config.fleet.pricing {
+        Pricing::Price(hours) => Span::from_hours(1).scaled(f64::from(hours)),
+        Pricing::Total { .. } => PRICE,
+    };
     let terms: HashMap<&str, (Budget, Span, Option<Span>)> = config
         .sources
         .iter()
-        .map(|source| (source.name.as_str(), (source.budget, source.price, source.max_gap)))
+        .map(|source| {
+            (source.name.as_str(), (source.budget, source.price.unwrap_or(common), source.max_gap))
+        })
         .collect();
     let logged = |past: Past| {
         let (budget, price, max_gap) = terms.get(past.name.as_str()).copied().unwrap_or_default();

@@ -3,6 +3,7 @@
 //! Each layer overrides single parts of the layer below. This module checks that the result can be
 //! kept. It must not know other settings of sources or groups.
 
+use tidewatch_core::engine::params::Pricing;
 use tidewatch_core::planning::budget::{Budget, PRICE};
 use tidewatch_core::time::Span;
 
@@ -18,8 +19,10 @@ pub struct Allowance {
     per: Option<Span>,
     min_spacing: Option<Span>,
     price: Option<Span>,
-    /// Whether the file sets the price.
+    /// Whether the file sets a price or a total: budgets are then not spent whole.
     pub priced: bool,
+    /// Whether a group or source sets the price.
+    own_price: bool,
     /// Where `per` is written; `None` for the default.
     per_at: Option<Spot>,
     /// Whether a group or source sets how many probes are allowed.
@@ -35,6 +38,7 @@ impl Default for Allowance {
             min_spacing: Some(min_spacing),
             price: Some(PRICE),
             priced: false,
+            own_price: false,
             per_at: None,
             own: false,
         }
@@ -42,9 +46,17 @@ impl Default for Allowance {
 }
 
 impl Allowance {
-    /// `[budget]` over the built-in defaults; not an own budget.
-    pub fn common(raw: &raw::Budget, faults: &mut Faults) -> Self {
-        Self { own: false, ..Self::default().overlaid(raw, faults) }
+    /// `[budget]` over the built-in defaults, beside `[fleet]`; not an own budget.
+    pub fn common(raw: &raw::Budget, fleet: &raw::Fleet, faults: &mut Faults) -> Self {
+        let common = Self::default().overlaid(raw, faults);
+        if let (Some(price), Some(_)) = (&raw.price, fleet.probes) {
+            faults.add_with_hint(
+                price.at,
+                "a price and a total are both stated: `price` in [budget], `probes` in [fleet]",
+                "tidewatch finds the price that spends a total: keep one of them",
+            );
+        }
+        Self { own: false, own_price: false, priced: common.priced || fleet.probes.is_some(), ..common }
     }
 
     /// This allowance with the keys of one section on top.
@@ -66,7 +78,7 @@ impl Allowance {
         if let Some(text) = &raw.price {
             // The price does not limit the number of probes, so it does not make the budget an own one.
             self.price = values::span("price", text, LowerBound::Zero, faults);
-            self.priced = true;
+            (self.priced, self.own_price) = (true, true);
         }
         self.own |= raw.probes.is_some() || raw.per.is_some();
         if let Some(at) = place {
@@ -98,10 +110,18 @@ impl Allowance {
         );
     }
 
-    /// The least benefit that justifies a probe; see `price`. A budget that a group or source states is spent
-    /// whole, unless the file sets a price.
-    pub fn price(&self) -> Span {
-        if self.own && !self.priced { Span::ZERO } else { self.price.unwrap_or(PRICE) }
+    /// The least benefit that justifies a probe, if it is not that of all sources. A budget that a group or
+    /// source states is spent whole, unless the file sets a price or a total.
+    pub fn own_price(&self) -> Option<Span> {
+        match self.own_price {
+            true => Some(self.price.unwrap_or(PRICE)),
+            false => (self.own && !self.priced).then_some(Span::ZERO),
+        }
+    }
+
+    /// The price of `[budget]`.
+    pub fn common_price(&self) -> Pricing {
+        Pricing::Price((self.price.unwrap_or(PRICE).as_secs_f64() / 3600.0) as f32)
     }
 
     /// T, the window of the budget, and where it is written.

@@ -67,7 +67,7 @@ pub fn diff(old: &Config, new: &Config) -> Diff {
 }
 
 /// Every setting: its name, whether it differs, and whether a change needs a restart.
-fn settings(old: &Config, new: &Config) -> [(&'static str, bool, bool); 34] {
+fn settings(old: &Config, new: &Config) -> [(&'static str, bool, bool); 35] {
     macro_rules! setting {
         ($section:ident . $field:ident) => {
             setting!($section.$field, false)
@@ -96,6 +96,7 @@ fn settings(old: &Config, new: &Config) -> [(&'static str, bool, bool); 34] {
         setting!(fleet.capacity),
         setting!(fleet.cost_by),
         setting!(fleet.host_spacing),
+        ("fleet.probes or budget.price", old.fleet.pricing != new.fleet.pricing, false),
         setting!(fetch.max_body),
         setting!(fetch.connect_timeout),
         setting!(fetch.read_timeout),

@@ -124,7 +124,7 @@ fn pass<E>(
         raw.read_file(index, &text, main, &mut faults);
         drop(text);
         if index == 0 {
-            around.allowance = Allowance::common(&raw.budget, &mut faults);
+            around.allowance = Allowance::common(&raw.budget, &raw.fleet, &mut faults);
             longest = Longest(around.allowance.per());
         }
         let only_sources = raw.groups.is_empty();
@@ -162,7 +162,13 @@ fn pass<E>(
         return Ok(Pass::Again(around.groups));
     }
     sources.shrink_to_fit();
-    let mut config = assemble(settings, files.to_vec(), sources, &longest, &mut faults);
+    let mut config = assemble(
+        settings,
+        files.to_vec(),
+        sources,
+        (&longest, around.allowance.common_price()),
+        &mut faults,
+    );
     config.origin = ConfigOrigin { defaults, files: origin };
     Ok(if faults.is_empty() { Pass::Good(Box::new(config)) } else { Pass::Bad })
 }

@@ -23,12 +23,12 @@ pub(super) struct Defaults {
     groups: HashMap<String, (Option<Policy>, Spends, bool)>,
 }
 
-/// Budget and price, and whether the file sets the price.
-pub(super) type Spends = (Budget, Span, bool);
+/// Budget and own price, and whether the file sets a price or a total.
+pub(super) type Spends = (Budget, Option<Span>, bool);
 
-/// Budget and price of an allowance, and whether the file sets the price.
+/// Budget and own price of an allowance, and whether the file sets a price or a total.
 pub(super) fn spends(allowance: &Allowance) -> Spends {
-    (allowance.budget(), allowance.price(), allowance.priced)
+    (allowance.budget(), allowance.own_price(), allowance.priced)
 }
 
 impl Defaults {

@@ -55,7 +55,16 @@ section! {
 }
 section! {
     /// `[fleet]`
-    Fleet { step: String = text, probes_per_step: i64 = whole, allocator: String = text, host_spacing: String = text, capacity: f64 = number, cost_by: String = text }
+    Fleet {
+        step: String = text,
+        probes_per_step: i64 = whole,
+        allocator: String = text,
+        host_spacing: String = text,
+        capacity: f64 = number,
+        cost_by: String = text,
+        probes: i64 = whole,
+        per: String = text,
+    }
 }
 section! {
     /// `[budget]`, also inside a source or group.

@@ -41,8 +41,9 @@ pub struct SourceConfig {
     pub group: Option<Arc<str>>,
     /// Budget, with defaults filled in.
     pub budget: Budget,
-    /// The least waiting time that a probe must save to be sent. Zero: the whole budget is spent.
-    pub price: Span,
+    /// The least waiting time that a probe must save to be sent, if it is not that of all sources. Zero: the
+    /// whole budget is spent.
+    pub price: Option<Span>,
     /// Extra request headers. All sources without headers share one empty list.
     pub headers: Arc<Vec<(String, Secret)>>,
     /// Whether it may be at, or redirect to, private addresses.
@@ -166,7 +167,7 @@ pub fn check(
         policy: own_policy.or(defaults.and_then(|defaults| defaults.policy)).unwrap_or_default(),
         group,
         budget: allowance.budget(),
-        price: allowance.price(),
+        price: allowance.own_price(),
         headers,
         allow_private,
         robots: raw.robots.map_or(kind == SourceKind::Page, |flag| flag.value),

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tidewatch_core::engine::params::{Allocator, BurstTerms, CostBy, FleetParams, Response};
+use tidewatch_core::engine::params::{Allocator, BurstTerms, CostBy, FleetParams, Pricing, Response};
 use tidewatch_core::model::aggregate::Borrow;
 use tidewatch_core::model::burst;
 use tidewatch_core::model::importance::Importance;
@@ -77,7 +77,7 @@ pub fn profiles(file: (PathBuf, String), sources: &[(&str, &str)]) -> Result<Rul
 
 /// Replaces invalid values by defaults. If there are faults, the caller discards the result.
 fn check(mut raw: Raw, files: Vec<PathBuf>, faults: &mut Faults) -> Config {
-    let allowance = Allowance::common(&raw.budget, faults);
+    let allowance = Allowance::common(&raw.budget, &raw.fleet, faults);
     let mut longest = Longest(allowance.per());
     let mut groups = GroupIndex::default();
     for group in std::mem::take(&mut raw.groups) {
@@ -90,7 +90,7 @@ fn check(mut raw: Raw, files: Vec<PathBuf>, faults: &mut Faults) -> Config {
         common: Common::default(),
     };
     let sources = sources(std::mem::take(&mut raw.sources), &around, &mut longest, faults);
-    assemble(raw, files, sources, &longest, faults)
+    assemble(raw, files, sources, (&longest, allowance.common_price()), faults)
 }
 
 /// Checks everything but sources and groups, which are already checked.
@@ -98,14 +98,14 @@ pub(super) fn assemble(
     raw: Raw,
     files: Vec<PathBuf>,
     sources: Vec<Arc<SourceConfig>>,
-    longest: &Longest,
+    (longest, price): (&Longest, Pricing),
     faults: &mut Faults,
 ) -> Config {
     // After a fault, a source may be missing from the list; a rule that names it is not at fault.
     let unsure = raw.incomplete || !faults.is_empty();
     let rate = rate(raw.rate, faults);
     let importance = importance(raw.importance, faults);
-    let fleet = fleet(raw.fleet, faults);
+    let fleet = fleet(raw.fleet, price, faults);
     let targets = targets::check(raw.targets, faults);
     let known = rules::KnownNames::new(&sources);
     let around = rules::Around {
@@ -264,7 +264,21 @@ fn check_contact(contact: &At<String>, faults: &mut Faults) {
     }
 }
 
-fn fleet(raw: raw::Fleet, faults: &mut Faults) -> FleetParams {
+/// The total of `[fleet]`, if one is stated.
+fn total(probes: Option<At<i64>>, per: Option<At<String>>, faults: &mut Faults) -> Option<Pricing> {
+    if let (None, Some(per)) = (probes, &per) {
+        faults.add_with_hint(
+            per.at,
+            "`per` without `probes`: there is no total to spend",
+            "expected a total such as probes = 20000, per = \"1d\"",
+        );
+    }
+    let probes = probes.and_then(|number| values::count("probes", number, faults))?;
+    let per = span_or("per", per, LowerBound::Positive, Span::from_days(1), faults);
+    Some(Pricing::Total { probes: u64::from(probes), per })
+}
+
+fn fleet(raw: raw::Fleet, price: Pricing, faults: &mut Faults) -> FleetParams {
     let default = FleetParams::default();
     let allocators = Allocator::ALL.map(|allocator| (allocator.name(), allocator));
     let costs = CostBy::ALL.map(|cost| (cost.name(), cost));
@@ -292,6 +306,7 @@ fn fleet(raw: raw::Fleet, faults: &mut Faults) -> FleetParams {
             .cost_by
             .and_then(|word| values::choice("cost_by", &word, &costs, faults))
             .unwrap_or_default(),
+        pricing: total(raw.probes, raw.per, faults).unwrap_or(price),
         burst: default.burst,
     }
 }

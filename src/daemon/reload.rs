@@ -116,8 +116,9 @@ impl Reloader {
         let changed = self.changed(changed, &synced, &usual, at).await?;
         // Set before the new source list is applied, so that no plan uses the old parameters.
         let planning = planner::params(&new);
-        let replan =
-            *planning != **self.settings.planning.borrow() || new.fleet.burst != self.config.fleet.burst;
+        let replan = *planning != **self.settings.planning.borrow()
+            || new.fleet.burst != self.config.fleet.burst
+            || new.fleet.pricing != self.config.fleet.pricing;
         self.settings.planning.send_replace(planning);
         let learning = Some(usual).filter(|new| *new != startup::usual(&self.config));
         // Rules are sent again if only sources changed: the sources that match a rule may differ.

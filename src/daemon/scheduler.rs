@@ -284,6 +284,7 @@ impl Scheduler {
                 None => return,
             },
             Persist::Load(load) => Write::Load(load),
+            Persist::Price(price) => Write::Price(price),
             Persist::ClockSet { by, at, since } => {
                 self.write(Write::Shift { by, since });
                 let detail = Some(by.to_string());

@@ -16,8 +16,9 @@ use crate::fetch::host_group::host_group;
 use crate::store::load::{self, Remembered, StoredState};
 use crate::store::{Connection, StoreError, rules};
 use tidewatch_core::engine::event::{KnownSource, Moved};
+use tidewatch_core::engine::fleet_price::FleetPrice;
 use tidewatch_core::engine::loading::Loader;
-use tidewatch_core::engine::params::Terms;
+use tidewatch_core::engine::params::{SourcePrice, Terms};
 use tidewatch_core::engine::profile_rule_registry::{RuleSet, RuleState};
 use tidewatch_core::engine::source_memory::Due;
 use tidewatch_core::engine::state::Engine;
@@ -75,7 +76,9 @@ pub fn terms(source: &SourceConfig, url: &Url) -> Terms {
         budget: source.budget,
         policy: source.policy,
         weight: source.weight as f32,
-        price: (source.price.as_secs_f64() / 3600.0) as f32,
+        price: source
+            .price
+            .map_or(SourcePrice::Fleet, |price| SourcePrice::Own((price.as_secs_f64() / 3600.0) as f32)),
         max_gap: source.max_gap,
         cost: source.cost.map(|cost| cost as f32),
         host: host_group(url),
@@ -181,6 +184,9 @@ impl<'c> Startup<'c> {
         let set_back = latest.map_or(Span::ZERO, |latest| now - latest);
         for (host, paused_until, crawl_delay) in &stored.hosts {
             loader.host(host, paused_until.map(|until| until + set_back), *crawl_delay);
+        }
+        if let Some(price) = stored.price {
+            loader.price(FleetPrice { at: price.at + set_back, ..price });
         }
         Self {
             now,

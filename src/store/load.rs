@@ -6,12 +6,14 @@ use std::sync::LazyLock;
 use serde_json::json;
 use sqlx::{AssertSqlSafe, Connection, Row, SqliteConnection};
 
+use tidewatch_core::engine::fleet_price::FleetPrice;
 use tidewatch_core::engine::params::HostGroup;
 use tidewatch_core::engine::source_memory::SourceMemory;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
 use super::StoreError;
+use super::fleet_prices;
 use super::json_rows::read_text;
 use super::source_row::{self, SourceRow};
 use super::sync::{Listing, sync_all};
@@ -25,6 +27,8 @@ pub struct StoredState {
     pub latest: Option<Timestamp>,
     /// Seed of the jitter.
     pub seed: u64,
+    /// The price that was stored last.
+    pub price: Option<FleetPrice>,
 }
 
 /// The stored state of one source.
@@ -94,6 +98,7 @@ pub async fn stored_state(connection: &mut SqliteConnection) -> Result<StoredSta
     let latest: Option<i64> =
         sqlx::query_scalar("SELECT max(started_at) FROM probes").fetch_one(&mut *connection).await?;
     stored.latest = latest.map(Timestamp::from_millis);
+    stored.price = fleet_prices::last(&mut *connection).await?;
     let seed: i64 =
         sqlx::query_scalar("SELECT value FROM meta WHERE key = 'seed'").fetch_one(connection).await?;
     stored.seed = seed as u64;

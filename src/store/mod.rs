@@ -7,6 +7,7 @@
 pub mod deliveries;
 pub mod error;
 mod events;
+mod fleet_prices;
 mod json_rows;
 pub mod known_rate;
 pub mod load;

@@ -40,6 +40,14 @@ pub(super) async fn delete_batch(
     .execute(&mut *connection)
     .await?;
     more |= loads.rows_affected() >= ROWS_AT_A_TIME.unsigned_abs();
+    let prices = sqlx::query(
+        "DELETE FROM fleet_prices WHERE at IN (SELECT at FROM fleet_prices WHERE at < ? ORDER BY at LIMIT ?)",
+    )
+    .bind(before.as_millis())
+    .bind(ROWS_AT_A_TIME)
+    .execute(&mut *connection)
+    .await?;
+    more |= prices.rows_affected() >= ROWS_AT_A_TIME.unsigned_abs();
     let deliveries = sqlx::query(
         "DELETE FROM deliveries WHERE id IN (
              SELECT id FROM deliveries WHERE state = 'delivered' AND delivered_at < ?

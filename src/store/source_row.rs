@@ -101,6 +101,7 @@ columns! {
     estimate: Option<Text>, Value, Null;
     found_per_hour: Option<f64>, Value, Null;
     early_probes: u8, Value, Zero;
+    root_rate: Option<f32>, Value, Null;
 }
 
 fn list(of: impl Fn(&Column) -> Option<String>) -> String {
@@ -233,6 +234,7 @@ impl SourceRow {
             estimate: memory.estimate.known_rate().map(|_| memory.estimate.to_text().into()),
             found_per_hour: memory.estimate.known_rate(),
             early_probes: memory.early_probes,
+            root_rate: Some(memory.root_rate).filter(|&root| root > 0.0),
         }
     }
 
@@ -276,6 +278,7 @@ impl SourceRow {
             adopted_url: self.adopted_url.map(|url| url.into_owned().into_boxed_str()),
             holds: self.holds,
             early_probes: self.early_probes,
+            root_rate: self.root_rate.unwrap_or(0.0),
             estimate: self.estimate.as_deref().and_then(ChangePointRate::from_text).unwrap_or_default(),
             burst: BurstState {
                 asked_by: policy(self.next_probe_policy).unwrap_or(Policy::Uniform),

@@ -14,6 +14,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::clock::real_pause;
 use tidewatch_core::engine::action::{AdoptedPlan, Attempt, DueChange};
 use tidewatch_core::engine::event::Committed;
+use tidewatch_core::engine::fleet_price::FleetPrice;
 use tidewatch_core::engine::slot_stats::SlotStats;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
@@ -23,7 +24,7 @@ use super::record::{DeliveryRecord, EventRecord, ProbeRecord, RateRecord, Robots
 use super::retention;
 use super::rhythm;
 use super::sync::{Listed, Synced};
-use super::{StoreError, events, outbox, plans, rules, sync, write};
+use super::{StoreError, events, fleet_prices, outbox, plans, rules, sync, write};
 
 /// A write to the store.
 #[derive(Debug)]
@@ -77,6 +78,8 @@ pub enum Write {
     Rules(Vec<Arc<str>>),
     /// Slot statistics.
     Load(SlotStats),
+    /// The price that sources share.
+    Price(FleetPrice),
     /// Deletes old rows, a part at a time.
     Prune {
         /// Rows before this time are deleted.
@@ -255,6 +258,7 @@ async fn write_all(
             Write::Due(due) => rules::due(connection, due).await?,
             Write::Rules(known) => rules::forget_others(connection, known).await?,
             Write::Load(load) => write::load(connection, load).await?,
+            Write::Price(price) => fleet_prices::write(connection, price).await?,
             Write::Prune { before } => {
                 more_to_prune = retention::delete_batch(connection, *before).await?.then_some(*before);
             }

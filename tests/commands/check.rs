@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 use proptest::prelude::*;
 use tidewatch::config::configuration::Config;
 use tidewatch::config::{fault::Faults, load, valid};
-use tidewatch_core::engine::params::Allocator;
+use tidewatch_core::engine::params::{Allocator, Pricing};
 use tidewatch_core::observe::SourceKind;
 use tidewatch_core::observe::query::ItemFields;
-use tidewatch_core::planning::budget::PRICE;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::planning::prediction::Lifetime;
 use tidewatch_core::time::{Span, Timestamp};
@@ -214,9 +213,10 @@ fn budgets_and_policies_come_from_source_then_group_then_default() {
     );
     let [own, grouped, plain] = config.sources.as_slice() else { panic!("three sources") };
     assert_eq!((own.budget.probes, own.budget.min_spacing), (30, Span::from_mins(5)));
-    assert_eq!((own.policy, own.price), (Policy::Plan, Span::ZERO), "a stated budget is spent whole");
-    assert_eq!((grouped.budget.probes, grouped.policy, grouped.price), (20, Policy::Ttl, Span::ZERO));
-    assert_eq!((plain.budget.probes, plain.policy, plain.price), (10, Policy::Auto, PRICE));
+    assert_eq!((own.policy, own.price), (Policy::Plan, Some(Span::ZERO)), "a stated budget is spent whole");
+    assert_eq!((grouped.budget.probes, grouped.policy, grouped.price), (20, Policy::Ttl, Some(Span::ZERO)));
+    assert_eq!((plain.budget.probes, plain.policy, plain.price), (10, Policy::Auto, None));
+    assert_eq!(config.fleet.pricing, Pricing::default());
     assert_eq!((plain.kind, plain.robots, own.robots), (SourceKind::Page, true, false));
 }
 
@@ -248,10 +248,41 @@ fn a_price_is_inherited_like_a_budget_but_is_none() {
         budget = { probes = 5 }
         "#,
     );
-    let prices: Vec<Span> = config.sources.iter().map(|source| source.price).collect();
-    assert_eq!(prices, [Span::ZERO, Span::from_mins(5), Span::from_mins(20), Span::from_mins(20)]);
+    let prices: Vec<Option<Span>> = config.sources.iter().map(|source| source.price).collect();
+    assert_eq!(prices, [Some(Span::ZERO), Some(Span::from_mins(5)), None, None]);
+    assert_eq!(config.fleet.pricing, Pricing::Price(1.0 / 3.0));
     assert_eq!(good("").sources.len(), 0);
     assert_eq!(messages("[budget]\nprice = \"-1h\"\n").len(), 1);
+}
+
+#[test]
+fn a_total_is_shared_by_all_sources_without_their_own_price() {
+    let config = good(
+        r#"
+        [fleet]
+        probes = 20_000
+        per = "2d"
+        [[source]]
+        name = "own"
+        url = "https://example.org/1"
+        budget = { price = "5m" }
+        [[source]]
+        name = "stated"
+        url = "https://example.org/2"
+        budget = { probes = 5 }
+        "#,
+    );
+    assert_eq!(config.fleet.pricing, Pricing::Total { probes: 20_000, per: Span::from_days(2) });
+    let prices: Vec<Option<Span>> = config.sources.iter().map(|source| source.price).collect();
+    assert_eq!(prices, [Some(Span::from_mins(5)), None], "a stated budget is a limit beside a total");
+    let default = good("[fleet]\nprobes = 500\n").fleet.pricing;
+    assert_eq!(default, Pricing::Total { probes: 500, per: Span::from_days(1) });
+    assert_eq!(messages("[fleet]\nper = \"1d\"\n"), ["`per` without `probes`: there is no total to spend"]);
+    assert_eq!(
+        messages("[fleet]\nprobes = 500\n[budget]\nprice = \"1m\"\n"),
+        ["a price and a total are both stated: `price` in [budget], `probes` in [fleet]"]
+    );
+    assert_eq!(messages("[fleet]\nprobes = 0\n").len(), 1);
 }
 
 #[test]

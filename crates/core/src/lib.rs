@@ -23,7 +23,7 @@
 //! use tidewatch_core::engine::event::{Committed, EngineEvent, KnownSource, Moved, ProbeAnswer, ProbeReport};
 //! use tidewatch_core::engine::loading::Loader;
 //! use tidewatch_core::engine::source_memory::SourceMemory;
-//! use tidewatch_core::engine::params::{FleetParams, HostGroup, Terms};
+//! use tidewatch_core::engine::params::{FleetParams, HostGroup, SourcePrice, Terms};
 //! use tidewatch_core::planning::{budget::Budget, policy::Policy};
 //! use tidewatch_core::source_id::SourceId;
 //! use tidewatch_core::time::{Span, Timestamp};
@@ -35,7 +35,7 @@
 //!         budget,
 //!         policy: Policy::Uniform,
 //!         weight: 1.0,
-//!         price: 0.0,
+//!         price: SourcePrice::Own(0.0),
 //!         max_gap: None,
 //!         cost: None,
 //!         host: HostGroup { key: host.into(), public: true },

@@ -11,7 +11,7 @@ use tidewatch_core::engine::event::{
     EngineEvent, Failure, KnownSource, MadePlan, Moved, PlansReady, PredictedIntervals, ProbeReport,
 };
 use tidewatch_core::engine::loading::Loader;
-use tidewatch_core::engine::params::{Allocator, BurstTerms, FleetParams, HostGroup, Terms};
+use tidewatch_core::engine::params::{Allocator, BurstTerms, FleetParams, HostGroup, SourcePrice, Terms};
 use tidewatch_core::engine::profile_rule_registry::RuleSet;
 use tidewatch_core::engine::source_memory::SourceMemory;
 use tidewatch_core::model::aggregate::Aggregate;
@@ -288,7 +288,7 @@ impl SimulationSetup<'_> {
                 budget: source.budget,
                 policy: self.policy,
                 weight: 1.0,
-                price: source.price,
+                price: SourcePrice::Own(source.price),
                 host,
             },
             memory: SourceMemory::default(),

@@ -184,6 +184,7 @@ async fn a_probe_record_is_stored_completely_and_read_back_unchanged() {
     let id = store.id("a");
     let memory = SourceMemory {
         early_probes: 2,
+        root_rate: 0.75,
         rule: Some("profile/rule".into()),
         state: SourceState::Backoff,
         due: Due::At(at(500)),

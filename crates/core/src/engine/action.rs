@@ -10,6 +10,7 @@ use crate::source_id::SourceId;
 use crate::time::{Span, Timestamp};
 
 use super::constraint::Constraint;
+use super::fleet_price::FleetPrice;
 use super::note::Note;
 use super::params::HostGroup;
 use super::profile_rule_registry::RuleEffects;
@@ -83,6 +84,8 @@ pub enum Persist {
     },
     /// How the slots were used.
     Load(SlotStats),
+    /// The price that sources share.
+    Price(FleetPrice),
     /// The wall clock was set: stored times move with it.
     ClockSet {
         /// The difference.

@@ -51,7 +51,7 @@ impl Source {
     /// Probes per T that bursts may use. With a price there is no reserve: plans include the value of
     /// bursts.
     fn reserve_probes(&self, terms: &BurstTerms) -> u32 {
-        let share = if self.terms.price > 0.0 { 0.0 } else { terms.reserve };
+        let share = if self.price.hours > 0.0 { 0.0 } else { terms.reserve };
         (f64::from(self.terms.budget.probes) * share) as u32
     }
 
@@ -83,7 +83,7 @@ impl Source {
     /// The burst's excess rate that plans must include: with a price always, because a plan is then the only
     /// response.
     pub fn planned_excess(&self, terms: &BurstTerms) -> Option<Excess> {
-        let priced = self.terms.price > 0.0 && self.terms.policy == Policy::Auto;
+        let priced = self.price.hours > 0.0 && self.terms.policy == Policy::Auto;
         self.excess.as_deref().copied().filter(|_| priced || self.answers_bursts(terms, Response::Replan))
     }
 

@@ -37,6 +37,7 @@ impl Engine {
             self.add_source(known, now, within);
         }
         self.recompute_deadlines(&[], now);
+        self.prices.recompute(self.params.pricing, now);
         if let Some(rules) = new.rules {
             let states = self.rule_registry.states();
             let mut registry = RuleRegistry::new(rules);
@@ -86,6 +87,8 @@ impl Engine {
             urgency: Urgency::Usual,
             ready_at: now,
             profile: None,
+            price: self.prices.of(known.terms.price),
+            demand: None,
             terms: known.terms,
             host,
             memory: known.memory,
@@ -112,9 +115,11 @@ impl Engine {
         if let Some(mut before) = self.sources.insert(id, Box::new(source)) {
             self.deadlines.forget(&mut before);
             self.deadlines.count_cost(before.memory.cost, false);
+            self.prices.replace(before.demand, None);
         }
         self.reindex_deadline(id);
         if let Some(source) = self.sources.get_mut(&id) {
+            source.recount_demand(&mut self.prices);
             self.deadlines.mark_if_passed(source, now);
         }
         self.bring_forward(id, now);
@@ -166,6 +171,7 @@ impl Engine {
         let otherwise = terms.policy != source.terms.policy;
         let revalued = terms.price != source.terms.price || terms.weight != source.terms.weight;
         source.host = host;
+        source.price = self.prices.of(terms.price);
         source.terms = terms;
         source.recount(probes);
         source.revision.0 += 1;
@@ -200,6 +206,9 @@ impl Engine {
             source.enqueue(&mut self.hosts);
             // The plan that follows must not cause a request either.
             self.ask_for_plan(id, due);
+        }
+        if let Some(source) = self.sources.get_mut(&id) {
+            source.recount_demand(&mut self.prices);
         }
         self.reindex_deadline(id);
         self.bring_forward(id, now);

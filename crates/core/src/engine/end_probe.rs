@@ -159,6 +159,8 @@ impl Engine {
                 &terms,
             );
         }
+        source.count_spending(&mut self.prices, last, ended);
+        source.price = self.prices.of(source.terms.price);
         source.spent.note(ended, &source.terms.budget);
         source.memory.last_probe = Some(ended);
         source.early_at = None;
@@ -192,6 +194,7 @@ impl Engine {
         } else {
             source.set_due(&self.hosts, proposal);
         }
+        source.recount_demand(&mut self.prices);
         if source.memory.state != state_before {
             then.notes.push(Note::StateChanged { from: state_before, to: source.memory.state });
         }

@@ -35,6 +35,9 @@ impl Engine {
         }
         self.report_deadlines(now, actions);
         self.report_load(now, actions);
+        if let Some(price) = self.prices.recompute_if_due(self.params.pricing, now) {
+            actions.push(Action::Persist(Persist::Price(price)));
+        }
         self.request_plans(now, actions);
         self.ask_to_wake(now, actions);
     }

@@ -10,6 +10,7 @@ use super::deadline_index::DeadlineIndex;
 use super::early_probes::EarlyProbes;
 use super::event::KnownSource;
 use super::fleet_mean::FleetMean;
+use super::fleet_price::{FleetPrice, PriceControl};
 use super::hosts::Hosts;
 use super::outage::Outage;
 use super::params::{FleetParams, HostGroup};
@@ -31,6 +32,8 @@ pub(super) const LOADS_EVERY: Span = Span::from_mins(1);
 pub struct Loader {
     engine: Engine,
     now: Timestamp,
+    /// Whether the price was restored.
+    priced: bool,
 }
 
 impl Loader {
@@ -40,6 +43,7 @@ impl Loader {
         let engine = Engine {
             slot_queue: SlotQueue::new(&params, seed, now),
             fleet_mean: FleetMean::default(),
+            prices: PriceControl::new(params.pricing, now),
             slot_stats: SlotStats::new(now),
             stats_at: now + LOADS_EVERY,
             rule_registry: RuleRegistry::default(),
@@ -61,7 +65,7 @@ impl Loader {
             stopping: false,
             in_progress: 0,
         };
-        Self { engine, now }
+        Self { engine, now, priced: false }
     }
 
     /// Restores the limits that a host group set before a restart.
@@ -94,8 +98,21 @@ impl Loader {
         self.engine.set_rules(registry, self.now);
     }
 
+    /// Restores the price of before a restart.
+    pub fn price(&mut self, price: FleetPrice) {
+        self.engine.prices.resume(price);
+        self.priced = true;
+    }
+
     /// The engine, ready for events.
-    pub fn finish(self) -> Engine {
+    pub fn finish(mut self) -> Engine {
+        let Self { ref mut engine, now, priced } = self;
+        if !priced {
+            engine.prices.recompute(engine.params.pricing, now);
+        }
+        for source in engine.sources.values_mut() {
+            source.price = engine.prices.of(source.terms.price);
+        }
         self.engine
     }
 }

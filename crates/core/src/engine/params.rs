@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-use crate::planning::budget::Budget;
+use crate::planning::budget::{Budget, PRICE};
 use crate::planning::policy::Policy;
 use crate::planning::ttl::TtlForm;
 use crate::time::Span;
@@ -23,8 +23,30 @@ pub struct FleetParams {
     pub cost_by: CostBy,
     /// Least time between two requests to one host group.
     pub host_spacing: Span,
+    /// The price of a probe for sources without their own.
+    pub pricing: Pricing,
     /// The response to bursts, and time-to-live settings.
     pub burst: BurstTerms,
+}
+
+/// How the price of a probe is set for sources without their own.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub enum Pricing {
+    /// z: the hours of update waiting that a probe must be expected to save; 0 to use whole budgets.
+    Price(f32),
+    /// The price at which all sources together spend a total.
+    Total {
+        /// The probes …
+        probes: u64,
+        /// … in this time.
+        per: Span,
+    },
+}
+
+impl Default for Pricing {
+    fn default() -> Self {
+        Self::Price((PRICE.as_secs_f64() / 3600.0) as f32)
+    }
 }
 
 /// The response to bursts, and time-to-live settings.
@@ -86,6 +108,7 @@ impl Default for FleetParams {
             capacity: None,
             cost_by: CostBy::default(),
             host_spacing: Span::from_secs(2),
+            pricing: Pricing::default(),
             burst: BurstTerms::default(),
         }
     }
@@ -173,8 +196,8 @@ pub struct Terms {
     pub policy: Policy,
     /// The weight of its updates relative to other sources.
     pub weight: f32,
-    /// z: the hours of update waiting that a probe must be expected to save; 0 to use the whole budget.
-    pub price: f32,
+    /// The price of its probes.
+    pub price: SourcePrice,
     /// w: the longest allowed time between two probes.
     pub max_gap: Option<Span>,
     /// c: the cost of a probe relative to the mean probe; `None`: learned from its probes.
@@ -183,9 +206,11 @@ pub struct Terms {
     pub host: HostGroup,
 }
 
-impl Terms {
-    /// z divided by the weight, in update·hours: with half the weight a probe must save twice the wait.
-    pub fn worth(&self) -> f64 {
-        (f64::from(self.price) / f64::from(self.weight).max(1e-9)).min(1e6)
-    }
+/// The price of a source's probes.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub enum SourcePrice {
+    /// z, in hours of update waiting; 0 to use the whole budget.
+    Own(f32),
+    /// The one that sources share.
+    Fleet,
 }

@@ -64,6 +64,7 @@ impl Engine {
         {
             let Some(source) = self.sources.get_mut(&id) else { continue };
             let not_before = source.plan.take_request();
+            source.price = self.prices.of(source.terms.price);
             let wants = source.wants(&self.rule_registry);
             if !source.is_plannable() && source.terms.policy != Policy::Adaptive && wants.is_none() {
                 continue;
@@ -124,7 +125,9 @@ impl Engine {
 
     fn take_profile(&mut self, SourceProfile { source, profile, per_hour, updates }: SourceProfile) {
         if let Some(source) = self.sources.get_mut(&source) {
+            source.memory.root_rate = (per_hour.sqrt() * profile.mean_root()) as f32;
             source.profile = Some(Box::new(profile));
+            source.recount_demand(&mut self.prices);
             // An estimate from its own probes is newer than the profile.
             if source.memory.estimate.known_rate().is_none() {
                 let span = f64::from(updates.max(1)) / per_hour;
@@ -333,7 +336,8 @@ impl Source {
             excess: self.planned_excess(terms),
             phase: self.unit_random(seed, "phase", Timestamp::default()),
             closely: self.terms.policy == Policy::Auto,
-            price: self.terms.worth(),
+            price: self.worth(),
+            at_least_every: self.price.at_least_every,
             max_gap: self.deadline.as_ref().map(|deadline| deadline.apart),
             gap: budget.even_gap(),
         }

@@ -164,6 +164,7 @@ impl Redaction {
             | Persist::Cancelled(_)
             | Persist::FirstDue(_)
             | Persist::Load(_)
+            | Persist::Price(_)
             | Persist::ClockSet { .. } => {}
         }
     }

@@ -15,6 +15,7 @@ use crate::source_id::SourceId;
 use crate::time::{Span, Timestamp};
 
 use super::deadline::Deadline;
+use super::fleet_price::{CountedDemand, PriceInForce};
 use super::hosts::HostIx;
 use super::params::{BurstTerms, Terms};
 use super::plan_state::PlanState;
@@ -28,9 +29,7 @@ use super::wait_state::{ProbeHosts, WaitState};
 const KNOWN_AFTER: u64 = 10;
 
 /// The rate assumed for a source without an estimate.
-const NEWCOMER_PER_HOUR: f64 = 1.0 / 12.0;
-/// The longest gap for a source without a known pattern, at any price.
-const LONGEST_WAIT_HOURS: f64 = 24.0;
+pub(super) const NEWCOMER_PER_HOUR: f64 = 1.0 / 12.0;
 
 /// The gap for a source that is probed only for rules and currently has no interval.
 const UNASKED_GAP: Span = Span::from_days(1);
@@ -50,6 +49,10 @@ pub(super) struct Source {
     /// Its hourly profile, if known.
     pub profile: Option<Box<HourlyProfile>>,
     pub terms: Terms,
+    /// The price that its next probe goes by.
+    pub price: PriceInForce,
+    /// Its demand as counted, if it is probed.
+    pub demand: Option<CountedDemand>,
     pub host: HostIx,
     pub memory: SourceMemory,
     pub spent: Spent,
@@ -77,18 +80,25 @@ impl Source {
     /// evenly, or by the price if the policy has one.
     fn unplanned_gap(&self, last: Timestamp) -> Span {
         let even = self.gap();
-        let price = self.terms.worth();
+        let price = self.worth();
         if price <= 0.0 || !self.terms.policy.has_price() {
             return even;
         }
         // A probe is worth its price after ℓ with π·ℓ²/2 = z.
         let rate = self.memory.estimate.known_rate().unwrap_or(NEWCOMER_PER_HOUR);
-        let hours = (2.0 * price / rate.max(1e-9)).sqrt().min(LONGEST_WAIT_HOURS);
+        let hours = (2.0 * price / rate.max(1e-9)).sqrt();
+        let longest = self.price.at_least_every.as_secs_f64() / 3600.0;
         // Not faster than evenly as the budget is used up; otherwise it would be spent at once, and the
         // source would then wait for the rest of T.
         let budget = &self.terms.budget;
         let used = 1.0 - f64::from(self.spent.left(budget, last)) / f64::from(budget.probes.max(1));
-        Span::from_hours(1).scaled(hours).max(even.scaled(used))
+        Span::from_hours(1).scaled(hours.min(longest)).max(even.scaled(used))
+    }
+
+    /// The price in force divided by the weight, in update·hours: with half the weight a probe must save
+    /// twice the wait.
+    pub fn worth(&self) -> f64 {
+        (f64::from(self.price.hours) / f64::from(self.terms.weight).max(1e-9)).min(1e6)
     }
 
     /// The gap for a source that is probed only for rules: it is still probed at times, so that its state is

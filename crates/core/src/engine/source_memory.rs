@@ -86,6 +86,8 @@ pub struct SourceMemory {
     pub rule: Option<Arc<str>>,
     /// The cost of its probes.
     pub cost: ProbeCost,
+    /// Mean over the week of the root of its rate per hour, from the last fit; 0 if unknown.
+    pub root_rate: f32,
     /// How many of the early probes of a new source were sent or skipped.
     pub early_probes: u8,
     /// Burst and policy state.

@@ -12,6 +12,7 @@ use crate::time::Timestamp;
 use super::deadline_index::DeadlineIndex;
 use super::early_probes::EarlyProbes;
 use super::fleet_mean::FleetMean;
+use super::fleet_price::PriceControl;
 use super::hosts::Hosts;
 use super::outage::Outage;
 use super::params::FleetParams;
@@ -45,6 +46,8 @@ pub struct Engine {
     pub(super) slot_queue: SlotQueue,
     /// The prior rate of a new source.
     pub(super) fleet_mean: FleetMean,
+    /// The price that sources share.
+    pub(super) prices: PriceControl,
     pub(super) slot_stats: SlotStats,
     /// When slot statistics are stored next.
     pub(super) stats_at: Timestamp,
@@ -85,6 +88,7 @@ impl Engine {
     pub(super) fn drop_source(&mut self, id: SourceId) {
         if let Some(mut source) = self.sources.remove(&id) {
             self.slot_queue.leave(source.place);
+            self.prices.replace(source.demand, None);
             self.deadlines.forget(&mut source);
             self.deadlines.count_cost(source.memory.cost, false);
         }

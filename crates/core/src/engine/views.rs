@@ -12,6 +12,7 @@ use crate::time::Timestamp;
 use super::burst_state::Reserve;
 use super::constraint::Constraint;
 use super::deadline_index::DeadlineStats;
+use super::fleet_price::Spending;
 use super::gate;
 use super::params::{FleetParams, HostGroup};
 use super::profile_rule_registry::RuleState;
@@ -112,6 +113,11 @@ impl Engine {
         &self.slot_stats
     }
 
+    /// The spending of all sources.
+    pub fn spending(&self) -> Spending {
+        self.prices.spending(self.params.pricing)
+    }
+
     /// Statistics of all deadlines.
     pub fn deadlines(&self) -> DeadlineStats {
         let sources = self.sources.values().filter(|source| source.deadline.is_some()).count() as u64;
@@ -206,7 +212,7 @@ impl Engine {
             deadline: source.deadline.as_ref().map(|deadline| deadline.by),
             constraints: self.constraints(&source, now),
             budget: source.terms.budget,
-            price: source.terms.price,
+            price: source.price.hours,
             left: source.spent.left(&source.terms.budget, now),
             follows_plan,
         })

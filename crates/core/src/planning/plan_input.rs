@@ -64,6 +64,8 @@ pub struct PlanInput {
     /// z: the minimum expected saving of a probe, in update·hours times importance; 0 to spend the whole
     /// budget.
     pub price: f64,
+    /// The maximum time between probes at a price, even if few updates are expected.
+    pub at_least_every: Span,
     /// w: the maximum time between probes.
     pub max_gap: Option<Span>,
     /// The approximate time between its probes; it determines the resolution.
@@ -117,8 +119,9 @@ const REACH: f64 = 16.0;
 const MOST_PRICED: f64 = 50_000.0;
 const REACHES: (Span, Span) = (Span::from_days(2), Span::from_days(14));
 const CLOSELY_PRICED: f64 = 5.0;
-/// … and the maximum time between probes, even if few updates are expected.
-const AT_LEAST_EVERY: Span = Span::from_days(1);
+
+/// The maximum time between probes at a price, even if few updates are expected.
+pub const AT_LEAST_EVERY: Span = Span::from_days(1);
 
 /// The minimum time between two probes: the spacing, or a longer one that feed or responses require.
 pub fn apart(min_spacing: Span, hints: &FeedHints, fresh_for: Span) -> Span {
@@ -218,7 +221,7 @@ fn at_price(
     }
     // A minimum frequency applies even if few updates are expected.
     let last = input.spent.last().copied().unwrap_or(input.now);
-    let latest = (last + AT_LEAST_EVERY).max(input.allowed_from()) - starts;
+    let latest = (last + input.at_least_every).max(input.allowed_from()) - starts;
     let latest = horizon.open_from(latest.max(horizon.min_spacing));
     if best.times.first().is_none_or(|&first| first > latest) && latest < horizon.length() {
         best.times.retain(|&at| at - latest >= horizon.min_spacing.max(Span::from_millis(1)));
@@ -270,6 +273,7 @@ impl PlanInput {
             phase: 0.0,
             closely: false,
             price: 0.0,
+            at_least_every: AT_LEAST_EVERY,
             max_gap: None,
             gap: budget.even_gap(),
         }
@@ -278,7 +282,8 @@ impl PlanInput {
     /// The start of the horizon: the last probe, since undetected updates accumulate from there; at most T
     /// ago.
     fn starts(&self) -> Timestamp {
-        let longest = if self.price > 0.0 { self.budget.per.max(AT_LEAST_EVERY) } else { self.budget.per };
+        let longest =
+            if self.price > 0.0 { self.budget.per.max(self.at_least_every) } else { self.budget.per };
         self.spent.last().map_or(self.now, |&last| last.clamp(self.now - longest, self.now))
     }
 
@@ -319,7 +324,8 @@ impl PlanInput {
         if self.price > 0.0 {
             let hours = (2.0 * self.price / (mean(rate) * mean(importance)).max(1e-9)).sqrt();
             let worth = Span::from_hours(1).scaled(hours.min(1e4));
-            paced.gap = worth.clamp(self.budget.even_gap(), AT_LEAST_EVERY.max(self.budget.even_gap()));
+            paced.gap =
+                worth.clamp(self.budget.even_gap(), self.at_least_every.max(self.budget.even_gap()));
         }
         paced
     }

@@ -13,7 +13,7 @@ use tidewatch_core::engine::event::{
 use tidewatch_core::engine::gate::past_skips;
 use tidewatch_core::engine::note::Note;
 use tidewatch_core::engine::params::FleetParams;
-use tidewatch_core::engine::params::{HostGroup, Terms};
+use tidewatch_core::engine::params::{HostGroup, SourcePrice, Terms};
 use tidewatch_core::engine::reason::SourceState;
 use tidewatch_core::engine::source_memory::{Due, SourceMemory};
 use tidewatch_core::observe::FeedHints;
@@ -32,7 +32,15 @@ fn start() -> Timestamp {
 
 fn terms(host: &str, budget: Budget) -> Terms {
     let host = HostGroup { key: Arc::from(host), public: true };
-    Terms { budget, policy: Policy::Auto, weight: 1.0, price: 0.0, max_gap: None, cost: None, host }
+    Terms {
+        budget,
+        policy: Policy::Auto,
+        weight: 1.0,
+        price: SourcePrice::Own(0.0),
+        max_gap: None,
+        cost: None,
+        host,
+    }
 }
 
 fn source(id: i64, host: &str, budget: Budget) -> KnownSource {

@@ -6,7 +6,7 @@ use tidewatch_core::engine::event::{Changed, KnownSource, Moved, ProbeAnswer, Pr
 use tidewatch_core::engine::note::Note;
 use tidewatch_core::engine::note::Why;
 use tidewatch_core::engine::params::{BurstTerms, FleetParams, Response};
-use tidewatch_core::engine::params::{HostGroup, Terms};
+use tidewatch_core::engine::params::{HostGroup, SourcePrice, Terms};
 use tidewatch_core::engine::reason::{Reason, SourceState};
 use tidewatch_core::engine::source_memory::{BurstState, Due, SourceMemory};
 use tidewatch_core::model::burst::excess::Excess;
@@ -34,7 +34,15 @@ fn budget() -> Budget {
 
 fn terms(policy: Policy) -> Terms {
     let host = HostGroup { key: Arc::from("a.example"), public: true };
-    Terms { budget: budget(), policy, weight: 1.0, price: 0.0, max_gap: None, cost: None, host }
+    Terms {
+        budget: budget(),
+        policy,
+        weight: 1.0,
+        price: SourcePrice::Own(0.0),
+        max_gap: None,
+        cost: None,
+        host,
+    }
 }
 
 fn params(response: Response) -> FleetParams {

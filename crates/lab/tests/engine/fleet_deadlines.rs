@@ -9,7 +9,7 @@ use tidewatch_core::engine::garden::medd::Medd;
 use tidewatch_core::engine::garden::{Task, UNIT};
 use tidewatch_core::engine::note::Note;
 use tidewatch_core::engine::params::{Allocator, FleetParams};
-use tidewatch_core::engine::params::{HostGroup, Terms};
+use tidewatch_core::engine::params::{HostGroup, SourcePrice, Terms};
 use tidewatch_core::engine::reason::Reason;
 use tidewatch_core::engine::source_memory::{Due, SourceMemory};
 use tidewatch_core::planning::budget::Budget;
@@ -44,7 +44,8 @@ fn source(id: i64, policy: Policy, max_gap: Option<Span>, every: Span) -> KnownS
         },
         None => Budget { probes, per: day, min_spacing: Span::from_mins(5) },
     };
-    let terms = Terms { budget, policy, weight: 1.0, price: 0.0, max_gap, cost: None, host };
+    let terms =
+        Terms { budget, policy, weight: 1.0, price: SourcePrice::Own(0.0), max_gap, cost: None, host };
     let memory = SourceMemory {
         due: Due::At(start() + every),
         reason: Reason::Policy,

@@ -7,7 +7,7 @@ use tidewatch_core::engine::event::{
     Changed, EngineEvent, Failure, KnownSource, MadePlan, Moved, PlansReady, ProbeAnswer, ProbeReport,
 };
 use tidewatch_core::engine::params::FleetParams;
-use tidewatch_core::engine::params::{HostGroup, Terms};
+use tidewatch_core::engine::params::{HostGroup, SourcePrice, Terms};
 use tidewatch_core::engine::reason::{Reason, SourceState};
 use tidewatch_core::engine::source_memory::{Due, SourceMemory};
 use tidewatch_core::model::importance::WeekWindow;
@@ -37,7 +37,7 @@ fn budget() -> Budget {
 
 fn terms(policy: Policy, budget: Budget) -> Terms {
     let host = HostGroup { key: Arc::from("a.example"), public: true };
-    Terms { budget, policy, weight: 1.0, price: 0.0, max_gap: None, cost: None, host }
+    Terms { budget, policy, weight: 1.0, price: SourcePrice::Own(0.0), max_gap: None, cost: None, host }
 }
 
 fn known(id: i64, policy: Policy, updates: u64) -> KnownSource {

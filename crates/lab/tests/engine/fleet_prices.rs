@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tidewatch_core::engine::action::Attempt;
 use tidewatch_core::engine::event::{KnownSource, Moved, ProbeAnswer};
-use tidewatch_core::engine::params::{FleetParams, HostGroup, Terms};
+use tidewatch_core::engine::params::{FleetParams, HostGroup, SourcePrice, Terms};
 use tidewatch_core::engine::reason::Reason;
 use tidewatch_core::engine::source_memory::SourceMemory;
 use tidewatch_core::planning::budget::{Budget, PRICE};
@@ -27,7 +27,7 @@ fn source(id: i64, policy: Policy, budget: Budget, price: Span) -> KnownSource {
             budget,
             policy,
             weight: 1.0,
-            price: (price.as_secs_f64() / 3600.0) as f32,
+            price: SourcePrice::Own((price.as_secs_f64() / 3600.0) as f32),
             max_gap: None,
             cost: None,
             host: HostGroup { key: Arc::from(format!("s{id}.example")), public: true },

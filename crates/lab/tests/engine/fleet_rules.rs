@@ -11,7 +11,7 @@ use tidewatch_core::engine::event::{
 };
 use tidewatch_core::engine::note::Note;
 use tidewatch_core::engine::params::FleetParams;
-use tidewatch_core::engine::params::{HostGroup, Terms};
+use tidewatch_core::engine::params::{HostGroup, SourcePrice, Terms};
 use tidewatch_core::engine::profile_rule_registry::{RuleMatch, RuleMatches, RuleSet};
 use tidewatch_core::engine::reason::Reason;
 use tidewatch_core::engine::source_memory::{Due, SourceMemory};
@@ -56,7 +56,15 @@ fn source(id: i64, policy: Policy, budget: Budget) -> KnownSource {
     };
     KnownSource {
         id: SourceId(id),
-        terms: Terms { budget, policy, weight: 1.0, price: 0.0, max_gap: None, cost: None, host },
+        terms: Terms {
+            budget,
+            policy,
+            weight: 1.0,
+            price: SourcePrice::Own(0.0),
+            max_gap: None,
+            cost: None,
+            host,
+        },
         memory,
         probes: vec![last],
         answered_by: None,

@@ -8,7 +8,7 @@ use tidewatch_core::engine::event::{
     EngineEvent, Failure, KnownSource, Moved, PlansReady, ProbeAnswer, ProbeReport, SourceProfile,
 };
 use tidewatch_core::engine::params::{Allocator, FleetParams};
-use tidewatch_core::engine::params::{HostGroup, Terms};
+use tidewatch_core::engine::params::{HostGroup, SourcePrice, Terms};
 use tidewatch_core::engine::reason::Reason;
 use tidewatch_core::engine::slot_stats::SlotStats;
 use tidewatch_core::engine::source_memory::{Due, SourceMemory};
@@ -37,7 +37,15 @@ fn source(id: i64, policy: Policy) -> KnownSource {
     let host = HostGroup { key: Arc::from(format!("host{id}.example")), public: true };
     KnownSource {
         id: SourceId(id),
-        terms: Terms { budget: often(), policy, weight: 1.0, price: 0.0, max_gap: None, cost: None, host },
+        terms: Terms {
+            budget: often(),
+            policy,
+            weight: 1.0,
+            price: SourcePrice::Own(0.0),
+            max_gap: None,
+            cost: None,
+            host,
+        },
         memory: SourceMemory::default(),
         probes: Vec::new(),
         answered_by: None,

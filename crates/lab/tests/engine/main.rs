@@ -8,6 +8,7 @@ mod fleet_plans;
 mod fleet_prices;
 mod fleet_rules;
 mod fleet_slots;
+mod fleet_total;
 mod learned_feeds;
 mod random_runs;
 mod simulated_rules;

@@ -13,8 +13,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use tidewatch_core::engine::event::Failure;
-use tidewatch_core::engine::params::Terms;
-use tidewatch_core::engine::params::{BurstTerms, Response};
+use tidewatch_core::engine::params::{BurstTerms, Response, SourcePrice, Terms};
 use tidewatch_core::model::burst::Test;
 use tidewatch_core::observe::FeedHints;
 use tidewatch_core::planning::budget::Budget;
@@ -44,7 +43,7 @@ enum RunEvent {
     Restart(bool),
     /// Sets the clock by some seconds; then a probe may be requested.
     ClockSet(i64, bool),
-    Reload(Budget, f32, Policy),
+    Reload(Budget, SourcePrice, Policy),
     Bursts(BurstTerms),
     Move(usize, bool),
     Remove,
@@ -100,9 +99,9 @@ fn failures() -> impl Strategy<Value = Failure> {
     ]
 }
 
-/// The price of a probe in hours: none, or two minutes.
-fn prices() -> impl Strategy<Value = f32> {
-    select(&[0.0, 1.0 / 30.0][..])
+/// The price of a probe: none, two minutes, or that of all sources.
+fn prices() -> impl Strategy<Value = SourcePrice> {
+    select(&[SourcePrice::Own(0.0), SourcePrice::Own(1.0 / 30.0), SourcePrice::Fleet][..])
 }
 
 fn events() -> impl Strategy<Value = Vec<RunEvent>> {

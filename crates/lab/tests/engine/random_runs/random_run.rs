@@ -12,7 +12,7 @@ use tidewatch_core::engine::event::{
 };
 use tidewatch_core::engine::loading::Loader;
 use tidewatch_core::engine::note::Note;
-use tidewatch_core::engine::params::{BurstTerms, FleetParams, HostGroup, Terms};
+use tidewatch_core::engine::params::{BurstTerms, FleetParams, HostGroup, SourcePrice, Terms};
 use tidewatch_core::engine::reason::{Reason, SourceState};
 use tidewatch_core::engine::recording::replay;
 use tidewatch_core::engine::source_memory::{Due, SourceMemory};
@@ -429,7 +429,7 @@ impl RandomRun {
     }
 
     /// Reads the configuration again. The log is read shortly before the change.
-    pub fn reload(&mut self, budget: Budget, price: f32, policy: Policy) {
+    pub fn reload(&mut self, budget: Budget, price: SourcePrice, policy: Policy) {
         if self.environment.removed_memory.is_some() {
             return;
         }
@@ -527,7 +527,7 @@ fn neighbour_terms() -> Terms {
         budget,
         policy: Policy::Uniform,
         weight: 1.0,
-        price: 0.0,
+        price: SourcePrice::Own(0.0),
         max_gap: None,
         cost: None,
         host: host(0),

@@ -3,8 +3,7 @@
 use tidewatch_core::engine::action::Refusal;
 use tidewatch_core::engine::constraint::Constraint;
 use tidewatch_core::engine::event::{Changed, Failure, KnownSource, Moved, ProbeAnswer, ProbeReport};
-use tidewatch_core::engine::params::FleetParams;
-use tidewatch_core::engine::params::Terms;
+use tidewatch_core::engine::params::{FleetParams, SourcePrice, Terms};
 use tidewatch_core::engine::reason::SourceState;
 use tidewatch_core::engine::source_memory::{Due, SourceMemory};
 use tidewatch_core::observe::FeedHints;
@@ -21,7 +20,15 @@ fn hourly(per: Span) -> Budget {
 }
 
 fn terms(policy: Policy, budget: Budget) -> Terms {
-    Terms { budget, policy, weight: 1.0, price: 0.0, max_gap: None, cost: None, host: host(0) }
+    Terms {
+        budget,
+        policy,
+        weight: 1.0,
+        price: SourcePrice::Own(0.0),
+        max_gap: None,
+        cost: None,
+        host: host(0),
+    }
 }
 
 fn known(policy: Policy, memory: SourceMemory) -> KnownSource {

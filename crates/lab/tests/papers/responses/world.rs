@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tidewatch_core::engine::action::Attempt;
 use tidewatch_core::engine::event::{KnownSource, MadePlan, Moved, ProbeAnswer};
 use tidewatch_core::engine::params::{BurstTerms, FleetParams, Response};
-use tidewatch_core::engine::params::{HostGroup, Terms};
+use tidewatch_core::engine::params::{HostGroup, SourcePrice, Terms};
 use tidewatch_core::engine::source_memory::SourceMemory;
 use tidewatch_core::model::burst::BurstEvidence;
 use tidewatch_core::model::burst::excess::Excess;
@@ -181,7 +181,15 @@ pub fn sent(source: &Source, tested: TestedPolicy, budget: Budget) -> Vec<Attemp
     let host = HostGroup { key: Arc::from("a.example"), public: true };
     let known = KnownSource {
         id: ONE,
-        terms: Terms { budget, policy, weight: 1.0, price: 0.0, max_gap: None, cost: None, host },
+        terms: Terms {
+            budget,
+            policy,
+            weight: 1.0,
+            price: SourcePrice::Own(0.0),
+            max_gap: None,
+            cost: None,
+            host,
+        },
         memory: SourceMemory::default(),
         probes: Vec::new(),
         answered_by: None,
