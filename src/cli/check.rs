@@ -14,6 +14,7 @@ use crate::config::load::{self, LoadError};
 use crate::config::profile::RuleConfig;
 use crate::config::source::SourceConfig;
 use crate::fetch::host_group::host_group;
+use tidewatch_core::engine::params::Pricing;
 use tidewatch_core::observe::SourceKind;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::prediction::Lifetime;
@@ -48,10 +49,14 @@ fn report(path: &Path, config: &Config, out: &mut dyn Write) -> std::io::Result<
         writeln!(out, "{}: warning: {warning}", path.display())?;
     }
     let groups: HashSet<&str> = config.sources.iter().filter_map(|s| s.group.as_deref()).collect();
-    let a_day = wanted_a_day(config).min(possible_a_day(config));
+    let most = wanted_a_day(config).min(possible_a_day(config));
+    let (about, a_day) = match total_a_day(config).filter(|&total| total < most) {
+        Some(total) => ("about", total),
+        None => ("at most", most),
+    };
     writeln!(
         out,
-        "{}: fine: {} in {}, at most {} a day",
+        "{}: fine: {} in {}, {about} {} a day",
         path.display(),
         counted(config.sources.len(), "source"),
         counted(groups.len(), "group"),
@@ -72,6 +77,39 @@ fn times_a_day(span: Span) -> f64 {
 /// Probes per day in the long run if every source spends its whole budget.
 fn wanted_a_day(config: &Config) -> f64 {
     config.sources.iter().map(|s| f64::from(s.budget.probes) * times_a_day(s.budget.per)).sum()
+}
+
+/// Probes per day of the total of `[fleet]`, if it states one.
+fn total_a_day(config: &Config) -> Option<f64> {
+    match config.fleet.pricing {
+        Pricing::Price(_) => None,
+        Pricing::Total { probes, per } => Some(probes as f64 * times_a_day(per)),
+    }
+}
+
+/// Warns if the total is too small for the probes that no price prevents and one probe a day of each other
+/// source.
+fn total_too_small(config: &Config) -> Option<String> {
+    let total = total_a_day(config)?;
+    let (mut fixed, mut daily) = (0.0, 0.0);
+    for source in &config.sources {
+        let whole = f64::from(source.budget.probes) * times_a_day(source.budget.per);
+        let required = source.max_gap.map_or(0.0, times_a_day);
+        if !source.policy.has_price() || source.price == Some(Span::ZERO) {
+            fixed += whole;
+        } else if required >= 1.0 {
+            fixed += required;
+        } else {
+            daily += whole.min(1.0);
+        }
+    }
+    (fixed + daily > total).then(|| {
+        format!(
+            "the total of [fleet] is {total:.0} probes a day, but fixed policies, budgets without a price and `max_gap` take \
+             {fixed:.0}, and one probe a day of every other source takes {daily:.0}: the latter are probed less than once \
+             a day. Raise `probes` in [fleet], or lower the budgets"
+        )
+    })
 }
 
 /// Probes per day that `[fleet]` permits.
@@ -112,6 +150,7 @@ fn warnings(config: &Config) -> Vec<String> {
              or agreed"
         ));
     }
+    warnings.extend(total_too_small(config));
     warnings.extend(too_often(config));
     warnings.extend(config.rules.all().iter().filter_map(|rule| budget_too_small(rule, config)));
     warnings
@@ -294,6 +333,27 @@ mod tests {
         let (fine, shown) = check(&(SOURCE.to_owned() + "max_gap = '10m'\n"));
         assert!(!fine && shown.contains("`max_gap` (10m) can't be kept"), "{shown}");
         assert!(shown.contains("must be no longer than it, and 144 probes per 1d granted"), "{shown}");
+    }
+
+    #[test]
+    fn a_total_is_summed_up_and_too_small_a_one_gives_a_warning() {
+        let text = |total: u32| {
+            let fixed =
+                SOURCE.replace("\"a\"", "\"b\"") + "policy = \"uniform\"\nbudget = { probes = 6 }\n";
+            format!("[daemon]\ncontact = \"me@example.org\"\n[fleet]\nprobes = {total}\n{SOURCE}{fixed}")
+        };
+        assert_eq!(
+            check(&text(30)),
+            (true, "t.toml: fine: 2 sources in 1 group, about 30 probes a day\n".into())
+        );
+        let (fine, shown) = check(&text(6));
+        assert!(
+            fine && shown.contains("is 6 probes a day, but fixed policies")
+                && shown.contains("take 6, and one probe a day of every other source takes 1"),
+            "{shown}"
+        );
+        assert!(!check(&text(7)).1.contains("warning"));
+        assert!(check(&text(70)).1.contains("at most 54 probes a day"), "budgets allow no more");
     }
 
     #[test]

@@ -171,7 +171,7 @@ impl FleetLoad {
         let SlotStats { since, until, due, sampled, late, latest, late_for, waiting, .. } = self.loads;
         writeln!(
             out,
-            "\nthe fleet, last {}: {} probes ({due} due, {sampled} sampled), {} of {} per step of {}",
+            "the fleet, last {}: {} probes ({due} due, {sampled} sampled), {} of {} per step of {}",
             until - since,
             due + sampled,
             short(self.spent),

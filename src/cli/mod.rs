@@ -28,5 +28,6 @@ pub mod rhythm;
 pub mod run;
 mod shades;
 pub mod simulate;
+mod spending;
 pub mod status;
 pub mod table;

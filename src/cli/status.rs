@@ -22,6 +22,7 @@ use super::fleet_load::{self, FleetLoad, FleetLoadDocument};
 use super::json_document;
 use super::measures::{self, MeasuresDocument, Period, PeriodDocument};
 use super::process::{colours, runtime};
+use super::spending::{self, SpendingDocument};
 use super::table::{TableCell, Tone, cell, print};
 
 /// Prints the table, or one JSON document. With a period, the table shows its measures.
@@ -57,6 +58,7 @@ pub fn run(
             store: &config.daemon.store,
             sources: sources.collect(),
             fleet: load.as_ref().map(FleetLoad::document),
+            spending: (&fleet.spending()).into(),
             period: measured.as_ref().map(|(period, _)| (*period).into()),
             totals: measured.as_ref().map(|(_, measured)| (&measured.total).into()),
         };
@@ -82,6 +84,8 @@ pub fn run(
     ];
     let table: Vec<Vec<TableCell>> = rows.iter().map(|row| to_cells(row, &fleet, &fits, now)).collect();
     print(out, &head, &table, colours())?;
+    writeln!(out)?;
+    spending::show(&fleet.spending(), out)?;
     if let Some(load) = load {
         load.show(out)?;
     }
@@ -125,6 +129,7 @@ struct StatusDocument<'a> {
     store: &'a Path,
     sources: Vec<SourceStatus<'a>>,
     fleet: Option<FleetLoadDocument>,
+    spending: SpendingDocument,
     #[serde(skip_serializing_if = "Option::is_none")]
     period: Option<PeriodDocument>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -24,6 +24,7 @@ pub mod simulated_rules;
 pub mod simulation;
 pub mod stepper;
 pub mod tables;
+pub mod total_fleet;
 pub mod trace;
 pub mod words;
 pub mod world;

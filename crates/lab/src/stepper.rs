@@ -88,6 +88,8 @@ impl ByHand {
                 Action::BuildPlan(request) => self.requests.push_back(*request),
                 Action::Persist(Persist::Note { source, note, .. }) => self.notes.push((source, note)),
                 Action::Persist(Persist::Load(load)) => self.loads.push(load),
+                // The price is no decision about a source.
+                Action::Persist(Persist::Price(_)) => {}
                 Action::Persist(Persist::Due(due)) => self.others.extend(due.iter().map(|due| due.source)),
                 action => remaining.push(action),
             }

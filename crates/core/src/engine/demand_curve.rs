@@ -16,9 +16,17 @@ pub(super) struct ProbeDemand {
     pub least: f32,
     /// The most probes per hour, at any price.
     pub most: f32,
+    /// Whether the least number is required, by `max_gap`. Otherwise a small total lowers it.
+    pub required: bool,
 }
 
 impl ProbeDemand {
+    /// The same with the least number lowered by this factor, unless it is required.
+    pub fn stretched(self, by: f64) -> Self {
+        let least = if self.required { self.least } else { (f64::from(self.least) / by.max(1.0)) as f32 };
+        Self { least, ..self }
+    }
+
     /// Probes per hour at a price in hours.
     pub fn at(&self, price: f64) -> f64 {
         let wanted = f64::from(self.root) / price.max(LEAST_PRICE).sqrt();
@@ -32,13 +40,14 @@ impl ProbeDemand {
     }
 }
 
-/// The least price, in hours: about a third of a second.
-pub(super) const LEAST_PRICE: f64 = 1e-4;
+/// The least price, in hours. At it even a source with one update in a thousand years is probed as often as
+/// its budget allows.
+pub(super) const LEAST_PRICE: f64 = 1e-9;
 
 /// The curve has this many ranges of prices for each doubling of the price …
-const PER_DOUBLING: f64 = 8.0;
-/// … and as many for forty doublings, from the least price on.
-const RANGES: usize = 320;
+const PER_DOUBLING: f64 = 32.0;
+/// … for 56 doublings, from the least price on.
+const RANGES: usize = 1792;
 
 /// The unit of the sums: a billionth of a probe per hour.
 const UNIT: f64 = 1e9;
@@ -58,11 +67,15 @@ struct PriceRange {
 
 /// The sum of the demands of all sources, by price.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct DemandCurve(Vec<PriceRange>);
+pub(super) struct DemandCurve {
+    ranges: Vec<PriceRange>,
+    /// The least numbers that are required.
+    required: i64,
+}
 
 impl Default for DemandCurve {
     fn default() -> Self {
-        Self(vec![PriceRange::default(); RANGES])
+        Self { ranges: vec![PriceRange::default(); RANGES], required: 0 }
     }
 }
 
@@ -93,10 +106,25 @@ impl DemandCurve {
         let units = |number: f32| sign * (f64::from(number) * UNIT).round() as i64;
         let (low, high) = demand.free_between();
         let (root, low, high) = (units(demand.root), range_of(low), range_of(high));
-        self.0[low].most += units(demand.most.max(demand.least));
-        self.0[low].freed += root;
-        self.0[high].bound += root;
-        self.0[high].least += units(demand.least);
+        self.ranges[low].most += units(demand.most.max(demand.least));
+        self.ranges[low].freed += root;
+        self.ranges[high].bound += root;
+        self.ranges[high].least += units(demand.least);
+        self.required += if demand.required { units(demand.least) } else { 0 };
+    }
+
+    /// The factor by which the least numbers that are not required must be lowered, so that at the highest
+    /// price all sources want this many probes per hour; 1 if they want no more.
+    pub fn stretch_for(&self, probes: f64) -> f64 {
+        let (required, least) = (self.required as f64 / UNIT, self.at(f64::INFINITY));
+        if least <= probes { 1.0 } else { (least - required) / (probes - required).max(1e-9) }
+    }
+
+    /// Probes per hour at the highest price, with the least numbers that are not required lowered by this
+    /// factor.
+    pub fn least(&self, stretch: f64) -> f64 {
+        let required = self.required as f64 / UNIT;
+        required + (self.at(f64::INFINITY) - required) / stretch.max(1.0)
     }
 
     /// Probes per hour at a price in hours.
@@ -131,9 +159,9 @@ impl DemandCurve {
 
     /// The demand in each range of prices, from the lowest on.
     fn parts(&self) -> impl Iterator<Item = Part> {
-        let most: i64 = self.0.iter().map(|range| range.most).sum();
+        let most: i64 = self.ranges.iter().map(|range| range.most).sum();
         let mut sums = (most, 0_i64, 0_i64);
-        self.0.iter().map(move |range| {
+        self.ranges.iter().map(move |range| {
             sums.0 -= range.most;
             sums.1 += range.freed;
             let part = Part { fixed: (sums.0 + sums.2) as f64 / UNIT, root: sums.1 as f64 / UNIT };
@@ -160,10 +188,11 @@ mod tests {
     use super::*;
 
     fn demand() -> impl Strategy<Value = ProbeDemand> {
-        (-4.0_f32..2.0, 0.001_f32..0.1, 1.0_f32..50.0).prop_map(|(root, least, times)| ProbeDemand {
+        (-3.0_f32..2.0, 0.001_f32..0.1, 1.0_f32..50.0).prop_map(|(root, least, times)| ProbeDemand {
             root: 10_f32.powf(root),
             least,
             most: least * times,
+            required: times < 10.0,
         })
     }
 
@@ -179,8 +208,8 @@ mod tests {
             removed.iter().for_each(|demand| curve.remove(demand));
             let price = 10_f64.powf(price);
             let sum: f64 = demands.iter().map(|demand| demand.at(price)).sum();
-            // Sources within one range of their limits may be off by half a range, a 23rd.
-            prop_assert!((curve.at(price) / sum - 1.0).abs() < 0.05, "{} against {sum}", curve.at(price));
+            // Sources within one range of their limits may be off by half a range, a 92nd.
+            prop_assert!((curve.at(price) / sum - 1.0).abs() < 0.012, "{} against {sum}", curve.at(price));
         }
 
         #[test]
@@ -195,14 +224,14 @@ mod tests {
             let wanted = least + share * (most - least);
             let price = curve.price_of(wanted);
             let sum: f64 = demands.iter().map(|demand| demand.at(price)).sum();
-            prop_assert!((sum / wanted - 1.0).abs() < 0.06, "{sum} against {wanted}");
+            prop_assert!((sum / wanted - 1.0).abs() < 0.012, "{sum} against {wanted}");
         }
     }
 
     #[test]
     fn limits_and_savings_match_hand_computation() {
         // A hundred sources with half an update per hour each: √(π/2) is a half.
-        let one = ProbeDemand { root: 0.5, least: 1.0 / 24.0, most: 2.0 };
+        let one = ProbeDemand { root: 0.5, least: 1.0 / 24.0, most: 2.0, required: false };
         let mut curve = DemandCurve::default();
         (0..100).for_each(|_| curve.add(&one));
         assert!((curve.at(1.0) - 50.0).abs() < 1e-6, "{}", curve.at(1.0));
@@ -210,6 +239,17 @@ mod tests {
         assert!((curve.at(1e-9) - 200.0).abs() < 1e-6 && (curve.at(1e9) - 100.0 / 24.0).abs() < 1e-6);
         assert_eq!(curve.price_of(1.0), begin_of(RANGES), "no price gives less than the least number");
         assert_eq!(curve.price_of(300.0), LEAST_PRICE);
+        // A hundred probes a day are too many; with a hundred more required ones, 50 of them are left.
+        assert_eq!(curve.stretch_for(100.0 / 24.0 + 1e-6), 1.0);
+        assert!((curve.stretch_for(50.0 / 24.0) - 2.0).abs() < 1e-6);
+        assert!((curve.least(2.0) - 50.0 / 24.0).abs() < 1e-6);
+        let needed = ProbeDemand { required: true, ..one };
+        (0..100).for_each(|_| curve.add(&needed));
+        assert!((curve.stretch_for(150.0 / 24.0) - 2.0).abs() < 1e-6);
+        assert!((curve.least(2.0) - 150.0 / 24.0).abs() < 1e-6);
+        assert_eq!(one.stretched(2.0).least, 1.0 / 48.0);
+        assert_eq!(needed.stretched(2.0).least, 1.0 / 24.0);
+        (0..100).for_each(|_| curve.remove(&needed));
         // The waiting is π·100/(2·probes per source): 50 per hour at half a probe, 45.4 at a tenth more.
         let saved = curve.saved_by(1.0, 1.1);
         assert!((saved - 50.0 * (1.0 - 1.0 / 1.1)).abs() < 0.02, "{saved}");

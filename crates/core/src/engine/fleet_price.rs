@@ -9,14 +9,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::hourly_profile;
-use crate::planning::plan_input::{self, AT_LEAST_EVERY};
+use crate::planning::plan_input::AT_LEAST_EVERY;
 use crate::time::{Span, Timestamp};
 
 use super::demand_curve::{DemandCurve, LEAST_PRICE, ProbeDemand};
 use super::params::{Pricing, SourcePrice};
-use super::reason::Reason;
-use super::source::{NEWCOMER_PER_HOUR, Source};
 
 /// The price and the longest interval that a source uses.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -25,6 +22,13 @@ pub struct PriceInForce {
     pub hours: f32,
     /// The longest time between two probes at any price.
     pub at_least_every: Span,
+}
+
+impl PriceInForce {
+    /// How many times longer than usual the longest time between two probes is, for a small total.
+    fn stretch(&self) -> f64 {
+        self.at_least_every.as_secs_f64() / AT_LEAST_EVERY.as_secs_f64()
+    }
 }
 
 /// Sent and expected probes, of about the last day.
@@ -64,7 +68,8 @@ pub struct Spending {
     pub shared_per_hour: f64,
     /// Expected probes per hour of other sources.
     pub fixed_per_hour: f64,
-    /// Probes per hour that are sent at any price: a day apart, or as `max_gap` requires.
+    /// Probes per hour of sources that share the price if each is probed as seldom as usual at any price: a
+    /// day apart, or as `max_gap` requires.
     pub least_per_hour: f64,
     /// Update·hours of waiting per hour that a tenth more probes would save.
     pub tenth_more_saves: f64,
@@ -85,7 +90,6 @@ const CORRECTION: (f64, f64) = (0.2, 5.0);
 const MOST_EXPECTED: f64 = 4.0;
 /// The longest interval between probes to which a small total stretches a day: within the reach of a plan.
 const LONGEST: Span = Span::from_days(13);
-const HOUR: Span = Span::from_hours(1);
 
 impl SentOverExpected {
     fn ratio(&self) -> f64 {
@@ -169,9 +173,11 @@ impl PriceControl {
     }
 
     /// Counts a probe and the probes that were expected since the one before.
-    fn count_sent(&mut self, demand: &CountedDemand, price: PriceInForce, hours: f64) {
+    pub fn count_sent(&mut self, demand: &CountedDemand, price: PriceInForce, hours: f64) {
         let (ratio, per_hour) = match demand {
-            CountedDemand::Shared(demand) => (&mut self.state.shared, demand.at(f64::from(price.hours))),
+            CountedDemand::Shared(demand) => {
+                (&mut self.state.shared, demand.stretched(price.stretch()).at(f64::from(price.hours)))
+            }
             CountedDemand::Fixed(per_hour) => (&mut self.state.fixed, f64::from(*per_hour)),
         };
         ratio.sent += 1.0;
@@ -194,7 +200,11 @@ impl PriceControl {
 
     /// Expected probes per hour without corrections: of sources that share the price, and of others.
     fn expected(&self) -> (f64, f64) {
-        (self.curve.at(f64::from(self.state.in_force.hours)), self.fixed as f64 / 1e9)
+        let PriceInForce { hours, .. } = self.state.in_force;
+        let stretch = self.state.in_force.stretch();
+        let shared =
+            if stretch > 1.0 { self.curve.least(stretch) } else { self.curve.at(f64::from(hours)) };
+        (shared, self.fixed as f64 / 1e9)
     }
 
     /// Computes the price.
@@ -213,12 +223,9 @@ impl PriceControl {
     fn for_total(&self, total: f64) -> PriceInForce {
         let fixed = self.fixed as f64 / 1e9 * self.state.fixed.ratio();
         let rest = ((total - fixed) / self.state.shared.ratio()).max(0.0);
-        let price = self.curve.price_of(rest);
-        let least = self.curve.at(f64::INFINITY);
-        // At the highest price the demand is the least one.
-        let stretch = if least > rest { least / rest.max(1e-9) } else { 1.0 };
+        let stretch = self.curve.stretch_for(rest);
         let at_least_every = AT_LEAST_EVERY.scaled(stretch.min(1e3)).min(LONGEST);
-        PriceInForce { hours: price.max(LEAST_PRICE) as f32, at_least_every }
+        PriceInForce { hours: self.curve.price_of(rest).max(LEAST_PRICE) as f32, at_least_every }
     }
 
     pub fn spending(&self, pricing: Pricing) -> Spending {
@@ -233,7 +240,7 @@ impl PriceControl {
             },
             shared_per_hour: of_shared * shared,
             fixed_per_hour: of_fixed * self.state.fixed.ratio(),
-            least_per_hour: self.curve.at(f64::INFINITY),
+            least_per_hour: self.curve.least(1.0),
             tenth_more_saves: shared * self.curve.saved_by(at, 1.1),
             tenth_fewer_costs: -shared * self.curve.saved_by(at, 0.9),
         }
@@ -242,57 +249,6 @@ impl PriceControl {
 
 fn per_hour(probes: u64, per: Span) -> f64 {
     probes as f64 / (per.as_secs_f64() / 3600.0).max(1e-9)
-}
-
-impl Source {
-    /// Its demand; `None` if it is not probed.
-    fn probe_demand(&self) -> Option<CountedDemand> {
-        let per_hour = |gap: Span| (3600.0 / gap.as_secs_f64().max(1.0)) as f32;
-        let budget = &self.terms.budget;
-        let next = self.memory.due.at()?;
-        if !self.is_well() {
-            // In backoff: until its next probe.
-            let last = self.memory.last_probe.unwrap_or(next - HOUR);
-            return Some(CountedDemand::Fixed(per_hour((next - last).max(budget.min_spacing))));
-        }
-        let apart = plan_input::apart(budget.min_spacing, &self.memory.hints, self.fresh_for());
-        let most = per_hour(budget.even_gap().max(apart));
-        let own = match self.terms.price {
-            SourcePrice::Fleet => None,
-            SourcePrice::Own(hours) => Some(hours),
-        };
-        if !self.terms.policy.has_price() || own.is_some_and(|hours| hours <= 0.0) {
-            return Some(CountedDemand::Fixed(most));
-        }
-        let known = Some(self.memory.root_rate).filter(|&root| root > 0.0);
-        let estimated = || self.memory.estimate.known_rate().unwrap_or(NEWCOMER_PER_HOUR).sqrt() as f32;
-        let root = known.unwrap_or_else(estimated) * (self.terms.weight.max(1e-9) / 2.0).sqrt();
-        let longest = self.terms.max_gap.map_or(AT_LEAST_EVERY, |gap| gap.min(AT_LEAST_EVERY));
-        let demand = ProbeDemand { root, least: per_hour(longest).min(most), most };
-        Some(match own {
-            None => CountedDemand::Shared(demand),
-            Some(hours) => CountedDemand::Fixed(demand.at(f64::from(hours)) as f32),
-        })
-    }
-
-    /// Counts its demand anew.
-    pub fn recount_demand(&mut self, prices: &mut PriceControl) {
-        let after = self.probe_demand();
-        if after != self.demand {
-            prices.replace(self.demand, after);
-            self.demand = after;
-        }
-    }
-
-    /// Counts a probe that ended at `ended`, after one that ended at `last`. Probes that neither a price nor a
-    /// policy asked for do not count.
-    pub fn count_spending(&self, prices: &mut PriceControl, last: Option<Timestamp>, ended: Timestamp) {
-        let usual = !matches!(self.memory.reason, Reason::Early | Reason::Manual | Reason::FirstContact);
-        if let (Some(last), Some(demand), true) = (last, &self.demand, usual) {
-            let hours = hourly_profile::root_hours(self.profile.as_deref(), last, ended);
-            prices.count_sent(demand, self.price, hours);
-        }
-    }
 }
 
 #[cfg(test)]
@@ -306,7 +262,7 @@ mod tests {
     }
 
     fn demand(root: f32) -> Option<CountedDemand> {
-        Some(CountedDemand::Shared(ProbeDemand { root, least: 1.0 / 24.0, most: 2.0 }))
+        Some(CountedDemand::Shared(ProbeDemand { root, least: 1.0 / 24.0, most: 2.0, required: false }))
     }
 
     #[test]
@@ -347,8 +303,9 @@ mod tests {
             at += EVERY;
             // Ten probes, each after the time in which 0.8 were expected.
             let price = control.state.in_force;
-            let hours = 0.8 / ProbeDemand { root: 0.5, least: 0.0, most: 2.0 }.at(f64::from(price.hours));
-            (0..10).for_each(|_| control.count_sent(&demand(0.5).unwrap(), price, hours));
+            let Some(CountedDemand::Shared(one)) = demand(0.5) else { panic!("it shares the price") };
+            let hours = 0.8 / one.at(f64::from(price.hours));
+            (0..10).for_each(|_| control.count_sent(&CountedDemand::Shared(one), price, hours));
             control.recompute_if_due(DAY, at);
         }
         assert_eq!(control.recompute_if_due(DAY, at + Span::from_mins(1)), None);

@@ -47,6 +47,7 @@ mod recording_redaction;
 mod slot_queue;
 mod slot_reservations;
 mod source;
+mod source_demand;
 mod urgency;
 mod wait_state;
 mod wait_transitions;
