@@ -85,7 +85,7 @@ pub struct PlannedTimes {
     pub ends: Timestamp,
     /// C̄ over the plan, in update·hours times importance.
     pub expected_cost: f64,
-    /// A lower bound on the cost of every allowed plan on its grid.
+    /// A lower bound on the cost of every plan with as many probes on its grid.
     pub lower_bound: f64,
     /// The approximate saving of one more probe.
     pub price: f64,
@@ -181,24 +181,44 @@ fn plan_within(
         true => optimal::solve_about(&horizon, grid, LEFT_OVER).ok()?,
         false => optimal::solve_fast(&horizon, grid).ok()?,
     };
+    let certificate = Certificate::new(&best, horizon.probes);
     let mut overflow =
         input.holds.map(|holds| exceeds(longest(&horizon, &best.times), holds, input.dispersion));
     if let Some(holds) = input.holds.filter(|_| overflow > Some(RISK))
         && let Some(complete) = complete(&horizon, grid, most_expected(holds, RISK, input.dispersion))
     {
-        // The bound remains that of all plans.
-        best = Schedule { lower_bound: best.lower_bound.min(complete.expected_cost), ..complete };
+        best = complete;
         overflow = Some(exceeds(longest(&horizon, &best.times), holds, input.dispersion));
     }
     if best.times.is_empty() {
         return None;
     }
-    if best.times.len() > budget.probes as usize {
-        // Probes beyond the budget affect the plan but are not listed.
-        best.times.truncate(budget.probes as usize);
-        best.expected_cost = horizon.cost.cost_of(&best.times);
-    }
+    // Probes beyond the budget affect the plan but are not listed.
+    best.times.truncate(budget.probes as usize);
+    certificate.apply(&horizon, &mut best);
     Some(PlannedTimes::new(best, starts, ends, overflow))
+}
+
+/// What is known of the best schedules on a grid: L(z) = min over k of f(k) + z·k. So f(k) is at least
+/// L(z) − z·k for every number of probes k.
+struct Certificate {
+    price: f64,
+    /// L(z).
+    with_prices: f64,
+}
+
+impl Certificate {
+    /// From the best schedule of this number of probes.
+    fn new(best: &Schedule, probes: u32) -> Self {
+        Self { price: best.price, with_prices: best.lower_bound + best.price * f64::from(probes) }
+    }
+
+    /// Sets the cost of a changed schedule, and the bound for its number of probes.
+    fn apply(&self, horizon: &Horizon, schedule: &mut Schedule) {
+        schedule.expected_cost = horizon.cost.cost_of(&schedule.times);
+        let bound = self.with_prices - self.price * schedule.times.len() as f64;
+        schedule.lower_bound = bound.clamp(0.0, schedule.expected_cost.max(0.0));
+    }
 }
 
 /// The plan in which every probe saves at least its price; `None` if the budget does not allow it.
@@ -211,6 +231,7 @@ fn at_price(
     let horizon = input.horizon(&rates(starts, ends), importance, ends);
     let grid = input.grid(starts);
     let mut best = optimal::at_price(&horizon, grid, input.price, None).ok()?;
+    let certificate = Certificate::new(&best, u32::try_from(best.times.len()).unwrap_or(u32::MAX));
     let overflow = |best: &Schedule| {
         input.holds.map(|holds| exceeds(longest(&horizon, &best.times), holds, input.dispersion))
     };
@@ -226,20 +247,19 @@ fn at_price(
     if best.times.first().is_none_or(|&first| first > latest) && latest < horizon.length() {
         best.times.retain(|&at| at - latest >= horizon.min_spacing.max(Span::from_millis(1)));
         best.times.insert(0, latest);
-        best.expected_cost = horizon.cost.cost_of(&best.times);
-        best.lower_bound = best.lower_bound.min(best.expected_cost);
     }
     let overflow = overflow(&best);
-    let mut ahead = PlannedTimes::new(best, starts, ends, overflow);
-    let allowed = input.may_be_spent(&ahead.times);
-    if let Some(&refused) = ahead.times.get(allowed) {
+    let times: Vec<Timestamp> = best.times.iter().map(|&at| starts + at).collect();
+    let allowed = input.may_be_spent(&times);
+    if let Some(&refused) = times.get(allowed) {
         // Times beyond T are planned later, with the spending up to then.
         if refused < input.allowed_from() + input.budget.per {
             return None;
         }
-        ahead.times.truncate(allowed);
+        best.times.truncate(allowed);
     }
-    (!ahead.times.is_empty()).then_some(ahead)
+    certificate.apply(&horizon, &mut best);
+    (!best.times.is_empty()).then(|| PlannedTimes::new(best, starts, ends, overflow))
 }
 
 impl PlannedTimes {

@@ -109,9 +109,79 @@ proptest! {
         for pair in ahead.times.windows(2) {
             prop_assert!(pair[1] - pair[0] >= apart);
         }
+        // The cost is that of the listed times, and no schedule with as many probes costs less than the bound.
+        let cost = Obsolescence::new(&office(), &even(), ahead.starts, ahead.ends);
+        let listed: Vec<Span> = ahead.times.iter().map(|&at| at - ahead.starts).collect();
+        let real = cost.cost_of(&listed);
+        prop_assert!((ahead.expected_cost - real).abs() <= 1e-9 * real, "{} is {real}", ahead.expected_cost);
+        prop_assert!(ahead.lower_bound <= ahead.expected_cost);
         spent.extend(&ahead.times);
         check(&spent, &budget);
-        prop_assert!(ahead.lower_bound <= ahead.expected_cost);
+    }
+
+    /// The bound is for as many probes as the plan lists, over the same span.
+    #[test]
+    fn no_schedule_of_as_many_probes_costs_less_than_the_bound(
+        probes in 2_u32..60,
+        spent in 0_usize..80,
+        apart in 10_i64..60,
+        price in prop_oneof![Just(0.0), 1e-3_f64..3.0],
+        closely in any::<bool>(),
+        holds in prop::option::of(2_u32..30),
+    ) {
+        let budget = Budget { probes, per: Span::from_days(1), min_spacing: Span::from_mins(10) };
+        let now = monday() + Span::from_days(3);
+        let spent: Vec<Timestamp> = (0..spent as i64).rev().map(|n| now - Span::from_mins(apart * n)).collect();
+        let wanted = PlanInput { price, closely, holds, phase: 0.0, ..input(now, budget, spent) };
+        let wanted = wanted.paced(&office(), &even());
+        let Some(ahead) = plan(&wanted, &office(), &even()) else { return Ok(()) };
+        let free = Horizon {
+            cost: Obsolescence::new(&office(), &even(), ahead.starts, ahead.ends),
+            probes: ahead.times.len() as u32,
+            min_spacing: budget.min_spacing,
+            closed: vec![(Span::ZERO, now - ahead.starts)],
+            allowance: vec![],
+            longest_gap: None,
+            end: HorizonEnd::Open,
+        };
+        let best = optimal::solve(&free, Grid::every(Span::from_mins(1))).unwrap();
+        prop_assert!(
+            // A coarser grid has a higher bound.
+            closely || ahead.lower_bound <= best.expected_cost * (1.0 + 1e-9) + 1e-9,
+            "{} above {}", ahead.lower_bound, best.expected_cost
+        );
+    }
+}
+
+/// A plan at a price reaches a few days ahead and is made anew after every probe. Eight weeks of it cost hardly
+/// more than one plan of all eight weeks, prices included.
+#[test]
+fn a_plan_at_a_price_loses_little_by_its_short_reach() {
+    let budget = Budget { min_spacing: Span::from_mins(1), ..plenty() };
+    for (rate, price) in [(office(), 0.3), (office(), 3.0), (Steps::constant(0.05).unwrap(), 1.0)] {
+        let weeks = Span::from_days(56);
+        let cost = Obsolescence::new(&rate, &even(), monday(), monday() + weeks);
+        let horizon = Horizon {
+            cost: cost.clone(),
+            probes: u32::MAX,
+            min_spacing: budget.min_spacing,
+            closed: vec![],
+            allowance: vec![],
+            longest_gap: None,
+            end: HorizonEnd::Open,
+        };
+        // The step to the end is no probe.
+        let best = optimal::priced_cost(&horizon, Grid::every(Span::from_mins(1)), price).unwrap() - price;
+        let mut spent = vec![monday()];
+        while let Some(&last) = spent.last().filter(|&&last| last < monday() + weeks) {
+            let lately = spent[spent.len().saturating_sub(1)..].to_vec();
+            let wanted = PlanInput { price, phase: 0.0, ..input(last, budget, lately) };
+            spent.push(plan(&wanted.paced(&rate, &even()), &rate, &even()).unwrap().times[0]);
+        }
+        let times: Vec<Span> =
+            spent[1..].iter().map(|&at| at - monday()).filter(|&at| at < weeks).collect();
+        let came = cost.cost_of(&times) + price * times.len() as f64;
+        assert!(best <= came && came <= 1.002 * best, "price {price}: {came} against {best}");
     }
 }
 
