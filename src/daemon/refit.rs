@@ -165,10 +165,9 @@ impl Refitter {
             let batch = self.batch(after, now, without_rate).await?;
             let Some(last) = batch.last() else { break };
             after = last.id;
-            // Only the policy `auto` uses predictors.
-            let planned = batch.iter().filter(|source| source.policy == Policy::Auto);
-            let update_times =
-                self.reader.update_times(&planned.map(|source| source.id).collect::<Vec<_>>()).await?;
+            // Plans of `auto` use predictors, and the tests for bursts and silence of every source.
+            let ids: Vec<SourceId> = batch.iter().map(|source| source.id).collect();
+            let update_times = self.reader.update_times(&ids).await?;
             let groups = Arc::clone(groups);
             let fit_batch = move || -> Vec<RateRecord> {
                 let fit = |source: &FitSubject| {

@@ -386,7 +386,6 @@ impl ContestTerms {
                 kind: if self.pages { SourceKind::Page } else { SourceKind::Feed },
                 holds: self.holds,
                 borrow,
-                habits: policy == Policy::Auto,
                 echoes: self.echoes,
                 ..self.watching.clone()
             },
