@@ -117,3 +117,31 @@ fn probes_are_in_proportion_to_the_root_of_the_rate() {
         assert!((9.0..11.0).contains(&ratio), "{slots} slots: {ratio}");
     }
 }
+
+/// Theorem 4 of Mahmoody, Kornaropoulos and Upfal, with the real engine: at first all sources are alike, and with
+/// time the shares of the probes converge to √π.
+#[test]
+fn the_shares_of_the_probes_converge_to_the_root_of_the_rates() {
+    let budget = Budget { probes: 1000, per: Span::from_days(1), min_spacing: Span::from_secs(1) };
+    let rates: Vec<(i64, f64)> = (1..=40).map(|id| (id, 20.0 / (id * id) as f64)).collect();
+    let roots: f64 = rates.iter().map(|&(_, rate)| rate.sqrt()).sum();
+    let known =
+        rates.iter().map(|&(id, _)| source(id, Policy::Adaptive, budget, Span::from_secs(1))).collect();
+    let params = FleetParams { probes_per_step: 1, step: Span::from_mins(1), ..FleetParams::default() };
+    let mut fleet = ByHand::new(params, 7, start(), known);
+    let days = 64;
+    let until = start() + Span::from_days(days);
+    let sent = driver::run(fleet.engine_mut(), publishing(&rates, days), start(), until);
+    // Half the sum of the differences between the shares of the probes of [t/2, t) and √π.
+    let distance = |hours: i64| {
+        let within = start() + Span::from_mins(30 * hours)..start() + Span::from_hours(hours);
+        let part: Vec<&Attempt> = sent.iter().filter(|probe| within.contains(&probe.started)).collect();
+        let off = rates.iter().map(|&(id, rate)| {
+            let share = part.iter().filter(|probe| probe.source.0 == id).count() as f64 / part.len() as f64;
+            (share - rate.sqrt() / roots).abs()
+        });
+        off.sum::<f64>() / 2.0
+    };
+    let distances = [1, 24, 24 * days].map(distance);
+    assert!(distances[0] > 0.35 && distances[1] < 0.2 && distances[2] < 0.05, "{distances:?}");
+}
