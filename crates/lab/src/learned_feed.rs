@@ -11,7 +11,7 @@ use jiff::tz::TimeZone;
 
 use tidewatch_core::engine::event::{ProbeAnswer, RuleReading};
 use tidewatch_core::model::aggregate::{Aggregate, Borrow, RateOrigin, estimate};
-use tidewatch_core::model::burst::BurstParams;
+use tidewatch_core::model::burst::{BurstChange, BurstParams};
 use tidewatch_core::model::censored;
 use tidewatch_core::model::cyclic::Rate;
 use tidewatch_core::model::habits::mixture::PredictorMix;
@@ -161,7 +161,10 @@ impl LearnedFeed {
         if let (Some(expected), Some(last), SourceKind::Feed) = (expected, last, self.watching.kind) {
             let published = there - self.items.partition_point(|&at| at <= last);
             let replaced = answered.model.became_the_rhythm.is_some();
-            let kept_out = if replaced { 0 } else { (found as i64 - learned).max(0) as usize };
+            let kept_out = match replaced {
+                true => 0,
+                false => (found as i64 - learned).max(0) as usize + self.moved_out(&answered, last),
+            };
             let holds = u32::try_from(self.watching.holds).ok().map(|holds| (holds, self.dispersion));
             let compared = Compared { answer: &answered, expected, published, kept_out, holds };
             self.is_quiet = self.calibration.count(&compared, self.is_quiet);
@@ -173,6 +176,13 @@ impl LearnedFeed {
             self.update_forecast(now);
         }
         answered
+    }
+
+    /// The updates up to the last probe that left the history because a burst was noticed now.
+    fn moved_out(&self, answered: &ProbeAnswer, last: Timestamp) -> usize {
+        let Some(BurstChange::Began(burst)) = answered.model.burst else { return 0 };
+        let entries = self.beliefs.update_times.entries();
+        entries.filter(|entry| (burst.since..=last).contains(&entry.at)).count()
     }
 
     /// The newest items. Those after the last probe are updates.

@@ -21,7 +21,7 @@
 //! This assumes the true rate and dated updates (without dates, the times within a gap are an
 //! approximation). R overshoots A by a factor that does not depend on the source, because all steady sources
 //! are identical in mean gaps. [`OVERSHOOT`] is that factor, from simulation. So κ = ε·A·OVERSHOOT yields ε
-//! false alarms per update: a smaller ε implies a smaller prior probability of bursts. Half of that is used,
+//! false alarms per update: a smaller ε implies a smaller prior probability of bursts. A part of that is used ([`CAUTION`]),
 //! because no model of a real source is exact.
 
 /// β of a burst, as multiples of the mean rate: with the rate itself, four, ten and thirty times the mean
@@ -34,9 +34,9 @@ pub const ALARM: f64 = 9.0;
 /// Ratio of the bound κ/A to the actual false alarms. Measured over 1.5 million updates: 3.0 at κ/A = 0.003,
 /// 2.8 at 0.005, 2.6 at 0.01, 2.5 at 0.05.
 pub const OVERSHOOT: f64 = 2.5;
-/// The share of ε that is used. Recorded sources deviate from every model of their rate; with 0.6 of ε they
-/// raised 2.1 ε alarms, real bursts included.
-const CAUTION: f64 = 0.5;
+/// The share of ε that is used. Recorded sources deviate from every model of their rate; with 0.2 of ε they
+/// raised 1.5 ε alarms, real bursts included.
+const CAUTION: f64 = 0.15;
 /// Largest κ/A for which [`OVERSHOOT`] applies. Beyond it bursts are not rare, the factor shrinks, and the
 /// bound itself is used.
 const RARE: f64 = 0.01;
