@@ -161,7 +161,8 @@ async fn compute<T: Send + 'static>(
 
 fn profile(Job { order, known, .. }: &Job, _: &PlanParams) -> Option<SourceProfile> {
     let (profile, per_hour) = HourlyProfile::of(&Steps::from(&known.rate), order.input.now)?;
-    Some(SourceProfile { source: order.source, profile, per_hour, updates: known.updates })
+    let KnownRate { updates, dispersion, .. } = *known;
+    Some(SourceProfile { source: order.source, profile, per_hour, updates, dispersion })
 }
 
 fn predict(Job { order, known, .. }: &Job, _: &PlanParams) -> Option<PredictedIntervals> {

@@ -64,6 +64,8 @@ pub struct Finished {
     pub observation: Option<Observation>,
     /// The updated model, if the probe was answered.
     pub beliefs: Option<BeliefsRecord>,
+    /// The stated probability, per update, of a false burst and of a false silence; 0 if the test has none.
+    pub false_alarms: f64,
     /// The rules in force.
     pub rules: Arc<RulesConfig>,
     /// The source's name, for deliveries.
@@ -108,6 +110,7 @@ impl Finished {
             validators: ValidatorsChange::Keep,
             observation: None,
             beliefs: None,
+            false_alarms: 0.0,
             rules: Arc::default(),
             name: String::new(),
             url: String::new(),
@@ -202,6 +205,7 @@ async fn run_probe(
         validators,
         observation,
         beliefs: Some(beliefs),
+        false_alarms: launch.spec.learning.bursts.stated_false_alarms(),
         rules: Arc::clone(&launch.rules),
         name: source.name.clone(),
         url: source.url[..url::Position::AfterPath].to_owned(),

@@ -1,7 +1,9 @@
 //! A finished probe as one record for the store: its outcome, its observation, and the resulting state.
 
-use crate::store::record::{HostRecord, ProbeRecord};
+use crate::store::record::{ComparedProbe, HostRecord, ProbeRecord};
 use tidewatch_core::engine::action::ProbeResult;
+use tidewatch_core::engine::note::Note;
+use tidewatch_core::model::burst::BurstChange;
 
 use super::match_records;
 use super::notes::event;
@@ -11,6 +13,7 @@ use super::probe::Finished;
 pub fn probe_record(finished: Finished, result: ProbeResult) -> ProbeRecord {
     let id = finished.attempt.source;
     let matches = match_records::records(&finished, &result.rule_effects.notices);
+    let compared = compared(&finished, &result);
     let model_update = finished.result.ok().map(|answered| answered.model).unwrap_or_default();
     let events = result.notes.iter().filter_map(|note| event(id, finished.finished, note)).collect();
     let host = result.host.map(|asks| HostRecord {
@@ -38,5 +41,24 @@ pub fn probe_record(finished: Finished, result: ProbeResult) -> ProbeRecord {
         events,
         matches,
         rules: result.rule_effects.states,
+        compared,
     }
+}
+
+/// The forecast of the probe against its answer. A first document has no updates to compare.
+fn compared(finished: &Finished, result: &ProbeResult) -> Option<ComparedProbe> {
+    let answer = finished.result.as_ref().ok().filter(|_| !result.discarded)?;
+    let first_contact = finished.observation.as_ref().is_some_and(|seen| seen.first_contact);
+    let forecast = finished.attempt.forecast.filter(|_| !first_contact)?;
+    let noted = |is: fn(&Note) -> bool| result.notes.iter().any(is);
+    Some(ComparedProbe {
+        forecast,
+        found: answer.updates,
+        overflowed: answer.gap,
+        false_alarms: finished.false_alarms,
+        burst: matches!(answer.model.burst, Some(BurstChange::Began(_) | BurstChange::Passed(_))),
+        went_quiet: noted(|note| matches!(note, Note::WentQuiet { .. })),
+        quiet_ended: noted(|note| matches!(note, Note::SpokeAgain)),
+        rules: result.rule_effects.found,
+    })
 }

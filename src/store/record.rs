@@ -5,9 +5,10 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use tidewatch_core::engine::action::Attempt;
-use tidewatch_core::engine::profile_rule_registry::RuleState;
+use tidewatch_core::engine::profile_rule_registry::{RuleOutcomes, RuleState};
 use tidewatch_core::engine::source_memory::SourceMemory;
 use tidewatch_core::model::burst::{BurstChange, BurstEvidence};
+use tidewatch_core::model::probe_forecast::ProbeForecast;
 use tidewatch_core::observe::Observation;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
@@ -99,6 +100,29 @@ pub struct ProbeRecord {
     pub matches: Vec<MatchRecord>,
     /// Changed states of rules.
     pub rules: Vec<RuleState>,
+    /// The forecast of the probe against its answer, if there are both.
+    pub compared: Option<ComparedProbe>,
+}
+
+/// What was stated on a probe before its answer, and what came of it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ComparedProbe {
+    /// The forecast that was stored with the start.
+    pub forecast: ProbeForecast,
+    /// Updates found, without edits.
+    pub found: u32,
+    /// No item of the answer before was left.
+    pub overflowed: bool,
+    /// The stated probability, per update, of a false burst and of a false silence; 0 if the test has none.
+    pub false_alarms: f64,
+    /// A burst was called.
+    pub burst: bool,
+    /// A silence was called.
+    pub went_quiet: bool,
+    /// An update ended a silence that was called.
+    pub quiet_ended: bool,
+    /// Updates that rules waited for.
+    pub rules: RuleOutcomes,
 }
 
 /// The matches of one rule in one probe.

@@ -1,6 +1,6 @@
 //! Deletes old rows in small parts, so that no transaction is long.
 //!
-//! Deletes probes, plans, slot statistics, answered requests and completed deliveries. Updates, gaps and
+//! Deletes probes, predictions, plans, slot statistics, answered requests and completed deliveries. Updates, gaps and
 //! events stay, and so do queued and failed deliveries.
 
 use sqlx::SqliteConnection;
@@ -58,6 +58,15 @@ pub(super) async fn delete_batch(
     .execute(&mut *connection)
     .await?;
     more |= deliveries.rows_affected() >= ROWS_AT_A_TIME.unsigned_abs();
+    let predictions = sqlx::query(
+        "DELETE FROM predictions WHERE (day, source_id) IN (
+             SELECT day, source_id FROM predictions WHERE day < ? ORDER BY day LIMIT ?)",
+    )
+    .bind(before.as_millis())
+    .bind(ROWS_AT_A_TIME)
+    .execute(&mut *connection)
+    .await?;
+    more |= predictions.rows_affected() >= ROWS_AT_A_TIME.unsigned_abs();
     sqlx::query("DELETE FROM requests WHERE answer IS NOT NULL AND asked_at < ?")
         .bind(before.as_millis())
         .execute(&mut *connection)

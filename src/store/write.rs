@@ -28,12 +28,25 @@ pub(super) async fn started(connection: &mut SqliteConnection, attempts: &[Attem
     let rows: Vec<Value> = attempts
         .iter()
         .map(|f| {
-            json!([f.source.0, f.due.as_millis(), f.started.as_millis(), f.policy.name(), f.reason.name()])
+            let forecast = f.forecast.as_ref();
+            json!([
+                f.source.0,
+                f.due.as_millis(),
+                f.started.as_millis(),
+                f.policy.name(),
+                f.reason.name(),
+                forecast.map(|forecast| f64::from(forecast.updates)),
+                forecast.map(|forecast| f64::from(forecast.dispersion)),
+                forecast.and_then(|forecast| forecast.overflow).map(f64::from)
+            ])
         })
         .collect();
     sqlx::query(
-        "INSERT OR REPLACE INTO flights (source_id, due_at, started_at, policy, reason)
-         SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4 FROM json_each(?)",
+        "INSERT OR REPLACE INTO flights (source_id, due_at, started_at, policy, reason, expected, dispersion,
+                                         overflow)
+         SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
+                value ->> 7
+         FROM json_each(?)",
     )
     .bind(Value::from(rows).to_string())
     .execute(connection)

@@ -24,7 +24,7 @@ use super::record::{DeliveryRecord, EventRecord, ProbeRecord, RateRecord, Robots
 use super::retention;
 use super::rhythm;
 use super::sync::{Listed, Synced};
-use super::{StoreError, events, fleet_prices, outbox, plans, rules, sync, write};
+use super::{StoreError, events, fleet_prices, outbox, plans, predictions, rules, sync, write};
 
 /// A write to the store.
 #[derive(Debug)]
@@ -265,5 +265,10 @@ async fn write_all(
             Write::Flush(_) => {}
         }
     }
+    let ended = batch.iter().filter_map(|item| match item {
+        Write::Ended(record) => Some(&**record),
+        _ => None,
+    });
+    predictions::count(connection, ended).await?;
     Ok((synced, more_to_prune))
 }

@@ -180,6 +180,7 @@ impl SimulatedWorld for Publishers {
             profile,
             per_hour,
             updates: 50,
+            dispersion: 1.0,
         });
         let origin = RateOrigin::Individual;
         let known = KnownRhythm { rate, origin, updates: 50, dispersion: 1.0, foresight: None };

@@ -226,7 +226,7 @@ impl Fixture {
         let now = self.clock.now();
         let (policy, reason) = (Policy::Uniform, Reason::Policy);
         let record = ProbeRecord {
-            attempt: Attempt { source: self.source, due: now, started: now, policy, reason },
+            attempt: Attempt { source: self.source, due: now, started: now, policy, reason, forecast: None },
             finished: now,
             outcome: ProbeOutcome::Updated,
             http_status: Some(200),
@@ -244,6 +244,7 @@ impl Fixture {
             events: Vec::new(),
             matches: titles.iter().map(matched).collect(),
             rules: Vec::new(),
+            compared: None,
         };
         self.write(Write::Ended(Box::new(record))).await;
         self.wake.notify_one();

@@ -55,6 +55,7 @@ fn attempt(id: SourceId, secs: i64) -> Attempt {
         started: at(secs),
         policy: Policy::Uniform,
         reason: Reason::Constraint(Constraint::MaxAge),
+        forecast: None,
     }
 }
 
@@ -86,6 +87,7 @@ fn probe_record(id: SourceId, secs: i64) -> ProbeRecord {
         events: Vec::new(),
         matches: Vec::new(),
         rules: Vec::new(),
+        compared: None,
     }
 }
 

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
+use crate::model::probe_forecast::ProbeForecast;
 use crate::planning::build::PlanOrder;
 use crate::planning::plan_input::PlannedTimes;
 use crate::planning::policy::Policy;
@@ -98,7 +99,7 @@ pub enum Persist {
 }
 
 /// A probe about to be sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Attempt {
     /// The source.
     pub source: SourceId,
@@ -110,6 +111,8 @@ pub struct Attempt {
     pub policy: Policy,
     /// The reason for its due time.
     pub reason: Reason,
+    /// What it is expected to find, if the source has a well-founded rate.
+    pub forecast: Option<ProbeForecast>,
 }
 
 /// The result of a probe that ended.

@@ -155,6 +155,8 @@ impl Source {
         burst_state.count(updates, learned.on.is_some() || learned.burst.is_some());
         if learned.became_the_rhythm.is_some() {
             burst_state.in_bursts = 0;
+            // The fitted rate is from before the change.
+            self.level = None;
         }
         let news = learned.newest > burst_state.newest;
         burst_state.newest = learned.newest.or(burst_state.newest);

@@ -87,6 +87,7 @@ impl Engine {
             urgency: Urgency::Usual,
             ready_at: now,
             profile: None,
+            level: None,
             price: self.prices.of(known.terms.price),
             demand: None,
             terms: known.terms,
@@ -263,7 +264,8 @@ impl Source {
             ..SourceMemory::default()
         };
         self.memory.state = self.state_when_well();
-        (self.redirect_host, self.urgency, self.profile) = (None, Urgency::Usual, None);
+        (self.redirect_host, self.urgency) = (None, Urgency::Usual);
+        (self.profile, self.level) = (None, None);
         self.early_at = None;
         self.plan.begin_any_time();
         if let Some(probe) = self.probe_mut() {

@@ -176,6 +176,8 @@ pub struct SourceProfile {
     pub per_hour: f64,
     /// How many updates it is estimated from.
     pub updates: u32,
+    /// Variance over mean of its counts, at least 1.
+    pub dispersion: f64,
 }
 
 /// Intervals with predicted updates that rules wait for.

@@ -145,7 +145,8 @@ impl Engine {
             let memory = &source.memory;
             let due = memory.due.at().max(self.hosts.paused_until(host)).map_or(now, |due| due.min(now));
             let (policy, reason) = (memory.burst.asked_by, memory.reason);
-            let attempt = Attempt { source: id, due, started: now, policy, reason };
+            let forecast = source.forecast(now);
+            let attempt = Attempt { source: id, due, started: now, policy, reason, forecast };
             let probe = InProgress { attempt, hosts: (host, also), moved: false, deliver: false };
             source.begin(probe);
             self.reservations

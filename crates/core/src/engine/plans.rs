@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 use crate::model::change_point_rate::ChangePointRate;
 use crate::model::drift::Drift;
+use crate::model::probe_forecast::FittedLevel;
+use crate::model::source_model::WELL_FOUNDED;
 use crate::planning::budget::Budget;
 use crate::planning::build::{PlanOrder, PredictionOrder};
 use crate::planning::plan::Plan;
@@ -123,8 +125,11 @@ impl Engine {
         self.persist_due(&moved, actions);
     }
 
-    fn take_profile(&mut self, SourceProfile { source, profile, per_hour, updates }: SourceProfile) {
+    fn take_profile(&mut self, profile: SourceProfile) {
+        let SourceProfile { source, profile, per_hour, updates, dispersion } = profile;
         if let Some(source) = self.sources.get_mut(&source) {
+            let level = FittedLevel { per_hour: per_hour as f32, dispersion: dispersion as f32 };
+            source.level = Some(level).filter(|_| updates >= WELL_FOUNDED);
             source.memory.root_rate = (per_hour.sqrt() * profile.mean_root()) as f32;
             source.profile = Some(Box::new(profile));
             source.recount_demand(&mut self.prices);

@@ -99,7 +99,7 @@ pub struct AnsweredProbe {
 }
 
 /// The effects of a probe on rules.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RuleEffects {
     /// Matches.
     pub notices: Vec<RuleMatch>,
@@ -107,6 +107,39 @@ pub struct RuleEffects {
     pub states: Vec<RuleState>,
     /// Rules that became executable, and until when.
     pub triggered: Vec<(RuleId, Timestamp)>,
+    /// Updates that rules waited for.
+    pub found: RuleOutcomes,
+}
+
+/// The X-th updates with known times that rules waited for at their own sources, and how many of them a probe
+/// found within their lifetime. An update of unknown time cannot be judged.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct RuleOutcomes {
+    /// Number of updates.
+    pub updates: u32,
+    /// The sum of the confidences of their rules: how many were to be found in time.
+    pub confidence: f64,
+    /// How many were found in time.
+    pub in_time: u32,
+}
+
+impl RuleOutcomes {
+    /// Counts the X-th ones of these updates, after `counted` earlier ones. They were found by a probe that
+    /// `started` then.
+    fn count(&mut self, terms: &RuleTerms, counted: u32, counts: &[Timestamp], started: Timestamp) {
+        let every = terms.every.max(1) as usize;
+        let nth = |&(index, _): &(usize, &Timestamp)| (counted as usize + index + 1).is_multiple_of(every);
+        // An update without a date has the time of the answer.
+        for (index, &at) in counts.iter().enumerate().filter(nth).filter(|(_, at)| **at < started) {
+            let in_time = match terms.life {
+                Lifetime::Window(span) => started <= at + span,
+                Lifetime::Overwrite => index + 1 == counts.len(),
+            };
+            self.updates += 1;
+            self.confidence += terms.confidence;
+            self.in_time += u32::from(in_time);
+        }
+    }
 }
 
 impl RuleRegistry {
@@ -228,6 +261,10 @@ impl RuleRegistry {
             let parts = self.parts(probe.source);
             let Some(&part) = parts.iter().find(|part| part.rule == rule) else { continue };
             let whose = terms.own.then_some(probe.source);
+            if terms.own && part.asked && part.triggers {
+                let before = self.counted(rule, probe.source);
+                follows.found.count(&terms, before, counts, probe.started);
+            }
             let reached = if part.triggers { self.count(rule, whose, &terms, counts) } else { None };
             if let Some(occurred) = reached.filter(|_| !terms.own) {
                 let until = match terms.life {
@@ -311,6 +348,28 @@ mod tests {
 
     fn part(asked: bool, triggers: bool) -> Box<[RulePart]> {
         Box::new([RulePart { rule: RuleId(0), asked, triggers }])
+    }
+
+    #[test]
+    fn updates_found_within_their_lifetime_are_counted() {
+        let parts = BTreeMap::from([(SourceId(1), part(true, true))]);
+        let found = |terms: Arc<RuleTerms>, started: i64, counts: &[i64]| {
+            let mut registry = RuleRegistry::new(rules(terms, parts.clone()));
+            // One update was counted before.
+            registry.apply_matches(answered(1, 10), &matches(&[], &[5]), |_| false);
+            let found = registry.apply_matches(answered(1, started), &matches(&[], counts), |_| false).found;
+            (found.updates, found.in_time, (found.confidence * 10.0).round() as u32)
+        };
+        assert_eq!(found(terms(true, 1), 150, &[20, 60, 149]), (3, 2, 27), "a window of 100 seconds");
+        assert_eq!(found(terms(true, 3), 150, &[20, 40, 140]), (1, 0, 9), "the third is at 40");
+        assert_eq!(found(terms(true, 1), 150, &[150]), (0, 0, 0), "of unknown time");
+        assert_eq!(found(terms(false, 1), 150, &[140]), (0, 0, 0), "waits for other sources");
+        let overwritten = |every| {
+            let life = Lifetime::Overwrite;
+            Arc::new(RuleTerms { life, ..RuleTerms::clone(&terms(true, every)) })
+        };
+        assert_eq!(found(overwritten(1), 150, &[20, 60]), (2, 1, 18));
+        assert_eq!(found(overwritten(2), 9000, &[20]), (1, 1, 9));
     }
 
     #[test]

@@ -5,7 +5,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::model::burst::excess::Excess;
-use crate::model::hourly_profile::HourlyProfile;
+use crate::model::hourly_profile::{self, HourlyProfile};
+use crate::model::probe_forecast::{FittedLevel, ProbeForecast};
 use crate::planning::budget::Spent;
 use crate::planning::next_probe::{self, Knowledge};
 use crate::planning::plan::Revision;
@@ -48,6 +49,8 @@ pub(super) struct Source {
     pub ready_at: Timestamp,
     /// Its hourly profile, if known.
     pub profile: Option<Box<HourlyProfile>>,
+    /// The level of its fitted rate, if that has enough updates.
+    pub level: Option<FittedLevel>,
     pub terms: Terms,
     /// The price that its next probe goes by.
     pub price: PriceInForce,
@@ -107,6 +110,13 @@ impl Source {
         let blind =
             self.pending_intervals.as_ref().is_some_and(|pending| pending.own && !pending.is_predicted);
         if self.terms.policy == Policy::Profile && !blind { UNASKED_GAP } else { Span::ZERO }
+    }
+
+    /// What a probe that starts now is expected to find; `None` before an answer and without a rate.
+    pub fn forecast(&self, now: Timestamp) -> Option<ProbeForecast> {
+        let (level, last) = (self.level?, self.memory.last_success.filter(|&last| last < now)?);
+        let hours = hourly_profile::hours(self.profile.as_deref(), last, now);
+        Some(level.forecast(hours, self.memory.holds))
     }
 
     fn is_known(&self) -> bool {

@@ -6,7 +6,7 @@ use super::action::Attempt;
 use super::hosts::HostIx;
 
 /// The event that a source waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub(super) enum Condition {
     /// None: no probe is due until one is requested.
     #[default]
@@ -36,7 +36,7 @@ pub(super) enum SlotClass {
 pub(super) type ProbeHosts = (HostIx, Option<HostIx>);
 
 /// A probe from its start until its end is committed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct InProgress {
     pub attempt: Attempt,
     /// Busy until the probe ends.
@@ -69,7 +69,7 @@ impl Condition {
 
 /// What a source waits for. Its condition changes only when the source enters or leaves a queue, or its probe
 /// begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct WaitState(Condition);
 
 impl WaitState {

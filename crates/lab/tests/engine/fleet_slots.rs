@@ -300,7 +300,7 @@ fn the_current_hour_counts() {
     let profiles = (0..100).map(|id| {
         let rate = if id < 50 { &day } else { &night };
         let (profile, per_hour) = HourlyProfile::of(rate, start()).unwrap();
-        SourceProfile { source: SourceId(id), profile, per_hour, updates: 200 }
+        SourceProfile { source: SourceId(id), profile, per_hour, updates: 200, dispersion: 1.0 }
     });
     let profiles = profiles.collect();
     fleet.deliver(start(), EngineEvent::PlansReady(PlansReady { profiles, ..PlansReady::default() }));

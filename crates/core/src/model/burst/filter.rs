@@ -21,8 +21,8 @@
 //! This assumes the true rate and dated updates (without dates, the times within a gap are an
 //! approximation). R overshoots A by a factor that does not depend on the source, because all steady sources
 //! are identical in mean gaps. [`OVERSHOOT`] is that factor, from simulation. So κ = ε·A·OVERSHOOT yields ε
-//! false alarms per update: a smaller ε implies a smaller prior probability of bursts. A part of that is used ([`CAUTION`]),
-//! because no model of a real source is exact.
+//! false alarms per update: a smaller ε implies a smaller prior probability of bursts. A part of that is
+//! used, `CAUTION`, because no model of a real source is exact.
 
 /// β of a burst, as multiples of the mean rate: with the rate itself, four, ten and thirty times the mean
 /// rate.

@@ -65,6 +65,14 @@ pub struct BurstParams {
     pub false_alarms: f64,
 }
 
+impl BurstParams {
+    /// ε, the stated probability of a false burst and of a false silence per update; 0 for the ratio test, which
+    /// states none.
+    pub fn stated_false_alarms(&self) -> f64 {
+        if self.test == Test::Ratio { 0.0 } else { self.false_alarms }
+    }
+}
+
 impl Default for BurstParams {
     fn default() -> Self {
         Self { test: Test::default(), window: Span::from_hours(1), threshold: 2.0, false_alarms: 0.001 }
