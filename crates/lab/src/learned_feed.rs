@@ -160,14 +160,17 @@ impl LearnedFeed {
         };
         if let (Some(expected), Some(last), SourceKind::Feed) = (expected, last, self.watching.kind) {
             let published = there - self.items.partition_point(|&at| at <= last);
-            let replaced = answered.model.became_the_rhythm.is_some();
+            let replaced = answered.model.became_the_rhythm.is_some() || answered.model.rhythm.is_some();
             let kept_out = if replaced { 0 } else { (found as i64 - learned).max(0) as usize };
             let holds = u32::try_from(self.watching.holds).ok().map(|holds| (holds, self.dispersion));
             let compared = Compared { answer: &answered, expected, published, kept_out, holds };
             self.is_quiet = self.calibration.count(&compared, self.is_quiet);
         }
         (self.last, self.newest) = (Some(now), answered.model.newest);
-        if answered.model.became_the_rhythm.is_some() {
+        if let Some(change) = answered.model.rhythm {
+            self.gaps.retain(|&(from, ..)| from >= change.since);
+        }
+        if answered.model.became_the_rhythm.is_some() || answered.model.rhythm.is_some() {
             self.refit(now, None);
         } else if found > 0 {
             self.update_forecast(now);
