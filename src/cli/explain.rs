@@ -156,7 +156,8 @@ impl Case {
         let slot = reasons::slot(&self.burst_state, reason, now - due.at().unwrap_or(now), params)
             .map(|line| vec![line]);
         let burst = self.burst.map(|burst| reasons::burst(burst, &inputs, zone));
-        let quiet = reasons::quiet(&self.burst_state, self.overdue, zone).map(|line| vec![line]);
+        let priced = price > 0.0 && self.policy.has_price();
+        let quiet = reasons::quiet(&self.burst_state, self.overdue, priced, zone).map(|line| vec![line]);
         let reserve = reasons::reserve(&inputs).map(|line| vec![line]);
         let plan = self.plan.as_ref();
         let plan = plan.map(|plan| reasons::plan(plan, self.policy, self.holds, zone, now));

@@ -167,15 +167,22 @@ pub fn reserve(inputs: &BurstInputs<'_>) -> Option<String> {
     })
 }
 
-/// A quiet period. `expected` is the number of updates expected since the last one, if known.
-pub fn quiet(burst_state: &BurstState, expected: Option<f64>, zone: &TimeZone) -> Option<String> {
+/// A quiet period. `expected` is the number of updates expected since the last one, if known; `priced` is
+/// whether a price decides on the source's probes.
+pub fn quiet(
+    burst_state: &BurstState,
+    expected: Option<f64>,
+    priced: bool,
+    zone: &TimeZone,
+) -> Option<String> {
     let since = burst_state.quiet_since?.iso_in(zone);
     let none = match burst_state.newest {
         Some(newest) => format!("no update since {}", newest.iso_in(zone)),
         None => "no update".to_owned(),
     };
     let expected = expected.map_or_else(String::new, |count| format!(", {} expected", short(count)));
-    Some(format!("since {since}: {none}{expected}"))
+    let probed = if priced { "; probed less until it updates" } else { "" };
+    Some(format!("since {since}: {none}{expected}{probed}"))
 }
 
 fn ahead(plan: &PlanRow, now: Timestamp) -> impl Iterator<Item = Timestamp> {
@@ -446,18 +453,19 @@ mod tests {
             "9 of 9 reserve probes left; plans keep 7 free, because 44 % of the last updates came in bursts"
         );
         assert_eq!(reserve(&inputs(&burst_state, 0)), None, "plans use the whole budget");
-        assert_eq!(quiet(&burst_state, None, &TimeZone::UTC), None);
+        assert_eq!(quiet(&burst_state, None, true, &TimeZone::UTC), None);
         burst_state.quiet_since = Some(noon());
         assert!(
-            quiet(&burst_state, None, &TimeZone::UTC).is_some_and(|line| line.ends_with(": no update"))
+            quiet(&burst_state, None, false, &TimeZone::UTC)
+                .is_some_and(|line| line.ends_with(": no update"))
         );
         burst_state.newest = Some(noon() - Span::from_days(3));
-        let line = quiet(&burst_state, Some(9.21), &TimeZone::UTC).expect("something");
+        let line = quiet(&burst_state, Some(9.21), true, &TimeZone::UTC).expect("something");
         assert!(
             line.starts_with("since 2026-11-16 12:00")
                 && line.contains(": no update since 2026-11-13 12:00"),
             "{line}"
         );
-        assert!(line.ends_with(", 9.2 expected"), "{line}");
+        assert!(line.ends_with(", 9.2 expected; probed less until it updates"), "{line}");
     }
 }

@@ -31,6 +31,7 @@ pub fn event(id: SourceId, at: Timestamp, note: &Note) -> Option<EventRecord> {
             Some(id),
             Some("the burst lasted a whole cycle and is now the usual rate".to_owned()),
         ),
+        Note::RhythmRelearned(change) => ("rhythm_changed", Some(id), Some(change.to_string())),
         Note::PolicySwitched { from, to, why } => {
             ("policy_switched", Some(id), Some(format!("{} -> {}: {why}", from.name(), to.name())))
         }
@@ -80,6 +81,9 @@ pub fn log_note(source: &str, note: &Note) {
         }
         Note::RhythmChanged => {
             tracing::info!(source, "the update rate has changed for good; it is learned again");
+        }
+        Note::RhythmRelearned(change) => {
+            tracing::info!(source, "{change}; the rate is learned again");
         }
         Note::PolicySwitched { from, to, why } => {
             tracing::info!(source, from = from.name(), to = to.name(), "{why}");

@@ -218,7 +218,7 @@ async fn run_probe(
         let (kind, last) = (source.kind, inputs.seen.last_success);
         let probed = ProbedUpdates { kind, last, now: attempt.started, seen: None, except: None };
         answered.model = model.learn(&probed, answer.modified_at);
-        let beliefs = model.record(answered.model.became_the_rhythm);
+        let beliefs = model.record(&answered.model);
         answered.rules =
             has_rules.then(|| Box::new(RuleReading { matches: Vec::new(), found: 0, expected }));
         return Ok(done(ProbeOutcome::NotModified, answered, validators, None, beliefs));
@@ -353,7 +353,7 @@ async fn read(
         let (kind, last) = (source.kind, seen.last_success);
         let probed = ProbedUpdates { kind, last, now: started, seen: Some(&observation), except: None };
         let model_update = model.learn(&probed, modified_at);
-        let beliefs = model.record(model_update.became_the_rhythm);
+        let beliefs = model.record(&model_update);
         let matches = rule_checks::matches(&rules, &source, &mut observation);
         Ok(Read { observation, model_update, beliefs, matches })
     });

@@ -242,6 +242,7 @@ impl Refitter {
         let during = |from: Timestamp, until: Timestamp, burst: &BurstSpan| {
             !burst.for_good && burst.began < until && burst.ended.is_none_or(|ended| from < ended)
         };
+        let since = self.reader.rhythm_since(id).await?.map_or(since, |changed| changed.max(since));
         let gaps = probes.windows(2).map(|pair| (pair[0].0, pair[1].0, pair[1].1));
         let calm = |&(from, until, _): &ProbeGap| {
             from >= since && !bursts.iter().any(|burst| during(from, until, burst))

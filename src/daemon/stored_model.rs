@@ -12,6 +12,7 @@ use tidewatch_core::model::burst::detector::BurstDetector;
 use tidewatch_core::model::habits::mixture::PredictorMix;
 use tidewatch_core::model::habits::update_times::UpdateTimes;
 use tidewatch_core::model::learn::ProbedUpdates;
+use tidewatch_core::model::rhythm_change::RhythmTest;
 use tidewatch_core::model::source_model::{
     ModelUpdate, PostBurstEvidence, PriorKnowledge, SourceModel, learn_from_probe,
 };
@@ -38,9 +39,11 @@ impl StoredModel {
         let watch = inputs.watch.as_deref().and_then(BurstDetector::from_bytes).unwrap_or_default();
         let update_times =
             inputs.update_times.as_deref().and_then(UpdateTimes::from_bytes).unwrap_or_default();
+        let rhythm_test =
+            inputs.rhythm_test.as_deref().and_then(RhythmTest::from_bytes).unwrap_or_default();
         Self {
             learning: Arc::clone(learning),
-            beliefs: SourceModel { history, watch, post_burst, update_times },
+            beliefs: SourceModel { history, watch, post_burst, update_times, rhythm_test },
             rate: inputs.rate.clone(),
             habits: inputs.habits.as_deref().and_then(PredictorMix::from_bytes),
             // Not after now: the clock may have been set back.
@@ -58,15 +61,17 @@ impl StoredModel {
         learn_from_probe(&mut self.beliefs, probed, &prior, modified)
     }
 
-    /// Encodes the model for the store. `changed` is the start of a new rhythm, if this probe found one.
-    pub fn record(&self, changed: Option<Timestamp>) -> BeliefsRecord {
-        let SourceModel { history, watch, post_burst, update_times } = &self.beliefs;
+    /// Encodes the model for the store, after the probe that gave this update.
+    pub fn record(&self, update: &ModelUpdate) -> BeliefsRecord {
+        let SourceModel { history, watch, post_burst, update_times, rhythm_test } = &self.beliefs;
         BeliefsRecord {
             history: history.to_bytes(),
             watch: (*watch != BurstDetector::default()).then(|| watch.to_bytes()),
             post_burst: post_burst.as_ref().map(PostBurstEvidence::to_bytes),
             update_times: (*update_times != UpdateTimes::default()).then(|| update_times.to_bytes()),
-            changed,
+            rhythm_test: (*rhythm_test != RhythmTest::default()).then(|| rhythm_test.to_bytes()),
+            burst_became_rhythm: update.became_the_rhythm,
+            relearned_since: update.rhythm.map(|change| change.since),
         }
     }
 }
@@ -103,13 +108,14 @@ mod tests {
             except: None,
         };
         let model_update = model.learn(&probed, None);
-        let BeliefsRecord { history, watch, post_burst, update_times, .. } =
-            model.record(model_update.became_the_rhythm);
+        let BeliefsRecord { history, watch, post_burst, update_times, rhythm_test, .. } =
+            model.record(&model_update);
         ProbeInputs {
             history: Some(history),
             watch,
             post_burst,
             update_times,
+            rhythm_test,
             newest: model_update.newest,
             ..ProbeInputs::default()
         }

@@ -43,6 +43,8 @@ pub struct ProbeInputs {
     pub update_times: Option<Vec<u8>>,
     /// Weights of the predictors, see `model::habits`.
     pub habits: Option<Vec<u8>>,
+    /// State of the test for changes of rhythm.
+    pub rhythm_test: Option<Vec<u8>>,
     /// The fitted rate.
     pub rate: Option<KnownRate>,
     /// Time of the latest known update.
@@ -107,7 +109,8 @@ impl Reader {
         let mut connection = self.pool.acquire().await?;
         let row = sqlx::query(
             "SELECT CAST(etag AS BLOB), CAST(last_modified AS BLOB), validators_url, last_look_at,
-                    page_fingerprint, moved, bytes, watch, aside, newest_at, diary, habits
+                    page_fingerprint, moved, bytes, watch, aside, newest_at, diary, habits,
+                    rhythm_test
              FROM sources LEFT JOIN histories ON source_id = id WHERE id = ?",
         )
         .bind(id.0)
@@ -123,6 +126,7 @@ impl Reader {
             newest: row.get::<Option<i64>, _>(9).map(Timestamp::from_millis),
             update_times: row.get(10),
             habits: row.get(11),
+            rhythm_test: row.get(12),
             rate,
             seen: StoredView {
                 last_success: row.get::<Option<i64>, _>(3).map(Timestamp::from_millis),

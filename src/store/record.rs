@@ -155,8 +155,12 @@ pub struct BeliefsRecord {
     pub post_burst: Option<Vec<u8>>,
     /// Update times, see `model::habits::update_times`; `None` if empty.
     pub update_times: Option<Vec<u8>>,
-    /// Start of a new rhythm; earlier rates become invalid.
-    pub changed: Option<Timestamp>,
+    /// State of the test for changes of rhythm; see `model::rhythm_change`.
+    pub rhythm_test: Option<Vec<u8>>,
+    /// Start of the bursts that became the rhythm with this probe; earlier rates become invalid.
+    pub burst_became_rhythm: Option<Timestamp>,
+    /// Start of a lower level or other hours that this probe found; earlier rates become invalid.
+    pub relearned_since: Option<Timestamp>,
 }
 
 /// The limits that a host group has sent.

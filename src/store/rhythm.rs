@@ -52,11 +52,12 @@ pub(super) async fn write_model(
     now: Timestamp,
 ) -> Result {
     sqlx::query(
-        "INSERT INTO histories (source_id, bytes, watch, aside, changed_at, diary)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+        "INSERT INTO histories (source_id, bytes, watch, aside, changed_at, diary, rhythm_test, rhythm_since)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
          ON CONFLICT (source_id) DO UPDATE
          SET bytes = excluded.bytes, watch = excluded.watch, aside = excluded.aside,
              changed_at = coalesce(excluded.changed_at, changed_at), diary = excluded.diary,
+             rhythm_test = excluded.rhythm_test, rhythm_since = coalesce(excluded.rhythm_since, rhythm_since),
              habits = CASE WHEN excluded.diary IS NOT NULL THEN habits END,
              weighed_at = CASE WHEN excluded.diary IS diary THEN weighed_at END",
     )
@@ -64,8 +65,10 @@ pub(super) async fn write_model(
     .bind(&beliefs.history)
     .bind(&beliefs.watch)
     .bind(&beliefs.post_burst)
-    .bind(beliefs.changed.map(|_| now.as_millis()))
+    .bind(beliefs.burst_became_rhythm.or(beliefs.relearned_since).map(|_| now.as_millis()))
     .bind(&beliefs.update_times)
+    .bind(&beliefs.rhythm_test)
+    .bind(beliefs.relearned_since.map(Timestamp::as_millis))
     .execute(connection)
     .await?;
     Ok(())
@@ -90,7 +93,7 @@ pub(super) async fn bursts(connection: &mut SqliteConnection, id: i64, record: &
             None => {}
         },
     }
-    if let Some(since) = record.beliefs.as_ref().and_then(|beliefs| beliefs.changed) {
+    if let Some(since) = record.beliefs.as_ref().and_then(|beliefs| beliefs.burst_became_rhythm) {
         sqlx::query("UPDATE bursts SET for_good = 1 WHERE source_id = ? AND ended_at >= ?")
             .bind(id)
             .bind(since.as_millis())
@@ -273,6 +276,13 @@ impl Reader {
                      ORDER BY id DESC LIMIT 1";
         let row = sqlx::query(query).bind(id.0).fetch_optional(self.pool()).await?;
         Ok(row.map(|row| (Timestamp::from_millis(row.get(0)), row.get(1), row.get(2))))
+    }
+
+    /// The start of the present rhythm, if a lower level or other hours were found.
+    pub async fn rhythm_since(&self, id: SourceId) -> std::result::Result<Option<Timestamp>, StoreError> {
+        let query = "SELECT rhythm_since FROM histories WHERE source_id = ?";
+        let row = sqlx::query(query).bind(id.0).fetch_optional(self.pool()).await?;
+        Ok(row.and_then(|row| row.get::<Option<i64>, _>(0)).map(Timestamp::from_millis))
     }
 
     /// The bursts of a source, ordered by start.

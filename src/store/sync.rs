@@ -344,7 +344,7 @@ async fn change(
     .execute(&mut *connection)
     .await?;
     sqlx::query(
-        "UPDATE histories SET watch = NULL, aside = NULL WHERE source_id IN (
+        "UPDATE histories SET watch = NULL, aside = NULL, rhythm_test = NULL WHERE source_id IN (
              SELECT new.value ->> 0 FROM json_each(?) AS new WHERE new.value ->> 5)",
     )
     .bind(&rows)

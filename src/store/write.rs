@@ -283,10 +283,13 @@ pub(super) async fn shift(connection: &mut SqliteConnection, by: Span, since: Ti
         .bind(by.as_millis())
         .execute(&mut *connection)
         .await?;
-    sqlx::query("UPDATE histories SET changed_at = changed_at + ?1, weighed_at = weighed_at + ?1")
-        .bind(by.as_millis())
-        .execute(&mut *connection)
-        .await?;
+    sqlx::query(
+        "UPDATE histories SET changed_at = changed_at + ?1, weighed_at = weighed_at + ?1,
+             rhythm_since = rhythm_since + ?1",
+    )
+    .bind(by.as_millis())
+    .execute(&mut *connection)
+    .await?;
     sqlx::query("UPDATE flights SET due_at = due_at + ?1, started_at = started_at + ?1")
         .bind(by.as_millis())
         .execute(&mut *connection)

@@ -160,7 +160,7 @@ impl LearnedFeed {
         };
         if let (Some(expected), Some(last), SourceKind::Feed) = (expected, last, self.watching.kind) {
             let published = there - self.items.partition_point(|&at| at <= last);
-            let replaced = answered.model.became_the_rhythm.is_some();
+            let replaced = answered.model.became_the_rhythm.is_some() || answered.model.rhythm.is_some();
             let kept_out = match replaced {
                 true => 0,
                 false => (found as i64 - learned).max(0) as usize + self.moved_out(&answered, last),
@@ -170,7 +170,10 @@ impl LearnedFeed {
             self.is_quiet = self.calibration.count(&compared, self.is_quiet);
         }
         (self.last, self.newest) = (Some(now), answered.model.newest);
-        if answered.model.became_the_rhythm.is_some() {
+        if let Some(change) = answered.model.rhythm {
+            self.gaps.retain(|&(from, ..)| from >= change.since);
+        }
+        if answered.model.became_the_rhythm.is_some() || answered.model.rhythm.is_some() {
             self.refit(now, None);
         } else if found > 0 {
             self.update_forecast(now);

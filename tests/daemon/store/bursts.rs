@@ -62,7 +62,7 @@ async fn a_burst_grows_ends_and_is_reviewed() {
 }
 
 fn changed_since(secs: i64) -> BeliefsRecord {
-    BeliefsRecord { changed: Some(at(secs)), ..believed(&[1]) }
+    BeliefsRecord { burst_became_rhythm: Some(at(secs)), ..believed(&[1]) }
 }
 
 fn rate(source: SourceId, fitted: i64) -> Write {
@@ -109,6 +109,31 @@ async fn a_permanent_change_voids_the_rate_and_is_recorded() {
     assert_eq!(reader.rates(&[a]).await.unwrap().len(), 1);
     assert_eq!(reader.probe_inputs(a).await.unwrap().rate.unwrap().updates, 30);
     assert!(reader.histories(SourceId(0), 9, true).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_lower_level_voids_the_rate_and_leaves_bursts_as_they_are() {
+    let store = Store::new().await;
+    let a = store.id("a");
+    let write = |record: ProbeRecord| store.write(Write::Ended(Box::new(record)));
+    let tested = BeliefsRecord { rhythm_test: Some(vec![1, 2]), ..believed(&[1]) };
+    write(ProbeRecord { beliefs: Some(tested), ..record_by(a, 1_000, Policy::Plan, None) });
+    store.write(rate(a, 1_100));
+    let passed = BurstChange::Passed(BurstEvidence { at: at(1_150), ..evidence(1_150, 3) });
+    write(record_by(a, 1_200, Policy::Plan, Some(passed)));
+    store.flush().await;
+    let reader = store.reader().await;
+    assert_eq!(reader.probe_inputs(a).await.unwrap().rhythm_test, Some(vec![1, 2]));
+    assert_eq!(reader.rhythm_since(a).await.unwrap(), None);
+    let relearned = BeliefsRecord { relearned_since: Some(at(1_010)), ..believed(&[1]) };
+    write(ProbeRecord { beliefs: Some(relearned), ..record_by(a, 2_000, Policy::Plan, None) });
+    write(ProbeRecord { beliefs: Some(believed(&[2])), ..record_by(a, 2_100, Policy::Plan, None) });
+    store.flush().await;
+    assert!(reader.rates(&[a]).await.unwrap().is_empty(), "the rate of the old rhythm is void");
+    assert_eq!(reader.rhythm_since(a).await.unwrap(), Some(at(1_010)));
+    assert_eq!(reader.probe_inputs(a).await.unwrap().rhythm_test, None);
+    assert!(reader.burst_spans(a).await.unwrap().iter().all(|span| !span.for_good));
+    assert_eq!(reader.rhythm_since(SourceId(99)).await.unwrap(), None);
 }
 
 #[tokio::test]

@@ -169,6 +169,7 @@ impl Source {
         if learned.became_the_rhythm.is_some() {
             notes.push(Note::RhythmChanged);
         }
+        notes.extend(learned.rhythm.map(Note::RhythmRelearned));
         match (burst_state.quiet_since, learned.overdue) {
             (None, Some(expected)) => {
                 burst_state.quiet_since = Some(ended);
@@ -188,8 +189,10 @@ impl Source {
         if on && self.memory.state != SourceState::Removed {
             self.memory.state = SourceState::Burst;
         }
-        // A burst that began, ended or passed outdates the plan.
-        self.plan.outdate_if(learned.burst.is_some() || learned.became_the_rhythm.is_some());
+        // A burst that began, ended or passed outdates the plan, and so does a changed rhythm.
+        self.plan.outdate_if(
+            learned.burst.is_some() || learned.became_the_rhythm.is_some() || learned.rhythm.is_some(),
+        );
         let planned = self.planned_excess(terms);
         self.excess = learned.excess.map(Box::new);
         self.plan.outdate_if(planned.is_some() || self.planned_excess(terms).is_some());

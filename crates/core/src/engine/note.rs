@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use crate::model::burst::{self, BurstChange, BurstEvidence};
+use crate::model::rhythm_change::RhythmChange;
 use crate::planning::execution::Obstacle;
 use crate::planning::policy::Policy;
 use crate::time::{Span, Timestamp};
@@ -48,6 +49,8 @@ pub enum Note {
     BurstForgotten,
     /// A burst became the normal pattern: the old pattern is dropped.
     RhythmChanged,
+    /// The level fell or the hours changed: the rate is learned again.
+    RhythmRelearned(RhythmChange),
     /// `auto` switches to another policy.
     PolicySwitched {
         /// Before.

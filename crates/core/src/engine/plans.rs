@@ -339,6 +339,7 @@ impl Source {
             // Known to the planner.
             dispersion: 1.0,
             excess: self.planned_excess(terms),
+            silent_since: memory.burst.quiet_since.and(memory.burst.newest),
             phase: self.unit_random(seed, "phase", Timestamp::default()),
             closely: self.terms.policy == Policy::Auto,
             price: self.worth(),

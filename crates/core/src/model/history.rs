@@ -21,6 +21,9 @@ const REBASE_AFTER: f64 = 16.0;
 /// cell, and amounts that round to zero are lost. The unit doubles when a cell overflows.
 const LEAST_UNIT: f32 = 1.0 / (1 << 24) as f32;
 
+/// The weight that evidence keeps when the source has changed.
+const KEPT_AFTER_CHANGE: f64 = 0.5;
+
 /// Marks the layout of [`History::to_bytes`]. The first one had no bursts.
 const LAYOUT: u8 = 2;
 const LAYOUT_WITHOUT_BURSTS: u8 = 1;
@@ -278,6 +281,48 @@ impl History {
             self.add(until, updates);
         }
         self.seen = self.seen.saturating_add(updates.round() as u32);
+    }
+
+    /// The level of the source fell to this share: updates so far count less, and all evidence has half of
+    /// its weight. The shape is kept.
+    pub fn lower_level(&mut self, factor: f64) {
+        let lowered = |tally: &Tally, factor: f64| {
+            let mut lowered = Tally::new(LEAST_UNIT);
+            (0..CELLS).for_each(|cell| lowered.add(cell, factor * tally.get(cell)));
+            lowered
+        };
+        self.updates = lowered(&self.updates, factor * KEPT_AFTER_CHANGE);
+        self.exposure_hours = lowered(&self.exposure_hours, KEPT_AFTER_CHANGE);
+        let [days, counts, squares] = self.days.map(f64::from);
+        let mean_square = if days > 0.0 { counts * counts / days } else { 0.0 };
+        // The variance stays in proportion to the mean.
+        let squares = factor * (squares - mean_square).max(0.0) + factor * factor * mean_square;
+        self.days = [days, factor * counts, squares].map(|sum| (KEPT_AFTER_CHANGE * sum) as f32);
+        self.bursts[0] *= factor as f32;
+        self.bursts.iter_mut().for_each(|sum| *sum *= KEPT_AFTER_CHANGE as f32);
+    }
+
+    /// The hours of the source changed at `since`, and these are its updates since then. The evidence before
+    /// keeps half of its weight, for the mean rate only.
+    pub fn relearn_hours(
+        &mut self,
+        since: Timestamp,
+        now: Timestamp,
+        updates: impl IntoIterator<Item = Timestamp>,
+    ) {
+        let evidence = self.evidence(now);
+        let fade = KEPT_AFTER_CHANGE / self.weight(now);
+        let (in_bursts, burst_hours) = evidence.bursts;
+        let level = [evidence.total_updates() + in_bursts, evidence.total_hours() + burst_hours];
+        let mut relearned = self.afresh(now);
+        relearned.bursts = level.map(|sum| (KEPT_AFTER_CHANGE * sum) as f32);
+        relearned.days = self.days.map(|sum| (fade * f64::from(sum)) as f32);
+        relearned.seen = self.seen;
+        relearned.exposed(since, now);
+        for at in updates.into_iter().filter(|at| (since..=now).contains(at)) {
+            relearned.add(at, 1.0);
+        }
+        *self = relearned;
     }
 
     /// The pieces of an interval, one local hour each. Covers at most the last ten half-lives.

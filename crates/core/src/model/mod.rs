@@ -2,8 +2,8 @@
 //!
 //! A [`history`] collects evidence; [`fit`] turns it into a [`cyclic`] rate λ(t). An [`aggregate`] of the
 //! group supplements thin evidence. [`censored`] handles sources that only show *whether* they changed.
-//! [`residuals`] measure the fit, [`burst`] detects deviations from the rate, and [`drift`] corrects its
-//! level. A [`source_model`] holds the state of one source, and [`learn`] turns an observation into
+//! [`residuals`] measure the fit, [`burst`] detects deviations from the rate, [`rhythm_change`] a new rate, and
+//! [`drift`] corrects its level. A [`source_model`] holds the state of one source, and [`learn`] turns an observation into
 //! evidence. Pure: may not know how probes are sent, planned or stored, nor the current time.
 
 pub mod aggregate;
@@ -24,6 +24,7 @@ pub mod obsolescence;
 pub mod poisson;
 pub mod probe_forecast;
 pub mod residuals;
+pub mod rhythm_change;
 pub mod source_model;
 pub mod steps;
 pub mod week;

@@ -2,7 +2,8 @@
 //!
 //! Holds the evidence for the rate, the burst detector and, during a burst, the evidence since its start. A
 //! burst is excluded from the shape of the rate. A burst that does not end within a cycle is a change, and the
-//! evidence since its start replaces the older one. A new rate also has nights and Sundays without updates, and
+//! evidence since its start replaces the older one. A lower level or other hours are found by a sequential
+//! test, and the evidence follows them. A new rate also has nights and Sundays without updates, and
 //! the burst test gets used to it. So the updates of each seventh of the cycle are compared with those that the
 //! old rate predicted. May not know the time of the next probe or how rates are fitted.
 
@@ -10,11 +11,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::burst::detector::BurstDetector;
 use crate::model::burst::excess::Excess;
-use crate::model::burst::{self, BurstChange, BurstEvidence, BurstParams, Test, UsualRate, WindowUpdates};
+use crate::model::burst::{
+    BurstChange, BurstEvidence, BurstParams, ProbeWindow, Test, UsualRate, WindowUpdates,
+};
 use crate::model::cyclic::Rate;
 use crate::model::habits::mixture::PredictorMix;
 use crate::model::habits::update_times::UpdateTimes;
 use crate::model::history::History;
+use crate::model::rhythm_change::{FittedRate, RhythmChange, RhythmChangeKind, RhythmTest};
 use crate::observe::{Observation, Occurred, SourceKind, Update, UpdateKind};
 use crate::time::{Span, Timestamp};
 
@@ -31,6 +35,8 @@ pub struct SourceModel {
     pub post_burst: Option<PostBurstEvidence>,
     /// The last updates with known times.
     pub update_times: UpdateTimes,
+    /// The test for a lower level or other hours.
+    pub rhythm_test: RhythmTest,
 }
 
 /// The evidence since a burst began.
@@ -165,6 +171,9 @@ pub struct ModelUpdate {
     pub excess: Option<Excess>,
     /// The start of a burst that outlasted a cycle and is now the rate.
     pub became_the_rhythm: Option<Timestamp>,
+    /// The level fell or the hours changed, and the rate is learned again.
+    #[serde(default)]
+    pub rhythm: Option<RhythmChange>,
     /// Set if the source is overdue: the updates expected since the last one.
     pub overdue: Option<f64>,
     /// The latest known update.
@@ -179,6 +188,7 @@ impl SourceModel {
             watch: BurstDetector::default(),
             post_burst: None,
             update_times: UpdateTimes::default(),
+            rhythm_test: RhythmTest::default(),
         }
     }
 
@@ -197,6 +207,7 @@ impl SourceModel {
         let Some(known_rate) = known_rate.filter(|_| !first_contact) else {
             // First contact or no reference rate: the burst state is invalid.
             (self.watch, self.post_burst) = (BurstDetector::default(), None);
+            self.rhythm_test = RhythmTest::default();
             learn(&mut self.history, probe);
             return ModelUpdate { newest, ..ModelUpdate::default() };
         };
@@ -222,6 +233,12 @@ impl SourceModel {
         learned.became_the_rhythm = self.update_post_burst(probe, burst, on.is_some(), known_rate);
         if let Some(since) = learned.became_the_rhythm {
             self.update_times.forget_before(since);
+            self.rhythm_test = RhythmTest::default();
+        } else {
+            learned.rhythm = self.test_rhythm(probe, known_rate, burst.is_some());
+        }
+        let relearned = learned.became_the_rhythm.is_some() || learned.rhythm.is_some();
+        if relearned {
             (learned.on, learned.excess) = (None, None);
             change = match change {
                 // The burst began with this probe and was not reported yet.
@@ -230,15 +247,9 @@ impl SourceModel {
             };
         }
         learned.burst = change;
-        learned.overdue = newest
-            .filter(|_| learned.on.is_none() && learned.became_the_rhythm.is_none())
-            .and_then(|newest| {
-                known_rate.usual(&self.update_times).overdue(
-                    newest,
-                    probe.now,
-                    known_rate.params.false_alarms,
-                )
-            });
+        learned.overdue = newest.filter(|_| learned.on.is_none() && !relearned).and_then(|newest| {
+            known_rate.usual(&self.update_times).overdue(newest, probe.now, known_rate.params.false_alarms)
+        });
         learned
     }
 
@@ -344,31 +355,31 @@ impl SourceModel {
         probe: &ProbedUpdates<'_>,
         known_rate: &ExpectedRate<'_>,
     ) -> Option<BurstChange> {
-        let mut from = probe.last?;
-        if let Some(seen) = probe.seen.filter(|seen| seen.gap) {
-            let oldest = seen.present.iter().filter_map(|item| item.dated).min();
-            from = oldest.unwrap_or(probe.now).max(from);
-        }
-        let updates = probe.seen.map_or(&[][..], |seen| &seen.updates);
-        let news = || updates.iter().filter(|update| update.kind != UpdateKind::Edited);
-        let times: Vec<Timestamp> = news()
-            .filter_map(|update| match update.occurred {
-                Occurred::At(at) => Some(at),
-                Occurred::Between(..) => None,
-            })
-            .collect();
-        let count = news().count();
-        let seen = match probe.kind {
-            // Only the last change is visible.
-            SourceKind::Page if count > 0 => WindowUpdates::Changed,
-            _ if times.len() == count => WindowUpdates::Dated(&times),
-            _ => WindowUpdates::Counted(u32::try_from(count).unwrap_or(u32::MAX)),
-        };
-        // Updates published during the transfer may be in the response.
-        let until = times.iter().copied().fold(probe.now, Timestamp::max);
+        let times = update_times(probe);
         self.watch.not_after(probe.now);
         let usual = known_rate.usual(&self.update_times);
-        self.watch.add_probe(&burst::ProbeWindow { from, until, seen }, usual, &known_rate.params)
+        self.watch.add_probe(&window(probe, &times)?, usual, &known_rate.params)
+    }
+
+    /// Tests for a lower level or other hours. The evidence follows the change.
+    fn test_rhythm(
+        &mut self,
+        probe: &ProbedUpdates<'_>,
+        known_rate: &ExpectedRate<'_>,
+        burst: bool,
+    ) -> Option<RhythmChange> {
+        let times = update_times(probe);
+        let fitted = FittedRate::new(known_rate.rate, &self.history.evidence(probe.now));
+        let change = self.rhythm_test.add_probe(&window(probe, &times)?, &fitted, burst)?;
+        match change.kind {
+            RhythmChangeKind::Level => self.history.lower_level(change.factor()),
+            RhythmChangeKind::Hours => {
+                let updates = self.update_times.entries().map(|entry| entry.at);
+                self.history.relearn_hours(change.since, probe.now, updates);
+            }
+        }
+        (self.watch, self.post_burst) = (BurstDetector::default(), None);
+        Some(change)
     }
 
     fn excess(&self, at: Timestamp, on: Option<BurstEvidence>, params: &BurstParams) -> Option<Excess> {
@@ -380,11 +391,43 @@ impl SourceModel {
     }
 }
 
+/// The known times of a probe's updates.
+fn update_times(probe: &ProbedUpdates<'_>) -> Vec<Timestamp> {
+    let at = |update: &Update| match update.occurred {
+        Occurred::At(at) => Some(at),
+        Occurred::Between(..) => None,
+    };
+    news(probe).filter_map(at).collect()
+}
+
+fn news<'p>(probe: &ProbedUpdates<'p>) -> impl Iterator<Item = &'p Update> + use<'p> {
+    let updates = probe.seen.map_or(&[][..], |seen| &seen.updates);
+    updates.iter().filter(|update| update.kind != UpdateKind::Edited)
+}
+
+/// A probe as the tests see it, with the `times` of its updates; `None` at first contact.
+fn window<'t>(probe: &ProbedUpdates<'_>, times: &'t [Timestamp]) -> Option<ProbeWindow<'t>> {
+    let mut from = probe.last?;
+    if let Some(seen) = probe.seen.filter(|seen| seen.gap) {
+        let oldest = seen.present.iter().filter_map(|item| item.dated).min();
+        from = oldest.unwrap_or(probe.now).max(from);
+    }
+    let count = news(probe).count();
+    let seen = match probe.kind {
+        // Only the last change is visible.
+        SourceKind::Page if count > 0 => WindowUpdates::Changed,
+        _ if times.len() == count => WindowUpdates::Dated(times),
+        _ => WindowUpdates::Counted(u32::try_from(count).unwrap_or(u32::MAX)),
+    };
+    // Updates published during the transfer may be in the response.
+    let until = times.iter().copied().fold(probe.now, Timestamp::max);
+    Some(ProbeWindow { from, until, seen })
+}
+
 /// The latest update of a probe; at first contact, the latest item present.
 fn latest(probe: &ProbedUpdates<'_>) -> Option<Timestamp> {
     let seen: &Observation = probe.seen?;
-    let updates = seen.updates.iter().filter(|update| update.kind != UpdateKind::Edited);
-    let occurred = updates.map(|update| match update.occurred {
+    let occurred = news(probe).map(|update| match update.occurred {
         Occurred::At(at) | Occurred::Between(_, at) => at,
     });
     let there = seen.present.iter().filter(|_| seen.first_contact).filter_map(|item| item.dated);

@@ -14,10 +14,10 @@ use super::plan_input::{self, PlanInput, PlannedTimes};
 use super::policy::Policy;
 use super::prediction::{Want, intervals};
 use crate::model::aggregate::RateOrigin;
-use crate::model::habits::predict::UpdateForecast;
+use crate::model::habits::predict::{Detail, UpdateForecast};
 use crate::model::source_model::WELL_FOUNDED;
 use crate::model::steps::Steps;
-
+use crate::model::week::HOUR_MS;
 use crate::source_id::SourceId;
 use crate::time::{Span, Timestamp};
 
@@ -79,7 +79,8 @@ pub struct PlanParams {
 /// The next probe times of a source under the policy of the request.
 pub fn build_plan(order: &PlanOrder, known: &KnownRhythm, params: &PlanParams) -> Option<PlannedTimes> {
     let rate = &known.rate;
-    let input = &PlanInput { dispersion: known.dispersion, ..order.input.paced(rate, &params.importance) };
+    let lowered = PlanInput { price: price_in_silence(&order.input, known), ..order.input.clone() };
+    let input = &PlanInput { dispersion: known.dispersion, ..lowered.paced(rate, &params.importance) };
     let best = || match &known.foresight {
         // By the predictors in detail; the rest is planned later with more evidence.
         Some(foresight) if input.closely => {
@@ -121,6 +122,31 @@ pub fn build_plan(order: &PlanOrder, known: &KnownRhythm, params: &PlanParams) -
         }
         Policy::Ttl | Policy::Adaptive | Policy::Uniform | Policy::Profile => None,
     }
+}
+
+/// The price of a probe of this source. If the source is overdue, its rate has probably changed, and the new
+/// one is Gamma distributed with shape 1 around the old one. After a silence of u expected updates its mean
+/// is the old rate divided by 1 + u. A probe then finds fewer updates, which acts like a higher price.
+fn price_in_silence(input: &PlanInput, known: &KnownRhythm) -> f64 {
+    let Some(since) = input.silent_since.filter(|&since| since < input.now) else { return input.price };
+    let total = |pieces: &[(i64, f64)]| {
+        let mut before = 0;
+        let part = |&(end, per_hour): &(i64, f64)| {
+            let millis = end - std::mem::replace(&mut before, end);
+            millis as f64 / HOUR_MS as f64 * per_hour
+        };
+        pieces.iter().map(part).sum::<f64>()
+    };
+    let silent = total(&known.rate.over(since, input.now)) / known.dispersion;
+    let ahead = (input.now, input.now + input.at_least_every);
+    let usual = total(&known.rate.over(ahead.0, ahead.1));
+    // The predictors may expect less already.
+    let predicted =
+        known.foresight.as_ref().filter(|_| input.closely).map_or(usual, |foresight| {
+            total(&foresight.over(&known.rate, input.now, ahead, Detail::MINUTES))
+        });
+    let share = usual / (1.0 + silent) / predicted.max(f64::MIN_POSITIVE);
+    input.price / share.clamp(1e-4, 1.0)
 }
 
 /// Range of predictions for rules.

@@ -56,6 +56,9 @@ pub struct PlanInput {
     pub dispersion: f64,
     /// The additional rate of a burst, if there is one.
     pub excess: Option<Excess>,
+    /// The latest update of a source that is overdue: fewer updates are expected of it.
+    #[serde(default)]
+    pub silent_since: Option<Timestamp>,
     /// In [0, 1): the offset of this source's grid, so that sources of equal rates are not all probed on the
     /// minute.
     pub phase: f64,
@@ -290,6 +293,7 @@ impl PlanInput {
             holds: None,
             dispersion: 1.0,
             excess: None,
+            silent_since: None,
             phase: 0.0,
             closely: false,
             price: 0.0,

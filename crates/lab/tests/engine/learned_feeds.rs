@@ -4,6 +4,7 @@
 use jiff::tz::TimeZone;
 use tidewatch_core::model::burst::BurstChange;
 use tidewatch_core::model::importance::WeekWindow;
+use tidewatch_core::model::rhythm_change::RhythmChangeKind;
 use tidewatch_core::model::source_model::ModelUpdate;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::planning::budget::Budget;
@@ -24,7 +25,12 @@ fn week(n: i64) -> Timestamp {
 
 /// `by_day` updates an hour in office hours, `otherwise` at other times.
 fn rhythm(by_day: f64, otherwise: f64) -> Steps {
-    let office = WeekWindow { days: 0b1_1111, from_minute: 8 * 60, until_minute: 18 * 60 };
+    rhythm_from(8, by_day, otherwise)
+}
+
+/// The same with offices that open at this hour.
+fn rhythm_from(opens: u16, by_day: f64, otherwise: f64) -> Steps {
+    let office = WeekWindow { days: 0b1_1111, from_minute: opens * 60, until_minute: (opens + 10) * 60 };
     Steps::windows(TimeZone::UTC, otherwise, &[(office, by_day)]).unwrap()
 }
 
@@ -159,6 +165,120 @@ fn silence_is_noticed_and_ends() {
     let again = watch(&mut feed, week(8), week(9));
     assert!(again.last().unwrap().1.overdue.is_none());
     assert!(silent.iter().chain(&again).all(|(_, update)| update.became_the_rhythm.is_none()));
+}
+
+/// The changes of rhythm that were found.
+fn changes(probes: &[(Timestamp, ModelUpdate)]) -> Vec<(Timestamp, RhythmChangeKind)> {
+    probes.iter().filter_map(|(at, update)| Some((*at, update.rhythm?.kind))).collect()
+}
+
+/// Expected updates in the hours of one Tuesday.
+fn expected(rate: &Steps, hours: std::ops::Range<i64>) -> f64 {
+    let tuesday = week(20) + Span::from_days(1);
+    let at = |hour| tuesday + Span::from_hours(hour);
+    hours.map(|hour| rate.over(at(hour), at(hour + 1))[0].1).sum()
+}
+
+#[test]
+fn a_lower_rate_is_noticed_and_learned_again() {
+    let mut list = items(&rhythm(1.0, 0.1), start(), week(8), "before");
+    list.extend(items(&rhythm(0.4, 0.04), week(8), week(12), "after"));
+    let mut feed = feed(list);
+    let calm = watch(&mut feed, start(), week(8));
+    assert_eq!(changes(&calm), []);
+    let before = expected(&feed.rhythm().unwrap().rate, 0..24);
+    let after = watch(&mut feed, week(8), week(12));
+    let [(noticed, RhythmChangeKind::Level)] = changes(&after)[..] else { panic!("{:?}", changes(&after)) };
+    // Forty-eight updates were expected in a week.
+    assert!(noticed - week(8) < Span::from_days(14), "{noticed}");
+    let fall = expected(&feed.rhythm().unwrap().rate, 0..24) / before;
+    assert!((0.3..0.55).contains(&fall), "{fall}");
+}
+
+#[test]
+fn other_hours_are_noticed_and_learned_again() {
+    let mut list = items(&rhythm_from(6, 1.0, 0.03), start(), week(8), "before");
+    list.extend(items(&rhythm_from(12, 1.0, 0.03), week(8), week(11), "after"));
+    let mut feed = feed(list);
+    let calm = watch(&mut feed, start(), week(8));
+    assert_eq!(changes(&calm), []);
+    let after = watch(&mut feed, week(8), week(11));
+    let found = changes(&after);
+    let Some(&(noticed, RhythmChangeKind::Hours)) = found.first() else { panic!("{found:?}") };
+    assert!(noticed - week(8) < Span::from_days(7) && found.len() == 1, "{found:?}");
+    let rate = feed.rhythm().unwrap().rate;
+    let (old, new) = (expected(&rate, 6..12), expected(&rate, 16..22));
+    assert!(new > 4.0 * old, "{new} {old}");
+    assert!((8.0..16.0).contains(&expected(&rate, 0..24)), "{}", expected(&rate, 0..24));
+}
+
+/// Updates that come in clusters of two on average, within half an hour.
+fn clustered(of: Vec<Timestamp>, label: &str) -> Vec<Timestamp> {
+    let mut chance = Stream::new(6, label);
+    let mut list = Vec::new();
+    for at in of {
+        list.push(at);
+        while chance.unit() < 0.5 {
+            list.push(at + Span::from_mins(30).scaled(chance.unit()));
+        }
+    }
+    list.sort_unstable();
+    list
+}
+
+#[test]
+fn a_silent_source_is_noticed_in_time_and_seldom_falsely() {
+    let truth = rhythm(0.6, 0.06);
+    let ideal = 1000_f64.ln();
+    for clusters in [false, true] {
+        let (mut updates, mut false_calls, mut waited) = (0, 0, 0.0);
+        for seed in 0..12 {
+            let mut list = items(&truth, start(), week(12), &format!("until silent {seed}"));
+            if clusters {
+                list = clustered(list, &format!("clusters {seed}"));
+                list.retain(|&at| at < week(12));
+            }
+            updates += list.len();
+            let last = *list.last().unwrap();
+            let mut feed = feed(list);
+            let mut was_quiet = false;
+            for (_, update) in watch(&mut feed, start(), week(12)) {
+                false_calls += usize::from(update.overdue.is_some() && !was_quiet);
+                was_quiet = update.overdue.is_some();
+            }
+            let silent = watch(&mut feed, week(12), week(14));
+            let noticed = silent.iter().find(|(_, update)| update.overdue.is_some()).unwrap().0;
+            let mut before = 0;
+            // In clusters, which are what an ideal test would count.
+            waited += truth
+                .over(last, noticed)
+                .iter()
+                .map(|&(end, per_hour)| {
+                    (end - std::mem::replace(&mut before, end)) as f64 / 3.6e6 * per_hour
+                })
+                .sum::<f64>();
+        }
+        let waited = waited / 12.0;
+        assert!(waited < 1.5 * ideal, "clusters {clusters}: {waited} of {ideal}");
+        assert!(false_calls as f64 <= 0.002 * updates as f64, "{clusters}: {false_calls} of {updates}");
+    }
+}
+
+#[test]
+fn a_quiet_source_is_probed_less_at_a_price_and_at_least_daily() {
+    let begin = Timestamp::from_secs(1_786_924_800);
+    let hourly = |n: i64| begin + Span::from_mins(60 * n + 7 * (n % 5));
+    // An update an hour for five weeks, then one after three weeks.
+    let mut times: Vec<Timestamp> = (0..35 * 24).map(hourly).collect();
+    times.push(hourly(56 * 24 - 1));
+    let traces = [Trace::new("silent", "all", times)];
+    let budget = Budget { probes: 48, per: Span::from_days(1), min_spacing: Span::from_mins(15) };
+    let (train, test) = (Span::from_days(35), Span::from_days(20));
+    let rules = ContestTerms { train, test, price: 0.1, ..ContestTerms::new(budget) };
+    let contest = hold(&traces, &[EntrantPolicy::Ours(Policy::Auto)], &rules, &|| {});
+    let probes = contest.entrants[0].runs.iter().flatten().map(|run| run.score.probes).sum::<usize>();
+    // √(λ/2z) is 54 a day. With a mean rate of one in the time of the silence it is 2 to 4 a day.
+    assert!((18..=120).contains(&probes), "{probes} in 20 days");
 }
 
 #[test]

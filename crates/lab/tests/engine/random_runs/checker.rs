@@ -247,6 +247,7 @@ impl PolitenessChecker {
                 "switches"
             }
             Note::RhythmChanged => "rhythms changed",
+            Note::RhythmRelearned(_) => "rhythms relearned",
             Note::OutageBegan => "outages",
             _ => return,
         };

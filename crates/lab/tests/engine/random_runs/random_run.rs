@@ -25,6 +25,7 @@ use tidewatch_core::model::fit::{WeeklyPrior, fit, level};
 use tidewatch_core::model::habits::update_times::UpdateTimes;
 use tidewatch_core::model::history::History;
 use tidewatch_core::model::learn::ProbedUpdates;
+use tidewatch_core::model::rhythm_change::RhythmTest;
 use tidewatch_core::model::source_model::{
     PostBurstEvidence, PriorKnowledge, SourceModel, WELL_FOUNDED, learn_from_probe,
 };
@@ -246,7 +247,8 @@ impl Environment {
         let history = |history: &History| {
             History::from_bytes(&history.to_bytes(), history.zone().clone(), HALF_LIFE).unwrap()
         };
-        let SourceModel { history: evidence, watch, post_burst, update_times } = &self.stored.beliefs;
+        let SourceModel { history: evidence, watch, post_burst, update_times, rhythm_test } =
+            &self.stored.beliefs;
         let stored = SourceModel {
             history: history(evidence),
             watch: BurstDetector::from_bytes(&watch.to_bytes()).unwrap(),
@@ -254,6 +256,7 @@ impl Environment {
                 .as_ref()
                 .map(|post_burst| PostBurstEvidence::from_bytes(&post_burst.to_bytes(), evidence).unwrap()),
             update_times: UpdateTimes::from_bytes(&update_times.to_bytes()).unwrap(),
+            rhythm_test: RhythmTest::from_bytes(&rhythm_test.to_bytes()).unwrap(),
         };
         assert_eq!(stored, self.stored.beliefs);
         self.stored.beliefs = stored;

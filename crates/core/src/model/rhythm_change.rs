@@ -1,0 +1,575 @@
+//! A sequential test for a change of rhythm: fewer updates than before, or updates at other hours.
+//!
+//! Two sums of log-likelihood ratios (CUSUM, Page 1954) compare each probe with the fitted rate. The *level*
+//! sum compares it with half of the rate. The *hours* sum compares it with a daily profile that is learned
+//! from the last updates, at the same level. A sum that would fall below zero starts again there, so its
+//! start is the estimated time of the change. If the rate is right, one start in exp(h) reaches the limit h.
+//!
+//! Updates cluster. The level sum is divided by the dispersion of the counts. The hours sum counts the first
+//! update of three hours, and one of a burst. More updates than before are left to the burst detector, and
+//! silence to the test for overdue sources. May not know how rates are fitted or what follows from a change.
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::burst::{ProbeWindow, WindowUpdates};
+use crate::model::cyclic::Rate;
+use crate::model::history::WeeklyEvidence;
+use crate::model::week::{DAY_MS, HOUR_MS, local_millis};
+use crate::time::{Span, Timestamp};
+
+/// Blocks of the local day in the learned profile, three hours each.
+const BLOCKS: usize = 8;
+const BLOCK_MS: i64 = DAY_MS / BLOCKS as i64;
+
+/// After a counted update the hours sum counts none for this time …
+const ALONE: Span = Span::from_hours(3);
+/// … or for this time in a burst.
+const ALONE_IN_BURST: Span = Span::from_hours(12);
+
+/// The profile's memory and the weight of the flat prior, in counted updates.
+const PROFILE_MEMORY: f32 = 24.0;
+const PROFILE_PRIOR: f64 = 4.0;
+
+/// Lower bound on the fitted rate as a share of its mean: an hour without updates in a few weeks may have
+/// one.
+const LEAST_SHARE: f64 = 0.02;
+
+/// The alternative level, as a share of the fitted rate.
+const HALF: f64 = 0.5;
+
+/// A lower level shows in at least this many independent updates. With fewer, the source is silent.
+const FEWEST: f64 = 3.0;
+
+/// Both sums together raise at most one false alarm in this many weeks.
+const ONE_FALSE_ALARM_IN_WEEKS: f64 = 104.0;
+
+/// The first byte of the stored form.
+const VERSION: u8 = 1;
+
+/// The change that was found.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct RhythmChange {
+    /// Its kind.
+    pub kind: RhythmChangeKind,
+    /// The estimated time of the change.
+    pub since: Timestamp,
+    /// Updates since then. Of other hours only the counted ones.
+    pub found: f64,
+    /// Updates that the fitted rate expects since then, counted alike.
+    pub expected: f64,
+}
+
+/// What changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RhythmChangeKind {
+    /// The level fell.
+    Level,
+    /// The updates come at other hours.
+    Hours,
+}
+
+impl RhythmChange {
+    /// The new level as a share of the old one.
+    pub fn factor(&self) -> f64 {
+        ((self.found + 1.0) / (self.expected + 1.0)).clamp(0.02, 1.0)
+    }
+}
+
+impl std::fmt::Display for RhythmChange {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { kind, since, found, expected } = *self;
+        match kind {
+            RhythmChangeKind::Level => {
+                write!(f, "fewer updates since {since}: {found:.0}, {expected:.1} expected")
+            }
+            RhythmChangeKind::Hours => write!(f, "updates come at other hours since {since}"),
+        }
+    }
+}
+
+/// The fitted rate to which a probe is compared.
+#[derive(Debug, Clone, Copy)]
+pub struct FittedRate<'r> {
+    /// λ(t).
+    pub rate: &'r Rate,
+    /// The rate outside bursts as a share of the whole.
+    pub calm_share: f64,
+    /// Variance over mean of the counts, at least 1.
+    pub dispersion: f64,
+    /// Number of updates behind the rate, with decay.
+    pub updates: f64,
+}
+
+impl<'r> FittedRate<'r> {
+    /// A rate fitted to this evidence.
+    pub fn new(rate: &'r Rate, evidence: &WeeklyEvidence) -> Self {
+        let (updates, hours) = (evidence.total_updates(), evidence.total_hours());
+        let (in_bursts, burst_hours) = evidence.bursts;
+        let whole = (updates + in_bursts) / (hours + burst_hours).max(1.0);
+        let calm_share =
+            if whole > 0.0 { (updates / hours.max(1.0) / whole).clamp(0.05, 1.0) } else { 1.0 };
+        Self { rate, calm_share, dispersion: evidence.clumping.max(1.0), updates: updates + in_bursts }
+    }
+
+    fn mean_per_hour(&self) -> f64 {
+        self.rate.per_week() / 168.0
+    }
+
+    /// h: the logarithm of the independent updates of the time in which one false alarm is allowed, twice
+    /// because there are two sums.
+    fn limit(&self) -> f64 {
+        let updates = self.rate.per_week() * ONE_FALSE_ALARM_IN_WEEKS / self.dispersion;
+        (2.0 * updates.max(1.0)).ln()
+    }
+}
+
+/// A sum of log-likelihood ratios since it was last zero.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+struct Sum {
+    score: f32,
+    since: Timestamp,
+    found: f32,
+    expected: f32,
+}
+
+impl Sum {
+    fn add(&mut self, at: Timestamp, score: f64, found: f64, expected: f64) {
+        self.score += score as f32;
+        self.found += found as f32;
+        self.expected += expected as f32;
+        if self.score <= 0.0 {
+            *self = Self { since: at, ..Self::default() };
+        }
+    }
+
+    fn change(&self, kind: RhythmChangeKind) -> RhythmChange {
+        let (found, expected) = (f64::from(self.found), f64::from(self.expected));
+        RhythmChange { kind, since: self.since, found, expected }
+    }
+}
+
+/// The state of the test between probes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RhythmTest {
+    level: Sum,
+    hours: Sum,
+    /// The hours sum ignores time and updates up to here.
+    counts_from: Timestamp,
+    /// Counted updates by block of the local day, with decay.
+    profile: [f32; BLOCKS],
+}
+
+impl Default for RhythmTest {
+    fn default() -> Self {
+        let none = Sum::default();
+        Self { level: none, hours: none, counts_from: Timestamp::MIN, profile: [0.0; BLOCKS] }
+    }
+}
+
+impl RhythmTest {
+    /// Processes one probe. `burst` is whether some of its time belongs to a burst. Returns the change if
+    /// one is found; the sums then start again.
+    ///
+    /// ```
+    /// # use tidewatch_core::model::burst::{ProbeWindow, WindowUpdates};
+    /// # use tidewatch_core::model::cyclic::Rate;
+    /// # use tidewatch_core::model::rhythm_change::{FittedRate, RhythmChangeKind, RhythmTest};
+    /// # use tidewatch_core::time::{Span, Timestamp};
+    /// let rate = Rate::constant(1.0);
+    /// let fitted = FittedRate { rate: &rate, calm_share: 1.0, dispersion: 1.0, updates: 1e6 };
+    /// let (mut test, start) = (RhythmTest::default(), Timestamp::from_secs(0));
+    /// // An update every three hours, where one an hour is expected.
+    /// let found = (0..100).find_map(|n| {
+    ///     let (from, until) = (start + Span::from_hours(3 * n), start + Span::from_hours(3 * n + 3));
+    ///     test.add_probe(&ProbeWindow { from, until, seen: WindowUpdates::Counted(1) }, &fitted, false)
+    /// });
+    /// assert_eq!(found.map(|change| change.kind), Some(RhythmChangeKind::Level));
+    /// ```
+    pub fn add_probe(
+        &mut self,
+        probe: &ProbeWindow<'_>,
+        fitted: &FittedRate<'_>,
+        burst: bool,
+    ) -> Option<RhythmChange> {
+        if probe.until <= probe.from || fitted.mean_per_hour() <= 0.0 {
+            return None;
+        }
+        self.not_after(probe.until);
+        if !burst {
+            self.add_to_level(probe, fitted);
+        }
+        match probe.seen {
+            WindowUpdates::Dated(times) => self.add_dated(probe, times, fitted, burst),
+            WindowUpdates::Counted(0) => self.add_silence(probe.from, probe.until, fitted),
+            WindowUpdates::Counted(_) | WindowUpdates::Changed => self.add_undated(probe, fitted, burst),
+        }
+        let limit = fitted.limit() as f32;
+        let found = f64::from(self.level.found) / fitted.dispersion;
+        let change = if self.hours.score >= limit {
+            Some(self.hours.change(RhythmChangeKind::Hours))
+        } else if self.level.score >= limit && found >= FEWEST {
+            Some(self.level.change(RhythmChangeKind::Level))
+        } else {
+            None
+        };
+        if change.is_some() {
+            let start = Sum { since: probe.until, ..Sum::default() };
+            (self.level, self.hours) = (start, start);
+        }
+        change
+    }
+
+    /// Compares the number of updates with the fitted level and half of it.
+    fn add_to_level(&mut self, probe: &ProbeWindow<'_>, fitted: &FittedRate<'_>) {
+        let expected = fitted.rate.expected(probe.from, probe.until) * fitted.calm_share;
+        // A standard deviation below the estimate: a rate from few updates is uncertain.
+        let independent = (fitted.updates / fitted.dispersion).max(1.0);
+        let (usual, lower) = (expected / (1.0 + independent.sqrt().recip()), HALF * expected);
+        let (found, score) = match probe.seen {
+            // At least one: its probability is 1 − exp(−Λ).
+            WindowUpdates::Changed if usual > 0.0 => (1.0, ((-lower).exp_m1() / (-usual).exp_m1()).ln()),
+            WindowUpdates::Changed => (1.0, 0.0),
+            WindowUpdates::Counted(found) => counted(f64::from(found), usual, lower),
+            WindowUpdates::Dated(times) => counted(times.len() as f64, usual, lower),
+        };
+        self.level.add(probe.until, score / fitted.dispersion, found, expected);
+    }
+
+    fn add_dated(
+        &mut self,
+        probe: &ProbeWindow<'_>,
+        times: &[Timestamp],
+        fitted: &FittedRate<'_>,
+        burst: bool,
+    ) {
+        let mut times: Vec<Timestamp> = times.iter().map(|&at| at.clamp(probe.from, probe.until)).collect();
+        times.sort_unstable();
+        let mut from = probe.from;
+        for at in times.into_iter().filter(|&at| at > probe.from) {
+            if at < self.counts_from {
+                continue;
+            }
+            self.add_silence(from, at, fitted);
+            from = at;
+            let block = block(fitted.rate, at);
+            let least = LEAST_SHARE * fitted.mean_per_hour();
+            let ratio = self.share(block) * fitted.mean_per_hour() / fitted.rate.at(at).max(least);
+            self.hours.add(at, ratio.ln(), 1.0, 0.0);
+            self.count(at, block, burst);
+        }
+        self.add_silence(from, probe.until, fitted);
+    }
+
+    /// Updates somewhere in the interval.
+    fn add_undated(&mut self, probe: &ProbeWindow<'_>, fitted: &FittedRate<'_>, burst: bool) {
+        let from = probe.from.max(self.counts_from);
+        let (usual, other) = self.clusters(from, probe.until, fitted);
+        if usual <= 0.0 {
+            return;
+        }
+        self.hours.add(probe.until, ((-other).exp_m1() / (-usual).exp_m1()).ln(), 1.0, usual);
+        let middle = from + Span::from_millis((probe.until - from).as_millis() / 2);
+        // An interval of several blocks says little about the hour.
+        if (probe.until - from).as_millis() <= BLOCK_MS {
+            self.count(probe.until, block(fitted.rate, middle), burst);
+        }
+    }
+
+    /// No update in the interval.
+    fn add_silence(&mut self, from: Timestamp, until: Timestamp, fitted: &FittedRate<'_>) {
+        let (usual, other) = self.clusters(from.max(self.counts_from), until, fitted);
+        self.hours.add(until, usual - other, 0.0, usual);
+    }
+
+    /// Expected clusters of updates by the fitted rate, and by the learned profile.
+    fn clusters(&self, from: Timestamp, until: Timestamp, fitted: &FittedRate<'_>) -> (f64, f64) {
+        if until <= from {
+            return (0.0, 0.0);
+        }
+        let scale = fitted.calm_share / fitted.dispersion;
+        let length = (until - from).as_millis();
+        // Whole days have the mean of the profile, which is 1.
+        let mut hours = (length / DAY_MS * 24) as f64;
+        let mut local = local_millis(fitted.rate.zone(), from);
+        let end = local + length % DAY_MS;
+        while local < end {
+            let next = ((local.div_euclid(BLOCK_MS) + 1) * BLOCK_MS).min(end);
+            let block = (local.rem_euclid(DAY_MS) / BLOCK_MS) as usize;
+            hours += self.share(block) * (next - local) as f64 / HOUR_MS as f64;
+            local = next;
+        }
+        (fitted.rate.expected(from, until) * scale, fitted.mean_per_hour() * hours * scale)
+    }
+
+    /// The learned profile in a block; its mean is 1.
+    fn share(&self, block: usize) -> f64 {
+        let total: f64 = self.profile.iter().map(|&weight| f64::from(weight)).sum();
+        let flat = PROFILE_PRIOR / BLOCKS as f64;
+        BLOCKS as f64 * (f64::from(self.profile[block]) + flat) / (total + PROFILE_PRIOR)
+    }
+
+    fn count(&mut self, at: Timestamp, block: usize, burst: bool) {
+        self.profile.iter_mut().for_each(|weight| *weight *= 1.0 - PROFILE_MEMORY.recip());
+        self.profile[block] += 1.0;
+        self.counts_from = at + if burst { ALONE_IN_BURST } else { ALONE };
+    }
+
+    /// Moves times later than `now` back to it, after a correction of the clock.
+    fn not_after(&mut self, now: Timestamp) {
+        for sum in [&mut self.level, &mut self.hours] {
+            sum.since = sum.since.min(now);
+        }
+        self.counts_from = self.counts_from.min(now + ALONE_IN_BURST);
+    }
+
+    /// The stored form, 81 bytes.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = vec![VERSION];
+        bytes.extend(self.counts_from.as_millis().to_le_bytes());
+        for sum in [self.level, self.hours] {
+            bytes.extend(sum.since.as_millis().to_le_bytes());
+            bytes.extend([sum.score, sum.found, sum.expected].into_iter().flat_map(f32::to_le_bytes));
+        }
+        bytes.extend(self.profile.into_iter().flat_map(f32::to_le_bytes));
+        bytes
+    }
+
+    /// Decodes [`RhythmTest::to_bytes`]; `None` if the bytes are invalid.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (&[VERSION], mut rest) = bytes.split_first_chunk()? else { return None };
+        let counts_from = instant(&mut rest)?;
+        let mut sum = || {
+            let since = instant(&mut rest)?;
+            let [score, found, expected] = [number(&mut rest)?, number(&mut rest)?, number(&mut rest)?];
+            Some(Sum { score, since, found, expected })
+        };
+        let (level, hours) = (sum()?, sum()?);
+        let mut profile = [0.0; BLOCKS];
+        for weight in &mut profile {
+            *weight = number(&mut rest)?;
+        }
+        rest.is_empty().then_some(Self { level, hours, counts_from, profile })
+    }
+}
+
+fn instant(rest: &mut &[u8]) -> Option<Timestamp> {
+    let (head, tail) = rest.split_first_chunk()?;
+    *rest = tail;
+    Some(Timestamp::from_millis(i64::from_le_bytes(*head)))
+}
+
+/// A number of the stored form: all are 0 or more.
+fn number(rest: &mut &[u8]) -> Option<f32> {
+    let (head, tail) = rest.split_first_chunk()?;
+    *rest = tail;
+    Some(f32::from_le_bytes(*head)).filter(|number| number.is_finite() && *number >= 0.0)
+}
+
+/// The number found, and its log-likelihood ratio: `lower` against `usual` expected updates.
+fn counted(found: f64, usual: f64, lower: f64) -> (f64, f64) {
+    let per_update = if lower > 0.0 { (lower / usual).ln() } else { 0.0 };
+    (found, found * per_update + usual - lower)
+}
+
+/// The block of the local day of an instant.
+fn block(rate: &Rate, at: Timestamp) -> usize {
+    (local_millis(rate.zone(), at).rem_euclid(DAY_MS) / BLOCK_MS) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::tz::TimeZone;
+
+    use super::*;
+    use crate::rng::Stream;
+
+    fn start() -> Timestamp {
+        Timestamp::parse_iso("2026-01-05T00:00:00Z").unwrap()
+    }
+
+    /// Six updates a day on average, most of them in the ten hours from `opens`.
+    fn office(opens: usize) -> Rate {
+        let hour = |hour: usize| {
+            let open = (opens..opens + 10).any(|at| at % 24 == hour);
+            ((hour as u32 + 1) * 3600, if open { 0.55 } else { 0.5 / 14.0 })
+        };
+        Rate::of_days(TimeZone::UTC, [0; 7], (0..24).map(hour)).unwrap()
+    }
+
+    /// Updates drawn from `factor` times the rate over some days. Each brings others within the hour, as many
+    /// as give the counts this dispersion.
+    fn drawn(rate: &Rate, factor: f64, dispersion: f64, days: i64, chance: &mut Stream) -> Vec<Timestamp> {
+        // Clusters of a geometric size with mean m have the dispersion 2m − 1.
+        let mean = (dispersion + 1.0) / 2.0;
+        let mut times = Vec::new();
+        let (mut at, until) = (start(), start() + Span::from_days(days));
+        let busiest = 0.55;
+        while at < until {
+            at += Span::from_hours(1).scaled(-(1.0 - chance.unit()).ln() * mean / (busiest * factor));
+            if chance.unit() * busiest < rate.at(at) {
+                times.push(at);
+                while chance.unit() > mean.recip() {
+                    times.push(at + Span::from_hours(1).scaled(chance.unit()));
+                }
+            }
+        }
+        times.sort_unstable();
+        times
+    }
+
+    /// Probes every two hours; returns the changes found, up to `most`.
+    fn changes(times: &[Timestamp], fitted: &FittedRate<'_>, most: usize) -> Vec<(f64, RhythmChange)> {
+        let (mut test, mut found, mut from, mut next) = (RhythmTest::default(), Vec::new(), start(), 0);
+        let gap = Span::from_hours(2);
+        while times.last().is_some_and(|&last| from < last) && found.len() < most {
+            let until = from + gap;
+            let end = next + times[next..].partition_point(|&at| at <= until);
+            let seen = WindowUpdates::Dated(&times[next..end]);
+            let change = test.add_probe(&ProbeWindow { from, until, seen }, fitted, false);
+            found.extend(change.map(|change| ((until - start()).as_secs_f64() / 86_400.0, change)));
+            (from, next) = (until, end);
+        }
+        found
+    }
+
+    fn fitted(rate: &Rate, dispersion: f64) -> FittedRate<'_> {
+        FittedRate { rate, calm_share: 1.0, dispersion, updates: 1e6 }
+    }
+
+    /// The mean of the days until each of forty sources is found to have changed.
+    fn days_until_found(
+        rate: &Rate,
+        (truth, factor): (&Rate, f64),
+        dispersion: f64,
+        kind: RhythmChangeKind,
+    ) -> f64 {
+        let days = (0..40).map(|seed| {
+            let times = drawn(truth, factor, dispersion, 400, &mut Stream::new(seed, "changed"));
+            let found = changes(&times, &fitted(rate, dispersion), 1);
+            let &(days, change) = found.first().unwrap();
+            assert_eq!(change.kind, kind, "{seed} {change:?}");
+            days
+        });
+        days.sum::<f64>() / 40.0
+    }
+
+    /// The days in which an ideal test, which knows the change, reaches the limit.
+    fn ideal_days(rate: &Rate, (truth, factor): (&Rate, f64), dispersion: f64) -> f64 {
+        let hour = |n: i64| start() + Span::from_hours(n);
+        let information = (0..24).map(|n| {
+            let (before, after) = (rate.at(hour(n)), factor * truth.at(hour(n)));
+            after * (after / before).ln() + before - after
+        });
+        fitted(rate, dispersion).limit() * dispersion / information.sum::<f64>()
+    }
+
+    #[test]
+    fn an_unchanged_rhythm_raises_at_most_one_alarm_in_two_years() {
+        let rate = office(8);
+        for dispersion in [1.0, 3.0] {
+            let alarms = (0..40).map(|seed| {
+                let times = drawn(&rate, 1.0, dispersion, 730, &mut Stream::new(seed, "unchanged"));
+                changes(&times, &fitted(&rate, dispersion), 100).len()
+            });
+            let alarms = alarms.sum::<usize>();
+            assert!(alarms <= 20, "{dispersion}: {alarms} in 80 years");
+        }
+    }
+
+    #[test]
+    fn half_of_the_updates_are_noticed_soon() {
+        let rate = office(8);
+        for (dispersion, factor) in [(1.0, 0.5), (3.0, 0.5), (1.0, 0.3)] {
+            let days = days_until_found(&rate, (&rate, factor), dispersion, RhythmChangeKind::Level);
+            let ideal = ideal_days(&rate, (&rate, factor), dispersion);
+            assert!(days < 1.3 * ideal, "{factor} of the rate, dispersion {dispersion}: {days} of {ideal}");
+        }
+    }
+
+    #[test]
+    fn other_hours_are_noticed_soon() {
+        let (rate, later) = (office(8), office(14));
+        for dispersion in [1.0, 3.0] {
+            let days = days_until_found(&rate, (&later, 1.0), dispersion, RhythmChangeKind::Hours);
+            let ideal = ideal_days(&rate, (&later, 1.0), dispersion);
+            assert!(days < 3.5 * ideal, "dispersion {dispersion}: {days} of {ideal}");
+        }
+    }
+
+    #[test]
+    fn the_change_is_dated_and_measured() {
+        let rate = office(8);
+        let chance = &mut Stream::new(7, "dated");
+        let mut times = drawn(&rate, 1.0, 1.0, 100, chance);
+        let after = drawn(&rate, 0.4, 1.0, 100, chance);
+        times.extend(after.iter().map(|&at| at + Span::from_days(100)));
+        let found = changes(&times, &fitted(&rate, 1.0), 1);
+        let (_, change) = found[0];
+        let day = (change.since - start()).as_secs_f64() / 86_400.0;
+        assert!((90.0..110.0).contains(&day), "{day}");
+        assert!((0.3..0.6).contains(&change.factor()), "{change:?}");
+        assert!(change.to_string().starts_with("fewer updates since 2026-"), "{change}");
+    }
+
+    #[test]
+    fn silence_and_bursts_are_no_change_of_rhythm() {
+        let rate = office(8);
+        let fitted = fitted(&rate, 1.0);
+        let hour = |n: i64| start() + Span::from_hours(n);
+        let mut test = RhythmTest::default();
+        let probe = |test: &mut RhythmTest, from: i64, times: &[Timestamp], burst| {
+            let window =
+                ProbeWindow { from: hour(from), until: hour(from + 1), seen: WindowUpdates::Dated(times) };
+            test.add_probe(&window, &fitted, burst)
+        };
+        assert!((0..24 * 60).all(|n| probe(&mut test, n, &[], false).is_none()), "sixty days of silence");
+        let mut test = RhythmTest::default();
+        // Ten updates in each hour of a night.
+        let night = 24..30;
+        let times = |n: i64| (0..10).map(|k| hour(n) + Span::from_mins(5 * k + 1)).collect::<Vec<_>>();
+        assert!(night.into_iter().all(|n| probe(&mut test, n, &times(n), true).is_none()), "one burst");
+    }
+
+    #[test]
+    fn pages_are_tested_by_whether_they_changed() {
+        let rate = Rate::constant(0.25);
+        let fitted = fitted(&rate, 1.0);
+        let found = |per_hour: f64| {
+            let mut chance = Stream::new(3, "page");
+            let mut test = RhythmTest::default();
+            (0..2_000).find_map(|n| {
+                let from = start() + Span::from_hours(2 * n);
+                let changed = chance.unit() < 1.0 - (-2.0 * per_hour).exp();
+                let seen = if changed { WindowUpdates::Changed } else { WindowUpdates::Counted(0) };
+                test.add_probe(
+                    &ProbeWindow { from, until: from + Span::from_hours(2), seen },
+                    &fitted,
+                    false,
+                )
+                .map(|change| (n, change.kind))
+            })
+        };
+        assert_eq!(found(0.25), None);
+        let (probes, kind) = found(0.1).unwrap();
+        assert!(kind == RhythmChangeKind::Level && probes < 200, "{probes} {kind:?}");
+    }
+
+    #[test]
+    fn the_stored_form_round_trips_and_invalid_bytes_are_rejected() {
+        let rate = office(8);
+        let times = drawn(&rate, 0.7, 1.0, 20, &mut Stream::new(1, "stored"));
+        let mut test = RhythmTest::default();
+        let (from, until) = (start(), start() + Span::from_days(20));
+        let seen = WindowUpdates::Dated(&times);
+        test.add_probe(&ProbeWindow { from, until, seen }, &fitted(&rate, 1.0), false);
+        assert_ne!(test, RhythmTest::default());
+        let bytes = test.to_bytes();
+        assert_eq!((bytes.len(), RhythmTest::from_bytes(&bytes)), (81, Some(test)));
+        for invalid in [&bytes[..80], &[&bytes[..], &[0]].concat(), &[], &[9; 81], &[VERSION, 0]] {
+            assert_eq!(RhythmTest::from_bytes(invalid), None);
+        }
+        let mut negative = bytes.clone();
+        negative[20] = 0xff;
+        assert_eq!(RhythmTest::from_bytes(&negative), None);
+    }
+}
