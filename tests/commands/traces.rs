@@ -109,11 +109,15 @@ fn check(scores: &Value, events: &[i64], probes: &[i64], items: usize, weight: f
     };
     let hour = 3_600_000;
     let mut obsolescence = 0.0;
-    let mut waited = 0;
+    let (mut waited, mut harmonic) = (0, 0.0);
     let mut known = from;
+    let mut undiscovered = (from, 0.0);
     for &n in &updates {
         let (mut at, end) = (events[n], found(events[n]));
         waited += (end - at.max(known)).max(0);
+        // The number of this update among those that its probe finds.
+        undiscovered = (end, if undiscovered.0 == end { undiscovered.1 + 1.0 } else { 1.0 });
+        harmonic += (end - at) as f64 / undiscovered.1;
         known = known.max(end);
         while at < end {
             let next = (at - at % hour + hour).min(end);
@@ -135,6 +139,8 @@ fn check(scores: &Value, events: &[i64], probes: &[i64], items: usize, weight: f
     same("gaps", updates.iter().filter(gone).count() as f64);
     same("obsolescence", obsolescence);
     same("missed", waited as f64 / (to - from) as f64);
+    same("fresh_share", 1.0 - waited as f64 / (to - from) as f64);
+    same("harmonic", harmonic / (to - from) as f64);
     let rank = |share: f64| delays[((share * delays.len() as f64).ceil() as usize).max(1) - 1];
     same("mean_delay_s", delays.iter().sum::<f64>() / delays.len() as f64);
     same("p50_delay_s", rank(0.5));
@@ -231,8 +237,11 @@ fn the_document_has_the_documented_keys() {
     let folder = with_traces();
     let document = json(&folder, &["--policies", "ttl,uniform", "--kinds", "kinds.csv"]);
     assert_eq!(document["baseline"], "uniform");
+    assert_eq!((&document["as_shipped"], &document["caps"]), (&Value::Bool(false), &Value::Null));
     for policy in list(&document, "policies") {
-        for key in ["updates", "probes", "mean_delay_s", "useful", "missed", "gaps", "mean_ratio"] {
+        for key in
+            ["updates", "probes", "mean_delay_s", "useful", "fresh_share", "harmonic", "gaps", "mean_ratio"]
+        {
             number(policy, key);
         }
         let ends = ["", "_low", "_high"].map(|end| number(policy, &format!("geometric_mean_ratio{end}")));
@@ -394,6 +403,8 @@ fn wrong_usage_is_reported() {
         (&["--world", "5", "--errors", "2"], "a share is a number from 0 to 1"),
         (&["--world", "5", "--match", "all"], "probes, total"),
         (&["--world", "5", "--burst-response", "no"], "there are ttl and replan"),
+        (&["--world", "5", "--policies", "auto,azar"], "`azar` has no default price; give --match or"),
+        (&["--world", "5", "--policies", "sia_cho", "--as-shipped"], "`sia_cho` is a rule of a paper"),
     ] {
         let err = folder.error(2, arguments);
         assert!(err.contains(message), "{arguments:?}: {err}");

@@ -253,6 +253,11 @@ impl LearnedFeed {
             .map(|habits| Arc::new(UpdateForecast::new(update_times(), habits, &self.watching.zone, now)));
     }
 
+    /// Its weekly rate as last fitted.
+    pub fn rate(&self) -> Option<&Rate> {
+        self.rate.as_ref().map(|(rate, ..)| rate)
+    }
+
     /// Its rhythm as last fitted.
     pub fn rhythm(&self) -> Option<KnownRhythm> {
         let (rate, origin, updates) = self.rate.as_ref()?;

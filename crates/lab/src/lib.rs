@@ -1,7 +1,7 @@
 //! Comparisons and explanations of policies.
 //!
-//! The crate has a simulator that drives the daemon's engine, other pollers' rules, the papers' reference
-//! algorithms, gardens, and documents, tables and pictures of the results. Time is the time of the next
+//! The crate has a simulator that drives the daemon's engine, other pollers' rules, rules of papers on
+//! crawling, the papers' reference algorithms, gardens, and documents, tables and pictures of the results. Time is the time of the next
 //! event. No network, no clock, no async runtime; only a garden's [`cube`](garden::cube) is an SQLite file.
 //! [`draw`] is shared by pictures, [`tables`] and [`words`] by texts.
 
@@ -14,6 +14,7 @@ pub mod driver;
 pub mod fleet;
 pub mod garden;
 pub mod learned_feed;
+pub mod paper_rules;
 pub mod parallel;
 pub mod peers;
 pub mod plans;

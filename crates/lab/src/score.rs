@@ -41,6 +41,8 @@ pub struct Score {
     pub useful: usize,
     /// The time during which at least one of the updates was not yet found.
     pub waited: Span,
+    /// The integral over time of H(k) = 1 + 1/2 + … + 1/k, in hours, with k undiscovered updates.
+    pub harmonic_hours: f64,
     /// The length of the scored span.
     pub span: Span,
     /// Number of updates that the source no longer showed at the first probe after them. They still have a
@@ -77,9 +79,12 @@ impl Score {
             score.waited = score.waited + (probe - earliest);
             score.gaps += next.saturating_sub(holds).saturating_sub(first);
             let found = weight.by(probe);
-            for &event in &events[first..next] {
-                score.delays.push((probe - event).as_secs_f64());
+            for (k, &event) in (1_u32..).zip(&events[first..next]) {
+                let delay = (probe - event).as_secs_f64();
+                score.delays.push(delay);
                 score.obsolescence += found - weight.by(event);
+                // The k-th undiscovered update raises H by 1/k until the probe.
+                score.harmonic_hours += delay / 3600.0 / f64::from(k);
             }
         }
         score.delays.sort_unstable_by(f64::total_cmp);
@@ -97,6 +102,7 @@ impl Score {
             all.obsolescence += score.obsolescence;
             all.useful += score.useful;
             all.waited = all.waited + score.waited;
+            all.harmonic_hours += score.harmonic_hours;
             all.span = all.span + score.span;
             all.gaps += score.gaps;
         }
@@ -133,6 +139,19 @@ impl Score {
         match self.span.as_millis() {
             0 => 0.0,
             span => self.waited.as_millis() as f64 / span as f64,
+        }
+    }
+
+    /// The binary freshness: the share of the time without an undiscovered update.
+    pub fn fresh_share(&self) -> f64 {
+        1.0 - self.missed()
+    }
+
+    /// The harmonic cost of Kolobov et al. (2019): the mean over time of H(k), with k undiscovered updates.
+    pub fn harmonic(&self) -> f64 {
+        match self.span.as_millis() {
+            0 => 0.0,
+            span => self.harmonic_hours * 3_600_000.0 / span as f64,
         }
     }
 }
@@ -196,6 +215,9 @@ mod tests {
         assert!((score.obsolescence - 2.0).abs() < 1e-9, "{}", score.obsolescence);
         assert_eq!(score.waited, Span::from_secs(800 + 400 + 2200));
         assert!((score.missed() - 3400.0 / 7200.0).abs() < 1e-12);
+        assert!((score.fresh_share() - 3800.0 / 7200.0).abs() < 1e-12);
+        // 800 s for the update at 100 and half of 200 s for that at 700; then 400 s and 2200 s alone.
+        assert!((score.harmonic() - 3500.0 / 7200.0).abs() < 1e-12);
     }
 
     #[test]
@@ -208,6 +230,7 @@ mod tests {
         let nothing = score(&[], &[], (0, 100), 9);
         assert_eq!((nothing.updates, nothing.probes, nothing.useful), (0, 1, 0));
         assert_eq!((nothing.mean_delay(), nothing.quantile(0.5), nothing.missed()), (None, None, 0.0));
+        assert_eq!((nothing.fresh_share(), nothing.harmonic()), (1.0, 0.0));
         assert_eq!(score(&[5], &[6], (10, 10), 9), Score::default());
         // Updates before the span do not count, even if they were not found.
         assert_eq!(score(&[-5], &[50], (0, 100), 9).useful, 0);
@@ -239,6 +262,7 @@ mod tests {
         assert_eq!((all.updates, all.probes, all.useful), (3, 3, 2));
         assert_eq!((all.mean_delay(), all.quantile(0.5)), (Some(170.0 / 3.0), Some(10.0)));
         assert!((all.missed() - 170.0 / 300.0).abs() < 1e-12);
+        assert!((all.harmonic() - 170.0 / 300.0).abs() < 1e-12);
         assert_eq!(Score::pooled([]), Score::default());
     }
 
@@ -281,6 +305,10 @@ mod tests {
             useful.dedup();
             let lies = |second: &i64| updates.iter().any(|&e| e <= *second && *second < found(e));
             let waited = (0..to).filter(lies).count();
+            let undiscovered =
+                |second: i64| updates.iter().filter(|&&e| e <= second && second < found(e)).count();
+            let harmonic_number = |k: usize| (1..=k).map(|n| 1.0 / n as f64).sum::<f64>();
+            let harmonic: f64 = (0..to).map(|second| harmonic_number(undiscovered(second))).sum();
             let gone = |index: usize| {
                 let at = found(events[index]);
                 events.iter().enumerate().filter(|&(other, &e)| other > index && e <= at).count() >= holds
@@ -295,6 +323,8 @@ mod tests {
             prop_assert_eq!(score.useful, useful.len());
             prop_assert_eq!(score.waited, Span::from_secs(waited as i64));
             prop_assert_eq!(score.gaps, gaps);
+            prop_assert!((score.fresh_share() - (to - waited as i64) as f64 / to as f64).abs() < 1e-9);
+            prop_assert!((score.harmonic() - harmonic / to as f64).abs() < 1e-9);
             prop_assert!(score.missed() <= 1.0);
         }
     }

@@ -5,6 +5,8 @@
 
 use crate::clairvoyant;
 use crate::learned_feed::Watching;
+use crate::paper_rules::crawled_feed::{self, CrawledFeed};
+use crate::paper_rules::paper_rule::PaperRule;
 use crate::parallel::on_all_cores;
 use crate::peers;
 use crate::peers::peer_feed::UNLIMITED;
@@ -121,7 +123,7 @@ impl ContestInput<'_> {
                 knobs::of(policy) == KnobQuantity::Budget && policy != Policy::Uniform
             }
             EntrantPolicy::Oracle | EntrantPolicy::Clairvoyant => true,
-            EntrantPolicy::Index | EntrantPolicy::Peer(_) => false,
+            EntrantPolicy::Index | EntrantPolicy::Peer(_) | EntrantPolicy::Paper(_) => false,
         };
         if !plans {
             return self.traces.iter().map(|trace| self.rules.budget(trace)).collect();
@@ -168,6 +170,12 @@ impl ContestInput<'_> {
                 let knob = (rules.matching != Matching::Nothing).then_some(knob);
                 SourceProbeTimes::at(peers::peer_feed::watch(peer, knob, &watched))
             }
+            EntrantPolicy::Paper(rule) => {
+                let price = self.shown_knob(KnobQuantity::Price, source, knob, bound);
+                let free = Budget { min_spacing: budget.min_spacing, ..UNLIMITED };
+                let caps = if bound { budget } else { rules.caps.unwrap_or(free) };
+                SourceProbeTimes::at(self.by_paper(rule, source, price, (budget, caps)))
+            }
             EntrantPolicy::Clairvoyant => {
                 let share =
                     (test_span.to - test_span.from).as_secs_f64() / budget.per.as_secs_f64().max(1e-3);
@@ -180,6 +188,34 @@ impl ContestInput<'_> {
         };
         let knob = self.shown_knob(knob_quantity(policy), source, knob, bound);
         Some(self.scored(source, test_span, knob, probed))
+    }
+
+    /// One source by a paper's rule, with the budget until its rate is known, and the caps.
+    fn by_paper(
+        &self,
+        rule: PaperRule,
+        source: usize,
+        price: f64,
+        (budget, caps): (Budget, Budget),
+    ) -> Vec<Timestamp> {
+        let (trace, rules) = (&self.traces[source], self.rules);
+        let test_span = rules.test_span(trace);
+        let mut watching = rules.setup(Policy::Plan).watching;
+        if trace.page {
+            watching.kind = SourceKind::Page;
+        }
+        let feed = CrawledFeed {
+            events: &trace.events,
+            watching,
+            group_rates: &self.group_rates[source],
+            refit_every: rules.refit_every,
+            from: test_span.begins,
+            until: test_span.to,
+            first_gap: budget.even_gap(),
+            caps,
+            chance: Stream::new(rules.seed, format!("{}/{}", rule.name(), trace.name)),
+        };
+        crawled_feed::watch(rule, price, &feed)
     }
 
     /// The knob as it is reported.
@@ -428,13 +464,14 @@ fn engine_policy(policy: EntrantPolicy) -> Option<(Policy, bool)> {
         EntrantPolicy::Ours(policy) => Some((policy, false)),
         EntrantPolicy::Oracle => Some((Policy::Plan, true)),
         EntrantPolicy::Index => Some((Policy::Adaptive, false)),
-        EntrantPolicy::Peer(_) | EntrantPolicy::Clairvoyant => None,
+        EntrantPolicy::Peer(_) | EntrantPolicy::Paper(_) | EntrantPolicy::Clairvoyant => None,
     }
 }
 
 fn knob_quantity(policy: EntrantPolicy) -> KnobQuantity {
     match policy {
         EntrantPolicy::Ours(policy) => knobs::of(policy),
+        EntrantPolicy::Paper(_) => KnobQuantity::Price,
         _ => KnobQuantity::Budget,
     }
 }

@@ -39,12 +39,22 @@ struct ContestEntry<'r> {
     per_s: f64,
     min_spacing_s: f64,
     matched: Option<&'static str>,
+    as_shipped: bool,
+    caps: Option<CapsEntry>,
     seed: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_gap_s: Option<f64>,
     /// Only where there are profiles.
     #[serde(skip_serializing_if = "Option::is_none")]
     rules: Option<Vec<RuleEntry<'r>>>,
+}
+
+/// The limits of a source that every policy keeps.
+#[derive(Serialize)]
+struct CapsEntry {
+    probes: u32,
+    per_s: f64,
+    min_spacing_s: f64,
 }
 
 /// How well deadlines were met.
@@ -85,6 +95,10 @@ struct Figures {
     useful_probes: usize,
     /// The share of the time with an update that is not yet found.
     missed: f64,
+    /// The share of the time without such an update.
+    fresh_share: f64,
+    /// The mean over time of the harmonic number of the count of such updates.
+    harmonic: f64,
     /// Updates that the source no longer showed at the next probe.
     gaps: usize,
 }
@@ -173,6 +187,12 @@ fn part<'r>(question: &'r ContestQuestion, results: &'r Results) -> ContestEntry
             Matching::Probes => Some("probes"),
             Matching::Total => Some("total"),
         },
+        as_shipped: question.rules.as_shipped,
+        caps: question.rules.caps.map(|caps| CapsEntry {
+            probes: caps.probes,
+            per_s: caps.per.as_secs_f64(),
+            min_spacing_s: caps.min_spacing.as_secs_f64(),
+        }),
         seed: question.rules.seed,
         max_gap_s: question.rules.max_gap.map(Span::as_secs_f64),
         rules: question.rules.profiles.as_ref().map(|_| {
@@ -291,6 +311,8 @@ fn figures(score: &Score) -> Figures {
         useful: useful(score),
         useful_probes: score.useful,
         missed: score.missed(),
+        fresh_share: score.fresh_share(),
+        harmonic: score.harmonic(),
         gaps: score.gaps,
     }
 }
@@ -309,6 +331,7 @@ mod tests {
 
     use super::super::results::tests::{question, results};
     use super::*;
+    use tidewatch_core::planning::budget::Budget;
 
     #[test]
     fn document_has_the_stable_keys() {
@@ -331,7 +354,15 @@ mod tests {
         let share = source["useful_probes"].as_f64().unwrap() / source["probes"].as_f64().unwrap();
         assert_eq!(source["useful"].as_f64(), Some(share));
         assert_eq!(both["policies"][1]["geometric_mean_ratio"], 1.0);
+        assert_eq!((&both["as_shipped"], &both["caps"]), (&Value::Bool(false), &Value::Null));
         let (_, alone) = results(&[("uniform", 600)]);
+        let mut capped = super::super::results::tests::question(Vec::new());
+        capped.rules.caps = Some(Budget::default());
+        capped.rules.as_shipped = true;
+        let text = to_json(&capped, std::slice::from_ref(&alone)).unwrap();
+        let one: Value = serde_json::from_str(&text).unwrap();
+        let caps = serde_json::json!({ "probes": 48, "per_s": 86_400.0, "min_spacing_s": 900.0 });
+        assert_eq!((&one["as_shipped"], &one["caps"]), (&Value::Bool(true), &caps));
         assert!(read(&[alone]).get("budgets").is_none());
     }
 }

@@ -13,7 +13,7 @@ use super::entrant_policy::EntrantPolicy;
 #[derive(Debug, Clone, PartialEq)]
 pub struct SourceRun {
     /// The final setting of its knob; its meaning depends on the policy. For `auto` it is the price of a
-    /// probe, in hours of delay of one update.
+    /// probe, in hours of delay of one update; for the rules of papers it is their price in hours.
     pub knob: f64,
     /// Probe times, including training.
     pub probes: Vec<Timestamp>,

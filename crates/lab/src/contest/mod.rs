@@ -81,7 +81,10 @@ impl Contest {
         traces: &[Trace],
         rules: &SimulatedRules,
     ) -> Vec<RuleScore> {
-        let knows_rules = !matches!(entrant.policy, EntrantPolicy::Peer(_) | EntrantPolicy::Clairvoyant);
+        let knows_rules = !matches!(
+            entrant.policy,
+            EntrantPolicy::Peer(_) | EntrantPolicy::Paper(_) | EntrantPolicy::Clairvoyant
+        );
         let probes: Option<Vec<SourceProbes<'_>>> = entrant
             .runs
             .iter()

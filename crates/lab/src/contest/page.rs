@@ -6,11 +6,12 @@ use std::ffi::OsString;
 use std::fmt::{Result, Write};
 
 use crate::draw::chart::{Frame, Scale, bar, plain};
+use crate::draw::colour::ink;
 use crate::draw::svg::{Picture, Shape, escaped, tenth};
 use crate::tables::{Emphasis, ResultTable};
 use crate::words::cut;
 
-use super::curve::{self, WIDTH, keys, keys_height};
+use super::curve::{self, WIDTH};
 use super::question::ContestQuestion;
 use super::results::Results;
 use super::tables::{BY_RULE, by_kind, contest_rules, extremes, kinds, policies, spent, summary};
@@ -36,6 +37,9 @@ const LEFT: f64 = 170.0;
 const TOP: f64 = 10.0;
 const BAR: f64 = 10.0;
 const BETWEEN: f64 = 12.0;
+/// The distance between the lines of the legend.
+const KEY: f64 = 20.0;
+const KEYS_A_LINE: usize = 6;
 /// Ratios below this, and above its reciprocal, are cut off.
 const LEAST: f64 = 0.05;
 
@@ -103,9 +107,8 @@ fn write(
 }
 
 fn trade_off(all: &[&Results], page: &mut String) -> Result {
-    let height = curve::height(all.first().map_or(0, |results| results.policies.len()));
-    let label = "Mean delay against probes per source and week, a line per policy";
-    let mut picture = Picture::figure(WIDTH, (curve::TOP, height), label);
+    let label = "Mean delay against probes per source and week, by policy";
+    let mut picture = Picture::figure(WIDTH, (curve::TOP, curve::HEIGHT), label);
     curve::draw(all, &mut picture);
     writeln!(
         page,
@@ -150,6 +153,20 @@ fn bars(results: &Results, page: &mut String) -> Result {
     let names: Vec<&str> = results.policies.iter().map(|result| result.policy.name()).collect();
     keys(&names, below, &mut picture);
     writeln!(page, "<figure>{}</figure>", picture.finish())
+}
+
+/// The height of a legend for `policies` policies.
+fn keys_height(policies: usize) -> usize {
+    policies.div_ceil(KEYS_A_LINE) * KEY as usize
+}
+
+/// The legend.
+fn keys(names: &[&str], top: f64, picture: &mut Picture) {
+    let step = (WIDTH - 40) as f64 / KEYS_A_LINE as f64;
+    for (index, name) in names.iter().enumerate() {
+        let x = 20.0 + (index % KEYS_A_LINE) as f64 * step;
+        picture.key(x, top + (index / KEYS_A_LINE) as f64 * KEY, ink(index), name);
+    }
 }
 
 fn table(table: &ResultTable, page: &mut String) -> Result {
@@ -215,6 +232,7 @@ mod tests {
         let (_, more) = results(&[("auto", 300), ("uniform", 1800), ("oracle", 1)]);
         let question = question(traces);
         let line = ["simulate", "traces", "--traces", "it's <here>"].map(OsString::from);
+        let curves = curve::to_svg(&question, &[&few, &more]);
         let page = to_html(&question, &[few], &[&more], &line);
         // Void elements of HTML, which XML requires to be closed.
         check(
@@ -224,10 +242,19 @@ mod tests {
         );
         assert!(page.contains("a&lt;b&gt;") && page.contains("simulate traces --traces"), "{page}");
         assert!(!page.contains("http") && !page.contains("<script"), "{page}");
-        let svg = curve::to_svg(&question, &[&more]);
-        check(&svg);
-        assert_eq!(svg.matches("<polyline").count(), 3);
-        assert_eq!(svg.matches("http").count(), 1);
+        // A line for each that has results, and its name; ours in colour.
+        let counts = |svg: &str, what: &str| svg.matches(what).count();
+        assert_eq!((counts(&curves, "<polyline"), counts(&curves, "<circle")), (2, 4), "{curves}");
+        assert!(curves.contains(r#"style="fill:#e8590c;font-weight:600">auto</text>"#), "{curves}");
+        assert!(curves.contains(">uniform</text>") && counts(&curves, "#868e96") == 4, "{curves}");
+        // A point each with a single budget.
+        let points = curve::to_svg(&question, &[&more]);
+        assert_eq!((counts(&points, "<polyline"), counts(&points, "<circle")), (0, 2), "{points}");
+        assert!(points.contains(">auto</text>") && points.contains(">uniform</text>"), "{points}");
+        for svg in [curves, points] {
+            check(&svg);
+            assert_eq!(counts(&svg, "http"), 1);
+        }
     }
 
     #[test]

@@ -58,7 +58,8 @@ pub fn policies(results: &Results) -> ResultTable {
         "worst",
         "update·hours",
         "useful",
-        "missed",
+        "fresh",
+        "harmonic",
         "lost",
         "probes/week",
     ]
@@ -86,7 +87,8 @@ fn row(result: &PolicyResult, results: &Results) -> Vec<TableEntry> {
         entry(delay(score.worst())),
         entry(number(score.obsolescence)),
         entry(percent(useful(score))),
-        entry(percent(Some(score.missed()))),
+        entry(percent(Some(score.fresh_share()))),
+        entry(number(score.harmonic())),
         entry(score.gaps.to_string()).marked(if score.gaps > 0 { Emphasis::Warn } else { Emphasis::Plain }),
         entry(probes_per_week(score).map_or_else(nothing, number)),
     ];

@@ -2,18 +2,11 @@
 //!
 //! Shapes have classes; the page or file defines the style of text and grid. Must not know what is drawn.
 
-use super::colour::{INKS, ink};
+use super::colour::ink;
 use super::svg::{Picture, Shape, tenth};
-
-/// Dash patterns, used once all colours are used.
-const DASHES: [&str; 3] = ["none", "7 4", "2 3"];
 
 /// Maximum number of labels on a scale.
 const MOST_TICKS: usize = 10;
-
-fn dash(index: usize) -> &'static str {
-    DASHES[index / INKS.len() % DASHES.len()]
-}
 
 /// Round numbers in a range, approximately `about` of them, with their labels.
 pub fn round_ticks(from: f64, to: f64, about: f64) -> Vec<(f64, String)> {
@@ -144,20 +137,15 @@ pub fn points(places: impl IntoIterator<Item = (f64, f64)>) -> String {
     all.join(" ")
 }
 
-/// The n-th line through these points, each with a tooltip.
-pub fn line(index: usize, places: &[(f64, f64, String)], picture: &mut Picture) {
-    let (ink, dash) = (ink(index), dash(index));
+/// A line of this colour and width through these points, each with a tooltip. A single point is only a dot.
+pub fn line(ink: &str, width: f64, places: &[(f64, f64, String)], picture: &mut Picture) {
     let through = points(places.iter().map(|&(x, y, _)| (x, y)));
-    picture.add(
-        &Shape::new("polyline")
-            .with("points", through)
-            .fill("none")
-            .stroke(ink)
-            .with("stroke-width", 2)
-            .with("stroke-dasharray", dash),
-    );
+    if places.len() > 1 {
+        let line = Shape::new("polyline").with("points", through).fill("none").stroke(ink);
+        picture.add(&line.with("stroke-width", width));
+    }
     for (x, y, word) in places {
-        picture.add(&Shape::circle(tenth(*x), tenth(*y), 4).fill(ink).hint(word));
+        picture.add(&Shape::circle(tenth(*x), tenth(*y), width + 2.0).fill(ink).hint(word));
     }
 }
 
@@ -193,12 +181,6 @@ mod tests {
         );
         assert_eq!(Scale::around([]), None);
         assert!(Scale::around([3.0]).unwrap().share(3.0) > 0.4);
-    }
-
-    #[test]
-    fn lines_of_equal_colour_differ_by_dashes() {
-        assert_eq!(ink(0), ink(8));
-        assert_ne!(dash(0), dash(8));
     }
 
     #[test]

@@ -9,6 +9,9 @@ pub const LILAC: &str = "#c8a2ff";
 /// The colour of the base line of a plot.
 pub const AXIS: &str = "#3a4552";
 
+/// The colour of lines that only serve for comparison, readable on light and on dark pages.
+pub const GREY: &str = "#868e96";
+
 /// From blue to yellow in even steps of lightness, readable without colour vision.
 const RAMP: [[f64; 3]; 8] = [
     [18.0, 38.0, 79.0],
@@ -22,8 +25,7 @@ const RAMP: [[f64; 3]; 8] = [
 ];
 
 /// Distinct colours on light and on dark pages.
-pub(super) const INKS: [&str; 8] =
-    ["#e8590c", "#1c7ed6", "#2f9e44", "#868e96", "#ae3ec9", "#d6336c", "#1098ad", "#a68a00"];
+const INKS: [&str; 8] = ["#e8590c", "#1c7ed6", "#2f9e44", "#ae3ec9", "#d6336c", "#1098ad", "#a68a00", GREY];
 
 /// A colour between dark blue (0) and yellow (1).
 pub fn ramp(intensity: f64) -> String {

@@ -33,7 +33,8 @@ pub struct Args {
     #[arg(long, value_name = "FILE", conflicts_with = "world")]
     pub(super) kinds: Option<PathBuf>,
     /// Policies to compare, separated by commas: our policies, index, fixed, miniflux_round_robin,
-    /// miniflux, commafeed, nutch, oracle (by the true rate, only with --world) and clairvoyant (a
+    /// miniflux, commafeed, nutch, sia_cho, azar, lambda_crawl, lambda_crawl_even and greedy_crawl
+    /// (rules of papers, at a price), oracle (by the true rate, only with --world) and clairvoyant (a
     /// bound).
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = policy,
         default_value = "auto,plan,ttl,uniform,fixed,miniflux,commafeed,nutch")]
@@ -62,8 +63,8 @@ pub struct Args {
     /// all updates, a `where` on words matches none. `deliver` is ignored.
     #[arg(long, value_name = "FILE")]
     pub(super) profiles: Option<PathBuf>,
-    /// Waiting time that a probe of auto and plan must save to be sent; --match sets this
-    /// price itself.
+    /// Waiting time that a probe of auto and plan must save to be sent, and the price of the rules of
+    /// papers; --match sets this price itself.
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = Span::parse,
         conflicts_with = "matching")]
     pub(super) price: Span,
@@ -122,7 +123,8 @@ pub struct Args {
     /// quarter, half and twice the probes.
     #[arg(long, value_name = "FILE")]
     pub(super) html: Option<PathBuf>,
-    /// Draw delays against probes into this SVG file, with the same budgets.
+    /// Draw delays against probes into this SVG file, with the same budgets; with --as-shipped a point
+    /// for each policy.
     #[arg(long, value_name = "FILE")]
     pub(super) svg: Option<PathBuf>,
     /// Print one JSON document.

@@ -12,6 +12,7 @@ use tidewatch_core::model::steps::Steps;
 use tidewatch_core::planning::budget::{Budget, PRICE};
 use tidewatch_core::time::{Span, Timestamp};
 use tidewatch_lab::contest::contest_terms::{ContestTerms, Matching};
+use tidewatch_lab::contest::entrant_policy::EntrantPolicy;
 use tidewatch_lab::contest::question::ContestQuestion;
 use tidewatch_lab::simulated_rules::SimulatedRules;
 use tidewatch_lab::trace::Trace;
@@ -39,6 +40,7 @@ pub fn question(arguments: &Args) -> Result<ContestQuestion, CliError> {
         return Err(CliError::Usage(format!("--policies names `{}` twice", policies[twice].name())));
     }
     rules::check_policies(&policies, arguments.profiles.is_some(), "give --profiles FILE")?;
+    check_papers(&policies, arguments)?;
     let length = arguments.train + arguments.test;
     if length > LONGEST {
         return Err(CliError::Refused(format!(
@@ -89,6 +91,19 @@ pub fn question(arguments: &Args) -> Result<ContestQuestion, CliError> {
         ..ContestTerms::new(budget)
     };
     Ok(ContestQuestion { title, traces, policies, rules, budgets, around, notes })
+}
+
+/// Refuses rules of papers without a price: they are parts of no program, and have no default.
+fn check_papers(policies: &[EntrantPolicy], arguments: &Args) -> Result<(), CliError> {
+    let is_paper = |policy: &&EntrantPolicy| matches!(policy, EntrantPolicy::Paper(_));
+    let Some(paper) = policies.iter().find(is_paper) else { return Ok(()) };
+    let has_price = arguments.matching.is_some() || arguments.price > Span::ZERO;
+    let message = match (arguments.as_shipped, has_price) {
+        (true, _) => "is a rule of a paper that no program ships; leave it out, or give --match",
+        (false, false) => "has no default price; give --match or --price",
+        (false, true) => return Ok(()),
+    };
+    Err(CliError::Usage(format!("`{}` {message}", paper.name())))
 }
 
 fn budgets(arguments: &Args) -> Result<Vec<Budget>, CliError> {
