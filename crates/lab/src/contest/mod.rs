@@ -101,20 +101,25 @@ impl Contest {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::paper_rules::paper_rule::PaperRule;
     use crate::peers::peer::Peer;
     use tidewatch_core::planning::budget::Budget;
     use tidewatch_core::time::{Span, Timestamp};
 
+    /// A source with an update about every `mins` minutes for eight weeks.
+    fn every(name: &str, mins: i64) -> Trace {
+        let last = Span::from_days(56).as_millis() / Span::from_mins(mins).as_millis();
+        let at = |n: i64| Timestamp::from_secs(0) + Span::from_mins(n * mins + n * n % 17);
+        Trace::new(name, "all", (0..last).map(at).collect())
+    }
+
     /// Checks the number of probes also where the default setting is far off, in either direction.
     #[test]
-    fn every_peer_is_tuned_to_the_number_of_probes_on_fast_and_slow_sources() {
-        let every = |name: &str, mins: i64| {
-            let last = Span::from_days(56).as_millis() / Span::from_mins(mins).as_millis();
-            let at = |n: i64| Timestamp::from_secs(0) + Span::from_mins(n * mins + n * n % 17);
-            Trace::new(name, "all", (0..last).map(at).collect())
-        };
+    fn every_peer_and_paper_is_tuned_to_the_number_of_probes_on_fast_and_slow_sources() {
         let traces = [every("fast", 20), every("slow", 4000)];
-        let entrants: Vec<EntrantPolicy> = Peer::ALL.into_iter().map(EntrantPolicy::Peer).collect();
+        let peers = Peer::ALL.into_iter().map(EntrantPolicy::Peer);
+        let papers = PaperRule::ALL.into_iter().map(EntrantPolicy::Paper);
+        let entrants: Vec<EntrantPolicy> = peers.chain(papers).collect();
         for probes in [14, 168] {
             let budget = Budget { probes, per: Span::from_days(7), min_spacing: Span::ZERO };
             let rules = ContestTerms {
@@ -123,11 +128,40 @@ mod tests {
                 ..ContestTerms::new(budget)
             };
             for entrant in hold(&traces, &entrants, &rules, &|| {}).entrants {
-                for run in entrant.runs.iter().flatten() {
+                // Its value hardly grows after some updates: no price gives it few probes of a fast source.
+                let is_greedy = entrant.policy == EntrantPolicy::Paper(PaperRule::GreedyCrawl);
+                let without_fast = usize::from(is_greedy && probes == 14);
+                for run in entrant.runs.iter().skip(without_fast).flatten() {
                     let (spent, wanted) = (run.score.probes as f64, 4.0 * f64::from(probes));
                     let off = (spent / wanted - 1.0).abs();
                     assert!(off < 0.1, "{}: {spent} instead of {wanted}", entrant.policy.name());
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn papers_share_a_total_within_the_caps() {
+        let traces = [every("fast", 20), every("daily", 1440), every("slow", 4000)];
+        let entrants: Vec<EntrantPolicy> = PaperRule::ALL.into_iter().map(EntrantPolicy::Paper).collect();
+        let caps = Budget { probes: 12, per: Span::from_days(1), min_spacing: Span::from_mins(30) };
+        let rules = ContestTerms {
+            train: Span::from_days(28),
+            matching: Matching::Total,
+            caps: Some(caps),
+            ..ContestTerms::new(Budget { probes: 4, per: Span::from_days(1), min_spacing: Span::ZERO })
+        };
+        for entrant in hold(&traces, &entrants, &rules, &|| {}).entrants {
+            let name = entrant.policy.name();
+            let runs: Vec<_> = entrant.runs.iter().flatten().collect();
+            let spent: usize = runs.iter().map(|run| run.score.probes).sum();
+            assert!((spent as f64 / (3.0 * 4.0 * 28.0) - 1.0).abs() < 0.1, "{name}: {spent}");
+            for run in &runs {
+                let within = |window: &[Timestamp]| window[12] - window[0] >= caps.per;
+                assert!(run.probes.windows(13).all(within), "{name}");
+                assert!(run.probes.windows(2).all(|pair| pair[1] - pair[0] >= caps.min_spacing), "{name}");
+                // The price is the same for all, and at least one probe a day is sent.
+                assert!((run.knob / runs[0].knob - 1.0).abs() < 1e-12 && run.score.probes >= 27, "{name}");
             }
         }
     }
