@@ -157,8 +157,7 @@ impl Case {
             .map(|line| vec![line]);
         let burst = self.burst.map(|burst| reasons::burst(burst, &inputs, zone));
         let priced = price > 0.0 && self.policy.has_price();
-        let quiet =
-            reasons::quiet(&self.burst_state, self.overdue, priced, zone).map(|line| vec![line]);
+        let quiet = reasons::quiet(&self.burst_state, self.overdue, priced, zone).map(|line| vec![line]);
         let reserve = reasons::reserve(&inputs).map(|line| vec![line]);
         let plan = self.plan.as_ref();
         let plan = plan.map(|plan| reasons::plan(plan, self.policy, self.holds, zone, now));

@@ -456,7 +456,8 @@ mod tests {
         assert_eq!(quiet(&burst_state, None, true, &TimeZone::UTC), None);
         burst_state.quiet_since = Some(noon());
         assert!(
-            quiet(&burst_state, None, false, &TimeZone::UTC).is_some_and(|line| line.ends_with(": no update"))
+            quiet(&burst_state, None, false, &TimeZone::UTC)
+                .is_some_and(|line| line.ends_with(": no update"))
         );
         burst_state.newest = Some(noon() - Span::from_days(3));
         let line = quiet(&burst_state, Some(9.21), true, &TimeZone::UTC).expect("something");
