@@ -184,8 +184,7 @@ async fn by_day(
         .bind(source)
         .fetch_all(&mut *snapshot)
         .await?;
-    let days: Vec<_> =
-        rows.iter().map(|row| (Timestamp::from_millis(row.get(0)), read(row))).collect();
+    let days: Vec<_> = rows.iter().map(|row| (Timestamp::from_millis(row.get(0)), read(row))).collect();
     // A burst is one event of unknown size, so its excess adds to the variance, unless it became the rate.
     let excess: f64 = sqlx::query_scalar(
         "SELECT total((observed - expected) * (observed - expected)) FROM bursts b

@@ -226,7 +226,14 @@ impl Fixture {
         let now = self.clock.now();
         let (policy, reason) = (Policy::Uniform, Reason::Policy);
         let record = ProbeRecord {
-            attempt: Attempt { source: self.source, due: now, started: now, policy, reason, forecast: None },
+            attempt: Attempt {
+                source: self.source,
+                due: now,
+                started: now,
+                policy,
+                reason,
+                forecast: None,
+            },
             finished: now,
             outcome: ProbeOutcome::Updated,
             http_status: Some(200),

@@ -357,7 +357,8 @@ mod tests {
             let mut registry = RuleRegistry::new(rules(terms, parts.clone()));
             // One update was counted before.
             registry.apply_matches(answered(1, 10), &matches(&[], &[5]), |_| false);
-            let found = registry.apply_matches(answered(1, started), &matches(&[], counts), |_| false).found;
+            let found =
+                registry.apply_matches(answered(1, started), &matches(&[], counts), |_| false).found;
             (found.updates, found.in_time, (found.confidence * 10.0).round() as u32)
         };
         assert_eq!(found(terms(true, 1), 150, &[20, 60, 149]), (3, 2, 27), "a window of 100 seconds");

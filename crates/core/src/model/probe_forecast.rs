@@ -85,10 +85,9 @@ mod tests {
         assert_eq!(forecast(3.0, 2.0, 100).updates, 2.0);
         assert!(forecast(3.0, 10.0, 20).overflow > forecast(1.0, 10.0, 20).overflow);
         assert_eq!(forecast(1.0, 1e6, 1000).updates, 1000.0);
-        assert_eq!(forecast(1.0, 0.0, 10), ProbeForecast {
-            updates: 0.0,
-            dispersion: 1.0,
-            overflow: Some(0.0)
-        });
+        assert_eq!(
+            forecast(1.0, 0.0, 10),
+            ProbeForecast { updates: 0.0, dispersion: 1.0, overflow: Some(0.0) }
+        );
     }
 }
