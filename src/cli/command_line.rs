@@ -12,8 +12,8 @@ use super::configured::load;
 use super::error::CliError;
 use super::files::read_input;
 use super::{
-    check, deliveries, demo, explain, export, garden, import, matches, measures, plan, probe, replay,
-    rhythm, run, simulate, status,
+    calibrate, check, deliveries, demo, explain, export, garden, import, matches, measures, plan, probe,
+    replay, rhythm, run, simulate, status,
 };
 
 /// Text below the help and in the manual page.
@@ -75,6 +75,8 @@ enum Command {
         #[arg(long, value_name = "FILE")]
         svg: Option<PathBuf>,
     },
+    /// Compare forecasts and stated probabilities with what came of them.
+    Calibrate(calibrate::run::Args),
     /// Compute a schedule of probes for a source or for a rate file.
     Plan(Box<plan::args::Args>),
     /// Probe a source now, once, if the politeness rules allow it.
@@ -135,6 +137,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Result<(), CliErro
         Command::Rhythm { source, json, svg } => {
             rhythm::run::run(&load(path)?, &source, json, svg.as_deref(), &mut out)
         }
+        Command::Calibrate(arguments) => calibrate::run::run(&load(path)?, &arguments, &mut out),
         Command::Plan(arguments) => plan::run(&arguments, path, &mut out),
         Command::Probe(arguments) => probe::run(&load(path)?, &arguments, &mut out),
         Command::Match(arguments) => matches::run(&load(path)?, &arguments, &mut out),

@@ -2,6 +2,7 @@
 //!
 //! Knows options and output. Must not make decisions about sources.
 
+pub mod calibrate;
 pub mod check;
 pub mod command_line;
 mod configured;

@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::clock::Clock;
 use crate::config::configuration::Config;
 use crate::daemon::startup::load_engine;
+use crate::store::predictions::PredictionSums;
 use crate::store::reader::Reader;
 use crate::store::report::{FitRow, SourceReportRow};
 use tidewatch_core::engine::state::Engine;
@@ -17,6 +18,7 @@ use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 use tidewatch_lab::words::cut;
 
+use super::calibrate::verdicts;
 use super::error::CliError;
 use super::fleet_load::{self, FleetLoad, FleetLoadDocument};
 use super::json_document;
@@ -34,7 +36,7 @@ pub fn run(
 ) -> Result<(), CliError> {
     let now = Clock::wall().now();
     let period = period.map(|span| Period::last(span, now));
-    let (rows, fleet, fits, measured, loads) = runtime()?.block_on(async {
+    let (rows, fleet, fits, measured, loads, stated) = runtime()?.block_on(async {
         let (rows, fleet) = load_sources(config, now).await?;
         let reader = Reader::open(&config.daemon.store).await?;
         let fits = reader.fits().await?;
@@ -43,7 +45,8 @@ pub fn run(
             None => None,
         };
         let loads = reader.loads(now - fleet_load::OVER).await?;
-        Ok::<_, CliError>((rows, fleet, fits, measured, loads))
+        let stated = reader.prediction_total(now - verdicts::USUAL_PERIOD).await?;
+        Ok::<_, CliError>((rows, fleet, fits, measured, loads, stated))
     })?;
     let load = loads.and_then(|loads| {
         FleetLoad::new(loads, fleet.undiscovered(now), &fleet.demands(), fleet.deadlines(), &config.fleet)
@@ -59,6 +62,7 @@ pub fn run(
             sources: sources.collect(),
             fleet: load.as_ref().map(FleetLoad::document),
             spending: (&fleet.spending()).into(),
+            calibration: CalibrationSummary::new(&stated),
             period: measured.as_ref().map(|(period, _)| (*period).into()),
             totals: measured.as_ref().map(|(_, measured)| (&measured.total).into()),
         };
@@ -88,6 +92,9 @@ pub fn run(
     spending::show(&fleet.spending(), out)?;
     if let Some(load) = load {
         load.show(out)?;
+    }
+    if let Some(line) = verdicts::summary(&stated, verdicts::USUAL_PERIOD) {
+        writeln!(out, "{line}")?;
     }
     Ok(())
 }
@@ -130,10 +137,29 @@ struct StatusDocument<'a> {
     sources: Vec<SourceStatus<'a>>,
     fleet: Option<FleetLoadDocument>,
     spending: SpendingDocument,
+    calibration: Option<CalibrationSummary>,
     #[serde(skip_serializing_if = "Option::is_none")]
     period: Option<PeriodDocument>,
     #[serde(skip_serializing_if = "Option::is_none")]
     totals: Option<MeasuresDocument>,
+}
+
+/// Updates expected and found over the last 28 days.
+#[derive(Serialize)]
+struct CalibrationSummary {
+    probes: u64,
+    expected: f64,
+    found: u64,
+    fits: bool,
+}
+
+impl CalibrationSummary {
+    /// `None` if nothing was expected yet.
+    fn new(stated: &PredictionSums) -> Option<Self> {
+        let &PredictionSums { probes, expected, found, .. } = stated;
+        let fits = verdicts::updates(stated).fits();
+        (probes > 0).then_some(Self { probes, expected, found, fits })
+    }
 }
 
 #[derive(Serialize)]

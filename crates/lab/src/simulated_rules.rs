@@ -38,7 +38,7 @@ pub struct SimulatedRules {
 }
 
 /// How well a rule was met by the probes of one policy.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct RuleScore {
     /// The rule's name.
     pub rule: Arc<str>,
@@ -46,6 +46,8 @@ pub struct RuleScore {
     pub waited_for: usize,
     /// Those of them that a probe found before they expired.
     pub in_time: usize,
+    /// The share that is stated: the confidence of the rule.
+    pub stated: f64,
     /// Probes that were sent because of it; `None` if the policy has no rules.
     pub probes: Option<usize>,
 }
@@ -115,6 +117,7 @@ impl SimulatedRules {
             rule: Arc::clone(&terms.name),
             waited_for: 0,
             in_time: 0,
+            stated: terms.confidence,
             probes: sources.iter().map(|source| source.spent_on(&terms.name)).sum(),
         };
         let mut count = |due: Timestamp, since: Option<Timestamp>, source: &ScoredSource<'_>| {

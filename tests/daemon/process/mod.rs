@@ -3,6 +3,7 @@
 
 mod commands;
 mod daemon;
+mod forecasts;
 mod hostile;
 mod killed;
 mod phases;

@@ -13,7 +13,7 @@ use tidewatch_fixtures::source_list::source_with_budget;
 const READING: Duration = Duration::from_millis(5);
 
 /// A feed with an item an hour, up to now: enough to be known at first contact.
-fn hourly() -> String {
+pub(super) fn hourly() -> String {
     let now = jiff::Timestamp::from_millisecond(Clock::wall().now().as_millis()).unwrap();
     let now = now.to_zoned(jiff::tz::TimeZone::UTC);
     let items: String = (0..30)

@@ -38,6 +38,7 @@ mod habits;
 mod lists;
 mod measures;
 mod plans;
+mod predictions;
 mod replay_logs;
 
 fn at(secs: i64) -> Timestamp {

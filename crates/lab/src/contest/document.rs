@@ -73,6 +73,8 @@ pub struct RuleEntry<'r> {
     policy: &'r str,
     waited_for: usize,
     in_time: usize,
+    /// The share that the rule's confidence states.
+    stated: f64,
     share: Option<f64>,
     /// Probes sent because of the rule.
     probes: Option<usize>,
@@ -209,6 +211,7 @@ pub fn rule_documents<'r>(policy: &'r str, rules: &'r [RuleScore]) -> impl Itera
         policy,
         waited_for: score.waited_for,
         in_time: score.in_time,
+        stated: score.stated,
         share: score.share(),
         probes: score.probes,
     })

@@ -124,13 +124,14 @@ pub fn late(lateness: Option<&DeadlineScore>) -> [TableEntry; 3] {
 
 /// The table with a row per rule and policy.
 pub fn rules<'r>(scores: impl IntoIterator<Item = (&'r str, &'r [RuleScore])>) -> ResultTable {
-    let heads = ["rule", "policy", "waited for", "in time", "share", "probes for it"];
+    let heads = ["rule", "policy", "waited for", "in time", "stated", "found", "probes for it"];
     let row = |policy: &str, score: &RuleScore| {
         vec![
             entry(cut(&score.rule, 40)),
             entry(policy),
             entry(score.waited_for.to_string()),
             entry(score.in_time.to_string()),
+            entry(percent(Some(score.stated))),
             entry(percent(score.share())),
             entry(score.probes.map_or_else(nothing, |probes| probes.to_string())),
         ]

@@ -9,6 +9,7 @@ mod fleet_prices;
 mod fleet_rules;
 mod fleet_slots;
 mod fleet_total;
+mod forecasts;
 mod learned_feeds;
 mod random_runs;
 mod simulated_rules;
