@@ -48,7 +48,7 @@ pub enum Note {
     BurstForgotten,
     /// A burst became the normal pattern: the old pattern is dropped.
     RhythmChanged,
-    /// `auto` switches to another policy.
+    /// `auto` or an adaptive policy switches to another policy.
     PolicySwitched {
         /// Before.
         from: Policy,
@@ -117,7 +117,7 @@ impl StopReason {
     }
 }
 
-/// Why `auto` switches to another policy.
+/// Why the policy in use changes.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Why {
     /// The group's pattern is known, and the source has little history of its own.

@@ -14,7 +14,7 @@ use super::recording_redaction::Redaction;
 use super::state::Engine;
 
 /// The first bytes of every recording; the number is the format version.
-const MAGIC: &[u8] = b"tidewatch recording 3\n";
+const MAGIC: &[u8] = b"tidewatch recording 4\n";
 
 /// An event and the actions that followed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
