@@ -48,7 +48,9 @@ pub fn run(config: &Config, name: &str, as_json: bool, out: &mut dyn Write) -> R
     }
     let budget = explanation.budget;
     writeln!(out, "state       {}", row.state)?;
-    writeln!(out, "policy      {} (now using {})", row.policy, explanation.asking.name())?;
+    let using = || format!("{} (now using {})", row.policy, explanation.asking.name());
+    let half = reasons::deciding_half(case.policy, case.burst_state.follows);
+    writeln!(out, "policy      {}", half.unwrap_or_else(using))?;
     let has_price = Policy::from_name(&row.policy).is_some_and(Policy::has_price);
     let price = match price(explanation) {
         price if price == Span::ZERO || !has_price => String::new(),

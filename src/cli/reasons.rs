@@ -45,6 +45,19 @@ pub struct BurstInputs<'s> {
     pub burst_state: &'s BurstState,
 }
 
+/// The half of an adaptive policy that decides now, and why; `None` for the other policies.
+pub fn deciding_half(policy: Policy, follows: Policy) -> Option<String> {
+    let half = match (policy, follows) {
+        (Policy::IndHistTtl, Policy::Ttl) => "ttl while the burst lasts",
+        (Policy::IndHistTtl, Policy::IndHist) => "ind_hist, as there is no burst",
+        (Policy::IndHistAggHist, Policy::AggHist) => "agg_hist while its own history is thin",
+        (Policy::IndHistAggHist, Policy::IndHist) => "ind_hist by its own history",
+        (Policy::IndHistTtl | Policy::IndHistAggHist, _) => "uniform until its rate is known",
+        _ => return None,
+    };
+    Some(format!("{}: {half}", policy.name()))
+}
+
 /// How the source gets a slot, if it is sampled or overdue by more than a step.
 pub fn slot(
     burst_state: &BurstState,
@@ -148,6 +161,10 @@ fn response(inputs: &BurstInputs<'_>, zone: &TimeZone) -> String {
                 burst_state.asked_by.name()
             )
         }
+        (Policy::IndHistTtl, ..) => {
+            "ind_hist_ttl goes by its own test: [burst] threshold times the expected updates in window"
+                .to_owned()
+        }
         (policy, ..) => {
             format!("no extra probes: the policy is {}, and only auto sends them", policy.name())
         }
@@ -205,7 +222,7 @@ pub fn plan(
     );
     let mut lines = vec![match (plan.by, policy) {
         (Policy::Plan, _) => format!("{made}, {}", worth(plan)),
-        (Policy::AggHist, Policy::Auto) => {
+        (Policy::AggHist, Policy::Auto | Policy::IndHistAggHist) => {
             format!("{made}, by the update pattern of its group, until its own history suffices")
         }
         (by, _) => format!("{made}, by the policy {}", by.name()),
@@ -306,6 +323,25 @@ mod tests {
             overflow: Some(0.12),
             times: (0..48).map(|n| made_at + Span::from_mins(15 + 30 * n)).collect(),
         }
+    }
+
+    #[test]
+    fn adaptive_policies_name_the_half_that_decides() {
+        let half = |policy, follows| deciding_half(policy, follows).unwrap_or_default();
+        assert_eq!(half(Policy::IndHistTtl, Policy::Ttl), "ind_hist_ttl: ttl while the burst lasts");
+        assert_eq!(
+            half(Policy::IndHistTtl, Policy::IndHist),
+            "ind_hist_ttl: ind_hist, as there is no burst"
+        );
+        assert_eq!(
+            half(Policy::IndHistAggHist, Policy::AggHist),
+            "ind_hist_agg_hist: agg_hist while its own history is thin"
+        );
+        assert_eq!(
+            half(Policy::IndHistAggHist, Policy::Uniform),
+            "ind_hist_agg_hist: uniform until its rate is known"
+        );
+        assert_eq!(deciding_half(Policy::Auto, Policy::Ttl), None);
     }
 
     #[test]
@@ -431,6 +467,8 @@ mod tests {
         let replan = BurstTerms { response: Response::Replan, ..terms };
         let lines = described(&BurstInputs { terms: &replan, ..inputs });
         assert!(lines[1].starts_with("plans count on more updates"), "{lines:?}");
+        let lines = described(&BurstInputs { policy: Policy::IndHistTtl, ..inputs });
+        assert!(lines[1].starts_with("ind_hist_ttl goes by its own test"), "{lines:?}");
         let lines = described(&BurstInputs { policy: Policy::Uniform, ..inputs });
         assert_eq!(lines[1], "no extra probes: the policy is uniform, and only auto sends them");
     }

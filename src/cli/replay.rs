@@ -117,6 +117,7 @@ fn rules(config: &Config, importance: Steps, seed: u64) -> ContestTerms {
         matching: Matching::Probes,
         burst: config.fleet.burst,
         freshness_threshold: rate.freshness_threshold,
+        individual_threshold: rate.individual_threshold,
         refit_every: rate.refit_every.max(FITTED_AT_MOST_EVERY),
         echoes: rate.echoes,
         watching: Watching {

@@ -24,6 +24,7 @@ use super::fleet_load::{self, FleetLoad, FleetLoadDocument};
 use super::json_document;
 use super::measures::{self, MeasuresDocument, Period, PeriodDocument};
 use super::process::{colours, runtime};
+use super::reasons;
 use super::spending::{self, SpendingDocument};
 use super::table::{TableCell, Tone, cell, print};
 
@@ -216,8 +217,7 @@ fn source_status<'a>(
         next_probe_at: iso(next_probe_at),
         next_probe_reason,
         asked_by: row.next_probe_policy.as_deref(),
-        // Only `auto` switches between policies.
-        follows: row.follows.as_deref().filter(|_| row.policy == Policy::Auto.name()),
+        follows: row.follows.as_deref().filter(|_| policy(row).switches()),
         burst_since: iso(row.burst_since),
         quiet_since: iso(row.quiet_since),
         look_by: iso(fleet.deadline(row.id)),
@@ -233,6 +233,10 @@ fn source_status<'a>(
         last_error: row.last_error.as_deref(),
         measures: None,
     }
+}
+
+fn policy(row: &SourceReportRow) -> Policy {
+    Policy::from_name(&row.policy).unwrap_or_default()
 }
 
 /// Time since the deadline of `max_gap`; zero before it.
@@ -263,6 +267,8 @@ fn to_cells(
     }
     let ago =
         |at: Option<Timestamp>| at.map_or_else(|| "never".to_owned(), |at| format!("{} ago", now - at));
+    let half =
+        fleet.memory(row.id).and_then(|memory| reasons::deciding_half(policy(row), memory.burst.follows));
     let (at, because) = outlook(row, fleet, now);
     let next = match at {
         None => "not planned".to_owned(),
@@ -274,7 +280,7 @@ fn to_cells(
         cell(state).tone(tone),
         cell(ago(row.last_probe_at)),
         cell(next),
-        cell(row.next_probe_policy.as_deref().unwrap_or_default()),
+        cell(half.as_deref().or(row.next_probe_policy.as_deref()).unwrap_or_default()),
         cell(because.unwrap_or_default()).tone(Tone::Faint),
         cell(fleet.budget_left(row.id, now).map_or_else(String::new, |left| left.to_string())),
         cell(row.updates.to_string()),

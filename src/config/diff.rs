@@ -67,7 +67,7 @@ pub fn diff(old: &Config, new: &Config) -> Diff {
 }
 
 /// Every setting: its name, whether it differs, and whether a change needs a restart.
-fn settings(old: &Config, new: &Config) -> [(&'static str, bool, bool); 35] {
+fn settings(old: &Config, new: &Config) -> [(&'static str, bool, bool); 36] {
     macro_rules! setting {
         ($section:ident . $field:ident) => {
             setting!($section.$field, false)
@@ -107,6 +107,7 @@ fn settings(old: &Config, new: &Config) -> [(&'static str, bool, bool); 35] {
         setting!(rate.refit_every),
         setting!(rate.half_life),
         setting!(rate.borrow),
+        setting!(rate.individual_threshold),
         setting!(rate.freshness_threshold),
         setting!(rate.echoes),
         setting!(burst.test),

@@ -44,6 +44,8 @@ pub struct RateParams {
     pub half_life: Span,
     /// How a source with little history uses the rate of its group.
     pub borrow: Borrow,
+    /// T_ind: the threshold of the switch between the group's history and the source's own.
+    pub individual_threshold: f64,
     /// θ: the policies by history send a probe when this many updates are expected.
     pub freshness_threshold: f64,
     /// Whether the model may have a self-exciting term; it is used only where it improves predictions.

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tidewatch_core::engine::params::{Allocator, BurstTerms, CostBy, FleetParams, Pricing, Response};
-use tidewatch_core::model::aggregate::Borrow;
+use tidewatch_core::model::aggregate::{Borrow, INDIVIDUAL_THRESHOLD};
 use tidewatch_core::model::burst;
 use tidewatch_core::model::importance::Importance;
 use tidewatch_core::planning::ttl::TtlForm;
@@ -360,15 +360,16 @@ fn fetch(raw: raw::Fetch, faults: &mut Faults) -> FetchParams {
 }
 
 fn rate(raw: raw::Rate, faults: &mut Faults) -> RateParams {
-    let threshold = raw
+    let individual_threshold = raw
         .individual_threshold
-        .and_then(|value| values::number("individual_threshold", value, |x| x > 0.0, "above 0", faults));
+        .and_then(|value| values::number("individual_threshold", value, |x| x >= 0.0, "from 0", faults))
+        .unwrap_or(INDIVIDUAL_THRESHOLD);
     let freshness_threshold = raw
         .freshness_threshold
         .and_then(|value| values::number("freshness_threshold", value, |x| x > 0.0, "above 0", faults));
     let all = [
         ("blend", Borrow::Blend),
-        ("switch", Borrow::Switch { individual_threshold: threshold.unwrap_or(0.5) }),
+        ("switch", Borrow::Switch { individual_threshold }),
         ("never", Borrow::Never),
     ];
     let borrow = raw.borrow.as_ref().and_then(|word| values::choice("borrow", word, &all, faults));
@@ -394,6 +395,7 @@ fn rate(raw: raw::Rate, faults: &mut Faults) -> RateParams {
         ),
         half_life: span_or("half_life", raw.half_life, LowerBound::Positive, Span::from_days(56), faults),
         borrow,
+        individual_threshold,
         freshness_threshold: freshness_threshold.unwrap_or(1.0),
         echoes: raw.echoes.is_none_or(|flag| flag.value),
     };
@@ -420,7 +422,6 @@ fn burst(
         value.and_then(|value| values::number(key, value, good, expected, faults)).unwrap_or(default)
     };
     let (known, terms) = (burst::BurstParams::default(), BurstTerms::default());
-    let threshold = number("threshold", raw.threshold, |x| x > 0.0, "above 0", known.threshold);
     let share = |x: f64| (0.0..=1.0).contains(&x);
     let false_alarms = number("false_alarms", raw.false_alarms, share, "from 0 to 1", known.false_alarms);
     let ttl_factor =
@@ -434,7 +435,14 @@ fn burst(
     let response = raw.response.and_then(|word| values::choice("response", &word, &responses, faults));
     let forms = [("caches", TtlForm::Caches), ("prefetching", TtlForm::Prefetching)];
     let ttl_form = raw.ttl_form.and_then(|word| values::choice("ttl_form", &word, &forms, faults));
-    let params = burst::BurstParams { test, window, threshold, false_alarms };
+    // TOML's `inf` is the paper's T_burst = ∞: never a burst.
+    let threshold = match raw.threshold {
+        Some(At { value: f64::INFINITY, .. }) => f64::INFINITY,
+        value => value
+            .and_then(|value| values::number("threshold", value, |x| x >= 0.0, "from 0, or inf", faults))
+            .unwrap_or(known.threshold),
+    };
+    let params = burst::BurstParams { test, window, threshold, with_ratio: false, false_alarms };
     let terms = BurstTerms {
         response: response.unwrap_or_default(),
         reserve,

@@ -41,6 +41,7 @@ pub struct RefitParams {
     cycle: Span,
     resolution: Span,
     borrow: Borrow,
+    individual_threshold: f64,
     echoes: bool,
     usual: Arc<Learning>,
     /// Time zones of the sources that have their own, by name.
@@ -59,10 +60,16 @@ impl RefitParams {
             cycle: rate.cycle,
             resolution: rate.resolution,
             borrow: rate.borrow,
+            individual_threshold: rate.individual_threshold,
             echoes: rate.echoes,
             usual,
             zones,
         }
+    }
+
+    /// What the rate of a source with this policy takes from its group.
+    fn borrow(&self, policy: Policy) -> Borrow {
+        policy.borrow(self.borrow, self.individual_threshold)
     }
 
     fn learning(&self, name: &str) -> Arc<Learning> {
@@ -155,10 +162,8 @@ impl Refitter {
         now: Timestamp,
         without_rate: bool,
     ) -> Result<usize, StoreError> {
-        let (borrow, echoes) = {
-            let params = self.params.borrow();
-            (params.borrow, params.echoes)
-        };
+        let params = Arc::clone(&self.params.borrow());
+        let echoes = params.echoes;
         let mut fitted = 0;
         let mut after = SourceId(i64::MIN);
         loop {
@@ -168,10 +173,10 @@ impl Refitter {
             // Plans of `auto` use predictors, and the tests for bursts and silence of every source.
             let ids: Vec<SourceId> = batch.iter().map(|source| source.id).collect();
             let update_times = self.reader.update_times(&ids).await?;
-            let groups = Arc::clone(groups);
+            let (groups, params) = (Arc::clone(groups), Arc::clone(&params));
             let fit_batch = move || -> Vec<RateRecord> {
                 let fit = |source: &FitSubject| {
-                    let (record, rhythm) = fit(source, &groups, borrow, now);
+                    let (record, rhythm) = fit(source, &groups, params.borrow(source.policy), now);
                     let weighed =
                         update_times.get(&source.id).and_then(|row| weigh(row, &rhythm, now, echoes));
                     RateRecord { habits: weighed.map(|habits| habits.to_bytes()), ..record }
@@ -291,12 +296,6 @@ fn fit(
 ) -> (RateRecord, Steps) {
     let zone = source.history.zone();
     let group = source.group.as_ref().and_then(|group| groups.get(group));
-    // These two policies fix the evidence to be used.
-    let borrow = match source.policy {
-        Policy::IndHist => Borrow::Never,
-        Policy::AggHist => Borrow::Always,
-        _ => borrow,
-    };
     let (fitted, origin) = estimate(&source.evidence, group, borrow, zone);
     let record = RateRecord {
         source: source.id,

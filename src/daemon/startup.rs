@@ -96,11 +96,17 @@ pub fn spec_by(usual: &Arc<Learning>, source: &Arc<SourceConfig>, adopted: Optio
     Spec { source: Arc::clone(source), adopted, learning: learning_of(usual, source) }
 }
 
-/// The learning parameters of a source: the default ones with its own time zone, if any.
+/// The learning parameters of a source: the default ones with its own time zone, if any, and with the ratio
+/// test if its policy goes by it.
 pub fn learning_of(usual: &Arc<Learning>, source: &SourceConfig) -> Arc<Learning> {
+    let with_ratio = source.policy.goes_by_ratio();
     match &source.time_zone {
-        None => Arc::clone(usual),
-        Some(zone) => Arc::new(Learning { zone: zone.clone(), ..(**usual).clone() }),
+        None if !with_ratio => Arc::clone(usual),
+        zone => {
+            let zone = zone.as_ref().unwrap_or(&usual.zone).clone();
+            let bursts = burst::BurstParams { with_ratio, ..usual.bursts };
+            Arc::new(Learning { zone, bursts, ..(**usual).clone() })
+        }
     }
 }
 

@@ -220,6 +220,19 @@ fn budgets_and_policies_come_from_source_then_group_then_default() {
     assert_eq!((plain.kind, plain.robots, own.robots), (SourceKind::Page, true, false));
 }
 
+/// T_burst from 0 to ∞, which TOML writes as `inf`, and T_ind from 0.
+#[test]
+fn thresholds_of_the_adaptive_policies_include_their_ends() {
+    for (text, threshold) in [("0", 0.0), ("0.0", 0.0), ("2.5", 2.5), ("inf", f64::INFINITY)] {
+        let config = good(&format!(
+            "[burst]\nthreshold = {text}\n[rate]\nindividual_threshold = 0\n[[source]]\nname = \"a\"\n\
+             url = \"https://example.org/1\"\npolicy = \"ind_hist_ttl\"\n"
+        ));
+        assert_eq!((config.burst.threshold, config.rate.individual_threshold), (threshold, 0.0));
+        assert_eq!(config.sources[0].policy, Policy::IndHistTtl);
+    }
+}
+
 #[test]
 fn a_price_is_inherited_like_a_budget_but_is_none() {
     let config = good(

@@ -1,7 +1,7 @@
 //! The phases of a source: learning, known, in a burst, back to normal.
 //!
 //! Keeps the part of that state that survives a restart. Derives from each probe the policy that `auto`
-//! follows, the pace of burst probes, and since when a source is silent. Must not know other sources, nor
+//! or an adaptive policy follows, the pace of burst probes, and since when a source is silent. Must not know other sources, nor
 //! how a burst is detected.
 //!
 //! *The reserve.* A budget that holds in any window and is fully used has no probes left for a burst. So a
@@ -16,7 +16,7 @@
 
 use crate::model::burst::excess::Excess;
 use crate::model::source_model::ModelUpdate;
-use crate::planning::next_probe::YOUNG;
+use crate::planning::next_probe::{YOUNG, fallback};
 use crate::planning::policy::Policy;
 use crate::planning::ttl::Ttl;
 use crate::time::{Span, Timestamp};
@@ -203,6 +203,18 @@ impl Source {
     /// Switches to time to live during a burst, and back after it.
     fn switch_for_burst(&mut self, learned: &ModelUpdate, terms: &BurstTerms) -> Option<Note> {
         let follows = self.memory.burst.follows;
+        if self.terms.policy.goes_by_ratio() {
+            return match (learned.above_ratio, follows) {
+                (Some(_), Policy::Ttl) => None,
+                (Some(window), _) => self.switch_to(Policy::Ttl, Why::BurstOf(window)),
+                (None, Policy::Ttl) => {
+                    // The probes of the burst were not planned.
+                    self.plan.outdate_if(true);
+                    self.switch_to(Policy::IndHist, Why::BurstOver)
+                }
+                (None, _) => None,
+            };
+        }
         match (self.answers_burst_by_ttl(terms), follows) {
             (true, Policy::Ttl) => None,
             (true, _) => self.switch_to(Policy::Ttl, learned.on.map_or(Why::Burst, Why::BurstOf)),
@@ -214,14 +226,16 @@ impl Source {
         }
     }
 
-    /// The policy that `auto` follows outside bursts.
+    /// The policy that it follows outside bursts.
     fn calm_policy(&self) -> Policy {
-        let usual =
-            if self.state_when_well() == SourceState::Planned { Policy::Plan } else { Policy::Adaptive };
+        let usual = match (self.terms.policy, self.state_when_well()) {
+            (Policy::Auto, SourceState::Planned) => Policy::Plan,
+            (policy, _) => fallback(policy),
+        };
         self.plan.current().map_or(usual, |plan| plan.by)
     }
 
-    /// Switches `auto` to the policy of an adopted plan.
+    /// Switches to the policy of an adopted plan.
     pub fn switch_for_plan(&mut self) -> Option<Note> {
         let by = self.plan.current()?.by;
         let why = if by == Policy::AggHist { Why::Borrowed } else { Why::Known };
@@ -230,7 +244,7 @@ impl Source {
 
     fn switch_to(&mut self, to: Policy, why: Why) -> Option<Note> {
         let from = std::mem::replace(&mut self.memory.burst.follows, to);
-        let switched = self.terms.policy == Policy::Auto && from != to;
+        let switched = self.terms.policy.switches() && from != to;
         switched.then_some(Note::PolicySwitched { from, to, why })
     }
 }

@@ -5,7 +5,6 @@
 use crate::planning::budget::Spent;
 use crate::planning::next_probe::fallback;
 use crate::planning::plan::Revision;
-use crate::planning::policy::Policy;
 use crate::source_id::SourceId;
 use crate::time::{Span, Timestamp};
 
@@ -108,6 +107,9 @@ impl Engine {
         if source.memory.due == Due::Unscheduled {
             let wait = first_within.scaled(source.unit_random(self.seed, "first", Timestamp::default()));
             let (at, because, by) = (now + wait, Reason::FirstContact, fallback(source.terms.policy));
+            if source.memory.last_probe.is_none() {
+                source.memory.burst.follows = by;
+            }
             source.set_due(&self.hosts, ProbeProposal { at, because, by });
         }
         source.enqueue(&mut self.hosts);
@@ -188,8 +190,9 @@ impl Engine {
             source.early_at = None;
         }
         if otherwise {
-            (source.memory.burst.follows, source.excess) = (Policy::Adaptive, None);
-            source.memory.burst.asked_by = fallback(source.terms.policy);
+            let by = fallback(source.terms.policy);
+            (source.memory.burst.follows, source.memory.burst.asked_by) = (by, by);
+            source.excess = None;
         }
         if moved == Moved::Elsewhere || repaced {
             // Not at once: a reload must not cause a request.
@@ -264,6 +267,7 @@ impl Source {
             ..SourceMemory::default()
         };
         self.memory.state = self.state_when_well();
+        self.memory.burst.follows = fallback(self.terms.policy);
         (self.redirect_host, self.urgency) = (None, Urgency::Usual);
         (self.profile, self.level) = (None, None);
         self.early_at = None;

@@ -51,7 +51,7 @@ pub enum Note {
     RhythmChanged,
     /// The level fell or the hours changed: the rate is learned again.
     RhythmRelearned(RhythmChange),
-    /// `auto` switches to another policy.
+    /// `auto` or an adaptive policy switches to another policy.
     PolicySwitched {
         /// Before.
         from: Policy,
@@ -120,7 +120,7 @@ impl StopReason {
     }
 }
 
-/// Why `auto` switches to another policy.
+/// Why the policy in use changes.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Why {
     /// The group's pattern is known, and the source has little history of its own.

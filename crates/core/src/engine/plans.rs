@@ -236,7 +236,7 @@ impl Source {
     pub fn policy_plans(&self) -> bool {
         // Without an update there is neither a pattern of its own nor a share of its group's.
         let known = self.terms.policy != Policy::Auto || self.memory.known_updates > 0;
-        known && self.terms.policy.goes_by_rate()
+        known && self.deciding_policy().goes_by_rate()
     }
 
     fn is_plannable(&self) -> bool {
@@ -255,7 +255,7 @@ impl Source {
         match settled {
             _ if fits => Policy::Profile,
             true => Policy::Plan,
-            false => self.terms.policy,
+            false => self.deciding_policy(),
         }
     }
 

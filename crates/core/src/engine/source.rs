@@ -119,6 +119,15 @@ impl Source {
         Some(level.forecast(hours, self.memory.holds))
     }
 
+    /// The policy that decides now: of `ind_hist_ttl` one of its halves, otherwise the configured one.
+    pub fn deciding_policy(&self) -> Policy {
+        match (self.terms.policy.goes_by_ratio(), self.memory.burst.follows) {
+            (true, Policy::Ttl) => Policy::Ttl,
+            (true, _) => Policy::IndHist,
+            (false, _) => self.terms.policy,
+        }
+    }
+
     fn is_known(&self) -> bool {
         self.memory.known_updates >= KNOWN_AFTER
     }
@@ -159,11 +168,15 @@ impl Source {
 
     /// The same without a burst.
     pub fn proposal_without_burst(&self, last: Timestamp, seed: u64, terms: &BurstTerms) -> ProbeProposal {
-        let (at, by) =
-            match next_probe::next(self.terms.policy, &self.knowledge(last, seed, terms), last, last) {
-                next_probe::NextProbe::At { at, asked_by } => (at, asked_by),
-                next_probe::NextProbe::Sampled { from } => (from, Policy::Adaptive),
-            };
+        let (at, by) = match next_probe::next(
+            self.deciding_policy(),
+            &self.knowledge(last, seed, terms),
+            last,
+            last,
+        ) {
+            next_probe::NextProbe::At { at, asked_by } => (at, asked_by),
+            next_probe::NextProbe::Sampled { from } => (from, Policy::Adaptive),
+        };
         let because = if by == Policy::Plan { Reason::Plan } else { Reason::Policy };
         ProbeProposal { at, because, by }
     }

@@ -141,7 +141,7 @@ pub struct BurstState {
     /// The policy that requested the due probe.
     pub asked_by: Policy,
     /// The policy that `auto` follows: `adaptive` at first, `agg_hist` while it uses its group's pattern,
-    /// `plan`, and `ttl` in a burst.
+    /// `plan`, and `ttl` in a burst. Of an adaptive policy the half that decides, `uniform` at first.
     pub follows: Policy,
     /// The latest known update; ages count from it.
     pub newest: Option<Timestamp>,

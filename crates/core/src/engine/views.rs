@@ -239,6 +239,8 @@ impl Source {
     fn would_follow(&self, plan: &Plan, now: Timestamp) -> bool {
         let by = match self.terms.policy {
             Policy::Auto => matches!(plan.by, Policy::Plan | Policy::AggHist),
+            Policy::IndHistTtl => plan.by == Policy::IndHist,
+            Policy::IndHistAggHist => matches!(plan.by, Policy::IndHist | Policy::AggHist),
             policy => plan.by == policy,
         };
         by && self.policy_plans() && plan.ends > now

@@ -106,6 +106,8 @@ pub struct WeeklyEvidence {
     pub daily: (f64, f64),
     /// Updates and hours of bursts, with decay.
     pub bursts: (f64, f64),
+    /// How many hours of the week form one interval of the cycle and share its mean values.
+    pub hours_per_interval: u8,
 }
 
 impl WeeklyEvidence {
@@ -117,6 +119,7 @@ impl WeeklyEvidence {
             clumping: 1.0,
             daily: (0.0, 0.0),
             bursts: (0.0, 0.0),
+            hours_per_interval: 1,
         }
     }
 
@@ -134,7 +137,16 @@ impl WeeklyEvidence {
             }
             (0..CELLS).map(|cell| sums[place(cell)].0 / sums[place(cell)].1).collect()
         };
-        Self { updates: shared(&self.updates), hours: shared(&self.hours), ..self.clone() }
+        let (updates, hours) = (shared(&self.updates), shared(&self.hours));
+        let hours_per_interval = (block * if day_only { 7 } else { 1 }) as u8;
+        Self { updates, hours, hours_per_interval, ..self.clone() }
+    }
+
+    /// The number of intervals of the cycle with updates. An interval with less than one update, because it
+    /// is old or its time is known only roughly, counts by that weight.
+    pub fn intervals_with_updates(&self) -> f64 {
+        let hours = f64::from(self.hours_per_interval);
+        self.updates.iter().map(|updates| updates.min(1.0 / hours)).sum()
     }
 
     /// Total updates, with decay.
@@ -375,7 +387,7 @@ impl History {
         let hours: Vec<f64> = (0..CELLS).map(|cell| self.exposure_hours.get(cell) * fade).collect();
         let clumping = clumping(daily, days * fade, &updates, &hours);
         let bursts = (f64::from(self.bursts[0]) * fade, f64::from(self.bursts[1]) * fade);
-        WeeklyEvidence { daily, updates, hours, clumping, bursts }
+        WeeklyEvidence { daily, updates, hours, clumping, bursts, hours_per_interval: 1 }
     }
 
     /// Encodes the evidence. The zone and the half-life are settings and not included.

@@ -133,6 +133,12 @@ pub fn learn_from_probe(
         ExpectedRate { rate, updates, habits, params, cycle }
     });
     let mut learned = beliefs.add_probe(probe, known_rate.as_ref(), newest);
+    if params.with_ratio {
+        // Without a rate the detector keeps no updates: none are observed, none expected.
+        let unknown = Rate::constant(0.0);
+        let rate = founded.map_or(&unknown, |(rate, _)| rate);
+        learned.above_ratio = beliefs.watch.above_ratio(probe.now, rate, &params);
+    }
     learned.newest = learned.newest.or(modified.filter(|&at| at <= probe.now));
     learned
 }
@@ -174,6 +180,9 @@ pub struct ModelUpdate {
     /// The level fell or the hours changed, and the rate is learned again.
     #[serde(default)]
     pub rhythm: Option<RhythmChange>,
+    /// The last window of the ratio test, if that finds a burst in it; only with
+    /// [`BurstParams::with_ratio`].
+    pub above_ratio: Option<BurstEvidence>,
     /// Set if the source is overdue: the updates expected since the last one.
     pub overdue: Option<f64>,
     /// The latest known update.

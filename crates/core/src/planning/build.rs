@@ -107,6 +107,11 @@ pub fn build_plan(order: &PlanOrder, known: &KnownRhythm, params: &PlanParams) -
         // The shape of the group at the source's level; `None` without a group.
         Policy::AggHist => chain(Policy::AggHist).filter(|_| borrowed),
         Policy::IndHist | Policy::Threshold | Policy::FirstArrival => chain(order.policy),
+        // The engine orders a plan only while there is no burst.
+        Policy::IndHistTtl => chain(Policy::IndHist),
+        // The fit applied the switch.
+        Policy::IndHistAggHist if known.origin == RateOrigin::Aggregate => chain(Policy::AggHist),
+        Policy::IndHistAggHist => chain(Policy::IndHist),
         Policy::Auto => {
             let thin = match params.switches {
                 true => known.origin == RateOrigin::Aggregate,
@@ -202,6 +207,9 @@ mod tests {
         }
         assert_eq!(by(Policy::AggHist, Aggregate, 3, false), Some(Policy::AggHist));
         assert_eq!(by(Policy::AggHist, Individual, 99, false), None, "without a group");
+        assert_eq!(by(Policy::IndHistTtl, Individual, 3, false), Some(Policy::IndHist));
+        assert_eq!(by(Policy::IndHistAggHist, Individual, 3, false), Some(Policy::IndHist));
+        assert_eq!(by(Policy::IndHistAggHist, Aggregate, 99, false), Some(Policy::AggHist));
         for policy in [Policy::Ttl, Policy::Adaptive, Policy::Uniform] {
             assert_eq!(by(policy, Individual, 99, false), None);
         }

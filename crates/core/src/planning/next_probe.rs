@@ -149,6 +149,8 @@ impl<'k> Knowledge<'k> {
         let in_time = |at: Option<Timestamp>| self.in_time(at, last);
         match policy {
             Policy::Auto | Policy::Adaptive | Policy::Plan | Policy::Profile => None,
+            // The engine or the planner resolves them to one of their halves.
+            Policy::IndHistTtl | Policy::IndHistAggHist => None,
             Policy::Uniform => Some(self.spread(last)),
             // Computed at the last refresh: otherwise repeated calls would defer the time.
             Policy::Ttl => Some(self.ttl().next(last, self.last_modified?, last)),

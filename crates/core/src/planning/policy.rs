@@ -4,6 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::model::aggregate::Borrow;
+
 /// The policy that determines probe times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Policy {
@@ -16,6 +18,10 @@ pub enum Policy {
     IndHist,
     /// The same with the group's aggregate history.
     AggHist,
+    /// The adaptive policy of Bright, Gal, Raschid, §8.2: `ind_hist`, and `ttl` in a burst.
+    IndHistTtl,
+    /// The adaptive policy of §8.1: `agg_hist` while the source's own history is thin, then `ind_hist`.
+    IndHistAggHist,
     /// Time to live: a share of the age of the last update.
     Ttl,
     /// Sampled by the allocator.
@@ -32,11 +38,13 @@ pub enum Policy {
 
 impl Policy {
     /// Every policy.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::Auto,
         Self::Plan,
         Self::IndHist,
         Self::AggHist,
+        Self::IndHistTtl,
+        Self::IndHistAggHist,
         Self::Ttl,
         Self::Adaptive,
         Self::Uniform,
@@ -52,6 +60,8 @@ impl Policy {
             Self::Plan => "plan",
             Self::IndHist => "ind_hist",
             Self::AggHist => "agg_hist",
+            Self::IndHistTtl => "ind_hist_ttl",
+            Self::IndHistAggHist => "ind_hist_agg_hist",
             Self::Ttl => "ttl",
             Self::Adaptive => "adaptive",
             Self::Uniform => "uniform",
@@ -68,6 +78,8 @@ impl Policy {
             | Self::Plan
             | Self::IndHist
             | Self::AggHist
+            | Self::IndHistTtl
+            | Self::IndHistAggHist
             | Self::Threshold
             | Self::FirstArrival => true,
             Self::Ttl | Self::Adaptive | Self::Uniform | Self::Profile => false,
@@ -77,6 +89,27 @@ impl Policy {
     /// Whether a price per probe applies to it.
     pub fn has_price(self) -> bool {
         matches!(self, Self::Auto | Self::Plan | Self::Adaptive)
+    }
+
+    /// Whether it follows one of several others, which changes with the evidence.
+    pub fn switches(self) -> bool {
+        matches!(self, Self::Auto | Self::IndHistTtl | Self::IndHistAggHist)
+    }
+
+    /// Whether the ratio test of §8.2.1 decides which one it follows.
+    pub fn goes_by_ratio(self) -> bool {
+        self == Self::IndHistTtl
+    }
+
+    /// The use of the group's shape in the rate of its sources: as configured, unless the policy fixes it.
+    /// `individual_threshold` is T_ind.
+    pub fn borrow(self, configured: Borrow, individual_threshold: f64) -> Borrow {
+        match self {
+            Self::IndHist | Self::IndHistTtl => Borrow::Never,
+            Self::AggHist => Borrow::Always,
+            Self::IndHistAggHist => Borrow::Switch { individual_threshold },
+            _ => configured,
+        }
     }
 
     /// The policy of that name.

@@ -14,7 +14,8 @@ use crate::score::{Score, ScoredProbes};
 use crate::simulation::{self, SimulatedFeed, SimulationSetup, SourceProbeTimes};
 use crate::trace::{TestSpan, Trace};
 use tidewatch_core::engine::params::Allocator;
-use tidewatch_core::model::aggregate::{Aggregate, Borrow};
+use tidewatch_core::model::aggregate::Aggregate;
+use tidewatch_core::model::burst::BurstParams;
 use tidewatch_core::observe::SourceKind;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::policy::Policy;
@@ -408,11 +409,6 @@ impl ContestInput<'_> {
 impl ContestTerms {
     /// The setup of one of our policies.
     pub(super) fn setup(&self, policy: Policy) -> SimulationSetup<'_> {
-        let borrow = match policy {
-            Policy::IndHist => Borrow::Never,
-            Policy::AggHist => Borrow::Always,
-            _ => self.watching.borrow,
-        };
         SimulationSetup {
             policy,
             burst: self.burst,
@@ -421,7 +417,8 @@ impl ContestTerms {
             watching: Watching {
                 kind: if self.pages { SourceKind::Page } else { SourceKind::Feed },
                 holds: self.holds,
-                borrow,
+                borrow: policy.borrow(self.watching.borrow, self.individual_threshold),
+                bursts: BurstParams { with_ratio: policy.goes_by_ratio(), ..self.watching.bursts },
                 echoes: self.echoes,
                 ..self.watching.clone()
             },

@@ -6,6 +6,7 @@ use crate::learned_feed::Watching;
 use crate::simulated_rules::SimulatedRules;
 use crate::trace::{TestSpan, Trace};
 use tidewatch_core::engine::params::BurstTerms;
+use tidewatch_core::model::aggregate::INDIVIDUAL_THRESHOLD;
 use tidewatch_core::model::cyclic::Rate;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::planning::budget::Budget;
@@ -57,6 +58,8 @@ pub struct ContestTerms {
     pub price: f32,
     /// θ of the policies that use one, if no knob sets it.
     pub freshness_threshold: f64,
+    /// T_ind of the policy that switches to its group's history by it.
+    pub individual_threshold: f64,
     /// How probes are evaluated, except for the fields that other rules or the policy set: kind, `holds`,
     /// `echoes`, and the policy's own.
     pub watching: Watching,
@@ -89,6 +92,7 @@ impl ContestTerms {
             burst: BurstTerms::default(),
             price: 0.0,
             freshness_threshold: 1.0,
+            individual_threshold: INDIVIDUAL_THRESHOLD,
             watching: Watching::default(),
             echoes: true,
             max_gap: None,

@@ -23,7 +23,9 @@ pub enum KnobQuantity {
 /// The quantity that the knob of one of our policies changes.
 pub fn of(policy: Policy) -> KnobQuantity {
     match policy {
-        Policy::IndHist | Policy::AggHist => KnobQuantity::Freshness,
+        Policy::IndHist | Policy::AggHist | Policy::IndHistTtl | Policy::IndHistAggHist => {
+            KnobQuantity::Freshness
+        }
         Policy::Ttl => KnobQuantity::Ttl,
         Policy::Auto => KnobQuantity::Price,
         Policy::Plan

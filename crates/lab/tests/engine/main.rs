@@ -1,5 +1,6 @@
 //! The engine, driven by simulations.
 
+mod adaptive_policies;
 mod allocators;
 mod fleet;
 mod fleet_bursts;

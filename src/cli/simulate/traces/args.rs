@@ -106,6 +106,15 @@ pub struct Args {
     /// Response of auto to a burst: ttl or replan. Default: as in the daemon.
     #[arg(long, value_name = "HOW", value_parser = response)]
     pub(super) burst_response: Option<Response>,
+    /// T_burst of ind_hist_ttl: from 0, which is ttl, to inf, which is ind_hist.
+    #[arg(long, value_name = "RATIO", default_value = "2", value_parser = burst_threshold)]
+    pub(super) burst_threshold: f64,
+    /// Window of ind_hist_ttl, in which updates are counted and expected.
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = length)]
+    pub(super) burst_window: Span,
+    /// T_ind of ind_hist_agg_hist: from 0, which is agg_hist, to 1, which is ind_hist.
+    #[arg(long, value_name = "RATIO", default_value = "0.5", value_parser = share)]
+    pub(super) individual_threshold: f64,
     /// Use no self-exciting term in the predictions.
     #[arg(long)]
     pub(super) no_echoes: bool,
@@ -162,6 +171,11 @@ fn caps(text: &str) -> Result<Budget, String> {
     let per = length(per).map_err(|error| error.to_string())?;
     let min_spacing = Span::parse(spacing).map_err(|error| error.to_string())?;
     Ok(Budget { probes, per, min_spacing })
+}
+
+fn burst_threshold(text: &str) -> Result<f64, String> {
+    let wrong = || "a number from 0, or inf".to_owned();
+    text.trim().parse().ok().filter(|threshold: &f64| *threshold >= 0.0).ok_or_else(wrong)
 }
 
 fn response(text: &str) -> Result<Response, String> {

@@ -8,12 +8,14 @@ use crate::cli::error::CliError;
 use crate::config::curves::Curve;
 use crate::config::load::{self, curves};
 use tidewatch_core::engine::params::BurstTerms;
+use tidewatch_core::model::burst::BurstParams;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::planning::budget::{Budget, PRICE};
 use tidewatch_core::time::{Span, Timestamp};
 use tidewatch_lab::contest::contest_terms::{ContestTerms, Matching};
 use tidewatch_lab::contest::entrant_policy::EntrantPolicy;
 use tidewatch_lab::contest::question::ContestQuestion;
+use tidewatch_lab::learned_feed::Watching;
 use tidewatch_lab::simulated_rules::SimulatedRules;
 use tidewatch_lab::trace::Trace;
 use tidewatch_lab::world::world;
@@ -82,6 +84,15 @@ pub fn question(arguments: &Args) -> Result<ContestQuestion, CliError> {
         burst: match arguments.burst_response {
             None => BurstTerms::default(),
             Some(response) => BurstTerms { response, ..BurstTerms::default() },
+        },
+        individual_threshold: arguments.individual_threshold,
+        watching: Watching {
+            bursts: BurstParams {
+                window: arguments.burst_window,
+                threshold: arguments.burst_threshold,
+                ..BurstParams::default()
+            },
+            ..Watching::default()
         },
         price: (if arguments.as_shipped { PRICE } else { arguments.price }.as_secs_f64() / 3600.0) as f32,
         echoes: !arguments.no_echoes,

@@ -147,8 +147,11 @@ impl BurstDetector {
         params: &BurstParams,
         ever_on: &mut bool,
     ) -> BurstEvidence {
-        self.recent.clear();
         let rate = usual.weekly;
+        match params.with_ratio {
+            true => drop(self.keep_recent(probe, rate, params.window)),
+            false => self.recent.clear(),
+        }
         let (rhythm, chain) = (ExpectedCounts::new(usual), Chain::new(params.false_alarms));
         if let Some(seen) = self.seen_until {
             chain.pass_unseen(&mut self.belief, rhythm.gaps(seen, probe.from));
@@ -246,25 +249,43 @@ impl BurstDetector {
     }
 
     fn ratio(&mut self, probe: &ProbeWindow<'_>, rate: &Rate, params: &BurstParams) -> BurstEvidence {
-        for moment in moments(probe, rate) {
-            self.recent.push(moment.at, moment.count, params.window);
-            self.run_updates = self.run_updates.saturating_add(moment.count);
+        let found = self.keep_recent(probe, rate, params.window);
+        self.run_updates = self.run_updates.saturating_add(found);
+        self.measure(probe.until, params.window, rate);
+        let alarm = self.above_ratio(probe.until, rate, params);
+        if let Some(alarm) = alarm.filter(|_| !self.on) {
+            (self.run_from, self.run_updates) = (alarm.since, alarm.observed);
         }
-        let (observed, expected) = self.measure(probe.until, params.window, rate);
-        let on = ratio::is_burst(observed, expected, params.threshold);
-        if on && !self.on {
-            (self.run_from, self.run_updates) = (probe.until - params.window, observed);
-        }
-        self.on = on;
+        self.on = alarm.is_some();
         self.run(probe.until, rate)
     }
 
-    /// Observed and expected updates in a window that ends at `at`. Stores their excess per hour.
-    fn measure(&mut self, at: Timestamp, window: Span, rate: &Rate) -> (u32, f64) {
-        let since = at - window;
+    /// Adds the updates of a probe to the recent ones. Returns their number.
+    fn keep_recent(&mut self, probe: &ProbeWindow<'_>, rate: &Rate, keep: Span) -> u32 {
+        moments(probe, rate).into_iter().fold(0, |sum: u32, moment| {
+            self.recent.push(moment.at, moment.count, keep);
+            sum.saturating_add(moment.count)
+        })
+    }
+
+    /// The window that ends at `at`, if the ratio test finds a burst in it. For another test than that one,
+    /// the updates of the window are kept only with [`BurstParams::with_ratio`].
+    pub fn above_ratio(&self, at: Timestamp, rate: &Rate, params: &BurstParams) -> Option<BurstEvidence> {
+        let window = self.in_window(at, params.window, rate);
+        ratio::is_burst(window.observed, window.expected, params.threshold).then_some(window)
+    }
+
+    /// Observed and expected updates in a window that ends at `at`.
+    fn in_window(&self, at: Timestamp, length: Span, rate: &Rate) -> BurstEvidence {
+        let since = at - length;
         let (observed, expected) = (self.recent.count(since, at), rate.expected(since, at));
-        self.excess_per_hour = (f64::from(observed) - expected).max(0.0) / hours(window);
-        (observed, expected)
+        BurstEvidence { since, at, observed, expected }
+    }
+
+    /// Stores the excess per hour of a window that ends at `at`.
+    fn measure(&mut self, at: Timestamp, length: Span, rate: &Rate) {
+        let BurstEvidence { observed, expected, .. } = self.in_window(at, length, rate);
+        self.excess_per_hour = (f64::from(observed) - expected).max(0.0) / hours(length);
     }
 
     /// The current burst up to the last probe.
@@ -383,6 +404,49 @@ fn moments(probe: &ProbeWindow<'_>, rate: &Rate) -> Vec<Moment> {
                 Moment { at: probe.from + length.scaled(share), count, per_hour }
             };
             (0..parts).map(place).collect()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Beside another test, the ratio test has the result that it has alone, also after a restart; and the
+        /// other test has its own.
+        #[test]
+        fn the_ratio_test_beside_another_is_the_same_as_alone(
+            gaps in prop::collection::vec((1_i64..300, 0_usize..6), 1..20),
+            per_hour in 0.05..2.0_f64, threshold in 0.0..5.0_f64, dated in any::<bool>(),
+        ) {
+            let (rate, mut from) = (Rate::constant(per_hour), Timestamp::from_secs(1_000_000));
+            let params = |test, with_ratio| BurstParams { test, threshold, with_ratio, ..BurstParams::default() };
+            let mut alone = BurstDetector::default();
+            let mut others = [Test::Filter, Test::Tail].map(|test| {
+                (test, BurstDetector::default(), BurstDetector::default())
+            });
+            for (minutes, count) in gaps {
+                let until = from + Span::from_mins(minutes);
+                let share = |n: usize| (n as f64 + 1.0) / (count as f64 + 1.0);
+                let times: Vec<_> = (0..count).map(|n| from + (until - from).scaled(share(n))).collect();
+                let seen = match dated {
+                    true => WindowUpdates::Dated(&times),
+                    false => WindowUpdates::Counted(u32::try_from(count).unwrap()),
+                };
+                let probe = ProbeWindow { from, until, seen };
+                alone.add_probe(&probe, &rate, &params(Test::Ratio, false));
+                for (test, plain, beside) in &mut others {
+                    let change = plain.add_probe(&probe, &rate, &params(*test, false));
+                    prop_assert_eq!(beside.add_probe(&probe, &rate, &params(*test, true)), change);
+                    *beside = BurstDetector::from_bytes(&beside.to_bytes()).unwrap();
+                    let window = beside.above_ratio(until, &rate, &params(*test, true));
+                    prop_assert_eq!(window.is_some(), alone.is_on());
+                }
+                from = until;
+            }
         }
     }
 }

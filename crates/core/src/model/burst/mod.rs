@@ -59,8 +59,10 @@ pub struct BurstParams {
     pub test: Test,
     /// W, of the ratio test; the tail test's windows are multiples of it. The filter has no window.
     pub window: Span,
-    /// T_burst of the ratio test.
+    /// T_burst of the ratio test, from 0 to ∞.
     pub threshold: f64,
+    /// Whether the updates of the last window are kept for the ratio test also if another test is selected.
+    pub with_ratio: bool,
     /// ε: upper bound on false alarms per update of the tail test and the filter.
     pub false_alarms: f64,
 }
@@ -75,7 +77,13 @@ impl BurstParams {
 
 impl Default for BurstParams {
     fn default() -> Self {
-        Self { test: Test::default(), window: Span::from_hours(1), threshold: 2.0, false_alarms: 0.001 }
+        Self {
+            test: Test::default(),
+            window: Span::from_hours(1),
+            threshold: 2.0,
+            with_ratio: false,
+            false_alarms: 0.001,
+        }
     }
 }
 

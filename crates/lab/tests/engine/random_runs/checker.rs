@@ -12,6 +12,7 @@ use tidewatch_core::engine::reason::Reason;
 use tidewatch_core::engine::source_memory::SourceMemory;
 use tidewatch_core::model::burst::BurstChange;
 use tidewatch_core::observe::FeedHints;
+use tidewatch_core::planning::next_probe::fallback;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
@@ -84,7 +85,7 @@ impl PolitenessChecker {
             updates,
             leads_to: None,
             excused: false,
-            follows: Some(Policy::Adaptive),
+            follows: Some(fallback(terms.policy)),
             burst: Some(false),
             quiet: Some(false),
         };
@@ -240,7 +241,17 @@ impl PolitenessChecker {
                 "spoke again"
             }
             Note::PolicySwitched { from, to, .. } => {
-                assert_eq!(record.terms.policy, Policy::Auto, "{note:?}");
+                match record.terms.policy {
+                    Policy::Auto => {}
+                    Policy::IndHistTtl => assert!(matches!(to, Policy::IndHist | Policy::Ttl), "{note:?}"),
+                    Policy::IndHistAggHist => {
+                        assert!(
+                            matches!(to, Policy::IndHist | Policy::AggHist | Policy::Uniform),
+                            "{note:?}"
+                        );
+                    }
+                    policy => panic!("{policy:?}: {note:?}"),
+                }
                 assert!(record.follows.is_none_or(|follows| follows == *from), "{note:?}");
                 assert_ne!(from, to);
                 record.follows = Some(*to);
@@ -265,7 +276,7 @@ impl PolitenessChecker {
         }
         assert_eq!(record.burst.unwrap_or(on), on, "{memory:?}");
         record.burst = Some(on);
-        if record.terms.policy == Policy::Auto {
+        if record.terms.policy.switches() {
             assert_eq!(record.follows.unwrap_or(memory.burst.follows), memory.burst.follows);
         }
     }
@@ -274,7 +285,7 @@ impl PolitenessChecker {
     pub fn terms_changed(&mut self, id: SourceId, terms: &Terms) {
         let record = self.of(id);
         if record.terms.policy != terms.policy {
-            record.follows = Some(Policy::Adaptive);
+            record.follows = Some(fallback(terms.policy));
         }
         record.terms = terms.clone();
         record.excuse_next();
@@ -286,7 +297,8 @@ impl PolitenessChecker {
         self.terms_changed(id, terms);
         let record = self.of(id);
         if changed {
-            record.follows = Some(memory.burst.follows);
+            let probed = memory.last_probe.is_some();
+            record.follows = Some(if probed { memory.burst.follows } else { fallback(terms.policy) });
         }
         // It is to be probed again, and its redirect target is not stored.
         (record.gone, record.leads_to) = (false, None);
@@ -302,9 +314,10 @@ impl PolitenessChecker {
         record.excuse_next();
     }
 
-    /// A source that moved starts with the default policy of `auto`.
+    /// A source that moved starts with the policy for sources without evidence.
     pub fn reset_policy(&mut self, id: SourceId) {
-        self.of(id).follows = Some(Policy::Adaptive);
+        let record = self.of(id);
+        record.follows = Some(fallback(record.terms.policy));
     }
 
     /// The burst settings are changed.

@@ -208,7 +208,7 @@ impl Environment {
         let last = stored.before.last_probe;
         let probed = ProbedUpdates { kind, last, now, seen: seen.as_ref(), except: None };
         let rate = self.rate.as_ref().map(|known| (&known.rate, known.updates));
-        let bursts = BurstParams { test: self.test, ..BurstParams::default() };
+        let bursts = BurstParams { test: self.test, with_ratio: true, ..BurstParams::default() };
         let prior = PriorKnowledge { rate, habits: None, bursts, cycle: CYCLE, newest: stored.newest };
         answered.model = learn_from_probe(&mut stored.beliefs, &probed, &prior, None);
         let strange = last.is_none() || seen.as_ref().is_some_and(|seen| seen.first_contact);
