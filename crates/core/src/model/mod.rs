@@ -4,7 +4,8 @@
 //! group supplements thin evidence. [`censored`] handles sources that only show *whether* they changed.
 //! [`residuals`] measure the fit, [`burst`] detects deviations from the rate, and [`drift`] corrects its
 //! level. A [`source_model`] holds the state of one source, and [`learn`] turns an observation into
-//! evidence. Pure: may not know how probes are sent, planned or stored, nor the current time.
+//! evidence. A [`probe_log`] is learned again when settings changed. Pure: may not know how probes are sent,
+//! planned or stored, nor the current time.
 
 pub mod aggregate;
 pub mod burst;
@@ -21,6 +22,7 @@ pub mod learn;
 pub mod negative_binomial;
 pub mod obsolescence;
 pub mod poisson;
+pub mod probe_log;
 pub mod residuals;
 pub mod source_model;
 pub mod steps;
