@@ -18,6 +18,7 @@ pub mod open;
 pub mod outbox;
 pub mod past;
 pub mod plans;
+mod probe_log;
 pub mod reader;
 pub mod record;
 pub mod report;
