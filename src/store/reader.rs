@@ -86,7 +86,7 @@ macro_rules! histories {
             "SELECT id, name, policy, group_name, bytes,
                     kind = 'page' AND NOT EXISTS (SELECT 1 FROM updates
                                                   WHERE updates.source_id = sources.id AND occurred_exact = 1),
-                    aside
+                    histories.aside
              FROM sources JOIN histories ON histories.source_id = sources.id
              WHERE id > ?1 AND state <> 'removed' ",
             $condition,

@@ -77,7 +77,7 @@ pub(super) async fn relearned(connection: &mut SqliteConnection, records: &[Rele
     for record in records {
         sqlx::query(
             "UPDATE histories SET bytes = ?1, aside = ?2, weighed_at = NULL
-             WHERE source_id = ?3 AND bytes = ?4 AND aside IS ?5",
+             WHERE source_id = ?3 AND bytes = ?4 AND histories.aside IS ?5",
         )
         .bind(&record.history)
         .bind(&record.post_burst)
