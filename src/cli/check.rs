@@ -14,9 +14,10 @@ use crate::config::load::{self, LoadError};
 use crate::config::profile::RuleConfig;
 use crate::config::source::SourceConfig;
 use crate::fetch::host_group::host_group;
-use tidewatch_core::engine::params::Pricing;
+use tidewatch_core::engine::params::{BurstTerms, Pricing, Response};
 use tidewatch_core::observe::SourceKind;
 use tidewatch_core::planning::budget::Budget;
+use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::planning::prediction::Lifetime;
 use tidewatch_core::time::Span;
 
@@ -151,9 +152,35 @@ fn warnings(config: &Config) -> Vec<String> {
         ));
     }
     warnings.extend(total_too_small(config));
+    warnings.extend(no_reserve(config));
     warnings.extend(too_often(config));
     warnings.extend(config.rules.all().iter().filter_map(|rule| budget_too_small(rule, config)));
     warnings
+}
+
+/// Warns about sources whose bursts are to be answered from a reserve of less than one probe.
+fn no_reserve(config: &Config) -> Option<String> {
+    let BurstTerms { response, reserve, .. } = config.fleet.burst;
+    if response != Response::Ttl || reserve <= 0.0 {
+        return None;
+    }
+    // With a price there is no reserve: plans include the value of bursts.
+    let all_whole = matches!(config.fleet.pricing, Pricing::Price(hours) if hours <= 0.0);
+    let whole = |source: &&Arc<SourceConfig>| {
+        source.policy == Policy::Auto && source.price.map_or(all_whole, |price| price == Span::ZERO)
+    };
+    let small = |source: &&Arc<SourceConfig>| f64::from(source.budget.probes) * reserve < 1.0;
+    let without: Vec<&Arc<SourceConfig>> = config.sources.iter().filter(whole).filter(small).collect();
+    let first = without.first()?;
+    let sources = match without.len() {
+        1 => format!("`{}` has", first.name),
+        more => format!("`{}` and {} have", first.name, counted(more - 1, "other")),
+    };
+    Some(format!(
+        "{sources} a reserve of less than one probe: {} probes x `reserve` {reserve} in [burst], so bursts get no \
+         extra probes. Raise `reserve` or `probes`, or set `reserve = 0` to silence this",
+        first.budget.probes
+    ))
 }
 
 /// Warns if the deadlines need more of a step than there is (Ω > k), and names the sources that need
@@ -300,6 +327,36 @@ mod tests {
         );
         assert!(lines[2].contains("the page `a` is probed whatever robots.txt says"), "{shown}");
         assert_eq!(lines[3], "t.toml: fine: 1 source in 1 group, at most 24 probes a day");
+    }
+
+    #[test]
+    fn a_reserve_of_less_than_a_probe_gives_a_warning() {
+        let warned = |settings: &str, source: &str| {
+            let text = format!("[daemon]\ncontact = \"me@example.org\"\n{settings}{SOURCE}{source}");
+            let (fine, shown) = check(&text);
+            assert!(fine, "{shown}");
+            shown.lines().find(|line| line.contains("reserve")).map(str::to_owned)
+        };
+        let few = "budget = { probes = 4 }\n";
+        assert_eq!(
+            warned("", few).as_deref(),
+            Some(
+                "t.toml: warning: `a` has a reserve of less than one probe: 4 probes x `reserve` 0.2 in [burst], so \
+                 bursts get no extra probes. Raise `reserve` or `probes`, or set `reserve = 0` to silence this"
+            )
+        );
+        assert!(warned("[budget]\nprobes = 4\nprice = \"0s\"\n", "").is_some());
+        let silent = [
+            ("", "budget = { probes = 5 }\n"),
+            ("[budget]\nprobes = 4\n", ""),
+            ("[burst]\nreserve = 0\n", few),
+            ("[burst]\nreserve = 0.25\n", few),
+            ("[burst]\nresponse = \"replan\"\n", few),
+            ("", "budget = { probes = 4 }\npolicy = \"uniform\"\n"),
+        ];
+        for (settings, source) in silent {
+            assert_eq!(warned(settings, source), None, "{settings}{source}");
+        }
     }
 
     #[test]

@@ -16,6 +16,7 @@ pub mod probe_record;
 pub mod prober;
 pub mod record;
 pub mod refit;
+mod relearn;
 pub mod reload;
 mod retention;
 mod rule_checks;

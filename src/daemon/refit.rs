@@ -3,21 +3,22 @@
 //! Reads the evidence in batches: first to aggregate each group, then to fit each source and, under policy
 //! `auto`, to weigh its predictors. Fitting runs on blocking threads, and other tasks run between batches,
 //! so a refit of a million sources delays no probe. Refits at the start (evidence may be newer than the
-//! last fit), then every `refit_every`, and at the end if time allows.
+//! last fit), then every `refit_every`, at once when settings of the fit changed, and at the end if time
+//! allows. Evidence with other settings than configured is learned again first.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
 
 use crate::clock::Clock;
 use crate::config::configuration::Config;
 use crate::store::StoreError;
-use crate::store::reader::{HistoryRow, Reader};
+use crate::store::reader::{FitScope, HistoryRow, Reader};
 use crate::store::record::RateRecord;
 use crate::store::rhythm::{BurstSpan, UpdateTimesRow};
-use crate::store::writer::Write;
+use crate::store::writer::{Write, commit};
 use tidewatch_core::engine::event::EngineEvent;
 use tidewatch_core::model::aggregate::{Aggregate, Borrow, EvidenceSum, estimate};
 use tidewatch_core::model::censored;
@@ -32,6 +33,7 @@ use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
 use super::messages::Control;
+use super::relearn::relearn;
 use super::startup::{Learning, usual};
 
 /// The refit parameters of a configuration.
@@ -78,6 +80,22 @@ impl RefitParams {
             Some(zone) => Arc::new(Learning { zone: zone.clone(), ..(*self.usual).clone() }),
         }
     }
+
+    /// Whether the fits of sources without their own time zone are the same with these parameters.
+    fn fits_alike(&self, other: &Self) -> bool {
+        let of_all = |params: &Self| {
+            let Self { cycle, resolution, borrow, echoes, .. } = *params;
+            (cycle, resolution, borrow, echoes, params.usual.half_life)
+        };
+        of_all(self) == of_all(other) && self.usual.zone == other.usual.zone
+    }
+
+    /// The sources whose own time zone is another one with these parameters.
+    fn with_other_zone(&self, other: &Self) -> Vec<String> {
+        let names =
+            self.zones.keys().chain(other.zones.keys().filter(|name| !self.zones.contains_key(*name)));
+        names.filter(|name| self.zones.get(*name) != other.zones.get(*name)).cloned().collect()
+    }
 }
 
 /// Refits rates until it is dropped.
@@ -108,35 +126,55 @@ const NEW_SOURCES_EVERY: Span = Span::from_mins(10);
 type FitGroups = Arc<HashMap<String, Aggregate>>;
 
 impl Refitter {
-    /// Refits at the start and then every `refit_every`. In between, fits new sources soon after their
-    /// first probe.
-    pub async fn run(self) {
+    /// Refits at the start, every `refit_every`, and when settings of the fit change. In between, fits new
+    /// sources soon after their first probe, and sources whose own time zone changed.
+    pub async fn run(mut self) {
         let mut groups = FitGroups::default();
-        let mut next_refit = self.clock.now();
+        // Time and parameters of the last refit.
+        let mut last: Option<(Timestamp, Arc<RefitParams>)> = None;
         let mut alarm = self.clock.alarm();
         loop {
             let now = self.clock.now();
-            let all = now >= next_refit;
-            if all {
-                next_refit = now + self.params.borrow().every;
-                match self.aggregate_groups(now).await {
-                    Ok(aggregated) => groups = aggregated,
-                    Err(error) => tracing::warn!(%error, "the evidence of groups cannot be read now"),
+            let params = Arc::clone(&self.params.borrow_and_update());
+            let due = |at: Timestamp| at + params.every;
+            let last_refit = match last.take() {
+                Some((at, before)) if now < due(at) && params.fits_alike(&before) => {
+                    let rezoned = params.with_other_zone(&before);
+                    if !rezoned.is_empty() {
+                        self.fit_some(&groups, now, FitScope::Named(&rezoned)).await;
+                    }
+                    self.fit_some(&groups, now, FitScope::WithoutRate).await;
+                    at
                 }
+                _ => {
+                    match self.aggregate_groups(now).await {
+                        Ok(aggregated) => groups = aggregated,
+                        Err(error) => tracing::warn!(%error, "the evidence of groups cannot be read now"),
+                    }
+                    self.fit_some(&groups, now, FitScope::All).await;
+                    now
+                }
+            };
+            alarm.set(Some(due(last_refit).min(now + NEW_SOURCES_EVERY)));
+            last = Some((last_refit, params));
+            tokio::select! {
+                () = alarm.wait() => {}
+                () = has_changed(&mut self.params) => {}
             }
-            match self.fit_all(&groups, now, !all).await {
-                Ok(fitted) => tracing::debug!(fitted, "rates fitted"),
-                Err(error) => tracing::warn!(%error, "rates cannot be fitted now; trying again later"),
-            }
-            alarm.set(Some(next_refit.min(now + NEW_SOURCES_EVERY)));
-            alarm.wait().await;
         }
     }
 
     /// Fits every source that has evidence. Returns their number.
     pub async fn refit(&self, now: Timestamp) -> Result<usize, StoreError> {
         let groups = self.aggregate_groups(now).await?;
-        self.fit_all(&groups, now, false).await
+        self.fit_all(&groups, now, FitScope::All).await
+    }
+
+    async fn fit_some(&self, groups: &FitGroups, now: Timestamp, scope: FitScope<'_>) {
+        match self.fit_all(groups, now, scope).await {
+            Ok(fitted) => tracing::debug!(fitted, "rates fitted"),
+            Err(error) => tracing::warn!(%error, "rates cannot be fitted now; trying again later"),
+        }
     }
 
     /// The aggregated evidence of each group, by name.
@@ -144,7 +182,7 @@ impl Refitter {
         let mut groups: HashMap<String, EvidenceSum> = HashMap::new();
         let mut after = SourceId(i64::MIN);
         loop {
-            let batch = self.batch(after, now, false).await?;
+            let batch = self.batch(after, now, FitScope::All).await?;
             let Some(last) = batch.last() else { break };
             after = last.id;
             for source in batch {
@@ -160,14 +198,14 @@ impl Refitter {
         &self,
         groups: &FitGroups,
         now: Timestamp,
-        without_rate: bool,
+        scope: FitScope<'_>,
     ) -> Result<usize, StoreError> {
         let params = Arc::clone(&self.params.borrow());
         let echoes = params.echoes;
         let mut fitted = 0;
         let mut after = SourceId(i64::MIN);
         loop {
-            let batch = self.batch(after, now, without_rate).await?;
+            let batch = self.batch(after, now, scope).await?;
             let Some(last) = batch.last() else { break };
             after = last.id;
             // Plans of `auto` use predictors, and the tests for bursts and silence of every source.
@@ -198,27 +236,29 @@ impl Refitter {
     async fn publish(&self, mut rates: Vec<RateRecord>) -> Result<(), StoreError> {
         while !rates.is_empty() {
             let some = rates.split_off(rates.len().saturating_sub(STORED_AT_A_TIME));
-            let (done, committed) = oneshot::channel();
-            for write in [Write::Rates(some), Write::Flush(done)] {
-                self.writes.send(write).map_err(|_| StoreError::Stopped)?;
-            }
-            committed.await.map_err(|_| StoreError::Stopped)?;
+            commit(&self.writes, Write::Rates(some)).await?;
         }
         Ok(())
     }
 
-    /// The next batch of sources, with their evidence as of `now`.
+    /// The next batch of sources, with their evidence as of `now` by the current settings.
     async fn batch(
         &self,
         after: SourceId,
         now: Timestamp,
-        without_rate: bool,
+        scope: FitScope<'_>,
     ) -> Result<Vec<FitSubject>, StoreError> {
         let params = Arc::clone(&self.params.borrow());
-        let mut rows = Vec::new();
-        for row in self.reader.histories(after, BATCH, without_rate).await? {
-            let gaps = if row.blind { self.calm_gaps(row.id).await? } else { Vec::new() };
+        let histories = self.reader.histories(after, BATCH, scope).await?;
+        let with_settings = |row: HistoryRow| {
             let learning = params.learning(&row.name);
+            (row, learning)
+        };
+        let mut histories: Vec<_> = histories.into_iter().map(with_settings).collect();
+        relearn(&self.reader, &self.writes, &mut histories, now).await?;
+        let mut rows = Vec::new();
+        for (row, learning) in histories {
+            let gaps = if row.blind { self.calm_gaps(row.id).await? } else { Vec::new() };
             rows.push((row, gaps, learning));
         }
         let (cycle, resolution) = (params.cycle, params.resolution);
@@ -253,6 +293,13 @@ impl Refitter {
             from >= since && !bursts.iter().any(|burst| during(from, until, burst))
         };
         Ok(gaps.filter(calm).collect())
+    }
+}
+
+/// Returns when the parameters were set again; never if they cannot be.
+async fn has_changed(params: &mut watch::Receiver<Arc<RefitParams>>) {
+    if params.changed().await.is_err() {
+        std::future::pending().await
     }
 }
 

@@ -16,7 +16,7 @@ use crate::fetch::error::FetchError;
 use crate::store::lock::Lock;
 use crate::store::reader::Reader;
 use crate::store::record::EventRecord;
-use crate::store::writer::{Write, Writer, WriterHandle};
+use crate::store::writer::{Write, Writer, WriterHandle, commit};
 use crate::store::{Connection, StoreError, load, open};
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Timestamp;
@@ -353,13 +353,7 @@ const NOTED_AT_A_TIME: usize = 500;
 /// are stored for display only; lost ones are drawn again.
 async fn note_first_due(due: Vec<(SourceId, Timestamp)>, writes: mpsc::UnboundedSender<Write>) {
     for some in due.chunks(NOTED_AT_A_TIME) {
-        let (done, committed) = oneshot::channel();
-        for write in [Write::FirstDue(some.to_vec()), Write::Flush(done)] {
-            if writes.send(write).is_err() {
-                return;
-            }
-        }
-        if committed.await.is_err() {
+        if commit(&writes, Write::FirstDue(some.to_vec())).await.is_err() {
             return;
         }
     }

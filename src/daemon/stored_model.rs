@@ -94,12 +94,24 @@ mod tests {
         Observation { updates: vec![update], ..Observation::default() }
     }
 
+    fn learning(half_life: Span) -> Arc<Learning> {
+        let (zone, bursts, cycle) = (TimeZone::UTC, BurstParams::default(), Span::from_days(7));
+        Arc::new(Learning { zone, half_life, bursts, cycle })
+    }
+
     /// Probes at this hour, and returns the inputs of the next probe.
     fn probe(inputs: &ProbeInputs, now: i64, last: Option<i64>, seen: Option<&Observation>) -> ProbeInputs {
-        let (zone, half_life) = (TimeZone::UTC, Span::from_days(56));
-        let (bursts, cycle) = (BurstParams::default(), Span::from_days(7));
-        let learning = Arc::new(Learning { zone, half_life, bursts, cycle });
-        let mut model = StoredModel::read(&learning, inputs, hour(now));
+        probe_with(&learning(Span::from_days(56)), inputs, now, last, seen)
+    }
+
+    fn probe_with(
+        learning: &Arc<Learning>,
+        inputs: &ProbeInputs,
+        now: i64,
+        last: Option<i64>,
+        seen: Option<&Observation>,
+    ) -> ProbeInputs {
+        let mut model = StoredModel::read(learning, inputs, hour(now));
         let probed = ProbedUpdates {
             kind: SourceKind::Feed,
             last: last.map(hour),
@@ -119,6 +131,19 @@ mod tests {
             newest: model_update.newest,
             ..ProbeInputs::default()
         }
+    }
+
+    /// Weights of two half-lives in one history would be wrong.
+    #[test]
+    fn evidence_keeps_its_settings_until_it_is_learned_again() {
+        let first = probe(&ProbeInputs::default(), 6, Some(0), Some(&update(Occurred::At(hour(3)))));
+        let short = learning(Span::from_days(1));
+        let next = probe_with(&short, &first, 8, Some(6), Some(&update(Occurred::At(hour(7)))));
+        let history = short.history(next.history.as_deref(), hour(8));
+        assert!(history.is_learned_with(&TimeZone::UTC, Span::from_days(56)));
+        assert!((history.evidence(hour(8)).total_updates() - 2.0).abs() < 0.02);
+        // New evidence has the new settings.
+        assert!(short.history(None, hour(8)).is_learned_with(&TimeZone::UTC, Span::from_days(1)));
     }
 
     fn noted(inputs: &ProbeInputs) -> Vec<Timestamp> {

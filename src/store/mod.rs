@@ -19,6 +19,7 @@ pub mod outbox;
 pub mod past;
 pub mod plans;
 pub mod predictions;
+mod probe_log;
 pub mod reader;
 pub mod record;
 pub mod report;

@@ -66,6 +66,35 @@ pub struct HistoryRow {
     pub blind: bool,
     /// The encoded evidence; see `model::history`.
     pub bytes: Vec<u8>,
+    /// Evidence since the last burst began.
+    pub post_burst: Option<Vec<u8>>,
+}
+
+/// Which sources are to be fitted.
+#[derive(Debug, Clone, Copy)]
+pub enum FitScope<'n> {
+    /// All with evidence.
+    All,
+    /// Those without a rate, or without one since their rhythm changed.
+    WithoutRate,
+    /// Those with these names.
+    Named(&'n [String]),
+}
+
+/// The query of [`Reader::histories`] with a further condition.
+macro_rules! histories {
+    ($condition:literal) => {
+        concat!(
+            "SELECT id, name, policy, group_name, bytes,
+                    kind = 'page' AND NOT EXISTS (SELECT 1 FROM updates
+                                                  WHERE updates.source_id = sources.id AND occurred_exact = 1),
+                    histories.aside
+             FROM sources JOIN histories ON histories.source_id = sources.id
+             WHERE id > ?1 AND state <> 'removed' ",
+            $condition,
+            " ORDER BY id LIMIT ?2"
+        )
+    };
 }
 
 /// A probe requested by hand.
@@ -207,29 +236,29 @@ impl Reader {
         Ok(rows.iter().map(|row| StoredRequest { id: row.get(0), source: SourceId(row.get(1)) }).collect())
     }
 
-    /// The evidence of at most `limit` sources with numbers above `after`, by ascending number. With
-    /// `without_rate`, only sources without a rate, or without one since their rhythm changed.
+    /// The evidence of at most `limit` sources with numbers above `after`, by ascending number.
     pub async fn histories(
         &self,
         after: SourceId,
         limit: u32,
-        without_rate: bool,
+        scope: FitScope<'_>,
     ) -> Result<Vec<HistoryRow>, StoreError> {
-        let rows = sqlx::query(
-            "SELECT id, name, policy, group_name, bytes,
-                    kind = 'page' AND NOT EXISTS (SELECT 1 FROM updates
-                                                  WHERE updates.source_id = sources.id AND occurred_exact = 1)
-             FROM sources JOIN histories ON histories.source_id = sources.id
-             WHERE id > ?1 AND state <> 'removed'
-               AND (NOT ?2 OR NOT EXISTS (SELECT 1 FROM fits WHERE fits.source_id = id
-                                            AND fitted_at >= coalesce(changed_at, fitted_at)))
-             ORDER BY id LIMIT ?3",
-        )
-        .bind(after.0)
-        .bind(without_rate)
-        .bind(limit)
-        .fetch_all(&self.pool)
-        .await?;
+        let query = match scope {
+            FitScope::All => sqlx::query(histories!("")).bind(after.0).bind(limit),
+            FitScope::WithoutRate => sqlx::query(histories!(
+                "AND NOT EXISTS (SELECT 1 FROM fits WHERE fits.source_id = id
+                                   AND fitted_at >= coalesce(changed_at, fitted_at))"
+            ))
+            .bind(after.0)
+            .bind(limit),
+            FitScope::Named(names) => {
+                sqlx::query(histories!("AND name IN (SELECT value FROM json_each(?3))"))
+                    .bind(after.0)
+                    .bind(limit)
+                    .bind(json!(names).to_string())
+            }
+        };
+        let rows = query.fetch_all(&self.pool).await?;
         Ok(rows
             .iter()
             .map(|row| HistoryRow {
@@ -239,6 +268,7 @@ impl Reader {
                 group: row.get(3),
                 bytes: row.get(4),
                 blind: row.get(5),
+                post_burst: row.get(6),
             })
             .collect())
     }

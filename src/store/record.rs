@@ -216,6 +216,19 @@ pub struct RateRecord {
     pub habits: Option<Vec<u8>>,
 }
 
+/// Evidence that was learned again with other settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RelearnedRecord {
+    /// The source.
+    pub source: SourceId,
+    /// The old evidence, and that since the last burst began. If the store holds another, nothing changes.
+    pub read: (Vec<u8>, Option<Vec<u8>>),
+    /// Evidence; see `model::history`.
+    pub history: Vec<u8>,
+    /// Evidence since the last burst began.
+    pub post_burst: Option<Vec<u8>>,
+}
+
 /// The result of an attempt to deliver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeliveryRecord {

@@ -18,7 +18,7 @@ use tidewatch_core::time::Timestamp;
 use super::StoreError;
 use super::known_rate::KnownRate;
 use super::reader::Reader;
-use super::record::{BeliefsRecord, ProbeRecord, RateRecord};
+use super::record::{BeliefsRecord, ProbeRecord, RateRecord, RelearnedRecord};
 
 type Result = std::result::Result<(), sqlx::Error>;
 
@@ -71,6 +71,25 @@ pub(super) async fn write_model(
     .bind(beliefs.relearned_since.map(Timestamp::as_millis))
     .execute(connection)
     .await?;
+    Ok(())
+}
+
+/// Replaces evidence that was learned again, unless a probe changed it meanwhile. Predictors are weighed
+/// again with the next rate.
+pub(super) async fn relearned(connection: &mut SqliteConnection, records: &[RelearnedRecord]) -> Result {
+    for record in records {
+        sqlx::query(
+            "UPDATE histories SET bytes = ?1, aside = ?2, weighed_at = NULL
+             WHERE source_id = ?3 AND bytes = ?4 AND histories.aside IS ?5",
+        )
+        .bind(&record.history)
+        .bind(&record.post_burst)
+        .bind(record.source.0)
+        .bind(&record.read.0)
+        .bind(&record.read.1)
+        .execute(&mut *connection)
+        .await?;
+    }
     Ok(())
 }
 

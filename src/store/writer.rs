@@ -20,7 +20,7 @@ use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
 use super::error::may_pass;
-use super::record::{DeliveryRecord, EventRecord, ProbeRecord, RateRecord, RobotsRecord};
+use super::record::{DeliveryRecord, EventRecord, ProbeRecord, RateRecord, RelearnedRecord, RobotsRecord};
 use super::retention;
 use super::rhythm;
 use super::sync::{Listed, Synced};
@@ -39,6 +39,8 @@ pub enum Write {
     Event(EventRecord),
     /// Fitted rates.
     Rates(Vec<RateRecord>),
+    /// Evidence learned again with other settings.
+    Relearned(Vec<RelearnedRecord>),
     /// Adopted plans, at most one for each source.
     Plans(Vec<AdoptedPlan>),
     /// A robots.txt.
@@ -87,6 +89,15 @@ pub enum Write {
     },
     /// Signalled when everything before it is committed.
     Flush(oneshot::Sender<()>),
+}
+
+/// Writes, and returns when that is committed.
+pub async fn commit(writes: &mpsc::UnboundedSender<Write>, write: Write) -> Result<(), StoreError> {
+    let (done, committed) = oneshot::channel();
+    for write in [write, Write::Flush(done)] {
+        writes.send(write).map_err(|_| StoreError::Stopped)?;
+    }
+    committed.await.map_err(|_| StoreError::Stopped)
 }
 
 /// Whether writing works.
@@ -246,6 +257,7 @@ async fn write_all(
             Write::Ended(record) => write::ended(connection, record).await?,
             Write::Event(event) => events::insert(connection, event).await?,
             Write::Rates(rates) => rhythm::rates(connection, rates).await?,
+            Write::Relearned(records) => rhythm::relearned(connection, records).await?,
             Write::Plans(plans) => plans::plans(connection, plans).await?,
             Write::Robots(robots) => write::robots(connection, robots).await?,
             Write::Answer { request, answer } => write::answer(connection, *request, answer).await?,

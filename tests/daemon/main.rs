@@ -1,5 +1,6 @@
 //! The daemon over real sockets, files and signals.
 
+mod changed_settings;
 mod deliver;
 mod fetch;
 mod politeness;

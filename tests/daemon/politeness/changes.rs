@@ -53,6 +53,11 @@ async fn an_edited_item_is_an_edit() {
         (kind.as_str(), key.as_str(), title.as_str()),
         ("edited", "item 3", "About item 3, corrected")
     );
+    // No rate is learned from it.
+    let learned =
+        "SELECT known_updates + (last_update_at IS NOT NULL) + coalesce((SELECT max(updates) FROM fits), 0)
+                   FROM sources";
+    assert_eq!(world.number(learned).await, 0);
 }
 
 #[tokio::test]

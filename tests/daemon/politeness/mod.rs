@@ -12,4 +12,4 @@ mod requests;
 mod rules;
 mod timing;
 mod validators;
-mod world;
+pub mod world;

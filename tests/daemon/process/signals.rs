@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use tidewatch::clock::Clock;
 use tidewatch_core::observe::compare::key_hash;
+use tidewatch_core::time::{Span, Timestamp};
 
 use super::daemon::{BRISK, Home, LAZY};
 use crate::waiting::{soon, until};
@@ -120,6 +122,59 @@ async fn a_hangup_with_a_faulty_file_changes_nothing() {
     daemon.signal("HUP");
     daemon.wait_for_message("STATUS=reloaded").await;
     until("the new one is asked", || web.requests().iter().any(|seen| seen.path == "/other")).await;
+    daemon.stop().await;
+}
+
+/// A feed with three items a day for ten weeks, and six a day in the last ten days.
+fn dated_feed(now: Timestamp) -> String {
+    let hours = (0..70 * 24_i64).filter(|hour| hour % if *hour < 240 { 4 } else { 8 } == 0);
+    let entry = |hour: i64| {
+        let at = (now - Span::from_hours(hour + 1)).iso();
+        format!("<entry><id>urn:{hour}</id><title>{hour}</title><published>{at}</published></entry>")
+    };
+    let entries: String = hours.map(entry).collect();
+    format!("<feed xmlns=\"http://www.w3.org/2005/Atom\"><title>t</title><id>urn:f</id>{entries}</feed>")
+}
+
+#[tokio::test]
+async fn a_hangup_with_another_half_life_or_zone_learns_again() {
+    let now = Clock::wall().now();
+    let web = LoopbackServer::start(move |_| Reply::ok(dated_feed(now))).await;
+    let write = |home: &Home, half_life: &str, zone: &str| {
+        let rate = format!("[rate]\nhalf_life = '{half_life}'\n[importance]\ntime_zone = '{zone}'\n");
+        home.write(&[source_with_budget("s", &web.url("/feed"), LAZY), rate]);
+    };
+    let learned = "SELECT count(*) FROM histories";
+    // The rate of a daemon that had the settings from its start; it is fitted at the end.
+    let fresh = async |half_life: &str, zone: &str| -> f64 {
+        let home = Home::new();
+        write(&home, half_life, zone);
+        let mut daemon = home.start();
+        home.until(learned, |n| n == 1).await;
+        daemon.stop().await;
+        home.rows::<(f64,)>("SELECT per_week FROM fits").await[0].0
+    };
+    let home = Home::new();
+    write(&home, "8w", "UTC");
+    let mut daemon = home.start_as_service();
+    daemon.wait_for_message("READY=1").await;
+    home.until(learned, |n| n == 1).await;
+    write(&home, "1w", "Asia/Tokyo");
+    daemon.signal("HUP");
+    let fitted = "SELECT count(*) FROM fits WHERE time_zone = 'Asia/Tokyo'";
+    home.until(fitted, |n| n == 1).await;
+    let changed = home.rows::<(f64,)>("SELECT per_week FROM fits").await[0].0;
+    assert!(daemon.log().contains("evidence learned again"), "{}", daemon.log());
+    let (short, long) = (fresh("1w", "Asia/Tokyo").await, fresh("8w", "UTC").await);
+    assert!((changed / short - 1.0).abs() < 0.01, "{changed} {short} {long}");
+    assert!(changed > 1.1 * long, "{changed} {long}");
+    daemon.stop().await;
+    // The same at a start.
+    write(&home, "8w", "Europe/Paris");
+    let mut daemon = home.start();
+    home.until("SELECT count(*) FROM fits WHERE time_zone = 'Europe/Paris'", |n| n == 1).await;
+    let changed = home.rows::<(f64,)>("SELECT per_week FROM fits").await[0].0;
+    assert!((changed / long - 1.0).abs() < 0.01, "{changed} {long}");
     daemon.stop().await;
 }
 

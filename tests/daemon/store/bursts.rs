@@ -100,7 +100,11 @@ async fn a_permanent_change_voids_the_rate_and_is_recorded() {
     store.flush().await;
     let reader = store.reader().await;
     assert!(reader.rates(&[a]).await.unwrap().is_empty(), "the rate of the old rhythm is void");
-    assert_eq!(reader.histories(SourceId(0), 9, true).await.unwrap().len(), 1, "fitted soon");
+    assert_eq!(
+        reader.histories(SourceId(0), 9, FitScope::WithoutRate).await.unwrap().len(),
+        1,
+        "fitted soon"
+    );
     let spans = reader.burst_spans(a).await.unwrap();
     assert_eq!(spans.iter().map(|span| span.for_good).collect::<Vec<_>>(), [false, true]);
     write(ProbeRecord { beliefs: Some(believed(&[2])), ..record_by(a, 9_500, Policy::Plan, None) });
@@ -108,7 +112,7 @@ async fn a_permanent_change_voids_the_rate_and_is_recorded() {
     store.flush().await;
     assert_eq!(reader.rates(&[a]).await.unwrap().len(), 1);
     assert_eq!(reader.probe_inputs(a).await.unwrap().rate.unwrap().updates, 30);
-    assert!(reader.histories(SourceId(0), 9, true).await.unwrap().is_empty());
+    assert!(reader.histories(SourceId(0), 9, FitScope::WithoutRate).await.unwrap().is_empty());
 }
 
 #[tokio::test]
@@ -214,6 +218,6 @@ async fn a_page_is_blind_only_if_its_own_times_are_inexact() {
         store.write(Write::Ended(Box::new(record)));
     }
     store.flush().await;
-    let rows = store.reader().await.histories(SourceId(0), 9, false).await.unwrap();
+    let rows = store.reader().await.histories(SourceId(0), 9, FitScope::All).await.unwrap();
     assert_eq!(rows.iter().map(|row| (row.id, row.blind)).collect::<Vec<_>>(), [(a, false), (b, true)]);
 }

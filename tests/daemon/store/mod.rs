@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use tidewatch::clock::patience;
 use tidewatch::store::load::{Remembered, begin, each, stored_state};
 use tidewatch::store::lock::Lock;
-use tidewatch::store::reader::{Reader, ask};
+use tidewatch::store::reader::{FitScope, Reader, ask};
 use tidewatch::store::record::{
     BeliefsRecord, EventRecord, HostRecord, ProbeOutcome, ProbeRecord, RateRecord, RobotsRecord,
     ValidatorsChange,
@@ -580,9 +580,12 @@ async fn evidence_and_rates_are_kept_and_replaced() {
     store.write(Write::Rates(vec![rate(a, &[(0, 604_800, 2.0)])]));
     store.flush().await;
     let reader = store.reader().await;
-    let histories = reader.histories(SourceId(i64::MIN), 10, false).await.unwrap();
+    let histories = reader.histories(SourceId(i64::MIN), 10, FitScope::All).await.unwrap();
     assert_eq!(histories.len(), 1);
-    assert!(reader.histories(SourceId(i64::MIN), 10, true).await.unwrap().is_empty(), "it has a rate");
+    assert!(
+        reader.histories(SourceId(i64::MIN), 10, FitScope::WithoutRate).await.unwrap().is_empty(),
+        "it has a rate"
+    );
     assert_eq!((histories[0].id, &histories[0].bytes[..], histories[0].blind), (a, &[1, 2, 3][..], false));
     assert_eq!(reader.probe_inputs(a).await.unwrap().history, Some(vec![1, 2, 3]));
     assert_eq!(reader.probe_times(b).await.unwrap(), vec![(at(110), true)], "failures are not counted");

@@ -24,8 +24,9 @@ const LEAST_UNIT: f32 = 1.0 / (1 << 24) as f32;
 /// The weight that evidence keeps when the source has changed.
 const KEPT_AFTER_CHANGE: f64 = 0.5;
 
-/// Marks the layout of [`History::to_bytes`]. The first one had no bursts.
-const LAYOUT: u8 = 2;
+/// Marks the layout of [`History::to_bytes`]. The first one had no bursts, and the first two no settings.
+const LAYOUT: u8 = 3;
+const LAYOUT_WITHOUT_SETTINGS: u8 = 2;
 const LAYOUT_WITHOUT_BURSTS: u8 = 1;
 
 /// Small numbers with a common unit: 16 bits each, with an error below a hundredth of a percent of the
@@ -183,7 +184,7 @@ impl History {
         Self::new(self.zone.clone(), self.half_life, now)
     }
 
-    /// Decodes [`History::to_bytes`] with the zone and half-life of `self`.
+    /// Decodes [`History::to_bytes`]; the zone and half-life of `self` apply to bytes that state none.
     pub fn from_bytes_alike(&self, bytes: &[u8]) -> Option<Self> {
         Self::from_bytes(bytes, self.zone.clone(), self.half_life)
     }
@@ -370,6 +371,11 @@ impl History {
         &self.zone
     }
 
+    /// Whether the evidence was weighed with this half-life and divided by the hours of this zone.
+    pub fn is_learned_with(&self, zone: &TimeZone, half_life: Span) -> bool {
+        self.half_life == half_life && zone_name(&self.zone) == zone_name(zone)
+    }
+
     /// The evidence as of `now`.
     pub fn evidence(&self, now: Timestamp) -> WeeklyEvidence {
         let fade = 1.0 / self.weight(now);
@@ -390,9 +396,9 @@ impl History {
         WeeklyEvidence { daily, updates, hours, clumping, bursts, hours_per_interval: 1 }
     }
 
-    /// Encodes the evidence. The zone and the half-life are settings and not included.
+    /// Encodes the evidence, with the zone and the half-life that it was learned with.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(2 * 2 * CELLS + 64);
+        let mut bytes = Vec::with_capacity(2 * 2 * CELLS + 128);
         bytes.push(LAYOUT);
         let instant = |at: Option<Timestamp>| at.map_or(i64::MIN, Timestamp::as_millis).to_le_bytes();
         bytes.extend(self.reference.as_millis().to_le_bytes());
@@ -412,43 +418,46 @@ impl History {
         ] {
             bytes.extend(number.to_le_bytes());
         }
+        bytes.extend(self.half_life.as_millis().to_le_bytes());
+        let zone = zone_name(&self.zone).as_bytes();
+        bytes.push(zone.len() as u8);
+        bytes.extend(zone);
         for units in self.updates.units.iter().chain(self.exposure_hours.units.iter()) {
             bytes.extend(units.to_le_bytes());
         }
         bytes
     }
 
-    /// Decodes [`History::to_bytes`]; `None` if the bytes are invalid.
+    /// Decodes [`History::to_bytes`]; `None` if the bytes are invalid. The given zone and half-life apply to
+    /// bytes of older versions, which state none. Others keep those that they were learned with.
     pub fn from_bytes(bytes: &[u8], zone: TimeZone, half_life: Span) -> Option<Self> {
-        let (&layout, mut rest) = bytes.split_first()?;
-        if !matches!(layout, LAYOUT | LAYOUT_WITHOUT_BURSTS) {
+        let (&layout, rest) = bytes.split_first()?;
+        if !matches!(layout, LAYOUT | LAYOUT_WITHOUT_SETTINGS | LAYOUT_WITHOUT_BURSTS) {
             return None;
         }
-        let mut wide = || {
-            let (number, tail) = rest.split_first_chunk()?;
-            rest = tail;
-            Some(i64::from_le_bytes(*number))
-        };
-        let reference = Timestamp::from_millis(wide()?);
+        let mut rest = Bytes(rest);
+        let reference = Timestamp::from_millis(rest.wide()?);
         let instant = |millis: i64| (millis != i64::MIN).then(|| Timestamp::from_millis(millis));
-        let (since, until, day) = (instant(wide()?), instant(wide()?), wide()?);
-        let (seen, mut rest) = rest.split_first_chunk()?;
-        let seen = u32::from_le_bytes(*seen);
-        let mut number = || {
-            let (number, tail) = rest.split_first_chunk()?;
-            rest = tail;
-            Some(f32::from_le_bytes(*number)).filter(|number| number.is_finite())
+        let (since, until, day) = (instant(rest.wide()?), instant(rest.wide()?), rest.wide()?);
+        let seen = u32::from_le_bytes(rest.array()?);
+        let (today, days) = (rest.number()?, [rest.number()?, rest.number()?, rest.number()?]);
+        let units = [rest.number()?, rest.number()?];
+        let bursts = match layout {
+            LAYOUT_WITHOUT_BURSTS => [0.0; 2],
+            _ => [rest.number()?, rest.number()?],
         };
-        let (today, days) = (number()?, [number()?, number()?, number()?]);
-        let units = [number()?, number()?];
-        let bursts = if layout == LAYOUT { [number()?, number()?] } else { [0.0; 2] };
+        let (zone, half_life) = match layout {
+            LAYOUT => rest.settings(zone)?,
+            _ => (zone, half_life),
+        };
         if bursts.iter().any(|sum| *sum < 0.0) {
             return None;
         }
-        if rest.len() != 2 * 2 * CELLS || units.iter().any(|unit| *unit <= 0.0) {
+        let Bytes(cells) = rest;
+        if cells.len() != 2 * 2 * CELLS || units.iter().any(|unit| *unit <= 0.0) {
             return None;
         }
-        let mut tallies = units.into_iter().zip(rest.chunks_exact(2 * CELLS)).map(|(unit, cells)| {
+        let mut tallies = units.into_iter().zip(cells.chunks_exact(2 * CELLS)).map(|(unit, cells)| {
             let mut tally = Tally::new(unit);
             for (units, pair) in tally.units.iter_mut().zip(cells.chunks_exact(2)) {
                 *units = u16::from_le_bytes([pair[0], pair[1]]);
@@ -474,6 +483,45 @@ impl History {
     /// Bytes on the heap.
     pub fn heap_bytes(&self) -> usize {
         2 * CELLS * size_of::<u16>()
+    }
+}
+
+/// The stored name of a zone.
+fn zone_name(zone: &TimeZone) -> &str {
+    zone.iana_name().unwrap_or("UTC")
+}
+
+/// Bytes yet to be decoded.
+struct Bytes<'b>(&'b [u8]);
+
+impl<'b> Bytes<'b> {
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (array, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*array)
+    }
+
+    fn wide(&mut self) -> Option<i64> {
+        self.array().map(i64::from_le_bytes)
+    }
+
+    fn number(&mut self) -> Option<f32> {
+        self.array().map(f32::from_le_bytes).filter(|number| number.is_finite())
+    }
+
+    /// Zone and half-life. The zone is usually the `expected` one, which is then shared. A zone that is no
+    /// longer known is read as UTC.
+    fn settings(&mut self, expected: TimeZone) -> Option<(TimeZone, Span)> {
+        let half_life = Span::from_millis(self.wide()?);
+        let [length] = self.array()?;
+        let (name, rest) = self.0.split_at_checked(usize::from(length))?;
+        self.0 = rest;
+        let name = std::str::from_utf8(name).ok()?;
+        let zone = match name == zone_name(&expected) {
+            true => expected,
+            false => TimeZone::get(name).unwrap_or(TimeZone::UTC),
+        };
+        (half_life > Span::ZERO).then_some((zone, half_life))
     }
 }
 

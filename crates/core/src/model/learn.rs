@@ -90,6 +90,23 @@ fn learn_since(history: &mut History, probe: &ProbedUpdates<'_>, last: Timestamp
     history.exposed(until.max(exposed_from), now);
 }
 
+/// Counts the updates and the time of the excluded part for the mean rate.
+pub fn count_burst(history: &mut History, probe: &ProbedUpdates<'_>) {
+    let (Some((from, until)), Some(last)) = (probe.except, probe.last) else { return };
+    let within = |at: Timestamp| from <= at && at <= until;
+    let updates = probe.seen.map_or(&[][..], |seen| &seen.updates);
+    let news = updates.iter().filter(|update| update.kind != UpdateKind::Edited);
+    let undated = |update: &&Update| matches!(update.occurred, Occurred::Between(..));
+    // Of undated updates the burst cannot be separated: all of the interval counts.
+    let whole = probe.kind == SourceKind::Page || news.clone().any(|update| undated(&update));
+    let (from, until) = if whole { (last, probe.now) } else { (from.max(last), until.min(probe.now)) };
+    let count = news.filter(|update| match update.occurred {
+        Occurred::At(at) => whole || within(at),
+        Occurred::Between(..) => true,
+    });
+    history.burst(from, until, u32::try_from(count.count()).unwrap_or(u32::MAX));
+}
+
 #[cfg(test)]
 mod tests {
     use jiff::tz::TimeZone;

@@ -3,8 +3,9 @@
 //! A [`history`] collects evidence; [`fit`] turns it into a [`cyclic`] rate λ(t). An [`aggregate`] of the
 //! group supplements thin evidence. [`censored`] handles sources that only show *whether* they changed.
 //! [`residuals`] measure the fit, [`burst`] detects deviations from the rate, [`rhythm_change`] a new rate, and
-//! [`drift`] corrects its level. A [`source_model`] holds the state of one source, and [`learn`] turns an observation into
-//! evidence. Pure: may not know how probes are sent, planned or stored, nor the current time.
+//! [`drift`] corrects its level. A [`source_model`] holds the state of one source, and [`learn`] turns an
+//! observation into evidence. A [`probe_log`] is learned again when settings changed. Pure: may not know how
+//! probes are sent, planned or stored, nor the current time.
 
 pub mod aggregate;
 pub mod burst;
@@ -23,6 +24,7 @@ pub mod negative_binomial;
 pub mod obsolescence;
 pub mod poisson;
 pub mod probe_forecast;
+pub mod probe_log;
 pub mod residuals;
 pub mod rhythm_change;
 pub mod source_model;

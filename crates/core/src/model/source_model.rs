@@ -19,10 +19,10 @@ use crate::model::habits::mixture::PredictorMix;
 use crate::model::habits::update_times::UpdateTimes;
 use crate::model::history::History;
 use crate::model::rhythm_change::{FittedRate, RhythmChange, RhythmChangeKind, RhythmTest};
-use crate::observe::{Observation, Occurred, SourceKind, Update, UpdateKind};
+use crate::observe::{Observation, Occurred, SourceKind, UpdateKind};
 use crate::time::{Span, Timestamp};
 
-use super::learn::{ProbedUpdates, learn};
+use super::learn::{ProbedUpdates, count_burst, learn};
 
 /// The model of a source between probes.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,6 +61,16 @@ const MORE_IN_ALL: f64 = 2.0;
 const COUNT_BYTES: usize = 7 * (2 + 4);
 
 impl PostBurstEvidence {
+    /// The evidence.
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// The same counts with evidence that was learned again.
+    pub fn with_history(self, history: History) -> Self {
+        Self { history, ..self }
+    }
+
     /// Start of the evidence.
     fn since(&self) -> Option<Timestamp> {
         self.history.span().map(|(since, _)| since)
@@ -84,8 +94,8 @@ impl PostBurstEvidence {
         bytes
     }
 
-    /// Decodes [`PostBurstEvidence::to_bytes`] with the settings of `beside`; `None` if the bytes are
-    /// invalid.
+    /// Decodes [`PostBurstEvidence::to_bytes`]; `None` if the bytes are invalid. The settings of `beside`
+    /// apply to bytes that state none.
     pub fn from_bytes(bytes: &[u8], beside: &History) -> Option<Self> {
         let (counts, rest) = bytes.split_at_checked(COUNT_BYTES)?;
         let history = beside.from_bytes_alike(rest)?;
@@ -300,24 +310,11 @@ impl SourceModel {
         burst: Option<(Timestamp, Timestamp)>,
         began: bool,
     ) {
-        let (Some((from, until)), Some(last)) = (burst, probe.last) else { return };
-        let within = |at: Timestamp| from <= at && at <= until;
-        let updates = probe.seen.map_or(&[][..], |seen| &seen.updates);
-        let news = updates.iter().filter(|update| update.kind != UpdateKind::Edited);
-        let undated = |update: &&Update| matches!(update.occurred, Occurred::Between(..));
-        // Of undated updates the burst cannot be separated: all of the interval counts.
-        let whole = probe.kind == SourceKind::Page || news.clone().any(|update| undated(&update));
-        let (from, until) = if whole { (last, probe.now) } else { (from.max(last), until.min(probe.now)) };
-        let count = news.filter(|update| match update.occurred {
-            Occurred::At(at) => whole || within(at),
-            Occurred::Between(..) => true,
-        });
-        self.history.burst(from, until, u32::try_from(count.count()).unwrap_or(u32::MAX));
-        if began {
-            let earlier = self.update_times.entries().map(|entry| entry.at);
-            for at in earlier.filter(|&at| within(at) && at <= last).collect::<Vec<_>>() {
-                self.history.move_to_burst(at);
-            }
+        count_burst(&mut self.history, &ProbedUpdates { except: burst, ..*probe });
+        let (Some((from, until)), Some(last), true) = (burst, probe.last, began) else { return };
+        let earlier = self.update_times.entries().map(|entry| entry.at);
+        for at in earlier.filter(|&at| from <= at && at <= until && at <= last).collect::<Vec<_>>() {
+            self.history.move_to_burst(at);
         }
     }
 
@@ -517,6 +514,26 @@ mod tests {
         let nothing = seen(Vec::new());
         let newest = |modified: i64| learned(0, &probe(1, 4, &nothing), Some(hour(modified))).newest;
         assert_eq!((newest(3), newest(5)), (Some(hour(3)), None), "a date in the future is ignored");
+    }
+
+    #[test]
+    fn edits_leave_the_model_as_it_is() {
+        let rate = Rate::constant(0.5);
+        let known_rate = certain(&rate);
+        let (mut with, mut without) = (beliefs(), beliefs());
+        for n in 0..40 {
+            let at = hour(n) + Span::from_mins(20);
+            let news: Vec<Update> = (n % 3 == 0).then(|| update(Occurred::At(at))).into_iter().collect();
+            let dated = Update { kind: UpdateKind::Edited, ..update(Occurred::At(at)) };
+            let undated = Update { occurred: Occurred::Between(hour(n), hour(n + 1)), ..dated.clone() };
+            let edits = (0..9).flat_map(|_| [dated.clone(), undated.clone()]);
+            let edited = seen(news.iter().cloned().chain(edits).collect());
+            let known_rate = Some(&known_rate).filter(|_| n > 10);
+            let learned = with.add_probe(&probe(n, n + 1, &edited), known_rate, None);
+            assert_eq!(learned, without.add_probe(&probe(n, n + 1, &seen(news)), known_rate, None));
+        }
+        assert_eq!(with, without);
+        assert_eq!(with.history.seen(), 14);
     }
 
     #[test]

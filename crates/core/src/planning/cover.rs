@@ -32,6 +32,11 @@ impl CellPrice {
         Self { least: price, most: price, share: 1.0 }
     }
 
+    /// The price of cells whose content is this share of what it was.
+    pub(super) fn scaled(self, share: f64) -> Self {
+        Self { least: self.least * share, most: self.most * share, ..self }
+    }
+
     /// z.
     pub(super) fn least(&self) -> f64 {
         self.least

@@ -38,7 +38,7 @@ use super::execution::{Interval, RuleId};
 use super::expected::Forecast;
 use super::feedback_model::FeedbackModel;
 use super::nth::Nth;
-use super::slot_grid::{Slot, SlotGrid};
+use super::slot_grid::{MOST_SLOTS, Slot, SlotGrid};
 
 /// The period of a rate.
 const WEEK: Span = Span::from_days(7);
@@ -101,6 +101,18 @@ impl Want {
         }
     }
 
+    /// Slots long enough for a grid of a whole week, and the share of their length that a slot of the rule
+    /// has. A week of a window of few minutes has more slots than a grid.
+    fn slot_of_a_week(&self) -> (Slot, f64) {
+        match self.slot() {
+            Slot::Lasting(span) => {
+                let longer = span.max(WEEK.scaled(1.0 / (MOST_SLOTS - SLOTS) as f64));
+                (Slot::Lasting(longer), span.as_secs_f64() / longer.as_secs_f64())
+            }
+            slot => (slot, 1.0),
+        }
+    }
+
     fn ahead(&self) -> Span {
         if self.life == Lifetime::Overwrite { AHEAD } else { WEEK }
     }
@@ -138,15 +150,18 @@ pub fn price(
     active: &[(Timestamp, Timestamp)],
 ) -> Option<RulePrice> {
     let until = from + want.ahead();
-    let row = SlotGrid::new((from, &rate.over(from, until), factor), (from, until), want.slot(), active);
+    let (slot, finer) = want.slot_of_a_week();
+    let row = SlotGrid::new((from, &rate.over(from, until), factor), (from, until), slot, active);
     let (share, _) = want.shares();
     let every = want.nth().every();
-    let levels = levels(&row);
+    let levels: Vec<_> = levels(&row).into_iter().map(|(y, weight)| (y * finer, weight)).collect();
     let most = levels.iter().map(|level| level.0).fold(0.0, f64::max);
     match (every, want.life) {
         _ if most <= 0.0 => None,
         (1, Lifetime::Overwrite) => Some(RulePrice(cover::CellPrice::flat(0.0))),
-        (1, Lifetime::Window(_)) => Some(RulePrice(price_of(&row.held(Nth::new(1, 0)), share))),
+        (1, Lifetime::Window(_)) => {
+            Some(RulePrice(price_of(&row.held(Nth::new(1, 0)), share).scaled(finer)))
+        }
         _ => {
             let all: f64 = levels.iter().map(|level| level.1).sum();
             let model = FeedbackModel::new(every, want.patience());
@@ -237,14 +252,25 @@ pub fn intervals_at(
         return Vec::new();
     };
     let until = until.min(begin + want.ahead());
-    let row = SlotGrid::new(
-        (known_until, &rate.over(known_until, until), factor),
-        (begin, until),
-        want.slot(),
-        active,
-    );
-    let held = cover::cells(&row.held(nth));
-    let choice = Choice::new(&held, price.least());
+    let pieces = rate.over(known_until, until);
+    let mut begin = begin;
+    loop {
+        let row = SlotGrid::new((known_until, &pieces, factor), (begin, until), want.slot(), active);
+        let held = cover::cells(&row.held(nth));
+        let found = laid(&row, &held, &chosen(&row, &held, price, want), price, want.rule);
+        let next = row.next_begin();
+        // If short windows fill a grid of which no cell is worth a probe, the next grid is searched.
+        if !found.is_empty() || next >= until || next <= begin {
+            return found;
+        }
+        begin = next;
+    }
+}
+
+/// The first slots of the cells that are worth a probe, to be recomputed after the next probe.
+fn chosen(row: &SlotGrid, held: &[f64], price: cover::CellPrice, want: &Want) -> Vec<usize> {
+    let nth = want.nth();
+    let choice = Choice::new(held, price.least());
     let mut begins = choice.from(0);
     if nth.every() > 1 {
         let due = |slot: usize| {
@@ -260,7 +286,7 @@ pub fn intervals_at(
             begins.insert(0, due);
         }
     }
-    laid(&row, &held, &begins, price, want.rule)
+    begins
 }
 
 /// The intervals of a rule up to `until`, at most a week ahead, without feedback: the fewest that contain

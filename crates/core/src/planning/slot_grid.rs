@@ -8,7 +8,7 @@ use crate::time::{Span, Timestamp};
 use super::cover::SLOTS;
 use super::nth::Nth;
 
-/// Maximum number of slots.
+/// Maximum number of slots. A grid of shorter slots ends earlier than asked.
 pub(super) const MOST_SLOTS: usize = 8192;
 
 /// The length of slots.
@@ -115,6 +115,11 @@ impl SlotGrid {
     /// The number of slots.
     pub fn len(&self) -> usize {
         self.open.len()
+    }
+
+    /// Where the next grid begins if this one ended early: with the first cell that is not whole here.
+    pub fn next_begin(&self) -> Timestamp {
+        self.bounds[self.bounds.len().saturating_sub(SLOTS)]
     }
 
     /// The time at a position in slots.

@@ -15,7 +15,7 @@ fn sum(list: &[f64]) -> f64 {
 }
 
 /// Within 1 %, or within a thousandth of the fullest cell: numbers are kept in 16 bits.
-fn alike(kept: &[f64], truth: &[f64]) -> bool {
+pub fn alike(kept: &[f64], truth: &[f64]) -> bool {
     let most = truth.iter().copied().fold(0.0, f64::max);
     kept.iter().zip(truth).all(|(a, b)| (a - b).abs() <= (0.01 * b).max(0.001 * most))
 }
@@ -69,10 +69,10 @@ proptest! {
 
     #[test]
     fn invalid_bytes_do_no_harm(
-        noise in prop::collection::vec(any::<u8>(), 741),
-        length in prop_oneof![Just(741_usize), Just(733_usize), 0..741_usize],
-        layout in prop_oneof![Just(2_u8), Just(1_u8), any::<u8>()],
-        kept in 0..741_usize,
+        noise in prop::collection::vec(any::<u8>(), 753),
+        length in prop_oneof![Just(753_usize), Just(741_usize), Just(733_usize), 0..753_usize],
+        layout in prop_oneof![Just(3_u8), Just(2_u8), Just(1_u8), any::<u8>()],
+        kept in 0..753_usize,
     ) {
         // A true history's bytes up to some place, and noise from there.
         let mut bytes = feed(&[monday()], end()).to_bytes();
@@ -152,8 +152,9 @@ fn evidence_is_kept_over_years() {
 #[test]
 fn a_silence_of_many_half_lives_ends() {
     let half_life = Span::from_hours(6);
-    let mut history = feed(&[monday()], end());
-    history = History::from_bytes(&history.to_bytes(), TimeZone::UTC, half_life).unwrap();
+    let mut history = History::new(TimeZone::UTC, half_life, end());
+    history.exposed(monday(), end());
+    history.update(monday());
     for years in [1, 3, 30] {
         let at = end() + Span::from_days(365 * years);
         history.exposed(at - Span::from_hours(1), at);
@@ -196,16 +197,32 @@ fn daily_counts_decay_like_other_evidence() {
     assert!((evidence.daily.0 - mean).abs() < 0.02 * mean, "{} {mean}", evidence.daily.0);
 }
 
-/// A store of an older version has histories without bursts.
+/// Stores of older versions have histories without bursts and without settings.
 #[test]
-fn bytes_without_bursts_are_still_read() {
+fn bytes_of_older_layouts_are_still_read() {
     let history = feed(&[monday()], end());
     let mut bytes = history.to_bytes();
-    bytes[0] = 1;
-    // Layout, four times, the count and six numbers come first.
+    // Layout, four times, the count and six numbers come first, then bursts, half-life and the zone's name.
     let bursts = 1 + 4 * 8 + 4 + 6 * 4;
+    bytes.drain(bursts + 8..bursts + 8 + 8 + 1 + "UTC".len());
+    bytes[0] = 2;
+    assert_eq!(History::from_bytes(&bytes, TimeZone::UTC, HALF_LIFE).as_ref(), Some(&history));
     bytes.drain(bursts..bursts + 8);
-    assert_eq!(History::from_bytes(&bytes, TimeZone::UTC, HALF_LIFE), Some(history));
+    bytes[0] = 1;
+    assert_eq!(History::from_bytes(&bytes, TimeZone::UTC, HALF_LIFE).as_ref(), Some(&history));
+}
+
+#[test]
+fn stored_evidence_keeps_the_settings_that_it_was_learned_with() {
+    let tokyo = TimeZone::get("Asia/Tokyo").unwrap();
+    let mut history = History::new(tokyo.clone(), HALF_LIFE, monday());
+    history.exposed(monday(), end());
+    history.update(monday());
+    let (paris, short) = (TimeZone::get("Europe/Paris").unwrap(), HALF_LIFE.scaled(0.1));
+    let read = History::from_bytes(&history.to_bytes(), paris.clone(), short).unwrap();
+    assert_eq!(read, history);
+    assert!(read.is_learned_with(&tokyo, HALF_LIFE));
+    assert!(!read.is_learned_with(&tokyo, short) && !read.is_learned_with(&paris, HALF_LIFE));
 }
 
 #[test]

@@ -7,4 +7,5 @@ mod group;
 mod history;
 mod integral;
 mod recovery;
+mod relearning;
 mod truth;

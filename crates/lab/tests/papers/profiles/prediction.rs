@@ -132,6 +132,35 @@ fn only_active_hours_count() {
     }
 }
 
+/// A week has more cells of a minute than one grid.
+#[test]
+fn short_windows_are_planned_over_the_whole_week() {
+    let weekend = WeekWindow { days: 0b110_0000, from_minute: 10 * 60, until_minute: 14 * 60 };
+    let rate = |outside| Steps::windows(TimeZone::UTC, outside, &[(weekend, 4.0)]).unwrap();
+    let saturday = hours(5.0 * 24.0 + 10.0);
+    for every in [1, 3] {
+        let found = intervals(&rate(0.0), 1.0, MONDAY, &want(every, 0, 1, 0.8), &week(), MONDAY + WEEK);
+        let first = found[0];
+        assert!(
+            saturday <= first.from && first.until < saturday + Span::from_hours(4),
+            "{every}: {first:?}"
+        );
+    }
+    // The price of a cell is that of the week, not that of its first days.
+    let (rate, want) = (rate(0.02), want(1, 0, 1, 0.8));
+    let price = price(&rate, 1.0, MONDAY, &want, &week()).unwrap();
+    let (mut known_until, mut all) = (MONDAY, Vec::new());
+    loop {
+        let found = intervals_at(price, &rate, 1.0, known_until, &want, &week(), MONDAY + WEEK);
+        let Some(last) = found.last() else { break };
+        known_until = last.until;
+        all.extend(found);
+    }
+    let held = share_held(&rate, &all);
+    assert!((held - 0.8).abs() < 0.02, "{held} in {} cells", all.len());
+    assert!(all[0].from >= saturday, "{:?}", all[0]);
+}
+
 /// Updates at one an hour.
 fn updates(label: &str, hours: f64) -> Vec<Timestamp> {
     let chance = &mut Stream::new(5, label);

@@ -1,0 +1,79 @@
+//! Learns the evidence of sources again whose half-life or time zone changed.
+//!
+//! Stored evidence states the settings that it was learned with. Where these are not the configured ones, it
+//! is learned again from the source's log, one source at a time. Until then, probes go on with the old
+//! settings. A probe that ends meanwhile wins: evidence is replaced only if it is still what was read, and
+//! otherwise learned again at the next fit. So a crash or a probe loses nothing.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+
+use crate::store::StoreError;
+use crate::store::reader::{HistoryRow, Reader};
+use crate::store::record::RelearnedRecord;
+use crate::store::writer::{Write, commit};
+use tidewatch_core::model::history::History;
+use tidewatch_core::model::probe_log::ProbeLog;
+use tidewatch_core::model::source_model::PostBurstEvidence;
+use tidewatch_core::time::Timestamp;
+
+use super::startup::Learning;
+
+/// Sources whose evidence one transaction stores.
+const STORED_AT_A_TIME: usize = 50;
+
+/// Learns the evidence of those rows again that have other settings than configured, and stores it.
+pub async fn relearn(
+    reader: &Reader,
+    writes: &mpsc::UnboundedSender<Write>,
+    rows: &mut [(HistoryRow, Arc<Learning>)],
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let mut relearned = 0;
+    let mut records = Vec::new();
+    for (row, learning) in rows {
+        let history = learning.history(Some(&row.bytes), now);
+        if history.is_learned_with(&learning.zone, learning.half_life) {
+            continue;
+        }
+        let log = reader.probe_log(row.id).await?;
+        let (settings, post_burst) = (Arc::clone(learning), row.post_burst.clone());
+        let learn = move || learn_again(&log, &history, post_burst.as_deref(), &settings, now);
+        // A panic while learning is a bug; the source keeps its evidence.
+        let Ok((bytes, post_burst)) = tokio::task::spawn_blocking(learn).await else { continue };
+        records.push(RelearnedRecord {
+            source: row.id,
+            read: (std::mem::replace(&mut row.bytes, bytes.clone()), row.post_burst.take()),
+            history: bytes,
+            post_burst: post_burst.clone(),
+        });
+        row.post_burst = post_burst;
+        relearned += 1;
+        if records.len() >= STORED_AT_A_TIME {
+            commit(writes, Write::Relearned(std::mem::take(&mut records))).await?;
+        }
+    }
+    if relearned > 0 {
+        commit(writes, Write::Relearned(records)).await?;
+        tracing::info!(sources = relearned, "evidence learned again: half_life or time_zone changed");
+    }
+    Ok(())
+}
+
+/// The encoded evidence with the new settings, and that since the last burst began.
+fn learn_again(
+    log: &ProbeLog,
+    history: &History,
+    post_burst: Option<&[u8]>,
+    learning: &Learning,
+    now: Timestamp,
+) -> (Vec<u8>, Option<Vec<u8>>) {
+    let again = |log: &ProbeLog, old: &History| log.history(old, &learning.zone, learning.half_life, now);
+    let post_burst = post_burst.and_then(|bytes| PostBurstEvidence::from_bytes(bytes, history));
+    let post_burst = post_burst.map(|evidence| {
+        let history = again(&log.without_bursts(), evidence.history());
+        evidence.with_history(history).to_bytes()
+    });
+    (again(log, history).to_bytes(), post_burst)
+}
