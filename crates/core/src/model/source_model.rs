@@ -19,7 +19,7 @@ use crate::model::habits::mixture::PredictorMix;
 use crate::model::habits::update_times::UpdateTimes;
 use crate::model::history::History;
 use crate::model::rhythm_change::{FittedRate, RhythmChange, RhythmChangeKind, RhythmTest};
-use crate::observe::{Observation, Occurred, SourceKind, UpdateKind};
+use crate::observe::{Observation, Occurred, SourceKind, Update, UpdateKind};
 use crate::time::{Span, Timestamp};
 
 use super::learn::{ProbedUpdates, count_burst, learn};
