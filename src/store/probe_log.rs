@@ -59,6 +59,9 @@ impl Reader {
                 log.burst(burst.began, burst.ended);
             }
         }
+        if let Some(since) = self.rhythm_since(id).await? {
+            log.rhythm_since(since);
+        }
         Ok(log)
     }
 }

@@ -26,6 +26,8 @@ pub struct ProbeLog {
     /// The intervals between the probes of a page.
     intervals: Option<LoggedIntervals>,
     bursts: Vec<(Timestamp, Timestamp)>,
+    /// The start of the present rhythm, if a change was found: older evidence is not learned again.
+    rhythm_since: Option<Timestamp>,
 }
 
 /// Intervals between logged probes. Older probes are deleted.
@@ -87,7 +89,14 @@ impl LoggedProbe {
 impl ProbeLog {
     /// An empty log of a source that is known since `added`.
     pub fn new(kind: SourceKind, added: Timestamp) -> Self {
-        Self { kind, added, probes: BTreeMap::new(), intervals: None, bursts: Vec::new() }
+        Self {
+            kind,
+            added,
+            probes: BTreeMap::new(),
+            intervals: None,
+            bursts: Vec::new(),
+            rhythm_since: None,
+        }
     }
 
     /// Adds a probe of a page, in order of time.
@@ -126,6 +135,11 @@ impl ProbeLog {
         self.bursts.push((began, ended.unwrap_or(Timestamp::MAX)));
     }
 
+    /// Leaves out what was before the present rhythm of the source.
+    pub fn rhythm_since(&mut self, since: Timestamp) {
+        self.rhythm_since = Some(since);
+    }
+
     /// The same log without bursts: their updates count like others.
     pub fn without_bursts(&self) -> Self {
         Self { bursts: Vec::new(), ..self.clone() }
@@ -135,6 +149,7 @@ impl ProbeLog {
     pub fn history(&self, old: &History, zone: &TimeZone, half_life: Span, now: Timestamp) -> History {
         let mut history = History::new(zone.clone(), half_life, now);
         let Some((since, until)) = old.span() else { return history };
+        let since = self.rhythm_since.map_or(since, |changed| changed.clamp(since, until));
         let probes = self.with_ends_of_bursts();
         let mut probes = probes.range(since..).peekable();
         let begins_with_contact = probes.peek().is_some_and(|(_, probe)| probe.is_first_contact());

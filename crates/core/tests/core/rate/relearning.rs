@@ -226,3 +226,19 @@ fn deleted_probes_change_little() {
     let ratio = recent.total_hours() / wanted.total_hours();
     assert!((ratio - 1.0).abs() < 0.04, "{ratio}");
 }
+
+#[test]
+fn evidence_from_before_a_change_of_rhythm_is_not_learned_again() {
+    let settings = Settings::new("UTC", 56);
+    let published: Vec<Timestamp> =
+        (0..7 * 12 * 24).map(|hour| monday() + Span::from_hours(hour)).collect();
+    let (models, mut log, now) = watch(FEED, &published, false, &[&settings], 3);
+    let (since, until) = models[0].history.span().unwrap();
+    let changed = monday() + Span::from_days(70);
+    log.rhythm_since(changed);
+    let again = log.history(&models[0].history, &settings.zone, settings.half_life, now);
+    assert_eq!(again.span(), Some((changed, until)));
+    assert!(since < changed && again.seen() < models[0].history.seen() / 3, "{}", again.seen());
+    // One update an hour, as before.
+    assert!((per_week(&again.evidence(now), &settings.zone) / 168.0 - 1.0).abs() < 0.02);
+}
