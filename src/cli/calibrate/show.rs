@@ -7,7 +7,7 @@ use crate::store::predictions::{PredictionSums, day_of};
 use tidewatch_core::time::Timestamp;
 use tidewatch_lab::words::{count, cut, number, plural};
 
-use super::verdicts::{RareEvent, StatedPeriod, grouped, rare_events, updates, verdict};
+use super::verdicts::{RareEvent, StatedPeriod, described, grouped, rare_events, updates};
 
 /// The width of the plot.
 const BAR: usize = 40;
@@ -28,9 +28,7 @@ pub fn show(period: &StatedPeriod, colours: bool, out: &mut dyn Write) -> io::Re
         return writeln!(out, "{NOTHING}");
     }
     writeln!(out, "{}\n", heading(period))?;
-    let check = updates(&of.total);
-    let (expected, found) = (grouped(check.expected), grouped(check.found as f64));
-    writeln!(out, "updates: {expected} expected, {found} found; {}", verdict(&check))?;
+    writeln!(out, "updates: {}", described(&updates(&of.total)))?;
     let events = rare_events(&of.total);
     if !events.is_empty() {
         writeln!(out)?;

@@ -10,7 +10,7 @@ use tidewatch_lab::draw::svg::{Picture, Shape, tenth};
 use tidewatch_lab::words::{count, number};
 
 use super::show::{NOTHING, heading};
-use super::verdicts::{RareEvent, StatedPeriod, grouped, rare_events, updates, verdict};
+use super::verdicts::{RareEvent, StatedPeriod, described, grouped, rare_events, updates, verdict};
 
 const WIDTH: usize = 900;
 const DAYS: Frame = Frame { left: 62.0, top: 104.0, width: 818.0, height: 170.0 };
@@ -24,11 +24,7 @@ pub fn to_svg(period: &StatedPeriod) -> String {
     let of = &period.predictions;
     let summary = match of.total.probes {
         0 => NOTHING.to_owned(),
-        _ => {
-            let check = updates(&of.total);
-            let (expected, found) = (grouped(check.expected), grouped(check.found as f64));
-            format!("{expected} updates expected, {found} found; {}", verdict(&check))
-        }
+        _ => format!("updates: {}", described(&updates(&of.total))),
     };
     let title = "Updates expected and found";
     let description = format!("{}. {summary}.", heading(period));

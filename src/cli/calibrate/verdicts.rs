@@ -98,6 +98,15 @@ pub fn verdict(check: &CountCheck) -> String {
     }
 }
 
+/// The numbers of updates and the verdict.
+pub fn described(check: &CountCheck) -> String {
+    let (expected, found) = (grouped(check.expected), grouped(check.found as f64));
+    match check.fits() {
+        true => format!("{expected} expected, {found} found; fits"),
+        false => verdict(check),
+    }
+}
+
 /// A number of updates, with commas between thousands.
 pub fn grouped(number: f64) -> String {
     if number < 100.0 && number.fract() != 0.0 {
