@@ -28,7 +28,7 @@ const FILES: [(&str, &str); 15] = [
     file!("0012_early_probes"),
     file!("0013_fleet_prices"),
     file!("0014_predictions"),
-    file!("0016_rhythm_changes"),
+    file!("0015_rhythm_changes"),
 ];
 
 /// Runs the migrations that a store lacks.
