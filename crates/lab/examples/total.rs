@@ -2,8 +2,8 @@
 //!
 //! `cargo run --release -p tidewatch-lab --example total` changes the number and the rates of the sources by half,
 //! restarts, and prints the largest deviation from the total in any week that begins a day after a change. It
-//! fails if that is over 2 %. The line of each fleet is the price, twice a day, on a logarithmic scale. The largest
-//! fleet takes some minutes.
+//! fails if that is over 2 %. The line of each fleet is the price, twice a day, on a logarithmic scale. It takes a
+//! quarter of an hour.
 
 use std::io::Write;
 use std::process::ExitCode;
