@@ -1,13 +1,14 @@
 //! Forecasts of probes: stored with the start, compared at the end, shown by `calibrate` and `status`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use serde_json::Value;
 use tokio::sync::Notify;
 
 use super::daemon::Home;
 use super::plans::hourly;
+use crate::waiting;
 use tidewatch_fixtures::loopback::{LoopbackServer, Reply, ServerStep};
 use tidewatch_fixtures::source_list::source_with_budget;
 
@@ -15,12 +16,17 @@ use tidewatch_fixtures::source_list::source_with_budget;
 async fn the_daemon_stores_forecasts_before_the_answers_and_calibrate_reads_them() {
     let (stalls, go_on) = (Arc::new(AtomicBool::new(false)), Arc::new(Notify::new()));
     let (feed, is_stalling, wait) = (hourly(), Arc::clone(&stalls), Arc::clone(&go_on));
+    let stalled = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&stalled);
     let web = LoopbackServer::start(move |_| match is_stalling.load(Ordering::SeqCst) {
         false => Reply::ok(feed.clone()),
-        true => Reply::raw(vec![
-            ServerStep::Await(Arc::clone(&wait)),
-            ServerStep::Send(b"HTTP/1.1 500 Wrong\r\nContent-Length: 0\r\n\r\n".to_vec()),
-        ]),
+        true => {
+            counted.fetch_add(1, Ordering::SeqCst);
+            Reply::raw(vec![
+                ServerStep::Await(Arc::clone(&wait)),
+                ServerStep::Send(b"HTTP/1.1 500 Wrong\r\nContent-Length: 0\r\n\r\n".to_vec()),
+            ])
+        }
     })
     .await;
     let home = Home::new();
@@ -37,7 +43,9 @@ async fn the_daemon_stores_forecasts_before_the_answers_and_calibrate_reads_them
 
     // A probe whose answer is not known yet has its forecast in the store.
     stalls.store(true, Ordering::SeqCst);
-    home.until("SELECT count(*) FROM flights WHERE expected > 0 AND overflow >= 0", |n| n == 1).await;
+    waiting::until("a probe without an answer", || stalled.load(Ordering::SeqCst) > 0).await;
+    let in_progress = "SELECT count(*) FROM flights WHERE expected > 0 AND overflow >= 0";
+    assert_eq!(home.number(in_progress).await, 1);
     let answered = home.number("SELECT sum(probes) FROM predictions").await;
     stalls.store(false, Ordering::SeqCst);
     go_on.notify_one();

@@ -21,7 +21,9 @@ const BUDGET: &str = "probes = 5, per = \"1s\", min_spacing = \"100ms\"";
 
 /// A program that appends its input to a file, and a webhook.
 fn targets(file: &Path, hook: &LoopbackServer) -> String {
-    let script = format!("cat >> '{}'", file.display());
+    // With one write and a whole line, also if the daemon is killed before it ends the line.
+    let script =
+        format!("input=$(cat); [ -n \"$input\" ] && printf '%s\\n' \"$input\" >> '{}'", file.display());
     format!(
         "[deliver.file]\nexec = [\"/bin/sh\", \"-c\", {script:?}]\n\
          [deliver.hook]\nwebhook = \"{}\"\nallow_private = true\nsecret = \"hush\"\n",
