@@ -210,6 +210,11 @@ impl PriceControl {
     /// Computes the price.
     pub fn recompute(&mut self, pricing: Pricing, now: Timestamp) {
         self.state.at = now;
+        self.reprice(pricing);
+    }
+
+    /// Computes the price after a start: the hour since the last computation goes on.
+    pub fn reprice(&mut self, pricing: Pricing) {
         self.state.in_force = match pricing {
             Pricing::Price(hours) => PriceInForce { hours, at_least_every: AT_LEAST_EVERY },
             Pricing::Total { probes, per } => self.for_total(per_hour(probes, per)),
@@ -311,6 +316,14 @@ mod tests {
         assert_eq!(control.recompute_if_due(DAY, at + Span::from_mins(1)), None);
         let ratio = control.state.in_force.hours / before.hours;
         assert!((ratio - 1.0 / 0.64).abs() < 0.05, "a fourth more probes: {ratio}");
+        // After a restart the corrections go on, and a price that was changed meanwhile holds at once.
+        let mut restarted = PriceControl::new(DAY, at);
+        (0..10).for_each(|_| restarted.replace(None, demand(0.5)));
+        restarted.resume(control.state);
+        restarted.reprice(DAY);
+        assert_eq!(restarted.state, control.state);
+        restarted.reprice(Pricing::Price(0.25));
+        assert_eq!(restarted.state.in_force.hours, 0.25);
         // A price that is stated does not move.
         control.recompute(Pricing::Price(0.5), at);
         assert_eq!(control.state.in_force.hours, 0.5);

@@ -32,8 +32,6 @@ pub(super) const LOADS_EVERY: Span = Span::from_mins(1);
 pub struct Loader {
     engine: Engine,
     now: Timestamp,
-    /// Whether the price was restored.
-    priced: bool,
 }
 
 impl Loader {
@@ -65,7 +63,7 @@ impl Loader {
             stopping: false,
             in_progress: 0,
         };
-        Self { engine, now, priced: false }
+        Self { engine, now }
     }
 
     /// Restores the limits that a host group set before a restart.
@@ -101,15 +99,13 @@ impl Loader {
     /// Restores the price of before a restart.
     pub fn price(&mut self, price: FleetPrice) {
         self.engine.prices.resume(price);
-        self.priced = true;
     }
 
     /// The engine, ready for events.
     pub fn finish(mut self) -> Engine {
-        let Self { ref mut engine, now, priced } = self;
-        if !priced {
-            engine.prices.recompute(engine.params.pricing, now);
-        }
+        let engine = &mut self.engine;
+        // The price or the total may have been changed since, and all sources are counted now.
+        engine.prices.reprice(engine.params.pricing);
         for source in engine.sources.values_mut() {
             source.price = engine.prices.of(source.terms.price);
         }
