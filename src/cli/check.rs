@@ -14,7 +14,7 @@ use crate::config::load::{self, LoadError};
 use crate::config::profile::RuleConfig;
 use crate::config::source::SourceConfig;
 use crate::fetch::host_group::host_group;
-use tidewatch_core::engine::params::{BurstTerms, Pricing, Response};
+use tidewatch_core::engine::params::Pricing;
 use tidewatch_core::observe::SourceKind;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::policy::Policy;
@@ -151,6 +151,7 @@ fn warnings(config: &Config) -> Vec<String> {
              or agreed"
         ));
     }
+    warnings.extend(config.without_effect.map(str::to_owned));
     warnings.extend(total_too_small(config));
     warnings.extend(no_reserve(config));
     warnings.extend(too_often(config));
@@ -160,8 +161,8 @@ fn warnings(config: &Config) -> Vec<String> {
 
 /// Warns about sources whose bursts are to be answered from a reserve of less than one probe.
 fn no_reserve(config: &Config) -> Option<String> {
-    let BurstTerms { response, reserve, .. } = config.fleet.burst;
-    if response != Response::Ttl || reserve <= 0.0 {
+    let reserve = config.fleet.burst.reserve;
+    if reserve <= 0.0 {
         return None;
     }
     // With a price there is no reserve: plans include the value of bursts.
@@ -351,12 +352,25 @@ mod tests {
             ("[budget]\nprobes = 4\n", ""),
             ("[burst]\nreserve = 0\n", few),
             ("[burst]\nreserve = 0.25\n", few),
-            ("[burst]\nresponse = \"replan\"\n", few),
             ("", "budget = { probes = 4 }\npolicy = \"uniform\"\n"),
         ];
         for (settings, source) in silent {
             assert_eq!(warned(settings, source), None, "{settings}{source}");
         }
+    }
+
+    #[test]
+    fn a_removed_response_is_accepted_with_a_warning() {
+        let text = |response: &str| {
+            format!("[daemon]\ncontact = \"me@example.org\"\n[burst]\nresponse = \"{response}\"\n{SOURCE}")
+        };
+        let (fine, shown) = check(&text("replan"));
+        assert!(fine, "{shown}");
+        assert!(shown.contains("warning: `response = \"replan\"` in [burst] has no effect"), "{shown}");
+        let (fine, shown) = check(&text("ttl"));
+        assert!(fine && !shown.contains("response"), "{shown}");
+        let (fine, shown) = check(&text("other"));
+        assert!(!fine && shown.contains("response"), "{shown}");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::config::profile::RulesConfig;
 use crate::store::plans::PlanRow;
 use tidewatch_core::engine::burst_state::Reserve;
-use tidewatch_core::engine::params::{BurstTerms, FleetParams, Response};
+use tidewatch_core::engine::params::{BurstTerms, FleetParams};
 use tidewatch_core::engine::reason::Reason;
 use tidewatch_core::engine::source_memory::BurstState;
 use tidewatch_core::planning::budget::Budget;
@@ -117,14 +117,11 @@ fn response(inputs: &BurstInputs<'_>, zone: &TimeZone) -> String {
     let BurstInputs { policy, terms, budget, price, reserve: Reserve { probes, left, .. }, burst_state } =
         *inputs;
     let reserve_left = format!("{left} of {probes} reserve probes left");
-    match (policy, terms.response, burst_state.newest) {
+    match (policy, burst_state.newest) {
         (Policy::Auto, ..) if price > 0.0 => {
             "no extra probes, because `price` is set; the plan counts on the burst".to_owned()
         }
-        (Policy::Auto, Response::Replan, _) => {
-            format!("plans count on more updates while it lasts; {reserve_left}")
-        }
-        (Policy::Auto, Response::Ttl, _) if probes == 0 => {
+        (Policy::Auto, _) if probes == 0 => {
             let why = match terms.reserve <= 0.0 {
                 true => "[burst] reserve is 0".to_owned(),
                 false => {
@@ -136,7 +133,7 @@ fn response(inputs: &BurstInputs<'_>, zone: &TimeZone) -> String {
             };
             format!("no extra probes: {why}; the plan continues")
         }
-        (Policy::Auto, Response::Ttl, Some(newest)) if burst_state.asked_by == Policy::Ttl => {
+        (Policy::Auto, Some(newest)) if burst_state.asked_by == Policy::Ttl => {
             let share = match terms.ttl_form {
                 TtlForm::Caches => terms.ttl_factor,
                 TtlForm::Prefetching => terms.freshness_threshold * (1.0 + terms.ttl_factor),
@@ -149,13 +146,13 @@ fn response(inputs: &BurstInputs<'_>, zone: &TimeZone) -> String {
                 budget.min_spacing
             )
         }
-        (Policy::Auto, Response::Ttl, _) if left == 0 => {
+        (Policy::Auto, _) if left == 0 => {
             format!(
                 "no extra probes for the burst now: {reserve_left}; they return evenly over the next {}",
                 budget.per
             )
         }
-        (Policy::Auto, Response::Ttl, _) => {
+        (Policy::Auto, _) => {
             format!(
                 "extra probes: the policy {} is due earlier this time; {reserve_left}",
                 burst_state.asked_by.name()
@@ -410,7 +407,7 @@ mod tests {
             ..BurstState::default()
         };
         let budget = Budget { probes: 96, per: Span::from_days(1), min_spacing: Span::from_mins(10) };
-        let terms = BurstTerms { response: Response::Ttl, ..BurstTerms::default() };
+        let terms = BurstTerms::default();
         let reserve = Reserve { probes: 19, left: 17, kept: 17 };
         let inputs = BurstInputs {
             policy: Policy::Auto,
@@ -464,9 +461,6 @@ mod tests {
         assert_eq!(lines[1], "no extra probes: [burst] reserve is 0; the plan continues");
         let lines = described(&BurstInputs { price: 0.3, ..none });
         assert_eq!(lines[1], "no extra probes, because `price` is set; the plan counts on the burst");
-        let replan = BurstTerms { response: Response::Replan, ..terms };
-        let lines = described(&BurstInputs { terms: &replan, ..inputs });
-        assert!(lines[1].starts_with("plans count on more updates"), "{lines:?}");
         let lines = described(&BurstInputs { policy: Policy::IndHistTtl, ..inputs });
         assert!(lines[1].starts_with("ind_hist_ttl goes by its own test"), "{lines:?}");
         let lines = described(&BurstInputs { policy: Policy::Uniform, ..inputs });

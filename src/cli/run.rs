@@ -43,6 +43,9 @@ pub fn run(path: Option<&Path>, arguments: &Args) -> Result<(), CliError> {
     if config.daemon.contact.is_none() {
         tracing::warn!("no [daemon] contact: publishers cannot write to you, and may block you instead");
     }
+    if let Some(warning) = config.without_effect {
+        tracing::warn!("{warning}");
+    }
     let runtime = runtime()?;
     let (commands, orders) = mpsc::unbounded_channel();
     let (progress, _) = watch::channel(Progress::default());

@@ -36,6 +36,8 @@ pub struct Config {
     pub targets: Vec<Arc<TargetConfig>>,
     /// `[[source]]`, in file order. Shared by reference count, because there may be a million.
     pub sources: Vec<Arc<SourceConfig>>,
+    /// What is set without effect, for `check` and the log.
+    pub without_effect: Option<&'static str>,
     /// Files and defaults that the sources came from; used by the next reload.
     pub origin: ConfigOrigin,
 }

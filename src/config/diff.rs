@@ -114,7 +114,6 @@ fn settings(old: &Config, new: &Config) -> [(&'static str, bool, bool); 36] {
         setting!(burst.window),
         setting!(burst.threshold),
         setting!(burst.false_alarms),
-        answer!(response),
         answer!(ttl_form),
         answer!(ttl_factor),
         answer!(reserve),

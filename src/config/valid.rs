@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tidewatch_core::engine::params::{Allocator, BurstTerms, CostBy, FleetParams, Pricing, Response};
+use tidewatch_core::engine::params::{Allocator, BurstTerms, CostBy, FleetParams, Pricing};
 use tidewatch_core::model::aggregate::{Borrow, INDIVIDUAL_THRESHOLD};
 use tidewatch_core::model::burst;
 use tidewatch_core::model::importance::Importance;
@@ -116,7 +116,7 @@ pub(super) fn assemble(
         incomplete: unsure,
     };
     let rules = Arc::new(rules::check(raw.profiles, &around, faults));
-    let (burst, terms) = burst(raw.burst, rate.freshness_threshold, faults);
+    let (burst, terms, without_effect) = burst(raw.burst, rate.freshness_threshold, faults);
     Config {
         files,
         daemon: daemon(raw.daemon, longest, faults),
@@ -128,6 +128,7 @@ pub(super) fn assemble(
         rules,
         targets,
         sources,
+        without_effect,
         origin: ConfigOrigin::default(),
     }
 }
@@ -412,12 +413,12 @@ fn rate(raw: raw::Rate, faults: &mut Faults) -> RateParams {
     params
 }
 
-/// Parameters of burst detection and of the response.
+/// Parameters of burst detection and of the response, and what was set without effect.
 fn burst(
     raw: raw::Burst,
     freshness_threshold: f64,
     faults: &mut Faults,
-) -> (burst::BurstParams, BurstTerms) {
+) -> (burst::BurstParams, BurstTerms, Option<&'static str>) {
     let mut number = |key, value: Option<At<f64>>, good: fn(f64) -> bool, expected, default| {
         value.and_then(|value| values::number(key, value, good, expected, faults)).unwrap_or(default)
     };
@@ -431,8 +432,13 @@ fn burst(
     let window = span_or("window", raw.window, LowerBound::Positive, known.window, faults);
     let tests = burst::Test::ALL.map(|test| (test.name(), test));
     let test = raw.test.and_then(|word| values::choice("test", &word, &tests, faults)).unwrap_or_default();
-    let responses = Response::ALL.map(|response| (response.name(), response));
-    let response = raw.response.and_then(|word| values::choice("response", &word, &responses, faults));
+    // It was a choice once. Existing files still have it.
+    let responses = [("ttl", false), ("replan", true)];
+    let replan = raw.response.and_then(|word| values::choice("response", &word, &responses, faults));
+    let without_effect = (replan == Some(true)).then_some(
+        "`response = \"replan\"` in [burst] has no effect: it was removed because it found updates no sooner \
+         than `ttl`, which is used; remove the line",
+    );
     let forms = [("caches", TtlForm::Caches), ("prefetching", TtlForm::Prefetching)];
     let ttl_form = raw.ttl_form.and_then(|word| values::choice("ttl_form", &word, &forms, faults));
     // TOML's `inf` is the paper's T_burst = ∞: never a burst.
@@ -443,14 +449,9 @@ fn burst(
             .unwrap_or(known.threshold),
     };
     let params = burst::BurstParams { test, window, threshold, with_ratio: false, false_alarms };
-    let terms = BurstTerms {
-        response: response.unwrap_or_default(),
-        reserve,
-        ttl_form: ttl_form.unwrap_or_default(),
-        ttl_factor,
-        freshness_threshold,
-    };
-    (params, terms)
+    let terms =
+        BurstTerms { reserve, ttl_form: ttl_form.unwrap_or_default(), ttl_factor, freshness_threshold };
+    (params, terms, without_effect)
 }
 
 fn importance(raw: raw::RawImportance, faults: &mut Faults) -> Importance {

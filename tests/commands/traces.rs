@@ -403,7 +403,6 @@ fn wrong_usage_is_reported() {
         (&["--world", "5", "--test", "4"], "`4` has no unit"),
         (&["--world", "5", "--errors", "2"], "a share is a number from 0 to 1"),
         (&["--world", "5", "--match", "all"], "probes, total"),
-        (&["--world", "5", "--burst-response", "no"], "there are ttl and replan"),
         (&["--world", "5", "--policies", "auto,azar"], "`azar` has no default price; give --match or"),
         (&["--world", "5", "--policies", "sia_cho", "--as-shipped"], "`sia_cho` is a rule of a paper"),
     ] {

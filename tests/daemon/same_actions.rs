@@ -23,7 +23,6 @@ use tidewatch_core::engine::event::{
     PredictedIntervals, ProbeAnswer, ProbeReport, RuleReading,
 };
 use tidewatch_core::engine::note::Note;
-use tidewatch_core::engine::params::Response;
 use tidewatch_core::engine::profile_rule_registry::RuleMatches;
 use tidewatch_core::engine::recording::{Exchange, exchanges, replay};
 use tidewatch_core::engine::source_memory::SourceMemory;
@@ -58,14 +57,24 @@ fn start() -> Timestamp {
     Timestamp::parse_iso("2026-11-16T00:00:00Z").unwrap()
 }
 
+/// Which sources are probed at a price.
+#[derive(Debug, Clone, Copy)]
+enum Prices {
+    OfNone,
+    OfAll,
+}
+
 /// Forty sources with different budgets, every third on one of two shared domains, some with deadlines.
 /// Rules are triggered by their own sources or by others. The second configuration has other limits,
 /// another budget, another address, one source less and one more, and a rule less.
-fn config(response: Response, second: bool) -> Config {
+fn config(prices: Prices, second: bool) -> Config {
     let (step, slots) = if second { ("20s", 6) } else { ("10s", 4) };
-    let response = response.name();
+    let price = match prices {
+        Prices::OfNone => "0s",
+        Prices::OfAll => "2m",
+    };
     let mut text = format!(
-        "[fleet]\nstep = '{step}'\nprobes_per_step = {slots}\n[burst]\nresponse = '{response}'\n\
+        "[fleet]\nstep = '{step}'\nprobes_per_step = {slots}\n[budget]\nprice = '{price}'\n\
          [deliver.out]\nexec = ['/bin/true']\n"
     );
     text.push_str(
@@ -278,8 +287,8 @@ struct Reload {
     removed: Vec<SourceId>,
 }
 
-fn reload(response: Response) -> Reload {
-    let new = config(response, true);
+fn reload(prices: Prices) -> Reload {
+    let new = config(prices, true);
     let of = |id: i64| new.sources.iter().find(|source| number(&source.name).0 == id).unwrap();
     let specified = |id: i64| {
         let spec = spec(&new, of(id), None);
@@ -325,8 +334,8 @@ impl SimulatedWorld for Simulated {
     }
 }
 
-fn simulate(response: Response, days: i64) -> Vec<u8> {
-    let first = config(response, false);
+fn simulate(prices: Prices, days: i64) -> Vec<u8> {
+    let first = config(prices, false);
     let Loaded { mut engine, roster, .. } = loaded(&first);
     let mut roster: Roster = roster;
     let mut world = Simulated { counts: HashMap::new(), ahead: Span::ZERO };
@@ -354,7 +363,7 @@ fn simulate(response: Response, days: i64) -> Vec<u8> {
                 pending.deliver(&mut engine, &mut world, now, EngineEvent::RatesFitted(Vec::new()));
             }
             Happening::Reload => {
-                let Reload { new, added, changed, removed } = reload(response);
+                let Reload { new, added, changed, removed } = reload(prices);
                 let specs = added.iter().map(|(known, spec)| (known.id, spec));
                 let specs = specs.chain(changed.iter().map(|(change, spec)| (change.id, spec)));
                 specs.for_each(|(id, spec)| drop(roster.insert(id, Arc::clone(spec))));
@@ -381,11 +390,11 @@ fn real(span: Span) -> Duration {
     span.to_duration()
 }
 
-async fn run_daemon(response: Response, days: i64) -> Vec<u8> {
+async fn run_daemon(prices: Prices, days: i64) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("recording");
     let clock = Clock::accelerated(start(), 1.0);
-    let first = config(response, false);
+    let first = config(prices, false);
     let Loaded { engine, roster, .. } = loaded(&first);
     let (channels, ends) = channels(real(COMMIT_START), real(COMMIT_END));
     let Ends { control, finished, launched: mut to_launch, mut to_plan, .. } = ends;
@@ -441,7 +450,7 @@ async fn run_daemon(response: Response, days: i64) -> Vec<u8> {
                 Control::Event(EngineEvent::RatesFitted(Vec::new()))
             }
             Happening::Reload => {
-                let Reload { new, added, changed, removed } = reload(response);
+                let Reload { new, added, changed, removed } = reload(prices);
                 let (applied, _) = oneshot::channel();
                 Control::Apply(Box::new(Reconfiguration {
                     params: new.fleet.clone(),
@@ -467,9 +476,9 @@ async fn run_daemon(response: Response, days: i64) -> Vec<u8> {
 }
 
 /// The events and actions of both, which must be the same.
-async fn both(response: Response) -> Vec<Exchange> {
-    let simulated = simulate(response, DAYS);
-    let from_daemon = run_daemon(response, DAYS).await;
+async fn both(prices: Prices) -> Vec<Exchange> {
+    let simulated = simulate(prices, DAYS);
+    let from_daemon = run_daemon(prices, DAYS).await;
     for recording in [&simulated, &from_daemon] {
         assert_eq!(replay(recording).unwrap().difference, None);
     }
@@ -491,14 +500,14 @@ fn sent(exchanges: &[Exchange]) -> Vec<Attempt> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn daemon_simulator_and_replay_give_the_same_actions_where_bursts_are_planned_for() {
-    let all = both(Response::Replan).await;
+async fn daemon_simulator_and_replay_give_the_same_actions_at_a_price() {
+    let all = both(Prices::OfAll).await;
     assert!(!sent(&all).iter().any(|attempt| attempt.reason.name() == "burst"), "no burst is followed");
 }
 
 #[tokio::test(start_paused = true)]
 async fn daemon_simulator_and_replay_give_the_same_actions() {
-    let all = both(Response::Ttl).await;
+    let all = both(Prices::OfNone).await;
     let sent = sent(&all);
     assert!(sent.len() > 1_500, "{}", sent.len());
     // `auto` and the adaptive policies follow others, and `adaptive` is spread evenly so far.

@@ -1,8 +1,7 @@
 //! The gain of `auto` where bursts break a rhythm, and its cost where none do:
 //! `cargo run --release -p tidewatch-lab --example responses`.
 //!
-//! The table has the mean delay of updates in minutes, at the number of probes a day of `auto`, for every
-//! response. It compares a plan without knowledge of bursts, time to live, and planners that know each burst
+//! The table has the mean delay of updates in minutes, at the number of probes a day of `auto`. It compares a plan without knowledge of bursts, time to live, and planners that know each burst
 //! when it begins, or all of them beforehand.
 
 #[allow(dead_code, reason = "shared with the tests, which use all of it")]
@@ -11,7 +10,6 @@ mod world;
 
 use std::io::Write;
 
-use tidewatch_core::engine::params::Response;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::time::Span;
 use world::{KINDS, Score, Source, TestedPolicy, at_equal_probes, run, ttl_at};
@@ -31,17 +29,14 @@ fn main() -> std::io::Result<()> {
             )?;
             let plan = run(&list, TestedPolicy::Plan, budget);
             line(out, "plan, with all of the budget", &plan)?;
-            let mut taken = 0.0;
-            for response in Response::ALL {
-                let auto = run(&list, TestedPolicy::Auto(response), budget);
-                taken = auto.probes;
-                line(out, &format!("auto, {}", response.name()), &auto)?;
-                line(
-                    out,
-                    "  plan at equal probes",
-                    &at_equal_probes(&list, TestedPolicy::Plan, budget, taken),
-                )?;
-            }
+            let auto = run(&list, TestedPolicy::Auto, budget);
+            let taken = auto.probes;
+            line(out, "auto", &auto)?;
+            line(
+                out,
+                "  plan at equal probes",
+                &at_equal_probes(&list, TestedPolicy::Plan, budget, taken),
+            )?;
             if kind.burst > 0.0 {
                 line(
                     out,

@@ -22,7 +22,7 @@ use crate::planning::ttl::Ttl;
 use crate::time::{Span, Timestamp};
 
 use super::note::{Note, Why};
-use super::params::{BurstTerms, Response};
+use super::params::BurstTerms;
 use super::reason::SourceState;
 use super::source::Source;
 
@@ -43,7 +43,7 @@ pub struct Reserve {
 impl Source {
     /// Whether a burst causes extra probes. Only under `auto`: any other policy was chosen by the user.
     pub fn answers_burst_by_ttl(&self, terms: &BurstTerms) -> bool {
-        self.answers_bursts(terms, Response::Ttl)
+        self.terms.policy == Policy::Auto
             && self.memory.burst.burst_since.is_some()
             && self.reserve_probes(terms) > 0
     }
@@ -53,10 +53,6 @@ impl Source {
     fn reserve_probes(&self, terms: &BurstTerms) -> u32 {
         let share = if self.price.hours > 0.0 { 0.0 } else { terms.reserve };
         (f64::from(self.terms.budget.probes) * share) as u32
-    }
-
-    fn answers_bursts(&self, terms: &BurstTerms, with: Response) -> bool {
-        self.terms.policy == Policy::Auto && terms.response == with
     }
 
     /// The current reserve.
@@ -70,21 +66,19 @@ impl Source {
         // The gate checks later whether the budget allows them.
         let left = (f64::from(probes) - used + 1e-9).max(0.0) as u32;
         let wanted = (f64::from(probes) * burst_state.bursty() - used).max(0.0).round() as u32;
-        let kept = match (burst_state.burst_since, terms.response) {
+        let kept = match burst_state.burst_since {
             // During a burst, plans do not give up probes that are already used.
-            (Some(_), Response::Ttl) => wanted.min(self.spent.left(budget, now)),
-            // Plans are to use it.
-            (Some(_), Response::Replan) => 0,
-            (None, _) => wanted,
+            Some(_) => wanted.min(self.spent.left(budget, now)),
+            None => wanted,
         };
         Reserve { probes, left, kept }
     }
 
-    /// The burst's excess rate that plans must include: with a price always, because a plan is then the only
+    /// The burst's excess rate that plans must include: only with a price, because a plan is then the
     /// response.
-    pub fn planned_excess(&self, terms: &BurstTerms) -> Option<Excess> {
+    pub fn planned_excess(&self) -> Option<Excess> {
         let priced = self.price.hours > 0.0 && self.terms.policy == Policy::Auto;
-        self.excess.as_deref().copied().filter(|_| priced || self.answers_bursts(terms, Response::Replan))
+        self.excess.as_deref().copied().filter(|_| priced)
     }
 
     /// The time of the next probe by time to live after one at `last`, during a burst and if the reserve
@@ -193,9 +187,9 @@ impl Source {
         self.plan.outdate_if(
             learned.burst.is_some() || learned.became_the_rhythm.is_some() || learned.rhythm.is_some(),
         );
-        let planned = self.planned_excess(terms);
+        let planned = self.planned_excess();
         self.excess = learned.excess.map(Box::new);
-        self.plan.outdate_if(planned.is_some() || self.planned_excess(terms).is_some());
+        self.plan.outdate_if(planned.is_some() || self.planned_excess().is_some());
         notes.extend(self.switch_for_burst(learned, terms));
         notes
     }

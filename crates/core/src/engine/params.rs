@@ -52,8 +52,6 @@ impl Default for Pricing {
 /// The response to bursts, and time-to-live settings.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct BurstTerms {
-    /// The response.
-    pub response: Response,
     /// The share of each budget that bursts may use.
     pub reserve: f64,
     /// The form of time to live.
@@ -66,36 +64,7 @@ pub struct BurstTerms {
 
 impl Default for BurstTerms {
     fn default() -> Self {
-        Self {
-            response: Response::default(),
-            reserve: 0.2,
-            ttl_form: TtlForm::default(),
-            ttl_factor: 0.2,
-            freshness_threshold: 1.0,
-        }
-    }
-}
-
-/// The response of `auto` to a burst.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub enum Response {
-    /// The papers' switch: time to live during the burst, charged to the reserve.
-    #[default]
-    Ttl,
-    /// The rest of the period is planned again, with λ + P(burst)·β instead of λ.
-    Replan,
-}
-
-impl Response {
-    /// Every response.
-    pub const ALL: [Self; 2] = [Self::Ttl, Self::Replan];
-
-    /// The name in configuration.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Ttl => "ttl",
-            Self::Replan => "replan",
-        }
+        Self { reserve: 0.2, ttl_form: TtlForm::default(), ttl_factor: 0.2, freshness_threshold: 1.0 }
     }
 }
 

@@ -338,7 +338,7 @@ impl Source {
             holds: memory.holds,
             // Known to the planner.
             dispersion: 1.0,
-            excess: self.planned_excess(terms),
+            excess: self.planned_excess(),
             silent_since: memory.burst.quiet_since.and(memory.burst.newest),
             phase: self.unit_random(seed, "phase", Timestamp::default()),
             closely: self.terms.policy == Policy::Auto,

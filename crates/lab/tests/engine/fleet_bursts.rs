@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidewatch_core::engine::event::{Changed, KnownSource, Moved, ProbeAnswer, ProbeReport};
 use tidewatch_core::engine::note::Note;
 use tidewatch_core::engine::note::Why;
-use tidewatch_core::engine::params::{BurstTerms, FleetParams, Response};
+use tidewatch_core::engine::params::FleetParams;
 use tidewatch_core::engine::params::{HostGroup, SourcePrice, Terms};
 use tidewatch_core::engine::reason::{Reason, SourceState};
 use tidewatch_core::engine::source_memory::{BurstState, Due, SourceMemory};
@@ -45,26 +45,23 @@ fn terms(policy: Policy) -> Terms {
     }
 }
 
-fn params(response: Response) -> FleetParams {
-    FleetParams { burst: BurstTerms { response, ..BurstTerms::default() }, ..FleetParams::default() }
+fn load(memory: SourceMemory, probes: Vec<Timestamp>, policy: Policy) -> ByHand {
+    load_under(terms(policy), memory, probes)
 }
 
-fn load(memory: SourceMemory, probes: Vec<Timestamp>, policy: Policy, response: Response) -> ByHand {
-    let known = KnownSource {
-        id: ONE,
-        terms: terms(policy),
-        memory,
-        probes,
-        answered_by: None,
-        moved: Moved::Same,
-    };
-    ByHand::new(params(response), 7, start(), vec![known])
+fn load_under(terms: Terms, memory: SourceMemory, probes: Vec<Timestamp>) -> ByHand {
+    let known = KnownSource { id: ONE, terms, memory, probes, answered_by: None, moved: Moved::Same };
+    ByHand::new(FleetParams::default(), 7, start(), vec![known])
 }
 
 /// A source with a plan for every half hour, and the time of its first probe.
-fn planned(policy: Policy, response: Response) -> (ByHand, Timestamp) {
+fn planned(policy: Policy) -> (ByHand, Timestamp) {
+    planned_under(terms(policy))
+}
+
+fn planned_under(terms: Terms) -> (ByHand, Timestamp) {
     let memory = SourceMemory { known_updates: 100, early_probes: 3, ..SourceMemory::default() };
-    let mut fleet = load(memory, Vec::new(), policy, response);
+    let mut fleet = load_under(terms, memory, Vec::new());
     let at = due(&fleet);
     probe(&mut fleet, at, model_update(None, at));
     for order in fleet.plan_orders() {
@@ -130,7 +127,7 @@ fn asked_by(fleet: &ByHand) -> Policy {
 
 #[test]
 fn a_burst_switches_to_ttl_and_then_back_to_the_plan() {
-    let (mut fleet, first) = planned(Policy::Auto, Response::Ttl);
+    let (mut fleet, first) = planned(Policy::Auto);
     let at = due(&fleet);
     assert_eq!((at, asked_by(&fleet)), (first + Span::from_mins(30), Policy::Plan));
     let notes = probe(&mut fleet, at, began(at));
@@ -175,7 +172,7 @@ fn a_burst_switches_to_ttl_and_then_back_to_the_plan() {
 
 #[test]
 fn burst_probes_slow_down_as_the_reserve_runs_out_and_keep_the_budget() {
-    let (mut fleet, _) = planned(Policy::Auto, Response::Ttl);
+    let (mut fleet, _) = planned(Policy::Auto);
     let begins = due(&fleet);
     let mut at = begins;
     let since = at - Span::from_mins(20);
@@ -199,7 +196,7 @@ fn burst_probes_slow_down_as_the_reserve_runs_out_and_keep_the_budget() {
 #[test]
 fn burst_probes_use_only_the_reserve() {
     let memory = SourceMemory { known_updates: 100, early_probes: 3, ..SourceMemory::default() };
-    let mut fleet = load(memory, Vec::new(), Policy::Auto, Response::Ttl);
+    let mut fleet = load(memory, Vec::new(), Policy::Auto);
     let begins = due(&fleet);
     let mut at = begins;
     probe(&mut fleet, at, began(at));
@@ -224,7 +221,7 @@ fn burst_probes_use_only_the_reserve() {
 #[test]
 fn only_auto_sends_burst_probes_and_only_from_a_reserve() {
     for policy in [Policy::Plan, Policy::Uniform, Policy::IndHist, Policy::Ttl] {
-        let (mut fleet, _) = planned(policy, Response::Ttl);
+        let (mut fleet, _) = planned(policy);
         let at = due(&fleet);
         let notes = probe(&mut fleet, at, began(at));
         assert!(
@@ -235,8 +232,8 @@ fn only_auto_sends_burst_probes_and_only_from_a_reserve() {
         assert_eq!(fleet.memory(ONE).unwrap().state, SourceState::Burst);
         assert_ne!(fleet.memory(ONE).unwrap().reason, Reason::Burst, "{policy:?}");
     }
-    let (mut fleet, _) = planned(Policy::Auto, Response::Ttl);
-    let mut none = params(Response::Ttl);
+    let (mut fleet, _) = planned(Policy::Auto);
+    let mut none = FleetParams::default();
     none.burst.reserve = 0.0;
     fleet.set_params(none, start());
     let at = due(&fleet);
@@ -245,20 +242,21 @@ fn only_auto_sends_burst_probes_and_only_from_a_reserve() {
 }
 
 #[test]
-fn a_plan_for_a_burst_gets_its_excess_and_spends_the_reserve() {
-    let (mut fleet, _) = planned(Policy::Auto, Response::Replan);
+fn at_a_price_the_plan_gets_the_excess_of_a_burst() {
+    let terms = Terms { price: SourcePrice::Own(0.02), ..terms(Policy::Auto) };
+    let (mut fleet, _) = planned_under(terms);
     let at = due(&fleet);
     let notes = probe(&mut fleet, at, began(at));
     assert!(!notes.iter().any(|note| matches!(note, Note::PolicySwitched { .. })), "it follows its plan");
     let order = fleet.plan_orders().remove(0);
     assert_eq!(order.input.excess.unwrap().per_hour, 10.0);
-    assert_eq!(order.input.budget.probes, 50);
+    assert_eq!(order.input.budget.probes, 50, "at a price there is no reserve");
     fleet.adopt(ONE, every(10, &order), at).unwrap();
     let at = due(&fleet);
     probe(&mut fleet, at, ended(at, at));
     let order = fleet.plan_orders().remove(0);
     assert_eq!(order.input.excess, None);
-    let (mut fleet, _) = planned(Policy::Auto, Response::Ttl);
+    let (mut fleet, _) = planned(Policy::Auto);
     let at = due(&fleet);
     probe(&mut fleet, at, began(at));
     assert_eq!(fleet.plan_orders().remove(0).input.excess, None, "with ttl the plan has no excess");
@@ -269,7 +267,7 @@ fn plans_keep_the_reserve_that_earlier_bursts_needed() {
     let of = |in_bursts: u32, reserve_whole_at, policy| {
         let burst = BurstState { in_bursts, reserve_whole_at, ..BurstState::default() };
         let memory = SourceMemory { known_updates: 100, burst, ..SourceMemory::default() };
-        let mut fleet = load(memory, Vec::new(), policy, Response::Ttl);
+        let mut fleet = load(memory, Vec::new(), policy);
         let at = due(&fleet);
         probe(&mut fleet, at, model_update(None, at));
         fleet.plan_orders().remove(0).input.budget.probes
@@ -284,12 +282,12 @@ fn plans_keep_the_reserve_that_earlier_bursts_needed() {
 }
 
 #[test]
-fn the_reserve_spent_by_a_planned_burst_returns_evenly() {
+fn the_reserve_spent_in_a_burst_returns_evenly() {
     let burst = BurstState { in_bursts: 1_000_000, burst_since: Some(start()), ..BurstState::default() };
     let memory =
         SourceMemory { due: Due::At(start()), known_updates: 100, burst, ..SourceMemory::default() };
     let spent: Vec<Timestamp> = (0..47).map(|n| start() - Span::from_mins(20 * n + 20)).rev().collect();
-    let mut fleet = load(memory, spent, Policy::Auto, Response::Replan);
+    let mut fleet = load(memory, spent, Policy::Auto);
     probe(&mut fleet, start(), ended(start(), start()));
     // Forty-eight are spent, so eight of the ten reserved for bursts are gone.
     let whole = fleet.memory(ONE).unwrap().burst.reserve_whole_at.unwrap();
@@ -300,11 +298,11 @@ fn the_reserve_spent_by_a_planned_burst_returns_evenly() {
 
 #[test]
 fn a_burst_continues_after_a_restart_but_not_with_another_policy() {
-    let (mut fleet, _) = planned(Policy::Auto, Response::Ttl);
+    let (mut fleet, _) = planned(Policy::Auto);
     let at = due(&fleet);
     probe(&mut fleet, at, began(at));
     let memory = fleet.memory(ONE).unwrap().clone();
-    let mut again = load(memory, vec![at], Policy::Auto, Response::Ttl);
+    let mut again = load(memory, vec![at], Policy::Auto);
     assert_eq!((due(&again), asked_by(&again)), (due(&fleet), Policy::Ttl));
     let next = due(&again);
     let notes = probe(&mut again, next, model_update(Some(at), next));
@@ -320,7 +318,7 @@ fn a_burst_continues_after_a_restart_but_not_with_another_policy() {
 #[test]
 fn every_switch_is_reported_once_with_its_reason() {
     let memory = SourceMemory { known_updates: 5, ..SourceMemory::default() };
-    let mut fleet = load(memory, Vec::new(), Policy::Auto, Response::Ttl);
+    let mut fleet = load(memory, Vec::new(), Policy::Auto);
     let mut switches = Vec::new();
     for by in [Policy::AggHist, Policy::AggHist, Policy::Plan, Policy::Plan] {
         let at = due(&fleet);
@@ -345,7 +343,7 @@ fn every_switch_is_reported_once_with_its_reason() {
 
 #[test]
 fn silence_is_reported_once_and_causes_no_probe() {
-    let (mut fleet, first) = planned(Policy::Auto, Response::Ttl);
+    let (mut fleet, first) = planned(Policy::Auto);
     let at = due(&fleet);
     let quiet = |at| ModelUpdate { overdue: Some(7.5), ..model_update(None, at) };
     let notes = probe(&mut fleet, at, quiet(at));
@@ -359,7 +357,7 @@ fn silence_is_reported_once_and_causes_no_probe() {
 
 #[test]
 fn silence_ends_with_an_update_and_not_with_a_lower_rate() {
-    let (mut fleet, _) = planned(Policy::Auto, Response::Ttl);
+    let (mut fleet, _) = planned(Policy::Auto);
     let at = due(&fleet);
     let newest = Some(at - Span::from_days(3));
     probe(&mut fleet, at, ModelUpdate { overdue: Some(7.5), newest, ..ModelUpdate::default() });
@@ -375,7 +373,7 @@ fn silence_ends_with_an_update_and_not_with_a_lower_rate() {
 
 #[test]
 fn a_burst_without_evidence_is_over() {
-    let (mut fleet, _) = planned(Policy::Auto, Response::Ttl);
+    let (mut fleet, _) = planned(Policy::Auto);
     let at = due(&fleet);
     probe(&mut fleet, at, began(at));
     let at = due(&fleet);
@@ -387,7 +385,7 @@ fn a_burst_without_evidence_is_over() {
 
 #[test]
 fn a_restart_makes_no_burst_probe_sooner() {
-    let (mut fleet, _) = planned(Policy::Auto, Response::Ttl);
+    let (mut fleet, _) = planned(Policy::Auto);
     let mut at = due(&fleet);
     probe(&mut fleet, at, began(at));
     let since = at - Span::from_mins(20);
@@ -397,7 +395,7 @@ fn a_restart_makes_no_burst_probe_sooner() {
     }
     let (before, memory) = (due(&fleet), fleet.memory(ONE).unwrap().clone());
     assert_eq!(memory.burst.asked_by, Policy::Ttl);
-    let mut again = load(memory, vec![at], Policy::Auto, Response::Ttl);
+    let mut again = load(memory, vec![at], Policy::Auto);
     let now = at + Span::from_mins(1);
     again.rates_fitted(&[ONE], now);
     for order in again.plan_orders() {
@@ -413,7 +411,7 @@ fn a_configured_policy_applies_whatever_policy_was_stored() {
     {
         let burst = BurstState { follows: Policy::Plan, ..BurstState::default() };
         let memory = SourceMemory { known_updates: 100, burst, ..SourceMemory::default() };
-        let mut fleet = load(memory, Vec::new(), policy, Response::Ttl);
+        let mut fleet = load(memory, Vec::new(), policy);
         let at = due(&fleet);
         probe(&mut fleet, at, model_update(None, at));
         assert_eq!(fleet.plan_orders().remove(0).policy, policy);
@@ -422,7 +420,7 @@ fn a_configured_policy_applies_whatever_policy_was_stored() {
 
 #[test]
 fn a_permanent_change_leaves_no_reserve() {
-    let (mut fleet, _) = planned(Policy::Auto, Response::Ttl);
+    let (mut fleet, _) = planned(Policy::Auto);
     let at = due(&fleet);
     probe(&mut fleet, at, began(at));
     assert!(fleet.memory(ONE).unwrap().burst.in_bursts > 0);

@@ -6,7 +6,6 @@ use clap::ValueEnum;
 
 use crate::cli::measures::length;
 use crate::cli::simulate::fleet::share;
-use tidewatch_core::engine::params::Response;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::time::Span;
@@ -103,9 +102,6 @@ pub struct Args {
     #[arg(long, value_name = "SHARE", default_value = "0", allow_negative_numbers = true,
         value_parser = share)]
     pub(super) errors: f64,
-    /// Response of auto to a burst: ttl or replan. Default: as in the daemon.
-    #[arg(long, value_name = "HOW", value_parser = response)]
-    pub(super) burst_response: Option<Response>,
     /// T_burst of ind_hist_ttl: from 0, which is ttl, to inf, which is ind_hist.
     #[arg(long, value_name = "RATIO", default_value = "2", value_parser = burst_threshold)]
     pub(super) burst_threshold: f64,
@@ -176,13 +172,6 @@ fn caps(text: &str) -> Result<Budget, String> {
 fn burst_threshold(text: &str) -> Result<f64, String> {
     let wrong = || "a number from 0, or inf".to_owned();
     text.trim().parse().ok().filter(|threshold: &f64| *threshold >= 0.0).ok_or_else(wrong)
-}
-
-fn response(text: &str) -> Result<Response, String> {
-    Response::ALL.into_iter().find(|response| response.name() == text).ok_or_else(|| {
-        let names = Response::ALL.map(Response::name).join(" and ");
-        format!("there is no such response; there are {names}")
-    })
 }
 
 impl Args {

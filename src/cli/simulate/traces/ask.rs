@@ -81,10 +81,7 @@ pub fn question(arguments: &Args) -> Result<ContestQuestion, CliError> {
         caps: arguments.caps,
         as_shipped: arguments.as_shipped,
         refit_every: arguments.refit_every,
-        burst: match arguments.burst_response {
-            None => BurstTerms::default(),
-            Some(response) => BurstTerms { response, ..BurstTerms::default() },
-        },
+        burst: BurstTerms::default(),
         individual_threshold: arguments.individual_threshold,
         watching: Watching {
             bursts: BurstParams {

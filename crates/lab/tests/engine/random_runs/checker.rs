@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use tidewatch_core::engine::action::Attempt;
 use tidewatch_core::engine::event::{Failure, ProbeAnswer};
 use tidewatch_core::engine::note::Note;
-use tidewatch_core::engine::params::{BurstTerms, Response};
+use tidewatch_core::engine::params::BurstTerms;
 use tidewatch_core::engine::params::{HostGroup, Terms};
 use tidewatch_core::engine::reason::Reason;
 use tidewatch_core::engine::source_memory::SourceMemory;
@@ -337,10 +337,7 @@ impl PolitenessChecker {
 
 /// The maximum number of burst probes per T.
 fn reserve(terms: &Terms, burst: &BurstTerms) -> usize {
-    match burst.response {
-        Response::Ttl => (f64::from(terms.budget.probes) * burst.reserve).floor() as usize,
-        Response::Replan => 0,
-    }
+    (f64::from(terms.budget.probes) * burst.reserve).floor() as usize
 }
 
 impl SourceRecord {

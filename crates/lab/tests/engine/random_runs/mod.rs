@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use tidewatch_core::engine::event::Failure;
-use tidewatch_core::engine::params::{BurstTerms, Response, SourcePrice, Terms};
+use tidewatch_core::engine::params::{BurstTerms, SourcePrice, Terms};
 use tidewatch_core::model::burst::Test;
 use tidewatch_core::observe::FeedHints;
 use tidewatch_core::planning::budget::Budget;
@@ -65,11 +65,13 @@ fn budgets() -> impl Strategy<Value = Budget> {
 }
 
 fn bursts() -> impl Strategy<Value = BurstTerms> {
-    let response = prop_oneof![4 => Just(Response::Ttl), 1 => Just(Response::Replan)];
     let reserve = prop_oneof![1 => Just(0.0), 1 => 0.0..0.2_f64, 4 => 0.2..0.9_f64];
     let form = prop_oneof![4 => Just(TtlForm::Caches), 1 => Just(TtlForm::Prefetching)];
-    (response, reserve, form, 0.01..1.0_f64).prop_map(|(response, reserve, ttl_form, ttl_factor)| {
-        BurstTerms { response, reserve, ttl_form, ttl_factor, ..BurstTerms::default() }
+    (reserve, form, 0.01..1.0_f64).prop_map(|(reserve, ttl_form, ttl_factor)| BurstTerms {
+        reserve,
+        ttl_form,
+        ttl_factor,
+        ..BurstTerms::default()
     })
 }
 

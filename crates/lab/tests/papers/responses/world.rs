@@ -5,12 +5,10 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use tidewatch_core::engine::action::Attempt;
-use tidewatch_core::engine::event::{KnownSource, MadePlan, Moved, ProbeAnswer};
-use tidewatch_core::engine::params::{BurstTerms, FleetParams, Response};
+use tidewatch_core::engine::event::{KnownSource, MadePlan, Moved};
+use tidewatch_core::engine::params::{BurstTerms, FleetParams};
 use tidewatch_core::engine::params::{HostGroup, SourcePrice, Terms};
 use tidewatch_core::engine::source_memory::SourceMemory;
-use tidewatch_core::model::burst::BurstEvidence;
-use tidewatch_core::model::burst::excess::Excess;
 use tidewatch_core::model::importance::WeekWindow;
 use tidewatch_core::model::steps::{Steps, cut_together};
 use tidewatch_core::planning::budget::Budget;
@@ -122,13 +120,13 @@ impl Source {
 /// The policy and its knowledge of bursts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum TestedPolicy {
-    /// `auto`, with this response.
-    Auto(Response),
+    /// `auto`.
+    Auto,
     /// `plan`.
     Plan,
     /// `ttl`, with this α.
     Ttl(f64),
-    /// `auto` with knowledge of every burst when it begins: its rate and its end.
+    /// `plan` with knowledge of every burst when it begins: its rate and its end.
     KnowsBegunBursts,
     /// The same, with knowledge of all bursts beforehand.
     KnowsAllBursts,
@@ -137,12 +135,10 @@ pub enum TestedPolicy {
 impl TestedPolicy {
     fn terms(self) -> (Policy, BurstTerms) {
         let usual = BurstTerms::default();
-        let replan = BurstTerms { response: Response::Replan, ..usual };
         match self {
-            Self::Auto(response) => (Policy::Auto, BurstTerms { response, ..usual }),
-            Self::Plan | Self::KnowsAllBursts => (Policy::Plan, usual),
+            Self::Auto => (Policy::Auto, usual),
+            Self::Plan | Self::KnowsBegunBursts | Self::KnowsAllBursts => (Policy::Plan, usual),
             Self::Ttl(ttl_factor) => (Policy::Ttl, BurstTerms { ttl_factor, ..usual }),
-            Self::KnowsBegunBursts => (Policy::Auto, replan),
         }
     }
 }
@@ -200,13 +196,7 @@ pub fn sent(source: &Source, tested: TestedPolicy, budget: Budget) -> Vec<Attemp
     // gain of a response to bursts.
     let watching = Watching { habits: false, ..Watching::default() };
     let feed = RefCell::new(LearnedFeed::new(source.items.clone(), watching, start()));
-    let probe = |at| {
-        let mut answered = feed.borrow_mut().probe(at);
-        if tested == TestedPolicy::KnowsBegunBursts {
-            set_true_burst(source, &mut answered, at);
-        }
-        (Span::ZERO, Ok(answered))
-    };
+    let probe = |at| (Span::ZERO, Ok(feed.borrow_mut().probe(at)));
     let params =
         PlanParams { importance: Steps::constant(1.0).unwrap(), freshness_threshold: 1.0, switches: false };
     let make = |order: &PlanOrder| -> Option<PlannedTimes> {
@@ -246,17 +236,6 @@ pub fn sent(source: &Source, tested: TestedPolicy, budget: Budget) -> Vec<Attemp
         now = stop;
     }
     sent
-}
-
-/// Replaces the detected burst by the true one.
-fn set_true_burst(source: &Source, answered: &mut ProbeAnswer, at: Timestamp) {
-    let update = &mut answered.model;
-    (update.burst, update.became_the_rhythm) = (None, None);
-    let burst = source.burst_at(at);
-    update.on = burst.map(|(since, _)| BurstEvidence { since, at, observed: 0, expected: 0.0 });
-    // Plans use the true rate. Here only the presence of an excess counts.
-    let excess = |_| Excess { at, probability: 1.0, per_hour: source.kind.burst, lasted: Span::ZERO };
-    update.excess = burst.map(excess);
 }
 
 fn score(source: &Source, sent: &[Attempt]) -> Score {
