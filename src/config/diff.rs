@@ -67,7 +67,7 @@ pub fn diff(old: &Config, new: &Config) -> Diff {
 }
 
 /// Every setting: its name, whether it differs, and whether a change needs a restart.
-fn settings(old: &Config, new: &Config) -> [(&'static str, bool, bool); 36] {
+fn settings(old: &Config, new: &Config) -> [(&'static str, bool, bool); 35] {
     macro_rules! setting {
         ($section:ident . $field:ident) => {
             setting!($section.$field, false)

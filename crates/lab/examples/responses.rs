@@ -1,8 +1,8 @@
 //! The gain of `auto` where bursts break a rhythm, and its cost where none do:
 //! `cargo run --release -p tidewatch-lab --example responses`.
 //!
-//! The table has the mean delay of updates in minutes, at the number of probes a day of `auto`. It compares a plan without knowledge of bursts, time to live, and planners that know each burst
-//! when it begins, or all of them beforehand.
+//! The table has the mean delay of updates in minutes, at the number of probes a day of `auto`. It compares
+//! a plan without knowledge of bursts, time to live, and a planner that knows all bursts beforehand.
 
 #[allow(dead_code, reason = "shared with the tests, which use all of it")]
 #[path = "../tests/papers/responses/world.rs"]
@@ -38,11 +38,6 @@ fn main() -> std::io::Result<()> {
                 &at_equal_probes(&list, TestedPolicy::Plan, budget, taken),
             )?;
             if kind.burst > 0.0 {
-                line(
-                    out,
-                    "knows bursts when they begin",
-                    &run(&list, TestedPolicy::KnowsBegunBursts, budget),
-                )?;
                 line(
                     out,
                     "knows all bursts beforehand",

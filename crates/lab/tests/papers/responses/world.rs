@@ -68,7 +68,7 @@ impl Source {
         }
         let mut source = Self { kind, items: Vec::new(), bursts };
         let mut from = start();
-        for (until, per_hour) in source.rates(&source.rhythm(), start(), end(), end()) {
+        for (until, per_hour) in source.rates(&source.rhythm(), start(), end()) {
             while from < start() + Span::from_millis(until) {
                 let per_minute = per_hour / 60.0;
                 let mut at = -(1.0 - chance.unit()).ln() / per_minute;
@@ -88,20 +88,10 @@ impl Source {
             .unwrap()
     }
 
-    /// Its rate over a span: this rhythm, and the bursts that have begun by `known_until`.
-    fn rates(
-        &self,
-        rhythm: &Steps,
-        from: Timestamp,
-        until: Timestamp,
-        known_until: Timestamp,
-    ) -> Vec<(i64, f64)> {
+    /// Its rate over a span: this rhythm, and the bursts.
+    fn rates(&self, rhythm: &Steps, from: Timestamp, until: Timestamp) -> Vec<(i64, f64)> {
         let mut extra = Vec::new();
-        let known = self
-            .bursts
-            .iter()
-            .filter(|&&(begins, ends)| begins <= known_until && ends > from && begins < until);
-        for &(begins, ends) in known {
+        for &(begins, ends) in self.bursts.iter().filter(|&&(begins, ends)| ends > from && begins < until) {
             if begins > from {
                 extra.push(((begins - from).as_millis(), 0.0));
             }
@@ -126,9 +116,7 @@ pub enum TestedPolicy {
     Plan,
     /// `ttl`, with this α.
     Ttl(f64),
-    /// `plan` with knowledge of every burst when it begins: its rate and its end.
-    KnowsBegunBursts,
-    /// The same, with knowledge of all bursts beforehand.
+    /// `plan` with knowledge of all bursts beforehand.
     KnowsAllBursts,
 }
 
@@ -137,7 +125,7 @@ impl TestedPolicy {
         let usual = BurstTerms::default();
         match self {
             Self::Auto => (Policy::Auto, usual),
-            Self::Plan | Self::KnowsBegunBursts | Self::KnowsAllBursts => (Policy::Plan, usual),
+            Self::Plan | Self::KnowsAllBursts => (Policy::Plan, usual),
             Self::Ttl(ttl_factor) => (Policy::Ttl, BurstTerms { ttl_factor, ..usual }),
         }
     }
@@ -201,22 +189,15 @@ pub fn sent(source: &Source, tested: TestedPolicy, budget: Budget) -> Vec<Attemp
         PlanParams { importance: Steps::constant(1.0).unwrap(), freshness_threshold: 1.0, switches: false };
     let make = |order: &PlanOrder| -> Option<PlannedTimes> {
         let rhythm = feed.borrow().rhythm()?;
-        let known_until = match tested {
-            TestedPolicy::KnowsBegunBursts => order.input.now,
-            TestedPolicy::KnowsAllBursts => end(),
-            _ => return build_plan(order, &rhythm, &params),
-        };
-        let rates = |from, until| source.rates(&rhythm.rate, from, until, known_until);
+        if tested != TestedPolicy::KnowsAllBursts {
+            return build_plan(order, &rhythm, &params);
+        }
+        let rates = |from, until| source.rates(&rhythm.rate, from, until);
         // Like a plan of `auto` that follows a rhythm.
         plan_under(&PlanInput { closely: false, ..order.input.clone() }, rates, &params.importance)
     };
-    // Rates are fitted every six hours. `KnowsBegunBursts` knows bursts at once.
-    let refits = (1..28 * WEEKS).map(|n| start() + Span::from_hours(6 * n));
-    let mut stops: Vec<Timestamp> = refits
-        .chain(source.bursts.iter().flat_map(|&(begins, ends)| [begins, ends]))
-        .chain([end()])
-        .collect();
-    stops.sort_unstable();
+    // Rates are fitted every six hours.
+    let stops = (1..=28 * WEEKS).map(|n| start() + Span::from_hours(6 * n));
     let (mut sent, mut now, mut fitted) = (Vec::new(), start(), Vec::new());
     for stop in stops {
         let planner = |order: &PlanOrder| {
@@ -226,13 +207,8 @@ pub fn sent(source: &Source, tested: TestedPolicy, budget: Budget) -> Vec<Attemp
         let last = stop - Span::from_millis(1);
         let answer = |_: &Attempt, at| probe(at);
         sent.extend(driver::run_planned(fleet.engine_mut(), answer, planner, &fitted, now, last));
-        fitted.clear();
-        if (stop - start()).as_millis() % Span::from_hours(6).as_millis() == 0 {
-            feed.borrow_mut().refit(stop, None);
-            fitted.push(ONE);
-        } else if tested == TestedPolicy::KnowsBegunBursts {
-            fitted.push(ONE);
-        }
+        feed.borrow_mut().refit(stop, None);
+        fitted = vec![ONE];
         now = stop;
     }
     sent
