@@ -234,6 +234,22 @@ fn a_generated_world_is_scored_alike_and_has_an_oracle() {
 }
 
 #[test]
+fn sources_are_drawn_anew_by_seed() {
+    let folder = with_traces();
+    let run = |seed: &str, out: &str| {
+        let resample = ["--policies", "uniform", "--resample", "--seed", seed, "--emit", out];
+        let document = json(&folder, &resample);
+        list(&document, "sources").iter().map(|scores| number(scores, "mean_delay_s")).collect::<Vec<_>>()
+    };
+    assert_eq!(run("1", "a"), run("1", "b"));
+    assert_ne!(run("1", "c"), run("2", "d"));
+    assert_ne!(run("1", "e"), {
+        let document = json(&folder, &["--policies", "uniform", "--seed", "1"]);
+        list(&document, "sources").iter().map(|scores| number(scores, "mean_delay_s")).collect::<Vec<_>>()
+    });
+}
+
+#[test]
 fn the_document_has_the_documented_keys() {
     let folder = with_traces();
     let document = json(&folder, &["--policies", "ttl,uniform", "--kinds", "kinds.csv"]);
@@ -393,6 +409,7 @@ fn wrong_usage_is_reported() {
         (&[][..], "--traces <DIR>|--world <COUNT>"),
         (&["--traces", "traces", "--world", "5"], "cannot be used with"),
         (&["--world", "5", "--kinds", "kinds.csv"], "cannot be used with"),
+        (&["--world", "5", "--resample"], "cannot be used with"),
         (&["--world", "0"], "invalid value '0' for '--world"),
         (&["--world", "5", "--policies", "auto,best"], "there are auto, plan, ind_hist"),
         (&["--world", "5", "--policies", "auto,plan,auto"], "--policies names `auto` twice"),

@@ -31,6 +31,11 @@ pub struct Args {
     /// shown together. Default: one kind.
     #[arg(long, value_name = "FILE", conflicts_with = "world")]
     pub(super) kinds: Option<PathBuf>,
+    /// Replace every source by one drawn anew with --seed: flurries as recorded, as often and at the same
+    /// times of the week, but independent of each other. It has no bursts, silences or changes of rhythm
+    /// beyond chance, so every alarm is false.
+    #[arg(long, conflicts_with = "world")]
+    pub(super) resample: bool,
     /// Policies to compare, separated by commas: our policies, index, fixed, miniflux_round_robin,
     /// miniflux, commafeed, nutch, sia_cho, azar, lambda_crawl, lambda_crawl_even and greedy_crawl
     /// (rules of papers, at a price), oracle (by the true rate, only with --world) and clairvoyant (a

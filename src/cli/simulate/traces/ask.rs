@@ -16,6 +16,7 @@ use tidewatch_lab::contest::contest_terms::{ContestTerms, Matching};
 use tidewatch_lab::contest::entrant_policy::EntrantPolicy;
 use tidewatch_lab::contest::question::ContestQuestion;
 use tidewatch_lab::learned_feed::Watching;
+use tidewatch_lab::resample::resampled;
 use tidewatch_lab::simulated_rules::SimulatedRules;
 use tidewatch_lab::trace::Trace;
 use tidewatch_lab::world::world;
@@ -174,7 +175,16 @@ fn sources(arguments: &Args, length: Span) -> Result<(String, Vec<Trace>), CliEr
     match (&arguments.traces, arguments.world) {
         (Some(folder), _) => {
             let kinds = arguments.kinds.as_deref().map(read::kinds).transpose()?;
-            Ok((folder.display().to_string(), read::traces(folder, kinds.as_ref())?))
+            let mut traces = read::traces(folder, kinds.as_ref())?;
+            if !arguments.resample {
+                return Ok((folder.display().to_string(), traces));
+            }
+            for trace in &mut traces {
+                if let Some(span) = trace.test_span(arguments.train, arguments.test) {
+                    *trace = resampled(trace, span, arguments.seed);
+                }
+            }
+            Ok((format!("{}, drawn anew", folder.display()), traces))
         }
         (None, Some(count)) => {
             let weeks = (length.as_millis() + WEEK.as_millis() - 1) / WEEK.as_millis() + OLDER_WEEKS;
