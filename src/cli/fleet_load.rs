@@ -10,7 +10,7 @@ use serde::Serialize;
 use tidewatch_core::engine::deadline_index::DeadlineStats;
 use tidewatch_core::engine::params::FleetParams;
 use tidewatch_core::engine::slot_stats::SlotStats;
-use tidewatch_core::engine::undiscovered_lower_bounds::{self, SourceDemand};
+use tidewatch_core::engine::undiscovered_lower_bounds::{self, SourceRate};
 use tidewatch_core::time::Span;
 
 /// Load of all sources together over the last day.
@@ -70,7 +70,7 @@ impl FleetLoad {
     pub fn new(
         loads: SlotStats,
         undiscovered: f64,
-        demands: &[SourceDemand],
+        demands: &[SourceRate],
         deadlines: DeadlineStats,
         params: &FleetParams,
     ) -> Option<Self> {
@@ -249,7 +249,7 @@ mod tests {
             tardiest: Span::from_mins(5),
             overdue: 1,
         };
-        let demands = vec![SourceDemand { rate: 0.01, least_gap: 30.0 }; 100];
+        let demands = vec![SourceRate { rate: 0.01, least_gap: 30.0 }; 100];
         let params = FleetParams { probes_per_step: 2, ..FleetParams::default() };
         let load = FleetLoad::new(loads.clone(), 50.5, &demands, deadlines(), &params).unwrap();
         let mut shown = Vec::new();
@@ -278,7 +278,7 @@ mod tests {
         let limited = FleetLoad::new(
             loads,
             9.0,
-            &[SourceDemand { rate: 0.01, least_gap: 900.0 }],
+            &[SourceRate { rate: 0.01, least_gap: 900.0 }],
             DeadlineStats { sources: 0, ..deadlines() },
             &params,
         )

@@ -8,10 +8,10 @@ use serde::Serialize;
 
 use crate::config::profile::RulesConfig;
 use crate::store::plans::PlanRow;
-use tidewatch_core::engine::burst_state::Reserve;
 use tidewatch_core::engine::params::{BurstTerms, FleetParams};
 use tidewatch_core::engine::reason::Reason;
 use tidewatch_core::engine::source_memory::BurstState;
+use tidewatch_core::engine::source_phase::Reserve;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::planning::prediction;

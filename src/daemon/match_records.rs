@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::config::profile::RuleConfig;
 use crate::store::record::MatchRecord;
-use tidewatch_core::engine::profile_rule_registry::RuleMatch;
+use tidewatch_core::engine::rule_counts::RuleMatch;
 use tidewatch_core::observe::query::QueryField;
 use tidewatch_core::observe::{Occurred, Update};
 use tidewatch_core::time::Timestamp;

@@ -2,6 +2,7 @@
 
 use crate::store::record::EventRecord;
 use tidewatch_core::engine::note::{Note, burst_event};
+use tidewatch_core::planning::execution::Obstacle;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Timestamp;
 
@@ -88,20 +89,30 @@ pub fn log_note(source: &str, note: &Note) {
         Note::PolicySwitched { from, to, why } => {
             tracing::info!(source, from = from.name(), to = to.name(), "{why}");
         }
-        Note::WentQuiet { expected, .. } => {
-            tracing::warn!(source, expected, "no update, although some were expected");
+        Note::WentQuiet { since, expected } => {
+            let since = since.map_or(String::new(), |since| format!(" since {since}"));
+            tracing::warn!(
+                source,
+                "quiet: no update{since}, {expected:.1} expected; has the source moved or ended?"
+            );
         }
         Note::SpokeAgain => tracing::info!(source, "the source updates again"),
         Note::RuleUnmet { rule, until, why } => {
-            let why = why.name();
-            tracing::warn!(source, %rule, %until, why, "no probe is possible before the rule's deadline");
+            let blocked_by = match why {
+                Obstacle::Closed => "hours or pauses that server or feed ask for",
+                why => why.name(),
+            };
+            tracing::warn!(
+                source, %rule, deadline = %until, blocked_by,
+                "the rule will miss its deadline: no probe is allowed before it"
+            );
         }
         Note::RuleMissed { rule, until } => {
-            tracing::warn!(source, %rule, %until, "the probe came after the rule's deadline");
+            tracing::warn!(source, %rule, deadline = %until, "the probe came after the rule's deadline");
         }
         Note::Tardy { by, why } => {
-            let why = why.map_or("slots or capacity", |why| why.name());
-            tracing::warn!(source, %by, why, "the source was not probed within its max_gap");
+            let blocked_by = why.map_or("probes_per_step or capacity", |why| why.name());
+            tracing::warn!(source, deadline = %by, blocked_by, "the source was not probed within its max_gap");
         }
         Note::TardyEnded { late } => {
             tracing::info!(source, %late, "the source was probed after its deadline")

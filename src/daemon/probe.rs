@@ -23,7 +23,7 @@ use crate::store::writer::Write;
 use tidewatch_core::engine::action::Attempt;
 use tidewatch_core::engine::event::{Failure, MovedTo, ProbeAnswer, ProbeReport, RuleReading};
 use tidewatch_core::engine::params::HostGroup;
-use tidewatch_core::engine::profile_rule_registry::RuleMatches;
+use tidewatch_core::engine::rule_counts::RuleMatches;
 use tidewatch_core::model::learn::ProbedUpdates;
 use tidewatch_core::model::source_model::ModelUpdate;
 use tidewatch_core::observe::{

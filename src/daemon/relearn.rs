@@ -56,7 +56,10 @@ pub async fn relearn(
     }
     if relearned > 0 {
         commit(writes, Write::Relearned(records)).await?;
-        tracing::info!(sources = relearned, "evidence learned again: half_life or time_zone changed");
+        tracing::info!(
+            sources = relearned,
+            "half_life or time_zone changed: rates were learned again from the logged probes"
+        );
     }
     Ok(())
 }

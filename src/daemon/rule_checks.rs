@@ -5,7 +5,7 @@
 
 use crate::config::profile::RulesConfig;
 use crate::config::source::SourceConfig;
-use tidewatch_core::engine::profile_rule_registry::RuleMatches;
+use tidewatch_core::engine::rule_counts::RuleMatches;
 use tidewatch_core::observe::Observation;
 use tidewatch_core::observe::query::QueryField;
 use tidewatch_core::rule_matching::match_rules;

@@ -20,7 +20,7 @@ use tidewatch_core::engine::event::{Committed, Configuration, EngineEvent, Moved
 use tidewatch_core::engine::state::Engine;
 use tidewatch_core::planning::build::PlanOrder;
 use tidewatch_core::source_id::SourceId;
-use tidewatch_core::time::Timestamp;
+use tidewatch_core::time::{Span, Timestamp};
 
 use super::messages::{Control, Launch, ProbeRequest, Reconfiguration};
 use super::notes::{event, log_note};
@@ -193,7 +193,11 @@ impl Scheduler {
     /// Reports a change of the wall clock to the engine, before any later event.
     fn watch_clock(&mut self) {
         if let Some(by) = self.clock_watch.jumped() {
-            tracing::warn!("the clock was set by {by}; the schedule moves with it");
+            let (which_way, by_how_much) = match by < Span::ZERO {
+                true => ("back", Span::ZERO - by),
+                false => ("forward", by),
+            };
+            tracing::warn!("the clock was set {which_way} by {by_how_much}; the schedule moves with it");
             self.hand_over(EngineEvent::ClockSet { by }, None);
         }
     }
@@ -217,7 +221,10 @@ impl Scheduler {
         }
         self.actions = actions;
         if let Some(finished) = ended {
-            tracing::warn!(source = finished.attempt.source.0, "an answer for a source that is not listed");
+            tracing::error!(
+                source_id = finished.attempt.source.0,
+                "a probe ended for a source that the engine does not know; its result is lost; please report it"
+            );
         }
     }
 
@@ -329,7 +336,7 @@ impl Scheduler {
 
     fn adopt_address(&mut self, id: SourceId, to: &str) {
         let (Some(spec), Ok(url)) = (self.roster.get_mut(&id), url::Url::parse(to)) else { return };
-        tracing::info!(source = %spec.source.name, %to, "moved for good; asked there from now on");
+        tracing::info!(source = %spec.source.name, %to, "permanent redirect: probes go to the new address; change `url` in the configuration");
         *spec = Arc::new(Spec { adopted: Some(Box::new(url)), ..(**spec).clone() });
     }
 

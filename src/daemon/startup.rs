@@ -19,7 +19,7 @@ use tidewatch_core::engine::event::{KnownSource, Moved};
 use tidewatch_core::engine::fleet_price::FleetPrice;
 use tidewatch_core::engine::loading::Loader;
 use tidewatch_core::engine::params::{SourcePrice, Terms};
-use tidewatch_core::engine::profile_rule_registry::{RuleSet, RuleState};
+use tidewatch_core::engine::rule_counts::{RuleSet, RuleState};
 use tidewatch_core::engine::source_memory::Due;
 use tidewatch_core::engine::state::Engine;
 use tidewatch_core::model::burst;

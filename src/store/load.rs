@@ -61,7 +61,10 @@ pub async fn begin(
     sync_all(&mut transaction, listed, now).await?;
     transaction.commit().await?;
     if interrupted > 0 {
-        tracing::warn!(interrupted, "probes were under way when tidewatch last ended; they count");
+        tracing::warn!(
+            interrupted,
+            "probes were in progress when tidewatch last ended; they are logged as failed and count against their budgets"
+        );
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use tidewatch_core::engine::action::Attempt;
-use tidewatch_core::engine::profile_rule_registry::{RuleOutcomes, RuleState};
+use tidewatch_core::engine::rule_counts::{RuleOutcomes, RuleState};
 use tidewatch_core::engine::source_memory::SourceMemory;
 use tidewatch_core::model::burst::{BurstChange, BurstEvidence};
 use tidewatch_core::model::probe_forecast::ProbeForecast;

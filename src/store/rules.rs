@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use sqlx::{Row, SqliteConnection};
 
 use tidewatch_core::engine::action::DueChange;
-use tidewatch_core::engine::profile_rule_registry::{Executable, RuleState};
+use tidewatch_core::engine::rule_counts::{Executable, RuleState};
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Timestamp;
 

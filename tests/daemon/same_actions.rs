@@ -23,8 +23,8 @@ use tidewatch_core::engine::event::{
     PredictedIntervals, ProbeAnswer, ProbeReport, RuleReading,
 };
 use tidewatch_core::engine::note::Note;
-use tidewatch_core::engine::profile_rule_registry::RuleMatches;
 use tidewatch_core::engine::recording::{Exchange, exchanges, replay};
+use tidewatch_core::engine::rule_counts::RuleMatches;
 use tidewatch_core::engine::source_memory::SourceMemory;
 use tidewatch_core::model::aggregate::RateOrigin;
 use tidewatch_core::model::burst::excess::Excess;

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::engine::profile_rule_registry::RuleMatches;
+use crate::engine::rule_counts::RuleMatches;
 use crate::observe::query::QueryCondition;
 use crate::observe::{Occurred, Update, UpdateKind};
 use crate::planning::execution::RuleId;

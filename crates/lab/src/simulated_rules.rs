@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tidewatch_core::engine::profile_rule_registry::RuleMatches;
+use tidewatch_core::engine::rule_counts::RuleMatches;
 use tidewatch_core::observe::query::QueryCondition;
 use tidewatch_core::observe::{Occurred, Update, UpdateKind};
 use tidewatch_core::planning::execution::RuleId;

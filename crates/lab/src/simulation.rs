@@ -12,7 +12,7 @@ use tidewatch_core::engine::event::{
 };
 use tidewatch_core::engine::loading::Loader;
 use tidewatch_core::engine::params::{Allocator, BurstTerms, FleetParams, HostGroup, SourcePrice, Terms};
-use tidewatch_core::engine::profile_rule_registry::RuleSet;
+use tidewatch_core::engine::rule_counts::RuleSet;
 use tidewatch_core::engine::source_memory::SourceMemory;
 use tidewatch_core::model::aggregate::Aggregate;
 use tidewatch_core::model::source_model::WELL_FOUNDED;

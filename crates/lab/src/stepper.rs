@@ -13,7 +13,7 @@ use tidewatch_core::engine::event::{
 use tidewatch_core::engine::loading::Loader;
 use tidewatch_core::engine::note::Note;
 use tidewatch_core::engine::params::{FleetParams, HostGroup};
-use tidewatch_core::engine::profile_rule_registry::{RuleSet, RuleState};
+use tidewatch_core::engine::rule_counts::{RuleSet, RuleState};
 use tidewatch_core::engine::slot_stats::SlotStats;
 use tidewatch_core::engine::state::Engine;
 use tidewatch_core::planning::build::PlanOrder;

@@ -13,7 +13,7 @@ use crate::cli::lab_table::print;
 use crate::cli::process::colours;
 use crate::clock::Stopwatch;
 use tidewatch_core::engine::params::Allocator;
-use tidewatch_core::engine::undiscovered_lower_bounds::{SourceDemand, theorem_1, tight};
+use tidewatch_core::engine::undiscovered_lower_bounds::{SourceRate, theorem_1, tight};
 use tidewatch_lab::fleet::estimators::Estimate;
 use tidewatch_lab::fleet::report::{self, FleetOutcome, FleetQuestion};
 use tidewatch_lab::fleet::shapes::FleetShape;
@@ -172,7 +172,7 @@ fn question(arguments: &Args) -> Result<FleetQuestion, CliError> {
     if warm_up >= steps {
         return refuse(format!("--warm-up {warm_up} leaves none of {steps} steps to be counted"));
     }
-    let demands: Vec<SourceDemand> = rates.iter().copied().map(SourceDemand::of).collect();
+    let demands: Vec<SourceRate> = rates.iter().copied().map(SourceRate::of).collect();
     Ok(FleetQuestion {
         title,
         lower_bound: theorem_1(rates.iter().copied(), per_step as f64),

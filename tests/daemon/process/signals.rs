@@ -164,7 +164,7 @@ async fn a_hangup_with_another_half_life_or_zone_learns_again() {
     let fitted = "SELECT count(*) FROM fits WHERE time_zone = 'Asia/Tokyo'";
     home.until(fitted, |n| n == 1).await;
     let changed = home.rows::<(f64,)>("SELECT per_week FROM fits").await[0].0;
-    assert!(daemon.log().contains("evidence learned again"), "{}", daemon.log());
+    assert!(daemon.log().contains("rates were learned again"), "{}", daemon.log());
     let (short, long) = (fresh("1w", "Asia/Tokyo").await, fresh("8w", "UTC").await);
     assert!((changed / short - 1.0).abs() < 0.01, "{changed} {short} {long}");
     assert!(changed > 1.1 * long, "{changed} {long}");

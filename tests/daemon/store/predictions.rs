@@ -2,7 +2,7 @@
 
 use tidewatch::store::predictions::PredictionSums;
 use tidewatch::store::record::ComparedProbe;
-use tidewatch_core::engine::profile_rule_registry::RuleOutcomes;
+use tidewatch_core::engine::rule_counts::RuleOutcomes;
 use tidewatch_core::model::burst::{BurstChange, BurstEvidence};
 use tidewatch_core::model::probe_forecast::ProbeForecast;
 

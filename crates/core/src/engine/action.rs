@@ -14,8 +14,8 @@ use super::constraint::Constraint;
 use super::fleet_price::FleetPrice;
 use super::note::Note;
 use super::params::HostGroup;
-use super::profile_rule_registry::RuleEffects;
 use super::reason::Reason;
+use super::rule_counts::RuleEffects;
 use super::slot_stats::SlotStats;
 use super::source_memory::{Due, SourceMemory};
 

@@ -12,12 +12,12 @@ use super::action::{Action, Persist};
 use super::event::{Changed, Configuration, KnownSource, Moved};
 use super::params::{FleetParams, HostGroup};
 use super::plan_state::PlanState;
-use super::profile_rule_registry::RuleRegistry;
 use super::reason::{Reason, SourceState};
+use super::rule_counts::RuleRegistry;
 use super::source::{ProbeProposal, Source};
 use super::source_memory::{Due, SourceMemory};
 use super::state::Engine;
-use super::urgency::Urgency;
+use super::urgent_cause::Urgency;
 use super::wait_state::{InProgress, WaitState};
 
 impl Engine {

@@ -14,12 +14,12 @@ use super::hosts::{HostIx, Hosts};
 use super::note::{Note, StopReason};
 use super::outage::OutageChange;
 use super::params::HostGroup;
-use super::profile_rule_registry::{AnsweredProbe, RuleEffects};
 use super::reason::{Reason, SourceState};
+use super::rule_counts::{AnsweredProbe, RuleEffects};
 use super::source::{ProbeProposal, Source};
 use super::source_memory::MoveProof;
 use super::state::Engine;
-use super::urgency::Urgency;
+use super::urgent_cause::Urgency;
 use super::wait_state::ProbeHosts;
 use crate::model::hourly_profile;
 

@@ -12,7 +12,7 @@ use crate::source_id::SourceId;
 use crate::time::{Span, Timestamp};
 
 use super::params::{FleetParams, HostGroup, Terms};
-use super::profile_rule_registry::{RuleMatches, RuleSet};
+use super::rule_counts::{RuleMatches, RuleSet};
 use super::source_memory::SourceMemory;
 
 /// Something that happened.

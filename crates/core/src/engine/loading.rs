@@ -7,14 +7,14 @@ use crate::step::{Step, StepLength};
 use crate::time::{Span, Timestamp};
 
 use super::deadline_index::DeadlineIndex;
-use super::early_probes::EarlyProbes;
 use super::event::KnownSource;
 use super::fleet_mean::FleetMean;
 use super::fleet_price::{FleetPrice, PriceControl};
 use super::hosts::Hosts;
+use super::new_source_probes::EarlyProbes;
 use super::outage::Outage;
 use super::params::{FleetParams, HostGroup};
-use super::profile_rule_registry::{RuleRegistry, RuleSet, RuleState};
+use super::rule_counts::{RuleRegistry, RuleSet, RuleState};
 use super::slot_queue::SlotQueue;
 use super::slot_reservations::Reservations;
 use super::slot_stats::SlotStats;

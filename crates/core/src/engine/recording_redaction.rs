@@ -13,7 +13,7 @@ use super::action::{Action, DueChange, Persist, ProbeResult};
 use super::event::{Configuration, EngineEvent, MovedTo, ProbeReport};
 use super::note::Note;
 use super::params::{HostGroup, Terms};
-use super::profile_rule_registry::{RuleEffects, RuleRegistry, RuleSet};
+use super::rule_counts::{RuleEffects, RuleRegistry, RuleSet};
 use super::source::Source;
 use super::source_memory::SourceMemory;
 use super::state::Engine;

@@ -20,10 +20,10 @@ use super::fleet_price::{CountedDemand, PriceInForce};
 use super::hosts::HostIx;
 use super::params::{BurstTerms, Terms};
 use super::plan_state::PlanState;
-use super::profile_rule_pending::PendingIntervals;
 use super::reason::{Reason, SourceState};
 use super::source_memory::{Due, SourceMemory};
-use super::urgency::Urgency;
+use super::source_rule_intervals::PendingIntervals;
+use super::urgent_cause::Urgency;
 use super::wait_state::{ProbeHosts, WaitState};
 
 /// A source with this many updates has a known pattern.

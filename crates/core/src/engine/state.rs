@@ -10,13 +10,13 @@ use crate::step::{Step, StepLength};
 use crate::time::Timestamp;
 
 use super::deadline_index::DeadlineIndex;
-use super::early_probes::EarlyProbes;
 use super::fleet_mean::FleetMean;
 use super::fleet_price::PriceControl;
 use super::hosts::Hosts;
+use super::new_source_probes::EarlyProbes;
 use super::outage::Outage;
 use super::params::FleetParams;
-use super::profile_rule_registry::RuleRegistry;
+use super::rule_counts::RuleRegistry;
 use super::slot_queue::SlotQueue;
 use super::slot_reservations::Reservations;
 use super::slot_stats::SlotStats;

@@ -9,16 +9,16 @@
 //! less than the sum of these minus c·W, for any W; the largest such value is the bound (Lagrangian
 //! duality). It is concave in W. Its slope is the number of probes per step at that price, minus c.
 
-/// The demand of one source.
+/// The update rate of one source, and the limit of its budget.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct SourceDemand {
+pub struct SourceRate {
     /// π: updates per step, times the source's weight.
     pub rate: f64,
     /// The least mean number of steps between probes by its budget; 1 without a budget.
     pub least_gap: f64,
 }
 
-impl SourceDemand {
+impl SourceRate {
     /// A source without a budget.
     pub fn of(rate: f64) -> Self {
         Self { rate, least_gap: 1.0 }
@@ -60,7 +60,7 @@ pub fn theorem_1(rates: impl Iterator<Item = f64>, per_step: f64) -> f64 {
 
 /// The tighter bound: whole gaps, no shorter than budgets allow, at the price where `per_step` probes are
 /// used.
-pub fn tight(demands: &[SourceDemand], per_step: f64) -> Bound {
+pub fn tight(demands: &[SourceRate], per_step: f64) -> Bound {
     let demands = || demands.iter().filter(|demand| demand.rate > 0.0);
     let sold = |price: f64| demands().map(|demand| demand.gap(price).recip()).sum::<f64>();
     let value = |price: f64| demands().map(|demand| demand.cost(price)).sum::<f64>() - per_step * price;

@@ -9,19 +9,19 @@ use crate::planning::policy::Policy;
 use crate::source_id::SourceId;
 use crate::time::Timestamp;
 
-use super::burst_state::Reserve;
 use super::constraint::Constraint;
 use super::deadline_index::DeadlineStats;
 use super::fleet_price::Spending;
 use super::gate;
 use super::params::{FleetParams, HostGroup};
-use super::profile_rule_registry::RuleState;
 use super::reason::Reason;
+use super::rule_counts::RuleState;
 use super::slot_stats::SlotStats;
 use super::source::Source;
 use super::source_memory::{Due, SourceMemory};
+use super::source_phase::Reserve;
 use super::state::Engine;
-use super::undiscovered_lower_bounds::SourceDemand;
+use super::undiscovered_lower_bounds::SourceRate;
 
 /// The explanation of a due time.
 #[derive(Debug, Clone, PartialEq)]
@@ -136,10 +136,10 @@ impl Engine {
 
     /// The demands of all sources that can be probed: weighted rates per step as estimated from their
     /// probes, and budgets.
-    pub fn demands(&self) -> Vec<SourceDemand> {
+    pub fn demands(&self) -> Vec<SourceRate> {
         let (prior, step_hours) = (self.fleet_mean.prior(), self.step_length().hours());
         let well = self.sources.values().filter(|source| source.is_well());
-        well.map(|source| SourceDemand {
+        well.map(|source| SourceRate {
             rate: f64::from(source.terms.weight) * source.memory.estimate.rate(prior) * step_hours,
             least_gap: source.terms.budget.even_gap().as_secs_f64() / 3600.0 / step_hours,
         })

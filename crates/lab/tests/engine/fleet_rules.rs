@@ -12,8 +12,8 @@ use tidewatch_core::engine::event::{
 use tidewatch_core::engine::note::Note;
 use tidewatch_core::engine::params::FleetParams;
 use tidewatch_core::engine::params::{HostGroup, SourcePrice, Terms};
-use tidewatch_core::engine::profile_rule_registry::{RuleMatch, RuleMatches, RuleSet};
 use tidewatch_core::engine::reason::Reason;
+use tidewatch_core::engine::rule_counts::{RuleMatch, RuleMatches, RuleSet};
 use tidewatch_core::engine::source_memory::{Due, SourceMemory};
 use tidewatch_core::model::importance::WeekWindow;
 use tidewatch_core::model::steps::Steps;

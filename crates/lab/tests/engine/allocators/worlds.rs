@@ -1,7 +1,7 @@
 //! Worlds for tests of allocators, and the cost of allocators there.
 
 use tidewatch_core::engine::params::Allocator;
-use tidewatch_core::engine::undiscovered_lower_bounds::{SourceDemand, theorem_1, tight};
+use tidewatch_core::engine::undiscovered_lower_bounds::{SourceRate, theorem_1, tight};
 use tidewatch_lab::fleet::estimators::Estimate;
 use tidewatch_lab::fleet::shapes::FleetShape;
 use tidewatch_lab::fleet::{AllocatorTrial, FleetWorld, Sim};
@@ -26,6 +26,6 @@ pub fn settled(world: &FleetWorld, allocator: Allocator, steps: u64) -> f64 {
 /// Theorem 1's bound and the tighter one.
 pub fn bounds(world: &FleetWorld) -> (f64, f64) {
     let per_step = world.per_step as f64;
-    let demands: Vec<SourceDemand> = world.rates.iter().copied().map(SourceDemand::of).collect();
+    let demands: Vec<SourceRate> = world.rates.iter().copied().map(SourceRate::of).collect();
     (theorem_1(world.rates.iter().copied(), per_step), tight(&demands, per_step).cost)
 }

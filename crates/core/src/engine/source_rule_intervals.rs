@@ -14,7 +14,7 @@ use crate::planning::execution::{Interval, Obstacle, OpenIntervals, RuleId};
 use crate::time::{Span, Timestamp};
 
 use super::note::Note;
-use super::profile_rule_registry::RuleRegistry;
+use super::rule_counts::RuleRegistry;
 use super::slot_reservations::Reservation;
 
 /// The intervals of a source for rules.

@@ -12,10 +12,10 @@ use crate::time::{Span, Timestamp};
 
 use super::gate;
 use super::note::Note;
-use super::profile_rule_pending::NextInterval;
-use super::profile_rule_registry::RuleRegistry;
 use super::reason::Reason;
+use super::rule_counts::RuleRegistry;
 use super::source::{ProbeProposal, Source};
+use super::source_rule_intervals::NextInterval;
 
 /// At most this many intervals are scheduled, those that end first.
 const MOST_SCHEDULED: usize = 256;

@@ -12,13 +12,13 @@ use crate::time::Timestamp;
 
 use super::event::PredictedIntervals;
 use super::note::Note;
-use super::plans::StalePlan;
-use super::profile_rule_pending::PendingIntervals;
-use super::profile_rule_registry::RuleRegistry;
+use super::plan_requests::StalePlan;
 use super::reason::Reason;
+use super::rule_counts::RuleRegistry;
 use super::slot_reservations::NoReservation;
 use super::source::{ProbeProposal, Source};
 use super::source_memory::Due;
+use super::source_rule_intervals::PendingIntervals;
 use super::state::Engine;
 
 impl Engine {
