@@ -1,7 +1,7 @@
 //! Sources drawn anew from recorded ones, with the flurries of the record.
 //!
-//! Real updates clump, so probabilities for independent updates do not hold for them. On a record, nobody
-//! knows which alarm is false. Here that is known: a drawn source has no burst, no silence and no change of
+//! Real updates clump, so probabilities for independent updates do not hold for them. A record
+//! does not tell which alarm is false. Here that is known: a drawn source has no burst, no silence and no change of
 //! rhythm beyond chance. A *flurry* is a run of updates with gaps of at most a quarter of the mean gap, and
 //! at most an hour. Flurries are copied from the record as they are. Their starts are a Poisson process with
 //! the record's number of flurries and its times of the week, each moved by up to half an hour. Regular
