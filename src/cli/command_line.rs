@@ -44,7 +44,7 @@ enum Command {
     Run(run::Args),
     /// Check the configuration; print every fault as file:line:col with the line.
     Check,
-    /// Run the real daemon against local test sources: one week in about a minute.
+    /// Run the real daemon against local test sources: one week in about two minutes.
     Demo(demo::Args),
     /// Show every source: state, last and next probe, reason, budget left, last error.
     Status {

@@ -1,4 +1,4 @@
-//! `tidewatch demo`: runs the real daemon against local sources, a week in about a minute.
+//! `tidewatch demo`: runs the real daemon against local sources, a week in about two minutes.
 //!
 //! Shows, without the internet, what the daemon does and that it is polite. A local web server has sources
 //! with special behaviour (`demo_sources`) and a fixed publication calendar (`calendar`). The daemon runs on the
