@@ -14,7 +14,7 @@ use super::recording_redaction::Redaction;
 use super::state::Engine;
 
 /// The first bytes of every recording; the number is the format version.
-const MAGIC: &[u8] = b"tidewatch recording 4\n";
+const MAGIC: &[u8] = b"tidewatch recording 5\n";
 
 /// An event and the actions that followed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -152,4 +152,44 @@ pub fn replay(bytes: &[u8]) -> Result<Replayed, BadRecording> {
         at = next;
     }
     Ok(done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::event::{KnownSource, Moved};
+    use crate::engine::loading::Loader;
+    use crate::engine::params::{FleetParams, HostGroup, SourcePrice, Terms};
+    use crate::engine::source_memory::SourceMemory;
+    use crate::planning::budget::Budget;
+    use crate::planning::policy::Policy;
+    use crate::source_id::SourceId;
+
+    /// A field that is added to or removed from the engine, its settings or a source changes the length. Then
+    /// raise the version in `MAGIC`, and set both numbers here.
+    #[test]
+    fn a_changed_layout_has_a_new_version() {
+        let now = Timestamp::from_secs(1_794_787_200);
+        let terms = Terms {
+            budget: Budget::default(),
+            policy: Policy::Auto,
+            weight: 1.0,
+            price: SourcePrice::Fleet,
+            max_gap: None,
+            cost: None,
+            host: HostGroup { key: "a.example".into(), public: true },
+        };
+        let mut loader = Loader::new(FleetParams::default(), 7, now);
+        loader.sources(vec![KnownSource {
+            id: SourceId(1),
+            terms,
+            memory: SourceMemory::default(),
+            probes: Vec::new(),
+            answered_by: None,
+            moved: Moved::Same,
+        }]);
+        let (_, bytes) = Recorder::begin(&loader.finish());
+        let version = String::from_utf8_lossy(&MAGIC[20..MAGIC.len() - 1]).into_owned();
+        assert_eq!((version.as_str(), bytes.len()), ("5", 12102));
+    }
 }
