@@ -66,11 +66,11 @@ pub struct FleetLoadDocument {
 pub const OVER: Span = Span::from_days(1);
 
 impl FleetLoad {
-    /// From slot statistics, the undiscovered updates now, and the demands of the sources.
+    /// From slot statistics, the undiscovered updates now, and the rates of the sources.
     pub fn new(
         loads: SlotStats,
         undiscovered: f64,
-        demands: &[SourceRate],
+        rates: &[SourceRate],
         deadlines: DeadlineStats,
         params: &FleetParams,
     ) -> Option<Self> {
@@ -81,7 +81,7 @@ impl FleetLoad {
             return None;
         }
         let spent = probes as f64 / steps;
-        let best = undiscovered_lower_bounds::tight(demands, spent);
+        let best = undiscovered_lower_bounds::tight(rates, spent);
         Some(Self {
             undiscovered,
             loads,
@@ -91,11 +91,11 @@ impl FleetLoad {
             per_step: params.probes_per_step,
             spent,
             lower_bound: undiscovered_lower_bounds::theorem_1(
-                demands.iter().map(|demand| demand.rate),
+                rates.iter().map(|source| source.rate),
                 spent,
             ),
             tight_lower_bound: best.cost,
-            one_more: best.cost - undiscovered_lower_bounds::tight(demands, spent + 1.0).cost,
+            one_more: best.cost - undiscovered_lower_bounds::tight(rates, spent + 1.0).cost,
         })
     }
 
@@ -249,9 +249,9 @@ mod tests {
             tardiest: Span::from_mins(5),
             overdue: 1,
         };
-        let demands = vec![SourceRate { rate: 0.01, least_gap: 30.0 }; 100];
+        let rates = vec![SourceRate { rate: 0.01, least_gap: 30.0 }; 100];
         let params = FleetParams { probes_per_step: 2, ..FleetParams::default() };
-        let load = FleetLoad::new(loads.clone(), 50.5, &demands, deadlines(), &params).unwrap();
+        let load = FleetLoad::new(loads.clone(), 50.5, &rates, deadlines(), &params).unwrap();
         let mut shown = Vec::new();
         load.show(&mut shown).unwrap();
         let shown = String::from_utf8(shown).unwrap();

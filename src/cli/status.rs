@@ -50,7 +50,13 @@ pub fn run(
         Ok::<_, CliError>((rows, fleet, fits, measured, loads, stated))
     })?;
     let load = loads.and_then(|loads| {
-        FleetLoad::new(loads, fleet.undiscovered(now), &fleet.demands(), fleet.deadlines(), &config.fleet)
+        FleetLoad::new(
+            loads,
+            fleet.undiscovered(now),
+            &fleet.source_rates(),
+            fleet.deadlines(),
+            &config.fleet,
+        )
     });
     if as_json {
         let sources = rows.iter().map(|row| {

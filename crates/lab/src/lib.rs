@@ -2,7 +2,8 @@
 //!
 //! The crate has a simulator that drives the daemon's engine, other pollers' rules, rules of papers on
 //! crawling, the papers' reference algorithms, gardens, and documents, tables and pictures of the results. Time
-//! is the time of the next event. No network, no clock, no async runtime; only a garden's [`cube`](garden::cube) is an SQLite file.
+//! is the time of the next event. No network, no clock, no async runtime; only a garden's
+//! [`cube`](garden::cube) is an SQLite file.
 //! [`draw`] is shared by pictures, [`tables`] and [`words`] by texts.
 
 pub mod calibration;

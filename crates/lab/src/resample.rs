@@ -1,9 +1,9 @@
 //! Sources drawn anew from recorded ones, with the flurries of the record.
 //!
-//! Real updates clump, so probabilities for independent updates do not hold for them. A record
-//! does not tell which alarm is false. Here that is known: a drawn source has no burst, no silence and no change of
-//! rhythm beyond chance. A *flurry* is a run of updates with gaps of at most a quarter of the mean gap, and
-//! at most an hour. Flurries are copied from the record as they are. Their starts are a Poisson process with
+//! Real updates clump, so probabilities for independent updates do not hold for them. A record does not tell
+//! which alarm is false. Here that is known: a drawn source has no burst, no silence and no change of rhythm
+//! beyond chance. A *flurry* is a run of updates with gaps of at most a quarter of the mean gap, and at most
+//! an hour. Flurries are copied from the record as they are. Their starts are a Poisson process with
 //! the record's number of flurries and its times of the week, each moved by up to half an hour. Regular
 //! gaps between flurries are lost. Must not know the policies.
 
@@ -45,10 +45,8 @@ fn flurries(events: &[Timestamp], length: Span) -> Vec<&[Timestamp]> {
 /// The same time of a random week of the span, up to half an hour earlier or later. `None` if there is none.
 fn moved(at: Timestamp, span: TestSpan, chance: &mut Stream) -> Option<Timestamp> {
     let in_week = (at - span.begins).as_millis().rem_euclid(WEEK.as_millis());
-    let weeks = (span.to - span.begins).as_millis().div_euclid(WEEK.as_millis()) + 1;
-    let begun = (span.to - span.begins).as_millis() - in_week;
     // Weeks in which this time is within the span.
-    let weeks = weeks.min((begun - 1).div_euclid(WEEK.as_millis()) + 1);
+    let weeks = ((span.to - span.begins).as_millis() - in_week - 1).div_euclid(WEEK.as_millis()) + 1;
     let week = WEEK.scaled(pick(usize::try_from(weeks).ok()?, chance) as f64);
     let moved = span.begins + week + Span::from_millis(in_week) + HOUR.scaled(chance.unit() - 0.5);
     (moved >= span.begins && moved < span.to).then_some(moved)

@@ -172,11 +172,11 @@ fn question(arguments: &Args) -> Result<FleetQuestion, CliError> {
     if warm_up >= steps {
         return refuse(format!("--warm-up {warm_up} leaves none of {steps} steps to be counted"));
     }
-    let demands: Vec<SourceRate> = rates.iter().copied().map(SourceRate::of).collect();
+    let sources: Vec<SourceRate> = rates.iter().copied().map(SourceRate::of).collect();
     Ok(FleetQuestion {
         title,
         lower_bound: theorem_1(rates.iter().copied(), per_step as f64),
-        tight_bound: tight(&demands, per_step as f64).cost,
+        tight_bound: tight(&sources, per_step as f64).cost,
         steps,
         warm_up,
         seed: arguments.seed,

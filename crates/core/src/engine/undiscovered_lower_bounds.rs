@@ -60,16 +60,16 @@ pub fn theorem_1(rates: impl Iterator<Item = f64>, per_step: f64) -> f64 {
 
 /// The tighter bound: whole gaps, no shorter than budgets allow, at the price where `per_step` probes are
 /// used.
-pub fn tight(demands: &[SourceRate], per_step: f64) -> Bound {
-    let demands = || demands.iter().filter(|demand| demand.rate > 0.0);
-    let sold = |price: f64| demands().map(|demand| demand.gap(price).recip()).sum::<f64>();
-    let value = |price: f64| demands().map(|demand| demand.cost(price)).sum::<f64>() - per_step * price;
+pub fn tight(rates: &[SourceRate], per_step: f64) -> Bound {
+    let rates = || rates.iter().filter(|source| source.rate > 0.0);
+    let sold = |price: f64| rates().map(|source| source.gap(price).recip()).sum::<f64>();
+    let value = |price: f64| rates().map(|source| source.cost(price)).sum::<f64>() - per_step * price;
     let most = value(0.0);
     if sold(0.0) <= per_step {
         return Bound { cost: most, price: 0.0 };
     }
     // (Σ√π)²/2c² is the price without whole steps and budgets; the true one is within a few doublings.
-    let roots: f64 = demands().map(|demand| demand.rate.sqrt()).sum();
+    let roots: f64 = rates().map(|source| source.rate.sqrt()).sum();
     let mut high = (roots / per_step).powi(2).max(f64::MIN_POSITIVE);
     while sold(high) > per_step && high < f64::MAX / 4.0 {
         high *= 2.0;

@@ -134,9 +134,9 @@ impl Engine {
         self.sources.get(&id).map(|source| self.deadlines.cost(source, self.params.cost_by))
     }
 
-    /// The demands of all sources that can be probed: weighted rates per step as estimated from their
-    /// probes, and budgets.
-    pub fn demands(&self) -> Vec<SourceRate> {
+    /// The rates of all sources that can be probed: weighted, per step, as estimated from their probes, with
+    /// the limits of their budgets.
+    pub fn source_rates(&self) -> Vec<SourceRate> {
         let (prior, step_hours) = (self.fleet_mean.prior(), self.step_length().hours());
         let well = self.sources.values().filter(|source| source.is_well());
         well.map(|source| SourceRate {

@@ -26,6 +26,6 @@ pub fn settled(world: &FleetWorld, allocator: Allocator, steps: u64) -> f64 {
 /// Theorem 1's bound and the tighter one.
 pub fn bounds(world: &FleetWorld) -> (f64, f64) {
     let per_step = world.per_step as f64;
-    let demands: Vec<SourceRate> = world.rates.iter().copied().map(SourceRate::of).collect();
-    (theorem_1(world.rates.iter().copied(), per_step), tight(&demands, per_step).cost)
+    let sources: Vec<SourceRate> = world.rates.iter().copied().map(SourceRate::of).collect();
+    (theorem_1(world.rates.iter().copied(), per_step), tight(&sources, per_step).cost)
 }
