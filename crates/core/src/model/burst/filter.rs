@@ -34,9 +34,9 @@ pub const ALARM: f64 = 9.0;
 /// Ratio of the bound κ/A to the actual false alarms. Measured over 1.5 million updates: 3.0 at κ/A = 0.003,
 /// 2.8 at 0.005, 2.6 at 0.01, 2.5 at 0.05.
 pub const OVERSHOOT: f64 = 2.5;
-/// The share of ε that is used. Recorded sources deviate from every model of their rate; with 0.2 of ε they
-/// raised 1.5 ε alarms, real bursts included.
-const CAUTION: f64 = 0.15;
+/// The share of ε that is used. Recorded sources deviate from every model of their rate; with 0.05 of ε they
+/// raise 0.9 to 1.0 ε alarms, with 0.2 of ε 1.5 ε, real bursts included.
+const CAUTION: f64 = 0.05;
 /// Largest κ/A for which [`OVERSHOOT`] applies. Beyond it bursts are not rare, the factor shrinks, and the
 /// bound itself is used.
 const RARE: f64 = 0.01;
