@@ -16,7 +16,9 @@ use crate::daemon::probe::{Finished, request};
 use crate::daemon::run::DaemonError;
 use crate::daemon::startup::spec;
 use crate::store::StoreError;
-use crate::store::reader::{ProbeInputs, Reader, ask};
+use crate::store::attempts::RequestInputs;
+use crate::store::probe_inputs::ProbeInputs;
+use crate::store::reader::{Reader, ask};
 use tidewatch_core::observe::{self, FetchedDocument, SourceKind};
 use tidewatch_core::time::Timestamp;
 use tidewatch_lab::words::cut;
@@ -146,6 +148,7 @@ async fn dry_run(
 ) -> Result<(), CliError> {
     let now = Clock::wall().now();
     let mut inputs = ProbeInputs::default();
+    let mut request_inputs = RequestInputs::default();
     let mut last_text = None;
     let mut adopted = None;
     let mut gate_status = "the gate allows it now".to_owned();
@@ -154,6 +157,7 @@ async fn dry_run(
             if let Some(row) = rows.into_iter().find(|row| row.name == source.name) {
                 let reader = Reader::open(&config.daemon.store).await?;
                 inputs = reader.probe_inputs(row.id).await?;
+                request_inputs = reader.request_inputs(row.id).await?;
                 last_text = reader.page_text(row.id).await?;
                 adopted = row.adopted_url;
                 let blocking = engine.explain(row.id, None, now).and_then(|explanation| {
@@ -170,7 +174,7 @@ async fn dry_run(
         Err(error) => return Err(error),
     }
     writeln!(out, "{gate_status}\n")?;
-    show_request(config, source, adopted.as_deref(), &inputs, out)?;
+    show_request(config, source, adopted.as_deref(), &request_inputs, out)?;
     writeln!(out)?;
     show_comparison(source, &inputs, last_text.as_deref(), out)?;
     if let Some(file) = &arguments.body {
@@ -184,7 +188,7 @@ fn show_request(
     config: &Config,
     source: &Arc<SourceConfig>,
     adopted: Option<&str>,
-    inputs: &ProbeInputs,
+    inputs: &RequestInputs,
     out: &mut dyn Write,
 ) -> Result<(), CliError> {
     // Secrets are not read; only their places are shown.

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::config::profile::RuleConfig;
+use crate::config::source::SourceConfig;
 use crate::store::record::MatchRecord;
 use tidewatch_core::engine::rule_counts::RuleMatch;
 use tidewatch_core::observe::query::QueryField;
@@ -16,13 +17,14 @@ pub fn records(finished: &Finished, notices: &[RuleMatch]) -> Vec<MatchRecord> {
     let record = |notice: &RuleMatch| {
         let rule = finished.rules.named(&notice.rule)?;
         let updates = &finished.observation.as_ref()?.updates;
+        let source = finished.described.as_ref()?;
         let matched = notice.items.iter().filter_map(|&index| updates.get(index as usize));
         Some(MatchRecord {
             name: rule.terms.name.clone(),
             profile: rule.profile.clone(),
             rule: rule.name.clone(),
             targets: rule.deliver.clone(),
-            document: document(rule, finished),
+            document: document(rule, source, finished.finished),
             items: matched.map(|update| item(rule, update, finished.finished)).collect(),
             deliver_now: notice.deliver_now,
         })
@@ -30,14 +32,15 @@ pub fn records(finished: &Finished, notices: &[RuleMatch]) -> Vec<MatchRecord> {
     notices.iter().filter_map(record).collect()
 }
 
-fn document(rule: &RuleConfig, finished: &Finished) -> Map<String, Value> {
+fn document(rule: &RuleConfig, source: &SourceConfig, at: Timestamp) -> Map<String, Value> {
     let mut document = Map::new();
     for (name, value) in [
         ("profile", json!(&*rule.profile)),
         ("rule", json!(&*rule.name)),
-        ("source", json!(finished.name)),
-        ("url", json!(finished.url)),
-        ("at", json!(finished.finished.iso())),
+        ("source", json!(source.name)),
+        // Without the query, which may contain tokens.
+        ("url", json!(source.url[..url::Position::AfterPath])),
+        ("at", json!(at.iso())),
     ] {
         document.insert(name.to_owned(), value);
     }

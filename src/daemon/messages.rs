@@ -6,6 +6,7 @@ use tokio::sync::oneshot;
 
 use crate::config::profile::RulesConfig;
 use crate::fetch::client::Fetcher;
+use crate::store::attempts::RequestInputs;
 use tidewatch_core::engine::action::{Attempt, Refusal};
 use tidewatch_core::engine::event::{Changed, EngineEvent, KnownSource};
 use tidewatch_core::engine::params::FleetParams;
@@ -68,6 +69,8 @@ pub struct Reconfiguration {
 pub struct Launch {
     /// The probe; its start is committed to the store.
     pub attempt: Attempt,
+    /// What the store knows for its request.
+    pub inputs: RequestInputs,
     /// The source and its request settings.
     pub spec: Arc<Spec>,
     /// The HTTP client; `None` in tests without a network.

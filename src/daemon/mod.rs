@@ -5,6 +5,7 @@
 //! ([`reload`]). Tasks exchange messages and share no state. A task that ends without a stop command is a
 //! crash and ends the process with an error.
 
+pub mod document_readers;
 mod match_records;
 pub mod messages;
 mod notes;
@@ -19,6 +20,7 @@ pub mod refit;
 mod relearn;
 pub mod reload;
 mod retention;
+mod robots_check;
 mod rule_checks;
 pub mod run;
 pub mod scheduler;

@@ -1,8 +1,8 @@
 //! One probe, from the stored inputs of its source to the observation.
 //!
-//! Reads the inputs, checks robots.txt if the source obeys it, sends one conditional GET, and parses the
-//! answer on a blocking thread. Every failure is a result of the probe and never ends the daemon. Must not
-//! decide anything about schedules.
+//! Checks robots.txt if the source obeys it, sends one conditional GET, and parses a changed document. Items
+//! and model are read from the store only then, or if it is time to review the model. Every failure is a
+//! result of the probe and never ends the daemon. Must not decide anything about schedules.
 
 use std::sync::Arc;
 
@@ -11,14 +11,16 @@ use tokio::sync::mpsc;
 
 use crate::clock::Clock;
 use crate::config::profile::RulesConfig;
+use crate::config::source::SourceConfig;
 use crate::fetch::answer::HttpAnswer;
-use crate::fetch::client::Fetcher;
+use crate::fetch::body::WireBody;
 use crate::fetch::host_group::host_group;
 use crate::fetch::request::{FetchRequest, Validators};
-use crate::fetch::robots::{Robots, robots_url};
 use crate::fetch::secret;
-use crate::store::reader::{ProbeInputs, Reader};
-use crate::store::record::{BeliefsRecord, ProbeOutcome, RobotsRecord, ValidatorsChange};
+use crate::store::attempts::RequestInputs;
+use crate::store::probe_inputs::{InputsQueue, ProbeInputs};
+use crate::store::reader::Reader;
+use crate::store::record::{BeliefsRecord, DocumentRecord, ProbeOutcome, ValidatorsChange};
 use crate::store::writer::Write;
 use tidewatch_core::engine::action::Attempt;
 use tidewatch_core::engine::event::{Failure, MovedTo, ProbeAnswer, ProbeReport, RuleReading};
@@ -26,16 +28,18 @@ use tidewatch_core::engine::params::HostGroup;
 use tidewatch_core::engine::rule_counts::RuleMatches;
 use tidewatch_core::model::learn::ProbedUpdates;
 use tidewatch_core::model::source_model::ModelUpdate;
-use tidewatch_core::observe::{
-    self, FetchedDocument, Observation, SourceKind, StoredView, Unreadable, UpdateKind,
-};
+use tidewatch_core::observe::{self, FetchedDocument, Observation, SourceKind, Unreadable, UpdateKind};
 use tidewatch_core::planning::expected::since_last_probe;
 use tidewatch_core::time::{Span, Timestamp};
 
+use super::document_readers::{DocumentReaders, SMALL_BODY, SMALL_ENCODED};
 use super::messages::Launch;
+use super::robots_check::ask_robots;
 use super::rule_checks;
 use super::startup::Spec;
 use super::stored_model::StoredModel;
+
+const READER_PANICKED: &str = "the document made the reader panic; please report it";
 
 /// A finished probe.
 #[derive(Debug, Clone)]
@@ -62,16 +66,16 @@ pub struct Finished {
     pub validators: ValidatorsChange,
     /// The parsed document, compared with the last one.
     pub observation: Option<Observation>,
-    /// The updated model, if the probe was answered.
+    /// The updated model, if the probe taught it something.
     pub beliefs: Option<BeliefsRecord>,
+    /// What is known of the document, with the model.
+    pub document: Option<DocumentRecord>,
     /// The stated probability, per update, of a false burst and of a false silence; 0 if the test has none.
     pub false_alarms: f64,
     /// The rules in force.
     pub rules: Arc<RulesConfig>,
-    /// The source's name, for deliveries.
-    pub name: String,
-    /// The configured URL without its query, which may contain tokens.
-    pub url: String,
+    /// The source as deliveries describe it; `None` if the probe failed.
+    pub described: Option<Arc<SourceConfig>>,
 }
 
 impl Finished {
@@ -95,6 +99,14 @@ impl Finished {
         Self { http_status: self.http_status, ..failed }
     }
 
+    fn with_bytes(mut self, bytes: u64) -> Self {
+        self.bytes = bytes;
+        if let Ok(answered) = &mut self.result {
+            answered.bytes = bytes;
+        }
+        self
+    }
+
     /// Creates a probe that failed without an answer.
     pub fn failed(attempt: Attempt, finished: Timestamp, failure: Failure, error: String) -> Self {
         Self {
@@ -110,10 +122,10 @@ impl Finished {
             validators: ValidatorsChange::Keep,
             observation: None,
             beliefs: None,
+            document: None,
             false_alarms: 0.0,
             rules: Arc::default(),
-            name: String::new(),
-            url: String::new(),
+            described: None,
         }
     }
 }
@@ -121,24 +133,28 @@ impl Finished {
 /// Shared context of all probes.
 #[derive(Debug, Clone)]
 pub struct ProbeContext {
-    /// Reads the inputs of a probe.
+    /// Reads stored copies of robots.txt.
     pub reader: Reader,
+    /// Reads what changed documents are compared with.
+    pub inputs: InputsQueue,
     /// Stores fetched robots.txt files.
     pub writes: mpsc::UnboundedSender<Write>,
+    /// Parses documents.
+    pub readers: DocumentReaders,
     /// The clock.
     pub clock: Clock,
 }
 
 /// The error of a probe without a readable answer.
-struct Stopped {
-    failure: Failure,
-    error: String,
-    http_status: Option<u16>,
-    answered_by: Option<HostGroup>,
+pub(super) struct Stopped {
+    pub(super) failure: Failure,
+    pub(super) error: String,
+    pub(super) http_status: Option<u16>,
+    pub(super) answered_by: Option<HostGroup>,
 }
 
 impl Stopped {
-    fn new(failure: Failure, error: impl Into<String>) -> Self {
+    pub(super) fn new(failure: Failure, error: impl Into<String>) -> Self {
         Self { failure, error: error.into(), http_status: None, answered_by: None }
     }
 }
@@ -172,91 +188,248 @@ async fn run_probe(
     let Some(fetcher) = &launch.fetcher else {
         return Err(Stopped::new(Failure::Interrupted, "no HTTP client is configured"));
     };
-    let unreadable_store =
-        |error: crate::store::StoreError| Stopped::new(Failure::Interrupted, error.to_string());
-    let inputs = context.reader.probe_inputs(attempt.source).await.map_err(unreadable_store)?;
     let headers = headers(&launch.spec).await.map_err(|error| Stopped::new(Failure::Interrupted, error))?;
-    let request = request(&launch.spec, headers, &inputs);
+    let request = request(&launch.spec, headers, &launch.inputs);
     if source.robots {
         ask_robots(context, fetcher, launch, &request, crawl_delay).await?;
     }
-    let crawl_delay = *crawl_delay;
-    let mut model = StoredModel::read(&launch.spec.learning, &inputs, attempt.started);
     let conditional = request.validators.is_some();
-    let has_rules = !launch.rules.is_empty() && !launch.rules.of(source).is_empty();
-    let expected = expected(&inputs, attempt.started).filter(|_| has_rules);
-    let mut answer = fetcher.get(&request, &context.clock).await.map_err(|error| {
+    let answer = fetcher.get(&request, &context.clock).await.map_err(|error| {
         Stopped::new(if error.reached { Failure::Unreadable } else { Failure::Unreachable }, error.message)
     })?;
-    let finished = context.clock.now();
-    let mut answered = answered(&answer);
-    let (status, wire_bytes) = (answer.status, answer.wire_bytes);
-    let answered_by = Some(host_group(&answer.final_url));
-    let done = |outcome, answered, validators, observation, beliefs: BeliefsRecord| Finished {
+    let probe = ProbeExchange {
+        launch,
         attempt,
-        finished,
-        answered_by: answered_by.clone(),
-        crawl_delay,
-        result: Ok(answered),
-        outcome,
-        http_status: Some(status),
-        bytes: wire_bytes,
-        error: None,
-        validators,
-        observation,
-        beliefs: Some(beliefs),
-        false_alarms: launch.spec.learning.bursts.stated_false_alarms(),
-        rules: Arc::clone(&launch.rules),
-        name: source.name.clone(),
-        url: source.url[..url::Position::AfterPath].to_owned(),
+        finished: context.clock.now(),
+        crawl_delay: *crawl_delay,
+        has_rules: !launch.rules.is_empty() && !launch.rules.of(source).is_empty(),
+        answered_by: host_group(&answer.final_url),
     };
-    if answer.status == 304 && conditional {
-        let validators = ValidatorsChange::Refresh {
-            etag: answer.etag.clone(),
-            last_modified: answer.last_modified.clone(),
+    match answer.status {
+        304 if conditional => probe.unchanged(context, &answer, ProbeOutcome::NotModified).await,
+        200 => probe.document(context, answer).await,
+        _ => Err(refused(&answer)),
+    }
+}
+
+/// A probe with an answer.
+struct ProbeExchange<'l> {
+    launch: &'l Launch,
+    attempt: Attempt,
+    finished: Timestamp,
+    crawl_delay: Option<Span>,
+    has_rules: bool,
+    answered_by: HostGroup,
+}
+
+/// What a probe learned.
+#[derive(Default)]
+struct Learned {
+    update: ModelUpdate,
+    beliefs: Option<BeliefsRecord>,
+    document: Option<DocumentRecord>,
+    /// The number of updates that the source's rate predicts since its last probe.
+    expected: Option<f64>,
+}
+
+impl ProbeExchange<'_> {
+    /// An answer without anything new. Unless it is time to review the model, nothing is read from the store.
+    async fn unchanged(
+        &self,
+        context: &ProbeContext,
+        answer: &HttpAnswer,
+        outcome: ProbeOutcome,
+    ) -> Result<Finished, Stopped> {
+        let started = self.attempt.started;
+        let review = self.launch.inputs.review_at.is_none_or(|at| at <= started);
+        let learned = if review || self.has_rules {
+            let inputs = self.probe_inputs(context).await?;
+            let mut model = StoredModel::read(&self.launch.spec.learning, &inputs, started);
+            let expected = self.expected(&inputs);
+            let probed = self.probed(inputs.seen.last_success, None);
+            let update = model.learn(&probed, answer.modified_at);
+            let beliefs = Some(model.record(&update));
+            let document =
+                Some(DocumentRecord { body_hash: None, learned_until: started, review_at: None });
+            Learned { update, beliefs, document, expected }
+        } else {
+            let newest = answer.modified_at.filter(|&at| at <= started);
+            Learned { update: ModelUpdate { newest, ..ModelUpdate::default() }, ..Learned::default() }
         };
-        let (kind, last) = (source.kind, inputs.seen.last_success);
-        let probed = ProbedUpdates { kind, last, now: attempt.started, seen: None, except: None };
-        answered.model = model.learn(&probed, answer.modified_at);
-        let beliefs = model.record(&answered.model);
+        let rules = self
+            .has_rules
+            .then(|| Box::new(RuleReading { matches: Vec::new(), found: 0, expected: learned.expected }));
+        let answered = ProbeAnswer { model: learned.update, rules, ..answered(answer) };
+        Ok(Finished {
+            outcome,
+            validators: self.validators(answer),
+            beliefs: learned.beliefs,
+            document: learned.document,
+            ..self.done(answer, answered)
+        })
+    }
+
+    /// An answer with a document. An unchanged one is not parsed.
+    async fn document(&self, context: &ProbeContext, mut answer: HttpAnswer) -> Result<Finished, Stopped> {
+        let body = std::mem::take(&mut answer.body);
+        let large = body.wire_bytes() > SMALL_BODY;
+        let read_as = self.read_as(&answer);
+        let hashing = move || {
+            let parts: Vec<&[u8]> = read_as.iter().map(String::as_bytes).collect();
+            (body.hash(&parts), body)
+        };
+        let hashed = context.readers.run(large, hashing).await;
+        let (hash, body) = hashed.ok_or_else(|| self.unreadable(&answer, READER_PANICKED.to_owned()))?;
+        let bytes = body.wire_bytes() as u64;
+        if self.launch.inputs.body_hash == Some(hash) {
+            let finished = self.unchanged(context, &answer, ProbeOutcome::Unchanged).await?;
+            return Ok(finished.with_bytes(bytes));
+        }
+        let inputs = self.probe_inputs(context).await?;
+        let expected = self.expected(&inputs);
+        let read = self.read(context, &answer, body, inputs).await;
+        let Read { observation, model_update, beliefs, matches } =
+            read.map_err(|error| self.unreadable(&answer, error))?;
+        // An edit is no update of which a rate could be learned.
+        let new = observation.updates.iter().filter(|update| update.kind != UpdateKind::Edited).count();
+        let mut answered = answered(&answer);
+        answered.updates = u32::try_from(new).unwrap_or(u32::MAX);
+        answered.model = model_update;
         answered.rules =
-            has_rules.then(|| Box::new(RuleReading { matches: Vec::new(), found: 0, expected }));
-        return Ok(done(ProbeOutcome::NotModified, answered, validators, None, beliefs));
+            self.has_rules.then(|| Box::new(RuleReading { matches, found: answered.updates, expected }));
+        answered.gap = observation.gap;
+        answered.hints = Some(observation.hints);
+        if self.launch.spec.source.kind == SourceKind::Feed {
+            // An empty feed gives no evidence of its capacity.
+            answered.holds = u32::try_from(observation.present.len()).ok().filter(|&items| items > 0);
+        }
+        if observation.first_contact {
+            let dated = observation.present.iter().filter(|item| item.dated.is_some()).count();
+            answered.history = u32::try_from(dated).unwrap_or(u32::MAX);
+        }
+        let outcome =
+            if observation.updates.is_empty() { ProbeOutcome::Unchanged } else { ProbeOutcome::Updated };
+        let learned_until = self.attempt.started;
+        let finished = Finished {
+            outcome,
+            validators: self.validators(&answer),
+            observation: Some(observation),
+            beliefs: Some(beliefs),
+            document: Some(DocumentRecord { body_hash: Some(hash), learned_until, review_at: None }),
+            ..self.done(&answer, answered)
+        };
+        Ok(finished.with_bytes(bytes))
     }
-    if answer.status != 200 {
-        return Err(refused(&answer));
+
+    /// What decides, besides the bytes of a body, how it is read.
+    fn read_as(&self, answer: &HttpAnswer) -> [String; 4] {
+        let source = &self.launch.spec.source;
+        let options = match source.kind {
+            SourceKind::Feed => String::new(),
+            SourceKind::Page => format!("{:?}", source.page),
+        };
+        let content_type = answer.content_type.clone().unwrap_or_default();
+        [env!("CARGO_PKG_VERSION").to_owned(), options, content_type, answer.final_url.to_string()]
     }
-    let times = (attempt.started, finished);
-    let read = read(launch, &mut answer, inputs.seen, times, model).await;
-    let Read { observation, model_update, beliefs, matches } = read.map_err(|error| Stopped {
-        http_status: Some(status),
-        answered_by: answered_by.clone(),
-        ..Stopped::new(Failure::Unreadable, error)
-    })?;
-    // An edit is no update of which a rate could be learned.
-    let new = observation.updates.iter().filter(|update| update.kind != UpdateKind::Edited).count();
-    answered.updates = u32::try_from(new).unwrap_or(u32::MAX);
-    answered.model = model_update;
-    answered.rules =
-        has_rules.then(|| Box::new(RuleReading { matches, found: answered.updates, expected }));
-    answered.gap = observation.gap;
-    answered.hints = Some(observation.hints);
-    if source.kind == SourceKind::Feed {
-        // An empty feed gives no evidence of its capacity.
-        answered.holds = u32::try_from(observation.present.len()).ok().filter(|&items| items > 0);
+
+    async fn probe_inputs(&self, context: &ProbeContext) -> Result<ProbeInputs, Stopped> {
+        let inputs = context.inputs.get(self.attempt.source).await;
+        inputs.map_err(|error| Stopped::new(Failure::Interrupted, error))
     }
-    if observation.first_contact {
-        let dated = observation.present.iter().filter(|item| item.dated.is_some()).count();
-        answered.history = u32::try_from(dated).unwrap_or(u32::MAX);
+
+    fn expected(&self, inputs: &ProbeInputs) -> Option<f64> {
+        let known = inputs.rate.as_ref().filter(|_| self.has_rules)?;
+        since_last_probe((&known.rate, known.updates), inputs.seen.last_success, self.attempt.started)
     }
-    let validators = ValidatorsChange::Replace {
-        url: answer.final_url.to_string(),
-        etag: answer.etag.clone(),
-        last_modified: answer.last_modified.clone(),
-    };
-    let outcome =
-        if observation.updates.is_empty() { ProbeOutcome::Unchanged } else { ProbeOutcome::Updated };
-    Ok(done(outcome, answered, validators, Some(observation), beliefs))
+
+    fn probed<'s>(&self, last: Option<Timestamp>, seen: Option<&'s Observation>) -> ProbedUpdates<'s> {
+        let kind = self.launch.spec.source.kind;
+        ProbedUpdates { kind, last, now: self.attempt.started, seen, except: None }
+    }
+
+    /// Parses a document and learns from it.
+    async fn read(
+        &self,
+        context: &ProbeContext,
+        answer: &HttpAnswer,
+        body: WireBody,
+        inputs: ProbeInputs,
+    ) -> Result<Read, String> {
+        let (started, now) = (self.attempt.started, self.finished);
+        let rules = Arc::clone(&self.launch.rules);
+        let spec = Arc::clone(&self.launch.spec);
+        let (url, modified_at) = (answer.final_url.to_string(), answer.modified_at);
+        let content_type = answer.content_type.clone();
+        let large = body.wire_bytes() > if body.is_encoded() { SMALL_ENCODED } else { SMALL_BODY };
+        let reading = move || -> Result<Read, String> {
+            let source = &spec.source;
+            let bytes = body.decoded().map_err(|error| error.to_string())?;
+            let document =
+                FetchedDocument { bytes: &bytes, content_type: content_type.as_deref(), url: &url };
+            let unreadable = |error: Unreadable| error.to_string();
+            let mut observation = match source.kind {
+                SourceKind::Feed => {
+                    let feed = observe::feed::read(&document).map_err(unreadable)?;
+                    observe::compare::feed(feed, &inputs.seen, now).map_err(unreadable)?
+                }
+                SourceKind::Page => {
+                    let page = observe::page::read(&document, &source.page).map_err(unreadable)?;
+                    observe::compare::page(page, modified_at, &inputs.seen, now, &url)
+                }
+            };
+            let (kind, last) = (source.kind, inputs.seen.last_success);
+            let mut model = StoredModel::read(&spec.learning, &inputs, started);
+            let probed = ProbedUpdates { kind, last, now: started, seen: Some(&observation), except: None };
+            let model_update = model.learn(&probed, modified_at);
+            let beliefs = model.record(&model_update);
+            let matches = rule_checks::matches(&rules, source, &mut observation);
+            Ok(Read { observation, model_update, beliefs, matches })
+        };
+        context.readers.run(large, reading).await.unwrap_or_else(|| Err(READER_PANICKED.to_owned()))
+    }
+
+    fn unreadable(&self, answer: &HttpAnswer, error: String) -> Stopped {
+        Stopped {
+            http_status: Some(answer.status),
+            answered_by: Some(self.answered_by.clone()),
+            ..Stopped::new(Failure::Unreadable, error)
+        }
+    }
+
+    /// The change to the stored validators. Those of a 304 replace only what it carries.
+    fn validators(&self, answer: &HttpAnswer) -> ValidatorsChange {
+        let known = &self.launch.inputs;
+        let (etag, last_modified) = (answer.etag.clone(), answer.last_modified.clone());
+        if answer.status == 304 {
+            let same = |new: &Option<Vec<u8>>, old| new.is_none() || new == old;
+            return match same(&etag, &known.etag) && same(&last_modified, &known.last_modified) {
+                true => ValidatorsChange::Keep,
+                false => ValidatorsChange::Refresh { etag, last_modified },
+            };
+        }
+        let url = answer.final_url.as_str();
+        let same = known.validators_url.as_deref() == Some(url)
+            && (&etag, &last_modified) == (&known.etag, &known.last_modified);
+        match same {
+            true => ValidatorsChange::Keep,
+            false => ValidatorsChange::Replace { url: url.to_owned(), etag, last_modified },
+        }
+    }
+
+    fn done(&self, answer: &HttpAnswer, answered: ProbeAnswer) -> Finished {
+        let spec = &self.launch.spec;
+        Finished {
+            answered_by: Some(self.answered_by.clone()),
+            crawl_delay: self.crawl_delay,
+            result: Ok(answered),
+            http_status: Some(answer.status),
+            error: None,
+            false_alarms: spec.learning.bursts.stated_false_alarms(),
+            rules: Arc::clone(&self.launch.rules),
+            described: Some(Arc::clone(&spec.source)),
+            ..Finished::failed(self.attempt, self.finished, Failure::Interrupted, String::new())
+        }
+    }
 }
 
 /// The parts of a report that every answer has.
@@ -264,14 +437,13 @@ fn answered(answer: &HttpAnswer) -> ProbeAnswer {
     let moved_to = answer.moved_to.as_ref();
     ProbeAnswer {
         fresh_for: answer.fresh_for,
-        bytes: answer.wire_bytes,
         moved_to: moved_to.map(|url| MovedTo { url: url.to_string(), host: host_group(url) }),
         ..ProbeAnswer::default()
     }
 }
 
 /// The request for a source, with its stored validators, if any.
-pub fn request(spec: &Spec, headers: HeaderMap, inputs: &ProbeInputs) -> FetchRequest {
+pub fn request(spec: &Spec, headers: HeaderMap, inputs: &RequestInputs) -> FetchRequest {
     let validators = inputs.validators_url.clone().and_then(|url| {
         let (etag, last_modified) = (inputs.etag.clone(), inputs.last_modified.clone());
         (etag.is_some() || last_modified.is_some()).then_some(Validators { url, etag, last_modified })
@@ -293,7 +465,7 @@ async fn headers(spec: &Spec) -> Result<HeaderMap, String> {
     reading.await.unwrap_or_else(|_| Err("reading the headers panicked; please report it".to_owned()))
 }
 
-fn refused(answer: &HttpAnswer) -> Stopped {
+pub(super) fn refused(answer: &HttpAnswer) -> Stopped {
     let failure = match answer.status {
         410 => Failure::Gone,
         _ if answer.throttled => Failure::Throttled { retry_after: answer.retry_after },
@@ -315,136 +487,12 @@ fn refused(answer: &HttpAnswer) -> Stopped {
     Stopped { failure, error, http_status: Some(answer.status), answered_by }
 }
 
-/// The number of updates that the source's rate predicts since its last probe.
-fn expected(inputs: &ProbeInputs, now: Timestamp) -> Option<f64> {
-    let known = inputs.rate.as_ref()?;
-    since_last_probe((&known.rate, known.updates), inputs.seen.last_success, now)
-}
-
 /// A parsed answer.
 struct Read {
     observation: Observation,
     model_update: ModelUpdate,
     beliefs: BeliefsRecord,
     matches: Vec<RuleMatches>,
-}
-
-/// Parses an answer on a blocking thread, where a panic fails only this probe.
-async fn read(
-    launch: &Launch,
-    answer: &mut HttpAnswer,
-    seen: StoredView,
-    (started, now): (Timestamp, Timestamp),
-    mut model: StoredModel,
-) -> Result<Read, String> {
-    let rules = Arc::clone(&launch.rules);
-    let source = Arc::clone(&launch.spec.source);
-    let (body, content_type) = (std::mem::take(&mut answer.body), answer.content_type.take());
-    let (url, modified_at) = (answer.final_url.to_string(), answer.modified_at);
-    let reading = tokio::task::spawn_blocking(move || -> Result<Read, Unreadable> {
-        let document = FetchedDocument { bytes: &body, content_type: content_type.as_deref(), url: &url };
-        let mut observation = match source.kind {
-            SourceKind::Feed => observe::compare::feed(observe::feed::read(&document)?, &seen, now)?,
-            SourceKind::Page => {
-                let page = observe::page::read(&document, &source.page)?;
-                observe::compare::page(page, modified_at, &seen, now, &url)
-            }
-        };
-        let (kind, last) = (source.kind, seen.last_success);
-        let probed = ProbedUpdates { kind, last, now: started, seen: Some(&observation), except: None };
-        let model_update = model.learn(&probed, modified_at);
-        let beliefs = model.record(&model_update);
-        let matches = rule_checks::matches(&rules, &source, &mut observation);
-        Ok(Read { observation, model_update, beliefs, matches })
-    });
-    match reading.await {
-        Ok(Ok(read)) => Ok(read),
-        Ok(Err(unreadable)) => Err(unreadable.to_string()),
-        Err(_) => Err("the document made the reader panic; please report it".to_owned()),
-    }
-}
-
-/// A robots.txt is fetched at most once in this time.
-const ROBOTS_LAST: Span = Span::from_days(1);
-
-/// Longest wait of a probe between robots.txt and its page.
-const LONGEST_WAIT: Span = Span::from_mins(1);
-
-/// Checks that robots.txt allows the page. Sets `crawl_delay` whether or not it does.
-async fn ask_robots(
-    context: &ProbeContext,
-    fetcher: &Fetcher,
-    launch: &Launch,
-    request: &FetchRequest,
-    crawl_delay: &mut Option<Span>,
-) -> Result<(), Stopped> {
-    let address = robots_url(&request.url);
-    let origin = request.url.origin().ascii_serialization();
-    let stored = context
-        .reader
-        .robots(&origin)
-        .await
-        .map_err(|error| Stopped::new(Failure::Interrupted, error.to_string()))?;
-    let now = context.clock.now();
-    let record = match stored {
-        Some(record) if record.fetched_at + ROBOTS_LAST > now && record.fetched_at <= now => record,
-        stored => {
-            let ask = FetchRequest {
-                url: address,
-                validators: None,
-                headers: HeaderMap::new(),
-                ..request.clone()
-            };
-            let answer = fetcher.get(&ask, &context.clock).await;
-            let throttled = answer.as_ref().ok().filter(|answer| answer.throttled).map(refused);
-            let (http_status, body) = answer.map_or((0, Vec::new()), |answer| (answer.status, answer.body));
-            let mut record = RobotsRecord { origin, fetched_at: context.clock.now(), http_status, body };
-            let reachable = (200..500).contains(&http_status) && http_status != 429;
-            // If robots.txt cannot be fetched, the last successful copy stays valid.
-            if let (false, Some(old)) =
-                (reachable, stored.filter(|old| (200..300).contains(&old.http_status)))
-            {
-                record = RobotsRecord { fetched_at: record.fetched_at, ..old };
-            }
-            // The task that joins the writer notices its end.
-            let _ = context.writes.send(Write::Robots(record.clone()));
-            if let Some(stopped) = throttled {
-                // The throttling applies to the whole host, so the page is not requested either.
-                return Err(Stopped { error: format!("robots.txt: {}", stopped.error), ..stopped });
-            }
-            // The page request keeps the same distance from this one as any two requests to the host.
-            let asked = Robots::parse(record.http_status, &record.body).crawl_delay();
-            *crawl_delay = Some(asked.unwrap_or(Span::ZERO));
-            let apart = launch.host_spacing.max(asked.unwrap_or(Span::ZERO));
-            if apart > LONGEST_WAIT {
-                // Too long to wait here: the next probe finds robots.txt in the store.
-                let error = "robots.txt was read; the page waits for its crawl delay";
-                return Err(Stopped::new(Failure::Interrupted, error));
-            }
-            let waits = context.clock.waiting();
-            context.clock.sleep(apart).await;
-            drop(waits);
-            record
-        }
-    };
-    if record.http_status == 0 {
-        return Err(Stopped::new(
-            Failure::Unreachable,
-            "robots.txt cannot be fetched, so neither is the page",
-        ));
-    }
-    if record.http_status >= 500 || record.http_status == 429 {
-        let error =
-            format!("robots.txt answers HTTP {}, so the page is left alone for now", record.http_status);
-        return Err(Stopped::new(Failure::Refused, error));
-    }
-    let robots = Robots::parse(record.http_status, &record.body);
-    *crawl_delay = Some(robots.crawl_delay().unwrap_or(Span::ZERO));
-    if !robots.allows(&request.url) {
-        let error = "robots.txt closes this page to us; set robots = false for it if you may ignore that";
-        return Err(Stopped::new(Failure::Forbidden, error));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -32,6 +32,7 @@ pub fn probe_record(finished: Finished, result: ProbeResult) -> ProbeRecord {
         validators: finished.validators,
         tardy: result.tardy,
         deadline: result.deadline,
+        document: finished.document,
         observation: finished.observation,
         memory: result.memory,
         beliefs: finished.beliefs,

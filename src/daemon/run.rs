@@ -14,6 +14,7 @@ use crate::deliver::dispatcher::Dispatcher;
 use crate::fetch::client::Fetcher;
 use crate::fetch::error::FetchError;
 use crate::store::lock::Lock;
+use crate::store::probe_inputs::InputsQueue;
 use crate::store::reader::Reader;
 use crate::store::record::EventRecord;
 use crate::store::writer::{Write, Writer, WriterHandle, commit};
@@ -21,6 +22,7 @@ use crate::store::{Connection, StoreError, load, open};
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Timestamp;
 
+use super::document_readers::DocumentReaders;
 use super::messages::{Control, ProbeRequest};
 use super::planner::{self, Planner};
 use super::probe::ProbeContext;
@@ -204,7 +206,13 @@ async fn start(setup: DaemonSetup, store: &Path) -> Result<Tasks, DaemonError> {
     let (plans, to_plan) = mpsc::unbounded_channel();
     let (deliver, shown) = (Arc::new(Notify::new()), progress.subscribe());
     let abort = CancellationToken::new();
-    let context = ProbeContext { reader: reader.clone(), writes: writes.clone(), clock: clock.clone() };
+    let context = ProbeContext {
+        reader: reader.clone(),
+        inputs: InputsQueue::start(reader.clone()),
+        writes: writes.clone(),
+        readers: DocumentReaders::default(),
+        clock: clock.clone(),
+    };
     let prober = tokio::spawn(prober::run(context, to_launch, finished, abort.clone()));
     let channels = Channels {
         control: controls,

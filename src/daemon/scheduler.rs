@@ -4,7 +4,7 @@
 //! decides nothing and never blocks: the store and the network answer by message. It uses no socket and no
 //! SQL, so tests can replace the other ends of its channels.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,8 +13,9 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 use crate::clock::{Alarm, Clock, PendingWork, WatchedClock};
 use crate::config::profile::RulesConfig;
 use crate::fetch::client::Fetcher;
+use crate::store::attempts::RequestInputs;
 use crate::store::record::EventRecord as StoredEvent;
-use crate::store::writer::{Health, Write};
+use crate::store::writer::{Health, Receipt, Write};
 use tidewatch_core::engine::action::{Action, Persist, ProbeResult, Refusal};
 use tidewatch_core::engine::event::{Committed, Configuration, EngineEvent, Moved};
 use tidewatch_core::engine::state::Engine;
@@ -60,7 +61,7 @@ pub struct Channels {
     /// Finished probes.
     pub finished: mpsc::UnboundedReceiver<Finished>,
     /// Receipts of the store.
-    pub receipts: mpsc::UnboundedReceiver<Committed>,
+    pub receipts: mpsc::UnboundedReceiver<Receipt>,
     /// Writes to the store.
     pub writes: mpsc::UnboundedSender<Write>,
     /// Probes to send.
@@ -95,6 +96,8 @@ pub struct Scheduler {
     alarm_expired: bool,
     /// Channels for the answers to requests, by request number.
     requests: BTreeMap<i64, oneshot::Sender<Result<(), Refusal>>>,
+    /// Of the probes that the engine sends in answer to the receipt being handled.
+    request_inputs: HashMap<SourceId, RequestInputs>,
     stopping: bool,
     shown: Progress,
     /// Reused buffer of actions; empty between events.
@@ -131,6 +134,7 @@ impl Scheduler {
             alarm_expired: false,
             clock,
             requests: BTreeMap::new(),
+            request_inputs: HashMap::new(),
             stopping: false,
             shown: Progress::default(),
             actions: Vec::new(),
@@ -156,7 +160,7 @@ impl Scheduler {
             }
             tokio::select! {
                 biased;
-                Some(committed) = self.channels.receipts.recv() => self.handle(EngineEvent::Committed(committed)),
+                Some(receipt) = self.channels.receipts.recv() => self.committed(receipt),
                 Some(finished) = self.channels.finished.recv() => self.end(finished),
                 control = self.channels.control.recv() => match control {
                     Some(Control::Event(event)) => self.handle(event),
@@ -181,6 +185,21 @@ impl Scheduler {
     fn handle(&mut self, event: EngineEvent) {
         self.watch_clock();
         self.hand_over(event, None);
+    }
+
+    /// Passes a receipt of the store to the engine. What requests need is kept until they are sent.
+    fn committed(&mut self, receipt: Receipt) {
+        let committed = match receipt {
+            Receipt::Started(inputs) => {
+                let sources = inputs.iter().map(|(source, _)| *source).collect();
+                self.request_inputs = inputs.into_iter().collect();
+                Committed::Started(sources)
+            }
+            Receipt::Ended(source) => Committed::Ended(source),
+        };
+        self.handle(EngineEvent::Committed(committed));
+        // Those of cancelled probes.
+        self.request_inputs.clear();
     }
 
     /// Passes the end of a probe to the engine. Its observation is stored together with the engine's
@@ -239,6 +258,7 @@ impl Scheduler {
                 let Some(spec) = self.roster.get(&attempt.source).cloned() else { return };
                 let launch = Launch {
                     attempt,
+                    inputs: self.request_inputs.remove(&attempt.source).unwrap_or_default(),
                     spec,
                     fetcher: self.fetcher.clone(),
                     host_spacing: self.engine.params().host_spacing,
@@ -322,7 +342,12 @@ impl Scheduler {
             Some(error) => tracing::warn!(source = name, %error, %next, "probe failed"),
             None => {
                 let outcome = finished.outcome.name();
-                tracing::info!(source = name, outcome, updates = found, %next, "probed");
+                if found > 0 {
+                    tracing::info!(source = name, outcome, updates = found, %next, "probed");
+                } else {
+                    // Most probes: the store has them all.
+                    tracing::debug!(source = name, outcome, %next, "probed");
+                }
             }
         }
         if let Some(note) = finished.observation.as_ref().and_then(|seen| seen.note.as_deref()) {

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::store::known_rate::KnownRate;
-use crate::store::reader::ProbeInputs;
+use crate::store::probe_inputs::ProbeInputs;
 use crate::store::record::BeliefsRecord;
 use tidewatch_core::model::burst::detector::BurstDetector;
 use tidewatch_core::model::habits::mixture::PredictorMix;

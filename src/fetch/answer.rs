@@ -2,6 +2,7 @@
 
 use url::Url;
 
+use super::body::WireBody;
 use tidewatch_core::time::{Span, Timestamp};
 
 /// The response after all redirects.
@@ -28,8 +29,6 @@ pub struct HttpAnswer {
     pub throttled: bool,
     /// `Content-Type`.
     pub content_type: Option<String>,
-    /// The body, decompressed. Empty unless 2xx.
-    pub body: Vec<u8>,
-    /// Bytes of the body on the wire.
-    pub wire_bytes: u64,
+    /// The body, not yet decoded. Empty unless 2xx.
+    pub body: WireBody,
 }

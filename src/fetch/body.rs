@@ -2,12 +2,15 @@
 //!
 //! The announced length serves only to refuse early; memory grows with the bytes received. A body that ends
 //! before its announced length or its last chunk is an error. A body that ends with the connection can be
-//! truncated unnoticed, unless it is compressed. Must not know what the bytes mean.
+//! truncated unnoticed, unless it is compressed. The bytes stay encoded until they are needed: an unchanged
+//! body is recognized without decoding it. Must not know what the bytes mean.
 
 use std::time::Duration;
 
+use sha2::{Digest, Sha256};
+
 use super::address::host_of;
-use super::decode::{self, Coding};
+use super::decode::{self, Coding, DecodeError};
 use super::error::FetchError;
 use super::failure::explain;
 use crate::clock::{Stopwatch, patience};
@@ -17,37 +20,56 @@ use tidewatch_core::time::Span;
 /// Minimum mean speed after one `read_timeout`; a slower body is refused.
 const SLOWEST_BYTES_PER_SECOND: f64 = 256.0;
 
-/// A decoded body, and its size on the wire.
-#[derive(Debug)]
-pub struct Body {
-    /// Decoded bytes.
-    pub bytes: Vec<u8>,
-    /// Number of bytes received.
-    pub wire_bytes: u64,
-}
-
-/// Reads and decodes the body of a response within the limits. The caller sets the total time-out.
-pub async fn read(response: reqwest::Response, params: &FetchParams) -> Result<Body, FetchError> {
-    let codings =
-        decode::codings(response.headers()).map_err(|error| FetchError::remote(error.to_string()))?;
-    let wire = read_wire(response, params).await?;
-    let wire_bytes = wire.len() as u64;
-    let bytes =
-        if codings.is_empty() { wire } else { decode_blocking(wire, codings, params.max_body).await? };
-    Ok(Body { bytes, wire_bytes })
-}
-
-/// Decodes on a blocking thread: decoding a hostile body is bounded but may be slow.
-async fn decode_blocking(
-    wire: Vec<u8>,
+/// A body as it was received; empty by default.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WireBody {
+    bytes: Vec<u8>,
     codings: Vec<Coding>,
     max_body: usize,
-) -> Result<Vec<u8>, FetchError> {
-    match tokio::task::spawn_blocking(move || decode::decode(wire, &codings, max_body)).await {
-        Ok(decoded) => decoded.map_err(|error| FetchError::remote(error.to_string())),
-        // A panic of the decoder fails only this probe.
-        Err(_) => Err(FetchError::remote("the body broke its decoder")),
+}
+
+impl WireBody {
+    /// Number of bytes received.
+    pub fn wire_bytes(&self) -> usize {
+        self.bytes.len()
     }
+
+    /// Whether the bytes are compressed, so that decoding may give many more.
+    pub fn is_encoded(&self) -> bool {
+        !self.codings.is_empty()
+    }
+
+    /// A hash of the bytes and of what else decides how they are read.
+    pub fn hash(&self, read_as: &[&[u8]]) -> u64 {
+        let mut digest = Sha256::new();
+        let codings = format!("{:?}", self.codings);
+        for part in read_as.iter().copied().chain([codings.as_bytes(), &self.bytes]) {
+            // The length prefix makes the encoding of the parts unambiguous.
+            digest.update((part.len() as u64).to_le_bytes());
+            digest.update(part);
+        }
+        let hash = digest.finalize();
+        u64::from_le_bytes(std::array::from_fn(|at| hash[at]))
+    }
+
+    /// Decodes the body. Bounded but maybe slow: large bodies belong on a blocking thread.
+    pub fn decoded(self) -> Result<Vec<u8>, DecodeError> {
+        if self.codings.is_empty() {
+            return Ok(self.bytes);
+        }
+        decode::decode(self.bytes, &self.codings, self.max_body)
+    }
+}
+
+/// Reads the body of a response within the limits. The caller sets the total time-out.
+pub(super) async fn read(
+    response: reqwest::Response,
+    params: &FetchParams,
+) -> Result<WireBody, FetchError> {
+    let codings =
+        decode::codings(response.headers()).map_err(|error| FetchError::remote(error.to_string()))?;
+    let bytes = read_wire(response, params).await?;
+    Ok(WireBody { bytes, codings, max_body: params.max_body })
 }
 
 async fn read_wire(mut response: reqwest::Response, params: &FetchParams) -> Result<Vec<u8>, FetchError> {
@@ -95,6 +117,20 @@ fn is_too_slow(bytes: usize, elapsed: Duration, grace: Duration) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn equal_bytes_that_are_read_otherwise_have_another_hash() {
+        let body = |bytes: &[u8], codings| WireBody { bytes: bytes.to_vec(), codings, max_body: 10 };
+        let plain = body(b"text", Vec::new());
+        assert_eq!(plain.hash(&[b"a", b"b"]), body(b"text", Vec::new()).hash(&[b"a", b"b"]));
+        let others = [
+            plain.hash(&[b"ab", b""]),
+            plain.hash(&[b"a"]),
+            body(b"text", vec![Coding::Gzip]).hash(&[b"a", b"b"]),
+            body(b"texts", Vec::new()).hash(&[b"a", b"b"]),
+        ];
+        assert!(others.iter().all(|&other| other != plain.hash(&[b"a", b"b"])));
+    }
 
     #[test]
     fn a_body_is_too_slow_by_its_mean_speed_after_the_grace_time() {

@@ -14,7 +14,7 @@ use url::Url;
 
 use super::address::{host_of, strip};
 use super::answer::HttpAnswer;
-use super::body;
+use super::body::{self, WireBody};
 use super::error::FetchError;
 use super::failure::explain;
 use super::freshness::{self, http_date};
@@ -161,33 +161,32 @@ impl Fetcher {
         clock: &Clock,
     ) -> Result<HttpAnswer, FetchError> {
         let status = response.status().as_u16();
-        let headers = response.headers().clone();
-        let timing = freshness::read(status, &headers, clock.now());
+        let timing = freshness::read(status, response.headers(), clock.now());
+        let bytes = |name| {
+            let value = response.headers().get(name).map(|value: &HeaderValue| value.as_bytes().to_vec());
+            value.filter(|bytes| !bytes.is_empty())
+        };
+        let (etag, last_modified) = (bytes(header::ETAG), bytes(header::LAST_MODIFIED));
+        let content_type =
+            bytes(header::CONTENT_TYPE).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        let modified_at = response.headers().get(header::LAST_MODIFIED).and_then(http_date);
         let body = match status {
             206 => return Err(FetchError::remote("206: a part of the document, which was not asked for")),
             200..=299 => body::read(response, &self.params).await?,
-            _ => body::Body { bytes: Vec::new(), wire_bytes: 0 },
-        };
-        let bytes = |name| {
-            headers
-                .get(name)
-                .map(|value: &HeaderValue| value.as_bytes().to_vec())
-                .filter(|bytes| !bytes.is_empty())
+            _ => WireBody::default(),
         };
         Ok(HttpAnswer {
             status,
             moved_to: (moved && matches!(status, 200..=299 | 304)).then(|| url.clone()),
             final_url: url,
-            etag: bytes(header::ETAG),
-            last_modified: bytes(header::LAST_MODIFIED),
-            modified_at: headers.get(header::LAST_MODIFIED).and_then(http_date),
+            etag,
+            last_modified,
+            modified_at,
             fresh_for: timing.fresh_for,
             retry_after: timing.retry_after,
             throttled: timing.throttled,
-            content_type: bytes(header::CONTENT_TYPE)
-                .map(|bytes| String::from_utf8_lossy(&bytes).into_owned()),
-            body: body.bytes,
-            wire_bytes: body.wire_bytes,
+            content_type,
+            body,
         })
     }
 }

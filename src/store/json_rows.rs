@@ -1,6 +1,40 @@
-//! Many rows as one JSON text. SQLite builds it; decoding it is much faster than reading single rows.
+//! Many rows as one JSON text, in both directions.
+//!
+//! One bound text per statement, which SQLite decodes with `json_each`, costs a fraction of one statement per
+//! row. Results that SQLite builds as one text are decoded much faster than single rows.
+
+use serde::{Serialize, Serializer};
 
 /// Decodes rows from one JSON text.
 pub(super) fn read_text<'t, T: serde::Deserialize<'t>>(text: &'t str) -> Result<T, sqlx::Error> {
     serde_json::from_str(text).map_err(|error| sqlx::Error::Decode(error.into()))
+}
+
+/// Encodes rows as one JSON text, for `json_each`. A number that is not finite becomes NULL.
+pub(super) fn text_of<T: Serialize>(rows: &[T]) -> Result<String, sqlx::Error> {
+    serde_json::to_string(rows).map_err(|error| sqlx::Error::Encode(error.into()))
+}
+
+/// Bytes as hexadecimal text, because JSON has no bytes. SQLite decodes it with `unhex`.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Hex<'b>(pub(super) &'b [u8]);
+
+impl Serialize for Hex<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let digit = |value: u8| char::from(DIGITS[usize::from(value & 15)]);
+        let text: String = self.0.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]).collect();
+        serializer.serialize_str(&text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_encoded_as_arrays_and_bytes_as_hexadecimal_text() {
+        let rows = [(1, Some(f64::NAN), Hex(&[0, 0xab, 0xff]))];
+        assert_eq!(text_of(&rows).unwrap(), r#"[[1,null,"00abff"]]"#);
+    }
 }

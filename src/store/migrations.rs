@@ -13,7 +13,7 @@ macro_rules! file {
 }
 
 /// All files of `migrations/`, oldest first. A file is never changed after a release.
-const FILES: [(&str, &str); 15] = [
+const FILES: [(&str, &str); 16] = [
     file!("0001_store"),
     file!("0002_rhythm"),
     file!("0003_plans"),
@@ -29,6 +29,7 @@ const FILES: [(&str, &str); 15] = [
     file!("0013_fleet_prices"),
     file!("0014_predictions"),
     file!("0015_rhythm_changes"),
+    file!("0016_batches"),
 ];
 
 /// Runs the migrations that a store lacks.

@@ -4,7 +4,10 @@
 //! not at all. All other access uses read-only connections ([`reader`]). Must not decide anything: it
 //! stores the decisions of other modules.
 
+pub mod attempts;
+mod batch;
 pub mod deliveries;
+mod ended;
 pub mod error;
 mod events;
 mod fleet_prices;
@@ -19,6 +22,7 @@ pub mod outbox;
 pub mod past;
 pub mod plans;
 pub mod predictions;
+pub mod probe_inputs;
 mod probe_log;
 pub mod reader;
 pub mod record;

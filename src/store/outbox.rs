@@ -171,7 +171,7 @@ pub(super) async fn settle(
     .execute(&mut *connection)
     .await?;
     if let Some(event) = &record.event {
-        events::insert(connection, event).await?;
+        events::insert(connection, &[event]).await?;
     }
     Ok(())
 }

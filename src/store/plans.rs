@@ -59,8 +59,11 @@ fn offsets(plan: &PlannedTimes) -> Vec<i64> {
 /// Stores adopted plans and the resulting due times. At most one plan per source.
 pub(super) async fn plans(
     connection: &mut SqliteConnection,
-    plans: &[AdoptedPlan],
+    plans: &[&AdoptedPlan],
 ) -> Result<(), sqlx::Error> {
+    if plans.is_empty() {
+        return Ok(());
+    }
     let rows: Vec<Value> = plans
         .iter()
         .map(|AdoptedPlan { made_at, plan, due, .. }| {

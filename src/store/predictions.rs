@@ -2,7 +2,7 @@
 //!
 //! Must not know how forecasts are made, nor when they count as wrong.
 
-use serde_json::{Value, json};
+use serde::Serialize;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 
@@ -10,6 +10,7 @@ use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
 use super::StoreError;
+use super::json_rows::text_of;
 use super::reader::Reader;
 use super::record::ProbeRecord;
 
@@ -61,12 +62,12 @@ pub fn day_of(at: Timestamp) -> Timestamp {
     Timestamp::from_millis(at.as_millis().div_euclid(day) * day)
 }
 
-/// Adds the probes of a batch to their days, with one statement.
-pub(super) async fn count<'r>(
+/// Adds probes to their days.
+pub(super) async fn count(
     connection: &mut SqliteConnection,
-    records: impl Iterator<Item = &'r ProbeRecord>,
+    records: &[&ProbeRecord],
 ) -> Result<(), sqlx::Error> {
-    let rows: Vec<Value> = records.filter_map(row).collect();
+    let rows: Vec<_> = records.iter().filter_map(|record| row(record)).collect();
     if rows.is_empty() {
         return Ok(());
     }
@@ -87,17 +88,17 @@ pub(super) async fn count<'r>(
              rule_confidence = rule_confidence + excluded.rule_confidence,
              rule_in_time = rule_in_time + excluded.rule_in_time",
     )
-    .bind(Value::from(rows).to_string())
+    .bind(text_of(&rows)?)
     .execute(connection)
     .await?;
     Ok(())
 }
 
-fn row(record: &ProbeRecord) -> Option<Value> {
+fn row(record: &ProbeRecord) -> Option<impl Serialize> {
     let compared = record.compared.as_ref()?;
     let (forecast, rules) = (&compared.forecast, &compared.rules);
     let (expected, found) = (f64::from(forecast.updates), compared.found);
-    Some(json!([
+    Some((
         day_of(record.attempt.started).as_millis(),
         record.attempt.source.0,
         expected,
@@ -111,8 +112,8 @@ fn row(record: &ProbeRecord) -> Option<Value> {
         i32::from(compared.quiet_ended),
         rules.updates,
         rules.confidence,
-        rules.in_time
-    ]))
+        rules.in_time,
+    ))
 }
 
 /// The query for sums of the days since ?1, of the source ?2 or of all that are configured. `$extra` is added to

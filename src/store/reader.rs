@@ -4,51 +4,21 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
+use sqlx::Row;
 use sqlx::sqlite::{SqlitePool, SqlitePoolOptions};
-use sqlx::{Row, SqliteConnection};
 
-use tidewatch_core::observe::{SeenItem, StoredView};
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Timestamp;
 
-use super::known_rate::KnownRate;
+use super::attempts::RequestInputs;
 use super::record::RobotsRecord;
-use super::{StoreError, open};
+use super::{StoreError, attempts, open};
 
 /// A pool of read-only connections.
 #[derive(Debug, Clone)]
 pub struct Reader {
     pool: SqlitePool,
     path: PathBuf,
-}
-
-/// The stored inputs of a probe, which are not kept in memory.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct ProbeInputs {
-    /// The URL that gave the validators.
-    pub validators_url: Option<String>,
-    /// `ETag`, byte for byte.
-    pub etag: Option<Vec<u8>>,
-    /// `Last-Modified`, byte for byte.
-    pub last_modified: Option<Vec<u8>>,
-    /// The items or the page of earlier probes.
-    pub seen: StoredView,
-    /// Evidence for the rate; see `model::history`.
-    pub history: Option<Vec<u8>>,
-    /// State of the burst detector.
-    pub watch: Option<Vec<u8>>,
-    /// Evidence since the last burst began; used if that becomes the rhythm.
-    pub post_burst: Option<Vec<u8>>,
-    /// Times of the last updates.
-    pub update_times: Option<Vec<u8>>,
-    /// Weights of the predictors, see `model::habits`.
-    pub habits: Option<Vec<u8>>,
-    /// State of the test for changes of rhythm.
-    pub rhythm_test: Option<Vec<u8>>,
-    /// The fitted rate.
-    pub rate: Option<KnownRate>,
-    /// Time of the latest known update.
-    pub newest: Option<Timestamp>,
 }
 
 /// The evidence for the rate of one source.
@@ -132,38 +102,11 @@ impl Reader {
         Ok(self.pool.acquire().await?)
     }
 
-    /// Reads the inputs of a probe.
-    pub async fn probe_inputs(&self, id: SourceId) -> Result<ProbeInputs, StoreError> {
-        let rate = self.rates(&[id]).await?.remove(&id);
+    /// What the request of a source needs.
+    pub async fn request_inputs(&self, id: SourceId) -> Result<RequestInputs, StoreError> {
         let mut connection = self.pool.acquire().await?;
-        let row = sqlx::query(
-            "SELECT CAST(etag AS BLOB), CAST(last_modified AS BLOB), validators_url, last_look_at,
-                    page_fingerprint, moved, bytes, watch, aside, newest_at, diary, habits,
-                    rhythm_test
-             FROM sources LEFT JOIN histories ON source_id = id WHERE id = ?",
-        )
-        .bind(id.0)
-        .fetch_one(&mut *connection)
-        .await?;
-        Ok(ProbeInputs {
-            etag: row.get(0),
-            last_modified: row.get(1),
-            validators_url: row.get(2),
-            history: row.get(6),
-            watch: row.get(7),
-            post_burst: row.get(8),
-            newest: row.get::<Option<i64>, _>(9).map(Timestamp::from_millis),
-            update_times: row.get(10),
-            habits: row.get(11),
-            rhythm_test: row.get(12),
-            rate,
-            seen: StoredView {
-                last_success: row.get::<Option<i64>, _>(3).map(Timestamp::from_millis),
-                items: items(&mut connection, id).await?,
-                page: row.get::<Option<i64>, _>(4).map(|fingerprint| fingerprint as u64),
-                moved: row.get(5),
-            },
-        })
+        let mut inputs = attempts::request_inputs(&mut connection, &[id.0]).await?;
+        Ok(inputs.pop().map(|(_, inputs)| inputs).unwrap_or_default())
     }
 
     /// The URLs adopted after permanent redirects; sources without one are left out.
@@ -185,11 +128,10 @@ impl Reader {
 
     /// The text of a page at its last probe.
     pub async fn page_text(&self, id: SourceId) -> Result<Option<String>, StoreError> {
-        let text = sqlx::query_scalar("SELECT page_text FROM sources WHERE id = ?")
+        Ok(sqlx::query_scalar("SELECT text FROM pages WHERE source_id = ?")
             .bind(id.0)
             .fetch_optional(&self.pool)
-            .await?;
-        Ok(text.flatten())
+            .await?)
     }
 
     /// The stored robots.txt of an origin.
@@ -293,29 +235,6 @@ impl Reader {
             .await?
             .flatten())
     }
-}
-
-async fn items(
-    connection: &mut SqliteConnection,
-    id: SourceId,
-) -> Result<HashMap<u64, SeenItem>, StoreError> {
-    // `last_seen_at` changes only when a document is read, so the items of the last document have the
-    // latest value.
-    let rows = sqlx::query(
-        "SELECT key_hash, fingerprint,
-                last_seen_at = (SELECT max(last_seen_at) FROM items WHERE source_id = ?1)
-         FROM items WHERE source_id = ?1",
-    )
-    .bind(id.0)
-    .fetch_all(connection)
-    .await?;
-    Ok(rows
-        .into_iter()
-        .map(|row| {
-            let item = SeenItem { fingerprint: row.get::<i64, _>(1) as u64, in_last: row.get(2) };
-            (row.get::<i64, _>(0) as u64, item)
-        })
-        .collect())
 }
 
 /// Requests a probe from a running daemon of another process, with one row. Returns the request's number.

@@ -82,6 +82,8 @@ pub struct ProbeRecord {
     pub tardy: Option<Span>,
     /// Deadline of the next probe, if there is one.
     pub deadline: Option<Timestamp>,
+    /// What is known of the document, if the model learned from it.
+    pub document: Option<DocumentRecord>,
     /// The observation; `None` if no document was read (not modified, failed).
     pub observation: Option<Observation>,
     /// The engine's new state of the source.
@@ -102,6 +104,17 @@ pub struct ProbeRecord {
     pub rules: Vec<RuleState>,
     /// The forecast of the probe against its answer, if there are both.
     pub compared: Option<ComparedProbe>,
+}
+
+/// What is known of a document that was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DocumentRecord {
+    /// The hash of its bytes before decoding; `None`: unchanged.
+    pub body_hash: Option<u64>,
+    /// The model has learned up to here.
+    pub learned_until: Timestamp,
+    /// Until then, an answer without updates teaches nothing; `None`: every answer does.
+    pub review_at: Option<Timestamp>,
 }
 
 /// What was stated on a probe before its answer, and what came of it.

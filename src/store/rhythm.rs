@@ -16,9 +16,10 @@ use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Timestamp;
 
 use super::StoreError;
+use super::json_rows::{Hex, read_text, text_of};
 use super::known_rate::KnownRate;
 use super::reader::Reader;
-use super::record::{BeliefsRecord, ProbeRecord, RateRecord, RelearnedRecord};
+use super::record::{ProbeRecord, RateRecord, RelearnedRecord};
 
 type Result = std::result::Result<(), sqlx::Error>;
 
@@ -44,16 +45,33 @@ pub struct BurstSpan {
     pub for_good: bool,
 }
 
-/// Stores the model after a probe.
-pub(super) async fn write_model(
-    connection: &mut SqliteConnection,
-    id: i64,
-    beliefs: &BeliefsRecord,
-    now: Timestamp,
-) -> Result {
+/// Stores the models after probes that changed them.
+pub(super) async fn write_models(connection: &mut SqliteConnection, records: &[&ProbeRecord]) -> Result {
+    let rows: Vec<_> = records
+        .iter()
+        .filter_map(|record| {
+            let beliefs = record.beliefs.as_ref()?;
+            let changed = beliefs.burst_became_rhythm.or(beliefs.relearned_since);
+            Some((
+                record.attempt.source.0,
+                Hex(&beliefs.history),
+                beliefs.watch.as_deref().map(Hex),
+                beliefs.post_burst.as_deref().map(Hex),
+                changed.map(|_| record.finished.as_millis()),
+                beliefs.update_times.as_deref().map(Hex),
+                beliefs.rhythm_test.as_deref().map(Hex),
+                beliefs.relearned_since.map(Timestamp::as_millis),
+            ))
+        })
+        .collect();
+    if rows.is_empty() {
+        return Ok(());
+    }
     sqlx::query(
         "INSERT INTO histories (source_id, bytes, watch, aside, changed_at, diary, rhythm_test, rhythm_since)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+         SELECT value ->> 0, unhex(value ->> 1), unhex(value ->> 2), unhex(value ->> 3), value ->> 4,
+                unhex(value ->> 5), unhex(value ->> 6), value ->> 7
+         FROM json_each(?) WHERE true
          ON CONFLICT (source_id) DO UPDATE
          SET bytes = excluded.bytes, watch = excluded.watch, aside = excluded.aside,
              changed_at = coalesce(excluded.changed_at, changed_at), diary = excluded.diary,
@@ -61,14 +79,7 @@ pub(super) async fn write_model(
              habits = CASE WHEN excluded.diary IS NOT NULL THEN habits END,
              weighed_at = CASE WHEN excluded.diary IS diary THEN weighed_at END",
     )
-    .bind(id)
-    .bind(&beliefs.history)
-    .bind(&beliefs.watch)
-    .bind(&beliefs.post_burst)
-    .bind(beliefs.burst_became_rhythm.or(beliefs.relearned_since).map(|_| now.as_millis()))
-    .bind(&beliefs.update_times)
-    .bind(&beliefs.rhythm_test)
-    .bind(beliefs.relearned_since.map(Timestamp::as_millis))
+    .bind(text_of(&rows)?)
     .execute(connection)
     .await?;
     Ok(())
@@ -93,31 +104,53 @@ pub(super) async fn relearned(connection: &mut SqliteConnection, records: &[Rele
     Ok(())
 }
 
-/// Stores the burst changes of a finished probe. A burst in progress is updated by every probe.
-pub(super) async fn bursts(connection: &mut SqliteConnection, id: i64, record: &ProbeRecord) -> Result {
-    match record.burst {
-        Some(BurstChange::Began(evidence)) => begin(connection, id, &evidence, None).await?,
-        Some(BurstChange::Passed(evidence)) => begin(connection, id, &evidence, Some(evidence.at)).await?,
-        Some(BurstChange::Ended(evidence)) => {
-            extend_burst(connection, id, &evidence, Some(evidence.at)).await?
-        }
-        None => match record.burst_so_far {
-            Some(evidence) => extend_burst(connection, id, &evidence, None).await?,
-            None if record.memory.burst.burst_since.is_none() => {
-                // Rarely closes a burst: only if the document was replaced or the rhythm is unknown again.
-                let query = "UPDATE bursts SET ended_at = ? WHERE source_id = ? AND ended_at IS NULL";
-                let ended = record.finished.as_millis();
-                sqlx::query(query).bind(ended).bind(id).execute(&mut *connection).await?;
+/// Stores the burst changes of finished probes. A burst in progress is updated by every probe.
+pub(super) async fn bursts(connection: &mut SqliteConnection, records: &[&ProbeRecord]) -> Result {
+    let mut over = Vec::new();
+    for record in records {
+        let id = record.attempt.source.0;
+        match record.burst {
+            Some(BurstChange::Began(evidence)) => begin(connection, id, &evidence, None).await?,
+            Some(BurstChange::Passed(evidence)) => {
+                begin(connection, id, &evidence, Some(evidence.at)).await?;
             }
-            None => {}
-        },
+            Some(BurstChange::Ended(evidence)) => {
+                extend_burst(connection, id, &evidence, Some(evidence.at)).await?;
+            }
+            None => match record.burst_so_far {
+                Some(evidence) => extend_burst(connection, id, &evidence, None).await?,
+                None if record.memory.burst.burst_since.is_none() => {
+                    over.push((id, record.finished.as_millis()));
+                }
+                None => {}
+            },
+        }
     }
-    if let Some(since) = record.beliefs.as_ref().and_then(|beliefs| beliefs.burst_became_rhythm) {
-        sqlx::query("UPDATE bursts SET for_good = 1 WHERE source_id = ? AND ended_at >= ?")
-            .bind(id)
-            .bind(since.as_millis())
-            .execute(connection)
-            .await?;
+    if !over.is_empty() {
+        // Rarely closes a burst: only if the document was replaced or the rhythm is unknown again.
+        sqlx::query(
+            "UPDATE bursts SET ended_at = over.value ->> 1 FROM json_each(?) AS over
+             WHERE source_id = over.value ->> 0 AND ended_at IS NULL",
+        )
+        .bind(text_of(&over)?)
+        .execute(&mut *connection)
+        .await?;
+    }
+    let permanent: Vec<_> = records
+        .iter()
+        .filter_map(|record| {
+            let since = record.beliefs.as_ref()?.burst_became_rhythm?;
+            Some((record.attempt.source.0, since.as_millis()))
+        })
+        .collect();
+    if !permanent.is_empty() {
+        sqlx::query(
+            "UPDATE bursts SET for_good = 1 FROM json_each(?) AS new
+             WHERE source_id = new.value ->> 0 AND bursts.ended_at >= new.value ->> 1",
+        )
+        .bind(text_of(&permanent)?)
+        .execute(connection)
+        .await?;
     }
     Ok(())
 }
@@ -203,25 +236,18 @@ pub(super) async fn rates(connection: &mut SqliteConnection, rates: &[RateRecord
     .bind(Value::from(fits).to_string())
     .execute(&mut *connection)
     .await?;
-    let habits: Vec<Value> = rates
+    let habits: Vec<_> = rates
         .iter()
-        .filter_map(|rate| {
-            Some(json!([rate.source.0, rate.fitted_at.as_millis(), hex(rate.habits.as_ref()?)]))
-        })
+        .filter_map(|rate| Some((rate.source.0, rate.fitted_at.as_millis(), Hex(rate.habits.as_ref()?))))
         .collect();
     sqlx::query(
         "UPDATE histories SET weighed_at = new.value ->> 1, habits = unhex(new.value ->> 2)
          FROM json_each(?) AS new WHERE histories.source_id = new.value ->> 0",
     )
-    .bind(Value::from(habits).to_string())
+    .bind(text_of(&habits)?)
     .execute(&mut *connection)
     .await?;
     Ok(())
-}
-
-/// Encodes bytes as hexadecimal text, because JSON has no bytes.
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl Reader {
@@ -233,27 +259,29 @@ impl Reader {
     ) -> std::result::Result<HashMap<SourceId, KnownRate>, StoreError> {
         let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
         let rows = sqlx::query(
-            "SELECT rates.source_id, time_zone, ends_s, per_hour, fits.origin, updates, dispersion
-             FROM rates JOIN fits ON fits.source_id = rates.source_id
-             LEFT JOIN histories ON histories.source_id = rates.source_id
-             WHERE rates.source_id IN (SELECT value FROM json_each(?))
-               AND fits.fitted_at >= coalesce(changed_at, fits.fitted_at)
-             ORDER BY rates.source_id, starts_s",
+            "SELECT fits.source_id, time_zone, origin, updates, dispersion,
+                    (SELECT json_group_array(json_array(ends_s, per_hour)) FROM
+                         (SELECT ends_s, per_hour FROM rates WHERE rates.source_id = fits.source_id
+                          ORDER BY starts_s))
+             FROM fits LEFT JOIN histories ON histories.source_id = fits.source_id
+             WHERE fits.source_id IN (SELECT value FROM json_each(?))
+               AND fits.fitted_at >= coalesce(changed_at, fits.fitted_at)",
         )
         .bind(json!(ids).to_string())
         .fetch_all(self.pool())
         .await?;
         let mut rates = HashMap::new();
-        for segments in rows.chunk_by(|a, b| a.get::<i64, _>(0) == b.get::<i64, _>(0)) {
-            let id: i64 = segments[0].get(0);
-            let zone = TimeZone::get(segments[0].get(1)).unwrap_or(TimeZone::UTC);
-            match Rate::new(zone, segments.iter().map(|row| (row.get(2), row.get(3)))) {
+        for row in &rows {
+            let segments: Vec<(u32, f64)> = read_text(row.get(5))?;
+            if segments.is_empty() {
+                continue;
+            }
+            let (id, zone) = (row.get(0), TimeZone::get(row.get(1)).unwrap_or(TimeZone::UTC));
+            match Rate::new(zone, segments.into_iter()) {
                 Ok(rate) => {
-                    let origin =
-                        RateOrigin::from_name(segments[0].get(4)).unwrap_or(RateOrigin::Individual);
-                    let updates = segments[0].get(5);
-                    let dispersion = segments[0].get::<Option<f64>, _>(6).unwrap_or(1.0).max(1.0);
-                    rates.insert(SourceId(id), KnownRate { rate, origin, updates, dispersion });
+                    let origin = RateOrigin::from_name(row.get(2)).unwrap_or(RateOrigin::Individual);
+                    let dispersion = row.get::<Option<f64>, _>(4).unwrap_or(1.0).max(1.0);
+                    rates.insert(SourceId(id), KnownRate { rate, origin, updates: row.get(3), dispersion });
                 }
                 Err(error) => tracing::warn!(source = id, %error, "the stored rate is broken"),
             }

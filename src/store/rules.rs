@@ -13,6 +13,7 @@ use tidewatch_core::engine::rule_counts::{Executable, RuleState};
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Timestamp;
 
+use super::json_rows::text_of;
 use super::outbox::{self, NewDelivery};
 use super::reader::Reader;
 use super::record::MatchRecord;
@@ -84,30 +85,40 @@ pub(super) async fn record_matches(
     Ok(())
 }
 
-/// Stores the state of a rule.
-pub(super) async fn state(connection: &mut SqliteConnection, state: &RuleState) -> Result {
+/// Stores the changed states of rules. Of several states of a rule the last one counts.
+pub(super) async fn states_changed(connection: &mut SqliteConnection, states: &[&RuleState]) -> Result {
+    if states.is_empty() {
+        return Ok(());
+    }
+    let rows: Vec<_> = states
+        .iter()
+        .map(|state| {
+            let executable = state.executable.map(|of| (of.since.as_millis(), of.until.as_millis()));
+            let (since, until) = executable.unzip();
+            (&*state.rule, state.source.map_or(0, |id| id.0), state.counted, since, until)
+        })
+        .collect();
     sqlx::query(
         "INSERT OR REPLACE INTO rule_states (rule, source_id, counted, executable_since, executable_until)
-         VALUES (?, ?, ?, ?, ?)",
+         SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4 FROM json_each(?)",
     )
-    .bind(&*state.rule)
-    .bind(state.source.map_or(0, |id| id.0))
-    .bind(state.counted)
-    .bind(state.executable.map(|of| of.since.as_millis()))
-    .bind(state.executable.map(|of| of.until.as_millis()))
+    .bind(text_of(&rows)?)
     .execute(connection)
     .await?;
     Ok(())
 }
 
 /// Stores changed due times.
-pub(super) async fn due(connection: &mut SqliteConnection, due: &[DueChange]) -> Result {
-    let rows: Vec<Value> = due
+pub(super) async fn due(connection: &mut SqliteConnection, due: &[&DueChange]) -> Result {
+    if due.is_empty() {
+        return Ok(());
+    }
+    let rows: Vec<_> = due
         .iter()
         .map(|one| {
             let rule = one.rule.as_deref();
             let at = one.due.at().map(Timestamp::as_millis);
-            json!([one.source.0, at, one.reason.name(), one.asked_by.name(), rule])
+            (one.source.0, at, one.reason.name(), one.asked_by.name(), rule)
         })
         .collect();
     sqlx::query(
@@ -115,7 +126,7 @@ pub(super) async fn due(connection: &mut SqliteConnection, due: &[DueChange]) ->
                             next_probe_policy = new.value ->> 3, next_probe_rule = new.value ->> 4
          FROM json_each(?) AS new WHERE sources.id = new.value ->> 0 AND state <> 'removed'",
     )
-    .bind(Value::from(rows).to_string())
+    .bind(text_of(&rows)?)
     .execute(connection)
     .await?;
     Ok(())

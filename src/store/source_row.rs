@@ -6,8 +6,8 @@
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-use sqlx::query::Query;
-use sqlx::sqlite::{Sqlite, SqliteArguments};
+use serde::ser::SerializeTuple;
+use serde::{Serialize, Serializer};
 use sqlx::{AssertSqlSafe, SqliteConnection};
 
 use tidewatch_core::engine::reason::{Reason, SourceState};
@@ -17,10 +17,10 @@ use tidewatch_core::observe::FeedHints;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::time::{Span, Timestamp};
 
+use super::json_rows::text_of;
 use super::record::ProbeRecord;
 
 type Result = std::result::Result<(), sqlx::Error>;
-type RowStatement = Query<'static, Sqlite, SqliteArguments>;
 
 /// The kind of a column.
 #[derive(PartialEq)]
@@ -55,15 +55,25 @@ macro_rules! columns {
             $(Column { name: stringify!($name), kind: ColumnKind::$kind, at_move: AtMove::$at_move },)*
         ];
 
-        impl SourceRow {
-            fn bind(self, statement: RowStatement) -> RowStatement {
-                statement$(.bind(self.$name))*
+        /// As the rows of [`WRITE`]: the source's number, then the columns in order.
+        impl Serialize for ChangedRow {
+            fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+                let mut row = serializer.serialize_tuple(COLUMNS.len() + 1)?;
+                row.serialize_element(&self.id)?;
+                $(row.serialize_element(&self.row.$name)?;)*
+                row.end()
             }
         }
     };
 }
 
 type Text = Cow<'static, str>;
+
+/// The columns of a source after a probe.
+struct ChangedRow {
+    id: i64,
+    row: SourceRow,
+}
 
 columns! {
     state: Text, Value, Kept;
@@ -104,7 +114,7 @@ columns! {
     root_rate: Option<f32>, Value, Null;
 }
 
-fn list(of: impl Fn(&Column) -> Option<String>) -> String {
+fn list(of: impl FnMut(&Column) -> Option<String>) -> String {
     COLUMNS.iter().filter_map(of).collect::<Vec<_>>().join(", ")
 }
 
@@ -122,22 +132,32 @@ pub(super) static AS_READ: LazyLock<String> = LazyLock::new(|| {
 });
 
 static WRITE: LazyLock<String> = LazyLock::new(|| {
+    let mut last_success = 0;
+    let mut place = 0;
     let set = list(|Column { name, .. }| {
+        place += 1;
+        let value = format!("new.value ->> {place}");
         Some(match *name {
-            "state" => "state = CASE state WHEN 'removed' THEN state ELSE ? END".to_owned(),
+            "state" => format!("state = CASE state WHEN 'removed' THEN state ELSE {value} END"),
             // A failed probe keeps the last value.
-            "last_look_at" => "last_look_at = coalesce(?, last_look_at)".to_owned(),
-            name => format!("{name} = ?"),
+            "last_look_at" => {
+                last_success = place;
+                format!("last_look_at = coalesce({value}, last_look_at)")
+            }
+            name => format!("{name} = {value}"),
         })
     });
-    format!("UPDATE sources SET {set}, moved = iif(?, 0, moved) WHERE id = ?")
+    format!(
+        "UPDATE sources SET {set}, moved = iif(new.value ->> {last_success} IS NULL, moved, 0)
+         FROM json_each(?) AS new WHERE sources.id = new.value ->> 0"
+    )
 });
 
 static SHIFT: LazyLock<String> = LazyLock::new(|| {
     let set = list(|Column { name, kind, .. }| {
         (*kind == ColumnKind::Instant).then(|| format!("{name} = {name} + ?1"))
     });
-    format!("UPDATE sources SET {set}")
+    format!("UPDATE sources SET {set}, learned_until = learned_until + ?1, review_at = review_at + ?1")
 });
 
 static FORGET_ADDRESS: LazyLock<String> = LazyLock::new(|| {
@@ -147,20 +167,18 @@ static FORGET_ADDRESS: LazyLock<String> = LazyLock::new(|| {
         AtMove::Zero => Some(format!("{name} = 0")),
     });
     format!(
-        "UPDATE sources SET etag = NULL, last_modified = NULL, validators_url = NULL, moved = 1, {set}
+        "UPDATE sources SET etag = NULL, last_modified = NULL, validators_url = NULL, body_hash = NULL, review_at = NULL,
+             moved = 1, {set}
          FROM json_each(?) AS new WHERE sources.id = new.value ->> 0 AND new.value ->> 5"
     )
 });
 
-/// Stores the state of a source after a probe.
-pub(super) async fn write(connection: &mut SqliteConnection, record: &ProbeRecord) -> Result {
-    let row = SourceRow::after(record);
-    let succeeded = row.last_look_at.is_some();
-    row.bind(sqlx::query(AssertSqlSafe(WRITE.as_str())))
-        .bind(succeeded)
-        .bind(record.attempt.source.0)
-        .execute(connection)
-        .await?;
+/// Stores the states of sources after their probes.
+pub(super) async fn write(connection: &mut SqliteConnection, records: &[&ProbeRecord]) -> Result {
+    let row =
+        |record: &&ProbeRecord| ChangedRow { id: record.attempt.source.0, row: SourceRow::after(record) };
+    let rows: Vec<_> = records.iter().map(row).collect();
+    sqlx::query(AssertSqlSafe(WRITE.as_str())).bind(text_of(&rows)?).execute(connection).await?;
     Ok(())
 }
 

@@ -5,35 +5,37 @@
 //! writes are acknowledged, and none is dropped. An error that a retry cannot fix ends the task and the
 //! daemon.
 
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::{Connection, SqliteConnection};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::clock::real_pause;
+use crate::clock::{Stopwatch, real_pause};
 use tidewatch_core::engine::action::{AdoptedPlan, Attempt, DueChange};
-use tidewatch_core::engine::event::Committed;
 use tidewatch_core::engine::fleet_price::FleetPrice;
 use tidewatch_core::engine::slot_stats::SlotStats;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
+use super::attempts::RequestInputs;
+use super::batch::Batch;
 use super::error::may_pass;
 use super::record::{DeliveryRecord, EventRecord, ProbeRecord, RateRecord, RelearnedRecord, RobotsRecord};
 use super::retention;
 use super::rhythm;
 use super::sync::{Listed, Synced};
-use super::{StoreError, events, fleet_prices, outbox, plans, predictions, rules, sync, write};
+use super::{StoreError, attempts, fleet_prices, outbox, rules, sync, write};
 
 /// A write to the store.
 #[derive(Debug)]
 pub enum Write {
-    /// Probes about to be sent. Receipt: [`Committed::Started`].
+    /// Probes about to be sent. Receipt: [`Receipt::Started`].
     Started(Vec<Attempt>),
     /// A started probe that was not sent.
     Cancelled(SourceId),
-    /// A finished probe. Receipt: [`Committed::Ended`].
+    /// A finished probe. Receipt: [`Receipt::Ended`].
     Ended(Box<ProbeRecord>),
     /// An event.
     Event(EventRecord),
@@ -100,6 +102,26 @@ pub async fn commit(writes: &mpsc::UnboundedSender<Write>, write: Write) -> Resu
     committed.await.map_err(|_| StoreError::Stopped)
 }
 
+/// A committed write that the scheduler waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Receipt {
+    /// Probes may be sent; what their requests need.
+    Started(Vec<(SourceId, RequestInputs)>),
+    /// The end of a probe.
+    Ended(SourceId),
+}
+
+/// The results of a transaction.
+#[derive(Debug, Default)]
+struct Written {
+    /// Of each [`Write::Sync`], in order.
+    synced: VecDeque<Synced>,
+    /// Rows before this time remain to be deleted.
+    more_to_prune: Option<Timestamp>,
+    /// Of the sources whose probes were started.
+    request_inputs: HashMap<SourceId, RequestInputs>,
+}
+
 /// Whether writing works.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Health {
@@ -116,7 +138,7 @@ pub struct Writer {
     connection: SqliteConnection,
     inbox: mpsc::UnboundedReceiver<Write>,
     outbox: mpsc::UnboundedSender<Write>,
-    receipts: mpsc::UnboundedSender<Committed>,
+    receipts: mpsc::UnboundedSender<Receipt>,
     health: watch::Sender<Health>,
 }
 
@@ -127,7 +149,7 @@ pub struct WriterHandle {
     /// progress.
     pub writes: mpsc::UnboundedSender<Write>,
     /// Receipts of committed writes.
-    pub receipts: mpsc::UnboundedReceiver<Committed>,
+    pub receipts: mpsc::UnboundedReceiver<Receipt>,
     /// Whether writing works.
     pub health: watch::Receiver<Health>,
 }
@@ -135,8 +157,44 @@ pub struct WriterHandle {
 /// Largest number of writes in a transaction, so that readers see progress.
 const BATCH: usize = 512;
 
+/// While many writes arrive, each transaction waits this long for more: its statements take all of them.
+const GATHER: Duration = Duration::from_millis(50);
+
+/// Many: this many writes in [`MEASURE`].
+const MANY: usize = 80;
+
+/// The time over which arriving writes are counted.
+const MEASURE: Duration = Duration::from_millis(200);
+
 const FIRST_RETRY: Duration = Duration::from_millis(250);
 const LAST_RETRY: Duration = Duration::from_secs(30);
+
+/// How many writes arrive.
+#[derive(Debug)]
+struct Arrivals {
+    since: Stopwatch,
+    counted: usize,
+    many: bool,
+}
+
+impl Arrivals {
+    fn new() -> Self {
+        Self { since: Stopwatch::start(), counted: 0, many: false }
+    }
+
+    fn count(&mut self, writes: usize) {
+        self.counted += writes;
+        let passed = self.since.elapsed();
+        if passed >= MEASURE {
+            let in_time = self.counted as f64 * MEASURE.div_duration_f64(passed);
+            *self = Self { many: in_time >= MANY as f64, ..Self::new() };
+        }
+    }
+
+    fn are_many(&self) -> bool {
+        self.many
+    }
+}
 
 impl Writer {
     /// Creates a writer on this connection, and the channels to it.
@@ -153,6 +211,7 @@ impl Writer {
     pub async fn run(mut self, mut stop: oneshot::Receiver<()>) -> Result<(), StoreError> {
         let mut batch = Vec::with_capacity(BATCH);
         let mut stopping = false;
+        let mut arrivals = Arrivals::new();
         loop {
             tokio::select! {
                 biased;
@@ -166,6 +225,15 @@ impl Writer {
                     continue;
                 }
             }
+            if arrivals.are_many() && batch.len() < BATCH && !stopping {
+                real_pause(GATHER).await;
+                while batch.len() < BATCH
+                    && let Ok(write) = self.inbox.try_recv()
+                {
+                    batch.push(write);
+                }
+            }
+            arrivals.count(batch.len());
             self.commit(&mut batch).await?;
         }
         // Closing merges the write-ahead log into the file, if no other process reads it.
@@ -176,7 +244,7 @@ impl Writer {
 
     async fn commit(&mut self, batch: &mut Vec<Write>) -> Result<(), StoreError> {
         let mut pause = FIRST_RETRY;
-        let (synced, more_to_prune) = loop {
+        let mut written = loop {
             match try_commit(&mut self.connection, batch).await {
                 Ok(done) => break done,
                 Err(error) if may_pass(&error) => {
@@ -198,21 +266,23 @@ impl Writer {
         if self.health.send_replace(Health::Well) != Health::Well {
             tracing::info!("the store can be written again");
         }
-        if let Some(before) = more_to_prune {
+        if let Some(before) = written.more_to_prune {
             // Queued after newer writes. Fails when stopping, because the inbox is closed then.
             let _ = self.outbox.send(Write::Prune { before });
         }
-        let mut synced = synced.into_iter();
         for write in batch.drain(..) {
             // A closed receiver needs no receipt.
             match write {
                 Write::Started(attempts) => {
-                    let sources = attempts.iter().map(|attempt| attempt.source).collect();
-                    drop(self.receipts.send(Committed::Started(sources)));
+                    let inputs = &mut written.request_inputs;
+                    let with_inputs = attempts.iter().map(|attempt| {
+                        (attempt.source, inputs.remove(&attempt.source).unwrap_or_default())
+                    });
+                    drop(self.receipts.send(Receipt::Started(with_inputs.collect())));
                 }
-                Write::Ended(record) => drop(self.receipts.send(Committed::Ended(record.attempt.source))),
+                Write::Ended(record) => drop(self.receipts.send(Receipt::Ended(record.attempt.source))),
                 Write::Sync { reply, .. } => {
-                    if let Some(synced) = synced.next() {
+                    if let Some(synced) = written.synced.pop_front() {
                         drop(reply.send(synced));
                     }
                 }
@@ -226,10 +296,7 @@ impl Writer {
 
 /// Runs one transaction with plain statements. If the disk is full, SQLite may roll back by itself; a
 /// transaction of sqlx would then stay open.
-async fn try_commit(
-    connection: &mut SqliteConnection,
-    batch: &[Write],
-) -> Result<(Vec<Synced>, Option<Timestamp>), sqlx::Error> {
+async fn try_commit(connection: &mut SqliteConnection, batch: &[Write]) -> Result<Written, sqlx::Error> {
     sqlx::query("BEGIN IMMEDIATE").execute(&mut *connection).await?;
     let written = async {
         let done = write_all(connection, batch).await?;
@@ -244,43 +311,65 @@ async fn try_commit(
     outcome
 }
 
-async fn write_all(
-    connection: &mut SqliteConnection,
-    batch: &[Write],
-) -> Result<(Vec<Synced>, Option<Timestamp>), sqlx::Error> {
-    let mut synced = Vec::new();
-    let mut more_to_prune = None;
-    for item in batch {
+async fn write_all(connection: &mut SqliteConnection, writes: &[Write]) -> Result<Written, sqlx::Error> {
+    let mut written = Written::default();
+    let mut batch = Batch::default();
+    let mut started = Vec::new();
+    for item in writes {
         match item {
-            Write::Started(attempts) => write::started(connection, attempts).await?,
-            Write::Cancelled(id) => write::cancelled(connection, *id).await?,
-            Write::Ended(record) => write::ended(connection, record).await?,
-            Write::Event(event) => events::insert(connection, event).await?,
-            Write::Rates(rates) => rhythm::rates(connection, rates).await?,
-            Write::Relearned(records) => rhythm::relearned(connection, records).await?,
-            Write::Plans(plans) => plans::plans(connection, plans).await?,
-            Write::Robots(robots) => write::robots(connection, robots).await?,
-            Write::Answer { request, answer } => write::answer(connection, *request, answer).await?,
-            Write::FirstDue(due) => sync::first_due(connection, due).await?,
-            Write::Sync { listed, gone, at, .. } => {
-                synced.push(sync::sync(connection, listed, gone, *at).await?);
+            Write::Started(attempts) => {
+                started.extend(attempts.iter().map(|attempt| attempt.source.0));
+                batch.start(connection, attempts).await?;
             }
-            Write::Shift { by, since } => write::shift(connection, *by, *since).await?,
-            Write::Delivery(record) => outbox::settle(connection, record).await?,
-            Write::Due(due) => rules::due(connection, due).await?,
-            Write::Rules(known) => rules::forget_others(connection, known).await?,
-            Write::Load(load) => write::load(connection, load).await?,
-            Write::Price(price) => fleet_prices::write(connection, price).await?,
-            Write::Prune { before } => {
-                more_to_prune = retention::delete_batch(connection, *before).await?.then_some(*before);
-            }
+            Write::Cancelled(id) => batch.cancel(connection, *id).await?,
+            Write::Ended(record) => batch.end(connection, record).await?,
+            Write::Due(due) => batch.due(connection, due).await?,
+            Write::Plans(plans) => batch.plan(connection, plans).await?,
+            Write::Event(event) => batch.event(event),
             Write::Flush(_) => {}
+            item => {
+                batch.write(connection).await?;
+                write_one(connection, item, &mut written).await?;
+            }
         }
     }
-    let ended = batch.iter().filter_map(|item| match item {
-        Write::Ended(record) => Some(&**record),
-        _ => None,
-    });
-    predictions::count(connection, ended).await?;
-    Ok((synced, more_to_prune))
+    batch.write(connection).await?;
+    let inputs = attempts::request_inputs(connection, &started).await?;
+    written.request_inputs = inputs.into_iter().collect();
+    Ok(written)
+}
+
+/// Writes an item that is not collected with others of its kind.
+async fn write_one(
+    connection: &mut SqliteConnection,
+    item: &Write,
+    written: &mut Written,
+) -> Result<(), sqlx::Error> {
+    match item {
+        Write::Rates(rates) => rhythm::rates(connection, rates).await?,
+        Write::Relearned(records) => rhythm::relearned(connection, records).await?,
+        Write::Robots(robots) => write::robots(connection, robots).await?,
+        Write::Answer { request, answer } => write::answer(connection, *request, answer).await?,
+        Write::FirstDue(due) => sync::first_due(connection, due).await?,
+        Write::Sync { listed, gone, at, .. } => {
+            written.synced.push_back(sync::sync(connection, listed, gone, *at).await?);
+        }
+        Write::Shift { by, since } => write::shift(connection, *by, *since).await?,
+        Write::Delivery(record) => outbox::settle(connection, record).await?,
+        Write::Rules(known) => rules::forget_others(connection, known).await?,
+        Write::Load(load) => write::load(connection, load).await?,
+        Write::Price(price) => fleet_prices::write(connection, price).await?,
+        Write::Prune { before } => {
+            let more = retention::delete_batch(connection, *before).await?;
+            written.more_to_prune = more.then_some(*before);
+        }
+        Write::Started(_)
+        | Write::Cancelled(_)
+        | Write::Ended(_)
+        | Write::Due(_)
+        | Write::Plans(_)
+        | Write::Event(_)
+        | Write::Flush(_) => {}
+    }
+    Ok(())
 }

@@ -7,8 +7,8 @@ use tidewatch::clock::real_pause;
 use tidewatch::daemon::messages::{Control, Launch};
 use tidewatch::daemon::probe::Finished;
 use tidewatch::daemon::scheduler::{Channels, Progress};
-use tidewatch::store::writer::{Health, Write};
-use tidewatch_core::engine::event::Committed;
+use tidewatch::store::attempts::RequestInputs;
+use tidewatch::store::writer::{Health, Receipt, Write};
 use tidewatch_core::planning::build::PlanOrder;
 use tokio::sync::{mpsc, watch};
 
@@ -35,9 +35,10 @@ pub fn channels(start: Duration, end: Duration) -> (Channels, Ends) {
         while let Some(write) = to_write.recv().await {
             let (after, committed) = match write {
                 Write::Started(attempts) => {
-                    (start, Committed::Started(attempts.iter().map(|attempt| attempt.source).collect()))
+                    let started = attempts.iter().map(|attempt| (attempt.source, RequestInputs::default()));
+                    (start, Receipt::Started(started.collect()))
                 }
-                Write::Ended(record) => (end, Committed::Ended(record.attempt.source)),
+                Write::Ended(record) => (end, Receipt::Ended(record.attempt.source)),
                 _ => continue,
             };
             let receipt = receipt.clone();

@@ -242,6 +242,7 @@ impl Fixture {
             validators: ValidatorsChange::Keep,
             tardy: None,
             deadline: None,
+            document: None,
             observation: None,
             memory: SourceMemory { due: Due::At(now + HOUR), ..SourceMemory::default() },
             beliefs: None,

@@ -101,7 +101,11 @@ async fn redirects_cannot_reach_private_addresses() {
         assert!(get_with(&fixed, &direct).await.unwrap_err().message.contains(message), "{host}");
         assert_eq!(inside.connections(), 0, "{host}");
         let permitted = FetchRequest { allow_private: true, ..asked };
-        assert_eq!(get_with(&fixed, &permitted).await.unwrap().body, b"internal secret", "{host}");
+        assert_eq!(
+            get_with(&fixed, &permitted).await.unwrap().body.decoded().unwrap(),
+            b"internal secret",
+            "{host}"
+        );
         assert_eq!(inside.connections(), 1, "{host}");
         inside.clear_log();
     }
@@ -121,7 +125,7 @@ async fn permission_does_not_leak_through_open_connections() {
     let fetcher = fetcher(&fixed);
     let plain = request(inside.url_as("name.example", "/"));
     let permitted = FetchRequest { allow_private: true, ..plain.clone() };
-    assert_eq!(fetcher.get(&permitted, &Clock::wall()).await.unwrap().body, b"ok");
+    assert_eq!(fetcher.get(&permitted, &Clock::wall()).await.unwrap().body.decoded().unwrap(), b"ok");
     let refused = fetcher.get(&plain, &Clock::wall()).await.unwrap_err();
     assert!(refused.message.contains("only to private addresses"), "{refused}");
     assert_eq!((inside.connections(), inside.requests().len()), (1, 1));

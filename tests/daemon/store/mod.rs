@@ -17,11 +17,10 @@ use tidewatch::store::record::{
     ValidatorsChange,
 };
 use tidewatch::store::sync::Listed;
-use tidewatch::store::writer::{Health, Write, Writer, WriterHandle};
+use tidewatch::store::writer::{Health, Receipt, Write, Writer, WriterHandle};
 use tidewatch::store::{StoreError, open};
 use tidewatch_core::engine::action::{AdoptedPlan, Attempt, DueChange};
 use tidewatch_core::engine::constraint::Constraint;
-use tidewatch_core::engine::event::Committed;
 use tidewatch_core::engine::reason::{Reason, SourceState};
 use tidewatch_core::engine::source_memory::{BurstState, Due, MoveProof, ProbeCost, SourceMemory};
 use tidewatch_core::model::change_point_rate::ChangePointRate;
@@ -75,6 +74,7 @@ fn probe_record(id: SourceId, secs: i64) -> ProbeRecord {
         validators: ValidatorsChange::Keep,
         tardy: None,
         deadline: None,
+        document: None,
         observation: None,
         memory: SourceMemory {
             due: Due::At(at(secs + 100)),
@@ -256,13 +256,15 @@ async fn a_probe_record_is_stored_completely_and_read_back_unchanged() {
         }],
         ..probe_record(id, 100)
     })));
-    assert_eq!(store.handle.receipts.recv().await, Some(Committed::Started(vec![id])));
-    assert_eq!(store.handle.receipts.recv().await, Some(Committed::Ended(id)));
+    let started = store.handle.receipts.recv().await;
+    assert!(matches!(&started, Some(Receipt::Started(inputs)) if inputs[0].0 == id), "{started:?}");
+    assert_eq!(store.handle.receipts.recv().await, Some(Receipt::Ended(id)));
 
+    let request = store.reader().await.request_inputs(id).await.unwrap();
+    assert_eq!(request.etag.as_deref(), Some(&b"W/\"x\xff\""[..]), "byte for byte, also when not UTF-8");
+    assert_eq!(request.last_modified.as_deref(), Some(&b"Mon, 16 Nov 2026 00:00:00 GMT"[..]));
+    assert_eq!(request.validators_url.as_deref(), Some("http://a/"));
     let inputs = store.reader().await.probe_inputs(id).await.unwrap();
-    assert_eq!(inputs.etag.as_deref(), Some(&b"W/\"x\xff\""[..]), "byte for byte, also when not UTF-8");
-    assert_eq!(inputs.last_modified.as_deref(), Some(&b"Mon, 16 Nov 2026 00:00:00 GMT"[..]));
-    assert_eq!(inputs.validators_url.as_deref(), Some("http://a/"));
     assert_eq!(inputs.seen.last_success, Some(at(100)), "the start of the probe, not its end");
     assert_eq!(inputs.seen.page, Some(u64::MAX - 1));
     let items: HashSet<(u64, u64, bool)> =
@@ -311,13 +313,13 @@ async fn a_304_overwrites_only_what_it_carries_and_an_error_nothing() {
         store.write(Write::Ended(Box::new(ProbeRecord { validators, ..probe_record(id, 100 + n as i64) })));
     }
     store.flush().await;
-    let inputs = store.reader().await.probe_inputs(id).await.unwrap();
+    let inputs = store.reader().await.request_inputs(id).await.unwrap();
     assert_eq!(inputs.etag.as_deref(), Some(&b"\"2\""[..]));
     assert_eq!(inputs.last_modified.as_deref(), Some(&b"then"[..]));
     let drop = ValidatorsChange::Replace { url: "http://a/".into(), etag: None, last_modified: None };
     store.write(Write::Ended(Box::new(ProbeRecord { validators: drop, ..probe_record(id, 200) })));
     store.flush().await;
-    let inputs = store.reader().await.probe_inputs(id).await.unwrap();
+    let inputs = store.reader().await.request_inputs(id).await.unwrap();
     assert_eq!((inputs.etag, inputs.last_modified), (None, None), "one pair, from one answer");
 }
 
@@ -396,7 +398,7 @@ async fn a_full_store_is_retried_until_there_is_room_and_nothing_is_acknowledged
         store.write(Write::Ended(Box::new(probe_record(id, 100 + sent))));
         sent += 1;
         tokio::select! {
-            Some(Committed::Ended(_)) = store.handle.receipts.recv() => acknowledged += 1,
+            Some(Receipt::Ended(_)) = store.handle.receipts.recv() => acknowledged += 1,
             changed = store.handle.health.changed() => changed.unwrap(),
         }
     }
@@ -404,7 +406,7 @@ async fn a_full_store_is_retried_until_there_is_room_and_nothing_is_acknowledged
         matches!(&*store.handle.health.borrow(), Health::Stalled(why) if why.contains("full")),
         "gives the reason"
     );
-    while let Ok(Committed::Ended(_)) = store.handle.receipts.try_recv() {
+    while let Ok(Receipt::Ended(_)) = store.handle.receipts.try_recv() {
         acknowledged += 1;
     }
     let committed = store.count("SELECT count(*) FROM probes").await;

@@ -1,0 +1,104 @@
+//! Probes in progress, and what the store knows that a request needs.
+//!
+//! A row of `flights` is committed before its probe is sent, so that budgets count the probe even if the
+//! daemon is killed meanwhile.
+
+use serde_json::json;
+use sqlx::{Row, SqliteConnection};
+
+use tidewatch_core::engine::action::Attempt;
+use tidewatch_core::source_id::SourceId;
+use tidewatch_core::time::Timestamp;
+
+use super::json_rows::text_of;
+
+type Result<T = ()> = std::result::Result<T, sqlx::Error>;
+
+/// What a request needs, and what tells whether its answer has anything new.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RequestInputs {
+    /// The URL that gave the validators.
+    pub validators_url: Option<String>,
+    /// `ETag`, byte for byte.
+    pub etag: Option<Vec<u8>>,
+    /// `Last-Modified`, byte for byte.
+    pub last_modified: Option<Vec<u8>>,
+    /// The hash of the last body that was read.
+    pub body_hash: Option<u64>,
+    /// Until then, an answer without updates teaches the model nothing.
+    pub review_at: Option<Timestamp>,
+}
+
+/// Stores probes that are about to be sent.
+pub(super) async fn insert(connection: &mut SqliteConnection, attempts: &[&Attempt]) -> Result {
+    if attempts.is_empty() {
+        return Ok(());
+    }
+    let rows: Vec<_> = attempts
+        .iter()
+        .map(|attempt| {
+            let forecast = attempt.forecast.as_ref();
+            (
+                attempt.source.0,
+                attempt.due.as_millis(),
+                attempt.started.as_millis(),
+                attempt.policy.name(),
+                attempt.reason.name(),
+                forecast.map(|forecast| forecast.updates),
+                forecast.map(|forecast| forecast.dispersion),
+                forecast.and_then(|forecast| forecast.overflow),
+            )
+        })
+        .collect();
+    sqlx::query(
+        "INSERT OR REPLACE INTO flights (source_id, due_at, started_at, policy, reason, expected, dispersion,
+                                         overflow)
+         SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
+                value ->> 7
+         FROM json_each(?)",
+    )
+    .bind(text_of(&rows)?)
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Deletes probes that have ended or were not sent.
+pub(super) async fn delete(
+    connection: &mut SqliteConnection,
+    sources: impl Iterator<Item = SourceId>,
+) -> Result {
+    let ids: Vec<i64> = sources.map(|source| source.0).collect();
+    if !ids.is_empty() {
+        sqlx::query("DELETE FROM flights WHERE source_id IN (SELECT value FROM json_each(?))")
+            .bind(text_of(&ids)?)
+            .execute(connection)
+            .await?;
+    }
+    Ok(())
+}
+
+/// What the requests of these sources need.
+pub(super) async fn request_inputs(
+    connection: &mut SqliteConnection,
+    ids: &[i64],
+) -> Result<Vec<(SourceId, RequestInputs)>> {
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let rows = sqlx::query(
+        "SELECT id, validators_url, CAST(etag AS BLOB), CAST(last_modified AS BLOB), body_hash, review_at
+         FROM sources WHERE id IN (SELECT value FROM json_each(?))",
+    )
+    .bind(json!(ids).to_string())
+    .fetch_all(connection)
+    .await?;
+    let inputs = |row: &sqlx::sqlite::SqliteRow| RequestInputs {
+        validators_url: row.get(1),
+        etag: row.get(2),
+        last_modified: row.get(3),
+        body_hash: row.get::<Option<i64>, _>(4).map(|hash| hash as u64),
+        review_at: row.get::<Option<i64>, _>(5).map(Timestamp::from_millis),
+    };
+    Ok(rows.iter().map(|row| (SourceId(row.get(0)), inputs(row))).collect())
+}

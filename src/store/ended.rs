@@ -1,0 +1,348 @@
+//! Stores finished probes: log, updates, items, pages, validators, models and the state of the sources.
+//!
+//! The probes are of different sources, and each statement takes the rows of all of them. So their number does
+//! not change the number of statements.
+
+use serde_json::json;
+use sqlx::SqliteConnection;
+
+use tidewatch_core::observe::{Observation, Occurred, Update};
+use tidewatch_core::time::{Span, Timestamp};
+
+use super::json_rows::{Hex, text_of};
+use super::record::{DocumentRecord, ProbeRecord, ValidatorsChange};
+use super::{predictions, rhythm, rules, source_row};
+
+/// Items are kept this long after they left their feed, and recognized if they return. Bounds the number of
+/// items.
+const ITEMS_REMEMBERED: Span = Span::from_days(180);
+
+type Result<T = ()> = std::result::Result<T, sqlx::Error>;
+
+/// An observation, with the source's and the probe's number and the end of the probe.
+type Seen<'r> = (i64, i64, Timestamp, &'r Observation);
+
+/// Stores finished probes of different sources.
+pub(super) async fn insert(connection: &mut SqliteConnection, records: &[&ProbeRecord]) -> Result {
+    if records.is_empty() {
+        return Ok(());
+    }
+    let first = log(connection, records).await?;
+    let seen: Vec<Seen<'_>> = (first..)
+        .zip(records)
+        .filter_map(|(probe, record)| {
+            Some((record.attempt.source.0, probe, record.finished, record.observation.as_ref()?))
+        })
+        .collect();
+    updates(connection, &seen).await?;
+    items(connection, &seen).await?;
+    gone(connection, &seen).await?;
+    gaps(connection, &seen).await?;
+    pages(connection, &seen).await?;
+    source_row::write(connection, records).await?;
+    validators(connection, records).await?;
+    documents(connection, records).await?;
+    rhythm::write_models(connection, records).await?;
+    rhythm::bursts(connection, records).await?;
+    hosts(connection, records).await?;
+    for record in records {
+        for matches in &record.matches {
+            rules::record_matches(connection, record.attempt.source, record.finished, matches).await?;
+        }
+    }
+    let states: Vec<_> = records.iter().flat_map(|record| &record.rules).collect();
+    rules::states_changed(connection, &states).await?;
+    predictions::count(connection, records).await
+}
+
+/// Adds the probes to the log. Returns the number of the first; the others follow in order.
+async fn log(connection: &mut SqliteConnection, records: &[&ProbeRecord]) -> Result<i64> {
+    let first: i64 = sqlx::query_scalar("SELECT coalesce(max(id), 0) + 1 FROM probes")
+        .fetch_one(&mut *connection)
+        .await?;
+    let rows: Vec<_> = (first..)
+        .zip(records)
+        .map(|(probe, record)| {
+            let attempt = &record.attempt;
+            let updates = record.observation.as_ref().map_or(0, |seen| seen.updates.len());
+            (
+                probe,
+                attempt.source.0,
+                attempt.due.as_millis(),
+                attempt.started.as_millis(),
+                record.finished.as_millis() - attempt.started.as_millis(),
+                record.outcome.name(),
+                record.http_status,
+                record.bytes,
+                updates,
+                attempt.policy.name(),
+                attempt.reason.name(),
+                record.error.as_deref(),
+                record.tardy.map(Span::as_millis),
+            )
+        })
+        .collect();
+    sqlx::query(
+        "INSERT INTO probes (id, source_id, due_at, started_at, duration_ms, outcome, http_status, bytes,
+                             updates_found, policy, reason, error, tardy_ms)
+         SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
+                value ->> 7, value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12
+         FROM json_each(?)",
+    )
+    .bind(text_of(&rows)?)
+    .execute(connection)
+    .await?;
+    Ok(first)
+}
+
+async fn updates(connection: &mut SqliteConnection, seen: &[Seen<'_>]) -> Result {
+    let row = |source: i64, probe: i64, at: Timestamp, update: &Update| {
+        let (occurred, after, exact) = match update.occurred {
+            Occurred::At(at) => (at, None, 1),
+            Occurred::Between(from, to) => (middle(from, to), Some(from.as_millis()), 0),
+        };
+        json!([
+            source,
+            probe,
+            at.as_millis(),
+            occurred.as_millis(),
+            after,
+            exact,
+            update.kind.name(),
+            update.key,
+            update.title,
+            update.link,
+            labels(&update.labels.authors),
+            labels(&update.labels.categories)
+        ])
+    };
+    let rows: Vec<_> = seen
+        .iter()
+        .flat_map(|&(source, probe, at, seen)| {
+            seen.updates.iter().map(move |update| row(source, probe, at, update))
+        })
+        .collect();
+    if rows.is_empty() {
+        return Ok(());
+    }
+    sqlx::query(
+        "INSERT INTO updates (source_id, probe_id, detected_at, occurred_at, occurred_after, occurred_exact,
+                              kind, key, title, link, authors, categories)
+         SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
+                value ->> 7, value ->> 8, value ->> 9, value ->> 10, value ->> 11
+         FROM json_each(?) WHERE true
+         ON CONFLICT DO NOTHING",
+    )
+    .bind(text_of(&rows)?)
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// A list as JSON; `None` if empty.
+fn labels(list: &[String]) -> Option<String> {
+    (!list.is_empty()).then(|| json!(list).to_string())
+}
+
+/// Stores the items of the documents. Deletes items that left theirs long ago.
+async fn items(connection: &mut SqliteConnection, seen: &[Seen<'_>]) -> Result {
+    let mut rows = Vec::new();
+    let mut read = Vec::new();
+    for &(source, _, now, seen) in seen.iter().filter(|(.., seen)| !seen.present.is_empty()) {
+        read.push((source, (now - ITEMS_REMEMBERED).as_millis()));
+        rows.extend(seen.present.iter().map(|item| {
+            let (key, fingerprint) = (item.key_hash as i64, item.fingerprint as i64);
+            (source, key, fingerprint, item.dated.map(Timestamp::as_millis), now.as_millis())
+        }));
+    }
+    if rows.is_empty() {
+        return Ok(());
+    }
+    sqlx::query(
+        "INSERT INTO items (source_id, key_hash, fingerprint, dated_at, first_seen_at, last_seen_at)
+         SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 4
+         FROM json_each(?) WHERE true
+         ON CONFLICT (source_id, key_hash) DO UPDATE
+         SET fingerprint = excluded.fingerprint, last_seen_at = excluded.last_seen_at, gone_at = NULL",
+    )
+    .bind(text_of(&rows)?)
+    .execute(&mut *connection)
+    .await?;
+    sqlx::query(
+        "DELETE FROM items WHERE (source_id, key_hash) IN (
+             SELECT source_id, key_hash FROM json_each(?) AS read
+             JOIN items ON source_id = read.value ->> 0 AND last_seen_at < read.value ->> 1)",
+    )
+    .bind(text_of(&read)?)
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Marks items that their publisher removed.
+async fn gone(connection: &mut SqliteConnection, seen: &[Seen<'_>]) -> Result {
+    let row = |&(source, _, now, seen): &Seen<'_>| {
+        let rows = seen.gone.iter().map(move |&key| (source, key as i64, now.as_millis()));
+        rows.collect::<Vec<_>>()
+    };
+    let rows: Vec<_> = seen.iter().flat_map(row).collect();
+    if rows.is_empty() {
+        return Ok(());
+    }
+    sqlx::query(
+        "UPDATE items SET gone_at = gone.value ->> 2 FROM json_each(?) AS gone
+         WHERE source_id = gone.value ->> 0 AND key_hash = gone.value ->> 1",
+    )
+    .bind(text_of(&rows)?)
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+async fn gaps(connection: &mut SqliteConnection, seen: &[Seen<'_>]) -> Result {
+    let rows: Vec<_> = seen
+        .iter()
+        .filter(|(.., seen)| seen.gap)
+        .map(|(source, probe, at, _)| (source, probe, at.as_millis()))
+        .collect();
+    if rows.is_empty() {
+        return Ok(());
+    }
+    sqlx::query(
+        "INSERT INTO gaps (source_id, probe_id, at)
+         SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(?)",
+    )
+    .bind(text_of(&rows)?)
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Stores the texts of pages, if they changed.
+async fn pages(connection: &mut SqliteConnection, seen: &[Seen<'_>]) -> Result {
+    let rows: Vec<_> = seen
+        .iter()
+        .filter_map(|(source, _, _, seen)| {
+            let page = seen.page.as_ref()?;
+            Some((source, page.fingerprint as i64, &page.text))
+        })
+        .collect();
+    if rows.is_empty() {
+        return Ok(());
+    }
+    sqlx::query(
+        "INSERT INTO pages (source_id, fingerprint, text)
+         SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(?) WHERE true
+         ON CONFLICT (source_id) DO UPDATE SET fingerprint = excluded.fingerprint, text = excluded.text
+         WHERE fingerprint <> excluded.fingerprint",
+    )
+    .bind(text_of(&rows)?)
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// A header's value: as text, which is readable in the store, or as other bytes.
+type HeaderColumns<'r> = (Option<&'r str>, Option<Hex<'r>>);
+
+fn header(value: Option<&[u8]>) -> HeaderColumns<'_> {
+    match value.map(|bytes| (std::str::from_utf8(bytes), bytes)) {
+        None => (None, None),
+        Some((Ok(text), _)) => (Some(text), None),
+        Some((Err(_), bytes)) => (None, Some(Hex(bytes))),
+    }
+}
+
+async fn validators(connection: &mut SqliteConnection, records: &[&ProbeRecord]) -> Result {
+    let mut replaced = Vec::new();
+    let mut refreshed = Vec::new();
+    for record in records {
+        let id = record.attempt.source.0;
+        match &record.validators {
+            ValidatorsChange::Keep => {}
+            ValidatorsChange::Replace { url, etag, last_modified } => {
+                let (etag, last_modified) = (header(etag.as_deref()), header(last_modified.as_deref()));
+                replaced.push((id, etag.0, etag.1, last_modified.0, last_modified.1, url));
+            }
+            ValidatorsChange::Refresh { etag, last_modified } => {
+                let (etag, last_modified) = (header(etag.as_deref()), header(last_modified.as_deref()));
+                refreshed.push((id, etag.0, etag.1, last_modified.0, last_modified.1));
+            }
+        }
+    }
+    if !replaced.is_empty() {
+        sqlx::query(
+            "UPDATE sources SET etag = coalesce(new.value ->> 1, unhex(new.value ->> 2)),
+                 last_modified = coalesce(new.value ->> 3, unhex(new.value ->> 4)),
+                 validators_url = new.value ->> 5
+             FROM json_each(?) AS new WHERE sources.id = new.value ->> 0",
+        )
+        .bind(text_of(&replaced)?)
+        .execute(&mut *connection)
+        .await?;
+    }
+    if !refreshed.is_empty() {
+        sqlx::query(
+            "UPDATE sources SET etag = coalesce(new.value ->> 1, unhex(new.value ->> 2), etag),
+                 last_modified = coalesce(new.value ->> 3, unhex(new.value ->> 4), last_modified)
+             FROM json_each(?) AS new WHERE sources.id = new.value ->> 0",
+        )
+        .bind(text_of(&refreshed)?)
+        .execute(connection)
+        .await?;
+    }
+    Ok(())
+}
+
+/// Stores what is known of documents that were read.
+async fn documents(connection: &mut SqliteConnection, records: &[&ProbeRecord]) -> Result {
+    let rows: Vec<_> = records
+        .iter()
+        .filter_map(|record| {
+            let DocumentRecord { body_hash, learned_until, review_at } = *record.document.as_ref()?;
+            let (until, review) = (learned_until.as_millis(), review_at.map(Timestamp::as_millis));
+            Some((record.attempt.source.0, body_hash.map(|hash| hash as i64), until, review))
+        })
+        .collect();
+    if rows.is_empty() {
+        return Ok(());
+    }
+    sqlx::query(
+        "UPDATE sources SET body_hash = coalesce(new.value ->> 1, body_hash), learned_until = new.value ->> 2,
+             review_at = new.value ->> 3
+         FROM json_each(?) AS new WHERE sources.id = new.value ->> 0",
+    )
+    .bind(text_of(&rows)?)
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Stores the changed limits of host groups.
+async fn hosts(connection: &mut SqliteConnection, records: &[&ProbeRecord]) -> Result {
+    let rows: Vec<_> = records
+        .iter()
+        .filter_map(|record| record.host.as_ref())
+        .map(|host| {
+            let paused_until = host.paused_until.map(Timestamp::as_millis);
+            (&host.key, u8::from(host.public), paused_until, host.crawl_delay.as_millis())
+        })
+        .collect();
+    if rows.is_empty() {
+        return Ok(());
+    }
+    sqlx::query(
+        "INSERT INTO hosts (host, public, paused_until, crawl_delay_ms)
+         SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3 FROM json_each(?) WHERE true
+         ON CONFLICT (host) DO UPDATE
+         SET paused_until = excluded.paused_until, crawl_delay_ms = excluded.crawl_delay_ms",
+    )
+    .bind(text_of(&rows)?)
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+fn middle(from: Timestamp, to: Timestamp) -> Timestamp {
+    from + Span::from_millis((to - from).as_millis() / 2)
+}
