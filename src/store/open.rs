@@ -26,9 +26,9 @@ pub async fn for_writing(path: &Path) -> Result<SqliteConnection, StoreError> {
         // found again because the validators are lost with them.
         .synchronous(SqliteSynchronous::Normal)
         .foreign_keys(true)
-        .busy_timeout(BUSY_TIMEOUT)
-        .disable_statement_logging();
-    let mut connection = options.connect().await.map_err(|error| explain(path, error))?;
+        .busy_timeout(BUSY_TIMEOUT);
+    let mut connection =
+        with_statement_log(options).connect().await.map_err(|error| explain(path, error))?;
     check_identity(path, &mut connection).await?;
     MIGRATIONS.run(&mut connection).await.map_err(|error| match error {
         sqlx::migrate::MigrateError::Execute(error)
@@ -41,11 +41,17 @@ pub async fn for_writing(path: &Path) -> Result<SqliteConnection, StoreError> {
 
 /// Options to open an existing store for reading only.
 pub fn for_reading(path: &Path) -> SqliteConnectOptions {
-    SqliteConnectOptions::new()
-        .filename(path)
-        .read_only(true)
-        .busy_timeout(BUSY_TIMEOUT)
-        .disable_statement_logging()
+    with_statement_log(
+        SqliteConnectOptions::new().filename(path).read_only(true).busy_timeout(BUSY_TIMEOUT),
+    )
+}
+
+/// Logs statements only if the log has them: `sqlx::query=debug` in the filter.
+fn with_statement_log(options: SqliteConnectOptions) -> SqliteConnectOptions {
+    if tracing::enabled!(target: "sqlx::query", tracing::Level::DEBUG) {
+        return options;
+    }
+    options.disable_statement_logging()
 }
 
 /// Checks that a file is a store of a supported version.
