@@ -105,6 +105,9 @@ pub struct Scheduler {
     recording: Option<Recording>,
 }
 
+/// Largest number of messages of a kind that one iteration handles.
+const TOGETHER: usize = 64;
+
 /// Longest real time between two iterations of the loop.
 const IDLE_ITERATION: Duration = Duration::from_millis(500);
 
@@ -153,6 +156,7 @@ impl Scheduler {
     /// Runs until a stop message, and until all probes in progress are stored.
     pub async fn run(mut self) {
         self.handle(EngineEvent::Tick);
+        let (mut receipts, mut ended) = (Vec::new(), Vec::new());
         loop {
             self.show();
             if self.stopping && self.engine.in_progress() == 0 {
@@ -160,8 +164,12 @@ impl Scheduler {
             }
             tokio::select! {
                 biased;
-                Some(receipt) = self.channels.receipts.recv() => self.committed(receipt),
-                Some(finished) = self.channels.finished.recv() => self.end(finished),
+                1.. = self.channels.receipts.recv_many(&mut receipts, TOGETHER) => {
+                    receipts.drain(..).for_each(|receipt| self.committed(receipt));
+                }
+                1.. = self.channels.finished.recv_many(&mut ended, TOGETHER) => {
+                    ended.drain(..).for_each(|finished| self.end(finished));
+                }
                 control = self.channels.control.recv() => match control {
                     Some(Control::Event(event)) => self.handle(event),
                     Some(Control::Request(request)) => self.request(request),

@@ -5,7 +5,6 @@
 //! followed here, not by `reqwest`, because every hop is checked and none inherits headers. A redirect from
 //! https to http is followed, but counts as another origin. Must not know why or when a request is made.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use http::header::{self, HeaderMap, HeaderValue};
@@ -85,7 +84,7 @@ impl Fetcher {
     async fn follow(&self, request: &FetchRequest, clock: &Clock) -> Result<HttpAnswer, FetchError> {
         let mut url = request.url.clone();
         strip(&mut url);
-        let mut visited = HashSet::from([url.clone()]);
+        let mut visited = Vec::new();
         let mut permanent = true;
         // After a redirect to another origin, a redirect back gets no credentials either: the other origin
         // chose it.
@@ -94,14 +93,15 @@ impl Fetcher {
             at_origin &= url.origin() == request.url.origin();
             let response = self.hop(request, &url, at_origin).await?;
             let Some(next) = redirect(&url, &response)? else {
-                let moved = visited.len() > 1 && permanent;
+                let moved = !visited.is_empty() && permanent;
                 return self.answer(response, url, moved, clock).await;
             };
             permanent &= matches!(response.status().as_u16(), 301 | 308);
-            if !visited.insert(next.clone()) {
+            visited.push(url.clone());
+            if visited.contains(&next) {
                 return Err(FetchError::remote(format!("a redirect loop at {}", host_of(&url))));
             }
-            if visited.len() > MOST_REDIRECTS + 1 {
+            if visited.len() > MOST_REDIRECTS {
                 return Err(FetchError::remote(format!("more than {MOST_REDIRECTS} redirects")));
             }
             url = next;

@@ -55,7 +55,7 @@ pub(super) async fn insert(connection: &mut SqliteConnection, attempts: &[&Attem
                                          overflow)
          SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
                 value ->> 7
-         FROM json_each(?)",
+         FROM jsonb_each(?)",
     )
     .bind(text_of(&rows)?)
     .execute(connection)
@@ -70,7 +70,7 @@ pub(super) async fn delete(
 ) -> Result {
     let ids: Vec<i64> = sources.map(|source| source.0).collect();
     if !ids.is_empty() {
-        sqlx::query("DELETE FROM flights WHERE source_id IN (SELECT value FROM json_each(?))")
+        sqlx::query("DELETE FROM flights WHERE source_id IN (SELECT value FROM jsonb_each(?))")
             .bind(text_of(&ids)?)
             .execute(connection)
             .await?;
@@ -88,7 +88,7 @@ pub(super) async fn request_inputs(
     }
     let rows = sqlx::query(
         "SELECT id, validators_url, CAST(etag AS BLOB), CAST(last_modified AS BLOB), body_hash, review_at
-         FROM sources WHERE id IN (SELECT value FROM json_each(?))",
+         FROM sources WHERE id IN (SELECT value FROM jsonb_each(?))",
     )
     .bind(json!(ids).to_string())
     .fetch_all(connection)

@@ -87,7 +87,7 @@ async fn log(connection: &mut SqliteConnection, records: &[&ProbeRecord]) -> Res
                              updates_found, policy, reason, error, tardy_ms)
          SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
                 value ->> 7, value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12
-         FROM json_each(?)",
+         FROM jsonb_each(?)",
     )
     .bind(text_of(&rows)?)
     .execute(connection)
@@ -130,7 +130,7 @@ async fn updates(connection: &mut SqliteConnection, seen: &[Seen<'_>]) -> Result
                               kind, key, title, link, authors, categories)
          SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
                 value ->> 7, value ->> 8, value ->> 9, value ->> 10, value ->> 11
-         FROM json_each(?) WHERE true
+         FROM jsonb_each(?) WHERE true
          ON CONFLICT DO NOTHING",
     )
     .bind(text_of(&rows)?)
@@ -161,7 +161,7 @@ async fn items(connection: &mut SqliteConnection, seen: &[Seen<'_>]) -> Result {
     sqlx::query(
         "INSERT INTO items (source_id, key_hash, fingerprint, dated_at, first_seen_at, last_seen_at)
          SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 4
-         FROM json_each(?) WHERE true
+         FROM jsonb_each(?) WHERE true
          ON CONFLICT (source_id, key_hash) DO UPDATE
          SET fingerprint = excluded.fingerprint, last_seen_at = excluded.last_seen_at, gone_at = NULL",
     )
@@ -170,7 +170,7 @@ async fn items(connection: &mut SqliteConnection, seen: &[Seen<'_>]) -> Result {
     .await?;
     sqlx::query(
         "DELETE FROM items WHERE (source_id, key_hash) IN (
-             SELECT source_id, key_hash FROM json_each(?) AS read
+             SELECT source_id, key_hash FROM jsonb_each(?) AS read
              JOIN items ON source_id = read.value ->> 0 AND last_seen_at < read.value ->> 1)",
     )
     .bind(text_of(&read)?)
@@ -190,7 +190,7 @@ async fn gone(connection: &mut SqliteConnection, seen: &[Seen<'_>]) -> Result {
         return Ok(());
     }
     sqlx::query(
-        "UPDATE items SET gone_at = gone.value ->> 2 FROM json_each(?) AS gone
+        "UPDATE items SET gone_at = gone.value ->> 2 FROM jsonb_each(?) AS gone
          WHERE source_id = gone.value ->> 0 AND key_hash = gone.value ->> 1",
     )
     .bind(text_of(&rows)?)
@@ -210,7 +210,7 @@ async fn gaps(connection: &mut SqliteConnection, seen: &[Seen<'_>]) -> Result {
     }
     sqlx::query(
         "INSERT INTO gaps (source_id, probe_id, at)
-         SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(?)",
+         SELECT value ->> 0, value ->> 1, value ->> 2 FROM jsonb_each(?)",
     )
     .bind(text_of(&rows)?)
     .execute(connection)
@@ -232,7 +232,7 @@ async fn pages(connection: &mut SqliteConnection, seen: &[Seen<'_>]) -> Result {
     }
     sqlx::query(
         "INSERT INTO pages (source_id, fingerprint, text)
-         SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(?) WHERE true
+         SELECT value ->> 0, value ->> 1, value ->> 2 FROM jsonb_each(?) WHERE true
          ON CONFLICT (source_id) DO UPDATE SET fingerprint = excluded.fingerprint, text = excluded.text
          WHERE fingerprint <> excluded.fingerprint",
     )
@@ -275,7 +275,7 @@ async fn validators(connection: &mut SqliteConnection, records: &[&ProbeRecord])
             "UPDATE sources SET etag = coalesce(new.value ->> 1, unhex(new.value ->> 2)),
                  last_modified = coalesce(new.value ->> 3, unhex(new.value ->> 4)),
                  validators_url = new.value ->> 5
-             FROM json_each(?) AS new WHERE sources.id = new.value ->> 0",
+             FROM jsonb_each(?) AS new WHERE sources.id = new.value ->> 0",
         )
         .bind(text_of(&replaced)?)
         .execute(&mut *connection)
@@ -285,7 +285,7 @@ async fn validators(connection: &mut SqliteConnection, records: &[&ProbeRecord])
         sqlx::query(
             "UPDATE sources SET etag = coalesce(new.value ->> 1, unhex(new.value ->> 2), etag),
                  last_modified = coalesce(new.value ->> 3, unhex(new.value ->> 4), last_modified)
-             FROM json_each(?) AS new WHERE sources.id = new.value ->> 0",
+             FROM jsonb_each(?) AS new WHERE sources.id = new.value ->> 0",
         )
         .bind(text_of(&refreshed)?)
         .execute(connection)
@@ -310,7 +310,7 @@ async fn documents(connection: &mut SqliteConnection, records: &[&ProbeRecord]) 
     sqlx::query(
         "UPDATE sources SET body_hash = coalesce(new.value ->> 1, body_hash), learned_until = new.value ->> 2,
              review_at = new.value ->> 3
-         FROM json_each(?) AS new WHERE sources.id = new.value ->> 0",
+         FROM jsonb_each(?) AS new WHERE sources.id = new.value ->> 0",
     )
     .bind(text_of(&rows)?)
     .execute(connection)
@@ -333,7 +333,7 @@ async fn hosts(connection: &mut SqliteConnection, records: &[&ProbeRecord]) -> R
     }
     sqlx::query(
         "INSERT INTO hosts (host, public, paused_until, crawl_delay_ms)
-         SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3 FROM json_each(?) WHERE true
+         SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3 FROM jsonb_each(?) WHERE true
          ON CONFLICT (host) DO UPDATE
          SET paused_until = excluded.paused_until, crawl_delay_ms = excluded.crawl_delay_ms",
     )

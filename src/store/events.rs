@@ -21,7 +21,7 @@ pub(super) async fn insert(
         .collect();
     sqlx::query(
         "INSERT INTO events (at, kind, source_id, detail)
-         SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3 FROM json_each(?)",
+         SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3 FROM jsonb_each(?)",
     )
     .bind(text_of(&rows)?)
     .execute(connection)

@@ -1,6 +1,6 @@
 //! Many rows as one JSON text, in both directions.
 //!
-//! One bound text per statement, which SQLite decodes with `json_each`, costs a fraction of one statement per
+//! One bound text per statement, which SQLite decodes with `jsonb_each`, costs a fraction of one statement per
 //! row. Results that SQLite builds as one text are decoded much faster than single rows.
 
 use serde::{Serialize, Serializer};
@@ -10,7 +10,7 @@ pub(super) fn read_text<'t, T: serde::Deserialize<'t>>(text: &'t str) -> Result<
     serde_json::from_str(text).map_err(|error| sqlx::Error::Decode(error.into()))
 }
 
-/// Encodes rows as one JSON text, for `json_each`. A number that is not finite becomes NULL.
+/// Encodes rows as one JSON text, for `jsonb_each`. A number that is not finite becomes NULL.
 pub(super) fn text_of<T: Serialize>(rows: &[T]) -> Result<String, sqlx::Error> {
     serde_json::to_string(rows).map_err(|error| sqlx::Error::Encode(error.into()))
 }

@@ -87,7 +87,7 @@ pub(super) async fn plans(
                             overflow, method, times)
          SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
                 value ->> 7, value ->> 8, value ->> 9, value ->> 10
-         FROM json_each(?)",
+         FROM jsonb_each(?)",
     )
     .bind(Value::from(rows).to_string())
     .execute(&mut *connection)
@@ -99,7 +99,7 @@ pub(super) async fn plans(
         plans.iter().filter(|plan| plan.passing).map(|plan| plan.due.source.0).collect();
     sqlx::query(
         "DELETE FROM plans WHERE id IN (
-             SELECT last.id FROM json_each(?) AS new
+             SELECT last.id FROM jsonb_each(?) AS new
              JOIN plans AS last ON last.id =
                  (SELECT id FROM plans WHERE source_id = new.value ORDER BY id DESC LIMIT 1 OFFSET 1)
              JOIN plans AS kept ON kept.id =
@@ -113,7 +113,7 @@ pub(super) async fn plans(
     sqlx::query(
         "UPDATE plans SET times = NULL WHERE id IN (
              SELECT (SELECT id FROM plans WHERE source_id = new.value ORDER BY id DESC LIMIT 1 OFFSET 2)
-             FROM json_each(?) AS new)",
+             FROM jsonb_each(?) AS new)",
     )
     .bind(json!(ids).to_string())
     .execute(&mut *connection)
@@ -130,7 +130,7 @@ pub(super) async fn plans(
         "UPDATE sources SET next_probe_at = new.value ->> 1, next_probe_reason = new.value ->> 2,
                             next_probe_policy = new.value ->> 3, follows = new.value ->> 4,
                             next_probe_rule = new.value ->> 5
-         FROM json_each(?) AS new WHERE sources.id = new.value ->> 0 AND state <> 'removed'",
+         FROM jsonb_each(?) AS new WHERE sources.id = new.value ->> 0 AND state <> 'removed'",
     )
     .bind(Value::from(due).to_string())
     .execute(connection)

@@ -77,7 +77,7 @@ pub(super) async fn count(
                                   rule_in_time)
          SELECT value ->> 0, value ->> 1, 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
                 value ->> 7, value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12, value ->> 13
-         FROM json_each(?) WHERE true
+         FROM jsonb_each(?) WHERE true
          ON CONFLICT (day, source_id) DO UPDATE
          SET probes = probes + 1, expected = expected + excluded.expected,
              variance = variance + excluded.variance, found = found + excluded.found,

@@ -71,7 +71,7 @@ pub(super) async fn write_models(connection: &mut SqliteConnection, records: &[&
         "INSERT INTO histories (source_id, bytes, watch, aside, changed_at, diary, rhythm_test, rhythm_since)
          SELECT value ->> 0, unhex(value ->> 1), unhex(value ->> 2), unhex(value ->> 3), value ->> 4,
                 unhex(value ->> 5), unhex(value ->> 6), value ->> 7
-         FROM json_each(?) WHERE true
+         FROM jsonb_each(?) WHERE true
          ON CONFLICT (source_id) DO UPDATE
          SET bytes = excluded.bytes, watch = excluded.watch, aside = excluded.aside,
              changed_at = coalesce(excluded.changed_at, changed_at), diary = excluded.diary,
@@ -129,7 +129,7 @@ pub(super) async fn bursts(connection: &mut SqliteConnection, records: &[&ProbeR
     if !over.is_empty() {
         // Rarely closes a burst: only if the document was replaced or the rhythm is unknown again.
         sqlx::query(
-            "UPDATE bursts SET ended_at = over.value ->> 1 FROM json_each(?) AS over
+            "UPDATE bursts SET ended_at = over.value ->> 1 FROM jsonb_each(?) AS over
              WHERE source_id = over.value ->> 0 AND ended_at IS NULL",
         )
         .bind(text_of(&over)?)
@@ -145,7 +145,7 @@ pub(super) async fn bursts(connection: &mut SqliteConnection, records: &[&ProbeR
         .collect();
     if !permanent.is_empty() {
         sqlx::query(
-            "UPDATE bursts SET for_good = 1 FROM json_each(?) AS new
+            "UPDATE bursts SET for_good = 1 FROM jsonb_each(?) AS new
              WHERE source_id = new.value ->> 0 AND bursts.ended_at >= new.value ->> 1",
         )
         .bind(text_of(&permanent)?)
@@ -195,7 +195,7 @@ async fn extend_burst(
 /// Replaces fitted rates and predictor weights.
 pub(super) async fn rates(connection: &mut SqliteConnection, rates: &[RateRecord]) -> Result {
     let ids: Vec<i64> = rates.iter().map(|rate| rate.source.0).collect();
-    sqlx::query("DELETE FROM rates WHERE source_id IN (SELECT value FROM json_each(?))")
+    sqlx::query("DELETE FROM rates WHERE source_id IN (SELECT value FROM jsonb_each(?))")
         .bind(json!(ids).to_string())
         .execute(&mut *connection)
         .await?;
@@ -222,7 +222,7 @@ pub(super) async fn rates(connection: &mut SqliteConnection, rates: &[RateRecord
     }
     sqlx::query(
         "INSERT INTO rates (source_id, fitted_at, origin, starts_s, ends_s, per_hour)
-         SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5 FROM json_each(?)",
+         SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5 FROM jsonb_each(?)",
     )
     .bind(Value::from(segments).to_string())
     .execute(&mut *connection)
@@ -231,7 +231,7 @@ pub(super) async fn rates(connection: &mut SqliteConnection, rates: &[RateRecord
         "INSERT OR REPLACE INTO fits (source_id, fitted_at, origin, cycle, time_zone, per_week, dispersion, updates, since)
          SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
                 value ->> 7, value ->> 8
-         FROM json_each(?)",
+         FROM jsonb_each(?)",
     )
     .bind(Value::from(fits).to_string())
     .execute(&mut *connection)
@@ -242,7 +242,7 @@ pub(super) async fn rates(connection: &mut SqliteConnection, rates: &[RateRecord
         .collect();
     sqlx::query(
         "UPDATE histories SET weighed_at = new.value ->> 1, habits = unhex(new.value ->> 2)
-         FROM json_each(?) AS new WHERE histories.source_id = new.value ->> 0",
+         FROM jsonb_each(?) AS new WHERE histories.source_id = new.value ->> 0",
     )
     .bind(text_of(&habits)?)
     .execute(&mut *connection)
@@ -264,7 +264,7 @@ impl Reader {
                          (SELECT ends_s, per_hour FROM rates WHERE rates.source_id = fits.source_id
                           ORDER BY starts_s))
              FROM fits LEFT JOIN histories ON histories.source_id = fits.source_id
-             WHERE fits.source_id IN (SELECT value FROM json_each(?))
+             WHERE fits.source_id IN (SELECT value FROM jsonb_each(?))
                AND fits.fitted_at >= coalesce(changed_at, fits.fitted_at)",
         )
         .bind(json!(ids).to_string())
@@ -300,7 +300,7 @@ impl Reader {
         let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
         let rows = sqlx::query(
             "SELECT source_id, diary, habits, weighed_at FROM histories
-             WHERE diary IS NOT NULL AND source_id IN (SELECT value FROM json_each(?))",
+             WHERE diary IS NOT NULL AND source_id IN (SELECT value FROM jsonb_each(?))",
         )
         .bind(json!(ids).to_string())
         .fetch_all(self.pool())

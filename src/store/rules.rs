@@ -34,7 +34,7 @@ pub(super) async fn record_matches(
     if !matches.deliver_now {
         let rows = Value::from(matches.items.iter().map(Value::to_string).collect::<Vec<_>>());
         sqlx::query(
-            "INSERT INTO held_matches (rule, source_id, at, item) SELECT ?1, ?2, ?3, value FROM json_each(?4)",
+            "INSERT INTO held_matches (rule, source_id, at, item) SELECT ?1, ?2, ?3, value FROM jsonb_each(?4)",
         )
         .bind(&*matches.name)
         .bind(source.0)
@@ -100,7 +100,7 @@ pub(super) async fn states_changed(connection: &mut SqliteConnection, states: &[
         .collect();
     sqlx::query(
         "INSERT OR REPLACE INTO rule_states (rule, source_id, counted, executable_since, executable_until)
-         SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4 FROM json_each(?)",
+         SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4 FROM jsonb_each(?)",
     )
     .bind(text_of(&rows)?)
     .execute(connection)
@@ -124,7 +124,7 @@ pub(super) async fn due(connection: &mut SqliteConnection, due: &[&DueChange]) -
     sqlx::query(
         "UPDATE sources SET next_probe_at = new.value ->> 1, next_probe_reason = new.value ->> 2,
                             next_probe_policy = new.value ->> 3, next_probe_rule = new.value ->> 4
-         FROM json_each(?) AS new WHERE sources.id = new.value ->> 0 AND state <> 'removed'",
+         FROM jsonb_each(?) AS new WHERE sources.id = new.value ->> 0 AND state <> 'removed'",
     )
     .bind(text_of(&rows)?)
     .execute(connection)
@@ -136,8 +136,8 @@ pub(super) async fn due(connection: &mut SqliteConnection, due: &[&DueChange]) -
 pub(super) async fn forget_others(connection: &mut SqliteConnection, known: &[Arc<str>]) -> Result {
     let known = json!(known.iter().map(|name| &**name).collect::<Vec<_>>()).to_string();
     for table in [
-        "DELETE FROM rule_states WHERE rule NOT IN (SELECT value FROM json_each(?))",
-        "DELETE FROM held_matches WHERE rule NOT IN (SELECT value FROM json_each(?))",
+        "DELETE FROM rule_states WHERE rule NOT IN (SELECT value FROM jsonb_each(?))",
+        "DELETE FROM held_matches WHERE rule NOT IN (SELECT value FROM jsonb_each(?))",
     ] {
         sqlx::query(table).bind(&known).execute(&mut *connection).await?;
     }

@@ -149,7 +149,7 @@ static WRITE: LazyLock<String> = LazyLock::new(|| {
     });
     format!(
         "UPDATE sources SET {set}, moved = iif(new.value ->> {last_success} IS NULL, moved, 0)
-         FROM json_each(?) AS new WHERE sources.id = new.value ->> 0"
+         FROM jsonb_each(?) AS new WHERE sources.id = new.value ->> 0"
     )
 });
 
@@ -169,7 +169,7 @@ static FORGET_ADDRESS: LazyLock<String> = LazyLock::new(|| {
     format!(
         "UPDATE sources SET etag = NULL, last_modified = NULL, validators_url = NULL, body_hash = NULL, review_at = NULL,
              moved = 1, {set}
-         FROM json_each(?) AS new WHERE sources.id = new.value ->> 0 AND new.value ->> 5"
+         FROM jsonb_each(?) AS new WHERE sources.id = new.value ->> 0 AND new.value ->> 5"
     )
 });
 
