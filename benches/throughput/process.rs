@@ -151,7 +151,7 @@ impl Meter {
         Ok(Self { pid, before: ProcessUsage::of(pid)?, stopwatch: Stopwatch::start(), stop, switches })
     }
 
-    /// Ends the period, in which the process did so many probes.
+    /// Ends the period, in which the process did this number of probes.
     pub fn finish(self, probes: u64) -> Result<Measurement> {
         let seconds = self.stopwatch.elapsed().as_secs_f64();
         let cpu = ProcessUsage::of(self.pid)?.cpu.saturating_sub(self.before.cpu);

@@ -19,7 +19,9 @@ use crate::{Case, Options};
 /// A short wait that takes longer fails the run.
 const SHORT: Duration = Duration::from_secs(60);
 /// The same for waits that grow with the number of sources.
-const LONG: Duration = Duration::from_secs(900);
+fn long(sources: usize) -> Duration {
+    SHORT + Duration::from_millis(5) * u32::try_from(sources).unwrap_or(u32::MAX)
+}
 
 /// Time between a change and a measurement.
 const SETTLE: Duration = Duration::from_secs(3);
@@ -95,7 +97,7 @@ fn bare(
         arguments.push("--bare-in-one-thread".to_owned());
     }
     let mut bare = RoleProcess::start(&arguments)?;
-    let all = BareOrder { probes: options.sources, seconds: LONG.as_secs_f64() };
+    let all = BareOrder { probes: options.sources, seconds: long(options.sources).as_secs_f64() };
     let some = BareOrder { probes: usize::MAX, seconds: options.seconds };
     for case in [Case::FirstContact].into_iter().chain(Case::REPEATED) {
         if case != Case::FirstContact && !options.runs(case) {
@@ -105,7 +107,7 @@ fn bare(
         say(&format!("bare loop, process {}: {}", bare.pid(), case.title()));
         let order = serde_json::to_string(if case == Case::FirstContact { &all } else { &some })?;
         let meter = Meter::start(bare.pid())?;
-        let counts: BareCounts = bare.ask(&order, LONG)?;
+        let counts: BareCounts = bare.ask(&order, SHORT + long(options.sources))?;
         let measurement = meter.finish(counts.probes)?;
         let expected = if case == Case::NotModified { counts.probes } else { 0 };
         ensure!(counts.not_modified == expected, "{}: {counts:?}", case.title());
@@ -127,14 +129,14 @@ async fn first_contact(
     let mut asked = 0;
     while asked == 0 {
         daemon.check()?;
-        ensure!(stopwatch.elapsed() < LONG, "the daemon sends no request");
+        ensure!(stopwatch.elapsed() < long(folder.sources), "the daemon sends no request");
         real_pause(Duration::from_millis(1)).await;
         asked = counts(server)?.requests - before;
     }
     let meter = Meter::start(daemon.pid())?;
     let sources = folder.sources as u64;
     let stored = "SELECT coalesce(max(id), 0) FROM probes";
-    reaches(folder, daemon, stored, i64::try_from(sources)?, LONG).await?;
+    reaches(folder, daemon, stored, i64::try_from(sources)?, long(folder.sources)).await?;
     let measurement = meter.finish(sources - asked)?;
     let all = counts(server)?.requests - before;
     ensure!(all == sources, "{all} requests for {sources} sources");
@@ -155,9 +157,9 @@ async fn set_pace(folder: &DaemonFolder, daemon: &mut DaemonProcess, pace: Pace)
     let before = folder.number(reloads).await?;
     folder.write_settings(pace)?;
     daemon.signal(Signal::HUP)?;
-    reaches(folder, daemon, reloads, before + 1, LONG).await?;
+    reaches(folder, daemon, reloads, before + 1, long(folder.sources)).await?;
     let fitted = "SELECT count(*) FROM fits";
-    reaches(folder, daemon, fitted, i64::try_from(folder.sources)?, LONG).await
+    reaches(folder, daemon, fitted, i64::try_from(folder.sources)?, long(folder.sources)).await
 }
 
 /// The measured run: first contact, then the other cases in turn.
@@ -210,8 +212,8 @@ async fn statements(
     folder: &DaemonFolder,
     report: &mut Report,
 ) -> Result<()> {
-    let mut daemon = DaemonProcess::start(folder, "info,sqlx::query=debug")?;
-    daemon.ready(LONG).await?;
+    let mut daemon = DaemonProcess::start(folder, "info,sqlx::query=trace")?;
+    daemon.ready(long(folder.sources)).await?;
     let before = daemon.statements();
     let first = first_contact(server, folder, &mut daemon).await?;
     if options.runs(Case::FirstContact) {

@@ -46,9 +46,10 @@ pub fn for_reading(path: &Path) -> SqliteConnectOptions {
     )
 }
 
-/// Logs statements only if the log has them: `sqlx::query=debug` in the filter.
+/// Logs statements only with `sqlx::query=trace` in the filter of the log. At `debug` they would hide
+/// everything else.
 fn with_statement_log(options: SqliteConnectOptions) -> SqliteConnectOptions {
-    if tracing::enabled!(target: "sqlx::query", tracing::Level::DEBUG) {
+    if tracing::enabled!(target: "sqlx::query", tracing::Level::TRACE) {
         return options;
     }
     options.disable_statement_logging()
