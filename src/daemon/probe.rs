@@ -344,7 +344,7 @@ async fn read(
     let reading = tokio::task::spawn_blocking(move || -> Result<Read, Unreadable> {
         let document = FetchedDocument { bytes: &body, content_type: content_type.as_deref(), url: &url };
         let mut observation = match source.kind {
-            SourceKind::Feed => observe::compare::feed(observe::feed::read(&document)?, &seen, now)?,
+            SourceKind::Feed => observe::compare::feed(observe::feed::read(&document, &seen)?, &seen, now)?,
             SourceKind::Page => {
                 let page = observe::page::read(&document, &source.page)?;
                 observe::compare::page(page, modified_at, &seen, now, &url)

@@ -26,7 +26,7 @@ use tidewatch_core::engine::reason::{Reason, SourceState};
 use tidewatch_core::engine::source_memory::{BurstState, Due, MoveProof, ProbeCost, SourceMemory};
 use tidewatch_core::model::change_point_rate::ChangePointRate;
 use tidewatch_core::observe::{
-    FeedHints, Observation, Occurred, PageText, Present, Update, UpdateKind, compare::key_hash,
+    FeedHints, ItemChange, Observation, Occurred, PageText, Present, Update, UpdateKind, compare::key_hash,
 };
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::source_id::SourceId;
@@ -98,7 +98,7 @@ fn new_item(key: &str, secs: i64) -> Update {
 }
 
 fn present(key: &str, fingerprint: u64) -> Present {
-    Present { key_hash: key_hash(key), fingerprint, dated: Some(at(0)) }
+    Present { key_hash: key_hash(key), fingerprint, change: ItemChange::New, dated: Some(at(0)) }
 }
 
 struct Store {
