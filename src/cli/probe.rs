@@ -19,7 +19,7 @@ use crate::store::StoreError;
 use crate::store::attempts::RequestInputs;
 use crate::store::probe_inputs::ProbeInputs;
 use crate::store::reader::{Reader, ask};
-use tidewatch_core::observe::{self, FetchedDocument, SourceKind};
+use tidewatch_core::observe::{self, FetchedDocument, SourceKind, StoredView};
 use tidewatch_core::time::Timestamp;
 use tidewatch_lab::words::cut;
 
@@ -260,17 +260,25 @@ fn show_body(
     let refused = |error: observe::Unreadable| CliError::Refused(format!("{}: {error}", file.display()));
     match source.kind {
         SourceKind::Feed => {
-            let feed = observe::feed::read(&document).map_err(refused)?;
+            // To a source without items all of them are new, so that they are read in full.
+            let unseen = StoredView { last_success: Some(now), ..StoredView::default() };
+            let feed = observe::feed::read(&document, &unseen).map_err(refused)?;
             writeln!(out, "{}: a feed of {} items", file.display(), feed.items.len())?;
             if let Some(repaired) = &feed.repaired {
                 writeln!(out, "  malformed: {repaired}")?;
             }
             for item in &feed.items {
-                let title = item.title.as_deref().unwrap_or_default();
+                let title = item.details.as_ref().and_then(|details| details.title.as_deref());
                 let dated =
                     item.published.or(item.updated).map_or_else(|| "undated".to_owned(), Timestamp::iso);
-                writeln!(out, "  {dated}  {}  [{}]", cut(title, 60), cut(&item.key, 60))?;
+                writeln!(
+                    out,
+                    "  {dated}  {}  [{}]",
+                    cut(title.unwrap_or_default(), 60),
+                    cut(&item.key, 60)
+                )?;
             }
+            let feed = observe::feed::read(&document, &inputs.seen).map_err(refused)?;
             let seen = observe::compare::feed(feed, &inputs.seen, now).map_err(refused)?;
             writeln!(out, "it would bring {} updates", seen.updates.len())?;
         }

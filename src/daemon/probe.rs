@@ -369,7 +369,7 @@ impl ProbeExchange<'_> {
             let unreadable = |error: Unreadable| error.to_string();
             let mut observation = match source.kind {
                 SourceKind::Feed => {
-                    let feed = observe::feed::read(&document).map_err(unreadable)?;
+                    let feed = observe::feed::read(&document, &inputs.seen).map_err(unreadable)?;
                     observe::compare::feed(feed, &inputs.seen, now).map_err(unreadable)?
                 }
                 SourceKind::Page => {

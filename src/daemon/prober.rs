@@ -1,16 +1,20 @@
 //! Runs probes concurrently, and reports the end of each for its source, also after a panic.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 
 use tokio::sync::mpsc;
-use tokio::task::{Id, JoinSet};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::clock::Clock;
 use tidewatch_core::engine::action::Attempt;
 use tidewatch_core::engine::event::Failure;
 
 use super::messages::Launch;
 use super::probe::{Finished, ProbeContext, probe};
+
+/// Largest number of probes that are launched before other work gets its turn.
+const TOGETHER: usize = 64;
 
 /// Runs each launched probe until the channel closes. `abort` cancels the probes in progress.
 pub async fn run(
@@ -19,39 +23,97 @@ pub async fn run(
     finished: mpsc::UnboundedSender<Finished>,
     abort: CancellationToken,
 ) {
+    let context = Arc::new(context);
     let mut under_way = JoinSet::new();
-    let mut attempts: HashMap<Id, Attempt> = HashMap::new();
-    let mut open = true;
-    while open || !under_way.is_empty() {
-        let ended = tokio::select! {
-            launch = launches.recv(), if open => {
-                match launch {
-                    Some(launch) => {
-                        let attempt = launch.attempt;
-                        let context = context.clone();
-                        let task = under_way.spawn(async move { probe(&context, launch).await });
-                        attempts.insert(task.id(), attempt);
-                    }
-                    None => open = false,
-                }
-                continue;
+    let mut batch = Vec::with_capacity(TOGETHER);
+    loop {
+        tokio::select! {
+            launched = launches.recv_many(&mut batch, TOGETHER) => {
+                if launched == 0 { break }
             }
-            Some(ended) = under_way.join_next_with_id() => ended,
             () = abort.cancelled() => return,
-        };
-        let result = match ended {
-            Ok((id, result)) => {
-                attempts.remove(&id);
-                Some(result)
-            }
-            Err(error) => attempts.remove(&error.id()).map(|attempt| {
-                let message = "the probe panicked; please report it".to_owned();
-                Finished::failed(attempt, context.clock.now(), Failure::Unreadable, message)
-            }),
-        };
-        if let Some(result) = result {
-            // The task that joins the scheduler notices its end.
-            let _ = finished.send(result);
         }
+        // They have reported their ends; only their handles are left.
+        while under_way.try_join_next().is_some() {}
+        for launch in batch.drain(..) {
+            let (context, finished) = (Arc::clone(&context), finished.clone());
+            under_way.spawn(async move {
+                let mut report = Report::new(launch.attempt, context.clock.clone(), finished);
+                report.ended(probe(&context, launch).await);
+            });
+        }
+    }
+    let all_ended = async { while under_way.join_next().await.is_some() {} };
+    tokio::select! {
+        () = all_ended => {}
+        () = abort.cancelled() => {}
+    }
+}
+
+/// Reports the end of one probe. If the probe panics, reports that.
+struct Report {
+    attempt: Attempt,
+    clock: Clock,
+    finished: mpsc::UnboundedSender<Finished>,
+}
+
+impl Report {
+    fn new(attempt: Attempt, clock: Clock, finished: mpsc::UnboundedSender<Finished>) -> Self {
+        Self { attempt, clock, finished }
+    }
+
+    fn ended(&mut self, result: Finished) {
+        // The task that joins the scheduler notices its end.
+        let _ = self.finished.send(result);
+    }
+}
+
+impl Drop for Report {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let message = "the probe panicked; please report it".to_owned();
+            let (attempt, now) = (self.attempt, self.clock.now());
+            self.ended(Finished::failed(attempt, now, Failure::Unreadable, message));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidewatch_core::engine::reason::Reason;
+    use tidewatch_core::planning::policy::Policy;
+    use tidewatch_core::source_id::SourceId;
+    use tidewatch_core::time::Timestamp;
+
+    #[tokio::test]
+    async fn a_panic_is_reported_for_its_source_and_a_cancelled_probe_is_not() {
+        let (finished, mut reports) = mpsc::unbounded_channel();
+        let at = Timestamp::from_secs(1);
+        let attempt = |id| Attempt {
+            source: SourceId(id),
+            due: at,
+            started: at,
+            policy: Policy::Auto,
+            reason: Reason::default(),
+            forecast: None,
+        };
+        let report = |id| Report::new(attempt(id), Clock::wall(), finished.clone());
+        let (panics, waits) = (report(7), report(8));
+        let panicked = tokio::spawn(async move {
+            let _report = panics;
+            panic!("a fault of the program");
+        });
+        assert!(panicked.await.unwrap_err().is_panic());
+        let cancelled = tokio::spawn(async move {
+            let _report = waits;
+            std::future::pending::<()>().await;
+        });
+        cancelled.abort();
+        assert!(cancelled.await.unwrap_err().is_cancelled());
+        drop(finished);
+        let ended = reports.recv().await.expect("reported");
+        assert!(ended.attempt.source == SourceId(7) && ended.error.unwrap().contains("panicked"));
+        assert!(reports.recv().await.is_none());
     }
 }

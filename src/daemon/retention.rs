@@ -16,8 +16,9 @@ const EVERY: Span = Span::from_hours(1);
 pub async fn prune(clock: Clock, retain: watch::Receiver<Span>, writes: mpsc::UnboundedSender<Write>) {
     clock.sleep(FIRST_AFTER).await;
     loop {
-        let before = clock.now() - *retain.borrow();
-        if writes.send(Write::Prune { before }).is_err() {
+        let now = clock.now();
+        let before = now - *retain.borrow();
+        if writes.send(Write::Prune { before, now }).is_err() {
             return;
         }
         clock.sleep(EVERY).await;

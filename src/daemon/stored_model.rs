@@ -82,7 +82,9 @@ mod tests {
 
     use super::*;
     use tidewatch_core::model::burst::BurstParams;
-    use tidewatch_core::observe::{Observation, Occurred, Present, SourceKind, Update, UpdateKind};
+    use tidewatch_core::observe::{
+        ItemChange, Observation, Occurred, Present, SourceKind, Update, UpdateKind,
+    };
     use tidewatch_core::time::Span;
 
     fn hour(n: i64) -> Timestamp {
@@ -154,7 +156,12 @@ mod tests {
 
     #[test]
     fn update_times_of_a_probe_are_stored_for_the_next() {
-        let present = [1, 3, 5].map(|n| Present { key_hash: 0, fingerprint: 0, dated: Some(hour(n)) });
+        let present = [1, 3, 5].map(|n| Present {
+            key_hash: 0,
+            fingerprint: 0,
+            change: ItemChange::New,
+            dated: Some(hour(n)),
+        });
         let there =
             Observation { present: present.to_vec(), first_contact: true, ..Observation::default() };
         let first = probe(&ProbeInputs::default(), 6, None, Some(&there));

@@ -6,16 +6,12 @@
 use serde_json::json;
 use sqlx::SqliteConnection;
 
-use tidewatch_core::observe::{Observation, Occurred, Update};
+use tidewatch_core::observe::{ItemChange, Observation, Occurred, Present, Update};
 use tidewatch_core::time::{Span, Timestamp};
 
 use super::json_rows::{Hex, text_of};
 use super::record::{DocumentRecord, ProbeRecord, ValidatorsChange};
 use super::{predictions, rhythm, rules, source_row};
-
-/// Items are kept this long after they left their feed, and recognized if they return. Bounds the number of
-/// items.
-const ITEMS_REMEMBERED: Span = Span::from_days(180);
 
 type Result<T = ()> = std::result::Result<T, sqlx::Error>;
 
@@ -36,7 +32,7 @@ pub(super) async fn insert(connection: &mut SqliteConnection, records: &[&ProbeR
         .collect();
     updates(connection, &seen).await?;
     items(connection, &seen).await?;
-    gone(connection, &seen).await?;
+    left(connection, &seen).await?;
     gaps(connection, &seen).await?;
     pages(connection, &seen).await?;
     source_row::write(connection, records).await?;
@@ -144,17 +140,17 @@ fn labels(list: &[String]) -> Option<String> {
     (!list.is_empty()).then(|| json!(list).to_string())
 }
 
-/// Stores the items of the documents. Deletes items that left theirs long ago.
+/// Stores the items that came, changed or came back. The others of a document keep their rows as they are.
 async fn items(connection: &mut SqliteConnection, seen: &[Seen<'_>]) -> Result {
-    let mut rows = Vec::new();
-    let mut read = Vec::new();
-    for &(source, _, now, seen) in seen.iter().filter(|(.., seen)| !seen.present.is_empty()) {
-        read.push((source, (now - ITEMS_REMEMBERED).as_millis()));
-        rows.extend(seen.present.iter().map(|item| {
+    let row = |&(source, _, now, seen): &Seen<'_>| {
+        let changed = seen.present.iter().filter(|item| item.change != ItemChange::Unchanged);
+        let row = move |item: &Present| {
             let (key, fingerprint) = (item.key_hash as i64, item.fingerprint as i64);
             (source, key, fingerprint, item.dated.map(Timestamp::as_millis), now.as_millis())
-        }));
-    }
+        };
+        changed.map(row).collect::<Vec<_>>()
+    };
+    let rows: Vec<_> = seen.iter().flat_map(row).collect();
     if rows.is_empty() {
         return Ok(());
     }
@@ -163,26 +159,22 @@ async fn items(connection: &mut SqliteConnection, seen: &[Seen<'_>]) -> Result {
          SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 4
          FROM jsonb_each(?) WHERE true
          ON CONFLICT (source_id, key_hash) DO UPDATE
-         SET fingerprint = excluded.fingerprint, last_seen_at = excluded.last_seen_at, gone_at = NULL",
+         SET fingerprint = excluded.fingerprint, last_seen_at = excluded.last_seen_at, left_at = NULL,
+             gone_at = NULL",
     )
     .bind(text_of(&rows)?)
-    .execute(&mut *connection)
-    .await?;
-    sqlx::query(
-        "DELETE FROM items WHERE (source_id, key_hash) IN (
-             SELECT source_id, key_hash FROM jsonb_each(?) AS read
-             JOIN items ON source_id = read.value ->> 0 AND last_seen_at < read.value ->> 1)",
-    )
-    .bind(text_of(&read)?)
     .execute(connection)
     .await?;
     Ok(())
 }
 
-/// Marks items that their publisher removed.
-async fn gone(connection: &mut SqliteConnection, seen: &[Seen<'_>]) -> Result {
+/// Marks the items that left their document, and those of them that their publisher removed. They were last
+/// seen at the answer before. Must come before that time changes.
+async fn left(connection: &mut SqliteConnection, seen: &[Seen<'_>]) -> Result {
     let row = |&(source, _, now, seen): &Seen<'_>| {
-        let rows = seen.gone.iter().map(move |&key| (source, key as i64, now.as_millis()));
+        let removed = !seen.gone.is_empty();
+        let rows =
+            seen.left.iter().map(move |&key| (source, key as i64, now.as_millis(), u8::from(removed)));
         rows.collect::<Vec<_>>()
     };
     let rows: Vec<_> = seen.iter().flat_map(row).collect();
@@ -190,7 +182,10 @@ async fn gone(connection: &mut SqliteConnection, seen: &[Seen<'_>]) -> Result {
         return Ok(());
     }
     sqlx::query(
-        "UPDATE items SET gone_at = gone.value ->> 2 FROM jsonb_each(?) AS gone
+        "UPDATE items SET left_at = gone.value ->> 2, gone_at = iif(gone.value ->> 3, gone.value ->> 2, gone_at),
+             last_seen_at = max(last_seen_at, coalesce(
+                 (SELECT last_look_at FROM sources WHERE sources.id = items.source_id), 0))
+         FROM jsonb_each(?) AS gone
          WHERE source_id = gone.value ->> 0 AND key_hash = gone.value ->> 1",
     )
     .bind(text_of(&rows)?)

@@ -141,23 +141,15 @@ async fn items(
     numbers: &str,
 ) -> Result<HashMap<SourceId, HashMap<u64, SeenItem>>, StoreError> {
     let text: String = sqlx::query_scalar(
-        "SELECT json_group_array(json_array(source_id, key_hash, fingerprint, last_seen_at)) FROM items
+        "SELECT json_group_array(json_array(source_id, key_hash, fingerprint, left_at IS NULL)) FROM items
          WHERE source_id IN (SELECT value FROM json_each(?))",
     )
     .bind(numbers)
     .fetch_one(connection)
     .await?;
-    let rows: Vec<(i64, i64, i64, i64)> = read_text(&text)?;
-    // `last_seen_at` changes only when a document is read, so the items of the last document have the latest
-    // value.
-    let mut latest: HashMap<i64, i64> = HashMap::new();
-    for &(source, .., seen_at) in &rows {
-        latest.entry(source).and_modify(|latest| *latest = seen_at.max(*latest)).or_insert(seen_at);
-    }
     let mut items: HashMap<SourceId, HashMap<u64, SeenItem>> = HashMap::new();
-    for (source, key, fingerprint, seen_at) in rows {
-        let in_last = latest.get(&source) == Some(&seen_at);
-        let item = SeenItem { fingerprint: fingerprint as u64, in_last };
+    for (source, key, fingerprint, in_last) in read_text::<Vec<(i64, i64, i64, u8)>>(&text)? {
+        let item = SeenItem { fingerprint: fingerprint as u64, in_last: in_last != 0 };
         items.entry(SourceId(source)).or_default().insert(key as u64, item);
     }
     Ok(items)

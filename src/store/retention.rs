@@ -1,19 +1,24 @@
 //! Deletes old rows in small parts, so that no transaction is long.
 //!
-//! Deletes probes, predictions, plans, slot statistics, answered requests and completed deliveries. Updates, gaps and
-//! events stay, and so do queued and failed deliveries.
+//! Deletes probes, predictions, plans, slot statistics, answered requests and completed deliveries, and items that
+//! left their feed long ago. Updates, gaps and events stay, and so do queued and failed deliveries.
 
 use sqlx::SqliteConnection;
 
-use tidewatch_core::time::Timestamp;
+use tidewatch_core::time::{Span, Timestamp};
 
 /// Rows of each kind that one transaction deletes.
 const ROWS_AT_A_TIME: i64 = 500;
 
-/// Deletes some rows older than `before`. Returns whether more may remain.
+/// Items are kept this long after they left their feed, and recognized if they return. Bounds the number of
+/// items.
+const ITEMS_REMEMBERED: Span = Span::from_days(180);
+
+/// Deletes some rows older than `before`, and items that left long before `now`. Returns whether more may remain.
 pub(super) async fn delete_batch(
     connection: &mut SqliteConnection,
     before: Timestamp,
+    now: Timestamp,
 ) -> Result<bool, sqlx::Error> {
     let mut more = false;
     let probes = sqlx::query(
@@ -67,6 +72,15 @@ pub(super) async fn delete_batch(
     .execute(&mut *connection)
     .await?;
     more |= predictions.rows_affected() >= ROWS_AT_A_TIME.unsigned_abs();
+    let items = sqlx::query(
+        "DELETE FROM items WHERE (source_id, key_hash) IN (
+             SELECT source_id, key_hash FROM items WHERE left_at < ? ORDER BY left_at LIMIT ?)",
+    )
+    .bind((now - ITEMS_REMEMBERED).as_millis())
+    .bind(ROWS_AT_A_TIME)
+    .execute(&mut *connection)
+    .await?;
+    more |= items.rows_affected() >= ROWS_AT_A_TIME.unsigned_abs();
     sqlx::query("DELETE FROM requests WHERE answer IS NOT NULL AND asked_at < ?")
         .bind(before.as_millis())
         .execute(&mut *connection)

@@ -88,6 +88,8 @@ pub enum Write {
     Prune {
         /// Rows before this time are deleted.
         before: Timestamp,
+        /// Now; items are kept for a fixed time.
+        now: Timestamp,
     },
     /// Signalled when everything before it is committed.
     Flush(oneshot::Sender<()>),
@@ -116,8 +118,8 @@ pub enum Receipt {
 struct Written {
     /// Of each [`Write::Sync`], in order.
     synced: VecDeque<Synced>,
-    /// Rows before this time remain to be deleted.
-    more_to_prune: Option<Timestamp>,
+    /// Rows before the first time remain to be deleted.
+    more_to_prune: Option<(Timestamp, Timestamp)>,
     /// Of the sources whose probes were started.
     request_inputs: HashMap<SourceId, RequestInputs>,
 }
@@ -266,9 +268,9 @@ impl Writer {
         if self.health.send_replace(Health::Well) != Health::Well {
             tracing::info!("the store can be written again");
         }
-        if let Some(before) = written.more_to_prune {
+        if let Some((before, now)) = written.more_to_prune {
             // Queued after newer writes. Fails when stopping, because the inbox is closed then.
-            let _ = self.outbox.send(Write::Prune { before });
+            let _ = self.outbox.send(Write::Prune { before, now });
         }
         for write in batch.drain(..) {
             // A closed receiver needs no receipt.
@@ -359,9 +361,9 @@ async fn write_one(
         Write::Rules(known) => rules::forget_others(connection, known).await?,
         Write::Load(load) => write::load(connection, load).await?,
         Write::Price(price) => fleet_prices::write(connection, price).await?,
-        Write::Prune { before } => {
-            let more = retention::delete_batch(connection, *before).await?;
-            written.more_to_prune = more.then_some(*before);
+        Write::Prune { before, now } => {
+            let more = retention::delete_batch(connection, *before, *now).await?;
+            written.more_to_prune = more.then_some((*before, *now));
         }
         Write::Started(_)
         | Write::Cancelled(_)

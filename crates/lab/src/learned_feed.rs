@@ -22,7 +22,7 @@ use tidewatch_core::model::learn::ProbedUpdates;
 use tidewatch_core::model::residuals::dispersion;
 use tidewatch_core::model::source_model::{PriorKnowledge, SourceModel, WELL_FOUNDED, learn_from_probe};
 use tidewatch_core::model::steps::Steps;
-use tidewatch_core::observe::{Observation, Occurred, Present, SourceKind, Update, UpdateKind};
+use tidewatch_core::observe::{ItemChange, Observation, Occurred, Present, SourceKind, Update, UpdateKind};
 use tidewatch_core::planning::build::KnownRhythm;
 use tidewatch_core::planning::expected::since_last_probe;
 use tidewatch_core::planning::rule::RulePart;
@@ -278,5 +278,6 @@ fn update(kind: UpdateKind, occurred: Occurred) -> Update {
 }
 
 fn present(at: Timestamp) -> Present {
-    Present { key_hash: at.as_millis().unsigned_abs(), fingerprint: 0, dated: Some(at) }
+    let key_hash = at.as_millis().unsigned_abs();
+    Present { key_hash, fingerprint: 0, change: ItemChange::New, dated: Some(at) }
 }

@@ -11,5 +11,6 @@ mod redirects;
 mod requests;
 mod rules;
 mod timing;
+mod unchanged_bodies;
 mod validators;
 pub mod world;

@@ -9,6 +9,7 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection, Row, SqliteConnection};
 use tempfile::TempDir;
 use tidewatch::clock::patience;
+use tidewatch::store::attempts::RequestInputs;
 use tidewatch::store::load::{Remembered, begin, each, stored_state};
 use tidewatch::store::lock::Lock;
 use tidewatch::store::reader::{FitScope, Reader, ask};
@@ -25,13 +26,14 @@ use tidewatch_core::engine::reason::{Reason, SourceState};
 use tidewatch_core::engine::source_memory::{BurstState, Due, MoveProof, ProbeCost, SourceMemory};
 use tidewatch_core::model::change_point_rate::ChangePointRate;
 use tidewatch_core::observe::{
-    FeedHints, Observation, Occurred, PageText, Present, Update, UpdateKind, compare::key_hash,
+    FeedHints, ItemChange, Observation, Occurred, PageText, Present, Update, UpdateKind, compare::key_hash,
 };
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 use tokio::sync::oneshot;
 
+mod batches;
 mod bursts;
 mod habits;
 mod lists;
@@ -98,7 +100,7 @@ fn new_item(key: &str, secs: i64) -> Update {
 }
 
 fn present(key: &str, fingerprint: u64) -> Present {
-    Present { key_hash: key_hash(key), fingerprint, dated: Some(at(0)) }
+    Present { key_hash: key_hash(key), fingerprint, change: ItemChange::New, dated: Some(at(0)) }
 }
 
 struct Store {
@@ -331,6 +333,7 @@ async fn an_item_is_new_once_and_the_last_document_is_known() {
         let seen = Observation {
             updates: vec![new_item("y", 1)],
             present: keys.iter().map(|key| present(key, n as u64)).collect(),
+            left: vec![key_hash("x")],
             gone: vec![key_hash("x")],
             ..Observation::default()
         };
@@ -351,14 +354,16 @@ async fn an_item_is_new_once_and_the_last_document_is_known() {
 async fn only_items_that_left_their_feed_long_ago_are_forgotten() {
     let store = Store::new().await;
     let id = store.id("a");
-    let probe_of = |keys: &[&str], days: i64| {
-        let present = keys.iter().map(|key| present(key, 1)).collect();
-        let observation = Some(Observation { present, ..Observation::default() });
+    let probe_of = |new: &[&str], left: &[&str], days: i64| {
+        let present = new.iter().map(|key| present(key, 1)).collect();
+        let left = left.iter().map(|key| key_hash(key)).collect();
+        let observation = Some(Observation { present, left, ..Observation::default() });
         Write::Ended(Box::new(ProbeRecord { observation, ..probe_record(id, 86_400 * days) }))
     };
-    store.write(probe_of(&["old", "stays"], 0));
-    store.write(probe_of(&["stays", "recent"], 100));
-    store.write(probe_of(&["stays", "new"], 200));
+    store.write(probe_of(&["old", "stays"], &[], 0));
+    store.write(probe_of(&["recent"], &["old"], 100));
+    store.write(probe_of(&["new"], &["recent"], 200));
+    store.write(Write::Prune { before: at(0), now: at(86_400 * 290) });
     store.flush().await;
     let seen = store.reader().await.probe_inputs(id).await.unwrap().seen;
     let known = |key| seen.items.contains_key(&key_hash(key));
@@ -450,7 +455,7 @@ async fn old_probes_are_pruned_in_batches_and_updates_stay() {
     }
     let seen = Observation { updates: vec![new_item("k", 1)], ..Observation::default() };
     store.write(Write::Ended(Box::new(ProbeRecord { observation: Some(seen), ..probe_record(id, 50) })));
-    store.write(Write::Prune { before: at(1_200) });
+    store.write(Write::Prune { before: at(1_200), now: at(1_200) });
     // Each batch queues the next one; a flush is handled between them.
     let mut left = 1_301;
     for _ in 0..10 {

@@ -112,7 +112,7 @@ mod tests {
     use jiff::tz::TimeZone;
 
     use super::*;
-    use crate::observe::Present;
+    use crate::observe::{ItemChange, Present};
     use crate::time::Span;
 
     fn start() -> Timestamp {
@@ -140,8 +140,12 @@ mod tests {
     #[test]
     fn dated_items_at_first_contact_are_history() {
         let mut history = history();
-        let dated =
-            |hours| Present { key_hash: 0, fingerprint: 0, dated: Some(start() - Span::from_hours(hours)) };
+        let dated = |hours| Present {
+            key_hash: 0,
+            fingerprint: 0,
+            change: ItemChange::New,
+            dated: Some(start() - Span::from_hours(hours)),
+        };
         let seen = Observation {
             present: vec![dated(1), dated(10), dated(4)],
             first_contact: true,
@@ -172,7 +176,12 @@ mod tests {
         assert!(close(totals(&history, now), (0.0, 6.0)));
         let lost = Observation {
             gap: true,
-            present: vec![Present { key_hash: 0, fingerprint: 0, dated: Some(now + Span::from_hours(3)) }],
+            present: vec![Present {
+                key_hash: 0,
+                fingerprint: 0,
+                change: ItemChange::New,
+                dated: Some(now + Span::from_hours(3)),
+            }],
             updates: vec![new_item(Occurred::At(now + Span::from_hours(3)))],
             ..Observation::default()
         };

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use jiff::tz::TimeZone;
 
-use crate::observe::{Observation, Occurred, Present, SourceKind, Update, UpdateKind};
+use crate::observe::{ItemChange, Observation, Occurred, Present, SourceKind, Update, UpdateKind};
 use crate::time::{Span, Timestamp};
 
 use super::history::History;
@@ -74,7 +74,8 @@ impl LoggedProbe {
             Occurred::At(at) => Some(at),
             Occurred::Between(..) => None,
         });
-        let present = |dated| Present { key_hash: 0, fingerprint: 0, dated: Some(dated) };
+        let present =
+            |dated| Present { key_hash: 0, fingerprint: 0, change: ItemChange::New, dated: Some(dated) };
         let items = self.items.iter().copied().filter(|&dated| dated >= since);
         Observation {
             updates: self.updates.iter().filter(known).map(update).collect(),

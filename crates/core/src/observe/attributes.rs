@@ -4,36 +4,41 @@
 //! attributes takes hours. This one takes linear time and reads the attributes that feeds use. Must not know
 //! which element carries them.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
 
-use quick_xml::events::BytesStart;
+use quick_xml::events::attributes;
 
 use super::dialect::Space;
+use super::written::{Written, trimmed};
 
 /// Maximum number of prefixes a document can declare. Others get their customary meaning.
 const MAX_PREFIXES: usize = 64;
 
 /// The attributes that feeds use.
 #[derive(Debug, Default)]
-pub(super) struct Attributes {
-    pub(super) xmlns: Option<String>,
-    pub(super) base: Option<String>,
-    pub(super) about: Option<String>,
-    pub(super) href: Option<String>,
-    pub(super) rel: Option<String>,
-    pub(super) media: Option<String>,
-    pub(super) src: Option<String>,
-    pub(super) permalink: Option<String>,
-    pub(super) term: Option<String>,
+pub(super) struct Attributes<'t> {
+    pub(super) xmlns: Option<Written<'t>>,
+    pub(super) base: Option<Written<'t>>,
+    pub(super) about: Option<Written<'t>>,
+    pub(super) href: Option<Written<'t>>,
+    pub(super) rel: Option<Written<'t>>,
+    pub(super) media: Option<Written<'t>>,
+    pub(super) src: Option<Written<'t>>,
+    pub(super) permalink: Option<Written<'t>>,
+    pub(super) term: Option<Written<'t>>,
     pub(super) version: bool,
 }
 
-impl Attributes {
-    /// Reads a tag's attributes. Broken ones are skipped; the last of several with one name counts.
-    pub(super) fn of(start: &BytesStart<'_>, prefixes: &mut Prefixes) -> Self {
+impl<'t> Attributes<'t> {
+    /// Reads the attributes of a tag, which is its text between the brackets, after a name of this length.
+    /// Broken ones are skipped; the last of several with one name counts.
+    pub(super) fn of(tag: &'t str, name: usize, prefixes: &mut Prefixes<'t>) -> Self {
         let mut found = Self::default();
-        for attribute in start.html_attributes().with_checks(false).flatten() {
-            let value = || html_escape::decode_html_entities(&attribute.value).into_owned();
+        for attribute in attributes::Attributes::html(tag, name).with_checks(false).flatten() {
+            let value = || match &attribute.value {
+                Cow::Borrowed(value) => html_escape::decode_html_entities(*value),
+                Cow::Owned(value) => Cow::Owned(html_escape::decode_html_entities(value).into_owned()),
+            };
             match attribute.key.0 {
                 "xmlns" => found.xmlns = Some(value()),
                 "xml:base" => found.base = Some(value()),
@@ -44,7 +49,7 @@ impl Attributes {
                 "term" => found.term = Some(value()),
                 "version" => found.version = true,
                 "about" | "rdf:about" => {
-                    found.about = Some(value().trim().to_owned()).filter(|about| !about.is_empty());
+                    found.about = Some(trimmed(value())).filter(|about| !about.is_empty());
                 }
                 key => {
                     if let Some(prefix) = key.strip_prefix("xmlns:") {
@@ -61,17 +66,22 @@ impl Attributes {
 
 /// Namespaces by prefix. One table per document: no feed in use gives a prefix two meanings.
 #[derive(Debug, Default)]
-pub(super) struct Prefixes(HashMap<String, Space>);
+pub(super) struct Prefixes<'t>(Vec<(&'t str, Space)>);
 
-impl Prefixes {
-    fn declare(&mut self, prefix: &str, uri: &str) {
+impl<'t> Prefixes<'t> {
+    fn declare(&mut self, prefix: &'t str, uri: &str) {
         if self.0.len() < MAX_PREFIXES {
-            self.0.insert(prefix.to_owned(), Space::of_uri(uri));
+            let space = Space::of_uri(uri);
+            match self.0.iter_mut().find(|(known, _)| *known == prefix) {
+                Some((_, known)) => *known = space,
+                None => self.0.push((prefix, space)),
+            }
         }
     }
 
     /// The namespace of a prefix: as declared, else the customary one.
     pub(super) fn space(&self, prefix: &str) -> Space {
-        self.0.get(prefix).copied().unwrap_or_else(|| Space::by_custom(prefix))
+        let declared = self.0.iter().find(|(known, _)| *known == prefix);
+        declared.map_or_else(|| Space::by_custom(prefix), |(_, space)| *space)
     }
 }

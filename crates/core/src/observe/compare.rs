@@ -8,8 +8,8 @@ use std::collections::HashSet;
 
 use super::labels::Labels;
 use super::{
-    FeedItem, Observation, Occurred, PageText, ParsedFeed, Present, StoredView, Unreadable, Update,
-    UpdateKind, text,
+    FeedItem, ItemChange, ItemDetails, Observation, Occurred, PageText, ParsedFeed, Present, StoredView,
+    Unreadable, Update, UpdateKind, text,
 };
 use crate::time::Timestamp;
 
@@ -21,7 +21,26 @@ pub fn key_hash(key: &str) -> u64 {
     text::fingerprint([key])
 }
 
-/// Compares a feed with what was seen.
+/// What of an item must be read, besides key and fingerprint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Needed {
+    Nothing,
+    Dates,
+    Everything,
+}
+
+/// What [`feed`] needs of each of these items.
+pub(super) fn needed(items: &[FeedItem], seen: &StoredView) -> Vec<Needed> {
+    let overlap = Overlap::of(items, seen);
+    let needed = |item: &FeedItem| match change(item, seen) {
+        ItemChange::New | ItemChange::Edited if !overlap.first_contact => Needed::Everything,
+        _ if overlap.first_contact || overlap.gap => Needed::Dates,
+        _ => Needed::Nothing,
+    };
+    items.iter().map(needed).collect()
+}
+
+/// Compares a feed, which was read with the same `seen`, with what was seen.
 ///
 /// - First contact: all items are history and none is an update. The same holds if the source moved and no
 ///   item at the new address is known: that is another feed, not a hundred new items.
@@ -37,67 +56,83 @@ pub fn key_hash(key: &str) -> u64 {
 /// [`Unreadable::SuddenlyEmpty`] if the last probe had items and this one has none. That is nearly always a
 /// fault at the publisher.
 pub fn feed(feed: ParsedFeed, seen: &StoredView, now: Timestamp) -> Result<Observation, Unreadable> {
-    let last: HashSet<u64> =
-        seen.items.iter().filter(|(_, item)| item.in_last).map(|(hash, _)| *hash).collect();
-    if feed.items.is_empty() && seen.last_success.is_some() && !last.is_empty() {
+    let mut taken = HashSet::with_capacity(feed.items.len());
+    let items: Vec<FeedItem> = feed.items.into_iter().filter(|item| taken.insert(item.key_hash)).collect();
+    let overlap = Overlap::of(&items, seen);
+    if items.is_empty() && seen.last_success.is_some() && overlap.last > 0 {
         return Err(Unreadable::SuddenlyEmpty);
     }
-    let mut taken = HashSet::new();
-    let items: Vec<(u64, FeedItem)> = feed
-        .items
-        .into_iter()
-        .map(|item| (key_hash(&item.key), item))
-        .filter(|(hash, _)| taken.insert(*hash))
-        .collect();
-    let present: Vec<Present> = items
-        .iter()
-        .map(|(hash, item)| Present {
-            key_hash: *hash,
-            fingerprint: item.fingerprint,
-            dated: history_date(item, now),
-        })
-        .collect();
-    let mut observation =
-        Observation { present, hints: feed.hints, note: feed.repaired, ..Observation::default() };
-
-    let strange =
-        seen.moved && !items.is_empty() && !items.iter().any(|(hash, _)| seen.items.contains_key(hash));
+    let present = items.iter().map(|item| Present {
+        key_hash: item.key_hash,
+        fingerprint: item.fingerprint,
+        change: change(item, seen),
+        dated: history_date(item, now),
+    });
+    let mut observation = Observation {
+        present: present.collect(),
+        gap: overlap.gap,
+        hints: feed.hints,
+        note: feed.repaired,
+        ..Observation::default()
+    };
+    if overlap.kept < overlap.last {
+        let left = seen.items.iter().filter(|(hash, item)| item.in_last && !taken.contains(hash));
+        observation.left = left.map(|(hash, _)| *hash).collect();
+        observation.left.sort_unstable();
+    }
     let last_success = match seen.last_success {
-        Some(last_success) if !strange => last_success,
+        Some(last_success) if !overlap.first_contact => last_success,
         _ => {
             observation.first_contact = true;
             return Ok(observation);
         }
     };
-
-    let kept = items.iter().filter(|(hash, _)| last.contains(hash)).count();
-    observation.gap = !last.is_empty() && kept == 0 && !items.is_empty() && !seen.moved;
-    let vanished = last.len() - kept;
-    let arrived = items.len() - kept;
-    if kept > 0 && vanished > arrived && !feed.truncated {
-        observation.gone = last.difference(&taken).copied().collect();
-        observation.gone.sort_unstable();
+    let arrived = items.len() - overlap.kept;
+    if overlap.kept > 0 && observation.left.len() > arrived && !feed.truncated {
+        observation.gone.clone_from(&observation.left);
     }
-    for (hash, item) in items {
-        let (kind, dates) = match seen.items.get(&hash) {
-            None => (UpdateKind::New, [item.published, item.updated]),
-            Some(known) if known.fingerprint != item.fingerprint => {
-                (UpdateKind::Edited, [item.updated, None])
-            }
-            Some(_) => continue,
+    for (item, present) in items.into_iter().zip(&observation.present) {
+        let (kind, dates) = match present.change {
+            ItemChange::New => (UpdateKind::New, [item.published, item.updated]),
+            ItemChange::Edited => (UpdateKind::Edited, [item.updated, None]),
+            ItemChange::Back | ItemChange::Unchanged => continue,
         };
+        let ItemDetails { title, link, labels, text } = item.details.unwrap_or_default();
         let occurred = occurred(dates, last_success, now);
-        observation.updates.push(Update {
-            kind,
-            occurred,
-            key: item.key,
-            title: item.title,
-            link: item.link,
-            labels: item.labels,
-            text: item.text,
-        });
+        observation.updates.push(Update { kind, occurred, key: item.key, title, link, labels, text });
     }
     Ok(observation)
+}
+
+/// What a document has in common with the one before.
+struct Overlap {
+    /// The number of items in the last document.
+    last: usize,
+    /// How many of those are still there.
+    kept: usize,
+    first_contact: bool,
+    gap: bool,
+}
+
+impl Overlap {
+    fn of(items: &[FeedItem], seen: &StoredView) -> Self {
+        let known = |item: &FeedItem| seen.items.get(&item.key_hash);
+        let last = seen.items.values().filter(|item| item.in_last).count();
+        let kept = items.iter().filter_map(known).filter(|known| known.in_last).count();
+        let strange = seen.moved && !items.is_empty() && items.iter().all(|item| known(item).is_none());
+        let first_contact = seen.last_success.is_none() || strange;
+        let gap = !first_contact && last > 0 && kept == 0 && !items.is_empty() && !seen.moved;
+        Self { last, kept, first_contact, gap }
+    }
+}
+
+fn change(item: &FeedItem, seen: &StoredView) -> ItemChange {
+    match seen.items.get(&item.key_hash) {
+        None => ItemChange::New,
+        Some(known) if known.fingerprint != item.fingerprint => ItemChange::Edited,
+        Some(known) if !known.in_last => ItemChange::Back,
+        Some(_) => ItemChange::Unchanged,
+    }
 }
 
 /// Compares a page with what was seen. `modified_at` is the server's `Last-Modified` time.

@@ -156,31 +156,4 @@ impl Flavour {
             Self::Atom => "<entry",
         }
     }
-
-    /// The element that the clean document uses for a field.
-    pub(super) fn clean_name(self, field: FeedField) -> &'static str {
-        match (self, field) {
-            (_, FeedField::FeedTitle | FeedField::Title) => "title",
-            (_, FeedField::Link) => "link",
-            (Self::Rss, FeedField::Id) => "guid",
-            (Self::Atom, FeedField::Id) => "id",
-            (Self::Rss, FeedField::Summary) => "description",
-            (Self::Atom, FeedField::Summary) => "summary",
-            (Self::Rss, FeedField::Content) => "content:encoded",
-            (Self::Atom, FeedField::Content) => "content",
-            (Self::Rss, FeedField::Published) => "pubDate",
-            (Self::Atom, FeedField::Published) => "published",
-            (_, FeedField::Updated) => "updated",
-            // Read here and not passed on to the library.
-            (
-                _,
-                FeedField::Ttl
-                | FeedField::Hour
-                | FeedField::Day
-                | FeedField::Period
-                | FeedField::Frequency,
-            ) => "hint",
-            (_, FeedField::Author | FeedField::Category) => "label",
-        }
-    }
 }

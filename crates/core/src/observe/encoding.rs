@@ -8,6 +8,8 @@
 //! UTF-8 if the bytes are valid UTF-8; windows-1252. A declared encoding that contradicts the bytes
 //! (multi-byte UTF-8 under a Latin-1 label, invalid UTF-8 under a UTF-8 label) is overruled.
 
+use std::borrow::Cow;
+
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252};
 
 /// The part of a document, in bytes, that is searched for its declaration.
@@ -15,33 +17,34 @@ const DECLARATION_WITHIN: usize = 1024;
 
 /// A document as text.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Decoded {
-    /// The text, without byte order mark.
-    pub(super) text: String,
+pub(super) struct Decoded<'b> {
+    /// The text, without byte order mark. It is not copied if the bytes are UTF-8.
+    pub(super) text: Cow<'b, str>,
     /// The declaration that was overruled, in a few words.
     pub(super) overruled: Option<String>,
 }
 
 /// Text of an XML or JSON document.
-pub(super) fn xml(bytes: &[u8], content_type: Option<&str>) -> Decoded {
+pub(super) fn xml<'b>(bytes: &'b [u8], content_type: Option<&str>) -> Decoded<'b> {
     decode(bytes, declared_in_prolog(bytes), charset_of(content_type))
 }
 
 /// Text of an HTML document. Here the header takes precedence over the document.
-pub(super) fn html(bytes: &[u8], content_type: Option<&str>) -> Decoded {
+pub(super) fn html<'b>(bytes: &'b [u8], content_type: Option<&str>) -> Decoded<'b> {
     match charset_of(content_type) {
         Some(charset) => decode(bytes, Some(charset), None),
         None => decode(bytes, declared_in_meta(bytes), None),
     }
 }
 
-fn decode(bytes: &[u8], document: Option<&'static Encoding>, header: Option<&'static Encoding>) -> Decoded {
-    let trusted = |encoding: &'static Encoding, bytes: &[u8]| {
+fn decode<'b>(
+    bytes: &'b [u8],
+    document: Option<&'static Encoding>,
+    header: Option<&'static Encoding>,
+) -> Decoded<'b> {
+    let trusted = |encoding: &'static Encoding, bytes: &'b [u8]| {
         let (text, had_errors) = encoding.decode_without_bom_handling(bytes);
-        Decoded {
-            text: text.into_owned(),
-            overruled: had_errors.then(|| format!("bytes that are not {}", encoding.name())),
-        }
+        Decoded { text, overruled: had_errors.then(|| format!("bytes that are not {}", encoding.name())) }
     };
     if let Some((encoding, mark)) = Encoding::for_bom(bytes) {
         return trusted(encoding, &bytes[mark..]);
@@ -60,11 +63,11 @@ fn decode(bytes: &[u8], document: Option<&'static Encoding>, header: Option<&'st
             let ascii = text.is_ascii();
             if label_or_default == UTF_8 || (ascii && label_or_default.is_ascii_compatible()) {
                 // ISO-2022-JP consists of ASCII bytes but is not ASCII compatible. It is decoded below.
-                return Decoded { text: text.to_owned(), overruled: None };
+                return Decoded { text: Cow::Borrowed(text), overruled: None };
             }
             if !ascii {
                 let overruled = Some(format!("labelled {} but is UTF-8", label_or_default.name()));
-                return Decoded { text: text.to_owned(), overruled };
+                return Decoded { text: Cow::Borrowed(text), overruled };
             }
             trusted(label_or_default, bytes)
         }
@@ -84,7 +87,7 @@ fn decode(bytes: &[u8], document: Option<&'static Encoding>, header: Option<&'st
                 // Mostly UTF-8 with a few invalid sequences. Replacing those is better than garbling the
                 // rest.
                 let overruled = Some(format!("{bad} byte sequences that are not UTF-8"));
-                return Decoded { text: text.into_owned(), overruled };
+                return Decoded { text, overruled };
             }
             let mut decoded = trusted(WINDOWS_1252, bytes);
             decoded.overruled = match label {
@@ -110,19 +113,18 @@ fn charset_of(content_type: Option<&str>) -> Option<&'static Encoding> {
 
 /// `encoding="…"` in the XML declaration, anywhere in the first bytes.
 fn declared_in_prolog(bytes: &[u8]) -> Option<&'static Encoding> {
-    let head = beginning(bytes);
-    let start = head.find("<?xml")?;
-    let declaration = &head[start..];
-    let declaration = &declaration[..declaration.find("?>")?];
-    labelled(declaration, "encoding")
+    let head = &bytes[..bytes.len().min(DECLARATION_WITHIN)];
+    let declaration = tags(head, b"<?xml").next()?;
+    let end = declaration.windows(2).position(|two| two == b"?>")?;
+    labelled(&lower_case(&declaration[..end]), "encoding")
 }
 
 /// `<meta charset=…>` or `<meta http-equiv=content-type content="…; charset=…">`.
 fn declared_in_meta(bytes: &[u8]) -> Option<&'static Encoding> {
-    let head = beginning(bytes);
-    head.match_indices("<meta").find_map(|(start, _)| {
-        let tag = &head[start..];
-        labelled(&tag[..tag.find('>').unwrap_or(tag.len())], "charset")
+    let head = &bytes[..bytes.len().min(DECLARATION_WITHIN)];
+    tags(head, b"<meta").find_map(|tag| {
+        let end = tag.iter().position(|byte| *byte == b'>').unwrap_or(tag.len());
+        labelled(&lower_case(&tag[..end]), "charset")
     })
 }
 
@@ -133,12 +135,16 @@ fn labelled(markup: &str, name: &str) -> Option<&'static Encoding> {
     Encoding::for_label(&value.as_bytes()[..end.unwrap_or(value.len())])
 }
 
-/// The first bytes in lower case, one character per byte. Declarations are ASCII.
-fn beginning(bytes: &[u8]) -> String {
-    bytes[..bytes.len().min(DECLARATION_WITHIN)]
-        .iter()
-        .map(|byte| char::from(byte.to_ascii_lowercase()))
-        .collect()
+/// The bytes from each tag on that starts like this, in any case.
+fn tags<'b>(bytes: &'b [u8], start: &[u8]) -> impl Iterator<Item = &'b [u8]> {
+    let brackets = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'<');
+    let begins = |tag: &&[u8]| tag.get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start));
+    brackets.map(|(at, _)| &bytes[at..]).filter(begins)
+}
+
+/// The bytes in lower case, one character per byte. Declarations are ASCII.
+fn lower_case(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| char::from(byte.to_ascii_lowercase())).collect()
 }
 
 #[cfg(test)]
@@ -146,7 +152,7 @@ mod tests {
     use super::*;
 
     fn text(bytes: &[u8], content_type: Option<&str>) -> String {
-        xml(bytes, content_type).text
+        xml(bytes, content_type).text.into_owned()
     }
 
     #[test]
@@ -174,7 +180,8 @@ mod tests {
         assert!(really_latin.overruled.is_some());
         let utf16_label = xml(b"<?xml version='1.0' encoding='utf-16'?><a>x</a>", None);
         assert!(utf16_label.text.contains("<a>x</a>"));
-        let mostly = xml("<a>éééé".bytes().chain([0xff]).collect::<Vec<_>>().as_slice(), None);
+        let mostly: Vec<u8> = "<a>éééé".bytes().chain([0xff]).collect();
+        let mostly = xml(&mostly, None);
         assert!(mostly.text.contains("éééé"));
         assert_eq!(xml(b"plain", Some("text/xml; charset=koi8-r")).overruled, None);
     }

@@ -1,111 +1,159 @@
 //! Feeds: bytes in, identified items out.
 //!
 //! Turns any document that a publisher calls a feed into items that can be compared with those of earlier
-//! probes. Stages: decode, inspect, clean, parse with the feed library, identify. Must not know what was seen
-//! before, nor the time.
-//!
-//! The library only gets the clean document that `salvage` or `json` wrote.
+//! probes. Stages: decode, inspect, take what is written, identify; then read dates and details of the items
+//! that need them. Must not know the time.
 
-use feed_rs::model::{Entry, FeedType};
+use std::borrow::Cow;
+
+use feed_rs::model::Entry;
 use url::Url;
 
+use super::compare::{self, Needed};
 use super::guard::{self, Front};
 use super::labels::Labels;
+use super::library::{self, CleanItem};
 use super::repairs::Repairs;
-use super::{FeedItem, FetchedDocument, ParsedFeed, Unreadable, encoding, identity, json, salvage, text};
+use super::written::{WrittenFeed, WrittenItem};
+use super::{
+    FeedItem, FetchedDocument, ItemDetails, ParsedFeed, StoredView, Unreadable, encoding, identity, json,
+    link, salvage, text,
+};
 use crate::time::Timestamp;
 
 /// Reads a feed of any dialect, as far as possible.
 ///
-/// The same bytes always give the same items with the same keys and fingerprints.
+/// The same bytes always give the same items with the same keys and fingerprints. The other fields of an item
+/// are only read if [`compare::feed`] needs them to compare the feed with `seen`.
 ///
 /// # Errors
 /// [`Unreadable::NotAFeed`] if there is nothing to read, with a description of the document;
 /// [`Unreadable::TooComplex`] if the document would take excessive time or memory.
-pub fn read(document: &FetchedDocument<'_>) -> Result<ParsedFeed, Unreadable> {
-    let decoded = encoding::xml(document.bytes, document.content_type);
-    let source =
-        decoded.text.trim_start_matches(|c: char| c.is_whitespace() || c == '\u{feff}' || c == '\0');
-    if source.is_empty() {
-        return Err(Unreadable::NotAFeed("the document is empty".to_owned()));
-    }
+pub fn read(document: &FetchedDocument<'_>, seen: &StoredView) -> Result<ParsedFeed, Unreadable> {
     let url = Url::parse(document.url).ok();
-    let repairs = Repairs { encoding: decoded.overruled, ..Repairs::default() };
-    let clean = if source.starts_with('{') {
-        json::clean(source, repairs)?
-    } else {
-        match guard::front(source)? {
-            Front::Feed { at, junk } => {
-                salvage::clean(&source[at..], url.as_ref(), Repairs { junk, ..repairs })?
-            }
-            Front::Html(title) => return Err(Unreadable::NotAFeed(page_instead(title))),
-            Front::Other(what) => return Err(Unreadable::NotAFeed(format!("{what}; is the URL right?"))),
-            Front::Nothing => match (source.find('{'), source.contains("\"items\"")) {
-                (Some(at), true) => json::clean(&source[at..], Repairs { junk: true, ..repairs })?,
-                _ => return Err(Unreadable::NotAFeed(format!("it starts with `{}`", beginning(source)))),
-            },
-        }
-    };
-    let parser = feed_rs::parser::Builder::new()
-        // No random ids: an item without an id is identified below.
-        .id_generator(|_, _, _| String::new())
-        .sanitize_content(false)
-        .build();
-    let parsed =
-        parser.parse(clean.document.as_bytes()).map_err(|error| Unreadable::NotAFeed(error.to_string()))?;
-    let escaped_titles = matches!(parsed.feed_type, FeedType::RSS0 | FeedType::RSS1 | FeedType::RSS2);
-    // If the library dropped or added an item, labels could not be assigned to items.
-    let mut labels = clean.labels;
-    if labels.len() != parsed.entries.len() {
-        labels = vec![Labels::default(); parsed.entries.len()];
-    }
-    let items = parsed.entries.into_iter().zip(labels);
-    let items = items.map(|(entry, labels)| item(entry, labels, url.as_ref(), escaped_titles)).collect();
-    let items = identity::distinct(items);
-    if clean.repairs.truncated && items.is_empty() {
+    let written = decoded(document, url.as_ref())?;
+    let absolute =
+        |item: &WrittenItem<'_>| link::absolute(&link::normalised(item.link.as_deref()?), url.as_ref());
+    let identities = identity::identities(&written.items, absolute);
+    if written.repairs.truncated && identities.is_empty() {
         // If this succeeded, everything in the next complete document would count as new.
         return Err(Unreadable::NotAFeed("it is cut off before its first item".to_owned()));
     }
+    let places: Vec<usize> = identities.iter().map(|identity| identity.place).collect();
+    let items = identities.into_iter().map(|identity| FeedItem::new(identity.key, identity.fingerprint));
+    let mut items: Vec<FeedItem> = items.collect();
+    let needed = compare::needed(&items, seen);
+    let mut wanted: Vec<Wanted<'_, '_>> = Vec::new();
+    for ((item, place), needed) in items.iter_mut().zip(places).zip(needed) {
+        if needed != Needed::Nothing {
+            wanted.push(Wanted { item, written: &written.items[place], needed });
+        }
+    }
+    fill(wanted, written.edited_when_published, url.as_ref())?;
     Ok(ParsedFeed {
-        title: parsed.title.and_then(|title| {
-            let markup = escaped_titles || title.content_type.essence().subty == "html";
-            text::title(&title.content, markup)
-        }),
-        hints: clean.hints,
-        repaired: clean.repairs.sentence(items.len()),
-        truncated: clean.repairs.truncated,
+        title: written.title.and_then(|title| text::title(&title.text, title.markup)),
+        hints: written.hints,
+        repaired: written.repairs.sentence(items.len()),
+        truncated: written.repairs.truncated,
         items,
     })
 }
 
-fn item(entry: Entry, labels: Labels, url: Option<&Url>, escaped_titles: bool) -> FeedItem {
-    let (title, markup) = entry.title.map_or((String::new(), false), |title| {
-        let markup = escaped_titles || title.content_type.essence().subty == "html";
-        (title.content, markup)
-    });
-    let written_link = entry.links.into_iter().next().map_or(String::new(), |link| link.href);
-    let summary = entry.summary.map_or(String::new(), |summary| summary.content);
-    let content = entry.content.and_then(|content| content.body).unwrap_or_default();
-    let seen = [&title, &written_link, &summary, &content].map(|part| text::folded(part));
-    FeedItem {
-        key: identity::key(&entry.id, &written_link, &[&seen[0], &seen[2], &seen[3]]),
-        fingerprint: text::fingerprint(seen.iter().map(String::as_str)),
-        title: text::title(&title, markup),
-        link: absolute(&written_link, url),
-        published: entry.published.map(|at| Timestamp::from_millis(at.timestamp_millis())),
-        updated: entry.updated.map(|at| Timestamp::from_millis(at.timestamp_millis())),
-        labels,
-        text: text::plain([&summary, &content]),
+/// What the document says.
+fn decoded<'d>(document: &FetchedDocument<'d>, url: Option<&Url>) -> Result<WrittenFeed<'d>, Unreadable> {
+    let decoded = encoding::xml(document.bytes, document.content_type);
+    let repairs = Repairs { encoding: decoded.overruled, ..Repairs::default() };
+    match decoded.text {
+        Cow::Borrowed(text) => written(text, url, repairs),
+        Cow::Owned(text) => written(&text, url, repairs).map(WrittenFeed::into_owned),
     }
 }
 
-/// An absolute link with a scheme that is safe to open: no `javascript:`, no `file:`.
-fn absolute(link: &str, url: Option<&Url>) -> Option<String> {
-    if link.is_empty() {
-        return None;
+/// What the text says, if it is a feed.
+pub(super) fn written<'t>(
+    text: &'t str,
+    url: Option<&Url>,
+    repairs: Repairs,
+) -> Result<WrittenFeed<'t>, Unreadable> {
+    let source = text.trim_start_matches(|c: char| c.is_whitespace() || c == '\u{feff}' || c == '\0');
+    if source.is_empty() {
+        return Err(Unreadable::NotAFeed("the document is empty".to_owned()));
     }
-    let link = Url::options().base_url(url).parse(link).ok()?;
-    matches!(link.scheme(), "http" | "https").then(|| link.into())
+    if source.starts_with('{') {
+        return json::read(source, repairs);
+    }
+    match guard::front(source)? {
+        Front::Feed { at, junk } => {
+            let mut repairs = Repairs { junk, ..repairs };
+            match salvage::without_controls(&source[at..], &mut repairs) {
+                Cow::Borrowed(text) => salvage::read(text, url, repairs),
+                Cow::Owned(text) => salvage::read(&text, url, repairs).map(WrittenFeed::into_owned),
+            }
+        }
+        Front::Html(title) => Err(Unreadable::NotAFeed(page_instead(title))),
+        Front::Other(what) => Err(Unreadable::NotAFeed(format!("{what}; is the URL right?"))),
+        Front::Nothing => match (source.find('{'), source.contains("\"items\"")) {
+            (Some(at), true) => json::read(&source[at..], Repairs { junk: true, ..repairs }),
+            _ => Err(Unreadable::NotAFeed(format!("it starts with `{}`", beginning(source)))),
+        },
+    }
+}
+
+/// An item of which more is to be read.
+struct Wanted<'i, 't> {
+    item: &'i mut FeedItem,
+    written: &'i WrittenItem<'t>,
+    needed: Needed,
+}
+
+impl<'i> Wanted<'i, '_> {
+    fn clean(&self) -> CleanItem<'i> {
+        let written = self.written;
+        let dates = CleanItem {
+            date_published: written.published.as_deref(),
+            date_modified: written.updated.as_deref(),
+            ..CleanItem::default()
+        };
+        if self.needed == Needed::Dates {
+            return dates;
+        }
+        let title = written.title.as_ref().map(|title| &*title.text);
+        CleanItem { title, url: written.link.as_deref(), ..dates }
+    }
+}
+
+/// Reads the dates of these items, and the details if they are needed.
+fn fill(
+    wanted: Vec<Wanted<'_, '_>>,
+    edited_when_published: bool,
+    url: Option<&Url>,
+) -> Result<(), Unreadable> {
+    let clean: Vec<CleanItem<'_>> = wanted.iter().map(Wanted::clean).collect();
+    let entries = library::entries(&clean)?;
+    for (Wanted { item, written, needed }, entry) in wanted.into_iter().zip(entries) {
+        item.published = entry.published.map(|at| Timestamp::from_millis(at.timestamp_millis()));
+        item.updated = entry.updated.map(|at| Timestamp::from_millis(at.timestamp_millis()));
+        if edited_when_published {
+            item.updated = item.updated.or(item.published);
+        }
+        if needed == Needed::Everything {
+            item.details = Some(details(written, entry, url));
+        }
+    }
+    Ok(())
+}
+
+fn details(written: &WrittenItem<'_>, entry: Entry, url: Option<&Url>) -> ItemDetails {
+    let markup = written.title.as_ref().is_some_and(|title| title.markup);
+    let mut labels = Labels::default();
+    written.authors.iter().for_each(|author| labels.author(author));
+    written.categories.iter().for_each(|category| labels.category(category));
+    ItemDetails {
+        title: entry.title.and_then(|title| text::title(&title.content, markup)),
+        link: entry.links.first().and_then(|link| link::absolute(&link.href, url)),
+        labels,
+        text: text::plain([&written.summary, &written.content].into_iter().flatten().map(|text| &**text)),
+    }
 }
 
 fn page_instead(title: Option<String>) -> String {

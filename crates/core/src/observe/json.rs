@@ -1,129 +1,108 @@
 //! Reads malformed JSON Feed documents.
 //!
 //! In the library, one numeric id or missing title fails a whole feed. This module reads JSON Feed's fields
-//! and repairs the usual mistakes of generators. Must not know dates, identity, or what was seen before. The
-//! JSON parser itself limits the depth (128).
+//! and repairs the usual mistakes of generators. Must not know dates, identity, or what was seen before.
 
-use serde_json::{Map, Value, json};
-
-use super::clean::Clean;
-use super::labels::Labels;
+use super::Unreadable;
+use super::json_value::JsonValue;
 use super::repairs::Repairs;
-use super::{FeedHints, Unreadable};
-
-/// The members of an item that are passed on. Attachments are not needed.
-const MEMBERS: [&str; 8] = [
-    "url",
-    "external_url",
-    "title",
-    "content_html",
-    "content_text",
-    "summary",
-    "date_published",
-    "date_modified",
-];
+use super::written::{Written, WrittenFeed, WrittenItem, WrittenTitle};
 
 /// Reads a JSON document that starts at its opening brace.
-pub(super) fn clean(text: &str, mut repairs: Repairs) -> Result<Clean, Unreadable> {
-    let mut feed = match parse(text) {
-        Ok(value) => value,
-        Err(error) => repaired(text, &mut repairs)
-            .ok_or_else(|| Unreadable::NotAFeed(format!("JSON that cannot be read: {error}")))?,
+pub(super) fn read(text: &str, mut repairs: Repairs) -> Result<WrittenFeed<'_>, Unreadable> {
+    let error = match JsonValue::parse(text) {
+        Ok(value) => return feed(value, repairs),
+        Err(error) => error,
     };
-    let version = feed.get("version").and_then(Value::as_str).unwrap_or_default();
+    // Again without raw control characters, then with the items before the cut only.
+    let controls = text.chars().filter(|c| c.is_control()).count();
+    let text = text.replace(|c: char| c.is_control(), " ");
+    if let Ok(value) = JsonValue::parse(&text) {
+        repairs.controls += controls;
+        return feed(value, repairs).map(WrittenFeed::into_owned);
+    }
+    let text = after_last_item(&text).map(|cut| format!("{}]}}", &text[..cut])).unwrap_or_default();
+    match JsonValue::parse(&text) {
+        Ok(value @ JsonValue::Object(_)) => {
+            repairs.truncated = true;
+            feed(value, repairs).map(WrittenFeed::into_owned)
+        }
+        _ => Err(Unreadable::NotAFeed(format!("JSON that cannot be read: {error}"))),
+    }
+}
+
+fn feed(mut value: JsonValue<'_>, mut repairs: Repairs) -> Result<WrittenFeed<'_>, Unreadable> {
+    let version = value.take("version").and_then(JsonValue::into_text).unwrap_or_default();
     if !version.contains("jsonfeed.org/version/1") {
         repairs.no_version = true;
     }
-    let Some(Value::Array(items)) = feed.get_mut("items").map(Value::take) else {
+    let Some(JsonValue::List(items)) = value.take("items") else {
         return Err(Unreadable::NotAFeed("JSON without `items`, so not a JSON Feed".to_owned()));
     };
-    if repairs.no_version && items.iter().any(|item| !item.is_object()) {
+    if repairs.no_version && items.iter().any(|item| !matches!(item, JsonValue::Object(_))) {
         return Err(Unreadable::NotAFeed("JSON, but not a JSON Feed".to_owned()));
     }
-    let (items, labels): (Vec<Value>, Vec<Labels>) =
-        items.into_iter().filter_map(|item| clean_item(item, &mut repairs)).unzip();
-    let title = feed.get("title").and_then(Value::as_str).unwrap_or_default();
-    let document = json!({ "version": "https://jsonfeed.org/version/1.1", "title": title, "items": items })
-        .to_string();
-    Ok(Clean { document, labels, hints: FeedHints::default(), repairs })
+    let items = items.into_iter().filter_map(|value| item(value, &mut repairs)).collect();
+    let title = value.take("title").and_then(JsonValue::into_text);
+    let title = title.map(|text| WrittenTitle { text, markup: false });
+    Ok(WrittenFeed { title, items, repairs, ..WrittenFeed::default() })
 }
 
-fn clean_item(item: Value, repairs: &mut Repairs) -> Option<(Value, Labels)> {
-    let Value::Object(mut item) = item else {
+fn item<'t>(mut value: JsonValue<'t>, repairs: &mut Repairs) -> Option<WrittenItem<'t>> {
+    if !matches!(value, JsonValue::Object(_)) {
         repairs.skipped += 1;
         return None;
+    }
+    let authors = value.take("authors").map(JsonValue::into_list).unwrap_or_default();
+    let authors = authors.into_iter().chain(value.take("author")).filter_map(author).collect();
+    let categories = value.take("tags").map(JsonValue::into_list).unwrap_or_default();
+    let categories = categories.into_iter().filter_map(JsonValue::into_text).collect();
+    let mut text = |name| value.take(name).and_then(|value| text_of(value, repairs));
+    // In this order.
+    let (url, external_url) = (text("url"), text("external_url"));
+    let (html, plain, summary) = (text("content_html"), text("content_text"), text("summary"));
+    let link = url.or(external_url);
+    // Plain text is the content, or the summary if there is HTML.
+    let (content, summary) = match html {
+        Some(html) => (Some(html), summary.or(plain)),
+        None => (plain, summary),
     };
-    let mut kept = Map::new();
-    for name in MEMBERS {
-        if let Some(text) = item.remove(name).and_then(|value| text_of(value, repairs)) {
-            kept.insert(name.to_owned(), Value::String(text));
-        }
-    }
-    // The key: the id, else the link, both as written.
-    let id = item.remove("id").and_then(|value| text_of(value, repairs));
-    let id = id.filter(|id| !id.trim().is_empty()).or_else(|| {
-        let link = kept.get("url").or_else(|| kept.get("external_url"))?;
-        link.as_str().map(str::to_owned)
-    });
-    if let Some(id) = id {
-        kept.insert("id".to_owned(), Value::String(id));
-    }
-    Some((Value::Object(kept), labels(&item)))
+    Some(WrittenItem {
+        // The key: the id, else the link, both as written.
+        id: text("id").filter(|id| !id.trim().is_empty()).or_else(|| link.clone()),
+        link,
+        title: text("title").map(|text| WrittenTitle { text, markup: false }),
+        summary,
+        content,
+        published: text("date_published"),
+        updated: text("date_modified"),
+        authors,
+        categories,
+    })
 }
 
-/// Reads `tags`, and `authors` or version 1's `author`.
-fn labels(item: &Map<String, Value>) -> Labels {
-    let mut labels = Labels::default();
-    let authors = item.get("authors").and_then(Value::as_array).into_iter().flatten();
-    for author in authors.chain(item.get("author")) {
-        if let Some(name) = author.get("name").unwrap_or(author).as_str() {
-            labels.author(name);
-        }
+/// The name of an author, who is an object, or in wrong documents a name.
+fn author(mut author: JsonValue<'_>) -> Option<Written<'_>> {
+    match author {
+        JsonValue::Object(_) => author.take("name").and_then(JsonValue::into_text),
+        name => name.into_text(),
     }
-    for tag in item.get("tags").and_then(Value::as_array).into_iter().flatten() {
-        if let Some(tag) = tag.as_str() {
-            labels.category(tag);
-        }
-    }
-    labels
 }
 
-/// Strings are taken as they are, numbers as digits; other types give `None`.
-fn text_of(value: Value, repairs: &mut Repairs) -> Option<String> {
+/// Texts are taken as they are, numbers as digits; other types give `None`.
+fn text_of<'t>(value: JsonValue<'t>, repairs: &mut Repairs) -> Option<Written<'t>> {
     match value {
-        Value::String(text) => Some(text),
-        Value::Null => None,
-        Value::Number(number) => {
+        JsonValue::Text(text) => Some(text),
+        JsonValue::Null => None,
+        JsonValue::Number(number) => {
             repairs.odd_values += 1;
-            Some(number.to_string())
+            Some(number.to_string().into())
         }
-        Value::Bool(_) | Value::Array(_) | Value::Object(_) => {
+        JsonValue::Bool | JsonValue::List(_) | JsonValue::Object(_) => {
             repairs.odd_values += 1;
             None
         }
     }
-}
-
-/// The first JSON value. Anything after it is ignored.
-fn parse(text: &str) -> Result<Value, serde_json::Error> {
-    match serde_json::Deserializer::from_str(text).into_iter::<Value>().next() {
-        Some(value) => value,
-        None => Ok(Value::Null),
-    }
-}
-
-/// Tries again without raw control characters, then with the items before the cut only.
-fn repaired(text: &str, repairs: &mut Repairs) -> Option<Value> {
-    let controls = text.chars().filter(|c| c.is_control()).count();
-    let text = text.replace(|c: char| c.is_control(), " ");
-    if let Ok(value) = parse(&text) {
-        repairs.controls += controls;
-        return Some(value);
-    }
-    let cut = after_last_item(&text)?;
-    let value = parse(&format!("{}]}}", &text[..cut])).ok()?;
-    repairs.truncated = true;
-    Some(value)
 }
 
 /// The end of the last complete object in the outermost object's `items`, or the start of that list.

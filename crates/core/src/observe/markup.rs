@@ -56,6 +56,11 @@ pub(super) fn separates(between: &str) -> bool {
 /// end tags that close nothing. With a selector on ancestors it also scans it at start tags. A hundred
 /// thousand open elements would take hours.
 pub(super) fn refuse_excess(html: &str) -> Result<(), Unreadable> {
+    // Each tag scans at most those before it. Ordinary pages have too few to need more than a count.
+    let tags = html.bytes().filter(|byte| *byte == b'<').count();
+    if tags.saturating_mul(tags) / 2 <= MAX_WORK {
+        return Ok(());
+    }
     let mut open: Vec<&str> = Vec::new();
     let mut counts: HashMap<&str, usize> = HashMap::new();
     let mut work = 0_usize;

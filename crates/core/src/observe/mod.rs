@@ -13,22 +13,29 @@ use labels::Labels;
 use query::ItemFields;
 
 mod attributes;
-mod clean;
+mod capture;
 pub mod compare;
 mod dialect;
+mod draft;
 mod encoding;
+#[cfg(test)]
+mod equivalence_tests;
 pub mod feed;
 mod guard;
 mod hints;
 mod identity;
 mod json;
+mod json_value;
 pub mod labels;
+mod library;
+mod link;
 mod markup;
 pub mod page;
 pub mod query;
 mod repairs;
 mod salvage;
 mod text;
+mod written;
 
 /// The kind of document that a source serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -77,20 +84,38 @@ pub struct ParsedFeed {
 }
 
 /// One item of a feed, with its key.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct FeedItem {
     /// guid, else link, else hash of title, summary and content.
     pub key: String,
+    /// [`compare::key_hash`] of the key.
+    key_hash: u64,
     /// Hash of title, link, summary and content. It changes when the item is edited.
     pub fingerprint: u64,
+    /// Publication date, as the item states it. Like `updated`, it is read if the item is new or edited, and
+    /// of all items at first contact and after a gap.
+    pub published: Option<Timestamp>,
+    /// Date of the last edit, as the item states it.
+    pub updated: Option<Timestamp>,
+    /// The rest, which is read if the item is an update.
+    pub details: Option<ItemDetails>,
+}
+
+impl FeedItem {
+    /// An item of which no more is known.
+    pub fn new(key: String, fingerprint: u64) -> Self {
+        let key_hash = text::fingerprint([key.as_str()]);
+        Self { key, key_hash, fingerprint, published: None, updated: None, details: None }
+    }
+}
+
+/// The parts of an item that its update shows.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ItemDetails {
     /// Title as plain text, one line.
     pub title: Option<String>,
     /// Absolute link.
     pub link: Option<String>,
-    /// Publication date, as the item states it.
-    pub published: Option<Timestamp>,
-    /// Date of the last edit, as the item states it.
-    pub updated: Option<Timestamp>,
     /// Authors and categories.
     pub labels: Labels,
     /// Summary and content without markup, up to a maximum length.
@@ -149,9 +174,12 @@ pub struct SeenItem {
 pub struct Observation {
     /// Updates since the last probe. Empty on first contact.
     pub updates: Vec<Update>,
-    /// For feeds: every item now in the document, to be stored.
+    /// For feeds: every item now in the document.
     pub present: Vec<Present>,
-    /// Items that vanished although others of the last probe are still there: removed by the publisher.
+    /// Items that were in the document at the last probe and are not in it now, in order.
+    pub left: Vec<u64>,
+    /// Those of `left` that vanished although others of the last probe are still there: removed by the
+    /// publisher.
     pub gone: Vec<u64>,
     /// No item of the last probe is left: items may have been lost.
     pub gap: bool,
@@ -172,8 +200,25 @@ pub struct Present {
     pub key_hash: u64,
     /// Its fingerprint.
     pub fingerprint: u64,
-    /// Its own date, if plausible: input for the rate estimate.
+    /// What differs from the stored item.
+    pub change: ItemChange,
+    /// Its own date, if plausible: input for the rate estimate. Always `None` for an item without change,
+    /// except at first contact and after a gap.
     pub dated: Option<Timestamp>,
+}
+
+/// How an item differs from the stored one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ItemChange {
+    /// It is not stored.
+    #[default]
+    New,
+    /// Its fingerprint is another.
+    Edited,
+    /// It is the same, but was not in the document at the last probe.
+    Back,
+    /// It is the same, and was there at the last probe. Nothing of it must be written.
+    Unchanged,
 }
 
 /// One change at the source.

@@ -83,13 +83,16 @@ pub fn read(document: &FetchedDocument<'_>, rules: &PageRules) -> Result<PageTex
 /// Removes the patterns and folds white space, both bounded. Patterns apply to folded text. The result is
 /// folded again, so that a removed word does not leave two spaces.
 fn finished(title: Option<String>, text: &str, rules: &PageRules) -> PageText {
-    let mut text = text::folded(text::head(text, MAX_TEXT));
+    let mut text = text::folded(text::head(text, MAX_TEXT)).into_owned();
     for pattern in &rules.ignore {
         if let Cow::Owned(cut) = pattern.replace_all(&text, " ") {
             text = cut;
         }
     }
-    let text = text::folded(&text);
+    let text = match text::folded(&text) {
+        Cow::Borrowed(_) => text,
+        Cow::Owned(folded) => folded,
+    };
     PageText { title, fingerprint: text::fingerprint([text.as_str()]), text }
 }
 

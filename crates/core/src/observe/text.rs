@@ -3,6 +3,7 @@
 //! Titles and contents are plain text, HTML, or HTML escaped twice. They must compare equal if only white
 //! space differs. Must not know which field of which format a string comes from.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use sha2::{Digest, Sha256};
@@ -11,23 +12,68 @@ use sha2::{Digest, Sha256};
 const TITLE_CHARS: usize = 500;
 
 /// Reduces runs of white space to one space and removes them at the ends.
-pub(super) fn folded(text: &str) -> String {
+pub(super) fn folded(text: &str) -> Cow<'_, str> {
+    let text = text.trim();
+    let Some(mut end) = unfolded(text, 0) else { return Cow::Borrowed(text) };
     let mut out = String::with_capacity(text.len());
-    for word in text.split_whitespace() {
-        if !out.is_empty() {
-            out.push(' ');
+    let mut start = 0;
+    loop {
+        out.push_str(&text[start..end]);
+        out.push(' ');
+        start = text.len() - text[end..].trim_start().len();
+        match unfolded(text, start) {
+            Some(next) => end = next,
+            None => break,
         }
-        out.push_str(word);
     }
-    out
+    out.push_str(&text[start..]);
+    Cow::Owned(out)
+}
+
+/// Bytes that are tested at once.
+const BLOCK: usize = 32;
+
+/// Where the first white space from `start` on begins that is not a single space. The text has none at its
+/// ends and none at `start`.
+fn unfolded(text: &str, start: usize) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let mut at = start;
+    while at < bytes.len() {
+        // Most blocks have no such white space, and the compiler tests all bytes of one together.
+        if let Some(block) = bytes.get(at..=at + BLOCK) {
+            let odd = |here: u8, next: u8| may_be_space(here) | ((here == b' ') & (next == b' '));
+            if !(0..BLOCK).fold(false, |found, byte| found | odd(block[byte], block[byte + 1])) {
+                at += BLOCK;
+                continue;
+            }
+        }
+        let end = bytes.len().min(at + BLOCK);
+        for here in at..end {
+            let space = match bytes[here] {
+                b' ' => bytes.get(here + 1) == Some(&b' '),
+                byte => may_be_space(byte) && text[here..].starts_with(char::is_whitespace),
+            };
+            if space {
+                return Some(if bytes[here - 1] == b' ' { here - 1 } else { here });
+            }
+        }
+        at = end;
+    }
+    None
+}
+
+/// True for the first byte of any white space but the plain space, and for a few others.
+fn may_be_space(byte: u8) -> bool {
+    (byte < b' ') | (byte == 0xc2) | ((0xe1..=0xe3).contains(&byte))
 }
 
 /// A title: one line, bounded. `markup` is true if tags are markup, false if they are literal text.
 pub(super) fn title(text: &str, markup: bool) -> Option<String> {
     // Text beyond this cannot reach the result, and a "title" may have megabytes.
     let text = head(text, TITLE_CHARS * 64);
-    let stripped = if markup { without_tags(text) } else { text.to_owned() };
-    let line = folded(&html_escape::decode_html_entities(&stripped));
+    let stripped = if markup { without_tags(text) } else { Cow::Borrowed(text) };
+    let decoded = html_escape::decode_html_entities(&stripped);
+    let line = folded(&decoded);
     let line: String = line.chars().filter(|c| !c.is_control()).collect();
     if line.is_empty() {
         return None;
@@ -42,13 +88,14 @@ pub(super) fn title(text: &str, markup: bool) -> Option<String> {
 const TEXT_BYTES: usize = 64 * 1024;
 
 /// The text of several pieces of markup in order, without tags and bounded.
-pub(super) fn plain<'a>(pieces: impl IntoIterator<Item = &'a String>) -> Option<String> {
+pub(super) fn plain<'a>(pieces: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let mut all = String::new();
     for piece in pieces.into_iter().filter(|piece| !piece.is_empty()) {
         let left = TEXT_BYTES.saturating_sub(all.len());
         // Markup may be most of the piece.
         let stripped = without_tags(head(piece, left * 4));
-        let words = folded(&html_escape::decode_html_entities(&stripped));
+        let decoded = html_escape::decode_html_entities(&stripped);
+        let words = folded(&decoded);
         if !all.is_empty() && !words.is_empty() {
             all.push(' ');
         }
@@ -67,7 +114,10 @@ pub(super) fn head(text: &str, bytes: usize) -> &str {
 }
 
 /// Removes tags from text. `a < b` and `<3` stay.
-fn without_tags(text: &str) -> String {
+fn without_tags(text: &str) -> Cow<'_, str> {
+    if !text.contains('<') {
+        return Cow::Borrowed(text);
+    }
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(open) = rest.find('<') {
@@ -90,7 +140,7 @@ fn without_tags(text: &str) -> String {
         }
     }
     out.push_str(rest);
-    out
+    Cow::Owned(out)
 }
 
 /// A stable 64-bit hash of several strings: the first eight bytes of a SHA-256 over them and their lengths.
@@ -120,6 +170,8 @@ fn digest<'a>(parts: impl IntoIterator<Item = &'a str>) -> [u8; 32] {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -131,6 +183,28 @@ mod tests {
         assert_eq!(title(&"é".repeat(100_000), true).map(|t| t.chars().count()), Some(500));
         // Takes linear time even if no bracket closes.
         assert!(title(&"<a".repeat(1_000_000), true).is_some());
+    }
+
+    #[test]
+    fn white_space_is_folded() {
+        for (text, folded_text) in [
+            ("", ""),
+            (" \n\t", ""),
+            ("a b c", "a b c"),
+            (" a  b\r\nc ", "a b c"),
+            ("a\u{a0}b\u{2003} \u{3000}c\u{85}d\u{1680}", "a b c d"),
+            ("é ’ \u{200b}\u{1} 日本", "é ’ \u{200b}\u{1} 日本"),
+        ] {
+            assert_eq!(folded(text), folded_text, "{text:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn folding_joins_words_with_one_space(text in "([ab<é’日]|[ \n\r\t\u{a0}\u{85}\u{2003}\u{2029}]| ){0,90}") {
+            let words: Vec<&str> = text.split_whitespace().collect();
+            prop_assert_eq!(folded(&text), words.join(" "));
+        }
     }
 
     #[test]

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 use tidewatch_core::observe::compare::{self, key_hash};
 use tidewatch_core::observe::{
-    FeedItem, FetchedDocument, Observation, Occurred, PageText, ParsedFeed, SeenItem, StoredView,
-    Unreadable, UpdateKind, feed,
+    FeedItem, FetchedDocument, ItemChange, Observation, Occurred, PageText, ParsedFeed, SeenItem,
+    StoredView, Unreadable, UpdateKind, feed,
 };
 use tidewatch_core::time::Timestamp;
 
@@ -16,7 +16,7 @@ fn at(secs: i64) -> Timestamp {
 }
 
 fn item(key: &str, fingerprint: u64) -> FeedItem {
-    FeedItem { key: key.to_owned(), fingerprint, ..FeedItem::default() }
+    FeedItem::new(key.to_owned(), fingerprint)
 }
 
 fn feed_of(items: Vec<FeedItem>) -> ParsedFeed {
@@ -137,6 +137,67 @@ fn items_are_gone_if_arrivals_do_not_explain_it() {
 }
 
 #[test]
+fn present_items_show_what_is_to_be_written() {
+    let changes = |observation: &Observation| -> Vec<ItemChange> {
+        observation.present.iter().map(|present| present.change).collect()
+    };
+    let mut seen = seen_with(&["a", "b", "c"], at(0));
+    let second = observed(feed_of(vec![item("d", 1), item("a", 2), item("b", 1)]), &seen, at(10));
+    assert_eq!(changes(&second), [ItemChange::New, ItemChange::Edited, ItemChange::Unchanged]);
+    assert_eq!((&second.left[..], second.gone.len()), (&[key_hash("c")][..], 0));
+    carry(&mut seen, &second, at(10));
+    let third = observed(feed_of(vec![item("c", 1), item("d", 1)]), &seen, at(20));
+    assert_eq!(changes(&third), [ItemChange::Back, ItemChange::Unchanged]);
+    let mut left = [key_hash("a"), key_hash("b")];
+    left.sort_unstable();
+    assert_eq!((&third.left[..], &third.gone[..]), (&left[..], &left[..]));
+    // Also at first contact, and after a cut.
+    let moved = StoredView { moved: true, ..seen.clone() };
+    let elsewhere = observed(keyed(&["x"]), &moved, at(30));
+    assert_eq!((changes(&elsewhere), elsewhere.left.len()), (vec![ItemChange::New], 3));
+    let cut = observed(ParsedFeed { truncated: true, ..keyed(&["a"]) }, &seen, at(30));
+    assert_eq!((cut.left.len(), cut.gone.len()), (2, 0));
+}
+
+#[test]
+fn items_are_read_as_far_as_the_comparison_needs_them() {
+    let document = |items: &[(&str, &str)]| {
+        let item = |(key, title): &(&str, &str)| {
+            format!(
+                "<item><guid>{key}</guid><title>{title}</title><description>text</description>\
+                 <pubDate>Sun, 01 Nov 2026 10:00:00 GMT</pubDate></item>"
+            )
+        };
+        let items: String = items.iter().map(item).collect();
+        format!("<rss version='2.0'><channel>{items}</channel></rss>")
+    };
+    // Which items have details, and which have dates.
+    let reads = |items: &[(&str, &str)], seen: &StoredView| {
+        let feed = read_after(document(items).as_bytes(), seen).expect("a feed");
+        let has = |test: fn(&FeedItem) -> bool| feed.items.iter().map(test).collect::<Vec<_>>();
+        (has(|item| item.details.is_some()), has(|item| item.published.is_some()))
+    };
+    let now = Timestamp::parse_iso("2026-11-01T12:00:00Z").expect("a time");
+    let mut seen = StoredView::default();
+    let both = [("a", "A"), ("b", "B")];
+    assert_eq!(reads(&both, &seen), (vec![false, false], vec![true, true]), "first contact");
+    let first = read_after(document(&both).as_bytes(), &seen).expect("a feed");
+    let first = compare::feed(first, &seen, now).expect("comparable");
+    assert!(first.present.iter().all(|present| present.dated.is_some()));
+    carry(&mut seen, &first, now);
+    assert_eq!(reads(&both, &seen), (vec![false, false], vec![false, false]), "unchanged");
+    let changed = [("c", "C"), ("a", "A"), ("b", "Edited")];
+    let expected = (vec![true, false, true], vec![true, false, true]);
+    assert_eq!(reads(&changed, &seen), expected, "new and edited");
+    seen.items.values_mut().for_each(|item| item.in_last = false);
+    seen.items.insert(1, SeenItem { fingerprint: 1, in_last: true });
+    assert_eq!(reads(&both, &seen), (vec![false, false], vec![true, true]), "a gap");
+    seen.moved = true;
+    assert_eq!(reads(&both, &seen), (vec![false, false], vec![false, false]), "moved, and known");
+    assert_eq!(reads(&[("c", "C")], &seen), (vec![false], vec![true]), "another feed");
+}
+
+#[test]
 fn pages() {
     let page = |fingerprint| PageText { title: Some("T".into()), text: "x".into(), fingerprint };
     let mut seen = StoredView::default();
@@ -161,20 +222,25 @@ const FEEDS: [&str; 3] = [
     r#"{"version":"https://jsonfeed.org/version/1.1","title":"J","items":[{"id":"1","title":"é","date_published":"2026-11-01T10:00:00Z"},{"id":2,"url":"/x"}]}"#,
 ];
 
+/// The feed as a source without items sees it: all items are new.
 fn read(bytes: &[u8]) -> Result<ParsedFeed, Unreadable> {
-    feed::read(&FetchedDocument { bytes, content_type: None, url: "https://example.org/" })
+    read_after(bytes, &StoredView { last_success: Some(at(0)), ..StoredView::default() })
+}
+
+fn read_after(bytes: &[u8], seen: &StoredView) -> Result<ParsedFeed, Unreadable> {
+    feed::read(&FetchedDocument { bytes, content_type: None, url: "https://example.org/" }, seen)
 }
 
 fn any_document() -> impl Strategy<Value = Vec<FeedItem>> {
     let any_item =
         (0..12_u8, 0..3_u64, proptest::option::of(-50..150_i64), proptest::option::of(-50..150_i64));
     proptest::collection::vec(any_item, 0..8).prop_map(|items| {
-        let dated =
-            |(key, fingerprint, published, updated): (u8, u64, Option<i64>, Option<i64>)| FeedItem {
-                published: published.map(at),
-                updated: updated.map(at),
-                ..item(&key.to_string(), fingerprint)
-            };
+        let dated = |(key, fingerprint, published, updated): (u8, u64, Option<i64>, Option<i64>)| {
+            let mut item = item(&key.to_string(), fingerprint);
+            item.published = published.map(at);
+            item.updated = updated.map(at);
+            item
+        };
         items.into_iter().map(dated).collect()
     })
 }

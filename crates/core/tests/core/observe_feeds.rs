@@ -1,10 +1,19 @@
 //! Feeds of every dialect, and known faults of publishers.
 
-use tidewatch_core::observe::{FetchedDocument, ParsedFeed, Unreadable, feed};
+use tidewatch_core::observe::{
+    FeedItem, FetchedDocument, ItemDetails, ParsedFeed, StoredView, Unreadable, feed,
+};
 use tidewatch_core::time::{Span, Timestamp};
 
+/// The feed as a source without items sees it: all items are new.
 fn bytes_as(bytes: &[u8], content_type: Option<&str>) -> Result<ParsedFeed, Unreadable> {
-    feed::read(&FetchedDocument { bytes, content_type, url: "https://example.org/blog/feed.xml" })
+    let seen = StoredView { last_success: Some(Timestamp::from_secs(0)), ..StoredView::default() };
+    let url = "https://example.org/blog/feed.xml";
+    feed::read(&FetchedDocument { bytes, content_type, url }, &seen)
+}
+
+fn details(item: &FeedItem) -> &ItemDetails {
+    item.details.as_ref().expect("an update")
 }
 
 fn read(text: &str) -> ParsedFeed {
@@ -16,7 +25,7 @@ fn keys(feed: &ParsedFeed) -> Vec<&str> {
 }
 
 fn titles(feed: &ParsedFeed) -> Vec<&str> {
-    feed.items.iter().map(|item| item.title.as_deref().unwrap_or("-")).collect()
+    feed.items.iter().map(|item| details(item).title.as_deref().unwrap_or("-")).collect()
 }
 
 fn at(iso: &str) -> Option<Timestamp> {
@@ -53,7 +62,7 @@ fn rss_2_with_all_it_carries() {
     assert_eq!(titles(&feed), ["First post", "Second", "Third", "-"]);
     assert_eq!(keys(&feed)[..3], ["urn:1", "https://example.org/second", "https://example.org/third"]);
     assert!(feed.items[3].key.starts_with("hash:"));
-    let links: Vec<_> = feed.items.iter().map(|item| item.link.as_deref()).collect();
+    let links: Vec<_> = feed.items.iter().map(|item| details(item).link.as_deref()).collect();
     assert_eq!(
         links,
         [
@@ -129,7 +138,7 @@ fn atom() {
     assert_eq!(atom10.title.as_deref(), Some("A <b> C"));
     assert_eq!(titles(&atom10), ["One & only", "Linked only"]);
     assert_eq!(keys(&atom10), ["urn:1", "two"]);
-    assert_eq!(atom10.items[0].link.as_deref(), Some("https://elsewhere.org/one"));
+    assert_eq!(details(&atom10.items[0]).link.as_deref(), Some("https://elsewhere.org/one"));
     assert_eq!(atom10.items[0].published, at("2026-11-01T10:00:00Z"));
     assert_eq!(atom10.items[0].updated, at("2026-11-02T10:00:00Z"));
     assert_eq!(atom10.repaired, None);
@@ -160,7 +169,7 @@ fn modules_and_undeclared_prefixes() {
     assert_eq!(titles(&feed), ["This"]);
     assert_eq!(feed.items[0].published, at("2026-11-01T10:00:00Z"));
     assert_eq!(feed.items[0].updated, at("2026-11-02T10:00:00Z"));
-    assert_eq!(feed.items[0].link.as_deref(), Some("http://yes/"));
+    assert_eq!(details(&feed.items[0]).link.as_deref(), Some("http://yes/"));
 }
 
 #[test]
@@ -171,13 +180,13 @@ fn json_feed() {
         {"id":"2","content_text":"no title"}]}"#,
     );
     assert_eq!((keys(&feed), titles(&feed)), (vec!["1", "2"], vec!["One", "-"]));
-    assert_eq!(feed.items[0].link.as_deref(), Some("https://example.org/one"));
+    assert_eq!(details(&feed.items[0]).link.as_deref(), Some("https://example.org/one"));
     assert_eq!(feed.repaired, None);
 
     let odd = read(
         r#"{"version":"https://jsonfeed.org/version/1","items":[{"id":7,"authors":"me","url":"javascript:x"},{"title":"t"}]} trailing"#,
     );
-    assert_eq!((keys(&odd)[0], odd.items[0].link.as_deref()), ("7", None));
+    assert_eq!((keys(&odd)[0], details(&odd.items[0]).link.as_deref()), ("7", None));
     assert_eq!(odd.repaired.as_deref(), Some("1 value of the wrong type"));
 
     let cut = read(
@@ -201,7 +210,7 @@ fn encodings() {
     };
     let title = |bytes: &[u8], header: Option<&str>| {
         let feed = bytes_as(bytes, header).expect("readable");
-        feed.items[0].title.clone().unwrap_or_default()
+        details(&feed.items[0]).title.clone().unwrap_or_default()
     };
     let utf8 = xml("<?xml version='1.0' encoding='UTF-8'?>");
     assert_eq!(title(utf8.as_bytes(), Some("text/html; charset=ISO-8859-1")), "Café ą");
@@ -240,7 +249,7 @@ fn broken_characters() {
     assert_eq!(titles(&feed)[0], "Q&A at AT&T & more");
     assert_eq!(titles(&feed)[1], "R ésumé&bogus; x");
     assert!(titles(&feed)[2].starts_with("1 < 2"), "{:?}", titles(&feed));
-    assert_eq!(feed.items[0].link.as_deref(), Some("http://a/?x=1&y=2"));
+    assert_eq!(details(&feed.items[0]).link.as_deref(), Some("http://a/?x=1&y=2"));
     let message = feed.repaired.expect("repaired");
     assert!(message.contains("bare ampersands") && message.contains("2 undeclared entities"), "{message}");
     assert!(message.contains("2 control characters"), "{message}");
@@ -380,10 +389,14 @@ fn labels_and_texts_of_every_format_can_be_queried() {
          "content_html":"<p>Some <b>words</b></p>"},{"id":"2","title":"two","tags":"not a list"}]}"#;
     for text in [rss, atom, json] {
         let items = read(text).items;
-        assert_eq!(items[0].labels.authors, ["Ada", "Grace"], "{text}");
-        assert_eq!(items[0].labels.categories, ["a & b", "c", "d"], "{text}");
-        assert_eq!(items[0].text.as_deref(), Some("Some words"), "{text}");
-        assert_eq!((items[1].labels.authors.len(), items[1].labels.categories.len()), (0, 0), "{text}");
-        assert_eq!(items[1].text, None, "{text}");
+        assert_eq!(details(&items[0]).labels.authors, ["Ada", "Grace"], "{text}");
+        assert_eq!(details(&items[0]).labels.categories, ["a & b", "c", "d"], "{text}");
+        assert_eq!(details(&items[0]).text.as_deref(), Some("Some words"), "{text}");
+        assert_eq!(
+            (details(&items[1]).labels.authors.len(), details(&items[1]).labels.categories.len()),
+            (0, 0),
+            "{text}"
+        );
+        assert_eq!(details(&items[1]).text, None, "{text}");
     }
 }

@@ -9,7 +9,7 @@ use tidewatch_core::model::history::{History, WeeklyEvidence};
 use tidewatch_core::model::learn::ProbedUpdates;
 use tidewatch_core::model::probe_log::ProbeLog;
 use tidewatch_core::model::source_model::{ExpectedRate, SourceModel};
-use tidewatch_core::observe::{Observation, Occurred, Present, SourceKind, Update, UpdateKind};
+use tidewatch_core::observe::{ItemChange, Observation, Occurred, Present, SourceKind, Update, UpdateKind};
 use tidewatch_core::rng::Stream;
 use tidewatch_core::time::{Span, Timestamp};
 
@@ -52,7 +52,12 @@ fn observe(shows: Shows, published: &[Timestamp], last: Option<Timestamp>, now: 
     let document = &there[there.len().saturating_sub(shows.holds)..];
     let known = |at: Timestamp| last.is_some_and(|last| at <= last);
     let dated = |at: Timestamp| shows.dated.then_some(at);
-    let present = |&at: &Timestamp| Present { key_hash: 0, fingerprint: 0, dated: dated(at) };
+    let present = |&at: &Timestamp| Present {
+        key_hash: 0,
+        fingerprint: 0,
+        change: ItemChange::New,
+        dated: dated(at),
+    };
     let mut seen = Observation { first_contact: last.is_none(), ..Observation::default() };
     if shows.kind == SourceKind::Feed {
         seen.present = document.iter().map(present).collect();

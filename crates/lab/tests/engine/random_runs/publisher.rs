@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use tidewatch_core::engine::event::{Failure, ProbeAnswer};
 use tidewatch_core::engine::params::HostGroup;
 use tidewatch_core::observe::{
-    FeedHints, Observation, Occurred, PageText, Present, SourceKind, Update, UpdateKind,
+    FeedHints, ItemChange, Observation, Occurred, PageText, Present, SourceKind, Update, UpdateKind,
 };
 use tidewatch_core::rng::Stream;
 use tidewatch_core::time::{Span, Timestamp};
@@ -130,6 +130,7 @@ impl Publisher {
             .map(|&at| Present {
                 key_hash: at.as_millis().unsigned_abs(),
                 fingerprint: 0,
+                change: ItemChange::New,
                 dated: self.dated.then_some(by_clock(at)),
             })
             .collect();
