@@ -14,8 +14,8 @@ use crate::store::reader::{HistoryRow, Reader};
 use crate::store::record::RelearnedRecord;
 use crate::store::writer::{Write, commit};
 use tidewatch_core::model::history::History;
+use tidewatch_core::model::post_burst::PostBurstEvidence;
 use tidewatch_core::model::probe_log::ProbeLog;
-use tidewatch_core::model::source_model::PostBurstEvidence;
 use tidewatch_core::time::Timestamp;
 
 use super::startup::Learning;

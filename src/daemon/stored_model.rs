@@ -12,10 +12,9 @@ use tidewatch_core::model::burst::detector::BurstDetector;
 use tidewatch_core::model::habits::mixture::PredictorMix;
 use tidewatch_core::model::habits::update_times::UpdateTimes;
 use tidewatch_core::model::learn::ProbedUpdates;
+use tidewatch_core::model::post_burst::PostBurstEvidence;
 use tidewatch_core::model::rhythm_change::RhythmTest;
-use tidewatch_core::model::source_model::{
-    ModelUpdate, PostBurstEvidence, PriorKnowledge, SourceModel, learn_from_probe,
-};
+use tidewatch_core::model::source_model::{ModelUpdate, PriorKnowledge, SourceModel, learn_from_probe};
 use tidewatch_core::time::Timestamp;
 
 use super::startup::Learning;

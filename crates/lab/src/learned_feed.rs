@@ -2,8 +2,8 @@
 //!
 //! A simulated source is processed like a real one. A probe of a feed returns the newest items with their
 //! dates; a probe of a page returns only whether it changed. Models, bursts, rates and predictors are
-//! computed from that by the daemon's own code. Must not know when probes come, and must not expose future
-//! updates.
+//! computed from that by the daemon's own code, which leaves most probes without updates alone. Must not know
+//! when probes come, and must not expose future updates.
 
 use std::sync::Arc;
 
@@ -20,7 +20,8 @@ use tidewatch_core::model::habits::weights::{FEW, WEIGHED_FOR};
 use tidewatch_core::model::history::{History, WeeklyEvidence};
 use tidewatch_core::model::learn::ProbedUpdates;
 use tidewatch_core::model::residuals::dispersion;
-use tidewatch_core::model::source_model::{PriorKnowledge, SourceModel, WELL_FOUNDED, learn_from_probe};
+use tidewatch_core::model::silence::{self, LearnedUntil};
+use tidewatch_core::model::source_model::{ModelUpdate, PriorKnowledge, SourceModel, WELL_FOUNDED};
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::observe::{ItemChange, Observation, Occurred, Present, SourceKind, Update, UpdateKind};
 use tidewatch_core::planning::build::KnownRhythm;
@@ -77,11 +78,11 @@ pub struct LearnedFeed {
     /// Update times, ascending.
     items: Vec<Timestamp>,
     beliefs: SourceModel,
-    rate: Option<(Rate, RateOrigin, u32)>,
+    learned: Option<LearnedUntil>,
+    rate: FittedFeedRate,
     /// Variance over mean of its counts, as of the last fit.
     dispersion: f64,
-    /// The mix of predictors, the time it was weighted, and the number of updates found by then.
-    habits: Option<(PredictorMix, Timestamp, usize)>,
+    habits: WeightedMix,
     forecast: Option<Arc<UpdateForecast>>,
     /// For a page: the interval between two probes, and whether the page changed in it.
     gaps: Vec<(Timestamp, Timestamp, bool)>,
@@ -103,6 +104,7 @@ impl LearnedFeed {
             watching,
             items,
             beliefs: SourceModel::new(history),
+            learned: None,
             rate: None,
             dispersion: 1.0,
             habits: None,
@@ -133,14 +135,11 @@ impl LearnedFeed {
         };
         self.found += found;
         let probed = ProbedUpdates { kind: self.watching.kind, last, now, seen: Some(&seen), except: None };
+        let learned_before = self.beliefs.history.seen();
+        let model_update = self.learn(&probed);
         let rate = self.rate.as_ref().map(|(rate, _, updates)| (rate, *updates));
-        let Watching { bursts, cycle, .. } = self.watching;
-        let habits = self.habits.as_ref().map(|(habits, ..)| habits);
-        let prior = PriorKnowledge { rate, habits, bursts, cycle, newest: self.newest };
         let expected = rate.filter(|&(_, updates)| updates >= WELL_FOUNDED);
         let expected = expected.zip(last).map(|((rate, _), last)| rate.expected(last, now));
-        let learned_before = self.beliefs.history.seen();
-        let model_update = learn_from_probe(&mut self.beliefs, &probed, &prior, None);
         let learned = i64::from(self.beliefs.history.seen()) - i64::from(learned_before);
         let shown = u32::try_from(seen.present.len()).unwrap_or(u32::MAX);
         let updates = u32::try_from(found).unwrap_or(u32::MAX);
@@ -179,6 +178,20 @@ impl LearnedFeed {
             self.update_forecast(now);
         }
         answered
+    }
+
+    /// Learns a probe, or skips it if nothing need be learned from it.
+    fn learn(&mut self, probe: &ProbedUpdates<'_>) -> ModelUpdate {
+        let silence = self.learned.zip(probe.last).filter(|_| probe.is_silent());
+        if let Some(update) =
+            silence.and_then(|(learned, last)| learned.skip((last, probe.now), self.newest, None))
+        {
+            return update;
+        }
+        let prior = prior(&self.watching, &self.rate, &self.habits, self.newest);
+        let probe = silence::learn(&mut self.beliefs, self.learned, probe, &prior, None);
+        self.learned = Some(probe.learned);
+        probe.update
     }
 
     /// The updates up to the last probe that left the history because a burst was noticed now.
@@ -221,13 +234,21 @@ impl LearnedFeed {
     pub fn evidence(&self, now: Timestamp) -> WeeklyEvidence {
         let Watching { zone, half_life, .. } = &self.watching;
         match self.gaps.is_empty() {
-            true => self.beliefs.history.evidence(now),
+            true => {
+                let history = self.beliefs.history.clone();
+                silence::with_pending(history, self.learned, self.last).evidence(now)
+            }
             false => censored::from_probes(&self.gaps, zone, *half_life, now).evidence(now),
         }
     }
 
     /// Fits its rate again, from its own evidence and its group's aggregate.
     pub fn refit(&mut self, now: Timestamp, group: Option<&Aggregate>) {
+        // The silence so far is learned with the rate that was known in it.
+        if let Some((learned, last)) = self.learned.zip(self.last) {
+            let prior = prior(&self.watching, &self.rate, &self.habits, self.newest);
+            self.learned = Some(silence::learn_pending(&mut self.beliefs, learned, last, &prior));
+        }
         let Watching { zone, borrow, .. } = &self.watching;
         let evidence = self.evidence(now);
         let (fitted, origin) = estimate(&evidence, group, *borrow, zone);
@@ -243,6 +264,9 @@ impl LearnedFeed {
                 PredictorMix::fit_weights(&self.beliefs.update_times, &rhythm, now, self.watching.echoes);
             self.habits = Some((habits, now, self.found));
         }
+        let prior = prior(&self.watching, &self.rate, &self.habits, self.newest);
+        let learned = |learned| silence::after_refit(&self.beliefs, learned, now, &prior, self.is_quiet);
+        self.learned = self.learned.map(learned);
         self.update_forecast(now);
     }
 
@@ -270,6 +294,24 @@ impl LearnedFeed {
             foresight,
         })
     }
+}
+
+/// The rate of a source as last fitted.
+type FittedFeedRate = Option<(Rate, RateOrigin, u32)>;
+
+/// The mix of predictors, the time it was weighted, and the number of updates found by then.
+type WeightedMix = Option<(PredictorMix, Timestamp, usize)>;
+
+/// What the next probe of a source is compared with.
+fn prior<'r>(
+    watching: &Watching,
+    rate: &'r FittedFeedRate,
+    habits: &'r WeightedMix,
+    newest: Option<Timestamp>,
+) -> PriorKnowledge<'r> {
+    let rate = rate.as_ref().map(|(rate, _, updates)| (rate, *updates));
+    let habits = habits.as_ref().map(|(habits, ..)| habits);
+    PriorKnowledge { rate, habits, bursts: watching.bursts, cycle: watching.cycle, newest }
 }
 
 fn update(kind: UpdateKind, occurred: Occurred) -> Update {

@@ -150,11 +150,18 @@ impl Rate {
 
     /// Updates per hour at an instant.
     pub fn at(&self, at: Timestamp) -> f64 {
-        let into = local_millis(&self.zone, at).rem_euclid(WEEK_MS);
+        self.segment(local_millis(&self.zone, at)).0
+    }
+
+    /// The rate at a local millisecond (see [`local_millis`]), in updates per hour, and the local end of its
+    /// segment.
+    pub fn segment(&self, local: i64) -> (f64, i64) {
+        let into = local.rem_euclid(WEEK_MS);
         let profile = self.days[(into / DAY_MS) as usize];
         let line = i64::from(profile) * DAY_MS + into % DAY_MS;
         let segment = self.ends.partition_point(|&end| i64::from(end) * MINUTE_MS <= line);
-        self.per_hour.get(segment).copied().map_or(0.0, f64::from)
+        let end = self.ends.get(segment).map_or(line + DAY_MS, |&end| i64::from(end) * MINUTE_MS);
+        (self.per_hour.get(segment).copied().map_or(0.0, f64::from), local + end - line)
     }
 
     /// Updates per week.

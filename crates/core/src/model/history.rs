@@ -9,7 +9,10 @@ use jiff::tz::TimeZone;
 use crate::time::{Span, Timestamp};
 
 use super::cyclic::Rate;
+use super::evidence_totals::{EvidenceSums, EvidenceTotals};
 use super::week::{DAY_MS, HOUR_MS, WEEK_MS, local_millis, stretches};
+
+const HOUR: Span = Span::from_hours(1);
 
 /// Hours in a week.
 pub const CELLS: usize = 168;
@@ -70,6 +73,12 @@ impl Tally {
 
     fn get(&self, cell: usize) -> f64 {
         f64::from(self.units[cell]) * f64::from(self.unit)
+    }
+
+    /// The sum of a day of the week.
+    fn day(&self, day: usize) -> f64 {
+        let units: u32 = self.units[day * 24..(day + 1) * 24].iter().map(|&units| u32::from(units)).sum();
+        f64::from(units) * f64::from(self.unit)
     }
 }
 
@@ -247,12 +256,11 @@ impl History {
             return;
         }
         self.rebase(until);
-        for (start, end) in self.hours_between(from, until) {
-            let length = end - start;
-            let middle = start + Span::from_millis(length.as_millis() / 2);
-            let weight = self.weight(middle);
-            self.exposure_hours.add(self.cell(middle), weight * length.as_secs_f64() / 3600.0);
-            self.days[0] += (weight * length.as_secs_f64() / 86_400.0) as f32;
+        let (zone, longest) = (self.zone.clone(), self.longest_interval());
+        for piece in pieces(&zone, (from.max(until - longest), until), HOUR) {
+            let weight = self.weight(piece.middle());
+            self.exposure_hours.add(piece.cell(), weight * piece.hours());
+            self.days[0] += (weight * piece.hours() / 24.0) as f32;
         }
         self.since = Some(self.since.map_or(from, |since| since.min(from)));
         self.until = Some(self.until.map_or(until, |last| last.max(until)));
@@ -279,18 +287,16 @@ impl History {
     pub fn spread(&mut self, from: Timestamp, until: Timestamp, updates: f64, rate: &Rate) {
         let from = from.min(until);
         let total = rate.expected(from, until);
-        let pieces = self.hours_between(from, until);
         let length = (until - from).as_secs_f64();
-        for (start, end) in &pieces {
-            let share = match (total > 0.0, length > 0.0) {
-                (true, _) => rate.expected(*start, *end) / total,
-                (false, true) => (*end - *start).as_secs_f64() / length,
-                (false, false) => 1.0,
+        let zone = self.zone.clone();
+        for piece in pieces(&zone, (from.max(until - self.longest_interval()), until), HOUR) {
+            let share = match total > 0.0 {
+                true => rate.expected(piece.from, piece.until) / total,
+                false => (piece.until - piece.from).as_secs_f64() / length,
             };
-            let middle = *start + Span::from_millis((*end - *start).as_millis() / 2);
-            self.add(middle, updates * share);
+            self.add(piece.middle(), updates * share);
         }
-        if pieces.is_empty() {
+        if from == until {
             self.add(until, updates);
         }
         self.seen = self.seen.saturating_add(updates.round() as u32);
@@ -338,22 +344,9 @@ impl History {
         *self = relearned;
     }
 
-    /// The pieces of an interval, one local hour each. Covers at most the last ten half-lives.
-    fn hours_between(&self, from: Timestamp, until: Timestamp) -> Vec<(Timestamp, Timestamp)> {
-        let from = from.max(until - self.half_life.scaled(10.0));
-        let mut pieces = Vec::new();
-        let mut at = from;
-        for (start, end) in stretches(&self.zone, from, until) {
-            let mut local = start;
-            while local < end {
-                let next = ((local.div_euclid(HOUR_MS) + 1) * HOUR_MS).min(end);
-                let after = at + Span::from_millis(next - local);
-                pieces.push((at, after));
-                at = after;
-                local = next;
-            }
-        }
-        pieces
+    /// The longest interval that [`History::exposed`] adds as a whole: ten half-lives.
+    pub fn longest_interval(&self) -> Span {
+        self.half_life.scaled(10.0)
     }
 
     /// Total number of updates, without decay.
@@ -378,22 +371,51 @@ impl History {
 
     /// The evidence as of `now`.
     pub fn evidence(&self, now: Timestamp) -> WeeklyEvidence {
-        let fade = 1.0 / self.weight(now);
-        let [days, counts, squares] = {
-            let open = f64::from(self.day.1);
-            let weight = self.day_weight();
-            [
-                f64::from(self.days[0]),
-                f64::from(self.days[1]) + weight * open,
-                f64::from(self.days[2]) + weight * open * open,
-            ]
-        };
-        let daily = if days > 0.0 { (counts / days, squares / days) } else { (0.0, 0.0) };
+        let weight = self.weight(now);
+        let (sums, fade) = (self.sums(), 1.0 / weight);
+        let EvidenceTotals { clumping, bursts, .. } = sums.totals(weight);
         let updates: Vec<f64> = (0..CELLS).map(|cell| self.updates.get(cell) * fade).collect();
         let hours: Vec<f64> = (0..CELLS).map(|cell| self.exposure_hours.get(cell) * fade).collect();
-        let clumping = clumping(daily, days * fade, &updates, &hours);
-        let bursts = (f64::from(self.bursts[0]) * fade, f64::from(self.bursts[1]) * fade);
-        WeeklyEvidence { daily, updates, hours, clumping, bursts, hours_per_interval: 1 }
+        WeeklyEvidence { daily: sums.daily(), updates, hours, clumping, bursts, hours_per_interval: 1 }
+    }
+
+    /// The totals of the evidence as of `now`.
+    pub fn totals(&self, now: Timestamp) -> EvidenceTotals {
+        self.sums().totals(self.weight(now))
+    }
+
+    fn sums(&self) -> EvidenceSums {
+        let open = f64::from(self.day.1);
+        let weight = self.day_weight();
+        let days = [
+            f64::from(self.days[0]),
+            f64::from(self.days[1]) + weight * open,
+            f64::from(self.days[2]) + weight * open * open,
+        ];
+        let of_day = std::array::from_fn(|day| (self.updates.day(day), self.exposure_hours.day(day)));
+        EvidenceSums { of_day, days, bursts: self.bursts.map(f64::from).into() }
+    }
+
+    /// The parts of an interval without updates, each with the totals of the evidence at its start. `part` divides
+    /// an hour.
+    pub fn through_silence(
+        &self,
+        (from, until): (Timestamp, Timestamp),
+        part: Span,
+    ) -> impl Iterator<Item = ((Timestamp, Timestamp), EvidenceTotals)> {
+        let mut sums = self.sums();
+        pieces(&self.zone, (from, until), part).map(move |piece| {
+            let totals = sums.totals(self.weight(piece.from));
+            sums.expose(piece.cell() / 24, self.weight(piece.middle()), piece.hours());
+            ((piece.from, piece.until), totals)
+        })
+    }
+
+    /// The same evidence, and besides that no updates in [from, until).
+    pub fn with_silence(&self, from: Timestamp, until: Timestamp) -> Self {
+        let mut history = self.clone();
+        history.exposed(from, until);
+        history
     }
 
     /// Encodes the evidence, with the zone and the half-life that it was learned with.
@@ -486,6 +508,50 @@ impl History {
     }
 }
 
+/// A part of an interval within one local hour.
+#[derive(Debug, Clone, Copy)]
+struct HourPiece {
+    from: Timestamp,
+    until: Timestamp,
+    /// Its start in local milliseconds.
+    local: i64,
+}
+
+impl HourPiece {
+    fn middle(&self) -> Timestamp {
+        self.from + Span::from_millis((self.until - self.from).as_millis() / 2)
+    }
+
+    fn hours(&self) -> f64 {
+        (self.until - self.from).as_secs_f64() / 3600.0
+    }
+
+    /// The hour of the local week.
+    fn cell(&self) -> usize {
+        (self.local.rem_euclid(WEEK_MS) / HOUR_MS) as usize
+    }
+}
+
+/// The pieces of an interval, of this length in local time, which divides an hour.
+fn pieces(
+    zone: &TimeZone,
+    (from, until): (Timestamp, Timestamp),
+    length: Span,
+) -> impl Iterator<Item = HourPiece> {
+    let (mut at, length) = (from, length.as_millis());
+    stretches(zone, from, until).flat_map(move |(start, end)| {
+        let begins = at;
+        at += Span::from_millis(end - start);
+        let mut local = start;
+        std::iter::from_fn(move || {
+            let next = ((local.div_euclid(length) + 1) * length).min(end);
+            let instant = |local: i64| begins + Span::from_millis(local - start);
+            let piece = HourPiece { from: instant(local), until: instant(next), local };
+            (std::mem::replace(&mut local, next) < end).then_some(piece)
+        })
+    })
+}
+
 /// The stored name of a zone.
 fn zone_name(zone: &TimeZone) -> &str {
     zone.iana_name().unwrap_or("UTC")
@@ -523,22 +589,4 @@ impl<'b> Bytes<'b> {
         };
         (half_life > Span::ZERO).then_some((zone, half_life))
     }
-}
-
-/// Variance over mean of the daily counts, without the variance between the days of the week: that belongs
-/// to the cyclic rate. That variance is reduced first by its expected value under chance over `days` days.
-fn clumping((mean, square): (f64, f64), days: f64, updates: &[f64], hours: &[f64]) -> f64 {
-    if mean <= 0.0 {
-        return 1.0;
-    }
-    let of_day = |cells: &[f64], day: usize| cells[day * 24..(day + 1) * 24].iter().sum::<f64>();
-    let between: f64 = (0..7)
-        .map(|day| {
-            let watched = of_day(hours, day) / 24.0;
-            if watched > 0.0 { (of_day(updates, day) / watched - mean).powi(2) / 7.0 } else { 0.0 }
-        })
-        .sum();
-    let by_chance = mean * 7.0 / days.max(7.0);
-    let flurries = square - mean * mean - (between - by_chance).max(0.0);
-    (flurries / mean).max(1.0)
 }

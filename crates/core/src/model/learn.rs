@@ -27,6 +27,25 @@ pub struct ProbedUpdates<'a> {
     pub except: Option<(Timestamp, Timestamp)>,
 }
 
+impl<'a> ProbedUpdates<'a> {
+    /// A probe at the end of this time that found no updates. The kind does not matter then.
+    pub fn silence((from, until): (Timestamp, Timestamp)) -> Self {
+        Self { kind: SourceKind::Feed, last: Some(from), now: until, seen: None, except: None }
+    }
+
+    /// Its updates. Edits are none.
+    pub fn updates(&self) -> impl Iterator<Item = &'a Update> + use<'a> {
+        let updates = self.seen.map_or(&[][..], |seen| &seen.updates);
+        updates.iter().filter(|update| update.kind != UpdateKind::Edited)
+    }
+
+    /// Whether it only shows that there was no update since the last probe.
+    pub fn is_silent(&self) -> bool {
+        let only_known = |seen: &Observation| !seen.first_contact && !seen.gap;
+        self.last.is_some() && self.seen.is_none_or(only_known) && self.updates().next().is_none()
+    }
+}
+
 /// Adds the observation of one probe to the evidence.
 pub fn learn(history: &mut History, probe: &ProbedUpdates<'_>) {
     let first_contact = probe.seen.is_some_and(|seen| seen.first_contact);
@@ -64,6 +83,7 @@ fn learn_since(history: &mut History, probe: &ProbedUpdates<'_>, last: Timestamp
         let oldest = seen.and_then(|seen| seen.present.iter().filter_map(|item| item.dated).min());
         exposed_from = oldest.unwrap_or(now).max(last);
     }
+    let mut fitted = None;
     for update in updates.iter().filter(|update| update.kind != UpdateKind::Edited) {
         match (update.occurred, kind) {
             (Occurred::At(at), _) if burst.is_some_and(|(from, until)| from <= at && at <= until) => {}
@@ -74,14 +94,17 @@ fn learn_since(history: &mut History, probe: &ProbedUpdates<'_>, last: Timestamp
                 exposed_from = at;
             }
             (Occurred::Between(from, until), _) => {
-                let evidence = history.evidence(now);
-                let rate = fit(&evidence, &WeeklyPrior::flat(level(&evidence)), history.zone()).rate;
+                // One fit for all: more updates of one probe change it little.
+                let rate = fitted.get_or_insert_with(|| {
+                    let evidence = history.evidence(now);
+                    fit(&evidence, &WeeklyPrior::flat(level(&evidence)), history.zone()).rate
+                });
                 // A changed page changed at least once: the mean of a Poisson number that is not zero.
                 let count = match kind {
                     SourceKind::Feed => 1.0,
                     SourceKind::Page => behind_a_change(rate.expected(from, until)),
                 };
-                history.spread(from, until, count, &rate);
+                history.spread(from, until, count, rate);
             }
         }
     }

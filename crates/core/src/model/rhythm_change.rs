@@ -12,23 +12,16 @@
 use serde::{Deserialize, Serialize};
 
 use crate::model::burst::{ProbeWindow, WindowUpdates};
+use crate::model::cusum::{Cusum, PassingCusum};
 use crate::model::cyclic::Rate;
-use crate::model::history::WeeklyEvidence;
-use crate::model::week::{DAY_MS, HOUR_MS, local_millis};
+use crate::model::daily_profile::{BLOCK_MS, BLOCKS, DailyProfile, RateStretch, RateStretches};
+use crate::model::fitted_rate::{FittedRate, SilencePart};
 use crate::time::{Span, Timestamp};
-
-/// Blocks of the local day in the learned profile, three hours each.
-const BLOCKS: usize = 8;
-const BLOCK_MS: i64 = DAY_MS / BLOCKS as i64;
 
 /// After a counted update the hours sum counts none for this time …
 const ALONE: Span = Span::from_hours(3);
 /// … or for this time in a burst.
 const ALONE_IN_BURST: Span = Span::from_hours(12);
-
-/// The profile's memory and the weight of the flat prior, in counted updates.
-const PROFILE_MEMORY: f32 = 24.0;
-const PROFILE_PRIOR: f64 = 4.0;
 
 /// Lower bound on the fitted rate as a share of its mean: an hour without updates in a few weeks may have
 /// one.
@@ -44,8 +37,8 @@ const FEWEST: f64 = 3.0;
 /// low with 1.
 const LEVEL_PRIOR: f64 = 10.0;
 
-/// Both sums together raise at most one false alarm in this many weeks.
-const ONE_FALSE_ALARM_IN_WEEKS: f64 = 104.0;
+/// An alarm is foretold at this share of the limit: stored sums are rounded.
+const CLOSE: f64 = 1.0 - 1e-5;
 
 /// The first byte of the stored form.
 const VERSION: u8 = 1;
@@ -73,6 +66,11 @@ pub enum RhythmChangeKind {
 }
 
 impl RhythmChange {
+    fn new(kind: RhythmChangeKind, sum: &Cusum) -> Self {
+        let (found, expected) = (f64::from(sum.found), f64::from(sum.expected));
+        Self { kind, since: sum.since, found, expected }
+    }
+
     /// The new level as a share of the old one. The sum starts at its lowest point, so the counts since then
     /// are below the new level on average; the prior makes up for it.
     pub fn factor(&self) -> f64 {
@@ -92,67 +90,6 @@ impl std::fmt::Display for RhythmChange {
     }
 }
 
-/// The fitted rate to which a probe is compared.
-#[derive(Debug, Clone, Copy)]
-pub struct FittedRate<'r> {
-    /// λ(t).
-    pub rate: &'r Rate,
-    /// The rate outside bursts as a share of the whole.
-    pub calm_share: f64,
-    /// Variance over mean of the counts, at least 1.
-    pub dispersion: f64,
-    /// Number of updates behind the rate, with decay.
-    pub updates: f64,
-}
-
-impl<'r> FittedRate<'r> {
-    /// A rate fitted to this evidence.
-    pub fn new(rate: &'r Rate, evidence: &WeeklyEvidence) -> Self {
-        let (updates, hours) = (evidence.total_updates(), evidence.total_hours());
-        let (in_bursts, burst_hours) = evidence.bursts;
-        let whole = (updates + in_bursts) / (hours + burst_hours).max(1.0);
-        let calm_share =
-            if whole > 0.0 { (updates / hours.max(1.0) / whole).clamp(0.05, 1.0) } else { 1.0 };
-        Self { rate, calm_share, dispersion: evidence.clumping.max(1.0), updates: updates + in_bursts }
-    }
-
-    fn mean_per_hour(&self) -> f64 {
-        self.rate.per_week() / 168.0
-    }
-
-    /// h: the logarithm of the independent updates of the time in which one false alarm is allowed, twice
-    /// because there are two sums.
-    fn limit(&self) -> f64 {
-        let updates = self.rate.per_week() * ONE_FALSE_ALARM_IN_WEEKS / self.dispersion;
-        (2.0 * updates.max(1.0)).ln()
-    }
-}
-
-/// A sum of log-likelihood ratios since it was last zero.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-struct Cusum {
-    score: f32,
-    since: Timestamp,
-    found: f32,
-    expected: f32,
-}
-
-impl Cusum {
-    fn add(&mut self, at: Timestamp, score: f64, found: f64, expected: f64) {
-        self.score += score as f32;
-        self.found += found as f32;
-        self.expected += expected as f32;
-        if self.score <= 0.0 {
-            *self = Self { since: at, ..Self::default() };
-        }
-    }
-
-    fn change(&self, kind: RhythmChangeKind) -> RhythmChange {
-        let (found, expected) = (f64::from(self.found), f64::from(self.expected));
-        RhythmChange { kind, since: self.since, found, expected }
-    }
-}
-
 /// The state of the test between probes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RhythmTest {
@@ -160,14 +97,13 @@ pub struct RhythmTest {
     hours: Cusum,
     /// The hours sum ignores time and updates up to here.
     counts_from: Timestamp,
-    /// Counted updates by block of the local day, with decay.
-    profile: [f32; BLOCKS],
+    profile: DailyProfile,
 }
 
 impl Default for RhythmTest {
     fn default() -> Self {
         let none = Cusum::default();
-        Self { level: none, hours: none, counts_from: Timestamp::MIN, profile: [0.0; BLOCKS] }
+        Self { level: none, hours: none, counts_from: Timestamp::MIN, profile: DailyProfile::default() }
     }
 }
 
@@ -178,7 +114,8 @@ impl RhythmTest {
     /// ```
     /// # use tidewatch_core::model::burst::{ProbeWindow, WindowUpdates};
     /// # use tidewatch_core::model::cyclic::Rate;
-    /// # use tidewatch_core::model::rhythm_change::{FittedRate, RhythmChangeKind, RhythmTest};
+    /// # use tidewatch_core::model::fitted_rate::FittedRate;
+    /// # use tidewatch_core::model::rhythm_change::{RhythmChangeKind, RhythmTest};
     /// # use tidewatch_core::time::{Span, Timestamp};
     /// let rate = Rate::constant(1.0);
     /// let fitted = FittedRate { rate: &rate, calm_share: 1.0, dispersion: 1.0, updates: 1e6 };
@@ -200,36 +137,47 @@ impl RhythmTest {
             return None;
         }
         self.not_after(probe.until);
-        if !burst {
-            self.add_to_level(probe, fitted);
-        }
         match probe.seen {
-            WindowUpdates::Dated(times) => self.add_dated(probe, times, fitted, burst),
-            WindowUpdates::Counted(0) => self.add_silence(probe.from, probe.until, fitted),
-            WindowUpdates::Counted(_) | WindowUpdates::Changed => self.add_undated(probe, fitted, burst),
+            WindowUpdates::Dated([]) | WindowUpdates::Counted(0) => {
+                self.pass((probe.from, probe.until), fitted, burst);
+            }
+            WindowUpdates::Dated(times) => {
+                self.add_to_level(probe, fitted, burst);
+                self.add_dated(probe, times, fitted, burst);
+            }
+            WindowUpdates::Counted(_) | WindowUpdates::Changed => {
+                self.add_to_level(probe, fitted, burst);
+                self.add_undated(probe, fitted, burst);
+            }
         }
+        self.take_change(probe.until, fitted)
+    }
+
+    /// The change, if one is found at the end of a probe; the sums then start again.
+    fn take_change(&mut self, at: Timestamp, fitted: &FittedRate<'_>) -> Option<RhythmChange> {
         let limit = fitted.limit() as f32;
         let found = f64::from(self.level.found) / fitted.dispersion;
         let change = if self.hours.score >= limit {
-            Some(self.hours.change(RhythmChangeKind::Hours))
+            Some(RhythmChange::new(RhythmChangeKind::Hours, &self.hours))
         } else if self.level.score >= limit && found >= FEWEST {
-            Some(self.level.change(RhythmChangeKind::Level))
+            Some(RhythmChange::new(RhythmChangeKind::Level, &self.level))
         } else {
             None
         };
         if change.is_some() {
-            let start = Cusum { since: probe.until, ..Cusum::default() };
+            let start = Cusum { since: at, ..Cusum::default() };
             (self.level, self.hours) = (start, start);
         }
         change
     }
 
     /// Compares the number of updates with the fitted level and half of it.
-    fn add_to_level(&mut self, probe: &ProbeWindow<'_>, fitted: &FittedRate<'_>) {
+    fn add_to_level(&mut self, probe: &ProbeWindow<'_>, fitted: &FittedRate<'_>, burst: bool) {
+        if burst {
+            return;
+        }
         let expected = fitted.rate.expected(probe.from, probe.until) * fitted.calm_share;
-        // A standard deviation below the estimate: a rate from few updates is uncertain.
-        let independent = (fitted.updates / fitted.dispersion).max(1.0);
-        let (usual, lower) = (expected / (1.0 + independent.sqrt().recip()), HALF * expected);
+        let (usual, lower) = (usual_share(fitted) * expected, HALF * expected);
         let (found, score) = match probe.seen {
             // At least one: its probability is 1 − exp(−Λ).
             WindowUpdates::Changed if usual > 0.0 => (1.0, ((-lower).exp_m1() / (-usual).exp_m1()).ln()),
@@ -237,7 +185,7 @@ impl RhythmTest {
             WindowUpdates::Counted(found) => counted(f64::from(found), usual, lower),
             WindowUpdates::Dated(times) => counted(times.len() as f64, usual, lower),
         };
-        self.level.add(probe.until, score / fitted.dispersion, found, expected);
+        self.level.add((probe.from, probe.until), score / fitted.dispersion, found, expected);
     }
 
     fn add_dated(
@@ -254,68 +202,119 @@ impl RhythmTest {
             if at < self.counts_from {
                 continue;
             }
-            self.add_silence(from, at, fitted);
+            self.pass((from, at), fitted, true);
             from = at;
-            let block = block(fitted.rate, at);
+            let block = DailyProfile::block(fitted.rate.zone(), at);
             let least = LEAST_SHARE * fitted.mean_per_hour();
-            let ratio = self.share(block) * fitted.mean_per_hour() / fitted.rate.at(at).max(least);
-            self.hours.add(at, ratio.ln(), 1.0, 0.0);
+            let ratio =
+                self.profile.shares()[block] * fitted.mean_per_hour() / fitted.rate.at(at).max(least);
+            self.hours.add((at, at), ratio.ln(), 1.0, 0.0);
             self.count(at, block, burst);
         }
-        self.add_silence(from, probe.until, fitted);
+        self.pass((from, probe.until), fitted, true);
     }
 
     /// Updates somewhere in the interval.
     fn add_undated(&mut self, probe: &ProbeWindow<'_>, fitted: &FittedRate<'_>, burst: bool) {
         let from = probe.from.max(self.counts_from);
-        let (usual, other) = self.clusters(from, probe.until, fitted);
+        let stretches = self.profile.stretches(fitted.rate, from, probe.until);
+        let sum = stretches.map(|stretch| clusters(&stretch, fitted));
+        let (usual, other) = sum.fold((0.0, 0.0), |sum, more| (sum.0 + more.0, sum.1 + more.1));
         if usual <= 0.0 {
             return;
         }
-        self.hours.add(probe.until, ((-other).exp_m1() / (-usual).exp_m1()).ln(), 1.0, usual);
+        let score = ((-other).exp_m1() / (-usual).exp_m1()).ln();
+        self.hours.add((from, probe.until), score, 1.0, usual);
         let middle = from + Span::from_millis((probe.until - from).as_millis() / 2);
         // An interval of several blocks says little about the hour.
         if (probe.until - from).as_millis() <= BLOCK_MS {
-            self.count(probe.until, block(fitted.rate, middle), burst);
+            self.count(probe.until, DailyProfile::block(fitted.rate.zone(), middle), burst);
         }
     }
 
-    /// No update in the interval.
-    fn add_silence(&mut self, from: Timestamp, until: Timestamp, fitted: &FittedRate<'_>) {
-        let (usual, other) = self.clusters(from.max(self.counts_from), until, fitted);
-        self.hours.add(until, usual - other, 0.0, usual);
+    /// Passes a silence, as a probe at its end that found no update. Returns the change if one is found. `burst` is
+    /// as for [`RhythmTest::add_probe`].
+    pub fn add_silence<'r>(
+        &mut self,
+        (from, until): (Timestamp, Timestamp),
+        parts: impl Iterator<Item = SilencePart<'r>>,
+        burst: bool,
+    ) -> Option<RhythmChange> {
+        self.not_after(until);
+        let mut passage = None;
+        let mut last = None;
+        for part in parts.filter(|part| part.fitted.mean_per_hour() > 0.0) {
+            let passage =
+                passage.get_or_insert_with(|| SilencePassage::new(self, part.fitted.rate, (from, until)));
+            passage.pass(&part, |_, _, _| None::<()>);
+            last = Some(part.fitted);
+        }
+        let sums = passage.map(|passage| passage.sums)?;
+        self.take_sums(sums, burst);
+        self.take_change(until, &last?)
     }
 
-    /// Expected clusters of updates by the fitted rate, and by the learned profile.
-    fn clusters(&self, from: Timestamp, until: Timestamp, fitted: &FittedRate<'_>) -> (f64, f64) {
-        if until <= from {
-            return (0.0, 0.0);
-        }
-        let scale = fitted.calm_share / fitted.dispersion;
-        let length = (until - from).as_millis();
-        // Whole days have the mean of the profile, which is 1.
-        let mut hours = (length / DAY_MS * 24) as f64;
-        let mut local = local_millis(fitted.rate.zone(), from);
-        let end = local + length % DAY_MS;
-        while local < end {
-            let next = ((local.div_euclid(BLOCK_MS) + 1) * BLOCK_MS).min(end);
-            let block = (local.rem_euclid(DAY_MS) / BLOCK_MS) as usize;
-            hours += self.share(block) * (next - local) as f64 / HOUR_MS as f64;
-            local = next;
-        }
-        (fitted.rate.expected(from, until) * scale, fitted.mean_per_hour() * hours * scale)
+    /// Passes an interval without updates. `hours_only` is whether it does not count for the level: in a burst, and
+    /// between the updates of a probe, whose level is compared as a whole.
+    fn pass(&mut self, (from, until): (Timestamp, Timestamp), fitted: &FittedRate<'_>, hours_only: bool) {
+        let mut passage = SilencePassage::new(self, fitted.rate, (from, until));
+        passage.pass(&SilencePart { from, until, fitted: *fitted }, |_, _, _| None::<()>);
+        let sums = passage.sums;
+        self.take_sums(sums, hours_only);
     }
 
-    /// The learned profile in a block; its mean is 1.
-    fn share(&self, block: usize) -> f64 {
-        let total: f64 = self.profile.iter().map(|&weight| f64::from(weight)).sum();
-        let flat = PROFILE_PRIOR / BLOCKS as f64;
-        BLOCKS as f64 * (f64::from(self.profile[block]) + flat) / (total + PROFILE_PRIOR)
+    fn take_sums(&mut self, sums: PassingSums, hours_only: bool) {
+        self.hours = sums.hours.into();
+        if !hours_only {
+            self.level = sums.level.into();
+        }
+    }
+
+    /// The first time after `after` at which a probe would find a change, if the silence goes on. May be a little
+    /// too early. A probe at `after` finds none.
+    ///
+    /// The level sum only rises in a silence. The hours sum also falls, so a probe after that time need not find a
+    /// change either.
+    pub fn next_alarm<'r>(
+        &self,
+        silence: (Timestamp, Timestamp),
+        after: Timestamp,
+        mut parts: impl Iterator<Item = SilencePart<'r>>,
+    ) -> Option<Timestamp> {
+        let mut passage = None;
+        parts.find_map(|part| {
+            let fitted = part.fitted;
+            if fitted.mean_per_hour() <= 0.0 {
+                return None;
+            }
+            let passage = passage.get_or_insert_with(|| SilencePassage::new(self, fitted.rate, silence));
+            let limit = CLOSE * f64::from(fitted.limit() as f32);
+            let level_counts = f64::from(self.level.found) / fitted.dispersion >= FEWEST;
+            passage.pass(&part, |stretch, before, sums| {
+                if stretch.until <= after {
+                    return None;
+                }
+                let from = stretch.from.max(after);
+                let passed =
+                    (from - stretch.from).as_secs_f64() / (stretch.until - stretch.from).as_secs_f64();
+                // The share of the rest of the stretch until the sum is at the limit.
+                let reaches = |begin: PassingCusum, end: PassingCusum| {
+                    let end = end.score();
+                    // At most this: a sum that reaches zero falls faster.
+                    let begin = begin.score() + passed * (end - begin.score());
+                    let rises = (limit - begin) / (end - begin);
+                    (begin.max(end) >= limit).then_some(if begin >= limit { 0.0 } else { rises })
+                };
+                let level = reaches(before.level, sums.level).filter(|_| level_counts);
+                let share =
+                    [level, reaches(before.hours, sums.hours)].into_iter().flatten().reduce(f64::min)?;
+                Some(from + Span::from_millis(((stretch.until - from).as_millis() as f64 * share) as i64))
+            })
+        })
     }
 
     fn count(&mut self, at: Timestamp, block: usize, burst: bool) {
-        self.profile.iter_mut().for_each(|weight| *weight *= 1.0 - PROFILE_MEMORY.recip());
-        self.profile[block] += 1.0;
+        self.profile.count(block);
         self.counts_from = at + if burst { ALONE_IN_BURST } else { ALONE };
     }
 
@@ -335,7 +334,7 @@ impl RhythmTest {
             bytes.extend(sum.since.as_millis().to_le_bytes());
             bytes.extend([sum.score, sum.found, sum.expected].into_iter().flat_map(f32::to_le_bytes));
         }
-        bytes.extend(self.profile.into_iter().flat_map(f32::to_le_bytes));
+        bytes.extend(self.profile.counts().into_iter().flat_map(f32::to_le_bytes));
         bytes
     }
 
@@ -349,10 +348,11 @@ impl RhythmTest {
             Some(Cusum { score, since, found, expected })
         };
         let (level, hours) = (sum()?, sum()?);
-        let mut profile = [0.0; BLOCKS];
-        for weight in &mut profile {
-            *weight = number(&mut rest)?;
+        let mut counts = [0.0; BLOCKS];
+        for count in &mut counts {
+            *count = number(&mut rest)?;
         }
+        let profile = DailyProfile::new(counts);
         rest.is_empty().then_some(Self { level, hours, counts_from, profile })
     }
 }
@@ -376,9 +376,66 @@ fn counted(found: f64, usual: f64, lower: f64) -> (f64, f64) {
     (found, found * per_update + usual - lower)
 }
 
-/// The block of the local day of an instant.
-fn block(rate: &Rate, at: Timestamp) -> usize {
-    (local_millis(rate.zone(), at).rem_euclid(DAY_MS) / BLOCK_MS) as usize
+/// The rate that is tested, as a share of the fitted one: a standard deviation below the estimate, because a
+/// rate from few updates is uncertain.
+fn usual_share(fitted: &FittedRate<'_>) -> f64 {
+    (1.0 + fitted.independent_updates().sqrt().recip()).recip()
+}
+
+/// Expected clusters of updates by the fitted rate, and by the learned profile.
+fn clusters(stretch: &RateStretch, fitted: &FittedRate<'_>) -> (f64, f64) {
+    let scale = fitted.scale();
+    (stretch.expected * scale, fitted.mean_per_hour() * stretch.share_hours * scale)
+}
+
+/// Both sums while time without updates passes.
+#[derive(Debug, Clone, Copy)]
+struct PassingSums {
+    level: PassingCusum,
+    hours: PassingCusum,
+}
+
+/// A test that passes a silence. Within a stretch of it the sums rise or fall evenly, and stay at zero.
+struct SilencePassage<'r> {
+    stretches: RateStretches<'r>,
+    counts_from: Timestamp,
+    sums: PassingSums,
+}
+
+impl<'r> SilencePassage<'r> {
+    fn new(test: &RhythmTest, rate: &'r Rate, (from, until): (Timestamp, Timestamp)) -> Self {
+        let sums = PassingSums { level: test.level.into(), hours: test.hours.into() };
+        let stretches = test.profile.stretches(rate, from, until);
+        Self { stretches, counts_from: test.counts_from, sums }
+    }
+
+    /// Passes a part, until `visit` returns something. That gets each stretch with the sums before and after it.
+    fn pass<T>(
+        &mut self,
+        part: &SilencePart<'_>,
+        mut visit: impl FnMut(&RateStretch, PassingSums, PassingSums) -> Option<T>,
+    ) -> Option<T> {
+        let fitted = &part.fitted;
+        let level_per_update = (usual_share(fitted) - HALF) * fitted.scale();
+        // What is not counted ends there.
+        for limit in [self.counts_from.min(part.until), part.until] {
+            while let Some(stretch) = self.stretches.next_until(limit) {
+                let before = self.sums;
+                let interval = (stretch.from, stretch.until);
+                let (usual, other) = match stretch.from < self.counts_from {
+                    true => (0.0, 0.0),
+                    false => clusters(&stretch, fitted),
+                };
+                let expected = stretch.expected * fitted.calm_share;
+                self.sums.level.pass(interval, stretch.expected * level_per_update, expected);
+                self.sums.hours.pass(interval, usual - other, usual);
+                if let Some(found) = visit(&stretch, before, self.sums) {
+                    return Some(found);
+                }
+            }
+        }
+        None
+    }
 }
 
 #[cfg(test)]
@@ -514,6 +571,67 @@ mod tests {
         assert!((90.0..110.0).contains(&day), "{day}");
         assert!((0.3..0.6).contains(&change.factor()), "{change:?}");
         assert!(change.to_string().starts_with("fewer updates since 2026-"), "{change}");
+    }
+
+    fn parts<'r>(
+        fitted: FittedRate<'r>,
+        from: Timestamp,
+        until: Timestamp,
+    ) -> impl Iterator<Item = SilencePart<'r>> {
+        let hours = (0..).map(move |n| from + Span::from_hours(n)).take_while(move |&at| at < until);
+        hours.map(move |at| SilencePart { from: at, until: (at + Span::from_hours(1)).min(until), fitted })
+    }
+
+    /// A test that has seen updates of some days.
+    fn tested(fitted: &FittedRate<'_>, factor: f64, seed: u64) -> (RhythmTest, Timestamp) {
+        let days = 20;
+        let times = drawn(fitted.rate, factor, 1.0, days, &mut Stream::new(seed, "tested"));
+        let (mut test, until) = (RhythmTest::default(), start() + Span::from_days(days));
+        let window = ProbeWindow { from: start(), until, seen: WindowUpdates::Dated(&times) };
+        test.add_probe(&window, fitted, false);
+        (test, until)
+    }
+
+    #[test]
+    fn a_silence_may_be_divided_anywhere() {
+        let rate = office(8);
+        let fitted = fitted(&rate, 3.0);
+        for seed in 0..20 {
+            let (test, from) = tested(&fitted, 1.0, seed);
+            let cut = from + Span::from_mins(1 + 97 * seed as i64);
+            let until = from + Span::from_days(3) + Span::from_mins(11 * seed as i64);
+            let (mut whole, mut divided) = (test.clone(), test);
+            assert_eq!(whole.add_silence((from, until), parts(fitted, from, until), false), None);
+            assert_eq!(divided.add_silence((from, cut), parts(fitted, from, cut), false), None);
+            assert_eq!(divided.add_silence((cut, until), parts(fitted, cut, until), false), None);
+            let close = |a: f32, b: f32| (a - b).abs() <= 1e-5 * a.abs().max(1.0);
+            for (a, b) in [(whole.level, divided.level), (whole.hours, divided.hours)] {
+                assert_eq!(a.since, b.since, "{seed}");
+                assert!(close(a.score, b.score) && close(a.expected, b.expected), "{seed}: {a:?} {b:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_next_alarm_is_not_later_than_the_first_probe_that_finds_a_change() {
+        let rate = office(8);
+        let fitted = FittedRate { updates: 100.0, ..fitted(&rate, 1.0) };
+        let mut found = 0;
+        for seed in 0..20 {
+            let (test, from) = tested(&fitted, 0.7, seed);
+            let end = from + Span::from_days(7);
+            let foretold = test.next_alarm((from, end), from, parts(fitted, from, end));
+            let minutes = (1..7 * 1440).map(|n| from + Span::from_mins(n));
+            let first = minutes
+                .into_iter()
+                .find(|&at| test.clone().add_silence((from, at), parts(fitted, from, at), false).is_some());
+            if let Some(first) = first {
+                let foretold = foretold.unwrap();
+                assert!(foretold <= first && first - foretold < Span::from_mins(2), "{foretold} {first}");
+                found += 1;
+            }
+        }
+        assert!(found > 5, "{found}");
     }
 
     #[test]

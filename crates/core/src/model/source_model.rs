@@ -3,9 +3,8 @@
 //! Holds the evidence for the rate, the burst detector and, during a burst, the evidence since its start. A
 //! burst is excluded from the shape of the rate. A burst that does not end within a cycle is a change, and the
 //! evidence since its start replaces the older one. A lower level or other hours are found by a sequential
-//! test, and the evidence follows them. A new rate also has nights and Sundays without updates, and
-//! the burst test gets used to it. So the updates of each seventh of the cycle are compared with those that the
-//! old rate predicted. May not know the time of the next probe or how rates are fitted.
+//! test, and the evidence follows them. A silence is tested against the evidence from before it, so its probes
+//! may be learned as one. May not know the time of the next probe or how rates are fitted.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,10 +14,12 @@ use crate::model::burst::{
     BurstChange, BurstEvidence, BurstParams, ProbeWindow, Test, UsualRate, WindowUpdates,
 };
 use crate::model::cyclic::Rate;
+use crate::model::fitted_rate::{FittedRate, SilencePart};
 use crate::model::habits::mixture::PredictorMix;
 use crate::model::habits::update_times::UpdateTimes;
 use crate::model::history::History;
-use crate::model::rhythm_change::{FittedRate, RhythmChange, RhythmChangeKind, RhythmTest};
+use crate::model::post_burst::PostBurstEvidence;
+use crate::model::rhythm_change::{RhythmChange, RhythmChangeKind, RhythmTest};
 use crate::observe::{Observation, Occurred, SourceKind, Update, UpdateKind};
 use crate::time::{Span, Timestamp};
 
@@ -37,76 +38,6 @@ pub struct SourceModel {
     pub update_times: UpdateTimes,
     /// The test for a lower level or other hours.
     pub rhythm_test: RhythmTest,
-}
-
-/// The evidence since a burst began.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PostBurstEvidence {
-    history: History,
-    /// Updates in each seventh of the cycle since the burst began …
-    found: [u16; 7],
-    /// … and those that the rate from before the burst predicted.
-    expected: [f32; 7],
-}
-
-/// More updates than usual in at least this many sevenths of a cycle are the new rate: the days of a working
-/// week …
-const PERMANENT_AFTER: usize = 5;
-/// … if each has this many times the predicted updates, …
-const MORE: f64 = 1.5;
-/// … and all but the busiest seventh together have this many times the predicted ones.
-const MORE_IN_ALL: f64 = 2.0;
-
-/// Bytes of the counts in the stored form.
-const COUNT_BYTES: usize = 7 * (2 + 4);
-
-impl PostBurstEvidence {
-    /// The evidence.
-    pub fn history(&self) -> &History {
-        &self.history
-    }
-
-    /// The same counts with evidence that was learned again.
-    pub fn with_history(self, history: History) -> Self {
-        Self { history, ..self }
-    }
-
-    /// Start of the evidence.
-    fn since(&self) -> Option<Timestamp> {
-        self.history.span().map(|(since, _)| since)
-    }
-
-    /// Whether the updates since the burst began are a permanent change.
-    fn is_permanent(&self) -> bool {
-        let pairs = || self.found.iter().map(|&found| f64::from(found)).zip(self.expected.map(f64::from));
-        let more = pairs().filter(|(found, expected)| *found > MORE * expected).count();
-        let busiest = pairs().max_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or_default();
-        let (found, expected) =
-            pairs().fold((0.0, 0.0), |sum, (found, expected)| (sum.0 + found, sum.1 + expected));
-        more >= PERMANENT_AFTER && found - busiest.0 > MORE_IN_ALL * (expected - busiest.1)
-    }
-
-    /// The stored form.
-    pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes: Vec<u8> = self.found.into_iter().flat_map(u16::to_le_bytes).collect();
-        bytes.extend(self.expected.into_iter().flat_map(f32::to_le_bytes));
-        bytes.extend(self.history.to_bytes());
-        bytes
-    }
-
-    /// Decodes [`PostBurstEvidence::to_bytes`]; `None` if the bytes are invalid. The settings of `beside`
-    /// apply to bytes that state none.
-    pub fn from_bytes(bytes: &[u8], beside: &History) -> Option<Self> {
-        let (counts, rest) = bytes.split_at_checked(COUNT_BYTES)?;
-        let history = beside.from_bytes_alike(rest)?;
-        let (found, expected) = counts.split_at(7 * 2);
-        let (found, expected) = (found.as_chunks::<2>().0, expected.as_chunks::<4>().0);
-        Some(Self {
-            history,
-            found: std::array::from_fn(|at| u16::from_le_bytes(found[at])),
-            expected: std::array::from_fn(|at| f32::from_le_bytes(expected[at])),
-        })
-    }
 }
 
 /// Minimum number of updates behind a rate. A rate with fewer is not used for plans, unless a group
@@ -128,6 +59,15 @@ pub struct PriorKnowledge<'r> {
     pub newest: Option<Timestamp>,
 }
 
+impl<'r> PriorKnowledge<'r> {
+    /// The rate, if it is founded.
+    pub fn known_rate(&self) -> Option<ExpectedRate<'r>> {
+        let Self { rate, habits, bursts: params, cycle, .. } = *self;
+        let founded = rate.filter(|&(_, updates)| updates >= WELL_FOUNDED);
+        founded.map(|(rate, updates)| ExpectedRate { rate, updates: Some(updates), habits, params, cycle })
+    }
+}
+
 /// Updates the model with one probe. `modified` is the server's time of the last change: the age of a
 /// document without dates.
 pub fn learn_from_probe(
@@ -136,19 +76,8 @@ pub fn learn_from_probe(
     prior: &PriorKnowledge<'_>,
     modified: Option<Timestamp>,
 ) -> ModelUpdate {
-    let PriorKnowledge { rate, habits, bursts: params, cycle, newest } = *prior;
-    let founded = rate.filter(|&(_, updates)| updates >= WELL_FOUNDED);
-    let known_rate = founded.map(|(rate, updates)| {
-        let updates = Some(updates);
-        ExpectedRate { rate, updates, habits, params, cycle }
-    });
-    let mut learned = beliefs.add_probe(probe, known_rate.as_ref(), newest);
-    if params.with_ratio {
-        // Without a rate the detector keeps no updates: none are observed, none expected.
-        let unknown = Rate::constant(0.0);
-        let rate = founded.map_or(&unknown, |(rate, _)| rate);
-        learned.above_ratio = beliefs.watch.above_ratio(probe.now, rate, &params);
-    }
+    let mut learned = beliefs.add_probe(probe, prior.known_rate().as_ref(), prior.newest);
+    learned.above_ratio = beliefs.above_ratio(probe.now, prior);
     learned.newest = learned.newest.or(modified.filter(|&at| at <= probe.now));
     learned
 }
@@ -170,7 +99,7 @@ pub struct ExpectedRate<'r> {
 
 impl<'r> ExpectedRate<'r> {
     /// The rate with the updates that earlier ones of these trigger.
-    fn usual(&self, update_times: &'r UpdateTimes) -> UsualRate<'r> {
+    pub(super) fn usual(&self, update_times: &'r UpdateTimes) -> UsualRate<'r> {
         let habits = self.habits.map(|habits| (habits, update_times));
         UsualRate { weekly: self.rate, habits, evidence: self.updates }
     }
@@ -230,6 +159,9 @@ impl SourceModel {
             learn(&mut self.history, probe);
             return ModelUpdate { newest, ..ModelUpdate::default() };
         };
+        // A silence is tested by the evidence from before it.
+        let silence = probe.last.filter(|_| probe.is_silent()).map(|from| (from, probe.now));
+        let before_silence = silence.map(|_| self.history.clone());
         let mut change = self.detect_bursts(probe, known_rate);
         let on = self.watch.so_far(known_rate.rate);
         let mut learned = ModelUpdate {
@@ -254,7 +186,16 @@ impl SourceModel {
             self.update_times.forget_before(since);
             self.rhythm_test = RhythmTest::default();
         } else {
-            learned.rhythm = self.test_rhythm(probe, known_rate, burst.is_some());
+            learned.rhythm = match silence.zip(before_silence) {
+                Some((silence, history)) => {
+                    let parts = silence_parts(&history, silence, known_rate.rate);
+                    self.rhythm_test.add_silence(silence, parts, burst.is_some())
+                }
+                None => self.test_rhythm(probe, known_rate, burst.is_some()),
+            };
+            if let Some(change) = learned.rhythm {
+                self.follow(&change, probe.now);
+            }
         }
         let relearned = learned.became_the_rhythm.is_some() || learned.rhythm.is_some();
         if relearned {
@@ -332,26 +273,17 @@ impl SourceModel {
             None if !on => return None,
             None => {
                 except = burst.map(|(from, _)| (Timestamp::MIN, from - Span::from_millis(1)));
-                let history = self.history.afresh(probe.now);
-                PostBurstEvidence { history, found: [0; 7], expected: [0.0; 7] }
+                PostBurstEvidence::begin(&self.history, probe.now)
             }
         };
-        let learned_before = post_burst.history.seen();
-        learn(&mut post_burst.history, &ProbedUpdates { except, ..*probe });
+        post_burst.add(&ProbedUpdates { except, ..*probe }, known_rate.rate, known_rate.cycle);
         let since = post_burst.since().unwrap_or(probe.now);
-        let sevenths = (probe.now - since).as_secs_f64() / known_rate.cycle.as_secs_f64() * 7.0;
-        let found = post_burst.history.seen().saturating_sub(learned_before);
-        let from = probe.last.map_or(since, |last| last.max(since));
-        let seventh = (sevenths as usize).min(6);
-        post_burst.found[seventh] =
-            post_burst.found[seventh].saturating_add(u16::try_from(found).unwrap_or(u16::MAX));
-        post_burst.expected[seventh] += known_rate.rate.expected(from, probe.now) as f32;
-        if sevenths < 7.0 {
+        if probe.now < since + known_rate.cycle {
             self.post_burst = Some(post_burst);
             return None;
         }
         post_burst.is_permanent().then(|| {
-            (self.history, self.watch) = (post_burst.history, BurstDetector::default());
+            (self.history, self.watch) = (post_burst.into_history(), BurstDetector::default());
             since
         })
     }
@@ -367,7 +299,40 @@ impl SourceModel {
         self.watch.add_probe(&window(probe, &times)?, usual, &known_rate.params)
     }
 
-    /// Tests for a lower level or other hours. The evidence follows the change.
+    /// Whether a silence shows another rhythm at its end.
+    pub(super) fn changes_rhythm_in(
+        &self,
+        silence: (Timestamp, Timestamp),
+        known_rate: &ExpectedRate<'_>,
+    ) -> bool {
+        let parts = silence_parts(&self.history, silence, known_rate.rate);
+        self.rhythm_test.clone().add_silence(silence, parts, false).is_some()
+    }
+
+    /// The first time after `after` at which a silence shows another rhythm, or a little earlier.
+    pub(super) fn next_rhythm_change(
+        &self,
+        silence: (Timestamp, Timestamp),
+        after: Timestamp,
+        known_rate: &ExpectedRate<'_>,
+    ) -> Option<Timestamp> {
+        let parts = silence_parts(&self.history, silence, known_rate.rate);
+        self.rhythm_test.next_alarm(silence, after, parts)
+    }
+
+    /// The last window of the ratio test, if that is used and finds a burst in it.
+    pub(super) fn above_ratio(&self, at: Timestamp, prior: &PriorKnowledge<'_>) -> Option<BurstEvidence> {
+        if !prior.bursts.with_ratio {
+            return None;
+        }
+        // Without a rate the detector keeps no updates: none are observed, none expected.
+        let unknown = Rate::constant(0.0);
+        let known_rate = prior.known_rate();
+        let rate = known_rate.as_ref().map_or(&unknown, |known_rate| known_rate.rate);
+        self.watch.above_ratio(at, rate, &prior.bursts)
+    }
+
+    /// Tests for a lower level or other hours.
     fn test_rhythm(
         &mut self,
         probe: &ProbedUpdates<'_>,
@@ -375,17 +340,20 @@ impl SourceModel {
         burst: bool,
     ) -> Option<RhythmChange> {
         let times = update_times(probe);
-        let fitted = FittedRate::new(known_rate.rate, &self.history.evidence(probe.now));
-        let change = self.rhythm_test.add_probe(&window(probe, &times)?, &fitted, burst)?;
+        let fitted = FittedRate::new(known_rate.rate, &self.history.totals(probe.now));
+        self.rhythm_test.add_probe(&window(probe, &times)?, &fitted, burst)
+    }
+
+    /// The evidence follows a change of rhythm.
+    fn follow(&mut self, change: &RhythmChange, now: Timestamp) {
         match change.kind {
             RhythmChangeKind::Level => self.history.lower_level(change.factor()),
             RhythmChangeKind::Hours => {
                 let updates = self.update_times.entries().map(|entry| entry.at);
-                self.history.relearn_hours(change.since, probe.now, updates);
+                self.history.relearn_hours(change.since, now, updates);
             }
         }
         (self.watch, self.post_burst) = (BurstDetector::default(), None);
-        Some(change)
     }
 
     fn excess(&self, at: Timestamp, on: Option<BurstEvidence>, params: &BurstParams) -> Option<Excess> {
@@ -397,18 +365,41 @@ impl SourceModel {
     }
 }
 
+/// The parts of a silence, each with the precision that the evidence at its start gives the rate. It changes
+/// slowly, by a small part of it until the next update is due, whatever the number of probes.
+fn silence_parts<'h, 'r: 'h>(
+    history: &'h History,
+    silence: (Timestamp, Timestamp),
+    rate: &'r Rate,
+) -> impl Iterator<Item = SilencePart<'r>> + use<'h, 'r> {
+    let due = Span::from_hours(168).as_millis() as f64 / rate.per_week();
+    let short = |part: &&Span| part.as_millis() as f64 * PARTS_UNTIL_DUE <= due;
+    let part = PARTS.iter().find(short).unwrap_or(&PARTS[PARTS.len() - 1]);
+    history.through_silence(silence, *part).map(move |((from, until), evidence)| {
+        let fitted = FittedRate::new(rate, &evidence);
+        SilencePart { from, until, fitted }
+    })
+}
+
+/// The lengths of the parts in which a silence is tested. They divide an hour.
+const PARTS: [Span; 6] = [
+    Span::from_hours(1),
+    Span::from_mins(30),
+    Span::from_mins(15),
+    Span::from_mins(6),
+    Span::from_mins(3),
+    Span::from_mins(1),
+];
+/// A silence has at least this many parts until an update is due on average.
+const PARTS_UNTIL_DUE: f64 = 8.0;
+
 /// The known times of a probe's updates.
 fn update_times(probe: &ProbedUpdates<'_>) -> Vec<Timestamp> {
     let at = |update: &Update| match update.occurred {
         Occurred::At(at) => Some(at),
         Occurred::Between(..) => None,
     };
-    news(probe).filter_map(at).collect()
-}
-
-fn news<'p>(probe: &ProbedUpdates<'p>) -> impl Iterator<Item = &'p Update> + use<'p> {
-    let updates = probe.seen.map_or(&[][..], |seen| &seen.updates);
-    updates.iter().filter(|update| update.kind != UpdateKind::Edited)
+    probe.updates().filter_map(at).collect()
 }
 
 /// A probe as the tests see it, with the `times` of its updates; `None` at first contact.
@@ -418,7 +409,7 @@ fn window<'t>(probe: &ProbedUpdates<'_>, times: &'t [Timestamp]) -> Option<Probe
         let oldest = seen.present.iter().filter_map(|item| item.dated).min();
         from = oldest.unwrap_or(probe.now).max(from);
     }
-    let count = news(probe).count();
+    let count = probe.updates().count();
     let seen = match probe.kind {
         // Only the last change is visible.
         SourceKind::Page if count > 0 => WindowUpdates::Changed,
@@ -433,7 +424,7 @@ fn window<'t>(probe: &ProbedUpdates<'_>, times: &'t [Timestamp]) -> Option<Probe
 /// The latest update of a probe; at first contact, the latest item present.
 fn latest(probe: &ProbedUpdates<'_>) -> Option<Timestamp> {
     let seen: &Observation = probe.seen?;
-    let occurred = news(probe).map(|update| match update.occurred {
+    let occurred = probe.updates().map(|update| match update.occurred {
         Occurred::At(at) | Occurred::Between(_, at) => at,
     });
     let there = seen.present.iter().filter(|_| seen.first_contact).filter_map(|item| item.dated);
@@ -546,7 +537,10 @@ mod tests {
         assert!(matches!(learned.burst, Some(BurstChange::Began(_))) && learned.on.is_some());
         assert!(learned.excess.is_some_and(|excess| excess.per_hour > 1.0 && excess.probability > 0.8));
         // Each update is in exactly one of the two. The first one precedes the burst.
-        assert_eq!((beliefs.history.seen(), beliefs.post_burst.as_ref().unwrap().history.seen()), (1, 10));
+        assert_eq!(
+            (beliefs.history.seen(), beliefs.post_burst.as_ref().unwrap().history().seen()),
+            (1, 10)
+        );
         let stored = beliefs.post_burst.as_ref().unwrap().to_bytes();
         assert_eq!(PostBurstEvidence::from_bytes(&stored, &beliefs.history), beliefs.post_burst);
         assert_eq!(PostBurstEvidence::from_bytes(&[], &beliefs.history), None);

@@ -275,6 +275,11 @@ impl BurstDetector {
         ratio::is_burst(window.observed, window.expected, params.threshold).then_some(window)
     }
 
+    /// Whether a window that ends at `at` has updates, of those that the ratio test needs.
+    pub fn has_updates_in(&self, at: Timestamp, length: Span) -> bool {
+        self.recent.count(at - length, at) > 0
+    }
+
     /// Observed and expected updates in a window that ends at `at`.
     fn in_window(&self, at: Timestamp, length: Span, rate: &Rate) -> BurstEvidence {
         let since = at - length;

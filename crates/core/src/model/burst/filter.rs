@@ -220,6 +220,9 @@ fn modes(onset: f64, watched: bool) -> [Mode; STATES] {
         let distances = |offset: f64| falls.map(|fall| fall - pole + offset);
         for _ in 0..100 {
             let offset = f64::midpoint(low, high);
+            if offset == low || offset == high {
+                break;
+            }
             let pulls = distances(offset).into_iter().zip(LEVELS);
             let pull: f64 = pulls.map(|(distance, level)| onset * SHARE * level / LENGTH / distance).sum();
             if offset - pole + onset < pull { low = offset } else { high = offset }
@@ -278,6 +281,20 @@ mod tests {
                 for (exact, near) in belief.0.into_iter().zip(near) {
                     assert!((exact - near).abs() < 1e-6, "{gaps} {false_alarms} {watched}: {exact} {near}");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn a_gap_may_be_divided_anywhere() {
+        let chain = Chain::new(0.001);
+        for (gaps, share) in [(0.01, 0.5), (3.0, 0.1), (40.0, 0.01)] {
+            let (mut whole, mut divided) = (Belief([0.3, 0.4, 0.2, 0.1]), Belief([0.3, 0.4, 0.2, 0.1]));
+            chain.pass(&mut whole, gaps);
+            chain.pass(&mut divided, gaps * share);
+            chain.pass(&mut divided, gaps * (1.0 - share));
+            for (a, b) in whole.0.into_iter().zip(divided.0) {
+                assert!((a - b).abs() < 1e-14, "{gaps} {share}: {a} {b}");
             }
         }
     }

@@ -43,8 +43,15 @@ impl UpdateTimes {
 
     /// Adds an update, in any order.
     pub fn note(&mut self, at: Timestamp, predicted_rate: Option<f32>) {
-        let place = self.entries.partition_point(|entry| entry.at <= at);
-        self.entries.insert(place, UpdateTime { at, predicted_rate });
+        let entry = UpdateTime { at, predicted_rate };
+        match self.entries.back() {
+            Some(newest) if newest.at > at => {
+                let place = self.entries.partition_point(|entry| entry.at <= at);
+                self.entries.insert(place, entry);
+            }
+            // Usually.
+            _ => self.entries.push_back(entry),
+        }
         let newest = self.entries.back().map_or(at, |newest| newest.at);
         while self.entries.len() > MOST || self.entries.front().is_some_and(|old| newest - old.at > LONGEST)
         {
@@ -96,7 +103,8 @@ impl UpdateTimes {
         if rest.len() % 12 != 0 || rest.len() / 12 > MOST {
             return None;
         }
-        let mut update_times = Self { entries: VecDeque::new(), since: since.map(Timestamp::from_millis) };
+        let entries = VecDeque::with_capacity(rest.len() / 12);
+        let mut update_times = Self { entries, since: since.map(Timestamp::from_millis) };
         for entry in rest.chunks_exact(12) {
             let (at, predicted_rate) = entry.split_first_chunk::<8>()?;
             let predicted_rate = f32::from_le_bytes(*predicted_rate.first_chunk()?);

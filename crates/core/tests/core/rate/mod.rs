@@ -8,4 +8,6 @@ mod history;
 mod integral;
 mod recovery;
 mod relearning;
+mod shows;
+mod silence;
 mod truth;

@@ -9,29 +9,13 @@ use tidewatch_core::model::history::{History, WeeklyEvidence};
 use tidewatch_core::model::learn::ProbedUpdates;
 use tidewatch_core::model::probe_log::ProbeLog;
 use tidewatch_core::model::source_model::{ExpectedRate, SourceModel};
-use tidewatch_core::observe::{ItemChange, Observation, Occurred, Present, SourceKind, Update, UpdateKind};
+use tidewatch_core::observe::{Observation, SourceKind};
 use tidewatch_core::rng::Stream;
 use tidewatch_core::time::{Span, Timestamp};
 
 use super::history::alike;
+use super::shows::*;
 use super::truth::{exponential, monday, office, poisson, rate_of, steady};
-
-/// How a source shows its updates.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Shows {
-    kind: SourceKind,
-    dated: bool,
-    /// Items in the document of a feed.
-    holds: usize,
-    /// Older probes are deleted from the log.
-    logged_since: Timestamp,
-}
-
-const FEED: Shows = Shows { kind: SourceKind::Feed, dated: true, holds: 40, logged_since: Timestamp::MIN };
-const SHORT_FEED: Shows = Shows { holds: 3, ..FEED };
-const UNDATED_FEED: Shows = Shows { dated: false, ..FEED };
-const PAGE: Shows = Shows { kind: SourceKind::Page, dated: false, holds: 1, ..FEED };
-const DATED_PAGE: Shows = Shows { dated: true, ..PAGE };
 
 /// Settings that a history is learned with.
 #[derive(Debug, Clone)]
@@ -44,31 +28,6 @@ impl Settings {
     fn new(zone: &str, days: i64) -> Self {
         Self { zone: TimeZone::get(zone).unwrap(), half_life: Span::from_days(days) }
     }
-}
-
-/// What the probe at `now` sees of a source that was published at these times.
-fn observe(shows: Shows, published: &[Timestamp], last: Option<Timestamp>, now: Timestamp) -> Observation {
-    let there = &published[..published.partition_point(|&at| at <= now)];
-    let document = &there[there.len().saturating_sub(shows.holds)..];
-    let known = |at: Timestamp| last.is_some_and(|last| at <= last);
-    let dated = |at: Timestamp| shows.dated.then_some(at);
-    let present = |&at: &Timestamp| Present {
-        key_hash: 0,
-        fingerprint: 0,
-        change: ItemChange::New,
-        dated: dated(at),
-    };
-    let mut seen = Observation { first_contact: last.is_none(), ..Observation::default() };
-    if shows.kind == SourceKind::Feed {
-        seen.present = document.iter().map(present).collect();
-        seen.gap = last.is_some() && !document.is_empty() && document.iter().all(|&at| !known(at));
-    }
-    if let Some(last) = last {
-        let occurred = |at| if shows.dated { Occurred::At(at) } else { Occurred::Between(last, now) };
-        let news = document.iter().filter(|&&at| !known(at));
-        seen.updates = news.map(|&at| Update::bare(UpdateKind::New, occurred(at), "")).collect();
-    }
-    seen
 }
 
 /// Adds an observation to the log, as the store keeps it.

@@ -25,10 +25,10 @@ use tidewatch_core::model::fit::{WeeklyPrior, fit, level};
 use tidewatch_core::model::habits::update_times::UpdateTimes;
 use tidewatch_core::model::history::History;
 use tidewatch_core::model::learn::ProbedUpdates;
+use tidewatch_core::model::post_burst::PostBurstEvidence;
 use tidewatch_core::model::rhythm_change::RhythmTest;
-use tidewatch_core::model::source_model::{
-    PostBurstEvidence, PriorKnowledge, SourceModel, WELL_FOUNDED, learn_from_probe,
-};
+use tidewatch_core::model::silence::{self, LearnedUntil};
+use tidewatch_core::model::source_model::{ModelUpdate, PriorKnowledge, SourceModel, WELL_FOUNDED};
 use tidewatch_core::observe::SourceKind;
 use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::build::PlanOrder;
@@ -61,6 +61,9 @@ pub fn host(number: usize) -> HostGroup {
 #[derive(Debug, Clone)]
 struct StoredProbeState {
     beliefs: SourceModel,
+    learned: Option<LearnedUntil>,
+    /// The number of fits that it knows.
+    fits: usize,
     before: PreviousProbe,
     newest: Option<Timestamp>,
 }
@@ -210,7 +213,7 @@ impl Environment {
         let rate = self.rate.as_ref().map(|known| (&known.rate, known.updates));
         let bursts = BurstParams { test: self.test, with_ratio: true, ..BurstParams::default() };
         let prior = PriorKnowledge { rate, habits: None, bursts, cycle: CYCLE, newest: stored.newest };
-        answered.model = learn_from_probe(&mut stored.beliefs, &probed, &prior, None);
+        answered.model = learn(&mut stored, &probed, &prior);
         let strange = last.is_none() || seen.as_ref().is_some_and(|seen| seen.first_contact);
         stored.before = PreviousProbe { last_probe: Some(now), seen_until: started, strange: false };
         let watched = rate.is_some_and(|(_, updates)| updates >= WELL_FOUNDED) && !strange;
@@ -234,7 +237,12 @@ impl Environment {
             let stored_limits = (limits.host.clone(), limits.paused_until, limits.crawl_delay);
             self.hosts.insert(limits.host.key.clone(), stored_limits);
         }
-        if let Some(stored) = seen.stored {
+        if let Some(mut stored) = seen.stored {
+            if stored.fits < self.stored.fits {
+                // It was fitted again meanwhile: the next review is not known.
+                stored.learned = stored.learned.map(LearnedUntil::reviewed_next);
+                stored.fits = self.stored.fits;
+            }
             self.stored = StoredProbeState { newest: ended.memory.burst.newest, ..stored };
         }
         if id == ONE && self.removed_memory.is_some() {
@@ -288,7 +296,13 @@ impl RandomRun {
             test: setup.test,
             host: setup.terms.host.clone(),
             seen: BTreeMap::new(),
-            stored: StoredProbeState { beliefs: SourceModel::new(history), before, newest: None },
+            stored: StoredProbeState {
+                beliefs: SourceModel::new(history),
+                learned: None,
+                fits: 0,
+                before,
+                newest: None,
+            },
             rate,
             removed_memory: None,
             log: BTreeMap::new(),
@@ -391,12 +405,15 @@ impl RandomRun {
     }
 
     pub fn refit(&mut self) {
-        let history = &self.environment.stored.beliefs.history;
+        let StoredProbeState { beliefs, learned, before, .. } = &self.environment.stored;
+        let history = silence::with_pending(beliefs.history.clone(), *learned, before.last_probe);
         if history.span().is_some() {
             let evidence = history.evidence(self.clock());
             let rate = fit(&evidence, &WeeklyPrior::flat(level(&evidence)), &TimeZone::UTC).rate;
             let origin = if self.setup.grouped { RateOrigin::Blend } else { RateOrigin::Individual };
             self.environment.rate = Some(KnownRate { rate, origin, updates: history.seen() });
+            self.environment.stored.learned = learned.map(LearnedUntil::reviewed_next);
+            self.environment.stored.fits += 1;
             self.deliver(EngineEvent::RatesFitted(vec![ONE, NEIGHBOUR]));
         }
     }
@@ -521,6 +538,29 @@ impl RandomRun {
         self.environment.checker.restarted();
         self.environment.checker.count("restarts");
         self.begin(known);
+    }
+}
+
+/// Learns a probe, or skips it. A skipped probe has no consequence if it is reviewed, except that a source which
+/// is overdue already is overdue still.
+fn learn(
+    stored: &mut StoredProbeState,
+    probe: &ProbedUpdates<'_>,
+    prior: &PriorKnowledge<'_>,
+) -> ModelUpdate {
+    let mut reviewed = stored.clone();
+    let result = silence::learn(&mut reviewed.beliefs, stored.learned, probe, prior, None);
+    let silence = stored.learned.zip(probe.last).filter(|_| probe.is_silent());
+    match silence.and_then(|(learned, last)| learned.skip((last, probe.now), prior.newest, None)) {
+        Some(update) => {
+            assert_eq!(reviewed.beliefs, stored.beliefs);
+            assert_eq!(ModelUpdate { overdue: None, ..result.update }, update);
+            update
+        }
+        None => {
+            *stored = StoredProbeState { learned: Some(result.learned), ..reviewed };
+            result.update
+        }
     }
 }
 
