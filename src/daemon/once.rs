@@ -18,7 +18,8 @@ use tidewatch_core::source_id::SourceId;
 
 use super::document_readers::DocumentReaders;
 use super::messages::{Control, ProbeRequest};
-use super::probe::{Finished, ProbeContext};
+use super::probe::Finished;
+use super::probe_context::ProbeContext;
 use super::prober;
 use super::run::DaemonError;
 use super::scheduler::{Channels, Progress, Scheduler};

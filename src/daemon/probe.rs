@@ -7,9 +7,7 @@
 use std::sync::Arc;
 
 use http::HeaderMap;
-use tokio::sync::mpsc;
 
-use crate::clock::Clock;
 use crate::config::profile::RulesConfig;
 use crate::config::source::SourceConfig;
 use crate::fetch::answer::HttpAnswer;
@@ -18,10 +16,8 @@ use crate::fetch::host_group::host_group;
 use crate::fetch::request::{FetchRequest, Validators};
 use crate::fetch::secret;
 use crate::store::attempts::RequestInputs;
-use crate::store::probe_inputs::{InputsQueue, ProbeInputs};
-use crate::store::reader::Reader;
+use crate::store::probe_inputs::ProbeInputs;
 use crate::store::record::{BeliefsRecord, DocumentRecord, ProbeOutcome, ValidatorsChange};
-use crate::store::writer::Write;
 use tidewatch_core::engine::action::Attempt;
 use tidewatch_core::engine::event::{Failure, MovedTo, ProbeAnswer, ProbeReport, RuleReading};
 use tidewatch_core::engine::params::HostGroup;
@@ -32,11 +28,13 @@ use tidewatch_core::observe::{self, FetchedDocument, Observation, SourceKind, Un
 use tidewatch_core::planning::expected::since_last_probe;
 use tidewatch_core::time::{Span, Timestamp};
 
-use super::document_readers::{DocumentReaders, SMALL_BODY, SMALL_ENCODED};
+use super::document_readers::{SMALL_BODY, SMALL_ENCODED};
 use super::messages::Launch;
+use super::probe_context::ProbeContext;
 use super::robots_check::ask_robots;
 use super::rule_checks;
 use super::startup::Spec;
+use super::stopped_probe::{Stopped, refused};
 use super::stored_model::StoredModel;
 
 const READER_PANICKED: &str = "the document made the reader panic; please report it";
@@ -127,35 +125,6 @@ impl Finished {
             rules: Arc::default(),
             described: None,
         }
-    }
-}
-
-/// Shared context of all probes.
-#[derive(Debug, Clone)]
-pub struct ProbeContext {
-    /// Reads stored copies of robots.txt.
-    pub reader: Reader,
-    /// Reads what changed documents are compared with.
-    pub inputs: InputsQueue,
-    /// Stores fetched robots.txt files.
-    pub writes: mpsc::UnboundedSender<Write>,
-    /// Parses documents.
-    pub readers: DocumentReaders,
-    /// The clock.
-    pub clock: Clock,
-}
-
-/// The error of a probe without a readable answer.
-pub(super) struct Stopped {
-    pub(super) failure: Failure,
-    pub(super) error: String,
-    pub(super) http_status: Option<u16>,
-    pub(super) answered_by: Option<HostGroup>,
-}
-
-impl Stopped {
-    pub(super) fn new(failure: Failure, error: impl Into<String>) -> Self {
-        Self { failure, error: error.into(), http_status: None, answered_by: None }
     }
 }
 
@@ -463,28 +432,6 @@ async fn headers(spec: &Spec) -> Result<HeaderMap, String> {
         secret::read_headers(&wanted, credentials.as_deref()).map_err(|error| error.to_string())
     });
     reading.await.unwrap_or_else(|_| Err("reading the headers panicked; please report it".to_owned()))
-}
-
-pub(super) fn refused(answer: &HttpAnswer) -> Stopped {
-    let failure = match answer.status {
-        410 => Failure::Gone,
-        _ if answer.throttled => Failure::Throttled { retry_after: answer.retry_after },
-        204 | 205 | 304 => Failure::Unreadable,
-        _ => Failure::Refused,
-    };
-    let reason =
-        http::StatusCode::from_u16(answer.status).ok().and_then(|status| status.canonical_reason());
-    let mut error = format!("HTTP {} {}", answer.status, reason.unwrap_or_default()).trim_end().to_owned();
-    match (failure, answer.retry_after) {
-        (Failure::Gone, _) => error.push_str(": gone for good; it rests until its URL changes"),
-        (Failure::Throttled { .. }, Some(pause)) => {
-            error.push_str(&format!(": asked to come back in {pause}"))
-        }
-        (Failure::Unreadable, _) => error.push_str(": not an answer to what was asked"),
-        _ => {}
-    }
-    let answered_by = Some(host_group(&answer.final_url));
-    Stopped { failure, error, http_status: Some(answer.status), answered_by }
 }
 
 /// A parsed answer.

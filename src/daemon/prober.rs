@@ -11,7 +11,8 @@ use tidewatch_core::engine::action::Attempt;
 use tidewatch_core::engine::event::Failure;
 
 use super::messages::Launch;
-use super::probe::{Finished, ProbeContext, probe};
+use super::probe::{Finished, probe};
+use super::probe_context::ProbeContext;
 
 /// Largest number of probes that are launched before other work gets its turn.
 const TOGETHER: usize = 64;

@@ -15,7 +15,8 @@ use tidewatch_core::time::Span;
 
 use super::document_readers::SMALL_BODY;
 use super::messages::Launch;
-use super::probe::{ProbeContext, Stopped, refused};
+use super::probe_context::ProbeContext;
+use super::stopped_probe::{Stopped, refused};
 
 /// A robots.txt is fetched at most once in this time.
 const ROBOTS_LAST: Span = Span::from_days(1);

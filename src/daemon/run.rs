@@ -25,7 +25,7 @@ use tidewatch_core::time::Timestamp;
 use super::document_readers::DocumentReaders;
 use super::messages::{Control, ProbeRequest};
 use super::planner::{self, Planner};
-use super::probe::ProbeContext;
+use super::probe_context::ProbeContext;
 use super::record::RecordTo;
 use super::refit::{RefitParams, Refitter};
 use super::reload::{Reloader, SettingsSenders};

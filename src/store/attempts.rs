@@ -14,7 +14,7 @@ use super::json_rows::text_of;
 
 type Result<T = ()> = std::result::Result<T, sqlx::Error>;
 
-/// What a request needs, and what tells whether its answer has anything new.
+/// What a request needs, and what decides whether its answer has anything new.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RequestInputs {
     /// The URL that gave the validators.

@@ -15,7 +15,7 @@ use super::{attempts, ended, events, plans, rules};
 
 /// Writes that are not written yet.
 #[derive(Debug, Default)]
-pub(super) struct Batch<'w> {
+pub(super) struct WriteBatch<'w> {
     sources: HashSet<SourceId>,
     started: Vec<&'w Attempt>,
     cancelled: Vec<SourceId>,
@@ -26,7 +26,7 @@ pub(super) struct Batch<'w> {
     events: Vec<&'w EventRecord>,
 }
 
-impl<'w> Batch<'w> {
+impl<'w> WriteBatch<'w> {
     /// Probes about to be sent.
     pub(super) async fn start(
         &mut self,

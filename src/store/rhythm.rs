@@ -277,7 +277,7 @@ impl Reader {
                 continue;
             }
             let (id, zone) = (row.get(0), TimeZone::get(row.get(1)).unwrap_or(TimeZone::UTC));
-            match Rate::new(zone, segments.into_iter()) {
+            match Rate::new(zone, segments) {
                 Ok(rate) => {
                     let origin = RateOrigin::from_name(row.get(2)).unwrap_or(RateOrigin::Individual);
                     let dispersion = row.get::<Option<f64>, _>(4).unwrap_or(1.0).max(1.0);

@@ -20,7 +20,7 @@ use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
 use super::attempts::RequestInputs;
-use super::batch::Batch;
+use super::batch::WriteBatch;
 use super::error::may_pass;
 use super::record::{DeliveryRecord, EventRecord, ProbeRecord, RateRecord, RelearnedRecord, RobotsRecord};
 use super::retention;
@@ -115,7 +115,7 @@ pub enum Receipt {
 
 /// The results of a transaction.
 #[derive(Debug, Default)]
-struct Written {
+struct TransactionEffects {
     /// Of each [`Write::Sync`], in order.
     synced: VecDeque<Synced>,
     /// Rows before the first time remain to be deleted.
@@ -298,7 +298,10 @@ impl Writer {
 
 /// Runs one transaction with plain statements. If the disk is full, SQLite may roll back by itself; a
 /// transaction of sqlx would then stay open.
-async fn try_commit(connection: &mut SqliteConnection, batch: &[Write]) -> Result<Written, sqlx::Error> {
+async fn try_commit(
+    connection: &mut SqliteConnection,
+    batch: &[Write],
+) -> Result<TransactionEffects, sqlx::Error> {
     sqlx::query("BEGIN IMMEDIATE").execute(&mut *connection).await?;
     let written = async {
         let done = write_all(connection, batch).await?;
@@ -313,9 +316,12 @@ async fn try_commit(connection: &mut SqliteConnection, batch: &[Write]) -> Resul
     outcome
 }
 
-async fn write_all(connection: &mut SqliteConnection, writes: &[Write]) -> Result<Written, sqlx::Error> {
-    let mut written = Written::default();
-    let mut batch = Batch::default();
+async fn write_all(
+    connection: &mut SqliteConnection,
+    writes: &[Write],
+) -> Result<TransactionEffects, sqlx::Error> {
+    let mut written = TransactionEffects::default();
+    let mut batch = WriteBatch::default();
     let mut started = Vec::new();
     for item in writes {
         match item {
@@ -345,7 +351,7 @@ async fn write_all(connection: &mut SqliteConnection, writes: &[Write]) -> Resul
 async fn write_one(
     connection: &mut SqliteConnection,
     item: &Write,
-    written: &mut Written,
+    written: &mut TransactionEffects,
 ) -> Result<(), sqlx::Error> {
     match item {
         Write::Rates(rates) => rhythm::rates(connection, rates).await?,
