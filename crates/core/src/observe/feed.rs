@@ -122,22 +122,27 @@ impl<'i> Wanted<'i, '_> {
     }
 }
 
+/// Items that the library reads at once. Its entries take much more memory than what is taken from them.
+const AT_ONCE: usize = 256;
+
 /// Reads the dates of these items, and the details if they are needed.
 fn fill(
-    wanted: Vec<Wanted<'_, '_>>,
+    mut wanted: Vec<Wanted<'_, '_>>,
     edited_when_published: bool,
     url: Option<&Url>,
 ) -> Result<(), Unreadable> {
-    let clean: Vec<CleanItem<'_>> = wanted.iter().map(Wanted::clean).collect();
-    let entries = library::entries(&clean)?;
-    for (Wanted { item, written, needed }, entry) in wanted.into_iter().zip(entries) {
-        item.published = entry.published.map(|at| Timestamp::from_millis(at.timestamp_millis()));
-        item.updated = entry.updated.map(|at| Timestamp::from_millis(at.timestamp_millis()));
-        if edited_when_published {
-            item.updated = item.updated.or(item.published);
-        }
-        if needed == Needed::Everything {
-            item.details = Some(details(written, entry, url));
+    for wanted in wanted.chunks_mut(AT_ONCE) {
+        let clean: Vec<CleanItem<'_>> = wanted.iter().map(Wanted::clean).collect();
+        let entries = library::entries(&clean)?;
+        for (Wanted { item, written, needed }, entry) in wanted.iter_mut().zip(entries) {
+            item.published = entry.published.map(|at| Timestamp::from_millis(at.timestamp_millis()));
+            item.updated = entry.updated.map(|at| Timestamp::from_millis(at.timestamp_millis()));
+            if edited_when_published {
+                item.updated = item.updated.or(item.published);
+            }
+            if *needed == Needed::Everything {
+                item.details = Some(details(written, entry, url));
+            }
         }
     }
     Ok(())

@@ -32,9 +32,6 @@ struct CleanFeed<'w> {
 
 /// Reads items, and returns one entry for each.
 pub(super) fn entries(items: &[CleanItem<'_>]) -> Result<Vec<Entry>, Unreadable> {
-    if items.is_empty() {
-        return Ok(Vec::new());
-    }
     let refused = |error: &dyn std::fmt::Display| Unreadable::NotAFeed(error.to_string());
     let feed = CleanFeed { version: "https://jsonfeed.org/version/1.1", title: "", items };
     let document = serde_json::to_vec(&feed).map_err(|error| refused(&error))?;

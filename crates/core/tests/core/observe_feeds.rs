@@ -333,6 +333,18 @@ fn identity_survives_edits_dates_and_order() {
 }
 
 #[test]
+fn many_items_keep_their_own_fields() {
+    let numbers = 0..600;
+    let item = |n: i32| format!("<item><guid>{n}</guid><title>Title {n}</title></item>");
+    let items: String = numbers.clone().map(item).collect();
+    let feed = read(&format!("<rss version='2.0'><channel>{items}</channel></rss>"));
+    let expected: Vec<_> = numbers.map(|n| (n.to_string(), format!("Title {n}"))).collect();
+    let found =
+        feed.items.iter().map(|item| (item.key.clone(), details(item).title.clone().unwrap_or_default()));
+    assert_eq!(found.collect::<Vec<_>>(), expected);
+}
+
+#[test]
 fn attacks_end_quickly() {
     let laughs = "<!DOCTYPE lolz [<!ENTITY lol 'lol'><!ENTITY lol1 '&lol;&lol;&lol;&lol;'>]><rss version='2.0'><channel><title>&lol1;</title></channel></rss>";
     assert!(matches!(bytes_as(laughs.as_bytes(), None), Err(Unreadable::TooComplex(_))));
