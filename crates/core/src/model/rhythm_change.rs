@@ -37,7 +37,7 @@ const FEWEST: f64 = 3.0;
 /// low with 1.
 const LEVEL_PRIOR: f64 = 10.0;
 
-/// An alarm is foretold at this share of the limit: stored sums are rounded.
+/// An alarm is predicted at this share of the limit: stored sums are rounded.
 const CLOSE: f64 = 1.0 - 1e-5;
 
 /// The first byte of the stored form.
@@ -620,14 +620,17 @@ mod tests {
         for seed in 0..20 {
             let (test, from) = tested(&fitted, 0.7, seed);
             let end = from + Span::from_days(7);
-            let foretold = test.next_alarm((from, end), from, parts(fitted, from, end));
+            let predicted = test.next_alarm((from, end), from, parts(fitted, from, end));
             let minutes = (1..7 * 1440).map(|n| from + Span::from_mins(n));
             let first = minutes
                 .into_iter()
                 .find(|&at| test.clone().add_silence((from, at), parts(fitted, from, at), false).is_some());
             if let Some(first) = first {
-                let foretold = foretold.unwrap();
-                assert!(foretold <= first && first - foretold < Span::from_mins(2), "{foretold} {first}");
+                let predicted = predicted.unwrap();
+                assert!(
+                    predicted <= first && first - predicted < Span::from_mins(2),
+                    "{predicted} {first}"
+                );
                 found += 1;
             }
         }
