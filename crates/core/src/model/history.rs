@@ -257,7 +257,7 @@ impl History {
         }
         self.rebase(until);
         let (zone, longest) = (self.zone.clone(), self.longest_interval());
-        for piece in pieces(&zone, (from.max(until - longest), until), HOUR) {
+        for piece in pieces(&zone, (from.max(until - longest), until), |_| HOUR) {
             let weight = self.weight(piece.middle());
             self.exposure_hours.add(piece.cell(), weight * piece.hours());
             self.days[0] += (weight * piece.hours() / 24.0) as f32;
@@ -289,7 +289,7 @@ impl History {
         let total = rate.expected(from, until);
         let length = (until - from).as_secs_f64();
         let zone = self.zone.clone();
-        for piece in pieces(&zone, (from.max(until - self.longest_interval()), until), HOUR) {
+        for piece in pieces(&zone, (from.max(until - self.longest_interval()), until), |_| HOUR) {
             let share = match total > 0.0 {
                 true => rate.expected(piece.from, piece.until) / total,
                 false => (piece.until - piece.from).as_secs_f64() / length,
@@ -396,12 +396,12 @@ impl History {
         EvidenceSums { of_day, days, bursts: self.bursts.map(f64::from).into() }
     }
 
-    /// The parts of an interval without updates, each with the totals of the evidence at its start. `part` divides
-    /// an hour.
+    /// The parts of an interval without updates, each with the totals of the evidence at its start. `part` returns
+    /// the length of the part that begins then, which divides an hour.
     pub fn through_silence(
         &self,
         (from, until): (Timestamp, Timestamp),
-        part: Span,
+        part: impl Fn(Timestamp) -> Span,
     ) -> impl Iterator<Item = ((Timestamp, Timestamp), EvidenceTotals)> {
         let mut sums = self.sums();
         pieces(&self.zone, (from, until), part).map(move |piece| {
@@ -532,23 +532,25 @@ impl HourPiece {
     }
 }
 
-/// The pieces of an interval, of this length in local time, which divides an hour.
+/// The pieces of an interval in local time. `length` returns the length of the piece that begins then, which divides
+/// an hour.
 fn pieces(
     zone: &TimeZone,
     (from, until): (Timestamp, Timestamp),
-    length: Span,
+    length: impl Fn(Timestamp) -> Span,
 ) -> impl Iterator<Item = HourPiece> {
-    let (mut at, length) = (from, length.as_millis());
-    stretches(zone, from, until).flat_map(move |(start, end)| {
-        let begins = at;
-        at += Span::from_millis(end - start);
-        let mut local = start;
-        std::iter::from_fn(move || {
-            let next = ((local.div_euclid(length) + 1) * length).min(end);
-            let instant = |local: i64| begins + Span::from_millis(local - start);
-            let piece = HourPiece { from: instant(local), until: instant(next), local };
-            (std::mem::replace(&mut local, next) < end).then_some(piece)
-        })
+    let (mut at, mut stretches) = (from, stretches(zone, from, until));
+    let (mut local, mut end) = (0, 0);
+    std::iter::from_fn(move || {
+        if local >= end {
+            (local, end) = stretches.next()?;
+        }
+        let length = length(at).as_millis();
+        let next = ((local.div_euclid(length) + 1) * length).min(end);
+        let until = at + Span::from_millis(next - local);
+        let piece = HourPiece { from: at, until, local };
+        (at, local) = (until, next);
+        Some(piece)
     })
 }
 

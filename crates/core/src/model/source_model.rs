@@ -20,6 +20,7 @@ use crate::model::habits::update_times::UpdateTimes;
 use crate::model::history::History;
 use crate::model::post_burst::PostBurstEvidence;
 use crate::model::rhythm_change::{RhythmChange, RhythmChangeKind, RhythmTest};
+use crate::model::week::WEEK_MS;
 use crate::observe::{Observation, Occurred, SourceKind, Update, UpdateKind};
 use crate::time::{Span, Timestamp};
 
@@ -365,17 +366,21 @@ impl SourceModel {
     }
 }
 
-/// The parts of a silence, each with the precision that the evidence at its start gives the rate. It changes
-/// slowly, by a small part of it until the next update is due, whatever the number of probes.
+/// The parts of a silence, each with the precision that the evidence at its start gives the rate. It changes by small
+/// steps, whatever the number of probes.
 fn silence_parts<'h, 'r: 'h>(
     history: &'h History,
     silence: (Timestamp, Timestamp),
     rate: &'r Rate,
 ) -> impl Iterator<Item = SilencePart<'r>> + use<'h, 'r> {
-    let due = Span::from_hours(168).as_millis() as f64 / rate.per_week();
-    let short = |part: &&Span| part.as_millis() as f64 * PARTS_UNTIL_DUE <= due;
-    let part = PARTS.iter().find(short).unwrap_or(&PARTS[PARTS.len() - 1]);
-    history.through_silence(silence, *part).map(move |((from, until), evidence)| {
+    let (due_ms, from) = (WEEK_MS as f64 / rate.per_week(), silence.0);
+    let part = move |at: Timestamp| {
+        let passed_ms = (at - from).as_millis() as f64;
+        let longest_ms = (PART_OF_DUE * due_ms).max(PART_OF_PASSED * passed_ms);
+        let short = |part: &&Span| part.as_millis() as f64 <= longest_ms;
+        *PARTS.iter().find(short).unwrap_or(&PARTS[PARTS.len() - 1])
+    };
+    history.through_silence(silence, part).map(move |((from, until), evidence)| {
         let fitted = FittedRate::new(rate, &evidence);
         SilencePart { from, until, fitted }
     })
@@ -390,8 +395,10 @@ const PARTS: [Span; 6] = [
     Span::from_mins(3),
     Span::from_mins(1),
 ];
-/// A silence has at least this many parts until an update is due on average.
-const PARTS_UNTIL_DUE: f64 = 8.0;
+/// A part is at most this share of the mean time between updates, …
+const PART_OF_DUE: f64 = 0.125;
+/// … or of the silence before it.
+const PART_OF_PASSED: f64 = 0.0625;
 
 /// The known times of a probe's updates.
 fn update_times(probe: &ProbedUpdates<'_>) -> Vec<Timestamp> {
