@@ -115,7 +115,8 @@ pub fn learn(
 }
 
 /// Learns the silence up to the `last` answered probe with the knowledge that the probes in it had, before a rate
-/// is fitted again.
+/// is fitted again. A silence with a consequence is left to the next probe, which can report it; it has none unless
+/// the settings or the rate changed in it.
 pub fn learn_pending(
     model: &mut SourceModel,
     learned: LearnedUntil,
@@ -123,8 +124,12 @@ pub fn learn_pending(
     prior: &PriorKnowledge<'_>,
 ) -> LearnedUntil {
     let Some(silence) = learned.pending(last) else { return learned };
-    // Nothing is reported: that was reviewed with each probe.
-    learn_from_probe(model, &ProbedUpdates::silence(silence), prior, None);
+    let mut silent = model.clone();
+    let update = learn_from_probe(&mut silent, &ProbedUpdates::silence(silence), prior, None);
+    if update.burst.is_some() || update.became_the_rhythm.is_some() || update.rhythm.is_some() {
+        return learned.reviewed_next();
+    }
+    *model = silent;
     LearnedUntil { at: last, ..learned.reviewed_next() }
 }
 

@@ -182,7 +182,7 @@ impl Learner {
             let prior = self.prior(&rate, &habits);
             let before = self.evidence();
             self.learned = Some(silence::learn_pending(&mut self.model, learned, last, &prior));
-            assert_eq!(before, self.model.history);
+            assert_eq!(before, self.evidence());
         }
         let history = self.evidence();
         let evidence = history.evidence(now);
