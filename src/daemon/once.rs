@@ -21,7 +21,7 @@ use super::messages::{Control, ProbeRequest};
 use super::probe::Finished;
 use super::probe_context::ProbeContext;
 use super::prober;
-use super::run::DaemonError;
+use super::run::{DaemonError, died_writer};
 use super::scheduler::{Channels, Progress, Scheduler};
 use super::startup::{Loaded, load_engine};
 
@@ -68,7 +68,7 @@ pub async fn once(config: &Config, name: &str, clock: &Clock) -> Result<Finished
         Fetcher::new(&config.fetch, config.daemon.contact.as_deref()).map_err(DaemonError::from)?;
     let (writer, WriterHandle { writes, receipts, health }) = Writer::new(connection);
     let (stop_writer, writer_stopped) = oneshot::channel();
-    let writer = tokio::spawn(writer.run(writer_stopped));
+    let mut writer = tokio::spawn(writer.run(writer_stopped));
     let (control, controls) = mpsc::unbounded_channel();
     let (launches, to_launch) = mpsc::unbounded_channel();
     let (ended, has_ended) = mpsc::unbounded_channel();
@@ -103,13 +103,22 @@ pub async fn once(config: &Config, name: &str, clock: &Clock) -> Result<Finished
     let _ = control.send(Control::Request(request));
     let scheduler = Scheduler::new(engine, roster, clock.clone(), Some(fetcher), rules, channels);
     let scheduler = tokio::spawn(scheduler.run());
-    let accepted = answered.await.unwrap_or(Err(Refusal::Unknown));
-    if accepted.is_ok() {
-        let begun = |shown: &Progress| shown.in_progress > 0 || shown.probes > 0 || shown.cancelled > 0;
-        let _ = shown.wait_for(begun).await;
-    }
-    let _ = control.send(Control::Stop);
-    let _ = scheduler.await;
+    let probing = async {
+        let accepted = answered.await.unwrap_or(Err(Refusal::Unknown));
+        if accepted.is_ok() {
+            let begun = |shown: &Progress| shown.in_progress > 0 || shown.probes > 0 || shown.cancelled > 0;
+            let _ = shown.wait_for(begun).await;
+        }
+        let _ = control.send(Control::Stop);
+        let _ = scheduler.await;
+        accepted
+    };
+    let accepted = tokio::select! {
+        biased;
+        // It ends by itself only after an error. Nothing that waits for a commit would end then.
+        died = &mut writer => return Err(died_writer(died).into()),
+        accepted = probing => accepted,
+    };
     let _ = stop_writer.send(());
     let _ = writer.await;
     prober.abort();

@@ -394,7 +394,8 @@ fn died_task(task: &'static str, died: Result<(), tokio::task::JoinError>) -> Da
     DaemonError::TaskDied { task, why }
 }
 
-fn died_writer(died: Result<Result<(), StoreError>, tokio::task::JoinError>) -> DaemonError {
+/// The error of a writer that ended by itself.
+pub(super) fn died_writer(died: Result<Result<(), StoreError>, tokio::task::JoinError>) -> DaemonError {
     match died {
         Ok(Err(error)) => DaemonError::Store(error),
         Ok(Ok(())) => DaemonError::TaskDied { task: "writer", why: "without a reason".to_owned() },
